@@ -1,0 +1,97 @@
+import cors from 'cors'
+import express, { type Application, type RequestHandler } from 'express'
+import type { Logger } from 'pino'
+import type { Config } from './config.ts'
+import { ServiceError } from './errors.ts'
+import { mountEndpoints } from './http/endpoints.ts'
+import { errorHandler } from './http/error-replies.ts'
+import { HOME } from './http/home.ts'
+import { requestLog } from './http/request-log.ts'
+import type { Stopping } from './http/stopping.ts'
+import { healthRoutes } from './ops/health.ts'
+import { userRoutes } from './users/user-routes.ts'
+import type { UserService } from './users/user-service.ts'
+
+export interface AppDependencies {
+  readonly users: UserService
+  /** Rejects when the storage does not answer. */
+  readonly ping: () => Promise<void>
+  readonly stopping: Stopping
+  readonly log: Logger
+  readonly newRequestId: () => string
+  readonly settings: Pick<Config, 'trustProxy' | 'corsOrigins' | 'bodyLimitBytes'>
+}
+
+/** What a page of another origin may read of an answer. */
+const EXPOSED_HEADERS = [
+  'ETag',
+  'Link',
+  'Location',
+  'X-Total-Count',
+  'X-Request-Id',
+  'RateLimit',
+  'RateLimit-Policy',
+  'Retry-After',
+  'Idempotency-Replayed',
+]
+
+const PREFLIGHT_MAX_AGE_SECONDS = 600
+
+/** The middleware in the order in which a request meets it. */
+export function createApp(dependencies: AppDependencies): Application {
+  const { users, ping, stopping, log, newRequestId, settings } = dependencies
+  const app = express()
+  app.disable('x-powered-by')
+  app.enable('case sensitive routing')
+  app.enable('strict routing')
+  app.set('etag', false)
+  app.set('query parser', false)
+  app.set('trust proxy', settings.trustProxy)
+
+  app.use(requestLog({ log, newRequestId }))
+  app.use(requireHost)
+  mountEndpoints(app, healthRoutes({ ping, isStopping: stopping.hasBegun }), settings)
+  if (settings.corsOrigins !== undefined) app.use(crossOrigin(settings.corsOrigins))
+  app.use(refuseTheLate(stopping))
+  app.use(requireDecodablePath)
+  mountEndpoints(app, [HOME, ...userRoutes(users)], settings)
+  app.use(() => {
+    throw new ServiceError('path_not_found')
+  })
+  app.use(errorHandler(log))
+  return app
+}
+
+/** RFC 9112 3.2; Node would do it with an answer that looks like no other of ours. */
+const requireHost: RequestHandler = (request, _response, next) => {
+  if (request.headers.host === undefined && request.httpVersion === '1.1') {
+    throw new ServiceError('request_malformed')
+  }
+  next()
+}
+
+function refuseTheLate(stopping: Stopping): RequestHandler {
+  return (request, _response, next) => {
+    if (stopping.isTooLate(request.socket)) throw new ServiceError('shutting_down')
+    next()
+  }
+}
+
+const requireDecodablePath: RequestHandler = (request, _response, next) => {
+  try {
+    if (request.path.includes('%')) decodeURIComponent(request.path)
+  } catch (cause) {
+    throw new ServiceError('path_malformed', { cause })
+  }
+  next()
+}
+
+/** Leaves the answer to OPTIONS to the endpoints, which know what a path allows. */
+function crossOrigin(origins: readonly string[] | '*'): RequestHandler {
+  return cors({
+    origin: origins === '*' ? '*' : [...origins],
+    exposedHeaders: EXPOSED_HEADERS,
+    maxAge: PREFLIGHT_MAX_AGE_SECONDS,
+    preflightContinue: true,
+  })
+}

@@ -1,0 +1,60 @@
+/** What went wrong, in the words of `docs/errors.md`, which has a heading for each. */
+export type ErrorCode =
+  | 'request_malformed'
+  | 'path_malformed'
+  | 'body_malformed'
+  | 'path_not_found'
+  | 'user_not_found'
+  | 'method_not_allowed'
+  | 'not_acceptable'
+  | 'request_timeout'
+  | 'body_too_large'
+  | 'media_type_unsupported'
+  | 'encoding_unsupported'
+  | 'validation_failed'
+  | 'email_taken'
+  | 'headers_too_large'
+  | 'internal_error'
+  | 'storage_unavailable'
+  | 'overloaded'
+  | 'shutting_down'
+
+/** One wrong field, where it stands, and every rule it breaks. */
+export interface FieldError {
+  /** The name under which the field is reported. */
+  readonly field: string
+  /** A JSON pointer into the request body, or the name of a query parameter. */
+  readonly at: { readonly pointer: string } | { readonly parameter: string }
+  readonly messages: readonly string[]
+}
+
+export interface ErrorDetails {
+  readonly errors?: readonly FieldError[]
+  /** The methods that the path knows, for `method_not_allowed`. */
+  readonly allow?: string
+  readonly cause?: unknown
+}
+
+/** A refusal that a caller can cause or must handle. Anything else that is thrown is a fault of ours. */
+export class ServiceError extends Error {
+  readonly code: ErrorCode
+  readonly details: ErrorDetails
+
+  constructor(code: ErrorCode, details: ErrorDetails = {}) {
+    super(code, details.cause === undefined ? undefined : { cause: details.cause })
+    this.name = 'ServiceError'
+    this.code = code
+    this.details = details
+  }
+}
+
+/** Something outside keeps the service from starting. One line for the operator in each of `problems`. */
+export class StartError extends Error {
+  readonly problems: readonly string[]
+
+  constructor(problems: readonly string[], options?: ErrorOptions) {
+    super(problems.join('\n'), options)
+    this.name = 'StartError'
+    this.problems = problems
+  }
+}

@@ -1,0 +1,70 @@
+import { STATUS_CODES } from 'node:http'
+import type { Socket } from 'node:net'
+import type { Request, Response } from 'express'
+import type { Logger } from 'pino'
+import { type ErrorCode, ServiceError } from '../errors.ts'
+import { errorReply, placeOf } from './error-replies.ts'
+import { fixedHeaders, sendReply } from './reply.ts'
+
+export interface ClientErrorOptions {
+  readonly log: Logger
+  readonly newRequestId: () => string
+  /** The response to the newest request of a connection, if it ever made one. */
+  readonly newestResponse: (socket: Socket) => Response | undefined
+}
+
+const CODES: Readonly<Record<string, ErrorCode>> = {
+  HPE_HEADER_OVERFLOW: 'headers_too_large',
+  HPE_CHUNK_EXTENSIONS_OVERFLOW: 'body_too_large',
+  ERR_HTTP_REQUEST_TIMEOUT: 'request_timeout',
+}
+
+/**
+ * Answers what Node's parser refuses, in the format of all other errors, and closes the connection: nothing that
+ * comes after such a request can be trusted to be one.
+ */
+export function clientErrorListener(options: ClientErrorOptions) {
+  const { log, newRequestId, newestResponse } = options
+
+  function writeRefusal(refusal: ServiceError, reason: string | undefined, socket: Socket): void {
+    if (!socket.writable) return
+    const requestId = newRequestId()
+    const { status, headers, body = '' } = errorReply(refusal)
+    const lines = Object.entries({
+      ...fixedHeaders(requestId),
+      ...headers,
+      'Content-Type': 'application/json; charset=utf-8',
+      'Content-Length': Buffer.byteLength(body),
+      Date: new Date().toUTCString(),
+      Connection: 'close',
+    }).map(([name, value]) => `${name}: ${value}\r\n`)
+    socket.end(`HTTP/1.1 ${status} ${STATUS_CODES[status]}\r\n${lines.join('')}\r\n${body}`)
+    log.info({ requestId, status, reason, client: socket.remoteAddress }, 'request refused')
+  }
+
+  return (error: NodeJS.ErrnoException, socket: Socket): void => {
+    const refusal = new ServiceError(CODES[error.code ?? ''] ?? 'request_malformed')
+    const response = newestResponse(socket)
+    if (error.code === 'ECONNRESET' || !socket.writable) {
+      socket.destroy()
+    } else if (response !== undefined && !response.req.complete) {
+      refuseUnfinished(refusal, response, socket)
+    } else if (response !== undefined && !response.writableFinished) {
+      // The refusal is of a later request on the same connection, so the earlier answers go first.
+      response.once('close', () => writeRefusal(refusal, error.code, socket))
+    } else {
+      writeRefusal(refusal, error.code, socket)
+    }
+  }
+}
+
+/** The error stands in the body of a request that the application already has. */
+function refuseUnfinished(refusal: ServiceError, response: Response, socket: Socket): void {
+  if (response.headersSent) {
+    socket.destroySoon()
+    return
+  }
+  const request: Request = response.req
+  response.setHeader('Connection', 'close')
+  sendReply(request, response, errorReply(refusal, placeOf(request)))
+}

@@ -1,0 +1,72 @@
+import type { Application, Request, RequestHandler } from 'express'
+import { ServiceError } from '../errors.ts'
+import { isAcceptable, JSON_TYPE } from './negotiation.ts'
+import { type Reply, sendReply } from './reply.ts'
+import { readJsonBody } from './request-body.ts'
+
+type Method = 'get' | 'post' | 'put' | 'patch' | 'delete'
+
+/**
+ * One row of the table from which routes are mounted, 405 and OPTIONS are answered, and limits name their
+ * actions. A HEAD request is answered as a GET whose body is left out.
+ */
+export interface Endpoint {
+  readonly method: Method
+  /** With parameters in braces, as in `/users/{id}`. */
+  readonly path: string
+  readonly action?: 'list' | 'read' | 'create' | 'update' | 'delete'
+  /** Whether a JSON body is read into `request.body`. */
+  readonly takesBody?: boolean
+  /** Media types of its answers, JSON if left out; with `[]` the Accept header is not asked. */
+  readonly produces?: readonly string[]
+  readonly handle: (request: Request) => Reply | Promise<Reply>
+}
+
+export interface MountOptions {
+  readonly bodyLimitBytes: number
+}
+
+/** Mounts the endpoints, and for each of their paths the answers to OPTIONS and to methods it does not know. */
+export function mountEndpoints(
+  app: Application,
+  endpoints: readonly Endpoint[],
+  { bodyLimitBytes }: MountOptions,
+): void {
+  const readBody = readJsonBody(bodyLimitBytes)
+  for (const path of new Set(endpoints.map(endpoint => endpoint.path))) {
+    const ofPath = endpoints.filter(endpoint => endpoint.path === path)
+    const route = app.route(path.replace(/\{(\w+)\}/g, ':$1'))
+    const allow = allowedMethods(ofPath)
+    route.all((request, _response, next) => {
+      request.routeTemplate = path
+      next()
+    })
+    for (const endpoint of ofPath) {
+      route[endpoint.method](
+        requireAcceptable(endpoint.produces ?? [JSON_TYPE]),
+        ...(endpoint.takesBody ? [readBody] : []),
+        async (request, response) => sendReply(request, response, await endpoint.handle(request)),
+      )
+    }
+    route.options((request, response) => {
+      sendReply(request, response, { status: 204, headers: { Allow: allow } })
+    })
+    route.all(() => {
+      throw new ServiceError('method_not_allowed', { allow })
+    })
+  }
+}
+
+function allowedMethods(endpoints: readonly Endpoint[]): string {
+  const methods = endpoints.flatMap(({ method }) => (method === 'get' ? ['GET', 'HEAD'] : [method]))
+  return [...methods, 'OPTIONS'].join(', ').toUpperCase()
+}
+
+function requireAcceptable(types: readonly string[]): RequestHandler {
+  return (request, _response, next) => {
+    if (types.length > 0 && !isAcceptable(request.headers.accept, types)) {
+      throw new ServiceError('not_acceptable')
+    }
+    next()
+  }
+}

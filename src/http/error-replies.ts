@@ -1,0 +1,147 @@
+import { STATUS_CODES } from 'node:http'
+import type { ErrorRequestHandler, Request } from 'express'
+import type { Logger } from 'pino'
+import { type ErrorCode, type FieldError, ServiceError } from '../errors.ts'
+import { PROBLEM_TYPE, prefersProblem } from './negotiation.ts'
+import { type Reply, sendReply } from './reply.ts'
+
+interface ErrorKind {
+  readonly status: number
+  readonly message: string
+  readonly headers?: Readonly<Record<string, string>>
+}
+
+/** A pause after which a retry is worth it, for refusals that pass by themselves. */
+const RETRY_SOON = { 'Retry-After': '1' }
+
+/** The one table from codes to answers. */
+export const ERROR_KINDS = {
+  request_malformed: { status: 400, message: 'The request is malformed' },
+  path_malformed: { status: 400, message: 'The path cannot be decoded' },
+  body_malformed: { status: 400, message: 'The body is not JSON in UTF-8' },
+  path_not_found: { status: 404, message: 'Not found' },
+  user_not_found: { status: 404, message: 'User not found' },
+  method_not_allowed: { status: 405, message: 'Method not allowed' },
+  not_acceptable: { status: 406, message: 'Only application/json is available' },
+  request_timeout: { status: 408, message: 'The request took too long to arrive' },
+  body_too_large: { status: 413, message: 'The body is too large' },
+  media_type_unsupported: {
+    status: 415,
+    message: 'The body must be application/json in UTF-8',
+    headers: { Accept: 'application/json' },
+  },
+  encoding_unsupported: {
+    status: 415,
+    message: 'The content encoding is not supported',
+    headers: { 'Accept-Encoding': 'gzip, deflate, br' },
+  },
+  validation_failed: { status: 422, message: 'Validation failed' },
+  email_taken: { status: 422, message: 'Validation failed' },
+  headers_too_large: { status: 431, message: 'The request headers are too large' },
+  internal_error: { status: 500, message: 'Internal Server Error' },
+  storage_unavailable: {
+    status: 503,
+    message: 'The database is not available, please try again',
+    headers: RETRY_SOON,
+  },
+  overloaded: {
+    status: 503,
+    message: 'The service is overloaded, please try again',
+    headers: { 'Retry-After': '5' },
+  },
+  shutting_down: {
+    status: 503,
+    message: 'The service is shutting down, please try again',
+    headers: RETRY_SOON,
+  },
+} as const satisfies Record<ErrorCode, ErrorKind>
+
+/** Where an error happened, as far as it is known: nothing is of a request that could not be parsed. */
+export interface ErrorPlace {
+  readonly path?: string
+  readonly accept?: string | undefined
+}
+
+/** Answers every error: what the table knows as it says, anything else as 500 with the detail in the log only. */
+export function errorHandler(log: Logger): ErrorRequestHandler {
+  return (error: unknown, request, response, _next) => {
+    const refusal = asServiceError(error)
+    if (refusal.code === 'internal_error') {
+      log.error({ requestId: request.id, err: error }, 'request failed')
+    } else if (refusal.code === 'storage_unavailable') {
+      log.warn({ requestId: request.id, err: refusal.cause }, 'database unavailable')
+    }
+    if (response.headersSent) response.destroy()
+    else sendReply(request, response, errorReply(refusal, placeOf(request)))
+  }
+}
+
+export function errorReply({ code, details }: ServiceError, place: ErrorPlace = {}): Reply {
+  const kind: ErrorKind = ERROR_KINDS[code]
+  const isProblem = prefersProblem(place.accept)
+  const body = isProblem
+    ? problem(kind, details.errors, place)
+    : plainError(kind, details.errors, place)
+  return {
+    status: kind.status,
+    headers: {
+      'Cache-Control': 'no-store',
+      ...kind.headers,
+      ...(details.allow === undefined ? {} : { Allow: details.allow }),
+    },
+    body: JSON.stringify(body),
+    ...(isProblem ? { type: PROBLEM_TYPE } : {}),
+  }
+}
+
+function asServiceError(error: unknown): ServiceError {
+  return error instanceof ServiceError
+    ? error
+    : new ServiceError('internal_error', { cause: error })
+}
+
+export function placeOf(request: Request): ErrorPlace {
+  const { accept } = request.headers
+  try {
+    return { path: request.path, accept }
+  } catch {
+    // A target such as http://[/ is a path to nobody.
+    return { accept }
+  }
+}
+
+function plainError(kind: ErrorKind, errors: readonly FieldError[] | undefined, place: ErrorPlace) {
+  const isUser = place.path === '/users' || place.path?.startsWith('/users/')
+  return {
+    message: kind.message,
+    resource: isUser ? 'User' : 'Request',
+    code: kind.status,
+    status: false,
+    ...(errors && {
+      errors: Object.fromEntries(errors.map(({ field, messages }) => [field, messages])),
+    }),
+  }
+}
+
+/** RFC 9457. */
+function problem(kind: ErrorKind, errors: readonly FieldError[] | undefined, place: ErrorPlace) {
+  return {
+    type: 'about:blank',
+    // The status phrase, as RFC 9457 4.2.1 wants it of about:blank.
+    title: STATUS_CODES[kind.status],
+    status: kind.status,
+    detail: kind.message,
+    ...(place.path !== undefined && { instance: asUriReference(place.path) }),
+    ...(errors && { errors: errors.flatMap(problemsOfField) }),
+  }
+}
+
+function problemsOfField({ at, messages }: FieldError) {
+  const where = 'pointer' in at ? { pointer: `#${at.pointer}` } : at
+  return messages.map(detail => ({ detail, ...where }))
+}
+
+/** A path may hold what a URI may not, such as a stray percent sign. */
+function asUriReference(path: string): string {
+  return path.replace(/%(?![0-9A-Fa-f]{2})|[^\x21-\x7e]/g, encodeURIComponent)
+}

@@ -1,0 +1,85 @@
+/** Proactive negotiation by the Accept header: RFC 9110 12.5.1. */
+
+export const JSON_TYPE = 'application/json'
+export const PROBLEM_TYPE = 'application/problem+json'
+export const HTML_TYPE = 'text/html'
+
+interface MediaRange {
+  readonly type: string
+  readonly subtype: string
+  /** From 0, not acceptable, to 1. */
+  readonly quality: number
+}
+
+/** How much a client wants each of the types it names. */
+export type Preferences = readonly MediaRange[]
+
+const ANYTHING: Preferences = [{ type: '*', subtype: '*', quality: 1 }]
+
+const TOKEN = "[!#$%&'*+.^_`|~0-9A-Za-z-]+"
+
+const PARAMETER = `[ \\t]*;[ \\t]*(?:(${TOKEN})=(${TOKEN}|"(?:[^"\\\\]|\\\\.)*"))?`
+
+/** One member of the list with the comma after it; empty members are allowed by RFC 9110 5.6.1. */
+const MEMBER = new RegExp(`[ \\t]*(?:(${TOKEN})/(${TOKEN})((?:${PARAMETER})*))?[ \\t]*(?:,|$)`, 'y')
+
+const PARAMETERS = new RegExp(PARAMETER, 'g')
+
+const QUALITY = /^(?:0(?:\.\d{0,3})?|1(?:\.0{0,3})?)$/
+
+/**
+ * What an Accept header asks for; a header that is absent, empty or malformed asks for nothing in particular.
+ * Parameters of media types are passed over, because no type here comes in several forms.
+ */
+export function parseAccept(header: string | undefined): Preferences {
+  if (header === undefined || header === '*/*') return ANYTHING
+  const ranges: MediaRange[] = []
+  MEMBER.lastIndex = 0
+  while (MEMBER.lastIndex < header.length) {
+    const member = MEMBER.exec(header)
+    if (member === null) return ANYTHING
+    const [, type, subtype, parameters = ''] = member
+    if (type === undefined || subtype === undefined) continue
+    const quality = qualityIn(parameters)
+    if (quality === undefined || (type === '*' && subtype !== '*')) return ANYTHING
+    ranges.push({ type: type.toLowerCase(), subtype: subtype.toLowerCase(), quality })
+  }
+  return ranges.length === 0 ? ANYTHING : ranges
+}
+
+/** The quality that the most specific range gives to a type such as `text/html`; 0 where it is not wanted. */
+export function qualityOf(preferences: Preferences, mediaType: string): number {
+  const [type, subtype] = mediaType.split('/')
+  let specificity = -1
+  let quality = 0
+  for (const range of preferences) {
+    if (range.type !== '*' && range.type !== type) continue
+    if (range.subtype !== '*' && range.subtype !== subtype) continue
+    const rangeSpecificity = Number(range.type !== '*') + Number(range.subtype !== '*')
+    if (rangeSpecificity < specificity) continue
+    quality = rangeSpecificity > specificity ? range.quality : Math.max(quality, range.quality)
+    specificity = rangeSpecificity
+  }
+  return quality
+}
+
+/** Whether errors shall be told in the format of RFC 9457: only a client that likes it better gets it. */
+export function prefersProblem(header: string | undefined): boolean {
+  if (header === undefined || header === '*/*' || header === JSON_TYPE) return false
+  const preferences = parseAccept(header)
+  return qualityOf(preferences, PROBLEM_TYPE) > qualityOf(preferences, JSON_TYPE)
+}
+
+/** Whether a response of one of `types` is acceptable; errors are, in either format. */
+export function isAcceptable(header: string | undefined, types: readonly string[]): boolean {
+  if (header === undefined || header === '*/*' || header === types[0]) return true
+  const preferences = parseAccept(header)
+  return [...types, PROBLEM_TYPE].some(type => qualityOf(preferences, type) > 0)
+}
+
+function qualityIn(parameters: string): number | undefined {
+  for (const [, name, value = ''] of parameters.matchAll(PARAMETERS)) {
+    if (name?.toLowerCase() === 'q') return QUALITY.test(value) ? Number(value) : undefined
+  }
+  return 1
+}

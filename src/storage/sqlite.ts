@@ -1,0 +1,134 @@
+import { closeSync, existsSync, mkdirSync, openSync } from 'node:fs'
+import { dirname } from 'node:path'
+import { setTimeout as sleep } from 'node:timers/promises'
+import Database from 'better-sqlite3'
+import {
+  type AppliedMigration,
+  appliedMigrations,
+  checkHistory,
+  type Migration,
+  MigrationMismatch,
+  migrate,
+  readMigrations,
+} from './migrator.ts'
+import { isBusy } from './sqlite-errors.ts'
+
+/** Raised when a path cannot serve as the database; the message ends a sentence that begins with the path. */
+export class DatabaseRefused extends Error {
+  override readonly name = 'DatabaseRefused'
+}
+
+const MIGRATIONS_FOLDER = new URL('../../migrations/sqlite/', import.meta.url)
+
+/** How long a start waits for another process that is starting, migrating or checkpointing. */
+const START_PATIENCE_MS = 5000
+
+const BUSY_PAUSE_MS = 20
+
+const IN_MEMORY = ':memory:'
+
+export interface OpenOptions {
+  /** A path, whose missing folders are made, or `:memory:`. */
+  readonly path: string
+  readonly now: () => number
+}
+
+/**
+ * The database, migrated, in WAL with `synchronous=FULL`, so that what is committed is on disk.
+ * Throws `DatabaseRefused`, and then leaves the file as it was.
+ */
+export async function openSqlite({ path, now }: OpenOptions): Promise<Database.Database> {
+  const migrations = readMigrations(MIGRATIONS_FOLDER)
+  const database = await refusing(() => {
+    if (path !== IN_MEMORY) {
+      createPrivately(path)
+      inspect(path, migrations)
+    }
+    return new Database(path, { timeout: START_PATIENCE_MS })
+  })
+  try {
+    await refusing(async () => {
+      await whileBusy(() => database.pragma('journal_mode = WAL'))
+      // better-sqlite3 is built with NORMAL as its default in WAL, which may lose the last commits with the power.
+      database.pragma('synchronous = FULL')
+      migrate(database, migrations, now)
+    })
+    // From here on nobody waits inside SQLite, because the event loop would wait too: writes retry by a timer.
+    database.pragma('busy_timeout = 0')
+    return database
+  } catch (error) {
+    database.close()
+    throw error
+  }
+}
+
+export interface MigrationStatus {
+  readonly name: string
+  readonly appliedAt: string | undefined
+}
+
+/** The migrations of this release, with the time at which each was applied, if it was. Changes nothing. */
+export async function migrationStatus(path: string): Promise<readonly MigrationStatus[]> {
+  const migrations = readMigrations(MIGRATIONS_FOLDER)
+  const applied = await refusing(() => inspect(path, migrations))
+  return migrations.map(({ version, name }) => ({
+    name,
+    appliedAt: applied.find(row => row.version === version)?.applied_at,
+  }))
+}
+
+/** Folders get mode 700 and the file 600; SQLite gives its WAL the mode of the file. What exists keeps its own. */
+function createPrivately(path: string): void {
+  mkdirSync(dirname(path), { recursive: true, mode: 0o700 })
+  closeSync(openSync(path, 'a', 0o600))
+}
+
+/** Reads through a connection that cannot write, so that a file which is refused stays as it was. */
+function inspect(path: string, migrations: readonly Migration[]): readonly AppliedMigration[] {
+  if (path === IN_MEMORY || !existsSync(path)) return []
+  const database = new Database(path, { readonly: true, timeout: START_PATIENCE_MS })
+  try {
+    const applied = appliedMigrations(database)
+    if (applied === undefined && holdsTables(database)) {
+      throw new DatabaseRefused('it is the database of another program')
+    }
+    checkHistory(applied ?? [], migrations)
+    return applied ?? []
+  } finally {
+    database.close()
+  }
+}
+
+function holdsTables(database: Database.Database): boolean {
+  return database.prepare('SELECT count(*) FROM sqlite_schema').pluck().get() !== 0
+}
+
+/** Switching to WAL does not ask the busy handler, so two processes that start at once may meet here. */
+async function whileBusy(work: () => void): Promise<void> {
+  for (let waitedMs = 0; ; waitedMs += BUSY_PAUSE_MS) {
+    try {
+      return work()
+    } catch (error) {
+      if (!isBusy(error) || waitedMs >= START_PATIENCE_MS) throw error
+      await sleep(BUSY_PAUSE_MS)
+    }
+  }
+}
+
+async function refusing<T>(work: () => T | Promise<T>): Promise<T> {
+  try {
+    return await work()
+  } catch (error) {
+    if (error instanceof DatabaseRefused) throw error
+    throw new DatabaseRefused(refusalReason(error), { cause: error })
+  }
+}
+
+function refusalReason(error: unknown): string {
+  const { code = '', message } = error as NodeJS.ErrnoException
+  if (code === 'SQLITE_NOTADB') return 'it is no SQLite database'
+  if (code.startsWith('SQLITE_CORRUPT')) return 'it is damaged: restore it from a backup'
+  if (code.startsWith('SQLITE_BUSY')) return 'another process keeps it locked'
+  if (error instanceof MigrationMismatch) return message
+  return code === '' ? message : `it cannot be opened (${code})`
+}

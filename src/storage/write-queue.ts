@@ -1,0 +1,129 @@
+import type { Database } from 'better-sqlite3'
+import { ServiceError } from '../errors.ts'
+import { isBusy, translateSqliteError } from './sqlite-errors.ts'
+
+/** Runs writes to one database, in the order in which they came. */
+export interface WriteQueue {
+  /**
+   * The result of `work`, once it is on disk. `work` runs in a transaction, alone between its reads and its
+   * writes; where it throws, what it wrote is undone and nothing else is.
+   * Throws `storage_unavailable` when the database cannot be written now, and `overloaded` when too many wait.
+   */
+  run<T>(work: () => T): Promise<T>
+  /** Ends once all that was waiting is written or refused. */
+  close(): Promise<void>
+}
+
+interface PendingWrite {
+  readonly work: () => unknown
+  readonly resolve: (value: never) => void
+  readonly reject: (error: unknown) => void
+  readonly deadline: number
+}
+
+/** How long a write waits for a lock that another process holds. */
+const LOCK_PATIENCE_MS = 900
+
+const LOCK_RETRY_MS = 5
+
+const MAX_PENDING_WRITES = 10_000
+
+/**
+ * Writes that arrive in one turn of the event loop share one transaction and so one fsync, each in a savepoint
+ * of its own. A lone write starts in the same turn: it does not wait for company.
+ */
+export function createWriteQueue(database: Database): WriteQueue {
+  const begin = database.prepare('BEGIN IMMEDIATE')
+  const commit = database.prepare('COMMIT')
+  const rollback = database.prepare('ROLLBACK')
+  const savepoint = database.prepare('SAVEPOINT write')
+  const release = database.prepare('RELEASE write')
+  const undo = database.prepare('ROLLBACK TO write')
+
+  let pending: PendingWrite[] = []
+  let scheduled = false
+  let closing: (() => void) | undefined
+
+  function run<T>(work: () => T): Promise<T> {
+    if (closing !== undefined) return Promise.reject(new ServiceError('shutting_down'))
+    if (pending.length >= MAX_PENDING_WRITES) return Promise.reject(new ServiceError('overloaded'))
+    return new Promise<T>((resolve, reject) => {
+      pending.push({ work, resolve, reject, deadline: performance.now() + LOCK_PATIENCE_MS })
+      if (!scheduled) {
+        scheduled = true
+        setImmediate(flush)
+      }
+    })
+  }
+
+  function flush(): void {
+    scheduled = false
+    try {
+      begin.run()
+    } catch (error) {
+      if (isBusy(error)) retryLater(error)
+      else refuse(takeAll(), error)
+      return
+    }
+    const batch = takeAll()
+    try {
+      const settle = batch.map(runInSavepoint)
+      commit.run()
+      for (const answer of settle) answer()
+    } catch (error) {
+      if (database.inTransaction) rollback.run()
+      refuse(batch, error)
+    }
+    closing?.()
+  }
+
+  /** The answer to give once the batch is committed. Throws where the whole transaction is lost. */
+  function runInSavepoint({ work, resolve, reject }: PendingWrite): () => void {
+    savepoint.run()
+    try {
+      const value = work() as never
+      release.run()
+      return () => resolve(value)
+    } catch (error) {
+      // A full disk or a failed read makes SQLite give up the transaction as a whole, and with it the neighbours.
+      if (!database.inTransaction) throw error
+      undo.run()
+      release.run()
+      return () => reject(translateSqliteError(error))
+    }
+  }
+
+  function retryLater(error: unknown): void {
+    const now = performance.now()
+    const late = pending.filter(({ deadline }) => deadline <= now)
+    pending = pending.filter(({ deadline }) => deadline > now)
+    refuse(late, error)
+    if (pending.length === 0) return
+    scheduled = true
+    setTimeout(flush, LOCK_RETRY_MS)
+  }
+
+  function takeAll(): PendingWrite[] {
+    const batch = pending
+    pending = []
+    return batch
+  }
+
+  function refuse(writes: readonly PendingWrite[], error: unknown): void {
+    const refusal = translateSqliteError(error)
+    for (const { reject } of writes) reject(refusal)
+    if (pending.length === 0) closing?.()
+  }
+
+  async function close(): Promise<void> {
+    if (pending.length === 0) {
+      closing = () => {}
+      return
+    }
+    await new Promise<void>(resolve => {
+      closing = resolve
+    })
+  }
+
+  return { run, close }
+}

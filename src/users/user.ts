@@ -1,0 +1,143 @@
+import { z } from 'zod'
+import type { FieldError } from '../errors.ts'
+
+/** What a client may say of a user, after trimming and normalising; fields that were not sent are absent. */
+export interface UserInput {
+  readonly name?: string | undefined
+  readonly email?: string | undefined
+  /** `null` where there is, or shall be, no password. */
+  readonly password?: string | null | undefined
+}
+
+/** What a new user needs. */
+export type NewUserInput = UserInput & { readonly name: string; readonly email: string }
+
+/** A body that was understood, or what is wrong with it. */
+export type Parsed<T> =
+  | { readonly user: T }
+  | {
+      readonly errors: readonly FieldError[]
+      /** The e-mail address, where that field by itself is right. */
+      readonly email: string | undefined
+    }
+
+export interface UserRules {
+  readonly parseNew: (body: unknown) => Parsed<NewUserInput>
+  readonly parseChange: (body: unknown) => Parsed<UserInput>
+}
+
+export const MAX_NAME_CHARS = 255
+
+/** The longest address that SMTP can carry: RFC 5321 4.5.3.1.3, less the angle brackets. */
+export const MAX_EMAIL_CHARS = 254
+
+export const MAX_PASSWORD_CHARS = 128
+
+const CONTROL = /\p{Cc}/u
+
+/** They turn the reading direction of what follows them, and so of a page that shows the name. */
+const BIDIRECTIONAL_OVERRIDES = /[\u202a-\u202e\u2066-\u2069]/
+
+/** The rules for the body `{"user": {…}}` of create and update. Characters are code points. */
+export function createUserRules({ passwordMinChars }: { passwordMinChars: number }): UserRules {
+  const name = text()
+    .trim()
+    .normalize('NFC')
+    .check(
+      broken(value => {
+        if (value === '') return [BLANK]
+        const unclean = CONTROL.test(value) || BIDIRECTIONAL_OVERRIDES.test(value)
+        return [
+          countChars(value) > MAX_NAME_CHARS && tooLong(MAX_NAME_CHARS),
+          (unclean || !value.isWellFormed()) && INVALID,
+        ]
+      }),
+    )
+  const email = text()
+    .trim()
+    .check(
+      broken(value => {
+        if (value === '') return [BLANK]
+        return [
+          !z.regexes.email.test(value) && INVALID,
+          countChars(value) > MAX_EMAIL_CHARS && tooLong(MAX_EMAIL_CHARS),
+        ]
+      }),
+    )
+  const password = z
+    .string({ error: 'must be a string' })
+    .check(
+      broken(value => {
+        const chars = countChars(value)
+        return [
+          chars < passwordMinChars && `is too short (minimum is ${passwordMinChars} characters)`,
+          chars > MAX_PASSWORD_CHARS && tooLong(MAX_PASSWORD_CHARS),
+          (CONTROL.test(value) || !value.isWellFormed()) && INVALID,
+        ]
+      }),
+    )
+    .nullable()
+    .optional()
+
+  const newUser = body(z.object({ name, email, password }, userError))
+  const change = body(
+    z.object({ name: name.optional(), email: email.optional(), password }, userError),
+  )
+  return {
+    parseNew: value => parse(newUser, value),
+    parseChange: value => parse(change, value),
+  }
+}
+
+/** The one message that the storage and not a rule decides. */
+export const EMAIL_TAKEN: FieldError = fieldError('email', ['has already been taken'])
+
+const BLANK = "can't be blank"
+const INVALID = 'is invalid'
+const tooLong = (max: number) => `is too long (maximum is ${max} characters)`
+
+const userError = {
+  error: ({ input }: { input?: unknown }) => (input == null ? 'is required' : 'must be an object'),
+}
+
+function body<T extends z.ZodType>(user: T) {
+  return z.object({ user }, 'is required')
+}
+
+function text() {
+  return z.string({ error: ({ input }) => (input == null ? BLANK : 'must be a string') })
+}
+
+/** A zod check that reports every rule a value breaks. */
+function broken(rules: (value: string) => readonly (string | false)[]): z.core.CheckFn<string> {
+  return ({ value, issues }) => {
+    for (const message of rules(value)) {
+      if (message !== false) issues.push({ code: 'custom', message, input: value })
+    }
+  }
+}
+
+function countChars(value: string): number {
+  let chars = 0
+  for (const _ of value) chars++
+  return chars
+}
+
+function parse<T>(schema: z.ZodType<{ user: T }>, value: unknown): Parsed<T> {
+  const result = schema.safeParse(value)
+  if (result.success) return { user: result.data.user }
+  const messages = new Map<string, string[]>()
+  for (const { path, message } of result.error.issues) {
+    const field = String(path[1] ?? 'user')
+    messages.set(field, [...(messages.get(field) ?? []), message])
+  }
+  const email = (value as { user?: { email?: unknown } } | null)?.user?.email
+  return {
+    errors: [...messages].map(([field, list]) => fieldError(field, list)),
+    email: typeof email === 'string' && !messages.has('email') ? email.trim() : undefined,
+  }
+}
+
+function fieldError(field: string, messages: readonly string[]): FieldError {
+  return { field, at: { pointer: field === 'user' ? '/user' : `/user/${field}` }, messages }
+}

@@ -1,0 +1,60 @@
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import pino from 'pino'
+import supertest from 'supertest'
+import { onTestFinished } from 'vitest'
+import { type Environment, loadConfig } from '../../src/config.ts'
+import { openService } from '../../src/wiring.ts'
+
+export interface TestAppOptions {
+  /** Variables of the environment that differ from their defaults. */
+  readonly env?: Environment
+  /** Milliseconds since the epoch. */
+  readonly now?: () => number
+}
+
+export interface TestApp {
+  readonly url: string
+  readonly port: number
+  readonly databasePath: string
+  /** A supertest agent on the listening server. */
+  readonly http: ReturnType<typeof supertest>
+  /** The log, a parsed object for each line, as far as it was written. */
+  readonly logLines: Record<string, unknown>[]
+  stop(timeoutMs?: number): Promise<boolean>
+}
+
+/** The real service, in this process, on a port of its own and a new database; it ends with the test. */
+export async function openTestApp({ env = {}, now }: TestAppOptions = {}): Promise<TestApp> {
+  const folder = temporaryFolder()
+  const databasePath = join(folder, 'users.db')
+  const config = loadConfig({ DATABASE_URL: databasePath, ...env }, join(folder, '.env'))
+  const logLines: Record<string, unknown>[] = []
+  const log = pino(
+    { level: 'trace', base: null },
+    { write: line => logLines.push(JSON.parse(line)) },
+  )
+  const service = await openService({ config, log, ...(now && { now }) })
+  const { port } = await service.server.listen({ host: '127.0.0.1', port: 0 })
+  const url = `http://127.0.0.1:${port}`
+  let stopped: Promise<boolean> | undefined
+  const stop = (timeoutMs = 5000) => {
+    stopped ??= service.server.stop(timeoutMs).then(async answeredAll => {
+      await service.close()
+      return answeredAll
+    })
+    return stopped
+  }
+  onTestFinished(async () => {
+    await stop(0)
+  })
+  return { url, port, databasePath, http: supertest(url), logLines, stop }
+}
+
+/** A folder that is gone when the test is over. */
+export function temporaryFolder(): string {
+  const folder = mkdtempSync(join(tmpdir(), 'user-records-'))
+  onTestFinished(() => rmSync(folder, { recursive: true, force: true }))
+  return folder
+}

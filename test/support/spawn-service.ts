@@ -1,0 +1,71 @@
+import { type ChildProcess, spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { fileURLToPath } from 'node:url'
+import { onTestFinished } from 'vitest'
+
+export const MAIN = fileURLToPath(new URL('../../dist/main.js', import.meta.url))
+
+export interface SpawnOptions {
+  /** Added to PATH and HOME only: settings of the machine do not reach the test. */
+  readonly env?: Readonly<Record<string, string>>
+  readonly cwd: string
+  readonly args?: readonly string[]
+}
+
+export interface FinishedProcess {
+  readonly code: number | null
+  readonly stdout: string
+  readonly stderr: string
+}
+
+export interface SpawnedService {
+  readonly process: ChildProcess
+  readonly url: string
+  readonly port: number
+  /** What it has printed so far. */
+  stdout(): string
+  readonly exited: Promise<FinishedProcess>
+}
+
+/** The built command line, run to its end. */
+export function run(options: SpawnOptions): Promise<FinishedProcess> {
+  return start(options).exited
+}
+
+/** The built service, once it says where it listens: on a free port unless `env` says otherwise. */
+export async function spawnService(options: SpawnOptions): Promise<SpawnedService> {
+  const child = start({ ...options, env: { PORT: '0', ...options.env } })
+  const url = await new Promise<string>((resolve, reject) => {
+    child.process.stdout?.on('data', () => {
+      const match = /"url":"([^"]+)"/.exec(child.stdout())
+      if (match?.[1] !== undefined) resolve(match[1])
+    })
+    child.exited.then(({ code, stderr }) => reject(new Error(`exited with ${code}: ${stderr}`)))
+  })
+  return { ...child, url, port: Number(new URL(url).port) }
+}
+
+function start({ env = {}, cwd, args = [] }: SpawnOptions) {
+  const child = spawn(process.execPath, [MAIN, ...args], {
+    cwd,
+    env: { PATH: process.env.PATH, HOME: process.env.HOME, ...env },
+    stdio: ['ignore', 'pipe', 'pipe'],
+  })
+  let stdout = ''
+  let stderr = ''
+  child.stdout.on('data', (chunk: Buffer) => {
+    stdout += chunk
+  })
+  child.stderr.on('data', (chunk: Buffer) => {
+    stderr += chunk
+  })
+  const exited = once(child, 'close').then(([code]) => ({
+    code: code as number | null,
+    stdout,
+    stderr,
+  }))
+  onTestFinished(() => {
+    child.kill('SIGKILL')
+  })
+  return { process: child, stdout: () => stdout, exited }
+}
