@@ -1,0 +1,80 @@
+import { execFile, spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { promisify } from 'node:util'
+import { expect, onTestFinished, test } from 'vitest'
+import { temporaryFolder } from './support/open-test-app.ts'
+
+const PROJECT = fileURLToPath(new URL('..', import.meta.url))
+
+interface Step {
+  readonly command: string
+  /** What the block after the command shows, if there is one. */
+  readonly shown: string | undefined
+}
+
+/** The commands of the README in their order; blocks may be indented. */
+function readSteps(): Step[] {
+  const text = readFileSync(join(PROJECT, 'README.md'), 'utf8')
+  const blocks = [...text.matchAll(/^( *)```(\w+)\n([\s\S]*?)^ *```$/gm)].map(
+    ([, indent = '', language, body = '']) => ({
+      language,
+      body: body.replaceAll(new RegExp(`^${indent}`, 'gm'), '').trim(),
+    }),
+  )
+  return blocks.flatMap(({ language, body }, index) => {
+    const next = blocks[index + 1]
+    const shown = next?.language === 'json' ? next.body : undefined
+    return language === 'sh' ? [{ command: body, shown }] : []
+  })
+}
+
+function withoutTimes(text: string): string {
+  return text.replaceAll(/\d{4}-\d\d-\d\dT[\d:.]+Z/g, 'TIME')
+}
+
+test('README.md shows what its commands do, from the start to the last', async () => {
+  const [start, ...steps] = readSteps()
+  // Whoever runs this test has run the first half; the second is what serves the other steps.
+  expect(start?.command).toBe('npm ci && npm start')
+  const env = {
+    ...process.env,
+    PORT: '0',
+    DATABASE_URL: join(temporaryFolder(), 'users.db'),
+    LOG_LEVEL: 'info',
+  }
+  const service = spawn('npm', ['start'], {
+    cwd: PROJECT,
+    env,
+    stdio: ['ignore', 'pipe', 'inherit'],
+  })
+  const closed = once(service, 'close')
+  onTestFinished(async () => {
+    service.kill('SIGTERM')
+    await closed
+  })
+  let log = ''
+  const url = await new Promise<string>(resolve => {
+    service.stdout.on('data', chunk => {
+      log += chunk
+      const match = /"url":"([^"]+)"/.exec(log)
+      if (match?.[1] !== undefined) resolve(match[1])
+    })
+  })
+
+  const outcomes = []
+  for (const { command } of steps) {
+    const script = command.replaceAll('http://127.0.0.1:3000', url)
+    const { stdout } = await promisify(execFile)('bash', ['-c', script], { cwd: PROJECT, env })
+    outcomes.push(withoutTimes(stdout.trim()))
+  }
+
+  expect(steps.length).toBeGreaterThan(5)
+  for (const [index, { command, shown }] of steps.entries()) {
+    if (shown !== undefined) expect(outcomes[index], command).toBe(withoutTimes(shown))
+  }
+  expect(outcomes.join('\n')).toContain('HTTP/1.1 204 No Content')
+  expect(outcomes.at(-1)).toContain('0001_create_users  applied')
+})

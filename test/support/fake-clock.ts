@@ -1,0 +1,10 @@
+/** A clock that stands still until it is told otherwise, forwards or back. */
+export function createFakeClock(startMs = Date.UTC(2026, 0, 31, 12)) {
+  let nowMs = startMs
+  return {
+    now: () => nowMs,
+    advance: (byMs: number) => {
+      nowMs += byMs
+    },
+  }
+}

@@ -1,0 +1,46 @@
+import { expect, test } from 'vitest'
+import { createPasswordHasher } from '../../src/users/passwords.ts'
+import { newUserBody } from '../support/builders.ts'
+import { openTestApp } from '../support/open-test-app.ts'
+
+test('verify knows the password of a digest and no other', async () => {
+  const passwords = createPasswordHasher()
+  const digest = await passwords.hash('correct horse')
+  expect(await passwords.verify(digest, 'correct horse')).toBe(true)
+  expect(await passwords.verify(digest, 'correct horse ')).toBe(false)
+})
+
+test('verify takes the composed and the decomposed form for one password', async () => {
+  const passwords = createPasswordHasher()
+  const digest = await passwords.hash('Zoe\u0308\ufb01')
+  expect(await passwords.verify(digest, 'Zoëfi')).toBe(true)
+})
+
+test('hash refuses what the queue cannot hold, and serves those that wait in it', async () => {
+  const passwords = createPasswordHasher({ maxConcurrent: 1, maxWaiting: 2 })
+  const results = await Promise.allSettled(
+    Array.from({ length: 5 }, () => passwords.hash('correct horse')),
+  )
+  expect(results.map(({ status }) => status)).toEqual([
+    'fulfilled',
+    'fulfilled',
+    'fulfilled',
+    'rejected',
+    'rejected',
+  ])
+  expect(results[4]).toMatchObject({ reason: { code: 'overloaded' } })
+  await expect(passwords.hash('correct horse')).resolves.toMatch(/^\$argon2id\$/)
+})
+
+test('POST /users takes 200 passwords at once, and GET is answered meanwhile', async () => {
+  const { http } = await openTestApp()
+  let created = 0
+  const creates = Array.from({ length: 200 }, async () => {
+    const { status } = await http.post('/users').send(newUserBody({ password: 'correct horse' }))
+    expect(status).toBe(201)
+    created++
+  })
+  expect((await http.get('/users/1')).status).not.toBe(503)
+  expect(created).toBeLessThan(200)
+  await Promise.all(creates)
+})
