@@ -5,6 +5,7 @@ import { type Config, problemWith } from './config.ts'
 import { StartError } from './errors.ts'
 import { createHttpServer, type HttpServer } from './http/server.ts'
 import { createStopping } from './http/stopping.ts'
+import { signingKey } from './storage/signing-keys.ts'
 import {
   DatabaseRefused,
   type MigrationStatus,
@@ -12,6 +13,8 @@ import {
   openSqlite,
 } from './storage/sqlite.ts'
 import { createWriteQueue } from './storage/write-queue.ts'
+import { createCursors } from './users/cursor.ts'
+import { createFingerprints } from './users/fingerprint.ts'
 import { createPasswordHasher } from './users/passwords.ts'
 import { createSqliteUserRepository } from './users/sqlite-user-repository.ts'
 import { createUserRules } from './users/user.ts'
@@ -37,11 +40,14 @@ export async function openService(options: WiringOptions): Promise<Service> {
   const database = await openDatabase(config, now)
   const writes = createWriteQueue(database)
   const repository = createSqliteUserRepository({ database, writes, now })
+  const passwords = createPasswordHasher()
   const stopping = createStopping()
   const app = createApp({
     users: createUserService({
       users: repository,
-      passwords: createPasswordHasher(),
+      passwords,
+      fingerprints: createFingerprints(passwords),
+      cursors: createCursors(signingKey(database, 'cursor')),
       rules: createUserRules(config),
     }),
     ping: repository.ping,

@@ -1,9 +1,9 @@
 -- Ids come from AUTOINCREMENT, so that the id of a deleted user is never given out again.
 -- Times are text such as 2026-01-31T12:00:00.000Z: they sort as they stand and need no formatting to be shown.
+-- updated_at is later with every change of the row, and so tells one version of a user from another.
 -- name_lower is kept by the service, because lower() of SQLite knows ASCII only; addresses are ASCII.
 CREATE TABLE users (
   id INTEGER CONSTRAINT users_primary_key PRIMARY KEY AUTOINCREMENT,
-  version INTEGER NOT NULL DEFAULT 1,
   name TEXT NOT NULL,
   name_lower TEXT NOT NULL,
   email TEXT NOT NULL,

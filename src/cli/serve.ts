@@ -17,6 +17,8 @@ export async function serve(environment: Environment): Promise<number> {
   const { log, flush } = createLogger(config)
   const service = await openService({ config, log })
   const signals = watchSignals()
+  // Left alone it would end the process; it is kept for reading the rules of limits again.
+  process.on('SIGHUP', () => log.info('nothing to read again: LIMITS_FILE is not set'))
   const crash = new Promise<'crash'>(resolve => {
     process.once('uncaughtException', err => {
       log.fatal({ err }, 'crashed')

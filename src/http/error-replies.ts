@@ -19,11 +19,26 @@ export const ERROR_KINDS = {
   request_malformed: { status: 400, message: 'The request is malformed' },
   path_malformed: { status: 400, message: 'The path cannot be decoded' },
   body_malformed: { status: 400, message: 'The body is not JSON in UTF-8' },
+  query_invalid: { status: 400, message: 'Query parameters are invalid' },
+  idempotency_key_malformed: {
+    status: 400,
+    message: 'Idempotency-Key must be 1 to 255 visible characters, given once',
+  },
   path_not_found: { status: 404, message: 'Not found' },
   user_not_found: { status: 404, message: 'User not found' },
   method_not_allowed: { status: 405, message: 'Method not allowed' },
   not_acceptable: { status: 406, message: 'Only application/json is available' },
   request_timeout: { status: 408, message: 'The request took too long to arrive' },
+  idempotency_key_in_use: {
+    status: 409,
+    message: 'A request with this Idempotency-Key is still running',
+    headers: RETRY_SOON,
+  },
+  idempotent_user_deleted: {
+    status: 410,
+    message: 'The user that this Idempotency-Key made has been deleted',
+  },
+  version_mismatch: { status: 412, message: 'The user is not of the version that If-Match names' },
   body_too_large: { status: 413, message: 'The body is too large' },
   media_type_unsupported: {
     status: 415,
@@ -37,6 +52,10 @@ export const ERROR_KINDS = {
   },
   validation_failed: { status: 422, message: 'Validation failed' },
   email_taken: { status: 422, message: 'Validation failed' },
+  idempotency_key_reused: {
+    status: 422,
+    message: 'This Idempotency-Key was used with another body',
+  },
   headers_too_large: { status: 431, message: 'The request headers are too large' },
   internal_error: { status: 500, message: 'Internal Server Error' },
   storage_unavailable: {

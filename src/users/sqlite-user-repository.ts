@@ -1,8 +1,25 @@
-import type { Database } from 'better-sqlite3'
+import type { Database, Statement } from 'better-sqlite3'
 import { ServiceError } from '../errors.ts'
 import { translateSqliteError, violates } from '../storage/sqlite-errors.ts'
 import type { WriteQueue } from '../storage/write-queue.ts'
-import type { StoredUser, UserRepository } from './user-repository.ts'
+import {
+  countSql,
+  type IndexName,
+  listSql,
+  matchesSql,
+  REPRESENTATION,
+  rangeIndex,
+} from './user-list-sql.ts'
+import {
+  type ExpectedVersions,
+  IDEMPOTENCY_TTL_MS,
+  type IdempotencyClaim,
+  type Position,
+  type StoredUser,
+  type UserPage,
+  type UserQuery,
+  type UserRepository,
+} from './user-repository.ts'
 
 export interface SqliteUserRepositoryOptions {
   readonly database: Database
@@ -18,11 +35,15 @@ interface UserRow {
   readonly updated_at: string
 }
 
-/** The one place that says what a user looks like from outside; it does not name the digest. */
-const REPRESENTATION = `json_object(
-  'id', id, 'name', name, 'email', email, 'created_at', created_at, 'updated_at', updated_at)`
+interface KeyRow {
+  readonly user_id: number
+  readonly fingerprint: string | null
+  readonly user_version: string | null
+  readonly user_json: string | null
+}
 
-const STORED_USER = `id, version, ${REPRESENTATION} AS json`
+/** updated_at grows with each change, so it is the version. */
+const STORED_USER = `id, updated_at AS version, ${REPRESENTATION} AS json`
 
 const INSERT = `
   INSERT INTO users (name, name_lower, email, password_digest, created_at, updated_at)
@@ -41,15 +62,36 @@ const SELECT_CHANGEABLE = `
 const UPDATE = `
   UPDATE users
   SET name = @name, name_lower = @nameLower, email = @email, password_digest = @passwordDigest,
-    updated_at = @updatedAt, version = version + 1
-  WHERE id = @id
+    updated_at = @updatedAt
+  WHERE id = @id AND updated_at = @version
   RETURNING ${STORED_USER}`
 
-const DELETE = `DELETE FROM users WHERE id = ?`
+const SELECT_VERSION = `SELECT updated_at FROM users WHERE id = ?`
 
-const LIST = `
-  SELECT json_group_array(json(json))
-  FROM (SELECT ${REPRESENTATION} AS json FROM users ORDER BY id LIMIT ?)`
+const DELETE = `DELETE FROM users WHERE id = ? AND updated_at = ?`
+
+const SELECT_REVISION = `SELECT revision FROM users_summary WHERE singleton = 1`
+
+const SELECT_KEY = `
+  SELECT user_id, fingerprint, user_version, user_json
+  FROM idempotency_keys WHERE key_hash = ? AND expires_at > ?`
+
+const INSERT_KEY = `
+  INSERT INTO idempotency_keys (key_hash, user_id, fingerprint, user_version, user_json, expires_at)
+  VALUES (?, ?, ?, ?, ?, ?)`
+
+/** Enough to keep up with any number of keys, because each key that is added takes up to two away. */
+const EXPIRED_KEYS_A_SWEEP = 2
+
+const DELETE_EXPIRED_KEYS = `
+  DELETE FROM idempotency_keys WHERE key_hash = @keyHash AND expires_at <= @now OR key_hash IN (
+    SELECT key_hash FROM idempotency_keys WHERE expires_at <= @now LIMIT ${EXPIRED_KEYS_A_SWEEP})`
+
+/** So many users are sorted for one page; where a range of times holds more, its order is followed instead. */
+const MAX_SORTED_USERS = 10_000
+
+/** As many forms of list queries are kept prepared; there are some thousands, few of which are ever used. */
+const MAX_PREPARED_LISTS = 200
 
 /** Users in the table `users` of SQLite. Reads run at once; writes go through the queue. */
 export function createSqliteUserRepository(options: SqliteUserRepositoryOptions): UserRepository {
@@ -60,9 +102,14 @@ export function createSqliteUserRepository(options: SqliteUserRepositoryOptions)
   const selectEmailOwner = database.prepare<[string], number>(SELECT_EMAIL_OWNER).pluck()
   const selectChangeable = database.prepare<[number], UserRow>(SELECT_CHANGEABLE)
   const update = database.prepare<[object], StoredUser>(UPDATE)
-  const remove = database.prepare<[number]>(DELETE)
-  const list = database.prepare<[number], string>(LIST).pluck()
-  const ping = database.prepare('SELECT 1 FROM users LIMIT 1')
+  const selectVersion = database.prepare<[number], string>(SELECT_VERSION).pluck()
+  const remove = database.prepare<[number, string]>(DELETE)
+  const selectRevision = database.prepare<[], number>(SELECT_REVISION).pluck()
+  const selectKey = database.prepare<[Buffer, number], KeyRow>(SELECT_KEY)
+  const insertKey = database.prepare(INSERT_KEY)
+  const deleteExpiredKeys = database.prepare(DELETE_EXPIRED_KEYS)
+  const prepareList = rememberStatements(database, MAX_PREPARED_LISTS)
+  const listInOneView = database.transaction(list)
 
   async function read<T>(query: () => T): Promise<T> {
     if (!database.open) throw new ServiceError('shutting_down')
@@ -73,15 +120,64 @@ export function createSqliteUserRepository(options: SqliteUserRepositoryOptions)
     }
   }
 
+  function claimKey({ keyHash }: IdempotencyClaim): void {
+    deleteExpiredKeys.run({ keyHash, now: now() })
+    if (selectKey.get(keyHash, now()) !== undefined) {
+      throw new ServiceError('idempotency_key_in_use')
+    }
+  }
+
+  function list(query: UserQuery): UserPage {
+    const { filters, limit, start, withTotal } = query
+    const parameters = { ...filters, limit, offset: 0, ...start }
+    const sql = listSql(query, indexWorthSorting(query))
+    const page = prepareList<{ json: string; length: number }>(sql.page).get(parameters)
+    const isFull = page !== undefined && page.length === limit
+    const [last, following] = isFull ? prepareList<Position>(sql.pageEnd).all(parameters) : []
+    const total = withTotal
+      ? prepareList<number>(countSql(filters)).pluck().get(filters)
+      : undefined
+    return {
+      json: page?.json ?? '[]',
+      next: following && last,
+      total,
+      revision: String(selectRevision.get()),
+    }
+  }
+
+  function indexWorthSorting(query: UserQuery): IndexName | undefined {
+    const index = rangeIndex(query)
+    if (index === undefined) return undefined
+    const matches = prepareList<number>(matchesSql(query.filters, index)).pluck()
+    const count = matches.get({ ...query.filters, most: MAX_SORTED_USERS + 1 }) ?? 0
+    return count <= MAX_SORTED_USERS ? index : undefined
+  }
+
   return {
-    create: ({ name, email, passwordDigest }) =>
+    create: ({ name, email, passwordDigest }, claim) =>
       writes.run(() =>
         refusingTakenEmail(() => {
+          if (claim !== undefined) claimKey(claim)
           const time = new Date(now()).toISOString()
           const row = { name, nameLower: name.toLowerCase(), email, passwordDigest, now: time }
-          return insert.get(row) as StoredUser
+          const user = insert.get(row) as StoredUser
+          if (claim !== undefined) {
+            const { keyHash, fingerprint } = claim
+            const expiresAt = now() + IDEMPOTENCY_TTL_MS
+            insertKey.run(keyHash, user.id, fingerprint, user.version, user.json, expiresAt)
+          }
+          return user
         }),
       ),
+
+    findIdempotentCreate: keyHash =>
+      read(() => {
+        const row = selectKey.get(keyHash, now())
+        if (row === undefined) return undefined
+        const { user_id: id, user_version: version, user_json: json, fingerprint } = row
+        if (fingerprint === null || version === null || json === null) return 'user_deleted'
+        return { fingerprint, user: { id, version, json } }
+      }),
 
     find: id => read(() => select.get(id)),
 
@@ -93,11 +189,12 @@ export function createSqliteUserRepository(options: SqliteUserRepositoryOptions)
         return owner !== undefined && owner !== exceptId
       }),
 
-    update: (id, change) =>
+    update: (id, change, expected) =>
       writes.run(() =>
         refusingTakenEmail(() => {
           const row = selectChangeable.get(id)
           if (row === undefined) return undefined
+          const version = expectedVersion(row.updated_at, expected)
           const name = change.name ?? row.name
           const email = change.email ?? row.email
           const passwordDigest =
@@ -105,26 +202,49 @@ export function createSqliteUserRepository(options: SqliteUserRepositoryOptions)
           if (name === row.name && email === row.email && passwordDigest === row.password_digest) {
             return select.get(id)
           }
+          const nameLower = name.toLowerCase()
           const updatedAt = laterThan(row.updated_at, now())
-          return update.get({
-            id,
-            name,
-            nameLower: name.toLowerCase(),
-            email,
-            passwordDigest,
-            updatedAt,
-          })
+          return update.get({ id, version, name, nameLower, email, passwordDigest, updatedAt })
         }),
       ),
 
-    delete: id => writes.run(() => remove.run(id).changes === 1),
+    delete: (id, expected) =>
+      writes.run(() => {
+        const version = selectVersion.get(id)
+        if (version === undefined) return false
+        return remove.run(id, expectedVersion(version, expected)).changes === 1
+      }),
 
-    list: limit => read(() => list.get(limit) as string),
+    list: query => read(() => listInOneView(query)),
+
+    revision: () => read(() => String(selectRevision.get())),
 
     ping: async () => {
-      await read(() => ping.get())
+      await read(() => selectRevision.get())
     },
   }
+}
+
+/** Prepares each SQL text once, as long as they are not more than `most`. */
+function rememberStatements(database: Database, most: number) {
+  const statements = new Map<string, Statement>()
+  return <Row>(sql: string): Statement<[object], Row> => {
+    let statement = statements.get(sql)
+    if (statement === undefined) {
+      if (statements.size >= most) statements.clear()
+      statement = database.prepare(sql)
+      statements.set(sql, statement)
+    }
+    return statement as Statement<[object], Row>
+  }
+}
+
+/** The version that stands in the row, if it is one of those expected. */
+function expectedVersion(version: string, expected: ExpectedVersions): string {
+  if (expected !== undefined && !expected.includes(version)) {
+    throw new ServiceError('version_mismatch')
+  }
+  return version
 }
 
 function refusingTakenEmail<T>(write: () => T): T {

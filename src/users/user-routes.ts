@@ -1,58 +1,112 @@
 import type { Request } from 'express'
+import { demandedVersions, entityTag, isKnown } from '../http/conditional-requests.ts'
 import type { Endpoint } from '../http/endpoints.ts'
+import { parseIdempotencyKey } from '../http/idempotency-key.ts'
+import { type QueryParameter, queryParameters, queryString } from '../http/query-string.ts'
 import type { Reply } from '../http/reply.ts'
 import type { StoredUser } from './user-repository.ts'
-import type { UserService } from './user-service.ts'
+import type { UserList, UserService } from './user-service.ts'
 
 /** The HTTP interface of the service: values in, values out. */
 export function userRoutes(users: UserService): readonly Endpoint[] {
-  const update = async (request: Request) =>
-    representation(200, await users.update(idOf(request), request.body))
+  async function list(request: Request): Promise<Reply> {
+    const parameters = queryParameters(request.url)
+    const ifNoneMatch = request.headers['if-none-match']
+    let knownRevision = ''
+    const found = await users.list(parameters, revision => {
+      knownRevision = revision
+      return isKnown(ifNoneMatch, revision)
+    })
+    return found === undefined ? notModified(knownRevision) : listReply(found, parameters)
+  }
 
+  async function create(request: Request): Promise<Reply> {
+    const key = parseIdempotencyKey(request.headers['idempotency-key'])
+    const { user, isReplay } = await users.create(request.body, key)
+    return userReply(201, user, {
+      Location: `/users/${user.id}`,
+      ...(isReplay && { 'Idempotency-Replayed': 'true' }),
+    })
+  }
+
+  async function read(request: Request): Promise<Reply> {
+    const user = await users.read(idOf(request))
+    const isFresh = isKnown(request.headers['if-none-match'], user.version)
+    return isFresh ? notModified(user.version) : userReply(200, user)
+  }
+
+  async function update(request: Request): Promise<Reply> {
+    const expected = demandedVersions(request.headers['if-match'])
+    return userReply(200, await users.update(idOf(request), request.body, expected))
+  }
+
+  async function remove(request: Request): Promise<Reply> {
+    await users.delete(idOf(request), demandedVersions(request.headers['if-match']))
+    return { status: 204 }
+  }
+
+  const oneUser = '/users/{id}'
   return [
-    {
-      method: 'get',
-      path: '/users',
-      action: 'list',
-      handle: async () => ({ status: 200, body: await users.list() }),
-    },
-    {
-      method: 'post',
-      path: '/users',
-      action: 'create',
-      takesBody: true,
-      handle: async request => {
-        const user = await users.create(request.body)
-        return representation(201, user, { Location: `/users/${user.id}` })
-      },
-    },
-    {
-      method: 'get',
-      path: '/users/{id}',
-      action: 'read',
-      handle: async request => representation(200, await users.read(idOf(request))),
-    },
-    { method: 'put', path: '/users/{id}', action: 'update', takesBody: true, handle: update },
-    { method: 'patch', path: '/users/{id}', action: 'update', takesBody: true, handle: update },
-    {
-      method: 'delete',
-      path: '/users/{id}',
-      action: 'delete',
-      produces: [],
-      handle: async request => {
-        await users.delete(idOf(request))
-        return { status: 204 }
-      },
-    },
+    { method: 'get', path: '/users', action: 'list', handle: list },
+    { method: 'post', path: '/users', action: 'create', takesBody: true, handle: create },
+    { method: 'get', path: oneUser, action: 'read', handle: read },
+    { method: 'put', path: oneUser, action: 'update', takesBody: true, handle: update },
+    { method: 'patch', path: oneUser, action: 'update', takesBody: true, handle: update },
+    { method: 'delete', path: oneUser, action: 'delete', produces: [], handle: remove },
   ]
 }
 
-function representation(
-  status: number,
-  user: StoredUser,
-  headers: Record<string, string> = {},
-): Reply {
-  return { status, headers, body: user.json }
+function userReply(status: number, user: StoredUser, headers: Record<string, string> = {}): Reply {
+  return { status, headers: { ETag: entityTag(user.version), ...headers }, body: user.json }
+}
+
+function notModified(version: string): Reply {
+  return { status: 304, headers: { ETag: entityTag(version) } }
+}
+
+function listReply(list: UserList, parameters: readonly QueryParameter[]): Reply {
+  const { request, page } = list
+  const link = linkHeader(list, parameters)
+  return {
+    status: 200,
+    headers: {
+      ETag: entityTag(page.revision),
+      ...(link !== '' && { Link: link }),
+      ...(page.total !== undefined && { 'X-Total-Count': String(page.total) }),
+    },
+    body: request.envelope ? envelope(list) : page.json,
+  }
+}
+
+function envelope({ request, page }: UserList): string {
+  const fields = {
+    page: request.page,
+    has_more: page.next !== undefined,
+    total_count: page.total,
+  }
+  return `{"data":${page.json},${JSON.stringify(fields).slice(1)}`
+}
+
+/** RFC 8288, with targets relative to the service, whose public address only its operator knows. */
+function linkHeader(
+  { request, nextCursor }: UserList,
+  parameters: readonly QueryParameter[],
+): string {
+  const kept = parameters
+    .filter(({ name }) => name !== 'page' && name !== 'after')
+    .map(({ name, value = '' }) => ({ name, value }))
+  const link = (relation: string, name: string, value: string) =>
+    `</users?${queryString([...kept, { name, value }])}>; rel="${relation}"`
+
+  const isNumbered = parameters.some(({ name }) => name === 'page')
+  const { page = 1 } = request
+  return [
+    nextCursor !== undefined && link('next', 'after', nextCursor),
+    isNumbered && link('first', 'page', '1'),
+    isNumbered && page > 1 && link('prev', 'page', String(page - 1)),
+  ]
+    .filter(part => part !== false)
+    .join(', ')
 }
 
 /** The id in the path; anything but a positive integer in plain decimal names no user. */

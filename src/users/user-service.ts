@@ -1,34 +1,83 @@
+import { createHash } from 'node:crypto'
 import { type FieldError, ServiceError } from '../errors.ts'
+import type { Cursors } from './cursor.ts'
+import type { Fingerprints } from './fingerprint.ts'
+import { type ListParameter, type ListRequest, parseListRequest } from './list-request.ts'
 import type { PasswordHasher } from './passwords.ts'
-import { EMAIL_TAKEN, type Parsed, type UserInput, type UserRules } from './user.ts'
-import type { StoredUser, UserChange, UserRepository } from './user-repository.ts'
+import {
+  EMAIL_TAKEN,
+  type NewUserInput,
+  type Parsed,
+  type UserInput,
+  type UserRules,
+} from './user.ts'
+import type {
+  ExpectedVersions,
+  IdempotentCreate,
+  NewUser,
+  StoredUser,
+  UserChange,
+  UserPage,
+  UserRepository,
+} from './user-repository.ts'
+
+/** A page of users, what was asked for, and the cursor of the next page where there is one. */
+export interface UserList {
+  readonly request: ListRequest
+  readonly page: UserPage
+  readonly nextCursor: string | undefined
+}
+
+export interface CreatedUser {
+  /** As it was when it was created. */
+  readonly user: StoredUser
+  /** Whether an earlier request with the same idempotency key did it. */
+  readonly isReplay: boolean
+}
 
 /**
  * What can be done with users. Every input is validated here, whichever way it came in. Bodies are values that
  * JSON can hold; an `id` of `undefined` names no user.
  */
 export interface UserService {
-  /** JSON text of an array of users. */
-  list(): Promise<string>
+  /**
+   * `undefined` where `isKnown` says that the client has the list of this revision.
+   * Throws `query_invalid`.
+   */
+  list(
+    parameters: readonly ListParameter[],
+    isKnown: (revision: string) => boolean,
+  ): Promise<UserList | undefined>
+
   /** Throws `user_not_found`. */
   read(id: number | undefined): Promise<StoredUser>
-  /** Throws `validation_failed`, also for an address that is taken. */
-  create(body: unknown): Promise<StoredUser>
-  /** Changes the fields sent. Throws `validation_failed`, then `user_not_found`. */
-  update(id: number | undefined, body: unknown): Promise<StoredUser>
-  /** Throws `user_not_found`. */
-  delete(id: number | undefined): Promise<void>
+
+  /**
+   * Creates a user, or with an idempotency key that did so before gives that user again.
+   * Throws `idempotency_key_in_use`, `idempotent_user_deleted` and `idempotency_key_reused`, and then
+   * `validation_failed`, also for an address that is taken.
+   */
+  create(body: unknown, idempotencyKey?: string): Promise<CreatedUser>
+
+  /** Changes the fields sent. Throws `validation_failed`, `user_not_found` and `version_mismatch`. */
+  update(id: number | undefined, body: unknown, expected?: ExpectedVersions): Promise<StoredUser>
+
+  /** Throws `user_not_found` and `version_mismatch`. */
+  delete(id: number | undefined, expected?: ExpectedVersions): Promise<void>
 }
 
 export interface UserServiceOptions {
   readonly users: UserRepository
   readonly passwords: PasswordHasher
+  readonly fingerprints: Fingerprints
   readonly rules: UserRules
+  readonly cursors: Cursors
 }
 
-const MAX_LISTED = 100
+export function createUserService(options: UserServiceOptions): UserService {
+  const { users, passwords, fingerprints, rules, cursors } = options
+  const keysInUse = new Set<string>()
 
-export function createUserService({ users, passwords, rules }: UserServiceOptions): UserService {
   /** What was parsed, or a refusal that names every wrong field, a taken address among them. */
   async function accepted<T>(parsed: Parsed<T>, exceptId?: number): Promise<T> {
     if ('user' in parsed) return parsed.user
@@ -37,35 +86,76 @@ export function createUserService({ users, passwords, rules }: UserServiceOption
     throw invalid(taken ? inFieldOrder([...errors, EMAIL_TAKEN]) : errors)
   }
 
-  async function toChange(id: number, { password, ...fields }: UserInput): Promise<UserChange> {
+  async function toNewUser({ name, email, password }: NewUserInput): Promise<NewUser> {
+    return { name, email, passwordDigest: password == null ? null : await passwords.hash(password) }
+  }
+
+  async function createOnce(body: unknown, key: string): Promise<CreatedUser> {
+    const keyHash = createHash('sha256').update(key).digest()
+    const earlier = await users.findIdempotentCreate(keyHash)
+    if (earlier !== undefined) return { user: await replayed(earlier, body), isReplay: true }
+    const newUser = await toNewUser(await accepted(rules.parseNew(body)))
+    const fingerprint = await fingerprints.of(body)
+    const user = await refusingTakenEmail(users.create(newUser, { keyHash, fingerprint }))
+    return { user, isReplay: false }
+  }
+
+  async function replayed(earlier: IdempotentCreate, body: unknown): Promise<StoredUser> {
+    if (earlier === 'user_deleted') throw new ServiceError('idempotent_user_deleted')
+    if (await fingerprints.matches(earlier.fingerprint, body)) return earlier.user
+    throw new ServiceError('idempotency_key_reused')
+  }
+
+  /** Looks before it hashes, which takes long; the repository decides again. */
+  async function toChange(
+    id: number,
+    { password, ...fields }: UserInput,
+    expected: ExpectedVersions,
+  ): Promise<UserChange> {
     if (password === undefined) return fields
-    const digest = await users.findPasswordDigest(id)
-    if (digest === undefined) throw new ServiceError('user_not_found')
+    const { version } = found(await users.find(id))
+    if (expected?.includes(version) === false) throw new ServiceError('version_mismatch')
     if (password === null) return { ...fields, passwordDigest: null }
-    if (digest !== null && (await passwords.verify(digest, password))) return fields
+    const digest = await users.findPasswordDigest(id)
+    if (digest != null && (await passwords.verify(digest, password))) return fields
     return { ...fields, passwordDigest: await passwords.hash(password) }
   }
 
   return {
-    list: () => users.list(MAX_LISTED),
+    list: async (parameters, isKnown) => {
+      const request = parseListRequest(parameters, cursors)
+      if (isKnown(await users.revision())) return undefined
+      const { sort, filters, perPage, page: number, after, count } = request
+      const start = after ?? { offset: ((number ?? 1) - 1) * perPage }
+      const page = await users.list({ sort, filters, limit: perPage, start, withTotal: count })
+      return { request, page, nextCursor: page.next && cursors.encode(sort, page.next) }
+    },
 
     read: async id => found(id === undefined ? undefined : await users.find(id)),
 
-    create: async body => {
-      const { name, email, password } = await accepted(rules.parseNew(body))
-      const passwordDigest = password == null ? null : await passwords.hash(password)
-      return refusingTakenEmail(users.create({ name, email, passwordDigest }))
+    create: async (body, key) => {
+      if (key === undefined) {
+        const newUser = await toNewUser(await accepted(rules.parseNew(body)))
+        return { user: await refusingTakenEmail(users.create(newUser)), isReplay: false }
+      }
+      if (keysInUse.has(key)) throw new ServiceError('idempotency_key_in_use')
+      keysInUse.add(key)
+      try {
+        return await createOnce(body, key)
+      } finally {
+        keysInUse.delete(key)
+      }
     },
 
-    update: async (id, body) => {
+    update: async (id, body, expected) => {
       const input = await accepted(rules.parseChange(body), id)
       if (id === undefined) throw new ServiceError('user_not_found')
-      const change = await toChange(id, input)
-      return found(await refusingTakenEmail(users.update(id, change)))
+      const change = await toChange(id, input, expected)
+      return found(await refusingTakenEmail(users.update(id, change, expected)))
     },
 
-    delete: async id => {
-      const existed = id !== undefined && (await users.delete(id))
+    delete: async (id, expected) => {
+      const existed = id !== undefined && (await users.delete(id, expected))
       if (!existed) throw new ServiceError('user_not_found')
     },
   }

@@ -1,5 +1,16 @@
+import { randomBytes } from 'node:crypto'
 import { describe, expect, onTestFinished, test } from 'vitest'
-import type { NewUser, StoredUser, UserRepository } from '../../src/users/user-repository.ts'
+import {
+  IDEMPOTENCY_TTL_MS,
+  type IdempotencyClaim,
+  type NewUser,
+  SORT_KEYS,
+  type StoredUser,
+  type UserFilters,
+  type UserQuery,
+  type UserRepository,
+  type UserSort,
+} from '../../src/users/user-repository.ts'
 import { createFakeClock } from '../support/fake-clock.ts'
 
 export interface OpenedRepository {
@@ -18,6 +29,45 @@ let serial = 0
 function newUser(fields: Partial<NewUser> = {}): NewUser {
   serial++
   return { name: 'Ann', email: `ann${serial}@example.com`, passwordDigest: null, ...fields }
+}
+
+const FIRST: UserQuery = {
+  sort: { by: 'id', descending: false },
+  filters: {},
+  limit: 100,
+  start: { offset: 0 },
+  withTotal: false,
+}
+
+interface ShownUser {
+  readonly id: number
+  readonly name: string
+  readonly email: string
+  readonly created_at: string
+  readonly updated_at: string
+}
+
+const SORTS = SORT_KEYS.flatMap(by => [
+  { by, descending: false },
+  { by, descending: true },
+])
+
+/** The order that the contract of the sort is about, made by other means than any storage would. */
+function byCodePoints({ by, descending }: UserSort) {
+  const keyOf = (user: ShownUser) => Buffer.from(String(user[by]).toLowerCase())
+  return (one: ShownUser, other: ShownUser) => {
+    const order = by === 'id' ? 0 : Buffer.compare(keyOf(one), keyOf(other))
+    return (order || one.id - other.id) * (descending ? -1 : 1)
+  }
+}
+
+function newClaim(): IdempotencyClaim {
+  return { keyHash: randomBytes(32), fingerprint: 'same' }
+}
+
+async function listed(repository: UserRepository, query: Partial<UserQuery> = {}) {
+  const { json } = await repository.list({ ...FIRST, ...query })
+  return JSON.parse(json) as { id: number }[]
 }
 
 function shown({ json }: StoredUser): Record<string, unknown> {
@@ -44,10 +94,10 @@ export function describeUserRepository({ name, open }: RepositoryHarness): void 
   }
 
   describe(`UserRepository in ${name}`, () => {
-    test('create gives the user as it is shown, at version 1 and with equal times', async () => {
+    test('create gives the user as it is shown, with equal times', async () => {
       const { repository } = await opened()
       const user = await repository.create(newUser({ name: 'Zoë "Z" \\ 😀', email: 'Zoe@X.co' }))
-      expect(user.version).toBe(1)
+      expect(user.version).toMatch(/^[\x21\x23-\x7e]+$/)
       expect(user.json).toBe(
         `{"id":${user.id},"name":"Zoë \\"Z\\" \\\\ 😀","email":"Zoe@X.co",` +
           '"created_at":"2026-01-31T12:00:00.000Z","updated_at":"2026-01-31T12:00:00.000Z"}',
@@ -70,7 +120,7 @@ export function describeUserRepository({ name, open }: RepositoryHarness): void 
       await expect(repository.create(newUser({ email: 'ANN@Example.COM' }))).rejects.toMatchObject({
         code: 'email_taken',
       })
-      expect(JSON.parse(await repository.list(10))).toHaveLength(1)
+      expect(await listed(repository)).toHaveLength(1)
     })
 
     test('create lets one of many with one address through', async () => {
@@ -79,7 +129,7 @@ export function describeUserRepository({ name, open }: RepositoryHarness): void 
         Array.from({ length: 20 }, () => repository.create(newUser({ email: 'one@example.com' }))),
       )
       expect(results.filter(({ status }) => status === 'fulfilled')).toHaveLength(1)
-      expect(JSON.parse(await repository.list(10))).toHaveLength(1)
+      expect(await listed(repository)).toHaveLength(1)
     })
 
     test('an address is free again once its user is deleted or has another', async () => {
@@ -116,7 +166,7 @@ export function describeUserRepository({ name, open }: RepositoryHarness): void 
         user,
         changed,
         await repository.find(user.id),
-        await repository.list(9),
+        await repository.list(FIRST),
       ]
       expect(JSON.stringify(shownAnywhere)).not.toContain('argon2id')
     })
@@ -135,7 +185,7 @@ export function describeUserRepository({ name, open }: RepositoryHarness): void 
       const user = await repository.create(newUser({ passwordDigest: '$1' }))
       clock.advance(5)
       const changed = defined(await repository.update(user.id, { name: 'Bea' }))
-      expect(changed.version).toBe(2)
+      expect(changed.version).not.toBe(user.version)
       expect(shown(changed)).toEqual({
         ...shown(user),
         name: 'Bea',
@@ -184,20 +234,21 @@ export function describeUserRepository({ name, open }: RepositoryHarness): void 
       const { repository } = await opened()
       const user = await repository.create(newUser({ passwordDigest: '$1' }))
       const changed = defined(await repository.update(user.id, { passwordDigest: null }))
-      expect(changed.version).toBe(2)
+      expect(changed.version).not.toBe(user.version)
       expect(await repository.findPasswordDigest(user.id)).toBeNull()
       expect(await repository.update(user.id + 1, { name: 'Bea' })).toBeUndefined()
     })
 
-    test('update at once by many counts each of them', async () => {
+    test('update at once by many gives each a version of its own', async () => {
       const { repository } = await opened()
       const user = await repository.create(newUser())
-      await Promise.all(
+      const changes = await Promise.all(
         Array.from({ length: 20 }, (_, index) =>
           repository.update(user.id, { name: `Name ${index}` }),
         ),
       )
-      expect(defined(await repository.find(user.id)).version).toBe(21)
+      const versions = [user, ...changes].map(change => defined(change).version)
+      expect(new Set(versions).size).toBe(21)
     })
 
     test('delete says whether there was such a user', async () => {
@@ -208,13 +259,217 @@ export function describeUserRepository({ name, open }: RepositoryHarness): void 
       expect(await repository.find(user.id)).toBeUndefined()
     })
 
-    test('list gives users as find does, by id, at most as many as asked for', async () => {
+    test('list gives users as find does, at most as many as asked for', async () => {
       const { repository } = await opened()
-      expect(await repository.list(2)).toBe('[]')
-      const users = []
+      expect(await repository.list(FIRST)).toMatchObject({ json: '[]', next: undefined })
+      const users: StoredUser[] = []
       for (let count = 0; count < 3; count++) users.push(await repository.create(newUser()))
-      expect(await repository.list(2)).toBe(`[${users[0]?.json},${users[1]?.json}]`)
-      expect(await repository.list(10)).toBe(`[${users.map(({ json }) => json).join(',')}]`)
+      const page = await repository.list({ ...FIRST, limit: 2 })
+      expect(page.json).toBe(`[${users[0]?.json},${users[1]?.json}]`)
+      expect(page.next?.id).toBe(users[1]?.id)
+      const whole = await repository.list({ ...FIRST, limit: 3 })
+      expect(whole.json).toBe(`[${users.map(({ json }) => json).join(',')}]`)
+      expect(whole.next).toBeUndefined()
+    })
+
+    test.each(SORTS)(
+      'list sorts by $by, descending: $descending, and goes on behind each',
+      async sort => {
+        const { repository, clock } = await opened()
+        // In lower case the names tie, differ beyond ASCII, and sort otherwise than as they stand.
+        for (const name of ['b', 'A', 'a', 'Ä', 'ä', 'B', '😀', 'Z', 'a', '\uffee']) {
+          clock.advance(serial % 2)
+          const user = await repository.create(
+            newUser({ name, email: `${name.length}x${serial}@X.co` }),
+          )
+          if (serial % 3 === 0) await repository.update(user.id, { email: `A${serial}@x.co` })
+        }
+        const users = (await listed(repository)) as unknown as ShownUser[]
+        const expected = users.toSorted(byCodePoints(sort)).map(({ id }) => id)
+        expect((await listed(repository, { sort })).map(({ id }) => id)).toEqual(expected)
+        for (const limit of [1, 3]) {
+          const walked: number[] = []
+          let start: UserQuery['start'] | undefined = FIRST.start
+          while (start !== undefined) {
+            const page = await repository.list({ ...FIRST, sort, limit, start })
+            walked.push(...JSON.parse(page.json).map(({ id }: ShownUser) => id))
+            start = page.next
+          }
+          expect(walked).toEqual(expected)
+        }
+      },
+    )
+
+    test('list finds by each filter and by all of them, and counts on request', async () => {
+      const { repository, clock } = await opened()
+      const ann = await repository.create(newUser({ name: 'ÄNN', email: 'Ann@x.co' }))
+      clock.advance(1000)
+      const bob = await repository.create(newUser({ name: 'Bob' }))
+      await repository.update(ann.id, { passwordDigest: '$1' })
+      const noon = '2026-01-31T12:00:00.000Z'
+      const later = '2026-01-31T12:00:01.000Z'
+      const cases: [UserFilters, StoredUser[]][] = [
+        [{}, [ann, bob]],
+        [{ name: 'änn' }, [ann]],
+        [{ name: 'ann' }, []],
+        [{ email: 'ann@x.co' }, [ann]],
+        [{ created_after: noon }, [bob]],
+        [{ created_before: later }, [ann]],
+        [{ created_after: noon, created_before: later }, []],
+        [{ updated_after: noon }, [ann, bob]],
+        [{ updated_before: later }, []],
+        [{ name: 'änn', email: 'ann@x.co', created_before: later, updated_after: noon }, [ann]],
+        [{ name: 'bob', email: 'ann@x.co' }, []],
+      ]
+      for (const [filters, users] of cases) {
+        const page = await repository.list({ ...FIRST, filters, limit: 1, withTotal: true })
+        expect(page.total).toBe(users.length)
+        expect(page.next === undefined).toBe(users.length < 2)
+        const found = await listed(repository, { filters })
+        expect(found.map(({ id }) => id)).toEqual(users.map(({ id }) => id))
+      }
+      expect((await repository.list(FIRST)).total).toBeUndefined()
+    })
+
+    test('list finds a range of times in any order, few or many', async () => {
+      const { repository, clock } = await opened()
+      for (let count = 0; count < 30; count++) {
+        clock.advance(1)
+        await repository.create(newUser({ name: `Name ${(count * 7) % 30}` }))
+      }
+      const filters = { created_after: '2026-01-31T12:00:00.005Z' }
+      const sort = { by: 'name', descending: false } as const
+      const first = await repository.list({ ...FIRST, filters, sort, limit: 20 })
+      const rest = await repository.list({
+        ...FIRST,
+        filters,
+        sort,
+        start: defined(first.next),
+      })
+      const names = [first, rest].flatMap(({ json }) => JSON.parse(json) as ShownUser[])
+      expect(names).toHaveLength(25)
+      expect(names).toEqual(names.toSorted(byCodePoints(sort)))
+    })
+
+    test('list skips an offset, also past the end', async () => {
+      const { repository } = await opened()
+      const users = []
+      for (let count = 0; count < 5; count++) users.push(await repository.create(newUser()))
+      const page = await repository.list({ ...FIRST, limit: 2, start: { offset: 2 } })
+      expect(page.json).toBe(`[${users[2]?.json},${users[3]?.json}]`)
+      expect(page.next?.id).toBe(users[3]?.id)
+      expect(await listed(repository, { start: { offset: 5 } })).toEqual([])
+      expect(await listed(repository, { start: { offset: 999_999_999_998_000 } })).toEqual([])
+    })
+
+    test('revision changes with each change, stays where nothing changes, and is that of the list', async () => {
+      const { repository } = await opened()
+      const seen = [await repository.revision()]
+      const note = async () => {
+        seen.push(await repository.revision())
+        expect((await repository.list(FIRST)).revision).toBe(seen.at(-1))
+      }
+      const user = await repository.create(newUser({ name: 'Ann' }))
+      await note()
+      await repository.update(user.id, { name: 'Bea' })
+      await note()
+      await repository.delete(user.id)
+      await note()
+      expect(new Set(seen).size).toBe(4)
+      const other = await repository.create(newUser({ name: 'Ann' }))
+      const before = await repository.revision()
+      await repository.update(other.id, { name: 'Ann' })
+      await repository.delete(user.id)
+      await repository.create(newUser({ email: shown(other).email as string })).catch(() => {})
+      expect(await repository.revision()).toBe(before)
+    })
+
+    test('update and delete refuse another version than is expected, and do nothing', async () => {
+      const { repository } = await opened()
+      const first = await repository.create(newUser({ name: 'Ann' }))
+      const second = defined(await repository.update(first.id, { name: 'Bea' }, [first.version]))
+      const refused = { code: 'version_mismatch' }
+      const old = [first.version]
+      await expect(repository.update(first.id, { name: 'Cid' }, old)).rejects.toMatchObject(refused)
+      await expect(repository.update(first.id, {}, old)).rejects.toMatchObject(refused)
+      await expect(repository.update(first.id, {}, [])).rejects.toMatchObject(refused)
+      await expect(repository.delete(first.id, old)).rejects.toMatchObject(refused)
+      expect(await repository.find(first.id)).toEqual(second)
+      expect(await repository.update(first.id + 1, {}, old)).toBeUndefined()
+      expect(await repository.delete(first.id + 1, old)).toBe(false)
+      expect(await repository.delete(first.id, [first.version, second.version])).toBe(true)
+    })
+
+    test('update lets one of many that expect one version through', async () => {
+      const { repository } = await opened()
+      const user = await repository.create(newUser())
+      const results = await Promise.allSettled(
+        Array.from({ length: 20 }, (_, index) =>
+          repository.update(user.id, { name: `Name ${index}` }, [user.version]),
+        ),
+      )
+      expect(results.filter(({ status }) => status === 'fulfilled')).toHaveLength(1)
+    })
+
+    test('create with a claim keeps the user as it was then', async () => {
+      const { repository } = await opened()
+      const claim = newClaim()
+      const user = await repository.create(newUser(), claim)
+      await repository.update(user.id, { name: 'Changed' })
+      expect(await repository.findIdempotentCreate(claim.keyHash)).toEqual({
+        fingerprint: claim.fingerprint,
+        user,
+      })
+      expect(await repository.findIdempotentCreate(newClaim().keyHash)).toBeUndefined()
+    })
+
+    test('create refuses a key that is kept, before it looks at the address', async () => {
+      const { repository } = await opened()
+      const claim = newClaim()
+      const user = newUser()
+      await repository.create(user, claim)
+      await expect(repository.create(user, claim)).rejects.toMatchObject({
+        code: 'idempotency_key_in_use',
+      })
+      expect(await listed(repository)).toHaveLength(1)
+    })
+
+    test('create that is refused keeps no key', async () => {
+      const { repository } = await opened()
+      const claim = newClaim()
+      const user = newUser()
+      await repository.create(user)
+      await expect(repository.create(user, claim)).rejects.toMatchObject({ code: 'email_taken' })
+      expect(await repository.findIdempotentCreate(claim.keyHash)).toBeUndefined()
+      await expect(repository.create(newUser(), claim)).resolves.toBeDefined()
+    })
+
+    test('delete leaves the key used and takes the answer along', async () => {
+      const { repository } = await opened()
+      const claim = newClaim()
+      const user = await repository.create(newUser(), claim)
+      await repository.delete(user.id)
+      expect(await repository.findIdempotentCreate(claim.keyHash)).toBe('user_deleted')
+      await expect(repository.create(newUser(), claim)).rejects.toMatchObject({
+        code: 'idempotency_key_in_use',
+      })
+    })
+
+    test('a key is free again after its time, whether its user was deleted or not', async () => {
+      const { repository, clock } = await opened()
+      const claims = [newClaim(), newClaim()]
+      const users = []
+      for (const claim of claims) users.push(await repository.create(newUser(), claim))
+      await repository.delete(defined(users[0]).id)
+      clock.advance(IDEMPOTENCY_TTL_MS - 1)
+      for (const { keyHash } of claims) {
+        expect(await repository.findIdempotentCreate(keyHash)).toBeDefined()
+      }
+      clock.advance(1)
+      for (const claim of claims) {
+        expect(await repository.findIdempotentCreate(claim.keyHash)).toBeUndefined()
+        await expect(repository.create(newUser(), claim)).resolves.toBeDefined()
+      }
     })
 
     test('ping is fulfilled while the storage answers', async () => {
@@ -229,7 +484,9 @@ export function describeUserRepository({ name, open }: RepositoryHarness): void 
       ['isEmailTaken', repository => repository.isEmailTaken('ann@example.com')],
       ['update', repository => repository.update(1, { name: 'Bea' })],
       ['delete', repository => repository.delete(1)],
-      ['list', repository => repository.list(1)],
+      ['list', repository => repository.list(FIRST)],
+      ['revision', repository => repository.revision()],
+      ['findIdempotentCreate', repository => repository.findIdempotentCreate(randomBytes(32))],
       ['ping', repository => repository.ping()],
     ])('%s is refused once the storage is closed', async (_call, call) => {
       const { repository, close } = await opened()

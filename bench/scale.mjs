@@ -1,0 +1,177 @@
+// What requests cost by the number of users: fills a database, asks the built service, prints a table.
+// Usage: npm run bench:scale -- [USERS ...], such as 10000 1000000; 10,000 to 1,000,000 by tens if none is given.
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { mkdtempSync, rmSync, statSync } from 'node:fs'
+import { Agent, request } from 'node:http'
+import { availableParallelism, cpus, tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import Database from 'better-sqlite3'
+
+const MAIN = fileURLToPath(new URL('../dist/main.js', import.meta.url))
+const DEFAULT_SIZES = [10_000, 100_000, 1_000_000]
+const MIN_USERS = 10_000
+const MAX_USERS = 10_000_000
+const CHUNK = 50_000
+const SAMPLES = 400
+const WARM_UP = 100
+
+// A name is that of a hundred users among ten million; addresses come in no order; a user every ten seconds.
+const FILL = `
+  WITH RECURSIVE serial (i) AS (SELECT @from UNION ALL SELECT i + 1 FROM serial WHERE i < @to)
+  INSERT INTO users (name, name_lower, email, created_at, updated_at)
+  SELECT 'Name ' || (i * 7919 % 100000), 'name ' || (i * 7919 % 100000),
+    printf('%08x.%d@example.com', i * 2654435761 & 0xffffffff, i), time, time
+  FROM (SELECT i, strftime('%Y-%m-%dT%H:%M:%fZ', 1600000000 + i * 10, 'unixepoch') AS time FROM serial)`
+
+const sizes = process.argv.slice(2).map(Number)
+if (sizes.some(size => !Number.isInteger(size) || size < MIN_USERS || size > MAX_USERS)) {
+  console.error(`sizes are whole numbers from ${MIN_USERS} to ${MAX_USERS}`)
+  process.exit(2)
+}
+
+const folder = mkdtempSync(join(tmpdir(), 'user-records-scale-'))
+process.once('exit', () => rmSync(folder, { recursive: true, force: true }))
+process.once('SIGINT', () => process.exit(130))
+
+const rows = []
+for (const size of sizes.length > 0 ? sizes : DEFAULT_SIZES) rows.push(await measure(size))
+console.log(`\nNode ${process.version}, ${availableParallelism()} x ${cpus()[0]?.model}\n`)
+printTable(rows)
+
+async function measure(size) {
+  const path = join(folder, `${size}.db`)
+  const env = { ...process.env, DATABASE_URL: path, PORT: '0', LOG_LEVEL: 'info' }
+  await once(spawn(process.execPath, [MAIN, 'migrate'], { env, stdio: 'ignore' }), 'close')
+  const filledMs = fill(path, size)
+  const service = await start(env)
+  try {
+    const agent = new Agent({ keepAlive: true, maxSockets: 1 })
+    const get = target => ask(agent, service.url, target)
+    const someId = () => 1 + Math.floor(Math.random() * size)
+    const deepPage = Math.floor(size / 2 / 100)
+    const row = {
+      users: size.toLocaleString('en'),
+      'fill s': (filledMs / 1000).toFixed(1),
+      'file MB': Math.round(statSync(path).size / 1e6),
+    }
+    for (const sort of ['id', 'name', '-created_at']) {
+      row[`first, ${sort}`] = await median(() => get(`/users?sort=${sort}`))
+      const { headers } = await get(`/users?sort=${sort}&page=${deepPage}`)
+      const next = /<([^>]*)>; rel="next"/.exec(headers.link)[1]
+      row[`deep, ${sort}`] = await median(() => get(next))
+    }
+    const emails = []
+    for (let count = 0; count < 50; count++) {
+      emails.push(JSON.parse((await get(`/users/${someId()}`)).body).email)
+    }
+    let turn = 0
+    row['by id'] = await median(() => get(`/users/${someId()}`))
+    row['by e-mail'] = await median(() => get(`/users?email=${emails[turn++ % 50].toUpperCase()}`))
+    row.create = await median(() =>
+      ask(agent, service.url, '/users', {
+        user: { name: `Name ${turn++}`, email: `new${turn}@example.com` },
+      }),
+    )
+    row['page by number, deep'] = await median(() => get(`/users?page=${deepPage}`), 5, 1)
+    row['count, all'] = await median(() => get('/users?per_page=1&count=true'))
+    agent.destroy()
+    return row
+  } finally {
+    service.child.kill('SIGTERM')
+    await once(service.child, 'close')
+    rmSync(path, { force: true })
+  }
+}
+
+/** Milliseconds. Indexes and triggers are made again over what is there, as after an import. */
+function fill(path, size) {
+  const startedAt = performance.now()
+  const database = new Database(path)
+  database.pragma('journal_mode = OFF')
+  database.pragma('synchronous = OFF')
+  database.pragma('cache_size = -1000000')
+  const dropped = database
+    .prepare(`
+      SELECT type, name, sql FROM sqlite_schema
+      WHERE tbl_name = 'users' AND type IN ('index', 'trigger') AND sql IS NOT NULL`)
+    .all()
+  for (const { type, name } of dropped) database.exec(`DROP ${type} ${name}`)
+  const insert = database.prepare(FILL)
+  for (let from = 1; from <= size; from += CHUNK) {
+    const to = Math.min(from + CHUNK - 1, size)
+    insert.run({ from, to })
+    showProgress(size, to, startedAt, 'users')
+  }
+  for (const [index, { sql }] of dropped.entries()) {
+    database.exec(sql)
+    showProgress(dropped.length, index + 1, startedAt, 'indexes')
+  }
+  database.prepare('UPDATE users_summary SET user_count = ?').run(size)
+  database.pragma('journal_mode = WAL')
+  database.close()
+  return performance.now() - startedAt
+}
+
+function showProgress(total, done, startedAt, what) {
+  if (!process.stderr.isTTY) return
+  const seconds = ((performance.now() - startedAt) / 1000).toFixed(1)
+  const bar = '#'.repeat(Math.round((done / total) * 30)).padEnd(30, '.')
+  process.stderr.write(`\r[${bar}] ${done.toLocaleString('en')} ${what}, ${seconds} s\x1b[K`)
+  if (done === total) process.stderr.write('\n')
+}
+
+async function start(env) {
+  const child = spawn(process.execPath, [MAIN], { env, stdio: ['ignore', 'pipe', 'inherit'] })
+  let log = ''
+  const url = await new Promise((resolve, reject) => {
+    child.once('close', () => reject(new Error('the service did not start')))
+    child.stdout.on('data', chunk => {
+      if (log.length < 10_000) log += chunk
+      const match = /"url":"([^"]+)"/.exec(log)
+      if (match) resolve(match[1])
+    })
+  })
+  return { child, url }
+}
+
+function ask(agent, url, target, body) {
+  return new Promise((resolve, reject) => {
+    const options = body && { method: 'POST', headers: { 'Content-Type': 'application/json' } }
+    request(new URL(target, url), { agent, ...options }, response => {
+      let text = ''
+      response.setEncoding('utf8').on('data', chunk => {
+        text += chunk
+      })
+      response.on('end', () => {
+        if (response.statusCode >= 300)
+          reject(new Error(`${target}: ${response.statusCode} ${text}`))
+        else resolve({ headers: response.headers, body: text })
+      })
+    })
+      .on('error', reject)
+      .end(body && JSON.stringify(body))
+  })
+}
+
+/** Of the time of one request after another on one connection, in milliseconds. */
+async function median(work, samples = SAMPLES, warmUp = WARM_UP) {
+  for (let count = 0; count < warmUp; count++) await work()
+  const times = []
+  for (let count = 0; count < samples; count++) {
+    const startedAt = performance.now()
+    await work()
+    times.push(performance.now() - startedAt)
+  }
+  return times.sort((a, b) => a - b)[Math.floor(samples / 2)].toFixed(2)
+}
+
+function printTable(measured) {
+  const names = Object.keys(measured[0])
+  console.log(`| ms, median | ${measured.map(({ users }) => users).join(' | ')} |`)
+  console.log(`|---|${measured.map(() => '---:').join('|')}|`)
+  for (const name of names.slice(1)) {
+    console.log(`| ${name} | ${measured.map(row => row[name]).join(' | ')} |`)
+  }
+}

@@ -1,0 +1,41 @@
+import { createHmac, timingSafeEqual } from 'node:crypto'
+import { z } from 'zod'
+import type { Position, UserSort } from './user-repository.ts'
+
+/** Positions of a list as text for clients, who can keep it and hand it back but not make or alter it. */
+export interface Cursors {
+  encode(sort: UserSort, position: Position): string
+  /** `undefined` for text that was not made by `encode` for the same sort. */
+  decode(sort: UserSort, text: string): Position | undefined
+}
+
+/** Half of an HMAC-SHA-256, as RFC 2104 5 allows. */
+const SIGNATURE_BYTES = 16
+
+const PAYLOAD = z.tuple([z.string(), z.number()])
+
+export function createCursors(key: Buffer): Cursors {
+  function signatureOf(sort: UserSort, payload: Buffer): Buffer {
+    const direction = sort.descending ? '-' : ''
+    const hmac = createHmac('sha256', key).update(`${direction}${sort.by}\n`).update(payload)
+    return hmac.digest().subarray(0, SIGNATURE_BYTES)
+  }
+
+  return {
+    encode: (sort, position) => {
+      const payload = Buffer.from(JSON.stringify([position.key, position.id]))
+      return Buffer.concat([signatureOf(sort, payload), payload]).toString('base64url')
+    },
+
+    decode: (sort, text) => {
+      const bytes = Buffer.from(text, 'base64url')
+      // Decoding passes over strange characters and spare bits, so that altered text may give the same bytes.
+      if (bytes.toString('base64url') !== text || bytes.length <= SIGNATURE_BYTES) return undefined
+      const payload = bytes.subarray(SIGNATURE_BYTES)
+      const signature = bytes.subarray(0, SIGNATURE_BYTES)
+      if (!timingSafeEqual(signature, signatureOf(sort, payload))) return undefined
+      const [positionKey, id] = PAYLOAD.parse(JSON.parse(payload.toString()))
+      return { key: positionKey, id }
+    },
+  }
+}

@@ -1,0 +1,296 @@
+import Database from 'better-sqlite3'
+import { describe, expect, test } from 'vitest'
+import { newUserBody } from '../support/builders.ts'
+import { createFakeClock } from '../support/fake-clock.ts'
+import { openTestApp, type TestApp, temporaryFolder } from '../support/open-test-app.ts'
+import { sendRaw } from '../support/raw-http.ts'
+import { spawnService } from '../support/spawn-service.ts'
+
+const DAY_MS = 24 * 3_600_000
+
+let serial = 0
+
+function newKey(): string {
+  serial++
+  return `key-${serial}-5f6d9a`
+}
+
+function post({ http }: Pick<TestApp, 'http'>, key: string, body: object) {
+  return http.post('/users').set('Idempotency-Key', key).send(body)
+}
+
+async function userCount({ http }: Pick<TestApp, 'http'>): Promise<number> {
+  return (await http.get('/users')).body.length
+}
+
+describe('POST /users with an Idempotency-Key', () => {
+  test('gives the first answer again, and creates nothing', async () => {
+    const app = await openTestApp()
+    const key = newKey()
+    const body = newUserBody({ password: 'correct horse' })
+    const first = await post(app, key, body)
+    expect(first.status).toBe(201)
+    expect(first.headers).not.toHaveProperty('idempotency-replayed')
+    await app.http.put(first.headers.location ?? '').send({ user: { name: 'Changed since' } })
+    for (let repeat = 0; repeat < 2; repeat++) {
+      const again = await post(app, key, body)
+      expect(again.status).toBe(201)
+      expect(again.text).toBe(first.text)
+      expect(again.headers['idempotency-replayed']).toBe('true')
+      for (const name of ['location', 'etag', 'content-type', 'content-length', 'cache-control']) {
+        expect(again.headers[name]).toBe(first.headers[name])
+      }
+    }
+    expect(await userCount(app)).toBe(1)
+  })
+
+  test('takes a body for the same where the JSON value is', async () => {
+    const app = await openTestApp()
+    const key = newKey()
+    const send = (text: string) =>
+      app.http.post('/users').set('Idempotency-Key', key).type('json').send(text)
+    expect(
+      (await send('{"user":{"name":"Ann","email":"a@x.co"},"n":[1,{"a":1,"b":2}]}')).status,
+    ).toBe(201)
+    const same = await send(
+      ' {"n":[1.0,{"b":2,"a":1}],\n"user":{"email":"a@x.co","name":"\\u0041nn"}}',
+    )
+    expect(same.headers['idempotency-replayed']).toBe('true')
+  })
+
+  test.each<[string, object]>([
+    ['another name', { user: { name: 'Bea', email: 'a@x.co', password: 'correct horse' } }],
+    ['another password', { user: { name: 'Ann', email: 'a@x.co', password: 'battery staple' } }],
+    ['no password', { user: { name: 'Ann', email: 'a@x.co' } }],
+    [
+      'another attribute',
+      { user: { name: 'Ann', email: 'a@x.co', password: 'correct horse', x: 1 } },
+    ],
+    ['a wrong field', { user: { name: '', email: 'a@x.co' } }],
+    ['nothing', {}],
+  ])('answers 422 to a body with %s', async (_name, body) => {
+    const app = await openTestApp()
+    const key = newKey()
+    await post(app, key, { user: { name: 'Ann', email: 'a@x.co', password: 'correct horse' } })
+    const response = await post(app, key, body)
+    expect(response.status).toBe(422)
+    expect(response.body).not.toHaveProperty('errors')
+    expect(response.body.message).toMatch(/Idempotency-Key/)
+    expect(await userCount(app)).toBe(1)
+  })
+
+  test('stores no other answer, so that a corrected body may use its key again', async () => {
+    const app = await openTestApp()
+    const key = newKey()
+    const body = newUserBody()
+    expect((await post(app, key, { user: { ...body.user, name: '' } })).status).toBe(422)
+    const created = await post(app, key, body)
+    expect(created.status).toBe(201)
+    expect(created.headers).not.toHaveProperty('idempotency-replayed')
+    const taken = newKey()
+    expect((await post(app, taken, body)).status).toBe(422)
+    expect((await post(app, taken, newUserBody())).status).toBe(201)
+  })
+
+  test('makes one user of twenty at once, and answers 409 or the same to the others', async () => {
+    const app = await openTestApp()
+    const key = newKey()
+    const body = newUserBody({ password: 'correct horse' })
+    const responses = await Promise.all(Array.from({ length: 20 }, () => post(app, key, body)))
+    const isNew = responses.filter(
+      ({ status, headers }) => status === 201 && !headers['idempotency-replayed'],
+    )
+    expect(isNew).toHaveLength(1)
+    for (const { status, headers, body: answer } of responses) {
+      expect([201, 409]).toContain(status)
+      if (status === 201) expect(answer).toEqual(isNew[0]?.body)
+      else expect(headers['retry-after']).toMatch(/^\d+$/)
+    }
+    expect(responses.some(({ status }) => status === 409)).toBe(true)
+    expect(await userCount(app)).toBe(1)
+  })
+
+  test('is in use from the first request on, though a later one would be done sooner', async () => {
+    const app = await openTestApp()
+    const message = (body: object) => {
+      const text = JSON.stringify(body)
+      return `POST /users HTTP/1.1\r\nHost: x\r\nIdempotency-Key: k\r\nContent-Type: application/json\r\nContent-Length: ${Buffer.byteLength(text)}\r\n\r\n${text}`
+    }
+    const slow = newUserBody({ password: 'correct horse' })
+    const exchange = sendRaw(app.port, message(slow) + message(newUserBody()))
+    const [first, second] = await exchange.answers(2)
+    exchange.socket.destroy()
+    expect([first?.status, second?.status]).toEqual([201, 409])
+  })
+
+  test('makes one user of two processes at once', async () => {
+    const app = await openTestApp()
+    const other = await openTestApp({ env: { DATABASE_URL: app.databasePath } })
+    for (let round = 0; round < 5; round++) {
+      const key = newKey()
+      const body = newUserBody()
+      const before = await userCount(app)
+      const responses = await Promise.all([post(app, key, body), post(other, key, body)])
+      for (const { status } of responses) expect([201, 409]).toContain(status)
+      expect(responses.some(({ status }) => status === 201)).toBe(true)
+      expect(await userCount(app)).toBe(before + 1)
+    }
+  })
+
+  test('answers 410 once the user is deleted, to whatever body', async () => {
+    const app = await openTestApp()
+    const key = newKey()
+    const body = newUserBody()
+    const { headers } = await post(app, key, body)
+    await app.http.delete(headers.location ?? '')
+    for (const repeat of [body, newUserBody()]) {
+      const response = await post(app, key, repeat)
+      expect(response.status).toBe(410)
+      expect(response.body).toMatchObject({ resource: 'User', code: 410, status: false })
+    }
+    expect(await userCount(app)).toBe(0)
+  })
+
+  test('forgets a key after 24 hours, and not before', async () => {
+    const clock = createFakeClock()
+    const app = await openTestApp({ now: clock.now })
+    const key = newKey()
+    const body = newUserBody()
+    await post(app, key, body)
+    clock.advance(DAY_MS - 1)
+    expect((await post(app, key, body)).headers['idempotency-replayed']).toBe('true')
+    clock.advance(1)
+    expect((await post(app, key, newUserBody())).status).toBe(201)
+    expect(await userCount(app)).toBe(2)
+  })
+
+  test('keeps few expired keys', async () => {
+    const clock = createFakeClock()
+    const app = await openTestApp({ now: clock.now })
+    for (let count = 0; count < 10; count++) await post(app, newKey(), newUserBody())
+    clock.advance(DAY_MS)
+    for (let count = 0; count < 10; count++) await post(app, newKey(), newUserBody())
+    const database = new Database(app.databasePath, { readonly: true })
+    const kept = database.prepare('SELECT count(*) FROM idempotency_keys').pluck().get()
+    database.close()
+    expect(kept).toBe(10)
+  })
+
+  test('knows its keys after a restart', async () => {
+    const app = await openTestApp()
+    const key = newKey()
+    const body = newUserBody()
+    const first = await post(app, key, body)
+    await app.stop()
+    const again = await openTestApp({ env: { DATABASE_URL: app.databasePath } })
+    const response = await post(again, key, body)
+    expect(response.text).toBe(first.text)
+    expect(response.headers['idempotency-replayed']).toBe('true')
+  })
+
+  test('stores nothing by which a password could be guessed faster than by its digest', async () => {
+    const app = await openTestApp()
+    const secret = 'correct horse'
+    const { user } = newUserBody()
+    await post(app, newKey(), { user: { ...user, password: secret } })
+    // Clients of other services send it twice, or where it does not belong.
+    await post(app, newKey(), { ...newUserBody({ password_confirmation: secret }) })
+    await post(app, newKey(), { ...newUserBody(), password: secret })
+    const database = new Database(app.databasePath, { readonly: true })
+    const fingerprints = database.prepare('SELECT fingerprint FROM idempotency_keys').pluck().all()
+    database.close()
+    expect(fingerprints).toHaveLength(3)
+    for (const fingerprint of fingerprints) expect(fingerprint).toMatch(/^\$argon2id\$/)
+  })
+
+  test.each([
+    ['bare', 'abc', '"abc"'],
+    ['with a quote inside', 'a"b\\c', '"a\\"b\\\\c"'],
+    ['of 255 characters', '~'.repeat(255), `"${'~'.repeat(255)}"`],
+  ])('takes a key %s for the same as the quoted string', async (_name, bare, quoted) => {
+    const app = await openTestApp()
+    const body = newUserBody()
+    expect((await post(app, bare, body)).status).toBe(201)
+    expect((await post(app, quoted, body)).headers['idempotency-replayed']).toBe('true')
+  })
+
+  test.each([
+    ['nothing', ''],
+    ['spaces', 'a b'],
+    ['256 characters', 'x'.repeat(256)],
+    ['256 quoted characters', `"${'x'.repeat(256)}"`],
+    ['an empty string', '""'],
+    ['half a string', '"abc'],
+    ['more than a string', '"abc"d'],
+    ['a strange escape', '"a\\bc"'],
+    ['no ASCII', 'k\u00e9y'],
+  ])('answers 400 to a key of %s', async (_name, key) => {
+    const app = await openTestApp()
+    for (const body of [newUserBody(), {}]) {
+      const response = await post(app, key, body)
+      expect(response.status).toBe(400)
+      expect(response.body).toMatchObject({ resource: 'User', code: 400, status: false })
+    }
+    expect(await userCount(app)).toBe(0)
+  })
+
+  test('answers 400 to a key given twice', async () => {
+    const { url } = await openTestApp()
+    const headers: [string, string][] = [
+      ['Content-Type', 'application/json'],
+      ['Idempotency-Key', 'a'],
+      ['Idempotency-Key', 'a'],
+    ]
+    const body = JSON.stringify(newUserBody())
+    const response = await fetch(`${url}/users`, { method: 'POST', headers, body })
+    expect(response.status).toBe(400)
+  })
+
+  test('copes with a body nested deeper than calls can be', async () => {
+    const app = await openTestApp()
+    const key = newKey()
+    const { user } = newUserBody()
+    const deep = `${'['.repeat(40_000)}${']'.repeat(40_000)}`
+    const text = `{"user":${JSON.stringify(user)},"deep":${deep}}`
+    const send = () => app.http.post('/users').set('Idempotency-Key', key).type('json').send(text)
+    expect((await send()).status).toBe(201)
+    expect((await send()).headers['idempotency-replayed']).toBe('true')
+  })
+
+  test('is not asked of other methods', async () => {
+    const app = await openTestApp()
+    const { headers } = await post(app, newKey(), newUserBody())
+    const path = headers.location ?? ''
+    const put = app.http.put(path).set('Idempotency-Key', 'a b')
+    expect((await put.send({ user: { name: 'Bea' } })).status).toBe(200)
+    expect((await app.http.delete(path).set('Idempotency-Key', '')).status).toBe(204)
+  })
+})
+
+test('a create that was committed before a kill -9 is answered to its repeat', async () => {
+  const cwd = temporaryFolder()
+  // Ends the process with the answer in hand: the commit is done, and nothing of it was sent.
+  const killer = `data:text/javascript,${encodeURIComponent(`
+    import { ServerResponse } from 'node:http'
+    const { writeHead } = ServerResponse.prototype
+    ServerResponse.prototype.writeHead = function (status, ...rest) {
+      if (status === 201) process.kill(process.pid, 'SIGKILL')
+      return writeHead.call(this, status, ...rest)
+    }`)}`
+  const key = newKey()
+  const options = {
+    method: 'POST',
+    headers: { 'Content-Type': 'application/json', 'Idempotency-Key': key },
+    body: JSON.stringify(newUserBody({ password: 'correct horse' })),
+  }
+  const doomed = await spawnService({ cwd, env: { NODE_OPTIONS: `--import=${killer}` } })
+  await expect(fetch(`${doomed.url}/users`, options)).rejects.toThrow()
+  expect((await doomed.exited).code).toBeNull()
+
+  const restarted = await spawnService({ cwd })
+  const response = await fetch(`${restarted.url}/users`, options)
+  expect(response.status).toBe(201)
+  expect(response.headers.get('idempotency-replayed')).toBe('true')
+  const users = await (await fetch(`${restarted.url}/users`)).json()
+  expect(users).toEqual([await response.json()])
+})

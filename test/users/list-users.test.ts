@@ -1,0 +1,368 @@
+import { describe, expect, test } from 'vitest'
+import { newUserBody } from '../support/builders.ts'
+import { createFakeClock } from '../support/fake-clock.ts'
+import { openTestApp, type TestApp } from '../support/open-test-app.ts'
+
+interface ShownUser {
+  readonly id: number
+  readonly name: string
+}
+
+async function createUsers({ http }: TestApp, users: readonly Record<string, unknown>[]) {
+  for (const fields of users) {
+    expect((await http.post('/users').send(newUserBody(fields))).status).toBe(201)
+  }
+}
+
+async function appWithUsers(count: number): Promise<TestApp> {
+  const app = await openTestApp()
+  await createUsers(
+    app,
+    Array.from({ length: count }, () => ({})),
+  )
+  return app
+}
+
+function idsOf(body: readonly ShownUser[]): number[] {
+  return body.map(({ id }) => id)
+}
+
+/** The targets of a Link header by their relation. */
+function linksOf(header: string | undefined): Record<string, string> {
+  const links = [...(header ?? '').matchAll(/<([^>]*)>; rel="(\w+)"/g)]
+  return Object.fromEntries(links.map(([, target, relation]) => [relation, target]))
+}
+
+async function walk({ http }: TestApp, first: string): Promise<ShownUser[][]> {
+  const pages: ShownUser[][] = []
+  for (let target: string | undefined = first; target !== undefined; ) {
+    const response = await http.get(target)
+    expect(response.status).toBe(200)
+    pages.push(response.body)
+    target = linksOf(response.headers.link).next
+  }
+  return pages
+}
+
+describe('GET /users per_page, page and after', () => {
+  test('gives 100 users where nothing is said, and no totals or numbered links', async () => {
+    const app = await appWithUsers(101)
+    const response = await app.http.get('/users')
+    expect(response.body).toHaveLength(100)
+    expect(Object.keys(linksOf(response.headers.link))).toEqual(['next'])
+    expect(response.headers).not.toHaveProperty('x-total-count')
+    expect((await walk(app, '/users')).map(page => page.length)).toEqual([100, 1])
+  })
+
+  test('gives up to 1000 users a page', async () => {
+    const app = await appWithUsers(3)
+    const response = await app.http.get('/users?per_page=1000')
+    expect(response.body).toHaveLength(3)
+    expect(response.headers).not.toHaveProperty('link')
+  })
+
+  test('gives no next link on a last page that is full', async () => {
+    const app = await appWithUsers(4)
+    expect((await walk(app, '/users?per_page=2')).map(idsOf)).toEqual([
+      [1, 2],
+      [3, 4],
+    ])
+  })
+
+  test('links numbered pages to the first, the one before and, by cursor, the next', async () => {
+    const app = await appWithUsers(5)
+    const first = linksOf((await app.http.get('/users?page=1&per_page=2')).headers.link)
+    expect(Object.keys(first)).toEqual(['next', 'first'])
+    const second = await app.http.get('/users?per_page=2&page=2')
+    expect(idsOf(second.body)).toEqual([3, 4])
+    const links = linksOf(second.headers.link)
+    expect(links.first).toBe('/users?per_page=2&page=1')
+    expect(links.prev).toBe('/users?per_page=2&page=1')
+    expect(links.next).toMatch(/^\/users\?per_page=2&after=[\w-]+$/)
+    expect(idsOf((await app.http.get(links.next ?? '')).body)).toEqual([5])
+    const beyond = await app.http.get('/users?per_page=2&page=9')
+    expect(beyond.body).toEqual([])
+    expect(linksOf(beyond.headers.link)).toEqual({
+      first: '/users?per_page=2&page=1',
+      prev: '/users?per_page=2&page=8',
+    })
+  })
+
+  test('keeps every other parameter in its links', async () => {
+    const app = await openTestApp()
+    await createUsers(
+      app,
+      Array.from({ length: 3 }, () => ({ name: 'Ann & Bob = "100%"' })),
+    )
+    const name = encodeURIComponent('ann & bob = "100%"')
+    const pages = await walk(
+      app,
+      `/users?name=${name}&sort=-created_at&created_after=2020-01-01T00:00:00%2B02:00&per_page=1&envelope=false&count=true`,
+    )
+    expect(pages.map(idsOf)).toEqual([[3], [2], [1]])
+  })
+
+  test('lets filters and per_page change on the way', async () => {
+    const app = await openTestApp()
+    const names = ['a', 'b', 'a', 'b', 'a']
+    await createUsers(
+      app,
+      names.map(name => ({ name })),
+    )
+    const { next = '' } = linksOf((await app.http.get('/users?per_page=1')).headers.link)
+    const rest = await app.http.get(`${next.replace('per_page=1', 'per_page=9')}&name=a`)
+    expect(idsOf(rest.body)).toEqual([3, 5])
+  })
+
+  test('goes on behind a user who is gone', async () => {
+    const app = await appWithUsers(4)
+    const { next = '' } = linksOf((await app.http.get('/users?per_page=2')).headers.link)
+    await app.http.delete('/users/2')
+    expect(idsOf((await app.http.get(next)).body)).toEqual([3, 4])
+  })
+})
+
+describe('GET /users after a cursor', () => {
+  const sorted = '/users?per_page=1&sort=name'
+
+  test('refuses one of another sort or direction', async () => {
+    const { http } = await appWithUsers(2)
+    const { next = '' } = linksOf((await http.get(sorted)).headers.link)
+    expect((await http.get(next)).status).toBe(200)
+    for (const other of ['sort=-name', 'sort=email', 'sort=id', '']) {
+      const response = await http.get(next.replace('sort=name', other))
+      expect(response.status).toBe(400)
+      expect(response.body.errors).toHaveProperty('after')
+    }
+  })
+
+  test('refuses one that is altered anywhere, cut or made up', async () => {
+    const { http } = await appWithUsers(2)
+    const { next = '' } = linksOf((await http.get(sorted)).headers.link)
+    const [path = '', cursor = ''] = next.split('after=')
+    const altered = [...cursor].map((char, index) => {
+      const other = char === 'A' ? 'B' : 'A'
+      return cursor.slice(0, index) + other + cursor.slice(index + 1)
+    })
+    const madeUp = [cursor.slice(0, -1), `${cursor}A`, `${cursor}=`, `${cursor}%20`, 'x', 'bnVsbA']
+    for (const text of [...altered, ...madeUp]) {
+      const { status, body } = await http.get(`${path}after=${text}`)
+      expect({ text, status }).toEqual({ text, status: 400 })
+      expect(body.errors).toHaveProperty('after')
+    }
+  })
+
+  test('takes one of before a restart, and none of another database', async () => {
+    const app = await appWithUsers(2)
+    const { next = '' } = linksOf((await app.http.get(sorted)).headers.link)
+    await app.stop()
+    const again = await openTestApp({ env: { DATABASE_URL: app.databasePath } })
+    expect(idsOf((await again.http.get(next)).body)).toEqual([2])
+    const stranger = await appWithUsers(2)
+    expect((await stranger.http.get(next)).status).toBe(400)
+  })
+})
+
+describe('GET /users sort', () => {
+  test.each([
+    ['id', [1, 2, 3, 4]],
+    ['-id', [4, 3, 2, 1]],
+    ['name', [2, 4, 1, 3]],
+    ['-name', [3, 1, 4, 2]],
+    ['email', [4, 3, 2, 1]],
+    ['-email', [1, 2, 3, 4]],
+    ['created_at', [1, 2, 3, 4]],
+    ['-created_at', [4, 3, 2, 1]],
+    ['updated_at', [2, 3, 4, 1]],
+    ['-updated_at', [1, 4, 3, 2]],
+  ])('=%s orders by it, ties by id', async (sort, ids) => {
+    const clock = createFakeClock()
+    const app = await openTestApp({ now: clock.now })
+    await createUsers(app, [
+      { name: 'b', email: 'D@x.co' },
+      { name: 'A', email: 'c@x.co' },
+      { name: 'Ä', email: 'B@x.co' },
+      { name: 'a', email: 'a@x.co' },
+    ])
+    clock.advance(1)
+    await app.http.put('/users/1').send({ user: { password: 'correct horse' } })
+    expect(idsOf((await app.http.get(`/users?sort=${sort}`)).body)).toEqual(ids)
+    const pages = await walk(app, `/users?per_page=1&sort=${sort}`)
+    expect(pages.flatMap(idsOf)).toEqual(ids)
+  })
+})
+
+describe('GET /users filters', () => {
+  test.each([
+    ['email=ANN@example.COM', [1]],
+    ['email=ann@example', []],
+    ['name=zo%C3%8B', [1, 2]],
+    ['name=Zoe%CC%88', [1, 2]],
+    ['name=zoe', []],
+    ['name=Bob+B', [3]],
+    ['name=Bob%20B', [3]],
+    ['created_after=2026-01-31T12:00:00.000Z', [2, 3]],
+    ['created_after=2026-01-31T13:00:00%2B01:00', [2, 3]],
+    ['created_after=2026-01-31T13:00:00+01:00', [2, 3]],
+    ['created_after=2026-01-31T11:59:59.9999Z', [1, 2, 3]],
+    ['created_before=2026-01-31T12:00:01Z', [1]],
+    ['created_before=2026-01-31T12:00:01.0001Z', [1, 2]],
+    ['created_after=2026-01-31T12:00:00Z&created_before=2026-01-31T12:00:02Z', [2]],
+    ['updated_after=2026-01-31T12:00:02Z', [1]],
+    ['updated_before=2026-01-31T12:00:02Z', [2]],
+    ['created_before=0000-01-01T00:00:00%2B14:00', []],
+    ['created_before=9999-12-31T23:59:59-14:00', [1, 2, 3]],
+    ['name=zo%C3%AB&created_after=2026-01-31T12:00:00Z', [2]],
+  ])('?%s gives %j', async (query, ids) => {
+    const clock = createFakeClock()
+    const app = await openTestApp({ now: clock.now })
+    await createUsers(app, [{ name: 'Zoë', email: 'Ann@example.com' }])
+    clock.advance(1000)
+    await createUsers(app, [{ name: 'ZOË' }])
+    clock.advance(1000)
+    await createUsers(app, [{ name: 'bob b' }])
+    clock.advance(1000)
+    await app.http.put('/users/1').send({ user: { password: 'correct horse' } })
+    const response = await app.http.get(`/users?${query}&count=true`)
+    expect(response.status).toBe(200)
+    expect(idsOf(response.body)).toEqual(ids)
+    expect(response.headers['x-total-count']).toBe(String(ids.length))
+  })
+})
+
+describe('GET /users count and envelope', () => {
+  test('answer the object of data, page, has_more and total_count', async () => {
+    const app = await appWithUsers(3)
+    const plain = await app.http.get('/users?per_page=2')
+    const first = await app.http.get('/users?per_page=2&envelope=true&count=true')
+    expect(Object.keys(first.body)).toEqual(['data', 'page', 'has_more', 'total_count'])
+    expect(first.body).toEqual({ data: plain.body, page: 1, has_more: true, total_count: 3 })
+    expect(first.headers['x-total-count']).toBe('3')
+    const { next = '' } = linksOf(first.headers.link)
+    const last = await app.http.get(next)
+    expect(Object.keys(last.body)).toEqual(['data', 'has_more', 'total_count'])
+    expect(last.body).toMatchObject({ has_more: false, total_count: 3 })
+    const uncounted = await app.http.get('/users?page=2&envelope=true&count=false')
+    expect(uncounted.body).toEqual({ data: [], page: 2, has_more: false })
+    expect(uncounted.headers).not.toHaveProperty('x-total-count')
+  })
+
+  test('count follows creates and deletes', async () => {
+    const app = await appWithUsers(3)
+    await app.http.delete('/users/2')
+    const { headers } = await app.http.get('/users?count=true')
+    expect(headers['x-total-count']).toBe('2')
+  })
+})
+
+describe('GET /users refuses', () => {
+  test.each([
+    ['foo=1', 'foo'],
+    ['Page=1', 'Page'],
+    ['__proto__=1', '__proto__'],
+    ['constructor=1', 'constructor'],
+    ['sort[]=id', 'sort[]'],
+    ['per_page', 'per_page'],
+    ['per_page=', 'per_page'],
+    ['per_page=0', 'per_page'],
+    ['per_page=1001', 'per_page'],
+    ['per_page=010', 'per_page'],
+    ['per_page=1.0', 'per_page'],
+    ['per_page=1e2', 'per_page'],
+    ['per_page=-1', 'per_page'],
+    ['per_page=%20 1', 'per_page'],
+    ['per_page=10&per_page=10', 'per_page'],
+    ['page=0', 'page'],
+    ['page=99999999999999999999', 'page'],
+    ['page=x', 'page'],
+    ['after=', 'after'],
+    ['after=x', 'after'],
+    ['after=%ff', 'after'],
+    ['sort=password', 'sort'],
+    ['sort=-', 'sort'],
+    ['sort=--id', 'sort'],
+    ['sort=ID', 'sort'],
+    ['sort=id,name', 'sort'],
+    ['email=', 'email'],
+    ['email=%', 'email'],
+    ['name=%c3', 'name'],
+    ['name=a&name=b', 'name'],
+    ['created_after=2026-01-31', 'created_after'],
+    ['created_after=2026-01-31T12:00:00', 'created_after'],
+    ['created_before=2026-02-30T12:00:00Z', 'created_before'],
+    ['updated_after=1769860800', 'updated_after'],
+    ['updated_before=2026-01-31T25:00:00Z', 'updated_before'],
+    ['count=1', 'count'],
+    ['count=TRUE', 'count'],
+    ['envelope=yes', 'envelope'],
+  ])('?%s and names it', async (query, name) => {
+    const { http } = await openTestApp()
+    const response = await http.get(`/users?${query}`)
+    expect(response.status).toBe(400)
+    expect(response.body).toMatchObject({ resource: 'User', code: 400, status: false })
+    expect(Object.keys(response.body.errors)).toEqual([name])
+    const problem = await http.get(`/users?${query}`).set('Accept', 'application/problem+json')
+    expect(problem.body.errors).toEqual([{ detail: expect.any(String), parameter: name }])
+  })
+
+  test('page together with after, and every other wrong parameter with it', async () => {
+    const app = await appWithUsers(2)
+    const { next } = linksOf((await app.http.get('/users?per_page=1')).headers.link)
+    const response = await app.http.get(`${next}&page=1&count=maybe`)
+    expect(response.status).toBe(400)
+    expect(Object.keys(response.body.errors).sort()).toEqual(['after', 'count'])
+  })
+
+  test('no query elsewhere, nor an empty one', async () => {
+    const app = await appWithUsers(1)
+    for (const path of ['/users?', '/users?&', '/users/1?foo=%zz', '/?page=0', '/livez?page=0']) {
+      expect((await app.http.get(path)).status).toBe(200)
+    }
+    const created = await app.http.post('/users?foo=1').send(newUserBody())
+    expect(created.status).toBe(201)
+  })
+})
+
+describe('GET /users ETag', () => {
+  test('changes with every change of any user, and answers 304 until then', async () => {
+    const app = await appWithUsers(2)
+    const tags: string[] = []
+    const read = async () => {
+      const response = await app.http.get('/users?sort=name')
+      const tag = response.headers.etag ?? ''
+      tags.push(tag)
+      const again = await app.http.get('/users?sort=name').set('If-None-Match', `"x", ${tag}`)
+      expect(again.status).toBe(304)
+      expect(again.text).toBe('')
+      expect(again.headers.etag).toBe(tag)
+      expect(again.headers['cache-control']).toBe('private, no-cache')
+    }
+    await read()
+    await app.http.put('/users/1').send({ user: { name: 'Bea' } })
+    await read()
+    await app.http.delete('/users/2')
+    await read()
+    await createUsers(app, [{}])
+    await read()
+    expect(new Set(tags).size).toBe(4)
+    const stale = await app.http.get('/users?sort=name').set('If-None-Match', tags[0] ?? '')
+    expect(stale.status).toBe(200)
+  })
+
+  test('does not hide a wrong query', async () => {
+    const { http } = await openTestApp()
+    expect((await http.get('/users?page=0').set('If-None-Match', '*')).status).toBe(400)
+  })
+})
+
+test('HEAD /users answers with the headers of GET and no body', async () => {
+  const app = await appWithUsers(3)
+  const path = '/users?per_page=2&count=true'
+  const get = await app.http.get(path)
+  const head = await app.http.head(path)
+  expect(head.status).toBe(200)
+  expect(head.text).toBeUndefined()
+  for (const name of ['etag', 'link', 'x-total-count', 'content-type', 'content-length']) {
+    expect(head.headers[name]).toBe(get.headers[name])
+  }
+})

@@ -1,0 +1,131 @@
+import fc from 'fast-check'
+import { expect, test } from 'vitest'
+import { SORT_KEYS } from '../../src/users/user-repository.ts'
+import { newUserBody } from '../support/builders.ts'
+import { createFakeClock } from '../support/fake-clock.ts'
+import { openTestApp } from '../support/open-test-app.ts'
+
+interface ShownUser {
+  readonly id: number
+  readonly name: string
+  readonly email: string
+  readonly created_at: string
+  readonly updated_at: string
+}
+
+// Few names, so that many tie, in lower case only or beyond ASCII.
+const names = fc.constantFrom(
+  'ann',
+  'Ann',
+  'ANN',
+  'bob',
+  'Bob',
+  'Ähn',
+  'ähn',
+  'zed',
+  '😀',
+  '\uffee',
+)
+
+const changes = fc.oneof(
+  fc.record({ kind: fc.constant('create' as const), name: names }),
+  fc.record({ kind: fc.constant('rename' as const), which: fc.nat(), name: names }),
+  fc.record({ kind: fc.constant('touch' as const), which: fc.nat() }),
+  fc.record({ kind: fc.constant('delete' as const), which: fc.nat() }),
+)
+
+type Change = typeof changes extends fc.Arbitrary<infer T> ? T : never
+
+const walks = fc.record({
+  users: fc.array(fc.record({ name: names, isStable: fc.boolean(), laterMs: fc.nat(2) }), {
+    minLength: 1,
+    maxLength: 16,
+  }),
+  sort: fc.constantFrom(...SORT_KEYS.flatMap(key => [key, `-${key}`])),
+  perPage: fc.integer({ min: 1, max: 5 }),
+  filter: fc.constantFrom(
+    '',
+    'name=ANN',
+    'created_after',
+    'updated_before',
+    'name=bob&created_after',
+  ),
+  changesByPage: fc.array(fc.array(changes, { maxLength: 3 }), { maxLength: 12 }),
+})
+
+/** A comparison of what is shown, by other means than the storage has. */
+function compareBy(sort: string) {
+  const key = sort.replace('-', '') as keyof ShownUser
+  const direction = sort.startsWith('-') ? -1 : 1
+  const bytes = (user: ShownUser) => Buffer.from(String(user[key]).toLowerCase())
+  return (one: ShownUser, other: ShownUser) =>
+    direction * ((key === 'id' ? 0 : Buffer.compare(bytes(one), bytes(other))) || one.id - other.id)
+}
+
+test('walking next visits every user that lived throughout once and in order, whatever goes on', async () => {
+  const clock = createFakeClock()
+  const { http } = await openTestApp({ now: clock.now, env: { DATABASE_URL: ':memory:' } })
+
+  async function create(name: string): Promise<ShownUser> {
+    const response = await http.post('/users').send(newUserBody({ name }))
+    expect(response.status).toBe(201)
+    return response.body
+  }
+
+  async function apply(change: Change, volatile: ShownUser[]): Promise<void> {
+    clock.advance(1)
+    if (change.kind === 'create') {
+      volatile.push(await create(change.name))
+      return
+    }
+    const user = volatile[change.which % volatile.length]
+    if (user === undefined) return
+    if (change.kind === 'delete') {
+      volatile.splice(volatile.indexOf(user), 1)
+      await http.delete(`/users/${user.id}`)
+    } else {
+      const name = change.kind === 'rename' ? change.name : `${user.name}x`
+      await http.put(`/users/${user.id}`).send({ user: { name } })
+    }
+  }
+
+  const walkOnce = fc.asyncProperty(
+    walks,
+    async ({ users, sort, perPage, filter, changesByPage }) => {
+      const stable: ShownUser[] = []
+      const volatile: ShownUser[] = []
+      for (const { name, isStable, laterMs } of users) {
+        clock.advance(laterMs)
+        ;(isStable ? stable : volatile).push(await create(name))
+      }
+      const bound =
+        users.length > 1 ? (stable[Math.floor(stable.length / 2)]?.created_at ?? '') : ''
+      const query = filter.replace(/(\w+_(?:after|before))/, `$1=${bound}`)
+      const isWanted = ({ name, created_at, updated_at }: ShownUser) =>
+        (!filter.includes('ANN') || name.toLowerCase() === 'ann') &&
+        (!filter.includes('bob') || name.toLowerCase() === 'bob') &&
+        (!filter.includes('created_after') || created_at > bound) &&
+        (!filter.includes('updated_before') || updated_at < bound)
+      fc.pre(!/_(after|before)=$/.test(query))
+
+      const visited: ShownUser[] = []
+      const pending = [...changesByPage]
+      let target: string | undefined = `/users?sort=${sort}&per_page=${perPage}&${query}`
+      while (target !== undefined) {
+        const response = await http.get(target)
+        expect(response.status).toBe(200)
+        visited.push(...response.body)
+        target = /<([^>]*)>; rel="next"/.exec(response.headers.link ?? '')?.[1]
+        for (const change of pending.shift() ?? []) await apply(change, volatile)
+      }
+
+      const lived = new Set(stable.map(({ id }) => id))
+      expect(visited.filter(({ id }) => lived.has(id))).toEqual(
+        stable.filter(isWanted).sort(compareBy(sort)),
+      )
+      const left = [...stable, ...volatile].map(({ id }) => http.delete(`/users/${id}`))
+      await Promise.all(left)
+    },
+  )
+  await fc.assert(walkOnce, { numRuns: 100 })
+})
