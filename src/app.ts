@@ -6,6 +6,7 @@ import { ServiceError } from './errors.ts'
 import { mountEndpoints } from './http/endpoints.ts'
 import { errorHandler } from './http/error-replies.ts'
 import { HOME } from './http/home.ts'
+import { requireOneHost } from './http/host.ts'
 import { requestLog } from './http/request-log.ts'
 import type { Stopping } from './http/stopping.ts'
 import { healthRoutes } from './ops/health.ts'
@@ -49,7 +50,7 @@ export function createApp(dependencies: AppDependencies): Application {
   app.set('trust proxy', settings.trustProxy)
 
   app.use(requestLog({ log, newRequestId }))
-  app.use(requireHost)
+  app.use(requireOneHost)
   mountEndpoints(app, healthRoutes({ ping, isStopping: stopping.hasBegun }), settings)
   if (settings.corsOrigins !== undefined) app.use(crossOrigin(settings.corsOrigins))
   app.use(refuseTheLate(stopping))
@@ -60,14 +61,6 @@ export function createApp(dependencies: AppDependencies): Application {
   })
   app.use(errorHandler(log))
   return app
-}
-
-/** RFC 9112 3.2; Node would do it with an answer that looks like no other of ours. */
-const requireHost: RequestHandler = (request, _response, next) => {
-  if (request.headers.host === undefined && request.httpVersion === '1.1') {
-    throw new ServiceError('request_malformed')
-  }
-  next()
 }
 
 function refuseTheLate(stopping: Stopping): RequestHandler {

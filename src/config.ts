@@ -10,8 +10,7 @@ export interface Config {
   readonly host: string
   /** 0 lets the system pick a free port. */
   readonly port: number
-  /** A path of the file system, or `:memory:`. */
-  readonly databasePath: string
+  readonly database: DatabaseLocation
   readonly cacheStore: 'memory' | 'none'
   /** The proxies to believe: how many hops, or which addresses; `false` for none. */
   readonly trustProxy: number | readonly string[] | false
@@ -22,6 +21,13 @@ export interface Config {
   /** In code points. */
   readonly passwordMinChars: number
   readonly shutdownTimeoutMs: number
+}
+
+export interface DatabaseLocation {
+  /** As it was set. */
+  readonly url: string
+  /** A path of the file system, or `:memory:`. */
+  readonly path: string
 }
 
 export type Environment = Readonly<Record<string, string | undefined>>
@@ -139,7 +145,7 @@ export function loadConfig(environment: Environment, dotenvPath = '.env'): Confi
   const config = {
     host: read('HOST', VARIABLES.HOST),
     port: read('PORT', VARIABLES.PORT),
-    databasePath: read('DATABASE_URL', VARIABLES.DATABASE_URL),
+    database: read('DATABASE_URL', VARIABLES.DATABASE_URL),
     cacheStore: read('CACHE_STORE', VARIABLES.CACHE_STORE),
     limitsFile: read('LIMITS_FILE', VARIABLES.LIMITS_FILE),
     trustProxy: read('TRUST_PROXY', VARIABLES.TRUST_PROXY) ?? false,
@@ -165,7 +171,7 @@ export function problemWith(name: VariableName, value: string, why?: string): st
 function shown(value: string): string {
   const masked = value
     .replace(/\/\/.*@/s, '//***@')
-    .replace(/\b(pass(?:word|wd)?|pwd|secret|token|key)=[^&\s]*/gi, '$1=***')
+    .replace(/(\w*(?:pass|pwd|secret|token|key)\w*)=[^&\s]*/gi, '$1=***')
   return JSON.stringify(masked.length > 200 ? `${masked.slice(0, 200)}…` : masked)
 }
 
@@ -214,17 +220,19 @@ function quantity(units: ReadonlyMap<string, number>, max: number): z.ZodType<nu
   })
 }
 
-function parseDatabaseUrl(text: string): string | undefined {
-  if (text.includes('\0')) return undefined
-  if (/^file:\/\//i.test(text)) {
-    try {
-      return fileURLToPath(text)
-    } catch {
-      return undefined
-    }
+function parseDatabaseUrl(url: string): DatabaseLocation | undefined {
+  const path = pathOfDatabase(url)
+  return path === undefined || path === '' || path.includes('\0') ? undefined : { url, path }
+}
+
+function pathOfDatabase(url: string): string | undefined {
+  if (!/^[a-z][a-z0-9+.-]*:\/\//i.test(url)) return url.replace(/^file:/i, '')
+  try {
+    return fileURLToPath(url)
+  } catch {
+    // Of another scheme, or of another host.
+    return undefined
   }
-  if (/^file:/i.test(text)) return text.slice('file:'.length) || undefined
-  return /^[a-z][a-z0-9+.-]*:\/\//i.test(text) ? undefined : text
 }
 
 function parseTrustProxy(text: string): number | string[] | undefined {
@@ -238,7 +246,9 @@ function isProxyAddress(entry: string): boolean {
   const [address = '', prefix, ...rest] = entry.split('/')
   if (isIP(address) === 0 || rest.length > 0) return false
   if (prefix === undefined) return true
-  return /^\d{1,3}$/.test(prefix) && Number(prefix) <= (isIPv4(address) ? 32 : 128)
+  const bits = /^\d{1,3}$/.test(prefix) ? Number(prefix) : 0
+  // A range of all addresses would believe everyone.
+  return bits >= 1 && bits <= (isIPv4(address) ? 32 : 128)
 }
 
 function parseOrigins(text: string): string[] | '*' | undefined {
@@ -248,5 +258,5 @@ function parseOrigins(text: string): string[] | '*' | undefined {
 }
 
 function isOrigin(text: string): boolean {
-  return /^https?:\/\//.test(text) && URL.canParse(text) && new URL(text).origin === text
+  return /^https?:\/\/[^*]+$/.test(text) && URL.canParse(text) && new URL(text).origin === text
 }

@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto'
 import type { Logger } from 'pino'
 import { createApp } from './app.ts'
-import { type Config, problemWith } from './config.ts'
+import { type Config, type DatabaseLocation, problemWith } from './config.ts'
 import { StartError } from './errors.ts'
 import { createHttpServer, type HttpServer } from './http/server.ts'
 import { createStopping } from './http/stopping.ts'
@@ -76,19 +76,19 @@ export async function migrateDatabase(config: Config): Promise<void> {
 }
 
 /** Throws `StartError` when there is a database and it cannot be read. */
-export function readMigrationStatus({ databasePath }: Config): Promise<readonly MigrationStatus[]> {
-  return namingTheSetting(databasePath, () => migrationStatus(databasePath))
+export function readMigrationStatus({ database }: Config): Promise<readonly MigrationStatus[]> {
+  return namingTheSetting(database, () => migrationStatus(database.path))
 }
 
-function openDatabase({ databasePath }: Config, now: () => number) {
-  return namingTheSetting(databasePath, () => openSqlite({ path: databasePath, now }))
+function openDatabase({ database }: Config, now: () => number) {
+  return namingTheSetting(database, () => openSqlite({ path: database.path, now }))
 }
 
-async function namingTheSetting<T>(databasePath: string, open: () => Promise<T>): Promise<T> {
+async function namingTheSetting<T>({ url }: DatabaseLocation, open: () => Promise<T>): Promise<T> {
   try {
     return await open()
   } catch (error) {
     if (!(error instanceof DatabaseRefused)) throw error
-    throw new StartError([problemWith('DATABASE_URL', databasePath, error.message)])
+    throw new StartError([problemWith('DATABASE_URL', url, error.message)])
   }
 }

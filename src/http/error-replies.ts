@@ -160,7 +160,8 @@ function problemsOfField({ at, messages }: FieldError) {
   return messages.map(detail => ({ detail, ...where }))
 }
 
-/** A path may hold what a URI may not, such as a stray percent sign. */
+/** A path may hold what a URI may not, such as a stray percent sign, or begin as the name of a host does. */
 function asUriReference(path: string): string {
-  return path.replace(/%(?![0-9A-Fa-f]{2})|[^\x21-\x7e]/g, encodeURIComponent)
+  const escaped = path.replace(/%(?![0-9A-Fa-f]{2})|[^\w.~!$&'()*+,;=:@%/-]/g, encodeURIComponent)
+  return escaped.startsWith('//') ? `/.${escaped}` : escaped
 }

@@ -1,5 +1,7 @@
 /** Proactive negotiation by the Accept header: RFC 9110 12.5.1. */
 
+import { parseMediaTypes } from './media-types.ts'
+
 export const JSON_TYPE = 'application/json'
 export const PROBLEM_TYPE = 'application/problem+json'
 export const HTML_TYPE = 'text/html'
@@ -16,15 +18,6 @@ export type Preferences = readonly MediaRange[]
 
 const ANYTHING: Preferences = [{ type: '*', subtype: '*', quality: 1 }]
 
-const TOKEN = "[!#$%&'*+.^_`|~0-9A-Za-z-]+"
-
-const PARAMETER = `[ \\t]*;[ \\t]*(?:(${TOKEN})=(${TOKEN}|"(?:[^"\\\\]|\\\\.)*"))?`
-
-/** One member of the list with the comma after it; empty members are allowed by RFC 9110 5.6.1. */
-const MEMBER = new RegExp(`[ \\t]*(?:(${TOKEN})/(${TOKEN})((?:${PARAMETER})*))?[ \\t]*(?:,|$)`, 'y')
-
-const PARAMETERS = new RegExp(PARAMETER, 'g')
-
 const QUALITY = /^(?:0(?:\.\d{0,3})?|1(?:\.0{0,3})?)$/
 
 /**
@@ -34,15 +27,10 @@ const QUALITY = /^(?:0(?:\.\d{0,3})?|1(?:\.0{0,3})?)$/
 export function parseAccept(header: string | undefined): Preferences {
   if (header === undefined || header === '*/*') return ANYTHING
   const ranges: MediaRange[] = []
-  MEMBER.lastIndex = 0
-  while (MEMBER.lastIndex < header.length) {
-    const member = MEMBER.exec(header)
-    if (member === null) return ANYTHING
-    const [, type, subtype, parameters = ''] = member
-    if (type === undefined || subtype === undefined) continue
-    const quality = qualityIn(parameters)
-    if (quality === undefined || (type === '*' && subtype !== '*')) return ANYTHING
-    ranges.push({ type: type.toLowerCase(), subtype: subtype.toLowerCase(), quality })
+  for (const { type, subtype, parameters } of parseMediaTypes(header) ?? []) {
+    const quality = parameters.find(({ name }) => name === 'q')?.value ?? '1'
+    if (!QUALITY.test(quality) || (type === '*' && subtype !== '*')) return ANYTHING
+    ranges.push({ type, subtype, quality: Number(quality) })
   }
   return ranges.length === 0 ? ANYTHING : ranges
 }
@@ -75,11 +63,4 @@ export function isAcceptable(header: string | undefined, types: readonly string[
   if (header === undefined || header === '*/*' || header === types[0]) return true
   const preferences = parseAccept(header)
   return [...types, PROBLEM_TYPE].some(type => qualityOf(preferences, type) > 0)
-}
-
-function qualityIn(parameters: string): number | undefined {
-  for (const [, name, value = ''] of parameters.matchAll(PARAMETERS)) {
-    if (name?.toLowerCase() === 'q') return QUALITY.test(value) ? Number(value) : undefined
-  }
-  return 1
 }

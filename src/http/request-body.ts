@@ -2,6 +2,7 @@ import { promisify } from 'node:util'
 import { brotliDecompress, gunzip, inflate } from 'node:zlib'
 import type { Request, RequestHandler } from 'express'
 import { ServiceError } from '../errors.ts'
+import { parseMediaTypes } from './media-types.ts'
 
 type Decompress = (compressed: Buffer, options: { maxOutputLength: number }) => Promise<Buffer>
 
@@ -31,8 +32,8 @@ async function readJson(request: Request, limitBytes: number): Promise<unknown> 
   if (!isJsonInUtf8(request.headers['content-type'] ?? '')) {
     throw new ServiceError('media_type_unsupported')
   }
-  const coding = request.headers['content-encoding']?.trim().toLowerCase() ?? 'identity'
-  if (coding === 'identity') return parseJson(await readBytes(request, limitBytes))
+  const coding = request.headers['content-encoding']?.trim().toLowerCase() ?? ''
+  if (coding === '' || coding === 'identity') return parseJson(await readBytes(request, limitBytes))
   const decompress = DECOMPRESSORS.get(coding)
   if (decompress === undefined) throw new ServiceError('encoding_unsupported')
   const compressed = await readBytes(request, limitBytes + MAX_CODING_OVERHEAD_BYTES)
@@ -40,13 +41,14 @@ async function readJson(request: Request, limitBytes: number): Promise<unknown> 
 }
 
 function isJsonInUtf8(contentType: string): boolean {
-  const [type = '', ...parameters] = contentType.toLowerCase().split(';')
-  return type.trim() === 'application/json' && parameters.every(allowsUtf8)
-}
-
-function allowsUtf8(parameter: string): boolean {
-  const [name = '', value = ''] = parameter.split('=')
-  return name.trim() !== 'charset' || /^("?)utf-8\1$/.test(value.trim())
+  if (contentType === 'application/json') return true
+  const [mediaType, ...others] = parseMediaTypes(contentType) ?? []
+  if (mediaType === undefined || others.length > 0) return false
+  const { type, subtype, parameters } = mediaType
+  const isUtf8 = parameters.every(
+    ({ name, value }) => name !== 'charset' || /^("?)utf-8\1$/i.test(value),
+  )
+  return type === 'application' && subtype === 'json' && isUtf8
 }
 
 /** RFC 9112 6.3: a request has a body where it says how long it is, and it is not of length zero. */

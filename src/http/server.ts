@@ -3,7 +3,7 @@ import type { Application, Request, Response } from 'express'
 import type { Logger } from 'pino'
 import { clientErrorListener } from './client-errors.ts'
 import { createExpressServer } from './express-server.ts'
-import { ARRIVAL_GRACE_MS, type Stopping } from './stopping.ts'
+import type { Stopping } from './stopping.ts'
 
 /** A server that answers itself what Node would otherwise answer, and that stops without cutting anyone off. */
 export interface HttpServer {
@@ -32,7 +32,16 @@ const LIMITS = {
 
 const MAX_CONNECTIONS = 10_000
 
-const STOP_POLL_MS = 20
+/** How many connections the system holds until they are taken: what Node asks for by itself. */
+const LISTEN_BACKLOG = 511
+
+const STOP_TURN_MS = 20
+
+/**
+ * How many turns of a stop a request may be on its way: what was sent before is still served. Turns and not
+ * time, because in each of them all that has arrived is read, however long a busy process takes over it.
+ */
+const ARRIVAL_TURNS = 5
 
 export function createHttpServer(options: HttpServerOptions): HttpServer {
   const { app, stopping, log, newRequestId } = options
@@ -42,14 +51,17 @@ export function createHttpServer(options: HttpServerOptions): HttpServer {
   // Node drops headers over this count in silence; their size bounds their number.
   server.maxHeadersCount = 0
 
-  const connectedAt = new Map<Socket, number>()
+  let stopTurn = 0
+  let connectionCount = 0
+  const connectedInTurn = new Map<Socket, number>()
   const newest = new WeakMap<Socket, Response>()
   const unanswered = new Set<Response>()
 
   server.on('connection', socket => {
-    connectedAt.set(socket, performance.now())
-    if (stopping.hasBegun()) stopping.connected(socket)
-    socket.once('close', () => connectedAt.delete(socket))
+    connectionCount++
+    stopping.connected(socket)
+    connectedInTurn.set(socket, stopTurn)
+    socket.once('close', () => connectedInTurn.delete(socket))
   })
   server.prependListener('request', (request: Request, response: Response) => {
     if (!request.url.startsWith('/')) toOriginForm(request)
@@ -67,21 +79,44 @@ export function createHttpServer(options: HttpServerOptions): HttpServer {
   function listen(address: { host: string; port: number }): Promise<AddressInfo> {
     return new Promise((resolve, reject) => {
       server.once('error', reject)
-      server.listen(address, () => {
+      server.listen({ ...address, backlog: LISTEN_BACKLOG }, () => {
         server.removeListener('error', reject)
         resolve(server.address() as AddressInfo)
       })
     })
   }
 
-  /** Closes the connections on which nothing is going on, once what was on its way had time to arrive. */
-  function closeIdle(): void {
-    const now = performance.now()
+  /** Closes the connections on which nothing is going on; how many are left. */
+  function closeIdle(): number {
     server.closeIdleConnections()
-    for (const [socket, since] of connectedAt) {
+    for (const [socket, turn] of connectedInTurn) {
       // Node counts a connection that never sent a byte as busy.
-      if (socket.bytesRead === 0 && now - since > ARRIVAL_GRACE_MS) socket.destroy()
+      if (socket.bytesRead === 0 && stopTurn - turn >= ARRIVAL_TURNS) socket.destroy()
     }
+    return [...connectedInTurn.keys()].filter(socket => !socket.destroyed).length
+  }
+
+  /**
+   * The system may hold connections that were made before the stop, and libuv may take one of them a turn of the
+   * event loop: newcomers are those that come once a turn brought none, or more than could be held.
+   */
+  function refuseNewcomers(countAtStop: number): void {
+    const countBefore = connectionCount
+    setImmediate(() => {
+      const isEmpty = connectionCount === countBefore
+      if (isEmpty || connectionCount - countAtStop > LISTEN_BACKLOG) stopping.refuseNewcomers()
+      else refuseNewcomers(countAtStop)
+    })
+  }
+
+  function takeStopTurn(countAtStop: number): void {
+    stopTurn++
+    if (stopTurn === ARRIVAL_TURNS) refuseNewcomers(countAtStop)
+    if (!stopping.refusesNewcomers()) return
+    closeIdle()
+    const areAllLate = [...connectedInTurn.keys()].every(stopping.isTooLate)
+    // Until here newcomers are told to come back; from here on there is nobody left to tell them.
+    if (areAllLate && server.listening) server.close()
   }
 
   function stop(timeoutMs: number): Promise<boolean> {
@@ -89,24 +124,23 @@ export function createHttpServer(options: HttpServerOptions): HttpServer {
     for (const response of unanswered) {
       if (!response.headersSent) response.setHeader('Connection', 'close')
     }
-    const begunAt = performance.now()
+    const countAtStop = connectionCount
     return new Promise(resolve => {
-      const poll = setInterval(() => {
-        if (performance.now() - begunAt < ARRIVAL_GRACE_MS) return
-        closeIdle()
-        const isDone = [...connectedAt.keys()].every(stopping.isTooLate)
-        // Until here newcomers are told to come back; from here on there is nobody left to tell them.
-        if (isDone && server.listening) server.close()
-        if (connectedAt.size === 0 && !server.listening) end(true)
-      }, STOP_POLL_MS)
+      const turns = setInterval(() => {
+        // Behind the reads of this turn of the event loop, not before them.
+        setImmediate(takeStopTurn, countAtStop)
+        if (connectedInTurn.size === 0 && !server.listening) end(true)
+      }, STOP_TURN_MS)
       const deadline = setTimeout(() => {
         server.close()
+        stopTurn += ARRIVAL_TURNS
+        const answeredAll = closeIdle() === 0
         server.closeAllConnections()
-        end(false)
+        end(answeredAll)
       }, timeoutMs)
 
       function end(answeredAll: boolean): void {
-        clearInterval(poll)
+        clearInterval(turns)
         clearTimeout(deadline)
         resolve(answeredAll)
       }
@@ -116,7 +150,7 @@ export function createHttpServer(options: HttpServerOptions): HttpServer {
   return { listen, stop }
 }
 
-const ABSOLUTE_FORM = /^[a-z][a-z0-9+.-]*:\/\/([^/?#]*)/i
+const ABSOLUTE_FORM = /^[a-z][a-z0-9+.-]*:\/\/(?:[^/?#]*@)?([^/?#]*)/i
 
 /** A client that takes us for a proxy names scheme and host in the target, which then count: RFC 9112 3.2.2. */
 function toOriginForm(request: Request): void {

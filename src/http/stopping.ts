@@ -4,24 +4,29 @@ import type { Socket } from 'node:net'
 export interface Stopping {
   begin(): void
   hasBegun(): boolean
-  /** To be told of each connection that is made after the begin. */
+  /** From now on, who connects is too late. */
+  refuseNewcomers(): void
+  refusesNewcomers(): boolean
+  /** To be told of each new connection. */
   connected(socket: Socket): void
   isTooLate(socket: Socket): boolean
 }
 
-/** How long a request may be on its way: what was sent before the stop began is still served. */
-export const ARRIVAL_GRACE_MS = 100
-
 export function createStopping(): Stopping {
   const late = new WeakSet<Socket>()
-  let begunAt: number | undefined
+  let hasBegun = false
+  let refusesAll = false
   return {
     begin: () => {
-      begunAt ??= performance.now()
+      hasBegun = true
     },
-    hasBegun: () => begunAt !== undefined,
+    hasBegun: () => hasBegun,
+    refuseNewcomers: () => {
+      refusesAll = true
+    },
+    refusesNewcomers: () => refusesAll,
     connected: socket => {
-      if (begunAt !== undefined && performance.now() - begunAt > ARRIVAL_GRACE_MS) late.add(socket)
+      if (refusesAll) late.add(socket)
     },
     isTooLate: socket => late.has(socket),
   }

@@ -1,4 +1,4 @@
-import { closeSync, existsSync, mkdirSync, openSync } from 'node:fs'
+import { closeSync, existsSync, mkdirSync, openSync, readSync } from 'node:fs'
 import { dirname } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import Database from 'better-sqlite3'
@@ -26,6 +26,11 @@ const START_PATIENCE_MS = 5000
 const BUSY_PAUSE_MS = 20
 
 const IN_MEMORY = ':memory:'
+
+/** https://www.sqlite.org/fileformat.html#magic_header_string */
+const SQLITE_HEADER = Buffer.from('SQLite format 3\0')
+
+const NO_DATABASE = 'it is no SQLite database'
 
 export interface OpenOptions {
   /** A path, whose missing folders are made, or `:memory:`. */
@@ -86,16 +91,34 @@ function createPrivately(path: string): void {
 /** Reads through a connection that cannot write, so that a file which is refused stays as it was. */
 function inspect(path: string, migrations: readonly Migration[]): readonly AppliedMigration[] {
   if (path === IN_MEMORY || !existsSync(path)) return []
+  requireHeader(path)
   const database = new Database(path, { readonly: true, timeout: START_PATIENCE_MS })
-  try {
+  // In one view, because another process may be migrating.
+  const read = database.transaction(() => {
     const applied = appliedMigrations(database)
     if (applied === undefined && holdsTables(database)) {
       throw new DatabaseRefused('it is the database of another program')
     }
-    checkHistory(applied ?? [], migrations)
     return applied ?? []
+  })
+  try {
+    const applied = read()
+    checkHistory(applied, migrations)
+    return applied
   } finally {
     database.close()
+  }
+}
+
+/** SQLite takes a file that is shorter than a page of it for an empty database. */
+function requireHeader(path: string): void {
+  const file = openSync(path, 'r')
+  try {
+    const header = Buffer.alloc(SQLITE_HEADER.length)
+    const length = readSync(file, header, 0, header.length, 0)
+    if (length > 0 && !header.equals(SQLITE_HEADER)) throw new DatabaseRefused(NO_DATABASE)
+  } finally {
+    closeSync(file)
   }
 }
 
@@ -126,7 +149,7 @@ async function refusing<T>(work: () => T | Promise<T>): Promise<T> {
 
 function refusalReason(error: unknown): string {
   const { code = '', message } = error as NodeJS.ErrnoException
-  if (code === 'SQLITE_NOTADB') return 'it is no SQLite database'
+  if (code === 'SQLITE_NOTADB') return NO_DATABASE
   if (code.startsWith('SQLITE_CORRUPT')) return 'it is damaged: restore it from a backup'
   if (code.startsWith('SQLITE_BUSY')) return 'another process keeps it locked'
   if (error instanceof MigrationMismatch) return message

@@ -42,10 +42,11 @@ export function createWriteQueue(database: Database): WriteQueue {
 
   let pending: PendingWrite[] = []
   let scheduled = false
-  let closing: (() => void) | undefined
+  let closed: Promise<void> | undefined
+  let onIdle: (() => void) | undefined
 
   function run<T>(work: () => T): Promise<T> {
-    if (closing !== undefined) return Promise.reject(new ServiceError('shutting_down'))
+    if (closed !== undefined) return Promise.reject(new ServiceError('shutting_down'))
     if (pending.length >= MAX_PENDING_WRITES) return Promise.reject(new ServiceError('overloaded'))
     return new Promise<T>((resolve, reject) => {
       pending.push({ work, resolve, reject, deadline: performance.now() + LOCK_PATIENCE_MS })
@@ -74,7 +75,7 @@ export function createWriteQueue(database: Database): WriteQueue {
       if (database.inTransaction) rollback.run()
       refuse(batch, error)
     }
-    closing?.()
+    onIdle?.()
   }
 
   /** The answer to give once the batch is committed. Throws where the whole transaction is lost. */
@@ -112,17 +113,15 @@ export function createWriteQueue(database: Database): WriteQueue {
   function refuse(writes: readonly PendingWrite[], error: unknown): void {
     const refusal = translateSqliteError(error)
     for (const { reject } of writes) reject(refusal)
-    if (pending.length === 0) closing?.()
+    if (pending.length === 0) onIdle?.()
   }
 
-  async function close(): Promise<void> {
-    if (pending.length === 0) {
-      closing = () => {}
-      return
-    }
-    await new Promise<void>(resolve => {
-      closing = resolve
+  function close(): Promise<void> {
+    closed ??= new Promise(resolve => {
+      onIdle = resolve
+      if (pending.length === 0) resolve()
     })
+    return closed
   }
 
   return { run, close }

@@ -220,7 +220,7 @@ export function createSqliteUserRepository(options: SqliteUserRepositoryOptions)
     revision: () => read(() => String(selectRevision.get())),
 
     ping: async () => {
-      await read(() => selectRevision.get())
+      await read(() => select.get(1))
     },
   }
 }

@@ -1,0 +1,85 @@
+import Database from 'better-sqlite3'
+import { expect, test, vi } from 'vitest'
+import { newUserBody } from '../support/builders.ts'
+import { openTestApp } from '../support/open-test-app.ts'
+import { sendRaw } from '../support/raw-http.ts'
+
+const PATHS = ['/livez', '/readyz']
+
+test.each(PATHS)('GET %s answers 200 and says so', async path => {
+  const { http } = await openTestApp()
+  const { headers, text } = await http.get(path).expect(200)
+  expect(text).toBe('{"status":"ok"}')
+  expect(headers['content-type']).toBe('application/json; charset=utf-8')
+  expect(headers['x-request-id']).toMatch(/^[\w.-]{1,128}$/)
+  expect(headers['x-content-type-options']).toBe('nosniff')
+  expect(headers).not.toHaveProperty('x-powered-by')
+  // An answer from a cache would tell of another moment.
+  expect(headers['cache-control']).toBe('no-store')
+})
+
+test.each(PATHS)('HEAD %s has the headers of GET and no body', async path => {
+  const { http } = await openTestApp()
+  const ofGet = await http.get(path).set('X-Request-Id', 'same').expect(200)
+  const ofHead = await http.head(path).set('X-Request-Id', 'same').expect(200)
+  expect({ ...ofHead.headers, date: '' }).toEqual({ ...ofGet.headers, date: '' })
+  expect(ofHead.headers['content-length']).toBe(String(ofGet.text.length))
+  expect(ofHead.text ?? '').toBe('')
+})
+
+test.each(PATHS)('OPTIONS %s answers 204 with Allow', async path => {
+  const { http } = await openTestApp()
+  const response = await http.options(path).expect(204)
+  expect(response.headers.allow?.split(', ').toSorted()).toEqual(['GET', 'HEAD', 'OPTIONS'])
+  expect(response.text).toBe('')
+})
+
+test('GET /readyz answers 503 as long as the database does not answer; GET /livez 200', async () => {
+  const { http, databasePath } = await openTestApp()
+  change(databasePath, 'ALTER TABLE users RENAME TO elsewhere')
+  const { headers, text } = await http.get('/readyz').expect(503)
+  expect(text).toBe('{"status":"unavailable"}')
+  expect(headers['cache-control']).toBe('no-store')
+  expect(headers['retry-after']).toMatch(/^[1-9]\d*$/)
+  await http.head('/readyz').expect(503)
+  await http.get('/livez').expect(200, { status: 'ok' })
+  change(databasePath, 'ALTER TABLE elsewhere RENAME TO users')
+  await http.get('/readyz').expect(200, { status: 'ok' })
+})
+
+test('GET /readyz answers 200 while another process writes', async () => {
+  const { http, databasePath } = await openTestApp()
+  const writer = new Database(databasePath)
+  try {
+    writer.exec('BEGIN IMMEDIATE')
+    await http.get('/readyz').expect(200)
+  } finally {
+    writer.close()
+  }
+})
+
+test('GET /readyz answers 503 while the service shuts down; GET /livez 200 and what began ends', async () => {
+  const { port, http, stop } = await openTestApp()
+  const body = JSON.stringify(newUserBody())
+  const headers = `Host: x\r\nContent-Type: application/json\r\nContent-Length: ${body.length}`
+  const begun = sendRaw(port, `POST /users HTTP/1.1\r\n${headers}\r\nExpect: 100-continue\r\n\r\n`)
+  // Says that the request is with the service.
+  await begun.answers(1)
+  const stopped = stop()
+  const { text } = await http.get('/readyz').expect(503)
+  expect(text).toBe('{"status":"unavailable"}')
+  await http.get('/livez').expect(200)
+  // The time passes in which those who were on their way are still served.
+  await vi.waitFor(() => http.get('/users').expect(503))
+  await http.get('/readyz').expect(503)
+  await http.get('/livez').expect(200)
+  begun.socket.write(body)
+  expect((await begun.ended).map(({ status }) => status)).toEqual([100, 201])
+  expect(await stopped).toBe(true)
+})
+
+function change(databasePath: string, sql: string): void {
+  const database = new Database(databasePath)
+  database.exec(sql)
+  database.close()
+}
