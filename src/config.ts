@@ -222,7 +222,9 @@ function quantity(units: ReadonlyMap<string, number>, max: number): z.ZodType<nu
 
 function parseDatabaseUrl(url: string): DatabaseLocation | undefined {
   const path = pathOfDatabase(url)
-  return path === undefined || path === '' || path.includes('\0') ? undefined : { url, path }
+  // better-sqlite3 would take blanks off the ends, and open another file.
+  const isUsable = path !== undefined && path !== '' && path.trim() === path && !path.includes('\0')
+  return isUsable ? { url, path } : undefined
 }
 
 function pathOfDatabase(url: string): string | undefined {

@@ -1,8 +1,7 @@
 import type { AddressInfo } from 'node:net'
 import { type Config, type Environment, loadConfig, problemWith } from '../config.ts'
 import { StartError } from '../errors.ts'
-import type { HttpServer } from '../http/server.ts'
-import { openService } from '../wiring.ts'
+import { openService, type Service } from '../wiring.ts'
 import { createLogger } from './logger.ts'
 
 /** `npm start` hands a Ctrl-C on to a process that has it from the terminal already. */
@@ -26,7 +25,7 @@ export async function serve(environment: Environment): Promise<number> {
     })
   })
   try {
-    const address = await listen(service.server, config)
+    const address = await listen(service, config)
     if (!/^(127\.|::1$|::ffff:127\.)/.test(address.address)) {
       log.warn({ host: address.address }, 'open to other machines, and asks for no credentials')
     }
@@ -73,13 +72,12 @@ function watchSignals(): Signals {
   return { first, second }
 }
 
-async function listen(server: HttpServer, { host, port }: Config): Promise<AddressInfo> {
+async function listen({ server, close }: Service, { host, port }: Config): Promise<AddressInfo> {
   try {
     return await server.listen({ host, port })
-  } catch (error) {
-    throw new StartError([listenProblem(error as NodeJS.ErrnoException, host, port)], {
-      cause: error,
-    })
+  } catch (cause) {
+    await close()
+    throw new StartError([listenProblem(cause as NodeJS.ErrnoException, host, port)], { cause })
   }
 }
 

@@ -30,6 +30,8 @@ const IN_MEMORY = ':memory:'
 /** https://www.sqlite.org/fileformat.html#magic_header_string */
 const SQLITE_HEADER = Buffer.from('SQLite format 3\0')
 
+const FOREIGN = 'it is the database of another program'
+
 const NO_DATABASE = 'it is no SQLite database'
 
 export interface OpenOptions {
@@ -53,7 +55,7 @@ export async function openSqlite({ path, now }: OpenOptions): Promise<Database.D
   })
   try {
     await refusing(async () => {
-      await whileBusy(() => database.pragma('journal_mode = WAL'))
+      await switchToWal(database)
       // better-sqlite3 is built with NORMAL as its default in WAL, which may lose the last commits with the power.
       database.pragma('synchronous = FULL')
       migrate(database, migrations, now)
@@ -97,7 +99,7 @@ function inspect(path: string, migrations: readonly Migration[]): readonly Appli
   const read = database.transaction(() => {
     const applied = appliedMigrations(database)
     if (applied === undefined && holdsTables(database)) {
-      throw new DatabaseRefused('it is the database of another program')
+      throw new DatabaseRefused(FOREIGN)
     }
     return applied ?? []
   })
@@ -126,16 +128,20 @@ function holdsTables(database: Database.Database): boolean {
   return database.prepare('SELECT count(*) FROM sqlite_schema').pluck().get() !== 0
 }
 
-/** Switching to WAL does not ask the busy handler, so two processes that start at once may meet here. */
-async function whileBusy(work: () => void): Promise<void> {
-  for (let waitedMs = 0; ; waitedMs += BUSY_PAUSE_MS) {
+/** Switching to WAL asks the busy handler in some states and not in others, so it is told not to wait at all. */
+async function switchToWal(database: Database.Database): Promise<void> {
+  const deadline = performance.now() + START_PATIENCE_MS
+  database.pragma('busy_timeout = 0')
+  for (;;) {
     try {
-      return work()
+      database.pragma('journal_mode = WAL')
+      break
     } catch (error) {
-      if (!isBusy(error) || waitedMs >= START_PATIENCE_MS) throw error
+      if (!isBusy(error) || performance.now() > deadline) throw error
       await sleep(BUSY_PAUSE_MS)
     }
   }
+  database.pragma(`busy_timeout = ${START_PATIENCE_MS}`)
 }
 
 async function refusing<T>(work: () => T | Promise<T>): Promise<T> {
@@ -152,6 +158,8 @@ function refusalReason(error: unknown): string {
   if (code === 'SQLITE_NOTADB') return NO_DATABASE
   if (code.startsWith('SQLITE_CORRUPT')) return 'it is damaged: restore it from a backup'
   if (code.startsWith('SQLITE_BUSY')) return 'another process keeps it locked'
+  // Its history has other columns.
+  if (code === 'SQLITE_ERROR') return FOREIGN
   if (error instanceof MigrationMismatch) return message
   return code === '' ? message : `it cannot be opened (${code})`
 }

@@ -87,6 +87,9 @@ test('a request that is refused while the client keeps its side open is closed b
 
 test.each([
   ['HTTP/1.1 without Host', 'GET /users HTTP/1.1\r\n\r\n'],
+  ['two Hosts', 'GET /users HTTP/1.1\r\nHost: x\r\nhOST: y\r\n\r\n'],
+  ['a Host that is none', 'GET /users HTTP/1.1\r\nHost: a b/[\r\n\r\n'],
+  ['two Hosts in HTTP/1.0', 'GET /users HTTP/1.0\r\nHost: x\r\nHost: x\r\n\r\n'],
   ['HTTP/1.1 without Host at /livez', 'GET /livez HTTP/1.1\r\n\r\n'],
   ['HTTP/1.1 without Host and a method of none', 'PUT / HTTP/1.1\r\nAccept: text/html\r\n\r\n'],
 ])('%s answers 400', async (_, bytes) => {

@@ -227,14 +227,13 @@ describe('migrationStatus', () => {
   })
 })
 
-test('openSqlite waits for whoever reads the database while it is not in WAL yet', async () => {
+test('openSqlite waits for whoever writes to the database while it is not in WAL yet', async () => {
   const path = join(temporaryFolder(), 'users.db')
   const other = new Database(path)
   onTestFinished(() => {
     other.close()
   })
-  other.exec('BEGIN')
-  other.prepare('SELECT count(*) FROM sqlite_schema').get()
+  other.exec('BEGIN IMMEDIATE')
   let settled = false
   const opening = open(path).finally(() => {
     settled = true
