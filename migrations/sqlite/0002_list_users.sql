@@ -26,7 +26,7 @@ CREATE TRIGGER users_deleted AFTER DELETE ON users BEGIN
   UPDATE users_summary SET revision = revision + 1, user_count = user_count - 1 WHERE singleton = 1;
 END;
 
--- Random keys, each made by the first process that needs it.
+-- Random keys, made by the first process that finds them missing.
 CREATE TABLE signing_keys (
   name TEXT CONSTRAINT signing_keys_primary_key PRIMARY KEY,
   key BLOB NOT NULL,

@@ -11,6 +11,7 @@ import {
   migrate,
   readMigrations,
 } from './migrator.ts'
+import { createSigningKeys } from './signing-keys.ts'
 import { isBusy } from './sqlite-errors.ts'
 
 /** Raised when a path cannot serve as the database; the message ends a sentence that begins with the path. */
@@ -59,6 +60,7 @@ export async function openSqlite({ path, now }: OpenOptions): Promise<Database.D
       // better-sqlite3 is built with NORMAL as its default in WAL, which may lose the last commits with the power.
       database.pragma('synchronous = FULL')
       migrate(database, migrations, now)
+      createSigningKeys(database)
     })
     // From here on nobody waits inside SQLite, because the event loop would wait too: writes retry by a timer.
     database.pragma('busy_timeout = 0')
