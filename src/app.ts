@@ -9,6 +9,7 @@ import { HOME } from './http/home.ts'
 import { requireOneHost } from './http/host.ts'
 import { requestLog } from './http/request-log.ts'
 import type { Stopping } from './http/stopping.ts'
+import type { Limiter } from './limits/limiter.ts'
 import { healthRoutes } from './ops/health.ts'
 import { userRoutes } from './users/user-routes.ts'
 import type { UserService } from './users/user-service.ts'
@@ -20,6 +21,8 @@ export interface AppDependencies {
   readonly stopping: Stopping
   readonly log: Logger
   readonly newRequestId: () => string
+  /** Left out where there are no limits. */
+  readonly limiter?: Limiter | undefined
   readonly settings: Pick<Config, 'trustProxy' | 'corsOrigins' | 'bodyLimitBytes'>
 }
 
@@ -40,7 +43,7 @@ const PREFLIGHT_MAX_AGE_SECONDS = 600
 
 /** The middleware in the order in which a request meets it. */
 export function createApp(dependencies: AppDependencies): Application {
-  const { users, ping, stopping, log, newRequestId, settings } = dependencies
+  const { users, ping, stopping, log, newRequestId, limiter, settings } = dependencies
   const app = express()
   app.disable('x-powered-by')
   app.enable('case sensitive routing')
@@ -54,8 +57,9 @@ export function createApp(dependencies: AppDependencies): Application {
   mountEndpoints(app, healthRoutes({ ping, isStopping: stopping.hasBegun }), settings)
   if (settings.corsOrigins !== undefined) app.use(crossOrigin(settings.corsOrigins))
   app.use(refuseTheLate(stopping))
+  if (limiter !== undefined) app.use(limiter.filter)
   app.use(requireDecodablePath)
-  mountEndpoints(app, [HOME, ...userRoutes(users)], settings)
+  mountEndpoints(app, [HOME, ...userRoutes(users)], { ...settings, guards: limiter })
   app.use(() => {
     throw new ServiceError('path_not_found')
   })

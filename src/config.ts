@@ -3,6 +3,7 @@ import { isIP, isIPv4 } from 'node:net'
 import { fileURLToPath } from 'node:url'
 import { parseEnv } from 'node:util'
 import { z } from 'zod'
+import { parseDuration } from './duration.ts'
 import { StartError } from './errors.ts'
 
 /** The settings of the service, checked. Times are in milliseconds, sizes in bytes. */
@@ -12,6 +13,8 @@ export interface Config {
   readonly port: number
   readonly database: DatabaseLocation
   readonly cacheStore: 'memory' | 'none'
+  /** `undefined` without limits. */
+  readonly limitsFile: string | undefined
   /** The proxies to believe: how many hops, or which addresses; `false` for none. */
   readonly trustProxy: number | readonly string[] | false
   readonly logLevel: (typeof LOG_LEVELS)[number]
@@ -33,19 +36,6 @@ export interface DatabaseLocation {
 export type Environment = Readonly<Record<string, string | undefined>>
 
 const LOG_LEVELS = ['fatal', 'error', 'warn', 'info', 'debug', 'trace', 'silent'] as const
-
-const DURATION_UNITS_MS = new Map([
-  ['', 1000],
-  ['ms', 1],
-  ['s', 1000],
-  ['second', 1000],
-  ['seconds', 1000],
-  ['m', 60_000],
-  ['minute', 60_000],
-  ['minutes', 60_000],
-  ['h', 3_600_000],
-  ['hour', 3_600_000],
-])
 
 const MAX_SHUTDOWN_MS = 3_600_000
 
@@ -88,8 +78,8 @@ export const VARIABLES = {
     schema: z.enum(['memory', 'none']),
   }),
   LIMITS_FILE: variable({
-    mayBe: 'unset only: this version has no limits yet',
-    schema: z.never(),
+    mayBe: 'the path of a .json file, or of an ES module (.js, .mjs), with the rules of the limits',
+    schema: z.string().regex(/\.(?:json|m?js)$/),
   }),
   TRUST_PROXY: variable({
     mayBe:
@@ -109,7 +99,7 @@ export const VARIABLES = {
   BODY_LIMIT: variable({
     default: '100kb',
     mayBe: 'a size from 1b to 100mb, such as 100kb',
-    schema: quantity(SIZE_UNITS_BYTES, MAX_BODY_BYTES),
+    schema: parsed(parseSize),
   }),
   PASSWORD_MIN_LENGTH: variable({
     default: '8',
@@ -119,7 +109,10 @@ export const VARIABLES = {
   SHUTDOWN_TIMEOUT: variable({
     default: '10s',
     mayBe: 'a time from 1ms to 1 hour, such as 10s, "1 minute", or a number of seconds',
-    schema: quantity(DURATION_UNITS_MS, MAX_SHUTDOWN_MS),
+    schema: parsed(text => {
+      const ms = parseDuration(text)
+      return ms !== undefined && ms >= 1 && ms <= MAX_SHUTDOWN_MS ? ms : undefined
+    }),
   }),
 }
 
@@ -168,6 +161,11 @@ export function problemWith(name: VariableName, value: string, why?: string): st
   return `${name} was ${shown(value)}${reason}; it may be ${VARIABLES[name].mayBe}`
 }
 
+/** The line for an operator whose setting names something in which there is a mistake. */
+export function mistakeIn(name: VariableName, value: string, mistake: string): string {
+  return `${name} was ${shown(value)}: ${mistake}`
+}
+
 function shown(value: string): string {
   const masked = value
     .replace(/\/\/.*@/s, '//***@')
@@ -211,13 +209,10 @@ function wholeNumber(min: number, max: number): z.ZodType<number, string> {
     .pipe(z.number().min(min).max(max))
 }
 
-/** A number with a unit, from 1 to `max` of the smallest one. */
-function quantity(units: ReadonlyMap<string, number>, max: number): z.ZodType<number, string> {
-  return parsed(text => {
-    const [, count, unit = ''] = /^(\d{1,15}) *([a-z]*)$/i.exec(text) ?? []
-    const total = Number(count) * (units.get(unit.toLowerCase()) ?? Number.NaN)
-    return total >= 1 && total <= max ? total : undefined
-  })
+function parseSize(text: string): number | undefined {
+  const [, count, unit = ''] = /^(\d{1,15}) *([a-z]*)$/i.exec(text) ?? []
+  const bytes = Number(count) * (SIZE_UNITS_BYTES.get(unit.toLowerCase()) ?? Number.NaN)
+  return bytes >= 1 && bytes <= MAX_BODY_BYTES ? bytes : undefined
 }
 
 function parseDatabaseUrl(url: string): DatabaseLocation | undefined {

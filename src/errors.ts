@@ -5,6 +5,7 @@ export type ErrorCode =
   | 'body_malformed'
   | 'query_invalid'
   | 'idempotency_key_malformed'
+  | 'blocked'
   | 'path_not_found'
   | 'user_not_found'
   | 'method_not_allowed'
@@ -19,6 +20,7 @@ export type ErrorCode =
   | 'validation_failed'
   | 'email_taken'
   | 'idempotency_key_reused'
+  | 'rate_limited'
   | 'headers_too_large'
   | 'internal_error'
   | 'storage_unavailable'
@@ -38,6 +40,12 @@ export interface ErrorDetails {
   readonly errors?: readonly FieldError[]
   /** The methods that the path knows, for `method_not_allowed`. */
   readonly allow?: string
+  /** The rules whose limit was reached, for `rate_limited`. */
+  readonly violatedPolicies?: readonly string[]
+  /** In place of what the code stands for. */
+  readonly status?: number
+  readonly message?: string
+  readonly headers?: Readonly<Record<string, string>>
   readonly cause?: unknown
 }
 

@@ -1,10 +1,16 @@
 import { randomUUID } from 'node:crypto'
+import type { Database } from 'better-sqlite3'
 import type { Logger } from 'pino'
 import { createApp } from './app.ts'
-import { type Config, type DatabaseLocation, problemWith } from './config.ts'
+import { type Config, type DatabaseLocation, mistakeIn, problemWith } from './config.ts'
 import { StartError } from './errors.ts'
 import { createHttpServer, type HttpServer } from './http/server.ts'
 import { createStopping } from './http/stopping.ts'
+import { openBanList } from './limits/ban-list.ts'
+import { createLimiter, type Limiter } from './limits/limiter.ts'
+import { LimitsRefused, loadLimits } from './limits/load-limits.ts'
+import { createMemoryCounterStore } from './limits/memory-counter-store.ts'
+import type { CheckedLimits } from './limits/rules-schema.ts'
 import { signingKey } from './storage/signing-keys.ts'
 import {
   DatabaseRefused,
@@ -12,7 +18,8 @@ import {
   migrationStatus,
   openSqlite,
 } from './storage/sqlite.ts'
-import { createWriteQueue } from './storage/write-queue.ts'
+import { createSqliteBanStore } from './storage/sqlite-ban-store.ts'
+import { createWriteQueue, type WriteQueue } from './storage/write-queue.ts'
 import { createCursors } from './users/cursor.ts'
 import { createFingerprints } from './users/fingerprint.ts'
 import { createPasswordHasher } from './users/passwords.ts'
@@ -22,6 +29,8 @@ import { createUserService } from './users/user-service.ts'
 
 export interface Service {
   readonly server: HttpServer
+  /** Reads the rules of the limits again; a wrong file leaves those of before. What came of it is in the log. */
+  reloadLimits(): Promise<void>
   /** Ends what is being written and closes the stores. */
   close(): Promise<void>
 }
@@ -31,15 +40,19 @@ export interface WiringOptions {
   readonly log: Logger
   /** Milliseconds since the epoch. */
   readonly now?: () => number
+  /** Milliseconds of a clock that never goes back. */
+  readonly monotonicNow?: () => number
   readonly newRequestId?: () => string
 }
 
-/** The service with its stores open, not yet listening. Throws `StartError` when a store cannot be opened. */
+/** The service with its stores open, not yet listening. Throws `StartError` when it cannot be opened. */
 export async function openService(options: WiringOptions): Promise<Service> {
   const { config, log, now = Date.now, newRequestId = randomUUID } = options
+  const limits = config.limitsFile === undefined ? undefined : await readLimits(config.limitsFile)
   const database = await openDatabase(config, now)
   const writes = createWriteQueue(database)
   const repository = createSqliteUserRepository({ database, writes, now })
+  const limiter = limits && (await openLimiter({ ...options, limits, database, writes }))
   const passwords = createPasswordHasher()
   const stopping = createStopping()
   const app = createApp({
@@ -54,10 +67,12 @@ export async function openService(options: WiringOptions): Promise<Service> {
     stopping,
     log,
     newRequestId,
+    limiter,
     settings: config,
   })
   return {
     server: createHttpServer({ app, stopping, log, newRequestId }),
+    reloadLimits: () => reloadLimits(config, limiter, log),
     close: async () => {
       await writes.close()
       try {
@@ -66,6 +81,52 @@ export async function openService(options: WiringOptions): Promise<Service> {
         database.close()
       }
     },
+  }
+}
+
+interface LimiterParts extends WiringOptions {
+  readonly limits: CheckedLimits
+  readonly database: Database
+  readonly writes: WriteQueue
+}
+
+async function openLimiter(parts: LimiterParts): Promise<Limiter> {
+  const { config, limits, log, database, writes, now = Date.now } = parts
+  const monotonicNow = parts.monotonicNow ?? (() => performance.now())
+  const bans = await openBanList({
+    store: createSqliteBanStore({ database, writes, now }),
+    now,
+    monotonicNow,
+    onStoreFailure: err => log.error({ err }, 'a ban could not be kept for the next start'),
+  })
+  const store =
+    config.cacheStore === 'memory' ? createMemoryCounterStore({ monotonicNow }) : undefined
+  return createLimiter({ limits, store, bans, log, now, monotonicNow })
+}
+
+async function readLimits(path: string): Promise<CheckedLimits> {
+  try {
+    return await loadLimits(path)
+  } catch (error) {
+    if (!(error instanceof LimitsRefused)) throw error
+    throw new StartError(error.mistakes.map(mistake => mistakeIn('LIMITS_FILE', path, mistake)))
+  }
+}
+
+async function reloadLimits(
+  { limitsFile }: Config,
+  limiter: Limiter | undefined,
+  log: Logger,
+): Promise<void> {
+  if (limitsFile === undefined || limiter === undefined) {
+    log.info('nothing to read again: LIMITS_FILE is not set')
+    return
+  }
+  try {
+    log.info(limiter.replace(await loadLimits(limitsFile)), 'limits read again')
+  } catch (err) {
+    const reason = err instanceof LimitsRefused ? { mistakes: err.mistakes } : { err }
+    log.error(reason, 'limits are wrong, those of before stay')
   }
 }
 

@@ -9,13 +9,15 @@ const SOURCE = fileURLToPath(new URL('../src', import.meta.url))
 const ALLOWED: Readonly<Record<string, readonly string[]>> = {
   main: ['cli', 'errors'],
   cli: ['config', 'errors', 'http', 'wiring'],
-  wiring: ['app', 'config', 'errors', 'http', 'storage', 'users'],
-  app: ['config', 'errors', 'http', 'ops', 'users'],
-  config: ['errors'],
+  wiring: ['app', 'config', 'errors', 'http', 'limits', 'storage', 'users'],
+  app: ['config', 'errors', 'http', 'limits', 'ops', 'users'],
+  config: ['duration', 'errors'],
   users: ['errors', 'http', 'storage'],
   ops: ['errors', 'http'],
+  limits: ['duration', 'errors', 'http'],
   http: ['errors'],
-  storage: ['errors'],
+  storage: ['errors', 'limits'],
+  duration: [],
   errors: [],
 }
 
@@ -23,12 +25,15 @@ const ALLOWED: Readonly<Record<string, readonly string[]>> = {
 const ONLY: Readonly<Record<string, readonly string[]>> = {
   'users -> storage': ['users/sqlite-user-repository.ts'],
   'users -> http': ['users/user-routes.ts'],
+  'storage -> limits': ['storage/sqlite-ban-store.ts'],
 }
 
 /** Packages that stay behind one door. */
 const PACKAGE_ROOMS: Readonly<Record<string, readonly string[]>> = {
-  'better-sqlite3': ['storage', 'users/sqlite-user-repository.ts'],
-  express: ['http', 'app', 'users/user-routes.ts'],
+  'better-sqlite3': ['storage', 'wiring', 'users/sqlite-user-repository.ts'],
+  express: ['http', 'limits', 'app', 'users/user-routes.ts'],
+  'express-rate-limit': ['limits'],
+  tldts: ['limits'],
   '@node-rs/argon2': ['users/passwords.ts'],
 }
 

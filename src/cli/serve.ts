@@ -14,10 +14,10 @@ const SIGNAL_ECHO_MS = 500
 export async function serve(environment: Environment): Promise<number> {
   const config = loadConfig(environment)
   const { log, flush } = createLogger(config)
+  const reloads = watchReloads()
   const service = await openService({ config, log })
+  reloads.begin(service.reloadLimits)
   const signals = watchSignals()
-  // Left alone it would end the process; it is kept for reading the rules of limits again.
-  process.on('SIGHUP', () => log.info('nothing to read again: LIMITS_FILE is not set'))
   const crash = new Promise<'crash'>(resolve => {
     process.once('uncaughtException', err => {
       log.fatal({ err }, 'crashed')
@@ -42,6 +42,20 @@ export async function serve(environment: Environment): Promise<number> {
     return end ? 0 : 1
   } finally {
     await flush()
+  }
+}
+
+/** One reading of the limits after the other, so that the newest file is the one in force at last. */
+function watchReloads(): { begin(reload: () => Promise<void>): void } {
+  let reading = Promise.resolve()
+  let reload = async () => {}
+  process.on('SIGHUP', () => {
+    reading = reading.then(() => reload())
+  })
+  return {
+    begin: reloadLimits => {
+      reload = reloadLimits
+    },
   }
 }
 

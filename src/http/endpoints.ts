@@ -22,15 +22,24 @@ export interface Endpoint {
   readonly handle: (request: Request) => Reply | Promise<Reply>
 }
 
+export type Action = NonNullable<Endpoint['action']>
+
+/** What may refuse an action, before its body is read and after. */
+export interface ActionGuards {
+  beforeBody(action: Action): RequestHandler
+  afterBody(action: Action): RequestHandler
+}
+
 export interface MountOptions {
   readonly bodyLimitBytes: number
+  readonly guards?: ActionGuards | undefined
 }
 
 /** Mounts the endpoints, and for each of their paths the answers to OPTIONS and to methods it does not know. */
 export function mountEndpoints(
   app: Application,
   endpoints: readonly Endpoint[],
-  { bodyLimitBytes }: MountOptions,
+  { bodyLimitBytes, guards }: MountOptions,
 ): void {
   const readBody = readJsonBody(bodyLimitBytes)
   for (const path of new Set(endpoints.map(endpoint => endpoint.path))) {
@@ -42,9 +51,13 @@ export function mountEndpoints(
       next()
     })
     for (const endpoint of ofPath) {
+      const { action, takesBody, produces = [JSON_TYPE] } = endpoint
+      const isGuarded = guards !== undefined && action !== undefined
       route[endpoint.method](
-        requireAcceptable(endpoint.produces ?? [JSON_TYPE]),
-        ...(endpoint.takesBody ? [readBody] : []),
+        ...(isGuarded ? [guards.beforeBody(action)] : []),
+        requireAcceptable(produces),
+        ...(takesBody ? [readBody] : []),
+        ...(isGuarded && takesBody ? [guards.afterBody(action)] : []),
         async (request, response) => sendReply(request, response, await endpoint.handle(request)),
       )
     }

@@ -1,7 +1,7 @@
 import { STATUS_CODES } from 'node:http'
 import type { ErrorRequestHandler, Request } from 'express'
 import type { Logger } from 'pino'
-import { type ErrorCode, type FieldError, ServiceError } from '../errors.ts'
+import { type ErrorCode, type ErrorDetails, type FieldError, ServiceError } from '../errors.ts'
 import { PROBLEM_TYPE, prefersProblem } from './negotiation.ts'
 import { type Reply, sendReply } from './reply.ts'
 
@@ -10,6 +10,9 @@ interface ErrorKind {
   readonly message: string
   readonly headers?: Readonly<Record<string, string>>
 }
+
+/** Registered by draft-ietf-httpapi-ratelimit-headers. */
+const QUOTA_EXCEEDED = 'https://iana.org/assignments/http-problem-types#quota-exceeded'
 
 /** A pause after which a retry is worth it, for refusals that pass by themselves. */
 const RETRY_SOON = { 'Retry-After': '1' }
@@ -24,6 +27,7 @@ export const ERROR_KINDS = {
     status: 400,
     message: 'Idempotency-Key must be 1 to 255 visible characters, given once',
   },
+  blocked: { status: 403, message: 'Forbidden' },
   path_not_found: { status: 404, message: 'Not found' },
   user_not_found: { status: 404, message: 'User not found' },
   method_not_allowed: { status: 405, message: 'Method not allowed' },
@@ -56,6 +60,7 @@ export const ERROR_KINDS = {
     status: 422,
     message: 'This Idempotency-Key was used with another body',
   },
+  rate_limited: { status: 429, message: 'Too many requests, please try again later.' },
   headers_too_large: { status: 431, message: 'The request headers are too large' },
   internal_error: { status: 500, message: 'Internal Server Error' },
   storage_unavailable: {
@@ -97,20 +102,27 @@ export function errorHandler(log: Logger): ErrorRequestHandler {
 
 export function errorReply({ code, details }: ServiceError, place: ErrorPlace = {}): Reply {
   const kind: ErrorKind = ERROR_KINDS[code]
+  const status = details.status ?? kind.status
+  const told = { status, message: details.message ?? kind.message, details, place }
   const isProblem = prefersProblem(place.accept)
-  const body = isProblem
-    ? problem(kind, details.errors, place)
-    : plainError(kind, details.errors, place)
   return {
-    status: kind.status,
+    status,
     headers: {
       'Cache-Control': 'no-store',
       ...kind.headers,
-      ...(details.allow === undefined ? {} : { Allow: details.allow }),
+      ...(details.allow !== undefined && { Allow: details.allow }),
+      ...details.headers,
     },
-    body: JSON.stringify(body),
+    body: JSON.stringify(isProblem ? problem(told) : plainError(told)),
     ...(isProblem ? { type: PROBLEM_TYPE } : {}),
   }
+}
+
+interface Told {
+  readonly status: number
+  readonly message: string
+  readonly details: ErrorDetails
+  readonly place: ErrorPlace
 }
 
 function asServiceError(error: unknown): ServiceError {
@@ -129,12 +141,12 @@ export function placeOf(request: Request): ErrorPlace {
   }
 }
 
-function plainError(kind: ErrorKind, errors: readonly FieldError[] | undefined, place: ErrorPlace) {
+function plainError({ status, message, details: { errors }, place }: Told) {
   const isUser = place.path === '/users' || place.path?.startsWith('/users/')
   return {
-    message: kind.message,
+    message,
     resource: isUser ? 'User' : 'Request',
-    code: kind.status,
+    code: status,
     status: false,
     ...(errors && {
       errors: Object.fromEntries(errors.map(({ field, messages }) => [field, messages])),
@@ -143,14 +155,16 @@ function plainError(kind: ErrorKind, errors: readonly FieldError[] | undefined, 
 }
 
 /** RFC 9457. */
-function problem(kind: ErrorKind, errors: readonly FieldError[] | undefined, place: ErrorPlace) {
+function problem({ status, message, details: { errors, violatedPolicies }, place }: Told) {
+  const isQuota = violatedPolicies !== undefined && status === 429
   return {
-    type: 'about:blank',
+    type: isQuota ? QUOTA_EXCEEDED : 'about:blank',
     // The status phrase, as RFC 9457 4.2.1 wants it of about:blank.
-    title: STATUS_CODES[kind.status],
-    status: kind.status,
-    detail: kind.message,
+    title: STATUS_CODES[status] ?? 'Error',
+    status,
+    detail: message,
     ...(place.path !== undefined && { instance: asUriReference(place.path) }),
+    ...(isQuota && { 'violated-policies': violatedPolicies }),
     ...(errors && { errors: errors.flatMap(problemsOfField) }),
   }
 }

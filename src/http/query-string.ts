@@ -2,6 +2,8 @@
 export interface QueryParameter {
   readonly name: string
   readonly value: string | undefined
+  /** The value before decoding. */
+  readonly sent: string
 }
 
 /** The parameters of a URL in their order, as forms encode them: a plus is a space. */
@@ -16,7 +18,7 @@ export function queryParameters(url: string): readonly QueryParameter[] {
       const equals = pair.indexOf('=')
       const name = equals < 0 ? pair : pair.slice(0, equals)
       const value = equals < 0 ? '' : pair.slice(equals + 1)
-      return { name: decoded(name) ?? name, value: decoded(value) }
+      return { name: decoded(name) ?? name, value: decoded(value), sent: value }
     })
 }
 

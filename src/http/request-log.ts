@@ -8,6 +8,8 @@ declare global {
       id: string
       /** Such as `/users/{id}`, once a route is found. */
       routeTemplate?: string
+      /** What others have to say in the line of this request. */
+      logFields?: Readonly<Record<string, unknown>>
     }
   }
 }
@@ -41,6 +43,7 @@ export function requestLog({ log, newRequestId }: RequestLogOptions): RequestHan
           aborted: response.writableFinished ? undefined : true,
           ms: Math.round((performance.now() - startedAt) * 1000) / 1000,
           client,
+          ...request.logFields,
           userAgent: request.headers['user-agent']?.slice(0, MAX_USER_AGENT_CHARS),
         },
         'request',

@@ -59,6 +59,12 @@ export function createHttpServer(options: HttpServerOptions): HttpServer {
 
   server.on('connection', socket => {
     connectionCount++
+    // Of a client that is gone before it is taken nobody knows the address, and no limit could count what it sent.
+    // Asked for now, Node keeps the address for a client that is gone later.
+    if (socket.remoteAddress === undefined) {
+      socket.destroy()
+      return
+    }
     stopping.connected(socket)
     connectedInTurn.set(socket, stopTurn)
     socket.once('close', () => connectedInTurn.delete(socket))

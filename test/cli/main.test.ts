@@ -87,10 +87,14 @@ test.each<Refusal>([
     lines: ['.env cannot be read (EISDIR); it may be'],
   },
   {
-    why: 'limits, which there are none of',
+    why: 'limits with two mistakes',
     env: { LIMITS_FILE: './limits.json' },
-    prepare: cwd => writeFileSync(join(cwd, 'limits.json'), '{}'),
-    lines: ['LIMITS_FILE was "./limits.json"; it may be unset'],
+    prepare: cwd =>
+      writeFileSync(join(cwd, 'limits.json'), '{"throttles": [], "track": [{ "limit": 3 }]}'),
+    lines: [
+      'LIMITS_FILE was "./limits.json": unknown key "throttles", did you mean "throttle"?',
+      'LIMITS_FILE was "./limits.json": track[0]: period is missing: it must be given with limit',
+    ],
   },
   {
     why: 'an address with a password',
@@ -149,7 +153,7 @@ test.each<Refusal>([
   expect({ code, stdout }).toEqual({ code: 1, stdout: '' })
   expect(stderr.split('\n')).toEqual([...lines.map(line => expect.stringContaining(line)), ''])
   for (const line of stderr.trimEnd().split('\n'))
-    expect(line).toMatch(/^\S+ (was|cannot).* may be/)
+    expect(line).toMatch(/^\S+ (was|cannot).* (may be|must be|did you mean)/)
   expect(filesOf(cwd)).toMatchObject(before)
 })
 

@@ -1,4 +1,4 @@
-import { mkdtempSync, rmSync } from 'node:fs'
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import pino from 'pino'
@@ -10,8 +10,10 @@ import { openService } from '../../src/wiring.ts'
 export interface TestAppOptions {
   /** Variables of the environment that differ from their defaults. */
   readonly env?: Environment
-  /** Milliseconds since the epoch. */
+  /** Milliseconds since the epoch; it stands for both clocks of the service. */
   readonly now?: () => number
+  /** Text of a limits file. */
+  readonly limits?: object
 }
 
 export interface TestApp {
@@ -22,20 +24,33 @@ export interface TestApp {
   readonly http: ReturnType<typeof supertest>
   /** The log, a parsed object for each line, as far as it was written. */
   readonly logLines: Record<string, unknown>[]
+  readonly limitsPath: string
+  reloadLimits(): Promise<void>
   stop(timeoutMs?: number): Promise<boolean>
 }
 
 /** The real service, in this process, on a port of its own and a new database; it ends with the test. */
-export async function openTestApp({ env = {}, now }: TestAppOptions = {}): Promise<TestApp> {
+export async function openTestApp({
+  env = {},
+  now,
+  limits,
+}: TestAppOptions = {}): Promise<TestApp> {
   const folder = temporaryFolder()
   const databasePath = join(folder, 'users.db')
-  const config = loadConfig({ DATABASE_URL: databasePath, ...env }, join(folder, '.env'))
+  const limitsPath = join(folder, 'limits.json')
+  if (limits !== undefined) writeFileSync(limitsPath, JSON.stringify(limits))
+  const environment = {
+    DATABASE_URL: databasePath,
+    LIMITS_FILE: limits === undefined ? '' : limitsPath,
+    ...env,
+  }
+  const config = loadConfig(environment, join(folder, '.env'))
   const logLines: Record<string, unknown>[] = []
   const log = pino(
     { level: 'trace', base: null },
     { write: line => logLines.push(JSON.parse(line)) },
   )
-  const service = await openService({ config, log, ...(now && { now }) })
+  const service = await openService({ config, log, ...(now && { now, monotonicNow: now }) })
   const { port } = await service.server.listen({ host: '127.0.0.1', port: 0 })
   const url = `http://127.0.0.1:${port}`
   let stopped: Promise<boolean> | undefined
@@ -49,7 +64,8 @@ export async function openTestApp({ env = {}, now }: TestAppOptions = {}): Promi
   onTestFinished(async () => {
     await stop(0)
   })
-  return { url, port, databasePath, http: supertest(url), logLines, stop }
+  const { reloadLimits } = service
+  return { url, port, databasePath, limitsPath, http: supertest(url), logLines, reloadLimits, stop }
 }
 
 /** A folder that is gone when the test is over. */
