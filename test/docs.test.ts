@@ -2,6 +2,7 @@ import { readFileSync } from 'node:fs'
 import { expect, test } from 'vitest'
 import { VARIABLES } from '../src/config.ts'
 import { ERROR_KINDS } from '../src/http/error-replies.ts'
+import { checkLimits } from '../src/limits/rules-schema.ts'
 
 function read(path: string): string {
   return readFileSync(new URL(`../${path}`, import.meta.url), 'utf8')
@@ -25,4 +26,12 @@ test('README.md lists every setting with its default', () => {
     value ?? 'unset',
   ])
   expect(listed).toEqual(known)
+})
+
+test('README.md and limits.example.json show limits that are right', () => {
+  const [, inReadme = ''] =
+    /^## Limits[\s\S]*?```json\n([\s\S]*?)```/m.exec(read('README.md')) ?? []
+  for (const text of [inReadme, read('limits.example.json')]) {
+    expect(checkLimits(JSON.parse(text))).toHaveProperty('limits')
+  }
 })

@@ -15,20 +15,14 @@ interface Step {
   readonly shown: string | undefined
 }
 
-/** The commands of the README in their order; blocks may be indented. */
+/** The commands of the README in their order, with the block that comes right after them; both may be indented. */
 function readSteps(): Step[] {
   const text = readFileSync(join(PROJECT, 'README.md'), 'utf8')
-  const blocks = [...text.matchAll(/^( *)```(\w+)\n([\s\S]*?)^ *```$/gm)].map(
-    ([, indent = '', language, body = '']) => ({
-      language,
-      body: body.replaceAll(new RegExp(`^${indent}`, 'gm'), '').trim(),
-    }),
-  )
-  return blocks.flatMap(({ language, body }, index) => {
-    const next = blocks[index + 1]
-    const shown = next?.language === 'json' ? next.body : undefined
-    return language === 'sh' ? [{ command: body, shown }] : []
-  })
+  const steps = text.matchAll(/^( *)```sh\n([\s\S]*?)^ *```\n(?:\n```json\n([\s\S]*?)^```\n)?/gm)
+  return Array.from(steps, ([, indent = '', command = '', shown]) => ({
+    command: command.replaceAll(new RegExp(`^${indent}`, 'gm'), '').trim(),
+    shown: shown?.trim(),
+  }))
 }
 
 function withoutTimes(text: string): string {
