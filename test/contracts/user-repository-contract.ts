@@ -9,9 +9,9 @@ import {
   type UserFilters,
   type UserQuery,
   type UserRepository,
-  type UserSort,
 } from '../../src/users/user-repository.ts'
 import { createFakeClock } from '../support/fake-clock.ts'
+import { byCodePoints, type ShownUser } from '../support/user-order.ts'
 
 export interface OpenedRepository {
   readonly repository: UserRepository
@@ -39,27 +39,10 @@ const FIRST: UserQuery = {
   withTotal: false,
 }
 
-interface ShownUser {
-  readonly id: number
-  readonly name: string
-  readonly email: string
-  readonly created_at: string
-  readonly updated_at: string
-}
-
 const SORTS = SORT_KEYS.flatMap(by => [
   { by, descending: false },
   { by, descending: true },
 ])
-
-/** The order that the contract of the sort is about, made by other means than any storage would. */
-function byCodePoints({ by, descending }: UserSort) {
-  const keyOf = (user: ShownUser) => Buffer.from(String(user[by]).toLowerCase())
-  return (one: ShownUser, other: ShownUser) => {
-    const order = by === 'id' ? 0 : Buffer.compare(keyOf(one), keyOf(other))
-    return (order || one.id - other.id) * (descending ? -1 : 1)
-  }
-}
 
 function newClaim(): IdempotencyClaim {
   return { keyHash: randomBytes(32), fingerprint: 'same' }
