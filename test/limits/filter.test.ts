@@ -654,9 +654,11 @@ describe('a client who resets the connection as soon as its request is sent', ()
     const done = new Int32Array(new SharedArrayBuffer(4))
     const workerData = { port, text: requestText(), done }
     const worker = new Worker(CLIENT, { eval: true, workerData })
+    // Asked for in time: a worker that is quick may exit before the news that it is there has been heard.
+    const exited = once(worker, 'exit')
     await once(worker, 'online')
     Atomics.wait(done, 0, 0)
-    await once(worker, 'exit')
+    await exited
   }
 
   const KINDS: [string, LimitsFile, number][] = [
