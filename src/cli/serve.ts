@@ -14,10 +14,10 @@ const SIGNAL_ECHO_MS = 500
 export async function serve(environment: Environment): Promise<number> {
   const config = loadConfig(environment)
   const { log, flush } = createLogger(config)
+  const signals = watchSignals()
   const reloads = watchReloads()
   const service = await openService({ config, log })
   reloads.begin(service.reloadLimits)
-  const signals = watchSignals()
   const crash = new Promise<'crash'>(resolve => {
     process.once('uncaughtException', err => {
       log.fatal({ err }, 'crashed')

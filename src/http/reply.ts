@@ -7,7 +7,7 @@ declare global {
        * What middleware wants on the answer, whichever it will be. Not set on the response itself: a response that
        * has headers before it is written makes Node check and merge all of them one by one, for 10 µs.
        */
-      replyHeaders?: Record<string, string>
+      replyHeaders?: Record<string, string> | undefined
     }
   }
 }

@@ -9,7 +9,7 @@ declare global {
       /** Such as `/users/{id}`, once a route is found. */
       routeTemplate?: string
       /** What others have to say in the line of this request. */
-      logFields?: Readonly<Record<string, unknown>>
+      logFields?: Readonly<Record<string, unknown>> | undefined
     }
   }
 }

@@ -26,8 +26,13 @@ export interface FilterOptions {
   readonly now: () => number
 }
 
-/** What a rule decided: a throttle refuses in a way of its own. */
-type Decision = 'pass' | ServiceError | Refusal
+/** What a throttle decided, which a function of it may take back. */
+interface ThrottleRefusal extends Refusal {
+  /** Asks the rules behind this one, as if it had not refused. */
+  readonly resume: () => Soon<Decision | undefined>
+}
+
+type Decision = 'pass' | ServiceError | ThrottleRefusal
 
 /** Asks safelist, blocklist, bans, throttles and tracks, in this order, about every request. */
 export function createFilter(options: FilterOptions): RequestHandler {
@@ -79,14 +84,30 @@ export function createFilter(options: FilterOptions): RequestHandler {
   }
 
   function decide(request: Request): Soon<Decision | undefined> {
-    const { safelist, blocklist, bans: banRules, throttle, track } = rules()
+    const current = rules()
+    const { safelist, blocklist, bans: banRules } = current
     const steps: readonly (() => Soon<Decision | undefined>)[] = [
       () => firstOf(safelist, rule => allowed(rule, request)),
       () => firstOf(blocklist, rule => blocked(rule, request)),
       () => (bans.isEmpty() ? undefined : firstOf(banRules, rule => standing(rule, request))),
       () => firstOf(banRules, rule => strike(rule, request)),
-      () => firstOf(throttle, rule => throttled(rule, request)),
-      () => firstOf(track, rule => tracked(rule, request)),
+      () => decideFrom(0, current, request),
+    ]
+    return firstOf(steps, step => step())
+  }
+
+  /** Asks the throttles from a place on, and then the tracks. */
+  function decideFrom(
+    place: number,
+    current: FilterRules,
+    request: Request,
+  ): Soon<Decision | undefined> {
+    const askThrottle = (rule: ThrottleRule, index: number) =>
+      throttled(rule, request, () => decideFrom(index + 1, current, request))
+    const askTrack = (rule: FilterRule | CountingRule) => tracked(rule, request)
+    const steps = [
+      () => firstOf(current.throttle, askThrottle, place),
+      () => firstOf(current.track, askTrack),
     ]
     return firstOf(steps, step => step())
   }
@@ -164,20 +185,35 @@ export function createFilter(options: FilterOptions): RequestHandler {
     }
   }
 
-  function throttled(rule: ThrottleRule, request: Request): Soon<Decision | undefined> {
+  function throttled(
+    rule: ThrottleRule,
+    request: Request,
+    askOthers: () => Soon<Decision | undefined>,
+  ): Soon<Decision | undefined> {
     if (!matches('throttle', rule, request)) return undefined
     const key = keyFor('throttle', rule, request)
     return counting('throttle', rule, key, counted => {
       if (key === undefined || counted === undefined) return undefined
       if (counted.count <= rule.limit) return undefined
       const notice = noticeOf('throttle', rule, request, key, counted)
+      const { logFields } = request
       notices.publish(notice)
       notices.mark(notice)
       notices.writeLineOnce('warn', notice, 'limit passed', counted.resetsInMs)
       if (rule.isDryRun) return undefined
       const { name, limit: quota, windowMs, answer } = rule
       addLimitHeaders(request, { rule: name, key, quota, windowMs, ...counted })
-      return { rule: name, answer, retryAfterSeconds: retryAfterSeconds(counted.resetsInMs) }
+      const resume = () => {
+        request.logFields = logFields
+        request.replyHeaders = undefined
+        return askOthers()
+      }
+      return {
+        rule: name,
+        answer,
+        retryAfterSeconds: retryAfterSeconds(counted.resetsInMs),
+        resume,
+      }
     })
   }
 
@@ -200,9 +236,15 @@ export function createFilter(options: FilterOptions): RequestHandler {
   }
 
   const handler: RequestHandler = (request, response, next) => {
-    const decision = decide(request)
-    if (!(decision instanceof Promise)) return act(decision, request, response, next)
-    return decision.then(decided => act(decided, request, response, next))
+    return settle(decide(request), request, response, next)
+  }
+
+  function settle(
+    decision: Soon<Decision | undefined>,
+    ...handled: [Request, Response, NextFunction]
+  ): Soon<void> {
+    if (!(decision instanceof Promise)) return act(decision, ...handled)
+    return decision.then(decided => act(decided, ...handled)).catch(handled[2])
   }
 
   function act(
@@ -214,7 +256,11 @@ export function createFilter(options: FilterOptions): RequestHandler {
     if (decision === undefined || decision === 'pass') next()
     else if (decision instanceof ServiceError) next(decision)
     else {
-      refuse(decision, request, response, next, error =>
+      const handOn = (error?: unknown) => {
+        if (error === undefined) void settle(decision.resume(), request, response, next)
+        else next(error)
+      }
+      refuse(decision, request, response, handOn, error =>
         notices.functionFailed('throttle', decision.rule, error),
       )
     }
@@ -229,11 +275,11 @@ type Soon<T> = T | Promise<T>
 /** The first answer that is one; each item is asked once the one before it has none. */
 function firstOf<Item, T>(
   items: readonly Item[],
-  ask: (item: Item) => Soon<T | undefined>,
+  ask: (item: Item, index: number) => Soon<T | undefined>,
   from = 0,
 ): Soon<T | undefined> {
   for (let index = from; index < items.length; index++) {
-    const answer = ask(items[index] as Item)
+    const answer = ask(items[index] as Item, index)
     if (answer instanceof Promise) {
       return answer.then(value => value ?? firstOf(items, ask, index + 1))
     }

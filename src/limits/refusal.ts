@@ -61,12 +61,15 @@ function answerBy(
   const { Vary: _vary, ...fixed } = fixedHeaders(request.id)
   const all = { ...fixed, ...request.replyHeaders, ...headers }
   for (const [name, value] of Object.entries(all)) response.setHeader(name, value)
+  const vary = response.getHeader('Vary')
   response.vary('Accept')
   let isHandedOn = false
 
   function goOn(error?: unknown): void {
     isHandedOn = true
     for (const name of Object.keys(all)) response.removeHeader(name)
+    if (vary === undefined) response.removeHeader('Vary')
+    else response.setHeader('Vary', vary)
     next(error)
   }
 

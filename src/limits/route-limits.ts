@@ -87,6 +87,7 @@ export function createRouteLimit(rule: Rule, options: RouteLimitOptions): RouteL
     const measure = measureOf(request)
     const count = request.rateLimit?.used ?? 0
     const notice = noticeOf(rule, measure, count, request)
+    const { logFields } = request
     notices.publish(notice)
     notices.mark(notice)
     notices.writeLineOnce('warn', notice, 'limit passed', resetsInMs(request))
@@ -97,7 +98,12 @@ export function createRouteLimit(rule: Rule, options: RouteLimitOptions): RouteL
     const retryAfter = addHeaders(request, measure)
     request.limitMeasure = undefined
     const refusal = { rule: rule.name, answer: rule.with, retryAfterSeconds: retryAfter }
-    refuse(refusal, request, response, next, error =>
+    const handOn = (error?: unknown) => {
+      // A function of the rule let the request pass, so that it was not refused.
+      if (error === undefined) request.logFields = logFields
+      next(error)
+    }
+    refuse(refusal, request, response, handOn, error =>
       notices.functionFailed('rateLimit', rule.name, error),
     )
   }
@@ -143,7 +149,7 @@ function resetsInMs({ rateLimit }: CountedRequest): number {
 }
 
 function isCount(value: unknown): value is number {
-  return Number.isSafeInteger(value) && (value as number) >= 0
+  return Number.isSafeInteger(value) && (value as number) >= 1
 }
 
 /** Of a request that is just being counted. */

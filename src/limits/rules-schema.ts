@@ -245,10 +245,12 @@ function isAnswer(value: unknown): boolean {
   if (typeof value === 'function') return true
   // What a header can hold: RFC 9110 5.5.
   const text = z.string().regex(/^[\t\x20-\x7e\x80-\xff]*$/)
-  // A token of RFC 9110 5.6.2, but no name by which a message is framed.
+  // A token of RFC 9110 5.6.2, but no name by which a message is framed or found in the log.
   const headerName = z
     .string()
-    .regex(/^(?!(?:connection|keep-alive|trailer|transfer-encoding|upgrade)$)[\w!#$%&'*+.^`|~-]+$/i)
+    .regex(
+      /^(?!(?:connection|keep-alive|trailer|transfer-encoding|upgrade|x-request-id)$)[\w!#$%&'*+.^`|~-]+$/i,
+    )
   const target = z.string().regex(/^[\x21-\x7e]+$/)
   const redirect = z.strictObject({ redirect: target, alert: z.string().optional() })
   const custom = z.strictObject({

@@ -88,8 +88,20 @@ export async function migrationStatus(path: string): Promise<readonly MigrationS
 
 /** Folders get mode 700 and the file 600; SQLite gives its WAL the mode of the file. What exists keeps its own. */
 function createPrivately(path: string): void {
-  mkdirSync(dirname(path), { recursive: true, mode: 0o700 })
+  makeFolder(dirname(path))
   closeSync(openSync(path, 'a', 0o600))
+}
+
+/** Step by step, because Node's own way never ends where a folder that is there takes no other, as in /proc. */
+function makeFolder(path: string): void {
+  if (existsSync(path)) return
+  makeFolder(dirname(path))
+  try {
+    mkdirSync(path, { mode: 0o700 })
+  } catch (error) {
+    // Another process that starts may have been quicker.
+    if ((error as NodeJS.ErrnoException).code !== 'EEXIST') throw error
+  }
 }
 
 /** Reads through a connection that cannot write, so that a file which is refused stays as it was. */

@@ -2,6 +2,7 @@ import type { Database, Statement } from 'better-sqlite3'
 import { ServiceError } from '../errors.ts'
 import { translateSqliteError, violates } from '../storage/sqlite-errors.ts'
 import type { WriteQueue } from '../storage/write-queue.ts'
+import { foldCase } from './user.ts'
 import {
   countSql,
   type IndexName,
@@ -159,7 +160,7 @@ export function createSqliteUserRepository(options: SqliteUserRepositoryOptions)
         refusingTakenEmail(() => {
           if (claim !== undefined) claimKey(claim)
           const time = new Date(now()).toISOString()
-          const row = { name, nameLower: name.toLowerCase(), email, passwordDigest, now: time }
+          const row = { name, nameLower: foldCase(name), email, passwordDigest, now: time }
           const user = insert.get(row) as StoredUser
           if (claim !== undefined) {
             const { keyHash, fingerprint } = claim
@@ -202,7 +203,7 @@ export function createSqliteUserRepository(options: SqliteUserRepositoryOptions)
           if (name === row.name && email === row.email && passwordDigest === row.password_digest) {
             return select.get(id)
           }
-          const nameLower = name.toLowerCase()
+          const nameLower = foldCase(name)
           const updatedAt = laterThan(row.updated_at, now())
           return update.get({ id, version, name, nameLower, email, passwordDigest, updatedAt })
         }),

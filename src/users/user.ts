@@ -89,6 +89,12 @@ export function createUserRules({ passwordMinChars }: { passwordMinChars: number
   }
 }
 
+/** Text in which names that differ in case only are the same, beyond ASCII too: what names are found and sorted by. */
+export function foldCase(text: string): string {
+  // Lower case of one letter may be several, and sigma has two, by its place in a word.
+  return text.toLowerCase().replaceAll('ς', 'σ').normalize('NFC')
+}
+
 /** The one message that the storage and not a rule decides. */
 export const EMAIL_TAKEN: FieldError = fieldError('email', ['has already been taken'])
 

@@ -97,6 +97,11 @@ test.each<Refusal>([
     ],
   },
   {
+    why: 'a folder that cannot be made',
+    env: { DATABASE_URL: 'file:/proc/nowhere/users.db' },
+    lines: ['DATABASE_URL was "file:/proc/nowhere/users.db", but it cannot be opened ('],
+  },
+  {
     why: 'an address with a password',
     env: { DATABASE_URL: 'postgres://ann:s3cret@db.example/users' },
     lines: ['DATABASE_URL was "postgres://***@db.example/users"; it may be file:PATH'],

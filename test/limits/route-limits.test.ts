@@ -580,6 +580,7 @@ describe('rateLimits with functions', () => {
     { what: 'to that gives NaN', keys: 'to: () => NaN' },
     { what: 'to that gives nothing', keys: 'to: () => {}' },
     { what: 'to that gives less than none', keys: 'to: () => -1' },
+    { what: 'to that gives zero', keys: 'to: () => 0' },
     { what: 'to that gives a fraction', keys: 'to: () => 1.5' },
     { what: 'to that gives no end', keys: 'to: () => Infinity' },
     { what: 'within that throws', keys: `within: () => { throw new Error('boom') }` },

@@ -205,6 +205,9 @@ describe('GET /users filters', () => {
     ['created_after=2026-01-31T13:00:00%2B01:00', [2, 3]],
     ['created_after=2026-01-31T13:00:00+01:00', [2, 3]],
     ['created_after=2026-01-31T11:59:59.9999Z', [1, 2, 3]],
+    ['created_after=2026-01-31T12:00Z', [2, 3]],
+    ['created_after=2026-01-31T13:00:00%2B0100', [2, 3]],
+    ['created_after=2026-01-31T13:00:00,5%2B01', [2, 3]],
     ['created_before=2026-01-31T12:00:01Z', [1]],
     ['created_before=2026-01-31T12:00:01.0001Z', [1, 2]],
     ['created_after=2026-01-31T12:00:00Z&created_before=2026-01-31T12:00:02Z', [2]],
@@ -228,6 +231,19 @@ describe('GET /users filters', () => {
     expect(idsOf(response.body)).toEqual(ids)
     expect(response.headers['x-total-count']).toBe(String(ids.length))
   })
+})
+
+test.each([
+  ['ΟΔΟΣ', ['ΟΔΟΣ', 'οδος', 'οδοσ']],
+  ['J\u030c', ['J\u030c', '\u01f0', 'j\u030c']],
+  ['İ', ['İ', 'i\u0307']],
+])('GET /users finds the name %j by %j', async (name, spellings) => {
+  const app = await openTestApp()
+  await createUsers(app, [{ name }])
+  for (const spelling of spellings) {
+    const response = await app.http.get(`/users?name=${encodeURIComponent(spelling)}`)
+    expect(idsOf(response.body)).toEqual([1])
+  }
 })
 
 describe('GET /users count and envelope', () => {
