@@ -94,11 +94,14 @@ export function createHttpServer(options: HttpServerOptions): HttpServer {
 
   /** Closes the connections on which nothing is going on; how many are left. */
   function closeIdle(): number {
-    server.closeIdleConnections()
+    let isAnyoneNew = false
     for (const [socket, turn] of connectedInTurn) {
-      // Node counts a connection that never sent a byte as busy.
-      if (socket.bytesRead === 0 && stopTurn - turn >= ARRIVAL_TURNS) socket.destroy()
+      if (socket.bytesRead > 0) continue
+      if (stopTurn - turn < ARRIVAL_TURNS) isAnyoneNew = true
+      else socket.destroy()
     }
+    // Node 26 takes a connection for idle whose first request is still on its way.
+    if (!isAnyoneNew) server.closeIdleConnections()
     return [...connectedInTurn.keys()].filter(socket => !socket.destroyed).length
   }
 
