@@ -38,13 +38,12 @@ export interface FieldError {
 
 export interface ErrorDetails {
   readonly errors?: readonly FieldError[]
-  /** The methods that the path knows, for `method_not_allowed`. */
-  readonly allow?: string
   /** The rules whose limit was reached, for `rate_limited`. */
   readonly violatedPolicies?: readonly string[]
   /** In place of what the code stands for. */
   readonly status?: number
   readonly message?: string
+  /** Besides those that the code stands for, such as `Allow` of `method_not_allowed`. */
   readonly headers?: Readonly<Record<string, string>>
   readonly cause?: unknown
 }

@@ -45,7 +45,7 @@ export function mountEndpoints(
   for (const path of new Set(endpoints.map(endpoint => endpoint.path))) {
     const ofPath = endpoints.filter(endpoint => endpoint.path === path)
     const route = app.route(path.replace(/\{(\w+)\}/g, ':$1'))
-    const allow = allowedMethods(ofPath)
+    const headers = { Allow: allowedMethods(ofPath) }
     route.all((request, _response, next) => {
       request.routeTemplate = path
       next()
@@ -62,10 +62,10 @@ export function mountEndpoints(
       )
     }
     route.options((request, response) => {
-      sendReply(request, response, { status: 204, headers: { Allow: allow } })
+      sendReply(request, response, { status: 204, headers })
     })
     route.all(() => {
-      throw new ServiceError('method_not_allowed', { allow })
+      throw new ServiceError('method_not_allowed', { headers })
     })
   }
 }

@@ -110,7 +110,6 @@ export function errorReply({ code, details }: ServiceError, place: ErrorPlace = 
     headers: {
       'Cache-Control': 'no-store',
       ...kind.headers,
-      ...(details.allow !== undefined && { Allow: details.allow }),
       ...details.headers,
     },
     body: JSON.stringify(isProblem ? problem(told) : plainError(told)),
