@@ -14,8 +14,15 @@ import type { Application, Request, Response } from 'express'
  * then gives up what it knew of the shape of these objects: the same route takes several times the CPU.
  * With classes whose prototypes already are those two objects, the swap finds nothing to do. The application
  * must not be mounted into another one, nor mount others: that would swap the prototypes again.
+ *
+ * `prepare` is called before the application, and not as a listener beside it, because Node copies the list of
+ * listeners for each request once there are two.
  */
-export function createExpressServer(app: Application, options: ServerOptions): Server {
+export function createExpressServer(
+  app: Application,
+  options: ServerOptions,
+  prepare: (request: Request, response: Response) => void = () => {},
+): Server {
   const prototypes = app as unknown as { request: Request; response: Response }
   class ExpressRequest extends IncomingMessage {}
   class ExpressResponse extends ServerResponse {}
@@ -23,7 +30,10 @@ export function createExpressServer(app: Application, options: ServerOptions): S
   prototypes.response = adopt(ExpressResponse.prototype, prototypes.response)
   return createServer(
     { ...options, IncomingMessage: ExpressRequest, ServerResponse: ExpressResponse },
-    app,
+    (request, response) => {
+      prepare(request as Request, response as Response)
+      app(request, response)
+    },
   )
 }
 

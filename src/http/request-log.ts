@@ -34,20 +34,17 @@ export function requestLog({ log, newRequestId }: RequestLogOptions): RequestHan
     request.id = clientRequestId(request.headers['x-request-id']) ?? newRequestId()
     const client = request.ip
     response.once('close', () => {
-      log.info(
-        {
-          requestId: request.id,
-          method: request.method,
-          route: request.routeTemplate,
-          status: response.headersSent ? response.statusCode : undefined,
-          aborted: response.writableFinished ? undefined : true,
-          ms: Math.round((performance.now() - startedAt) * 1000) / 1000,
-          client,
-          ...request.logFields,
-          userAgent: request.headers['user-agent']?.slice(0, MAX_USER_AGENT_CHARS),
-        },
-        'request',
-      )
+      const line = {
+        requestId: request.id,
+        method: request.method,
+        route: request.routeTemplate,
+        status: response.headersSent ? response.statusCode : undefined,
+        aborted: response.writableFinished ? undefined : true,
+        ms: Math.round((performance.now() - startedAt) * 1000) / 1000,
+        client,
+        userAgent: request.headers['user-agent']?.slice(0, MAX_USER_AGENT_CHARS),
+      }
+      log.info(request.logFields ? { ...line, ...request.logFields } : line, 'request')
     })
     next()
   }

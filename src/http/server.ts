@@ -20,6 +20,12 @@ export interface HttpServerOptions {
   readonly newRequestId: () => string
 }
 
+interface Connection {
+  /** In which turn of a stop it was made; 0 before a stop. */
+  readonly stopTurn: number
+  newestResponse: Response | undefined
+}
+
 const LIMITS = {
   headersTimeout: 10_000,
   requestTimeout: 30_000,
@@ -46,16 +52,14 @@ const ARRIVAL_TURNS = 5
 export function createHttpServer(options: HttpServerOptions): HttpServer {
   const { app, stopping, log, newRequestId } = options
   // A missing Host is left to the application, whose refusal looks like all others.
-  const server = createExpressServer(app, { ...LIMITS, requireHostHeader: false })
+  const server = createExpressServer(app, { ...LIMITS, requireHostHeader: false }, prepare)
   server.maxConnections = MAX_CONNECTIONS
   // Node drops headers over this count in silence; their size bounds their number.
   server.maxHeadersCount = 0
 
   let stopTurn = 0
   let connectionCount = 0
-  const connectedInTurn = new Map<Socket, number>()
-  const newest = new WeakMap<Socket, Response>()
-  const unanswered = new Set<Response>()
+  const connections = new Map<Socket, Connection>()
 
   server.on('connection', socket => {
     connectionCount++
@@ -66,21 +70,22 @@ export function createHttpServer(options: HttpServerOptions): HttpServer {
       return
     }
     stopping.connected(socket)
-    connectedInTurn.set(socket, stopTurn)
-    socket.once('close', () => connectedInTurn.delete(socket))
-  })
-  server.prependListener('request', (request: Request, response: Response) => {
-    if (!request.url.startsWith('/')) toOriginForm(request)
-    newest.set(request.socket, response)
-    unanswered.add(response)
-    response.once('close', () => unanswered.delete(response))
-    if (stopping.hasBegun()) response.setHeader('Connection', 'close')
+    connections.set(socket, { stopTurn, newestResponse: undefined })
+    socket.once('close', () => connections.delete(socket))
   })
   // An expectation that is not known may be ignored: RFC 9110 10.1.1.
   server.on('checkExpectation', (request, response) => server.emit('request', request, response))
-  const refuse = clientErrorListener({ log, newRequestId, newestResponse: key => newest.get(key) })
+  const newestResponse = (socket: Socket) => connections.get(socket)?.newestResponse
+  const refuse = clientErrorListener({ log, newRequestId, newestResponse })
   server.on('clientError', (error, socket) => refuse(error, socket as Socket))
   server.on('connect', (_request, socket) => refuse(new Error('no proxy'), socket as Socket))
+
+  function prepare(request: Request, response: Response): void {
+    if (!request.url.startsWith('/')) toOriginForm(request)
+    const connection = connections.get(request.socket)
+    if (connection !== undefined) connection.newestResponse = response
+    if (stopping.hasBegun()) response.setHeader('Connection', 'close')
+  }
 
   function listen(address: { host: string; port: number }): Promise<AddressInfo> {
     return new Promise((resolve, reject) => {
@@ -95,14 +100,14 @@ export function createHttpServer(options: HttpServerOptions): HttpServer {
   /** Closes the connections on which nothing is going on; how many are left. */
   function closeIdle(): number {
     let isAnyoneNew = false
-    for (const [socket, turn] of connectedInTurn) {
+    for (const [socket, connection] of connections) {
       if (socket.bytesRead > 0) continue
-      if (stopTurn - turn < ARRIVAL_TURNS) isAnyoneNew = true
+      if (stopTurn - connection.stopTurn < ARRIVAL_TURNS) isAnyoneNew = true
       else socket.destroy()
     }
     // Node 26 takes a connection for idle whose first request is still on its way.
     if (!isAnyoneNew) server.closeIdleConnections()
-    return [...connectedInTurn.keys()].filter(socket => !socket.destroyed).length
+    return [...connections.keys()].filter(socket => !socket.destroyed).length
   }
 
   /**
@@ -123,22 +128,22 @@ export function createHttpServer(options: HttpServerOptions): HttpServer {
     if (stopTurn === ARRIVAL_TURNS) refuseNewcomers(countAtStop)
     if (!stopping.refusesNewcomers()) return
     closeIdle()
-    const areAllLate = [...connectedInTurn.keys()].every(stopping.isTooLate)
+    const areAllLate = [...connections.keys()].every(stopping.isTooLate)
     // Until here newcomers are told to come back; from here on there is nobody left to tell them.
     if (areAllLate && server.listening) server.close()
   }
 
   function stop(timeoutMs: number): Promise<boolean> {
     stopping.begin()
-    for (const response of unanswered) {
-      if (!response.headersSent) response.setHeader('Connection', 'close')
+    for (const { newestResponse: response } of connections.values()) {
+      if (response?.headersSent === false) response.setHeader('Connection', 'close')
     }
     const countAtStop = connectionCount
     return new Promise(resolve => {
       const turns = setInterval(() => {
         // Behind the reads of this turn of the event loop, not before them.
         setImmediate(takeStopTurn, countAtStop)
-        if (connectedInTurn.size === 0 && !server.listening) end(true)
+        if (connections.size === 0 && !server.listening) end(true)
       }, STOP_TURN_MS)
       const deadline = setTimeout(() => {
         server.close()
