@@ -11,6 +11,7 @@ import { createLimiter, type Limiter } from './limits/limiter.ts'
 import { LimitsRefused, loadLimits } from './limits/load-limits.ts'
 import { createMemoryCounterStore } from './limits/memory-counter-store.ts'
 import type { CheckedLimits } from './limits/rules-schema.ts'
+import { createReadView } from './storage/read-view.ts'
 import { signingKey } from './storage/signing-keys.ts'
 import {
   DatabaseRefused,
@@ -50,8 +51,9 @@ export async function openService(options: WiringOptions): Promise<Service> {
   const { config, log, now = Date.now, newRequestId = randomUUID } = options
   const limits = config.limitsFile === undefined ? undefined : await readLimits(config.limitsFile)
   const database = await openDatabase(config, now)
-  const writes = createWriteQueue(database)
-  const repository = createSqliteUserRepository({ database, writes, now })
+  const view = createReadView(database)
+  const writes = createWriteQueue(database, view)
+  const repository = createSqliteUserRepository({ database, writes, view, now })
   const limiter = limits && (await openLimiter({ ...options, limits, database, writes }))
   const passwords = createPasswordHasher()
   const stopping = createStopping()
@@ -75,6 +77,7 @@ export async function openService(options: WiringOptions): Promise<Service> {
     reloadLimits: () => reloadLimits(config, limiter, log),
     close: async () => {
       await writes.close()
+      view.end()
       try {
         database.pragma('wal_checkpoint(TRUNCATE)')
       } finally {

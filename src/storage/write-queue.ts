@@ -1,5 +1,6 @@
 import type { Database } from 'better-sqlite3'
 import { ServiceError } from '../errors.ts'
+import type { ReadView } from './read-view.ts'
 import { isBusy, translateSqliteError } from './sqlite-errors.ts'
 
 /** Runs writes to one database, in the order in which they came. */
@@ -32,7 +33,7 @@ const MAX_PENDING_WRITES = 10_000
  * Writes that arrive in one turn of the event loop share one transaction and so one fsync, each in a savepoint
  * of its own. A lone write starts in the same turn: it does not wait for company.
  */
-export function createWriteQueue(database: Database): WriteQueue {
+export function createWriteQueue(database: Database, view: ReadView): WriteQueue {
   const begin = database.prepare('BEGIN IMMEDIATE')
   const commit = database.prepare('COMMIT')
   const rollback = database.prepare('ROLLBACK')
@@ -59,6 +60,7 @@ export function createWriteQueue(database: Database): WriteQueue {
 
   function flush(): void {
     scheduled = false
+    view.end()
     try {
       begin.run()
     } catch (error) {

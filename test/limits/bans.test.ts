@@ -3,6 +3,7 @@ import Database from 'better-sqlite3'
 import { describe, expect, onTestFinished, test, vi } from 'vitest'
 import { type Ban, type BanStore, openBanList } from '../../src/limits/ban-list.ts'
 import type { BanRule, LimitsFile } from '../../src/limits/limits-file.ts'
+import { createReadView } from '../../src/storage/read-view.ts'
 import { openSqlite } from '../../src/storage/sqlite.ts'
 import { createSqliteBanStore } from '../../src/storage/sqlite-ban-store.ts'
 import { createWriteQueue } from '../../src/storage/write-queue.ts'
@@ -559,7 +560,7 @@ describe('createSqliteBanStore', () => {
     onTestFinished(() => {
       database.close()
     })
-    const writes = createWriteQueue(database)
+    const writes = createWriteQueue(database, createReadView(database))
     return {
       store: createSqliteBanStore({ database, writes, now: clock.now }),
       clock,

@@ -3,6 +3,7 @@ import { setImmediate as nextTurn } from 'node:timers/promises'
 import Database from 'better-sqlite3'
 import { expect, onTestFinished, test } from 'vitest'
 import { ServiceError } from '../../src/errors.ts'
+import { createReadView } from '../../src/storage/read-view.ts'
 import { openSqlite } from '../../src/storage/sqlite.ts'
 import { createWriteQueue, type WriteQueue } from '../../src/storage/write-queue.ts'
 import { temporaryFolder } from '../support/open-test-app.ts'
@@ -312,7 +313,7 @@ async function openQueue(): Promise<OpenQueue> {
   const insert = database.prepare('INSERT INTO items (text) VALUES (?)')
   const select = other.prepare('SELECT text FROM items ORDER BY id').pluck()
   return {
-    writes: createWriteQueue(database),
+    writes: createWriteQueue(database, createReadView(database)),
     database,
     other,
     add: text => {

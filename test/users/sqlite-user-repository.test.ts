@@ -1,4 +1,5 @@
 import { join } from 'node:path'
+import { createReadView } from '../../src/storage/read-view.ts'
 import { openSqlite } from '../../src/storage/sqlite.ts'
 import { createWriteQueue } from '../../src/storage/write-queue.ts'
 import { createSqliteUserRepository } from '../../src/users/sqlite-user-repository.ts'
@@ -7,11 +8,13 @@ import { temporaryFolder } from '../support/open-test-app.ts'
 
 async function openRepository(path: string, now: () => number) {
   const database = await openSqlite({ path, now })
-  const writes = createWriteQueue(database)
+  const view = createReadView(database)
+  const writes = createWriteQueue(database, view)
   return {
-    repository: createSqliteUserRepository({ database, writes, now }),
+    repository: createSqliteUserRepository({ database, writes, view, now }),
     close: async () => {
       await writes.close()
+      view.end()
       database.close()
     },
   }
