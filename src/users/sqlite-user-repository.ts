@@ -5,12 +5,14 @@ import { translateSqliteError, violates } from '../storage/sqlite-errors.ts'
 import type { WriteQueue } from '../storage/write-queue.ts'
 import { foldCase } from './user.ts'
 import {
-  countSql,
   type IndexName,
+  type ListRow,
+  listForm,
   listSql,
   matchesSql,
-  REPRESENTATION,
   rangeIndex,
+  SELECT_REVISION,
+  sortKeySql,
 } from './user-list-sql.ts'
 import {
   type ExpectedVersions,
@@ -21,7 +23,9 @@ import {
   type UserPage,
   type UserQuery,
   type UserRepository,
+  type UserSort,
 } from './user-repository.ts'
+import { lastIdOf, REPRESENTATION, storedUser, withoutLastUser } from './user-representation.ts'
 
 export interface SqliteUserRepositoryOptions {
   readonly database: Database
@@ -70,8 +74,6 @@ const SELECT_VERSION = `SELECT updated_at FROM users WHERE id = ?`
 
 const DELETE = `DELETE FROM users WHERE id = ? AND updated_at = ?`
 
-const SELECT_REVISION = `SELECT revision FROM users_summary WHERE singleton = 1`
-
 const SELECT_KEY = `
   SELECT user_id, fingerprint, user_version, user_json
   FROM idempotency_keys WHERE key_hash = ? AND expires_at > ?`
@@ -108,8 +110,7 @@ export function createSqliteUserRepository(options: SqliteUserRepositoryOptions)
   const selectKey = database.prepare<[Buffer, number], KeyRow>(SELECT_KEY)
   const insertKey = database.prepare(INSERT_KEY)
   const deleteExpiredKeys = database.prepare(DELETE_EXPIRED_KEYS)
-  const prepareList = rememberStatements(database, MAX_PREPARED_LISTS)
-  const listInOneView = database.transaction(list)
+  const prepared = rememberStatements(database, MAX_PREPARED_LISTS)
 
   async function read<T>(query: () => T): Promise<T> {
     if (!database.open) throw new ServiceError('shutting_down')
@@ -128,28 +129,32 @@ export function createSqliteUserRepository(options: SqliteUserRepositoryOptions)
   }
 
   function list(query: UserQuery): UserPage {
-    const { filters, limit, start, withTotal } = query
-    const parameters = { ...filters, limit, offset: 0, ...start }
-    const sql = listSql(query, indexWorthSorting(query))
-    const page = prepareList<{ json: string; length: number }>(sql.page).get(parameters)
-    const isFull = page !== undefined && page.length === limit
-    const [last, following] = isFull ? prepareList<Position>(sql.pageEnd).all(parameters) : []
-    const total = withTotal
-      ? prepareList<number>(countSql(filters)).pluck().get(filters)
-      : undefined
+    const { sort, filters, limit, start } = query
+    const index = indexWorthSorting(query)
+    const statement = prepared(listForm(query, index), () => listSql(query, index))
+    const row = statement.raw().get({ ...filters, limit, offset: 0, ...start }) as ListRow
+    const [json, length, revision, total] = row
+    const page = length > limit ? withoutLastUser(json) : json
     return {
-      json: page?.json ?? '[]',
-      next: following && last,
-      total,
-      revision: String(selectRevision.get()),
+      json: page,
+      next: length > limit ? positionOf(lastIdOf(page), sort) : undefined,
+      total: total ?? undefined,
+      revision: String(revision),
     }
+  }
+
+  function positionOf(id: number, sort: UserSort): Position {
+    if (sort.by === 'id') return { key: '', id }
+    const statement = prepared(sort.by, () => sortKeySql(sort))
+    return { key: statement.pluck().get({ id }) as string, id }
   }
 
   function indexWorthSorting(query: UserQuery): IndexName | undefined {
     const index = rangeIndex(query)
     if (index === undefined) return undefined
-    const matches = prepareList<number>(matchesSql(query.filters, index)).pluck()
-    const count = matches.get({ ...query.filters, most: MAX_SORTED_USERS + 1 }) ?? 0
+    const sql = matchesSql(query.filters, index)
+    const matches = prepared(sql, () => sql).pluck()
+    const count = matches.get({ ...query.filters, most: MAX_SORTED_USERS + 1 }) as number
     return count <= MAX_SORTED_USERS ? index : undefined
   }
 
@@ -216,7 +221,7 @@ export function createSqliteUserRepository(options: SqliteUserRepositoryOptions)
         return remove.run(id, expectedVersion(version, expected)).changes === 1
       }),
 
-    list: query => read(() => listInOneView(query)),
+    list: query => read(() => list(query)),
 
     revision: () => read(() => String(selectRevision.get())),
 
@@ -226,38 +231,21 @@ export function createSqliteUserRepository(options: SqliteUserRepositoryOptions)
   }
 }
 
-/** From `{"id":…` to `…,"updated_at":"2026-01-31T12:00:00.000Z"}`: the time has 24 characters. */
-const ID_START = '{"id":'.length
-const VERSION_START = -'2026-01-31T12:00:00.000Z"}'.length
-
-/**
- * Takes id and version out of the representation. To fetch them as columns of their own, as an object of three
- * names, took 10 of the 67 µs of a GET of one user.
- */
-function storedUser(json: string): StoredUser {
-  return {
-    id: Number.parseInt(json.slice(ID_START), 10),
-    // updated_at grows with each change, so it is the version.
-    version: json.slice(VERSION_START, -2),
-    json,
-  }
-}
-
 function foundUser(json: string | undefined): StoredUser | undefined {
   return json === undefined ? undefined : storedUser(json)
 }
 
-/** Prepares each SQL text once, as long as they are not more than `most`. */
+/** Prepares each form of SQL once, as long as they are not more than `most`. */
 function rememberStatements(database: Database, most: number) {
-  const statements = new Map<string, Statement>()
-  return <Row>(sql: string): Statement<[object], Row> => {
-    let statement = statements.get(sql)
+  const statements = new Map<string, Statement<[object]>>()
+  return (form: string, sqlOf: () => string): Statement<[object]> => {
+    let statement = statements.get(form)
     if (statement === undefined) {
       if (statements.size >= most) statements.clear()
-      statement = database.prepare(sql)
-      statements.set(sql, statement)
+      statement = database.prepare<[object]>(sqlOf())
+      statements.set(form, statement)
     }
-    return statement as Statement<[object], Row>
+    return statement
   }
 }
 

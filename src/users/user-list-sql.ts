@@ -1,8 +1,7 @@
 import type { UserFilters, UserQuery, UserSort } from './user-repository.ts'
+import { REPRESENTATION } from './user-representation.ts'
 
-/** The one place that says what a user looks like from outside; it does not name the digest. */
-export const REPRESENTATION = `json_object(
-  'id', id, 'name', name, 'email', email, 'created_at', created_at, 'updated_at', updated_at)`
+export const SELECT_REVISION = `SELECT revision FROM users_summary WHERE singleton = 1`
 
 const SHOWN_COLUMNS = 'id, name, email, created_at, updated_at'
 
@@ -34,22 +33,38 @@ const RANGE_INDEXES = [
 
 export type IndexName = `users_by_${(typeof RANGE_INDEXES)[number]['by']}`
 
-/** The SQL of one page; parameters are named after the filters, and `key`, `id`, `limit` and `offset`. */
-export interface ListSql {
-  /** One row: `json` of the page, and its `length`. */
-  readonly page: string
-  /** `id` and `key` of the last row of a full page, and of the one that follows it, if there is one. */
-  readonly pageEnd: string
+/** The one row of `listSql`, as an array. */
+export type ListRow = readonly [
+  json: string,
+  length: number,
+  revision: number,
+  total: number | null,
+]
+
+/**
+ * A page with one user more than its limit, if there is one, and all else that a list tells, in one statement.
+ * Parameters are named after the filters, and `key`, `id`, `limit` and `offset`.
+ */
+export function listSql({ sort, filters, start, withTotal }: UserQuery, index?: IndexName): string {
+  const rows = 'offset' in start ? rowsFrom(sort, filters, index) : rowsAfter(sort, filters, index)
+  return `
+    SELECT json_group_array(${REPRESENTATION}), count(*), (${SELECT_REVISION}),
+      (${withTotal ? countSql(filters) : 'NULL'})
+    FROM (${rows} LIMIT @limit + 1 OFFSET @offset)`
 }
 
-export function listSql({ sort, filters, start }: UserQuery, index?: IndexName): ListSql {
-  const rows = 'offset' in start ? rowsFrom(sort, filters, index) : rowsAfter(sort, filters, index)
-  return {
-    page: `
-      SELECT json_group_array(${REPRESENTATION}) AS json, count(*) AS length
-      FROM (${rows} LIMIT @limit OFFSET @offset)`,
-    pageEnd: `SELECT id, sort_key AS key FROM (${rows} LIMIT 2 OFFSET @offset + @limit - 1)`,
-  }
+/** What tells the text of one `listSql` from that of another: shorter to make than the text. */
+export function listForm(
+  { sort, filters, start, withTotal }: UserQuery,
+  index?: IndexName,
+): string {
+  const names = Object.keys(filters).join()
+  return `${sort.by} ${sort.descending} ${'offset' in start} ${withTotal} ${index} ${names}`
+}
+
+/** Where the user of `@id` stands in a sort other than by id. */
+export function sortKeySql({ by }: UserSort): string {
+  return `SELECT ${SORT_EXPRESSIONS[by]} FROM users WHERE id = @id`
 }
 
 export function countSql(filters: UserFilters): string {

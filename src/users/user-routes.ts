@@ -13,10 +13,11 @@ export function userRoutes(users: UserService): readonly Endpoint[] {
     const parameters = queryParameters(request.url)
     const ifNoneMatch = request.headers['if-none-match']
     let knownRevision = ''
-    const found = await users.list(parameters, revision => {
+    const isClients = (revision: string) => {
       knownRevision = revision
       return isKnown(ifNoneMatch, revision)
-    })
+    }
+    const found = await users.list(parameters, ifNoneMatch === undefined ? undefined : isClients)
     return found === undefined ? notModified(knownRevision) : listReply(found, parameters)
   }
 

@@ -41,12 +41,12 @@ export interface CreatedUser {
  */
 export interface UserService {
   /**
-   * `undefined` where `isKnown` says that the client has the list of this revision.
+   * `undefined` where `isKnown`, if it is given, says that the client has the list of this revision.
    * Throws `query_invalid`.
    */
   list(
     parameters: readonly ListParameter[],
-    isKnown: (revision: string) => boolean,
+    isKnown?: (revision: string) => boolean,
   ): Promise<UserList | undefined>
 
   /** Throws `user_not_found`. */
@@ -124,7 +124,7 @@ export function createUserService(options: UserServiceOptions): UserService {
   return {
     list: async (parameters, isKnown) => {
       const request = parseListRequest(parameters, cursors)
-      if (isKnown(await users.revision())) return undefined
+      if (isKnown?.(await users.revision())) return undefined
       const { sort, filters, perPage, page: number, after, count } = request
       const start = after ?? { offset: ((number ?? 1) - 1) * perPage }
       const page = await users.list({ sort, filters, limit: perPage, start, withTotal: count })

@@ -1,0 +1,34 @@
+import type { StoredUser } from './user-repository.ts'
+
+/** The one place that says what a user looks like from outside; it does not name the digest. */
+export const REPRESENTATION = `json_object(
+  'id', id, 'name', name, 'email', email, 'created_at', created_at, 'updated_at', updated_at)`
+
+/** How a representation begins, and nothing else in one: a quote in a name has a backslash before it. */
+const START = '{"id":'
+
+const VERSION_START = -'2026-01-31T12:00:00.000Z"}'.length
+
+/**
+ * Takes id and version out of the representation. To fetch them as columns of their own, as an object of three
+ * names, took 10 of the 67 µs of a GET of one user.
+ */
+export function storedUser(json: string): StoredUser {
+  // updated_at grows with each change, so it is the version.
+  return { id: idAt(json, 0), version: json.slice(VERSION_START, -2), json }
+}
+
+/** A list of two users or more, less its last. */
+export function withoutLastUser(list: string): string {
+  return `${list.slice(0, list.lastIndexOf(`,${START}`))}]`
+}
+
+/** Of a list that is not empty. */
+export function lastIdOf(list: string): number {
+  return idAt(list, list.lastIndexOf(START))
+}
+
+function idAt(json: string, at: number): number {
+  const start = at + START.length
+  return Number(json.slice(start, json.indexOf(',', start)))
+}
