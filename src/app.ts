@@ -7,6 +7,7 @@ import { mountEndpoints } from './http/endpoints.ts'
 import { errorHandler } from './http/error-replies.ts'
 import { HOME } from './http/home.ts'
 import { requireOneHost } from './http/host.ts'
+import { createReplySender, writeReply } from './http/reply.ts'
 import { requestLog } from './http/request-log.ts'
 import type { Stopping } from './http/stopping.ts'
 import type { Limiter } from './limits/limiter.ts'
@@ -45,6 +46,13 @@ const PREFLIGHT_MAX_AGE_SECONDS = 600
 export function createApp(dependencies: AppDependencies): Application {
   const { users, ping, stopping, log, newRequestId, limiter, settings } = dependencies
   const app = express()
+  const answerBare = errorHandler(log, writeReply)
+  const sendReply = createReplySender((error, request, response) => {
+    // What was to be sent is at fault, be it a header of its own or one that middleware wanted on it.
+    request.replyHeaders = undefined
+    answerBare(error, request, response, () => {})
+  })
+  const mounting = { ...settings, sendReply }
   app.disable('x-powered-by')
   app.enable('case sensitive routing')
   app.enable('strict routing')
@@ -54,16 +62,16 @@ export function createApp(dependencies: AppDependencies): Application {
 
   app.use(requestLog({ log, newRequestId }))
   app.use(requireOneHost)
-  mountEndpoints(app, healthRoutes({ ping, isStopping: stopping.hasBegun }), settings)
+  mountEndpoints(app, healthRoutes({ ping, isStopping: stopping.hasBegun }), mounting)
   if (settings.corsOrigins !== undefined) app.use(crossOrigin(settings.corsOrigins))
   app.use(refuseTheLate(stopping))
   if (limiter !== undefined) app.use(limiter.filter)
   app.use(requireDecodablePath)
-  mountEndpoints(app, [HOME, ...userRoutes(users)], { ...settings, guards: limiter })
+  mountEndpoints(app, [HOME, ...userRoutes(users)], { ...mounting, guards: limiter })
   app.use(() => {
     throw new ServiceError('path_not_found')
   })
-  app.use(errorHandler(log))
+  app.use(errorHandler(log, sendReply))
   return app
 }
 

@@ -4,7 +4,7 @@ import type { Request, Response } from 'express'
 import type { Logger } from 'pino'
 import { type ErrorCode, ServiceError } from '../errors.ts'
 import { errorReply, placeOf } from './error-replies.ts'
-import { fixedHeaders, sendReply } from './reply.ts'
+import { fixedHeaders, writeReply } from './reply.ts'
 
 export interface ClientErrorOptions {
   readonly log: Logger
@@ -66,5 +66,5 @@ function refuseUnfinished(refusal: ServiceError, response: Response, socket: Soc
   }
   const request: Request = response.req
   response.setHeader('Connection', 'close')
-  sendReply(request, response, errorReply(refusal, placeOf(request)))
+  writeReply(request, response, errorReply(refusal, placeOf(request)))
 }

@@ -1,7 +1,7 @@
 import type { Application, Request, RequestHandler } from 'express'
 import { ServiceError } from '../errors.ts'
 import { isAcceptable, JSON_TYPE } from './negotiation.ts'
-import { type Reply, sendReply } from './reply.ts'
+import type { Reply, SendReply } from './reply.ts'
 import { readJsonBody } from './request-body.ts'
 
 type Method = 'get' | 'post' | 'put' | 'patch' | 'delete'
@@ -31,6 +31,7 @@ export interface ActionGuards {
 }
 
 export interface MountOptions {
+  readonly sendReply: SendReply
   readonly bodyLimitBytes: number
   readonly guards?: ActionGuards | undefined
 }
@@ -39,7 +40,7 @@ export interface MountOptions {
 export function mountEndpoints(
   app: Application,
   endpoints: readonly Endpoint[],
-  { bodyLimitBytes, guards }: MountOptions,
+  { sendReply, bodyLimitBytes, guards }: MountOptions,
 ): void {
   const readBody = readJsonBody(bodyLimitBytes)
   for (const path of new Set(endpoints.map(endpoint => endpoint.path))) {

@@ -3,7 +3,7 @@ import type { ErrorRequestHandler, Request } from 'express'
 import type { Logger } from 'pino'
 import { type ErrorCode, type ErrorDetails, type FieldError, ServiceError } from '../errors.ts'
 import { PROBLEM_TYPE, prefersProblem } from './negotiation.ts'
-import { type Reply, sendReply } from './reply.ts'
+import type { Reply, SendReply } from './reply.ts'
 
 interface ErrorKind {
   readonly status: number
@@ -87,7 +87,7 @@ export interface ErrorPlace {
 }
 
 /** Answers every error: what the table knows as it says, anything else as 500 with the detail in the log only. */
-export function errorHandler(log: Logger): ErrorRequestHandler {
+export function errorHandler(log: Logger, sendReply: SendReply): ErrorRequestHandler {
   return (error: unknown, request, response, _next) => {
     const refusal = asServiceError(error)
     if (refusal.code === 'internal_error') {
