@@ -35,12 +35,12 @@ export interface SqliteUserRepositoryOptions {
   readonly now: () => number
 }
 
-interface UserRow {
-  readonly name: string
-  readonly email: string
-  readonly password_digest: string | null
-  readonly updated_at: string
-}
+type UserRow = readonly [
+  name: string,
+  email: string,
+  passwordDigest: string | null,
+  updatedAt: string,
+]
 
 interface KeyRow {
   readonly user_id: number
@@ -51,7 +51,7 @@ interface KeyRow {
 
 const INSERT = `
   INSERT INTO users (name, name_lower, email, password_digest, created_at, updated_at)
-  VALUES (@name, @nameLower, @email, @passwordDigest, @now, @now)
+  VALUES (?, ?, ?, ?, ?, ?)
   RETURNING ${REPRESENTATION}`
 
 const SELECT = `SELECT ${REPRESENTATION} FROM users WHERE id = ?`
@@ -63,12 +63,16 @@ const SELECT_EMAIL_OWNER = `SELECT id FROM users WHERE lower(email) = lower(?)`
 const SELECT_CHANGEABLE = `
   SELECT name, email, password_digest, updated_at FROM users WHERE id = ?`
 
-const UPDATE = `
-  UPDATE users
-  SET name = @name, name_lower = @nameLower, email = @email, password_digest = @passwordDigest,
-    updated_at = @updatedAt
-  WHERE id = @id AND updated_at = @version
-  RETURNING ${REPRESENTATION}`
+/**
+ * Names only what changes: SQLite writes the index of every column that is named here anew, changed or not, which
+ * for a change of the name alone took 6 of 104 µs.
+ */
+function updateSql(columns: readonly string[]): string {
+  return `
+    UPDATE users SET ${columns.map(column => `${column} = ?`).join(', ')}, updated_at = ?
+    WHERE id = ? AND updated_at = ?
+    RETURNING ${REPRESENTATION}`
+}
 
 const SELECT_VERSION = `SELECT updated_at FROM users WHERE id = ?`
 
@@ -92,25 +96,24 @@ const DELETE_EXPIRED_KEYS = `
 /** So many users are sorted for one page; where a range of times holds more, its order is followed instead. */
 const MAX_SORTED_USERS = 10_000
 
-/** As many forms of list queries are kept prepared; there are some thousands, few of which are ever used. */
-const MAX_PREPARED_LISTS = 200
+/** As many forms of queries are kept prepared; there are some thousands of lists, few of which are ever used. */
+const MAX_PREPARED_FORMS = 200
 
 /** Users in the table `users` of SQLite. Reads run at once; writes go through the queue. */
 export function createSqliteUserRepository(options: SqliteUserRepositoryOptions): UserRepository {
   const { database, writes, view, now } = options
-  const insert = database.prepare<[object], string>(INSERT).pluck()
+  const insert = database.prepare<unknown[], string>(INSERT).pluck()
   const select = database.prepare<[number], string>(SELECT).pluck()
   const selectDigest = database.prepare<[number], string | null>(SELECT_DIGEST).pluck()
   const selectEmailOwner = database.prepare<[string], number>(SELECT_EMAIL_OWNER).pluck()
-  const selectChangeable = database.prepare<[number], UserRow>(SELECT_CHANGEABLE)
-  const update = database.prepare<[object], string>(UPDATE).pluck()
+  const selectChangeable = database.prepare<[number], UserRow>(SELECT_CHANGEABLE).raw()
   const selectVersion = database.prepare<[number], string>(SELECT_VERSION).pluck()
   const remove = database.prepare<[number, string]>(DELETE)
   const selectRevision = database.prepare<[], number>(SELECT_REVISION).pluck()
   const selectKey = database.prepare<[Buffer, number], KeyRow>(SELECT_KEY)
   const insertKey = database.prepare(INSERT_KEY)
   const deleteExpiredKeys = database.prepare(DELETE_EXPIRED_KEYS)
-  const prepared = rememberStatements(database, MAX_PREPARED_LISTS)
+  const prepared = rememberStatements(database, MAX_PREPARED_FORMS)
 
   async function read<T>(query: () => T): Promise<T> {
     if (!database.open) throw new ServiceError('shutting_down')
@@ -164,8 +167,8 @@ export function createSqliteUserRepository(options: SqliteUserRepositoryOptions)
         refusingTakenEmail(() => {
           if (claim !== undefined) claimKey(claim)
           const time = new Date(now()).toISOString()
-          const row = { name, nameLower: foldCase(name), email, passwordDigest, now: time }
-          const user = storedUser(insert.get(row) as string)
+          const json = insert.get(name, foldCase(name), email, passwordDigest, time, time)
+          const user = storedUser(json as string)
           if (claim !== undefined) {
             const { keyHash, fingerprint } = claim
             const expiresAt = now() + IDEMPOTENCY_TTL_MS
@@ -197,20 +200,20 @@ export function createSqliteUserRepository(options: SqliteUserRepositoryOptions)
     update: (id, change, expected) =>
       writes.run(() =>
         refusingTakenEmail(() => {
-          const old = selectChangeable.get(id)
-          if (old === undefined) return undefined
-          const version = expectedVersion(old.updated_at, expected)
-          const name = change.name ?? old.name
-          const email = change.email ?? old.email
-          const passwordDigest =
-            change.passwordDigest === undefined ? old.password_digest : change.passwordDigest
-          if (name === old.name && email === old.email && passwordDigest === old.password_digest) {
-            return foundUser(select.get(id))
-          }
-          const nameLower = foldCase(name)
-          const updatedAt = laterThan(old.updated_at, now())
-          const row = { id, version, name, nameLower, email, passwordDigest, updatedAt }
-          return foundUser(update.get(row))
+          const row = selectChangeable.get(id)
+          if (row === undefined) return undefined
+          const [oldName, oldEmail, oldDigest, updatedAt] = row
+          const version = expectedVersion(updatedAt, expected)
+          const { name = oldName, email = oldEmail, passwordDigest = oldDigest } = change
+          const changed = new Map<string, string | null>()
+          if (name !== oldName) changed.set('name', name).set('name_lower', foldCase(name))
+          if (email !== oldEmail) changed.set('email', email)
+          if (passwordDigest !== oldDigest) changed.set('password_digest', passwordDigest)
+          if (changed.size === 0) return foundUser(select.get(id))
+          const columns = [...changed.keys()]
+          const update = prepared(`set ${columns.join()}`, () => updateSql(columns)).pluck()
+          const values = [...changed.values(), laterThan(updatedAt, now()), id, version]
+          return foundUser(update.get(...values) as string | undefined)
         }),
       ),
 
@@ -237,12 +240,12 @@ function foundUser(json: string | undefined): StoredUser | undefined {
 
 /** Prepares each form of SQL once, as long as they are not more than `most`. */
 function rememberStatements(database: Database, most: number) {
-  const statements = new Map<string, Statement<[object]>>()
-  return (form: string, sqlOf: () => string): Statement<[object]> => {
+  const statements = new Map<string, Statement<unknown[]>>()
+  return (form: string, sqlOf: () => string): Statement<unknown[]> => {
     let statement = statements.get(form)
     if (statement === undefined) {
       if (statements.size >= most) statements.clear()
-      statement = database.prepare<[object]>(sqlOf())
+      statement = database.prepare<unknown[]>(sqlOf())
       statements.set(form, statement)
     }
     return statement
