@@ -1,0 +1,36 @@
+// A client beside the load that asks for one user again and again: how long others wait, whatever the load is.
+import { Agent, get } from 'node:http'
+import { setTimeout as sleep } from 'node:timers/promises'
+
+const PAUSE_MS = 2
+
+/** `stop()` gives the milliseconds of each answer so far. */
+export function listenBeside(url) {
+  const agent = new Agent({ keepAlive: true, maxSockets: 1 })
+  const times = []
+  let isStopped = false
+  const asking = (async () => {
+    while (!isStopped) {
+      const startedAt = performance.now()
+      await ask(url, agent)
+      times.push(performance.now() - startedAt)
+      await sleep(PAUSE_MS)
+    }
+  })()
+  return {
+    stop: async () => {
+      isStopped = true
+      await asking
+      agent.destroy()
+      return times
+    },
+  }
+}
+
+function ask(url, agent) {
+  return new Promise((resolve, reject) => {
+    get(url, { agent }, response => {
+      response.resume().once('end', resolve)
+    }).once('error', reject)
+  })
+}

@@ -1,0 +1,50 @@
+// A chart of bars as SVG: for each workload the CPU time that each server takes for a request.
+import { WORKLOADS } from './load.mjs'
+import { SERVERS } from './servers.mjs'
+
+const COLORS = ['#0b7a75', '#53b3ae', '#8a8f98', '#c9a227', '#d1603d', '#7b4b94']
+
+const WIDTH = 860
+const LEFT = 290
+const RIGHT = 60
+const BAR = 16
+const GAP = 4
+const TITLE = 34
+
+/** The chart of what `summarize` gives. Bars of one workload share a scale; those of two do not. */
+export function chartOf(summary) {
+  let y = 44
+  const parts = []
+  for (const { workload, servers } of summary) {
+    const most = Math.max(...servers.map(row => row.cpuMicros))
+    parts.push(text(10, y + 16, escaped(WORKLOADS[workload]), 'class="workload"'))
+    y += TITLE - 8
+    for (const row of servers) {
+      const length = ((WIDTH - LEFT - RIGHT) * row.cpuMicros) / most
+      const color = COLORS[Object.keys(SERVERS).indexOf(row.server) % COLORS.length]
+      const bar = `<rect x="${LEFT}" y="${y}" width="${length.toFixed(1)}" height="${BAR}" fill="${color}"/>`
+      const label = text(LEFT - 8, y + 12, escaped(SERVERS[row.server].label), 'class="server"')
+      const value = text((LEFT + length + 6).toFixed(1), y + 12, row.cpuMicros.toFixed(0), '')
+      parts.push(bar, label, value)
+      y += BAR + GAP
+    }
+    y += 10
+  }
+  return [
+    `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 ${WIDTH} ${y}" width="${WIDTH}" height="${y}" role="img" aria-labelledby="title">`,
+    '<title id="title">CPU time a request, in microseconds: less is better</title>',
+    '<style>text{font:12px system-ui,sans-serif;fill:#333}.workload,.title{font-weight:600}.server{text-anchor:end}</style>',
+    `<rect width="${WIDTH}" height="${y}" fill="#fff"/>`,
+    text(10, 24, 'CPU time a request, µs (less is better)', 'class="title"'),
+    ...parts,
+    '</svg>\n',
+  ].join('\n')
+}
+
+function text(x, y, content, attributes) {
+  return `<text x="${x}" y="${y}"${attributes && ` ${attributes}`}>${content}</text>`
+}
+
+function escaped(content) {
+  return content.replaceAll('&', '&amp;').replaceAll('<', '&lt;')
+}

@@ -1,0 +1,116 @@
+// The service beside its peers, under the same load on this machine. Usage:
+//   npm run bench -- [--rounds 5] [--seconds 3] [--connections 50] [--servers service,fastify-bare]
+//                    [--workloads read,create] [--write]
+// With --write the table and the chart go into docs/performance.md and docs/performance.svg.
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { parseArgs } from 'node:util'
+import { listenBeside } from './beside.mjs'
+import { loadGenerator, WORKLOADS } from './load.mjs'
+import { printReport, writeReport } from './report.mjs'
+import { makeDatabases, SERVERS, startServer } from './servers.mjs'
+import { verify } from './verify.mjs'
+
+const USERS = 10_000
+
+const WARM_UP_SECONDS = 1
+
+const { values: options } = parseArgs({
+  options: {
+    rounds: { type: 'string', default: '5' },
+    seconds: { type: 'string', default: '3' },
+    connections: { type: 'string', default: '50' },
+    servers: { type: 'string', default: Object.keys(SERVERS).join() },
+    workloads: { type: 'string', default: Object.keys(WORKLOADS).join() },
+    write: { type: 'boolean', default: false },
+  },
+})
+const rounds = wholeNumber('rounds', 100)
+const seconds = wholeNumber('seconds', 60)
+const connections = wholeNumber('connections', 1000)
+const names = chosen('servers', SERVERS)
+const workloads = chosen('workloads', WORKLOADS)
+
+const folder = mkdtempSync(join(tmpdir(), 'user-records-bench-'))
+process.once('exit', () => rmSync(folder, { recursive: true, force: true }))
+let running
+process.once('SIGINT', async () => {
+  await running?.stop()
+  process.exit(130)
+})
+
+const load = loadGenerator()
+const databases = await makeDatabases(folder, USERS)
+const measured = []
+for (let round = 0; round < rounds; round++) {
+  // Each round begins with another server, so that none is always the one that runs on a warm or a busy machine.
+  for (let index = 0; index < names.length; index++) {
+    const name = names[(round + index) % names.length]
+    process.stderr.write(`round ${round + 1} of ${rounds}: ${SERVERS[name].label}\n`)
+    measured.push(...(await measure(name, `${name}.${round}`)))
+  }
+}
+const setting = { load: load.name, rounds, seconds, connections, users: USERS }
+printReport(measured, setting)
+if (options.write) writeReport(measured, setting)
+
+/** One row for each workload. */
+async function measure(name, run) {
+  const server = await startServer({ name, databases, folder })
+  running = server
+  try {
+    await verify(server.url)
+    const rows = []
+    for (const workload of workloads) {
+      const drive = (duration, part) =>
+        load.drive({
+          url: server.url,
+          workload,
+          users: USERS,
+          run: `${run}.${workload}.${part}`,
+          connections,
+          seconds: duration,
+        })
+      await drive(WARM_UP_SECONDS, 'warm')
+      const before = await server.usage()
+      const beside = listenBeside(`${server.url}/users/1`)
+      const result = await drive(seconds, 'measured')
+      const besideMs = await beside.stop()
+      const after = await server.usage()
+      if (result.failed > 0) throw new Error(`${name}, ${workload}: ${result.failed} failed`)
+      const requests = result.requests + besideMs.length
+      rows.push({
+        server: name,
+        workload,
+        requestsPerSecond: result.requests / result.seconds,
+        p50Ms: result.p50Ms,
+        p99Ms: result.p99Ms,
+        besideP99Ms: besideMs.sort((a, b) => a - b)[Math.floor(besideMs.length * 0.99)],
+        cpuMicros: (after.cpuMicros - before.cpuMicros) / requests,
+        peakBytes: after.peakBytes,
+      })
+    }
+    return rows
+  } finally {
+    running = undefined
+    await server.stop()
+  }
+}
+
+function wholeNumber(name, most) {
+  const number = Number(options[name])
+  if (Number.isInteger(number) && number >= 1 && number <= most) return number
+  console.error(`--${name} is a whole number from 1 to ${most}`)
+  process.exit(2)
+}
+
+function chosen(name, table) {
+  const keys = options[name].split(',')
+  const unknown = keys.filter(key => !Object.hasOwn(table, key))
+  if (unknown.length === 0) return keys
+  console.error(
+    `--${name}: there is no ${unknown.join(', ')}; known are ${Object.keys(table).join(', ')}`,
+  )
+  process.exit(2)
+}

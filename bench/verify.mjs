@@ -1,0 +1,27 @@
+// Before a server is measured: does it do the work at all?
+import { deepStrictEqual } from 'node:assert/strict'
+
+/** Rejects unless the server lists, reads, creates and changes users as the others do. */
+export async function verify(url) {
+  const ask = async (path, method, user) => {
+    const response = await fetch(`${url}${path}`, {
+      method,
+      ...(user && {
+        headers: { 'Content-Type': 'application/json' },
+        body: JSON.stringify({ user }),
+      }),
+    })
+    return { status: response.status, body: await response.json() }
+  }
+  const list = await ask('/users', 'GET')
+  deepStrictEqual([list.status, list.body.length], [200, 100])
+  const one = await ask('/users/7', 'GET')
+  deepStrictEqual(one, { status: 200, body: list.body[6] })
+  deepStrictEqual(Object.keys(one.body), ['id', 'name', 'email', 'created_at', 'updated_at'])
+  const created = await ask('/users', 'POST', { name: 'Ann', email: 'ann@example.com' })
+  const { id, name, email } = created.body
+  deepStrictEqual([created.status, name, email], [201, 'Ann', 'ann@example.com'])
+  const renamed = await ask(`/users/${id}`, 'PUT', { name: 'Bob' })
+  deepStrictEqual([renamed.status, renamed.body.name], [200, 'Bob'])
+  deepStrictEqual((await ask(`/users/${id}`, 'GET')).body, renamed.body)
+}

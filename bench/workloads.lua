@@ -1,0 +1,41 @@
+-- What wrk sends. Arguments: the workload, the number of users, and what tells the addresses of this run from others.
+-- The same in JavaScript for autocannon is in load.mjs.
+local workload, users, run
+local serial = 0
+local json = { ["Content-Type"] = "application/json" }
+
+function init(args)
+  workload, users, run = args[1], tonumber(args[2]), args[3]
+  math.randomseed(os.time())
+end
+
+local function path_of_one()
+  return "/users/" .. math.random(users)
+end
+
+local function create()
+  local body = string.format('{"user":{"name":"User %d","email":"%s.%d@example.com"}}', serial, run, serial)
+  return wrk.format("POST", "/users", json, body)
+end
+
+local function rename()
+  return wrk.format("PUT", path_of_one(), json, string.format('{"user":{"name":"%s %d"}}', run, serial))
+end
+
+function request()
+  serial = serial + 1
+  if workload == "list" then return wrk.format("GET", "/users") end
+  if workload == "create" then return create() end
+  if workload == "update" then return rename() end
+  if workload == "mix" and serial % 20 == 0 then return create() end
+  if workload == "mix" and serial % 20 == 10 then return rename() end
+  return wrk.format("GET", path_of_one())
+end
+
+function done(summary, latency)
+  local errors = summary.errors
+  io.write(string.format(
+    '{"requests":%d,"seconds":%.6f,"p50Ms":%.3f,"p99Ms":%.3f,"failed":%d}\n',
+    summary.requests, summary.duration / 1e6, latency:percentile(50) / 1e3, latency:percentile(99) / 1e3,
+    errors.connect + errors.read + errors.write + errors.status + errors.timeout))
+end

@@ -1,0 +1,47 @@
+import { execFile } from 'node:child_process'
+import { existsSync } from 'node:fs'
+import { fileURLToPath } from 'node:url'
+import { promisify } from 'node:util'
+import { expect, test } from 'vitest'
+
+const path = (relative: string) => fileURLToPath(new URL(`../${relative}`, import.meta.url))
+
+const areInstalled = existsSync(path('bench/node_modules/fastify'))
+
+if (!areInstalled) console.log('skipped: npm ci --prefix bench installs the peers of npm run bench')
+
+test.skipIf(!areInstalled)(
+  'npm run bench measures the service and each of its peers',
+  async () => {
+    const options = [
+      '--rounds',
+      '1',
+      '--seconds',
+      '1',
+      '--connections',
+      '4',
+      '--workloads',
+      'create',
+    ]
+    const { stdout } = await promisify(execFile)('node', [path('bench/compare.mjs'), ...options])
+    const rows = stdout.split('\n').filter(line => /^\| [^|]+\| [\d,]+ \| [\d.]+ \|/.test(line))
+    expect(rows).toHaveLength(6)
+    const memory = stdout.slice(stdout.indexOf('Peak memory')).split('\n')
+    expect(memory.filter(line => /\| \d+ \|$/.test(line))).toHaveLength(6)
+  },
+  60_000,
+)
+
+test.each([
+  ['--rounds', '0', '--rounds is a whole number from 1 to 100'],
+  ['--servers', 'rails', '--servers: there is no rails; known are service,'],
+  ['--workloads', 'read,write', '--workloads: there is no write; known are read,'],
+])('npm run bench refuses %s %s', async (option, value, message) => {
+  const { code, stderr } = await promisify(execFile)('node', [
+    path('bench/compare.mjs'),
+    option,
+    value,
+  ]).catch(error => error)
+  expect(code).toBe(2)
+  expect(stderr).toContain(message)
+})
