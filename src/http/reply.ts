@@ -79,7 +79,7 @@ export type SendReply = (request: Request, response: Response, reply: Reply) => 
  *
  * Each write by itself wakes a client that is waiting, and lets the caches of the processor go cold for the next
  * request. Behind each other, while the client is still at the first, they take 20 µs less for each GET under
- * load: 60 -> 40 µs for one user, 190 -> 123 µs for 100.
+ * load: 60 -> 40 µs for one user, 190 -> 123 µs for 100. A request that is alone waits 7 µs longer.
  */
 export function createReplySender(
   onFailure: (error: unknown, request: Request, response: Response) => void,

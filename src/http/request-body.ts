@@ -14,6 +14,8 @@ const DECOMPRESSORS: ReadonlyMap<string, Decompress> = new Map([
   ['br', promisify(brotliDecompress)],
 ])
 
+const UTF_8 = new TextDecoder('utf-8', { fatal: true })
+
 /** What a coding adds to data that it cannot shrink, at the most. */
 const MAX_CODING_OVERHEAD_BYTES = 1024
 
@@ -99,7 +101,7 @@ async function inflated(
 function parseJson(bytes: Buffer): unknown {
   if (bytes.length === 0) return undefined
   try {
-    return JSON.parse(new TextDecoder('utf-8', { fatal: true }).decode(bytes))
+    return JSON.parse(UTF_8.decode(bytes))
   } catch (cause) {
     throw new ServiceError('body_malformed', { cause })
   }
