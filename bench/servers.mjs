@@ -12,11 +12,6 @@ const path = relative => fileURLToPath(new URL(relative, import.meta.url))
 
 const SERVICE = path('../dist/main.js')
 
-/** The options of Node with which `npm start` starts the service, such as that of its young generation. */
-const SERVICE_OPTIONS = JSON.parse(readFileSync(path('../package.json'), 'utf8'))
-  .scripts.start.split(' ')
-  .filter(word => word.startsWith('--'))
-
 const PROBE = new URL('./usage-probe.mjs', import.meta.url).href
 
 const RATE_LIMIT = { rateLimits: [{ to: 1_000_000_000, within: '1 minute' }] }
@@ -84,8 +79,7 @@ export async function startServer({ name, databases, folder }) {
   // To a file, as a service manager would have it: reading a pipe would take time from the load.
   const logFile = join(home, 'log')
   const log = openSync(logFile, 'a')
-  const nodeOptions = main === SERVICE ? SERVICE_OPTIONS : []
-  const child = spawn(process.execPath, [...nodeOptions, '--import', PROBE, main], {
+  const child = spawn(process.execPath, ['--import', PROBE, main], {
     env,
     cwd: home,
     stdio: ['ignore', log, 'inherit', 'ipc'],

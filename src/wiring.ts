@@ -104,7 +104,7 @@ async function openLimiter(parts: LimiterParts): Promise<Limiter> {
   })
   const store =
     config.cacheStore === 'memory' ? createMemoryCounterStore({ monotonicNow }) : undefined
-  // The list of public suffixes that it loads is 8 MB of memory and 50 ms of a start that a service without limits saves.
+  // Not at the top: the list of public suffixes takes 5 MB and 50 ms of a start, which a service without limits saves.
   const { createLimiter } = await import('./limits/limiter.ts')
   return createLimiter({ limits, store, bans, log, now, monotonicNow })
 }

@@ -1,6 +1,5 @@
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import pino, { type Logger, type LoggerOptions } from 'pino'
-import pretty from 'pino-pretty'
 import type { Config } from '../config.ts'
 
 export interface FlushableLogger {
@@ -18,7 +17,9 @@ const FLUSH_INTERVAL_MS = 100
 const MAX_BUFFER_BYTES = 16 * 1024 * 1024
 
 /** Logs to standard output: JSON lines, or a form for people where that is a terminal. */
-export function createLogger({ logLevel }: Pick<Config, 'logLevel'>): FlushableLogger {
+export async function createLogger({
+  logLevel,
+}: Pick<Config, 'logLevel'>): Promise<FlushableLogger> {
   const options: LoggerOptions = {
     level: logLevel,
     base: null,
@@ -26,6 +27,7 @@ export function createLogger({ logLevel }: Pick<Config, 'logLevel'>): FlushableL
     formatters: { level: label => ({ level: label }) },
   }
   if (process.stdout.isTTY) {
+    const { default: pretty } = await import('pino-pretty')
     const terminal = pretty({ sync: true, singleLine: true, translateTime: 'HH:MM:ss.l' })
     return { log: pino(options, terminal), flush: () => nextTurn() }
   }

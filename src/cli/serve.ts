@@ -13,9 +13,9 @@ const SIGNAL_ECHO_MS = 500
  */
 export async function serve(environment: Environment): Promise<number> {
   const config = loadConfig(environment)
-  const { log, flush } = createLogger(config)
   const signals = watchSignals()
   const reloads = watchReloads()
+  const { log, flush } = await createLogger(config)
   const service = await openService({ config, log })
   reloads.begin(service.reloadLimits)
   const crash = new Promise<'crash'>(resolve => {

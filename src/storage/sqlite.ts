@@ -26,8 +26,8 @@ const START_PATIENCE_MS = 5000
 
 const BUSY_PAUSE_MS = 20
 
-/** Half of what better-sqlite3 takes by itself: the rest is in the system's cache, and costs no more CPU from there. */
-const CACHE_KIB = 8000
+/** A quarter of what better-sqlite3 takes by itself: the rest is in the system's cache, and costs no more CPU from there. */
+const CACHE_KIB = 4000
 
 const IN_MEMORY = ':memory:'
 
