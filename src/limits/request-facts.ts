@@ -61,7 +61,15 @@ export function factsOf(request: Request): RequestFacts {
 
 /** Every value of a header, which may have been sent several times. */
 export function headerValues(request: Request, lowerCaseName: string): readonly string[] {
-  return request.headersDistinct[lowerCaseName] ?? []
+  // Node's headersDistinct would take all headers apart for the one.
+  const { rawHeaders } = request
+  const values: string[] = []
+  for (let at = 0; at < rawHeaders.length; at += 2) {
+    const name = rawHeaders[at] as string
+    const isIt = name.length === lowerCaseName.length && name.toLowerCase() === lowerCaseName
+    if (isIt) values.push(rawHeaders[at + 1] as string)
+  }
+  return values
 }
 
 /** Every value of a query parameter; one that cannot be decoded is as it was sent. */

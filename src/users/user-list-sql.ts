@@ -58,7 +58,7 @@ export function listForm(
   { sort, filters, start, withTotal }: UserQuery,
   index?: IndexName,
 ): string {
-  const names = Object.keys(filters).join()
+  const names = conditionsOf(filters).join()
   return `${sort.by} ${sort.descending} ${'offset' in start} ${withTotal} ${index} ${names}`
 }
 

@@ -1,4 +1,5 @@
-import { describe, expect, test } from 'vitest'
+import Database from 'better-sqlite3'
+import { describe, expect, onTestFinished, test } from 'vitest'
 import { newUserBody } from '../support/builders.ts'
 import { createFakeClock } from '../support/fake-clock.ts'
 import { openTestApp, type TestApp } from '../support/open-test-app.ts'
@@ -381,4 +382,37 @@ test('HEAD /users answers with the headers of GET and no body', async () => {
   for (const name of ['etag', 'link', 'x-total-count', 'content-type', 'content-length']) {
     expect(head.headers[name]).toBe(get.headers[name])
   }
+})
+
+test('GET /users shows each change at once, whichever process made it', async () => {
+  const app = await openTestApp()
+  const names = async (query = '') => {
+    const { body } = await app.http.get(`/users${query}`)
+    return body.map(({ name }: { name: string }) => name)
+  }
+  await app.http.post('/users').send(newUserBody({ name: 'Ann' }))
+  expect([await names(), await names()]).toEqual([['Ann'], ['Ann']])
+  const { body } = await app.http.post('/users').send(newUserBody({ name: 'Bea' }))
+  expect(await names()).toEqual(['Ann', 'Bea'])
+  await app.http.put(`/users/${body.id}`).send({ user: { name: 'Cid' } })
+  expect(await names()).toEqual(['Ann', 'Cid'])
+  expect(await names('?sort=-id')).toEqual(['Cid', 'Ann'])
+  const other = new Database(app.databasePath)
+  onTestFinished(() => {
+    other.close()
+  })
+  other.prepare('UPDATE users SET name = ? WHERE id = ?').run('Dan', body.id)
+  expect([await names(), await names('?sort=-id')]).toEqual([
+    ['Ann', 'Dan'],
+    ['Dan', 'Ann'],
+  ])
+  await app.http.delete(`/users/${body.id}`)
+  expect(await names()).toEqual(['Ann'])
+})
+
+test('GET /users refuses a wrong parameter, whatever version of the list the client has', async () => {
+  const app = await openTestApp()
+  const { headers } = await app.http.get('/users')
+  const answer = await app.http.get('/users?per_page=0').set('If-None-Match', headers.etag ?? '')
+  expect(answer.status).toBe(400)
 })

@@ -151,6 +151,10 @@ test('listForm tells apart what listSql makes different', () => {
   const forms = queries.map(query => listForm(query))
   expect(new Set(forms).size).toBe(new Set(texts).size)
   expect(new Set(forms.map((form, index) => form + texts[index])).size).toBe(new Set(forms).size)
+  for (const query of queries) {
+    const filters = { ...query.filters, email: query.filters.email }
+    expect(listForm({ ...query, filters })).toBe(listForm(query))
+  }
   for (const [, query, index] of ofRange) {
     expect(listForm(query, index)).not.toBe(listForm(query))
   }
