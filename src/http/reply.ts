@@ -16,8 +16,7 @@ declare global {
 export interface Reply {
   readonly status: number
   readonly headers?: Readonly<Record<string, string>>
-  /** Text, or UTF-8. */
-  readonly body?: string | Buffer
+  readonly body?: string
   /** The Content-Type; JSON where it is left out. */
   readonly type?: string
 }
