@@ -17,7 +17,7 @@ export const WORKLOADS = {
 }
 
 /**
- * Returns a function that drives `url` with a workload for some seconds and tells how many requests were answered,
+ * Its name, and `drive`, which loads `url` with a workload for some seconds and tells how many requests were answered,
  * in how many seconds, `p50Ms` and `p99Ms` of their latency, and how many failed.
  */
 export function loadGenerator() {

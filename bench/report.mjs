@@ -23,7 +23,7 @@ const HEAD = [
 ]
 
 /** Medians of the rounds: by workload, and in it by server. */
-export function summarize(rows) {
+function summarize(rows) {
   const known = Object.keys(rows[0] ?? {}).filter(key => typeof rows[0][key] === 'number')
   const medians = (workload, server) => {
     const rounds = rows.filter(row => row.workload === workload && row.server === server)

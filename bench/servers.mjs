@@ -1,7 +1,15 @@
 // What is measured: how each server is started, over a database of its own.
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { closeSync, copyFileSync, mkdirSync, openSync, readFileSync, writeFileSync } from 'node:fs'
+import {
+  closeSync,
+  copyFileSync,
+  mkdirSync,
+  openSync,
+  readFileSync,
+  rmSync,
+  writeFileSync,
+} from 'node:fs'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
@@ -88,7 +96,6 @@ export async function startServer({ name, databases, folder }) {
   const url = await announcedUrl(child, logFile)
   return {
     url,
-    database,
     usage: async () => {
       child.send('usage')
       const [usage] = await once(child, 'message')
@@ -97,6 +104,7 @@ export async function startServer({ name, databases, folder }) {
     stop: async () => {
       child.kill('SIGTERM')
       await once(child, 'close')
+      rmSync(home, { recursive: true })
     },
   }
 }

@@ -70,6 +70,7 @@ function setField(fields: HeaderFields, name: string, value = ''): void {
   fields[at + 1] = value
 }
 
+/** Answers a request; an answer that comes after another for the same request is dropped. */
 export type SendReply = (request: Request, response: Response, reply: Reply) => void
 
 /**

@@ -1,4 +1,4 @@
-import { hash, timingSafeEqual } from 'node:crypto'
+import { createHmac, timingSafeEqual } from 'node:crypto'
 import { z } from 'zod'
 import type { Position, UserSort } from './user-repository.ts'
 
@@ -15,11 +15,10 @@ const SIGNATURE_BYTES = 16
 const PAYLOAD = z.tuple([z.string(), z.number()])
 
 export function createCursors(key: Buffer): Cursors {
-  const hmac = createHmacSha256(key)
-
   function signatureOf(sort: UserSort, payload: Buffer): Buffer {
-    const order = Buffer.from(`${sort.descending ? '-' : ''}${sort.by}\n`)
-    return hmac(Buffer.concat([order, payload])).subarray(0, SIGNATURE_BYTES)
+    const direction = sort.descending ? '-' : ''
+    const hmac = createHmac('sha256', key).update(`${direction}${sort.by}\n`).update(payload)
+    return hmac.digest().subarray(0, SIGNATURE_BYTES)
   }
 
   return {
@@ -39,22 +38,4 @@ export function createCursors(key: Buffer): Cursors {
       return { key: positionKey, id }
     },
   }
-}
-
-const SHA256_BLOCK_BYTES = 64
-
-/**
- * HMAC-SHA-256 as RFC 2104 2 defines it, for a key of at most a block, by hashes at one call each. Node's own
- * makes an object for each message that the collector must finalise: 17 of the 240 µs of a GET of 100 users.
- */
-export function createHmacSha256(key: Buffer): (message: Buffer) => Buffer {
-  const keyMasked = (mask: number) => {
-    const block = Buffer.alloc(SHA256_BLOCK_BYTES)
-    key.copy(block)
-    return block.map(byte => byte ^ mask)
-  }
-  const inner = keyMasked(0x36)
-  const outer = keyMasked(0x5c)
-  const sha256 = (...parts: readonly Uint8Array[]) => hash('sha256', Buffer.concat(parts), 'buffer')
-  return message => sha256(outer, sha256(inner, message))
 }

@@ -13,11 +13,10 @@ export function userRoutes(users: UserService): readonly Endpoint[] {
     const parameters = queryParameters(request.url)
     const ifNoneMatch = request.headers['if-none-match']
     let knownRevision = ''
-    const isClients = (revision: string) => {
+    const found = await users.list(parameters, revision => {
       knownRevision = revision
       return isKnown(ifNoneMatch, revision)
-    }
-    const found = await users.list(parameters, ifNoneMatch === undefined ? undefined : isClients)
+    })
     return found === undefined ? notModified(knownRevision) : listReply(found, parameters)
   }
 
