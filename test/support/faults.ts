@@ -1,0 +1,33 @@
+/** The short form runs with all other tests; the long one by `npm run test:faults`. */
+export const isLong = process.env.FAULTS === 'long'
+
+/** By which all that is random in a test can be had again: `FAULTS_SEED=… npm run test:faults`. */
+export const SEED = Number(process.env.FAULTS_SEED || Math.floor(Math.random() * 2 ** 31))
+
+/** What of a test differs between its forms, such as how often something is done. */
+export function inForm<T>({ short, long }: { short: T; long: T }): T {
+  return isLong ? long : short
+}
+
+/** Numbers from 0 to below 1 that are the same for the same seed: mulberry32. */
+export function createRandom(seed = SEED): () => number {
+  let state = seed >>> 0
+  return () => {
+    state = (state + 0x6d2b79f5) >>> 0
+    let mixed = Math.imul(state ^ (state >>> 15), state | 1)
+    mixed ^= mixed + Math.imul(mixed ^ (mixed >>> 7), mixed | 61)
+    return ((mixed ^ (mixed >>> 14)) >>> 0) / 2 ** 32
+  }
+}
+
+/** Prints what was measured, in the long form only: a test asserts no time. */
+export function report(what: string, figures: Readonly<Record<string, unknown>>): void {
+  if (!isLong) return
+  console.log(`${what} (seed ${SEED}): ${JSON.stringify(figures)}`)
+}
+
+/** The value below which a share of all of them are, such as 0.99. */
+export function quantile(values: readonly number[], share: number): number {
+  const sorted = values.toSorted((a, b) => a - b)
+  return sorted[Math.min(sorted.length - 1, Math.floor(sorted.length * share))] ?? Number.NaN
+}
