@@ -65,6 +65,7 @@ export function createApp(dependencies: AppDependencies): Application {
   mountEndpoints(app, healthRoutes({ ping, isStopping: stopping.hasBegun }), mounting)
   if (settings.corsOrigins !== undefined) app.use(crossOrigin(settings.corsOrigins))
   app.use(refuseTheLate(stopping))
+  app.use(refuseTheShed)
   if (limiter !== undefined) app.use(limiter.filter)
   app.use(requireDecodablePath)
   mountEndpoints(app, [HOME, ...userRoutes(users)], { ...mounting, guards: limiter })
@@ -80,6 +81,11 @@ function refuseTheLate(stopping: Stopping): RequestHandler {
     if (stopping.isTooLate(request.socket)) throw new ServiceError('shutting_down')
     next()
   }
+}
+
+const refuseTheShed: RequestHandler = ({ isShed }, _response, next) => {
+  if (isShed) throw new ServiceError('overloaded')
+  next()
 }
 
 const requireDecodablePath: RequestHandler = (request, _response, next) => {

@@ -24,6 +24,13 @@ export interface Config {
   /** In code points. */
   readonly passwordMinChars: number
   readonly shutdownTimeoutMs: number
+  readonly maxConnections: number
+  /** How long a request may wait for its turn. */
+  readonly maxEventLoopDelayMs: number
+  readonly maxWaitingRequests: number
+  readonly maxWaitingWrites: number
+  /** To be hashed. */
+  readonly maxWaitingPasswords: number
 }
 
 export interface DatabaseLocation {
@@ -38,6 +45,8 @@ export type Environment = Readonly<Record<string, string | undefined>>
 const LOG_LEVELS = ['fatal', 'error', 'warn', 'info', 'debug', 'trace', 'silent'] as const
 
 const MAX_SHUTDOWN_MS = 3_600_000
+
+const MAX_DELAY_MS = 60_000
 
 const SIZE_UNITS_BYTES = new Map([
   ['', 1],
@@ -109,10 +118,32 @@ export const VARIABLES = {
   SHUTDOWN_TIMEOUT: variable({
     default: '10s',
     mayBe: 'a time from 1ms to 1 hour, such as 10s, "1 minute", or a number of seconds',
-    schema: parsed(text => {
-      const ms = parseDuration(text)
-      return ms !== undefined && ms >= 1 && ms <= MAX_SHUTDOWN_MS ? ms : undefined
-    }),
+    schema: duration(MAX_SHUTDOWN_MS),
+  }),
+  MAX_CONNECTIONS: variable({
+    default: '10000',
+    mayBe: 'a whole number of connections from 1 to 1000000',
+    schema: wholeNumber(1, 1_000_000),
+  }),
+  MAX_EVENT_LOOP_DELAY: variable({
+    default: '500ms',
+    mayBe: 'a time from 1ms to 1 minute, such as 500ms',
+    schema: duration(MAX_DELAY_MS),
+  }),
+  MAX_WAITING_REQUESTS: variable({
+    default: '5000',
+    mayBe: 'a whole number of requests from 1 to 1000000',
+    schema: wholeNumber(1, 1_000_000),
+  }),
+  MAX_WAITING_WRITES: variable({
+    default: '10000',
+    mayBe: 'a whole number of writes from 1 to 1000000',
+    schema: wholeNumber(1, 1_000_000),
+  }),
+  MAX_WAITING_PASSWORDS: variable({
+    default: '250',
+    mayBe: 'a whole number of passwords from 1 to 1000000',
+    schema: wholeNumber(1, 1_000_000),
   }),
 }
 
@@ -147,6 +178,11 @@ export function loadConfig(environment: Environment, dotenvPath = '.env'): Confi
     bodyLimitBytes: read('BODY_LIMIT', VARIABLES.BODY_LIMIT),
     passwordMinChars: read('PASSWORD_MIN_LENGTH', VARIABLES.PASSWORD_MIN_LENGTH),
     shutdownTimeoutMs: read('SHUTDOWN_TIMEOUT', VARIABLES.SHUTDOWN_TIMEOUT),
+    maxConnections: read('MAX_CONNECTIONS', VARIABLES.MAX_CONNECTIONS),
+    maxEventLoopDelayMs: read('MAX_EVENT_LOOP_DELAY', VARIABLES.MAX_EVENT_LOOP_DELAY),
+    maxWaitingRequests: read('MAX_WAITING_REQUESTS', VARIABLES.MAX_WAITING_REQUESTS),
+    maxWaitingWrites: read('MAX_WAITING_WRITES', VARIABLES.MAX_WAITING_WRITES),
+    maxWaitingPasswords: read('MAX_WAITING_PASSWORDS', VARIABLES.MAX_WAITING_PASSWORDS),
   }
   if (problems.length > 0) throw new StartError(problems)
   return Object.freeze(config as Config)
@@ -207,6 +243,13 @@ function wholeNumber(min: number, max: number): z.ZodType<number, string> {
     .regex(/^(0|[1-9]\d{0,8})$/)
     .transform(Number)
     .pipe(z.number().min(min).max(max))
+}
+
+function duration(maxMs: number): z.ZodType<number, string> {
+  return parsed(text => {
+    const ms = parseDuration(text)
+    return ms !== undefined && ms >= 1 && ms <= maxMs ? ms : undefined
+  })
 }
 
 function parseSize(text: string): number | undefined {

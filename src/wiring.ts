@@ -4,7 +4,7 @@ import type { Logger } from 'pino'
 import { createApp } from './app.ts'
 import { type Config, type DatabaseLocation, mistakeIn, problemWith } from './config.ts'
 import { StartError } from './errors.ts'
-import { createHttpServer, type HttpServer } from './http/server.ts'
+import { createHttpServer, type HttpServer, type Timeouts } from './http/server.ts'
 import { createStopping } from './http/stopping.ts'
 import { openBanList } from './limits/ban-list.ts'
 import type { Limiter } from './limits/limiter.ts'
@@ -44,6 +44,8 @@ export interface WiringOptions {
   /** Milliseconds of a clock that never goes back. */
   readonly monotonicNow?: () => number
   readonly newRequestId?: () => string
+  /** How long clients may take; as `createHttpServer` has it where left out. */
+  readonly timeouts?: Timeouts
 }
 
 /** The service with its stores open, not yet listening. Throws `StartError` when it cannot be opened. */
@@ -52,10 +54,10 @@ export async function openService(options: WiringOptions): Promise<Service> {
   const limits = config.limitsFile === undefined ? undefined : await readLimits(config.limitsFile)
   const database = await openDatabase(config, now)
   const view = createReadView(database)
-  const writes = createWriteQueue(database, view)
+  const writes = createWriteQueue(database, view, { maxPending: config.maxWaitingWrites })
   const repository = createSqliteUserRepository({ database, writes, view, now })
   const limiter = limits && (await openLimiter({ ...options, limits, database, writes }))
-  const passwords = createPasswordHasher()
+  const passwords = createPasswordHasher({ maxWaiting: config.maxWaitingPasswords })
   const stopping = createStopping()
   const app = createApp({
     users: createUserService({
@@ -73,7 +75,7 @@ export async function openService(options: WiringOptions): Promise<Service> {
     settings: config,
   })
   return {
-    server: createHttpServer({ app, stopping, log, newRequestId }),
+    server: createHttpServer({ ...options, app, stopping, newRequestId, capacity: config }),
     reloadLimits: () => reloadLimits(config, limiter, log),
     close: async () => {
       await writes.close()

@@ -24,6 +24,11 @@ const DEFAULTS: Config = {
   bodyLimitBytes: 102_400,
   passwordMinChars: 8,
   shutdownTimeoutMs: 10_000,
+  maxConnections: 10_000,
+  maxEventLoopDelayMs: 500,
+  maxWaitingRequests: 5000,
+  maxWaitingWrites: 10_000,
+  maxWaitingPasswords: 250,
 }
 
 const ENV_EXAMPLE = fileURLToPath(new URL('../.env.example', import.meta.url))
@@ -104,6 +109,13 @@ test.each<[VariableName, string, Partial<Config>]>([
   ['SHUTDOWN_TIMEOUT', '45s', { shutdownTimeoutMs: 45_000 }],
   ['SHUTDOWN_TIMEOUT', '1 minute', { shutdownTimeoutMs: 60_000 }],
   ['SHUTDOWN_TIMEOUT', '1 hour', { shutdownTimeoutMs: 3_600_000 }],
+  ['MAX_CONNECTIONS', '1', { maxConnections: 1 }],
+  ['MAX_CONNECTIONS', '1000000', { maxConnections: 1_000_000 }],
+  ['MAX_EVENT_LOOP_DELAY', '1ms', { maxEventLoopDelayMs: 1 }],
+  ['MAX_EVENT_LOOP_DELAY', '1 minute', { maxEventLoopDelayMs: 60_000 }],
+  ['MAX_WAITING_REQUESTS', '1', { maxWaitingRequests: 1 }],
+  ['MAX_WAITING_WRITES', '100', { maxWaitingWrites: 100 }],
+  ['MAX_WAITING_PASSWORDS', '1000000', { maxWaitingPasswords: 1_000_000 }],
 ])('%s accepts %j', (name, text, parsed) => {
   expect(loadConfig({ [name]: text }, NO_DOTENV)).toEqual({ ...DEFAULTS, ...parsed })
 })
@@ -180,6 +192,19 @@ describe.each<{ name: VariableName; mayBe: RegExp; refused: readonly string[] }>
     mayBe: /1ms to 1 hour/,
     refused: ['0', '0s', '61 minutes', '2h', '1 day', '1.5s', '-1', 's', 'soon', '3601'],
   },
+  {
+    name: 'MAX_CONNECTIONS',
+    mayBe: /connections from 1 to 1000000/,
+    refused: ['0', '1000001', '-1', '1.5', 'many'],
+  },
+  {
+    name: 'MAX_EVENT_LOOP_DELAY',
+    mayBe: /1ms to 1 minute/,
+    refused: ['0', '61s', '2 minutes', '-1', '0.5s', 'never'],
+  },
+  { name: 'MAX_WAITING_REQUESTS', mayBe: /from 1 to 1000000/, refused: ['0', '1000001', 'all'] },
+  { name: 'MAX_WAITING_WRITES', mayBe: /from 1 to 1000000/, refused: ['0', '1000001', 'all'] },
+  { name: 'MAX_WAITING_PASSWORDS', mayBe: /from 1 to 1000000/, refused: ['0', '1000001', 'all'] },
 ])('$name', ({ name, mayBe, refused }) => {
   test.each(refused)('%j is refused in a line that names it and what may be', text => {
     const problems = problemsOf({ [name]: text })

@@ -48,7 +48,7 @@ export function clientErrorListener(options: ClientErrorOptions) {
     if (error.code === 'ECONNRESET' || !socket.writable) {
       socket.destroy()
     } else if (response !== undefined && !response.req.complete) {
-      refuseUnfinished(refusal, response, socket)
+      refuseUnfinished(refusal, response, socket, newRequestId)
     } else if (response !== undefined && !response.writableFinished) {
       // The refusal is of a later request on the same connection, so the earlier answers go first.
       response.once('close', () => writeRefusal(refusal, error.code, socket))
@@ -59,12 +59,19 @@ export function clientErrorListener(options: ClientErrorOptions) {
 }
 
 /** The error stands in the body of a request that the application already has. */
-function refuseUnfinished(refusal: ServiceError, response: Response, socket: Socket): void {
+function refuseUnfinished(
+  refusal: ServiceError,
+  response: Response,
+  socket: Socket,
+  newRequestId: () => string,
+): void {
   if (response.headersSent) {
     socket.destroySoon()
     return
   }
   const request: Request = response.req
+  // One that waits behind others on its connection has not met the application yet.
+  request.id ??= newRequestId()
   response.setHeader('Connection', 'close')
   writeReply(request, response, errorReply(refusal, placeOf(request)))
 }

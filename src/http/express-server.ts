@@ -15,13 +15,13 @@ import type { Application, Request, Response } from 'express'
  * With classes whose prototypes already are those two objects, the swap finds nothing to do. The application
  * must not be mounted into another one, nor mount others: that would swap the prototypes again.
  *
- * `prepare` is called before the application, and not as a listener beside it, because Node copies the list of
+ * `onRequest` decides when the application is called, and is no listener beside it, because Node copies the list of
  * listeners for each request once there are two.
  */
 export function createExpressServer(
   app: Application,
   options: ServerOptions,
-  prepare: (request: Request, response: Response) => void = () => {},
+  onRequest: (request: Request, response: Response) => void = app,
 ): Server {
   const prototypes = app as unknown as { request: Request; response: Response }
   class ExpressRequest extends IncomingMessage {}
@@ -30,10 +30,7 @@ export function createExpressServer(
   prototypes.response = adopt(ExpressResponse.prototype, prototypes.response)
   return createServer(
     { ...options, IncomingMessage: ExpressRequest, ServerResponse: ExpressResponse },
-    (request, response) => {
-      prepare(request as Request, response as Response)
-      app(request, response)
-    },
+    (request, response) => onRequest(request as Request, response as Response),
   )
 }
 

@@ -70,6 +70,9 @@ function setField(fields: HeaderFields, name: string, value = ''): void {
   fields[at + 1] = value
 }
 
+/** To send more takes so long that it must count as work of its request, and waking the client is nothing beside it. */
+const MAX_DELAYED_CHARS = 65_536
+
 /** Answers a request; an answer that comes after another for the same request is dropped. */
 export type SendReply = (request: Request, response: Response, reply: Reply) => void
 
@@ -86,20 +89,24 @@ export function createReplySender(
 ): SendReply {
   let waiting: Parameters<SendReply>[] = []
 
-  function writeAll(): void {
-    const replies = waiting
-    waiting = []
-    for (const [request, response, reply] of replies) {
-      try {
-        writeReply(request, response, reply)
-      } catch (error) {
-        onFailure(error, request, response)
-      }
+  function write(...[request, response, reply]: Parameters<SendReply>): void {
+    try {
+      writeReply(request, response, reply)
+    } catch (error) {
+      onFailure(error, request, response)
     }
   }
 
+  function writeAll(): void {
+    const replies = waiting
+    waiting = []
+    for (const reply of replies) write(...reply)
+  }
+
   return (...reply) => {
-    if (waiting.push(reply) === 1) setImmediate(writeAll)
+    const [, , { body = '' }] = reply
+    if (body.length > MAX_DELAYED_CHARS) write(...reply)
+    else if (waiting.push(reply) === 1) setImmediate(writeAll)
   }
 }
 

@@ -30,7 +30,6 @@ const MAX_USER_AGENT_CHARS = 256
  */
 export function requestLog({ log, newRequestId }: RequestLogOptions): RequestHandler {
   return (request, response, next) => {
-    const startedAt = performance.now()
     request.id = clientRequestId(request.headers['x-request-id']) ?? newRequestId()
     const client = request.ip
     response.once('close', () => {
@@ -40,7 +39,7 @@ export function requestLog({ log, newRequestId }: RequestLogOptions): RequestHan
         route: request.routeTemplate,
         status: response.headersSent ? response.statusCode : undefined,
         aborted: response.writableFinished ? undefined : true,
-        ms: Math.round((performance.now() - startedAt) * 1000) / 1000,
+        ms: Math.round((performance.now() - request.arrivedAt) * 1000) / 1000,
         client,
         userAgent: request.headers['user-agent']?.slice(0, MAX_USER_AGENT_CHARS),
       }

@@ -1,8 +1,11 @@
 import type { AddressInfo, Socket } from 'node:net'
 import type { Application, Request, Response } from 'express'
 import type { Logger } from 'pino'
+import { createAdmission } from './admission.ts'
 import { clientErrorListener } from './client-errors.ts'
+import { createConnections } from './connections.ts'
 import { createExpressServer } from './express-server.ts'
+import { createPipelining } from './pipelining.ts'
 import type { Stopping } from './stopping.ts'
 
 /** A server that answers itself what Node would otherwise answer, and that stops without cutting anyone off. */
@@ -18,28 +21,48 @@ export interface HttpServerOptions {
   readonly stopping: Stopping
   readonly log: Logger
   readonly newRequestId: () => string
+  readonly capacity: Capacity
+  readonly timeouts?: Timeouts
 }
 
-interface Connection {
-  /** In which turn of a stop it was made; 0 before a stop. */
-  readonly stopTurn: number
-  newestResponse: Response | undefined
+/** Past which requests are refused and connections closed. */
+export interface Capacity {
+  readonly maxConnections: number
+  /** How long a request may wait for its turn. */
+  readonly maxEventLoopDelayMs: number
+  /** How many may wait for theirs. */
+  readonly maxWaitingRequests: number
 }
 
-const LIMITS = {
-  headersTimeout: 10_000,
-  requestTimeout: 30_000,
-  /** Five seconds more than usual proxies keep a connection, so that it never closes under their next request. */
-  keepAliveTimeout: 65_000,
-  /** How often Node looks for connections that are over their time; every 30 s unless it is told. */
-  connectionsCheckingInterval: 1000,
-  maxHeaderSize: 16_384,
+/** How long clients may take, in milliseconds. */
+export interface Timeouts {
+  /** For the headers of a request. */
+  readonly headersMs: number
+  /** For a whole request. */
+  readonly requestMs: number
+  /** For taking an answer. */
+  readonly takeMs: number
+  /** How often it is looked for those that are over their time. */
+  readonly checkEveryMs: number
 }
 
-const MAX_CONNECTIONS = 10_000
+const TIMEOUTS: Timeouts = {
+  headersMs: 10_000,
+  requestMs: 25_000,
+  takeMs: 30_000,
+  checkEveryMs: 1000,
+}
 
-/** How many connections the system holds until they are taken: what Node asks for by itself. */
-const LISTEN_BACKLOG = 511
+/** Five seconds more than usual proxies keep a connection, so that it never closes under their next request. */
+const KEEP_ALIVE_MS = 65_000
+
+const MAX_HEADER_BYTES = 16_384
+
+/**
+ * How many connections the system holds until they are taken, which it may take for fewer. A client for whom there is
+ * no room tries again after a second; with the 511 that Node asks for, a crowd of a thousand is too many.
+ */
+const LISTEN_BACKLOG = 4096
 
 const STOP_TURN_MS = 20
 
@@ -50,16 +73,38 @@ const STOP_TURN_MS = 20
 const ARRIVAL_TURNS = 5
 
 export function createHttpServer(options: HttpServerOptions): HttpServer {
-  const { app, stopping, log, newRequestId } = options
-  // A missing Host is left to the application, whose refusal looks like all others.
-  const server = createExpressServer(app, { ...LIMITS, requireHostHeader: false }, prepare)
-  server.maxConnections = MAX_CONNECTIONS
+  const { app, stopping, log, newRequestId, capacity, timeouts = TIMEOUTS } = options
+  const { maxConnections, maxEventLoopDelayMs, maxWaitingRequests } = capacity
+  const serverOptions = {
+    headersTimeout: timeouts.headersMs,
+    requestTimeout: timeouts.requestMs,
+    connectionsCheckingInterval: timeouts.checkEveryMs,
+    keepAliveTimeout: KEEP_ALIVE_MS,
+    maxHeaderSize: MAX_HEADER_BYTES,
+    // A missing Host is left to the application, whose refusal looks like all others.
+    requireHostHeader: false,
+  }
+  const server = createExpressServer(app, serverOptions, receive)
   // Node drops headers over this count in silence; their size bounds their number.
   server.maxHeadersCount = 0
 
   let stopTurn = 0
   let connectionCount = 0
-  const connections = new Map<Socket, Connection>()
+  const connections = createConnections({
+    maxConnections,
+    takeTimeoutMs: timeouts.takeMs,
+    checkEveryMs: timeouts.checkEveryMs,
+  })
+  const admission = createAdmission({
+    maxDelayMs: maxEventLoopDelayMs,
+    maxWaiting: maxWaitingRequests,
+    serve: app,
+  })
+  const takeInTurn = createPipelining((response, connection) => {
+    const isLast = connection.waiting.length === 0 && !connection.isHeld
+    if (stopping.hasBegun() && isLast) response.setHeader('Connection', 'close')
+    admission.take(response)
+  })
 
   server.on('connection', socket => {
     connectionCount++
@@ -70,21 +115,21 @@ export function createHttpServer(options: HttpServerOptions): HttpServer {
       return
     }
     stopping.connected(socket)
-    connections.set(socket, { stopTurn, newestResponse: undefined })
-    socket.once('close', () => connections.delete(socket))
+    connections.add(socket, stopTurn)
+    admission.connected()
   })
   // An expectation that is not known may be ignored: RFC 9110 10.1.1.
   server.on('checkExpectation', (request, response) => server.emit('request', request, response))
-  const newestResponse = (socket: Socket) => connections.get(socket)?.newestResponse
+  const newestResponse = (socket: Socket) => connections.get(socket)?.newest
   const refuse = clientErrorListener({ log, newRequestId, newestResponse })
   server.on('clientError', (error, socket) => refuse(error, socket as Socket))
   server.on('connect', (_request, socket) => refuse(new Error('no proxy'), socket as Socket))
 
-  function prepare(request: Request, response: Response): void {
+  function receive(request: Request, response: Response): void {
     if (!request.url.startsWith('/')) toOriginForm(request)
     const connection = connections.get(request.socket)
-    if (connection !== undefined) connection.newestResponse = response
-    if (stopping.hasBegun()) response.setHeader('Connection', 'close')
+    // Of a connection that was just closed, a request may still be under way.
+    if (connection !== undefined) takeInTurn(response, connection)
   }
 
   function listen(address: { host: string; port: number }): Promise<AddressInfo> {
@@ -100,14 +145,14 @@ export function createHttpServer(options: HttpServerOptions): HttpServer {
   /** Closes the connections on which nothing is going on; how many are left. */
   function closeIdle(): number {
     let isAnyoneNew = false
-    for (const [socket, connection] of connections) {
+    for (const { socket, stopTurn: madeInTurn } of connections.values()) {
       if (socket.bytesRead > 0) continue
-      if (stopTurn - connection.stopTurn < ARRIVAL_TURNS) isAnyoneNew = true
+      if (stopTurn - madeInTurn < ARRIVAL_TURNS) isAnyoneNew = true
       else socket.destroy()
     }
     // Node 26 takes a connection for idle whose first request is still on its way.
     if (!isAnyoneNew) server.closeIdleConnections()
-    return [...connections.keys()].filter(socket => !socket.destroyed).length
+    return [...connections.values()].filter(({ socket }) => !socket.destroyed).length
   }
 
   /**
@@ -128,15 +173,16 @@ export function createHttpServer(options: HttpServerOptions): HttpServer {
     if (stopTurn === ARRIVAL_TURNS) refuseNewcomers(countAtStop)
     if (!stopping.refusesNewcomers()) return
     closeIdle()
-    const areAllLate = [...connections.keys()].every(stopping.isTooLate)
+    const areAllLate = [...connections.values()].every(({ socket }) => stopping.isTooLate(socket))
     // Until here newcomers are told to come back; from here on there is nobody left to tell them.
     if (areAllLate && server.listening) server.close()
   }
 
   function stop(timeoutMs: number): Promise<boolean> {
     stopping.begin()
-    for (const { newestResponse: response } of connections.values()) {
-      if (response?.headersSent === false) response.setHeader('Connection', 'close')
+    for (const { newest, isHeld } of connections.values()) {
+      // Behind the newest of one that is held there may be more, which has not been read yet.
+      if (newest?.headersSent === false && !isHeld) newest.setHeader('Connection', 'close')
     }
     const countAtStop = connectionCount
     return new Promise(resolve => {

@@ -33,7 +33,11 @@ const MAX_PENDING_WRITES = 10_000
  * Writes that arrive in one turn of the event loop share one transaction and so one fsync, each in a savepoint
  * of its own; those that come while a commit runs are the next. A lone write does not wait for company.
  */
-export function createWriteQueue(database: Database, view: ReadView): WriteQueue {
+export function createWriteQueue(
+  database: Database,
+  view: ReadView,
+  { maxPending = MAX_PENDING_WRITES }: { readonly maxPending?: number } = {},
+): WriteQueue {
   const begin = database.prepare('BEGIN IMMEDIATE')
   const commit = database.prepare('COMMIT')
   const rollback = database.prepare('ROLLBACK')
@@ -48,7 +52,7 @@ export function createWriteQueue(database: Database, view: ReadView): WriteQueue
 
   function run<T>(work: () => T): Promise<T> {
     if (closed !== undefined) return Promise.reject(new ServiceError('shutting_down'))
-    if (pending.length >= MAX_PENDING_WRITES) return Promise.reject(new ServiceError('overloaded'))
+    if (pending.length >= maxPending) return Promise.reject(new ServiceError('overloaded'))
     return new Promise<T>((resolve, reject) => {
       pending.push({ work, resolve, reject, deadline: performance.now() + LOCK_PATIENCE_MS })
       if (!scheduled) {

@@ -23,7 +23,7 @@ const PARAMETERS = { memoryCost: 19_456, timeCost: 2, parallelism: 1 }
 /** Hashes run on the four threads of libuv; one of them stays free for writing the log. */
 const MAX_THREADS = 3
 
-const MAX_WAITING = 500
+const MAX_WAITING = 250
 
 export function createPasswordHasher(options: PasswordHasherOptions = {}): PasswordHasher {
   const maxConcurrent = options.maxConcurrent ?? Math.min(availableParallelism(), MAX_THREADS)

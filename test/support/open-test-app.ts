@@ -5,15 +5,19 @@ import pino from 'pino'
 import supertest from 'supertest'
 import { onTestFinished } from 'vitest'
 import { type Environment, loadConfig } from '../../src/config.ts'
+import type { Timeouts } from '../../src/http/server.ts'
 import { openService } from '../../src/wiring.ts'
 
 export interface TestAppOptions {
   /** Variables of the environment that differ from their defaults. */
   readonly env?: Environment
-  /** Milliseconds since the epoch; it stands for both clocks of the service. */
+  /** Milliseconds since the epoch; it stands for both clocks of the service, unless the other is given. */
   readonly now?: () => number
+  /** Of a clock that is not set, where it differs from `now`. */
+  readonly monotonicNow?: () => number
   /** Text of a limits file. */
   readonly limits?: object
+  readonly timeouts?: Timeouts
 }
 
 export interface TestApp {
@@ -33,7 +37,9 @@ export interface TestApp {
 export async function openTestApp({
   env = {},
   now,
+  monotonicNow = now,
   limits,
+  timeouts,
 }: TestAppOptions = {}): Promise<TestApp> {
   const folder = temporaryFolder()
   const databasePath = join(folder, 'users.db')
@@ -50,7 +56,13 @@ export async function openTestApp({
     { level: 'trace', base: null },
     { write: line => logLines.push(JSON.parse(line)) },
   )
-  const service = await openService({ config, log, ...(now && { now, monotonicNow: now }) })
+  const service = await openService({
+    config,
+    log,
+    ...(now && { now }),
+    ...(monotonicNow && { monotonicNow }),
+    ...(timeouts && { timeouts }),
+  })
   const { port } = await service.server.listen({ host: '127.0.0.1', port: 0 })
   const url = `http://127.0.0.1:${port}`
   let stopped: Promise<boolean> | undefined

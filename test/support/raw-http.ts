@@ -18,27 +18,28 @@ export interface RawExchange {
 /** A connection that sends just these bytes, for what HTTP clients would put right. */
 export function sendRaw(port: number, bytes: string | Buffer): RawExchange {
   const socket = connect(port, '127.0.0.1')
-  let received = Buffer.alloc(0)
+  const chunks: Buffer[] = []
+  const received = () => Buffer.concat(chunks)
   const watchers = new Set<() => void>()
   const notify = () => {
     for (const watcher of watchers) watcher()
   }
   socket.on('data', chunk => {
-    received = Buffer.concat([received, chunk])
+    chunks.push(chunk)
     notify()
   })
   socket.on('error', () => {})
   socket.write(bytes)
   const ended = new Promise<readonly RawAnswer[]>(resolve => {
     socket.once('close', () => {
-      resolve(parseAnswers(received))
+      resolve(parseAnswers(received()))
       notify()
     })
   })
   function answers(count: number): Promise<readonly RawAnswer[]> {
     return new Promise((resolve, reject) => {
       const check = () => {
-        const complete = parseAnswers(received)
+        const complete = parseAnswers(received())
         if (complete.length >= count) resolve(complete)
         else if (socket.destroyed) reject(new Error(`closed after ${complete.length} answers`))
       }
