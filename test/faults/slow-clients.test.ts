@@ -1,10 +1,11 @@
 import { once } from 'node:events'
 import { readdirSync, readFileSync } from 'node:fs'
 import { connect, type Socket } from 'node:net'
+import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { expect, onTestFinished, test } from 'vitest'
-import { newUserBody } from '../support/builders.ts'
 import { inForm, isLong, quantile, report } from '../support/faults.ts'
+import { fillDatabase } from '../support/fill-users.ts'
 import { openTestApp, temporaryFolder } from '../support/open-test-app.ts'
 import { startProbe } from '../support/probe-latency.ts'
 import { spawnService } from '../support/spawn-service.ts'
@@ -28,12 +29,14 @@ interface Hostile {
 
 /** The real service, or in the short form one that has less patience. */
 async function openPatient(): Promise<{ url: string; port: number; pid?: number | undefined }> {
+  const cwd = temporaryFolder()
+  await fillDatabase(cwd, USERS, 'x'.repeat(255))
   if (isLong) {
-    const { url, port, process } = await spawnService({ cwd: temporaryFolder() })
+    const { url, port, process } = await spawnService({ cwd })
     return { url, port, pid: process.pid }
   }
   const timeouts = { headersMs: 300, requestMs: 600, takeMs: 500, checkEveryMs: 50 }
-  return openTestApp({ timeouts })
+  return openTestApp({ timeouts, env: { DATABASE_URL: join(cwd, 'data', 'users.db') } })
 }
 
 function connectAndSend(port: number, start: string, dribble: string): Hostile {
@@ -78,20 +81,6 @@ function untilClosed(socket: Socket, timer?: NodeJS.Timeout): Promise<number> {
   })
 }
 
-async function fill(url: string): Promise<void> {
-  for (let count = 0; count < USERS; count += 100) {
-    await Promise.all(
-      Array.from({ length: 100 }, () =>
-        fetch(`${url}/users`, {
-          method: 'POST',
-          headers: { 'Content-Type': 'application/json' },
-          body: JSON.stringify(newUserBody({ name: 'x'.repeat(255) })),
-        }),
-      ),
-    )
-  }
-}
-
 function openDescriptors(pid: number | undefined): number {
   return pid === undefined ? 0 : readdirSync(`/proc/${pid}/fd`).length
 }
@@ -104,7 +93,6 @@ function residentMb(pid: number | undefined): number {
 
 test('clients that dribble, say nothing or do not read are cut off, and others served meanwhile', async () => {
   const { url, port, pid } = await openPatient()
-  await fill(url)
   const before = { descriptors: openDescriptors(pid), mb: residentMb(pid) }
   const honest = startProbe(`${url}/users/1`)
   const of = (make: () => Hostile) => Array.from({ length: CLIENTS }, make)
@@ -133,8 +121,7 @@ test('clients that dribble, say nothing or do not read are cut off, and others s
 })
 
 test('a client that reads slowly, but reads, is not cut off', async () => {
-  const { url, port } = await openPatient()
-  await fill(url)
+  const { port } = await openPatient()
   const socket = connect(port, '127.0.0.1')
   const requests = 10
   socket.write(`GET /users?per_page=${USERS} ${HEAD}\r\n`.repeat(requests))

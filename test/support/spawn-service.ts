@@ -10,6 +10,10 @@ export interface SpawnOptions {
   readonly env?: Readonly<Record<string, string>>
   readonly cwd: string
   readonly args?: readonly string[]
+  /** Options of Node itself; with them the process has a channel for messages. */
+  readonly nodeArgs?: readonly string[]
+  /** Whether what it prints is kept after its start; a long load prints more than there is room for. */
+  readonly keepsLog?: boolean
 }
 
 export interface FinishedProcess {
@@ -34,7 +38,8 @@ export function run(options: SpawnOptions): Promise<FinishedProcess> {
 
 /** The built service, once it says where it listens: on a free port unless `env` says otherwise. */
 export async function spawnService(options: SpawnOptions): Promise<SpawnedService> {
-  const child = start({ ...options, env: { PORT: '0', ...options.env } })
+  const { keepsLog = true, env } = options
+  const child = start({ ...options, env: { PORT: '0', ...env } })
   const url = await new Promise<string>((resolve, reject) => {
     child.process.stdout?.on('data', () => {
       const match = /"url":"([^"]+)"/.exec(child.stdout())
@@ -42,21 +47,22 @@ export async function spawnService(options: SpawnOptions): Promise<SpawnedServic
     })
     child.exited.then(({ code, stderr }) => reject(new Error(`exited with ${code}: ${stderr}`)))
   })
+  if (!keepsLog) child.process.stdout?.removeAllListeners('data').resume()
   return { ...child, url, port: Number(new URL(url).port) }
 }
 
-function start({ env = {}, cwd, args = [] }: SpawnOptions) {
-  const child = spawn(process.execPath, [MAIN, ...args], {
+function start({ env = {}, cwd, args = [], nodeArgs = [] }: SpawnOptions) {
+  const child = spawn(process.execPath, [...nodeArgs, MAIN, ...args], {
     cwd,
     env: { PATH: process.env.PATH, HOME: process.env.HOME, ...env },
-    stdio: ['ignore', 'pipe', 'pipe'],
+    stdio: ['ignore', 'pipe', 'pipe', ...(nodeArgs.length > 0 ? (['ipc'] as const) : [])],
   })
   let stdout = ''
   let stderr = ''
-  child.stdout.on('data', (chunk: Buffer) => {
+  child.stdout?.on('data', (chunk: Buffer) => {
     stdout += chunk
   })
-  child.stderr.on('data', (chunk: Buffer) => {
+  child.stderr?.on('data', (chunk: Buffer) => {
     stderr += chunk
   })
   const exited = once(child, 'close').then(([code]) => ({

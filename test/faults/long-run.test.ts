@@ -1,0 +1,89 @@
+import { once } from 'node:events'
+import { readdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { fileURLToPath, pathToFileURL } from 'node:url'
+import { expect, test } from 'vitest'
+import { inForm, isLong, report } from '../support/faults.ts'
+import { fillDatabase } from '../support/fill-users.ts'
+import { load } from '../support/load.ts'
+import { temporaryFolder } from '../support/open-test-app.ts'
+import { type SpawnedService, spawnService } from '../support/spawn-service.ts'
+
+const PROBE = pathToFileURL(fileURLToPath(new URL('../support/memory-probe.mjs', import.meta.url)))
+
+const REQUESTS = inForm({ short: 5000, long: 3_000_000 })
+
+/** In each of which as much is asked; the first warms everything up. */
+const TENTHS = 10
+
+const MAX_HEAP_GROWTH_BYTES = 2 * 1024 * 1024
+
+/** Counts every client, of whom there are a million, and refuses none. */
+const LIMITS = {
+  throttle: [{ name: 'all', limit: 1_000_000, period: '10 seconds' }],
+  track: [{ name: 'rare', limit: 1_000_000, period: '1 day' }],
+  rateLimits: [{ name: 'creates', to: 1_000_000, within: '1 minute', only: ['create'] }],
+}
+
+interface Holding {
+  readonly heapBytes: number
+  readonly residentBytes: number
+  readonly resources: Readonly<Record<string, number>>
+  readonly descriptors: number
+}
+
+async function holdingOf({ process: child }: SpawnedService): Promise<Holding> {
+  child.send('tell')
+  const [told] = await once(child, 'message')
+  return { ...told, descriptors: readdirSync(`/proc/${child.pid}/fd`).length }
+}
+
+function peakMb({ process: { pid } }: SpawnedService): number {
+  const [, kilobytes] = /VmHWM:\s+(\d+)/.exec(readFileSync(`/proc/${pid}/status`, 'utf8')) ?? []
+  return Math.round(Number(kilobytes) / 1024)
+}
+
+test('mixed requests by a million clients leave nothing behind', async () => {
+  const cwd = temporaryFolder()
+  const limitsFile = join(cwd, 'limits.json')
+  writeFileSync(limitsFile, JSON.stringify(LIMITS))
+  await fillDatabase(cwd, 1000)
+  const service = await spawnService({
+    cwd,
+    env: { LIMITS_FILE: limitsFile, TRUST_PROXY: '1' },
+    nodeArgs: ['--expose-gc', '--import', PROBE.href],
+    keepsLog: false,
+  })
+  const { port } = service
+  const holdings: Holding[] = []
+  const statuses: Record<string, number> = {}
+  const startedAt = performance.now()
+  for (let tenth = 0; tenth < TENTHS; tenth++) {
+    const figures = await load({
+      port,
+      connections: 50,
+      requests: REQUESTS / TENTHS,
+      workload: 'mixed',
+      run: String(tenth),
+    })
+    for (const [status, count] of Object.entries(figures.statuses)) {
+      statuses[status] = (statuses[status] ?? 0) + count
+    }
+    holdings.push(await holdingOf(service))
+  }
+  const [first, last] = [holdings[0] as Holding, holdings.at(-1) as Holding]
+  expect(Object.keys(statuses).toSorted()).toEqual(['200', '201', '404'])
+  expect(last.resources).toEqual(first.resources)
+  expect(last.descriptors).toBeLessThanOrEqual(first.descriptors)
+  const grown = last.heapBytes - first.heapBytes
+  if (isLong) expect(grown).toBeLessThan(MAX_HEAP_GROWTH_BYTES)
+  report('long run', {
+    statuses,
+    seconds: Math.round((performance.now() - startedAt) / 1000),
+    heapMb: holdings.map(({ heapBytes }) => Math.round(heapBytes / 1e5) / 10),
+    residentMb: holdings.map(({ residentBytes }) => Math.round(residentBytes / 1e6)),
+    peakMb: peakMb(service),
+    resources: last.resources,
+    descriptors: holdings.map(({ descriptors }) => descriptors),
+  })
+})
