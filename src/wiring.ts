@@ -51,12 +51,13 @@ export interface WiringOptions {
 /** The service with its stores open, not yet listening. Throws `StartError` when it cannot be opened. */
 export async function openService(options: WiringOptions): Promise<Service> {
   const { config, log, now = Date.now, newRequestId = randomUUID } = options
+  const steadyNow = createSteadyClock(options)
   const limits = config.limitsFile === undefined ? undefined : await readLimits(config.limitsFile)
   const database = await openDatabase(config, now)
   const view = createReadView(database)
   const writes = createWriteQueue(database, view, { maxPending: config.maxWaitingWrites })
-  const repository = createSqliteUserRepository({ database, writes, view, now })
-  const limiter = limits && (await openLimiter({ ...options, limits, database, writes }))
+  const repository = createSqliteUserRepository({ database, writes, view, now, steadyNow })
+  const limiter = limits && (await openLimiter({ ...options, limits, database, writes, steadyNow }))
   const passwords = createPasswordHasher({ maxWaiting: config.maxWaitingPasswords })
   const stopping = createStopping()
   const app = createApp({
@@ -93,14 +94,27 @@ interface LimiterParts extends WiringOptions {
   readonly limits: CheckedLimits
   readonly database: Database
   readonly writes: WriteQueue
+  readonly steadyNow: () => number
+}
+
+const monotonicClock = () => performance.now()
+
+/**
+ * The time of the start, and what has gone by since: milliseconds since the epoch that do not jump when the clock of the
+ * machine is set, so that what is kept for a day is neither dropped nor kept for longer.
+ */
+function createSteadyClock(options: WiringOptions): () => number {
+  const { now = Date.now, monotonicNow = monotonicClock } = options
+  const offset = now() - monotonicNow()
+  return () => Math.floor(offset + monotonicNow())
 }
 
 async function openLimiter(parts: LimiterParts): Promise<Limiter> {
-  const { config, limits, log, database, writes, now = Date.now } = parts
-  const monotonicNow = parts.monotonicNow ?? (() => performance.now())
+  const { config, limits, log, database, writes, steadyNow, now = Date.now } = parts
+  const monotonicNow = parts.monotonicNow ?? monotonicClock
   const bans = await openBanList({
-    store: createSqliteBanStore({ database, writes, now }),
-    now,
+    store: createSqliteBanStore({ database, writes, now: steadyNow }),
+    now: steadyNow,
     monotonicNow,
     onStoreFailure: err => log.error({ err }, 'a ban could not be kept for the next start'),
   })

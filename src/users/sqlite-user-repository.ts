@@ -33,6 +33,8 @@ export interface SqliteUserRepositoryOptions {
   readonly view: ReadView
   /** Milliseconds since the epoch. */
   readonly now: () => number
+  /** The same by a clock that is never set, for how long something is kept. */
+  readonly steadyNow?: () => number
 }
 
 type UserRow = readonly [
@@ -101,7 +103,7 @@ const MAX_PREPARED_FORMS = 200
 
 /** Users in the table `users` of SQLite. Reads run at once; writes go through the queue. */
 export function createSqliteUserRepository(options: SqliteUserRepositoryOptions): UserRepository {
-  const { database, writes, view, now } = options
+  const { database, writes, view, now, steadyNow = now } = options
   const insert = database.prepare<unknown[], string>(INSERT).pluck()
   const select = database.prepare<[number], string>(SELECT).pluck()
   const selectDigest = database.prepare<[number], string | null>(SELECT_DIGEST).pluck()
@@ -125,8 +127,8 @@ export function createSqliteUserRepository(options: SqliteUserRepositoryOptions)
   }
 
   function claimKey({ keyHash }: IdempotencyClaim): void {
-    deleteExpiredKeys.run({ keyHash, now: now() })
-    if (selectKey.get(keyHash, now()) !== undefined) {
+    deleteExpiredKeys.run({ keyHash, now: steadyNow() })
+    if (selectKey.get(keyHash, steadyNow()) !== undefined) {
       throw new ServiceError('idempotency_key_in_use')
     }
   }
@@ -171,7 +173,7 @@ export function createSqliteUserRepository(options: SqliteUserRepositoryOptions)
           const user = storedUser(json as string)
           if (claim !== undefined) {
             const { keyHash, fingerprint } = claim
-            const expiresAt = now() + IDEMPOTENCY_TTL_MS
+            const expiresAt = steadyNow() + IDEMPOTENCY_TTL_MS
             insertKey.run(keyHash, user.id, fingerprint, user.version, user.json, expiresAt)
           }
           return user
@@ -180,7 +182,7 @@ export function createSqliteUserRepository(options: SqliteUserRepositoryOptions)
 
     findIdempotentCreate: keyHash =>
       read(() => {
-        const row = selectKey.get(keyHash, now())
+        const row = selectKey.get(keyHash, steadyNow())
         if (row === undefined) return undefined
         const { user_id: id, user_version: version, user_json: json, fingerprint } = row
         if (fingerprint === null || version === null || json === null) return 'user_deleted'

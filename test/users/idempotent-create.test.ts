@@ -151,6 +151,24 @@ describe('POST /users with an Idempotency-Key', () => {
     expect(await userCount(app)).toBe(0)
   })
 
+  test.each([-3_600_000, 2 * DAY_MS])(
+    'keeps a key for 24 hours though the clock is set by %d ms',
+    async step => {
+      const wall = createFakeClock()
+      const monotonic = createFakeClock(5000.5)
+      const app = await openTestApp({ now: wall.now, monotonicNow: monotonic.now })
+      const [key, body] = [newKey(), newUserBody()]
+      const first = await post(app, key, body)
+      wall.advance(step)
+      // Another key that is added takes away those that have ended.
+      await post(app, newKey(), newUserBody())
+      monotonic.advance(DAY_MS - 1)
+      expect((await post(app, key, body)).text).toBe(first.text)
+      monotonic.advance(1)
+      expect((await post(app, key, body)).status).toBe(422)
+    },
+  )
+
   test('forgets a key after 24 hours, and not before', async () => {
     const clock = createFakeClock()
     const app = await openTestApp({ now: clock.now })
