@@ -24,7 +24,10 @@ export interface AppDependencies {
   readonly newRequestId: () => string
   /** Left out where there are no limits. */
   readonly limiter?: Limiter | undefined
-  readonly settings: Pick<Config, 'trustProxy' | 'corsOrigins' | 'bodyLimitBytes'>
+  readonly settings: Pick<
+    Config,
+    'trustProxy' | 'corsOrigins' | 'bodyLimitBytes' | 'maxEventLoopDelayMs'
+  >
 }
 
 /** What a page of another origin may read of an answer. */
@@ -41,6 +44,9 @@ const EXPOSED_HEADERS = [
 ]
 
 const PREFLIGHT_MAX_AGE_SECONDS = 600
+
+/** How long a refusal for too much is held back. */
+const MAX_PAUSE_MS = 500
 
 /** The middleware in the order in which a request meets it. */
 export function createApp(dependencies: AppDependencies): Application {
@@ -72,7 +78,7 @@ export function createApp(dependencies: AppDependencies): Application {
   app.use(() => {
     throw new ServiceError('path_not_found')
   })
-  app.use(errorHandler(log, sendReply))
+  app.use(errorHandler(log, sendReply, Math.min(settings.maxEventLoopDelayMs, MAX_PAUSE_MS)))
   return app
 }
 
