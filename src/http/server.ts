@@ -123,7 +123,10 @@ export function createHttpServer(options: HttpServerOptions): HttpServer {
   const newestResponse = (socket: Socket) => connections.get(socket)?.newest
   const refuse = clientErrorListener({ log, newRequestId, newestResponse })
   server.on('clientError', (error, socket) => refuse(error, socket as Socket))
-  server.on('connect', (_request, socket) => refuse(new Error('no proxy'), socket as Socket))
+  server.on('connect', (_request, socket) => {
+    forgetTunnel(socket as Socket)
+    refuse(new Error('no proxy'), socket as Socket)
+  })
 
   function receive(request: Request, response: Response): void {
     if (!request.url.startsWith('/')) toOriginForm(request)
@@ -208,6 +211,16 @@ export function createHttpServer(options: HttpServerOptions): HttpServer {
   }
 
   return { listen, stop }
+}
+
+/**
+ * Node lets go of a connection that asks for a tunnel: nobody else hears of its errors, which would end the process,
+ * reads to its end, without which it is never closed, or looks at how long it takes.
+ */
+function forgetTunnel(socket: Socket): void {
+  const deadline = setTimeout(() => socket.destroy(), LIMITS.headersTimeout)
+  socket.once('close', () => clearTimeout(deadline))
+  socket.on('error', () => {}).resume()
 }
 
 const ABSOLUTE_FORM = /^[a-z][a-z0-9+.-]*:\/\/(?:[^/?#]*@)?([^/?#]*)/i

@@ -329,6 +329,29 @@ test.each(['destroy', 'resetAndDestroy'] as const)(
   },
 )
 
+test.each([
+  ['resets', ''],
+  ['resets', 'x'.repeat(300_000)],
+  ['ends its side', 'x'.repeat(300_000)],
+] as const)(
+  'a client that asks for a tunnel and %s leaves the service serving, and no connection',
+  async (leaves, bytes) => {
+    const { port, http, logLines, stop } = await openTestApp()
+    const exchange = sendRaw(port, `CONNECT x:1 HTTP/1.1\r\nHost: x\r\n\r\n${bytes}`)
+    if (leaves === 'resets') {
+      await once(exchange.socket, 'connect')
+      exchange.socket.resetAndDestroy()
+    } else {
+      exchange.socket.end()
+      expectRefusal((await exchange.ended)[0], 400)
+    }
+    await exchange.ended
+    await http.get('/livez').expect(200)
+    expect(logLines.filter(({ level }) => Number(level) >= 40)).toEqual([])
+    expect(await stop()).toBe(true)
+  },
+)
+
 test('a client that disconnects before its answer leaves its user and no error', async () => {
   const { port, http, databasePath, logLines } = await openTestApp()
   const body = JSON.stringify(newUserBody())
