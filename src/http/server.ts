@@ -102,7 +102,8 @@ export function createHttpServer(options: HttpServerOptions): HttpServer {
   })
   const takeInTurn = createPipelining((response, connection) => {
     const isLast = connection.waiting.length === 0 && !connection.isHeld
-    if (stopping.hasBegun() && isLast) response.setHeader('Connection', 'close')
+    const isTheEnd = (stopping.hasBegun() && isLast) || isFramingDoubtful(response.req)
+    if (isTheEnd) response.setHeader('Connection', 'close')
     admission.take(response)
   })
 
@@ -221,6 +222,11 @@ function forgetTunnel(socket: Socket): void {
   const deadline = setTimeout(() => socket.destroy(), LIMITS.headersTimeout)
   socket.once('close', () => clearTimeout(deadline))
   socket.on('error', () => {}).resume()
+}
+
+/** HTTP/1.0 knows no chunks: who passed them on may have seen another end of the request. RFC 9112 6.1. */
+function isFramingDoubtful({ httpVersionMinor, headers }: Request): boolean {
+  return httpVersionMinor === 0 && headers['transfer-encoding'] !== undefined
 }
 
 const ABSOLUTE_FORM = /^[a-z][a-z0-9+.-]*:\/\/(?:[^/?#]*@)?([^/?#]*)/i

@@ -267,6 +267,14 @@ test('POST /users from a client that ends its side in mid-body answers 400', asy
   expect((await http.get('/users').expect(200)).body).toEqual([])
 })
 
+test('what comes after chunks of HTTP/1.0, which knows none, is not answered', async () => {
+  const { port } = await openTestApp()
+  const head =
+    'POST /nowhere HTTP/1.0\r\nConnection: keep-alive\r\nTransfer-Encoding: chunked\r\n\r\n'
+  const answers = await sendRaw(port, `${head}0\r\n\r\n${get(CLOSE, '/users')}`).ended
+  expect(answers.map(({ status }) => status)).toEqual([404])
+})
+
 test('pipelined requests are answered in their order, however long each takes', async () => {
   const { port } = await openTestApp()
   const slow = JSON.stringify(newUserBody({ password: 'correct horse' }))
