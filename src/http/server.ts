@@ -102,7 +102,7 @@ export function createHttpServer(options: HttpServerOptions): HttpServer {
   })
   const takeInTurn = createPipelining((response, connection) => {
     const isLast = connection.waiting.length === 0 && !connection.isHeld
-    const isTheEnd = (stopping.hasBegun() && isLast) || isFramingDoubtful(response.req)
+    const isTheEnd = (stopping.hasBegun() && isLast) || isEndDoubtful(response.req)
     if (isTheEnd) response.setHeader('Connection', 'close')
     admission.take(response)
   })
@@ -219,14 +219,18 @@ export function createHttpServer(options: HttpServerOptions): HttpServer {
  * reads to its end, without which it is never closed, or looks at how long it takes.
  */
 function forgetTunnel(socket: Socket): void {
-  const deadline = setTimeout(() => socket.destroy(), LIMITS.headersTimeout)
+  const deadline = setTimeout(() => socket.destroy(), TIMEOUTS.headersMs)
   socket.once('close', () => clearTimeout(deadline))
   socket.on('error', () => {}).resume()
 }
 
-/** HTTP/1.0 knows no chunks: who passed them on may have seen another end of the request. RFC 9112 6.1. */
-function isFramingDoubtful({ httpVersionMinor, headers }: Request): boolean {
-  return httpVersionMinor === 0 && headers['transfer-encoding'] !== undefined
+/**
+ * Whether what comes behind a request may be lost or be no request. Node drops the bytes behind a wish to upgrade
+ * that nobody heeds. And HTTP/1.0 knows no chunks: who passed them on may have seen another end. RFC 9112 6.1.
+ */
+function isEndDoubtful({ httpVersionMinor, headers }: Request): boolean {
+  const isChunked = headers['transfer-encoding'] !== undefined
+  return headers.upgrade !== undefined || (httpVersionMinor === 0 && isChunked)
 }
 
 const ABSOLUTE_FORM = /^[a-z][a-z0-9+.-]*:\/\/(?:[^/?#]*@)?([^/?#]*)/i

@@ -275,6 +275,14 @@ test('what comes after chunks of HTTP/1.0, which knows none, is not answered', a
   expect(answers.map(({ status }) => status)).toEqual([404])
 })
 
+test('a client that wishes to upgrade is told to send what comes next on another connection', async () => {
+  const { port } = await openTestApp()
+  const wish = get('Connection: Upgrade\r\nUpgrade: h2c', '/users')
+  const answers = await sendRaw(port, wish + get(CLOSE, '/livez')).ended
+  expect(answers).toHaveLength(1)
+  expect(answers[0]).toMatchObject({ status: 200, headers: { connection: 'close' } })
+})
+
 test('pipelined requests are answered in their order, however long each takes', async () => {
   const { port } = await openTestApp()
   const slow = JSON.stringify(newUserBody({ password: 'correct horse' }))
