@@ -5,8 +5,11 @@ interface EntityTag {
   readonly opaque: string
 }
 
-/** One member of a list of entity tags, with the comma after it. */
-const MEMBER = /[ \t]*(?:(W\/)?"([\x21\x23-\x7e\x80-\xff]*)")?[ \t]*(?:,|$)/y
+/**
+ * One member of a list of entity tags, with the comma after it. Each blank can be read in one way only: read in two,
+ * 16 KB of them took 260 ms.
+ */
+const MEMBER = /[ \t]*(?:(W\/)?"([\x21\x23-\x7e\x80-\xff]*)"[ \t]*)?(?:,|$)/y
 
 /** The strong entity tag of a version, which is printable ASCII without quotes. */
 export function entityTag(version: string): string {

@@ -16,7 +16,7 @@ const MEMBER = new RegExp(
   'y',
 )
 
-const PARAMETER = new RegExp(`(${TOKEN})=(${VALUE})`, 'g')
+const PARAMETER = new RegExp(`;[ \\t]*(${TOKEN})=(${VALUE})`, 'g')
 
 /** The members of a comma list of media types, empty ones left out; `undefined` where the list is malformed. */
 export function parseMediaTypes(header: string): readonly MediaType[] | undefined {

@@ -82,7 +82,7 @@ export function queryValues(request: Request, name: string): readonly string[] {
 function countedAddress(ip: string | undefined): string | undefined {
   if (ip === undefined || !ip.includes(':')) return ip
   // A link-local address may name the interface it came in by.
-  const address = ip.replace(/%.*$/, '')
+  const address = ip.replace(/%.*/s, '')
   return isIPv6(address) ? ipKeyGenerator(address, IPV6_PREFIX_BITS) : ip
 }
 
