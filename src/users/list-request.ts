@@ -1,7 +1,7 @@
 import { z } from 'zod'
 import { type FieldError, ServiceError } from '../errors.ts'
 import type { Cursors } from './cursor.ts'
-import { foldCase } from './user.ts'
+import { foldCase, toNfc } from './user.ts'
 import { type Position, SORT_KEYS, type UserFilters, type UserSort } from './user-repository.ts'
 
 /** A parameter as text; without a value where it could not be decoded. */
@@ -114,7 +114,7 @@ function wholeNumber(max: number) {
 }
 
 function lowerCase() {
-  return z.string().transform(text => foldCase(text.normalize('NFC')))
+  return z.string().transform(text => foldCase(toNfc(text)))
 }
 
 function trueOrFalse() {

@@ -1,5 +1,6 @@
 import { expect, test } from 'vitest'
-import { temporaryFolder } from '../support/open-test-app.ts'
+import { newUserBody } from '../support/builders.ts'
+import { openTestApp, temporaryFolder } from '../support/open-test-app.ts'
 import { sendRaw } from '../support/raw-http.ts'
 import { spawnService } from '../support/spawn-service.ts'
 
@@ -57,6 +58,11 @@ const ROWS: readonly (readonly [what: string, request: string, status: number])[
   ['percent signs in the path', get('', `/${filling(HEADER_CHARS, '%')}`), 400],
   ['slashes in the path', get('', `/${filling(HEADER_CHARS, '%2f/')}`), 404],
   ['commas in X-Forwarded-For', get(`X-Forwarded-For: ${filling(HEADER_CHARS, ',%')}\r\n`), 200],
+  [
+    'marks in a name',
+    put({ name: `a${filling(49_000, '\u0301')}${filling(49_000, '\u0316')}` }),
+    422,
+  ],
   ['blanks in a name', put({ name: `a${filling(BODY_BYTES - 100, ' ')}b` }), 422],
   ['dots in an address', put({ email: filling(BODY_BYTES - 100, 'a.') }), 422],
   ['an address of labels', put({ email: `a@${filling(BODY_BYTES - 100, 'a-.')}1` }), 422],
@@ -79,3 +85,16 @@ test('no request takes time by the square of its length', async () => {
     expect([what, new Set(statuses)]).toEqual([what, new Set([status])])
   }
 }, 300_000)
+
+test('POST /users takes 255 characters of four marks each for a name, and names no other too long', async () => {
+  const { http } = await openTestApp()
+  const character = '\u1f82'
+  const name = character.normalize('NFD').repeat(255)
+  expect([...name]).toHaveLength(255 * 4)
+  const created = await http.post('/users').send(newUserBody({ name })).expect(201)
+  expect(created.body.name).toBe(character.repeat(255))
+  const found = await http.get('/users').query({ name: name.normalize('NFD') })
+  expect(found.body).toEqual([created.body])
+  const refused = await http.post('/users').send(newUserBody({ name: `${name}a` }))
+  expect(refused.body.errors).toEqual({ name: ['is too long (maximum is 255 characters)'] })
+})
