@@ -98,3 +98,12 @@ test('POST /users takes 255 characters of four marks each for a name, and names 
   const refused = await http.post('/users').send(newUserBody({ name: `${name}a` }))
   expect(refused.body.errors).toEqual({ name: ['is too long (maximum is 255 characters)'] })
 })
+
+test('POST /users answers 422 to an address of millions of characters', async () => {
+  const { http } = await openTestApp({ env: { BODY_LIMIT: '20mb' } })
+  for (const email of ['a.'.repeat(4_000_000), `a@${'a.'.repeat(4_000_000)}`]) {
+    const { status, body } = await http.post('/users').send(newUserBody({ email }))
+    expect(status).toBe(422)
+    expect(body.errors.email).toContain('is invalid')
+  }
+})
