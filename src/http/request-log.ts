@@ -1,5 +1,6 @@
 import type { RequestHandler } from 'express'
 import type { Logger } from 'pino'
+import { logText } from './log-text.ts'
 
 declare global {
   namespace Express {
@@ -22,8 +23,6 @@ export interface RequestLogOptions {
 /** Several headers of this name arrive joined by a comma, and so are no sane one. */
 const SANE_REQUEST_ID = /^[\w.-]{1,128}$/
 
-const MAX_USER_AGENT_CHARS = 256
-
 /**
  * Names each request and writes one line when it is over, answered or not. The line bears the template of the
  * route and not the path or query, in which there may be an address or a name.
@@ -31,7 +30,7 @@ const MAX_USER_AGENT_CHARS = 256
 export function requestLog({ log, newRequestId }: RequestLogOptions): RequestHandler {
   return (request, response, next) => {
     request.id = clientRequestId(request.headers['x-request-id']) ?? newRequestId()
-    const client = request.ip
+    const client = logText(request.ip)
     response.once('close', () => {
       const line = {
         requestId: request.id,
@@ -41,7 +40,7 @@ export function requestLog({ log, newRequestId }: RequestLogOptions): RequestHan
         aborted: response.writableFinished ? undefined : true,
         ms: Math.round((performance.now() - request.arrivedAt) * 1000) / 1000,
         client,
-        userAgent: request.headers['user-agent']?.slice(0, MAX_USER_AGENT_CHARS),
+        userAgent: logText(request.headers['user-agent']),
       }
       log.info(request.logFields ? { ...line, ...request.logFields } : line, 'request')
     })

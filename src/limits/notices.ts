@@ -1,6 +1,7 @@
 import { channel } from 'node:diagnostics_channel'
 import type { Request } from 'express'
 import type { Logger } from 'pino'
+import { logText } from '../http/log-text.ts'
 
 export type NoticeType = 'safelist' | 'blocklist' | 'ban' | 'throttle' | 'rateLimit' | 'track'
 
@@ -53,7 +54,7 @@ export function createNotices({ log, monotonicNow }: NoticesOptions): Notices {
   function writeLine(level: 'warn' | 'info', notice: Notice, message: string, more?: object) {
     const { type, rule, dryRun, limit, period, request } = notice
     throttled(`${type} ${rule}`, LINES_A_SECOND, leftOut => {
-      const client = request.ip
+      const client = logText(request.ip)
       log[level]({ type, rule, dryRun, limit, period, client, leftOut, ...more }, message)
     })
   }
