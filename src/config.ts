@@ -203,10 +203,17 @@ export function mistakeIn(name: VariableName, value: string, mistake: string): s
 }
 
 function shown(value: string): string {
-  const masked = value
-    .replace(/\/\/.*@/s, '//***@')
-    .replace(/(\w*(?:pass|pwd|secret|token|key)\w*)=[^&\s]*/gi, '$1=***')
+  const masked = withoutUserInfo(value).replace(
+    /\b(?=\w*(?:pass|pwd|secret|token|key))(\w+)=[^&\s]*/gi,
+    '$1=***',
+  )
   return JSON.stringify(masked.length > 200 ? `${masked.slice(0, 200)}…` : masked)
+}
+
+function withoutUserInfo(url: string): string {
+  const start = url.indexOf('//') + 2
+  const end = url.lastIndexOf('@')
+  return start >= 2 && end >= start ? `${url.slice(0, start)}***${url.slice(end)}` : url
 }
 
 function variable<T>(definition: Variable<T>): Variable<T> {

@@ -255,6 +255,7 @@ test.each<[VariableName, string, string]>([
   ['CORS_ORIGINS', 'https://ann:s3cret@app.example', '"https://***@app.example"'],
   ['LIMITS_FILE', 'https://x/limits?token=s3cret', '"https://x/limits?token=***"'],
   ['LIMITS_FILE', 'https://x/limits?access_token=s3cret', '"https://x/limits?access_token=***"'],
+  ['LIMITS_FILE', 'https://x/limits?next=token=s3cret', '"https://x/limits?next=token=***"'],
 ])('%s masks the credentials of %j in its refusal', (name, text, shown) => {
   const problems = problemsOf({ [name]: text })
   expect(problems).toHaveLength(1)
