@@ -1,0 +1,98 @@
+import Database from 'better-sqlite3'
+import { expect, test } from 'vitest'
+import { newUserBody } from '../support/builders.ts'
+import { openTestApp, type TestApp } from '../support/open-test-app.ts'
+
+/** Everything that a client has no say in: columns, what other services know, and other spellings of ours. */
+const UNKNOWN = {
+  id: 77,
+  ID: 77,
+  created_at: '2000-01-01T00:00:00.000Z',
+  updated_at: '2000-01-01T00:00:00.000Z',
+  password_digest: '$argon2id$v=19$m=8,t=1,p=1$c2FsdHNhbHQ$AAAA',
+  passwordDigest: '$argon2id$v=19$m=8,t=1,p=1$c2FsdHNhbHQ$AAAA',
+  name_lower: 'marker',
+  user_id: 77,
+  version: 'marker',
+  is_admin: true,
+  admin: true,
+  role: 'marker',
+  Name: 'marker',
+  'user[name]': 'marker',
+  'email ': 'marker@x.co',
+}
+
+function rows({ databasePath }: TestApp): Record<string, unknown>[] {
+  const database = new Database(databasePath, { readonly: true })
+  try {
+    return database.prepare<[], Record<string, unknown>>('SELECT * FROM users ORDER BY id').all()
+  } finally {
+    database.close()
+  }
+}
+
+test.each([
+  ['inside of user', (user: object) => ({ user: { ...UNKNOWN, ...user } })],
+  ['beside it', (user: object) => ({ ...UNKNOWN, user })],
+])('POST, PUT and PATCH /users take no attribute of their own making %s', async (_, bodyOf) => {
+  const app = await openTestApp()
+  const { user } = newUserBody({ name: 'Ann', email: 'ann@x.co' })
+  const { body: created } = await app.http.post('/users').send(bodyOf(user)).expect(201)
+  expect(created).toEqual({
+    id: 1,
+    name: 'Ann',
+    email: 'ann@x.co',
+    created_at: expect.stringMatching(/^20[2-9]/),
+    updated_at: created.created_at,
+  })
+  const before = rows(app)
+  expect(before).toEqual([{ ...created, name_lower: 'ann', password_digest: null }])
+
+  for (const method of ['put', 'patch'] as const) {
+    // Nothing that it knows is in it, so that nothing is changed, not even the time.
+    expect((await app.http[method]('/users/1').send(bodyOf({})).expect(200)).body).toEqual(created)
+    expect(rows(app)).toEqual(before)
+  }
+  const { body: updated } = await app.http
+    .put('/users/1')
+    .send(bodyOf({ name: 'Bea' }))
+    .expect(200)
+  expect(updated).toEqual({ ...created, name: 'Bea', updated_at: expect.any(String) })
+  expect(updated.updated_at > created.updated_at).toBe(true)
+  expect(rows(app)).toEqual([{ ...updated, name_lower: 'bea', password_digest: null }])
+})
+
+test('PUT /users/{id} changes the user of its path, whichever its body names', async () => {
+  const { http } = await openTestApp()
+  for (const _ of [1, 2]) await http.post('/users').send(newUserBody()).expect(201)
+  const { body: other } = await http.get('/users/2')
+  const update = { id: 2, user: { id: 2, name: 'Eve' } }
+  expect((await http.put('/users/1?id=2').send(update).expect(200)).body).toMatchObject({
+    id: 1,
+    name: 'Eve',
+  })
+  expect((await http.get('/users/2')).body).toEqual(other)
+})
+
+test('the digest of a password can be neither set, read, sorted nor filtered by', async () => {
+  const app = await openTestApp()
+  await app.http
+    .post('/users')
+    .send(newUserBody({ password: 'correct horse' }))
+    .expect(201)
+  const [before] = rows(app)
+  await app.http
+    .put('/users/1')
+    .send({ user: { password_digest: null, passwordDigest: '$x' } })
+    .expect(200)
+  expect(rows(app)).toEqual([before])
+  for (const query of [
+    'sort=password_digest',
+    'password_digest=$',
+    'fields=password_digest',
+    'select=*',
+  ]) {
+    expect((await app.http.get(`/users?${query}`).expect(400)).text).not.toContain('$argon2')
+  }
+  expect((await app.http.get('/users?envelope=true')).text).not.toContain('$argon2')
+})
