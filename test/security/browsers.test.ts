@@ -1,0 +1,113 @@
+import { readFileSync } from 'node:fs'
+import { expect, test } from 'vitest'
+import { newUserBody } from '../support/builders.ts'
+import { openTestApp } from '../support/open-test-app.ts'
+
+const PAGE = 'https://evil.example'
+
+/** What a page may send to anyone without asking first: the Fetch Standard, "CORS-safelisted request-header". */
+const SIMPLE_TYPES = [
+  'text/plain',
+  'text/plain;charset=utf-8',
+  'text/plain; application/json',
+  'application/x-www-form-urlencoded',
+  'multipart/form-data; boundary=x',
+]
+
+test.each([...SIMPLE_TYPES, undefined])(
+  'POST /users of a page elsewhere as %s is 415 and makes no user',
+  async type => {
+    const { http, url } = await openTestApp({ env: { CORS_ORIGINS: '*' } })
+    const response = await fetch(`${url}/users`, {
+      method: 'POST',
+      headers: { Origin: PAGE, ...(type && { 'Content-Type': type }) },
+      body: Buffer.from(JSON.stringify(newUserBody())),
+    })
+    expect(response.status).toBe(415)
+    expect((await http.get('/users')).body).toEqual([])
+  },
+)
+
+test('no method can be put in the place of another, as a form would need it', async () => {
+  const { http } = await openTestApp()
+  const { body: user } = await http.post('/users').send(newUserBody()).expect(201)
+  await http.post('/users/1?_method=DELETE').set('X-HTTP-Method-Override', 'DELETE').expect(405)
+  await http.post('/users/1').set('X-HTTP-Method', 'PUT').send(newUserBody()).expect(405)
+  await http.get('/users/1').set('X-Method-Override', 'DELETE').expect(200)
+  expect((await http.get('/users/1')).body).toEqual(user)
+})
+
+test.each(['POST', 'PUT', 'PATCH', 'DELETE'])(
+  'without CORS_ORIGINS a preflight for %s grants nothing',
+  async method => {
+    const { http } = await openTestApp()
+    for (const path of ['/users', '/users/1', '/nowhere']) {
+      const { headers } = await http.options(path).set({
+        Origin: PAGE,
+        'Access-Control-Request-Method': method,
+        'Access-Control-Request-Headers': 'content-type',
+        'Access-Control-Request-Private-Network': 'true',
+      })
+      expect(Object.keys(headers).filter(name => name.startsWith('access-control'))).toEqual([])
+    }
+  },
+)
+
+test('no answer sets a cookie, lets itself be framed, sniffed or kept by a shared cache', async () => {
+  const { http } = await openTestApp()
+  for (const response of [
+    await http.get('/'),
+    await http.get('/').set('Accept', 'text/html'),
+    await http.get('/users'),
+    await http.post('/users').send(newUserBody({ name: '<script>alert(1)</script>' })),
+    await http.get('/users/<script>'),
+    await http.get('/users?<script>=1'),
+    await http.delete('/users/1'),
+  ]) {
+    const { headers } = response
+    expect(headers).not.toHaveProperty('set-cookie')
+    expect(headers['x-content-type-options']).toBe('nosniff')
+    expect(headers['content-security-policy']).toBe("default-src 'none'; frame-ancestors 'none'")
+    expect(headers['cache-control']).toMatch(/^(?:private, no-cache|no-store)$/)
+    if (response.text.includes('<script>'))
+      expect(headers['content-type']).toMatch(/^application\/json;/)
+  }
+})
+
+function ruleOfTheDocs(): object {
+  const text = readFileSync(new URL('../../docs/security.md', import.meta.url), 'utf8')
+  const [, json = ''] = /^### DNS rebinding[\s\S]*?```json\n([\s\S]*?)```/m.exec(text) ?? []
+  return JSON.parse(json)
+}
+
+test('the rule of docs/security.md lets in who asks for this host and no page with a name of its own', async () => {
+  const { http, port } = await openTestApp({ limits: ruleOfTheDocs() })
+  const hosts = ['localhost', 'LOCALHOST', '127.0.0.1', '[::1]']
+  for (const host of hosts.flatMap(host => [host, `${host}:${port}`])) {
+    await http.get('/users').set('Host', host).expect(200)
+    await http.post('/users').set('Host', host).send(newUserBody()).expect(201)
+  }
+  const { text } = await http.get('/users')
+  for (const host of [
+    'evil.example',
+    `evil.example:${port}`,
+    'localhost.evil.example',
+    '127.0.0.1.evil.example',
+    'evil.example.localhost',
+    '127.0.0.2',
+    'localhost:1:2',
+  ]) {
+    for (const method of ['get', 'post', 'options'] as const) {
+      const response = await http[method]('/users').set('Host', host)
+      expect([host, response.status >= 400]).toEqual([host, true])
+      expect(response.text).not.toContain('example.com')
+    }
+  }
+  expect((await http.get('/users')).text).toBe(text)
+})
+
+test('without that rule a page whose name leads here reads everything', async () => {
+  const { http } = await openTestApp()
+  await http.post('/users').send(newUserBody()).expect(201)
+  expect((await http.get('/users').set('Host', 'evil.example').expect(200)).body).toHaveLength(1)
+})
