@@ -1,0 +1,88 @@
+import { readdirSync, readFileSync, statSync } from 'node:fs'
+import { join } from 'node:path'
+import Database from 'better-sqlite3'
+import { expect, onTestFinished, test } from 'vitest'
+import { newUserBody } from '../support/builders.ts'
+import { openTestApp, temporaryFolder } from '../support/open-test-app.ts'
+import { spawnService } from '../support/spawn-service.ts'
+
+function modeOf(path: string): string {
+  return (statSync(path).mode & 0o777).toString(8)
+}
+
+function create(url: string, key: string): Promise<Response> {
+  return fetch(`${url}/users`, {
+    method: 'POST',
+    headers: { 'Content-Type': 'application/json', 'Idempotency-Key': key },
+    body: JSON.stringify(newUserBody({ password: 'correct horse' })),
+  })
+}
+
+test.skipIf(process.platform === 'win32')(
+  'database, WAL and folder are for the service’s own user only, whatever the umask, also after a kill',
+  async () => {
+    const umask = process.umask(0)
+    onTestFinished(() => void process.umask(umask))
+    const cwd = temporaryFolder()
+    const data = join(cwd, 'data')
+    for (const run of ['first', 'second']) {
+      const service = await spawnService({ cwd })
+      expect((await create(service.url, run)).status).toBe(201)
+      const modes = Object.fromEntries(
+        readdirSync(data).map(file => [file, modeOf(join(data, file))]),
+      )
+      expect(modes).toEqual({ 'users.db': '600', 'users.db-wal': '600', 'users.db-shm': '600' })
+      expect(modeOf(data)).toBe('700')
+      service.process.kill('SIGKILL')
+      await service.exited
+    }
+  },
+)
+
+test('a user who is deleted leaves only the hash of an Idempotency-Key in the tables', async () => {
+  const { http, databasePath } = await openTestApp()
+  const user = newUserBody({ name: 'Leaving', email: 'leaving@x.co', password: 'correct horse' })
+  const { body } = await http
+    .post('/users')
+    .set('Idempotency-Key', 'leaving-key')
+    .send(user)
+    .expect(201)
+  await http.get('/users?name=leaving').expect(200)
+  await http.delete(`/users/${body.id}`).expect(204)
+  expect((await http.get('/users?name=leaving')).body).toEqual([])
+
+  const database = new Database(databasePath, { readonly: true })
+  const tables = database
+    .prepare<[], string>("SELECT name FROM sqlite_schema WHERE type = 'table'")
+    .pluck()
+    .all()
+  const rows = Object.fromEntries(
+    tables.map(table => [table, database.prepare(`SELECT * FROM ${table}`).all()]),
+  )
+  database.close()
+  expect(JSON.stringify(rows)).not.toMatch(/leaving|\$argon2/i)
+  expect(rows.idempotency_keys).toEqual([
+    expect.objectContaining({
+      user_id: body.id,
+      fingerprint: null,
+      user_version: null,
+      user_json: null,
+    }),
+  ])
+  expect(rows.users).toEqual([])
+})
+
+test('a VACUUM after a delete and a stop leaves nothing of the user in the file, as docs/security.md says', async () => {
+  const { http, databasePath, stop } = await openTestApp()
+  await http
+    .post('/users')
+    .send(newUserBody({ name: 'Leaving', email: 'leaving@x.co' }))
+    .expect(201)
+  await http.delete('/users/1').expect(204)
+  await stop()
+  const database = new Database(databasePath)
+  database.exec('VACUUM')
+  database.pragma('wal_checkpoint(TRUNCATE)')
+  database.close()
+  expect(readFileSync(databasePath).toString('latin1')).not.toMatch(/leaving/i)
+})
