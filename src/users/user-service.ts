@@ -124,7 +124,10 @@ export function createUserService(options: UserServiceOptions): UserService {
     return list
   }
 
-  /** Looks before it hashes, which takes long; the repository decides again. */
+  /**
+   * Looks before it hashes, which takes long, and longer for another password than the one that is stored: a change
+   * that is refused must not tell by its time whether a password was right. The repository decides again.
+   */
   async function toChange(
     id: number,
     { password, ...fields }: UserInput,
@@ -133,6 +136,8 @@ export function createUserService(options: UserServiceOptions): UserService {
     if (password === undefined) return fields
     const { version } = found(await users.find(id))
     if (expected?.includes(version) === false) throw new ServiceError('version_mismatch')
+    const { email } = fields
+    if (email !== undefined && (await users.isEmailTaken(email, id))) throw invalid([EMAIL_TAKEN])
     if (password === null) return { ...fields, passwordDigest: null }
     const digest = await users.findPasswordDigest(id)
     if (digest != null && (await passwords.verify(digest, password))) return fields

@@ -1,0 +1,77 @@
+import { randomBytes } from 'node:crypto'
+import { expect, onTestFinished, test } from 'vitest'
+import { createReadView } from '../../src/storage/read-view.ts'
+import { openSqlite } from '../../src/storage/sqlite.ts'
+import { createWriteQueue } from '../../src/storage/write-queue.ts'
+import { createCursors } from '../../src/users/cursor.ts'
+import { createFingerprints } from '../../src/users/fingerprint.ts'
+import { createPasswordHasher, type PasswordHasher } from '../../src/users/passwords.ts'
+import { createSqliteUserRepository } from '../../src/users/sqlite-user-repository.ts'
+import { createUserRules } from '../../src/users/user.ts'
+import { createUserService } from '../../src/users/user-service.ts'
+import { newUserBody } from '../support/builders.ts'
+
+/** Users in memory, and what was asked of the password hasher: its cost is what a clock would see. */
+async function openUsers() {
+  const database = await openSqlite({ path: ':memory:', now: Date.now })
+  const view = createReadView(database)
+  const writes = createWriteQueue(database, view)
+  onTestFinished(async () => {
+    await writes.close()
+    view.end()
+    database.close()
+  })
+  const hasher = createPasswordHasher()
+  const asked: string[] = []
+  const passwords: PasswordHasher = {
+    hash: password => {
+      asked.push('hash')
+      return hasher.hash(password)
+    },
+    verify: (digest, password) => {
+      asked.push('verify')
+      return hasher.verify(digest, password)
+    },
+  }
+  const users = createUserService({
+    users: createSqliteUserRepository({ database, writes, view, now: Date.now }),
+    passwords,
+    fingerprints: createFingerprints(passwords),
+    cursors: createCursors(randomBytes(32)),
+    rules: createUserRules({ passwordMinChars: 8 }),
+  })
+  return { users, asked }
+}
+
+const RIGHT = 'correct horse'
+const WRONG = 'correct horsf'
+
+test('UserService.update that is refused takes as long for a right password as for a wrong one', async () => {
+  const { users, asked } = await openUsers()
+  await users.create(newUserBody({ email: 'taken@x.co' }))
+  const { user } = await users.create(newUserBody({ email: 'ann@x.co', password: RIGHT }))
+  asked.length = 0
+  for (const password of [RIGHT, WRONG]) {
+    const refusals = [
+      users.update(user.id, { user: { password, email: 'Taken@x.co' } }),
+      users.update(user.id, { user: { password, name: '' } }),
+      users.update(user.id, { user: { password } }, ['2000-01-01T00:00:00.000Z']),
+      users.update(user.id + 1, { user: { password } }),
+      users.update(undefined, { user: { password } }),
+    ]
+    const outcomes = await Promise.allSettled(refusals)
+    expect(outcomes.map(({ status }) => status)).toEqual(refusals.map(() => 'rejected'))
+  }
+  expect(asked).toEqual([])
+  expect((await users.read(user.id)).json).toBe(user.json)
+})
+
+test('UserService.update hashes once more for a wrong password, as docs/security.md says', async () => {
+  const { users, asked } = await openUsers()
+  const { user } = await users.create(newUserBody({ password: RIGHT }))
+  asked.length = 0
+  await users.update(user.id, { user: { password: RIGHT } })
+  expect(asked.splice(0)).toEqual(['verify'])
+  await users.update(user.id, { user: { password: WRONG } })
+  expect(asked).toEqual(['verify', 'hash'])
+})
