@@ -91,9 +91,10 @@ export function createAdmission(options: AdmissionOptions): Admission {
     if (now - sliceStartedAt < SLICE_MS && !isAccepting(now)) {
       const response = waiting.shift() as Response
       const request: Request = response.req
-      if (now - request.arrivedAt > maxDelayMs) shed(request, response)
-      // For whoever hung up meanwhile there is nothing to do.
-      else if (!request.socket.destroyed) serve(request, response)
+      // Whoever hung up meanwhile needs nothing, and what was broken has its answer.
+      const isOver = request.socket.destroyed || response.writableEnded
+      if (!isOver && now - request.arrivedAt > maxDelayMs) shed(request, response)
+      else if (!isOver) serve(request, response)
     }
     left--
     if (left === 0) beginSlice()

@@ -39,7 +39,35 @@ export function clientErrorListener(options: ClientErrorOptions) {
       Connection: 'close',
     }).map(([name, value]) => `${name}: ${value}\r\n`)
     socket.end(`HTTP/1.1 ${status} ${STATUS_CODES[status]}\r\n${lines.join('')}\r\n${body}`)
-    log.info({ requestId, status, reason, client: socket.remoteAddress }, 'request refused')
+    logRefusal(requestId, status, reason, socket)
+  }
+
+  /** The error stands in the body of a request that the application has already, or that still waits for its turn. */
+  function refuseUnfinished(
+    refusal: ServiceError,
+    reason: string | undefined,
+    response: Response,
+  ): void {
+    const request: Request = response.req
+    if (response.headersSent) {
+      request.socket.destroySoon()
+      return
+    }
+    const isKnown = request.id !== undefined
+    request.id ??= newRequestId()
+    const reply = errorReply(refusal, placeOf(request))
+    response.setHeader('Connection', 'close')
+    writeReply(request, response, reply)
+    if (!isKnown) logRefusal(request.id, reply.status, reason, request.socket)
+  }
+
+  function logRefusal(
+    requestId: string,
+    status: number,
+    reason: string | undefined,
+    { remoteAddress: client }: Socket,
+  ): void {
+    log.info({ requestId, status, reason, client }, 'request refused')
   }
 
   return (error: NodeJS.ErrnoException, socket: Socket): void => {
@@ -48,7 +76,7 @@ export function clientErrorListener(options: ClientErrorOptions) {
     if (error.code === 'ECONNRESET' || !socket.writable) {
       socket.destroy()
     } else if (response !== undefined && !response.req.complete) {
-      refuseUnfinished(refusal, response, socket, newRequestId)
+      refuseUnfinished(refusal, error.code, response)
     } else if (response !== undefined && !response.writableFinished) {
       // The refusal is of a later request on the same connection, so the earlier answers go first.
       response.once('close', () => writeRefusal(refusal, error.code, socket))
@@ -56,22 +84,4 @@ export function clientErrorListener(options: ClientErrorOptions) {
       writeRefusal(refusal, error.code, socket)
     }
   }
-}
-
-/** The error stands in the body of a request that the application already has. */
-function refuseUnfinished(
-  refusal: ServiceError,
-  response: Response,
-  socket: Socket,
-  newRequestId: () => string,
-): void {
-  if (response.headersSent) {
-    socket.destroySoon()
-    return
-  }
-  const request: Request = response.req
-  // One that waits behind others on its connection has not met the application yet.
-  request.id ??= newRequestId()
-  response.setHeader('Connection', 'close')
-  writeReply(request, response, errorReply(refusal, placeOf(request)))
 }

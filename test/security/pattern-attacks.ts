@@ -42,6 +42,7 @@ export const ATTACKS: Readonly<Record<string, readonly Attack[]>> = {
   '/^(\\d{1,15}) *([a-z]*)$/i': AFTER_NUMBER,
   '/^[a-z][a-z0-9+.-]*:\\/\\//i': SCHEME,
   '/^file:/i': [['', 'file:']],
+  '/^\\/(?:livez|readyz)(?:$|\\?)/': [['/livez', '?']],
   '/^\\d+$/': [],
   '/^\\d{1,3}$/': [],
   '/^https?:\\/\\/[^*]+$/': [['https://', 'x', '*']],
