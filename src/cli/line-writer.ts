@@ -1,0 +1,113 @@
+import { writeSync, write as writeTo } from 'node:fs'
+import { setTimeout as sleep } from 'node:timers/promises'
+
+/** Lines on their way to a file descriptor, whose reader may be slow, stall or be gone: nobody waits for it. */
+export interface LineWriter {
+  /** Takes a line, or drops it where too much waits already. */
+  write(line: string): void
+  /** Ends once all is written, or when the reader has not taken it within a second. */
+  flush(): Promise<void>
+  /** Writes what can be written at once: the last chance, when the process exits. */
+  flushNow(): void
+}
+
+/** A write for each line would cost as much as a read of a user, so lines wait for company up to this size. */
+const CHUNK_CHARS = 8192
+
+const FLUSH_INTERVAL_MS = 100
+
+const STALL_RETRY_MS = 20
+
+/** What a slow reader did not take is kept in memory up to this: some 16 MB, because lines are mostly ASCII. */
+const MAX_WAITING_CHARS = 16 * 1024 * 1024
+
+const FLUSH_PATIENCE_MS = 1000
+
+const FLUSH_POLL_MS = 5
+
+/**
+ * Not pino's own destination: its last flush waits for ever where the reader stalls or the disk of the file is full,
+ * and an error other than EPIPE ends the process.
+ */
+export function createLineWriter(
+  descriptor: number,
+  { maxWaitingChars = MAX_WAITING_CHARS } = {},
+): LineWriter {
+  const chunks: string[] = []
+  let waitingChars = 0
+  /** What the system has not taken yet of the chunk that went first. */
+  let rest = Buffer.alloc(0)
+  let isWriting = false
+  let isStalled = false
+  let isReaderGone = false
+  setInterval(send, FLUSH_INTERVAL_MS).unref()
+
+  function write(line: string): void {
+    if (isReaderGone || waitingChars + line.length > maxWaitingChars) return
+    waitingChars += line.length
+    const last = chunks.length - 1
+    const open = chunks[last]
+    if (open === undefined || open.length >= CHUNK_CHARS) chunks.push(line)
+    else chunks[last] = open + line
+    if (waitingChars >= CHUNK_CHARS) send()
+  }
+
+  function send(): void {
+    if (isWriting || isStalled || !takeChunk()) return
+    isWriting = true
+    writeTo(descriptor, rest, (error, bytes) => {
+      isWriting = false
+      if (error !== null) {
+        if (error.code === 'EPIPE') giveUp()
+        else retryLater()
+        return
+      }
+      rest = rest.subarray(bytes)
+      if (rest.length > 0 || waitingChars >= CHUNK_CHARS) send()
+    })
+  }
+
+  /** EAGAIN of a full pipe and ENOSPC of a full disk may pass. */
+  function retryLater(): void {
+    isStalled = true
+    setTimeout(() => {
+      isStalled = false
+      send()
+    }, STALL_RETRY_MS).unref()
+  }
+
+  /** Whether there is something to write. */
+  function takeChunk(): boolean {
+    if (rest.length > 0) return true
+    const chunk = chunks.shift() ?? ''
+    waitingChars -= chunk.length
+    rest = Buffer.from(chunk)
+    return rest.length > 0
+  }
+
+  function giveUp(): void {
+    isReaderGone = true
+    chunks.length = 0
+    rest = rest.subarray(rest.length)
+  }
+
+  async function flush(): Promise<void> {
+    const deadline = performance.now() + FLUSH_PATIENCE_MS
+    while ((isWriting || takeChunk()) && performance.now() < deadline) {
+      send()
+      await sleep(FLUSH_POLL_MS)
+    }
+  }
+
+  function flushNow(): void {
+    // Otherwise a thread is about to write, and lines would change places.
+    if (isWriting) return
+    try {
+      while (takeChunk()) rest = rest.subarray(writeSync(descriptor, rest))
+    } catch {
+      // The reader does not take it, and there is nobody to tell.
+    }
+  }
+
+  return { write, flush, flushNow }
+}

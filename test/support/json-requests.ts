@@ -1,0 +1,39 @@
+import { expect } from 'vitest'
+import type { SpawnedService } from './spawn-service.ts'
+
+export interface JsonAnswer {
+  readonly status: number
+  readonly headers: Headers
+  // biome-ignore lint/suspicious/noExplicitAny: whatever came back, to be looked at by the test.
+  readonly body: any
+}
+
+/** One request such as `PUT /users/1`, with a body that is sent as JSON. */
+export async function ask(
+  { url }: Pick<SpawnedService, 'url'>,
+  line: string,
+  body?: unknown,
+  headers: Readonly<Record<string, string>> = {},
+): Promise<JsonAnswer> {
+  const [method = '', path = ''] = line.split(' ')
+  const type = body === undefined ? {} : { 'Content-Type': 'application/json' }
+  const answer = await fetch(`${url}${path}`, {
+    method,
+    headers: { ...type, ...headers },
+    ...(body !== undefined && { body: JSON.stringify(body) }),
+  })
+  const text = await answer.text()
+  return { status: answer.status, headers: answer.headers, body: text && JSON.parse(text) }
+}
+
+/** 503, and when to come back. */
+export function expectUnavailable(answer: JsonAnswer): void {
+  expect([answer.status, answer.headers.get('Retry-After')]).toEqual([503, '1'])
+}
+
+/** Milliseconds until an attempt succeeds, made one after another without a pause. */
+export async function timeUntil(attempt: () => Promise<boolean>): Promise<number> {
+  const startedAt = performance.now()
+  while (!(await attempt()));
+  return Math.round(performance.now() - startedAt)
+}
