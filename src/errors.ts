@@ -45,6 +45,8 @@ export interface ErrorDetails {
   readonly message?: string
   /** Besides those that the code stands for, such as `Allow` of `method_not_allowed`. */
   readonly headers?: Readonly<Record<string, string>>
+  /** For `storage_unavailable` that will hardly pass by itself, so that the operator has to know. */
+  readonly isDamaged?: boolean
   readonly cause?: unknown
 }
 

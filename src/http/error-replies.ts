@@ -108,6 +108,11 @@ export function errorHandler(
     }
     if (refusal.code === 'internal_error') {
       log.error({ requestId: request.id, err: error }, 'request failed')
+    } else if (refusal.details.isDamaged) {
+      log.error(
+        { requestId: request.id, err: refusal.cause },
+        'the database is damaged or cannot be read',
+      )
     } else if (refusal.code === 'storage_unavailable') {
       log.warn({ requestId: request.id, err: refusal.cause }, 'database unavailable')
     }

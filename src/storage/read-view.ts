@@ -18,13 +18,19 @@ export interface ReadView {
 export function createReadView(database: Database): ReadView {
   const begin = database.prepare('BEGIN')
   const commit = database.prepare('COMMIT')
+  const rollback = database.prepare('ROLLBACK')
   let isOpen = false
 
   function end(): void {
     if (!isOpen) return
     isOpen = false
-    // A read that fails may have made SQLite give up the transaction.
-    if (database.inTransaction) commit.run()
+    try {
+      // A read that fails may have made SQLite give up the transaction.
+      if (database.inTransaction) commit.run()
+    } catch {
+      // After a read that failed, COMMIT fails as it did; its request has the error, and the others have their answers.
+      if (database.inTransaction) rollback.run()
+    }
   }
 
   return {

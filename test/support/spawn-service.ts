@@ -51,6 +51,19 @@ export async function spawnService(options: SpawnOptions): Promise<SpawnedServic
   return { ...child, url, port: Number(new URL(url).port) }
 }
 
+/** After `kill -9`, on what is then there, without what `env` was. */
+export async function killAndStartAgain({
+  cwd,
+  service,
+}: {
+  readonly cwd: string
+  readonly service: SpawnedService
+}): Promise<SpawnedService> {
+  service.process.kill('SIGKILL')
+  await service.exited
+  return spawnService({ cwd })
+}
+
 function start({ env = {}, cwd, args = [], nodeArgs = [] }: SpawnOptions) {
   const child = spawn(process.execPath, [...nodeArgs, MAIN, ...args], {
     cwd,

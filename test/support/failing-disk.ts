@@ -1,0 +1,115 @@
+import { execFileSync } from 'node:child_process'
+import { closeSync, openSync, readSync, writeFileSync, writeSync } from 'node:fs'
+import { constants } from 'node:os'
+import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { onTestFinished } from 'vitest'
+import { temporaryFolder } from './open-test-app.ts'
+import { type SpawnedService, spawnService } from './spawn-service.ts'
+
+type ErrorName = 'ENOSPC' | 'EIO' | 'EROFS'
+
+/** What goes wrong with files below one folder; what is left out works. */
+export interface DiskFaults {
+  readonly writes?: ErrorName
+  readonly syncs?: ErrorName
+  readonly reads?: ErrorName
+  readonly truncates?: ErrorName
+  /** How many of these calls go through before the first that fails. */
+  readonly passes?: number
+  /** How many of them fail before the disk works again; all where it is left out. */
+  readonly failures?: number
+  /** Writes go through until a sync has failed. */
+  readonly untilSync?: boolean
+  /** Writes take half of what they are given at a time. */
+  readonly shortWrites?: boolean
+}
+
+/** The disk and the clock of a service that is spawned with `env`, also while it runs. */
+export interface FailingDisk {
+  readonly env: Readonly<Record<string, string>>
+  /** In place of what was wrong before. */
+  fail(faults: DiskFaults): void
+  work(): void
+  /** Sets the service's clock, but not the one that never goes back, off from ours. */
+  shiftClock(seconds: number): void
+  /** How many calls have failed since `fail` was called. */
+  failedCalls(): number
+  /** How many of `passes` are left. */
+  passesLeft(): number
+}
+
+const SOURCE = fileURLToPath(new URL('fail-disk.c', import.meta.url))
+
+const PASSES_FIELD = 4
+
+const CLOCK_FIELD = 8
+
+const FAILED_CALLS_FIELD = 9
+
+/** Why no disk can be made to fail here, if so: it takes a C compiler, and a system that preloads. */
+export function whyNoFailingDisk(): string | undefined {
+  if (process.platform !== 'linux') return 'LD_PRELOAD is of Linux'
+  try {
+    execFileSync('cc', ['--version'], { stdio: 'ignore' })
+    return undefined
+  } catch {
+    return 'there is no C compiler (cc)'
+  }
+}
+
+/** `folder` is where the service keeps its data. */
+export function createFailingDisk(folder: string): FailingDisk {
+  const place = temporaryFolder()
+  const library = join(place, 'fail-disk.so')
+  execFileSync('cc', ['-shared', '-fPIC', '-o', library, SOURCE, '-ldl'])
+  const control = join(place, 'control')
+  writeFileSync(control, Buffer.alloc(4096))
+  const file = openSync(control, 'r+')
+  onTestFinished(() => closeSync(file))
+
+  function write(firstField: number, values: readonly number[]): void {
+    writeSync(
+      file,
+      Buffer.from(BigInt64Array.from(values, BigInt).buffer),
+      0,
+      undefined,
+      firstField * 8,
+    )
+  }
+
+  function read(fieldNumber: number): number {
+    const field = Buffer.alloc(8)
+    readSync(file, field, 0, 8, fieldNumber * 8)
+    return Number(field.readBigInt64LE())
+  }
+
+  function fail(faults: DiskFaults): void {
+    const errnoOf = (name?: ErrorName) => (name === undefined ? 0 : constants.errno[name])
+    const { writes, syncs, reads, truncates, passes = 0, failures = -1 } = faults
+    const flags = [faults.untilSync, faults.shortWrites].map(flag => (flag ? 1 : 0))
+    write(FAILED_CALLS_FIELD, [0])
+    write(0, [...[writes, syncs, reads, truncates].map(errnoOf), passes, failures, ...flags])
+  }
+
+  return {
+    env: { LD_PRELOAD: library, FAIL_DISK_CONTROL: control, FAIL_DISK_FOLDER: folder },
+    fail,
+    work: () => fail({}),
+    shiftClock: seconds => write(CLOCK_FIELD, [seconds]),
+    failedCalls: () => read(FAILED_CALLS_FIELD),
+    passesLeft: () => read(PASSES_FIELD),
+  }
+}
+
+export interface OnFailingDisk {
+  readonly cwd: string
+  readonly disk: FailingDisk
+  readonly service: SpawnedService
+}
+
+/** The built service, with its data in `data` below `cwd`. */
+export async function startOnFailingDisk(cwd = temporaryFolder()): Promise<OnFailingDisk> {
+  const disk = createFailingDisk(join(cwd, 'data'))
+  return { cwd, disk, service: await spawnService({ cwd, env: disk.env }) }
+}
