@@ -2,6 +2,7 @@ import { closeSync, existsSync, mkdirSync, openSync, readSync } from 'node:fs'
 import { dirname } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import Database from 'better-sqlite3'
+import { isDamaged } from './find-damage.ts'
 import {
   type AppliedMigration,
   appliedMigrations,
@@ -12,7 +13,7 @@ import {
   readMigrations,
 } from './migrator.ts'
 import { createSigningKeys } from './signing-keys.ts'
-import { isBusy } from './sqlite-errors.ts'
+import { isBusy, isDamage } from './sqlite-errors.ts'
 
 /** Raised when a path cannot serve as the database; the message ends a sentence that begins with the path. */
 export class DatabaseRefused extends Error {
@@ -38,6 +39,14 @@ const FOREIGN = 'it is the database of another program'
 
 const NO_DATABASE = 'it is no SQLite database'
 
+const DAMAGED =
+  'it is damaged: restore it from a backup, or save what `sqlite3 FILE .recover` still reads of it'
+
+const NOT_WRITABLE =
+  'it cannot be written: give the user of this process the right to write the file and its folder'
+
+const FULL = 'its disk is full: make room on it'
+
 export interface OpenOptions {
   /** A path, whose missing folders are made, or `:memory:`. */
   readonly path: string
@@ -59,9 +68,9 @@ export async function openSqlite({ path, now }: OpenOptions): Promise<Database.D
   })
   try {
     await refusing(async () => {
-      await switchToWal(database)
       // better-sqlite3 is built with NORMAL as its default in WAL, which may lose the last commits with the power.
       database.pragma('synchronous = FULL')
+      await switchToWal(database)
       migrate(database, migrations, now)
       createSigningKeys(database)
     })
@@ -123,6 +132,7 @@ function inspect(path: string, migrations: readonly Migration[]): readonly Appli
   })
   try {
     const applied = read()
+    if (applied.length > 0 && isDamaged(database, path)) throw new DatabaseRefused(DAMAGED)
     checkHistory(applied, migrations)
     return applied
   } finally {
@@ -174,8 +184,12 @@ async function refusing<T>(work: () => T | Promise<T>): Promise<T> {
 function refusalReason(error: unknown): string {
   const { code = '', message } = error as NodeJS.ErrnoException
   if (code === 'SQLITE_NOTADB') return NO_DATABASE
-  if (code.startsWith('SQLITE_CORRUPT')) return 'it is damaged: restore it from a backup'
+  if (isDamage(error)) return DAMAGED
   if (code.startsWith('SQLITE_BUSY')) return 'another process keeps it locked'
+  if (/^(SQLITE_READONLY|SQLITE_CANTOPEN|EACCES$|EPERM$|EROFS$)/.test(code))
+    return `${NOT_WRITABLE} (${code})`
+  if (code === 'SQLITE_FULL' || code === 'ENOSPC') return `${FULL} (${code})`
+  if (code.startsWith('SQLITE_IOERR')) return `its disk fails: look at the system's log (${code})`
   // Its history has other columns.
   if (code === 'SQLITE_ERROR') return FOREIGN
   if (error instanceof MigrationMismatch) return message

@@ -15,6 +15,8 @@ import { migrate, readMigrations } from '../../src/storage/migrator.ts'
 import { DatabaseRefused, migrationStatus, openSqlite } from '../../src/storage/sqlite.ts'
 import { isBusy } from '../../src/storage/sqlite-errors.ts'
 import { newUserBody } from '../support/builders.ts'
+import { overwritePages, PAGE_BYTES } from '../support/damage.ts'
+import { fillWithUsers } from '../support/fill-with-users.ts'
 import { temporaryFolder } from '../support/open-test-app.ts'
 import { spawnService } from '../support/spawn-service.ts'
 
@@ -142,6 +144,40 @@ describe.each<{ what: string; prepare: (path: string) => unknown; reason: string
       ;(await openSqlite({ path, now: () => NOW })).close()
       const bytes = readFileSync(path)
       writeFileSync(path, bytes.fill('garbage ', 4096))
+    },
+    reason: 'it is damaged: restore it from a backup',
+  },
+  {
+    what: 'a database with garbage in its middle',
+    prepare: async path => {
+      await fillWithUsers(path, 1000)
+      overwritePages(path, 'garbage ', { from: 40 })
+    },
+    reason: 'it is damaged: restore it from a backup',
+  },
+  {
+    what: 'a database with zeros in its middle',
+    prepare: async path => {
+      await fillWithUsers(path, 1000)
+      overwritePages(path, '\0', { from: 40 })
+    },
+    reason: 'it is damaged: restore it from a backup',
+  },
+  {
+    what: 'a database that lacks its last page',
+    prepare: async path => {
+      await fillWithUsers(path, 1000)
+      truncateSync(path, statSync(path).size - PAGE_BYTES)
+    },
+    reason: 'it is damaged: restore it from a backup',
+  },
+  {
+    what: 'a database cut short with writes in its WAL',
+    prepare: async path => {
+      await fillWithUsers(path, 1000)
+      const database = await open(path)
+      insertUser(database, 'last@x.co')
+      truncateSync(path, 20 * PAGE_BYTES)
     },
     reason: 'it is damaged: restore it from a backup',
   },

@@ -14,6 +14,9 @@ export interface SpawnOptions {
   readonly nodeArgs?: readonly string[]
   /** Whether what it prints is kept after its start; a long load prints more than there is room for. */
   readonly keepsLog?: boolean
+  /** Who runs it, where that is not who runs the test. */
+  readonly uid?: number
+  readonly gid?: number
 }
 
 export interface FinishedProcess {
@@ -64,11 +67,14 @@ export async function killAndStartAgain({
   return spawnService({ cwd })
 }
 
-function start({ env = {}, cwd, args = [], nodeArgs = [] }: SpawnOptions) {
+function start(options: SpawnOptions) {
+  const { env = {}, cwd, args = [], nodeArgs = [], uid, gid } = options
   const child = spawn(process.execPath, [...nodeArgs, MAIN, ...args], {
     cwd,
     env: { PATH: process.env.PATH, HOME: process.env.HOME, ...env },
     stdio: ['ignore', 'pipe', 'pipe', ...(nodeArgs.length > 0 ? (['ipc'] as const) : [])],
+    ...(uid !== undefined && { uid }),
+    ...(gid !== undefined && { gid }),
   })
   let stdout = ''
   let stderr = ''

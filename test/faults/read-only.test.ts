@@ -1,0 +1,61 @@
+import { spawnSync } from 'node:child_process'
+import { chmodSync, chownSync, mkdirSync } from 'node:fs'
+import { join } from 'node:path'
+import { expect, test } from 'vitest'
+import { newUserBody } from '../support/builders.ts'
+import { ask } from '../support/json-requests.ts'
+import { temporaryFolder } from '../support/open-test-app.ts'
+import { MAIN, run, spawnService } from '../support/spawn-service.ts'
+
+/** nobody of Linux, because root may write whatever the mode. */
+const NOBODY = 65_534
+
+const isRoot = process.getuid?.() === 0
+
+const owner = isRoot ? { uid: NOBODY, gid: NOBODY } : {}
+
+/** A folder with the data of a service that was stopped. */
+async function folderOfAService() {
+  const cwd = temporaryFolder()
+  const data = join(cwd, 'data')
+  mkdirSync(data)
+  for (const folder of [cwd, data]) {
+    chmodSync(folder, 0o755)
+    if (isRoot) chownSync(folder, NOBODY, NOBODY)
+  }
+  const service = await spawnService({ cwd, ...owner })
+  await ask(service, 'POST /users', newUserBody())
+  service.process.kill('SIGTERM')
+  await service.exited
+  return { cwd, data, file: join(data, 'users.db') }
+}
+
+const canRun = spawnSync(process.execPath, [MAIN, '--version'], { cwd: '/', ...owner }).status === 0
+if (!canRun) {
+  console.log('read-only.test.ts is skipped: node and dist/ are out of reach of the user nobody')
+}
+
+test
+  .skipIf(!canRun)
+  .each<{ what: string; change: (paths: { data: string; file: string }) => void }>([
+    { what: 'a file', change: ({ file }) => chmodSync(file, 0o444) },
+    { what: 'a folder', change: ({ data }) => chmodSync(data, 0o555) },
+  ])('$what that may only be read is refused at start, with what to do', async ({ change }) => {
+  const { cwd, ...paths } = await folderOfAService()
+  change(paths)
+  const { code, stderr } = await run({ cwd, env: { PORT: '0' }, ...owner })
+  chmodSync(paths.data, 0o755)
+  expect([code, stderr.trimEnd().split('\n').length]).toEqual([1, 1])
+  expect(stderr).toMatch(/DATABASE_URL.*it cannot be written: give the user of this process/)
+})
+
+test.skipIf(!canRun)(
+  'a file that is made read-only while it is served is served as before',
+  async () => {
+    const { cwd, file } = await folderOfAService()
+    const service = await spawnService({ cwd, ...owner })
+    chmodSync(file, 0o444)
+    expect((await ask(service, 'POST /users', newUserBody())).status).toBe(201)
+    expect((await ask(service, 'GET /users/2')).status).toBe(200)
+  },
+)
