@@ -30,8 +30,8 @@ const LOCK_RETRY_MS = 5
 
 const MAX_PENDING_WRITES = 10_000
 
-/** A transaction of as many takes some 30 ms, for which reads wait; what is more goes into the next. */
-const MAX_BATCH_WRITES = 1000
+/** A transaction of as many takes some 10 ms, for which reads wait; what is more goes into the next. */
+const MAX_BATCH_WRITES = 250
 
 /**
  * Writes that arrive in one turn of the event loop share one transaction and so one fsync, each in a savepoint

@@ -10,6 +10,8 @@ import { temporaryFolder } from '../support/open-test-app.ts'
 
 const MAX_PENDING_WRITES = 10_000
 
+const MAX_BATCH_WRITES = 250
+
 /** More turns than the event loop could make if a write waited inside SQLite. */
 const MANY_TURNS = 50
 
@@ -237,6 +239,23 @@ test(`WriteQueue refuses as overloaded what comes when ${MAX_PENDING_WRITES} wai
   expect(await writes.run(() => add('fits again'))).toBe('fits again')
   expect(stored()).toHaveLength(MAX_PENDING_WRITES + 1)
   expect(stored()).not.toContain('too many')
+})
+
+test('WriteQueue commits many writes some at a time, in order, and the event loop turns in between', async () => {
+  const { writes, add, stored } = await openQueue()
+  const texts = Array.from({ length: 3 * MAX_BATCH_WRITES }, (_, index) => `${index}`)
+  const counts = new Set<number>()
+  let isOver = false
+  const written = Promise.all(texts.map(text => writes.run(() => add(text)))).finally(() => {
+    isOver = true
+  })
+  while (!isOver) {
+    counts.add(stored().length)
+    await nextTurn()
+  }
+  expect([...counts]).toEqual([0, 1, 2].map(batches => batches * MAX_BATCH_WRITES))
+  expect(await written).toEqual(texts)
+  expect(stored()).toEqual(texts)
 })
 
 test('WriteQueue.close ends what waits and refuses what comes later', async () => {
