@@ -109,7 +109,10 @@ export interface OnFailingDisk {
 }
 
 /** The built service, with its data in `data` below `cwd`. */
-export async function startOnFailingDisk(cwd = temporaryFolder()): Promise<OnFailingDisk> {
+export async function startOnFailingDisk(
+  cwd = temporaryFolder(),
+  env: Readonly<Record<string, string>> = {},
+): Promise<OnFailingDisk> {
   const disk = createFailingDisk(join(cwd, 'data'))
-  return { cwd, disk, service: await spawnService({ cwd, env: disk.env }) }
+  return { cwd, disk, service: await spawnService({ cwd, env: { ...env, ...disk.env } }) }
 }
