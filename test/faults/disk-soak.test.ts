@@ -108,6 +108,7 @@ test.skipIf(reason !== undefined)(
         writeUntilKilled(started.service, `${life}.${client}`, tally),
       )
       await live(started, life % 2 === 0 ? anyFault : syncFault, tally)
+      expect(started.service.process.exitCode).toBeNull()
       started.service.process.kill('SIGKILL')
       await Promise.all(clients)
     }
