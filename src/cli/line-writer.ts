@@ -23,7 +23,8 @@ const MAX_WAITING_CHARS = 16 * 1024 * 1024
 
 const FLUSH_PATIENCE_MS = 1000
 
-const FLUSH_POLL_MS = 5
+/** Often, because a pipe takes 64 KB at a time. */
+const FLUSH_POLL_MS = 2
 
 /**
  * Not pino's own destination: its last flush waits for ever where the reader stalls or the disk of the file is full,
@@ -94,6 +95,7 @@ export function createLineWriter(
   async function flush(): Promise<void> {
     const deadline = performance.now() + FLUSH_PATIENCE_MS
     while ((isWriting || takeChunk()) && performance.now() < deadline) {
+      isStalled = false
       send()
       await sleep(FLUSH_POLL_MS)
     }
