@@ -4,6 +4,7 @@ import { describe, expect, test, vi } from 'vitest'
 import type { LimitsFile } from '../../src/limits/limits-file.ts'
 import { newUserBody } from '../support/builders.ts'
 import { startOnFailingDisk, whyNoFailingDisk } from '../support/failing-disk.ts'
+import { isLong } from '../support/faults.ts'
 import { ask, type JsonAnswer } from '../support/json-requests.ts'
 import { temporaryFolder } from '../support/open-test-app.ts'
 
@@ -42,7 +43,7 @@ function retryAfter({ headers }: JsonAnswer): number {
 }
 
 describe.skipIf(reason !== undefined)('a clock that steps while the service runs', () => {
-  test('is seen to step by the service', async () => {
+  test.runIf(isLong)('is seen to step by the service', async () => {
     const { disk, service } = await start()
     const dateOf = ({ headers }: JsonAnswer) => Date.parse(headers.get('Date') ?? '')
     const before = dateOf(await ask(service, 'GET /livez'))
@@ -88,7 +89,7 @@ describe.skipIf(reason !== undefined)('a clock that steps while the service runs
     }
   })
 
-  test('keeps serving, and stops when it is told to', async () => {
+  test.runIf(isLong)('keeps serving, and stops when it is told to', async () => {
     const { disk, service } = await start()
     for (const seconds of STEPS) {
       disk.shiftClock(seconds)

@@ -19,7 +19,7 @@ if (reason !== undefined) console.log(`test/faults/disk-soak.test.ts is skipped:
 
 const LIVES = inForm({ short: 2, long: 40 })
 
-const FAULTS_A_LIFE = inForm({ short: 4, long: 20 })
+const FAULTS_A_LIFE = inForm({ short: 3, long: 20 })
 
 const MAX_FAULT_MS = 60
 

@@ -58,7 +58,7 @@ async function refuseAll(service: SpawnedService): Promise<number[]> {
   )
 }
 
-test.each(['IMMEDIATE', 'EXCLUSIVE'])(
+test.each(inForm({ short: ['IMMEDIATE'], long: ['IMMEDIATE', 'EXCLUSIVE'] }))(
   'a database that another process locks (%s) serves reads, refuses writes, and takes them after that',
   async lock => {
     const { service, locker } = await startWithLocker()

@@ -1,8 +1,9 @@
 import { spawnSync } from 'node:child_process'
-import { chmodSync, chownSync, mkdirSync } from 'node:fs'
+import { chmodSync, chownSync } from 'node:fs'
 import { join } from 'node:path'
 import { expect, test } from 'vitest'
 import { newUserBody } from '../support/builders.ts'
+import { fillWithUsers } from '../support/fill-with-users.ts'
 import { ask } from '../support/json-requests.ts'
 import { temporaryFolder } from '../support/open-test-app.ts'
 import { MAIN, run, spawnService } from '../support/spawn-service.ts'
@@ -14,20 +15,16 @@ const isRoot = process.getuid?.() === 0
 
 const owner = isRoot ? { uid: NOBODY, gid: NOBODY } : {}
 
-/** A folder with the data of a service that was stopped. */
-async function folderOfAService() {
+async function folderOfOwner() {
   const cwd = temporaryFolder()
   const data = join(cwd, 'data')
-  mkdirSync(data)
-  for (const folder of [cwd, data]) {
-    chmodSync(folder, 0o755)
-    if (isRoot) chownSync(folder, NOBODY, NOBODY)
+  const file = join(data, 'users.db')
+  await fillWithUsers(file, 1)
+  for (const path of [cwd, data, file]) {
+    if (path !== file) chmodSync(path, 0o755)
+    if (isRoot) chownSync(path, NOBODY, NOBODY)
   }
-  const service = await spawnService({ cwd, ...owner })
-  await ask(service, 'POST /users', newUserBody())
-  service.process.kill('SIGTERM')
-  await service.exited
-  return { cwd, data, file: join(data, 'users.db') }
+  return { cwd, data, file }
 }
 
 const canRun = spawnSync(process.execPath, [MAIN, '--version'], { cwd: '/', ...owner }).status === 0
@@ -41,7 +38,7 @@ test
     { what: 'a file', change: ({ file }) => chmodSync(file, 0o444) },
     { what: 'a folder', change: ({ data }) => chmodSync(data, 0o555) },
   ])('$what that may only be read is refused at start, with what to do', async ({ change }) => {
-  const { cwd, ...paths } = await folderOfAService()
+  const { cwd, ...paths } = await folderOfOwner()
   change(paths)
   const { code, stderr } = await run({ cwd, env: { PORT: '0' }, ...owner })
   chmodSync(paths.data, 0o755)
@@ -52,7 +49,7 @@ test
 test.skipIf(!canRun)(
   'a file that is made read-only while it is served is served as before',
   async () => {
-    const { cwd, file } = await folderOfAService()
+    const { cwd, file } = await folderOfOwner()
     const service = await spawnService({ cwd, ...owner })
     chmodSync(file, 0o444)
     expect((await ask(service, 'POST /users', newUserBody())).status).toBe(201)

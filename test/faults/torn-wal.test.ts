@@ -8,12 +8,12 @@ import { ask } from '../support/json-requests.ts'
 import { temporaryFolder } from '../support/open-test-app.ts'
 import { spawnService } from '../support/spawn-service.ts'
 
-const TEARS = inForm({ short: 10, long: 200 })
+const TEARS = inForm({ short: 6, long: 200 })
 
 const CHECKPOINTED_USERS = 5
 
 /** Fewer than fill the WAL so far that it is checkpointed: what is synced before it is copied cannot be torn. */
-const USERS_IN_WAL = 60
+const USERS_IN_WAL = inForm({ short: 20, long: 60 })
 
 /** What a service leaves that is killed: some users in the file, and others in the WAL up to so many bytes each. */
 async function killedService() {
