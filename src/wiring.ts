@@ -83,9 +83,11 @@ export async function openService(options: WiringOptions): Promise<Service> {
       view.end()
       try {
         database.pragma('wal_checkpoint(TRUNCATE)')
-      } finally {
-        database.close()
+      } catch (err) {
+        // All that was acknowledged is in the WAL, where the next start finds it.
+        log.warn({ err }, 'the WAL could not be put away')
       }
+      database.close()
     },
   }
 }

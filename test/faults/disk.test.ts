@@ -3,7 +3,7 @@ import { newUserBody } from '../support/builders.ts'
 import { type DiskFaults, startOnFailingDisk, whyNoFailingDisk } from '../support/failing-disk.ts'
 import { inForm, isLong, report } from '../support/faults.ts'
 import { ask, expectUnavailable, timeUntil } from '../support/json-requests.ts'
-import { killAndStartAgain, type SpawnedService } from '../support/spawn-service.ts'
+import { killAndStartAgain, type SpawnedService, spawnService } from '../support/spawn-service.ts'
 
 const reason = whyNoFailingDisk()
 if (reason !== undefined) console.log(`test/faults/disk.test.ts is skipped: ${reason}`)
@@ -68,6 +68,16 @@ describe.skipIf(reason !== undefined)('a disk', () => {
       expect(await emailsIn(again)).toEqual(['old@x.co'])
     },
   )
+
+  test('that fails does not keep the service from ending as it should', async () => {
+    const { cwd, disk, service } = await startOnFailingDisk()
+    const user = newUserBody({ email: 'old@x.co' })
+    expect((await ask(service, 'POST /users', user)).status).toBe(201)
+    disk.fail({ writes: 'EIO', syncs: 'EIO', truncates: 'EIO' })
+    service.process.kill('SIGTERM')
+    expect(await service.exited).toMatchObject({ code: 0, stderr: '' })
+    expect(await emailsIn(await spawnService({ cwd }))).toEqual(['old@x.co'])
+  })
 
   test('that works again leaves no user after a crash whose create was refused, without another write', async () => {
     const { cwd, disk, service } = await startOnFailingDisk()
