@@ -51,7 +51,7 @@ export function sendRaw(port: number, bytes: string | Buffer): RawExchange {
 }
 
 /** The answers of requests whose answers have a Content-Length or no body: all of this service's. */
-function parseAnswers(bytes: Buffer): RawAnswer[] {
+export function parseAnswers(bytes: Buffer): RawAnswer[] {
   const answers: RawAnswer[] = []
   let rest = bytes.toString('latin1')
   for (;;) {

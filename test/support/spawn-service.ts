@@ -36,13 +36,13 @@ export interface SpawnedService {
 
 /** The built command line, run to its end. */
 export function run(options: SpawnOptions): Promise<FinishedProcess> {
-  return start(options).exited
+  return spawnMain(options).exited
 }
 
 /** The built service, once it says where it listens: on a free port unless `env` says otherwise. */
 export async function spawnService(options: SpawnOptions): Promise<SpawnedService> {
   const { keepsLog = true, env } = options
-  const child = start({ ...options, env: { PORT: '0', ...env } })
+  const child = spawnMain({ ...options, env: { PORT: '0', ...env } })
   const url = await new Promise<string>((resolve, reject) => {
     child.process.stdout?.on('data', () => {
       const match = /"url":"([^"]+)"/.exec(child.stdout())
@@ -67,7 +67,8 @@ export async function killAndStartAgain({
   return spawnService({ cwd })
 }
 
-function start(options: SpawnOptions) {
+/** The built command line, begun. */
+export function spawnMain(options: SpawnOptions) {
   const { env = {}, cwd, args = [], nodeArgs = [], uid, gid } = options
   const child = spawn(process.execPath, [...nodeArgs, MAIN, ...args], {
     cwd,

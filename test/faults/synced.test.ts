@@ -1,0 +1,29 @@
+import { join } from 'node:path'
+import { expect, test } from 'vitest'
+import { createRandom } from '../support/faults.ts'
+import { temporaryFolder } from '../support/open-test-app.ts'
+import { spawnService } from '../support/spawn-service.ts'
+import { recorderOrSkip } from './recorded-disk.ts'
+import { createWriter } from './write-load.ts'
+
+const DATABASE = join('data', 'users.db')
+
+test('every connection that writes waits for the disk: each write is synced before its answer', async context => {
+  const recorder = recorderOrSkip(context)
+  const cwd = temporaryFolder()
+  const service = await spawnService({ cwd, env: recorder.environment(cwd) })
+  const writer = createWriter({ label: 'lone', random: createRandom(), owners: new Map() })
+  const times: { sentAt: bigint; answeredAt: bigint }[] = []
+  for (let write = 0; write < 60; write++) {
+    const sentAt = process.hrtime.bigint()
+    await writer.write(service.port, 1)
+    times.push({ sentAt, answeredAt: process.hrtime.bigint() })
+  }
+  const records = recorder.records().filter(({ path }) => path === `${DATABASE}-wal`)
+  const unsynced = times.filter(({ sentAt, answeredAt }) => {
+    const own = records.filter(({ endedAt }) => endedAt > sentAt && endedAt < answeredAt)
+    const last = own.findLastIndex(({ kind }) => kind === 'write')
+    return last < 0 || !own.slice(last).some(({ kind }) => kind === 'sync')
+  })
+  expect(unsynced).toEqual([])
+})

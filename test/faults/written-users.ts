@@ -1,0 +1,111 @@
+import type Database from 'better-sqlite3'
+import {
+  integrityProblems,
+  type KeyRow,
+  keyRows,
+  representationOf,
+  said,
+  takeKey,
+  type UserRow,
+  userRows,
+} from './user-rows.ts'
+
+/** What a user was to become, and when an answer said so. */
+export interface UserVersion {
+  /** `undefined` where there is to be no user. */
+  readonly fields: { readonly name: string; readonly email: string } | undefined
+  /** The JSON in the answer. */
+  body?: string
+  /** By `process.hrtime`. */
+  acknowledgedAt?: bigint
+}
+
+/** A user whom one client writes, one write at a time. */
+export interface WrittenUser {
+  id?: number
+  readonly idempotencyKey: string | undefined
+  /** JSON of the body of its create. */
+  readonly createBody: string
+  /** The JSON in the answer to its create. */
+  firstAnswer?: string
+  /** From its absence, or from what it was when the service was started first; one follows another. */
+  readonly versions: UserVersion[]
+}
+
+/** What a database holds of users, and all in which it differs from what it must hold. */
+export interface Found {
+  readonly problems: string[]
+  /** Which version of each user is there, and its row where it has one. */
+  readonly versions: ReadonlyMap<WrittenUser, { index: number; row: UserRow | undefined }>
+}
+
+interface FindOptions {
+  /** What was acknowledged before must be there; without it whatever was acknowledged. */
+  readonly before?: bigint
+  /** Users up to this id are none of those that were written. */
+  readonly afterId?: number
+}
+
+/** Looks for users in a database of the newest schema. */
+export function findUsers(
+  database: Database.Database,
+  users: readonly WrittenUser[],
+  { before, afterId = 0 }: FindOptions = {},
+): Found {
+  const problems: string[] = []
+  const rows = userRows(database, afterId)
+  const keys = keyRows(database)
+  const byId = new Map(rows.map(row => [row.id, row]))
+  const byEmail = new Map(rows.map(row => [row.email, row]))
+  const versions = new Map<WrittenUser, { index: number; row: UserRow | undefined }>()
+  let changes = 0
+  for (const user of users) {
+    const row = user.id === undefined ? byEmail.get(firstEmail(user)) : byId.get(user.id)
+    if (row !== undefined) byId.delete(row.id)
+    const least = acknowledgedVersion(user, before)
+    const index = user.versions.findIndex((version, at) => at >= least && isShown(version, row))
+    versions.set(user, { index, row })
+    changes += index
+    if (index < 0) {
+      problems.push(`${said(row)} is there in place of ${said(user.versions[least])}`)
+    } else if (user.idempotencyKey !== undefined) {
+      const problem = keyProblem(user, { index, row }, takeKey(keys, user.idempotencyKey))
+      if (problem !== undefined) problems.push(problem)
+    }
+  }
+  for (const row of byId.values()) problems.push(`nobody wrote ${said(row)}`)
+  for (const key of keys.values()) problems.push(`nobody used the key of ${said(key)}`)
+  return { problems: [...problems, ...integrityProblems(database, changes)].slice(0, 20), versions }
+}
+
+function acknowledgedVersion({ versions }: WrittenUser, before: bigint | undefined): number {
+  return versions.findLastIndex(
+    ({ acknowledgedAt: at }) => at !== undefined && (before === undefined || at < before),
+  )
+}
+
+function isShown({ fields, body }: UserVersion, row: UserRow | undefined): boolean {
+  if (fields === undefined || row === undefined) return fields === row
+  const { name, email } = fields
+  const isSame = row.name === name && row.nameLower === name.toLowerCase() && row.email === email
+  return isSame && (body === undefined || body === representationOf(row))
+}
+
+function keyProblem(
+  { firstAnswer, idempotencyKey }: WrittenUser,
+  { index, row }: { index: number; row: UserRow | undefined },
+  key: KeyRow | undefined,
+): string | undefined {
+  const answer = firstAnswer ?? (index === 1 && row ? representationOf(row) : key?.json)
+  const isRight =
+    index === 0
+      ? key === undefined
+      : row === undefined
+        ? key?.fingerprint === null && key.json === null
+        : key !== undefined && key.userId === row.id && key.json === answer
+  return isRight ? undefined : `${said(key)} is kept of ${idempotencyKey} for ${said(row)}`
+}
+
+function firstEmail({ versions }: WrittenUser): string {
+  return versions[1]?.fields?.email ?? ''
+}

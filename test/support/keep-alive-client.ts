@@ -1,0 +1,50 @@
+import { connect } from 'node:net'
+import { parseAnswers, type RawAnswer } from './raw-http.ts'
+
+export interface Asked {
+  readonly method: string
+  readonly path: string
+  readonly headers?: Readonly<Record<string, string>>
+  /** JSON. */
+  readonly body?: string
+}
+
+/** One connection for one request after another. */
+export interface KeepAliveClient {
+  /** The answer, or `undefined` where the connection ended before it was complete. */
+  ask(request: Asked): Promise<RawAnswer | undefined>
+  close(): void
+}
+
+/** Takes less CPU than `fetch` or `node:http`, of which a test with many clients has more need than the service. */
+export function createKeepAliveClient(port: number): KeepAliveClient {
+  const socket = connect({ port, host: '127.0.0.1', noDelay: true })
+  let received = Buffer.alloc(0)
+  let settle: ((answer: RawAnswer | undefined) => void) | undefined
+  socket.on('data', chunk => {
+    received = received.length === 0 ? chunk : Buffer.concat([received, chunk])
+    const [answer] = parseAnswers(received)
+    if (answer === undefined) return
+    received = Buffer.alloc(0)
+    settle?.(answer)
+  })
+  socket.on('error', () => {})
+  socket.on('close', () => settle?.(undefined))
+  return {
+    ask: request =>
+      new Promise(resolve => {
+        settle = resolve
+        if (socket.destroyed) resolve(undefined)
+        else socket.write(bytesOf(request))
+      }),
+    close: () => socket.destroy(),
+  }
+}
+
+function bytesOf({ method, path, headers = {}, body }: Asked): string {
+  const lines = Object.entries(headers).map(([name, value]) => `${name}: ${value}\r\n`)
+  if (body !== undefined) {
+    lines.push(`Content-Type: application/json\r\nContent-Length: ${Buffer.byteLength(body)}\r\n`)
+  }
+  return `${method} ${path} HTTP/1.1\r\nHost: localhost\r\n${lines.join('')}\r\n${body ?? ''}`
+}
