@@ -1,4 +1,4 @@
-import { closeSync, existsSync, mkdirSync, openSync, readSync } from 'node:fs'
+import { closeSync, existsSync, fsyncSync, mkdirSync, openSync, readSync } from 'node:fs'
 import { dirname } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import Database from 'better-sqlite3'
@@ -115,7 +115,28 @@ function makeFolder(path: string): void {
     // Another process that starts may have been quicker.
     if ((error as NodeJS.ErrnoException).code !== 'EEXIST') throw error
   }
+  syncFolder(dirname(path))
 }
+
+/**
+ * Puts the names in a folder on disk: those of its own files SQLite takes care of, that of their folder it does not.
+ * Where a folder cannot be synced, as on Windows, there is nothing to be done, and SQLite goes on as well.
+ */
+function syncFolder(path: string): void {
+  try {
+    sync(path, 'r')
+  } catch {}
+}
+
+function sync(path: string, flags: 'r' | 'r+'): void {
+  const file = openSync(path, flags)
+  try {
+    fsyncSync(file)
+  } finally {
+    closeSync(file)
+  }
+}
+
 
 /** Reads through a connection that cannot write, so that a file which is refused stays as it was. */
 function inspect(path: string, migrations: readonly Migration[]): readonly AppliedMigration[] {

@@ -3,7 +3,7 @@ import { expect, test } from 'vitest'
 import { createRandom } from '../support/faults.ts'
 import { temporaryFolder } from '../support/open-test-app.ts'
 import { spawnService } from '../support/spawn-service.ts'
-import { recorderOrSkip } from './recorded-disk.ts'
+import { folderOf, recorderOrSkip } from './recorded-disk.ts'
 import { createWriter } from './write-load.ts'
 
 const DATABASE = join('data', 'users.db')
@@ -24,6 +24,22 @@ test('every connection that writes waits for the disk: each write is synced befo
     const own = records.filter(({ endedAt }) => endedAt > sentAt && endedAt < answeredAt)
     const last = own.findLastIndex(({ kind }) => kind === 'write')
     return last < 0 || !own.slice(last).some(({ kind }) => kind === 'sync')
+  })
+  expect(unsynced).toEqual([])
+})
+
+test('the first start syncs each folder after the names that it puts there', async context => {
+  const recorder = recorderOrSkip(context)
+  const cwd = temporaryFolder()
+  const service = await spawnService({ cwd, env: recorder.environment(cwd) })
+  service.process.kill('SIGKILL')
+  await service.exited
+  const records = recorder.records()
+  const made = records.filter(({ kind }) => kind === 'create' || kind === 'mkdir')
+  expect(made.map(({ path }) => path)).toEqual(expect.arrayContaining(['data', DATABASE]))
+  const unsynced = made.filter(name => {
+    const later = records.slice(records.indexOf(name))
+    return !later.some(({ kind, path }) => kind === 'sync' && path === folderOf(name.path))
   })
   expect(unsynced).toEqual([])
 })
