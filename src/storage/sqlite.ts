@@ -63,6 +63,7 @@ export async function openSqlite({ path, now }: OpenOptions): Promise<Database.D
     if (path !== IN_MEMORY) {
       createPrivately(path)
       inspect(path, migrations)
+      syncRecovered(path)
     }
     return new Database(path, { timeout: START_PATIENCE_MS })
   })
@@ -126,6 +127,15 @@ function syncFolder(path: string): void {
   try {
     sync(path, 'r')
   } catch {}
+}
+
+/**
+ * Puts on disk what SQLite is about to recover. A process that was killed between writing a commit and syncing it
+ * leaves one that is there again but for the power, and a retry would be told that it was done.
+ */
+function syncRecovered(path: string): void {
+  const wal = `${path}-wal`
+  if (existsSync(wal)) sync(wal, 'r+')
 }
 
 function sync(path: string, flags: 'r' | 'r+'): void {

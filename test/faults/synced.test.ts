@@ -43,3 +43,15 @@ test('the first start syncs each folder after the names that it puts there', asy
   })
   expect(unsynced).toEqual([])
 })
+
+test('a start after kill -9 syncs the WAL that it finds before anything else', async context => {
+  const recorder = recorderOrSkip(context)
+  const cwd = temporaryFolder()
+  const killed = await spawnService({ cwd })
+  killed.process.kill('SIGKILL')
+  await killed.exited
+  const service = await spawnService({ cwd, env: recorder.environment(cwd) })
+  service.process.kill('SIGKILL')
+  await service.exited
+  expect(recorder.records()[0]).toMatchObject({ kind: 'sync', path: `${DATABASE}-wal` })
+})
