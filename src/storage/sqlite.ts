@@ -35,6 +35,9 @@ const IN_MEMORY = ':memory:'
 /** https://www.sqlite.org/fileformat.html#magic_header_string */
 const SQLITE_HEADER = Buffer.from('SQLite format 3\0')
 
+/** https://www.sqlite.org/fileformat.html#the_rollback_journal */
+const JOURNAL_HEADER = Buffer.from('d9d505f920a163d7', 'hex')
+
 const FOREIGN = 'it is the database of another program'
 
 const NO_DATABASE = 'it is no SQLite database'
@@ -147,10 +150,10 @@ function sync(path: string, flags: 'r' | 'r+'): void {
   }
 }
 
-
 /** Reads through a connection that cannot write, so that a file which is refused stays as it was. */
 function inspect(path: string, migrations: readonly Migration[]): readonly AppliedMigration[] {
   if (path === IN_MEMORY || !existsSync(path)) return []
+  rollBack(path)
   requireHeader(path)
   const database = new Database(path, { readonly: true, timeout: START_PATIENCE_MS })
   // In one view, because another process may be migrating.
@@ -171,15 +174,40 @@ function inspect(path: string, migrations: readonly Migration[]): readonly Appli
   }
 }
 
+/**
+ * Undoes what a process left half done that ended amid a write before there was a WAL: this service at its first
+ * start, or whoever wrote to a copy. A connection that cannot write refuses to read such a file.
+ */
+function rollBack(path: string): void {
+  const start = startOf(`${path}-journal`).subarray(0, JOURNAL_HEADER.length)
+  if (!start.equals(JOURNAL_HEADER)) return
+  const database = new Database(path, { timeout: START_PATIENCE_MS })
+  try {
+    database.pragma('schema_version')
+  } finally {
+    database.close()
+  }
+}
+
 /** SQLite takes a file that is shorter than a page of it for an empty database. */
 function requireHeader(path: string): void {
-  const file = openSync(path, 'r')
+  const start = startOf(path)
+  if (start.length > 0 && !start.equals(SQLITE_HEADER)) throw new DatabaseRefused(NO_DATABASE)
+}
+
+/** As many bytes as SQLite's header has, or fewer where there are no more, or no file. */
+function startOf(path: string): Buffer {
+  const start = Buffer.alloc(SQLITE_HEADER.length)
   try {
-    const header = Buffer.alloc(SQLITE_HEADER.length)
-    const length = readSync(file, header, 0, header.length, 0)
-    if (length > 0 && !header.equals(SQLITE_HEADER)) throw new DatabaseRefused(NO_DATABASE)
-  } finally {
-    closeSync(file)
+    const file = openSync(path, 'r')
+    try {
+      return start.subarray(0, readSync(file, start, 0, start.length, 0))
+    } finally {
+      closeSync(file)
+    }
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return Buffer.alloc(0)
+    throw error
   }
 }
 

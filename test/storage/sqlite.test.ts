@@ -1,5 +1,6 @@
 import {
   chmodSync,
+  copyFileSync,
   existsSync,
   readdirSync,
   readFileSync,
@@ -86,6 +87,31 @@ describe('openSqlite', () => {
     insertUser(await open(path), 'a@x.co')
     expect(readdirSync(join(path, '..'))).toContain('a b?mode=memory#%41.db')
     expect(existsSync(`${path}-wal`)).toBe(true)
+  })
+
+  test.each([
+    { what: 'a database with users', users: ['a@x.co'], isFirstPageThere: true },
+    { what: 'a first start', users: [], isFirstPageThere: true },
+    { what: 'a first start without its first page', users: [], isFirstPageThere: false },
+  ])(
+    'undoes what a process that ended amid a write left of $what',
+    async ({ users, isFirstPageThere }) => {
+      const path = join(temporaryFolder(), 'users.db')
+      await leaveHalfWritten(path, users)
+      if (!isFirstPageThere) writeFileSync(path, readFileSync(path).fill(0, 0, 4096))
+      const database = await open(path)
+      expect(database.prepare('SELECT email FROM users').pluck().all()).toEqual(users)
+      expect(database.pragma('integrity_check', { simple: true })).toBe('ok')
+      expect(existsSync(`${path}-journal`)).toBe(false)
+    },
+  )
+
+  test('leaves a file beside it alone that is named like a journal and is none', async () => {
+    const path = join(temporaryFolder(), 'notes')
+    writeFileSync(path, 'to do: nothing')
+    writeFileSync(`${path}-journal`, 'dear diary')
+    await expect(open(path)).rejects.toThrow('it is no SQLite database')
+    expect(readFileSync(`${path}-journal`, 'utf8')).toBe('dear diary')
   })
 
   test('refuses a path below a file', async () => {
@@ -367,6 +393,26 @@ function migrateAsAnother(path: string): boolean {
   } finally {
     other.close()
   }
+}
+
+/** A database with users, or none, amid a write that does not fit into the cache, and the journal by which to undo it. */
+async function leaveHalfWritten(path: string, emails: readonly string[]): Promise<void> {
+  const whole = `${path}.whole`
+  if (emails.length > 0) {
+    const database = await openSqlite({ path: whole, now: () => NOW })
+    for (const email of emails) insertUser(database, email)
+    database.close()
+  }
+  const database = new Database(whole)
+  database.pragma('journal_mode = DELETE')
+  database.pragma('cache_size = 1')
+  database.exec('BEGIN; CREATE TABLE half (text)')
+  const insert = database.prepare('INSERT INTO half VALUES (?)')
+  for (let row = 0; row < 100; row++) insert.run('half '.repeat(500))
+  copyFileSync(whole, path)
+  copyFileSync(`${whole}-journal`, `${path}-journal`)
+  database.exec('ROLLBACK')
+  database.close()
 }
 
 function insertUser(database: Database.Database, email: string): void {
