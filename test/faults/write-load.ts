@@ -23,6 +23,9 @@ export interface WriterOptions {
 
 const KEPT_SHARE = 0.5
 
+/** How often the newest user is chosen: only the id of the last one may come again once it is deleted. */
+const NEWEST_SHARE = 0.3
+
 /** A client that creates users, with and without keys, changes, deletes and retries them. */
 export function createWriter({ label, random, owners }: WriterOptions): Writer {
   const users: WrittenUser[] = []
@@ -36,7 +39,7 @@ export function createWriter({ label, random, owners }: WriterOptions): Writer {
 
   async function step(client: KeepAliveClient): Promise<boolean> {
     const choice = random()
-    const user = users[Math.floor(random() * users.length)]
+    const user = random() < NEWEST_SHARE ? users.at(-1) : users[Math.floor(random() * users.length)]
     const isThere = user?.versions.at(-1)?.fields !== undefined
     if (user === undefined || !isThere || choice < 0.4) return create(client)
     if (choice < 0.7) return update(client, user)
