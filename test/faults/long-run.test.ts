@@ -1,6 +1,7 @@
 import { once } from 'node:events'
 import { readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
+import { setTimeout as sleep } from 'node:timers/promises'
 import { fileURLToPath, pathToFileURL } from 'node:url'
 import { expect, test } from 'vitest'
 import { inForm, isLong, report } from '../support/faults.ts'
@@ -32,10 +33,15 @@ interface Holding {
   readonly descriptors: number
 }
 
+/** Once the connections of the load are closed. */
 async function holdingOf({ process: child }: SpawnedService): Promise<Holding> {
-  child.send('tell')
-  const [told] = await once(child, 'message')
-  return { ...told, descriptors: readdirSync(`/proc/${child.pid}/fd`).length }
+  for (;;) {
+    child.send('tell')
+    const [told] = await once(child, 'message')
+    const descriptors = readdirSync(`/proc/${child.pid}/fd`).length
+    if (told.resources.TCPSocketWrap === undefined) return { ...told, descriptors }
+    await sleep(50)
+  }
 }
 
 function peakMb({ process: { pid } }: SpawnedService): number {

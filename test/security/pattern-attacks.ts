@@ -43,6 +43,8 @@ export const ATTACKS: Readonly<Record<string, readonly Attack[]>> = {
   '/^[a-z][a-z0-9+.-]*:\\/\\//i': SCHEME,
   '/^file:/i': [['', 'file:']],
   '/^\\/(?:livez|readyz)(?:$|\\?)/': [['/livez', '?']],
+  '/^(SQLITE_READONLY|SQLITE_CANTOPEN|EACCES$|EPERM$|EROFS$)/': [['EROFS', 'EROFS']],
+  '/^SQLITE_(CORRUPT|NOTADB)/': [['SQLITE_', 'SQLITE_']],
   '/^\\d+$/': [],
   '/^\\d{1,3}$/': [],
   '/^https?:\\/\\/[^*]+$/': [['https://', 'x', '*']],
