@@ -11,8 +11,11 @@ export interface LineWriter {
   flushNow(): void
 }
 
-/** A write for each line would cost as much as a read of a user, so lines wait for company up to this size. */
-const CHUNK_CHARS = 8192
+/**
+ * A write for each line would cost as much as a read of a user, so lines wait for company up to this size. A thread does
+ * it, and waking the event loop again costs too: chunks of 8 KB took a fifth more CPU of a read.
+ */
+const CHUNK_CHARS = 32_768
 
 const FLUSH_INTERVAL_MS = 100
 

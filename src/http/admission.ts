@@ -33,7 +33,7 @@ const SLICE_MS = 75
 /** A turn of the event loop that takes longer keeps those waiting who connect. */
 const LONG_TURN_MS = 5
 
-/** So long nothing is served while clients connect, and then at least as long nobody is preferred to those served. */
+/** While clients connect, those that are there are served and others taken in for so long in turn. */
 const ACCEPTING_MS = 20
 
 /** So many at a time come up for a slice, each in a callback of its own, so that all it does counts in its time. */
@@ -88,7 +88,7 @@ export function createAdmission(options: AdmissionOptions): Admission {
   function serveNext(): void {
     const now = performance.now()
     sliceStartedAt ??= now
-    if (now - sliceStartedAt < SLICE_MS && !isAccepting(now)) {
+    if (now - sliceStartedAt < sliceMs() && !isAccepting(now)) {
       const response = waiting.shift() as Response
       const request: Request = response.req
       // Whoever hung up meanwhile needs nothing, and what was broken has its answer.
@@ -98,6 +98,10 @@ export function createAdmission(options: AdmissionOptions): Admission {
     }
     left--
     if (left === 0) beginSlice()
+  }
+
+  function sliceMs(): number {
+    return newcomerTurns > 0 ? ACCEPTING_MS : SLICE_MS
   }
 
   /** libuv takes one connection in each turn of the event loop, so that only short turns take many. */
@@ -131,7 +135,7 @@ export function createAdmission(options: AdmissionOptions): Admission {
         serve(request, response)
         return
       }
-      const isInTime = now - beginTurn(now) < SLICE_MS && !isBehind(now) && !isAccepting(now)
+      const isInTime = now - beginTurn(now) < sliceMs() && !isBehind(now) && !isAccepting(now)
       if (isInTime) serve(request, response)
       else if (waiting.length < maxWaiting) waiting.push(response)
       else shed(request, response)

@@ -73,6 +73,12 @@ function setField(fields: HeaderFields, name: string, value = ''): void {
 /** To send more takes so long that it must count as work of its request, and waking the client is nothing beside it. */
 const MAX_DELAYED_CHARS = 65_536
 
+/**
+ * Past so many, what was to be kept in the caches of the processor no longer is: with 1000 clients, answers that all
+ * went out together took a third of the throughput.
+ */
+const MAX_TOGETHER = 32
+
 /** Answers a request; an answer that comes after another for the same request is dropped. */
 export type SendReply = (request: Request, response: Response, reply: Reply) => void
 
@@ -106,7 +112,11 @@ export function createReplySender(
   return (...reply) => {
     const [, , { body = '' }] = reply
     if (body.length > MAX_DELAYED_CHARS) write(...reply)
-    else if (waiting.push(reply) === 1) setImmediate(writeAll)
+    else {
+      const count = waiting.push(reply)
+      if (count === 1) setImmediate(writeAll)
+      else if (count === MAX_TOGETHER) writeAll()
+    }
   }
 }
 
