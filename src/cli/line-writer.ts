@@ -19,7 +19,10 @@ const CHUNK_CHARS = 32_768
 
 const FLUSH_INTERVAL_MS = 100
 
-const STALL_RETRY_MS = 20
+/** After the first refusal, twice as long after each further one: a pipe holds 64 KB, of which a reader makes room at any time. */
+const FIRST_RETRY_MS = 1
+
+const MAX_RETRY_MS = 50
 
 /** What a slow reader did not take is kept in memory up to this: some 16 MB, because lines are mostly ASCII. */
 const MAX_WAITING_CHARS = 16 * 1024 * 1024
@@ -43,6 +46,7 @@ export function createLineWriter(
   let rest = Buffer.alloc(0)
   let isWriting = false
   let isStalled = false
+  let retryMs = FIRST_RETRY_MS
   let isReaderGone = false
   setInterval(send, FLUSH_INTERVAL_MS).unref()
 
@@ -66,6 +70,7 @@ export function createLineWriter(
         else retryLater()
         return
       }
+      retryMs = FIRST_RETRY_MS
       rest = rest.subarray(bytes)
       if (rest.length > 0 || waitingChars >= CHUNK_CHARS) send()
     })
@@ -77,7 +82,8 @@ export function createLineWriter(
     setTimeout(() => {
       isStalled = false
       send()
-    }, STALL_RETRY_MS).unref()
+    }, retryMs).unref()
+    retryMs = Math.min(2 * retryMs, MAX_RETRY_MS)
   }
 
   /** Whether there is something to write. */

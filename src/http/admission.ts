@@ -36,6 +36,9 @@ const LONG_TURN_MS = 5
 /** While clients connect, those that are there are served and others taken in for so long in turn. */
 const ACCEPTING_MS = 20
 
+/** After so many turns in which nobody connected, nobody is waiting to. */
+const NEWCOMER_TURNS = 3
+
 /** So many at a time come up for a slice, each in a callback of its own, so that all it does counts in its time. */
 const BATCH = 1000
 
@@ -81,7 +84,10 @@ export function createAdmission(options: AdmissionOptions): Admission {
 
   function beginSlice(): void {
     sliceStartedAt = undefined
-    left = Math.min(waiting.length, isAccepting(performance.now()) ? 1 : BATCH)
+    const mayAccept = isAccepting(performance.now())
+    // A turn in which nothing arrives has no other end than this.
+    if (mayAccept) newcomerTurns--
+    left = Math.min(waiting.length, mayAccept ? 1 : BATCH)
     for (let count = 0; count < left; count++) setImmediate(serveNext)
   }
 
@@ -122,7 +128,7 @@ export function createAdmission(options: AdmissionOptions): Admission {
     connected: () => {
       const now = performance.now()
       beginTurn(now)
-      newcomerTurns = 2
+      newcomerTurns = NEWCOMER_TURNS
       const isTheirTurn = now > acceptingUntil + ACCEPTING_MS
       if (isTheirTurn && lastTurnMs > LONG_TURN_MS) acceptingUntil = now + ACCEPTING_MS
     },

@@ -153,7 +153,8 @@ const BOMBS: readonly OddBody[] = [
   { coding: 'gzip', bytes: gzipSync(TOO_LARGE) },
   { coding: 'deflate', bytes: deflateSync(TOO_LARGE) },
   { coding: 'br', bytes: brotli(TOO_LARGE) },
-  { coding: undefined, bytes: TOO_LARGE.subarray(0, 102_401) },
+  // By more than a frame that is broken may cut off.
+  { coding: undefined, bytes: TOO_LARGE.subarray(0, 102_500) },
 ]
 
 export const oddBody: fc.Arbitrary<OddBody> = fc.oneof(

@@ -15,7 +15,7 @@ const USERS = 1000
 async function openFilled(env: Readonly<Record<string, string>> = {}): Promise<SpawnedService> {
   const cwd = temporaryFolder()
   await fillDatabase(cwd, USERS, 'x'.repeat(100))
-  return spawnService({ cwd, env })
+  return spawnService({ cwd, env, keepsLog: false })
 }
 
 function residentMb({ process: { pid } }: SpawnedService, field: 'VmRSS' | 'VmHWM'): number {
