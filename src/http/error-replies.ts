@@ -90,8 +90,8 @@ export interface ErrorPlace {
  * Answers every error: what the table knows as it says, anything else as 500 with the detail in the log only.
  *
  * That there is too much to do is told no sooner than `overloadPauseMs` after the request came. Clients who come back at
- * once, whatever `Retry-After` says, would otherwise leave no time for those who are served: of 600 who create users
- * with passwords, those refused took half of the time that hashing needs.
+ * once, whatever `Retry-After` says, would otherwise leave too little time for those who are served: beside 600 who create
+ * users with passwords, 0.62 of what could be hashed was.
  */
 export function errorHandler(
   log: Logger,

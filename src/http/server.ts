@@ -125,7 +125,7 @@ export function createHttpServer(options: HttpServerOptions): HttpServer {
   const refuse = clientErrorListener({ log, newRequestId, newestResponse })
   server.on('clientError', (error, socket) => refuse(error, socket as Socket))
   server.on('connect', (_request, socket) => {
-    forgetTunnel(socket as Socket)
+    forgetTunnel(socket as Socket, timeouts.headersMs)
     refuse(new Error('no proxy'), socket as Socket)
   })
 
@@ -218,8 +218,8 @@ export function createHttpServer(options: HttpServerOptions): HttpServer {
  * Node lets go of a connection that asks for a tunnel: nobody else hears of its errors, which would end the process,
  * reads to its end, without which it is never closed, or looks at how long it takes.
  */
-function forgetTunnel(socket: Socket): void {
-  const deadline = setTimeout(() => socket.destroy(), TIMEOUTS.headersMs)
+function forgetTunnel(socket: Socket, timeoutMs: number): void {
+  const deadline = setTimeout(() => socket.destroy(), timeoutMs)
   socket.once('close', () => clearTimeout(deadline))
   socket.on('error', () => {}).resume()
 }

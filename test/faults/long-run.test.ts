@@ -1,5 +1,5 @@
 import { once } from 'node:events'
-import { readdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { readdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { fileURLToPath, pathToFileURL } from 'node:url'
@@ -8,6 +8,7 @@ import { inForm, isLong, report } from '../support/faults.ts'
 import { fillDatabase } from '../support/fill-users.ts'
 import { load } from '../support/load.ts'
 import { temporaryFolder } from '../support/open-test-app.ts'
+import { residentMb } from '../support/process-memory.ts'
 import { type SpawnedService, spawnService } from '../support/spawn-service.ts'
 
 const PROBE = pathToFileURL(fileURLToPath(new URL('../support/memory-probe.mjs', import.meta.url)))
@@ -42,11 +43,6 @@ async function holdingOf({ process: child }: SpawnedService): Promise<Holding> {
     if (told.resources.TCPSocketWrap === undefined) return { ...told, descriptors }
     await sleep(50)
   }
-}
-
-function peakMb({ process: { pid } }: SpawnedService): number {
-  const [, kilobytes] = /VmHWM:\s+(\d+)/.exec(readFileSync(`/proc/${pid}/status`, 'utf8')) ?? []
-  return Math.round(Number(kilobytes) / 1024)
 }
 
 test('mixed requests by a million clients leave nothing behind', async () => {
@@ -88,7 +84,7 @@ test('mixed requests by a million clients leave nothing behind', async () => {
     seconds: Math.round((performance.now() - startedAt) / 1000),
     heapMb: holdings.map(({ heapBytes }) => Math.round(heapBytes / 1e5) / 10),
     residentMb: holdings.map(({ residentBytes }) => Math.round(residentBytes / 1e6)),
-    peakMb: peakMb(service),
+    peakMb: residentMb(service.process.pid, 'VmHWM'),
     resources: last.resources,
     descriptors: holdings.map(({ descriptors }) => descriptors),
   })

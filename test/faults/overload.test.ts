@@ -1,4 +1,3 @@
-import { readFileSync } from 'node:fs'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { expect, test } from 'vitest'
 import { inForm, isLong, report } from '../support/faults.ts'
@@ -6,6 +5,7 @@ import { createUser, fillDatabase } from '../support/fill-users.ts'
 import { goodput, type LoadOptions, load } from '../support/load.ts'
 import { temporaryFolder } from '../support/open-test-app.ts'
 import { startProbe } from '../support/probe-latency.ts'
+import { residentMb } from '../support/process-memory.ts'
 import { type SpawnedService, spawnService } from '../support/spawn-service.ts'
 
 const SECONDS = inForm({ short: 0.5, long: 10 })
@@ -16,11 +16,6 @@ async function openFilled(env: Readonly<Record<string, string>> = {}): Promise<S
   const cwd = temporaryFolder()
   await fillDatabase(cwd, USERS, 'x'.repeat(100))
   return spawnService({ cwd, env, keepsLog: false })
-}
-
-function residentMb({ process: { pid } }: SpawnedService, field: 'VmRSS' | 'VmHWM'): number {
-  const status = readFileSync(`/proc/${pid}/status`, 'utf8')
-  return Math.round(Number(new RegExp(`${field}:\\s+(\\d+)`).exec(status)?.[1]) / 1024)
 }
 
 /** How long after a load the service takes to answer as it did before, three times running. */
@@ -75,13 +70,13 @@ test.each<{
     livez,
     newcomer,
     recoveredInMs,
-    peakMb: residentMb(service, 'VmHWM'),
+    peakMb: residentMb(service.process.pid, 'VmHWM'),
   })
 })
 
 test('200 creates with passwords at once are all done, while reads go on', async () => {
   const service = await openFilled()
-  const before = residentMb(service, 'VmRSS')
+  const before = residentMb(service.process.pid)
   const reads = startProbe(`${service.url}/users/1`)
   await sleep(200)
   const startedAt = performance.now()
@@ -92,7 +87,7 @@ test('200 creates with passwords at once are all done, while reads go on', async
   const meanwhile = await reads.stop()
   expect(responses.map(({ status }) => status)).toEqual(Array(200).fill(201))
   expect(Object.keys(meanwhile.statuses)).toEqual(['200'])
-  const grownMb = residentMb(service, 'VmHWM') - before
+  const grownMb = residentMb(service.process.pid, 'VmHWM') - before
   report('200 passwords at once', { seconds, grownMb, reads: meanwhile })
 })
 

@@ -1,5 +1,5 @@
 import { once } from 'node:events'
-import { readdirSync, readFileSync } from 'node:fs'
+import { readdirSync } from 'node:fs'
 import { connect, type Socket } from 'node:net'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
@@ -8,6 +8,7 @@ import { inForm, isLong, quantile, report } from '../support/faults.ts'
 import { fillDatabase } from '../support/fill-users.ts'
 import { openTestApp, temporaryFolder } from '../support/open-test-app.ts'
 import { startProbe } from '../support/probe-latency.ts'
+import { residentMb } from '../support/process-memory.ts'
 import { spawnService } from '../support/spawn-service.ts'
 
 /** Of each kind. */
@@ -85,15 +86,9 @@ function openDescriptors(pid: number | undefined): number {
   return pid === undefined ? 0 : readdirSync(`/proc/${pid}/fd`).length
 }
 
-function residentMb(pid: number | undefined): number {
-  if (pid === undefined) return 0
-  const [, kilobytes] = /VmRSS:\s+(\d+)/.exec(readFileSync(`/proc/${pid}/status`, 'utf8')) ?? []
-  return Math.round(Number(kilobytes) / 1024)
-}
-
 test('clients that dribble, say nothing or do not read are cut off, and others served meanwhile', async () => {
   const { url, port, pid } = await openPatient()
-  const before = { descriptors: openDescriptors(pid), mb: residentMb(pid) }
+  const before = { descriptors: openDescriptors(pid), mb: pid === undefined ? 0 : residentMb(pid) }
   const honest = startProbe(`${url}/users/1`)
   const of = (make: () => Hostile) => Array.from({ length: CLIENTS }, make)
   const kinds = {
@@ -103,7 +98,7 @@ test('clients that dribble, say nothing or do not read are cut off, and others s
     unread: of(() => unread(port)),
   }
   await sleep(DRIBBLE_MS)
-  const during = { descriptors: openDescriptors(pid), mb: residentMb(pid) }
+  const during = { descriptors: openDescriptors(pid), mb: pid === undefined ? 0 : residentMb(pid) }
 
   const closed: Record<string, number> = {}
   for (const [kind, clients] of Object.entries(kinds)) {
@@ -115,7 +110,7 @@ test('clients that dribble, say nothing or do not read are cut off, and others s
   const honestly = await honest.stop()
   expect(Object.keys(honestly.statuses)).toEqual(['200'])
   await sleep(DRIBBLE_MS)
-  const after = { descriptors: openDescriptors(pid), mb: residentMb(pid) }
+  const after = { descriptors: openDescriptors(pid), mb: pid === undefined ? 0 : residentMb(pid) }
   expect(after.descriptors - before.descriptors).toBeLessThan(5)
   report('slow clients', { slowestMs: closed, honest: honestly, before, during, after })
 })

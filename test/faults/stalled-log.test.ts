@@ -1,6 +1,6 @@
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { closeSync, openSync, readFileSync } from 'node:fs'
+import { closeSync, openSync } from 'node:fs'
 import type { AddressInfo } from 'node:net'
 import { createServer } from 'node:net'
 import { expect, onTestFinished, test, vi } from 'vitest'
@@ -8,6 +8,7 @@ import { inForm, isLong, report } from '../support/faults.ts'
 import { ask } from '../support/json-requests.ts'
 import { temporaryFolder } from '../support/open-test-app.ts'
 import { openPipe } from '../support/pipe.ts'
+import { residentMb } from '../support/process-memory.ts'
 import { sendRaw } from '../support/raw-http.ts'
 import { MAIN } from '../support/spawn-service.ts'
 
@@ -53,10 +54,6 @@ async function askMany(port: number): Promise<number> {
     slowestMs = Math.max(slowestMs, performance.now() - startedAt)
   }
   return Math.round(slowestMs)
-}
-
-function residentMb(pid: number | undefined): number {
-  return Number(/VmRSS:\s+(\d+)/.exec(readFileSync(`/proc/${pid}/status`, 'utf8'))?.[1]) / 1024
 }
 
 async function stop({ child, exited }: ReturnType<typeof startWithLog>) {
