@@ -4,7 +4,7 @@ import { fileURLToPath } from 'node:url'
 import { parseEnv } from 'node:util'
 import { z } from 'zod'
 import { parseDuration } from './duration.ts'
-import { StartError } from './errors.ts'
+import { OperatorError } from './errors.ts'
 
 /** The settings of the service, checked. Times are in milliseconds, sizes in bytes. */
 export interface Config {
@@ -151,7 +151,7 @@ export type VariableName = keyof typeof VARIABLES
 
 /**
  * The settings from the environment and, under it, a `.env` file; an empty variable counts as unset.
- * Throws a `StartError` with one line for each wrong value.
+ * Throws a `OperatorError` with one line for each wrong value.
  */
 export function loadConfig(environment: Environment, dotenvPath = '.env'): Config {
   const values = { ...withoutEmpty(readDotenv(dotenvPath)), ...withoutEmpty(environment) }
@@ -184,7 +184,7 @@ export function loadConfig(environment: Environment, dotenvPath = '.env'): Confi
     maxWaitingWrites: read('MAX_WAITING_WRITES', VARIABLES.MAX_WAITING_WRITES),
     maxWaitingPasswords: read('MAX_WAITING_PASSWORDS', VARIABLES.MAX_WAITING_PASSWORDS),
   }
-  if (problems.length > 0) throw new StartError(problems)
+  if (problems.length > 0) throw new OperatorError(problems)
   return Object.freeze(config as Config)
 }
 
@@ -230,7 +230,9 @@ function readDotenv(path: string): Environment {
   } catch (error) {
     const { code } = error as NodeJS.ErrnoException
     if (code === 'ENOENT') return {}
-    throw new StartError([`${path} cannot be read (${code}); it may be a file of NAME=value lines`])
+    throw new OperatorError([
+      `${path} cannot be read (${code}); it may be a file of NAME=value lines`,
+    ])
   }
 }
 

@@ -63,13 +63,13 @@ export class ServiceError extends Error {
   }
 }
 
-/** Something outside keeps the service from starting. One line for the operator in each of `problems`. */
-export class StartError extends Error {
+/** Something outside keeps a command from being done. One line for the operator in each of `problems`. */
+export class OperatorError extends Error {
   readonly problems: readonly string[]
 
   constructor(problems: readonly string[], options?: ErrorOptions) {
     super(problems.join('\n'), options)
-    this.name = 'StartError'
+    this.name = 'OperatorError'
     this.problems = problems
   }
 }

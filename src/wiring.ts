@@ -3,7 +3,7 @@ import type { Database } from 'better-sqlite3'
 import type { Logger } from 'pino'
 import { createApp } from './app.ts'
 import { type Config, type DatabaseLocation, mistakeIn, problemWith } from './config.ts'
-import { StartError } from './errors.ts'
+import { OperatorError } from './errors.ts'
 import { createHttpServer, type HttpServer, type Timeouts } from './http/server.ts'
 import { createStopping } from './http/stopping.ts'
 import { openBanList } from './limits/ban-list.ts'
@@ -48,7 +48,7 @@ export interface WiringOptions {
   readonly timeouts?: Timeouts
 }
 
-/** The service with its stores open, not yet listening. Throws `StartError` when it cannot be opened. */
+/** The service with its stores open, not yet listening. Throws `OperatorError` when it cannot be opened. */
 export async function openService(options: WiringOptions): Promise<Service> {
   const { config, log, now = Date.now, newRequestId = randomUUID } = options
   const steadyNow = createSteadyClock(options)
@@ -132,7 +132,7 @@ async function readLimits(path: string): Promise<CheckedLimits> {
     return await loadLimits(path)
   } catch (error) {
     if (!(error instanceof LimitsRefused)) throw error
-    throw new StartError(error.mistakes.map(mistake => mistakeIn('LIMITS_FILE', path, mistake)))
+    throw new OperatorError(error.mistakes.map(mistake => mistakeIn('LIMITS_FILE', path, mistake)))
   }
 }
 
@@ -153,13 +153,13 @@ async function reloadLimits(
   }
 }
 
-/** Throws `StartError` when the database cannot be migrated. */
+/** Throws `OperatorError` when the database cannot be migrated. */
 export async function migrateDatabase(config: Config): Promise<void> {
   const database = await openDatabase(config, Date.now)
   database.close()
 }
 
-/** Throws `StartError` when there is a database and it cannot be read. */
+/** Throws `OperatorError` when there is a database and it cannot be read. */
 export function readMigrationStatus({ database }: Config): Promise<readonly MigrationStatus[]> {
   return namingTheSetting(database, () => migrationStatus(database.path))
 }
@@ -173,6 +173,6 @@ async function namingTheSetting<T>({ url }: DatabaseLocation, open: () => Promis
     return await open()
   } catch (error) {
     if (!(error instanceof DatabaseRefused)) throw error
-    throw new StartError([problemWith('DATABASE_URL', url, error.message)])
+    throw new OperatorError([problemWith('DATABASE_URL', url, error.message)])
   }
 }

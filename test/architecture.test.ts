@@ -34,6 +34,7 @@ const PACKAGE_ROOMS: Readonly<Record<string, readonly string[]>> = {
   express: ['http', 'limits', 'app', 'users/user-routes.ts'],
   'express-rate-limit': ['limits'],
   tldts: ['limits'],
+  commander: ['cli'],
   '@node-rs/argon2': ['users/passwords.ts'],
 }
 

@@ -9,7 +9,7 @@ import {
   VARIABLES,
   type VariableName,
 } from '../src/config.ts'
-import { StartError } from '../src/errors.ts'
+import { OperatorError } from '../src/errors.ts'
 import { temporaryFolder } from './support/open-test-app.ts'
 
 const DEFAULTS: Config = {
@@ -347,7 +347,7 @@ function problemsOf(environment: Environment, dotenvPath = NO_DOTENV): readonly 
     loadConfig(environment, dotenvPath)
     return []
   } catch (error) {
-    if (error instanceof StartError) return error.problems
+    if (error instanceof OperatorError) return error.problems
     throw error
   }
 }

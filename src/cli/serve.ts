@@ -1,6 +1,6 @@
 import type { AddressInfo } from 'node:net'
 import { type Config, type Environment, loadConfig, problemWith } from '../config.ts'
-import { StartError } from '../errors.ts'
+import { OperatorError } from '../errors.ts'
 import { openService, type Service } from '../wiring.ts'
 import { createLogger } from './logger.ts'
 
@@ -9,7 +9,7 @@ const SIGNAL_ECHO_MS = 500
 
 /**
  * Serves until a signal ends it. The exit code is 0 when all requests were answered, and 1 when the time ran
- * out, a second signal came or the process is broken. Throws `StartError` when it cannot start.
+ * out, a second signal came or the process is broken. Throws `OperatorError` when it cannot start.
  */
 export async function serve(environment: Environment): Promise<number> {
   const config = loadConfig(environment)
@@ -91,7 +91,7 @@ async function listen({ server, close }: Service, { host, port }: Config): Promi
     return await server.listen({ host, port })
   } catch (cause) {
     await close()
-    throw new StartError([listenProblem(cause as NodeJS.ErrnoException, host, port)], { cause })
+    throw new OperatorError([listenProblem(cause as NodeJS.ErrnoException, host, port)], { cause })
   }
 }
 

@@ -1,0 +1,72 @@
+import { readFileSync } from 'node:fs'
+import { Command, CommanderError } from 'commander'
+import type { Environment } from '../config.ts'
+import { type CommandContext, EXIT, UsageError } from './command-context.ts'
+import { addServiceCommands } from './service-commands.ts'
+
+const EPILOGUE = `
+Settings are environment variables, or lines of a .env file: see .env.example.
+Exit codes: 0 done, 1 it could not be done, 2 the command line is wrong, 3 done, but not all was in order.`
+
+/** The exit code of what a command line asks for. Throws `UsageError`, and what the command throws. */
+export async function runCommandLine(
+  args: readonly string[],
+  environment: Environment,
+): Promise<number> {
+  let exitCode: number = EXIT.done
+  const context: CommandContext = {
+    environment,
+    run: async command => {
+      exitCode = await command()
+    },
+  }
+  const program = createProgram(context)
+  try {
+    await program.parseAsync(args, { from: 'user' })
+  } catch (error) {
+    if (!(error instanceof CommanderError)) throw error
+    // Help and version were asked for and are printed; all else is a mistake.
+    if (error.exitCode !== 0) throw new UsageError(onOneLine(error.message))
+  }
+  return exitCode
+}
+
+function createProgram(context: CommandContext): Command {
+  const program = new Command('user-records-service')
+    .description('User records as JSON over HTTP, and what is to be done with its database.')
+    .usage('[COMMAND] [OPTIONS]')
+    .addHelpText('after', EPILOGUE)
+    .helpCommand(false)
+  addServiceCommands(program, context)
+  const version = readVersion()
+  for (const command of commandsUnder(program)) {
+    command
+      .version(version, '-v, --version', 'print the version')
+      .helpOption('-h, --help', 'print this help')
+      .allowExcessArguments()
+      .configureOutput({ outputError: () => {} })
+      .exitOverride()
+  }
+  return program.hook('preAction', (_program, command) => refuseExcess(command))
+}
+
+function commandsUnder(command: Command): Command[] {
+  return [command, ...command.commands.flatMap(commandsUnder)]
+}
+
+function refuseExcess(command: Command): void {
+  const { args, registeredArguments, commands } = command
+  const [extra] = args.slice(registeredArguments.length)
+  if (extra === undefined || registeredArguments.at(-1)?.variadic) return
+  const what = commands.length > 0 ? 'unknown command' : 'unexpected argument'
+  throw new UsageError(`${what} ${JSON.stringify(extra)}`)
+}
+
+function onOneLine(message: string): string {
+  return message.replace('error: ', '').replaceAll('\n', ' ')
+}
+
+function readVersion(): string {
+  const file = new URL('../../package.json', import.meta.url)
+  return (JSON.parse(readFileSync(file, 'utf8')) as { version: string }).version
+}
