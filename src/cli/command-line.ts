@@ -1,6 +1,6 @@
-import { readFileSync } from 'node:fs'
 import { Command, CommanderError } from 'commander'
 import type { Environment } from '../config.ts'
+import { readVersion } from '../version.ts'
 import { type CommandContext, EXIT, UsageError } from './command-context.ts'
 import { addServiceCommands } from './service-commands.ts'
 
@@ -64,9 +64,4 @@ function refuseExcess(command: Command): void {
 
 function onOneLine(message: string): string {
   return message.replace('error: ', '').replaceAll('\n', ' ')
-}
-
-function readVersion(): string {
-  const file = new URL('../../package.json', import.meta.url)
-  return (JSON.parse(readFileSync(file, 'utf8')) as { version: string }).version
 }
