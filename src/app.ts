@@ -7,16 +7,22 @@ import { mountEndpoints } from './http/endpoints.ts'
 import { errorHandler } from './http/error-replies.ts'
 import { HOME } from './http/home.ts'
 import { requireOneHost } from './http/host.ts'
+import { openApiEndpoint } from './http/openapi-endpoint.ts'
 import { createReplySender, writeReply } from './http/reply.ts'
 import { requestLog } from './http/request-log.ts'
 import type { Stopping } from './http/stopping.ts'
+import { INTERFACE } from './interface.ts'
 import type { Limiter } from './limits/limiter.ts'
 import { healthRoutes } from './ops/health.ts'
+import type { UserRules } from './users/user.ts'
 import { userRoutes } from './users/user-routes.ts'
 import type { UserService } from './users/user-service.ts'
+import { readVersion } from './version.ts'
 
 export interface AppDependencies {
   readonly users: UserService
+  /** Those by which `users` judges what comes in. */
+  readonly rules: UserRules
   /** Rejects when the storage does not answer. */
   readonly ping: () => Promise<void>
   readonly stopping: Stopping
@@ -50,7 +56,7 @@ const MAX_PAUSE_MS = 500
 
 /** The middleware in the order in which a request meets it. */
 export function createApp(dependencies: AppDependencies): Application {
-  const { users, ping, stopping, log, newRequestId, limiter, settings } = dependencies
+  const { users, rules, ping, stopping, log, newRequestId, limiter, settings } = dependencies
   const app = express()
   const answerBare = errorHandler(log, writeReply)
   const sendReply = createReplySender((error, request, response) => {
@@ -59,6 +65,9 @@ export function createApp(dependencies: AppDependencies): Application {
     answerBare(error, request, response, () => {})
   })
   const mounting = { ...settings, sendReply }
+  const unlimited = healthRoutes({ ping, isStopping: stopping.hasBegun })
+  const described = () => ({ ...INTERFACE, version: readVersion(), limited, unlimited, settings })
+  const limited = [...userRoutes(users, rules), HOME, openApiEndpoint(described)]
   app.disable('x-powered-by')
   app.enable('case sensitive routing')
   app.enable('strict routing')
@@ -68,13 +77,13 @@ export function createApp(dependencies: AppDependencies): Application {
 
   app.use(requestLog({ log, newRequestId }))
   app.use(requireOneHost)
-  mountEndpoints(app, healthRoutes({ ping, isStopping: stopping.hasBegun }), mounting)
+  mountEndpoints(app, unlimited, mounting)
   if (settings.corsOrigins !== undefined) app.use(crossOrigin(settings.corsOrigins))
   app.use(refuseTheLate(stopping))
   app.use(refuseTheShed)
   if (limiter !== undefined) app.use(limiter.filter)
   app.use(requireDecodablePath)
-  mountEndpoints(app, [HOME, ...userRoutes(users)], { ...mounting, guards: limiter })
+  mountEndpoints(app, limited, { ...mounting, guards: limiter })
   app.use(() => {
     throw new ServiceError('path_not_found')
   })

@@ -60,14 +60,16 @@ export async function openService(options: WiringOptions): Promise<Service> {
   const limiter = limits && (await openLimiter({ ...options, limits, database, writes, steadyNow }))
   const passwords = createPasswordHasher({ maxWaiting: config.maxWaitingPasswords })
   const stopping = createStopping()
+  const rules = createUserRules(config)
   const app = createApp({
     users: createUserService({
       users: repository,
       passwords,
       fingerprints: createFingerprints(passwords),
       cursors: createCursors(signingKey(database, 'cursor')),
-      rules: createUserRules(config),
+      rules,
     }),
+    rules,
     ping: repository.ping,
     stopping,
     log,

@@ -1,6 +1,7 @@
 import type { Application, Request, RequestHandler } from 'express'
 import { ServiceError } from '../errors.ts'
 import { isAcceptable, JSON_TYPE } from './negotiation.ts'
+import type { Operation } from './operation.ts'
 import type { Reply, SendReply } from './reply.ts'
 import { readJsonBody } from './request-body.ts'
 
@@ -20,6 +21,8 @@ export interface Endpoint {
   /** Media types of its answers, JSON if left out; with `[]` the Accept header is not asked. */
   readonly produces?: readonly string[]
   readonly handle: (request: Request) => Reply | Promise<Reply>
+  /** What it takes and answers, in the document of the interface; asked for once somebody asks for that. */
+  readonly operation: () => Operation
 }
 
 export type Action = NonNullable<Endpoint['action']>

@@ -1,12 +1,16 @@
 import type { Endpoint } from './endpoints.ts'
 import { HTML_TYPE, JSON_TYPE, parseAccept, qualityOf } from './negotiation.ts'
+import { ABOUT } from './openapi-endpoint.ts'
+import { component } from './operation.ts'
 
-const PLACES = { users: '/users', health: '/livez', readiness: '/readyz' }
+const PLACES = { users: '/users', health: '/livez', readiness: '/readyz', openapi: '/openapi.json' }
 
 const DESCRIPTION =
   'User Records Service: create, list, read, update and delete users, as JSON over HTTP.'
 
-const AS_JSON = JSON.stringify({ message: DESCRIPTION, ...PLACES })
+const HOME_FIELDS = { message: DESCRIPTION, ...PLACES }
+
+const AS_JSON = JSON.stringify(HOME_FIELDS)
 
 const AS_HTML = `<!doctype html>
 <html lang="en">
@@ -27,6 +31,34 @@ export const HOME: Endpoint = {
   method: 'get',
   path: '/',
   produces: [JSON_TYPE, HTML_TYPE],
+  operation: () => ({
+    id: 'showHome',
+    tag: ABOUT,
+    summary: 'Where everything is',
+    description:
+      'The paths of the service: as a page to who likes HTML better, as JSON to all others.',
+    answers: {
+      200: {
+        description: 'What this is and where its paths are.',
+        content: {
+          [JSON_TYPE]: {
+            schema: component('schemas', 'Home', {
+              type: 'object',
+              properties: Object.fromEntries(
+                Object.keys(HOME_FIELDS).map(name => [name, { type: 'string' }]),
+              ),
+              required: Object.keys(HOME_FIELDS),
+            }),
+            examples: { home: { summary: 'The paths', value: HOME_FIELDS } },
+          },
+          [HTML_TYPE]: {
+            schema: { type: 'string' },
+            examples: { page: { summary: 'A page', value: AS_HTML } },
+          },
+        },
+      },
+    },
+  }),
   handle: ({ headers }) => {
     const preferences = parseAccept(headers.accept)
     const likesHtml = qualityOf(preferences, HTML_TYPE) > qualityOf(preferences, JSON_TYPE)

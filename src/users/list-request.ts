@@ -28,18 +28,18 @@ const SORT_NAMES = SORT_KEYS.flatMap(key => [key, `-${key}`])
 
 /** One parameter a line: what `GET /users` takes. */
 export const listParameters = z.strictObject({
-  per_page: wholeNumber(1000).optional(),
-  page: wholeNumber(999_999_999_999).optional(),
-  after: z.string().optional(),
-  sort: z.enum(SORT_NAMES, `must be one of ${SORT_NAMES.join(', ')}`).optional(),
-  email: lowerCase().optional(),
-  name: lowerCase().optional(),
-  created_after: instant('after').optional(),
-  created_before: instant('before').optional(),
-  updated_after: instant('after').optional(),
-  updated_before: instant('before').optional(),
-  count: trueOrFalse().optional(),
-  envelope: trueOrFalse().optional(),
+  per_page: parameter(wholeNumber(1000), 'How many.', { default: DEFAULT_PER_PAGE }),
+  page: parameter(wholeNumber(999_999_999_999), 'A page by its number: 1 without `after`.'),
+  after: parameter(text(), 'The cursor of the page before; not together with `page`.'),
+  sort: parameter(sortName(), 'By what; with `-` before it descending.', { default: 'id' }),
+  email: parameter(lowerCase(), 'Those with this address, without regard to case.'),
+  name: parameter(lowerCase(), 'Those with this name, without regard to case.'),
+  created_after: parameter(instant('after'), 'Those created after this.'),
+  created_before: parameter(instant('before'), 'Those created before this.'),
+  updated_after: parameter(instant('after'), 'Those changed after this.'),
+  updated_before: parameter(instant('before'), 'Those changed before this.'),
+  count: parameter(trueOrFalse(), 'Adds how many there are in all.', { default: false }),
+  envelope: parameter(trueOrFalse(), 'Answers an object, not an array.', { default: false }),
 })
 
 /** Throws `query_invalid`, which names every parameter that is wrong. */
@@ -104,21 +104,37 @@ function parseSort(name: string): UserSort {
   return { by: name.slice(descending ? 1 : 0) as UserSort['by'], descending }
 }
 
+function parameter<T extends z.ZodType>(schema: T, description: string, more: object = {}) {
+  return schema.meta({ description, ...more }).optional()
+}
+
 function wholeNumber(max: number) {
   const message = `must be a whole number from 1 to ${max}`
   return z
     .string()
     .regex(/^[1-9]\d{0,11}$/, message)
     .transform(Number)
-    .refine(value => value <= max, message)
+    .pipe(z.int().min(1).max(max, message))
+}
+
+/** Empty ones are refused before. */
+function text() {
+  return z.string().meta({ minLength: 1 })
 }
 
 function lowerCase() {
-  return z.string().transform(text => foldCase(toNfc(text)))
+  return text().overwrite(value => foldCase(toNfc(value)))
+}
+
+function sortName() {
+  return z.enum(SORT_NAMES, `must be one of ${SORT_NAMES.join(', ')}`)
 }
 
 function trueOrFalse() {
-  return z.enum(['true', 'false'], 'must be true or false').transform(text => text === 'true')
+  return z
+    .enum(['true', 'false'], 'must be true or false')
+    .transform(value => value === 'true')
+    .pipe(z.boolean())
 }
 
 const INSTANT = /^(\d{4}-\d\d-\d\dT\d\d:\d\d)(:\d\d)?(?:[.,](\d+))?(?:Z|([+ -]\d\d):?(\d\d)?)$/
@@ -144,10 +160,11 @@ function instant(bound: 'after' | 'before') {
     .pipe(
       z.iso.datetime({ offset: true, error: 'must be an ISO 8601 instant with Z or an offset' }),
     )
-    .transform(text => {
-      const isFiner = /\.\d{3}\d*[1-9]/.test(text)
+    .transform(value => {
+      const isFiner = /\.\d{3}\d*[1-9]/.test(value)
       const ms =
-        Date.parse(text.replace(/(\.\d{3})\d+/, '$1')) + (bound === 'before' && isFiner ? 1 : 0)
+        Date.parse(value.replace(/(\.\d{3})\d+/, '$1')) + (bound === 'before' && isFiner ? 1 : 0)
       return ms > MAX_SHOWN_MS ? '9999-12-31T23:59:59.999Z' : new Date(ms).toISOString()
     })
+    .pipe(z.string().meta({ format: 'date-time', examples: ['2026-01-31T12:00:00Z'] }))
 }

@@ -4,11 +4,15 @@ import type { Endpoint } from '../http/endpoints.ts'
 import { parseIdempotencyKey } from '../http/idempotency-key.ts'
 import { type QueryParameter, queryParameters, queryString } from '../http/query-string.ts'
 import type { Reply } from '../http/reply.ts'
+import type { UserRules } from './user.ts'
+import { userOperations } from './user-operations.ts'
 import type { StoredUser } from './user-repository.ts'
 import type { UserList, UserService } from './user-service.ts'
 
 /** The HTTP interface of the service: values in, values out. */
-export function userRoutes(users: UserService): readonly Endpoint[] {
+export function userRoutes(users: UserService, rules: UserRules): readonly Endpoint[] {
+  const operations = () => userOperations(rules)
+
   async function list(request: Request): Promise<Reply> {
     const parameters = queryParameters(request.url)
     const ifNoneMatch = request.headers['if-none-match']
@@ -47,12 +51,52 @@ export function userRoutes(users: UserService): readonly Endpoint[] {
 
   const oneUser = '/users/{id}'
   return [
-    { method: 'get', path: '/users', action: 'list', handle: list },
-    { method: 'post', path: '/users', action: 'create', takesBody: true, handle: create },
-    { method: 'get', path: oneUser, action: 'read', handle: read },
-    { method: 'put', path: oneUser, action: 'update', takesBody: true, handle: update },
-    { method: 'patch', path: oneUser, action: 'update', takesBody: true, handle: update },
-    { method: 'delete', path: oneUser, action: 'delete', produces: [], handle: remove },
+    {
+      method: 'get',
+      path: '/users',
+      action: 'list',
+      operation: () => operations().list,
+      handle: list,
+    },
+    {
+      method: 'post',
+      path: '/users',
+      action: 'create',
+      takesBody: true,
+      operation: () => operations().create,
+      handle: create,
+    },
+    {
+      method: 'get',
+      path: oneUser,
+      action: 'read',
+      operation: () => operations().read,
+      handle: read,
+    },
+    {
+      method: 'put',
+      path: oneUser,
+      action: 'update',
+      takesBody: true,
+      operation: () => operations().update,
+      handle: update,
+    },
+    {
+      method: 'patch',
+      path: oneUser,
+      action: 'update',
+      takesBody: true,
+      operation: () => operations().patch,
+      handle: update,
+    },
+    {
+      method: 'delete',
+      path: oneUser,
+      action: 'delete',
+      produces: [],
+      operation: () => operations().remove,
+      handle: remove,
+    },
   ]
 }
 

@@ -24,6 +24,8 @@ export type Parsed<T> =
 export interface UserRules {
   readonly parseNew: (body: unknown) => Parsed<NewUserInput>
   readonly parseChange: (body: unknown) => Parsed<UserInput>
+  /** What the two parse by. */
+  readonly schemas: { readonly newUser: z.ZodType; readonly change: z.ZodType }
 }
 
 export const MAX_NAME_CHARS = 255
@@ -53,6 +55,12 @@ export function createUserRules({ passwordMinChars }: { passwordMinChars: number
         ]
       }),
     )
+    .meta({
+      description: `Trimmed and put into NFC: 1 to ${MAX_NAME_CHARS} characters, none of them a control character or a bidirectional override.`,
+      minLength: 1,
+      maxLength: MAX_NAME_CHARS,
+      examples: ['Ann'],
+    })
   const email = text()
     .trim()
     .check(
@@ -64,6 +72,12 @@ export function createUserRules({ passwordMinChars }: { passwordMinChars: number
         ]
       }),
     )
+    .meta({
+      description: 'Trimmed, kept as sent, unique without regard to case.',
+      format: 'email',
+      maxLength: MAX_EMAIL_CHARS,
+      examples: ['ann@example.com'],
+    })
   const password = z
     .string({ error: 'must be a string' })
     .check(
@@ -76,7 +90,13 @@ export function createUserRules({ passwordMinChars }: { passwordMinChars: number
         ]
       }),
     )
+    .meta({ minLength: passwordMinChars, maxLength: MAX_PASSWORD_CHARS })
     .nullable()
+    .meta({
+      description: 'Not trimmed. `null` is the same as none, and removes the one there was.',
+      writeOnly: true,
+      examples: ['correct horse battery staple'],
+    })
     .optional()
 
   const newUser = body(z.object({ name, email, password }, userError))
@@ -86,6 +106,7 @@ export function createUserRules({ passwordMinChars }: { passwordMinChars: number
   return {
     parseNew: value => parse(newUser, value),
     parseChange: value => parse(change, value),
+    schemas: { newUser, change },
   }
 }
 

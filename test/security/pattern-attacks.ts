@@ -51,6 +51,8 @@ export const ATTACKS: Readonly<Record<string, readonly Attack[]>> = {
   '/^(\\d{1,12}) *([a-z]*)$/i': AFTER_NUMBER,
   '/s$/': [['', 's', 'x']],
   '/^(127\\.|::1$|::ffff:127\\.)/': [],
+  '/[A-Za-z]+/g': [['', 'a', '1']],
+  '/[^A-Za-z]/g': [],
   '/[ \\t]*(?:(W\\/)?"([\\x21\\x23-\\x7e\\x80-\\xff]*)"[ \\t]*)?(?:,|$)/y': [
     ['"a"', ' ', 'x'],
     [' W/"a"', ' \t', '"'],
