@@ -5,7 +5,7 @@ const ENTITY_TAG = { type: 'string', pattern: '^"[!#-~]+"$' }
 
 const A_VERSION = '"2026-01-31T12:00:00.000Z"'
 
-const SECONDS = { type: 'string', pattern: '^[0-9]+$' }
+const SECONDS = { type: 'integer', minimum: 0 }
 
 /** Headers of answers, by their name. */
 export const ETAG = header('ETag', {
@@ -33,7 +33,7 @@ export const RETRY_AFTER = header('RetryAfter', {
   description: 'After how many seconds to try again.',
   required: true,
   schema: SECONDS,
-  example: '30',
+  example: 30,
 })
 
 /** On every answer; the values are those that `reply.ts` writes. */
@@ -101,6 +101,20 @@ export const REFUSING_LIMIT_HEADERS: Readonly<Record<string, Header>> = {
   'RateLimit-Policy': header('RateLimitPolicyReached', { ...RATE_LIMIT_POLICY, required: true }),
 }
 
+/** On a body that is declared as what the service does not take. */
+export const TAKEN_HEADERS: Readonly<Record<string, Header>> = {
+  Accept: header('Accept', {
+    description: 'The media type to send, where that was wrong.',
+    schema: { type: 'string', const: 'application/json' },
+    example: 'application/json',
+  }),
+  'Accept-Encoding': header('AcceptEncoding', {
+    description: 'The content encodings that are known, where that was wrong.',
+    schema: { type: 'string', const: 'gzip, deflate, br' },
+    example: 'gzip, deflate, br',
+  }),
+}
+
 /** For pages of other origins, where the service lets them read. */
 export const CORS_HEADERS: Readonly<Record<string, Header>> = {
   'Access-Control-Allow-Origin': header('AccessControlAllowOrigin', {
@@ -130,7 +144,7 @@ export const PREFLIGHT_HEADERS: Readonly<Record<string, Header>> = {
   'Access-Control-Max-Age': header('AccessControlMaxAge', {
     description: 'For how many seconds a browser need not ask again.',
     schema: SECONDS,
-    example: '600',
+    example: 600,
   }),
 }
 
@@ -178,7 +192,8 @@ export const IDEMPOTENCY_KEY = component('parameters', 'IdempotencyKey', {
   example: '0b5d6a1e-6f2c-4c1e-9d3b-8a7f2e4c5d60',
 } as const)
 
-function header(name: string, described: Header): Header {
+/** A header that stands once under `components`, by this name. */
+export function header(name: string, described: Header): Header {
   return component('headers', name, described)
 }
 

@@ -7,6 +7,7 @@ import {
   NO_STORE,
   REFUSING_LIMIT_HEADERS,
   RETRY_AFTER,
+  TAKEN_HEADERS,
 } from './described-headers.ts'
 import { ERROR_KINDS, errorReply } from './error-replies.ts'
 import { JSON_TYPE, PROBLEM_TYPE } from './negotiation.ts'
@@ -121,13 +122,7 @@ const OWN_HEADERS: Readonly<Record<number, Readonly<Record<string, Header>>>> = 
   403: { 'Retry-After': OPTIONAL_RETRY_AFTER },
   405: { Allow: ALLOW },
   409: { 'Retry-After': RETRY_AFTER },
-  415: {
-    Accept: { description: 'The media type to send.', schema: { const: 'application/json' } },
-    'Accept-Encoding': {
-      description: 'The content encodings that are known.',
-      schema: { const: 'gzip, deflate, br' },
-    },
-  },
+  415: TAKEN_HEADERS,
   429: { 'Retry-After': RETRY_AFTER, ...REFUSING_LIMIT_HEADERS },
   503: { 'Retry-After': RETRY_AFTER },
 }

@@ -1,5 +1,5 @@
 import { z } from 'zod'
-import type { JsonSchema, Parameter } from './operation.ts'
+import { component, type JsonSchema, type Parameter } from './operation.ts'
 
 /** What clients may send where a zod schema validates it. */
 export function toJsonSchema(schema: z.ZodType, io: 'input' | 'output' = 'input'): JsonSchema {
@@ -18,23 +18,29 @@ export function toJsonSchema(schema: z.ZodType, io: 'input' | 'output' = 'input'
   return json
 }
 
-/** The parameters of a query that a schema of text validates, each as the value it becomes. */
+type DescribedSchema = JsonSchema & {
+  readonly description: string
+  readonly examples: readonly unknown[]
+}
+
+/**
+ * The parameters of a query that a schema of text validates, each as the value it becomes. Their metadata has a description
+ * and an example of each.
+ */
 export function queryParametersOf(schema: z.ZodObject): readonly Parameter[] {
   const { properties } = toJsonSchema(schema, 'output') as {
     properties: Record<string, JsonSchema>
   }
   return Object.entries(properties).map(([name, property]) => {
-    const { description, examples, ...rest } = property as JsonSchema & {
-      description: string
-      examples?: readonly unknown[]
-    }
-    const [example] = examples ?? []
-    return {
-      name,
-      in: 'query',
-      description,
-      schema: rest,
-      ...(example !== undefined && { example }),
-    }
+    const { description, examples, ...rest } = property as DescribedSchema
+    const [example] = examples
+    const parameter = { name, in: 'query', description, schema: rest, example } as const
+    return component('parameters', pascalCase(name), parameter)
   })
+}
+
+/** `PerPage` of `per_page`, `UsersById` of `users-by-id`. */
+export function pascalCase(name: string): string {
+  const words = name.match(/[A-Za-z]+/g) ?? []
+  return words.map(word => `${word.charAt(0).toUpperCase()}${word.slice(1)}`).join('')
 }

@@ -15,8 +15,9 @@ import {
   type ErrorCases,
   type RefusalsOptions,
 } from './described-refusals.ts'
-import type { Endpoint } from './endpoints.ts'
+import type { Action, Endpoint } from './endpoints.ts'
 import { ERROR_KINDS } from './error-replies.ts'
+import { pascalCase } from './json-schema.ts'
 import { JSON_TYPE } from './negotiation.ts'
 import { type Answer, type Operation, type Tag, withReferences } from './operation.ts'
 
@@ -42,9 +43,9 @@ interface Row {
   readonly operation: Operation
   readonly codes: readonly ErrorCode[]
   readonly isLimited: boolean
-  /** Whether limits of routes count it. */
-  readonly isCounted: boolean
   readonly takesBody: boolean
+  /** What limits of routes count it as. */
+  readonly action: Action | undefined
 }
 
 /** By any request, whatever it asks for. */
@@ -112,7 +113,7 @@ function rowsOf(endpoints: readonly Endpoint[], isLimited: boolean): readonly Ro
     const own = endpoints
       .filter(endpoint => endpoint.path === path)
       .flatMap((endpoint): readonly Row[] => {
-        const { method, takesBody = false, produces = [JSON_TYPE] } = endpoint
+        const { method, action, takesBody = false, produces = [JSON_TYPE] } = endpoint
         const operation = endpoint.operation()
         const codes = [
           ...general,
@@ -120,12 +121,11 @@ function rowsOf(endpoints: readonly Endpoint[], isLimited: boolean): readonly Ro
           ...(takesBody ? OF_BODIES : []),
           ...(Object.keys(operation.refusals ?? {}) as ErrorCode[]),
         ]
-        const isCounted = isLimited && endpoint.action !== undefined
-        const row = { path, method, operation, codes, isLimited, isCounted, takesBody }
+        const row = { path, method, operation, codes, isLimited, takesBody, action }
         if (method !== 'get') return [row]
         return [row, { ...row, method: 'head', operation: headOf(row) }]
       })
-    const options = { path, codes: general, isLimited, isCounted: false, takesBody: false }
+    const options = { path, codes: general, isLimited, takesBody: false, action: undefined }
     return [...own, { ...options, method: 'options', operation: optionsOf(path, own) }]
   })
 }
@@ -163,8 +163,7 @@ function optionsOf(path: string, [first, ...others]: readonly Row[]): Operation 
 
 /** `UsersById` of `/users/{id}`. */
 function nameOf(path: string): string {
-  const words = path.replaceAll('{', 'by-').match(/[A-Za-z]+/g) ?? ['home']
-  return words.map(word => `${word.charAt(0).toUpperCase()}${word.slice(1)}`).join('')
+  return pascalCase(path.replaceAll('{', 'by-')) || 'Home'
 }
 
 /** How each error comes about that the interface knows, in the order of the table of errors. */
@@ -176,7 +175,8 @@ function casesOf(rows: readonly Row[]): ErrorCases {
     if (!codes.includes(code)) continue
     const row = rows.find(({ operation }) => operation.refusals?.[code] !== undefined)
     const details = row?.operation.refusals?.[code] ?? {}
-    cases.set(code, { details, path: row === undefined ? path : samplePath(row) })
+    const place = row === undefined ? path : samplePath(row)
+    cases.set(code, { details, path: code === 'path_malformed' ? `${place}/%` : place })
   }
   return cases
 }
@@ -198,7 +198,7 @@ function describePath(rows: readonly Row[], refusals: RefusalsOptions, described
 }
 
 function describeOperation(row: Row, refusals: RefusalsOptions, { settings }: Interface) {
-  const { method, operation, codes, isLimited, takesBody } = row
+  const { method, operation, codes, isLimited, takesBody, action } = row
   const { id, tag, summary, description, parameters = [], body } = operation
   const ofMethod = { ...refusals, hasBody: method !== 'head' }
   return {
@@ -206,6 +206,7 @@ function describeOperation(row: Row, refusals: RefusalsOptions, { settings }: In
     tags: [tag.name],
     summary,
     description,
+    ...(action !== undefined && { 'x-action': action }),
     parameters: [...parameters, ...(takesBody ? [CONTENT_ENCODING] : [])],
     ...(body && {
       requestBody: {
@@ -223,7 +224,7 @@ function describeOperation(row: Row, refusals: RefusalsOptions, { settings }: In
 }
 
 function describeAnswers(
-  { method, operation: { answers }, isCounted }: Row,
+  { method, operation: { answers }, action }: Row,
   { headers }: RefusalsOptions,
 ): Readonly<Record<string, Answer>> {
   const isPreflight = method === 'options' && 'Access-Control-Allow-Origin' in headers
@@ -234,7 +235,7 @@ function describeAnswers(
         ...answer,
         headers: {
           ...headers,
-          ...(isCounted && LIMIT_HEADERS),
+          ...(action !== undefined && LIMIT_HEADERS),
           ...(isPreflight && PREFLIGHT_HEADERS),
           ...answer.headers,
         },
@@ -243,9 +244,15 @@ function describeAnswers(
   )
 }
 
-/** What no operation answers, because there is none: OpenAPI has no place for it but this. */
+/** What is answered where there is no operation: OpenAPI has no place for it but this. */
 function describeOthers(refusals: RefusalsOptions) {
-  const { 404: otherPath, 405: otherMethod } = describeRefusals(OF_NO_OPERATION, refusals)
-  // Not as a component: linters would say that nothing uses it.
-  return { 'x-other-paths': otherPath, 'x-other-methods': { ...otherMethod } }
+  const general = [...OF_ANY, ...OF_LIMITED, 'path_malformed' as const]
+  const ofPaths = describeRefusals([...general, 'path_not_found'], refusals)
+  const ofMethods = describeRefusals([...general, 'method_not_allowed'], refusals)
+  const others = { default: describeOtherAnswer(refusals) }
+  return {
+    'x-other-paths': { responses: { ...ofPaths, ...others } },
+    // 405 not as a component: linters would say that nothing uses it.
+    'x-other-methods': { responses: { ...ofMethods, 405: { ...ofMethods[405] }, ...others } },
+  }
 }

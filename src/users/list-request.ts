@@ -22,24 +22,30 @@ export interface ListRequest {
   readonly envelope: boolean
 }
 
-const DEFAULT_PER_PAGE = 100
-
 const SORT_NAMES = SORT_KEYS.flatMap(key => [key, `-${key}`])
+
+const SAMPLE_INSTANT = '2026-01-31T12:00:00Z'
+
+export const SAMPLE_CURSOR = 'ryvb4aqbbsHireHWlPQfx1siIiwxXQ'
 
 /** One parameter a line: what `GET /users` takes. */
 export const listParameters = z.strictObject({
-  per_page: parameter(wholeNumber(1000), 'How many.', { default: DEFAULT_PER_PAGE }),
-  page: parameter(wholeNumber(999_999_999_999), 'A page by its number: 1 without `after`.'),
-  after: parameter(text(), 'The cursor of the page before; not together with `page`.'),
-  sort: parameter(sortName(), 'By what; with `-` before it descending.', { default: 'id' }),
-  email: parameter(lowerCase(), 'Those with this address, without regard to case.'),
-  name: parameter(lowerCase(), 'Those with this name, without regard to case.'),
-  created_after: parameter(instant('after'), 'Those created after this.'),
-  created_before: parameter(instant('before'), 'Those created before this.'),
-  updated_after: parameter(instant('after'), 'Those changed after this.'),
-  updated_before: parameter(instant('before'), 'Those changed before this.'),
-  count: parameter(trueOrFalse(), 'Adds how many there are in all.', { default: false }),
-  envelope: parameter(trueOrFalse(), 'Answers an object, not an array.', { default: false }),
+  per_page: parameter(wholeNumber(1000), 'How many.', 20).default(100),
+  page: parameter(wholeNumber(999_999_999_999), 'A page by its number.', 2).optional(),
+  after: parameter(
+    text(),
+    'The cursor of the page before; not with `page`.',
+    SAMPLE_CURSOR,
+  ).optional(),
+  sort: parameter(sortName(), 'By what; with `-` before it descending.', '-name').default('id'),
+  email: parameter(lowerCase(), 'Who has this address.', 'ann@example.com').optional(),
+  name: parameter(lowerCase(), 'Who has this name.', 'Ann').optional(),
+  created_after: parameter(instant('after'), 'Created after this.', SAMPLE_INSTANT).optional(),
+  created_before: parameter(instant('before'), 'Created before this.', SAMPLE_INSTANT).optional(),
+  updated_after: parameter(instant('after'), 'Changed after this.', SAMPLE_INSTANT).optional(),
+  updated_before: parameter(instant('before'), 'Changed before this.', SAMPLE_INSTANT).optional(),
+  count: parameter(trueOrFalse(), 'Adds how many there are in all.', true).default(false),
+  envelope: parameter(trueOrFalse(), 'Answers an object, not an array.', true).default(false),
 })
 
 /** Throws `query_invalid`, which names every parameter that is wrong. */
@@ -67,7 +73,7 @@ export function parseListRequest(
   if (!result.success || errors.size > 0) throw invalid(errors)
 
   const { per_page, page, after: cursor, sort: sortName, count, envelope, ...filters } = result.data
-  const sort = parseSort(sortName ?? 'id')
+  const sort = parseSort(sortName)
   const after = cursor === undefined ? undefined : cursors.decode(sort, cursor)
   if (cursor !== undefined && after === undefined) {
     throw invalid(new Map([['after', 'is no cursor of this sort']]))
@@ -75,11 +81,11 @@ export function parseListRequest(
   return {
     sort,
     filters,
-    perPage: per_page ?? DEFAULT_PER_PAGE,
+    perPage: per_page,
     page: after === undefined ? (page ?? 1) : undefined,
     after,
-    count: count ?? false,
-    envelope: envelope ?? false,
+    count,
+    envelope,
   }
 }
 
@@ -104,8 +110,9 @@ function parseSort(name: string): UserSort {
   return { by: name.slice(descending ? 1 : 0) as UserSort['by'], descending }
 }
 
-function parameter<T extends z.ZodType>(schema: T, description: string, more: object = {}) {
-  return schema.meta({ description, ...more }).optional()
+/** With what the document of the interface says of it. */
+function parameter<T extends z.ZodType>(schema: T, description: string, example: unknown) {
+  return schema.meta({ description, examples: [example] })
 }
 
 function wholeNumber(max: number) {
@@ -166,5 +173,5 @@ function instant(bound: 'after' | 'before') {
         Date.parse(value.replace(/(\.\d{3})\d+/, '$1')) + (bound === 'before' && isFiner ? 1 : 0)
       return ms > MAX_SHOWN_MS ? '9999-12-31T23:59:59.999Z' : new Date(ms).toISOString()
     })
-    .pipe(z.string().meta({ format: 'date-time', examples: ['2026-01-31T12:00:00Z'] }))
+    .pipe(z.string().meta({ format: 'date-time' }))
 }

@@ -1,5 +1,6 @@
 import {
   ETAG,
+  header,
   IDEMPOTENCY_KEY,
   IF_MATCH,
   IF_NONE_MATCH,
@@ -10,12 +11,11 @@ import { JSON_TYPE } from '../http/negotiation.ts'
 import {
   type Answer,
   component,
-  type Header,
   type JsonSchema,
   type Operation,
   type Tag,
 } from '../http/operation.ts'
-import { listParameters } from './list-request.ts'
+import { listParameters, SAMPLE_CURSOR } from './list-request.ts'
 import { EMAIL_TAKEN, type UserRules } from './user.ts'
 
 const USERS: Tag = {
@@ -30,8 +30,6 @@ const SAMPLE_USER = {
   created_at: '2026-01-31T12:00:00.000Z',
   updated_at: '2026-01-31T12:00:00.000Z',
 }
-
-const SAMPLE_CURSOR = 'eyJrIjoiIiwiaSI6MX0.q3Jd1gYfJ0kHh2mB8sXv5w'
 
 const TIME = {
   type: 'string',
@@ -85,24 +83,24 @@ const ID = component('parameters', 'UserId', {
   example: 1,
 } as const)
 
-const LINK: Header = {
+const LINK = header('Link', {
   description:
     'RFC 8288, with relative targets: `next` where there is more, `first` and `prev` where `page` was sent.',
   schema: { type: 'string' },
   example: `</users?per_page=1&after=${SAMPLE_CURSOR}>; rel="next"`,
-}
+})
 
-const TOTAL: Header = {
+const TOTAL = header('XTotalCount', {
   description: 'How many users there are with these filters: with `count=true`.',
-  schema: { type: 'string', pattern: '^[0-9]+$' },
-  example: '2',
-}
+  schema: { type: 'integer', minimum: 0 },
+  example: 2,
+})
 
-const REPLAYED: Header = {
+const REPLAYED = header('IdempotencyReplayed', {
   description: 'That an earlier request with this `Idempotency-Key` created the user.',
   schema: { type: 'string', const: 'true' },
   example: 'true',
-}
+})
 
 const NOT_MODIFIED: Answer = {
   description: 'The client has this version.',

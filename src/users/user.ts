@@ -40,6 +40,14 @@ const CONTROL = /\p{Cc}/u
 /** They turn the reading direction of what follows them, and so of a page that shows the name. */
 const BIDIRECTIONAL_OVERRIDES = /[\u202a-\u202e\u2066-\u2069]/
 
+/** For readers of the document: what the two above leave, and no blank alone. */
+const CONTROLS = '\\u0000-\\u001f\\u007f-\\u009f'
+const UNCLEAN = `${CONTROLS}\\u202a-\\u202e\\u2066-\\u2069`
+const NAME_PATTERN = `^[^${UNCLEAN}\\S]*[^${UNCLEAN}\\s][^${UNCLEAN}]*$`
+const PASSWORD_PATTERN = `^[^${CONTROLS}]*$`
+
+const EMAIL = z.regexes.email
+
 /** The rules for the body `{"user": {…}}` of create and update. Characters are code points. */
 export function createUserRules({ passwordMinChars }: { passwordMinChars: number }): UserRules {
   const name = text()
@@ -56,7 +64,9 @@ export function createUserRules({ passwordMinChars }: { passwordMinChars: number
       }),
     )
     .meta({
-      description: `Trimmed and put into NFC: 1 to ${MAX_NAME_CHARS} characters, none of them a control character or a bidirectional override.`,
+      description:
+        'Trimmed and put into NFC. Not blank, no control characters, no bidirectional overrides.',
+      pattern: NAME_PATTERN,
       minLength: 1,
       maxLength: MAX_NAME_CHARS,
       examples: ['Ann'],
@@ -75,6 +85,7 @@ export function createUserRules({ passwordMinChars }: { passwordMinChars: number
     .meta({
       description: 'Trimmed, kept as sent, unique without regard to case.',
       format: 'email',
+      pattern: EMAIL.source,
       maxLength: MAX_EMAIL_CHARS,
       examples: ['ann@example.com'],
     })
@@ -90,10 +101,15 @@ export function createUserRules({ passwordMinChars }: { passwordMinChars: number
         ]
       }),
     )
-    .meta({ minLength: passwordMinChars, maxLength: MAX_PASSWORD_CHARS })
+    .meta({
+      pattern: PASSWORD_PATTERN,
+      minLength: passwordMinChars,
+      maxLength: MAX_PASSWORD_CHARS,
+    })
     .nullable()
     .meta({
-      description: 'Not trimmed. `null` is the same as none, and removes the one there was.',
+      description:
+        'No control characters. `null` is the same as none: it removes the one there was.',
       writeOnly: true,
       examples: ['correct horse battery staple'],
     })
@@ -159,7 +175,7 @@ function broken(rules: (value: string) => readonly (string | false)[]): z.core.C
 const MAX_TESTED_UNITS = 100_000
 
 function isEmail(value: string): boolean {
-  return value.length <= MAX_TESTED_UNITS && z.regexes.email.test(value)
+  return value.length <= MAX_TESTED_UNITS && EMAIL.test(value)
 }
 
 function countChars(value: string): number {

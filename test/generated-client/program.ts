@@ -1,0 +1,89 @@
+import createClient from 'openapi-fetch'
+import type { components, paths } from './interface.ts'
+
+type User = components['schemas']['User']
+type ServiceError = components['schemas']['Error']
+type Problem = components['schemas']['Problem']
+
+/** What the program of a client finds out about the service; it throws for what a client could not go on with. */
+export async function useService(baseUrl: string): Promise<Record<string, unknown>> {
+  const client = createClient<paths>({ baseUrl })
+
+  const created = await client.POST('/users', {
+    body: { user: { name: 'Ann', email: 'ann@example.com', password: 'correct horse' } },
+  })
+  const ann: User = present(created.data)
+  const firstTag: string = present(created.response.headers.get('ETag'))
+
+  const key = { header: { 'Idempotency-Key': '0b5d6a1e-6f2c-4c1e-9d3b-8a7f2e4c5d60' } }
+  const body = { user: { name: 'Bea', email: 'bea@example.com' } }
+  const bea = present((await client.POST('/users', { params: key, body })).data)
+  const again = await client.POST('/users', { params: key, body })
+
+  const listed = await client.GET('/users', {
+    params: {
+      query: { sort: '-name', per_page: 1, count: true, created_after: '2026-01-31T12:00:00Z' },
+    },
+  })
+  const list = present(listed.data)
+  const paged = await client.GET('/users', { params: { query: { envelope: true, count: true } } })
+  const page = present(paged.data)
+
+  const path = { id: ann.id }
+  const read = await client.GET('/users/{id}', { params: { path } })
+  const known = await client.GET('/users/{id}', {
+    params: { path, header: { 'If-None-Match': present(read.response.headers.get('ETag')) } },
+  })
+
+  const changed = await client.PUT('/users/{id}', {
+    params: { path, header: { 'If-Match': firstTag } },
+    body: { user: { name: 'Anna', password: null } },
+  })
+  const lost = await client.PATCH('/users/{id}', {
+    params: { path, header: { 'If-Match': firstTag } },
+    body: { user: { name: 'Annie' } },
+  })
+  const lostUpdate: ServiceError | Problem = present(lost.error)
+
+  const refused = await client.POST('/users', { body: { user: { name: '', email: 'nobody' } } })
+  const refusal = present(refused.error)
+  const refusedAsProblem = await client.POST('/users', {
+    body: { user: { name: '', email: 'nobody' } },
+    headers: { Accept: 'application/problem+json' },
+  })
+  const problem = present(refusedAsProblem.error)
+
+  const options = await client.OPTIONS('/users/{id}', { params: { path } })
+  const head = await client.HEAD('/users', {})
+  const removed = await client.DELETE('/users/{id}', { params: { path } })
+  const gone = await client.DELETE('/users/{id}', { params: { path } })
+  const ready = present((await client.GET('/readyz')).data)
+
+  return {
+    created: [created.response.status, ann.name, 'password' in ann],
+    repeated: [
+      again.response.status,
+      again.data?.id === bea.id,
+      again.response.headers.get('Idempotency-Replayed'),
+    ],
+    listed: Array.isArray(list) ? list.map(user => user.name) : 'no array',
+    total: listed.response.headers.get('X-Total-Count'),
+    page: Array.isArray(page)
+      ? 'an array'
+      : [page.data.map(user => user.name), page.page, page.has_more, page.total_count],
+    known: [known.response.status, known.data],
+    changed: [changed.data?.name, (changed.data?.updated_at ?? '') > ann.updated_at],
+    lostUpdate: [lost.response.status, 'message' in lostUpdate && lostUpdate.message],
+    refusal: 'message' in refusal && [refusal.resource, refusal.status, refusal.errors],
+    problem: 'title' in problem && [problem.title, problem.errors?.map(({ pointer }) => pointer)],
+    options: options.response.headers.get('Allow'),
+    head: [head.response.status, head.data],
+    removed: [removed.response.status, gone.response.status, gone.error && 'code' in gone.error],
+    ready: ready.status,
+  }
+}
+
+function present<T>(value: T | null | undefined): T {
+  if (value === null || value === undefined) throw new Error('the service did not answer that')
+  return value
+}

@@ -1,0 +1,124 @@
+import type { AnySchema, ValidateFunction } from 'ajv'
+import { Ajv2020 } from 'ajv/dist/2020.js'
+import addFormats from 'ajv-formats'
+
+type Json = Readonly<Record<string, unknown>>
+
+export interface DescribedHeader {
+  readonly required?: boolean
+  readonly schema: Json
+  readonly example?: unknown
+}
+
+export interface DescribedParameter extends DescribedHeader {
+  readonly name: string
+  readonly in: 'path' | 'query' | 'header'
+}
+
+export interface DescribedMedia {
+  readonly schema: Json
+  readonly examples?: Readonly<Record<string, { readonly value: unknown }>>
+}
+
+export interface DescribedResponse {
+  readonly headers?: Readonly<Record<string, DescribedHeader>>
+  readonly content?: Readonly<Record<string, DescribedMedia>>
+}
+
+export type DescribedResponses = Readonly<Record<string, DescribedResponse>>
+
+export interface DescribedOperation {
+  readonly operationId: string
+  readonly parameters: readonly DescribedParameter[]
+  readonly requestBody?: { readonly content: Readonly<Record<string, DescribedMedia>> }
+  readonly responses: DescribedResponses
+  readonly 'x-action'?: string
+}
+
+/** An OpenAPI document with its references followed, but for those within schemas. */
+export interface DescribedInterface {
+  /** By path and method. */
+  readonly paths: Readonly<Record<string, Readonly<Record<string, DescribedOperation>>>>
+  readonly otherPaths: DescribedResponses
+  readonly otherMethods: DescribedResponses
+  readonly schemas: Readonly<Record<string, Json>>
+  /** Compiles a schema of the document, strictly; `closed` takes no property that it does not name. */
+  compile(schema: Json, options?: { readonly closed: boolean }): ValidateFunction
+}
+
+const METHODS = ['get', 'head', 'post', 'put', 'patch', 'delete', 'options', 'trace']
+
+export function followReferences(document: unknown): DescribedInterface {
+  const { components, paths, ...rest } = document as {
+    readonly components: Readonly<Record<string, Readonly<Record<string, Json>>>>
+    readonly paths: Readonly<Record<string, Json>>
+  } & Json
+  const schemas = components.schemas ?? {}
+  const compilers = [false, true].map(closed => createCompiler(schemas, closed))
+
+  function follow(value: unknown): unknown {
+    if (typeof value !== 'object' || value === null) return value
+    if (Array.isArray(value)) return value.map(follow)
+    const { $ref } = value as { $ref?: string }
+    if ($ref === undefined || $ref.startsWith('#/components/schemas/')) {
+      return Object.fromEntries(Object.entries(value).map(([key, item]) => [key, follow(item)]))
+    }
+    const [, , kind = '', name = ''] = $ref.split('/')
+    const target = components[kind]?.[name]
+    if (target === undefined) throw new Error(`${$ref} leads nowhere`)
+    return follow(target)
+  }
+
+  function followPath(item: Json) {
+    const shared = follow(item.parameters ?? []) as DescribedParameter[]
+    const operations = METHODS.filter(method => method in item).map(method => {
+      const operation = follow(item[method]) as DescribedOperation
+      return [method, { ...operation, parameters: [...operation.parameters, ...shared] }]
+    })
+    return Object.fromEntries(operations)
+  }
+
+  const others = (name: string) =>
+    (follow(rest[name]) as { responses: DescribedResponses }).responses
+  return {
+    paths: Object.fromEntries(
+      Object.entries(paths).map(([path, item]) => [path, followPath(item)]),
+    ),
+    otherPaths: others('x-other-paths'),
+    otherMethods: others('x-other-methods'),
+    schemas,
+    compile: (schema, { closed } = { closed: false }) => {
+      const compile = compilers[Number(closed)] as (schema: Json) => ValidateFunction
+      return compile(schema)
+    },
+  }
+}
+
+const BASE = 'https://interface.example/'
+
+function createCompiler(schemas: Json, closed: boolean): (schema: Json) => ValidateFunction {
+  const ajv = new Ajv2020({ strict: true, allowUnionTypes: true, allErrors: true })
+  addFormats.default(ajv)
+  ajv.addSchema(prepared({ $id: BASE, $defs: schemas }, closed) as AnySchema)
+  const compiled = new Map<string, ValidateFunction>()
+  return schema => {
+    const text = JSON.stringify(schema)
+    const validate = compiled.get(text) ?? ajv.compile(prepared(schema, closed) as AnySchema)
+    compiled.set(text, validate)
+    return validate
+  }
+}
+
+function prepared(value: unknown, closed: boolean): unknown {
+  if (typeof value !== 'object' || value === null) return value
+  if (Array.isArray(value)) return value.map(item => prepared(item, closed))
+  const entries = Object.entries(value).map(([key, item]) =>
+    key === '$ref'
+      ? [key, `${BASE}#/$defs/${String(item).split('/').at(-1)}`]
+      : [key, prepared(item, closed)],
+  )
+  const isOpen = 'properties' in value && !('additionalProperties' in value)
+  return Object.fromEntries(
+    closed && isOpen ? [...entries, ['unevaluatedProperties', false]] : entries,
+  )
+}
