@@ -6,7 +6,9 @@ import { type Config, type DatabaseLocation, mistakeIn, problemWith } from './co
 import { OperatorError } from './errors.ts'
 import { createHttpServer, type HttpServer, type Timeouts } from './http/server.ts'
 import { createStopping } from './http/stopping.ts'
-import { openBanList } from './limits/ban-list.ts'
+import { type BanList, openBanList } from './limits/ban-list.ts'
+import type { BanStore } from './limits/ban-store.ts'
+import { counterKey } from './limits/counter-store.ts'
 import type { Limiter } from './limits/limiter.ts'
 import { LimitsRefused, loadLimits } from './limits/load-limits.ts'
 import { createMemoryCounterStore } from './limits/memory-counter-store.ts'
@@ -57,7 +59,8 @@ export async function openService(options: WiringOptions): Promise<Service> {
   const view = createReadView(database)
   const writes = createWriteQueue(database, view, { maxPending: config.maxWaitingWrites })
   const repository = createSqliteUserRepository({ database, writes, view, now, steadyNow })
-  const limiter = limits && (await openLimiter({ ...options, limits, database, writes, steadyNow }))
+  const parts = { ...options, database, writes, steadyNow }
+  const { limiter, bans } = limits ? await openLimits({ ...parts, limits }) : {}
   const passwords = createPasswordHasher({ maxWaiting: config.maxWaitingPasswords })
   const stopping = createStopping()
   const rules = createUserRules(config)
@@ -81,6 +84,7 @@ export async function openService(options: WiringOptions): Promise<Service> {
     server: createHttpServer({ ...options, app, stopping, newRequestId, capacity: config }),
     reloadLimits: () => reloadLimits(config, limiter, log),
     close: async () => {
+      await bans?.close()
       await writes.close()
       view.end()
       try {
@@ -113,23 +117,40 @@ function createSteadyClock(options: WiringOptions): () => number {
   return () => Math.floor(offset + monotonicNow())
 }
 
-async function openLimiter(parts: LimiterParts): Promise<Limiter> {
-  const { config, limits, log, database, writes, steadyNow, now = Date.now } = parts
-  const monotonicNow = parts.monotonicNow ?? monotonicClock
-  const bans = await openBanList({
-    store: createSqliteBanStore({ database, writes, now: steadyNow }),
-    now: steadyNow,
-    monotonicNow,
-    onStoreFailure: err => log.error({ err }, 'a ban could not be kept for the next start'),
-  })
-  const store =
-    config.cacheStore === 'memory' ? createMemoryCounterStore({ monotonicNow }) : undefined
-  // Not at the top: the list of public suffixes takes 5 MB and 50 ms of a start, which a service without limits saves.
-  const { createLimiter } = await import('./limits/limiter.ts')
-  return createLimiter({ limits, store, bans, log, now, monotonicNow })
+interface OpenLimits {
+  readonly limiter: Limiter
+  readonly bans: BanList
 }
 
-async function readLimits(path: string): Promise<CheckedLimits> {
+async function openLimits(parts: LimiterParts): Promise<OpenLimits> {
+  const { config, limits, log, database, writes, steadyNow, now = Date.now } = parts
+  const monotonicNow = parts.monotonicNow ?? monotonicClock
+  const store =
+    config.cacheStore === 'memory' ? createMemoryCounterStore({ monotonicNow }) : undefined
+  /** A client whose ban is lifted begins anew, also where another process banned it and this one had counted too. */
+  const forgetStrikes = async (rule: string, clientKey: string) => {
+    try {
+      await store?.reset(counterKey('ban', rule, clientKey))
+    } catch (err) {
+      log.error({ err, rule }, 'strikes before a ban could not be forgotten')
+    }
+  }
+  const bans = await openBanList({
+    // Ended by both clocks: neither a jump of the one nor a machine that slept takes a ban away.
+    store: createSqliteBanStore({ database, writes, now: () => Math.min(steadyNow(), now()) }),
+    now,
+    monotonicNow,
+    onStoreFailure: err => log.error({ err }, 'a ban could not be kept for the next start'),
+    onReadFailure: err => log.error({ err }, 'bans cannot be read again, those of before stay'),
+    onForeignChange: forgetStrikes,
+  })
+  // Not at the top: the list of public suffixes takes 5 MB and 50 ms of a start, which a service without limits saves.
+  const { createLimiter } = await import('./limits/limiter.ts')
+  return { limiter: createLimiter({ limits, store, bans, log, now, monotonicNow }), bans }
+}
+
+/** Throws `OperatorError` with a line for each mistake in the file that LIMITS_FILE names. */
+export async function readLimits(path: string): Promise<CheckedLimits> {
   try {
     return await loadLimits(path)
   } catch (error) {
@@ -155,6 +176,25 @@ async function reloadLimits(
   }
 }
 
+/** The bans of a database that is there, for a command; a service that runs on it obeys. */
+export interface OpenBans {
+  readonly store: BanStore
+  close(): Promise<void>
+}
+
+/** Throws `OperatorError` when the database is not there or cannot be opened. */
+export async function openBans(config: Config): Promise<OpenBans> {
+  const database = await openDatabase(config, Date.now, { mustExist: true })
+  const writes = createWriteQueue(database, createReadView(database))
+  return {
+    store: createSqliteBanStore({ database, writes, now: Date.now }),
+    close: async () => {
+      await writes.close()
+      database.close()
+    },
+  }
+}
+
 /** Throws `OperatorError` when the database cannot be migrated. */
 export async function migrateDatabase(config: Config): Promise<void> {
   const database = await openDatabase(config, Date.now)
@@ -166,8 +206,8 @@ export function readMigrationStatus({ database }: Config): Promise<readonly Migr
   return namingTheSetting(database, () => migrationStatus(database.path))
 }
 
-function openDatabase({ database }: Config, now: () => number) {
-  return namingTheSetting(database, () => openSqlite({ path: database.path, now }))
+function openDatabase({ database }: Config, now: () => number, { mustExist = false } = {}) {
+  return namingTheSetting(database, () => openSqlite({ path: database.path, now, mustExist }))
 }
 
 async function namingTheSetting<T>({ url }: DatabaseLocation, open: () => Promise<T>): Promise<T> {

@@ -2,6 +2,7 @@ import { Command, CommanderError } from 'commander'
 import type { Environment } from '../config.ts'
 import { readVersion } from '../version.ts'
 import { type CommandContext, EXIT, UsageError } from './command-context.ts'
+import { addLimitsCommands } from './limits-commands.ts'
 import { addServiceCommands } from './service-commands.ts'
 
 const EPILOGUE = `
@@ -38,6 +39,7 @@ function createProgram(context: CommandContext): Command {
     .addHelpText('after', EPILOGUE)
     .helpCommand(false)
   addServiceCommands(program, context)
+  addLimitsCommands(program, context)
   const version = readVersion()
   for (const command of commandsUnder(program)) {
     command

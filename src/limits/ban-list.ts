@@ -1,19 +1,4 @@
-/** Whom a ban rule keeps out. */
-export interface Ban {
-  readonly rule: string
-  /** What the rule counts its clients by. */
-  readonly clientKey: string
-  /** Milliseconds since the epoch. */
-  readonly endsAt: number
-}
-
-/** Where bans outlive the process. */
-export interface BanStore {
-  /** Those that have not ended. */
-  load(): Promise<readonly Ban[]>
-  /** Keeps a ban, in place of an earlier one of the same rule and client. */
-  save(ban: Ban): Promise<void>
-}
+import type { BanStore } from './ban-store.ts'
 
 /** The bans in force, at hand for every request. */
 export interface BanList {
@@ -22,6 +7,10 @@ export interface BanList {
   remainingMs(rule: string, clientKey: string): number | undefined
   /** Bans from now on; without `isKept`, for as long as the process runs. */
   add(ban: { rule: string; clientKey: string; forMs: number; isKept: boolean }): void
+  /** Takes over what other processes have made or lifted since the last look at the store, if anything. */
+  follow(): Promise<void>
+  /** Ends following; the store is not used any more once this has ended. */
+  close(): Promise<void>
 }
 
 export interface BanListOptions {
@@ -31,52 +20,135 @@ export interface BanListOptions {
   /** Milliseconds of a clock that never goes back, so that no ban is stretched or cut when the other is set. */
   readonly monotonicNow: () => number
   readonly onStoreFailure: (error: unknown) => void
+  /** Once until they can be read again. */
+  readonly onReadFailure: (error: unknown) => void
+  /** Told of each ban that another process made or lifted. */
+  readonly onForeignChange: (rule: string, clientKey: string) => void
   /** How many are kept; past that, the oldest goes first. */
   readonly maxBans?: number
 }
 
 const MAX_BANS = 100_000
 
-/** Reads the bans of before; later ones are written while requests go on. Rejects when they cannot be read. */
+/** Half of the two seconds within which a service is to obey. */
+const FOLLOW_EVERY_MS = 1000
+
+interface Entry {
+  readonly rule: string
+  readonly clientKey: string
+  /** By the monotonic clock. */
+  readonly endsAt: number
+  /** As the store has it, by the clock of the world. */
+  readonly storedEnd: number
+  /** The first reading of the store that must find it there; none where it is not there, or not yet. */
+  knownFrom: number
+}
+
+/** Reads the bans of before, and follows the store from then on. Rejects when they cannot be read. */
 export async function openBanList(options: BanListOptions): Promise<BanList> {
   const { store, now, monotonicNow, onStoreFailure, maxBans = MAX_BANS } = options
-  const endByKey = new Map<string, number>()
+  let entries = new Map<string, Entry>()
+  let readings = 0
+  let readRevision: string | undefined
+  let following: Promise<void> | undefined
+  let isFailing = false
+  let isClosed = false
 
-  function remember(key: string, endsAt: number): void {
-    endByKey.delete(key)
-    forgetOldest()
-    endByKey.set(key, endsAt)
+  /** Puts an entry last, and takes away those that have ended, as far as they come first, and the first of too many. */
+  function remember(map: Map<string, Entry>, entry: Entry): void {
+    const key = keyOf(entry.rule, entry.clientKey)
+    map.delete(key)
+    const time = monotonicNow()
+    for (const [first, { endsAt }] of map) {
+      if (endsAt > time && map.size < maxBans) break
+      map.delete(first)
+    }
+    map.set(key, entry)
   }
 
-  /** Those that have ended, as far as they come first; and the first of too many. */
-  function forgetOldest(): void {
-    const now = monotonicNow()
-    for (const [key, endsAt] of endByKey) {
-      if (endsAt > now && endByKey.size < maxBans) return
-      endByKey.delete(key)
+  /** Puts what the store has in place of what was read from it before; which bans others have made or lifted. */
+  async function read(): Promise<readonly Entry[]> {
+    const reading = ++readings
+    const revision = store.revision()
+    const found = new Map<string, Entry>()
+    const changed: Entry[] = []
+    for await (const bans of store.load()) {
+      if (isClosed) return []
+      for (const { rule, clientKey, endsAt: storedEnd } of bans) {
+        const known = entries.get(keyOf(rule, clientKey))
+        if (known?.storedEnd === storedEnd) {
+          remember(found, known)
+          continue
+        }
+        // Whoever wrote it and this process have no other clock in common.
+        const endsAt = monotonicNow() + storedEnd - now()
+        if (endsAt <= monotonicNow()) continue
+        const entry = { rule, clientKey, endsAt, storedEnd, knownFrom: reading }
+        remember(found, entry)
+        changed.push(entry)
+      }
+    }
+    for (const [key, entry] of entries) {
+      if (entry.knownFrom > reading) remember(found, entry)
+      else if (!found.has(key) && entry.endsAt > monotonicNow()) changed.push(entry)
+    }
+    entries = found
+    readRevision = revision
+    return changed
+  }
+
+  async function readIfChanged(): Promise<void> {
+    try {
+      if (store.revision() === readRevision) return
+      for (const { rule, clientKey } of await read()) options.onForeignChange(rule, clientKey)
+      isFailing = false
+    } catch (error) {
+      if (!isFailing) options.onReadFailure(error)
+      isFailing = true
     }
   }
 
-  for (const { rule, clientKey, endsAt } of await store.load()) {
-    remember(keyOf(rule, clientKey), monotonicNow() + endsAt - now())
+  function follow(): Promise<void> {
+    following ??= readIfChanged().finally(() => {
+      following = undefined
+    })
+    return following
   }
 
+  await read()
+  const timer = setInterval(follow, FOLLOW_EVERY_MS).unref()
+
   return {
-    isEmpty: () => endByKey.size === 0,
+    isEmpty: () => entries.size === 0,
 
     remainingMs: (rule, clientKey) => {
       const key = keyOf(rule, clientKey)
-      const endsAt = endByKey.get(key)
-      if (endsAt === undefined) return undefined
-      const remaining = endsAt - monotonicNow()
+      const entry = entries.get(key)
+      if (entry === undefined) return undefined
+      const remaining = entry.endsAt - monotonicNow()
       if (remaining > 0) return remaining
-      endByKey.delete(key)
+      entries.delete(key)
       return undefined
     },
 
     add: ({ rule, clientKey, forMs, isKept }) => {
-      remember(keyOf(rule, clientKey), monotonicNow() + forMs)
-      if (isKept) store.save({ rule, clientKey, endsAt: now() + forMs }).catch(onStoreFailure)
+      const storedEnd = now() + forMs
+      const endsAt = monotonicNow() + forMs
+      const entry = { rule, clientKey, endsAt, storedEnd, knownFrom: Infinity }
+      remember(entries, entry)
+      if (!isKept) return
+      const saved = store.save({ rule, clientKey, endsAt: storedEnd })
+      saved.then(() => {
+        entry.knownFrom = readings + 1
+      }, onStoreFailure)
+    },
+
+    follow,
+
+    close: async () => {
+      isClosed = true
+      clearInterval(timer)
+      await following
     },
   }
 }

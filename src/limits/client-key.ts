@@ -1,10 +1,11 @@
 import { createHash } from 'node:crypto'
+import { isIP } from 'node:net'
 import type { Request } from 'express'
 import { getDomain } from 'tldts'
 import { atOnce } from './at-once.ts'
 import type { Key, KeyName, KeyPart } from './limits-file.ts'
 import { remembering } from './remembering.ts'
-import { factsOf, headerValues, queryValues } from './request-facts.ts'
+import { countedAddress, factsOf, headerValues, queryValues } from './request-facts.ts'
 
 const MAX_KEY_CHARS = 128
 
@@ -29,6 +30,53 @@ export function compileKey(key: Key | undefined): KeyOf {
       values.push(value)
     }
     return shortened(JSON.stringify(values))
+  }
+}
+
+/**
+ * What the client is counted by whom an operator names: by an address where the rule counts by `ip`, by a host name where
+ * it counts by that or its domain, else by the value itself; by a JSON list of those where the key has several parts.
+ * `undefined` for what the rule counts nobody by.
+ */
+export function namedKey(key: Key | undefined, name: string): string | undefined {
+  const parts = partsOf(key)
+  const [only] = parts
+  if (parts.length === 1 && only !== undefined) return shortened(namedPart(only, name))
+  const names = jsonTexts(name)
+  const values = parts.map((part, index) => namedPart(part, names[index] ?? ''))
+  if (names.length !== parts.length || values.includes(undefined)) return undefined
+  return shortened(JSON.stringify(values))
+}
+
+/** Under which keys the client may have been counted whom an operator names, by whichever rule. */
+export function possibleKeys(name: string): readonly string[] {
+  const unquoted = name.startsWith('"') ? jsonTexts(`[${name}]`)[0] : undefined
+  const keys = [name, unquoted, shortened(name), addressKey(name)]
+  return [...new Set(keys.filter(key => key !== undefined))]
+}
+
+function namedPart(part: KeyPart, name: string): string | undefined {
+  if (name === '' || typeof part === 'function') return name || undefined
+  const [kind] = splitAtColon(part)
+  if (kind === 'ip') return addressKey(name)
+  const host = name.toLowerCase().replace(/\.$/, '')
+  if (kind === 'host') return host
+  return kind === 'domain' ? domainOf(host) : name
+}
+
+/** Of an address, or of a network as clients are counted by it. */
+function addressKey(name: string): string | undefined {
+  const [address = ''] = name.split('/')
+  const key = isIP(address) === 0 ? undefined : countedAddress(address)
+  return name === address || name === key ? key : undefined
+}
+
+function jsonTexts(text: string): readonly string[] {
+  try {
+    const list: unknown = JSON.parse(text)
+    return Array.isArray(list) && list.every(item => typeof item === 'string') ? list : []
+  } catch {
+    return []
   }
 }
 
@@ -77,11 +125,15 @@ function textOf(value: unknown): string | undefined {
 }
 
 /** The registrable domain by the public suffix list; an address or a single label is itself. */
+function domainOf(host: string): string {
+  return getDomain(host, { allowPrivateDomains: true }) ?? host
+}
+
 function domainKey(): KeyOf {
-  const domainOf = remembering(host => getDomain(host, { allowPrivateDomains: true }) ?? host)
+  const rememberedDomain = remembering(domainOf)
   return request => {
     const { host } = factsOf(request)
-    return host === undefined ? undefined : domainOf(host)
+    return host === undefined ? undefined : rememberedDomain(host)
   }
 }
 

@@ -16,3 +16,8 @@ export interface CounterStore {
   /** Forgets a key, so that its next count begins a window. */
   reset(key: string): void | Promise<void>
 }
+
+/** What a rule counts a client under: the type is that of its notices, as in `ban`. */
+export function counterKey(type: string, rule: string, clientKey: string): string {
+  return `${type}\n${rule}\n${clientKey}`
+}

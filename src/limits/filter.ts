@@ -1,7 +1,7 @@
 import type { NextFunction, Request, RequestHandler, Response } from 'express'
 import { ServiceError } from '../errors.ts'
 import type { BanList } from './ban-list.ts'
-import type { Count, CounterStore } from './counter-store.ts'
+import { type Count, type CounterStore, counterKey } from './counter-store.ts'
 import type {
   BanRule,
   CountingRule,
@@ -66,7 +66,8 @@ export function createFilter(options: FilterOptions): RequestHandler {
     key: string | undefined,
     use: (counted: Count | undefined) => T,
   ): Soon<T> {
-    const counted = key === undefined ? undefined : increment(counterKey(type, rule, key), rule)
+    const counted =
+      key === undefined ? undefined : increment(counterKey(type, rule.name, key), rule)
     return counted instanceof Promise ? counted.then(use) : use(counted)
   }
 
@@ -157,7 +158,7 @@ export function createFilter(options: FilterOptions): RequestHandler {
   function ban(rule: BanRule, key: string, notice: Notice): void {
     bans.add({ rule: banName(rule), clientKey: key, forMs: rule.banMs, isKept: !rule.isDryRun })
     notices.writeLine('warn', notice, 'client banned', { banEndsAt: timeIn(rule.banMs) })
-    void forget(counterKey('ban', rule, key))
+    void forget(counterKey('ban', rule.name, key))
   }
 
   /** The refusal of one match of a rule that refuses each. */
@@ -286,10 +287,6 @@ function firstOf<Item, T>(
     if (answer !== undefined) return answer
   }
   return undefined
-}
-
-function counterKey(type: NoticeType, { name }: FilterRule, key: string): string {
-  return `${type}\n${name}\n${key}`
 }
 
 /** A ban that only tells what it would do must not come into force once the rule does. */

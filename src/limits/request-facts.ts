@@ -79,7 +79,8 @@ export function queryValues(request: Request, name: string): readonly string[] {
     .map(({ value, sent }) => value ?? sent)
 }
 
-function countedAddress(ip: string | undefined): string | undefined {
+/** What a client with this address is counted by: of IPv6 only the network, as in `2001:db8:0:100::/56`. */
+export function countedAddress(ip: string | undefined): string | undefined {
   if (ip === undefined || !ip.includes(':')) return ip
   // A link-local address may name the interface it came in by.
   const address = ip.replace(/%.*/s, '')

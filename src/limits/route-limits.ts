@@ -7,7 +7,7 @@ import {
 } from 'express-rate-limit'
 import { atOnce } from './at-once.ts'
 import { compileKey, needsBody } from './client-key.ts'
-import type { CounterStore } from './counter-store.ts'
+import { type CounterStore, counterKey } from './counter-store.ts'
 import { type AddLimitHeaders, retryAfterSeconds } from './limit-headers.ts'
 import type { Action } from './limits-file.ts'
 import type { Notice, Notices } from './notices.ts'
@@ -181,15 +181,15 @@ function createLimiter(options: LimiterOptions): RequestHandler {
 
 /** The counter store, as express-rate-limit wants one. */
 function storeOf(store: CounterStore, rule: string, windowMs: number): Store {
-  const counterKey = (key: string) => `rateLimit\n${rule}\n${key}`
+  const keyOf = (key: string) => counterKey('rateLimit', rule, key)
   return {
     increment: async key => {
-      const { count, resetsInMs } = await store.increment(counterKey(key), windowMs)
+      const { count, resetsInMs } = await store.increment(keyOf(key), windowMs)
       return { totalHits: count, resetTime: new Date(Date.now() + resetsInMs) }
     },
     decrement: async () => {},
     resetKey: async key => {
-      await store.reset(counterKey(key))
+      await store.reset(keyOf(key))
     },
   }
 }

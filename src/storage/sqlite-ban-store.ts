@@ -1,17 +1,24 @@
+import { setImmediate as nextTurn } from 'node:timers/promises'
 import type { Database } from 'better-sqlite3'
-import type { Ban, BanStore } from '../limits/ban-list.ts'
+import type { Ban, BanSelection, BanStore } from '../limits/ban-store.ts'
 import type { WriteQueue } from './write-queue.ts'
 
 export interface SqliteBanStoreOptions {
   readonly database: Database
   readonly writes: WriteQueue
-  /** Milliseconds since the epoch. */
+  /** Milliseconds since the epoch: what ended before is taken for ended. */
   readonly now: () => number
 }
 
-const SELECT = `
-  SELECT rule, client_key AS clientKey, ends_at AS endsAt FROM bans WHERE ends_at > ?
-  ORDER BY ends_at`
+const COLUMNS = 'rule, client_key AS clientKey, ends_at AS endsAt'
+
+/** A page takes some milliseconds, and 100,000 bans a fifth of a second. */
+const PAGE_ROWS = 1000
+
+const SELECT_PAGE = `
+  SELECT ${COLUMNS} FROM bans
+  WHERE ends_at > @now AND (ends_at, rule, client_key) > (@endsAt, @rule, @clientKey)
+  ORDER BY ends_at, rule, client_key LIMIT ${PAGE_ROWS}`
 
 const UPSERT = `
   INSERT INTO bans (rule, client_key, ends_at) VALUES (@rule, @clientKey, @endsAt)
@@ -19,18 +26,75 @@ const UPSERT = `
 
 const DELETE_ENDED = `DELETE FROM bans WHERE ends_at <= ?`
 
+const DELETE_SELECTED = `
+  DELETE FROM bans
+  WHERE (@rule IS NULL OR rule = @rule)
+    AND (@clientKey IS NULL OR client_key = @clientKey)
+  RETURNING ${COLUMNS}`
+
+/** A number that grows when another connection has committed anything: https://sqlite.org/pragma.html#pragma_data_version */
+const SELECT_DATA_VERSION = `PRAGMA data_version`
+
+/** Two states of the table with as many bans and the same sum of times are not told apart; times have milliseconds. */
+const SELECT_SUMMARY = `SELECT count(*) || ' ' || coalesce(sum(ends_at), 0) FROM bans`
+
 /** Bans in the table `bans`. Each ban that is added takes away those that have ended. */
 export function createSqliteBanStore(options: SqliteBanStoreOptions): BanStore {
   const { database, writes, now } = options
-  const select = database.prepare<[number], Ban>(SELECT)
+  const selectPage = database.prepare<[Ban & { now: number }], Ban>(SELECT_PAGE)
   const upsert = database.prepare(UPSERT)
   const deleteEnded = database.prepare(DELETE_ENDED)
+  const deleteSelected = database.prepare<[object], Ban>(DELETE_SELECTED)
+  const selectDataVersion = database.prepare<[], number>(SELECT_DATA_VERSION).pluck()
+  const selectSummary = database.prepare<[], string>(SELECT_SUMMARY).pluck()
+  let dataVersion: number | undefined
+  let summary: string | undefined
+  let changes = 0
+  /** Whether this process has written since the summary was taken, which then tells nothing. */
+  let hasWritten = false
+
+  async function* load(): AsyncIterable<readonly Ban[]> {
+    let last: Ban = { rule: '', clientKey: '', endsAt: 0 }
+    for (;;) {
+      const page = selectPage.all({ ...last, now: now() })
+      yield page
+      const end = page[PAGE_ROWS - 1]
+      if (end === undefined) return
+      last = end
+      await nextTurn()
+    }
+  }
+
+  function deleteSelection({ rule, clientKeys }: BanSelection): readonly Ban[] {
+    hasWritten = true
+    return (clientKeys ?? [null])
+      .flatMap(clientKey => deleteSelected.all({ rule: rule ?? null, clientKey }))
+      .filter(({ endsAt }) => endsAt > now())
+      .sort((one, other) => one.endsAt - other.endsAt)
+  }
+
   return {
-    load: async () => select.all(now()),
+    load,
+
     save: ban =>
       writes.run(() => {
+        hasWritten = true
         deleteEnded.run(now())
         upsert.run(ban)
       }),
+
+    lift: selection => writes.run(() => deleteSelection(selection)),
+
+    revision: () => {
+      const version = selectDataVersion.get()
+      if (version !== dataVersion) {
+        const before = summary
+        summary = selectSummary.get()
+        if (hasWritten || summary !== before) changes++
+        hasWritten = false
+        dataVersion = version
+      }
+      return String(changes)
+    },
   }
 }

@@ -50,22 +50,34 @@ const NOT_WRITABLE =
 
 const FULL = 'its disk is full: make room on it'
 
+const NOT_THERE = 'there is no such file'
+
+const OF_THE_SERVICE =
+  'such a database is in the memory of the service, and nobody else can reach it'
+
+const OLDER = 'its schema is that of an older release: bring it up to date by `migrate`'
+
 export interface OpenOptions {
   /** A path, whose missing folders are made, or `:memory:`. */
   readonly path: string
   readonly now: () => number
+  /** Whether it must be there, with the schema of this release; it is neither made nor migrated then. */
+  readonly mustExist?: boolean
 }
 
 /**
  * The database, migrated, in WAL with `synchronous=FULL`, so that what is committed is on disk.
  * Throws `DatabaseRefused`, and then leaves the file as it was.
  */
-export async function openSqlite({ path, now }: OpenOptions): Promise<Database.Database> {
+export async function openSqlite(options: OpenOptions): Promise<Database.Database> {
+  const { path, now, mustExist = false } = options
   const migrations = readMigrations(MIGRATIONS_FOLDER)
   const database = await refusing(() => {
+    if (mustExist) requireThere(path)
     if (path !== IN_MEMORY) {
-      createPrivately(path)
-      inspect(path, migrations)
+      if (!mustExist) createPrivately(path)
+      const applied = inspect(path, migrations)
+      if (mustExist && applied.length < migrations.length) throw new DatabaseRefused(OLDER)
       syncRecovered(path)
     }
     return new Database(path, { timeout: START_PATIENCE_MS })
@@ -101,6 +113,11 @@ export async function migrationStatus(path: string): Promise<readonly MigrationS
     name,
     appliedAt: applied.find(row => row.version === version)?.applied_at,
   }))
+}
+
+function requireThere(path: string): void {
+  if (path === IN_MEMORY) throw new DatabaseRefused(OF_THE_SERVICE)
+  if (!existsSync(path)) throw new DatabaseRefused(NOT_THERE)
 }
 
 /** Folders get mode 700 and the file 600; SQLite gives its WAL the mode of the file. What exists keeps its own. */

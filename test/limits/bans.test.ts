@@ -1,26 +1,14 @@
-import { join } from 'node:path'
 import Database from 'better-sqlite3'
-import { describe, expect, onTestFinished, test, vi } from 'vitest'
-import { type Ban, type BanStore, openBanList } from '../../src/limits/ban-list.ts'
+import { describe, expect, test, vi } from 'vitest'
 import type { BanRule, LimitsFile } from '../../src/limits/limits-file.ts'
-import { createReadView } from '../../src/storage/read-view.ts'
-import { openSqlite } from '../../src/storage/sqlite.ts'
-import { createSqliteBanStore } from '../../src/storage/sqlite-ban-store.ts'
-import { createWriteQueue } from '../../src/storage/write-queue.ts'
 import { createFakeClock } from '../support/fake-clock.ts'
-import {
-  openTestApp,
-  type TestApp,
-  type TestAppOptions,
-  temporaryFolder,
-} from '../support/open-test-app.ts'
+import { openTestApp, type TestApp, type TestAppOptions } from '../support/open-test-app.ts'
 
 const ANN = '198.51.100.1'
 const BOB = '198.51.100.2'
 const SECOND = 1000
 const MINUTE = 60 * SECOND
 const HOUR = 60 * MINUTE
-const DAY = 24 * HOUR
 
 const LOGIN: BanRule = {
   name: 'login',
@@ -403,6 +391,24 @@ test('a ban that cannot be written is in force all the same, and the log says so
   expect(await statusOf(app, 'GET /users', BOB)).toBe(200)
 })
 
+test('bans that cannot be read again stay as they were, and the log says so', async () => {
+  const app = await openWith({ bans: [{ ...LOGIN, maxretry: 1 }] })
+  await statuses(app, 1, 'POST /login')
+  await vi.waitUntil(() => {
+    const reader = new Database(app.databasePath, { readonly: true })
+    const count = reader.prepare('SELECT count(*) FROM bans').pluck().get()
+    reader.close()
+    return count === 1
+  })
+  const other = new Database(app.databasePath)
+  other.exec('DROP TABLE bans')
+  other.close()
+  const message = 'bans cannot be read again, those of before stay'
+  await vi.waitUntil(() => linesOf(app, message).length > 0, { timeout: 20_000 })
+  expect(linesOf(app, message)).toEqual([expect.objectContaining({ level: 50 })])
+  expect(await statusOf(app, 'GET /users')).toBe(403)
+})
+
 describe('CACHE_STORE=none', () => {
   test.each<[string, LimitsFile, string, number[]]>([
     ['rateLimits', { rateLimits: [{ to: 1, within: 60 }] }, 'GET /users', [200, 200, 200]],
@@ -450,156 +456,5 @@ describe('reload', () => {
     await app.reloadLimits()
     expect(await statusOf(app, 'GET /users', ANN)).toBe(403)
     expect(await statuses(app, 2, 'POST /login', BOB)).toEqual([404, 403])
-  })
-})
-
-function memoryBans(kept: Ban[] = []): BanStore & { readonly kept: Ban[] } {
-  return {
-    kept,
-    load: async () => [...kept],
-    save: async ban => {
-      kept.push(ban)
-    },
-  }
-}
-
-describe('openBanList', () => {
-  async function opened(store: BanStore, maxBans?: number) {
-    const wall = createFakeClock()
-    const steady = createFakeClock(5000)
-    const failures: unknown[] = []
-    const bans = await openBanList({
-      store,
-      now: wall.now,
-      monotonicNow: steady.now,
-      onStoreFailure: error => failures.push(error),
-      ...(maxBans !== undefined && { maxBans }),
-    })
-    return { bans, wall, steady, failures }
-  }
-
-  const BAN = { rule: 'login', clientKey: ANN, forMs: HOUR, isKept: true }
-
-  test('tells what is left of a ban, of that rule and client only', async () => {
-    const { bans, steady } = await opened(memoryBans())
-    expect(bans.isEmpty()).toBe(true)
-    bans.add(BAN)
-    expect(bans.isEmpty()).toBe(false)
-    steady.advance(MINUTE)
-    expect(bans.remainingMs('login', ANN)).toBe(59 * MINUTE)
-    expect(bans.remainingMs('login', BOB)).toBeUndefined()
-    expect(bans.remainingMs('other', ANN)).toBeUndefined()
-    steady.advance(59 * MINUTE - 1)
-    expect(bans.remainingMs('login', ANN)).toBe(1)
-    steady.advance(1)
-    expect(bans.remainingMs('login', ANN)).toBeUndefined()
-  })
-
-  test('does not go by the clock that may be set, neither forwards nor back', async () => {
-    const { bans, wall } = await opened(memoryBans())
-    bans.add(BAN)
-    wall.advance(DAY)
-    expect(bans.remainingMs('login', ANN)).toBe(HOUR)
-    wall.advance(-2 * DAY)
-    expect(bans.remainingMs('login', ANN)).toBe(HOUR)
-  })
-
-  test('keeps the end by the clock that outlives the process, if it is to be kept', async () => {
-    const store = memoryBans()
-    const { bans, wall } = await opened(store)
-    bans.add(BAN)
-    bans.add({ ...BAN, clientKey: BOB, isKept: false })
-    expect(bans.remainingMs('login', BOB)).toBe(HOUR)
-    expect(store.kept).toEqual([{ rule: 'login', clientKey: ANN, endsAt: wall.now() + HOUR }])
-  })
-
-  test('takes up where the store left off', async () => {
-    const endsAt = createFakeClock().now() + MINUTE
-    const { bans, steady } = await opened(memoryBans([{ rule: 'login', clientKey: ANN, endsAt }]))
-    expect(bans.remainingMs('login', ANN)).toBe(MINUTE)
-    steady.advance(MINUTE)
-    expect(bans.remainingMs('login', ANN)).toBeUndefined()
-  })
-
-  test('puts a later ban of the same client in place of the earlier one', async () => {
-    const { bans, steady } = await opened(memoryBans())
-    bans.add(BAN)
-    steady.advance(MINUTE)
-    bans.add(BAN)
-    expect(bans.remainingMs('login', ANN)).toBe(HOUR)
-  })
-
-  test('gives up the oldest ban when one is too many', async () => {
-    const { bans } = await opened(memoryBans(), 2)
-    for (const clientKey of ['a', 'b', 'a', 'c']) bans.add({ ...BAN, clientKey })
-    expect(bans.remainingMs('login', 'b')).toBeUndefined()
-    expect(bans.remainingMs('login', 'a')).toBe(HOUR)
-    expect(bans.remainingMs('login', 'c')).toBe(HOUR)
-  })
-
-  test('tells of a ban that could not be saved, which is in force all the same', async () => {
-    const full = new Error('disk full')
-    const { bans, failures } = await opened({
-      load: async () => [],
-      save: () => Promise.reject(full),
-    })
-    bans.add(BAN)
-    expect(await vi.waitUntil(() => (failures.length > 0 ? failures : undefined))).toEqual([full])
-    expect(bans.remainingMs('login', ANN)).toBe(HOUR)
-  })
-
-  test('rejects when the bans of before cannot be read', async () => {
-    const store = { ...memoryBans(), load: () => Promise.reject(new Error('unreadable')) }
-    await expect(opened(store)).rejects.toThrow('unreadable')
-  })
-})
-
-describe('createSqliteBanStore', () => {
-  async function opened(path = join(temporaryFolder(), 'users.db'), clock = createFakeClock()) {
-    const database = await openSqlite({ path, now: clock.now })
-    onTestFinished(() => {
-      database.close()
-    })
-    const writes = createWriteQueue(database, createReadView(database))
-    return {
-      store: createSqliteBanStore({ database, writes, now: clock.now }),
-      clock,
-      path,
-      database,
-    }
-  }
-
-  const ofAnn = (endsAt: number): Ban => ({ rule: 'login', clientKey: ANN, endsAt })
-
-  test('loads what was saved, the one that ends first before the others', async () => {
-    const { store, clock, path } = await opened()
-    const first = ofAnn(clock.now() + MINUTE)
-    const second = { rule: 'other', clientKey: ANN, endsAt: clock.now() + HOUR }
-    const third = { rule: 'login', clientKey: '["a\\n","é"]', endsAt: clock.now() + DAY }
-    for (const ban of [third, first, second]) await store.save(ban)
-    expect(await store.load()).toEqual([first, second, third])
-    expect(await (await opened(path, clock)).store.load()).toEqual([first, second, third])
-  })
-
-  test('keeps one ban of a rule and client, the last', async () => {
-    const { store, clock } = await opened()
-    await store.save(ofAnn(clock.now() + HOUR))
-    await store.save(ofAnn(clock.now() + MINUTE))
-    expect(await store.load()).toEqual([ofAnn(clock.now() + MINUTE)])
-  })
-
-  test('does not load what has ended, and takes it away with the next save', async () => {
-    const { store, clock, database } = await opened()
-    const count = database.prepare('SELECT count(*) FROM bans').pluck()
-    await store.save(ofAnn(clock.now() + MINUTE))
-    clock.advance(MINUTE - 1)
-    expect(await store.load()).toHaveLength(1)
-    clock.advance(1)
-    expect(await store.load()).toEqual([])
-    expect(count.get()).toBe(1)
-    const next = { ...ofAnn(clock.now() + MINUTE), clientKey: BOB }
-    await store.save(next)
-    expect(count.get()).toBe(1)
-    expect(await store.load()).toEqual([next])
   })
 })

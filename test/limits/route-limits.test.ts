@@ -12,6 +12,7 @@ import { createLimiter } from '../../src/limits/limiter.ts'
 import { checkLimits } from '../../src/limits/rules-schema.ts'
 import { newUserBody } from '../support/builders.ts'
 import { createFakeClock } from '../support/fake-clock.ts'
+import { memoryBans } from '../support/memory-bans.ts'
 import { openTestApp, type TestApp, temporaryFolder } from '../support/open-test-app.ts'
 import { sendRaw } from '../support/raw-http.ts'
 import { spawnService } from '../support/spawn-service.ts'
@@ -845,9 +846,11 @@ describe('createLimiter over a store that fails', () => {
     if ('mistakes' in checked) throw new Error(checked.mistakes.join())
     const store: CounterStore = { increment: fail, reset: fail }
     const bans = await openBanList({
-      store: { load: async () => [], save: async () => {} },
-      ...{ now: clock.now, monotonicNow: clock.now, onStoreFailure: () => {} },
+      store: memoryBans(),
+      ...{ now: clock.now, monotonicNow: clock.now },
+      ...{ onStoreFailure: fail, onReadFailure: fail, onForeignChange: fail },
     })
+    onTestFinished(() => bans.close())
     const limiter = createLimiter({
       limits: checked.limits,
       ...{ store, bans, log, now: clock.now, monotonicNow: clock.now },
