@@ -19,6 +19,13 @@ const CODES: Readonly<Record<string, ErrorCode>> = {
   ERR_HTTP_REQUEST_TIMEOUT: 'request_timeout',
 }
 
+/** What Node's parser tells of bytes that are no request. */
+interface ParserError extends NodeJS.ErrnoException {
+  readonly rawPacket?: Buffer
+  /** Of `rawPacket`. */
+  readonly bytesParsed?: number
+}
+
 /**
  * Answers what Node's parser refuses, in the format of all other errors, and closes the connection: nothing that
  * comes after such a request can be trusted to be one.
@@ -26,7 +33,7 @@ const CODES: Readonly<Record<string, ErrorCode>> = {
 export function clientErrorListener(options: ClientErrorOptions) {
   const { log, newRequestId, newestResponse } = options
 
-  function writeRefusal(refusal: ServiceError, reason: string | undefined, socket: Socket): void {
+  function writeRefusal(refusal: ServiceError, error: ParserError, socket: Socket): void {
     if (!socket.writable) return
     const requestId = newRequestId()
     const { status, headers, body = '' } = errorReply(refusal)
@@ -38,8 +45,9 @@ export function clientErrorListener(options: ClientErrorOptions) {
       Date: new Date().toUTCString(),
       Connection: 'close',
     }).map(([name, value]) => `${name}: ${value}\r\n`)
-    socket.end(`HTTP/1.1 ${status} ${STATUS_CODES[status]}\r\n${lines.join('')}\r\n${body}`)
-    logRefusal(requestId, status, reason, socket)
+    const head = `HTTP/1.1 ${status} ${STATUS_CODES[status]}\r\n${lines.join('')}\r\n`
+    socket.end(isOfHead(error) ? head : head + body)
+    logRefusal(requestId, status, error.code, socket)
   }
 
   /** The error stands in the body of a request that the application has already, or that still waits for its turn. */
@@ -70,7 +78,7 @@ export function clientErrorListener(options: ClientErrorOptions) {
     log.info({ requestId, status, reason, client }, 'request refused')
   }
 
-  return (error: NodeJS.ErrnoException, socket: Socket): void => {
+  return (error: ParserError, socket: Socket): void => {
     const refusal = new ServiceError(CODES[error.code ?? ''] ?? 'request_malformed')
     const response = newestResponse(socket)
     if (error.code === 'ECONNRESET' || !socket.writable) {
@@ -79,9 +87,15 @@ export function clientErrorListener(options: ClientErrorOptions) {
       refuseUnfinished(refusal, error.code, response)
     } else if (response !== undefined && !response.writableFinished) {
       // The refusal is of a later request on the same connection, so the earlier answers go first.
-      response.once('close', () => writeRefusal(refusal, error.code, socket))
+      response.once('close', () => writeRefusal(refusal, error, socket))
     } else {
-      writeRefusal(refusal, error.code, socket)
+      writeRefusal(refusal, error, socket)
     }
   }
+}
+
+/** Whether it was a HEAD that could not be read, as far as one can tell: nobody reads a body behind its answer. */
+function isOfHead({ rawPacket, bytesParsed }: ParserError): boolean {
+  const read = rawPacket?.toString('latin1', 0, bytesParsed) ?? ''
+  return read.startsWith('HEAD ') && !read.includes('\r\n\r\n')
 }

@@ -52,7 +52,7 @@ export const FIXED_HEADERS: Readonly<Record<string, Header>> = {
   Vary: header('Vary', {
     description: 'Which request headers decide on the answer.',
     required: true,
-    schema: { type: 'string', pattern: '^Accept(, *Origin)?$' },
+    schema: { type: 'string', pattern: '^Accept(, [A-Za-z-]+)*$' },
     example: 'Accept',
   }),
   'X-Content-Type-Options': fixed(

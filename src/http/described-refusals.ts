@@ -10,66 +10,9 @@ import {
   TAKEN_HEADERS,
 } from './described-headers.ts'
 import { ERROR_KINDS, errorReply } from './error-replies.ts'
+import { ERROR, PROBLEM } from './error-schemas.ts'
 import { JSON_TYPE, PROBLEM_TYPE } from './negotiation.ts'
 import { type Answer, component, describedHere, type Example, type Header } from './operation.ts'
-
-const MESSAGES = { type: 'array', items: { type: 'string' }, minItems: 1 }
-
-const ERROR = component('schemas', 'Error', {
-  description: 'What went wrong.',
-  type: 'object',
-  properties: {
-    message: { type: 'string', description: 'For people.' },
-    resource: {
-      type: 'string',
-      enum: ['User', 'Request'],
-      description: '`User` for `/users` and what is under it.',
-    },
-    code: { type: 'integer', minimum: 100, maximum: 599, description: 'The status.' },
-    status: { type: 'boolean', const: false, description: 'No success.' },
-    errors: {
-      type: 'object',
-      description: 'All that is wrong with each field or parameter.',
-      additionalProperties: MESSAGES,
-    },
-  },
-  required: ['message', 'resource', 'code', 'status'],
-})
-
-const PROBLEM = component('schemas', 'Problem', {
-  description: 'What went wrong, as RFC 9457 has it, for clients whose `Accept` likes that better.',
-  type: 'object',
-  properties: {
-    type: {
-      type: 'string',
-      format: 'uri-reference',
-      description: 'The kind of problem; `about:blank` where the status says it.',
-    },
-    title: { type: 'string', description: 'The kind of problem in words.' },
-    status: { type: 'integer', minimum: 100, maximum: 599 },
-    detail: { type: 'string', description: 'For people.' },
-    instance: { type: 'string', format: 'uri-reference', description: 'The path.' },
-    'violated-policies': {
-      type: 'array',
-      items: { type: 'string' },
-      description: 'The limits that were reached.',
-    },
-    errors: {
-      type: 'array',
-      items: component('schemas', 'ProblemDetail', {
-        description: 'One thing that is wrong.',
-        type: 'object',
-        properties: {
-          detail: { type: 'string' },
-          pointer: { type: 'string', description: 'Where in the body: a JSON pointer after a #.' },
-          parameter: { type: 'string', description: 'In which query parameter.' },
-        },
-        required: ['detail'],
-      }),
-    },
-  },
-  required: ['type', 'title', 'status', 'detail'],
-})
 
 /** What each refusal is about, for who reads which answers there are. */
 const ABOUT = {
@@ -144,20 +87,33 @@ export interface RefusalsOptions {
   readonly hasBody: boolean
 }
 
-/** The answers to these codes by status, one component for each status. Examples are made by what answers them. */
-export function describeRefusals(
-  codes: readonly ErrorCode[],
-  options: RefusalsOptions,
-): Readonly<Record<number, Answer>> {
-  const statuses = [...new Set(codes.map(code => ERROR_KINDS[code].status))].sort()
-  return Object.fromEntries(
-    statuses.map(status => {
-      const all = [...options.cases.keys()].filter(code => ERROR_KINDS[code].status === status)
-      const answer = describeStatus(status, all, options)
-      const here = all.filter(code => codes.includes(code))
-      return [status, here.length === all.length ? answer : describedHere(answer, aboutAll(here))]
-    }),
-  )
+export interface Refusals {
+  /** The answers to these codes, by status. */
+  of(codes: readonly ErrorCode[]): Readonly<Record<number, Answer>>
+  /** What a rule of the limits answers in place of 429, if it says so. */
+  readonly other: Answer
+}
+
+/** One component for each status that refuses. Examples are made by what answers errors. */
+export function describeRefusals(options: RefusalsOptions): Refusals {
+  const known = [...options.cases.keys()]
+  const statuses = [...new Set(known.map(code => ERROR_KINDS[code].status))]
+  const all = statuses.map(status => {
+    const codes = known.filter(code => ERROR_KINDS[code].status === status)
+    return { status, codes, answer: describeStatus(status, codes, options) }
+  })
+  return {
+    of: wanted => {
+      const answers = all.flatMap(({ status, codes, answer }) => {
+        const here = codes.filter(code => wanted.includes(code))
+        if (here.length === 0) return []
+        const isAll = here.length === codes.length
+        return [[status, isAll ? answer : describedHere(answer, aboutAll(here))]]
+      })
+      return Object.fromEntries(answers)
+    },
+    other: describeOther(options),
+  }
 }
 
 function describeStatus(status: number, codes: readonly ErrorCode[], options: RefusalsOptions) {
@@ -175,8 +131,7 @@ function describeStatus(status: number, codes: readonly ErrorCode[], options: Re
   })
 }
 
-/** What a rule of the limits answers in place of 429, if it says so. */
-export function describeOtherAnswer({ headers, hasBody }: RefusalsOptions): Answer {
+function describeOther({ headers, hasBody }: RefusalsOptions): Answer {
   const own = { ...headers, ...NO_STORE, ...REFUSING_LIMIT_HEADERS, 'Retry-After': RETRY_AFTER }
   const optional = Object.entries({ ...own, Location: LOCATION }).map(([name, header]) => [
     name,

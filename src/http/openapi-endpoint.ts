@@ -61,8 +61,9 @@ function operation(): Operation {
           [JSON_TYPE]: {
             schema: {
               type: 'object',
-              properties: { openapi: { type: 'string' }, info: { type: 'object' } },
-              required: ['openapi', 'info'],
+              properties: { openapi: { type: 'string', pattern: '^3\\.1\\.' } },
+              required: ['openapi'],
+              additionalProperties: true,
             },
             examples: { document: { summary: 'How it begins', value: sample } },
           },

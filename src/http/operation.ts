@@ -92,7 +92,7 @@ export function withReferences(document: unknown): {
   readonly components: Readonly<Record<string, Readonly<Record<string, unknown>>>>
 } {
   const components: Record<string, Record<string, unknown>> = {}
-  const sources = new Map<string, string>()
+  const sources = new Map<string, { readonly place: ComponentPlace; readonly value: object }>()
 
   function visit(value: unknown): unknown {
     if (typeof value !== 'object' || value === null) return value
@@ -107,15 +107,15 @@ export function withReferences(document: unknown): {
     return Object.fromEntries(Object.entries(value).map(([key, item]) => [key, visit(item)]))
   }
 
-  function refer({ kind, name }: ComponentPlace, value: object): string {
+  function refer(place: ComponentPlace, value: object): string {
+    const { kind, name } = place
     const reference = `#/components/${kind}/${name}`
-    const source = JSON.stringify(value)
     const known = sources.get(reference)
     if (known === undefined) {
-      sources.set(reference, source)
+      sources.set(reference, { place, value })
       const visited = visitEntries(value)
       components[kind] = { ...components[kind], [name]: visited }
-    } else if (known !== source) {
+    } else if (known.place !== place && JSON.stringify(known.value) !== JSON.stringify(value)) {
       throw new Error(`two components are called ${reference}`)
     }
     return reference

@@ -11,7 +11,11 @@ import type { UserList, UserService } from './user-service.ts'
 
 /** The HTTP interface of the service: values in, values out. */
 export function userRoutes(users: UserService, rules: UserRules): readonly Endpoint[] {
-  const operations = () => userOperations(rules)
+  let described: ReturnType<typeof userOperations> | undefined
+  const operations = () => {
+    described ??= userOperations(rules)
+    return described
+  }
 
   async function list(request: Request): Promise<Reply> {
     const parameters = queryParameters(request.url)

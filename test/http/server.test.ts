@@ -59,6 +59,32 @@ const REFUSED: readonly (readonly [name: string, bytes: string | Buffer, status:
   ['CONNECT', 'CONNECT example.com:443 HTTP/1.1\r\nHost: example.com:443\r\n\r\n', 400],
 ]
 
+test.each([
+  ['a header over 16 KB', `HEAD / HTTP/1.1\r\nHost: x\r\nName: ${LONG}\r\n\r\n`, 431],
+  ['a header without a colon', 'HEAD / HTTP/1.1\r\nHost: x\r\nnonsense\r\n\r\n', 400],
+])('a HEAD with %s is refused without a body', async (_, bytes, status) => {
+  const { port } = await openTestApp()
+  const exchange = sendRaw(port, bytes)
+  const chunks: Buffer[] = []
+  exchange.socket.on('data', chunk => chunks.push(chunk))
+  await exchange.ended
+  const [head = '', ...rest] = Buffer.concat(chunks).toString().split('\r\n\r\n')
+  expect(head).toMatch(new RegExp(`^HTTP/1.1 ${status} [^]*\r\nContent-Length: [1-9]`))
+  expect(rest).toEqual([''])
+})
+
+test('a refusal behind a HEAD on the same connection has its body', async () => {
+  const { port } = await openTestApp()
+  const { socket, ended } = sendRaw(
+    port,
+    'HEAD /nowhere HTTP/1.1\r\nHost: x\r\n\r\nnonsense\r\n\r\n',
+  )
+  const chunks: Buffer[] = []
+  socket.on('data', chunk => chunks.push(chunk))
+  await ended
+  expect(Buffer.concat(chunks).toString()).toMatch(/ 404 .* 400 .*\r\n\r\n\{"message"/s)
+})
+
 test.each(REFUSED)(
   'a request with %s is refused and the connection closed',
   async (_, bytes, status) => {

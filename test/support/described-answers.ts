@@ -1,0 +1,124 @@
+import type {
+  DescribedInterface,
+  DescribedResponse,
+  DescribedResponses,
+} from './described-interface.ts'
+
+export interface ReceivedAnswer {
+  readonly status: number
+  /** Names and values in turn. */
+  readonly rawHeaders: readonly string[]
+  readonly body: Buffer
+}
+
+export interface Asked {
+  readonly method: string
+  /** Path and query. */
+  readonly target: string
+}
+
+/** Headers of any answer of HTTP, of which a document says nothing. */
+const OF_HTTP = ['date', 'connection', 'keep-alive', 'content-length', 'transfer-encoding']
+
+/** The operation that a request asks for; `undefined` where there is none. */
+export function findOperation({ paths }: DescribedInterface, { method, target }: Asked) {
+  const item = findPath(paths, target)
+  return item?.[method.toLowerCase()]
+}
+
+function findPath<T>(paths: Readonly<Record<string, T>>, target: string): T | undefined {
+  const segments = pathOf(target).split('/')
+  const [, found] =
+    Object.entries(paths).find(([path]) => {
+      const template = path.split('/')
+      return (
+        template.length === segments.length &&
+        template.every((part, at) =>
+          part.startsWith('{') ? segments[at] !== '' : part === segments[at],
+        )
+      )
+    }) ?? []
+  return found
+}
+
+function pathOf(target: string): string {
+  return target.replace(/[?#].*$/s, '')
+}
+
+/** What is wrong with an answer by the document: nothing, where each of its parts is in it. */
+export function undocumented(
+  described: DescribedInterface,
+  asked: Asked,
+  answer: ReceivedAnswer,
+  { hasOthers }: { readonly hasOthers: boolean },
+): string[] {
+  const { status } = answer
+  const isKnown = findPath(described.paths, asked.target) !== undefined
+  const responses: DescribedResponses =
+    findOperation(described, asked)?.responses ??
+    (isKnown ? described.otherMethods : described.otherPaths)
+  const response = responses[status] ?? (hasOthers ? responses.default : undefined)
+  if (response === undefined) return [`status ${status}`]
+  return [
+    ...wrongHeaders(described, response, answer),
+    ...wrongBody(described, response, answer, asked.method === 'HEAD'),
+  ]
+}
+
+function wrongHeaders(
+  described: DescribedInterface,
+  { headers = {}, content }: DescribedResponse,
+  { rawHeaders }: ReceivedAnswer,
+): string[] {
+  const wrong: string[] = []
+  const known = new Map(
+    Object.entries(headers).map(([name, header]) => [name.toLowerCase(), header]),
+  )
+  const received = new Map<string, string>()
+  for (let at = 0; at < rawHeaders.length; at += 2) {
+    const name = (rawHeaders[at] ?? '').toLowerCase()
+    if (received.has(name)) wrong.push(`${name} twice`)
+    received.set(name, rawHeaders[at + 1] ?? '')
+  }
+  for (const [name, value] of received) {
+    if (OF_HTTP.includes(name)) continue
+    if (name === 'content-type' && content !== undefined) continue
+    // Where a HEAD is answered without describing a body, its type is still that of GET.
+    if (name === 'content-type' && content === undefined) {
+      if (!received.has('content-length')) wrong.push('content-type without a body')
+      continue
+    }
+    const header = known.get(name)
+    if (header === undefined) wrong.push(`header ${name}`)
+    else {
+      const read = header.schema.type === 'integer' && /^\d+$/.test(value) ? Number(value) : value
+      const validate = described.compile(header.schema)
+      if (!validate(read)) wrong.push(`header ${name}: ${value}`)
+    }
+  }
+  for (const [name, { required }] of known) {
+    if (required && !received.has(name)) wrong.push(`no header ${name}`)
+  }
+  return wrong
+}
+
+function wrongBody(
+  described: DescribedInterface,
+  { content }: DescribedResponse,
+  { body, rawHeaders }: ReceivedAnswer,
+  isHead: boolean,
+): string[] {
+  if (isHead || content === undefined) return body.length === 0 ? [] : ['a body']
+  const contentType =
+    rawHeaders[rawHeaders.findIndex(name => /^content-type$/i.test(name)) + 1] ?? ''
+  const [type = '', ...parameters] = contentType.split(/; */)
+  const media = content[type]
+  if (media === undefined) return [`content type ${contentType}`]
+  if (type !== 'application/problem+json' && parameters.join() !== 'charset=utf-8') {
+    return [`content type ${contentType}`]
+  }
+  const text = new TextDecoder('utf-8', { fatal: true }).decode(body)
+  const validate = described.compile(media.schema, { closed: true })
+  if (validate(type === 'text/html' ? text : JSON.parse(text))) return []
+  return [`body ${text.slice(0, 500)}: ${JSON.stringify(validate.errors)}`]
+}
