@@ -3,9 +3,10 @@ import express, { type Application, type RequestHandler } from 'express'
 import type { Logger } from 'pino'
 import type { Config } from './config.ts'
 import { ServiceError } from './errors.ts'
-import { mountEndpoints } from './http/endpoints.ts'
+import { docsRoutes } from './http/docs-page.ts'
+import { type Endpoint, mountEndpoints } from './http/endpoints.ts'
 import { errorHandler } from './http/error-replies.ts'
-import { HOME } from './http/home.ts'
+import { homeRoute } from './http/home.ts'
 import { requireOneHost } from './http/host.ts'
 import { openApiEndpoint } from './http/openapi-endpoint.ts'
 import { createReplySender, writeReply } from './http/reply.ts'
@@ -13,7 +14,7 @@ import { requestLog } from './http/request-log.ts'
 import type { Stopping } from './http/stopping.ts'
 import { INTERFACE } from './interface.ts'
 import type { Limiter } from './limits/limiter.ts'
-import { healthRoutes } from './ops/health.ts'
+import { createReadiness, healthRoutes } from './ops/health.ts'
 import type { UserRules } from './users/user.ts'
 import { userRoutes } from './users/user-routes.ts'
 import type { UserService } from './users/user-service.ts'
@@ -65,9 +66,16 @@ export function createApp(dependencies: AppDependencies): Application {
     answerBare(error, request, response, () => {})
   })
   const mounting = { ...settings, sendReply }
-  const unlimited = healthRoutes({ ping, isStopping: stopping.hasBegun })
-  const described = () => ({ ...INTERFACE, version: readVersion(), limited, unlimited, settings })
-  const limited = [...userRoutes(users, rules), HOME, openApiEndpoint(described)]
+  const version = readVersion()
+  const isReady = createReadiness({ ping, isStopping: stopping.hasBegun })
+  const unlimited = healthRoutes(isReady)
+  // Users first: each route in front of them is looked at for each of their requests.
+  const limited: readonly Endpoint[] = [
+    ...userRoutes(users, rules),
+    homeRoute({ version, isReady }),
+    ...docsRoutes(),
+    openApiEndpoint(() => ({ ...INTERFACE, version, limited, unlimited, settings })),
+  ]
   app.disable('x-powered-by')
   app.enable('case sensitive routing')
   app.enable('strict routing')

@@ -176,7 +176,7 @@ function examplesOf(
         error,
         UNPLACED.includes(code) ? { accept } : { path, accept },
       )
-      return [code, { summary: ERROR_KINDS[code].message, value: JSON.parse(body) }]
+      return [code, { summary: ERROR_KINDS[code].message, value: JSON.parse(String(body)) }]
     }),
   )
 }

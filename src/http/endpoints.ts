@@ -80,9 +80,10 @@ function allowedMethods(endpoints: readonly Endpoint[]): string {
 }
 
 function requireAcceptable(types: readonly string[]): RequestHandler {
+  const message = `Only ${types.join(' or ')} is available`
   return (request, _response, next) => {
     if (types.length > 0 && !isAcceptable(request.headers.accept, types)) {
-      throw new ServiceError('not_acceptable')
+      throw new ServiceError('not_acceptable', { message })
     }
     next()
   }

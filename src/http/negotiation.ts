@@ -58,9 +58,10 @@ export function prefersProblem(header: string | undefined): boolean {
   return qualityOf(preferences, PROBLEM_TYPE) > qualityOf(preferences, JSON_TYPE)
 }
 
-/** Whether a response of one of `types` is acceptable; errors are, in either format. */
+/** Whether a response of one of `types` is acceptable; who takes errors only takes what else is JSON. */
 export function isAcceptable(header: string | undefined, types: readonly string[]): boolean {
   if (header === undefined || header === '*/*' || header === types[0]) return true
   const preferences = parseAccept(header)
-  return [...types, PROBLEM_TYPE].some(type => qualityOf(preferences, type) > 0)
+  const known = types.includes(JSON_TYPE) ? [...types, PROBLEM_TYPE] : types
+  return known.some(type => qualityOf(preferences, type) > 0)
 }

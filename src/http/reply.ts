@@ -16,7 +16,8 @@ declare global {
 export interface Reply {
   readonly status: number
   readonly headers?: Readonly<Record<string, string>>
-  readonly body?: string
+  /** Bytes are sent as they are and not copied: they may be kept and sent again. */
+  readonly body?: string | Buffer
   /** The Content-Type; JSON where it is left out. */
   readonly type?: string
 }
@@ -59,7 +60,8 @@ export function writeReply(request: Request, response: Response, reply: Reply): 
   for (const name in headers) setField(fields, name, headers[name])
   if (body !== undefined) setField(fields, 'Content-Length', `${Buffer.byteLength(body)}`)
   const otherVary = response.getHeader('Vary')
-  if (otherVary !== undefined) setField(fields, 'Vary', `Accept, ${otherVary}`)
+  if (otherVary !== undefined)
+    setField(fields, 'Vary', `${headers?.Vary ?? 'Accept'}, ${otherVary}`)
   response.writeHead(status, fields).end(body)
 }
 
@@ -71,7 +73,7 @@ function setField(fields: HeaderFields, name: string, value = ''): void {
 }
 
 /** To send more takes so long that it must count as work of its request, and waking the client is nothing beside it. */
-const MAX_DELAYED_CHARS = 65_536
+const MAX_DELAYED_LENGTH = 65_536
 
 /**
  * Past so many, what was to be kept in the caches of the processor no longer is: with 1000 clients, answers that all
@@ -111,7 +113,7 @@ export function createReplySender(
 
   return (...reply) => {
     const [, , { body = '' }] = reply
-    if (body.length > MAX_DELAYED_CHARS) write(...reply)
+    if (body.length > MAX_DELAYED_LENGTH) write(...reply)
     else {
       const count = waiting.push(reply)
       if (count === 1) setImmediate(writeAll)

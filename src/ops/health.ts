@@ -6,22 +6,27 @@ import type { Reply } from '../http/reply.ts'
 
 const HEALTH: Tag = { name: 'Health', description: 'For whoever watches over the service.' }
 
-export interface HealthOptions {
+export interface ReadinessOptions {
   /** Rejects when the service cannot answer requests now. */
   readonly ping: () => Promise<void>
   readonly isStopping: () => boolean
 }
 
-/** `/livez` says that the process runs, `/readyz` that it is worth sending requests to. */
-export function healthRoutes({ ping, isStopping }: HealthOptions): readonly Endpoint[] {
-  async function isReady(): Promise<boolean> {
+/** Whether the service is worth sending requests to. */
+export type Readiness = () => Promise<boolean>
+
+export function createReadiness({ ping, isStopping }: ReadinessOptions): Readiness {
+  return async () => {
     if (isStopping()) return false
     return ping().then(
       () => true,
       () => false,
     )
   }
+}
 
+/** `/livez` says that the process runs, `/readyz` whether it is ready. */
+export function healthRoutes(isReady: Readiness): readonly Endpoint[] {
   return [
     {
       method: 'get',

@@ -1,7 +1,16 @@
-import { expect, test } from 'vitest'
+import { createHash } from 'node:crypto'
+import { readFileSync } from 'node:fs'
+import Database from 'better-sqlite3'
+import { expect, test, vi } from 'vitest'
 import { newUserBody } from '../support/builders.ts'
 import { openTestApp } from '../support/open-test-app.ts'
 import { sendRaw } from '../support/raw-http.ts'
+
+const PROJECT = new URL('../../', import.meta.url)
+
+const { version } = JSON.parse(readFileSync(new URL('package.json', PROJECT), 'utf8'))
+
+const PATHS = ['/docs', '/openapi.json', '/users', '/livez', '/readyz']
 
 const OF_CHROME =
   'text/html,application/xhtml+xml,application/xml;q=0.9,image/avif,image/webp,image/apng,*/*;q=0.8'
@@ -23,7 +32,8 @@ test.each([
   expect(headers.vary).toContain('Accept')
   expect(headers['x-content-type-options']).toBe('nosniff')
   expect(text).toMatch(/^<!doctype html>/i)
-  for (const path of ['/users', '/livez', '/readyz']) expect(text).toContain(`href="${path}"`)
+  for (const path of PATHS) expect(text).toContain(`href="${path}"`)
+  expect(text).toContain(`version ${version}`)
 })
 
 test.each([
@@ -45,7 +55,16 @@ test.each([
   ).expect(200)
   expect(headers['content-type']).toBe('application/json; charset=utf-8')
   expect(headers.vary).toContain('Accept')
-  expect(Object.values(body)).toEqual(expect.arrayContaining(['/users', '/livez', '/readyz']))
+  expect(body).toEqual({
+    message: expect.stringMatching(/^User Records Service: /),
+    version,
+    status: 'ok',
+    docs: '/docs',
+    openapi: '/openapi.json',
+    users: '/users',
+    health: '/livez',
+    readiness: '/readyz',
+  })
 })
 
 test('every place that GET / names is there', async () => {
@@ -54,6 +73,111 @@ test('every place that GET / names is there', async () => {
   const paths = Object.values<string>(body).filter(value => value.startsWith('/'))
   expect(paths.length).toBeGreaterThan(2)
   for (const path of paths) await http.get(path).expect(200)
+})
+
+test('GET / says whether the database answers, and is 200 either way', async () => {
+  const { http, databasePath } = await openTestApp()
+  expect(await stateOf(http)).toEqual(['ok', 'Ready'])
+  change(databasePath, 'ALTER TABLE users RENAME TO elsewhere')
+  expect(await stateOf(http)).toEqual(['unavailable', 'Not ready'])
+  change(databasePath, 'ALTER TABLE elsewhere RENAME TO users')
+  expect(await stateOf(http)).toEqual(['ok', 'Ready'])
+})
+
+test('GET / says that the service is stopping, until it answers nobody any more', async () => {
+  const { port, http, stop } = await openTestApp()
+  const body = JSON.stringify(newUserBody())
+  const headers = `Host: x\r\nContent-Type: application/json\r\nContent-Length: ${body.length}`
+  const begun = sendRaw(port, `POST /users HTTP/1.1\r\n${headers}\r\nExpect: 100-continue\r\n\r\n`)
+  // Says that the request is with the service, which waits for the rest of it.
+  await begun.answers(1)
+  const stopped = stop()
+  expect(await stateOf(http)).toEqual(['unavailable', 'Not ready'])
+  await vi.waitFor(() => http.get('/').expect(503))
+  begun.socket.write(body)
+  await stopped
+})
+
+test('the page of GET / has no script, and of styles the one that its policy names', async () => {
+  const { http } = await openTestApp()
+  const { headers, text } = await http.get('/').set('Accept', 'text/html').expect(200)
+  const [, style = ''] = /<style>([\s\S]*)<\/style>/.exec(text) ?? []
+  const hash = createHash('sha256').update(style).digest('base64')
+  expect(headers['content-security-policy']).toBe(
+    `default-src 'none'; style-src 'sha256-${hash}'; img-src data:; ` +
+      "base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
+  )
+  expect(text).not.toMatch(/<script|\sstyle=|\son\w+=|https?:\/\/(?!127\.0\.0\.1)/i)
+})
+
+test('the page of GET / shows the commands of the README, with its own address', async () => {
+  const { http, url } = await openTestApp()
+  const readme = readFileSync(new URL('README.md', PROJECT), 'utf8')
+  const commands = await commandsOf(http, {})
+  const own = commands.filter(
+    command => command.includes(` ${url}/`) || command.includes(`'${url}/`),
+  )
+  expect(own).toEqual(commands)
+  expect(commands.length).toBeGreaterThan(6)
+  for (const command of commands) {
+    const inReadme = command.replaceAll(url, 'http://127.0.0.1:3000')
+    expect(readme).toContain(`\`\`\`sh\n${inReadme}\n\`\`\``)
+  }
+})
+
+test.each([
+  'users.example.com',
+  'users.example.com:8443',
+  'LOCALHOST:3000',
+  'user_records',
+  '192.0.2.7:3000',
+  '[::1]',
+  '[2001:db8::1]:3000',
+])('the page of GET / calls the service %s where its client does', async host => {
+  const { http } = await openTestApp()
+  const commands = await commandsOf(http, { Host: host })
+  expect(commands[1]).toBe(`curl http://${host}/users`)
+})
+
+test.each([
+  '',
+  '-o',
+  '-o.example',
+  '.',
+  "'",
+  "a';reboot;'",
+  'a;reboot',
+  '$(reboot)',
+  'a&b',
+  'a*',
+  'a%22%3E',
+  'a:',
+  'a:123456',
+  '[::1]:',
+])('the page of GET / shows the address of the README to whose Host is %j', async host => {
+  const { port } = await openTestApp()
+  const request = ['GET / HTTP/1.1', `Host: ${host}`, 'Accept: text/html', 'Connection: close']
+  const [answer] = await sendRaw(port, `${request.join('\r\n')}\r\n\r\n`).ended
+  expect(answer?.status).toBe(200)
+  expect(answer?.body).toContain('<code>curl http://127.0.0.1:3000/users</code>')
+  expect(answer?.body).not.toContain(`://${host}/`)
+})
+
+test('the page of GET / shows the address of the README to a client of HTTP/1.0 without a Host', async () => {
+  const { port } = await openTestApp()
+  const [answer] = await sendRaw(port, 'GET / HTTP/1.0\r\nAccept: text/html\r\n\r\n').ended
+  expect(answer?.body).toContain('<code>curl http://127.0.0.1:3000/users</code>')
+})
+
+const FORWARDED = { 'X-Forwarded-Host': 'users.example.com', 'X-Forwarded-Proto': 'https' }
+
+test('the page of GET / takes its address from a proxy that is trusted, and from no other', async () => {
+  const { http, url } = await openTestApp()
+  expect((await commandsOf(http, FORWARDED))[1]).toBe(`curl ${url}/users`)
+  const behind = await openTestApp({ env: { TRUST_PROXY: 'loopback' } })
+  expect((await commandsOf(behind.http, FORWARDED))[1]).toBe('curl https://users.example.com/users')
+  const odd = { 'X-Forwarded-Host': '"><script>', 'X-Forwarded-Proto': 'javascript' }
+  expect((await commandsOf(behind.http, odd))[1]).toBe('curl http://127.0.0.1:3000/users')
 })
 
 test('GET / answers 406 to who takes neither HTML nor JSON', async () => {
@@ -93,6 +217,31 @@ test('OPTIONS / answers 204 with Allow, whatever the Accept header', async () =>
   expect(response.text).toBe('')
   expect(response.headers).not.toHaveProperty('content-type')
 })
+
+type Http = Awaited<ReturnType<typeof openTestApp>>['http']
+
+/** What the two forms of the answer say. */
+async function stateOf(http: Http): Promise<unknown[]> {
+  const { body } = await http.get('/').expect(200)
+  const { text } = await http.get('/').set('Accept', 'text/html').expect(200)
+  return [body.status, /<strong class="state [\w-]+">([^<]+)</.exec(text)?.[1]]
+}
+
+async function commandsOf(http: Http, headers: Record<string, string>): Promise<string[]> {
+  const { text } = await http
+    .get('/')
+    .set({ ...headers, Accept: 'text/html' })
+    .expect(200)
+  return Array.from(text.matchAll(/<code>([^<]*)<\/code>/g), ([, code = '']) =>
+    code.replaceAll('&#39;', "'").replaceAll('&quot;', '"').replaceAll('&amp;', '&'),
+  )
+}
+
+function change(databasePath: string, sql: string): void {
+  const database = new Database(databasePath)
+  database.exec(sql)
+  database.close()
+}
 
 /** Status line and headers, but for what differs each time, and how many bytes follow them. */
 async function headOf(port: number, method: string, path: string, accept: string) {

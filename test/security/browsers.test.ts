@@ -2,6 +2,7 @@ import { readFileSync } from 'node:fs'
 import { expect, test } from 'vitest'
 import { newUserBody } from '../support/builders.ts'
 import { openTestApp } from '../support/open-test-app.ts'
+import { sendRaw } from '../support/raw-http.ts'
 
 const PAGE = 'https://evil.example'
 
@@ -57,7 +58,8 @@ test('no answer sets a cookie, lets itself be framed, sniffed or kept by a share
   const { http } = await openTestApp()
   for (const response of [
     await http.get('/'),
-    await http.get('/').set('Accept', 'text/html'),
+    await http.get('/docs').set('Accept', 'application/json'),
+    await http.get('/docs/0123456789abcdef/<script>'),
     await http.get('/users'),
     await http.post('/users').send(newUserBody({ name: '<script>alert(1)</script>' })),
     await http.get('/users/<script>'),
@@ -71,6 +73,46 @@ test('no answer sets a cookie, lets itself be framed, sniffed or kept by a share
     expect(headers['cache-control']).toMatch(/^(?:private, no-cache|no-store)$/)
     if (response.text.includes('<script>'))
       expect(headers['content-type']).toMatch(/^application\/json;/)
+  }
+})
+
+test('the pages take scripts of this service or none, and let nobody frame them or send their forms', async () => {
+  const { http } = await openTestApp()
+  for (const [path, scripts] of [
+    ['/', undefined],
+    ['/docs', "'self'"],
+  ] as const) {
+    const { headers } = await http.get(path).set('Accept', 'text/html').expect(200)
+    expect(headers).not.toHaveProperty('set-cookie')
+    expect(headers['x-content-type-options']).toBe('nosniff')
+    expect(headers['cache-control']).toBe('private, no-cache')
+    const policy = headers['content-security-policy'] ?? ''
+    const directives = Object.fromEntries(
+      policy.split('; ').map(directive => directive.split(/ (.*)/s, 2)),
+    )
+    expect(directives).toMatchObject({
+      'default-src': "'none'",
+      'base-uri': "'none'",
+      'form-action': "'none'",
+      'frame-ancestors': "'none'",
+    })
+    expect(directives['script-src']).toBe(scripts)
+    expect(policy).not.toMatch(/unsafe|https?:|\*/)
+  }
+})
+
+test('no Host can put anything into the page of GET / but the name of a host', async () => {
+  const { port } = await openTestApp()
+  for (const host of ["a'onload='alert(1)", "a'$(id)'", 'a%3Cscript%3E', 'a&lt;b', 'a;b', 'a=b']) {
+    const lines = ['GET / HTTP/1.1', `Host: ${host}`, 'Accept: text/html', 'Connection: close']
+    const [answer] = await sendRaw(port, `${lines.join('\r\n')}\r\n\r\n`).ended
+    expect(answer?.status).toBe(200)
+    expect(answer?.body).not.toContain(host)
+  }
+  for (const host of ['<script>', 'a"b', 'a b', 'a/b', 'a`b']) {
+    const lines = ['GET / HTTP/1.1', `Host: ${host}`, 'Accept: text/html', 'Connection: close']
+    const [answer] = await sendRaw(port, `${lines.join('\r\n')}\r\n\r\n`).ended
+    expect([host, answer?.status]).toEqual([host, 400])
   }
 })
 

@@ -153,7 +153,9 @@ const SUCCESS = z.union([
     has_more: z.boolean(),
     total_count: z.int().nonnegative().optional(),
   }),
-  z.object({ message: z.string() }).catchall(z.string().startsWith('/')),
+  z
+    .object({ message: z.string(), version: z.string(), status: z.literal('ok') })
+    .catchall(z.string().startsWith('/')),
 ])
 
 const SENTENCE = z.string().min(1)

@@ -1,0 +1,73 @@
+import { existsSync } from 'node:fs'
+import { type BrowserContext, chromium, type Page } from 'playwright-core'
+import { onTestFinished } from 'vitest'
+import { temporaryFolder } from './open-test-app.ts'
+
+const CHROMIUM = process.env.CHROMIUM_PATH || '/usr/bin/chromium'
+
+const FLAGS = [
+  '--no-sandbox',
+  '--disable-gpu',
+  '--disable-quic',
+  '--no-first-run',
+  '--disable-background-networking',
+  '--disable-component-update',
+  '--disable-sync',
+]
+
+/** A browser takes its time on a busy machine. */
+const TIMEOUT_MS = 100_000
+
+/** Why there is no browser here, if so. */
+export function whyNoBrowser(): string | undefined {
+  return existsSync(CHROMIUM) ? undefined : `there is no Chromium at ${CHROMIUM} (CHROMIUM_PATH)`
+}
+
+export interface WatchedPage {
+  readonly page: Page
+  /** What went wrong so far: messages of the console, requests that failed or went to anyone else, broken policies. */
+  readonly troubles: readonly string[]
+}
+
+/** A page of a browser of its own, which asks nobody but the service at `url`; it ends with the test. */
+export async function openPage(url: string): Promise<WatchedPage> {
+  const context = await openContext()
+  const page = await context.newPage()
+  const troubles: string[] = []
+  await page.exposeFunction('reportViolation', (text: string) => troubles.push(`policy: ${text}`))
+  await page.addInitScript(watchPolicy)
+  page.on('console', message => {
+    const isLogged = ['error', 'warning', 'assert'].includes(message.type())
+    if (isLogged) troubles.push(`${message.type()}: ${message.text()}`)
+  })
+  page.on('pageerror', error => troubles.push(`uncaught: ${error.message}`))
+  page.on('requestfailed', request => troubles.push(`failed: ${request.url()}`))
+  context.on('request', request => {
+    const isOwn = request.url().startsWith(`${url}/`) || /^(?:data|blob):/.test(request.url())
+    if (!isOwn) troubles.push(`elsewhere: ${request.url()}`)
+  })
+  return { page, troubles }
+}
+
+async function openContext(): Promise<BrowserContext> {
+  const context = await chromium.launchPersistentContext(temporaryFolder(), {
+    executablePath: CHROMIUM,
+    args: FLAGS,
+    viewport: { width: 1100, height: 900 },
+  })
+  context.setDefaultTimeout(TIMEOUT_MS)
+  onTestFinished(() => context.close())
+  return context
+}
+
+/** Runs in the page, before anything of its own. */
+function watchPolicy(): void {
+  const { document, reportViolation } = globalThis as unknown as {
+    document: EventTarget
+    reportViolation: (text: string) => void
+  }
+  document.addEventListener('securitypolicyviolation', event => {
+    const { violatedDirective, blockedURI } = event as unknown as Record<string, string>
+    reportViolation(`${violatedDirective} ${blockedURI}`)
+  })
+}
