@@ -17,7 +17,7 @@ const SCRIPT = 'text/javascript; charset=utf-8'
 const STYLE = 'text/css; charset=utf-8'
 
 const FILES = [
-  { folder: PAGES, name: 'icon.svg', type: 'image/svg+xml' },
+  { folder: PAGES, name: 'icon.svg', type: 'image/svg+xml; charset=utf-8' },
   { folder: PAGES, name: 'page.css', type: STYLE },
   { folder: PAGES, name: 'start.js', type: SCRIPT },
   { folder: SWAGGER_UI, name: 'swagger-ui.css', type: STYLE },

@@ -17,7 +17,7 @@ const OF_CHROME =
 const CLOSED_CSP = "default-src 'none'; frame-ancestors 'none'"
 
 const TYPES: Readonly<Record<string, string>> = {
-  'icon.svg': 'image/svg+xml',
+  'icon.svg': 'image/svg+xml; charset=utf-8',
   'page.css': 'text/css; charset=utf-8',
   'start.js': 'text/javascript; charset=utf-8',
   'swagger-ui.css': 'text/css; charset=utf-8',

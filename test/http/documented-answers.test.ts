@@ -9,6 +9,7 @@ import {
   type DescribedRequest,
   describedRequests,
   LIVE_CURSOR,
+  LIVE_RELEASE,
   LIVE_TAG,
 } from '../support/described-requests.ts'
 import { inForm, SEED } from '../support/faults.ts'
@@ -28,6 +29,8 @@ async function createClient({ port, http }: TestApp) {
   let tag = '"none"'
   const { headers } = await http.get('/users?per_page=1').expect(200)
   const [, cursor = ''] = /after=([\w-]+)/.exec(headers.link ?? '') ?? []
+  const { text } = await http.get('/docs').expect(200)
+  const [, release = ''] = /"\/docs\/(\w+)\//.exec(text) ?? []
 
   function learn({ rawHeaders }: ReceivedAnswer): void {
     const at = rawHeaders.indexOf('ETag')
@@ -41,7 +44,8 @@ async function createClient({ port, http }: TestApp) {
         Buffer.from(value.replaceAll(LIVE_TAG, tag)).toString('latin1'),
       ])
       const options = {
-        ...{ port, agent, method, path: target.replace(LIVE_CURSOR, cursor) },
+        ...{ port, agent, method },
+        path: target.replace(LIVE_CURSOR, cursor).replace(LIVE_RELEASE, release),
         headers: {
           ...Object.fromEntries(live),
           ...(body !== undefined && { 'Content-Length': body.length }),

@@ -119,6 +119,6 @@ function wrongBody(
   }
   const text = new TextDecoder('utf-8', { fatal: true }).decode(body)
   const validate = described.compile(media.schema, { closed: true })
-  if (validate(type === 'text/html' ? text : JSON.parse(text))) return []
+  if (validate(type.endsWith('json') ? JSON.parse(text) : text)) return []
   return [`body ${text.slice(0, 500)}: ${JSON.stringify(validate.errors)}`]
 }

@@ -18,6 +18,7 @@ export type Worth = 'right' | 'wrong' | 'odd'
 /** Stand for what only the service can make; whoever sends the request puts them in. */
 export const LIVE_TAG = '"live-tag"'
 export const LIVE_CURSOR = 'live-cursor'
+export const LIVE_RELEASE = 'live-release'
 
 type Json = Readonly<Record<string, unknown>>
 
@@ -80,6 +81,8 @@ const ODD_IDS = [
   '9007199254740993',
 ]
 
+const ODD_FILES = ['nothing', 'index.html', '..%2fassets.json', '__proto__', '%zz', '%00']
+
 /** So many bytes and more are too large for a body, and so many for headers. */
 export const BODY_LIMIT_BYTES = 2048
 const LARGE_HEADER = 'x'.repeat(20_000)
@@ -113,13 +116,16 @@ interface Described {
 }
 
 function requestsOf(of: Described): fc.Arbitrary<DescribedRequest> {
-  const { path, method, operation } = of
+  const { described, path, method, operation } = of
   const hasBody = operation.requestBody !== undefined
   return fc
     .record({
       target: targets(of),
       query: queries(of),
-      general: generalHeaders('406' in operation.responses),
+      general: generalHeaders({
+        asksAccept: '406' in operation.responses,
+        isPage: typesOf(described.paths[path]?.get).join() === 'text/html',
+      }),
       own: ownHeaders(of),
       body: hasBody ? bodies(of) : ignoredBodies(),
     })
@@ -134,6 +140,10 @@ function requestsOf(of: Described): fc.Arbitrary<DescribedRequest> {
         worth: worst(isList ? [...worths, query.worth] : worths),
       }
     })
+}
+
+function typesOf(operation: DescribedOperation | undefined): readonly string[] {
+  return Object.keys(operation?.responses['200']?.content ?? {})
 }
 
 function worst(worths: readonly Worth[]): Worth {
@@ -164,6 +174,17 @@ function mostly<T>(
 }
 
 function targets({ described, path, operation }: Described): fc.Arbitrary<Part<string>> {
+  if (path.includes('{release}')) {
+    const put = ([release, file]: readonly string[]) =>
+      path.replace('{release}', release ?? '').replace('{file}', file ?? '')
+    return mostly(
+      right(fc.constantFrom('swagger-ui.css', 'start.js', 'icon.svg', 'NOTICE')).map(part => ({
+        ...part,
+        value: put([LIVE_RELEASE, part.value]),
+      })),
+      odd(fc.tuple(fc.constantFrom(LIVE_RELEASE, 'old'), fc.constantFrom(...ODD_FILES)).map(put)),
+    )
+  }
   if (!path.includes('{id}')) return right(fc.constant(path))
   const { schema = {} } = operation.parameters.find(({ name }) => name === 'id') ?? {}
   const put = (id: unknown) => path.replace('{id}', String(id))
@@ -210,22 +231,33 @@ function queries({ described, operation }: Described): fc.Arbitrary<Part<string>
   )
 }
 
+const OF_JSON = [
+  ...[undefined, '*/*', 'application/json', 'application/problem+json', 'application/*'],
+  ...['application/problem+json, application/json;q=0.9', 'text/html;q=0.5, */*;q=0.1'],
+  ...['not a media type', 'text/html, application/problem+json'],
+]
+
+const OF_PAGES = [undefined, '*/*', 'text/*', 'not a media type', 'application/json, text/html']
+
+const OF_NEITHER = ['image/png', 'application/json;q=0, image/png', 'application/xml']
+
+interface Acceptance {
+  readonly asksAccept: boolean
+  /** Whether it is answered in HTML only. */
+  readonly isPage: boolean
+}
+
 /** What any request may bear. */
-function generalHeaders(asksAccept = false): fc.Arbitrary<Part<Readonly<Record<string, string>>>> {
+function generalHeaders(
+  { asksAccept, isPage }: Acceptance = { asksAccept: false, isPage: false },
+): fc.Arbitrary<Part<Readonly<Record<string, string>>>> {
+  const unacceptable = isPage ? [...OF_NEITHER, 'application/json'] : OF_NEITHER
   const accepts = mostly(
-    right(
-      fc.constantFrom(
-        ...[undefined, '*/*', 'application/json', 'application/problem+json', 'application/*'],
-        ...['application/problem+json, application/json;q=0.9', 'text/html;q=0.5, */*;q=0.1'],
-        ...['not a media type', 'text/html, application/problem+json'],
-      ),
-    ),
-    fc
-      .constantFrom('image/png', 'application/json;q=0, image/png', 'application/xml')
-      .map(value => ({
-        value,
-        worth: asksAccept ? ('wrong' as const) : ('odd' as const),
-      })),
+    right(fc.constantFrom(...(isPage ? OF_PAGES : OF_JSON))),
+    fc.constantFrom(...unacceptable).map(value => ({
+      value,
+      worth: asksAccept ? ('wrong' as const) : ('odd' as const),
+    })),
   )
   const more = mostly(
     right(fc.constant({})),
