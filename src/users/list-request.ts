@@ -1,6 +1,7 @@
 import { z } from 'zod'
 import { type FieldError, ServiceError } from '../errors.ts'
 import type { Cursors } from './cursor.ts'
+import { instantMs, instantText } from './instant.ts'
 import { foldCase, toNfc } from './user.ts'
 import { type Position, SORT_KEYS, type UserFilters, type UserSort } from './user-repository.ts'
 
@@ -144,16 +145,6 @@ function trueOrFalse() {
     .pipe(z.boolean())
 }
 
-const INSTANT = /^(\d{4}-\d\d-\d\dT\d\d:\d\d)(:\d\d)?(?:[.,](\d+))?(?:Z|([+ -]\d\d):?(\d\d)?)$/
-
-/** Seconds, a comma and minutes of an offset may be left to be understood; and a plus that nobody encoded is a space. */
-function inFullForm(text: string): string {
-  const [, start, seconds = ':00', fraction, hours, minutes = '00'] = INSTANT.exec(text) ?? []
-  if (start === undefined) return text
-  const offset = hours === undefined ? 'Z' : `${hours.replace(' ', '+')}:${minutes}`
-  return `${start}${seconds}${fraction === undefined ? '' : `.${fraction}`}${offset}`
-}
-
 const MAX_SHOWN_MS = Date.UTC(9999, 11, 31, 23, 59, 59, 999)
 
 /**
@@ -161,16 +152,10 @@ const MAX_SHOWN_MS = Date.UTC(9999, 11, 31, 23, 59, 59, 999)
  * stays as it was meant: a time is after 00.0005 if it is after 00.000, and before it if it is before 00.001.
  */
 function instant(bound: 'after' | 'before') {
-  return z
-    .string()
-    .overwrite(inFullForm)
-    .pipe(
-      z.iso.datetime({ offset: true, error: 'must be an ISO 8601 instant with Z or an offset' }),
-    )
+  return instantText()
     .transform(value => {
       const isFiner = /\.\d{3}\d*[1-9]/.test(value)
-      const ms =
-        Date.parse(value.replace(/(\.\d{3})\d+/, '$1')) + (bound === 'before' && isFiner ? 1 : 0)
+      const ms = instantMs(value) + (bound === 'before' && isFiner ? 1 : 0)
       return ms > MAX_SHOWN_MS ? '9999-12-31T23:59:59.999Z' : new Date(ms).toISOString()
     })
     .pipe(z.string().meta({ format: 'date-time' }))

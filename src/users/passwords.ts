@@ -1,6 +1,7 @@
 import { availableParallelism } from 'node:os'
-import { hash, verify } from '@node-rs/argon2'
+import { hash } from '@node-rs/argon2'
 import { ServiceError } from '../errors.ts'
+import { verifyDigest } from './password-digest.ts'
 
 /** Turns passwords into Argon2id digests in PHC form, and back into yes or no. */
 export interface PasswordHasher {
@@ -47,8 +48,15 @@ export function createPasswordHasher(options: PasswordHasherOptions = {}): Passw
 
   return {
     hash: password => inTurn(() => hash(normalised(password), PARAMETERS)),
-    verify: (digest, password) => inTurn(() => verify(digest, normalised(password))),
+    verify: (digest, password) => inTurn(() => verifyEitherForm(digest, password)),
   }
+}
+
+/** A digest from elsewhere may have been made of a password as it was typed. */
+async function verifyEitherForm(digest: string, password: string): Promise<boolean> {
+  const inOurForm = normalised(password)
+  if (await verifyDigest(digest, inOurForm)) return true
+  return inOurForm !== password && verifyDigest(digest, password)
 }
 
 /** Keyboards differ in how they compose a character: NIST SP 800-63B 3.1.1.2. */

@@ -1,0 +1,76 @@
+import { randomBytes, scryptSync } from 'node:crypto'
+import { hashSync as hashArgon2 } from '@node-rs/argon2'
+import { hashSync as hashBcrypt } from '@node-rs/bcrypt'
+import { describe, expect, test } from 'vitest'
+import { isPasswordDigest, verifyDigest } from '../../src/users/password-digest.ts'
+import { createPasswordHasher } from '../../src/users/passwords.ts'
+
+const PASSWORD = 'correct horse'
+
+function unpadded(bytes: Buffer): string {
+  return bytes.toString('base64').replaceAll('=', '')
+}
+
+function scryptDigest(password: string, { ln = 10, r = 8, p = 1 } = {}): string {
+  const salt = randomBytes(16)
+  const key = scryptSync(password, salt, 32, { N: 2 ** ln, r, p, maxmem: 2 ** 28 })
+  return `$scrypt$ln=${ln},r=${r},p=${p}$${unpadded(salt)}$${unpadded(key)}`
+}
+
+const DIGESTS = {
+  'Argon2id of this service': await createPasswordHasher().hash(PASSWORD),
+  Argon2i: hashArgon2(PASSWORD, { algorithm: 1, memoryCost: 64, timeCost: 1 }),
+  Argon2d: hashArgon2(PASSWORD, { algorithm: 0, memoryCost: 64, timeCost: 1 }),
+  bcrypt: hashBcrypt(PASSWORD, 4),
+  'bcrypt with the prefix of PHP': hashBcrypt(PASSWORD, 4).replace('$2b$', '$2y$'),
+  scrypt: scryptDigest(PASSWORD),
+  'scrypt in two lanes': scryptDigest(PASSWORD, { ln: 4, r: 1, p: 2 }),
+}
+
+describe.each(Object.entries(DIGESTS))('a digest of %s', (_kind, digest) => {
+  test('is known, and verifies its own password only', async () => {
+    expect(isPasswordDigest(digest)).toBe(true)
+    expect(await verifyDigest(digest, PASSWORD)).toBe(true)
+    expect(await verifyDigest(digest, 'wrong horse')).toBe(false)
+  })
+})
+
+test('a digest of bcrypt in PHC form verifies what the same in the common form does', async () => {
+  const common = hashBcrypt(PASSWORD, 5)
+  const bcryptAlphabet = './ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789'
+  const base64 = 'ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/'
+  const text = Array.from(common.slice(7), char => base64[bcryptAlphabet.indexOf(char)]).join('')
+  const digest = `$bcrypt$v=98$r=5$${text.slice(0, 22)}$${text.slice(22)}`
+  expect(isPasswordDigest(digest)).toBe(true)
+  expect(await verifyDigest(digest, PASSWORD)).toBe(true)
+  expect(await verifyDigest(digest, 'wrong horse')).toBe(false)
+})
+
+test.each([
+  '',
+  'correct horse',
+  '$1$salt$5f4dcc3b5aa765d61d8327deb882cf99',
+  '$argon2id$v=19$m=65536,t=3,p=4$c2FsdHNhbHQ',
+  '$argon2id$v=18$m=65536,t=3,p=4$c2FsdHNhbHRzYWx0$aGFzaGhhc2hoYXNoaGFzaA',
+  '$argon2id$v=19$m=4194304,t=3,p=4$c2FsdHNhbHRzYWx0$aGFzaGhhc2hoYXNoaGFzaA',
+  '$argon2id$v=19$m=65536,t=999,p=4$c2FsdHNhbHRzYWx0$aGFzaGhhc2hoYXNoaGFzaA',
+  '$argon2id$v=19$m=65536,t=3,p=0$c2FsdHNhbHRzYWx0$aGFzaGhhc2hoYXNoaGFzaA',
+  '$2b$31$N9qo8uLOickgx2ZMRZoMyeIjZAgcfl7p92ldGxad68LJZdL17lhWy',
+  '$2x$10$N9qo8uLOickgx2ZMRZoMyeIjZAgcfl7p92ldGxad68LJZdL17lhWy',
+  '$2b$10$short',
+  '$scrypt$ln=30,r=8,p=1$c2FsdHNhbHQ$aGFzaGhhc2hoYXNoaGFzaGhhc2g',
+  '$scrypt$ln=16,r=0,p=1$c2FsdHNhbHQ$aGFzaGhhc2hoYXNoaGFzaGhhc2g',
+  '$pbkdf2-sha256$i=1000$c2FsdHNhbHQ$aGFzaGhhc2hoYXNoaGFzaGhhc2g',
+  `${DIGESTS.bcrypt}\n`,
+])('%j is no digest that can be verified', async digest => {
+  expect(isPasswordDigest(digest)).toBe(false)
+  expect(await verifyDigest(digest, PASSWORD)).toBe(false)
+})
+
+test('a digest from elsewhere verifies a password as it was typed, and in the form of this service', async () => {
+  const { verify } = createPasswordHasher()
+  const typed = 'ﬁne ﬂour'
+  expect(await verify(hashBcrypt(typed, 4), typed)).toBe(true)
+  expect(await verify(hashBcrypt('fine flour', 4), typed)).toBe(true)
+  expect(await verify(hashBcrypt('other flour', 4), typed)).toBe(false)
+})
