@@ -14,10 +14,13 @@ function read(file) {
   return JSON.parse(readFileSync(new URL(`../${file}`, import.meta.url), 'utf8'))
 }
 
-const { devDependencies: _dev, ...manifest } = read('package.json')
+const { devDependencies: _dev, workspaces: _workspaces, ...manifest } = read('package.json')
 const lock = read('package-lock.json')
-const { devDependencies: _lockedDev, ...root } = lock.packages['']
-const needed = Object.entries(lock.packages).filter(([path, { dev }]) => path !== '' && !dev)
+const { devDependencies: _lockedDev, workspaces: _lockedWorkspaces, ...root } = lock.packages['']
+// A workspace is for tests, and stands there as a folder of this project and a link to it.
+const needed = Object.entries(lock.packages).filter(
+  ([path, { dev, link }]) => path.startsWith('node_modules/') && !dev && !link,
+)
 
 const folder = mkdtempSync(join(tmpdir(), 'sbom-'))
 try {

@@ -1,4 +1,6 @@
 import { randomUUID } from 'node:crypto'
+import { existsSync } from 'node:fs'
+import { availableParallelism } from 'node:os'
 import type { Database } from 'better-sqlite3'
 import type { Logger } from 'pino'
 import { createApp } from './app.ts'
@@ -26,8 +28,13 @@ import { createWriteQueue, type WriteQueue } from './storage/write-queue.ts'
 import { createCursors } from './users/cursor.ts'
 import { createFingerprints } from './users/fingerprint.ts'
 import { createPasswordHasher } from './users/passwords.ts'
+import { createSqliteDryRunImportStore } from './users/sqlite-dry-run-import-store.ts'
+import { createSqliteUserImportStore } from './users/sqlite-user-import-store.ts'
 import { createSqliteUserRepository } from './users/sqlite-user-repository.ts'
 import { createUserRules } from './users/user.ts'
+import { createUserExporter, type UserExporter } from './users/user-export.ts'
+import { createUserImporter, type UserImporter } from './users/user-import.ts'
+import type { UserRepository } from './users/user-repository.ts'
 import { createUserService } from './users/user-service.ts'
 
 export interface Service {
@@ -55,10 +62,8 @@ export async function openService(options: WiringOptions): Promise<Service> {
   const { config, log, now = Date.now, newRequestId = randomUUID } = options
   const steadyNow = createSteadyClock(options)
   const limits = config.limitsFile === undefined ? undefined : await readLimits(config.limitsFile)
-  const database = await openDatabase(config, now)
-  const view = createReadView(database)
-  const writes = createWriteQueue(database, view, { maxPending: config.maxWaitingWrites })
-  const repository = createSqliteUserRepository({ database, writes, view, now, steadyNow })
+  const stores = await openStores(config, { now, steadyNow })
+  const { database, writes, users: repository } = stores
   const parts = { ...options, database, writes, steadyNow }
   const { limiter, bans } = limits ? await openLimits({ ...parts, limits }) : {}
   const passwords = createPasswordHasher({ maxWaiting: config.maxWaitingPasswords })
@@ -85,17 +90,94 @@ export async function openService(options: WiringOptions): Promise<Service> {
     reloadLimits: () => reloadLimits(config, limiter, log),
     close: async () => {
       await bans?.close()
+      await stores.close(err => log.warn({ err }, 'the WAL could not be put away'))
+    },
+  }
+}
+
+interface Stores {
+  readonly database: Database
+  readonly writes: WriteQueue
+  readonly users: UserRepository
+  /** Ends what is being written. What keeps the WAL from being put away is told, and no harm: the next start finds it. */
+  close(onCheckpointFailure: (error: unknown) => void): Promise<void>
+}
+
+interface Clocks {
+  readonly now: () => number
+  readonly steadyNow: () => number
+}
+
+async function openStores(config: Config, { now, steadyNow }: Clocks): Promise<Stores> {
+  const database = await openDatabase(config, now)
+  const view = createReadView(database)
+  const writes = createWriteQueue(database, view, { maxPending: config.maxWaitingWrites })
+  return {
+    database,
+    writes,
+    users: createSqliteUserRepository({ database, writes, view, now, steadyNow }),
+    close: async onCheckpointFailure => {
       await writes.close()
       view.end()
       try {
         database.pragma('wal_checkpoint(TRUNCATE)')
-      } catch (err) {
-        // All that was acknowledged is in the WAL, where the next start finds it.
-        log.warn({ err }, 'the WAL could not be put away')
+      } catch (error) {
+        onCheckpointFailure(error)
       }
       database.close()
     },
   }
+}
+
+/** The ways in and out for many users at once, beside a running service or without one. */
+export interface UserTransfer {
+  readonly importer: UserImporter
+  readonly exporter: UserExporter
+  close(): Promise<void>
+}
+
+/** libuv has no more threads, unless it is told otherwise before the process starts. */
+const MAX_HASHING_THREADS = 4
+
+/**
+ * Throws `OperatorError` when the database cannot be opened. Where nothing is to be changed (`readOnly`), there must be
+ * one, or for an import that is only tried an empty one stands for it, and its schema must be that of this release.
+ */
+export async function openUserTransfer(
+  config: Config,
+  { purpose }: { readonly purpose: 'import' | 'dry run' | 'export' },
+): Promise<UserTransfer> {
+  const isThere = existsSync(config.database.path)
+  if (!isThere && purpose === 'export') throw refusedDatabase(config, 'there is none')
+  if (isThere && purpose !== 'import') await requireCurrentSchema(config)
+  const isStandIn = !isThere && purpose === 'dry run'
+  const location = isStandIn ? { ...config.database, path: ':memory:' } : config.database
+  const now = Date.now
+  const stores = await openStores({ ...config, database: location }, { now, steadyNow: now })
+  const { database, writes, users } = stores
+  const isDryRun = purpose === 'dry run'
+  const maxConcurrent = Math.min(availableParallelism(), MAX_HASHING_THREADS)
+  return {
+    importer: createUserImporter({
+      store: isDryRun
+        ? createSqliteDryRunImportStore(database)
+        : createSqliteUserImportStore({ database, writes, now }),
+      rules: createUserRules(config),
+      passwords: isDryRun ? undefined : createPasswordHasher({ maxConcurrent }),
+    }),
+    exporter: createUserExporter({ users, cursors: createCursors(signingKey(database, 'cursor')) }),
+    close: () => stores.close(() => {}),
+  }
+}
+
+async function requireCurrentSchema(config: Config): Promise<void> {
+  const migrations = await readMigrationStatus(config)
+  if (migrations.every(({ appliedAt }) => appliedAt !== undefined)) return
+  throw refusedDatabase(config, 'its schema is older than this release: bring it up by `migrate`')
+}
+
+function refusedDatabase({ database }: Config, why: string): OperatorError {
+  return new OperatorError([problemWith('DATABASE_URL', database.url, why)])
 }
 
 interface LimiterParts extends WiringOptions {

@@ -8,7 +8,7 @@ const SOURCE = fileURLToPath(new URL('../src', import.meta.url))
 /** Which rooms of the house each room may know. A file at the top is a room of its own. */
 const ALLOWED: Readonly<Record<string, readonly string[]>> = {
   main: ['cli', 'errors'],
-  cli: ['config', 'errors', 'http', 'limits', 'version', 'wiring'],
+  cli: ['config', 'errors', 'http', 'limits', 'users', 'version', 'wiring'],
   wiring: ['app', 'config', 'errors', 'http', 'limits', 'storage', 'users'],
   app: ['config', 'errors', 'http', 'interface', 'limits', 'ops', 'users', 'version'],
   config: ['duration', 'errors'],
@@ -26,19 +26,34 @@ const ALLOWED: Readonly<Record<string, readonly string[]>> = {
 /** Files that may know a room which the rest of theirs may not. */
 const ONLY: Readonly<Record<string, readonly string[]>> = {
   'cli -> limits': ['cli/bans.ts'],
-  'users -> storage': ['users/sqlite-user-repository.ts'],
+  'users -> storage': [
+    'users/sqlite-user-repository.ts',
+    'users/sqlite-user-import-store.ts',
+    'users/sqlite-dry-run-import-store.ts',
+  ],
   'users -> http': ['users/user-operations.ts', 'users/user-routes.ts'],
   'storage -> limits': ['storage/sqlite-ban-store.ts'],
 }
 
 /** Packages that stay behind one door. */
 const PACKAGE_ROOMS: Readonly<Record<string, readonly string[]>> = {
-  'better-sqlite3': ['storage', 'wiring', 'users/sqlite-user-repository.ts'],
+  'better-sqlite3': [
+    'storage',
+    'wiring',
+    'users/sqlite-statements.ts',
+    'users/sqlite-user-repository.ts',
+    'users/sqlite-user-update.ts',
+    'users/sqlite-user-import-store.ts',
+    'users/sqlite-dry-run-import-store.ts',
+  ],
   express: ['http', 'limits', 'app', 'users/user-routes.ts'],
   'express-rate-limit': ['limits'],
   tldts: ['limits'],
   commander: ['cli'],
-  '@node-rs/argon2': ['users/passwords.ts'],
+  'csv-parse': ['cli'],
+  'csv-stringify/sync': ['cli'],
+  '@node-rs/argon2': ['users/passwords.ts', 'users/password-digest.ts'],
+  '@node-rs/bcrypt': ['users/password-digest.ts'],
 }
 
 const files = readdirSync(SOURCE, { recursive: true, encoding: 'utf8' })

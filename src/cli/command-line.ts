@@ -1,9 +1,11 @@
 import { Command, CommanderError } from 'commander'
 import type { Environment } from '../config.ts'
+import { OperatorError, ServiceError } from '../errors.ts'
 import { readVersion } from '../version.ts'
 import { type CommandContext, EXIT, UsageError } from './command-context.ts'
 import { addLimitsCommands } from './limits-commands.ts'
 import { addServiceCommands } from './service-commands.ts'
+import { addTransferCommands } from './transfer-commands.ts'
 
 const EPILOGUE = `
 Settings are environment variables, or lines of a .env file: see .env.example.
@@ -18,10 +20,19 @@ export async function runCommandLine(
   const context: CommandContext = {
     environment,
     run: async command => {
-      exitCode = await command()
+      try {
+        exitCode = await command()
+      } catch (error) {
+        if (!isBrokenPipe(error)) throw asOperatorError(error)
+        exitCode = BROKEN_PIPE_EXIT_CODE
+      }
     },
   }
   const program = createProgram(context)
+  // What is printed after the reader has gone is nobody's loss.
+  process.stdout.on('error', error => {
+    if (!isBrokenPipe(error)) throw error
+  })
   try {
     await program.parseAsync(args, { from: 'user' })
   } catch (error) {
@@ -40,6 +51,7 @@ function createProgram(context: CommandContext): Command {
     .helpCommand(false)
   addServiceCommands(program, context)
   addLimitsCommands(program, context)
+  addTransferCommands(program, context)
   const version = readVersion()
   for (const command of commandsUnder(program)) {
     command
@@ -62,6 +74,25 @@ function refuseExcess(command: Command): void {
   if (extra === undefined || registeredArguments.at(-1)?.variadic) return
   const what = commands.length > 0 ? 'unknown command' : 'unexpected argument'
   throw new UsageError(`${what} ${JSON.stringify(extra)}`)
+}
+
+/** As shells tell of a program that SIGPIPE ended, which Node ignores. */
+const BROKEN_PIPE_EXIT_CODE = 128 + 13
+
+/** Whether the reader of the output has gone, as `head` does. */
+function isBrokenPipe(error: unknown): boolean {
+  return (error as NodeJS.ErrnoException).code === 'EPIPE'
+}
+
+/** What tells of the world around a command, as one line; any other error as it came. */
+function asOperatorError(error: unknown): unknown {
+  if (error instanceof ServiceError) {
+    const { cause } = error.details
+    const reason = cause instanceof Error ? cause.message : error.code
+    return new OperatorError([`the database is not available: ${reason}`], { cause: error })
+  }
+  const isSystemError = error instanceof Error && 'syscall' in error
+  return isSystemError ? new OperatorError([error.message], { cause: error }) : error
 }
 
 function onOneLine(message: string): string {

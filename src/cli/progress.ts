@@ -70,7 +70,8 @@ function bar(share: number): string {
   return `[${'#'.repeat(full)}${'-'.repeat(BAR_CHARS - full)}]`
 }
 
-function grouped(count: number): string {
+/** A whole number with its thousands marked. */
+export function grouped(count: number): string {
   return Math.round(count).toLocaleString('en')
 }
 

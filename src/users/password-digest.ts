@@ -20,7 +20,7 @@ const MAX_BCRYPT_COST = 16
 
 /** https://github.com/P-H-C/phc-string-format/blob/master/phc-sf-spec.md; the version may be left out. */
 const ARGON2 =
-  /^\$argon2(?:id|i|d)\$(?:v=(?:16|19)\$)?m=(\d{1,7}),t=(\d{1,3}),p=(\d{1,3})\$[\w+/]{11,86}\$[\w+/]{16,172}$/
+  /^\$argon2(?:id|i|d)\$(?:v=(?:16|19)\$)?m=(\d{1,7}),t=(\d{1,3}),p=(\d{1,3})\$[A-Za-z\d+/]{11,86}\$[A-Za-z\d+/]{16,172}$/
 
 /** As every library but those of PHC writes it. */
 const BCRYPT = /^\$2[aby]\$(\d\d)\$[./\dA-Za-z]{53}$/
@@ -29,7 +29,8 @@ const BCRYPT = /^\$2[aby]\$(\d\d)\$[./\dA-Za-z]{53}$/
 const BCRYPT_PHC = /^\$bcrypt\$v=98\$r=(\d{1,2})\$([\dA-Za-z+/]{22})\$([\dA-Za-z+/]{31})$/
 
 /** `ln` is the binary logarithm of N: https://www.rfc-editor.org/rfc/rfc7914#section-2 */
-const SCRYPT = /^\$scrypt\$ln=(\d{1,2}),r=(\d{1,2}),p=(\d{1,2})\$([\w+/]{11,86})\$([\w+/]{22,172})$/
+const SCRYPT =
+  /^\$scrypt\$ln=(\d{1,2}),r=(\d{1,2}),p=(\d{1,2})\$([A-Za-z\d+/]{11,86})\$([A-Za-z\d+/]{22,172})$/
 
 /** Whether a password can be verified against this text: a digest of Argon2, bcrypt or scrypt at a bearable cost. */
 export function isPasswordDigest(text: string): boolean {

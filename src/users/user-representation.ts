@@ -1,4 +1,4 @@
-import type { StoredUser } from './user-repository.ts'
+import type { StoredUser, UserJson } from './user-repository.ts'
 
 /** The one place that says what a user looks like from outside; it does not name the digest. */
 export const REPRESENTATION = `json_object(
@@ -21,6 +21,19 @@ export function storedUser(json: string): StoredUser {
 /** A list of two users or more, less its last. */
 export function withoutLastUser(list: string): string {
   return `${list.slice(0, list.lastIndexOf(`,${START}`))}]`
+}
+
+/** The users of a list. */
+export function splitUsers(list: string): UserJson[] {
+  if (list === '[]') return []
+  return list
+    .slice(1 + START.length, -1)
+    .split(`,${START}`)
+    .map(rest => START + rest)
+}
+
+export function idOf(json: UserJson): number {
+  return idAt(json, 0)
 }
 
 /** Of a list that is not empty. */

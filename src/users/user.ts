@@ -1,5 +1,6 @@
 import { z } from 'zod'
 import type { FieldError } from '../errors.ts'
+import { checkTogether, importFields } from './import-fields.ts'
 
 /** What a client may say of a user, after trimming and normalising; fields that were not sent are absent. */
 export interface UserInput {
@@ -21,9 +22,20 @@ export type Parsed<T> =
       readonly email: string | undefined
     }
 
+/** A user from elsewhere. Times are in the form in which they are shown. */
+export type ImportedUserInput = NewUserInput & {
+  readonly id?: number | undefined
+  readonly created_at?: string | undefined
+  readonly updated_at?: string | undefined
+  /** One that can be verified; never together with a password. */
+  readonly password_digest?: string | null | undefined
+}
+
 export interface UserRules {
   readonly parseNew: (body: unknown) => Parsed<NewUserInput>
   readonly parseChange: (body: unknown) => Parsed<UserInput>
+  /** Of what stands for `user` in a body. */
+  readonly parseImported: (row: unknown) => Parsed<ImportedUserInput>
   /** What the two parse by. */
   readonly schemas: { readonly newUser: z.ZodType; readonly change: z.ZodType }
 }
@@ -119,9 +131,13 @@ export function createUserRules({ passwordMinChars }: { passwordMinChars: number
   const change = body(
     z.object({ name: name.optional(), email: email.optional(), password }, userError),
   )
+  const imported = body(
+    z.object({ name, email, password, ...importFields }, userError).check(checkTogether),
+  )
   return {
     parseNew: value => parse(newUser, value),
     parseChange: value => parse(change, value),
+    parseImported: row => parse(imported, { user: row }),
     schemas: { newUser, change },
   }
 }

@@ -17,9 +17,23 @@ interface Lockfile {
   readonly packages: Readonly<
     Record<
       string,
-      { dev?: boolean; integrity?: string; resolved?: string; hasInstallScript?: boolean }
+      {
+        dev?: boolean
+        integrity?: string
+        resolved?: string
+        hasInstallScript?: boolean
+        link?: boolean
+      }
     >
   >
+}
+
+/** What is installed, less the workspaces of this project itself, which stand there as a folder and a link. */
+function installedPackages() {
+  const { packages } = read<Lockfile>('package-lock.json')
+  return Object.entries(packages).filter(
+    ([path, { link }]) => path.includes('node_modules/') && !link,
+  )
 }
 
 function read<T>(file: string): T {
@@ -47,8 +61,7 @@ test('npm run sbom lists what production needs and nothing else, in a checkout w
   expect([...listed]).toEqual(expect.arrayContaining(Object.keys(dependencies)))
   expect(listed).toContain('express')
   expect(Object.keys(devDependencies).filter(name => listed.has(name))).toEqual([])
-  const { packages } = read<Lockfile>('package-lock.json')
-  const locked = Object.entries(packages).filter(([path, { dev }]) => path !== '' && !dev)
+  const locked = installedPackages().filter(([, { dev }]) => !dev)
   const names = locked.map(([path]) =>
     path.slice(path.lastIndexOf('node_modules/') + 'node_modules/'.length),
   )
@@ -56,8 +69,7 @@ test('npm run sbom lists what production needs and nothing else, in a checkout w
 })
 
 test('package-lock.json pins each package by a digest, and one alone runs a script when it is installed', () => {
-  const { packages } = read<Lockfile>('package-lock.json')
-  const entries = Object.entries(packages).filter(([path]) => path !== '')
+  const entries = installedPackages()
   expect(entries.filter(([, { integrity }]) => !integrity?.startsWith('sha512-'))).toEqual([])
   const scripted = entries.filter(([, { hasInstallScript, dev }]) => hasInstallScript && !dev)
   expect(scripted.map(([path]) => path)).toEqual(['node_modules/better-sqlite3'])

@@ -17,6 +17,10 @@ export interface SpawnOptions {
   /** Who runs it, where that is not who runs the test. */
   readonly uid?: number
   readonly gid?: number
+  /** What it reads on standard input, which is otherwise empty. */
+  readonly input?: string | Buffer
+  /** Whether standard input stays open for the test to write to. */
+  readonly keepsInputOpen?: boolean
 }
 
 export interface FinishedProcess {
@@ -69,14 +73,23 @@ export async function killAndStartAgain({
 
 /** The built command line, begun. */
 export function spawnMain(options: SpawnOptions) {
-  const { env = {}, cwd, args = [], nodeArgs = [], uid, gid } = options
+  const { env = {}, cwd, args = [], nodeArgs = [], uid, gid, input } = options
+  const { keepsInputOpen = false } = options
   const child = spawn(process.execPath, [...nodeArgs, MAIN, ...args], {
     cwd,
     env: { PATH: process.env.PATH, HOME: process.env.HOME, ...env },
-    stdio: ['ignore', 'pipe', 'pipe', ...(nodeArgs.length > 0 ? (['ipc'] as const) : [])],
+    stdio: [
+      input === undefined && !keepsInputOpen ? 'ignore' : 'pipe',
+      'pipe',
+      'pipe',
+      ...(nodeArgs.length > 0 ? (['ipc'] as const) : []),
+    ],
     ...(uid !== undefined && { uid }),
     ...(gid !== undefined && { gid }),
   })
+  // It may end before it has read all.
+  child.stdin?.on('error', () => {})
+  if (!keepsInputOpen) child.stdin?.end(input)
   let stdout = ''
   let stderr = ''
   child.stdout?.on('data', (chunk: Buffer) => {

@@ -1,0 +1,60 @@
+import { createReadStream, type ReadStream, statSync } from 'node:fs'
+import { OperatorError } from '../errors.ts'
+import { STANDARD_STREAM } from './file-format.ts'
+
+/** What a command reads. */
+export interface InputFile {
+  /** Ends early where it is told to. */
+  readonly chunks: AsyncIterable<Buffer>
+  /** How much of it is read, from 0 to 1, where its length is known. */
+  share(): number | undefined
+}
+
+/** Few calls, and still little memory. */
+const CHUNK_BYTES = 256 * 1024
+
+/** A file or standard input. Throws `OperatorError` for a file that cannot be read. */
+export function openInputFile(file: string, signal: AbortSignal): InputFile {
+  if (file === STANDARD_STREAM) {
+    return { chunks: untilAborted(process.stdin, signal), share: () => undefined }
+  }
+  const bytes = sizeOf(file)
+  const stream: ReadStream = createReadStream(file, { highWaterMark: CHUNK_BYTES })
+  return {
+    chunks: untilAborted(stream, signal),
+    share: () => (bytes === 0 ? undefined : Math.min(1, stream.bytesRead / bytes)),
+  }
+}
+
+function sizeOf(file: string): number {
+  try {
+    const stats = statSync(file)
+    if (stats.isDirectory()) throw new OperatorError([`${file} is a folder`])
+    return stats.size
+  } catch (error) {
+    if (error instanceof OperatorError) throw error
+    throw unreadable(file, error)
+  }
+}
+
+async function* untilAborted(
+  stream: NodeJS.ReadStream | ReadStream,
+  signal: AbortSignal,
+): AsyncGenerator<Buffer> {
+  const stop = () => stream.destroy()
+  signal.addEventListener('abort', stop)
+  try {
+    for await (const chunk of stream) yield chunk as Buffer
+  } catch (error) {
+    if (!signal.aborted) throw unreadable((stream as ReadStream).path, error)
+  } finally {
+    signal.removeEventListener('abort', stop)
+  }
+}
+
+function unreadable(file: ReadStream['path'] | undefined, error: unknown): OperatorError {
+  const { code } = error as NodeJS.ErrnoException
+  return new OperatorError([`${file ?? 'standard input'} cannot be read (${code})`], {
+    cause: error,
+  })
+}

@@ -1,0 +1,65 @@
+import type { ImportRecord } from '../users/import-batches.ts'
+
+/** Longer lines are refused unread; no user takes a tenth of it. */
+const MAX_LINE_BYTES = 1024 ** 2
+
+const NEWLINE = 10
+
+const UTF_8 = new TextDecoder('utf-8', { fatal: true })
+
+/** The records of newline-delimited JSON, those of a chunk at a time. Empty lines are none. */
+export async function* ndjsonRecords(
+  chunks: AsyncIterable<Buffer>,
+): AsyncGenerator<readonly ImportRecord[]> {
+  let line = 0
+  let rest: Buffer[] = []
+  let restBytes = 0
+
+  function keep(part: Buffer): void {
+    // Of a line that is too long, no more is kept than tells so.
+    if (restBytes <= MAX_LINE_BYTES) rest.push(part)
+    restBytes += part.length
+  }
+
+  function endLine(): ImportRecord | undefined {
+    line++
+    const bytes = rest.length === 1 ? (rest[0] as Buffer) : Buffer.concat(rest)
+    const isTooLong = restBytes > MAX_LINE_BYTES
+    rest = []
+    restBytes = 0
+    return isTooLong ? { line, raw: '', content: TOO_LONG } : recordOf(line, bytes)
+  }
+
+  for await (const chunk of chunks) {
+    const records: ImportRecord[] = []
+    let start = 0
+    for (let end = chunk.indexOf(NEWLINE); end >= 0; end = chunk.indexOf(NEWLINE, start)) {
+      keep(chunk.subarray(start, end))
+      start = end + 1
+      const record = endLine()
+      if (record !== undefined) records.push(record)
+    }
+    if (start < chunk.length) keep(chunk.subarray(start))
+    yield records
+  }
+  const last = restBytes > 0 ? endLine() : undefined
+  if (last !== undefined) yield [last]
+}
+
+const TOO_LONG = { problem: `is longer than ${MAX_LINE_BYTES} bytes` }
+
+/** Decoding strips a byte order mark, which JSON would refuse. */
+function recordOf(line: number, bytes: Buffer): ImportRecord | undefined {
+  let raw: string
+  try {
+    raw = UTF_8.decode(bytes).trim()
+  } catch {
+    return { line, raw: bytes.toString('latin1'), content: { problem: 'is not UTF-8' } }
+  }
+  if (raw === '') return undefined
+  try {
+    return { line, raw, content: { row: JSON.parse(raw) } }
+  } catch {
+    return { line, raw, content: { problem: 'is not JSON' } }
+  }
+}
