@@ -15,7 +15,7 @@ import {
 import { inForm, SEED } from '../support/faults.ts'
 import { openTestApp, type TestApp } from '../support/open-test-app.ts'
 
-const REQUESTS = inForm({ short: 2000, long: 60_000 })
+const REQUESTS = inForm({ short: 1500, long: 60_000 })
 
 /** How many are under way at once, at the most. */
 const AT_ONCE = 10

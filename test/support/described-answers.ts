@@ -1,3 +1,4 @@
+import { brotliDecompressSync, gunzipSync } from 'node:zlib'
 import type {
   DescribedInterface,
   DescribedResponse,
@@ -109,16 +110,27 @@ function wrongBody(
   isHead: boolean,
 ): string[] {
   if (isHead || content === undefined) return body.length === 0 ? [] : ['a body']
-  const contentType =
-    rawHeaders[rawHeaders.findIndex(name => /^content-type$/i.test(name)) + 1] ?? ''
+  const contentType = headerOf(rawHeaders, 'content-type') ?? ''
   const [type = '', ...parameters] = contentType.split(/; */)
   const media = content[type]
-  if (media === undefined) return [`content type ${contentType}`]
-  if (type !== 'application/problem+json' && parameters.join() !== 'charset=utf-8') {
-    return [`content type ${contentType}`]
-  }
-  const text = new TextDecoder('utf-8', { fatal: true }).decode(body)
+  const charset = type === 'application/problem+json' ? '' : 'charset=utf-8'
+  if (media === undefined || parameters.join() !== charset) return [`content type ${contentType}`]
+  const plain = DECODERS[headerOf(rawHeaders, 'content-encoding') ?? 'identity']?.(body)
+  const text = new TextDecoder('utf-8', { fatal: true }).decode(plain)
   const validate = described.compile(media.schema, { closed: true })
   if (validate(type.endsWith('json') ? JSON.parse(text) : text)) return []
   return [`body ${text.slice(0, 500)}: ${JSON.stringify(validate.errors)}`]
+}
+
+const DECODERS: Readonly<Record<string, (bytes: Buffer) => Buffer>> = {
+  identity: bytes => bytes,
+  gzip: gunzipSync,
+  br: brotliDecompressSync,
+}
+
+function headerOf(rawHeaders: readonly string[], name: string): string | undefined {
+  const at = rawHeaders.findIndex(
+    (header, index) => index % 2 === 0 && header.toLowerCase() === name,
+  )
+  return at < 0 ? undefined : rawHeaders[at + 1]
 }

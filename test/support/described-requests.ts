@@ -262,6 +262,9 @@ function generalHeaders(
   const more = mostly(
     right(fc.constant({})),
     right(fc.record({ 'X-Request-Id': headerText() })),
+    right(
+      fc.constantFrom('gzip, br', 'gzip', 'br;q=0').map(value => ({ 'Accept-Encoding': value })),
+    ),
     right(fc.constantFrom({ Origin: 'https://app.example.com' }, { Origin: 'null' })),
     odd(fc.record({ 'X-Odd': headerText(), Cookie: headerText(), Authorization: headerText() })),
     odd(fc.constantFrom({ 'User-Agent': 'scanner' }, { 'User-Agent': 'redirected' })),
@@ -471,6 +474,10 @@ function stringsOf(schema: Json, described: DescribedInterface): fc.Arbitrary<st
   if (schema.format === 'date-time') {
     const [from, to] = [new Date('1970-01-01'), new Date('2200-01-01')]
     return fc.date({ min: from, max: to, noInvalidDate: true }).map(date => date.toISOString())
+  }
+  // Of a pattern alone there may be no such string among those that are made without it.
+  if (schema.pattern !== undefined && schema.maxLength === undefined) {
+    return fc.stringMatching(new RegExp(String(schema.pattern))).filter(isValid(schema, described))
   }
   return fc
     .oneof(
