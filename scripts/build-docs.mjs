@@ -2,7 +2,7 @@
 // Each file is there as it is and compressed, so that nothing has to be compressed while it is served.
 
 import { createHash } from 'node:crypto'
-import { mkdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { createRequire } from 'node:module'
 import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
@@ -40,6 +40,7 @@ const files = FILES.map(({ folder, name, type }) => {
 })
 const release = digest.digest('hex').slice(0, 16)
 
+rmSync(TARGET, { recursive: true, force: true })
 const folder = join(TARGET, release)
 mkdirSync(folder, { recursive: true })
 for (const { name, bytes, codings, compressed } of files) {
