@@ -12,6 +12,7 @@ import { type BanList, openBanList } from './limits/ban-list.ts'
 import type { BanStore } from './limits/ban-store.ts'
 import { counterKey } from './limits/counter-store.ts'
 import type { Limiter } from './limits/limiter.ts'
+import type { LimitsWatch } from './limits/limits-watch.ts'
 import { LimitsRefused, loadLimits } from './limits/load-limits.ts'
 import { createMemoryCounterStore } from './limits/memory-counter-store.ts'
 import type { CheckedLimits } from './limits/rules-schema.ts'
@@ -53,6 +54,8 @@ export interface WiringOptions {
   /** Milliseconds of a clock that never goes back. */
   readonly monotonicNow?: () => number
   readonly newRequestId?: () => string
+  /** Looks on while the limits decide. */
+  readonly watch?: LimitsWatch
   /** How long clients may take; as `createHttpServer` has it where left out. */
   readonly timeouts?: Timeouts
 }
@@ -205,10 +208,12 @@ interface OpenLimits {
 }
 
 async function openLimits(parts: LimiterParts): Promise<OpenLimits> {
-  const { config, limits, log, database, writes, steadyNow, now = Date.now } = parts
+  const { config, log, database, writes, steadyNow, watch, now = Date.now } = parts
+  const limits = watch?.rules(parts.limits) ?? parts.limits
   const monotonicNow = parts.monotonicNow ?? monotonicClock
-  const store =
+  const counters =
     config.cacheStore === 'memory' ? createMemoryCounterStore({ monotonicNow }) : undefined
+  const store = counters && (watch?.store(counters) ?? counters)
   /** A client whose ban is lifted begins anew, also where another process banned it and this one had counted too. */
   const forgetStrikes = async (rule: string, clientKey: string) => {
     try {

@@ -1,8 +1,8 @@
 import { type Config, type Environment, loadConfig, problemWith } from '../config.ts'
-import { OperatorError, ServiceError } from '../errors.ts'
+import { OperatorError } from '../errors.ts'
 import type { Ban, BanSelection, BanStore } from '../limits/ban-store.ts'
 import { namedKey, possibleKeys } from '../limits/client-key.ts'
-import { keyInWords } from '../limits/rule-words.ts'
+import { keyInWords, textInWords } from '../limits/rule-words.ts'
 import { type CheckedLimits, durationMs } from '../limits/rules-schema.ts'
 import { openBans, readLimits } from '../wiring.ts'
 import { EXIT, UsageError } from './command-context.ts'
@@ -48,7 +48,7 @@ export async function liftBans(environment: Environment, lifted: Lifted): Promis
   }
   const bans = await withBans(loadConfig(environment), store => store.lift(selection))
   if (bans.length === 0 && isSome) {
-    const whose = key === undefined ? '' : ` of ${shown(key)}`
+    const whose = key === undefined ? '' : ` of ${textInWords(key)}`
     const whence = rule === undefined ? '' : ` by the rule ${JSON.stringify(rule)}`
     throw new OperatorError([`there is no ban${whose}${whence}; see bans list`])
   }
@@ -68,7 +68,7 @@ export async function addBan(environment: Environment, added: Added): Promise<nu
   const forMs = added.time === undefined ? undefined : durationMs(added.time)
   if (added.time !== undefined && forMs === undefined) {
     const may = 'it may be a time such as "1 hour", more than 0 and at most a year'
-    throw new UsageError(`--for was ${shown(added.time)}; ${may}`)
+    throw new UsageError(`--for was ${textInWords(added.time)}; ${may}`)
   }
   const config = loadConfig(environment)
   const rule = await findRule(config, added.rule)
@@ -95,7 +95,7 @@ async function findRule(config: Config, name: string): Promise<BanRule> {
       problemWith(
         'LIMITS_FILE',
         config.limitsFile,
-        `it has no ban rule ${shown(name)}, only ${names}`,
+        `it has no ban rule ${textInWords(name)}, only ${names}`,
       ),
     ])
   }
@@ -114,20 +114,13 @@ function whyNobody({ name, by }: BanRule, key: string): string {
   const counted = `the rule ${JSON.stringify(name)} counts by ${keyInWords(by)}`
   const isList = Array.isArray(by) && by.length > 1
   const need = isList ? 'a JSON list with a text for each' : 'one of those'
-  return `KEY was ${shown(key)}, but ${counted}; it may be ${need}`
+  return `KEY was ${textInWords(key)}, but ${counted}; it may be ${need}`
 }
 
 async function withBans<T>(config: Config, work: (store: BanStore) => Promise<T>): Promise<T> {
   const bans = await openBans(config)
   try {
     return await work(bans.store)
-  } catch (error) {
-    const { code = '' } = ((error as Error).cause ?? error) as NodeJS.ErrnoException
-    if (!(error instanceof ServiceError) && !code.startsWith('SQLITE')) throw error
-    const reason = `it cannot be used now (${code})`
-    throw new OperatorError([problemWith('DATABASE_URL', config.database.url, reason)], {
-      cause: error,
-    })
   } finally {
     await bans.close()
   }
@@ -135,12 +128,7 @@ async function withBans<T>(config: Config, work: (store: BanStore) => Promise<T>
 
 function lineOf({ rule, clientKey, endsAt }: Ban): string {
   const left = inWords((endsAt - Date.now()) / 1000)
-  return `${shown(rule)}  ${shown(clientKey)}  until ${isoTime(endsAt)} (${left})`
-}
-
-/** As it is, or in quotes where it would be mistaken for something else. */
-function shown(text: string): string {
-  return /^[\w.:/@%+*-]+$/.test(text) ? text : JSON.stringify(text)
+  return `${textInWords(rule)}  ${textInWords(clientKey)}  until ${isoTime(endsAt)} (${left})`
 }
 
 /** An end that no date can tell is one of a database that somebody else wrote to. */

@@ -12,6 +12,8 @@ import type { Stopping } from './stopping.ts'
 export interface HttpServer {
   /** Where it listens. Rejects with the system's error when the address cannot be had. */
   listen(address: { readonly host: string; readonly port: number }): Promise<AddressInfo>
+  /** Serves a connection that did not come by a port. */
+  accept(socket: Socket): void
   /** Whether all was answered within `timeoutMs`; what was not is cut. */
   stop(timeoutMs: number): Promise<boolean>
 }
@@ -211,7 +213,7 @@ export function createHttpServer(options: HttpServerOptions): HttpServer {
     })
   }
 
-  return { listen, stop }
+  return { listen, accept: socket => void server.emit('connection', socket), stop }
 }
 
 /**

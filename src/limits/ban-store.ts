@@ -18,10 +18,10 @@ export interface BanSelection {
 export interface BanStore {
   /**
    * Those that have not ended, the first to end first, in parts between which other things have their turn. One that
-   * is changed meanwhile may be missing; then `revision` says so.
+   * is changed meanwhile may be missing; then `revision` says so. Throws `storage_unavailable`.
    */
   load(): AsyncIterable<readonly Ban[]>
-  /** Keeps a ban, in place of an earlier one of the same rule and client. */
+  /** Keeps a ban, in place of an earlier one of the same rule and client. Throws as writes do. */
   save(ban: Ban): Promise<void>
   /** Takes bans away, and gives those that had not ended, the first to end first. */
   lift(selection: BanSelection): Promise<readonly Ban[]>

@@ -99,7 +99,7 @@ function expressionTest(expression: RegExp): TextTest {
 }
 
 /** Without the flags by which an expression would remember where it left off. */
-function toRegExp(pattern: Exclude<Pattern, string>): RegExp {
+export function toRegExp(pattern: Exclude<Pattern, string>): RegExp {
   return pattern instanceof RegExp
     ? new RegExp(pattern.source, pattern.flags.replace(/[gy]/g, ''))
     : new RegExp(pattern.regex, pattern.flags)

@@ -23,7 +23,15 @@ export function keyInWords(key: Key = 'ip'): string {
     .join(' and ')
 }
 
-/** A function by its name, where it has one of its own. */
-export function functionInWords({ name }: { readonly name: string }, key = 'by'): string {
-  return name === '' || name === key ? 'a function' : `a function (${name})`
+/** A function by its name, which is that of its key where it has none of its own. */
+export function functionInWords({ name }: { readonly name: string }): string {
+  const isOwn = name !== '' && !KEYS_OF_FUNCTIONS.has(name)
+  return isOwn ? `a function (${name})` : 'a function'
+}
+
+const KEYS_OF_FUNCTIONS = new Set(['by', 'match', 'to', 'within', 'with'])
+
+/** As it is, or in quotes where it would be mistaken for something else or is more than a line. */
+export function textInWords(text: string): string {
+  return /^[\w.:/@%+*-]+$/.test(text) ? text : JSON.stringify(text)
 }

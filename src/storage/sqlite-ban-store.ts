@@ -1,6 +1,7 @@
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import type { Database } from 'better-sqlite3'
 import type { Ban, BanSelection, BanStore } from '../limits/ban-store.ts'
+import { translateSqliteError } from './sqlite-errors.ts'
 import type { WriteQueue } from './write-queue.ts'
 
 export interface SqliteBanStoreOptions {
@@ -53,10 +54,18 @@ export function createSqliteBanStore(options: SqliteBanStoreOptions): BanStore {
   /** Whether this process has written since the summary was taken, which then tells nothing. */
   let hasWritten = false
 
+  function readPage(last: Ban): readonly Ban[] {
+    try {
+      return selectPage.all({ ...last, now: now() })
+    } catch (error) {
+      throw translateSqliteError(error)
+    }
+  }
+
   async function* load(): AsyncIterable<readonly Ban[]> {
     let last: Ban = { rule: '', clientKey: '', endsAt: 0 }
     for (;;) {
-      const page = selectPage.all({ ...last, now: now() })
+      const page = readPage(last)
       yield page
       const end = page[PAGE_ROWS - 1]
       if (end === undefined) return

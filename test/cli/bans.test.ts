@@ -1,5 +1,7 @@
+import { execFile } from 'node:child_process'
 import { existsSync, readdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
+import { promisify } from 'node:util'
 import Database from 'better-sqlite3'
 import { describe, expect, test, vi } from 'vitest'
 import type { LimitsFile } from '../../src/limits/limits-file.ts'
@@ -7,6 +9,7 @@ import { openSqlite } from '../../src/storage/sqlite.ts'
 import { temporaryFolder } from '../support/open-test-app.ts'
 import {
   type FinishedProcess,
+  MAIN,
   run,
   type SpawnedService,
   spawnService,
@@ -329,6 +332,13 @@ describe('bans list', () => {
     )
     await untilStatus(403, service, '/users', '10.1.2.3')
     expect(await listed(at)).toHaveLength(100_000)
+    const script = `"${process.execPath}" "${MAIN}" bans list | head -n 1; echo \${PIPESTATUS[0]}`
+    const shell = await promisify(execFile)('bash', ['-c', script], {
+      cwd: at.cwd,
+      env: { PATH: process.env.PATH, HOME: process.env.HOME, ...at.env },
+    })
+    expect(shell.stdout).toMatch(/^login {2}10\.0\.0\.0 {2}[^\n]+\n141\n$/)
+    expect(shell.stderr).toBe('')
     const { code, stdout } = await bans(at, 'lift', '--rule', 'login')
     expect(code).toBe(0)
     expect(stdout.split('\n')).toHaveLength(100_001)
