@@ -1,6 +1,7 @@
 import { randomUUID } from 'node:crypto'
 import { existsSync } from 'node:fs'
 import { availableParallelism } from 'node:os'
+import { resolve } from 'node:path'
 import type { Database } from 'better-sqlite3'
 import type { Logger } from 'pino'
 import { createApp } from './app.ts'
@@ -16,14 +17,14 @@ import type { LimitsWatch } from './limits/limits-watch.ts'
 import { LimitsRefused, loadLimits } from './limits/load-limits.ts'
 import { createMemoryCounterStore } from './limits/memory-counter-store.ts'
 import type { CheckedLimits } from './limits/rules-schema.ts'
+import { type Backup, backupDatabase } from './storage/backup-database.ts'
+import { checkDatabase, type WorkOptions } from './storage/check-database.ts'
+import { DatabaseRefused } from './storage/database-refused.ts'
+import type { Examination } from './storage/find-faults.ts'
 import { createReadView } from './storage/read-view.ts'
+import { type Restored, restoreDatabase } from './storage/restore-database.ts'
 import { signingKey } from './storage/signing-keys.ts'
-import {
-  DatabaseRefused,
-  type MigrationStatus,
-  migrationStatus,
-  openSqlite,
-} from './storage/sqlite.ts'
+import { type MigrationStatus, migrationStatus, openSqlite } from './storage/sqlite.ts'
 import { createSqliteBanStore } from './storage/sqlite-ban-store.ts'
 import { createWriteQueue, type WriteQueue } from './storage/write-queue.ts'
 import { createCursors } from './users/cursor.ts'
@@ -37,6 +38,8 @@ import { createUserExporter, type UserExporter } from './users/user-export.ts'
 import { createUserImporter, type UserImporter } from './users/user-import.ts'
 import type { UserRepository } from './users/user-repository.ts'
 import { createUserService } from './users/user-service.ts'
+
+export type { WorkOptions }
 
 export interface Service {
   readonly server: HttpServer
@@ -291,6 +294,52 @@ export async function migrateDatabase(config: Config): Promise<void> {
 /** Throws `OperatorError` when there is a database and it cannot be read. */
 export function readMigrationStatus({ database }: Config): Promise<readonly MigrationStatus[]> {
   return namingTheSetting(database, () => migrationStatus(database.path))
+}
+
+interface FileWork extends WorkOptions {
+  readonly file: string
+}
+
+/** Throws `OperatorError` when there is no backup then but what was in `file` before. */
+export function backUp({ database }: Config, { file, ...options }: FileWork): Promise<Backup> {
+  return namingTheFile(database, () =>
+    backupDatabase({ ...options, path: database.path, target: resolve(file) }),
+  )
+}
+
+/** Throws `OperatorError` when the database is as it was. */
+export function restoreFrom(
+  { database }: Config,
+  { file, ...options }: FileWork,
+): Promise<Restored> {
+  return namingTheFile(database, () =>
+    restoreDatabase({ ...options, path: database.path, backup: resolve(file), now: Date.now }),
+  )
+}
+
+/** What is wrong with the database. Throws `OperatorError` when it cannot be looked at. */
+export function checkStorage({ database }: Config, options: WorkOptions): Promise<Examination> {
+  return namingTheFile(database, async () => {
+    try {
+      return await checkDatabase(database.path, options)
+    } catch (error) {
+      if (!(error instanceof DatabaseRefused && error.isFault)) throw error
+      return { faults: [error.message], applied: 0, pending: [] }
+    }
+  })
+}
+
+async function namingTheFile<T>({ url }: DatabaseLocation, work: () => Promise<T>): Promise<T> {
+  try {
+    return await work()
+  } catch (error) {
+    if (!(error instanceof DatabaseRefused)) throw error
+    const line =
+      error.file === undefined
+        ? mistakeIn('DATABASE_URL', url, error.message)
+        : `${JSON.stringify(error.file)}: ${error.message}`
+    throw new OperatorError([line], { cause: error })
+  }
 }
 
 function openDatabase({ database }: Config, now: () => number, { mustExist = false } = {}) {

@@ -3,6 +3,7 @@ import type { Environment } from '../config.ts'
 import { OperatorError, ServiceError } from '../errors.ts'
 import { readVersion } from '../version.ts'
 import { type CommandContext, EXIT, UsageError } from './command-context.ts'
+import { addDatabaseCommands } from './database-commands.ts'
 import { addLimitsCommands } from './limits-commands.ts'
 import { addServiceCommands } from './service-commands.ts'
 import { addTransferCommands } from './transfer-commands.ts'
@@ -52,6 +53,7 @@ function createProgram(context: CommandContext): Command {
   addServiceCommands(program, context)
   addLimitsCommands(program, context)
   addTransferCommands(program, context)
+  addDatabaseCommands(program, context)
   const version = readVersion()
   for (const command of commandsUnder(program)) {
     command

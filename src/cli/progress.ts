@@ -4,6 +4,8 @@ import type { WriteStream } from 'node:tty'
 export interface Progress {
   /** So much is done of what is counted; `share` says how much that is of all, from 0 to 1, where it is known. */
   update(done: number, share?: number): void
+  /** Says what is being done, and for how long, where nothing is counted. */
+  tell(what: string): void
   /** Takes away the bar. */
   end(): void
 }
@@ -33,15 +35,22 @@ export function createProgress(options: ProgressOptions): Progress {
   const startedAt = monotonicNow()
   let shownAt = startedAt
 
+  /** Often enough to be seen to go on, and no more often. */
+  function show(describeAt: (elapsedSeconds: number) => string): void {
+    const now = monotonicNow()
+    if (now - shownAt < (isTerminal ? REDRAW_MS : LINE_MS)) return
+    shownAt = now
+    const text = describeAt((now - startedAt) / 1000)
+    stream.write(isTerminal ? `${CLEAR_LINE}${text}` : `${text}\n`)
+  }
+
   return {
-    update: (done, share) => {
-      const now = monotonicNow()
-      if (now - shownAt < (isTerminal ? REDRAW_MS : LINE_MS)) return
-      shownAt = now
-      const text = describe({ done, share, unit, elapsedSeconds: (now - startedAt) / 1000 })
-      if (!isTerminal) stream.write(`${text}\n`)
-      else stream.write(`${CLEAR_LINE}${share === undefined ? '' : `${bar(share)} `}${text}`)
-    },
+    update: (done, share) =>
+      show(elapsedSeconds => {
+        const text = describe({ done, share, unit, elapsedSeconds })
+        return isTerminal && share !== undefined ? `${bar(share)} ${text}` : text
+      }),
+    tell: what => show(elapsedSeconds => `${what}, ${inWords(elapsedSeconds)}`),
     end: () => {
       if (isTerminal) stream.write(CLEAR_LINE)
     },

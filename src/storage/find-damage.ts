@@ -22,10 +22,12 @@ const COUNT_DAMAGED_PAGES = `
  * Whether pages of the database in this file are missing or make no sense: all of them are looked at, or as many as
  * a start has the time for. Throws `SQLITE_CORRUPT` for some of what SQLite finds by itself.
  */
-export function isDamaged(database: Database, path: string): boolean {
+export function isDamaged(
+  database: Database,
+  { path, isCached }: { readonly path: string; readonly isCached: boolean },
+): boolean {
   if (isCutShort(database, path)) return true
-  if (statSync(path).size > MAX_CHECKED_BYTES || !readAhead(path))
-    return isDamagedAtFirstSight(database)
+  if (!isCached) return isDamagedAtFirstSight(database)
   return database.pragma('quick_check(1)', { simple: true }) !== 'ok'
 }
 
@@ -37,8 +39,12 @@ function isCutShort(database: Database, path: string): boolean {
   return statSync(path).size + walBytes < pages * pageBytes
 }
 
-/** Whether the file came into the system's cache in time: a check follows its trees, and reads it in no order. */
-function readAhead(path: string): boolean {
+/**
+ * Whether the file is small enough to be looked through, and came into the system's cache in time: a check follows its
+ * trees, and reads it in no order.
+ */
+export function canReadAhead(path: string): boolean {
+  if (statSync(path).size > MAX_CHECKED_BYTES) return false
   const deadline = performance.now() + READ_AHEAD_PATIENCE_MS
   const chunk = Buffer.allocUnsafe(READ_AHEAD_BYTES)
   const file = openSync(path, 'r')

@@ -25,6 +25,8 @@ export class MigrationMismatch extends Error {
   override readonly name = 'MigrationMismatch'
 }
 
+const MIGRATIONS_FOLDER = new URL('../../migrations/sqlite/', import.meta.url)
+
 const FILE_NAME = /^(\d{4})_[a-z0-9_]+\.sql$/
 
 const HISTORY_EXISTS = `
@@ -43,6 +45,11 @@ const SELECT_HISTORY = `
 
 const INSERT_HISTORY = `
   INSERT INTO schema_migrations (version, name, hash, applied_at) VALUES (?, ?, ?, ?)`
+
+/** Those that this release brings a database through. */
+export function migrationsOfRelease(): readonly Migration[] {
+  return readMigrations(MIGRATIONS_FOLDER)
+}
 
 /** The migrations of a folder, whose files must be numbered 0001, 0002, … without a gap. */
 export function readMigrations(folder: URL): readonly Migration[] {

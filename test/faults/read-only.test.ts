@@ -1,4 +1,3 @@
-import { spawnSync } from 'node:child_process'
 import { chmodSync, chownSync } from 'node:fs'
 import { join } from 'node:path'
 import { expect, test } from 'vitest'
@@ -6,14 +5,8 @@ import { newUserBody } from '../support/builders.ts'
 import { fillWithUsers } from '../support/fill-with-users.ts'
 import { ask } from '../support/json-requests.ts'
 import { temporaryFolder } from '../support/open-test-app.ts'
-import { MAIN, run, spawnService } from '../support/spawn-service.ts'
-
-/** nobody of Linux, because root may write whatever the mode. */
-const NOBODY = 65_534
-
-const isRoot = process.getuid?.() === 0
-
-const owner = isRoot ? { uid: NOBODY, gid: NOBODY } : {}
+import { canRunAsNobody, isRoot, NOBODY, owner } from '../support/other-user.ts'
+import { run, spawnService } from '../support/spawn-service.ts'
 
 async function folderOfOwner() {
   const cwd = temporaryFolder()
@@ -27,13 +20,8 @@ async function folderOfOwner() {
   return { cwd, data, file }
 }
 
-const canRun = spawnSync(process.execPath, [MAIN, '--version'], { cwd: '/', ...owner }).status === 0
-if (!canRun) {
-  console.log('read-only.test.ts is skipped: node and dist/ are out of reach of the user nobody')
-}
-
 test
-  .skipIf(!canRun)
+  .skipIf(!canRunAsNobody)
   .each<{ what: string; change: (paths: { data: string; file: string }) => void }>([
     { what: 'a file', change: ({ file }) => chmodSync(file, 0o444) },
     { what: 'a folder', change: ({ data }) => chmodSync(data, 0o555) },
@@ -46,7 +34,7 @@ test
   expect(stderr).toMatch(/DATABASE_URL.*it cannot be written: give the user of this process/)
 })
 
-test.skipIf(!canRun)(
+test.skipIf(!canRunAsNobody)(
   'a file that is made read-only while it is served is served as before',
   async () => {
     const { cwd, file } = await folderOfOwner()

@@ -92,16 +92,19 @@ function isShown({ fields, body }: UserVersion, row: UserRow | undefined): boole
 }
 
 function keyProblem(
-  { firstAnswer, idempotencyKey }: WrittenUser,
+  { firstAnswer, idempotencyKey, versions }: WrittenUser,
   { index, row }: { index: number; row: UserRow | undefined },
   key: KeyRow | undefined,
 ): string | undefined {
   const answer = firstAnswer ?? (index === 1 && row ? representationOf(row) : key?.json)
+  const isUsed = key?.fingerprint === null && key.json === null
+  // Of who is not there, only the key tells whether that is before or after a life between two looks.
+  const wasDeleted = versions.some(({ fields }, at) => at > 0 && fields === undefined)
   const isRight =
     index === 0
-      ? key === undefined
+      ? key === undefined || (wasDeleted && isUsed)
       : row === undefined
-        ? key?.fingerprint === null && key.json === null
+        ? isUsed
         : key !== undefined && key.userId === row.id && key.json === answer
   return isRight ? undefined : `${said(key)} is kept of ${idempotencyKey} for ${said(row)}`
 }

@@ -28,6 +28,11 @@ export const ATTACKS: Readonly<Record<string, readonly Attack[]>> = {
     ['', 'a.', '!'],
     ['a', '.a-', '.'],
   ],
+  '/[-:]|\\.\\d+/g': [['.', '9', '!']],
+  '/^\\.(\\d{1,10})-[0-9a-f]{8}\\.partial(?:-journal|-wal|-shm)?$/': [
+    ['.', '9'],
+    ['.1-0123abcd.partial', '-wal', '!'],
+  ],
   '/\\.(?:json|m?js)$/': [
     ['', '.mjs', 'x'],
     ['', '.json', '.'],
