@@ -30,8 +30,8 @@ export interface BanListOptions {
 
 const MAX_BANS = 100_000
 
-/** Half of the two seconds within which a service is to obey. */
-const FOLLOW_EVERY_MS = 1000
+/** So that even as many bans as there may be are read within the two seconds in which a service is to obey. */
+const FOLLOW_EVERY_MS = 500
 
 interface Entry {
   readonly rule: string
@@ -75,17 +75,17 @@ export async function openBanList(options: BanListOptions): Promise<BanList> {
     for await (const bans of store.load()) {
       if (isClosed) return []
       for (const { rule, clientKey, endsAt: storedEnd } of bans) {
-        const known = entries.get(keyOf(rule, clientKey))
-        if (known?.storedEnd === storedEnd) {
-          remember(found, known)
-          continue
+        const key = keyOf(rule, clientKey)
+        let entry = entries.get(key)
+        if (entry?.storedEnd !== storedEnd) {
+          // Whoever wrote it and this process have no other clock in common.
+          const endsAt = monotonicNow() + storedEnd - now()
+          if (endsAt <= monotonicNow()) continue
+          entry = { rule, clientKey, endsAt, storedEnd, knownFrom: reading }
+          changed.push(entry)
         }
-        // Whoever wrote it and this process have no other clock in common.
-        const endsAt = monotonicNow() + storedEnd - now()
-        if (endsAt <= monotonicNow()) continue
-        const entry = { rule, clientKey, endsAt, storedEnd, knownFrom: reading }
-        remember(found, entry)
-        changed.push(entry)
+        found.set(key, entry)
+        if (found.size > maxBans) forgetFirst(found)
       }
     }
     for (const [key, entry] of entries) {
@@ -150,6 +150,13 @@ export async function openBanList(options: BanListOptions): Promise<BanList> {
       clearInterval(timer)
       await following
     },
+  }
+}
+
+function forgetFirst(entries: Map<string, Entry>): void {
+  for (const key of entries.keys()) {
+    entries.delete(key)
+    return
   }
 }
 

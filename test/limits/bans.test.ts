@@ -1,5 +1,5 @@
 import Database from 'better-sqlite3'
-import { describe, expect, test, vi } from 'vitest'
+import { describe, expect, onTestFinished, test, vi } from 'vitest'
 import type { BanRule, LimitsFile } from '../../src/limits/limits-file.ts'
 import { createFakeClock } from '../support/fake-clock.ts'
 import { openTestApp, type TestApp, type TestAppOptions } from '../support/open-test-app.ts'
@@ -407,6 +407,28 @@ test('bans that cannot be read again stay as they were, and the log says so', as
   await vi.waitUntil(() => linesOf(app, message).length > 0, { timeout: 20_000 })
   expect(linesOf(app, message)).toEqual([expect.objectContaining({ level: 50 })])
   expect(await statusOf(app, 'GET /users')).toBe(403)
+})
+
+test.each([
+  ['ahead', 24 * HOUR],
+  ['back', -24 * HOUR],
+])('a clock that is set %s takes no ban out of the database', async (_where, byMs) => {
+  const [wall, steady] = [createFakeClock(), createFakeClock(5000)]
+  const limits = { bans: [{ ...LOGIN, maxretry: 1 }] }
+  const env = { TRUST_PROXY: '1' }
+  const app = await openTestApp({ limits, env, now: wall.now, monotonicNow: steady.now })
+  const reader = new Database(app.databasePath, { readonly: true })
+  onTestFinished(() => {
+    reader.close()
+  })
+  const count = reader.prepare('SELECT count(*) FROM bans').pluck()
+  await ask(app, 'POST /login', ANN)
+  await vi.waitUntil(() => count.get() === 1)
+  wall.advance(byMs)
+  steady.advance(byMs < 0 ? 2 * HOUR : 0)
+  await ask(app, 'POST /login', BOB)
+  await vi.waitUntil(() => count.get() === 2)
+  expect(await statusOf(app, 'GET /users', BOB)).toBe(403)
 })
 
 describe('CACHE_STORE=none', () => {
