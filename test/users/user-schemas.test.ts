@@ -1,0 +1,54 @@
+import { describe, expect, test } from 'vitest'
+import { newUserBody } from '../support/builders.ts'
+import { followReferences } from '../support/described-interface.ts'
+import { openTestApp } from '../support/open-test-app.ts'
+
+/** Nothing of it is trimmed or composed: the document tells what to send, the service mends some of the rest. */
+const VALUES: Readonly<Record<string, readonly unknown[]>> = {
+  name: [
+    ...['A', 'Ann', 'José', '\u{1f600}', 'a b', 'a\u2028b', 'a\u200db', '\ufffd'],
+    ...['a'.repeat(255), '\u{1f600}'.repeat(255), 'a'.repeat(256), '\u{1f600}'.repeat(256)],
+    ...['', ' ', '\u3000', '\ufeff', 'a\u0000b', 'a\u001fb', 'a\u007fb', 'a\u009fb', 'a\u00a0b'],
+    ...['a\u2029b', 'a\u202ab', 'a\u202eb', 'a\u2066b', 'a\u2069b', 'a\u206ab'],
+    ...[null, 1, true, [], {}, ['Ann']],
+  ],
+  email: [
+    ...['ann@example.com', 'a+b@example.co.uk', "o'neill@example.com", 'ANN@EXAMPLE.ORG'],
+    ...[
+      '',
+      ' ',
+      'ann',
+      'ann@',
+      '@example.com',
+      'ann@example',
+      'a..b@example.com',
+      'a b@example.com',
+    ],
+    ...['ann@ex_ample.com', 'josé@example.com', `a@${'b'.repeat(245)}.com`, null, 1, [], {}],
+    `a@${'b'.repeat(248)}.com`,
+    `a@${'b'.repeat(249)}.com`,
+  ],
+  password: [
+    ...['12345678', '\u{1f600}'.repeat(8), ' '.repeat(8), '\u202e'.repeat(8), null],
+    ...['1234567', '\u{1f600}'.repeat(7), '', 'x'.repeat(129), '1234567\n', '1234567\u0085'],
+    ...[12345678, true, [], {}],
+  ],
+}
+
+describe.each(Object.entries(VALUES))('the schema of %s in the document', (field, values) => {
+  test.each(['NewUser', 'UserChange'])('takes in %s what the service takes', async name => {
+    const { http } = await openTestApp()
+    const described = followReferences((await http.get('/openapi.json')).body)
+    const validate = described.compile(described.schemas[name] ?? {})
+    const { body: user } = await http.post('/users').send(newUserBody()).expect(201)
+    for (const value of values) {
+      const body =
+        name === 'NewUser' ? newUserBody({ [field]: value }) : { user: { [field]: value } }
+      const answer = await (name === 'NewUser'
+        ? http.post('/users').send(body)
+        : http.put(`/users/${user.id}`).send(body))
+      const isTaken = answer.status !== 422
+      expect([value, validate(body.user)], answer.text).toEqual([value, isTaken])
+    }
+  })
+})
