@@ -14,11 +14,11 @@ const CACHE_CONTROL = 'public, no-cache'
 
 /** `GET /openapi.json`: the document of the interface, made once and not before somebody asks for it. */
 export function openApiEndpoint(described: () => Interface): Endpoint {
-  let made: Promise<{ readonly body: string; readonly version: string }> | undefined
+  let made: Promise<{ readonly body: Buffer; readonly version: string }> | undefined
 
   async function make() {
     const { describeInterface } = await import('./openapi.ts')
-    const body = JSON.stringify(describeInterface(described()))
+    const body = Buffer.from(JSON.stringify(describeInterface(described())))
     return { body, version: createHash('sha256').update(body).digest('base64url') }
   }
 
@@ -27,7 +27,10 @@ export function openApiEndpoint(described: () => Interface): Endpoint {
     path: '/openapi.json',
     operation,
     handle: async request => {
-      made ??= make()
+      made ??= make().catch(error => {
+        made = undefined
+        throw error
+      })
       const { body, version } = await made
       const headers = { ETag: entityTag(version), 'Cache-Control': CACHE_CONTROL }
       const isFresh = isKnown(request.headers['if-none-match'], version)

@@ -72,7 +72,7 @@ const PLACE = Symbol('place of a component')
 
 const DESCRIPTION = Symbol('description where it is used')
 
-/** The same value, to stand once under `components` and to be referred to wherever it is used. */
+/** The same value, to stand once under `components` and to be referred to wherever it is used. A spread copy of it is none. */
 export function component<T extends object>(kind: ComponentKind, name: string, value: T): T {
   return Object.defineProperty({ ...value }, PLACE, { value: { kind, name } })
 }

@@ -36,8 +36,8 @@ export function healthRoutes(isReady: Readiness): readonly Endpoint[] {
       operation: () => ({
         id: 'checkLiveness',
         tag: HEALTH,
-        summary: 'Does the process run?',
-        description: 'Answers while the process runs. No limit counts it.',
+        summary: 'Whether the process runs',
+        description: 'Answers as long as it does. No limit counts it.',
         answers: { 200: describeReport('It runs.', 'ok') },
       }),
     },
@@ -49,8 +49,8 @@ export function healthRoutes(isReady: Readiness): readonly Endpoint[] {
       operation: () => ({
         id: 'checkReadiness',
         tag: HEALTH,
-        summary: 'Can it serve?',
-        description: 'Whether it is worth sending requests to. No limit counts it.',
+        summary: 'Whether it can serve',
+        description: 'For who decides where requests go. No limit counts it.',
         answers: {
           200: describeReport('It can.', 'ok'),
           503: describeReport(
