@@ -82,7 +82,7 @@ const LIMITS = {
     },
   ],
   throttle: [
-    { name: 'odd "quotes"', path: '/openapi.json', limit: 30, period: 60 },
+    { name: 'odd "quotes"', path: '/openapi.json', limit: 20, period: 5 },
     {
       ...{ name: 'elsewhere', userAgent: 'redirected', limit: 1, period: 60 },
       with: { redirect: '/busy', alert: 'Too many' },
