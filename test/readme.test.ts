@@ -15,9 +15,9 @@ interface Step {
   readonly shown: string | undefined
 }
 
-/** The commands of the README in their order, with the block that comes right after them; both may be indented. */
-function readSteps(): Step[] {
-  const text = readFileSync(join(PROJECT, 'README.md'), 'utf8')
+/** The commands of a page in their order, with the block that comes right after them; both may be indented. */
+function readSteps(file: string): Step[] {
+  const text = readFileSync(join(PROJECT, file), 'utf8')
   const steps = text.matchAll(/^( *)```sh\n([\s\S]*?)^ *```\n(?:\n```json\n([\s\S]*?)^```\n)?/gm)
   return Array.from(steps, ([, indent = '', command = '', shown]) => ({
     command: command.replaceAll(new RegExp(`^${indent}`, 'gm'), '').trim(),
@@ -29,14 +29,16 @@ function withoutTimes(text: string): string {
   return text.replaceAll(/\d{4}-\d\d-\d\dT[\d:.]+Z/g, 'TIME')
 }
 
-test('README.md shows what its commands do, from the start to the last', async () => {
-  const [start, ...steps] = readSteps()
+test('README.md shows what its commands do, and so does what it refers to', async () => {
+  const [start, ...readme] = readSteps('README.md')
+  const steps = [...readme, ...readSteps('docs/import-and-export.md')]
+  const folder = temporaryFolder()
   // Whoever runs this test has run the first half; the second is what serves the other steps.
   expect(start?.command).toBe('npm ci && npm start')
   const env = {
     ...process.env,
     PORT: '0',
-    DATABASE_URL: join(temporaryFolder(), 'users.db'),
+    DATABASE_URL: join(folder, 'users.db'),
     LOG_LEVEL: 'info',
   }
   const service = spawn('npm', ['start'], {
@@ -60,7 +62,9 @@ test('README.md shows what its commands do, from the start to the last', async (
 
   const outcomes = []
   for (const { command } of steps) {
-    const script = command.replaceAll('http://127.0.0.1:3000', url)
+    const script = command
+      .replaceAll('http://127.0.0.1:3000', url)
+      .replaceAll('data/', `${folder}/`)
     const { stdout } = await promisify(execFile)('bash', ['-c', script], { cwd: PROJECT, env })
     outcomes.push(withoutTimes(stdout.trim()))
   }
@@ -70,5 +74,6 @@ test('README.md shows what its commands do, from the start to the last', async (
     if (shown !== undefined) expect(outcomes[index], command).toBe(withoutTimes(shown))
   }
   expect(outcomes.join('\n')).toContain('HTTP/1.1 204 No Content')
-  expect(outcomes.at(-1)).toContain('0001_create_users  applied')
+  expect(outcomes.join('\n')).toContain('0001_create_users  applied')
+  expect(outcomes.at(-1)).toContain('1 rows, 0 created, 1 skipped')
 })
