@@ -1,5 +1,5 @@
 import { type Environment, loadConfig } from '../config.ts'
-import { backUp, checkStorage, restoreFrom, type WorkOptions } from '../wiring.ts'
+import { backUp, checkStorage, restoreFrom, type WorkOptions } from '../wiring/database-tasks.ts'
 import { EXIT } from './command-context.ts'
 import { watchInterruption } from './interruption.ts'
 import { createProgress } from './progress.ts'

@@ -1,7 +1,7 @@
 import { stringify } from 'csv-stringify/sync'
 import { type Environment, loadConfig } from '../config.ts'
 import { ServiceError } from '../errors.ts'
-import { openUserTransfer } from '../wiring.ts'
+import { openUserTransfer } from '../wiring/open-user-transfer.ts'
 import { EXIT, UsageError } from './command-context.ts'
 import { type FileFormat, formatOf } from './file-format.ts'
 import { watchInterruption } from './interruption.ts'

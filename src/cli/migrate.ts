@@ -1,5 +1,5 @@
 import { type Environment, loadConfig } from '../config.ts'
-import { migrateDatabase, readMigrationStatus } from '../wiring.ts'
+import { migrateDatabase, readMigrationStatus } from '../wiring/database-tasks.ts'
 
 /** Brings the database to the schema of this release, or only tells how far it is. */
 export async function migrate(

@@ -1,7 +1,7 @@
 import type { AddressInfo } from 'node:net'
 import { type Config, type Environment, loadConfig, problemWith } from '../config.ts'
 import { OperatorError } from '../errors.ts'
-import { openService, type Service } from '../wiring.ts'
+import { openService, type Service } from '../wiring/open-service.ts'
 import { createLogger } from './logger.ts'
 
 /** `npm start` hands a Ctrl-C on to a process that has it from the terminal already. */

@@ -508,6 +508,14 @@ test.each<{ args: string[]; code: number; says: string }>([
   expect(existsSync(join(cwd, 'data'))).toBe(false)
 })
 
+test('import into memory is refused, because nothing of it would stay', async () => {
+  const cwd = folderWith(ndjson(manyRows(1)))
+  const env = { DATABASE_URL: ':memory:' }
+  const { code, stderr } = await run({ cwd, args: ['import', 'users.ndjson'], env })
+  expect(code).toBe(1)
+  expect(stderr).toMatch(/^DATABASE_URL was ":memory:", but nothing of it would stay; .+\n$/)
+})
+
 test('import beside a service that writes: neither loses anything', async () => {
   const cwd = folderWith(ndjson(manyRows(5000)))
   const service = await spawnService({ cwd })

@@ -6,7 +6,7 @@ import supertest from 'supertest'
 import { onTestFinished } from 'vitest'
 import { type Environment, loadConfig } from '../../src/config.ts'
 import type { Timeouts } from '../../src/http/server.ts'
-import { openService } from '../../src/wiring.ts'
+import { openService } from '../../src/wiring/open-service.ts'
 
 export interface TestAppOptions {
   /** Variables of the environment that differ from their defaults. */
