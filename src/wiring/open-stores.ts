@@ -42,6 +42,10 @@ export async function openStores(
 }
 
 /** The database of the settings, in the schema of this release. Throws `OperatorError`. */
-export function openDatabase({ database }: Config, now: () => number, { mustExist = false } = {}) {
+export function openDatabase(
+  { database }: Config,
+  now: () => number,
+  { mustExist = false } = {},
+): Promise<Database> {
   return namingTheSetting(database, () => openSqlite({ path: database.path, now, mustExist }))
 }
