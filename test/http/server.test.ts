@@ -272,7 +272,8 @@ test.each([
       expectFormat(answer, accept)
       const requestId = answer.headers['x-request-id']
       expect(logLines.filter(line => line.requestId === requestId)).toEqual([
-        expect.objectContaining({ msg: 'request', route: '/users', status }),
+        // Refused before its turn, as it may be on a busy machine, it has come to no route.
+        expect.objectContaining({ msg: expect.stringMatching(/^request(?: refused)?$/), status }),
       ])
     }
     expect((await http.get('/users').expect(200)).body).toEqual([])
