@@ -1,3 +1,5 @@
+import { fork } from 'node:child_process'
+import { once } from 'node:events'
 import {
   chmodSync,
   chownSync,
@@ -9,6 +11,7 @@ import {
 } from 'node:fs'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
+import { fileURLToPath } from 'node:url'
 import Database from 'better-sqlite3'
 import { describe, expect, onTestFinished, test, vi } from 'vitest'
 import { makeDatabase } from '../faults/databases.ts'
@@ -21,6 +24,8 @@ import { ask } from '../support/json-requests.ts'
 import { temporaryFolder } from '../support/open-test-app.ts'
 import { canRunAsNobody, NOBODY, owner } from '../support/other-user.ts'
 import { run, spawnMain, spawnService } from '../support/spawn-service.ts'
+
+const COMMITTER = fileURLToPath(new URL('../support/committer.mjs', import.meta.url))
 
 /** Enough for a copy and a check that take their time. */
 const MANY_USERS = 60_000
@@ -104,6 +109,18 @@ describe('backup', () => {
       env: { DATABASE_URL: older.file },
     })
     expect(stdout.match(/applied/g)).toHaveLength(2)
+  })
+
+  test('ends though another process commits all the time', async () => {
+    const place = await placeWithUsers(MANY_USERS)
+    const writer = fork(COMMITTER, [place.path])
+    onTestFinished(() => {
+      writer.kill('SIGKILL')
+    })
+    await once(writer, 'message')
+    expect((await backup(place, 'copy.db')).code).toBe(0)
+    expect(writer.exitCode).toBe(null)
+    expect(emailsIn(place.file)).toHaveLength(MANY_USERS)
   })
 
   test('of a service that was killed holds what is in its WAL only', async () => {

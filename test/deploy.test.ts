@@ -1,0 +1,222 @@
+import { execFileSync, spawn, spawnSync } from 'node:child_process'
+import { once } from 'node:events'
+import {
+  chmodSync,
+  chownSync,
+  cpSync,
+  existsSync,
+  mkdirSync,
+  readFileSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs'
+import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import parsers from '@stoplight/spectral-parsers'
+import { describe, expect, onTestFinished, test } from 'vitest'
+import { z } from 'zod'
+import { loadConfig } from '../src/config.ts'
+import { temporaryFolder } from './support/open-test-app.ts'
+import { canRunAsNobody, owner } from './support/other-user.ts'
+
+const PROJECT = fileURLToPath(new URL('..', import.meta.url))
+
+function read(path: string): string {
+  return readFileSync(join(PROJECT, path), 'utf8')
+}
+
+/** The instructions of the Dockerfile, each on one line. */
+const instructions = read('Dockerfile')
+  .replaceAll(/^#.*\n/gm, '')
+  .replaceAll(/\\\n\s*/g, '')
+  .split('\n')
+  .filter(line => line !== '')
+  .map(line => ({ name: line.split(' ', 1)[0] ?? '', text: line.slice(line.indexOf(' ') + 1) }))
+
+function instruction(name: string): string {
+  return instructions.findLast(one => one.name === name)?.text ?? ''
+}
+
+/** The variables of its last stage. */
+const imageEnv = Object.fromEntries(
+  [...instruction('ENV').matchAll(/(\w+)=(\S+)/g)].map(([, name, value]) => [name, value]),
+)
+
+describe('the Dockerfile', () => {
+  test('copies what is in the project and let through by .dockerignore', () => {
+    const allowed = read('.dockerignore').match(/(?<=^!).+/gm) ?? []
+    const copied = instructions
+      .filter(({ name, text }) => name === 'COPY' && !text.startsWith('--from'))
+      .flatMap(({ text }) => text.split(' ').slice(0, -1))
+    expect(copied.length).toBeGreaterThan(8)
+    for (const source of copied) {
+      expect(existsSync(join(PROJECT, source)), source).toBe(true)
+      expect(allowed).toContain(source)
+    }
+    expect(allowed.filter(path => !copied.includes(path))).toEqual([])
+  })
+
+  test('ends as a user who is not root, in exec form, on SIGTERM, with its data in a volume', () => {
+    expect(instruction('USER')).toBe('node')
+    expect(instruction('STOPSIGNAL')).toBe('SIGTERM')
+    expect(JSON.parse(instruction('ENTRYPOINT'))).toEqual(['node', 'dist/main.js'])
+    expect(JSON.parse(instruction('CMD'))).toEqual(['serve'])
+    expect(instruction('VOLUME')).toBe('/data')
+    const { host, port, database } = loadConfig(imageEnv, '/none/.env')
+    expect([host, port, database.path]).toEqual(['0.0.0.0', 3000, '/data/users.db'])
+  })
+
+  test.skipIf(!canRunAsNobody)(
+    'makes an image that serves as another user from files it may not write, healthy while it does, and ends on SIGTERM',
+    async () => {
+      const root = temporaryFolder()
+      const [app, data] = [join(root, 'app'), join(root, 'data')]
+      for (const folder of [root, app, data]) {
+        mkdirSync(folder, { recursive: true })
+        chmodSync(folder, 0o755)
+      }
+      if (owner.uid !== undefined) chownSync(data, owner.uid, owner.gid ?? owner.uid)
+      const shipped = instructions
+        .slice(instructions.findLastIndex(({ name }) => name === 'FROM'))
+        .filter(({ name }) => name === 'COPY')
+        .map(({ text }) => text.split(' ').at(-1) ?? '')
+      for (const path of shipped) {
+        if (path === 'node_modules') symlinkSync(join(PROJECT, path), join(app, path))
+        else cpSync(join(PROJECT, path), join(app, path), { recursive: true })
+      }
+      expect(shipped).toEqual(['package.json', 'node_modules', 'dist', 'migrations'])
+      const env = {
+        ...imageEnv,
+        PATH: process.env.PATH,
+        HOST: '127.0.0.1',
+        PORT: '0',
+        DATABASE_URL: join(data, 'users.db'),
+      }
+      const [command = '', ...args] = [
+        ...JSON.parse(instruction('ENTRYPOINT')),
+        ...JSON.parse(instruction('CMD')),
+      ] as string[]
+      const service = spawn(command, args, { cwd: app, env, ...owner })
+      onTestFinished(() => {
+        service.kill('SIGKILL')
+      })
+      const closed = once(service, 'close')
+      const port = await new Promise<string>(resolve => {
+        let log = ''
+        service.stdout.on('data', chunk => {
+          log += chunk
+          const match = /"url":"http:\/\/[\d.]+:(\d+)"/.exec(log)
+          if (match?.[1] !== undefined) resolve(match[1])
+        })
+      })
+      const [healthCommand = '', ...healthArgs] = JSON.parse(
+        instruction('HEALTHCHECK').replace(/^.*?CMD /, ''),
+      ) as string[]
+      const health = () =>
+        spawnSync(healthCommand, healthArgs, { cwd: app, env: { ...env, PORT: port } }).status
+      expect(health()).toBe(0)
+      service.kill('SIGTERM')
+      expect(await closed).toEqual([0, null])
+      expect(health()).toBe(1)
+    },
+  )
+})
+
+const COMPOSE = z.strictObject({
+  services: z.strictObject({
+    users: z.strictObject({
+      build: z.literal('.'),
+      image: z.string(),
+      init: z.literal(true),
+      restart: z.literal('unless-stopped'),
+      stop_grace_period: z.string().regex(/^\d+s$/),
+      ports: z.array(z.string().regex(/^127\.0\.0\.1:\d+:3000$/)),
+      environment: z.record(z.string(), z.string()),
+      volumes: z.tuple([z.literal('data:/data')]),
+      healthcheck: z.strictObject({
+        interval: z.string(),
+        timeout: z.string(),
+        start_period: z.string(),
+        retries: z.int(),
+      }),
+      read_only: z.literal(true),
+      tmpfs: z.array(z.string().startsWith('/tmp:')),
+      cap_drop: z.tuple([z.literal('ALL')]),
+      security_opt: z.tuple([z.literal('no-new-privileges:true')]),
+      pids_limit: z.int(),
+      mem_limit: z.string(),
+    }),
+  }),
+  volumes: z.strictObject({ data: z.null() }),
+})
+
+test('compose.yaml takes away what is not needed, and leaves time for a stop', () => {
+  const { data, diagnostics } = parsers.Yaml.parse(read('compose.yaml'))
+  expect(diagnostics).toEqual([])
+  const { users } = COMPOSE.parse(data).services
+  const { shutdownTimeoutMs } = loadConfig({ ...imageEnv, ...users.environment }, '/none/.env')
+  expect(Number.parseInt(users.stop_grace_period, 10) * 1000).toBeGreaterThan(shutdownTimeoutMs)
+})
+
+const UNITS = [
+  'user-records-service.service',
+  'user-records-backup.service',
+  'user-records-backup.timer',
+]
+
+const hasSystemd = spawnSync('systemd-analyze', ['--version']).status === 0
+if (!hasSystemd) console.log('the units of deploy/ are not verified: there is no systemd-analyze')
+
+test.skipIf(!hasSystemd)('the units of deploy/ are what systemd understands', () => {
+  const folder = temporaryFolder()
+  for (const name of UNITS) {
+    // The paths of the machine that it is for are not there.
+    const text = read(`deploy/${name}`).replaceAll('/usr/bin/node', process.execPath)
+    writeFileSync(join(folder, name), text)
+  }
+  const { stdout, stderr } = spawnSync(
+    'systemd-analyze',
+    ['verify', '--man=no', ...UNITS.map(name => join(folder, name))],
+    { encoding: 'utf8' },
+  )
+  const ours = `${stdout}${stderr}`.split('\n').filter(line => line.includes('user-records'))
+  expect(ours).toEqual([])
+})
+
+test('the unit of the service stops later than the service, reloads by SIGHUP, and may only write its data', () => {
+  const unit = read('deploy/user-records-service.service')
+  const values = (key: string) =>
+    [...unit.matchAll(new RegExp(`^${key}=(.*)$`, 'gm'))].map(([, value]) => value)
+  const environment = Object.fromEntries(
+    (values('Environment')[0] ?? '').split(' ').map(text => text.split('=')),
+  )
+  const { shutdownTimeoutMs, database } = loadConfig(environment, '/none/.env')
+  expect(Number.parseInt(values('TimeoutStopSec')[0] ?? '', 10) * 1000).toBeGreaterThan(
+    shutdownTimeoutMs,
+  )
+  expect(database.path).toBe(`/var/lib/${values('StateDirectory')[0]}/users.db`)
+  expect(values('ExecReload')).toEqual(['/bin/kill -HUP $MAINPID'])
+  for (const [key, value] of [
+    ['ProtectSystem', 'strict'],
+    ['NoNewPrivileges', 'yes'],
+    ['Restart', 'on-failure'],
+  ] as const) {
+    expect(values(key)).toEqual([value])
+  }
+  expect(values('MemoryDenyWriteExecute')).toEqual([])
+})
+
+test('the unit of the backup runs a command that makes one', () => {
+  const [, command = ''] =
+    /^ExecStart=\/bin\/sh -c '(.*)'$/m.exec(read('deploy/user-records-backup.service')) ?? []
+  const folder = temporaryFolder()
+  const script = command
+    .replace('/usr/bin/node /opt/user-records-service', `${process.execPath} ${PROJECT}`)
+    .replace('/var/lib/user-records-backups', folder)
+    .replaceAll('$$', '$')
+    .replaceAll('%%', '%')
+  const env = { PATH: process.env.PATH, LC_ALL: 'C', DATABASE_URL: join(folder, 'users.db') }
+  execFileSync(process.execPath, [join(PROJECT, 'dist/main.js'), 'migrate'], { env, cwd: folder })
+  const printed = execFileSync('/bin/sh', ['-c', script], { env, cwd: folder, encoding: 'utf8' })
+  expect(printed).toMatch(/\/\w+day\.db: [\d.]+ MB, checked\n$/)
+})

@@ -1,0 +1,9 @@
+// Commits one change after another to a database, without a pause, until it is killed; tells when it has begun.
+import Database from 'better-sqlite3'
+
+const database = new Database(process.argv[2], { timeout: 5000 })
+database.pragma('synchronous = OFF')
+const change = database.prepare('UPDATE users_summary SET revision = revision + 1')
+change.run()
+process.send('begun')
+for (;;) change.run()
