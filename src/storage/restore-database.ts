@@ -48,7 +48,7 @@ const HEADER_BYTES = 100
 const SELECT_IF_COUNTED = `
   SELECT count(*) FROM sqlite_schema WHERE type = 'table' AND name = 'users_summary'`
 
-/** Later than any that was ever told, because a database makes fewer than a thousand a second in the long run. */
+/** By the clock, so that it is later than any that was told where the database of before cannot be read. */
 const BEGIN_LATER_REVISION = `
   UPDATE users_summary SET revision = max(revision + 1, ?) WHERE singleton = 1`
 
@@ -71,7 +71,6 @@ export async function restoreDatabase(options: RestoreOptions): Promise<Restored
   })
   return withPartialFile(path, async partial => {
     const pending = await verifiedCopy(partial, options)
-    await refusing(() => beginLaterRevision(partial, options.now()))
     const kept = await refusing(() => replace(path, partial, options))
     return { kept, pending }
   })
@@ -150,11 +149,11 @@ async function verifiedCopy(partial: string, options: RestoreOptions): Promise<r
 }
 
 /** A list is told from another by its revision, and clients would take a later one for what they have. */
-function beginLaterRevision(partial: string, nowMs: number): void {
+function beginLaterRevision(partial: string, least: number): void {
   const database = new Database(partial)
   try {
     const isCounted = database.prepare(SELECT_IF_COUNTED).pluck().get() === 1
-    if (isCounted) database.prepare(BEGIN_LATER_REVISION).run(nowMs)
+    if (isCounted) database.prepare(BEGIN_LATER_REVISION).run(least)
   } finally {
     database.close()
   }
@@ -171,9 +170,10 @@ async function replace(
   const file = await open(path, 'r')
   try {
     chmodSync(path, 0o600)
-    const { kept, header } = await keep(path, file, options)
+    const { kept, header, revision } = await keep(path, file, options)
     const isAsBefore = () => headerOf(file).equals(header)
     try {
+      beginLaterRevision(partial, Math.max(options.now(), revision + 1))
       await replaceContent(path, partial, {
         ...options,
         onLocked: () => {
@@ -208,6 +208,8 @@ interface Kept {
   readonly kept: string | undefined
   /** What the database begins with, which each write to it changes. */
   readonly header: Buffer
+  /** Of its lists. */
+  readonly revision: number
 }
 
 /** Between this and the next lock a service may start: what it did to the file then shows in its header. */
@@ -215,7 +217,7 @@ async function keep(path: string, file: FileHandle, options: RestoreOptions): Pr
   const database = connectAlone(path)
   try {
     const header = headerOf(file)
-    if (header.length === 0) return { kept: undefined, header }
+    if (header.length === 0) return { kept: undefined, header, revision: 0 }
     const kept = freeName(path, options.now())
     await withPartialFile(path, async partial => {
       const to = await open(partial, 'r+')
@@ -227,9 +229,18 @@ async function keep(path: string, file: FileHandle, options: RestoreOptions): Pr
       renameSync(partial, kept)
       syncFolder(dirname(kept))
     })
-    return { kept, header }
+    return { kept, header, revision: revisionIn(database) }
   } finally {
     database.close()
+  }
+}
+
+/** 0 where it is damaged, or of a schema that has none. */
+function revisionIn(database: Database.Database): number {
+  try {
+    return database.prepare<[], number>('SELECT revision FROM users_summary').pluck().get() ?? 0
+  } catch {
+    return 0
   }
 }
 

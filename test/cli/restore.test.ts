@@ -142,6 +142,14 @@ describe('restore', () => {
     expect((await ask(second, 'GET /users', undefined, ifNoneMatch)).status).toBe(200)
   })
 
+  test('begins after the lists of before, whatever the clock says', async () => {
+    const place = placeWithBackup()
+    execute(place.path, 'UPDATE users_summary SET revision = 9000000000000')
+    expect((await restore(place)).code).toBe(0)
+    const service = await spawnService({ cwd: place.cwd })
+    expect((await ask(service, 'GET /users')).headers.get('ETag')).toBe('"9000000000001"')
+  })
+
   test('repairs a database whose pages are damaged, and keeps it', async () => {
     const place = placeWithBackup({ old: 2000 })
     overwritePages(place.path, 'garbage ', { from: 3, to: 30 })
