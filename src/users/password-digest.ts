@@ -20,7 +20,7 @@ const MAX_BCRYPT_COST = 16
 
 /** https://github.com/P-H-C/phc-string-format/blob/master/phc-sf-spec.md; the version may be left out. */
 const ARGON2 =
-  /^\$argon2(?:id|i|d)\$(?:v=(?:16|19)\$)?m=(\d{1,7}),t=(\d{1,3}),p=(\d{1,3})\$[A-Za-z\d+/]{11,86}\$[A-Za-z\d+/]{16,172}$/
+  /^\$argon2(?:id|i|d)\$(?:v=(?:16|19)\$)?m=([1-9]\d{0,6}),t=([1-9]\d{0,2}),p=([1-9]\d{0,2})\$([A-Za-z\d+/]{11,64})\$([A-Za-z\d+/]{16,86})$/
 
 /** As every library but those of PHC writes it. */
 const BCRYPT = /^\$2[aby]\$(\d\d)\$[./\dA-Za-z]{53}$/
@@ -47,7 +47,8 @@ function verifierOf(digest: string): Verify | undefined {
 }
 
 function argon2(digest: string): Verify | undefined {
-  const [, memoryKib, passes, lanes] = numbersOf(ARGON2.exec(digest))
+  const match = ARGON2.exec(digest)
+  const [, memoryKib, passes, lanes] = numbersOf(match)
   if (memoryKib === undefined || passes === undefined || lanes === undefined) return undefined
   const isBearable =
     lanes >= 1 &&
@@ -55,7 +56,8 @@ function argon2(digest: string): Verify | undefined {
     passes >= 1 &&
     passes <= MAX_PASSES &&
     memoryKib >= 8 * lanes &&
-    memoryKib <= MAX_MEMORY_KIB
+    memoryKib <= MAX_MEMORY_KIB &&
+    (match?.slice(4).every(isBase64) ?? false)
   return isBearable ? password => verifyArgon2(digest, password) : undefined
 }
 
@@ -86,9 +88,12 @@ function scryptOfPhc(digest: string): Verify | undefined {
   const isBearable =
     logCost >= 1 &&
     blocks >= 1 &&
+    // N is less than 2 to the 128 * r / 8.
+    logCost < 16 * blocks &&
     lanes >= 1 &&
     lanes <= MAX_LANES &&
-    memoryBytes <= MAX_MEMORY_KIB * 1024
+    memoryBytes <= MAX_MEMORY_KIB * 1024 &&
+    [salt, hash].every(isBase64)
   if (!isBearable) return undefined
   // The library counts a little more than the blocks themselves.
   const options = { N: 2 ** logCost, r: blocks, p: lanes, maxmem: 2 * memoryBytes + 2 ** 20 }
@@ -100,6 +105,11 @@ function scryptOfPhc(digest: string): Verify | undefined {
         else reject(error)
       })
     })
+}
+
+/** Whether there are bytes that are written so: not every number of characters is possible, nor every last one. */
+function isBase64(text: string): boolean {
+  return Buffer.from(text, 'base64').toString('base64').replaceAll('=', '') === text
 }
 
 function numbersOf(match: RegExpExecArray | null): readonly number[] {

@@ -55,16 +55,35 @@ test.each([
   '$argon2id$v=19$m=4194304,t=3,p=4$c2FsdHNhbHRzYWx0$aGFzaGhhc2hoYXNoaGFzaA',
   '$argon2id$v=19$m=65536,t=999,p=4$c2FsdHNhbHRzYWx0$aGFzaGhhc2hoYXNoaGFzaA',
   '$argon2id$v=19$m=65536,t=3,p=0$c2FsdHNhbHRzYWx0$aGFzaGhhc2hoYXNoaGFzaA',
+  '$argon2id$v=19$m=065536,t=3,p=4$c2FsdHNhbHRzYWx0$aGFzaGhhc2hoYXNoaGFzaA',
+  '$argon2id$v=19$m=65536,t=3,p=4$c2FsdHNhbHRzYWx0A$aGFzaGhhc2hoYXNoaGFzaA',
+  '$argon2id$v=19$m=65536,t=3,p=4$c2FsdHNhbHRzYWx0$aGFzaGhhc2hoYXNoaGFzaB',
   '$2b$31$N9qo8uLOickgx2ZMRZoMyeIjZAgcfl7p92ldGxad68LJZdL17lhWy',
   '$2x$10$N9qo8uLOickgx2ZMRZoMyeIjZAgcfl7p92ldGxad68LJZdL17lhWy',
   '$2b$10$short',
   '$scrypt$ln=30,r=8,p=1$c2FsdHNhbHQ$aGFzaGhhc2hoYXNoaGFzaGhhc2g',
   '$scrypt$ln=16,r=0,p=1$c2FsdHNhbHQ$aGFzaGhhc2hoYXNoaGFzaGhhc2g',
+  '$scrypt$ln=16,r=1,p=1$c2FsdHNhbHQ$aGFzaGhhc2hoYXNoaGFzaGhhc2g',
+  '$scrypt$ln=15,r=1,p=1$c2FsdHNhbHR$aGFzaGhhc2hoYXNoaGFzaGhhc2g',
   '$pbkdf2-sha256$i=1000$c2FsdHNhbHQ$aGFzaGhhc2hoYXNoaGFzaGhhc2g',
   `${DIGESTS.bcrypt}\n`,
 ])('%j is no digest that can be verified', async digest => {
   expect(isPasswordDigest(digest)).toBe(false)
   expect(await verifyDigest(digest, PASSWORD)).toBe(false)
+})
+
+test('what is taken for a digest can be verified, however long its salt and its hash are', async () => {
+  for (let bytes = 4; bytes <= 70; bytes++) {
+    for (const text of [unpadded(randomBytes(bytes)), `${unpadded(randomBytes(bytes))}A`]) {
+      const digests = ['i', 'd', 'id'].flatMap(kind => [
+        `$argon2${kind}$v=19$m=8,t=1,p=1$${text}$aGFzaGhhc2hoYXNoaGFzaA`,
+        `$argon2${kind}$m=8,t=1,p=1$c2FsdHNhbHRzYWx0$${text}`,
+        `$scrypt$ln=4,r=1,p=1$c2FsdHNhbHQ$${text}`,
+        `$2b$04$${text}`,
+      ])
+      for (const digest of digests) expect(await verifyDigest(digest, PASSWORD)).toBe(false)
+    }
+  }
 })
 
 test('a digest from elsewhere verifies a password as it was typed, and in the form of this service', async () => {
