@@ -1,6 +1,7 @@
 import { stringify } from 'csv-stringify/sync'
 import { type Environment, loadConfig } from '../config.ts'
 import { ServiceError } from '../errors.ts'
+import { isSameFile } from '../storage/durable-files.ts'
 import { openUserTransfer } from '../wiring/open-user-transfer.ts'
 import { EXIT, UsageError } from './command-context.ts'
 import { type FileFormat, formatOf } from './file-format.ts'
@@ -30,8 +31,10 @@ export async function exportUsers(
   const { file, withDigests = false } = flags
   const format = formatOf(file, flags.format)
   const config = loadConfig(environment)
+  if (isSameFile(file, config.database.path)) throw new UsageError(`${file} is the database`)
   const parameters = parametersOf(flags)
   const interruption = watchInterruption()
+  const { signal } = interruption
   const transfer = await openUserTransfer(config, { purpose: 'export' })
   const progress = createProgress({ unit: 'users' })
   const columns = [...COLUMNS, ...(withDigests ? ['password_digest'] : [])]
@@ -39,23 +42,21 @@ export async function exportUsers(
   try {
     const options = { parameters, withDigests }
     const total = await transfer.exporter.count(options)
-    const output = openOutputFile(file)
+    const output = await openOutputFile(file, signal)
     try {
       let done = 0
       if (format === 'csv') await output.write(`${columns.join()}\n`)
       for await (const users of transfer.exporter.users(options)) {
-        if (interruption.signal.aborted) {
-          output.discard()
-          return interruption.exitCode()
-        }
+        signal.throwIfAborted()
         await output.write(textOf(users, columns))
         done += users.length
         progress.update(done, total === 0 ? undefined : Math.min(1, done / total))
       }
       await output.finish()
     } catch (error) {
-      output.discard()
-      throw error
+      await output.discard()
+      if (error !== signal.reason) throw error
+      return interruption.exitCode()
     }
     return EXIT.done
   } catch (error) {

@@ -16,13 +16,18 @@ export async function withPartialFile<T>(
   path: string,
   work: (partial: string) => Promise<T>,
 ): Promise<T> {
-  const partial = `${path}.${process.pid}-${randomBytes(4).toString('hex')}.partial`
+  const partial = partialNameOf(path)
   await refusing(() => closeSync(openSync(partial, 'wx', 0o600)), path)
   try {
     return await work(partial)
   } finally {
     for (const ending of ['', ...COMPANIONS]) rmSync(partial + ending, { force: true })
   }
+}
+
+/** A new name beside `path` for what is to take its place. */
+export function partialNameOf(path: string): string {
+  return `${path}.${process.pid}-${randomBytes(4).toString('hex')}.partial`
 }
 
 /** Takes away what processes that were killed have left beside `path`; to be called before there is one of this one. */

@@ -1,10 +1,12 @@
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { existsSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs'
+import { closeSync, existsSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
+import { setTimeout as sleep } from 'node:timers/promises'
 import { describe, expect, test } from 'vitest'
 import { fillDatabase } from '../support/fill-users.ts'
 import { temporaryFolder } from '../support/open-test-app.ts'
+import { openPipe } from '../support/pipe.ts'
 import { MAIN, run, spawnService } from '../support/spawn-service.ts'
 
 const DIGEST = '$2b$04$N9qo8uLOickgx2ZMRZoMyeIjZAgcfl7p92ldGxad68LJZdL17lhWy'
@@ -104,6 +106,13 @@ test('export FILE takes the place of what was there, whole, and for its own user
   expect(readdirSync(cwd).sort()).toEqual(['data', 'users.ndjson'])
 })
 
+test('export FILE takes away what one that was killed has left there', async () => {
+  const cwd = await folderOfUsers()
+  writeFileSync(join(cwd, `users.csv.${2 ** 31 - 1}-0a1b2c3d.partial`), 'id,na')
+  expect((await exporting(cwd, 'users.csv')).code).toBe(0)
+  expect(readdirSync(cwd).sort()).toEqual(['data', 'users.csv'])
+})
+
 test('export of many users, while a service changes them, has each once', async () => {
   const cwd = temporaryFolder()
   await fillDatabase(cwd, 5000)
@@ -139,6 +148,40 @@ test('export of no users is empty, but for the names of the columns in CSV', asy
     stdout: 'id,name,email,created_at,updated_at\n',
     stderr: '',
   })
+})
+
+test('export to a reader that is slower gives it all', async () => {
+  const cwd = temporaryFolder()
+  // The last page fits into what a stream keeps, behind a pipe that is full of the first.
+  await fillDatabase(cwd, 1050)
+  const pipe = openPipe()
+  const child = spawn(process.execPath, [MAIN, 'export'], {
+    cwd,
+    stdio: ['ignore', pipe.writeEnd, 'inherit'],
+  })
+  closeSync(pipe.writeEnd)
+  let text = ''
+  while (child.exitCode === null) {
+    text += pipe.readNow(4096)
+    await sleep(2)
+  }
+  text += pipe.readNow()
+  expect({ lines: text.split('\n').length - 1, code: child.exitCode }).toEqual({
+    lines: 1050,
+    code: 0,
+  })
+})
+
+test('export to a reader that has stopped reading ends when it is told to', async () => {
+  const cwd = temporaryFolder()
+  await fillDatabase(cwd, 20_000)
+  const child = spawn(process.execPath, [MAIN, 'export'], {
+    cwd,
+    stdio: ['ignore', 'pipe', 'pipe'],
+  })
+  await once(child.stdout, 'readable')
+  child.kill('SIGTERM')
+  expect(await once(child, 'exit')).toEqual([143, null])
 })
 
 test('export to a reader that is gone ends quietly', async () => {
@@ -178,6 +221,8 @@ test.each<{ args: string[]; code: number; says: string }>([
   { args: ['--sort', 'age'], code: 2, says: '--sort must be one of id, -id, name' },
   { args: ['--created-after', 'soon'], code: 2, says: '--created-after must be an ISO 8601' },
   { args: ['no/such/folder/users.csv'], code: 1, says: 'ENOENT' },
+  { args: ['data', '--format', 'csv'], code: 1, says: 'data is no file' },
+  { args: ['data/users.db', '--format', 'csv'], code: 2, says: 'data/users.db is the database' },
 ])('export $args ends with $code and one line', async ({ args, code, says }) => {
   const cwd = await folderOfUsers()
   const finished = await exporting(cwd, ...args)

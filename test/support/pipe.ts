@@ -8,8 +8,8 @@ import { temporaryFolder } from './open-test-app.ts'
 export interface Pipe {
   /** To be given to a process, and closed here then. */
   readonly writeEnd: number
-  /** What is in the pipe now. */
-  readNow(): string
+  /** What is in the pipe now, or so much of it. */
+  readNow(maxBytes?: number): string
   /** Reads until it has seen a match. */
   readUntil(pattern: RegExp): Promise<RegExpExecArray>
   /** After that, writing to it is EPIPE. */
@@ -29,13 +29,15 @@ export function openPipe({ nonBlocking = false } = {}): Pipe {
   }
   onTestFinished(closeReader)
 
-  function readNow(): string {
+  function readNow(maxBytes = Number.POSITIVE_INFINITY): string {
     const chunks: Buffer[] = []
+    let left = maxBytes
     try {
-      for (;;) {
-        const chunk = Buffer.alloc(65_536)
+      while (left > 0) {
+        const chunk = Buffer.alloc(Math.min(left, 65_536))
         const length = readSync(reader, chunk)
         if (length === 0) break
+        left -= length
         chunks.push(chunk.subarray(0, length))
       }
     } catch (error) {
