@@ -1,5 +1,5 @@
 import { TextDecoder } from 'node:util'
-import { parse } from 'csv-parse'
+import { type CsvError, parse } from 'csv-parse'
 import { OperatorError } from '../errors.ts'
 import type { ImportRecord } from '../users/import-batches.ts'
 import { IMPORT_COLUMNS } from '../users/import-fields.ts'
@@ -50,8 +50,8 @@ async function* csvRows(chunks: AsyncIterable<Buffer>): AsyncGenerator<readonly 
       return null
     },
   })
-  parser.on('error', ({ message }) => {
-    problem = message
+  parser.on('error', error => {
+    problem = problemOf(error as CsvError)
   })
   const written = (text: string) => new Promise(resolve => parser.write(text, resolve))
   const ended = () =>
@@ -63,8 +63,7 @@ async function* csvRows(chunks: AsyncIterable<Buffer>): AsyncGenerator<readonly 
   function* collected(): Generator<readonly CsvRow[]> {
     yield rows
     rows = []
-    if (problem !== undefined)
-      throw new OperatorError([`the file is not CSV: ${onOneLine(problem)}`])
+    if (problem !== undefined) throw new OperatorError([`the file is not CSV: ${problem}`])
   }
 
   for await (const chunk of chunks) {
@@ -94,7 +93,9 @@ function checkHeader(fields: readonly string[]): readonly string[] {
       `the first line names no column ${JSON.stringify(name)}; it may name ${IMPORT_COLUMNS.join(', ')}`,
   )
   const twice = columns.find((name, index) => columns.indexOf(name) !== index)
-  if (twice !== undefined) problems.push(`the first line names ${JSON.stringify(twice)} twice`)
+  // Where columns are missing too, it may be a row of somebody's data.
+  if (twice !== undefined && problems.length === 0)
+    problems.push(`the first line names ${JSON.stringify(twice)} twice`)
   if (problems.length > 0) throw new OperatorError(problems)
   return columns
 }
@@ -126,6 +127,9 @@ function newlinesIn(fields: readonly string[]): number {
   return fields.reduce((sum, field) => sum + field.split('\n').length - 1, 0)
 }
 
-function onOneLine(text: string): string {
-  return text.replaceAll('\n', ' ')
+/** Not in the words of the parser, which quote what stands there, and that may be a password. */
+function problemOf({ code, lines }: CsvError): string {
+  return code === 'CSV_MAX_RECORD_SIZE'
+    ? `a row is longer than ${MAX_RECORD_CHARS} bytes, or a quote is not closed, before or at line ${lines}`
+    : `quotes do not match at line ${lines}`
 }

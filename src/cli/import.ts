@@ -1,6 +1,7 @@
 import { resolve } from 'node:path'
 import { type Environment, loadConfig } from '../config.ts'
 import { OperatorError } from '../errors.ts'
+import { isSameFile } from '../storage/durable-files.ts'
 import { ImportMismatch } from '../users/import-batches.ts'
 import type { ImportRefusal } from '../users/import-settlement.ts'
 import type { ImportProgress, ImportResult, RefusalSink } from '../users/user-import.ts'
@@ -34,10 +35,13 @@ export async function importUsers(
   const { file, onConflict, rejects, resume = false, dryRun = false } = flags
   const readRecords = formatOf(file, flags.format) === 'csv' ? csvRecords : ndjsonRecords
   if (resume && dryRun) throw new UsageError('--resume does not go with --dry-run')
-  if (rejects !== undefined && resolve(rejects) === resolve(file)) {
+  const config = loadConfig(environment)
+  if (rejects !== undefined && isSameFile(rejects, file)) {
     throw new UsageError('--rejects names the file that is imported')
   }
-  const config = loadConfig(environment)
+  if (rejects !== undefined && isSameFile(rejects, config.database.path)) {
+    throw new UsageError('--rejects names the database')
+  }
   const interruption = watchInterruption()
   const input = openInputFile(file, interruption.signal)
   const refusals = rejects === undefined ? undefined : openRefusalFile(rejects)

@@ -1,4 +1,13 @@
-import { closeSync, fstatSync, fsyncSync, ftruncateSync, openSync, writeSync } from 'node:fs'
+import {
+  appendFileSync,
+  closeSync,
+  fstatSync,
+  fsyncSync,
+  ftruncateSync,
+  openSync,
+  statSync,
+} from 'node:fs'
+import { OperatorError } from '../errors.ts'
 import type { ImportRefusal } from '../users/import-settlement.ts'
 import type { RefusalSink } from '../users/user-import.ts'
 
@@ -6,10 +15,15 @@ export interface RefusalFile extends RefusalSink {
   close(): void
 }
 
-/** Refusals as NDJSON of `{"line", "errors"}`. A new file is for the user of this process only. */
+/**
+ * Refusals as NDJSON of `{"line", "errors"}`. A new file is for the user of this process only.
+ * Throws `OperatorError` for what is there and is no file, such as a pipe, because an import that goes on goes back in it.
+ */
 export function openRefusalFile(path: string): RefusalFile {
-  closeSync(openSync(path, 'a', 0o600))
-  const file = openSync(path, 'r+')
+  if (statSync(path, { throwIfNoEntry: false })?.isFile() === false) {
+    throw new OperatorError([`--rejects ${path} is no file`])
+  }
+  const file = openSync(path, 'a', 0o600)
   let written: number | undefined
   return {
     write: (bytes, refusals) => {
@@ -17,7 +31,7 @@ export function openRefusalFile(path: string): RefusalFile {
       const start = Math.min(bytes, fstatSync(file).size)
       const text = Buffer.from(refusals.map(refusal => `${JSON.stringify(refusal)}\n`).join(''))
       ftruncateSync(file, start)
-      writeSync(file, text, 0, text.length, start)
+      appendFileSync(file, text)
       fsyncSync(file)
       written = start + text.length
       return written

@@ -15,9 +15,11 @@ import type { PasswordHasher } from './passwords.ts'
 import type { ImportedUserInput, UserRules } from './user.ts'
 import type {
   ConflictPolicy,
+  ImportBatch,
   ImportCheckpoint,
   ImportCounts,
   ImportedUser,
+  ImportOutcome,
   UserImportStore,
 } from './user-import-store.ts'
 
@@ -30,7 +32,7 @@ export interface RefusalSink {
 export interface ImportOptions {
   /** The name by which an interrupted import is found again. */
   readonly source: string
-  /** In their order, some at a time. */
+  /** In their order, some at a time; throwing the reason of the signal ends the import as the signal does. */
   readonly records: AsyncIterable<readonly ImportRecord[]>
   readonly onConflict: ConflictPolicy
   /** Whether to go on where the last import of this source ended, or from its start where there was none. */
@@ -101,7 +103,7 @@ export function createUserImporter({ store, rules, passwords }: UserImporterOpti
     return { user: { ...user, passwordDigest: isSame ? known : await passwords.hash(password) } }
   }
 
-  async function writePatiently(batch: Parameters<UserImportStore['write']>[0]) {
+  async function writePatiently(batch: ImportBatch, signal: AbortSignal) {
     const deadline = performance.now() + PATIENCE_MS
     for (;;) {
       try {
@@ -112,6 +114,7 @@ export function createUserImporter({ store, rules, passwords }: UserImporterOpti
           error.code === 'storage_unavailable' &&
           !error.details.isDamaged
         if (!mayPass || performance.now() > deadline) throw error
+        signal.throwIfAborted()
         await sleep(RETRY_MS)
       }
     }
@@ -125,34 +128,44 @@ export function createUserImporter({ store, rules, passwords }: UserImporterOpti
     const resumed = checkpoint.records
     let progress: ImportProgress = { ...checkpoint, resumed, refusals: [] }
 
-    for await (const batch of remainingBatches({ ...options, checkpoint, hash })) {
-      if (signal.aborted) return { end: 'interrupted', progress }
+    async function bringIn(batch: readonly ImportRecord[]): Promise<ImportRefusal | undefined> {
       const prepared = await Promise.all(batch.map(record => prepare(record, onConflict)))
       const before = checkpoint
       let settled: Settled = NOTHING_SETTLED
-      await writePatiently({
-        users: prepared.flatMap(item => ('user' in item ? [item.user] : [])),
-        onConflict,
-        checkpointAfter: outcomes => {
-          settled = settle({ batch, prepared, outcomes, onConflict })
-          const { done, counts, refusals } = settled
-          checkpoint = {
-            source,
-            records: before.records + done.length,
-            recordsHash: hash.digestWith(done),
-            rejectsBytes: sink.write(before.rejectsBytes, refusals),
-            counts: sumOf(before.counts, counts),
-          }
-          return checkpoint
-        },
-      })
+      const checkpointAfter = (outcomes: readonly ImportOutcome[]) => {
+        settled = settle({ batch, prepared, outcomes, onConflict })
+        const { done, counts, refusals } = settled
+        checkpoint = {
+          source,
+          records: before.records + done.length,
+          recordsHash: hash.digestWith(done),
+          rejectsBytes: sink.write(before.rejectsBytes, refusals),
+          counts: sumOf(before.counts, counts),
+        }
+        return checkpoint
+      }
+      const users = prepared.flatMap(item => ('user' in item ? [item.user] : []))
+      await writePatiently({ users, onConflict, checkpointAfter }, signal)
       const { done, refusals, conflict } = settled
       hash.add(done)
       progress = { ...checkpoint, resumed, refusals }
       onProgress(progress)
-      if (conflict !== undefined) return { end: 'conflict', progress, conflict }
+      return conflict
     }
-    return { end: signal.aborted ? 'interrupted' : 'done', progress }
+
+    try {
+      // Nothing of an earlier import of this source is gone on with, nor kept in the file of refusals.
+      if (begun === undefined) await bringIn([])
+      for await (const batch of remainingBatches({ ...options, checkpoint, hash })) {
+        signal.throwIfAborted()
+        const conflict = await bringIn(batch)
+        if (conflict !== undefined) return { end: 'conflict', progress, conflict }
+      }
+    } catch (error) {
+      if (error !== signal.reason) throw error
+      return { end: 'interrupted', progress }
+    }
+    return { end: 'done', progress }
   }
 
   return { run }

@@ -1,4 +1,4 @@
-import { existsSync, readFileSync, statSync, writeFileSync } from 'node:fs'
+import { existsSync, linkSync, readFileSync, statSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { hashSync as hashBcrypt } from '@node-rs/bcrypt'
@@ -482,6 +482,15 @@ describe('CSV that is none ends the import with one line and code 1', () => {
     expect(stderr).toMatch(message)
   })
 
+  test.each(['hunter2"secret', '"hunter2"secret"'])(
+    'and does not show what stands there, which may be a password: %s',
+    async password => {
+      const cwd = folderWith(`name,email,password\nAnn,ann@example.com,${password}\n`, 'users.csv')
+      const { stderr } = await importing(cwd, 'users.csv')
+      expect(stderr).toBe('the file is not CSV: quotes do not match at line 2\n')
+    },
+  )
+
   test('and keeps what came before', async () => {
     const cwd = folderWith('name,email\nAnn,ann@example.com\n"Bea,b@example.com\n', 'users.csv')
     await importing(cwd, 'users.csv')
@@ -498,14 +507,18 @@ test.each<{ args: string[]; code: number; says: string }>([
   { args: ['users.ndjson', '--rejects', './users.ndjson'], code: 2, says: '--rejects names' },
   { args: ['nowhere.ndjson'], code: 1, says: 'nowhere.ndjson cannot be read (ENOENT)' },
   { args: ['.', '--format', 'csv'], code: 1, says: '. is a folder' },
+  { args: ['users.ndjson', '--rejects', 'again.ndjson'], code: 2, says: '--rejects names' },
   { args: ['users.ndjson', '--rejects', 'no/rejects'], code: 1, says: 'ENOENT' },
+  { args: ['users.ndjson', '--rejects', '/dev/null'], code: 1, says: '/dev/null is no file' },
 ])('import $args ends with $code and one line', async ({ args, code, says }) => {
   const cwd = folderWith(ndjson(manyRows(1)))
+  linkSync(join(cwd, 'users.ndjson'), join(cwd, 'again.ndjson'))
   const finished = await importing(cwd, ...args)
   expect({ code: finished.code, stdout: finished.stdout }).toEqual({ code, stdout: '' })
   expect(finished.stderr).toMatch(/^.+\n$/)
   expect(finished.stderr).toContain(says)
   expect(existsSync(join(cwd, 'data'))).toBe(false)
+  expect(readFileSync(join(cwd, 'users.ndjson'), 'utf8')).toBe(ndjson(manyRows(1)))
 })
 
 test('import into memory is refused, because nothing of it would stay', async () => {
