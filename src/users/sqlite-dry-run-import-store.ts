@@ -14,9 +14,11 @@ const CREATE_ADMITTED = `
     id INTEGER CONSTRAINT admitted_id_unique UNIQUE
   ) STRICT`
 
-const ADMIT = `INSERT OR IGNORE INTO temp.admitted (email, id) VALUES (lower(?), ?)`
+/** An id that is there gets the address; its former one is free again. */
+const ADMIT = `INSERT OR REPLACE INTO temp.admitted (email, id) VALUES (lower(?), ?)`
 
-const IS_EMAIL_ADMITTED = `SELECT 1 FROM temp.admitted WHERE email = lower(?)`
+/** `null` where the storage would give it. */
+const SELECT_ADMITTED_ID = `SELECT id FROM temp.admitted WHERE email = lower(?)`
 
 const IS_ID_ADMITTED = `SELECT 1 FROM temp.admitted WHERE id = ?`
 
@@ -36,7 +38,7 @@ const SELECT_BY_ID = `SELECT id, name, email, password_digest FROM users WHERE i
 export function createSqliteDryRunImportStore(database: Database): UserImportStore {
   database.exec(CREATE_ADMITTED)
   const admit = database.prepare<[string, number | null]>(ADMIT)
-  const isEmailAdmitted = database.prepare<[string]>(IS_EMAIL_ADMITTED).pluck()
+  const selectAdmittedId = database.prepare<[string], number | null>(SELECT_ADMITTED_ID).pluck()
   const isIdAdmitted = database.prepare<[number]>(IS_ID_ADMITTED).pluck()
   const selectByEmail = database.prepare<[string], UserRow>(SELECT_BY_EMAIL)
   const selectById = database.prepare<[number], UserRow>(SELECT_BY_ID)
@@ -45,13 +47,17 @@ export function createSqliteDryRunImportStore(database: Database): UserImportSto
     const { id, email } = user
     const byEmail = selectByEmail.get(email)
     const byId = id === undefined ? undefined : selectById.get(id)
-    const hasEmail = byEmail !== undefined || isEmailAdmitted.get(email) !== undefined
+    const owner = byEmail?.id ?? selectAdmittedId.get(email)
+    const hasEmail = owner !== undefined
     const hasId = byId !== undefined || (id !== undefined && isIdAdmitted.get(id) !== undefined)
-    admit.run(email, id ?? null)
-    if (!hasEmail && !hasId) return 'created'
+    if (!hasEmail && !hasId) {
+      admit.run(email, id ?? null)
+      return 'created'
+    }
     if (onConflict === 'skip') return 'skipped'
     if (onConflict === 'fail') return hasEmail ? 'email_taken' : 'id_taken'
-    if (byEmail !== undefined && byEmail.id !== (id ?? byEmail.id)) return 'email_taken'
+    if (hasEmail && owner !== (id ?? owner)) return 'email_taken'
+    admit.run(email, owner ?? id ?? null)
     const current = byEmail ?? byId
     return current !== undefined && isSame(current, user) ? 'unchanged' : 'updated'
   }

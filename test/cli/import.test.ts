@@ -328,6 +328,11 @@ describe('--dry-run', () => {
         { name: 'Anna', email: 'ANN@example.com' },
         { id: 2, name: 'Bea', email: 'beatrice@example.com' },
         { id: 2, name: 'Bea', email: 'ann@example.com' },
+        // Addresses that earlier rows brought, or would have, had they been taken.
+        { id: 1, name: 'Ann', email: 'anna@example.com' },
+        { name: 'Eve', email: 'anna@example.com' },
+        { id: 9, name: 'Dan', email: 'dan@example.com' },
+        { id: 9, name: 'Fay', email: 'fay@example.com' },
       ]
       writeFileSync(join(cwd, 'users.ndjson'), ndjson(rows))
       const before = usersIn(cwd)
