@@ -1,9 +1,10 @@
-import { existsSync, linkSync, readFileSync, statSync, writeFileSync } from 'node:fs'
+import { existsSync, linkSync, mkdirSync, readFileSync, statSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { hashSync as hashBcrypt } from '@node-rs/bcrypt'
 import Database from 'better-sqlite3'
 import { describe, expect, test } from 'vitest'
+import { createFailingDisk, whyNoFailingDisk } from '../support/failing-disk.ts'
 import { temporaryFolder } from '../support/open-test-app.ts'
 import { type FinishedProcess, run, spawnMain, spawnService } from '../support/spawn-service.ts'
 
@@ -209,6 +210,33 @@ describe('a row is refused', () => {
     expect(usersIn(cwd)).toMatchObject([{ name: 'Dan' }])
   })
 })
+
+const whyNot = whyNoFailingDisk()
+if (whyNot !== undefined) console.log(`import on a full disk is not tested: ${whyNot}`)
+
+test.skipIf(whyNot !== undefined)(
+  'import keeps all refusals, or ends, where the disk takes only half of them',
+  async () => {
+    const good = { name: 'Ann', email: 'ann@example.com' }
+    const cwd = folderWith(ndjson([...Array.from({ length: 100 }, () => ({})), good]))
+    const folder = join(cwd, 'rejects')
+    mkdirSync(folder)
+    const disk = createFailingDisk(folder)
+    const args = ['import', 'users.ndjson', '--rejects', 'rejects/rejects.ndjson']
+
+    disk.fail({ writes: 'ENOSPC', shortWrites: true, passes: 1 })
+    const full = await run({ cwd, args, env: disk.env })
+    expect(full).toMatchObject({ code: 1, stderr: 'ENOSPC: no space left on device, write\n' })
+    expect(usersIn(cwd)).toEqual([])
+
+    disk.fail({ writes: 'ENOSPC', shortWrites: true, passes: 1, failures: 1 })
+    const again = await run({ cwd, args: [...args, '--resume'], env: disk.env })
+    expect(again).toMatchObject({ code: 3, stderr: '' })
+    expect(refusalsIn(folder).map(refusal => (refusal as { line: number }).line)).toEqual(
+      Array.from({ length: 100 }, (_, index) => index + 1),
+    )
+  },
+)
 
 test('import shows the first ten refusals where they are not kept', async () => {
   const cwd = folderWith(ndjson(Array.from({ length: 12 }, () => ({ name: 'Ann', email: 'x' }))))
