@@ -39,6 +39,8 @@ async function* csvRows(chunks: AsyncIterable<Buffer>): AsyncGenerator<readonly 
   const decoder = new TextDecoder('utf-8', { fatal: true })
   let rows: CsvRow[] = []
   let problem: string | undefined
+  // The parser takes CRLF for two lines where it stands in quotes.
+  let surplusLines = 0
   const parser = parse({
     record_delimiter: ['\r\n', '\n', '\r'],
     relax_column_count: true,
@@ -46,12 +48,16 @@ async function* csvRows(chunks: AsyncIterable<Buffer>): AsyncGenerator<readonly 
     max_record_size: MAX_RECORD_CHARS,
     // Kept here and not handed on, so that what the parser has read of a chunk is known when it has read it.
     on_record: (fields: string[], { lines }) => {
-      rows.push({ line: lines - newlinesIn(fields), fields })
+      const text = fields.join()
+      const breaks = timesIn(text, '\r') + timesIn(text, '\n')
+      rows.push({ line: lines - surplusLines - breaks, fields })
+      surplusLines += timesIn(text, '\r\n')
       return null
     },
   })
   parser.on('error', error => {
-    problem = problemOf(error as CsvError)
+    const { code, lines } = error as CsvError
+    problem = problemOf(code, Number(lines) - surplusLines)
   })
   const written = (text: string) => new Promise(resolve => parser.write(text, resolve))
   const ended = () =>
@@ -123,13 +129,13 @@ function numberOf(text = ''): number | string {
   return String(value) === text ? value : text
 }
 
-function newlinesIn(fields: readonly string[]): number {
-  return fields.reduce((sum, field) => sum + field.split('\n').length - 1, 0)
+function timesIn(text: string, part: string): number {
+  return text.split(part).length - 1
 }
 
 /** Not in the words of the parser, which quote what stands there, and that may be a password. */
-function problemOf({ code, lines }: CsvError): string {
+function problemOf(code: CsvError['code'], line: number): string {
   return code === 'CSV_MAX_RECORD_SIZE'
-    ? `a row is longer than ${MAX_RECORD_CHARS} bytes, or a quote is not closed, before or at line ${lines}`
-    : `quotes do not match at line ${lines}`
+    ? `a row is longer than ${MAX_RECORD_CHARS} bytes, or a quote is not closed, before or at line ${line}`
+    : `quotes do not match at line ${line}`
 }
