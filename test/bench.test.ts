@@ -45,3 +45,11 @@ test.each([
   expect(code).toBe(2)
   expect(stderr).toContain(message)
 })
+
+test('npm run bench:transfer imports, kills, resumes and exports, and compares', async () => {
+  const { stdout } = await promisify(execFile)('node', [path('bench/transfer.mjs'), '20000'])
+  expect(
+    stdout.split('\n').filter(line => /\| [\d.]+ \| [\d,]+ \| \d+ \|$/.test(line)),
+  ).toHaveLength(7)
+  expect(stdout).toContain('What came out is byte for byte what went in.')
+}, 60_000)
