@@ -10,8 +10,8 @@ export interface InputFile {
   share(): number | undefined
 }
 
-/** Few calls, and still little memory. */
-const CHUNK_BYTES = 256 * 1024
+/** Enough rows for a transaction, which takes no more than those of a chunk, and still little memory. */
+const CHUNK_BYTES = 1024 * 1024
 
 /** A file or standard input. Throws `OperatorError` for a file that cannot be read. */
 export function openInputFile(file: string, signal: AbortSignal): InputFile {

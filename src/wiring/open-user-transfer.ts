@@ -20,6 +20,9 @@ export interface UserTransfer {
   close(): Promise<void>
 }
 
+/** 64 MB and not 4: pages that many transactions write are taken from the WAL into the database once. */
+const CHECKPOINT_PAGES = 16_000
+
 const IN_MEMORY = ':memory:'
 
 /** libuv has no more threads, unless it is told otherwise before the process starts. */
@@ -44,6 +47,7 @@ export async function openUserTransfer(
   const stores = await openStores({ ...config, database: location }, { now, steadyNow: now })
   const { database, writes, users } = stores
   const isDryRun = purpose === 'dry run'
+  database.pragma(`wal_autocheckpoint = ${CHECKPOINT_PAGES}`)
   const maxConcurrent = Math.min(availableParallelism(), MAX_HASHING_THREADS)
   return {
     importer: createUserImporter({
