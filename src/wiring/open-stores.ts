@@ -19,9 +19,15 @@ export interface Stores {
 /** Throws `OperatorError` when the database cannot be opened. */
 export async function openStores(
   config: Config,
-  { now, steadyNow }: { readonly now: () => number; readonly steadyNow: () => number },
+  options: {
+    readonly now: () => number
+    readonly steadyNow: () => number
+    /** As `openSqlite` has it. */
+    readonly mustExist?: boolean
+  },
 ): Promise<Stores> {
-  const database = await openDatabase(config, now)
+  const { now, steadyNow, mustExist = false } = options
+  const database = await openDatabase(config, now, { mustExist })
   const view = createReadView(database)
   const writes = createWriteQueue(database, view, { maxPending: config.maxWaitingWrites })
   return {

@@ -1,6 +1,7 @@
 import { existsSync } from 'node:fs'
 import { availableParallelism } from 'node:os'
 import type { Config } from '../config.ts'
+import { IN_MEMORY } from '../storage/inspect.ts'
 import { signingKey } from '../storage/signing-keys.ts'
 import { createCursors } from '../users/cursor.ts'
 import { createPasswordHasher } from '../users/passwords.ts'
@@ -10,7 +11,6 @@ import { createUserRules } from '../users/user.ts'
 import { createUserExporter, type UserExporter } from '../users/user-export.ts'
 import { createUserImporter, type UserImporter } from '../users/user-import.ts'
 import { refusedDatabase } from './database-refusals.ts'
-import { readMigrationStatus } from './database-tasks.ts'
 import { openStores } from './open-stores.ts'
 
 /** The ways in and out for many users at once, beside a running service or without one. */
@@ -22,8 +22,6 @@ export interface UserTransfer {
 
 /** 64 MB and not 4: pages that many transactions write are taken from the WAL into the database once. */
 const CHECKPOINT_PAGES = 16_000
-
-const IN_MEMORY = ':memory:'
 
 /** libuv has no more threads, unless it is told otherwise before the process starts. */
 const MAX_HASHING_THREADS = 4
@@ -40,11 +38,14 @@ export async function openUserTransfer(
   if (!isLasting && purpose === 'import') throw refusedDatabase(config, 'nothing of it would stay')
   const isThere = isLasting && existsSync(config.database.path)
   if (!isThere && purpose === 'export') throw refusedDatabase(config, 'there is none')
-  if (isThere && purpose !== 'import') await requireCurrentSchema(config)
   const isStandIn = !isThere && purpose === 'dry run'
   const location = isStandIn ? { ...config.database, path: IN_MEMORY } : config.database
   const now = Date.now
-  const stores = await openStores({ ...config, database: location }, { now, steadyNow: now })
+  const mustExist = purpose !== 'import' && !isStandIn
+  const stores = await openStores(
+    { ...config, database: location },
+    { now, steadyNow: now, mustExist },
+  )
   const { database, writes, users } = stores
   const isDryRun = purpose === 'dry run'
   database.pragma(`wal_autocheckpoint = ${CHECKPOINT_PAGES}`)
@@ -60,10 +61,4 @@ export async function openUserTransfer(
     exporter: createUserExporter({ users, cursors: createCursors(signingKey(database, 'cursor')) }),
     close: () => stores.close(() => {}),
   }
-}
-
-async function requireCurrentSchema(config: Config): Promise<void> {
-  const migrations = await readMigrationStatus(config)
-  if (migrations.every(({ appliedAt }) => appliedAt !== undefined)) return
-  throw refusedDatabase(config, 'its schema is older than this release: bring it up by `migrate`')
 }
