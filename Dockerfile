@@ -2,16 +2,14 @@
 
 FROM node:24-bookworm-slim AS build
 WORKDIR /app
-# Only where there is no ready binary of better-sqlite3 for this platform are these of use.
-RUN apt-get update && apt-get install --yes --no-install-recommends g++ make python3 && rm -rf /var/lib/apt/lists/*
 COPY package.json package-lock.json .npmrc ./
 COPY test/generated-client/package.json test/generated-client/package.json
-RUN npm ci --ignore-scripts --no-audit --no-fund && npm rebuild better-sqlite3
+RUN npm ci --ignore-scripts --no-audit --no-fund
 COPY tsconfig.json tsconfig.build.json ./
 COPY scripts scripts
 COPY src src
 COPY pages pages
-# The workspace of a test leaves a link to what is not in the image.
+# The workspace of a test leaves a link to a folder that is not in the image.
 RUN npm run build && npm prune --omit=dev --ignore-scripts --no-audit --no-fund && rm node_modules/generated-client
 
 FROM node:24-bookworm-slim
@@ -27,7 +25,7 @@ COPY --from=build /app/package.json package.json
 COPY --from=build /app/node_modules node_modules
 COPY --from=build /app/dist dist
 COPY migrations migrations
-# A volume that is new takes its owner and its mode from this folder.
+# A new volume takes its owner and mode from this folder.
 RUN install --directory --owner=node --group=node --mode=700 /data
 VOLUME /data
 USER node
@@ -35,6 +33,6 @@ EXPOSE 3000
 STOPSIGNAL SIGTERM
 HEALTHCHECK --interval=10s --timeout=5s --start-period=30s \
   CMD ["node", "-e", "fetch(`http://127.0.0.1:${process.env.PORT}/readyz`).then(({ ok }) => process.exit(ok ? 0 : 1), () => process.exit(1))"]
-# Not by npm, which would come between a signal and the service.
+# Not started by npm, which would stand between signals and the service.
 ENTRYPOINT ["node", "dist/main.js"]
 CMD ["serve"]

@@ -1,10 +1,10 @@
-// A client beside the load that asks for one user again and again: how long others wait, whatever the load is.
+// A probe: a separate client that asks for one user again and again while the load runs. It shows how long others wait.
 import { Agent, get } from 'node:http'
 import { setTimeout as sleep } from 'node:timers/promises'
 
 const PAUSE_MS = 2
 
-/** `stop()` gives the milliseconds of each answer so far. */
+/** `stop()` ends the probe and returns the latency of each of its requests, in milliseconds. */
 export function listenBeside(url) {
   const agent = new Agent({ keepAlive: true, maxSockets: 1 })
   const times = []

@@ -1,4 +1,4 @@
-// A chart of bars as SVG: for each workload the CPU time that each server takes for a request.
+// A bar chart as SVG: for each workload, the CPU time per request of each server.
 import { WORKLOADS } from './load.mjs'
 import { SERVERS } from './servers.mjs'
 
@@ -11,13 +11,13 @@ const BAR = 16
 const GAP = 4
 const TITLE = 34
 
-/** The chart of what `summarize` gives. Bars of one workload share a scale; those of two do not. */
+/** The chart of a summary of report.mjs. Each workload has a scale of its own. */
 export function chartOf(summary) {
   let y = 44
   const parts = []
   for (const { workload, servers } of summary) {
     const most = Math.max(...servers.map(row => row.cpuMicros))
-    parts.push(text(10, y + 16, escaped(WORKLOADS[workload]), 'class="workload"'))
+    parts.push(text(10, y + 16, escaped(WORKLOADS[workload].label), 'class="workload"'))
     y += TITLE - 8
     for (const row of servers) {
       const length = ((WIDTH - LEFT - RIGHT) * row.cpuMicros) / most
@@ -32,10 +32,10 @@ export function chartOf(summary) {
   }
   return [
     `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 ${WIDTH} ${y}" width="${WIDTH}" height="${y}" role="img" aria-labelledby="title">`,
-    '<title id="title">CPU time a request, in microseconds: less is better</title>',
+    '<title id="title">CPU time per request, in microseconds: lower is better</title>',
     '<style>text{font:12px system-ui,sans-serif;fill:#333}.workload,.title{font-weight:600}.server{text-anchor:end}</style>',
     `<rect width="${WIDTH}" height="${y}" fill="#fff"/>`,
-    text(10, 24, 'CPU time a request, µs (less is better)', 'class="title"'),
+    text(10, 24, 'CPU time per request, µs (lower is better)', 'class="title"'),
     ...parts,
     '</svg>\n',
   ].join('\n')

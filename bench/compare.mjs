@@ -1,13 +1,13 @@
-// The service beside its peers, under the same load on this machine. Usage:
+// Compares the service with its peers under the same load on this machine. Usage:
 //   npm run bench -- [--rounds 5] [--seconds 3] [--connections 50] [--servers service,fastify-bare]
 //                    [--workloads read,create] [--write]
-// With --write the table and the chart go into docs/performance.md and docs/performance.svg.
+// --write updates docs/performance.md and docs/performance.svg.
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { parseArgs } from 'node:util'
 import { listenBeside } from './beside.mjs'
-import { loadGenerator, WORKLOADS } from './load.mjs'
+import { canServe, loadGenerator, WORKLOADS } from './load.mjs'
 import { printReport, writeReport } from './report.mjs'
 import { makeDatabases, SERVERS, startServer } from './servers.mjs'
 import { verify } from './verify.mjs'
@@ -44,7 +44,7 @@ const load = loadGenerator()
 const databases = await makeDatabases(folder, USERS)
 const measured = []
 for (let round = 0; round < rounds; round++) {
-  // Each round begins with another server, so that none is always the one that runs on a warm or a busy machine.
+  // Each round starts with a different server, so that none always runs on a warm or a busy machine.
   for (let index = 0; index < names.length; index++) {
     const name = names[(round + index) % names.length]
     process.stderr.write(`round ${round + 1} of ${rounds}: ${SERVERS[name].label}\n`)
@@ -55,14 +55,14 @@ const setting = { load: load.name, rounds, seconds, connections, users: USERS }
 printReport(measured, setting)
 if (options.write) writeReport(measured, setting)
 
-/** One row for each workload. */
+/** One row for each workload that the server can serve. */
 async function measure(name, run) {
   const server = await startServer({ name, databases, folder })
   running = server
   try {
-    await verify(server.url)
+    await verify(name, server.url)
     const rows = []
-    for (const workload of workloads) {
+    for (const workload of workloads.filter(workload => canServe(name, workload))) {
       const drive = (duration, part) =>
         load.drive({
           url: server.url,
@@ -101,7 +101,7 @@ async function measure(name, run) {
 function wholeNumber(name, most) {
   const number = Number(options[name])
   if (Number.isInteger(number) && number >= 1 && number <= most) return number
-  console.error(`--${name} is a whole number from 1 to ${most}`)
+  console.error(`--${name} must be a whole number from 1 to ${most}`)
   process.exit(2)
 }
 

@@ -1,4 +1,4 @@
-// Drives a server with one workload, by wrk where it is installed and by autocannon where it is not.
+// Loads a server with one workload, by wrk if it is installed and otherwise by autocannon.
 import { execFile, execFileSync } from 'node:child_process'
 import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
@@ -7,33 +7,62 @@ const SCRIPT = fileURLToPath(new URL('./workloads.lua', import.meta.url))
 
 const JSON_HEADERS = { 'Content-Type': 'application/json' }
 
-/** In the order in which they are measured: what only reads goes first, because the others add to the table. */
+/**
+ * In the order of measurement. The workloads that only read come first, because the others add users. With a `path`, each
+ * request is a GET of it. With a `status`, that is the answer, and only `servers` can give it.
+ */
 export const WORKLOADS = {
-  read: 'GET one',
-  list: 'GET 100',
-  mix: '90 % GET one, 10 % writes',
-  update: 'PUT',
-  create: 'POST',
+  read: { label: 'GET one' },
+  list: { label: 'GET 100', path: '/users' },
+  missing: { label: 'GET of a user that is not there: 404', path: '/users/4000000', status: 404 },
+  query: {
+    label: 'GET of a list with a bad query: 400',
+    path: '/users?per_page=0',
+    status: 400,
+    servers: ['service', 'limited'],
+  },
+  blocked: {
+    label: 'GET that a blocklist denies: 403',
+    path: '/blocked',
+    status: 403,
+    servers: ['limited'],
+  },
+  throttled: {
+    label: 'GET over a throttle: 429',
+    path: '/throttled',
+    status: 429,
+    servers: ['limited'],
+  },
+  mix: { label: '90 % GET one, 10 % writes' },
+  update: { label: 'PUT' },
+  create: { label: 'POST' },
+}
+
+/** Whether a server can answer a workload as it expects. */
+export function canServe(server, workload) {
+  return WORKLOADS[workload].servers?.includes(server) ?? true
 }
 
 /**
- * Its name, and `drive`, which loads `url` with a workload for some seconds and tells how many requests were answered,
- * in how many seconds, `p50Ms` and `p99Ms` of their latency, and how many failed.
+ * The name of the load generator, and `drive`, which loads `url` with a workload for `seconds`. It resolves with the number of
+ * answered `requests`, the `seconds` that this took, the latency as `p50Ms` and `p99Ms`, and how many requests `failed`.
  */
 export function loadGenerator() {
   try {
     execFileSync('wrk', ['-v'], { stdio: 'ignore' })
   } catch (error) {
     if (error.code === 'ENOENT') return { name: 'autocannon', drive: driveByAutocannon }
-    // It ends with 1 when it has told its version.
+    // `wrk -v` exits with 1 after it has printed its version.
   }
   return { name: 'wrk', drive: driveByWrk }
 }
 
 async function driveByWrk({ url, workload, users, run, connections, seconds }) {
   const options = ['-t1', `-c${connections}`, `-d${seconds}s`, '--timeout', '5s', '-s', SCRIPT]
-  const { stdout } = await promisify(execFile)('wrk', [...options, url, '--', workload, users, run])
-  return JSON.parse(stdout.slice(stdout.lastIndexOf('\n{') + 1))
+  const args = [workload, users, run, WORKLOADS[workload].path ?? '']
+  const { stdout } = await promisify(execFile)('wrk', [...options, url, '--', ...args])
+  const { refused, failed, ...result } = JSON.parse(stdout.slice(stdout.lastIndexOf('\n{') + 1))
+  return { ...result, failed: failed + unexpected(workload, result.requests, refused) }
 }
 
 async function driveByAutocannon({ url, workload, users, run, connections, seconds }) {
@@ -48,16 +77,22 @@ async function driveByAutocannon({ url, workload, users, run, connections, secon
     requests: [{ setupRequest }],
   })
   const { '2xx': succeeded, errors, timeouts, non2xx, duration, latency } = result
+  const answered = succeeded + non2xx
   return {
-    requests: succeeded + non2xx,
+    requests: answered,
     seconds: duration,
     p50Ms: latency.p50,
     p99Ms: latency.p99,
-    failed: errors + timeouts + non2xx,
+    failed: errors + timeouts + unexpected(workload, answered, non2xx),
   }
 }
 
-/** The same as workloads.lua. */
+/** How many answers are refusals where none should be, or the other way round. */
+function unexpected(workload, answered, refused) {
+  return WORKLOADS[workload].status === undefined ? refused : answered - refused
+}
+
+/** The same requests as in workloads.lua. */
 function requests(workload, users, run) {
   let serial = 0
   const pathOfOne = () => `/users/${1 + Math.floor(Math.random() * users)}`
@@ -76,7 +111,8 @@ function requests(workload, users, run) {
   const get = path => ({ method: 'GET', path, headers: {}, body: undefined })
   return () => {
     serial++
-    if (workload === 'list') return get('/users')
+    const { path } = WORKLOADS[workload]
+    if (path !== undefined) return get(path)
     if (workload === 'create' || (workload === 'mix' && serial % 20 === 0)) return create()
     if (workload === 'update' || (workload === 'mix' && serial % 20 === 10)) return rename()
     return get(pathOfOne())

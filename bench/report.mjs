@@ -16,13 +16,16 @@ const HEAD = [
   'requests/s',
   'p50 ms',
   'p99 ms',
-  'CPU µs a request',
-  'this service takes of it',
+  'CPU µs per request',
+  'service ÷ server',
   'with a rate limit',
-  'GET one beside, p99 ms',
+  'probe p99 ms',
 ]
 
-/** Medians of the rounds: by workload, and in it by server. */
+/** Only for refusals, which should cost less than what they refuse. */
+const REFUSAL_HEAD = 'refusal ÷ GET one'
+
+/** The medians of all rounds, by workload and server. */
 function summarize(rows) {
   const known = Object.keys(rows[0] ?? {}).filter(key => typeof rows[0][key] === 'number')
   const medians = (workload, server) => {
@@ -31,10 +34,11 @@ function summarize(rows) {
   }
   return distinct(rows, 'workload', WORKLOADS).map(workload => ({
     workload,
-    servers: distinct(rows, 'server', SERVERS).map(server => ({
-      server,
-      ...medians(workload, server),
-    })),
+    servers: distinct(
+      rows.filter(row => row.workload === workload),
+      'server',
+      SERVERS,
+    ).map(server => ({ server, ...medians(workload, server) })),
   }))
 }
 
@@ -42,27 +46,41 @@ export function printReport(rows, setting) {
   process.stdout.write(`${markdown(rows, setting)}\n`)
 }
 
-/** Puts the tables between the marks of docs/performance.md, and the chart beside it. */
+/** Writes the tables between the marks in docs/performance.md, and the chart into docs/performance.svg. */
 export function writeReport(rows, setting) {
   const text = readFileSync(DOCUMENT, 'utf8')
   const [before, after] = [text.split(MARKS[0])[0], text.split(MARKS[1])[1]]
-  const chart = '![CPU time a request, by workload and server](performance.svg)'
+  const chart = '![CPU time per request, by workload and server](performance.svg)'
   const measured = [MARKS[0], chart, markdown(rows, setting), MARKS[1]].join('\n\n')
   writeFileSync(DOCUMENT, `${before}${measured}${after}`)
   writeFileSync(CHART, chartOf(summarize(rows)))
 }
 
 function markdown(rows, { load, rounds, seconds, connections, users }) {
-  const processor = `${availableParallelism()} × ${cpus()[0]?.model.trim()}`
   const setting = [
-    `Node ${process.version}, ${processor}, ${load} with ${connections} connections, ${users.toLocaleString('en')} users;`,
+    `${machine()}, ${load} with ${connections} connections, ${users.toLocaleString('en')} users;`,
     `medians of ${rounds} alternating rounds of ${seconds} s.`,
   ].join('\n')
   const summary = summarize(rows)
   const tables = summary.map(
-    ({ workload, servers }) => `### ${WORKLOADS[workload]}\n\n${table(HEAD, servers.map(rowOf))}`,
+    ({ workload, servers }) =>
+      `### ${WORKLOADS[workload].label}\n\n${workloadTable(workload, servers, summary)}`,
   )
   return [setting, ...tables, `### Peak memory\n\n${memoryTable(summary)}`].join('\n\n')
+}
+
+function workloadTable(workload, servers, summary) {
+  const rows = servers.map(rowOf)
+  if (WORKLOADS[workload].status === undefined) return table(HEAD, rows)
+  const reads = summary.find(other => other.workload === 'read')?.servers ?? []
+  const ratios = servers.map(({ server, cpuMicros }) => {
+    const read = reads.find(row => row.server === server)
+    return read === undefined ? '' : ratio(cpuMicros, read.cpuMicros)
+  })
+  return table(
+    [...HEAD, REFUSAL_HEAD],
+    rows.map((row, index) => [...row, ratios[index]]),
+  )
 }
 
 function rowOf(row, _index, all) {
@@ -82,16 +100,23 @@ function rowOf(row, _index, all) {
   ]
 }
 
-/** The highest of all workloads: they run one after another in the same process. */
+/** The peak over all workloads of a round: they run one after another in the same process. */
 function memoryTable(summary) {
-  const peaks = summary[0].servers.map(({ server }) => {
-    const bytes = summary.map(({ servers }) => servers.find(row => row.server === server).peakBytes)
+  const rows = summary.flatMap(({ servers }) => servers)
+  const peaks = distinct(rows, 'server', SERVERS).map(server => {
+    const bytes = rows.filter(row => row.server === server).map(({ peakBytes }) => peakBytes)
     return [SERVERS[server].label, (Math.max(...bytes) / 1e6).toFixed(0)]
   })
   return table(['server', 'MB'], peaks)
 }
 
-function table(head, rows) {
+/** Node and the processors. */
+export function machine() {
+  return `Node ${process.version}, ${availableParallelism()} × ${cpus()[0]?.model.trim()}`
+}
+
+/** A table in Markdown, whose first column is text and whose others are numbers. */
+export function table(head, rows) {
   const line = cells => `| ${cells.join(' | ')} |`
   const rule = `|---|${'---:|'.repeat(head.length - 1)}`
   return [line(head), rule, ...rows.map(line)].join('\n')
@@ -101,12 +126,12 @@ function ratio(ours, theirs) {
   return (ours / theirs).toFixed(2)
 }
 
-/** What is in the rows, in the order of the table that names it. */
+/** The values of `key` that occur in the rows, in the order of `table`. */
 function distinct(rows, key, table) {
   return Object.keys(table).filter(name => rows.some(row => row[key] === name))
 }
 
-function median(values) {
+export function median(values) {
   const sorted = values.toSorted((a, b) => a - b)
   const middle = Math.floor(sorted.length / 2)
   return sorted.length % 2 === 1 ? sorted[middle] : (sorted[middle - 1] + sorted[middle]) / 2

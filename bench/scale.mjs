@@ -1,15 +1,14 @@
-// What requests cost by the number of users: fills a database, asks the built service, prints a table.
-// Usage: npm run bench:scale -- [USERS ...], such as 10000 1000000; 10,000 to 1,000,000 by tens if none is given.
-import { spawn } from 'node:child_process'
-import { once } from 'node:events'
-import { mkdtempSync, rmSync, statSync } from 'node:fs'
+// Measures how the latency of requests depends on the number of users: fills a database, sends requests to the built
+// service, prints a table.
+// Usage: npm run bench:scale -- [USERS ...], such as 10000 1000000; without USERS: 10,000, 100,000 and 1,000,000.
+import { mkdirSync, mkdtempSync, rmSync, statSync } from 'node:fs'
 import { Agent, request } from 'node:http'
-import { availableParallelism, cpus, tmpdir } from 'node:os'
+import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { fileURLToPath } from 'node:url'
-import Database from 'better-sqlite3'
+import { Database } from '../dist/storage/sqlite/sqlite-driver.js'
+import { machine, median, table } from './report.mjs'
+import { migrate, startProcess } from './servers.mjs'
 
-const MAIN = fileURLToPath(new URL('../dist/main.js', import.meta.url))
 const DEFAULT_SIZES = [10_000, 100_000, 1_000_000]
 const MIN_USERS = 10_000
 const MAX_USERS = 10_000_000
@@ -17,7 +16,7 @@ const CHUNK = 50_000
 const SAMPLES = 400
 const WARM_UP = 100
 
-// A name is that of a hundred users among ten million; addresses come in no order; a user every ten seconds.
+// Of ten million users a hundred share each name. Addresses are in random order. One user was created every ten seconds.
 const FILL = `
   WITH RECURSIVE serial (i) AS (SELECT @from UNION ALL SELECT i + 1 FROM serial WHERE i < @to)
   INSERT INTO users (name, name_lower, email, created_at, updated_at)
@@ -27,7 +26,7 @@ const FILL = `
 
 const sizes = process.argv.slice(2).map(Number)
 if (sizes.some(size => !Number.isInteger(size) || size < MIN_USERS || size > MAX_USERS)) {
-  console.error(`sizes are whole numbers from ${MIN_USERS} to ${MAX_USERS}`)
+  console.error(`USERS must be whole numbers from ${MIN_USERS} to ${MAX_USERS}`)
   process.exit(2)
 }
 
@@ -37,60 +36,74 @@ process.once('SIGINT', () => process.exit(130))
 
 const rows = []
 for (const size of sizes.length > 0 ? sizes : DEFAULT_SIZES) rows.push(await measure(size))
-console.log(`\nNode ${process.version}, ${availableParallelism()} x ${cpus()[0]?.model}\n`)
-printTable(rows)
+const [, ...names] = Object.keys(rows[0])
+console.log(`\n${machine()}\n`)
+console.log(
+  table(
+    ['ms, median', ...rows.map(({ users }) => users)],
+    names.map(name => [name, ...rows.map(row => row[name])]),
+  ),
+)
 
 async function measure(size) {
-  const path = join(folder, `${size}.db`)
-  const env = { ...process.env, DATABASE_URL: path, PORT: '0', LOG_LEVEL: 'info' }
-  await once(spawn(process.execPath, [MAIN, 'migrate'], { env, stdio: 'ignore' }), 'close')
+  const home = join(folder, String(size))
+  mkdirSync(home)
+  const path = join(home, 'users.db')
+  await migrate(path)
   const filledMs = fill(path, size)
-  const service = await start(env)
+  const env = { DATABASE_URL: path, PORT: '0', LOG_LEVEL: 'info' }
+  const service = await startProcess({ env, home })
   try {
     const agent = new Agent({ keepAlive: true, maxSockets: 1 })
     const get = target => ask(agent, service.url, target)
     const someId = () => 1 + Math.floor(Math.random() * size)
     const deepPage = Math.floor(size / 2 / 100)
     let lists = 0
-    // Another length each time, 100 on average, because the service remembers the last lists while nothing changes.
+    // A different length each time, 100 on average, because the service remembers recent lists while nothing changes.
     const length = () => 70 + (lists++ % 61)
     const row = {
       users: size.toLocaleString('en'),
-      'fill s': (filledMs / 1000).toFixed(1),
-      'file MB': Math.round(statSync(path).size / 1e6),
+      'fill, s': (filledMs / 1000).toFixed(1),
+      'file, MB': Math.round(statSync(path).size / 1e6),
     }
     for (const sort of ['id', 'name', '-created_at']) {
-      row[`first, ${sort}`] = await median(() => get(`/users?sort=${sort}&per_page=${length()}`))
+      row[`first page by ${sort}`] = await medianMs(() =>
+        get(`/users?sort=${sort}&per_page=${length()}`),
+      )
       const { headers } = await get(`/users?sort=${sort}&page=${deepPage}`)
       const next = /<([^>]*)>; rel="next"/.exec(headers.link)[1]
-      row[`deep, ${sort}`] = await median(() => get(`${next}&per_page=${length()}`))
+      row[`deep page by ${sort}, by cursor`] = await medianMs(() =>
+        get(`${next}&per_page=${length()}`),
+      )
     }
     const emails = []
     for (let count = 0; count < 50; count++) {
       emails.push(JSON.parse((await get(`/users/${someId()}`)).body).email)
     }
     let turn = 0
-    row['by id'] = await median(() => get(`/users/${someId()}`))
-    row['by e-mail'] = await median(() => get(`/users?email=${emails[turn++ % 50].toUpperCase()}`))
-    row.create = await median(() =>
+    row['one user by id'] = await medianMs(() => get(`/users/${someId()}`))
+    row['one user by e-mail'] = await medianMs(() =>
+      get(`/users?email=${emails[turn++ % 50].toUpperCase()}`),
+    )
+    row['create, on disk'] = await medianMs(() =>
       ask(agent, service.url, '/users', {
         user: { name: `Name ${turn++}`, email: `new${turn}@example.com` },
       }),
     )
     const deepByNumber = perPage =>
       `/users?per_page=${perPage}&page=${Math.floor(size / 2 / perPage)}`
-    row['page by number, deep'] = await median(() => get(deepByNumber(length())), 5, 1)
-    row['count, all'] = await median(() => get('/users?per_page=1&count=true'))
+    row['deep page by number'] = await medianMs(() => get(deepByNumber(length())), 5, 1)
+    row['one user, and the count of all'] = await medianMs(() =>
+      get('/users?per_page=1&count=true'),
+    )
     agent.destroy()
     return row
   } finally {
-    service.child.kill('SIGTERM')
-    await once(service.child, 'close')
-    rmSync(path, { force: true })
+    await service.stop()
   }
 }
 
-/** Milliseconds. Indexes and triggers are made again over what is there, as after an import. */
+/** Fills the database; returns milliseconds. Indexes and triggers are created after the rows, which is faster. */
 function fill(path, size) {
   const startedAt = performance.now()
   const database = new Database(path)
@@ -127,20 +140,6 @@ function showProgress(total, done, startedAt, what) {
   if (done === total) process.stderr.write('\n')
 }
 
-async function start(env) {
-  const child = spawn(process.execPath, [MAIN], { env, stdio: ['ignore', 'pipe', 'inherit'] })
-  let log = ''
-  const url = await new Promise((resolve, reject) => {
-    child.once('close', () => reject(new Error('the service did not start')))
-    child.stdout.on('data', chunk => {
-      if (log.length < 10_000) log += chunk
-      const match = /"url":"([^"]+)"/.exec(log)
-      if (match) resolve(match[1])
-    })
-  })
-  return { child, url }
-}
-
 function ask(agent, url, target, body) {
   return new Promise((resolve, reject) => {
     const options = body && { method: 'POST', headers: { 'Content-Type': 'application/json' } }
@@ -160,8 +159,8 @@ function ask(agent, url, target, body) {
   })
 }
 
-/** Of the time of one request after another on one connection, in milliseconds. */
-async function median(work, samples = SAMPLES, warmUp = WARM_UP) {
+/** The median time of one call of `work`, in milliseconds. The calls run one after another. */
+async function medianMs(work, samples = SAMPLES, warmUp = WARM_UP) {
   for (let count = 0; count < warmUp; count++) await work()
   const times = []
   for (let count = 0; count < samples; count++) {
@@ -169,14 +168,5 @@ async function median(work, samples = SAMPLES, warmUp = WARM_UP) {
     await work()
     times.push(performance.now() - startedAt)
   }
-  return times.sort((a, b) => a - b)[Math.floor(samples / 2)].toFixed(2)
-}
-
-function printTable(measured) {
-  const names = Object.keys(measured[0])
-  console.log(`| ms, median | ${measured.map(({ users }) => users).join(' | ')} |`)
-  console.log(`|---|${measured.map(() => '---:').join('|')}|`)
-  for (const name of names.slice(1)) {
-    console.log(`| ${name} | ${measured.map(row => row[name]).join(' | ')} |`)
-  }
+  return median(times).toFixed(2)
 }

@@ -1,4 +1,4 @@
-// What is measured: how each server is started, over a database of its own.
+// Starts the servers to measure, each with a database of its own.
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import {
@@ -13,26 +13,31 @@ import {
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
-import Database from 'better-sqlite3'
+import { Database } from '../dist/storage/sqlite/sqlite-driver.js'
 import { CREATE_TABLE } from './peers/users-table.mjs'
 
 const path = relative => fileURLToPath(new URL(relative, import.meta.url))
 
-const SERVICE = path('../dist/main.js')
+export const SERVICE = path('../dist/main.js')
 
 const PROBE = new URL('./usage-probe.mjs', import.meta.url).href
 
-const RATE_LIMIT = { rateLimits: [{ to: 1_000_000_000, within: '1 minute' }] }
+/** A rate limit that no load reaches, and two rules for paths that only refused requests ask for. */
+const LIMITS = {
+  rateLimits: [{ to: 1_000_000_000, within: '1 minute' }],
+  blocklist: [{ name: 'blocked', path: '/blocked' }],
+  throttle: [{ name: 'throttled', path: '/throttled', limit: 1, period: '1 day' }],
+}
 
 const START_PATIENCE_MS = 20_000
 
-/** The first is what the others are compared with. */
+/** The others are compared with the first one. */
 export const SERVERS = {
   service: { label: 'this service', main: SERVICE },
   limited: {
     label: 'this service, a rate limit on every route',
     main: SERVICE,
-    limits: RATE_LIMIT,
+    limits: LIMITS,
   },
   'node-http': { label: 'node:http, nothing else', main: path('./peers/node-http.mjs') },
   'fastify-bare': { label: 'Fastify with schemas', main: path('./peers/fastify-bare.mjs') },
@@ -49,15 +54,11 @@ const FILL = names => `
   SELECT 'User ' || i, printf('%08x.%d@example.com', i * 2654435761 & 0xffffffff, i), time, time${names}
   FROM (SELECT i, strftime('%Y-%m-%dT%H:%M:%fZ', 1600000000 + i * 10, 'unixepoch') AS time FROM serial)`
 
-/** Makes the databases that each start copies: the same users for the service and for its peers. */
+/** Creates two databases with the same users, one for the service and one for the peers. Each start copies one of them. */
 export async function makeDatabases(folder, users) {
   const ours = join(folder, 'service.db')
   const theirs = join(folder, 'peers.db')
-  const migration = spawn(process.execPath, [SERVICE, 'migrate'], {
-    env: { ...process.env, DATABASE_URL: ours },
-    stdio: ['ignore', 'ignore', 'inherit'],
-  })
-  await once(migration, 'close')
+  await migrate(ours)
   for (const [file, schema, names] of [
     [ours, '', `, 'user ' || i`],
     [theirs, CREATE_TABLE, ''],
@@ -71,24 +72,40 @@ export async function makeDatabases(folder, users) {
   return { ours, theirs }
 }
 
-/** A started server: its `url`, `usage()` of the whole process so far, and `stop()`. */
+/** Creates an empty database of the service. */
+export async function migrate(path) {
+  const migration = spawn(process.execPath, [SERVICE, 'migrate'], {
+    env: { ...process.env, DATABASE_URL: path },
+    stdio: ['ignore', 'ignore', 'inherit'],
+  })
+  await once(migration, 'close')
+}
+
+/** Starts a server of the comparison with its own copy of the database; returns what `startProcess` returns. */
 export async function startServer({ name, databases, folder }) {
   const { main, limits } = SERVERS[name]
   const home = join(folder, `${name}-${Date.now()}`)
   mkdirSync(home)
   const database = join(home, 'users.db')
   copyFileSync(main === SERVICE ? databases.ours : databases.theirs, database)
-  const env = { ...process.env, NODE_ENV: 'production', DATABASE: database }
-  if (main === SERVICE) Object.assign(env, { DATABASE_URL: database, PORT: '0' })
+  const env = main === SERVICE ? { DATABASE_URL: database, PORT: '0' } : { DATABASE: database }
   if (limits !== undefined) {
     env.LIMITS_FILE = join(home, 'limits.json')
     writeFileSync(env.LIMITS_FILE, JSON.stringify(limits))
   }
-  // To a file, as a service manager would have it: reading a pipe would take time from the load.
+  return startProcess({ main, env, home })
+}
+
+/**
+ * Starts a server in its folder `home`: its `url`, `usage()` (CPU time and peak memory of the process so far), and `stop()`,
+ * which removes the folder.
+ */
+export async function startProcess({ main = SERVICE, env, home }) {
+  // The log goes to a file, as under a service manager. Reading it from a pipe would take CPU time from the load.
   const logFile = join(home, 'log')
   const log = openSync(logFile, 'a')
   const child = spawn(process.execPath, ['--import', PROBE, main], {
-    env,
+    env: { ...process.env, NODE_ENV: 'production', ...env },
     cwd: home,
     stdio: ['ignore', log, 'inherit', 'ipc'],
   })

@@ -1,26 +1,26 @@
-// Imports users and exports them again, as NDJSON and as CSV, and prints time and peak memory of each; one import is killed
-// half-way and resumed. Fails where what comes out is not byte for byte what went in.
-// Usage: npm run bench:transfer -- [USERS], a million if left out.
+// Imports users and exports them again, as NDJSON and as CSV, and prints the time and peak memory of each step. One import
+// is killed half-way and resumed. Fails if an export is not byte for byte equal to what was imported.
+// Usage: npm run bench:transfer -- [USERS]; the default is a million.
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { createReadStream, createWriteStream, mkdtempSync, rmSync, statSync } from 'node:fs'
-import { availableParallelism, cpus, tmpdir } from 'node:os'
+import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { fileURLToPath } from 'node:url'
-import Database from 'better-sqlite3'
+import { Database } from '../dist/storage/sqlite/sqlite-driver.js'
+import { machine, table } from './report.mjs'
+import { SERVICE } from './servers.mjs'
 
-const MAIN = fileURLToPath(new URL('../dist/main.js', import.meta.url))
 const MAX_USERS = 10_000_000
 
-/** Tells its own peak, in KB, when it ends. */
+/** Preloaded into each process: writes its peak memory in KB to descriptor 3 when it ends. */
 const PROBE = `data:text/javascript,${encodeURIComponent(`
   import { writeSync } from 'node:fs'
   process.once('exit', () => writeSync(3, String(process.resourceUsage().maxRSS)))`)}`
 
 const users = Number(process.argv[2] ?? 1_000_000)
 if (!Number.isInteger(users) || users < 1000 || users > MAX_USERS) {
-  console.error(`USERS is a whole number from 1000 to ${MAX_USERS}`)
+  console.error(`USERS must be a whole number from 1000 to ${MAX_USERS}`)
   process.exit(2)
 }
 
@@ -35,22 +35,26 @@ await measure('import NDJSON', 'a', ['import', input])
 await measure('export NDJSON', 'a', ['export', join(folder, 'a.ndjson')])
 await measure('export CSV', 'a', ['export', join(folder, 'a.csv')])
 await measure('import CSV', 'b', ['import', join(folder, 'a.csv')])
-await measure('export CSV, once more', 'b', ['export', join(folder, 'b.csv')])
+await measure('export CSV again', 'b', ['export', join(folder, 'b.csv')])
 await killHalfWay('c', ['import', input])
-await measure('resume an import that was killed half-way', 'c', ['import', input, '--resume'])
-await measure('export what was resumed', 'c', ['export', join(folder, 'c.ndjson')])
+await measure('resume the import that was killed half-way', 'c', ['import', input, '--resume'])
+await measure('export NDJSON after the resumed import', 'c', ['export', join(folder, 'c.ndjson')])
 await mustBeEqual(input, join(folder, 'a.ndjson'))
 await mustBeEqual(join(folder, 'a.csv'), join(folder, 'b.csv'))
 await mustBeEqual(input, join(folder, 'c.ndjson'))
 
-console.log(`Node ${process.version}, ${availableParallelism()} x ${cpus()[0]?.model}`)
+console.log(machine())
 console.log(`${users.toLocaleString('en')} users, ${Math.round(statSync(input).size / 1e6)} MB\n`)
-console.log('| | s | users/s | peak memory, MB |\n|---|---:|---:|---:|')
-for (const { what, seconds, peakMb } of rows) {
-  const rate = Math.round(users / seconds).toLocaleString('en')
-  console.log(`| ${what} | ${seconds.toFixed(1)} | ${rate} | ${peakMb} |`)
-}
-console.log('\nWhat came out is byte for byte what went in.')
+console.log(
+  table(
+    ['', 's', 'users/s', 'peak memory, MB'],
+    rows.map(({ what, seconds, peakMb }) => {
+      const rate = Math.round(users / seconds).toLocaleString('en')
+      return [what, seconds.toFixed(1), rate, peakMb]
+    }),
+  ),
+)
+console.log('\nThe exports are byte for byte equal to what was imported.')
 
 async function writeUsers(path) {
   const file = createWriteStream(path)
@@ -71,7 +75,7 @@ function environment(database) {
 
 async function measure(what, database, args) {
   const startedAt = performance.now()
-  const child = spawn(process.execPath, ['--import', PROBE, MAIN, ...args], {
+  const child = spawn(process.execPath, ['--import', PROBE, SERVICE, ...args], {
     env: environment(database),
     stdio: ['ignore', 'ignore', 'inherit', 'pipe'],
   })
@@ -86,7 +90,7 @@ async function measure(what, database, args) {
 }
 
 async function killHalfWay(database, args) {
-  const child = spawn(process.execPath, [MAIN, ...args], {
+  const child = spawn(process.execPath, [SERVICE, ...args], {
     env: environment(database),
     stdio: 'ignore',
   })
@@ -107,7 +111,7 @@ function countUsers(database) {
       opened.close()
     }
   } catch {
-    // Not yet made.
+    // Not created yet.
     return 0
   }
 }

@@ -1,8 +1,8 @@
-// Preloaded into each server (`node --import`): tells the benchmark what the whole process has used, when asked.
+// Preloaded into each server (`node --import`): sends the benchmark the CPU time and peak memory of the process on request.
 process.on('message', () => {
   const { user, system } = process.cpuUsage()
   process.send({ cpuMicros: user + system, peakBytes: process.resourceUsage().maxRSS * 1024 })
 })
 
-// It shall not keep a process alive that would otherwise end.
+// The channel must not keep the process alive.
 process.channel?.unref()

@@ -1,8 +1,9 @@
-// Before a server is measured: does it do the work at all?
+// Checks, before a server is measured, that it does the work.
 import { deepStrictEqual } from 'node:assert/strict'
+import { canServe, WORKLOADS } from './load.mjs'
 
-/** Rejects unless the server lists, reads, creates and changes users as the others do. */
-export async function verify(url) {
+/** Rejects unless the server lists, reads, creates, changes and refuses like all the others. */
+export async function verify(server, url) {
   const ask = async (path, method, user) => {
     const response = await fetch(`${url}${path}`, {
       method,
@@ -24,4 +25,10 @@ export async function verify(url) {
   const renamed = await ask(`/users/${id}`, 'PUT', { name: 'Bob' })
   deepStrictEqual([renamed.status, renamed.body.name], [200, 'Bob'])
   deepStrictEqual((await ask(`/users/${id}`, 'GET')).body, renamed.body)
+  for (const [workload, { path, status }] of Object.entries(WORKLOADS)) {
+    if (status === undefined || !canServe(server, workload)) continue
+    // Twice, because a throttle lets the first one pass.
+    await ask(path, 'GET')
+    deepStrictEqual((await ask(path, 'GET')).status, status, workload)
+  }
 }

@@ -1,11 +1,11 @@
--- What wrk sends. Arguments: the workload, the number of users, and what tells the addresses of this run from others.
--- The same in JavaScript for autocannon is in load.mjs.
-local workload, users, run
+-- The requests that wrk sends. Arguments: the workload, the number of users, a prefix that makes the addresses of this run
+-- unique, and perhaps a path to GET. load.mjs has the same in JavaScript for autocannon.
+local workload, users, run, path
 local serial = 0
 local json = { ["Content-Type"] = "application/json" }
 
 function init(args)
-  workload, users, run = args[1], tonumber(args[2]), args[3]
+  workload, users, run, path = args[1], tonumber(args[2]), args[3], args[4]
   math.randomseed(os.time())
 end
 
@@ -24,7 +24,7 @@ end
 
 function request()
   serial = serial + 1
-  if workload == "list" then return wrk.format("GET", "/users") end
+  if path ~= "" then return wrk.format("GET", path) end
   if workload == "create" then return create() end
   if workload == "update" then return rename() end
   if workload == "mix" and serial % 20 == 0 then return create() end
@@ -32,10 +32,11 @@ function request()
   return wrk.format("GET", path_of_one())
 end
 
+-- errors.status counts statuses over 399.
 function done(summary, latency)
   local errors = summary.errors
   io.write(string.format(
-    '{"requests":%d,"seconds":%.6f,"p50Ms":%.3f,"p99Ms":%.3f,"failed":%d}\n',
+    '{"requests":%d,"seconds":%.6f,"p50Ms":%.3f,"p99Ms":%.3f,"refused":%d,"failed":%d}\n',
     summary.requests, summary.duration / 1e6, latency:percentile(50) / 1e3, latency:percentile(99) / 1e3,
-    errors.connect + errors.read + errors.write + errors.status + errors.timeout))
+    errors.status, errors.connect + errors.read + errors.write + errors.timeout))
 end

@@ -1,7 +1,7 @@
-// Prints what production needs, as CycloneDX, from package-lock.json alone: nothing has to be installed.
+// Prints the packages that production needs as CycloneDX, from package-lock.json alone: nothing has to be installed.
 //
-// `npm sbom --omit dev` leaves out what a dev dependency needs too, such as qs, which express brings (npm 11.19);
-// so npm is shown a lock file without what is for development only.
+// `npm sbom --omit dev` (npm 11.19) wrongly leaves out packages that a dev dependency needs too, such as qs, which express
+// needs. So npm gets a lock file from which the packages for development have been removed.
 
 import { execFileSync } from 'node:child_process'
 import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
@@ -17,14 +17,14 @@ function read(file) {
 const { devDependencies: _dev, workspaces: _workspaces, ...manifest } = read('package.json')
 const lock = read('package-lock.json')
 const { devDependencies: _lockedDev, workspaces: _lockedWorkspaces, ...root } = lock.packages['']
-// A workspace is for tests, and stands there as a folder of this project and a link to it.
+// The workspace is for tests only. The lock file has it as a folder of this project and as a link to that folder.
 const needed = Object.entries(lock.packages).filter(
   ([path, { dev, link }]) => path.startsWith('node_modules/') && !dev && !link,
 )
 
 const folder = mkdtempSync(join(tmpdir(), 'sbom-'))
 try {
-  // npm names the whole by its folder.
+  // npm takes the name of the project from its folder.
   const project = join(folder, manifest.name)
   mkdirSync(project)
   const packages = { '': root, ...Object.fromEntries(needed) }

@@ -3,15 +3,18 @@ import express, { type Application, type RequestHandler } from 'express'
 import type { Logger } from 'pino'
 import type { Config } from './config.ts'
 import { ServiceError } from './errors.ts'
-import { docsRoutes } from './http/docs-page.ts'
+import { ignoreForwardedPorts } from './http/client-address.ts'
+import { openApiEndpoint } from './http/document/openapi-endpoint.ts'
 import { type Endpoint, mountEndpoints } from './http/endpoints.ts'
-import { errorHandler } from './http/error-replies.ts'
-import { homeRoute } from './http/home.ts'
-import { requireOneHost } from './http/host.ts'
-import { openApiEndpoint } from './http/openapi-endpoint.ts'
+import { answerErrors, createErrorSender, errorHandler } from './http/error-replies.ts'
+import { docsRoutes } from './http/pages/docs-page.ts'
+import { homeRoute } from './http/pages/home.ts'
+import { queryObject } from './http/query-string.ts'
 import { createReplySender, writeReply } from './http/reply.ts'
 import { requestLog } from './http/request-log.ts'
-import type { Stopping } from './http/stopping.ts'
+import { requireHost } from './http/require-host.ts'
+import { nameResources } from './http/resources.ts'
+import type { Stopping } from './http/server/stopping.ts'
 import { INTERFACE } from './interface.ts'
 import type { Limiter } from './limits/limiter.ts'
 import { createReadiness, healthRoutes } from './ops/health.ts'
@@ -20,16 +23,17 @@ import { userRoutes } from './users/user-routes.ts'
 import type { UserService } from './users/user-service.ts'
 import { readVersion } from './version.ts'
 
+/** What the application uses. The caller closes it. */
 export interface AppDependencies {
   readonly users: UserService
-  /** Those by which `users` judges what comes in. */
+  /** The rules that `users` checks its input by. Their schemas go into the OpenAPI document. */
   readonly rules: UserRules
   /** Rejects when the storage does not answer. */
   readonly ping: () => Promise<void>
-  readonly stopping: Stopping
+  readonly stopping: Pick<Stopping, 'hasBegun' | 'isTooLate'>
   readonly log: Logger
   readonly newRequestId: () => string
-  /** Left out where there are no limits. */
+  /** `undefined` without limits. */
   readonly limiter?: Limiter | undefined
   readonly settings: Pick<
     Config,
@@ -37,7 +41,7 @@ export interface AppDependencies {
   >
 }
 
-/** What a page of another origin may read of an answer. */
+/** The response headers that scripts of another origin may read. */
 const EXPOSED_HEADERS = [
   'ETag',
   'Link',
@@ -52,63 +56,74 @@ const EXPOSED_HEADERS = [
 
 const PREFLIGHT_MAX_AGE_SECONDS = 600
 
-/** How long a refusal for too much is held back. */
+/** The longest delay of an `overloaded` response. */
 const MAX_PAUSE_MS = 500
 
-/** The middleware in the order in which a request meets it. */
+/** The Express application. Its middleware stands in the order in which a request meets it. */
 export function createApp(dependencies: AppDependencies): Application {
-  const { users, rules, ping, stopping, log, newRequestId, limiter, settings } = dependencies
+  const { users, rules, ping, stopping, log, newRequestId, limiter } = dependencies
+  const { trustProxy, corsOrigins, bodyLimitBytes, maxEventLoopDelayMs } = dependencies.settings
   const app = express()
-  const answerBare = errorHandler(log, writeReply)
+  const sendBareError = createErrorSender({ log, sendReply: writeReply })
   const sendReply = createReplySender((error, request, response) => {
-    // What was to be sent is at fault, be it a header of its own or one that middleware wanted on it.
+    // The reply itself failed to be sent, perhaps because of a header that middleware added.
     request.replyHeaders = undefined
-    answerBare(error, request, response, () => {})
+    sendBareError(error, request, response)
   })
-  const mounting = { ...settings, sendReply }
+  const overloadPauseMs = Math.min(maxEventLoopDelayMs, MAX_PAUSE_MS)
+  const sendError = createErrorSender({ log, sendReply, overloadPauseMs })
+  const mounting = { sendReply, sendError, bodyLimitBytes }
   const version = readVersion()
   const isReady = createReadiness({ ping, isStopping: stopping.hasBegun })
   const unlimited = healthRoutes(isReady)
-  // Users first: each route in front of them is looked at for each of their requests.
+  // Users first: Express tries the routes in order, so each one before them would slow their requests down.
   const limited: readonly Endpoint[] = [
     ...userRoutes(users, rules),
     homeRoute({ version, isReady }),
     ...docsRoutes(),
-    openApiEndpoint(() => ({ ...INTERFACE, version, limited, unlimited, settings })),
+    openApiEndpoint(baseUrl => ({
+      ...INTERFACE,
+      version,
+      baseUrl,
+      limited,
+      unlimited,
+      settings: { bodyLimitBytes, corsOrigins },
+    })),
   ]
   app.disable('x-powered-by')
   app.enable('case sensitive routing')
   app.enable('strict routing')
   app.set('etag', false)
-  app.set('query parser', false)
-  app.set('trust proxy', settings.trustProxy)
+  // Only functions in limits files read `request.query`. It is parsed when they do.
+  app.set('query parser', queryObject)
+  app.set('trust proxy', trustProxy)
+  ignoreForwardedPorts(app)
+  nameResources(app, limited)
 
   app.use(requestLog({ log, newRequestId }))
-  app.use(requireOneHost)
+  app.use(requireHost)
   mountEndpoints(app, unlimited, mounting)
-  if (settings.corsOrigins !== undefined) app.use(crossOrigin(settings.corsOrigins))
-  app.use(refuseTheLate(stopping))
-  app.use(refuseTheShed)
-  if (limiter !== undefined) app.use(limiter.filter)
+  if (corsOrigins !== undefined) app.use(allowOrigins(corsOrigins))
+  app.use(answerErrors(denyLateConnections(stopping), sendError))
+  app.use(answerErrors(denyShedRequests, sendError))
+  if (limiter !== undefined) app.use(answerErrors(limiter.filter, sendError))
   app.use(requireDecodablePath)
   mountEndpoints(app, limited, { ...mounting, guards: limiter })
   app.use(() => {
     throw new ServiceError('path_not_found')
   })
-  app.use(errorHandler(log, sendReply, Math.min(settings.maxEventLoopDelayMs, MAX_PAUSE_MS)))
+  app.use(errorHandler(sendError))
   return app
 }
 
-function refuseTheLate(stopping: Stopping): RequestHandler {
+function denyLateConnections(stopping: AppDependencies['stopping']): RequestHandler {
   return (request, _response, next) => {
-    if (stopping.isTooLate(request.socket)) throw new ServiceError('shutting_down')
-    next()
+    next(stopping.isTooLate(request.socket) ? new ServiceError('shutting_down') : undefined)
   }
 }
 
-const refuseTheShed: RequestHandler = ({ isShed }, _response, next) => {
-  if (isShed) throw new ServiceError('overloaded')
-  next()
+const denyShedRequests: RequestHandler = ({ isShed }, _response, next) => {
+  next(isShed ? new ServiceError('overloaded') : undefined)
 }
 
 const requireDecodablePath: RequestHandler = (request, _response, next) => {
@@ -120,8 +135,8 @@ const requireDecodablePath: RequestHandler = (request, _response, next) => {
   next()
 }
 
-/** Leaves the answer to OPTIONS to the endpoints, which know what a path allows. */
-function crossOrigin(origins: readonly string[] | '*'): RequestHandler {
+/** CORS. The endpoints answer OPTIONS, because they know which methods a path allows. */
+function allowOrigins(origins: readonly string[] | '*'): RequestHandler {
   return cors({
     origin: origins === '*' ? '*' : [...origins],
     exposedHeaders: EXPOSED_HEADERS,

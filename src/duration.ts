@@ -11,7 +11,10 @@ const UNITS_MS = new Map([
   ['day', 86_400_000],
 ])
 
-/** Milliseconds of a time such as `30s`, `500ms`, `1 minute`, `2 hours`, or of a bare number of seconds. */
+/**
+ * Parses a time such as `30s`, `500ms`, `1 minute` or `2 hours`, or a number of seconds without a unit. Returns
+ * milliseconds, or `undefined` for any other text.
+ */
 export function parseDuration(text: string): number | undefined {
   const [, count, unit = ''] = /^(\d{1,12}) *([a-z]*)$/i.exec(text) ?? []
   const name = unit.toLowerCase()

@@ -1,4 +1,4 @@
-/** What went wrong, in the words of `docs/errors.md`, which has a heading for each. */
+/** Stable names of what went wrong. Each code that clients see has a heading in `docs/errors.md`. */
 export type ErrorCode =
   | 'request_malformed'
   | 'path_malformed'
@@ -24,46 +24,56 @@ export type ErrorCode =
   | 'headers_too_large'
   | 'internal_error'
   | 'storage_unavailable'
+  | 'storage_damaged'
   | 'overloaded'
   | 'shutting_down'
 
-/** One wrong field, where it stands, and every rule it breaks. */
+/** A wrong field: where it is, and every rule that it breaks. */
 export interface FieldError {
-  /** The name under which the field is reported. */
+  /** The key of the field in `errors` of the response. */
   readonly field: string
   /** A JSON pointer into the request body, or the name of a query parameter. */
   readonly at: { readonly pointer: string } | { readonly parameter: string }
   readonly messages: readonly string[]
 }
 
+/** What an error says beyond its code. */
 export interface ErrorDetails {
   readonly errors?: readonly FieldError[]
   /** The rules whose limit was reached, for `rate_limited`. */
   readonly violatedPolicies?: readonly string[]
-  /** In place of what the code stands for. */
+  /** Replaces the status of the code, as `message` replaces its message. */
   readonly status?: number
   readonly message?: string
-  /** Besides those that the code stands for, such as `Allow` of `method_not_allowed`. */
+  /** Added to the headers of the code, such as `Allow` for `method_not_allowed`. */
   readonly headers?: Readonly<Record<string, string>>
-  /** For `storage_unavailable` that will hardly pass by itself, so that the operator has to know. */
-  readonly isDamaged?: boolean
   readonly cause?: unknown
 }
 
-/** A refusal that a caller can cause or must handle. Anything else that is thrown is a fault of ours. */
-export class ServiceError extends Error {
+/**
+ * An error that a caller can cause or must handle. Anything else that is thrown is a bug.
+ *
+ * An `Error` by its prototype, without a stack: the code and the cause say what happened, and capturing a stack would take
+ * a tenth of the CPU of an error response.
+ */
+export class ServiceError implements Error {
+  readonly name = 'ServiceError'
+  readonly message: string
+  readonly cause: unknown
   readonly code: ErrorCode
   readonly details: ErrorDetails
 
   constructor(code: ErrorCode, details: ErrorDetails = {}) {
-    super(code, details.cause === undefined ? undefined : { cause: details.cause })
-    this.name = 'ServiceError'
+    this.message = code
+    this.cause = details.cause
     this.code = code
     this.details = details
   }
 }
 
-/** Something outside keeps a command from being done. One line for the operator in each of `problems`. */
+Object.setPrototypeOf(ServiceError.prototype, Error.prototype)
+
+/** A command stopped by something outside the program, such as a setting or a file. `problems` are lines for the operator. */
 export class OperatorError extends Error {
   readonly problems: readonly string[]
 

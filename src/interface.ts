@@ -1,25 +1,26 @@
-/** What the document of the interface says before it comes to the paths. */
+/** The title and the introduction of the OpenAPI document. */
 export const INTERFACE = {
   title: 'User Records Service',
   description: `Create, list, read, change and delete users, as JSON over HTTP.
 
-**Credentials.** The service asks for none. Whoever reaches it may do everything.
+**Credentials.** The service asks for none. Anyone who can reach it can do everything.
 
-**Formats.** Bodies are \`application/json\` in UTF-8. Where \`Accept\` allows neither that nor \`application/problem+json\`,
-the answer is 406. HEAD answers wherever GET does, OPTIONS on every path. Other methods of a path are 405 with \`Allow\`, other
-paths 404.
+**Formats.** Bodies are \`application/json\` in UTF-8. If \`Accept\` allows neither that nor \`application/problem+json\`, the
+response is 406. HEAD works wherever GET does and returns the same response without its body, and OPTIONS works on every path
+and lists its methods in \`Allow\`; neither is shown below. Other methods get 405 with \`Allow\`, unknown paths 404.
 
-**Errors** are all of the form \`Error\`, or for clients whose \`Accept\` gives \`application/problem+json\` the higher quality
-\`Problem\` of RFC 9457. None is cached.
+**Errors** have the form \`Error\`. Clients whose \`Accept\` gives \`application/problem+json\` a higher quality than
+\`application/json\` get \`Problem\` of RFC 9457 instead. Errors are never cached.
 
-**Versions.** Users and lists bear an \`ETag\`. With \`If-None-Match\` what has not changed is 304; with \`If-Match\` a change is made
-only to the version that is named, else 412.
+**Versions.** Users and lists have an \`ETag\`. With \`If-None-Match\`, the response is 304 if nothing has changed. With
+\`If-Match\`, a user is changed only if it still has the named version; otherwise the response is 412.
 
-**Retries.** A create with an \`Idempotency-Key\` can be repeated for 24 hours. Where \`Retry-After\` is there, it has the seconds
-to wait.
+**Retries.** A create with an \`Idempotency-Key\` can be repeated for 24 hours. \`Retry-After\` is the number of seconds to wait
+before a retry.
 
-**Limits.** The operator may have set limits: 403 to who is blocked or banned, 429 to who asks too often. \`RateLimit\` and
-\`RateLimit-Policy\` tell what is left and what is allowed. A rule may answer something else instead, such as a redirect.
+**Limits.** The operator may have set limits: a blocked or banned client gets 403, a client that sends too many requests 429.
+\`RateLimit\` and \`RateLimit-Policy\` say what is allowed and what is left. A rule may respond in another way, such as with a
+redirect.
 
-**Pages of other origins** may call where the operator allows theirs; then answers bear the headers of CORS.`,
+**Pages of other origins** may call the service if the operator allows their origin. Responses then have CORS headers.`,
 }

@@ -1,63 +1,129 @@
 import { readdirSync, readFileSync } from 'node:fs'
-import { dirname, join, relative, sep } from 'node:path'
+import { dirname, join, sep } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { describe, expect, test } from 'vitest'
 
 const SOURCE = fileURLToPath(new URL('../src', import.meta.url))
 
-/** Which rooms of the house each room may know. A file at the top is a room of its own. */
+/** Which rooms each room may know. What is in a folder within a room is a room of its own. */
 const ALLOWED: Readonly<Record<string, readonly string[]>> = {
-  main: ['cli', 'errors'],
-  cli: ['config', 'errors', 'http', 'limits', 'storage', 'users', 'version', 'wiring'],
-  wiring: ['app', 'config', 'errors', 'http', 'limits', 'storage', 'users'],
-  app: ['config', 'errors', 'http', 'interface', 'limits', 'ops', 'users', 'version'],
-  config: ['duration', 'errors'],
-  users: ['errors', 'http', 'storage'],
-  ops: ['errors', 'http'],
-  limits: ['duration', 'errors', 'http'],
+  main: ['cli', 'cli/terminal', 'errors'],
+  cli: [
+    'cli/database',
+    'cli/limits',
+    'cli/serve',
+    'cli/terminal',
+    'cli/transfer',
+    'config',
+    'errors',
+    'nearest',
+    'version',
+  ],
+  'cli/serve': ['cli/database', 'cli/terminal', 'config', 'errors', 'ops', 'version', 'wiring'],
+  'cli/database': ['cli/terminal', 'config', 'storage', 'wiring'],
+  'cli/limits': [
+    'cli/terminal',
+    'config',
+    'errors',
+    'http/server',
+    'limits',
+    'limits/rules',
+    'wiring',
+  ],
+  'cli/transfer': ['cli/terminal', 'config', 'errors', 'files', 'users/transfer', 'wiring'],
+  library: ['errors', 'limits/rules', 'wiring'],
+  wiring: [
+    'app',
+    'config',
+    'config-values',
+    'errors',
+    'http/server',
+    'limits',
+    'limits/rules',
+    'nearest',
+    'setting-names',
+    'storage',
+    'storage/sqlite',
+    'storage/sqlite/maintenance',
+    'users',
+    'users/transfer',
+  ],
+  'storage/sqlite/maintenance': ['files', 'storage', 'storage/sqlite'],
+  'storage/sqlite': [
+    'errors',
+    'files',
+    'limits',
+    'native-package',
+    'storage',
+    'users',
+    'users/transfer',
+  ],
+  storage: ['limits', 'users', 'users/transfer'],
+  app: [
+    'config',
+    'errors',
+    'http',
+    'http/document',
+    'http/pages',
+    'http/server',
+    'interface',
+    'limits',
+    'ops',
+    'users',
+    'version',
+  ],
+  'users/transfer': ['errors', 'users'],
+  'cli/terminal': ['config', 'errors', 'setting-names'],
+  'http/pages': ['errors', 'http', 'http/document'],
+  ops: ['config', 'http', 'http/document'],
+  users: ['errors', 'http', 'http/document', 'native-package'],
+  config: ['config-values', 'dotenv', 'errors', 'setting-names'],
+  'http/document': ['errors', 'http'],
+  'http/server': ['errors', 'http'],
+  limits: ['errors', 'http', 'limits/rules'],
   http: ['errors'],
-  storage: ['errors', 'limits'],
+  'config-values': ['duration'],
+  'limits/rules': ['duration', 'http', 'nearest'],
+  'native-package': ['errors'],
+  'setting-names': ['nearest'],
+  dotenv: [],
   duration: [],
   errors: [],
+  files: [],
   interface: [],
+  nearest: [],
   version: [],
 }
 
 /** Files that may know a room which the rest of theirs may not. */
 const ONLY: Readonly<Record<string, readonly string[]>> = {
-  'cli -> limits': [
-    'cli/bans.ts',
-    'cli/limits-trial.ts',
-    'cli/limits.ts',
-    'cli/rule-parts.ts',
-    'cli/trial-report.ts',
-  ],
-  'cli -> storage': ['cli/export.ts', 'cli/import.ts', 'cli/output-file.ts'],
-  'users -> storage': [
-    'users/sqlite-user-repository.ts',
-    'users/sqlite-user-import-store.ts',
-    'users/sqlite-dry-run-import-store.ts',
+  'ops -> config': ['ops/logger.ts'],
+  'storage/sqlite -> limits': ['storage/sqlite/sqlite-ban-store.ts'],
+  'storage/sqlite -> users/transfer': [
+    'storage/sqlite/sqlite-user-import-store.ts',
+    'storage/sqlite/sqlite-dry-run-import-store.ts',
   ],
   'users -> http': ['users/user-operations.ts', 'users/user-routes.ts'],
-  'storage -> limits': ['storage/sqlite-ban-store.ts'],
+  'users -> http/document': ['users/user-operations.ts'],
+  'wiring -> storage/sqlite': ['wiring/open-storage.ts'],
+  'wiring -> storage/sqlite/maintenance': ['wiring/create-database-tasks.ts'],
 }
 
-/** Packages that stay behind one door. */
-const PACKAGE_ROOMS: Readonly<Record<string, readonly string[]>> = {
-  'better-sqlite3': [
-    'storage',
-    'wiring',
-    'users/sqlite-statements.ts',
-    'users/sqlite-user-repository.ts',
-    'users/sqlite-user-update.ts',
-    'users/sqlite-user-import-store.ts',
-    'users/sqlite-dry-run-import-store.ts',
+/** Files, or folders with all that is in them, that may import a package. */
+const PACKAGE_DOORS: Readonly<Record<string, readonly string[]>> = {
+  'better-sqlite3': ['storage/sqlite/sqlite-driver.ts'],
+  express: [
+    'http',
+    'library.ts',
+    'limits',
+    'app.ts',
+    'users/user-routes.ts',
+    'wiring/open-app.ts',
+    'wiring/open-records.ts',
   ],
-  express: ['http', 'limits', 'app', 'users/user-routes.ts'],
   'express-rate-limit': ['limits'],
   tldts: ['limits'],
   commander: ['cli'],
-  'csv-parse': ['cli'],
   'csv-stringify/sync': ['cli'],
   '@node-rs/argon2': ['users/passwords.ts', 'users/password-digest.ts'],
   '@node-rs/bcrypt': ['users/password-digest.ts'],
@@ -67,42 +133,92 @@ const files = readdirSync(SOURCE, { recursive: true, encoding: 'utf8' })
   .filter(file => file.endsWith('.ts'))
   .map(file => file.split(sep).join('/'))
 
+/** Its folder, however deep; a file at the top is a room of its own. */
 function roomOf(file: string): string {
-  return file.includes('/') ? file.slice(0, file.indexOf('/')) : file.replace(/\.ts$/, '')
+  return file.includes('/') ? dirname(file) : file.replace(/\.ts$/, '')
+}
+
+/** Of types too, and those that are loaded when they are needed. */
+function importsIn(text: string): string[] {
+  const expression =
+    /^(?:import|export)\b[^'"]*?from '([^']+)'|^import '([^']+)'|\bimport\(\s*'([^']+)'/gm
+  return [...text.matchAll(expression)].map(match => match[1] ?? match[2] ?? match[3] ?? '')
 }
 
 function importsOf(file: string): string[] {
-  const text = readFileSync(join(SOURCE, file), 'utf8')
-  return [...text.matchAll(/^(?:import|export)\b[^'"]*?from '([^']+)'|^import '([^']+)'/gm)].map(
-    match => match[1] ?? match[2] ?? '',
+  return importsIn(readFileSync(join(SOURCE, file), 'utf8'))
+}
+
+test('importsIn finds each kind of import', () => {
+  const text = `
+import 'a'
+import { b } from 'b'
+import {
+  c,
+} from './c.ts'
+export type { D } from '../d.ts'
+const e: typeof import('e') = await import('./f.ts')
+const { g } = await import(
+  './g.ts'
+)`
+  const found = ['a', 'b', './c.ts', '../d.ts', 'e', './f.ts', './g.ts']
+  expect(importsIn(text)).toEqual(found)
+})
+
+test('the arrows between rooms point one way', () => {
+  const floors: string[] = []
+  const rooms = Object.keys(ALLOWED)
+  while (floors.length < rooms.length) {
+    const next = rooms.filter(
+      room => !floors.includes(room) && ALLOWED[room]?.every(known => floors.includes(known)),
+    )
+    expect(next, `rooms in a circle, above ${floors.join(', ')}`).not.toEqual([])
+    floors.push(...next)
+  }
+})
+
+test('each row of the table is a room, and each room that it names is used by a file', () => {
+  const rooms = new Set(files.map(roomOf))
+  expect(Object.keys(ALLOWED).toSorted()).toEqual([...rooms].toSorted())
+  const used = new Set(
+    files.flatMap(file => roomsKnownTo(file).map(known => `${roomOf(file)} -> ${known}`)),
   )
+  const allowed = Object.entries(ALLOWED).flatMap(([room, all]) =>
+    all.map(known => `${room} -> ${known}`),
+  )
+  expect(allowed.toSorted()).toEqual([...used].toSorted())
+  expect(Object.keys(ONLY).filter(arrow => !used.has(arrow))).toEqual([])
+})
+
+function targetsOf(file: string): string[] {
+  return importsOf(file)
+    .filter(name => name.startsWith('.'))
+    .map(name => join(dirname(file), name).split(sep).join('/'))
+}
+
+function roomsKnownTo(file: string): string[] {
+  return targetsOf(file)
+    .map(roomOf)
+    .filter(room => room !== roomOf(file))
 }
 
 describe.each(files)('src/%s', file => {
   const room = roomOf(file)
-  const imports = importsOf(file)
 
   test('imports only the rooms that its own may know', () => {
-    const strangers = imports
-      .filter(name => name.startsWith('.'))
-      .map(name =>
-        relative(SOURCE, join(SOURCE, dirname(file), name))
-          .split(sep)
-          .join('/'),
-      )
-      .filter(target => roomOf(target) !== room)
-      .filter(target => {
-        const arrow = `${room} -> ${roomOf(target)}`
-        const isAllowed = ALLOWED[room]?.includes(roomOf(target)) ?? false
-        return !isAllowed || (ONLY[arrow] !== undefined && !ONLY[arrow].includes(file))
-      })
+    const strangers = targetsOf(file).filter(target => {
+      const known = roomOf(target)
+      const isAllowed = known === room || ALLOWED[room]?.includes(known)
+      const only = ONLY[`${room} -> ${known}`]
+      return !isAllowed || (only !== undefined && !only.includes(file))
+    })
     expect(strangers).toEqual([])
   })
 
   test('imports guarded packages only behind their door', () => {
-    const strangers = imports.filter(name => {
-      const rooms = PACKAGE_ROOMS[name]
-      return rooms !== undefined && !rooms.includes(room) && !rooms.includes(file)
+    const strangers = importsOf(file).filter(name => {
+      const doors = PACKAGE_DOORS[name]
+      return doors !== undefined && !doors.some(door => `${file}/`.startsWith(`${door}/`))
     })
     expect(strangers).toEqual([])
   })
@@ -116,4 +232,21 @@ describe.each(files)('src/%s', file => {
 test('no two source files share a name', () => {
   const names = files.map(file => file.slice(file.lastIndexOf('/') + 1))
   expect(names.filter((name, index) => names.indexOf(name) !== index)).toEqual([])
+})
+
+test('the command line loads what a command needs once it is asked for', () => {
+  const loaded = ['main.ts']
+  for (const file of loaded) {
+    const text = readFileSync(join(SOURCE, file), 'utf8')
+    const targets = [...text.matchAll(/^(?:import|export) (?!type )[^;]*? from '(\.[^']+)'/gm)]
+    for (const [, target = ''] of targets) {
+      const path = join(dirname(file), target).split(sep).join('/')
+      if (!loaded.includes(path)) loaded.push(path)
+    }
+  }
+  expect(loaded).toContain('cli/transfer/transfer-commands.ts')
+  const rooms = ['wiring/', 'storage/', 'http/', 'limits/', 'users/']
+  expect(loaded.filter(file => rooms.some(room => file.startsWith(room)))).toEqual([
+    'users/transfer/user-import-store.ts',
+  ])
 })

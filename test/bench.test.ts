@@ -29,11 +29,30 @@ test.skipIf(!areInstalled)(
     const memory = stdout.slice(stdout.indexOf('Peak memory')).split('\n')
     expect(memory.filter(line => /\| \d+ \|$/.test(line))).toHaveLength(6)
   },
+  300_000,
+)
+
+test.skipIf(!areInstalled)(
+  'npm run bench compares refusals with a GET of one user where the server gives them',
+  async () => {
+    const workloads = 'read,missing,query,blocked,throttled'
+    const options = ['--rounds', '1', '--seconds', '1', '--servers', 'service,limited']
+    const { stdout } = await promisify(execFile)('node', [
+      path('bench/compare.mjs'),
+      ...options,
+      '--workloads',
+      workloads,
+    ])
+    const refusals = stdout
+      .split('\n')
+      .filter(line => /^\| this [^|]+(\| [^|]* ){7}\| [\d.]+ \|$/.test(line))
+    expect(refusals).toHaveLength(2 + 2 + 1 + 1)
+  },
   60_000,
 )
 
 test.each([
-  ['--rounds', '0', '--rounds is a whole number from 1 to 100'],
+  ['--rounds', '0', '--rounds must be a whole number from 1 to 100'],
   ['--servers', 'rails', '--servers: there is no rails; known are service,'],
   ['--workloads', 'read,write', '--workloads: there is no write; known are read,'],
 ])('npm run bench refuses %s %s', async (option, value, message) => {
@@ -51,5 +70,5 @@ test('npm run bench:transfer imports, kills, resumes and exports, and compares',
   expect(
     stdout.split('\n').filter(line => /\| [\d.]+ \| [\d,]+ \| \d+ \|$/.test(line)),
   ).toHaveLength(7)
-  expect(stdout).toContain('What came out is byte for byte what went in.')
-}, 60_000)
+  expect(stdout).toContain('The exports are byte for byte equal to what was imported.')
+}, 300_000)

@@ -6,6 +6,7 @@ import {
   type Config,
   type Environment,
   loadConfig,
+  readSettings,
   VARIABLES,
   type VariableName,
 } from '../src/config.ts'
@@ -15,7 +16,7 @@ import { temporaryFolder } from './support/open-test-app.ts'
 const DEFAULTS: Config = {
   host: '127.0.0.1',
   port: 3000,
-  database: { url: 'file:./data/users.db', path: './data/users.db' },
+  database: fileAt('file:./data/users.db', './data/users.db'),
   cacheStore: 'memory',
   limitsFile: undefined,
   trustProxy: false,
@@ -48,29 +49,21 @@ test.each<[VariableName, string, Partial<Config>]>([
   ['HOST', 'users_1.internal-net.example', { host: 'users_1.internal-net.example' }],
   ['PORT', '0', { port: 0 }],
   ['PORT', '65535', { port: 65_535 }],
-  ['DATABASE_URL', ':memory:', { database: { url: ':memory:', path: ':memory:' } }],
-  ['DATABASE_URL', 'users.db', { database: { url: 'users.db', path: 'users.db' } }],
-  [
-    'DATABASE_URL',
-    '/var/lib/users.db',
-    { database: { url: '/var/lib/users.db', path: '/var/lib/users.db' } },
-  ],
-  [
-    'DATABASE_URL',
-    'file:var/users.db',
-    { database: { url: 'file:var/users.db', path: 'var/users.db' } },
-  ],
+  ['DATABASE_URL', ':memory:', { database: fileAt(':memory:') }],
+  ['DATABASE_URL', 'users.db', { database: fileAt('users.db') }],
+  ['DATABASE_URL', '/var/lib/users.db', { database: fileAt('/var/lib/users.db') }],
+  ['DATABASE_URL', 'file:var/users.db', { database: fileAt('file:var/users.db', 'var/users.db') }],
   [
     'DATABASE_URL',
     'file:/var/users.db',
-    { database: { url: 'file:/var/users.db', path: '/var/users.db' } },
+    { database: fileAt('file:/var/users.db', '/var/users.db') },
   ],
   [
     'DATABASE_URL',
     'file:///var/my%20users.db',
-    { database: { url: 'file:///var/my%20users.db', path: '/var/my users.db' } },
+    { database: fileAt('file:///var/my%20users.db', '/var/my users.db') },
   ],
-  ['DATABASE_URL', 'FILE:users.db', { database: { url: 'FILE:users.db', path: 'users.db' } }],
+  ['DATABASE_URL', 'FILE:users.db', { database: fileAt('FILE:users.db', 'users.db') }],
   ['CACHE_STORE', 'memory', { cacheStore: 'memory' }],
   ['CACHE_STORE', 'none', { cacheStore: 'none' }],
   ['LIMITS_FILE', 'limits.json', { limitsFile: 'limits.json' }],
@@ -144,7 +137,7 @@ describe.each<{ name: VariableName; mayBe: RegExp; refused: readonly string[] }>
   },
   {
     name: 'TRUST_PROXY',
-    mayBe: /number of proxies.*comma list/,
+    mayBe: /number of proxies.*comma-separated list/,
     refused: [
       'true',
       'false',
@@ -225,9 +218,43 @@ test('loadConfig refuses several wrong values with a line for each', () => {
   expect(problems.map(line => line.split(' ')[0])).toEqual(['PORT', 'LOG_LEVEL', 'BODY_LIMIT'])
 })
 
-test('loadConfig ignores what is no setting of the service', () => {
+test('loadConfig ignores variables that are not settings', () => {
   const environment = { NODE_ENV: 'production', port: '1', USERS_PORT: 'x' }
   expect(loadConfig(environment, NO_DOTENV)).toEqual(DEFAULTS)
+})
+
+test.each([
+  'file:users.db?mode=ro',
+  'file:users.db?',
+  'FILE:users.db#main',
+  'file:/var/users.db?mode=ro',
+  'file:///var/users.db?mode=ro',
+  'file:///var/users.db#main',
+  'file::memory:?cache=shared',
+])('DATABASE_URL %j is refused with a sentence that says why', url => {
+  expect(problemsOf({ DATABASE_URL: url })).toEqual([
+    expect.stringMatching(
+      /^DATABASE_URL was ".*", but a file: URL has no parameters here: leave out \? and # and what follows them, or .*; it may be file:PATH/,
+    ),
+  ])
+})
+
+test.each(['sqlite:users.db', 'postgres:users', 'FTP:x', 'mysql://h/users', ':Memory:'])(
+  'DATABASE_URL %j is refused, and not taken for the name of a file',
+  url => {
+    expect(problemsOf({ DATABASE_URL: url })).toEqual([
+      `DATABASE_URL was ${JSON.stringify(url)}; it may be file:PATH, a path, or :memory:`,
+    ])
+  },
+)
+
+test.each([
+  ['C:\\users.db', 'C:\\users.db'],
+  ['./a:b.db', './a:b.db'],
+  ['users?#.db', 'users?#.db'],
+  ['file:///var/users%3F%23.db', '/var/users?#.db'],
+])('DATABASE_URL %j names the file %s', (url, path) => {
+  expect(loadConfig({ DATABASE_URL: url }, NO_DOTENV).database.path).toBe(path)
 })
 
 test('loadConfig keeps a refusal in one line, and short, whatever the value holds', () => {
@@ -314,7 +341,197 @@ describe('a .env file', () => {
     const problems = problemsOf({}, path)
     expect(problems).toHaveLength(1)
     expect(problems[0]).toContain(path)
-    expect(problems[0]).toMatch(/cannot be read.*it may be a file of NAME=value lines$/)
+    expect(problems[0]).toMatch(/cannot be read.*it must be a file of NAME=value lines$/)
+  })
+})
+
+describe('the lines of a .env file', () => {
+  test.each([
+    ['a byte order mark', '\uFEFFPORT=4000\nHOST=0.0.0.0\n'],
+    ['a byte order mark and a comment', '\uFEFF# settings\nPORT=4000\nHOST=0.0.0.0\n'],
+    ['line ends of Windows', '\uFEFFPORT=4000\r\n\r\nHOST=0.0.0.0\r\n'],
+    ['line ends of old Macs', 'PORT=4000\rHOST=0.0.0.0\r'],
+    ['no line end', 'PORT=4000\nHOST=0.0.0.0'],
+    ['export', 'export PORT=4000\n  export\tHOST="0.0.0.0"\n'],
+    ['blanks', '\t PORT = 4000 \n \n\t# HOST=x\nHOST\t=\t0.0.0.0\t# here\n'],
+    ['quotes of each kind', `PORT='4000'\nHOST=\`0.0.0.0\` # here\n`],
+    ['a value of blanks before another', 'TRUST_PROXY=   \nPORT=4000\nHOST=0.0.0.0\n'],
+  ])('with %s loses no setting', (_, text) => {
+    expect(loadConfig({}, dotenvOf(text))).toEqual({ ...DEFAULTS, port: 4000, host: '0.0.0.0' })
+  })
+
+  test('may have values of several lines, quoted, in which anything may stand', () => {
+    const text = `LIMITS_FILE="a\nPORT\n # b.json"\nDATABASE_URL='users\n=.db' # here\nPORT=4000\n`
+    expect(loadConfig({}, dotenvOf(text))).toEqual({
+      ...DEFAULTS,
+      limitsFile: 'a\nPORT\n # b.json',
+      database: fileAt('users\n=.db'),
+      port: 4000,
+    })
+  })
+
+  test.each([
+    ['a line without =', 'HOST=::1\n\nhush-hush\nPORT=4000\n', 3],
+    ['a line without a name', '=hush-hush\n', 1],
+    ['a name of two words', 'MY PORT=hush-hush\n', 1],
+    ['YAML', '# settings\nPORT: hush-hush\n', 2],
+    ['a line without = behind a value of two lines', 'CORS_ORIGINS="*\n"\nhush-hush\n', 3],
+    ['a line without = after line ends of Windows', 'HOST=::1\r\nhush-hush\r\n', 2],
+  ])('with %s is refused by its line, and not shown', (_, text, line) => {
+    const path = dotenvOf(text)
+    expect(problemsOf({}, path)).toEqual([
+      `${path}, line ${line}: it must be NAME=value, a comment (#) or blank`,
+    ])
+  })
+
+  test.each([
+    ['never', 'HOST=::1\nPORT="4000\n', 2],
+    ['before the next quoted value', 'DATABASE_URL="a.db\nHOST="::1"\n', 1],
+  ])('with a quote that is %s closed is refused by its line', (_, text, line) => {
+    const path = dotenvOf(text)
+    expect(problemsOf({}, path)).toEqual([
+      expect.stringMatching(
+        `^${path}, line ${line}: it has a quote that is not closed; it must be closed by the same quote`,
+      ),
+    ])
+  })
+
+  test.each([
+    [
+      'a # within a value',
+      'PORT=4000\nDATABASE_URL=./data#1/users.db\n',
+      2,
+      'has a # in its value',
+    ],
+    ['a # right behind a value', 'PORT=4000#1\n', 1, 'has a # in its value'],
+    [
+      'text behind a closing quote',
+      'TRUST_PROXY="1" 0.0.0.1\n',
+      1,
+      'has text after its closing quote',
+    ],
+    ['text behind a value of two lines', 'LIMITS_FILE="a\n.json" # b\nPORT="1"2\n', 3, 'has text'],
+  ])('with %s is refused by its line, and loses nothing in silence', (_, text, line, why) => {
+    const path = dotenvOf(text)
+    expect(problemsOf({}, path)).toEqual([
+      expect.stringContaining(`${path}, line ${line}: it ${why}`),
+    ])
+  })
+
+  test('may have a # in quotes, and comments behind a blank', () => {
+    const text = `DATABASE_URL='a#b.db' #c#d\nPORT=4000 # e#f\nTRUST_PROXY= #g\n`
+    expect(loadConfig({}, dotenvOf(text))).toEqual({
+      ...DEFAULTS,
+      database: fileAt('a#b.db'),
+      port: 4000,
+    })
+  })
+
+  test('that is not UTF-8 is refused', () => {
+    const path = join(temporaryFolder(), '.env')
+    writeFileSync(path, Buffer.from('DATABASE_URL=\xe9.db\n', 'latin1'))
+    expect(problemsOf({}, path)).toEqual([
+      `${path} cannot be read (it is not UTF-8); it must be a file of NAME=value lines`,
+    ])
+  })
+
+  test('in UTF-16 is refused', () => {
+    const path = join(temporaryFolder(), '.env')
+    writeFileSync(path, Buffer.from('\uFEFFPORT=4000\n', 'utf16le'))
+    expect(problemsOf({}, path)).not.toEqual([])
+  })
+
+  test('tells wrong lines and wrong values together', () => {
+    const problems = problemsOf({ LOG_LEVEL: 'loud' }, dotenvOf('PORT=http\nHOST\n'))
+    expect(problems).toEqual([
+      expect.stringMatching(/line 2: it must be NAME=value/),
+      expect.stringMatching(/^PORT was "http"/),
+      expect.stringMatching(/^LOG_LEVEL was "loud"/),
+    ])
+  })
+})
+
+/** Names that stand in environments, near ours as they are. */
+const ORDINARY_NAMES = [
+  ...['PORTABLE', 'HOSTNAME', 'HOSTTYPE', 'HOSTS', 'PORTS', 'HOST_IP', 'SPORT', 'GHOST', 'LOGNAME'],
+  ...['DATABASE_USER', 'DATABASE_NAME', 'DATABASE_HOST', 'DATABASE_PORT', 'DATABASE_PASSWORD'],
+  ...[
+    'LOG_FILE',
+    'LOG_DIR',
+    'LOG_FORMAT',
+    'CACHE_DIR',
+    'CACHE_HOME',
+    'XDG_CACHE_HOME',
+    'CACHE_SIZE',
+  ],
+  ...['npm_config_cache', 'npm_package_name', 'npm_lifecycle_event', 'NODE_ENV', 'NODE_OPTIONS'],
+  ...[
+    'PATH',
+    'HOME',
+    'PWD',
+    'OLDPWD',
+    'SHELL',
+    'SHLVL',
+    'TERM',
+    'USER',
+    'LANG',
+    'LC_ALL',
+    'TMPDIR',
+    '_',
+  ],
+  ...[
+    'KUBERNETES_PORT',
+    'KUBERNETES_SERVICE_HOST',
+    'REDIS_PORT',
+    'DOCKER_HOST',
+    'http_proxy',
+    'NO_PROXY',
+  ],
+  ...['LISTEN_PID', 'LISTEN_FDS', 'INVOCATION_ID', 'JOURNAL_STREAM', 'SSH_CONNECTION', 'API_KEY'],
+]
+
+describe('readSettings reports names that set nothing:', () => {
+  const unknownIn = (environment: Environment, path = NO_DOTENV) =>
+    readSettings(environment, path).unknown
+
+  test.each([
+    ['DATABASE_URI', 'DATABASE_URL'],
+    ['DATABASEURL', 'DATABASE_URL'],
+    ['LOGLEVEL', 'LOG_LEVEL'],
+    ['log_level', 'LOG_LEVEL'],
+    ['TRUST_PROXIES', 'TRUST_PROXY'],
+    ['TRUSTED_PROXIES', 'TRUST_PROXY'],
+    ['CORS_ORIGIN', 'CORS_ORIGINS'],
+    ['LIMIT_FILE', 'LIMITS_FILE'],
+    ['BODYLIMIT', 'BODY_LIMIT'],
+    ['SHUTDOWN_TIMEOUT_MS', 'SHUTDOWN_TIMEOUT'],
+    ['MAX_CONNECTION', 'MAX_CONNECTIONS'],
+    ['port', 'PORT'],
+  ])('%s of the environment, which is near %s', (name, didYouMean) => {
+    expect(unknownIn({ [name]: 'x' })).toEqual([{ name, source: 'environment', didYouMean }])
+    // Whoever set the right one too needs the other for something else.
+    expect(unknownIn({ [name]: 'x' }, dotenv(`${didYouMean}=1`))).toEqual([])
+    expect(unknownIn({ [name]: '' })).toEqual([])
+  })
+
+  test('none of the ordinary ones of an environment', () => {
+    const environment = Object.fromEntries(ORDINARY_NAMES.map(name => [name, 'x']))
+    expect(unknownIn({ ...process.env, ...environment, PORT: '1', LOG_LEVEL: 'info' })).toEqual([])
+  })
+
+  test.each(['__proto__', 'constructor', 'toString'])('%s of a .env file', name => {
+    expect(unknownIn({}, dotenv(`${name}=x`))).toEqual([
+      { name, source: '.env', didYouMean: undefined },
+    ])
+  })
+
+  test('every one of a .env file', () => {
+    const path = dotenv('PORT=4000', 'NODE_ENV=production', 'BODY_LIMITS=1mb', 'PORTABLE=')
+    expect(unknownIn({}, path)).toEqual([
+      { name: 'NODE_ENV', source: '.env', didYouMean: undefined },
+      { name: 'BODY_LIMITS', source: '.env', didYouMean: 'BODY_LIMIT' },
+      { name: 'PORTABLE', source: '.env', didYouMean: undefined },
+    ])
   })
 })
 
@@ -335,9 +552,17 @@ describe('.env.example', () => {
   })
 })
 
+function fileAt(url: string, path = url): Config['database'] {
+  return { kind: 'sqlite', url, path }
+}
+
 function dotenv(...lines: readonly string[]): string {
+  return dotenvOf(`${lines.join('\n')}\n`)
+}
+
+function dotenvOf(text: string): string {
   const path = join(temporaryFolder(), '.env')
-  writeFileSync(path, `${lines.join('\n')}\n`)
+  writeFileSync(path, text)
   return path
 }
 

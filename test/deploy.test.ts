@@ -145,12 +145,19 @@ const COMPOSE = z.strictObject({
       security_opt: z.tuple([z.literal('no-new-privileges:true')]),
       pids_limit: z.int(),
       mem_limit: z.string(),
+      logging: z.strictObject({
+        driver: z.literal('json-file'),
+        options: z.strictObject({
+          'max-size': z.string().regex(/^\d+m$/),
+          'max-file': z.string().regex(/^\d+$/),
+        }),
+      }),
     }),
   }),
   volumes: z.strictObject({ data: z.null() }),
 })
 
-test('compose.yaml takes away what is not needed, and leaves time for a stop', () => {
+test('compose.yaml takes away what is not needed, leaves time for a stop, and rotates the log', () => {
   const { data, diagnostics } = parsers.Yaml.parse(read('compose.yaml'))
   expect(diagnostics).toEqual([])
   const { users } = COMPOSE.parse(data).services

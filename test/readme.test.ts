@@ -1,6 +1,6 @@
 import { execFile, spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { readFileSync } from 'node:fs'
+import { readFileSync, statSync } from 'node:fs'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
@@ -76,4 +76,13 @@ test('README.md shows what its commands do, and so does what it refers to', asyn
   expect(outcomes.join('\n')).toContain('HTTP/1.1 204 No Content')
   expect(outcomes.join('\n')).toContain('0001_create_users  applied')
   expect(outcomes.at(-1)).toContain('1 rows, 0 created, 1 skipped')
+})
+
+test('the first npx in a checkout leaves what is built as it is', async () => {
+  const built = () => statSync(join(PROJECT, 'dist', 'main.js')).mtimeMs
+  const before = built()
+  const args = ['--cache', temporaryFolder(), 'user-records-service', '--version']
+  const { stdout } = await promisify(execFile)('npx', args, { cwd: PROJECT })
+  expect(stdout).toMatch(/^\d+\.\d+\.\d+\n$/)
+  expect(built()).toBe(before)
 })

@@ -1,4 +1,4 @@
-// Express as its guides put it together: the middleware that comes first in every list.
+// Express as its guides show it, with the middleware that they recommend first.
 import express from 'express'
 import { rateLimit } from 'express-rate-limit'
 import helmet from 'helmet'

@@ -1,4 +1,4 @@
-// Fastify with what it takes to do what the service does: security headers, ETags, a rate limit and its logger.
+// Fastify with plugins for the features that the service has: security headers, ETags, a rate limit and its logger.
 import etag from '@fastify/etag'
 import helmet from '@fastify/helmet'
 import rateLimit from '@fastify/rate-limit'

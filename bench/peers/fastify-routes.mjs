@@ -1,4 +1,4 @@
-// The routes of both Fastify peers, with the schemas by which it validates and serializes.
+// The routes of both Fastify peers, with the schemas for validation and serialization.
 import { openUsersTable } from './users-table.mjs'
 
 const user = {

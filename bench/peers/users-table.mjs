@@ -1,9 +1,9 @@
-// The users of the peers: the statements that anyone would write, prepared once. DATABASE is the path of a copy.
-import Database from 'better-sqlite3'
+// The users table of the peers: ordinary statements, prepared once. DATABASE is the path of a copy of the database.
+import { Database } from '../../dist/storage/sqlite/sqlite-driver.js'
 
 const COLUMNS = 'id, name, email, created_at, updated_at'
 
-/** What a service that lists by id needs: less than the one of this project, which keeps four indexes and a trigger. */
+/** Enough for a service that lists by id. The service of this project needs more: four indexes and a trigger. */
 export const CREATE_TABLE = `
   CREATE TABLE users (
     id INTEGER PRIMARY KEY AUTOINCREMENT,
@@ -35,7 +35,7 @@ export function openUsersTable() {
   }
 }
 
-/** Tells the benchmark where this peer listens, as the service's log does. */
+/** Prints the address of this peer for the benchmark, in the format of the service's log. */
 export function announce(port) {
   process.stdout.write(`${JSON.stringify({ url: `http://127.0.0.1:${port}` })}\n`)
 }

@@ -2,17 +2,28 @@ import { Command, CommanderError } from 'commander'
 import type { Environment } from '../config.ts'
 import { OperatorError, ServiceError } from '../errors.ts'
 import { readVersion } from '../version.ts'
-import { type CommandContext, EXIT, UsageError } from './command-context.ts'
-import { addDatabaseCommands } from './database-commands.ts'
-import { addLimitsCommands } from './limits-commands.ts'
-import { addServiceCommands } from './service-commands.ts'
-import { addTransferCommands } from './transfer-commands.ts'
+import { addDatabaseCommands } from './database/database-commands.ts'
+import { addHelpCommands, rejectExtraArgument } from './help-commands.ts'
+import { addLimitsCommands } from './limits/limits-commands.ts'
+import { addServiceCommands } from './serve/service-commands.ts'
+import { type CommandContext, EXIT, UsageError } from './terminal/command-context.ts'
+import { isBrokenPipe, watchStandardStreams } from './terminal/standard-streams.ts'
+import { addTransferCommands } from './transfer/transfer-commands.ts'
 
 const EPILOGUE = `
 Settings are environment variables, or lines of a .env file: see .env.example.
-Exit codes: 0 done, 1 it could not be done, 2 the command line is wrong, 3 done, but not all was in order.`
 
-/** The exit code of what a command line asks for. Throws `UsageError`, and what the command throws. */
+Exit codes:
+  0    success
+  1    failure
+  2    wrong command line
+  3    done, but with findings: rejected rows, a damaged database, an unexpected outcome
+  130  interrupted by SIGINT (Ctrl-C)
+  141  the output was closed, for example by head
+  143  interrupted by SIGTERM
+After SIGINT or SIGTERM, serve exits with 0 if every request was answered, otherwise with 1.`
+
+/** Runs the command that `args` name and resolves to the exit code. Throws `UsageError`, and what the command throws. */
 export async function runCommandLine(
   args: readonly string[],
   environment: Environment,
@@ -30,23 +41,32 @@ export async function runCommandLine(
     },
   }
   const program = createProgram(context)
-  // What is printed after the reader has gone is nobody's loss.
-  process.stdout.on('error', error => {
-    if (!isBrokenPipe(error)) throw error
+  let current = program
+  for (const command of commandsUnder(program)) {
+    command.exitOverride(error => {
+      current = command
+      throw error
+    })
+  }
+  program.hook('preAction', (_program, command) => {
+    current = command
+    rejectExtraArgument(program, command)
   })
+  const streams = watchStandardStreams()
   try {
     await program.parseAsync(args, { from: 'user' })
   } catch (error) {
-    if (!(error instanceof CommanderError)) throw error
-    // Help and version were asked for and are printed; all else is a mistake.
-    if (error.exitCode !== 0) throw new UsageError(onOneLine(error.message))
+    // Commander also throws after it printed help or the version, with exit code 0.
+    const isPrinted = error instanceof CommanderError && error.exitCode === 0
+    if (!isPrinted) throw withHint(error, current)
   }
+  await streams.throwIfLost()
   return exitCode
 }
 
 function createProgram(context: CommandContext): Command {
   const program = new Command('user-records-service')
-    .description('User records as JSON over HTTP, and what is to be done with its database.')
+    .description('Serve user records as JSON over HTTP, and maintain their database.')
     .usage('[COMMAND] [OPTIONS]')
     .addHelpText('after', EPILOGUE)
     .helpCommand(false)
@@ -54,6 +74,7 @@ function createProgram(context: CommandContext): Command {
   addLimitsCommands(program, context)
   addTransferCommands(program, context)
   addDatabaseCommands(program, context)
+  addHelpCommands(program, context)
   const version = readVersion()
   for (const command of commandsUnder(program)) {
     command
@@ -61,32 +82,24 @@ function createProgram(context: CommandContext): Command {
       .helpOption('-h, --help', 'print this help')
       .allowExcessArguments()
       .configureOutput({ outputError: () => {} })
-      .exitOverride()
   }
-  return program.hook('preAction', (_program, command) => refuseExcess(command))
+  return program
 }
 
 function commandsUnder(command: Command): Command[] {
   return [command, ...command.commands.flatMap(commandsUnder)]
 }
 
-function refuseExcess(command: Command): void {
-  const { args, registeredArguments, commands } = command
-  const [extra] = args.slice(registeredArguments.length)
-  if (extra === undefined || registeredArguments.at(-1)?.variadic) return
-  const what = commands.length > 0 ? 'unknown command' : 'unexpected argument'
-  throw new UsageError(`${what} ${JSON.stringify(extra)}`)
+/** For example `user-records-service bans add`. */
+function fullNameOf(command: Command): string {
+  const name = command.name()
+  return command.parent === null ? name : `${fullNameOf(command.parent)} ${name}`
 }
 
-/** As shells tell of a program that SIGPIPE ended, which Node ignores. */
+/** As shells report a program that SIGPIPE ended. Node ignores that signal. */
 const BROKEN_PIPE_EXIT_CODE = 128 + 13
 
-/** Whether the reader of the output has gone, as `head` does. */
-function isBrokenPipe(error: unknown): boolean {
-  return (error as NodeJS.ErrnoException).code === 'EPIPE'
-}
-
-/** What tells of the world around a command, as one line; any other error as it came. */
+/** Errors of the database and the system become one line for the operator. Others are returned as they are. */
 function asOperatorError(error: unknown): unknown {
   if (error instanceof ServiceError) {
     const { cause } = error.details
@@ -95,6 +108,13 @@ function asOperatorError(error: unknown): unknown {
   }
   const isSystemError = error instanceof Error && 'syscall' in error
   return isSystemError ? new OperatorError([error.message], { cause: error }) : error
+}
+
+/** A mistake in the command line gets a hint which help to read. Other errors are returned as they are. */
+function withHint(error: unknown, current: Command): unknown {
+  if (!(error instanceof CommanderError || error instanceof UsageError)) return error
+  const about = error instanceof UsageError ? (error.about ?? current) : current
+  return new UsageError(`${onOneLine(error.message)}; see ${fullNameOf(about)} --help`)
 }
 
 function onOneLine(message: string): string {

@@ -1,33 +1,39 @@
 import type { Application, Request, RequestHandler } from 'express'
 import { ServiceError } from '../errors.ts'
+import { answerErrors, type SendError } from './error-replies.ts'
 import { isAcceptable, JSON_TYPE } from './negotiation.ts'
 import type { Operation } from './operation.ts'
 import type { Reply, SendReply } from './reply.ts'
 import { readJsonBody } from './request-body.ts'
 
+/** What an endpoint does to the users. Rules of limits choose endpoints by it. */
+export const ACTIONS = ['list', 'read', 'create', 'update', 'delete'] as const
+
+export type Action = (typeof ACTIONS)[number]
+
 type Method = 'get' | 'post' | 'put' | 'patch' | 'delete'
 
 /**
- * One row of the table from which routes are mounted, 405 and OPTIONS are answered, and limits name their
- * actions. A HEAD request is answered as a GET whose body is left out.
+ * One row of the table of endpoints: it mounts a route, names its action for limits, and helps to answer 405 and OPTIONS. A
+ * HEAD request is answered like a GET, without the body.
  */
 export interface Endpoint {
   readonly method: Method
   /** With parameters in braces, as in `/users/{id}`. */
   readonly path: string
-  readonly action?: 'list' | 'read' | 'create' | 'update' | 'delete'
+  readonly action?: Action
+  /** The `resource` of errors at this path and below it; `Request` if left out. */
+  readonly resource?: string
   /** Whether a JSON body is read into `request.body`. */
   readonly takesBody?: boolean
-  /** Media types of its answers, JSON if left out; with `[]` the Accept header is not asked. */
+  /** Media types of its responses; JSON if left out. With `[]` the Accept header is ignored. */
   readonly produces?: readonly string[]
   readonly handle: (request: Request) => Reply | Promise<Reply>
-  /** What it takes and answers, in the document of the interface; asked for once somebody asks for that. */
-  readonly operation: () => Operation
+  /** Describes what it takes and answers, for the OpenAPI document. Without it, the document leaves the endpoint out. */
+  readonly operation?: () => Operation
 }
 
-export type Action = NonNullable<Endpoint['action']>
-
-/** What may refuse an action, before its body is read and after. */
+/** Middleware that may deny an action, before and after its body is read. */
 export interface ActionGuards {
   beforeBody(action: Action): RequestHandler
   afterBody(action: Action): RequestHandler
@@ -35,15 +41,16 @@ export interface ActionGuards {
 
 export interface MountOptions {
   readonly sendReply: SendReply
+  readonly sendError: SendError
   readonly bodyLimitBytes: number
   readonly guards?: ActionGuards | undefined
 }
 
-/** Mounts the endpoints, and for each of their paths the answers to OPTIONS and to methods it does not know. */
+/** Mounts the endpoints, and for each path the responses to OPTIONS and to unknown methods. */
 export function mountEndpoints(
   app: Application,
   endpoints: readonly Endpoint[],
-  { sendReply, bodyLimitBytes, guards }: MountOptions,
+  { sendReply, sendError, bodyLimitBytes, guards }: MountOptions,
 ): void {
   const readBody = readJsonBody(bodyLimitBytes)
   for (const path of new Set(endpoints.map(endpoint => endpoint.path))) {
@@ -58,11 +65,17 @@ export function mountEndpoints(
       const { action, takesBody, produces = [JSON_TYPE] } = endpoint
       const isGuarded = guards !== undefined && action !== undefined
       route[endpoint.method](
-        ...(isGuarded ? [guards.beforeBody(action)] : []),
+        ...(isGuarded ? [answerErrors(guards.beforeBody(action), sendError)] : []),
         requireAcceptable(produces),
         ...(takesBody ? [readBody] : []),
-        ...(isGuarded && takesBody ? [guards.afterBody(action)] : []),
-        async (request, response) => sendReply(request, response, await endpoint.handle(request)),
+        ...(isGuarded && takesBody ? [answerErrors(guards.afterBody(action), sendError)] : []),
+        async (request, response) => {
+          try {
+            sendReply(request, response, await endpoint.handle(request))
+          } catch (error) {
+            sendError(error, request, response)
+          }
+        },
       )
     }
     route.options((request, response) => {

@@ -8,8 +8,8 @@ const QUOTED = /^"((?:[\x21\x23-\x5b\x5d-\x7e]|\\["\\])+)"$/
 const MAX_CHARS = 255
 
 /**
- * The key of an Idempotency-Key header, which is the same bare or as a quoted string. Several headers arrive
- * joined by a comma and a space, and a space is in no key. Throws `idempotency_key_malformed`.
+ * The key of an Idempotency-Key header, bare or as a quoted string. Several headers arrive joined by a comma and a space, and
+ * no key contains a space. Throws `idempotency_key_malformed`.
  */
 export function parseIdempotencyKey(header: string | string[] | undefined): string | undefined {
   if (header === undefined) return undefined

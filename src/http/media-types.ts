@@ -2,7 +2,7 @@
 export interface MediaType {
   readonly type: string
   readonly subtype: string
-  /** In their order; values as they were sent, in quotes or not. */
+  /** In the order of the header. Values are as sent, with or without quotes. */
   readonly parameters: readonly { readonly name: string; readonly value: string }[]
 }
 
@@ -10,7 +10,7 @@ const TOKEN = "[!#$%&'*+.^_`|~0-9A-Za-z-]+"
 
 const VALUE = `${TOKEN}|"(?:[^"\\\\]|\\\\.)*"`
 
-// Each blank can be read in one way only, so that no header makes the search go back and forth.
+// Each blank matches in one way only, so that no header causes backtracking.
 const MEMBER = new RegExp(
   `[ \\t]*(?:(${TOKEN})/(${TOKEN})[ \\t]*((?:;[ \\t]*(?:${TOKEN}=(?:${VALUE})[ \\t]*)?)*))?(?:,|$)`,
   'y',
@@ -18,7 +18,7 @@ const MEMBER = new RegExp(
 
 const PARAMETER = new RegExp(`;[ \\t]*(${TOKEN})=(${VALUE})`, 'g')
 
-/** The members of a comma list of media types, empty ones left out; `undefined` where the list is malformed. */
+/** The members of a comma list of media types, without empty ones; `undefined` if the list is malformed. */
 export function parseMediaTypes(header: string): readonly MediaType[] | undefined {
   const types: MediaType[] = []
   MEMBER.lastIndex = 0

@@ -13,7 +13,7 @@ interface MediaRange {
   readonly quality: number
 }
 
-/** How much a client wants each of the types it names. */
+/** The media ranges of an Accept header. */
 export type Preferences = readonly MediaRange[]
 
 const ANYTHING: Preferences = [{ type: '*', subtype: '*', quality: 1 }]
@@ -21,8 +21,8 @@ const ANYTHING: Preferences = [{ type: '*', subtype: '*', quality: 1 }]
 const QUALITY = /^(?:0(?:\.\d{0,3})?|1(?:\.0{0,3})?)$/
 
 /**
- * What an Accept header asks for; a header that is absent, empty or malformed asks for nothing in particular.
- * Parameters of media types are passed over, because no type here comes in several forms.
+ * The preferences in an Accept header. One that is absent, empty or malformed accepts anything.
+ * Parameters of media types are ignored, because no type here comes in several forms.
  */
 export function parseAccept(header: string | undefined): Preferences {
   if (header === undefined || header === '*/*') return ANYTHING
@@ -35,7 +35,7 @@ export function parseAccept(header: string | undefined): Preferences {
   return ranges.length === 0 ? ANYTHING : ranges
 }
 
-/** The quality that the most specific range gives to a type such as `text/html`; 0 where it is not wanted. */
+/** The quality that the most specific range gives to a type such as `text/html`; 0 if it is not acceptable. */
 export function qualityOf(preferences: Preferences, mediaType: string): number {
   const [type, subtype] = mediaType.split('/')
   let specificity = -1
@@ -51,14 +51,14 @@ export function qualityOf(preferences: Preferences, mediaType: string): number {
   return quality
 }
 
-/** Whether errors shall be told in the format of RFC 9457: only a client that likes it better gets it. */
+/** Whether the client prefers errors in the format of RFC 9457 to the service's own. */
 export function prefersProblem(header: string | undefined): boolean {
   if (header === undefined || header === '*/*' || header === JSON_TYPE) return false
   const preferences = parseAccept(header)
   return qualityOf(preferences, PROBLEM_TYPE) > qualityOf(preferences, JSON_TYPE)
 }
 
-/** Whether a response of one of `types` is acceptable; who takes errors only takes what else is JSON. */
+/** Whether a response of one of `types` is acceptable. A client that accepts only problem+json gets JSON too. */
 export function isAcceptable(header: string | undefined, types: readonly string[]): boolean {
   if (header === undefined || header === '*/*' || header === types[0]) return true
   const preferences = parseAccept(header)

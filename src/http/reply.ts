@@ -1,37 +1,28 @@
 import type { Request, Response } from 'express'
+import type { ErrorCode } from '../errors.ts'
 
-declare global {
-  namespace Express {
-    interface Request {
-      /**
-       * What middleware wants on the answer, whichever it will be. Not set on the response itself: a response that
-       * has headers before it is written makes Node check and merge all of them one by one, for 10 µs.
-       */
-      replyHeaders?: Record<string, string> | undefined
-    }
-  }
-}
-
-/** An answer as a value: what an endpoint returns and what a refusal turns into. */
+/** A response as a value: what an endpoint returns, and what an error becomes. */
 export interface Reply {
   readonly status: number
   readonly headers?: Readonly<Record<string, string>>
-  /** Bytes are sent as they are and not copied: they may be kept and sent again. */
+  /** A buffer is sent without a copy, so it may be kept and sent again. */
   readonly body?: string | Buffer
-  /** The Content-Type; JSON where it is left out. */
+  /** The Content-Type; JSON if left out. */
   readonly type?: string
+  /** The code of an error, for the log line of the request. */
+  readonly reason?: ErrorCode
 }
 
-/** Browsers shall do nothing with an answer but show it. */
+/** Browsers may show a response, but load and run nothing. */
 const CLOSED_CSP = "default-src 'none'; frame-ancestors 'none'"
 
-/** Users are personal data: no shared cache may keep them, and one's own asks again each time. */
+/** Users are personal data: no shared cache may store them, and a private one must revalidate each time. */
 const CACHE_CONTROL = 'private, no-cache'
 
-/** Names and values in turn, as Node takes them. */
+/** Alternating names and values, a form that `writeHead` accepts. */
 type HeaderFields = string[]
 
-/** What every answer bears, unless it says otherwise. */
+/** Headers of every response, unless the reply replaces them. */
 const FIXED_FIELDS: readonly string[] = [
   ...['Cache-Control', CACHE_CONTROL],
   ...['Vary', 'Accept'],
@@ -44,13 +35,13 @@ const BODILESS_STATUSES = new Set([204, 205, 304])
 const JSON_CONTENT_TYPE = 'application/json; charset=utf-8'
 
 /**
- * The only way out: every answer of the application is written here, with its headers in one pass.
+ * Writes a response with all its headers in one pass. Every response of the application comes through here.
  *
- * The headers are one flat list, because merging them as objects, which Node then walks by name, took 18 of the
- * 85 µs of a GET of one user, and a fifth of the memory.
+ * The headers are one flat list: merging them as objects, which Node then walks by name, took 18 of the 85 µs of a GET of
+ * one user, and a fifth of the memory.
  */
 export function writeReply(request: Request, response: Response, reply: Reply): void {
-  // Of a request that was refused while it still arrived, the handler may end after the refusal was sent.
+  // A request may be answered with an error while its body still arrives; its handler ends later.
   if (response.headersSent) return
   const { status, headers, type = JSON_CONTENT_TYPE } = reply
   const body = BODILESS_STATUSES.has(status) ? undefined : reply.body
@@ -62,6 +53,7 @@ export function writeReply(request: Request, response: Response, reply: Reply): 
   const otherVary = response.getHeader('Vary')
   if (otherVary !== undefined)
     setField(fields, 'Vary', `${headers?.Vary ?? 'Accept'}, ${otherVary}`)
+  if (reply.reason !== undefined) request.errorReason = reply.reason
   response.writeHead(status, fields).end(body)
 }
 
@@ -72,25 +64,27 @@ function setField(fields: HeaderFields, name: string, value = ''): void {
   fields[at + 1] = value
 }
 
-/** To send more takes so long that it must count as work of its request, and waking the client is nothing beside it. */
+/**
+ * In characters. A longer response takes so long to send that the time must count for its own request; waking the client is
+ * cheap in comparison.
+ */
 const MAX_DELAYED_LENGTH = 65_536
 
 /**
- * Past so many, what was to be kept in the caches of the processor no longer is: with 1000 clients, answers that all
- * went out together took a third of the throughput.
+ * With more, the processor's caches no longer hold what the batch needs: with 1000 clients, sending all responses of a turn
+ * together cost a third of the throughput.
  */
 const MAX_TOGETHER = 32
 
-/** Answers a request; an answer that comes after another for the same request is dropped. */
+/** Answers a request. A second reply to the same request is dropped. */
 export type SendReply = (request: Request, response: Response, reply: Reply) => void
 
 /**
- * Sends the answers of one turn of the event loop together, at its end; calls `onFailure` for one that cannot be
- * written.
+ * Sends the responses of one turn of the event loop together, at its end. Calls `onFailure` for one that cannot be written.
  *
- * Each write by itself wakes a client that is waiting, and lets the caches of the processor go cold for the next
- * request. Behind each other, while the client is still at the first, they take 20 µs less for each GET under
- * load: 60 -> 40 µs for one user, 190 -> 123 µs for 100. A request that is alone waits 7 µs longer.
+ * Sent one by one, each response wakes a waiting client, and the processor's caches go cold before the next request. Sending
+ * them together saves 20 µs of a GET of one user under load (60 -> 40 µs), and more of a GET of 100 (190 -> 123 µs). A single
+ * request waits 7 µs longer.
  */
 export function createReplySender(
   onFailure: (error: unknown, request: Request, response: Response) => void,
@@ -122,7 +116,7 @@ export function createReplySender(
   }
 }
 
-/** What every answer bears, for those that are not written by `writeReply`. */
+/** The headers of every response, for responses that `writeReply` does not write. */
 export function fixedHeaders(requestId: string): Readonly<Record<string, string>> {
   const headers: Record<string, string> = { 'X-Request-Id': requestId }
   for (let at = 0; at < FIXED_FIELDS.length; at += 2) {

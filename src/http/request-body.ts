@@ -1,26 +1,16 @@
-import { promisify } from 'node:util'
-import { brotliDecompress, gunzip, inflate } from 'node:zlib'
 import type { Request, RequestHandler } from 'express'
-import { ServiceError } from '../errors.ts'
+import { type ErrorCode, ServiceError } from '../errors.ts'
+import { DECOMPRESSORS, type Decompress } from './content-codings.ts'
 import { parseMediaTypes } from './media-types.ts'
-
-type Decompress = (compressed: Buffer, options: { maxOutputLength: number }) => Promise<Buffer>
-
-/** Content codings of RFC 9110 8.4.1, and brotli. */
-const DECOMPRESSORS: ReadonlyMap<string, Decompress> = new Map([
-  ['gzip', promisify(gunzip)],
-  ['x-gzip', promisify(gunzip)],
-  ['deflate', promisify(inflate)],
-  ['br', promisify(brotliDecompress)],
-])
 
 const UTF_8 = new TextDecoder('utf-8', { fatal: true })
 
-/** What a coding adds to data that it cannot shrink, at the most. */
+/** The most that a coding adds to data that it cannot shrink. */
 const MAX_CODING_OVERHEAD_BYTES = 1024
 
 /**
- * Leaves the JSON value of the body in `request.body`; `undefined` where there is none.
+ * Puts the JSON value of the body into `request.body`; `undefined` if there is none. A body that an outer application has
+ * already read is used as that left it.
  * Throws `media_type_unsupported`, `encoding_unsupported`, `body_too_large` and `body_malformed`, in this order.
  */
 export function readJsonBody(limitBytes: number): RequestHandler {
@@ -30,16 +20,47 @@ export function readJsonBody(limitBytes: number): RequestHandler {
   }
 }
 
+/**
+ * The value of a body that an outer application has already read: its JSON parser leaves the value, its text parser a string,
+ * its raw parser bytes. A body that was read and discarded counts as empty.
+ */
+function takeParsed(body: unknown, limitBytes: number): unknown {
+  if (typeof body !== 'string' && !Buffer.isBuffer(body)) return body
+  const bytes = Buffer.from(body)
+  if (bytes.length > limitBytes) throw new ServiceError('body_too_large')
+  return parseJson(bytes)
+}
+
 async function readJson(request: Request, limitBytes: number): Promise<unknown> {
-  if (!isJsonInUtf8(request.headers['content-type'] ?? '')) {
-    throw new ServiceError('media_type_unsupported')
+  const refusal = findHeadRefusal(request)
+  if (refusal !== undefined) {
+    await requireEmpty(request, refusal)
+    return undefined
   }
-  const coding = request.headers['content-encoding']?.trim().toLowerCase() ?? ''
-  if (coding === '' || coding === 'identity') return parseJson(await readBytes(request, limitBytes))
-  const decompress = DECOMPRESSORS.get(coding)
-  if (decompress === undefined) throw new ServiceError('encoding_unsupported')
+  if (request.readableEnded) return takeParsed(request.body, limitBytes)
+  const decompress = DECOMPRESSORS.get(codingOf(request))
+  if (decompress === undefined) return parseJson(await readBytes(request, limitBytes))
   const compressed = await readBytes(request, limitBytes + MAX_CODING_OVERHEAD_BYTES)
-  return parseJson(await inflated(compressed, decompress, limitBytes))
+  if (compressed.length === 0) return undefined
+  return parseJson(await inflate(compressed, decompress, limitBytes))
+}
+
+/** The error for a body with these headers, if they are not accepted. */
+function findHeadRefusal(request: Request): ErrorCode | undefined {
+  if (!isJsonInUtf8(request.headers['content-type'] ?? '')) return 'media_type_unsupported'
+  const coding = codingOf(request)
+  const isKnown = coding === '' || coding === 'identity' || DECOMPRESSORS.has(coding)
+  return isKnown || request.readableEnded ? undefined : 'encoding_unsupported'
+}
+
+function codingOf({ headers }: Request): string {
+  return headers['content-encoding']?.trim().toLowerCase() ?? ''
+}
+
+/** Throws `refusal` unless the body is empty. A body in chunks shows that only by its first byte or its end. */
+async function requireEmpty(request: Request, refusal: ErrorCode): Promise<void> {
+  if (request.readableEnded) throw new ServiceError(refusal)
+  await readBytes(request, 0, refusal)
 }
 
 function isJsonInUtf8(contentType: string): boolean {
@@ -53,7 +74,7 @@ function isJsonInUtf8(contentType: string): boolean {
   return type === 'application' && subtype === 'json' && isUtf8
 }
 
-/** RFC 9112 6.3: a request has a body where it says how long it is, and it is not of length zero. */
+/** A request has a body if its headers give a length, and that is not zero: RFC 9112 6.3. */
 function hasBody({ headers }: Request): boolean {
   if (headers['transfer-encoding'] !== undefined) return true
   const length = headers['content-length']
@@ -61,12 +82,16 @@ function hasBody({ headers }: Request): boolean {
 }
 
 /**
- * The bytes of the body, unless they are more than `limitBytes`. What comes after a refusal is read and thrown
- * away by Node once the answer is sent, because a client that is still sending may not look for an answer.
+ * The bytes of the body. Throws `refusal` if there are more than `limitBytes`. Node reads and discards the rest once the
+ * response is sent: a client that is still sending may not read the response before it has finished.
  */
-function readBytes(request: Request, limitBytes: number): Promise<Buffer> {
+function readBytes(
+  request: Request,
+  limitBytes: number,
+  refusal: ErrorCode = 'body_too_large',
+): Promise<Buffer> {
   if (Number(request.headers['content-length'] ?? 0) > limitBytes) {
-    return Promise.reject(new ServiceError('body_too_large'))
+    return Promise.reject(new ServiceError(refusal))
   }
   return new Promise((resolve, reject) => {
     const chunks: Buffer[] = []
@@ -76,7 +101,7 @@ function readBytes(request: Request, limitBytes: number): Promise<Buffer> {
         bytes += chunk.length
         if (bytes > limitBytes) {
           chunks.length = 0
-          reject(new ServiceError('body_too_large'))
+          reject(new ServiceError(refusal))
         } else chunks.push(chunk)
       })
       .on('end', () => resolve(chunks.length === 1 ? (chunks[0] as Buffer) : Buffer.concat(chunks)))
@@ -84,7 +109,7 @@ function readBytes(request: Request, limitBytes: number): Promise<Buffer> {
   })
 }
 
-async function inflated(
+async function inflate(
   compressed: Buffer,
   decompress: Decompress,
   maxOutputLength: number,
@@ -97,7 +122,7 @@ async function inflated(
   }
 }
 
-/** Bytes that are no UTF-8 are refused and not replaced, so that no name is stored other than it was meant. */
+/** Invalid UTF-8 is rejected, not replaced, so that no name is stored in another spelling. */
 function parseJson(bytes: Buffer): unknown {
   if (bytes.length === 0) return undefined
   try {

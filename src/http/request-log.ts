@@ -2,30 +2,17 @@ import type { RequestHandler } from 'express'
 import type { Logger } from 'pino'
 import { logText } from './log-text.ts'
 
-declare global {
-  namespace Express {
-    interface Request {
-      /** What `X-Request-Id` says: the client's own where it sent a sane one. */
-      id: string
-      /** Such as `/users/{id}`, once a route is found. */
-      routeTemplate?: string
-      /** What others have to say in the line of this request. */
-      logFields?: Readonly<Record<string, unknown>> | undefined
-    }
-  }
-}
-
 export interface RequestLogOptions {
   readonly log: Logger
   readonly newRequestId: () => string
 }
 
-/** Several headers of this name arrive joined by a comma, and so are no sane one. */
+/** Several headers of this name arrive joined by a comma, which does not match. */
 const SANE_REQUEST_ID = /^[\w.-]{1,128}$/
 
 /**
- * Names each request and writes one line when it is over, answered or not. The line bears the template of the
- * route and not the path or query, in which there may be an address or a name.
+ * Gives each request its id, and writes one log line when it ends, answered or not. The line has the template of the route,
+ * not the path or query, which may contain an address or a name.
  */
 export function requestLog({ log, newRequestId }: RequestLogOptions): RequestHandler {
   return (request, response, next) => {
@@ -42,7 +29,8 @@ export function requestLog({ log, newRequestId }: RequestLogOptions): RequestHan
         client,
         userAgent: logText(request.headers['user-agent']),
       }
-      log.info(request.logFields ? { ...line, ...request.logFields } : line, 'request')
+      const { logFields, errorReason } = request
+      log.info(Object.assign(line, logFields, errorReason && { reason: errorReason }), 'request')
     })
     next()
   }

@@ -1,36 +1,41 @@
-import type { BanStore } from './ban-store.ts'
+import { type Ban, type BanStore, remainingOf } from './ban-store.ts'
 
-/** The bans in force, at hand for every request. */
+/** The bans in force, in memory, because every request asks for them. */
 export interface BanList {
   isEmpty(): boolean
-  /** When the ban ends, in milliseconds from now; `undefined` where there is none. */
+  /** Milliseconds until a ban ends; `undefined` if none is in force. */
   remainingMs(rule: string, clientKey: string): number | undefined
-  /** Bans from now on; without `isKept`, for as long as the process runs. */
+  /** Bans a client from now on, and replaces an earlier ban. Only with `isKept` the store saves it. */
   add(ban: { rule: string; clientKey: string; forMs: number; isKept: boolean }): void
-  /** Takes over what other processes have made or lifted since the last look at the store, if anything. */
+  /** Reads the store again if other processes have made or lifted bans. */
   follow(): Promise<void>
-  /** Ends following; the store is not used any more once this has ended. */
+  /** Stops following the store. Once this resolves, the store is no longer used. */
   close(): Promise<void>
+}
+
+/** A ban that another process, such as a command, has made or lifted. */
+export interface BanChange {
+  readonly happened: 'made' | 'lifted'
+  readonly ban: Pick<Ban, 'rule' | 'clientKey' | 'endsAt'>
 }
 
 export interface BanListOptions {
   readonly store: BanStore
   /** Milliseconds since the epoch. */
   readonly now: () => number
-  /** Milliseconds of a clock that never goes back, so that no ban is stretched or cut when the other is set. */
+  /** Milliseconds of a clock that never goes back: setting the wall clock neither prolongs nor shortens a ban. */
   readonly monotonicNow: () => number
   readonly onStoreFailure: (error: unknown) => void
-  /** Once until they can be read again. */
+  /** Called for the first of several failures in a row. */
   readonly onReadFailure: (error: unknown) => void
-  /** Told of each ban that another process made or lifted. */
-  readonly onForeignChange: (rule: string, clientKey: string) => void
-  /** How many are kept; past that, the oldest goes first. */
+  readonly onForeignChange: (change: BanChange) => void
+  /** The most bans in memory; beyond that, the oldest is dropped. */
   readonly maxBans?: number
 }
 
 const MAX_BANS = 100_000
 
-/** So that even as many bans as there may be are read within the two seconds in which a service is to obey. */
+/** A change must take effect within two seconds, of which reading `MAX_BANS` bans takes 0.2. */
 const FOLLOW_EVERY_MS = 500
 
 interface Entry {
@@ -38,13 +43,13 @@ interface Entry {
   readonly clientKey: string
   /** By the monotonic clock. */
   readonly endsAt: number
-  /** As the store has it, by the clock of the world. */
+  /** As stored, by the wall clock. */
   readonly storedEnd: number
-  /** The first reading of the store that must find it there; none where it is not there, or not yet. */
+  /** Number of the first store read that must contain this ban. Infinity while it is unsaved, and for bans never saved. */
   knownFrom: number
 }
 
-/** Reads the bans of before, and follows the store from then on. Rejects when they cannot be read. */
+/** Reads the bans in the store, and then follows its changes. Rejects when it cannot be read. */
 export async function openBanList(options: BanListOptions): Promise<BanList> {
   const { store, now, monotonicNow, onStoreFailure, maxBans = MAX_BANS } = options
   let entries = new Map<string, Entry>()
@@ -54,53 +59,62 @@ export async function openBanList(options: BanListOptions): Promise<BanList> {
   let isFailing = false
   let isClosed = false
 
-  /** Puts an entry last, and takes away those that have ended, as far as they come first, and the first of too many. */
-  function remember(map: Map<string, Entry>, entry: Entry): void {
+  /** A ban that has ended only by the monotonic clock is kept: the next read of the store would start it again. */
+  function isOver({ endsAt, storedEnd }: Entry): boolean {
+    return endsAt <= monotonicNow() && storedEnd <= now()
+  }
+
+  /** Appends an entry, then drops expired entries from the front, and the oldest while there are more than `maxBans`. */
+  function append(map: Map<string, Entry>, entry: Entry): void {
     const key = keyOf(entry.rule, entry.clientKey)
     map.delete(key)
-    const time = monotonicNow()
-    for (const [first, { endsAt }] of map) {
-      if (endsAt > time && map.size < maxBans) break
+    for (const [first, other] of map) {
+      if (!isOver(other) && map.size < maxBans) break
       map.delete(first)
     }
     map.set(key, entry)
   }
 
-  /** Puts what the store has in place of what was read from it before; which bans others have made or lifted. */
-  async function read(): Promise<readonly Entry[]> {
+  /**
+   * Replaces what was read from the store before, and returns the bans that other processes have made or lifted. `revision`
+   * was read before the bans: the next read finds a change in between.
+   */
+  async function read(revision: string): Promise<readonly BanChange[]> {
     const reading = ++readings
-    const revision = store.revision()
     const found = new Map<string, Entry>()
-    const changed: Entry[] = []
+    const changes: BanChange[] = []
     for await (const bans of store.load()) {
       if (isClosed) return []
-      for (const { rule, clientKey, endsAt: storedEnd } of bans) {
+      for (const ban of bans) {
+        const { rule, clientKey, endsAt: storedEnd } = ban
         const key = keyOf(rule, clientKey)
         let entry = entries.get(key)
         if (entry?.storedEnd !== storedEnd) {
-          // Whoever wrote it and this process have no other clock in common.
-          const endsAt = monotonicNow() + storedEnd - now()
+          // The wall clock is the only clock that this process shares with the one that made the ban.
+          const endsAt = monotonicNow() + remainingOf(ban, now())
           if (endsAt <= monotonicNow()) continue
           entry = { rule, clientKey, endsAt, storedEnd, knownFrom: reading }
-          changed.push(entry)
+          changes.push(changeOf('made', entry))
         }
         found.set(key, entry)
-        if (found.size > maxBans) forgetFirst(found)
+        if (found.size > maxBans) dropFirst(found)
       }
     }
     for (const [key, entry] of entries) {
-      if (entry.knownFrom > reading) remember(found, entry)
-      else if (!found.has(key) && entry.endsAt > monotonicNow()) changed.push(entry)
+      if (entry.knownFrom > reading) append(found, entry)
+      else if (!found.has(key) && entry.endsAt > monotonicNow())
+        changes.push(changeOf('lifted', entry))
     }
     entries = found
     readRevision = revision
-    return changed
+    return changes
   }
 
   async function readIfChanged(): Promise<void> {
     try {
-      if (store.revision() === readRevision) return
-      for (const { rule, clientKey } of await read()) options.onForeignChange(rule, clientKey)
+      const revision = await store.revision()
+      if (revision === readRevision || isClosed) return
+      for (const change of await read(revision)) options.onForeignChange(change)
       isFailing = false
     } catch (error) {
       if (!isFailing) options.onReadFailure(error)
@@ -108,6 +122,7 @@ export async function openBanList(options: BanListOptions): Promise<BanList> {
     }
   }
 
+  /** Reads of the store never overlap: a slow one delays the next. */
   function follow(): Promise<void> {
     following ??= readIfChanged().finally(() => {
       following = undefined
@@ -115,7 +130,7 @@ export async function openBanList(options: BanListOptions): Promise<BanList> {
     return following
   }
 
-  await read()
+  await read(await store.revision())
   const timer = setInterval(follow, FOLLOW_EVERY_MS).unref()
 
   return {
@@ -127,7 +142,7 @@ export async function openBanList(options: BanListOptions): Promise<BanList> {
       if (entry === undefined) return undefined
       const remaining = entry.endsAt - monotonicNow()
       if (remaining > 0) return remaining
-      entries.delete(key)
+      if (isOver(entry)) entries.delete(key)
       return undefined
     },
 
@@ -135,9 +150,9 @@ export async function openBanList(options: BanListOptions): Promise<BanList> {
       const storedEnd = now() + forMs
       const endsAt = monotonicNow() + forMs
       const entry = { rule, clientKey, endsAt, storedEnd, knownFrom: Infinity }
-      remember(entries, entry)
+      append(entries, entry)
       if (!isKept) return
-      const saved = store.save({ rule, clientKey, endsAt: storedEnd })
+      const saved = store.save({ rule, clientKey, endsAt: storedEnd, lastsMs: forMs })
       saved.then(() => {
         entry.knownFrom = readings + 1
       }, onStoreFailure)
@@ -153,7 +168,14 @@ export async function openBanList(options: BanListOptions): Promise<BanList> {
   }
 }
 
-function forgetFirst(entries: Map<string, Entry>): void {
+function changeOf(
+  happened: BanChange['happened'],
+  { rule, clientKey, storedEnd: endsAt }: Entry,
+): BanChange {
+  return { happened, ban: { rule, clientKey, endsAt } }
+}
+
+function dropFirst(entries: Map<string, Entry>): void {
   for (const key of entries.keys()) {
     entries.delete(key)
     return

@@ -1,30 +1,48 @@
-/** Whom a ban rule keeps out. */
+/** A client that a ban rule denies until the ban ends. */
 export interface Ban {
   readonly rule: string
-  /** What the rule counts its clients by. */
+  /** The key under which the rule counts the client. */
   readonly clientKey: string
   /** Milliseconds since the epoch. */
   readonly endsAt: number
+  /** The length of the ban when it was made, in milliseconds. */
+  readonly lastsMs: number
 }
 
-/** Some of the bans: those that have all that is given here, and all of them without any. */
+/**
+ * What is left of a ban, in milliseconds: never more than its length, even if the clock was set back since.
+ * `now` is in milliseconds since the epoch.
+ */
+export function remainingOf({ endsAt, lastsMs }: Ban, now: number): number {
+  return Math.min(endsAt - now, lastsMs)
+}
+
+/** The bans that match all fields given here; without any field, all bans. */
 export interface BanSelection {
   readonly rule?: string
   /** Any of these. */
   readonly clientKeys?: readonly string[]
 }
 
-/** Where bans outlive the process, and where other processes make and lift them. */
+/**
+ * Keeps bans across restarts and shares them between processes. Each call may cost a round trip, ends within seconds, and
+ * throws `storage_unavailable` when the storage cannot be used now.
+ */
 export interface BanStore {
   /**
-   * Those that have not ended, the first to end first, in parts between which other things have their turn. One that
-   * is changed meanwhile may be missing; then `revision` says so. Throws `storage_unavailable`.
+   * The bans that have not ended, in parts, the first to end first. The event loop runs between two parts. A ban that changes
+   * meanwhile may be missing; `revision` then differs from its earlier value.
    */
   load(): AsyncIterable<readonly Ban[]>
-  /** Keeps a ban, in place of an earlier one of the same rule and client. Throws as writes do. */
+  /** Saves a ban; it replaces an earlier one of the same rule and client. Throws as other writes do. */
   save(ban: Ban): Promise<void>
-  /** Takes bans away, and gives those that had not ended, the first to end first. */
+  /** Removes bans. Returns those that had not ended, the first to end first. */
   lift(selection: BanSelection): Promise<readonly Ban[]>
-  /** Another value once another process has made or lifted bans. Takes microseconds while nobody else writes. */
-  revision(): string
+  /**
+   * Differs from its last value once another process has made, changed or lifted bans. Cheap: it is called twice a second.
+   */
+  revision(): Promise<string>
 }
+
+/** The latest time that a JavaScript date can hold: ECMA-262 21.4.1.1. */
+export const MAX_DATE_MS = 8.64e15

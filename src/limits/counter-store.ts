@@ -1,23 +1,30 @@
+import type { MaybePromise } from './maybe-promise.ts'
+import type { NoticeType } from './notices.ts'
+
+/** What is counted: the requests of one client, by one rule. */
+export interface CounterKey {
+  /** The type of the rule, as in its notices. */
+  readonly type: NoticeType
+  readonly rule: string
+  /** Identifies the client: its address, or what else the rule counts by. */
+  readonly key: string
+}
+
 /** The count of a key in its window. */
 export interface Count {
-  /** This one included. */
+  /** Includes the current request. */
   readonly count: number
   /** Milliseconds until the window ends. */
   readonly resetsInMs: number
 }
 
 /**
- * Counts by key in windows that begin with the first count of a key. A call may answer at once or by a promise;
- * when the store fails, it throws or rejects, and whoever counts lets the request pass.
+ * Counts by key, in windows that begin with the first count of a key. A call may return a promise. When the store fails, it
+ * throws or rejects, and the caller lets the request pass.
  */
 export interface CounterStore {
-  /** Counts one more; in a window of `windowMs`, if none of this key is open. */
-  increment(key: string, windowMs: number): Count | Promise<Count>
+  /** Adds one to the count of a key; begins a window of `windowMs` if none is open. */
+  increment(key: CounterKey, windowMs: number): MaybePromise<Count>
   /** Forgets a key, so that its next count begins a window. */
-  reset(key: string): void | Promise<void>
-}
-
-/** What a rule counts a client under: the type is that of its notices, as in `ban`. */
-export function counterKey(type: string, rule: string, clientKey: string): string {
-  return `${type}\n${rule}\n${clientKey}`
+  reset(key: CounterKey): MaybePromise<void>
 }

@@ -1,52 +1,56 @@
 import { createHash } from 'node:crypto'
 import type { Request } from 'express'
-import { remembering } from './remembering.ts'
+import type { Count } from './counter-store.ts'
+import type { Quota } from './rules/compiled-rules.ts'
+import { memoize } from './rules/memoize.ts'
 
-/** What the headers say of one rule for one client. */
-export interface LimitState {
-  readonly rule: string
-  readonly key: string
-  readonly quota: number
-  readonly windowMs: number
-  readonly count: number
-  readonly resetsInMs: number
-}
+/** The state of one limit for one client. */
+export interface LimitState extends Quota, Count {}
 
 /**
- * Puts one item for the rule into `RateLimit` and `RateLimit-Policy` of the answer, in the form that express-rate-limit
- * has for `draft-8`. It is not asked to, because it hashes the key again for each request.
+ * Adds an item for the rule to `RateLimit` and `RateLimit-Policy` of the response, in the form of express-rate-limit's
+ * `draft-8`. Not done by that library, because it would hash the key again for each request.
  */
-export type AddLimitHeaders = (request: Request, state: LimitState) => void
+export type AddLimitHeaders = (request: Request, rule: string, state: LimitState) => void
 
 export function createLimitHeaders(): AddLimitHeaders {
-  const partitionOf = remembering(key => {
-    const hash = createHash('sha256').update(key).digest('hex').slice(0, 12)
-    return Buffer.from(hash).toString('base64')
-  })
-  const nameOf = remembering(quoted)
+  const partitionOf = memoize(hashPartition)
+  const quotedName = memoize(quote)
 
-  return (request, { rule, key, quota, windowMs, count, resetsInMs }) => {
-    const name = nameOf(rule)
-    const remaining = Math.max(quota - count, 0)
+  return (request, rule, { key, limit, windowMs, count, resetsInMs }) => {
+    const name = quotedName(rule)
+    const remaining = Math.max(limit - count, 0)
     const windowSeconds = Math.ceil(windowMs / 1000)
-    request.replyHeaders ??= {}
-    const headers = request.replyHeaders
-    append(headers, 'RateLimit', `${name}; r=${remaining}; t=${retryAfterSeconds(resetsInMs)}`)
-    const policy = `${name}; q=${quota}; w=${windowSeconds}; pk=:${partitionOf(key)}:`
-    append(headers, 'RateLimit-Policy', policy)
+    const state = `${name}; r=${remaining}; t=${retryAfterSeconds(resetsInMs)}`
+    const policy = `${name}; q=${limit}; w=${windowSeconds}; pk=:${partitionOf(key)}:`
+    const { replyHeaders } = request
+    // A new object each time: a denial that lets the request pass restores the previous one.
+    request.replyHeaders =
+      replyHeaders === undefined
+        ? { RateLimit: state, 'RateLimit-Policy': policy }
+        : {
+            ...replyHeaders,
+            RateLimit: join(replyHeaders.RateLimit, state),
+            'RateLimit-Policy': join(replyHeaders['RateLimit-Policy'], policy),
+          }
   }
 }
 
+/** At least 1: a client that is sent 0 retries immediately and is denied again. */
 export function retryAfterSeconds(resetsInMs: number): number {
-  return Math.ceil(resetsInMs / 1000)
+  return Math.max(1, Math.ceil(resetsInMs / 1000))
 }
 
-function append(headers: Record<string, string>, name: string, item: string): void {
-  const items = headers[name]
-  headers[name] = items === undefined ? item : `${items}, ${item}`
+function join(items: string | undefined, item: string): string {
+  return items === undefined ? item : `${items}, ${item}`
 }
 
-/** A string of a header may hold printable ASCII only: RFC 9651 3.3.3. */
-function quoted(rule: string): string {
+function hashPartition(key: string): string {
+  const hash = createHash('sha256').update(key).digest('hex').slice(0, 12)
+  return Buffer.from(hash).toString('base64')
+}
+
+/** A string in a header may hold printable ASCII only: RFC 9651 3.3.3. */
+function quote(rule: string): string {
   return `"${rule.replace(/[^\x20-\x7e]/gu, '?').replace(/["\\]/g, '\\$&')}"`
 }

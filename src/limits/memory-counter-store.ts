@@ -1,65 +1,72 @@
-import type { CounterStore } from './counter-store.ts'
+import type { CounterKey, CounterStore } from './counter-store.ts'
 
 export interface MemoryCounterStoreOptions {
   /** Milliseconds of a clock that never goes back. */
   readonly monotonicNow: () => number
-  /** How many keys are kept; past that, the oldest window goes first. */
+  /** The most keys in memory; beyond that, the oldest window is dropped. */
   readonly maxKeys?: number
 }
 
 const MAX_KEYS = 50_000
 
 /**
- * Counts in this process. There is no timer: a window that is over is found so when its key comes again.
+ * Counts in the memory of this process. There is no timer: a window that has ended is replaced when its key is counted again.
  *
- * Windows are places in two arrays and not objects, because with a million clients it is the objects that come and go
- * which make the heap grow: a tenth of all memory.
+ * A window is a slot in two arrays and not an object: with a million clients, short-lived objects made the heap grow by a
+ * tenth.
  */
 export function createMemoryCounterStore(options: MemoryCounterStoreOptions): CounterStore {
   const { monotonicNow, maxKeys = MAX_KEYS } = options
-  // In the order in which windows began, because a Map keeps the order of insertion.
-  const places = new Map<string, number>()
+  // In the order in which the windows began: a Map keeps the order of insertion.
+  const slots = new Map<string, number>()
   const counts = new Uint32Array(maxKeys)
   const ends = new Float64Array(maxKeys)
   const free: number[] = []
   let used = 0
 
   function begin(key: string, endsAt: number): number {
-    const place = takePlace(key)
-    counts[place] = 0
-    ends[place] = endsAt
-    places.set(key, place)
-    return place
+    const slot = takeSlot(key)
+    counts[slot] = 0
+    ends[slot] = endsAt
+    slots.set(key, slot)
+    return slot
   }
 
-  /** That of the last window of this key, one that nobody has, or that of the oldest window. */
-  function takePlace(key: string): number {
+  /** The slot of this key's previous window, a free slot, or the slot of the oldest window. */
+  function takeSlot(key: string): number {
     const own = remove(key)
     if (own !== undefined) return own
-    if (places.size < maxKeys) return free.pop() ?? used++
-    const [oldest = ''] = places.keys()
+    if (slots.size < maxKeys) return free.pop() ?? used++
+    const [oldest = ''] = slots.keys()
     return remove(oldest) as number
   }
 
   function remove(key: string): number | undefined {
-    const place = places.get(key)
-    if (place !== undefined) places.delete(key)
-    return place
+    const slot = slots.get(key)
+    if (slot !== undefined) slots.delete(key)
+    return slot
   }
 
   return {
-    increment: (key, windowMs) => {
-      const now = monotonicNow()
-      let place = places.get(key)
-      if (place === undefined || (ends[place] as number) <= now) place = begin(key, now + windowMs)
-      const count = (counts[place] as number) + 1
-      counts[place] = count
-      return { count, resetsInMs: (ends[place] as number) - now }
+    increment: (counterKey, windowMs) => {
+      const key = textOf(counterKey)
+      // Whole milliseconds: a sum of fractions is rounded, and a window would end later than it may.
+      const now = Math.floor(monotonicNow())
+      let slot = slots.get(key)
+      if (slot === undefined || (ends[slot] as number) <= now) slot = begin(key, now + windowMs)
+      const count = (counts[slot] as number) + 1
+      counts[slot] = count
+      return { count, resetsInMs: (ends[slot] as number) - now }
     },
 
-    reset: key => {
-      const place = remove(key)
-      if (place !== undefined) free.push(place)
+    reset: counterKey => {
+      const slot = remove(textOf(counterKey))
+      if (slot !== undefined) free.push(slot)
     },
   }
+}
+
+/** A text that differs for different keys, even if a name or a key contains the separator. */
+function textOf({ type, rule, key }: CounterKey): string {
+  return `${type} ${rule.length} ${rule} ${key}`
 }

@@ -2,64 +2,70 @@ import { channel } from 'node:diagnostics_channel'
 import type { Request } from 'express'
 import type { Logger } from 'pino'
 import { logText } from '../http/log-text.ts'
+import type { LimitsTrace } from './limits-trace.ts'
 
 export type NoticeType = 'safelist' | 'blocklist' | 'ban' | 'throttle' | 'rateLimit' | 'track'
 
-/** What is published of a decision. */
+/** A decision of a rule about a request, as it is published. */
 export interface Notice {
   readonly type: NoticeType
   readonly rule: string
   readonly request: Request
   /** What the request was counted by. */
   readonly key?: string | undefined
-  readonly count?: number
-  readonly limit?: number
+  readonly count?: number | undefined
+  readonly limit?: number | undefined
   /** Milliseconds. */
-  readonly period?: number
-  /** Whether the rule only tells what it would have done. */
+  readonly period?: number | undefined
+  /** Whether the rule only reports what it would have done. */
   readonly dryRun?: true
 }
 
 export interface Notices {
-  /** Tells whoever listens on the channel. */
+  /** Publishes a decision on the channel. */
   publish(notice: Notice): void
-  /** Puts type and rule into the log line of the request. */
+  /** Adds type and rule to the request's own log line. */
   mark(notice: Notice, more?: Readonly<Record<string, unknown>>): void
-  /** A line of its own, if the rule has not written too many of late. */
+  /** Writes a log line about a decision, unless the rule has written `LINES_A_SECOND` within the last second. */
   writeLine(level: 'warn' | 'info', notice: Notice, message: string, more?: object): void
-  /** The same, but once for a key until its window ends in `resetsInMs`. */
+  /** Does the same, but only once for a key in its window, which ends in `resetsInMs`. */
   writeLineOnce(level: 'warn' | 'info', notice: Notice, message: string, resetsInMs: number): void
-  /** Of a function of a rule that threw; the request passes. */
+  /** Logs that a function of a rule threw; the request passes. */
   functionFailed(type: NoticeType, rule: string, error: unknown): void
-  /** Of a store that did not count; the request passes. */
+  /** Logs that the store could not count; the request passes. */
   storeFailed(error: unknown): void
+  /** Set only while rules are tried: `limits test` shows what each of them did. */
+  readonly trace: LimitsTrace | undefined
 }
 
 /** The name of the channel of `node:diagnostics_channel` on which notices are published. */
 export const CHANNEL_NAME = 'user-records.limits'
 
-const LINES_A_SECOND = 10
+/** How many lines about clients a rule may write within a second. */
+export const LINES_A_SECOND = 10
 
 export interface NoticesOptions {
   readonly log: Logger
   readonly monotonicNow: () => number
+  readonly trace?: LimitsTrace | undefined
 }
 
-export function createNotices({ log, monotonicNow }: NoticesOptions): Notices {
+export function createNotices({ log, monotonicNow, trace }: NoticesOptions): Notices {
   const published = channel(CHANNEL_NAME)
-  const throttled = createLineThrottle(monotonicNow)
-
-  const announced = createOncePerWindow(monotonicNow)
+  const limitLines = createLineThrottle(monotonicNow)
+  const isFirstInWindow = createOncePerWindow(monotonicNow)
 
   function writeLine(level: 'warn' | 'info', notice: Notice, message: string, more?: object) {
     const { type, rule, dryRun, limit, period, request } = notice
-    throttled(`${type} ${rule}`, LINES_A_SECOND, leftOut => {
+    limitLines(`${type} ${rule}`, LINES_A_SECOND, leftOut => {
       const client = logText(request.ip)
       log[level]({ type, rule, dryRun, limit, period, client, leftOut, ...more }, message)
     })
   }
 
   return {
+    trace,
+
     publish: notice => {
       if (published.hasSubscribers) published.publish(notice)
     },
@@ -72,46 +78,76 @@ export function createNotices({ log, monotonicNow }: NoticesOptions): Notices {
 
     writeLineOnce: (level, notice, message, resetsInMs) => {
       const { type, rule, key } = notice
-      if (announced(`${type}\n${rule}\n${key}`, resetsInMs)) writeLine(level, notice, message)
+      if (isFirstInWindow(`${type}\n${rule}\n${key}`, resetsInMs)) writeLine(level, notice, message)
     },
 
     functionFailed: (type, rule, err) => {
-      throttled(`${type} ${rule}`, LINES_A_SECOND, leftOut => {
-        log.error({ type, rule, err, leftOut }, 'function of a rule failed, request passes')
+      trace?.({ type, rule, failure: err })
+      limitLines(`${type} ${rule}`, LINES_A_SECOND, leftOut => {
+        log.error({ type, rule, err, leftOut }, 'rule function failed, request allowed')
       })
     },
 
     storeFailed: err => {
-      throttled('store', 1, leftOut => {
-        log.error({ err, leftOut }, 'limits cannot count, requests pass')
+      limitLines('store', 1, leftOut => {
+        log.error({ err, leftOut }, 'counter store failed, requests allowed')
       })
     },
   }
 }
 
-/** Lets so many lines of a source through in a second; the next one that is let through is told how many were not. */
-function createLineThrottle(monotonicNow: () => number) {
-  const seconds = new Map<string, { startedAt: number; written: number; leftOut: number }>()
+/** The notice of a rule's decision; `counted` is given where the rule counts. */
+export function noticeOf(
+  decision: Pick<Notice, 'type' | 'request'> & {
+    readonly rule: { readonly name: string; readonly isDryRun: boolean }
+    readonly counted?: Pick<Notice, 'key' | 'count' | 'limit' | 'period'>
+  },
+): Notice {
+  const { type, request, rule, counted } = decision
+  // Key by key: this is done for each request that is denied, and a spread takes a microsecond.
+  const notice =
+    counted === undefined
+      ? { type, rule: rule.name, request, key: undefined }
+      : {
+          type,
+          rule: rule.name,
+          request,
+          key: counted.key,
+          count: counted.count,
+          limit: counted.limit,
+          period: counted.period,
+        }
+  return rule.isDryRun ? { ...notice, dryRun: true } : notice
+}
+
+/**
+ * Calls `write` at most `most` times in any second for each source. After calls were left out, the next `write` gets their
+ * number.
+ */
+export function createLineThrottle(monotonicNow: () => number) {
+  const sources = new Map<string, { written: number[]; leftOut: number }>()
   return (source: string, most: number, write: (leftOut: number | undefined) => void): void => {
     const now = monotonicNow()
-    let second = seconds.get(source)
-    if (second === undefined || now - second.startedAt >= 1000) {
-      second = { startedAt: now, written: 0, leftOut: second?.leftOut ?? 0 }
-      seconds.set(source, second)
-    }
-    if (second.written >= most) {
-      second.leftOut++
+    const lines = sources.get(source) ?? { written: [], leftOut: 0 }
+    sources.set(source, lines)
+    const { written, leftOut } = lines
+    if (written.length >= most && now - (written[0] as number) < 1000) {
+      lines.leftOut++
       return
     }
-    second.written++
-    write(second.leftOut || undefined)
-    second.leftOut = 0
+    if (written.length >= most) written.shift()
+    written.push(now)
+    lines.leftOut = 0
+    write(leftOut || undefined)
   }
 }
 
 const MAX_ANNOUNCED = 10_000
 
-/** Says yes to a key once, and again when the window of that time is over. */
+/**
+ * Returns whether a key comes for the first time in its window, which ends in `resetsInMs`. Remembers the newest
+ * `MAX_ANNOUNCED` keys.
+ */
 function createOncePerWindow(monotonicNow: () => number) {
   const endByKey = new Map<string, number>()
   return (key: string, resetsInMs: number): boolean => {

@@ -1,10 +1,11 @@
-import { NO_STORE, RETRY_AFTER } from '../http/described-headers.ts'
+import { NO_STORE, RETRY_AFTER } from '../http/document/described-headers.ts'
+import { component } from '../http/document/references.ts'
 import type { Endpoint } from '../http/endpoints.ts'
 import { JSON_TYPE } from '../http/negotiation.ts'
-import { type Answer, component, type Tag } from '../http/operation.ts'
+import type { Answer, Tag } from '../http/operation.ts'
 import type { Reply } from '../http/reply.ts'
 
-const HEALTH: Tag = { name: 'Health', description: 'For whoever watches over the service.' }
+const HEALTH: Tag = { name: 'Health', description: 'For monitoring and load balancers.' }
 
 export interface ReadinessOptions {
   /** Rejects when the service cannot answer requests now. */
@@ -12,9 +13,10 @@ export interface ReadinessOptions {
   readonly isStopping: () => boolean
 }
 
-/** Whether the service is worth sending requests to. */
+/** Resolves to whether the service can answer requests; never rejects. */
 export type Readiness = () => Promise<boolean>
 
+/** Not ready once it is stopping, and while `ping` rejects. */
 export function createReadiness({ ping, isStopping }: ReadinessOptions): Readiness {
   return async () => {
     if (isStopping()) return false
@@ -25,7 +27,7 @@ export function createReadiness({ ping, isStopping }: ReadinessOptions): Readine
   }
 }
 
-/** `/livez` says that the process runs, `/readyz` whether it is ready. */
+/** `/livez` answers 200 while the process runs; `/readyz` answers 200 while `isReady`, otherwise 503. */
 export function healthRoutes(isReady: Readiness): readonly Endpoint[] {
   return [
     {
@@ -37,8 +39,8 @@ export function healthRoutes(isReady: Readiness): readonly Endpoint[] {
         id: 'checkLiveness',
         tag: HEALTH,
         summary: 'Whether the process runs',
-        description: 'Answers as long as it does. No limit counts it.',
-        answers: { 200: describeReport('It runs.', 'ok') },
+        description: 'Answers 200 while the process runs. Limits do not apply.',
+        answers: { 200: describeReport('The process runs.', 'ok') },
       }),
     },
     {
@@ -49,10 +51,11 @@ export function healthRoutes(isReady: Readiness): readonly Endpoint[] {
       operation: () => ({
         id: 'checkReadiness',
         tag: HEALTH,
-        summary: 'Whether it can serve',
-        description: 'For who decides where requests go. No limit counts it.',
+        summary: 'Whether the service is ready',
+        description:
+          'For load balancers, which should send requests only while it answers 200. Limits do not apply.',
         answers: {
-          200: describeReport('It can.', 'ok'),
+          200: describeReport('The service is ready.', 'ok'),
           503: describeReport(
             'The database does not answer, or the service is stopping.',
             'unavailable',

@@ -1,9 +1,9 @@
-/** What is still to be written. */
+/** A part of the text that is not written yet. */
 type Token = { readonly literal: string } | { readonly value: unknown }
 
 /**
- * Text that is the same for the same JSON value, whatever the order of its keys. It keeps a stack of its own,
- * because a body may be nested deeper than calls can be.
+ * Text that is the same for the same JSON value, whatever the order of its keys. Not recursive, because a body may be
+ * nested deeper than the call stack allows.
  */
 export function canonicalJson(value: unknown): string {
   const text: string[] = []

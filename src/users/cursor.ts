@@ -2,10 +2,10 @@ import { createHmac, timingSafeEqual } from 'node:crypto'
 import { z } from 'zod'
 import type { Position, UserSort } from './user-repository.ts'
 
-/** Positions of a list as text for clients, who can keep it and hand it back but not make or alter it. */
+/** Turns positions in a list into text that clients can keep and send back, but cannot make or alter. */
 export interface Cursors {
   encode(sort: UserSort, position: Position): string
-  /** `undefined` for text that was not made by `encode` for the same sort. */
+  /** `undefined` for text that `encode` did not make for this sort. */
   decode(sort: UserSort, text: string): Position | undefined
 }
 
@@ -29,7 +29,7 @@ export function createCursors(key: Buffer): Cursors {
 
     decode: (sort, text) => {
       const bytes = Buffer.from(text, 'base64url')
-      // Decoding passes over strange characters and spare bits, so that altered text may give the same bytes.
+      // Decoding ignores other characters and spare bits, so that altered text may give the same bytes.
       if (bytes.toString('base64url') !== text || bytes.length <= SIGNATURE_BYTES) return undefined
       const payload = bytes.subarray(SIGNATURE_BYTES)
       const signature = bytes.subarray(0, SIGNATURE_BYTES)

@@ -2,16 +2,15 @@ import { createHash, timingSafeEqual } from 'node:crypto'
 import { canonicalJson } from './canonical-json.ts'
 import type { PasswordHasher } from './passwords.ts'
 
-/** Tells whether two request bodies are the same JSON value, without keeping them. */
+/** Compares request bodies as JSON values, without storing them. */
 export interface Fingerprints {
   of(body: unknown): Promise<string>
   matches(fingerprint: string, body: unknown): Promise<boolean>
 }
 
 /**
- * A body with nothing but a name and an address is told by SHA-256, because both are stored as they are anyway.
- * Any other may hold a password, under whichever key, so that it is told by a digest that is as hard to guess
- * from as that of the password itself.
+ * The fingerprint of a body with only a name and an e-mail is its SHA-256: both are stored as plain text anyway. Any other
+ * body may contain a password, under any key, so its fingerprint is made like a password digest and is as slow to guess.
  */
 export function createFingerprints(passwords: PasswordHasher): Fingerprints {
   return {

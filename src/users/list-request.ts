@@ -1,22 +1,22 @@
 import { z } from 'zod'
 import { type FieldError, ServiceError } from '../errors.ts'
 import type { Cursors } from './cursor.ts'
-import { instantMs, instantText } from './instant.ts'
+import { instantMs, instantText, MAX_SHOWN_MS } from './instant.ts'
 import { foldCase, toNfc } from './user.ts'
 import { type Position, SORT_KEYS, type UserFilters, type UserSort } from './user-repository.ts'
 
-/** A parameter as text; without a value where it could not be decoded. */
+/** A query parameter. Its value is `undefined` if it cannot be decoded. */
 export interface ListParameter {
   readonly name: string
   readonly value: string | undefined
 }
 
-/** What a client asks of the list, checked and with its defaults. */
+/** A valid query of the list, with its defaults filled in. */
 export interface ListRequest {
   readonly sort: UserSort
   readonly filters: UserFilters
   readonly perPage: number
-  /** `undefined` where the list goes on from `after`. */
+  /** `undefined` if the list continues from `after`. */
   readonly page: number | undefined
   readonly after: Position | undefined
   readonly count: boolean
@@ -29,27 +29,37 @@ const SAMPLE_INSTANT = '2026-01-31T12:00:00Z'
 
 export const SAMPLE_CURSOR = 'ryvb4aqbbsHireHWlPQfx1siIiwxXQ'
 
-/** One parameter a line: what `GET /users` takes. */
+/** The parameters of `GET /users`. */
 export const listParameters = z.strictObject({
-  per_page: parameter(wholeNumber(1000), 'How many.', 20).default(100),
-  page: parameter(wholeNumber(999_999_999_999), 'A page by its number.', 2).optional(),
+  per_page: parameter(wholeNumber(1000), 'Users per page.', 20).default(100),
+  page: parameter(wholeNumber(999_999_999_999), 'The number of the page.', 2).optional(),
   after: parameter(
     text(),
-    'The cursor of the page before; not with `page`.',
+    'The cursor from the previous page; not together with `page`.',
     SAMPLE_CURSOR,
   ).optional(),
-  sort: parameter(sortName(), 'By what; with `-` before it descending.', '-name').default('id'),
-  email: parameter(lowerCase(), 'Who has this address.', 'ann@example.com').optional(),
-  name: parameter(lowerCase(), 'Who has this name.', 'Ann').optional(),
+  sort: parameter(
+    sortName(),
+    'The field to sort by; descending with `-` before it.',
+    '-name',
+  ).default('id'),
+  email: parameter(
+    lowerCase(),
+    'Users with this e-mail, without regard to case.',
+    'ann@example.com',
+  ).optional(),
+  name: parameter(lowerCase(), 'Users with this name, without regard to case.', 'Ann').optional(),
   created_after: parameter(instant('after'), 'Created after this.', SAMPLE_INSTANT).optional(),
   created_before: parameter(instant('before'), 'Created before this.', SAMPLE_INSTANT).optional(),
   updated_after: parameter(instant('after'), 'Changed after this.', SAMPLE_INSTANT).optional(),
   updated_before: parameter(instant('before'), 'Changed before this.', SAMPLE_INSTANT).optional(),
-  count: parameter(trueOrFalse(), 'Adds how many there are in all.', true).default(false),
-  envelope: parameter(trueOrFalse(), 'Answers an object, not an array.', true).default(false),
+  count: parameter(trueOrFalse(), 'Adds the number of all users that match.', true).default(false),
+  envelope: parameter(trueOrFalse(), 'Answers with an object instead of an array.', true).default(
+    false,
+  ),
 })
 
-/** Throws `query_invalid`, which names every parameter that is wrong. */
+/** Throws `query_invalid` with every wrong parameter. */
 export function parseListRequest(
   parameters: readonly ListParameter[],
   cursors: Cursors,
@@ -77,7 +87,7 @@ export function parseListRequest(
   const sort = parseSort(sortName)
   const after = cursor === undefined ? undefined : cursors.decode(sort, cursor)
   if (cursor !== undefined && after === undefined) {
-    throw invalid(new Map([['after', 'is no cursor of this sort']]))
+    throw invalid(new Map([['after', 'is not a cursor for this sort']]))
   }
   return {
     sort,
@@ -111,7 +121,7 @@ function parseSort(name: string): UserSort {
   return { by: name.slice(descending ? 1 : 0) as UserSort['by'], descending }
 }
 
-/** With what the document of the interface says of it. */
+/** Adds description and example for the OpenAPI document. */
 function parameter<T extends z.ZodType>(schema: T, description: string, example: unknown) {
   return schema.meta({ description, examples: [example] })
 }
@@ -125,7 +135,7 @@ function wholeNumber(max: number) {
     .pipe(z.int().min(1).max(max, message))
 }
 
-/** Empty ones are refused before. */
+/** `parseListRequest` reports empty text itself. */
 function text() {
   return z.string().meta({ minLength: 1 })
 }
@@ -145,11 +155,9 @@ function trueOrFalse() {
     .pipe(z.boolean())
 }
 
-const MAX_SHOWN_MS = Date.UTC(9999, 11, 31, 23, 59, 59, 999)
-
 /**
- * An instant in the form in which times are shown. What is finer than a millisecond is rounded so that the bound
- * stays as it was meant: a time is after 00.0005 if it is after 00.000, and before it if it is before 00.001.
+ * An instant in the format of responses. Fractions of a millisecond are rounded so that the bound selects the same users:
+ * a time is after 00.0005 if it is after 00.000, and before it if it is before 00.001.
  */
 function instant(bound: 'after' | 'before') {
   return instantText()

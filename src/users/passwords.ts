@@ -1,30 +1,33 @@
+import { createHmac, randomBytes } from 'node:crypto'
 import { availableParallelism } from 'node:os'
-import { hash } from '@node-rs/argon2'
 import { ServiceError } from '../errors.ts'
+import { loadNativePackage } from '../native-package.ts'
 import { verifyDigest } from './password-digest.ts'
 
-/** Turns passwords into Argon2id digests in PHC form, and back into yes or no. */
+/** Makes Argon2id digests of passwords, in PHC form, and verifies passwords against digests. */
 export interface PasswordHasher {
-  /** Throws `overloaded` when too many wait already. */
+  /** Throws `overloaded` when too many calls wait already. */
   hash(password: string): Promise<string>
-  /** Whether `digest` was made of `password`. Throws `overloaded` like `hash`. */
+  /** Whether `digest` was made from `password`. Throws `overloaded` like `hash`. */
   verify(digest: string, password: string): Promise<boolean>
 }
 
 export interface PasswordHasherOptions {
-  /** How many may be computed at once; each takes 19 MiB and a thread. */
+  /** Computations at once. Each takes 19 MiB and a thread. */
   readonly maxConcurrent?: number
-  /** How many more may wait for their turn. */
+  /** Further calls that may wait. */
   readonly maxWaiting?: number
 }
 
-/** For Argon2id, the library's default, as the OWASP Password Storage Cheat Sheet has it: 19 MiB, 2 passes. */
+/** For Argon2id, the default of the library. From the OWASP Password Storage Cheat Sheet: 19 MiB, 2 passes. */
 const PARAMETERS = { memoryCost: 19_456, timeCost: 2, parallelism: 1 }
 
-/** Hashes run on the four threads of libuv; one of them stays free for writing the log. */
+/** Hashing runs on the four threads of libuv; one of them stays free to write the log. */
 const MAX_THREADS = 3
 
 const MAX_WAITING = 250
+
+const { hash } = loadNativePackage<typeof import('@node-rs/argon2')>('@node-rs/argon2')
 
 export function createPasswordHasher(options: PasswordHasherOptions = {}): PasswordHasher {
   const maxConcurrent = options.maxConcurrent ?? Math.min(availableParallelism(), MAX_THREADS)
@@ -35,7 +38,7 @@ export function createPasswordHasher(options: PasswordHasherOptions = {}): Passw
   async function inTurn<T>(work: () => Promise<T>): Promise<T> {
     if (running < maxConcurrent) running++
     else if (waiting.length >= maxWaiting) throw new ServiceError('overloaded')
-    // Whoever ends hands its place on, so `running` stays as it is.
+    // A call that ends passes its slot to this one, so `running` stays the same.
     else await new Promise<void>(resolve => waiting.push(resolve))
     try {
       return await work()
@@ -47,19 +50,38 @@ export function createPasswordHasher(options: PasswordHasherOptions = {}): Passw
   }
 
   return {
-    hash: password => inTurn(() => hash(normalised(password), PARAMETERS)),
+    hash: password => inTurn(() => hash(normalise(password), PARAMETERS)),
     verify: (digest, password) => inTurn(() => verifyEitherForm(digest, password)),
   }
 }
 
-/** A digest from elsewhere may have been made of a password as it was typed. */
+const TRIAL_PREFIX = '$trial$'
+
+/**
+ * A cheap hasher for dry runs. Only this hasher can verify its digests, which are never stored. `passwords` verifies all
+ * other digests.
+ */
+export function createTrialHasher(passwords: PasswordHasher): PasswordHasher {
+  const key = randomBytes(32)
+  const hash = async (password: string) =>
+    TRIAL_PREFIX + createHmac('sha256', key).update(normalise(password)).digest('base64')
+  return {
+    hash,
+    verify: async (digest, password) =>
+      digest.startsWith(TRIAL_PREFIX)
+        ? digest === (await hash(password))
+        : passwords.verify(digest, password),
+  }
+}
+
+/** Another system may have made an imported digest from a password that was not normalised. */
 async function verifyEitherForm(digest: string, password: string): Promise<boolean> {
-  const inOurForm = normalised(password)
-  if (await verifyDigest(digest, inOurForm)) return true
-  return inOurForm !== password && verifyDigest(digest, password)
+  const normalised = normalise(password)
+  if (await verifyDigest(digest, normalised)) return true
+  return normalised !== password && verifyDigest(digest, password)
 }
 
 /** Keyboards differ in how they compose a character: NIST SP 800-63B 3.1.1.2. */
-function normalised(password: string): string {
+function normalise(password: string): string {
   return password.normalize('NFKC')
 }

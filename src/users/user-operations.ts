@@ -5,16 +5,11 @@ import {
   IF_MATCH,
   IF_NONE_MATCH,
   LOCATION,
-} from '../http/described-headers.ts'
-import { queryParametersOf, toJsonSchema } from '../http/json-schema.ts'
+} from '../http/document/described-headers.ts'
+import { queryParametersOf, toJsonSchema } from '../http/document/json-schema.ts'
+import { component } from '../http/document/references.ts'
 import { JSON_TYPE } from '../http/negotiation.ts'
-import {
-  type Answer,
-  component,
-  type JsonSchema,
-  type Operation,
-  type Tag,
-} from '../http/operation.ts'
+import type { Answer, JsonSchema, Operation, Tag } from '../http/operation.ts'
 import { listParameters, SAMPLE_CURSOR } from './list-request.ts'
 import { EMAIL_TAKEN, type UserRules } from './user.ts'
 
@@ -38,19 +33,19 @@ const TIME = {
 }
 
 const USER = component('schemas', 'User', {
-  description: 'A user. The password is shown nowhere.',
+  description: 'A user. The password is never shown.',
   type: 'object',
   properties: {
     id: {
       type: 'integer',
       minimum: 1,
       maximum: Number.MAX_SAFE_INTEGER,
-      description: 'Grows, and is never given out twice.',
+      description: 'Later users have larger ids. An id is never used again.',
     },
-    name: { type: 'string', description: 'In NFC.' },
+    name: { type: 'string', description: 'Normalised to NFC.' },
     email: { type: 'string', description: 'Unique without regard to case.' },
     created_at: { ...TIME, description: 'In UTC.' },
-    updated_at: { ...TIME, description: 'Later with each change, whatever the clock does.' },
+    updated_at: { ...TIME, description: 'Later with each change, even if the clock goes back.' },
   },
   required: ['id', 'name', 'email', 'created_at', 'updated_at'],
   additionalProperties: false,
@@ -63,11 +58,11 @@ const USER_LIST = component('schemas', 'UserList', {
 })
 
 const USER_PAGE = component('schemas', 'UserPage', {
-  description: 'A page of users, and what there is to say of it: with `envelope=true`.',
+  description: 'A page of users in an object: with `envelope=true`.',
   type: 'object',
   properties: {
     data: USER_LIST,
-    page: { type: 'integer', minimum: 1, description: 'Unless the page is one `after` a cursor.' },
+    page: { type: 'integer', minimum: 1, description: 'Absent if the request has a cursor.' },
     has_more: { type: 'boolean', description: 'Whether there are users after these.' },
     total_count: { type: 'integer', minimum: 0, description: 'With `count=true`.' },
   },
@@ -78,26 +73,26 @@ const ID = component('parameters', 'UserId', {
   name: 'id',
   in: 'path',
   required: true,
-  description: 'A positive integer in plain decimal; anything else names no user.',
+  description: 'A positive integer in plain decimal; anything else is 404.',
   schema: { type: 'integer', minimum: 1, maximum: Number.MAX_SAFE_INTEGER },
   example: 1,
 } as const)
 
 const LINK = header('Link', {
   description:
-    'RFC 8288, with relative targets: `next` where there is more, `first` and `prev` where `page` was sent.',
+    'RFC 8288, with relative targets: `next` if there are more users, `first` and `prev` if `page` was sent.',
   schema: { type: 'string' },
   example: `</users?per_page=1&after=${SAMPLE_CURSOR}>; rel="next"`,
 })
 
 const TOTAL = header('XTotalCount', {
-  description: 'How many users there are with these filters: with `count=true`.',
+  description: 'Number of users that match the filters: with `count=true`.',
   schema: { type: 'integer', minimum: 0 },
   example: 2,
 })
 
 const REPLAYED = header('IdempotencyReplayed', {
-  description: 'That an earlier request with this `Idempotency-Key` created the user.',
+  description: 'An earlier request with this `Idempotency-Key` created the user.',
   schema: { type: 'string', const: 'true' },
   example: 'true',
 })
@@ -109,19 +104,19 @@ const NOT_MODIFIED: Answer = {
 
 const STORAGE = { storage_unavailable: {} }
 
-/** What the endpoints of users take and answer. */
+/** The operations of users in the OpenAPI document. */
 export function userOperations({ schemas }: UserRules) {
   const newUser = bodySchema('NewUser', toJsonSchema(schemas.newUser))
   const change = bodySchema('UserChange', toJsonSchema(schemas.change))
-  const isInvalid = { field: 'email', at: { pointer: '/user/email' }, messages: ['is invalid'] }
+  const invalidEmail = { field: 'email', at: { pointer: '/user/email' }, messages: ['is invalid'] }
 
   const list: Operation = {
     id: 'listUsers',
     tag: USERS,
     summary: 'List users',
     description:
-      'A page of users. To read all, follow `rel="next"` of `Link`: each page costs the same, and every user ' +
-      'who is there throughout comes once, whatever changes meanwhile.',
+      'A page of users. To read all, follow `rel="next"` of `Link`: each page costs the same, and a user that ' +
+      'exists all the time comes exactly once, whatever changes meanwhile.',
     parameters: [...queryParametersOf(listParameters), IF_NONE_MATCH],
     answers: {
       200: {
@@ -161,10 +156,10 @@ export function userOperations({ schemas }: UserRules) {
     tag: USERS,
     summary: 'Create a user',
     description:
-      'With an `Idempotency-Key` it can be repeated safely, after a lost connection say.',
+      'With an `Idempotency-Key` it is safe to repeat, for example after a lost connection.',
     parameters: [IDEMPOTENCY_KEY],
     body: {
-      description: 'The user. Attributes other than these are ignored.',
+      description: 'The user. Other attributes are ignored.',
       schema: newUser,
       examples: {
         user: {
@@ -194,7 +189,7 @@ export function userOperations({ schemas }: UserRules) {
       idempotency_key_in_use: {},
       idempotent_user_deleted: {},
       idempotency_key_reused: {},
-      validation_failed: { errors: [isInvalid] },
+      validation_failed: { errors: [invalidEmail] },
       email_taken: { errors: [EMAIL_TAKEN] },
       ...STORAGE,
     },
@@ -204,7 +199,7 @@ export function userOperations({ schemas }: UserRules) {
     id: 'readUser',
     tag: USERS,
     summary: 'Read a user',
-    description: 'With `If-None-Match` only what has changed is sent.',
+    description: 'With `If-None-Match`, the user is sent only if it has changed.',
     parameters: [ID, IF_NONE_MATCH],
     answers: { 200: answerWithUser('The user.'), 304: NOT_MODIFIED },
     refusals: { user_not_found: {}, ...STORAGE },
@@ -215,20 +210,20 @@ export function userOperations({ schemas }: UserRules) {
     tag: USERS,
     summary: 'Change a user',
     description:
-      'Changes the fields that are sent; PUT and PATCH do the same. Where nothing differs, nothing changes. ' +
-      'With `If-Match` it is done only if nobody else made a change since.',
+      'Changes the fields that are sent; PUT and PATCH do the same. If all values are the same, ' +
+      '`updated_at` stays. With `If-Match`, only if the user still has one of these versions.',
     parameters: [ID, IF_MATCH],
     body: {
-      description: 'The fields to change. Attributes other than these are ignored.',
+      description: 'The fields to change. Other attributes are ignored.',
       schema: change,
       examples: {
         name: { summary: 'A new name', value: { user: { name: 'Bea' } } },
-        password: { summary: 'No password any more', value: { user: { password: null } } },
+        password: { summary: 'Remove the password', value: { user: { password: null } } },
       },
     },
-    answers: { 200: answerWithUser('The user as it is now.') },
+    answers: { 200: answerWithUser('The user after the change.') },
     refusals: {
-      validation_failed: { errors: [isInvalid] },
+      validation_failed: { errors: [invalidEmail] },
       email_taken: { errors: [EMAIL_TAKEN] },
       user_not_found: {},
       version_mismatch: {},
@@ -240,9 +235,10 @@ export function userOperations({ schemas }: UserRules) {
     id: 'deleteUser',
     tag: USERS,
     summary: 'Delete a user',
-    description: 'A second time it is 404. With `If-Match` only a version that is known goes.',
+    description:
+      'The second time it is 404. With `If-Match`, only if the user still has one of these versions.',
     parameters: [ID, IF_MATCH],
-    answers: { 204: { description: 'The user is gone.' } },
+    answers: { 204: { description: 'The user is deleted.' } },
     refusals: { user_not_found: {}, version_mismatch: {}, ...STORAGE },
   }
 
@@ -259,7 +255,7 @@ function answerWithUser(description: string): Answer {
   }
 }
 
-/** The user in it is a component of this name, and it is one as well. */
+/** Makes two components: the body, and the user inside it under `name`. */
 function bodySchema(name: string, schema: JsonSchema): JsonSchema {
   const { user } = schema.properties as { user: JsonSchema }
   return component('schemas', `${name}Body`, {

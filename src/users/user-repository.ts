@@ -1,13 +1,14 @@
 /**
- * A user as clients see it: JSON text of `{"id", "name", "email", "created_at", "updated_at"}`, in that order,
- * never more. Times are ISO 8601 in UTC with milliseconds and `Z`. The storage writes it, because it can do so
- * for a whole page faster than objects could be built and serialised.
+ * A user as clients see it: JSON text of `{"id", "name", "email", "created_at", "updated_at"}`, in that order and with
+ * nothing else. There is no white space between tokens, and a quote in a name or an e-mail has a backslash before it:
+ * `user-json.ts` cuts lists by that. Times are ISO 8601 in UTC with milliseconds and `Z`. The storage writes the text,
+ * because for a whole page that is faster than building and serialising objects.
  */
 export type UserJson = string
 
 export interface StoredUser {
   readonly id: number
-  /** Another with each change, and never an earlier one again: printable ASCII without quotes. */
+  /** New with each change and never reused: printable ASCII without quotes. */
   readonly version: string
   readonly json: UserJson
 }
@@ -24,20 +25,22 @@ export interface UserChange {
   readonly name?: string | undefined
   readonly email?: string | undefined
   readonly passwordDigest?: string | null | undefined
+  /** The digest with which the caller compared the password, or `null` for no digest. Absent if it compared nothing. */
+  readonly judgedDigest?: string | null | undefined
 }
 
-/** The versions one of which a user must be of for a write to happen; absent where any will do. */
+/** A write happens only if the user has one of these versions. Absent for any version. */
 export type ExpectedVersions = readonly string[] | undefined
 
-/** By which a repeated create is known again. */
+/** Recognises a repeated create. */
 export interface IdempotencyClaim {
   /** SHA-256 of the key, 32 bytes. */
   readonly keyHash: Buffer
-  /** Tells one request body from another. */
+  /** The same for the same request body. */
   readonly fingerprint: string
 }
 
-/** What an idempotency key made: the user as it was then, unless it was deleted since. */
+/** The earlier create with an idempotency key: the user as it was then, or that this user has been deleted. */
 export type IdempotentCreate =
   | { readonly fingerprint: string; readonly user: StoredUser }
   | 'user_deleted'
@@ -47,25 +50,25 @@ export const IDEMPOTENCY_TTL_MS = 24 * 3_600_000
 
 export const SORT_KEYS = ['id', 'name', 'email', 'created_at', 'updated_at'] as const
 
-/** Names and addresses in lower case, by code point; ties by id in the same direction. */
+/** Names and e-mails sort in lower case, by code point; ties by id in the same direction. */
 export interface UserSort {
   readonly by: (typeof SORT_KEYS)[number]
   readonly descending: boolean
 }
 
-/** A place in a sort: behind the user of this id, whose sort key was `key` (empty in the sort by id). */
+/** The place in a sort right after the user of this id, whose sort key was `key` (empty in the sort by id). */
 export interface Position {
   readonly key: string
   readonly id: number
 }
 
-/** All that are given must hold. */
+/** A user must match all that are given. */
 export interface UserFilters {
   /** In lower case. */
   readonly email?: string | undefined
   /** In lower case. */
   readonly name?: string | undefined
-  /** Exclusive bounds, in the form in which times are shown. */
+  /** Times are exclusive bounds, in the format of responses. */
   readonly created_after?: string | undefined
   readonly created_before?: string | undefined
   readonly updated_after?: string | undefined
@@ -77,67 +80,66 @@ export interface UserQuery {
   readonly filters: UserFilters
   /** From 1 to 1000. */
   readonly limit: number
-  /** Behind a position, which costs the same anywhere, or past as many users, each of which is walked over. */
+  /** After a position, which costs the same anywhere in the list, or after `offset` users, which are read and skipped. */
   readonly start: Position | { readonly offset: number }
-  /** Whether to count as well, which with filters reads all that match. */
+  /** Whether to count all matches too. With filters, this reads each of them. */
   readonly withTotal: boolean
 }
 
 export interface UserPage {
-  /** JSON text of an array of users. */
+  /** JSON text of an array of `UserJson`, without white space between tokens. */
   readonly json: string
-  /** Where the next page starts; `undefined` where there is nothing more. */
+  /** Where the next page starts; `undefined` if there are no more users. */
   readonly next: Position | undefined
-  /** How many users match the filters, where it was asked for. */
+  /** Number of users that match the filters; `undefined` unless `withTotal`. */
   readonly total: number | undefined
-  /** The revision of the users at which this was so. */
+  /** The revision of the users that this page shows. */
   readonly revision: string
 }
 
 /**
- * Keeps the users. Each call is one transaction and is durable once its promise is fulfilled.
+ * Stores the users. Each call is one transaction and is durable once its promise is fulfilled.
  *
- * Ids are integers from 1 that grow and are never given out twice. No two users have addresses that differ in
- * case only. Every call throws `storage_unavailable` when the storage cannot be read or written now, and
- * `shutting_down` once it is closed.
+ * Ids are integers from 1 that grow and are never used again. No two users have e-mails that differ only in case. Every
+ * call throws `storage_unavailable` when the storage cannot be read or written now, and `shutting_down` once it is closed.
  */
 export interface UserRepository {
   /**
-   * Both times of the new user are the same. With a claim, the key and the answer are kept for
-   * IDEMPOTENCY_TTL_MS together with the user.
-   * Throws `idempotency_key_in_use` for a key that is kept already, and then `email_taken`.
+   * Creates a user with two equal times. With a claim, its key and the user as it is now are stored for IDEMPOTENCY_TTL_MS.
+   * Throws `idempotency_key_in_use` for a key that is stored already, otherwise `email_taken`.
    */
   create(user: NewUser, claim?: IdempotencyClaim): Promise<StoredUser>
 
-  /** What was created with a key, unless that was longer ago than IDEMPOTENCY_TTL_MS. */
+  /** The create that a key was used for in the last IDEMPOTENCY_TTL_MS. */
   findIdempotentCreate(keyHash: Buffer): Promise<IdempotentCreate | undefined>
 
   find(id: number): Promise<StoredUser | undefined>
 
-  /** The digest in PHC form, `null` where the user has none, `undefined` where there is no such user. */
-  findPasswordDigest(id: number): Promise<string | null | undefined>
+  /** Password digests in PHC form by id. `null` for a user without a password; no entry if there is no such user. */
+  findDigests(ids: readonly number[]): Promise<ReadonlyMap<number, string | null>>
 
-  /** Whether another user than `exceptId` has this address, without regard to case. */
+  /** Whether a user other than `exceptId` has this e-mail, without regard to case. */
   isEmailTaken(email: string, exceptId?: number): Promise<boolean>
 
   /**
-   * The user after the change, or `undefined` where there is none. Where nothing differs, version and
-   * `updated_at` stay; where something does, `updated_at` is later than before, whatever the clock says.
-   * Throws `version_mismatch`, and then `email_taken`.
+   * Returns the user after the change, or `undefined` if there is no such user. If no field differs, version and
+   * `updated_at` stay; otherwise `updated_at` becomes later, even if the clock went back.
+   * Returns `digest_changed`, without a change, if the user no longer has the `judgedDigest`: compare again.
+   * Throws `version_mismatch` before that check, and `email_taken` after it.
    */
   update(
     id: number,
     change: UserChange,
     expected?: ExpectedVersions,
-  ): Promise<StoredUser | undefined>
+  ): Promise<StoredUser | 'digest_changed' | undefined>
 
-  /** Whether there was such a user. Throws `version_mismatch`. */
+  /** Returns whether there was such a user. Throws `version_mismatch`. */
   delete(id: number, expected?: ExpectedVersions): Promise<boolean>
 
-  /** Users in the order of the sort. */
+  /** The users that match, in the order of the sort. */
   list(query: UserQuery): Promise<UserPage>
 
-  /** Another one after each change of any user, and never an earlier one again. */
+  /** New with each change of any user, and unique among all databases: printable ASCII without quotes. */
   revision(): Promise<string>
 
   /** Throws `storage_unavailable` unless the storage answers now. */

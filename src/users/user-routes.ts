@@ -1,5 +1,5 @@
 import type { Request } from 'express'
-import { demandedVersions, entityTag, isKnown } from '../http/conditional-requests.ts'
+import { entityTag, matchesIfNoneMatch, parseIfMatch } from '../http/conditional-requests.ts'
 import type { Endpoint } from '../http/endpoints.ts'
 import { parseIdempotencyKey } from '../http/idempotency-key.ts'
 import { type QueryParameter, queryParameters, queryString } from '../http/query-string.ts'
@@ -9,7 +9,7 @@ import { userOperations } from './user-operations.ts'
 import type { StoredUser } from './user-repository.ts'
 import type { UserList, UserService } from './user-service.ts'
 
-/** The HTTP interface of the service: values in, values out. */
+/** The endpoints of users: turn requests into values for the service, and its values into replies. */
 export function userRoutes(users: UserService, rules: UserRules): readonly Endpoint[] {
   let described: ReturnType<typeof userOperations> | undefined
   const operations = () => {
@@ -20,36 +20,34 @@ export function userRoutes(users: UserService, rules: UserRules): readonly Endpo
   async function list(request: Request): Promise<Reply> {
     const parameters = queryParameters(request.url)
     const ifNoneMatch = request.headers['if-none-match']
-    let knownRevision = ''
-    const found = await users.list(parameters, revision => {
-      knownRevision = revision
-      return isKnown(ifNoneMatch, revision)
-    })
-    return found === undefined ? notModified(knownRevision) : listReply(found, parameters)
+    const { revision, list } = await users.list(parameters, known =>
+      matchesIfNoneMatch(ifNoneMatch, known),
+    )
+    return list === undefined ? notModified(revision) : listReply(list, parameters, request.baseUrl)
   }
 
   async function create(request: Request): Promise<Reply> {
     const key = parseIdempotencyKey(request.headers['idempotency-key'])
     const { user, isReplay } = await users.create(request.body, key)
     return userReply(201, user, {
-      Location: `/users/${user.id}`,
+      Location: `${request.baseUrl}/users/${user.id}`,
       ...(isReplay && { 'Idempotency-Replayed': 'true' }),
     })
   }
 
   async function read(request: Request): Promise<Reply> {
     const user = await users.read(idOf(request))
-    const isFresh = isKnown(request.headers['if-none-match'], user.version)
+    const isFresh = matchesIfNoneMatch(request.headers['if-none-match'], user.version)
     return isFresh ? notModified(user.version) : userReply(200, user)
   }
 
   async function update(request: Request): Promise<Reply> {
-    const expected = demandedVersions(request.headers['if-match'])
+    const expected = parseIfMatch(request.headers['if-match'])
     return userReply(200, await users.update(idOf(request), request.body, expected))
   }
 
   async function remove(request: Request): Promise<Reply> {
-    await users.delete(idOf(request), demandedVersions(request.headers['if-match']))
+    await users.delete(idOf(request), parseIfMatch(request.headers['if-match']))
     return { status: 204 }
   }
 
@@ -58,6 +56,7 @@ export function userRoutes(users: UserService, rules: UserRules): readonly Endpo
     {
       method: 'get',
       path: '/users',
+      resource: 'User',
       action: 'list',
       operation: () => operations().list,
       handle: list,
@@ -65,6 +64,7 @@ export function userRoutes(users: UserService, rules: UserRules): readonly Endpo
     {
       method: 'post',
       path: '/users',
+      resource: 'User',
       action: 'create',
       takesBody: true,
       operation: () => operations().create,
@@ -73,6 +73,7 @@ export function userRoutes(users: UserService, rules: UserRules): readonly Endpo
     {
       method: 'get',
       path: oneUser,
+      resource: 'User',
       action: 'read',
       operation: () => operations().read,
       handle: read,
@@ -80,6 +81,7 @@ export function userRoutes(users: UserService, rules: UserRules): readonly Endpo
     {
       method: 'put',
       path: oneUser,
+      resource: 'User',
       action: 'update',
       takesBody: true,
       operation: () => operations().update,
@@ -88,6 +90,7 @@ export function userRoutes(users: UserService, rules: UserRules): readonly Endpo
     {
       method: 'patch',
       path: oneUser,
+      resource: 'User',
       action: 'update',
       takesBody: true,
       operation: () => operations().patch,
@@ -96,6 +99,7 @@ export function userRoutes(users: UserService, rules: UserRules): readonly Endpo
     {
       method: 'delete',
       path: oneUser,
+      resource: 'User',
       action: 'delete',
       produces: [],
       operation: () => operations().remove,
@@ -112,9 +116,9 @@ function notModified(version: string): Reply {
   return { status: 304, headers: { ETag: entityTag(version) } }
 }
 
-function listReply(list: UserList, parameters: readonly QueryParameter[]): Reply {
+function listReply(list: UserList, parameters: readonly QueryParameter[], baseUrl: string): Reply {
   const { request, page } = list
-  const link = linkHeader(list, parameters)
+  const link = linkHeader(list, parameters, baseUrl)
   return {
     status: 200,
     headers: {
@@ -135,16 +139,20 @@ function envelope({ request, page }: UserList): string {
   return `{"data":${page.json},${JSON.stringify(fields).slice(1)}`
 }
 
-/** RFC 8288, with targets relative to the service, whose public address only its operator knows. */
+/**
+ * RFC 8288. Targets are relative to the origin, because behind a proxy the service does not know its origin. `baseUrl` is
+ * the path under which another application has mounted this one, or empty.
+ */
 function linkHeader(
   { request, nextCursor }: UserList,
   parameters: readonly QueryParameter[],
+  baseUrl: string,
 ): string {
   const kept = parameters
     .filter(({ name }) => name !== 'page' && name !== 'after')
     .map(({ name, value = '' }) => ({ name, value }))
   const link = (relation: string, name: string, value: string) =>
-    `</users?${queryString([...kept, { name, value }])}>; rel="${relation}"`
+    `<${baseUrl}/users?${queryString([...kept, { name, value }])}>; rel="${relation}"`
 
   const isNumbered = parameters.some(({ name }) => name === 'page')
   const { page = 1 } = request
@@ -157,7 +165,7 @@ function linkHeader(
     .join(', ')
 }
 
-/** The id in the path; anything but a positive integer in plain decimal names no user. */
+/** The id in the path; `undefined` for anything but a positive integer in plain decimal. */
 function idOf(request: Request): number | undefined {
   const text = String(request.params.id)
   const id = Number(text)

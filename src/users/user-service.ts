@@ -21,45 +21,51 @@ import type {
   UserRepository,
 } from './user-repository.ts'
 
-/** A page of users, what was asked for, and the cursor of the next page where there is one. */
+/** A page of users. */
 export interface UserList {
+  /** The query that it answers. */
   readonly request: ListRequest
   readonly page: UserPage
+  /** The cursor of the next page, if there is one. */
   readonly nextCursor: string | undefined
 }
 
+export interface ListResult {
+  /** The revision of the users. */
+  readonly revision: string
+  /** `undefined` if the client already has the list of this revision. */
+  readonly list: UserList | undefined
+}
+
 export interface CreatedUser {
-  /** As it was when it was created. */
+  /** The user as it was at its creation. */
   readonly user: StoredUser
-  /** Whether an earlier request with the same idempotency key did it. */
+  /** Whether an earlier request with the same idempotency key created it. */
   readonly isReplay: boolean
 }
 
 /**
- * What can be done with users. Every input is validated here, whichever way it came in. Bodies are values that
- * JSON can hold; an `id` of `undefined` names no user.
+ * The use cases of users. Every input is validated here. Bodies are JSON values. An `id` of `undefined` is an id that no
+ * user has.
  */
 export interface UserService {
-  /**
-   * `undefined` where `isKnown` says that the client has the list of this revision.
-   * Throws `query_invalid`.
-   */
+  /** `isKnown` says whether the client already has the list of a revision; it is then not made. Throws `query_invalid`. */
   list(
     parameters: readonly ListParameter[],
     isKnown: (revision: string) => boolean,
-  ): Promise<UserList | undefined>
+  ): Promise<ListResult>
 
   /** Throws `user_not_found`. */
   read(id: number | undefined): Promise<StoredUser>
 
   /**
-   * Creates a user, or with an idempotency key that did so before gives that user again.
-   * Throws `idempotency_key_in_use`, `idempotent_user_deleted` and `idempotency_key_reused`, and then
-   * `validation_failed`, also for an address that is taken.
+   * Creates a user. With an idempotency key that has created one before, returns that user instead.
+   * Throws `idempotency_key_in_use`, `idempotent_user_deleted` and `idempotency_key_reused`. Then throws
+   * `validation_failed`, which also names a taken e-mail, or `email_taken` if nothing else is wrong.
    */
   create(body: unknown, idempotencyKey?: string): Promise<CreatedUser>
 
-  /** Changes the fields sent. Throws `validation_failed`, `user_not_found` and `version_mismatch`. */
+  /** Changes the fields sent. Throws `validation_failed`, `user_not_found`, `version_mismatch` and `email_taken`. */
   update(id: number | undefined, body: unknown, expected?: ExpectedVersions): Promise<StoredUser>
 
   /** Throws `user_not_found` and `version_mismatch`. */
@@ -74,17 +80,18 @@ export interface UserServiceOptions {
   readonly cursors: Cursors
 }
 
-/** So many lists are remembered, each of at most so many characters of JSON: about 3 MB where all are full. */
+/** Limits of the cache of lists: about 3 MB when it is full. */
 const MAX_LISTS = 50
 const MAX_LIST_CHARS = 65_536
 
 export function createUserService(options: UserServiceOptions): UserService {
   const { users, passwords, fingerprints, rules, cursors } = options
+  /** Keys of running requests of this process. Between processes the repository decides. */
   const keysInUse = new Set<string>()
   const lists = new Map<string, UserList>()
 
-  /** What was parsed, or a refusal that names every wrong field, a taken address among them. */
-  async function accepted<T>(parsed: Parsed<T>, exceptId?: number): Promise<T> {
+  /** Throws `validation_failed` with every wrong field, a taken e-mail among them. */
+  async function requireValid<T>(parsed: Parsed<T>, exceptId?: number): Promise<T> {
     if ('user' in parsed) return parsed.user
     const { errors, email } = parsed
     const taken = email !== undefined && (await users.isEmailTaken(email, exceptId))
@@ -98,14 +105,14 @@ export function createUserService(options: UserServiceOptions): UserService {
   async function createOnce(body: unknown, key: string): Promise<CreatedUser> {
     const keyHash = createHash('sha256').update(key).digest()
     const earlier = await users.findIdempotentCreate(keyHash)
-    if (earlier !== undefined) return { user: await replayed(earlier, body), isReplay: true }
-    const newUser = await toNewUser(await accepted(rules.parseNew(body)))
+    if (earlier !== undefined) return { user: await replay(earlier, body), isReplay: true }
+    const newUser = await toNewUser(await requireValid(rules.parseNew(body)))
     const fingerprint = await fingerprints.of(body)
-    const user = await refusingTakenEmail(users.create(newUser, { keyHash, fingerprint }))
+    const user = await reportTakenEmail(users.create(newUser, { keyHash, fingerprint }))
     return { user, isReplay: false }
   }
 
-  async function replayed(earlier: IdempotentCreate, body: unknown): Promise<StoredUser> {
+  async function replay(earlier: IdempotentCreate, body: unknown): Promise<StoredUser> {
     if (earlier === 'user_deleted') throw new ServiceError('idempotent_user_deleted')
     if (await fingerprints.matches(earlier.fingerprint, body)) return earlier.user
     throw new ServiceError('idempotency_key_reused')
@@ -125,8 +132,9 @@ export function createUserService(options: UserServiceOptions): UserService {
   }
 
   /**
-   * Looks before it hashes, which takes long, and longer for another password than the one that is stored: a change
-   * that is refused must not tell by its time whether a password was right. The repository decides again.
+   * Checks version and e-mail before it hashes. Hashing takes long, and longer for a password that is not the stored one.
+   * The time of a failed change must not reveal whether the password was right. The repository checks again, and reports
+   * when the password was changed meanwhile.
    */
   async function toChange(
     id: number,
@@ -134,14 +142,15 @@ export function createUserService(options: UserServiceOptions): UserService {
     expected: ExpectedVersions,
   ): Promise<UserChange> {
     if (password === undefined) return fields
-    const { version } = found(await users.find(id))
+    const { version } = requireUser(await users.find(id))
     if (expected?.includes(version) === false) throw new ServiceError('version_mismatch')
     const { email } = fields
-    if (email !== undefined && (await users.isEmailTaken(email, id))) throw invalid([EMAIL_TAKEN])
+    if (email !== undefined && (await users.isEmailTaken(email, id))) throw takenEmail()
     if (password === null) return { ...fields, passwordDigest: null }
-    const digest = await users.findPasswordDigest(id)
-    if (digest != null && (await passwords.verify(digest, password))) return fields
-    return { ...fields, passwordDigest: await passwords.hash(password) }
+    const digest = (await users.findDigests([id])).get(id)
+    const judged = { ...fields, judgedDigest: digest }
+    if (digest != null && (await passwords.verify(digest, password))) return judged
+    return { ...judged, passwordDigest: await passwords.hash(password) }
   }
 
   return {
@@ -150,18 +159,18 @@ export function createUserService(options: UserServiceOptions): UserService {
       const last = lists.get(form)
       const request = last?.request ?? parseListRequest(parameters, cursors)
       const revision = await users.revision()
-      if (isKnown(revision)) return undefined
-      // Made anew only where a user has changed: clients that look at the same page again and again cost 52 µs of CPU
-      // each and not 137.
-      return last?.page.revision === revision ? last : remember(form, await makeList(request))
+      if (isKnown(revision)) return { revision, list: undefined }
+      // Made again only after a change: a client that polls the same page costs 52 µs of CPU instead of 137.
+      const isCurrent = last?.page.revision === revision
+      return { revision, list: isCurrent ? last : remember(form, await makeList(request)) }
     },
 
-    read: async id => found(id === undefined ? undefined : await users.find(id)),
+    read: async id => requireUser(id === undefined ? undefined : await users.find(id)),
 
     create: async (body, key) => {
       if (key === undefined) {
-        const newUser = await toNewUser(await accepted(rules.parseNew(body)))
-        return { user: await refusingTakenEmail(users.create(newUser)), isReplay: false }
+        const newUser = await toNewUser(await requireValid(rules.parseNew(body)))
+        return { user: await reportTakenEmail(users.create(newUser)), isReplay: false }
       }
       if (keysInUse.has(key)) throw new ServiceError('idempotency_key_in_use')
       keysInUse.add(key)
@@ -173,10 +182,13 @@ export function createUserService(options: UserServiceOptions): UserService {
     },
 
     update: async (id, body, expected) => {
-      const input = await accepted(rules.parseChange(body), id)
+      const input = await requireValid(rules.parseChange(body), id)
       if (id === undefined) throw new ServiceError('user_not_found')
-      const change = await toChange(id, input, expected)
-      return found(await refusingTakenEmail(users.update(id, change, expected)))
+      for (;;) {
+        const change = await toChange(id, input, expected)
+        const updated = await reportTakenEmail(users.update(id, change, expected))
+        if (updated !== 'digest_changed') return requireUser(updated)
+      }
     },
 
     delete: async (id, expected) => {
@@ -186,22 +198,28 @@ export function createUserService(options: UserServiceOptions): UserService {
   }
 }
 
-function found<T>(user: T | undefined): T {
+function requireUser<T>(user: T | undefined): T {
   if (user === undefined) throw new ServiceError('user_not_found')
   return user
 }
 
-async function refusingTakenEmail<T>(write: Promise<T>): Promise<T> {
+/** Adds the field and its message to the `email_taken` of the repository. */
+async function reportTakenEmail<T>(write: Promise<T>): Promise<T> {
   try {
     return await write
   } catch (error) {
     const isTaken = error instanceof ServiceError && error.code === 'email_taken'
-    throw isTaken ? invalid([EMAIL_TAKEN]) : error
+    throw isTaken ? takenEmail() : error
   }
 }
 
 function invalid(errors: readonly FieldError[]): ServiceError {
   return new ServiceError('validation_failed', { errors })
+}
+
+/** The error for a taken e-mail when nothing else is wrong. */
+function takenEmail(): ServiceError {
+  return new ServiceError('email_taken', { errors: [EMAIL_TAKEN] })
 }
 
 function inFieldOrder(errors: readonly FieldError[]): readonly FieldError[] {

@@ -1,42 +1,30 @@
 import { z } from 'zod'
 import type { FieldError } from '../errors.ts'
-import { checkTogether, importFields } from './import-fields.ts'
 
-/** What a client may say of a user, after trimming and normalising; fields that were not sent are absent. */
+/** The fields that a client sent for a user, trimmed and normalised. */
 export interface UserInput {
   readonly name?: string | undefined
   readonly email?: string | undefined
-  /** `null` where there is, or shall be, no password. */
+  /** `null` for no password. */
   readonly password?: string | null | undefined
 }
 
-/** What a new user needs. */
+/** A user to create. */
 export type NewUserInput = UserInput & { readonly name: string; readonly email: string }
 
-/** A body that was understood, or what is wrong with it. */
+/** A valid body, or what is wrong with it. */
 export type Parsed<T> =
   | { readonly user: T }
   | {
       readonly errors: readonly FieldError[]
-      /** The e-mail address, where that field by itself is right. */
+      /** The e-mail, if that field is valid. */
       readonly email: string | undefined
     }
-
-/** A user from elsewhere. Times are in the form in which they are shown. */
-export type ImportedUserInput = NewUserInput & {
-  readonly id?: number | undefined
-  readonly created_at?: string | undefined
-  readonly updated_at?: string | undefined
-  /** One that can be verified; never together with a password. */
-  readonly password_digest?: string | null | undefined
-}
 
 export interface UserRules {
   readonly parseNew: (body: unknown) => Parsed<NewUserInput>
   readonly parseChange: (body: unknown) => Parsed<UserInput>
-  /** Of what stands for `user` in a body. */
-  readonly parseImported: (row: unknown) => Parsed<ImportedUserInput>
-  /** What the two parse by. */
+  /** The schemas of the two bodies. */
   readonly schemas: { readonly newUser: z.ZodType; readonly change: z.ZodType }
 }
 
@@ -49,10 +37,10 @@ export const MAX_PASSWORD_CHARS = 128
 
 const CONTROL = /\p{Cc}/u
 
-/** They turn the reading direction of what follows them, and so of a page that shows the name. */
+/** These characters change the direction of the text after them, on every page that shows the name. */
 const BIDIRECTIONAL_OVERRIDES = /[\u202a-\u202e\u2066-\u2069]/
 
-/** For readers of the document: what the two above leave, and no blank alone. */
+/** The same rules as patterns for the OpenAPI document. */
 const CONTROLS = '\\u0000-\\u001f\\u007f-\\u009f'
 const UNCLEAN = `${CONTROLS}\\u202a-\\u202e\\u2066-\\u2069`
 const NAME_PATTERN = `^[^${UNCLEAN}\\S]*[^${UNCLEAN}\\s][^${UNCLEAN}]*$`
@@ -60,13 +48,30 @@ const PASSWORD_PATTERN = `^[^${CONTROLS}]*$`
 
 const EMAIL = z.regexes.email
 
-/** The rules for the body `{"user": {…}}` of create and update. Characters are code points. */
-export function createUserRules({ passwordMinChars }: { passwordMinChars: number }): UserRules {
+export interface UserRulesOptions {
+  /** In code points. */
+  readonly passwordMinChars: number
+}
+
+/** The rules for the body `{"user": {…}}` of create and update. */
+export function createUserRules(options: UserRulesOptions): UserRules {
+  const { name, email, password } = createUserFields(options)
+  const newUser = bodyOf(userOf({ name, email, password }))
+  const change = bodyOf(userOf({ name: name.optional(), email: email.optional(), password }))
+  return {
+    parseNew: value => parseBody(newUser, value),
+    parseChange: value => parseBody(change, value),
+    schemas: { newUser, change },
+  }
+}
+
+/** Schemas of the fields that clients send. Characters are code points. */
+export function createUserFields({ passwordMinChars }: UserRulesOptions) {
   const name = text()
     .trim()
     .overwrite(toNfc)
     .check(
-      broken(value => {
+      findProblems(value => {
         if (value === '') return [BLANK]
         const unclean = CONTROL.test(value) || BIDIRECTIONAL_OVERRIDES.test(value)
         return [
@@ -86,7 +91,7 @@ export function createUserRules({ passwordMinChars }: { passwordMinChars: number
   const email = text()
     .trim()
     .check(
-      broken(value => {
+      findProblems(value => {
         if (value === '') return [BLANK]
         return [
           !isEmail(value) && INVALID,
@@ -104,7 +109,7 @@ export function createUserRules({ passwordMinChars }: { passwordMinChars: number
   const password = z
     .string({ error: 'must be a string' })
     .check(
-      broken(value => {
+      findProblems(value => {
         const chars = countChars(value)
         return [
           chars < passwordMinChars && `is too short (minimum is ${passwordMinChars} characters)`,
@@ -120,46 +125,46 @@ export function createUserRules({ passwordMinChars }: { passwordMinChars: number
     })
     .nullable()
     .meta({
-      description:
-        'No control characters. `null` is the same as none: it removes the one there was.',
+      description: 'No control characters. `null` means no password, and removes the current one.',
       writeOnly: true,
       examples: ['correct horse battery staple'],
     })
     .optional()
 
-  const newUser = body(z.object({ name, email, password }, userError))
-  const change = body(
-    z.object({ name: name.optional(), email: email.optional(), password }, userError),
-  )
-  const imported = body(
-    z.object({ name, email, password, ...importFields }, userError).check(checkTogether),
-  )
-  return {
-    parseNew: value => parse(newUser, value),
-    parseChange: value => parse(change, value),
-    parseImported: row => parse(imported, { user: row }),
-    schemas: { newUser, change },
-  }
+  return { name, email, password }
 }
 
-/** Text in which names that differ in case only are the same, beyond ASCII too: what names are found and sorted by. */
+/**
+ * Lower-case letters that have the same capital as another letter, and that other letter, by the simple case folding of
+ * Unicode: https://www.unicode.org/Public/UNIDATA/CaseFolding.txt. Stored names were folded with this list, so a new letter
+ * needs a migration.
+ */
+const FOLDED: Readonly<Record<string, string>> = {
+  ...{ ς: 'σ', µ: 'μ', ϐ: 'β', ϑ: 'θ', ϕ: 'φ', ϖ: 'π', ϰ: 'κ', ϱ: 'ρ', ϵ: 'ε', '\u0345': 'ι' },
+  ...{ ſ: 's', ẛ: 'ṡ', ﬅ: 'ﬆ' },
+  ...{ ᲀ: 'в', ᲁ: 'д', ᲂ: 'о', ᲃ: 'с', ᲄ: 'т', ᲅ: 'т', ᲆ: 'ъ', ᲇ: 'ѣ', ᲈ: 'ꙋ' },
+}
+
+const OTHER_FORMS = /[ςµϐϑϕϖϰϱϵſẛﬅᲀ-ᲈ]|\u0345/g
+
+/** The form for finding and sorting names: the same for names that differ only in case, also beyond ASCII. */
 export function foldCase(text: string): string {
-  // Lower case of one letter may be several, and sigma has two, by its place in a word.
-  return toNfc(text.toLowerCase().replaceAll('ς', 'σ'))
+  // One letter may become several in lower case, and a folded letter may compose with the mark after it.
+  return toNfc(text.toLowerCase().replace(OTHER_FORMS, letter => FOLDED[letter] ?? letter))
 }
 
-/** A character is at most four in the longest form, and each of these at most two units of a JavaScript string. */
+/** A character decomposes into at most four, each of at most two units of a JavaScript string. */
 const MAX_NAME_UNITS = MAX_NAME_CHARS * 4 * 2
 
 /**
- * The composed form (NFC), but for text that no name is as long as: to put marks in order takes time by the square of
- * their number, 1.4 s for the 100 KB of a body.
+ * The composed form (NFC). Text longer than any valid name stays as it is: sorting its marks takes quadratic time, 1.4 s
+ * for a body of 100 KB.
  */
 export function toNfc(text: string): string {
   return text.length > MAX_NAME_UNITS ? text : text.normalize('NFC')
 }
 
-/** The one message that the storage and not a rule decides. */
+/** The only error of a field that needs the storage. */
 export const EMAIL_TAKEN: FieldError = fieldError('email', ['has already been taken'])
 
 const BLANK = "can't be blank"
@@ -170,7 +175,11 @@ const userError = {
   error: ({ input }: { input?: unknown }) => (input == null ? 'is required' : 'must be an object'),
 }
 
-function body<T extends z.ZodType>(user: T) {
+export function userOf<T extends z.core.$ZodLooseShape>(fields: T) {
+  return z.object(fields, userError)
+}
+
+export function bodyOf<T extends z.ZodType>(user: T) {
   return z.object({ user }, 'is required')
 }
 
@@ -178,16 +187,18 @@ function text() {
   return z.string({ error: ({ input }) => (input == null ? BLANK : 'must be a string') })
 }
 
-/** A zod check that reports every rule a value breaks. */
-function broken(rules: (value: string) => readonly (string | false)[]): z.core.CheckFn<string> {
+/** A zod check that reports every broken rule of a value. */
+function findProblems(
+  messagesOf: (value: string) => readonly (string | false)[],
+): z.core.CheckFn<string> {
   return ({ value, issues }) => {
-    for (const message of rules(value)) {
+    for (const message of messagesOf(value)) {
       if (message !== false) issues.push({ code: 'custom', message, input: value })
     }
   }
 }
 
-/** The expression of zod throws on several million characters, for want of stack. */
+/** The regular expression of zod overflows the stack on several million characters. */
 const MAX_TESTED_UNITS = 100_000
 
 function isEmail(value: string): boolean {
@@ -200,7 +211,7 @@ function countChars(value: string): number {
   return chars
 }
 
-function parse<T>(schema: z.ZodType<{ user: T }>, value: unknown): Parsed<T> {
+export function parseBody<T>(schema: z.ZodType<{ user: T }>, value: unknown): Parsed<T> {
   const result = schema.safeParse(value)
   if (result.success) return { user: result.data.user }
   const messages = new Map<string, string[]>()

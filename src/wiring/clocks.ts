@@ -1,19 +1,21 @@
-/** What tells the time. */
+/** The clocks of one service. */
 export interface Clocks {
-  /** Milliseconds since the epoch. */
-  readonly now?: () => number
-  /** Milliseconds of a clock that never goes back. */
-  readonly monotonicNow?: () => number
+  /** Milliseconds since the epoch. Jumps when the machine's clock is set. */
+  readonly now: () => number
+  /** Milliseconds since some moment. Never goes back and never jumps. */
+  readonly monotonicNow: () => number
+  /**
+   * Milliseconds since the epoch: the wall clock at the start, plus the time since then. Does not jump when the machine's
+   * clock is set, so that what is kept for a day is kept for a day.
+   */
+  readonly steadyNow: () => number
 }
 
-export const monotonicClock = () => performance.now()
-
-/**
- * The time of the start, and what has gone by since: milliseconds since the epoch that do not jump when the clock of the
- * machine is set, so that what is kept for a day is neither dropped nor kept for longer.
- */
-export function createSteadyClock(options: Clocks): () => number {
-  const { now = Date.now, monotonicNow = monotonicClock } = options
+/** The clocks of the machine, or of a test. */
+export function createClocks({
+  now = Date.now,
+  monotonicNow = () => performance.now(),
+}: Partial<Pick<Clocks, 'now' | 'monotonicNow'>> = {}): Clocks {
   const offset = now() - monotonicNow()
-  return () => Math.floor(offset + monotonicNow())
+  return { now, monotonicNow, steadyNow: () => Math.floor(offset + monotonicNow()) }
 }

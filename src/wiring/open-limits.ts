@@ -1,88 +1,79 @@
-import type { Database } from 'better-sqlite3'
 import type { Logger } from 'pino'
-import { type Config, mistakeIn } from '../config.ts'
+import { type Config, describeMistake } from '../config.ts'
 import { OperatorError } from '../errors.ts'
-import { type BanList, openBanList } from '../limits/ban-list.ts'
-import { counterKey } from '../limits/counter-store.ts'
+import type { BanList } from '../limits/ban-list.ts'
+import type { BanStore } from '../limits/ban-store.ts'
 import type { Limiter } from '../limits/limiter.ts'
-import type { LimitsWatch } from '../limits/limits-watch.ts'
-import { LimitsRefused, loadLimits } from '../limits/load-limits.ts'
+import type { LimitsTrace } from '../limits/limits-trace.ts'
 import { createMemoryCounterStore } from '../limits/memory-counter-store.ts'
-import type { CheckedLimits } from '../limits/rules-schema.ts'
-import { createSqliteBanStore } from '../storage/sqlite-ban-store.ts'
-import type { WriteQueue } from '../storage/write-queue.ts'
-import { type Clocks, monotonicClock } from './clocks.ts'
+import { openLimiter } from '../limits/open-limiter.ts'
+import type { CheckedLimits } from '../limits/rules/compiled-rules.ts'
+import { LimitsRefused, loadLimits } from '../limits/rules/load-limits.ts'
+import { findWarnings } from '../limits/rules/rule-warnings.ts'
+import type { Clocks } from './clocks.ts'
 
-export interface LimiterParts extends Clocks {
+export interface LimiterParts {
   readonly config: Config
   readonly log: Logger
-  readonly watch?: LimitsWatch
+  readonly trace?: LimitsTrace | undefined
   readonly limits: CheckedLimits
-  readonly database: Database
-  readonly writes: WriteQueue
-  readonly steadyNow: () => number
+  readonly banStore: BanStore
+  readonly clocks: Clocks
 }
 
-/** The limits of a service, and who is kept out. */
+/** The limits of a service, and the bans in force. */
 export interface OpenLimits {
   readonly limiter: Limiter
   readonly bans: BanList
 }
 
-/** The limits, with the bans of before. */
+/** Opens the limits of a service. Rejects when its bans cannot be read. */
 export async function openLimits(parts: LimiterParts): Promise<OpenLimits> {
-  const { config, log, database, writes, steadyNow, watch, now = Date.now } = parts
-  const limits = watch?.rules(parts.limits) ?? parts.limits
-  const monotonicNow = parts.monotonicNow ?? monotonicClock
-  const counters =
+  const { config, limits, log, banStore, trace, clocks } = parts
+  const { now, monotonicNow } = clocks
+  logWarnings(parts)
+  const store =
     config.cacheStore === 'memory' ? createMemoryCounterStore({ monotonicNow }) : undefined
-  const store = counters && (watch?.store(counters) ?? counters)
-  /** A client whose ban is lifted begins anew, also where another process banned it and this one had counted too. */
-  const forgetStrikes = async (rule: string, clientKey: string) => {
-    try {
-      await store?.reset(counterKey('ban', rule, clientKey))
-    } catch (err) {
-      log.error({ err, rule }, 'strikes before a ban could not be forgotten')
-    }
-  }
-  const bans = await openBanList({
-    // Ended by both clocks: neither a jump of the one nor a machine that slept takes a ban away.
-    store: createSqliteBanStore({ database, writes, now: () => Math.min(steadyNow(), now()) }),
-    now,
-    monotonicNow,
-    onStoreFailure: err => log.error({ err }, 'a ban could not be kept for the next start'),
-    onReadFailure: err => log.error({ err }, 'bans cannot be read again, those of before stay'),
-    onForeignChange: forgetStrikes,
-  })
-  // Not at the top: the list of public suffixes takes 5 MB and 50 ms of a start, which a service without limits saves.
-  const { createLimiter } = await import('../limits/limiter.ts')
-  return { limiter: createLimiter({ limits, store, bans, log, now, monotonicNow }), bans }
+  return openLimiter({ limits, store, banStore, log, now, monotonicNow, trace })
 }
 
-/** Throws `OperatorError` with a line for each mistake in the file that LIMITS_FILE names. */
-export async function readLimits(path: string): Promise<CheckedLimits> {
+/** The rules of a file. Throws `OperatorError` with a line for each mistake, which `blame` makes. */
+export async function readLimits(
+  path: string,
+  blame = (mistake: string) => describeMistake('LIMITS_FILE', path, mistake),
+): Promise<CheckedLimits> {
   try {
     return await loadLimits(path)
   } catch (error) {
     if (!(error instanceof LimitsRefused)) throw error
-    throw new OperatorError(error.mistakes.map(mistake => mistakeIn('LIMITS_FILE', path, mistake)))
+    throw new OperatorError(error.mistakes.map(blame))
   }
 }
 
-/** Reads the rules again; a wrong file leaves those of before. What came of it is in the log. */
+/** Reads the rules again. An invalid file leaves the previous rules in force. The log has the result. */
 export async function reloadLimits(
-  { limitsFile }: Config,
+  config: Config,
   limiter: Limiter | undefined,
   log: Logger,
 ): Promise<void> {
+  const { limitsFile } = config
   if (limitsFile === undefined || limiter === undefined) {
-    log.info('nothing to read again: LIMITS_FILE is not set')
+    log.info('reload ignored: LIMITS_FILE is not set')
     return
   }
   try {
-    log.info(limiter.replace(await loadLimits(limitsFile)), 'limits read again')
+    const limits = await loadLimits(limitsFile)
+    logWarnings({ limits, config, log })
+    log.info(limiter.replace(limits), 'limits reloaded')
   } catch (err) {
     const reason = err instanceof LimitsRefused ? { mistakes: err.mistakes } : { err }
-    log.error(reason, 'limits are wrong, those of before stay')
+    log.error(reason, 'limits file is invalid, keeping the previous rules')
+  }
+}
+
+function logWarnings(parts: Pick<LimiterParts, 'limits' | 'config' | 'log'>): void {
+  const { limits, config, log } = parts
+  for (const warning of findWarnings(limits, { isCounting: config.cacheStore !== 'none' })) {
+    log.warn({ warning }, 'limits may not work as intended')
   }
 }

@@ -1,12 +1,12 @@
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { existsSync, mkdirSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs'
-import { type AddressInfo, createServer } from 'node:net'
+import { type AddressInfo, connect, createServer } from 'node:net'
 import { basename, join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
-import Database from 'better-sqlite3'
 import { describe, expect, onTestFinished, test } from 'vitest'
+import { Database } from '../../src/storage/sqlite/sqlite-driver.ts'
 import { newUserBody } from '../support/builders.ts'
 import { temporaryFolder } from '../support/open-test-app.ts'
 import { MAIN, run, type SpawnedService, spawnService } from '../support/spawn-service.ts'
@@ -17,65 +17,14 @@ const MIGRATION_NAMES = readdirSync(join(PROJECT, 'migrations', 'sqlite'))
   .sort()
   .map(file => basename(file, '.sql'))
 
-/** A pause, because a port that nobody listens on yet tells nobody when that changes. */
+/** A pause between attempts, because nothing reports when a process begins to listen on a port. */
 const POLL_MS = 20
-
-describe('the command line', () => {
-  test.each([['--help'], ['-h'], ['serve', '--help'], ['migrate', '-h']])(
-    '%s %s prints the usage',
-    async (...args) => {
-      const cwd = temporaryFolder()
-      const { code, stdout, stderr } = await run({ cwd, args })
-      expect({ code, stderr }).toEqual({ code: 0, stderr: '' })
-      expect(stdout).toMatch(/^Usage: user-records-service /)
-      for (const word of ['--help', '--version']) expect(stdout).toContain(word)
-      expect(readdirSync(cwd)).toEqual([])
-    },
-  )
-
-  test('--help lists the commands, where the settings are, and what the exit codes mean', async () => {
-    const { stdout } = await run({ cwd: temporaryFolder(), args: ['--help'] })
-    for (const word of ['serve', 'migrate', '.env.example', 'Exit codes']) {
-      expect(stdout).toContain(word)
-    }
-  })
-
-  test.each([
-    { args: ['--version'] },
-    { args: ['-v'] },
-    { args: ['serve', '--version'] },
-    { args: ['migrate', '-v'] },
-  ])('$args prints the version of the package', async ({ args }) => {
-    const { version } = JSON.parse(readFileSync(join(PROJECT, 'package.json'), 'utf8'))
-    const finished = await run({ cwd: temporaryFolder(), args })
-    expect(finished).toEqual({ code: 0, stdout: `${version}\n`, stderr: '' })
-  })
-
-  test.each([
-    { args: ['start'], named: '"start"' },
-    { args: [''], named: '""' },
-    { args: ['--port'], named: '--port' },
-    { args: ['-p', '80'], named: '-p' },
-    { args: ['--status=yes', 'migrate'], named: '--status' },
-    { args: ['serve', 'now'], named: '"now"' },
-    { args: ['migrate', 'down', 'twice'], named: '"down"' },
-    { args: ['--status'], named: '--status' },
-    { args: ['serve', '--status'], named: '--status' },
-  ])('$args ends with exit code 2 and one line', async ({ args, named }) => {
-    const cwd = temporaryFolder()
-    const { code, stdout, stderr } = await run({ cwd, args })
-    expect({ code, stdout }).toEqual({ code: 2, stdout: '' })
-    expect(stderr).toMatch(/^.+; see user-records-service --help\n$/)
-    expect(stderr).toContain(named)
-    expect(readdirSync(cwd)).toEqual([])
-  })
-})
 
 interface Refusal {
   readonly why: string
   readonly env?: Readonly<Record<string, string>>
   readonly prepare?: (cwd: string) => unknown
-  /** What each line begins with, up to what the value may be. */
+  /** The beginning of each line, before the allowed values. */
   readonly lines: readonly string[]
 }
 
@@ -94,7 +43,21 @@ test.each<Refusal>([
   {
     why: 'a .env that is a folder',
     prepare: cwd => mkdirSync(join(cwd, '.env')),
-    lines: ['.env cannot be read (EISDIR); it may be'],
+    lines: ['.env cannot be read (EISDIR); it must be'],
+  },
+  {
+    why: 'a .env with a line that is not a setting',
+    env: { PORT: 'http' },
+    prepare: cwd => writeFileSync(join(cwd, '.env'), '\uFEFFDATABASE_URL=a.db\nhush\nPORT=1\n'),
+    lines: [
+      '.env, line 2: it must be NAME=value, a comment (#) or blank',
+      'PORT was "http"; it may be a whole',
+    ],
+  },
+  {
+    why: 'a database URL with parameters',
+    env: { DATABASE_URL: 'file:u.db?mode=ro' },
+    lines: ['DATABASE_URL was "file:u.db?mode=ro", but a file: URL has no parameters here'],
   },
   {
     why: 'limits with two mistakes',
@@ -102,8 +65,8 @@ test.each<Refusal>([
     prepare: cwd =>
       writeFileSync(join(cwd, 'limits.json'), '{"throttles": [], "track": [{ "limit": 3 }]}'),
     lines: [
-      'LIMITS_FILE was "./limits.json": unknown key "throttles", did you mean "throttle"?',
-      'LIMITS_FILE was "./limits.json": track[0]: period is missing: it must be given with limit',
+      'LIMITS_FILE was "./limits.json": line 1: unknown key "throttles", did you mean "throttle"?',
+      'LIMITS_FILE was "./limits.json": line 1: track[0]: period is missing: it must be given with limit',
     ],
   },
   {
@@ -132,14 +95,14 @@ test.each<Refusal>([
     why: 'a text file as database',
     env: { DATABASE_URL: 'notes.txt' },
     prepare: cwd => writeFileSync(join(cwd, 'notes.txt'), 'to do: nothing\n'),
-    lines: ['DATABASE_URL was "notes.txt", but it is no SQLite database; it may be file:PATH'],
+    lines: ['DATABASE_URL was "notes.txt", but it is not a SQLite database; it may be file:PATH'],
   },
   {
     why: 'a text file as database, given by a URL',
     env: { DATABASE_URL: 'file:./notes.txt' },
     prepare: cwd => writeFileSync(join(cwd, 'notes.txt'), 'to do: nothing\n'),
     lines: [
-      'DATABASE_URL was "file:./notes.txt", but it is no SQLite database; it may be file:PATH',
+      'DATABASE_URL was "file:./notes.txt", but it is not a SQLite database; it may be file:PATH',
     ],
   },
   {
@@ -157,9 +120,9 @@ test.each<Refusal>([
       database.exec(`INSERT INTO schema_migrations VALUES (99, '0099_new', 'hash', 'time')`)
       database.close()
     },
-    lines: ['DATABASE_URL was "users.db", but its schema is of version 99 and this release knows'],
+    lines: ['DATABASE_URL was "users.db", but its schema version 99 is from a newer release'],
   },
-])('serve refuses to start with $why, and leaves the files as they are', async refusal => {
+])('serve does not start with $why, and does not change the files', async refusal => {
   const { env = {}, prepare, lines } = refusal
   const cwd = temporaryFolder()
   await prepare?.(cwd)
@@ -168,16 +131,80 @@ test.each<Refusal>([
   expect({ code, stdout }).toEqual({ code: 1, stdout: '' })
   expect(stderr.split('\n')).toEqual([...lines.map(line => expect.stringContaining(line)), ''])
   for (const line of stderr.trimEnd().split('\n'))
-    expect(line).toMatch(/^\S+ (was|cannot).* (may be|must be|did you mean)/)
+    expect(line).toMatch(/^\S+ (was|cannot|line).* (may be|must be|did you mean)/)
   expect(filesOf(cwd)).toMatchObject(before)
 })
 
-test('serve refuses to start on a port in use, and names it', async () => {
+test('serve does not start on a port in use, and names it', async () => {
   const { port } = await holdPort()
   const { code, stdout, stderr } = await run({ cwd: temporaryFolder(), env: { PORT: `${port}` } })
   expect({ code, stdout }).toEqual({ code: 1, stdout: '' })
   expect(stderr).toMatch(
     new RegExp(`^PORT was "${port}", but it is in use on 127\\.0\\.0\\.1; it may be .*\n$`),
+  )
+})
+
+describe('serve --port and --host', () => {
+  test('override the environment and .env, also without the word serve', async () => {
+    const cwd = temporaryFolder()
+    writeFileSync(join(cwd, '.env'), 'HOST=192.0.2.2\n')
+    const { port } = await holdPort()
+    const env = { PORT: `${port}`, HOST: '192.0.2.1' }
+    for (const command of [['serve'], []]) {
+      const args = [...command, '--port', '0', '--host=127.0.0.1']
+      const service = await spawnService({ cwd, env, args })
+      expect(service.port).not.toBe(port)
+      expect((await fetch(`http://127.0.0.1:${service.port}/livez`)).status).toBe(200)
+    }
+  })
+
+  test('are rejected like PORT and HOST, under the names of the options, together with other settings', async () => {
+    const args = ['serve', '--port', '70000', '--host', 'a b']
+    const env = { LOG_LEVEL: 'loud', PORT: 'http' }
+    const { code, stdout, stderr } = await run({ cwd: temporaryFolder(), args, env })
+    expect({ code, stdout }).toEqual({ code: 1, stdout: '' })
+    expect(stderr.split('\n')).toEqual([
+      '--host was "a b"; it may be an IP address or a host name to listen on',
+      '--port was "70000"; it may be a whole number from 0 to 65535, where 0 picks a free port',
+      expect.stringMatching(/^LOG_LEVEL was "loud"; /),
+      '',
+    ])
+  })
+
+  test.each([
+    { args: ['--port', ''], line: '--port was ""; it may be a whole number' },
+    { args: ['--port=-1'], line: '--port was "-1"; it may be a whole number' },
+    { args: ['--port', '1e3'], line: '--port was "1e3"; it may be a whole number' },
+    { args: ['--host', ''], line: '--host was ""; it may be an IP address' },
+    {
+      args: ['--host', '192.0.2.1'],
+      line: '--host was "192.0.2.1", but it cannot be listened on (EADDRNOTAVAIL); it may be',
+    },
+  ])('$args ends with exit code 1 and one line', async ({ args, line }) => {
+    const env = { PORT: '0' }
+    const { code, stdout, stderr } = await run({ cwd: temporaryFolder(), args, env })
+    expect({ code, stdout }).toEqual({ code: 1, stdout: '' })
+    expect(stderr).toMatch(/^[^\n]+\n$/)
+    expect(stderr.slice(0, line.length)).toBe(line)
+  })
+
+  test('name the option if the port is in use', async () => {
+    const { port } = await holdPort()
+    const args = ['serve', '--port', `${port}`]
+    const { code, stderr } = await run({ cwd: temporaryFolder(), args })
+    expect(code).toBe(1)
+    expect(stderr).toMatch(
+      new RegExp(`^--port was "${port}", but it is in use on 127\\.0\\.0\\.1; it may be .*\n$`),
+    )
+  })
+
+  test.each([{ args: ['--port'] }, { args: ['serve', '--host'] }])(
+    '$args without a value is a wrong command line',
+    async ({ args }) => {
+      const { code, stderr } = await run({ cwd: temporaryFolder(), args })
+      expect(code).toBe(2)
+      expect(stderr).toMatch(/ argument missing; see user-records-service serve --help\n$/)
+    },
   )
 })
 
@@ -205,7 +232,7 @@ describe('serve', () => {
     expect(lines.flatMap(({ requestId }) => requestId ?? [])).toEqual(ids)
   })
 
-  test('without settings keeps its data in ./data/users.db, for its own user only', async () => {
+  test('without settings keeps its data in ./data/users.db, which only its own user can read', async () => {
     const cwd = temporaryFolder()
     const { url } = await spawnService({ cwd })
     expect((await createUser(url)).status).toBe(201)
@@ -216,7 +243,7 @@ describe('serve', () => {
     expect(files.map(file => modeOf(join(cwd, 'data', file)))).toEqual(files.map(() => '600'))
   })
 
-  test('reads .env in the working directory, under the environment', async () => {
+  test('reads .env in the working directory, and the environment overrides it', async () => {
     const cwd = temporaryFolder()
     const lines = ['DATABASE_URL=from-dotenv.db', 'PORT=1', 'LOG_LEVEL=debug', 'BODY_LIMIT=20b']
     writeFileSync(join(cwd, '.env'), lines.join('\n'))
@@ -225,51 +252,143 @@ describe('serve', () => {
     expect((await createUser(url)).status).toBe(413)
   })
 
-  test('with DATABASE_URL=:memory: makes no file', async () => {
+  test('with DATABASE_URL=:memory: creates no file', async () => {
     const cwd = temporaryFolder()
     const { url } = await spawnService({ cwd, env: { DATABASE_URL: ':memory:' } })
     expect((await createUser(url)).status).toBe(201)
     expect(readdirSync(cwd)).toEqual([])
   })
 
-  test('with HOST=0.0.0.0 warns that it asks for no credentials', async () => {
+  test('with HOST=0.0.0.0 warns that it listens without authentication', async () => {
     const service = await spawnService({ cwd: temporaryFolder(), env: { HOST: '0.0.0.0' } })
     expect((await fetch(`http://127.0.0.1:${service.port}/livez`)).status).toBe(200)
     const warnings = (await logAfterStop(service)).filter(({ level }) => level === 'warn')
     expect(warnings).toHaveLength(1)
     expect(warnings[0]).toMatchObject({
       host: '0.0.0.0',
-      msg: expect.stringContaining('asks for no credentials'),
+      msg: 'listening beyond loopback without authentication',
     })
+  })
+
+  test('begins its log with its version, its database and the number of its rules', async () => {
+    const cwd = temporaryFolder()
+    writeFileSync(join(cwd, 'limits.json'), '{"track":[{"path":"a"}],"safelist":[{"ip":"::1"}]}')
+    const env = { LIMITS_FILE: 'limits.json', DATABASE_URL: 'token=hush-hush.db' }
+    const [first, warning, second] = await logAfterStop(await spawnService({ cwd, env }))
+    const { version } = JSON.parse(readFileSync(join(PROJECT, 'package.json'), 'utf8'))
+    expect(first).toEqual({
+      level: 'info',
+      time: expect.any(String),
+      msg: 'starting',
+      version,
+      database: 'token=***',
+      rules: 2,
+    })
+    expect(warning).toMatchObject({ level: 'warn', msg: 'limits may not work as intended' })
+    expect(second).toMatchObject({ msg: 'listening', docs: expect.stringMatching(/\d\/docs$/) })
+  })
+
+  test('warns of names that are not settings, and shows no value', async () => {
+    const cwd = temporaryFolder()
+    writeFileSync(join(cwd, '.env'), 'PROT=hush-hush\nLOG_LEVEL=info\n')
+    const env = { DATABASE_URI: 'hush-hush', HOSTNAME: 'hush-hush', PORTABLE: '1' }
+    const service = await spawnService({ cwd, env })
+    const lines = await logAfterStop(service)
+    expect(lines.filter(({ level }) => level === 'warn')).toEqual([
+      expect.objectContaining({ msg: 'unknown setting', variable: 'PROT', source: '.env' }),
+      expect.objectContaining({
+        msg: 'unknown setting',
+        variable: 'DATABASE_URI',
+        source: 'environment',
+        didYouMean: 'DATABASE_URL',
+      }),
+    ])
+    expect(service.stdout()).not.toContain('hush-hush')
+  })
+
+  test.each(['fatal', 'error', 'warn', 'info', 'debug', 'trace'])(
+    'with PORT=0 and LOG_LEVEL=%s prints its port',
+    async level => {
+      const env = { LOG_LEVEL: level }
+      const service = await spawnService({ cwd: temporaryFolder(), env })
+      expect((await fetch(`${service.url}/livez`)).status).toBe(200)
+      const lines = await logAfterStop(service)
+      expect(lines.filter(({ msg }) => msg === 'listening')).toEqual([
+        expect.objectContaining({ level: 'info', port: service.port, url: service.url }),
+      ])
+      if (['fatal', 'error', 'warn'].includes(level)) expect(lines).toHaveLength(1)
+    },
+  )
+
+  test('lowers MAX_CONNECTIONS to the limit of open files, so that idle connections lock no client out', async () => {
+    const service = await spawnService({ cwd: temporaryFolder(), openFiles: 256 })
+    const sockets = Array.from({ length: 400 }, () => connect(service.port, '127.0.0.1'))
+    onTestFinished(() => {
+      for (const socket of sockets) socket.destroy()
+    })
+    await Promise.all(
+      sockets.map(socket => once(socket.on('error', () => {}).resume(), 'connect').catch(() => {})),
+    )
+    for (let newcomer = 0; newcomer < 5; newcomer++) {
+      const response = await fetch(`${service.url}/users`, { headers: { Connection: 'close' } })
+      expect(response.status).toBe(200)
+    }
+    expect((await createUser(service.url)).status).toBe(201)
+    const warnings = (await logAfterStop(service)).filter(({ level }) => level === 'warn')
+    expect(warnings).toEqual([
+      expect.objectContaining({
+        msg: 'MAX_CONNECTIONS lowered to fit the open files limit',
+        openFiles: 256,
+        maxConnections: 192,
+        wanted: 10_000,
+      }),
+    ])
+  })
+
+  test('keeps MAX_CONNECTIONS if the limit of open files allows it', async () => {
+    const options = { cwd: temporaryFolder(), openFiles: 256, env: { MAX_CONNECTIONS: '192' } }
+    const lines = await logAfterStop(await spawnService(options))
+    expect(lines.filter(({ level }) => level === 'warn')).toEqual([])
   })
 
   test('with LOG_LEVEL=silent prints nothing', async () => {
-    const { port, release } = await holdPort()
-    await release()
-    const child = spawn(process.execPath, [MAIN], {
-      cwd: temporaryFolder(),
-      env: { PATH: process.env.PATH, PORT: `${port}`, LOG_LEVEL: 'silent' },
-      stdio: ['ignore', 'pipe', 'pipe'],
-    })
-    onTestFinished(() => {
-      child.kill('SIGKILL')
-    })
-    const printed: unknown[] = []
-    child.stdout.on('data', chunk => printed.push(chunk))
-    child.stderr.on('data', chunk => printed.push(chunk))
-    const closed = once(child, 'close')
-    while (!(await answers(`http://127.0.0.1:${port}/users`))) {
-      expect(child.exitCode).toBeNull()
-      await sleep(POLL_MS)
-    }
-    child.kill('SIGTERM')
-    const [code] = await closed
-    expect({ code, printed }).toEqual({ code: 0, printed: [] })
+    // A port that is free now may be taken by another process until the service listens.
+    while (!(await isSilentOn(await freePort())));
   })
 })
 
+async function freePort(): Promise<number> {
+  const { port, release } = await holdPort()
+  await release()
+  return port
+}
+
+/** False if another process has the port. */
+async function isSilentOn(port: number): Promise<boolean> {
+  const child = spawn(process.execPath, [MAIN], {
+    cwd: temporaryFolder(),
+    env: { PATH: process.env.PATH, PORT: `${port}`, LOG_LEVEL: 'silent' },
+    stdio: ['ignore', 'pipe', 'pipe'],
+  })
+  onTestFinished(() => {
+    child.kill('SIGKILL')
+  })
+  const printed: unknown[] = []
+  child.stdout.on('data', chunk => printed.push(chunk))
+  child.stderr.on('data', chunk => printed.push(chunk))
+  const closed = once(child, 'close')
+  while (child.exitCode === null && !(await answers(`http://127.0.0.1:${port}/users`))) {
+    await sleep(POLL_MS)
+  }
+  child.kill('SIGTERM')
+  const [code] = await closed
+  if (printed.join('').includes('it is in use')) return false
+  expect({ code, printed }).toEqual({ code: 0, printed: [] })
+  return true
+}
+
 describe('migrate', () => {
-  test('--status lists what is pending and makes nothing', async () => {
+  test('--status lists what is pending and creates nothing', async () => {
     const cwd = temporaryFolder()
     const finished = await run({ cwd, args: ['migrate', '--status'] })
     expect(finished).toEqual({
@@ -279,6 +398,17 @@ describe('migrate', () => {
     })
     expect(readdirSync(cwd)).toEqual([])
   })
+
+  test.each([[[]], [['--status']], [['--json']]])(
+    '%j fails for a database in memory',
+    async flags => {
+      const env = { DATABASE_URL: ':memory:' }
+      const args = ['migrate', ...flags]
+      const { code, stdout, stderr } = await run({ cwd: temporaryFolder(), args, env })
+      expect({ code, stdout }).toEqual({ code: 1, stdout: '' })
+      expect(stderr).toMatch(/^DATABASE_URL was ":memory:": such a database is in the memory .+\n$/)
+    },
+  )
 
   test('applies what is pending, once, and --status says when', async () => {
     const cwd = temporaryFolder()
@@ -295,8 +425,23 @@ describe('migrate', () => {
     expect(await run({ cwd, args: ['migrate'] })).toEqual(first)
   })
 
+  test('--json prints the same for programs, with and without --status', async () => {
+    const cwd = temporaryFolder()
+    const printed = async (...args: string[]) => {
+      const { code, stdout, stderr } = await run({ cwd, args: ['migrate', '--json', ...args] })
+      expect({ code, stderr }).toEqual({ code: 0, stderr: '' })
+      return JSON.parse(stdout)
+    }
+    const named = (appliedAt: unknown) =>
+      MIGRATION_NAMES.map(name => ({ name, applied_at: appliedAt }))
+    expect(await printed('--status')).toEqual(named(null))
+    const applied = await printed()
+    expect(applied).toEqual(named(expect.stringMatching(/^\d{4}-\d\d-\d\dT[\d:.]{12}Z$/)))
+    expect(await printed('--status')).toEqual(applied)
+  })
+
   test.each([{ args: ['migrate'] }, { args: ['migrate', '--status'] }])(
-    '$args refuses a file that is no database and leaves it as it is',
+    '$args rejects a file that is not a database, and does not change it',
     async ({ args }) => {
       const cwd = temporaryFolder()
       const path = join(cwd, 'notes.txt')
@@ -305,15 +450,13 @@ describe('migrate', () => {
       expect(finished).toEqual({
         code: 1,
         stdout: '',
-        stderr: expect.stringMatching(
-          /^DATABASE_URL was "notes.txt", but it is no SQLite database; it may be .*\n$/,
-        ),
+        stderr: 'DATABASE_URL was "notes.txt": it is not a SQLite database\n',
       })
       expect(readFileSync(path, 'utf8')).toBe('to do: nothing\n')
     },
   )
 
-  test('refuses wrong settings like serve', async () => {
+  test('rejects wrong settings like serve', async () => {
     const cwd = temporaryFolder()
     const finished = await run({ cwd, args: ['migrate'], env: { PORT: 'http' } })
     expect(finished).toMatchObject({ code: 1, stdout: '' })
@@ -369,3 +512,18 @@ function filesOf(folder: string): Record<string, string> {
 function modeOf(path: string): string {
   return (statSync(path).mode & 0o777).toString(8)
 }
+
+test('every command reports names in .env that are not settings, also if it fails', async () => {
+  const cwd = temporaryFolder()
+  writeFileSync(join(cwd, '.env'), 'DATABASE_ULR=file:other.db\n')
+  const warning = 'DATABASE_ULR in .env is not a setting; did you mean DATABASE_URL?'
+  for (const args of [['migrate'], ['export'], ['check'], ['bans', 'list'], ['backup', 'b.db']]) {
+    const { code, stderr } = await run({ cwd, args })
+    expect({ args, code, lines: stderr.split('\n') }).toMatchObject({
+      code: 0,
+      lines: expect.arrayContaining([warning]),
+    })
+  }
+  const failed = await run({ cwd, args: ['serve'], env: { LIMITS_FILE: 'nowhere.json' } })
+  expect(failed).toMatchObject({ code: 1, stderr: expect.stringContaining(`\n${warning}\n`) })
+})

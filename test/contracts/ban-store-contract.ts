@@ -4,7 +4,7 @@ import { createFakeClock } from '../support/fake-clock.ts'
 
 export interface BanStoreHarness {
   readonly name: string
-  /** An empty store, and the same one as another process has it, at the time of `now`. */
+  /** An empty store, and the same store as another process opens it. Both use the clock `now`. */
   open(now: () => number): Promise<{ readonly store: BanStore; readonly other: BanStore }>
 }
 
@@ -14,7 +14,7 @@ const MANY = 2500
 
 const ANN = '198.51.100.1'
 
-/** What every `BanStore` keeps to. */
+/** The tests that every `BanStore` must pass. */
 export function describeBanStore({ name, open }: BanStoreHarness): void {
   async function opened() {
     const clock = createFakeClock()
@@ -22,23 +22,36 @@ export function describeBanStore({ name, open }: BanStoreHarness): void {
   }
 
   describe(`BanStore: ${name}`, () => {
-    test('load gives what was saved, the first to end first, in every process', async () => {
+    test('load returns the saved bans, ordered by their end, in every process', async () => {
       const { store, other, clock } = await opened()
-      const first = { rule: 'login', clientKey: ANN, endsAt: clock.now() + MINUTE }
-      const second = { rule: 'other', clientKey: ANN, endsAt: clock.now() + HOUR }
-      const third = { rule: 'login', clientKey: '["a\\n","é"]', endsAt: clock.now() + 2 * HOUR }
+      const first = { rule: 'login', clientKey: ANN, endsAt: clock.now() + MINUTE, lastsMs: 7 }
+      const second = { rule: 'other', clientKey: ANN, endsAt: clock.now() + HOUR, lastsMs: HOUR }
+      const third = {
+        rule: 'login',
+        clientKey: '["a\\n","é"]',
+        endsAt: clock.now() + 2 * HOUR,
+        lastsMs: 1,
+      }
       for (const ban of [third, first, second]) await store.save(ban)
       expect(await all(store)).toEqual([first, second, third])
       expect(await all(other)).toEqual([first, second, third])
     })
 
-    test('load gives many in parts, each once', async () => {
+    test('save rounds fractions of a millisecond up', async () => {
+      const { store, clock } = await opened()
+      const ban = { rule: 'login', clientKey: ANN, endsAt: clock.now() + 0.5, lastsMs: 1.25 }
+      await store.save(ban)
+      expect(await all(store)).toEqual([{ ...ban, endsAt: clock.now() + 1, lastsMs: 2 }])
+    })
+
+    test('load yields many bans in pages, each ban once', async () => {
       const { store, clock } = await opened()
       const bans = Array.from({ length: MANY }, (_, index) => ({
         rule: `rule ${index % 3}`,
         clientKey: `client ${index}`,
-        // Many that end at once, so that some parts end between two of them.
+        // Many bans with the same end, so that a page can end between two of them.
         endsAt: clock.now() + MINUTE + Math.floor(index / 700),
+        lastsMs: MINUTE,
       }))
       await Promise.all(bans.map(ban => store.save(ban)))
       let parts = 0
@@ -50,12 +63,13 @@ export function describeBanStore({ name, open }: BanStoreHarness): void {
       expect(found.every((ban, at) => at === 0 || ban.endsAt >= endOf(found[at - 1]))).toBe(true)
     })
 
-    test('save keeps one ban of a rule and client, the last', async () => {
+    test('save keeps only the last ban of a rule and client', async () => {
       const { store, clock } = await opened()
-      const ban = { rule: 'login', clientKey: ANN, endsAt: clock.now() + HOUR }
+      const ban = { rule: 'login', clientKey: ANN, endsAt: clock.now() + HOUR, lastsMs: HOUR }
       await store.save(ban)
-      await store.save({ ...ban, endsAt: clock.now() + MINUTE })
-      expect(await all(store)).toEqual([{ ...ban, endsAt: clock.now() + MINUTE }])
+      const last = { ...ban, endsAt: clock.now() + MINUTE, lastsMs: MINUTE }
+      await store.save(last)
+      expect(await all(store)).toEqual([last])
     })
 
     test.each([
@@ -67,9 +81,9 @@ export function describeBanStore({ name, open }: BanStoreHarness): void {
       "'; DROP TABLE bans; --",
       'ä',
       'x'.repeat(20_000),
-    ])('the key %j is kept and lifted as it is', async clientKey => {
+    ])('the key %j is saved and lifted unchanged', async clientKey => {
       const { store, clock } = await opened()
-      const ban = { rule: clientKey, clientKey, endsAt: clock.now() + HOUR }
+      const ban = { rule: clientKey, clientKey, endsAt: clock.now() + HOUR, lastsMs: HOUR }
       const neighbour = { ...ban, clientKey: `${clientKey}x` }
       await store.save(ban)
       await store.save(neighbour)
@@ -78,9 +92,9 @@ export function describeBanStore({ name, open }: BanStoreHarness): void {
       expect(await all(store)).toEqual([neighbour])
     })
 
-    test('what has ended is neither loaded nor lifted', async () => {
+    test('a ban that has ended is neither loaded nor lifted', async () => {
       const { store, clock } = await opened()
-      const ban = { rule: 'login', clientKey: ANN, endsAt: clock.now() + MINUTE }
+      const ban = { rule: 'login', clientKey: ANN, endsAt: clock.now() + MINUTE, lastsMs: MINUTE }
       await store.save(ban)
       clock.advance(MINUTE - 1)
       expect(await all(store)).toEqual([ban])
@@ -89,12 +103,13 @@ export function describeBanStore({ name, open }: BanStoreHarness): void {
       expect(await store.lift({})).toEqual([])
     })
 
-    test('lift takes those of a rule, of any of some keys, of both, or all', async () => {
+    test('lift removes the bans of a rule, of some keys, of both, or all', async () => {
       const { store, other, clock } = await opened()
       const at = (rule: string, clientKey: string, minutes: number): Ban => ({
         rule,
         clientKey,
         endsAt: clock.now() + minutes * MINUTE,
+        lastsMs: HOUR,
       })
       const bans = [at('a', 'x', 1), at('a', 'y', 2), at('b', 'x', 3), at('b', 'y', 4)]
       const fill = () => Promise.all(bans.map(ban => store.save(ban)))
@@ -113,36 +128,36 @@ export function describeBanStore({ name, open }: BanStoreHarness): void {
       expect(await all(other)).toEqual([])
     })
 
-    test('revision is another one once another process has made, changed or lifted bans', async () => {
+    test('revision changes when another process saves, changes or lifts bans', async () => {
       const { store, other, clock } = await opened()
-      const ban = { rule: 'login', clientKey: ANN, endsAt: clock.now() + HOUR }
-      const seen = [store.revision()]
-      expect(store.revision()).toBe(seen[0])
+      const ban = { rule: 'login', clientKey: ANN, endsAt: clock.now() + HOUR, lastsMs: HOUR }
+      const seen = [await store.revision()]
+      expect(await store.revision()).toBe(seen[0])
       await other.save(ban)
-      seen.push(store.revision())
+      seen.push(await store.revision())
       await other.save({ ...ban, clientKey: 'another' })
-      seen.push(store.revision())
+      seen.push(await store.revision())
       await other.save({ ...ban, endsAt: ban.endsAt + 1 })
-      seen.push(store.revision())
+      seen.push(await store.revision())
       await other.lift({ clientKeys: ['another'] })
-      seen.push(store.revision())
+      seen.push(await store.revision())
       expect(new Set(seen).size).toBe(5)
-      expect(store.revision()).toBe(seen.at(-1))
+      expect(await store.revision()).toBe(seen.at(-1))
     })
 
-    test('revision is another one once another process has lifted what this one made', async () => {
+    test('revision changes when another process lifts a ban of this one', async () => {
       const { store, other, clock } = await opened()
-      const before = store.revision()
-      await store.save({ rule: 'login', clientKey: ANN, endsAt: clock.now() + HOUR })
+      const before = await store.revision()
+      await store.save({ rule: 'login', clientKey: ANN, endsAt: clock.now() + HOUR, lastsMs: HOUR })
       await other.lift({})
-      expect(store.revision()).not.toBe(before)
+      expect(await store.revision()).not.toBe(before)
     })
 
-    test('revision stays as it is while only this process makes bans', async () => {
+    test('revision stays the same while only this process saves bans', async () => {
       const { store, clock } = await opened()
-      const before = store.revision()
-      await store.save({ rule: 'login', clientKey: ANN, endsAt: clock.now() + HOUR })
-      expect(store.revision()).toBe(before)
+      const before = await store.revision()
+      await store.save({ rule: 'login', clientKey: ANN, endsAt: clock.now() + HOUR, lastsMs: HOUR })
+      expect(await store.revision()).toBe(before)
     })
   })
 }

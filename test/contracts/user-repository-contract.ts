@@ -1,5 +1,6 @@
 import { randomBytes } from 'node:crypto'
 import { describe, expect, onTestFinished, test } from 'vitest'
+import { idOf, splitUsers } from '../../src/users/user-json.ts'
 import {
   IDEMPOTENCY_TTL_MS,
   type IdempotencyClaim,
@@ -57,12 +58,16 @@ function shown({ json }: StoredUser): Record<string, unknown> {
   return JSON.parse(json)
 }
 
-function defined<T>(value: T | undefined): T {
-  if (value === undefined) throw new Error('nothing was found')
+async function digestOf(repository: UserRepository, { id }: StoredUser) {
+  return (await repository.findDigests([id])).get(id)
+}
+
+function defined<T>(value: T | 'digest_changed' | undefined): T {
+  if (value === undefined || value === 'digest_changed') throw new Error('nothing was found')
   return value
 }
 
-/** What every adapter of `UserRepository` must do, whatever it stores in. */
+/** The tests that every adapter of `UserRepository` must pass. */
 export function describeUserRepository({ name, open }: RepositoryHarness): void {
   async function opened() {
     const clock = createFakeClock()
@@ -77,7 +82,7 @@ export function describeUserRepository({ name, open }: RepositoryHarness): void 
   }
 
   describe(`UserRepository in ${name}`, () => {
-    test('create gives the user as it is shown, with equal times', async () => {
+    test('create returns the user as clients see it, with equal times', async () => {
       const { repository } = await opened()
       const user = await repository.create(newUser({ name: 'Zoë "Z" \\ 😀', email: 'Zoe@X.co' }))
       expect(user.version).toMatch(/^[\x21\x23-\x7e]+$/)
@@ -87,7 +92,7 @@ export function describeUserRepository({ name, open }: RepositoryHarness): void 
       )
     })
 
-    test('create gives ids that grow, and no id of a deleted user again', async () => {
+    test('create assigns growing ids, and never the id of a deleted user', async () => {
       const { repository } = await opened()
       const first = await repository.create(newUser())
       const second = await repository.create(newUser())
@@ -97,7 +102,7 @@ export function describeUserRepository({ name, open }: RepositoryHarness): void 
       expect(third.id).toBeGreaterThan(second.id)
     })
 
-    test('create refuses an address that differs in case only, and stores nothing', async () => {
+    test('create rejects an e-mail that differs only in case, and stores nothing', async () => {
       const { repository } = await opened()
       await repository.create(newUser({ email: 'ann@example.com' }))
       await expect(repository.create(newUser({ email: 'ANN@Example.COM' }))).rejects.toMatchObject({
@@ -106,7 +111,7 @@ export function describeUserRepository({ name, open }: RepositoryHarness): void 
       expect(await listed(repository)).toHaveLength(1)
     })
 
-    test('create lets one of many with one address through', async () => {
+    test('only one of many simultaneous creates with the same e-mail succeeds', async () => {
       const { repository } = await opened()
       const results = await Promise.allSettled(
         Array.from({ length: 20 }, () => repository.create(newUser({ email: 'one@example.com' }))),
@@ -115,7 +120,7 @@ export function describeUserRepository({ name, open }: RepositoryHarness): void 
       expect(await listed(repository)).toHaveLength(1)
     })
 
-    test('an address is free again once its user is deleted or has another', async () => {
+    test('an e-mail is free again after its user is deleted or has another one', async () => {
       const { repository } = await opened()
       const user = await repository.create(newUser({ email: 'a@example.com' }))
       await repository.update(user.id, { email: 'b@example.com' })
@@ -124,7 +129,7 @@ export function describeUserRepository({ name, open }: RepositoryHarness): void 
       await expect(repository.create(newUser({ email: 'a@example.com' }))).resolves.toBeDefined()
     })
 
-    test('find gives what was created, and undefined for an id that is none', async () => {
+    test('find returns the created user, and undefined for an unknown id', async () => {
       const { repository } = await opened()
       const user = await repository.create(newUser())
       expect(await repository.find(user.id)).toEqual(user)
@@ -132,13 +137,26 @@ export function describeUserRepository({ name, open }: RepositoryHarness): void 
       expect(await repository.find(Number.MAX_SAFE_INTEGER)).toBeUndefined()
     })
 
-    test('findPasswordDigest tells a digest, no digest and no user apart', async () => {
+    test('findDigests distinguishes a digest, no digest and no user, for any number of ids', async () => {
       const { repository } = await opened()
       const withDigest = await repository.create(newUser({ passwordDigest: '$argon2id$x' }))
       const without = await repository.create(newUser())
-      expect(await repository.findPasswordDigest(withDigest.id)).toBe('$argon2id$x')
-      expect(await repository.findPasswordDigest(without.id)).toBeNull()
-      expect(await repository.findPasswordDigest(without.id + 1)).toBeUndefined()
+      const ids = [without.id, withDigest.id, without.id + 1, withDigest.id]
+      expect(await repository.findDigests(ids)).toEqual(
+        new Map([
+          [without.id, null],
+          [withDigest.id, '$argon2id$x'],
+        ]),
+      )
+      expect(await repository.findDigests([])).toEqual(new Map())
+      const users = Array.from({ length: 1000 }, (_, index) =>
+        newUser({ passwordDigest: `$${index}` }),
+      )
+      const created = await Promise.all(users.map(user => repository.create(user)))
+      const digests = await repository.findDigests(created.map(({ id }) => id))
+      expect(created.map(({ id }) => digests.get(id))).toEqual(
+        users.map(({ passwordDigest }) => passwordDigest),
+      )
     })
 
     test('no call shows a digest', async () => {
@@ -154,7 +172,7 @@ export function describeUserRepository({ name, open }: RepositoryHarness): void 
       expect(JSON.stringify(shownAnywhere)).not.toContain('argon2id')
     })
 
-    test('isEmailTaken disregards case and the user it is told to', async () => {
+    test('isEmailTaken ignores case and the excepted user', async () => {
       const { repository } = await opened()
       const user = await repository.create(newUser({ email: 'ann@example.com' }))
       expect(await repository.isEmailTaken('ANN@example.com')).toBe(true)
@@ -163,7 +181,7 @@ export function describeUserRepository({ name, open }: RepositoryHarness): void 
       expect(await repository.isEmailTaken('bob@example.com')).toBe(false)
     })
 
-    test('update changes the fields given, version and updated_at, and nothing else', async () => {
+    test('update changes the given fields, version and updated_at, and nothing else', async () => {
       const { repository, clock } = await opened()
       const user = await repository.create(newUser({ passwordDigest: '$1' }))
       clock.advance(5)
@@ -175,10 +193,10 @@ export function describeUserRepository({ name, open }: RepositoryHarness): void 
         updated_at: '2026-01-31T12:00:00.005Z',
       })
       expect(await repository.find(user.id)).toEqual(changed)
-      expect(await repository.findPasswordDigest(user.id)).toBe('$1')
+      expect(await digestOf(repository, user)).toBe('$1')
     })
 
-    test('update with the values that are there changes nothing at all', async () => {
+    test('update with the current values changes nothing', async () => {
       const { repository, clock } = await opened()
       const user = await repository.create(newUser({ name: 'Ann', passwordDigest: '$1' }))
       clock.advance(5)
@@ -193,7 +211,7 @@ export function describeUserRepository({ name, open }: RepositoryHarness): void 
       { clockMs: -3_600_000, updated: '2026-01-31T12:00:00.001Z' },
       { clockMs: 1, updated: '2026-01-31T12:00:00.001Z' },
       { clockMs: 86_400_000, updated: '2026-02-01T12:00:00.000Z' },
-    ])('update moves updated_at on when the clock moved $clockMs ms', async row => {
+    ])('update makes updated_at later when the clock moved $clockMs ms', async row => {
       const { repository, clock } = await opened()
       const user = await repository.create(newUser())
       clock.advance(row.clockMs)
@@ -201,7 +219,7 @@ export function describeUserRepository({ name, open }: RepositoryHarness): void 
       expect(shown(changed).updated_at).toBe(row.updated)
     })
 
-    test('update changes the case of one’s own address, and refuses another’s', async () => {
+    test('update changes the case of the user’s own e-mail, and rejects that of another user', async () => {
       const { repository } = await opened()
       const ann = await repository.create(newUser({ email: 'ann@example.com' }))
       const bob = await repository.create(newUser({ email: 'bob@example.com' }))
@@ -213,16 +231,60 @@ export function describeUserRepository({ name, open }: RepositoryHarness): void 
       expect(await repository.find(bob.id)).toEqual(bob)
     })
 
-    test('update removes a digest, and gives undefined for no user', async () => {
+    test('update removes a digest, and returns undefined for an unknown user', async () => {
       const { repository } = await opened()
       const user = await repository.create(newUser({ passwordDigest: '$1' }))
       const changed = defined(await repository.update(user.id, { passwordDigest: null }))
       expect(changed.version).not.toBe(user.version)
-      expect(await repository.findPasswordDigest(user.id)).toBeNull()
+      expect(await digestOf(repository, user)).toBeNull()
       expect(await repository.update(user.id + 1, { name: 'Bea' })).toBeUndefined()
     })
 
-    test('update at once by many gives each a version of its own', async () => {
+    test.each([
+      ['another', '$2'],
+      ['none', null],
+    ])(
+      'update changes nothing if the compared digest has meanwhile been replaced by %s',
+      async (_, now) => {
+        const { repository } = await opened()
+        const user = await repository.create(newUser({ name: 'Ann', passwordDigest: '$1' }))
+        const other = await repository.create(newUser({ email: 'other@example.com' }))
+        const changed = await repository.update(user.id, {
+          passwordDigest: now,
+          judgedDigest: '$1',
+        })
+        expect(await repository.find(user.id)).toEqual(changed)
+        const late = { name: 'Bea', email: 'other@example.com', judgedDigest: '$1' }
+        expect(await repository.update(user.id, { ...late, passwordDigest: '$3' })).toBe(
+          'digest_changed',
+        )
+        expect(await repository.update(user.id, late)).toBe('digest_changed')
+        expect(await repository.find(user.id)).toEqual(changed)
+        expect(await digestOf(repository, user)).toBe(now)
+        const refused = { code: 'version_mismatch' }
+        const old = [user.version]
+        await expect(repository.update(user.id, late, old)).rejects.toMatchObject(refused)
+        expect(await repository.update(other.id + 1, late)).toBeUndefined()
+        await expect(
+          repository.update(user.id, { ...late, judgedDigest: now }),
+        ).rejects.toMatchObject({ code: 'email_taken' })
+      },
+    )
+
+    test('only one of many simultaneous updates that compared the same digest succeeds', async () => {
+      const { repository } = await opened()
+      const user = await repository.create(newUser({ passwordDigest: null }))
+      const results = await Promise.all(
+        Array.from({ length: 20 }, (_, index) =>
+          repository.update(user.id, { passwordDigest: `$${index}`, judgedDigest: null }),
+        ),
+      )
+      expect(results.filter(result => result !== 'digest_changed')).toEqual([
+        await repository.find(user.id),
+      ])
+    })
+
+    test('simultaneous updates each get a different version', async () => {
       const { repository } = await opened()
       const user = await repository.create(newUser())
       const changes = await Promise.all(
@@ -234,7 +296,7 @@ export function describeUserRepository({ name, open }: RepositoryHarness): void 
       expect(new Set(versions).size).toBe(21)
     })
 
-    test('delete says whether there was such a user', async () => {
+    test('delete returns whether there was such a user', async () => {
       const { repository } = await opened()
       const user = await repository.create(newUser())
       expect(await repository.delete(user.id)).toBe(true)
@@ -242,7 +304,7 @@ export function describeUserRepository({ name, open }: RepositoryHarness): void 
       expect(await repository.find(user.id)).toBeUndefined()
     })
 
-    test('list gives users as find does, at most as many as asked for', async () => {
+    test('list returns users like find, at most the limit', async () => {
       const { repository } = await opened()
       expect(await repository.list(FIRST)).toMatchObject({ json: '[]', next: undefined })
       const users: StoredUser[] = []
@@ -255,11 +317,29 @@ export function describeUserRepository({ name, open }: RepositoryHarness): void 
       expect(whole.next).toBeUndefined()
     })
 
+    test('list is JSON without white space, and each user begins with its id, whatever the names contain', async () => {
+      const { repository } = await opened()
+      const names = ['{"id":7,"', ',{"id":7}', '}],[{', 'a  b', '\\', '\\"{"id":7', '\u2028']
+      const users: StoredUser[] = []
+      for (const name of names) users.push(await repository.create(newUser({ name })))
+      const { json } = await repository.list(FIRST)
+      expect(json).toBe(`[${users.map(user => user.json).join(',')}]`)
+      expect(json).toBe(JSON.stringify(JSON.parse(json)))
+      expect(splitUsers(json)).toEqual(users.map(user => user.json))
+      for (const user of users) {
+        expect(user.json).toMatch(new RegExp(`^\\{"id":${user.id},"name":`))
+        expect(idOf(user.json)).toBe(user.id)
+      }
+      const page = await repository.list({ ...FIRST, limit: names.length - 1 })
+      expect(splitUsers(page.json)).toHaveLength(names.length - 1)
+      expect(page.next?.id).toBe(users.at(-2)?.id)
+    })
+
     test.each(SORTS)(
-      'list sorts by $by, descending: $descending, and goes on behind each',
+      'list sorts by $by, descending: $descending, and continues after each user',
       async sort => {
         const { repository, clock } = await opened()
-        // In lower case the names tie, differ beyond ASCII, and sort otherwise than as they stand.
+        // In lower case some names are equal, some differ beyond ASCII, and the order is another.
         for (const name of ['b', 'A', 'a', 'Ä', 'ä', 'B', '😀', 'Z', 'a', '\uffee']) {
           clock.advance(serial % 2)
           const user = await repository.create(
@@ -314,7 +394,7 @@ export function describeUserRepository({ name, open }: RepositoryHarness): void 
       expect((await repository.list(FIRST)).total).toBeUndefined()
     })
 
-    test('list finds a range of times in any order, few or many', async () => {
+    test('list finds a time range in any order, with few or many matches', async () => {
       const { repository, clock } = await opened()
       for (let count = 0; count < 30; count++) {
         clock.advance(1)
@@ -345,7 +425,7 @@ export function describeUserRepository({ name, open }: RepositoryHarness): void 
       expect(await listed(repository, { start: { offset: 999_999_999_998_000 } })).toEqual([])
     })
 
-    test('revision changes with each change, stays where nothing changes, and is that of the list', async () => {
+    test('revision changes with each change, stays if nothing changes, and is that of the list', async () => {
       const { repository } = await opened()
       const seen = [await repository.revision()]
       const note = async () => {
@@ -367,7 +447,19 @@ export function describeUserRepository({ name, open }: RepositoryHarness): void 
       expect(await repository.revision()).toBe(before)
     })
 
-    test('update and delete refuse another version than is expected, and do nothing', async () => {
+    test('revision differs between databases', async () => {
+      const seen: string[] = []
+      for (let database = 0; database < 3; database++) {
+        const { repository } = await opened()
+        seen.push(await repository.revision())
+        await repository.create(newUser())
+        seen.push(await repository.revision())
+      }
+      expect(new Set(seen).size).toBe(6)
+      expect(seen.join('')).toMatch(/^[\x21\x23-\x7e]+$/)
+    })
+
+    test('update and delete change nothing if the version is not an expected one', async () => {
       const { repository } = await opened()
       const first = await repository.create(newUser({ name: 'Ann' }))
       const second = defined(await repository.update(first.id, { name: 'Bea' }, [first.version]))
@@ -383,7 +475,7 @@ export function describeUserRepository({ name, open }: RepositoryHarness): void 
       expect(await repository.delete(first.id, [first.version, second.version])).toBe(true)
     })
 
-    test('update lets one of many that expect one version through', async () => {
+    test('only one of many simultaneous updates that expect the same version succeeds', async () => {
       const { repository } = await opened()
       const user = await repository.create(newUser())
       const results = await Promise.allSettled(
@@ -394,7 +486,7 @@ export function describeUserRepository({ name, open }: RepositoryHarness): void 
       expect(results.filter(({ status }) => status === 'fulfilled')).toHaveLength(1)
     })
 
-    test('create with a claim keeps the user as it was then', async () => {
+    test('create with a claim stores the user as created', async () => {
       const { repository } = await opened()
       const claim = newClaim()
       const user = await repository.create(newUser(), claim)
@@ -406,7 +498,7 @@ export function describeUserRepository({ name, open }: RepositoryHarness): void 
       expect(await repository.findIdempotentCreate(newClaim().keyHash)).toBeUndefined()
     })
 
-    test('create refuses a key that is kept, before it looks at the address', async () => {
+    test('create rejects a stored key before it checks the e-mail', async () => {
       const { repository } = await opened()
       const claim = newClaim()
       const user = newUser()
@@ -417,7 +509,7 @@ export function describeUserRepository({ name, open }: RepositoryHarness): void 
       expect(await listed(repository)).toHaveLength(1)
     })
 
-    test('create that is refused keeps no key', async () => {
+    test('a rejected create stores no key', async () => {
       const { repository } = await opened()
       const claim = newClaim()
       const user = newUser()
@@ -427,7 +519,7 @@ export function describeUserRepository({ name, open }: RepositoryHarness): void 
       await expect(repository.create(newUser(), claim)).resolves.toBeDefined()
     })
 
-    test('delete leaves the key used and takes the answer along', async () => {
+    test('delete keeps the key as used and deletes its stored user', async () => {
       const { repository } = await opened()
       const claim = newClaim()
       const user = await repository.create(newUser(), claim)
@@ -438,7 +530,7 @@ export function describeUserRepository({ name, open }: RepositoryHarness): void 
       })
     })
 
-    test('a key is free again after its time, whether its user was deleted or not', async () => {
+    test('a key is free again after its time, whether or not its user was deleted', async () => {
       const { repository, clock } = await opened()
       const claims = [newClaim(), newClaim()]
       const users = []
@@ -455,7 +547,7 @@ export function describeUserRepository({ name, open }: RepositoryHarness): void 
       }
     })
 
-    test('ping is fulfilled while the storage answers', async () => {
+    test('ping resolves while the storage answers', async () => {
       const { repository } = await opened()
       await expect(repository.ping()).resolves.toBeUndefined()
     })
@@ -463,7 +555,7 @@ export function describeUserRepository({ name, open }: RepositoryHarness): void 
     test.each<[string, (repository: UserRepository) => Promise<unknown>]>([
       ['create', repository => repository.create(newUser())],
       ['find', repository => repository.find(1)],
-      ['findPasswordDigest', repository => repository.findPasswordDigest(1)],
+      ['findDigests', repository => repository.findDigests([1])],
       ['isEmailTaken', repository => repository.isEmailTaken('ann@example.com')],
       ['update', repository => repository.update(1, { name: 'Bea' })],
       ['delete', repository => repository.delete(1)],
@@ -471,7 +563,7 @@ export function describeUserRepository({ name, open }: RepositoryHarness): void 
       ['revision', repository => repository.revision()],
       ['findIdempotentCreate', repository => repository.findIdempotentCreate(randomBytes(32))],
       ['ping', repository => repository.ping()],
-    ])('%s is refused once the storage is closed', async (_call, call) => {
+    ])('%s is rejected after the storage is closed', async (_call, call) => {
       const { repository, close } = await opened()
       await close()
       await expect(call(repository)).rejects.toMatchObject({ code: 'shutting_down' })

@@ -1,12 +1,13 @@
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { describe, expect, test, vi } from 'vitest'
-import type { LimitsFile } from '../../src/limits/limits-file.ts'
+import { describe, expect, test } from 'vitest'
+import type { LimitsFile } from '../../src/limits/rules/limits-file.ts'
 import { newUserBody } from '../support/builders.ts'
 import { startOnFailingDisk, whyNoFailingDisk } from '../support/failing-disk.ts'
 import { isLong } from '../support/faults.ts'
 import { ask, type JsonAnswer } from '../support/json-requests.ts'
 import { temporaryFolder } from '../support/open-test-app.ts'
+import { until } from '../support/until.ts'
 
 const reason = whyNoFailingDisk()
 if (reason !== undefined) console.log(`test/faults/clock.test.ts is skipped: ${reason}`)
@@ -15,7 +16,7 @@ const HOUR_SECONDS = 3600
 
 const DAY_SECONDS = 24 * HOUR_SECONDS
 
-/** What the service's clock is off by, one step after another. */
+/** How far the service's clock is wrong after each step. */
 const STEPS = [0, -HOUR_SECONDS, DAY_SECONDS, -DAY_SECONDS, 0]
 
 const LIMITS: LimitsFile = {
@@ -24,7 +25,7 @@ const LIMITS: LimitsFile = {
   rateLimits: [{ name: 'rate', to: 2, within: '1 hour', only: ['list'] }],
 }
 
-/** A client of its own for each rule, and what it is refused with. */
+/** A separate client for each rule, and the error that it gets. */
 const RULES = [
   { line: 'GET /throttled', client: '198.51.100.1', allowed: 404, refused: 429 },
   { line: 'GET /banned', client: '198.51.100.2', allowed: 404, refused: 403 },
@@ -43,17 +44,17 @@ function retryAfter({ headers }: JsonAnswer): number {
 }
 
 describe.skipIf(reason !== undefined)('a clock that steps while the service runs', () => {
-  test.runIf(isLong)('is seen to step by the service', async () => {
+  test.runIf(isLong)('is seen by the service', async () => {
     const { disk, service } = await start()
     const dateOf = ({ headers }: JsonAnswer) => Date.parse(headers.get('Date') ?? '')
     const before = dateOf(await ask(service, 'GET /livez'))
     disk.shiftClock(DAY_SECONDS)
     const hasStepped = async () =>
       dateOf(await ask(service, 'GET /livez')) - before >= DAY_SECONDS * 1000
-    await vi.waitUntil(hasStepped, { timeout: 10_000 })
+    await until(hasStepped)
   })
 
-  test('lets updated_at grow with every change, and no two versions be the same', async () => {
+  test('makes updated_at grow with every change, and all versions different', async () => {
     const { disk, service } = await start()
     const { body: user } = await ask(service, 'POST /users', newUserBody())
     const times: string[] = [user.updated_at]
@@ -67,7 +68,7 @@ describe.skipIf(reason !== undefined)('a clock that steps while the service runs
     expect(times).toEqual([...new Set(times)].sort())
   })
 
-  test('neither stretches nor drops a window or a ban', async () => {
+  test('neither extends nor drops a window or a ban', async () => {
     const { disk, service } = await start(LIMITS)
     const askAs = (line: string, client: string) =>
       ask(service, line, undefined, { 'X-Forwarded-For': client })
@@ -89,7 +90,7 @@ describe.skipIf(reason !== undefined)('a clock that steps while the service runs
     }
   })
 
-  test.runIf(isLong)('keeps serving, and stops when it is told to', async () => {
+  test.runIf(isLong)('does not stop the service from serving and ending', async () => {
     const { disk, service } = await start()
     for (const seconds of STEPS) {
       disk.shiftClock(seconds)
@@ -100,7 +101,7 @@ describe.skipIf(reason !== undefined)('a clock that steps while the service runs
     expect((await service.exited).code).toBe(0)
   })
 
-  test('ends the 24 hours of an Idempotency-Key no earlier', async () => {
+  test('does not end the 24 hours of an Idempotency-Key earlier', async () => {
     const { disk, service } = await start()
     const key = { 'Idempotency-Key': 'key' }
     const body = newUserBody()

@@ -1,7 +1,8 @@
 import { copyFileSync, existsSync, mkdirSync } from 'node:fs'
 import { dirname } from 'node:path'
-import Database from 'better-sqlite3'
-import { appliedMigrations, migrate, readMigrations } from '../../src/storage/migrator.ts'
+import { readMigrations } from '../../src/storage/migrations.ts'
+import { appliedMigrations, migrate } from '../../src/storage/sqlite/migrator.ts'
+import { Database } from '../../src/storage/sqlite/sqlite-driver.ts'
 import { representationOf, userRows } from './user-rows.ts'
 import type { WrittenUser } from './written-users.ts'
 
@@ -18,24 +19,24 @@ const SELECT_SCHEMA = `
 
 export interface DatabaseOptions {
   readonly users: number
-  /** How many of the migrations it went through; all where it is left out. */
+  /** Number of migrations applied; all if left out. */
   readonly migrations?: number
 }
 
-/** Makes a database with users, as a backup of it would be: one file, which is not in WAL. */
+/** Makes a database with users in the form of a backup: one file, not in WAL mode. */
 export function makeDatabase(path: string, { users, migrations }: DatabaseOptions): void {
   mkdirSync(dirname(path), { recursive: true })
   const database = new Database(path)
   database.pragma('synchronous = OFF')
   database.pragma('cache_size = -500000')
   migrate(database, MIGRATIONS.slice(0, 1), Date.now)
-  // Before there are more indexes, which takes less time.
+  // Before the later indexes exist: inserting is faster then.
   database.prepare(FILL).run({ users })
   migrate(database, MIGRATIONS.slice(0, migrations), Date.now)
   database.close()
 }
 
-/** The users of a database as they must stay. */
+/** The users of a database, which must stay the same. */
 export function usersIn(path: string): WrittenUser[] {
   const database = new Database(path, { readonly: true })
   const rows = userRows(database)
@@ -48,7 +49,7 @@ export function usersIn(path: string): WrittenUser[] {
   }))
 }
 
-/** Copies a database and what is to be recovered of it, if there is one. */
+/** Copies a database, if it exists, and the files from which SQLite recovers it. */
 export function copyDatabase(from: string, to: string): void {
   mkdirSync(dirname(to), { recursive: true })
   for (const ending of ['', '-wal', '-journal']) {
@@ -56,8 +57,8 @@ export function copyDatabase(from: string, to: string): void {
   }
 }
 
-/** The tables, indexes and triggers of a database, and those that its own history of migrations makes. */
-export function schemas(database: Database.Database): { there: unknown[]; expected: unknown[] } {
+/** The schema of a database, and the schema that its applied migrations make. */
+export function schemas(database: Database): { there: unknown[]; expected: unknown[] } {
   const count = appliedMigrations(database)?.length ?? 0
   return { there: database.prepare(SELECT_SCHEMA).all(), expected: schemaAfter(count) }
 }

@@ -1,11 +1,12 @@
 import { join } from 'node:path'
-import { expect, test, vi } from 'vitest'
+import { expect, test } from 'vitest'
 import { newUserBody } from '../support/builders.ts'
 import { startOnFailingDisk, whyNoFailingDisk } from '../support/failing-disk.ts'
 import { report } from '../support/faults.ts'
 import { fillWithUsers } from '../support/fill-with-users.ts'
 import { ask, expectUnavailable, timeUntil } from '../support/json-requests.ts'
 import { temporaryFolder } from '../support/open-test-app.ts'
+import { until } from '../support/until.ts'
 
 const reason = whyNoFailingDisk()
 if (reason !== undefined) console.log(`test/faults/disk-reads.test.ts is skipped: ${reason}`)
@@ -14,7 +15,7 @@ if (reason !== undefined) console.log(`test/faults/disk-reads.test.ts is skipped
 const MANY_USERS = 40_000
 
 test.skipIf(reason !== undefined)(
-  'a disk that fails to read refuses what is not in memory, serves what is, and serves all once it works',
+  'when the disk fails to read, requests for pages in memory are served, others get 503, and all are served afterwards',
   async () => {
     const cwd = temporaryFolder()
     await fillWithUsers(join(cwd, 'data', 'users.db'), MANY_USERS)
@@ -28,8 +29,8 @@ test.skipIf(reason !== undefined)(
     expectUnavailable(await ask(service, 'GET /users?sort=-name&per_page=1000'))
     expect((await ask(service, 'GET /users/1')).status).toBe(200)
     expect((await ask(service, 'GET /livez')).status).toBe(200)
-    const isLogged = () => service.stdout().includes('the database is damaged or cannot be read')
-    await vi.waitUntil(isLogged, { timeout: 10_000 })
+    const isLogged = () => service.stdout().includes('database is damaged or unreadable')
+    await until(isLogged)
     disk.work()
     const recoveryMs = await timeUntil(
       async () => (await ask(service, `GET ${far}`)).status === 200,

@@ -1,9 +1,10 @@
-import { describe, expect, test, vi } from 'vitest'
+import { describe, expect, test } from 'vitest'
 import { newUserBody } from '../support/builders.ts'
 import { type DiskFaults, startOnFailingDisk, whyNoFailingDisk } from '../support/failing-disk.ts'
 import { inForm, isLong, report } from '../support/faults.ts'
 import { ask, expectUnavailable, timeUntil } from '../support/json-requests.ts'
 import { killAndStartAgain, type SpawnedService, spawnService } from '../support/spawn-service.ts'
+import { until } from '../support/until.ts'
 
 const reason = whyNoFailingDisk()
 if (reason !== undefined) console.log(`test/faults/disk.test.ts is skipped: ${reason}`)
@@ -34,7 +35,7 @@ const SYNC_FAILING: readonly Failing[] = [
 
 describe.skipIf(reason !== undefined)('a disk', () => {
   test.each(inForm({ short: FAILING.slice(0, 1), long: FAILING }))(
-    'that $what refuses writes, serves reads, and takes writes once it works',
+    'that $what: writes get 503, reads are served, and writes succeed once it works',
     async ({ what, faults }) => {
       const { cwd, disk, service } = await startOnFailingDisk()
       const old = newUserBody({ email: 'old@x.co' })
@@ -58,7 +59,7 @@ describe.skipIf(reason !== undefined)('a disk', () => {
   )
 
   test.each(inForm({ short: SYNC_FAILING.slice(0, 1), long: SYNC_FAILING }))(
-    'that fails to sync $what leaves no user after a crash whose create was refused',
+    'that fails to sync $what: after a crash no user of a rejected create exists',
     async ({ faults }) => {
       const { cwd, disk, service } = await startOnFailingDisk()
       await ask(service, 'POST /users', newUserBody({ email: 'old@x.co' }))
@@ -69,7 +70,7 @@ describe.skipIf(reason !== undefined)('a disk', () => {
     },
   )
 
-  test('that fails does not keep the service from ending as it should', async () => {
+  test('that fails does not prevent a clean stop', async () => {
     const { cwd, disk, service } = await startOnFailingDisk()
     const user = newUserBody({ email: 'old@x.co' })
     expect((await ask(service, 'POST /users', user)).status).toBe(201)
@@ -79,25 +80,22 @@ describe.skipIf(reason !== undefined)('a disk', () => {
     expect(await emailsIn(await spawnService({ cwd }))).toEqual(['old@x.co'])
   })
 
-  test('that works again leaves no user after a crash whose create was refused, without another write', async () => {
+  test('that works again: after a crash without another write no user of a rejected create exists', async () => {
     const { cwd, disk, service } = await startOnFailingDisk()
     await ask(service, 'POST /users', newUserBody({ email: 'old@x.co' }))
     disk.fail({ writes: 'EIO', syncs: 'EIO', untilSync: true })
     expectUnavailable(await ask(service, 'POST /users', newUserBody({ email: 'refused@x.co' })))
     disk.fail({ syncs: 'EIO', passes: 1000 })
-    await vi.waitUntil(() => disk.passesLeft() < 1000, { timeout: 10_000, interval: 5 })
+    await until(() => disk.passesLeft() < 1000, 5)
     const again = await killAndStartAgain({ cwd, service })
     expect(await emailsIn(again)).toEqual(['old@x.co'])
   })
 
-  test.runIf(isLong)(
-    'that writes less than it is asked to at a time keeps everything',
-    async () => {
-      const { cwd, disk, service } = await startOnFailingDisk()
-      disk.fail({ shortWrites: true })
-      expect((await ask(service, 'POST /users', newUserBody({ email: 'a@x.co' }))).status).toBe(201)
-      const again = await killAndStartAgain({ cwd, service })
-      expect(await emailsIn(again)).toEqual(['a@x.co'])
-    },
-  )
+  test.runIf(isLong)('that writes only a part of the bytes at a time loses nothing', async () => {
+    const { cwd, disk, service } = await startOnFailingDisk()
+    disk.fail({ shortWrites: true })
+    expect((await ask(service, 'POST /users', newUserBody({ email: 'a@x.co' }))).status).toBe(201)
+    const again = await killAndStartAgain({ cwd, service })
+    expect(await emailsIn(again)).toEqual(['a@x.co'])
+  })
 })

@@ -4,10 +4,10 @@ import { readAnswers } from '../support/contract-shape.ts'
 import type { SpawnedService } from '../support/spawn-service.ts'
 import { type OddRequest, shown } from './odd-requests.ts'
 
-/** Far longer than any answer takes on a busy machine. */
-const HANG_MS = 20_000
+/** Far longer than any response takes on a busy machine. */
+const HANG_MS = 100_000
 
-/** The X-Request-Id of a request that comes behind each of them, and with which nothing is wrong. */
+/** The X-Request-Id of the valid request that follows each of them. */
 export const SANE_ID = 'sane-request'
 
 const SANE = Buffer.from(
@@ -15,8 +15,8 @@ const SANE = Buffer.from(
 )
 
 /**
- * What comes back for each request, on a connection of its own. Throws where one is not closed in time, of which
- * `onHang` hears before, and where the service ends.
+ * The responses to each request, on its own connection. Throws if a connection is not closed in time, after a call of
+ * `onHang`, and if the service ends.
  */
 export async function exchange({
   service,
@@ -34,7 +34,7 @@ export async function exchange({
     const tellHang = () => {
       onHang()
       const open = connections.filter(({ socket }) => !socket.closed)
-      // The others wait for the client to end its side, which it does when these are done.
+      // The other requests wait until the client ends its side, which it does after these.
       const whole = open.filter(({ request }) => request.isWhole)
       const left = (whole.length > 0 ? whole : open).map(({ request }) => shown(request.bytes))
       reject(new Error(`left waiting: ${left.join('\n')}`))
@@ -58,8 +58,8 @@ type Connection = ReturnType<typeof open> & { readonly request: OddRequest }
 
 async function allEnded(port: number, connections: readonly Connection[]): Promise<Buffer[]> {
   await Promise.all(connections.map(({ request, ended }) => request.isWhole && ended))
-  // Of an incomplete request the service learns by the end of what the client sends. That end comes when the service
-  // has read the rest, which is before it answers anyone who comes later.
+  // The service sees that a request is incomplete when the client ends its side. The client does that once the service
+  // has read the rest, which it has before it answers any later client.
   const [alive] = readAnswers(await open(port, { bytes: NO_BYTES, isReset: false }).ended)
   expect(alive?.status).toBe(200)
   for (const { socket } of connections) socket.end()
@@ -68,12 +68,12 @@ async function allEnded(port: number, connections: readonly Connection[]): Promi
 
 const NO_BYTES = Buffer.alloc(0)
 
-/** A connection that sends a request, and then one that nothing is wrong with. */
+/** A connection that sends a request, and then a valid one. */
 function open(port: number, { bytes, isReset }: Pick<OddRequest, 'bytes' | 'isReset'>) {
   const socket = connect({ port, host: '127.0.0.1' })
   const chunks: Buffer[] = []
   socket.on('data', chunk => chunks.push(chunk))
-  // A server that closes while more is sent resets the connection; what it said before is there all the same.
+  // A server that closes while a client still sends resets the connection. Its response before that counts.
   socket.on('error', () => {})
   const ended = new Promise<Buffer>(resolve => {
     socket.once('close', () => resolve(isReset ? NO_BYTES : Buffer.concat(chunks)))

@@ -1,20 +1,20 @@
 import { existsSync, watch } from 'node:fs'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
-import Database from 'better-sqlite3'
+import { Database } from '../../src/storage/sqlite/sqlite-driver.ts'
 import { type SpawnedService, spawnMain, spawnService } from '../support/spawn-service.ts'
 import type { Population } from './population.ts'
 
-/** Where the service keeps its data by default, from its working directory. */
+/** The default path of the database in the working directory of the service. */
 export const DATABASE = join('data', 'users.db')
 
-/** As long as a start takes on a machine that is not idle. */
+/** The time of a start on a machine that is not idle. */
 const START_MS = 400
 
-/** Longer than it takes from the first touch of a file to the last of a start. */
+/** Longer than the time between the first and the last file access of a start. */
 const OPENING_MS = 50
 
-/** Starts the service and kills it before, amid or after its work on the database. */
+/** Starts the service and kills it before, during or after its work on the database. */
 export async function killDuringStart(cwd: string, random: () => number): Promise<void> {
   const service = spawnMain({ cwd, env: { PORT: '0' } })
   if (random() < 0.4) await sleep(random() * START_MS)
@@ -26,7 +26,7 @@ export async function killDuringStart(cwd: string, random: () => number): Promis
   await service.exited
 }
 
-/** Resolves when something is made or changed in the folder of the data, or that folder itself. */
+/** Resolves when the data folder, or a file in it, is created or changed. */
 function firstTouch(cwd: string): Promise<void> {
   const data = join(cwd, 'data')
   return new Promise(resolve => {
@@ -39,12 +39,12 @@ function firstTouch(cwd: string): Promise<void> {
 
 export interface Restart {
   readonly service: SpawnedService
-  /** From the spawn until it listens. */
+  /** Milliseconds from the spawn until it listens. */
   readonly ms: number
   readonly problems: string[]
 }
 
-/** Starts the service, looks through its database while it runs, and retries what was in flight, before others write. */
+/** Starts the service, checks its database while it runs, and retries the writes in flight before other clients write. */
 export async function restart(cwd: string, population: Population): Promise<Restart> {
   const startedAt = performance.now()
   const service = await spawnService({ cwd })

@@ -15,12 +15,12 @@ const PROBE = pathToFileURL(fileURLToPath(new URL('../support/memory-probe.mjs',
 
 const REQUESTS = inForm({ short: 5000, long: 3_000_000 })
 
-/** In each of which as much is asked; the first warms everything up. */
+/** Each round sends the same number of requests. The first one warms everything up. */
 const TENTHS = 10
 
 const MAX_HEAP_GROWTH_BYTES = 2 * 1024 * 1024
 
-/** Counts every client, of whom there are a million, and refuses none. */
+/** Limits that count every client, of a million, and deny none. */
 const LIMITS = {
   throttle: [{ name: 'all', limit: 1_000_000, period: '10 seconds' }],
   track: [{ name: 'rare', limit: 1_000_000, period: '1 day' }],
@@ -34,7 +34,7 @@ interface Holding {
   readonly descriptors: number
 }
 
-/** Once the connections of the load are closed. */
+/** Measured after the connections of the load are closed. */
 async function holdingOf({ process: child }: SpawnedService): Promise<Holding> {
   for (;;) {
     child.send('tell')
@@ -75,7 +75,11 @@ test('mixed requests by a million clients leave nothing behind', async () => {
   }
   const [first, last] = [holdings[0] as Holding, holdings.at(-1) as Holding]
   expect(Object.keys(statuses).toSorted()).toEqual(['200', '201', '404'])
-  expect(last.resources).toEqual(first.resources)
+  // At the first measurement a timer of the start may still run, which Node 24 reports.
+  const more = Object.entries(last.resources).filter(
+    ([kind, count]) => count > (first.resources[kind] ?? 0),
+  )
+  expect(more).toEqual([])
   expect(last.descriptors).toBeLessThanOrEqual(first.descriptors)
   const grown = last.heapBytes - first.heapBytes
   if (isLong) expect(grown).toBeLessThan(MAX_HEAP_GROWTH_BYTES)

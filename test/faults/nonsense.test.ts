@@ -12,16 +12,16 @@ import { type OddRequest, oddRequests, shown } from './odd-requests.ts'
 
 const REQUESTS = inForm({ short: 1500, long: 100_000 })
 
-/** How many are under way at once, at the most. */
+/** The most requests in flight at a time. */
 const AT_ONCE = 40
 
-/** After so many runs there are new users, because those before them are deleted. */
+/** After this many runs new users are created, because runs delete them. */
 const RUNS_A_ROUND = 50
 
 const USERS_A_ROUND = 8
 
 test(
-  'no request, however odd, is answered but as the contract says, or left waiting',
+  'every request, however odd, gets a response that the contract allows, in time',
   async () => {
     let service = await start()
     const statuses: Record<string, number> = {}
@@ -31,9 +31,9 @@ test(
     let hasHung = false
 
     async function expectSoundAnswers(requests: readonly OddRequest[]): Promise<void> {
-      // Shrinking would wait as long at each step, for a request that is known already.
+      // Shrinking would wait as long at each step, although the request is already known.
       if (hasHung) return
-      // Which request it was that ended the service, only another one can tell.
+      // Only running them again shows which request ended the service.
       if (service.process.exitCode !== null) service = await start()
       const onHang = () => {
         hasHung = true
@@ -63,7 +63,7 @@ test(
     expect(await forbidden.json()).toEqual([])
     service.process.kill('SIGTERM')
     const { code, stdout, stderr } = await service.exited
-    // Which says, too, that no connection was left behind.
+    // A clean end also shows that no connection was left open.
     expect([code, stderr]).toEqual([0, ''])
     expectSoundLog(stdout, requestIds)
   },
@@ -75,7 +75,7 @@ function start(): Promise<SpawnedService> {
   return spawnService({ cwd: temporaryFolder(), env })
 }
 
-/** Some users that there are for certain, their versions, and the cursor of a page. */
+/** Some users that exist for certain, their versions, and the cursor of a page. */
 async function makeUsers({ url }: SpawnedService, round: number): Promise<Known> {
   const ids: number[] = []
   const versions: string[] = []
@@ -109,7 +109,7 @@ function soundAnswers(request: OddRequest, received: Buffer): readonly Answer[] 
   }
 }
 
-/** And that of the sane request behind it, unless the connection was closed in between. */
+/** Also checks the response to the valid request behind it, unless the connection was closed before. */
 function expectOneAnswer([first, second, ...more]: readonly Answer[]): void {
   expect(more).toEqual([])
   expect(first).toBeDefined()

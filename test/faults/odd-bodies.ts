@@ -1,24 +1,24 @@
 import { brotliCompressSync, constants, deflateRawSync, deflateSync, gzipSync } from 'node:zlib'
 import fc from 'fast-check'
 
-/** A body, and the Content-Encoding that is said of it. */
+/** A body and its Content-Encoding header. */
 export interface OddBody {
   readonly bytes: Buffer
   readonly coding: string | undefined
 }
 
-/** Stands in every password. */
+/** Part of every password. */
 export const SECRET = 'hunter2-never-shown'
 
-/** Stands in every e-mail address. */
+/** Part of every e-mail address. */
 export const DOMAIN = 'nonsense.example'
 
-/** Levels that fit into the largest body there may be. */
+/** Levels of nesting that fit into the largest allowed body. */
 const DEEP = 50_000
 
 const TEXTS = [
   ...['', ' ', ' x ', 'a'.repeat(255), 'a'.repeat(256), '😀'.repeat(255), '😀'.repeat(256)],
-  // In NFC the first is one character, and the others are two and more each.
+  // In NFC the first is one character, and each of the others is two or more.
   ...['e\u0301', '\u0958'.repeat(255), '\u0344', '\ufb2c'.repeat(128)],
   ...['\0', 'a\0b', 'a\u0085b', '\u202e', '\u2066', '\ud800', 'a\udc00', '\ufeff', '\u00a0a\u3000'],
   ...["'; DROP TABLE users --", '%s%n', '../../etc/passwd', '<script>', '\u0130', 'ΑΣ', '\ufffd'],
@@ -27,7 +27,7 @@ const TEXTS = [
 const WORDS = `0 -0 1e400 -1e400 1e-400 0.1 12345678901234567890123 9007199254740993 1E9
 [] {} [[]] true {"toString":1} {"__proto__":0}`.split(/\s/)
 
-/** JSON text of a field, which JSON.stringify alone could not write. */
+/** JSON text of a field that JSON.stringify alone cannot write. */
 const oddValue = fc.oneof(
   fc.constantFrom(...TEXTS).map(text => JSON.stringify(text)),
   fc.constantFrom(...WORDS),
@@ -45,7 +45,7 @@ const email = fc.oneof(
   fc.constantFrom(...ODD_EMAILS),
 )
 
-// Few that are right, because each takes an Argon2 digest.
+// Few valid ones, because each of them is hashed with Argon2.
 const password = fc.oneof(
   { weight: 40, arbitrary: fc.constantFrom('null', undefined) },
   { weight: 2, arbitrary: fc.constantFrom(...TEXTS).map(odd => JSON.stringify(`${SECRET}${odd}`)) },
@@ -54,7 +54,7 @@ const password = fc.oneof(
 
 const ATTRIBUTES = ['__proto__', 'constructor', 'id', 'toString', 'created_at', 'name', 'email', '']
 
-/** The JSON text of `{"user": {…}}`, with one thing or two that are odd. */
+/** The JSON text of `{"user": {…}}` with one or two odd parts. */
 const userBody = fc
   .record({
     name: fc.oneof({ weight: 4, arbitrary: fc.constant('"Ann"') }, oddValue),
@@ -89,7 +89,7 @@ const ODD_TEXTS = [
   'x'.repeat(200_000),
 ]
 
-/** The same again and again, for keys that promise that it is. */
+/** Always the same body, for idempotency keys, which promise that. */
 const KIM = `{"user":{"name":"Kim","email":"kim@${DOMAIN}"}}`
 
 /** Text as bytes, mostly as UTF-8. */
@@ -117,7 +117,7 @@ const plain = fc
 
 type Coder = (bytes: Buffer) => Buffer
 
-/** Not as small as can be, which takes seconds. */
+/** Not the smallest possible size, because that takes seconds. */
 const brotli: Coder = bytes =>
   brotliCompressSync(bytes, { params: { [constants.BROTLI_PARAM_QUALITY]: 4 } })
 
@@ -142,18 +142,18 @@ const CODERS: readonly (readonly [coding: string, code: Coder])[] = [
   ['gzip;q=1', gzipSync],
 ]
 
-/** The name of users that there must never be. */
+/** The name of users that must never exist. */
 export const FORBIDDEN = 'Forbidden'
 
 const TOO_LARGE = Buffer.alloc(20_000_000, ' ')
 TOO_LARGE.write(`{"user":{"name":"${FORBIDDEN}","email":"too.large@${DOMAIN}"}}`)
 
-/** Some kB that would be 20 MB, and make a user. */
+/** Some kB that decompress to 20 MB and would create a user. */
 const BOMBS: readonly OddBody[] = [
   { coding: 'gzip', bytes: gzipSync(TOO_LARGE) },
   { coding: 'deflate', bytes: deflateSync(TOO_LARGE) },
   { coding: 'br', bytes: brotli(TOO_LARGE) },
-  // By more than a frame that is broken may cut off.
+  // Too long by more than a broken frame may cut off.
   { coding: undefined, bytes: TOO_LARGE.subarray(0, 102_500) },
 ]
 

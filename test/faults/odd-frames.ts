@@ -1,11 +1,11 @@
 import fc from 'fast-check'
 import { DOMAIN, FORBIDDEN } from './odd-bodies.ts'
 
-/** What says where a body ends, and the body so framed. */
+/** The headers that say where a body ends, and the body in that framing. */
 export interface Framed {
   readonly headers: string
   readonly bytes: Buffer
-  /** Whether its end is beyond doubt. */
+  /** Whether its end is unambiguous. */
   readonly isWhole: boolean
 }
 
@@ -21,7 +21,7 @@ const CHUNKED = 'Transfer-Encoding: chunked\r\n'
 
 const CRLF = Buffer.from('\r\n')
 
-/** With extensions and a trailer. */
+/** Chunks with extensions and a trailer. */
 export const inChunks: Frame = body => {
   const middle = body.length >> 1
   const chunks = [body.subarray(0, middle), body.subarray(middle)]
@@ -46,7 +46,7 @@ export const brokenFrame: fc.Arbitrary<Frame> = fc.oneof(
   })),
 )
 
-/** The X-Request-Id of a request that stands where only some would take it for one; it would make a user. */
+/** The X-Request-Id of a hidden request, which only some servers would see. It would create a user. */
 export const HIDDEN_ID = 'hidden-request'
 
 const HIDDEN_BODY = `{"user":{"name":"${FORBIDDEN}","email":"hidden@${DOMAIN}"}}`
@@ -57,7 +57,7 @@ const HIDDEN =
 
 const members = (text: string) => text.split(' | ')
 
-/** Lengths that differ from each other or are none, and lengths beside chunks. */
+/** Lengths that contradict each other or are invalid, and lengths beside chunks. */
 const LENGTHS = members(
   `3\r\nContent-Length: 4 | 3\r\nContent-Length: 3 | 3, 3 | 3, 4 | +3 | -3 | 0x3 | 3a | 3 3 | \x0b3 | 3\xa0 | 3\0 | \r\n 3 | 1\r\n 0` +
     ` | ${'9'.repeat(30)} | 3\r\nTransfer-Encoding: chunked | `,
@@ -69,7 +69,7 @@ const CODINGS = members(
     ' | chunked\r\ncontent-length: 0',
 ).map(coding => `Transfer-Encoding: ${coding}`)
 
-/** Lines that some take for a header of framing and some do not. */
+/** Lines that only some servers treat as a framing header. */
 const DISGUISES = ['Content-Length: 3', 'Transfer-Encoding: chunked'].flatMap(line => [
   ...[' ', '\t', 'X: y\r\n ', 'X: y\n', 'X: y\r', 'X: \0', 'X: y\r\r\n', '\x0b'].map(
     start => start + line,
@@ -77,7 +77,7 @@ const DISGUISES = ['Content-Length: 3', 'Transfer-Encoding: chunked'].flatMap(li
   ...[' :', '\t:', '\0:', '\r\n:', '\xa0:'].map(colon => line.replace(':', colon)),
 ])
 
-/** What comes after such a head, with the hidden request where one of its readings ends the message. */
+/** The bytes after such a head. The hidden request begins where one of the interpretations ends the message. */
 const AFTERWARDS = [
   HIDDEN,
   `abc${HIDDEN}`,
@@ -86,7 +86,7 @@ const AFTERWARDS = [
   `${HIDDEN.length.toString(16)}\r\n${HIDDEN}\r\n0\r\n\r\n`,
 ]
 
-/** Chunks that end elsewhere for who takes a bare CR or LF for the end of a line, or more than digits for a size. */
+/** Chunks that end elsewhere for a server that accepts a bare CR or LF as a line end, or other text as a size. */
 const CHUNKS = [
   ...members(
     '3\nabc\r\n0\r\n\r\n | 3;x\nabc\r\n0\r\n\r\n | 3;x=\ry\r\nabc\r\n0\r\n\r\n | 3\r\nabcXX0\r\n\r\n | 3\r\nabc0\r\n\r\n' +
@@ -100,7 +100,7 @@ const CHUNKS = [
   ].map(size => `${size}\r\nabc\r\n0\r\n\r\n`),
 ].map(chunks => `${chunks}${HIDDEN}`)
 
-/** Requests whose end is seen in several places, and a hidden request behind one of them. */
+/** Requests with several possible ends, and a hidden request behind one of them. */
 export const ambiguous: fc.Arbitrary<string> = fc
   .record({
     line: fc.constantFrom(

@@ -1,7 +1,7 @@
 import fc from 'fast-check'
 import { DOMAIN } from './odd-bodies.ts'
 
-/** What the requests may name that the service knows. */
+/** Values of the running service that requests may use. */
 export interface Known {
   readonly ids: readonly number[]
   /** Entity tags. */
@@ -9,12 +9,12 @@ export interface Known {
   readonly cursor: string
 }
 
-/** The members of a text, with ` | ` or the end of a line between them. */
+/** Splits a text at ` | ` and at line ends. */
 export const listed = (text: string): readonly string[] => text.split(/ \| ?|\n/)
 
 const oneOf = (text: string) => fc.constantFrom(...listed(text))
 
-/** The first of its arbitraries in most cases, and what the others shrink to. */
+/** Uses the first arbitrary in most cases. The others shrink to it. */
 export const mostly = <T>(usual: fc.Arbitrary<T>, ...odd: readonly fc.Arbitrary<T>[]) =>
   fc.oneof({ withCrossShrink: true }, { weight: 15, arbitrary: usual }, ...odd)
 
@@ -46,12 +46,12 @@ id | -id | name | -email | -created_at | --id | id,name | updated_at | 2026-01-3
 2026-01-31T12:00:00,5-99 | %2B275760-09-13T00:00:00Z | % | %zz | %ff | %00 | %F0%9F%98%80 | %ED%A0%80 | a%20b | +
 e1@${DOMAIN} | E1%40${DOMAIN} | ${'x'.repeat(9000)} | `)
 
-/** The parameters that a list takes, with a value that is right. */
+/** The parameters of a list, with a valid value. */
 const RIGHT =
   listed(`per_page=2 | page=2 | sort=-name | email=E1@${DOMAIN} | name=ann | created_after=2026-01-31T12:00:00Z
 updated_before=2999-01-31T12:00:00%2B01:00 | count=true | envelope=true`)
 
-/** Methods and targets, most of which there are. */
+/** Methods and targets, most of which exist. */
 export function targets({ ids, cursor }: Known): fc.Arbitrary<readonly [string, string]> {
   const cursors = fc.oneof(
     fc.constantFrom(cursor, `${cursor}=`, `${cursor}A`, cursor.slice(1), cursor.slice(0, -1), 'A'),
@@ -118,7 +118,7 @@ const HEADERS: Readonly<Record<string, string>> = {
   constructor: 'x',
 }
 
-/** All but those that end a line. */
+/** All bytes except those that end a line. */
 const BYTES = Array.from({ length: 256 }, (_, code) => String.fromCharCode(code)).filter(
   byte => !'\r\n'.includes(byte),
 )

@@ -3,16 +3,16 @@ import { type OddBody, oddBody } from './odd-bodies.ts'
 import { ambiguous, brokenFrame, byLength, type Frame, inChunks } from './odd-frames.ts'
 import { headers, type Known, listed, mostly, targets, version } from './odd-heads.ts'
 
-/** One request, or what may pass for one. */
+/** One request, or something similar to a request. */
 export interface OddRequest {
   readonly bytes: Buffer
-  /** Whether its end is beyond doubt, so that it must be answered, and once. */
+  /** Whether its end is unambiguous. It must then get exactly one response. */
   readonly isWhole: boolean
-  /** Whether its client does not wait for an answer, but resets the connection. */
+  /** Whether its client resets the connection instead of waiting for a response. */
   readonly isReset: boolean
 }
 
-/** Requests of every kind of nonsense, most of them right but for one thing or two. */
+/** Requests with every kind of nonsense. Most of them are valid except for one or two parts. */
 export function oddRequests(known: Known): fc.Arbitrary<OddRequest> {
   const request = fc.oneof(
     { weight: 12, arbitrary: almostRight(known) },
@@ -33,7 +33,7 @@ export function oddRequests(known: Known): fc.Arbitrary<OddRequest> {
     }))
 }
 
-/** Bytes as text, without the middle of what is long. */
+/** Bytes as text. The middle of a long one is left out. */
 export function shown(bytes: Buffer): string {
   const text = JSON.stringify(bytes.toString('latin1'))
   return text.length < 4000 ? text : `${text.slice(0, 2000)} … ${text.slice(-2000)}`
@@ -82,7 +82,7 @@ function typesOf({ coding }: OddBody): Record<string, string> {
 }
 
 interface Flip {
-  /** From 0 to below 1 of the head. */
+  /** The position in the head, from 0 to below 1. */
   readonly at: number
   readonly byte: number
 }

@@ -1,37 +1,37 @@
-import type Database from 'better-sqlite3'
+import type { Database } from '../../src/storage/sqlite/sqlite-driver.ts'
 import { createRandom } from '../support/faults.ts'
 import { representationOf } from './user-rows.ts'
 import { claimId, createWriter, type Writer } from './write-load.ts'
 import { findUsers, type WrittenUser } from './written-users.ts'
 
-/** All clients of a service that is killed again and again, and all that they know of their users. */
+/** All clients of a service that is killed again and again, and what they know about their users. */
 export interface Population {
   readonly users: readonly WrittenUser[]
   readonly acknowledged: number
   /**
-   * One client writes alone for a while: an id that is given out twice is that of the last user of all, and among
-   * many clients hardly anyone deletes that one.
+   * One client writes alone for a while. Only the id of the last user can be used twice by mistake, and among many
+   * clients this user is rarely deleted.
    */
   writeAlone(port: number): Promise<void>
   /** All clients write at once until the service is gone. */
   write(port: number): Promise<void>
-  /** All in which a database differs from what it must hold. What is found of a write in flight is what it did. */
-  takeStock(database: Database.Database): string[]
-  /** Sends again each create with a key that was in flight, and some of those that were acknowledged. */
+  /** The differences between a database and what it must contain. A write in flight may be found done or not done. */
+  takeStock(database: Database): string[]
+  /** Repeats each create with a key that was in flight, and some of the acknowledged ones. */
   retry(port: number): Promise<void>
 }
 
 export interface PopulationOptions {
   readonly clients: number
-  /** Users who are there from the start. */
+  /** Number of users in the database from the start. */
   readonly users?: readonly WrittenUser[]
-  /** Users up to this id are not looked at one by one. */
+  /** Users up to this id are not compared one by one. */
   readonly afterId?: number
 }
 
 const SELECT_LAST_ID = `SELECT seq FROM sqlite_sequence WHERE name = 'users'`
 
-/** How many of the acknowledged creates are sent again after each kill. */
+/** Number of acknowledged creates that are repeated after each kill. */
 const RETRIES = 10
 
 const WRITES_ALONE = 30
@@ -47,11 +47,11 @@ export function createPopulation(options: PopulationOptions): Population {
   const toRetry: { writer: Writer; user: WrittenUser }[] = []
   const all = () => [...earlier, ...writers.flatMap(({ users }) => users)]
 
-  function takeStock(database: Database.Database): string[] {
+  function takeStock(database: Database): string[] {
     const { problems, versions } = findUsers(database, all(), { afterId })
     const lastId = database.prepare(SELECT_LAST_ID).pluck().get() as number | undefined
     const isGivenAgain = [...owners.keys()].some(id => id > (lastId ?? 0))
-    if (isGivenAgain) problems.push(`ids after ${lastId} would be given out again`)
+    if (isGivenAgain) problems.push(`ids after ${lastId} would be used again`)
     if (problems.length > 0) return problems
     for (const writer of writers) {
       for (const user of writer.users.filter(isInFlight)) {
@@ -62,7 +62,7 @@ export function createPopulation(options: PopulationOptions): Population {
     return []
   }
 
-  /** What came of a write that was in flight is known now, and must stay. */
+  /** The result of a write in flight is known from now on, and must stay. */
   function settle({ writer, user, index, body }: Settlement): void {
     const isCreate = user.versions.length === 2
     if (isCreate && user.idempotencyKey !== undefined) toRetry.push({ writer, user })

@@ -1,7 +1,7 @@
 import { rmSync } from 'node:fs'
 import { join } from 'node:path'
 import { expect, test } from 'vitest'
-import { openSqlite } from '../../src/storage/sqlite.ts'
+import { openSqlite } from '../../src/storage/sqlite/open-sqlite.ts'
 import { createRandom, inForm, report } from '../support/faults.ts'
 import { temporaryFolder } from '../support/open-test-app.ts'
 import { spawnService } from '../support/spawn-service.ts'
@@ -16,15 +16,15 @@ const WRITES_A_LIFE = inForm({ short: 900, long: 4000 })
 
 const CLIENTS = 16
 
-/** Whenever so many moments were tried, the next one is followed by a start of the whole service. */
+/** After each of this many moments, the whole service is started once. */
 const STARTED_EVERY = inForm({ short: 20, long: 40 })
 
 const DATABASE = join('data', 'users.db')
 
-/** In the middle of a call a process that is killed would leave it undone or done, but not on record. */
+/** A process killed in the middle of a call would do the call or not, and would not record it. */
 const ENDS = ['SIGTERM', 'SIGKILL', 'SIGTERM'] as const
 
-test('power lost at any moment loses no write that was acknowledged', async context => {
+test('a power cut at any moment loses no acknowledged write', async context => {
   const recorder = recorderOrSkip(context)
   const random = createRandom()
   const startedAt = performance.now()
@@ -57,7 +57,7 @@ test('power lost at any moment loses no write that was acknowledged', async cont
   })
 })
 
-/** Starts the service on an empty folder and again on what is there, each time with clients of its own. */
+/** Starts the service on an empty folder and then again on its files, each time with new clients. */
 async function recordLives(recorder: DiskRecorder, random: () => number) {
   const cwd = temporaryFolder()
   const owners = new Map<number, WrittenUser>()
@@ -75,7 +75,7 @@ async function recordLives(recorder: DiskRecorder, random: () => number) {
   return { writers }
 }
 
-/** How often the power is lost after each record: half of the times after one of a kind that is rare. */
+/** The weight of a power cut after each record: half of all cuts follow a record of a rare kind. */
 function chooseMoments(records: readonly DiskRecord[], random: () => number): number[] {
   const times = records.map(() => 0)
   const all = [...records.keys()]
@@ -86,7 +86,7 @@ function chooseMoments(records: readonly DiskRecord[], random: () => number): nu
   for (let moment = 0; moment < MOMENTS; moment++) {
     const choices = moment % 2 === 0 ? all : rare
     const index = choices[Math.floor(random() * choices.length)] as number
-    // Before a rare record there is as much to lose as after it.
+    // A cut just before a rare record is as interesting as one after it.
     const chosen = Math.max(0, index - (random() < 0.5 ? 1 : 0))
     times[chosen] = (times[chosen] ?? 0) + 1
   }
@@ -101,7 +101,7 @@ interface PowerLoss {
   readonly isStarted: boolean
 }
 
-/** What is missing, too much or damaged once the service has opened what the disk holds. */
+/** What is missing, damaged or too much after the service has opened the files of the disk. */
 async function problemsAfterPowerLoss(loss: PowerLoss): Promise<string[]> {
   const { disk, users, random, before, isStarted } = loss
   const cwd = temporaryFolder()

@@ -25,17 +25,20 @@ test
   .each<{ what: string; change: (paths: { data: string; file: string }) => void }>([
     { what: 'a file', change: ({ file }) => chmodSync(file, 0o444) },
     { what: 'a folder', change: ({ data }) => chmodSync(data, 0o555) },
-  ])('$what that may only be read is refused at start, with what to do', async ({ change }) => {
-  const { cwd, ...paths } = await folderOfOwner()
-  change(paths)
-  const { code, stderr } = await run({ cwd, env: { PORT: '0' }, ...owner })
-  chmodSync(paths.data, 0o755)
-  expect([code, stderr.trimEnd().split('\n').length]).toEqual([1, 1])
-  expect(stderr).toMatch(/DATABASE_URL.*it cannot be written: give the user of this process/)
-})
+  ])(
+  '$what without write permission is rejected at startup, and the error says what to do',
+  async ({ change }) => {
+    const { cwd, ...paths } = await folderOfOwner()
+    change(paths)
+    const { code, stderr } = await run({ cwd, env: { PORT: '0' }, ...owner })
+    chmodSync(paths.data, 0o755)
+    expect([code, stderr.trimEnd().split('\n').length]).toEqual([1, 1])
+    expect(stderr).toMatch(/DATABASE_URL.*it cannot be written: give the user of this process/)
+  },
+)
 
 test.skipIf(!canRunAsNobody)(
-  'a file that is made read-only while it is served is served as before',
+  'a file that becomes read-only while in use is served as before',
   async () => {
     const { cwd, file } = await folderOfOwner()
     const service = await spawnService({ cwd, ...owner })

@@ -18,25 +18,25 @@ const KINDS = {
   u: 'unlink',
 } as const
 
-/** Something that a process did to a file or folder. */
+/** One change of a file or folder by a process. */
 export interface DiskRecord {
   readonly kind: (typeof KINDS)[keyof typeof KINDS]
-  /** Relative to the folder that is recorded, which is '' itself. */
+  /** Relative to the recorded folder, which itself is ''. */
   readonly path: string
-  /** Of a write in bytes; of a truncate the new size. */
+  /** For a write its bytes; for a truncate the new size. */
   readonly offset: number
   readonly data: Buffer
-  /** When the call had ended, by the clock of `process.hrtime`. */
+  /** The time after the call, by the clock of `process.hrtime`. */
   readonly endedAt: bigint
 }
 
 export interface DiskRecorder {
-  /** Variables by which a process writes down what it does below `folder`; those of several follow each other. */
+  /** Environment variables that make a process record its changes below `folder`. Several processes share one record. */
   environment(folder: string): Record<string, string>
   records(): DiskRecord[]
 }
 
-/** A recorder in a folder of its own, or a test that ends as skipped. */
+/** A recorder in a new folder. Skips the test if recording is not possible. */
 export function recorderOrSkip(context: TestContext): DiskRecorder {
   const recorder = createDiskRecorder(temporaryFolder())
   if (typeof recorder !== 'string') return recorder
@@ -44,7 +44,7 @@ export function recorderOrSkip(context: TestContext): DiskRecorder {
   return context.skip(recorder)
 }
 
-/** Compiles the library that records, or says why it cannot. */
+/** Compiles the library that records, or returns why it cannot. */
 function createDiskRecorder(scratch: string): DiskRecorder | string {
   if (process.platform !== 'linux') return `LD_PRELOAD is of Linux, not of ${process.platform}`
   const library = join(scratch, 'record-disk.so')
@@ -63,7 +63,7 @@ function createDiskRecorder(scratch: string): DiskRecorder | string {
   }
 }
 
-/** The folder that holds a recorded path, as records name it. */
+/** The folder of a recorded path, in the form of records. */
 export function folderOf(path: string): string {
   const folder = dirname(path)
   return folder === '.' ? '' : folder

@@ -3,7 +3,7 @@ import { once } from 'node:events'
 import { closeSync, openSync } from 'node:fs'
 import type { AddressInfo } from 'node:net'
 import { createServer } from 'node:net'
-import { expect, onTestFinished, test, vi } from 'vitest'
+import { expect, onTestFinished, test } from 'vitest'
 import { inForm, isLong, report } from '../support/faults.ts'
 import { ask } from '../support/json-requests.ts'
 import { temporaryFolder } from '../support/open-test-app.ts'
@@ -11,8 +11,9 @@ import { openPipe } from '../support/pipe.ts'
 import { residentMb } from '../support/process-memory.ts'
 import { sendRaw } from '../support/raw-http.ts'
 import { MAIN } from '../support/spawn-service.ts'
+import { until } from '../support/until.ts'
 
-/** Enough for more than a pipe holds; in the long form for more than the service keeps. */
+/** Enough lines to fill a pipe; in the long form also the buffer of the service. */
 const REQUESTS = inForm({ short: 300, long: 60_000 })
 
 const REQUESTS_AT_ONCE = 100
@@ -20,7 +21,7 @@ const REQUESTS_AT_ONCE = 100
 /** Part of a line of the log. */
 const USER_AGENT = 'x'.repeat(300)
 
-/** The built service with its log on `stdout`, which is closed here. */
+/** The built service with its log on `stdout`, which this function closes in the test. */
 function startWithLog(stdout: number, port = 0) {
   const child = spawn(process.execPath, [MAIN], {
     cwd: temporaryFolder(),
@@ -41,7 +42,7 @@ async function startWithPipe() {
   return { ...service, pipe, port: Number(port) }
 }
 
-/** How long the slowest batch took. */
+/** Milliseconds of the slowest batch. */
 async function askMany(port: number): Promise<number> {
   const request = `GET /livez HTTP/1.1\r\nHost: x\r\nUser-Agent: ${USER_AGENT}\r\n\r\n`
   let slowestMs = 0
@@ -63,7 +64,7 @@ async function stop({ child, exited }: ReturnType<typeof startWithLog>) {
   return { code, stopMs: Math.round(performance.now() - startedAt) }
 }
 
-test('a reader of the log that stalls keeps neither requests nor the stop waiting', async () => {
+test('a reader of the log that stalls delays neither requests nor the stop', async () => {
   const service = await startWithPipe()
   const slowestMs = await askMany(service.port)
   const rssMb = residentMb(service.child.pid)
@@ -73,7 +74,7 @@ test('a reader of the log that stalls keeps neither requests nor the stop waitin
 })
 
 test.runIf(isLong)(
-  'a reader of the log that reads again finds whole lines, the new ones too',
+  'a reader of the log that reads again finds whole lines, and also new ones',
   async () => {
     const { child, exited, pipe, port } = await startWithPipe()
     await askMany(port)
@@ -88,7 +89,7 @@ test.runIf(isLong)(
       })
       return log.includes('"userAgent":"new"')
     }
-    await vi.waitUntil(hasCaughtUp, { timeout: 20_000 })
+    await until(hasCaughtUp)
     child.kill('SIGTERM')
     expect(await exited).toBe(0)
     log += pipe.readNow()
@@ -98,7 +99,7 @@ test.runIf(isLong)(
 )
 
 test.runIf(isLong)(
-  'a reader of the log that is gone keeps neither requests nor the stop waiting',
+  'a reader of the log that is gone delays neither requests nor the stop',
   async () => {
     const service = await startWithPipe()
     service.pipe.closeReader()
@@ -109,11 +110,11 @@ test.runIf(isLong)(
   },
 )
 
-test('a log on a full disk keeps neither requests nor the stop waiting', async () => {
+test('a log on a full disk delays neither requests nor the stop', async () => {
   const port = await freePort()
   const service = startWithLog(openSync('/dev/full', 'a'), port)
   const isUp = () => ask({ url: `http://127.0.0.1:${port}` }, 'GET /livez').catch(() => undefined)
-  await vi.waitUntil(isUp, { timeout: 20_000 })
+  await until(isUp)
   const slowestMs = await askMany(port)
   const { code, stopMs } = await stop(service)
   report('a log on a full disk', { requests: REQUESTS, slowestMs, stopMs })

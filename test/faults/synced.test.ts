@@ -1,3 +1,4 @@
+import { symlinkSync } from 'node:fs'
 import { join } from 'node:path'
 import { expect, test } from 'vitest'
 import { createRandom } from '../support/faults.ts'
@@ -8,7 +9,7 @@ import { createWriter } from './write-load.ts'
 
 const DATABASE = join('data', 'users.db')
 
-test('every connection that writes waits for the disk: each write is synced before its answer', async context => {
+test('on every connection that writes, each write is synced before its response', async context => {
   const recorder = recorderOrSkip(context)
   const cwd = temporaryFolder()
   const service = await spawnService({ cwd, env: recorder.environment(cwd) })
@@ -28,7 +29,7 @@ test('every connection that writes waits for the disk: each write is synced befo
   expect(unsynced).toEqual([])
 })
 
-test('the first start syncs each folder after the names that it puts there', async context => {
+test('the first start syncs each folder after it creates names in it', async context => {
   const recorder = recorderOrSkip(context)
   const cwd = temporaryFolder()
   const service = await spawnService({ cwd, env: recorder.environment(cwd) })
@@ -44,14 +45,20 @@ test('the first start syncs each folder after the names that it puts there', asy
   expect(unsynced).toEqual([])
 })
 
-test('a start after kill -9 syncs the WAL that it finds before anything else', async context => {
-  const recorder = recorderOrSkip(context)
-  const cwd = temporaryFolder()
-  const killed = await spawnService({ cwd })
-  killed.process.kill('SIGKILL')
-  await killed.exited
-  const service = await spawnService({ cwd, env: recorder.environment(cwd) })
-  service.process.kill('SIGKILL')
-  await service.exited
-  expect(recorder.records()[0]).toMatchObject({ kind: 'sync', path: `${DATABASE}-wal` })
-})
+const WAYS = { 'its path': DATABASE, 'a symbolic link': 'link.db' }
+
+for (const [way, url] of Object.entries(WAYS)) {
+  test(`a start after kill -9 syncs an existing WAL before anything else, by ${way}`, async context => {
+    const recorder = recorderOrSkip(context)
+    const cwd = temporaryFolder()
+    symlinkSync(DATABASE, join(cwd, 'link.db'))
+    const killed = await spawnService({ cwd })
+    killed.process.kill('SIGKILL')
+    await killed.exited
+    const env = { ...recorder.environment(cwd), DATABASE_URL: url }
+    const service = await spawnService({ cwd, env })
+    service.process.kill('SIGKILL')
+    await service.exited
+    expect(recorder.records()[0]).toMatchObject({ kind: 'sync', path: `${DATABASE}-wal` })
+  })
+}

@@ -1,7 +1,7 @@
 import { appendFileSync, copyFileSync, mkdirSync, rmSync, statSync, truncateSync } from 'node:fs'
 import { join } from 'node:path'
 import { expect, test } from 'vitest'
-import { openSqlite } from '../../src/storage/sqlite.ts'
+import { openSqlite } from '../../src/storage/sqlite/open-sqlite.ts'
 import { newUserBody } from '../support/builders.ts'
 import { createRandom, inForm, report } from '../support/faults.ts'
 import { ask } from '../support/json-requests.ts'
@@ -12,10 +12,10 @@ const TEARS = inForm({ short: 6, long: 200 })
 
 const CHECKPOINTED_USERS = 5
 
-/** Fewer than fill the WAL so far that it is checkpointed: what is synced before it is copied cannot be torn. */
+/** Too few to start a checkpoint: a WAL that was synced and copied into the file cannot be torn. */
 const USERS_IN_WAL = inForm({ short: 20, long: 60 })
 
-/** What a service leaves that is killed: some users in the file, and others in the WAL up to so many bytes each. */
+/** The files of a killed service: some users are in the file, others in the WAL, each up to a number of bytes. */
 async function killedService() {
   const cwd = temporaryFolder()
   const path = join(cwd, 'data', 'users.db')
@@ -40,7 +40,7 @@ async function killedService() {
   return { cwd, path, emails, walBytes }
 }
 
-/** The users of a copy of `path`, as a start finds them whose WAL `tear` has been at. */
+/** The users that a start finds in a copy of `path` after `tear` has changed its WAL. */
 async function usersAfter(path: string, tear: (wal: string) => void): Promise<string[]> {
   const folder = temporaryFolder()
   mkdirSync(join(folder, 'data'))
@@ -57,7 +57,7 @@ async function usersAfter(path: string, tear: (wal: string) => void): Promise<st
   }
 }
 
-test('a WAL that is lost, torn or followed by garbage leaves the users up to there, in order', async () => {
+test('after a lost or torn WAL, or garbage behind it, all users up to that place exist, in order', async () => {
   const { cwd, path, emails, walBytes } = await killedService()
   const random = createRandom()
   const usersBefore = (length: number) =>

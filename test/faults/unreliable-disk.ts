@@ -2,19 +2,19 @@ import { mkdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { type DiskRecord, folderOf } from './recorded-disk.ts'
 
-/** What a disk may write as a whole: https://sqlite.org/atomiccommit.html#_hardware_assumptions asks for no more. */
+/** A disk writes each sector completely or not at all: https://sqlite.org/atomiccommit.html#_hardware_assumptions */
 const SECTOR_BYTES = 512
 
-/** A disk that remembers what was asked of it and promises only what was synced. */
+/** A disk that remembers all calls and promises only what was synced. */
 export interface UnreliableDisk {
   apply(record: DiskRecord): void
   /**
-   * Makes in an empty folder what may be found if the power is lost now.
+   * Writes into an empty folder a state that is possible after a power cut now.
    *
-   * Of a file: everything before its last sync, and of the writes and truncates since then any, each write whole or
-   * some of its sectors. Of a folder: the names that were made and removed in it before its own last sync, and of
-   * those since then the first few, because file systems keep their order. That is all that POSIX promises, and less
-   * than a file system with a journal does.
+   * For a file: everything before its last sync, and any of the later writes and truncates, each write complete or only
+   * some of its sectors. For a folder: all names created and removed in it before its own last sync, and the first few
+   * of the later ones, because file systems keep their order. POSIX promises only this, and a file system with a journal
+   * promises more.
    */
   losePower(folder: string, random: () => number): void
 }
@@ -31,7 +31,7 @@ interface Content {
 
 interface NameChange {
   readonly path: string
-  /** `undefined` where the name was removed. */
+  /** `undefined` if the name was removed. */
   readonly target: File | 'folder' | undefined
 }
 
@@ -77,7 +77,7 @@ export function createUnreliableDisk(): UnreliableDisk {
         const count = Math.floor(random() * (changes.length + 1))
         for (const change of changes.slice(0, count)) put(left, change)
       }
-      // In this order a folder comes before what is in it.
+      // In this order a folder comes before its content.
       for (const path of [...left.keys()].sort()) {
         const target = left.get(path)
         if (target === undefined || !isReachable(path, left)) continue
@@ -99,7 +99,7 @@ function isReachable(path: string, names: ReadonlyMap<string, unknown>): boolean
 
 function whatIsLeft({ synced, pending }: File, random: () => number): Buffer {
   const content = { bytes: Buffer.from(synced.bytes.subarray(0, synced.size)), size: synced.size }
-  // None and all of what is pending are the likeliest in fact, and among random choices would hardly ever come.
+  // In practice none or all of the pending writes are the most likely, but random choices would rarely give these.
   const share = [0, 1, random()][Math.floor(random() * 3)] as number
   for (const record of pending) {
     if (random() < share) change(content, record)
@@ -127,7 +127,7 @@ function write(content: Content, offset: number, data: Buffer): void {
   data.copy(content.bytes, offset)
 }
 
-/** What is added is zero, as is what was cut off before. */
+/** Added bytes are zero, also where a truncate cut off others before. */
 function resize(content: Content, size: number): void {
   if (size > content.bytes.length) {
     const bytes = Buffer.alloc(Math.max(size, 2 * content.bytes.length))

@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto'
-import type Database from 'better-sqlite3'
+import type { Database } from '../../src/storage/sqlite/sqlite-driver.ts'
 
-/** A user as it is stored. */
+/** A stored user. */
 export interface UserRow {
   readonly id: number
   readonly name: string
@@ -11,7 +11,7 @@ export interface UserRow {
   readonly updatedAt: string
 }
 
-/** What is kept of an Idempotency-Key. */
+/** A stored Idempotency-Key. */
 export interface KeyRow {
   readonly userId: number
   readonly fingerprint: string | null
@@ -26,17 +26,17 @@ const SELECT_KEYS = `
   SELECT hex(key_hash), user_id AS userId, fingerprint, user_json AS json FROM idempotency_keys`
 
 /** The users whose ids are greater than `afterId`. */
-export function userRows(database: Database.Database, afterId = 0): UserRow[] {
+export function userRows(database: Database, afterId = 0): UserRow[] {
   return database.prepare<[number], UserRow>(SELECT_USERS).all(afterId)
 }
 
-/** The JSON that the service shows of a row, by other means than its own. */
+/** The JSON that the service must show for a row, made independently of its code. */
 export function representationOf({ id, name, email, createdAt, updatedAt }: UserRow): string {
   return JSON.stringify({ id, name, email, created_at: createdAt, updated_at: updatedAt })
 }
 
 /** By the hash of the key. */
-export function keyRows(database: Database.Database): Map<string, KeyRow> {
+export function keyRows(database: Database): Map<string, KeyRow> {
   const rows = database.prepare(SELECT_KEYS).raw().all() as [
     string,
     number,
@@ -48,7 +48,7 @@ export function keyRows(database: Database.Database): Map<string, KeyRow> {
   )
 }
 
-/** What is kept of a key, which is taken out of the map. */
+/** Returns the stored key and removes it from the map. */
 export function takeKey(keys: Map<string, KeyRow>, key: string): KeyRow | undefined {
   const hash = createHash('sha256').update(key).digest('hex').toUpperCase()
   const row = keys.get(hash)
@@ -56,8 +56,8 @@ export function takeKey(keys: Map<string, KeyRow>, key: string): KeyRow | undefi
   return row
 }
 
-/** What is wrong with the database as a whole, after so many inserts, updates and deletes. */
-export function integrityProblems(database: Database.Database, changes: number): string[] {
+/** What is wrong with the database as a whole, after this many inserts, updates and deletes. */
+export function integrityProblems(database: Database, changes: number): string[] {
   const summary = database.prepare('SELECT revision, user_count FROM users_summary').raw().get()
   const count = database.prepare('SELECT count(*) FROM users').pluck().get()
   const integrity = database.pragma('integrity_check', { simple: true })

@@ -3,27 +3,27 @@ import type { RawAnswer } from '../support/raw-http.ts'
 import type { UserVersion, WrittenUser } from './written-users.ts'
 
 export interface Writer {
-  /** All whom it ever wrote, but for those who never came to be. */
+  /** All users that it wrote, except those that were never created. */
   readonly users: WrittenUser[]
-  /** How many of its writes were acknowledged. */
+  /** Number of its acknowledged writes. */
   readonly acknowledged: number
-  /** Writes over one connection, one request after another, until it ends or `most` are acknowledged. */
+  /** Writes on one connection, one request after another, until it ends or `most` writes are acknowledged. */
   write(port: number, most?: number): Promise<void>
-  /** Sends the create of a user with an Idempotency-Key again. */
+  /** Repeats the create of a user with an Idempotency-Key. */
   retry(port: number, user: WrittenUser): Promise<void>
 }
 
 export interface WriterOptions {
-  /** In names, addresses and keys, which no other writer may have. */
+  /** Part of its names, e-mails and keys. No other writer may have the same one. */
   readonly label: string
   readonly random: () => number
-  /** Who was given which id, of all writers. */
+  /** The user of each id, for all writers. */
   readonly owners: Map<number, WrittenUser>
 }
 
 const KEPT_SHARE = 0.5
 
-/** How often the newest user is chosen: only the id of the last one may come again once it is deleted. */
+/** How often the newest user is chosen: after a delete, only its id could be used again by mistake. */
 const NEWEST_SHARE = 0.3
 
 /** A client that creates users, with and without keys, changes, deletes and retries them. */
@@ -65,7 +65,7 @@ export function createWriter({ label, random, owners }: WriterOptions): Writer {
     if (answer === undefined) return false
     requireStatus(answer, 201, body)
     if (answer.headers['idempotency-replayed'] !== undefined) {
-      throw new Error(`${idempotencyKey} is replayed, and made nobody: ${answer.body}`)
+      throw new Error(`${idempotencyKey} is replayed, but created no user: ${answer.body}`)
     }
     user.firstAnswer = answer.body
     user.id = JSON.parse(answer.body).id as number
@@ -142,11 +142,11 @@ export function createWriter({ label, random, owners }: WriterOptions): Writer {
   }
 }
 
-/** Notes whose an id is. Throws where it was another's before. */
+/** Notes the user of an id. Throws if another user had it before. */
 export function claimId(owners: Map<number, WrittenUser>, user: WrittenUser): void {
   const id = user.id as number
   const owner = owners.get(id) ?? user
-  if (owner !== user) throw new Error(`id ${id} is given out twice: ${owner.createBody}`)
+  if (owner !== user) throw new Error(`id ${id} is used twice: ${owner.createBody}`)
   owners.set(id, user)
 }
 

@@ -1,4 +1,4 @@
-import type Database from 'better-sqlite3'
+import type { Database } from '../../src/storage/sqlite/sqlite-driver.ts'
 import {
   integrityProblems,
   type KeyRow,
@@ -10,45 +10,45 @@ import {
   userRows,
 } from './user-rows.ts'
 
-/** What a user was to become, and when an answer said so. */
+/** A state that a write gave a user, and the time of its response. */
 export interface UserVersion {
-  /** `undefined` where there is to be no user. */
+  /** `undefined` if the user was deleted. */
   readonly fields: { readonly name: string; readonly email: string } | undefined
-  /** The JSON in the answer. */
+  /** The JSON in the response. */
   body?: string
   /** By `process.hrtime`. */
   acknowledgedAt?: bigint
 }
 
-/** A user whom one client writes, one write at a time. */
+/** A user that one client writes, one write at a time. */
 export interface WrittenUser {
   id?: number
   readonly idempotencyKey: string | undefined
   /** JSON of the body of its create. */
   readonly createBody: string
-  /** The JSON in the answer to its create. */
+  /** The JSON in the response to its create. */
   firstAnswer?: string
-  /** From its absence, or from what it was when the service was started first; one follows another. */
+  /** All its states in order, from its absence or its state at the first start of the service. */
   readonly versions: UserVersion[]
 }
 
-/** What a database holds of users, and all in which it differs from what it must hold. */
+/** The users in a database, and all differences from what it must contain. */
 export interface Found {
   readonly problems: string[]
-  /** Which version of each user is there, and its row where it has one. */
+  /** The version of each user that was found, and its row if it has one. */
   readonly versions: ReadonlyMap<WrittenUser, { index: number; row: UserRow | undefined }>
 }
 
 interface FindOptions {
-  /** What was acknowledged before must be there; without it whatever was acknowledged. */
+  /** All writes acknowledged before this time must be there; if left out, all acknowledged writes. */
   readonly before?: bigint
-  /** Users up to this id are none of those that were written. */
+  /** Users up to this id are not among the written ones. */
   readonly afterId?: number
 }
 
-/** Looks for users in a database of the newest schema. */
+/** Looks for users in a database with the newest schema. */
 export function findUsers(
-  database: Database.Database,
+  database: Database,
   users: readonly WrittenUser[],
   { before, afterId = 0 }: FindOptions = {},
 ): Found {
@@ -73,8 +73,8 @@ export function findUsers(
       if (problem !== undefined) problems.push(problem)
     }
   }
-  for (const row of byId.values()) problems.push(`nobody wrote ${said(row)}`)
-  for (const key of keys.values()) problems.push(`nobody used the key of ${said(key)}`)
+  for (const row of byId.values()) problems.push(`no client wrote ${said(row)}`)
+  for (const key of keys.values()) problems.push(`no client used the key of ${said(key)}`)
   return { problems: [...problems, ...integrityProblems(database, changes)].slice(0, 20), versions }
 }
 
@@ -98,7 +98,7 @@ function keyProblem(
 ): string | undefined {
   const answer = firstAnswer ?? (index === 1 && row ? representationOf(row) : key?.json)
   const isUsed = key?.fingerprint === null && key.json === null
-  // Of who is not there, only the key tells whether that is before or after a life between two looks.
+  // For a missing user, only the key shows whether it was created and deleted between two checks.
   const wasDeleted = versions.some(({ fields }, at) => at > 0 && fields === undefined)
   const isRight =
     index === 0

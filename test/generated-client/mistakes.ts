@@ -14,6 +14,8 @@ export async function makeMistakes(baseUrl: string): Promise<void> {
   await client.PUT('/users/{id}', { params: { path: { id: 1 } }, body: { user: {} } })
   await client.PUT('/users/{id}', { params: {}, body: { user: {} } }) // mistake
   await client.PUT('/users', { body: { user } }) // mistake
+  await client.HEAD('/users', {}) // mistake
+  await client.OPTIONS('/users', {}) // mistake
   await client.GET('/users', { params: { query: { sort: '-id' } } })
   await client.GET('/users', { params: { query: { sort: 'password' } } }) // mistake
   await client.GET('/users', { params: { query: { per_page: 'all' } } }) // mistake

@@ -53,8 +53,6 @@ export async function useService(baseUrl: string): Promise<Record<string, unknow
   })
   const problem = present(refusedAsProblem.error)
 
-  const options = await client.OPTIONS('/users/{id}', { params: { path } })
-  const head = await client.HEAD('/users', {})
   const removed = await client.DELETE('/users/{id}', { params: { path } })
   const gone = await client.DELETE('/users/{id}', { params: { path } })
   const ready = present((await client.GET('/readyz')).data)
@@ -76,8 +74,6 @@ export async function useService(baseUrl: string): Promise<Record<string, unknow
     lostUpdate: [lost.response.status, 'message' in lostUpdate && lostUpdate.message],
     refusal: 'message' in refusal && [refusal.resource, refusal.status, refusal.errors],
     problem: 'title' in problem && [problem.title, problem.errors?.map(({ pointer }) => pointer)],
-    options: options.response.headers.get('Allow'),
-    head: [head.response.status, head.data],
     removed: [removed.response.status, gone.response.status, gone.error && 'code' in gone.error],
     ready: ready.status,
   }

@@ -1,5 +1,5 @@
-import Database from 'better-sqlite3'
 import { expect, test } from 'vitest'
+import { Database } from '../../src/storage/sqlite/sqlite-driver.ts'
 import { newUserBody } from '../support/builders.ts'
 import { openTestApp } from '../support/open-test-app.ts'
 
@@ -22,7 +22,7 @@ const EXPOSED = [
   'Idempotency-Replayed',
 ]
 
-test('without CORS_ORIGINS no answer bears a CORS header', async () => {
+test('without CORS_ORIGINS no answer has a CORS header', async () => {
   const { http } = await openTestApp()
   for (const response of [
     await http.get('/users').set('Origin', APP),
@@ -75,7 +75,7 @@ test.each([
   expect(options.headers).not.toHaveProperty('access-control-allow-origin')
 })
 
-test('an answer to no origin varies by Origin too, since caches keep it for those who send one', async () => {
+test('an answer to a request without an Origin varies by Origin too, because caches reuse it for requests with one', async () => {
   const { http } = await openTestApp(LIST)
   const { headers } = await http.get('/users').expect(200)
   expect(headers).not.toHaveProperty('access-control-allow-origin')
@@ -125,14 +125,14 @@ test.each([
   }
 })
 
-test('an OPTIONS request that is no preflight answers 204 with Allow all the same', async () => {
+test('an OPTIONS request that is not a preflight answers 204 with Allow too', async () => {
   const { http } = await openTestApp(LIST)
   const { headers } = await http.options('/users').expect(204)
   expect(fieldsIn(headers.allow)).toEqual(['get', 'head', 'options', 'post'])
   expect(headers).not.toHaveProperty('access-control-allow-origin')
 })
 
-test('errors bear the CORS headers too', async () => {
+test('errors have the CORS headers too', async () => {
   const { http, databasePath } = await openTestApp(LIST)
   const wrong = newUserBody({ email: 'x' })
   const long = newUserBody({ name: 'x'.repeat(200_000) })
@@ -166,7 +166,7 @@ function preflight(origin: string, method: string, headers?: string): Record<str
   }
 }
 
-/** The members of a list of names whose case does not count, sorted. */
+/** The members of a list of names, sorted, in lower case. */
 function fieldsIn(header: string | undefined): string[] {
   return (header ?? '').toLowerCase().split(/, */).toSorted()
 }

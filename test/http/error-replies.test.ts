@@ -1,10 +1,12 @@
 import { STATUS_CODES } from 'node:http'
 import { gzipSync } from 'node:zlib'
-import Database from 'better-sqlite3'
 import { expect, test } from 'vitest'
+import type { ErrorCode } from '../../src/errors.ts'
+import { Database } from '../../src/storage/sqlite/sqlite-driver.ts'
 import { newUserBody } from '../support/builders.ts'
 import { openTestApp, type TestApp } from '../support/open-test-app.ts'
 import { type RawAnswer, sendRaw } from '../support/raw-http.ts'
+import { until } from '../support/until.ts'
 
 interface RawRequest {
   readonly line: string
@@ -15,10 +17,11 @@ interface RawRequest {
 interface Refusal extends RawRequest {
   readonly status: number
   readonly fault: string
+  readonly reason: ErrorCode
   readonly resource: 'User' | 'Request'
   readonly errors?: Readonly<Record<string, readonly string[]>>
   readonly allow?: string
-  /** Where a problem says it happened, if that is not the path as it was sent. */
+  /** The `instance` of a problem, if it is not the path as it was sent. */
   readonly instance?: string
 }
 
@@ -44,6 +47,7 @@ const WRONG_PATHS: readonly Refusal[] = [
 ].map(path => ({
   status: 400,
   fault: 'a path that cannot be decoded',
+  reason: 'path_malformed',
   line: `GET ${path}`,
   resource: path.startsWith('/users/') ? 'User' : 'Request',
   instance: path.replace(/%(?![0-9A-F]{2})/g, '%25'),
@@ -60,6 +64,7 @@ const WRONG_BODIES: readonly Refusal[] = [
 ].map(({ fault, body }) => ({
   status: 400,
   fault: `a body of ${fault}`,
+  reason: 'body_malformed',
   line: 'POST /users',
   headers: AS_JSON,
   body,
@@ -83,7 +88,8 @@ const UNKNOWN_PATHS: readonly Refusal[] = [
   '/__proto__',
 ].map(path => ({
   status: 404,
-  fault: 'a path that is none of ours',
+  fault: 'an unknown path',
+  reason: 'path_not_found',
   line: `GET ${path}`,
   resource: path.startsWith('/users/') ? 'User' : 'Request',
 }))
@@ -107,6 +113,7 @@ const WRONG_METHODS: readonly Refusal[] = [
   methods.map(method => ({
     status: 405,
     fault: 'a method that the path does not know',
+    reason: 'method_not_allowed' as const,
     line: `${method} ${path}`,
     resource: path.startsWith('/users') ? ('User' as const) : ('Request' as const),
     allow,
@@ -121,6 +128,7 @@ const TOO_LONG_BODIES: readonly Refusal[] = [
 ].map(({ fault, headers, body }) => ({
   status: 413,
   fault: `a body too long ${fault}`,
+  reason: 'body_too_large',
   line: 'POST /users',
   headers: { ...AS_JSON, ...headers },
   body,
@@ -145,6 +153,10 @@ const WRONG_TYPES: readonly Refusal[] = [
   ['POST /users', 'PUT /users/1', 'PATCH /users/1'].map(line => ({
     status: 415,
     fault: `a body with ${JSON.stringify(headers)}`,
+    reason:
+      'Content-Encoding' in headers
+        ? ('encoding_unsupported' as const)
+        : ('media_type_unsupported' as const),
     line,
     headers,
     body: A_USER,
@@ -169,6 +181,7 @@ const WRONG_FIELDS: readonly Refusal[] = [
 ].map(({ line, fields, errors }) => ({
   status: 422,
   fault: 'wrong fields',
+  reason: 'validation_failed',
   line,
   headers: AS_JSON,
   body: fields === undefined ? '' : JSON.stringify(fields),
@@ -199,7 +212,7 @@ test.each(REFUSALS.map(refusal => [refusal.line, refusal.fault, refusal.status, 
       expectErrorHeaders(headers)
       expect(methodsIn(headers.allow)).toEqual(methodsIn(refusal.allow))
     }
-    // None of them left a trace.
+    // None of them changed anything.
     expect((await http.get('/users').expect(200)).body).toHaveLength(1)
   },
 )
@@ -264,7 +277,13 @@ test.each(WRONG_IDS)('every method on /users/%s answers 404 and changes no user'
       line: `${method} /users/${id}`,
       ...(takesBody && { headers: AS_JSON, body: '{"user":{"name":"Other"}}' }),
     }
-    const refusal = { ...request, status: 404, fault: 'a wrong id', resource: 'User' } as const
+    const refusal = {
+      ...request,
+      status: 404,
+      fault: 'a wrong id',
+      reason: 'user_not_found',
+      resource: 'User',
+    } as const
     const answer = await ask(port, request)
     expectStructured(answer, refusal)
     expectErrorHeaders(answer.headers)
@@ -273,7 +292,28 @@ test.each(WRONG_IDS)('every method on /users/%s answers 404 and changes no user'
   expect((await http.get('/users').expect(200)).text).toBe(before)
 })
 
-test('GET /users/{id} and DELETE answer 404 for a user that is gone', async () => {
+test('the members of an error are always in the same order, and its log line has the reason of the body', async () => {
+  const { port, http, logLines } = await openTestApp()
+  await http.post('/users').send(newUserBody()).expect(201)
+  for (const refusal of REFUSALS) {
+    const { body, headers } = await ask(port, refusal)
+    const members = ['message', 'resource', 'code', 'status', 'reason', 'errors']
+    expect(Object.keys(JSON.parse(body))).toEqual(refusal.errors ? members : members.slice(0, 5))
+    const line = await until(() =>
+      logLines.find(({ requestId }) => requestId === headers['x-request-id']),
+    )
+    expect(line).toMatchObject({ msg: 'request', status: refusal.status, reason: refusal.reason })
+  }
+})
+
+test('a request that is served has no reason in its log line', async () => {
+  const { http, logLines } = await openTestApp()
+  await http.get('/users').expect(200)
+  const line = await until(() => logLines.find(({ msg }) => msg === 'request'))
+  expect(line).not.toHaveProperty('reason')
+})
+
+test('GET /users/{id} and DELETE answer 404 for a deleted user', async () => {
   const { port, http } = await openTestApp()
   await http.post('/users').send(newUserBody()).expect(201)
   await http.delete('/users/1').expect(204)
@@ -282,19 +322,26 @@ test('GET /users/{id} and DELETE answer 404 for a user that is gone', async () =
       line,
       status: 404,
       fault: 'a user that is gone',
+      reason: 'user_not_found',
       resource: 'User',
     })
   }
 })
 
 test.each(['GET /users', 'GET /users/1', 'POST /users', 'PUT /users/1', 'PATCH /users/1'])(
-  '%s answers 406, in the structured format, to who takes neither format',
+  '%s answers 406, in the structured format, to a client that accepts neither format',
   async line => {
     const { port } = await openTestApp()
     const headers = { Accept: 'text/html, application/xml', ...AS_JSON }
     const body = line.startsWith('P') ? A_USER : ''
     const answer = await ask(port, { line, headers, body })
-    expectStructured(answer, { line, status: 406, fault: 'Accept', resource: 'User' })
+    expectStructured(answer, {
+      line,
+      status: 406,
+      fault: 'Accept',
+      reason: 'not_acceptable',
+      resource: 'User',
+    })
     expectErrorHeaders(answer.headers)
   },
 )
@@ -313,7 +360,13 @@ test.each(NEEDING_THE_TABLE.map(request => [request.line, request] as const))(
   async (_, request) => {
     const { port, databasePath, logLines } = await openTestApp()
     withDatabase(databasePath, database => database.exec('DROP TABLE users'))
-    const refusal = { ...request, status: 500, fault: 'a lost table', resource: 'User' } as const
+    const refusal = {
+      ...request,
+      status: 500,
+      fault: 'a lost table',
+      reason: 'internal_error',
+      resource: 'User',
+    } as const
     const answers = [await ask(port, request), await askForProblem(port, request)] as const
     expectStructured(answers[0], refusal)
     expect(JSON.parse(answers[0].body).message).toBe('Internal Server Error')
@@ -346,7 +399,7 @@ test('POST /users answers 500 when a column is gone, and 201 once it is back', a
   await http.post('/users').send(newUserBody()).expect(201)
 })
 
-test('writes answer 503 with Retry-After while another holds the database; reads go on', async () => {
+test('writes answer 503 with Retry-After while another process locks the database; reads still work', async () => {
   const app = await openTestApp()
   const { port, http, databasePath, logLines } = app
   await http.post('/users').send(newUserBody()).expect(201)
@@ -360,7 +413,13 @@ test('writes answer 503 with Retry-After while another holds the database; reads
     await http.get('/users/1').expect(200)
     await http.get('/readyz').expect(200)
     for (const [index, request] of writes.entries()) {
-      const refusal = { ...request, status: 503, fault: 'a lock', resource: 'User' } as const
+      const refusal = {
+        ...request,
+        status: 503,
+        fault: 'a lock',
+        reason: 'storage_unavailable',
+        resource: 'User',
+      } as const
       const answer = (await structured)[index] as RawAnswer
       const problem = (await problems)[index] as RawAnswer
       expectStructured(answer, refusal)
@@ -379,7 +438,7 @@ test('writes answer 503 with Retry-After while another holds the database; reads
   await http.put('/users/1').send(newUserBody()).expect(200)
 })
 
-test('errors outside of what has a route bear the resource "Request"', async () => {
+test('errors on paths without a route have the resource "Request"', async () => {
   const { port } = await openTestApp()
   for (const line of ['GET /usersabc', 'GET /users%2f', 'DELETE /', 'GET /user/1']) {
     expect(JSON.parse((await ask(port, { line })).body)).toMatchObject({ resource: 'Request' })
@@ -392,7 +451,7 @@ test('a problem names the path as its instance without the query', async () => {
   expect(JSON.parse(problem.body)).toMatchObject({ status: 404, instance: '/users/999' })
 })
 
-test("a problem's instance refers to this host, also where the path begins with two slashes", async () => {
+test("a problem's instance refers to this host, even if the path begins with two slashes", async () => {
   const { port, url } = await openTestApp()
   const problem = await askForProblem(port, { line: 'GET //users/1' })
   expect(problem.status).toBe(404)
@@ -413,7 +472,7 @@ async function ask(port: number, { line, headers = {}, body = '' }: RawRequest) 
     Buffer.from(`${line} HTTP/1.1\r\n${lines}\r\n`),
     Buffer.from(body as string),
   ])
-  // Not ended by the server: what it has not read of a long body could then cost the answer.
+  // The server must not close it: the unread rest of a long body could then destroy the answer.
   const exchange = sendRaw(port, bytes)
   const [answer] = await exchange.answers(1)
   exchange.socket.destroy()
@@ -431,7 +490,7 @@ function inChunks(text: string): string {
   return `${chunks.map(chunk => `${chunk.length.toString(16)}\r\n${chunk}\r\n`).join('')}0\r\n\r\n`
 }
 
-function expectStructured(answer: RawAnswer, { status, resource, errors }: Refusal): void {
+function expectStructured(answer: RawAnswer, { status, reason, resource, errors }: Refusal): void {
   expect(answer.status).toBe(status)
   expect(answer.headers['content-type']).toBe('application/json; charset=utf-8')
   expect(JSON.parse(answer.body)).toEqual({
@@ -439,12 +498,13 @@ function expectStructured(answer: RawAnswer, { status, resource, errors }: Refus
     resource,
     code: status,
     status: false,
+    reason,
     ...(errors && { errors }),
   })
 }
 
 function expectProblem(answer: RawAnswer, refusal: Refusal, detail: string): void {
-  const { line, status, errors, instance = line.split(' ')[1] } = refusal
+  const { line, status, reason, errors, instance = line.split(' ')[1] } = refusal
   expect(answer.status).toBe(status)
   expect(answer.headers['content-type']).toBe('application/problem+json')
   expect(JSON.parse(answer.body)).toEqual({
@@ -453,6 +513,7 @@ function expectProblem(answer: RawAnswer, refusal: Refusal, detail: string): voi
     status,
     detail,
     instance,
+    reason,
     ...(errors && { errors: Object.entries(errors).flatMap(problemsOf) }),
   })
 }
@@ -476,7 +537,7 @@ function methodsIn(allow: string | undefined): string[] | undefined {
   return allow?.split(', ').toSorted()
 }
 
-function withDatabase(path: TestApp['databasePath'], work: (database: Database.Database) => void) {
+function withDatabase(path: TestApp['databasePath'], work: (database: Database) => void) {
   const database = new Database(path)
   try {
     work(database)

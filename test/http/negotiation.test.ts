@@ -18,7 +18,7 @@ const SERVED: Outcome = { success: 200, error: JSON_TYPE }
 const SERVED_OR_PROBLEM: Outcome = { success: 200, error: PROBLEM_TYPE }
 const REFUSED: Outcome = { success: 406, error: JSON_TYPE }
 
-/** The lines of the header, and what comes of them. */
+/** The lines of the header, and their outcome. */
 const CASES: readonly (readonly [accept: readonly string[], outcome: Outcome])[] = [
   [[], SERVED],
   [[''], SERVED],
@@ -134,7 +134,7 @@ test.each(CASES)('Accept: %j decides the type of answers and errors', async (acc
   expect(Object.keys(JSON.parse(error.body))).toEqual(expect.arrayContaining(keys))
 })
 
-test('the Accept header is asked of each method that answers with a body', async () => {
+test('the Accept header matters to each method that answers with a body', async () => {
   const { http } = await openTestApp()
   const wish = { Accept: 'text/html' }
   await http.post('/users').set(wish).send(newUserBody()).expect(406)
@@ -148,7 +148,7 @@ test('the Accept header is asked of each method that answers with a body', async
   await http.get('/users/1').expect(200, user)
 })
 
-test('the Accept header is not asked of OPTIONS and DELETE', async () => {
+test('the Accept header does not matter to OPTIONS and DELETE', async () => {
   const { http } = await openTestApp()
   await http.post('/users').send(newUserBody()).expect(201)
   await http.options('/users').set('Accept', 'text/html').expect(204)
@@ -158,7 +158,7 @@ test('the Accept header is not asked of OPTIONS and DELETE', async () => {
   expect(error.body).toMatchObject({ resource: 'User', code: 404 })
 })
 
-test('successes come as application/json to who takes only problems', async () => {
+test('a client that accepts only problems gets successes as application/json', async () => {
   const { http } = await openTestApp()
   const wish = { Accept: PROBLEM_TYPE }
   for (const response of [
@@ -196,7 +196,7 @@ const ADVERSARIAL = [
 ] as const
 
 test.each(ADVERSARIAL)('an Accept header of %s is answered', async (_, accept) => {
-  // A regular expression that runs away blocks this thread, and with it the runner's timeout; a context's ends it.
+  // A slow regular expression would block this thread, and with it the timeout of the runner; that of a context ends it.
   const context = createContext({ parse: () => parseAccept(accept) })
   runInContext('parse()', context, { timeout: 5000 })
   const { port } = await openTestApp()
@@ -204,7 +204,7 @@ test.each(ADVERSARIAL)('an Accept header of %s is answered', async (_, accept) =
   expect(answer.status).toBe(404)
 })
 
-test('parseAccept gives the ranges in lower case with their qualities, in their order', () => {
+test('parseAccept returns the ranges in lower case with their qualities, in their order', () => {
   expect(parseAccept('Text/HTML;level=1;q=0.5, */*; q=0.001,A/*')).toEqual([
     { type: 'text', subtype: 'html', quality: 0.5 },
     { type: '*', subtype: '*', quality: 0.001 },
@@ -219,7 +219,7 @@ test.each([undefined, '', ' ', ',', '*', '*/*', 'a/b;q=2', 'a/b, c'])(
   },
 )
 
-test('parseAccept gives the same for the same header, also after a malformed one', () => {
+test('parseAccept returns the same for the same header, also after a malformed one', () => {
   const header = 'a/b;q=0.2, c/d'
   const first = parseAccept(header)
   parseAccept('a/b, c/d, e/f, ?')

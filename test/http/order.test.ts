@@ -4,7 +4,7 @@ import { newUserBody } from '../support/builders.ts'
 import { openTestApp } from '../support/open-test-app.ts'
 import { sendRaw } from '../support/raw-http.ts'
 
-/** Ways to break a request, to be put together. */
+/** Ways to break a request, to be combined. */
 const NOT_ACCEPTABLE = { Accept: 'text/html' }
 const WRONG_TYPE = { 'Content-Type': 'text/plain' }
 const RIGHT_TYPE = { 'Content-Type': 'application/json' }
@@ -247,6 +247,7 @@ test('POST /users reports a taken e-mail together with the other wrong fields', 
     .send(newUserBody({ email: 'ann@x.co' }))
     .expect(422)
   expect(alone.body.errors).toEqual({ email: TAKEN })
+  expect([body.reason, alone.body.reason]).toEqual(['validation_failed', 'email_taken'])
 })
 
 test.each(['PUT', 'PATCH'] as const)(
@@ -269,6 +270,14 @@ test.each(['PUT', 'PATCH'] as const)(
     expect(own.body.errors).toEqual({ name: ["can't be blank"] })
     const alone = await update({ email: 'ann@x.co' })
     expect(alone.body.errors).toEqual({ email: TAKEN })
+    const withPassword = await update({ email: 'ann@x.co', password: 'correct horse' })
+    const reasons = [taken, own, alone, withPassword].map(({ body }) => body.reason)
+    expect(reasons).toEqual([
+      'validation_failed',
+      'validation_failed',
+      'email_taken',
+      'email_taken',
+    ])
   },
 )
 

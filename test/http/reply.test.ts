@@ -7,7 +7,7 @@ import { createReplySender, type Reply, writeReply } from '../../src/http/reply.
 import { openTestApp } from '../support/open-test-app.ts'
 import { sendRaw } from '../support/raw-http.ts'
 
-/** A server that answers `/name` with the reply of this name, and 500 where it cannot be written. */
+/** A server that answers `/name` with the reply of this name, and 500 if it cannot be written. */
 async function serve(replies: Record<string, Reply>) {
   const sendReply = createReplySender((_error, request, response) =>
     writeReply(request, response, { status: 500, body: '{}' }),
@@ -25,7 +25,7 @@ async function serve(replies: Record<string, Reply>) {
   return supertest(`http://127.0.0.1:${(server.address() as AddressInfo).port}`)
 }
 
-test('an answer that cannot be written does not keep those beside it', async () => {
+test('an answer that cannot be written does not hold up the others', async () => {
   const http = await serve({
     bad: { status: 200, headers: { 'X-Bad': 'a\nb' }, body: '{}' },
     good: { status: 200, body: '{}' },
@@ -34,7 +34,7 @@ test('an answer that cannot be written does not keep those beside it', async () 
   expect(answers.map(({ status }) => status)).toEqual([200, 500, 200])
 })
 
-test('a header of the answer takes the place of the one that every answer bears', async () => {
+test('a header of a reply replaces the fixed header of the same name', async () => {
   const http = await serve({
     page: { status: 200, headers: { 'Cache-Control': 'no-store', Accept: 'text/csv' }, body: '{}' },
   })

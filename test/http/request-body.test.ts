@@ -40,12 +40,30 @@ test('POST /users takes a body that is compressed and in chunks', async () => {
   expect(answer.status).toBe(201)
 })
 
-test('POST /users takes bytes of a character that come in different chunks', async () => {
+test('POST /users takes a character whose bytes are in different chunks', async () => {
   const { port } = await openTestApp()
   const answer = await ask(port, CREATE, CHUNKED, inChunks(Buffer.from(textOf({ name: '𝒜é' })), 1))
   expect(answer.status).toBe(201)
   expect(JSON.parse(answer.body).name).toBe('𝒜é')
 })
+
+test.each<[string, Headers]>([
+  ['no Content-Type', {}],
+  ['another Content-Type', { 'Content-Type': 'text/plain' }],
+  ['a content coding', { ...AS_JSON, 'Content-Encoding': 'gzip' }],
+  ['an unknown content coding', { ...AS_JSON, 'Content-Encoding': 'x' }],
+])(
+  'POST /users with %s answers 422 to an empty body, and 415 or 400 to one byte, however long it says it is',
+  async (_, headers) => {
+    const { port } = await openTestApp()
+    const chunked = { ...headers, 'Transfer-Encoding': 'chunked' }
+    expectRefusal(await ask(port, CREATE, { ...headers, 'Content-Length': '0' }, ''), 422, NO_USER)
+    expectRefusal(await ask(port, CREATE, chunked, '0\r\n\r\n'), 422, NO_USER)
+    const status = headers['Content-Encoding'] === 'gzip' ? 400 : 415
+    expectRefusal(await ask(port, CREATE, headers, ' '), status)
+    expectRefusal(await ask(port, CREATE, chunked, inChunks(Buffer.from(' '), 1)), status)
+  },
+)
 
 const GZIPPED = gzipSync(textOf())
 
@@ -70,7 +88,7 @@ test.each([
 
 const LIMIT_BYTES = 300
 
-/** Gzip that shrinks nothing, and so is longer than what is in it. */
+/** Gzip that shrinks nothing, and so is longer than its content. */
 const storedGzip = (bytes: Buffer) => gzipSync(bytes, { level: constants.Z_NO_COMPRESSION })
 
 test.each<[string, Headers, (bytes: Buffer) => Buffer]>([
@@ -98,7 +116,7 @@ test.each<[string, Headers, (bytes: Buffer) => Buffer]>([
 
 const SPACE = Buffer.from(' ')
 
-test('PUT and PATCH /users/{id} know the same limit', async () => {
+test('PUT and PATCH /users/{id} have the same limit', async () => {
   const { port, http } = await openTestApp({ env: { BODY_LIMIT: '1kb' } })
   await http.post('/users').send(newUserBody()).expect(201)
   for (const line of ['PUT /users/1', 'PATCH /users/1']) {
@@ -190,7 +208,7 @@ test('POST /users takes a body that begins with a byte order mark', async () => 
   expect(JSON.parse(answer.body).name).toBe('Ann')
 })
 
-test('POST /users takes the last of keys that come twice', async () => {
+test('POST /users takes the last value of a repeated key', async () => {
   const { port } = await openTestApp()
   const body = '{"user":5,"user":{"name":"A","email":"a@x.co","name":"B","email":"b@x.co"}}'
   const answer = await ask(port, CREATE, AS_JSON, body)
@@ -225,7 +243,7 @@ test.each([
   expectRefusal(await ask(port, CREATE, AS_JSON, body), 422, errors)
 })
 
-test('POST /users ignores attributes of its own making', async () => {
+test('POST /users ignores attributes that the service sets itself', async () => {
   const { port } = await openTestApp()
   const invented = { id: 77, created_at: '2000-01-01', updated_at: 0, version: 9, admin: true }
   const body = JSON.stringify({ ...newUserBody(invented), token: 'x' })
@@ -252,7 +270,7 @@ test.each([
   await http.post('/users').send(newUserBody()).expect(201)
 })
 
-test('POST /users ignores deep nesting of what it does not know', async () => {
+test('POST /users ignores deep nesting of unknown keys', async () => {
   const { port } = await openTestApp()
   const body = `{"other":${NESTED},${textOf().slice(1)}`
   expect((await ask(port, CREATE, AS_JSON, body)).status).toBe(201)
@@ -297,7 +315,7 @@ test.each([
   ['an overlong form of three bytes', [0xe0, 0x80, 0xaf]],
   ['a truncated character', [0xe2, 0x82]],
   ['a lone continuation byte', [0x80]],
-  ['a character past the last', [0xf4, 0x90, 0x80, 0x80]],
+  ['a character beyond the last', [0xf4, 0x90, 0x80, 0x80]],
   ['a form of five bytes', [0xf8, 0x88, 0x80, 0x80, 0x80]],
   ['a byte of 0xff', [0xff]],
   ['a raw NUL', [0x00]],
@@ -410,7 +428,7 @@ function request(line: string, headers: Headers = {}, body: string | Buffer = ''
 }
 
 async function ask(port: number, line: string, headers: Headers, body: string | Buffer) {
-  // The server closes where it is asked to, and then what was not read of a long body may cost the answer.
+  // The server closes if it is asked to, and the unread rest of a long body may then destroy the answer.
   const exchange = sendRaw(port, request(line, headers, body))
   const [answer] = await exchange.answers(1)
   exchange.socket.destroy()

@@ -1,8 +1,9 @@
-import Database from 'better-sqlite3'
-import { expect, test, vi } from 'vitest'
+import { expect, test } from 'vitest'
+import { Database } from '../../src/storage/sqlite/sqlite-driver.ts'
 import { newUserBody } from '../support/builders.ts'
 import { openTestApp, type TestApp } from '../support/open-test-app.ts'
 import { type RawAnswer, sendRaw } from '../support/raw-http.ts'
+import { until } from '../support/until.ts'
 
 type Headers = readonly (readonly [name: string, value: string])[]
 
@@ -10,10 +11,10 @@ const AS_JSON = ['Content-Type', 'application/json'] as const
 
 const NEW_ID = /^[\da-f]{8}(-[\da-f]{4}){3}-[\da-f]{12}$/
 
-test('each request writes one line with what it was and what came of it', async () => {
+test('each request writes one line about itself and its outcome', async () => {
   const { http, logLines } = await openTestApp()
   await http.get('/users').set('User-Agent', 'tester/1.0').set('X-Request-Id', 'one').expect(200)
-  expect(await vi.waitUntil(() => linesOf(logLines, 'one'))).toEqual([
+  expect(await until(() => linesOf(logLines, 'one'))).toEqual([
     {
       level: 30,
       time: expect.any(Number),
@@ -53,7 +54,7 @@ test.each([
   const { port, http, logLines } = await openTestApp()
   await http.post('/users').send(newUserBody()).expect(201)
   const exchange = sendRaw(port, request(`${method} ${path}`, [['X-Request-Id', 'the-one']]))
-  const lines = await vi.waitUntil(() => linesOf(logLines, 'the-one'))
+  const lines = await until(() => linesOf(logLines, 'the-one'))
   exchange.socket.destroy()
   expect(lines).toHaveLength(1)
   expect(lines[0]).toMatchObject({ method, status })
@@ -61,7 +62,7 @@ test.each([
   expect(lines[0]?.ms).toBeGreaterThanOrEqual(0)
 })
 
-test('the line of a request without a User-Agent has none, that of a long one its begin', async () => {
+test('the line of a request has the beginning of a long User-Agent, and none if it was not sent', async () => {
   const { port, logLines } = await openTestApp()
   await ask(port, 'GET /livez', [['X-Request-Id', 'none']])
   expect(linesOf(logLines, 'none')?.[0]).not.toHaveProperty('userAgent')
@@ -129,14 +130,14 @@ test('the line of a request whose client went away before the answer says so', a
     ['X-Request-Id', 'lost'],
   ]
   const exchange = sendRaw(port, request('POST /users', headers))
-  // Says that the service is at the body.
+  // Shows that the service is reading the body.
   await exchange.answers(1)
   exchange.socket.resetAndDestroy()
-  const lines = await vi.waitUntil(() => linesOf(logLines, 'lost'))
+  const lines = await until(() => linesOf(logLines, 'lost'))
   expect(lines).toMatchObject([{ method: 'POST', route: '/users', aborted: true }])
 })
 
-test('what a request that does not parse sends is in no line, but its refusal is', async () => {
+test('the log has the refusal of a request that does not parse, but not its content', async () => {
   const { port, logLines } = await openTestApp()
   for (const bytes of [
     'hush-hush\r\n\r\n',
@@ -219,7 +220,7 @@ test('no body, name, address, password, query, cookie or authorization is in any
   const text = JSON.stringify(logLines)
   expect(logLines.filter(({ msg }) => msg === 'request')).toHaveLength(statuses.length)
   for (const secret of Object.values(SECRETS)) expect(text).not.toContain(secret)
-  // As a failed request might have shown it.
+  // As a failed request might show it.
   expect(text).not.toContain('$argon2id')
 })
 
@@ -234,7 +235,7 @@ test.each([
   ['127.0.0.0/8', { TRUST_PROXY: '127.0.0.0/8' }, '198.51.100.9'],
   ['both proxies', { TRUST_PROXY: 'loopback, 198.51.100.0/24' }, '203.0.113.7'],
   ['another address', { TRUST_PROXY: '10.0.0.1' }, '127.0.0.1'],
-])('with TRUST_PROXY %s the client is the one to believe', async (_, env, client) => {
+])('with TRUST_PROXY %s the log names the right client', async (_, env, client) => {
   const { port, logLines } = await openTestApp({ env })
   const answer = await ask(port, 'GET /users', FORWARDED)
   expect(linesOf(logLines, answer.headers['x-request-id'])).toMatchObject([{ client }])
@@ -242,7 +243,7 @@ test.each([
   expect(linesOf(logLines, direct.headers['x-request-id'])).toMatchObject([{ client: '127.0.0.1' }])
 })
 
-test('a fault of ours is logged once beside the line of its request, under the same id', async () => {
+test('an internal error is logged once beside the line of its request, with the same id', async () => {
   const { port, databasePath, logLines } = await openTestApp()
   damage(databasePath)
   const answer = await ask(port, 'GET /users', [])

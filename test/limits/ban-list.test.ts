@@ -1,14 +1,17 @@
-import { describe, expect, onTestFinished, test, vi } from 'vitest'
+import { describe, expect, onTestFinished, test } from 'vitest'
 import { openBanList } from '../../src/limits/ban-list.ts'
 import type { Ban, BanStore } from '../../src/limits/ban-store.ts'
 import { createFakeClock } from '../support/fake-clock.ts'
 import { memoryBans } from '../support/memory-bans.ts'
+import { until } from '../support/until.ts'
 
 const ANN = '198.51.100.1'
 const BOB = '198.51.100.2'
 const MINUTE = 60_000
 const HOUR = 60 * MINUTE
 const DAY = 24 * HOUR
+
+const start = createFakeClock().now()
 
 describe('openBanList', () => {
   async function opened(store: BanStore, maxBans?: number) {
@@ -23,16 +26,20 @@ describe('openBanList', () => {
       monotonicNow: steady.now,
       onStoreFailure: error => failures.push(error),
       onReadFailure: error => readFailures.push(error),
-      onForeignChange: (rule, clientKey) => foreign.push(`${rule} ${clientKey}`),
+      onForeignChange: ({ happened, ban: { rule, clientKey, endsAt } }) => {
+        foreign.push(`${happened} ${rule} ${clientKey} for ${endsAt - start} ms`)
+      },
       ...(maxBans !== undefined && { maxBans }),
     })
     onTestFinished(() => bans.close())
     return { bans, wall, steady, failures, readFailures, foreign }
   }
 
+  const OF_ANN: Omit<Ban, 'endsAt'> = { rule: 'login', clientKey: ANN, lastsMs: DAY }
+
   const BAN = { rule: 'login', clientKey: ANN, forMs: HOUR, isKept: true }
 
-  test('tells what is left of a ban, of that rule and client only', async () => {
+  test('returns the rest of a ban, for that rule and client only', async () => {
     const { bans, steady } = await opened(memoryBans())
     expect(bans.isEmpty()).toBe(true)
     bans.add(BAN)
@@ -47,7 +54,7 @@ describe('openBanList', () => {
     expect(bans.remainingMs('login', ANN)).toBeUndefined()
   })
 
-  test('does not go by the clock that may be set, neither forwards nor back', async () => {
+  test('does not change a ban when the wall clock is set, forwards or back', async () => {
     const { bans, wall } = await opened(memoryBans())
     bans.add(BAN)
     wall.advance(DAY)
@@ -56,24 +63,48 @@ describe('openBanList', () => {
     expect(bans.remainingMs('login', ANN)).toBe(HOUR)
   })
 
-  test('keeps the end by the clock that outlives the process, if it is to be kept', async () => {
+  test('saves the end by the wall clock, which outlives the process', async () => {
     const store = memoryBans()
     const { bans, wall } = await opened(store)
     bans.add(BAN)
     bans.add({ ...BAN, clientKey: BOB, isKept: false })
     expect(bans.remainingMs('login', BOB)).toBe(HOUR)
-    expect(store.kept).toEqual([{ rule: 'login', clientKey: ANN, endsAt: wall.now() + HOUR }])
+    expect(store.kept).toEqual([
+      { rule: 'login', clientKey: ANN, endsAt: wall.now() + HOUR, lastsMs: HOUR },
+    ])
   })
 
-  test('takes up where the store left off', async () => {
+  test('begins with the bans in the store', async () => {
     const endsAt = createFakeClock().now() + MINUTE
-    const { bans, steady } = await opened(memoryBans([{ rule: 'login', clientKey: ANN, endsAt }]))
+    const { bans, steady } = await opened(memoryBans([{ ...OF_ANN, endsAt }]))
     expect(bans.remainingMs('login', ANN)).toBe(MINUTE)
     steady.advance(MINUTE)
     expect(bans.remainingMs('login', ANN)).toBeUndefined()
   })
 
-  test('puts a later ban of the same client in place of the earlier one', async () => {
+  test('reads no ban as longer than it was made, even after the clock was set back', async () => {
+    const endsAt = createFakeClock().now() + HOUR + MINUTE
+    const { bans } = await opened(memoryBans([{ ...OF_ANN, endsAt, lastsMs: MINUTE }]))
+    expect(bans.remainingMs('login', ANN)).toBe(MINUTE)
+  })
+
+  test('does not restart a ban that has ended here, while the wall clock is still behind', async () => {
+    const store = memoryBans()
+    const { bans, wall, steady } = await opened(store)
+    bans.add(BAN)
+    wall.advance(-DAY)
+    steady.advance(HOUR)
+    expect(bans.remainingMs('login', ANN)).toBeUndefined()
+    bans.add({ ...BAN, clientKey: BOB })
+    store.written()
+    await bans.follow()
+    expect(bans.remainingMs('login', ANN)).toBeUndefined()
+    expect(bans.remainingMs('login', BOB)).toBe(HOUR)
+    bans.add(BAN)
+    expect(bans.remainingMs('login', ANN)).toBe(HOUR)
+  })
+
+  test('replaces a ban by a later ban of the same client', async () => {
     const { bans, steady } = await opened(memoryBans())
     bans.add(BAN)
     steady.advance(MINUTE)
@@ -81,7 +112,7 @@ describe('openBanList', () => {
     expect(bans.remainingMs('login', ANN)).toBe(HOUR)
   })
 
-  test('gives up the oldest ban when one is too many', async () => {
+  test('drops the oldest ban when there are too many', async () => {
     const { bans } = await opened(memoryBans(), 2)
     for (const clientKey of ['a', 'b', 'a', 'c']) bans.add({ ...BAN, clientKey })
     expect(bans.remainingMs('login', 'b')).toBeUndefined()
@@ -89,23 +120,20 @@ describe('openBanList', () => {
     expect(bans.remainingMs('login', 'c')).toBe(HOUR)
   })
 
-  test('tells of a ban that could not be saved, which is in force all the same', async () => {
+  test('reports a ban that could not be saved, and enforces it', async () => {
     const full = new Error('disk full')
     const store = { ...memoryBans(), save: () => Promise.reject(full) }
     const { bans, failures } = await opened(store)
     bans.add(BAN)
-    expect(await vi.waitUntil(() => (failures.length > 0 ? failures : undefined))).toEqual([full])
+    expect(await until(() => (failures.length > 0 ? failures : undefined))).toEqual([full])
     expect(bans.remainingMs('login', ANN)).toBe(HOUR)
   })
 
-  test('rejects when the bans of before cannot be read', async () => {
+  test('rejects when the stored bans cannot be read', async () => {
     await expect(opened(unreadable())).rejects.toThrow('unreadable')
   })
 
-  const OF_ANN: Omit<Ban, 'endsAt'> = { rule: 'login', clientKey: ANN }
-  const start = createFakeClock().now()
-
-  test('follow takes over a ban that another process made, by the clock of the world', async () => {
+  test('follow takes over a ban that another process made, by the wall clock', async () => {
     const store = memoryBans()
     const { bans, wall, steady, foreign } = await opened(store)
     wall.advance(DAY)
@@ -115,7 +143,7 @@ describe('openBanList', () => {
     store.written()
     await bans.follow()
     expect(bans.remainingMs('login', ANN)).toBe(HOUR)
-    expect(foreign).toEqual([`login ${ANN}`])
+    expect(foreign).toEqual([`made login ${ANN} for ${DAY + HOUR} ms`])
     wall.advance(-DAY)
     steady.advance(MINUTE)
     store.written()
@@ -124,7 +152,7 @@ describe('openBanList', () => {
     expect(foreign).toHaveLength(1)
   })
 
-  test('follow takes over another end, and lets go of what another process lifted', async () => {
+  test('follow takes over a changed end, and drops a ban that another process lifted', async () => {
     const store = memoryBans([
       { ...OF_ANN, endsAt: start + HOUR },
       { ...OF_ANN, clientKey: BOB, endsAt: start + HOUR },
@@ -135,23 +163,33 @@ describe('openBanList', () => {
     await bans.follow()
     expect(bans.remainingMs('login', ANN)).toBeUndefined()
     expect(bans.remainingMs('login', BOB)).toBe(MINUTE)
-    expect(foreign.sort()).toEqual([`login ${ANN}`, `login ${BOB}`])
+    expect(foreign).toEqual([
+      `made login ${BOB} for ${MINUTE} ms`,
+      `lifted login ${ANN} for ${HOUR} ms`,
+    ])
   })
 
-  test('follow lets go of a ban of this process once it was kept, and not before', async () => {
+  test('follow drops a lifted ban of this process, but not before it was saved', async () => {
     const store = memoryBans()
-    const { bans } = await opened(store)
+    let finishSave = () => {}
+    const { bans } = await opened({
+      ...store,
+      save: () =>
+        new Promise(resolve => {
+          finishSave = resolve
+        }),
+    })
     bans.add(BAN)
-    store.kept.length = 0
     store.written()
     await bans.follow()
     expect(bans.remainingMs('login', ANN)).toBe(HOUR)
+    finishSave()
     store.written()
     await bans.follow()
     expect(bans.remainingMs('login', ANN)).toBeUndefined()
   })
 
-  test('follow leaves what is kept nowhere else: bans on trial, and those that could not be saved', async () => {
+  test('follow keeps bans that are not in the store: those of dry runs, and those that could not be saved', async () => {
     const store = { ...memoryBans(), save: () => Promise.reject(new Error('disk full')) }
     const { bans, foreign } = await opened(store)
     bans.add(BAN)
@@ -160,29 +198,32 @@ describe('openBanList', () => {
     store.written()
     await bans.follow()
     for (const key of [ANN, BOB, '192.0.2.1']) expect(bans.remainingMs('login', key)).toBe(HOUR)
-    expect(foreign).toEqual(['login 192.0.2.1'])
+    expect(foreign).toEqual([`made login 192.0.2.1 for ${HOUR} ms`])
   })
 
-  test('follow leaves a ban that begins while it reads', async () => {
+  test('follow keeps a ban that begins while it reads', async () => {
     const store = memoryBans()
+    let hasBegun = false
     const { bans } = await opened({
       ...store,
       load: async function* () {
+        hasBegun = true
         yield [{ ...OF_ANN, clientKey: BOB, endsAt: start + HOUR }]
         await new Promise(setImmediate)
         yield []
       },
     })
     store.written()
+    hasBegun = false
     const following = bans.follow()
-    await null
+    while (!hasBegun) await null
     bans.add(BAN)
     await following
     expect(bans.remainingMs('login', ANN)).toBe(HOUR)
     expect(bans.remainingMs('login', BOB)).toBe(HOUR)
   })
 
-  test('follow tells of no change where a ban has ended by itself', async () => {
+  test('follow reports no change when a ban has ended by itself', async () => {
     const store = memoryBans([{ ...OF_ANN, endsAt: start + MINUTE }])
     const { bans, steady, foreign } = await opened(store)
     steady.advance(MINUTE)
@@ -193,7 +234,7 @@ describe('openBanList', () => {
     expect(bans.isEmpty()).toBe(true)
   })
 
-  test('follow keeps to as many bans as there may be', async () => {
+  test('follow keeps at most maxBans bans', async () => {
     const store = memoryBans()
     const { bans } = await opened(store, 2)
     for (const clientKey of ['a', 'b', 'c']) {
@@ -205,7 +246,7 @@ describe('openBanList', () => {
     expect(found).toEqual([undefined, HOUR, HOUR])
   })
 
-  test('follow leaves the bans of before while they cannot be read, and tells so once', async () => {
+  test('follow keeps the previous bans while the store cannot be read, and reports it once', async () => {
     const store = memoryBans([{ ...OF_ANN, endsAt: start + HOUR }])
     let isBroken = false
     const { bans, readFailures } = await opened({
@@ -227,7 +268,53 @@ describe('openBanList', () => {
     expect(readFailures).toHaveLength(2)
   })
 
-  test('close ends a reading that is under way', async () => {
+  test('follow never reads a slow store twice at the same time, and close waits for the read', async () => {
+    const store = memoryBans()
+    let waiting = 0
+    let answer = () => {}
+    const { bans } = await opened({
+      ...store,
+      revision: async () => {
+        waiting++
+        await new Promise<void>(resolve => {
+          answer = resolve
+          if (waiting === 1) resolve()
+        })
+        return store.revision()
+      },
+    })
+    const following = [bans.follow(), bans.follow(), bans.follow()]
+    await new Promise(setImmediate)
+    expect(waiting).toBe(2)
+    let isClosed = false
+    const closing = bans.close().then(() => {
+      isClosed = true
+    })
+    await new Promise(setImmediate)
+    expect(isClosed).toBe(false)
+    answer()
+    await Promise.all([...following, closing])
+    expect(waiting).toBe(2)
+  })
+
+  test('follow reports a revision that cannot be read like bans that cannot be read', async () => {
+    const store = memoryBans([{ ...OF_ANN, endsAt: start + HOUR }])
+    let isBroken = false
+    const { bans, readFailures } = await opened({
+      ...store,
+      revision: async () => {
+        if (isBroken) throw new Error('unreadable')
+        return store.revision()
+      },
+    })
+    isBroken = true
+    await bans.follow()
+    await bans.follow()
+    expect(readFailures).toHaveLength(1)
+    expect(bans.remainingMs('login', ANN)).toBe(HOUR)
+  })
+
+  test('close ends a read that is running', async () => {
     const store = memoryBans()
     let parts = 0
     const { bans } = await opened({
@@ -250,7 +337,7 @@ describe('openBanList', () => {
 function unreadable(): BanStore {
   return {
     ...memoryBans(),
-    // biome-ignore lint/correctness/useYield: it fails before it has anything to give.
+    // biome-ignore lint/correctness/useYield: it fails before it yields anything.
     load: async function* () {
       throw new Error('unreadable')
     },

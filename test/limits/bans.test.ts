@@ -1,8 +1,9 @@
-import Database from 'better-sqlite3'
-import { describe, expect, onTestFinished, test, vi } from 'vitest'
-import type { BanRule, LimitsFile } from '../../src/limits/limits-file.ts'
+import { describe, expect, onTestFinished, test } from 'vitest'
+import type { BanRule, LimitsFile } from '../../src/limits/rules/limits-file.ts'
+import { Database } from '../../src/storage/sqlite/sqlite-driver.ts'
 import { createFakeClock } from '../support/fake-clock.ts'
 import { openTestApp, type TestApp, type TestAppOptions } from '../support/open-test-app.ts'
+import { until } from '../support/until.ts'
 
 const ANN = '198.51.100.1'
 const BOB = '198.51.100.2'
@@ -32,7 +33,7 @@ interface Opened extends TestApp {
   readonly clock: ReturnType<typeof createFakeClock>
 }
 
-/** Behind a proxy, so that X-Forwarded-For says who asks. */
+/** Behind a proxy, so that X-Forwarded-For names the client. */
 async function openWith(limits: LimitsFile, { env, now }: TestAppOptions = {}): Promise<Opened> {
   const clock = createFakeClock()
   const app = await openTestApp({
@@ -63,13 +64,13 @@ function linesOf(app: TestApp, message: string) {
   return app.logLines.filter(({ msg }) => msg === message)
 }
 
-/** The line of a request, which is written once its connection is done with it. */
+/** The line of a request, which is written when its response is closed. */
 function lineOf(app: TestApp, requestId: string) {
-  return vi.waitUntil(() => linesOf(app, 'request').find(line => line.requestId === requestId))
+  return until(() => linesOf(app, 'request').find(line => line.requestId === requestId))
 }
 
 describe('allow2ban', () => {
-  test('lets maxretry matching requests through, and then nothing of that client', async () => {
+  test('lets maxretry matching requests pass, and then none of that client', async () => {
     const app = await openWith({ bans: [LOGIN] })
     expect(await statuses(app, 5, 'POST /login')).toEqual([404, 404, 404, 404, 404])
     for (const line of [
@@ -95,7 +96,13 @@ describe('allow2ban', () => {
     const app = await openWith({ bans: [{ ...LOGIN, maxretry: 1 }] })
     await ask(app, 'POST /login')
     const { body, headers } = await ask(app, 'GET /users')
-    expect(body).toEqual({ message: 'Forbidden', resource: 'User', code: 403, status: false })
+    expect(body).toEqual({
+      message: 'Forbidden',
+      resource: 'User',
+      code: 403,
+      status: false,
+      reason: 'blocked',
+    })
     expect(headers['cache-control']).toBe('no-store')
     const { body: problem, type } = await ask(app, 'GET /nowhere', ANN, {
       Accept: 'application/problem+json',
@@ -107,10 +114,11 @@ describe('allow2ban', () => {
       status: 403,
       detail: 'Forbidden',
       instance: '/nowhere',
+      reason: 'blocked',
     })
   })
 
-  test('bans exactly for bantime, which what comes meanwhile does not prolong', async () => {
+  test('bans exactly for bantime, which requests during the ban do not prolong', async () => {
     const app = await openWith({ bans: [LOGIN] })
     await statuses(app, 5, 'POST /login')
     app.clock.advance(30 * MINUTE)
@@ -123,7 +131,7 @@ describe('allow2ban', () => {
     expect(await statuses(app, 6, 'POST /login')).toEqual([404, 404, 404, 404, 404, 403])
   })
 
-  test('tells the rest of a ban in whole seconds, rounded up', async () => {
+  test('answers with the rest of a ban in whole seconds, rounded up', async () => {
     const app = await openWith({ bans: [{ ...LOGIN, maxretry: 1 }] })
     await ask(app, 'POST /login')
     app.clock.advance(1)
@@ -132,14 +140,14 @@ describe('allow2ban', () => {
     expect((await ask(app, 'GET /users')).headers['retry-after']).toBe('3599')
   })
 
-  test('counts only what matches', async () => {
+  test('counts only matching requests', async () => {
     const app = await openWith({ bans: [{ ...LOGIN, maxretry: 2 }] })
     await statuses(app, 3, 'GET /login')
     await statuses(app, 3, 'POST /users')
     expect(await statuses(app, 3, 'POST /login')).toEqual([404, 404, 403])
   })
 
-  test('lets no more than maxretry through when many come at once', async () => {
+  test('lets no more than maxretry pass when many come at once', async () => {
     const app = await openWith({ bans: [LOGIN] })
     const found = await Promise.all(Array.from({ length: 20 }, () => statusOf(app, 'POST /login')))
     expect(found.filter(status => status === 404)).toHaveLength(5)
@@ -185,7 +193,7 @@ describe('fail2ban', () => {
     expect(await statusOf(app, 'GET /users')).toBe(200)
   })
 
-  test('promises nothing by Retry-After while no ban is in force', async () => {
+  test('sends no Retry-After while no ban is in force', async () => {
     const app = await openWith({ bans: [PROBING] })
     const first = await ask(app, 'GET /wp-admin')
     expect(first.status).toBe(403)
@@ -210,7 +218,7 @@ describe('fail2ban', () => {
 })
 
 describe('who is banned', () => {
-  test('whoever bears the header, from wherever they come', async () => {
+  test('every client with the header, from any address', async () => {
     const app = await openWith({ bans: [{ ...LOGIN, maxretry: 2, by: 'header:X-Api-Key' }] })
     await ask(app, 'POST /login', ANN, { 'X-Api-Key': 'one' })
     await ask(app, 'POST /login', BOB, { 'X-Api-Key': 'one' })
@@ -246,7 +254,7 @@ describe('who is banned', () => {
     expect(await statuses(app, 7, 'POST /login')).toEqual(Array(7).fill(404))
   })
 
-  test('not on /livez and /readyz, where a ban is not asked about', async () => {
+  test('not on /livez and /readyz, where bans do not apply', async () => {
     const app = await openWith({ bans: [{ ...LOGIN, path: '*', maxretry: 1, method: '*' }] })
     expect(await statuses(app, 3, 'GET /livez')).toEqual([200, 200, 200])
     expect(await statuses(app, 2, 'GET /users')).toEqual([200, 403])
@@ -256,7 +264,7 @@ describe('who is banned', () => {
 })
 
 describe('several rules', () => {
-  test('count apart, each with its own maxretry and bantime', async () => {
+  test('count separately, each with its own maxretry and bantime', async () => {
     const app = await openWith({
       bans: [LOGIN, { ...LOGIN, name: 'strict', maxretry: 2, bantime: 60 }],
     })
@@ -267,7 +275,7 @@ describe('several rules', () => {
     expect(await statuses(app, 3, 'POST /login')).toEqual([404, 404, 403])
   })
 
-  test('the same request may strike several, the last of which still counts it', async () => {
+  test('the same request may be a strike for several, and the last one still counts it', async () => {
     const second = { ...LOGIN, name: 'second', maxretry: 1, bantime: '2 hours' }
     const app = await openWith({ bans: [{ ...LOGIN, maxretry: 1 }, second] })
     await ask(app, 'POST /login')
@@ -276,7 +284,7 @@ describe('several rules', () => {
     expect([answer.status, answer.headers['retry-after']]).toEqual([403, '3600'])
   })
 
-  test('a fail2ban rule that refuses ends the strikes: those after it do not count', async () => {
+  test('a fail2ban rule that refuses ends the strikes: later rules do not count', async () => {
     const after = { ...LOGIN, name: 'after', path: '/wp-admin', method: '*', maxretry: 1 }
     const app = await openWith({ bans: [PROBING, after] })
     await ask(app, 'GET /wp-admin')
@@ -305,7 +313,7 @@ describe('several rules', () => {
 })
 
 describe('the log', () => {
-  test('has a line at warn when a ban begins, and its rule and end in each line it refuses', async () => {
+  test('has a line at warn when a ban begins, and its rule and end in the line of each refused request', async () => {
     const app = await openWith({ bans: [{ ...LOGIN, maxretry: 2 }] })
     const banEndsAt = new Date(app.clock.now() + HOUR).toISOString()
     await statuses(app, 1, 'POST /login')
@@ -376,14 +384,14 @@ describe('restart', () => {
   })
 })
 
-test('a ban that cannot be written is in force all the same, and the log says so', async () => {
+test('a ban that cannot be saved is still in force, and the log says so', async () => {
   const app = await openWith({ bans: [{ ...LOGIN, maxretry: 1 }] })
   const other = new Database(app.databasePath)
   other.exec('DROP TABLE bans')
   other.close()
   expect(await statuses(app, 2, 'POST /login')).toEqual([404, 403])
-  const message = 'a ban could not be kept for the next start'
-  const [line] = await vi.waitUntil(() => {
+  const message = 'cannot persist a ban'
+  const [line] = await until(() => {
     const lines = linesOf(app, message)
     return lines.length > 0 ? lines : undefined
   })
@@ -391,10 +399,10 @@ test('a ban that cannot be written is in force all the same, and the log says so
   expect(await statusOf(app, 'GET /users', BOB)).toBe(200)
 })
 
-test('bans that cannot be read again stay as they were, and the log says so', async () => {
+test('bans that cannot be refreshed stay as they were, and the log says so', async () => {
   const app = await openWith({ bans: [{ ...LOGIN, maxretry: 1 }] })
   await statuses(app, 1, 'POST /login')
-  await vi.waitUntil(() => {
+  await until(() => {
     const reader = new Database(app.databasePath, { readonly: true })
     const count = reader.prepare('SELECT count(*) FROM bans').pluck().get()
     reader.close()
@@ -403,8 +411,8 @@ test('bans that cannot be read again stay as they were, and the log says so', as
   const other = new Database(app.databasePath)
   other.exec('DROP TABLE bans')
   other.close()
-  const message = 'bans cannot be read again, those of before stay'
-  await vi.waitUntil(() => linesOf(app, message).length > 0, { timeout: 20_000 })
+  const message = 'cannot refresh bans, keeping those already loaded'
+  await until(() => linesOf(app, message).length > 0)
   expect(linesOf(app, message)).toEqual([expect.objectContaining({ level: 50 })])
   expect(await statusOf(app, 'GET /users')).toBe(403)
 })
@@ -412,7 +420,7 @@ test('bans that cannot be read again stay as they were, and the log says so', as
 test.each([
   ['ahead', 24 * HOUR],
   ['back', -24 * HOUR],
-])('a clock that is set %s takes no ban out of the database', async (_where, byMs) => {
+])('a clock that is set %s removes no ban from the database', async (_where, byMs) => {
   const [wall, steady] = [createFakeClock(), createFakeClock(5000)]
   const limits = { bans: [{ ...LOGIN, maxretry: 1 }] }
   const env = { TRUST_PROXY: '1' }
@@ -423,13 +431,34 @@ test.each([
   })
   const count = reader.prepare('SELECT count(*) FROM bans').pluck()
   await ask(app, 'POST /login', ANN)
-  await vi.waitUntil(() => count.get() === 1)
+  await until(() => count.get() === 1)
   wall.advance(byMs)
   steady.advance(byMs < 0 ? 2 * HOUR : 0)
   await ask(app, 'POST /login', BOB)
-  await vi.waitUntil(() => count.get() === 2)
+  await until(() => count.get() === 2)
   expect(await statusOf(app, 'GET /users', BOB)).toBe(403)
 })
+
+test.each([
+  ['of a rule', { bantime: 20 }, 20],
+  ['of a rule that got another bantime since', { bantime: '1 minute' }, 20],
+])(
+  'a ban %s is not prolonged by a restart with the clock an hour back',
+  async (_what, now, length) => {
+    const clock = createFakeClock()
+    const rule = { ...LOGIN, maxretry: 1, bantime: 20 }
+    const first = await openWith({ bans: [rule] }, { now: clock.now })
+    expect(await statuses(first, 2, 'POST /login')).toEqual([404, 403])
+    await first.stop()
+    clock.advance(-HOUR + 2 * SECOND)
+    const env = { DATABASE_URL: first.databasePath }
+    const second = await openWith({ bans: [{ ...rule, ...now }] }, { env, now: clock.now })
+    const { status, headers } = await ask(second, 'GET /users')
+    expect([status, headers['retry-after']]).toEqual([403, String(length)])
+    clock.advance(length * SECOND)
+    expect(await statusOf(second, 'GET /users')).toBe(200)
+  },
+)
 
 describe('CACHE_STORE=none', () => {
   test.each<[string, LimitsFile, string, number[]]>([
@@ -443,7 +472,7 @@ describe('CACHE_STORE=none', () => {
     expect(Object.keys(headers).filter(name => name.startsWith('ratelimit'))).toEqual([])
   })
 
-  test('leaves a fail2ban rule its 403 for what it matches, and no ban', async () => {
+  test('leaves a fail2ban rule its 403 for matching requests, but no ban', async () => {
     const app = await openWith({ bans: [PROBING] }, { env: { CACHE_STORE: 'none' } })
     expect(await statuses(app, 5, 'GET /wp-admin')).toEqual(Array(5).fill(403))
     expect(await statusOf(app, 'GET /users')).toBe(200)

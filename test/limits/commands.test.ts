@@ -14,7 +14,7 @@ const [, SECTION = ''] =
     readFileSync(join(PROJECT, 'docs/limits.md'), 'utf8'),
   ) ?? []
 
-/** Each command of the section, with what it prints. */
+/** Each command of the section, with its output. */
 const STEPS = [...SECTION.matchAll(/^```sh\n(.*)\n```\n\n```\n([\s\S]*?)^```$/gm)]
 
 function withoutTimes(text: string): string {

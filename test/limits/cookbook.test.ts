@@ -1,4 +1,4 @@
-import { mkdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs'
+import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { expect, test } from 'vitest'
@@ -65,7 +65,7 @@ const SCENARIOS: Readonly<Record<string, (app: TestApp, clock: Clock) => Promise
     const burst = () => statusesOf(11, () => create(app))
     expect((await burst()).filter(status => status === 201)).toHaveLength(10)
     clock.advance(10_000)
-    // The one that level 1 refused was not counted by level 2.
+    // Level 2 did not count the request that level 1 refused.
     expect((await burst()).filter(status => status === 201)).toHaveLength(10)
     clock.advance(10_000)
     expect((await create(app)).headers.ratelimit).toMatch(/^"level 2"/)
@@ -87,7 +87,7 @@ const SCENARIOS: Readonly<Record<string, (app: TestApp, clock: Clock) => Promise
 
   'Try a rule first': async ({ http, logLines }) => {
     expect(await statusesOf(3, () => http.get('/users'))).toEqual([200, 200, 200])
-    const told = { type: 'throttle', rule: 'strict', dryRun: true, msg: 'limit passed' }
+    const told = { type: 'throttle', rule: 'strict', dryRun: true, msg: 'limit exceeded' }
     expect(logLines).toContainEqual(expect.objectContaining(told))
   },
 
@@ -110,17 +110,14 @@ const SCENARIOS: Readonly<Record<string, (app: TestApp, clock: Clock) => Promise
   },
 }
 
-/** A file that finds this package by its name, as one beside an installed service does. */
+/** A file where no package is installed. */
 function writeRules({ language, code }: { language: string; code: string }): string {
-  const folder = temporaryFolder()
-  mkdirSync(join(folder, 'node_modules'))
-  symlinkSync(PROJECT, join(folder, 'node_modules', 'user-records-service'))
-  const path = join(folder, language === 'json' ? 'limits.json' : 'limits.mjs')
+  const path = join(temporaryFolder(), language === 'json' ? 'limits.json' : 'limits.mjs')
   writeFileSync(path, code)
   return path
 }
 
-test('docs/limits.md has no recipe that is not tried', () => {
+test('every recipe of docs/limits.md is tried', () => {
   expect([...RECIPES.keys()]).toEqual(Object.keys(SCENARIOS))
 })
 

@@ -2,7 +2,7 @@ import { once } from 'node:events'
 import { connect } from 'node:net'
 import { Worker } from 'node:worker_threads'
 import { describe, expect, test } from 'vitest'
-import type { LimitsFile, ThrottleRule } from '../../src/limits/limits-file.ts'
+import type { LimitsFile, ThrottleRule } from '../../src/limits/rules/limits-file.ts'
 import { newUserBody } from '../support/builders.ts'
 import { createFakeClock } from '../support/fake-clock.ts'
 import { openTestApp, type TestApp, type TestAppOptions } from '../support/open-test-app.ts'
@@ -26,7 +26,7 @@ interface Opened extends TestApp {
   readonly clock: ReturnType<typeof createFakeClock>
 }
 
-/** Behind a proxy, so that X-Forwarded-For says who asks. */
+/** Behind a proxy, so that X-Forwarded-For names the client. */
 async function openWith(limits: LimitsFile, env: TestAppOptions['env'] = {}): Promise<Opened> {
   const clock = createFakeClock()
   const app = await openTestApp({ limits, env: { TRUST_PROXY: '1', ...env }, now: clock.now })
@@ -49,7 +49,7 @@ async function statuses(app: TestApp, count: number, line: string, headers?: Hea
   return found
 }
 
-/** Just these bytes, and what came back first. */
+/** Sends just these bytes, and resolves to the first answer. */
 async function answerTo(app: TestApp, bytes: string): Promise<RawAnswer> {
   const exchange = sendRaw(app.port, bytes)
   const [answer] = await exchange.answers(1)
@@ -62,7 +62,7 @@ function trackedRules(app: TestApp) {
 }
 
 describe('safelist', () => {
-  test('lets pass what any other rule would refuse', async () => {
+  test('lets requests pass that any other rule would refuse', async () => {
     const app = await openWith({
       safelist: [{ name: 'office', ip: ANN }],
       blocklist: [{ path: '*' }],
@@ -77,7 +77,7 @@ describe('safelist', () => {
     expect(await statusOf(app, 'GET /users', { 'X-Forwarded-For': BOB })).toBe(403)
   })
 
-  test('lets pass a client who was banned meanwhile', async () => {
+  test('lets a client pass that was banned meanwhile', async () => {
     const app = await openWith({
       safelist: [{ header: { 'X-Pass': 'please' } }],
       bans: [{ path: '/login', maxretry: 1, findtime: 60, bantime: 60 }],
@@ -116,7 +116,13 @@ describe('blocklist', () => {
     const app = await openWith({ blocklist: [{ userAgent: { regex: 'sqlmap', flags: 'i' } }] })
     const { status, body, headers } = await ask(app, 'GET /users', { 'User-Agent': 'SQLMap/1.7' })
     expect(status).toBe(403)
-    expect(body).toEqual({ message: 'Forbidden', resource: 'User', code: 403, status: false })
+    expect(body).toEqual({
+      message: 'Forbidden',
+      resource: 'User',
+      code: 403,
+      status: false,
+      reason: 'blocked',
+    })
     expect(headers).not.toHaveProperty('retry-after')
     expect(headers).toMatchObject({
       'cache-control': 'no-store',
@@ -163,7 +169,7 @@ describe('throttle', () => {
     expect(await statuses(app, 2, 'GET /users', { 'X-Forwarded-For': BOB })).toEqual([200, 429])
   })
 
-  test('is not prolonged by what it refuses', async () => {
+  test('is not prolonged by requests that it refuses', async () => {
     const app = await openWith({ throttle: [{ limit: 1, period: 60 }] })
     await ask(app, 'GET /users')
     app.clock.advance(59_000)
@@ -183,6 +189,7 @@ describe('throttle', () => {
       resource: 'Request',
       code: 429,
       status: false,
+      reason: 'rate_limited',
     })
     expect(headers['retry-after']).toBe('86400')
     expect(headers.ratelimit).toBe('"posts"; r=0; t=86400')
@@ -196,7 +203,7 @@ describe('throttle', () => {
     ])
   })
 
-  test('tells its partitions apart, and not whose they are', async () => {
+  test('has a different partition for each client, but does not name the client', async () => {
     const app = await openWith({ throttle: [{ ...POSTS, limit: 1 }] })
     const policies = []
     for (const client of [ANN, BOB, ANN]) {
@@ -220,11 +227,12 @@ describe('throttle', () => {
       status: 429,
       detail: 'Too many requests, please try again later.',
       instance: '/posts',
+      reason: 'rate_limited',
       'violated-policies': ['posts'],
     })
   })
 
-  test('is named by its place where it has no name', async () => {
+  test('is named by its place if it has no name', async () => {
     const app = await openWith({
       throttle: [
         { path: '/none', limit: 1, period: 1 },
@@ -236,7 +244,7 @@ describe('throttle', () => {
     expect(headers.ratelimit).toBe('"throttle[1]"; r=0; t=60')
   })
 
-  test('puts a name into its headers that no quoted string could hold', async () => {
+  test('escapes a name in its headers that no quoted string can hold', async () => {
     const app = await openWith({ throttle: [{ name: 'a"b\\c é\n', limit: 1, period: 60 }] })
     await ask(app, 'GET /users')
     const { status, headers } = await ask(app, 'GET /users')
@@ -250,7 +258,7 @@ describe('throttle', () => {
     expect(found.filter(status => status === 429)).toHaveLength(23)
   })
 
-  test('asks several in order until one refuses; those after it do not count', async () => {
+  test('asks several in order until one refuses; later ones do not count', async () => {
     const app = await openWith({
       throttle: [
         { name: 'first', limit: 5, period: 60 },
@@ -283,7 +291,7 @@ describe('throttle', () => {
     expect(trackedRules(app)).toEqual(['plain', 'plain', 'plain', 'plain', 'limited'])
   })
 
-  test('counts on by kind and name when the rules are read again', async () => {
+  test('keeps its count by kind and name when the rules are reloaded', async () => {
     const app = await openWith({ throttle: [{ ...POSTS, limit: 2 }] })
     expect(await statuses(app, 1, 'POST /posts')).toEqual([404])
     await app.reloadLimits()
@@ -309,7 +317,7 @@ describe('by', () => {
       { 'X-Forwarded-For': '::ffff:198.51.100.8' },
     ],
     [
-      'a header, from wherever it comes',
+      'a header, from any address',
       'header:X-Key',
       { 'X-Key': 'one' },
       { 'x-key': 'one', 'X-Forwarded-For': BOB },
@@ -342,7 +350,7 @@ describe('by', () => {
       { Host: 'other' },
     ],
     [
-      'a site on a public suffix of a company',
+      'a site below a public suffix that a company owns',
       'domain',
       { Host: 'one.github.io' },
       { Host: 'www.one.github.io' },
@@ -356,7 +364,7 @@ describe('by', () => {
       { A: 'x","y', B: '' },
     ],
     [
-      'a list whose parts do not run together',
+      'a list whose parts stay separate',
       ['query:a', 'query:b'],
       '/?a=1&b=23',
       '/?b=23&a=1',
@@ -396,7 +404,7 @@ describe('by', () => {
     }
   })
 
-  test('ip does not take the word of a client for its address without a trusted proxy', async () => {
+  test('ip ignores X-Forwarded-For without a trusted proxy', async () => {
     const app = await openWith({ throttle: [{ limit: 2, period: 60 }] }, { TRUST_PROXY: '' })
     const found = []
     for (const client of ['192.0.2.1', '192.0.2.2', '192.0.2.3']) {
@@ -405,7 +413,7 @@ describe('by', () => {
     expect(found).toEqual([200, 200, 429])
   })
 
-  test('ip takes the address that the trusted proxy wrote, not what stood before it', async () => {
+  test('ip is the address that the trusted proxy added, not one before it', async () => {
     const app = await openWith({ throttle: [{ limit: 1, period: 60 }] })
     const found = []
     for (const first of ['192.0.2.1', '192.0.2.2']) {
@@ -439,14 +447,14 @@ describe('with', () => {
     expect(body.message).toBe('Too many requests, please try again later.')
   })
 
-  test('status, message and headers stand in for those of 429', async () => {
+  test('status, message and headers replace those of 429', async () => {
     const { status, headers, body } = await refused({
       status: 503,
       message: 'Busy',
       headers: { 'X-Busy': 'yes', 'Retry-After': '5' },
     })
     expect(status).toBe(503)
-    expect(body).toMatchObject({ message: 'Busy', code: 503 })
+    expect(body).toMatchObject({ message: 'Busy', code: 503, reason: 'rate_limited' })
     expect(headers).toMatchObject({
       'x-busy': 'yes',
       'retry-after': '5',
@@ -459,20 +467,20 @@ describe('with', () => {
     expect([status, body.message, headers['retry-after']]).toEqual([429, 'Slow down', '60'])
   })
 
-  test('another status than 429 is no quota-exceeded problem', async () => {
+  test('a status other than 429 is not a quota-exceeded problem', async () => {
     const { body } = await refused({ status: 503 }, { Accept: 'application/problem+json' })
-    expect(body).toMatchObject({ type: 'about:blank', status: 503 })
+    expect(body).toMatchObject({ type: 'about:blank', status: 503, reason: 'rate_limited' })
     expect(body).not.toHaveProperty('violated-policies')
   })
 
-  test('status 204 has neither a body nor a length of one', async () => {
+  test('status 204 has neither a body nor a Content-Length', async () => {
     const { status, headers } = await refused({ status: 204 })
     expect(status).toBe(204)
     expect(headers).not.toHaveProperty('content-length')
   })
 
   test.each(['retry-after', 'cache-control', 'ratelimit'])(
-    'a header named %s in lower case stands once in the answer',
+    'a header named %s in lower case is sent once',
     async name => {
       const answer = { headers: { [name]: 'mine' } }
       const app = await openWith({ throttle: [{ limit: 1, period: 60, with: answer }] })
@@ -516,7 +524,7 @@ describe('where the filter stands', () => {
     ['HEAD', 'HEAD /users', ''],
     ['an Accept that cannot be met', 'GET /users', 'Accept: text/html\r\n'],
     ['a Content-Type that is not JSON', 'POST /users', 'Content-Type: text/plain\r\n'],
-    ['an Idempotency-Key that is none', 'POST /users', 'Idempotency-Key: "\r\n'],
+    ['a malformed Idempotency-Key', 'POST /users', 'Idempotency-Key: "\r\n'],
   ])('blocklist, bans and throttle refuse %s', async (_claim, line, headers) => {
     const request = `${line} HTTP/1.1\r\nHost: a\r\n${headers}\r\n`
     const counted = { findtime: 60, bantime: 60, maxretry: 1 }
@@ -559,7 +567,7 @@ describe('where the filter stands', () => {
       403,
     ],
     ['throttle', { throttle: [{ limit: 1, period: 60 }] }, 429],
-  ])('%s answers before the body has come', async (_kind, limits, status) => {
+  ])('%s answers before the body has arrived', async (_kind, limits, status) => {
     const app = await openWith(limits, { TRUST_PROXY: '' })
     await ask(app, 'GET /users')
     const head = `POST /users HTTP/1.1\r\nHost: a\r\n${NO_BODY_COMES}`
@@ -576,7 +584,7 @@ describe('where the filter stands', () => {
     expect((await post()).status).toBe(429)
   })
 
-  test('a body that was refused does not spoil the next request of its connection', async () => {
+  test('a refused body does not spoil the next request of its connection', async () => {
     const app = await openWith({ blocklist: [{ method: 'POST' }] })
     const body = JSON.stringify(newUserBody())
     const exchange = sendRaw(
@@ -589,7 +597,7 @@ describe('where the filter stands', () => {
     expect(answers.map(({ status }) => status)).toEqual([403, 200])
   })
 
-  test.each(['/livez', '/readyz'])('%s passes before all of it', async path => {
+  test.each(['/livez', '/readyz'])('%s passes before the filter', async path => {
     const app = await openWith({
       blocklist: [{ path: ['/livez', '/readyz'] }],
       throttle: [{ limit: 1, period: 60 }],
@@ -602,7 +610,7 @@ describe('where the filter stands', () => {
     expect(trackedRules(app)).toEqual(['all'])
   })
 
-  test('a preflight is filtered, and a page may read the refusal', async () => {
+  test('a preflight is filtered, and a page may read the denial', async () => {
     const origin = { Origin: 'https://app.example' }
     const app = await openWith(
       { throttle: [{ limit: 1, period: 60 }] },
@@ -617,7 +625,7 @@ describe('where the filter stands', () => {
   })
 })
 
-describe('a client who resets the connection as soon as its request is sent', () => {
+describe('a client that resets the connection as soon as its request is sent', () => {
   const POST = { method: 'POST', path: '/users' }
 
   function requestText(): string {
@@ -649,12 +657,12 @@ describe('a client who resets the connection as soon as its request is sent', ()
       Atomics.notify(done, 0)
     })`
 
-  /** All of it while the server, which runs in this thread, is busy and has not even accepted the connection. */
+  /** Sends and resets while the server, which runs in this thread, is busy and has not accepted the connection yet. */
   async function postAndResetUnseen(port: number): Promise<void> {
     const done = new Int32Array(new SharedArrayBuffer(4))
     const workerData = { port, text: requestText(), done }
     const worker = new Worker(CLIENT, { eval: true, workerData })
-    // Asked for in time: a worker that is quick may exit before the news that it is there has been heard.
+    // Listened for early: a quick worker may exit before its `online` event is handled.
     const exited = once(worker, 'exit')
     await once(worker, 'online')
     Atomics.wait(done, 0, 0)
@@ -673,7 +681,7 @@ describe('a client who resets the connection as soon as its request is sent', ()
       { kind, limits, most, when: 'once it is accepted', attempt: postAndReset },
       { kind, limits, most, when: 'before it is accepted', attempt: postAndResetUnseen },
     ]),
-  )('does not slip by $kind $when', async ({ limits, most, attempt }) => {
+  )('does not get past $kind $when', async ({ limits, most, attempt }) => {
     const app = await openWith(limits, { TRUST_PROXY: '' })
     for (let index = 0; index < 3; index++) {
       await attempt(app.port)
@@ -687,7 +695,7 @@ describe('a client who resets the connection as soon as its request is sent', ()
 })
 
 describe('track', () => {
-  test('lets all pass, and tells of those past its limit only, once a window', async () => {
+  test('lets all requests pass, and reports only those over its limit, once a window', async () => {
     const app = await openWith({
       track: [{ name: 'agent', userAgent: 'Special', limit: 2, period: 60 }],
     })
@@ -713,7 +721,7 @@ describe('track', () => {
   })
 })
 
-test('without any rule every request goes on as if there were no limits', async () => {
+test('without any rule every request is served as if there were no limits', async () => {
   const app = await openWith({})
   expect(await statuses(app, 3, 'GET /users')).toEqual([200, 200, 200])
   expect(await statusOf(app, 'GET /nowhere')).toBe(404)

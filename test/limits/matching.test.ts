@@ -1,10 +1,11 @@
-import { describe, expect, test, vi } from 'vitest'
-import type { FilterRule } from '../../src/limits/limits-file.ts'
+import { describe, expect, test } from 'vitest'
+import type { FilterRule } from '../../src/limits/rules/limits-file.ts'
 import { newUserBody } from '../support/builders.ts'
 import { openTestApp } from '../support/open-test-app.ts'
 import { type RawAnswer, sendRaw } from '../support/raw-http.ts'
+import { until } from '../support/until.ts'
 
-/** A request as it goes over the wire: line, then headers. */
+/** A request as it is sent: line, then headers. */
 type Sent = readonly [line: string, ...headers: string[]]
 
 const BEHIND_PROXY = { TRUST_PROXY: '1' }
@@ -17,14 +18,14 @@ function bytesOf([line, ...headers]: Sent): Buffer {
   )
 }
 
-/** Whether the only rule of a blocklist matches, asked for each request. */
+/** Whether the only rule of a blocklist matches, for each request. */
 async function openMatcher(rule: FilterRule, env = {}) {
   const app = await openTestApp({ limits: { blocklist: [rule] }, env })
   return {
     ...app,
     matches: async (...sent: Sent) => {
       const exchange = sendRaw(app.port, bytesOf(sent))
-      // The answer to HEAD says how long its body would be, and so looks unfinished.
+      // The answer to HEAD has the length of a body that never comes, and so looks unfinished.
       if (sent[0].startsWith('HEAD')) {
         const status = new Promise<string>(resolve => {
           exchange.socket.once('data', chunk => resolve(String(chunk).slice(9, 12)))
@@ -57,7 +58,7 @@ const ROWS: readonly (readonly [claim: string, row: Row])[] = [
     { rule: {}, hits: [get('/'), get('/users/%zz'), ['OPTIONS *'], ['PROPFIND /x']], misses: [] },
   ],
   [
-    'method GET, which HEAD is too',
+    'method GET, which includes HEAD',
     {
       rule: { method: 'GET' },
       hits: [get('/x'), ['HEAD /x']],
@@ -150,7 +151,7 @@ const ROWS: readonly (readonly [claim: string, row: Row])[] = [
     },
   ],
   [
-    'a path whose ends may not share a letter',
+    'a path whose beginning and end may not overlap',
     {
       rule: { path: '/ab*ba' },
       hits: [get('/abba'), get('/ab-ba')],
@@ -166,7 +167,7 @@ const ROWS: readonly (readonly [claim: string, row: Row])[] = [
     { rule: { path: '/a**b' }, hits: [get('/ab'), get('/a/x/b')], misses: [get('/a'), get('/b')] },
   ],
   [
-    'a path whose signs mean themselves',
+    'a path whose special characters match themselves',
     {
       rule: { path: '/a.b+(c)?|^$[d]\\w*' },
       hits: [get('/a.b+(c)%3F|^$[d]%5Cw'), get('/a.b+(c)%3f%7C%5E$%5Bd%5D%5Cwx')],
@@ -190,7 +191,7 @@ const ROWS: readonly (readonly [claim: string, row: Row])[] = [
     },
   ],
   [
-    'a path by an expression that minds case and decodes',
+    'a path by an expression, which is case-sensitive and sees the decoded path',
     {
       rule: { path: { regex: '^/a b$' } },
       hits: [get('/a%20b')],
@@ -257,7 +258,7 @@ const ROWS: readonly (readonly [claim: string, row: Row])[] = [
     },
   ],
   [
-    'all of IPv4, which IPv6 is not',
+    'all of IPv4, but not IPv6',
     {
       rule: { ip: '0.0.0.0/0' },
       env: BEHIND_PROXY,
@@ -266,7 +267,7 @@ const ROWS: readonly (readonly [claim: string, row: Row])[] = [
     },
   ],
   [
-    'a list of addresses, where no address at all is in none',
+    'a list of addresses, which a client without an address does not match',
     {
       rule: { ip: ['192.0.2.1', '2001:db8::/32'] },
       env: BEHIND_PROXY,
@@ -312,7 +313,7 @@ const ROWS: readonly (readonly [claim: string, row: Row])[] = [
     },
   ],
   [
-    'a host that is empty, and so absent',
+    'a host that is empty, which counts as absent',
     { rule: { host: '*' }, hits: [having('Host: a')], misses: [having('Host:')] },
   ],
   [
@@ -332,7 +333,7 @@ const ROWS: readonly (readonly [claim: string, row: Row])[] = [
     },
   ],
   [
-    'any userAgent, but not none',
+    'any userAgent, but not a missing one',
     {
       rule: { userAgent: '*' },
       hits: [having('User-Agent: x'), having('User-Agent:')],
@@ -351,7 +352,7 @@ const ROWS: readonly (readonly [claim: string, row: Row])[] = [
     },
   ],
   [
-    'a header, whose name disregards case',
+    'a header, whose name is case-insensitive',
     {
       rule: { header: { 'X-Bad': 'Yes' } },
       hits: [having('x-bad: Yes'), having('X-BAD:Yes  ')],
@@ -359,7 +360,7 @@ const ROWS: readonly (readonly [claim: string, row: Row])[] = [
     },
   ],
   [
-    'any value of a header, but not none',
+    'any value of a header, but not a missing one',
     {
       rule: { header: { 'X-Bad': '*' } },
       hits: [having('X-Bad: 1'), having('X-Bad:')],
@@ -397,7 +398,7 @@ const ROWS: readonly (readonly [claim: string, row: Row])[] = [
       ] as const,
   ),
   [
-    'a header that is named as what every object has',
+    'a header with the name of a property that every object inherits',
     {
       rule: { header: { constructor: '1' } },
       hits: [having('constructor: 1')],
@@ -405,7 +406,7 @@ const ROWS: readonly (readonly [claim: string, row: Row])[] = [
     },
   ],
   [
-    'several headers, which must all be there',
+    'several headers, which must all be present',
     {
       rule: { header: { A: '1', B: ['2', '3'] } },
       hits: [having('A: 1', 'B: 3')],
@@ -428,7 +429,7 @@ const ROWS: readonly (readonly [claim: string, row: Row])[] = [
     },
   ],
   [
-    'any value of a query parameter, but not none',
+    'any value of a query parameter, but not a missing one',
     {
       rule: { query: { cmd: '*' } },
       hits: [get('/?cmd=1'), get('/?cmd='), get('/?cmd'), get('/?a&&cmd=/x?y')],
@@ -480,7 +481,7 @@ test.each(ROWS)('a rule matches by %s', async (_claim, { rule, hits, misses, env
   expect(logLines.filter(({ level }) => Number(level) >= 50)).toEqual([])
 })
 
-describe('whatever path the router takes for a route', () => {
+describe('every path that the router matches with a route', () => {
   const TAILS = [
     '',
     '?',
@@ -562,7 +563,7 @@ describe('whatever path the router takes for a route', () => {
     ),
   ]
 
-  /** Which route took each target, as the log has it, and what was answered. */
+  /** The route of each target, as the log has it, and the answer. */
   async function routed(targets: readonly string[], limits?: object) {
     const app = await openTestApp(limits === undefined ? {} : { limits })
     await app.http.post('/users').send(newUserBody()).expect(201)
@@ -575,7 +576,7 @@ describe('whatever path the router takes for a route', () => {
         // What Node cannot parse is not a request yet, and has no id of its own.
         const isRequest = headers['x-request-id'] === id
         const line = isRequest
-          ? await vi.waitUntil(() => app.logLines.find(({ requestId }) => requestId === id))
+          ? await until(() => app.logLines.find(({ requestId }) => requestId === id))
           : undefined
         return { target, status, body, route: line?.route }
       }),
@@ -604,7 +605,7 @@ describe('whatever path the router takes for a route', () => {
   })
 })
 
-describe('a pattern made to take for ever', () => {
+describe('a pattern made to take forever', () => {
   const LONG = 'a'.repeat(10_000)
 
   test.each<[string, FilterRule, Sent, boolean]>([
@@ -626,7 +627,7 @@ describe('a pattern made to take for ever', () => {
     ['a long query', { query: { q: '*a*b*a*b*c' } }, get(`/?q=${'ab'.repeat(5000)}`), false],
     ['many slashes', { path: '/x' }, get(`${'/'.repeat(10_000)}x`), true],
     ['many escapes', { path: '/*b' }, get(`/${'%61'.repeat(3000)}b`), true],
-  ])('answers all the same: %s', async (_claim, rule, sent, expected) => {
+  ])('does not delay the answer: %s', async (_claim, rule, sent, expected) => {
     const { matches } = await openMatcher(rule)
     expect(await matches(...sent)).toBe(expected)
   })

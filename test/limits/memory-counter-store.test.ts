@@ -14,10 +14,15 @@ function openStore(maxKeys?: number) {
     monotonicNow: clock.now,
     ...(maxKeys !== undefined && { maxKeys }),
   })
-  return { clock, countOf: async (key: string) => (await store.increment(key, 1000)).count, store }
+  const keyOf = (key: string) => ({ type: 'throttle', rule: 'posts', key }) as const
+  return {
+    clock,
+    countOf: async (key: string) => (await store.increment(keyOf(key), 1000)).count,
+    reset: (key: string) => store.reset(keyOf(key)),
+  }
 }
 
-test('createMemoryCounterStore gives up the window that began first when a key is too many', async () => {
+test('createMemoryCounterStore drops the window that began first when there are too many keys', async () => {
   const { countOf } = openStore(3)
   for (const key of ['a', 'b', 'c']) await countOf(key)
   expect(await countOf('a')).toBe(2)
@@ -28,7 +33,7 @@ test('createMemoryCounterStore gives up the window that began first when a key i
   expect(await countOf('a')).toBe(1)
 })
 
-test('createMemoryCounterStore takes a window that began anew for a young one', async () => {
+test('createMemoryCounterStore treats a restarted window as new', async () => {
   const { clock, countOf } = openStore(3)
   for (const key of ['a', 'b', 'c']) await countOf(key)
   clock.advance(1000)
@@ -38,7 +43,7 @@ test('createMemoryCounterStore takes a window that began anew for a young one', 
   expect(await countOf('a')).toBe(2)
 })
 
-test('createMemoryCounterStore gives up nothing for a key that it knows', async () => {
+test('createMemoryCounterStore drops nothing for a known key', async () => {
   const { clock, countOf } = openStore(2)
   await countOf('a')
   await countOf('b')
@@ -48,19 +53,28 @@ test('createMemoryCounterStore gives up nothing for a key that it knows', async 
   expect(await countOf('a')).toBe(2)
 })
 
-test('createMemoryCounterStore has room again for each key that was reset', async () => {
-  const { countOf, store } = openStore(2)
+test('createMemoryCounterStore reuses the place of each key that was reset', async () => {
+  const { countOf, reset } = openStore(2)
   await countOf('a')
   await countOf('b')
-  await store.reset('b')
+  await reset('b')
   await countOf('c')
   expect(await countOf('a')).toBe(2)
 })
 
-test('createMemoryCounterStore keeps fifty thousand keys and no more unless it is told', async () => {
+test('createMemoryCounterStore keeps fifty thousand keys by default', async () => {
   const { countOf } = openStore()
   for (let index = 0; index <= 50_000; index++) await countOf(`key ${index}`)
   expect(await countOf('key 1')).toBe(2)
   expect(await countOf('key 50000')).toBe(2)
   expect(await countOf('key 0')).toBe(1)
+})
+
+test('createMemoryCounterStore never ends a window later than its length, whatever the time', async () => {
+  for (let step = 0; step < 1000; step++) {
+    const store = createMemoryCounterStore({ monotonicNow: () => 12_345.678 + step * 7.1 })
+    const key = { type: 'throttle', rule: 'a', key: 'b' } as const
+    const { resetsInMs } = await store.increment(key, 60_000)
+    expect(resetsInMs).toBe(60_000)
+  }
 })

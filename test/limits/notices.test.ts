@@ -1,10 +1,11 @@
 import { subscribe, unsubscribe } from 'node:diagnostics_channel'
 import { writeFileSync } from 'node:fs'
-import { describe, expect, onTestFinished, test, vi } from 'vitest'
-import type { BanRule, LimitsFile } from '../../src/limits/limits-file.ts'
+import { describe, expect, onTestFinished, test } from 'vitest'
 import { CHANNEL_NAME, type Notice } from '../../src/limits/notices.ts'
+import type { BanRule, LimitsFile } from '../../src/limits/rules/limits-file.ts'
 import { createFakeClock } from '../support/fake-clock.ts'
 import { openTestApp, type TestApp, type TestAppOptions } from '../support/open-test-app.ts'
+import { until } from '../support/until.ts'
 
 const ANN = '198.51.100.1'
 const BOB = '198.51.100.2'
@@ -22,9 +23,9 @@ type Headers = Readonly<Record<string, string>>
 
 interface Opened extends TestApp {
   readonly clock: ReturnType<typeof createFakeClock>
-  /** All that was published of the requests of this service. */
+  /** Everything that was published about requests of this service. */
   readonly notices: Notice[]
-  /** Puts other rules in place of those before. */
+  /** Replaces the rules. */
   change(limits: LimitsFile): Promise<void>
 }
 
@@ -65,22 +66,22 @@ let serial = 0
 async function lineOf(app: TestApp, line: string, headers: Headers = {}) {
   const requestId = `request-${++serial}`
   await ask(app, line, { ...headers, 'X-Request-Id': requestId })
-  return vi.waitUntil(() => linesOf(app, 'request').find(found => found.requestId === requestId))
+  return until(() => linesOf(app, 'request').find(found => found.requestId === requestId))
 }
 
 function linesOf(app: TestApp, message: string) {
   return app.logLines.filter(({ msg }) => msg === message)
 }
 
-/** What was published, but for the requests. */
-function told({ notices }: Opened) {
+/** The published notices without their requests. */
+function published({ notices }: Opened) {
   return notices.map(({ request, ...rest }) =>
     Object.fromEntries(Object.entries(rest).filter(([, value]) => value !== undefined)),
   )
 }
 
 describe('the channel', () => {
-  test('is user-records.limits, and bears the request that was decided on', async () => {
+  test('is user-records.limits, and its notices have the request', async () => {
     expect(CHANNEL_NAME).toBe('user-records.limits')
     const app = await openWith({ blocklist: [{ name: 'all' }] })
     await ask(app, 'GET /users/1?a=b', { 'X-Request-Id': 'the-one' })
@@ -117,21 +118,21 @@ describe('the channel', () => {
       2,
       [1, 2].map(count => ({ key: ANN, count, limit: 2, period: 60_000 })),
     ],
-  ])('is told of each decision of a %s rule', async (type, limits, requests, expected) => {
+  ])('gets each decision of a %s rule', async (type, limits, requests, expected) => {
     const app = await openWith(limits)
     await statuses(app, requests, 'GET /users')
-    expect(told(app)).toEqual(expected.map(fields => ({ type, rule: 'one', ...fields })))
+    expect(published(app)).toEqual(expected.map(fields => ({ type, rule: 'one', ...fields })))
   })
 
-  test('is told of a ban as it begins and of each request that it refuses', async () => {
+  test('gets a ban when it begins, and each request that it refuses', async () => {
     const app = await openWith({ bans: [LOGIN] })
     await statuses(app, 1, 'GET /login')
-    expect(told(app)).toEqual([])
+    expect(published(app)).toEqual([])
     await statuses(app, 1, 'GET /login')
     const ban = { type: 'ban', rule: 'login', key: ANN, limit: 2, period: 60_000 }
-    expect(told(app)).toEqual([{ ...ban, count: 2 }])
+    expect(published(app)).toEqual([{ ...ban, count: 2 }])
     await statuses(app, 2, 'GET /users')
-    expect(told(app)).toEqual([{ ...ban, count: 2 }, ban, ban])
+    expect(published(app)).toEqual([{ ...ban, count: 2 }, ban, ban])
   })
 
   test.each<[string, LimitsFile]>([
@@ -141,10 +142,10 @@ describe('the channel', () => {
     ['throttle', { throttle: [{ limit: 2, period: 60 }] }],
     ['track', { track: [{ limit: 2, period: 60 }] }],
     ['rateLimits', { rateLimits: [{ to: 2, within: 60 }] }],
-  ])('is not told of what %s does not decide', async (_kind, limits) => {
+  ])('gets nothing about requests that %s does not decide', async (_kind, limits) => {
     const app = await openWith(limits)
     await statuses(app, 2, 'GET /users')
-    expect(told(app)).toEqual([])
+    expect(published(app)).toEqual([])
   })
 
   test('has the key that the rule counts by', async () => {
@@ -152,7 +153,7 @@ describe('the channel', () => {
       throttle: [{ name: 'one', limit: 1, period: 60, by: ['header:X-Key', 'path'] }],
     })
     await statuses(app, 2, 'GET /users', { 'X-Key': 'mine' })
-    expect(told(app)).toMatchObject([{ key: '["mine","/users"]' }])
+    expect(published(app)).toMatchObject([{ key: '["mine","/users"]' }])
   })
 })
 
@@ -175,21 +176,21 @@ describe('the line of a request', () => {
     ['a safelist lets pass', { safelist: [{}] }],
     ['a route limit lets pass', { rateLimits: [{ to: 9, within: 60 }] }],
     ['is a strike', { bans: [{ ...LOGIN, path: '/users', maxretry: 9 }] }],
-  ])('has neither where it %s', async (_claim, limits) => {
+  ])('has neither if it %s', async (_claim, limits) => {
     const line = await lineOf(await openWith(limits), 'GET /users')
     expect(line).toMatchObject({ status: 200 })
     expect(line).not.toHaveProperty('rule')
     expect(line).not.toHaveProperty('type')
   })
 
-  test('says nothing of the header or the query that was counted by', async () => {
+  test('has no header or query that the rule counts by', async () => {
     const app = await openWith({
       throttle: [{ limit: 1, period: 60, by: ['header:Authorization', 'query:email'] }],
     })
     await statuses(app, 2, 'GET /nowhere?email=ann@example.com', { Authorization: 'Bearer s3cret' })
-    await vi.waitUntil(() => linesOf(app, 'request').length === 2)
+    await until(() => linesOf(app, 'request').length === 2)
     const text = JSON.stringify(app.logLines)
-    expect(text).toContain('limit passed')
+    expect(text).toContain('limit exceeded')
     expect(text).not.toContain('s3cret')
     expect(text).not.toContain('ann@')
   })
@@ -199,9 +200,9 @@ describe('a line of its own', () => {
   test.each<[string, LimitsFile]>([
     ['throttle', { throttle: [{ name: 'one', limit: 1, period: 60 }] }],
     ['rateLimit', { rateLimits: [{ name: 'one', to: 1, within: 60 }] }],
-  ])('says at warn that a %s is passed, once a key and window', async (type, limits) => {
+  ])('says at warn that a %s is exceeded, once a key and window', async (type, limits) => {
     const app = await openWith(limits)
-    const lines = () => linesOf(app, 'limit passed')
+    const lines = () => linesOf(app, 'limit exceeded')
     await statuses(app, 1, 'GET /users')
     expect(lines()).toEqual([])
     await statuses(app, 4, 'GET /users')
@@ -220,13 +221,13 @@ describe('a line of its own', () => {
       'throttle',
       { throttle: [{ name: 'one', limit: 9, period: 60 }] },
       { throttle: [{ name: 'one', limit: 2, period: 60 }] },
-      'limit passed',
+      'limit exceeded',
     ],
     [
       'rateLimit',
       { rateLimits: [{ name: 'one', to: 9, within: 60 }] },
       { rateLimits: [{ name: 'one', to: 2, within: 60 }] },
-      'limit passed',
+      'limit exceeded',
     ],
     [
       'track',
@@ -235,7 +236,7 @@ describe('a line of its own', () => {
       'request tracked',
     ],
   ])(
-    'says so of a %s whose limit was lowered under the count',
+    'says so about a %s whose limit was lowered below the count',
     async (_type, before, after, message) => {
       const app = await openWith(before)
       await statuses(app, 5, 'GET /users')
@@ -283,7 +284,21 @@ describe('a line of its own', () => {
     expect(lines()[11]).not.toHaveProperty('leftOut')
   })
 
-  test('tells what was left out over several silent seconds at once', async () => {
+  test('is written ten times in any second, and not ten times before and after its end', async () => {
+    const app = await openWith({ track: [{ name: 'one' }] })
+    await statuses(app, 1, 'GET /users')
+    app.clock.advance(900)
+    await statuses(app, 12, 'GET /users')
+    app.clock.advance(100)
+    await statuses(app, 12, 'GET /users')
+    const written = () => linesOf(app, 'request tracked').map(({ leftOut }) => leftOut)
+    expect(written()).toEqual([...Array(10).fill(undefined), 3])
+    app.clock.advance(900)
+    await statuses(app, 12, 'GET /users')
+    expect(written().slice(11)).toEqual([11, ...Array(8).fill(undefined)])
+  })
+
+  test('has the number of lines left out over several silent seconds', async () => {
     const app = await openWith({ track: [{ name: 'one' }] })
     await statuses(app, 15, 'GET /users')
     app.clock.advance(60_000)
@@ -334,24 +349,27 @@ describe('dryRun', () => {
       { rateLimits: [{ name: 'one', to: 1, within: 60, dryRun: true }] },
       [2, 3].map(count => ({ key: ANN, count, limit: 1, period: 60_000 })),
     ],
-  ])('on a %s rule lets pass and tells what it would have done', async (type, limits, expected) => {
-    const app = await openWith(limits)
-    for (let index = 0; index < 3; index++) {
-      const { status, headers } = await ask(app, 'GET /users')
-      const ofLimits = Object.keys(headers).filter(name => /^(ratelimit|retry)/.test(name))
-      expect([status, ofLimits]).toEqual([200, []])
-    }
-    expect(told(app)).toEqual(
-      expected.map(fields => ({ type, rule: 'one', ...fields, dryRun: true })),
-    )
-  })
+  ])(
+    'on a %s rule lets requests pass and publishes what it would have done',
+    async (type, limits, expected) => {
+      const app = await openWith(limits)
+      for (let index = 0; index < 3; index++) {
+        const { status, headers } = await ask(app, 'GET /users')
+        const ofLimits = Object.keys(headers).filter(name => /^(ratelimit|retry)/.test(name))
+        expect([status, ofLimits]).toEqual([200, []])
+      }
+      expect(published(app)).toEqual(
+        expected.map(fields => ({ type, rule: 'one', ...fields, dryRun: true })),
+      )
+    },
+  )
 
   test.each<[string, LimitsFile]>([
     ['blocklist', { blocklist: [{ name: 'one', dryRun: true }] }],
     ['ban', { bans: [{ ...LOGIN, name: 'one', path: '/users', maxretry: 1, dryRun: true }] }],
     ['throttle', { throttle: [{ name: 'one', limit: 1, period: 60, dryRun: true }] }],
     ['rateLimit', { rateLimits: [{ name: 'one', to: 1, within: 60, dryRun: true }] }],
-  ])('on a %s rule is in the line of each request that would be refused', async (type, limits) => {
+  ])('on a %s rule marks the line of each request that would be refused', async (type, limits) => {
     const app = await openWith(limits)
     await ask(app, 'GET /users')
     const line = await lineOf(app, 'GET /users')
@@ -364,7 +382,7 @@ describe('dryRun', () => {
   ])('on a %s rule warns as a rule in force would', async (type, limits) => {
     const app = await openWith(limits)
     await statuses(app, 4, 'GET /users')
-    expect(linesOf(app, 'limit passed')).toEqual([
+    expect(linesOf(app, 'limit exceeded')).toEqual([
       expect.objectContaining({ level: 40, type, rule: 'one', dryRun: true }),
     ])
   })
@@ -411,7 +429,7 @@ describe('dryRun', () => {
     expect(headers).not.toHaveProperty('retry-after')
   })
 
-  test('on a ban warns when it would begin, and tells its end in the lines it would refuse', async () => {
+  test('on a ban warns when it would begin, and adds its end to the line of each request that it would refuse', async () => {
     const app = await openWith({ bans: [{ ...LOGIN, dryRun: true }] })
     const banEndsAt = new Date(app.clock.now() + HOUR).toISOString()
     expect(await statuses(app, 2, 'GET /login')).toEqual([404, 404])
@@ -425,7 +443,7 @@ describe('dryRun', () => {
   })
 
   test.each(['allow2ban', 'fail2ban'] as const)(
-    'on a ban of %s is not prolonged by what a rule in force would have refused',
+    'on a ban of %s does not prolong it by requests that a rule in force would have refused',
     async mode => {
       const app = await openWith({ bans: [{ ...LOGIN, mode, dryRun: true }] })
       await statuses(app, 2, 'GET /login')
@@ -437,10 +455,10 @@ describe('dryRun', () => {
     },
   )
 
-  test('on a ban tells once of a request that a rule in force would have refused once', async () => {
+  test('on a ban publishes one notice for a request that a rule in force would have refused once', async () => {
     const app = await openWith({ bans: [{ ...LOGIN, mode: 'fail2ban', dryRun: true }] })
     await statuses(app, 3, 'GET /login')
-    expect(told(app)).toHaveLength(3)
+    expect(published(app)).toHaveLength(3)
   })
 
   test('on a ban leaves the bans of other rules in force', async () => {
@@ -465,7 +483,7 @@ describe('dryRun', () => {
     },
   )
 
-  test('on a rule in force lets a client pass who was banned before', async () => {
+  test('on a rule in force lets a client pass that was banned before', async () => {
     const app = await openWith({ bans: [LOGIN] })
     expect(await statuses(app, 3, 'GET /login')).toEqual([404, 404, 403])
     await app.change({ bans: [{ ...LOGIN, dryRun: true }] })
@@ -486,7 +504,7 @@ describe('dryRun', () => {
       { rateLimits: [{ name: 'one', to: 2, within: 60 }] },
     ],
   ])(
-    'on a %s rule counts, so that the rule in force goes on from there',
+    'on a %s rule counts, so that the rule in force continues the count',
     async (_type, before, after) => {
       const app = await openWith(before)
       expect(await statuses(app, 3, 'GET /users')).toEqual([200, 200, 200])

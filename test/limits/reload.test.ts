@@ -8,10 +8,10 @@ import { openTestApp, type TestApp, temporaryFolder } from '../support/open-test
 import { sendRaw } from '../support/raw-http.ts'
 import { type SpawnedService, spawnService } from '../support/spawn-service.ts'
 
-const READ_AGAIN = 'limits read again'
-const WRONG = 'limits are wrong, those of before stay'
+const RELOADED = 'limits reloaded'
+const WRONG = 'limits file is invalid, keeping the previous rules'
 
-/** Resolves once the service has written as many lines that say one of `messages`. */
+/** Resolves once the service has written `count` lines with one of `messages`. */
 async function untilLogged(service: SpawnedService, count: number, ...messages: string[]) {
   const { stdout } = service.process
   if (stdout === null) throw new Error('no output')
@@ -41,6 +41,24 @@ function write(path: string, limits: object): void {
   writeFileSync(path, JSON.stringify(limits))
 }
 
+test('SIGHUP before the service listens reloads the limits once it can', async () => {
+  const cwd = temporaryFolder()
+  const path = join(cwd, 'limits.mjs')
+  // The first load waits for the signal, which all other listeners of the process then have had.
+  writeFileSync(
+    path,
+    `if (!globalThis.isLoaded) {
+      globalThis.isLoaded = true
+      const signalled = new Promise(resolve => process.once('SIGHUP', resolve))
+      process.kill(process.pid, 'SIGHUP')
+      await signalled
+    }
+    export default {}`,
+  )
+  const service = await spawnService({ cwd, env: { LIMITS_FILE: path } })
+  expect(await untilLogged(service, 1, RELOADED)).toHaveLength(1)
+})
+
 describe('SIGHUP', () => {
   async function start(limits?: object) {
     const cwd = temporaryFolder()
@@ -56,13 +74,13 @@ describe('SIGHUP', () => {
     expect({ code, stderr }).toEqual({ code: 0, stderr: '' })
   }
 
-  test('puts the rules of the file in force, and keeps those of before when it is wrong', async () => {
+  test('puts the rules of the file in force, and keeps the previous rules when it is invalid', async () => {
     const { path, service } = await start(blocking('first'))
     expect(await statusOf(service, { 'User-Agent': 'first' })).toBe(403)
 
     write(path, blocking('second'))
     service.process.kill('SIGHUP')
-    expect(await untilLogged(service, 1, READ_AGAIN)).toMatchObject([
+    expect(await untilLogged(service, 1, RELOADED)).toMatchObject([
       {
         level: 'info',
         came: ['blocklist "second"'],
@@ -79,9 +97,9 @@ describe('SIGHUP', () => {
       {
         level: 'error',
         mistakes: [
-          'blocklist[0] "third": unknown key "userAgnt", did you mean "userAgent"?',
-          'throttle[0]: limit must be a whole number from 1',
-          expect.stringMatching(/^throttle\[0\]: period is missing/),
+          'line 1: blocklist[0] "third": unknown key "userAgnt", did you mean "userAgent"?',
+          'line 1: throttle[0]: limit must be a whole number from 1',
+          expect.stringMatching(/^line 1: throttle\[0\]: period is missing/),
         ],
       },
     ])
@@ -89,10 +107,10 @@ describe('SIGHUP', () => {
     await stop(service)
   })
 
-  test('without LIMITS_FILE says so, and the service lives', async () => {
+  test('without LIMITS_FILE logs a line, and the service lives', async () => {
     const { service } = await start()
     service.process.kill('SIGHUP')
-    const message = 'nothing to read again: LIMITS_FILE is not set'
+    const message = 'reload ignored: LIMITS_FILE is not set'
     expect(await untilLogged(service, 1, message)).toHaveLength(1)
     expect(await statusOf(service)).toBe(200)
     await stop(service)
@@ -104,7 +122,7 @@ describe('SIGHUP', () => {
       write(path, blocking(`agent-${round}`))
       service.process.kill('SIGHUP')
     }
-    // Signals of a kind that are not yet taken are one: only the last reading is sure to come.
+    // Pending signals of one kind are merged: only the last reading is certain.
     await new Promise<void>(resolve => {
       const check = () => {
         if (!service.stdout().includes('"came":["blocklist \\"agent-20\\""]')) return
@@ -119,7 +137,7 @@ describe('SIGHUP', () => {
     await stop(service)
   })
 
-  test('leaves alive a service whose module throws what is no error, and is heard again', async () => {
+  test('does not end a service whose module throws a value that is not an error, and works again later', async () => {
     const cwd = temporaryFolder()
     const path = join(cwd, 'limits.mjs')
     writeFileSync(path, `export default ${JSON.stringify(blocking('first'))}`)
@@ -131,12 +149,12 @@ describe('SIGHUP', () => {
     expect(await statusOf(service, { 'User-Agent': 'first' })).toBe(403)
     writeFileSync(path, `export default ${JSON.stringify(blocking('second'))}`)
     service.process.kill('SIGHUP')
-    await untilLogged(service, 1, READ_AGAIN)
+    await untilLogged(service, 1, RELOADED)
     expect(await statusOf(service, { 'User-Agent': 'second' })).toBe(403)
     await stop(service)
   })
 
-  test('answers the requests that are under way', async () => {
+  test('answers the requests that are running', async () => {
     const { path, service } = await start({ rateLimits: [{ to: 5, within: 60 }] })
     const body = '{"user":{"name":"Ann","email":"ann@example.com"}}'
     const half = sendRaw(
@@ -148,7 +166,7 @@ describe('SIGHUP', () => {
     await once(half.socket, 'data')
     write(path, { rateLimits: [{ name: 'other', to: 1, within: 60, by: 'body:user.email' }] })
     service.process.kill('SIGHUP')
-    await untilLogged(service, 1, READ_AGAIN)
+    await untilLogged(service, 1, RELOADED)
     half.socket.write(body)
     const answers = await half.answers(2)
     expect(answers.map(({ status }) => status)).toEqual([100, 201])
@@ -156,7 +174,7 @@ describe('SIGHUP', () => {
     await stop(service)
   })
 
-  test('keeps counting while requests come in numbers', async () => {
+  test('keeps counting under many requests', async () => {
     const { path, service } = await start({ throttle: [{ name: 'all', limit: 1000, period: 60 }] })
     const requests = Array.from({ length: 60 }, () => statusOf(service))
     for (let round = 0; round < 5; round++) {
@@ -164,7 +182,7 @@ describe('SIGHUP', () => {
       service.process.kill('SIGHUP')
     }
     expect(new Set(await Promise.all(requests))).toEqual(new Set([200]))
-    await untilLogged(service, 1, READ_AGAIN)
+    await untilLogged(service, 1, RELOADED)
     await stop(service)
   })
 })
@@ -190,7 +208,7 @@ describe('reloadLimits', () => {
     const { now } = createFakeClock()
     const app = await openTestApp({ limits: { [kind]: [{ name: 'a', ...rule(3) }] }, now })
     expect(await statusesOf(app, 2)).toEqual([200, 200])
-    // Another place in the file, and another limit: by its name it is the same.
+    // Another place in the file and another limit, but the same rule by its name.
     write(app.limitsPath, {
       [kind]: [
         { name: 'new', ...rule(90) },
@@ -203,11 +221,11 @@ describe('reloadLimits', () => {
     await app.reloadLimits()
     expect(await statusesOf(app, 4)).toEqual([200, 200, 200, 200])
     await app.reloadLimits()
-    // A ban rule counts the last one that is borne, and refuses from the next on.
+    // A ban rule bans with the last allowed strike, and refuses from the next request on.
     expect(await statusesOf(app, 2)).toEqual(kind === 'bans' ? [200, over] : [over, over])
   })
 
-  test('does not take the counter of one kind for that of another', async () => {
+  test('does not mix the counters of two kinds', async () => {
     const { now } = createFakeClock()
     const app = await openTestApp({
       limits: { throttle: [{ name: 'a', limit: 2, period: 60 }] },
@@ -219,7 +237,7 @@ describe('reloadLimits', () => {
     expect(await statusesOf(app, 3)).toEqual([200, 200, 429])
   })
 
-  test('keeps bans, and those of a rule that went are gone until it comes back', async () => {
+  test('keeps bans; those of a removed rule have no effect until it comes back', async () => {
     const clock = createFakeClock()
     const limits = {
       bans: [{ name: 'once', path: '/users', maxretry: 1, findtime: 60, bantime: 600 }],
@@ -250,9 +268,9 @@ describe('reloadLimits', () => {
     {
       why: 'has a rule that is null',
       change: (path: string) => write(path, { rateLimits: [null], track: [null] }),
-      mistake: /^rateLimits\[0\]: must be an object/,
+      mistake: /^line 1: track\[0\]: must be an object/,
     },
-  ])('leaves the rules as they were when the file $why', async ({ change, mistake }) => {
+  ])('keeps the previous rules when the file $why', async ({ change, mistake }) => {
     const app = await openTestApp({ limits: { rateLimits: [{ to: 1, within: 60 }] } })
     expect(await statusesOf(app, 1)).toEqual([200])
     change(app.limitsPath)
@@ -267,7 +285,27 @@ describe('reloadLimits', () => {
     expect(await statusesOf(app, 2)).toEqual([200, 200])
   })
 
-  test('tells which rules came, went and changed, by kind and name', async () => {
+  test('warns about rules that are surely a mistake, as the start does', async () => {
+    const warnings = ({ logLines }: TestApp) =>
+      logLines
+        .filter(({ msg }) => msg === 'limits may not work as intended')
+        .map(({ level, warning }) => [level, warning])
+    const app = await openTestApp({ limits: { blocklist: [{ name: 'q', path: '/users?x=1' }] } })
+    const query = 'blocklist "q" has the path "/users?x=1": a path has no query, use the key query'
+    expect(warnings(app)).toEqual([[40, query]])
+    write(app.limitsPath, { track: [{ name: 'space', header: { 'a b': '*' } }] })
+    await app.reloadLimits()
+    const space = 'track "space" matches no request: no header can have the name "a b"'
+    expect(warnings(app)).toEqual([
+      [40, query],
+      [40, space],
+    ])
+    write(app.limitsPath, { track: [{ name: 'space', header: { 'a-b': '*' } }] })
+    await app.reloadLimits()
+    expect(warnings(app)).toHaveLength(2)
+  })
+
+  test('logs which rules came, went and changed, by kind and name', async () => {
     const many = Array.from({ length: 150 }, (_, index) => `203.0.113.${index}`)
     const before = {
       safelist: [{ name: 'same', ip: '10.0.0.1' }],
@@ -283,7 +321,7 @@ describe('reloadLimits', () => {
     }
     const app = await openTestApp({ limits: before })
     await app.reloadLimits()
-    expect(lastLine(app)).toMatchObject({ msg: READ_AGAIN, came: [], went: [], changed: [] })
+    expect(lastLine(app)).toMatchObject({ msg: RELOADED, came: [], went: [], changed: [] })
     write(app.limitsPath, {
       safelist: before.safelist,
       blocklist: [
@@ -296,14 +334,14 @@ describe('reloadLimits', () => {
     })
     await app.reloadLimits()
     expect(lastLine(app)).toMatchObject({
-      msg: READ_AGAIN,
+      msg: RELOADED,
       came: ['track "went"'],
       went: ['throttle "went"'],
       changed: ['blocklist "changed"', 'blocklist "many"', 'throttle "throttle[0]"'],
     })
   })
 
-  test('reads a module anew, and tells which of its functions changed', async () => {
+  test('reads a module again, and logs which of its functions changed', async () => {
     const path = join(temporaryFolder(), 'limits.mjs')
     const module = (agent: string, by: string) => `export default {
       blocklist: [{ name: 'agent', match: request => request.get('user-agent') === '${agent}' }],
@@ -325,14 +363,14 @@ describe('reloadLimits', () => {
     writeFileSync(path, module('fifth', '2'))
     await app.reloadLimits()
     expect(lastLine(app)).toMatchObject({
-      msg: READ_AGAIN,
+      msg: RELOADED,
       came: [],
       went: [],
       changed: ['blocklist "agent"', 'throttle "list"'],
     })
   })
 
-  test('keeps the rules of a module that has become wrong', async () => {
+  test('keeps the rules of a module that has become invalid', async () => {
     const path = join(temporaryFolder(), 'limits.mjs')
     writeFileSync(path, `export default ${JSON.stringify(blocking('first'))}`)
     const app = await openTestApp({ env: { LIMITS_FILE: path } })
@@ -345,7 +383,7 @@ describe('reloadLimits', () => {
     }
   })
 
-  test('with CACHE_STORE=none changes what does not count', async () => {
+  test('with CACHE_STORE=none changes the rules that do not count', async () => {
     const app = await openTestApp({
       limits: { rateLimits: [{ to: 1, within: 60 }] },
       env: { CACHE_STORE: 'none' },
@@ -356,7 +394,7 @@ describe('reloadLimits', () => {
     expect(await statusesOf(app, 1)).toEqual([403])
   })
 
-  test('does not disturb a request whose body is still on its way', async () => {
+  test('does not disturb a request whose body is still arriving', async () => {
     const app = await openTestApp({ limits: { rateLimits: [{ to: 5, within: 60 }] } })
     const body = '{"user":{"name":"Ann","email":"ann@example.com"}}'
     const request = httpRequest(`${app.url}/users`, {

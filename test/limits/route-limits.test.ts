@@ -5,17 +5,18 @@ import { join } from 'node:path'
 import express from 'express'
 import pino from 'pino'
 import supertest, { type Response } from 'supertest'
-import { describe, expect, onTestFinished, test } from 'vitest'
+import { describe, expect, onTestFinished, test, vi } from 'vitest'
 import { openBanList } from '../../src/limits/ban-list.ts'
 import type { CounterStore } from '../../src/limits/counter-store.ts'
 import { createLimiter } from '../../src/limits/limiter.ts'
-import { checkLimits } from '../../src/limits/rules-schema.ts'
+import { checkLimits } from '../../src/limits/rules/checked-limits.ts'
 import { newUserBody } from '../support/builders.ts'
 import { createFakeClock } from '../support/fake-clock.ts'
 import { memoryBans } from '../support/memory-bans.ts'
 import { openTestApp, type TestApp, temporaryFolder } from '../support/open-test-app.ts'
 import { sendRaw } from '../support/raw-http.ts'
 import { spawnService } from '../support/spawn-service.ts'
+import { until } from '../support/until.ts'
 
 const MESSAGE = 'Too many requests, please try again later.'
 
@@ -50,7 +51,7 @@ interface Item {
 
 const ITEM = /"((?:[\x20\x21\x23-\x5b\x5d-\x7e]|\\["\\])*)"((?:; [a-z]+=(?:\d+|:[\w+/=]*:))*)/y
 
-/** A list of strings with parameters as RFC 9651 has them; throws for anything else. */
+/** Parses a list of strings with parameters, as in RFC 9651; throws for anything else. */
 function itemsOf(header: string | undefined): Item[] {
   const items: Item[] = []
   if (header === undefined) return items
@@ -95,16 +96,22 @@ describe('rateLimits with to 5 within 1 minute', () => {
   const limits = { rateLimits: [{ name: 'five', to: 5, within: '1 minute' }] }
   const list = { line: 'GET /users' }
 
-  test('let five requests pass and refuse what follows with 429', async () => {
+  test('let five requests pass and refuse later ones with 429', async () => {
     const { http } = await openTestApp({ limits, now: createFakeClock().now })
     expect(await statusesOf(http, 7, list)).toEqual([200, 200, 200, 200, 200, 429, 429])
     const { body, headers } = await send(http, list)
-    expect(body).toEqual({ message: MESSAGE, resource: 'User', code: 429, status: false })
+    expect(body).toEqual({
+      message: MESSAGE,
+      resource: 'User',
+      code: 429,
+      status: false,
+      reason: 'rate_limited',
+    })
     expect(headers['content-type']).toBe('application/json; charset=utf-8')
     expect(headers['cache-control']).toBe('no-store')
   })
 
-  test('tell in the headers of every answer what is left and when the window ends', async () => {
+  test('send in the headers of every answer what is left and when the window ends', async () => {
     const clock = createFakeClock()
     const { http } = await openTestApp({ limits, now: clock.now })
     const expected = [
@@ -126,7 +133,21 @@ describe('rateLimits with to 5 within 1 minute', () => {
     expect((await send(http, list)).headers['retry-after']).toBe('30')
   })
 
-  test('let no more pass when all come at the same moment', async () => {
+  test('send the same rest of the window whatever happens to the clock of the machine', async () => {
+    const { http } = await openTestApp({ limits, now: createFakeClock().now })
+    let time = Date.now()
+    const clock = vi.spyOn(Date, 'now').mockImplementation(() => {
+      time += 50_000
+      return time
+    })
+    onTestFinished(() => clock.mockRestore())
+    expect(await statusesOf(http, 5, list)).toEqual([200, 200, 200, 200, 200])
+    const { headers } = await send(http, list)
+    expect(headers['retry-after']).toBe('60')
+    expect(itemsOf(headers.ratelimit)).toMatchObject([{ parameters: { t: '60' } }])
+  })
+
+  test('let no more pass when all arrive at the same moment', async () => {
     const { http } = await openTestApp({ limits, now: createFakeClock().now })
     const answers = await Promise.all(Array.from({ length: 20 }, () => send(http, list)))
     expect(answers.filter(({ status }) => status === 200)).toHaveLength(5)
@@ -223,7 +244,7 @@ describe('rateLimits choose among actions', () => {
 
 const JSON_TYPE = { 'Content-Type': 'application/json' }
 
-describe('rateLimits count what is answered later, and show it', () => {
+describe('rateLimits count requests that fail or succeed later, and show it in the answer', () => {
   const { user } = newUserBody({ email: 'counted@example.com' })
 
   test.each<Sent & { status: number }>([
@@ -322,7 +343,7 @@ describe('a limit that is used up', () => {
 })
 
 describe('several rateLimits', () => {
-  test('count each for itself, in the order of the file, until one refuses', async () => {
+  test('count separately, in the order of the file, until one refuses', async () => {
     const clock = createFakeClock()
     const { http } = await openTestApp({
       limits: {
@@ -375,6 +396,7 @@ describe('several rateLimits', () => {
         status: 429,
         detail: MESSAGE,
         instance: '/users',
+        reason: 'rate_limited',
         'violated-policies': ['narrow "1"'],
       },
     })
@@ -414,7 +436,7 @@ describe('several rateLimits', () => {
 
 interface KeyRow {
   readonly by: unknown
-  /** These are one client. */
+  /** These count as one client. */
   readonly same: readonly [Sent, ...Sent[]]
   readonly other: Sent
   readonly without?: Sent
@@ -594,7 +616,7 @@ describe('rateLimits with functions', () => {
     { what: 'by that gives an object', keys: 'by: () => ({})' },
     { what: 'by with one part that throws', keys: `by: ['ip', () => { throw new Error('boom') }]` },
     { what: 'by that throws undefined', keys: 'by: () => { throw undefined }' },
-  ])('let requests pass and tell the log: $what', async ({ keys }) => {
+  ])('let requests pass and log an error: $what', async ({ keys }) => {
     const path = moduleFile(
       `{ rateLimits: [{ name: 'faulty', to: 1, within: 60, only: ['list'], ${keys} }] }`,
     )
@@ -605,12 +627,12 @@ describe('rateLimits with functions', () => {
       expect.objectContaining({
         type: 'rateLimit',
         rule: 'faulty',
-        msg: 'function of a rule failed, request passes',
+        msg: 'rule function failed, request allowed',
       }),
     )
   })
 
-  test('let a request pass whose with throws, and tell the log', async () => {
+  test('let a request pass whose with throws, and log it', async () => {
     const path = moduleFile(
       `{ rateLimits: [{ name: 'faulty', to: 1, within: 60, with: () => { throw new Error('boom') } }] }`,
     )
@@ -625,7 +647,7 @@ describe('rateLimits with functions', () => {
       expect.objectContaining({
         level: 50,
         rule: 'faulty',
-        msg: 'function of a rule failed, request passes',
+        msg: 'rule function failed, request allowed',
       }),
     )
   })
@@ -635,7 +657,7 @@ describe('rateLimits with functions', () => {
     { key: 'within', others: 'to: 1' },
     { key: 'by', others: 'to: 1, within: 60' },
     { key: 'with', others: 'to: 1, within: 60' },
-  ])('keep the service alive whose $key gives a promise that rejects', async ({ key, others }) => {
+  ])('do not end the service if $key returns a promise that rejects', async ({ key, others }) => {
     const path = moduleFile(
       `{ rateLimits: [{ name: 'faulty', ${others}, ${key}: async () => { throw new Error('boom') } }] }`,
     )
@@ -672,7 +694,13 @@ describe('rateLimits with an answer of their own', () => {
     const { status, headers, body } = await send(http, list({}))
     expect({ status, body }).toEqual({
       status: 302,
-      body: { message: 'Too many signups on domain!', resource: 'User', code: 302, status: false },
+      body: {
+        message: 'Too many signups on domain!',
+        resource: 'User',
+        code: 302,
+        status: false,
+        reason: 'rate_limited',
+      },
     })
     expect(headers).toMatchObject({ location: '/busy', 'retry-after': '10' })
     expect(itemsOf(headers.ratelimit)).toEqual([
@@ -700,7 +728,13 @@ describe('rateLimits with an answer of their own', () => {
     await send(http, list({}))
     const refused = await send(http, list({}))
     expect(refused.status).toBe(status)
-    expect(refused.body).toEqual({ message, resource: 'User', code: status, status: false })
+    expect(refused.body).toEqual({
+      message,
+      resource: 'User',
+      code: status,
+      status: false,
+      reason: 'rate_limited',
+    })
     expect(refused.headers[name]).toBe(value)
     expect(isCounted(refused)).toBe(true)
   })
@@ -740,27 +774,34 @@ describe('rateLimits with an answer of their own', () => {
     },
   ])('a function that $how', async ({ code }) => {
     const path = moduleFile(`{ rateLimits: [{ to: 1, within: 60, with: ${code} }] }`)
-    const { http } = await openTestApp({ env: { LIMITS_FILE: path } })
+    const { http, logLines } = await openTestApp({ env: { LIMITS_FILE: path } })
     await send(http, list({}))
     const refused = await send(http, list({}))
     expect({ status: refused.status, body: refused.body }).toEqual({
       status: 418,
       body: { tea: true },
     })
+    const line = await until(() => logLines.find(({ status }) => status === 418))
+    expect(line).toMatchObject({ type: 'rateLimit', reason: 'rate_limited' })
     expect(isCounted(refused)).toBe(true)
   })
 
-  test('a function that lets the request go on to the next rule', async () => {
+  test('a function that passes the request to the next rule', async () => {
     const path = moduleFile(`{ rateLimits: [
       { name: 'soft', to: 1, within: 60, with: (request, response, next) => next() },
       { name: 'hard', to: 2, within: 60 },
     ] }`)
-    const { http } = await openTestApp({ env: { LIMITS_FILE: path } })
+    const { http, logLines } = await openTestApp({ env: { LIMITS_FILE: path } })
     expect(await statusesOf(http, 3, list({}))).toEqual([200, 200, 429])
+    const lines = await until(() => {
+      const written = logLines.filter(({ msg }) => msg === 'request')
+      return written.length === 3 && written
+    })
+    expect(lines.map(({ reason }) => reason)).toEqual([undefined, undefined, 'rate_limited'])
   })
 })
 
-test('rateLimits neither count a safelisted request nor show in its answer', async () => {
+test('rateLimits do not count a safelisted request, and add nothing to its answer', async () => {
   const { http } = await openTestApp({
     limits: {
       safelist: [{ name: 'staff', header: { 'X-Staff': 'yes' } }],
@@ -816,7 +857,7 @@ test('rateLimits in dry run count, log and have no item in the headers', async (
   ])
   expect(answers.map(({ headers }) => headers['retry-after'])).toEqual([undefined, undefined])
   expect(logLines).toContainEqual(
-    expect.objectContaining({ rule: 'trial', dryRun: true, msg: 'limit passed' }),
+    expect.objectContaining({ rule: 'trial', dryRun: true, msg: 'limit exceeded' }),
   )
   expect(await statusesOf(http, 1, list({}))).toEqual([429])
 })
@@ -866,16 +907,17 @@ describe('createLimiter over a store that fails', () => {
       server.close()
     })
     const http = supertest(`http://127.0.0.1:${(server.address() as AddressInfo).port}`)
-    const told = () => logLines.filter(({ msg }) => msg === 'limits cannot count, requests pass')
+    const storeLines = () =>
+      logLines.filter(({ msg }) => msg === 'counter store failed, requests allowed')
 
     expect(await statusesOf(http, 2, list({}))).toEqual([200, 200])
-    expect(told()).toMatchObject([{ level: 50, err: { message: 'store is gone' } }])
+    expect(storeLines()).toMatchObject([{ level: 50, err: { message: 'store is gone' } }])
     clock.advance(1000)
     const answer = await send(http, list({}))
     expect({ status: answer.status, isCounted: isCounted(answer) }).toEqual({
       status: 200,
       isCounted: false,
     })
-    expect(told()).toMatchObject([{}, { leftOut: 9 }])
+    expect(storeLines()).toMatchObject([{}, { leftOut: 9 }])
   })
 })

@@ -23,12 +23,12 @@ const list: Sender = http => http.get('/users')
 
 const create: Sender = http => http.post('/users').send(newUserBody())
 
-/** As many of the same. */
+/** The same status `count` times. */
 function times(count: number, status: number): number[] {
   return Array.from({ length: count }, () => status)
 }
 
-/** What is told of the decisions of a type on a route of this service from now on. */
+/** The notices of a type about requests to this service, from now on. */
 function noticesOf(type: string, port: number): Record<string, unknown>[] {
   const notices: Record<string, unknown>[] = []
   const listener = (message: unknown) => {
@@ -59,7 +59,7 @@ test('a limit has a count and a window, and counts by the address of the client'
   expect(await statusesOf(http, 3, from('2001:db8::1'))).toEqual([200, 200, 429])
 })
 
-test('of 5 in 1 minute the first five are 200 and the following ones 429', async () => {
+test('with 5 in 1 minute the first five are 200 and the following ones 429', async () => {
   const clock = createFakeClock()
   const { http } = await openTestApp({
     limits: { rateLimits: [{ to: 5, within: '1 minute' }] },
@@ -150,14 +150,14 @@ test('safelist, blocklist, throttle and track are asked in this order', async ()
   expect(await statusesOf(http, 5, staffRobot)).toEqual(times(5, 200))
   expect(await statusesOf(http, 5, robot)).toEqual(times(5, 403))
   expect(await statusesOf(http, 5, staffSpecial)).toEqual(times(5, 200))
-  // None of those was counted by the throttle, which lets three pass.
+  // The throttle counted none of those, and lets three pass.
   expect(await statusesOf(http, 2, special)).toEqual([200, 200])
   expect(notices).toEqual([])
   expect(await statusesOf(http, 1, special)).toEqual([200])
   expect(notices).toMatchObject([
     { type: 'track', rule: 'agent', count: 3, limit: 2, period: MINUTE_MS },
   ])
-  // What the throttle refuses does not come to the track.
+  // The track does not see requests that the throttle refuses.
   expect(await statusesOf(http, 2, special)).toEqual([429, 429])
   expect(notices).toHaveLength(1)
   clock.advance(MINUTE_MS)
@@ -241,7 +241,7 @@ test('the client of 5 log-ins in 1 minute is banned for 1 hour, and that of 3 pr
   expect(await statusesOf(http, 1, ann.list)).toEqual([200])
 })
 
-test('a throttle of 10 POST requests in 1 day lets ten pass, whatever becomes of them', async () => {
+test('a throttle of 10 POST requests in 1 day lets ten pass, whether they succeed or not', async () => {
   const clock = createFakeClock()
   const { http } = await openTestApp({
     limits: {
@@ -261,6 +261,7 @@ test('a throttle of 10 POST requests in 1 day lets ten pass, whatever becomes of
     resource: 'Request',
     code: 429,
     status: false,
+    reason: 'rate_limited',
   })
   expect(headers).toMatchObject({
     'retry-after': '86400',

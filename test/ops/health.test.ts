@@ -1,12 +1,13 @@
-import Database from 'better-sqlite3'
-import { expect, test, vi } from 'vitest'
+import { expect, test } from 'vitest'
+import { Database } from '../../src/storage/sqlite/sqlite-driver.ts'
 import { newUserBody } from '../support/builders.ts'
 import { openTestApp } from '../support/open-test-app.ts'
 import { sendRaw } from '../support/raw-http.ts'
+import { untilPasses } from '../support/until.ts'
 
 const PATHS = ['/livez', '/readyz']
 
-test.each(PATHS)('GET %s answers 200 and says so', async path => {
+test.each(PATHS)('GET %s answers 200 and the status ok', async path => {
   const { http } = await openTestApp()
   const { headers, text } = await http.get(path).expect(200)
   expect(text).toBe('{"status":"ok"}')
@@ -14,7 +15,7 @@ test.each(PATHS)('GET %s answers 200 and says so', async path => {
   expect(headers['x-request-id']).toMatch(/^[\w.-]{1,128}$/)
   expect(headers['x-content-type-options']).toBe('nosniff')
   expect(headers).not.toHaveProperty('x-powered-by')
-  // An answer from a cache would tell of another moment.
+  // A cached response would describe an earlier moment.
   expect(headers['cache-control']).toBe('no-store')
 })
 
@@ -34,7 +35,7 @@ test.each(PATHS)('OPTIONS %s answers 204 with Allow', async path => {
   expect(response.text).toBe('')
 })
 
-test('GET /readyz answers 503 as long as the database does not answer; GET /livez 200', async () => {
+test('GET /readyz answers 503 while the database does not answer; GET /livez 200', async () => {
   const { http, databasePath } = await openTestApp()
   change(databasePath, 'ALTER TABLE users RENAME TO elsewhere')
   const { headers, text } = await http.get('/readyz').expect(503)
@@ -58,19 +59,19 @@ test('GET /readyz answers 200 while another process writes', async () => {
   }
 })
 
-test('GET /readyz answers 503 while the service shuts down; GET /livez 200 and what began ends', async () => {
+test('GET /readyz answers 503 while the service shuts down; GET /livez 200, and running requests are answered', async () => {
   const { port, http, stop } = await openTestApp()
   const body = JSON.stringify(newUserBody())
   const headers = `Host: x\r\nContent-Type: application/json\r\nContent-Length: ${body.length}`
   const begun = sendRaw(port, `POST /users HTTP/1.1\r\n${headers}\r\nExpect: 100-continue\r\n\r\n`)
-  // Says that the request is with the service.
+  // 100 Continue shows that the service has the request.
   await begun.answers(1)
   const stopped = stop()
   const { text } = await http.get('/readyz').expect(503)
   expect(text).toBe('{"status":"unavailable"}')
   await http.get('/livez').expect(200)
-  // The time passes in which those who were on their way are still served.
-  await vi.waitFor(() => http.get('/users').expect(503))
+  // Until then requests in flight are still served.
+  await untilPasses(() => http.get('/users').expect(503))
   await http.get('/readyz').expect(503)
   await http.get('/livez').expect(200)
   begun.socket.write(body)

@@ -6,7 +6,7 @@ import { sendRaw } from '../support/raw-http.ts'
 
 const PAGE = 'https://evil.example'
 
-/** What a page may send to anyone without asking first: the Fetch Standard, "CORS-safelisted request-header". */
+/** Headers that a page may send without a preflight: the Fetch Standard, "CORS-safelisted request-header". */
 const SIMPLE_TYPES = [
   'text/plain',
   'text/plain;charset=utf-8',
@@ -16,7 +16,7 @@ const SIMPLE_TYPES = [
 ]
 
 test.each([...SIMPLE_TYPES, undefined])(
-  'POST /users of a page elsewhere as %s is 415 and makes no user',
+  'POST /users from a page of another origin as %s is 415 and creates no user',
   async type => {
     const { http, url } = await openTestApp({ env: { CORS_ORIGINS: '*' } })
     const response = await fetch(`${url}/users`, {
@@ -29,7 +29,7 @@ test.each([...SIMPLE_TYPES, undefined])(
   },
 )
 
-test('no method can be put in the place of another, as a form would need it', async () => {
+test('no method can be put in the place of another by a form', async () => {
   const { http } = await openTestApp()
   const { body: user } = await http.post('/users').send(newUserBody()).expect(201)
   await http.post('/users/1?_method=DELETE').set('X-HTTP-Method-Override', 'DELETE').expect(405)
@@ -54,7 +54,7 @@ test.each(['POST', 'PUT', 'PATCH', 'DELETE'])(
   },
 )
 
-test('no answer sets a cookie, lets itself be framed, sniffed or kept by a shared cache', async () => {
+test('no answer sets a cookie, or can be framed, sniffed or stored by a shared cache', async () => {
   const { http } = await openTestApp()
   for (const response of [
     await http.get('/'),
@@ -76,7 +76,7 @@ test('no answer sets a cookie, lets itself be framed, sniffed or kept by a share
   }
 })
 
-test('the pages take scripts of this service or none, and let nobody frame them or send their forms', async () => {
+test('the pages take scripts only from this service or none, and cannot be framed or send forms', async () => {
   const { http } = await openTestApp()
   for (const [path, scripts] of [
     ['/', undefined],
@@ -101,7 +101,7 @@ test('the pages take scripts of this service or none, and let nobody frame them 
   }
 })
 
-test('no Host can put anything into the page of GET / but the name of a host', async () => {
+test('no Host can put anything except a host name into the page of GET /', async () => {
   const { port } = await openTestApp()
   for (const host of ["a'onload='alert(1)", "a'$(id)'", 'a%3Cscript%3E', 'a&lt;b', 'a;b', 'a=b']) {
     const lines = ['GET / HTTP/1.1', `Host: ${host}`, 'Accept: text/html', 'Connection: close']
@@ -122,7 +122,7 @@ function ruleOfTheDocs(): object {
   return JSON.parse(json)
 }
 
-test('the rule of docs/security.md lets in who asks for this host and no page with a name of its own', async () => {
+test('the rule of docs/security.md allows requests to this host, and none of a page with another host name', async () => {
   const { http, port } = await openTestApp({ limits: ruleOfTheDocs() })
   const hosts = ['localhost', 'LOCALHOST', '127.0.0.1', '[::1]']
   for (const host of hosts.flatMap(host => [host, `${host}:${port}`])) {
@@ -148,7 +148,7 @@ test('the rule of docs/security.md lets in who asks for this host and no page wi
   expect((await http.get('/users')).text).toBe(text)
 })
 
-test('without that rule a page whose name leads here reads everything', async () => {
+test('without that rule a page whose host name resolves to this service reads everything', async () => {
   const { http } = await openTestApp()
   await http.post('/users').send(newUserBody()).expect(201)
   expect((await http.get('/users').set('Host', 'evil.example').expect(200)).body).toHaveLength(1)

@@ -1,7 +1,7 @@
 import { readdirSync, readFileSync, statSync } from 'node:fs'
 import { join } from 'node:path'
-import Database from 'better-sqlite3'
 import { expect, onTestFinished, test } from 'vitest'
+import { Database } from '../../src/storage/sqlite/sqlite-driver.ts'
 import { newUserBody } from '../support/builders.ts'
 import { openTestApp, temporaryFolder } from '../support/open-test-app.ts'
 import { spawnService } from '../support/spawn-service.ts'
@@ -19,7 +19,7 @@ function create(url: string, key: string): Promise<Response> {
 }
 
 test.skipIf(process.platform === 'win32')(
-  'database, WAL and folder are for the service’s own user only, whatever the umask, also after a kill',
+  'only the service’s own user can read database, WAL and folder, whatever the umask, also after a kill',
   async () => {
     const umask = process.umask(0)
     onTestFinished(() => void process.umask(umask))

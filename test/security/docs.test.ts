@@ -1,6 +1,6 @@
 import { existsSync, readFileSync } from 'node:fs'
 import { expect, test } from 'vitest'
-import { checkLimits } from '../../src/limits/rules-schema.ts'
+import { checkLimits } from '../../src/limits/rules/checked-limits.ts'
 import { newUserBody } from '../support/builders.ts'
 import { openTestApp } from '../support/open-test-app.ts'
 
@@ -8,7 +8,7 @@ const PROJECT = new URL('../../', import.meta.url)
 
 const text = readFileSync(new URL('docs/security.md', PROJECT), 'utf8')
 
-/** Each test file with the names that are given behind it. */
+/** Each test file, with the test names after it. */
 const references = Array.from(
   text.matchAll(/`(test\/[\w/.-]+\.ts)`((?: "[^"]+",?)*)/g),
   ([, file = '', names = '']) => ({
@@ -44,12 +44,12 @@ function rules(): object[] {
   )
 }
 
-test('docs/security.md shows limits that are right', () => {
+test('docs/security.md shows valid limits', () => {
   expect(rules()).toHaveLength(2)
   for (const rule of rules()) expect(checkLimits(rule)).toHaveProperty('limits')
 })
 
-test('a PUT tells whether a password is the one stored, as often as the rule of docs/security.md lets it', async () => {
+test('a PUT tells whether a password is the stored one, as often as the rule of docs/security.md allows', async () => {
   const [limits = {}] = rules()
   const { http } = await openTestApp({ limits })
   const { body: user } = await http

@@ -1,6 +1,6 @@
 import { createHmac } from 'node:crypto'
-import Database from 'better-sqlite3'
 import { expect, test } from 'vitest'
+import { Database } from '../../src/storage/sqlite/sqlite-driver.ts'
 import { newUserBody } from '../support/builders.ts'
 import { openTestApp, type TestApp } from '../support/open-test-app.ts'
 
@@ -11,7 +11,8 @@ const REFUSAL = {
   resource: 'User',
   code: 400,
   status: false,
-  errors: { after: ['is no cursor of this sort'] },
+  reason: 'query_invalid',
+  errors: { after: ['is not a cursor for this sort'] },
 }
 
 async function appWithUsers(): Promise<TestApp> {
@@ -35,7 +36,7 @@ async function answerTo({ http }: TestApp, cursor: Buffer, sort = 'name') {
   return { status, body, length: headers['content-length'] }
 }
 
-/** What tells nothing of how near a guess came. */
+/** The parts of a response that could show how near a guess was. */
 async function expectAllRefusedAlike(
   app: TestApp,
   forged: readonly Buffer[],
@@ -48,7 +49,7 @@ async function expectAllRefusedAlike(
   expect(answers).toEqual(answers.map(() => first))
 }
 
-test('a cursor that differs in any bit of any byte is refused like any other', async () => {
+test('a cursor that differs in any bit of any byte is rejected like any other wrong one', async () => {
   const app = await appWithUsers()
   const cursor = await cursorOf(app)
   expect((await answerTo(app, cursor)).status).toBe(200)
@@ -60,7 +61,7 @@ test('a cursor that differs in any bit of any byte is refused like any other', a
   await expectAllRefusedAlike(app, flipped)
 })
 
-test('a cursor with the signature of another, or none that fits, is refused', async () => {
+test('a cursor with the signature of another one, or a wrong signature, is rejected', async () => {
   const app = await appWithUsers()
   const [one, two] = [await cursorOf(app, 'name', 1), await cursorOf(app, 'name', 2)]
   const [signature, payload] = [one.subarray(0, SIGNATURE_BYTES), one.subarray(SIGNATURE_BYTES)]
@@ -82,7 +83,7 @@ test('a cursor with the signature of another, or none that fits, is refused', as
   ])
 })
 
-test('a cursor of another sort or of another service is refused like a forged one', async () => {
+test('a cursor of another sort or of another service is rejected like a forged one', async () => {
   const [app, stranger] = [await appWithUsers(), await appWithUsers()]
   for (const sort of ['id', '-id', '-name', 'email', 'created_at', 'updated_at']) {
     await expectAllRefusedAlike(app, [await cursorOf(app, sort), await cursorOf(stranger, 'name')])
@@ -102,7 +103,7 @@ test('a query that was signed is still no SQL', async () => {
   expect((await answerTo(app, cursor)).body).toHaveLength(4)
 })
 
-test('an Idempotency-Key near one that was used is another key', async () => {
+test('an Idempotency-Key similar to a used one is another key', async () => {
   const { http } = await openTestApp()
   const key = 'f47ac10b-58cc-4372-a567-0e02b2c3d479'
   const first = newUserBody({ name: 'Ann', password: 'correct horse' })
@@ -126,7 +127,7 @@ test('an Idempotency-Key near one that was used is another key', async () => {
   expect(replayed.text).toBe(created.text)
 })
 
-test('a used Idempotency-Key gives its answer to no other body, however near', async () => {
+test('a used Idempotency-Key returns its answer to no other body, however similar', async () => {
   const { http } = await openTestApp()
   const send = (key: string, body: object) =>
     http.post('/users').set('Idempotency-Key', key).send(body)
@@ -153,7 +154,7 @@ test('a used Idempotency-Key gives its answer to no other body, however near', a
   }
 })
 
-test('neither a key nor a password of a create with one is in the database as it was sent', async () => {
+test('neither a key nor a password of a create is in the database as plain text', async () => {
   const { http, databasePath } = await openTestApp()
   const key = 'marker-key-0b5d6a1e'
   await http

@@ -1,17 +1,17 @@
 import { randomBytes } from 'node:crypto'
 import { expect, onTestFinished, test } from 'vitest'
-import { createReadView } from '../../src/storage/read-view.ts'
-import { openSqlite } from '../../src/storage/sqlite.ts'
-import { createWriteQueue } from '../../src/storage/write-queue.ts'
+import { openSqlite } from '../../src/storage/sqlite/open-sqlite.ts'
+import { createReadView } from '../../src/storage/sqlite/read-view.ts'
+import { createSqliteUserRepository } from '../../src/storage/sqlite/sqlite-user-repository.ts'
+import { createWriteQueue } from '../../src/storage/sqlite/write-queue.ts'
 import { createCursors } from '../../src/users/cursor.ts'
 import { createFingerprints } from '../../src/users/fingerprint.ts'
 import { createPasswordHasher, type PasswordHasher } from '../../src/users/passwords.ts'
-import { createSqliteUserRepository } from '../../src/users/sqlite-user-repository.ts'
 import { createUserRules } from '../../src/users/user.ts'
 import { createUserService } from '../../src/users/user-service.ts'
 import { newUserBody } from '../support/builders.ts'
 
-/** Users in memory, and what was asked of the password hasher: its cost is what a clock would see. */
+/** Users in memory, and the calls of the password hasher: their cost is what a client could measure. */
 async function openUsers() {
   const database = await openSqlite({ path: ':memory:', now: Date.now })
   const view = createReadView(database)
@@ -46,7 +46,7 @@ async function openUsers() {
 const RIGHT = 'correct horse'
 const WRONG = 'correct horsf'
 
-test('UserService.update that is refused takes as long for a right password as for a wrong one', async () => {
+test('a rejected UserService.update takes as long for the right password as for a wrong one', async () => {
   const { users, asked } = await openUsers()
   await users.create(newUserBody({ email: 'taken@x.co' }))
   const { user } = await users.create(newUserBody({ email: 'ann@x.co', password: RIGHT }))

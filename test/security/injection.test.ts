@@ -5,7 +5,7 @@ import { openTestApp, temporaryFolder } from '../support/open-test-app.ts'
 import { type RawAnswer, sendRaw } from '../support/raw-http.ts'
 import { spawnService } from '../support/spawn-service.ts'
 
-/** What would end a line, paint a terminal or pass for a line of ours. */
+/** Texts that would end a line, control a terminal or look like a line of the log. */
 const PAYLOADS = [
   '","level":"fatal","msg":"forged"}',
   '"}\\n{"level":"fatal","msg":"forged"}',
@@ -17,7 +17,7 @@ const PAYLOADS = [
   '\t{"msg":"forged"}',
 ] as const
 
-/** They make a request that no parser takes. */
+/** These make a request that no parser accepts. */
 const CONTROL_PAYLOADS = [
   '\n{"msg":"forged"}',
   '\r{"msg":"forged"}',
@@ -47,7 +47,7 @@ const PLACES: readonly (readonly [place: string, placing: Placing])[] = [
 ]
 
 test.each(PLACES)(
-  'what is sent in %s makes one line of the log a request, as sent or not at all',
+  'what is sent in %s makes one log line per request, and is in it as sent or not at all',
   async (_, place) => {
     const { port, stdout } = await spawnService({
       cwd: temporaryFolder(),
@@ -57,7 +57,7 @@ test.each(PLACES)(
     const payloads = [...PAYLOADS, ...CONTROL_PAYLOADS]
     for (const payload of payloads) await sendRaw(port, Buffer.from(place(payload), 'latin1')).ended
     const lines = await linesBehind(before, stdout, payloads.length)
-    // By a reader that ends lines where Unicode does, which JSON does not ask for.
+    // For a reader that uses the line ends of Unicode, which JSON does not require.
     expect(lines.join('\n').split(/[\n\r\x85\u2028\u2029]/)).toEqual(lines)
     const entries = lines.map(line => JSON.parse(line))
     for (const { level, msg } of entries) {
@@ -120,7 +120,7 @@ test('no line break or link of a parameter gets into Link', async () => {
   expect(new Set(statuses)).toEqual(new Set([200, 400]))
 })
 
-test('a filter with line breaks and quotes stands encoded in Link', async () => {
+test('a filter with line breaks and quotes is encoded in Link', async () => {
   const { http } = await openTestApp()
   for (const _ of [1, 2])
     await http

@@ -1,13 +1,13 @@
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { gzipSync } from 'node:zlib'
-import Database from 'better-sqlite3'
 import { expect, test } from 'vitest'
+import { Database } from '../../src/storage/sqlite/sqlite-driver.ts'
 import { temporaryFolder } from '../support/open-test-app.ts'
 import { sendRaw } from '../support/raw-http.ts'
 import { spawnService } from '../support/spawn-service.ts'
 
-/** Each in a form that no other text has; none may leave the process but in the answer to who sent it. */
+/** Each value is unique. None may leave the process except in the response to its client. */
 const NAME = 'Markername'
 const EMAIL = 'markermail@example.com'
 const PASSWORD = 'markerpassword'

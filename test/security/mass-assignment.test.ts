@@ -1,9 +1,9 @@
-import Database from 'better-sqlite3'
 import { expect, test } from 'vitest'
+import { Database } from '../../src/storage/sqlite/sqlite-driver.ts'
 import { newUserBody } from '../support/builders.ts'
 import { openTestApp, type TestApp } from '../support/open-test-app.ts'
 
-/** Everything that a client has no say in: columns, what other services know, and other spellings of ours. */
+/** Attributes that a client cannot set: columns, names of other services, and other spellings of ours. */
 const UNKNOWN = {
   id: 77,
   ID: 77,
@@ -34,7 +34,7 @@ function rows({ databasePath }: TestApp): Record<string, unknown>[] {
 test.each([
   ['inside of user', (user: object) => ({ user: { ...UNKNOWN, ...user } })],
   ['beside it', (user: object) => ({ ...UNKNOWN, user })],
-])('POST, PUT and PATCH /users take no attribute of their own making %s', async (_, bodyOf) => {
+])('POST, PUT and PATCH /users take no attribute %s', async (_, bodyOf) => {
   const app = await openTestApp()
   const { user } = newUserBody({ name: 'Ann', email: 'ann@x.co' })
   const { body: created } = await app.http.post('/users').send(bodyOf(user)).expect(201)
@@ -49,7 +49,7 @@ test.each([
   expect(before).toEqual([{ ...created, name_lower: 'ann', password_digest: null }])
 
   for (const method of ['put', 'patch'] as const) {
-    // Nothing that it knows is in it, so that nothing is changed, not even the time.
+    // The body has no known attribute, so nothing changes, not even the time.
     expect((await app.http[method]('/users/1').send(bodyOf({})).expect(200)).body).toEqual(created)
     expect(rows(app)).toEqual(before)
   }
@@ -62,7 +62,7 @@ test.each([
   expect(rows(app)).toEqual([{ ...updated, name_lower: 'bea', password_digest: null }])
 })
 
-test('PUT /users/{id} changes the user of its path, whichever its body names', async () => {
+test('PUT /users/{id} changes the user of its path, whatever id its body has', async () => {
   const { http } = await openTestApp()
   for (const _ of [1, 2]) await http.post('/users').send(newUserBody()).expect(201)
   const { body: other } = await http.get('/users/2')
@@ -74,7 +74,7 @@ test('PUT /users/{id} changes the user of its path, whichever its body names', a
   expect((await http.get('/users/2')).body).toEqual(other)
 })
 
-test('the digest of a password can be neither set, read, sorted nor filtered by', async () => {
+test('the digest of a password can be neither set nor read, nor used to sort or filter', async () => {
   const app = await openTestApp()
   await app.http
     .post('/users')

@@ -1,9 +1,9 @@
 import { z } from 'zod'
 
-/** A text to read: a beginning, what is repeated, and an end at which a match must fail. */
+/** A text to match: a beginning, a repeated part, and an end at which a match must fail. */
 export type Attack = readonly [start: string, repeated: string, end?: string]
 
-/** Repeated to any expression, because its quantifiers may take them. */
+/** Repeated for every expression, because its quantifiers may match them. */
 export const ANY: readonly Attack[] = [...' \ta0-."\'/\\%=,;:@[\n\x85é$'].map(char => [
   '',
   char,
@@ -22,7 +22,7 @@ const SCHEME: readonly Attack[] = [
   ['http://', 'x', '?\n'],
 ]
 
-/** Beyond ANY, what each expression of `src` might stumble over. */
+/** Besides ANY, the texts that could be slow for each expression of `src`. */
 export const ATTACKS: Readonly<Record<string, readonly Attack[]>> = {
   '/^(?!-)[\\w-]+(\\.[\\w-]+)*$/': [
     ['', 'a.', '!'],
@@ -46,7 +46,39 @@ export const ATTACKS: Readonly<Record<string, readonly Attack[]>> = {
   '/^(0|[1-9]\\d{0,8})$/': [],
   '/^(\\d{1,15}) *([a-z]*)$/i': AFTER_NUMBER,
   '/^[a-z][a-z0-9+.-]*:\\/\\//i': SCHEME,
+  '/^(?!file:)[a-z][a-z0-9+.-]+:/i': SCHEME,
   '/^file:/i': [['', 'file:']],
+  '/^file:[^?#]*[?#]/i': [
+    ['', 'file:'],
+    ['file:', 'a'],
+  ],
+  '/^(?:export\\s+)?([\\w.-]+)\\s*=/': [
+    ['export', ' ', '!'],
+    ['export ', 'a', '!'],
+    ['a', ' ', '!'],
+  ],
+  '/\\r\\n|\\r|\\n/': [['', '\r']],
+  '/^\\s*(?:#|$)/': [['', ' ', '!']],
+  '/[_.-]/g': [['', '_']],
+  '/[_.-]/': [['', '_']],
+  '/^Max open files +(\\d+)/m': [
+    ['Max open files', ' ', 'x'],
+    ['', '\nMax open files ', 'x'],
+  ],
+  '/^\\d+\\s*$/': [
+    ['', '9', 'x'],
+    ['9', ' ', 'x'],
+  ],
+  '/[-+.\\w]+/y': [['', 'a']],
+  '/:(\\d+)$/m': [['', ':9', 'x']],
+  '/(file:\\/\\/\\/[^\\s)?]*?)(?:\\?[^\\s):]*)?:(\\d+)(?::\\d+)?\\)?$/m': [
+    ['', 'file:///'],
+    ['file:///', ':9'],
+    ['file:///a?', '?', '!'],
+    ['file:///a', '?a:9', '!'],
+  ],
+  '/IES$/': [['', 'IES', 'x']],
+  '/S$/': [['', 'S', 'x']],
   '/^\\/(?:livez|readyz)(?:$|\\?)/': [['/livez', '?']],
   '/^(SQLITE_READONLY|SQLITE_CANTOPEN|EACCES$|EPERM$|EROFS$)/': [['EROFS', 'EROFS']],
   '/^SQLITE_(CORRUPT|NOTADB)/': [['SQLITE_', 'SQLITE_']],
@@ -55,7 +87,10 @@ export const ATTACKS: Readonly<Record<string, readonly Attack[]>> = {
   '/^https?:\\/\\/[^*]+$/': [['https://', 'x', '*']],
   '/^(\\d{1,12}) *([a-z]*)$/i': AFTER_NUMBER,
   '/s$/': [['', 's', 'x']],
+  '/^[\\w./~-]*$/': [['', '/a', '!']],
+  '/(?<= (?:href|src)=")(?=\\/)/g': [['', ' href="', '/']],
   '/^(127\\.|::1$|::ffff:127\\.)/': [],
+  "/^[\\w!#$%&'*+.^`|~-]+$/": [['', 'a', ' ']],
   '/[A-Za-z]+/g': [['', 'a', '1']],
   '/[^A-Za-z]/g': [],
   '/[ \\t]*(?:(W\\/)?"([\\x21\\x23-\\x7e\\x80-\\xff]*)"[ \\t]*)?(?:,|$)/y': [
@@ -123,15 +158,6 @@ export const ATTACKS: Readonly<Record<string, readonly Attack[]>> = {
   ],
   '/\\.$/': [['', '.', 'x']],
   '/^[imsu]*$/': [['', 'imsu', 'x']],
-  '/^(?:ip|domain|host|path|(?:header|query):.+)$/': [
-    ['header:', 'a', '\n'],
-    ['', 'header:', '\n'],
-  ],
-  '/^body:[^.]+(?:\\.[^.]+)*$/': [
-    ['body:', 'a.', '.'],
-    ['body:a', '.a', '..'],
-    ['body:', 'a', '..'],
-  ],
   '/[\\p{Cc}\\u2028\\u2029]/gu': [['', '\u2028']],
   '/^must be/': [],
   '/^[\\t\\x20-\\x7e\\x80-\\xff]*$/': [['', 'a', '\x7f']],
@@ -147,27 +173,34 @@ export const ATTACKS: Readonly<Record<string, readonly Attack[]>> = {
   ],
   '/^SQLITE_(BUSY|LOCKED|FULL|IOERR|READONLY|CANTOPEN|NOMEM|PROTOCOL)/': [['', 'SQLITE_']],
   '/^[1-9]\\d{0,11}$/': [],
-  '/^(\\d{4}-\\d\\d-\\d\\dT\\d\\d:\\d\\d)(:\\d\\d)?(?:[.,](\\d+))?(?:Z|([+ -]\\d\\d):?(\\d\\d)?)$/':
+  '/^(\\d{4}-\\d\\d-\\d\\dT\\d\\d:\\d\\d)(?:(:\\d\\d)(?:[.,](\\d+))?)?(?:Z|([+ -]\\d\\d):?(\\d\\d)?)$/':
     [
       ['2026-01-31T12:00:00.', '0', '!'],
-      ['2026-01-31T12:00,', '1', '+0'],
+      ['2026-01-31T12:00:00,', '1', '+0'],
     ],
+  '/[ςµϐϑϕϖϰϱϵſẛﬅᲀ-ᲈ]|\\u0345/g': [],
+  '/^ *\\d+: \\w+:(\\w{4}) \\w+:(\\w{4}) \\w\\w (\\w{8}):/gm': [
+    ['', ' '],
+    ['', '0'],
+    ['0: ', '0'],
+    ['0: 0:0000 ', '0'],
+    ['', '0: '],
+  ],
   '/\\.\\d{3}\\d*[1-9]/': [
     ['.', '0', '!'],
     ['', '.000'],
     ['', '.0000'],
   ],
-  '/^\\$argon2(?:id|i|d)\\$(?:v=(?:16|19)\\$)?m=([1-9]\\d{0,6}),t=([1-9]\\d{0,2}),p=([1-9]\\d{0,2})\\$([A-Za-z\\d+/]{11,64})\\$([A-Za-z\\d+/]{16,86})$/':
+  '/^\\$argon2(?:id|i|d)\\$(?:v=(?:16|19)\\$)?m=(?<memoryKib>[1-9]\\d{0,6}),t=(?<passes>[1-9]\\d{0,2}),p=(?<lanes>[1-9]\\d{0,2})\\$(?<salt>[A-Za-z\\d+/]{11,64})\\$(?<hash>[A-Za-z\\d+/]{16,86})$/':
     [
       ['$argon2id$v=19$m=1,t=1,p=1$', 'A', '!'],
       ['$argon2id$m=1,t=1,p=1$AAAAAAAAAAA$', '+', '$'],
       ['$argon2id$', 'v=19$'],
     ],
-  '/^\\$2[aby]\\$(\\d\\d)\\$[./\\dA-Za-z]{53}$/': [['$2b$10$', '.', '!']],
-  '/^\\$bcrypt\\$v=98\\$r=(\\d{1,2})\\$([\\dA-Za-z+/]{22})\\$([\\dA-Za-z+/]{31})$/': [
-    ['$bcrypt$v=98$r=10$', 'A', '!'],
-  ],
-  '/^\\$scrypt\\$ln=(\\d{1,2}),r=(\\d{1,2}),p=(\\d{1,2})\\$([A-Za-z\\d+/]{11,86})\\$([A-Za-z\\d+/]{22,172})$/':
+  '/^\\$2[aby]\\$(?<cost>\\d\\d)\\$[./\\dA-Za-z]{53}$/': [['$2b$10$', '.', '!']],
+  '/^\\$bcrypt\\$v=98\\$r=(?<cost>\\d{1,2})\\$(?<salt>[\\dA-Za-z+/]{22})\\$(?<hash>[\\dA-Za-z+/]{31})$/':
+    [['$bcrypt$v=98$r=10$', 'A', '!']],
+  '/^\\$scrypt\\$ln=(?<logCost>\\d{1,2}),r=(?<blocks>\\d{1,2}),p=(?<lanes>\\d{1,2})\\$(?<salt>[A-Za-z\\d+/]{11,86})\\$(?<hash>[A-Za-z\\d+/]{22,172})$/':
     [
       ['$scrypt$ln=1,r=1,p=1$', 'A', '!'],
       ['$scrypt$ln=1,r=1,p=1$AAAAAAAAAAA$', '/', '$'],
@@ -197,7 +230,7 @@ export const MEDIA_TYPE: readonly Attack[] = [
   ['', 'a=b'],
 ]
 
-/** What the service uses of zod, by the name in its source. */
+/** The expressions of zod that the service uses, by their name in its source. */
 export const OF_ZOD: Readonly<
   Record<string, readonly [expression: RegExp, attacks: readonly Attack[]]>
 > = {

@@ -4,7 +4,7 @@ import { expect, test, vi } from 'vitest'
 import { regexLiterals } from '../support/regex-literals.ts'
 import { ANY, ATTACKS, type Attack, MEDIA_TYPE, OF_ZOD } from './pattern-attacks.ts'
 
-/** Every expression of the service must read any text in a time that grows with its length and no faster. */
+/** Every expression of the service must match any text in a time linear in its length. */
 
 const SOURCE = new URL('../../src/', import.meta.url)
 
@@ -12,12 +12,12 @@ const sources = readdirSync(SOURCE, { recursive: true, encoding: 'utf8' })
   .filter(file => file.endsWith('.ts'))
   .map(file => readFileSync(new URL(file, SOURCE), 'utf8'))
 
-/** Long enough that the square of it takes a minute and more, and few milliseconds if read once. */
+/** So long that quadratic time takes over a minute, and linear time a few milliseconds. */
 const CHARS = 300_000
 
 const WATCHDOG_MS = 100_000
 
-/** In a process of its own, which can be ended while it searches; prints what it begins with. */
+/** Runs in another process, which can be killed while it searches. Prints each search before it begins. */
 const READER = `
   let text = ''
   process.stdin.on('data', chunk => { text += chunk }).on('end', () => {
@@ -60,7 +60,7 @@ function expressionOf(literal: string): RegExp {
   return new RegExp(literal.slice(1, end), literal.slice(end + 1))
 }
 
-test('every regular expression of src is in the table, and no other', () => {
+test('every regular expression of src is in the table, and no other one', () => {
   const found = new Set(sources.flatMap(regexLiterals))
   expect(Object.keys(ATTACKS).sort()).toEqual([...found].sort())
   expect(
@@ -69,12 +69,12 @@ test('every regular expression of src is in the table, and no other', () => {
       .match(/new RegExp\(|z\.(?:regexes|iso)\.\w+/g)
       ?.sort(),
   ).toEqual(
-    // Two of them make what an operator wrote into a limits file, and two the expressions of media types.
+    // Two of them compile texts of a limits file, and two the expressions of media types.
     [...Array(4).fill('new RegExp('), ...Object.keys(OF_ZOD)].sort(),
   )
 })
 
-test('regexLiterals finds expressions wherever they may stand, and no division or comment', () => {
+test('regexLiterals finds expressions in every place, and no division or comment', () => {
   const text = `#!/usr/bin/node
     const a = 1 / 2 / 3 // /no/g
     /* /no/ */ f(/a[/]\\/"/gi, '/no/', "//") ; x = \`/no/\${y.replace(/b\`/, "\`")}\`
@@ -82,7 +82,7 @@ test('regexLiterals finds expressions wherever they may stand, and no division o
   expect(regexLiterals(text)).toEqual(['/a[/]\\/"/gi', '/b`/', '/c/'])
 })
 
-test('no expression takes time by the square of what it reads', {
+test('no expression takes time quadratic in the length of its text', {
   timeout: 2 * WATCHDOG_MS,
 }, async () => {
   vi.resetModules()

@@ -22,7 +22,7 @@ afterEach(() => {
 
 const NAMES = ['__proto__', 'constructor', 'prototype', '__defineGetter__', 'constructor.prototype']
 
-/** What a merge of such a key would leave where it does harm. */
+/** The property that an unsafe merge of such a key would leave. */
 const HARM =
   '{"polluted":true,"name":"Eve","email":"eve@x.co","password":"polluted!","prototype":{"polluted":true}}'
 
@@ -38,41 +38,38 @@ function bodyWith(
   return `{"user":{${user},"roles":[{${pair}},[{"a":{${pair}}}]]}}`
 }
 
-test.each(NAMES)(
-  'a key %s in the body of a create or an update changes nothing but what was meant',
-  async name => {
-    const app = await openTestApp()
-    await app.http
-      .post('/users')
-      .send(newUserBody({ name: 'Ann', email: 'ann@x.co' }))
-      .expect(201)
-    for (const place of ['beside', 'inside', 'in a list'] as const) {
-      const email = `${place.replaceAll(' ', '')}@x.co`
-      const headers = {
-        'Content-Type': 'application/json',
-        'Idempotency-Key': `${name} ${place}`.replaceAll(' ', '-'),
-      }
-      const body = bodyWith(name, place, `"name":"Bea","email":"${email}"`)
-      const created = await app.http.post('/users').set(headers).send(body).expect(201)
-      expect(created.body).toMatchObject({ name: 'Bea', email })
-      const replayed = await app.http.post('/users').set(headers).send(body).expect(201)
-      expect(replayed.text).toBe(created.text)
-      const update = bodyWith(name, place, '"name":"Cid"')
-      const updated = await app.http
-        .put(created.headers.location ?? '')
-        .set('Content-Type', 'application/json')
-        .send(update)
-      expect(updated.body).toEqual({ ...created.body, name: 'Cid', updated_at: expect.any(String) })
+test.each(NAMES)('a key %s in the body of a create or an update has no side effect', async name => {
+  const app = await openTestApp()
+  await app.http
+    .post('/users')
+    .send(newUserBody({ name: 'Ann', email: 'ann@x.co' }))
+    .expect(201)
+  for (const place of ['beside', 'inside', 'in a list'] as const) {
+    const email = `${place.replaceAll(' ', '')}@x.co`
+    const headers = {
+      'Content-Type': 'application/json',
+      'Idempotency-Key': `${name} ${place}`.replaceAll(' ', '-'),
     }
-    const refused = await app.http
-      .put('/users/1')
+    const body = bodyWith(name, place, `"name":"Bea","email":"${email}"`)
+    const created = await app.http.post('/users').set(headers).send(body).expect(201)
+    expect(created.body).toMatchObject({ name: 'Bea', email })
+    const replayed = await app.http.post('/users').set(headers).send(body).expect(201)
+    expect(replayed.text).toBe(created.text)
+    const update = bodyWith(name, place, '"name":"Cid"')
+    const updated = await app.http
+      .put(created.headers.location ?? '')
       .set('Content-Type', 'application/json')
-      .send(bodyWith(name, 'as name', '"email":"dan@x.co"'))
-    expect(refused.body.errors).toEqual({ name: ['must be a string'] })
-    const { text } = await app.http.get('/users').expect(200)
-    expect(text).not.toMatch(/polluted|Eve/)
-  },
-)
+      .send(update)
+    expect(updated.body).toEqual({ ...created.body, name: 'Cid', updated_at: expect.any(String) })
+  }
+  const refused = await app.http
+    .put('/users/1')
+    .set('Content-Type', 'application/json')
+    .send(bodyWith(name, 'as name', '"email":"dan@x.co"'))
+  expect(refused.body.errors).toEqual({ name: ['must be a string'] })
+  const { text } = await app.http.get('/users').expect(200)
+  expect(text).not.toMatch(/polluted|Eve/)
+})
 
 test.each(NAMES)('a body whose only user is under %s has none', async name => {
   const { http } = await openTestApp()
@@ -110,7 +107,7 @@ test.each([
   await http.get(`/users/1?${name}=true`).expect(404)
 })
 
-test('a rule that counts by a key every object inherits counts nobody by it', async () => {
+test('a rule that counts by a key that every object inherits counts no request', async () => {
   const by = [
     'query:__proto__',
     'body:__proto__.name',

@@ -4,12 +4,12 @@ import { openTestApp, temporaryFolder } from '../support/open-test-app.ts'
 import { sendRaw } from '../support/raw-http.ts'
 import { spawnService } from '../support/spawn-service.ts'
 
-/** All that a request may have of headers, less room for the others. */
+/** The largest size of one header, with room for the others. */
 const HEADER_CHARS = 15_900
 
 const BODY_BYTES = 100_000
 
-/** So often that what takes the square of its length is not done when the watchdog comes, and all else long before. */
+/** So many repetitions that quadratic work exceeds the time limit, and linear work ends long before it. */
 const REPEATS = 150
 
 const WATCHDOG_MS = 25_000
@@ -26,12 +26,12 @@ function put(user: object): string {
   return `PUT /users/1 HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: ${length}\r\n\r\n${body}`
 }
 
-/** `text` as often as `bytes` hold it. */
+/** Repeats `text` up to `bytes`. */
 function filling(bytes: number, text: string): string {
   return text.repeat(Math.floor(bytes / Buffer.byteLength(text)))
 }
 
-/** What makes a careless reader go back and forth; each is read by something else. */
+/** Inputs that make a careless parser backtrack, each for another parser. */
 const ROWS: readonly (readonly [what: string, request: string, status: number])[] = [
   ['blanks in If-None-Match', get(`If-None-Match: "a",${blanks}x\r\n`), 200],
   [
@@ -69,7 +69,7 @@ const ROWS: readonly (readonly [what: string, request: string, status: number])[
   ['a long password', put({ password: filling(BODY_BYTES - 100, '\u0301\u0316') }), 422],
 ]
 
-test('no request takes time by the square of its length', async () => {
+test('no request takes time quadratic in its length', async () => {
   const { port } = await spawnService({ cwd: temporaryFolder(), env: { TRUST_PROXY: '1' } })
   for (const [what, request, status] of ROWS) {
     const exchange = sendRaw(port, Buffer.from(request.repeat(REPEATS)))
@@ -86,7 +86,7 @@ test('no request takes time by the square of its length', async () => {
   }
 }, 300_000)
 
-test('POST /users takes 255 characters of four marks each for a name, and names no other too long', async () => {
+test('POST /users accepts a name of 255 characters with four marks each, and reports a longer one as too long', async () => {
   const { http } = await openTestApp()
   const character = '\u1f82'
   const name = character.normalize('NFD').repeat(255)

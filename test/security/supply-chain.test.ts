@@ -10,7 +10,6 @@ const PROJECT = fileURLToPath(new URL('../../', import.meta.url))
 
 interface Package {
   readonly dependencies: Readonly<Record<string, string>>
-  readonly devDependencies: Readonly<Record<string, string>>
 }
 
 interface Lockfile {
@@ -18,17 +17,20 @@ interface Lockfile {
     Record<
       string,
       {
+        name?: string
         dev?: boolean
         integrity?: string
         resolved?: string
         hasInstallScript?: boolean
+        optional?: boolean
+        engines?: Readonly<Record<string, string>>
         link?: boolean
       }
     >
   >
 }
 
-/** What is installed, less the workspaces of this project itself, which stand there as a folder and a link. */
+/** The installed packages, without the workspaces of this project, which are listed as a folder and a link. */
 function installedPackages() {
   const { packages } = read<Lockfile>('package-lock.json')
   return Object.entries(packages).filter(
@@ -40,7 +42,7 @@ function read<T>(file: string): T {
   return JSON.parse(readFileSync(join(PROJECT, file), 'utf8')) as T
 }
 
-test('npm run sbom lists what production needs and nothing else, in a checkout where nothing is installed', async () => {
+test('npm run sbom lists only what production needs, also in a checkout without installed packages', async () => {
   const cwd = temporaryFolder()
   mkdirSync(join(cwd, 'scripts'))
   for (const file of ['package.json', 'package-lock.json', '.npmrc', 'scripts/sbom.mjs']) {
@@ -57,20 +59,39 @@ test('npm run sbom lists what production needs and nothing else, in a checkout w
     components.map(({ purl }) => decodeURIComponent(purl).replace(/^pkg:npm\/(.+)@[^@]+$/, '$1')),
   )
 
-  const { dependencies, devDependencies } = read<Package>('package.json')
+  const { dependencies } = read<Package>('package.json')
   expect([...listed]).toEqual(expect.arrayContaining(Object.keys(dependencies)))
+  expect(components.map(({ purl }) => purl)).toEqual(
+    expect.arrayContaining([
+      expect.stringMatching(/^pkg:npm\/better-sqlite3@12\./),
+      expect.stringMatching(/^pkg:npm\/better-sqlite3@13\./),
+    ]),
+  )
   expect(listed).toContain('express')
-  expect(Object.keys(devDependencies).filter(name => listed.has(name))).toEqual([])
+  expect(listed).not.toContain('vitest')
   const locked = installedPackages().filter(([, { dev }]) => !dev)
-  const names = locked.map(([path]) =>
-    path.slice(path.lastIndexOf('node_modules/') + 'node_modules/'.length),
+  const names = locked.map(
+    ([path, { name }]) =>
+      // An alias is in a folder with its own name.
+      name ?? path.slice(path.lastIndexOf('node_modules/') + 'node_modules/'.length),
   )
   expect([...listed].sort()).toEqual([...new Set(names)].sort())
 })
 
-test('package-lock.json pins each package by a digest, and one alone runs a script when it is installed', () => {
+test('package-lock.json pins each package by a digest, and only one runs a script on installation', () => {
   const entries = installedPackages()
   expect(entries.filter(([, { integrity }]) => !integrity?.startsWith('sha512-'))).toEqual([])
   const scripted = entries.filter(([, { hasInstallScript, dev }]) => hasInstallScript && !dev)
-  expect(scripted.map(([path]) => path)).toEqual(['node_modules/better-sqlite3'])
+  expect(scripted.map(([path]) => path)).toEqual(['node_modules/better-sqlite3-node-20'])
+})
+
+test('package-lock.json makes npm skip the release of better-sqlite3 that this Node does not use', () => {
+  // npm skips an optional package whose engines do not fit, and takes them from the lockfile. Those of release 12 name
+  // newer Node releases too, on which it would be compiled for nothing: `npm update` brings them back, so change them again.
+  const { packages } = read<Lockfile>('package-lock.json')
+  const enginesOf = (name: string) => packages[`node_modules/${name}`]?.engines
+  expect(packages['node_modules/better-sqlite3']?.optional).toBe(true)
+  expect(packages['node_modules/better-sqlite3-node-20']?.optional).toBe(true)
+  expect(enginesOf('better-sqlite3')).toEqual({ node: '>=22' })
+  expect(enginesOf('better-sqlite3-node-20')).toEqual({ node: '20.x' })
 })

@@ -1,6 +1,6 @@
 let serial = 0
 
-/** The body of a create that is right, with an address of its own, but for what is given. */
+/** A valid body of a create with an e-mail that no other has. The given fields replace the defaults. */
 export function newUserBody(fields: Record<string, unknown> = {}): {
   user: Record<string, unknown>
 } {

@@ -1,5 +1,5 @@
-// Commits one change after another to a database, without a pause, until it is killed; tells when it has begun.
-import Database from 'better-sqlite3'
+// Commits changes to a database without a pause until it is killed. Sends a message when it has begun.
+import { Database } from '../../dist/storage/sqlite/sqlite-driver.js'
 
 const database = new Database(process.argv[2], { timeout: 5000 })
 database.pragma('synchronous = OFF')

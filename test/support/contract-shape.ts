@@ -1,12 +1,14 @@
 import { STATUS_CODES } from 'node:http'
 import { z } from 'zod'
+import type { ErrorCode } from '../../src/errors.ts'
+import { ERROR_KINDS } from '../../src/http/error-kinds.ts'
 
-/** One answer as it came over the connection. */
+/** One response as received. */
 export interface Answer {
   readonly status: number
   /** By lower-case name. */
   readonly headers: ReadonlyMap<string, string>
-  /** `undefined` where there is none, also where the head says how long it would be. */
+  /** `undefined` without a body, also if the head has its length. */
   readonly body: string | undefined
 }
 
@@ -16,20 +18,21 @@ const HEADER_LINE = /^([\w!#$%&'*+.^`|~-]+): ([ -~]*)$/
 
 const BODILESS = new Set([100, 204, 304])
 
-/** What a server sent until it closed the connection. Throws for any byte that belongs to no whole answer. */
+/** The responses that a server sent until it closed the connection. Throws for bytes that are not a complete response. */
 export function readAnswers(bytes: Buffer): readonly Answer[] {
   const answers: Answer[] = []
   let at = 0
   while (at < bytes.length) {
     const headEnd = bytes.indexOf('\r\n\r\n', at)
-    if (headEnd < 0) throw new Error('an answer without the end of its head')
+    if (headEnd < 0) throw new Error('a response without the end of its head')
     const { status, headers } = readHead(bytes.toString('latin1', at, headEnd))
     at = headEnd + 4
     const length = BODILESS.has(status) ? 0 : Number(headers.get('content-length'))
-    // No body of this service begins like an answer.
+    // No body of this service begins like a response.
     const isLeftOut = length === 0 || at === bytes.length || bytes.indexOf('HTTP/1.1 ', at) === at
     const end = isLeftOut ? at : at + length
-    if (!(end <= bytes.length)) throw new Error('a body that is not as long as its head says')
+    if (!(end <= bytes.length))
+      throw new Error('a body that differs in length from its Content-Length')
     const body = isLeftOut ? undefined : UTF_8.decode(bytes.subarray(at, end))
     answers.push({ status, headers, body })
     at = end
@@ -52,21 +55,21 @@ function readHead(head: string): Pick<Answer, 'status' | 'headers'> {
   return { status: Number(status), headers }
 }
 
-/** What of a request its answers depend on. */
+/** The parts of a request on which its responses depend. */
 export interface AskedFor {
   readonly bytes: Buffer
-  /** What must never come back. */
+  /** Texts that no response may contain. */
   readonly secret: string
 }
 
 const SUCCESSES = [200, 201, 204, 304]
 
-/** The refusals of the contract, but for those of limits and for faults of ours. */
+/** The errors of the contract, except those of limits and of faults of the service. */
 const REFUSALS = [400, 404, 405, 406, 408, 409, 410, 412, 413, 415, 422, 431]
 
 const LEAK = /SQLITE|SELECT |INSERT |node_modules|\.ts:|\.js:| {4}at |\/tmp\/|\/work\//
 
-/** Throws for an answer that the contract does not know, and tells everything that is wrong with it. */
+/** Throws for a response that the contract does not allow, with everything that is wrong with it. */
 export function expectContractShape(answer: Answer, { bytes, secret }: AskedFor): void {
   const { status, headers, body } = answer
   const asked = bytes.toString('latin1')
@@ -124,7 +127,7 @@ function isBodyOf({ status, headers }: Answer, value: unknown): boolean {
   return isKind(value, ERROR) && (value as z.infer<typeof ERROR>).code === status
 }
 
-/** Zod passes over the order of keys, which is a promise too. */
+/** The contract fixes the order of keys too, which Zod ignores. */
 function isKind(value: unknown, kind: z.ZodType): boolean {
   const result = kind.safeParse(value)
   return result.success && JSON.stringify(result.data) === JSON.stringify(value)
@@ -147,7 +150,7 @@ const USER = z
 
 const HEALTH = z.strictObject({ status: z.literal('ok') })
 
-/** Of the interface; other tests look into it. */
+/** The `/openapi.json` that the service serves; other tests check its content. */
 const DOCUMENT = z.looseObject({ openapi: z.string().startsWith('3.1.') })
 
 const SUCCESS = z.union([
@@ -168,12 +171,17 @@ const SUCCESS = z.union([
 
 const SENTENCE = z.string().min(1)
 
+const { storage_damaged: _hidden, ...shown } = ERROR_KINDS
+
+const REASON = z.enum(Object.keys(shown) as ErrorCode[])
+
 const ERROR = z.strictObject({
   message: SENTENCE,
   resource: z.enum(['User', 'Request']),
   code: z.int(),
   status: z.literal(false),
-  // Not a record, because zod leaves `__proto__` out of it, which may be the name of a parameter.
+  reason: REASON,
+  // Not a record: zod leaves `__proto__` out of it, but a parameter may have this name.
   errors: z
     .custom<object>(
       errors =>
@@ -191,6 +199,7 @@ const PROBLEM = z.strictObject({
   status: z.int(),
   detail: SENTENCE,
   instance: z.string().startsWith('/').optional(),
+  reason: REASON,
   errors: z
     .array(
       z.union([

@@ -1,8 +1,9 @@
 import { closeSync, openSync, writeSync } from 'node:fs'
+import { Database } from '../../src/storage/sqlite/sqlite-driver.ts'
 
 export const PAGE_BYTES = 4096
 
-/** Writes `text` over and over into pages of a database file, of which the first is 0. */
+/** Fills pages of a database file with repetitions of `text`. The first page is 0. */
 export function overwritePages(
   path: string,
   text: string,
@@ -12,4 +13,20 @@ export function overwritePages(
   const bytes = (to - from) * PAGE_BYTES
   writeSync(file, Buffer.alloc(bytes, text), 0, bytes, from * PAGE_BYTES)
   closeSync(file)
+}
+
+/**
+ * Removes rows from the index by name of a database of 3000 users. No statement can do this, because each updates the
+ * indexes. So the root page of the index is replaced by that of an index of fewer rows.
+ */
+export function forgetInIndex(path: string): void {
+  const database = new Database(path)
+  database.unsafeMode()
+  database.exec(`
+    CREATE INDEX few ON users (name_lower) WHERE id < 1500;
+    PRAGMA writable_schema = ON;
+    UPDATE sqlite_schema SET rootpage = (SELECT rootpage FROM sqlite_schema WHERE name = 'few')
+      WHERE name = 'users_by_name';
+    DELETE FROM sqlite_schema WHERE name = 'few'`)
+  database.close()
 }

@@ -7,7 +7,7 @@ import type {
 
 export interface ReceivedAnswer {
   readonly status: number
-  /** Names and values in turn. */
+  /** Names and values alternate. */
   readonly rawHeaders: readonly string[]
   readonly body: Buffer
 }
@@ -18,13 +18,13 @@ export interface Asked {
   readonly target: string
 }
 
-/** Headers of any answer of HTTP, of which a document says nothing. */
+/** Headers that any HTTP response may have and that the document does not describe. */
 const OF_HTTP = ['date', 'connection', 'keep-alive', 'content-length', 'transfer-encoding']
 
-/** The operation that a request asks for; `undefined` where there is none. */
+/** The operation of a request; for HEAD, that of GET. `undefined` if there is none. */
 export function findOperation({ paths }: DescribedInterface, { method, target }: Asked) {
   const item = findPath(paths, target)
-  return item?.[method.toLowerCase()]
+  return item?.[method === 'HEAD' ? 'get' : method.toLowerCase()]
 }
 
 function findPath<T>(paths: Readonly<Record<string, T>>, target: string): T | undefined {
@@ -46,7 +46,7 @@ function pathOf(target: string): string {
   return target.replace(/[?#].*$/s, '')
 }
 
-/** What is wrong with an answer by the document: nothing, where each of its parts is in it. */
+/** The differences between a response and the document; empty if the document describes all its parts. */
 export function undocumented(
   described: DescribedInterface,
   asked: Asked,
@@ -54,16 +54,20 @@ export function undocumented(
   { hasOthers }: { readonly hasOthers: boolean },
 ): string[] {
   const { status } = answer
-  const isKnown = findPath(described.paths, asked.target) !== undefined
-  const responses: DescribedResponses =
-    findOperation(described, asked)?.responses ??
-    (isKnown ? described.otherMethods : described.otherPaths)
+  const responses = responsesTo(described, asked)
   const response = responses[status] ?? (hasOthers ? responses.default : undefined)
   if (response === undefined) return [`status ${status}`]
   return [
     ...wrongHeaders(described, response, answer),
     ...wrongBody(described, response, answer, asked.method === 'HEAD'),
   ]
+}
+
+function responsesTo(described: DescribedInterface, asked: Asked): DescribedResponses {
+  const operation = findOperation(described, asked)
+  if (operation !== undefined) return operation.responses
+  if (findPath(described.paths, asked.target) === undefined) return described.otherPaths
+  return asked.method === 'OPTIONS' ? described.options : described.otherMethods
 }
 
 function wrongHeaders(
@@ -84,11 +88,6 @@ function wrongHeaders(
   for (const [name, value] of received) {
     if (OF_HTTP.includes(name)) continue
     if (name === 'content-type' && content !== undefined) continue
-    // Where a HEAD is answered without describing a body, its type is still that of GET.
-    if (name === 'content-type' && content === undefined) {
-      if (!received.has('content-length')) wrong.push('content-type without a body')
-      continue
-    }
     const header = known.get(name)
     if (header === undefined) wrong.push(`header ${name}`)
     else {

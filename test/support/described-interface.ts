@@ -35,18 +35,18 @@ export interface DescribedOperation {
   readonly 'x-action'?: string
 }
 
-/** An OpenAPI document with its references followed, but for those within schemas. */
+/** An OpenAPI document with its references resolved, except those within schemas. */
 export interface DescribedInterface {
   /** By path and method. */
   readonly paths: Readonly<Record<string, Readonly<Record<string, DescribedOperation>>>>
   readonly otherPaths: DescribedResponses
   readonly otherMethods: DescribedResponses
+  /** The responses to OPTIONS, on every path. */
+  readonly options: DescribedResponses
   readonly schemas: Readonly<Record<string, Json>>
-  /** Compiles a schema of the document, strictly; `closed` takes no property that it does not name. */
+  /** Compiles a schema of the document in strict mode. With `closed` it rejects properties that it does not name. */
   compile(schema: Json, options?: { readonly closed: boolean }): ValidateFunction
 }
-
-const METHODS = ['get', 'head', 'post', 'put', 'patch', 'delete', 'options', 'trace']
 
 export function followReferences(document: unknown): DescribedInterface {
   const { components, paths, ...rest } = document as {
@@ -69,23 +69,13 @@ export function followReferences(document: unknown): DescribedInterface {
     return follow(target)
   }
 
-  function followPath(item: Json) {
-    const shared = follow(item.parameters ?? []) as DescribedParameter[]
-    const operations = METHODS.filter(method => method in item).map(method => {
-      const operation = follow(item[method]) as DescribedOperation
-      return [method, { ...operation, parameters: [...operation.parameters, ...shared] }]
-    })
-    return Object.fromEntries(operations)
-  }
-
   const others = (name: string) =>
     (follow(rest[name]) as { responses: DescribedResponses }).responses
   return {
-    paths: Object.fromEntries(
-      Object.entries(paths).map(([path, item]) => [path, followPath(item)]),
-    ),
+    paths: follow(paths) as DescribedInterface['paths'],
     otherPaths: others('x-other-paths'),
     otherMethods: others('x-other-methods'),
+    options: others('x-options'),
     schemas,
     compile: (schema, { closed } = { closed: false }) => {
       const compile = compilers[Number(closed)] as (schema: Json) => ValidateFunction

@@ -2,20 +2,20 @@ import { brotliCompressSync, deflateSync, gzipSync } from 'node:zlib'
 import fc from 'fast-check'
 import type { DescribedInterface, DescribedOperation } from './described-interface.ts'
 
-/** A request made from a document of the interface. */
+/** A request made from an OpenAPI document. */
 export interface DescribedRequest {
   readonly method: string
   /** Path and query. */
   readonly target: string
   readonly headers: Readonly<Record<string, string>>
   readonly body: Buffer | undefined
-  /** Whether the document has all of it, or has it to be refused, or does not say. */
+  /** Whether the document allows the request, describes it as an error, or does not say. */
   readonly worth: Worth
 }
 
 export type Worth = 'right' | 'wrong' | 'odd'
 
-/** Stand for what only the service can make; whoever sends the request puts them in. */
+/** Placeholders for values that only the service can make. The sender of the request replaces them. */
 export const LIVE_TAG = '"live-tag"'
 export const LIVE_CURSOR = 'live-cursor'
 export const LIVE_RELEASE = 'live-release'
@@ -41,7 +41,7 @@ const METHODS = [
   'FOO',
 ]
 
-/** The more an operation may be asked wrongly, the oftener it is asked. */
+/** An operation with more ways to be wrong is chosen more often. */
 const WEIGHTS: Readonly<Record<string, number>> = { GET: 4, POST: 12, PUT: 6, PATCH: 6, DELETE: 6 }
 
 const ODD_PATHS = [
@@ -83,14 +83,14 @@ const ODD_IDS = [
 
 const ODD_FILES = ['nothing', 'index.html', '..%2fassets.json', '__proto__', '%zz', '%00']
 
-/** So many bytes and more are too large for a body, and so many for headers. */
+/** A body, or headers, of this many bytes or more are too large. */
 export const BODY_LIMIT_BYTES = 2048
 const LARGE_HEADER = 'x'.repeat(20_000)
 
-/** Any operation of the document with any of its parameters, right and wrong, and what is no operation of it. */
+/** Any operation of the document with right and wrong parameters, and requests that are no operation of it. */
 export function describedRequests(described: DescribedInterface): fc.Arbitrary<DescribedRequest> {
   const operations = Object.entries(described.paths).flatMap(([path, item]) =>
-    Object.entries(item).map(([name, operation]) => {
+    requestable(item, described).map(([name, operation]) => {
       const method = name.toUpperCase()
       const arbitrary = requestsOf({ described, path, method, operation })
       return { weight: WEIGHTS[method] ?? 1, arbitrary }
@@ -106,6 +106,20 @@ export function describedRequests(described: DescribedInterface): fc.Arbitrary<D
       return { method, target, headers: headers.value, body: undefined, worth: 'odd' }
     })
   return fc.oneof(...operations, { weight: 5, arbitrary: others })
+}
+
+/** The operations of a path, and the two that every path has although the document does not list them. */
+function requestable(
+  item: Readonly<Record<string, DescribedOperation>>,
+  { options }: DescribedInterface,
+): readonly (readonly [method: string, operation: DescribedOperation])[] {
+  const [[, { operationId, parameters }] = ['', {} as never]] = Object.entries(item)
+  const ofPath = parameters.filter(parameter => parameter.in === 'path')
+  return [
+    ...Object.entries(item),
+    ...(item.get === undefined ? [] : [['head', item.get] as const]),
+    ['options', { operationId, parameters: ofPath, responses: options }],
+  ]
 }
 
 interface Described {
@@ -205,7 +219,7 @@ function queries({ described, operation }: Described): fc.Arbitrary<Part<string>
   const pair = (name: string, value: unknown) =>
     `${encodeURIComponent(name)}=${encodeURIComponent(String(value))}`
   const rightOnes = fc.record(values, { requiredKeys: [] }).map(query => {
-    // OpenAPI cannot say that the cursor is of another sort, and excludes a number of a page.
+    // OpenAPI cannot say that a cursor belongs to another sort, or that a cursor excludes `page`.
     const left = 'after' in query ? ['sort', 'page'] : []
     const sent = Object.entries(query).filter(([name]) => !left.includes(name))
     return sent.map(([name, value]) => pair(name, value))
@@ -243,11 +257,11 @@ const OF_NEITHER = ['image/png', 'application/json;q=0, image/png', 'application
 
 interface Acceptance {
   readonly asksAccept: boolean
-  /** Whether it is answered in HTML only. */
+  /** Whether its response is always HTML. */
   readonly isPage: boolean
 }
 
-/** What any request may bear. */
+/** Headers that any request may have. */
 function generalHeaders(
   { asksAccept, isPage }: Acceptance = { asksAccept: false, isPage: false },
 ): fc.Arbitrary<Part<Readonly<Record<string, string>>>> {
@@ -281,7 +295,7 @@ function headerText(): fc.Arbitrary<string> {
   return fc.string({ maxLength: 40 }).map(text => text.trim())
 }
 
-/** What the operation names. */
+/** The headers that the operation names. */
 function ownHeaders(of: Described): fc.Arbitrary<Part<Readonly<Record<string, string>>>> {
   const { described, operation } = of
   const names = operation.parameters.map(({ name }) => name)
@@ -382,7 +396,7 @@ function isSmall(text: string): boolean {
   return Buffer.byteLength(text) <= BODY_LIMIT_BYTES
 }
 
-/** Changes that no validation could put right, and some that it does not look at. */
+/** Changes that make a body invalid, and some that validation ignores. */
 function mutations(): fc.Arbitrary<(body: Json) => unknown> {
   const values = fc.constantFrom<unknown>(
     null,
@@ -413,7 +427,7 @@ function mutations(): fc.Arbitrary<(body: Json) => unknown> {
   )
 }
 
-/** Sent where no body is asked for. */
+/** Sent to operations without a body. */
 function ignoredBodies(): fc.Arbitrary<Part<Body>> {
   return mostly<Body>(
     right(fc.constant({ bytes: undefined, headers: {} })),
@@ -426,7 +440,7 @@ function isValid(schema: Json, described: DescribedInterface): (value: unknown) 
   return value => validate(value) as boolean
 }
 
-/** Values that a schema of the document takes. */
+/** Values that a schema of the document accepts. */
 function valuesOf(schema: Json, described: DescribedInterface): fc.Arbitrary<unknown> {
   const { $ref, type, enum: members, minimum, maximum, properties, required } = schema
   if (typeof $ref === 'string') {
@@ -459,7 +473,7 @@ function valuesOf(schema: Json, described: DescribedInterface): fc.Arbitrary<unk
     .map(value => JSON.parse(JSON.stringify(value)))
 }
 
-/** Left out, or nothing, but for a few times. */
+/** Absent or empty in most cases. */
 function seldom(values: fc.Arbitrary<unknown>): fc.Arbitrary<unknown> {
   return fc.oneof(
     { weight: 15, arbitrary: fc.constantFrom(undefined, null) },
@@ -475,7 +489,7 @@ function stringsOf(schema: Json, described: DescribedInterface): fc.Arbitrary<st
     const [from, to] = [new Date('1970-01-01'), new Date('2200-01-01')]
     return fc.date({ min: from, max: to, noInvalidDate: true }).map(date => date.toISOString())
   }
-  // Of a pattern alone there may be no such string among those that are made without it.
+  // Random strings would almost never match a pattern.
   if (schema.pattern !== undefined && schema.maxLength === undefined) {
     return fc.stringMatching(new RegExp(String(schema.pattern))).filter(isValid(schema, described))
   }

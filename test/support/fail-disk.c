@@ -1,4 +1,4 @@
-/* Preloaded into the service: lets its disk fail and its clock step, as test/support/failing-disk.ts says while it runs. */
+/* Preloaded into the service: makes its disk fail and its clock step, controlled by test/support/failing-disk.ts. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <errno.h>
@@ -19,11 +19,11 @@ struct control {
   volatile int64_t sync_error;
   volatile int64_t read_error;
   volatile int64_t truncate_error;
-  /* How many calls that would fail go through before. */
+  /* Number of calls that succeed before the first failure. */
   volatile int64_t passes;
-  /* How many fail after that; -1 for all. */
+  /* Number of calls that fail after that; -1 for all. */
   volatile int64_t failures;
-  /* Whether writes go through until a sync has failed. */
+  /* Whether writes succeed until a sync has failed. */
   volatile int64_t until_sync;
   volatile int64_t short_writes;
   volatile int64_t clock_offset_seconds;
@@ -55,7 +55,7 @@ static int is_in_folder(int fd) {
   return length > (ssize_t)folder_length && !memcmp(path, folder, folder_length) && path[folder_length] == '/';
 }
 
-/* Whether this call is to fail; errno says how. */
+/* Whether this call must fail; sets errno. */
 static int fails(int fd, int64_t error) {
   int errno_before = errno;
   if (!error || !folder || !is_in_folder(fd)) {

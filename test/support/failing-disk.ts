@@ -9,33 +9,33 @@ import { type SpawnedService, spawnService } from './spawn-service.ts'
 
 type ErrorName = 'ENOSPC' | 'EIO' | 'EROFS'
 
-/** What goes wrong with files below one folder; what is left out works. */
+/** Which calls fail for files below one folder. Calls that are left out work. */
 export interface DiskFaults {
   readonly writes?: ErrorName
   readonly syncs?: ErrorName
   readonly reads?: ErrorName
   readonly truncates?: ErrorName
-  /** How many of these calls go through before the first that fails. */
+  /** Number of these calls that succeed before the first one that fails. */
   readonly passes?: number
-  /** How many of them fail before the disk works again; all where it is left out. */
+  /** Number of calls that fail before the disk works again; all if left out. */
   readonly failures?: number
-  /** Writes go through until a sync has failed. */
+  /** Writes succeed until a sync has failed. */
   readonly untilSync?: boolean
-  /** Writes take half of what they are given at a time. */
+  /** Each write accepts only half of its bytes. */
   readonly shortWrites?: boolean
 }
 
 /** The disk and the clock of a service that is spawned with `env`, also while it runs. */
 export interface FailingDisk {
   readonly env: Readonly<Record<string, string>>
-  /** In place of what was wrong before. */
+  /** Replaces the previous faults. */
   fail(faults: DiskFaults): void
   work(): void
-  /** Sets the service's clock, but not the one that never goes back, off from ours. */
+  /** Moves the service's wall clock away from the clock of the test. Its monotonic clock stays. */
   shiftClock(seconds: number): void
-  /** How many calls have failed since `fail` was called. */
+  /** Number of calls that have failed since `fail` was called. */
   failedCalls(): number
-  /** How many of `passes` are left. */
+  /** Number of `passes` that are left. */
   passesLeft(): number
 }
 
@@ -47,7 +47,7 @@ const CLOCK_FIELD = 8
 
 const FAILED_CALLS_FIELD = 9
 
-/** Why no disk can be made to fail here, if so: it takes a C compiler, and a system that preloads. */
+/** Why disk faults cannot be simulated here, if so: they need Linux and a C compiler. */
 export function whyNoFailingDisk(): string | undefined {
   if (process.platform !== 'linux') return 'LD_PRELOAD is of Linux'
   try {

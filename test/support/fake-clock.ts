@@ -1,4 +1,4 @@
-/** A clock that stands still until it is told otherwise, forwards or back. */
+/** A clock that stands still until the test moves it, forwards or back. */
 export function createFakeClock(startMs = Date.UTC(2026, 0, 31, 12)) {
   let nowMs = startMs
   return {

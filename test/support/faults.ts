@@ -1,15 +1,18 @@
 /** The short form runs with all other tests; the long one by `npm run test:faults`. */
 export const isLong = process.env.FAULTS === 'long'
 
-/** By which all that is random in a test can be had again: `FAULTS_SEED=… npm run test:faults`. */
-export const SEED = Number(process.env.FAULTS_SEED || Math.floor(Math.random() * 2 ** 31))
+/**
+ * The same seed repeats all random choices of a test: `FAULTS_SEED=… npm run test:faults`.
+ * The short form always makes the same choices, because a change must not fail by a fault that was there before it.
+ */
+export const SEED = Number(process.env.FAULTS_SEED || 856919337)
 
-/** What of a test differs between its forms, such as how often something is done. */
+/** Chooses a value by the form of the test, such as how often something is done. */
 export function inForm<T>({ short, long }: { short: T; long: T }): T {
   return isLong ? long : short
 }
 
-/** Numbers from 0 to below 1 that are the same for the same seed: mulberry32. */
+/** Numbers from 0 to below 1, the same for the same seed: mulberry32. */
 export function createRandom(seed = SEED): () => number {
   let state = seed >>> 0
   return () => {
@@ -20,13 +23,13 @@ export function createRandom(seed = SEED): () => number {
   }
 }
 
-/** Prints what was measured, in the long form only: a test asserts no time. */
+/** Prints measurements, in the long form only: no test asserts a time. */
 export function report(what: string, figures: Readonly<Record<string, unknown>>): void {
   if (!isLong) return
   console.log(`${what} (seed ${SEED}): ${JSON.stringify(figures)}`)
 }
 
-/** The value below which a share of all of them are, such as 0.99. */
+/** The value below which a given share of all values are. A share of 0.99 is the 99th percentile. */
 export function quantile(values: readonly number[], share: number): number {
   const sorted = values.toSorted((a, b) => a - b)
   return sorted[Math.min(sorted.length - 1, Math.floor(sorted.length * share))] ?? Number.NaN

@@ -1,5 +1,5 @@
 import { join } from 'node:path'
-import { openSqlite } from '../../src/storage/sqlite.ts'
+import { openSqlite } from '../../src/storage/sqlite/open-sqlite.ts'
 import { newUserBody } from './builders.ts'
 
 /** Creates a user over HTTP. */
@@ -16,7 +16,7 @@ const FILL = `
   INSERT INTO users (name, name_lower, email, created_at, updated_at)
   SELECT @name, lower(@name), 'filled' || i || '@example.com', @time, @time FROM serial`
 
-/** The database, in the folder of a service that is not running, with so many users in it. */
+/** Adds users to the database in the folder of a service that is not running. */
 export async function fillDatabase(
   folder: string,
   count: number,

@@ -4,7 +4,7 @@ import type { SpawnedService } from './spawn-service.ts'
 export interface JsonAnswer {
   readonly status: number
   readonly headers: Headers
-  // biome-ignore lint/suspicious/noExplicitAny: whatever came back, to be looked at by the test.
+  // biome-ignore lint/suspicious/noExplicitAny: any response; the test checks it.
   readonly body: any
 }
 
@@ -26,12 +26,12 @@ export async function ask(
   return { status: answer.status, headers: answer.headers, body: text && JSON.parse(text) }
 }
 
-/** 503, and when to come back. */
+/** Expects a 503 with Retry-After. */
 export function expectUnavailable(answer: JsonAnswer): void {
   expect([answer.status, answer.headers.get('Retry-After')]).toEqual([503, '1'])
 }
 
-/** Milliseconds until an attempt succeeds, made one after another without a pause. */
+/** Milliseconds until an attempt succeeds. Attempts follow each other without a pause. */
 export async function timeUntil(attempt: () => Promise<boolean>): Promise<number> {
   const startedAt = performance.now()
   while (!(await attempt()));

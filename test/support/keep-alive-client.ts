@@ -9,14 +9,14 @@ export interface Asked {
   readonly body?: string
 }
 
-/** One connection for one request after another. */
+/** One connection, on which requests follow each other. */
 export interface KeepAliveClient {
-  /** The answer, or `undefined` where the connection ended before it was complete. */
+  /** The response, or `undefined` if the connection ended before it was complete. */
   ask(request: Asked): Promise<RawAnswer | undefined>
   close(): void
 }
 
-/** Takes less CPU than `fetch` or `node:http`, of which a test with many clients has more need than the service. */
+/** Takes less CPU than `fetch` or `node:http`: with many clients, those would need more CPU than the service. */
 export function createKeepAliveClient(port: number): KeepAliveClient {
   const socket = connect({ port, host: '127.0.0.1', noDelay: true })
   let received = Buffer.alloc(0)

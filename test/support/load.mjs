@@ -1,5 +1,6 @@
-// Loads a service by so many connections, each of which asks again once it is answered, for so many seconds or requests,
-// and tells on its end how many answers of each status there were. A process of its own, so that the test can look at the service meanwhile.
+// Loads a service from another process: a number of connections, each of which sends its next request after a response.
+// It ends after a time or a number of requests, or once it has seen some statuses. Then it prints the number of responses
+// by status. In its own process, so that the test can use the service meanwhile.
 import { connect } from 'node:net'
 
 const {
@@ -7,6 +8,7 @@ const {
   connections,
   seconds = 3600,
   requests = Infinity,
+  until,
   workload,
   run,
 } = JSON.parse(process.argv[2])
@@ -36,7 +38,7 @@ function address() {
   return `${run}.${process.pid}.${serial++}@example.com`
 }
 
-/** Another client each time, to a service that believes its proxy. */
+/** Another client address for each request, for a service that trusts its proxy. */
 function client() {
   const number = Math.floor(Math.random() * 2 ** 20)
   return `X-Forwarded-For: 10.${number >> 16}.${(number >> 8) & 255}.${number & 255}\r\n`
@@ -105,6 +107,7 @@ function begin() {
 }
 
 function isOver() {
+  if (until !== undefined) return until.every(status => statuses[status] > 0)
   return left <= 0 || performance.now() >= endsAt
 }
 

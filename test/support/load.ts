@@ -8,21 +8,23 @@ const LOAD = fileURLToPath(new URL('./load.mjs', import.meta.url))
 export interface LoadOptions {
   readonly port: number
   readonly connections: number
-  /** Until the end of the first of these. */
+  /** The load ends with the first of these two. */
   readonly seconds?: number
   readonly requests?: number
+  /** In any case continues until there was a response with each of these statuses. */
+  readonly until?: readonly number[]
   readonly workload: 'read' | 'list' | 'create' | 'password' | 'mixed'
-  /** Other addresses of users in each run. */
+  /** Makes the e-mails of users differ between runs. */
   readonly run?: string
 }
 
 export interface LoadFigures {
-  /** How many answers had each status, or ended with which error. */
+  /** Number of responses by status, and of failed requests by error. */
   readonly statuses: Readonly<Record<string, number>>
   readonly seconds: number
 }
 
-/** So many connections that each ask again once they are answered, in a process of its own. */
+/** Loads the service from another process: each connection sends its next request after a response. */
 export async function load(options: LoadOptions): Promise<LoadFigures> {
   const child = fork(LOAD, [JSON.stringify({ run: '0', ...options })])
   onTestFinished(() => {
@@ -35,7 +37,7 @@ export async function load(options: LoadOptions): Promise<LoadFigures> {
   return figures as LoadFigures
 }
 
-/** Answers a second that were no errors. */
+/** Responses per second, without errors. */
 export function goodput({ statuses, seconds }: LoadFigures): number {
   const good = Object.entries(statuses).filter(([status]) => /^[234]/.test(status))
   return Math.round(good.reduce((sum, [, count]) => sum + count, 0) / seconds)

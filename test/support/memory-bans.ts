@@ -1,11 +1,11 @@
 import type { Ban, BanStore } from '../../src/limits/ban-store.ts'
 
-/** A store that several processes might share, all of them in one. */
+/** A ban store in memory that behaves as if several processes shared it. */
 export function memoryBans(kept: Ban[] = []): BanStore & { readonly kept: Ban[]; written(): void } {
   let revision = 0
   return {
     kept,
-    /** To be told of what was written to `kept` as if by another process. */
+    /** Call it after a change of `kept` that stands for one by another process. */
     written: () => {
       revision++
     },
@@ -16,6 +16,6 @@ export function memoryBans(kept: Ban[] = []): BanStore & { readonly kept: Ban[];
       kept.push(ban)
     },
     lift: async () => kept.splice(0),
-    revision: () => String(revision),
+    revision: async () => String(revision),
   }
 }

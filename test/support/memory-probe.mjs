@@ -1,4 +1,4 @@
-// Preloaded into a service: tells on a message what it holds once the garbage is gone.
+// Preloaded into a service: answers a message with its memory and resources after a garbage collection.
 process.on('message', () => {
   globalThis.gc()
   const { heapUsed, rss } = process.memoryUsage()
@@ -6,5 +6,5 @@ process.on('message', () => {
   for (const kind of process.getActiveResourcesInfo()) resources[kind] = (resources[kind] ?? 0) + 1
   process.send({ heapBytes: heapUsed, residentBytes: rss, resources })
 })
-// The channel by itself is no reason to go on.
+// The channel alone must not keep the process running.
 process.channel.unref()

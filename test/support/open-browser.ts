@@ -15,7 +15,7 @@ const FLAGS = [
   '--disable-sync',
 ]
 
-/** A browser takes its time on a busy machine. */
+/** Generous, because a browser is slow on a busy machine. */
 const TIMEOUT_MS = 100_000
 
 /** Why there is no browser here, if so. */
@@ -25,11 +25,11 @@ export function whyNoBrowser(): string | undefined {
 
 export interface WatchedPage {
   readonly page: Page
-  /** What went wrong so far: messages of the console, requests that failed or went to anyone else, broken policies. */
+  /** Problems so far: console messages, requests that failed or went to another server, policy violations. */
   readonly troubles: readonly string[]
 }
 
-/** A page of a browser of its own, which asks nobody but the service at `url`; it ends with the test. */
+/** A page in a new browser that may only reach the service at `url`. The browser ends with the test. */
 export async function openPage(url: string): Promise<WatchedPage> {
   const context = await openContext()
   const page = await context.newPage()
@@ -60,7 +60,7 @@ async function openContext(): Promise<BrowserContext> {
   return context
 }
 
-/** Runs in the page, before anything of its own. */
+/** Runs in the page before its own scripts. */
 function watchPolicy(): void {
   const { document, reportViolation } = globalThis as unknown as {
     document: EventTarget

@@ -5,15 +5,17 @@ import pino from 'pino'
 import supertest from 'supertest'
 import { onTestFinished } from 'vitest'
 import { type Environment, loadConfig } from '../../src/config.ts'
-import type { Timeouts } from '../../src/http/server.ts'
+import type { Timeouts } from '../../src/http/server/server.ts'
+import { createClocks } from '../../src/wiring/clocks.ts'
 import { openService } from '../../src/wiring/open-service.ts'
+import { UNHURRIED } from './unhurried.ts'
 
 export interface TestAppOptions {
   /** Variables of the environment that differ from their defaults. */
   readonly env?: Environment
-  /** Milliseconds since the epoch; it stands for both clocks of the service, unless the other is given. */
+  /** Milliseconds since the epoch. Replaces both clocks of the service, unless the other one is given too. */
   readonly now?: () => number
-  /** Of a clock that is not set, where it differs from `now`. */
+  /** The clock that does not jump, if it differs from `now`. */
   readonly monotonicNow?: () => number
   /** Text of a limits file. */
   readonly limits?: object
@@ -26,14 +28,14 @@ export interface TestApp {
   readonly databasePath: string
   /** A supertest agent on the listening server. */
   readonly http: ReturnType<typeof supertest>
-  /** The log, a parsed object for each line, as far as it was written. */
+  /** The log so far, a parsed object for each line. */
   readonly logLines: Record<string, unknown>[]
   readonly limitsPath: string
   reloadLimits(): Promise<void>
   stop(timeoutMs?: number): Promise<boolean>
 }
 
-/** The real service, in this process, on a port of its own and a new database; it ends with the test. */
+/** The real service in this process, with a free port and a new database. It ends with the test. */
 export async function openTestApp({
   env = {},
   now,
@@ -46,6 +48,7 @@ export async function openTestApp({
   const limitsPath = join(folder, 'limits.json')
   if (limits !== undefined) writeFileSync(limitsPath, JSON.stringify(limits))
   const environment = {
+    ...UNHURRIED,
     DATABASE_URL: databasePath,
     LIMITS_FILE: limits === undefined ? '' : limitsPath,
     ...env,
@@ -59,8 +62,7 @@ export async function openTestApp({
   const service = await openService({
     config,
     log,
-    ...(now && { now }),
-    ...(monotonicNow && { monotonicNow }),
+    clocks: createClocks({ ...(now && { now }), ...(monotonicNow && { monotonicNow }) }),
     ...(timeouts && { timeouts }),
   })
   const { port } = await service.server.listen({ host: '127.0.0.1', port: 0 })
@@ -80,7 +82,7 @@ export async function openTestApp({
   return { url, port, databasePath, limitsPath, http: supertest(url), logLines, reloadLimits, stop }
 }
 
-/** A folder that is gone when the test is over. */
+/** A folder that is removed after the test. */
 export function temporaryFolder(): string {
   const folder = mkdtempSync(join(tmpdir(), 'user-records-'))
   onTestFinished(() => rmSync(folder, { recursive: true, force: true }))

@@ -1,12 +1,12 @@
 import { spawnSync } from 'node:child_process'
 import { MAIN } from './spawn-service.ts'
 
-/** nobody of Linux, because root may write whatever the mode. */
+/** The user nobody of Linux: root may write to files of any mode. */
 export const NOBODY = 65_534
 
 export const isRoot = process.getuid?.() === 0
 
-/** Who runs what must not be able to do everything: to be given to `run` and `spawnService`. */
+/** A user without the rights of root, for `run` and `spawnService`. */
 export const owner: { readonly uid?: number; readonly gid?: number } = isRoot
   ? { uid: NOBODY, gid: NOBODY }
   : {}
@@ -14,7 +14,7 @@ export const owner: { readonly uid?: number; readonly gid?: number } = isRoot
 const why = whyNot()
 if (why !== undefined) console.log(`tests of missing rights are skipped: ${why}`)
 
-/** Where it is false, the reason has been printed. */
+/** If false, the reason has been printed. */
 export const canRunAsNobody = why === undefined
 
 function whyNot(): string | undefined {

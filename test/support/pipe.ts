@@ -1,22 +1,23 @@
 import { execFileSync } from 'node:child_process'
 import { closeSync, constants, openSync, readSync } from 'node:fs'
 import { join } from 'node:path'
-import { onTestFinished, vi } from 'vitest'
+import { onTestFinished } from 'vitest'
 import { temporaryFolder } from './open-test-app.ts'
+import { until } from './until.ts'
 
-/** A pipe of the system, whose reader reads only when it is told to. */
+/** A pipe of the system. Nothing is read from it unless the test calls a method for that. */
 export interface Pipe {
-  /** To be given to a process, and closed here then. */
+  /** The end for a process that writes. Close it here once the process has it. */
   readonly writeEnd: number
-  /** What is in the pipe now, or so much of it. */
+  /** Reads the content of the pipe, at most this many bytes. */
   readNow(maxBytes?: number): string
   /** Reads until it has seen a match. */
   readUntil(pattern: RegExp): Promise<RegExpExecArray>
-  /** After that, writing to it is EPIPE. */
+  /** Closes the reading end: further writes fail with EPIPE. */
   closeReader(): void
 }
 
-/** Its writer finds it blocking, as a shell hands it on, unless `nonBlocking` says otherwise. */
+/** Unless `nonBlocking`, writes to it block, as with a pipe of a shell. */
 export function openPipe({ nonBlocking = false } = {}): Pipe {
   const path = join(temporaryFolder(), 'pipe')
   execFileSync('mkfifo', [path])
@@ -48,13 +49,10 @@ export function openPipe({ nonBlocking = false } = {}): Pipe {
 
   async function readUntil(pattern: RegExp): Promise<RegExpExecArray> {
     let text = ''
-    return vi.waitUntil(
-      () => {
-        text += readNow()
-        return pattern.exec(text)
-      },
-      { timeout: 20_000, interval: 10 },
-    ) as Promise<RegExpExecArray>
+    return until(() => {
+      text += readNow()
+      return pattern.exec(text)
+    }, 10) as Promise<RegExpExecArray>
   }
 
   return { writeEnd, readNow, readUntil, closeReader }

@@ -6,7 +6,7 @@ import { onTestFinished } from 'vitest'
 const PROBER = fileURLToPath(new URL('./prober.mjs', import.meta.url))
 
 export interface ProbeFigures {
-  /** How many answers had each status, or ended with which error. */
+  /** Number of responses by status, and of failed requests by error. */
   readonly statuses: Readonly<Record<string, number>>
   readonly count: number
   readonly p50Ms: number
@@ -15,10 +15,12 @@ export interface ProbeFigures {
 }
 
 export interface Probe {
+  /** Resolves after the first response. */
+  readonly started: Promise<unknown>
   stop(): Promise<ProbeFigures>
 }
 
-/** A client in a process of its own that asks for `url` one time after another. */
+/** A client in another process that requests `url` again and again. */
 export function startProbe(
   url: string,
   { pauseMs = 5, keepAlive = true }: { pauseMs?: number; keepAlive?: boolean } = {},
@@ -27,8 +29,11 @@ export function startProbe(
   onTestFinished(() => {
     child.kill('SIGKILL')
   })
+  const started = once(child, 'message')
   return {
+    started,
     stop: async () => {
+      await started
       const figures = once(child, 'message')
       child.send('stop')
       return (await figures)[0] as ProbeFigures

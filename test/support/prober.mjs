@@ -1,5 +1,5 @@
-// Asks for one path again and again, and tells on a message how long the answers took. A process of its own, so that what
-// the test does meanwhile is not measured along.
+// Requests one path again and again, and answers a message with the response times. A separate process, so that other
+// work of the test does not affect them.
 import http from 'node:http'
 
 const [url, pauseMs, keepAlive] = process.argv.slice(2)
@@ -28,6 +28,8 @@ function ask() {
   })
 }
 
+await ask()
+process.send('started')
 while (!isStopped) {
   await ask()
   await new Promise(resolve => setTimeout(resolve, Number(pauseMs)))

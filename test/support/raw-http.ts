@@ -9,13 +9,13 @@ export interface RawAnswer {
 
 export interface RawExchange {
   readonly socket: Socket
-  /** All that came back until the server closed the connection. */
+  /** All bytes that the server sent until it closed the connection. */
   readonly ended: Promise<readonly RawAnswer[]>
-  /** Resolves once as many answers are complete. */
+  /** Resolves once this many responses are complete. */
   answers(count: number): Promise<readonly RawAnswer[]>
 }
 
-/** A connection that sends just these bytes, for what HTTP clients would put right. */
+/** A connection that sends exactly these bytes, for requests that HTTP clients would correct. */
 export function sendRaw(port: number, bytes: string | Buffer): RawExchange {
   const socket = connect(port, '127.0.0.1')
   const chunks: Buffer[] = []
@@ -50,7 +50,7 @@ export function sendRaw(port: number, bytes: string | Buffer): RawExchange {
   return { socket, ended, answers }
 }
 
-/** The answers of requests whose answers have a Content-Length or no body: all of this service's. */
+/** Splits responses that have a Content-Length or no body, as all responses of this service. */
 export function parseAnswers(bytes: Buffer): RawAnswer[] {
   const answers: RawAnswer[] = []
   let rest = bytes.toString('latin1')

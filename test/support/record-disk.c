@@ -1,10 +1,10 @@
 /*
- * Preloaded into a process, writes down what it does to the files of one folder and to the folder itself, in the
- * order in which it was done: RECORD_FOLDER (an absolute path without links) into RECORD_FILE, which is outside.
+ * Preloaded into a process: records its changes of one folder and of the files in it, in the order of the calls.
+ * RECORD_FOLDER is an absolute path without links; RECORD_FILE, outside of it, gets the records.
  *
  * A record is the struct below in the byte order of the machine, the path relative to the folder ("" is the folder)
- * and the data. It is written once the call has succeeded, under the lock that the call was made under.
- * Files ending in -shm are left out: they are mapped memory, which SQLite makes anew from the others.
+ * and the data. It is written after the call has succeeded, under the same lock.
+ * Files ending in -shm are left out: they are mapped memory, which SQLite rebuilds from the other files.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -28,7 +28,7 @@ struct record {
   uint32_t kind; /* a letter: create, mkdir (d), write, truncate, sync, unlink */
   uint32_t path_length;
   uint64_t data_length;
-  int64_t offset; /* of a truncate: the new size */
+  int64_t offset; /* for a truncate: the new size */
   int64_t ended_at; /* CLOCK_MONOTONIC in nanoseconds */
 };
 
@@ -44,7 +44,7 @@ static void *next(const char *name) {
   return found;
 }
 
-/* The part of an absolute path that is relative to the folder, or NULL for what is not recorded. */
+/* The part of an absolute path that is relative to the folder, or NULL for a path that is not recorded. */
 static const char *inside(const char *path) {
   const char *folder = getenv("RECORD_FOLDER");
   size_t length = folder == NULL ? 0 : strlen(folder);
@@ -140,7 +140,7 @@ int close(int file) {
   return result;
 }
 
-/* CALL is made under the lock where the descriptor is of a recorded file, and WHEN_DONE follows its success. */
+/* Runs CALL, under the lock if the descriptor is of a recorded file, and WHEN_DONE if the call succeeds. */
 #define RECORDED(type, file, call, when_done)      \
   const char *path = path_of(file);                \
   if (path == NULL) return call;                   \

@@ -1,8 +1,8 @@
-/** The regular expression literals of a TypeScript source, as they stand there. */
+/** The regular expression literals of a TypeScript source, as written there. */
 export function regexLiterals(source: string): string[] {
   const found: string[] = []
   let at = /^#!.*/.exec(source)?.[0].length ?? 0
-  /** The last thing before `at` that is neither blank nor comment. */
+  /** The last token before `at` that is not a comment. */
   let before = ''
 
   function skipQuoted(quote: string): void {
@@ -61,7 +61,7 @@ export function regexLiterals(source: string): string[] {
   return found
 }
 
-/** Whether a slash behind it divides. */
+/** Whether a slash after it is a division. */
 function isOperand(before: string): boolean {
   return /^(?:[\w$]+|[)\]'"`])$/.test(before) && !['return', 'typeof', 'case'].includes(before)
 }

@@ -2,23 +2,29 @@ import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { fileURLToPath } from 'node:url'
 import { onTestFinished } from 'vitest'
+import { UNHURRIED } from './unhurried.ts'
+import { until } from './until.ts'
 
 export const MAIN = fileURLToPath(new URL('../../dist/main.js', import.meta.url))
 
 export interface SpawnOptions {
-  /** Added to PATH and HOME only: settings of the machine do not reach the test. */
+  /** Added to PATH and HOME only, so that settings of the machine do not affect the test. */
   readonly env?: Readonly<Record<string, string>>
   readonly cwd: string
+  /** The program, if not the one of this checkout. */
+  readonly main?: string
   readonly args?: readonly string[]
-  /** Options of Node itself; with them the process has a channel for messages. */
+  /** Options of Node itself. The process then also has an IPC channel. */
   readonly nodeArgs?: readonly string[]
-  /** Whether what it prints is kept after its start; a long load prints more than there is room for. */
+  /** Whether to keep its output after its start. A long load prints too much for the memory. */
   readonly keepsLog?: boolean
-  /** Who runs it, where that is not who runs the test. */
+  /** The user that runs it, if not the user of the test. */
   readonly uid?: number
   readonly gid?: number
-  /** What it reads on standard input, which is otherwise empty. */
+  /** Its standard input; empty if left out. */
   readonly input?: string | Buffer
+  /** The hard limit of open files, if not that of the test. */
+  readonly openFiles?: number
   /** Whether standard input stays open for the test to write to. */
   readonly keepsInputOpen?: boolean
 }
@@ -33,20 +39,20 @@ export interface SpawnedService {
   readonly process: ChildProcess
   readonly url: string
   readonly port: number
-  /** What it has printed so far. */
+  /** Its output so far. */
   stdout(): string
   readonly exited: Promise<FinishedProcess>
 }
 
-/** The built command line, run to its end. */
+/** Runs the built command line to its end. */
 export function run(options: SpawnOptions): Promise<FinishedProcess> {
   return spawnMain(options).exited
 }
 
-/** The built service, once it says where it listens: on a free port unless `env` says otherwise. */
+/** Starts the built service and waits until it logs its address: a free port unless `env` has one. */
 export async function spawnService(options: SpawnOptions): Promise<SpawnedService> {
   const { keepsLog = true, env } = options
-  const child = spawnMain({ ...options, env: { PORT: '0', ...env } })
+  const child = spawnMain({ ...options, env: { PORT: '0', ...UNHURRIED, ...env } })
   const url = await new Promise<string>((resolve, reject) => {
     child.process.stdout?.on('data', () => {
       const match = /"url":"([^"]+)"/.exec(child.stdout())
@@ -58,7 +64,7 @@ export async function spawnService(options: SpawnOptions): Promise<SpawnedServic
   return { ...child, url, port: Number(new URL(url).port) }
 }
 
-/** After `kill -9`, on what is then there, without what `env` was. */
+/** Starts it again after `kill -9`, on the same files but without the previous `env`. */
 export async function killAndStartAgain({
   cwd,
   service,
@@ -71,11 +77,14 @@ export async function killAndStartAgain({
   return spawnService({ cwd })
 }
 
-/** The built command line, begun. */
+/** Starts the built command line. */
 export function spawnMain(options: SpawnOptions) {
   const { env = {}, cwd, args = [], nodeArgs = [], uid, gid, input } = options
-  const { keepsInputOpen = false } = options
-  const child = spawn(process.execPath, [...nodeArgs, MAIN, ...args], {
+  const { keepsInputOpen = false, openFiles, main = MAIN } = options
+  const command = [process.execPath, ...nodeArgs, main, ...args]
+  const limited = ['/bin/sh', '-c', `ulimit -n ${openFiles} && exec "$@"`, 'sh', ...command]
+  const [program = '', ...rest] = openFiles === undefined ? command : limited
+  const child = spawn(program, rest, {
     cwd,
     env: { PATH: process.env.PATH, HOME: process.env.HOME, ...env },
     stdio: [
@@ -87,7 +96,7 @@ export function spawnMain(options: SpawnOptions) {
     ...(uid !== undefined && { uid }),
     ...(gid !== undefined && { gid }),
   })
-  // It may end before it has read all.
+  // The process may end before it has read all input.
   child.stdin?.on('error', () => {})
   if (!keepsInputOpen) child.stdin?.end(input)
   let stdout = ''
@@ -107,4 +116,15 @@ export function spawnMain(options: SpawnOptions) {
     child.kill('SIGKILL')
   })
   return { process: child, stdout: () => stdout, exited }
+}
+
+/** Sends a command a signal as soon as `begun`. On a busy machine the command may have ended before. */
+export async function signalled(
+  signal: NodeJS.Signals,
+  options: SpawnOptions & { readonly begun: () => boolean },
+): Promise<FinishedProcess> {
+  const child = spawnMain(options)
+  await until(() => options.begun() || child.process.exitCode !== null, 1)
+  child.process.kill(signal)
+  return child.exited
 }

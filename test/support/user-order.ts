@@ -8,7 +8,7 @@ export interface ShownUser {
   readonly updated_at: string
 }
 
-/** The order of a sort, by other means than any storage has. */
+/** The order of a sort, computed independently of any storage. */
 export function byCodePoints({ by, descending }: UserSort) {
   const keyOf = (user: ShownUser) => Buffer.from(String(user[by]).toLowerCase())
   return (one: ShownUser, other: ShownUser) => {

@@ -11,7 +11,7 @@ async function appWithUser() {
 const STRONG = /^"[\x21\x23-\x7e]+"$/
 
 describe('ETag', () => {
-  test('of GET, POST and PUT is strong and tells one version from another', async () => {
+  test('of GET, POST and PUT is strong and differs between versions', async () => {
     const { http, path, tag } = await appWithUser()
     expect(tag).toMatch(STRONG)
     expect((await http.get(path)).headers.etag).toBe(tag)
@@ -26,7 +26,7 @@ describe('ETag', () => {
     expect(new Set(tags).size).toBe(3)
   })
 
-  test('changes with a password, which nothing else shows, and stays where nothing changes', async () => {
+  test('changes with a password, which nothing else shows, and stays if nothing changes', async () => {
     const { http, path, user, tag } = await appWithUser()
     const same = await http.patch(path).send({ user: { name: user.name } })
     expect(same.headers.etag).toBe(tag)
@@ -60,7 +60,7 @@ describe('If-None-Match on GET and HEAD /users/{id}', () => {
     }
   })
 
-  test('does not hide that there is no user', async () => {
+  test('does not hide that a user does not exist', async () => {
     const { http } = await appWithUser()
     expect((await http.get('/users/99').set('If-None-Match', '*')).status).toBe(404)
   })
@@ -93,7 +93,7 @@ describe.each(['put', 'patch', 'delete'] as const)('If-Match on %s /users/{id}',
     expect((await http.get(path)).body).toEqual(user)
   })
 
-  test('answers 404 before 412 where there is no user', async () => {
+  test('answers 404 before 412 if there is no user', async () => {
     const { http } = await appWithUser()
     for (const condition of ['"a"', '*']) {
       const response = await http[method]('/users/99').set('If-Match', condition).send(body)
@@ -103,7 +103,7 @@ describe.each(['put', 'patch', 'delete'] as const)('If-Match on %s /users/{id}',
 })
 
 describe('If-Match on PUT /users/{id}', () => {
-  test('comes after validation and before a taken address', async () => {
+  test('is checked after validation and before a taken e-mail', async () => {
     const { http, path } = await appWithUser()
     const { body: other } = await http.post('/users').send(newUserBody())
     const put = (user: object) => http.put(path).set('If-Match', '"a"').send({ user })

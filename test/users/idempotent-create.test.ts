@@ -1,5 +1,5 @@
-import Database from 'better-sqlite3'
 import { describe, expect, test } from 'vitest'
+import { Database } from '../../src/storage/sqlite/sqlite-driver.ts'
 import { newUserBody } from '../support/builders.ts'
 import { createFakeClock } from '../support/fake-clock.ts'
 import { openTestApp, type TestApp, temporaryFolder } from '../support/open-test-app.ts'
@@ -24,7 +24,7 @@ async function userCount({ http }: Pick<TestApp, 'http'>): Promise<number> {
 }
 
 describe('POST /users with an Idempotency-Key', () => {
-  test('gives the first answer again, and creates nothing', async () => {
+  test('repeats the first answer, and creates nothing', async () => {
     const app = await openTestApp()
     const key = newKey()
     const body = newUserBody({ password: 'correct horse' })
@@ -44,7 +44,7 @@ describe('POST /users with an Idempotency-Key', () => {
     expect(await userCount(app)).toBe(1)
   })
 
-  test('takes a body for the same where the JSON value is', async () => {
+  test('treats bodies with the same JSON value as the same', async () => {
     const app = await openTestApp()
     const key = newKey()
     const send = (text: string) =>
@@ -79,7 +79,7 @@ describe('POST /users with an Idempotency-Key', () => {
     expect(await userCount(app)).toBe(1)
   })
 
-  test('stores no other answer, so that a corrected body may use its key again', async () => {
+  test('stores no error, so that a corrected body may use the key again', async () => {
     const app = await openTestApp()
     const key = newKey()
     const body = newUserBody()
@@ -110,7 +110,7 @@ describe('POST /users with an Idempotency-Key', () => {
     expect(await userCount(app)).toBe(1)
   })
 
-  test('is in use from the first request on, though a later one would be done sooner', async () => {
+  test('is in use from the first request on, even if a later one would finish sooner', async () => {
     const app = await openTestApp()
     const message = (body: object) => {
       const text = JSON.stringify(body)
@@ -123,7 +123,7 @@ describe('POST /users with an Idempotency-Key', () => {
     expect(answers.flat().map(({ status }) => status)).toEqual([201, 409])
   })
 
-  test('makes one user of two processes at once', async () => {
+  test('creates one user when two processes use it at once', async () => {
     const app = await openTestApp()
     const other = await openTestApp({ env: { DATABASE_URL: app.databasePath } })
     for (let round = 0; round < 5; round++) {
@@ -137,7 +137,7 @@ describe('POST /users with an Idempotency-Key', () => {
     }
   })
 
-  test('answers 410 once the user is deleted, to whatever body', async () => {
+  test('answers 410 to any body once the user is deleted', async () => {
     const app = await openTestApp()
     const key = newKey()
     const body = newUserBody()
@@ -152,7 +152,7 @@ describe('POST /users with an Idempotency-Key', () => {
   })
 
   test.each([-3_600_000, 2 * DAY_MS])(
-    'keeps a key for 24 hours though the clock is set by %d ms',
+    'keeps a key for 24 hours although the clock is moved by %d ms',
     async step => {
       const wall = createFakeClock()
       const monotonic = createFakeClock(5000.5)
@@ -160,7 +160,7 @@ describe('POST /users with an Idempotency-Key', () => {
       const [key, body] = [newKey(), newUserBody()]
       const first = await post(app, key, body)
       wall.advance(step)
-      // Another key that is added takes away those that have ended.
+      // Adding another key deletes expired ones.
       await post(app, newKey(), newUserBody())
       monotonic.advance(DAY_MS - 1)
       expect((await post(app, key, body)).text).toBe(first.text)
@@ -182,7 +182,7 @@ describe('POST /users with an Idempotency-Key', () => {
     expect(await userCount(app)).toBe(2)
   })
 
-  test('keeps few expired keys', async () => {
+  test('keeps only few expired keys', async () => {
     const clock = createFakeClock()
     const app = await openTestApp({ now: clock.now })
     for (let count = 0; count < 10; count++) await post(app, newKey(), newUserBody())
@@ -211,7 +211,7 @@ describe('POST /users with an Idempotency-Key', () => {
     const secret = 'correct horse'
     const { user } = newUserBody()
     await post(app, newKey(), { user: { ...user, password: secret } })
-    // Clients of other services send it twice, or where it does not belong.
+    // Clients of other services send the header twice, or with other methods.
     await post(app, newKey(), { ...newUserBody({ password_confirmation: secret }) })
     await post(app, newKey(), { ...newUserBody(), password: secret })
     const database = new Database(app.databasePath, { readonly: true })
@@ -225,7 +225,7 @@ describe('POST /users with an Idempotency-Key', () => {
     ['bare', 'abc', '"abc"'],
     ['with a quote inside', 'a"b\\c', '"a\\"b\\\\c"'],
     ['of 255 characters', '~'.repeat(255), `"${'~'.repeat(255)}"`],
-  ])('takes a key %s for the same as the quoted string', async (_name, bare, quoted) => {
+  ])('treats a key %s like the quoted string', async (_name, bare, quoted) => {
     const app = await openTestApp()
     const body = newUserBody()
     expect((await post(app, bare, body)).status).toBe(201)
@@ -264,7 +264,7 @@ describe('POST /users with an Idempotency-Key', () => {
     expect(response.status).toBe(400)
   })
 
-  test('copes with a body nested deeper than calls can be', async () => {
+  test('accepts a body nested deeper than the call stack allows', async () => {
     const app = await openTestApp()
     const key = newKey()
     const { user } = newUserBody()
@@ -275,7 +275,7 @@ describe('POST /users with an Idempotency-Key', () => {
     expect((await send()).headers['idempotency-replayed']).toBe('true')
   })
 
-  test('is not asked of other methods', async () => {
+  test('is ignored for other methods', async () => {
     const app = await openTestApp()
     const { headers } = await post(app, newKey(), newUserBody())
     const path = headers.location ?? ''
@@ -285,9 +285,9 @@ describe('POST /users with an Idempotency-Key', () => {
   })
 })
 
-test('a create that was committed before a kill -9 is answered to its repeat', async () => {
+test('a create that was committed before a kill -9 is answered when it is repeated', async () => {
   const cwd = temporaryFolder()
-  // Ends the process with the answer in hand: the commit is done, and nothing of it was sent.
+  // Kills the process before it sends the answer: the commit is done, and the client got nothing.
   const killer = `data:text/javascript,${encodeURIComponent(`
     import { ServerResponse } from 'node:http'
     const { writeHead } = ServerResponse.prototype

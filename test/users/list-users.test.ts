@@ -1,5 +1,5 @@
-import Database from 'better-sqlite3'
 import { describe, expect, onTestFinished, test } from 'vitest'
+import { Database } from '../../src/storage/sqlite/sqlite-driver.ts'
 import { newUserBody } from '../support/builders.ts'
 import { createFakeClock } from '../support/fake-clock.ts'
 import { openTestApp, type TestApp } from '../support/open-test-app.ts'
@@ -46,7 +46,7 @@ async function walk({ http }: TestApp, first: string): Promise<ShownUser[][]> {
 }
 
 describe('GET /users per_page, page and after', () => {
-  test('gives 100 users where nothing is said, and no totals or numbered links', async () => {
+  test('has 100 users by default, and no totals or numbered links', async () => {
     const app = await appWithUsers(101)
     const response = await app.http.get('/users')
     expect(response.body).toHaveLength(100)
@@ -55,14 +55,14 @@ describe('GET /users per_page, page and after', () => {
     expect((await walk(app, '/users')).map(page => page.length)).toEqual([100, 1])
   })
 
-  test('gives up to 1000 users a page', async () => {
+  test('has up to 1000 users', async () => {
     const app = await appWithUsers(3)
     const response = await app.http.get('/users?per_page=1000')
     expect(response.body).toHaveLength(3)
     expect(response.headers).not.toHaveProperty('link')
   })
 
-  test('gives no next link on a last page that is full', async () => {
+  test('has no next link on a full last page', async () => {
     const app = await appWithUsers(4)
     expect((await walk(app, '/users?per_page=2')).map(idsOf)).toEqual([
       [1, 2],
@@ -70,7 +70,7 @@ describe('GET /users per_page, page and after', () => {
     ])
   })
 
-  test('links numbered pages to the first, the one before and, by cursor, the next', async () => {
+  test('links a numbered page to the first, the previous and, by cursor, the next one', async () => {
     const app = await appWithUsers(5)
     const first = linksOf((await app.http.get('/users?page=1&per_page=2')).headers.link)
     expect(Object.keys(first)).toEqual(['next', 'first'])
@@ -103,7 +103,7 @@ describe('GET /users per_page, page and after', () => {
     expect(pages.map(idsOf)).toEqual([[3], [2], [1]])
   })
 
-  test('lets filters and per_page change on the way', async () => {
+  test('allows other filters and another per_page on the next page', async () => {
     const app = await openTestApp()
     const names = ['a', 'b', 'a', 'b', 'a']
     await createUsers(
@@ -115,7 +115,7 @@ describe('GET /users per_page, page and after', () => {
     expect(idsOf(rest.body)).toEqual([3, 5])
   })
 
-  test('goes on behind a user who is gone', async () => {
+  test('continues after a user who is gone', async () => {
     const app = await appWithUsers(4)
     const { next = '' } = linksOf((await app.http.get('/users?per_page=2')).headers.link)
     await app.http.delete('/users/2')
@@ -126,7 +126,7 @@ describe('GET /users per_page, page and after', () => {
 describe('GET /users after a cursor', () => {
   const sorted = '/users?per_page=1&sort=name'
 
-  test('refuses one of another sort or direction', async () => {
+  test('rejects one of another sort or direction', async () => {
     const { http } = await appWithUsers(2)
     const { next = '' } = linksOf((await http.get(sorted)).headers.link)
     expect((await http.get(next)).status).toBe(200)
@@ -137,7 +137,7 @@ describe('GET /users after a cursor', () => {
     }
   })
 
-  test('refuses one that is altered anywhere, cut or made up', async () => {
+  test('rejects one that is altered, cut or invented', async () => {
     const { http } = await appWithUsers(2)
     const { next = '' } = linksOf((await http.get(sorted)).headers.link)
     const [path = '', cursor = ''] = next.split('after=')
@@ -153,7 +153,7 @@ describe('GET /users after a cursor', () => {
     }
   })
 
-  test('takes one of before a restart, and none of another database', async () => {
+  test('accepts one from before a restart, and none of another database', async () => {
     const app = await appWithUsers(2)
     const { next = '' } = linksOf((await app.http.get(sorted)).headers.link)
     await app.stop()
@@ -176,7 +176,7 @@ describe('GET /users sort', () => {
     ['-created_at', [4, 3, 2, 1]],
     ['updated_at', [2, 3, 4, 1]],
     ['-updated_at', [1, 4, 3, 2]],
-  ])('=%s orders by it, ties by id', async (sort, ids) => {
+  ])('=%s sorts by it, and equal users by id', async (sort, ids) => {
     const clock = createFakeClock()
     const app = await openTestApp({ now: clock.now })
     await createUsers(app, [
@@ -272,7 +272,7 @@ describe('GET /users count and envelope', () => {
   })
 })
 
-describe('GET /users refuses', () => {
+describe('GET /users rejects', () => {
   test.each([
     ['foo=1', 'foo'],
     ['Page=1', 'Page'],
@@ -296,6 +296,8 @@ describe('GET /users refuses', () => {
     ['after=x', 'after'],
     ['after=%ff', 'after'],
     ['sort=password', 'sort'],
+    ['created_after=2026-11-22T01:09.5Z', 'created_after'],
+    ['updated_before=2026-11-22T01:09,5%2B01:00', 'updated_before'],
     ['sort=-', 'sort'],
     ['sort=--id', 'sort'],
     ['sort=ID', 'sort'],
@@ -322,7 +324,7 @@ describe('GET /users refuses', () => {
     expect(problem.body.errors).toEqual([{ detail: expect.any(String), parameter: name }])
   })
 
-  test('page together with after, and every other wrong parameter with it', async () => {
+  test('page together with after, and reports every other wrong parameter too', async () => {
     const app = await appWithUsers(2)
     const { next } = linksOf((await app.http.get('/users?per_page=1')).headers.link)
     const response = await app.http.get(`${next}&page=1&count=maybe`)
@@ -330,7 +332,7 @@ describe('GET /users refuses', () => {
     expect(Object.keys(response.body.errors).sort()).toEqual(['after', 'count'])
   })
 
-  test('no query elsewhere, nor an empty one', async () => {
+  test('no query of other endpoints, and no empty query', async () => {
     const app = await appWithUsers(1)
     for (const path of ['/users?', '/users?&', '/users/1?foo=%zz', '/?page=0', '/livez?page=0']) {
       expect((await app.http.get(path)).status).toBe(200)
@@ -366,6 +368,33 @@ describe('GET /users ETag', () => {
     expect(stale.status).toBe(200)
   })
 
+  test('outlives a restart', async () => {
+    const first = await appWithUsers(2)
+    const { headers } = await first.http.get('/users')
+    await first.stop()
+    const again = await openTestApp({ env: { DATABASE_URL: first.databasePath } })
+    await again.http
+      .get('/users')
+      .set('If-None-Match', headers.etag ?? '')
+      .expect(304)
+  })
+
+  test.each(['a file', ':memory:'])('differs from that of another database, in %s', async place => {
+    const options = place === ':memory:' ? { env: { DATABASE_URL: place } } : {}
+    const apps = [await openTestApp(options), await openTestApp(options)]
+    const tags = []
+    for (const app of apps) {
+      await createUsers(app, [{}])
+      tags.push((await app.http.get('/users')).headers.etag ?? '')
+    }
+    for (const app of apps) {
+      const statuses = tags.map(
+        async tag => (await app.http.get('/users').set('If-None-Match', tag)).status,
+      )
+      expect((await Promise.all(statuses)).toSorted()).toEqual([200, 304])
+    }
+  })
+
   test('does not hide a wrong query', async () => {
     const { http } = await openTestApp()
     expect((await http.get('/users?page=0').set('If-None-Match', '*')).status).toBe(400)
@@ -384,7 +413,7 @@ test('HEAD /users answers with the headers of GET and no body', async () => {
   }
 })
 
-test('GET /users shows each change at once, whichever process made it', async () => {
+test('GET /users shows each change at once, of any process', async () => {
   const app = await openTestApp()
   const names = async (query = '') => {
     const { body } = await app.http.get(`/users${query}`)
@@ -410,7 +439,7 @@ test('GET /users shows each change at once, whichever process made it', async ()
   expect(await names()).toEqual(['Ann'])
 })
 
-test('GET /users refuses a wrong parameter, whatever version of the list the client has', async () => {
+test('GET /users rejects a wrong parameter, whatever version of the list the client has', async () => {
   const app = await openTestApp()
   const { headers } = await app.http.get('/users')
   const answer = await app.http.get('/users?per_page=0').set('If-None-Match', headers.etag ?? '')

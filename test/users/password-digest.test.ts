@@ -28,14 +28,14 @@ const DIGESTS = {
 }
 
 describe.each(Object.entries(DIGESTS))('a digest of %s', (_kind, digest) => {
-  test('is known, and verifies its own password only', async () => {
+  test('is recognised, and verifies only its own password', async () => {
     expect(isPasswordDigest(digest)).toBe(true)
     expect(await verifyDigest(digest, PASSWORD)).toBe(true)
     expect(await verifyDigest(digest, 'wrong horse')).toBe(false)
   })
 })
 
-test('a digest of bcrypt in PHC form verifies what the same in the common form does', async () => {
+test('a digest of bcrypt verifies the same password in PHC form and in the usual form', async () => {
   const common = hashBcrypt(PASSWORD, 5)
   const bcryptAlphabet = './ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789'
   const base64 = 'ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/'
@@ -62,17 +62,33 @@ test.each([
   '$2x$10$N9qo8uLOickgx2ZMRZoMyeIjZAgcfl7p92ldGxad68LJZdL17lhWy',
   '$2b$10$short',
   '$scrypt$ln=30,r=8,p=1$c2FsdHNhbHQ$aGFzaGhhc2hoYXNoaGFzaGhhc2g',
+  '$scrypt$ln=18,r=8,p=5$c2FsdHNhbHQ$aGFzaGhhc2hoYXNoaGFzaGhhc2g',
+  '$scrypt$ln=17,r=8,p=16$c2FsdHNhbHQ$aGFzaGhhc2hoYXNoaGFzaGhhc2g',
   '$scrypt$ln=16,r=0,p=1$c2FsdHNhbHQ$aGFzaGhhc2hoYXNoaGFzaGhhc2g',
   '$scrypt$ln=16,r=1,p=1$c2FsdHNhbHQ$aGFzaGhhc2hoYXNoaGFzaGhhc2g',
   '$scrypt$ln=15,r=1,p=1$c2FsdHNhbHR$aGFzaGhhc2hoYXNoaGFzaGhhc2g',
   '$pbkdf2-sha256$i=1000$c2FsdHNhbHQ$aGFzaGhhc2hoYXNoaGFzaGhhc2g',
   `${DIGESTS.bcrypt}\n`,
-])('%j is no digest that can be verified', async digest => {
+])('%j is not a digest that can be verified', async digest => {
   expect(isPasswordDigest(digest)).toBe(false)
   expect(await verifyDigest(digest, PASSWORD)).toBe(false)
 })
 
-test('what is taken for a digest can be verified, however long its salt and its hash are', async () => {
+// The parameters of the OWASP Password Storage Cheat Sheet, and the largest accepted ones.
+test.each([
+  [17, 8, 1],
+  [16, 8, 2],
+  [15, 8, 3],
+  [14, 8, 5],
+  [13, 8, 10],
+  [18, 8, 4],
+  [10, 8, 16],
+])('scrypt with ln=%i, r=%i and p=%i is accepted', (ln, r, p) => {
+  const digest = `$scrypt$ln=${ln},r=${r},p=${p}$c2FsdHNhbHQ$aGFzaGhhc2hoYXNoaGFzaGhhc2g`
+  expect(isPasswordDigest(digest)).toBe(true)
+})
+
+test('every accepted digest can be verified, however long its salt and its hash are', async () => {
   for (let bytes = 4; bytes <= 70; bytes++) {
     for (const text of [unpadded(randomBytes(bytes)), `${unpadded(randomBytes(bytes))}A`]) {
       const digests = ['i', 'd', 'id'].flatMap(kind => [
@@ -86,7 +102,7 @@ test('what is taken for a digest can be verified, however long its salt and its 
   }
 })
 
-test('a digest from elsewhere verifies a password as it was typed, and in the form of this service', async () => {
+test('a digest of another system verifies a password as typed, and in the normalised form', async () => {
   const { verify } = createPasswordHasher()
   const typed = 'ﬁne ﬂour'
   expect(await verify(hashBcrypt(typed, 4), typed)).toBe(true)

@@ -3,14 +3,14 @@ import { createPasswordHasher } from '../../src/users/passwords.ts'
 import { newUserBody } from '../support/builders.ts'
 import { openTestApp } from '../support/open-test-app.ts'
 
-test('verify knows the password of a digest and no other', async () => {
+test('verify accepts only the password of a digest', async () => {
   const passwords = createPasswordHasher()
   const digest = await passwords.hash('correct horse')
   expect(await passwords.verify(digest, 'correct horse')).toBe(true)
   expect(await passwords.verify(digest, 'correct horse ')).toBe(false)
 })
 
-test('verify takes the composed and the decomposed form for one password', async () => {
+test('verify takes the composed and the decomposed form as the same password', async () => {
   const passwords = createPasswordHasher()
   const digest = await passwords.hash('Zoe\u0308\ufb01')
   expect(await passwords.verify(digest, 'Zoëfi')).toBe(true)

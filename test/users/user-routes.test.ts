@@ -1,5 +1,6 @@
-import Database from 'better-sqlite3'
+import { setTimeout as sleep } from 'node:timers/promises'
 import { describe, expect, test } from 'vitest'
+import { Database } from '../../src/storage/sqlite/sqlite-driver.ts'
 import { newUserBody } from '../support/builders.ts'
 import { createFakeClock } from '../support/fake-clock.ts'
 import { openTestApp, type TestApp } from '../support/open-test-app.ts'
@@ -12,7 +13,7 @@ async function created({ http }: TestApp, fields: Record<string, unknown> = {}) 
   return response.body
 }
 
-/** What is stored of a password: the one thing that no answer shows. */
+/** The stored digest of a password, which no response shows. */
 function storedDigests({ databasePath }: TestApp): unknown[] {
   const database = new Database(databasePath, { readonly: true })
   const digests = database.prepare('SELECT password_digest FROM users ORDER BY id').pluck().all()
@@ -21,7 +22,7 @@ function storedDigests({ databasePath }: TestApp): unknown[] {
 }
 
 describe('POST /users', () => {
-  test('answers 201, the user in its order of fields, and Location', async () => {
+  test('answers 201, the user with its fields in order, and Location', async () => {
     const { http } = await openTestApp()
     const body = newUserBody({ name: 'Ann', email: 'Ann@x.co', password: 'correct horse' })
     const response = await http.post('/users').send(body)
@@ -101,6 +102,7 @@ describe('validation', () => {
         resource: 'User',
         code: 422,
         status: false,
+        reason: 'validation_failed',
         errors,
       })
     }
@@ -152,7 +154,7 @@ describe('validation', () => {
     ['password', '1'.repeat(129), ['is too long (maximum is 128 characters)']],
     ['password', '12345678\u0000', invalid],
     ['password', '12345678\udfff', invalid],
-  ])('POST and PUT /users refuse %s %j', async (field, value, messages) => {
+  ])('POST and PUT /users reject %s %j', async (field, value, messages) => {
     const app = await openTestApp()
     const { id } = await created(app)
     const post = await app.http.post('/users').send(newUserBody({ [field]: value }))
@@ -185,7 +187,7 @@ describe('validation', () => {
     },
   )
 
-  test('PASSWORD_MIN_LENGTH sets the least length and stands in the message', async () => {
+  test('PASSWORD_MIN_LENGTH sets the minimum length, and the message has it', async () => {
     const app = await openTestApp({ env: { PASSWORD_MIN_LENGTH: '12' } })
     const response = await app.http.post('/users').send(newUserBody({ password: '12345678901' }))
     expect(response.body.errors).toEqual({ password: ['is too short (minimum is 12 characters)'] })
@@ -198,7 +200,7 @@ describe('validation', () => {
     expect(response.body.errors).toEqual({ name: blank, email: invalid, password: notText })
   })
 
-  test('POST and PUT /users name a taken address together with the other wrong fields', async () => {
+  test('POST and PUT /users name a taken e-mail together with the other wrong fields', async () => {
     const app = await openTestApp()
     await created(app, { email: 'ann@x.co' })
     const { id } = await created(app)
@@ -215,7 +217,7 @@ describe('validation', () => {
     expect(put.body.errors).toEqual(errors)
   })
 
-  test('PUT /users/{id} does not call one’s own address taken', async () => {
+  test('PUT /users/{id} does not treat the user’s own e-mail as taken', async () => {
     const app = await openTestApp()
     const { id, email } = await created(app)
     const response = await app.http.put(`/users/${id}`).send({ user: { name: '', email } })
@@ -270,7 +272,14 @@ describe.each(['put', 'patch'] as const)('%s /users/{id}', method => {
     expect(storedDigests(app)).toEqual(digests)
   })
 
-  test('changes updated_at with the password, and when null removes one', async () => {
+  async function openWithPassword(password: string) {
+    const app = await openTestApp()
+    const { id } = await created(app, { password })
+    const change = async (user: object) => app.http[method](`/users/${id}`).send({ user })
+    return { app, change }
+  }
+
+  test('changes updated_at with the password, and when null removes it', async () => {
     const clock = createFakeClock()
     const app = await openTestApp({ now: clock.now })
     const user = await created(app, { password: 'correct horse' })
@@ -285,7 +294,39 @@ describe.each(['put', 'patch'] as const)('%s /users/{id}', method => {
     expect((await change(null)).body.updated_at).toBe('2026-01-31T12:00:00.002Z')
   })
 
-  test('makes updated_at later though the clock goes back', async () => {
+  test('of a new password, twice at once, changes updated_at once', async () => {
+    const { app, change } = await openWithPassword('correct horse')
+    const answers = await Promise.all([
+      change({ password: 'battery staple' }),
+      change({ password: 'battery staple' }),
+    ])
+    expect(answers.map(({ status }) => status)).toEqual([200, 200])
+    expect(answers[0]?.text).toBe(answers[1]?.text)
+    expect(storedDigests(app)).toHaveLength(1)
+  })
+
+  test('with the stored password succeeds, also during a change of the password', async () => {
+    let stored = 'password 0'
+    const { change } = await openWithPassword(stored)
+    const startedAt = performance.now()
+    await change({ password: stored })
+    const onceMs = performance.now() - startedAt
+    for (let round = 1; round <= 8; round++) {
+      const other = `password ${round}`
+      const changing = change({ password: other })
+      // Somewhere between the beginning of the other one and its end.
+      await sleep((onceMs * round) / 4)
+      const keeping = await change({ name: `Name ${round}`, password: stored })
+      const changed = await changing
+      expect([keeping.status, changed.status]).toEqual([200, 200])
+      if (keeping.body.updated_at < changed.body.updated_at) stored = other
+      // The request with the latest updated_at is the one whose password is stored.
+      const last = stored === other ? changed : keeping
+      expect((await change({ password: stored })).body.updated_at).toBe(last.body.updated_at)
+    }
+  })
+
+  test('makes updated_at later although the clock goes back', async () => {
     const clock = createFakeClock()
     const app = await openTestApp({ now: clock.now })
     const user = await created(app)
@@ -298,7 +339,7 @@ describe.each(['put', 'patch'] as const)('%s /users/{id}', method => {
     }
   })
 
-  test('answers 422 for an address that another has, and changes nothing', async () => {
+  test('answers 422 for the e-mail of another user, and changes nothing', async () => {
     const app = await openTestApp()
     await created(app, { email: 'ann@x.co' })
     const user = await created(app)
@@ -322,7 +363,7 @@ describe.each(['put', 'patch'] as const)('%s /users/{id}', method => {
 })
 
 describe('DELETE /users/{id}', () => {
-  test('answers 204 without a body, then 404, and takes one user away', async () => {
+  test('answers 204 without a body, then 404, and deletes one user', async () => {
     const app = await openTestApp()
     const kept = await created(app)
     const { id } = await created(app)
@@ -336,7 +377,7 @@ describe('DELETE /users/{id}', () => {
     expect((await app.http.get('/users')).body).toEqual([kept])
   })
 
-  test('frees no id for a new user', async () => {
+  test('does not free the id for a new user', async () => {
     const app = await openTestApp()
     const { id } = await created(app)
     await app.http.delete(`/users/${id}`)

@@ -3,7 +3,7 @@ import { newUserBody } from '../support/builders.ts'
 import { followReferences } from '../support/described-interface.ts'
 import { openTestApp } from '../support/open-test-app.ts'
 
-/** Nothing of it is trimmed or composed: the document tells what to send, the service mends some of the rest. */
+/** The values are not trimmed or composed: the document describes what to send, and the service corrects some other values. */
 const VALUES: Readonly<Record<string, readonly unknown[]>> = {
   name: [
     ...['A', 'Ann', 'José', '\u{1f600}', 'a b', 'a\u2028b', 'a\u200db', '\ufffd'],
@@ -36,19 +36,22 @@ const VALUES: Readonly<Record<string, readonly unknown[]>> = {
 }
 
 describe.each(Object.entries(VALUES))('the schema of %s in the document', (field, values) => {
-  test.each(['NewUser', 'UserChange'])('takes in %s what the service takes', async name => {
-    const { http } = await openTestApp()
-    const described = followReferences((await http.get('/openapi.json')).body)
-    const validate = described.compile(described.schemas[name] ?? {})
-    const { body: user } = await http.post('/users').send(newUserBody()).expect(201)
-    for (const value of values) {
-      const body =
-        name === 'NewUser' ? newUserBody({ [field]: value }) : { user: { [field]: value } }
-      const answer = await (name === 'NewUser'
-        ? http.post('/users').send(body)
-        : http.put(`/users/${user.id}`).send(body))
-      const isTaken = answer.status !== 422
-      expect([value, validate(body.user)], answer.text).toEqual([value, isTaken])
-    }
-  })
+  test.each(['NewUser', 'UserChange'])(
+    'accepts in %s the values that the service accepts',
+    async name => {
+      const { http } = await openTestApp()
+      const described = followReferences((await http.get('/openapi.json')).body)
+      const validate = described.compile(described.schemas[name] ?? {})
+      const { body: user } = await http.post('/users').send(newUserBody()).expect(201)
+      for (const value of values) {
+        const body =
+          name === 'NewUser' ? newUserBody({ [field]: value }) : { user: { [field]: value } }
+        const answer = await (name === 'NewUser'
+          ? http.post('/users').send(body)
+          : http.put(`/users/${user.id}`).send(body))
+        const isTaken = answer.status !== 422
+        expect([value, validate(body.user)], answer.text).toEqual([value, isTaken])
+      }
+    },
+  )
 })

@@ -1,0 +1,120 @@
+import type { Environment } from '../../config.ts'
+import type { DatabaseTasks, TaskOptions } from '../../storage/database-tasks.ts'
+import { createDatabaseTasks } from '../../wiring/create-database-tasks.ts'
+import { EXIT, type JsonFlags } from '../terminal/command-context.ts'
+import { watchInterruption } from '../terminal/interruption.ts'
+import { print, printJson } from '../terminal/print.ts'
+import { createProgress } from '../terminal/progress.ts'
+import { readConfig } from '../terminal/read-config.ts'
+
+export interface FileWorkFlags extends JsonFlags {
+  readonly file: string
+}
+
+/** The result of a task, in both forms in which it can be printed. */
+interface Outcome {
+  readonly lines: readonly string[]
+  readonly json: Readonly<Record<string, unknown>>
+  /** `EXIT.done` if left out. */
+  readonly exitCode?: number
+}
+
+const BYTES_PER_MB = 1e6
+
+/** Copies the database into `file` and prints its size. */
+export function backup(
+  environment: Environment,
+  { file, ...flags }: FileWorkFlags,
+): Promise<number> {
+  return runWork(environment, flags, async (tasks, options) => {
+    const { bytes } = await tasks.backup({ ...options, file })
+    return { lines: [`${file}: ${inMegabytes(bytes)} MB, checked`], json: { file, bytes } }
+  })
+}
+
+/** Replaces the database with `file` and prints where the previous one is. */
+export function restore(
+  environment: Environment,
+  { file, ...flags }: FileWorkFlags,
+): Promise<number> {
+  return runWork(environment, flags, async (tasks, options) => {
+    const { setAside, pending } = await tasks.restore({ ...options, file })
+    return {
+      lines: [
+        `${tasks.name}: restored from ${file}`,
+        ...(setAside === undefined ? [] : [`${setAside}: the previous database`]),
+        ...pendingLines(pending),
+      ],
+      json: { database: tasks.name, backup: file, kept: setAside ?? null, pending },
+    }
+  })
+}
+
+/** Prints a line for each fault of the database, or that it is sound. */
+export function check(environment: Environment, flags: JsonFlags): Promise<number> {
+  return runWork(environment, flags, async (tasks, options) => {
+    const { faults, pending } = await tasks.check(options)
+    const isSound = faults.length === 0
+    return {
+      lines: isSound
+        ? [`${tasks.name}: sound`, ...pendingLines(pending)]
+        : faults.map(fault => `${tasks.name}: ${fault}`),
+      json: { database: tasks.name, sound: isSound, faults, pending },
+      exitCode: isSound ? EXIT.done : EXIT.foundFaults,
+    }
+  })
+}
+
+/** Returns free space of the database to the file system and prints its size before and after. */
+export function compact(environment: Environment, flags: JsonFlags): Promise<number> {
+  return runWork(environment, flags, async (tasks, options) => {
+    const { bytesBefore, bytesAfter } = await tasks.compact({ ...options, environment })
+    const sizes = `${inMegabytes(bytesBefore)} MB before, ${inMegabytes(bytesAfter)} MB now`
+    return {
+      lines: [`${tasks.name}: ${sizes}`],
+      json: { database: tasks.name, bytes_before: bytesBefore, bytes_after: bytesAfter },
+    }
+  })
+}
+
+function pendingLines(names: readonly string[]): readonly string[] {
+  if (names.length === 0) return []
+  return [`pending, for the next start or \`migrate\`: ${names.join(', ')}`]
+}
+
+/** Runs a task until it ends or a signal stops it. Prints its result after the progress bar is gone. */
+async function runWork(
+  environment: Environment,
+  { json: asJson = false }: JsonFlags,
+  work: (tasks: DatabaseTasks, options: TaskOptions) => Promise<Outcome>,
+): Promise<number> {
+  const tasks = createDatabaseTasks(readConfig(environment))
+  const progress = createProgress({ unit: 'MB' })
+  const interruption = watchInterruption()
+  const onProgress: TaskOptions['onProgress'] = ({ step, bytes }) => {
+    if (bytes === undefined) progress.tell(STEPS[step])
+    else progress.update(bytes.done / BYTES_PER_MB, bytes.done / bytes.total)
+  }
+  try {
+    const { signal } = interruption
+    const outcome = await work(tasks, { signal, onProgress }).finally(progress.end)
+    const { lines, json, exitCode = EXIT.done } = outcome
+    await (asJson ? printJson(json) : print(lines.join('\n')))
+    return exitCode
+  } catch (error) {
+    if (!interruption.signal.aborted || (error as Error).name !== 'AbortError') throw error
+    return interruption.exitCode()
+  }
+}
+
+const STEPS = {
+  copy: 'copying',
+  check: 'checking each page, row and index',
+  setAside: 'setting the previous database aside',
+  replace: 'replacing the database',
+  compact: 'checking and compacting',
+}
+
+function inMegabytes(bytes: number): string {
+  return (bytes / BYTES_PER_MB).toFixed(1)
+}

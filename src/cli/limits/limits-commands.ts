@@ -1,0 +1,106 @@
+import { type Command, Option } from 'commander'
+import {
+  type CommandContext,
+  type JsonFlags,
+  jsonOption,
+  UsageError,
+} from '../terminal/command-context.ts'
+import type { TrialOptions } from './test-limits.ts'
+import { EXPECTATIONS } from './trial-expectation.ts'
+
+/** Adds `limits`, whose commands work on a rules file, and `bans`, whose commands work on the database. */
+export function addLimitsCommands(program: Command, { environment, run }: CommandContext): void {
+  const limits = group(program, 'limits', 'check or test a rules file; no service needs to run')
+  limits
+    .command('check')
+    .argument('<FILE>', 'a rules file, as for LIMITS_FILE')
+    .description('print the rules of a file as the service understands them, or its mistakes')
+    .addOption(jsonOption())
+    .action((file: string, { json = false }: { json?: boolean }) =>
+      run(async () => {
+        const { checkLimitsFile } = await import('./check-limits.ts')
+        return checkLimitsFile(environment, { file, asJson: json })
+      }),
+    )
+  limits
+    .command('test')
+    .argument('<FILE>', 'a rules file, as for LIMITS_FILE')
+    .description('show what the rules would do to a new client, and why')
+    .option('--method <METHOD>', 'method of the request', 'GET')
+    .option('--path <PATH>', 'path of the request, with its query', '/')
+    .option('--ip <ADDRESS>', 'address of the client', '127.0.0.1')
+    .option('--header <HEADER>', 'for example "User-Agent: curl"; may be repeated', collect, [])
+    .option('--body <JSON>', 'body of the request')
+    .option('--times <COUNT>', 'how many times the request is sent', '1')
+    .option('--every <TIME>', 'how much time passes between two requests', '0')
+    .addOption(
+      new Option(
+        '--expect <OUTCOME>',
+        'exit with 3 unless every request is allowed, or unless the last one is denied',
+      ).choices(EXPECTATIONS),
+    )
+    .addOption(jsonOption())
+    .action((file: string, options: TrialOptions) =>
+      run(async () => {
+        const { testLimitsFile } = await import('./test-limits.ts')
+        return testLimitsFile(environment, { file, options })
+      }),
+    )
+  const bans = group(
+    program,
+    'bans',
+    'list, lift or add bans; running services obey within two seconds',
+  )
+  bans
+    .command('list')
+    .description('print the bans in force, in the order in which they end')
+    .addOption(jsonOption())
+    .action((flags: JsonFlags) =>
+      run(async () => {
+        const { listBans } = await import('./bans.ts')
+        return listBans(environment, flags)
+      }),
+    )
+  bans
+    .command('lift')
+    .argument('[KEY]', 'the client: an address, or another key as `bans list` prints it')
+    .description('lift the bans of a client, of a rule, or all')
+    .option('--rule <NAME>', 'only bans of this rule')
+    .option('--all', 'all bans')
+    .addOption(jsonOption())
+    .action((key: string | undefined, flags: JsonFlags & { rule?: string; all?: boolean }) =>
+      run(async () => {
+        const { liftBans } = await import('./bans.ts')
+        return liftBans(environment, { rule: undefined, all: false, ...flags, key })
+      }),
+    )
+  bans
+    .command('add')
+    .argument('<RULE>', 'the name of a ban rule in LIMITS_FILE')
+    .argument(
+      '<KEY>',
+      'the client as the rule counts it, such as its address; a JSON list for several keys',
+    )
+    .description('ban a client, as if it had broken the rule')
+    .option('--for <TIME>', 'for example "1 hour"; the bantime of the rule if left out')
+    .addOption(jsonOption())
+    .action((rule: string, key: string, { for: time, ...flags }: JsonFlags & { for?: string }) =>
+      run(async () => {
+        const { addBan } = await import('./bans.ts')
+        return addBan(environment, { ...flags, rule, key, time })
+      }),
+    )
+}
+
+/** Adds a command that only groups others. */
+function group(program: Command, name: string, description: string): Command {
+  const command = program.command(name).description(description).usage('COMMAND [OPTIONS]')
+  return command.action(() => {
+    const names = command.commands.map(each => each.name()).join(', ')
+    throw new UsageError(`${name} needs a command: ${names}`)
+  })
+}
+
+function collect(value: string, previous: readonly string[]): readonly string[] {
+  return [...previous, value]
+}

@@ -1,0 +1,128 @@
+import { METHODS } from 'node:http'
+import { isIP } from 'node:net'
+import pino from 'pino'
+import type { Config, Environment } from '../../config.ts'
+import { durationMs } from '../../limits/rules/rule-values.ts'
+import { textInWords } from '../../limits/rules/rule-words.ts'
+import { createClocks } from '../../wiring/clocks.ts'
+import { openService } from '../../wiring/open-service.ts'
+import { EXIT, type JsonFlags, UsageError } from '../terminal/command-context.ts'
+import { print, printJson } from '../terminal/print.ts'
+import { readConfig } from '../terminal/read-config.ts'
+import { readLimitsFile } from './check-limits.ts'
+import { createRuleTrace } from './rule-trace.ts'
+import { type Expectation, whyUnexpected } from './trial-expectation.ts'
+import { plainTrial, reportTrial } from './trial-report.ts'
+import { problemWithHeader, sendTrial, type TrialRequest } from './trial-request.ts'
+import { createTrialResult, type TrialResult } from './trial-result.ts'
+
+/** The options of `limits test` as they were given. */
+export interface TrialOptions extends JsonFlags {
+  readonly method: string
+  readonly path: string
+  readonly ip: string
+  readonly header: readonly string[]
+  readonly body?: string
+  readonly times: string
+  readonly every: string
+  readonly expect?: Expectation
+}
+
+const MAX_TIMES = 10_000
+
+/**
+ * Prints what the rules of a file would do with a request that is sent once or several times. It goes to the service itself,
+ * with an empty database and no counts. The clock of the service advances by `every` between two requests. With `expect`, the
+ * exit code says whether the outcome is the expected one.
+ */
+export async function testLimitsFile(
+  environment: Environment,
+  { file, options }: { readonly file: string; readonly options: TrialOptions },
+): Promise<number> {
+  const request = parseRequest(options)
+  const times = parseTimes(options.times)
+  const everyMs = parseEvery(options.every)
+  const config = readConfig(environment)
+  const limits = await readLimitsFile(file)
+  const results = await sendAll({ config, file, request, times, everyMs })
+  const trial = { file, limits, request, isCounting: config.cacheStore !== 'none', results }
+  await (options.json ? printJson(plainTrial(trial)) : print(reportTrial(trial)))
+  const problem = options.expect && whyUnexpected(options.expect, results)
+  if (problem === undefined) return EXIT.done
+  console.error(problem)
+  return EXIT.foundFaults
+}
+
+interface Repeated {
+  readonly config: Config
+  readonly file: string
+  readonly request: TrialRequest
+  readonly times: number
+  readonly everyMs: number
+}
+
+/** Sends a request several times to a service with an empty database. Its clock advances between two requests. */
+async function sendAll(repeated: Repeated): Promise<readonly TrialResult[]> {
+  const { config, file, request, times, everyMs } = repeated
+  const inMemory = { kind: 'sqlite', url: ':memory:', path: ':memory:' } as const
+  let nowMs = Date.now()
+  let trace = createRuleTrace()
+  const service = await openService({
+    config: { ...config, database: inMemory, limitsFile: file, trustProxy: false },
+    log: pino({ level: 'silent' }),
+    clocks: createClocks({ now: () => nowMs, monotonicNow: () => nowMs }),
+    trace: step => trace.add(step),
+  })
+  const results: TrialResult[] = []
+  try {
+    for (let sent = 0; sent < times; sent++) {
+      trace = createRuleTrace()
+      const answer = await sendTrial(service.server, request)
+      results.push(createTrialResult(answer, trace.steps()))
+      nowMs += everyMs
+    }
+  } finally {
+    await service.close()
+  }
+  return results
+}
+
+function parseRequest({ method, path, ip, header, body }: TrialOptions): TrialRequest {
+  const upperCase = method.toUpperCase()
+  if (!METHODS.includes(upperCase) || upperCase === 'CONNECT') {
+    throw wrong('--method', method, 'a method such as GET')
+  }
+  if (!/^\/[\x21-\x7e]*$/.test(path)) {
+    throw wrong('--path', path, 'a path that begins with /, with a query or not, percent-encoded')
+  }
+  if (isIP(ip) === 0) throw wrong('--ip', ip, 'an address such as 198.51.100.7')
+  return { method: upperCase, path, ip, headers: header.map(parseHeader), body }
+}
+
+function parseHeader(text: string): readonly [string, string] {
+  const colon = text.indexOf(':')
+  const name = text.slice(0, Math.max(colon, 0)).trim()
+  const value = text.slice(colon + 1).trim()
+  const problem = problemWithHeader(name, value)
+  if (problem !== undefined)
+    throw new UsageError(`--header was ${JSON.stringify(text)}; ${problem}`)
+  return [name, value]
+}
+
+function parseTimes(text: string): number {
+  const times = /^\d{1,6}$/.test(text) ? Number(text) : 0
+  if (times < 1 || times > MAX_TIMES) {
+    throw wrong('--times', text, `a whole number from 1 to ${MAX_TIMES}`)
+  }
+  return times
+}
+
+function parseEvery(text: string): number {
+  const ms = text === '0' ? 0 : durationMs(text)
+  if (ms === undefined) throw wrong('--every', text, '0, or a time such as "10 seconds"')
+  return ms
+}
+
+function wrong(option: string, value: string, mayBe: string): UsageError {
+  return new UsageError(`${option} was ${textInWords(value)}; it may be ${mayBe}`)
+}

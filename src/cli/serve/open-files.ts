@@ -1,0 +1,34 @@
+import { execFileSync } from 'node:child_process'
+import { readFileSync } from 'node:fs'
+
+/**
+ * File descriptors for everything but connections: the database with its temporary files, the log, the event loop, a limits
+ * file.
+ */
+const RESERVED_FILES = 64
+
+/**
+ * How many files this process may have open; `undefined` if the system does not say or sets no limit. This is the soft
+ * limit. Node has already raised it to the hard limit at its start, so it cannot be raised any more.
+ */
+export function readOpenFilesLimit(): number | undefined {
+  try {
+    const [, limit] =
+      /^Max open files +(\d+)/m.exec(readFileSync('/proc/self/limits', 'utf8')) ?? []
+    if (limit !== undefined) return Number(limit)
+  } catch {
+    // Only Linux has this file.
+  }
+  try {
+    const printed = execFileSync('/bin/sh', ['-c', 'ulimit -n'], { encoding: 'utf8' })
+    return /^\d+\s*$/.test(printed) ? Number(printed) : undefined
+  } catch {
+    return undefined
+  }
+}
+
+/** How many connections fit into `openFiles` files: at least 1, at most `maxConnections`. */
+export function limitConnections(openFiles: number | undefined, maxConnections: number): number {
+  if (openFiles === undefined) return maxConnections
+  return Math.min(maxConnections, Math.max(1, openFiles - RESERVED_FILES))
+}

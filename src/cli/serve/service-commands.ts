@@ -1,0 +1,32 @@
+import type { Command } from 'commander'
+import type { MigrateFlags } from '../database/migrate.ts'
+import { type CommandContext, jsonOption } from '../terminal/command-context.ts'
+
+/** Adds `serve`, the default command, and `migrate`. */
+export function addServiceCommands(program: Command, { environment, run }: CommandContext): void {
+  program
+    .command('serve', { isDefault: true })
+    .description('serve HTTP requests (the default command)')
+    .option('--host <ADDRESS>', 'address to listen on, instead of HOST')
+    .option('--port <NUMBER>', 'port to listen on, instead of PORT; 0 picks a free port')
+    .action(({ host, port }: { host?: string; port?: string }) =>
+      run(async () => {
+        const { serve } = await import('./serve.ts')
+        return serve(environment, {
+          ...(host !== undefined && { HOST: host }),
+          ...(port !== undefined && { PORT: port }),
+        })
+      }),
+    )
+  program
+    .command('migrate')
+    .description('migrate the database to the schema of this release')
+    .option('--status', 'only list the migrations and when each was applied')
+    .addOption(jsonOption())
+    .action((flags: MigrateFlags) =>
+      run(async () => {
+        const { migrate } = await import('../database/migrate.ts')
+        return migrate(environment, flags)
+      }),
+    )
+}

@@ -1,0 +1,39 @@
+import { type Command, Option } from 'commander'
+import type { Environment } from '../../config.ts'
+
+/** What every command gets. */
+export interface CommandContext {
+  readonly environment: Environment
+  /** Runs a command that resolves to its exit code: one of `EXIT`, or 128 plus the number of a signal. */
+  readonly run: (command: () => Promise<number>) => Promise<void>
+}
+
+/** Exit codes; `--help` lists them. */
+export const EXIT = {
+  done: 0,
+  failed: 1,
+  wrongUsage: 2,
+  /** Done, but with findings: rejected rows, a damaged database, limits with an unexpected outcome. */
+  foundFaults: 3,
+} as const
+
+/** The value of `jsonOption`. */
+export interface JsonFlags {
+  readonly json?: boolean
+}
+
+/** `--json`, for every command that prints a result. */
+export function jsonOption(): Option {
+  return new Option('--json', 'print the result as JSON')
+}
+
+/** A mistake in the command line: something unknown, missing or not valid. */
+export class UsageError extends Error {
+  /** The command whose `--help` describes the right usage; `undefined` for the command that was called. */
+  readonly about: Command | undefined
+
+  constructor(message: string, about?: Command) {
+    super(message)
+    this.about = about
+  }
+}

@@ -1,0 +1,92 @@
+import type { WriteStream } from 'node:tty'
+
+/** Shows the progress of a long command. */
+export interface Progress {
+  /** `done` units are done; `share` is the part of the whole, from 0 to 1, if it is known. */
+  update(done: number, share?: number): void
+  /** Shows a step without a count, and how long it has taken. */
+  tell(what: string): void
+  /** Clears the bar. */
+  end(): void
+}
+
+export interface ProgressOptions {
+  /** What is counted, for example `rows`. */
+  readonly unit: string
+  /** A terminal gets a bar, anything else a line every `LINE_MS`. Standard error if left out. */
+  readonly stream?: Pick<WriteStream, 'write'> & { readonly isTTY?: boolean }
+  /** In milliseconds. */
+  readonly monotonicNow?: () => number
+}
+
+const REDRAW_MS = 100
+
+const LINE_MS = 5000
+
+const BAR_CHARS = 24
+
+/** Moves the cursor to the start of the line and clears the line. */
+const CLEAR_LINE = '\r\x1b[2K'
+
+/** On standard error, so that the output of the command stays clean. Shows nothing until the first update is due. */
+export function createProgress(options: ProgressOptions): Progress {
+  const { unit, stream = process.stderr, monotonicNow = () => performance.now() } = options
+  const isTerminal = stream.isTTY === true
+  const startedAt = monotonicNow()
+  let shownAt = startedAt
+
+  function show(describeAt: (elapsedSeconds: number) => string): void {
+    const now = monotonicNow()
+    if (now - shownAt < (isTerminal ? REDRAW_MS : LINE_MS)) return
+    shownAt = now
+    const text = describeAt((now - startedAt) / 1000)
+    stream.write(isTerminal ? `${CLEAR_LINE}${text}` : `${text}\n`)
+  }
+
+  return {
+    update: (done, share) =>
+      show(elapsedSeconds => {
+        const text = describe({ done, share, unit, elapsedSeconds })
+        return isTerminal && share !== undefined ? `${bar(share)} ${text}` : text
+      }),
+    tell: what => show(elapsedSeconds => `${what}, ${inWords(elapsedSeconds)}`),
+    end: () => {
+      if (isTerminal) stream.write(CLEAR_LINE)
+    },
+  }
+}
+
+interface State {
+  readonly done: number
+  readonly share: number | undefined
+  readonly unit: string
+  readonly elapsedSeconds: number
+}
+
+function describe({ done, share, unit, elapsedSeconds }: State): string {
+  const parts = [
+    share !== undefined && `${Math.floor(share * 100)} %`,
+    `${grouped(done)} ${unit}`,
+    `${grouped(done / elapsedSeconds)} ${unit}/s`,
+    share !== undefined && share > 0 && `${inWords((elapsedSeconds / share) * (1 - share))} left`,
+  ]
+  return parts.filter(part => part !== false).join(', ')
+}
+
+function bar(share: number): string {
+  const full = Math.floor(Math.min(1, share) * BAR_CHARS)
+  return `[${'#'.repeat(full)}${'-'.repeat(BAR_CHARS - full)}]`
+}
+
+/** Rounds a number and marks its thousands: `12,345`. */
+export function grouped(count: number): string {
+  return Math.round(count).toLocaleString('en')
+}
+
+/** For example `45 s`, `3 min 5 s` or `2 h 10 min`. */
+export function inWords(seconds: number): string {
+  const whole = Math.ceil(seconds)
+  if (whole < 60) return `${whole} s`
+  if (whole < 3600) return `${Math.floor(whole / 60)} min ${whole % 60} s`
+  return `${Math.floor(whole / 3600)} h ${Math.floor((whole % 3600) / 60)} min`
+}

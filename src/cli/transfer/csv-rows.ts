@@ -1,0 +1,118 @@
+import { MAX_ROW_BYTES } from './row-limit.ts'
+
+export interface CsvRow {
+  /** The line at which it begins, from 1. */
+  readonly line: number
+  /** `undefined` for a row longer than `MAX_ROW_BYTES`. */
+  readonly fields: readonly string[] | undefined
+}
+
+/** Parses CSV by RFC 4180 in pieces. Lines end in LF, CRLF or CR; empty lines are skipped. */
+export interface CsvParser {
+  /** The rows that end in this text, or before its first fault. */
+  push(text: string): readonly CsvRow[]
+  /** The last row, if no line end follows it. */
+  end(): readonly CsvRow[]
+  /** Why nothing more can be parsed. Never quotes the file, which may hold passwords. */
+  fault(): string | undefined
+  /** The line at which the text so far ends, from 1. */
+  line(): number
+}
+
+const LF = 10
+const CR = 13
+const QUOTE = 34
+
+/** Where the next character is. */
+type State = 'row start' | 'field start' | 'plain' | 'quoted' | 'after quote'
+
+/** `delimiter` is one UTF-16 unit. */
+export function createCsvParser(delimiter: string): CsvParser {
+  const delimiterUnit = delimiter.charCodeAt(0)
+  let state: State = 'row start'
+  let previous = 0
+  let line = 1
+  let rowLine = 1
+  let fields: string[] = []
+  /** The part of the current field in earlier pieces of text and before earlier quotes. */
+  let field = ''
+  /** Bytes of the current row in earlier pieces of text. */
+  let rowBytes = 0
+  let fault: string | undefined
+
+  function push(text: string): readonly CsvRow[] {
+    const rows: CsvRow[] = []
+    let fieldFrom = 0
+    let rowFrom = 0
+
+    function endField(at: number): void {
+      if (state !== 'after quote') field += text.slice(fieldFrom, at)
+      fields.push(field)
+      field = ''
+      fieldFrom = at + 1
+    }
+
+    function endRow(at: number): void {
+      if (state !== 'row start') {
+        endField(at)
+        // Counting takes time, and a UTF-16 unit is at most three bytes of UTF-8.
+        const isSurelyShort = rowBytes === 0 && 3 * (at - rowFrom) <= MAX_ROW_BYTES
+        if (!isSurelyShort) rowBytes += Buffer.byteLength(text.slice(rowFrom, at))
+        rows.push(takeRow())
+      }
+      fieldFrom = at + 1
+      rowFrom = at + 1
+      rowLine = line
+      state = 'row start'
+    }
+
+    for (let at = 0; at < text.length && fault === undefined; at++) {
+      const unit = text.charCodeAt(at)
+      const isSecondOfTwo = unit === LF && previous === CR
+      const isBreak = unit === LF || unit === CR
+      previous = unit
+      if (isBreak && !isSecondOfTwo) line++
+      if (state === 'quoted') {
+        if (unit !== QUOTE) continue
+        field += text.slice(fieldFrom, at)
+        state = 'after quote'
+      } else if (isBreak) endRow(at)
+      else if (unit === delimiterUnit) {
+        endField(at)
+        state = 'field start'
+      } else if (unit !== QUOTE) {
+        if (state === 'after quote') fault = `quotes do not match at line ${line}`
+        state = 'plain'
+      } else if (state === 'plain') fault = `quotes do not match at line ${line}`
+      else {
+        // Two quotes in a quoted field stand for one.
+        fieldFrom = state === 'after quote' ? at : at + 1
+        state = 'quoted'
+      }
+    }
+    if (state === 'plain' || state === 'quoted') field += text.slice(fieldFrom)
+    rowBytes += Buffer.byteLength(text.slice(rowFrom))
+    // Drops the fields of a row that is too long, so that it does not fill the memory.
+    if (rowBytes > MAX_ROW_BYTES) [fields, field] = [[], '']
+    return rows
+  }
+
+  function takeRow(): CsvRow {
+    const row = { line: rowLine, fields: rowBytes > MAX_ROW_BYTES ? undefined : fields }
+    fields = []
+    rowBytes = 0
+    return row
+  }
+
+  function end(): readonly CsvRow[] {
+    if (state === 'quoted')
+      fault ??= `a quote is not closed in the row that begins at line ${rowLine}`
+    if (fault !== undefined || state === 'row start') return []
+    fields.push(field)
+    field = ''
+    state = 'row start'
+    return [takeRow()]
+  }
+
+  return { push, end, fault: () => fault, line: () => line }
+}

@@ -1,0 +1,172 @@
+import type { ErrorCode } from '../../errors.ts'
+import type { Endpoint } from '../endpoints.ts'
+import { ERROR_KINDS } from '../error-kinds.ts'
+import { JSON_TYPE } from '../negotiation.ts'
+import type { Answer, Tag } from '../operation.ts'
+import {
+  ALLOW,
+  CONTENT_ENCODING,
+  CORS_HEADERS,
+  FIXED_HEADERS,
+  LIMIT_HEADERS,
+  PREFLIGHT_HEADERS,
+  X_REQUEST_ID,
+} from './described-headers.ts'
+import {
+  type DescribedOperation,
+  OF_ANY,
+  OF_LIMITED,
+  operationsOf,
+} from './described-operations.ts'
+import {
+  describeRefusals,
+  type ErrorCase,
+  type ErrorCases,
+  type Refusals,
+} from './described-refusals.ts'
+import { withReferences } from './references.ts'
+
+export interface ApiDescription {
+  readonly title: string
+  readonly version: string
+  /** The path under which another application has mounted this one, or empty. */
+  readonly baseUrl: string
+  /** In Markdown. */
+  readonly description: string
+  /** Endpoints behind the filter of the limits. */
+  readonly limited: readonly Endpoint[]
+  readonly unlimited: readonly Endpoint[]
+  readonly settings: {
+    readonly bodyLimitBytes: number
+    /** `undefined` without CORS. */
+    readonly corsOrigins: readonly string[] | '*' | undefined
+  }
+}
+
+const OF_NO_OPERATION: readonly ErrorCode[] = ['path_not_found', 'method_not_allowed']
+
+/** The OpenAPI 3.1 document of what a table of endpoints takes and answers. */
+export function describeInterface(described: ApiDescription): unknown {
+  const { title, version, description, limited, unlimited, settings } = described
+  const rows = [...operationsOf(limited, true), ...operationsOf(unlimited, false)]
+  const hasCors = settings.corsOrigins !== undefined
+  const headers = { ...FIXED_HEADERS, ...(hasCors && { ...CORS_HEADERS, ...PREFLIGHT_HEADERS }) }
+  const cases = casesOf(rows)
+  const refusals = describeRefusals({ cases, headers })
+  const paths = [...new Set(rows.map(({ path }) => path))].map(path => {
+    const operations = rows
+      .filter(row => row.path === path)
+      .map(row => [row.method, describeOperation(row, refusals, settings)])
+    return [path, Object.fromEntries(operations)]
+  })
+  const tags = new Map(rows.map(({ operation: { tag } }): [string, Tag] => [tag.name, tag]))
+  const { document, components } = withReferences({
+    openapi: '3.1.1',
+    info: {
+      title,
+      version,
+      description,
+      contact: { name: 'The operator of this service' },
+      license: { name: 'MIT', identifier: 'MIT' },
+    },
+    servers: [{ url: described.baseUrl || '/', description: 'This service' }],
+    security: [],
+    tags: [...tags.values()],
+    paths: Object.fromEntries(paths),
+    ...describeOthers(refusals, headers),
+  })
+  return { ...(document as object), components }
+}
+
+/** Where each error of the interface occurs, in the order of the table of errors. */
+function casesOf(rows: readonly DescribedOperation[]): ErrorCases {
+  const cases = new Map<ErrorCode, ErrorCase>()
+  const codes = [...rows.flatMap(row => row.codes), ...OF_NO_OPERATION]
+  for (const code of Object.keys(ERROR_KINDS) as ErrorCode[]) {
+    if (!codes.includes(code)) continue
+    const own = rows.find(({ operation }) => operation.refusals?.[code] !== undefined)
+    const details = own?.operation.refusals?.[code] ?? {}
+    if (code === 'path_not_found') {
+      cases.set(code, { details: {}, path: '/unknown', resource: undefined })
+      continue
+    }
+    const path = own === undefined ? (rows[0]?.path ?? '/') : samplePath(own)
+    const { resource } = own ?? rows[0] ?? {}
+    cases.set(code, { details, path: code === 'path_malformed' ? `${path}/%` : path, resource })
+  }
+  return cases
+}
+
+/** The path with the examples of its parameters. */
+function samplePath({ path, operation: { parameters = [] } }: DescribedOperation): string {
+  return path.replace(/\{(\w+)\}/g, (_braces, name) =>
+    String(parameters.find(parameter => parameter.name === name)?.example),
+  )
+}
+
+function describeOperation(
+  { operation, codes, isLimited, action }: DescribedOperation,
+  refusals: Refusals,
+  settings: ApiDescription['settings'],
+) {
+  const { id, tag, summary, description, parameters = [], body } = operation
+  return {
+    operationId: id,
+    tags: [tag.name],
+    summary,
+    description,
+    ...(action !== undefined && { 'x-action': action }),
+    // On each operation and not once on its path, where Swagger UI does not follow references.
+    parameters: [...parameters, ...(body === undefined ? [] : [CONTENT_ENCODING]), X_REQUEST_ID],
+    ...(body && {
+      requestBody: {
+        description: `${body.description} At most ${settings.bodyLimitBytes} bytes, also after decompression.`,
+        required: true,
+        content: { [JSON_TYPE]: { schema: body.schema, examples: body.examples } },
+      },
+    }),
+    responses: {
+      ...describeAnswers({ operation, action }, settings),
+      ...refusals.of(codes),
+      ...(isLimited && { default: refusals.other }),
+    },
+  }
+}
+
+function describeAnswers(
+  { operation: { answers }, action }: Pick<DescribedOperation, 'operation' | 'action'>,
+  { corsOrigins }: ApiDescription['settings'],
+): Readonly<Record<string, Answer>> {
+  const headers = {
+    ...FIXED_HEADERS,
+    ...(corsOrigins !== undefined && CORS_HEADERS),
+    ...(action !== undefined && LIMIT_HEADERS),
+  }
+  return Object.fromEntries(
+    Object.entries(answers).map(([status, answer]) => [
+      status,
+      { ...answer, headers: { ...headers, ...answer.headers } },
+    ]),
+  )
+}
+
+/**
+ * Responses to requests without an operation, as extensions: OpenAPI has no other place for them. `headers` are those of
+ * OPTIONS.
+ */
+function describeOthers(refusals: Refusals, headers: Answer['headers']) {
+  const general = [...OF_ANY, ...OF_LIMITED, 'path_malformed' as const]
+  const ofPaths = refusals.of([...general, 'path_not_found'])
+  const ofMethods = refusals.of([...general, 'method_not_allowed'])
+  const others = { default: refusals.other }
+  const allowed = {
+    description: 'The methods of the path are in `Allow`.',
+    headers: { ...headers, Allow: ALLOW },
+  }
+  return {
+    'x-other-paths': { responses: { ...ofPaths, ...others } },
+    // A copy of the 405, because linters would report a component that only an extension uses.
+    'x-options': { responses: { 204: allowed, ...refusals.of(general), ...others } },
+    'x-other-methods': { responses: { ...ofMethods, 405: { ...ofMethods[405] }, ...others } },
+  }
+}

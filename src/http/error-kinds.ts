@@ -1,0 +1,177 @@
+import type { ErrorCode, ErrorDetails } from '../errors.ts'
+import { ACCEPT_ENCODING } from './content-codings.ts'
+
+/** Everything about an error code. */
+export interface ErrorKind {
+  readonly status: number
+  /** For people. `details.message` replaces it. */
+  readonly message: string
+  /** What happened, for the OpenAPI document. Markdown. */
+  readonly about: string
+  /** Headers with the same value on every response. `details.headers` adds to them. */
+  readonly headers?: Readonly<Record<string, string>>
+  /** Names of headers that `details.headers` always has. */
+  readonly givenHeaders?: readonly string[]
+  /** Names of headers that `details.headers` may have. */
+  readonly optionalHeaders?: readonly string[]
+  /** Details of its example in the OpenAPI document. */
+  readonly example?: ErrorDetails
+  /** Whether it occurs before the target of the request is known. */
+  readonly hasNoTarget?: true
+  /** A log line with the cause, besides the line of the request. */
+  readonly log?: { readonly level: 'error' | 'warn'; readonly message: string }
+  /** The code that clients see instead. */
+  readonly shownAs?: ErrorCode
+}
+
+/** For errors that go away by themselves: a retry after a second may succeed. */
+const RETRY_SOON = { 'Retry-After': '1' }
+
+const UNAVAILABLE = {
+  status: 503,
+  message: 'The database is not available, please try again',
+  about: 'The database cannot be read or written now. Nothing was changed.',
+  headers: RETRY_SOON,
+} as const
+
+/** The one table of error codes: what clients, the log and the OpenAPI document say about each. */
+export const ERROR_KINDS = {
+  request_malformed: {
+    status: 400,
+    message: 'The request is malformed',
+    about: 'The request is not valid HTTP, or its `Host` is missing, repeated or invalid.',
+    hasNoTarget: true,
+  },
+  path_malformed: {
+    status: 400,
+    message: 'The path cannot be decoded',
+    about: 'The path cannot be decoded.',
+  },
+  body_malformed: {
+    status: 400,
+    message: 'The body is not JSON in UTF-8',
+    about: 'The body is not JSON, not UTF-8, or not what `Content-Encoding` says.',
+  },
+  query_invalid: {
+    status: 400,
+    message: 'Query parameters are invalid',
+    about: 'A query parameter is unknown, given twice, empty or malformed; `errors` names it.',
+  },
+  idempotency_key_malformed: {
+    status: 400,
+    message: 'Idempotency-Key must be 1 to 255 visible characters, given once',
+    about: '`Idempotency-Key` is malformed or given twice.',
+  },
+  blocked: {
+    status: 403,
+    message: 'Forbidden',
+    about: 'A blocklist or a ban denies the request. A ban ends after `Retry-After` seconds.',
+    optionalHeaders: ['Retry-After'],
+    example: { headers: { 'Retry-After': '1800' } },
+  },
+  path_not_found: { status: 404, message: 'Not found', about: 'There is no such path.' },
+  user_not_found: { status: 404, message: 'User not found', about: 'There is no such user.' },
+  method_not_allowed: {
+    status: 405,
+    message: 'Method not allowed',
+    about: 'The path is known, the method is not.',
+    givenHeaders: ['Allow'],
+  },
+  not_acceptable: {
+    status: 406,
+    message: 'Only application/json is available',
+    about: '`Accept` allows no media type that this path can answer with.',
+  },
+  request_timeout: {
+    status: 408,
+    message: 'The request took too long to arrive',
+    about: 'The request took too long to arrive.',
+    hasNoTarget: true,
+  },
+  idempotency_key_in_use: {
+    status: 409,
+    message: 'A request with this Idempotency-Key is still running',
+    about: 'A request with this `Idempotency-Key` is still running.',
+    headers: RETRY_SOON,
+  },
+  idempotent_user_deleted: {
+    status: 410,
+    message: 'The user that this Idempotency-Key made has been deleted',
+    about: 'The user that this `Idempotency-Key` made has been deleted.',
+  },
+  version_mismatch: {
+    status: 412,
+    message: 'The user is not of the version that If-Match names',
+    about: '`If-Match` names another version, or a weak one. Nothing was changed.',
+  },
+  body_too_large: {
+    status: 413,
+    message: 'The body is too large',
+    about: 'The body is too large, before or after inflating.',
+  },
+  media_type_unsupported: {
+    status: 415,
+    message: 'The body must be application/json in UTF-8',
+    about: 'The body is not declared as `application/json` in UTF-8.',
+    headers: { Accept: 'application/json' },
+  },
+  encoding_unsupported: {
+    status: 415,
+    message: 'The content encoding is not supported',
+    about: '`Content-Encoding` is unknown.',
+    headers: { 'Accept-Encoding': ACCEPT_ENCODING },
+  },
+  validation_failed: {
+    status: 422,
+    message: 'Validation failed',
+    about: 'Fields are wrong; `errors` names each. Nothing was changed.',
+  },
+  email_taken: {
+    status: 422,
+    message: 'Validation failed',
+    about: 'Another user has this address.',
+  },
+  idempotency_key_reused: {
+    status: 422,
+    message: 'This Idempotency-Key was used with another body',
+    about: '`Idempotency-Key` was used with another body.',
+  },
+  rate_limited: {
+    status: 429,
+    message: 'Too many requests, please try again later.',
+    about: 'A limit is exceeded.',
+    givenHeaders: ['Retry-After', 'RateLimit', 'RateLimit-Policy'],
+    example: { violatedPolicies: ['signups'] },
+  },
+  headers_too_large: {
+    status: 431,
+    message: 'The request headers are too large',
+    about: 'The request line and headers are too large.',
+    hasNoTarget: true,
+  },
+  internal_error: {
+    status: 500,
+    message: 'Internal Server Error',
+    about: 'An error of the service itself; its log has the details.',
+    log: { level: 'error', message: 'request failed' },
+  },
+  storage_unavailable: { ...UNAVAILABLE, log: { level: 'warn', message: 'database unavailable' } },
+  storage_damaged: {
+    ...UNAVAILABLE,
+    // Clients can only retry in both cases. The difference matters to the operator.
+    shownAs: 'storage_unavailable',
+    log: { level: 'error', message: 'database is damaged or unreadable' },
+  },
+  overloaded: {
+    status: 503,
+    message: 'The service is overloaded, please try again',
+    about: 'The service is overloaded. Nothing was changed.',
+    headers: { 'Retry-After': '5' },
+  },
+  shutting_down: {
+    status: 503,
+    message: 'The service is shutting down, please try again',
+    about: 'The service is about to stop.',
+    headers: RETRY_SOON,
+  },
+} as const satisfies Record<ErrorCode, ErrorKind>

@@ -1,0 +1,81 @@
+/** The pages for people, in the OpenAPI document. */
+
+import { ABOUT_TAG } from '../document/openapi-endpoint.ts'
+import { component } from '../document/references.ts'
+import { HTML_TYPE, JSON_TYPE } from '../negotiation.ts'
+import type { DescribedContent, Header, Operation } from '../operation.ts'
+
+const PAGE_HEADERS: Readonly<Record<string, Header>> = {
+  'Content-Security-Policy': component('headers', 'PageContentSecurityPolicy', {
+    description:
+      'What the page may load: only files of this service, and inline at most one style.',
+    required: true,
+    schema: { type: 'string', pattern: "^default-src 'none'; " },
+    example: "default-src 'none'; script-src 'self'; frame-ancestors 'none'",
+  }),
+}
+
+const PAGE: DescribedContent = {
+  schema: { type: 'string' },
+  examples: { page: { summary: 'How it begins', value: '<!doctype html>\n<html lang="en">\n' } },
+}
+
+/** `GET /`. `example` is its JSON, whose fields but `message` and `version` are paths. */
+export function describeHome(example: Readonly<Record<string, string>>): Operation {
+  const { message, version, status, ...paths } = example
+  const path = { type: 'string', format: 'uri-reference' }
+  const schema = component('schemas', 'Home', {
+    type: 'object',
+    properties: {
+      message: { type: 'string' },
+      version: { type: 'string' },
+      status: {
+        type: 'string',
+        enum: ['ok', 'unavailable'],
+        description: 'Whether requests can be served, as `/readyz` says.',
+      },
+      ...Object.fromEntries(Object.keys(paths).map(name => [name, path])),
+    },
+    required: Object.keys(example),
+  })
+  return {
+    id: 'showHome',
+    tag: ABOUT_TAG,
+    summary: 'Where everything is',
+    description:
+      'The paths of the service: as a page to a client that prefers HTML, otherwise as JSON.',
+    answers: {
+      200: {
+        description: 'What the service is, and its paths.',
+        headers: {
+          'Content-Security-Policy': component('headers', 'HomeContentSecurityPolicy', {
+            description:
+              'The policy of every response; for the page it also allows one style and an empty icon.',
+            required: true,
+            schema: { type: 'string', pattern: "^default-src 'none'; " },
+            example: "default-src 'none'; frame-ancestors 'none'",
+          }),
+        },
+        content: {
+          [JSON_TYPE]: {
+            schema,
+            examples: { home: { summary: 'The paths', value: example } },
+          },
+          [HTML_TYPE]: PAGE,
+        },
+      },
+    },
+  }
+}
+
+export function describeDocs(): Operation {
+  return {
+    id: 'showDocs',
+    tag: ABOUT_TAG,
+    summary: 'This document, for people',
+    description: 'A page with the whole interface, and requests to try.',
+    answers: {
+      200: { description: 'The page.', headers: PAGE_HEADERS, content: { [HTML_TYPE]: PAGE } },
+    },
+  }
+}

@@ -1,0 +1,39 @@
+import type { ErrorCode } from '../errors.ts'
+
+/** The fields that the service adds to Express' request, apart from those of the limits. Nothing imports this file. */
+
+declare global {
+  namespace Express {
+    interface Request {
+      /**
+       * When its turn on its connection came, by `performance.now()`. Set on admission; read by the request log and the
+       * overload pause.
+       */
+      arrivedAt: number
+
+      /** Whether admission shed it: the application then answers `overloaded`. */
+      isShed?: boolean
+
+      /**
+       * The value of `X-Request-Id`: the client's own if it is sane, otherwise a new one. Set by the request log, or by the
+       * parser's error handling for a request that did not get that far; read by every response and log line.
+       */
+      id: string
+
+      /** Such as `/users/{id}`. Set by the first handler of a route; read by the request log. */
+      routeTemplate?: string
+
+      /** The code of the error it was answered with. Set by `writeReply`; read by the request log. */
+      errorReason?: ErrorCode
+
+      /** Further fields of its log line. Set by the limits; read by the request log. */
+      logFields?: Readonly<Record<string, unknown>> | undefined
+
+      /**
+       * Headers that the limits add to the response, whatever its status. Read by `writeReply`. Not set on the response
+       * itself: with `setHeader`, Node checks and merges all headers one by one, for 10 µs.
+       */
+      replyHeaders?: Record<string, string> | undefined
+    }
+  }
+}

@@ -1,0 +1,28 @@
+import type { Logger } from 'pino'
+import type { UserRecords } from './wiring/open-records.ts'
+import type { UserRecordsSettings } from './wiring/record-settings.ts'
+
+export { OperatorError } from './errors.ts'
+export type * from './limits/rules/limits-file.ts'
+export { defineLimits } from './limits/rules/limits-file.ts'
+export type { UserRecords, UserRecordsSettings }
+
+/** What `createUserRecords` takes beside the settings. */
+export interface UserRecordsOptions {
+  /** Gets the log lines that the service would print. Without it nothing is logged. */
+  readonly logger?: Logger
+}
+
+/**
+ * Opens the service without a server. It reads neither the environment nor `.env`, catches no signal and never ends the
+ * process. Any number can be open in one process.
+ * Rejects with `OperatorError`, one line for each problem, if a setting is wrong or the database cannot be opened.
+ */
+export async function createUserRecords(
+  settings: UserRecordsSettings = {},
+  { logger }: UserRecordsOptions = {},
+): Promise<UserRecords> {
+  // Imported late: a limits file that imports `defineLimits` from here needs neither the database nor the server.
+  const { openRecords } = await import('./wiring/open-records.ts')
+  return openRecords(settings, logger)
+}

@@ -1,0 +1,114 @@
+import { type BanQuestionOptions, checkStandingBan, countStrike } from './ban-questions.ts'
+import { denyBlocked } from './denial.ts'
+import { compileDenyOverLimit } from './deny-over-limit.ts'
+import type { Question } from './filter.ts'
+import { guardCounter, guardMatch } from './guarded-rule.ts'
+import type { AddLimitHeaders } from './limit-headers.ts'
+import { andThen } from './maybe-promise.ts'
+import { noticeOf } from './notices.ts'
+import type {
+  CheckedLimits,
+  CompiledCounter,
+  CompiledFilterRule,
+  CompiledThrottle,
+} from './rules/compiled-rules.ts'
+import { factsOf } from './rules/request-facts.ts'
+
+export interface QuestionOptions extends BanQuestionOptions {
+  readonly addLimitHeaders: AddLimitHeaders
+}
+
+/** The questions of all rules, in the order in which they are asked about every request. */
+export function compileQuestions(
+  rules: CheckedLimits,
+  options: QuestionOptions,
+): readonly Question[] {
+  return [
+    ...rules.safelist.map(rule => checkSafelist(rule, options)),
+    ...rules.blocklist.map(rule => checkBlocklist(rule, options)),
+    ...rules.bans.map(rule => checkStandingBan(rule, options)),
+    ...rules.bans.map(rule => countStrike(rule, options)),
+    ...rules.throttle.map(rule => checkThrottle(rule, options)),
+    ...rules.track.map(rule =>
+      'limit' in rule ? countTrack(rule, options) : notifyTrack(rule, options),
+    ),
+  ]
+}
+
+function checkSafelist(rule: CompiledFilterRule, { notices }: QuestionOptions): Question {
+  const matches = guardMatch('safelist', rule, notices)
+  return request => {
+    if (!matches(request)) return undefined
+    factsOf(request).isSafe = true
+    notices.trace?.({ type: 'safelist', rule: rule.name })
+    notices.publish(noticeOf({ type: 'safelist', rule, request }))
+    return 'pass'
+  }
+}
+
+function checkBlocklist(rule: CompiledFilterRule, { notices }: QuestionOptions): Question {
+  const matches = guardMatch('blocklist', rule, notices)
+  return request => {
+    if (!matches(request)) return undefined
+    const notice = noticeOf({ type: 'blocklist', rule, request })
+    notices.trace?.({ type: 'blocklist', rule: rule.name, isDenied: !rule.isDryRun })
+    notices.publish(notice)
+    notices.mark(notice)
+    return rule.isDryRun ? undefined : denyBlocked
+  }
+}
+
+function checkThrottle(rule: CompiledThrottle, options: QuestionOptions): Question {
+  const { notices, addLimitHeaders } = options
+  const { name, limit, windowMs } = rule
+  const matches = guardMatch('throttle', rule, notices)
+  const { keyOf, count } = guardCounter('throttle', rule, options)
+  const denyOverLimit = compileDenyOverLimit('throttle', rule, notices)
+  return request => {
+    if (!matches(request)) return undefined
+    const key = keyOf(request)
+    return andThen(count(key), counted => {
+      notices.trace?.({ type: 'throttle', rule: name, key, count: counted?.count })
+      if (key === undefined || counted === undefined || counted.count <= limit) return undefined
+      const { count: used, resetsInMs } = counted
+      const state = { key, limit, windowMs, count: used, resetsInMs }
+      const denial = denyOverLimit(request, state)
+      if (denial !== undefined) addLimitHeaders(request, name, state)
+      return denial
+    })
+  }
+}
+
+function notifyTrack(rule: CompiledFilterRule, { notices }: QuestionOptions): Question {
+  const matches = guardMatch('track', rule, notices)
+  return request => {
+    if (!matches(request)) return undefined
+    const notice = noticeOf({ type: 'track', rule, request })
+    notices.trace?.({ type: 'track', rule: rule.name })
+    notices.publish(notice)
+    notices.writeLine('info', notice, 'request tracked')
+    return undefined
+  }
+}
+
+function countTrack(rule: CompiledCounter, options: QuestionOptions): Question {
+  const { notices } = options
+  const { name, limit, windowMs: period } = rule
+  const matches = guardMatch('track', rule, notices)
+  const { keyOf, count } = guardCounter('track', rule, options)
+  return request => {
+    if (!matches(request)) return undefined
+    const key = keyOf(request)
+    return andThen(count(key), counted => {
+      const isOver = counted !== undefined && counted.count > limit
+      notices.trace?.({ type: 'track', rule: name, key, count: counted?.count, isOver })
+      if (!isOver) return undefined
+      const { count: used, resetsInMs } = counted
+      const facts = { key, count: used, limit, period }
+      const notice = noticeOf({ type: 'track', rule, request, counted: facts })
+      notices.publish(notice)
+      notices.writeLineOnce('info', notice, 'request tracked', resetsInMs)
+      return undefined
+    })
+  }
+}

@@ -1,0 +1,109 @@
+import { nearest } from '../../nearest.ts'
+import type { CheckedLimits, RuleKind } from './compiled-rules.ts'
+import type { JsonPath, LineOf } from './json-lines.ts'
+import { isObject } from './rule-values.ts'
+import { RULE_KINDS, RULE_SCHEMAS, RULE_SHAPES } from './rules-schema.ts'
+
+interface Mistake {
+  readonly at: JsonPath
+  readonly text: string
+}
+
+/**
+ * Compiles the rules of a limits file, or returns a line for each mistake, which names rule and key. With `lineOf` the lines
+ * begin with the line number in the file.
+ */
+export function checkLimits(
+  value: unknown,
+  lineOf?: LineOf,
+): { readonly limits: CheckedLimits } | { readonly mistakes: readonly string[] } {
+  // A promise is an object too, and would pass for a file without rules.
+  if (!isObject(value) || 'then' in value)
+    return { mistakes: ['the file must hold an object of rules'] }
+  const mistakes: Mistake[] = Object.keys(value)
+    .filter(key => !Object.hasOwn(RULE_SCHEMAS, key))
+    .map(key => ({ at: [key], text: unknownKey(key, RULE_KINDS) }))
+  const check = <Kind extends RuleKind>(kind: Kind) => {
+    const rules = Object.hasOwn(value, kind) ? value[kind] : undefined
+    return checkRules(kind, rules, mistakes)
+  }
+  const limits: CheckedLimits = {
+    safelist: check('safelist'),
+    blocklist: check('blocklist'),
+    bans: check('bans'),
+    throttle: check('throttle'),
+    track: check('track'),
+    rateLimits: check('rateLimits'),
+  }
+  if (mistakes.length === 0) return { limits }
+  return {
+    mistakes: mistakes.map(({ at, text }) => {
+      const place = lineOf === undefined ? '' : `line ${lineOf(at)}: `
+      return `${place}${onOneLine(text)}`
+    }),
+  }
+}
+
+/** The valid rules of a kind. */
+function checkRules<Kind extends RuleKind>(
+  kind: Kind,
+  rules: unknown,
+  mistakes: Mistake[],
+): CheckedLimits[Kind] {
+  if (rules === undefined) return []
+  if (!Array.isArray(rules)) {
+    mistakes.push({ at: [kind], text: `${kind}: must be a list of rules` })
+    return []
+  }
+  const names = new Set<string>()
+  const checked = rules.flatMap((rule: unknown, index) => {
+    const place = `${kind}[${index}]`
+    const given = isObject(rule) && typeof rule.name === 'string' ? rule.name : undefined
+    const label = given === undefined ? place : `${place} ${JSON.stringify(given)}`
+    const addMistake = (at: JsonPath, text: string) =>
+      mistakes.push({ at: [kind, index, ...at], text: `${label}: ${text}` })
+    const name = given ?? place
+    const isNameless = isObject(rule) && rule.name === undefined
+    const compiled = checkRule(kind, isNameless ? { ...rule, name } : rule, addMistake)
+    if (names.has(name)) addMistake(['name'], `name is given twice in ${kind}`)
+    names.add(name)
+    return compiled
+  })
+  return checked as readonly object[] as CheckedLimits[Kind]
+}
+
+/** A list with the compiled rule; empty if it has mistakes. */
+function checkRule(
+  kind: RuleKind,
+  rule: unknown,
+  addMistake: (at: JsonPath, text: string) => void,
+): readonly object[] {
+  const result = RULE_SCHEMAS[kind].safeParse(rule)
+  if (result.success) return [{ ...result.data, source: rule }]
+  for (const issue of result.error.issues) {
+    if (issue.code === 'unrecognized_keys') {
+      const known = Object.keys(RULE_SHAPES[kind])
+      for (const key of issue.keys) addMistake([key], unknownKey(key, known))
+    } else if (issue.path.length === 0) {
+      addMistake([], 'must be an object')
+    } else {
+      const isMissing = isObject(rule) && !Object.hasOwn(rule, String(issue.path[0]))
+      const need = isMissing
+        ? issue.message.replace(/^must be/, 'is missing: it must be')
+        : issue.message
+      addMistake(issue.path as JsonPath, `${issue.path.join('.')} ${need}`)
+    }
+  }
+  return []
+}
+
+function unknownKey(key: string, known: readonly string[]): string {
+  const meant = nearest(key, known)
+  const hint = meant === undefined ? '' : `, did you mean ${JSON.stringify(meant)}?`
+  return `unknown key ${JSON.stringify(key)}${hint}`
+}
+
+/** Names and keys may hold line breaks, and a mistake is one line. */
+function onOneLine(mistake: string): string {
+  return mistake.replace(/[\p{Cc}\u2028\u2029]/gu, char => JSON.stringify(char).slice(1, -1))
+}

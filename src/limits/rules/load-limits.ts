@@ -1,0 +1,102 @@
+import { readFile } from 'node:fs/promises'
+import { resolve } from 'node:path'
+import { pathToFileURL } from 'node:url'
+import { checkLimits } from './checked-limits.ts'
+import type { CheckedLimits } from './compiled-rules.ts'
+import { type JsonPath, type LineOf, locateJson } from './json-lines.ts'
+import { placeInModule } from './module-place.ts'
+
+/** Why a limits file cannot be used: a line for each mistake. */
+export class LimitsRefused extends Error {
+  readonly mistakes: readonly string[]
+
+  constructor(mistakes: readonly string[], options?: ErrorOptions) {
+    super(mistakes.join('\n'), options)
+    this.name = 'LimitsRefused'
+    this.mistakes = mistakes
+  }
+}
+
+const MODULE_PATIENCE_MS = 10_000
+
+let readings = 0
+
+/**
+ * The rules in a `.json` file, or in the default export of an ES module. The module is read again each time, but its imports
+ * are not. Rejects with `LimitsRefused`.
+ */
+export async function loadLimits(path: string): Promise<CheckedLimits> {
+  const read = path.endsWith('.json') ? await readJson(path) : await importModule(path)
+  const checked = checkLimits(read.rules, read.lineOf)
+  const mistakes = [...repeatedMembers(read), ...('mistakes' in checked ? checked.mistakes : [])]
+  if (mistakes.length > 0 || 'mistakes' in checked) throw new LimitsRefused(mistakes)
+  return checked.limits
+}
+
+/** Two recipes, pasted one after the other, may each have a list of the same kind: `JSON.parse` keeps only the last. */
+function repeatedMembers({ repeated = [], lineOf }: ReadRules): string[] {
+  return repeated.map(path => {
+    const [kind, index, ...keys] = path
+    const place = index === undefined ? '' : `${kind}[${index}]: `
+    const name = keys.length > 0 ? keys.join('.') : JSON.stringify(path.at(-1))
+    return `line ${lineOf?.(path)}: ${place}${name} is given twice`
+  })
+}
+
+interface ReadRules {
+  readonly rules: unknown
+  /** Known for JSON only. */
+  readonly lineOf?: LineOf | undefined
+  readonly repeated?: readonly JsonPath[]
+}
+
+async function readJson(path: string): Promise<ReadRules> {
+  let text = ''
+  try {
+    // Editors on Windows write a byte order mark.
+    text = (await readFile(path, 'utf8')).replace(/^\ufeff/, '')
+    const rules: unknown = JSON.parse(text)
+    const located = locateJson(text)
+    return 'lineOf' in located ? { rules, ...located } : { rules }
+  } catch (cause) {
+    if (!(cause instanceof SyntaxError)) throw unreadable(cause)
+    const located = locateJson(text)
+    if ('lineOf' in located) throw unreadable(cause)
+    const { line, column } = located.wrongAt
+    throw unreadable(cause, `line ${line}, column ${column}`)
+  }
+}
+
+async function importModule(path: string): Promise<ReadRules> {
+  // Node caches modules by URL, so each reading needs a new one.
+  const url = `${pathToFileURL(resolve(path)).href}?reading=${++readings}`
+  try {
+    const module: { default?: unknown } = await withinPatience(import(url))
+    return { rules: module.default }
+  } catch (cause) {
+    if (cause instanceof LimitsRefused) throw cause
+    throw unreadable(cause, await placeInModule(path, cause))
+  }
+}
+
+/** A module may await something that never happens. The timer keeps the process alive until the time is over. */
+async function withinPatience<T>(module: Promise<T>): Promise<T> {
+  let timer: NodeJS.Timeout | undefined
+  const tooLate = new Promise<never>((_resolve, reject) => {
+    const seconds = MODULE_PATIENCE_MS / 1000
+    const mistake = `the file cannot be read (after ${seconds} seconds it still awaits something)`
+    timer = setTimeout(() => reject(new LimitsRefused([mistake])), MODULE_PATIENCE_MS)
+  })
+  try {
+    return await Promise.race([module, tooLate])
+  } finally {
+    clearTimeout(timer)
+  }
+}
+
+function unreadable(cause: unknown, place?: string): LimitsRefused {
+  const { code, message = String(cause), syscall } = Object(cause) as Partial<NodeJS.ErrnoException>
+  const parts = syscall === undefined ? [place, code, message] : [code]
+  const reason = parts.filter(part => part !== undefined).join(': ')
+  return new LimitsRefused([`the file cannot be read (${reason.replace(/\s+/g, ' ')})`], { cause })
+}

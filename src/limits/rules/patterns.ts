@@ -1,0 +1,76 @@
+import { BlockList, isIP, isIPv4 } from 'node:net'
+import type { Pattern, Patterns } from './limits-file.ts'
+
+export type TextTest = (text: string) => boolean
+
+/** Compiles a test of whether an address is in a list of addresses and ranges. Throws a `TypeError` for other entries. */
+export function compileAddresses(entries: readonly string[]): (address: string) => boolean {
+  const list = new BlockList()
+  for (const entry of entries) {
+    const [address = '', prefix, ...rest] = entry.split('/')
+    const family = isIPv4(address) ? 'ipv4' : 'ipv6'
+    const bits = family === 'ipv4' ? 32 : 128
+    if (isIP(address) === 0 || rest.length > 0 || address.includes('%')) throw new TypeError(entry)
+    if (prefix === undefined) list.addAddress(address, family)
+    else if (/^\d{1,3}$/.test(prefix) && Number(prefix) <= bits) {
+      list.addSubnet(address, Number(prefix), family)
+    } else throw new TypeError(entry)
+  }
+  // BlockList matches ::ffff:203.0.113.7, an IPv4 client of a server that listens on IPv6, with IPv4 ranges.
+  return address => list.check(address, isIPv4(address) ? 'ipv4' : 'ipv6')
+}
+
+/**
+ * Compiles a test of whether one of the patterns matches a text. `normalize` is applied to patterns that are text.
+ * Throws a `SyntaxError` for a regular expression that does not compile.
+ */
+export function compilePatterns(
+  patterns: Patterns,
+  normalize: (text: string) => string = text => text,
+): TextTest {
+  const tests = listOf(patterns).map(pattern =>
+    typeof pattern === 'string'
+      ? compileText(normalize(pattern))
+      : expressionTest(toRegExp(pattern)),
+  )
+  const [only] = tests
+  return tests.length === 1 && only !== undefined ? only : text => tests.some(test => test(text))
+}
+
+/** A single pattern is a list of one. */
+export function listOf(patterns: Patterns): readonly Pattern[] {
+  return Array.isArray(patterns) ? patterns : [patterns as Pattern]
+}
+
+function compileText(pattern: string): TextTest {
+  return pattern.includes('*') ? wildcardTest(pattern) : text => text === pattern
+}
+
+/** Searches the parts in their order. A regular expression with several stars could take forever. */
+function wildcardTest(pattern: string): TextTest {
+  const [start = '', ...others] = pattern.split('*')
+  const end = others.pop() ?? ''
+  const middle = others.filter(part => part !== '')
+  return text => {
+    if (text.length < start.length + end.length) return false
+    if (!text.startsWith(start) || !text.endsWith(end)) return false
+    let position = start.length
+    for (const part of middle) {
+      const found = text.indexOf(part, position)
+      if (found < 0) return false
+      position = found + part.length
+    }
+    return position <= text.length - end.length
+  }
+}
+
+function expressionTest(expression: RegExp): TextTest {
+  return text => expression.test(text)
+}
+
+/** Drops the flags g and y: with them an expression continues where its last match ended. */
+export function toRegExp(pattern: Exclude<Pattern, string>): RegExp {
+  return pattern instanceof RegExp
+    ? new RegExp(pattern.source, pattern.flags.replace(/[gy]/g, ''))
+    : new RegExp(pattern.regex, pattern.flags)
+}

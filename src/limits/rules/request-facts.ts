@@ -1,0 +1,114 @@
+import { isIPv6 } from 'node:net'
+import type { Request } from 'express'
+import { ipKeyGenerator } from 'express-rate-limit'
+import { queryParameters } from '../../http/query-string.ts'
+import type { Quota } from './compiled-rules.ts'
+
+/** A household or a small site has a network of at least this size in IPv6: RFC 6177. */
+const IPV6_PREFIX_BITS = 56
+
+declare global {
+  namespace Express {
+    interface Request {
+      /** On the request and not in a WeakMap, which costs the garbage collector much more. */
+      limitFacts?: RequestFacts
+    }
+  }
+}
+
+/** What rules compare or count by. Each fact is computed once, when the first rule needs it. */
+export class RequestFacts {
+  /** The client's address under TRUST_PROXY. */
+  readonly ip: string | undefined
+  /** Whether a safelist rule let the request pass; then no limit applies to it. */
+  isSafe = false
+  /** The quota of the route limit that is counting the request. */
+  routeQuota: Quota | undefined
+  readonly #request: Request
+  #ipKey: string | undefined
+  #path: string | undefined
+  #host: string | undefined
+
+  constructor(request: Request) {
+    this.#request = request
+    this.ip = request.ip
+  }
+
+  /** The address that clients are counted by: for IPv6 only the network. */
+  get ipKey(): string | undefined {
+    this.#ipKey ??= countedAddress(this.ip)
+    return this.#ipKey
+  }
+
+  /**
+   * The path as rules compare it: the router's path, decoded and with repeated slashes as one, so that no spelling gets
+   * around a rule. A path that cannot be decoded stays as it was sent.
+   */
+  get path(): string {
+    this.#path ??= comparedPath(this.#request)
+    return this.#path
+  }
+
+  /** The requested host, without port and final dot, in lower case. */
+  get host(): string | undefined {
+    this.#host ??= hostOf(this.#request)
+    return this.#host
+  }
+}
+
+/** The facts of a request. Ten rules that each ask Express instead take a tenth of the time of a read. */
+export function factsOf(request: Request): RequestFacts {
+  request.limitFacts ??= new RequestFacts(request)
+  return request.limitFacts
+}
+
+/** Every value of a header, which may have been sent several times. */
+export function headerValues(request: Request, lowerCaseName: string): readonly string[] {
+  // Node's headersDistinct would parse all headers for this one.
+  const { rawHeaders } = request
+  const values: string[] = []
+  for (let index = 0; index < rawHeaders.length; index += 2) {
+    const name = rawHeaders[index] as string
+    const isSame = name.length === lowerCaseName.length && name.toLowerCase() === lowerCaseName
+    if (isSame) values.push(rawHeaders[index + 1] as string)
+  }
+  return values
+}
+
+/** Every value of a query parameter. A value that cannot be decoded stays as it was sent. */
+export function queryValues(request: Request, name: string): readonly string[] {
+  return queryParameters(request.url)
+    .filter(parameter => parameter.name === name)
+    .map(({ value, sent }) => value ?? sent)
+}
+
+/** What a client with this address is counted by: for IPv6 only the network, as in `2001:db8:0:100::/56`. */
+export function countedAddress(ip: string | undefined): string | undefined {
+  if (ip === undefined || !ip.includes(':')) return ip
+  // A link-local address may name its interface, as in `fe80::1%eth0`.
+  const address = ip.replace(/%.*/s, '')
+  return isIPv6(address) ? ipKeyGenerator(address, IPV6_PREFIX_BITS) : ip
+}
+
+function comparedPath(request: Request): string {
+  const path = sentPath(request)
+  if (!path.includes('%') && !path.includes('//')) return path
+  try {
+    return decodeURIComponent(path).replace(/\/{2,}/g, '/')
+  } catch {
+    return path
+  }
+}
+
+function sentPath(request: Request): string {
+  try {
+    return request.path
+  } catch {
+    return request.url
+  }
+}
+
+function hostOf(request: Request): string | undefined {
+  const host: string | undefined = request.hostname
+  return host?.toLowerCase().replace(/\.$/, '') || undefined
+}

@@ -1,0 +1,56 @@
+import type { CheckedLimits } from './compiled-rules.ts'
+import type { Key } from './limits-file.ts'
+import { findMatchWarnings, matchesAll, whyNoHeader } from './matchers.ts'
+
+/**
+ * Warnings about rules that are allowed but surely a mistake: they match everything or nothing, or they count while nothing
+ * is counted. Only what is certain for every possible request.
+ */
+export function findWarnings(
+  limits: CheckedLimits,
+  { isCounting }: { readonly isCounting: boolean },
+): readonly string[] {
+  const { safelist, blocklist, bans, throttle, track, rateLimits } = limits
+  const warnings: string[] = []
+  const warn = (kind: string, rule: { readonly name: string }, predicate: string) =>
+    warnings.push(`${kind} ${JSON.stringify(rule.name)} ${predicate}`)
+
+  for (const rule of safelist.filter(({ source }) => matchesAll(source))) {
+    warn('safelist', rule, 'matches every request: no other rule is ever asked')
+  }
+  const denying = { blocklist, bans: bans.filter(({ deniesStrikes }) => deniesStrikes) }
+  for (const [kind, rules] of Object.entries(denying)) {
+    for (const rule of rules.filter(({ source, isDryRun }) => matchesAll(source) && !isDryRun)) {
+      warn(kind, rule, 'denies every request that no safelist lets through')
+    }
+  }
+  for (const [kind, rules] of Object.entries({ safelist, blocklist, bans, throttle, track })) {
+    for (const rule of rules) {
+      for (const predicate of findMatchWarnings(rule.source)) warn(kind, rule, predicate)
+    }
+  }
+  for (const [kind, rules] of Object.entries({ bans, throttle, track, rateLimits })) {
+    for (const rule of rules) {
+      const reason = whyNoHeader(headersCountedBy(rule.source.by))
+      if (reason !== undefined) warn(kind, rule, `counts nothing: ${reason}`)
+    }
+  }
+  for (const rule of rateLimits.filter(({ actions }) => actions.length === 0)) {
+    warn('rateLimits', rule, 'applies to no action: except names them all')
+  }
+  const hasCounting = [bans, throttle, track.filter(rule => 'limit' in rule), rateLimits].some(
+    rules => rules.length > 0,
+  )
+  if (!isCounting && hasCounting) {
+    warnings.push('CACHE_STORE is none: nothing is counted, so rules that count deny nothing')
+  }
+  return warnings
+}
+
+function headersCountedBy(by: Key = 'ip'): readonly string[] {
+  return [by]
+    .flat()
+    .filter(part => typeof part === 'string')
+    .filter(part => part.startsWith('header:'))
+    .map(part => part.slice('header:'.length))
+}

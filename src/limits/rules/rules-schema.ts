@@ -1,0 +1,137 @@
+import { z } from 'zod'
+import { ACTIONS } from '../../http/endpoints.ts'
+import type { CheckedLimits, RuleKind } from './compiled-rules.ts'
+import type { LimitsFile } from './limits-file.ts'
+import { combineMatchers, type MatchTests, matchShape } from './matchers.ts'
+import {
+  actions,
+  answer,
+  count,
+  countOrFunction,
+  duration,
+  durationOrFunction,
+  flag,
+  isObject,
+  key,
+  ruleName,
+} from './rule-values.ts'
+
+type FileRule<Kind extends RuleKind> = NonNullable<LimitsFile[Kind]>[number]
+
+/** A schema for each key of a rule of the file, no more and no fewer. */
+type ShapeOf<Rule> = { readonly [Key in keyof Rule]-?: z.ZodType<unknown, Rule[Key] | undefined> }
+
+type WithoutSource<Rule> = Rule extends unknown ? Omit<Rule, 'source'> : never
+
+const safelistShape = { name: ruleName, ...matchShape }
+
+const filterShape = { ...safelistShape, dryRun: flag.default(false) }
+
+const byAddress = key({ withBody: false }).prefault('ip')
+
+/** The keys of each kind, in the order in which a request meets the kinds. */
+export const RULE_SHAPES = {
+  safelist: safelistShape,
+  blocklist: filterShape,
+  bans: {
+    ...filterShape,
+    maxretry: count,
+    findtime: duration,
+    bantime: duration,
+    by: byAddress,
+    mode: z
+      .enum(['allow2ban', 'fail2ban'], 'must be "allow2ban" or "fail2ban"')
+      .default('allow2ban'),
+  },
+  throttle: {
+    ...filterShape,
+    limit: count,
+    period: duration,
+    by: byAddress,
+    with: answer.optional(),
+  },
+  track: {
+    ...filterShape,
+    limit: count.optional(),
+    period: duration.optional(),
+    by: byAddress,
+  },
+  rateLimits: {
+    name: ruleName,
+    to: countOrFunction,
+    within: durationOrFunction,
+    only: actions.optional(),
+    except: actions.optional(),
+    by: key({ withBody: true }).prefault('ip'),
+    with: answer.optional(),
+    dryRun: flag.default(false),
+  },
+} satisfies { readonly [Kind in RuleKind]: ShapeOf<FileRule<Kind>> }
+
+export const RULE_KINDS = Object.keys(RULE_SHAPES) as RuleKind[]
+
+/** Checks a rule that has a name, and compiles it. */
+export const RULE_SCHEMAS: {
+  readonly [Kind in RuleKind]: z.ZodType<WithoutSource<CheckedLimits[Kind][number]>>
+} = {
+  safelist: z.strictObject(RULE_SHAPES.safelist).transform(filterRule),
+
+  blocklist: z.strictObject(RULE_SHAPES.blocklist).transform(filterRule),
+
+  bans: z.strictObject(RULE_SHAPES.bans).transform(rule => ({
+    ...filterRule(rule),
+    keyOf: rule.by,
+    limit: rule.maxretry,
+    windowMs: rule.findtime,
+    banMs: rule.bantime,
+    deniesStrikes: rule.mode === 'fail2ban',
+  })),
+
+  throttle: z.strictObject(RULE_SHAPES.throttle).transform(rule => ({
+    ...filterRule(rule),
+    keyOf: rule.by,
+    limit: rule.limit,
+    windowMs: rule.period,
+    answer: rule.with,
+  })),
+
+  track: z
+    .strictObject(RULE_SHAPES.track)
+    .refine(rule => rule.limit === undefined || rule.period !== undefined, {
+      path: ['period'],
+      error: 'must be given with limit',
+      when: ({ value }) => isObject(value),
+    })
+    .refine(rule => rule.period === undefined || rule.limit !== undefined, {
+      path: ['limit'],
+      error: 'must be given with period',
+      when: ({ value }) => isObject(value),
+    })
+    .transform(rule => {
+      const { limit, period: windowMs, by: keyOf } = rule
+      if (limit === undefined || windowMs === undefined) return filterRule(rule)
+      return { ...filterRule(rule), keyOf, limit, windowMs }
+    }),
+
+  rateLimits: z
+    .strictObject(RULE_SHAPES.rateLimits)
+    .refine(rule => rule.only === undefined || rule.except === undefined, {
+      path: ['except'],
+      error: 'cannot be given together with only',
+      when: ({ value }) => isObject(value),
+    })
+    .transform(({ name, dryRun, only = ACTIONS, except = [], by, to, within, with: answer }) => ({
+      name,
+      isDryRun: dryRun,
+      actions: only.filter(action => !except.includes(action)),
+      keyOf: by,
+      limit: to,
+      windowMs: within,
+      answer,
+    })),
+}
+
+function filterRule(rule: MatchTests & { readonly name: string; readonly dryRun?: boolean }) {
+  const { name, dryRun = false, ...tests } = rule
+  return { name, isDryRun: dryRun, matches: combineMatchers(tests) }
+}

@@ -1,0 +1,73 @@
+/** The progress of a task. */
+export interface TaskProgress {
+  readonly step: 'copy' | 'check' | 'setAside' | 'replace' | 'compact'
+  /** Undefined for a step whose end is not known. */
+  readonly bytes?: { readonly done: number; readonly total: number }
+}
+
+export interface TaskOptions {
+  readonly onProgress: (progress: TaskProgress) => void
+  /** Aborts the task: it throws an `AbortError` and has changed nothing. */
+  readonly signal: AbortSignal
+}
+
+export interface FileTaskOptions extends TaskOptions {
+  /** The path of the backup. */
+  readonly file: string
+}
+
+export interface CompactTaskOptions extends TaskOptions {
+  /** The variables of this process. */
+  readonly environment: Readonly<Record<string, string | undefined>>
+}
+
+export interface MigrationStatus {
+  readonly name: string
+  /** ISO 8601 in UTC; undefined while it is pending. */
+  readonly appliedAt: string | undefined
+}
+
+export interface Backup {
+  readonly bytes: number
+}
+
+export interface Restored {
+  /** Where the previous database is, if there was one. */
+  readonly setAside: string | undefined
+  /** Names of the migrations that the restored database still lacks. */
+  readonly pending: readonly string[]
+}
+
+export interface CheckReport {
+  /** One line each; empty if the database is sound. */
+  readonly faults: readonly string[]
+  /** Names of the migrations that the database still lacks. */
+  readonly pending: readonly string[]
+}
+
+/** Sizes of the database with all its files. */
+export interface Compacted {
+  readonly bytesBefore: number
+  readonly bytesAfter: number
+}
+
+/**
+ * Maintenance tasks on a whole database. Each call opens the database and closes it. Throws `UnusableDatabase` if a task
+ * cannot be done, for example because the engine has its own tools for it.
+ */
+export interface DatabaseTasks {
+  /** The name of the database in messages, such as the path of its file. */
+  readonly name: string
+  /** Brings the schema to this release; creates a database that does not exist. */
+  migrate(): Promise<void>
+  /** The migrations of this release in order. Changes nothing. */
+  migrationStatus(): Promise<readonly MigrationStatus[]>
+  /** Copies the database to `file`, also while it is in use. Only a complete copy replaces an existing `file`. */
+  backup(options: FileTaskOptions): Promise<Backup>
+  /** Replaces the database with `file`. Throws while a service uses the database. */
+  restore(options: FileTaskOptions): Promise<Restored>
+  /** Checks the whole database, also while it is in use. Changes nothing. */
+  check(options: TaskOptions): Promise<CheckReport>
+  /** Returns free space to the file system. Throws while a service uses the database. */
+  compact(options: CompactTaskOptions): Promise<Compacted>
+}

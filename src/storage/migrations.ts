@@ -1,0 +1,66 @@
+import { createHash } from 'node:crypto'
+import { readdirSync, readFileSync } from 'node:fs'
+import { UnusableDatabase } from './unusable-database.ts'
+
+/** One numbered SQL file, such as `0001_create_users.sql`. */
+export interface Migration {
+  readonly version: number
+  /** The file name without its extension. */
+  readonly name: string
+  readonly sql: string
+  /** SHA-256 of the file, in hexadecimal. */
+  readonly hash: string
+}
+
+/** One migration in the history that a database stores. */
+export interface AppliedMigration {
+  readonly version: number
+  readonly name: string
+  readonly hash: string
+  /** ISO 8601 in UTC. */
+  readonly applied_at: string
+}
+
+/** The history of a database does not match the migrations of this release. */
+export class MigrationMismatch extends UnusableDatabase {
+  override readonly name = 'MigrationMismatch'
+
+  constructor(message: string) {
+    super(message, { isFault: true })
+  }
+}
+
+const FILE_NAME = /^(\d{4})_[a-z0-9_]+\.sql$/
+
+/** The migrations of a folder. Its SQL files must be numbered 0001, 0002, … without a gap. */
+export function readMigrations(folder: URL): readonly Migration[] {
+  const files = readdirSync(folder).filter(file => file.endsWith('.sql'))
+  return files.sort().map((file, index) => {
+    const version = Number(FILE_NAME.exec(file)?.[1])
+    if (version !== index + 1) {
+      throw new Error(`found ${file} instead of migration ${index + 1}`)
+    }
+    const sql = readFileSync(new URL(file, folder), 'utf8')
+    const hash = createHash('sha256').update(sql).digest('hex')
+    return { version, name: file.slice(0, -'.sql'.length), sql, hash }
+  })
+}
+
+/** Throws `MigrationMismatch` for a schema of a newer release, and for an applied file that was edited since. */
+export function checkHistory(
+  applied: readonly AppliedMigration[],
+  migrations: readonly Migration[],
+): void {
+  const newest = applied.at(-1)?.version ?? 0
+  if (newest > migrations.length) {
+    throw new MigrationMismatch(
+      `its schema version ${newest} is from a newer release: this release knows only ${migrations.length}`,
+    )
+  }
+  for (const [index, row] of applied.entries()) {
+    const file = migrations[index]
+    if (file?.version !== row.version || file.hash !== row.hash) {
+      throw new MigrationMismatch(`its migration ${row.name} differs from the one in this release`)
+    }
+  }
+}

@@ -1,0 +1,55 @@
+import { readlinkSync, realpathSync } from 'node:fs'
+import { basename, dirname, join, resolve } from 'node:path'
+import { isSameFile } from '../../files/durable-files.ts'
+
+/** The path of a database in the memory of the process. */
+export const IN_MEMORY = ':memory:'
+
+/** The path of a temporary database for one connection. SQLite keeps it in memory while it is small, then in a file. */
+export const TEMPORARY = ''
+
+/** The suffixes of the files that SQLite keeps beside a database. */
+export const COMPANIONS = ['-journal', '-wal', '-shm'] as const
+
+/** Linux also reports a loop after this many links. */
+const MAX_LINKS = 40
+
+/** The path of a file that SQLite keeps beside a database, after all links are resolved. The file need not exist. */
+export function companionOf(database: string, ending: (typeof COMPANIONS)[number]): string {
+  return resolveLinks(database) + ending
+}
+
+/**
+ * Whether a path leads to a database or to a file that SQLite keeps beside it, by any name or link. The file need not
+ * exist: SQLite would treat one that appears there as its own.
+ */
+export function isFileOfDatabase(path: string, database: string): boolean {
+  if (database === IN_MEMORY) return false
+  const resolved = resolveLinks(path)
+  return ['', ...COMPANIONS]
+    .map(ending => resolveLinks(database) + ending)
+    .some(own => own === resolved || isSameFile(own, path))
+}
+
+/** The absolute path without links, also of a file that does not exist. */
+function resolveLinks(path: string, links = MAX_LINKS): string {
+  const absolute = resolve(path)
+  try {
+    return realpathSync(absolute)
+  } catch {
+    const folder = dirname(absolute)
+    if (folder === absolute || links === 0) return absolute
+    const target = targetOf(absolute)
+    return target === undefined
+      ? join(resolveLinks(folder, links), basename(absolute))
+      : resolveLinks(resolve(resolveLinks(folder, links - 1), target), links - 1)
+  }
+}
+
+function targetOf(link: string): string | undefined {
+  try {
+    return readlinkSync(link)
+  } catch {
+    return undefined
+  }
+}

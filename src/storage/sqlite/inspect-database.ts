@@ -1,0 +1,117 @@
+import { closeSync, existsSync, openSync, readSync } from 'node:fs'
+import { type AppliedMigration, checkHistory, type Migration } from '../migrations.ts'
+import { UnusableDatabase } from '../unusable-database.ts'
+import { companionOf, IN_MEMORY } from './database-files.ts'
+import { canReadAhead, isDamaged } from './find-damage.ts'
+import { appliedMigrations } from './migrator.ts'
+import { Database } from './sqlite-driver.ts'
+import { DAMAGED, FOREIGN, NO_DATABASE } from './unusable-reasons.ts'
+
+/** How long a start waits for another process that starts, migrates or checkpoints. */
+export const START_PATIENCE_MS = 5000
+
+/** https://www.sqlite.org/fileformat.html#magic_header_string */
+const SQLITE_HEADER = Buffer.from('SQLite format 3\0')
+
+/** https://www.sqlite.org/fileformat.html#the_rollback_journal */
+const JOURNAL_HEADER = Buffer.from('d9d505f920a163d7', 'hex')
+
+/** Throws `UnusableDatabase` for a database in memory. */
+export function requireFile(path: string): void {
+  if (path !== IN_MEMORY) return
+  const why = 'such a database is in the memory of the service, and no other process can reach it'
+  throw new UnusableDatabase(why)
+}
+
+/** Throws `UnusableDatabase` for a database in memory and for a path without a file. */
+export function requireThere(path: string): void {
+  requireFile(path)
+  if (!existsSync(path)) throw new UnusableDatabase('there is no such file')
+}
+
+/**
+ * The migrations applied to a database, after checking that this release can use it and, as far as startup time allows, that
+ * its pages are intact. Reads through a read-only connection, so a rejected file stays unchanged.
+ */
+export function inspect(
+  path: string,
+  migrations: readonly Migration[],
+): readonly AppliedMigration[] {
+  if (path === IN_MEMORY || !existsSync(path)) return []
+  // Before a connection opens the file: closing any handle to it drops the locks of all connections of this process.
+  const isCached = canReadAhead(path)
+  const database = openToRead(path)
+  try {
+    const applied = readHistory(database)
+    if (applied.length > 0 && isDamaged(database, { path, isCached })) {
+      throw new UnusableDatabase(DAMAGED, { isFault: true })
+    }
+    checkHistory(applied, migrations)
+    return applied
+  } finally {
+    database.close()
+  }
+}
+
+/** A read-only connection. Throws `UnusableDatabase` for a file without SQLite's header. */
+export function openToRead(path: string): Database {
+  rollBack(path)
+  requireHeader(path)
+  return new Database(path, { readonly: true, timeout: START_PATIENCE_MS })
+}
+
+/** The migrations applied to a database; none if it is empty. Throws `UnusableDatabase` for the database of another program. */
+export function readHistory(database: Database): readonly AppliedMigration[] {
+  // In one transaction, because another process may be migrating.
+  const read = database.transaction(() => {
+    const applied = appliedMigrations(database)
+    if (applied === undefined && holdsTables(database)) {
+      throw new UnusableDatabase(FOREIGN, { isFault: true })
+    }
+    return applied ?? []
+  })
+  return read()
+}
+
+/**
+ * Undoes a write that was cut off by the end of its process while the database was not in WAL: the first start of this
+ * service, or a program that wrote to a copy. A read-only connection cannot read such a file.
+ */
+function rollBack(path: string): void {
+  const start = startOf(companionOf(path, '-journal')).subarray(0, JOURNAL_HEADER.length)
+  if (!start.equals(JOURNAL_HEADER)) return
+  const database = new Database(path, { timeout: START_PATIENCE_MS })
+  try {
+    database.pragma('schema_version')
+  } finally {
+    database.close()
+  }
+}
+
+/** Throws `UnusableDatabase` for a file that is not a SQLite database, or shorter than a page: SQLite treats that as empty. */
+export function requireHeader(path: string): void {
+  const start = startOf(path)
+  if (start.length > 0 && !start.equals(SQLITE_HEADER)) {
+    throw new UnusableDatabase(NO_DATABASE, { isFault: true })
+  }
+}
+
+/** The bytes of a file where SQLite has its header; fewer if the file is shorter or missing. */
+function startOf(path: string): Buffer {
+  const start = Buffer.alloc(SQLITE_HEADER.length)
+  try {
+    const file = openSync(path, 'r')
+    try {
+      return start.subarray(0, readSync(file, start, 0, start.length, 0))
+    } finally {
+      closeSync(file)
+    }
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return Buffer.alloc(0)
+    throw error
+  }
+}
+
+function holdsTables(database: Database): boolean {
+  return database.prepare('SELECT count(*) FROM sqlite_schema').pluck().get() !== 0
+}

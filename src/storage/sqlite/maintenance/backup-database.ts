@@ -1,0 +1,88 @@
+import { existsSync, renameSync, statSync } from 'node:fs'
+import { dirname } from 'node:path'
+import { syncFile, syncFolder } from '../../../files/durable-files.ts'
+import { removeLeftovers } from '../../../files/partial-file.ts'
+import type { Backup, TaskOptions } from '../../database-tasks.ts'
+import { checkHistory } from '../../migrations.ts'
+import { UnusableDatabase } from '../../unusable-database.ts'
+import { isFileOfDatabase } from '../database-files.ts'
+import { openToRead, readHistory, requireThere } from '../inspect-database.ts'
+import { migrationsOfRelease } from '../migrator.ts'
+import { Database } from '../sqlite-driver.ts'
+import { EMPTY, explainErrors } from '../unusable-reasons.ts'
+import { checkDatabase } from './check-database.ts'
+import { copyPages } from './copy-pages.ts'
+import { withPartialDatabase } from './partial-database.ts'
+
+export interface BackupOptions extends TaskOptions {
+  /** The database, which may be in use. */
+  readonly path: string
+  /** An existing file is replaced once the backup is complete. */
+  readonly target: string
+}
+
+/**
+ * Copies a snapshot of a database into one file of mode 600. The file is checked and on disk before it gets its name.
+ * If it throws `UnusableDatabase`, an existing file of that name stays as it was.
+ */
+export async function backupDatabase(options: BackupOptions): Promise<Backup> {
+  const { path, target } = options
+  requireThere(path)
+  requireTarget(path, target)
+  const source = await explainErrors(() => openToRead(path))
+  try {
+    await explainErrors(() => beginView(source))
+    await explainErrors(() => removeLeftovers(target), target)
+    return await withPartialDatabase(target, async partial => {
+      await explainErrors(
+        () => copyPages(source, { ...options, target: partial, step: 'copy' }),
+        target,
+      )
+      // Ends the read transaction. While it is open, the WAL of the service only grows.
+      source.close()
+      await explainErrors(() => leaveWal(partial), target)
+      const { faults } = await checkDatabase(partial, options)
+      if (faults[0] !== undefined) throw new UnusableDatabase(`it is not sound: ${faults[0]}`)
+      options.signal.throwIfAborted()
+      return await explainErrors(() => publish(partial, target), target)
+    })
+  } finally {
+    source.close()
+  }
+}
+
+function requireTarget(path: string, target: string): void {
+  const refusal = (why: string) => new UnusableDatabase(why, { file: target })
+  if (!existsSync(dirname(target))) throw refusal('its folder does not exist')
+  const there = statSync(target, { throwIfNoEntry: false })
+  if (there !== undefined && !there.isFile()) throw refusal('it is not a regular file')
+  if (isFileOfDatabase(target, path)) throw refusal('it is the database itself')
+}
+
+/**
+ * Begins a read transaction, so that the copy is a snapshot. Without it, SQLite restarts the copy after each write of
+ * another process and would not finish under constant writes.
+ */
+function beginView(source: Database): void {
+  source.exec('BEGIN')
+  const applied = readHistory(source)
+  if (applied.length === 0) throw new UnusableDatabase(EMPTY)
+  checkHistory(applied, migrationsOfRelease())
+}
+
+function publish(partial: string, target: string): Backup {
+  syncFile(partial)
+  renameSync(partial, target)
+  syncFolder(dirname(target))
+  return { bytes: statSync(target).size }
+}
+
+/** A copy of a database in WAL mode is in WAL mode too, and reading it would create files beside it. */
+export function leaveWal(path: string): void {
+  const database = new Database(path)
+  try {
+    database.pragma('journal_mode = DELETE')
+  } finally {
+    database.close()
+  }
+}

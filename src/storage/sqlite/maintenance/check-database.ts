@@ -1,0 +1,21 @@
+import type { TaskOptions } from '../../database-tasks.ts'
+import { requireThere } from '../inspect-database.ts'
+import type { Examination } from './find-faults.ts'
+import { runInOwnProcess } from './own-process.ts'
+
+/**
+ * Checks a whole database, which may be in use. Takes some seconds for a million users.
+ * Throws `UnusableDatabase` for a file that cannot be read or does not belong to this service.
+ */
+export async function checkDatabase(
+  path: string,
+  { onProgress, signal }: TaskOptions,
+): Promise<Examination> {
+  requireThere(path)
+  return runInOwnProcess<Examination>({
+    program: 'check-process',
+    path,
+    signal,
+    onTick: () => onProgress({ step: 'check' }),
+  })
+}

@@ -1,0 +1,21 @@
+import { closeSync, openSync, rmSync } from 'node:fs'
+import { partialNameOf } from '../../../files/partial-file.ts'
+import { COMPANIONS } from '../database-files.ts'
+import { explainErrors } from '../unusable-reasons.ts'
+
+/**
+ * Runs `work` on an empty file of mode 600 beside `path` and returns its result. Then removes the file, unless `work` has
+ * renamed it, and the files that SQLite keeps beside it. Throws `UnusableDatabase` if the file cannot be created.
+ */
+export async function withPartialDatabase<T>(
+  path: string,
+  work: (partial: string) => Promise<T>,
+): Promise<T> {
+  const partial = partialNameOf(path)
+  await explainErrors(() => closeSync(openSync(partial, 'wx', 0o600)), path)
+  try {
+    return await work(partial)
+  } finally {
+    for (const ending of ['', ...COMPANIONS]) rmSync(partial + ending, { force: true })
+  }
+}

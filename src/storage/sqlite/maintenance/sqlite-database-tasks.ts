@@ -1,0 +1,41 @@
+import { resolve } from 'node:path'
+import type { CheckReport, DatabaseTasks, TaskOptions } from '../../database-tasks.ts'
+import { UnusableDatabase } from '../../unusable-database.ts'
+import { requireFile } from '../inspect-database.ts'
+import { migrationStatus, openSqlite } from '../open-sqlite.ts'
+import { backupDatabase } from './backup-database.ts'
+import { checkDatabase } from './check-database.ts'
+import { compactDatabase } from './compact-database.ts'
+import { restoreDatabase } from './restore-database.ts'
+
+/** Tasks on a SQLite file. Refuses `:memory:`, which other processes cannot reach. */
+export function createSqliteDatabaseTasks(path: string): DatabaseTasks {
+  const now = Date.now
+  return {
+    name: path,
+    migrate: async () => {
+      requireFile(path)
+      const database = await openSqlite({ path, now })
+      database.close()
+    },
+    migrationStatus: async () => {
+      requireFile(path)
+      return migrationStatus(path)
+    },
+    backup: ({ file, ...options }) => backupDatabase({ ...options, path, target: resolve(file) }),
+    restore: ({ file, ...options }) =>
+      restoreDatabase({ ...options, path, backup: resolve(file), now }),
+    check: options => reportFaults(path, options),
+    compact: options => compactDatabase({ ...options, path }),
+  }
+}
+
+/** A file that cannot be read because of its content is a fault to report, like any other. */
+async function reportFaults(path: string, options: TaskOptions): Promise<CheckReport> {
+  try {
+    return await checkDatabase(path, options)
+  } catch (error) {
+    if (!(error instanceof UnusableDatabase && error.isFault)) throw error
+    return { faults: [error.message], pending: [] }
+  }
+}

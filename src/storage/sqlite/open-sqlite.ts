@@ -1,0 +1,108 @@
+import { closeSync, existsSync, openSync } from 'node:fs'
+import { dirname } from 'node:path'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { makeFolder, syncFile } from '../../files/durable-files.ts'
+import type { MigrationStatus } from '../database-tasks.ts'
+import { UnusableDatabase } from '../unusable-database.ts'
+import { companionOf, IN_MEMORY, TEMPORARY } from './database-files.ts'
+import { inspect, requireThere, START_PATIENCE_MS } from './inspect-database.ts'
+import { wasLeftOpen } from './left-open.ts'
+import { migrate, migrationsOfRelease } from './migrator.ts'
+import { createSigningKeys } from './signing-keys.ts'
+import { Database } from './sqlite-driver.ts'
+import { isBusy } from './sqlite-errors.ts'
+import { explainErrors } from './unusable-reasons.ts'
+
+const BUSY_PAUSE_MS = 20
+
+/** A quarter of better-sqlite3's default. The rest is in the system's cache, and reading it from there costs no more CPU. */
+const CACHE_KIB = 4000
+
+const OLDER = 'its schema is that of an older release: run `migrate`'
+
+export interface OpenOptions {
+  /** A path whose missing folders are created, `:memory:`, or `TEMPORARY`. */
+  readonly path: string
+  readonly now: () => number
+  /** Whether it must exist with the schema of this release. It is then neither created nor migrated. */
+  readonly mustExist?: boolean
+  /** Called before anything is written if the last process that had the database open did not close it. */
+  readonly onLeftOpen?: () => void
+}
+
+/**
+ * Opens and migrates a database, in WAL mode with `synchronous=FULL`: what is committed is on disk.
+ * If it throws `UnusableDatabase`, the file stays as it was.
+ */
+export async function openSqlite(options: OpenOptions): Promise<Database> {
+  const { path, now, mustExist = false, onLeftOpen } = options
+  const migrations = migrationsOfRelease()
+  const database = await explainErrors(() => {
+    if (mustExist) requireThere(path)
+    if (path !== IN_MEMORY && path !== TEMPORARY) {
+      if (!mustExist) createPrivately(path)
+      const applied = inspect(path, migrations)
+      if (mustExist && applied.length < migrations.length) throw new UnusableDatabase(OLDER)
+      syncRecovered(path)
+      if (onLeftOpen && wasLeftOpen(path)) onLeftOpen()
+    }
+    return new Database(path, { timeout: START_PATIENCE_MS })
+  })
+  try {
+    await explainErrors(async () => {
+      // The default of better-sqlite3 in WAL is NORMAL, which may lose the last commits in a power cut.
+      database.pragma('synchronous = FULL')
+      await switchToWal(database)
+      migrate(database, migrations, now)
+      createSigningKeys(database)
+    })
+    // From here on SQLite must not wait for locks, because that blocks the event loop. Writes retry with a timer.
+    database.pragma('busy_timeout = 0')
+    database.pragma(`cache_size = -${CACHE_KIB}`)
+    return database
+  } catch (error) {
+    database.close()
+    throw error
+  }
+}
+
+/** The migrations of this release, each with the time at which it was applied. Changes nothing. */
+export async function migrationStatus(path: string): Promise<readonly MigrationStatus[]> {
+  const migrations = migrationsOfRelease()
+  const applied = await explainErrors(() => inspect(path, migrations))
+  return migrations.map(({ version, name }) => ({
+    name,
+    appliedAt: applied.find(row => row.version === version)?.applied_at,
+  }))
+}
+
+/** Creates folders with mode 700 and the file with 600; SQLite gives the WAL the mode of the file. Existing ones stay. */
+export function createPrivately(path: string): void {
+  makeFolder(dirname(path))
+  closeSync(openSync(path, 'a', 0o600))
+}
+
+/**
+ * Syncs the WAL that SQLite is about to recover. A process killed between write and fsync leaves a commit that survives the
+ * kill but not a power cut, and a client that retries must not be told that it succeeded before it is on disk.
+ */
+export function syncRecovered(path: string): void {
+  const wal = companionOf(path, '-wal')
+  if (existsSync(wal)) syncFile(wal)
+}
+
+/** SQLite calls its busy handler only in some states of this switch, so this loop waits instead. */
+async function switchToWal(database: Database): Promise<void> {
+  const deadline = performance.now() + START_PATIENCE_MS
+  database.pragma('busy_timeout = 0')
+  for (;;) {
+    try {
+      database.pragma('journal_mode = WAL')
+      break
+    } catch (error) {
+      if (!isBusy(error) || performance.now() > deadline) throw error
+      await sleep(BUSY_PAUSE_MS)
+    }
+  }
+  database.pragma(`busy_timeout = ${START_PATIENCE_MS}`)
+}

@@ -1,0 +1,28 @@
+import type { Database, Statement } from './sqlite-driver.ts'
+
+/** Returns a function that prepares each form of SQL once, and forgets all of them when there are more than `most`. */
+export function rememberStatements(database: Database, most: number) {
+  const statements = new Map<string, Statement<unknown[]>>()
+  return (form: string, sqlOf: () => string): Statement<unknown[]> => {
+    let statement = statements.get(form)
+    if (statement === undefined) {
+      if (statements.size >= most) statements.clear()
+      statement = database.prepare<unknown[]>(sqlOf())
+      statements.set(form, statement)
+    }
+    return statement
+  }
+}
+
+/** Calls `find` for each key. A key for which it returns `undefined` has no entry in the result. */
+export function findEach<K, V>(
+  keys: readonly K[],
+  find: (key: K) => V | undefined,
+): ReadonlyMap<K, V> {
+  const found = new Map<K, V>()
+  for (const key of keys) {
+    const value = find(key)
+    if (value !== undefined) found.set(key, value)
+  }
+  return found
+}

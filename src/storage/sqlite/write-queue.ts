@@ -1,0 +1,142 @@
+import { ServiceError } from '../../errors.ts'
+import { createFailedCommits } from './failed-commits.ts'
+import type { ReadView } from './read-view.ts'
+import type { Database } from './sqlite-driver.ts'
+import { isBusy, translateSqliteError } from './sqlite-errors.ts'
+
+/** Runs the writes to one database in the order of their arrival. */
+export interface WriteQueue {
+  /**
+   * Runs `work` in a transaction and returns its result once it is on disk. No other write runs between its reads and its
+   * writes. If it throws, only its own writes are undone.
+   * Throws `storage_unavailable` when the database cannot be written now, `overloaded` when too many writes wait, and
+   * `shutting_down` after `close`.
+   */
+  run<T>(work: () => T): Promise<T>
+  /** Ends once each write that waits has succeeded or failed. */
+  close(): Promise<void>
+}
+
+interface PendingWrite {
+  readonly work: () => unknown
+  readonly resolve: (value: never) => void
+  readonly reject: (error: unknown) => void
+  readonly deadline: number
+}
+
+/** How long a write waits for a lock of another process. Its 503 is then sent within a second. */
+const LOCK_PATIENCE_MS = 800
+
+const LOCK_RETRY_MS = 5
+
+const MAX_PENDING_WRITES = 10_000
+
+/** A transaction of this many writes takes about 10 ms, and reads wait meanwhile. Further writes go into the next one. */
+const MAX_BATCH_WRITES = 250
+
+/**
+ * Writes that arrive in one turn of the event loop share one transaction and so one fsync, each in a savepoint of its own.
+ * Writes that arrive while a commit runs form the next batch. A lone write does not wait for others.
+ */
+export function createWriteQueue(
+  database: Database,
+  view: ReadView,
+  { maxPending = MAX_PENDING_WRITES }: { readonly maxPending?: number } = {},
+): WriteQueue {
+  const begin = database.prepare('BEGIN IMMEDIATE')
+  const commit = database.prepare('COMMIT')
+  const rollback = database.prepare('ROLLBACK')
+  const savepoint = database.prepare('SAVEPOINT write')
+  const release = database.prepare('RELEASE write')
+  const undo = database.prepare('ROLLBACK TO write')
+  const failedCommits = createFailedCommits(database, view)
+
+  let pending: PendingWrite[] = []
+  let scheduled = false
+  let closed: Promise<void> | undefined
+  let onIdle: (() => void) | undefined
+
+  function run<T>(work: () => T): Promise<T> {
+    if (closed !== undefined) return Promise.reject(new ServiceError('shutting_down'))
+    if (pending.length >= maxPending) return Promise.reject(new ServiceError('overloaded'))
+    return new Promise<T>((resolve, reject) => {
+      pending.push({ work, resolve, reject, deadline: performance.now() + LOCK_PATIENCE_MS })
+      // Two turns: first this turn's responses are sent, then requests that arrived meanwhile join the batch. Saves 6 % CPU
+      // on POST by 50 clients and 12 % on a mix with reads; a single write is not delayed measurably.
+      schedule(() => setImmediate(setImmediate, flush))
+    })
+  }
+
+  function schedule(flushSoon: () => void): void {
+    if (scheduled) return
+    scheduled = true
+    flushSoon()
+  }
+
+  function flush(): void {
+    scheduled = false
+    view.end()
+    try {
+      begin.run()
+    } catch (error) {
+      if (isBusy(error)) retryLater(error)
+      else refuse(pending.splice(0), error)
+      return
+    }
+    const batch = pending.splice(0, MAX_BATCH_WRITES)
+    let isCommitting = false
+    try {
+      const settle = batch.map(runInSavepoint)
+      isCommitting = true
+      commit.run()
+      for (const answer of settle) answer()
+    } catch (error) {
+      if (database.inTransaction) rollback.run()
+      if (isCommitting) failedCommits.bury()
+      refuse(batch, error)
+    }
+    if (pending.length === 0) onIdle?.()
+    else schedule(() => setImmediate(flush))
+  }
+
+  /** Returns the call that settles the write once the batch is committed. Throws if the whole transaction is lost. */
+  function runInSavepoint({ work, resolve, reject }: PendingWrite): () => void {
+    savepoint.run()
+    try {
+      const value = work() as never
+      release.run()
+      return () => resolve(value)
+    } catch (error) {
+      // A full disk or a failed read makes SQLite roll back the whole transaction, including the other writes.
+      if (!database.inTransaction) throw error
+      undo.run()
+      release.run()
+      return () => reject(translateSqliteError(error))
+    }
+  }
+
+  function retryLater(error: unknown): void {
+    const now = performance.now()
+    const late = pending.filter(({ deadline }) => deadline <= now)
+    pending = pending.filter(({ deadline }) => deadline > now)
+    refuse(late, error)
+    if (pending.length === 0) return
+    schedule(() => setTimeout(flush, LOCK_RETRY_MS))
+  }
+
+  function refuse(writes: readonly PendingWrite[], error: unknown): void {
+    const refusal = translateSqliteError(error)
+    for (const { reject } of writes) reject(refusal)
+    if (pending.length === 0) onIdle?.()
+  }
+
+  function close(): Promise<void> {
+    closed ??= new Promise<void>(resolve => {
+      onIdle = resolve
+      if (pending.length === 0) resolve()
+    }).then(failedCommits.close)
+    return closed
+  }
+
+  return { run, close }
+}

@@ -1,0 +1,56 @@
+import type { BanStore } from '../limits/ban-store.ts'
+import type { UserImportStore } from '../users/transfer/user-import-store.ts'
+import type { UserRepository } from '../users/user-repository.ts'
+
+/**
+ * An open database of any engine. Each call that returns a promise may cost a round trip and ends within seconds. It throws
+ * `storage_unavailable` while the database cannot be used, and `shutting_down` once it is closed.
+ */
+export interface Storage {
+  readonly users: UserRepository
+  readonly imports: UserImportStore
+  readonly bans: BanStore
+  /**
+   * A store for trying imports. It decides as `imports` would, changes nothing in the database, and does not stop at a
+   * conflict. What it collects is deleted when the storage closes. Called at most once.
+   */
+  openTrialImports(): Promise<UserImportStore>
+  /** A secret of 32 random bytes, the same for every process that uses the database. */
+  signingKey(name: SigningKeyName): Promise<Buffer>
+  /** Makes reads that begin after this call see all that was committed before it. */
+  readAnew(): void
+  /** Finishes the writes that wait, then closes the database. Called once. */
+  close(): Promise<void>
+}
+
+export type SigningKeyName = 'cursor'
+
+export interface OpenStorageOptions {
+  /** Milliseconds since the epoch. */
+  readonly now: () => number
+  /** Milliseconds since the epoch that do not jump when the machine's clock is set. */
+  readonly steadyNow: () => number
+  /** Writes that may wait at a time; a write beyond that throws `overloaded`. */
+  readonly maxWaitingWrites: number
+  /**
+   * What to do without a database: create it, refuse, or use an empty one that is deleted when it closes. A database with
+   * an older schema is migrated by `create` and refused by the others.
+   */
+  readonly ifMissing: 'create' | 'refuse' | 'use empty'
+  /** Refuses a database that ends with this process. */
+  readonly mustPersist?: boolean
+  /** Tunes the database for few large writes. */
+  readonly isBulk?: boolean
+  /** Called with what an operator should know although the storage works: a fixed sentence for the log, and its cause. */
+  readonly onWarning?: (message: string, cause?: unknown) => void
+}
+
+/** A database of one engine, which need not be open or exist. */
+export interface StorageEngine {
+  /** Whether the database ends with the process. */
+  readonly isInMemory: boolean
+  /** Throws `UnusableDatabase`, and then leaves the database as it was. */
+  open(options: OpenStorageOptions): Promise<Storage>
+  /** Whether a path leads to a file of the database, there or not. Commands must not use it for anything else. */
+  ownsFile(path: string): boolean
+}

@@ -1,0 +1,59 @@
+import type { Cursors } from '../cursor.ts'
+import { type ListParameter, parseListRequest } from '../list-request.ts'
+import { idOf, splitUsers } from '../user-json.ts'
+import type { Position, UserJson, UserRepository } from '../user-repository.ts'
+
+export interface UserExportOptions {
+  /** Filters and sort, with the names that the list has for clients. */
+  readonly parameters: readonly ListParameter[]
+  /** Whether each user also has a `password_digest`, which is `null` without a password. */
+  readonly withDigests: boolean
+}
+
+export interface UserExporter {
+  /** Number of users that match. Throws `query_invalid`. */
+  count(options: UserExportOptions): Promise<number>
+  /**
+   * The users that match, in pages and in the order of the list. A user that exists during the whole export comes exactly
+   * once, whatever is created, changed or deleted meanwhile. Throws `query_invalid` and `storage_unavailable`.
+   */
+  users(options: UserExportOptions): AsyncIterable<readonly UserJson[]>
+}
+
+const PAGE_USERS = 1000
+
+export function createUserExporter(options: {
+  readonly users: UserRepository
+  readonly cursors: Cursors
+}): UserExporter {
+  const { users: repository, cursors } = options
+
+  async function addDigests(users: readonly UserJson[]): Promise<readonly UserJson[]> {
+    const digests = await repository.findDigests(users.map(idOf))
+    return users.map(json => {
+      const digest = digests.get(idOf(json)) ?? null
+      return `${json.slice(0, -1)},"password_digest":${JSON.stringify(digest)}}`
+    })
+  }
+
+  async function* users({ parameters, withDigests }: UserExportOptions) {
+    const { sort, filters } = parseListRequest(parameters, cursors)
+    let start: Position | { readonly offset: number } | undefined = { offset: 0 }
+    while (start !== undefined) {
+      const query = { sort, filters, limit: PAGE_USERS, start, withTotal: false }
+      const page = await repository.list(query)
+      const found = splitUsers(page.json)
+      yield withDigests ? await addDigests(found) : found
+      start = page.next
+    }
+  }
+
+  return {
+    users,
+    count: async ({ parameters }) => {
+      const { sort, filters } = parseListRequest(parameters, cursors)
+      const query = { sort, filters, limit: 1, start: { offset: 0 }, withTotal: true }
+      return (await repository.list(query)).total ?? 0
+    },
+  }
+}

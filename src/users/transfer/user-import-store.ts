@@ -1,0 +1,94 @@
+/** A user to import. Times are in the format of responses. */
+export interface ImportedUser {
+  /** Without one, a new user gets the next id of the storage. */
+  readonly id?: number | undefined
+  readonly name: string
+  readonly email: string
+  /** `null` for no password. `undefined` leaves an existing user's digest as it is and gives a new user none. */
+  readonly passwordDigest?: string | null | undefined
+  /** If one of the two times is missing, it equals the other; if both are, they are the current time. */
+  readonly createdAt?: string | undefined
+  readonly updatedAt?: string | undefined
+}
+
+export const CONFLICT_POLICIES = ['fail', 'skip', 'update'] as const
+
+/**
+ * What to do if an existing user has the e-mail of a row, or otherwise its id: end the import, skip the row, or change that
+ * user, which keeps its id.
+ */
+export type ConflictPolicy = (typeof CONFLICT_POLICIES)[number]
+
+/** What the import did with a user. The last two are conflicts that the policy does not settle. */
+export type ImportOutcome =
+  | 'created'
+  | 'updated'
+  | 'unchanged'
+  | 'skipped'
+  | 'email_taken'
+  | 'id_taken'
+
+/** Numbers of records by what the import did with them. */
+export interface ImportCounts {
+  readonly created: number
+  readonly updated: number
+  readonly unchanged: number
+  readonly skipped: number
+  readonly rejected: number
+}
+
+/** How far an import has come, over all its runs. */
+export interface ImportCheckpoint {
+  /** The name of the source. */
+  readonly source: string
+  readonly records: number
+  /** SHA-256 of those records, 32 bytes. */
+  readonly recordsHash: Buffer
+  /** Length of the rejects file up to those records. */
+  readonly rejectsBytes: number
+  readonly counts: ImportCounts
+  /** Whether the end of the source was reached. */
+  readonly isFinished: boolean
+}
+
+export interface ImportBatch {
+  readonly users: readonly ImportedUser[]
+  readonly onConflict: ConflictPolicy
+  /**
+   * Returns the checkpoint to store with these outcomes. Called inside the transaction: throwing rolls it back.
+   * May be called again, with other outcomes, when the transaction is repeated.
+   */
+  readonly checkpointAfter: (outcomes: readonly ImportOutcome[]) => ImportCheckpoint
+}
+
+/** What a transaction has stored. */
+export interface WrittenBatch {
+  /** One for each user of the batch, in its order, up to the conflict that ended it. */
+  readonly outcomes: readonly ImportOutcome[]
+  readonly checkpoint: ImportCheckpoint
+}
+
+/**
+ * Stores users in bulk. Each call is one transaction, and all throw `storage_unavailable` when the storage cannot be
+ * read or written now.
+ *
+ * A dry run implements it too, with three differences: it changes no user and stores no checkpoint, but answers as if
+ * the users of its earlier calls were there; `findCheckpoint` finds nothing; and `fail` reports every conflict instead
+ * of ending at the first.
+ */
+export interface UserImportStore {
+  findCheckpoint(source: string): Promise<ImportCheckpoint | undefined>
+
+  /**
+   * Password digests of the users with these e-mails, without regard to case. The keys are spelt as in `emails`. `null` for
+   * a user without a password; no entry if there is no such user.
+   */
+  findDigestsByEmail(emails: readonly string[]): Promise<ReadonlyMap<string, string | null>>
+
+  /**
+   * Stores users in their order, and the checkpoint with them. `fail` ends the batch at the first conflict, which is
+   * then the last outcome. A user whose e-mail belongs to one existing user and whose id to another is a conflict
+   * under `update` too. Only a created user takes the next id.
+   */
+  write(batch: ImportBatch): Promise<WrittenBatch>
+}

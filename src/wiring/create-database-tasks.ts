@@ -1,0 +1,28 @@
+import type { Config } from '../config.ts'
+import type { DatabaseLocation } from '../config-values.ts'
+import type { DatabaseTasks } from '../storage/database-tasks.ts'
+import { createSqliteDatabaseTasks } from '../storage/sqlite/maintenance/sqlite-database-tasks.ts'
+import { blameFile } from './blame-setting.ts'
+
+/** The tasks on the database of the settings. They throw `OperatorError` instead of `UnusableDatabase`. */
+export function createDatabaseTasks({ database }: Config): DatabaseTasks {
+  const tasks = tasksOf(database)
+  const blame = <T>(work: () => Promise<T>) => blameFile(database, work)
+  return {
+    name: tasks.name,
+    migrate: () => blame(tasks.migrate),
+    migrationStatus: () => blame(tasks.migrationStatus),
+    backup: options => blame(() => tasks.backup(options)),
+    restore: options => blame(() => tasks.restore(options)),
+    check: options => blame(() => tasks.check(options)),
+    compact: options => blame(() => tasks.compact(options)),
+  }
+}
+
+/** A new engine needs one more case here and in `open-storage.ts`. */
+function tasksOf(location: DatabaseLocation): DatabaseTasks {
+  switch (location.kind) {
+    case 'sqlite':
+      return createSqliteDatabaseTasks(location.path)
+  }
+}

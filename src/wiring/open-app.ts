@@ -1,0 +1,101 @@
+import type { Application } from 'express'
+import type { Logger } from 'pino'
+import { type AppDependencies, createApp } from '../app.ts'
+import type { Config } from '../config.ts'
+import type { LimitsTrace } from '../limits/limits-trace.ts'
+import type { CheckedLimits } from '../limits/rules/compiled-rules.ts'
+import type { Storage } from '../storage/storage.ts'
+import { createCursors } from '../users/cursor.ts'
+import { createFingerprints } from '../users/fingerprint.ts'
+import { createPasswordHasher } from '../users/passwords.ts'
+import { createUserRules } from '../users/user.ts'
+import { createUserService } from '../users/user-service.ts'
+import { type Clocks, createClocks } from './clocks.ts'
+import { openStorage } from './open-storage.ts'
+
+/** The Express application with its storage open, for any server. */
+export interface OpenApp {
+  readonly app: Application
+  /** Makes reads that begin after this call see everything that was committed before it. */
+  readAnew(): void
+  /** Reads the limits file again. An invalid file leaves the previous rules in force. The log has the result. */
+  reloadLimits(): Promise<void>
+  /** Finishes the waiting writes and closes the storage. */
+  close(): Promise<void>
+}
+
+export interface AppOptions {
+  readonly config: Config
+  readonly log: Logger
+  readonly stopping: AppDependencies['stopping']
+  readonly newRequestId: () => string
+  /** The machine's clocks if left out. */
+  readonly clocks?: Clocks
+  /** Replaces the rules of the file that `config` names. */
+  readonly limits?: CheckedLimits | undefined
+  /** Called with what each rule of the limits does. */
+  readonly trace?: LimitsTrace
+}
+
+/**
+ * Opens the storage and creates the application. Throws `OperatorError` when the database cannot be opened or the rules of
+ * the limits are wrong.
+ */
+export async function openApp(options: AppOptions): Promise<OpenApp> {
+  const { config, log, clocks = createClocks() } = options
+  const { limitsFile } = config
+  const limits =
+    options.limits ?? (limitsFile && (await (await loadLimits()).readLimits(limitsFile)))
+  const storage = await openStorage(config, {
+    ...clocks,
+    onWarning: (message, err) => log.warn({ err }, message),
+  })
+  try {
+    return await buildApp({ ...options, clocks }, { storage, limits: limits || undefined })
+  } catch (error) {
+    await storage.close()
+    throw error
+  }
+}
+
+// Only where there are rules: the list of public suffixes takes 5 MB and 50 ms of a start.
+const loadLimits = () => import('./open-limits.ts')
+
+async function buildApp(
+  options: AppOptions & { readonly clocks: Clocks },
+  { storage, limits }: { readonly storage: Storage; readonly limits: CheckedLimits | undefined },
+): Promise<OpenApp> {
+  const { config, log, stopping, newRequestId, clocks } = options
+  const cursors = createCursors(await storage.signingKey('cursor'))
+  // Last of what may fail, because it goes on to look for bans of other processes.
+  const { limiter, bans } = limits
+    ? await (await loadLimits()).openLimits({ ...options, limits, clocks, banStore: storage.bans })
+    : {}
+  const passwords = createPasswordHasher({ maxWaiting: config.maxWaitingPasswords })
+  const rules = createUserRules(config)
+  const app = createApp({
+    users: createUserService({
+      users: storage.users,
+      passwords,
+      fingerprints: createFingerprints(passwords),
+      cursors,
+      rules,
+    }),
+    rules,
+    ping: storage.users.ping,
+    stopping,
+    log,
+    newRequestId,
+    limiter,
+    settings: config,
+  })
+  return {
+    app,
+    readAnew: storage.readAnew,
+    reloadLimits: async () => (await loadLimits()).reloadLimits(config, limiter, log),
+    close: async () => {
+      await bans?.close()
+      await storage.close()
+    },
+  }
+}

@@ -1,0 +1,55 @@
+import type { Config } from '../config.ts'
+import type { DatabaseLocation } from '../config-values.ts'
+import { createSqliteEngine } from '../storage/sqlite/sqlite-storage.ts'
+import type { OpenStorageOptions, Storage, StorageEngine } from '../storage/storage.ts'
+import { blameFile, blameSetting } from './blame-setting.ts'
+import { createClocks } from './clocks.ts'
+
+/**
+ * Opens the database for a service, and creates it if it is missing. Throws `OperatorError`, which says what
+ * DATABASE_URL may be.
+ */
+export function openStorage(
+  { database, maxWaitingWrites }: Config,
+  options: Pick<OpenStorageOptions, 'now' | 'steadyNow' | 'onWarning'>,
+): Promise<Storage> {
+  const { now, steadyNow, onWarning } = options
+  return blameSetting(database, () =>
+    engineOf(database).open({
+      now,
+      steadyNow,
+      maxWaitingWrites,
+      ifMissing: 'create',
+      ...(onWarning && { onWarning }),
+    }),
+  )
+}
+
+/** Opens the database for a command, whether or not a service is running. Throws `OperatorError`. */
+export function openStorageForCommand(
+  { database, maxWaitingWrites }: Config,
+  options: Pick<OpenStorageOptions, 'ifMissing' | 'mustPersist' | 'isBulk'>,
+): Promise<Storage> {
+  const { now, steadyNow } = createClocks()
+  return blameFile(database, () =>
+    engineOf(database).open({ now, steadyNow, maxWaitingWrites, ...options }),
+  )
+}
+
+/** Whether the database is lost when the process ends. */
+export function isInMemory({ database }: Config): boolean {
+  return engineOf(database).isInMemory
+}
+
+/** Whether a path leads to a file of the database, also through a link. The file need not exist. */
+export function isFileOfDatabase(path: string, { database }: Config): boolean {
+  return engineOf(database).ownsFile(path)
+}
+
+/** A new engine needs one more case here and in `createDatabaseTasks`. */
+function engineOf(location: DatabaseLocation): StorageEngine {
+  switch (location.kind) {
+    case 'sqlite':
+      return createSqliteEngine(location.path)
+  }
+}

@@ -1,0 +1,562 @@
+import { readdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { describe, expect, test } from 'vitest'
+import { temporaryFolder } from '../../support/open-test-app.ts'
+import { run } from '../../support/spawn-service.ts'
+
+const EXAMPLE = fileURLToPath(new URL('../../../limits.example.json', import.meta.url))
+
+const GUIDE = fileURLToPath(new URL('../../../docs/limits.md', import.meta.url))
+
+interface Asked {
+  readonly rules?: string
+  readonly file?: string
+  readonly args?: readonly string[]
+  readonly env?: Readonly<Record<string, string>>
+}
+
+/** `limits check` or `limits test` of a file with these rules. */
+async function limits(command: string, { rules, file = 'rules.mjs', args = [], env = {} }: Asked) {
+  const cwd = temporaryFolder()
+  if (rules !== undefined) writeFileSync(join(cwd, file), rules)
+  const finished = await run({ cwd, env, args: ['limits', command, file, ...args] })
+  // A trial of rules leaves nothing behind.
+  expect(readdirSync(cwd)).toEqual(rules === undefined ? [] : [file])
+  return finished
+}
+
+async function checked(asked: Asked): Promise<string> {
+  const { code, stdout, stderr } = await limits('check', asked)
+  expect({ code, stderr }).toEqual({ code: 0, stderr: '' })
+  return stdout
+}
+
+/** What `limits test` prints below its first line, in paragraphs. */
+async function tried(asked: Asked): Promise<readonly string[]> {
+  const { code, stdout, stderr } = await limits('test', asked)
+  expect({ code, stderr }).toEqual({ code: 0, stderr: '' })
+  return stdout.trimEnd().split('\n\n').slice(1)
+}
+
+/** One rule of each kind, with its special options. */
+const RULES = `
+const plan = request => request.headers['x-plan']
+export default {
+  rateLimits: [
+    { to: 5, within: 60, only: ['create'] },
+    { name: 'plans', to: plan, within: () => '1 day', except: ['list'], by: ['ip', plan],
+      with: { redirect: '/busy', alert: 'Too\\nmany' } },
+  ],
+  safelist: [{ name: 'office', ip: ['203.0.113.0/24', '2001:db8::/32'] }],
+  blocklist: [{ name: 'tools', userAgent: [/nikto/i, { regex: 'sql/map' }], dryRun: true }],
+  throttle: [{ name: 'posts', method: 'POST', path: '/a b', limit: 10, period: '1 day', by: 'header:X-Key',
+    with: { status: 503, message: 'Later', headers: { 'X-Why': 'full' } } }],
+  track: [
+    { name: 'told', header: { 'X-A': '*' }, query: { q: ['1', '2'] }, match: plan },
+    { name: 'often', host: 'a.example', limit: 6, period: 0.5 },
+  ],
+  bans: [
+    { name: 'login', path: '/login', maxretry: 5, findtime: '1 minute', bantime: '90 minutes' },
+    { name: 'probing', path: ['/wp-*', '*.php'], maxretry: 3, findtime: '10 minutes', bantime: 1800, mode: 'fail2ban' },
+  ],
+}`
+
+describe('limits check', () => {
+  test('prints the rules in the order of their evaluation, in words, with defaults', async () => {
+    expect(await checked({ rules: RULES })).toBe(`rules.mjs holds 9 rules, asked in this order
+
+safelist
+  "office": ip 203.0.113.0/24 or 2001:db8::/32: passes, and no other rule is asked
+
+blocklist
+  "tools": userAgent /nikto/i or /sql\\/map/: gets 403 (dry run: this is only reported, and the request passes)
+
+bans
+  "login": path /login: passes; after 5 in 1 minute everything with the same ip gets 403 for 90 minutes (allow2ban)
+  "probing": path /wp-* or *.php: gets 403; after 3 in 10 minutes everything with the same ip gets 403 for 30 minutes (fail2ban)
+
+throttle
+  "posts": method POST, path "/a b": the first 10 in 1 day by header:X-Key pass, others get 503 and "Later" and "X-Why: full"
+
+track
+  "told": header X-A *, query q 1 or 2, match by a function (plan): passes and is reported
+  "often": host a.example: passes and is reported after the first 6 in 500 ms by ip
+
+rateLimits
+  "rateLimits[0]": create: the first 5 in 1 minute by ip pass, others get 429
+  "plans": read, create, update, delete: the first N in T by ip and a function (plan) pass, others get 302 to /busy and "Too\\nmany"; N is the result of a function (plan); T is the result of a function
+`)
+  })
+
+  test('--json prints the same for programs', async () => {
+    const rules = JSON.parse(await checked({ rules: RULES, args: ['--json'] }))
+    expect(rules.map(({ kind, name }: Record<string, string>) => `${kind} ${name}`)).toEqual([
+      'safelist office',
+      'blocklist tools',
+      'bans login',
+      'bans probing',
+      'throttle posts',
+      'track told',
+      'track often',
+      'rateLimits rateLimits[0]',
+      'rateLimits plans',
+    ])
+    expect(rules[1]).toEqual({
+      kind: 'blocklist',
+      name: 'tools',
+      userAgent: [{ regex: 'nikto', flags: 'i' }, { regex: 'sql/map' }],
+      dryRun: true,
+    })
+    expect(rules[2]).toEqual({
+      kind: 'bans',
+      name: 'login',
+      path: '/login',
+      maxretry: 5,
+      findtime_ms: 60_000,
+      bantime_ms: 5_400_000,
+      by: 'ip',
+      mode: 'allow2ban',
+      dryRun: false,
+    })
+    expect(rules[8]).toMatchObject({
+      to: '[function]',
+      within: '[function]',
+      by: ['ip', '[function]'],
+      actions: ['read', 'create', 'update', 'delete'],
+    })
+    expect(rules[7]).toMatchObject({
+      within_ms: 60_000,
+      with: { status: 429 },
+      actions: ['create'],
+    })
+  })
+
+  test('--json leaves warnings to standard error', async () => {
+    const rules = '{"blocklist": [{"name": "all"}]}'
+    const args = ['--json']
+    const { code, stdout, stderr } = await limits('check', { file: 'all.json', rules, args })
+    expect(code).toBe(0)
+    expect(JSON.parse(stdout)).toEqual([{ kind: 'blocklist', name: 'all', dryRun: false }])
+    expect(stderr).toMatch(/^warning: blocklist "all" denies every request [^\n]+\n$/)
+  })
+
+  test('understands limits.example.json, and a file without rules', async () => {
+    expect(await checked({ file: EXAMPLE })).toContain('holds 8 rules')
+    expect(await checked({ file: 'none.json', rules: '{}' })).toBe('none.json holds no rules\n')
+    const one = '{"blocklist": [{"path": "/x"}]}'
+    expect(await checked({ file: 'one.json', rules: one })).toMatch(/^one\.json holds 1 rule\n/)
+  })
+
+  test('prints a line for each mistake, and ends with exit code 1', async () => {
+    const rules = '{"throttles": [], "track": [{"name": "a\\nb", "limit": 3}], "bans": {}}'
+    const finished = await limits('check', { file: 'rules.json', rules })
+    expect(finished).toEqual({
+      code: 1,
+      stdout: '',
+      stderr: [
+        'rules.json: line 1: unknown key "throttles", did you mean "throttle"?',
+        'rules.json: line 1: bans: must be a list of rules',
+        'rules.json: line 1: track[0] "a\\nb": period is missing: it must be given with limit',
+        '',
+      ].join('\n'),
+    })
+  })
+
+  test.each([
+    { file: 'gone.json', line: 'gone.json: the file cannot be read (ENOENT)' },
+    { file: 'gone.mjs', line: /^gone\.mjs: the file cannot be read \(ERR_MODULE_NOT_FOUND/ },
+    { file: 'half.json', rules: '{', line: /^half\.json: the file cannot be read \(/ },
+    { file: 'a b.mjs', rules: 'throw new Error("no")', line: /^"a b\.mjs": .*no/ },
+    {
+      file: 'rules.yaml',
+      rules: '',
+      line: /^rules\.yaml: it may be a \.json file or an ES module/,
+    },
+  ])('refuses $file with exit code 1 and one line', async ({ file, rules, line }) => {
+    const { code, stdout, stderr } = await limits('check', {
+      file,
+      ...(rules !== undefined && { rules }),
+    })
+    expect({ code, stdout }).toEqual({ code: 1, stdout: '' })
+    expect(stderr).toMatch(/^[^\n]+\n$/)
+    expect(stderr.trimEnd()).toEqual(typeof line === 'string' ? line : expect.stringMatching(line))
+  })
+
+  test('warns of rules that match everything or nothing, and of rules that cannot count', async () => {
+    const rules = `export default {
+      safelist: [{ name: 'all' }, { name: 'sane', path: ['/x', 'y'] }],
+      blocklist: [{ name: 'all' }, { name: 'trial', dryRun: true }, { name: 'port', host: ['a.example:80'] }],
+      bans: [
+        { name: 'every', maxretry: 1, findtime: 1, bantime: 1, mode: 'fail2ban' },
+        { name: 'sane', maxretry: 1, findtime: 1, bantime: 1 },
+      ],
+      throttle: [{ name: 'slash', path: ['users', ''], limit: 1, period: 1 }, { name: 'star', path: '*x', limit: 1, period: 1 }],
+      track: [{ name: 'verb', method: 'FETCH' }, { name: 'lower', method: 'get' }],
+      rateLimits: [{ name: 'none', to: 1, within: 1, except: ['list', 'read', 'create', 'update', 'delete'] }],
+    }`
+    const { code, stdout, stderr } = await limits('check', { rules, env: { CACHE_STORE: 'none' } })
+    expect(code).toBe(0)
+    expect(stdout).toContain('holds 12 rules')
+    expect(stderr.trimEnd().split('\n')).toEqual([
+      'warning: safelist "all" matches every request: no other rule is ever asked',
+      'warning: blocklist "all" denies every request that no safelist lets through',
+      'warning: bans "every" denies every request that no safelist lets through',
+      'warning: blocklist "port" matches no request: hosts are compared without their port',
+      'warning: throttle "slash" matches no request: every path begins with /',
+      'warning: track "verb" matches no request: there is no such method',
+      'warning: rateLimits "none" applies to no action: except names them all',
+      'warning: CACHE_STORE is none: nothing is counted, so rules that count deny nothing',
+    ])
+  })
+
+  test('warns about a query in a path, and about names that no header can have', async () => {
+    const rules = `export default {
+      blocklist: [
+        { name: 'query', path: ['/search?q=*', '/ok', '*?'] },
+        { name: 'sane', path: [/^\\/x?$/], query: { 'a b?': '*' }, header: { "x!#$%&'*+-.^_\`|~09Az": '*' } },
+        { name: 'space', header: { 'x-ok': '*', 'x sp': '*' } },
+      ],
+      throttle: [{ name: 'colon', by: ['ip', 'header:a:b'], limit: 1, period: 1 }],
+      track: [{ name: 'letter', header: { 'ä': '*' } }],
+      bans: [{ name: 'sane', by: 'header:x-ok', maxretry: 1, findtime: 1, bantime: 1 }],
+      rateLimits: [{ name: 'line', by: 'header:x\\ty', to: 1, within: 1 }, { name: 'sane', by: () => 'header:a b', to: 1, within: 1 }],
+    }`
+    const { stderr } = await limits('check', { rules })
+    expect(stderr.trimEnd().split('\n')).toEqual([
+      'warning: blocklist "query" has the path "/search?q=*": a path has no query, use the key query',
+      'warning: blocklist "query" has the path "*?": a path has no query, use the key query',
+      'warning: blocklist "space" matches no request: no header can have the name "x sp"',
+      'warning: track "letter" matches no request: no header can have the name "ä"',
+      'warning: throttle "colon" counts nothing: no header can have the name "a:b"',
+      'warning: rateLimits "line" counts nothing: no header can have the name "x\\ty"',
+    ])
+  })
+})
+
+const POLICY = expect.stringMatching(/^ {2}RateLimit-Policy: "[^"]+"; q=\d+; w=\d+; pk=:[\w=]+:$/)
+
+describe('limits test', () => {
+  test('says which requests pass, and what the later ones are answered', async () => {
+    const args = ['--method', 'POST', '--path', '/users', '--times', '7']
+    const rules = `export default { rateLimits: [{ name: 'sign-ups', to: 5, within: '1 minute', only: ['create'] }] }`
+    const [passing = '', refused = '', ...others] = await tried({ rules, args })
+    expect(passing.split('\n')).toEqual([
+      'requests 1 to 5 pass the limits',
+      '  rateLimits "sign-ups" matches (1 to 5 of 5 in 1 minute for 127.0.0.1)',
+      '  RateLimit: "sign-ups"; r=4; t=60',
+      POLICY,
+    ])
+    expect(refused.split('\n')).toEqual([
+      'requests 6 to 7 are refused with 429 by rateLimits "sign-ups"',
+      '  rateLimits "sign-ups" matches over its limit: refused (6 to 7 of 5 in 1 minute for 127.0.0.1)',
+      '  RateLimit: "sign-ups"; r=0; t=60',
+      POLICY,
+      '  Retry-After: 60',
+      '  {"message":"Too many requests, please try again later.","resource":"User","code":429,"status":false,"reason":"rate_limited"}',
+    ])
+    expect(others).toEqual([])
+  })
+
+  test('says when a client is banned, by its network, and what it is answered then', async () => {
+    const args = ['--path', '//%6Cogin', '--ip', '2001:DB9::1', '--times', '4']
+    const bans = `{ name: 'login', path: '/login', maxretry: 2, findtime: 60, bantime: '1 hour' }`
+    expect(await tried({ rules: `export default { bans: [${bans}] }`, args })).toEqual([
+      'request 1 passes the limits\n  bans "login" matches (1 of 2 in 1 minute for 2001:db9::/56)',
+      'request 2 passes the limits\n  bans "login" matches: the client is banned for 1 hour (2 of 2 in 1 minute for 2001:db9::/56)',
+      [
+        'requests 3 to 4 are refused with 403 by bans "login"',
+        '  bans "login" denies a client that it has banned (for 2001:db9::/56)',
+        '  Retry-After: 3600',
+        '  {"message":"Forbidden","resource":"Request","code":403,"status":false,"reason":"blocked"}',
+      ].join('\n'),
+    ])
+  })
+
+  test('names every rule that matches, and the one that decides', async () => {
+    const rules = `export default {
+      blocklist: [{ name: 'trial', path: '/a', dryRun: true }],
+      bans: [{ name: 'trial', path: '/a', maxretry: 1, findtime: 60, bantime: 60, dryRun: true }],
+      throttle: [
+        { name: 'trial', limit: 1, period: 60, dryRun: true },
+        { name: 'no key', limit: 1, period: 60, by: 'header:X-Key' },
+        { name: 'broken', limit: 1, period: 60, by: () => { throw new Error('oh no') } },
+        { name: 'other', path: '/b', limit: 1, period: 60 },
+        { name: 'tea', method: 'GET', header: { 'X-Tea': 'yes' }, limit: 2, period: 60,
+          with: (request, response) => response.status(418).set('X-Pot', 'short').send('tea\\n') },
+      ],
+      track: [{ name: 'plain' }, { name: 'often', limit: 1, period: 60 }],
+    }`
+    const args = [
+      '--path',
+      '/a',
+      '--header',
+      'X-Tea: yes',
+      '--header',
+      'Host: x.example',
+      '--times',
+      '30',
+    ]
+    const [first = '', second = '', others = '', ...more] = await tried({ rules, args })
+    expect(more).toEqual([])
+    const before = [
+      '  throttle "no key" matches, and does not count, because it has no key (header:X-Key)',
+      '  throttle "broken" lets it pass, because its function failed: "oh no"',
+    ]
+    expect(first.split('\n')).toEqual([
+      'request 1 passes the limits',
+      '  blocklist "trial" matches: would be refused (dry run)',
+      '  bans "trial" matches: the client would be banned for 1 minute (dry run) (1 of 1 in 1 minute for 127.0.0.1)',
+      '  throttle "trial" matches (1 of 1 in 1 minute for 127.0.0.1)',
+      ...before,
+      '  throttle "tea" matches (1 of 2 in 1 minute for 127.0.0.1)',
+      '  track "plain" matches: reported',
+      '  track "often" matches (1 of 1 in 1 minute for 127.0.0.1)',
+    ])
+    const onTrial = (counts: string) => [
+      '  blocklist "trial" matches: would be refused (dry run)',
+      '  bans "trial" denies a client that it has banned (dry run) (for 127.0.0.1)',
+      `  throttle "trial" matches over its limit: would be refused (dry run) (${counts} of 1 in 1 minute for 127.0.0.1)`,
+    ]
+    expect(second.split('\n')).toEqual([
+      'request 2 passes the limits',
+      ...onTrial('2'),
+      ...before,
+      '  throttle "tea" matches (2 of 2 in 1 minute for 127.0.0.1)',
+      '  track "plain" matches: reported',
+      '  track "often" matches over its limit: reported (2 of 1 in 1 minute for 127.0.0.1)',
+    ])
+    expect(others.split('\n')).toEqual([
+      'requests 3 to 30 are refused with 418 by throttle "tea"',
+      ...onTrial('3 to 30'),
+      ...before,
+      '  throttle "tea" matches over its limit: refused (3 to 30 of 2 in 1 minute for 127.0.0.1)',
+      '  RateLimit: "tea"; r=0; t=60',
+      POLICY,
+      '  Retry-After: 60',
+      '  X-Pot: short',
+      '  tea\\n',
+    ])
+  })
+
+  test('counts by a key in the body, and redirects', async () => {
+    const limit = `{ name: 'one', to: 1, within: '1 day', by: 'body:user.email', with: { redirect: '/busy', alert: 'No' } }`
+    const body = '{"user": {"email": " A@B.example"}}'
+    const args = ['--method', 'post', '--path', '/users?x=1', '--body', body, '--times', '2']
+    const [passing = '', refused = ''] = await tried({
+      rules: `export default { rateLimits: [${limit}] }`,
+      args,
+    })
+    expect(passing).toContain('  rateLimits "one" matches (1 of 1 in 1 day for a@b.example)')
+    expect(refused).toContain('request 2 is refused with 302 by rateLimits "one"')
+    expect(refused).toContain('\n  Location: /busy\n')
+    expect(refused).toContain('{"message":"No"')
+  })
+
+  test('says when a function under `with` lets a request pass, and when it fails each time', async () => {
+    const rules = `export default { throttle: [
+      { name: 'soft', limit: 1, period: 60, with: (request, response, next) => next() },
+      { name: 'broken', limit: 1, period: 60, with: () => { throw new Error('oh no') } },
+    ] }`
+    const paragraphs = await tried({ rules, args: ['--times', '30'] })
+    expect(paragraphs.slice(1)).toEqual([
+      [
+        'requests 2 to 30 pass the limits',
+        '  throttle "soft" matches over its limit: its function lets it pass (2 to 30 of 1 in 1 minute for 127.0.0.1)',
+        '  throttle "broken" lets it pass, because its function failed: "oh no" (2 to 30 of 1 in 1 minute for 127.0.0.1)',
+      ].join('\n'),
+    ])
+  })
+
+  test('lets time pass between requests with --every', async () => {
+    const rules = `export default { throttle: [{ name: 'all', limit: 1, period: '1 minute' }] }`
+    const paragraphs = await tried({ rules, args: ['--times', '4', '--every', '30 seconds'] })
+    expect(paragraphs.map(text => text.split('\n')[0])).toEqual([
+      'request 1 passes the limits',
+      'request 2 is refused with 429 by throttle "all"',
+      'request 3 passes the limits',
+      'request 4 is refused with 429 by throttle "all"',
+    ])
+    expect(paragraphs[1]).toContain('  Retry-After: 30')
+  })
+
+  test.each([
+    {
+      args: ['--ip', '203.0.113.9'],
+      lines: ['request 1 passes the limits', '  safelist "office" matches: no other rule is asked'],
+    },
+    { args: ['--path', '/nowhere'], lines: ['request 1 passes the limits', '  no rule matches'] },
+    {
+      args: ['--path', '/livez', '--header', 'User-Agent: nikto'],
+      lines: ['request 1 passes the limits', '  no rule matches'],
+    },
+  ])('of limits.example.json with $args', async ({ args, lines }) => {
+    expect(await tried({ file: EXAMPLE, args })).toEqual([lines.join('\n')])
+  })
+
+  test('--json prints each request by itself, with what every rule did', async () => {
+    const rules = `export default {
+      rateLimits: ['one', 'two'].map(name => ({ name, to: 1, within: '1 minute' })),
+      track: [{ name: 'told', path: '/users' }],
+    }`
+    const args = ['--path', '/users?count=true', '--times', '2', '--json']
+    const { code, stdout, stderr } = await limits('test', { rules, args })
+    expect({ code, stderr }).toEqual({ code: 0, stderr: '' })
+    const counted = { type: 'rateLimit', key: '127.0.0.1' }
+    const told = {
+      type: 'track',
+      rule: 'told',
+      key: null,
+      count: null,
+      description: 'matches: reported',
+    }
+    expect(JSON.parse(stdout)).toEqual({
+      file: 'rules.mjs',
+      request: { method: 'GET', path: '/users?count=true', ip: '127.0.0.1' },
+      allowed: 1,
+      denied: 1,
+      results: [
+        {
+          number: 1,
+          outcome: 'allowed',
+          denied_by: null,
+          status: null,
+          headers: {
+            RateLimit: '"one"; r=0; t=60, "two"; r=0; t=60',
+            'RateLimit-Policy': expect.stringMatching(/^"one"; q=1; .*, "two"; q=1; /),
+          },
+          body: null,
+          rules: [
+            told,
+            { ...counted, rule: 'one', count: 1, description: 'matches' },
+            { ...counted, rule: 'two', count: 1, description: 'matches' },
+          ],
+        },
+        {
+          number: 2,
+          outcome: 'denied',
+          denied_by: { type: 'rateLimit', rule: 'one' },
+          status: 429,
+          headers: expect.objectContaining({ 'Retry-After': '60' }),
+          body: expect.stringContaining('"code":429'),
+          rules: [
+            told,
+            { ...counted, rule: 'one', count: 2, description: 'matches over its limit: refused' },
+          ],
+        },
+      ],
+    })
+  })
+
+  test.each([
+    { expect: 'allowed', times: 2 },
+    { expect: 'denied', times: 3 },
+    { expect: 'allowed', times: 3, every: '31s' },
+    {
+      expect: 'denied',
+      times: 2,
+      line: 'expected denied, but request 2, the last one, is allowed',
+    },
+    {
+      expect: 'allowed',
+      times: 5,
+      line: 'expected allowed, but request 3 is denied with 429 by throttle "all"',
+    },
+    // Requests 3 and 6 are denied, and the seventh passes.
+    { expect: 'denied', times: 7, every: '20s', line: 'expected denied, but request 7,' },
+    { expect: 'allowed', times: 7, every: '20s', line: 'expected allowed, but request 3 is' },
+    { expect: 'allowed', times: 9, dryRun: true },
+    { expect: 'denied', times: 9, dryRun: true, line: 'expected denied, but request 9,' },
+  ])(
+    '--expect $expect of $times requests every $every, dry run $dryRun: "$line"',
+    async ({ expect: expected, times, every = '0', dryRun = false, line }) => {
+      const limit = { name: 'all', limit: 2, period: '1 minute', dryRun }
+      const rules = JSON.stringify({ throttle: [limit] })
+      const args = ['--times', `${times}`, '--every', every]
+      const asked = { file: 'rules.json', rules, args: [...args, '--expect', expected] }
+      const { code, stdout, stderr } = await limits('test', asked)
+      expect(stdout).toBe((await limits('test', { ...asked, args })).stdout)
+      expect(code).toBe(line === undefined ? 0 : 3)
+      expect(stderr).toMatch(line === undefined ? /^$/ : /^[^\n]+\n$/)
+      expect(stderr).toContain(line ?? '')
+    },
+  )
+
+  test('--expect is met by limits.example.json as docs/limits.md shows it', async () => {
+    const shown = [
+      ...readFileSync(GUIDE, 'utf8').matchAll(/^limits test limits\.json (.*--expect.*)$/gm),
+    ]
+    expect(shown).toHaveLength(2)
+    for (const [, args = ''] of shown) {
+      const { code, stderr } = await limits('test', { file: EXAMPLE, args: args.split(' ') })
+      expect({ code, stderr }).toEqual({ code: 0, stderr: '' })
+    }
+  })
+
+  test('--expect with --json reports on standard error what was not expected', async () => {
+    const args = ['--expect', 'denied', '--json']
+    const { code, stdout, stderr } = await limits('test', { file: 'no.json', rules: '{}', args })
+    expect(code).toBe(3)
+    expect(JSON.parse(stdout)).toMatchObject({ allowed: 1, denied: 0 })
+    expect(stderr).toBe('expected denied, but request 1, the last one, is allowed\n')
+  })
+
+  test('honours CACHE_STORE=none, and trusts no proxy', async () => {
+    const rules = `export default { bans: [{ name: 'b', path: '/x', maxretry: 1, findtime: 1, bantime: 1, mode: 'fail2ban' }], safelist: [{ ip: '192.0.2.1' }] }`
+    const args = ['--path', '/x', '--header', 'X-Forwarded-For: 192.0.2.1', '--times', '3']
+    const env = { CACHE_STORE: 'none', TRUST_PROXY: '1' }
+    expect(await tried({ rules, args, env })).toEqual([
+      [
+        'requests 1 to 3 are refused with 403 by bans "b"',
+        '  bans "b" matches, and does not count, because CACHE_STORE is none: refused',
+        '  {"message":"Forbidden","resource":"Request","code":403,"status":false,"reason":"blocked"}',
+      ].join('\n'),
+    ])
+  })
+
+  test('ends with exit code 1 if a function never answers, and names mistakes in the rules', async () => {
+    const rules = `export default { throttle: [{ limit: 1, period: 1, with: () => {} }] }`
+    expect(await limits('test', { rules, args: ['--times', '2'] })).toEqual({
+      code: 1,
+      stdout: '',
+      stderr:
+        'the request got no answer within 10 seconds: a function under `with` does not answer\n',
+    })
+    const wrong = await limits('test', { rules: 'export default { throttle: [{}] }' })
+    expect(wrong).toMatchObject({ code: 1, stdout: '' })
+    expect(wrong.stderr).toMatch(/^rules\.mjs: throttle\[0\]: limit is missing/)
+  })
+
+  test.each([
+    { args: ['--method', 'FETCH'], named: '--method was FETCH' },
+    { args: ['--method', 'CONNECT'], named: '--method was CONNECT' },
+    { args: ['--path', 'users'], named: '--path was users' },
+    { args: ['--path', '/ä'], named: '--path was "/ä"' },
+    { args: ['--ip', '198.51.100.0/24'], named: '--ip was 198.51.100.0/24' },
+    { args: ['--header', 'nothing'], named: '--header was "nothing"' },
+    { args: ['--header', 'A: b\r\nC: d'], named: '--header was "A: b\\r\\nC: d"' },
+    { args: ['--header', 'content-length: 5'], named: '--header was "content-length: 5"' },
+    { args: ['--times', '0'], named: '--times was 0' },
+    { args: ['--times', '1e9'], named: '--times was 1e9' },
+    { args: ['--every', 'never'], named: '--every was never' },
+    { args: ['--expect', 'refused'], named: "option '--expect <OUTCOME>' argument 'refused' is" },
+    { args: ['--expect'], named: "option '--expect <OUTCOME>' argument missing" },
+    { args: ['--colour'], named: "unknown option '--colour'" },
+  ])('refuses $args with exit code 2 and one line', async ({ args, named }) => {
+    const { code, stdout, stderr } = await limits('test', { rules: 'export default {}', args })
+    expect({ code, stdout }).toEqual({ code: 2, stdout: '' })
+    expect(stderr).toMatch(/^[^\n]+; see user-records-service limits test --help\n$/)
+    expect(stderr.slice(0, named.length)).toBe(named)
+  })
+})
+
+test.each([
+  ['limits'],
+  ['limits', 'check'],
+  ['limits', 'test'],
+  ['limits', 'check', 'a.json', 'b.json'],
+])('%s %s is a wrong command line', async (...args) => {
+  const { code, stdout, stderr } = await run({ cwd: temporaryFolder(), args })
+  expect({ code, stdout }).toEqual({ code: 2, stdout: '' })
+  expect(stderr).toMatch(/^[^\n]+; see user-records-service limits[a-z ]* --help\n$/)
+})

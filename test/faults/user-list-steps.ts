@@ -1,0 +1,113 @@
+import { expect } from 'vitest'
+import { type Dice, expectStatus, NAMES, type Step } from './step.ts'
+import { type ModelFilters, placeOf, type UserModel } from './user-model.ts'
+
+const SORT_NAMES = ['id', 'name', 'email', 'created_at', 'updated_at']
+
+const WRONG = ['per_page=0', 'page=0', 'sort=password', 'after=x', 'created_after=now', 'x=1']
+
+/** At most this many places are remembered. */
+const MAX_CURSORS = 50
+
+/** A page of users, with every kind of parameter. */
+export function listUsers(dice: Dice, model: UserModel): Step {
+  const cursor = dice.in100(40) && model.cursors.length > 0 ? dice.pick(model.cursors) : undefined
+  const sort = cursor?.sort ?? (dice.in100(50) ? '-' : '') + dice.pick(SORT_NAMES)
+  const page = cursor === undefined && dice.in100(40) ? 1 + dice.below(5) : undefined
+  const perPage = dice.in100(80) ? 1 + dice.below(12) : dice.pick([100, 1000])
+  const filters = dice.in100(50) ? someFilters(dice, model) : {}
+  const isCounted = dice.in100(40)
+  const isWrapped = dice.in100(30)
+  const wrong = dice.in100(4) ? [dice.pick(WRONG)] : []
+  const parameters = {
+    ...(sort !== 'id' || cursor !== undefined || dice.in100(50) ? { sort } : {}),
+    ...(perPage !== 100 && { per_page: perPage }),
+    ...(page !== undefined && { page }),
+    ...(cursor !== undefined && { after: cursor.text }),
+    ...filters,
+    ...(isCounted && { count: true }),
+    ...(isWrapped && { envelope: true }),
+  }
+  const pairs = Object.entries(parameters).map(
+    ([name, value]) => `${name}=${encodeURIComponent(value)}`,
+  )
+  const { headers, isKnown } = condition(dice, model)
+
+  return {
+    asked: { method: 'GET', path: `/users?${[...pairs, ...wrong].join('&')}`, headers },
+    check: answer => {
+      if (wrong.length > 0) return expectStatus(answer, 400)
+      expectListTag(model, answer.headers.etag ?? '')
+      if (isKnown) return expectStatus(answer, 304)
+      expectStatus(answer, 200)
+      const all = model.list(sort, filters)
+      const behind = cursor === undefined ? all : all.filter(user => model.isBehind(user, cursor))
+      const start = ((page ?? 1) - 1) * perPage
+      const users = behind.slice(start, start + perPage)
+      const hasMore = behind.length > start + perPage
+      const told = JSON.parse(answer.body)
+      expect(isWrapped ? told.data : told).toEqual(users)
+      const total = isCounted ? String(all.length) : undefined
+      expect(answer.headers['x-total-count']).toBe(total)
+      if (isWrapped) {
+        expect(told).toEqual({
+          data: users,
+          ...(cursor === undefined && { page: page ?? 1 }),
+          has_more: hasMore,
+          ...(isCounted && { total_count: all.length }),
+        })
+      }
+      const links = linksOf(answer.headers.link)
+      expect(Object.keys(links).toSorted()).toEqual(
+        [
+          ...(page === undefined ? [] : ['first']),
+          ...(hasMore ? ['next'] : []),
+          ...(page !== undefined && page > 1 ? ['prev'] : []),
+        ].toSorted(),
+      )
+      const last = users.at(-1)
+      const text = new URLSearchParams(links.next?.split('?')[1]).get('after')
+      if (last === undefined || text === null) return
+      model.cursors.push({ text, sort, ...placeOf(sort, last) })
+      if (model.cursors.length > MAX_CURSORS) model.cursors.shift()
+    },
+  }
+}
+
+function someFilters(dice: Dice, model: UserModel): ModelFilters {
+  const users = [...model.users.values()].map(({ shown }) => shown)
+  const time = (by: 'created_at' | 'updated_at') =>
+    users.length === 0 ? new Date().toISOString() : dice.pick(users)[by]
+  const email = users.length === 0 ? 'x@example.com' : dice.pick(users).email.toUpperCase()
+  return {
+    ...(dice.in100(20) && { email }),
+    ...(dice.in100(40) && { name: dice.pick(NAMES) }),
+    ...(dice.in100(25) && { created_after: time('created_at') }),
+    ...(dice.in100(25) && { created_before: time('created_at') }),
+    ...(dice.in100(25) && { updated_after: time('updated_at') }),
+    ...(dice.in100(25) && { updated_before: time('updated_at') }),
+  }
+}
+
+function condition(dice: Dice, { listTag, oldListTags }: UserModel) {
+  const old = oldListTags.length === 0 ? '"x"' : dice.pick(oldListTags.slice(-20))
+  const roll = dice.below(10)
+  const none: Readonly<Record<string, string>> = {}
+  if (roll < 4) return { headers: none, isKnown: false }
+  if (roll < 5) return { headers: { 'If-None-Match': '*' }, isKnown: true }
+  if (roll < 8 || listTag === undefined)
+    return { headers: { 'If-None-Match': old }, isKnown: false }
+  return { headers: { 'If-None-Match': `${old}, ${listTag}` }, isKnown: true }
+}
+
+/** The revision changes after each change, and only then, for every list. */
+function expectListTag(model: UserModel, tag: string): void {
+  if (model.listTag !== undefined) expect(tag).toBe(model.listTag)
+  else expect(model.oldListTags).not.toContain(tag)
+  model.listTag = tag
+}
+
+function linksOf(header = ''): Record<string, string> {
+  const links = [...header.matchAll(/<([^>]*)>; rel="(\w+)"/g)]
+  return Object.fromEntries(links.map(([, target = '', relation = '']) => [relation, target]))
+}

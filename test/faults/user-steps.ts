@@ -1,0 +1,208 @@
+import { expect } from 'vitest'
+import type { RawAnswer } from '../support/raw-http.ts'
+import { type Dice, expectStatus, NAMES, type Step } from './step.ts'
+import { listUsers } from './user-list-steps.ts'
+import type { ModelUser, UserModel } from './user-model.ts'
+
+const EMAILS = Array.from({ length: 60 }, (_, serial) => `user${serial}@example.com`)
+
+/** Passwords are few, because hashing each one takes time. */
+const PASSWORDS = ['correct horse', 'battery staple']
+
+const KEYS = 400
+
+/** The number of users stays near this. */
+const POPULATION = 40
+
+const TAKEN = 'has already been taken'
+
+/** The next thing that a client does. */
+export function nextStep(dice: Dice, model: UserModel): Step {
+  const roll = dice.below(100)
+  if (roll < 25) return model.users.size > POPULATION ? remove(dice, model) : create(dice, model)
+  if (roll < 50) return change(dice, model)
+  if (roll < 58) return remove(dice, model)
+  if (roll < 72) return read(dice, model)
+  return listUsers(dice, model)
+}
+
+function create(dice: Dice, model: UserModel): Step {
+  const key = dice.in100(40) ? `key-${dice.below(KEYS)}` : undefined
+  const kept = key === undefined ? undefined : model.keys.get(key)
+  const user = {
+    name: dice.in100(4) ? ' ' : dice.pick(NAMES),
+    email: anyCase(dice, dice.pick(EMAILS)),
+    ...(dice.in100(8) && { password: dice.in100(50) ? null : dice.pick(PASSWORDS) }),
+  }
+  const body = kept && dice.in100(60) ? kept.body : JSON.stringify({ user })
+  const headers = key === undefined ? {} : { 'Idempotency-Key': key }
+  return {
+    asked: { method: 'POST', path: '/users', headers, body },
+    check: answer => {
+      if (kept !== undefined) {
+        if (!model.users.has(kept.id)) return expectStatus(answer, 410)
+        if (kept.body !== body) return expectStatus(answer, 422)
+        expect(answer.headers['idempotency-replayed']).toBe('true')
+        return expectUser(answer, 201, kept)
+      }
+      expect(answer.headers['idempotency-replayed']).toBeUndefined()
+      const errors = errorsOf(user, model.isTaken(user.email))
+      if (errors !== undefined) return expectErrors(answer, errors)
+      expectStatus(answer, 201)
+      const lastId = model.ids.at(-1) ?? 0
+      const created = model.add(answer, user.password ?? null)
+      const { id, created_at, updated_at } = created.shown
+      expect(created.shown).toEqual({
+        ...shownFields(user),
+        id,
+        created_at,
+        updated_at: created_at,
+      })
+      expect(answer.headers.location).toBe(`/users/${id}`)
+      expect(id).toBeGreaterThan(lastId)
+      expect(updated_at).toMatch(/^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/)
+      if (key !== undefined)
+        model.keys.set(key, { body, id, shown: created.shown, tag: created.tag })
+    },
+  }
+}
+
+function change(dice: Dice, model: UserModel): Step {
+  const { id, user } = someone(dice, model)
+  const fields = {
+    ...(dice.in100(50) && { name: dice.in100(4) ? '' : dice.pick(NAMES) }),
+    ...(dice.in100(30) && { email: anyCase(dice, dice.pick(EMAILS)) }),
+    ...(dice.in100(12) && { password: dice.in100(40) ? null : dice.pick(PASSWORDS) }),
+  }
+  const { headers, isMet } = condition(dice, user)
+  const method = dice.pick(['PUT', 'PATCH'])
+  return {
+    asked: { method, path: `/users/${id}`, headers, body: JSON.stringify({ user: fields }) },
+    check: answer => {
+      const isTaken = model.isTaken(fields.email, id)
+      if (fields.name === '') return expectErrors(answer, errorsOf(fields, isTaken) ?? {})
+      if (user === undefined) return expectStatus(answer, 404)
+      if (!isMet) return expectStatus(answer, 412)
+      if (isTaken) return expectErrors(answer, { email: [TAKEN] })
+      const expected = { ...user.shown, ...shownFields(fields) }
+      const password = 'password' in fields ? (fields.password ?? null) : user.password
+      const isSame = password === user.password && sameFields(expected, user.shown)
+      if (isSame) return expectUser(answer, 200, user)
+      expectStatus(answer, 200)
+      const before = user.shown.updated_at
+      model.change(user, answer)
+      user.password = password
+      expect(user.shown).toEqual({ ...expected, updated_at: user.shown.updated_at })
+      expect(user.shown.updated_at > before).toBe(true)
+      expect(user.oldTags).not.toContain(user.tag)
+    },
+  }
+}
+
+function remove(dice: Dice, model: UserModel): Step {
+  const { id, user } = someone(dice, model)
+  const { headers, isMet } = condition(dice, user)
+  return {
+    asked: { method: 'DELETE', path: `/users/${id}`, headers },
+    check: answer => {
+      if (user === undefined) return expectStatus(answer, 404)
+      if (!isMet) return expectStatus(answer, 412)
+      expectStatus(answer, 204)
+      model.remove(id)
+    },
+  }
+}
+
+function read(dice: Dice, model: UserModel): Step {
+  const { id, user } = someone(dice, model)
+  const { tag = '"x"', oldTags = [] } = user ?? {}
+  const [ifNoneMatch, isKnown] = dice.pick<Condition>([
+    [undefined, false],
+    [undefined, false],
+    [tag, true],
+    [`W/${tag}`, true],
+    [`"x", ${tag}`, true],
+    ['*', true],
+    [oldTags.at(-1) ?? '"x"', false],
+  ])
+  const headers = ifNoneMatch === undefined ? {} : { 'If-None-Match': ifNoneMatch }
+  return {
+    asked: { method: 'GET', path: `/users/${id}`, headers },
+    check: answer => {
+      if (user === undefined) return expectStatus(answer, 404)
+      if (!isKnown) return expectUser(answer, 200, user)
+      expectStatus(answer, 304)
+      expect(answer.headers.etag).toBe(tag)
+    },
+  }
+}
+
+/** Mostly an existing user, and often that of the last change. */
+function someone(dice: Dice, model: UserModel): { id: number; user: ModelUser | undefined } {
+  const there = [...model.users.keys()]
+  const isThere = there.length > 0 && dice.in100(90)
+  const anyone = dice.pick(isThere ? there : [...model.ids.slice(-20), 999_999_999])
+  const id = dice.in100(40) ? model.lastChanged : anyone
+  return { id, user: model.users.get(id) }
+}
+
+/** The value of a header, if it is sent, and whether its condition is true. */
+type Condition = readonly [header: string | undefined, isSo: boolean]
+
+function condition(dice: Dice, user: ModelUser | undefined) {
+  const { tag = '"x"', oldTags = [] } = user ?? {}
+  const [ifMatch, isMet] = dice.pick<Condition>([
+    [undefined, true],
+    [undefined, true],
+    [undefined, true],
+    [tag, true],
+    [`"x", ${tag}`, true],
+    ['*', true],
+    [`W/${tag}`, false],
+    [oldTags.at(-1) ?? '"x"', false],
+  ])
+  const headers: Readonly<Record<string, string>> =
+    ifMatch === undefined ? {} : { 'If-Match': ifMatch }
+  return { headers, isMet }
+}
+
+interface Fields {
+  readonly name?: string
+  readonly email?: string
+  readonly password?: string | null
+}
+
+function shownFields({ password: _, ...fields }: Fields) {
+  return fields
+}
+
+function sameFields(one: Fields, other: Fields): boolean {
+  return one.name === other.name && one.email === other.email
+}
+
+function errorsOf({ name }: Fields, isTaken: boolean): object | undefined {
+  const errors = {
+    ...(name?.trim() === '' && { name: ["can't be blank"] }),
+    ...(isTaken && { email: [TAKEN] }),
+  }
+  return Object.keys(errors).length === 0 ? undefined : errors
+}
+
+function anyCase(dice: Dice, text: string): string {
+  return dice.in100(20) ? text.toUpperCase() : text
+}
+
+function expectErrors(answer: RawAnswer, errors: object): void {
+  expectStatus(answer, 422)
+  expect(JSON.parse(answer.body).errors).toEqual(errors)
+}
+
+function expectUser(
+  answer: RawAnswer,
+  status: number,
+  { shown, tag }: Pick<ModelUser, 'shown' | 'tag'>,
+): void {
+  expectStatus(answer, status)
+  expect(JSON.parse(answer.body)).toEqual(shown)
+  expect(answer.headers.etag).toBe(tag)
+}

@@ -1,0 +1,221 @@
+import pino from 'pino'
+import { expect, test } from 'vitest'
+import { createApp } from '../../../src/app.ts'
+import { ACTIONS } from '../../../src/http/endpoints.ts'
+import { createStopping } from '../../../src/http/server/stopping.ts'
+import { createUserRules } from '../../../src/users/user.ts'
+import type { UserService } from '../../../src/users/user-service.ts'
+import {
+  type DescribedHeader,
+  type DescribedInterface,
+  type DescribedMedia,
+  followReferences,
+} from '../../support/described-interface.ts'
+import { openTestApp } from '../../support/open-test-app.ts'
+
+async function readDocument(env = {}): Promise<DescribedInterface> {
+  const { http } = await openTestApp({ env })
+  const { body } = await http.get('/openapi.json').expect(200)
+  return followReferences(body)
+}
+
+interface Route {
+  readonly path: string
+  /** Without a method if it is for all. */
+  readonly stack: readonly { readonly method?: string }[]
+}
+
+/** Paths and methods of the mounted routes, as Express has them. */
+function mountedRoutes(): Record<string, string[]> {
+  const app = createApp({
+    users: {} as UserService,
+    rules: createUserRules({ passwordMinChars: 8 }),
+    ping: async () => {},
+    stopping: createStopping(),
+    log: pino({ level: 'silent' }),
+    newRequestId: () => 'id',
+    settings: {
+      trustProxy: false,
+      corsOrigins: undefined,
+      bodyLimitBytes: 1,
+      maxEventLoopDelayMs: 1,
+    },
+  })
+  const routes = (app.router as unknown as { stack: { route?: Route }[] }).stack
+    .map(({ route }) => route)
+    .filter(route => route !== undefined)
+  return Object.fromEntries(
+    routes.map(({ path, stack }) => [
+      path.replace(/:(\w+)/g, '{$1}'),
+      [...new Set(stack.map(({ method }) => method).filter(method => method !== undefined))],
+    ]),
+  )
+}
+
+test('the document has every mounted route except OPTIONS and the files of /docs, no HEAD, and nothing else', async () => {
+  const { paths } = await readDocument()
+  const described = Object.entries(paths).map(([path, item]) => [path, Object.keys(item).sort()])
+  const { '/docs/{release}/{file}': _files, ...routes } = mountedRoutes()
+  const mounted = Object.entries(routes).map(([path, methods]) => [
+    path,
+    methods.filter(method => method !== 'options').sort(),
+  ])
+  expect(Object.fromEntries(described)).toEqual(Object.fromEntries(mounted))
+  expect(mounted.length).toBeGreaterThan(5)
+})
+
+test('the document names the action of each operation that limits may name', async () => {
+  const { paths } = await readDocument()
+  const actions = Object.values(paths)
+    .flatMap(item => Object.values(item))
+    .map(operation => operation['x-action'])
+    .filter(action => action !== undefined)
+  expect([...new Set(actions)].sort()).toEqual([...ACTIONS].sort())
+})
+
+test('OPTIONS lists the methods that the document has for each path, and HEAD and OPTIONS', async () => {
+  const { http } = await openTestApp()
+  const { body } = await http.get('/openapi.json').expect(200)
+  for (const [path, item] of Object.entries(followReferences(body).paths)) {
+    const { headers } = await http.options(path.replaceAll(/\{\w+\}/g, '1')).expect(204)
+    const listed = Object.keys(item).map(method => method.toUpperCase())
+    const methods = [...listed, ...(listed.includes('GET') ? ['HEAD'] : []), 'OPTIONS']
+    expect(headers.allow?.split(', ').sort(), path).toEqual(methods.sort())
+  }
+})
+
+test('operation ids are unique, and good names for the methods of a generated client', async () => {
+  const { paths } = await readDocument()
+  const ids = Object.values(paths).flatMap(item =>
+    Object.values(item).map(({ operationId }) => operationId),
+  )
+  expect(new Set(ids).size).toBe(ids.length)
+  expect(ids).toEqual(
+    expect.arrayContaining([
+      ...['listUsers', 'createUser', 'readUser', 'updateUser', 'patchUser', 'deleteUser'],
+      ...['checkLiveness', 'checkReadiness', 'readInterface', 'showHome'],
+    ]),
+  )
+})
+
+test('one sentence of the document says that HEAD and OPTIONS work', async () => {
+  const { http } = await openTestApp()
+  const { body } = await http.get('/openapi.json').expect(200)
+  const sentences = (body.info.description as string).replaceAll('\n', ' ').split(/(?<=\.) /)
+  expect(
+    sentences.filter(sentence => /\bHEAD works\b.*\bOPTIONS works\b/.test(sentence)),
+  ).toHaveLength(1)
+})
+
+test('each operation lists all of its parameters itself, because every tool looks there', async () => {
+  const { http } = await openTestApp()
+  const { body } = await http.get('/openapi.json').expect(200)
+  const requestId = { $ref: '#/components/parameters/RequestId' }
+  for (const [path, item] of Object.entries<Record<string, { parameters: unknown[] }>>(
+    body.paths,
+  )) {
+    expect(item, path).not.toHaveProperty('parameters')
+    for (const { parameters } of Object.values(item)) expect(parameters).toContainEqual(requestId)
+  }
+})
+
+interface Sample {
+  readonly place: string
+  readonly schema: Readonly<Record<string, unknown>>
+  readonly value: unknown
+}
+
+/** Every example of the document with its schema. */
+function samplesOf(described: DescribedInterface): Sample[] {
+  const { paths, otherPaths, otherMethods, options, schemas } = described
+  const ofMedia = (place: string, { schema, examples = {} }: DescribedMedia): Sample[] =>
+    Object.entries(examples).map(([name, { value }]) => ({
+      place: `${place} ${name}`,
+      schema,
+      value,
+    }))
+  const ofHeader = (place: string, { schema, example }: DescribedHeader): Sample[] => [
+    { place, schema, value: example },
+  ]
+  const ofResponses = (place: string, responses: DescribedInterface['otherPaths']): Sample[] =>
+    Object.entries(responses).flatMap(([status, { headers = {}, content = {} }]) => [
+      ...Object.entries(headers).flatMap(([name, header]) =>
+        ofHeader(`${place} ${status} ${name}`, header),
+      ),
+      ...Object.entries(content).flatMap(([type, media]) =>
+        ofMedia(`${place} ${status} ${type}`, media),
+      ),
+    ])
+  const ofSchema = (place: string, schema: unknown): Sample[] => {
+    if (typeof schema !== 'object' || schema === null) return []
+    const { examples = [], ...rest } = schema as { readonly examples?: readonly unknown[] }
+    const samples = 'default' in rest ? [...examples, rest.default] : examples
+    return [
+      ...samples.map(value => ({ place, schema: rest, value })),
+      ...Object.entries(rest).flatMap(([key, item]) => ofSchema(`${place} ${key}`, item)),
+    ]
+  }
+  const operations = Object.values(paths).flatMap(item => Object.values(item))
+  return [
+    ...operations.flatMap(({ operationId, parameters, requestBody, responses }) => [
+      ...parameters.flatMap(parameter => [
+        ...ofHeader(`${operationId} ${parameter.name}`, parameter),
+        ...ofSchema(`${operationId} ${parameter.name}`, parameter.schema),
+      ]),
+      ...Object.values(requestBody?.content ?? {}).flatMap(media => ofMedia(operationId, media)),
+      ...ofResponses(operationId, responses),
+    ]),
+    ...ofResponses('other paths', otherPaths),
+    ...ofResponses('other methods', otherMethods),
+    ...ofResponses('options', options),
+    ...ofSchema('schemas', schemas),
+  ]
+}
+
+test.each([{}, { CORS_ORIGINS: '*', PASSWORD_MIN_LENGTH: '1' }])(
+  'every parameter, header and body has an example, and each is valid, with %o',
+  async env => {
+    const described = await readDocument(env)
+    const samples = samplesOf(described)
+    const broken = samples.flatMap(({ place, schema, value }) => {
+      const validate = described.compile(schema, { closed: true })
+      return value !== undefined && validate(value) ? [] : [[place, value, validate.errors]]
+    })
+    expect(broken).toEqual([])
+    expect(samples.length).toBeGreaterThan(300)
+    const medias = Object.values(described.paths)
+      .flatMap(item => Object.values(item))
+      .flatMap(({ requestBody, responses }) => [requestBody ?? {}, ...Object.values(responses)])
+      .flatMap(({ content = {} }: { content?: Readonly<Record<string, DescribedMedia>> }) =>
+        Object.values(content),
+      )
+    expect(medias.filter(({ examples = {} }) => Object.keys(examples).length === 0)).toEqual([])
+  },
+)
+
+test('the password is writeOnly, and only in requests', async () => {
+  const { schemas } = await readDocument()
+  const places = Object.entries(schemas).filter(([, schema]) =>
+    JSON.stringify(schema).includes('"password"'),
+  )
+  expect(places.map(([name]) => name).sort()).toEqual(['NewUser', 'UserChange'])
+  for (const [, { properties }] of places) {
+    expect((properties as Record<string, unknown>).password).toMatchObject({ writeOnly: true })
+  }
+})
+
+test('the document describes CORS only if it is on', async () => {
+  const [off, on] = [await readDocument(), await readDocument({ CORS_ORIGINS: '*' })]
+  const headersOf = ({ options }: DescribedInterface) =>
+    Object.keys(options['204']?.headers ?? {}).join()
+  expect(headersOf(off)).not.toContain('Access-Control')
+  for (const name of [
+    'Allow-Origin',
+    'Expose-Headers',
+    'Allow-Methods',
+    'Allow-Headers',
+    'Max-Age',
+  ]) {
+    expect(headersOf(on)).toContain(`Access-Control-${name}`)
+  }
+})

@@ -1,0 +1,162 @@
+import { once } from 'node:events'
+import { type AddressInfo, connect, createServer, type Socket } from 'node:net'
+import { setImmediate as nextTurn } from 'node:timers/promises'
+import { expect, onTestFinished, test, vi } from 'vitest'
+import { createConnections } from '../../../src/http/server/connections.ts'
+import {
+  portsOf,
+  readUnacknowledged,
+  type Unacknowledged,
+} from '../../../src/http/server/unacknowledged.ts'
+import { newUserBody } from '../../support/builders.ts'
+import { openTestApp } from '../../support/open-test-app.ts'
+import { type RawExchange, sendRaw } from '../../support/raw-http.ts'
+import { until } from '../../support/until.ts'
+
+const MAX_CONNECTIONS = 5
+
+const GET = 'GET /livez HTTP/1.1\r\nHost: localhost\r\n\r\n'
+
+function openFull() {
+  return openTestApp({ env: { MAX_CONNECTIONS: String(MAX_CONNECTIONS) } })
+}
+
+/** Keep-alive connections, made one after another, whose requests were answered. */
+async function idleConnections(port: number, count: number): Promise<RawExchange[]> {
+  const exchanges: RawExchange[] = []
+  for (let made = 0; made < count; made++) {
+    const exchange = sendRaw(port, GET)
+    await exchange.answers(1)
+    exchanges.push(exchange)
+  }
+  return exchanges
+}
+
+/** Sends the head of a create, and resolves once the service has read it. */
+async function beginPost(port: number) {
+  const body = JSON.stringify(newUserBody())
+  const exchange = sendRaw(
+    port,
+    `POST /users HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nExpect: 100-continue\r\nContent-Length: ${body.length}\r\n\r\n`,
+  )
+  await exchange.answers(1)
+  return { ...exchange, finish: () => exchange.socket.write(body) }
+}
+
+test('a connection over MAX_CONNECTIONS replaces the oldest idle one', async () => {
+  const { port } = await openFull()
+  const busy = await beginPost(port)
+  const [oldest, ...others] = await idleConnections(port, MAX_CONNECTIONS - 1)
+  const newcomer = sendRaw(port, GET)
+  expect(await newcomer.answers(1)).toMatchObject([{ status: 200 }])
+  expect(await oldest?.ended).toHaveLength(1)
+  for (const { socket, answers } of others) {
+    socket.write(GET)
+    expect(await answers(2)).toMatchObject([{ status: 200 }, { status: 200 }])
+    socket.destroy()
+  }
+  busy.finish()
+  expect(await busy.answers(2)).toMatchObject([{ status: 100 }, { status: 201 }])
+  busy.socket.destroy()
+  newcomer.socket.destroy()
+})
+
+test('a connection over MAX_CONNECTIONS is closed if none is idle, and the others are served', async () => {
+  const { port } = await openFull()
+  const posts = []
+  for (let count = 0; count < MAX_CONNECTIONS; count++) posts.push(await beginPost(port))
+  expect(await sendRaw(port, GET).ended).toEqual([])
+  for (const { finish, answers, socket } of posts) {
+    finish()
+    expect(await answers(2)).toMatchObject([{ status: 100 }, { status: 201 }])
+    socket.destroy()
+  }
+})
+
+/** More than the system buffers for a client that reads nothing, and too little to shorten the time of all clients. */
+const ANSWER_BYTES = 30 * 1024 * 1024
+
+/** Both ends of one TCP connection. */
+async function openPair(): Promise<{ client: Socket; server: Socket }> {
+  const listener = createServer()
+  await once(listener.listen(0, '127.0.0.1'), 'listening')
+  const client = connect((listener.address() as AddressInfo).port, '127.0.0.1')
+  const [server] = (await once(listener, 'connection')) as [Socket]
+  for (const socket of [client, server]) socket.on('error', () => {})
+  onTestFinished(() => {
+    for (const socket of [client, server]) socket.destroy()
+    listener.close()
+  })
+  client.pause()
+  return { client, server }
+}
+
+/** A watched connection with an unread answer, and a clock that the test advances. */
+async function openWatchedPair(unacknowledged = async (): Promise<Unacknowledged> => new Map()) {
+  const { client, server } = await openPair()
+  vi.useFakeTimers({ toFake: ['setInterval', 'clearInterval', 'performance'] })
+  onTestFinished(() => void vi.useRealTimers())
+  const options = { maxConnections: 1, takeTimeoutMs: 30_000, checkEveryMs: 1000, unacknowledged }
+  createConnections(options).add(server)
+  server.write(Buffer.alloc(ANSWER_BYTES))
+  return { client, server }
+}
+
+async function readSome(client: Socket, enough: number): Promise<void> {
+  for (let bytes = 0; bytes < enough; await nextTurn()) {
+    bytes += (client.read() as Buffer | null)?.length ?? 0
+  }
+}
+
+test('a client that reads nothing of its answer is closed after takeTimeoutMs', async () => {
+  const { server } = await openWatchedPair()
+  vi.advanceTimersByTime(29_000)
+  expect(server.destroyed).toBe(false)
+  vi.advanceTimersByTime(3000)
+  expect(server.destroyed).toBe(true)
+})
+
+test('a client is not closed while the system accepts parts of one answer', async () => {
+  const { client, server } = await openWatchedPair()
+  for (let round = 1; round <= 4; round++) {
+    vi.advanceTimersByTime(25_000)
+    expect(server.destroyed).toBe(false)
+    await readSome(client, ANSWER_BYTES / 8)
+  }
+  expect(server.writableLength).toBe(ANSWER_BYTES)
+  vi.advanceTimersByTime(32_000)
+  expect(server.destroyed).toBe(true)
+})
+
+test('a client is not closed while it acknowledges too little for the system to accept more', async () => {
+  let bytes: number | undefined = 3_000_000
+  const { server } = await openWatchedPair(async () => {
+    // The tables of the system may lack an open connection while others come and go.
+    return new Map(bytes === undefined ? [] : [[portsOf(server), bytes]])
+  })
+  const passTime = async (seconds: number) => {
+    for (let second = 0; second < seconds; second++) {
+      vi.advanceTimersByTime(1000)
+      await nextTurn()
+    }
+  }
+  for (const acknowledged of [3_000_000, 2_900_000, undefined, 2_800_000, 2_700_000]) {
+    bytes = acknowledged
+    await passTime(10)
+    expect(server.destroyed).toBe(false)
+  }
+  await passTime(32)
+  expect(server.destroyed).toBe(true)
+})
+
+test.skipIf(process.platform !== 'linux')(
+  'readUnacknowledged counts what a client has not acknowledged, on Linux, and less as it reads',
+  async () => {
+    const { client, server } = await openPair()
+    server.write(Buffer.alloc(ANSWER_BYTES))
+    const unacknowledged = async () => (await readUnacknowledged()).get(portsOf(server)) ?? 0
+    await until(async () => (await unacknowledged()) > 0)
+    await readSome(client, ANSWER_BYTES)
+    await until(async () => (await unacknowledged()) === 0)
+  },
+)

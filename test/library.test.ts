@@ -1,0 +1,483 @@
+import { readdirSync, readlinkSync, writeFileSync } from 'node:fs'
+import { createServer } from 'node:http'
+import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import express, { type Express } from 'express'
+import pino from 'pino'
+import supertest from 'supertest'
+import { describe, expect, onTestFinished, test } from 'vitest'
+import { VARIABLES } from '../src/config.ts'
+import {
+  createUserRecords,
+  OperatorError,
+  type UserRecordsOptions,
+  type UserRecordsSettings,
+} from '../src/library.ts'
+import { Database } from '../src/storage/sqlite/sqlite-driver.ts'
+import { newUserBody } from './support/builders.ts'
+import { temporaryFolder } from './support/open-test-app.ts'
+import { run } from './support/spawn-service.ts'
+
+const LIBRARY = fileURLToPath(new URL('../dist/library.js', import.meta.url))
+
+/** The service in memory, unless the settings say otherwise; closed after the test. */
+async function open(settings: UserRecordsSettings = {}, options: UserRecordsOptions = {}) {
+  const records = await createUserRecords({ DATABASE_URL: ':memory:', ...settings }, options)
+  onTestFinished(() => records.close())
+  return { records, http: supertest(records.app) }
+}
+
+/** The same under `/api` of another application, which first does what `prepare` adds. */
+async function openMounted(
+  settings: UserRecordsSettings = {},
+  prepare: (parent: Express) => void = () => {},
+) {
+  const { records } = await open(settings)
+  const parent = express()
+  prepare(parent)
+  parent.use('/api', records.app)
+  parent.get('/other', (_request, response) => void response.send('other'))
+  return supertest(parent)
+}
+
+/** Where a link leads; empty once it is gone. */
+function linkOf(path: string): string {
+  try {
+    return readlinkSync(path)
+  } catch {
+    return ''
+  }
+}
+
+/** The lines of the refusal of settings. */
+async function problemsOf(settings: object): Promise<readonly string[]> {
+  const error: unknown = await createUserRecords(settings).then(
+    records => records.close().then(() => new Error('the settings were accepted')),
+    reason => reason,
+  )
+  if (!(error instanceof OperatorError)) throw error
+  return error.problems
+}
+
+/** A module that uses the built library, in a process of its own. */
+function runModule({
+  code,
+  ...options
+}: {
+  code: string
+  cwd: string
+  env?: Record<string, string>
+}) {
+  const main = join(options.cwd, 'module.mjs')
+  writeFileSync(main, `import { createUserRecords } from ${JSON.stringify(LIBRARY)}\n${code}`)
+  return run({ ...options, main })
+}
+
+describe('createUserRecords', () => {
+  test('gives an application that serves users without a port of its own', async () => {
+    const { http } = await open()
+    const { body, headers } = await http.post('/users').send(newUserBody()).expect(201)
+    expect(headers.location).toBe(`/users/${body.id}`)
+    await http.get(`/users/${body.id}`).expect(200, body)
+    await http
+      .put('/users/1')
+      .send({ user: { name: 'Bea' } })
+      .expect(200)
+    await http.delete('/users/1').expect(204)
+    await http.get('/users').expect(200, [])
+    for (const path of ['/', '/docs', '/openapi.json', '/livez', '/readyz']) {
+      await http.get(path).set('Accept', '*/*').expect(200)
+    }
+  })
+
+  test('gives one that a server of node:http takes', async () => {
+    const { records } = await open()
+    const server = createServer(records.app)
+    onTestFinished(() => void server.close())
+    await supertest(server).post('/users').send(newUserBody()).expect(201)
+  })
+
+  test('opens any number at once, each with users of its own', async () => {
+    const all = await Promise.all(Array.from({ length: 5 }, () => open()))
+    await all[0]?.http.post('/users').send(newUserBody()).expect(201)
+    await Promise.all(
+      all.slice(1).map(async ({ http }) => {
+        await http.get('/users').expect(200, [])
+        await http.post('/users').send(newUserBody()).expect(201)
+      }),
+    )
+  })
+
+  test('reads neither the environment nor .env, prints nothing, and lets the process end by itself', async () => {
+    const cwd = temporaryFolder()
+    writeFileSync(join(cwd, '.env'), 'PASSWORD_MIN_LENGTH=100\nBODY_LIMIT=1b\n')
+    const finished = await runModule({
+      cwd,
+      env: { PASSWORD_MIN_LENGTH: '100', DATABASE_URL: 'file:elsewhere.db', LOG_LEVEL: 'trace' },
+      code: `
+        const records = await createUserRecords({
+          DATABASE_URL: 'file:users.db',
+          LIMITS: { bans: [{ maxretry: 9, findtime: 60, bantime: 60 }], rateLimits: [{ to: 9, within: 60 }] },
+        })
+        const { default: supertest } = await import(${JSON.stringify(import.meta.resolve('supertest'))})
+        const user = { name: 'Ann', email: 'ann@example.com', password: 'correct horse' }
+        await supertest(records.app).post('/users').send({ user }).expect(201)
+        await records.close()`,
+    })
+    expect(finished).toEqual({ code: 0, stdout: '', stderr: '' })
+  })
+
+  test('catches no signal and nothing else that happens to the process', async () => {
+    const before = process.eventNames().map(name => [name, process.listenerCount(name as 'exit')])
+    const { http } = await open({ LIMITS: { throttle: [{ limit: 9, period: 60 }] } })
+    await http.get('/users').expect(200)
+    const after = process.eventNames().map(name => [name, process.listenerCount(name as 'exit')])
+    expect(after).toEqual(before)
+  })
+
+  test('hands its lines to the logger that is passed, at LOG_LEVEL where that is given', async () => {
+    const lines: Record<string, unknown>[] = []
+    const logger = pino({ level: 'info' }, { write: line => lines.push(JSON.parse(line)) })
+    const loud = await open({}, { logger })
+    await loud.http.get('/users/1').expect(404)
+    expect(lines).toMatchObject([{ msg: 'request', route: '/users/{id}', status: 404 }])
+    const quiet = await open({ LOG_LEVEL: 'error' }, { logger })
+    await quiet.http.get('/users/1').expect(404)
+    expect(lines).toHaveLength(1)
+  })
+
+  test('keeps a database in a file from one time to the next', async () => {
+    const DATABASE_URL = join(temporaryFolder(), 'users.db')
+    const first = await open({ DATABASE_URL })
+    await first.http.post('/users').send(newUserBody()).expect(201)
+    await first.records.close()
+    const second = await open({ DATABASE_URL })
+    const { body } = await second.http.get('/users').expect(200)
+    expect(body).toHaveLength(1)
+  })
+})
+
+describe('reset', () => {
+  test('empties the database, and gives the same ids again', async () => {
+    const { records, http } = await open()
+    const key = { 'Idempotency-Key': 'once' }
+    await http.post('/users').set(key).send(newUserBody()).expect(201)
+    const before = await http.get('/users').expect(200)
+    await records.reset()
+    await http.get('/users').expect(200, [])
+    const { body, headers } = await http.post('/users').set(key).send(newUserBody()).expect(201)
+    expect(body.id).toBe(1)
+    expect(headers).not.toHaveProperty('idempotency-replayed')
+    await http.get('/users').set('If-None-Match', `${before.headers.etag}`).expect(200)
+  })
+
+  test('forgets counters and bans', async () => {
+    const { records, http } = await open({
+      LIMITS: {
+        rateLimits: [{ to: 1, within: 3600, only: ['list'] }],
+        bans: [{ path: '/wp-admin', maxretry: 1, findtime: 3600, bantime: 3600 }],
+      },
+    })
+    for (let round = 0; round < 2; round++) {
+      await http.get('/users').expect(200)
+      await http.get('/users').expect(429)
+      await http.get('/wp-admin')
+      await http.get('/users/1').expect(403)
+      await records.reset()
+    }
+    await http.get('/users/1').expect(404)
+  })
+
+  test('may be called again before it is done, and amid requests', async () => {
+    const { records, http } = await open()
+    const requests = Array.from({ length: 20 }, (_, index) =>
+      http.post('/users').send(newUserBody({ email: `user-${index}@example.com` })),
+    )
+    const [answers] = await Promise.all([
+      Promise.all(requests),
+      records.reset(),
+      records.reset(),
+      records.reset(),
+    ])
+    // What is under way when a database goes is refused like at every end, and nothing else happens to it.
+    for (const { status } of answers) expect([201, 503]).toContain(status)
+    await records.reset()
+    await http.get('/users').expect(200, [])
+  })
+
+  test('is refused for a file, which stays as it is, and after close', async () => {
+    const DATABASE_URL = join(temporaryFolder(), 'users.db')
+    const { records, http } = await open({ DATABASE_URL })
+    await http.post('/users').send(newUserBody()).expect(201)
+    await expect(records.reset()).rejects.toThrow(/reset\(\) empties databases in memory only/)
+    const { body } = await http.get('/users').expect(200)
+    expect(body).toHaveLength(1)
+    const other = await open()
+    await other.records.close()
+    await expect(other.records.reset()).rejects.toThrow('reset() was called after close()')
+  })
+})
+
+describe('close', () => {
+  test('may be called twice; later requests are refused as by a service that stops', async () => {
+    const { records, http } = await open()
+    await Promise.all([records.close(), records.close()])
+    await records.close()
+    for (const path of ['/users', '/users/1', '/nowhere']) {
+      const { body, headers } = await http.get(path).expect(503)
+      expect(body).toMatchObject({ message: 'The service is shutting down, please try again' })
+      expect(headers['retry-after']).toBe('1')
+    }
+    await http.get('/livez').expect(200)
+    await http.get('/readyz').expect(503)
+  })
+
+  test('ends what is being written', async () => {
+    const DATABASE_URL = join(temporaryFolder(), 'users.db')
+    const { records, http } = await open({ DATABASE_URL })
+    const answers = Array.from({ length: 20 }, (_, index) =>
+      http.post('/users').send(newUserBody({ email: `user-${index}@example.com` })),
+    ).map(request => request.then(({ status }) => status))
+    await Promise.race(answers)
+    await records.close()
+    const created = (await Promise.all(answers)).filter(status => status === 201).length
+    const { body } = await (await open({ DATABASE_URL })).http.get('/users').expect(200)
+    expect(body).toHaveLength(created)
+  })
+})
+
+describe('settings', () => {
+  test('are taken as text or as their natural type', async () => {
+    const { http } = await open({
+      PASSWORD_MIN_LENGTH: 12,
+      BODY_LIMIT: 200,
+      CORS_ORIGINS: ['https://a.example', 'https://b.example'],
+      TRUST_PROXY: 1,
+      MAX_WAITING_WRITES: '50',
+      MAX_WAITING_PASSWORDS: undefined,
+    })
+    const { body } = await http
+      .post('/users')
+      .send({ user: { name: 'Ann', email: 'ann@example.com', password: 'elevenchars' } })
+      .expect(422)
+    expect(body.errors).toEqual({ password: ['is too short (minimum is 12 characters)'] })
+    await http
+      .post('/users')
+      .send(newUserBody({ name: 'A'.repeat(200) }))
+      .expect(413)
+    const { headers } = await http.get('/users').set('Origin', 'https://b.example')
+    expect(headers['access-control-allow-origin']).toBe('https://b.example')
+    const file = new URL(`file://${join(temporaryFolder(), 'users.db')}`)
+    await (await open({ DATABASE_URL: file, TRUST_PROXY: false })).http.get('/users').expect(200)
+  })
+
+  test.each(Object.keys(VARIABLES))('%s is taken, or refused by name', async name => {
+    const value = { TRUST_PROXY: '1', CORS_ORIGINS: '*', LIMITS_FILE: 'none.json' }[name]
+    const { default: usual } = VARIABLES[name as keyof typeof VARIABLES] as { default?: string }
+    const problems = await problemsOf({ [name]: value ?? usual, LOG_LEVLE: 'info' })
+    expect(problems.filter(line => !line.startsWith('LOG_LEVLE'))).toEqual(
+      /^(?:HOST|PORT|SHUTDOWN_TIMEOUT|MAX_(?:CONNECTIONS|EVENT_LOOP_DELAY|WAITING_REQUESTS))$/.test(
+        name,
+      )
+        ? [
+            `${name} is a setting of the server, which here belongs to the program around the service`,
+          ]
+        : [],
+    )
+  })
+
+  test('that are wrong are refused with a line for each, all at once', async () => {
+    const problems = await problemsOf({
+      PORT: 3000,
+      DATABASE_URI: ':memory:',
+      WORKERS: 2,
+      TRUST_PROXY: true,
+      BODY_LIMIT: Symbol('much'),
+      PASSWORD_MIN_LENGTH: 0,
+      LIMITS: { throttle: [{ limit: 0, period: 'never' }] },
+      LIMITS_FILE: 'limits.json',
+    })
+    expect(problems).toEqual([
+      expect.stringMatching(/^PORT is a setting of the server/),
+      'DATABASE_URI is not a setting; did you mean DATABASE_URL?',
+      'WORKERS is not a setting',
+      'BODY_LIMIT must be text or a value of its kind',
+      expect.stringMatching(/^TRUST_PROXY was "true"; it may be /),
+      expect.stringMatching(/^PASSWORD_MIN_LENGTH was "0"; it may be /),
+      'LIMITS and LIMITS_FILE were both given; rules come from one of them',
+      expect.stringMatching(/^LIMITS: throttle\[0\]: limit /),
+      expect.stringMatching(/^LIMITS: throttle\[0\]: period /),
+    ])
+  })
+
+  test.runIf(process.platform === 'linux')(
+    'with rules that find no table of bans leave no file open',
+    async () => {
+      const path = join(temporaryFolder(), 'users.db')
+      const settings = {
+        DATABASE_URL: path,
+        LIMITS: { bans: [{ maxretry: 1, findtime: 1, bantime: 1 }] },
+      }
+      await (await createUserRecords(settings)).close()
+      const database = new Database(path)
+      database.exec('DROP TABLE bans')
+      database.close()
+      const filesOpen = () => readdirSync('/proc/self/fd').map(fd => linkOf(`/proc/self/fd/${fd}`))
+      await expect(createUserRecords(settings)).rejects.toThrow()
+      expect(filesOpen().filter(file => file.startsWith(path))).toEqual([])
+    },
+  )
+
+  test('whose database cannot be opened are refused by its name', async () => {
+    const file = join(temporaryFolder(), 'users.db')
+    writeFileSync(file, 'no database at all')
+    const [problem, ...others] = await problemsOf({ DATABASE_URL: file })
+    expect(problem).toMatch(/^DATABASE_URL was .+, but it is not a SQLite database/)
+    expect(others).toEqual([])
+  })
+})
+
+describe('under the path of another application', () => {
+  test('Location and Link begin with that path, and lead back', async () => {
+    const http = await openMounted()
+    for (let index = 1; index <= 3; index++) {
+      const body = newUserBody({ email: `user-${index}@example.com` })
+      const { headers } = await http.post('/api/users').send(body).expect(201)
+      expect(headers.location).toBe(`/api/users/${index}`)
+      await http.get(`${headers.location}`).expect(200)
+    }
+    const { headers } = await http.get('/api/users?per_page=1&page=2').expect(200)
+    const targets = [...`${headers.link}`.matchAll(/<([^>]+)>; rel="(\w+)"/g)]
+    expect(targets.map(([, , relation]) => relation)).toEqual(['next', 'first', 'prev'])
+    const ids = await Promise.all(
+      targets.map(async ([, target]) => (await http.get(`${target}`).expect(200)).body[0].id),
+    )
+    expect(ids).toEqual([3, 1, 1])
+  })
+
+  test('a problem names the whole path, and the resource is told as ever', async () => {
+    const http = await openMounted()
+    const { body } = await http
+      .get('/api/users/7')
+      .set('Accept', 'application/problem+json')
+      .expect(404)
+    expect(body.instance).toBe('/api/users/7')
+    expect((await http.get('/api/users/7')).body).toMatchObject({ resource: 'User', code: 404 })
+    expect((await http.get('/api/nowhere')).body).toMatchObject({ resource: 'Request', code: 404 })
+  })
+
+  test('a field of the request that the parent calls resource stays out of errors', async () => {
+    const http = await openMounted({}, parent => {
+      parent.use((request, _response, next) => {
+        Object.assign(request, { resource: { owner: request.get('owner') } })
+        next()
+      })
+    })
+    for (const owner of ['ann', 'bob']) {
+      const { body } = await http.get('/api/users/1').set('owner', owner).expect(404)
+      expect(body.resource).toBe('User')
+    }
+  })
+
+  test('the document, the page of the interface and the home page point below it', async () => {
+    const http = await openMounted()
+    const { body: document } = await http.get('/api/openapi.json').expect(200)
+    expect(document.servers).toMatchObject([{ url: '/api' }])
+    const home = await http.get('/api').set('Accept', 'application/json').expect(200)
+    expect(home.body).toMatchObject({ docs: '/api/docs', users: '/api/users' })
+    for (const from of ['/api', '/api/docs']) {
+      const page = await http.get(from).set('Accept', 'text/html').expect(200)
+      const targets = [...page.text.matchAll(/(?:href|src)="([^"#]+)"/g)]
+        .map(([, target]) => `${target}`)
+        .filter(target => !target.startsWith('data:'))
+      expect(targets.length).toBeGreaterThan(2)
+      for (const target of targets) {
+        const { pathname } = new URL(target, `http://localhost${from}`)
+        expect(pathname).toMatch(/^\/api(?:\/|$)/)
+        await http.get(pathname).set('Accept', '*/*').expect(200)
+      }
+    }
+    const page = await http.get('/api').set('Accept', 'text/html').expect(200)
+    expect(page.text).toMatch(/curl http:\/\/127\.0\.0\.1:\d+\/api\/users/)
+  })
+
+  test('two paths of one application have documents of their own', async () => {
+    const { records } = await open()
+    const parent = express().use('/one', records.app).use('/two/deep', records.app)
+    for (const base of ['/one', '/two/deep', '/one']) {
+      const { body } = await supertest(parent).get(`${base}/openapi.json`).expect(200)
+      expect(body.servers).toMatchObject([{ url: base }])
+    }
+  })
+
+  test('limits see paths without it', async () => {
+    const http = await openMounted({
+      LIMITS: {
+        blocklist: [{ path: '/users/7' }],
+        rateLimits: [{ to: 1, within: 3600, only: ['create'], by: 'body:user.email' }],
+      },
+    })
+    await http.get('/api/users/7').expect(403)
+    await http.get('/api/users/8').expect(404)
+    const body = newUserBody()
+    await http.post('/api/users').send(body).expect(201)
+    await http.post('/api/users').send(body).expect(429)
+  })
+
+  test('the other application keeps its routes, and the headers that it sets', async () => {
+    const http = await openMounted({}, parent =>
+      parent.use((_request, response, next) => {
+        response.setHeader('X-Parent', 'here')
+        next()
+      }),
+    )
+    await http.get('/other').expect(200, 'other')
+    await http.get('/nowhere').expect(404)
+    const { headers } = await http.get('/api/users').expect(200)
+    expect(headers['x-parent']).toBe('here')
+    expect(headers).not.toHaveProperty('x-powered-by')
+  })
+
+  test.each([
+    { how: 'as JSON', parser: () => express.json() },
+    { how: 'as text', parser: () => express.text({ type: '*/*' }) },
+    { how: 'as bytes', parser: () => express.raw({ type: '*/*' }) },
+  ])('a body that was parsed $how is taken', async ({ parser }) => {
+    const http = await openMounted({}, parent => parent.use(parser()))
+    const { body } = await http
+      .post('/api/users')
+      .send(newUserBody({ name: 'Zoë' }))
+      .expect(201)
+    expect(body.name).toBe('Zoë')
+    await http
+      .put('/api/users/1')
+      .send({ user: { name: 'Bea' } })
+      .expect(200)
+    await http.post('/api/users').send({}).expect(422)
+    await http.post('/api/users').set('Content-Type', 'text/plain').send('{}').expect(415)
+  })
+
+  test('a body that was read and thrown away is an empty one', async () => {
+    const http = await openMounted({}, parent =>
+      parent.use((request, _response, next) => {
+        request.resume().on('end', () => next())
+      }),
+    )
+    const { body } = await http.post('/api/users').send(newUserBody()).expect(422)
+    expect(body.errors).toEqual({ user: ['is required'] })
+  })
+
+  test.each([
+    { how: 'text', parser: () => express.text({ type: '*/*' }) },
+    { how: 'bytes', parser: () => express.raw({ type: '*/*' }) },
+  ])(
+    'a body that was read as $how is refused if it is no JSON or too large',
+    async ({ parser }) => {
+      const http = await openMounted({ BODY_LIMIT: 100 }, parent => parent.use(parser()))
+      const post = (text: string) =>
+        http.post('/api/users').set('Content-Type', 'application/json').send(text)
+      await post('{"user":').expect(400)
+      await post(JSON.stringify(newUserBody({ name: 'A'.repeat(100) }))).expect(413)
+    },
+  )
+})

@@ -1,0 +1,81 @@
+import { join } from 'node:path'
+import { expect, onTestFinished, test } from 'vitest'
+import { remainingOf } from '../../../src/limits/ban-store.ts'
+import { migrate, migrationsOfRelease } from '../../../src/storage/sqlite/migrator.ts'
+import { openSqlite } from '../../../src/storage/sqlite/open-sqlite.ts'
+import { createReadView } from '../../../src/storage/sqlite/read-view.ts'
+import { createSqliteBanStore } from '../../../src/storage/sqlite/sqlite-ban-store.ts'
+import { Database } from '../../../src/storage/sqlite/sqlite-driver.ts'
+import { createWriteQueue } from '../../../src/storage/sqlite/write-queue.ts'
+import { describeBanStore } from '../../contracts/ban-store-contract.ts'
+import { createFakeClock } from '../../support/fake-clock.ts'
+import { temporaryFolder } from '../../support/open-test-app.ts'
+
+async function openStore(path: string, now: () => number) {
+  const database = await openSqlite({ path, now })
+  onTestFinished(() => {
+    database.close()
+  })
+  const writes = createWriteQueue(database, createReadView(database))
+  return { database, store: createSqliteBanStore({ database, writes, now }) }
+}
+
+describeBanStore({
+  name: 'SQLite',
+  open: async now => {
+    const path = join(temporaryFolder(), 'users.db')
+    const { store } = await openStore(path, now)
+    const { store: other } = await openStore(path, now)
+    return { store, other }
+  },
+})
+
+test('saving a ban deletes the rows of bans that have ended', async () => {
+  const clock = createFakeClock()
+  const { database, store } = await openStore(join(temporaryFolder(), 'users.db'), clock.now)
+  const count = database.prepare('SELECT count(*) FROM bans').pluck()
+  await store.save({ rule: 'login', clientKey: 'ann', endsAt: clock.now() + 1000, lastsMs: 1000 })
+  clock.advance(1000)
+  expect(count.get()).toBe(1)
+  await store.save({ rule: 'login', clientKey: 'bob', endsAt: clock.now() + 1000, lastsMs: 1000 })
+  expect(count.get()).toBe(1)
+})
+
+test('writes of other processes to other tables do not change the revision', async () => {
+  const clock = createFakeClock()
+  const path = join(temporaryFolder(), 'users.db')
+  const { store } = await openStore(path, clock.now)
+  const { database } = await openStore(path, clock.now)
+  const before = await store.revision()
+  const insert = `INSERT INTO idempotency_keys (key_hash, user_id, expires_at) VALUES (?, 1, 1)`
+  database.prepare(insert).run(Buffer.alloc(32))
+  expect(await store.revision()).toBe(before)
+})
+
+test('a ban without a length, as an older release adds it, ends by the wall clock alone', async () => {
+  const clock = createFakeClock()
+  const { database, store } = await openStore(join(temporaryFolder(), 'users.db'), clock.now)
+  const insert = `INSERT INTO bans (rule, client_key, ends_at) VALUES ('login', 'ann', ?)`
+  database.prepare(insert).run(clock.now() + 1000)
+  for await (const [ban] of store.load()) {
+    expect(ban && remainingOf(ban, clock.now())).toBe(1000)
+    expect(ban && remainingOf(ban, clock.now() - 5000)).toBe(6000)
+  }
+  expect.assertions(2)
+})
+
+test('the migration that adds lengths gives a ban the rest of its time as length', async () => {
+  const path = join(temporaryFolder(), 'users.db')
+  const database = new Database(path)
+  migrate(database, migrationsOfRelease().slice(0, 5), Date.now)
+  const endsAt = Date.now() + 3_600_000
+  database.prepare(`INSERT INTO bans VALUES ('login', 'ann', ?)`).run(endsAt)
+  database.close()
+  const { store } = await openStore(path, Date.now)
+  for await (const [ban] of store.load()) {
+    expect(ban?.endsAt).toBe(endsAt)
+    expect(ban?.lastsMs).toBeLessThanOrEqual(3_600_000)
+    expect(ban?.lastsMs).toBeGreaterThan(0)
+  }
+  expect.assertions(3)
+})

@@ -1,0 +1,348 @@
+import { join } from 'node:path'
+import { setImmediate as nextTurn } from 'node:timers/promises'
+import { expect, onTestFinished, test } from 'vitest'
+import { ServiceError } from '../../../src/errors.ts'
+import { openSqlite } from '../../../src/storage/sqlite/open-sqlite.ts'
+import { createReadView } from '../../../src/storage/sqlite/read-view.ts'
+import { Database } from '../../../src/storage/sqlite/sqlite-driver.ts'
+import { createWriteQueue, type WriteQueue } from '../../../src/storage/sqlite/write-queue.ts'
+import { temporaryFolder } from '../../support/open-test-app.ts'
+
+const MAX_PENDING_WRITES = 10_000
+
+const MAX_BATCH_WRITES = 250
+
+/** More turns than the event loop could run if a write waited inside SQLite. */
+const MANY_TURNS = 50
+
+interface OpenQueue {
+  readonly writes: WriteQueue
+  readonly database: Database
+  /** A second connection to the same file, which sees only commits. */
+  readonly other: Database
+  /** Returns work for the queue that writes an item with this text. */
+  add(text: string): string
+  /** The committed texts, in the order of their writes. */
+  stored(): unknown[]
+}
+
+test('WriteQueue runs writes in the order in which they came', async () => {
+  const { writes, add, stored } = await openQueue()
+  const texts = Array.from({ length: 20 }, (_, index) => `item ${index}`)
+  const settled: string[] = []
+  const sent: Promise<unknown>[] = []
+  for (const [index, text] of texts.entries()) {
+    sent.push(writes.run(() => add(text)).then(result => settled.push(result)))
+    if (index % 7 === 0) await nextTurn()
+  }
+  await Promise.all(sent)
+  expect(settled).toEqual(texts)
+  expect(stored()).toEqual(texts)
+})
+
+test('WriteQueue commits the writes of one turn together', async () => {
+  const { writes, add, stored } = await openQueue()
+  const seenByLater: unknown[] = []
+  await Promise.all([
+    writes.run(() => add('a')),
+    writes.run(() => seenByLater.push(stored())),
+    writes.run(() => add('b')),
+    writes.run(() => seenByLater.push(stored())),
+  ])
+  expect(seenByLater).toEqual([[], []])
+  expect(stored()).toEqual(['a', 'b'])
+})
+
+test('WriteQueue commits the writes of different turns separately', async () => {
+  const { writes, add, stored } = await openQueue()
+  await writes.run(() => add('a'))
+  expect(await writes.run(stored)).toEqual(['a'])
+})
+
+test('WriteQueue lets a write see the earlier writes of its turn', async () => {
+  const { writes, database, add } = await openQueue()
+  const count = () => database.prepare('SELECT count(*) FROM items').pluck().get()
+  const counts = await Promise.all([
+    writes.run(() => add('a') && count()),
+    writes.run(() => add('b') && count()),
+  ])
+  expect(counts).toEqual([1, 2])
+})
+
+test('WriteQueue runs a write that another write starts', async () => {
+  const { writes, add, stored } = await openQueue()
+  const inner = await writes.run(() => ({ later: writes.run(() => add('inner')) }))
+  expect(await inner.later).toBe('inner')
+  expect(stored()).toEqual(['inner'])
+})
+
+test('WriteQueue undoes a write that throws, and no other write', async () => {
+  const { writes, database, add, stored } = await openQueue()
+  const oops = new Error('oops')
+  const results = await Promise.allSettled([
+    writes.run(() => add('before')),
+    writes.run(() => {
+      add('half')
+      throw oops
+    }),
+    writes.run(() => {
+      add('refused')
+      throw new ServiceError('user_not_found')
+    }),
+    writes.run(() => {
+      add('unique')
+      database.prepare(`INSERT INTO items (text) VALUES ('unique')`).run()
+    }),
+    writes.run(() => add('after')),
+  ])
+  expect(results).toEqual([
+    { status: 'fulfilled', value: 'before' },
+    { status: 'rejected', reason: oops },
+    { status: 'rejected', reason: expect.objectContaining({ code: 'user_not_found' }) },
+    { status: 'rejected', reason: expect.objectContaining({ code: 'SQLITE_CONSTRAINT_UNIQUE' }) },
+    { status: 'fulfilled', value: 'after' },
+  ])
+  expect(stored()).toEqual(['before', 'after'])
+})
+
+test('WriteQueue resolves only after the commit', async () => {
+  const { writes, add, stored } = await openQueue()
+  const seenAtResult = await Promise.all(
+    ['a', 'b', 'c'].map(text => writes.run(() => add(text)).then(stored)),
+  )
+  expect(seenAtResult).toEqual([
+    ['a', 'b', 'c'],
+    ['a', 'b', 'c'],
+    ['a', 'b', 'c'],
+  ])
+})
+
+test('WriteQueue rejects all writes of a failed commit, stores none of them and continues', async () => {
+  const { writes, database, add, stored } = await openQueue()
+  // A deferred constraint is checked only by COMMIT.
+  const addOrphan = database.prepare(`INSERT INTO children (item) VALUES ('nobody')`)
+  const results = await Promise.allSettled([
+    writes.run(() => add('before')),
+    writes.run(() => addOrphan.run()),
+    writes.run(() => add('after')),
+  ])
+  const refused = {
+    status: 'rejected',
+    reason: expect.objectContaining({ code: 'SQLITE_CONSTRAINT_FOREIGNKEY' }),
+  }
+  expect(results).toEqual([refused, refused, refused])
+  expect(stored()).toEqual([])
+  expect(await writes.run(() => add('again'))).toBe('again')
+  expect(stored()).toEqual(['again'])
+})
+
+test('WriteQueue waits for a lock of another connection while reads and the event loop continue', async () => {
+  const { writes, database, other, add, stored } = await openQueue()
+  await writes.run(() => add('first'))
+  other.exec('BEGIN IMMEDIATE')
+  let settled = false
+  const written = Promise.all([
+    writes.run(() => add('second')),
+    writes.run(() => add('third')),
+  ]).finally(() => {
+    settled = true
+  })
+  for (let turn = 0; turn < MANY_TURNS; turn++) {
+    await nextTurn()
+    expect(database.prepare('SELECT text FROM items').pluck().all()).toEqual(['first'])
+  }
+  expect(settled).toBe(false)
+  const last = writes.run(() => add('fourth'))
+  other.exec('COMMIT')
+  expect(await written).toEqual(['second', 'third'])
+  expect(await last).toBe('fourth')
+  expect(stored()).toEqual(['first', 'second', 'third', 'fourth'])
+})
+
+test('WriteQueue rejects writes that wait too long for a lock, and the event loop continues', async () => {
+  const { writes, other, add, stored } = await openQueue()
+  other.exec('BEGIN IMMEDIATE')
+  let turns = 0
+  let isOver = false
+  const results = Promise.allSettled([
+    writes.run(() => add('a')),
+    writes.run(() => add('b')),
+  ]).finally(() => {
+    isOver = true
+  })
+  while (!isOver) {
+    await nextTurn()
+    turns++
+  }
+  const refused = { status: 'rejected', reason: refusal('storage_unavailable') }
+  expect(await results).toEqual([refused, refused])
+  expect(turns).toBeGreaterThan(MANY_TURNS)
+  other.exec('COMMIT')
+  expect(await writes.run(() => add('c'))).toBe('c')
+  expect(stored()).toEqual(['c'])
+})
+
+test.each<{ disk: string; rows: string }>([
+  // SQLite rolls back the whole transaction for the first error and only the statement for the second.
+  { disk: 'full within a row', rows: 'VALUES (@text)' },
+  { disk: 'full between rows', rows: `VALUES ('row 1 ' || @text), ('row 2 ' || @text)` },
+])(
+  'WriteQueue on a disk $disk throws storage_unavailable and loses no write silently',
+  async ({ rows }) => {
+    const { writes, database, add, stored } = await openQueue()
+    const insert = database.prepare(`INSERT INTO items (text) ${rows}`)
+    const addBig = (name: string) => () => {
+      insert.run({ text: name.padEnd(40_000, '.') })
+      return name
+    }
+    const pages = Number(database.pragma('page_count', { simple: true }))
+    database.pragma(`max_page_count = ${pages + 2}`)
+    const small = ['before', 'between', 'after']
+    const results = await Promise.allSettled([
+      writes.run(() => add('before')),
+      writes.run(addBig('big 1')),
+      writes.run(() => add('between')),
+      writes.run(addBig('big 2')),
+      writes.run(() => add('after')),
+    ])
+    const rejected = results.filter(result => result.status === 'rejected')
+    for (const { reason } of rejected) expect(reason).toEqual(refusal('storage_unavailable'))
+    expect(results[1]?.status).toBe('rejected')
+    expect(results[3]?.status).toBe('rejected')
+    const answered = results.flatMap(result => (result.status === 'fulfilled' ? result.value : []))
+    expect(stored()).toEqual(small.filter(text => answered.includes(text)))
+
+    expect(await writes.run(() => add('still small'))).toBe('still small')
+    database.pragma('max_page_count = 1000')
+    expect(await writes.run(addBig('big 3'))).toBe('big 3')
+    expect(stored()).toContain('still small')
+    expect(stored().some(text => String(text).includes('big 3'))).toBe(true)
+  },
+)
+
+test('WriteQueue throws storage_unavailable when the database is read-only', async () => {
+  const { writes, database, add, stored } = await openQueue()
+  database.pragma('query_only = ON')
+  await expect(writes.run(() => add('a'))).rejects.toEqual(refusal('storage_unavailable'))
+  database.pragma('query_only = OFF')
+  expect(await writes.run(() => add('b'))).toBe('b')
+  expect(stored()).toEqual(['b'])
+})
+
+test(`WriteQueue throws overloaded for a write when ${MAX_PENDING_WRITES} wait`, async () => {
+  const { writes, add, stored } = await openQueue()
+  const accepted = Array.from({ length: MAX_PENDING_WRITES }, (_, index) =>
+    writes.run(() => add(`${index}`)),
+  )
+  await expect(writes.run(() => add('too many'))).rejects.toEqual(refusal('overloaded'))
+  expect(await Promise.all(accepted)).toHaveLength(MAX_PENDING_WRITES)
+  expect(await writes.run(() => add('fits again'))).toBe('fits again')
+  expect(stored()).toHaveLength(MAX_PENDING_WRITES + 1)
+  expect(stored()).not.toContain('too many')
+})
+
+test('WriteQueue commits many writes in several batches, in order, with turns of the event loop between them', async () => {
+  const { writes, add, stored } = await openQueue()
+  const texts = Array.from({ length: 3 * MAX_BATCH_WRITES }, (_, index) => `${index}`)
+  const counts = new Set<number>()
+  let isOver = false
+  const written = Promise.all(texts.map(text => writes.run(() => add(text)))).finally(() => {
+    isOver = true
+  })
+  while (!isOver) {
+    counts.add(stored().length)
+    await nextTurn()
+  }
+  expect([...counts]).toEqual([0, 1, 2].map(batches => batches * MAX_BATCH_WRITES))
+  expect(await written).toEqual(texts)
+  expect(stored()).toEqual(texts)
+})
+
+test('WriteQueue.close finishes waiting writes and rejects later ones', async () => {
+  const { writes, add, stored } = await openQueue()
+  const waiting = ['a', 'b'].map(text => writes.run(() => add(text)))
+  const closed = writes.close()
+  await expect(writes.run(() => add('late'))).rejects.toEqual(refusal('shutting_down'))
+  await closed
+  expect(stored()).toEqual(['a', 'b'])
+  expect(await Promise.all(waiting)).toEqual(['a', 'b'])
+  await expect(writes.run(() => add('later'))).rejects.toEqual(refusal('shutting_down'))
+})
+
+test('WriteQueue.close of an idle queue resolves, and later writes are rejected', async () => {
+  const { writes, add, stored } = await openQueue()
+  await writes.close()
+  await expect(writes.run(() => add('late'))).rejects.toEqual(refusal('shutting_down'))
+  expect(stored()).toEqual([])
+})
+
+test('WriteQueue.close waits for a lock like the writes, and resolves when it is released', async () => {
+  const { writes, other, add, stored } = await openQueue()
+  other.exec('BEGIN IMMEDIATE')
+  const waiting = writes.run(() => add('a'))
+  let isClosed = false
+  const closed = writes.close().then(() => {
+    isClosed = true
+  })
+  for (let turn = 0; turn < MANY_TURNS; turn++) await nextTurn()
+  expect(isClosed).toBe(false)
+  other.exec('COMMIT')
+  await closed
+  expect(await waiting).toBe('a')
+  expect(stored()).toEqual(['a'])
+})
+
+test('WriteQueue.close resolves when the writes that wait for a lock are rejected', async () => {
+  const { writes, other, add, stored } = await openQueue()
+  other.exec('BEGIN IMMEDIATE')
+  const refused = expect(writes.run(() => add('a'))).rejects.toEqual(refusal('storage_unavailable'))
+  await writes.close()
+  await refused
+  other.exec('COMMIT')
+  expect(stored()).toEqual([])
+})
+
+test('WriteQueue.close called twice resolves twice', async () => {
+  const { writes, add, stored } = await openQueue()
+  const waiting = writes.run(() => add('a'))
+  const ends = [writes.close(), writes.close()].map(end => end.then(() => 'closed'))
+  await waiting
+  await nextTurn()
+  const open = Promise.resolve('open')
+  expect(await Promise.all(ends.map(end => Promise.race([end, open])))).toEqual([
+    'closed',
+    'closed',
+  ])
+  expect(stored()).toEqual(['a'])
+})
+
+async function openQueue(): Promise<OpenQueue> {
+  const path = join(temporaryFolder(), 'items.db')
+  const database = await openSqlite({ path, now: Date.now })
+  database.exec(`
+    CREATE TABLE items (id INTEGER PRIMARY KEY, text TEXT NOT NULL UNIQUE);
+    CREATE TABLE children (
+      item TEXT REFERENCES items (text) DEFERRABLE INITIALLY DEFERRED
+    )`)
+  const other = new Database(path, { timeout: 0 })
+  onTestFinished(() => {
+    other.close()
+    database.close()
+  })
+  const insert = database.prepare('INSERT INTO items (text) VALUES (?)')
+  const select = other.prepare('SELECT text FROM items ORDER BY id').pluck()
+  return {
+    writes: createWriteQueue(database, createReadView(database)),
+    database,
+    other,
+    add: text => {
+      insert.run(text)
+      return text
+    },
+    stored: () => select.all(),
+  }
+}
+
+function refusal(code: ServiceError['code']) {
+  return expect.objectContaining({ name: 'ServiceError', code })
+}
