@@ -1,0 +1,40 @@
+/** SQL with the parameters `$1`, `$2`, … A statement with a name is prepared once by each connection. */
+export interface Statement {
+  readonly name?: string
+  readonly text: string
+}
+
+/** The values of a row in the order of its columns. A `bigint` is a number, `bytea` a buffer. */
+export type Row = readonly unknown[]
+
+/** One connection, for the time of one piece of work. */
+export interface Session {
+  query<R extends Row>(statement: Statement, values?: readonly unknown[]): Promise<R[]>
+}
+
+export interface WorkOptions {
+  /**
+   * For work that may take longer than a second or wait for locks of others, such as a list or an import. It gets
+   * connections of its own, so that short work never waits for it.
+   */
+  readonly isLong?: boolean
+}
+
+/**
+ * The connections to one PostgreSQL database. Work waits at most about two seconds for a connection, and fails at once
+ * while the server is known to be away.
+ *
+ * Every call throws `storage_unavailable` if nothing was changed because the server cannot be reached, takes no writes or
+ * has no resources left, or because a lock was not free in time; `outcome_unknown` if the connection broke while it was
+ * committing; and `shutting_down` after `close`. Other errors of the server pass as they are: see `postgres-errors.ts`.
+ */
+export interface Connections {
+  /** Runs statements that only read. Runs them once more on another connection if theirs breaks. */
+  read<T>(work: (session: Session) => Promise<T>, options?: WorkOptions): Promise<T>
+  /** Runs one statement that writes, in a transaction of its own. */
+  write<T>(work: (session: Session) => Promise<T>, options?: WorkOptions): Promise<T>
+  /** Runs statements in one transaction (READ COMMITTED), which is rolled back if the work throws. */
+  transaction<T>(work: (session: Session) => Promise<T>, options?: WorkOptions): Promise<T>
+  /** Ends once the work that runs has ended, then closes all connections. */
+  close(): Promise<void>
+}
