@@ -25,6 +25,7 @@ export type ErrorCode =
   | 'internal_error'
   | 'storage_unavailable'
   | 'storage_damaged'
+  | 'outcome_unknown'
   | 'overloaded'
   | 'shutting_down'
 

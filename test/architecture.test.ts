@@ -58,6 +58,7 @@ const ALLOWED: Readonly<Record<string, readonly string[]>> = {
     'users',
     'users/transfer',
   ],
+  'storage/postgres': ['errors', 'postgres-location', 'storage', 'users'],
   storage: ['limits', 'users', 'users/transfer'],
   app: [
     'config',
@@ -85,6 +86,7 @@ const ALLOWED: Readonly<Record<string, readonly string[]>> = {
   'config-values': ['duration'],
   'limits/rules': ['duration', 'http', 'nearest'],
   'native-package': ['errors'],
+  'postgres-location': [],
   'setting-names': ['nearest'],
   dotenv: [],
   duration: [],
@@ -122,6 +124,7 @@ const PACKAGE_DOORS: Readonly<Record<string, readonly string[]>> = {
     'wiring/open-records.ts',
   ],
   'express-rate-limit': ['limits'],
+  pg: ['storage/postgres'],
   tldts: ['limits'],
   commander: ['cli'],
   'csv-stringify/sync': ['cli'],

@@ -162,6 +162,15 @@ export const ERROR_KINDS = {
     shownAs: 'storage_unavailable',
     log: { level: 'error', message: 'database is damaged or unreadable' },
   },
+  outcome_unknown: {
+    status: 503,
+    message: 'The connection to the database broke: the change may have been made, or not',
+    about:
+      'The connection to the database broke before the result of a write arrived. The write may have been done or not. A ' +
+      'retry with the same `Idempotency-Key` tells.',
+    headers: RETRY_SOON,
+    log: { level: 'warn', message: 'outcome of a write is unknown' },
+  },
   overloaded: {
     status: 503,
     message: 'The service is overloaded, please try again',

@@ -104,6 +104,8 @@ const NOT_MODIFIED: Answer = {
 
 const STORAGE = { storage_unavailable: {} }
 
+const STORAGE_WRITES = { ...STORAGE, outcome_unknown: {} }
+
 /** The operations of users in the OpenAPI document. */
 export function userOperations({ schemas }: UserRules) {
   const newUser = bodySchema('NewUser', toJsonSchema(schemas.newUser))
@@ -191,7 +193,7 @@ export function userOperations({ schemas }: UserRules) {
       idempotency_key_reused: {},
       validation_failed: { errors: [invalidEmail] },
       email_taken: { errors: [EMAIL_TAKEN] },
-      ...STORAGE,
+      ...STORAGE_WRITES,
     },
   }
 
@@ -227,7 +229,7 @@ export function userOperations({ schemas }: UserRules) {
       email_taken: { errors: [EMAIL_TAKEN] },
       user_not_found: {},
       version_mismatch: {},
-      ...STORAGE,
+      ...STORAGE_WRITES,
     },
   })
 
@@ -239,7 +241,7 @@ export function userOperations({ schemas }: UserRules) {
       'The second time it is 404. With `If-Match`, only if the user still has one of these versions.',
     parameters: [ID, IF_MATCH],
     answers: { 204: { description: 'The user is deleted.' } },
-    refusals: { user_not_found: {}, version_mismatch: {}, ...STORAGE },
+    refusals: { user_not_found: {}, version_mismatch: {}, ...STORAGE_WRITES },
   }
 
   return { list, create, read, update: update('updateUser'), patch: update('patchUser'), remove }

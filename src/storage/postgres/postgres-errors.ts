@@ -1,9 +1,10 @@
-import { DatabaseError } from 'pg'
+import pg from 'pg'
+import { UnusableDatabase } from '../unusable-database.ts'
 
 /** Whether the server refused a row because of this constraint or index. */
 export function violates(error: unknown, constraint: string): boolean {
   return (
-    error instanceof DatabaseError &&
+    error instanceof pg.DatabaseError &&
     error.code?.startsWith('23') === true &&
     error.constraint === constraint
   )
@@ -11,5 +12,69 @@ export function violates(error: unknown, constraint: string): boolean {
 
 /** The SQLSTATE of an error of the server: https://www.postgresql.org/docs/current/errcodes-appendix.html */
 export function sqlStateOf(error: unknown): string | undefined {
-  return error instanceof DatabaseError ? error.code : undefined
+  return error instanceof pg.DatabaseError ? error.code : undefined
+}
+
+/** Whether the server closes the connection after this error. */
+export function isFatal(error: unknown): boolean {
+  return !(error instanceof pg.DatabaseError) || ['FATAL', 'PANIC'].includes(error.severity ?? '')
+}
+
+/** A crash of another session ends this one, perhaps after its commit. */
+const CRASH = '57P02'
+
+/** Whether the server has undone the statement that threw this. Without an error of the server nobody knows. */
+export function isUndone(error: unknown): boolean {
+  const state = sqlStateOf(error)
+  return state !== undefined && state !== CRASH
+}
+
+/**
+ * Whether a statement that a connection has prepared no longer fits the schema (0A000), or got lost (26000). Another
+ * connection prepares it anew.
+ */
+export function isStale(error: unknown): boolean {
+  return ['0A000', '26000'].includes(sqlStateOf(error) ?? '')
+}
+
+export const READ_ONLY = '25006'
+
+/**
+ * Classes and codes of causes outside the service that may pass: the connection (08), a deadlock or a conflict (40), no
+ * resources (53), an operator or a timeout (57), the disk (58), a server that takes no writes, a lock that was not free.
+ */
+const UNAVAILABLE: readonly string[] = ['08', '40', '53', '57', '58', READ_ONLY, '55P03']
+
+/** Damaged data and indexes. */
+const DAMAGED: readonly string[] = ['XX001', 'XX002']
+
+export function isUnavailable(error: unknown): boolean {
+  const state = sqlStateOf(error) ?? ''
+  return UNAVAILABLE.some(start => state.startsWith(start))
+}
+
+export function isDamage(error: unknown): boolean {
+  return DAMAGED.includes(sqlStateOf(error) ?? '')
+}
+
+/** Wrong credentials (28) and a database that does not exist. */
+const PERMANENT: readonly string[] = ['28', '3D000', '42501']
+
+/** Whether an attempt to connect fails in the same way until an operator changes something. */
+export function isPermanent(error: unknown): boolean {
+  const state = sqlStateOf(error)
+  if (state !== undefined) return PERMANENT.some(start => state.startsWith(start))
+  return error instanceof UnusableDatabase || isCertificateError(error)
+}
+
+/** OpenSSL's reasons for which Node refuses a certificate: https://nodejs.org/api/tls.html#x509-certificate-error-codes */
+function isCertificateError(error: unknown): boolean {
+  const { code = '', message } = error as NodeJS.ErrnoException
+  return (
+    code.startsWith('ERR_TLS_') ||
+    code.startsWith('ERR_SSL_') ||
+    code.includes('CERT') ||
+    code.startsWith('UNABLE_TO_') ||
+    message === 'The server does not support SSL connections'
+  )
 }

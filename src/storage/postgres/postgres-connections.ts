@@ -14,10 +14,12 @@ export interface Session {
 
 export interface WorkOptions {
   /**
-   * For work that may take longer than a second or wait for locks of others, such as a list or an import. It gets
-   * connections of its own, so that short work never waits for it.
+   * For work that may take longer than a second, such as a list or an import. It has connections of its own, so that short
+   * work never waits for it.
    */
   readonly isLong?: boolean
+  /** For short work that waits for locks of others, on connections of its own for the same reason. */
+  readonly isPatient?: boolean
 }
 
 /**
@@ -35,6 +37,8 @@ export interface Connections {
   write<T>(work: (session: Session) => Promise<T>, options?: WorkOptions): Promise<T>
   /** Runs statements in one transaction (READ COMMITTED), which is rolled back if the work throws. */
   transaction<T>(work: (session: Session) => Promise<T>, options?: WorkOptions): Promise<T>
+  /** Throws `storage_unavailable` unless the server answers now and takes writes. */
+  ping(): Promise<void>
   /** Ends once the work that runs has ended, then closes all connections. */
   close(): Promise<void>
 }

@@ -1,0 +1,78 @@
+/** What became of one item of a batch. The next batch does not wait for a value that is a promise. */
+export type Outcome<T> = { readonly value: T | Promise<T> } | { readonly error: unknown }
+
+export interface BatchOptions<In, Out> {
+  /** Runs all items at once and returns an outcome for each, in their order. If it throws, all of them fail. */
+  readonly run: (items: readonly In[]) => Promise<readonly Outcome<Out>[]>
+  /** Two items with an equal key never share a batch: the later one waits for the next. */
+  readonly keysOf?: (item: In) => readonly string[]
+  /** The most items of a batch. By default the arrays of parameters stay in the order of a megabyte. */
+  readonly maxItems?: number
+}
+
+/** Joins calls. Those that arrive while a batch runs form the next one, so at most one runs at a time. */
+export interface Batches<In, Out> {
+  add(item: In): Promise<Out>
+  /** How many items wait, without those that run. */
+  waiting(): number
+}
+
+interface Pending<In, Out> {
+  readonly item: In
+  readonly resolve: (value: Out | Promise<Out>) => void
+  readonly reject: (error: unknown) => void
+}
+
+const MAX_ITEMS = 2000
+
+/** A batch begins after the turn of the event loop in which its first item came, so that a lone call does not wait. */
+export function createBatches<In, Out>({
+  run,
+  keysOf = () => [],
+  maxItems = MAX_ITEMS,
+}: BatchOptions<In, Out>): Batches<In, Out> {
+  let pending: Pending<In, Out>[] = []
+  let isBusy = false
+
+  function takeBatch(): readonly Pending<In, Out>[] {
+    const seen = new Set<string>()
+    const batch: Pending<In, Out>[] = []
+    const rest: Pending<In, Out>[] = []
+    for (const one of pending) {
+      const keys = keysOf(one.item)
+      const isApart = batch.length < maxItems && !keys.some(key => seen.has(key))
+      ;(isApart ? batch : rest).push(one)
+      // Also of those that stay: what comes behind them with the same key must not overtake them.
+      for (const key of keys) seen.add(key)
+    }
+    pending = rest
+    return batch
+  }
+
+  async function flush(): Promise<void> {
+    const batch = takeBatch()
+    try {
+      const outcomes = await run(batch.map(({ item }) => item))
+      for (const [index, { resolve, reject }] of batch.entries()) {
+        const outcome = outcomes[index] as Outcome<Out>
+        if ('error' in outcome) reject(outcome.error)
+        else resolve(outcome.value)
+      }
+    } catch (error) {
+      for (const { reject } of batch) reject(error)
+    }
+    if (pending.length > 0) setImmediate(flush)
+    else isBusy = false
+  }
+
+  return {
+    add: item =>
+      new Promise((resolve, reject) => {
+        pending.push({ item, resolve, reject })
+        if (isBusy) return
+        isBusy = true
+        setImmediate(flush)
+      }),
+    waiting: () => pending.length,
+  }
+}

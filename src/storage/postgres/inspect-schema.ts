@@ -1,0 +1,70 @@
+import type { AppliedMigration } from '../migrations.ts'
+import { UnusableDatabase } from '../unusable-database.ts'
+import type { Session } from './postgres-connections.ts'
+import { sqlStateOf } from './postgres-errors.ts'
+
+/** The oldest release with all that the statements use. */
+const OLDEST_VERSION = 13
+
+const SELECT_SERVER = `
+  SELECT current_setting('server_version_num')::int, current_setting('server_version'),
+    current_setting('server_encoding'), current_schema()`
+
+/**
+ * In one statement, because another process may be migrating. Other programs may have tables in the same schema, but not
+ * under a name that the service uses.
+ */
+const SELECT_TABLES = `
+  SELECT coalesce(bool_or(relname = 'schema_migrations'), false),
+    coalesce(bool_or(relname IN (
+      'users', 'users_summary', 'idempotency_keys', 'bans', 'ban_changes', 'signing_keys', 'imports')), false)
+  FROM pg_class
+  WHERE relnamespace = (SELECT oid FROM pg_namespace WHERE nspname = current_schema())`
+
+const SELECT_HISTORY = `
+  SELECT version, name, hash, applied_at FROM schema_migrations ORDER BY version`
+
+const UNDEFINED_COLUMN = '42703'
+
+/** Why a database is refused that has tables or functions of these names, but not from this service. */
+export const FOREIGN = 'it is the database of another program'
+
+/** Throws `UnusableDatabase` for a server that is too old, and for a database that cannot hold the schema. */
+export async function requireUsable(session: Session): Promise<void> {
+  type ServerRow = [versionNumber: number, version: string, encoding: string, schema: string | null]
+  const [row] = await session.query<ServerRow>({ text: SELECT_SERVER })
+  const [versionNumber, version, encoding, schema] = row as ServerRow
+  if (versionNumber < OLDEST_VERSION * 10_000) {
+    throw new UnusableDatabase(
+      `its server is PostgreSQL ${version}: this release needs ${OLDEST_VERSION} or newer`,
+    )
+  }
+  if (encoding !== 'UTF8') {
+    throw new UnusableDatabase(
+      `its encoding is ${encoding}: create it again with CREATE DATABASE … ENCODING 'UTF8' TEMPLATE template0`,
+    )
+  }
+  if (schema === null) {
+    throw new UnusableDatabase(
+      'no schema of its search_path exists for this role: create it, or GRANT USAGE on it',
+    )
+  }
+}
+
+/** The migrations applied to a database; none if it is empty. Throws `UnusableDatabase` for the database of another program. */
+export async function readHistory(session: Session): Promise<readonly AppliedMigration[]> {
+  const [[hasHistory, hasTables] = [false, false]] = await session.query<[boolean, boolean]>({
+    text: SELECT_TABLES,
+  })
+  if (!hasHistory && hasTables) throw new UnusableDatabase(FOREIGN, { isFault: true })
+  if (!hasHistory) return []
+  try {
+    type HistoryRow = [version: number, name: string, hash: string, applied_at: string]
+    const rows = await session.query<HistoryRow>({ text: SELECT_HISTORY })
+    return rows.map(([version, name, hash, applied_at]) => ({ version, name, hash, applied_at }))
+  } catch (error) {
+    // Its table of migrations has other columns.
+    if (sqlStateOf(error) !== UNDEFINED_COLUMN) throw error
+    throw new UnusableDatabase(FOREIGN, { isFault: true, cause: error })
+  }
+}

@@ -1,0 +1,125 @@
+import { lastIdOf, withoutLastUser } from '../../users/user-json.ts'
+import type { UserPage, UserQuery } from '../../users/user-repository.ts'
+import { type Batches, createBatches } from './batches.ts'
+import {
+  countRangeStatement,
+  formOf,
+  type ListRow,
+  type ListShape,
+  MAX_SORTED_USERS,
+  pageStatement,
+  pagesStatement,
+  rangeToCount,
+  shapeOf,
+  valuesOf,
+} from './list-sql.ts'
+import type { Connections } from './postgres-connections.ts'
+
+/** Lists have thousands of possible forms, but clients use only few of them. The first ones are prepared. */
+const MAX_PREPARED_FORMS = 100
+
+const MAX_FORMS = 500
+
+/** The users of all pages of one statement: about 1 MB. */
+const MAX_USERS_A_STATEMENT = 5000
+
+/** So many users are skipped in about a millisecond. */
+const MAX_SHORT_OFFSET = 1000
+
+/** `UserRepository.list`. Pages of one form that are asked for in one turn of the event loop share one statement. */
+export function createUserLister(
+  connections: Connections,
+): (query: UserQuery) => Promise<UserPage> {
+  const batchesOf = new Map<string, Batches<UserQuery, UserPage>>()
+  const names = new Map<string, string>()
+
+  function nameOf(form: string): string | undefined {
+    const known = names.get(form)
+    if (known !== undefined || names.size >= MAX_PREPARED_FORMS) return known
+    const name = `list_${names.size}`
+    names.set(form, name)
+    return name
+  }
+
+  async function readPages(
+    shape: ListShape,
+    queries: readonly UserQuery[],
+  ): Promise<readonly ListRow[]> {
+    const isShort = isShortList(shape)
+    const isAlone = queries.length === 1
+    const name = isShort ? nameOf(`${isAlone} ${formOf(shape)}`) : undefined
+    const text = isAlone ? pageStatement(shape) : pagesStatement(shape)
+    const values = queries.map(query => valuesOf(query, shape))
+    const parameters = isAlone ? values[0] : transposed(values)
+    return connections.read(
+      session => session.query<ListRow>({ text, ...(name && { name }) }, parameters),
+      { isLong: !isShort },
+    )
+  }
+
+  function createListBatches(shape: ListShape): Batches<UserQuery, UserPage> {
+    return createBatches({
+      maxItems: Math.ceil(MAX_USERS_A_STATEMENT / shape.limit),
+      run: async queries => {
+        const rows = await readPages(shape, queries)
+        return rows.map(row => ({ value: toPage(row, shape) }))
+      },
+    })
+  }
+
+  /** Whether it is faster to sort what is in a time range than to skip what is not. */
+  async function sortedRangeOf(query: UserQuery): Promise<ListShape['sortedRange']> {
+    const range = rangeToCount(query)
+    if (range === undefined) return undefined
+    const { statement, values } = countRangeStatement(query, range)
+    const rows = await connections.read(session => session.query<[number]>(statement, values), {
+      isLong: true,
+    })
+    return (rows[0]?.[0] ?? 0) <= MAX_SORTED_USERS ? range : undefined
+  }
+
+  return async query => {
+    const possible = withoutNul(query)
+    const shape = shapeOf(possible, await sortedRangeOf(possible))
+    const form = formOf(shape)
+    let batches = batchesOf.get(form)
+    if (batches === undefined) {
+      if (batchesOf.size >= MAX_FORMS) batchesOf.clear()
+      batches = createListBatches(shape)
+      batchesOf.set(form, batches)
+    }
+    return batches.add(possible)
+  }
+}
+
+/** Whether few users are read, whatever the parameters are. */
+function isShortList({ filters, offset = 0 }: ListShape): boolean {
+  return offset <= MAX_SHORT_OFFSET && filters.every(name => name === 'email')
+}
+
+function toPage(row: ListRow, { limit }: ListShape): UserPage {
+  const [json, length, lastKey, revision, total] = row
+  const hasMore = length > limit
+  const page = hasMore ? withoutLastUser(json) : json
+  return {
+    json: page,
+    next: hasMore ? { key: lastKey ?? '', id: lastIdOf(page) } : undefined,
+    total: total ?? undefined,
+    revision,
+  }
+}
+
+/** PostgreSQL takes no text with NUL. No user has a control character in name or e-mail. */
+function withoutNul(query: UserQuery): UserQuery {
+  const filters = Object.entries(query.filters).map(([name, text]) => [
+    name,
+    text?.replaceAll('\0', '\u0001'),
+  ])
+  return { ...query, filters: Object.fromEntries(filters) }
+}
+
+/** An array for each parameter instead of one for each page. */
+function transposed(rows: readonly (readonly unknown[])[]): readonly (readonly unknown[])[] {
+  const [first = []] = rows
+  return first.map((_, index) => rows.map(row => row[index]))
+}

@@ -1,0 +1,164 @@
+import pg, { type Client, type ClientConfig } from 'pg'
+import type { Row, Session, Statement } from './postgres-connections.ts'
+import { isFatal } from './postgres-errors.ts'
+
+/** One open connection. */
+export interface Connection extends Session {
+  /** Whether the server takes no writes, because it is a standby or was told so. */
+  readonly isReadOnly: boolean
+  /** Whether a pooler gives each transaction another session, so that nothing may be kept in a session. */
+  readonly isPooled: boolean
+  readonly server: ServerFacts
+  /** Becomes true when the connection cannot be used any more. */
+  readonly isBroken: boolean
+  /** By `performance.now()`: since when the oldest statement waits for its result. */
+  readonly waitingSince: number | undefined
+  /** Ends the connection at once. Statements that wait for a result throw `reason`. */
+  destroy(reason: Error): void
+  /** Ends the connection in order. */
+  end(): void
+}
+
+/** What is asked of each new connection. */
+export interface ServerFacts {
+  /** As in `server_version_num`: 150004 for 15.4. */
+  readonly versionNumber: number
+  readonly encoding: string
+}
+
+export interface SessionSettings {
+  readonly lockTimeoutMs: number
+  readonly statementTimeoutMs: number
+  /** Whether a plan is made once for any values of the parameters. */
+  readonly hasGenericPlans: boolean
+}
+
+export interface OpenConnectionOptions {
+  readonly config: ClientConfig
+  /** For connecting and for the first statements. */
+  readonly timeoutMs: number
+  readonly settings: SessionSettings
+  /** Called once when the connection breaks, also while it is idle. */
+  readonly onBroken?: () => void
+}
+
+const SELECT_FACTS = `
+  SELECT pg_backend_pid(), current_setting('transaction_read_only') = 'on',
+    current_setting('server_version_num')::int, current_setting('server_encoding')`
+
+const SETTINGS = `
+  SELECT set_config('lock_timeout', $1, false), set_config('statement_timeout', $2, false),
+    set_config('plan_cache_mode', $3, false), set_config('default_transaction_isolation', 'read committed', false),
+    set_config('jit', 'off', false), set_config('bytea_output', 'hex', false)`
+
+const KEEP_ALIVE_AFTER_MS = 10_000
+
+type FactsRow = readonly [pid: number, isReadOnly: boolean, version: number, encoding: string]
+
+/** Connects to one host. Throws the error of the driver or of the server. */
+export async function openConnection(options: OpenConnectionOptions): Promise<Connection> {
+  const { config, timeoutMs, settings, onBroken = () => {} } = options
+  const client = new pg.Client({
+    ...config,
+    types: { getTypeParser },
+    connectionTimeoutMillis: timeoutMs,
+    keepAlive: true,
+    keepAliveInitialDelayMillis: KEEP_ALIVE_AFTER_MS,
+  })
+  const link = watch(client, onBroken)
+  await client.connect()
+  const timer = setTimeout(
+    () => link.destroy(new Error('no answer to the first statement')),
+    timeoutMs,
+  )
+  try {
+    const [facts] = await link.query<FactsRow>({ text: SELECT_FACTS })
+    const [pid, isReadOnly, versionNumber, encoding] = facts as FactsRow
+    // A pooler has process ids of its own.
+    const isPooled = pid !== (client as unknown as { processID: number }).processID
+    if (!isPooled) await applySettings(link, settings)
+    return Object.assign(link, { isReadOnly, isPooled, server: { versionNumber, encoding } })
+  } catch (error) {
+    link.destroy(error as Error)
+    throw error
+  } finally {
+    clearTimeout(timer)
+  }
+}
+
+async function applySettings(link: Session, settings: SessionSettings): Promise<void> {
+  const { lockTimeoutMs, statementTimeoutMs, hasGenericPlans } = settings
+  await link.query({ text: SETTINGS }, [
+    String(lockTimeoutMs),
+    String(statementTimeoutMs),
+    hasGenericPlans ? 'force_generic_plan' : 'auto',
+  ])
+}
+
+type Link = Omit<Connection, 'isReadOnly' | 'isPooled' | 'server'>
+
+/** A client whose statements, silence and end are watched. */
+function watch(client: Client, onBroken: () => void): Link {
+  /** The time at which each statement was sent that waits for its result. */
+  const waiting = new Set<{ readonly at: number }>()
+  let broken: Error | undefined
+  let isEnding = false
+
+  function breakWith(reason: Error): void {
+    if (broken !== undefined) return
+    broken = reason
+    if (!isEnding) onBroken()
+  }
+
+  client.on('error', breakWith)
+  client.on('end', () => breakWith(new Error('the server closed the connection')))
+
+  async function query<R extends Row>(
+    { name, text }: Statement,
+    values: readonly unknown[] = [],
+  ): Promise<R[]> {
+    const sent = { at: performance.now() }
+    waiting.add(sent)
+    try {
+      const isPrepared = name !== undefined && !link.isPooled
+      const config = { text, values: values as unknown[], rowMode: 'array' as const }
+      const { rows } = await client.query<R>(isPrepared ? { ...config, name } : config)
+      return rows
+    } catch (error) {
+      if (isFatal(error)) breakWith(error as Error)
+      throw broken ?? error
+    } finally {
+      waiting.delete(sent)
+    }
+  }
+
+  const link = {
+    isPooled: false,
+    query,
+    get isBroken() {
+      return broken !== undefined || isEnding
+    },
+    get waitingSince() {
+      for (const { at } of waiting) return at
+      return undefined
+    },
+    destroy: (reason: Error) => {
+      breakWith(reason)
+      const { connection } = client as unknown as { connection: { stream: { destroy(): void } } }
+      connection.stream.destroy()
+    },
+    end: () => {
+      isEnding = true
+      client.end().catch(() => {})
+    },
+  }
+  return link
+}
+
+const BIGINT_OID = 20
+
+/** Numbers of the service fit into a JavaScript number. */
+function getTypeParser(oid: number, format?: 'text' | 'binary'): unknown {
+  if (oid === BIGINT_OID) return Number
+  return (pg.types.getTypeParser as (oid: number, format?: string) => unknown)(oid, format)
+}

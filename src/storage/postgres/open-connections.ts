@@ -1,0 +1,200 @@
+import { ServiceError } from '../../errors.ts'
+import { createGateway, type Gateway, type GatewayOptions } from './gateway.ts'
+import { createLane, unavailable } from './lane.ts'
+import type { Connection, SessionSettings } from './open-connection.ts'
+import type { Connections, Session, WorkOptions } from './postgres-connections.ts'
+import {
+  isDamage,
+  isStale,
+  isUnavailable,
+  isUndone,
+  READ_ONLY,
+  sqlStateOf,
+} from './postgres-errors.ts'
+import { watchSilence } from './silence.ts'
+
+/** The most connections for each kind of work: 10 in all. */
+const SIZES = { short: 4, patient: 2, long: 4 }
+
+/** From the call to the 503 of a database that does not answer, in milliseconds. */
+const PATIENCE_MS = 1500
+
+/** A lock for short work is free in this time, or the work is done again as long work, which waits longer. */
+const SHORT: SessionSettings = {
+  lockTimeoutMs: 150,
+  statementTimeoutMs: 1300,
+  hasGenericPlans: true,
+}
+
+const LONG: SessionSettings = {
+  lockTimeoutMs: 1700,
+  statementTimeoutMs: 30_000,
+  hasGenericPlans: false,
+}
+
+const SET_LOCALLY = `
+  SELECT set_config('lock_timeout', $1, true), set_config('statement_timeout', $2, true)`
+
+/** The first connection may be one that a restart of the server has left behind, and so may the second. */
+const MAX_REPEATS = 2
+
+type Mode = 'read' | 'write' | 'transaction'
+
+type Work<T> = (session: Session) => Promise<T>
+
+/** Connections to a database. They are made when they are needed. */
+export function openConnections(options: GatewayOptions): Connections {
+  const gateway = createGateway(options)
+  const lanes = {
+    short: createLane({ gateway, size: SIZES.short, settings: SHORT }),
+    patient: createLane({ gateway, size: SIZES.patient, settings: LONG }),
+    long: createLane({ gateway, size: SIZES.long, settings: LONG }),
+  }
+  const silence = watchSilence(gateway)
+  const running = new Set<Promise<unknown>>()
+
+  /** Throws `Failed` for anything that goes wrong once there is a connection. */
+  async function attempt<T>(
+    mode: Mode,
+    work: Work<T>,
+    kind: keyof typeof SIZES,
+    deadline: number,
+  ): Promise<T> {
+    const lane = lanes[kind]
+    const connection = await lane.acquire(deadline)
+    const stopWatching =
+      kind === 'short' ? destroyAt(deadline, connection, gateway) : silence.watch(connection)
+    const effect = { mayBeCommitted: false }
+    try {
+      if (mode !== 'read') requireWritable(connection)
+      return await inMode(mode, work, {
+        connection,
+        effect,
+        settings: kind === 'short' ? SHORT : LONG,
+      })
+    } catch (error) {
+      if (isStale(error)) connection.destroy(error as Error)
+      if (sqlStateOf(error) === READ_ONLY) gateway.distrust()
+      throw new Failed(error, { isLost: connection.isBroken, ...effect })
+    } finally {
+      stopWatching()
+      lane.release(connection)
+    }
+  }
+
+  async function run<T>(
+    mode: Mode,
+    work: Work<T>,
+    { isLong = false, isPatient = false }: WorkOptions = {},
+  ): Promise<T> {
+    const kind = isLong ? 'long' : isPatient ? 'patient' : 'short'
+    const deadline = performance.now() + PATIENCE_MS
+    for (let repeats = 0; ; repeats++) {
+      try {
+        return await attempt(mode, work, kind, deadline)
+      } catch (error) {
+        if (!(error instanceof Failed)) throw error
+        const isInTime = repeats < MAX_REPEATS && performance.now() < deadline
+        if (!(isInTime && error.isLost && !error.mayBeCommitted)) throw translate(error)
+      }
+    }
+  }
+
+  function track<T>(result: Promise<T>): Promise<T> {
+    running.add(result)
+    const forget = () => running.delete(result)
+    result.then(forget, forget)
+    return result
+  }
+
+  return {
+    read: (work, options) => track(run('read', work, options)),
+    write: (work, options) => track(run('write', work, options)),
+    transaction: (work, options) => track(run('transaction', work, options)),
+    ping: () =>
+      run('read', async session => {
+        requireWritable(session as Connection)
+        await session.query({ text: 'SELECT 1' })
+      }),
+    close: async () => {
+      await Promise.allSettled(running)
+      gateway.close()
+      for (const lane of Object.values(lanes)) lane.close()
+      silence.close()
+    },
+  }
+}
+
+/** What work threw, and what is known of its effect. */
+class Failed {
+  readonly cause: unknown
+  /** Whether its connection is lost with it. */
+  readonly isLost: boolean
+  readonly mayBeCommitted: boolean
+
+  constructor(
+    cause: unknown,
+    known: { readonly isLost: boolean; readonly mayBeCommitted: boolean },
+  ) {
+    this.cause = cause
+    this.isLost = known.isLost
+    this.mayBeCommitted = known.mayBeCommitted && !isUndone(cause)
+  }
+}
+
+function translate({ cause, isLost, mayBeCommitted }: Failed): unknown {
+  if (mayBeCommitted) return new ServiceError('outcome_unknown', { cause })
+  if (isDamage(cause)) return new ServiceError('storage_damaged', { cause })
+  if (cause instanceof ServiceError) return cause
+  return isLost || isUnavailable(cause) ? unavailable(cause) : cause
+}
+
+function requireWritable({ isReadOnly }: Connection): void {
+  if (isReadOnly) throw unavailable(new Error('the server takes no writes'))
+}
+
+/** Destroys a connection that is still at work at `deadline`. Returns what ends the watch. */
+function destroyAt(deadline: number, connection: Connection, gateway: Gateway): () => void {
+  const timer = setTimeout(() => {
+    gateway.distrust()
+    connection.destroy(new Error('the server did not answer in time'))
+  }, deadline - performance.now())
+  return () => clearTimeout(timer)
+}
+
+interface Place {
+  readonly connection: Connection
+  readonly effect: { mayBeCommitted: boolean }
+  readonly settings: SessionSettings
+}
+
+async function inMode<T>(
+  mode: Mode,
+  work: Work<T>,
+  { connection, effect, settings }: Place,
+): Promise<T> {
+  if (mode === 'read') return work(connection)
+  if (mode === 'write' && !connection.isPooled) {
+    effect.mayBeCommitted = true
+    return work(connection)
+  }
+  await connection.query({ text: 'BEGIN ISOLATION LEVEL READ COMMITTED' })
+  try {
+    if (connection.isPooled) await setLocally(connection, settings)
+    const result = await work(connection)
+    effect.mayBeCommitted = true
+    await connection.query({ text: 'COMMIT' })
+    return result
+  } catch (error) {
+    if (!connection.isBroken) await connection.query({ text: 'ROLLBACK' }).catch(() => {})
+    throw error
+  }
+}
+
+/** Settings of the session are lost, or reach other clients, where a pooler hands sessions around. */
+async function setLocally(connection: Connection, settings: SessionSettings): Promise<void> {
+  await connection.query({ text: SET_LOCALLY }, [
+    String(settings.lockTimeoutMs),
+    String(settings.statementTimeoutMs),
+  ])
+}

@@ -1,0 +1,156 @@
+import { setTimeout as sleep } from 'node:timers/promises'
+import type { MigrationStatus } from '../database-tasks.ts'
+import {
+  type AppliedMigration,
+  checkHistory,
+  type Migration,
+  readMigrations,
+} from '../migrations.ts'
+import { UnusableDatabase } from '../unusable-database.ts'
+import { FOREIGN, readHistory, requireUsable } from './inspect-schema.ts'
+import type { Connections, Session } from './postgres-connections.ts'
+import { sqlStateOf } from './postgres-errors.ts'
+
+export interface MigrateOptions {
+  readonly connections: Connections
+  readonly migrations: readonly Migration[]
+  /** Milliseconds since the epoch. */
+  readonly now: () => number
+  /** How long to wait for another process that migrates the database. */
+  readonly patienceMs?: number
+}
+
+const MIGRATIONS_FOLDER = new URL('../../../migrations/postgres/', import.meta.url)
+
+const PATIENCE_MS = 60_000
+
+/** Between two attempts to get the lock. A statement that waits for it would hold a connection. */
+const LOCK_PAUSE_MS = 50
+
+/** The lock of one schema: two schemas of a database do not wait for each other. It ends with its transaction. */
+const TRY_LOCK = `
+  SELECT pg_try_advisory_xact_lock(hashtextextended('schema_migrations of ' || current_schema(), 0))`
+
+/**
+ * New tables and functions belong to one schema, also if there is another one in the search path. The functions keep this
+ * search path. It ends with temporary tables, so that none of them can stand in for a table of the service.
+ */
+const SET_SEARCH_PATH = `
+  SELECT set_config('search_path', quote_ident(current_schema()) || ', pg_temp', true),
+    set_config('statement_timeout', '0', true)`
+
+const CREATE_HISTORY = `
+  CREATE TABLE IF NOT EXISTS schema_migrations (
+    version integer CONSTRAINT schema_migrations_primary_key PRIMARY KEY,
+    name text NOT NULL,
+    hash text NOT NULL,
+    applied_at text NOT NULL
+  )`
+
+const INSERT_HISTORY = `
+  INSERT INTO schema_migrations (version, name, hash, applied_at) VALUES ($1, $2, $3, $4)`
+
+const OLDER = 'its schema is that of an older release: run `migrate`'
+
+const NO_RIGHT_TO_MIGRATE =
+  'its schema is not current, and this role may not change it: run `migrate` with the role that owns the tables'
+
+const INSUFFICIENT_PRIVILEGE = '42501'
+
+/** SQLSTATEs for a table, an index, a type or a function that exists already. */
+const DUPLICATES: readonly unknown[] = ['42P07', '42710', '42723']
+
+/** The migrations of this release for PostgreSQL. */
+export function postgresMigrations(): readonly Migration[] {
+  return readMigrations(MIGRATIONS_FOLDER)
+}
+
+/**
+ * Applies the missing migrations, each in its own transaction. Processes that migrate at the same time take turns through
+ * an advisory lock; each reads the history again once it holds the lock. A current database is only read.
+ * Throws `UnusableDatabase` for a database that this release cannot use.
+ */
+export async function migratePostgres(options: MigrateOptions): Promise<void> {
+  const { connections, migrations, patienceMs = PATIENCE_MS } = options
+  const deadline = performance.now() + patienceMs
+  for (;;) {
+    const applied = await appliedTo(connections, migrations)
+    if (applied.length === migrations.length) return
+    if (await applyNext(options)) continue
+    if (performance.now() > deadline) {
+      throw new UnusableDatabase('another process is migrating it, and does not end')
+    }
+    await sleep(LOCK_PAUSE_MS)
+  }
+}
+
+/** Throws `UnusableDatabase` unless the schema is that of this release. */
+export async function requireMigrated(
+  connections: Connections,
+  migrations: readonly Migration[],
+): Promise<void> {
+  const applied = await appliedTo(connections, migrations)
+  if (applied.length < migrations.length) throw new UnusableDatabase(OLDER)
+}
+
+/** The migrations of this release, each with the time at which it was applied. Changes nothing. */
+export async function postgresMigrationStatus(
+  connections: Connections,
+  migrations: readonly Migration[],
+): Promise<readonly MigrationStatus[]> {
+  const applied = await appliedTo(connections, migrations)
+  return migrations.map(({ name }, index) => ({ name, appliedAt: applied[index]?.applied_at }))
+}
+
+/** The history of a database, after checking that this release can use it. */
+async function appliedTo(
+  connections: Connections,
+  migrations: readonly Migration[],
+): Promise<readonly AppliedMigration[]> {
+  return connections.read(
+    async session => {
+      await requireUsable(session)
+      const applied = await readHistory(session)
+      checkHistory(applied, migrations)
+      return applied
+    },
+    { isLong: true },
+  )
+}
+
+/** Returns false if another process holds the lock. */
+async function applyNext({ connections, migrations, now }: MigrateOptions): Promise<boolean> {
+  try {
+    return await connections.transaction(
+      async session => {
+        const [[hasLock] = [false]] = await session.query<[boolean]>({ text: TRY_LOCK })
+        if (!hasLock) return false
+        const applied = await readHistory(session)
+        checkHistory(applied, migrations)
+        const next = migrations[applied.length]
+        if (next !== undefined) await apply(session, next, now())
+        return true
+      },
+      { isLong: true },
+    )
+  } catch (error) {
+    throw explain(error)
+  }
+}
+
+function explain(error: unknown): unknown {
+  const state = sqlStateOf(error)
+  if (DUPLICATES.includes(state)) {
+    return new UnusableDatabase(FOREIGN, { isFault: true, cause: error })
+  }
+  if (state !== INSUFFICIENT_PRIVILEGE) return error
+  return new UnusableDatabase(NO_RIGHT_TO_MIGRATE, { cause: error })
+}
+
+async function apply(session: Session, next: Migration, now: number): Promise<void> {
+  await session.query({ text: SET_SEARCH_PATH })
+  if (next.version === 1) await session.query({ text: CREATE_HISTORY })
+  await session.query({ text: next.sql })
+  const { version, name, hash } = next
+  await session.query({ text: INSERT_HISTORY }, [version, name, hash, new Date(now).toISOString()])
+}

@@ -1,0 +1,67 @@
+import { storedUser } from '../../users/user-json.ts'
+import type { UserRepository } from '../../users/user-repository.ts'
+import { createUserChanger } from './change-users.ts'
+import { createUserCreator } from './create-users.ts'
+import { createUserDeleter } from './delete-users.ts'
+import { createUserLister } from './list-users.ts'
+import type { Connections } from './postgres-connections.ts'
+import { createUserReads } from './user-reads.ts'
+
+export interface PostgresUserRepositoryOptions {
+  readonly connections: Connections
+  /** Milliseconds since the epoch. */
+  readonly now: () => number
+  /** Milliseconds since the epoch that do not jump when the machine's clock is set. */
+  readonly steadyNow: () => number
+  /** The most writes of each kind that may wait. */
+  readonly maxWaiting: number
+}
+
+/** Users in the table `users` of PostgreSQL. Reads and writes of one turn of the event loop share statements. */
+export function createPostgresUserRepository(
+  options: PostgresUserRepositoryOptions,
+): UserRepository {
+  const { connections } = options
+  const reads = createUserReads(options)
+
+  return {
+    create: createUserCreator(options),
+
+    findIdempotentCreate: async keyHash => {
+      const row = await reads.findKey(keyHash)
+      if (row === undefined) return undefined
+      const [, id, fingerprint, version, json] = row
+      if (fingerprint === null || version === null || json === null) return 'user_deleted'
+      return { fingerprint, user: { id, version, json } }
+    },
+
+    find: async id => {
+      const json = await reads.find(id)
+      return json === undefined ? undefined : storedUser(json)
+    },
+
+    findDigests: async ids => {
+      const found = await Promise.all(
+        ids.map(async id => [id, await reads.findDigest(id)] as const),
+      )
+      return new Map(
+        found.filter((entry): entry is [number, string | null] => entry[1] !== undefined),
+      )
+    },
+
+    isEmailTaken: async (email, exceptId) => {
+      const owner = await reads.findOwner(email.toLowerCase())
+      return owner !== undefined && owner !== exceptId
+    },
+
+    update: createUserChanger(options),
+
+    delete: createUserDeleter(options),
+
+    list: createUserLister(connections),
+
+    revision: reads.revision,
+
+    ping: connections.ping,
+  }
+}

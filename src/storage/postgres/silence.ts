@@ -1,0 +1,56 @@
+import type { Gateway } from './gateway.ts'
+import type { Connection } from './open-connection.ts'
+
+/**
+ * Ends long work whose server no longer answers. Long statements are silent too, so that silence alone says nothing: after a
+ * while of it a new connection asks whether the server is alive.
+ */
+export interface Silence {
+  /** Watches a connection until the returned function is called. */
+  watch(connection: Connection): () => void
+  close(): void
+}
+
+const LOOK_EVERY_MS = 200
+
+const SILENT_AFTER_MS = 500
+
+export function watchSilence(gateway: Pick<Gateway, 'probe'>): Silence {
+  const watched = new Set<Connection>()
+  let timer: NodeJS.Timeout | undefined
+  let isProbing = false
+
+  function silentConnections(): Connection[] {
+    const latest = performance.now() - SILENT_AFTER_MS
+    return [...watched].filter(({ waitingSince = Infinity }) => waitingSince < latest)
+  }
+
+  async function look(): Promise<void> {
+    const silent = silentConnections()
+    if (isProbing || silent.length === 0) return
+    isProbing = true
+    try {
+      await gateway.probe()
+    } catch (error) {
+      for (const connection of silentConnections()) connection.destroy(error as Error)
+    }
+    isProbing = false
+  }
+
+  function stop(): void {
+    clearInterval(timer)
+    timer = undefined
+  }
+
+  return {
+    watch: connection => {
+      watched.add(connection)
+      timer ??= setInterval(look, LOOK_EVERY_MS).unref()
+      return () => {
+        watched.delete(connection)
+        if (watched.size === 0) stop()
+      }
+    },
+    close: stop,
+  }
+}

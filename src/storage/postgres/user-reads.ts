@@ -1,0 +1,122 @@
+import { idOf } from '../../users/user-json.ts'
+import type { UserJson } from '../../users/user-repository.ts'
+import { type Batches, createBatches } from './batches.ts'
+import type { Connections, Row, Statement } from './postgres-connections.ts'
+
+/** SQL for the JSON of a user of `table` as clients see it. */
+export function representationOf(table: string): string {
+  return `'{"id":' || ${table}.id || ${table}.shown`
+}
+
+export const REPRESENTATION = representationOf('users')
+
+/** Of all slots. The same form as on SQLite: 12 hexadecimal digits, and a number that grows. */
+export const SELECT_REVISION = `
+  SELECT lpad(to_hex(sum(mark)::bigint % 281474976710656), 12, '0') || '-' || sum(revision)
+  FROM users_summary`
+
+const FIND_ONE: Statement = {
+  name: 'find_user',
+  text: `SELECT ${REPRESENTATION} FROM users WHERE id = $1`,
+}
+
+const FIND_MANY: Statement = {
+  name: 'find_users',
+  text: `SELECT ${REPRESENTATION} FROM users WHERE id = ANY ($1::bigint[])`,
+}
+
+const FIND_DIGESTS: Statement = {
+  name: 'find_digests',
+  text: `SELECT id, password_digest FROM users WHERE id = ANY ($1::bigint[])`,
+}
+
+const FIND_OWNERS: Statement = {
+  name: 'find_owners',
+  text: `SELECT email_lower, id FROM users WHERE email_lower = ANY ($1::text[])`,
+}
+
+const FIND_KEYS: Statement = {
+  name: 'find_keys',
+  text: `
+    SELECT key_hash, user_id, fingerprint, user_version, user_json
+    FROM idempotency_keys WHERE key_hash = ANY ($1::bytea[]) AND expires_at > $2`,
+}
+
+const FIND_REVISION: Statement = { name: 'find_revision', text: SELECT_REVISION }
+
+/** A row of `idempotency_keys`. */
+export type KeyRow = readonly [
+  keyHash: Buffer,
+  userId: number,
+  fingerprint: string | null,
+  userVersion: string | null,
+  userJson: string | null,
+]
+
+/** The short reads of users. Calls of one turn of the event loop share one query for each kind. */
+export interface UserReads {
+  find(id: number): Promise<UserJson | undefined>
+  /** `null` for a user without a password. */
+  findDigest(id: number): Promise<string | null | undefined>
+  /** The id of the user with an e-mail in lower case. */
+  findOwner(emailLower: string): Promise<number | undefined>
+  /** A key that has not expired. */
+  findKey(keyHash: Buffer): Promise<KeyRow | undefined>
+  revision(): Promise<string>
+}
+
+export interface UserReadsOptions {
+  readonly connections: Connections
+  /** Milliseconds since the epoch that do not jump when the machine's clock is set. */
+  readonly steadyNow: () => number
+}
+
+export function createUserReads({ connections, steadyNow }: UserReadsOptions): UserReads {
+  const read = <R extends Row>(statement: Statement, values?: readonly unknown[]) =>
+    connections.read(session => session.query<R>(statement, values))
+
+  const users = lookUp<number, UserJson>(async ids => {
+    const rows = await (ids.length === 1
+      ? read<[string]>(FIND_ONE, [ids[0]])
+      : read<[string]>(FIND_MANY, [ids]))
+    return rows.map(([json]) => [idOf(json), json])
+  })
+
+  const digests = lookUp<number, string | null>(ids => read(FIND_DIGESTS, [ids]))
+
+  const owners = lookUp<string, number>(emails => read(FIND_OWNERS, [emails]))
+
+  const keys = lookUp<string, KeyRow>(async hashes => {
+    const found = hashes.map(hash => Buffer.from(hash, 'hex'))
+    const rows = await read<KeyRow>(FIND_KEYS, [found, steadyNow()])
+    return rows.map(row => [row[0].toString('hex'), row])
+  })
+
+  const revisions = createBatches<undefined, string>({
+    run: async asked => {
+      const [row] = await read<[string]>(FIND_REVISION)
+      const [value] = row as [string]
+      return asked.map(() => ({ value }))
+    },
+  })
+
+  return {
+    find: users.add,
+    findDigest: digests.add,
+    findOwner: owners.add,
+    findKey: keyHash => keys.add(keyHash.toString('hex')),
+    revision: () => revisions.add(undefined),
+  }
+}
+
+/** Batches of keys, of which each is asked for once. */
+function lookUp<K, V>(
+  find: (keys: readonly K[]) => Promise<readonly (readonly [K, V])[]>,
+): Batches<K, V | undefined> {
+  return createBatches({
+    run: async keys => {
+      const found = new Map(await find(keys.length === 1 ? keys : [...new Set(keys)]))
+      return keys.map(key => ({ value: found.get(key) }))
+    },
+  })
+}

@@ -1,0 +1,117 @@
+import { ServiceError } from '../../errors.ts'
+import { type Batches, createBatches, type Outcome } from './batches.ts'
+import type { Connections, Session } from './postgres-connections.ts'
+import { sqlStateOf } from './postgres-errors.ts'
+
+/** A write that could not be done together with others: a lock was not free, or its values may have failed the batch. */
+export const APART = Symbol('apart')
+
+export interface WriteBatchOptions<In, Out> {
+  readonly connections: Connections
+  /**
+   * Writes all items in one statement, in an order of locks that is the same in every process. An outcome of `APART` means
+   * that nothing was done and that the item shall be written on its own. With `isAlone` it waits for locks.
+   */
+  readonly write: (
+    session: Session,
+    items: readonly In[],
+    isAlone: boolean,
+  ) => Promise<readonly (Outcome<Out> | typeof APART)[]>
+  /** What of an item may wait for the same lock as another item. */
+  readonly keysOf: (item: In) => readonly string[]
+  /** Items that may wait; an item beyond that throws `overloaded`. */
+  readonly maxWaiting: number
+}
+
+/** How long an item that is written on its own may wait for its lock, in milliseconds. */
+const LOCK_PATIENCE_MS = 1700
+
+const SET_LOCK_TIMEOUT = `SELECT set_config('lock_timeout', $1, true)`
+
+/**
+ * Writes of one turn of the event loop share one statement. A lone write does too, and pays nothing for it. Items that one
+ * item holds up, or fails, are written on their own: one at a time for each key, so that a locked row takes one connection.
+ */
+export function createWriteBatches<In, Out>(
+  options: WriteBatchOptions<In, Out>,
+): Pick<Batches<In, Out>, 'add'> {
+  const { connections, write, keysOf, maxWaiting } = options
+  /** The last write on its own for each key. */
+  const lastOf = new Map<string, Promise<unknown>>()
+  let waitingApart = 0
+
+  const batches = createBatches<In, Out>({
+    keysOf,
+    run: async items => {
+      const outcomes = await writeTogether(items)
+      return outcomes.map((outcome, index) =>
+        outcome === APART ? { value: writeInTurn(items[index] as In) } : outcome,
+      )
+    },
+  })
+
+  async function writeTogether(
+    items: readonly In[],
+  ): Promise<readonly (Outcome<Out> | typeof APART)[]> {
+    try {
+      return await connections.write(async session => write(session, items, false))
+    } catch (error) {
+      if (!mayBeOfOneItem(error)) throw error
+      return items.map(() => APART)
+    }
+  }
+
+  /** Waits for its lock behind the writes with the same key. */
+  function writeInTurn(item: In): Promise<Out> {
+    const deadline = performance.now() + LOCK_PATIENCE_MS
+    const keys = keysOf(item)
+    const before = keys.map(key => lastOf.get(key))
+    waitingApart++
+    const result = Promise.allSettled(before).then(() => writeAlone(item, deadline))
+    for (const key of keys) lastOf.set(key, result)
+    const forget = () => {
+      waitingApart--
+      for (const key of keys) if (lastOf.get(key) === result) lastOf.delete(key)
+    }
+    result.then(forget, forget)
+    return result
+  }
+
+  async function writeAlone(item: In, deadline: number): Promise<Out> {
+    const outcome = await connections.transaction(
+      async session => {
+        const remainingMs = Math.ceil(deadline - performance.now())
+        if (remainingMs < 1) throw lockHeld()
+        await session.query({ text: SET_LOCK_TIMEOUT }, [String(remainingMs)])
+        const [only] = await write(session, [item], true)
+        return only
+      },
+      { isPatient: true },
+    )
+    if (outcome === undefined || outcome === APART) throw lockHeld()
+    if ('error' in outcome) throw outcome.error
+    return outcome.value
+  }
+
+  return {
+    add: item =>
+      batches.waiting() + waitingApart >= maxWaiting
+        ? Promise.reject(new ServiceError('overloaded'))
+        : batches.add(item),
+  }
+}
+
+/** Bad values (22), constraints (23), conflicts and deadlocks (40), a lock that was not free. */
+const ONE_ITEM: readonly string[] = ['22', '23', '40', '55P03']
+
+/** The cause of an error that the connections have translated counts too. */
+function mayBeOfOneItem(error: unknown): boolean {
+  const state = sqlStateOf(error instanceof ServiceError ? error.cause : error) ?? ''
+  return ONE_ITEM.some(start => state.startsWith(start))
+}
+
+function lockHeld(): ServiceError {
+  return new ServiceError('storage_unavailable', {
+    cause: new Error('another transaction holds a lock'),
+  })
+}
