@@ -17,7 +17,8 @@ import { describe, expect, onTestFinished, test } from 'vitest'
 import { z } from 'zod'
 import { loadConfig } from '../src/config.ts'
 import { temporaryFolder } from './support/open-test-app.ts'
-import { canRunAsNobody, owner } from './support/other-user.ts'
+import { canRunAsNobody } from './support/other-user.ts'
+import { owner } from './support/unprivileged-user.ts'
 
 const PROJECT = fileURLToPath(new URL('..', import.meta.url))
 

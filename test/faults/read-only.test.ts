@@ -5,8 +5,9 @@ import { newUserBody } from '../support/builders.ts'
 import { fillWithUsers } from '../support/fill-with-users.ts'
 import { ask } from '../support/json-requests.ts'
 import { temporaryFolder } from '../support/open-test-app.ts'
-import { canRunAsNobody, isRoot, NOBODY, owner } from '../support/other-user.ts'
+import { canRunAsNobody } from '../support/other-user.ts'
 import { run, spawnService } from '../support/spawn-service.ts'
+import { isRoot, NOBODY, owner } from '../support/unprivileged-user.ts'
 
 async function folderOfOwner() {
   const cwd = temporaryFolder()

@@ -1,15 +1,6 @@
 import { spawnSync } from 'node:child_process'
 import { MAIN } from './spawn-service.ts'
-
-/** The user nobody of Linux: root may write to files of any mode. */
-export const NOBODY = 65_534
-
-export const isRoot = process.getuid?.() === 0
-
-/** A user without the rights of root, for `run` and `spawnService`. */
-export const owner: { readonly uid?: number; readonly gid?: number } = isRoot
-  ? { uid: NOBODY, gid: NOBODY }
-  : {}
+import { owner } from './unprivileged-user.ts'
 
 const why = whyNot()
 if (why !== undefined) console.log(`tests of missing rights are skipped: ${why}`)

@@ -24,8 +24,9 @@ import { createFailingDisk, whyNoFailingDisk } from '../../support/failing-disk.
 import { fillWithUsers } from '../../support/fill-with-users.ts'
 import { ask } from '../../support/json-requests.ts'
 import { temporaryFolder } from '../../support/open-test-app.ts'
-import { canRunAsNobody, NOBODY, owner } from '../../support/other-user.ts'
+import { canRunAsNobody } from '../../support/other-user.ts'
 import { run, signalled, spawnMain, spawnService } from '../../support/spawn-service.ts'
+import { NOBODY, owner } from '../../support/unprivileged-user.ts'
 import { until } from '../../support/until.ts'
 
 const COMMITTER = fileURLToPath(new URL('../../support/committer.mjs', import.meta.url))

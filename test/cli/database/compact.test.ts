@@ -11,8 +11,9 @@ import { createFailingDisk, whyNoFailingDisk } from '../../support/failing-disk.
 import { createRandom, inForm } from '../../support/faults.ts'
 import { ask } from '../../support/json-requests.ts'
 import { temporaryFolder } from '../../support/open-test-app.ts'
-import { canRunAsNobody, owner } from '../../support/other-user.ts'
+import { canRunAsNobody } from '../../support/other-user.ts'
 import { run, spawnMain, spawnService } from '../../support/spawn-service.ts'
+import { owner } from '../../support/unprivileged-user.ts'
 import { until } from '../../support/until.ts'
 
 const USERS = 3000

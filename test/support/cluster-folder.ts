@@ -1,0 +1,88 @@
+import { type ChildProcess, execFile, spawn } from 'node:child_process'
+import { chownSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import type { Socket } from 'node:net'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { promisify } from 'node:util'
+import { findPostgresBinaries } from './postgres-binaries.ts'
+import { owner } from './unprivileged-user.ts'
+
+/** Where a PostgreSQL cluster of the tests keeps its files. They belong to the user that runs the server, never root. */
+export interface ClusterFolder {
+  /** Also the folder of the Unix socket. */
+  readonly path: string
+  readonly data: string
+  /** Starts a program of PostgreSQL as the user of the server. */
+  spawn(program: string, args: readonly string[]): ChildProcess
+  /** Runs a program of PostgreSQL to its end. */
+  run(program: string, args: readonly string[]): Promise<void>
+  /** Writes a file of the data folder that only the server can read. */
+  write(name: string, text: string): void
+  /** Deletes it. Nothing may use it then. */
+  remove(): void
+  /** Leaves it to the process that cleans up, as the end of this process does. */
+  abandon(): void
+}
+
+/** Nothing of the environment, because programs of PostgreSQL take settings from it. */
+const ENVIRONMENT = { PATH: process.env.PATH, LC_ALL: 'C', TZ: 'UTC' }
+
+/** Makes an empty folder. Throws if no PostgreSQL server is installed. */
+export function makeClusterFolder(): ClusterFolder {
+  const binaries = findPostgresBinaries()
+  if (binaries === undefined) throw new Error('no PostgreSQL server is installed')
+  const path = mkdtempSync(join(tmpdir(), 'user-records-pg-'))
+  giveToOwner(path)
+  const data = join(path, 'data')
+  const abandon = watch(path)
+  const options = { cwd: path, env: ENVIRONMENT, ...owner }
+  return {
+    path,
+    data,
+    spawn: (program, args) =>
+      spawn(join(binaries, program), args, {
+        ...options,
+        stdio: ['ignore', 'ignore', 'pipe'],
+        // Ctrl-C is for the tests, which then stop the server.
+        detached: true,
+      }),
+    run: async (program, args) => {
+      await promisify(execFile)(join(binaries, program), args, options)
+    },
+    write: (name, text) => {
+      writeFileSync(join(data, name), text, { mode: 0o600 })
+      giveToOwner(join(data, name))
+    },
+    remove: () => {
+      rmSync(path, { recursive: true, force: true })
+      abandon()
+    },
+    abandon,
+  }
+}
+
+function giveToOwner(path: string): void {
+  if (owner.uid !== undefined) chownSync(path, owner.uid, owner.gid ?? owner.uid)
+}
+
+/** Waits for the end of its input, then ends the server and deletes the folder. */
+const WATCH = `
+  cat > /dev/null
+  if read -r id < "$1/data/postmaster.pid"; then
+    kill -QUIT "$id" && kill -CONT "$id"
+    while kill -0 "$id"; do sleep 0.1; done
+  fi
+  rm -rf "$1"`
+
+/** Starts a process that cleans up after this one, however this one ends: its input ends with it. */
+function watch(path: string): () => void {
+  const watcher = spawn('/bin/sh', ['-c', WATCH, 'sh', path], {
+    cwd: '/',
+    stdio: ['pipe', 'ignore', 'ignore'],
+    detached: true,
+  })
+  const input = watcher.stdin as Socket
+  watcher.unref()
+  input.unref()
+  return () => input.end()
+}

@@ -1,0 +1,28 @@
+import { Client } from 'pg'
+
+/** Runs one SQL statement on a connection of its own. */
+export function queryPostgres(url: string, text: string): Promise<Record<string, unknown>[]> {
+  return withPostgres(url, async client => (await client.query(text)).rows)
+}
+
+/** Connects for the time of `work`. */
+export async function withPostgres<T>(
+  url: string,
+  work: (client: Client) => Promise<T>,
+): Promise<T> {
+  const client = await connectToPostgres(url)
+  try {
+    return await work(client)
+  } finally {
+    await client.end()
+  }
+}
+
+/** A connection that the caller ends. */
+export async function connectToPostgres(url: string): Promise<Client> {
+  const client = new Client({ connectionString: url })
+  // A lost connection shows in the next query.
+  client.on('error', () => {})
+  await client.connect()
+  return client
+}

@@ -1,0 +1,155 @@
+import { appendFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { type ClusterFolder, makeClusterFolder } from './cluster-folder.ts'
+import { findFreePort } from './free-port.ts'
+import { queryPostgres } from './postgres-client.ts'
+import { startPostmaster } from './postmaster.ts'
+
+export interface ClusterOptions {
+  /** Lines added to postgresql.conf. */
+  readonly configuration?: readonly string[]
+  /** Lines of pg_hba.conf before those that trust all who connect from this machine. */
+  readonly authentication?: readonly string[]
+  /** Files of the data folder by name, such as certificates. Only the server can read them. */
+  readonly files?: Readonly<Record<string, string>>
+  /** Whether commits survive a loss of power. They survive `kill` in any case. */
+  readonly isDurable?: boolean
+}
+
+export interface StandbyOptions {
+  /** Whether a commit on the primary waits until the standby has it. */
+  readonly isSynchronous?: boolean
+}
+
+/** A PostgreSQL server of the tests' own. Each method returns when its effect is there. */
+export interface PostgresCluster {
+  readonly port: number
+  /** The folder of the Unix socket. */
+  readonly socketFolder: string
+  /** Leads to 127.0.0.1. Without arguments: the superuser, and a database that is always there. */
+  url(database?: string, user?: string): string
+  start(): Promise<void>
+  /** `fast` ends all sessions and writes a checkpoint; after `immediate` the next start recovers. */
+  stop(mode?: 'fast' | 'immediate'): Promise<void>
+  restart(): Promise<void>
+  /** Kills all processes of the server. */
+  kill(): Promise<void>
+  /** Stops all processes of the server: it then accepts connections and never answers. */
+  freeze(): void
+  thaw(): void
+  /** A running copy of the server that follows it. It is removed together with it. */
+  createStandby(options?: StandbyOptions): Promise<PostgresCluster>
+  /** Makes a standby accept writes. */
+  promote(): Promise<void>
+  /** Kills the server and deletes its files. A second call does nothing. */
+  remove(): Promise<void>
+}
+
+const NOT_DURABLE = ['fsync = off', 'full_page_writes = off', 'max_wal_size = 4GB']
+
+const TRUST = ['local all,replication all trust', 'host all,replication all 127.0.0.1/32 trust']
+
+/**
+ * Starts a server on a new, empty cluster. If this process is killed, the server ends and its files are deleted too.
+ * Throws if no PostgreSQL server is installed.
+ */
+export async function createPostgresCluster(
+  options: ClusterOptions = {},
+): Promise<PostgresCluster> {
+  const { configuration = [], authentication = [], files = {}, isDurable = false } = options
+  return openIn(makeClusterFolder(), async folder => {
+    const access = ['--auth=trust', '--username=postgres']
+    const texts = ['--encoding=UTF8', '--locale=C', '--no-sync']
+    await folder.run('initdb', ['-D', folder.data, ...access, ...texts])
+    const lines = [...(isDurable ? [] : NOT_DURABLE), ...configuration]
+    appendFileSync(join(folder.data, 'postgresql.conf'), `${lines.join('\n')}\n`)
+    folder.write('pg_hba.conf', `${[...authentication, ...TRUST].join('\n')}\n`)
+    for (const [name, text] of Object.entries(files)) folder.write(name, text)
+  })
+}
+
+/** Fills a folder, and starts a server on it. */
+async function openIn(
+  folder: ClusterFolder,
+  fill: (folder: ClusterFolder, name: string) => Promise<void>,
+): Promise<PostgresCluster> {
+  try {
+    const port = await findFreePort()
+    await fill(folder, nameOf(port))
+    return await openCluster(folder, port)
+  } catch (error) {
+    folder.remove()
+    throw error
+  }
+}
+
+/** By which a primary knows its standby. */
+function nameOf(port: number): string {
+  return `standby_${port}`
+}
+
+async function openCluster(folder: ClusterFolder, port: number): Promise<PostgresCluster> {
+  let server = await startPostmaster(folder, port)
+  const standbys: PostgresCluster[] = []
+  const synchronous: string[] = []
+  const cluster: PostgresCluster = {
+    port,
+    socketFolder: folder.path,
+    url: (database = 'postgres', user = 'postgres') =>
+      `postgres://${user}@127.0.0.1:${port}/${database}`,
+    start: async () => {
+      server = await startPostmaster(folder, port)
+    },
+    stop: (mode = 'fast') => server.stop(mode),
+    restart: async () => {
+      await server.stop('fast')
+      await cluster.start()
+    },
+    kill: () => server.kill(),
+    freeze: () => server.freeze(),
+    thaw: () => server.thaw(),
+    promote: () => folder.run('pg_ctl', ['promote', '-D', folder.data]),
+    createStandby: async ({ isSynchronous = false } = {}) => {
+      const standby = await openIn(makeClusterFolder(), (copy, name) =>
+        copyCluster(cluster, copy, name),
+      )
+      standbys.push(standby)
+      const name = nameOf(standby.port)
+      if (isSynchronous) {
+        synchronous.push(name)
+        await waitFor(cluster, synchronous)
+      }
+      await untilFollowed(cluster, { name, isSynchronous })
+      return standby
+    },
+    remove: async () => {
+      for (const standby of standbys) await standby.remove()
+      await server.kill()
+      folder.remove()
+    },
+  }
+  return cluster
+}
+
+function copyCluster({ port }: PostgresCluster, { data, run }: ClusterFolder, name: string) {
+  const primary = `host=127.0.0.1 port=${port} user=postgres application_name=${name}`
+  const copying = ['--write-recovery-conf', '--checkpoint=fast', '--no-sync']
+  return run('pg_basebackup', ['-D', data, '-d', primary, ...copying])
+}
+
+/** Lets each commit wait for all these standbys. */
+async function waitFor(primary: PostgresCluster, names: readonly string[]): Promise<void> {
+  const setting = `FIRST ${names.length} (${names.join(', ')})`
+  await queryPostgres(primary.url(), `ALTER SYSTEM SET synchronous_standby_names = '${setting}'`)
+  await queryPostgres(primary.url(), 'SELECT pg_reload_conf()')
+}
+
+async function untilFollowed(
+  primary: PostgresCluster,
+  { name, isSynchronous }: { readonly name: string; readonly isSynchronous: boolean },
+): Promise<void> {
+  const isThere = isSynchronous ? `sync_state = 'sync'` : `state = 'streaming'`
+  const standbys = `SELECT FROM pg_stat_replication WHERE application_name = '${name}' AND ${isThere}`
+  while ((await queryPostgres(primary.url(), standbys)).length === 0) await sleep(20)
+}
