@@ -1,8 +1,13 @@
+import { ServiceError } from '../../errors.ts'
+
 /** What became of one item of a batch. The next batch does not wait for a value that is a promise. */
 export type Outcome<T> = { readonly value: T | Promise<T> } | { readonly error: unknown }
 
 export interface BatchOptions<In, Out> {
-  /** Runs all items at once and returns an outcome for each, in their order. If it throws, all of them fail. */
+  /**
+   * Runs all items at once and returns an outcome for each, in their order. If it throws, all of them fail, and if that is
+   * because the storage cannot be used, also those that wait.
+   */
   readonly run: (items: readonly In[]) => Promise<readonly Outcome<Out>[]>
   /** Two items with an equal key never share a batch: the later one waits for the next. */
   readonly keysOf?: (item: In) => readonly string[]
@@ -60,9 +65,17 @@ export function createBatches<In, Out>({
       }
     } catch (error) {
       for (const { reject } of batch) reject(error)
+      if (isOfStorage(error)) rejectPending(error)
     }
     if (pending.length > 0) setImmediate(flush)
     else isBusy = false
+  }
+
+  /** They have waited as long as the batch that failed, and would wait as long again. */
+  function rejectPending({ cause }: ServiceError): void {
+    for (const { reject } of pending.splice(0)) {
+      reject(new ServiceError('storage_unavailable', { cause }))
+    }
   }
 
   return {
@@ -75,4 +88,10 @@ export function createBatches<In, Out>({
       }),
     waiting: () => pending.length,
   }
+}
+
+function isOfStorage(error: unknown): error is ServiceError {
+  return (
+    error instanceof ServiceError && ['storage_unavailable', 'outcome_unknown'].includes(error.code)
+  )
 }

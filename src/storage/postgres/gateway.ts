@@ -1,6 +1,11 @@
 import type { PostgresLocation } from '../../postgres-location.ts'
 import { clientConfig } from './client-config.ts'
-import { type Connection, openConnection, type SessionSettings } from './open-connection.ts'
+import {
+  type Connection,
+  type OpenConnectionOptions,
+  openConnection,
+  type SessionSettings,
+} from './open-connection.ts'
 import { isPermanent } from './postgres-errors.ts'
 
 /**
@@ -17,8 +22,8 @@ export interface Gateway {
   generation(): number
   /** Call it when a connection was silent for too long or takes no writes any more: the others are no better. */
   distrust(): void
-  /** Throws if no host answers a new connection in time. */
-  probe(): Promise<void>
+  /** Throws if the host of a connection does not answer a new connection in time. */
+  probe(connection: Connection): Promise<void>
   close(): void
 }
 
@@ -43,6 +48,7 @@ const PROBE_SETTINGS: SessionSettings = {
 }
 
 export function createGateway({ location, onWarning = () => {} }: GatewayOptions): Gateway {
+  const timeoutMs = Math.min(location.connectTimeoutMs ?? CONNECT_TIMEOUT_MS, CONNECT_TIMEOUT_MS)
   let failure: unknown
   let isReadOnly = false
   let generation = 0
@@ -51,7 +57,7 @@ export function createGateway({ location, onWarning = () => {} }: GatewayOptions
 
   async function attempt(settings: SessionSettings, onBroken: () => void): Promise<Connection> {
     try {
-      const connection = await connectToAny(location, settings, onBroken)
+      const connection = await connectToAny(location, { settings, onBroken, timeoutMs })
       if (failure !== undefined) onWarning('database can be reached again')
       failure = undefined
       if (isReadOnly !== connection.isReadOnly) generation++
@@ -74,12 +80,12 @@ export function createGateway({ location, onWarning = () => {} }: GatewayOptions
     while (!isClosed && (failure !== undefined || isReadOnly)) {
       await pause(pauseMs)
       pauseMs = Math.min(2 * pauseMs, LONGEST_PAUSE_MS)
-      if (!isClosed) await probe().catch(() => {})
+      if (!isClosed) await look().catch(() => {})
     }
     isSeeking = false
   }
 
-  async function probe(): Promise<void> {
+  async function look(): Promise<void> {
     const connection = await attempt(PROBE_SETTINGS, () => {})
     connection.end()
   }
@@ -93,7 +99,10 @@ export function createGateway({ location, onWarning = () => {} }: GatewayOptions
     distrust: () => {
       generation++
     },
-    probe,
+    probe: async ({ config }) => {
+      const connection = await openConnection({ config, timeoutMs, settings: PROBE_SETTINGS })
+      connection.end()
+    },
     close: () => {
       isClosed = true
     },
@@ -110,10 +119,8 @@ function pause(ms: number): Promise<void> {
 /** Tries the hosts in their order, and the next one beside a slow one. */
 function connectToAny(
   location: PostgresLocation,
-  settings: SessionSettings,
-  onBroken: () => void,
+  options: Omit<OpenConnectionOptions, 'config'>,
 ): Promise<Connection> {
-  const timeoutMs = Math.min(location.connectTimeoutMs ?? CONNECT_TIMEOUT_MS, CONNECT_TIMEOUT_MS)
   return new Promise((resolve, reject) => {
     const waiting = [...location.hosts]
     let running = 0
@@ -139,7 +146,7 @@ function connectToAny(
     }
 
     async function openHost(host: PostgresLocation['hosts'][number]): Promise<Connection> {
-      return openConnection({ config: clientConfig(location, host), timeoutMs, settings, onBroken })
+      return openConnection({ ...options, config: clientConfig(location, host) })
     }
 
     function judge(connection: Connection): void {

@@ -4,11 +4,12 @@ import { isFatal } from './postgres-errors.ts'
 
 /** One open connection. */
 export interface Connection extends Session {
+  /** With which it was opened. */
+  readonly config: ClientConfig
   /** Whether the server takes no writes, because it is a standby or was told so. */
   readonly isReadOnly: boolean
   /** Whether a pooler gives each transaction another session, so that nothing may be kept in a session. */
   readonly isPooled: boolean
-  readonly server: ServerFacts
   /** Becomes true when the connection cannot be used any more. */
   readonly isBroken: boolean
   /** By `performance.now()`: since when the oldest statement waits for its result. */
@@ -17,13 +18,6 @@ export interface Connection extends Session {
   destroy(reason: Error): void
   /** Ends the connection in order. */
   end(): void
-}
-
-/** What is asked of each new connection. */
-export interface ServerFacts {
-  /** As in `server_version_num`: 150004 for 15.4. */
-  readonly versionNumber: number
-  readonly encoding: string
 }
 
 export interface SessionSettings {
@@ -43,8 +37,7 @@ export interface OpenConnectionOptions {
 }
 
 const SELECT_FACTS = `
-  SELECT pg_backend_pid(), current_setting('transaction_read_only') = 'on',
-    current_setting('server_version_num')::int, current_setting('server_encoding')`
+  SELECT pg_backend_pid(), current_setting('transaction_read_only') = 'on'`
 
 const SETTINGS = `
   SELECT set_config('lock_timeout', $1, false), set_config('statement_timeout', $2, false),
@@ -53,7 +46,7 @@ const SETTINGS = `
 
 const KEEP_ALIVE_AFTER_MS = 10_000
 
-type FactsRow = readonly [pid: number, isReadOnly: boolean, version: number, encoding: string]
+type FactsRow = readonly [pid: number, isReadOnly: boolean]
 
 /** Connects to one host. Throws the error of the driver or of the server. */
 export async function openConnection(options: OpenConnectionOptions): Promise<Connection> {
@@ -73,11 +66,11 @@ export async function openConnection(options: OpenConnectionOptions): Promise<Co
   )
   try {
     const [facts] = await link.query<FactsRow>({ text: SELECT_FACTS })
-    const [pid, isReadOnly, versionNumber, encoding] = facts as FactsRow
+    const [pid, isReadOnly] = facts as FactsRow
     // A pooler has process ids of its own.
     const isPooled = pid !== (client as unknown as { processID: number }).processID
     if (!isPooled) await applySettings(link, settings)
-    return Object.assign(link, { isReadOnly, isPooled, server: { versionNumber, encoding } })
+    return Object.assign(link, { config, isReadOnly, isPooled })
   } catch (error) {
     link.destroy(error as Error)
     throw error
@@ -95,7 +88,7 @@ async function applySettings(link: Session, settings: SessionSettings): Promise<
   ])
 }
 
-type Link = Omit<Connection, 'isReadOnly' | 'isPooled' | 'server'>
+type Link = Omit<Connection, 'config' | 'isReadOnly' | 'isPooled'>
 
 /** A client whose statements, silence and end are watched. */
 function watch(client: Client, onBroken: () => void): Link {

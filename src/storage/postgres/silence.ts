@@ -26,13 +26,15 @@ export function watchSilence(gateway: Pick<Gateway, 'probe'>): Silence {
   }
 
   async function look(): Promise<void> {
-    const silent = silentConnections()
-    if (isProbing || silent.length === 0) return
+    if (isProbing) return
     isProbing = true
-    try {
-      await gateway.probe()
-    } catch (error) {
-      for (const connection of silentConnections()) connection.destroy(error as Error)
+    for (const [host, connection] of oneOfEachHost(silentConnections())) {
+      try {
+        await gateway.probe(connection)
+      } catch (error) {
+        const silent = silentConnections().filter(({ config }) => nameOf(config) === host)
+        for (const one of silent) one.destroy(error as Error)
+      }
     }
     isProbing = false
   }
@@ -53,4 +55,12 @@ export function watchSilence(gateway: Pick<Gateway, 'probe'>): Silence {
     },
     close: stop,
   }
+}
+
+function oneOfEachHost(connections: readonly Connection[]): ReadonlyMap<string, Connection> {
+  return new Map(connections.map(connection => [nameOf(connection.config), connection]))
+}
+
+function nameOf({ host, port }: Connection['config']): string {
+  return `${host}:${port}`
 }
