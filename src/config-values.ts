@@ -2,18 +2,15 @@ import { isIP, isIPv4 } from 'node:net'
 import { fileURLToPath } from 'node:url'
 import { z } from 'zod'
 import { parseDuration } from './duration.ts'
-
-/** A kind of value that settings can have: how its text is parsed, and what it may be in words. */
-export interface ValueKind<T> {
-  readonly schema: z.ZodType<T, string>
-  /** Completes the sentence "it may be …". */
-  readonly mayBe: string
-  /** Why a text is wrong, where `mayBe` is not enough. */
-  readonly whyNot?: (text: string) => string | undefined
-}
+import { locatePostgres } from './locate-postgres.ts'
+import type { PostgresLocation } from './postgres-location.ts'
+import { isPostgresUrl } from './postgres-url.ts'
+import { kindOf, type ValueKind } from './value-kind.ts'
 
 /** Where the database is, by the kind of its engine. */
-export type DatabaseLocation = {
+export type DatabaseLocation = SqliteLocation | PostgresLocation
+
+export interface SqliteLocation {
   readonly kind: 'sqlite'
   /** The text of the setting. */
   readonly url: string
@@ -23,67 +20,68 @@ export type DatabaseLocation = {
 
 /** From `min` to `max`. `note` follows the bounds. */
 export function wholeNumber(min: number, max: number, note: string): ValueKind<number> {
-  return { mayBe: `a whole number from ${min} to ${max}, ${note}`, schema: integer(min, max) }
+  return kindOf(`a whole number from ${min} to ${max}, ${note}`, integer(min, max))
 }
 
 /** A whole number of things, at least 1. `unit` is their plural. */
 export function count(unit: string, max = 1_000_000): ValueKind<number> {
-  return { mayBe: `a whole number of ${unit} from 1 to ${max}`, schema: integer(1, max) }
+  return kindOf(`a whole number of ${unit} from 1 to ${max}`, integer(1, max))
 }
 
 /** A time in milliseconds, at least 1. `examples` follow the bounds. */
 export function duration(max: string, examples: string): ValueKind<number> {
-  return { mayBe: `a time from 1ms to ${max}, ${examples}`, schema: upTo(max, parseDuration) }
+  return kindOf(`a time from 1ms to ${max}, ${examples}`, upTo(max, parseDuration))
 }
 
 /** A number of bytes, at least 1. `examples` follow the bounds. */
 export function size(max: string, examples: string): ValueKind<number> {
-  return { mayBe: `a size from 1b to ${max}, ${examples}`, schema: upTo(max, parseSize) }
+  return kindOf(`a size from 1b to ${max}, ${examples}`, upTo(max, parseSize))
 }
 
 /** One of two or more words. */
 export function oneOf<const T extends string>(...words: readonly T[]): ValueKind<T> {
-  return {
-    mayBe: words.length === 2 ? words.join(' or ') : `one of ${words.join(', ')}`,
-    schema: z.enum(words),
-  }
+  const mayBe = words.length === 2 ? words.join(' or ') : `one of ${words.join(', ')}`
+  return kindOf(mayBe, z.enum(words))
 }
 
 /** For the host of `server.listen`. */
-export const listenAddress: ValueKind<string> = {
-  mayBe: 'an IP address or a host name to listen on',
-  schema: z.string().refine(text => isIP(text) !== 0 || /^(?!-)[\w-]+(\.[\w-]+)*$/.test(text)),
-}
+export const listenAddress: ValueKind<string> = kindOf(
+  'an IP address or a host name to listen on',
+  z.string().refine(text => isIP(text) !== 0 || /^(?!-)[\w-]+(\.[\w-]+)*$/.test(text)),
+)
 
 /** The extension decides how the file is read. */
-export const limitsPath: ValueKind<string> = {
-  mayBe: 'the path of a .json file or an ES module (.js, .mjs) with the rules of the limits',
-  schema: z.string().regex(/\.(?:json|m?js)$/),
-}
+export const limitsPath: ValueKind<string> = kindOf(
+  'the path of a .json file or an ES module (.js, .mjs) with the rules of the limits',
+  z.string().regex(/\.(?:json|m?js)$/),
+)
 
 /** The proxies to trust: how many hops, or which addresses. */
-export const trustedProxies: ValueKind<number | readonly string[]> = {
-  mayBe:
-    'the number of proxies in front, or a comma-separated list of addresses, ranges (10.0.0.0/8) ' +
+export const trustedProxies: ValueKind<number | readonly string[]> = kindOf(
+  'the number of proxies in front, or a comma-separated list of addresses, ranges (10.0.0.0/8) ' +
     'and the names loopback, linklocal and uniquelocal',
-  schema: parsed(parseTrustProxy),
-}
+  parsed(parseTrustProxy),
+)
 
 /** The origins for CORS; `*` for all. */
-export const origins: ValueKind<readonly string[] | '*'> = {
-  mayBe: 'a comma-separated list of origins such as https://app.example.com, or *',
-  schema: parsed(parseOrigins),
+export const origins: ValueKind<readonly string[] | '*'> = kindOf(
+  'a comma-separated list of origins such as https://app.example.com, or *',
+  parsed(parseOrigins),
+)
+
+/** Not checked against the disk or the network: opening it does that. */
+export const databaseUrl: ValueKind<DatabaseLocation> = {
+  mayBe: 'file:PATH, a path, :memory:, or postgres://USER:PASSWORD@HOST:PORT/DATABASE',
+  read: (url, variables) => {
+    if (isPostgresUrl(url)) return locatePostgres(url, variables)
+    const path = parsePath(url)
+    if (path !== undefined) return { value: { kind: 'sqlite', url, path } }
+    return { why: hasUrlExtras(url) ? EXTRAS_OF_FILE_URL : undefined }
+  },
 }
 
-/** Not checked against the disk: opening it does that. */
-export const databaseUrl: ValueKind<DatabaseLocation> = {
-  mayBe: 'file:PATH, a path, or :memory:',
-  schema: parsed(parseDatabaseUrl),
-  whyNot: url =>
-    hasUrlExtras(url)
-      ? 'a file: URL has no parameters here: leave out ? and # and what follows them, or give the path without file: if they are part of its name'
-      : undefined,
-}
+const EXTRAS_OF_FILE_URL =
+  'a file: URL has no parameters here: leave out ? and # and what follows them, or give the path without file: if they are part of its name'
 
 const SIZE_UNITS_BYTES = new Map([
   ['', 1],
@@ -121,11 +119,11 @@ function parseSize(text: string): number | undefined {
   return digits === undefined || unitBytes === undefined ? undefined : Number(digits) * unitBytes
 }
 
-function parseDatabaseUrl(url: string): DatabaseLocation | undefined {
+function parsePath(url: string): string | undefined {
   const path = pathOfDatabase(url)
   // better-sqlite3 would trim the path and open another file.
   const isUsable = path !== undefined && path !== '' && path.trim() === path && !path.includes('\0')
-  return isUsable ? { kind: 'sqlite', url, path } : undefined
+  return isUsable ? path : undefined
 }
 
 function pathOfDatabase(url: string): string | undefined {

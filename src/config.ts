@@ -8,15 +8,17 @@ import {
   origins,
   size,
   trustedProxies,
-  type ValueKind,
   wholeNumber,
 } from './config-values.ts'
 import { readDotenv } from './dotenv.ts'
 import { OperatorError } from './errors.ts'
+import { maskCredentials } from './mask-credentials.ts'
+import { POSTGRES_VARIABLES } from './postgres-parameters.ts'
 import { findUnknownSettings, type UnknownSetting } from './setting-names.ts'
+import type { ValueKind, Variables, WrongVariable } from './value-kind.ts'
 
 /** The text of each variable, by its name. */
-export type Environment = Readonly<Record<string, string | undefined>>
+export type Environment = Variables
 
 /** A row of the table of settings. */
 interface Setting<T = unknown, Name = string, Option = string> {
@@ -139,8 +141,13 @@ export function readSettings(
   const dotenv = readDotenv(dotenvPath)
   const values = { ...withoutEmpty(dotenv.values), ...withoutEmpty(environment) }
   const { config, problems } = checkSettings(values, options)
-  const known = Object.keys(VARIABLES)
-  const unknown = findUnknownSettings({ environment, dotenv: dotenv.values, known })
+  const unknown = findUnknownSettings({
+    environment,
+    dotenv: dotenv.values,
+    known: Object.keys(VARIABLES),
+    others: POSTGRES_VARIABLES,
+    guessesOthers: config.database?.kind === 'postgres',
+  })
   return { config, problems: [...dotenv.problems, ...problems], unknown }
 }
 
@@ -151,10 +158,12 @@ export function checkSettings(values: Environment, options: SettingOptions = {})
   const parse = ({ name, kind, default: defaultText, unset }: AnyRow) => {
     const text = given[name] ?? defaultText
     if (text === undefined) return unset
-    const { success, data } = kind.schema.safeParse(text)
-    if (!success)
-      problems.push(describeProblem(findGivenName(name, options), text, kind.whyNot?.(text)))
-    return data
+    const reading = kind.read(text, given)
+    if ('value' in reading) return reading.value
+    const { mayBe } = kind
+    const wrong = { name: findGivenName(name, options), text, why: reading.why, mayBe }
+    problems.push(...(reading.wrongVariables ?? [wrong]).map(describeWrong))
+    return undefined
   }
   const fields = Object.entries(SETTINGS).map(([field, row]) => [field, parse(row)])
   const config: CheckedSettings['config'] = Object.fromEntries(fields)
@@ -173,8 +182,12 @@ export function findGivenName(name: VariableName, options: SettingOptions): Sett
 export function describeProblem(name: SettingName, value: string, why?: string): string {
   const rows: readonly AnyRow[] = Object.values(VARIABLES)
   const { kind } = rows.find(row => row.name === name || row.option === name) as AnyRow
+  return describeWrong({ name, text: value, why, mayBe: kind.mayBe })
+}
+
+function describeWrong({ name, text, why, mayBe }: WrongVariable): string {
   const reason = why === undefined ? '' : `, but ${why}`
-  return `${name} was ${quote(value)}${reason}; it may be ${kind.mayBe}`
+  return `${name} was ${quote(text)}${reason}; it may be ${mayBe}`
 }
 
 /** A line for the operator about a mistake in the file that a setting names. */
@@ -184,21 +197,6 @@ export function describeMistake(name: VariableName, value: string, mistake: stri
 
 function quote(value: string): string {
   return JSON.stringify(maskCredentials(value))
-}
-
-/** The value of a setting with its credentials masked, cut after 200 characters. */
-export function maskCredentials(value: string): string {
-  const masked = withoutUserInfo(value).replace(
-    /\b(?=\w*(?:pass|pwd|secret|token|key))(\w+)=[^&\s]*/gi,
-    '$1=***',
-  )
-  return masked.length > 200 ? `${masked.slice(0, 200)}…` : masked
-}
-
-function withoutUserInfo(url: string): string {
-  const start = url.indexOf('//') + 2
-  const end = url.lastIndexOf('@')
-  return start >= 2 && end >= start ? `${url.slice(0, start)}***${url.slice(end)}` : url
 }
 
 function withoutEmpty(values: Environment): Environment {

@@ -15,11 +15,16 @@ export function unknownInWords({ name, source, didYouMean }: UnknownSetting): st
   return `${name}${where} is not a setting${hint}`
 }
 
-/** Variables by where they were found, and the names of all settings. */
+/** Variables by where they were found, and the names that set something. */
 export interface NamesGiven {
   readonly environment: Readonly<Record<string, string | undefined>>
   readonly dotenv: Readonly<Record<string, string | undefined>>
+  /** The names of all settings. */
   readonly known: readonly string[]
+  /** Names of other programs that are read too. */
+  readonly others: readonly string[]
+  /** Whether names in the environment that resemble `others` count. */
+  readonly guessesOthers: boolean
 }
 
 /** The most letters in which a misspelt name differs from its setting. */
@@ -32,16 +37,23 @@ const MIN_LETTERS_TO_GUESS = 8
  * Every name in `.env` that is not a setting, and names in the environment that resemble one. The environment has many
  * variables of other programs, so a name there counts only if the setting that it resembles is not set.
  */
-export function findUnknownSettings({ environment, dotenv, known }: NamesGiven): UnknownSetting[] {
+export function findUnknownSettings(given: NamesGiven): UnknownSetting[] {
+  const { environment, dotenv, known, others, guessesOthers } = given
   const isSet = (name: string) => Boolean(environment[name] || dotenv[name])
-  const listUnknown = (source: UnknownSetting['source'], names: readonly string[]) =>
+  const isRead = (name: string) => known.includes(name) || others.includes(name)
+  const listUnknown = (
+    source: UnknownSetting['source'],
+    names: readonly string[],
+    candidates: readonly string[],
+  ) =>
     names
-      .filter(name => !known.includes(name))
-      .map(name => ({ name, source, didYouMean: guessSetting(name, known) }))
+      .filter(name => !isRead(name))
+      .map(name => ({ name, source, didYouMean: guessSetting(name, candidates) }))
   const inEnvironment = Object.keys(environment).filter(name => environment[name] !== '')
+  const all = [...known, ...others]
   return [
-    ...listUnknown('.env', Object.keys(dotenv)),
-    ...listUnknown('environment', inEnvironment).filter(
+    ...listUnknown('.env', Object.keys(dotenv), all),
+    ...listUnknown('environment', inEnvironment, guessesOthers ? all : known).filter(
       ({ didYouMean }) => didYouMean !== undefined && !isSet(didYouMean),
     ),
   ]

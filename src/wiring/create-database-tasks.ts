@@ -2,6 +2,7 @@ import type { Config } from '../config.ts'
 import type { DatabaseLocation } from '../config-values.ts'
 import type { DatabaseTasks } from '../storage/database-tasks.ts'
 import { createSqliteDatabaseTasks } from '../storage/sqlite/maintenance/sqlite-database-tasks.ts'
+import { UnusableDatabase } from '../storage/unusable-database.ts'
 import { blameFile } from './blame-setting.ts'
 
 /** The tasks on the database of the settings. They throw `OperatorError` instead of `UnusableDatabase`. */
@@ -24,5 +25,7 @@ function tasksOf(location: DatabaseLocation): DatabaseTasks {
   switch (location.kind) {
     case 'sqlite':
       return createSqliteDatabaseTasks(location.path)
+    case 'postgres':
+      throw new UnusableDatabase('this release cannot open PostgreSQL')
   }
 }

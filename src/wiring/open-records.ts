@@ -1,6 +1,7 @@
 import { randomUUID } from 'node:crypto'
 import express, { type Application } from 'express'
 import pino, { type Logger } from 'pino'
+import { maskCredentials } from '../mask-credentials.ts'
 import { openApp } from './open-app.ts'
 import { isInMemory } from './open-storage.ts'
 import {
@@ -56,7 +57,7 @@ export async function openRecords(
 
     reset: () => {
       if (!isInMemory(read.config)) {
-        const { url } = read.config.database
+        const url = maskCredentials(read.config.database.url)
         return Promise.reject(new Error(`reset() empties databases in memory only, and not ${url}`))
       }
       const done = resetting.then(replace)

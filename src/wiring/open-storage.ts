@@ -2,6 +2,7 @@ import type { Config } from '../config.ts'
 import type { DatabaseLocation } from '../config-values.ts'
 import { createSqliteEngine } from '../storage/sqlite/sqlite-storage.ts'
 import type { OpenStorageOptions, Storage, StorageEngine } from '../storage/storage.ts'
+import { UnusableDatabase } from '../storage/unusable-database.ts'
 import { blameFile, blameSetting } from './blame-setting.ts'
 import { createClocks } from './clocks.ts'
 
@@ -51,5 +52,7 @@ function engineOf(location: DatabaseLocation): StorageEngine {
   switch (location.kind) {
     case 'sqlite':
       return createSqliteEngine(location.path)
+    case 'postgres':
+      throw new UnusableDatabase('this release cannot open PostgreSQL')
   }
 }

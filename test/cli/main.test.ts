@@ -76,8 +76,8 @@ test.each<Refusal>([
   },
   {
     why: 'an address with a password',
-    env: { DATABASE_URL: 'postgres://ann:s3cret@db.example/users' },
-    lines: ['DATABASE_URL was "postgres://***@db.example/users"; it may be file:PATH'],
+    env: { DATABASE_URL: 'mysql://ann:s3cret@db.example/users' },
+    lines: ['DATABASE_URL was "mysql://***@db.example/users"; it may be file:PATH'],
   },
   {
     why: 'proxies of every address',

@@ -5,10 +5,10 @@ import {
   describeProblem,
   type Environment,
   findGivenName,
-  maskCredentials,
   type SettingOptions,
 } from '../../config.ts'
 import { OperatorError } from '../../errors.ts'
+import { maskCredentials } from '../../mask-credentials.ts'
 import { createLogger } from '../../ops/logger.ts'
 import { readVersion } from '../../version.ts'
 import { type LoadedSettings, loadSettings } from '../../wiring/load-settings.ts'
