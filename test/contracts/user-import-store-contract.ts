@@ -24,8 +24,8 @@ export interface OpenedImportStore {
   /** A store on the same database that is not a dry run: `store` itself, unless it is one. */
   readonly realStore: UserImportStore
   /** All users in the database, by id. */
-  users(): readonly UserRow[]
-  deleteUser(id: number): void
+  users(): Promise<readonly UserRow[]>
+  deleteUser(id: number): Promise<void>
 }
 
 export interface ImportStoreHarness {
@@ -83,11 +83,11 @@ export function describeUserImportStore({ name, isDryRun, open }: ImportStoreHar
   async function opened(fill?: (realStore: UserImportStore) => Promise<unknown>) {
     const clock = createFakeClock()
     const { store, realStore, users, deleteUser } = await open(clock.now, fill ?? (async () => {}))
-    const filled = users()
+    const filled = await users()
     /** For a dry run: the users that existed before. */
-    function expectUsers(expected: readonly object[]): void {
-      if (isDryRun) expect(users()).toEqual(filled)
-      else expect(users()).toMatchObject(expected)
+    async function expectUsers(expected: readonly object[]): Promise<void> {
+      if (isDryRun) expect(await users()).toEqual(filled)
+      else expect(await users()).toMatchObject(expected)
     }
     return { clock, store, realStore, deleteUser, expectUsers }
   }
@@ -102,7 +102,7 @@ export function describeUserImportStore({ name, isDryRun, open }: ImportStoreHar
         { name: ' Ünn "Z" 😀', email: 'ANN@Example.com', id: 5, passwordDigest: null },
       ]
       expect(await write(store, users)).toEqual(['created', 'created'])
-      expectUsers([
+      await expectUsers([
         { ...users[1], passwordDigest: null, createdAt: NOON, updatedAt: NOON },
         { ...users[0], passwordDigest: '$2b$x', createdAt: EARLIER, updatedAt: LATER },
       ])
@@ -113,7 +113,7 @@ export function describeUserImportStore({ name, isDryRun, open }: ImportStoreHar
       clock.advance(1)
       await write(store, [ANN, { ...BEA, createdAt: EARLIER }, { ...CID, updatedAt: LATER }])
       const now = '2026-01-31T12:00:00.001Z'
-      expectUsers([
+      await expectUsers([
         { ...ANN, createdAt: now, updatedAt: now },
         { ...BEA, createdAt: EARLIER, updatedAt: EARLIER },
         { ...CID, createdAt: LATER, updatedAt: LATER },
@@ -124,12 +124,12 @@ export function describeUserImportStore({ name, isDryRun, open }: ImportStoreHar
       const { store, expectUsers } = await opened()
       await write(store, [{ ...ANN, id: 41 }, BEA, { ...CID, id: 3 }])
       await write(store, [{ name: 'Dan', email: 'dan@example.com' }])
-      expectUsers([{ id: 3 }, { id: 41 }, { id: 42, name: 'Bea' }, { id: 43, name: 'Dan' }])
+      await expectUsers([{ id: 3 }, { id: 41 }, { id: 42, name: 'Bea' }, { id: 43, name: 'Dan' }])
     })
 
     test('write restores a deleted user under the given id, and gives this id to no other user', async () => {
       const { store, deleteUser } = await openedWithTwo()
-      deleteUser(2)
+      await deleteUser(2)
       expect(await write(store, [CID])).toEqual(['created'])
       expect(await write(store, [{ ...BEA, id: 3 }])).toEqual(['id_taken'])
       expect(await write(store, [{ ...BEA, id: 2 }])).toEqual(['created'])
@@ -139,7 +139,7 @@ export function describeUserImportStore({ name, isDryRun, open }: ImportStoreHar
       const { store, expectUsers } = await opened()
       const batch = { users: [], onConflict: 'fail', checkpointAfter: () => CHECKPOINT } as const
       expect(await store.write(batch)).toEqual({ outcomes: [], checkpoint: CHECKPOINT })
-      expectUsers([])
+      await expectUsers([])
     })
 
     describe('when a user already has the e-mail or the id', () => {
@@ -152,14 +152,14 @@ export function describeUserImportStore({ name, isDryRun, open }: ImportStoreHar
       test.each(taken)('`fail` reports $outcome of $row', async ({ row, outcome }) => {
         const { store, expectUsers } = await openedWithTwo()
         expect(await write(store, [row])).toEqual([outcome])
-        expectUsers([OLD_ANN, OLD_BEA])
+        await expectUsers([OLD_ANN, OLD_BEA])
       })
 
       test.each(taken)('`skip` skips $row', async ({ row }) => {
         const { store, expectUsers } = await openedWithTwo()
         const users = [row, { ...CID, id: 9 }]
         expect(await write(store, users, 'skip')).toEqual(['skipped', 'created'])
-        expectUsers([OLD_ANN, OLD_BEA, { ...CID, id: 9 }])
+        await expectUsers([OLD_ANN, OLD_BEA, { ...CID, id: 9 }])
       })
 
       test(
@@ -171,7 +171,7 @@ export function describeUserImportStore({ name, isDryRun, open }: ImportStoreHar
           const outcomes = await write(store, [CID, ANN, BEA, { ...CID, email: 'd@example.com' }])
           const conflicts = ['created', 'email_taken']
           expect(outcomes).toEqual(isDryRun ? [...conflicts, 'email_taken', 'created'] : conflicts)
-          expectUsers([OLD_ANN, OLD_BEA, { ...CID, id: 3 }])
+          await expectUsers([OLD_ANN, OLD_BEA, { ...CID, id: 3 }])
         },
       )
 
@@ -183,7 +183,7 @@ export function describeUserImportStore({ name, isDryRun, open }: ImportStoreHar
         ]
         expect(await write(store, rows, 'update')).toEqual(['updated', 'updated'])
         const times = { createdAt: EARLIER, updatedAt: NOON }
-        expectUsers([
+        await expectUsers([
           { id: 1, name: 'Anna', email: 'ANN@example.com', passwordDigest: '$1', ...times },
           { id: 2, name: 'Bea', email: 'beatrice@example.com', passwordDigest: '$2', ...times },
         ])
@@ -193,7 +193,7 @@ export function describeUserImportStore({ name, isDryRun, open }: ImportStoreHar
         const { store, expectUsers } = await openedWithTwo()
         const rows = [ANN, { ...ANN, passwordDigest: '$1' }, { ...BEA, passwordDigest: null }]
         expect(await write(store, rows, 'update')).toEqual(['unchanged', 'unchanged', 'unchanged'])
-        expectUsers([
+        await expectUsers([
           { ...OLD_ANN, updatedAt: EARLIER },
           { ...OLD_BEA, updatedAt: EARLIER },
         ])
@@ -204,7 +204,7 @@ export function describeUserImportStore({ name, isDryRun, open }: ImportStoreHar
         expect(await write(store, [{ ...ANN, passwordDigest: null }], 'update')).toEqual([
           'updated',
         ])
-        expectUsers([{ ...OLD_ANN, passwordDigest: null }, OLD_BEA])
+        await expectUsers([{ ...OLD_ANN, passwordDigest: null }, OLD_BEA])
       })
 
       test('`update` makes updated_at later, even if it is in the future', async () => {
@@ -213,14 +213,14 @@ export function describeUserImportStore({ name, isDryRun, open }: ImportStoreHar
           write(realStore, [{ ...ANN, createdAt: EARLIER, updatedAt: future }]),
         )
         expect(await write(store, [{ ...ANN, name: 'Anna' }], 'update')).toEqual(['updated'])
-        expectUsers([{ name: 'Anna', updatedAt: '2030-01-01T00:00:00.001Z' }])
+        await expectUsers([{ name: 'Anna', updatedAt: '2030-01-01T00:00:00.001Z' }])
       })
 
       test('`update` reports email_taken if e-mail and id belong to two users', async () => {
         const { store, expectUsers } = await openedWithTwo()
         const rows = [{ ...ANN, name: 'Anna', id: 2 }, CID]
         expect(await write(store, rows, 'update')).toEqual(['email_taken', 'created'])
-        expectUsers([OLD_ANN, OLD_BEA, CID])
+        await expectUsers([OLD_ANN, OLD_BEA, CID])
       })
 
       test.each(CONFLICT_POLICIES)('`%s` uses no id for a row in conflict', async onConflict => {
@@ -228,7 +228,7 @@ export function describeUserImportStore({ name, isDryRun, open }: ImportStoreHar
         await write(store, [{ ...ANN, id: 2 ** 40 }], onConflict)
         await write(store, [ANN], onConflict)
         expect(await write(store, [{ ...CID, id: 2 ** 40 }], 'skip')).toEqual(['created'])
-        expectUsers([{ id: 1 }, { id: 2 }, { id: 2 ** 40, name: 'Cid' }])
+        await expectUsers([{ id: 1 }, { id: 2 }, { id: 2 ** 40, name: 'Cid' }])
       })
     })
 
@@ -242,11 +242,11 @@ export function describeUserImportStore({ name, isDryRun, open }: ImportStoreHar
         async (onConflict, outcomes) => {
           const inOne = await opened()
           expect(await write(inOne.store, [ANN, ANN], onConflict)).toEqual(outcomes)
-          inOne.expectUsers([{ ...ANN, id: 1 }])
+          await inOne.expectUsers([{ ...ANN, id: 1 }])
           const inTwo = await opened()
           const first = await write(inTwo.store, [ANN], onConflict)
           expect([...first, ...(await write(inTwo.store, [ANN], onConflict))]).toEqual(outcomes)
-          inTwo.expectUsers([{ ...ANN, id: 1 }])
+          await inTwo.expectUsers([{ ...ANN, id: 1 }])
         },
       )
 
@@ -260,7 +260,7 @@ export function describeUserImportStore({ name, isDryRun, open }: ImportStoreHar
         ]
         const outcomes = ['created', 'updated', 'updated', 'created']
         expect(await write(store, rows, 'update')).toEqual(outcomes)
-        expectUsers([{ id: 1 }, { ...rows[2] }, { ...rows[1] }, { ...rows[3], id: 4 }])
+        await expectUsers([{ id: 1 }, { ...rows[2] }, { ...rows[1] }, { ...rows[3], id: 4 }])
       })
     })
 
@@ -332,7 +332,7 @@ export function describeUserImportStore({ name, isDryRun, open }: ImportStoreHar
         },
       })
       await expect(failing).rejects.toBe(failure)
-      expectUsers([OLD_ANN, OLD_BEA])
+      await expectUsers([OLD_ANN, OLD_BEA])
       const last = isDryRun ? undefined : CHECKPOINT
       expect(await store.findCheckpoint(CHECKPOINT.source)).toEqual(last)
     })

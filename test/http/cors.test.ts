@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest'
-import { Database } from '../../src/storage/sqlite/sqlite-driver.ts'
 import { newUserBody } from '../support/builders.ts'
 import { openTestApp } from '../support/open-test-app.ts'
+import { executeSql } from '../support/sql.ts'
 
 const APP = 'https://app.example.com'
 const ADMIN = 'http://localhost:8080'
@@ -133,7 +133,7 @@ test('an OPTIONS request that is not a preflight answers 204 with Allow too', as
 })
 
 test('errors have the CORS headers too', async () => {
-  const { http, databasePath } = await openTestApp(LIST)
+  const { http, databaseUrl } = await openTestApp(LIST)
   const wrong = newUserBody({ email: 'x' })
   const long = newUserBody({ name: 'x'.repeat(200_000) })
   const responses = [
@@ -146,9 +146,7 @@ test('errors have the CORS headers too', async () => {
     await http.post('/users').set('Origin', APP).type('text').send('x').expect(415),
     await http.post('/users').set('Origin', APP).send(wrong).expect(422),
   ]
-  const database = new Database(databasePath)
-  database.exec('DROP TABLE users')
-  database.close()
+  await executeSql(databaseUrl, 'DROP TABLE users')
   responses.push(await http.get('/users').set('Origin', APP).expect(500))
   for (const { headers } of responses) {
     expect(headers['access-control-allow-origin']).toBe(APP)

@@ -2,10 +2,11 @@ import { STATUS_CODES } from 'node:http'
 import { gzipSync } from 'node:zlib'
 import { expect, test } from 'vitest'
 import type { ErrorCode } from '../../src/errors.ts'
-import { Database } from '../../src/storage/sqlite/sqlite-driver.ts'
 import { newUserBody } from '../support/builders.ts'
-import { openTestApp, type TestApp } from '../support/open-test-app.ts'
+import { byEngine } from '../support/engine.ts'
+import { openTestApp } from '../support/open-test-app.ts'
 import { type RawAnswer, sendRaw } from '../support/raw-http.ts'
+import { executeSql, holdWrites } from '../support/sql.ts'
 import { until } from '../support/until.ts'
 
 interface RawRequest {
@@ -261,15 +262,13 @@ const WRONG_IDS = [
   '9'.repeat(4000),
 ]
 
+/** What 9007199254740993 becomes as a double: on SQLite another id, elsewhere the last one that there can be. */
+const ROUNDED_ID = byEngine({ sqlite: '9007199254740992', postgres: '9007199254740991' })
+
 test.each(WRONG_IDS)('every method on /users/%s answers 404 and changes no user', async id => {
-  const { port, http, databasePath } = await openTestApp()
+  const { port, http, databaseUrl } = await openTestApp()
   await http.post('/users').send(newUserBody()).expect(201)
-  withDatabase(databasePath, database => {
-    // What 9007199254740993 becomes as a double.
-    database.exec(`
-      INSERT INTO users (id, name, name_lower, email, created_at, updated_at)
-      SELECT 9007199254740992, 'n', 'n', 'n@example.com', created_at, updated_at FROM users`)
-  })
+  await executeSql(databaseUrl, insertUserWith(ROUNDED_ID))
   const before = (await http.get('/users').expect(200)).text
   for (const method of ['GET', 'PUT', 'PATCH', 'DELETE']) {
     const takesBody = method.startsWith('P')
@@ -355,11 +354,16 @@ const NEEDING_THE_TABLE: readonly RawRequest[] = [
   { line: 'DELETE /users/1' },
 ]
 
+const LOST_TABLE = byEngine({
+  sqlite: 'no such table: users',
+  postgres: 'relation "users" does not exist',
+})
+
 test.each(NEEDING_THE_TABLE.map(request => [request.line, request] as const))(
   '%s answers 500 to a fault of ours and keeps the detail to the log',
   async (_, request) => {
-    const { port, databasePath, logLines } = await openTestApp()
-    withDatabase(databasePath, database => database.exec('DROP TABLE users'))
+    const { port, databaseUrl, logLines } = await openTestApp()
+    await executeSql(databaseUrl, 'DROP TABLE users')
     const refusal = {
       ...request,
       status: 500,
@@ -373,13 +377,15 @@ test.each(NEEDING_THE_TABLE.map(request => [request.line, request] as const))(
     expectProblem(answers[1], refusal, 'Internal Server Error')
     for (const { headers, body } of answers) {
       expectErrorHeaders(headers)
-      expect(JSON.stringify({ headers, body })).not.toMatch(/no such table|sqlite/i)
+      expect(JSON.stringify({ headers, body })).not.toMatch(
+        /no such table|sqlite|relation|postgres/i,
+      )
       const lines = logLines.filter(({ requestId }) => requestId === headers['x-request-id'])
       expect(lines).toContainEqual(
         expect.objectContaining({
           level: 50,
           err: expect.objectContaining({
-            message: expect.stringContaining('no such table: users'),
+            message: expect.stringContaining(LOST_TABLE),
           }),
         }),
       )
@@ -388,53 +394,45 @@ test.each(NEEDING_THE_TABLE.map(request => [request.line, request] as const))(
 )
 
 test('POST /users answers 500 when a column is gone, and 201 once it is back', async () => {
-  const { http, databasePath } = await openTestApp()
-  withDatabase(databasePath, database => {
-    database.exec('ALTER TABLE users RENAME COLUMN name_lower TO elsewhere')
-  })
+  const { http, databaseUrl } = await openTestApp()
+  await executeSql(databaseUrl, 'ALTER TABLE users RENAME COLUMN name_lower TO elsewhere')
   await http.post('/users').send(newUserBody()).expect(500)
-  withDatabase(databasePath, database => {
-    database.exec('ALTER TABLE users RENAME COLUMN elsewhere TO name_lower')
-  })
+  await executeSql(databaseUrl, 'ALTER TABLE users RENAME COLUMN elsewhere TO name_lower')
   await http.post('/users').send(newUserBody()).expect(201)
 })
 
 test('writes answer 503 with Retry-After while another process locks the database; reads still work', async () => {
   const app = await openTestApp()
-  const { port, http, databasePath, logLines } = app
+  const { port, http, databaseUrl, logLines } = app
   await http.post('/users').send(newUserBody()).expect(201)
-  const holder = new Database(databasePath)
-  try {
-    holder.exec('BEGIN IMMEDIATE')
-    const writes = NEEDING_THE_TABLE.filter(({ line }) => !line.startsWith('GET'))
-    const structured = Promise.all(writes.map(request => ask(port, request)))
-    const problems = Promise.all(writes.map(request => askForProblem(port, request)))
-    await http.get('/users').expect(200)
-    await http.get('/users/1').expect(200)
-    await http.get('/readyz').expect(200)
-    for (const [index, request] of writes.entries()) {
-      const refusal = {
-        ...request,
-        status: 503,
-        fault: 'a lock',
-        reason: 'storage_unavailable',
-        resource: 'User',
-      } as const
-      const answer = (await structured)[index] as RawAnswer
-      const problem = (await problems)[index] as RawAnswer
-      expectStructured(answer, refusal)
-      expectProblem(problem, refusal, JSON.parse(answer.body).message)
-      for (const { headers } of [answer, problem]) {
-        expectErrorHeaders(headers)
-        expect(headers['retry-after']).toMatch(/^[1-9]\d*$/)
-      }
-      expect(logLines).toContainEqual(
-        expect.objectContaining({ requestId: answer.headers['x-request-id'], level: 40 }),
-      )
+  const held = await holdWrites(databaseUrl)
+  const writes = NEEDING_THE_TABLE.filter(({ line }) => !line.startsWith('GET'))
+  const structured = Promise.all(writes.map(request => ask(port, request)))
+  const problems = Promise.all(writes.map(request => askForProblem(port, request)))
+  await http.get('/users').expect(200)
+  await http.get('/users/1').expect(200)
+  await http.get('/readyz').expect(200)
+  for (const [index, request] of writes.entries()) {
+    const refusal = {
+      ...request,
+      status: 503,
+      fault: 'a lock',
+      reason: 'storage_unavailable',
+      resource: 'User',
+    } as const
+    const answer = (await structured)[index] as RawAnswer
+    const problem = (await problems)[index] as RawAnswer
+    expectStructured(answer, refusal)
+    expectProblem(problem, refusal, JSON.parse(answer.body).message)
+    for (const { headers } of [answer, problem]) {
+      expectErrorHeaders(headers)
+      expect(headers['retry-after']).toMatch(/^[1-9]\d*$/)
     }
-  } finally {
-    holder.close()
+    expect(logLines).toContainEqual(
+      expect.objectContaining({ requestId: answer.headers['x-request-id'], level: 40 }),
+    )
   }
+  await held.release()
   await http.put('/users/1').send(newUserBody()).expect(200)
 })
 
@@ -537,11 +535,8 @@ function methodsIn(allow: string | undefined): string[] | undefined {
   return allow?.split(', ').toSorted()
 }
 
-function withDatabase(path: TestApp['databasePath'], work: (database: Database) => void) {
-  const database = new Database(path)
-  try {
-    work(database)
-  } finally {
-    database.close()
-  }
+function insertUserWith(id: string): string {
+  return `
+    INSERT INTO users (id, name, name_lower, email, created_at, updated_at)
+    SELECT ${id}, 'n', 'n', 'n@example.com', created_at, updated_at FROM users`
 }

@@ -1,8 +1,9 @@
 import { expect, test } from 'vitest'
-import { Database } from '../../src/storage/sqlite/sqlite-driver.ts'
 import { newUserBody } from '../support/builders.ts'
+import { byEngine } from '../support/engine.ts'
 import { openTestApp, type TestApp } from '../support/open-test-app.ts'
 import { type RawAnswer, sendRaw } from '../support/raw-http.ts'
+import { executeSql, holdWrites } from '../support/sql.ts'
 import { until } from '../support/until.ts'
 
 type Headers = readonly (readonly [name: string, value: string])[]
@@ -178,7 +179,7 @@ const TELLING: Headers = [
 ]
 
 test('no body, name, address, password, query, cookie or authorization is in any line', async () => {
-  const { port, databasePath, logLines } = await openTestApp({ env: { BODY_LIMIT: '1kb' } })
+  const { port, databaseUrl, logLines } = await openTestApp({ env: { BODY_LIMIT: '1kb' } })
   const statuses: number[] = []
   async function tell(line: string, body?: unknown, more: Headers = []): Promise<void> {
     const text = typeof body === 'string' ? body : body === undefined ? '' : JSON.stringify(body)
@@ -206,10 +207,10 @@ test('no body, name, address, password, query, cookie or authorization is in any
   await tell(`DELETE /users/${email}`)
   await tell(`GET /${SECRETS.path}`)
   await tell(`GET /${SECRETS.path}/%zz`)
-  await whileHeld(databasePath, () =>
-    tell('POST /users', { user: { ...GOOD, email: `x${email}` } }),
-  )
-  damage(databasePath)
+  const held = await holdWrites(databaseUrl)
+  await tell('POST /users', { user: { ...GOOD, email: `x${email}` } })
+  await held.release()
+  await executeSql(databaseUrl, 'DROP TABLE users')
   await tell('POST /users', { user: { ...GOOD, email: `y${email}` } })
   await tell('GET /users/1')
 
@@ -243,13 +244,15 @@ test.each([
   expect(linesOf(logLines, direct.headers['x-request-id'])).toMatchObject([{ client: '127.0.0.1' }])
 })
 
+const DRIVER_ERROR = byEngine({ sqlite: 'SqliteError', postgres: 'DatabaseError' })
+
 test('an internal error is logged once beside the line of its request, with the same id', async () => {
-  const { port, databasePath, logLines } = await openTestApp()
-  damage(databasePath)
+  const { port, databaseUrl, logLines } = await openTestApp()
+  await executeSql(databaseUrl, 'DROP TABLE users')
   const answer = await ask(port, 'GET /users', [])
   const lines = linesOf(logLines, answer.headers['x-request-id'])
   expect(lines).toMatchObject([
-    { level: 50, err: { type: 'SqliteError', stack: expect.stringContaining('at ') } },
+    { level: 50, err: { type: DRIVER_ERROR, stack: expect.stringContaining('at ') } },
     { level: 30, msg: 'request', status: 500 },
   ])
 })
@@ -276,20 +279,4 @@ async function ask(port: number, line: string, headers: Headers, body = ''): Pro
   const [answer] = await sendRaw(port, request(line, closing, body)).ended
   if (answer === undefined) throw new Error('no answer')
   return answer
-}
-
-async function whileHeld(databasePath: string, work: () => Promise<void>): Promise<void> {
-  const holder = new Database(databasePath)
-  try {
-    holder.exec('BEGIN IMMEDIATE')
-    await work()
-  } finally {
-    holder.close()
-  }
-}
-
-function damage(databasePath: string): void {
-  const database = new Database(databasePath)
-  database.exec('DROP TABLE users')
-  database.close()
 }

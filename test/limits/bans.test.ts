@@ -1,8 +1,8 @@
-import { describe, expect, onTestFinished, test } from 'vitest'
+import { describe, expect, test } from 'vitest'
 import type { BanRule, LimitsFile } from '../../src/limits/rules/limits-file.ts'
-import { Database } from '../../src/storage/sqlite/sqlite-driver.ts'
 import { createFakeClock } from '../support/fake-clock.ts'
 import { openTestApp, type TestApp, type TestAppOptions } from '../support/open-test-app.ts'
+import { executeSql, selectRows } from '../support/sql.ts'
 import { until } from '../support/until.ts'
 
 const ANN = '198.51.100.1'
@@ -341,12 +341,16 @@ describe('the log', () => {
   })
 })
 
+async function storedBans({ databaseUrl }: TestApp): Promise<number> {
+  return (await selectRows(databaseUrl, 'SELECT rule FROM bans')).length
+}
+
 describe('restart', () => {
   async function restarted(app: Opened, limits: LimitsFile, env = {}): Promise<Opened> {
-    const { databasePath, clock } = app
+    const { databaseUrl, clock } = app
     await app.stop()
-    const options = { env: { DATABASE_URL: databasePath, ...env }, now: clock.now }
-    return { ...(await openWith(limits, options)), clock, databasePath }
+    const options = { env: { DATABASE_URL: databaseUrl, ...env }, now: clock.now }
+    return { ...(await openWith(limits, options)), clock, databaseUrl }
   }
 
   test('leaves bans in force until their end', async () => {
@@ -386,9 +390,7 @@ describe('restart', () => {
 
 test('a ban that cannot be saved is still in force, and the log says so', async () => {
   const app = await openWith({ bans: [{ ...LOGIN, maxretry: 1 }] })
-  const other = new Database(app.databasePath)
-  other.exec('DROP TABLE bans')
-  other.close()
+  await executeSql(app.databaseUrl, 'DROP TABLE bans')
   expect(await statuses(app, 2, 'POST /login')).toEqual([404, 403])
   const message = 'cannot persist a ban'
   const [line] = await until(() => {
@@ -402,15 +404,8 @@ test('a ban that cannot be saved is still in force, and the log says so', async 
 test('bans that cannot be refreshed stay as they were, and the log says so', async () => {
   const app = await openWith({ bans: [{ ...LOGIN, maxretry: 1 }] })
   await statuses(app, 1, 'POST /login')
-  await until(() => {
-    const reader = new Database(app.databasePath, { readonly: true })
-    const count = reader.prepare('SELECT count(*) FROM bans').pluck().get()
-    reader.close()
-    return count === 1
-  })
-  const other = new Database(app.databasePath)
-  other.exec('DROP TABLE bans')
-  other.close()
+  await until(async () => (await storedBans(app)) === 1)
+  await executeSql(app.databaseUrl, 'DROP TABLE bans')
   const message = 'cannot refresh bans, keeping those already loaded'
   await until(() => linesOf(app, message).length > 0)
   expect(linesOf(app, message)).toEqual([expect.objectContaining({ level: 50 })])
@@ -425,17 +420,12 @@ test.each([
   const limits = { bans: [{ ...LOGIN, maxretry: 1 }] }
   const env = { TRUST_PROXY: '1' }
   const app = await openTestApp({ limits, env, now: wall.now, monotonicNow: steady.now })
-  const reader = new Database(app.databasePath, { readonly: true })
-  onTestFinished(() => {
-    reader.close()
-  })
-  const count = reader.prepare('SELECT count(*) FROM bans').pluck()
   await ask(app, 'POST /login', ANN)
-  await until(() => count.get() === 1)
+  await until(async () => (await storedBans(app)) === 1)
   wall.advance(byMs)
   steady.advance(byMs < 0 ? 2 * HOUR : 0)
   await ask(app, 'POST /login', BOB)
-  await until(() => count.get() === 2)
+  await until(async () => (await storedBans(app)) === 2)
   expect(await statusOf(app, 'GET /users', BOB)).toBe(403)
 })
 
@@ -451,7 +441,7 @@ test.each([
     expect(await statuses(first, 2, 'POST /login')).toEqual([404, 403])
     await first.stop()
     clock.advance(-HOUR + 2 * SECOND)
-    const env = { DATABASE_URL: first.databasePath }
+    const env = { DATABASE_URL: first.databaseUrl }
     const second = await openWith({ bans: [{ ...rule, ...now }] }, { env, now: clock.now })
     const { status, headers } = await ask(second, 'GET /users')
     expect([status, headers['retry-after']]).toEqual([403, String(length)])

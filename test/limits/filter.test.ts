@@ -688,7 +688,7 @@ describe('a client that resets the connection as soon as its request is sent', (
       await app.http.get('/livez').expect(200)
     }
     await app.stop()
-    const next = await openTestApp({ env: { DATABASE_URL: app.databasePath } })
+    const next = await openTestApp({ env: { DATABASE_URL: app.databaseUrl } })
     const { body: users } = await next.http.get('/users').expect(200)
     expect(users.length).toBeLessThanOrEqual(most)
   })

@@ -144,6 +144,6 @@ test('a ban by a key with half of a character survives a restart', async () => {
   await first.http.get('/a')
   expect((await first.http.get('/users')).status).toBe(403)
   await first.stop()
-  const second = await openWithModule(rules, { DATABASE_URL: first.databasePath })
+  const second = await openWithModule(rules, { DATABASE_URL: first.databaseUrl })
   expect((await second.http.get('/users')).status).toBe(403)
 })

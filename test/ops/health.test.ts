@@ -1,8 +1,8 @@
 import { expect, test } from 'vitest'
-import { Database } from '../../src/storage/sqlite/sqlite-driver.ts'
 import { newUserBody } from '../support/builders.ts'
 import { openTestApp } from '../support/open-test-app.ts'
 import { sendRaw } from '../support/raw-http.ts'
+import { executeSql, holdWrites } from '../support/sql.ts'
 import { untilPasses } from '../support/until.ts'
 
 const PATHS = ['/livez', '/readyz']
@@ -36,27 +36,22 @@ test.each(PATHS)('OPTIONS %s answers 204 with Allow', async path => {
 })
 
 test('GET /readyz answers 503 while the database does not answer; GET /livez 200', async () => {
-  const { http, databasePath } = await openTestApp()
-  change(databasePath, 'ALTER TABLE users RENAME TO elsewhere')
+  const { http, databaseUrl } = await openTestApp()
+  await executeSql(databaseUrl, 'ALTER TABLE users RENAME TO elsewhere')
   const { headers, text } = await http.get('/readyz').expect(503)
   expect(text).toBe('{"status":"unavailable"}')
   expect(headers['cache-control']).toBe('no-store')
   expect(headers['retry-after']).toMatch(/^[1-9]\d*$/)
   await http.head('/readyz').expect(503)
   await http.get('/livez').expect(200, { status: 'ok' })
-  change(databasePath, 'ALTER TABLE elsewhere RENAME TO users')
+  await executeSql(databaseUrl, 'ALTER TABLE elsewhere RENAME TO users')
   await http.get('/readyz').expect(200, { status: 'ok' })
 })
 
 test('GET /readyz answers 200 while another process writes', async () => {
-  const { http, databasePath } = await openTestApp()
-  const writer = new Database(databasePath)
-  try {
-    writer.exec('BEGIN IMMEDIATE')
-    await http.get('/readyz').expect(200)
-  } finally {
-    writer.close()
-  }
+  const { http, databaseUrl } = await openTestApp()
+  await holdWrites(databaseUrl)
+  await http.get('/readyz').expect(200)
 })
 
 test('GET /readyz answers 503 while the service shuts down; GET /livez 200, and running requests are answered', async () => {
@@ -78,9 +73,3 @@ test('GET /readyz answers 503 while the service shuts down; GET /livez 200, and 
   expect((await begun.ended).map(({ status }) => status)).toEqual([100, 201])
   expect(await stopped).toBe(true)
 })
-
-function change(databasePath: string, sql: string): void {
-  const database = new Database(databasePath)
-  database.exec(sql)
-  database.close()
-}

@@ -1,8 +1,8 @@
 import { createHmac } from 'node:crypto'
 import { expect, test } from 'vitest'
-import { Database } from '../../src/storage/sqlite/sqlite-driver.ts'
 import { newUserBody } from '../support/builders.ts'
 import { openTestApp, type TestApp } from '../support/open-test-app.ts'
+import { storedBytes } from '../support/sql.ts'
 
 const SIGNATURE_BYTES = 16
 
@@ -155,15 +155,13 @@ test('a used Idempotency-Key returns its answer to no other body, however simila
 })
 
 test('neither a key nor a password of a create is in the database as plain text', async () => {
-  const { http, databasePath } = await openTestApp()
+  const { http, databaseUrl } = await openTestApp()
   const key = 'marker-key-0b5d6a1e'
   await http
     .post('/users')
     .set('Idempotency-Key', key)
     .send(newUserBody({ password: 'marker-password' }))
-  const database = new Database(databasePath, { readonly: true })
-  const bytes = Buffer.from(database.serialize())
-  database.close()
+  const bytes = await storedBytes(databaseUrl)
   expect(bytes.includes('argon2id')).toBe(true)
   expect(bytes.includes('marker-')).toBe(false)
 })

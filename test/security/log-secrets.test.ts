@@ -2,10 +2,11 @@ import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { gzipSync } from 'node:zlib'
 import { expect, test } from 'vitest'
-import { Database } from '../../src/storage/sqlite/sqlite-driver.ts'
+import { databaseIn } from '../support/new-database.ts'
 import { temporaryFolder } from '../support/open-test-app.ts'
 import { sendRaw } from '../support/raw-http.ts'
 import { spawnService } from '../support/spawn-service.ts'
+import { executeSql, holdWrites } from '../support/sql.ts'
 
 /** Each value is unique. None may leave the process except in the response to its client. */
 const NAME = 'Markername'
@@ -84,7 +85,7 @@ test('nothing that a client sent is on stdout or stderr of the built service, at
   }
   const user = { name: NAME, email: EMAIL, password: PASSWORD }
   const keyed = { headers: [`Idempotency-Key: ${KEY}`], body: { user } }
-  const path = join(cwd, 'data', 'users.db')
+  const databaseUrl = await databaseIn(cwd, join('data', 'users.db'))
 
   await send('POST /users', keyed)
   await send('POST /users', keyed)
@@ -130,11 +131,10 @@ test('nothing that a client sent is on stdout or stderr of the built service, at
   const limited = { user: { ...user, email: 'marker-limited@example.com' } }
   for (const _ of [1, 2, 3, 4, 5]) await send('POST /users', { body: limited })
 
-  const holder = new Database(path)
-  holder.exec('BEGIN IMMEDIATE')
+  const held = await holdWrites(databaseUrl)
   await send('PUT /users/1', { body: { user: { name: 'Marker held' } } })
-  holder.exec('ROLLBACK; DROP TABLE users')
-  holder.close()
+  await held.release()
+  await executeSql(databaseUrl, 'DROP TABLE users')
   await send('PUT /users/1', { body: { user: { ...user, email: `y${EMAIL}` } } })
   await send(`GET /users?name=${NAME}`)
 

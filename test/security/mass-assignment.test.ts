@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest'
-import { Database } from '../../src/storage/sqlite/sqlite-driver.ts'
 import { newUserBody } from '../support/builders.ts'
 import { openTestApp, type TestApp } from '../support/open-test-app.ts'
+import { type SqlRow, selectRows } from '../support/sql.ts'
 
 /** Attributes that a client cannot set: columns, names of other services, and other spellings of ours. */
 const UNKNOWN = {
@@ -22,13 +22,11 @@ const UNKNOWN = {
   'email ': 'marker@x.co',
 }
 
-function rows({ databasePath }: TestApp): Record<string, unknown>[] {
-  const database = new Database(databasePath, { readonly: true })
-  try {
-    return database.prepare<[], Record<string, unknown>>('SELECT * FROM users ORDER BY id').all()
-  } finally {
-    database.close()
-  }
+const SELECT_USERS = `
+  SELECT id, name, email, created_at, updated_at, name_lower, password_digest FROM users ORDER BY id`
+
+function rows({ databaseUrl }: TestApp): Promise<SqlRow[]> {
+  return selectRows(databaseUrl, SELECT_USERS)
 }
 
 test.each([
@@ -45,13 +43,13 @@ test.each([
     created_at: expect.stringMatching(/^20[2-9]/),
     updated_at: created.created_at,
   })
-  const before = rows(app)
+  const before = await rows(app)
   expect(before).toEqual([{ ...created, name_lower: 'ann', password_digest: null }])
 
   for (const method of ['put', 'patch'] as const) {
     // The body has no known attribute, so nothing changes, not even the time.
     expect((await app.http[method]('/users/1').send(bodyOf({})).expect(200)).body).toEqual(created)
-    expect(rows(app)).toEqual(before)
+    expect(await rows(app)).toEqual(before)
   }
   const { body: updated } = await app.http
     .put('/users/1')
@@ -59,7 +57,7 @@ test.each([
     .expect(200)
   expect(updated).toEqual({ ...created, name: 'Bea', updated_at: expect.any(String) })
   expect(updated.updated_at > created.updated_at).toBe(true)
-  expect(rows(app)).toEqual([{ ...updated, name_lower: 'bea', password_digest: null }])
+  expect(await rows(app)).toEqual([{ ...updated, name_lower: 'bea', password_digest: null }])
 })
 
 test('PUT /users/{id} changes the user of its path, whatever id its body has', async () => {
@@ -80,12 +78,12 @@ test('the digest of a password can be neither set nor read, nor used to sort or 
     .post('/users')
     .send(newUserBody({ password: 'correct horse' }))
     .expect(201)
-  const [before] = rows(app)
+  const [before] = await rows(app)
   await app.http
     .put('/users/1')
     .send({ user: { password_digest: null, passwordDigest: '$x' } })
     .expect(200)
-  expect(rows(app)).toEqual([before])
+  expect(await rows(app)).toEqual([before])
   for (const query of [
     'sort=password_digest',
     'password_digest=$',

@@ -8,6 +8,7 @@ import { type Environment, loadConfig } from '../../src/config.ts'
 import type { Timeouts } from '../../src/http/server/server.ts'
 import { createClocks } from '../../src/wiring/clocks.ts'
 import { openService } from '../../src/wiring/open-service.ts'
+import { databaseIn } from './new-database.ts'
 import { UNHURRIED } from './unhurried.ts'
 
 export interface TestAppOptions {
@@ -25,7 +26,8 @@ export interface TestAppOptions {
 export interface TestApp {
   readonly url: string
   readonly port: number
-  readonly databasePath: string
+  /** Its DATABASE_URL; on SQLite a path. */
+  readonly databaseUrl: string
   /** A supertest agent on the listening server. */
   readonly http: ReturnType<typeof supertest>
   /** The log so far, a parsed object for each line. */
@@ -44,12 +46,12 @@ export async function openTestApp({
   timeouts,
 }: TestAppOptions = {}): Promise<TestApp> {
   const folder = temporaryFolder()
-  const databasePath = join(folder, 'users.db')
+  const databaseUrl = env.DATABASE_URL ?? (await databaseIn(folder))
   const limitsPath = join(folder, 'limits.json')
   if (limits !== undefined) writeFileSync(limitsPath, JSON.stringify(limits))
   const environment = {
     ...UNHURRIED,
-    DATABASE_URL: databasePath,
+    DATABASE_URL: databaseUrl,
     LIMITS_FILE: limits === undefined ? '' : limitsPath,
     ...env,
   }
@@ -79,7 +81,7 @@ export async function openTestApp({
     await stop(0)
   })
   const { reloadLimits } = service
-  return { url, port, databasePath, limitsPath, http: supertest(url), logLines, reloadLimits, stop }
+  return { url, port, databaseUrl, limitsPath, http: supertest(url), logLines, reloadLimits, stop }
 }
 
 /** A folder that is removed after the test. */

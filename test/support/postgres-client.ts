@@ -1,4 +1,4 @@
-import { Client } from 'pg'
+import { Client, types } from 'pg'
 
 /** Runs one SQL statement on a connection of its own. */
 export function queryPostgres(url: string, text: string): Promise<Record<string, unknown>[]> {
@@ -20,9 +20,13 @@ export async function withPostgres<T>(
 
 /** A connection that the caller ends. */
 export async function connectToPostgres(url: string): Promise<Client> {
-  const client = new Client({ connectionString: url })
+  const client = new Client({ connectionString: url, types: { getTypeParser } })
   // A lost connection shows in the next query.
   client.on('error', () => {})
   await client.connect()
   return client
 }
+
+/** `bigint` as a number, as SQLite has it. */
+const getTypeParser: typeof types.getTypeParser = (oid, format) =>
+  oid === types.builtins.INT8 ? Number : types.getTypeParser(oid, format)

@@ -2,6 +2,8 @@ import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { fileURLToPath } from 'node:url'
 import { onTestFinished } from 'vitest'
+import { engine } from './engine.ts'
+import { databaseIn } from './new-database.ts'
 import { UNHURRIED } from './unhurried.ts'
 import { until } from './until.ts'
 
@@ -45,13 +47,13 @@ export interface SpawnedService {
 }
 
 /** Runs the built command line to its end. */
-export function run(options: SpawnOptions): Promise<FinishedProcess> {
-  return spawnMain(options).exited
+export async function run(options: SpawnOptions): Promise<FinishedProcess> {
+  return spawnMain(await withDatabase(options)).exited
 }
 
 /** Starts the built service and waits until it logs its address: a free port unless `env` has one. */
 export async function spawnService(options: SpawnOptions): Promise<SpawnedService> {
-  const { keepsLog = true, env } = options
+  const { keepsLog = true, env } = await withDatabase(options)
   const child = spawnMain({ ...options, env: { PORT: '0', ...UNHURRIED, ...env } })
   const url = await new Promise<string>((resolve, reject) => {
     child.process.stdout?.on('data', () => {
@@ -75,6 +77,13 @@ export async function killAndStartAgain({
   service.process.kill('SIGKILL')
   await service.exited
   return spawnService({ cwd })
+}
+
+/** On an engine without a default database: adds the one of the folder. */
+async function withDatabase(options: SpawnOptions): Promise<SpawnOptions> {
+  const { cwd, env } = options
+  if (engine === 'sqlite' || env?.DATABASE_URL !== undefined) return options
+  return { ...options, env: { ...env, DATABASE_URL: await databaseIn(cwd) } }
 }
 
 /** Starts the built command line. */

@@ -1,8 +1,9 @@
-import { describe, expect, onTestFinished, test } from 'vitest'
-import { Database } from '../../src/storage/sqlite/sqlite-driver.ts'
+import { describe, expect, test } from 'vitest'
 import { newUserBody } from '../support/builders.ts'
+import { byEngine } from '../support/engine.ts'
 import { createFakeClock } from '../support/fake-clock.ts'
 import { openTestApp, type TestApp } from '../support/open-test-app.ts'
+import { executeSql } from '../support/sql.ts'
 
 interface ShownUser {
   readonly id: number
@@ -157,7 +158,7 @@ describe('GET /users after a cursor', () => {
     const app = await appWithUsers(2)
     const { next = '' } = linksOf((await app.http.get(sorted)).headers.link)
     await app.stop()
-    const again = await openTestApp({ env: { DATABASE_URL: app.databasePath } })
+    const again = await openTestApp({ env: { DATABASE_URL: app.databaseUrl } })
     expect(idsOf((await again.http.get(next)).body)).toEqual([2])
     const stranger = await appWithUsers(2)
     expect((await stranger.http.get(next)).status).toBe(400)
@@ -342,6 +343,8 @@ describe('GET /users rejects', () => {
   })
 })
 
+const PLACES = byEngine({ sqlite: ['a file', ':memory:'], postgres: ['a database'] })
+
 describe('GET /users ETag', () => {
   test('changes with every change of any user, and answers 304 until then', async () => {
     const app = await appWithUsers(2)
@@ -372,14 +375,14 @@ describe('GET /users ETag', () => {
     const first = await appWithUsers(2)
     const { headers } = await first.http.get('/users')
     await first.stop()
-    const again = await openTestApp({ env: { DATABASE_URL: first.databasePath } })
+    const again = await openTestApp({ env: { DATABASE_URL: first.databaseUrl } })
     await again.http
       .get('/users')
       .set('If-None-Match', headers.etag ?? '')
       .expect(304)
   })
 
-  test.each(['a file', ':memory:'])('differs from that of another database, in %s', async place => {
+  test.each(PLACES)('differs from that of another database, in %s', async place => {
     const options = place === ':memory:' ? { env: { DATABASE_URL: place } } : {}
     const apps = [await openTestApp(options), await openTestApp(options)]
     const tags = []
@@ -426,11 +429,7 @@ test('GET /users shows each change at once, of any process', async () => {
   await app.http.put(`/users/${body.id}`).send({ user: { name: 'Cid' } })
   expect(await names()).toEqual(['Ann', 'Cid'])
   expect(await names('?sort=-id')).toEqual(['Cid', 'Ann'])
-  const other = new Database(app.databasePath)
-  onTestFinished(() => {
-    other.close()
-  })
-  other.prepare('UPDATE users SET name = ? WHERE id = ?').run('Dan', body.id)
+  await executeSql(app.databaseUrl, `UPDATE users SET name = 'Dan' WHERE id = ${body.id}`)
   expect([await names(), await names('?sort=-id')]).toEqual([
     ['Ann', 'Dan'],
     ['Dan', 'Ann'],

@@ -1,9 +1,9 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { describe, expect, test } from 'vitest'
-import { Database } from '../../src/storage/sqlite/sqlite-driver.ts'
 import { newUserBody } from '../support/builders.ts'
 import { createFakeClock } from '../support/fake-clock.ts'
 import { openTestApp, type TestApp } from '../support/open-test-app.ts'
+import { selectRows } from '../support/sql.ts'
 
 const TIMESTAMP = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/
 
@@ -14,11 +14,9 @@ async function created({ http }: TestApp, fields: Record<string, unknown> = {}) 
 }
 
 /** The stored digest of a password, which no response shows. */
-function storedDigests({ databasePath }: TestApp): unknown[] {
-  const database = new Database(databasePath, { readonly: true })
-  const digests = database.prepare('SELECT password_digest FROM users ORDER BY id').pluck().all()
-  database.close()
-  return digests
+async function storedDigests({ databaseUrl }: TestApp): Promise<unknown[]> {
+  const rows = await selectRows(databaseUrl, 'SELECT password_digest FROM users ORDER BY id')
+  return rows.map(row => row.password_digest)
 }
 
 describe('POST /users', () => {
@@ -44,7 +42,7 @@ describe('POST /users', () => {
     expect(response.body.id).toBe(1)
     expect(response.body.created_at).toMatch(TIMESTAMP)
     expect(Object.keys(response.body)).toHaveLength(5)
-    expect(storedDigests(app)).toEqual([null])
+    expect(await storedDigests(app)).toEqual([null])
   })
 
   test('lets one of twenty with one address through, and answers 422 to the others', async () => {
@@ -68,7 +66,7 @@ describe('POST /users', () => {
     await created(app, { password: 'correct horse' })
     await created(app, { password: null })
     await created(app)
-    const [first, second, ...others] = storedDigests(app)
+    const [first, second, ...others] = await storedDigests(app)
     expect(first).toMatch(/^\$argon2id\$v=19\$m=19456,t=2,p=1\$/)
     expect(second).not.toBe(first)
     expect(others).toEqual([null, null])
@@ -264,12 +262,12 @@ describe.each(['put', 'patch'] as const)('%s /users/{id}', method => {
     const { id } = await created(app)
     const body = newUserBody({ password: 'correct horse' })
     const first = await app.http[method](`/users/${id}`).send(body)
-    const digests = storedDigests(app)
+    const digests = await storedDigests(app)
     clock.advance(1000)
     const second = await app.http[method](`/users/${id}`).send(body)
     expect(second.status).toBe(200)
     expect(second.text).toBe(first.text)
-    expect(storedDigests(app)).toEqual(digests)
+    expect(await storedDigests(app)).toEqual(digests)
   })
 
   async function openWithPassword(password: string) {
@@ -289,7 +287,7 @@ describe.each(['put', 'patch'] as const)('%s /users/{id}', method => {
     expect((await change('battery staple')).body.updated_at).toBe('2026-01-31T12:00:00.001Z')
     clock.advance(1)
     expect((await change(null)).body.updated_at).toBe('2026-01-31T12:00:00.002Z')
-    expect(storedDigests(app)).toEqual([null])
+    expect(await storedDigests(app)).toEqual([null])
     clock.advance(1)
     expect((await change(null)).body.updated_at).toBe('2026-01-31T12:00:00.002Z')
   })
@@ -302,7 +300,7 @@ describe.each(['put', 'patch'] as const)('%s /users/{id}', method => {
     ])
     expect(answers.map(({ status }) => status)).toEqual([200, 200])
     expect(answers[0]?.text).toBe(answers[1]?.text)
-    expect(storedDigests(app)).toHaveLength(1)
+    expect(await storedDigests(app)).toHaveLength(1)
   })
 
   test('with the stored password succeeds, also during a change of the password', async () => {

@@ -1,10 +1,10 @@
 import { createHash } from 'node:crypto'
 import { readFileSync } from 'node:fs'
 import { expect, test } from 'vitest'
-import { Database } from '../../../src/storage/sqlite/sqlite-driver.ts'
 import { newUserBody } from '../../support/builders.ts'
 import { openTestApp } from '../../support/open-test-app.ts'
 import { sendRaw } from '../../support/raw-http.ts'
+import { executeSql } from '../../support/sql.ts'
 
 const PROJECT = new URL('../../../', import.meta.url)
 
@@ -76,13 +76,13 @@ test('every path that GET / names exists', async () => {
 })
 
 test('GET / answers 200 also without a database, and says so in its JSON', async () => {
-  const { http, databasePath } = await openTestApp()
+  const { http, databaseUrl } = await openTestApp()
   const page = () => http.get('/').set('Accept', 'text/html').expect(200)
   const { text } = await page()
-  change(databasePath, 'ALTER TABLE users RENAME TO elsewhere')
+  await executeSql(databaseUrl, 'ALTER TABLE users RENAME TO elsewhere')
   expect((await http.get('/').expect(200)).body.status).toBe('unavailable')
   expect((await page()).text).toBe(text)
-  change(databasePath, 'ALTER TABLE elsewhere RENAME TO users')
+  await executeSql(databaseUrl, 'ALTER TABLE elsewhere RENAME TO users')
   expect((await http.get('/').expect(200)).body.status).toBe('ok')
 })
 
@@ -216,12 +216,6 @@ async function commandsOf(http: Http, headers: Record<string, string>): Promise<
   return Array.from(text.matchAll(/<code>([^<]*)<\/code>/g), ([, code = '']) =>
     code.replaceAll('&#39;', "'").replaceAll('&quot;', '"').replaceAll('&amp;', '&'),
   )
-}
-
-function change(databasePath: string, sql: string): void {
-  const database = new Database(databasePath)
-  database.exec(sql)
-  database.close()
 }
 
 /** Status line and headers, without those that differ each time, and how many bytes follow them. */

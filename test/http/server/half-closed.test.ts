@@ -1,9 +1,9 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { expect, test } from 'vitest'
-import { Database } from '../../../src/storage/sqlite/sqlite-driver.ts'
 import { newUserBody } from '../../support/builders.ts'
 import { openTestApp } from '../../support/open-test-app.ts'
 import { sendRaw } from '../../support/raw-http.ts'
+import { holdWrites } from '../../support/sql.ts'
 
 function request(method: string, path: string, body?: object): string {
   const json = body === undefined ? '' : JSON.stringify(body)
@@ -60,15 +60,14 @@ test('a malformed request to upgrade is refused when the client ends its side', 
 })
 
 test('a stop waits for the answer to a client that has ended its side', async () => {
-  const { port, databasePath, stop } = await openTestApp()
-  const holder = new Database(databasePath)
-  holder.exec('BEGIN IMMEDIATE')
+  const { port, databaseUrl, stop } = await openTestApp()
+  const held = await holdWrites(databaseUrl)
   const answered = askAndEnd(port, request('POST', '/users', newUserBody()))
   // The stop does not know a connection that the service has not accepted yet.
   await sleep(100)
   const stopped = stop()
   await sleep(100)
-  holder.close()
+  await held.release()
   expect(await answered).toHaveLength(1)
   expect(await stopped).toBe(true)
 })

@@ -4,10 +4,10 @@ import type { AddressInfo } from 'node:net'
 import express, { type Request, type Response } from 'express'
 import { expect, onTestFinished, test, vi } from 'vitest'
 import { createExpressServer } from '../../../src/http/server/express-server.ts'
-import { Database } from '../../../src/storage/sqlite/sqlite-driver.ts'
 import { newUserBody } from '../../support/builders.ts'
 import { openTestApp } from '../../support/open-test-app.ts'
 import { type RawAnswer, sendRaw } from '../../support/raw-http.ts'
+import { holdWrites } from '../../support/sql.ts'
 import { until, untilPasses } from '../../support/until.ts'
 
 const LONG = 'a'.repeat(17_000)
@@ -402,22 +402,18 @@ test.each([
 )
 
 test('POST /users of a client that disconnects before its answer creates the user, without an error', async () => {
-  const { port, http, databasePath, logLines } = await openTestApp()
+  const { port, http, databaseUrl, logLines } = await openTestApp()
   const body = JSON.stringify(newUserBody())
   const headers = `Content-Type: application/json\r\nContent-Length: ${body.length}`
-  const holder = new Database(databasePath)
-  try {
-    // There can be no answer yet.
-    holder.exec('BEGIN IMMEDIATE')
-    const begun = post(`${headers}\r\nExpect: 100-continue\r\nX-Request-Id: gone`, body)
-    const exchange = sendRaw(port, begun)
-    await exchange.answers(1)
-    exchange.socket.resetAndDestroy()
-    const line = await until(() => logLines.find(({ requestId }) => requestId === 'gone'))
-    expect(line).toMatchObject({ msg: 'request', method: 'POST', route: '/users', aborted: true })
-  } finally {
-    holder.close()
-  }
+  // There can be no answer yet.
+  const held = await holdWrites(databaseUrl)
+  const begun = post(`${headers}\r\nExpect: 100-continue\r\nX-Request-Id: gone`, body)
+  const exchange = sendRaw(port, begun)
+  await exchange.answers(1)
+  exchange.socket.resetAndDestroy()
+  const line = await until(() => logLines.find(({ requestId }) => requestId === 'gone'))
+  expect(line).toMatchObject({ msg: 'request', method: 'POST', route: '/users', aborted: true })
+  await held.release()
   await untilPasses(async () => expect((await http.get('/users')).body).toHaveLength(1))
   expect(logLines.filter(({ level }) => Number(level) >= 40)).toEqual([])
 })

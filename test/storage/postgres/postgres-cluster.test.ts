@@ -9,9 +9,9 @@ import {
   createPostgresCluster,
   type PostgresCluster,
 } from '../../support/postgres-cluster.ts'
+import { canStartClusters } from '../../support/postgres-settings.ts'
 import { startPostmaster } from '../../support/postmaster.ts'
 import { childrenOf } from '../../support/process-tree.ts'
-import { canStartClusters } from '../../support/start-clusters.ts'
 import { owner } from '../../support/unprivileged-user.ts'
 import { until, untilPasses } from '../../support/until.ts'
 

@@ -34,8 +34,8 @@ async function openRealStore(now: () => number) {
   return {
     database,
     realStore: createSqliteUserImportStore({ ...opened, now }),
-    users: () => selectUsers.all(),
-    deleteUser: (id: number) => {
+    users: async () => selectUsers.all(),
+    deleteUser: async (id: number) => {
       remove.run(id)
     },
   }

@@ -2,13 +2,8 @@ import { appendFileSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { expect, onTestFinished, test } from 'vitest'
 import { openRejectsFile } from '../../../src/cli/transfer/rejects-file.ts'
-import { loadConfig } from '../../../src/config.ts'
+import { type Config, loadConfig } from '../../../src/config.ts'
 import { ServiceError } from '../../../src/errors.ts'
-import { openSqlite } from '../../../src/storage/sqlite/open-sqlite.ts'
-import { createReadView } from '../../../src/storage/sqlite/read-view.ts'
-import { Database } from '../../../src/storage/sqlite/sqlite-driver.ts'
-import { createSqliteUserImportStore } from '../../../src/storage/sqlite/sqlite-user-import-store.ts'
-import { createWriteQueue } from '../../../src/storage/sqlite/write-queue.ts'
 import { createPasswordHasher } from '../../../src/users/passwords.ts'
 import type { ImportRecord } from '../../../src/users/transfer/import-batches.ts'
 import { createImportRules } from '../../../src/users/transfer/import-rules.ts'
@@ -18,15 +13,22 @@ import type {
   ImportCheckpoint,
   UserImportStore,
 } from '../../../src/users/transfer/user-import-store.ts'
+import { openStorageForCommand } from '../../../src/wiring/open-storage.ts'
 import { openUserTransfer } from '../../../src/wiring/open-user-transfer.ts'
+import { databaseIn } from '../../support/new-database.ts'
 import { temporaryFolder } from '../../support/open-test-app.ts'
+import { holdWrites } from '../../support/sql.ts'
+
+async function configOfNewDatabase(): Promise<Config> {
+  return loadConfig({ DATABASE_URL: await databaseIn(temporaryFolder()) })
+}
 
 /** The importer with a new database. */
 async function openImporter() {
-  const path = join(temporaryFolder(), 'users.db')
-  const transfer = await openUserTransfer(loadConfig({ DATABASE_URL: path }), { purpose: 'import' })
+  const config = await configOfNewDatabase()
+  const transfer = await openUserTransfer(config, { purpose: 'import' })
   onTestFinished(() => transfer.close())
-  return { path, importer: transfer.importer }
+  return { databaseUrl: config.database.url, importer: transfer.importer }
 }
 
 async function* recordsOf(...rows: unknown[]): AsyncGenerator<readonly ImportRecord[]> {
@@ -58,26 +60,17 @@ function optionsOf(options: Partial<ImportOptions> = {}): ImportOptions {
   }
 }
 
-function lock(path: string): Database {
-  const other = new Database(path)
-  other.exec('BEGIN IMMEDIATE')
-  onTestFinished(() => {
-    other.close()
-  })
-  return other
-}
-
 test('an import waits for a lock of another process', async () => {
-  const { path, importer } = await openImporter()
-  const other = lock(path)
+  const { databaseUrl, importer } = await openImporter()
+  const held = await holdWrites(databaseUrl)
   const importing = importer.run(optionsOf())
-  setTimeout(() => other.exec('COMMIT'), 1500)
+  setTimeout(() => void held.release(), 1500)
   expect(await importing).toMatchObject({ end: 'done', progress: { counts: { created: 1 } } })
 })
 
 test('an import that waits for a lock ends when it is aborted', async () => {
-  const { path, importer } = await openImporter()
-  lock(path)
+  const { databaseUrl, importer } = await openImporter()
+  await holdWrites(databaseUrl)
   const controller = new AbortController()
   const importing = importer.run(optionsOf({ signal: controller.signal }))
   setTimeout(() => controller.abort(), 100)
@@ -85,13 +78,10 @@ test('an import that waits for a lock ends when it is aborted', async () => {
 })
 
 test('an import whose transaction is repeated counts only the last attempt', async () => {
-  const database = await openSqlite({ path: join(temporaryFolder(), 'users.db'), now: Date.now })
-  const writes = createWriteQueue(database, createReadView(database))
-  onTestFinished(async () => {
-    await writes.close()
-    database.close()
-  })
-  const store = createSqliteUserImportStore({ database, writes, now: Date.now })
+  const config = await configOfNewDatabase()
+  const storage = await openStorageForCommand(config, { ifMissing: 'create' })
+  onTestFinished(() => storage.close())
+  const store = storage.imports
   let attempts = 0
   /** Fails the first attempt to write users. Before the second, another client creates one of them. */
   const failingOnce: UserImportStore = {

@@ -1,0 +1,90 @@
+import { onTestFinished } from 'vitest'
+import { Database } from '../../src/storage/sqlite/sqlite-driver.ts'
+import { byEngine, engine } from './engine.ts'
+import { connectToPostgres, queryPostgres } from './postgres-client.ts'
+
+/** A row by the names of its columns. */
+export type SqlRow = Record<string, unknown>
+
+/** Changes the database of a service behind its back. The SQL is for both engines. */
+export async function executeSql(databaseUrl: string, sql: string): Promise<void> {
+  if (engine === 'postgres') await queryPostgres(databaseUrl, sql)
+  else onSqlite(databaseUrl, database => database.exec(sql))
+}
+
+/** Reads from the database of a service. The SQL is for both engines. */
+export async function selectRows(databaseUrl: string, sql: string): Promise<SqlRow[]> {
+  if (engine === 'postgres') return queryPostgres(databaseUrl, sql)
+  return onSqlite(databaseUrl, database => database.prepare<[], SqlRow>(sql).all())
+}
+
+export interface HeldWrites {
+  /** Lets the writes go on. A second call does nothing. */
+  release(): Promise<void>
+}
+
+const LOCK = 'BEGIN; LOCK TABLE users, bans, imports IN SHARE ROW EXCLUSIVE MODE'
+
+/** Locks the database of a service, so that its writes wait and its reads do not. It ends with the test. */
+export async function holdWrites(databaseUrl: string): Promise<HeldWrites> {
+  const release = engine === 'postgres' ? await lockTables(databaseUrl) : lockFile(databaseUrl)
+  let released: Promise<void> | undefined
+  const held = {
+    release: () => {
+      released ??= release()
+      return released
+    },
+  }
+  onTestFinished(held.release)
+  return held
+}
+
+async function lockTables(databaseUrl: string): Promise<() => Promise<void>> {
+  const client = await connectToPostgres(databaseUrl)
+  await client.query(LOCK)
+  return () => client.end()
+}
+
+function lockFile(path: string): () => Promise<void> {
+  const database = new Database(path)
+  database.exec('BEGIN IMMEDIATE')
+  return async () => {
+    database.close()
+  }
+}
+
+function onSqlite<T>(path: string, work: (database: Database) => T): T {
+  const database = new Database(path)
+  try {
+    return work(database)
+  } finally {
+    database.close()
+  }
+}
+
+/** All rows of a database by table. */
+export async function storedTables(databaseUrl: string): Promise<Record<string, SqlRow[]>> {
+  const tables: Record<string, SqlRow[]> = {}
+  for (const { name } of await selectRows(databaseUrl, byEngine(SELECT_TABLES))) {
+    tables[String(name)] = await selectRows(databaseUrl, `SELECT * FROM ${name}`)
+  }
+  return tables
+}
+
+const SELECT_TABLES = {
+  sqlite: `SELECT name FROM sqlite_schema WHERE type = 'table'`,
+  postgres: 'SELECT tablename AS name FROM pg_tables WHERE schemaname = current_schema()',
+}
+
+/** All that a database stores: the file of SQLite, or the text of all rows. */
+export async function storedBytes(databaseUrl: string): Promise<Buffer> {
+  if (engine === 'sqlite') {
+    return onSqlite(databaseUrl, database => Buffer.from(database.serialize()))
+  }
+  const rows = Object.values(await storedTables(databaseUrl)).flat()
+  return Buffer.concat(rows.flatMap(row => Object.values(row).map(toBytes)))
+}
+
+function toBytes(value: unknown): Buffer {
+  return Buffer.isBuffer(value) ? value : Buffer.from(String(value))
+}
