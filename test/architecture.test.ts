@@ -53,6 +53,7 @@ const ALLOWED: Readonly<Record<string, readonly string[]>> = {
     'nearest',
     'setting-names',
     'storage',
+    'storage/postgres',
     'storage/sqlite',
     'storage/sqlite/maintenance',
     'users',
@@ -116,7 +117,6 @@ const ALLOWED: Readonly<Record<string, readonly string[]>> = {
   'value-kind': [],
   'limits/rules': ['duration', 'http', 'nearest'],
   'native-package': ['errors'],
-  'postgres-location': [],
   'setting-names': ['nearest'],
   dotenv: [],
   duration: [],
@@ -137,6 +137,7 @@ const ONLY: Readonly<Record<string, readonly string[]>> = {
   ],
   'users -> http': ['users/user-operations.ts', 'users/user-routes.ts'],
   'users -> http/document': ['users/user-operations.ts'],
+  'wiring -> storage/postgres': ['wiring/open-storage.ts'],
   'wiring -> storage/sqlite': ['wiring/open-storage.ts'],
   'wiring -> storage/sqlite/maintenance': ['wiring/create-database-tasks.ts'],
 }
