@@ -7,7 +7,7 @@ import {
 } from './test/support/postgres-settings.ts'
 
 /** Tests of PostgreSQL itself. */
-const OF_POSTGRES = 'test/storage/postgres/**/*.test.ts'
+const OF_POSTGRES = 'test/{storage,faults}/postgres/**/*.test.ts'
 
 forgetPostgresVariables(process.env)
 const skipped = skippedOnPostgres()

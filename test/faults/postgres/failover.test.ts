@@ -1,0 +1,45 @@
+import { expect, onTestFinished, test } from 'vitest'
+import { createRandom, inForm, report } from '../../support/faults.ts'
+import { temporaryFolder } from '../../support/open-test-app.ts'
+import { createPostgresCluster } from '../../support/postgres-cluster.ts'
+import { spawnService } from '../../support/spawn-service.ts'
+import { until } from '../../support/until.ts'
+import { startSteadfastClients } from './steadfast-clients.ts'
+
+const FAILOVERS = inForm({ short: 1, long: 5 })
+
+test.each([
+  { loss: 'killed', lose: 'kill' },
+  { loss: 'frozen', lose: 'freeze' },
+] as const)(
+  'when the primary is $loss and its synchronous standby promoted, writes go there and no acknowledged one is lost',
+  async ({ loss, lose }) => {
+    for (let failover = 0; failover < FAILOVERS; failover++) {
+      const primary = await createPostgresCluster()
+      onTestFinished(primary.remove)
+      const standby = await primary.createStandby({ isSynchronous: true })
+      const hosts = [primary, standby].map(({ port }) => `127.0.0.1:${port}`)
+      const env = { DATABASE_URL: `postgres://postgres@${hosts}/postgres`, LOG_LEVEL: 'fatal' }
+      const service = await spawnService({ cwd: temporaryFolder(), env })
+      const clients = startSteadfastClients({
+        port: service.port,
+        clients: 16,
+        random: createRandom(),
+      })
+      await clients.untilEachHasWritten()
+      await primary[lose]()
+      await until(async () => (await fetch(`${service.url}/readyz`)).status === 503)
+      // The standby answers reads.
+      await until(async () => (await fetch(`${service.url}/users?sort=name`)).status === 200)
+      await standby.promote()
+      await clients.untilEachHasWritten()
+      expect((await fetch(`${service.url}/readyz`)).status).toBe(200)
+      await clients.stop()
+      expect(clients.problems).toEqual([])
+      expect(await clients.compare(service.port)).toEqual([])
+      report(`failover from a primary that was ${loss}`, clients.answers)
+      service.process.kill('SIGKILL')
+      await primary.remove()
+    }
+  },
+)
