@@ -1,6 +1,5 @@
 import { ServiceError } from '../../errors.ts'
-import { MAX_SHOWN_MS } from '../../users/instant.ts'
-import { usedUp } from '../../users/used-up.ts'
+import { laterThan } from '../../users/later-than.ts'
 import { foldCase } from '../../users/user.ts'
 import type { ExpectedVersions, UserChange, UserJson } from '../../users/user-repository.ts'
 import type { Database } from './sqlite-driver.ts'
@@ -82,14 +81,4 @@ export function expectedVersion(version: string, expected: ExpectedVersions): st
     throw new ServiceError('version_mismatch')
   }
   return version
-}
-
-/**
- * The current time, or one millisecond after `previous` if the clock stands still or went back.
- * Throws `storage_unavailable` for a time after the year 9999.
- */
-function laterThan(previous: string, now: number): string {
-  const ms = Math.max(now, Date.parse(previous) + 1)
-  if (ms > MAX_SHOWN_MS) throw usedUp('times')
-  return new Date(ms).toISOString()
 }
