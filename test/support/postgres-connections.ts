@@ -1,0 +1,35 @@
+import { onTestFinished } from 'vitest'
+import { locatePostgres } from '../../src/locate-postgres.ts'
+import type { PostgresLocation } from '../../src/postgres-location.ts'
+import { openConnections } from '../../src/storage/postgres/open-connections.ts'
+import type { Connections } from '../../src/storage/postgres/postgres-connections.ts'
+import {
+  migratePostgres,
+  postgresMigrations,
+} from '../../src/storage/postgres/postgres-migrator.ts'
+import { newPostgresDatabase } from './postgres-databases.ts'
+
+/** The location that a URL names by itself. */
+export function locationOf(url: string): PostgresLocation {
+  const reading = locatePostgres(url, {})
+  if (!('value' in reading)) throw new Error('the URL is wrong')
+  return reading.value
+}
+
+/** Connections that are closed after the test. */
+export function connectTo(url: string): Connections {
+  const connections = openConnections({ location: locationOf(url) })
+  onTestFinished(connections.close)
+  return connections
+}
+
+/** Makes a database with the schema of this release, and returns its URL. */
+export async function newMigratedDatabase(): Promise<string> {
+  const url = await newPostgresDatabase()
+  await migratePostgres({
+    connections: connectTo(url),
+    migrations: postgresMigrations(),
+    now: Date.now,
+  })
+  return url
+}
