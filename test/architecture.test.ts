@@ -69,7 +69,7 @@ const ALLOWED: Readonly<Record<string, readonly string[]>> = {
     'users',
     'users/transfer',
   ],
-  'storage/postgres': ['errors', 'postgres-location', 'storage', 'users'],
+  'storage/postgres': ['errors', 'postgres-location', 'storage', 'users', 'users/transfer'],
   storage: ['limits', 'users', 'users/transfer'],
   app: [
     'config',
@@ -134,6 +134,13 @@ const ONLY: Readonly<Record<string, readonly string[]>> = {
   'storage/sqlite -> users/transfer': [
     'storage/sqlite/sqlite-user-import-store.ts',
     'storage/sqlite/sqlite-dry-run-import-store.ts',
+  ],
+  'storage/postgres -> users/transfer': [
+    'storage/postgres/import-checkpoints.ts',
+    'storage/postgres/import-decisions.ts',
+    'storage/postgres/import-statements.ts',
+    'storage/postgres/postgres-trial-import-store.ts',
+    'storage/postgres/postgres-user-import-store.ts',
   ],
   'users -> http': ['users/user-operations.ts', 'users/user-routes.ts'],
   'users -> http/document': ['users/user-operations.ts'],

@@ -264,6 +264,14 @@ export function describeUserImportStore({ name, isDryRun, open }: ImportStoreHar
       })
     })
 
+    test('a row sees the id that an earlier row has got', async () => {
+      const { store, expectUsers } = await openedWithTwo()
+      const rows = [CID, { name: 'Cid', email: 'cid2@example.com', id: 3 }, { ...CID, name: 'Dan' }]
+      const outcomes = ['created', 'updated', 'created']
+      expect(await write(store, rows, 'update')).toEqual(outcomes)
+      await expectUsers([{ id: 1 }, { id: 2 }, { ...rows[1], id: 3 }, { ...rows[2], id: 4 }])
+    })
+
     test('findDigestsByEmail ignores case, and its keys are spelt as in the call', async () => {
       const { store } = await openedWithTwo()
       const emails = ['ANN@example.com', 'ann@example.com', 'bea@example.com', 'cid@example.com']

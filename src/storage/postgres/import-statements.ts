@@ -1,0 +1,128 @@
+import type { ImportedUser } from '../../users/transfer/user-import-store.ts'
+import { usedUp } from '../../users/used-up.ts'
+import { foldCase } from '../../users/user.ts'
+import { emailKey, type UserRow } from './import-decisions.ts'
+import type { Session } from './postgres-connections.ts'
+import { sqlStateOf } from './postgres-errors.ts'
+
+const SELECT_USERS = `
+  SELECT id, name, email, password_digest, created_at, updated_at FROM users
+  WHERE email_lower = ANY($1::text[]) OR id = ANY($2::bigint[])`
+
+/** Locks users in the same order as all other writes, which keeps two of them from waiting for each other. */
+const SELECT_AND_LOCK_USERS = `${SELECT_USERS} ORDER BY id FOR NO KEY UPDATE`
+
+const SELECT_DIGESTS = `
+  SELECT email_lower, password_digest FROM users WHERE email_lower = ANY($1::text[])`
+
+/** A role that only serves may not read the sequence itself. */
+const SELECT_LAST_ID = `SELECT coalesce(pg_sequence_last_value('users_id_seq'::regclass), 0)`
+
+const TAKE_IDS = `SELECT unnest(take_user_ids($1::bigint[]))`
+
+/** The sequence has given out its largest number. */
+const NO_NUMBER_LEFT = '2200H'
+
+const COLUMNS = 'id, name, name_lower, email, password_digest, updated_at'
+
+const UNNEST = `
+  unnest($1::bigint[], $2::text[], $3::text[], $4::text[], $5::text[], $6::text[]`
+
+/** In the order of creates by requests, so that none of two waits for the other. */
+const INSERT = `
+  INSERT INTO users (${COLUMNS}, created_at)
+  SELECT ${COLUMNS}, created_at FROM ${UNNEST}, $7::text[]) AS new (${COLUMNS}, created_at)
+  ORDER BY lower(email COLLATE "C")
+  ON CONFLICT DO NOTHING
+  RETURNING id`
+
+/** E-mails that no user can have, until the next statement sets the new ones. */
+const PARK_EMAILS = `UPDATE users SET email = '#' || id WHERE id = ANY($1::bigint[])`
+
+const UPDATE = `
+  UPDATE users SET name = changed.name, name_lower = changed.name_lower, email = changed.email,
+    password_digest = changed.password_digest, updated_at = changed.updated_at
+  FROM ${UNNEST}) AS changed (${COLUMNS})
+  WHERE users.id = changed.id
+  RETURNING users.id`
+
+/** The users with the e-mail or the id of a row. With `isLocked`, nobody else can change or delete them until the commit. */
+export async function readUsersOf(
+  session: Session,
+  rows: readonly Pick<ImportedUser, 'id' | 'email'>[],
+  { isLocked = false } = {},
+): Promise<UserRow[]> {
+  type Row = [
+    id: number,
+    name: string,
+    email: string,
+    passwordDigest: string | null,
+    createdAt: string,
+    updatedAt: string,
+  ]
+  const text = isLocked ? SELECT_AND_LOCK_USERS : SELECT_USERS
+  const emails = rows.map(({ email }) => emailKey(email))
+  const ids = rows.flatMap(({ id }) => id ?? [])
+  const found = await session.query<Row>({ text }, [emails, ids])
+  return found.map(([id, name, email, passwordDigest, createdAt, updatedAt]) => {
+    return { id, name, email, passwordDigest, createdAt, updatedAt }
+  })
+}
+
+/** Digests by `emailKey`. */
+export async function readDigests(
+  session: Session,
+  emails: readonly string[],
+): Promise<ReadonlyMap<string, string | null>> {
+  const keys = emails.map(emailKey)
+  return new Map(await session.query<[string, string | null]>({ text: SELECT_DIGESTS }, [keys]))
+}
+
+/** The highest id that was given out; 0 if none was. */
+export async function readLastId(session: Session): Promise<number> {
+  const [[lastId] = [0]] = await session.query<[number]>({ text: SELECT_LAST_ID })
+  return lastId
+}
+
+/**
+ * Ids for new users, one for each of `wanted`: that one, or the next. No other user ever gets them. Call it in a
+ * transaction of its own. Throws `storage_damaged` if none is left.
+ */
+export async function takeIds(
+  session: Session,
+  wanted: readonly (number | undefined)[],
+): Promise<number[]> {
+  try {
+    const rows = await session.query<[number]>({ text: TAKE_IDS }, [wanted])
+    return rows.map(([id]) => id)
+  } catch (error) {
+    throw sqlStateOf(error) === NO_NUMBER_LEFT ? usedUp('ids') : error
+  }
+}
+
+/** Returns how many it could insert: the others have an id or an e-mail that a user has. */
+export async function insertUsers(session: Session, users: readonly UserRow[]): Promise<number> {
+  const values = [...valuesOf(users), users.map(({ createdAt }) => createdAt)]
+  return (await session.query({ text: INSERT }, values)).length
+}
+
+/** Sets the columns of existing users. With `parkedIds` of those whose present e-mail is the new one of another. */
+export async function updateUsers(
+  session: Session,
+  users: readonly UserRow[],
+  parkedIds: readonly number[],
+): Promise<void> {
+  if (parkedIds.length > 0) await session.query({ text: PARK_EMAILS }, [parkedIds])
+  await session.query({ text: UPDATE }, valuesOf(users))
+}
+
+function valuesOf(users: readonly UserRow[]): unknown[][] {
+  return [
+    users.map(({ id }) => id),
+    users.map(({ name }) => name),
+    users.map(({ name }) => foldCase(name)),
+    users.map(({ email }) => email),
+    users.map(({ passwordDigest }) => passwordDigest),
+    users.map(({ updatedAt }) => updatedAt),
+  ]
+}

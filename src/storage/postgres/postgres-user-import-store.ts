@@ -1,0 +1,168 @@
+import { ServiceError } from '../../errors.ts'
+import type {
+  ImportBatch,
+  ImportOutcome,
+  UserImportStore,
+  WrittenBatch,
+} from '../../users/transfer/user-import-store.ts'
+import { readCheckpoint, saveCheckpoint } from './import-checkpoints.ts'
+import {
+  createIdCounter,
+  createImportDecisions,
+  emailKey,
+  type UserRow,
+} from './import-decisions.ts'
+import {
+  insertUsers,
+  readDigests,
+  readLastId,
+  readUsersOf,
+  takeIds,
+  updateUsers,
+} from './import-statements.ts'
+import type { Connections, Session } from './postgres-connections.ts'
+import { sqlStateOf } from './postgres-errors.ts'
+
+export interface PostgresUserImportStoreOptions {
+  readonly connections: Connections
+  /** Milliseconds since the epoch. */
+  readonly now: () => number
+}
+
+/** What a batch does, in the order of its rows up to the conflict that ends it. */
+interface Plan {
+  readonly outcomes: readonly ImportOutcome[]
+  /** As they are after all rows, by the place of the row that creates them. */
+  readonly created: ReadonlyMap<number, UserRow>
+  /** Existing users as they are after all rows. */
+  readonly changed: readonly UserRow[]
+}
+
+/** How often a batch is tried whose users other writers change at the same time. */
+const MAX_ATTEMPTS = 5
+
+/** SQLSTATEs of a batch that met another writer: a taken e-mail or id, a deadlock, a conflict of transactions. */
+const RACES: readonly unknown[] = ['23505', '40P01', '40001']
+
+/** Another writer was between the reads of a batch and its writes. */
+class Outrun extends Error {}
+
+const LONG = { isLong: true }
+
+/**
+ * Imports in the tables `users` and `imports` of PostgreSQL. A batch is decided row by row in memory and written with a few
+ * statements. If another writer gets in between, the whole batch is repeated.
+ */
+export function createPostgresUserImportStore(
+  options: PostgresUserImportStoreOptions,
+): UserImportStore {
+  const { connections, now } = options
+
+  /**
+   * The ids of the users that the batch will create, by the place of their row. They are taken before the transaction, in
+   * the order of the rows. Only what other writers do meanwhile can make another plan of the same batch.
+   */
+  async function takeIdsFor(batch: ImportBatch): Promise<ReadonlyMap<number, number>> {
+    const { users } = batch
+    const known = await connections.read(async session => {
+      return { users: await readUsersOf(session, users), lastId: await readLastId(session) }
+    }, LONG)
+    const idFor = createIdCounter(known.lastId)
+    const { created } = plan(batch, known.users, place => idFor(users[place]?.id))
+    const places = [...created.keys()]
+    if (places.length === 0) return new Map()
+    const wanted = places.map(place => users[place]?.id)
+    const ids = await connections.write(session => takeIds(session, wanted), LONG)
+    return new Map(places.map((place, index) => [place, ids[index] as number]))
+  }
+
+  function plan(
+    { users, onConflict }: ImportBatch,
+    existing: readonly UserRow[],
+    idFor: (place: number) => number,
+  ): Plan {
+    const decisions = createImportDecisions(now)
+    decisions.add(existing)
+    const outcomes: ImportOutcome[] = []
+    const places = new Map<number, number>()
+    const created = new Map<number, UserRow>()
+    const changed = new Map<number, UserRow>()
+    for (const [place, row] of users.entries()) {
+      const { outcome, written } = decisions.decide(row, onConflict, () => idFor(place))
+      outcomes.push(outcome)
+      if (outcome === 'created' && written !== undefined) places.set(written.id, place)
+      if (written !== undefined) {
+        const createdBy = places.get(written.id)
+        if (createdBy === undefined) changed.set(written.id, written)
+        else created.set(createdBy, written)
+      }
+      if (onConflict === 'fail' && outcome !== 'created') break
+    }
+    return { outcomes, created, changed: [...changed.values()] }
+  }
+
+  async function write(
+    session: Session,
+    batch: ImportBatch,
+    ids: ReadonlyMap<number, number>,
+  ): Promise<WrittenBatch> {
+    const { users, onConflict, checkpointAfter } = batch
+    // Only an update changes the users that it finds.
+    const isLocked = onConflict === 'update'
+    const existing = users.length === 0 ? [] : await readUsersOf(session, users, { isLocked })
+    const { outcomes, created, changed } = plan(batch, existing, place => {
+      const id = ids.get(place)
+      if (id === undefined) throw new Outrun()
+      return id
+    })
+    if (changed.length > 0) await updateUsers(session, changed, idsToPark(existing, changed))
+    const inserted = created.size === 0 ? 0 : await insertUsers(session, [...created.values()])
+    if (inserted < created.size) throw new Outrun()
+    const checkpoint = checkpointAfter(outcomes)
+    await saveCheckpoint(session, checkpoint, now())
+    return { outcomes, checkpoint }
+  }
+
+  return {
+    findCheckpoint: source => connections.read(session => readCheckpoint(session, source)),
+
+    findDigestsByEmail: async emails => {
+      const digests = await connections.read(session => readDigests(session, emails), LONG)
+      return new Map(
+        emails.flatMap(email => {
+          const digest = digests.get(emailKey(email))
+          return digest === undefined ? [] : [[email, digest]]
+        }),
+      )
+    },
+
+    write: async batch => {
+      for (let attempt = 1; ; attempt++) {
+        try {
+          const ids = batch.users.length === 0 ? new Map() : await takeIdsFor(batch)
+          return await connections.transaction(session => write(session, batch, ids), LONG)
+        } catch (error) {
+          if (!isRace(error)) throw error
+          if (attempt === MAX_ATTEMPTS) {
+            throw new ServiceError('storage_unavailable', { cause: error })
+          }
+        }
+      }
+    },
+  }
+}
+
+/** The changed users whose present e-mail becomes that of another changed user. */
+function idsToPark(existing: readonly UserRow[], changed: readonly UserRow[]): number[] {
+  const owners = new Map(existing.map(({ id, email }) => [emailKey(email), id]))
+  const ids = new Set(changed.map(({ id }) => id))
+  return changed.flatMap(({ id, email }) => {
+    const owner = owners.get(emailKey(email))
+    return owner === undefined || owner === id || !ids.has(owner) ? [] : [owner]
+  })
+}
+
+function isRace(error: unknown): boolean {
+  if (error instanceof Outrun) return true
+  return RACES.includes(sqlStateOf(error) ?? sqlStateOf((error as Error).cause))
+}
