@@ -1,8 +1,8 @@
 import type { Config } from '../config.ts'
 import type { DatabaseLocation } from '../config-values.ts'
+import { createPostgresEngine } from '../storage/postgres/postgres-storage.ts'
 import { createSqliteEngine } from '../storage/sqlite/sqlite-storage.ts'
 import type { OpenStorageOptions, Storage, StorageEngine } from '../storage/storage.ts'
-import { UnusableDatabase } from '../storage/unusable-database.ts'
 import { blameFile, blameSetting } from './blame-setting.ts'
 import { createClocks } from './clocks.ts'
 
@@ -53,6 +53,6 @@ function engineOf(location: DatabaseLocation): StorageEngine {
     case 'sqlite':
       return createSqliteEngine(location.path)
     case 'postgres':
-      throw new UnusableDatabase('this release cannot open PostgreSQL')
+      return createPostgresEngine(location)
   }
 }

@@ -1,80 +1,15 @@
-import { setTimeout as sleep } from 'node:timers/promises'
 import type { PostgresLocation } from '../../postgres-location.ts'
-import type { OpenStorageOptions, SigningKeyName, Storage, StorageEngine } from '../storage.ts'
-import { openConnections } from './open-connections.ts'
-import type { Connections } from './postgres-connections.ts'
-import { migratePostgres, postgresMigrations, requireMigrated } from './postgres-migrator.ts'
-import { openSigningKeys } from './postgres-signing-keys.ts'
-import { createPostgresUserRepository } from './postgres-user-repository.ts'
-import { asUnusable, mayPass } from './unreachable-reasons.ts'
-
-/** How long a start waits for a database that cannot be reached. */
-const START_PATIENCE_MS = 10_000
-
-const START_PAUSE_MS = 100
+import type { StorageEngine } from '../storage.ts'
 
 /** A database of PostgreSQL. It must exist; its tables need not. */
 export function createPostgresEngine(location: PostgresLocation): StorageEngine {
   return {
     isInMemory: false,
-    open: options => openPostgresStorage(location, options),
+    open: async options => {
+      // Only when it is used: loading the driver takes tens of milliseconds of each start.
+      const { openPostgresStorage } = await import('./open-postgres-storage.ts')
+      return openPostgresStorage(location, options)
+    },
     ownsFile: () => false,
-  }
-}
-
-async function openPostgresStorage(
-  location: PostgresLocation,
-  options: OpenStorageOptions,
-): Promise<Storage> {
-  const connections = openConnections({ location, onWarning: options.onWarning })
-  try {
-    await waitFor(() => prepare(connections, options))
-    return await createPostgresStorage(connections, options)
-  } catch (error) {
-    await connections.close()
-    throw asUnusable(error)
-  }
-}
-
-/** Repeats what fails because the database cannot be reached. */
-export async function waitFor(work: () => Promise<void>): Promise<void> {
-  const deadline = performance.now() + START_PATIENCE_MS
-  for (;;) {
-    try {
-      return await work()
-    } catch (error) {
-      if (!mayPass(error) || performance.now() > deadline) throw error
-      await sleep(START_PAUSE_MS)
-    }
-  }
-}
-
-function prepare(connections: Connections, options: OpenStorageOptions): Promise<void> {
-  const migrations = postgresMigrations()
-  return options.ifMissing === 'create'
-    ? migratePostgres({ connections, migrations, now: options.now })
-    : requireMigrated(connections, migrations)
-}
-
-async function createPostgresStorage(
-  connections: Connections,
-  options: OpenStorageOptions,
-): Promise<Storage> {
-  const { now, steadyNow, maxWaitingWrites } = options
-  const keys = await openSigningKeys(connections)
-  return {
-    users: createPostgresUserRepository({
-      connections,
-      now,
-      steadyNow,
-      maxWaiting: maxWaitingWrites,
-    }),
-    imports: undefined as never,
-    bans: undefined as never,
-    openTrialImports: async () => undefined as never,
-    signingKey: async (name: SigningKeyName) => keys.get(name) as Buffer,
-    // A statement sees what was committed before it.
-    readAnew: () => {},
-    close: connections.close,
   }
 }
