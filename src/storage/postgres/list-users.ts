@@ -46,15 +46,18 @@ export function createUserLister(
     queries: readonly UserQuery[],
   ): Promise<readonly ListRow[]> {
     const isShort = isShortList(shape)
-    const isAlone = queries.length === 1
+    const hasParameters = valuesOf(queries[0] as UserQuery, shape).length > 0
+    const isAlone = queries.length === 1 || !hasParameters
     const name = isShort ? nameOf(`${isAlone} ${formOf(shape)}`) : undefined
     const text = isAlone ? pageStatement(shape) : pagesStatement(shape)
     const values = queries.map(query => valuesOf(query, shape))
     const parameters = isAlone ? values[0] : transposed(values)
-    return connections.read(
+    const rows = await connections.read(
       session => session.query<ListRow>({ text, ...(name && { name }) }, parameters),
       { isLong: !isShort },
     )
+    // Without parameters all pages are the same one.
+    return hasParameters ? rows : queries.map(() => rows[0] as ListRow)
   }
 
   function createListBatches(shape: ListShape): Batches<UserQuery, UserPage> {

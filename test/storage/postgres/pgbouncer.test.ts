@@ -1,0 +1,82 @@
+import { expect, test } from 'vitest'
+import { newUserBody } from '../../support/builders.ts'
+import { openTestApp, temporaryFolder } from '../../support/open-test-app.ts'
+import { startPgBouncer, whyNoPgBouncer } from '../../support/pgbouncer.ts'
+import { connectToPostgres, queryPostgres } from '../../support/postgres-client.ts'
+import { newPostgresDatabase } from '../../support/postgres-databases.ts'
+import { run } from '../../support/spawn-service.ts'
+
+const reason = whyNoPgBouncer()
+if (reason !== undefined) console.log(`skipped: ${reason}`)
+
+const CALLS = 200
+
+test.skipIf(reason)(
+  'the service and its commands work through PgBouncer in transaction pooling mode',
+  async () => {
+    const direct = await newPostgresDatabase()
+    const DATABASE_URL = await startPgBouncer(direct)
+    const { http } = await openTestApp({ env: { DATABASE_URL } })
+    const calls = Array.from({ length: CALLS }, (_, index) => index)
+    const created = await Promise.all(
+      calls.map(index =>
+        http.post('/users').set('Idempotency-Key', `key-${index}`).send(newUserBody()).expect(201),
+      ),
+    )
+    const ids = created.map(({ body }) => body.id as number)
+    expect(new Set(ids).size).toBe(CALLS)
+    await Promise.all(
+      ids.map(id =>
+        http
+          .put(`/users/${id}`)
+          .send({ user: { name: `N${id}` } })
+          .expect(200),
+      ),
+    )
+    const found = await Promise.all(ids.map(id => http.get(`/users/${id}`).expect(200)))
+    expect(found.map(({ body }) => body.name)).toEqual(ids.map(id => `N${id}`))
+    const lists = await Promise.all(
+      calls.map(page =>
+        http.get(`/users?per_page=7&page=${1 + (page % 20)}&sort=-name&count=true`).expect(200),
+      ),
+    )
+    expect(lists.every(({ headers }) => headers['x-total-count'] === `${CALLS}`)).toBe(true)
+    await Promise.all(ids.map(id => http.delete(`/users/${id}`).expect(204)))
+    const options = { cwd: temporaryFolder(), env: { DATABASE_URL } }
+    const file = {
+      ...options,
+      input: '{"name":"Ann","email":"ann@example.com"}\n',
+      args: ['import', '-'],
+    }
+    expect(await run(file)).toMatchObject({ code: 0 })
+    const exported = await run({ ...options, args: ['export'] })
+    expect(JSON.parse(exported.stdout)).toMatchObject({ name: 'Ann' })
+    expect(await run({ ...options, args: ['migrate'] })).toMatchObject({ code: 0 })
+  },
+)
+
+test.skipIf(reason)(
+  'through PgBouncer, a held lock ends with 503 and leaves no settings in its sessions',
+  async () => {
+    const direct = await newPostgresDatabase()
+    const DATABASE_URL = await startPgBouncer(direct)
+    const { http } = await openTestApp({ env: { DATABASE_URL } })
+    await http.post('/users').send(newUserBody()).expect(201)
+    const holder = await connectToPostgres(direct)
+    await holder.query('BEGIN; UPDATE users SET created_at = created_at')
+    await http
+      .put('/users/1')
+      .send({ user: { name: 'Bea' } })
+      .expect(503)
+    await holder.query('COMMIT')
+    await holder.end()
+    await http
+      .put('/users/1')
+      .send({ user: { name: 'Bea' } })
+      .expect(200)
+    const shown = await Promise.all(
+      Array.from({ length: 6 }, () => queryPostgres(DATABASE_URL, 'SHOW lock_timeout')),
+    )
+    expect(new Set(shown.flat().map(({ lock_timeout: value }) => value))).toEqual(new Set(['0']))
+  },
+)
