@@ -62,6 +62,12 @@ async function digestOf(repository: UserRepository, { id }: StoredUser) {
   return (await repository.findDigests([id])).get(id)
 }
 
+/** The place right after a user in a sort. */
+function positionOf(user: StoredUser, { by }: UserQuery['sort']): UserQuery['start'] {
+  const key = by === 'id' ? '' : String(shown(user)[by]).toLowerCase()
+  return { key: by.endsWith('_at') ? String(shown(user)[by]) : key, id: user.id }
+}
+
 function defined<T>(value: T | 'digest_changed' | undefined): T {
   if (value === undefined || value === 'digest_changed') throw new Error('nothing was found')
   return value
@@ -544,6 +550,129 @@ export function describeUserRepository({ name, open }: RepositoryHarness): void 
       for (const claim of claims) {
         expect(await repository.findIdempotentCreate(claim.keyHash)).toBeUndefined()
         await expect(repository.create(newUser(), claim)).resolves.toBeDefined()
+      }
+    })
+
+    test('calls at the same time get what each of them gets alone', async () => {
+      const { repository } = await opened()
+      const users = await Promise.all(
+        Array.from({ length: 60 }, (_, nth) => repository.create(newUser({ name: `N${nth % 7}` }))),
+      )
+      const ids = [...users.map(({ id }) => id), 999, 998]
+      const emails = users.map(({ json }) => (JSON.parse(json) as { email: string }).email)
+      const queries: Partial<UserQuery>[] = SORTS.flatMap(sort => [
+        { sort, limit: 7 },
+        { sort, limit: 7, withTotal: true },
+        { sort, limit: 7, start: { offset: 50 } },
+        { sort, limit: 7, filters: { name: 'n3' }, withTotal: true },
+        { sort, limit: 3, filters: { name: 'n4' } },
+        { sort, limit: 7, filters: { email: emails[5] } },
+        ...users.slice(0, 5).map(user => ({ sort, limit: 7, start: positionOf(user, sort) })),
+      ])
+      const calls = [
+        ...[...ids, ...ids].map(id => () => repository.find(id)),
+        ...ids.map(id => () => repository.findDigests([id])),
+        ...emails.map((email, nth) => () => repository.isEmailTaken(email, users[nth + 1]?.id)),
+        ...[...queries, ...queries].map(query => () => repository.list({ ...FIRST, ...query })),
+      ]
+      const together = await Promise.all(calls.map(call => call()))
+      for (const [nth, call] of calls.entries()) expect(together[nth]).toEqual(await call())
+    })
+
+    test('one refused create does not fail its neighbours, nor does one with an equal e-mail or key', async () => {
+      const { repository } = await opened()
+      const taken = newUser()
+      await repository.create(taken)
+      const [twice, other, kept] = [newUser(), newUser(), newClaim()]
+      await repository.create(newUser(), kept)
+      const claim = newClaim()
+      const results = await Promise.allSettled([
+        repository.create(newUser()),
+        repository.create(taken),
+        repository.create(twice),
+        repository.create({ ...twice, email: twice.email.toUpperCase() }),
+        repository.create(newUser(), kept),
+        repository.create(taken, newClaim()),
+        repository.create(other, claim),
+        repository.create(newUser(), claim),
+        repository.create(newUser()),
+      ])
+      const told = results.map(result =>
+        result.status === 'fulfilled' ? 'created' : (result.reason as { code: string }).code,
+      )
+      const [first, again, oneCase, otherCase, used, both, oneKey, sameKey, last] = told
+      expect([first, again, used, both, last]).toEqual([
+        'created',
+        'email_taken',
+        'idempotency_key_in_use',
+        'email_taken',
+        'created',
+      ])
+      // Either may be the first.
+      expect([oneCase, otherCase].sort()).toEqual(['created', 'email_taken'])
+      expect([oneKey, sameKey].sort()).toEqual(['created', 'idempotency_key_in_use'])
+      expect(await listed(repository)).toHaveLength(6)
+    })
+
+    test('one refused update or delete does not fail its neighbours', async () => {
+      const { repository } = await opened()
+      const users = await Promise.all([1, 2, 3, 4, 5, 6].map(() => repository.create(newUser())))
+      const [a, b, c, d, e, f] = users.map(({ id }) => id) as [
+        number,
+        number,
+        number,
+        number,
+        number,
+        number,
+      ]
+      const email = (JSON.parse(users[0]?.json ?? '') as { email: string }).email
+      const results = await Promise.allSettled([
+        repository.update(a, { name: 'New' }),
+        repository.update(b, { name: 'New' }, ['another version', 'x y']),
+        repository.update(b, { name: 'New' }, []),
+        repository.update(c, { email: email.toUpperCase() }),
+        repository.update(999, { name: 'New' }),
+        repository.update(d, { name: 'New', judgedDigest: '$other' }),
+        repository.update(d, { passwordDigest: '$new' }),
+        repository.delete(e, ['another version']),
+        repository.delete(999),
+        repository.delete(f),
+        repository.delete(f),
+      ])
+      const told = results.map(result => {
+        if (result.status === 'rejected') return (result.reason as { code: string }).code
+        const { value } = result
+        return typeof value === 'object' ? shown(value).name : value
+      })
+      expect(told).toEqual([
+        ...['New', 'version_mismatch', 'version_mismatch', 'email_taken', undefined],
+        ...['digest_changed', 'Ann', 'version_mismatch', false, true, false],
+      ])
+      expect((await listed(repository)).map(({ id }) => id)).toEqual([a, b, c, d, e])
+    })
+
+    test('an update at the end of the year 9999 fails alone', async () => {
+      const { repository, clock } = await opened()
+      const untilEndMs = Date.parse('9999-12-31T23:59:59.999Z') - clock.now()
+      clock.advance(untilEndMs)
+      const last = await repository.create(newUser())
+      clock.advance(-untilEndMs)
+      const other = await repository.create(newUser())
+      const [changed, refused] = await Promise.allSettled([
+        repository.update(other.id, { name: 'New' }),
+        repository.update(last.id, { name: 'New' }),
+      ])
+      expect(changed).toMatchObject({ status: 'fulfilled' })
+      expect(refused).toMatchObject({ reason: { code: 'storage_damaged' } })
+      expect(await repository.find(last.id)).toEqual(last)
+    })
+
+    test('list finds nothing for filters that no user can have', async () => {
+      const { repository } = await opened()
+      await repository.create(newUser({ name: '\ufffd' }))
+      for (const text of ['a\0b', '\0', 'x'.repeat(100_000)]) {
+        expect(await listed(repository, { filters: { name: text } })).toEqual([])
+        expect(await listed(repository, { filters: { email: text } })).toEqual([])
       }
     })
 

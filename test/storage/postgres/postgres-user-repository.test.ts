@@ -1,0 +1,25 @@
+import { openConnections } from '../../../src/storage/postgres/open-connections.ts'
+import {
+  migratePostgres,
+  postgresMigrations,
+} from '../../../src/storage/postgres/postgres-migrator.ts'
+import { createPostgresUserRepository } from '../../../src/storage/postgres/postgres-user-repository.ts'
+import { describeUserRepository } from '../../contracts/user-repository-contract.ts'
+import { locationOf } from '../../support/postgres-connections.ts'
+import { newPostgresDatabase } from '../../support/postgres-databases.ts'
+
+describeUserRepository({
+  name: 'PostgreSQL',
+  open: async now => {
+    const location = locationOf(await newPostgresDatabase())
+    const connections = openConnections({ location })
+    await migratePostgres({ connections, migrations: postgresMigrations(), now })
+    const repository = createPostgresUserRepository({
+      connections,
+      now,
+      steadyNow: now,
+      maxWaiting: 1000,
+    })
+    return { repository, close: connections.close }
+  },
+})
