@@ -69,7 +69,14 @@ const ALLOWED: Readonly<Record<string, readonly string[]>> = {
     'users',
     'users/transfer',
   ],
-  'storage/postgres': ['errors', 'postgres-location', 'storage', 'users', 'users/transfer'],
+  'storage/postgres': [
+    'errors',
+    'limits',
+    'postgres-location',
+    'storage',
+    'users',
+    'users/transfer',
+  ],
   storage: ['limits', 'users', 'users/transfer'],
   app: [
     'config',
@@ -134,6 +141,10 @@ const ONLY: Readonly<Record<string, readonly string[]>> = {
   'storage/sqlite -> users/transfer': [
     'storage/sqlite/sqlite-user-import-store.ts',
     'storage/sqlite/sqlite-dry-run-import-store.ts',
+  ],
+  'storage/postgres -> limits': [
+    'storage/postgres/ban-statements.ts',
+    'storage/postgres/postgres-ban-store.ts',
   ],
   'storage/postgres -> users/transfer': [
     'storage/postgres/import-checkpoints.ts',

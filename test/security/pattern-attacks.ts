@@ -60,6 +60,7 @@ export const ATTACKS: Readonly<Record<string, readonly Attack[]>> = {
     ['a:', '1', ':'],
   ],
   '/^(0|[1-9]\\d{0,8})$/': [],
+  '/\\\\[0\\\\]/g': [['', '\\']],
   '/^(\\d{1,15}) *([a-z]*)$/i': AFTER_NUMBER,
   '/^[a-z][a-z0-9+.-]*:\\/\\//i': SCHEME,
   '/^(?!file:)[a-z][a-z0-9+.-]+:/i': SCHEME,
