@@ -13,7 +13,11 @@ export interface ClusterFolder {
   readonly path: string
   readonly data: string
   /** Starts a program of PostgreSQL as the user of the server. */
-  spawn(program: string, args: readonly string[]): ChildProcess
+  spawn(
+    program: string,
+    args: readonly string[],
+    environment?: Readonly<Record<string, string>>,
+  ): ChildProcess
   /** Runs a program of PostgreSQL to its end. */
   run(program: string, args: readonly string[]): Promise<void>
   /** Writes a file of the data folder that only the server can read. */
@@ -39,9 +43,10 @@ export function makeClusterFolder(): ClusterFolder {
   return {
     path,
     data,
-    spawn: (program, args) =>
+    spawn: (program, args, environment) =>
       spawn(join(binaries, program), args, {
         ...options,
+        env: { ...ENVIRONMENT, ...environment },
         stdio: ['ignore', 'ignore', 'pipe'],
         // Ctrl-C is for the tests, which then stop the server.
         detached: true,

@@ -10,6 +10,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/time.h>
+#include <sys/uio.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -90,6 +91,14 @@ static size_t shortened(int fd, size_t length) {
   }
 WRITING(pwrite, off_t)
 WRITING(pwrite64, off64_t)
+
+#define WRITING_PARTS(name, offset_type) \
+  ssize_t name(int fd, const struct iovec *parts, int count, offset_type offset) { \
+    REAL(ssize_t, name, int, const struct iovec *, int, offset_type); \
+    return fails(fd, write_error()) ? -1 : real(fd, parts, count, offset); \
+  }
+WRITING_PARTS(pwritev, off_t)
+WRITING_PARTS(pwritev64, off64_t)
 
 ssize_t write(int fd, const void *bytes, size_t length) {
   REAL(ssize_t, write, int, const void *, size_t);

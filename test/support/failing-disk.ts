@@ -1,5 +1,5 @@
 import { execFileSync } from 'node:child_process'
-import { closeSync, openSync, readSync, writeFileSync, writeSync } from 'node:fs'
+import { chmodSync, closeSync, openSync, readSync, writeFileSync, writeSync } from 'node:fs'
 import { constants } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
@@ -58,13 +58,15 @@ export function whyNoFailingDisk(): string | undefined {
   }
 }
 
-/** `folder` is where the service keeps its data. */
+/** `folder` is where the service, or a server of any user, keeps its data. */
 export function createFailingDisk(folder: string): FailingDisk {
   const place = temporaryFolder()
+  chmodSync(place, 0o755)
   const library = join(place, 'fail-disk.so')
   execFileSync('cc', ['-shared', '-fPIC', '-o', library, SOURCE, '-ldl'])
   const control = join(place, 'control')
   writeFileSync(control, Buffer.alloc(4096))
+  chmodSync(control, 0o666)
   const file = openSync(control, 'r+')
   onTestFinished(() => closeSync(file))
 

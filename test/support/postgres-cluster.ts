@@ -4,7 +4,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { type ClusterFolder, makeClusterFolder } from './cluster-folder.ts'
 import { findFreePort } from './free-port.ts'
 import { queryPostgres } from './postgres-client.ts'
-import { startPostmaster } from './postmaster.ts'
+import { type PostmasterOptions, startPostmaster } from './postmaster.ts'
 
 export interface ClusterOptions {
   /** Lines added to postgresql.conf. */
@@ -13,6 +13,8 @@ export interface ClusterOptions {
   readonly authentication?: readonly string[]
   /** Files of the data folder by name, such as certificates. Only the server can read them. */
   readonly files?: Readonly<Record<string, string>>
+  /** Variables of the server's environment, for its data folder. */
+  readonly environmentOf?: (data: string) => Readonly<Record<string, string>>
   /** Whether commits survive a loss of power. They survive `kill` in any case. */
   readonly isDurable?: boolean
 }
@@ -58,7 +60,7 @@ export async function createPostgresCluster(
   options: ClusterOptions = {},
 ): Promise<PostgresCluster> {
   const { configuration = [], authentication = [], files = {}, isDurable = false } = options
-  return openIn(makeClusterFolder(), async folder => {
+  const fill = async (folder: ClusterFolder) => {
     const access = ['--auth=trust', '--username=postgres']
     const texts = ['--encoding=UTF8', '--locale=C', '--no-sync']
     await folder.run('initdb', ['-D', folder.data, ...access, ...texts])
@@ -66,18 +68,20 @@ export async function createPostgresCluster(
     appendFileSync(join(folder.data, 'postgresql.conf'), `${lines.join('\n')}\n`)
     folder.write('pg_hba.conf', `${[...authentication, ...TRUST].join('\n')}\n`)
     for (const [name, text] of Object.entries(files)) folder.write(name, text)
-  })
+  }
+  return openIn(makeClusterFolder(), fill, options.environmentOf)
 }
 
 /** Fills a folder, and starts a server on it. */
 async function openIn(
   folder: ClusterFolder,
   fill: (folder: ClusterFolder, name: string) => Promise<void>,
+  environmentOf?: ClusterOptions['environmentOf'],
 ): Promise<PostgresCluster> {
   try {
     const port = await findFreePort()
     await fill(folder, nameOf(port))
-    return await openCluster(folder, port)
+    return await openCluster(folder, { port, environment: environmentOf?.(folder.data) })
   } catch (error) {
     folder.remove()
     throw error
@@ -89,8 +93,12 @@ function nameOf(port: number): string {
   return `standby_${port}`
 }
 
-async function openCluster(folder: ClusterFolder, port: number): Promise<PostgresCluster> {
-  let server = await startPostmaster(folder, port)
+async function openCluster(
+  folder: ClusterFolder,
+  options: PostmasterOptions,
+): Promise<PostgresCluster> {
+  const { port } = options
+  let server = await startPostmaster(folder, options)
   const standbys: PostgresCluster[] = []
   const synchronous: string[] = []
   const cluster: PostgresCluster = {
@@ -99,7 +107,7 @@ async function openCluster(folder: ClusterFolder, port: number): Promise<Postgre
     url: (database = 'postgres', user = 'postgres') =>
       `postgres://${user}@127.0.0.1:${port}/${database}`,
     start: async () => {
-      server = await startPostmaster(folder, port)
+      server = await startPostmaster(folder, options)
     },
     stop: (mode = 'fast') => server.stop(mode),
     restart: async () => {

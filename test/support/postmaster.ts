@@ -13,14 +13,23 @@ export interface Postmaster {
   thaw(): void
 }
 
+export interface PostmasterOptions {
+  readonly port: number
+  /** Variables of the server's environment. */
+  readonly environment?: Readonly<Record<string, string>> | undefined
+}
+
 const STOP_SIGNALS = { fast: 'SIGINT', immediate: 'SIGQUIT' } as const
 
 const READY = /database system is ready to accept/
 
 /** Starts the server of a cluster and waits until it accepts connections. Throws what it logged if it does not. */
-export async function startPostmaster(folder: ClusterFolder, port: number): Promise<Postmaster> {
+export async function startPostmaster(
+  folder: ClusterFolder,
+  { port, environment }: PostmasterOptions,
+): Promise<Postmaster> {
   const address = ['-h', '127.0.0.1', '-p', String(port), '-k', folder.path]
-  const child = folder.spawn('postgres', ['-D', folder.data, ...address])
+  const child = folder.spawn('postgres', ['-D', folder.data, ...address], environment)
   const exited = once(child, 'exit')
   await untilReady(child)
   const id = child.pid as number

@@ -156,7 +156,7 @@ describe.skipIf(!canStartClusters)('createPostgresCluster', () => {
     async state => {
       const folder = makeClusterFolder()
       await folder.run('initdb', ['-D', folder.data, '--auth=trust', '--no-sync'])
-      const server = await startPostmaster(folder, await findFreePort())
+      const server = await startPostmaster(folder, { port: await findFreePort() })
       onTestFinished(() => server.kill())
       if (state === 'frozen') server.freeze()
       if (state === 'killed') await server.kill()
