@@ -54,6 +54,7 @@ const ALLOWED: Readonly<Record<string, readonly string[]>> = {
     'setting-names',
     'storage',
     'storage/postgres',
+    'storage/postgres/maintenance',
     'storage/sqlite',
     'storage/sqlite/maintenance',
     'users',
@@ -69,6 +70,7 @@ const ALLOWED: Readonly<Record<string, readonly string[]>> = {
     'users',
     'users/transfer',
   ],
+  'storage/postgres/maintenance': ['postgres-location', 'storage', 'storage/postgres'],
   'storage/postgres': [
     'errors',
     'limits',
@@ -156,6 +158,7 @@ const ONLY: Readonly<Record<string, readonly string[]>> = {
   'users -> http': ['users/user-operations.ts', 'users/user-routes.ts'],
   'users -> http/document': ['users/user-operations.ts'],
   'wiring -> storage/postgres': ['wiring/open-storage.ts'],
+  'wiring -> storage/postgres/maintenance': ['wiring/create-database-tasks.ts'],
   'wiring -> storage/sqlite': ['wiring/open-storage.ts'],
   'wiring -> storage/sqlite/maintenance': ['wiring/create-database-tasks.ts'],
 }

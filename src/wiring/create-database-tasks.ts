@@ -1,8 +1,8 @@
 import type { Config } from '../config.ts'
 import type { DatabaseLocation } from '../config-values.ts'
 import type { DatabaseTasks } from '../storage/database-tasks.ts'
+import { createPostgresDatabaseTasks } from '../storage/postgres/maintenance/postgres-database-tasks.ts'
 import { createSqliteDatabaseTasks } from '../storage/sqlite/maintenance/sqlite-database-tasks.ts'
-import { UnusableDatabase } from '../storage/unusable-database.ts'
 import { blameFile } from './blame-setting.ts'
 
 /** The tasks on the database of the settings. They throw `OperatorError` instead of `UnusableDatabase`. */
@@ -26,6 +26,6 @@ function tasksOf(location: DatabaseLocation): DatabaseTasks {
     case 'sqlite':
       return createSqliteDatabaseTasks(location.path)
     case 'postgres':
-      throw new UnusableDatabase('this release cannot open PostgreSQL')
+      return createPostgresDatabaseTasks(location)
   }
 }

@@ -1,3 +1,4 @@
+import { randomBytes } from 'node:crypto'
 import { onTestFinished } from 'vitest'
 import { locatePostgres } from '../../src/locate-postgres.ts'
 import type { PostgresLocation } from '../../src/postgres-location.ts'
@@ -7,6 +8,7 @@ import {
   migratePostgres,
   postgresMigrations,
 } from '../../src/storage/postgres/postgres-migrator.ts'
+import { queryPostgres } from './postgres-client.ts'
 import { newPostgresDatabase } from './postgres-databases.ts'
 
 /** The location that a URL names by itself. */
@@ -32,4 +34,25 @@ export async function newMigratedDatabase(): Promise<string> {
     now: Date.now,
   })
   return url
+}
+
+/**
+ * The URL of a database without tables yet, for a new role with the rights that serving needs: on tables and sequences that
+ * are made later by the role of this URL. The new role may not change the schema.
+ */
+export async function asServingRole(url: string): Promise<string> {
+  const role = `user_records_test_${randomBytes(6).toString('hex')}`
+  await queryPostgres(
+    url,
+    `REVOKE CREATE ON SCHEMA public FROM public;
+    CREATE ROLE ${role} LOGIN;
+    ALTER DEFAULT PRIVILEGES GRANT SELECT, INSERT, UPDATE, DELETE ON TABLES TO ${role};
+    ALTER DEFAULT PRIVILEGES GRANT USAGE ON SEQUENCES TO ${role}`,
+  )
+  onTestFinished(async () => {
+    await queryPostgres(url, `DROP OWNED BY ${role}; DROP ROLE ${role}`)
+  })
+  const restricted = new URL(url)
+  restricted.username = role
+  return restricted.href
 }

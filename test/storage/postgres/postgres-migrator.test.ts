@@ -1,8 +1,7 @@
-import { randomBytes } from 'node:crypto'
 import { mkdtempSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { pathToFileURL } from 'node:url'
-import { describe, expect, onTestFinished, test } from 'vitest'
+import { describe, expect, test } from 'vitest'
 import { MigrationMismatch, readMigrations } from '../../../src/storage/migrations.ts'
 import type { Connections } from '../../../src/storage/postgres/postgres-connections.ts'
 import {
@@ -15,7 +14,7 @@ import { openSigningKeys } from '../../../src/storage/postgres/postgres-signing-
 import { UnusableDatabase } from '../../../src/storage/unusable-database.ts'
 import { temporaryFolder } from '../../support/open-test-app.ts'
 import { queryPostgres } from '../../support/postgres-client.ts'
-import { connectTo } from '../../support/postgres-connections.ts'
+import { asServingRole, connectTo } from '../../support/postgres-connections.ts'
 import { newPostgresDatabase } from '../../support/postgres-databases.ts'
 import { until } from '../../support/until.ts'
 
@@ -125,7 +124,7 @@ describe('migratePostgres', () => {
 
   test('needs no right to change the schema if nothing is pending, and says so otherwise', async () => {
     const { database, connections } = await opened()
-    const url = await restrictedUrl(database)
+    const url = await asServingRole(database.url)
     const restricted = connectTo(url)
     const migrations = postgresMigrations()
     await expect(
@@ -246,22 +245,6 @@ async function opened(createOptions?: string) {
 
 function withSearchPath({ url }: TestDatabase, path: string): string {
   return `${url}?options=${encodeURIComponent(`-c search_path=${path}`)}`
-}
-
-/** A role with the rights that the documentation asks for, and nothing else. */
-async function restrictedUrl({ url, sql }: TestDatabase): Promise<string> {
-  const role = `role_${randomBytes(6).toString('hex')}`
-  await sql(`
-    REVOKE CREATE ON SCHEMA public FROM public;
-    CREATE ROLE ${role} LOGIN;
-    ALTER DEFAULT PRIVILEGES GRANT SELECT, INSERT, UPDATE, DELETE ON TABLES TO ${role};
-    ALTER DEFAULT PRIVILEGES GRANT USAGE ON SEQUENCES TO ${role}`)
-  onTestFinished(async () => {
-    await sql(`DROP OWNED BY ${role}; DROP ROLE ${role}`)
-  })
-  const restricted = new URL(url)
-  restricted.username = role
-  return restricted.href
 }
 
 /** Runs SQL in a transaction that stays open until the returned function is called. */

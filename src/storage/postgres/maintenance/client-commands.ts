@@ -1,0 +1,52 @@
+import type { PostgresLocation } from '../../../postgres-location.ts'
+
+/** How to do with PostgreSQL's own programs what this service leaves to them. Each completes a sentence about a database. */
+export function explainBackup(location: PostgresLocation, file: string): string {
+  const url = quote(urlOf(location))
+  return explain(`pg_dump --format=custom --no-owner --file=${quote(file)} ${url}`)
+}
+
+export function explainRestore(location: PostgresLocation, file: string): string {
+  const url = quote(urlOf(location, { isWritten: true }))
+  const options = '--no-owner --exit-on-error --single-transaction'
+  return `${explain(`pg_restore ${options} --dbname=${url} ${quote(file)}`)}, into an empty database`
+}
+
+export function explainCompact(location: PostgresLocation): string {
+  const url = quote(urlOf(location, { isWritten: true }))
+  const command = `psql ${url} --command='VACUUM (FULL, ANALYZE)'`
+  return `autovacuum makes its free space usable again; ${command} returns it to the file system and locks each table meanwhile`
+}
+
+function explain(command: string): string {
+  return `PostgreSQL has its own tool for this: ${command}`
+}
+
+/** The URL without a password: the programs ask for it, or take it from PGPASSWORD. */
+function urlOf(location: PostgresLocation, { isWritten = false } = {}): string {
+  const { hosts, user, database, tls } = location
+  const places = hosts.map(({ host, port }) => `${encodeHost(host)}:${port}`).join(',')
+  const modes = { none: 'require', ca: 'verify-ca', full: 'verify-full' }
+  const parameters = {
+    sslmode: tls && modes[tls.verify],
+    sslrootcert: tls?.rootCertificate,
+    sslcert: tls?.certificate,
+    sslkey: tls?.key,
+    target_session_attrs: isWritten && hosts.length > 1 ? 'read-write' : undefined,
+  }
+  const query = Object.entries(parameters)
+    .filter(([, value]) => value !== undefined)
+    .map(([name, value]) => `${name}=${encodeURIComponent(value as string)}`)
+    .join('&')
+  const path = `postgres://${encodeURIComponent(user)}@${places}/${encodeURIComponent(database)}`
+  return query === '' ? path : `${path}?${query}`
+}
+
+/** An IPv6 address needs brackets, and the folder of a socket has slashes. */
+function encodeHost(host: string): string {
+  return host.includes(':') ? `[${host}]` : encodeURIComponent(host)
+}
+
+function quote(word: string): string {
+  return `'${word.replaceAll("'", `'\\''`)}'`
+}

@@ -1,0 +1,162 @@
+import type { CheckReport, TaskOptions } from '../../database-tasks.ts'
+import { checkHistory, type Migration, MigrationMismatch } from '../../migrations.ts'
+import { readHistory, requireUsable } from '../inspect-schema.ts'
+import type { Connections, Statement } from '../postgres-connections.ts'
+import { findIndexFaults } from './check-indexes.ts'
+import { EXPECTED_FUNCTIONS, EXPECTED_TABLES, expectedAfter } from './expected-schema.ts'
+import { readFunctionSources, readSchema } from './schema-snapshot.ts'
+
+export interface FindFaultsOptions extends TaskOptions {
+  readonly connections: Connections
+  readonly migrations: readonly Migration[]
+}
+
+const LONG = { isLong: true }
+
+const MAX_FAULTS = 100
+
+/** Takes some ten milliseconds. */
+const CHUNK_ROWS = 20_000
+
+/** The constraints of the table, which hold for new rows only if they were added NOT VALID, and a rule without one. */
+const CHECK_USERS = `
+  SELECT max(id),
+    count(*) FILTER (WHERE NOT (
+      id BETWEEN 1 AND 9007199254740991
+      AND length(name) BETWEEN 1 AND 255 AND length(email) BETWEEN 1 AND 254
+      AND coalesce(password_digest LIKE '$%', true)
+      AND length(created_at) = 24 AND length(updated_at) = 24)),
+    count(*) FILTER (WHERE name_lower <> lower(name COLLATE "C") AND name ~ '^[ -~]*$')
+  FROM (SELECT * FROM users WHERE id > $1 ORDER BY id LIMIT ${CHUNK_ROWS}) AS chunk`
+
+const BROKEN_CONSTRAINT = 'users break a constraint of their table'
+
+/** Only for ASCII names: a database folds other letters in its own way. */
+const WRONG_NAME_LOWER =
+  'users cannot be found by their name: name_lower is not the name in lower case'
+
+/** Each query counts what must not be there, from the migration `since` on. */
+const RULES = [
+  {
+    since: 1,
+    sql: `SELECT greatest(0, coalesce((SELECT max(id) FROM users), 0)
+            - coalesce(pg_sequence_last_value('users_id_seq'::regclass), 0))`,
+    fault: 'existing ids would be used again',
+  },
+  {
+    since: 1,
+    sql: `SELECT abs((SELECT count(*) FROM users)
+            - (SELECT coalesce(sum(user_count), -1) FROM users_summary))::bigint`,
+    fault: 'is the difference between users_summary.user_count and the number of users',
+  },
+  {
+    since: 2,
+    sql: `SELECT count(*) FROM idempotency_keys
+          WHERE user_json IS NOT NULL AND NOT EXISTS (SELECT FROM users WHERE id = user_id)`,
+    fault: 'answers are stored for an Idempotency-Key whose user is deleted',
+  },
+  {
+    since: 4,
+    sql: `SELECT count(*) FROM signing_keys WHERE length(key) <> 32`,
+    fault: 'keys for cursors do not have 32 bytes',
+  },
+]
+
+/**
+ * Reads all of a database, also while others write to it. Each statement sees one state.
+ * Throws if it cannot be read or does not belong to this service.
+ */
+export async function findPostgresFaults(options: FindFaultsOptions): Promise<CheckReport> {
+  const { connections, migrations, onProgress, signal } = options
+  const applied = await connections.read(async session => {
+    await requireUsable(session)
+    return readHistory(session)
+  }, LONG)
+  const went = migrations.slice(0, applied.length)
+  const faults: string[] = []
+
+  /** Later steps mean nothing once an earlier one has found faults. */
+  async function step(find: () => Promise<readonly string[]>): Promise<void> {
+    if (faults.length > 0) return
+    onProgress({ step: 'check' })
+    signal.throwIfAborted()
+    faults.push(...(await find()))
+  }
+
+  await step(async () => mismatchOf(applied, migrations))
+  await step(() => findSchemaFaults(connections, went))
+  await step(() => findIndexFaults(connections, EXPECTED_TABLES, signal))
+  await step(() => findRowFaults(options, went.length))
+  return {
+    faults: faults.slice(0, MAX_FAULTS),
+    pending: migrations.slice(applied.length).map(({ name }) => name),
+  }
+}
+
+function mismatchOf(...history: Parameters<typeof checkHistory>): string[] {
+  try {
+    checkHistory(...history)
+    return []
+  } catch (error) {
+    if (error instanceof MigrationMismatch) return [error.message]
+    throw error
+  }
+}
+
+/** Differences from what the migrations make. What else there is may belong to the operator. */
+async function findSchemaFaults(
+  connections: Connections,
+  migrations: readonly Migration[],
+): Promise<readonly string[]> {
+  const { there, sources } = await connections.read(async session => {
+    return {
+      there: new Map(
+        (await readSchema(session, EXPECTED_TABLES)).map(row => [row.name, row.definition]),
+      ),
+      sources: await readFunctionSources(session, EXPECTED_FUNCTIONS),
+    }
+  }, LONG)
+  const expected = expectedAfter(migrations.length)
+  const tables = expected.filter(({ name }) => name.startsWith('table ') && !there.has(name))
+  if (tables.length > 0) return tables.map(({ name }) => `the ${name} is missing`)
+  return expected.flatMap(({ name, definition }) => {
+    const found = there.get(name)
+    if (found === undefined) return [`the ${name} is missing`]
+    const source = name.startsWith('function ') ? sources.get(name.slice('function '.length)) : ''
+    const isSame = found === definition && migrations.some(({ sql }) => sql.includes(source ?? ''))
+    return isSame ? [] : [`the ${name} differs from the one that the migrations make`]
+  })
+}
+
+async function findRowFaults(
+  { connections, onProgress, signal }: FindFaultsOptions,
+  version: number,
+): Promise<readonly string[]> {
+  const found: [count: number, fault: string][] = []
+  const counts = { broken: 0, wrong: 0 }
+  for (let last: number | null = 0; version > 0 && last !== null; ) {
+    signal.throwIfAborted()
+    type ChunkRow = [last: number | null, broken: number, wrong: number]
+    const [chunk] = await query<ChunkRow>(connections, { text: CHECK_USERS }, [last])
+    const [end, broken, wrong] = chunk as ChunkRow
+    last = end
+    counts.broken += broken
+    counts.wrong += wrong
+    onProgress({ step: 'check' })
+  }
+  found.push([counts.broken, BROKEN_CONSTRAINT], [counts.wrong, WRONG_NAME_LOWER])
+  for (const { sql, fault } of RULES.filter(({ since }) => since <= version)) {
+    signal.throwIfAborted()
+    const [[count] = [0]] = await query<[number]>(connections, { text: sql })
+    found.push([count, fault])
+  }
+  return found.filter(([count]) => count !== 0).map(([count, fault]) => `${count} ${fault}`)
+}
+
+function query<R extends readonly unknown[]>(
+  connections: Connections,
+  statement: Statement,
+  values: readonly unknown[] = [],
+): Promise<R[]> {
+  return connections.read(session => session.query<R>(statement, values), LONG)
+}

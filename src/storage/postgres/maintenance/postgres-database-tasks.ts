@@ -1,0 +1,26 @@
+import type { PostgresLocation } from '../../../postgres-location.ts'
+import type { DatabaseTasks } from '../../database-tasks.ts'
+import { UnusableDatabase } from '../../unusable-database.ts'
+import { explainBackup, explainCompact, explainRestore } from './client-commands.ts'
+
+/** Tasks on a PostgreSQL database. Copying and shrinking it is refused with the command that does it. */
+export function createPostgresDatabaseTasks(location: PostgresLocation): DatabaseTasks {
+  const places = location.hosts.map(({ host, port }) => `${host}:${port}`).join(',')
+  // Only when it is used: loading the driver takes tens of milliseconds.
+  const loadWork = () => import('./postgres-database-work.ts')
+  return {
+    name: `postgres://${places}/${location.database}`,
+    migrate: async () => (await loadWork()).migrateDatabase(location),
+    migrationStatus: async () => (await loadWork()).readMigrationStatus(location),
+    backup: async ({ file }) => {
+      throw new UnusableDatabase(explainBackup(location, file))
+    },
+    restore: async ({ file }) => {
+      throw new UnusableDatabase(explainRestore(location, file))
+    },
+    check: async options => (await loadWork()).checkPostgresDatabase(location, options),
+    compact: async () => {
+      throw new UnusableDatabase(explainCompact(location))
+    },
+  }
+}

@@ -1,0 +1,256 @@
+import { describe, expect, test } from 'vitest'
+import type { PostgresLocation } from '../../../../src/postgres-location.ts'
+import type { TaskOptions } from '../../../../src/storage/database-tasks.ts'
+import {
+  EXPECTED_TABLES,
+  expectedAfter,
+} from '../../../../src/storage/postgres/maintenance/expected-schema.ts'
+import { createPostgresDatabaseTasks } from '../../../../src/storage/postgres/maintenance/postgres-database-tasks.ts'
+import { readSchema } from '../../../../src/storage/postgres/maintenance/schema-snapshot.ts'
+import {
+  migratePostgres,
+  postgresMigrations,
+} from '../../../../src/storage/postgres/postgres-migrator.ts'
+import { queryPostgres } from '../../../support/postgres-client.ts'
+import {
+  connectTo,
+  locationOf,
+  newMigratedDatabase,
+} from '../../../support/postgres-connections.ts'
+import { newPostgresDatabase } from '../../../support/postgres-databases.ts'
+
+const OPTIONS: TaskOptions = { onProgress: () => {}, signal: new AbortController().signal }
+
+const NOON = `'2026-01-31T12:00:00.000Z'`
+
+async function opened() {
+  const url = await newMigratedDatabase()
+  return { sql: (text: string) => queryPostgres(url, text), tasks: tasksOn(url) }
+}
+
+function tasksOn(url: string) {
+  return createPostgresDatabaseTasks(locationOf(url))
+}
+
+function insertUsers(from: number, to: number): string {
+  return `INSERT INTO users (name, name_lower, email, created_at, updated_at)
+    SELECT 'Ann', 'ann', 'ann' || n || '@example.com', ${NOON}, ${NOON} FROM generate_series(${from}, ${to}) AS n;`
+}
+
+describe('createPostgresDatabaseTasks', () => {
+  test('migrate makes the schema, and migrationStatus says when', async () => {
+    const tasks = tasksOn(await newPostgresDatabase())
+    const names = postgresMigrations().map(({ name }) => name)
+    expect(await tasks.migrationStatus()).toEqual(
+      names.map(name => ({ name, appliedAt: undefined })),
+    )
+    await tasks.migrate()
+    const status = await tasks.migrationStatus()
+    expect(status.map(({ name }) => name)).toEqual(names)
+    expect(status.every(({ appliedAt = '' }) => Date.parse(appliedAt) > 0)).toBe(true)
+  })
+
+  test('a database that is not there cannot be used', async () => {
+    const url = new URL(await newPostgresDatabase())
+    url.pathname = '/user_records_missing'
+    await expect(tasksOn(url.href).check(OPTIONS)).rejects.toMatchObject({
+      name: 'UnusableDatabase',
+      message: 'the server has no such database: create it (3D000)',
+    })
+  })
+})
+
+describe('backup, restore and compact', () => {
+  const location: PostgresLocation = {
+    kind: 'postgres',
+    url: 'postgres://ann:secret@a,b/users',
+    hosts: [
+      { host: 'db.example.com', port: 5432 },
+      { host: '::1', port: 6000 },
+    ],
+    user: "ann o'neil",
+    database: 'users/1',
+    password: 'secret',
+    tls: { verify: 'full', rootCertificate: '/etc/ca.pem', certificate: undefined, key: undefined },
+    applicationName: 'user-records-service',
+    connectTimeoutMs: undefined,
+    options: undefined,
+  }
+  const place = "postgres://ann%20o'\\''neil@db.example.com:5432,[::1]:6000/users%2F1"
+  const ca = 'sslmode=verify-full&sslrootcert=%2Fetc%2Fca.pem'
+  const tasks = createPostgresDatabaseTasks(location)
+  const options = { ...OPTIONS, file: "ann's.dump", environment: {} }
+
+  test('are refused with the command that does it, which has no password', async () => {
+    await expect(tasks.backup(options)).rejects.toMatchObject({
+      name: 'UnusableDatabase',
+      message: `PostgreSQL has its own tool for this: pg_dump --format=custom --no-owner --file='ann'\\''s.dump' '${place}?${ca}'`,
+    })
+    const writable = `${ca}&target_session_attrs=read-write`
+    await expect(tasks.restore(options)).rejects.toMatchObject({
+      name: 'UnusableDatabase',
+      message: `PostgreSQL has its own tool for this: pg_restore --no-owner --exit-on-error --single-transaction --dbname='${place}?${writable}' 'ann'\\''s.dump', into an empty database`,
+    })
+    await expect(tasks.compact(options)).rejects.toMatchObject({
+      name: 'UnusableDatabase',
+      message: `autovacuum makes its free space usable again; psql '${place}?${writable}' --command='VACUUM (FULL, ANALYZE)' returns it to the file system and locks each table meanwhile`,
+    })
+  })
+
+  test('without TLS the command has no parameters', async () => {
+    const plain = {
+      ...location,
+      tls: undefined,
+      user: 'ann',
+      hosts: [{ host: '/run/pg', port: 1 }],
+    }
+    await expect(createPostgresDatabaseTasks(plain).backup(options)).rejects.toThrow(
+      `'postgres://ann@%2Frun%2Fpg:1/users%2F1'`,
+    )
+  })
+})
+
+describe('check', () => {
+  test('a database in use is sound, in each state of its schema', async () => {
+    const url = await newPostgresDatabase()
+    const migrations = postgresMigrations()
+    const connections = connectTo(url)
+    const names = migrations.map(({ name }) => name)
+    for (let version = 0; version <= migrations.length; version++) {
+      const some = migrations.slice(0, version)
+      await migratePostgres({ connections, migrations: some, now: Date.now })
+      const report = await tasksOn(url).check(OPTIONS)
+      expect(report).toEqual({ faults: [], pending: names.slice(version) })
+      const schema = await connections.read(session => readSchema(session, EXPECTED_TABLES))
+      const byName = (one: { name: string }, other: { name: string }) =>
+        one.name < other.name ? -1 : 1
+      expect(schema.toSorted(byName)).toEqual(
+        expectedAfter(version)
+          .map(({ name, definition }) => ({ name, definition }))
+          .toSorted(byName),
+      )
+    }
+    await queryPostgres(url, insertUsers(1, 45_000))
+    let steps = 0
+    const onProgress = () => {
+      steps++
+    }
+    const report = await tasksOn(url).check({ ...OPTIONS, onProgress })
+    expect(report).toEqual({ faults: [], pending: [] })
+    expect(steps).toBeGreaterThan(5)
+  })
+
+  test('other objects in the schema are no fault', async () => {
+    const { sql, tasks } = await opened()
+    await sql(`CREATE TABLE cats (name text); CREATE INDEX users_by_digest ON users (password_digest);
+      CREATE FUNCTION meow() RETURNS text LANGUAGE sql AS 'SELECT ''meow'''`)
+    expect((await tasks.check(OPTIONS)).faults).toEqual([])
+  })
+
+  test('a database of another program and one of a newer release are faults', async () => {
+    const url = await newPostgresDatabase()
+    await queryPostgres(url, 'CREATE TABLE users (id int)')
+    expect((await tasksOn(url).check(OPTIONS)).faults).toEqual([
+      'it is the database of another program',
+    ])
+    const { sql, tasks } = await opened()
+    await sql(`INSERT INTO schema_migrations VALUES (99, '0099_later', 'x', 'y')`)
+    expect((await tasks.check(OPTIONS)).faults).toEqual([
+      expect.stringMatching(/^its schema version 99 is from a newer release/),
+    ])
+  })
+
+  const differs = (name: string) => `the ${name} differs from the one that the migrations make`
+  const wrongBody = `CREATE OR REPLACE FUNCTION note_user_changes(added bigint, changed bigint) RETURNS void
+    LANGUAGE plpgsql SET search_path FROM CURRENT AS 'BEGIN END'`
+
+  test.each([
+    ['DROP TABLE bans', ['the table bans is missing']],
+    ['DROP INDEX users_by_name', ['the index users_by_name is missing']],
+    [
+      'DROP INDEX users_by_name; CREATE INDEX users_by_name ON users (name_lower)',
+      [differs('index users_by_name')],
+    ],
+    [
+      'ALTER TABLE users DROP CONSTRAINT users_name_chars',
+      ['the constraint users_name_chars is missing'],
+    ],
+    ['ALTER TABLE imports ALTER record_count TYPE int', [differs('column imports.record_count')]],
+    ['ALTER TABLE bans ALTER lasts_ms DROP NOT NULL', [differs('column bans.lasts_ms')]],
+    ['ALTER TABLE users DISABLE TRIGGER users_updated', [differs('trigger users_updated')]],
+    ['DROP TRIGGER users_updated ON users', ['the trigger users_updated is missing']],
+    [wrongBody, [differs('function note_user_changes')]],
+    ['ALTER FUNCTION take_user_ids RESET ALL', [differs('function take_user_ids')]],
+    ['ALTER SEQUENCE users_id_seq CYCLE', [differs('sequence users_id_seq')]],
+    [
+      `UPDATE pg_index SET indisvalid = false WHERE indexrelid = 'users_by_name'::regclass`,
+      ['the index users_by_name is not valid: run REINDEX INDEX users_by_name'],
+    ],
+    [`SELECT setval('users_id_seq', 2)`, ['1 existing ids would be used again']],
+    [
+      'UPDATE users_summary SET user_count = user_count + 5',
+      ['5 is the difference between users_summary.user_count and the number of users'],
+    ],
+    [
+      'DELETE FROM users_summary',
+      ['4 is the difference between users_summary.user_count and the number of users'],
+    ],
+    [
+      `UPDATE users SET name_lower = 'Ann'; UPDATE users SET name = 'ÄNN' WHERE id = 1`,
+      ['2 users cannot be found by their name: name_lower is not the name in lower case'],
+    ],
+    [
+      `ALTER TABLE users DROP CONSTRAINT users_password_digest_phc;
+       UPDATE users SET password_digest = 'secret' WHERE id = 2;
+       ALTER TABLE users ADD CONSTRAINT users_password_digest_phc CHECK (password_digest LIKE '$%') NOT VALID`,
+      ['1 users break a constraint of their table'],
+    ],
+    [
+      `INSERT INTO idempotency_keys VALUES (decode(repeat('00', 32), 'hex'), 9, 'f', 'v', '{}', 1)`,
+      ['1 answers are stored for an Idempotency-Key whose user is deleted'],
+    ],
+    [
+      `ALTER TABLE signing_keys DROP CONSTRAINT signing_keys_length;
+       INSERT INTO signing_keys VALUES ('cursor', 'short');
+       ALTER TABLE signing_keys ADD CONSTRAINT signing_keys_length CHECK (length(key) = 32) NOT VALID`,
+      ['1 keys for cursors do not have 32 bytes'],
+    ],
+  ])('finds the fault of %s', async (statement, faults) => {
+    const { sql, tasks } = await opened()
+    await sql(insertUsers(1, 3))
+    await sql(statement)
+    expect((await tasks.check(OPTIONS)).faults).toEqual(faults)
+  })
+
+  test('an index without an entry for a row is found where amcheck is installed', async ({
+    skip,
+  }) => {
+    const { sql, tasks } = await opened()
+    const available = await sql(`SELECT FROM pg_available_extensions WHERE name = 'amcheck'`)
+    if (available.length === 0) {
+      console.log('skipped: the server has no amcheck')
+      skip()
+    }
+    await sql('CREATE SCHEMA tools; CREATE EXTENSION amcheck SCHEMA tools')
+    await sql(insertUsers(1, 300))
+    expect((await tasks.check(OPTIONS)).faults).toEqual([])
+    // While the server believes that the index is not there, it gets no entries.
+    const ready = (isReady: boolean) =>
+      `UPDATE pg_index SET indisready = ${isReady} WHERE indexrelid = 'users_by_created_at'::regclass`
+    await sql(ready(false))
+    await sql(insertUsers(301, 400))
+    await sql(ready(true))
+    expect((await tasks.check(OPTIONS)).faults).toEqual([
+      expect.stringMatching(
+        /^the index users_by_created_at is damaged: heap tuple \(\d+,\d+\) from table "users" lacks/,
+      ),
+    ])
+  })
+
+  test('ends when it is aborted', async () => {
+    const { tasks } = await opened()
+    const controller = new AbortController()
+    const options = { signal: controller.signal, onProgress: () => controller.abort() }
+    await expect(tasks.check(options)).rejects.toMatchObject({ name: 'AbortError' })
+  })
+})

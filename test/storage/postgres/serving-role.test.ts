@@ -1,0 +1,53 @@
+import { expect, test } from 'vitest'
+import { createPostgresDatabaseTasks } from '../../../src/storage/postgres/maintenance/postgres-database-tasks.ts'
+import { createPostgresEngine } from '../../../src/storage/postgres/postgres-storage.ts'
+import { asServingRole, locationOf } from '../../support/postgres-connections.ts'
+import { newPostgresDatabase } from '../../support/postgres-databases.ts'
+
+const CHECKPOINT = {
+  source: 'users.csv',
+  records: 2,
+  recordsHash: Buffer.alloc(32),
+  rejectsBytes: 0,
+  counts: { created: 2, updated: 0, unchanged: 0, skipped: 0, rejected: 0 },
+  isFinished: true,
+}
+
+test('a role that may not change the schema can serve, import, ban and check once it is migrated', async () => {
+  const url = await newPostgresDatabase()
+  const location = locationOf(await asServingRole(url))
+  await createPostgresDatabaseTasks(locationOf(url)).migrate()
+  const storage = await createPostgresEngine(location).open({
+    now: Date.now,
+    steadyNow: Date.now,
+    maxWaitingWrites: 100,
+    ifMissing: 'create',
+  })
+  try {
+    const { users, imports, bans } = storage
+    const ann = { name: 'Ann', email: 'ann@example.com', passwordDigest: null }
+    const claim = { keyHash: Buffer.alloc(32), fingerprint: 'f' }
+    const { id } = await users.create(ann, claim)
+    await users.update(id, { name: 'Anna' })
+    await imports.write({
+      users: [
+        { name: 'Bea', email: 'bea@example.com' },
+        { name: 'Cid', email: 'cid@example.com', id: 50_000 },
+        { name: 'Anna', email: 'ann@example.com', passwordDigest: '$1' },
+      ],
+      onConflict: 'update',
+      checkpointAfter: () => CHECKPOINT,
+    })
+    const trial = await storage.openTrialImports()
+    const batch = { users: [ann], onConflict: 'fail', checkpointAfter: () => CHECKPOINT } as const
+    expect((await trial.write(batch)).outcomes).toEqual(['email_taken'])
+    await bans.save({ rule: 'login', clientKey: 'ann', endsAt: Date.now() + 1e6, lastsMs: 1e6 })
+    expect(await bans.lift({})).toHaveLength(1)
+    expect(await users.delete(id)).toBe(true)
+  } finally {
+    await storage.close()
+  }
+  const options = { onProgress: () => {}, signal: new AbortController().signal }
+  const report = await createPostgresDatabaseTasks(location).check(options)
+  expect(report).toEqual({ faults: [], pending: [] })
+})
