@@ -12,6 +12,13 @@ export function newDatabaseName(now: number): string {
   return `user_records_test_${now}_${randomBytes(6).toString('hex')}`
 }
 
+/** The URL of another database on the same server. */
+export function urlOfDatabase(server: string, name: string): string {
+  const url = new URL(server)
+  url.pathname = `/${name}`
+  return url.href
+}
+
 /** Drops the databases that tests made more than a day ago. Those tests were killed. */
 export async function dropForgottenDatabases(url: string, now: number): Promise<void> {
   for (const { name } of await queryPostgres(url, SELECT_NAMES)) {

@@ -1,6 +1,6 @@
 import { join } from 'node:path'
 import { engine } from './engine.ts'
-import { newPostgresDatabase } from './postgres-databases.ts'
+import { copyPostgresTemplate } from './postgres-databases.ts'
 
 const databases = new Map<string, Promise<string>>()
 
@@ -11,7 +11,7 @@ export function databaseIn(folder: string, file = 'users.db'): Promise<string> {
   if (engine === 'sqlite') return Promise.resolve(join(folder, file))
   const known = databases.get(folder)
   if (known !== undefined) return known
-  const made = newPostgresDatabase()
+  const made = copyPostgresTemplate()
   databases.set(folder, made)
   return made
 }

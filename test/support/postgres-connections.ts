@@ -1,7 +1,5 @@
 import { randomBytes } from 'node:crypto'
 import { onTestFinished } from 'vitest'
-import { locatePostgres } from '../../src/locate-postgres.ts'
-import type { PostgresLocation } from '../../src/postgres-location.ts'
 import { openConnections } from '../../src/storage/postgres/open-connections.ts'
 import type { Connections } from '../../src/storage/postgres/postgres-connections.ts'
 import {
@@ -10,13 +8,7 @@ import {
 } from '../../src/storage/postgres/postgres-migrator.ts'
 import { queryPostgres } from './postgres-client.ts'
 import { newPostgresDatabase } from './postgres-databases.ts'
-
-/** The location that a URL names by itself. */
-export function locationOf(url: string): PostgresLocation {
-  const reading = locatePostgres(url, {})
-  if (!('value' in reading)) throw new Error('the URL is wrong')
-  return reading.value
-}
+import { locationOf } from './postgres-location.ts'
 
 /** Connections that are closed after the test. */
 export function connectTo(url: string): Connections {

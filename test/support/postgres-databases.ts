@@ -1,5 +1,5 @@
 import { inject, onTestFinished } from 'vitest'
-import { newDatabaseName } from './forgotten-databases.ts'
+import { newDatabaseName, urlOfDatabase } from './forgotten-databases.ts'
 import { queryPostgres } from './postgres-client.ts'
 import type {} from './start-postgres.ts'
 
@@ -14,7 +14,10 @@ export async function newPostgresDatabase(createOptions?: string): Promise<strin
   onTestFinished(async () => {
     await queryPostgres(url, `DROP DATABASE ${name} WITH (FORCE)`)
   })
-  const database = new URL(url)
-  database.pathname = `/${name}`
-  return database.href
+  return urlOfDatabase(url, name)
+}
+
+/** The same with the schema of this release. Two such databases give their list the same revision until it changes. */
+export function copyPostgresTemplate(): Promise<string> {
+  return newPostgresDatabase(`TEMPLATE ${inject('postgres').template}`)
 }

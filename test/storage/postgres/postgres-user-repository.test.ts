@@ -5,8 +5,8 @@ import {
 } from '../../../src/storage/postgres/postgres-migrator.ts'
 import { createPostgresUserRepository } from '../../../src/storage/postgres/postgres-user-repository.ts'
 import { describeUserRepository } from '../../contracts/user-repository-contract.ts'
-import { locationOf } from '../../support/postgres-connections.ts'
 import { newPostgresDatabase } from '../../support/postgres-databases.ts'
+import { locationOf } from '../../support/postgres-location.ts'
 
 describeUserRepository({
   name: 'PostgreSQL',
