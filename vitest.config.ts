@@ -9,6 +9,23 @@ import {
 /** Tests of PostgreSQL itself. */
 const OF_POSTGRES = 'test/{storage,faults}/postgres/**/*.test.ts'
 
+/** Tests of the service that say the same of each engine. They run on PostgreSQL too. */
+const OF_EACH_ENGINE = [
+  'test/{http,limits,ops,users}/**/*.test.ts',
+  'test/security/{data-at-rest,forgery,injection,log-secrets,mass-assignment,prototype-pollution}.test.ts',
+  'test/faults/model.test.ts',
+]
+
+/** Those of them that open no database, or are about what no database changes. */
+const OF_NO_ENGINE = [
+  'test/http/{document,pages}/**',
+  'test/http/server/newcomers.test.ts',
+  'test/limits/memory-counter-store.test.ts',
+  'test/limits/rules/**',
+  'test/ops/{line-writer,terminal-log}.test.ts',
+  'test/users/{canonical-json,password-digest,passwords,user-schemas}.test.ts',
+]
+
 forgetPostgresVariables(process.env)
 const skipped = skippedOnPostgres()
 if (skipped !== undefined) console.error(skipped)
@@ -22,7 +39,8 @@ const sqlite = {
 
 const postgres = {
   name: 'postgres',
-  include: [OF_POSTGRES],
+  include: [...OF_EACH_ENGINE, OF_POSTGRES],
+  exclude: [...configDefaults.exclude, ...OF_NO_ENGINE],
   globalSetup: ['test/support/start-postgres.ts'],
   provide: { engine: 'postgres' as const },
 }
