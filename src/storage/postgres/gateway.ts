@@ -1,5 +1,6 @@
+import type { ClientConfig } from 'pg'
 import type { PostgresLocation } from '../../postgres-location.ts'
-import { clientConfig } from './client-config.ts'
+import { createClientConfigs } from './client-config.ts'
 import {
   type Connection,
   type OpenConnectionOptions,
@@ -47,8 +48,10 @@ const PROBE_SETTINGS: SessionSettings = {
   hasGenericPlans: false,
 }
 
+/** Throws `UnusableDatabase` if a file of the location cannot be used. */
 export function createGateway({ location, onWarning = () => {} }: GatewayOptions): Gateway {
   const timeoutMs = Math.min(location.connectTimeoutMs ?? CONNECT_TIMEOUT_MS, CONNECT_TIMEOUT_MS)
+  const configs = location.hosts.map(createClientConfigs(location))
   let failure: unknown
   let isReadOnly = false
   let generation = 0
@@ -57,7 +60,7 @@ export function createGateway({ location, onWarning = () => {} }: GatewayOptions
 
   async function attempt(settings: SessionSettings, onBroken: () => void): Promise<Connection> {
     try {
-      const connection = await connectToAny(location, { settings, onBroken, timeoutMs })
+      const connection = await connectToAny(configs, { settings, onBroken, timeoutMs })
       if (failure !== undefined) onWarning('database can be reached again')
       failure = undefined
       if (isReadOnly !== connection.isReadOnly) generation++
@@ -118,22 +121,22 @@ function pause(ms: number): Promise<void> {
 
 /** Tries the hosts in their order, and the next one beside a slow one. */
 function connectToAny(
-  location: PostgresLocation,
+  configs: readonly ClientConfig[],
   options: Omit<OpenConnectionOptions, 'config'>,
 ): Promise<Connection> {
   return new Promise((resolve, reject) => {
-    const waiting = [...location.hosts]
+    const waiting = [...configs]
     let running = 0
     let isSettled = false
     let reader: Connection | undefined
     let failure: unknown
 
     function tryNext(): void {
-      const host = waiting.shift()
-      if (host === undefined || isSettled) return
+      const config = waiting.shift()
+      if (config === undefined || isSettled) return
       running++
       const timer = setTimeout(tryNext, NEXT_HOST_AFTER_MS)
-      openHost(host)
+      openConnection({ ...options, config })
         .then(judge, error => {
           if (failure === undefined || isPermanent(error)) failure = error
         })
@@ -143,10 +146,6 @@ function connectToAny(
           tryNext()
           if (running === 0 && waiting.length === 0) settle()
         })
-    }
-
-    async function openHost(host: PostgresLocation['hosts'][number]): Promise<Connection> {
-      return openConnection({ ...options, config: clientConfig(location, host) })
     }
 
     function judge(connection: Connection): void {

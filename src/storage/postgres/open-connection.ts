@@ -1,4 +1,5 @@
 import pg, { type Client, type ClientConfig } from 'pg'
+import { PostgresClient } from './postgres-client.ts'
 import type { Row, Session, Statement } from './postgres-connections.ts'
 import { isFatal } from './postgres-errors.ts'
 
@@ -51,7 +52,7 @@ type FactsRow = readonly [pid: number, isReadOnly: boolean]
 /** Connects to one host. Throws the error of the driver or of the server. */
 export async function openConnection(options: OpenConnectionOptions): Promise<Connection> {
   const { config, timeoutMs, settings, onBroken = () => {} } = options
-  const client = new pg.Client({
+  const client = new PostgresClient({
     ...config,
     types: { getTypeParser },
     connectionTimeoutMillis: timeoutMs,

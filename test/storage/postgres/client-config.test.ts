@@ -1,0 +1,377 @@
+import { once } from 'node:events'
+import { mkdirSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest'
+import { loadConfig } from '../../../src/config.ts'
+import type { PostgresLocation } from '../../../src/postgres-location.ts'
+import { createClientConfigs } from '../../../src/storage/postgres/client-config.ts'
+import { PostgresClient } from '../../../src/storage/postgres/postgres-client.ts'
+import { createPostgresEngine } from '../../../src/storage/postgres/postgres-storage.ts'
+import { UnusableDatabase } from '../../../src/storage/unusable-database.ts'
+import { createClocks } from '../../../src/wiring/clocks.ts'
+import {
+  type Certificates,
+  canMakeCertificates,
+  makeCertificates,
+} from '../../support/certificates.ts'
+import { temporaryFolder } from '../../support/open-test-app.ts'
+import { queryPostgres } from '../../support/postgres-client.ts'
+import { createPostgresCluster, type PostgresCluster } from '../../support/postgres-cluster.ts'
+import { canStartClusters } from '../../support/postgres-settings.ts'
+import { untilPasses } from '../../support/until.ts'
+
+const SERVER_CERTIFICATES = {
+  name: { commonName: 'server', altNames: 'DNS:localhost' },
+  address: { commonName: 'server', altNames: 'IP:127.0.0.1' },
+  commonName: { commonName: 'localhost' },
+  commonAddress: { commonName: '127.0.0.1' },
+  otherName: { commonName: 'localhost', altNames: 'DNS:db.example' },
+}
+
+type ServerCertificate = keyof typeof SERVER_CERTIFICATES | 'self'
+
+if (!canMakeCertificates) console.error('tests of TLS are skipped: openssl is not installed')
+
+describe.skipIf(!canStartClusters || !canMakeCertificates)('a connection', () => {
+  let files: Certificates
+  let cluster: PostgresCluster
+
+  beforeAll(async () => {
+    files = makeCertificates()
+    for (const name of ['ca', 'otherCa', 'self', 'server', 'client']) files.makeKey(name)
+    for (const name of ['ca', 'otherCa', 'self']) files.makeAuthority(name)
+    for (const [name, options] of Object.entries(SERVER_CERTIFICATES)) {
+      files.makeCertificate(name, { by: 'ca', key: 'server', ...options })
+    }
+    const key = 'client'
+    files.makeCertificate('ann', { by: 'ca', key, commonName: 'ann' })
+    files.makeCertificate('bob', { by: 'ca', key, commonName: 'bob' })
+    files.makeCertificate('annOfOther', { by: 'otherCa', key, commonName: 'ann' })
+    const names = ['ca.pem', 'self.pem', 'self.key', 'server.key']
+    const all = [...names, ...Object.keys(SERVER_CERTIFICATES).map(name => `${name}.pem`)]
+    cluster = await createPostgresCluster({
+      configuration: [
+        'ssl = on',
+        `ssl_ca_file = 'ca.pem'`,
+        `ssl_cert_file = 'name.pem'`,
+        `ssl_key_file = 'server.key'`,
+      ],
+      authentication: [
+        'hostssl all ann 127.0.0.1/32 cert',
+        'hostnossl all ann 127.0.0.1/32 reject',
+        'host all eve 127.0.0.1/32 scram-sha-256',
+        'host all dan 127.0.0.1/32 md5',
+      ],
+      files: Object.fromEntries(all.map(name => [name, files.text(name)])),
+    })
+    await queryPostgres(
+      cluster.url(),
+      `SET password_encryption = 'scram-sha-256';
+      CREATE ROLE ann LOGIN; CREATE ROLE bob LOGIN; CREATE ROLE eve LOGIN PASSWORD 's3cret';
+      SET password_encryption = 'md5'; CREATE ROLE dan LOGIN PASSWORD 's3cret'`,
+    )
+  })
+
+  afterAll(async () => {
+    await cluster?.remove()
+    files?.remove()
+  })
+
+  /** A parameter `name` whose value ends in `.pem` or `.key` is the path of that file. */
+  function locate(query: string, user = 'bob', host = 'localhost'): PostgresLocation {
+    const parameters = query.replaceAll(
+      /=(\w+\.(?:pem|key))/g,
+      (_, file: string) => `=${encodeURIComponent(files.path(file))}`,
+    )
+    const url = `postgres://${user}@${host}:${cluster.port}/postgres?${parameters}`
+    const { database } = loadConfig({ DATABASE_URL: url }, '/none/.env')
+    return database as PostgresLocation
+  }
+
+  /** Whether the connection is encrypted. Throws if there is none. */
+  async function isEncrypted(location: PostgresLocation): Promise<unknown> {
+    return (await select(location, 'SELECT ssl FROM pg_stat_ssl WHERE pid = pg_backend_pid()'))?.ssl
+  }
+
+  async function select(location: PostgresLocation, text: string) {
+    const client = clientOf(location)
+    try {
+      await client.connect()
+      return (await client.query<Record<string, unknown>>(text)).rows[0]
+    } finally {
+      await client.end()
+    }
+  }
+
+  function clientOf(location: PostgresLocation): PostgresClient {
+    const [host = { host: '', port: 0 }] = location.hosts
+    const client = new PostgresClient(createClientConfigs(location)(host))
+    client.on('error', () => {})
+    return client
+  }
+
+  async function serveWith(settings: Readonly<Record<string, string>>): Promise<void> {
+    for (const [name, value] of Object.entries(settings)) {
+      await queryPostgres(cluster.url(), `ALTER SYSTEM SET ${name} = '${value}'`)
+    }
+    await queryPostgres(cluster.url(), 'SELECT pg_reload_conf()')
+    // A new session has the settings of the server's first process, which then has read its certificate again.
+    await untilPasses(async () => {
+      for (const [name, value] of Object.entries(settings)) {
+        const [row] = await queryPostgres(
+          cluster.url(),
+          `SELECT current_setting('${name}') AS value`,
+        )
+        expect(row).toEqual({ value })
+      }
+    })
+  }
+
+  const serveCertificate = (name: ServerCertificate) =>
+    serveWith({
+      ssl_cert_file: `${name}.pem`,
+      ssl_key_file: name === 'self' ? 'self.key' : 'server.key',
+    })
+
+  const NOT_TRUSTED = 'self-signed certificate in certificate chain'
+  const WRONG_NAME = 'does not match certificate'
+
+  describe.each<{
+    certificate: ServerCertificate
+    cases: readonly [query: string, host: string, outcome: boolean | string][]
+  }>([
+    {
+      certificate: 'name',
+      cases: [
+        ['', 'localhost', false],
+        ['sslmode=disable', 'localhost', false],
+        ['sslmode=require', 'localhost', true],
+        ['sslmode=require', '127.0.0.1', true],
+        ['sslmode=require&sslrootcert=ca.pem', '127.0.0.1', true],
+        ['sslmode=require&sslrootcert=otherCa.pem', 'localhost', NOT_TRUSTED],
+        ['sslmode=verify-ca&sslrootcert=ca.pem', '127.0.0.1', true],
+        ['sslmode=verify-ca&sslrootcert=otherCa.pem', 'localhost', NOT_TRUSTED],
+        ['sslmode=verify-ca', 'localhost', NOT_TRUSTED],
+        ['sslmode=verify-full&sslrootcert=ca.pem', 'localhost', true],
+        ['sslmode=verify-full&sslrootcert=ca.pem', '127.0.0.1', WRONG_NAME],
+        ['sslmode=verify-full&sslrootcert=otherCa.pem', 'localhost', NOT_TRUSTED],
+        ['sslmode=verify-full', 'localhost', NOT_TRUSTED],
+        ['sslrootcert=system', 'localhost', NOT_TRUSTED],
+      ],
+    },
+    {
+      certificate: 'address',
+      cases: [
+        ['sslmode=verify-full&sslrootcert=ca.pem', '127.0.0.1', true],
+        ['sslmode=verify-full&sslrootcert=ca.pem', 'localhost', WRONG_NAME],
+      ],
+    },
+    {
+      certificate: 'commonName',
+      cases: [
+        ['sslmode=verify-full&sslrootcert=ca.pem', 'localhost', true],
+        ['sslmode=verify-full&sslrootcert=ca.pem', '127.0.0.1', WRONG_NAME],
+      ],
+    },
+    {
+      certificate: 'commonAddress',
+      cases: [
+        ['sslmode=verify-full&sslrootcert=ca.pem', '127.0.0.1', true],
+        ['sslmode=verify-full&sslrootcert=ca.pem', 'localhost', WRONG_NAME],
+      ],
+    },
+    {
+      certificate: 'otherName',
+      cases: [
+        ['sslmode=verify-ca&sslrootcert=ca.pem', 'localhost', true],
+        ['sslmode=verify-full&sslrootcert=ca.pem', 'localhost', WRONG_NAME],
+      ],
+    },
+    {
+      certificate: 'self',
+      cases: [
+        ['sslmode=verify-ca&sslrootcert=self.pem', 'localhost', true],
+        ['sslmode=verify-ca&sslrootcert=ca.pem', 'localhost', 'self-signed certificate'],
+      ],
+    },
+  ])('to a server with the certificate $certificate', ({ certificate, cases }) => {
+    beforeAll(() => serveCertificate(certificate))
+
+    test.each(cases)('with %j to %s: %s', async (query, host, outcome) => {
+      const result = isEncrypted(locate(query, 'bob', host))
+      if (typeof outcome === 'boolean') expect(await result).toBe(outcome)
+      else await expect(result).rejects.toThrow(outcome)
+    })
+  })
+
+  describe('with a client certificate', () => {
+    beforeAll(() => serveCertificate('name'))
+
+    const withCertificate = (name: string) =>
+      `sslmode=verify-full&sslrootcert=ca.pem&sslcert=${name}.pem&sslkey=client.key`
+
+    test('of its role is accepted', async () => {
+      expect(await isEncrypted(locate(withCertificate('ann'), 'ann'))).toBe(true)
+    })
+
+    test.each([
+      ['of another role', withCertificate('bob'), 'certificate authentication failed'],
+      ['of another authority', withCertificate('annOfOther'), /unknown ca|ECONNRESET|EPIPE/],
+      ['missing', 'sslmode=require', 'connection requires a valid client certificate'],
+      ['and no TLS', '', 'pg_hba.conf rejects connection'],
+    ])('%s is refused', async (_, query, message) => {
+      await expect(isEncrypted(locate(query, 'ann'))).rejects.toThrow(message)
+    })
+  })
+
+  test('needs TLS of the server for each mode but disable, except by a socket', async () => {
+    await serveWith({ ssl: 'off' })
+    onTestFinished(() => serveWith({ ssl: 'on' }))
+    for (const mode of ['require', 'verify-ca', 'verify-full']) {
+      const refused = isEncrypted(locate(`sslmode=${mode}`))
+      await expect(refused).rejects.toThrow('The server does not support SSL connections')
+      const bySocket = `sslmode=${mode}&host=${cluster.socketFolder}`
+      expect(await isEncrypted(locate(bySocket))).toBe(false)
+    }
+    expect(await isEncrypted(locate('sslmode=disable'))).toBe(false)
+  })
+
+  test('binds its password to the certificate of the server', async () => {
+    const client = clientOf(locate('sslmode=require&password=s3cret', 'eve'))
+    const { connection } = client as unknown as { connection: NodeJS.EventEmitter }
+    const mechanism = once(connection, 'authenticationSASLContinue').then(
+      () => (client as unknown as { saslSession: { mechanism: string } }).saslSession.mechanism,
+    )
+    await client.connect()
+    await client.end()
+    expect(await mechanism).toBe('SCRAM-SHA-256-PLUS')
+  })
+
+  test.each(['eve', 'dan'])(
+    'with a password of %s is accepted, and refused with another',
+    async user => {
+      expect(await isEncrypted(locate('password=s3cret', user))).toBe(false)
+      expect(await isEncrypted(locate('sslmode=require&password=s3cret', user))).toBe(true)
+      const wrong = isEncrypted(locate('password=wrong', user))
+      await expect(wrong).rejects.toMatchObject({ code: '28P01' })
+    },
+  )
+
+  test.each(['eve', 'dan'])(
+    'without the password of %s ends with what is missing, and looks nowhere else',
+    async user => {
+      const home = temporaryFolder()
+      writeFileSync(join(home, '.pgpass'), '*:*:*:*:s3cret\n', { mode: 0o600 })
+      setVariables({ PGPASSWORD: 's3cret', HOME: home, PGPASSFILE: join(home, '.pgpass') })
+      const refused = isEncrypted(locate('', user))
+      await expect(refused).rejects.toThrow(UnusableDatabase)
+      await expect(refused).rejects.toThrow('the server asks for a password, and none is given')
+    },
+  )
+
+  test('takes nothing from the environment', async () => {
+    setVariables({
+      PGHOST: '192.0.2.1',
+      PGPORT: '1',
+      PGUSER: 'eve',
+      PGDATABASE: 'none',
+      PGAPPNAME: 'leaked',
+      PGOPTIONS: '-c search_path=leaked',
+      PGSSLMODE: 'require',
+      PGSSLNEGOTIATION: 'direct',
+      PGREPLICATION: 'database',
+      PGCLIENT_ENCODING: 'LATIN1',
+      PGCONNECT_TIMEOUT: '1',
+    })
+    const text = `SELECT current_user AS "user", current_database() AS database, current_setting('application_name') AS name,
+      current_setting('search_path') AS path, current_setting('client_encoding') AS encoding`
+    expect(await select(locate(''), text)).toEqual({
+      user: 'bob',
+      database: 'postgres',
+      name: 'user-records-service',
+      path: '"$user", public',
+      encoding: 'UTF8',
+    })
+    expect(await isEncrypted(locate(''))).toBe(false)
+  })
+
+  test('sends the application name and the options of its location', async () => {
+    const location = locate('application_name=app&options=-c%20search_path%3Dmine')
+    const text = `SELECT current_setting('application_name') AS name, current_setting('search_path') AS path`
+    expect(await select(location, text)).toEqual({ name: 'app', path: 'mine' })
+  })
+})
+
+function setVariables(variables: Readonly<Record<string, string>>): void {
+  for (const [name, value] of Object.entries(variables)) {
+    const before = process.env[name]
+    process.env[name] = value
+    onTestFinished(() => {
+      if (before === undefined) delete process.env[name]
+      else process.env[name] = before
+    })
+  }
+}
+
+describe.skipIf(!canMakeCertificates)('createClientConfigs refuses', () => {
+  let files: Certificates
+
+  beforeAll(() => {
+    files = makeCertificates()
+    for (const name of ['ca', 'client', 'other']) files.makeKey(name)
+    files.makeAuthority('ca')
+    files.makeCertificate('client', { by: 'ca', key: 'client', commonName: 'ann' })
+    writeFileSync(files.path('text.pem'), 'to do: nothing\n')
+    writeFileSync(files.path('empty.pem'), '')
+    const broken = files.text('ca.pem').replace(/\n.{40}/, '\n')
+    writeFileSync(files.path('broken.pem'), broken)
+    const locked = ['-----BEGIN ENCRYPTED PRIVATE KEY-----', '-----END ENCRYPTED PRIVATE KEY-----']
+    writeFileSync(files.path('locked.key'), locked.join('\nMIIB\n'))
+    mkdirSync(files.path('folder.pem'))
+  })
+
+  afterAll(() => files?.remove())
+
+  const NO_CERTIFICATE = 'is not a certificate in PEM format'
+  const NO_KEY = 'is not a private key in PEM format without a passphrase'
+
+  test.each([
+    ['sslrootcert', 'missing.pem', { rootCertificate: 'missing.pem' }, 'cannot be read (ENOENT)'],
+    ['sslrootcert', 'folder.pem', { rootCertificate: 'folder.pem' }, 'cannot be read (EISDIR)'],
+    ['sslrootcert', 'text.pem', { rootCertificate: 'text.pem' }, NO_CERTIFICATE],
+    ['sslrootcert', 'empty.pem', { rootCertificate: 'empty.pem' }, NO_CERTIFICATE],
+    ['sslrootcert', 'broken.pem', { rootCertificate: 'broken.pem' }, NO_CERTIFICATE],
+    ['sslcert', 'missing.pem', { certificate: 'missing.pem' }, 'cannot be read (ENOENT)'],
+    ['sslcert', 'client.key', { certificate: 'client.key' }, NO_CERTIFICATE],
+    ['sslkey', 'missing.key', { key: 'missing.key' }, 'cannot be read (ENOENT)'],
+    ['sslkey', 'client.pem', { key: 'client.pem' }, NO_KEY],
+    ['sslkey', 'locked.key', { key: 'locked.key' }, NO_KEY],
+    ['sslkey', 'other.key', { key: 'other.key' }, 'is not the key of the certificate in '],
+  ])('%s=%s', (parameter, file, wrong, why) => {
+    const paths = {
+      rootCertificate: 'ca.pem',
+      certificate: 'client.pem',
+      key: 'client.key',
+      ...wrong,
+    }
+    const tls = Object.fromEntries(
+      Object.entries(paths).map(([name, path]) => [name, files.path(path)]),
+    )
+    const location = { tls: { verify: 'full', ...tls } } as unknown as PostgresLocation
+    const create = () => createClientConfigs(location)
+    expect(create).toThrow(UnusableDatabase)
+    expect(create).toThrow(`the file "${files.path(file)}" of ${parameter} ${why}`)
+  })
+
+  test('and so an engine does not open', async () => {
+    const rootcert = files.path('missing.pem')
+    const url = `postgres://localhost/users?sslmode=verify-full&sslrootcert=${rootcert}`
+    const { database } = loadConfig({ DATABASE_URL: url }, '/none/.env')
+    const engine = createPostgresEngine(database as PostgresLocation)
+    const { now, steadyNow } = createClocks()
+    const opened = engine.open({ now, steadyNow, maxWaitingWrites: 1, ifMissing: 'create' })
+    await expect(opened).rejects.toThrow(
+      new UnusableDatabase(`the file "${rootcert}" of sslrootcert cannot be read (ENOENT)`),
+    )
+  })
+})

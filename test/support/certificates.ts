@@ -1,0 +1,59 @@
+import { execFileSync, spawnSync } from 'node:child_process'
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+
+/** Whether tests can make certificates. */
+export const canMakeCertificates = spawnSync('openssl', ['version']).status === 0
+
+/** Certificates for tests, in PEM files of one folder. */
+export interface Certificates {
+  /** Of a file, which need not exist. */
+  path(file: string): string
+  text(file: string): string
+  /** Makes `NAME.key`. */
+  makeKey(name: string): void
+  /** Makes `NAME.pem` for `NAME.key`, which signs itself. */
+  makeAuthority(name: string): void
+  /** Makes `NAME.pem`. */
+  makeCertificate(name: string, options: CertificateOptions): void
+  remove(): void
+}
+
+export interface CertificateOptions {
+  /** The name of the authority. */
+  readonly by: string
+  /** The name of the key. */
+  readonly key: string
+  readonly commonName: string
+  /** Such as `DNS:localhost` or `IP:127.0.0.1`. */
+  readonly altNames?: string
+}
+
+export function makeCertificates(): Certificates {
+  const folder = mkdtempSync(join(tmpdir(), 'user-records-certificates-'))
+  const path = (file: string) => join(folder, file)
+  const openssl = (...args: string[]) => {
+    execFileSync('openssl', args, { cwd: folder, stdio: 'ignore' })
+  }
+  return {
+    path,
+    text: file => readFileSync(path(file), 'utf8'),
+    makeKey: name => {
+      openssl('genpkey', '-algorithm', 'RSA', '-out', `${name}.key`)
+    },
+    makeAuthority: name => {
+      const request = ['-x509', '-new', '-key', `${name}.key`, '-subj', `/CN=${name}`]
+      openssl('req', ...request, '-days', '2', '-out', `${name}.pem`)
+    },
+    makeCertificate: (name, { by, key, commonName, altNames }) => {
+      const request = `${name}.csr`
+      openssl('req', '-new', '-key', `${key}.key`, '-subj', `/CN=${commonName}`, '-out', request)
+      writeFileSync(path('extensions'), altNames === undefined ? '' : `subjectAltName=${altNames}`)
+      const signed = ['-CA', `${by}.pem`, '-CAkey', `${by}.key`, '-CAcreateserial', '-days', '2']
+      const extensions = ['-extfile', 'extensions']
+      openssl('x509', '-req', '-in', request, ...signed, ...extensions, '-out', `${name}.pem`)
+    },
+    remove: () => rmSync(folder, { recursive: true, force: true }),
+  }
+}
