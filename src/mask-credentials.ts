@@ -24,9 +24,10 @@ function withoutUserInfo(url: string): string {
 
 /** Where the user and the host of a URL begin, also if the slashes before them are missing. */
 function findAuthority(text: string): number | undefined {
+  const scheme = /^(?!file:)[a-z][a-z0-9+.-]+:/i.exec(text)?.[0]
+  if (scheme !== undefined) return scheme.length + (text.startsWith('//', scheme.length) ? 2 : 0)
   const slashes = text.indexOf('//')
-  if (slashes !== -1) return slashes + 2
-  return /^(?!file:)[a-z][a-z0-9+.-]+:/i.exec(text)?.[0].length
+  return slashes === -1 ? undefined : slashes + 2
 }
 
 /** Whether `user:password` is where the hosts should be, because the @ after it is missing or encoded. */
@@ -46,7 +47,7 @@ function withoutSecrets(text: string, beginsInSecret = false): string {
     // A password with an & that is not encoded looks like more parameters.
     const isRest = isAfterSecret && ((index === 0 && beginsInSecret) || !isPostgresParameter(part))
     isAfterSecret ||= masked !== undefined
-    return masked ?? (isRest ? '***' : part)
+    return isRest ? '***' : (masked ?? part)
   })
   return parts.join('&')
 }

@@ -83,7 +83,8 @@ function parseQuery(query: string): PostgresUrl {
     const equals = part.indexOf('=')
     const name = decode(equals === -1 ? part : part.slice(0, equals))
     const known = POSTGRES_PARAMETERS.find(parameter => parameter === name)
-    if (known === undefined) throw new MalformedUrl(describeUnknown(name, texts))
+    if (known === undefined)
+      throw new MalformedUrl(describeUnknown(name, isInPassword(query, texts)))
     if (texts.has(known)) throw new MalformedUrl(`it has the parameter ${known} twice`)
     const text = equals === -1 ? '' : part.slice(equals + 1)
     if (text === '' && known !== 'password') {
@@ -94,10 +95,14 @@ function parseQuery(query: string): PostgresUrl {
   return Object.fromEntries(texts)
 }
 
-/** An unknown name behind a password may be a part of it, after an & that is not encoded. */
-function describeUnknown(name: string, before: ReadonlyMap<PostgresParameter, string>): string {
-  if (before.has('password')) {
-    return 'it has an unknown parameter behind its password, in which & must be written as %26'
+/** Whether an unknown name may be a part of a password in which characters are not encoded. */
+function isInPassword(query: string, before: ReadonlyMap<PostgresParameter, string>): boolean {
+  return query.includes('@') || before.has('password')
+}
+
+function describeUnknown(name: string, isSecret: boolean): string {
+  if (isSecret) {
+    return 'it has an unknown parameter: each of ?, &, / and @ in its password must be percent-encoded'
   }
   const similar = nearest(name, POSTGRES_PARAMETERS)
   const hint = similar === undefined ? '' : ` (did you mean ${similar}?)`

@@ -317,6 +317,9 @@ describe('DATABASE_URL', () => {
     'postgres://h?pass%77ord=s3cret&port=0',
     'postgres://h?sslpassword=s3cret',
     'postgres:ann:s3cret@h/users',
+    'postgres:ann:s3cret//x@h/users',
+    'postgres://ann:x/y?s3cret@h/users',
+    'postgres://ann:/?s3cret=x@h/users',
     'postgres:/ann:s3cret@h/users',
   ])('%j is refused without its password', url => {
     const problems = problemsOf(url)

@@ -17,6 +17,7 @@ test.each([
   // The slashes are missing.
   ['postgres:user:s3cret@host/db', 'postgres:***@host/db'],
   ['postgres:user:s3cret', 'postgres:***'],
+  ['postgres:user:s3cret//x@host', 'postgres:***@host'],
   ['postgres:/user:s3cret@host/db', 'postgres:***@host/db'],
   // The password is a parameter.
   ['postgres://host/db?password=s3cret&ssl=true', 'postgres://host/db?password=***&***'],
@@ -31,6 +32,8 @@ test.each([
   ['postgres://host/db?password=s3 cr et', 'postgres://host/db?password=***'],
   ['postgres://host/db?password=s3?c=ret', 'postgres://host/db?password=***'],
   ['postgres://host/db?password=s3&cr=et', 'postgres://host/db?password=***&***'],
+  ['postgres://host/db?password=x&s3cret%=', 'postgres://host/db?password=***&***'],
+  ['postgres://host/db?password=s3@cret%=', 'postgres://***@***'],
   ['postgres://host/db?password=s3@cret', 'postgres://***@***'],
   ['postgres://host/db?port=1&password=s3@cr&et', 'postgres://***@***&***'],
   ['postgres://host/db?password=s3&cr@et=1', 'postgres://***@***'],
