@@ -30,7 +30,7 @@ export interface SessionSettings {
 
 export interface OpenConnectionOptions {
   readonly config: ClientConfig
-  /** For connecting and for the first statements. */
+  /** For connecting and the first statements together. */
   readonly timeoutMs: number
   readonly settings: SessionSettings
   /** Called once when the connection breaks, also while it is idle. */
@@ -55,17 +55,13 @@ export async function openConnection(options: OpenConnectionOptions): Promise<Co
   const client = new PostgresClient({
     ...config,
     types: { getTypeParser },
-    connectionTimeoutMillis: timeoutMs,
     keepAlive: true,
     keepAliveInitialDelayMillis: KEEP_ALIVE_AFTER_MS,
   })
   const link = watch(client, onBroken)
-  await client.connect()
-  const timer = setTimeout(
-    () => link.destroy(new Error('no answer to the first statement')),
-    timeoutMs,
-  )
+  const timer = setTimeout(() => link.destroy(new Error('no answer in time')), timeoutMs)
   try {
+    await client.connect()
     const [facts] = await link.query<FactsRow>({ text: SELECT_FACTS })
     const [pid, isReadOnly] = facts as FactsRow
     // A pooler has process ids of its own.

@@ -2,6 +2,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import type { PostgresLocation } from '../../postgres-location.ts'
 import type { OpenStorageOptions, SigningKeyName, Storage } from '../storage.ts'
 import { openConnections } from './open-connections.ts'
+import { createPostgresBanStore } from './postgres-ban-store.ts'
 import type { Connections } from './postgres-connections.ts'
 import { migratePostgres, postgresMigrations, requireMigrated } from './postgres-migrator.ts'
 import { openSigningKeys } from './postgres-signing-keys.ts'
@@ -64,7 +65,8 @@ async function createPostgresStorage(
       maxWaiting: maxWaitingWrites,
     }),
     imports: createPostgresUserImportStore({ connections, now }),
-    bans: undefined as never,
+    // A ban has ended once both clocks say so: neither a clock that jumps nor a machine that slept shortens it.
+    bans: createPostgresBanStore({ connections, now: () => Math.min(steadyNow(), now()) }),
     openTrialImports: () => openPostgresTrialImportStore({ connections, now }),
     signingKey: async (name: SigningKeyName) => keys.get(name) as Buffer,
     // A statement sees what was committed before it.

@@ -1,8 +1,9 @@
 import { expect, test } from 'vitest'
 import { createPostgresDatabaseTasks } from '../../../src/storage/postgres/maintenance/postgres-database-tasks.ts'
 import { createPostgresEngine } from '../../../src/storage/postgres/postgres-storage.ts'
-import { asServingRole, locationOf } from '../../support/postgres-connections.ts'
+import { asServingRole } from '../../support/postgres-connections.ts'
 import { newPostgresDatabase } from '../../support/postgres-databases.ts'
+import { locationOf } from '../../support/postgres-location.ts'
 
 const CHECKPOINT = {
   source: 'users.csv',

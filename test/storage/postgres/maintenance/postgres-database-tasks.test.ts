@@ -12,12 +12,9 @@ import {
   postgresMigrations,
 } from '../../../../src/storage/postgres/postgres-migrator.ts'
 import { queryPostgres } from '../../../support/postgres-client.ts'
-import {
-  connectTo,
-  locationOf,
-  newMigratedDatabase,
-} from '../../../support/postgres-connections.ts'
+import { connectTo, newMigratedDatabase } from '../../../support/postgres-connections.ts'
 import { newPostgresDatabase } from '../../../support/postgres-databases.ts'
+import { locationOf } from '../../../support/postgres-location.ts'
 
 const OPTIONS: TaskOptions = { onProgress: () => {}, signal: new AbortController().signal }
 
