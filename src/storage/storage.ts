@@ -33,10 +33,9 @@ export interface OpenStorageOptions {
   /** Writes that may wait at a time; a write beyond that throws `overloaded`. */
   readonly maxWaitingWrites: number
   /**
-   * What to do without a database: create it, refuse, or use an empty one that is deleted when it closes. A database with
-   * an older schema is migrated by `create` and refused by the others.
+   * What to do without a database. One with an older schema is migrated by `create` and refused by `refuse`.
    */
-  readonly ifMissing: 'create' | 'refuse' | 'use empty'
+  readonly ifMissing: 'create' | 'refuse'
   /** Refuses a database that ends with this process. */
   readonly mustPersist?: boolean
   /** Tunes the database for few large writes. */
@@ -49,6 +48,8 @@ export interface OpenStorageOptions {
 export interface StorageEngine {
   /** Whether the database ends with the process. */
   readonly isInMemory: boolean
+  /** Whether there is a database with a schema of any release. Throws `UnusableDatabase` if that cannot be told. */
+  exists(): Promise<boolean>
   /** Throws `UnusableDatabase`, and then leaves the database as it was. */
   open(options: OpenStorageOptions): Promise<Storage>
   /** Whether a path leads to a file of the database, there or not. Commands must not use it for anything else. */

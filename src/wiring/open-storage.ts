@@ -26,15 +26,25 @@ export function openStorage(
   )
 }
 
+export interface CommandStorageOptions extends Pick<OpenStorageOptions, 'mustPersist' | 'isBulk'> {
+  /** What to do without a database: create it, refuse, or use an empty one that is deleted when it closes. */
+  readonly ifMissing: OpenStorageOptions['ifMissing'] | 'use empty'
+}
+
 /** Opens the database for a command, whether or not a service is running. Throws `OperatorError`. */
 export function openStorageForCommand(
   { database, maxWaitingWrites }: Config,
-  options: Pick<OpenStorageOptions, 'ifMissing' | 'mustPersist' | 'isBulk'>,
+  { ifMissing, ...options }: CommandStorageOptions,
 ): Promise<Storage> {
   const { now, steadyNow } = createClocks()
-  return blameFile(database, () =>
-    engineOf(database).open({ now, steadyNow, maxWaitingWrites, ...options }),
-  )
+  const shared = { now, steadyNow, maxWaitingWrites, ...options }
+  return blameFile(database, async () => {
+    const engine = engineOf(database)
+    if (ifMissing !== 'use empty') return engine.open({ ...shared, ifMissing })
+    return (await engine.exists())
+      ? engine.open({ ...shared, ifMissing: 'refuse' })
+      : createSqliteEngine(':memory:').open({ ...shared, ifMissing: 'create' })
+  })
 }
 
 /** Whether the database is lost when the process ends. */

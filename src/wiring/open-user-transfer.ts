@@ -1,12 +1,11 @@
 import { availableParallelism } from 'node:os'
 import type { Config } from '../config.ts'
-import type { OpenStorageOptions } from '../storage/storage.ts'
 import { createCursors } from '../users/cursor.ts'
 import { createPasswordHasher, createTrialHasher } from '../users/passwords.ts'
 import { createImportRules } from '../users/transfer/import-rules.ts'
 import { createUserExporter, type UserExporter } from '../users/transfer/user-export.ts'
 import { createUserImporter, type UserImporter } from '../users/transfer/user-import.ts'
-import { openStorageForCommand } from './open-storage.ts'
+import { type CommandStorageOptions, openStorageForCommand } from './open-storage.ts'
 
 /** Import and export of many users, beside a running service or without one. */
 export interface UserTransfer {
@@ -18,7 +17,7 @@ export interface UserTransfer {
 type Purpose = 'import' | 'dry run' | 'export'
 
 /** An export needs an existing database with this release's schema; a dry run uses an empty one if there is none. */
-const IF_MISSING: Readonly<Record<Purpose, OpenStorageOptions['ifMissing']>> = {
+const IF_MISSING: Readonly<Record<Purpose, CommandStorageOptions['ifMissing']>> = {
   import: 'create',
   'dry run': 'use empty',
   export: 'refuse',

@@ -3,7 +3,18 @@ import { ServiceError } from '../../errors.ts'
 /** What became of one item of a batch. The next batch does not wait for a value that is a promise. */
 export type Outcome<T> = { readonly value: T | Promise<T> } | { readonly error: unknown }
 
+/** Ends the batches of one storage together. */
+export interface Closing {
+  isClosed(): boolean
+  /** Call it before and after work that `close` must wait for. */
+  begin(): void
+  end(): void
+  /** From now on nothing new begins. Resolves once all that has begun has ended. */
+  close(): Promise<void>
+}
+
 export interface BatchOptions<In, Out> {
+  readonly closing: Closing
   /**
    * Runs all items at once and returns an outcome for each, in their order. If it throws, all of them fail, and if that is
    * because the storage cannot be used, also those that wait.
@@ -17,6 +28,7 @@ export interface BatchOptions<In, Out> {
 
 /** Joins calls. Those that arrive while a batch runs form the next one, so at most one runs at a time. */
 export interface Batches<In, Out> {
+  /** Throws what `run` says of the item, and `shutting_down` after `close`. */
   add(item: In): Promise<Out>
   /** How many items wait, without those that run. */
   waiting(): number
@@ -32,6 +44,7 @@ const MAX_ITEMS = 2000
 
 /** A batch begins after the turn of the event loop in which its first item came, so that a lone call does not wait. */
 export function createBatches<In, Out>({
+  closing,
   run,
   keysOf = () => [],
   maxItems = MAX_ITEMS,
@@ -68,7 +81,10 @@ export function createBatches<In, Out>({
       if (isOfStorage(error)) rejectPending(error)
     }
     if (pending.length > 0) setImmediate(flush)
-    else isBusy = false
+    else {
+      isBusy = false
+      closing.end()
+    }
   }
 
   /** They have waited as long as the batch that failed, and would wait as long again. */
@@ -81,9 +97,11 @@ export function createBatches<In, Out>({
   return {
     add: item =>
       new Promise((resolve, reject) => {
+        if (closing.isClosed()) throw new ServiceError('shutting_down')
         pending.push({ item, resolve, reject })
         if (isBusy) return
         isBusy = true
+        closing.begin()
         setImmediate(flush)
       }),
     waiting: () => pending.length,
@@ -94,4 +112,27 @@ function isOfStorage(error: unknown): error is ServiceError {
   return (
     error instanceof ServiceError && ['storage_unavailable', 'outcome_unknown'].includes(error.code)
   )
+}
+
+export function createClosing(): Closing {
+  let running = 0
+  let isClosed = false
+  let onIdle: (() => void) | undefined
+  return {
+    isClosed: () => isClosed,
+    begin: () => {
+      running++
+    },
+    end: () => {
+      running--
+      if (running === 0) onIdle?.()
+    },
+    close: () => {
+      isClosed = true
+      return new Promise(resolve => {
+        onIdle = resolve
+        if (running === 0) resolve()
+      })
+    },
+  }
 }

@@ -3,7 +3,7 @@ import { usedUp } from '../../users/used-up.ts'
 import { foldCase } from '../../users/user.ts'
 import { storedUser } from '../../users/user-json.ts'
 import type { ExpectedVersions, StoredUser, UserChange } from '../../users/user-repository.ts'
-import type { Outcome } from './batches.ts'
+import type { Closing, Outcome } from './batches.ts'
 import type { Connections, Session, Statement } from './postgres-connections.ts'
 import { violates } from './postgres-errors.ts'
 import { representationOf } from './user-reads.ts'
@@ -93,6 +93,7 @@ const VERSION_CHARS = '2026-01-31T12:00:00.000Z'.length
 
 export interface ChangeUsersOptions {
   readonly connections: Connections
+  readonly closing: Closing
   /** Milliseconds since the epoch. */
   readonly now: () => number
   readonly maxWaiting: number
@@ -102,7 +103,7 @@ export interface ChangeUsersOptions {
 export function createUserChanger(
   options: ChangeUsersOptions,
 ): (id: number, change: UserChange, expected?: ExpectedVersions) => Promise<Changed> {
-  const { connections, now, maxWaiting } = options
+  const { connections, closing, now, maxWaiting } = options
 
   async function write(session: Session, changes: readonly Change[], isAlone: boolean) {
     const statement = isAlone ? CHANGE_PATIENTLY : CHANGE
@@ -113,6 +114,7 @@ export function createUserChanger(
 
   const batches = createWriteBatches<Change, Changed>({
     connections,
+    closing,
     maxWaiting,
     keysOf: ({ id, change: { email } }) =>
       email === undefined ? [String(id)] : [String(id), email.toLowerCase()],

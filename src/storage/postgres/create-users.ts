@@ -8,7 +8,7 @@ import {
   type NewUser,
   type StoredUser,
 } from '../../users/user-repository.ts'
-import type { Outcome } from './batches.ts'
+import type { Closing, Outcome } from './batches.ts'
 import type { Connections, Session, Statement } from './postgres-connections.ts'
 import { sqlStateOf, violates } from './postgres-errors.ts'
 import { REPRESENTATION } from './user-reads.ts'
@@ -74,6 +74,7 @@ const DELETE_EXPIRED_KEY: Statement = {
 
 export interface CreateUsersOptions {
   readonly connections: Connections
+  readonly closing: Closing
   /** Milliseconds since the epoch. */
   readonly now: () => number
   /** Milliseconds since the epoch that do not jump when the machine's clock is set. */
@@ -85,7 +86,7 @@ export interface CreateUsersOptions {
 export function createUserCreator(
   options: CreateUsersOptions,
 ): (user: NewUser, claim?: IdempotencyClaim) => Promise<StoredUser> {
-  const { connections, now, steadyNow, maxWaiting } = options
+  const { connections, closing, now, steadyNow, maxWaiting } = options
 
   async function write(
     session: Session,
@@ -155,6 +156,7 @@ export function createUserCreator(
 
   const batches = createWriteBatches<Create, StoredUser>({
     connections,
+    closing,
     maxWaiting,
     keysOf: ({ emailLower, claim }) =>
       claim === undefined ? [emailLower] : [emailLower, claim.keyHash.toString('hex')],

@@ -1,6 +1,6 @@
 import { ServiceError } from '../../errors.ts'
 import type { ExpectedVersions } from '../../users/user-repository.ts'
-import type { Outcome } from './batches.ts'
+import type { Closing, Outcome } from './batches.ts'
 import { joinVersions } from './change-users.ts'
 import type { Connections, Session, Statement } from './postgres-connections.ts'
 import { APART, createWriteBatches } from './write-batches.ts'
@@ -47,6 +47,7 @@ const DELETE_PATIENTLY: Statement = {
 
 export interface DeleteUsersOptions {
   readonly connections: Connections
+  readonly closing: Closing
   readonly maxWaiting: number
 }
 

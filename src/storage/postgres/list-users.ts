@@ -1,6 +1,6 @@
 import { lastIdOf, withoutLastUser } from '../../users/user-json.ts'
 import type { UserPage, UserQuery } from '../../users/user-repository.ts'
-import { type Batches, createBatches } from './batches.ts'
+import { type Batches, type Closing, createBatches } from './batches.ts'
 import {
   countRangeStatement,
   formOf,
@@ -26,10 +26,16 @@ const MAX_USERS_A_STATEMENT = 5000
 /** So many users are skipped in about a millisecond. */
 const MAX_SHORT_OFFSET = 1000
 
+export interface UserListerOptions {
+  readonly connections: Connections
+  readonly closing: Closing
+}
+
 /** `UserRepository.list`. Pages of one form that are asked for in one turn of the event loop share one statement. */
-export function createUserLister(
-  connections: Connections,
-): (query: UserQuery) => Promise<UserPage> {
+export function createUserLister({
+  connections,
+  closing,
+}: UserListerOptions): (query: UserQuery) => Promise<UserPage> {
   const batchesOf = new Map<string, Batches<UserQuery, UserPage>>()
   const names = new Map<string, string>()
 
@@ -62,6 +68,7 @@ export function createUserLister(
 
   function createListBatches(shape: ListShape): Batches<UserQuery, UserPage> {
     return createBatches({
+      closing,
       maxItems: Math.ceil(MAX_USERS_A_STATEMENT / shape.limit),
       run: async queries => {
         const rows = await readPages(shape, queries)

@@ -111,10 +111,10 @@ export function openConnections(options: GatewayOptions): Connections {
     read: (work, options) => track(run('read', work, options)),
     write: (work, options) => track(run('write', work, options)),
     transaction: (work, options) => track(run('transaction', work, options)),
-    ping: () =>
+    ping: statement =>
       run('read', async session => {
         requireWritable(session as Connection)
-        await session.query({ text: 'SELECT 1' })
+        await session.query(statement)
       }),
     close: async () => {
       await Promise.allSettled(running)

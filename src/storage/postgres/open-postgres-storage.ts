@@ -1,6 +1,8 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { PostgresLocation } from '../../postgres-location.ts'
 import type { OpenStorageOptions, SigningKeyName, Storage } from '../storage.ts'
+import { createClosing } from './batches.ts'
+import { readHistory } from './inspect-schema.ts'
 import { openConnections } from './open-connections.ts'
 import { createPostgresBanStore } from './postgres-ban-store.ts'
 import type { Connections } from './postgres-connections.ts'
@@ -31,8 +33,23 @@ export async function openPostgresStorage(
   }
 }
 
+/** Whether the tables of the service are there. */
+export async function hasSchema(location: PostgresLocation): Promise<boolean> {
+  const connections = openConnections({ location })
+  try {
+    return await waitFor(async () => {
+      const history = await connections.read(readHistory)
+      return history.length > 0
+    })
+  } catch (error) {
+    throw asUnusable(error)
+  } finally {
+    await connections.close()
+  }
+}
+
 /** Repeats what fails because the database cannot be reached. */
-export async function waitFor(work: () => Promise<void>): Promise<void> {
+export async function waitFor<T>(work: () => Promise<T>): Promise<T> {
   const deadline = performance.now() + START_PATIENCE_MS
   for (;;) {
     try {
@@ -57,20 +74,30 @@ async function createPostgresStorage(
 ): Promise<Storage> {
   const { now, steadyNow, maxWaitingWrites } = options
   const keys = await openSigningKeys(connections)
+  const closing = createClosing()
+  const users = createPostgresUserRepository({
+    connections,
+    closing,
+    now,
+    steadyNow,
+    maxWaiting: maxWaitingWrites,
+  })
   return {
-    users: createPostgresUserRepository({
-      connections,
-      now,
-      steadyNow,
-      maxWaiting: maxWaitingWrites,
-    }),
+    users,
     imports: createPostgresUserImportStore({ connections, now }),
     // A ban has ended once both clocks say so: neither a clock that jumps nor a machine that slept shortens it.
-    bans: createPostgresBanStore({ connections, now: () => Math.min(steadyNow(), now()) }),
+    bans: createPostgresBanStore({
+      connections,
+      closing,
+      now: () => Math.min(steadyNow(), now()),
+    }),
     openTrialImports: () => openPostgresTrialImportStore({ connections, now }),
     signingKey: async (name: SigningKeyName) => keys.get(name) as Buffer,
     // A statement sees what was committed before it.
     readAnew: () => {},
-    close: connections.close,
+    close: async () => {
+      await closing.close()
+      await connections.close()
+    },
   }
 }

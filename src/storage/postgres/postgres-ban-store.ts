@@ -11,20 +11,26 @@ import {
   setWriter,
   upsertBans,
 } from './ban-statements.ts'
-import { createBatches } from './batches.ts'
+import { type Closing, createBatches } from './batches.ts'
 import type { Connections } from './postgres-connections.ts'
 
 export interface PostgresBanStoreOptions {
   readonly connections: Connections
+  readonly closing: Closing
   /** Milliseconds since the epoch. Bans that end before this time are treated as ended. */
   readonly now: () => number
 }
 
 /** Bans in the table `bans` of PostgreSQL. Saving a ban deletes some of those that have ended. */
-export function createPostgresBanStore({ connections, now }: PostgresBanStoreOptions): BanStore {
+export function createPostgresBanStore({
+  connections,
+  closing,
+  now,
+}: PostgresBanStoreOptions): BanStore {
   /** Marks the changes of this process, so that its own ones do not change its revision. */
   const writer = randomUUID()
   const saves = createBatches<Ban, void>({
+    closing,
     run: async bans => {
       await connections.transaction(async session => {
         await setWriter(session, writer)

@@ -37,8 +37,8 @@ export interface Connections {
   write<T>(work: (session: Session) => Promise<T>, options?: WorkOptions): Promise<T>
   /** Runs statements in one transaction (READ COMMITTED), which is rolled back if the work throws. */
   transaction<T>(work: (session: Session) => Promise<T>, options?: WorkOptions): Promise<T>
-  /** Throws `storage_unavailable` unless the server answers now and takes writes. */
-  ping(): Promise<void>
+  /** Runs a statement. Throws `storage_unavailable` unless the server answers now and takes writes. */
+  ping(statement: Statement): Promise<void>
   /** Ends once the work that runs has ended, then closes all connections. */
   close(): Promise<void>
 }

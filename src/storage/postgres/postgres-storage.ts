@@ -5,6 +5,10 @@ import type { StorageEngine } from '../storage.ts'
 export function createPostgresEngine(location: PostgresLocation): StorageEngine {
   return {
     isInMemory: false,
+    exists: async () => {
+      const { hasSchema } = await import('./open-postgres-storage.ts')
+      return hasSchema(location)
+    },
     open: async options => {
       // Only when it is used: loading the driver takes tens of milliseconds of each start.
       const { openPostgresStorage } = await import('./open-postgres-storage.ts')

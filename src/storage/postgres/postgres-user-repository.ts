@@ -1,5 +1,6 @@
 import { storedUser } from '../../users/user-json.ts'
 import type { UserRepository } from '../../users/user-repository.ts'
+import type { Closing } from './batches.ts'
 import { createUserChanger } from './change-users.ts'
 import { createUserCreator } from './create-users.ts'
 import { createUserDeleter } from './delete-users.ts'
@@ -7,8 +8,11 @@ import { createUserLister } from './list-users.ts'
 import type { Connections } from './postgres-connections.ts'
 import { createUserReads } from './user-reads.ts'
 
+const PING = { name: 'ping', text: 'SELECT FROM users WHERE id = 1' }
+
 export interface PostgresUserRepositoryOptions {
   readonly connections: Connections
+  readonly closing: Closing
   /** Milliseconds since the epoch. */
   readonly now: () => number
   /** Milliseconds since the epoch that do not jump when the machine's clock is set. */
@@ -58,10 +62,10 @@ export function createPostgresUserRepository(
 
     delete: createUserDeleter(options),
 
-    list: createUserLister(connections),
+    list: createUserLister(options),
 
     revision: reads.revision,
 
-    ping: connections.ping,
+    ping: () => connections.ping(PING),
   }
 }

@@ -1,6 +1,6 @@
 import { idOf } from '../../users/user-json.ts'
 import type { UserJson } from '../../users/user-repository.ts'
-import { type Batches, createBatches } from './batches.ts'
+import { type Batches, type Closing, createBatches } from './batches.ts'
 import type { Connections, Row, Statement } from './postgres-connections.ts'
 
 /** SQL for the JSON of a user of `table` as clients see it. */
@@ -67,32 +67,34 @@ export interface UserReads {
 
 export interface UserReadsOptions {
   readonly connections: Connections
+  readonly closing: Closing
   /** Milliseconds since the epoch that do not jump when the machine's clock is set. */
   readonly steadyNow: () => number
 }
 
-export function createUserReads({ connections, steadyNow }: UserReadsOptions): UserReads {
+export function createUserReads({ connections, closing, steadyNow }: UserReadsOptions): UserReads {
   const read = <R extends Row>(statement: Statement, values?: readonly unknown[]) =>
     connections.read(session => session.query<R>(statement, values))
 
-  const users = lookUp<number, UserJson>(async ids => {
+  const users = lookUp<number, UserJson>(closing, async ids => {
     const rows = await (ids.length === 1
       ? read<[string]>(FIND_ONE, [ids[0]])
       : read<[string]>(FIND_MANY, [ids]))
     return rows.map(([json]) => [idOf(json), json])
   })
 
-  const digests = lookUp<number, string | null>(ids => read(FIND_DIGESTS, [ids]))
+  const digests = lookUp<number, string | null>(closing, ids => read(FIND_DIGESTS, [ids]))
 
-  const owners = lookUp<string, number>(emails => read(FIND_OWNERS, [emails]))
+  const owners = lookUp<string, number>(closing, emails => read(FIND_OWNERS, [emails]))
 
-  const keys = lookUp<string, KeyRow>(async hashes => {
+  const keys = lookUp<string, KeyRow>(closing, async hashes => {
     const found = hashes.map(hash => Buffer.from(hash, 'hex'))
     const rows = await read<KeyRow>(FIND_KEYS, [found, steadyNow()])
     return rows.map(row => [row[0].toString('hex'), row])
   })
 
   const revisions = createBatches<undefined, string>({
+    closing,
     run: async asked => {
       const [row] = await read<[string]>(FIND_REVISION)
       const [value] = row as [string]
@@ -111,9 +113,11 @@ export function createUserReads({ connections, steadyNow }: UserReadsOptions): U
 
 /** Batches of keys, of which each is asked for once. */
 function lookUp<K, V>(
+  closing: Closing,
   find: (keys: readonly K[]) => Promise<readonly (readonly [K, V])[]>,
 ): Batches<K, V | undefined> {
   return createBatches({
+    closing,
     run: async keys => {
       const found = new Map(await find(keys.length === 1 ? keys : [...new Set(keys)]))
       return keys.map(key => ({ value: found.get(key) }))

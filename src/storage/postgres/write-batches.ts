@@ -1,5 +1,5 @@
 import { ServiceError } from '../../errors.ts'
-import { type Batches, createBatches, type Outcome } from './batches.ts'
+import { type Batches, type Closing, createBatches, type Outcome } from './batches.ts'
 import type { Connections, Session } from './postgres-connections.ts'
 import { sqlStateOf } from './postgres-errors.ts'
 
@@ -8,6 +8,7 @@ export const APART = Symbol('apart')
 
 export interface WriteBatchOptions<In, Out> {
   readonly connections: Connections
+  readonly closing: Closing
   /**
    * Writes all items in one statement, in an order of locks that is the same in every process. An outcome of `APART` means
    * that nothing was done and that the item shall be written on its own. With `isAlone` it waits for locks.
@@ -35,12 +36,13 @@ const SET_LOCK_TIMEOUT = `SELECT set_config('lock_timeout', $1, true)`
 export function createWriteBatches<In, Out>(
   options: WriteBatchOptions<In, Out>,
 ): Pick<Batches<In, Out>, 'add'> {
-  const { connections, write, keysOf, maxWaiting } = options
+  const { connections, closing, write, keysOf, maxWaiting } = options
   /** The last write on its own for each key. */
   const lastOf = new Map<string, Promise<unknown>>()
   let waitingApart = 0
 
   const batches = createBatches<In, Out>({
+    closing,
     keysOf,
     run: async items => {
       const outcomes = await writeTogether(items)
@@ -67,10 +69,12 @@ export function createWriteBatches<In, Out>(
     const keys = keysOf(item)
     const before = keys.map(key => lastOf.get(key))
     waitingApart++
+    closing.begin()
     const result = Promise.allSettled(before).then(() => writeAlone(item, deadline))
     for (const key of keys) lastOf.set(key, result)
     const forget = () => {
       waitingApart--
+      closing.end()
       for (const key of keys) if (lastOf.get(key) === result) lastOf.delete(key)
     }
     result.then(forget, forget)

@@ -24,6 +24,7 @@ const BULK_CHECKPOINT_PAGES = 16_000
 export function createSqliteEngine(path: string): StorageEngine {
   return {
     isInMemory: path === IN_MEMORY,
+    exists: async () => path !== IN_MEMORY && existsSync(path),
     open: options => openSqliteStorage(path, options),
     ownsFile: file => isFileOfDatabase(file, path),
   }
@@ -73,9 +74,6 @@ function createSqliteStorage(database: Database, options: OpenStorageOptions): S
 async function openDatabase(path: string, options: OpenStorageOptions): Promise<Database> {
   const { now, ifMissing, mustPersist = false, onWarning } = options
   if (mustPersist) requireFile(path)
-  if (ifMissing === 'use empty' && (path === IN_MEMORY || !existsSync(path))) {
-    return openSqlite({ path: IN_MEMORY, now })
-  }
   return openSqlite({
     path,
     now,

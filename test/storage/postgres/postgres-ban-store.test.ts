@@ -1,6 +1,7 @@
 import { randomBytes } from 'node:crypto'
 import { describe, expect, test } from 'vitest'
 import type { Ban, BanStore } from '../../../src/limits/ban-store.ts'
+import { createClosing } from '../../../src/storage/postgres/batches.ts'
 import { createPostgresBanStore } from '../../../src/storage/postgres/postgres-ban-store.ts'
 import { describeBanStore } from '../../contracts/ban-store-contract.ts'
 import { createFakeClock } from '../../support/fake-clock.ts'
@@ -11,7 +12,12 @@ const HOUR = 3_600_000
 
 async function opened(now: () => number = Date.now) {
   const url = await newMigratedDatabase()
-  const openStore = () => createPostgresBanStore({ connections: connectTo(url), now })
+  const openStore = () =>
+    createPostgresBanStore({
+      connections: connectTo(url),
+      closing: createClosing(),
+      now,
+    })
   const sql = (text: string) => queryPostgres(url, text)
   return { sql, openStore, store: openStore() }
 }

@@ -1,3 +1,4 @@
+import { createClosing } from '../../../src/storage/postgres/batches.ts'
 import { openConnections } from '../../../src/storage/postgres/open-connections.ts'
 import {
   migratePostgres,
@@ -14,12 +15,18 @@ describeUserRepository({
     const location = locationOf(await newPostgresDatabase())
     const connections = openConnections({ location })
     await migratePostgres({ connections, migrations: postgresMigrations(), now })
+    const closing = createClosing()
     const repository = createPostgresUserRepository({
       connections,
+      closing,
       now,
       steadyNow: now,
       maxWaiting: 1000,
     })
-    return { repository, close: connections.close }
+    const close = async () => {
+      await closing.close()
+      await connections.close()
+    }
+    return { repository, close }
   },
 })
