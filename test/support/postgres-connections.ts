@@ -2,12 +2,7 @@ import { randomBytes } from 'node:crypto'
 import { onTestFinished } from 'vitest'
 import { openConnections } from '../../src/storage/postgres/open-connections.ts'
 import type { Connections } from '../../src/storage/postgres/postgres-connections.ts'
-import {
-  migratePostgres,
-  postgresMigrations,
-} from '../../src/storage/postgres/postgres-migrator.ts'
 import { queryPostgres } from './postgres-client.ts'
-import { newPostgresDatabase } from './postgres-databases.ts'
 import { locationOf } from './postgres-location.ts'
 
 /** Connections that are closed after the test. */
@@ -15,17 +10,6 @@ export function connectTo(url: string): Connections {
   const connections = openConnections({ location: locationOf(url) })
   onTestFinished(connections.close)
   return connections
-}
-
-/** Makes a database with the schema of this release, and returns its URL. */
-export async function newMigratedDatabase(): Promise<string> {
-  const url = await newPostgresDatabase()
-  await migratePostgres({
-    connections: connectTo(url),
-    migrations: postgresMigrations(),
-    now: Date.now,
-  })
-  return url
 }
 
 /**

@@ -6,12 +6,13 @@ import { createPostgresBanStore } from '../../../src/storage/postgres/postgres-b
 import { describeBanStore } from '../../contracts/ban-store-contract.ts'
 import { createFakeClock } from '../../support/fake-clock.ts'
 import { queryPostgres } from '../../support/postgres-client.ts'
-import { connectTo, newMigratedDatabase } from '../../support/postgres-connections.ts'
+import { connectTo } from '../../support/postgres-connections.ts'
+import { copyPostgresTemplate } from '../../support/postgres-databases.ts'
 
 const HOUR = 3_600_000
 
 async function opened(now: () => number = Date.now) {
-  const url = await newMigratedDatabase()
+  const url = await copyPostgresTemplate()
   const openStore = () =>
     createPostgresBanStore({
       connections: connectTo(url),

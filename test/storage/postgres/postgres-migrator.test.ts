@@ -3,7 +3,7 @@ import { join } from 'node:path'
 import { pathToFileURL } from 'node:url'
 import { describe, expect, test } from 'vitest'
 import { MigrationMismatch, readMigrations } from '../../../src/storage/migrations.ts'
-import type { Connections } from '../../../src/storage/postgres/postgres-connections.ts'
+import type { Connections, Session } from '../../../src/storage/postgres/postgres-connections.ts'
 import {
   migratePostgres,
   postgresMigrationStatus,
@@ -251,13 +251,14 @@ function withSearchPath({ url }: TestDatabase, path: string): string {
 async function holding(connections: Connections, sql: string): Promise<() => Promise<void>> {
   let end = () => {}
   let isHeld = false
-  const held = connections.transaction(async session => {
+  const hold = async (session: Session) => {
     await session.query({ text: sql })
     isHeld = true
     await new Promise<void>(resolve => {
       end = resolve
     })
-  })
+  }
+  const held = connections.transaction(hold, { isLong: true })
   await until(() => isHeld)
   return async () => {
     end()

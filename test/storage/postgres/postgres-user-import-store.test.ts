@@ -23,7 +23,8 @@ import {
 import { createFakeClock } from '../../support/fake-clock.ts'
 import { temporaryFolder } from '../../support/open-test-app.ts'
 import { queryPostgres } from '../../support/postgres-client.ts'
-import { connectTo, newMigratedDatabase } from '../../support/postgres-connections.ts'
+import { connectTo } from '../../support/postgres-connections.ts'
+import { copyPostgresTemplate } from '../../support/postgres-databases.ts'
 
 const SELECT_USERS = `
   SELECT id, name, email, password_digest AS "passwordDigest", created_at AS "createdAt",
@@ -31,7 +32,7 @@ const SELECT_USERS = `
   FROM users ORDER BY id`
 
 async function openRealStore(now: () => number) {
-  const url = await newMigratedDatabase()
+  const url = await copyPostgresTemplate()
   const connections = connectTo(url)
   const sql = (text: string) => queryPostgres(url, text)
   return {

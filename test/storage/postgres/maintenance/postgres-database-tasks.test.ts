@@ -12,8 +12,9 @@ import {
   postgresMigrations,
 } from '../../../../src/storage/postgres/postgres-migrator.ts'
 import { queryPostgres } from '../../../support/postgres-client.ts'
-import { connectTo, newMigratedDatabase } from '../../../support/postgres-connections.ts'
-import { newPostgresDatabase } from '../../../support/postgres-databases.ts'
+
+import { connectTo } from '../../../support/postgres-connections.ts'
+import { copyPostgresTemplate, newPostgresDatabase } from '../../../support/postgres-databases.ts'
 import { locationOf } from '../../../support/postgres-location.ts'
 
 const OPTIONS: TaskOptions = { onProgress: () => {}, signal: new AbortController().signal }
@@ -21,7 +22,7 @@ const OPTIONS: TaskOptions = { onProgress: () => {}, signal: new AbortController
 const NOON = `'2026-01-31T12:00:00.000Z'`
 
 async function opened() {
-  const url = await newMigratedDatabase()
+  const url = await copyPostgresTemplate()
   return { sql: (text: string) => queryPostgres(url, text), tasks: tasksOn(url) }
 }
 
