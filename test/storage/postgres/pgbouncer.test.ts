@@ -1,9 +1,11 @@
 import { expect, test } from 'vitest'
+import { createPostgresBanStore } from '../../../src/storage/postgres/postgres-ban-store.ts'
 import { newUserBody } from '../../support/builders.ts'
 import { openTestApp, temporaryFolder } from '../../support/open-test-app.ts'
 import { startPgBouncer, whyNoPgBouncer } from '../../support/pgbouncer.ts'
 import { connectToPostgres, queryPostgres } from '../../support/postgres-client.ts'
-import { newPostgresDatabase } from '../../support/postgres-databases.ts'
+import { connectTo } from '../../support/postgres-connections.ts'
+import { copyPostgresTemplate, newPostgresDatabase } from '../../support/postgres-databases.ts'
 import { run } from '../../support/spawn-service.ts'
 
 const reason = whyNoPgBouncer()
@@ -52,8 +54,28 @@ test.skipIf(reason)(
     const exported = await run({ ...options, args: ['export'] })
     expect(JSON.parse(exported.stdout)).toMatchObject({ name: 'Ann' })
     expect(await run({ ...options, args: ['migrate'] })).toMatchObject({ code: 0 })
+    expect(await run({ ...options, args: ['check'] })).toMatchObject({ code: 0 })
   },
 )
+
+test.skipIf(reason)('through PgBouncer, processes see the bans of each other', async () => {
+  const url = await startPgBouncer(await copyPostgresTemplate())
+  const [store, other] = [1, 2].map(() =>
+    createPostgresBanStore({ connections: connectTo(url), now: Date.now }),
+  )
+  const ban = { rule: 'login', clientKey: 'ann', endsAt: Date.now() + 1e6, lastsMs: 1e6 }
+  const before = await other?.revision()
+  const own = await store?.revision()
+  // Many, so that PgBouncer uses several sessions of the server.
+  await Promise.all(
+    Array.from({ length: 20 }, (_, index) => store?.save({ ...ban, clientKey: `${index}` })),
+  )
+  expect(await other?.revision()).not.toBe(before)
+  expect(await store?.revision()).toBe(own)
+  const lifted = await other?.lift({ rule: 'login' })
+  expect(lifted).toHaveLength(20)
+  expect(await store?.revision()).not.toBe(own)
+})
 
 test.skipIf(reason)(
   'through PgBouncer, a held lock ends with 503 and leaves no settings in its sessions',
