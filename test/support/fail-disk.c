@@ -39,8 +39,10 @@ static size_t folder_length;
 
 __attribute__((constructor)) static void map_control(void) {
   const char *path = getenv("FAIL_DISK_CONTROL");
-  folder = getenv("FAIL_DISK_FOLDER");
-  if (!path || !folder) return;
+  const char *below = getenv("FAIL_DISK_FOLDER");
+  if (!path || !below) return;
+  /* A copy, because PostgreSQL writes the titles of its processes over the environment. */
+  folder = strdup(below);
   folder_length = strlen(folder);
   int fd = open(path, O_RDWR);
   if (fd < 0) return;

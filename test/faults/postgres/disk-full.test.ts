@@ -34,7 +34,6 @@ test.skipIf(reason)(
     const clients = startSteadfastClients({ port, clients: 16, random: createRandom() })
     await clients.untilEachHasWritten()
     disk?.fail({ writes: 'ENOSPC' })
-  setInterval(() => console.error(JSON.stringify(clients.answers), disk?.failedCalls(), process.memoryUsage().heapUsed), 1000).unref()
     await until(() => (clients.answers['POST 503 storage_unavailable'] ?? 0) > 50)
     expect((await fetch(`${url}/users`)).status).toBe(200)
     disk?.work()

@@ -1,4 +1,5 @@
 import { expect, test } from 'vitest'
+import { createClosing } from '../../../src/storage/postgres/batches.ts'
 import { createPostgresBanStore } from '../../../src/storage/postgres/postgres-ban-store.ts'
 import { newUserBody } from '../../support/builders.ts'
 import { openTestApp, temporaryFolder } from '../../support/open-test-app.ts'
@@ -61,7 +62,11 @@ test.skipIf(reason)(
 test.skipIf(reason)('through PgBouncer, processes see the bans of each other', async () => {
   const url = await startPgBouncer(await copyPostgresTemplate())
   const [store, other] = [1, 2].map(() =>
-    createPostgresBanStore({ connections: connectTo(url), now: Date.now }),
+    createPostgresBanStore({
+      connections: connectTo(url),
+      closing: createClosing(),
+      now: Date.now,
+    }),
   )
   const ban = { rule: 'login', clientKey: 'ann', endsAt: Date.now() + 1e6, lastsMs: 1e6 }
   const before = await other?.revision()
