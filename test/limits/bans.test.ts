@@ -1,5 +1,6 @@
 import { describe, expect, test } from 'vitest'
 import type { BanRule, LimitsFile } from '../../src/limits/rules/limits-file.ts'
+import { byEngine } from '../support/engine.ts'
 import { createFakeClock } from '../support/fake-clock.ts'
 import { openTestApp, type TestApp, type TestAppOptions } from '../support/open-test-app.ts'
 import { executeSql, selectRows } from '../support/sql.ts'
@@ -390,7 +391,8 @@ describe('restart', () => {
 
 test('a ban that cannot be saved is still in force, and the log says so', async () => {
   const app = await openWith({ bans: [{ ...LOGIN, maxretry: 1 }] })
-  await executeSql(app.databaseUrl, 'DROP TABLE bans')
+  const tables = byEngine({ sqlite: 'bans', postgres: 'bans, ban_changes' })
+  await executeSql(app.databaseUrl, `DROP TABLE ${tables}`)
   expect(await statuses(app, 2, 'POST /login')).toEqual([404, 403])
   const message = 'cannot persist a ban'
   const [line] = await until(() => {
@@ -405,7 +407,8 @@ test('bans that cannot be refreshed stay as they were, and the log says so', asy
   const app = await openWith({ bans: [{ ...LOGIN, maxretry: 1 }] })
   await statuses(app, 1, 'POST /login')
   await until(async () => (await storedBans(app)) === 1)
-  await executeSql(app.databaseUrl, 'DROP TABLE bans')
+  const tables = byEngine({ sqlite: 'bans', postgres: 'bans, ban_changes' })
+  await executeSql(app.databaseUrl, `DROP TABLE ${tables}`)
   const message = 'cannot refresh bans, keeping those already loaded'
   await until(() => linesOf(app, message).length > 0)
   expect(linesOf(app, message)).toEqual([expect.objectContaining({ level: 50 })])
