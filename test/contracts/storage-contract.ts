@@ -12,6 +12,8 @@ export interface StoredDatabase {
   emails(): Promise<string[]>
   /** Takes the last migration from its history. */
   forgetMigration(): Promise<void>
+  /** Makes it an unfinished copy of another database. */
+  markCopy(): Promise<void>
 }
 
 export interface StorageHarness {
@@ -109,6 +111,20 @@ export function describeStorage({ name, newDatabase }: StorageHarness): void {
       await expect(opened).rejects.toThrow('its schema is that of an older release')
       await expect(opened).rejects.toThrow(UnusableDatabase)
     })
+
+    test.each(['create', 'refuse'] as const)(
+      'open refuses an unfinished copy, if missing: %s',
+      async ifMissing => {
+        const { engine, markCopy } = await newDatabase()
+        await (await openStored(engine)).close()
+        await markCopy()
+        const opened = openStored(engine, { ifMissing })
+        await expect(opened).rejects.toThrow(
+          'it is an unfinished copy: run `copy` again with the same --from, or delete it',
+        )
+        await expect(opened).rejects.toThrow(UnusableDatabase)
+      },
+    )
 
     test('openTrialImports decides like imports and stores nothing', async () => {
       const { engine, emails } = await newDatabase()

@@ -1,11 +1,13 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { PostgresLocation } from '../../postgres-location.ts'
 import type { OpenStorageOptions, SigningKeyName, Storage } from '../storage.ts'
+import { UNFINISHED_COPY, UnusableDatabase } from '../unusable-database.ts'
 import { createClosing } from './batches.ts'
 import { readHistory } from './inspect-schema.ts'
 import { openConnections } from './open-connections.ts'
 import { createPostgresBanStore } from './postgres-ban-store.ts'
 import type { Connections } from './postgres-connections.ts'
+import { readCopyMark } from './postgres-copy-mark.ts'
 import { migratePostgres, postgresMigrations, requireMigrated } from './postgres-migrator.ts'
 import { openSigningKeys } from './postgres-signing-keys.ts'
 import { openPostgresTrialImportStore } from './postgres-trial-import-store.ts'
@@ -61,11 +63,15 @@ export async function waitFor<T>(work: () => Promise<T>): Promise<T> {
   }
 }
 
-function prepare(connections: Connections, options: OpenStorageOptions): Promise<void> {
+async function prepare(connections: Connections, options: OpenStorageOptions): Promise<void> {
   const migrations = postgresMigrations()
-  return options.ifMissing === 'create'
-    ? migratePostgres({ connections, migrations, now: options.now })
-    : requireMigrated(connections, migrations)
+  if (options.ifMissing === 'create') {
+    await migratePostgres({ connections, migrations, now: options.now })
+  } else {
+    await requireMigrated(connections, migrations)
+  }
+  const unfinishedSource = await connections.read(readCopyMark)
+  if (unfinishedSource !== undefined) throw new UnusableDatabase(UNFINISHED_COPY)
 }
 
 async function createPostgresStorage(

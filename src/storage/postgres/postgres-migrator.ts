@@ -6,7 +6,7 @@ import {
   type Migration,
   readMigrations,
 } from '../migrations.ts'
-import { UnusableDatabase } from '../unusable-database.ts'
+import { OLDER_SCHEMA, UnusableDatabase } from '../unusable-database.ts'
 import { FOREIGN, readHistory, requireUsable } from './inspect-schema.ts'
 import type { Connections, Session } from './postgres-connections.ts'
 import { sqlStateOf } from './postgres-errors.ts'
@@ -50,8 +50,6 @@ const CREATE_HISTORY = `
 const INSERT_HISTORY = `
   INSERT INTO schema_migrations (version, name, hash, applied_at) VALUES ($1, $2, $3, $4)`
 
-const OLDER = 'its schema is that of an older release: run `migrate`'
-
 const NO_RIGHT_TO_MIGRATE =
   'its schema is not current, and this role may not change it: run `migrate` with the role that owns the tables'
 
@@ -90,7 +88,7 @@ export async function requireMigrated(
   migrations: readonly Migration[],
 ): Promise<void> {
   const applied = await appliedTo(connections, migrations)
-  if (applied.length < migrations.length) throw new UnusableDatabase(OLDER)
+  if (applied.length < migrations.length) throw new UnusableDatabase(OLDER_SCHEMA)
 }
 
 /** The migrations of this release, each with the time at which it was applied. Changes nothing. */

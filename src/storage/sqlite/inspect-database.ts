@@ -31,11 +31,12 @@ export function requireThere(path: string): void {
 
 /**
  * The migrations applied to a database, after checking that this release can use it and, as far as startup time allows, that
- * its pages are intact. Reads through a read-only connection, so a rejected file stays unchanged.
+ * its pages are intact. Reads through a read-only connection, so a rejected file stays unchanged. `look` may reject it too.
  */
 export function inspect(
   path: string,
   migrations: readonly Migration[],
+  look: (database: Database) => void = () => {},
 ): readonly AppliedMigration[] {
   if (path === IN_MEMORY || !existsSync(path)) return []
   // Before a connection opens the file: closing any handle to it drops the locks of all connections of this process.
@@ -47,6 +48,7 @@ export function inspect(
       throw new UnusableDatabase(DAMAGED, { isFault: true })
     }
     checkHistory(applied, migrations)
+    look(database)
     return applied
   } finally {
     database.close()

@@ -3,12 +3,13 @@ import { dirname } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { makeFolder, syncFile } from '../../files/durable-files.ts'
 import type { MigrationStatus } from '../database-tasks.ts'
-import { UnusableDatabase } from '../unusable-database.ts'
+import { OLDER_SCHEMA, UNFINISHED_COPY, UnusableDatabase } from '../unusable-database.ts'
 import { companionOf, IN_MEMORY, TEMPORARY } from './database-files.ts'
 import { inspect, requireThere, START_PATIENCE_MS } from './inspect-database.ts'
 import { wasLeftOpen } from './left-open.ts'
 import { migrate, migrationsOfRelease } from './migrator.ts'
 import { createSigningKeys } from './signing-keys.ts'
+import { readCopyMark } from './sqlite-copy-mark.ts'
 import { Database } from './sqlite-driver.ts'
 import { isBusy } from './sqlite-errors.ts'
 import { explainErrors } from './unusable-reasons.ts'
@@ -18,14 +19,14 @@ const BUSY_PAUSE_MS = 20
 /** A quarter of better-sqlite3's default. The rest is in the system's cache, and reading it from there costs no more CPU. */
 const CACHE_KIB = 4000
 
-const OLDER = 'its schema is that of an older release: run `migrate`'
-
 export interface OpenOptions {
   /** A path whose missing folders are created, `:memory:`, or `TEMPORARY`. */
   readonly path: string
   readonly now: () => number
   /** Whether it must exist with the schema of this release. It is then neither created nor migrated. */
   readonly mustExist?: boolean
+  /** Whether it may be an unfinished copy of another database. */
+  readonly isCopyTarget?: boolean
   /** Called before anything is written if the last process that had the database open did not close it. */
   readonly onLeftOpen?: () => void
 }
@@ -35,14 +36,14 @@ export interface OpenOptions {
  * If it throws `UnusableDatabase`, the file stays as it was.
  */
 export async function openSqlite(options: OpenOptions): Promise<Database> {
-  const { path, now, mustExist = false, onLeftOpen } = options
+  const { path, now, mustExist = false, isCopyTarget = false, onLeftOpen } = options
   const migrations = migrationsOfRelease()
   const database = await explainErrors(() => {
     if (mustExist) requireThere(path)
     if (path !== IN_MEMORY && path !== TEMPORARY) {
       if (!mustExist) createPrivately(path)
-      const applied = inspect(path, migrations)
-      if (mustExist && applied.length < migrations.length) throw new UnusableDatabase(OLDER)
+      const applied = inspect(path, migrations, isCopyTarget ? () => {} : refuseUnfinished)
+      if (mustExist && applied.length < migrations.length) throw new UnusableDatabase(OLDER_SCHEMA)
       syncRecovered(path)
       if (onLeftOpen && wasLeftOpen(path)) onLeftOpen()
     }
@@ -74,6 +75,10 @@ export async function migrationStatus(path: string): Promise<readonly MigrationS
     name,
     appliedAt: applied.find(row => row.version === version)?.applied_at,
   }))
+}
+
+function refuseUnfinished(database: Database): void {
+  if (readCopyMark(database) !== undefined) throw new UnusableDatabase(UNFINISHED_COPY)
 }
 
 /** Creates folders with mode 700 and the file with 600; SQLite gives the WAL the mode of the file. Existing ones stay. */

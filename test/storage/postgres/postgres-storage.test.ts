@@ -7,6 +7,8 @@ import { executeSql, selectRows } from '../../support/sql.ts'
 
 const NEWEST = 'SELECT max(version) FROM schema_migrations'
 
+const MARK_COPY = `INSERT INTO unfinished_copies (singleton, source_hash) VALUES (1, 'source')`
+
 describeStorage({
   name: 'PostgreSQL',
   newDatabase: async () => {
@@ -23,6 +25,7 @@ describeStorage({
       },
       forgetMigration: () =>
         executeSql(url, `DELETE FROM schema_migrations WHERE version = (${NEWEST})`),
+      markCopy: () => executeSql(url, MARK_COPY),
     }
   },
 })

@@ -103,7 +103,13 @@ const EXPECTED = `
 5 constraint imports_records_hash: check of imports (records_hash)
 5 function take_user_ids: takes (wanted_ids bigint[]) returns bigint[] runs as its owner has a search path
 5 index imports_primary_key: unique on imports (source)
-5 table imports:`
+5 table imports:
+6 column unfinished_copies.singleton: smallint not null
+6 column unfinished_copies.source_hash: text not null
+6 constraint unfinished_copies_primary_key: primary key of unfinished_copies (singleton)
+6 constraint unfinished_copies_singleton: check of unfinished_copies (singleton)
+6 index unfinished_copies_primary_key: unique on unfinished_copies (singleton)
+6 table unfinished_copies:`
 
 interface Expected extends SchemaObject {
   readonly since: number

@@ -1,7 +1,9 @@
 import type { CheckReport, TaskOptions } from '../../database-tasks.ts'
 import { checkHistory, type Migration, MigrationMismatch } from '../../migrations.ts'
+import { UNFINISHED_COPY } from '../../unusable-database.ts'
 import { readHistory, requireUsable } from '../inspect-schema.ts'
 import type { Connections, Statement } from '../postgres-connections.ts'
+import { readCopyMark } from '../postgres-copy-mark.ts'
 import { findIndexFaults } from './check-indexes.ts'
 import { EXPECTED_FUNCTIONS, EXPECTED_TABLES, expectedAfter } from './expected-schema.ts'
 import { readFunctionSources, readSchema } from './schema-snapshot.ts'
@@ -12,6 +14,9 @@ export interface FindFaultsOptions extends TaskOptions {
 }
 
 const LONG = { isLong: true }
+
+/** The migration that lets a database be an unfinished copy. */
+const COPIES_SINCE = 6
 
 const MAX_FAULTS = 100
 
@@ -85,6 +90,7 @@ export async function findPostgresFaults(options: FindFaultsOptions): Promise<Ch
 
   await step(async () => mismatchOf(applied, migrations))
   await step(() => findSchemaFaults(connections, went))
+  if (applied.length >= COPIES_SINCE) await step(() => findUnfinishedCopy(connections))
   await step(() => findIndexFaults(connections, EXPECTED_TABLES, signal))
   await step(() => findRowFaults(options, went.length))
   return {
@@ -101,6 +107,11 @@ function mismatchOf(...history: Parameters<typeof checkHistory>): string[] {
     if (error instanceof MigrationMismatch) return [error.message]
     throw error
   }
+}
+
+async function findUnfinishedCopy(connections: Connections): Promise<string[]> {
+  const source = await connections.read(readCopyMark, LONG)
+  return source === undefined ? [] : [UNFINISHED_COPY]
 }
 
 /** Differences from what the migrations make. What else there is may belong to the operator. */
