@@ -1,5 +1,5 @@
-import { createHash } from 'node:crypto'
 import type { Ban, BanSelection } from '../../limits/ban-store.ts'
+import { fromStored, hashOfBan, toStored } from './ban-text.ts'
 import type { Session } from './postgres-connections.ts'
 
 const COLUMNS = 'rule, client_key, ends_at, lasts_ms'
@@ -80,7 +80,7 @@ export async function setWriter(session: Session, writer: string): Promise<void>
 /** Saves bans of which no two have the same rule and client. Rules allow fractions of a millisecond, the table does not. */
 export async function upsertBans(session: Session, bans: readonly Ban[]): Promise<void> {
   await session.query({ text: UPSERT }, [
-    bans.map(hashOf),
+    bans.map(hashOfBan),
     bans.map(({ rule }) => toStored(rule)),
     bans.map(({ clientKey }) => toStored(clientKey)),
     bans.map(({ endsAt }) => Math.ceil(endsAt)),
@@ -108,24 +108,6 @@ export async function readChangesOfOthers(session: Session, writer: string): Pro
   return changes
 }
 
-/** The same for two bans of the same rule and client. */
-export function banKey({ rule, clientKey }: Ban): string {
-  return `${toStored(rule)}\0${toStored(clientKey)}`
-}
-
-function hashOf(ban: Ban): Buffer {
-  return createHash('sha256').update(banKey(ban)).digest()
-}
-
 function toBan([rule, clientKey, endsAt, lastsMs]: readonly [...BanRow, ...unknown[]]): Ban {
   return { rule: fromStored(rule), clientKey: fromStored(clientKey), endsAt, lastsMs }
-}
-
-/** Text as PostgreSQL can store it: see the migration. A lone surrogate is no character of any encoding. */
-function toStored(text: string): string {
-  return text.toWellFormed().replaceAll('\\', '\\\\').replaceAll('\0', '\\0')
-}
-
-function fromStored(text: string): string {
-  return text.replace(/\\[0\\]/g, found => (found === '\\0' ? '\0' : '\\'))
 }

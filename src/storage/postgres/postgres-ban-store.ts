@@ -2,7 +2,6 @@ import { randomUUID } from 'node:crypto'
 import type { Ban, BanStore } from '../../limits/ban-store.ts'
 import {
   type BanPosition,
-  banKey,
   deleteBans,
   deleteEndedBans,
   PAGE_ROWS,
@@ -11,6 +10,7 @@ import {
   setWriter,
   upsertBans,
 } from './ban-statements.ts'
+import { banKey } from './ban-text.ts'
 import { type Closing, createBatches } from './batches.ts'
 import type { Connections } from './postgres-connections.ts'
 

@@ -1,0 +1,25 @@
+import { createHash } from 'node:crypto'
+
+interface BanName {
+  readonly rule: string
+  readonly clientKey: string
+}
+
+/** Text as PostgreSQL can store it: see the migration. A lone surrogate is no character of any encoding. */
+export function toStored(text: string): string {
+  return text.toWellFormed().replaceAll('\\', '\\\\').replaceAll('\0', '\\0')
+}
+
+export function fromStored(text: string): string {
+  return text.replace(/\\[0\\]/g, found => (found === '\\0' ? '\0' : '\\'))
+}
+
+/** The same for two bans of the same rule and client. */
+export function banKey({ rule, clientKey }: BanName): string {
+  return `${toStored(rule)}\0${toStored(clientKey)}`
+}
+
+/** The primary key of a ban. */
+export function hashOfBan(ban: BanName): Buffer {
+  return createHash('sha256').update(banKey(ban)).digest()
+}
