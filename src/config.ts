@@ -1,5 +1,6 @@
 import {
   count,
+  type DatabaseLocation,
   databaseUrl,
   duration,
   limitsPath,
@@ -190,8 +191,32 @@ function describeWrong({ name, text, why, mayBe }: WrongVariable): string {
   return `${name} was ${quote(text)}${reason}; it may be ${mayBe}`
 }
 
-/** A line for the operator about a mistake in the file that a setting names. */
-export function describeMistake(name: VariableName, value: string, mistake: string): string {
+/** An option of a command that names a database as DATABASE_URL does. */
+export interface DatabaseOption {
+  readonly name: '--from' | '--to'
+  readonly url: string
+}
+
+/** Reads such an option. The variables of libpq add what the URL leaves out. Throws `OperatorError`. */
+export function readDatabaseOption(
+  { name, url }: DatabaseOption,
+  environment: Environment,
+  dotenvPath = '.env',
+): DatabaseLocation {
+  const dotenv = readDotenv(dotenvPath)
+  const values = { ...withoutEmpty(dotenv.values), ...withoutEmpty(environment) }
+  const reading = databaseUrl.read(url, values)
+  if ('value' in reading) return reading.value
+  const wrong = { name, text: url, why: reading.why, mayBe: databaseUrl.mayBe }
+  throw new OperatorError((reading.wrongVariables ?? [wrong]).map(describeWrong))
+}
+
+/** A line for the operator about a mistake in what a setting or an option names. */
+export function describeMistake(
+  name: VariableName | DatabaseOption['name'],
+  value: string,
+  mistake: string,
+): string {
   return `${name} was ${quote(value)}: ${mistake}`
 }
 

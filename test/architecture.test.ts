@@ -29,7 +29,7 @@ const ALLOWED: Readonly<Record<string, readonly string[]>> = {
     'version',
     'wiring',
   ],
-  'cli/database': ['cli/terminal', 'config', 'storage', 'wiring'],
+  'cli/database': ['cli/terminal', 'config', 'storage', 'storage/copy', 'wiring'],
   'cli/limits': [
     'cli/terminal',
     'config',
@@ -53,9 +53,12 @@ const ALLOWED: Readonly<Record<string, readonly string[]>> = {
     'nearest',
     'setting-names',
     'storage',
+    'storage/copy',
     'storage/postgres',
+    'storage/postgres/copy',
     'storage/postgres/maintenance',
     'storage/sqlite',
+    'storage/sqlite/copy',
     'storage/sqlite/maintenance',
     'users',
     'users/transfer',
@@ -70,6 +73,9 @@ const ALLOWED: Readonly<Record<string, readonly string[]>> = {
     'users',
     'users/transfer',
   ],
+  'storage/sqlite/copy': ['storage', 'storage/copy', 'storage/sqlite'],
+  'storage/postgres/copy': ['postgres-location', 'storage', 'storage/copy', 'storage/postgres'],
+  'storage/copy': ['storage'],
   'storage/postgres/maintenance': ['postgres-location', 'storage', 'storage/postgres'],
   'storage/postgres': [
     'errors',
@@ -160,6 +166,8 @@ const ONLY: Readonly<Record<string, readonly string[]>> = {
   'wiring -> storage/postgres': ['wiring/open-storage.ts'],
   'wiring -> storage/postgres/maintenance': ['wiring/create-database-tasks.ts'],
   'wiring -> storage/sqlite': ['wiring/open-storage.ts'],
+  'wiring -> storage/sqlite/copy': ['wiring/copy-databases.ts'],
+  'wiring -> storage/postgres/copy': ['wiring/copy-databases.ts'],
   'wiring -> storage/sqlite/maintenance': ['wiring/create-database-tasks.ts'],
 }
 

@@ -53,7 +53,7 @@ export function isInMemory({ database }: Config): boolean {
 }
 
 /** Whether a path leads to a file of the database, also through a link. The file need not exist. */
-export function isFileOfDatabase(path: string, { database }: Config): boolean {
+export function isFileOfDatabase(path: string, { database }: Pick<Config, 'database'>): boolean {
   return engineOf(database).ownsFile(path)
 }
 

@@ -25,10 +25,11 @@ test('docs/operations.md shows commands that work, in their order', async () => 
     const { stdout } = await promisify(execFile)('sh', ['-ec', script], { cwd, env })
     printed += stdout
   }
-  expect(steps).toHaveLength(6)
+  expect(steps).toHaveLength(7)
   expect(printed.match(/: sound$/gm)).toHaveLength(2)
   expect(printed).toMatch(/ MB before, \S+ MB now$/m)
   expect(filesOf(join(cwd, 'backups', 'users.db'))).toEqual(['users.db'])
   expect(filesOf(join(cwd, 'data', 'users.db'))).toHaveLength(2)
+  expect(filesOf(join(cwd, 'copies', 'users.db'))).toEqual(['users.db'])
   expect(filesOf(join(cwd, 'elsewhere', 'users.db'))).toEqual(['users.db'])
 })

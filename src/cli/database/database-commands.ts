@@ -5,8 +5,9 @@ import {
   jsonOption,
   UsageError,
 } from '../terminal/command-context.ts'
+import type { CopyFlags } from './copy.ts'
 
-/** Adds `backup`, `restore`, `check` and `compact`. */
+/** Adds `backup`, `restore`, `check`, `compact` and `copy`. */
 export function addDatabaseCommands(program: Command, { environment, run }: CommandContext): void {
   program
     .command('backup')
@@ -55,7 +56,27 @@ export function addDatabaseCommands(program: Command, { environment, run }: Comm
         return compact(environment, flags)
       }),
     )
+  program
+    .command('copy')
+    .description('copy everything from one database to another, empty one')
+    .requiredOption(
+      '--from <URL>',
+      'the database to read, like DATABASE_URL; a service may be running',
+    )
+    .requiredOption('--to <URL>', 'the database to fill; no service may be running')
+    .addOption(jsonOption())
+    .addHelpText('after', COPY_HELP)
+    .action((flags: CopyFlags) =>
+      run(async () => {
+        const { copy } = await import('./copy.ts')
+        return copy(environment, flags)
+      }),
+    )
 }
+
+const COPY_HELP = `
+Copies users with their ids, password digests and times, used ids, idempotency keys, bans and signing keys.
+An interrupted copy goes on when the same command runs again. Until then no service can use the database of --to.`
 
 function requireName(file: string): void {
   if (file === '') throw new UsageError('FILE must not be empty')

@@ -1,0 +1,81 @@
+import type { Environment } from '../../config.ts'
+import type { CopyProgress } from '../../storage/copy/copy-database.ts'
+import { type Copied, copyDatabases } from '../../wiring/copy-databases.ts'
+import { EXIT, type JsonFlags } from '../terminal/command-context.ts'
+import { watchInterruption } from '../terminal/interruption.ts'
+import { print, printJson } from '../terminal/print.ts'
+import { createProgress, grouped } from '../terminal/progress.ts'
+
+export interface CopyFlags extends JsonFlags {
+  readonly from: string
+  readonly to: string
+}
+
+const INTERRUPTED = 'interrupted: the same command goes on where it stopped'
+
+/** Runs `copy`. Returns the exit code. */
+export async function copy(
+  environment: Environment,
+  { from, to, json = false }: CopyFlags,
+): Promise<number> {
+  const interruption = watchInterruption()
+  const screen = createCopyDisplay()
+  const startedAt = performance.now()
+  try {
+    const { signal } = interruption
+    const onProgress = screen.update
+    const options = { from, to, environment, onProgress, signal }
+    const copied = await copyDatabases(options).finally(screen.end)
+    const seconds = (performance.now() - startedAt) / 1000
+    await (json ? printJson(summarize(copied, seconds)) : print(describe(copied, seconds)))
+    return EXIT.done
+  } catch (error) {
+    if (!interruption.signal.aborted || (error as Error).name !== 'AbortError') throw error
+    console.error(INTERRUPTED)
+    return interruption.exitCode()
+  } finally {
+    interruption.end()
+  }
+}
+
+function createCopyDisplay() {
+  let progress = createProgress({ unit: 'users' })
+  let current: CopyProgress['step'] = 'copy'
+  return {
+    update: ({ step, users, totalUsers }: CopyProgress) => {
+      if (step !== current) {
+        progress.end()
+        // The rate and the remaining time are those of the step.
+        progress = createProgress({ unit: UNITS[step] })
+        current = step
+      }
+      progress.update(users, totalUsers === 0 ? undefined : Math.min(1, users / totalUsers))
+    },
+    end: () => progress.end(),
+  }
+}
+
+const UNITS = { compare: 'users compared', copy: 'users', verify: 'users verified' }
+
+function describe(copied: Copied, seconds: number): string {
+  const { to, users, keptUsers, idempotencyKeys, bans } = copied
+  const kept = keptUsers === 0 ? '' : ` (${grouped(keptUsers)} of them by an earlier run)`
+  return [
+    `${to}: ${grouped(users)} users${kept}, ${grouped(idempotencyKeys)} idempotency keys`,
+    `${grouped(bans)} bans, verified, in ${seconds.toFixed(1)} s`,
+  ].join(', ')
+}
+
+function summarize(copied: Copied, seconds: number) {
+  return {
+    from: copied.from,
+    to: copied.to,
+    users: copied.users,
+    users_kept: copied.keptUsers,
+    idempotency_keys: copied.idempotencyKeys,
+    bans: copied.bans,
+    last_id: copied.lastId,
+    checksum: copied.checksum,
+    seconds: Number(seconds.toFixed(3)),
+  }
+}

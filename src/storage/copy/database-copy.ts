@@ -1,0 +1,92 @@
+/** Both ends of a copy from one database into another, which may be of different engines. */
+
+/** A row in values that every engine has. Bytes are hexadecimal text in lower case. */
+export type CopiedRow = readonly (string | number | null)[]
+
+export type CopiedUser = readonly [
+  id: number,
+  name: string,
+  nameLower: string,
+  email: string,
+  passwordDigest: string | null,
+  createdAt: string,
+  updatedAt: string,
+]
+
+export type CopiedKey = readonly [
+  keyHash: string,
+  userId: number,
+  fingerprint: string | null,
+  userVersion: string | null,
+  userJson: string | null,
+  expiresAt: number,
+]
+
+export type CopiedBan = readonly [rule: string, clientKey: string, endsAt: number, lastsMs: number]
+
+export type CopiedSigningKey = readonly [name: string, key: string]
+
+/** Ids greater than `after` and at most `through`. */
+export interface IdRange {
+  readonly after: number
+  readonly through: number
+}
+
+/** All that is copied from a database. Each call throws `UnusableDatabase` if the database cannot be read. */
+export interface CopyReader {
+  /** The first `limit` users of a range, by id. */
+  users(range: IdRange, limit: number): Promise<readonly CopiedUser[]>
+  /** The first `limit` keys, in an order of the engine, after the given one. */
+  idempotencyKeys(after: CopiedKey | undefined, limit: number): Promise<readonly CopiedKey[]>
+  /** As `idempotencyKeys`. */
+  bans(after: CopiedBan | undefined, limit: number): Promise<readonly CopiedBan[]>
+  /** By name. */
+  signingKeys(): Promise<readonly CopiedSigningKey[]>
+  /** The greatest id that was ever given out; 0 if none was. */
+  lastId(): Promise<number>
+}
+
+/** One state of a database, which does not change while others write to it. */
+export interface CopySource extends CopyReader {
+  countUsers(): Promise<number>
+  close(): Promise<void>
+}
+
+/** What a database holds before it becomes a target. */
+export interface TargetState {
+  /** Whether it has a user, an idempotency key or a ban, or has ever given out an id. */
+  readonly isUsed: boolean
+  /** The source of the copy that began in it and is not complete. */
+  readonly unfinishedSource: string | undefined
+}
+
+/** What ends a copy. */
+export interface CopyEnd {
+  readonly signingKeys: readonly CopiedSigningKey[]
+  readonly lastId: number
+  /** Compares the target with the source, and throws if they differ. */
+  readonly verify: () => Promise<void>
+}
+
+/**
+ * A database that no other copy writes to until it is closed. Each call is one transaction. It throws `UnusableDatabase`
+ * if the database cannot be written, and names the user that it cannot hold.
+ */
+export interface CopyTarget extends CopyReader {
+  state(): Promise<TargetState>
+  /**
+   * Marks the database as an unfinished copy of this source, so that nothing else uses it, and deletes idempotency keys and
+   * bans of an earlier attempt.
+   */
+  begin(sourceHash: string): Promise<void>
+  deleteUsers(range: IdRange): Promise<void>
+  addUsers(users: readonly CopiedUser[]): Promise<void>
+  addIdempotencyKeys(keys: readonly CopiedKey[]): Promise<void>
+  addBans(bans: readonly CopiedBan[]): Promise<void>
+  /**
+   * Replaces the signing keys, never gives out `lastId` or a smaller id, verifies and removes the mark, in one transaction
+   * during which no process can change what was verified.
+   */
+  finish(end: CopyEnd): Promise<void>
+  close(): Promise<void>
+}

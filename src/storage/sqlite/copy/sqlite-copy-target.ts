@@ -1,0 +1,150 @@
+import { existsSync } from 'node:fs'
+import type { CopiedRow, CopyTarget } from '../../copy/database-copy.ts'
+import { OLDER_SCHEMA, UnusableDatabase } from '../../unusable-database.ts'
+import { inspect, requireFile } from '../inspect-database.ts'
+import { migrationsOfRelease } from '../migrator.ts'
+import { openAlone } from '../open-alone.ts'
+import { openSqlite } from '../open-sqlite.ts'
+import { readCopyMark } from '../sqlite-copy-mark.ts'
+import type { Database } from '../sqlite-driver.ts'
+import { explainErrors } from '../unusable-reasons.ts'
+import { nameRefused } from './refused-rows.ts'
+import { createSqliteCopyReader } from './sqlite-copy-reader.ts'
+import { createUserIndexes, dropUserIndexes } from './user-indexes.ts'
+
+const CACHE_KIB = 64_000
+
+/** 64 MB: a page that many transactions write is copied from the WAL into the database once. */
+const CHECKPOINT_PAGES = 16_000
+
+const SELECT_IS_USED = `
+  SELECT EXISTS (SELECT 1 FROM users) OR EXISTS (SELECT 1 FROM idempotency_keys)
+    OR EXISTS (SELECT 1 FROM bans)
+    OR EXISTS (SELECT 1 FROM sqlite_sequence WHERE name = 'users' AND seq > 0)`
+
+const INSERT_MARK = `INSERT OR REPLACE INTO unfinished_copies (singleton, source_hash) VALUES (1, ?)`
+
+const DELETE_MARK = `DELETE FROM unfinished_copies`
+
+const DELETE_KEYS_AND_BANS = `DELETE FROM idempotency_keys; DELETE FROM bans`
+
+const DELETE_USERS = `DELETE FROM users WHERE id > ? AND id <= ?`
+
+const INSERT_USER = `
+  INSERT INTO users (id, name, name_lower, email, password_digest, created_at, updated_at)
+  VALUES (?, ?, ?, ?, ?, ?, ?)`
+
+const INSERT_KEY = `
+  INSERT INTO idempotency_keys (key_hash, user_id, fingerprint, user_version, user_json, expires_at)
+  VALUES (unhex(?), ?, ?, ?, ?, ?)`
+
+const INSERT_BAN = `INSERT INTO bans (rule, client_key, ends_at, lasts_ms) VALUES (?, ?, ?, ?)`
+
+const DELETE_SIGNING_KEYS = `DELETE FROM signing_keys`
+
+const INSERT_SIGNING_KEY = `INSERT INTO signing_keys (name, key) VALUES (?, unhex(?))`
+
+const RAISE_SEQUENCE = `UPDATE sqlite_sequence SET seq = max(seq, ?) WHERE name = 'users'`
+
+const INSERT_SEQUENCE = `
+  INSERT INTO sqlite_sequence (name, seq)
+  SELECT 'users', ? WHERE NOT EXISTS (SELECT 1 FROM sqlite_sequence WHERE name = 'users')`
+
+/**
+ * Opens a database that no other process has open, and creates it if it is missing. Throws `UnusableDatabase`; a database
+ * that it refuses stays as it was.
+ */
+export async function openSqliteCopyTarget(path: string): Promise<CopyTarget> {
+  requireFile(path)
+  await explainErrors(() => requireMigratable(path))
+  const created = await openSqlite({ path, now: Date.now, isCopyTarget: true })
+  created.close()
+  return createTarget(await explainErrors(() => openAlone(path, lock)))
+}
+
+/** Only an empty file and an unfinished copy are migrated. */
+function requireMigratable(path: string): void {
+  if (!existsSync(path)) return
+  const migrations = migrationsOfRelease()
+  let isUnfinished = false
+  const applied = inspect(path, migrations, database => {
+    isUnfinished = readCopyMark(database) !== undefined
+  })
+  const isOlder = applied.length > 0 && applied.length < migrations.length
+  if (isOlder && !isUnfinished) throw new UnusableDatabase(OLDER_SCHEMA)
+}
+
+/** A read in this mode takes the lock of every connection, and keeps it until the database is closed. */
+function lock(database: Database): void {
+  database.pragma('locking_mode = EXCLUSIVE')
+  database.pragma('schema_version')
+  database.pragma('synchronous = FULL')
+  database.pragma(`cache_size = -${CACHE_KIB}`)
+  database.pragma(`wal_autocheckpoint = ${CHECKPOINT_PAGES}`)
+}
+
+function createTarget(database: Database): CopyTarget {
+  const isUsed = database.prepare<[], 0 | 1>(SELECT_IS_USED).pluck()
+  const transaction = <T>(work: () => T) => explainErrors(() => database.transaction(work)())
+
+  function addAll(sql: string, rows: readonly CopiedRow[], nameOf: (row: CopiedRow) => string) {
+    const insert = database.prepare(sql)
+    for (const row of rows) {
+      nameRefused(
+        () => nameOf(row),
+        () => insert.run(row),
+      )
+    }
+  }
+
+  return {
+    ...createSqliteCopyReader(database),
+
+    state: () =>
+      explainErrors(() => ({
+        isUsed: isUsed.get() === 1,
+        unfinishedSource: readCopyMark(database),
+      })),
+
+    begin: sourceHash =>
+      transaction(() => {
+        database.prepare(INSERT_MARK).run(sourceHash)
+        database.exec(DELETE_KEYS_AND_BANS)
+        dropUserIndexes(database)
+      }),
+
+    deleteUsers: ({ after, through }) =>
+      transaction(() => {
+        database.prepare(DELETE_USERS).run(after, through)
+      }),
+
+    addUsers: users => transaction(() => addAll(INSERT_USER, users, ([id]) => `user ${id}`)),
+
+    addIdempotencyKeys: keys =>
+      transaction(() => addAll(INSERT_KEY, keys, ([, id]) => `an idempotency key of user ${id}`)),
+
+    addBans: bans =>
+      transaction(() => addAll(INSERT_BAN, bans, ([rule]) => `a ban of ${JSON.stringify(rule)}`)),
+
+    finish: async ({ signingKeys, lastId, verify }) => {
+      try {
+        await explainErrors(() => {
+          database.exec('BEGIN IMMEDIATE')
+          database.exec(DELETE_SIGNING_KEYS)
+          addAll(INSERT_SIGNING_KEY, signingKeys, ([name]) => `the signing key ${name}`)
+          database.prepare(RAISE_SEQUENCE).run(lastId)
+          database.prepare(INSERT_SEQUENCE).run(lastId)
+          createUserIndexes(database)
+        })
+        await verify()
+        await explainErrors(() => database.exec(`${DELETE_MARK}; COMMIT`))
+      } finally {
+        if (database.inTransaction) database.exec('ROLLBACK')
+      }
+    },
+
+    close: async () => {
+      database.close()
+    },
+  }
+}

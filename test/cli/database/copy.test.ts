@@ -1,0 +1,195 @@
+import { existsSync, readFileSync, statSync } from 'node:fs'
+import { join } from 'node:path'
+import { isDeepStrictEqual } from 'node:util'
+import { describe, expect, test } from 'vitest'
+import { newUserBody } from '../../support/builders.ts'
+import { copiedContent, makeCopySource } from '../../support/copy-databases.ts'
+import { execute, filesOf } from '../../support/databases.ts'
+import { ask } from '../../support/json-requests.ts'
+import { temporaryFolder } from '../../support/open-test-app.ts'
+import { run, spawnMain, spawnService } from '../../support/spawn-service.ts'
+import { until } from '../../support/until.ts'
+
+/** Enough to interrupt the copy. */
+const MANY_USERS = 80_000
+
+interface Place {
+  readonly cwd: string
+  readonly from: string
+  readonly to: string
+}
+
+function emptyPlace(): Place {
+  const cwd = temporaryFolder()
+  return { cwd, from: join(cwd, 'from.db'), to: join(cwd, 'to.db') }
+}
+
+async function place(users?: number): Promise<Place> {
+  const at = emptyPlace()
+  await makeCopySource(at.from, users)
+  return at
+}
+
+const ARGUMENTS = ['copy', '--from', 'from.db', '--to', 'file:to.db']
+
+function copy({ cwd }: Place, ...args: string[]) {
+  return run({ cwd, args: [...ARGUMENTS, ...args] })
+}
+
+describe('copy', () => {
+  test('copies everything and prints what it was', async () => {
+    const at = await place()
+    const { code, stdout, stderr } = await copy(at)
+    expect({ code, stderr }).toEqual({ code: 0, stderr: '' })
+    expect(stdout).toMatch(
+      /^file:to\.db: 23 users, 14 idempotency keys, 5 bans, verified, in [\d.]+ s\n$/,
+    )
+    expect(filesOf(at.to)).toEqual(['to.db'])
+    expect(copiedContent(at.to)).toEqual(copiedContent(at.from))
+  })
+
+  test('--json prints the same for programs', async () => {
+    const at = await place()
+    const { code, stdout, stderr } = await copy(at, '--json')
+    expect({ code, stderr }).toEqual({ code: 0, stderr: '' })
+    expect(JSON.parse(stdout)).toEqual({
+      from: 'from.db',
+      to: 'file:to.db',
+      users: 23,
+      users_kept: 0,
+      idempotency_keys: 14,
+      bans: 5,
+      last_id: 25,
+      checksum: expect.stringMatching(/^[0-9a-f]{64}$/),
+      seconds: expect.any(Number),
+    })
+    expect(await copy(at, '--json')).toMatchObject({ code: 1, stdout: '' })
+  })
+
+  test('a service goes on with the copy: cursors, idempotency keys and ids stay right', async () => {
+    const at = emptyPlace()
+    const first = await spawnService({ cwd: at.cwd, env: { DATABASE_URL: at.from } })
+    for (let i = 0; i < 3; i++) await ask(first, 'POST /users', newUserBody())
+    const key = { 'idempotency-key': 'once' }
+    const body = newUserBody()
+    const created = await ask(first, 'POST /users', body, key)
+    await ask(first, 'DELETE /users/3')
+    const page = await fetch(`${first.url}/users?per_page=1`)
+    const [, next] = /<([^>]+)>; rel="next"/.exec(page.headers.get('link') ?? '') ?? []
+    // While the service runs.
+    expect(await copy(at)).toMatchObject({ code: 0 })
+
+    const second = await spawnService({ cwd: at.cwd, env: { DATABASE_URL: at.to } })
+    const rest = await fetch(new URL(next ?? '', second.url))
+    expect(await rest.json()).toMatchObject([{ id: 2 }])
+    const again = await ask(second, 'POST /users', body, key)
+    expect([again.status, again.body]).toEqual([201, created.body])
+    expect((await ask(second, 'POST /users', newUserBody())).body).toMatchObject({ id: 5 })
+  })
+
+  test.each([
+    [
+      ['copy', '--from', 'from.db'],
+      /required option '--to <URL>' not specified; see .* copy --help/,
+    ],
+    [['copy', '--to', 'from.db'], /required option '--from <URL>' not specified/],
+    [[...ARGUMENTS, 'more'], /more/],
+  ])('%j is wrong usage', async (args, message) => {
+    const at = await place()
+    const { code, stdout, stderr } = await run({ cwd: at.cwd, args })
+    expect({ code, stdout }).toEqual({ code: 2, stdout: '' })
+    expect(stderr).toMatch(message)
+  })
+
+  test.each([
+    [
+      ['mysql://ann:secret@db/users', 'to.db'],
+      '--from was "mysql://***@db/users"; it may be file:PATH, a path, :memory:, or postgres://USER:PASSWORD@HOST:PORT/DATABASE',
+    ],
+    [
+      ['from.db', 'file:to.db?mode=ro'],
+      /^--to was "file:to.db\?mode=ro", but a file: URL has no parameters/,
+    ],
+    [['from.db', ''], /^--to was ""; it may be /],
+    [['nowhere.db', 'to.db'], '--from was "nowhere.db": there is no such file'],
+    [[':memory:', 'to.db'], /^--from was ":memory:": such a database is in the memory/],
+    [['from.db', ':memory:'], /^--to was ":memory:": such a database is in the memory/],
+    [['from.db', 'file:./from.db'], '--from and --to name the same database'],
+    [['from.db', 'from.db-wal'], '--from and --to name the same database'],
+    [['from.db', 'used.db'], /^--to was "used.db": it is not empty: it has users, /],
+    [
+      ['from.db', 'postgres://ann:secret@127.0.0.1:1/users'],
+      '--to was "postgres://***@127.0.0.1:1/users": no server listens there (ECONNREFUSED)',
+    ],
+    [
+      ['postgres://ann:secret@127.0.0.1:1/users', 'to.db'],
+      '--from was "postgres://***@127.0.0.1:1/users": no server listens there (ECONNREFUSED)',
+    ],
+  ])('%j is refused in one line, and creates nothing', async ([from = '', to = ''], message) => {
+    const at = await place()
+    await makeCopySource(join(at.cwd, 'used.db'))
+    const before = readFileSync(at.from)
+    const args = ['copy', '--from', from, '--to', to]
+    const { code, stdout, stderr } = await run({ cwd: at.cwd, args })
+    expect({ code, stdout }).toEqual({ code: 1, stdout: '' })
+    expect(stderr.trimEnd()).toMatch(message)
+    expect(stderr.trimEnd()).not.toContain('\n')
+    expect(stderr).not.toContain('secret')
+    expect(readFileSync(at.from).equals(before)).toBe(true)
+    expect(existsSync(at.to)).toBe(false)
+  })
+
+  test('names the user that the target cannot hold', async () => {
+    const at = await place()
+    execute(
+      at.from,
+      `PRAGMA ignore_check_constraints = ON; UPDATE users SET name = '' WHERE id = 7`,
+    )
+    const { code, stderr } = await copy(at)
+    expect({ code, stderr }).toEqual({
+      code: 1,
+      stderr:
+        '--to was "file:to.db": it cannot hold user 7: CHECK constraint failed: users_name_chars\n',
+    })
+  })
+})
+
+describe('copy of many users', () => {
+  test.each([
+    ['SIGINT', 130],
+    ['SIGTERM', 143],
+    ['SIGKILL', null],
+  ] as const)(
+    'goes on after %s, and no service starts before it is complete',
+    async (signal, code) => {
+      const at = await place(MANY_USERS)
+      const child = spawnMain({ cwd: at.cwd, args: ARGUMENTS })
+      const hasWritten = () =>
+        existsSync(`${at.to}-wal`) && statSync(`${at.to}-wal`).size > 2_000_000
+      await until(() => hasWritten() || child.process.exitCode !== null, 1)
+      child.process.kill(signal)
+      const ended = await child.exited
+      expect(ended).toMatchObject({ code, stdout: '' })
+      if (signal !== 'SIGKILL') {
+        expect(ended.stderr).toBe('interrupted: the same command goes on where it stopped\n')
+      }
+
+      const env = { DATABASE_URL: 'to.db' }
+      for (const args of [['serve'], ['export'], ['migrate'], ['bans', 'list']]) {
+        const refused = await run({ cwd: at.cwd, env, args })
+        expect(refused).toMatchObject({
+          code: 1,
+          stderr: expect.stringContaining('unfinished copy'),
+        })
+      }
+
+      const done = await copy(at, '--json')
+      expect(done).toMatchObject({ code: 0 })
+      const { users, users_kept } = JSON.parse(done.stdout)
+      expect(users).toBe(MANY_USERS - 2)
+      expect(users_kept).toBeGreaterThan(0)
+      expect(isDeepStrictEqual(copiedContent(at.to), copiedContent(at.from))).toBe(true)
+      expect(await run({ cwd: at.cwd, env, args: ['check'] })).toMatchObject({ code: 0 })
+    },
+  )
+})

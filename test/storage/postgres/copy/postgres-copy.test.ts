@@ -1,0 +1,393 @@
+import { join } from 'node:path'
+import { describe, expect, onTestFinished, test } from 'vitest'
+import { copyDatabase } from '../../../../src/storage/copy/copy-database.ts'
+import type { CopySource, CopyTarget } from '../../../../src/storage/copy/database-copy.ts'
+import { openPostgresCopySource } from '../../../../src/storage/postgres/copy/postgres-copy-source.ts'
+import { openPostgresCopyTarget } from '../../../../src/storage/postgres/copy/postgres-copy-target.ts'
+import { checkPostgresDatabase } from '../../../../src/storage/postgres/maintenance/postgres-database-work.ts'
+import { openPostgresStorage } from '../../../../src/storage/postgres/open-postgres-storage.ts'
+import { openSqliteCopySource } from '../../../../src/storage/sqlite/copy/sqlite-copy-source.ts'
+import { openSqliteCopyTarget } from '../../../../src/storage/sqlite/copy/sqlite-copy-target.ts'
+import { openSqlite } from '../../../../src/storage/sqlite/open-sqlite.ts'
+import {
+  copiedContent,
+  failAtWrite,
+  Killed,
+  makeCopySource,
+} from '../../../support/copy-databases.ts'
+import { execute } from '../../../support/databases.ts'
+import { temporaryFolder } from '../../../support/open-test-app.ts'
+import { startPgBouncer, whyNoPgBouncer } from '../../../support/pgbouncer.ts'
+import { queryPostgres } from '../../../support/postgres-client.ts'
+import { createPostgresCluster } from '../../../support/postgres-cluster.ts'
+import { newPostgresDatabase } from '../../../support/postgres-databases.ts'
+import { locationOf } from '../../../support/postgres-location.ts'
+import { canStartClusters } from '../../../support/postgres-settings.ts'
+
+const TIME = '2026-01-31T12:00:00.000Z'
+
+const OPTIONS = { now: Date.now, steadyNow: Date.now, maxWaitingWrites: 10 }
+
+const UNFINISHED = 'it is an unfinished copy: run `copy` again with the same --from, or delete it'
+
+const isPostgres = (database: string) => database.startsWith('postgres')
+
+function openSource(database: string): Promise<CopySource> {
+  return isPostgres(database)
+    ? openPostgresCopySource(locationOf(database))
+    : openSqliteCopySource(database)
+}
+
+function openTarget(database: string): Promise<CopyTarget> {
+  return isPostgres(database)
+    ? openPostgresCopyTarget(locationOf(database))
+    : openSqliteCopyTarget(database)
+}
+
+type Change<T> = (end: T) => Partial<T>
+
+/** Copies in small chunks. `changeTarget` replaces methods of the target. */
+async function copy(from: string, to: string, changeTarget: Change<CopyTarget> = () => ({})) {
+  const source = await openSource(from)
+  try {
+    const target = await openTarget(to)
+    try {
+      const changed = { ...target, ...changeTarget(target) }
+      return await copyDatabase({ source, target: changed, chunkRows: 4 })
+    } finally {
+      await target.close()
+    }
+  } finally {
+    await source.close()
+  }
+}
+
+async function makeSource(): Promise<string> {
+  const path = join(temporaryFolder(), 'from.db')
+  await makeCopySource(path)
+  return path
+}
+
+/** A database as a service leaves it that nobody has used. */
+async function makeEmpty(): Promise<string> {
+  const url = await newPostgresDatabase()
+  await makeSchema(url)
+  return url
+}
+
+async function makeSchema(url: string): Promise<void> {
+  const storage = await openPostgresStorage(locationOf(url), { ...OPTIONS, ifMissing: 'create' })
+  await storage.close()
+}
+
+/** All that `copy` copies, by way of a copy in SQLite. */
+async function contentOf(database: string): Promise<ReturnType<typeof copiedContent>> {
+  if (!isPostgres(database)) return copiedContent(database)
+  const path = join(temporaryFolder(), 'content.db')
+  await copy(database, path)
+  return copiedContent(path)
+}
+
+/** Whether a copy ended at the given write. */
+async function interrupt(from: string, to: string, write: number): Promise<boolean> {
+  try {
+    await copy(from, to, failAtWrite(write))
+    return false
+  } catch (error) {
+    if (!(error instanceof Killed)) throw error
+    return true
+  }
+}
+
+describe('a copy between SQLite and PostgreSQL', () => {
+  test('arrives equal after a round trip over two PostgreSQL databases', async () => {
+    const from = await makeSource()
+    const [first, second] = [await newPostgresDatabase(), await newPostgresDatabase()]
+    const back = join(temporaryFolder(), 'back.db')
+    const results = [await copy(from, first), await copy(first, second), await copy(second, back)]
+    expect(copiedContent(back)).toEqual(copiedContent(from))
+    const [result] = results
+    expect(result).toMatchObject({ users: 23, idempotencyKeys: 14, bans: 5, lastId: 25 })
+    expect(results).toEqual([result, result, result])
+  })
+
+  test('the copy counts its users and gives out no id that the source had given out', async () => {
+    const from = await makeSource()
+    const to = await newPostgresDatabase()
+    await copy(from, to)
+    const storage = await openPostgresStorage(locationOf(to), { ...OPTIONS, ifMissing: 'refuse' })
+    onTestFinished(storage.close)
+    const [row] = await queryPostgres(
+      to,
+      `INSERT INTO users (name, name_lower, email, created_at, updated_at)
+       VALUES ('A', 'a', 'a@x.co', '${TIME}', '${TIME}')
+       RETURNING id, (SELECT sum(user_count)::int FROM users_summary) AS before`,
+    )
+    expect(row).toEqual({ id: 26, before: 23 })
+  })
+
+  test('copies one state of PostgreSQL, whatever is written meanwhile', async () => {
+    const from = await newPostgresDatabase()
+    const path = await makeSource()
+    await copy(path, from)
+    const to = join(temporaryFolder(), 'to.db')
+    let writes = 0
+    await copy(from, to, target => ({
+      addUsers: async users => {
+        await queryPostgres(from, `UPDATE users SET name = 'Changed ${writes++}'`)
+        await queryPostgres(from, 'DELETE FROM users WHERE id = 23; DELETE FROM bans')
+        await target.addUsers(users)
+      },
+    }))
+    expect(writes).toBeGreaterThan(2)
+    expect(copiedContent(to)).toEqual(copiedContent(path))
+  })
+
+  test('may be interrupted at any write, and takes over what has changed', async () => {
+    const to = await makeEmpty()
+    const changes = [
+      `UPDATE users SET name = 'Changed' WHERE id = 3`,
+      'DELETE FROM users WHERE id IN (1, 5, 6); UPDATE bans SET ends_at = 9',
+      'DELETE FROM idempotency_keys WHERE user_id > 4',
+    ]
+    const from = await makeSource()
+    for (const [index, sql] of changes.entries()) {
+      expect(await interrupt(from, to, 3 + 3 * index)).toBe(true)
+      execute(from, sql)
+    }
+    await copy(from, to)
+    expect(await contentOf(to)).toEqual(copiedContent(from))
+  })
+
+  test('goes on although addresses have moved to other users', async () => {
+    const [from, to] = [await makeSource(), await makeEmpty()]
+    // All users are written.
+    expect(await interrupt(from, to, 8)).toBe(true)
+    execute(
+      from,
+      `UPDATE users SET email = id || '@old.co'; UPDATE users SET email = 'user' || (24 - id) || '@x.co'`,
+    )
+    expect(await copy(from, to)).toMatchObject({ users: 23 })
+    expect(await contentOf(to)).toEqual(copiedContent(from))
+  })
+
+  test.skipIf(whyNoPgBouncer())('goes through PgBouncer in transaction pooling mode', async () => {
+    const from = await makeSource()
+    const to = await newPostgresDatabase()
+    const pooled = await startPgBouncer(to)
+    await copy(from, pooled)
+    const back = join(temporaryFolder(), 'back.db')
+    await copy(pooled, back)
+    expect(copiedContent(back)).toEqual(copiedContent(from))
+  })
+
+  test('the source needs no right to write, the target no right to change the schema', async () => {
+    const path = await makeSource()
+    const [from, to] = [await newPostgresDatabase(), await makeEmpty()]
+    await copy(path, from)
+    const role = `copier_${new URL(from).pathname.slice(1)}`
+    const inRole = (url: string) => {
+      const changed = new URL(url)
+      changed.searchParams.set('options', `-c role=${role}`)
+      return changed.href
+    }
+    await queryPostgres(from, `CREATE ROLE ${role}`)
+    onTestFinished(async () => {
+      await queryPostgres(from, `DROP OWNED BY ${role}`)
+      await queryPostgres(to, `DROP OWNED BY ${role}; DROP ROLE ${role}`)
+    })
+    await queryPostgres(
+      from,
+      `GRANT SELECT ON ALL TABLES IN SCHEMA public TO ${role};
+       GRANT USAGE ON ALL SEQUENCES IN SCHEMA public TO ${role}`,
+    )
+    await queryPostgres(
+      to,
+      `GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA public TO ${role};
+       GRANT USAGE ON ALL SEQUENCES IN SCHEMA public TO ${role}`,
+    )
+    await copy(inRole(from), inRole(to))
+    expect(await contentOf(to)).toEqual(copiedContent(path))
+  })
+})
+
+describe('openPostgresCopySource', () => {
+  test('refuses a database without the schema of this release', async () => {
+    const url = await newPostgresDatabase()
+    await expect(openSource(url)).rejects.toThrow('it has no tables of this service')
+    await makeSchema(url)
+    await queryPostgres(
+      url,
+      'DELETE FROM schema_migrations WHERE version = (SELECT max(version) FROM schema_migrations)',
+    )
+    await expect(openSource(url)).rejects.toThrow(
+      'its schema is that of an older release: run `migrate`',
+    )
+    await expect(openTarget(url)).rejects.toThrow(
+      'its schema is that of an older release: run `migrate`',
+    )
+  })
+
+  test('refuses a database that does not exist', async () => {
+    const url = new URL(await newPostgresDatabase())
+    url.pathname = '/nowhere'
+    await expect(openSource(url.href)).rejects.toThrow('the server has no such database: create it')
+  })
+
+  test('may be the source of two copies, but not the target of one that runs', async () => {
+    const url = await makeEmpty()
+    const [first, second] = [await openSource(url), await openSource(url)]
+    await expect(openTarget(url)).rejects.toThrow(
+      'another copy that is running uses it, or it is also the source',
+    )
+    await first.close()
+    await second.close()
+    const target = await untilOpen(() => openTarget(url))
+    onTestFinished(target.close)
+    await expect(openSource(url)).rejects.toThrow('it is the target of a copy that is running')
+  })
+
+  test('ends with an error when its connection is lost', async () => {
+    const url = await makeEmpty()
+    const source = await openSource(url)
+    onTestFinished(source.close)
+    await queryPostgres(
+      url,
+      `SELECT pg_terminate_backend(pid) FROM pg_stat_activity
+       WHERE datname = current_database() AND pid <> pg_backend_pid()`,
+    )
+    await expect(source.signingKeys()).rejects.toThrow(
+      /^(it cannot be reached|the server refuses it): /,
+    )
+  })
+})
+
+describe('openPostgresCopyTarget', () => {
+  const uses = {
+    'a user': `INSERT INTO users (name, name_lower, email, created_at, updated_at)
+      VALUES ('A', 'a', 'a@x.co', '${TIME}', '${TIME}')`,
+    'an idempotency key': `INSERT INTO idempotency_keys (key_hash, user_id, expires_at)
+      VALUES (sha256('x'), 1, 1)`,
+    'a ban': `INSERT INTO bans (key_hash, rule, client_key, ends_at, lasts_ms)
+      VALUES (sha256('x'), 'login', '::1', 1, 1)`,
+    'a used id': `SELECT nextval('users_id_seq')`,
+  }
+
+  test.each(Object.entries(uses))('is refused with %s', async (_, sql) => {
+    const to = await makeEmpty()
+    await queryPostgres(to, sql)
+    await expect(copy(await makeSource(), to)).rejects.toThrow(
+      'it is not empty: it has users, idempotency keys or bans, or had users',
+    )
+    await makeSchema(to)
+  })
+
+  test('an unfinished copy is refused by everything but its copy', async () => {
+    const [from, to] = [await makeSource(), await newPostgresDatabase()]
+    await interrupt(from, to, 4)
+    const open = () => openPostgresStorage(locationOf(to), { ...OPTIONS, ifMissing: 'create' })
+    await expect(open()).rejects.toThrow(UNFINISHED)
+    await expect(openSource(to)).rejects.toThrow(UNFINISHED)
+    const options = { onProgress: () => {}, signal: new AbortController().signal }
+    const { faults } = await checkPostgresDatabase(locationOf(to), options)
+    expect(faults).toEqual([UNFINISHED])
+    await expect(copy(await makeSource(), to)).rejects.toThrow(
+      'it is an unfinished copy of another database',
+    )
+    expect(await copy(from, to)).toMatchObject({ keptUsers: 8 })
+    await makeSchema(to)
+  })
+
+  test('refuses a second copy until the first has ended', async () => {
+    const url = await makeEmpty()
+    const target = await openTarget(url)
+    await expect(openTarget(url)).rejects.toThrow('another copy that is running uses it')
+    await target.close()
+    await (await untilOpen(() => openTarget(url))).close()
+  })
+
+  test('writes nothing once its lock is lost', async () => {
+    const url = await makeEmpty()
+    const target = await openTarget(url)
+    onTestFinished(target.close)
+    await queryPostgres(
+      url,
+      `SELECT pg_terminate_backend(pid) FROM pg_locks WHERE locktype = 'advisory'
+         AND database = (SELECT oid FROM pg_database WHERE datname = current_database())`,
+    )
+    await expect
+      .poll(() => target.begin('source').then(() => 'written', String))
+      .toContain('its server closed a connection')
+  })
+
+  test.each([
+    ['a name that is empty', ['', '', 'b@x.co', null, TIME, TIME], /users_name_chars/],
+    ['a name with a NUL', ['B\u0000', 'b', 'b@x.co', null, TIME, TIME], /0x00/],
+    ['a time that is too long', ['B', 'b', 'b@x.co', null, TIME, `+0${TIME}`], /users_times/],
+    ['a digest of no known kind', ['B', 'b', 'b@x.co', 'md5', TIME, TIME], /users_password_digest/],
+    ['the e-mail of another', ['B', 'b', 'ANN@x.co', null, TIME, TIME], /users_email_unique/],
+  ] as const)('names the user with %s', async (_, columns, reason) => {
+    const target = await openTarget(await makeEmpty())
+    onTestFinished(target.close)
+    await target.begin('source')
+    const ann = [1, 'Ann', 'ann', 'ann@x.co', null, TIME, TIME] as const
+    const added = target.addUsers([ann, [42, ...columns]])
+    await expect(added).rejects.toThrow(/^it cannot hold user 42: /)
+    await expect(added).rejects.toThrow(reason)
+    expect(await target.users({ after: 0, through: 100 }, 10)).toEqual([])
+    await target.addUsers([ann])
+    expect(await target.users({ after: 0, through: 100 }, 10)).toEqual([ann])
+  })
+
+  test('keeps writes of a service out while it verifies', async () => {
+    const [from, to] = [await makeSource(), await makeEmpty()]
+    const insert = `SET lock_timeout = '20ms'; ${uses['a user'].replace("'a@x.co'", "'late@x.co'")}`
+    let refused: unknown
+    await copy(from, to, target => ({
+      signingKeys: async () => {
+        refused = await queryPostgres(to, insert).catch(error => error.code)
+        return target.signingKeys()
+      },
+    }))
+    expect(refused).toBe('55P03')
+    expect(await contentOf(to)).toEqual(copiedContent(from))
+  })
+})
+
+describe.skipIf(!canStartClusters)('a frozen server', () => {
+  test('ends the copy with an error, as source and as target', async () => {
+    const cluster = await createPostgresCluster()
+    onTestFinished(() => cluster.remove())
+    const to = locationOf(cluster.url())
+    const target = await openPostgresCopyTarget(to, 1000)
+    onTestFinished(target.close)
+    await queryPostgres(cluster.url(), 'CREATE DATABASE source')
+    const url = new URL(cluster.url())
+    url.pathname = '/source'
+    await makeSchema(url.href)
+    const source = await openPostgresCopySource(locationOf(url.href), 1000)
+    onTestFinished(source.close)
+    cluster.freeze()
+    const silent = 'it cannot be reached: no answer in 1 s'
+    await expect(source.signingKeys()).rejects.toThrow(silent)
+    await expect(target.begin('source')).rejects.toThrow(silent)
+    await expect(target.state()).rejects.toThrow(silent)
+  })
+})
+
+/** A server notices the end of a connection some time later. */
+function untilOpen<T>(open: () => Promise<T>): Promise<T> {
+  return open().catch(async error => {
+    if (!String(error).includes('another copy')) throw error
+    return untilOpen(open)
+  })
+}
+
+test('a SQLite database stays usable as a source of PostgreSQL while a service has it open', async () => {
+  const from = await makeSource()
+  const service = await openSqlite({ path: from, now: Date.now })
+  onTestFinished(() => {
+    service.close()
+  })
+  expect(await copy(from, await newPostgresDatabase())).toMatchObject({ users: 23 })
+})

@@ -1,0 +1,82 @@
+import { randomBytes } from 'node:crypto'
+import type { CopyTarget } from '../../src/storage/copy/database-copy.ts'
+import { Database } from '../../src/storage/sqlite/sqlite-driver.ts'
+import { fillWithUsers } from './fill-with-users.ts'
+
+/** The tables that `copy` copies, and the used ids. */
+const TABLES = {
+  users: 'SELECT * FROM users ORDER BY id',
+  idempotencyKeys: 'SELECT * FROM idempotency_keys ORDER BY key_hash',
+  bans: 'SELECT rule, client_key, ends_at, coalesce(lasts_ms, ends_at) FROM bans ORDER BY 1, 2',
+  signingKeys: 'SELECT * FROM signing_keys ORDER BY name',
+  lastId: `SELECT seq FROM sqlite_sequence WHERE name = 'users'`,
+}
+
+/** All that `copy` copies, from a SQLite database that no process has open. */
+export function copiedContent(path: string): Record<keyof typeof TABLES, unknown[]> {
+  const database = new Database(path, { readonly: true })
+  try {
+    const entries = Object.entries(TABLES).map(([name, sql]) => [name, database.prepare(sql).all()])
+    return Object.fromEntries(entries)
+  } finally {
+    database.close()
+  }
+}
+
+const FILL_REST = `
+  UPDATE users SET password_digest = '$argon2id$v=19$' || id, name = 'Zoë "\\' || id || '😀' WHERE id % 3 = 0;
+  UPDATE users SET updated_at = '2030-01-01T00:00:00.000Z' WHERE id % 4 = 0;
+  DELETE FROM users WHERE id IN (2, (SELECT max(id) FROM users))`
+
+const INSERT_KEY = `
+  INSERT INTO idempotency_keys (key_hash, user_id, fingerprint, user_version, user_json, expires_at)
+  VALUES (?, ?, ?, ?, ?, ?)`
+
+const INSERT_BAN = `INSERT INTO bans (rule, client_key, ends_at, lasts_ms) VALUES (?, ?, ?, ?)`
+
+/** Odd texts, such as those that PostgreSQL cannot store as they are, and a ban of an older release. */
+const BANS = [
+  ['login', '203.0.113.1', 1_900_000_000_000, 60_000],
+  ['login', '203.0.113.1\u0000/a\\b\\0', 1_900_000_000_001, null],
+  ['', '', 1, 0],
+  ['\u0000', '\\', 2, 1],
+  ['é', '😀', 3, 2],
+]
+
+/** Makes a SQLite database with everything that `copy` copies. Ids have gaps, also at the end. */
+export async function makeCopySource(path: string, users = 25): Promise<void> {
+  await fillWithUsers(path, users)
+  const database = new Database(path)
+  database.exec(FILL_REST)
+  const insertKey = database.prepare(INSERT_KEY)
+  const insertBan = database.prepare(INSERT_BAN)
+  database.transaction(() => {
+    for (let id = 1; id <= users; id += 2) {
+      insertKey.run(randomBytes(32), id, 'print', `2026 ${id}`, `{"id":${id}}`, 1_900_000_000_000)
+    }
+    // Of the user that was deleted.
+    insertKey.run(randomBytes(32), 2, null, null, null, 1_900_000_000_000)
+    for (const ban of BANS) insertBan.run(ban)
+  })()
+  database.close()
+}
+
+/** Thrown where a test ends a copy. */
+export class Killed extends Error {}
+
+const WRITES = ['begin', 'deleteUsers', 'addUsers', 'addIdempotencyKeys', 'addBans'] as const
+
+/** Lets a copy end at the given write of its target, as if the process ended there. The first is 1. */
+export function failAtWrite(number: number): (target: CopyTarget) => Partial<CopyTarget> {
+  let writes = 0
+  return target =>
+    Object.fromEntries(
+      WRITES.map(name => [
+        name,
+        async (value: never) => {
+          if (++writes === number) throw new Killed()
+          await target[name](value)
+        },
+      ]),
+    )
+}
