@@ -4,6 +4,7 @@ import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
 import { expect, test } from 'vitest'
+import { databaseIn } from '../support/new-database.ts'
 import { temporaryFolder } from '../support/open-test-app.ts'
 import { MAIN, run } from '../support/spawn-service.ts'
 
@@ -24,10 +25,11 @@ function withoutTimes(text: string): string {
 test('docs/limits.md shows what the commands about limits and bans print', async () => {
   const cwd = temporaryFolder()
   copyFileSync(join(PROJECT, 'limits.example.json'), join(cwd, 'limits.json'))
-  await run({ cwd, args: ['migrate'] })
+  const DATABASE_URL = await databaseIn(cwd)
+  await run({ cwd, env: { DATABASE_URL }, args: ['migrate'] })
   expect(STEPS).toHaveLength(5)
   expect(SECTION.match(/^```sh$/gm)).toHaveLength(5)
-  const env = { PATH: process.env.PATH, HOME: process.env.HOME }
+  const env = { PATH: process.env.PATH, HOME: process.env.HOME, DATABASE_URL }
   for (const [, command = '', shown = ''] of STEPS) {
     const script = command.replace('npx user-records-service', `"${process.execPath}" "${MAIN}"`)
     const { stdout, stderr } = await promisify(execFile)('bash', ['-c', script], { cwd, env })
