@@ -124,47 +124,107 @@ describe('the Dockerfile', () => {
   )
 })
 
+/** What each service of compose.yaml has. */
+const CONFINED = {
+  image: z.string(),
+  restart: z.literal('unless-stopped'),
+  stop_grace_period: z.string().regex(/^\d+s$/),
+  environment: z.record(z.string(), z.string()),
+  read_only: z.literal(true),
+  tmpfs: z.array(z.string().regex(/^\/(tmp|var\/run\/postgresql):size=.*,noexec,nosuid,nodev$/)),
+  cap_drop: z.tuple([z.literal('ALL')]),
+  security_opt: z.tuple([z.literal('no-new-privileges:true')]),
+  pids_limit: z.int(),
+  mem_limit: z.string(),
+  logging: z.strictObject({
+    driver: z.literal('json-file'),
+    options: z.strictObject({
+      'max-size': z.string().regex(/^\d+m$/),
+      'max-file': z.string().regex(/^\d+$/),
+    }),
+  }),
+}
+
+const HEALTH_CHECK = {
+  interval: z.string(),
+  timeout: z.string(),
+  start_period: z.string(),
+  retries: z.int(),
+}
+
 const COMPOSE = z.strictObject({
   services: z.strictObject({
     users: z.strictObject({
+      ...CONFINED,
       build: z.literal('.'),
-      image: z.string(),
       init: z.literal(true),
-      restart: z.literal('unless-stopped'),
-      stop_grace_period: z.string().regex(/^\d+s$/),
       ports: z.array(z.string().regex(/^127\.0\.0\.1:\d+:3000$/)),
-      environment: z.record(z.string(), z.string()),
       volumes: z.tuple([z.literal('data:/data')]),
-      healthcheck: z.strictObject({
-        interval: z.string(),
-        timeout: z.string(),
-        start_period: z.string(),
-        retries: z.int(),
-      }),
-      read_only: z.literal(true),
-      tmpfs: z.array(z.string().startsWith('/tmp:')),
-      cap_drop: z.tuple([z.literal('ALL')]),
-      security_opt: z.tuple([z.literal('no-new-privileges:true')]),
-      pids_limit: z.int(),
-      mem_limit: z.string(),
-      logging: z.strictObject({
-        driver: z.literal('json-file'),
-        options: z.strictObject({
-          'max-size': z.string().regex(/^\d+m$/),
-          'max-file': z.string().regex(/^\d+$/),
+      depends_on: z.strictObject({
+        postgres: z.strictObject({
+          condition: z.literal('service_healthy'),
+          required: z.literal(false),
         }),
       }),
+      healthcheck: z.strictObject(HEALTH_CHECK),
+    }),
+    // It has no ports.
+    postgres: z.strictObject({
+      ...CONFINED,
+      profiles: z.tuple([z.literal('postgres')]),
+      user: z.literal('postgres'),
+      volumes: z.tuple([
+        z.literal('postgres:/var/lib/postgresql/data'),
+        z.literal('./deploy/postgres:/docker-entrypoint-initdb.d:ro'),
+      ]),
+      shm_size: z.string(),
+      healthcheck: z.strictObject({ ...HEALTH_CHECK, test: z.array(z.string()) }),
     }),
   }),
-  volumes: z.strictObject({ data: z.null() }),
+  volumes: z.strictObject({ data: z.null(), postgres: z.null() }),
 })
 
-test('compose.yaml takes away what is not needed, leaves time for a stop, and rotates the log', () => {
+describe('compose.yaml', () => {
   const { data, diagnostics } = parsers.Yaml.parse(read('compose.yaml'))
-  expect(diagnostics).toEqual([])
-  const { users } = COMPOSE.parse(data).services
-  const { shutdownTimeoutMs } = loadConfig({ ...imageEnv, ...users.environment }, '/none/.env')
-  expect(Number.parseInt(users.stop_grace_period, 10) * 1000).toBeGreaterThan(shutdownTimeoutMs)
+
+  /** The variables of a service, as compose fills them in from the environment of its caller. */
+  function environmentOf(name: 'users' | 'postgres', caller: Record<string, string> = {}) {
+    const { environment } = COMPOSE.parse(data).services[name]
+    return Object.fromEntries(
+      Object.entries(environment).map(([variable, text]) => [
+        variable,
+        text.replaceAll(/\$\{(\w+):-([^}]*)\}/g, (_, from, other) => caller[from] || other),
+      ]),
+    )
+  }
+
+  test('takes away what is not needed, leaves time for a stop, and rotates the log', () => {
+    expect(diagnostics).toEqual([])
+    const { users } = COMPOSE.parse(data).services
+    const env = { ...imageEnv, ...environmentOf('users') }
+    const { shutdownTimeoutMs, database } = loadConfig(env, '/none/.env')
+    expect(Number.parseInt(users.stop_grace_period, 10) * 1000).toBeGreaterThan(shutdownTimeoutMs)
+    expect(database).toMatchObject({ kind: 'sqlite', path: '/data/users.db' })
+  })
+
+  test('takes the database and its only password from the environment', () => {
+    expect(environmentOf('postgres').POSTGRES_PASSWORD).toBe('')
+    const shown = read('compose.yaml').matchAll(/^# +export (.*)$/gm)
+    const pairs = Array.from(shown, ([, line = '']) => line.split(' '))
+      .flat()
+      .map(pair => pair.split(/=(.*)/s, 2))
+    const caller = { ...Object.fromEntries(pairs), POSTGRES_PASSWORD: 's3cret' }
+    expect(caller.COMPOSE_PROFILES).toBe('postgres')
+    expect(environmentOf('postgres', caller)).toMatchObject({ POSTGRES_PASSWORD: 's3cret' })
+    const env = { ...imageEnv, ...environmentOf('users', caller) }
+    expect(loadConfig(env, '/none/.env').database).toMatchObject({
+      kind: 'postgres',
+      hosts: [{ host: 'postgres', port: 5432 }],
+      user: 'user_records',
+      password: 's3cret',
+      database: 'user_records',
+    })
+  })
 })
 
 const UNITS = [
