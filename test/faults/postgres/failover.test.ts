@@ -1,5 +1,7 @@
 import { expect, onTestFinished, test } from 'vitest'
+import { newUserBody } from '../../support/builders.ts'
 import { createRandom, inForm, report } from '../../support/faults.ts'
+import { ask } from '../../support/json-requests.ts'
 import { temporaryFolder } from '../../support/open-test-app.ts'
 import { createPostgresCluster } from '../../support/postgres-cluster.ts'
 import { spawnService } from '../../support/spawn-service.ts'
@@ -43,3 +45,21 @@ test.each([
     }
   },
 )
+
+test('a write that no synchronous standby confirms gets 503 outcome_unknown, and is there once one does', async () => {
+  const primary = await createPostgresCluster()
+  onTestFinished(primary.remove)
+  const standby = await primary.createStandby({ isSynchronous: true })
+  const env = { DATABASE_URL: primary.url(), LOG_LEVEL: 'fatal' }
+  const service = await spawnService({ cwd: temporaryFolder(), env })
+  const create = () => ask(service, 'POST /users', newUser, { 'Idempotency-Key': 'once' })
+  const newUser = newUserBody()
+  await standby.kill()
+  const { status, body } = await create()
+  expect([status, body.reason]).toEqual([503, 'outcome_unknown'])
+  expect((await ask(service, 'GET /users')).body).toEqual([])
+  await standby.start()
+  await until(async () => (await create()).status === 201)
+  expect((await create()).headers.get('idempotency-replayed')).toBe('true')
+  expect((await ask(service, 'GET /users')).body).toHaveLength(1)
+})
