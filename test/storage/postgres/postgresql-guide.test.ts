@@ -1,0 +1,142 @@
+import { execFile } from 'node:child_process'
+import { mkdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { promisify } from 'node:util'
+import { expect, onTestFinished, test } from 'vitest'
+import { newUserBody } from '../../support/builders.ts'
+import { canMakeCertificates, makeCertificates } from '../../support/certificates.ts'
+import { ask } from '../../support/json-requests.ts'
+import { openTestApp, temporaryFolder } from '../../support/open-test-app.ts'
+import { findPostgresBinaries } from '../../support/postgres-binaries.ts'
+import { connectToPostgres } from '../../support/postgres-client.ts'
+import { createPostgresCluster } from '../../support/postgres-cluster.ts'
+import { canStartClusters } from '../../support/postgres-settings.ts'
+import { MAIN, spawnService } from '../../support/spawn-service.ts'
+
+const GUIDE = new URL('../../../docs/postgresql.md', import.meta.url)
+
+const reason = canStartClusters
+  ? canMakeCertificates
+    ? undefined
+    : 'there is no openssl'
+  : 'no PostgreSQL server is installed'
+if (reason !== undefined) console.log(`the commands of docs/postgresql.md are not run: ${reason}`)
+
+/** A server for which the page is true: it takes nothing but TLS and passwords, except of its superuser. */
+async function startServer() {
+  const certificates = makeCertificates()
+  onTestFinished(certificates.remove)
+  for (const name of ['ca', 'server']) certificates.makeKey(name)
+  certificates.makeAuthority('ca')
+  const named = { by: 'ca', key: 'server', commonName: 'db', altNames: 'DNS:localhost' }
+  certificates.makeCertificate('server', named)
+  const cluster = await createPostgresCluster({
+    configuration: ['ssl = on', "listen_addresses = 'localhost'"],
+    authentication: [
+      'hostssl all user_records,user_records_owner localhost scram-sha-256',
+      'host all user_records,user_records_owner all reject',
+    ],
+    files: {
+      'server.crt': certificates.text('server.pem'),
+      'server.key': certificates.text('server.key'),
+    },
+  })
+  onTestFinished(cluster.remove)
+  return { cluster, rootCertificate: certificates.path('ca.pem') }
+}
+
+/** The page as it reads for a server of the tests. */
+async function openGuide() {
+  const { cluster, rootCertificate } = await startServer()
+  const cwd = temporaryFolder()
+  mkdirSync(join(cwd, 'bin'))
+  const command = join(cwd, 'bin', 'user-records-service')
+  writeFileSync(command, `#!/bin/sh\nexec "${process.execPath}" "${MAIN}" "$@"\n`, { mode: 0o755 })
+  const env = {
+    PATH: `${join(cwd, 'bin')}:${findPostgresBinaries()}:${process.env.PATH}`,
+    HOME: cwd,
+    PGHOST: cluster.socketFolder,
+    PGPORT: String(cluster.port),
+    PGUSER: 'postgres',
+  }
+  const text = readFileSync(GUIDE, 'utf8')
+    .replaceAll(/db\.example\.com(:5432)?/g, `localhost:${cluster.port}`)
+    .replaceAll('/etc/user-records/ca.pem', rootCertificate)
+    .replaceAll('%2Fetc%2Fuser-records%2Fca.pem', encodeURIComponent(rootCertificate))
+  const sh = async (script: string): Promise<string> => {
+    const { stdout } = await promisify(execFile)('sh', ['-ec', script], { cwd, env })
+    return stdout
+  }
+  return { cwd, sh, text }
+}
+
+/** The blocks of a section: those to run are marked `sh`, the others show something. */
+function blocksOf(text: string, section: string, kind = 'sh'): string[] {
+  const [, rest = ''] = text.split(`\n## ${section}\n`)
+  const [body = ''] = rest.split('\n## ', 1)
+  return Array.from(body.matchAll(/^```(\w*)\n([\s\S]*?)^```/gm), ([, found, block = '']) =>
+    found === kind ? block : '',
+  ).filter(block => block !== '')
+}
+
+/** The settings of a block. */
+function settingsOf(block = ''): Record<string, string> {
+  return Object.fromEntries(
+    Array.from(block.matchAll(/^(\w+)=(.*)$/gm), ([, name = '', value = '']) => [name, value]),
+  )
+}
+
+test.skipIf(reason)(
+  'docs/postgresql.md shows commands that set up, serve, back up, restore and watch a database',
+  async () => {
+    const { cwd, sh, text } = await openGuide()
+
+    for (const script of blocksOf(text, 'Set up')) await sh(script)
+    const [settings] = blocksOf(text, 'Set up', '').map(settingsOf)
+    const service = await spawnService({ cwd, env: { ...settings } })
+    expect((await ask(service, 'POST /users', newUserBody())).status).toBe(201)
+
+    const [dump = '', create = '', restore = ''] = blocksOf(text, 'Backup')
+    const [migrate = ''] = blocksOf(text, 'Set up').slice(1)
+    const printed = sh(`${migrate.split('\n')[0]}; user-records-service backup users.dump`)
+    await expect(printed).rejects.toMatchObject({
+      stderr: expect.stringContaining(dump.trim().split('\n').at(-1) ?? ''),
+    })
+    await sh(dump)
+    await sh(create)
+    expect(await sh(restore)).toMatch(/: sound$/m)
+    const restored = await spawnService({
+      cwd,
+      env: {
+        ...settings,
+        DATABASE_URL: settings?.DATABASE_URL?.replace('/user_records?', '/restored?') ?? '',
+      },
+    })
+    expect((await ask(restored, 'GET /users/1')).status).toBe(200)
+    expect((await ask(restored, 'POST /users', newUserBody())).body).toMatchObject({ id: 2 })
+
+    const [watch = ''] = blocksOf(text, 'Monitoring')
+    expect(await sh(watch)).toMatch(/^ idle\s+\|\s+[1-9]/m)
+  },
+)
+
+test('a process opens as many connections as docs/postgresql.md says, and no more', async () => {
+  const text = readFileSync(GUIDE, 'utf8')
+  const [, most = ''] = /A process opens up to (\d+) connections/.exec(text) ?? []
+  const { http, databaseUrl } = await openTestApp()
+  await http.post('/users').send(newUserBody()).expect(201)
+  const holder = await connectToPostgres(databaseUrl)
+  onTestFinished(() => holder.end())
+  await holder.query('BEGIN; UPDATE users SET name = name')
+  const paths = ['/users/1', '/users?sort=name', '/users?page=2000', '/users?count=true&name=ann']
+  const held = http.put('/users/1').send({ user: { name: 'Held' } })
+  const answers = Array.from({ length: 200 }, (_, index) => http.get(paths[index % 4] ?? ''))
+  await Promise.all([held.expect(503), ...answers.map(answer => answer.expect(200))])
+  const rows = await holder.query<{ connections: number }>(
+    `SELECT count(*) AS connections FROM pg_stat_activity
+     WHERE datname = current_database() AND application_name = 'user-records-service'`,
+  )
+  const [{ connections = 0 } = {}] = rows.rows
+  expect(connections).toBeGreaterThan(3)
+  expect(connections).toBeLessThanOrEqual(Number(most))
+})
