@@ -1,8 +1,16 @@
 // A bar chart as SVG: for each workload, the CPU time per request of each server.
-import { WORKLOADS } from './load.mjs'
 import { SERVERS } from './servers.mjs'
 
-const COLORS = ['#0b7a75', '#53b3ae', '#8a8f98', '#c9a227', '#d1603d', '#7b4b94']
+const COLORS = [
+  '#0b7a75',
+  '#53b3ae',
+  '#8a8f98',
+  '#c9a227',
+  '#d1603d',
+  '#7b4b94',
+  '#3f6fb5',
+  '#b0653a',
+]
 
 const WIDTH = 860
 const LEFT = 290
@@ -15,17 +23,17 @@ const TITLE = 34
 export function chartOf(summary) {
   let y = 44
   const parts = []
-  for (const { workload, servers } of summary) {
+  for (const { label, servers } of summary) {
     const most = Math.max(...servers.map(row => row.cpuMicros))
-    parts.push(text(10, y + 16, escaped(WORKLOADS[workload].label), 'class="workload"'))
+    parts.push(text(10, y + 16, escaped(label), 'class="workload"'))
     y += TITLE - 8
     for (const row of servers) {
       const length = ((WIDTH - LEFT - RIGHT) * row.cpuMicros) / most
       const color = COLORS[Object.keys(SERVERS).indexOf(row.server) % COLORS.length]
       const bar = `<rect x="${LEFT}" y="${y}" width="${length.toFixed(1)}" height="${BAR}" fill="${color}"/>`
-      const label = text(LEFT - 8, y + 12, escaped(SERVERS[row.server].label), 'class="server"')
+      const name = text(LEFT - 8, y + 12, escaped(SERVERS[row.server].label), 'class="server"')
       const value = text((LEFT + length + 6).toFixed(1), y + 12, row.cpuMicros.toFixed(0), '')
-      parts.push(bar, label, value)
+      parts.push(bar, name, value)
       y += BAR + GAP
     }
     y += 10

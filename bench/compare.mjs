@@ -7,9 +7,12 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { parseArgs } from 'node:util'
 import { listenBeside } from './beside.mjs'
+import { makePostgresDatabases, makeSqliteDatabases } from './databases.mjs'
 import { canServe, loadGenerator, WORKLOADS } from './load.mjs'
+import { pagesOf } from './pages.mjs'
+import { NO_POSTGRES, openPostgres } from './postgres.mjs'
 import { printReport, writeReport } from './report.mjs'
-import { makeDatabases, SERVERS, startServer } from './servers.mjs'
+import { SERVERS, startServer } from './servers.mjs'
 import { verify } from './verify.mjs'
 
 const USERS = 10_000
@@ -29,19 +32,28 @@ const { values: options } = parseArgs({
 const rounds = wholeNumber('rounds', 100)
 const seconds = wholeNumber('seconds', 60)
 const connections = wholeNumber('connections', 1000)
-const names = chosen('servers', SERVERS)
+const asked = chosen('servers', SERVERS)
 const workloads = chosen('workloads', WORKLOADS)
 
 const folder = mkdtempSync(join(tmpdir(), 'user-records-bench-'))
 process.once('exit', () => rmSync(folder, { recursive: true, force: true }))
 let running
+let postgres
 process.once('SIGINT', async () => {
   await running?.stop()
+  await postgres?.close()
   process.exit(130)
 })
 
 const load = loadGenerator()
-const databases = await makeDatabases(folder, USERS)
+const isOnPostgres = name => SERVERS[name].engine === 'postgres'
+postgres = asked.some(isOnPostgres) ? await openPostgres() : undefined
+if (postgres === undefined && asked.some(isOnPostgres)) console.error(NO_POSTGRES)
+const names = asked.filter(name => postgres !== undefined || !isOnPostgres(name))
+const databases = {
+  sqlite: await makeSqliteDatabases(folder, USERS),
+  postgres: postgres && (await makePostgresDatabases(postgres, USERS)),
+}
 const measured = []
 for (let round = 0; round < rounds; round++) {
   // Each round starts with a different server, so that none always runs on a warm or a busy machine.
@@ -51,6 +63,7 @@ for (let round = 0; round < rounds; round++) {
     measured.push(...(await measure(name, `${name}.${round}`)))
   }
 }
+await postgres?.close()
 const setting = { load: load.name, rounds, seconds, connections, users: USERS }
 printReport(measured, setting)
 if (options.write) writeReport(measured, setting)
@@ -63,10 +76,12 @@ async function measure(name, run) {
     await verify(name, server.url)
     const rows = []
     for (const workload of workloads.filter(workload => canServe(name, workload))) {
+      const targets = workload === 'pages' ? await pagesOf(server.url, USERS) : undefined
       const drive = (duration, part) =>
         load.drive({
           url: server.url,
           workload,
+          targets,
           users: USERS,
           run: `${run}.${workload}.${part}`,
           connections,
@@ -88,6 +103,8 @@ async function measure(name, run) {
         p99Ms: result.p99Ms,
         besideP99Ms: besideMs.sort((a, b) => a - b)[Math.floor(besideMs.length * 0.99)],
         cpuMicros: (after.cpuMicros - before.cpuMicros) / requests,
+        postgresMicros: (after.postgresMicros - before.postgresMicros) / requests,
+        backgroundMicros: (after.backgroundMicros - before.backgroundMicros) / requests,
         peakBytes: after.peakBytes,
       })
     }

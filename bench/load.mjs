@@ -9,11 +9,12 @@ const JSON_HEADERS = { 'Content-Type': 'application/json' }
 
 /**
  * In the order of measurement. The workloads that only read come first, because the others add users. With a `path`, each
- * request is a GET of it. With a `status`, that is the answer, and only `servers` can give it.
+ * request is a GET of it. With a `status`, that is the answer. With `servers`, only those take part.
  */
 export const WORKLOADS = {
   read: { label: 'GET one' },
   list: { label: 'GET 100', path: '/users' },
+  pages: { label: 'GET 100, a different page each time', servers: ['postgres', 'fastify-pg'] },
   missing: { label: 'GET of a user that is not there: 404', path: '/users/4000000', status: 404 },
   query: {
     label: 'GET of a list with a bad query: 400',
@@ -44,8 +45,9 @@ export function canServe(server, workload) {
 }
 
 /**
- * The name of the load generator, and `drive`, which loads `url` with a workload for `seconds`. It resolves with the number of
- * answered `requests`, the `seconds` that this took, the latency as `p50Ms` and `p99Ms`, and how many requests `failed`.
+ * The name of the load generator, and `drive`, which loads `url` with a workload for `seconds`. With `targets`, each request is a
+ * GET of one of these paths. It resolves with the number of answered `requests`, the `seconds` that this took, the latency as
+ * `p50Ms` and `p99Ms`, and how many requests `failed`.
  */
 export function loadGenerator() {
   try {
@@ -57,17 +59,17 @@ export function loadGenerator() {
   return { name: 'wrk', drive: driveByWrk }
 }
 
-async function driveByWrk({ url, workload, users, run, connections, seconds }) {
+async function driveByWrk({ url, workload, targets, users, run, connections, seconds }) {
   const options = ['-t1', `-c${connections}`, `-d${seconds}s`, '--timeout', '5s', '-s', SCRIPT]
-  const args = [workload, users, run, WORKLOADS[workload].path ?? '']
+  const args = [workload, users, run, targetsOf(workload, targets).join(' ')]
   const { stdout } = await promisify(execFile)('wrk', [...options, url, '--', ...args])
   const { refused, failed, ...result } = JSON.parse(stdout.slice(stdout.lastIndexOf('\n{') + 1))
   return { ...result, failed: failed + unexpected(workload, result.requests, refused) }
 }
 
-async function driveByAutocannon({ url, workload, users, run, connections, seconds }) {
+async function driveByAutocannon({ url, workload, targets, users, run, connections, seconds }) {
   const { default: autocannon } = await import('autocannon')
-  const nextRequest = requests(workload, users, run)
+  const nextRequest = requests({ workload, targets, users, run })
   const setupRequest = request => ({ ...request, ...nextRequest() })
   const result = await autocannon({
     url,
@@ -92,8 +94,13 @@ function unexpected(workload, answered, refused) {
   return WORKLOADS[workload].status === undefined ? refused : answered - refused
 }
 
+function targetsOf(workload, targets) {
+  const { path } = WORKLOADS[workload]
+  return targets ?? (path === undefined ? [] : [path])
+}
+
 /** The same requests as in workloads.lua. */
-function requests(workload, users, run) {
+function requests({ workload, targets, users, run }) {
   let serial = 0
   const pathOfOne = () => `/users/${1 + Math.floor(Math.random() * users)}`
   const withBody = (method, path, user) => ({
@@ -109,10 +116,10 @@ function requests(workload, users, run) {
     })
   const rename = () => withBody('PUT', pathOfOne(), { name: `${run} ${serial}` })
   const get = path => ({ method: 'GET', path, headers: {}, body: undefined })
+  const paths = targetsOf(workload, targets)
   return () => {
     serial++
-    const { path } = WORKLOADS[workload]
-    if (path !== undefined) return get(path)
+    if (paths.length > 0) return get(paths[Math.floor(Math.random() * paths.length)])
     if (workload === 'create' || (workload === 'mix' && serial % 20 === 0)) return create()
     if (workload === 'update' || (workload === 'mix' && serial % 20 === 10)) return rename()
     return get(pathOfOne())

@@ -11,29 +11,61 @@ const CHART = new URL('../docs/performance.svg', import.meta.url)
 
 const MARKS = ['<!-- measured: begin -->', '<!-- measured: end -->']
 
-const HEAD = [
-  'server',
-  'requests/s',
-  'p50 ms',
-  'p99 ms',
-  'CPU µs per request',
-  'service ÷ server',
-  'with a rate limit',
-  'probe p99 ms',
+const LOAD = [
+  ['requests/s', row => Math.round(row.requestsPerSecond).toLocaleString('en')],
+  ['p50 ms', row => row.p50Ms.toFixed(2)],
+  ['p99 ms', row => row.p99Ms.toFixed(2)],
+  ['CPU µs per request', row => row.cpuMicros.toFixed(1)],
 ]
+
+const PROBE = ['probe p99 ms', row => row.besideP99Ms.toFixed(2)]
+
+/** What the service takes of the CPU time of a server, `all` being the servers of the same table. */
+const takenBy = ours => (row, all) => {
+  const own = all.find(({ server }) => server === ours)
+  return own === undefined || row.server === ours ? '' : ratio(own.cpuMicros, row.cpuMicros)
+}
+
+/** The columns behind the name of the server, by engine. */
+const COLUMNS = {
+  sqlite: [
+    ...LOAD,
+    ['service ÷ server', takenBy('service')],
+    ['with a rate limit', takenBy('limited')],
+    PROBE,
+  ],
+  postgres: [
+    ...LOAD,
+    ['of it in PostgreSQL', row => row.postgresMicros.toFixed(1)],
+    ['PostgreSQL in the background', row => row.backgroundMicros.toFixed(1)],
+    ['service ÷ server', takenBy('postgres')],
+    PROBE,
+  ],
+}
 
 /** Only for refusals, which should cost less than what they refuse. */
 const REFUSAL_HEAD = 'refusal ÷ GET one'
 
-/** The medians of all rounds, by workload and server. */
+/** The medians of all rounds, by engine, workload and server. */
 function summarize(rows) {
+  return Object.keys(COLUMNS).flatMap(engine =>
+    summarizeEngine(
+      engine,
+      rows.filter(row => engineOf(row.server) === engine),
+    ),
+  )
+}
+
+function summarizeEngine(engine, rows) {
   const known = Object.keys(rows[0] ?? {}).filter(key => typeof rows[0][key] === 'number')
   const medians = (workload, server) => {
     const rounds = rows.filter(row => row.workload === workload && row.server === server)
     return Object.fromEntries(known.map(key => [key, median(rounds.map(row => row[key]))]))
   }
   return distinct(rows, 'workload', WORKLOADS).map(workload => ({
+    engine,
     workload,
+    label: WORKLOADS[workload].label + (engine === 'postgres' ? ', on PostgreSQL' : ''),
     servers: distinct(
       rows.filter(row => row.workload === workload),
       'server',
@@ -62,42 +94,27 @@ function markdown(rows, { load, rounds, seconds, connections, users }) {
     `medians of ${rounds} alternating rounds of ${seconds} s.`,
   ].join('\n')
   const summary = summarize(rows)
-  const tables = summary.map(
-    ({ workload, servers }) =>
-      `### ${WORKLOADS[workload].label}\n\n${workloadTable(workload, servers, summary)}`,
-  )
+  const tables = summary.map(part => `### ${part.label}\n\n${workloadTable(part, summary)}`)
   return [setting, ...tables, `### Peak memory\n\n${memoryTable(summary)}`].join('\n\n')
 }
 
-function workloadTable(workload, servers, summary) {
-  const rows = servers.map(rowOf)
-  if (WORKLOADS[workload].status === undefined) return table(HEAD, rows)
-  const reads = summary.find(other => other.workload === 'read')?.servers ?? []
+function workloadTable({ engine, workload, servers }, summary) {
+  const columns = COLUMNS[engine]
+  const head = ['server', ...columns.map(([name]) => name)]
+  const rows = servers.map(row => [
+    SERVERS[row.server].label,
+    ...columns.map(([, cell]) => cell(row, servers)),
+  ])
+  if (WORKLOADS[workload].status === undefined) return table(head, rows)
+  const reads = summary.filter(part => part.workload === 'read').flatMap(part => part.servers)
   const ratios = servers.map(({ server, cpuMicros }) => {
     const read = reads.find(row => row.server === server)
     return read === undefined ? '' : ratio(cpuMicros, read.cpuMicros)
   })
   return table(
-    [...HEAD, REFUSAL_HEAD],
+    [...head, REFUSAL_HEAD],
     rows.map((row, index) => [...row, ratios[index]]),
   )
-}
-
-function rowOf(row, _index, all) {
-  const takes = ours => {
-    const own = all.find(({ server }) => server === ours)
-    return own === undefined || row.server === ours ? '' : ratio(own.cpuMicros, row.cpuMicros)
-  }
-  return [
-    SERVERS[row.server].label,
-    Math.round(row.requestsPerSecond).toLocaleString('en'),
-    row.p50Ms.toFixed(2),
-    row.p99Ms.toFixed(2),
-    row.cpuMicros.toFixed(1),
-    takes('service'),
-    takes('limited'),
-    row.besideP99Ms.toFixed(2),
-  ]
 }
 
 /** The peak over all workloads of a round: they run one after another in the same process. */
@@ -105,9 +122,17 @@ function memoryTable(summary) {
   const rows = summary.flatMap(({ servers }) => servers)
   const peaks = distinct(rows, 'server', SERVERS).map(server => {
     const bytes = rows.filter(row => row.server === server).map(({ peakBytes }) => peakBytes)
-    return [SERVERS[server].label, (Math.max(...bytes) / 1e6).toFixed(0)]
+    const { label, engine } = SERVERS[server]
+    return [
+      engine === undefined ? label : `${label}, without PostgreSQL`,
+      (Math.max(...bytes) / 1e6).toFixed(0),
+    ]
   })
   return table(['server', 'MB'], peaks)
+}
+
+function engineOf(server) {
+  return SERVERS[server].engine ?? 'sqlite'
 }
 
 /** Node and the processors. */

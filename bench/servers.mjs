@@ -1,20 +1,10 @@
 // Starts the servers to measure, each with a database of its own.
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
-import {
-  closeSync,
-  copyFileSync,
-  mkdirSync,
-  openSync,
-  readFileSync,
-  rmSync,
-  writeFileSync,
-} from 'node:fs'
+import { closeSync, mkdirSync, openSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
-import { Database } from '../dist/storage/sqlite/sqlite-driver.js'
-import { CREATE_TABLE } from './peers/users-table.mjs'
 
 const path = relative => fileURLToPath(new URL(relative, import.meta.url))
 
@@ -31,7 +21,7 @@ const LIMITS = {
 
 const START_PATIENCE_MS = 20_000
 
-/** The others are compared with the first one. */
+/** The others are compared with the first one of their engine, which is SQLite unless they name another. */
 export const SERVERS = {
   service: { label: 'this service', main: SERVICE },
   limited: {
@@ -46,54 +36,48 @@ export const SERVERS = {
     main: path('./peers/fastify-full.mjs'),
   },
   'express-usual': { label: 'Express the usual way', main: path('./peers/express-usual.mjs') },
-}
-
-const FILL = names => `
-  WITH RECURSIVE serial (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM serial WHERE i < @users)
-  INSERT INTO users (name, email, created_at, updated_at${names && ', name_lower'})
-  SELECT 'User ' || i, printf('%08x.%d@example.com', i * 2654435761 & 0xffffffff, i), time, time${names}
-  FROM (SELECT i, strftime('%Y-%m-%dT%H:%M:%fZ', 1600000000 + i * 10, 'unixepoch') AS time FROM serial)`
-
-/** Creates two databases with the same users, one for the service and one for the peers. Each start copies one of them. */
-export async function makeDatabases(folder, users) {
-  const ours = join(folder, 'service.db')
-  const theirs = join(folder, 'peers.db')
-  await migrate(ours)
-  for (const [file, schema, names] of [
-    [ours, '', `, 'user ' || i`],
-    [theirs, CREATE_TABLE, ''],
-  ]) {
-    const database = new Database(file)
-    database.exec(schema)
-    database.prepare(FILL(names)).run({ users })
-    database.pragma('journal_mode = DELETE')
-    database.close()
-  }
-  return { ours, theirs }
+  postgres: { label: 'this service', main: SERVICE, engine: 'postgres' },
+  'fastify-pg': {
+    label: 'Fastify with schemas and a pool of `pg`',
+    main: path('./peers/fastify-pg.mjs'),
+    engine: 'postgres',
+  },
 }
 
 /** Creates an empty database of the service. */
-export async function migrate(path) {
+export async function migrate(url) {
   const migration = spawn(process.execPath, [SERVICE, 'migrate'], {
-    env: { ...process.env, DATABASE_URL: path },
+    env: { ...process.env, DATABASE_URL: url },
     stdio: ['ignore', 'ignore', 'inherit'],
   })
   await once(migration, 'close')
 }
 
-/** Starts a server of the comparison with its own copy of the database; returns what `startProcess` returns. */
+/**
+ * Starts a server of the comparison with its own copy of the database; returns what `startProcess` returns. On PostgreSQL the
+ * CPU time includes that of the server's backends, `postgresMicros`. Its other processes take `backgroundMicros` besides.
+ */
 export async function startServer({ name, databases, folder }) {
-  const { main, limits } = SERVERS[name]
+  const { main, limits, engine = 'sqlite' } = SERVERS[name]
   const home = join(folder, `${name}-${Date.now()}`)
   mkdirSync(home)
-  const database = join(home, 'users.db')
-  copyFileSync(main === SERVICE ? databases.ours : databases.theirs, database)
-  const env = main === SERVICE ? { DATABASE_URL: database, PORT: '0' } : { DATABASE: database }
+  const { url, cpu, drop } = await databases[engine].copy(main === SERVICE, home)
+  const env = main === SERVICE ? { DATABASE_URL: url, PORT: '0' } : { DATABASE: url }
   if (limits !== undefined) {
     env.LIMITS_FILE = join(home, 'limits.json')
     writeFileSync(env.LIMITS_FILE, JSON.stringify(limits))
   }
-  return startProcess({ main, env, home })
+  const server = await startProcess({ main, env, home })
+  return {
+    ...server,
+    usage: async () => {
+      const { cpuMicros, peakBytes } = await server.usage()
+      const { clientMicros = 0, backgroundMicros = 0 } = (await cpu?.()) ?? {}
+      const all = cpuMicros + clientMicros
+      return { cpuMicros: all, postgresMicros: clientMicros, backgroundMicros, peakBytes }
+    },
+    stop: () => server.stop().finally(drop),
+  }
 }
 
 /**

@@ -1,11 +1,13 @@
 -- The requests that wrk sends. Arguments: the workload, the number of users, a prefix that makes the addresses of this run
--- unique, and perhaps a path to GET. load.mjs has the same in JavaScript for autocannon.
-local workload, users, run, path
+-- unique, and perhaps paths to GET, with spaces between them. load.mjs has the same in JavaScript for autocannon.
+local workload, users, run
+local paths = {}
 local serial = 0
 local json = { ["Content-Type"] = "application/json" }
 
 function init(args)
-  workload, users, run, path = args[1], tonumber(args[2]), args[3], args[4]
+  workload, users, run = args[1], tonumber(args[2]), args[3]
+  for path in args[4]:gmatch("%S+") do table.insert(paths, path) end
   math.randomseed(os.time())
 end
 
@@ -24,7 +26,7 @@ end
 
 function request()
   serial = serial + 1
-  if path ~= "" then return wrk.format("GET", path) end
+  if #paths > 0 then return wrk.format("GET", paths[math.random(#paths)]) end
   if workload == "create" then return create() end
   if workload == "update" then return rename() end
   if workload == "mix" and serial % 20 == 0 then return create() end

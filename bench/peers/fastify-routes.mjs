@@ -1,6 +1,4 @@
-// The routes of both Fastify peers, with the schemas for validation and serialization.
-import { openUsersTable } from './users-table.mjs'
-
+// The routes of the Fastify peers, with the schemas for validation and serialization.
 const user = {
   type: 'object',
   properties: {
@@ -24,15 +22,17 @@ const body = required => ({
   properties: { user: { type: 'object', required, properties: { name, email } } },
 })
 
-export function addUserRoutes(app) {
-  const users = openUsersTable()
+/** `users` as `openUsersTable` returns it; its methods may also return promises. */
+export function addUserRoutes(app, users) {
   const found = (value, reply) => value ?? reply.code(404).send({ message: 'Not found' })
 
-  app.get('/users', { schema: { response: { 200: { type: 'array', items: user } } } }, async () =>
-    users.list(),
+  app.get(
+    '/users',
+    { schema: { response: { 200: { type: 'array', items: user } } } },
+    async request => users.list(request.query.after),
   )
   app.get('/users/:id', { schema: { params, response: { 200: user } } }, async (request, reply) =>
-    found(users.find(request.params.id), reply),
+    found(await users.find(request.params.id), reply),
   )
   app.post(
     '/users',
@@ -45,6 +45,7 @@ export function addUserRoutes(app) {
   app.put(
     '/users/:id',
     { schema: { params, body: body(['name']), response: { 200: user } } },
-    async (request, reply) => found(users.rename(request.params.id, request.body.user.name), reply),
+    async (request, reply) =>
+      found(await users.rename(request.params.id, request.body.user.name), reply),
   )
 }
