@@ -1,41 +1,65 @@
 // Measures how the latency of requests depends on the number of users: fills a database, sends requests to the built
 // service, prints a table.
-// Usage: npm run bench:scale -- [USERS ...], such as 10000 1000000; without USERS: 10,000, 100,000 and 1,000,000.
-import { mkdirSync, mkdtempSync, rmSync, statSync } from 'node:fs'
+// Usage: npm run bench:scale -- [--engine sqlite] [USERS ...], such as 10000 1000000. Without USERS: 10,000, 100,000 and
+// 1,000,000. The engine is sqlite or postgres.
+import { mkdirSync, mkdtempSync, rmSync } from 'node:fs'
 import { Agent, request } from 'node:http'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { Database } from '../dist/storage/sqlite/sqlite-driver.js'
+import { parseArgs } from 'node:util'
+import { NO_POSTGRES, openPostgres } from './postgres.mjs'
 import { machine, median, table } from './report.mjs'
-import { migrate, startProcess } from './servers.mjs'
+import { makePostgresDatabase, makeSqliteDatabase } from './scale-databases.mjs'
+import { startProcess } from './servers.mjs'
 
 const DEFAULT_SIZES = [10_000, 100_000, 1_000_000]
 const MIN_USERS = 10_000
 const MAX_USERS = 10_000_000
-const CHUNK = 50_000
 const SAMPLES = 400
+
+/** Of requests that may take long. */
+const RARE_SAMPLES = 5
+
 const WARM_UP = 100
 
-// Of ten million users a hundred share each name. Addresses are in random order. One user was created every ten seconds.
-const FILL = `
-  WITH RECURSIVE serial (i) AS (SELECT @from UNION ALL SELECT i + 1 FROM serial WHERE i < @to)
-  INSERT INTO users (name, name_lower, email, created_at, updated_at)
-  SELECT 'Name ' || (i * 7919 % 100000), 'name ' || (i * 7919 % 100000),
-    printf('%08x.%d@example.com', i * 2654435761 & 0xffffffff, i), time, time
-  FROM (SELECT i, strftime('%Y-%m-%dT%H:%M:%fZ', 1600000000 + i * 10, 'unixepoch') AS time FROM serial)`
+/** Of one walk. */
+const MAX_PAGES = 45
 
-const sizes = process.argv.slice(2).map(Number)
+const SORTS = ['id', 'name', 'email', '-created_at', 'updated_at']
+
+/** One user was created every this many milliseconds, the first one of them after this time. */
+const CREATED_EVERY_MS = 10_000
+const FIRST_CREATED = 1_600_000_000_000
+
+const { values: options, positionals } = parseArgs({
+  options: { engine: { type: 'string', default: 'sqlite' } },
+  allowPositionals: true,
+})
+const sizes = positionals.map(Number)
 if (sizes.some(size => !Number.isInteger(size) || size < MIN_USERS || size > MAX_USERS)) {
   console.error(`USERS must be whole numbers from ${MIN_USERS} to ${MAX_USERS}`)
   process.exit(2)
 }
+if (!['sqlite', 'postgres'].includes(options.engine)) {
+  console.error('--engine must be sqlite or postgres')
+  process.exit(2)
+}
 
+const postgres = options.engine === 'postgres' ? await openPostgres() : undefined
+if (options.engine === 'postgres' && postgres === undefined) {
+  console.error(NO_POSTGRES)
+  process.exit(0)
+}
 const folder = mkdtempSync(join(tmpdir(), 'user-records-scale-'))
 process.once('exit', () => rmSync(folder, { recursive: true, force: true }))
-process.once('SIGINT', () => process.exit(130))
+process.once('SIGINT', async () => {
+  await postgres?.close()
+  process.exit(130)
+})
 
 const rows = []
 for (const size of sizes.length > 0 ? sizes : DEFAULT_SIZES) rows.push(await measure(size))
+await postgres?.close()
 const [, ...names] = Object.keys(rows[0])
 console.log(`\n${machine()}\n`)
 console.log(
@@ -48,39 +72,51 @@ console.log(
 async function measure(size) {
   const home = join(folder, String(size))
   mkdirSync(home)
-  const path = join(home, 'users.db')
-  await migrate(path)
-  const filledMs = fill(path, size)
-  const env = { DATABASE_URL: path, PORT: '0', LOG_LEVEL: 'info' }
+  const database = await (postgres === undefined
+    ? makeSqliteDatabase(home, size)
+    : makePostgresDatabase(postgres, size))
+  const env = { DATABASE_URL: database.url, PORT: '0', LOG_LEVEL: 'info' }
   const service = await startProcess({ env, home })
   try {
     const agent = new Agent({ keepAlive: true, maxSockets: 1 })
     const get = target => ask(agent, service.url, target)
     const someId = () => 1 + Math.floor(Math.random() * size)
     const deepPage = Math.floor(size / 2 / 100)
-    let lists = 0
-    // A different length each time, 100 on average, because the service remembers recent lists while nothing changes.
-    const length = () => 70 + (lists++ % 61)
+    let turn = 0
     const row = {
       users: size.toLocaleString('en'),
-      'fill, s': (filledMs / 1000).toFixed(1),
-      'file, MB': Math.round(statSync(path).size / 1e6),
+      'fill, s': (database.filledMs / 1000).toFixed(1),
+      'database, MB': Math.round(database.bytes / 1e6),
     }
-    for (const sort of ['id', 'name', '-created_at']) {
-      row[`first page by ${sort}`] = await medianMs(() =>
-        get(`/users?sort=${sort}&per_page=${length()}`),
-      )
-      const { headers } = await get(`/users?sort=${sort}&page=${deepPage}`)
-      const next = /<([^>]*)>; rel="next"/.exec(headers.link)[1]
-      row[`deep page by ${sort}, by cursor`] = await medianMs(() =>
-        get(`${next}&per_page=${length()}`),
+    const ratios = []
+    for (const sort of SORTS) {
+      const [starts, deeps] = [
+        await walk(agent, `${service.url}/users?sort=${sort}&page=1`),
+        await walk(agent, `${service.url}/users?sort=${sort}&page=${deepPage}`),
+      ]
+      const [first, deep] = await mediansMs([
+        () => get(starts[turn++ % starts.length]),
+        () => get(deeps[turn % deeps.length]),
+      ])
+      row[`first page by ${sort}`] = first.toFixed(2)
+      row[`deep page by ${sort}, by cursor`] = deep.toFixed(2)
+      ratios.push(deep / first)
+    }
+    row['deep page ÷ first page, at most'] = Math.max(...ratios).toFixed(2)
+    for (const [label, first, count] of [
+      ['5,000 users by time', Math.floor(size / 3), 5000],
+      ['half of the users by time', 1, Math.floor(size / 2)],
+    ]) {
+      row[`${label}, first page by name`] = await medianMs(
+        () => get(`/users?${rangeOf(first + turn++, count)}&sort=name`),
+        RARE_SAMPLES,
+        1,
       )
     }
     const emails = []
     for (let count = 0; count < 50; count++) {
       emails.push(JSON.parse((await get(`/users/${someId()}`)).body).email)
     }
-    let turn = 0
     row['one user by id'] = await medianMs(() => get(`/users/${someId()}`))
     row['one user by e-mail'] = await medianMs(() =>
       get(`/users?email=${emails[turn++ % 50].toUpperCase()}`),
@@ -90,9 +126,11 @@ async function measure(size) {
         user: { name: `Name ${turn++}`, email: `new${turn}@example.com` },
       }),
     )
-    const deepByNumber = perPage =>
-      `/users?per_page=${perPage}&page=${Math.floor(size / 2 / perPage)}`
-    row['deep page by number'] = await medianMs(() => get(deepByNumber(length())), 5, 1)
+    row['deep page by number'] = await medianMs(
+      () => get(`/users?page=${deepPage - (turn++ % 10)}`),
+      RARE_SAMPLES,
+      1,
+    )
     row['one user, and the count of all'] = await medianMs(() =>
       get('/users?per_page=1&count=true'),
     )
@@ -100,44 +138,26 @@ async function measure(size) {
     return row
   } finally {
     await service.stop()
+    await database.drop()
   }
 }
 
-/** Fills the database; returns milliseconds. Indexes and triggers are created after the rows, which is faster. */
-function fill(path, size) {
-  const startedAt = performance.now()
-  const database = new Database(path)
-  database.pragma('journal_mode = OFF')
-  database.pragma('synchronous = OFF')
-  database.pragma('cache_size = -1000000')
-  const dropped = database
-    .prepare(`
-      SELECT type, name, sql FROM sqlite_schema
-      WHERE tbl_name = 'users' AND type IN ('index', 'trigger') AND sql IS NOT NULL`)
-    .all()
-  for (const { type, name } of dropped) database.exec(`DROP ${type} ${name}`)
-  const insert = database.prepare(FILL)
-  for (let from = 1; from <= size; from += CHUNK) {
-    const to = Math.min(from + CHUNK - 1, size)
-    insert.run({ from, to })
-    showProgress(size, to, startedAt, 'users')
+/** The paths of pages behind a page. The service remembers 50 lists, fewer than two such walks have. */
+async function walk(agent, url) {
+  const paths = []
+  for (let next = url; next !== undefined && paths.length < MAX_PAGES; ) {
+    const { headers } = await ask(agent, url, next)
+    next = /<([^>]*)>; rel="next"/.exec(headers.link)?.[1]
+    if (next !== undefined) paths.push(next)
   }
-  for (const [index, { sql }] of dropped.entries()) {
-    database.exec(sql)
-    showProgress(dropped.length, index + 1, startedAt, 'indexes')
-  }
-  database.prepare('UPDATE users_summary SET user_count = ?').run(size)
-  database.pragma('journal_mode = WAL')
-  database.close()
-  return performance.now() - startedAt
+  return paths
 }
 
-function showProgress(total, done, startedAt, what) {
-  if (!process.stderr.isTTY) return
-  const seconds = ((performance.now() - startedAt) / 1000).toFixed(1)
-  const bar = '#'.repeat(Math.round((done / total) * 30)).padEnd(30, '.')
-  process.stderr.write(`\r[${bar}] ${done.toLocaleString('en')} ${what}, ${seconds} s\x1b[K`)
-  if (done === total) process.stderr.write('\n')
+/** The parameters for `count` users by the time of their creation, from the one with the id `first`. */
+function rangeOf(first, count) {
+  const before = new Date(FIRST_CREATED + (first - 0.5) * CREATED_EVERY_MS)
+  const after = new Date(before.getTime() + count * CREATED_EVERY_MS)
+  return `created_after=${before.toISOString()}&created_before=${after.toISOString()}`
 }
 
 function ask(agent, url, target, body) {
@@ -159,14 +179,20 @@ function ask(agent, url, target, body) {
   })
 }
 
-/** The median time of one call of `work`, in milliseconds. The calls run one after another. */
-async function medianMs(work, samples = SAMPLES, warmUp = WARM_UP) {
-  for (let count = 0; count < warmUp; count++) await work()
-  const times = []
-  for (let count = 0; count < samples; count++) {
-    const startedAt = performance.now()
-    await work()
-    times.push(performance.now() - startedAt)
+async function medianMs(work, samples, warmUp) {
+  const [only] = await mediansMs([work], samples, warmUp)
+  return only.toFixed(2)
+}
+
+/** The median time of one call of each of `works`, in milliseconds. The calls run one after another, in turn. */
+async function mediansMs(works, samples = SAMPLES, warmUp = WARM_UP) {
+  const times = works.map(() => [])
+  for (let count = -warmUp; count < samples; count++) {
+    for (const [index, work] of works.entries()) {
+      const startedAt = performance.now()
+      await work()
+      if (count >= 0) times[index].push(performance.now() - startedAt)
+    }
   }
-  return median(times).toFixed(2)
+  return times.map(median)
 }
