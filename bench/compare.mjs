@@ -55,15 +55,18 @@ const databases = {
   postgres: postgres && (await makePostgresDatabases(postgres, USERS)),
 }
 const measured = []
-for (let round = 0; round < rounds; round++) {
-  // Each round starts with a different server, so that none always runs on a warm or a busy machine.
-  for (let index = 0; index < names.length; index++) {
-    const name = names[(round + index) % names.length]
-    process.stderr.write(`round ${round + 1} of ${rounds}: ${SERVERS[name].label}\n`)
-    measured.push(...(await measure(name, `${name}.${round}`)))
+try {
+  for (let round = 0; round < rounds; round++) {
+    // Each round starts with a different server, so that none always runs on a warm or a busy machine.
+    for (let index = 0; index < names.length; index++) {
+      const name = names[(round + index) % names.length]
+      process.stderr.write(`round ${round + 1} of ${rounds}: ${SERVERS[name].label}\n`)
+      measured.push(...(await measure(name, `${name}.${round}`)))
+    }
   }
+} finally {
+  await postgres?.close()
 }
-await postgres?.close()
 const setting = { load: load.name, rounds, seconds, connections, users: USERS }
 printReport(measured, setting)
 if (options.write) writeReport(measured, setting)

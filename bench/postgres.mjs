@@ -89,11 +89,20 @@ function createCpuMeter(admin, database) {
   return async () => {
     const { rows } = await admin.query(SELECT_PROCESSES, [database])
     for (const { pid, isClient } of rows) {
-      const path = `/proc/${pid}/schedstat`
-      const nanos = existsSync(path) ? Number(readFileSync(path, 'utf8').split(' ')[0]) : 0
-      ;(isClient ? clients : others).set(pid, nanos / 1000)
+      const micros = microsOf(pid)
+      if (micros !== undefined) (isClient ? clients : others).set(pid, micros)
     }
     return { clientMicros: sumOf(clients), backgroundMicros: sumOf(others) }
+  }
+}
+
+/** Undefined for a process that has just ended. */
+function microsOf(pid) {
+  try {
+    return Number(readFileSync(`/proc/${pid}/schedstat`, 'utf8').split(' ')[0]) / 1000
+  } catch (error) {
+    if (['ENOENT', 'ESRCH'].includes(error.code) && existsSync('/proc/self/schedstat')) return
+    throw error
   }
 }
 

@@ -58,8 +58,11 @@ process.once('SIGINT', async () => {
 })
 
 const rows = []
-for (const size of sizes.length > 0 ? sizes : DEFAULT_SIZES) rows.push(await measure(size))
-await postgres?.close()
+try {
+  for (const size of sizes.length > 0 ? sizes : DEFAULT_SIZES) rows.push(await measure(size))
+} finally {
+  await postgres?.close()
+}
 const [, ...names] = Object.keys(rows[0])
 console.log(`\n${machine()}\n`)
 console.log(

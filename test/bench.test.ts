@@ -3,12 +3,19 @@ import { existsSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
 import { expect, test } from 'vitest'
+import { canUsePostgres, skippedOnPostgres } from './support/postgres-settings.ts'
 
 const path = (relative: string) => fileURLToPath(new URL(`../${relative}`, import.meta.url))
 
 const areInstalled = existsSync(path('bench/node_modules/fastify'))
 
 if (!areInstalled) console.log('skipped: npm ci --prefix bench installs the peers of npm run bench')
+if (!canUsePostgres) console.log(`skipped: ${skippedOnPostgres()}`)
+
+const runs = (script: string, ...args: readonly string[]) =>
+  promisify(execFile)('node', [path(`bench/${script}`), ...args])
+
+const SERVERS = canUsePostgres ? 8 : 6
 
 test.skipIf(!areInstalled)(
   'npm run bench measures the service and each of its peers',
@@ -25,9 +32,9 @@ test.skipIf(!areInstalled)(
     ]
     const { stdout } = await promisify(execFile)('node', [path('bench/compare.mjs'), ...options])
     const rows = stdout.split('\n').filter(line => /^\| [^|]+\| [\d,]+ \| [\d.]+ \|/.test(line))
-    expect(rows).toHaveLength(6)
+    expect(rows).toHaveLength(SERVERS)
     const memory = stdout.slice(stdout.indexOf('Peak memory')).split('\n')
-    expect(memory.filter(line => /\| \d+ \|$/.test(line))).toHaveLength(6)
+    expect(memory.filter(line => /\| \d+ \|$/.test(line))).toHaveLength(SERVERS)
   },
   300_000,
 )
@@ -50,6 +57,43 @@ test.skipIf(!areInstalled)(
   },
   60_000,
 )
+
+test.skipIf(!areInstalled || !canUsePostgres)(
+  'npm run bench measures the CPU time of PostgreSQL, for the same page and for different ones',
+  async () => {
+    const brief = ['--rounds', '1', '--seconds', '1', '--connections', '4']
+    const chosen = ['--servers', 'postgres,fastify-pg', '--workloads', 'read,pages']
+    const { stdout } = await runs('compare.mjs', ...brief, ...chosen)
+    const ratios = stdout
+      .split('\n')
+      .filter(line => /^\| Fastify .*\| [\d.]+ \| [\d.]+ \|$/.test(line))
+    expect(ratios).toHaveLength(2)
+    for (const line of ratios) {
+      const [all, ofPostgres, , ratio] = line.split('|').slice(6).map(Number)
+      expect(ofPostgres).toBeGreaterThan(0)
+      expect(all).toBeGreaterThan(ofPostgres as number)
+      expect(ratio).toBeGreaterThan(0)
+    }
+  },
+  180_000,
+)
+
+test.skipIf(!canUsePostgres)(
+  'npm run bench:scale compares deep pages with first ones on PostgreSQL',
+  async () => {
+    const { stdout } = await runs('scale.mjs', '--engine', 'postgres', '10000')
+    const rows = stdout
+      .split('\n')
+      .filter(line => /^\| (first|deep) page.* \| [\d.]+ \|$/.test(line))
+    expect(rows).toHaveLength(5 + 5 + 1 + 1)
+  },
+  300_000,
+)
+
+test('npm run bench:scale refuses an unknown engine', async () => {
+  const { code, stderr } = await runs('scale.mjs', '--engine', 'mysql').catch(error => error)
+  expect([code, stderr]).toEqual([2, '--engine must be sqlite or postgres\n'])
+})
 
 test.each([
   ['--rounds', '0', '--rounds must be a whole number from 1 to 100'],
