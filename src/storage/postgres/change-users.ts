@@ -31,8 +31,9 @@ type Verdict =
 
 /**
  * Locks the users in the order of their ids, then decides and changes. A NULL in a column of `wanted` leaves the field as it
- * is. A user that is there but was not locked is locked by another transaction. The time is later than before even if the
- * clock stands still or went back; after the year 9999 it violates `users_times`.
+ * is. A user that is there but was not locked is locked by another transaction. Only the locked users are read as they are
+ * now: other reads see the state at the start of the statement, perhaps with an e-mail that the same user has since given up.
+ * The time is later than before even if the clock stands still or went back; after the year 9999 it violates `users_times`.
  */
 function changeSql({ skipsLocked }: { readonly skipsLocked: boolean }): string {
   const others = skipsLocked ? 'SKIP LOCKED' : ''
@@ -61,7 +62,8 @@ function changeSql({ skipsLocked }: { readonly skipsLocked: boolean }): string {
             AND coalesce(wanted.email, found.email) = found.email
             AND NOT (has_digest AND digest IS DISTINCT FROM password_digest) THEN 'same'
           WHEN lower(wanted.email COLLATE "C") <> email_lower AND EXISTS (
-            SELECT FROM users AS other WHERE other.email_lower = lower(wanted.email COLLATE "C"))
+            SELECT FROM users AS other
+            WHERE other.email_lower = lower(wanted.email COLLATE "C") AND other.id <> found.id)
             THEN 'email_taken'
           ELSE 'changed'
         END AS verdict

@@ -1,13 +1,19 @@
+import { expect, test } from 'vitest'
 import { createClosing } from '../../../src/storage/postgres/batches.ts'
 import { openConnections } from '../../../src/storage/postgres/open-connections.ts'
+import type { Connections } from '../../../src/storage/postgres/postgres-connections.ts'
 import {
   migratePostgres,
   postgresMigrations,
 } from '../../../src/storage/postgres/postgres-migrator.ts'
 import { createPostgresUserRepository } from '../../../src/storage/postgres/postgres-user-repository.ts'
+import type { UserRepository } from '../../../src/users/user-repository.ts'
 import { describeUserRepository } from '../../contracts/user-repository-contract.ts'
-import { newPostgresDatabase } from '../../support/postgres-databases.ts'
+import { connectToPostgres, queryPostgres } from '../../support/postgres-client.ts'
+import { connectTo } from '../../support/postgres-connections.ts'
+import { copyPostgresTemplate, newPostgresDatabase } from '../../support/postgres-databases.ts'
 import { locationOf } from '../../support/postgres-location.ts'
+import { untilPasses } from '../../support/until.ts'
 
 describeUserRepository({
   name: 'PostgreSQL',
@@ -16,13 +22,7 @@ describeUserRepository({
     const connections = openConnections({ location })
     await migratePostgres({ connections, migrations: postgresMigrations(), now })
     const closing = createClosing()
-    const repository = createPostgresUserRepository({
-      connections,
-      closing,
-      now,
-      steadyNow: now,
-      maxWaiting: 1000,
-    })
+    const repository = createRepository(connections, { closing, now })
     const close = async () => {
       await closing.close()
       await connections.close()
@@ -30,3 +30,39 @@ describeUserRepository({
     return { repository, close }
   },
 })
+
+test('update takes back an e-mail that another transaction changes meanwhile', async () => {
+  const url = await copyPostgresTemplate()
+  const repository = createRepository(connectTo(url))
+  const { id } = await repository.create(ANN)
+  const other = await connectToPostgres(url)
+  await other.query(`BEGIN; UPDATE users SET email = 'other@example.com'`)
+  const updated = expect(
+    repository.update(id, { name: 'Bea', email: ANN.email }),
+  ).resolves.toMatchObject({ json: expect.stringContaining(`"email":"${ANN.email}"`) })
+  await untilPasses(async () => {
+    expect(await queryPostgres(url, WAITING)).not.toEqual([])
+  })
+  await other.query('COMMIT')
+  await other.end()
+  await updated
+})
+
+/** Sessions of the database that wait for a lock. */
+const WAITING = `
+  SELECT pid FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'`
+
+const ANN = { name: 'Ann', email: 'ann@example.com', passwordDigest: null }
+
+function createRepository(
+  connections: Connections,
+  { closing = createClosing(), now = Date.now } = {},
+): UserRepository {
+  return createPostgresUserRepository({
+    connections,
+    closing,
+    now,
+    steadyNow: now,
+    maxWaiting: 1000,
+  })
+}
