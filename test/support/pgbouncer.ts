@@ -37,6 +37,7 @@ listen_port = ${listenPort}
 unix_socket_dir =
 auth_type = trust
 auth_file = ${users}
+admin_users = ${username}
 pool_mode = transaction
 default_pool_size = 3
 `,

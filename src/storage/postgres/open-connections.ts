@@ -138,7 +138,8 @@ class Failed {
   ) {
     this.cause = cause
     this.isLost = known.isLost
-    this.mayBeCommitted = known.mayBeCommitted && !isUndone(cause)
+    // While the connection is there, the server has said what became of each statement.
+    this.mayBeCommitted = known.mayBeCommitted && known.isLost && !isUndone(cause)
   }
 }
 
@@ -186,7 +187,8 @@ async function inMode<T>(
     await connection.query({ text: 'COMMIT' })
     return result
   } catch (error) {
-    if (!connection.isBroken) await connection.query({ text: 'ROLLBACK' }).catch(() => {})
+    // A connection that may still be in the transaction must not be used again.
+    if (!connection.isBroken) await connection.query({ text: 'ROLLBACK' }).catch(connection.destroy)
     throw error
   }
 }

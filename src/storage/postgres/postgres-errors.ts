@@ -23,10 +23,13 @@ export function isFatal(error: unknown): boolean {
 /** A crash of another session ends this one, perhaps after its commit. */
 const CRASH = '57P02'
 
+/** PgBouncer says so too if it loses the server. */
+const CONNECTION_ERROR = '08'
+
 /** Whether the server has undone the statement that threw this. Without an error of the server nobody knows. */
 export function isUndone(error: unknown): boolean {
   const state = sqlStateOf(error)
-  return state !== undefined && state !== CRASH
+  return state !== undefined && state !== CRASH && !state.startsWith(CONNECTION_ERROR)
 }
 
 /**

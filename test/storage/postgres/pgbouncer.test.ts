@@ -8,6 +8,7 @@ import { connectToPostgres, queryPostgres } from '../../support/postgres-client.
 import { connectTo } from '../../support/postgres-connections.ts'
 import { copyPostgresTemplate, newPostgresDatabase } from '../../support/postgres-databases.ts'
 import { run } from '../../support/spawn-service.ts'
+import { untilPasses } from '../../support/until.ts'
 
 const reason = whyNoPgBouncer()
 if (reason !== undefined) console.log(`skipped: ${reason}`)
@@ -107,3 +108,38 @@ test.skipIf(reason)(
     expect(new Set(shown.flat().map(({ lock_timeout: value }) => value))).toEqual(new Set(['0']))
   },
 )
+
+test.skipIf(reason)(
+  'a commit during which PgBouncer drops the connection may have been done',
+  async () => {
+    const direct = await copyPostgresTemplate()
+    const url = await startPgBouncer(direct)
+    await queryPostgres(direct, SLOW_COMMITS)
+    const written = expect(
+      connectTo(url).transaction(session => session.query({ text: INSERT_USER })),
+    ).rejects.toMatchObject({ code: 'outcome_unknown' })
+    await untilPasses(async () => {
+      expect(await queryPostgres(direct, SLEEPING)).not.toEqual([])
+    })
+    const admin = new URL(url)
+    const database = admin.pathname.slice(1)
+    admin.pathname = 'pgbouncer'
+    await queryPostgres(admin.href, `KILL ${database}`)
+    await written
+    await untilPasses(async () => {
+      expect(await queryPostgres(direct, 'SELECT email FROM users')).toHaveLength(1)
+    })
+  },
+)
+
+const INSERT_USER = `
+  INSERT INTO users (name, name_lower, email, created_at, updated_at)
+  VALUES ('Ann', 'ann', 'ann@example.com', '2026-01-31T12:00:00.000Z', '2026-01-31T12:00:00.000Z')`
+
+const SLOW_COMMITS = `
+  CREATE FUNCTION sleep() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN PERFORM pg_sleep(2); RETURN NULL; END';
+  CREATE CONSTRAINT TRIGGER slow_commits AFTER INSERT ON users DEFERRABLE INITIALLY DEFERRED
+    FOR EACH ROW EXECUTE FUNCTION sleep()`
+
+const SLEEPING = `
+  SELECT pid FROM pg_stat_activity WHERE datname = current_database() AND wait_event = 'PgSleep'`
