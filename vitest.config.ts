@@ -43,6 +43,8 @@ const postgres = {
   exclude: [...configDefaults.exclude, ...OF_NO_ENGINE],
   globalSetup: ['test/support/start-postgres.ts'],
   provide: { engine: 'postgres' as const },
+  // A service gives a database 1.5 seconds to answer. On a busy machine that may be too short once, but not twice.
+  retry: 1,
 }
 
 export default defineConfig({

@@ -14,22 +14,21 @@ import {
 import { watchSilence } from './silence.ts'
 
 /** The most connections for each kind of work: 10 in all. */
-const SIZES = { short: 4, patient: 2, long: 4 }
+const SIZES = { read: 3, write: 2, patient: 2, long: 3 }
 
 /** From the call to the 503 of a database that does not answer, in milliseconds. */
 const PATIENCE_MS = 1500
 
-/** A lock for short work is free in this time, or the work is done again as long work, which waits longer. */
-const SHORT: SessionSettings = {
-  lockTimeoutMs: 150,
-  statementTimeoutMs: 1300,
-  hasGenericPlans: true,
-}
+const SHORT = { statementTimeoutMs: 1300, hasGenericPlans: true }
 
-const LONG: SessionSettings = {
-  lockTimeoutMs: 1700,
-  statementTimeoutMs: 30_000,
-  hasGenericPlans: false,
+const LONG = { lockTimeoutMs: 1700, statementTimeoutMs: 30_000, hasGenericPlans: false }
+
+const SETTINGS: Readonly<Record<keyof typeof SIZES, SessionSettings>> = {
+  read: { ...SHORT, lockTimeoutMs: 1200 },
+  // What a lock keeps from being written together is written again as patient work, which waits longer.
+  write: { ...SHORT, lockTimeoutMs: 150 },
+  patient: LONG,
+  long: LONG,
 }
 
 const SET_LOCALLY = `
@@ -45,10 +44,13 @@ type Work<T> = (session: Session) => Promise<T>
 /** Connections to a database. They are made when they are needed. */
 export function openConnections(options: GatewayOptions): Connections {
   const gateway = createGateway(options)
+  const laneOf = (kind: keyof typeof SIZES) =>
+    createLane({ gateway, size: SIZES[kind], settings: SETTINGS[kind] })
   const lanes = {
-    short: createLane({ gateway, size: SIZES.short, settings: SHORT }),
-    patient: createLane({ gateway, size: SIZES.patient, settings: LONG }),
-    long: createLane({ gateway, size: SIZES.long, settings: LONG }),
+    read: laneOf('read'),
+    write: laneOf('write'),
+    patient: laneOf('patient'),
+    long: laneOf('long'),
   }
   const silence = watchSilence(gateway)
   const running = new Set<Promise<unknown>>()
@@ -63,14 +65,16 @@ export function openConnections(options: GatewayOptions): Connections {
     const lane = lanes[kind]
     const connection = await lane.acquire(deadline)
     const stopWatching =
-      kind === 'short' ? destroyAt(deadline, connection, gateway) : silence.watch(connection)
+      kind === 'read' || kind === 'write'
+        ? destroyAt(deadline, connection, gateway)
+        : silence.watch(connection)
     const effect = { mayBeCommitted: false }
     try {
       if (mode !== 'read') requireWritable(connection)
       return await inMode(mode, work, {
         connection,
         effect,
-        settings: kind === 'short' ? SHORT : LONG,
+        settings: SETTINGS[kind],
       })
     } catch (error) {
       if (isStale(error)) connection.destroy(error as Error)
@@ -87,7 +91,7 @@ export function openConnections(options: GatewayOptions): Connections {
     work: Work<T>,
     { isLong = false, isPatient = false }: WorkOptions = {},
   ): Promise<T> {
-    const kind = isLong ? 'long' : isPatient ? 'patient' : 'short'
+    const kind = isLong ? 'long' : isPatient ? 'patient' : mode === 'read' ? 'read' : 'write'
     const deadline = performance.now() + PATIENCE_MS
     for (let repeats = 0; ; repeats++) {
       try {
