@@ -8,10 +8,10 @@ import {
   type NewUser,
   type StoredUser,
 } from '../../users/user-repository.ts'
-import type { Closing, Outcome } from './batches.ts'
+import { type Closing, createBatches, type Outcome } from './batches.ts'
 import type { Connections, Session, Statement } from './postgres-connections.ts'
 import { sqlStateOf, violates } from './postgres-errors.ts'
-import { REPRESENTATION } from './user-reads.ts'
+import { REPRESENTATION, type UserReads } from './user-reads.ts'
 import { createWriteBatches } from './write-batches.ts'
 
 interface Create {
@@ -49,15 +49,8 @@ const CREATE_WITH_KEYS: Statement = {
     SELECT email, json FROM created`,
 }
 
-const SELECT_KEYS: Statement = {
-  name: 'select_used_keys',
-  text: `
-    SELECT key_hash FROM idempotency_keys
-    WHERE key_hash = ANY ($1::bytea[]) AND expires_at > $2`,
-}
-
 /** Each new key deletes up to this many expired ones, which is faster than they can be added. */
-const EXPIRED_KEYS_A_SWEEP = 2
+const EXPIRED_KEYS_A_CLAIM = 2
 
 const DELETE_EXPIRED_KEYS: Statement = {
   name: 'delete_expired_keys',
@@ -75,6 +68,7 @@ const DELETE_EXPIRED_KEY: Statement = {
 export interface CreateUsersOptions {
   readonly connections: Connections
   readonly closing: Closing
+  readonly reads: Pick<UserReads, 'findKey'>
   /** Milliseconds since the epoch. */
   readonly now: () => number
   /** Milliseconds since the epoch that do not jump when the machine's clock is set. */
@@ -86,7 +80,7 @@ export interface CreateUsersOptions {
 export function createUserCreator(
   options: CreateUsersOptions,
 ): (user: NewUser, claim?: IdempotencyClaim) => Promise<StoredUser> {
-  const { connections, closing, now, steadyNow, maxWaiting } = options
+  const { connections, closing, reads, now, steadyNow, maxWaiting } = options
 
   async function write(
     session: Session,
@@ -99,15 +93,11 @@ export function createUserCreator(
       await session.query(DELETE_EXPIRED_KEY, [only.claim.keyHash, steadyNow()])
     }
     const created = new Map(await insert(session, creates))
-    const usedKeys = await findUsedKeys(
-      session,
-      creates.filter(({ user }) => !created.has(user.email)),
-    )
-    return creates.map(({ user, claim }) => {
+    return creates.map(({ user }) => {
       const json = created.get(user.email)
-      if (json !== undefined) return { value: storedUser(json) }
-      const isUsed = claim !== undefined && usedKeys.has(claim.keyHash.toString('hex'))
-      return { error: new ServiceError(isUsed ? 'idempotency_key_in_use' : 'email_taken') }
+      return json === undefined
+        ? { error: new ServiceError('email_taken') }
+        : { value: storedUser(json) }
     })
   }
 
@@ -136,23 +126,14 @@ export function createUserCreator(
     ])
   }
 
-  /** A used key matters more than a taken e-mail. */
-  async function findUsedKeys(
-    session: Session,
-    refused: readonly Create[],
-  ): Promise<ReadonlySet<string>> {
-    const hashes = refused.flatMap(({ claim }) => claim?.keyHash ?? [])
-    if (hashes.length === 0) return new Set()
-    const rows = await session.query<[Buffer]>(SELECT_KEYS, [hashes, steadyNow()])
-    return new Set(rows.map(([hash]) => hash.toString('hex')))
-  }
-
-  /** Not awaited by those who create: what fails here is deleted by the next one. */
-  function sweepExpiredKeys(): void {
-    connections
-      .write(session => session.query(DELETE_EXPIRED_KEYS, [steadyNow(), EXPIRED_KEYS_A_SWEEP]))
-      .catch(() => {})
-  }
+  const sweeps = createBatches<IdempotencyClaim, void>({
+    closing,
+    run: async claims => {
+      const limit = EXPIRED_KEYS_A_CLAIM * claims.length
+      await connections.write(session => session.query(DELETE_EXPIRED_KEYS, [steadyNow(), limit]))
+      return claims.map(() => ({ value: undefined }))
+    },
+  })
 
   const batches = createWriteBatches<Create, StoredUser>({
     connections,
@@ -163,18 +144,31 @@ export function createUserCreator(
     write,
   })
 
+  /** A used key matters more than a taken e-mail. It is looked up after the write, so that nothing can fail behind one. */
+  async function isOfUsedKey(
+    error: unknown,
+    claim: IdempotencyClaim | undefined,
+  ): Promise<boolean> {
+    if (violates(error, 'idempotency_keys_primary_key')) return true
+    if (claim === undefined || !isEmailTaken(error)) return false
+    return (await reads.findKey(claim.keyHash)) !== undefined
+  }
+
   return async (user, claim) => {
     try {
       const created = await batches.add({ user, emailLower: user.email.toLowerCase(), claim })
-      if (claim !== undefined) sweepExpiredKeys()
+      // Not awaited: what is not deleted now is deleted with a later key.
+      if (claim !== undefined) sweeps.add(claim).catch(() => {})
       return created
     } catch (error) {
-      if (violates(error, 'idempotency_keys_primary_key')) {
-        throw new ServiceError('idempotency_key_in_use')
-      }
+      if (await isOfUsedKey(error, claim)) throw new ServiceError('idempotency_key_in_use')
       throw sqlStateOf(error) === NO_MORE_IDS ? usedUp('ids') : error
     }
   }
+}
+
+function isEmailTaken(error: unknown): boolean {
+  return error instanceof ServiceError && error.code === 'email_taken'
 }
 
 /** The sequence has reached its end. */

@@ -29,7 +29,7 @@ export function createPostgresUserRepository(
   const reads = createUserReads(options)
 
   return {
-    create: createUserCreator(options),
+    create: createUserCreator({ ...options, reads }),
 
     findIdempotentCreate: async keyHash => {
       const row = await reads.findKey(keyHash)

@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest'
 import { createClosing } from '../../../src/storage/postgres/batches.ts'
 import { openConnections } from '../../../src/storage/postgres/open-connections.ts'
-import type { Connections } from '../../../src/storage/postgres/postgres-connections.ts'
+import type { Connections, Session } from '../../../src/storage/postgres/postgres-connections.ts'
 import {
   migratePostgres,
   postgresMigrations,
@@ -51,6 +51,36 @@ test('update takes back an e-mail that another transaction changes meanwhile', a
 /** Sessions of the database that wait for a lock. */
 const WAITING = `
   SELECT pid FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'`
+
+test('create tells of a new user even if used keys cannot be looked up for another', async () => {
+  const connections = connectTo(await copyPostgresTemplate())
+  await createRepository(connections).create(ANN)
+  const repository = createRepository(withoutUsedKeys(connections))
+  const claim = (digit: string) => ({ keyHash: Buffer.alloc(32, digit), fingerprint: 'body' })
+  const [bea, ann] = await Promise.allSettled([
+    repository.create({ ...ANN, email: 'bea@example.com' }, claim('1')),
+    repository.create(ANN, claim('2')),
+  ])
+  expect([bea.status, ann.status]).toEqual(['fulfilled', 'rejected'])
+})
+
+/** Fails statements that look for keys. */
+function withoutUsedKeys(connections: Connections): Connections {
+  const failing =
+    <T>(work: (session: Session) => Promise<T>) =>
+    (session: Session) =>
+      work({
+        query: (statement, values) =>
+          statement.text.includes('key_hash = ANY')
+            ? session.query({ text: 'SELECT 1 / 0' })
+            : session.query(statement, values),
+      })
+  return {
+    ...connections,
+    read: (work, options) => connections.read(failing(work), options),
+    write: (work, options) => connections.write(failing(work), options),
+  }
+}
 
 const ANN = { name: 'Ann', email: 'ann@example.com', passwordDigest: null }
 
