@@ -7,7 +7,7 @@ import {
   openConnection,
   type SessionSettings,
 } from './open-connection.ts'
-import { isPermanent } from './postgres-errors.ts'
+import { isAnswer, isPermanent } from './postgres-errors.ts'
 
 /**
  * Makes connections to the host that takes writes, and knows whether there is one. While there is none, it looks for one in
@@ -23,7 +23,7 @@ export interface Gateway {
   generation(): number
   /** Call it when a connection was silent for too long or takes no writes any more: the others are no better. */
   distrust(): void
-  /** Throws if the host of a connection does not answer a new connection in time. */
+  /** Throws if the host of a connection does not answer a new connection in time. A refusal is an answer. */
   probe(connection: Connection): Promise<void>
   close(): void
 }
@@ -103,8 +103,12 @@ export function createGateway({ location, onWarning = () => {} }: GatewayOptions
       generation++
     },
     probe: async ({ config }) => {
-      const connection = await openConnection({ config, timeoutMs, settings: PROBE_SETTINGS })
-      connection.end()
+      try {
+        const connection = await openConnection({ config, timeoutMs, settings: PROBE_SETTINGS })
+        connection.end()
+      } catch (error) {
+        if (!isAnswer(error)) throw error
+      }
     },
     close: () => {
       isClosed = true
