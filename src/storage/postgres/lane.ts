@@ -48,26 +48,28 @@ export function createLane({ gateway, size, settings }: LaneOptions): Lane {
     return undefined
   }
 
+  function endUnusable(): void {
+    const unusable = idle.filter(connection => !isGood(connection))
+    idle = idle.filter(isGood)
+    for (const connection of unusable) connection.end()
+  }
+
   function connectIfNeeded(): void {
     if (isConnecting || waiters.size === 0 || idle.length + used.size >= size) return
     isConnecting = true
-    gateway
-      .connect(settings, () => {
-        idle = idle.filter(isGood)
-      })
-      .then(
-        connection => {
-          isConnecting = false
-          generations.set(connection, gateway.generation())
-          hand(connection)
-          connectIfNeeded()
-        },
-        error => {
-          isConnecting = false
-          // Those in use may still come back.
-          if (used.size === 0) rejectAll(unavailable(error))
-        },
-      )
+    gateway.connect(settings, endUnusable).then(
+      connection => {
+        isConnecting = false
+        generations.set(connection, gateway.generation())
+        hand(connection)
+        connectIfNeeded()
+      },
+      error => {
+        isConnecting = false
+        // Those in use may still come back.
+        if (used.size === 0) rejectAll(unavailable(error))
+      },
+    )
   }
 
   function hand(connection: Connection): void {

@@ -3,6 +3,7 @@ import { ServiceError } from '../../../src/errors.ts'
 import { queryPostgres } from '../../support/postgres-client.ts'
 import { asServingRole, connectTo } from '../../support/postgres-connections.ts'
 import { newPostgresDatabase } from '../../support/postgres-databases.ts'
+import { untilPasses } from '../../support/until.ts'
 
 test.each(['write', 'transaction'] as const)(
   '%s passes an error of the work, whose outcome is known',
@@ -28,3 +29,41 @@ test('long work goes on if the server is alive, but has no room for another conn
   )
   expect(await rows).toEqual([['done']])
 })
+
+test('idle connections that are no longer trusted are closed when one of them breaks', async () => {
+  const url = await newPostgresDatabase()
+  const connections = connectTo(url)
+  const allAreThere = meeting(3)
+  const pids = await Promise.all(
+    Array.from({ length: 3 }, () =>
+      connections.read(async session => {
+        const [[pid] = [0]] = await session.query<[number]>({ text: 'SELECT pg_backend_pid()' })
+        await allAreThere()
+        return pid
+      }),
+    ),
+  )
+  const refused = connections.transaction(async session => {
+    await session.query({ text: 'SET TRANSACTION READ ONLY' })
+    await session.query({ text: 'CREATE TABLE refused ()' })
+  })
+  await expect(refused).rejects.toMatchObject({ code: 'storage_unavailable' })
+  const there = `SELECT pid FROM pg_stat_activity WHERE pid IN (${pids}) ORDER BY pid`
+  await untilPasses(async () => expect(await queryPostgres(url, there)).toHaveLength(2))
+  await queryPostgres(url, `SELECT pg_terminate_backend(pid) FROM (${there} LIMIT 1) AS one`)
+  await untilPasses(async () => expect(await queryPostgres(url, there)).toEqual([]))
+})
+
+/** Returns a function whose calls end once there are `count` of them. */
+function meeting(count: number): () => Promise<void> {
+  let open: () => void = () => {}
+  let missing = count
+  const isOpen = new Promise<void>(resolve => {
+    open = resolve
+  })
+  return () => {
+    missing--
+    if (missing === 0) open()
+    return isOpen
+  }
+}
