@@ -1,7 +1,7 @@
 import pg, { type Client, type ClientConfig } from 'pg'
 import { PostgresClient } from './postgres-client.ts'
 import type { Row, Session, Statement } from './postgres-connections.ts'
-import { isFatal } from './postgres-errors.ts'
+import { hideRows, isFatal } from './postgres-errors.ts'
 
 /** One open connection. */
 export interface Connection extends Session {
@@ -115,6 +115,7 @@ function watch(client: Client, onBroken: () => void): Link {
       const { rows } = await client.query<R>(isPrepared ? { ...config, name } : config)
       return rows
     } catch (error) {
+      hideRows(error)
       if (isFatal(error)) breakWith(error as Error)
       throw broken ?? error
     } finally {

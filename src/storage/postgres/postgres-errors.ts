@@ -15,6 +15,12 @@ export function sqlStateOf(error: unknown): string | undefined {
   return error instanceof pg.DatabaseError ? error.code : undefined
 }
 
+/** Removes the fields in which the server quotes rows, with e-mails and digests: errors get into logs. */
+export function hideRows(error: unknown): void {
+  if (error instanceof pg.DatabaseError)
+    Object.assign(error, { detail: undefined, where: undefined })
+}
+
 /** Whether the server closes the connection after this error. */
 export function isFatal(error: unknown): boolean {
   return !(error instanceof pg.DatabaseError) || ['FATAL', 'PANIC'].includes(error.severity ?? '')
