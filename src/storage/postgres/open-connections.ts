@@ -89,10 +89,10 @@ export function openConnections(options: GatewayOptions): Connections {
   async function run<T>(
     mode: Mode,
     work: Work<T>,
-    { isLong = false, isPatient = false }: WorkOptions = {},
+    { isLong = false, isPatient = false, deadline: given }: WorkOptions = {},
   ): Promise<T> {
     const kind = isLong ? 'long' : isPatient ? 'patient' : mode === 'read' ? 'read' : 'write'
-    const deadline = performance.now() + PATIENCE_MS
+    const deadline = given ?? performance.now() + PATIENCE_MS
     for (let repeats = 0; ; repeats++) {
       try {
         return await attempt(mode, work, kind, deadline)

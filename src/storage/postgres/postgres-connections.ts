@@ -20,6 +20,8 @@ export interface WorkOptions {
   readonly isLong?: boolean
   /** For short work that waits for locks of others, on connections of its own for the same reason. */
   readonly isPatient?: boolean
+  /** Until when to wait for a connection, by `performance.now()`. */
+  readonly deadline?: number
 }
 
 /**

@@ -24,10 +24,18 @@ export interface WriteBatchOptions<In, Out> {
   readonly maxWaiting: number
 }
 
-/** How long an item that is written on its own may wait for its lock, in milliseconds. */
-const LOCK_PATIENCE_MS = 1700
+/** How long an item may take in all, in milliseconds. */
+const PATIENCE_MS = 1800
 
-const SET_LOCK_TIMEOUT = `SELECT set_config('lock_timeout', $1, true)`
+/** A statement may wait for one lock after the other, and each wait has the whole lock_timeout. */
+const SET_TIMEOUTS = `
+  SELECT set_config('lock_timeout', $1, true), set_config('statement_timeout', $1, true)`
+
+interface Waiting<In> {
+  readonly item: In
+  /** By `performance.now()`. */
+  readonly deadline: number
+}
 
 /**
  * Writes of one turn of the event loop share one statement. A lone write does too, and pays nothing for it. Items that one
@@ -41,20 +49,25 @@ export function createWriteBatches<In, Out>(
   const lastOf = new Map<string, Promise<unknown>>()
   let waitingApart = 0
 
-  const batches = createBatches<In, Out>({
+  const batches = createBatches<Waiting<In>, Out>({
     closing,
-    keysOf,
-    run: async items => {
-      const outcomes = await writeTogether(items)
-      return outcomes.map((outcome, index) =>
-        outcome === APART ? { value: writeInTurn(items[index] as In) } : outcome,
-      )
+    keysOf: ({ item }) => keysOf(item),
+    run: async all => {
+      // Behind a write that waits for its lock, an item would wait for the same lock twice.
+      const together = all.filter(({ item }) => !keysOf(item).some(key => lastOf.has(key)))
+      const outcomes = await writeTogether(together.map(({ item }) => item))
+      const outcomeOf = new Map(together.map((one, index) => [one, outcomes[index]] as const))
+      return all.map(one => {
+        const outcome = outcomeOf.get(one) ?? APART
+        return outcome === APART ? { value: writeInTurn(one) } : outcome
+      })
     },
   })
 
   async function writeTogether(
     items: readonly In[],
   ): Promise<readonly (Outcome<Out> | typeof APART)[]> {
+    if (items.length === 0) return []
     try {
       return await connections.write(async session => write(session, items, false))
     } catch (error) {
@@ -64,8 +77,7 @@ export function createWriteBatches<In, Out>(
   }
 
   /** Waits for its lock behind the writes with the same key. */
-  function writeInTurn(item: In): Promise<Out> {
-    const deadline = performance.now() + LOCK_PATIENCE_MS
+  function writeInTurn({ item, deadline }: Waiting<In>): Promise<Out> {
     const keys = keysOf(item)
     const before = keys.map(key => lastOf.get(key))
     waitingApart++
@@ -84,13 +96,10 @@ export function createWriteBatches<In, Out>(
   async function writeAlone(item: In, deadline: number): Promise<Out> {
     const outcome = await connections.transaction(
       async session => {
-        const remainingMs = Math.ceil(deadline - performance.now())
-        if (remainingMs < 1) throw lockHeld()
-        await session.query({ text: SET_LOCK_TIMEOUT }, [String(remainingMs)])
-        const [only] = await write(session, [item], true)
+        const [only] = await write(endingAt(deadline, session), [item], true)
         return only
       },
-      { isPatient: true },
+      { isPatient: true, deadline },
     )
     if (outcome === undefined || outcome === APART) throw lockHeld()
     if ('error' in outcome) throw outcome.error
@@ -101,7 +110,19 @@ export function createWriteBatches<In, Out>(
     add: item =>
       batches.waiting() + waitingApart >= maxWaiting
         ? Promise.reject(new ServiceError('overloaded'))
-        : batches.add(item),
+        : batches.add({ item, deadline: performance.now() + PATIENCE_MS }),
+  }
+}
+
+/** The session of a transaction whose statements end at `deadline`. */
+function endingAt(deadline: number, session: Session): Session {
+  return {
+    query: async (statement, values) => {
+      const remainingMs = Math.ceil(deadline - performance.now())
+      if (remainingMs < 1) throw lockHeld()
+      await session.query({ text: SET_TIMEOUTS }, [String(remainingMs)])
+      return session.query(statement, values)
+    },
   }
 }
 
