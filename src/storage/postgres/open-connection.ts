@@ -59,7 +59,11 @@ export async function openConnection(options: OpenConnectionOptions): Promise<Co
     keepAliveInitialDelayMillis: KEEP_ALIVE_AFTER_MS,
   })
   const link = watch(client, onBroken)
-  const timer = setTimeout(() => link.destroy(new Error('no answer in time')), timeoutMs)
+  let lateness: Error | undefined
+  const timer = setTimeout(() => {
+    lateness = new Error('no answer in time')
+    link.destroy(lateness)
+  }, timeoutMs)
   try {
     await client.connect()
     const [facts] = await link.query<FactsRow>({ text: SELECT_FACTS })
@@ -70,7 +74,7 @@ export async function openConnection(options: OpenConnectionOptions): Promise<Co
     return Object.assign(link, { config, isReadOnly, isPooled })
   } catch (error) {
     link.destroy(error as Error)
-    throw error
+    throw lateness ?? error
   } finally {
     clearTimeout(timer)
   }

@@ -71,8 +71,8 @@ export function isDamage(error: unknown): boolean {
   return DAMAGED.includes(sqlStateOf(error) ?? '')
 }
 
-/** Wrong credentials (28) and a database that does not exist. */
-const PERMANENT: readonly string[] = ['28', '3D000', '42501']
+/** Wrong credentials (28), a database that does not exist, no rights (42501), an unknown option or a wrong value of one. */
+const PERMANENT: readonly string[] = ['28', '3D000', '42501', '42704', '22023']
 
 /** Whether an attempt to connect fails in the same way until an operator changes something. */
 export function isPermanent(error: unknown): boolean {

@@ -2,11 +2,13 @@ import { ServiceError } from '../../errors.ts'
 import { UnusableDatabase } from '../unusable-database.ts'
 import { isPermanent, sqlStateOf } from './postgres-errors.ts'
 
+const NO_RIGHTS = '42501'
+
 const REASONS: Readonly<Record<string, string>> = {
   '28P01': 'the server refuses this user or password',
   '28000': 'the server refuses this user: see its pg_hba.conf',
   '3D000': 'the server has no such database: create it',
-  '42501': 'this user may not use it: GRANT the rights that are missing',
+  [NO_RIGHTS]: 'this user may not use it: GRANT the rights that are missing',
   '53300': 'the server has no connection left: raise its max_connections, or put a pooler in front',
   ECONNREFUSED: 'no server listens there',
   ENOTFOUND: 'its host is unknown',
@@ -16,6 +18,8 @@ const REASONS: Readonly<Record<string, string>> = {
 
 /** Why a database cannot be opened, in words for an operator. Errors that are no fault of the database stay as they are. */
 export function asUnusable(error: unknown): unknown {
+  if (sqlStateOf(error) === NO_RIGHTS)
+    return new UnusableDatabase(reasonOf(error), { cause: error })
   if (!(error instanceof ServiceError) || error.code === 'shutting_down') return error
   const { cause } = error
   return cause instanceof UnusableDatabase

@@ -52,6 +52,7 @@ test('what waiting cannot mend ends a start with exit code 1 and a line that say
     { DATABASE_URL: url('ann'), why: 'asks for a password' },
     { DATABASE_URL: url('bob'), why: 'pg_hba.conf (28000)' },
     { DATABASE_URL: url('eve'), why: '(28000)' },
+    { DATABASE_URL: url('postgres', 'postgres?options=-c%20nope%3D1'), why: '(42704)' },
     { DATABASE_URL: url('postgres', 'nowhere'), why: 'no such database: create it (3D000)' },
     { DATABASE_URL: url('postgres', 'postgres?sslmode=require'), why: 'SSL' },
     { DATABASE_URL: url('ann:right'), why: 'this role may not change it' },
@@ -61,4 +62,9 @@ test('what waiting cannot mend ends a start with exit code 1 and a line that say
     expect([code, stderr]).toEqual([1, expect.stringContaining(why)])
     expect(stderr.trimEnd().split('\n')).toHaveLength(1)
   }
+  await run({ cwd: temporaryFolder(), env: { DATABASE_URL: cluster.url() }, args: ['migrate'] })
+  const env = { DATABASE_URL: url('ann:right'), PORT: '0' }
+  const { code, stderr } = await run({ cwd: temporaryFolder(), env })
+  expect([code, stderr]).toEqual([1, expect.stringContaining('GRANT the rights that are missing')])
+  expect(stderr.trimEnd().split('\n')).toHaveLength(1)
 })
