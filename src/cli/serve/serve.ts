@@ -22,7 +22,7 @@ import { limitConnections, readOpenFilesLimit } from './open-files.ts'
 const SIGNAL_ECHO_MS = 500
 
 /**
- * Serves until a signal stops it. Returns the exit code: 0 if all requests were answered, 1 after a timeout, a second
+ * Serves until a signal stops it. Returns the exit code: 0 if all requests were answered (none before it listens), 1 after a timeout, a second
  * signal or an uncaught exception. Throws `OperatorError` if it cannot start.
  */
 export async function serve(
@@ -37,7 +37,16 @@ export async function serve(
   const config = { ...settings.config, maxConnections }
   const { log, release, flush } = await createLogger(config)
   logStart(log, settings, { openFiles, maxConnections })
-  const service = await openService({ config, log, limits: settings.limits })
+  const opening = openService({ config, log, limits: settings.limits })
+  const service = await Promise.race([opening, signals.first])
+  if (service === 'signal') {
+    // The database may be away for long. What fails now has no one to tell.
+    opening.catch(() => {})
+    log.info('stopped before it was ready')
+    release()
+    await flush()
+    return 0
+  }
   reloads.begin(service.reloadLimits)
   const crash = new Promise<'crash'>(resolve => {
     process.once('uncaughtException', err => {

@@ -1,3 +1,5 @@
+import { once } from 'node:events'
+import { type AddressInfo, createServer } from 'node:net'
 import { expect, onTestFinished, test } from 'vitest'
 import { temporaryFolder } from '../../support/open-test-app.ts'
 import { queryPostgres } from '../../support/postgres-client.ts'
@@ -37,6 +39,24 @@ test.each(['stopped', 'frozen'] as const)(
     if (state === 'frozen') cluster.thaw()
   },
 )
+
+test('a signal ends a start that waits for a server, with exit code 0', async () => {
+  const silent = createServer().listen(0, '127.0.0.1')
+  onTestFinished(() => {
+    silent.close()
+  })
+  await once(silent, 'listening')
+  const { port } = silent.address() as AddressInfo
+  const { process, exited } = spawnMain({
+    cwd: temporaryFolder(),
+    env: { DATABASE_URL: `postgres://ann@127.0.0.1:${port}/users`, PORT: '0' },
+  })
+  await once(silent, 'connection')
+  process.kill('SIGTERM')
+  const { code, stdout, stderr } = await exited
+  expect([code, stderr]).toEqual([0, ''])
+  expect(stdout).toContain('"msg":"stopped before it was ready"')
+})
 
 test('what waiting cannot mend ends a start with exit code 1 and a line that says why', async () => {
   const cluster = await newCluster({
