@@ -19,7 +19,7 @@ const SELECT_PAGE = `
 /** For the triggers of the table, until the end of the transaction. */
 const SET_WRITER = `SELECT set_config('user_records.writer', $1, true)`
 
-/** In the order of hashes, so that none of two processes waits for the other. */
+/** In the order of hashes, so that two processes wait for each other in one direction only. */
 const UPSERT = `
   INSERT INTO bans (key_hash, ${COLUMNS})
   SELECT * FROM unnest($1::bytea[], $2::text[], $3::text[], $4::bigint[], $5::bigint[])

@@ -42,7 +42,7 @@ interface Pending<In, Out> {
 
 const MAX_ITEMS = 2000
 
-/** A batch begins after the turn of the event loop in which its first item came, so that a lone call does not wait. */
+/** A batch begins after the turn of the event loop in which its first item came: a lone call waits for nothing else. */
 export function createBatches<In, Out>({
   closing,
   run,
@@ -114,6 +114,7 @@ function isOfStorage(error: unknown): error is ServiceError {
   )
 }
 
+/** Nothing has begun yet. */
 export function createClosing(): Closing {
   let running = 0
   let isClosed = false

@@ -15,6 +15,10 @@ type ResultRow = readonly [
   verdict: 'absent' | 'locked' | 'version_mismatch' | 'deleted',
 ]
 
+/**
+ * Locks the users in the order of their ids, then decides and deletes. A user that is there but was not locked is locked by
+ * another transaction.
+ */
 function deleteSql({ skipsLocked }: { readonly skipsLocked: boolean }): string {
   const others = skipsLocked ? 'SKIP LOCKED' : ''
   const notFound = skipsLocked

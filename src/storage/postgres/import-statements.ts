@@ -33,7 +33,7 @@ const COLUMNS = 'id, name, name_lower, email, password_digest, updated_at'
 const UNNEST = `
   unnest($1::bigint[], $2::text[], $3::text[], $4::text[], $5::text[], $6::text[]`
 
-/** In the order of creates by requests, so that none of two waits for the other. */
+/** In the order of creates by requests, so that an import and a request wait for each other in one direction only. */
 const INSERT = `
   INSERT INTO users (${COLUMNS}, created_at)
   SELECT ${COLUMNS}, created_at FROM ${UNNEST}, $7::text[]) AS new (${COLUMNS}, created_at)
@@ -48,8 +48,7 @@ const UPDATE = `
   UPDATE users SET name = changed.name, name_lower = changed.name_lower, email = changed.email,
     password_digest = changed.password_digest, updated_at = changed.updated_at
   FROM ${UNNEST}) AS changed (${COLUMNS})
-  WHERE users.id = changed.id
-  RETURNING users.id`
+  WHERE users.id = changed.id`
 
 /** The users with the e-mail or the id of a row. With `isLocked`, nobody else can change or delete them until the commit. */
 export async function readUsersOf(

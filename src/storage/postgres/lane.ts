@@ -1,6 +1,7 @@
 import { ServiceError } from '../../errors.ts'
 import type { Gateway } from './gateway.ts'
 import type { Connection, SessionSettings } from './open-connection.ts'
+import { unavailable } from './postgres-errors.ts'
 
 /** Up to `size` connections with the same settings, made when they are needed. */
 export interface Lane {
@@ -27,6 +28,7 @@ interface Waiter {
   readonly timer: NodeJS.Timeout
 }
 
+/** A lane without connections yet. It makes one at a time. */
 export function createLane({ gateway, size, settings }: LaneOptions): Lane {
   const generations = new WeakMap<Connection, number>()
   const used = new Set<Connection>()
@@ -127,8 +129,4 @@ export function createLane({ gateway, size, settings }: LaneOptions): Lane {
       for (const connection of idle.splice(0)) connection.end()
     },
   }
-}
-
-export function unavailable(cause: unknown): ServiceError {
-  return new ServiceError('storage_unavailable', { cause })
 }

@@ -55,6 +55,7 @@ export interface ListShape {
   readonly sortedRange: Range | undefined
 }
 
+/** The shape of a query. Queries of one shape differ in their parameters only. */
 export function shapeOf(
   { sort, filters, limit, start, withTotal }: UserQuery,
   sortedRange?: Range,
@@ -170,7 +171,7 @@ export function rangeToCount({ sort, filters }: UserQuery): Range | undefined {
   return ranges.some(({ by }) => by === sort.by) ? undefined : ranges[0]
 }
 
-/** Counts what is in a range, but stops behind MAX_SORTED_USERS. */
+/** Counts the users in a range, up to one more than MAX_SORTED_USERS. */
 export function countRangeStatement(
   { filters }: UserQuery,
   range: Range,

@@ -23,7 +23,7 @@ const MAX_FORMS = 500
 /** The users of all pages of one statement: about 1 MB. */
 const MAX_USERS_A_STATEMENT = 5000
 
-/** So many users are skipped in about a millisecond. */
+/** Skipping this many users takes about a millisecond. */
 const MAX_SHORT_OFFSET = 1000
 
 export interface UserListerOptions {

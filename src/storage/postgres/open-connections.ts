@@ -1,6 +1,6 @@
 import { ServiceError } from '../../errors.ts'
 import { createGateway, type Gateway, type GatewayOptions } from './gateway.ts'
-import { createLane, unavailable } from './lane.ts'
+import { createLane } from './lane.ts'
 import type { Connection, SessionSettings } from './open-connection.ts'
 import type { Connections, Session, WorkOptions } from './postgres-connections.ts'
 import {
@@ -10,6 +10,7 @@ import {
   isUndone,
   READ_ONLY,
   sqlStateOf,
+  unavailable,
 } from './postgres-errors.ts'
 import { watchSilence } from './silence.ts'
 

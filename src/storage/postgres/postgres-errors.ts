@@ -1,4 +1,5 @@
 import pg from 'pg'
+import { ServiceError } from '../../errors.ts'
 import { UnusableDatabase } from '../unusable-database.ts'
 
 /** Whether the server refused a row because of this constraint or index. */
@@ -51,6 +52,7 @@ export function isStale(error: unknown): boolean {
   return ['0A000', '26000'].includes(sqlStateOf(error) ?? '')
 }
 
+/** The SQLSTATE of a write that a server refuses because it takes none. */
 export const READ_ONLY = '25006'
 
 /**
@@ -62,13 +64,20 @@ const UNAVAILABLE: readonly string[] = ['08', '40', '53', '57', '58', READ_ONLY,
 /** Damaged data and indexes. */
 const DAMAGED: readonly string[] = ['XX001', 'XX002']
 
+/** Whether the server cannot do now what it was asked for. */
 export function isUnavailable(error: unknown): boolean {
   const state = sqlStateOf(error) ?? ''
   return UNAVAILABLE.some(start => state.startsWith(start))
 }
 
+/** Whether the server found damaged data or a damaged index. */
 export function isDamage(error: unknown): boolean {
   return DAMAGED.includes(sqlStateOf(error) ?? '')
+}
+
+/** The error for work that was not done because the database cannot be used now. */
+export function unavailable(cause: unknown): ServiceError {
+  return new ServiceError('storage_unavailable', { cause })
 }
 
 /** Wrong credentials (28), a database that does not exist, no rights (42501), an unknown option or a wrong value of one. */

@@ -2,8 +2,8 @@ import type { Gateway } from './gateway.ts'
 import type { Connection } from './open-connection.ts'
 
 /**
- * Ends long work whose server no longer answers. Long statements are silent too, so that silence alone says nothing: after a
- * while of it a new connection asks whether the server is alive.
+ * Ends long work whose server no longer answers. A long statement is silent too, so silence alone proves nothing: after some
+ * of it, a new connection asks whether the server is alive.
  */
 export interface Silence {
   /** Watches a connection until the returned function is called. */
@@ -13,8 +13,10 @@ export interface Silence {
 
 const LOOK_EVERY_MS = 200
 
+/** A statement without a result after this time counts as silent. */
 const SILENT_AFTER_MS = 500
 
+/** Watches no connection yet. `close` ends its timer. */
 export function watchSilence(gateway: Pick<Gateway, 'probe'>): Silence {
   const watched = new Set<Connection>()
   let timer: NodeJS.Timeout | undefined

@@ -8,9 +8,10 @@ export function representationOf(table: string): string {
   return `'{"id":' || ${table}.id || ${table}.shown`
 }
 
+/** The same for the table `users` itself. */
 export const REPRESENTATION = representationOf('users')
 
-/** Of all slots. The same form as on SQLite: 12 hexadecimal digits, and a number that grows. */
+/** SQL for the revision of the users, over all slots. Its form is that of SQLite: 12 hexadecimal digits, and a number that grows. */
 export const SELECT_REVISION = `
   SELECT lpad(to_hex(sum(mark)::bigint % 281474976710656), 12, '0') || '-' || sum(revision)
   FROM users_summary`
@@ -72,22 +73,23 @@ export interface UserReadsOptions {
   readonly steadyNow: () => number
 }
 
+/** The statements of `UserReads`, on these connections. */
 export function createUserReads({ connections, closing, steadyNow }: UserReadsOptions): UserReads {
   const read = <R extends Row>(statement: Statement, values?: readonly unknown[]) =>
     connections.read(session => session.query<R>(statement, values))
 
-  const users = lookUp<number, UserJson>(closing, async ids => {
+  const users = createLookup<number, UserJson>(closing, async ids => {
     const rows = await (ids.length === 1
       ? read<[string]>(FIND_ONE, [ids[0]])
       : read<[string]>(FIND_MANY, [ids]))
     return rows.map(([json]) => [idOf(json), json])
   })
 
-  const digests = lookUp<number, string | null>(closing, ids => read(FIND_DIGESTS, [ids]))
+  const digests = createLookup<number, string | null>(closing, ids => read(FIND_DIGESTS, [ids]))
 
-  const owners = lookUp<string, number>(closing, emails => read(FIND_OWNERS, [emails]))
+  const owners = createLookup<string, number>(closing, emails => read(FIND_OWNERS, [emails]))
 
-  const keys = lookUp<string, KeyRow>(closing, async hashes => {
+  const keys = createLookup<string, KeyRow>(closing, async hashes => {
     const found = hashes.map(hash => Buffer.from(hash, 'hex'))
     const rows = await read<KeyRow>(FIND_KEYS, [found, steadyNow()])
     return rows.map(row => [row[0].toString('hex'), row])
@@ -112,7 +114,7 @@ export function createUserReads({ connections, closing, steadyNow }: UserReadsOp
 }
 
 /** Batches of keys, of which each is asked for once. */
-function lookUp<K, V>(
+function createLookup<K, V>(
   closing: Closing,
   find: (keys: readonly K[]) => Promise<readonly (readonly [K, V])[]>,
 ): Batches<K, V | undefined> {

@@ -1,9 +1,9 @@
 import type { PostgresLocation } from '../../../postgres-location.ts'
 import { UnusableDatabase } from '../../unusable-database.ts'
 import { createClientConfigs } from '../client-config.ts'
-import { unavailable } from '../lane.ts'
 import { type Connection, openConnection, type SessionSettings } from '../open-connection.ts'
 import type { Row, Session } from '../postgres-connections.ts'
+import { unavailable } from '../postgres-errors.ts'
 import { asUnusable } from '../unreachable-reasons.ts'
 
 /** A connection for a whole copy. It throws `UnusableDatabase` for every error of the server and of the connection. */

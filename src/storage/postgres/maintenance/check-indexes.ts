@@ -1,5 +1,5 @@
 import type { Connections } from '../postgres-connections.ts'
-import { sqlStateOf } from '../postgres-errors.ts'
+import { isDamage } from '../postgres-errors.ts'
 
 /** Up to this many rows, the check includes that each row is in the index. With more it could take too long for one statement. */
 const MAX_MATCHED_ROWS = 2_000_000
@@ -20,9 +20,6 @@ const SELECT_CHECKER = `
     AND has_function_privilege(pg_proc.oid, 'EXECUTE') AND has_schema_privilege(extnamespace, 'USAGE')`
 
 type IndexRow = [oid: number, name: string, isValid: boolean, isBtree: boolean, rows: number]
-
-/** SQLSTATEs of damaged data and indexes. */
-const DAMAGE: readonly unknown[] = ['XX001', 'XX002']
 
 const LONG = { isLong: true }
 
@@ -58,8 +55,9 @@ export async function findIndexFaults(
       )
       return undefined
     } catch (error) {
-      const cause = sqlStateOf(error) === undefined ? (error as Error).cause : error
-      if (DAMAGE.includes(sqlStateOf(cause))) return (cause as Error).message
+      // The cause of `storage_damaged`.
+      const { cause } = error as Error
+      if (isDamage(cause)) return (cause as Error).message
       throw error
     }
   }
