@@ -33,9 +33,9 @@ test('long work goes on if the server is alive, but has no room for another conn
 test('idle connections that are no longer trusted are closed when one of them breaks', async () => {
   const url = await newPostgresDatabase()
   const connections = connectTo(url)
-  const allAreThere = meeting(3)
+  const allAreThere = meeting(2)
   const pids = await Promise.all(
-    Array.from({ length: 3 }, () =>
+    Array.from({ length: 2 }, () =>
       connections.read(async session => {
         const [[pid] = [0]] = await session.query<[number]>({ text: 'SELECT pg_backend_pid()' })
         await allAreThere()
@@ -49,7 +49,6 @@ test('idle connections that are no longer trusted are closed when one of them br
   })
   await expect(refused).rejects.toMatchObject({ code: 'storage_unavailable' })
   const there = `SELECT pid FROM pg_stat_activity WHERE pid IN (${pids}) ORDER BY pid`
-  await untilPasses(async () => expect(await queryPostgres(url, there)).toHaveLength(2))
   await queryPostgres(url, `SELECT pg_terminate_backend(pid) FROM (${there} LIMIT 1) AS one`)
   await untilPasses(async () => expect(await queryPostgres(url, there)).toEqual([]))
 })
