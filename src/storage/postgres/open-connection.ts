@@ -1,3 +1,4 @@
+import type { Socket } from 'node:net'
 import pg, { type Client, type ClientConfig } from 'pg'
 import { PostgresClient } from './postgres-client.ts'
 import type { Row, Session, Statement } from './postgres-connections.ts'
@@ -139,15 +140,20 @@ function watch(client: Client, onBroken: () => void): Link {
     },
     destroy: (reason: Error) => {
       breakWith(reason)
-      const { connection } = client as unknown as { connection: { stream: { destroy(): void } } }
-      connection.stream.destroy()
+      streamOf(client).destroy()
     },
     end: () => {
       isEnding = true
       client.end().catch(() => {})
+      // A frozen server never closes its end, and must not keep the process alive.
+      streamOf(client).unref()
     },
   }
   return link
+}
+
+function streamOf(client: Client): Socket {
+  return (client as unknown as { connection: { stream: Socket } }).connection.stream
 }
 
 const BIGINT_OID = 20
