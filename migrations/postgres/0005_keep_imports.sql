@@ -25,6 +25,9 @@ DECLARE
   wanted bigint;
   last_id bigint;
 BEGIN
+  IF NOT has_table_privilege(session_user, 'users', 'INSERT') THEN
+    RAISE insufficient_privilege USING MESSAGE = 'permission denied for table users';
+  END IF;
   FOREACH wanted IN ARRAY wanted_ids LOOP
     IF wanted IS NULL THEN
       wanted := nextval('users_id_seq');

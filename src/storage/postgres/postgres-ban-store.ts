@@ -32,11 +32,15 @@ export function createPostgresBanStore({
   const saves = createBatches<Ban, void>({
     closing,
     run: async bans => {
-      await connections.transaction(async session => {
-        await setWriter(session, writer)
-        await upsertBans(session, bans)
-        await deleteEndedBans(session, now())
-      })
+      await connections.transaction(
+        async session => {
+          await setWriter(session, writer)
+          await upsertBans(session, bans)
+          await deleteEndedBans(session, now())
+        },
+        // Another process may be lifting many.
+        { isPatient: true },
+      )
       return bans.map(() => ({ value: undefined }))
     },
     keysOf: ban => [banKey(ban)],

@@ -75,8 +75,12 @@ export function isDamage(error: unknown): boolean {
   return DAMAGED.includes(sqlStateOf(error) ?? '')
 }
 
-/** The error for work that was not done because the database cannot be used now. */
+/**
+ * The error for work that was not done because the database cannot be used now. Its cause loses its stack: during an outage
+ * every request logs it, and it only shows the driver.
+ */
 export function unavailable(cause: unknown): ServiceError {
+  if (cause instanceof Error) Object.assign(cause, { stack: undefined })
   return new ServiceError('storage_unavailable', { cause })
 }
 

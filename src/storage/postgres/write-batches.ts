@@ -1,7 +1,7 @@
 import { ServiceError } from '../../errors.ts'
 import { type Batches, type Closing, createBatches, type Outcome } from './batches.ts'
 import type { Connections, Session } from './postgres-connections.ts'
-import { sqlStateOf } from './postgres-errors.ts'
+import { sqlStateOf, unavailable } from './postgres-errors.ts'
 
 /** A write that could not be done together with others: a lock was not free, or its values may have failed the batch. */
 export const APART = Symbol('apart')
@@ -136,7 +136,5 @@ function mayBeOfOneItem(error: unknown): boolean {
 }
 
 function lockHeld(): ServiceError {
-  return new ServiceError('storage_unavailable', {
-    cause: new Error('another transaction holds a lock'),
-  })
+  return unavailable(new Error('another transaction holds a lock'))
 }

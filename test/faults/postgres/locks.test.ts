@@ -16,7 +16,7 @@ async function openLocked({ users, lock }: { users: number; lock: string }) {
 }
 
 test('a transaction that holds the row of a user keeps nobody else waiting, and its user gets 503', async () => {
-  const { http, holder } = await openLocked({
+  const { http, holder, logLines } = await openLocked({
     users: 20,
     lock: `UPDATE users SET name = 'Held', name_lower = 'held' WHERE id = 3`,
   })
@@ -37,6 +37,10 @@ test('a transaction that holds the row of a user keeps nobody else waiting, and 
   await http.get('/users?created_after=2000-01-01T00:00:00Z&count=true').expect(200)
   const refused = { status: 503, reason: 'storage_unavailable', retryAfter: '1', isHeld: true }
   expect(await held).toEqual([refused, refused, refused])
+  const lines = logLines.filter(({ msg }) => msg === 'database unavailable')
+  expect(lines.length).toBeGreaterThan(0)
+  // Every request of an outage writes such a line.
+  expect(lines.filter(({ err }) => (err as { stack?: string }).stack)).toEqual([])
   isHeld = false
   await holder.query('COMMIT')
   const { body } = await rename(3).expect(200)

@@ -1,6 +1,8 @@
-import { expect, test } from 'vitest'
+import { randomBytes } from 'node:crypto'
+import { expect, onTestFinished, test } from 'vitest'
 import { createPostgresDatabaseTasks } from '../../../src/storage/postgres/maintenance/postgres-database-tasks.ts'
 import { createPostgresEngine } from '../../../src/storage/postgres/postgres-storage.ts'
+import { queryPostgres, withPostgres } from '../../support/postgres-client.ts'
 import { asServingRole } from '../../support/postgres-connections.ts'
 import { newPostgresDatabase } from '../../support/postgres-databases.ts'
 import { locationOf } from '../../support/postgres-location.ts'
@@ -51,4 +53,19 @@ test('a role that may not change the schema can serve, import, ban and check onc
   const options = { onProgress: () => {}, signal: new AbortController().signal }
   const report = await createPostgresDatabaseTasks(location).check(options)
   expect(report).toEqual({ faults: [], pending: [] })
+})
+
+test('a role without rights on the table of users can use up no ids', async () => {
+  const url = await newPostgresDatabase()
+  await createPostgresDatabaseTasks(locationOf(url)).migrate()
+  const role = `reader_${randomBytes(6).toString('hex')}`
+  await queryPostgres(url, `CREATE ROLE ${role}`)
+  onTestFinished(async () => {
+    await queryPostgres(url, `DROP ROLE ${role}`)
+  })
+  const taken = withPostgres(url, async client => {
+    await client.query(`SET SESSION AUTHORIZATION ${role}`)
+    await client.query('SELECT take_user_ids(ARRAY[1000000])')
+  })
+  await expect(taken).rejects.toMatchObject({ code: '42501' })
 })
