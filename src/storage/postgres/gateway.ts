@@ -10,7 +10,7 @@ import {
 import { isAnswer, isPermanent } from './postgres-errors.ts'
 
 /**
- * Makes connections to the host that takes writes, and knows whether there is one. While there is none, it looks for one in
+ * Makes connections to the host that takes writes, and knows whether there is one. Without one, it looks for one in
  * the background, one attempt at a time: a server that is away costs its callers nothing, and is soon found again.
  */
 export interface Gateway {
