@@ -73,12 +73,18 @@ function install(release, folder) {
   const place = join(folder, 'server')
   mkdirSync(place)
   writeFileSync(join(place, 'package.json'), '{ "private": true }')
-  const wanted = release === 'latest' ? PACKAGE : `${PACKAGE}@^${release}.0.0-0`
+  const wanted = `${PACKAGE}@${release === 'latest' ? release : newestOf(release)}`
   const args = ['install', '--no-save', '--no-audit', '--no-fund', '--ignore-scripts', wanted]
   execFileSync('npm', args, { cwd: place, stdio: 'inherit' })
   const home = join(place, 'node_modules', PACKAGE)
   execFileSync('node', [join('scripts', 'hydrate-symlinks.js')], { cwd: home, stdio: 'inherit' })
   return join(home, 'native', 'bin')
+}
+
+/** All versions of the package are prereleases, which ranges leave out. */
+function newestOf(release) {
+  const listed = execFileSync('npm', ['view', PACKAGE, 'versions', '--json'], { encoding: 'utf8' })
+  return JSON.parse(listed).findLast(version => version.startsWith(`${release}.`))
 }
 
 function untilReady(server) {
