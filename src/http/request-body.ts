@@ -9,7 +9,7 @@ const UTF_8 = new TextDecoder('utf-8', { fatal: true })
 const MAX_CODING_OVERHEAD_BYTES = 1024
 
 /**
- * Puts the JSON value of the body into `request.body`; `undefined` if there is none. A body that an outer application has
+ * Puts the JSON value of the body into `request.body`; `undefined` without a body. A body that an outer application has
  * already read is used as that left it.
  * Throws `media_type_unsupported`, `encoding_unsupported`, `body_too_large` and `body_malformed`, in this order.
  */

@@ -16,7 +16,7 @@ export interface UserTransfer {
 
 type Purpose = 'import' | 'dry run' | 'export'
 
-/** An export needs an existing database with this release's schema; a dry run uses an empty one if there is none. */
+/** An export needs an existing database with this release's schema; a dry run without a database uses an empty one. */
 const IF_MISSING: Readonly<Record<Purpose, CommandStorageOptions['ifMissing']>> = {
   import: 'create',
   'dry run': 'use empty',

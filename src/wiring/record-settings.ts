@@ -78,7 +78,7 @@ async function checkRules(rules: LimitsFile) {
   return checkLimits(rules)
 }
 
-/** The text that the environment would hold; `undefined` if there is none for this value. */
+/** The text that the environment would hold; `undefined` if no text stands for this value. */
 function asText(value: unknown): string | undefined {
   if (value === false) return ''
   if (Array.isArray(value)) return value.every(isPlain) ? value.join(',') : undefined
