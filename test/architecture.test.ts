@@ -62,6 +62,7 @@ const ALLOWED: Readonly<Record<string, readonly string[]>> = {
     'storage/sqlite/maintenance',
     'users',
     'users/transfer',
+    'workers',
   ],
   'storage/sqlite/maintenance': ['files', 'storage', 'storage/sqlite'],
   'storage/sqlite': [
@@ -131,6 +132,7 @@ const ALLOWED: Readonly<Record<string, readonly string[]>> = {
   'postgres-url': ['nearest', 'postgres-location'],
   'value-kind': [],
   'limits/rules': ['duration', 'http', 'nearest'],
+  workers: ['errors'],
   'native-package': ['errors'],
   'setting-names': ['nearest'],
   dotenv: [],

@@ -10,6 +10,7 @@ import { createFingerprints } from '../users/fingerprint.ts'
 import { createPasswordHasher } from '../users/passwords.ts'
 import { createUserRules } from '../users/user.ts'
 import { createUserService } from '../users/user-service.ts'
+import type { Calls } from '../workers/calls.ts'
 import { type Clocks, createClocks } from './clocks.ts'
 import { openStorage } from './open-storage.ts'
 
@@ -35,6 +36,8 @@ export interface AppOptions {
   readonly limits?: CheckedLimits | undefined
   /** Called with what each rule of the limits does. */
   readonly trace?: LimitsTrace
+  /** Calls to the first process, if this is one of several that serve together. */
+  readonly firstProcess?: Calls
 }
 
 /**

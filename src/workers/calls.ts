@@ -1,0 +1,162 @@
+import { type ErrorCode, ServiceError } from '../errors.ts'
+
+/** One end of a channel that carries JSON values between two processes or threads, in order. */
+export interface Port {
+  send(message: unknown): void
+  onMessage(receive: (message: unknown) => void): void
+}
+
+/** A kind of call. Both sides know it by its name; questions and answers are JSON values. */
+export interface CallKind<Question, Answer> {
+  readonly name: string
+  /** Only for the type checker. */
+  readonly types?: (question: Question) => Answer
+}
+
+/** Calls between two processes or threads, in both directions. */
+export interface Calls {
+  /**
+   * Asks the other side. Rejects with what its handler throws, where only a `ServiceError` keeps its class, and with the
+   * error of `close`.
+   */
+  ask<Question, Answer>(kind: CallKind<Question, Answer>, question: Question): Promise<Answer>
+  /** Says something to the other side and does not wait. Nothing happens once the calls are closed. */
+  tell<Question>(kind: CallKind<Question, void>, question: Question): void
+  /** Handles all calls of a kind from the other side. */
+  handle<Question, Answer>(
+    kind: CallKind<Question, Answer>,
+    handler: (question: Question) => Answer | Promise<Answer>,
+  ): void
+  /** Rejects all calls that wait, and later ones. Call it when the other side is gone. */
+  close(error: unknown): void
+}
+
+/** An entry of a message. `undefined` becomes `null` in JSON, so absent answers are left out. */
+type Entry =
+  | readonly ['ask', id: number, name: string, question: unknown]
+  | readonly ['tell', name: string, question: unknown]
+  | readonly ['answer', id: number, answer?: unknown]
+  | readonly ['failure', id: number, failure: Failure]
+
+/** An error in a form that can be sent. */
+interface Failure {
+  /** The code of a `ServiceError`. */
+  readonly code?: ErrorCode
+  /** What else was thrown, or the cause of the `ServiceError`. */
+  readonly error?: PlainError
+}
+
+interface PlainError {
+  readonly name: string
+  readonly message: string
+  readonly stack?: string | undefined
+  readonly code?: string | undefined
+}
+
+interface Asked {
+  resolve(answer: never): void
+  reject(error: unknown): void
+}
+
+/** Everything that is asked and answered within one turn of the event loop is sent as one message. */
+export function createCalls(port: Port): Calls {
+  const asked = new Map<number, Asked>()
+  const handlers = new Map<string, (question: never) => unknown>()
+  let entries: Entry[] = []
+  let lastId = 0
+  let closedWith: { readonly error: unknown } | undefined
+
+  function add(entry: Entry): void {
+    if (closedWith !== undefined) return
+    entries.push(entry)
+    if (entries.length === 1) setImmediate(flush)
+  }
+
+  function flush(): void {
+    const message = entries
+    entries = []
+    if (closedWith === undefined) port.send(message)
+  }
+
+  function receive(message: unknown): void {
+    for (const entry of message as readonly Entry[]) receiveEntry(entry)
+  }
+
+  function receiveEntry(entry: Entry): void {
+    switch (entry[0]) {
+      case 'ask':
+        handleAsked(entry[1], entry[2], entry[3])
+        break
+      case 'tell':
+        handlerOf(entry[1])(entry[2] as never)
+        break
+      case 'answer':
+        take(entry[1])?.resolve(entry[2] as never)
+        break
+      case 'failure':
+        take(entry[1])?.reject(errorOf(entry[2]))
+        break
+    }
+  }
+
+  function handleAsked(id: number, name: string, question: unknown): void {
+    const succeed = (answer: unknown) =>
+      add(answer === undefined ? ['answer', id] : ['answer', id, answer])
+    const fail = (error: unknown) => add(['failure', id, failureOf(error)])
+    try {
+      const answer = handlerOf(name)(question as never)
+      if (answer instanceof Promise) answer.then(succeed, fail)
+      else succeed(answer)
+    } catch (error) {
+      fail(error)
+    }
+  }
+
+  function handlerOf(name: string): (question: never) => unknown {
+    const handler = handlers.get(name)
+    if (handler === undefined) throw new Error(`no handler for calls of ${name}`)
+    return handler
+  }
+
+  function take(id: number): Asked | undefined {
+    const waiting = asked.get(id)
+    asked.delete(id)
+    return waiting
+  }
+
+  port.onMessage(receive)
+
+  return {
+    ask: ({ name }, question) =>
+      new Promise((resolve, reject) => {
+        if (closedWith !== undefined) return reject(closedWith.error)
+        const id = ++lastId
+        asked.set(id, { resolve, reject })
+        add(['ask', id, name, question])
+      }),
+    tell: ({ name }, question) => add(['tell', name, question]),
+    handle: ({ name }, handler) => void handlers.set(name, handler),
+    close: error => {
+      closedWith ??= { error }
+      const waiting = [...asked.values()]
+      asked.clear()
+      for (const { reject } of waiting) reject(error)
+    },
+  }
+}
+
+function failureOf(error: unknown): Failure {
+  if (!(error instanceof ServiceError)) return { error: plainOf(error) }
+  const { code, cause } = error
+  return cause === undefined ? { code } : { code, error: plainOf(cause) }
+}
+
+function plainOf(error: unknown): PlainError {
+  const { name, message, stack, code } = Object(error) as Partial<PlainError>
+  return { name: name ?? 'Error', message: message ?? String(error), stack, code }
+}
+
+function errorOf({ code, error }: Failure): unknown {
+  const cause = error && Object.assign(new Error(error.message), error)
+  return code === undefined ? cause : new ServiceError(code, { cause })
+}
