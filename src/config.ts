@@ -10,6 +10,7 @@ import {
   size,
   trustedProxies,
   wholeNumber,
+  workerCount,
 } from './config-values.ts'
 import { readDotenv } from './dotenv.ts'
 import { OperatorError } from './errors.ts'
@@ -45,6 +46,8 @@ const SETTINGS = {
   },
   database: { name: 'DATABASE_URL', kind: databaseUrl, default: 'file:./data/users.db' },
   cacheStore: { name: 'CACHE_STORE', kind: oneOf('memory', 'none'), default: 'memory' },
+  /** How many processes serve. */
+  workers: { name: 'WORKERS', kind: workerCount, default: '1' },
   /** `undefined` without limits. */
   limitsFile: { name: 'LIMITS_FILE', kind: limitsPath },
   /** `false` if no proxy is trusted. */

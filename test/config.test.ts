@@ -1,4 +1,5 @@
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { availableParallelism } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { describe, expect, test } from 'vitest'
@@ -18,6 +19,7 @@ const DEFAULTS: Config = {
   port: 3000,
   database: fileAt('file:./data/users.db', './data/users.db'),
   cacheStore: 'memory',
+  workers: 1,
   limitsFile: undefined,
   trustProxy: false,
   logLevel: 'info',
@@ -66,6 +68,9 @@ test.each<[VariableName, string, Partial<Config>]>([
   ['DATABASE_URL', 'FILE:users.db', { database: fileAt('FILE:users.db', 'users.db') }],
   ['CACHE_STORE', 'memory', { cacheStore: 'memory' }],
   ['CACHE_STORE', 'none', { cacheStore: 'none' }],
+  ['WORKERS', '1', { workers: 1 }],
+  ['WORKERS', '64', { workers: 64 }],
+  ['WORKERS', 'auto', { workers: Math.min(availableParallelism(), 64) }],
   ['LIMITS_FILE', 'limits.json', { limitsFile: 'limits.json' }],
   ['LIMITS_FILE', '/etc/users/limits.mjs', { limitsFile: '/etc/users/limits.mjs' }],
   ['TRUST_PROXY', '0', { trustProxy: 0 }],
@@ -157,6 +162,7 @@ describe.each<{ name: VariableName; mayBe: RegExp; refused: readonly string[] }>
       '::/0',
     ],
   },
+  { name: 'WORKERS', mayBe: /1 to 64, or auto/, refused: ['0', '65', '-1', '1.5', 'AUTO', 'all'] },
   { name: 'LOG_LEVEL', mayBe: /one of fatal, .*silent/, refused: ['verbose', 'INFO', '30'] },
   {
     name: 'CORS_ORIGINS',
@@ -275,6 +281,18 @@ test.each<[VariableName, string, string]>([
   const problems = problemsOf({ [name]: text })
   expect(problems).toHaveLength(1)
   expect(problems[0]?.split('; it may be ')[0]).toBe(`${name} was ${shown}`)
+})
+
+test.each(['2', 'auto'])('WORKERS=%s is refused for a database in memory', text => {
+  for (const url of [':memory:', 'file::memory:']) {
+    expect(problemsOf({ WORKERS: text, DATABASE_URL: url })).toEqual([
+      `WORKERS was "${text}", but several processes cannot share a database in memory; it may be a whole number from 1 to 64, or auto for one process per core`,
+    ])
+  }
+})
+
+test('WORKERS=1 is allowed for a database in memory', () => {
+  expect(problemsOf({ WORKERS: '1', DATABASE_URL: ':memory:' })).toEqual([])
 })
 
 describe('a .env file', () => {

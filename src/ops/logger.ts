@@ -1,48 +1,64 @@
-import pino, { type DestinationStream, type Logger, type LoggerOptions } from 'pino'
+import pino, { type Logger, type LoggerOptions } from 'pino'
 import type { Config } from '../config.ts'
 import { createLineWriter, type LineWriter } from './line-writer.ts'
 
 export interface FlushableLogger {
   /** Its lines are held until `release`, so that a start that fails prints its reason on standard error and nothing else. */
   readonly log: Logger
+  /** Adds lines that another process has logged as JSON. They are held as well. */
+  addLines(lines: Buffer): void
   release(): void
   /** Call before the process ends. Resolves when all lines are written, or after a second, when the rest are lost. */
   flush(): Promise<void>
 }
 
+export interface LogOptions extends Pick<Config, 'logLevel'> {
+  /** The number of this process among several that serve together. It stands in each line. */
+  readonly worker?: number | undefined
+}
+
 /** Logs to standard output: JSON lines, or a shorter form if it is a terminal. */
-export async function createLogger({
-  logLevel,
-}: Pick<Config, 'logLevel'>): Promise<FlushableLogger> {
+export async function createLogger({ logLevel, worker }: LogOptions): Promise<FlushableLogger> {
   const options: LoggerOptions = {
     level: logLevel,
-    base: null,
+    base: worker === undefined ? null : { worker },
     timestamp: createIsoTime(),
     formatters: { level: label => ({ level: label }) },
   }
   const lines = createLineWriter(process.stdout.fd)
   process.once('exit', lines.flushNow)
-  const destination = await createDestination(lines)
-  let held: string[] | undefined = []
-  const write = (line: string) => {
-    if (held === undefined) destination.write(line)
-    else held.push(line)
-  }
+  const output = await createOutput(lines)
+  let held: (() => void)[] | undefined = []
   return {
-    log: pino(options, { write }),
+    log: pino(options, {
+      write: line => {
+        if (held === undefined) output.write(line)
+        else held.push(() => output.write(line))
+      },
+    }),
+    addLines: buffer => {
+      if (held === undefined) output.writeLines(buffer)
+      else held.push(() => output.writeLines(buffer))
+    },
     release: () => {
-      for (const line of held ?? []) destination.write(line)
+      for (const write of held ?? []) write()
       held = undefined
     },
     flush: lines.flush,
   }
 }
 
-async function createDestination(lines: LineWriter): Promise<DestinationStream> {
+async function createOutput(lines: LineWriter): Promise<Pick<LineWriter, 'write' | 'writeLines'>> {
   if (!process.stdout.isTTY) return lines
   const { createTerminalFormat } = await import('./terminal-log.ts')
   const format = createTerminalFormat()
-  return { write: line => lines.write(format(line)) }
+  const write = (line: string) => lines.write(format(line))
+  return {
+    write,
+    writeLines: buffer => {
+      for (const line of buffer.toString().trimEnd().split('\n')) write(line)
+    },
+  }
 }
 
 /** The time in the format of pino's isoTime. Formatted once per millisecond: it takes as long as half of a line. */

@@ -2,8 +2,11 @@ import type { Application } from 'express'
 import type { Logger } from 'pino'
 import { type AppDependencies, createApp } from '../app.ts'
 import type { Config } from '../config.ts'
+import type { Limiter } from '../limits/limiter.ts'
 import type { LimitsTrace } from '../limits/limits-trace.ts'
+import type { RuleChanges } from '../limits/rule-changes.ts'
 import type { CheckedLimits } from '../limits/rules/compiled-rules.ts'
+import type { LimitsSource } from '../limits/rules/load-limits.ts'
 import type { Storage } from '../storage/storage.ts'
 import { createCursors } from '../users/cursor.ts'
 import { createFingerprints } from '../users/fingerprint.ts'
@@ -21,6 +24,8 @@ export interface OpenApp {
   readAnew(): void
   /** Reads the limits file again. An invalid file leaves the previous rules in force. The log has the result. */
   reloadLimits(): Promise<void>
+  /** Compiles rules and returns the call that puts them in force. Rejects with `LimitsRefused`. */
+  prepareLimits(source: LimitsSource): Promise<() => RuleChanges>
   /** Finishes the waiting writes and closes the storage. */
   close(): Promise<void>
 }
@@ -48,7 +53,7 @@ export async function openApp(options: AppOptions): Promise<OpenApp> {
   const { config, log, clocks = createClocks() } = options
   const { limitsFile } = config
   const limits =
-    options.limits ?? (limitsFile && (await (await loadLimits()).readLimits(limitsFile)))
+    options.limits ?? (limitsFile && (await (await importLimits()).readLimits(limitsFile)).limits)
   const storage = await openStorage(config, {
     ...clocks,
     onWarning: (message, err) => log.warn({ err }, message),
@@ -62,7 +67,7 @@ export async function openApp(options: AppOptions): Promise<OpenApp> {
 }
 
 // Only where there are rules: the list of public suffixes takes 5 MB and 50 ms of a start.
-const loadLimits = () => import('./open-limits.ts')
+const importLimits = () => import('./open-limits.ts')
 
 async function buildApp(
   options: AppOptions & { readonly clocks: Clocks },
@@ -72,8 +77,15 @@ async function buildApp(
   const cursors = createCursors(await storage.signingKey('cursor'))
   // Last of what may fail, because it goes on to look for bans of other processes.
   const { limiter, bans } = limits
-    ? await (await loadLimits()).openLimits({ ...options, limits, clocks, banStore: storage.bans })
+    ? await (await importLimits()).openLimits({
+        ...options,
+        limits,
+        clocks,
+        banStore: storage.bans,
+      })
     : {}
+  // Rules are replaced only where there were rules at the start.
+  const replaceLimits = (read: CheckedLimits) => (limiter as Limiter).replace(read)
   const passwords = createPasswordHasher({ maxWaiting: config.maxWaitingPasswords })
   const rules = createUserRules(config)
   const app = createApp({
@@ -95,7 +107,14 @@ async function buildApp(
   return {
     app,
     readAnew: storage.readAnew,
-    reloadLimits: async () => (await loadLimits()).reloadLimits(config, limiter, log),
+    reloadLimits: async () => {
+      const { reloadLimits } = await importLimits()
+      await reloadLimits(config, log, async (_source, read) => replaceLimits(read))
+    },
+    prepareLimits: async source => {
+      const read = await (await import('../limits/rules/load-limits.ts')).compileLimits(source)
+      return () => replaceLimits(read)
+    },
     close: async () => {
       await bans?.close()
       await storage.close()

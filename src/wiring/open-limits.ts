@@ -7,9 +7,16 @@ import type { Limiter } from '../limits/limiter.ts'
 import type { LimitsTrace } from '../limits/limits-trace.ts'
 import { createMemoryCounterStore } from '../limits/memory-counter-store.ts'
 import { openLimiter } from '../limits/open-limiter.ts'
+import type { RuleChanges } from '../limits/rule-changes.ts'
 import type { CheckedLimits } from '../limits/rules/compiled-rules.ts'
-import { LimitsRefused, loadLimits } from '../limits/rules/load-limits.ts'
+import {
+  compileLimits,
+  LimitsRefused,
+  type LimitsSource,
+  readLimitsSource,
+} from '../limits/rules/load-limits.ts'
 import { findWarnings } from '../limits/rules/rule-warnings.ts'
+import type { Calls } from '../workers/calls.ts'
 import type { Clocks } from './clocks.ts'
 
 export interface LimiterParts {
@@ -19,6 +26,8 @@ export interface LimiterParts {
   readonly limits: CheckedLimits
   readonly banStore: BanStore
   readonly clocks: Clocks
+  /** Calls to the first process, if this is one of several that serve together. */
+  readonly firstProcess?: Calls | undefined
 }
 
 /** The limits of a service, and the bans in force. */
@@ -31,19 +40,27 @@ export interface OpenLimits {
 export async function openLimits(parts: LimiterParts): Promise<OpenLimits> {
   const { config, limits, log, banStore, trace, clocks } = parts
   const { now, monotonicNow } = clocks
-  logWarnings(parts)
+  // The first process logs them for all.
+  if (parts.firstProcess === undefined) logWarnings(parts)
   const store =
     config.cacheStore === 'memory' ? createMemoryCounterStore({ monotonicNow }) : undefined
   return openLimiter({ limits, store, banStore, log, now, monotonicNow, trace })
+}
+
+/** The rules of a file, and what they were compiled from. */
+export interface ReadLimits {
+  readonly limits: CheckedLimits
+  readonly source: LimitsSource
 }
 
 /** The rules of a file. Throws `OperatorError` with a line for each mistake, which `blame` makes. */
 export async function readLimits(
   path: string,
   blame = (mistake: string) => describeMistake('LIMITS_FILE', path, mistake),
-): Promise<CheckedLimits> {
+): Promise<ReadLimits> {
   try {
-    return await loadLimits(path)
+    const source = await readLimitsSource(path)
+    return { source, limits: await compileLimits(source) }
   } catch (error) {
     if (!(error instanceof LimitsRefused)) throw error
     throw new OperatorError(error.mistakes.map(blame))
@@ -53,25 +70,28 @@ export async function readLimits(
 /** Reads the rules again. An invalid file leaves the previous rules in force. The log has the result. */
 export async function reloadLimits(
   config: Config,
-  limiter: Limiter | undefined,
   log: Logger,
+  replace: (source: LimitsSource, limits: CheckedLimits) => Promise<RuleChanges>,
 ): Promise<void> {
   const { limitsFile } = config
-  if (limitsFile === undefined || limiter === undefined) {
+  if (limitsFile === undefined) {
     log.info('reload ignored: LIMITS_FILE is not set')
     return
   }
   try {
-    const limits = await loadLimits(limitsFile)
+    const source = await readLimitsSource(limitsFile)
+    const limits = await compileLimits(source)
+    const changes = await replace(source, limits)
     logWarnings({ limits, config, log })
-    log.info(limiter.replace(limits), 'limits reloaded')
+    log.info(changes, 'limits reloaded')
   } catch (err) {
     const reason = err instanceof LimitsRefused ? { mistakes: err.mistakes } : { err }
     log.error(reason, 'limits file is invalid, keeping the previous rules')
   }
 }
 
-function logWarnings(parts: Pick<LimiterParts, 'limits' | 'config' | 'log'>): void {
+/** Logs what in the rules may be a mistake. */
+export function logWarnings(parts: Pick<LimiterParts, 'limits' | 'config' | 'log'>): void {
   const { limits, config, log } = parts
   for (const warning of findWarnings(limits, { isCounting: config.cacheStore !== 'none' })) {
     log.warn({ warning }, 'limits may not work as intended')

@@ -3,7 +3,7 @@ import { createHttpServer, type HttpServer, type Timeouts } from '../http/server
 import { createStopping } from '../http/server/stopping.ts'
 import { type AppOptions, type OpenApp, openApp } from './open-app.ts'
 
-export interface Service extends Pick<OpenApp, 'reloadLimits' | 'close'> {
+export interface Service extends Pick<OpenApp, 'reloadLimits' | 'prepareLimits' | 'close'> {
   readonly server: HttpServer
 }
 
@@ -17,7 +17,7 @@ export interface ServiceOptions extends Omit<AppOptions, 'newRequestId' | 'stopp
 export async function openService(options: ServiceOptions): Promise<Service> {
   const { config, newRequestId = randomUUID } = options
   const stopping = createStopping()
-  const { app, readAnew, reloadLimits, close } = await openApp({
+  const { app, readAnew, ...opened } = await openApp({
     ...options,
     stopping,
     newRequestId,
@@ -30,5 +30,5 @@ export async function openService(options: ServiceOptions): Promise<Service> {
     capacity: config,
     onLateRequest: readAnew,
   })
-  return { server, reloadLimits, close }
+  return { server, ...opened }
 }

@@ -30,6 +30,7 @@ export interface UserRecordsSettings {
 const OF_SERVER: readonly string[] = [
   'HOST',
   'PORT',
+  'WORKERS',
   'SHUTDOWN_TIMEOUT',
   'MAX_CONNECTIONS',
   'MAX_EVENT_LOOP_DELAY',

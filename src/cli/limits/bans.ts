@@ -86,7 +86,7 @@ async function findRule(config: Config, name: string): Promise<CompiledBan> {
   if (config.limitsFile === undefined) {
     throw new OperatorError(['LIMITS_FILE is not set: without its rules no client is banned'])
   }
-  const { bans } = await readLimits(config.limitsFile)
+  const { bans } = (await readLimits(config.limitsFile)).limits
   const rule = bans.find(each => each.name === name)
   if (rule === undefined) {
     const names = bans.map(each => JSON.stringify(each.name)).join(', ') || 'none'

@@ -21,12 +21,35 @@ const MODULE_PATIENCE_MS = 10_000
 
 let readings = 0
 
+/** A limits file that was read. Each process that compiles it gets the same rules, even if the file changes meanwhile. */
+export interface LimitsSource {
+  readonly path: string
+  /** The text of a `.json` file. A module is imported by the process that compiles it. */
+  readonly text?: string
+}
+
+/** Rejects with `LimitsRefused`. */
+export async function readLimitsSource(path: string): Promise<LimitsSource> {
+  if (!path.endsWith('.json')) return { path }
+  try {
+    // Editors on Windows write a byte order mark.
+    return { path, text: (await readFile(path, 'utf8')).replace(/^\ufeff/, '') }
+  } catch (cause) {
+    throw unreadable(cause)
+  }
+}
+
 /**
  * The rules in a `.json` file, or in the default export of an ES module. The module is read again each time, but its imports
  * are not. Rejects with `LimitsRefused`.
  */
 export async function loadLimits(path: string): Promise<CheckedLimits> {
-  const read = path.endsWith('.json') ? await readJson(path) : await importModule(path)
+  return compileLimits(await readLimitsSource(path))
+}
+
+/** Compiles the rules of a file that was read. Rejects with `LimitsRefused`. */
+export async function compileLimits({ path, text }: LimitsSource): Promise<CheckedLimits> {
+  const read = text === undefined ? await importModule(path) : parseJson(text)
   const checked = checkLimits(read.rules, read.lineOf)
   const mistakes = [...repeatedMembers(read), ...('mistakes' in checked ? checked.mistakes : [])]
   if (mistakes.length > 0 || 'mistakes' in checked) throw new LimitsRefused(mistakes)
@@ -50,16 +73,12 @@ interface ReadRules {
   readonly repeated?: readonly JsonPath[]
 }
 
-async function readJson(path: string): Promise<ReadRules> {
-  let text = ''
+function parseJson(text: string): ReadRules {
   try {
-    // Editors on Windows write a byte order mark.
-    text = (await readFile(path, 'utf8')).replace(/^\ufeff/, '')
     const rules: unknown = JSON.parse(text)
     const located = locateJson(text)
     return 'lineOf' in located ? { rules, ...located } : { rules }
   } catch (cause) {
-    if (!(cause instanceof SyntaxError)) throw unreadable(cause)
     const located = locateJson(text)
     if ('lineOf' in located) throw unreadable(cause)
     const { line, column } = located.wrongAt

@@ -1,0 +1,88 @@
+import type { Logger } from 'pino'
+import { OperatorError } from '../../errors.ts'
+import { createLogger } from '../../ops/logger.ts'
+import { openService, type Service } from '../../wiring/open-service.ts'
+import { type Calls, createCalls } from '../../workers/calls.ts'
+import { awaitCrash } from './crash.ts'
+import { listen } from './listen.ts'
+import { watchSignals } from './signals.ts'
+import {
+  APPLY_RULES,
+  ASSIGN,
+  type Assignment,
+  CANNOT_SERVE,
+  FIND_PORT,
+  PREPARE_RULES,
+  SERVING,
+  STOP,
+} from './worker-calls.ts'
+
+/**
+ * Serves as one of several processes until the first process or a signal stops it. Returns the exit code: 0 if all requests
+ * were answered. The process ends by itself when the first process is gone.
+ */
+export async function runWorker(): Promise<number> {
+  const signals = watchSignals()
+  // A terminal that closes sends it to each process, and the first one reloads for all.
+  process.on('SIGHUP', () => {})
+  const calls = connectToFirst()
+  const stop = new Promise<'stop'>(resolve => calls.handle(STOP, () => resolve('stop')))
+  const assignment = await calls.ask(ASSIGN, null)
+  const { config, worker } = assignment
+  const { log, release, flush } = await createLogger({ ...config, worker })
+  release()
+  try {
+    const opening = openAssigned(assignment, calls, log)
+    const service = await Promise.race([opening, stop, signals.first])
+    // Nobody waits for a process that does not serve yet.
+    if (typeof service === 'string') return 0
+    const crash = awaitCrash(log)
+    log.info({ pid: process.pid }, 'worker serves')
+    if ((await Promise.race([stop, signals.first, crash])) === 'crash') return 1
+    const end = await Promise.race([service.server.stop(config.shutdownTimeoutMs), crash])
+    if (end === 'crash') return 1
+    await service.close()
+    return end ? 0 : 1
+  } catch (error) {
+    if (!(error instanceof OperatorError)) throw error
+    await calls.ask(CANNOT_SERVE, error.problems)
+    return 1
+  } finally {
+    await flush()
+  }
+}
+
+/** Opens the service, which listens then. Throws `OperatorError`. */
+async function openAssigned(
+  { config, options, rules }: Assignment,
+  firstProcess: Calls,
+  log: Logger,
+): Promise<Service> {
+  const limits = rules && (await (await importRules()).compileLimits(rules))
+  const service = await openService({ config, log, limits, firstProcess })
+  let applyRules: (() => unknown) | undefined
+  firstProcess.handle(PREPARE_RULES, async source => {
+    applyRules = await service.prepareLimits(source)
+  })
+  firstProcess.handle(APPLY_RULES, () => void applyRules?.())
+  try {
+    const port = await firstProcess.ask(FIND_PORT, null)
+    const address = await listen(service.server, { host: config.host, port }, options)
+    firstProcess.tell(SERVING, address)
+    return service
+  } catch (error) {
+    await service.close()
+    throw error
+  }
+}
+
+// Only where there are rules, as in `openApp`.
+const importRules = () => import('../../limits/rules/load-limits.ts')
+
+function connectToFirst(): Calls {
+  return createCalls({
+    // Without the first process, nothing that is sent matters any more: this process is about to end.
+    send: message => void process.send?.(message, undefined, {}, () => {}),
+    onMessage: receive => void process.on('message', receive),
+  })
+}

@@ -1,0 +1,3 @@
+import { runWorker } from './cli/serve/run-worker.ts'
+
+process.exit(await runWorker())
