@@ -1,0 +1,90 @@
+export interface PatienceOptions {
+  /** How long a call may wait. */
+  readonly patienceMs: number
+  /** Called when a call has waited too long. */
+  readonly onOver: () => void
+}
+
+/** Calls that wait for an answer, in the order in which they were made. */
+export interface Patience<Call> {
+  begin(call: Call): Wait<Call>
+  /** All calls that still wait. None of them does from then on. */
+  takeAll(): Call[]
+}
+
+/** The wait of one call. Set `isOver` when its answer arrives. */
+export interface Wait<Call> {
+  readonly call: Call
+  /** On the clock of `createPatience`. */
+  readonly sinceMs: number
+  isOver: boolean
+}
+
+/** The longest time between two looks at the calls that wait. */
+const TICK_MS = 10
+
+/**
+ * Notices when a call waits too long, with one timer for all of them.
+ *
+ * Time during which this process was busy does not count: if the timer is late, the answer may have come long ago, or the
+ * question may not have been sent yet. And as Node runs timers before it reads from sockets, a call is over only if it still
+ * waits after the next read.
+ */
+export function createPatience<Call>({ patienceMs, onOver }: PatienceOptions): Patience<Call> {
+  let waits: Wait<Call>[] = []
+  let isTicking = false
+  // A clock that stops while this process is busy.
+  let countedMs = 0
+  let countedAt = 0
+
+  function tick(): void {
+    const elapsedMs = performance.now() - countedAt
+    countedAt += elapsedMs
+    countedMs += elapsedMs > 2 * TICK_MS ? TICK_MS : elapsedMs
+    forgetAnswered()
+    if (remainingMs() > 0) schedule()
+    // Runs after the sockets were read.
+    else setImmediate(endIfOver)
+  }
+
+  function endIfOver(): void {
+    forgetAnswered()
+    if (remainingMs() <= 0) onOver()
+    schedule()
+  }
+
+  function forgetAnswered(): void {
+    const first = waits.findIndex(({ isOver }) => !isOver)
+    waits = first === -1 ? [] : waits.slice(first)
+  }
+
+  /** How long the oldest call may still wait. */
+  function remainingMs(): number {
+    const [oldest] = waits
+    return oldest === undefined ? Number.POSITIVE_INFINITY : oldest.sinceMs + patienceMs - countedMs
+  }
+
+  function schedule(): void {
+    isTicking = waits.length > 0
+    if (isTicking) setTimeout(tick, Math.max(1, Math.min(TICK_MS, remainingMs()))).unref()
+  }
+
+  return {
+    begin: call => {
+      const now = performance.now()
+      if (!isTicking) countedAt = now
+      const sinceMs = countedMs + Math.min(now - countedAt, TICK_MS)
+      const wait = { call, sinceMs, isOver: false }
+      waits.push(wait)
+      if (!isTicking) schedule()
+      return wait
+    },
+
+    takeAll: () => {
+      const taken = waits.filter(({ isOver }) => !isOver)
+      for (const wait of taken) wait.isOver = true
+      waits = []
+      return taken.map(({ call }) => call)
+    },
+  }
+}
