@@ -1,4 +1,4 @@
-import { type ErrorCode, ServiceError } from '../errors.ts'
+import { errorOf, type Failure, failureOf } from './failures.ts'
 
 /** One end of a channel that carries JSON values between two processes or threads, in order. */
 export interface Port {
@@ -29,6 +29,8 @@ export interface Calls {
   ): void
   /** Rejects all calls that wait, and later ones. Call it when the other side is gone. */
   close(error: unknown): void
+  /** Whether the other side is gone. It may have done what calls that were rejected by `close` asked for. */
+  isClosed(): boolean
 }
 
 /** An entry of a message. `undefined` becomes `null` in JSON, so absent answers are left out. */
@@ -37,21 +39,6 @@ type Entry =
   | readonly ['tell', name: string, question: unknown]
   | readonly ['answer', id: number, answer?: unknown]
   | readonly ['failure', id: number, failure: Failure]
-
-/** An error in a form that can be sent. */
-interface Failure {
-  /** The code of a `ServiceError`. */
-  readonly code?: ErrorCode
-  /** What else was thrown, or the cause of the `ServiceError`. */
-  readonly error?: PlainError
-}
-
-interface PlainError {
-  readonly name: string
-  readonly message: string
-  readonly stack?: string | undefined
-  readonly code?: string | undefined
-}
 
 interface Asked {
   resolve(answer: never): void
@@ -142,21 +129,6 @@ export function createCalls(port: Port): Calls {
       asked.clear()
       for (const { reject } of waiting) reject(error)
     },
+    isClosed: () => closedWith !== undefined,
   }
-}
-
-function failureOf(error: unknown): Failure {
-  if (!(error instanceof ServiceError)) return { error: plainOf(error) }
-  const { code, cause } = error
-  return cause === undefined ? { code } : { code, error: plainOf(cause) }
-}
-
-function plainOf(error: unknown): PlainError {
-  const { name, message, stack, code } = Object(error) as Partial<PlainError>
-  return { name: name ?? 'Error', message: message ?? String(error), stack, code }
-}
-
-function errorOf({ code, error }: Failure): unknown {
-  const cause = error && Object.assign(new Error(error.message), error)
-  return code === undefined ? cause : new ServiceError(code, { cause })
 }

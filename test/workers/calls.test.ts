@@ -93,6 +93,27 @@ test('a ServiceError arrives with its code and cause, any other error as it was 
   expect(bug.stack).toContain('calls.test.ts')
 })
 
+test('an error keeps its own cause, and a ServiceError its details', async () => {
+  const { one, other } = connected()
+  const cause = new Error('commit failed', { cause: new RangeError('no space') })
+  other.handle(DOUBLE, () => {
+    throw new ServiceError('storage_unavailable', { cause, status: 507, message: 'full' })
+  })
+  const error = await one.ask(DOUBLE, 1).catch(error => error)
+  expect(error).toMatchObject({ code: 'storage_unavailable', details: { status: 507 } })
+  expect(error.cause).toMatchObject({ message: 'commit failed' })
+  expect(error.cause.cause).toMatchObject({ name: 'RangeError', message: 'no space' })
+})
+
+test('an error that is its own cause can be sent', async () => {
+  const { one, other } = connected()
+  other.handle(DOUBLE, () => {
+    const error = new Error('in a circle')
+    throw Object.assign(error, { cause: error })
+  })
+  await expect(one.ask(DOUBLE, 1)).rejects.toThrow('in a circle')
+})
+
 test('a call that the other side does not know fails', async () => {
   const { one } = connected()
   await expect(one.ask(DOUBLE, 1)).rejects.toThrow('no handler for calls of double')
@@ -103,7 +124,9 @@ test('close rejects what waits and what is asked later, and nothing is sent any 
   other.handle(DOUBLE, () => new Promise<number>(() => {}))
   const waiting = one.ask(DOUBLE, 1)
   await new Promise(setImmediate)
+  expect(one.isClosed()).toBe(false)
   one.close(new Error('the other process is gone'))
+  expect(one.isClosed()).toBe(true)
   await expect(waiting).rejects.toThrow('the other process is gone')
   await expect(one.ask(DOUBLE, 2)).rejects.toThrow('the other process is gone')
   one.tell(NOTE, 'a')
