@@ -65,11 +65,13 @@ const ALLOWED: Readonly<Record<string, readonly string[]>> = {
     'storage/sqlite',
     'storage/sqlite/copy',
     'storage/sqlite/maintenance',
+    'storage/sqlite/writer',
     'users',
     'users/transfer',
     'workers',
   ],
   'storage/sqlite/maintenance': ['files', 'storage', 'storage/sqlite'],
+  'storage/sqlite/writer': ['errors', 'limits', 'storage', 'storage/sqlite', 'users', 'workers'],
   'storage/sqlite': [
     'errors',
     'files',
@@ -152,7 +154,10 @@ const ALLOWED: Readonly<Record<string, readonly string[]>> = {
 /** Files that may know a room which the rest of theirs may not. */
 const ONLY: Readonly<Record<string, readonly string[]>> = {
   'ops -> config': ['ops/logger.ts'],
-  'storage/sqlite -> limits': ['storage/sqlite/sqlite-ban-store.ts'],
+  'storage/sqlite -> limits': [
+    'storage/sqlite/sqlite-ban-loader.ts',
+    'storage/sqlite/sqlite-ban-store.ts',
+  ],
   'storage/sqlite -> users/transfer': [
     'storage/sqlite/sqlite-user-import-store.ts',
     'storage/sqlite/sqlite-dry-run-import-store.ts',
@@ -173,6 +178,7 @@ const ONLY: Readonly<Record<string, readonly string[]>> = {
   'wiring -> storage/postgres': ['wiring/open-storage.ts'],
   'wiring -> storage/postgres/maintenance': ['wiring/create-database-tasks.ts'],
   'wiring -> storage/sqlite': ['wiring/open-storage.ts'],
+  'wiring -> storage/sqlite/writer': ['wiring/open-storage.ts'],
   'wiring -> storage/sqlite/copy': ['wiring/copy-databases.ts'],
   'wiring -> storage/postgres/copy': ['wiring/copy-databases.ts'],
   'wiring -> storage/sqlite/maintenance': ['wiring/create-database-tasks.ts'],

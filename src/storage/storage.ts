@@ -23,6 +23,9 @@ export interface Storage {
   close(): Promise<void>
 }
 
+/** What the service needs of a database. */
+export type ServiceStorage = Omit<Storage, 'imports' | 'openTrialImports'>
+
 export type SigningKeyName = 'cursor'
 
 export interface OpenStorageOptions {

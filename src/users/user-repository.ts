@@ -145,3 +145,9 @@ export interface UserRepository {
   /** Throws `storage_unavailable` unless the storage answers now. */
   ping(): Promise<void>
 }
+
+/** The calls that change users. */
+export type UserWrites = Pick<UserRepository, 'create' | 'update' | 'delete'>
+
+/** The calls that change nothing. */
+export type UserReads = Omit<UserRepository, keyof UserWrites>

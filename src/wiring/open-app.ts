@@ -7,7 +7,7 @@ import type { LimitsTrace } from '../limits/limits-trace.ts'
 import type { RuleChanges } from '../limits/rule-changes.ts'
 import type { CheckedLimits } from '../limits/rules/compiled-rules.ts'
 import type { LimitsSource } from '../limits/rules/load-limits.ts'
-import type { Storage } from '../storage/storage.ts'
+import type { ServiceStorage } from '../storage/storage.ts'
 import { createCursors } from '../users/cursor.ts'
 import { createFingerprints } from '../users/fingerprint.ts'
 import { createPasswordHasher } from '../users/passwords.ts'
@@ -50,12 +50,13 @@ export interface AppOptions {
  * the limits are wrong.
  */
 export async function openApp(options: AppOptions): Promise<OpenApp> {
-  const { config, log, clocks = createClocks() } = options
+  const { config, log, clocks = createClocks(), firstProcess } = options
   const { limitsFile } = config
   const limits =
     options.limits ?? (limitsFile && (await (await importLimits()).readLimits(limitsFile)).limits)
   const storage = await openStorage(config, {
     ...clocks,
+    firstProcess,
     onWarning: (message, err) => log.warn({ err }, message),
   })
   try {
@@ -71,7 +72,10 @@ const importLimits = () => import('./open-limits.ts')
 
 async function buildApp(
   options: AppOptions & { readonly clocks: Clocks },
-  { storage, limits }: { readonly storage: Storage; readonly limits: CheckedLimits | undefined },
+  {
+    storage,
+    limits,
+  }: { readonly storage: ServiceStorage; readonly limits: CheckedLimits | undefined },
 ): Promise<OpenApp> {
   const { config, log, stopping, newRequestId, clocks } = options
   const cursors = createCursors(await storage.signingKey('cursor'))

@@ -2,9 +2,23 @@ import type { Config } from '../config.ts'
 import type { DatabaseLocation } from '../config-values.ts'
 import { createPostgresEngine } from '../storage/postgres/postgres-storage.ts'
 import { createSqliteEngine } from '../storage/sqlite/sqlite-storage.ts'
-import type { OpenStorageOptions, Storage, StorageEngine } from '../storage/storage.ts'
+import { openWorkerStorage } from '../storage/sqlite/writer/open-worker-storage.ts'
+import { startWriter, type Writer } from '../storage/sqlite/writer/start-writer.ts'
+import type {
+  OpenStorageOptions,
+  ServiceStorage,
+  Storage,
+  StorageEngine,
+} from '../storage/storage.ts'
+import type { Calls } from '../workers/calls.ts'
 import { blameFile, blameSetting } from './blame-setting.ts'
 import { createClocks } from './clocks.ts'
+
+export interface ServiceStorageOptions
+  extends Pick<OpenStorageOptions, 'now' | 'steadyNow' | 'onWarning'> {
+  /** Calls to the first process, which has called `prepareStorage`, if this is one of several workers. */
+  readonly firstProcess?: Calls | undefined
+}
 
 /**
  * Opens the database for a service, and creates it if it is missing. Throws `OperatorError`, which says what
@@ -12,18 +26,33 @@ import { createClocks } from './clocks.ts'
  */
 export function openStorage(
   { database, maxWaitingWrites }: Config,
-  options: Pick<OpenStorageOptions, 'now' | 'steadyNow' | 'onWarning'>,
-): Promise<Storage> {
-  const { now, steadyNow, onWarning } = options
+  { firstProcess, ...options }: ServiceStorageOptions,
+): Promise<ServiceStorage> {
   return blameSetting(database, () =>
-    engineOf(database).open({
-      now,
-      steadyNow,
+    database.kind === 'sqlite' && firstProcess !== undefined
+      ? openWorkerStorage({ path: database.path, firstProcess, maxWaitingWrites, ...options })
+      : engineOf(database).open({ maxWaitingWrites, ifMissing: 'create', ...options }),
+  )
+}
+
+/**
+ * Creates or migrates the database in the first process, before its workers open it. With SQLite, which allows one writer at
+ * a time, it returns the one that writes for all workers. Throws `OperatorError` as `openStorage` does.
+ */
+export function prepareStorage(
+  { database, maxWaitingWrites }: Config,
+  options: Pick<OpenStorageOptions, 'now' | 'steadyNow' | 'onWarning'>,
+): Promise<Writer | undefined> {
+  return blameSetting(database, async () => {
+    if (database.kind === 'sqlite') return startWriter({ path: database.path, ...options })
+    const storage = await engineOf(database).open({
       maxWaitingWrites,
       ifMissing: 'create',
-      ...(onWarning && { onWarning }),
-    }),
-  )
+      ...options,
+    })
+    await storage.close()
+    return undefined
+  })
 }
 
 export interface CommandStorageOptions extends Pick<OpenStorageOptions, 'mustPersist' | 'isBulk'> {

@@ -16,8 +16,8 @@ import { explainErrors } from './unusable-reasons.ts'
 
 const BUSY_PAUSE_MS = 20
 
-/** A quarter of better-sqlite3's default. The rest is in the system's cache, and reading it from there costs no more CPU. */
-const CACHE_KIB = 4000
+/** Memory for pages: a quarter of better-sqlite3's default. The rest is in the system's cache, and reading it from there costs no more CPU. */
+export const CACHE_KIB = 4000
 
 export interface OpenOptions {
   /** A path whose missing folders are created, `:memory:`, or `TEMPORARY`. */

@@ -1,7 +1,6 @@
-import { setImmediate as nextTurn } from 'node:timers/promises'
 import type { Ban, BanSelection, BanStore } from '../../limits/ban-store.ts'
+import { BAN_COLUMNS, createSqliteBanLoader, readBans } from './sqlite-ban-loader.ts'
 import type { Database } from './sqlite-driver.ts'
-import { translateSqliteError } from './sqlite-errors.ts'
 import type { WriteQueue } from './write-queue.ts'
 
 export interface SqliteBanStoreOptions {
@@ -10,18 +9,6 @@ export interface SqliteBanStoreOptions {
   /** Milliseconds since the epoch. Bans that end before this time are treated as ended. */
   readonly now: () => number
 }
-
-/** A ban without `lasts_ms` gets a length of decades. */
-const COLUMNS =
-  'rule, client_key AS clientKey, ends_at AS endsAt, coalesce(lasts_ms, ends_at) AS lastsMs'
-
-/** Reading a page takes some milliseconds, and reading 100,000 bans a fifth of a second. */
-const PAGE_ROWS = 1000
-
-const SELECT_PAGE = `
-  SELECT ${COLUMNS} FROM bans
-  WHERE ends_at > @now AND (ends_at, rule, client_key) > (@endsAt, @rule, @clientKey)
-  ORDER BY ends_at, rule, client_key LIMIT ${PAGE_ROWS}`
 
 const UPSERT = `
   INSERT INTO bans (rule, client_key, ends_at, lasts_ms)
@@ -35,7 +22,7 @@ const DELETE_SELECTED = `
   DELETE FROM bans
   WHERE (@rule IS NULL OR rule = @rule)
     AND (@clientKey IS NULL OR client_key = @clientKey)
-  RETURNING ${COLUMNS}`
+  RETURNING ${BAN_COLUMNS}`
 
 /** A number that grows when another connection has committed anything: https://sqlite.org/pragma.html#pragma_data_version */
 const SELECT_DATA_VERSION = `PRAGMA data_version`
@@ -46,7 +33,6 @@ const SELECT_SUMMARY = `SELECT count(*) || ' ' || coalesce(sum(ends_at), 0) FROM
 /** Bans in the table `bans`. Saving a ban deletes those that have ended. */
 export function createSqliteBanStore(options: SqliteBanStoreOptions): BanStore {
   const { database, writes, now } = options
-  const selectPage = database.prepare<[Ban & { now: number }], Ban>(SELECT_PAGE)
   const upsert = database.prepare(UPSERT)
   const deleteEnded = database.prepare(DELETE_ENDED)
   const deleteSelected = database.prepare<[object], Ban>(DELETE_SELECTED)
@@ -59,14 +45,6 @@ export function createSqliteBanStore(options: SqliteBanStoreOptions): BanStore {
   /** Whether this process has written since the summary was read. A new summary then does not prove that another has. */
   let hasWritten = false
 
-  function read<T>(query: () => T): T {
-    try {
-      return query()
-    } catch (error) {
-      throw translateSqliteError(error)
-    }
-  }
-
   function countChanges(): number {
     const version = selectDataVersion.get()
     if (version === dataVersion) return changes
@@ -78,18 +56,6 @@ export function createSqliteBanStore(options: SqliteBanStoreOptions): BanStore {
     return changes
   }
 
-  async function* load(): AsyncIterable<readonly Ban[]> {
-    let last: Ban = { rule: '', clientKey: '', endsAt: 0, lastsMs: 0 }
-    for (;;) {
-      const page = read(() => selectPage.all({ ...last, now: now() }))
-      yield page
-      const end = page[PAGE_ROWS - 1]
-      if (end === undefined) return
-      last = end
-      await nextTurn()
-    }
-  }
-
   function deleteSelection({ rule, clientKeys }: BanSelection): readonly Ban[] {
     hasWritten = true
     return (clientKeys ?? [null])
@@ -99,7 +65,7 @@ export function createSqliteBanStore(options: SqliteBanStoreOptions): BanStore {
   }
 
   return {
-    load,
+    load: createSqliteBanLoader({ database, now }),
 
     save: ban =>
       writes.run(() => {
@@ -111,6 +77,6 @@ export function createSqliteBanStore(options: SqliteBanStoreOptions): BanStore {
 
     lift: selection => writes.run(() => deleteSelection(selection)),
 
-    revision: async () => String(read(countChanges)),
+    revision: async () => String(readBans(countChanges)),
   }
 }

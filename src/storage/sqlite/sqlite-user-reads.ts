@@ -1,0 +1,139 @@
+import { ServiceError } from '../../errors.ts'
+import { lastIdOf, storedUser, withoutLastUser } from '../../users/user-json.ts'
+import type {
+  Position,
+  StoredUser,
+  UserPage,
+  UserQuery,
+  UserReads,
+  UserSort,
+} from '../../users/user-repository.ts'
+import type { ReadView } from './read-view.ts'
+import type { Database } from './sqlite-driver.ts'
+import { translateSqliteError } from './sqlite-errors.ts'
+import { findEach, rememberStatements } from './sqlite-statements.ts'
+import {
+  type IndexName,
+  type ListRow,
+  listStatement,
+  matchesSql,
+  rangeIndex,
+  SELECT_REVISION,
+  sortKeySql,
+} from './user-list-sql.ts'
+import { REPRESENTATION } from './user-representation.ts'
+
+export interface SqliteUserReadsOptions {
+  readonly database: Database
+  readonly view: ReadView
+  /** Milliseconds since the epoch that do not jump when the machine's clock is set. */
+  readonly steadyNow: () => number
+}
+
+interface KeyRow {
+  readonly user_id: number
+  readonly fingerprint: string | null
+  readonly user_version: string | null
+  readonly user_json: string | null
+}
+
+const SELECT = `SELECT ${REPRESENTATION} FROM users WHERE id = ?`
+
+const SELECT_DIGEST = `SELECT password_digest FROM users WHERE id = ?`
+
+const SELECT_EMAIL_OWNER = `SELECT id FROM users WHERE lower(email) = lower(?)`
+
+const SELECT_KEY = `
+  SELECT user_id, fingerprint, user_version, user_json
+  FROM idempotency_keys WHERE key_hash = ? AND expires_at > ?`
+
+/** At most this many users are sorted for one page. */
+const MAX_SORTED_USERS = 10_000
+
+/** Lists have thousands of possible forms, but clients use only few of them. */
+const MAX_PREPARED_FORMS = 200
+
+/** Reads of the table `users` of SQLite, which run at once. */
+export function createSqliteUserReads(options: SqliteUserReadsOptions): UserReads {
+  const { database, view, steadyNow } = options
+  const select = database.prepare<[number], string>(SELECT).pluck()
+  const selectDigest = database.prepare<[number], string | null>(SELECT_DIGEST).pluck()
+  const selectEmailOwner = database.prepare<[string], number>(SELECT_EMAIL_OWNER).pluck()
+  const selectRevision = database.prepare<[], string>(SELECT_REVISION).pluck()
+  const selectKey = database.prepare<[Buffer, number], KeyRow>(SELECT_KEY)
+  const prepared = rememberStatements(database, MAX_PREPARED_FORMS)
+
+  async function read<T>(query: () => T): Promise<T> {
+    if (!database.open) throw new ServiceError('shutting_down')
+    try {
+      return view.read(query)
+    } catch (error) {
+      throw translateSqliteError(error)
+    }
+  }
+
+  function list(query: UserQuery): UserPage {
+    const { sort, filters, limit, start } = query
+    const index = indexWorthSorting(query)
+    const { form, sql } = listStatement(query, index)
+    const row = prepared(form, sql)
+      .raw()
+      .get({ ...filters, limit, offset: 0, ...start }) as ListRow
+    const [json, length, revision, total] = row
+    const page = length > limit ? withoutLastUser(json) : json
+    return {
+      json: page,
+      next: length > limit ? positionOf(lastIdOf(page), sort) : undefined,
+      total: total ?? undefined,
+      revision,
+    }
+  }
+
+  function positionOf(id: number, sort: UserSort): Position {
+    if (sort.by === 'id') return { key: '', id }
+    const statement = prepared(sort.by, () => sortKeySql(sort))
+    return { key: statement.pluck().get({ id }) as string, id }
+  }
+
+  function indexWorthSorting(query: UserQuery): IndexName | undefined {
+    const index = rangeIndex(query)
+    if (index === undefined) return undefined
+    const sql = matchesSql(query.filters, index)
+    const matches = prepared(sql, () => sql).pluck()
+    const count = matches.get({ ...query.filters, most: MAX_SORTED_USERS + 1 }) as number
+    return count <= MAX_SORTED_USERS ? index : undefined
+  }
+
+  return {
+    findIdempotentCreate: keyHash =>
+      read(() => {
+        const row = selectKey.get(keyHash, steadyNow())
+        if (row === undefined) return undefined
+        const { user_id: id, user_version: version, user_json: json, fingerprint } = row
+        if (fingerprint === null || version === null || json === null) return 'user_deleted'
+        return { fingerprint, user: { id, version, json } }
+      }),
+
+    find: id => read(() => foundUser(select.get(id))),
+
+    findDigests: ids => read(() => findEach(ids, id => selectDigest.get(id))),
+
+    isEmailTaken: (email, exceptId) =>
+      read(() => {
+        const owner = selectEmailOwner.get(email)
+        return owner !== undefined && owner !== exceptId
+      }),
+
+    list: query => read(() => list(query)),
+
+    revision: () => read(() => selectRevision.get() as string),
+
+    ping: async () => {
+      await read(() => select.get(1))
+    },
+  }
+}
+
+function foundUser(json: string | undefined): StoredUser | undefined {
+  return json === undefined ? undefined : storedUser(json)
+}

@@ -1,0 +1,104 @@
+import { ServiceError } from '../../errors.ts'
+import { requireExactId } from '../../users/used-up.ts'
+import { foldCase } from '../../users/user.ts'
+import { storedUser } from '../../users/user-json.ts'
+import {
+  IDEMPOTENCY_TTL_MS,
+  type IdempotencyClaim,
+  type UserWrites,
+} from '../../users/user-repository.ts'
+import type { Database } from './sqlite-driver.ts'
+import { violates } from './sqlite-errors.ts'
+import { createUserUpdate, DIGEST_CHANGED, expectedVersion } from './sqlite-user-update.ts'
+import { REPRESENTATION } from './user-representation.ts'
+import type { WriteQueue } from './write-queue.ts'
+
+export interface SqliteUserWritesOptions {
+  readonly database: Database
+  readonly writes: WriteQueue
+  /** Milliseconds since the epoch. */
+  readonly now: () => number
+  /** Milliseconds since the epoch that do not jump when the machine's clock is set. */
+  readonly steadyNow?: () => number
+}
+
+const INSERT = `
+  INSERT INTO users (name, name_lower, email, password_digest, created_at, updated_at)
+  VALUES (?, ?, ?, ?, ?, ?)
+  RETURNING ${REPRESENTATION}`
+
+const SELECT_VERSION = `SELECT updated_at FROM users WHERE id = ?`
+
+const DELETE = `DELETE FROM users WHERE id = ? AND updated_at = ?`
+
+const SELECT_KEY = `SELECT 1 FROM idempotency_keys WHERE key_hash = ? AND expires_at > ?`
+
+const INSERT_KEY = `
+  INSERT INTO idempotency_keys (key_hash, user_id, fingerprint, user_version, user_json, expires_at)
+  VALUES (?, ?, ?, ?, ?, ?)`
+
+/** Each new key deletes up to this many expired ones, which is faster than they can be added. */
+const EXPIRED_KEYS_A_SWEEP = 2
+
+const DELETE_EXPIRED_KEYS = `
+  DELETE FROM idempotency_keys WHERE key_hash = @keyHash AND expires_at <= @now OR key_hash IN (
+    SELECT key_hash FROM idempotency_keys WHERE expires_at <= @now LIMIT ${EXPIRED_KEYS_A_SWEEP})`
+
+/** Writes to the table `users` of SQLite, through the queue. */
+export function createSqliteUserWrites(options: SqliteUserWritesOptions): UserWrites {
+  const { database, writes, now, steadyNow = now } = options
+  const insert = database.prepare<unknown[], string>(INSERT).pluck()
+  const selectVersion = database.prepare<[number], string>(SELECT_VERSION).pluck()
+  const remove = database.prepare<[number, string]>(DELETE)
+  const selectKey = database.prepare<[Buffer, number]>(SELECT_KEY)
+  const insertKey = database.prepare(INSERT_KEY)
+  const deleteExpiredKeys = database.prepare(DELETE_EXPIRED_KEYS)
+  const update = createUserUpdate({ database, now })
+
+  function claimKey({ keyHash }: IdempotencyClaim): void {
+    deleteExpiredKeys.run({ keyHash, now: steadyNow() })
+    if (selectKey.get(keyHash, steadyNow()) !== undefined) {
+      throw new ServiceError('idempotency_key_in_use')
+    }
+  }
+
+  return {
+    create: ({ name, email, passwordDigest }, claim) =>
+      writes.run(() =>
+        mapTakenEmail(() => {
+          if (claim !== undefined) claimKey(claim)
+          const time = new Date(now()).toISOString()
+          const json = insert.get(name, foldCase(name), email, passwordDigest, time, time)
+          const user = storedUser(json as string)
+          requireExactId(user.id)
+          if (claim !== undefined) {
+            const { keyHash, fingerprint } = claim
+            const expiresAt = steadyNow() + IDEMPOTENCY_TTL_MS
+            insertKey.run(keyHash, user.id, fingerprint, user.version, user.json, expiresAt)
+          }
+          return user
+        }),
+      ),
+
+    update: (id, change, expected) =>
+      writes.run(() => {
+        const updated = mapTakenEmail(() => update(id, change, expected))
+        return updated === undefined || updated === DIGEST_CHANGED ? updated : storedUser(updated)
+      }),
+
+    delete: (id, expected) =>
+      writes.run(() => {
+        const version = selectVersion.get(id)
+        if (version === undefined) return false
+        return remove.run(id, expectedVersion(version, expected)).changes === 1
+      }),
+  }
+}
+
+function mapTakenEmail<T>(write: () => T): T {
+  try {
+    return write()
+  } catch (error) {
+    throw violates(error, 'users_email_unique') ? new ServiceError('email_taken') : error
+  }
+}

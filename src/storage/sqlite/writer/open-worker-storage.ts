@@ -1,0 +1,63 @@
+import type { Calls } from '../../../workers/calls.ts'
+import { checkHistory } from '../../migrations.ts'
+import type { OpenStorageOptions, ServiceStorage } from '../../storage.ts'
+import { OLDER_SCHEMA, UnusableDatabase } from '../../unusable-database.ts'
+import { openToRead, readHistory } from '../inspect-database.ts'
+import { migrationsOfRelease } from '../migrator.ts'
+import { CACHE_KIB } from '../open-sqlite.ts'
+import { createReadView } from '../read-view.ts'
+import { readSigningKey } from '../signing-keys.ts'
+import { createSqliteBanLoader } from '../sqlite-ban-loader.ts'
+import type { Database } from '../sqlite-driver.ts'
+import { createSqliteUserReads } from '../sqlite-user-reads.ts'
+import { explainErrors } from '../unusable-reasons.ts'
+import { createRemoteWrites } from './remote-writes.ts'
+
+export interface WorkerStorageOptions
+  extends Pick<OpenStorageOptions, 'now' | 'steadyNow' | 'maxWaitingWrites'> {
+  readonly path: string
+  readonly firstProcess: Calls
+}
+
+/**
+ * Opens the database of the writer of the first process: reads are done here, writes there. Throws `UnusableDatabase` if
+ * the writer has not opened it.
+ */
+export async function openWorkerStorage(options: WorkerStorageOptions): Promise<ServiceStorage> {
+  const { path, firstProcess, now, steadyNow, maxWaitingWrites } = options
+  const database = await explainErrors(() => openReader(path))
+  const view = createReadView(database)
+  const writes = createRemoteWrites({ firstProcess, view, maxWaiting: maxWaitingWrites })
+  return {
+    users: { ...createSqliteUserReads({ database, view, steadyNow }), ...writes.users },
+    bans: {
+      // A ban has ended once both clocks say so: neither a clock that jumps nor a machine that slept shortens it.
+      load: createSqliteBanLoader({ database, now: () => Math.min(steadyNow(), now()) }),
+      ...writes.bans,
+    },
+    signingKey: async name => readSigningKey(database, name),
+    readAnew: view.end,
+    close: async () => {
+      await writes.close()
+      view.end()
+      database.close()
+    },
+  }
+}
+
+/** A connection that cannot write. The writer has examined the file. */
+function openReader(path: string): Database {
+  const database = openToRead(path)
+  try {
+    const migrations = migrationsOfRelease()
+    const applied = readHistory(database)
+    checkHistory(applied, migrations)
+    if (applied.length < migrations.length) throw new UnusableDatabase(OLDER_SCHEMA)
+    database.pragma('busy_timeout = 0')
+    database.pragma(`cache_size = -${CACHE_KIB}`)
+    return database
+  } catch (error) {
+    database.close()
+    throw error
+  }
+}

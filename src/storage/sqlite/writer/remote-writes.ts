@@ -1,0 +1,93 @@
+import { ServiceError } from '../../../errors.ts'
+import type { BanStore } from '../../../limits/ban-store.ts'
+import type { UserWrites } from '../../../users/user-repository.ts'
+import type { CallKind, Calls } from '../../../workers/calls.ts'
+import type { ReadView } from '../read-view.ts'
+import {
+  CREATE_USER,
+  DELETE_USER,
+  LIFT_BANS,
+  READ_BAN_REVISION,
+  SAVE_BAN,
+  toSentClaim,
+  UPDATE_USER,
+} from './write-calls.ts'
+
+export interface RemoteWritesOptions {
+  readonly firstProcess: Calls
+  /** The view of the reads of this process. */
+  readonly view: ReadView
+  /** Writes that may wait at a time; a write beyond that throws `overloaded`. */
+  readonly maxWaiting: number
+}
+
+/**
+ * Writes of a worker, which the writer of the first process does. They throw `storage_unavailable` if that process is gone,
+ * `outcome_unknown` if it went before it answered, and `shutting_down` after `close`.
+ */
+export interface RemoteWrites {
+  readonly users: UserWrites
+  readonly bans: Omit<BanStore, 'load'>
+  /** Ends once each write that waits has succeeded or failed. */
+  close(): Promise<void>
+}
+
+export function createRemoteWrites(options: RemoteWritesOptions): RemoteWrites {
+  const { firstProcess, view, maxWaiting } = options
+  let waiting = 0
+  let closed: Promise<void> | undefined
+  let onIdle: (() => void) | undefined
+
+  async function write<Question, Answer>(
+    kind: CallKind<Question, Answer>,
+    question: Question,
+  ): Promise<Answer> {
+    if (closed !== undefined) throw new ServiceError('shutting_down')
+    if (waiting >= maxWaiting) throw new ServiceError('overloaded')
+    waiting++
+    try {
+      return await ask(kind, question, 'outcome_unknown')
+    } finally {
+      waiting--
+      // The view may have begun before the commit, although it is of this turn.
+      view.end()
+      if (waiting === 0) onIdle?.()
+    }
+  }
+
+  async function ask<Question, Answer>(
+    kind: CallKind<Question, Answer>,
+    question: Question,
+    ifUnanswered: 'outcome_unknown' | 'storage_unavailable',
+  ): Promise<Answer> {
+    const wasGone = firstProcess.isClosed()
+    try {
+      return await firstProcess.ask(kind, question)
+    } catch (cause) {
+      if (wasGone) throw new ServiceError('storage_unavailable', { cause })
+      throw firstProcess.isClosed() ? new ServiceError(ifUnanswered, { cause }) : cause
+    }
+  }
+
+  return {
+    users: {
+      create: (user, claim) =>
+        write(CREATE_USER, { user, ...(claim && { claim: toSentClaim(claim) }) }),
+      update: (id, change, expected) =>
+        write(UPDATE_USER, { id, change, ...(expected && { expected }) }),
+      delete: (id, expected) => write(DELETE_USER, { id, ...(expected && { expected }) }),
+    },
+    bans: {
+      save: ban => write(SAVE_BAN, ban),
+      lift: selection => write(LIFT_BANS, selection),
+      revision: () => ask(READ_BAN_REVISION, undefined, 'storage_unavailable'),
+    },
+    close: () => {
+      closed ??= new Promise(resolve => {
+        onIdle = resolve
+        if (waiting === 0) resolve()
+      })
+      return closed
+    },
+  }
+}

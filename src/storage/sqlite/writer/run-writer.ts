@@ -1,0 +1,86 @@
+import type { CallKind, Calls } from '../../../workers/calls.ts'
+import { type Failure, failureOf } from '../../../workers/failures.ts'
+import type { OpenStorageOptions, Storage } from '../../storage.ts'
+import { UnusableDatabase } from '../../unusable-database.ts'
+import { createSqliteEngine } from '../sqlite-storage.ts'
+import {
+  CREATE_USER,
+  DELETE_USER,
+  fromSentClaim,
+  LIFT_BANS,
+  READ_BAN_REVISION,
+  SAVE_BAN,
+  UPDATE_USER,
+} from './write-calls.ts'
+
+/** Opens the database, and creates or migrates it if needed. Comes before all other calls. */
+export const OPEN_DATABASE: CallKind<WriterQuestion, WriterAnswer> = { name: 'open database' }
+
+/** Finishes the writes that wait, and closes the database. */
+export const CLOSE_DATABASE: CallKind<undefined, void> = { name: 'close database' }
+
+/** What `OpenStorageOptions.onWarning` is called with. */
+export const WARN: CallKind<{ readonly message: string; readonly cause?: Failure }, void> = {
+  name: 'warn',
+}
+
+export interface WriterQuestion {
+  readonly path: string
+  /** What `steadyNow` is ahead of `process.hrtime`, in milliseconds. All threads of a process share that clock. */
+  readonly steadyOffsetMs: number
+}
+
+/** Why the database cannot be used, if it cannot. */
+export interface WriterAnswer {
+  readonly unusable?: {
+    readonly message: string
+    readonly file?: string
+    readonly isFault: boolean
+  }
+}
+
+export type WriterClocks = Pick<OpenStorageOptions, 'now' | 'steadyNow'>
+
+/** The work of the thread that writes for all workers: it has the only connection that writes. */
+export function runWriter(calls: Calls, clocks?: WriterClocks): void {
+  calls.handle(OPEN_DATABASE, async ({ path, steadyOffsetMs }) => {
+    const { now, steadyNow } = clocks ?? clocksOf(steadyOffsetMs)
+    try {
+      const storage = await createSqliteEngine(path).open({
+        now,
+        steadyNow,
+        // Each worker limits its own.
+        maxWaitingWrites: Number.POSITIVE_INFINITY,
+        ifMissing: 'create',
+        mustPersist: true,
+        onWarning: (message, cause) =>
+          calls.tell(WARN, { message, ...(cause !== undefined && { cause: failureOf(cause) }) }),
+      })
+      answerWrites(calls, storage)
+      calls.handle(CLOSE_DATABASE, storage.close)
+      return {}
+    } catch (error) {
+      if (!(error instanceof UnusableDatabase)) throw error
+      const { message, file, isFault } = error
+      return { unusable: { message, isFault, ...(file !== undefined && { file }) } }
+    }
+  })
+}
+
+function answerWrites(calls: Calls, { users, bans }: Pick<Storage, 'users' | 'bans'>): void {
+  calls.handle(CREATE_USER, ({ user, claim }) => users.create(user, claim && fromSentClaim(claim)))
+  calls.handle(UPDATE_USER, ({ id, change, expected }) => users.update(id, change, expected))
+  calls.handle(DELETE_USER, ({ id, expected }) => users.delete(id, expected))
+  calls.handle(SAVE_BAN, bans.save)
+  calls.handle(LIFT_BANS, bans.lift)
+  calls.handle(READ_BAN_REVISION, bans.revision)
+}
+
+function clocksOf(steadyOffsetMs: number): WriterClocks {
+  return { now: Date.now, steadyNow: () => Math.floor(steadyOffsetMs + readHrtimeMs()) }
+}
+
+/** A clock that all threads of a process share, unlike `performance.now`. */
+export function readHrtimeMs(): number {
+  return Number(process.hrtime.bigint()) / 1e6
+}

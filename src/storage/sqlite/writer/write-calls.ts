@@ -1,0 +1,49 @@
+import type { Ban, BanSelection } from '../../../limits/ban-store.ts'
+import type {
+  ExpectedVersions,
+  IdempotencyClaim,
+  NewUser,
+  StoredUser,
+  UserChange,
+} from '../../../users/user-repository.ts'
+import type { CallKind } from '../../../workers/calls.ts'
+
+/** Works as `UserRepository.create`. */
+export const CREATE_USER: CallKind<
+  { readonly user: NewUser; readonly claim?: SentClaim },
+  StoredUser
+> = { name: 'create user' }
+
+/** Works as `UserRepository.update`. */
+export const UPDATE_USER: CallKind<
+  { readonly id: number; readonly change: UserChange; readonly expected?: ExpectedVersions },
+  StoredUser | 'digest_changed' | undefined
+> = { name: 'update user' }
+
+/** Works as `UserRepository.delete`. */
+export const DELETE_USER: CallKind<
+  { readonly id: number; readonly expected?: ExpectedVersions },
+  boolean
+> = { name: 'delete user' }
+
+/** Works as `BanStore.save`. */
+export const SAVE_BAN: CallKind<Ban, void> = { name: 'save ban' }
+
+/** Works as `BanStore.lift`. */
+export const LIFT_BANS: CallKind<BanSelection, readonly Ban[]> = { name: 'lift bans' }
+
+/** Works as `BanStore.revision`. */
+export const READ_BAN_REVISION: CallKind<undefined, string> = { name: 'read revision of bans' }
+
+/** An `IdempotencyClaim` as JSON: the hash in Base64. */
+export interface SentClaim extends Omit<IdempotencyClaim, 'keyHash'> {
+  readonly keyHash: string
+}
+
+export function toSentClaim({ keyHash, fingerprint }: IdempotencyClaim): SentClaim {
+  return { keyHash: keyHash.toString('base64'), fingerprint }
+}
+
+export function fromSentClaim({ keyHash, fingerprint }: SentClaim): IdempotencyClaim {
+  return { keyHash: Buffer.from(keyHash, 'base64'), fingerprint }
+}
