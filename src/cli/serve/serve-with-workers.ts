@@ -1,4 +1,6 @@
 import { compareRules } from '../../limits/rule-changes.ts'
+import { createClocks } from '../../wiring/clocks.ts'
+import { prepareStorage } from '../../wiring/open-storage.ts'
 import { awaitCrash } from './crash.ts'
 import { logAddress } from './listen.ts'
 import type { ServeParts } from './serve.ts'
@@ -8,46 +10,80 @@ import { startTeam, type Team } from './team.ts'
 export async function serveWithWorkers(parts: ServeParts): Promise<number> {
   const { config, logger, signals } = parts
   const { log } = logger
+  const opening = prepareStorage(config, {
+    ...createClocks(),
+    onWarning: (message, err) => log.warn({ err }, message),
+  })
+  const opened = await Promise.race([opening, signals.first])
+  if (opened === 'signal') {
+    // The database may be away for long. What fails now has no one to tell.
+    opening.catch(() => {})
+    return stopBeforeReady(parts)
+  }
+  const writer = opened
+  await logRuleWarnings(parts)
   const team = startTeam({
     ...parts,
     rules: parts.limits?.source,
     log,
     onLines: logger.addLines,
     onMoved: address => logAddress(log, config, address),
-    onStart: () => {},
-    onEnd: () => {},
+    onStart: ({ calls }) => writer?.answer(calls),
   })
   try {
     const started = await Promise.race([team.started, signals.first])
     if (started === 'signal') {
-      log.info('stopped before it was ready')
       await team.kill()
-      logger.release()
-      return 0
+      await writer?.close()
+      return stopBeforeReady(parts)
     }
     logAddress(log, config, started)
     logger.release()
   } catch (error) {
     await team.kill()
+    await writer?.close()
     throw error
   }
   beginReloads(parts, team)
-  return superviseUntilStopped(parts, team)
+  return superviseUntilStopped(parts, { team, writer })
+}
+
+function stopBeforeReady({ logger: { log, release } }: ServeParts): number {
+  log.info('stopped before it was ready')
+  release()
+  return 0
+}
+
+interface Processes {
+  readonly team: Team
+  readonly writer: Awaited<ReturnType<typeof prepareStorage>>
 }
 
 async function superviseUntilStopped(
   { config, logger: { log }, signals }: ServeParts,
-  team: Team,
+  { team, writer }: Processes,
 ): Promise<number> {
-  const crash = awaitCrash(log)
-  const reason = await Promise.race([signals.first, team.failed, crash])
+  const crash = Promise.race([awaitCrash(log), writer?.failed ?? new Promise<never>(() => {})])
+  const reason = await Promise.race([signals.first, team.failed, crash]).catch(err => {
+    log.fatal({ err }, 'the thread that writes has failed')
+    return 'crash' as const
+  })
   if (reason === 'crash') return 1
   if (reason === 'failed') log.fatal('workers keep dying before they serve')
   log.info('stopping')
-  const end = await Promise.race([team.stop(config.shutdownTimeoutMs), signals.second, crash])
+  const stopped = team.stop(config.shutdownTimeoutMs)
+  const end = await Promise.race([stopped, signals.second, crash])
   if (end === true) log.info('stopped')
   else log.warn({ reason: end === false ? 'timeout' : end }, 'stopped with unanswered requests')
-  return end === true && reason === 'signal' ? 0 : 1
+  if (typeof end === 'string') return 1
+  await writer?.close()
+  return end && reason === 'signal' ? 0 : 1
+}
+
+async function logRuleWarnings({ config, limits, logger: { log } }: ServeParts): Promise<void> {
+  if (limits === undefined) return
+  const { logWarnings } = await import('../../wiring/open-limits.ts')
+  logWarnings({ config, log, limits: limits.limits })
 }
 
 function beginReloads({ config, limits, logger: { log }, reloads }: ServeParts, team: Team): void {

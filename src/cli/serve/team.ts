@@ -39,8 +39,10 @@ export interface TeamOptions {
   readonly onLines: (lines: Buffer) => void
   /** Called when a worker gets another address than the workers before it. */
   readonly onMoved: (address: AddressInfo) => void
+  /** Called for each new worker, to handle more of its calls. */
   readonly onStart: (member: PoolMember) => void
-  readonly onEnd: (member: PoolMember) => void
+  /** Called when a worker has ended. */
+  readonly onEnd?: (member: PoolMember) => void
 }
 
 /** `.ts` in the sources, `.js` once built. */
@@ -81,7 +83,7 @@ export function startTeam(options: TeamOptions): Team {
     },
     onEnd: member => {
       assigned.delete(member)
-      options.onEnd(member)
+      options.onEnd?.(member)
     },
   })
   void pool.failed.then(() => rejectStart(new OperatorError([DIE_TOO_SOON])))
