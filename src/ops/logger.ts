@@ -56,7 +56,11 @@ async function createOutput(lines: LineWriter): Promise<Pick<LineWriter, 'write'
   return {
     write,
     writeLines: buffer => {
-      for (const line of buffer.toString().trimEnd().split('\n')) write(line)
+      for (const line of buffer.toString().trimEnd().split('\n')) {
+        // A function in a limits file may print anything.
+        if (line.startsWith('{')) write(line)
+        else lines.write(`${line}\n`)
+      }
     },
   }
 }

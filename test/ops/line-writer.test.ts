@@ -49,6 +49,32 @@ test('LineWriter flush and flushNow end if the file accepts nothing', async () =
   writer.flushNow()
 })
 
+test('LineWriter keeps the order of its own lines and those of another process', async () => {
+  const path = join(temporaryFolder(), 'log')
+  const writer = createLineWriter(openWritable(path))
+  writer.write('one\n')
+  writer.writeLines(Buffer.from('two\nthree\n'))
+  writer.write('four\n')
+  writer.writeLines(Buffer.from('five\n'))
+  await writer.flush()
+  expect(readFileSync(path, 'utf8')).toBe('one\ntwo\nthree\nfour\nfive\n')
+})
+
+test('LineWriter drops lines of another process that the buffer cannot hold, and never a part of them', async () => {
+  const { pipe, writer } = openWriterToPipe()
+  const lines = Buffer.from(`${'.'.repeat(99_999)}\n`)
+  for (let count = 0; count < 50; count++) writer.writeLines(lines)
+  let text = ''
+  const reading = setInterval(() => {
+    text += pipe.readNow()
+  }, 1)
+  await writer.flush()
+  clearInterval(reading)
+  text += pipe.readNow()
+  expect(text.length).toBeLessThan(MAX_WAITING_CHARS + 3 * lines.length)
+  expect(text.length % lines.length).toBe(0)
+})
+
 test('LineWriter buffers up to a bound for a stalled reader, and then drops whole lines', async () => {
   const { pipe, writer } = openWriterToPipe()
   const lines = writeLines(writer, 2000, 1000)
