@@ -123,7 +123,7 @@ const ALLOWED: Readonly<Record<string, readonly string[]>> = {
   ],
   'http/document': ['errors', 'http'],
   'http/server': ['errors', 'http'],
-  limits: ['errors', 'http', 'limits/rules'],
+  limits: ['errors', 'http', 'limits/rules', 'workers'],
   http: ['errors'],
   'config-values': [
     'duration',

@@ -1,22 +1,27 @@
+import type { BanChange, BanExchange, BanId } from './ban-exchange.ts'
 import { type Ban, type BanStore, remainingOf } from './ban-store.ts'
+import type { MaybePromise } from './maybe-promise.ts'
 
 /** The bans in force, in memory, because every request asks for them. */
 export interface BanList {
   isEmpty(): boolean
   /** Milliseconds until a ban ends; `undefined` if none is in force. */
   remainingMs(rule: string, clientKey: string): number | undefined
-  /** Bans a client from now on, and replaces an earlier ban. Only with `isKept` the store saves it. */
-  add(ban: { rule: string; clientKey: string; forMs: number; isKept: boolean }): void
+  /**
+   * Bans a client from now on, and replaces an earlier ban. Only with `isKept` the store saves it. With other workers, it
+   * returns a promise that resolves when they have the ban. Returns false if one of them has banned the client at the same
+   * time; then only that ban counts.
+   */
+  add(ban: {
+    rule: string
+    clientKey: string
+    forMs: number
+    isKept: boolean
+  }): MaybePromise<boolean>
   /** Reads the store again if other processes have made or lifted bans. */
   follow(): Promise<void>
   /** Stops following the store. Once this resolves, the store is no longer used. */
   close(): Promise<void>
-}
-
-/** A ban that another process, such as a command, has made or lifted. */
-export interface BanChange {
-  readonly happened: 'made' | 'lifted'
-  readonly ban: Pick<Ban, 'rule' | 'clientKey' | 'endsAt'>
 }
 
 export interface BanListOptions {
@@ -28,7 +33,10 @@ export interface BanListOptions {
   readonly onStoreFailure: (error: unknown) => void
   /** Called for the first of several failures in a row. */
   readonly onReadFailure: (error: unknown) => void
+  /** Called for a ban that another process, such as a command, has made or lifted: by one of the workers that share it. */
   readonly onForeignChange: (change: BanChange) => void
+  /** Set if this process is one of several workers. */
+  readonly exchange?: BanExchange | undefined
   /** The most bans in memory; beyond that, the oldest is dropped. */
   readonly maxBans?: number
 }
@@ -51,10 +59,14 @@ interface Entry {
 
 /** Reads the bans in the store, and then follows its changes. Rejects when it cannot be read. */
 export async function openBanList(options: BanListOptions): Promise<BanList> {
-  const { store, now, monotonicNow, onStoreFailure, maxBans = MAX_BANS } = options
+  const { store, now, monotonicNow, onStoreFailure, exchange, maxBans = MAX_BANS } = options
   let entries = new Map<string, Entry>()
   let readings = 0
   let readRevision: string | undefined
+  /** Number of the last store read that succeeded, and of one that must follow even if the revision has not changed. */
+  let lastReading = 0
+  let neededReading = 0
+  const announcements = new Set<Promise<unknown>>()
   let following: Promise<void> | undefined
   let isFailing = false
   let isClosed = false
@@ -96,6 +108,7 @@ export async function openBanList(options: BanListOptions): Promise<BanList> {
           entry = { rule, clientKey, endsAt, storedEnd, knownFrom: reading }
           changes.push(changeOf('made', entry))
         }
+        entry.knownFrom = Math.min(entry.knownFrom, reading)
         found.set(key, entry)
         if (found.size > maxBans) dropFirst(found)
       }
@@ -107,14 +120,17 @@ export async function openBanList(options: BanListOptions): Promise<BanList> {
     }
     entries = found
     readRevision = revision
+    lastReading = reading
     return changes
   }
 
   async function readIfChanged(): Promise<void> {
     try {
       const revision = await store.revision()
-      if (revision === readRevision || isClosed) return
-      for (const change of await read(revision)) options.onForeignChange(change)
+      if ((revision === readRevision && lastReading >= neededReading) || isClosed) return
+      const changes = await read(revision)
+      const reported = exchange === undefined ? changes : await exchange.claim(changes)
+      for (const change of reported) options.onForeignChange(change)
       isFailing = false
     } catch (error) {
       if (!isFailing) options.onReadFailure(error)
@@ -130,6 +146,43 @@ export async function openBanList(options: BanListOptions): Promise<BanList> {
     return following
   }
 
+  /** A ban that another worker has announced. */
+  function take(ban: Ban): void {
+    const { rule, clientKey, endsAt: storedEnd } = ban
+    const endsAt = monotonicNow() + remainingOf(ban, now())
+    append(entries, { rule, clientKey, endsAt, storedEnd, knownFrom: Infinity })
+  }
+
+  function handleSaved({ rule, clientKey, endsAt }: BanId): void {
+    const entry = entries.get(keyOf(rule, clientKey))
+    if (entry?.storedEnd !== endsAt) return
+    entry.knownFrom = Math.min(entry.knownFrom, readings + 1)
+    // It may have been lifted already, and the read that would have shown this was too early.
+    neededReading = readings + 1
+  }
+
+  async function save(entry: Entry, ban: Ban): Promise<void> {
+    try {
+      await store.save(ban)
+    } catch (error) {
+      return onStoreFailure(error)
+    }
+    entry.knownFrom = Math.min(entry.knownFrom, readings + 1)
+    exchange?.announceSaved({ rule: ban.rule, clientKey: ban.clientKey, endsAt: ban.endsAt })
+  }
+
+  function announce(others: BanExchange, ban: Ban, onNew: () => void): Promise<boolean> {
+    const announcement = others.announce(ban).then(isNew => {
+      announcements.delete(announcement)
+      if (isNew) onNew()
+      return isNew
+    })
+    announcements.add(announcement)
+    return announcement
+  }
+
+  const unsaved = await exchange?.join({ made: take, saved: handleSaved })
+  for (const ban of unsaved ?? []) take(ban)
   await read(await store.revision())
   const timer = setInterval(follow, FOLLOW_EVERY_MS).unref()
 
@@ -147,15 +200,18 @@ export async function openBanList(options: BanListOptions): Promise<BanList> {
     },
 
     add: ({ rule, clientKey, forMs, isKept }) => {
-      const storedEnd = now() + forMs
+      // Whole milliseconds, as the store keeps them.
+      const storedEnd = Math.ceil(now() + forMs)
       const endsAt = monotonicNow() + forMs
       const entry = { rule, clientKey, endsAt, storedEnd, knownFrom: Infinity }
       append(entries, entry)
-      if (!isKept) return
-      const saved = store.save({ rule, clientKey, endsAt: storedEnd, lastsMs: forMs })
-      saved.then(() => {
-        entry.knownFrom = readings + 1
-      }, onStoreFailure)
+      const ban = { rule, clientKey, endsAt: storedEnd, lastsMs: forMs }
+      const saveIfKept = () => {
+        if (isKept) void save(entry, ban)
+      }
+      if (exchange !== undefined) return announce(exchange, ban, saveIfKept)
+      saveIfKept()
+      return true
     },
 
     follow,
@@ -163,7 +219,7 @@ export async function openBanList(options: BanListOptions): Promise<BanList> {
     close: async () => {
       isClosed = true
       clearInterval(timer)
-      await following
+      await Promise.all([following, ...announcements])
     },
   }
 }

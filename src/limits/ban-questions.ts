@@ -1,12 +1,13 @@
 import type { Request } from 'express'
 import { ServiceError } from '../errors.ts'
 import type { BanList } from './ban-list.ts'
+import type { Count } from './counter-store.ts'
 import { type Denial, denyBlocked } from './denial.ts'
 import type { Question } from './filter.ts'
 import { forgetStrikes } from './forget-strikes.ts'
 import { type GuardOptions, guardCounter, guardMatch } from './guarded-rule.ts'
 import { retryAfterSeconds } from './limit-headers.ts'
-import { andThen } from './maybe-promise.ts'
+import { andThen, type MaybePromise } from './maybe-promise.ts'
 import { type Notice, noticeOf } from './notices.ts'
 import type { CompiledBan } from './rules/compiled-rules.ts'
 
@@ -18,20 +19,34 @@ export interface BanQuestionOptions extends GuardOptions {
 
 /** Denies all requests of a client whose ban is in force. */
 export function checkStandingBan(rule: CompiledBan, options: BanQuestionOptions): Question {
-  const { bans, notices } = options
+  const { bans } = options
   const { keyOf } = guardCounter('ban', rule, options)
   const name = banName(rule)
   return request => {
     if (bans.isEmpty()) return undefined
     const key = keyOf(request)
     const remainingMs = key === undefined ? undefined : bans.remainingMs(name, key)
-    if (remainingMs === undefined) return undefined
-    const notice = banNotice({ rule, request, key })
-    notices.trace?.({ type: 'ban', rule: rule.name, key, isBanned: true, isDenied: !rule.isDryRun })
-    notices.publish(notice)
-    notices.mark(notice, { banEndsAt: timeIn(remainingMs, options.now) })
-    return rule.isDryRun ? undefined : denyBanned(remainingMs)
+    if (key === undefined || remainingMs === undefined) return undefined
+    return handleBanned({ rule, request, key, remainingMs }, options)
   }
+}
+
+interface BannedRequest {
+  readonly rule: CompiledBan
+  readonly request: Request
+  readonly key: string
+  readonly remainingMs: number
+}
+
+/** Reports a request of a client whose ban is in force. Returns its denial; `undefined` if the rule is in dry run. */
+function handleBanned(banned: BannedRequest, options: BanQuestionOptions): Denial | undefined {
+  const { rule, key, remainingMs } = banned
+  const { notices, now } = options
+  const notice = banNotice(banned)
+  notices.trace?.({ type: 'ban', rule: rule.name, key, isBanned: true, isDenied: !rule.isDryRun })
+  notices.publish(notice)
+  notices.mark(notice, { banEndsAt: timeIn(remainingMs, now) })
+  return rule.isDryRun ? undefined : denyBanned(remainingMs)
 }
 
 /** Counts a matching request as a strike, and bans the client when its strikes reach the limit. */
@@ -42,10 +57,50 @@ export function countStrike(rule: CompiledBan, options: BanQuestionOptions): Que
   const { keyOf, count } = guardCounter('ban', rule, options)
   const name = banName(rule)
 
-  function ban(key: string, notice: Notice): void {
-    bans.add({ rule: name, clientKey: key, forMs: banMs, isKept: !isDryRun })
-    notices.writeLine('warn', notice, 'client banned', { banEndsAt: timeIn(banMs, now) })
-    void forgetStrikes({ rule: rule.name, clientKey: key }, options)
+  /** Returns false if another worker has banned the client at the same time. */
+  function ban(key: string, notice: Notice): MaybePromise<boolean> {
+    const banEndsAt = timeIn(banMs, now)
+    const added = bans.add({ rule: name, clientKey: key, forMs: banMs, isKept: !isDryRun })
+    return andThen(added, isNew => {
+      if (!isNew) return false
+      notices.writeLine('warn', notice, 'client banned', { banEndsAt })
+      void forgetStrikes({ rule: rule.name, clientKey: key }, options)
+      return true
+    })
+  }
+
+  function decide(
+    request: Request,
+    key: string | undefined,
+    counted: Count | undefined,
+  ): MaybePromise<Denial | undefined> {
+    // Requests that were counted at the same time may have banned the client meanwhile.
+    const remainingMs = key === undefined ? undefined : bans.remainingMs(name, key)
+    if (key !== undefined && remainingMs !== undefined) {
+      return handleBanned({ rule, request, key, remainingMs }, options)
+    }
+    const notice = banNotice({ rule, request, key, count: counted?.count })
+    const isLast = key !== undefined && counted !== undefined && counted.count >= rule.limit
+    const isDenied = deniesStrikes && !isDryRun
+    notices.trace?.({ type: 'ban', rule: rule.name, key, count: counted?.count, isDenied })
+    if (!isLast) return denyStrike(notice)
+    return andThen(ban(key, notice), isNew =>
+      isNew ? denyLast(notice) : handleBanned({ rule, request, key, remainingMs: banMs }, options),
+    )
+  }
+
+  function denyStrike(notice: Notice): Denial | undefined {
+    if (!deniesStrikes) return undefined
+    notices.publish(notice)
+    notices.mark(notice)
+    return isDryRun ? undefined : denyBlocked
+  }
+
+  function denyLast(notice: Notice): Denial | undefined {
+    notices.publish(notice)
+    if (!deniesStrikes) return undefined
+    notices.mark(notice, { banEndsAt: timeIn(banMs, now) })
+    return isDryRun ? undefined : denyBanned(banMs)
   }
 
   return request => {
@@ -53,18 +108,7 @@ export function countStrike(rule: CompiledBan, options: BanQuestionOptions): Que
     const key = keyOf(request)
     // A banned client gets this far only in a dry run. Its ban is not prolonged.
     if (key !== undefined && bans.remainingMs(name, key) !== undefined) return undefined
-    return andThen(count(key), counted => {
-      const notice = banNotice({ rule, request, key, count: counted?.count })
-      const isLast = counted !== undefined && counted.count >= rule.limit
-      const isDenied = deniesStrikes && !isDryRun
-      notices.trace?.({ type: 'ban', rule: rule.name, key, count: counted?.count, isDenied })
-      if (key !== undefined && isLast) ban(key, notice)
-      if (isLast || deniesStrikes) notices.publish(notice)
-      if (!deniesStrikes) return undefined
-      notices.mark(notice, isLast ? { banEndsAt: timeIn(banMs, now) } : {})
-      if (isDryRun) return undefined
-      return isLast ? denyBanned(banMs) : denyBlocked
-    })
+    return andThen(count(key), counted => decide(request, key, counted))
   }
 }
 

@@ -10,6 +10,7 @@ import type { LimitsTrace } from './limits-trace.ts'
 import { createNotices } from './notices.ts'
 import { createRouteLimit } from './route-limits.ts'
 import { compareRules, type RuleChanges } from './rule-changes.ts'
+import { createRuleLines, type RuleLines } from './rule-lines.ts'
 import type { CheckedLimits } from './rules/compiled-rules.ts'
 import { factsOf } from './rules/request-facts.ts'
 
@@ -31,6 +32,8 @@ export interface LimiterOptions {
   readonly store: CounterStore | undefined
   readonly bans: BanList
   readonly log: Logger
+  /** Writes lines about the rules. Those of a process that serves alone if left out. */
+  readonly lines?: RuleLines | undefined
   /** Milliseconds since the epoch. */
   readonly now: () => number
   /** Milliseconds of a clock that never goes back. */
@@ -42,7 +45,7 @@ export interface LimiterOptions {
 export function createLimiter(options: LimiterOptions): Limiter {
   const parts = {
     ...options,
-    notices: createNotices(options),
+    notices: createNotices({ ...options, lines: options.lines ?? createRuleLines(options) }),
     addLimitHeaders: createLimitHeaders(),
   }
   let rules = compileRules(options.limits, parts)

@@ -7,6 +7,6 @@ export type MaybePromise<T> = T | Promise<T>
 export function andThen<T, Result>(
   value: MaybePromise<T>,
   use: (value: T) => Result,
-): MaybePromise<Awaited<Result> | Result> {
-  return value instanceof Promise ? value.then(use) : use(value)
+): Result | Promise<Awaited<Result>> {
+  return value instanceof Promise ? (value.then(use) as Promise<Awaited<Result>>) : use(value)
 }

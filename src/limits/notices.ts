@@ -1,8 +1,8 @@
 import { channel } from 'node:diagnostics_channel'
 import type { Request } from 'express'
-import type { Logger } from 'pino'
 import { logText } from '../http/log-text.ts'
 import type { LimitsTrace } from './limits-trace.ts'
+import { LINES_A_SECOND, type OncePerWindow, type RuleLines } from './rule-lines.ts'
 
 export type NoticeType = 'safelist' | 'blocklist' | 'ban' | 'throttle' | 'rateLimit' | 'track'
 
@@ -41,25 +41,20 @@ export interface Notices {
 /** The name of the channel of `node:diagnostics_channel` on which notices are published. */
 export const CHANNEL_NAME = 'user-records.limits'
 
-/** How many lines about clients a rule may write within a second. */
-export const LINES_A_SECOND = 10
-
 export interface NoticesOptions {
-  readonly log: Logger
-  readonly monotonicNow: () => number
+  readonly lines: RuleLines
   readonly trace?: LimitsTrace | undefined
 }
 
-export function createNotices({ log, monotonicNow, trace }: NoticesOptions): Notices {
+export function createNotices({ lines, trace }: NoticesOptions): Notices {
   const published = channel(CHANNEL_NAME)
-  const limitLines = createLineThrottle(monotonicNow)
-  const isFirstInWindow = createOncePerWindow(monotonicNow)
 
-  function writeLine(level: 'warn' | 'info', notice: Notice, message: string, more?: object) {
+  function writeLine({ level, notice, message, more, once }: NoticeLine): void {
     const { type, rule, dryRun, limit, period, request } = notice
-    limitLines(`${type} ${rule}`, LINES_A_SECOND, leftOut => {
+    const line = { level, message, source: `${type} ${rule}`, most: LINES_A_SECOND }
+    lines.write(once === undefined ? line : { ...line, once }, () => {
       const client = logText(request.ip)
-      log[level]({ type, rule, dryRun, limit, period, client, leftOut, ...more }, message)
+      return { type, rule, dryRun, limit, period, client, ...more }
     })
   }
 
@@ -74,26 +69,36 @@ export function createNotices({ log, monotonicNow, trace }: NoticesOptions): Not
       request.logFields = { type, rule, dryRun, ...more }
     },
 
-    writeLine,
+    writeLine: (level, notice, message, more) => writeLine({ level, notice, message, more }),
 
     writeLineOnce: (level, notice, message, resetsInMs) => {
       const { type, rule, key } = notice
-      if (isFirstInWindow(`${type}\n${rule}\n${key}`, resetsInMs)) writeLine(level, notice, message)
+      const once = { key: `${type}\n${rule}\n${key}`, resetsInMs }
+      writeLine({ level, notice, message, once })
     },
 
     functionFailed: (type, rule, err) => {
       trace?.({ type, rule, failure: err })
-      limitLines(`${type} ${rule}`, LINES_A_SECOND, leftOut => {
-        log.error({ type, rule, err, leftOut }, 'rule function failed, request allowed')
+      const message = 'rule function failed, request allowed'
+      const source = `${type} ${rule}`
+      lines.write({ level: 'error', message, source, most: LINES_A_SECOND }, () => {
+        return { type, rule, err }
       })
     },
 
     storeFailed: err => {
-      limitLines('store', 1, leftOut => {
-        log.error({ err, leftOut }, 'counter store failed, requests allowed')
-      })
+      const message = 'counter store failed, requests allowed'
+      lines.write({ level: 'error', message, source: 'store', most: 1 }, () => ({ err }))
     },
   }
+}
+
+interface NoticeLine {
+  readonly level: 'warn' | 'info'
+  readonly notice: Notice
+  readonly message: string
+  readonly more?: object | undefined
+  readonly once?: OncePerWindow
 }
 
 /** The notice of a rule's decision; `counted` is given where the rule counts. */
@@ -118,47 +123,4 @@ export function noticeOf(
           period: counted.period,
         }
   return rule.isDryRun ? { ...notice, dryRun: true } : notice
-}
-
-/**
- * Calls `write` at most `most` times in any second for each source. After calls were left out, the next `write` gets their
- * number.
- */
-export function createLineThrottle(monotonicNow: () => number) {
-  const sources = new Map<string, { written: number[]; leftOut: number }>()
-  return (source: string, most: number, write: (leftOut: number | undefined) => void): void => {
-    const now = monotonicNow()
-    const lines = sources.get(source) ?? { written: [], leftOut: 0 }
-    sources.set(source, lines)
-    const { written, leftOut } = lines
-    if (written.length >= most && now - (written[0] as number) < 1000) {
-      lines.leftOut++
-      return
-    }
-    if (written.length >= most) written.shift()
-    written.push(now)
-    lines.leftOut = 0
-    write(leftOut || undefined)
-  }
-}
-
-const MAX_ANNOUNCED = 10_000
-
-/**
- * Returns whether a key comes for the first time in its window, which ends in `resetsInMs`. Remembers the newest
- * `MAX_ANNOUNCED` keys.
- */
-function createOncePerWindow(monotonicNow: () => number) {
-  const endByKey = new Map<string, number>()
-  return (key: string, resetsInMs: number): boolean => {
-    const now = monotonicNow()
-    if ((endByKey.get(key) ?? 0) > now) return false
-    endByKey.delete(key)
-    if (endByKey.size >= MAX_ANNOUNCED) {
-      const [oldest = ''] = endByKey.keys()
-      endByKey.delete(oldest)
-    }
-    endByKey.set(key, now + resetsInMs)
-    return true
-  }
 }

@@ -1,50 +1,78 @@
 import { isIP } from 'node:net'
-import type { Logger } from 'pino'
-import { type BanChange, type BanList, openBanList } from './ban-list.ts'
+import type { Calls } from '../workers/calls.ts'
+import type { BanChange } from './ban-exchange.ts'
+import { openBanList } from './ban-list.ts'
 import { type BanStore, MAX_DATE_MS } from './ban-store.ts'
 import { forgetStrikes } from './forget-strikes.ts'
 import { createLimiter, type Limiter, type LimiterOptions } from './limiter.ts'
-import { createLineThrottle, createNotices, LINES_A_SECOND } from './notices.ts'
+import { createNotices } from './notices.ts'
+import { createRuleLines, LINES_A_SECOND, type RuleLines } from './rule-lines.ts'
+import { createSharedBans } from './shared-bans.ts'
+import { createSharedRuleLines } from './shared-rule-lines.ts'
 
-export interface OpenLimiterOptions extends Omit<LimiterOptions, 'bans'> {
+export interface OpenLimiterOptions extends Omit<LimiterOptions, 'bans' | 'lines'> {
   readonly banStore: BanStore
+  /** Calls to the first process, if this is one of several workers that share their bans and log lines. */
+  readonly firstProcess?: Calls | undefined
+}
+
+export interface OpenLimiter {
+  readonly limiter: Limiter
+  /** Stops following the bans, and writes the last lines. Once this resolves, the store of bans is no longer used. */
+  close(): Promise<void>
 }
 
 /** Opens the limits of a service with the bans in force. Rejects when the bans cannot be read. */
-export async function openLimiter(
-  options: OpenLimiterOptions,
-): Promise<{ readonly limiter: Limiter; readonly bans: BanList }> {
-  const { banStore, store, log, now, monotonicNow } = options
-  const notices = createNotices(options)
-  const logBanChange = createBanChangeLog(log, monotonicNow)
+export async function openLimiter(options: OpenLimiterOptions): Promise<OpenLimiter> {
+  const { banStore, store, firstProcess, log, now, monotonicNow } = options
+  const lines =
+    firstProcess === undefined
+      ? createRuleLines({ log, monotonicNow })
+      : createSharedRuleLines({ firstProcess, monotonicNow })
+  const notices = createNotices({ ...options, lines })
   const bans = await openBanList({
     store: banStore,
     now,
     monotonicNow,
+    exchange: firstProcess && createSharedBans(firstProcess),
     onStoreFailure: err => log.error({ err }, 'cannot persist a ban'),
-    onReadFailure: err => log.error({ err }, 'cannot refresh bans, keeping those already loaded'),
+    onReadFailure: err => {
+      const message = 'cannot refresh bans, keeping those already loaded'
+      lines.write({ level: 'error', message, source: 'bans', most: 1 }, () => ({ err }))
+    },
     onForeignChange: change => {
-      logBanChange(change)
-      // This process may have counted strikes of the client too.
+      writeBanChange(change, lines)
+      // The client may have strikes here too.
       void forgetStrikes(change.ban, { store, notices })
     },
   })
-  return { limiter: createLimiter({ ...options, bans }), bans }
+  return {
+    limiter: createLimiter({ ...options, bans, lines }),
+    close: async () => {
+      await bans.close()
+      await lines.close()
+    },
+  }
 }
 
-/** Logs bans that commands and other services make and lift: at most `LINES_A_SECOND` for each rule. */
-function createBanChangeLog(log: Logger, monotonicNow: () => number) {
-  const limitLines = createLineThrottle(monotonicNow)
-  return ({ happened, ban }: BanChange): void => {
-    const { rule, clientKey, endsAt } = ban
+/** Logs bans that commands and other services make and lift. */
+function writeBanChange({ happened, ban }: BanChange, lines: RuleLines): void {
+  const { rule, clientKey, endsAt } = ban
+  const throttled = { source: `bans ${happened} ${rule}`, most: LINES_A_SECOND }
+
+  function fieldsOf() {
     // Only addresses are logged: a rule may also count by personal data such as an e-mail address.
     const [address = ''] = clientKey.split('/')
-    const client = isIP(address) === 0 ? undefined : clientKey
-    limitLines(`${happened} ${rule}`, LINES_A_SECOND, leftOut => {
-      const line = { type: 'ban', rule, client, leftOut }
-      const banEndsAt = new Date(Math.min(endsAt, MAX_DATE_MS)).toISOString()
-      if (happened === 'lifted') log.info(line, 'ban lifted by another process')
-      else log.warn({ ...line, banEndsAt }, 'client banned by another process')
-    })
+    return { type: 'ban', rule, client: isIP(address) === 0 ? undefined : clientKey }
   }
+
+  if (happened === 'lifted') {
+    lines.write({ level: 'info', message: 'ban lifted by another process', ...throttled }, fieldsOf)
+    return
+  }
+  const line = { level: 'warn', message: 'client banned by another process', ...throttled } as const
+  lines.write(line, () => {
+    const banEndsAt = new Date(Math.min(endsAt, MAX_DATE_MS)).toISOString()
+    return { ...fieldsOf(), banEndsAt }
+  })
 }

@@ -5,6 +5,8 @@ import { createLineWriter, type LineWriter } from './line-writer.ts'
 export interface FlushableLogger {
   /** Its lines are held until `release`, so that a start that fails prints its reason on standard error and nothing else. */
   readonly log: Logger
+  /** Logs for another process, whose number stands in each line. */
+  logOf(worker: number): Logger
   /** Adds lines that another process has logged as JSON. They are held as well. */
   addLines(lines: Buffer): void
   release(): void
@@ -21,7 +23,7 @@ export interface LogOptions extends Pick<Config, 'logLevel'> {
 export async function createLogger({ logLevel, worker }: LogOptions): Promise<FlushableLogger> {
   const options: LoggerOptions = {
     level: logLevel,
-    base: worker === undefined ? null : { worker },
+    base: null,
     timestamp: createIsoTime(),
     formatters: { level: label => ({ level: label }) },
   }
@@ -29,13 +31,16 @@ export async function createLogger({ logLevel, worker }: LogOptions): Promise<Fl
   process.once('exit', lines.flushNow)
   const output = await createOutput(lines)
   let held: (() => void)[] | undefined = []
+  const log = pino(options, {
+    write: line => {
+      if (held === undefined) output.write(line)
+      else held.push(() => output.write(line))
+    },
+  })
+  const logOf = (number: number) => log.child({ worker: number })
   return {
-    log: pino(options, {
-      write: line => {
-        if (held === undefined) output.write(line)
-        else held.push(() => output.write(line))
-      },
-    }),
+    log: worker === undefined ? log : logOf(worker),
+    logOf,
     addLines: buffer => {
       if (held === undefined) output.writeLines(buffer)
       else held.push(() => output.writeLines(buffer))

@@ -80,7 +80,7 @@ async function buildApp(
   const { config, log, stopping, newRequestId, clocks } = options
   const cursors = createCursors(await storage.signingKey('cursor'))
   // Last of what may fail, because it goes on to look for bans of other processes.
-  const { limiter, bans } = limits
+  const { limiter, close: closeLimits } = limits
     ? await (await importLimits()).openLimits({
         ...options,
         limits,
@@ -120,7 +120,7 @@ async function buildApp(
       return () => replaceLimits(read)
     },
     close: async () => {
-      await bans?.close()
+      await closeLimits?.()
       await storage.close()
     },
   }

@@ -1,12 +1,11 @@
 import type { Logger } from 'pino'
 import { type Config, describeMistake } from '../config.ts'
 import { OperatorError } from '../errors.ts'
-import type { BanList } from '../limits/ban-list.ts'
 import type { BanStore } from '../limits/ban-store.ts'
-import type { Limiter } from '../limits/limiter.ts'
+import type { CounterStore } from '../limits/counter-store.ts'
 import type { LimitsTrace } from '../limits/limits-trace.ts'
 import { createMemoryCounterStore } from '../limits/memory-counter-store.ts'
-import { openLimiter } from '../limits/open-limiter.ts'
+import { type OpenLimiter, openLimiter } from '../limits/open-limiter.ts'
 import type { RuleChanges } from '../limits/rule-changes.ts'
 import type { CheckedLimits } from '../limits/rules/compiled-rules.ts'
 import {
@@ -16,6 +15,7 @@ import {
   readLimitsSource,
 } from '../limits/rules/load-limits.ts'
 import { findWarnings } from '../limits/rules/rule-warnings.ts'
+import { createWorkerCounterStore } from '../limits/shared-counter-store.ts'
 import type { Calls } from '../workers/calls.ts'
 import type { Clocks } from './clocks.ts'
 
@@ -30,21 +30,29 @@ export interface LimiterParts {
   readonly firstProcess?: Calls | undefined
 }
 
-/** The limits of a service, and the bans in force. */
-export interface OpenLimits {
-  readonly limiter: Limiter
-  readonly bans: BanList
-}
-
 /** Opens the limits of a service. Rejects when its bans cannot be read. */
-export async function openLimits(parts: LimiterParts): Promise<OpenLimits> {
-  const { config, limits, log, banStore, trace, clocks } = parts
+export async function openLimits(parts: LimiterParts): Promise<OpenLimiter> {
+  const { clocks, ...others } = parts
   const { now, monotonicNow } = clocks
   // The first process logs them for all.
   if (parts.firstProcess === undefined) logWarnings(parts)
-  const store =
-    config.cacheStore === 'memory' ? createMemoryCounterStore({ monotonicNow }) : undefined
-  return openLimiter({ limits, store, banStore, log, now, monotonicNow, trace })
+  const store = openCounters(parts)
+  const { limiter, close } = await openLimiter({ ...others, store, now, monotonicNow })
+  return {
+    limiter,
+    close: async () => {
+      store?.close?.()
+      await close()
+    },
+  }
+}
+
+function openCounters(parts: LimiterParts): (CounterStore & { close?(): void }) | undefined {
+  const { config, clocks, firstProcess, log } = parts
+  const { monotonicNow } = clocks
+  if (config.cacheStore !== 'memory') return undefined
+  if (firstProcess === undefined) return createMemoryCounterStore({ monotonicNow })
+  return createWorkerCounterStore({ firstProcess, monotonicNow, log })
 }
 
 /** The rules of a file, and what they were compiled from. */

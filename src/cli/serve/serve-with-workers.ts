@@ -1,3 +1,4 @@
+import type { LimitsOfWorkers } from '../../limits/limits-of-workers.ts'
 import { compareRules } from '../../limits/rule-changes.ts'
 import { createClocks } from '../../wiring/clocks.ts'
 import { prepareStorage } from '../../wiring/open-storage.ts'
@@ -22,13 +23,18 @@ export async function serveWithWorkers(parts: ServeParts): Promise<number> {
   }
   const writer = opened
   await logRuleWarnings(parts)
+  const limits = await openLimitsOfWorkers(parts)
   const team = startTeam({
     ...parts,
     rules: parts.limits?.source,
     log,
     onLines: logger.addLines,
     onMoved: address => logAddress(log, config, address),
-    onStart: ({ calls }) => writer?.answer(calls),
+    onStart: ({ calls, number }) => {
+      writer?.answer(calls)
+      limits?.answer(calls, number)
+    },
+    onEnd: ({ number }) => limits?.remove(number),
   })
   try {
     const started = await Promise.race([team.started, signals.first])
@@ -78,6 +84,15 @@ async function superviseUntilStopped(
   if (typeof end === 'string') return 1
   await writer?.close()
   return end && reason === 'signal' ? 0 : 1
+}
+
+async function openLimitsOfWorkers({
+  limits,
+  logger,
+}: ServeParts): Promise<LimitsOfWorkers | undefined> {
+  if (limits === undefined) return undefined
+  const { createLimitsOfWorkers } = await import('../../limits/limits-of-workers.ts')
+  return createLimitsOfWorkers({ logOf: logger.logOf, ...createClocks() })
 }
 
 async function logRuleWarnings({ config, limits, logger: { log } }: ServeParts): Promise<void> {

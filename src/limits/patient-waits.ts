@@ -1,0 +1,46 @@
+import { createPatience } from './patience.ts'
+
+/** Waits for the answers of another process, which may be stopped. */
+export interface PatientWaits {
+  /** Resolves to an answer, or to `otherwise` if it fails or takes too long. */
+  wait<T>(answer: Promise<T>, otherwise: T): Promise<T>
+  /** Whether the last wait took too long and no answer has come since. It is not worth to wait then. */
+  isLate(): boolean
+  /** Ends all waits now. */
+  end(): void
+}
+
+export function createPatientWaits(patienceMs: number): PatientWaits {
+  let isLate = false
+  const patience = createPatience<() => void>({
+    patienceMs,
+    onOver: () => {
+      isLate = true
+      end()
+    },
+  })
+
+  function end(): void {
+    for (const giveUp of patience.takeAll()) giveUp()
+  }
+
+  return {
+    wait: (answer, otherwise) =>
+      new Promise(resolve => {
+        const wait = patience.begin(() => resolve(otherwise))
+        const settle = (value: typeof otherwise) => {
+          wait.isOver = true
+          resolve(value)
+        }
+        answer.then(
+          value => {
+            isLate = false
+            settle(value)
+          },
+          () => settle(otherwise),
+        )
+      }),
+    isLate: () => isLate,
+    end,
+  }
+}
