@@ -35,6 +35,8 @@ export interface AppDependencies {
   readonly newRequestId: () => string
   /** `undefined` without limits. */
   readonly limiter?: Limiter | undefined
+  /** Whether the limits hold for this process only, because counters that others share cannot be reached. */
+  readonly isCountingLocally?: (() => boolean) | undefined
   readonly settings: Pick<
     Config,
     'trustProxy' | 'corsOrigins' | 'bodyLimitBytes' | 'maxEventLoopDelayMs'
@@ -61,7 +63,8 @@ const MAX_PAUSE_MS = 500
 
 /** The Express application. Its middleware stands in the order in which a request meets it. */
 export function createApp(dependencies: AppDependencies): Application {
-  const { users, rules, ping, stopping, log, newRequestId, limiter } = dependencies
+  const { users, rules, ping, stopping, log, newRequestId, limiter, isCountingLocally } =
+    dependencies
   const { trustProxy, corsOrigins, bodyLimitBytes, maxEventLoopDelayMs } = dependencies.settings
   const app = express()
   const sendBareError = createErrorSender({ log, sendReply: writeReply })
@@ -75,7 +78,7 @@ export function createApp(dependencies: AppDependencies): Application {
   const mounting = { sendReply, sendError, bodyLimitBytes }
   const version = readVersion()
   const isReady = createReadiness({ ping, isStopping: stopping.hasBegun })
-  const unlimited = healthRoutes(isReady)
+  const unlimited = healthRoutes({ isReady, isCountingLocally })
   // Users first: Express tries the routes in order, so each one before them would slow their requests down.
   const limited: readonly Endpoint[] = [
     ...userRoutes(users, rules),

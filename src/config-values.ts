@@ -19,6 +19,8 @@ export interface SqliteLocation {
   readonly path: string
 }
 
+const CACHE_STORES = kindOf('one of memory, redis, none', z.enum(['memory', 'redis', 'none']))
+
 /** From `min` to `max`. `note` follows the bounds. */
 export function wholeNumber(min: number, max: number, note: string): ValueKind<number> {
   return kindOf(`a whole number from ${min} to ${max}, ${note}`, integer(min, max))
@@ -44,6 +46,21 @@ export function oneOf<const T extends string>(...words: readonly T[]): ValueKind
   const mayBe = words.length === 2 ? words.join(' or ') : `one of ${words.join(', ')}`
   return kindOf(mayBe, z.enum(words))
 }
+
+/** Where limits count. */
+export const cacheStore: ValueKind<'memory' | 'redis' | 'none'> = {
+  ...CACHE_STORES,
+  read: (text, variables) =>
+    text === 'redis' && variables.REDIS_URL === undefined
+      ? { why: 'REDIS_URL, which it needs, is not set' }
+      : CACHE_STORES.read(text, variables),
+}
+
+/** What the names of all keys in Redis begin with. Braces would put all of them on one node of a Cluster. */
+export const keyPrefix: ValueKind<string> = kindOf(
+  'up to 100 letters, digits and any of . _ - : / that keys in Redis begin with',
+  z.string().regex(/^[\w.:/-]{1,100}$/),
+)
 
 /** For the host of `server.listen`. */
 export const listenAddress: ValueKind<string> = kindOf(

@@ -1,8 +1,10 @@
 import {
+  cacheStore,
   count,
   type DatabaseLocation,
   databaseUrl,
   duration,
+  keyPrefix,
   limitsPath,
   listenAddress,
   oneOf,
@@ -16,6 +18,7 @@ import { readDotenv } from './dotenv.ts'
 import { OperatorError } from './errors.ts'
 import { maskCredentials } from './mask-credentials.ts'
 import { POSTGRES_VARIABLES } from './postgres-parameters.ts'
+import { redisUrl } from './redis-url.ts'
 import { findUnknownSettings, type UnknownSetting } from './setting-names.ts'
 import type { ValueKind, Variables, WrongVariable } from './value-kind.ts'
 
@@ -45,7 +48,10 @@ const SETTINGS = {
     option: '--port',
   },
   database: { name: 'DATABASE_URL', kind: databaseUrl, default: 'file:./data/users.db' },
-  cacheStore: { name: 'CACHE_STORE', kind: oneOf('memory', 'none'), default: 'memory' },
+  cacheStore: { name: 'CACHE_STORE', kind: cacheStore, default: 'memory' },
+  /** Set if `cacheStore` is `redis`. */
+  redis: { name: 'REDIS_URL', kind: redisUrl },
+  redisPrefix: { name: 'REDIS_PREFIX', kind: keyPrefix, default: 'user-records:' },
   /** How many processes serve. */
   workers: { name: 'WORKERS', kind: workerCount, default: '1' },
   /** `undefined` without limits. */

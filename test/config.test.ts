@@ -19,6 +19,8 @@ const DEFAULTS: Config = {
   port: 3000,
   database: fileAt('file:./data/users.db', './data/users.db'),
   cacheStore: 'memory',
+  redis: undefined,
+  redisPrefix: 'user-records:',
   workers: 1,
   limitsFile: undefined,
   trustProxy: false,
@@ -68,6 +70,7 @@ test.each<[VariableName, string, Partial<Config>]>([
   ['DATABASE_URL', 'FILE:users.db', { database: fileAt('FILE:users.db', 'users.db') }],
   ['CACHE_STORE', 'memory', { cacheStore: 'memory' }],
   ['CACHE_STORE', 'none', { cacheStore: 'none' }],
+  ['REDIS_PREFIX', 'app/users_1.x-y:', { redisPrefix: 'app/users_1.x-y:' }],
   ['WORKERS', '1', { workers: 1 }],
   ['WORKERS', '64', { workers: 64 }],
   ['WORKERS', 'auto', { workers: Math.min(availableParallelism(), 64) }],
@@ -134,7 +137,21 @@ describe.each<{ name: VariableName; mayBe: RegExp; refused: readonly string[] }>
     mayBe: /file:PATH.*:memory:/,
     refused: ['mysql://db.example', 'file:', 'file://other/x.db'],
   },
-  { name: 'CACHE_STORE', mayBe: /memory or none/, refused: ['redis', 'redis://c.example', 'NONE'] },
+  {
+    name: 'CACHE_STORE',
+    mayBe: /one of memory, redis, none/,
+    refused: ['Redis', 'redis://c.example', 'NONE', 'memcached'],
+  },
+  {
+    name: 'REDIS_URL',
+    mayBe: /redis:\/\/USER:PASSWORD@HOST:PORT\/DATABASE.*rediss:\/\/.*list of nodes/,
+    refused: ['cache.example', 'cache.example:6379', 'http://cache.example', 'redis:cache.example'],
+  },
+  {
+    name: 'REDIS_PREFIX',
+    mayBe: /up to 100 letters, digits/,
+    refused: ['{users}:', 'a b', 'ä:', 'users*', 'x'.repeat(101)],
+  },
   {
     name: 'LIMITS_FILE',
     mayBe: /\.json.*\.mjs/,
@@ -273,6 +290,7 @@ test('loadConfig keeps a refusal in one line, and short, whatever the value hold
 test.each<[VariableName, string, string]>([
   ['DATABASE_URL', 'mysql://user:s3cret@host/db', '"mysql://***@host/db"'],
   ['CACHE_STORE', 'redis://:s3cret@cache:6379', '"redis://***@cache:6379"'],
+  ['REDIS_URL', 'tcp://:s3cret@cache:6379', '"tcp://***@cache:6379"'],
   ['CORS_ORIGINS', 'https://ann:s3cret@app.example', '"https://***@app.example"'],
   ['LIMITS_FILE', 'https://x/limits?token=s3cret', '"https://x/limits?token=***"'],
   ['LIMITS_FILE', 'https://x/limits?access_token=s3cret', '"https://x/limits?access_token=***"'],

@@ -88,3 +88,22 @@ export function createPatience<Call>({ patienceMs, onOver }: PatienceOptions): P
     },
   }
 }
+
+/** The value of a promise, if it comes within `patienceMs`. Otherwise rejects. */
+export function withinPatience<T>(patienceMs: number, promise: Promise<T>): Promise<T> {
+  return new Promise((resolve, reject) => {
+    const patience = createPatience<undefined>({
+      patienceMs,
+      onOver: () => {
+        patience.takeAll()
+        reject(new Error(`no answer within ${patienceMs} ms`))
+      },
+    })
+    const wait = patience.begin(undefined)
+    promise
+      .finally(() => {
+        wait.isOver = true
+      })
+      .then(resolve, reject)
+  })
+}

@@ -27,14 +27,28 @@ export function createReadiness({ ping, isStopping }: ReadinessOptions): Readine
   }
 }
 
+export interface HealthOptions {
+  readonly isReady: Readiness
+  /** Whether limits that should hold for several processes hold for this one only. */
+  readonly isCountingLocally?: (() => boolean) | undefined
+}
+
 /** `/livez` answers 200 while the process runs; `/readyz` answers 200 while `isReady`, otherwise 503. */
-export function healthRoutes(isReady: Readiness): readonly Endpoint[] {
+export function healthRoutes({
+  isReady,
+  isCountingLocally = () => false,
+}: HealthOptions): readonly Endpoint[] {
+  async function handleReadiness(): Promise<Reply> {
+    if (!(await isReady())) return report(503, { status: 'unavailable' })
+    return report(200, { status: 'ok', ...(isCountingLocally() && { limits: 'local' }) })
+  }
+
   return [
     {
       method: 'get',
       path: '/livez',
       produces: [],
-      handle: () => report(200, 'ok'),
+      handle: () => report(200, { status: 'ok' }),
       operation: () => ({
         id: 'checkLiveness',
         tag: HEALTH,
@@ -47,7 +61,7 @@ export function healthRoutes(isReady: Readiness): readonly Endpoint[] {
       method: 'get',
       path: '/readyz',
       produces: [],
-      handle: async () => ((await isReady()) ? report(200, 'ok') : report(503, 'unavailable')),
+      handle: handleReadiness,
       operation: () => ({
         id: 'checkReadiness',
         tag: HEALTH,
@@ -55,7 +69,7 @@ export function healthRoutes(isReady: Readiness): readonly Endpoint[] {
         description:
           'For load balancers, which should send requests only while it answers 200. Limits do not apply.',
         answers: {
-          200: describeReport('The service is ready.', 'ok'),
+          200: describeReady(),
           503: describeReport(
             'The database does not answer, or the service is stopping.',
             'unavailable',
@@ -66,11 +80,11 @@ export function healthRoutes(isReady: Readiness): readonly Endpoint[] {
   ]
 }
 
-function report(status: number, text: string): Reply {
+function report(status: number, body: Readonly<Record<string, string>>): Reply {
   return {
     status,
     headers: { 'Cache-Control': 'no-store', ...(status === 503 && { 'Retry-After': '1' }) },
-    body: JSON.stringify({ status: text }),
+    body: JSON.stringify(body),
   }
 }
 
@@ -85,6 +99,37 @@ function describeReport(description: string, status: string): Answer {
     headers: { ...NO_STORE, ...(status !== 'ok' && { 'Retry-After': RETRY_AFTER }) },
     content: {
       [JSON_TYPE]: { schema, examples: { [status]: { summary: description, value: { status } } } },
+    },
+  }
+}
+
+function describeReady(): Answer {
+  const schema = component('schemas', 'Ready', {
+    type: 'object',
+    properties: {
+      status: { type: 'string', const: 'ok' },
+      limits: {
+        type: 'string',
+        const: 'local',
+        description:
+          'Only while this process counts limits by itself, because Redis cannot be reached.',
+      },
+    },
+    required: ['status'],
+  })
+  const description = 'The service is ready.'
+  const local = 'The service is ready, and counts limits by itself.'
+  return {
+    description,
+    headers: NO_STORE,
+    content: {
+      [JSON_TYPE]: {
+        schema,
+        examples: {
+          ok: { summary: description, value: { status: 'ok' } },
+          local: { summary: local, value: { status: 'ok', limits: 'local' } },
+        },
+      },
     },
   }
 }

@@ -26,7 +26,8 @@ export interface Storage {
 /** What the service needs of a database. */
 export type ServiceStorage = Omit<Storage, 'imports' | 'openTrialImports'>
 
-export type SigningKeyName = 'cursor'
+/** What a secret is for: the cursors of lists, or the names of counters in Redis. */
+export type SigningKeyName = 'cursor' | 'counters'
 
 export interface OpenStorageOptions {
   /** Milliseconds since the epoch. */

@@ -80,14 +80,9 @@ async function buildApp(
   const { config, log, stopping, newRequestId, clocks } = options
   const cursors = createCursors(await storage.signingKey('cursor'))
   // Last of what may fail, because it goes on to look for bans of other processes.
-  const { limiter, close: closeLimits } = limits
-    ? await (await importLimits()).openLimits({
-        ...options,
-        limits,
-        clocks,
-        banStore: storage.bans,
-      })
-    : {}
+  const openLimits =
+    limits && (await (await importLimits()).openLimits({ ...options, limits, clocks, storage }))
+  const limiter = openLimits?.limiter
   // Rules are replaced only where there were rules at the start.
   const replaceLimits = (read: CheckedLimits) => (limiter as Limiter).replace(read)
   const passwords = createPasswordHasher({ maxWaiting: config.maxWaitingPasswords })
@@ -106,6 +101,7 @@ async function buildApp(
     log,
     newRequestId,
     limiter,
+    isCountingLocally: openLimits?.isCountingLocally,
     settings: config,
   })
   return {
@@ -120,7 +116,7 @@ async function buildApp(
       return () => replaceLimits(read)
     },
     close: async () => {
-      await closeLimits?.()
+      await openLimits?.close()
       await storage.close()
     },
   }

@@ -1,11 +1,9 @@
 import type { Logger } from 'pino'
 import { type Config, describeMistake } from '../config.ts'
 import { OperatorError } from '../errors.ts'
-import type { BanStore } from '../limits/ban-store.ts'
-import type { CounterStore } from '../limits/counter-store.ts'
+import type { Limiter } from '../limits/limiter.ts'
 import type { LimitsTrace } from '../limits/limits-trace.ts'
-import { createMemoryCounterStore } from '../limits/memory-counter-store.ts'
-import { type OpenLimiter, openLimiter } from '../limits/open-limiter.ts'
+import { openLimiter } from '../limits/open-limiter.ts'
 import type { RuleChanges } from '../limits/rule-changes.ts'
 import type { CheckedLimits } from '../limits/rules/compiled-rules.ts'
 import {
@@ -15,44 +13,54 @@ import {
   readLimitsSource,
 } from '../limits/rules/load-limits.ts'
 import { findWarnings } from '../limits/rules/rule-warnings.ts'
-import { createWorkerCounterStore } from '../limits/shared-counter-store.ts'
+import type { Storage } from '../storage/storage.ts'
 import type { Calls } from '../workers/calls.ts'
 import type { Clocks } from './clocks.ts'
+import { openCounters } from './open-counters.ts'
 
 export interface LimiterParts {
   readonly config: Config
   readonly log: Logger
   readonly trace?: LimitsTrace | undefined
   readonly limits: CheckedLimits
-  readonly banStore: BanStore
+  readonly storage: Pick<Storage, 'bans' | 'signingKey'>
   readonly clocks: Clocks
   /** Calls to the first process, if this is one of several that serve together. */
   readonly firstProcess?: Calls | undefined
 }
 
-/** Opens the limits of a service. Rejects when its bans cannot be read. */
-export async function openLimits(parts: LimiterParts): Promise<OpenLimiter> {
-  const { clocks, ...others } = parts
-  const { now, monotonicNow } = clocks
-  // The first process logs them for all.
-  if (parts.firstProcess === undefined) logWarnings(parts)
-  const store = openCounters(parts)
-  const { limiter, close } = await openLimiter({ ...others, store, now, monotonicNow })
-  return {
-    limiter,
-    close: async () => {
-      store?.close?.()
-      await close()
-    },
-  }
+/** The limits of a service, with its counters and the bans in force. */
+export interface OpenLimits {
+  readonly limiter: Limiter
+  /** Whether this process counts by itself because counters that others share cannot be reached. */
+  isCountingLocally(): boolean
+  close(): Promise<void>
 }
 
-function openCounters(parts: LimiterParts): (CounterStore & { close?(): void }) | undefined {
-  const { config, clocks, firstProcess, log } = parts
-  const { monotonicNow } = clocks
-  if (config.cacheStore !== 'memory') return undefined
-  if (firstProcess === undefined) return createMemoryCounterStore({ monotonicNow })
-  return createWorkerCounterStore({ firstProcess, monotonicNow, log })
+/**
+ * Opens the limits of a service. Rejects when its bans cannot be read. Throws `OperatorError` when its counters cannot be used.
+ */
+export async function openLimits(parts: LimiterParts): Promise<OpenLimits> {
+  const { clocks, storage, firstProcess } = parts
+  const { signingKey, bans: banStore } = storage
+  // The first process logs them for all.
+  if (firstProcess === undefined) logWarnings(parts)
+  const counters = await openCounters({ ...parts, signingKey })
+  try {
+    const { store } = counters
+    const { limiter, close } = await openLimiter({ ...parts, ...clocks, store, banStore })
+    return {
+      limiter,
+      isCountingLocally: counters.isLocal,
+      close: async () => {
+        await close()
+        counters.close()
+      },
+    }
+  } catch (error) {
+    counters.close()
+    throw error
+  }
 }
 
 /** The rules of a file, and what they were compiled from. */

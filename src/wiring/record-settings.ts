@@ -11,7 +11,9 @@ import { unknownInWords } from '../setting-names.ts'
  */
 export interface UserRecordsSettings {
   readonly DATABASE_URL?: string | URL | undefined
-  readonly CACHE_STORE?: 'memory' | 'none' | undefined
+  readonly CACHE_STORE?: 'memory' | 'redis' | 'none' | undefined
+  readonly REDIS_URL?: string | URL | undefined
+  readonly REDIS_PREFIX?: string | undefined
   /** The rules of the limits themselves, instead of LIMITS_FILE. */
   readonly LIMITS?: LimitsFile | undefined
   readonly LIMITS_FILE?: string | undefined

@@ -38,7 +38,7 @@ test.each<Refusal>([
   {
     why: 'a wrong value in .env',
     prepare: cwd => writeFileSync(join(cwd, '.env'), 'CACHE_STORE=redis\n'),
-    lines: ['CACHE_STORE was "redis"; it may be memory or none'],
+    lines: ['CACHE_STORE was "redis", but REDIS_URL, which it needs, is not set; it may be one of'],
   },
   {
     why: 'a .env that is a folder',

@@ -65,10 +65,12 @@ interface Repeated {
 async function sendAll(repeated: Repeated): Promise<readonly TrialResult[]> {
   const { config, file, request, times, everyMs } = repeated
   const inMemory = { kind: 'sqlite', url: ':memory:', path: ':memory:' } as const
+  // Redis has its own clock, and counts for services that run.
+  const cacheStore = config.cacheStore === 'none' ? 'none' : 'memory'
   let nowMs = Date.now()
   let trace = createRuleTrace()
   const service = await openService({
-    config: { ...config, database: inMemory, limitsFile: file, trustProxy: false },
+    config: { ...config, cacheStore, database: inMemory, limitsFile: file, trustProxy: false },
     log: pino({ level: 'silent' }),
     clocks: createClocks({ now: () => nowMs, monotonicNow: () => nowMs }),
     trace: step => trace.add(step),

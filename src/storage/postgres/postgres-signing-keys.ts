@@ -2,7 +2,7 @@ import { randomBytes } from 'node:crypto'
 import type { SigningKeyName } from '../storage.ts'
 import type { Connections } from './postgres-connections.ts'
 
-const NAMES: readonly SigningKeyName[] = ['cursor']
+const NAMES: readonly SigningKeyName[] = ['cursor', 'counters']
 
 const SELECT_KEYS = `SELECT name, key FROM signing_keys WHERE name = ANY($1::text[])`
 

@@ -2,7 +2,7 @@ import { randomBytes } from 'node:crypto'
 import type { SigningKeyName } from '../storage.ts'
 import type { Database } from './sqlite-driver.ts'
 
-const NAMES: readonly SigningKeyName[] = ['cursor']
+const NAMES: readonly SigningKeyName[] = ['cursor', 'counters']
 
 const INSERT_UNLESS_THERE = `INSERT OR IGNORE INTO signing_keys (name, key) VALUES (?, ?)`
 

@@ -1,0 +1,80 @@
+import type { CounterStore } from '../../limits/counter-store.ts'
+import {
+  createFallbackCounterStore,
+  type FallbackCounterStore,
+} from '../../limits/fallback-counter-store.ts'
+import type { RedisLocation } from '../../redis-location.ts'
+import { createCounterKeys } from './counter-keys.ts'
+import { createRedisCounterStore } from './redis-counter-store.ts'
+import { asUnusableRedis, reasonOf } from './redis-errors.ts'
+import { createRedisLink } from './redis-link.ts'
+
+export interface RedisCountersOptions {
+  readonly location: RedisLocation
+  /** What the name of every key begins with. */
+  readonly prefix: string
+  /** Hides who is counted. The same for all processes that count together. */
+  readonly secret: Buffer
+  /** Counts while Redis does not. */
+  readonly local: CounterStore
+  /** Called once an outage, with its reason in words. */
+  readonly onLost: (reason: string) => void
+  readonly onBack: () => void
+}
+
+/** How long a request waits for Redis: 50 ms, less what timers may be late. */
+const PATIENCE_MS = 45
+
+const RETRY_EVERY_MS = 250
+
+/** How often something is counted on trial, so that the loss of Redis is noticed without requests. */
+const HEARTBEAT_MS = 1000
+
+/**
+ * Opens counters in Redis, which are local while it cannot be used. Waits for it at most a second. Throws `UnusableRedis` for
+ * what waiting cannot mend.
+ */
+export async function openRedisCounters(
+  options: RedisCountersOptions,
+): Promise<FallbackCounterStore> {
+  const { location, prefix, secret, local, onLost, onBack } = options
+  const link = createRedisLink({
+    location,
+    prefix,
+    patienceMs: PATIENCE_MS,
+    onBroken: error => store.lose(error),
+  })
+  const store = createFallbackCounterStore({
+    shared: createRedisCounterStore({ nameOf: createCounterKeys(secret), link }),
+    local,
+    patienceMs: PATIENCE_MS,
+    probe: link.open,
+    retryEveryMs: RETRY_EVERY_MS,
+    onLost: error => {
+      link.close()
+      onLost(reasonOf(error))
+    },
+    onBack,
+  })
+  try {
+    await link.open()
+  } catch (error) {
+    const unusable = asUnusableRedis(error)
+    if (unusable === undefined) store.lose(error)
+    else {
+      store.close()
+      throw unusable
+    }
+  }
+  const heartbeat = setInterval(() => {
+    if (!store.isLocal()) void store.increment({ type: 'track', rule: '', key: '' }, HEARTBEAT_MS)
+  }, HEARTBEAT_MS).unref()
+  return {
+    ...store,
+    close: () => {
+      clearInterval(heartbeat)
+      store.close()
+      link.close()
+    },
+  }
+}

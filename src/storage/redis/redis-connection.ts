@@ -1,0 +1,181 @@
+import { createClient, createCluster, type RedisClientOptions } from '@redis/client'
+import type { RedisLocation, RedisNode } from '../../redis-location.ts'
+import { asUnusableRedis, NotACluster } from './redis-errors.ts'
+
+/** A connection to a Redis server, or connections to all masters of a Redis Cluster. */
+export interface RedisConnection {
+  /** In a Cluster, all keys of a command must be in one slot. */
+  readonly isCluster: boolean
+  /** Sends a command to the server that has `key`. Rejects with what the server or the connection says, at once if it is lost. */
+  send(key: string, command: string[]): Promise<unknown>
+  /** Drops everything; commands that wait reject. */
+  close(): void
+}
+
+export interface ConnectOptions {
+  readonly location: RedisLocation
+  /** Called at most once, when the connection, or one of those to a Cluster, is lost. Never for `close`. */
+  readonly onEnd: (error: unknown) => void
+  /** Ends the attempt. */
+  readonly signal: AbortSignal
+}
+
+type Client = ReturnType<typeof createClientOf>
+
+/**
+ * Connects to Redis, and finds out whether it is a Cluster. There is no queue for commands while it is not connected, and it
+ * never connects again by itself: who uses it decides when to.
+ */
+export async function openRedisConnection(options: ConnectOptions): Promise<RedisConnection> {
+  const { location, onEnd, signal } = options
+  const { client, node } = await openFirst(options)
+  if (await isOfCluster(client)) {
+    client.destroy()
+    return openCluster(options, node)
+  }
+  if (location.nodes.length > 1) {
+    client.destroy()
+    throw new NotACluster()
+  }
+  signal.throwIfAborted()
+  let isClosed = false
+  client.on('error', error => {
+    if (isClosed) return
+    isClosed = true
+    onEnd(error)
+  })
+  return {
+    isCluster: false,
+    send: (_key, command) => client.sendCommand(command),
+    close: () => {
+      isClosed = true
+      client.destroy()
+    },
+  }
+}
+
+interface OpenNode {
+  readonly client: Client
+  readonly node: RedisNode
+}
+
+/** The connection to the node that answers first; the others are dropped. */
+async function openFirst({ location, signal }: ConnectOptions): Promise<OpenNode> {
+  const attempts = location.nodes.map(node => openNode(location, node, signal))
+  try {
+    const first = await Promise.any(attempts)
+    for (const attempt of attempts) {
+      attempt.then(
+        ({ client }) => client !== first.client && client.destroy(),
+        () => {},
+      )
+    }
+    return first
+  } catch (error) {
+    // What a node says tells more than that another cannot be reached.
+    const { errors } = error as AggregateError
+    throw errors.find(asUnusableRedis) ?? errors[0]
+  }
+}
+
+async function openNode(
+  location: RedisLocation,
+  node: RedisNode,
+  signal: AbortSignal,
+): Promise<OpenNode> {
+  const client = createClientOf({ ...optionsOf(location), socket: socketOf(location, node) })
+  // The promise of `connect` rejects with it too.
+  client.on('error', () => {})
+  const abandon = () => client.destroy()
+  signal.addEventListener('abort', abandon)
+  try {
+    await client.connect()
+    signal.throwIfAborted()
+    return { client, node }
+  } catch (error) {
+    client.destroy()
+    throw error
+  } finally {
+    signal.removeEventListener('abort', abandon)
+  }
+}
+
+function createClientOf(options: RedisClientOptions) {
+  return createClient({ ...options, RESP: 2 })
+}
+
+/** A server that does not allow the question is taken for one of no Cluster. */
+async function isOfCluster(client: Client): Promise<boolean> {
+  try {
+    return String(await client.sendCommand(['INFO', 'cluster'])).includes('cluster_enabled:1')
+  } catch {
+    return false
+  }
+}
+
+async function openCluster(
+  { location, onEnd, signal }: ConnectOptions,
+  node: RedisNode,
+): Promise<RedisConnection> {
+  const cluster = createCluster({
+    // Only the one that has answered: others are tried for seconds.
+    rootNodes: [{ socket: socketOf(location, node) }],
+    defaults: { ...optionsOf(location), socket: socketOf(location) },
+    RESP: 2,
+    maxCommandRedirections: 4,
+  })
+  let lastError: unknown
+  let isClosed = false
+  const handleError = (error: unknown) => {
+    lastError = error
+  }
+  cluster.on('error', handleError)
+  cluster.on('node-error', handleError)
+  const abandon = () => cluster.destroy()
+  signal.addEventListener('abort', abandon)
+  try {
+    await cluster.connect()
+    signal.throwIfAborted()
+  } catch (error) {
+    cluster.destroy()
+    throw lastError ?? error
+  } finally {
+    signal.removeEventListener('abort', abandon)
+  }
+  cluster.on('node-error', error => {
+    if (isClosed) return
+    isClosed = true
+    onEnd(error)
+  })
+  return {
+    isCluster: true,
+    send: (key, command) => cluster.sendCommand(key, false, command),
+    close: () => {
+      isClosed = true
+      cluster.destroy()
+    },
+  }
+}
+
+function optionsOf({ username, password, database }: RedisLocation) {
+  return {
+    ...(username !== undefined && { username }),
+    ...(password !== undefined && { password }),
+    ...(database !== 0 && { database }),
+    disableOfflineQueue: true,
+    // Servers before 7.2 do not know it.
+    disableClientInfo: true,
+    maintNotifications: 'disabled',
+  } satisfies RedisClientOptions
+}
+
+const CONNECT_TIMEOUT_MS = 1000
+
+function socketOf({ isEncrypted }: RedisLocation, node?: RedisNode) {
+  return {
+    ...node,
+    ...(isEncrypted && { tls: true as const }),
+    connectTimeout: CONNECT_TIMEOUT_MS,
+    reconnectStrategy: false as const,
+  }
+}

@@ -1,0 +1,123 @@
+import { expect, test } from 'vitest'
+import { loadConfig } from '../src/config.ts'
+import { OperatorError } from '../src/errors.ts'
+import type { RedisLocation } from '../src/redis-location.ts'
+
+const PLAIN: Omit<RedisLocation, 'url'> = {
+  nodes: [{ host: 'cache', port: 6379 }],
+  username: undefined,
+  password: undefined,
+  database: 0,
+  isEncrypted: false,
+}
+
+function locate(url: string): RedisLocation | undefined {
+  return loadConfig({ CACHE_STORE: 'redis', REDIS_URL: url }, '/nowhere/.env').redis
+}
+
+function problemsOf(environment: Record<string, string>): readonly string[] {
+  try {
+    loadConfig(environment, '/nowhere/.env')
+  } catch (error) {
+    if (error instanceof OperatorError) return error.problems
+    throw error
+  }
+  return []
+}
+
+test.each<[string, Partial<RedisLocation>]>([
+  ['redis://cache', {}],
+  ['REDIS://cache/', {}],
+  ['redis://cache:7000/0', { nodes: [{ host: 'cache', port: 7000 }] }],
+  ['redis://cache/15', { database: 15 }],
+  ['rediss://cache', { isEncrypted: true }],
+  ['redis://:secret@cache', { password: 'secret' }],
+  ['redis://ann@cache', { username: 'ann' }],
+  ['redis://ann:a%40b%2Fc:d%25@cache', { username: 'ann', password: 'a@b/c:d%' }],
+  ['redis://[::1]:7000', { nodes: [{ host: '::1', port: 7000 }] }],
+  ['redis://[2001:db8::1]', { nodes: [{ host: '2001:db8::1', port: 6379 }] }],
+  [
+    'rediss://ann:secret@one:1,two,[::1]:3/0',
+    {
+      nodes: [
+        { host: 'one', port: 1 },
+        { host: 'two', port: 6379 },
+        { host: '::1', port: 3 },
+      ],
+      username: 'ann',
+      password: 'secret',
+      isEncrypted: true,
+    },
+  ],
+  [
+    'redis://:secret@one:1,redis://:secret@two:2',
+    {
+      nodes: [
+        { host: 'one', port: 1 },
+        { host: 'two', port: 2 },
+      ],
+      password: 'secret',
+    },
+  ],
+])('REDIS_URL %s is understood', (url, different) => {
+  expect(locate(url)).toEqual({ ...PLAIN, ...different, url })
+})
+
+test.each<[string, RegExp]>([
+  ['redis://', /a host in it is not HOST/],
+  ['redis://cache,', /a host in it is not HOST/],
+  ['redis://cache:', /a host in it is not HOST/],
+  ['redis://cache:redis', /a host in it is not HOST/],
+  ['redis://::1', /a host in it is not HOST/],
+  ['redis://[cache]', /the text in brackets in it is not an IPv6 address/],
+  ['redis://cache:0', /a port in it is not 1 to 65535/],
+  ['redis://cache:65536', /a port in it is not 1 to 65535/],
+  ['redis://cache/first', /what follows its host is not the number of a database/],
+
+  ['redis://cache/-1', /what follows its host is not the number of a database/],
+  ['redis://cache/1/2', /what follows its host is not the number of a database/],
+  ['redis://cache?db=1', /it may have no parameters/],
+  ['redis://cache/1?ssl_cert_reqs=none', /it may have no parameters/],
+  ['redis://:se#cret@cache', /it may have no parameters: a \? or # in its password/],
+  ['redis://:se cret@cache', /a blank in it must be written as %20/],
+  ['redis://:se/cret@cache', /an @ or \/ in its user or password must be written as/],
+  ['redis://:se@cret@cache', /an @ or \/ in its user or password must be written as/],
+  ['redis://:se,cret@cache', /a comma in its password must be written as %2C/],
+  ['redis://:100%@cache', /write % itself as %25/],
+  ['redis://one,two/1', /a Redis Cluster has no database but 0/],
+  ['redis://one/1,two', /a Redis Cluster has no database but 0/],
+  ['redis://one,rediss://two', /it mixes redis:\/\/ and rediss:\/\//],
+  ['redis://:a@one,redis://:b@two', /the nodes of a Cluster need the same user and password/],
+])('REDIS_URL %s is refused in a line that says why, without its password', (url, why) => {
+  const problems = problemsOf({ CACHE_STORE: 'redis', REDIS_URL: url })
+  expect(problems).toHaveLength(1)
+  expect(problems[0]).toMatch(/^REDIS_URL was "redis:\/\/.*", but .*; it may be redis:\/\//)
+  expect(problems[0]).toMatch(why)
+  expect(problems[0]).not.toMatch(/cret/)
+})
+
+test('CACHE_STORE=redis without REDIS_URL is refused in a line that names both', () => {
+  for (const environment of [{}, { REDIS_URL: '' }]) {
+    expect(problemsOf({ CACHE_STORE: 'redis', ...environment })).toEqual([
+      'CACHE_STORE was "redis", but REDIS_URL, which it needs, is not set; it may be one of memory, redis, none',
+    ])
+  }
+})
+
+test('CACHE_STORE=redis with a wrong REDIS_URL is refused in one line', () => {
+  expect(problemsOf({ CACHE_STORE: 'redis', REDIS_URL: 'cache' })).toEqual([
+    expect.stringMatching(/^REDIS_URL was "cache"; it may be redis:/),
+  ])
+})
+
+// Platforms set it for every service that has a Redis at hand.
+test('REDIS_URL without CACHE_STORE=redis is accepted', () => {
+  expect(problemsOf({ REDIS_URL: 'redis://cache' })).toEqual([])
+})
+
+test('REDIS_URL with a list of nodes shows no password in a refusal', () => {
+  const url = 'redis://ann:s3cret@one:1,redis://ann:s3cret@two:x'
+  expect(problemsOf({ REDIS_URL: url })).toEqual([
+    expect.stringMatching(/^REDIS_URL was "redis:\/\/\*\*\*@two:x", but a host in it/),
+  ])
+})
