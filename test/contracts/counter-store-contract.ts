@@ -1,12 +1,21 @@
 import { describe, expect, test } from 'vitest'
 import type { CounterKey, CounterStore } from '../../src/limits/counter-store.ts'
+import type { MaybePromise } from '../../src/limits/maybe-promise.ts'
 import { createFakeClock } from '../support/fake-clock.ts'
 
 export interface CounterStoreHarness {
   readonly name: string
   /** An empty store whose windows use the clock `monotonicNow`, in milliseconds. */
-  open(monotonicNow: () => number): CounterStore
+  open(monotonicNow: () => number): MaybePromise<CounterStore>
+  /** For a store with a clock of its own. */
+  readonly ownClock?: {
+    /** Lets time pass for all windows of the store that was opened last, by more than `ms` at most. */
+    advance(ms: number): Promise<void>
+  }
 }
+
+/** With a clock of its own, the windows of a store are this many times as long, so that the time of the test is nothing. */
+const OWN_CLOCK_SCALE = 3_600_000
 
 /** The counter key of a client. The rule is always the same. */
 function keyOf(key: string): CounterKey {
@@ -14,46 +23,68 @@ function keyOf(key: string): CounterKey {
 }
 
 /** The tests that every `CounterStore` must pass. */
-export function describeCounterStore({ name, open }: CounterStoreHarness): void {
-  function opened() {
+export function describeCounterStore({ name, open, ownClock }: CounterStoreHarness): void {
+  const scale = ownClock === undefined ? 1 : OWN_CLOCK_SCALE
+
+  async function opened() {
     const clock = createFakeClock()
-    return { clock, store: open(clock.now) }
+    const { increment, reset } = await open(clock.now)
+    const advance = async (ms: number) => {
+      clock.advance(ms)
+      await ownClock?.advance(ms * scale)
+    }
+    const store: CounterStore = {
+      increment: (key, windowMs) => increment(key, windowMs * scale),
+      reset,
+    }
+    return { advance, store }
+  }
+
+  /** A count whose window ends in this time. */
+  function counted(count: number, resetsInMs: number) {
+    return ownClock === undefined
+      ? { count, resetsInMs }
+      : { count, resetsInMs: expect.toSatisfy(isWithinHalfAUnitBefore(resetsInMs * scale)) }
+  }
+
+  function isWithinHalfAUnitBefore(endMs: number) {
+    return (ms: number) => ms <= endMs && ms > endMs - scale / 2
   }
 
   describe(`CounterStore: ${name}`, () => {
     test('increment counts a key from one, and returns when its window ends', async () => {
-      const { clock, store } = opened()
-      expect(await store.increment(keyOf('a'), 1000)).toEqual({ count: 1, resetsInMs: 1000 })
-      expect(await store.increment(keyOf('a'), 1000)).toEqual({ count: 2, resetsInMs: 1000 })
-      clock.advance(400)
-      expect(await store.increment(keyOf('a'), 1000)).toEqual({ count: 3, resetsInMs: 600 })
+      const { advance, store } = await opened()
+      expect(await store.increment(keyOf('a'), 1000)).toEqual(counted(1, 1000))
+      expect(await store.increment(keyOf('a'), 1000)).toEqual(counted(2, 1000))
+      await advance(400)
+      expect(await store.increment(keyOf('a'), 1000)).toEqual(counted(3, 600))
     })
 
     test('a window ends exactly on time, and the next one begins with the next count', async () => {
-      const { clock, store } = opened()
+      const { advance, store } = await opened()
       await store.increment(keyOf('a'), 1000)
-      clock.advance(999)
-      expect(await store.increment(keyOf('a'), 1000)).toEqual({ count: 2, resetsInMs: 1 })
-      clock.advance(1)
-      expect(await store.increment(keyOf('a'), 1000)).toEqual({ count: 1, resetsInMs: 1000 })
-      clock.advance(2500)
-      expect(await store.increment(keyOf('a'), 1000)).toEqual({ count: 1, resetsInMs: 1000 })
+      await advance(999)
+      expect(await store.increment(keyOf('a'), 1000)).toEqual(counted(2, 1))
+      await advance(1)
+      expect(await store.increment(keyOf('a'), 1000)).toEqual(counted(1, 1000))
+      await advance(2500)
+      expect(await store.increment(keyOf('a'), 1000)).toEqual(counted(1, 1000))
     })
 
     test('an open window keeps its end when the length changes', async () => {
-      const { clock, store } = opened()
+      const { advance, store } = await opened()
       await store.increment(keyOf('a'), 1000)
-      clock.advance(100)
-      expect(await store.increment(keyOf('a'), 60_000)).toEqual({ count: 2, resetsInMs: 900 })
-      expect(await store.increment(keyOf('a'), 1)).toEqual({ count: 3, resetsInMs: 900 })
-      clock.advance(900)
-      expect(await store.increment(keyOf('a'), 60_000)).toEqual({ count: 1, resetsInMs: 60_000 })
+      await advance(100)
+      expect(await store.increment(keyOf('a'), 60_000)).toEqual(counted(2, 900))
+      expect(await store.increment(keyOf('a'), 1)).toEqual(counted(3, 900))
+      await advance(900)
+      expect(await store.increment(keyOf('a'), 60_000)).toEqual(counted(1, 60_000))
     })
 
     test.each(['', '__proto__', 'constructor', 'a\nb', '\0', 'ä', 'x'.repeat(20_000)])(
       'the key %j is counted separately from others',
       async key => {
-        const { store } = opened()
+        const { store } = await opened()
         await store.increment(keyOf('other'), 1000)
         expect(await store.increment(keyOf(key), 1000)).toMatchObject({ count: 1 })
         expect(await store.increment(keyOf(key), 1000)).toMatchObject({ count: 2 })
@@ -70,7 +101,7 @@ export function describeCounterStore({ name, open }: CounterStoreHarness): void 
         { type: 'ban', rule: 'a', key: `b${separator}c` },
       ]),
     ])('keys with a different %s are counted separately', async (_difference, one, other) => {
-      const { store } = opened()
+      const { store } = await opened()
       expect(await store.increment(one, 1000)).toMatchObject({ count: 1 })
       expect(await store.increment(other, 1000)).toMatchObject({ count: 1 })
       await store.reset(one)
@@ -78,18 +109,18 @@ export function describeCounterStore({ name, open }: CounterStoreHarness): void 
     })
 
     test('reset removes only one key', async () => {
-      const { clock, store } = opened()
+      const { advance, store } = await opened()
       await store.increment(keyOf('a'), 1000)
       await store.increment(keyOf('b'), 1000)
-      clock.advance(500)
+      await advance(500)
       await store.reset(keyOf('a'))
       await store.reset(keyOf('nobody'))
-      expect(await store.increment(keyOf('a'), 1000)).toEqual({ count: 1, resetsInMs: 1000 })
-      expect(await store.increment(keyOf('b'), 1000)).toEqual({ count: 2, resetsInMs: 500 })
+      expect(await store.increment(keyOf('a'), 1000)).toEqual(counted(1, 1000))
+      expect(await store.increment(keyOf('b'), 1000)).toEqual(counted(2, 500))
     })
 
     test('simultaneous counts all get different numbers', async () => {
-      const { store } = opened()
+      const { store } = await opened()
       const counts = await Promise.all(
         Array.from({ length: 50 }, () => store.increment(keyOf('a'), 1000)),
       )
@@ -99,7 +130,7 @@ export function describeCounterStore({ name, open }: CounterStoreHarness): void 
     })
 
     test('ten thousand keys keep their own counts', async () => {
-      const { store } = opened()
+      const { store } = await opened()
       const keys = Array.from({ length: 10_000 }, (_, index) => `key ${index}`)
       for (const key of keys) await store.increment(keyOf(key), 1000)
       const seconds = []

@@ -1,0 +1,241 @@
+import { createHash, randomBytes } from 'node:crypto'
+import { createClient } from '@redis/client'
+import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest'
+import { loadConfig } from '../../../src/config.ts'
+import type { CounterKey, CounterStore } from '../../../src/limits/counter-store.ts'
+import type { RedisLocation } from '../../../src/redis-location.ts'
+import { createCounterKeys } from '../../../src/storage/redis/counter-keys.ts'
+import { createRedisCounterStore } from '../../../src/storage/redis/redis-counter-store.ts'
+import { createRedisLink } from '../../../src/storage/redis/redis-link.ts'
+import { describeCounterStore } from '../../contracts/counter-store-contract.ts'
+import { type RedisCluster, startRedisCluster } from '../../support/redis-cluster.ts'
+import { canStartRedis, canUseRedis } from '../../support/redis-settings.ts'
+import { useTestRedis } from '../../support/test-redis.ts'
+
+/** Long enough for any answer, on any machine. */
+const PATIENCE_MS = 3_600_000
+
+const SECRET = Buffer.alloc(32, 7)
+
+const KEY: CounterKey = { type: 'throttle', rule: 'posts', key: 'a' }
+
+function locate(url: string): RedisLocation {
+  const { redis } = loadConfig({ CACHE_STORE: 'redis', REDIS_URL: url }, '/nowhere/.env')
+  return redis as RedisLocation
+}
+
+interface StoreOptions {
+  readonly url: string
+  readonly prefix: string
+  readonly secret?: Buffer
+}
+
+/** A store without a fallback. It closes with the test. */
+async function openStore({ url, prefix, secret = SECRET }: StoreOptions): Promise<CounterStore> {
+  const link = createRedisLink({
+    location: locate(url),
+    prefix,
+    patienceMs: PATIENCE_MS,
+    onBroken: () => {},
+  })
+  onTestFinished(link.close)
+  await link.open()
+  return createRedisCounterStore({ nameOf: createCounterKeys(secret), link })
+}
+
+/** Moves the end of windows, by their keys, on one server. */
+async function advance(
+  ms: number,
+  keys: readonly string[],
+  command: (...args: string[]) => Promise<unknown>,
+): Promise<void> {
+  for (const key of keys) {
+    const left = Number(await command('PTTL', key)) - ms
+    await command('PEXPIRE', key, String(left))
+  }
+}
+
+describe.skipIf(!canUseRedis)('counters on a Redis server', () => {
+  const redis = useTestRedis()
+  let prefix = ''
+
+  describeCounterStore({
+    name: 'Redis',
+    open: () => {
+      prefix = redis.newPrefix()
+      return openStore({ url: redis.url, prefix })
+    },
+    ownClock: {
+      advance: async ms => advance(ms, await redis.keysOf(prefix), redis.command),
+    },
+  })
+
+  test('every key begins with the prefix, has an end, and shows nothing of its client', async () => {
+    const own = redis.newPrefix()
+    const store = await openStore({ url: redis.url, prefix: own })
+    const clients = ['198.51.100.7', 'ann@example.com', 'x'.repeat(20_000)]
+    for (const key of clients) {
+      await store.increment({ type: 'ban', rule: 'log in', key }, 60_000)
+    }
+    const keys = await redis.keysOf(own)
+    // One more for the trial.
+    expect(keys).toHaveLength(clients.length + 1)
+    for (const key of keys) {
+      expect(Number(await redis.command('PTTL', key))).toBeGreaterThan(0)
+      expect(key.slice(own.length)).toMatch(/^(?:[0-9a-f]{24}|trial)$/)
+      for (const client of clients) {
+        for (const text of [client, `ban 6 log in ${client}`]) {
+          const bare = createHash('sha256').update(text).digest('hex')
+          expect(bare).not.toContain(key.slice(own.length))
+        }
+      }
+    }
+  })
+
+  test('processes of one database count together, and those of two databases do not', async () => {
+    const own = { url: redis.url, prefix: redis.newPrefix() }
+    const one = await openStore(own)
+    const other = await openStore(own)
+    const foreign = await openStore({ ...own, secret: randomBytes(32) })
+    expect(await one.increment(KEY, 60_000)).toMatchObject({ count: 1 })
+    expect(await other.increment(KEY, 60_000)).toMatchObject({ count: 2 })
+    expect(await foreign.increment(KEY, 60_000)).toMatchObject({ count: 1 })
+    await other.reset(KEY)
+    expect(await one.increment(KEY, 60_000)).toMatchObject({ count: 1 })
+  })
+
+  test('all calls of a turn are one question, in their order', async () => {
+    const store = await openStore({ url: redis.url, prefix: redis.newPrefix() })
+    const calls = async () => Number(/calls=(\d+)/.exec(await commandStats('evalsha'))?.[1] ?? 0)
+    const before = await calls()
+    const answers = [
+      store.increment(KEY, 60_000),
+      store.increment({ ...KEY, key: 'b' }, 60_000),
+      store.increment(KEY, 60_000),
+      store.reset(KEY),
+      store.increment(KEY, 60_000),
+    ]
+    const counts = (await Promise.all(answers)).map(answer => answer?.count)
+    expect(counts).toEqual([1, 1, 2, undefined, 1])
+    if (canStartRedis) expect((await calls()) - before).toBe(1)
+  })
+
+  async function commandStats(name: string): Promise<string> {
+    const stats = String(await redis.command('INFO', 'commandstats'))
+    return stats.split('\n').find(line => line.startsWith(`cmdstat_${name}:`)) ?? ''
+  }
+
+  test('more calls than one question holds are all counted', async () => {
+    const store = await openStore({ url: redis.url, prefix: redis.newPrefix() })
+    const counts = await Promise.all(
+      Array.from({ length: 2500 }, () => store.increment(KEY, 60_000)),
+    )
+    expect(counts.map(({ count }) => count)).toEqual(
+      Array.from({ length: 2500 }, (_, index) => index + 1),
+    )
+  })
+
+  test('windows may have fractions of a millisecond, and last a year', async () => {
+    const store = await openStore({ url: redis.url, prefix: redis.newPrefix() })
+    const countOf = (key: string, windowMs: number) => store.increment({ ...KEY, key }, windowMs)
+    expect(await countOf('short', 0.5)).toEqual({ count: 1, resetsInMs: 1 })
+    expect(await countOf('odd', 1500.25)).toEqual({ count: 1, resetsInMs: 1501 })
+    const year = 31_622_400_000
+    expect(await countOf('year', year)).toEqual({ count: 1, resetsInMs: year })
+    const { resetsInMs } = await countOf('year', year)
+    expect(resetsInMs).toBeGreaterThan(year - 600_000)
+  })
+
+  test('a key that lost its end gets a new one', async () => {
+    const own = redis.newPrefix()
+    const store = await openStore({ url: redis.url, prefix: own })
+    await store.increment(KEY, 60_000)
+    for (const key of await redis.keysOf(own)) await redis.command('PERSIST', key)
+    expect(await store.increment(KEY, 60_000)).toEqual({ count: 2, resetsInMs: 60_000 })
+    for (const key of (await redis.keysOf(own)).filter(name => !name.endsWith('trial'))) {
+      expect(Number(await redis.command('PTTL', key))).toBeGreaterThan(0)
+    }
+  })
+})
+
+describe.skipIf(!canStartRedis)('counters in a Redis Cluster', () => {
+  let cluster: RedisCluster
+  let prefix = ''
+  let prefixes = 0
+
+  beforeAll(async () => {
+    cluster = await startRedisCluster()
+  })
+
+  afterAll(() => cluster.remove())
+
+  describeCounterStore({
+    name: 'Redis Cluster',
+    open: () => {
+      prefix = `${++prefixes}:`
+      return openStore({ url: cluster.url, prefix })
+    },
+    ownClock: {
+      advance: async ms => {
+        for (const { url } of cluster.nodes) {
+          const client = await createClient({ url, RESP: 2 }).connect()
+          const command = (...args: string[]) => client.sendCommand(args)
+          await advance(ms, await client.keys(`${prefix}*`), command)
+          client.destroy()
+        }
+      },
+    },
+  })
+
+  test('every node gets a fair share of the keys', async () => {
+    const store = await openStore({ url: cluster.url, prefix: 'share:' })
+    const keys = Array.from({ length: 3000 }, (_, index) => ({ ...KEY, key: `${index}` }))
+    await Promise.all(keys.map(key => store.increment(key, 3_600_000)))
+    const shares = await Promise.all(
+      cluster.nodes.map(async node => (await node.command('KEYS', 'share:*')).split('\n').length),
+    )
+    expect(
+      shares.every(share => share > 500),
+      shares.join(' '),
+    ).toBe(true)
+  })
+
+  test('a URL of any one node leads to the whole Cluster', async () => {
+    for (const [index, { url }] of cluster.nodes.entries()) {
+      const store = await openStore({ url, prefix: 'any:' })
+      expect(await store.increment(KEY, 3_600_000)).toMatchObject({ count: index + 1 })
+    }
+  })
+
+  test('counting goes on exactly while a slot moves to another node', async () => {
+    const store = await openStore({ url: cluster.url, prefix: 'moved:' })
+    const [first] = cluster.nodes as [RedisCluster['nodes'][number]]
+    await store.increment(KEY, 3_600_000)
+    const keys = await Promise.all(cluster.nodes.map(node => node.command('KEYS', 'moved:*')))
+    const key = keys
+      .join('\n')
+      .split('\n')
+      .find(name => name !== '' && !name.endsWith('trial'))
+    const slot = await first.command('CLUSTER', 'KEYSLOT', key ?? '')
+    const from = await cluster.nodeOf(key ?? '')
+    const to = cluster.nodes.find(node => node !== from) as typeof from
+    const [fromId, toId] = await Promise.all(
+      [from, to].map(node => node.command('CLUSTER', 'MYID')),
+    )
+    const setSlot = async (...state: string[]) => {
+      for (const node of [to, from, ...cluster.nodes]) {
+        await node.command('CLUSTER', 'SETSLOT', slot, ...state)
+      }
+    }
+    await to.command('CLUSTER', 'SETSLOT', slot, 'IMPORTING', fromId ?? '')
+    await from.command('CLUSTER', 'SETSLOT', slot, 'MIGRATING', toId ?? '')
+    expect(await store.increment(KEY, 3_600_000)).toMatchObject({ count: 2 })
+    const all = (await from.command('CLUSTER', 'GETKEYSINSLOT', slot, '1000')).split('\n')
+    await from.command('MIGRATE', '127.0.0.1', `${to.port}`, '', '0', '5000', 'KEYS', ...all)
+    expect(await store.increment(KEY, 3_600_000)).toMatchObject({ count: 3 })
+    await setSlot('NODE', toId ?? '')
+    expect(await store.increment(KEY, 3_600_000)).toMatchObject({ count: 4 })
+    const later = await openStore({ url: cluster.url, prefix: 'moved:' })
+    expect(await later.increment(KEY, 3_600_000)).toMatchObject({ count: 5 })
+  })
+})

@@ -1,0 +1,50 @@
+import { type RedisServer, startRedis } from './redis-server.ts'
+import { untilPasses } from './until.ts'
+
+/** A Redis Cluster of the tests' own. */
+export interface RedisCluster {
+  readonly nodes: readonly RedisServer[]
+  /** A comma list of all nodes. */
+  readonly url: string
+  /** The node that has a key. */
+  nodeOf(key: string): Promise<RedisServer>
+  remove(): Promise<void>
+}
+
+/** Milliseconds until a node that does not answer counts as failed. */
+const NODE_TIMEOUT_MS = 1000
+
+/** Three masters, and as many replicas for each. */
+export async function startRedisCluster({ replicas = 0 } = {}): Promise<RedisCluster> {
+  const nodes = await Promise.all(
+    Array.from({ length: 3 * (1 + replicas) }, () =>
+      startRedis({
+        args: ['--cluster-enabled', 'yes', '--cluster-node-timeout', `${NODE_TIMEOUT_MS}`],
+      }),
+    ),
+  )
+  const [first] = nodes as [RedisServer]
+  const addresses = nodes.map(({ port }) => `127.0.0.1:${port}`)
+  const copies = ['--cluster-replicas', `${replicas}`, '--cluster-yes']
+  await first.command('--cluster', 'create', ...addresses, ...copies)
+  await Promise.all(
+    nodes.map(node =>
+      untilPasses(async () => {
+        const state = await node.command('CLUSTER', 'INFO')
+        if (!state.includes('cluster_state:ok')) throw new Error('the Cluster is not ready')
+      }),
+    ),
+  )
+  return {
+    nodes,
+    url: `redis://${addresses.join(',')}`,
+    nodeOf: async key => {
+      const answer = await first.command('GET', key)
+      const [, port = first.port] = /^MOVED \d+ 127\.0\.0\.1:(\d+)$/.exec(answer) ?? []
+      return nodes.find(node => node.port === Number(port)) as RedisServer
+    },
+    remove: async () => {
+      await Promise.all(nodes.map(node => node.remove()))
+    },
+  }
+}
