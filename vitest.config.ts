@@ -5,6 +5,7 @@ import {
   forgetPostgresVariables,
   skippedOnPostgres,
 } from './test/support/postgres-settings.ts'
+import { skippedOnRedis } from './test/support/redis-settings.ts'
 
 /** Tests of PostgreSQL itself. */
 const OF_POSTGRES = 'test/{storage,faults}/postgres/**/*.test.ts'
@@ -27,8 +28,9 @@ const OF_NO_ENGINE = [
 ]
 
 forgetPostgresVariables(process.env)
-const skipped = skippedOnPostgres()
-if (skipped !== undefined) console.error(skipped)
+for (const skipped of [skippedOnPostgres(), skippedOnRedis()]) {
+  if (skipped !== undefined) console.error(skipped)
+}
 
 const sqlite = {
   name: 'sqlite',

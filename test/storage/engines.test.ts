@@ -1,10 +1,12 @@
 import { expect, test } from 'vitest'
 import { forgetPostgresVariables, skippedOnPostgres } from '../support/postgres-settings.ts'
+import { skippedOnRedis } from '../support/redis-settings.ts'
 
 const required = (process.env.REQUIRE_ENGINES ?? '').split(',')
 
 test('no tests of an engine that REQUIRE_ENGINES names are skipped', () => {
   expect(required.includes('postgres') ? skippedOnPostgres() : undefined).toBeUndefined()
+  expect(required.includes('redis') ? skippedOnRedis() : undefined).toBeUndefined()
 })
 
 test('forgetPostgresVariables removes what leads libpq to a server, and nothing else', () => {

@@ -8,15 +8,13 @@ export interface RedisConnection {
   readonly isCluster: boolean
   /** Sends a command to the server that has `key`. Rejects with what the server or the connection says, at once if it is lost. */
   send(key: string, command: string[]): Promise<unknown>
-  /** Drops everything; commands that wait reject. */
-  close(): void
 }
 
 export interface ConnectOptions {
   readonly location: RedisLocation
-  /** Called at most once, when the connection, or one of those to a Cluster, is lost. Never for `close`. */
+  /** Called when the connection, or one of those to a Cluster, is lost. Never once `signal` is aborted. */
   readonly onEnd: (error: unknown) => void
-  /** Ends the attempt. */
+  /** Ends the attempt, or later the connection. Commands that wait reject. */
   readonly signal: AbortSignal
 }
 
@@ -38,20 +36,10 @@ export async function openRedisConnection(options: ConnectOptions): Promise<Redi
     throw new NotACluster()
   }
   signal.throwIfAborted()
-  let isClosed = false
   client.on('error', error => {
-    if (isClosed) return
-    isClosed = true
-    onEnd(error)
+    if (!signal.aborted) onEnd(error)
   })
-  return {
-    isCluster: false,
-    send: (_key, command) => client.sendCommand(command),
-    close: () => {
-      isClosed = true
-      client.destroy()
-    },
-  }
+  return { isCluster: false, send: (_key, command) => client.sendCommand(command) }
 }
 
 interface OpenNode {
@@ -86,17 +74,15 @@ async function openNode(
   const client = createClientOf({ ...optionsOf(location), socket: socketOf(location, node) })
   // The promise of `connect` rejects with it too.
   client.on('error', () => {})
-  const abandon = () => client.destroy()
-  signal.addEventListener('abort', abandon)
+  signal.addEventListener('abort', () => client.destroy())
   try {
     await client.connect()
+    // A client that is destroyed while its socket is being opened goes on.
     signal.throwIfAborted()
     return { client, node }
   } catch (error) {
     client.destroy()
     throw error
-  } finally {
-    signal.removeEventListener('abort', abandon)
   }
 }
 
@@ -125,36 +111,23 @@ async function openCluster(
     maxCommandRedirections: 4,
   })
   let lastError: unknown
-  let isClosed = false
-  const handleError = (error: unknown) => {
+  const keepError = (error: unknown) => {
     lastError = error
   }
-  cluster.on('error', handleError)
-  cluster.on('node-error', handleError)
-  const abandon = () => cluster.destroy()
-  signal.addEventListener('abort', abandon)
+  cluster.on('error', keepError)
+  cluster.on('node-error', keepError)
+  signal.addEventListener('abort', () => cluster.destroy())
   try {
     await cluster.connect()
     signal.throwIfAborted()
   } catch (error) {
     cluster.destroy()
     throw lastError ?? error
-  } finally {
-    signal.removeEventListener('abort', abandon)
   }
   cluster.on('node-error', error => {
-    if (isClosed) return
-    isClosed = true
-    onEnd(error)
+    if (!signal.aborted) onEnd(error)
   })
-  return {
-    isCluster: true,
-    send: (key, command) => cluster.sendCommand(key, false, command),
-    close: () => {
-      isClosed = true
-      cluster.destroy()
-    },
-  }
+  return { isCluster: true, send: (key, command) => cluster.sendCommand(key, false, command) }
 }
 
 function optionsOf({ username, password, database }: RedisLocation) {

@@ -58,21 +58,16 @@ export function createRedisLink(options: RedisLinkOptions): RedisLink {
   }
 
   async function connect(signal: AbortSignal): Promise<RedisConnection> {
+    let isTried = false
     const onEnd = (error: unknown) => {
-      if (!signal.aborted) void replace(error)
+      if (isTried) void replace(error)
     }
     const connection = await openRedisConnection({ location, signal, onEnd })
-    signal.addEventListener('abort', connection.close)
-    try {
-      signal.throwIfAborted()
-      // The first time, Redis may have to read the script.
-      await tryOut(connection)
-      await withinPatience(patienceMs, tryOut(connection))
-      return connection
-    } catch (error) {
-      connection.close()
-      throw error
-    }
+    // The first time, Redis may have to read the script.
+    await tryOut(connection)
+    await withinPatience(patienceMs, tryOut(connection))
+    isTried = true
+    return connection
   }
 
   /** A connection that ends while nothing waits for it, such as one that was idle for long, is replaced without notice. */
