@@ -3,6 +3,7 @@ import { newUserBody } from '../support/builders.ts'
 import { type DiskFaults, startOnFailingDisk, whyNoFailingDisk } from '../support/failing-disk.ts'
 import { inForm, isLong, report } from '../support/faults.ts'
 import { ask, expectUnavailable, timeUntil } from '../support/json-requests.ts'
+import { temporaryFolder } from '../support/open-test-app.ts'
 import { killAndStartAgain, type SpawnedService, spawnService } from '../support/spawn-service.ts'
 import { until } from '../support/until.ts'
 
@@ -33,11 +34,13 @@ const SYNC_FAILING: readonly Failing[] = [
   { what: 'until it crashes', faults: { syncs: 'EIO' } },
 ]
 
-describe.skipIf(reason !== undefined)('a disk', () => {
+describe.skipIf(reason !== undefined).each(['1', '2'])('a disk of %s workers', WORKERS => {
+  const start = () => startOnFailingDisk(temporaryFolder(), { WORKERS })
+
   test.each(inForm({ short: FAILING.slice(0, 1), long: FAILING }))(
     'that $what: writes get 503, reads are served, and writes succeed once it works',
     async ({ what, faults }) => {
-      const { cwd, disk, service } = await startOnFailingDisk()
+      const { cwd, disk, service } = await start()
       const old = newUserBody({ email: 'old@x.co' })
       expect((await ask(service, 'POST /users', old)).status).toBe(201)
       const refused = newUserBody({ email: 'refused@x.co' })
@@ -51,7 +54,7 @@ describe.skipIf(reason !== undefined)('a disk', () => {
       expect((await ask(service, 'GET /livez')).status).toBe(200)
       disk.work()
       const recoveryMs = await timeUntil(async () => (await create()).status === 201)
-      report(`a disk that ${what}`, { recoveryMs })
+      report(`a disk of ${WORKERS} workers that ${what}`, { recoveryMs })
       expect((await create()).headers.get('Idempotency-Replayed')).toBe('true')
       const again = await killAndStartAgain({ cwd, service })
       expect(await emailsIn(again)).toEqual(['old@x.co', 'refused@x.co'])
@@ -61,7 +64,7 @@ describe.skipIf(reason !== undefined)('a disk', () => {
   test.each(inForm({ short: SYNC_FAILING.slice(0, 1), long: SYNC_FAILING }))(
     'that fails to sync $what: after a crash no user of a rejected create exists',
     async ({ faults }) => {
-      const { cwd, disk, service } = await startOnFailingDisk()
+      const { cwd, disk, service } = await start()
       await ask(service, 'POST /users', newUserBody({ email: 'old@x.co' }))
       disk.fail(faults)
       expectUnavailable(await ask(service, 'POST /users', newUserBody({ email: 'refused@x.co' })))
@@ -71,7 +74,7 @@ describe.skipIf(reason !== undefined)('a disk', () => {
   )
 
   test('that fails does not prevent a clean stop', async () => {
-    const { cwd, disk, service } = await startOnFailingDisk()
+    const { cwd, disk, service } = await start()
     const user = newUserBody({ email: 'old@x.co' })
     expect((await ask(service, 'POST /users', user)).status).toBe(201)
     disk.fail({ writes: 'EIO', syncs: 'EIO', truncates: 'EIO' })
@@ -81,7 +84,7 @@ describe.skipIf(reason !== undefined)('a disk', () => {
   })
 
   test('that works again: after a crash without another write no user of a rejected create exists', async () => {
-    const { cwd, disk, service } = await startOnFailingDisk()
+    const { cwd, disk, service } = await start()
     await ask(service, 'POST /users', newUserBody({ email: 'old@x.co' }))
     disk.fail({ writes: 'EIO', syncs: 'EIO', untilSync: true })
     expectUnavailable(await ask(service, 'POST /users', newUserBody({ email: 'refused@x.co' })))
@@ -92,7 +95,7 @@ describe.skipIf(reason !== undefined)('a disk', () => {
   })
 
   test.runIf(isLong)('that writes only a part of the bytes at a time loses nothing', async () => {
-    const { cwd, disk, service } = await startOnFailingDisk()
+    const { cwd, disk, service } = await start()
     disk.fail({ shortWrites: true })
     expect((await ask(service, 'POST /users', newUserBody({ email: 'a@x.co' }))).status).toBe(201)
     const again = await killAndStartAgain({ cwd, service })

@@ -12,10 +12,14 @@ import { createWriter } from './write-load.ts'
 import { findUsers, type WrittenUser } from './written-users.ts'
 
 const LOADS = inForm({
-  short: [{ before: 'no users', users: 0, kills: 4, writes: 400 }],
+  short: [
+    { before: 'no users', users: 0, kills: 4, writes: 400, workers: 1 },
+    { before: 'no users', users: 0, kills: 4, writes: 400, workers: 3 },
+  ],
   long: [
-    { before: 'no users', users: 0, kills: 200, writes: 100_000 },
-    { before: 'a million users', users: 1_000_000, kills: 10, writes: 1000 },
+    { before: 'no users', users: 0, kills: 200, writes: 100_000, workers: 1 },
+    { before: 'no users', users: 0, kills: 100, writes: 50_000, workers: 4 },
+    { before: 'a million users', users: 1_000_000, kills: 10, writes: 1000, workers: 1 },
   ],
 })
 
@@ -30,8 +34,9 @@ const MAX_KILLS_A_START = inForm({ short: 1, long: 3 })
 const OLDER_USERS = inForm({ short: 2000, long: 20_000 })
 
 test.each(LOADS)(
-  'kill -9 under mixed writes after $before loses no acknowledged write and leaves no partial one',
+  'kill -9 of $workers workers under mixed writes after $before loses no acknowledged write and leaves no partial one',
   async load => {
+    const { workers } = load
     const random = createRandom()
     const cwd = temporaryFolder()
     if (load.users > 0) makeDatabase(join(cwd, DATABASE), { users: load.users })
@@ -40,7 +45,7 @@ test.each(LOADS)(
     let kills = 0
     let killsDuringStart = 0
     while (kills < load.kills || population.acknowledged < load.writes) {
-      const { service, ms, problems } = await restart(cwd, population)
+      const { service, ms, problems } = await restart({ cwd, population, workers })
       expect(problems).toEqual([])
       if (kills > 0) restartsMs.push(ms)
       const written = population.write(service.port)
@@ -53,11 +58,11 @@ test.each(LOADS)(
         killsDuringStart++
       }
     }
-    const { service, problems } = await restart(cwd, population)
+    const { service, problems } = await restart({ cwd, population, workers })
     expect(problems).toEqual([])
     const there = population.users.flatMap(({ versions }) => versions.at(-1)?.body || [])
     expect((await usersOverHttp(service.url, load.users)).sort()).toEqual(there.sort())
-    report(`killed under mixed writes after ${load.before}`, {
+    report(`${workers} workers killed under mixed writes after ${load.before}`, {
       kills,
       killsDuringStart,
       acknowledged: population.acknowledged,
