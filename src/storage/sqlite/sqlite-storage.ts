@@ -2,6 +2,7 @@ import { existsSync } from 'node:fs'
 import type { OpenStorageOptions, Storage, StorageEngine } from '../storage.ts'
 import { IN_MEMORY, isFileOfDatabase, TEMPORARY } from './database-files.ts'
 import { requireFile } from './inspect-database.ts'
+import { limitWal } from './limit-wal.ts'
 import { openSqlite } from './open-sqlite.ts'
 import { createReadView } from './read-view.ts'
 import { readSigningKey } from './signing-keys.ts'
@@ -17,7 +18,7 @@ const LEFT_OPEN = 'database was not closed cleanly, run `check` to examine it'
 /** No commit is lost: the next start reads the WAL. */
 const CHECKPOINT_FAILED = 'WAL checkpoint at shutdown failed'
 
-/** 64 MB instead of 4: a page that many transactions write is copied from the WAL into the database once. */
+/** 64 MB instead of 4, and less than `limitWal` allows: a page that many transactions write is copied from the WAL into the database once. */
 const BULK_CHECKPOINT_PAGES = 16_000
 
 /** SQLite in a file, or in memory for the path `:memory:`. */
@@ -30,7 +31,16 @@ export function createSqliteEngine(path: string): StorageEngine {
   }
 }
 
-async function openSqliteStorage(path: string, options: OpenStorageOptions): Promise<Storage> {
+export interface SqliteStorageOptions extends OpenStorageOptions {
+  /** Whether the thread does nothing but write, for readers in other processes. */
+  readonly isWriterThread?: boolean
+}
+
+/** Opens SQLite in a file or, for the path `:memory:`, in memory. Throws `UnusableDatabase`. */
+export async function openSqliteStorage(
+  path: string,
+  options: SqliteStorageOptions,
+): Promise<Storage> {
   const database = await openDatabase(path, options)
   try {
     return createSqliteStorage(database, options)
@@ -40,11 +50,15 @@ async function openSqliteStorage(path: string, options: OpenStorageOptions): Pro
   }
 }
 
-function createSqliteStorage(database: Database, options: OpenStorageOptions): Storage {
-  const { now, steadyNow, maxWaitingWrites, isBulk = false, onWarning } = options
+function createSqliteStorage(database: Database, options: SqliteStorageOptions): Storage {
+  const { now, steadyNow, maxWaitingWrites, isBulk = false, isWriterThread = false } = options
   if (isBulk) database.pragma(`wal_autocheckpoint = ${BULK_CHECKPOINT_PAGES}`)
   const view = createReadView(database)
-  const writes = createWriteQueue(database, view, { maxPending: maxWaitingWrites })
+  const writes = createWriteQueue(database, view, {
+    maxPending: maxWaitingWrites,
+    isWriterThread,
+  })
+  const walLimit = isWriterThread ? limitWal(database) : undefined
   let trial: Trial | undefined
   return {
     users: createSqliteUserRepository({ database, writes, view, now, steadyNow }),
@@ -60,11 +74,12 @@ function createSqliteStorage(database: Database, options: OpenStorageOptions): S
     close: async () => {
       await trial?.close()
       await writes.close()
+      walLimit?.end()
       view.end()
       try {
         database.pragma('wal_checkpoint(TRUNCATE)')
       } catch (error) {
-        onWarning?.(CHECKPOINT_FAILED, error)
+        options.onWarning?.(CHECKPOINT_FAILED, error)
       }
       database.close()
     },

@@ -2,7 +2,7 @@ import type { CallKind, Calls } from '../../../workers/calls.ts'
 import { type Failure, failureOf } from '../../../workers/failures.ts'
 import type { OpenStorageOptions, Storage } from '../../storage.ts'
 import { UnusableDatabase } from '../../unusable-database.ts'
-import { createSqliteEngine } from '../sqlite-storage.ts'
+import { openSqliteStorage } from '../sqlite-storage.ts'
 import {
   CREATE_USER,
   DELETE_USER,
@@ -46,13 +46,14 @@ export function runWriter(calls: Calls, clocks?: WriterClocks): void {
   calls.handle(OPEN_DATABASE, async ({ path, steadyOffsetMs }) => {
     const { now, steadyNow } = clocks ?? clocksOf(steadyOffsetMs)
     try {
-      const storage = await createSqliteEngine(path).open({
+      const storage = await openSqliteStorage(path, {
         now,
         steadyNow,
         // Each worker limits its own.
         maxWaitingWrites: Number.POSITIVE_INFINITY,
         ifMissing: 'create',
         mustPersist: true,
+        isWriterThread: true,
         onWarning: (message, cause) =>
           calls.tell(WARN, { message, ...(cause !== undefined && { cause: failureOf(cause) }) }),
       })
