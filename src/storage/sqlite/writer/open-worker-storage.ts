@@ -2,7 +2,7 @@ import type { Calls } from '../../../workers/calls.ts'
 import { checkHistory } from '../../migrations.ts'
 import type { OpenStorageOptions, ServiceStorage } from '../../storage.ts'
 import { OLDER_SCHEMA, UnusableDatabase } from '../../unusable-database.ts'
-import { openToRead, readHistory } from '../inspect-database.ts'
+import { openToRead, readHistory, requireThere } from '../inspect-database.ts'
 import { migrationsOfRelease } from '../migrator.ts'
 import { CACHE_KIB } from '../open-sqlite.ts'
 import { createReadView } from '../read-view.ts'
@@ -47,6 +47,7 @@ export async function openWorkerStorage(options: WorkerStorageOptions): Promise<
 
 /** A connection that cannot write. The writer has examined the file. */
 function openReader(path: string): Database {
+  requireThere(path)
   const database = openToRead(path)
   try {
     const migrations = migrationsOfRelease()
