@@ -45,8 +45,8 @@ export function createWorkerCounterStore(options: WorkerCounterStoreOptions): Fa
     retryEveryMs: RETRY_EVERY_MS,
     // The first process is stopped. When it goes on, it answers: if it ends, so does this process.
     probe: () => firstProcess.ask(CHECK_COUNTS, null),
-    onLost: err => log.error({ err }, 'first process does not answer, counting limits locally'),
-    onBack: () => log.info('first process answers again, counting limits there'),
+    onLost: err => log.warn({ err }, 'first process does not answer, limits are counted locally'),
+    onBack: () => log.info('first process answers again, limits are counted there'),
   })
 }
 

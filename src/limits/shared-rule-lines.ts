@@ -121,7 +121,8 @@ function plainFields(fields: object): object {
 function plainError(error: unknown): unknown {
   const serialized = pino.stdSerializers.err(error as Error)
   try {
-    return JSON.parse(JSON.stringify(serialized) ?? 'null')
+    const text = JSON.stringify(serialized)
+    return text && JSON.parse(text)
   } catch {
     // It refers to itself, or has a BigInt.
     const { type, message, stack } = Object(serialized) as Partial<Record<string, unknown>>

@@ -8,6 +8,7 @@ import { type Environment, loadConfig } from '../../src/config.ts'
 import type { Timeouts } from '../../src/http/server/server.ts'
 import { createClocks } from '../../src/wiring/clocks.ts'
 import { openService } from '../../src/wiring/open-service.ts'
+import type { Calls } from '../../src/workers/calls.ts'
 import { databaseIn } from './new-database.ts'
 import { UNHURRIED } from './unhurried.ts'
 
@@ -21,6 +22,8 @@ export interface TestAppOptions {
   /** Text of a limits file. */
   readonly limits?: object
   readonly timeouts?: Timeouts
+  /** Calls to the first process, if the service is one of several workers. */
+  readonly firstProcess?: Calls
 }
 
 export interface TestApp {
@@ -44,6 +47,7 @@ export async function openTestApp({
   monotonicNow = now,
   limits,
   timeouts,
+  firstProcess,
 }: TestAppOptions = {}): Promise<TestApp> {
   const folder = temporaryFolder()
   const databaseUrl = env.DATABASE_URL ?? (await databaseIn(folder))
@@ -66,6 +70,7 @@ export async function openTestApp({
     log,
     clocks: createClocks({ ...(now && { now }), ...(monotonicNow && { monotonicNow }) }),
     ...(timeouts && { timeouts }),
+    ...(firstProcess && { firstProcess }),
   })
   const { port } = await service.server.listen({ host: '127.0.0.1', port: 0 })
   const url = `http://127.0.0.1:${port}`
