@@ -49,6 +49,20 @@ const postgres = {
   retry: 1,
 }
 
+/** Those of them that suffice for a run of all tests: `npm run test:workers` runs all. */
+const WITH_WORKERS =
+  process.env.WORKERS_SUITE === 'all' ? OF_EACH_ENGINE : ['test/limits/reload.test.ts']
+
+/** The tests of the service with several processes in place of one. */
+const workers = {
+  ...sqlite,
+  name: 'workers',
+  include: WITH_WORKERS,
+  exclude: [...configDefaults.exclude, ...OF_NO_ENGINE],
+  globalSetup: ['test/support/start-spawned-run.ts'],
+  provide: { ...sqlite.provide, spawnedEnv: { WORKERS: '2' } },
+}
+
 export default defineConfig({
   test: {
     // Only what hangs is to be ended: none asserts a time, and on a busy machine all take their time.
@@ -56,7 +70,7 @@ export default defineConfig({
     hookTimeout: 180_000,
     // Many wait for a process of theirs more than they compute, so that two are not in each other's way on two cores.
     maxWorkers: Math.max(2, availableParallelism() - 1),
-    projects: [sqlite, ...(canUsePostgres ? [postgres] : [])].map(test => ({
+    projects: [sqlite, workers, ...(canUsePostgres ? [postgres] : [])].map(test => ({
       extends: true as const,
       test,
     })),

@@ -85,18 +85,21 @@ const SCENARIOS: Readonly<Record<string, (app: TestApp, clock: Clock) => Promise
     expect((await at('other.co.uk')).status).toBe(201)
   },
 
-  'Try a rule first': async ({ http, logLines }) => {
+  'Try a rule first': async ({ http, logLines, logged }) => {
     expect(await statusesOf(3, () => http.get('/users'))).toEqual([200, 200, 200])
     const told = { type: 'throttle', rule: 'strict', dryRun: true, msg: 'limit exceeded' }
+    await logged()
     expect(logLines).toContainEqual(expect.objectContaining(told))
   },
 
-  'Watch somebody': async ({ http, logLines }) => {
+  'Watch somebody': async ({ http, logLines, logged }) => {
     const ask = () => http.get('/users').set('User-Agent', 'SpecialAgent')
     const told = expect.objectContaining({ rule: 'special agent', msg: 'request tracked' })
     await statusesOf(6, ask)
+    await logged()
     expect(logLines).not.toContainEqual(told)
     expect((await ask()).status).toBe(200)
+    await logged()
     expect(logLines).toContainEqual(told)
   },
 

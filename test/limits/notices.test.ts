@@ -5,6 +5,7 @@ import { CHANNEL_NAME, type Notice } from '../../src/limits/notices.ts'
 import type { BanRule, LimitsFile } from '../../src/limits/rules/limits-file.ts'
 import { createFakeClock } from '../support/fake-clock.ts'
 import { openTestApp, type TestApp, type TestAppOptions } from '../support/open-test-app.ts'
+import { IN_PROCESS, skipIfSpawned } from '../support/spawned-run.ts'
 import { until } from '../support/until.ts'
 
 const ANN = '198.51.100.1'
@@ -45,7 +46,15 @@ async function openWith(limits: LimitsFile, env: TestAppOptions['env'] = {}): Pr
     writeFileSync(app.limitsPath, JSON.stringify(changed))
     await app.reloadLimits()
   }
-  return { ...app, clock, notices, change }
+  return {
+    ...app,
+    clock,
+    get notices() {
+      skipIfSpawned(IN_PROCESS)
+      return notices
+    },
+    change,
+  }
 }
 
 function ask(app: TestApp, line: string, headers: Headers = {}) {
@@ -202,18 +211,21 @@ describe('a line of its own', () => {
     ['rateLimit', { rateLimits: [{ name: 'one', to: 1, within: 60 }] }],
   ])('says at warn that a %s is exceeded, once a key and window', async (type, limits) => {
     const app = await openWith(limits)
-    const lines = () => linesOf(app, 'limit exceeded')
+    const lines = async () => {
+      await app.logged()
+      return linesOf(app, 'limit exceeded')
+    }
     await statuses(app, 1, 'GET /users')
-    expect(lines()).toEqual([])
+    expect(await lines()).toEqual([])
     await statuses(app, 4, 'GET /users')
     const line = { level: 40, type, rule: 'one', limit: 1, period: 60_000 }
-    expect(lines()).toEqual([expect.objectContaining({ ...line, client: ANN })])
+    expect(await lines()).toEqual([expect.objectContaining({ ...line, client: ANN })])
     await statuses(app, 3, 'GET /users', { 'X-Forwarded-For': BOB })
-    expect(lines()).toHaveLength(2)
-    expect(lines()[1]).toMatchObject({ ...line, client: BOB })
+    expect(await lines()).toHaveLength(2)
+    expect((await lines())[1]).toMatchObject({ ...line, client: BOB })
     app.clock.advance(60_000)
     expect(await statuses(app, 3, 'GET /users')).toEqual([200, 429, 429])
-    expect(lines()).toHaveLength(3)
+    expect(await lines()).toHaveLength(3)
   })
 
   test.each<[string, LimitsFile, LimitsFile, string]>([
@@ -242,6 +254,7 @@ describe('a line of its own', () => {
       await statuses(app, 5, 'GET /users')
       await app.change(after)
       await statuses(app, 3, 'GET /users')
+      await app.logged()
       expect(linesOf(app, message)).toHaveLength(1)
     },
   )
@@ -251,6 +264,7 @@ describe('a line of its own', () => {
       track: [{ name: 'plain' }, { name: 'limited', limit: 2, period: 60 }],
     })
     await statuses(app, 5, 'GET /users')
+    await app.logged()
     const rules = linesOf(app, 'request tracked').map(({ level, type, rule }) => [
       level,
       type,
@@ -260,28 +274,34 @@ describe('a line of its own', () => {
     expect(rules).toEqual([plain, plain, plain, [30, 'track', 'limited'], plain, plain])
     app.clock.advance(60_000)
     await statuses(app, 2, 'GET /users')
+    await app.logged()
     expect(linesOf(app, 'request tracked').filter(({ rule }) => rule === 'limited')).toHaveLength(1)
     await statuses(app, 2, 'GET /users')
+    await app.logged()
     expect(linesOf(app, 'request tracked').filter(({ rule }) => rule === 'limited')).toHaveLength(2)
   })
 
   test('is written ten times a second for one rule; the next says how many were left out', async () => {
     const app = await openWith({ track: [{ name: 'one' }, { name: 'rare', path: '/rare' }] })
-    const lines = () => linesOf(app, 'request tracked').filter(({ rule }) => rule === 'one')
+    const lines = async () => {
+      await app.logged()
+      return linesOf(app, 'request tracked').filter(({ rule }) => rule === 'one')
+    }
     await statuses(app, 25, 'GET /users')
-    expect(lines()).toHaveLength(10)
-    for (const line of lines()) expect(line).not.toHaveProperty('leftOut')
+    expect(await lines()).toHaveLength(10)
+    for (const line of await lines()) expect(line).not.toHaveProperty('leftOut')
     expect(app.notices).toHaveLength(25)
     await statuses(app, 1, 'GET /rare')
+    await app.logged()
     expect(linesOf(app, 'request tracked').filter(({ rule }) => rule === 'rare')).toHaveLength(1)
     app.clock.advance(999)
     await statuses(app, 1, 'GET /users')
-    expect(lines()).toHaveLength(10)
+    expect(await lines()).toHaveLength(10)
     app.clock.advance(1)
     await statuses(app, 2, 'GET /users')
-    expect(lines()).toHaveLength(12)
-    expect(lines()[10]).toMatchObject({ leftOut: 17 })
-    expect(lines()[11]).not.toHaveProperty('leftOut')
+    expect(await lines()).toHaveLength(12)
+    expect((await lines())[10]).toMatchObject({ leftOut: 17 })
+    expect((await lines())[11]).not.toHaveProperty('leftOut')
   })
 
   test('is written ten times in any second, and not ten times before and after its end', async () => {
@@ -291,11 +311,14 @@ describe('a line of its own', () => {
     await statuses(app, 12, 'GET /users')
     app.clock.advance(100)
     await statuses(app, 12, 'GET /users')
-    const written = () => linesOf(app, 'request tracked').map(({ leftOut }) => leftOut)
-    expect(written()).toEqual([...Array(10).fill(undefined), 3])
+    const written = async () => {
+      await app.logged()
+      return linesOf(app, 'request tracked').map(({ leftOut }) => leftOut)
+    }
+    expect(await written()).toEqual([...Array(10).fill(undefined), 3])
     app.clock.advance(900)
     await statuses(app, 12, 'GET /users')
-    expect(written().slice(11)).toEqual([11, ...Array(8).fill(undefined)])
+    expect((await written()).slice(11)).toEqual([11, ...Array(8).fill(undefined)])
   })
 
   test('has the number of lines left out over several silent seconds', async () => {
@@ -305,6 +328,7 @@ describe('a line of its own', () => {
     await statuses(app, 12, 'GET /users')
     app.clock.advance(1_000)
     await statuses(app, 1, 'GET /users')
+    await app.logged()
     const leftOut = linesOf(app, 'request tracked').map(line => line.leftOut)
     expect(leftOut.filter(count => count !== undefined)).toEqual([5, 2])
   })
@@ -314,9 +338,11 @@ describe('a line of its own', () => {
     for (let index = 1; index <= 14; index++) {
       await ask(app, 'GET /login', { 'X-Forwarded-For': `192.0.2.${index}` })
     }
+    await app.logged()
     expect(linesOf(app, 'client banned')).toHaveLength(10)
     app.clock.advance(1_000)
     await ask(app, 'GET /login')
+    await app.logged()
     expect(linesOf(app, 'client banned')[10]).toMatchObject({ client: ANN, leftOut: 4 })
   })
 })
@@ -382,6 +408,7 @@ describe('dryRun', () => {
   ])('on a %s rule warns as a rule in force would', async (type, limits) => {
     const app = await openWith(limits)
     await statuses(app, 4, 'GET /users')
+    await app.logged()
     expect(linesOf(app, 'limit exceeded')).toEqual([
       expect.objectContaining({ level: 40, type, rule: 'one', dryRun: true }),
     ])
@@ -411,6 +438,7 @@ describe('dryRun', () => {
       track: [{ name: 'all' }],
     })
     expect(await statuses(app, 3, 'GET /users')).toEqual([200, 200, 429])
+    await app.logged()
     expect(linesOf(app, 'request tracked')).toHaveLength(2)
   })
 
@@ -433,6 +461,7 @@ describe('dryRun', () => {
     const app = await openWith({ bans: [{ ...LOGIN, dryRun: true }] })
     const banEndsAt = new Date(app.clock.now() + HOUR).toISOString()
     expect(await statuses(app, 2, 'GET /login')).toEqual([404, 404])
+    await app.logged()
     expect(linesOf(app, 'client banned')).toEqual([
       expect.objectContaining({ level: 40, type: 'ban', rule: 'login', dryRun: true, banEndsAt }),
     ])
@@ -449,6 +478,7 @@ describe('dryRun', () => {
       await statuses(app, 2, 'GET /login')
       app.clock.advance(HOUR / 2)
       await statuses(app, 4, 'GET /login')
+      await app.logged()
       expect(linesOf(app, 'client banned')).toHaveLength(1)
       app.clock.advance(HOUR / 2)
       expect(await lineOf(app, 'GET /users')).not.toHaveProperty('rule')

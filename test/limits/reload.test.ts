@@ -188,7 +188,8 @@ describe('SIGHUP', () => {
 })
 
 describe('reloadLimits', () => {
-  const lastLine = ({ logLines }: TestApp) => logLines.at(-1)
+  const lastLine = ({ logLines }: TestApp) =>
+    logLines.findLast(({ msg }) => msg === RELOADED || msg === WRONG)
 
   async function statusesOf({ http }: TestApp, count: number) {
     const statuses: number[] = []
@@ -275,6 +276,7 @@ describe('reloadLimits', () => {
     expect(await statusesOf(app, 1)).toEqual([200])
     change(app.limitsPath)
     await app.reloadLimits()
+    await app.logged()
     const lines = app.logLines.filter(({ msg }) => msg === WRONG)
     expect(lines).toHaveLength(1)
     expect(lines[0]).toMatchObject({ level: 50, mistakes: expect.any(Array) })
@@ -286,23 +288,26 @@ describe('reloadLimits', () => {
   })
 
   test('warns about rules that are surely a mistake, as the start does', async () => {
-    const warnings = ({ logLines }: TestApp) =>
-      logLines
+    const warnings = async ({ logLines, logged }: TestApp) => {
+      await logged()
+      return logLines
         .filter(({ msg }) => msg === 'limits may not work as intended')
         .map(({ level, warning }) => [level, warning])
+    }
     const app = await openTestApp({ limits: { blocklist: [{ name: 'q', path: '/users?x=1' }] } })
     const query = 'blocklist "q" has the path "/users?x=1": a path has no query, use the key query'
-    expect(warnings(app)).toEqual([[40, query]])
+    await app.logged()
+    expect(await warnings(app)).toEqual([[40, query]])
     write(app.limitsPath, { track: [{ name: 'space', header: { 'a b': '*' } }] })
     await app.reloadLimits()
     const space = 'track "space" matches no request: no header can have the name "a b"'
-    expect(warnings(app)).toEqual([
+    expect(await warnings(app)).toEqual([
       [40, query],
       [40, space],
     ])
     write(app.limitsPath, { track: [{ name: 'space', header: { 'a-b': '*' } }] })
     await app.reloadLimits()
-    expect(warnings(app)).toHaveLength(2)
+    expect(await warnings(app)).toHaveLength(2)
   })
 
   test('logs which rules came, went and changed, by kind and name', async () => {

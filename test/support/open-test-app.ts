@@ -10,6 +10,8 @@ import { createClocks } from '../../src/wiring/clocks.ts'
 import { openService } from '../../src/wiring/open-service.ts'
 import type { Calls } from '../../src/workers/calls.ts'
 import { databaseIn } from './new-database.ts'
+import { openSpawnedApp } from './open-spawned-app.ts'
+import { spawnedRun } from './spawned-run.ts'
 import { UNHURRIED } from './unhurried.ts'
 
 export interface TestAppOptions {
@@ -35,21 +37,28 @@ export interface TestApp {
   readonly http: ReturnType<typeof supertest>
   /** The log so far, a parsed object for each line. */
   readonly logLines: Record<string, unknown>[]
+  /** Resolves once `logLines` has everything that the service has logged so far. */
+  logged(): Promise<void>
   readonly limitsPath: string
   reloadLimits(): Promise<void>
   stop(timeoutMs?: number): Promise<boolean>
 }
 
-/** The real service in this process, with a free port and a new database. It ends with the test. */
-export async function openTestApp({
-  env = {},
-  now,
-  monotonicNow = now,
-  limits,
-  timeouts,
-  firstProcess,
-}: TestAppOptions = {}): Promise<TestApp> {
+/**
+ * The real service with a free port and a new database, in this process or, in a run with workers, in processes of its own.
+ * It ends with the test.
+ */
+export function openTestApp(options: TestAppOptions = {}): Promise<TestApp> {
   const folder = temporaryFolder()
+  return spawnedRun === undefined
+    ? openInside(folder, options)
+    : openSpawnedApp(spawnedRun, { ...options, folder })
+}
+
+async function openInside(
+  folder: string,
+  { env = {}, now, monotonicNow = now, limits, timeouts, firstProcess }: TestAppOptions,
+): Promise<TestApp> {
   const databaseUrl = env.DATABASE_URL ?? (await databaseIn(folder))
   const limitsPath = join(folder, 'limits.json')
   if (limits !== undefined) writeFileSync(limitsPath, JSON.stringify(limits))
@@ -86,7 +95,9 @@ export async function openTestApp({
     await stop(0)
   })
   const { reloadLimits } = service
-  return { url, port, databaseUrl, limitsPath, http: supertest(url), logLines, reloadLimits, stop }
+  const logged = async () => {}
+  const http = supertest(url)
+  return { url, port, databaseUrl, limitsPath, http, logLines, logged, reloadLimits, stop }
 }
 
 /** A folder that is removed after the test. */

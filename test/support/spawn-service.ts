@@ -4,6 +4,7 @@ import { fileURLToPath } from 'node:url'
 import { onTestFinished } from 'vitest'
 import { engine } from './engine.ts'
 import { databaseIn } from './new-database.ts'
+import { spawnedRun } from './spawned-run.ts'
 import { UNHURRIED } from './unhurried.ts'
 import { until } from './until.ts'
 
@@ -51,10 +52,16 @@ export async function run(options: SpawnOptions): Promise<FinishedProcess> {
   return spawnMain(await withDatabase(options)).exited
 }
 
-/** Starts the built service and waits until it logs its address: a free port unless `env` has one. */
+/**
+ * Starts the built service and waits until it logs its address: a free port unless `env` has one. In a run with workers it
+ * has them too.
+ */
 export async function spawnService(options: SpawnOptions): Promise<SpawnedService> {
   const { keepsLog = true, env } = await withDatabase(options)
-  const child = spawnMain({ ...options, env: { PORT: '0', ...UNHURRIED, ...env } })
+  const child = spawnMain({
+    ...options,
+    env: { PORT: '0', ...UNHURRIED, ...spawnedRun?.env, ...env },
+  })
   const url = await new Promise<string>((resolve, reject) => {
     child.process.stdout?.on('data', () => {
       const match = /"url":"([^"]+)"/.exec(child.stdout())
