@@ -11,13 +11,17 @@ import { makePostgresDatabases, makeSqliteDatabases } from './databases.mjs'
 import { canServe, loadGenerator, WORKLOADS } from './load.mjs'
 import { pagesOf } from './pages.mjs'
 import { NO_POSTGRES, openPostgres } from './postgres.mjs'
+import { NO_REDIS, openRedis } from './redis.mjs'
 import { printReport, writeReport } from './report.mjs'
-import { SERVERS, startServer } from './servers.mjs'
+import { needsRedis, SERVERS, startServer } from './servers.mjs'
 import { verify } from './verify.mjs'
 
 const USERS = 10_000
 
 const WARM_UP_SECONDS = 1
+
+const NO_WORKERS =
+  'skipped with workers: the CPU time of their processes is read from /proc of Linux'
 
 const { values: options } = parseArgs({
   options: {
@@ -39,9 +43,11 @@ const folder = mkdtempSync(join(tmpdir(), 'user-records-bench-'))
 process.once('exit', () => rmSync(folder, { recursive: true, force: true }))
 let running
 let postgres
+let redis
 process.once('SIGINT', async () => {
   await running?.stop()
   await postgres?.close()
+  await redis?.close()
   process.exit(130)
 })
 
@@ -49,7 +55,17 @@ const load = loadGenerator()
 const isOnPostgres = name => SERVERS[name].engine === 'postgres'
 postgres = asked.some(isOnPostgres) ? await openPostgres() : undefined
 if (postgres === undefined && asked.some(isOnPostgres)) console.error(NO_POSTGRES)
-const names = asked.filter(name => postgres !== undefined || !isOnPostgres(name))
+redis = asked.some(needsRedis) ? await openRedis() : undefined
+if (redis === undefined && asked.some(needsRedis)) console.error(NO_REDIS)
+const isLinux = process.platform === 'linux'
+const hasWorkers = name => SERVERS[name].workers !== undefined
+if (!isLinux && asked.some(hasWorkers)) console.error(NO_WORKERS)
+const names = asked.filter(
+  name =>
+    (postgres !== undefined || !isOnPostgres(name)) &&
+    (redis !== undefined || !needsRedis(name)) &&
+    (isLinux || !hasWorkers(name)),
+)
 const databases = {
   sqlite: await makeSqliteDatabases(folder, USERS),
   postgres: postgres && (await makePostgresDatabases(postgres, USERS)),
@@ -66,6 +82,7 @@ try {
   }
 } finally {
   await postgres?.close()
+  await redis?.close()
 }
 const setting = { load: load.name, rounds, seconds, connections, users: USERS }
 printReport(measured, setting)
@@ -73,7 +90,7 @@ if (options.write) writeReport(measured, setting)
 
 /** One row for each workload that the server can serve. */
 async function measure(name, run) {
-  const server = await startServer({ name, databases, folder })
+  const server = await startServer({ name, databases, redis, folder })
   running = server
   try {
     await verify(name, server.url)
@@ -108,6 +125,7 @@ async function measure(name, run) {
         cpuMicros: (after.cpuMicros - before.cpuMicros) / requests,
         postgresMicros: (after.postgresMicros - before.postgresMicros) / requests,
         backgroundMicros: (after.backgroundMicros - before.backgroundMicros) / requests,
+        redisMicros: (after.redisMicros - before.redisMicros) / requests,
         peakBytes: after.peakBytes,
       })
     }

@@ -2,6 +2,7 @@
 import { execFile, execFileSync } from 'node:child_process'
 import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
+import { SERVERS } from './servers.mjs'
 
 const SCRIPT = fileURLToPath(new URL('./workloads.lua', import.meta.url))
 
@@ -39,9 +40,14 @@ export const WORKLOADS = {
   create: { label: 'POST' },
 }
 
-/** Whether a server can answer a workload as it expects. */
+/** What the groups of servers are measured with, if not with all workloads. */
+const WORKLOADS_OF_GROUPS = { workers: ['read', 'mix', 'update', 'create'], redis: ['read'] }
+
+/** Whether a server takes part in a workload, and so can answer it as the workload expects. */
 export function canServe(server, workload) {
-  return WORKLOADS[workload].servers?.includes(server) ?? true
+  const chosen = WORKLOADS_OF_GROUPS[SERVERS[server].group]
+  const { servers } = WORKLOADS[workload]
+  return (servers?.includes(server) ?? true) && (chosen?.includes(workload) ?? true)
 }
 
 /**

@@ -140,7 +140,8 @@ function findBinaries() {
   )
 }
 
-async function freePort() {
+/** A port that nothing uses now. */
+export async function freePort() {
   const server = createServer().listen(0, '127.0.0.1')
   await once(server, 'listening')
   const { port } = server.address()

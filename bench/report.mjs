@@ -26,7 +26,27 @@ const takenBy = ours => (row, all) => {
   return own === undefined || row.server === ours ? '' : ratio(own.cpuMicros, row.cpuMicros)
 }
 
-/** The columns behind the name of the server, by engine. */
+/** The requests per second of a row divided by those of one process. */
+function scaling(row, all) {
+  const one = all.find(({ server }) => server === 'service')
+  return one === undefined ? '' : ratio(row.requestsPerSecond, one.requestsPerSecond)
+}
+
+/** The CPU time that the limit in Redis adds to a request. Undefined for a server without it. */
+function addedMicros(row, all) {
+  const without = all.find(({ server }) => server === SERVERS[row.server].unlimited)
+  return without && row.cpuMicros - without.cpuMicros
+}
+
+/** What the limit of this service adds divided by what that of the row adds. */
+function takenByLimit(row, all) {
+  const own = all.find(({ server }) => server === 'redis')
+  const [ours, theirs] = [own && addedMicros(own, all), addedMicros(row, all)]
+  const isKnown = row !== own && ours !== undefined && theirs !== undefined
+  return isKnown ? ratio(ours, theirs) : ''
+}
+
+/** The columns behind the name of the server, by group. */
 const COLUMNS = {
   sqlite: [
     ...LOAD,
@@ -41,31 +61,50 @@ const COLUMNS = {
     ['service ÷ server', takenBy('postgres')],
     PROBE,
   ],
+  workers: [...LOAD, ['requests/s ÷ one process', scaling], PROBE],
+  redis: [
+    ...LOAD,
+    ['of it in Redis', row => row.redisMicros.toFixed(1)],
+    ['added by the limit', (row, all) => addedMicros(row, all)?.toFixed(1) ?? ''],
+    ['service ÷ server, added by the limit', takenByLimit],
+    PROBE,
+  ],
 }
+
+const TITLES = {
+  sqlite: label => label,
+  postgres: label => `${label}, on PostgreSQL`,
+  workers: label => `${label}, by the number of workers`,
+  redis: label => `${label}, with a limit in Redis`,
+}
+
+/** The server of another group that is the first row of a group. */
+const BASE = 'service'
 
 /** Only for refusals, which should cost less than what they refuse. */
 const REFUSAL_HEAD = 'refusal ÷ GET one'
 
-/** The medians of all rounds, by engine, workload and server. */
+/** The medians of all rounds, by group, workload and server. */
 function summarize(rows) {
-  return Object.keys(COLUMNS).flatMap(engine =>
-    summarizeEngine(
-      engine,
-      rows.filter(row => engineOf(row.server) === engine),
-    ),
-  )
+  return Object.keys(COLUMNS).flatMap(group => {
+    const own = rows.filter(row => groupOf(row.server) === group)
+    const workloads = own.map(row => row.workload)
+    const isBase = row => row.server === BASE && workloads.includes(row.workload)
+    const hasBase = group === 'workers' || group === 'redis'
+    return summarizeGroup(group, hasBase ? [...rows.filter(isBase), ...own] : own)
+  })
 }
 
-function summarizeEngine(engine, rows) {
+function summarizeGroup(group, rows) {
   const known = Object.keys(rows[0] ?? {}).filter(key => typeof rows[0][key] === 'number')
   const medians = (workload, server) => {
     const rounds = rows.filter(row => row.workload === workload && row.server === server)
     return Object.fromEntries(known.map(key => [key, median(rounds.map(row => row[key]))]))
   }
   return distinct(rows, 'workload', WORKLOADS).map(workload => ({
-    engine,
+    group,
     workload,
-    label: WORKLOADS[workload].label + (engine === 'postgres' ? ', on PostgreSQL' : ''),
+    label: TITLES[group](WORKLOADS[workload].label),
     servers: distinct(
       rows.filter(row => row.workload === workload),
       'server',
@@ -98,8 +137,8 @@ function markdown(rows, { load, rounds, seconds, connections, users }) {
   return [setting, ...tables, `### Peak memory\n\n${memoryTable(summary)}`].join('\n\n')
 }
 
-function workloadTable({ engine, workload, servers }, summary) {
-  const columns = COLUMNS[engine]
+function workloadTable({ group, workload, servers }, summary) {
+  const columns = COLUMNS[group]
   const head = ['server', ...columns.map(([name]) => name)]
   const rows = servers.map(row => [
     SERVERS[row.server].label,
@@ -131,8 +170,9 @@ function memoryTable(summary) {
   return table(['server', 'MB'], peaks)
 }
 
-function engineOf(server) {
-  return SERVERS[server].engine ?? 'sqlite'
+function groupOf(server) {
+  const { group, engine = 'sqlite' } = SERVERS[server]
+  return group ?? engine
 }
 
 /** Node and the processors. */

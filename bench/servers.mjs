@@ -5,6 +5,7 @@ import { closeSync, mkdirSync, openSync, readFileSync, rmSync, writeFileSync } f
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
+import { usageOfTree } from './process-tree.mjs'
 
 const path = relative => fileURLToPath(new URL(relative, import.meta.url))
 
@@ -21,7 +22,11 @@ const LIMITS = {
 
 const START_PATIENCE_MS = 20_000
 
-/** The others are compared with the first one of their engine, which is SQLite unless they name another. */
+/**
+ * The others are compared with the first one of their `group`. Without one, that is their `engine`, which is SQLite unless they
+ * name another. With `workers`, several processes serve. With `unlimited`, a limit of each request is counted in Redis, and that
+ * server is the same without the limit.
+ */
 export const SERVERS = {
   service: { label: 'this service', main: SERVICE },
   limited: {
@@ -42,6 +47,31 @@ export const SERVERS = {
     main: path('./peers/fastify-pg.mjs'),
     engine: 'postgres',
   },
+  'workers-2': { label: 'this service, 2 workers', main: SERVICE, group: 'workers', workers: 2 },
+  'workers-4': { label: 'this service, 4 workers', main: SERVICE, group: 'workers', workers: 4 },
+  redis: {
+    label: 'this service, a rate limit on every route in Redis',
+    main: SERVICE,
+    group: 'redis',
+    limits: LIMITS,
+    unlimited: 'service',
+  },
+  'express-plain': {
+    label: 'Express without a limit',
+    main: path('./peers/express-limited.mjs'),
+    group: 'redis',
+  },
+  'express-redis': {
+    label: 'Express with express-rate-limit and rate-limit-redis',
+    main: path('./peers/express-limited.mjs'),
+    group: 'redis',
+    unlimited: 'express-plain',
+  },
+}
+
+/** Whether a server counts limits in Redis. */
+export function needsRedis(name) {
+  return SERVERS[name].unlimited !== undefined
 }
 
 /** Creates an empty database of the service. */
@@ -55,26 +85,35 @@ export async function migrate(url) {
 
 /**
  * Starts a server of the comparison with its own copy of the database; returns what `startProcess` returns. On PostgreSQL the
- * CPU time includes that of the server's backends, `postgresMicros`. Its other processes take `backgroundMicros` besides.
+ * CPU time includes that of the server's backends, `postgresMicros`. Its other processes take `backgroundMicros` besides. With
+ * Redis the CPU time includes that of Redis, `redisMicros`.
  */
-export async function startServer({ name, databases, folder }) {
-  const { main, limits, engine = 'sqlite' } = SERVERS[name]
+export async function startServer({ name, databases, redis, folder }) {
+  const { main, limits, engine = 'sqlite', workers } = SERVERS[name]
   const home = join(folder, `${name}-${Date.now()}`)
   mkdirSync(home)
   const { url, cpu, drop } = await databases[engine].copy(main === SERVICE, home)
   const env = main === SERVICE ? { DATABASE_URL: url, PORT: '0' } : { DATABASE: url }
+  if (workers !== undefined) env.WORKERS = String(workers)
+  if (needsRedis(name)) Object.assign(env, { CACHE_STORE: 'redis', REDIS_URL: redis.url })
   if (limits !== undefined) {
     env.LIMITS_FILE = join(home, 'limits.json')
     writeFileSync(env.LIMITS_FILE, JSON.stringify(limits))
   }
-  const server = await startProcess({ main, env, home })
+  const server = await startProcess({ main, env, home, isTree: workers !== undefined })
   return {
     ...server,
     usage: async () => {
       const { cpuMicros, peakBytes } = await server.usage()
       const { clientMicros = 0, backgroundMicros = 0 } = (await cpu?.()) ?? {}
-      const all = cpuMicros + clientMicros
-      return { cpuMicros: all, postgresMicros: clientMicros, backgroundMicros, peakBytes }
+      const redisMicros = needsRedis(name) ? await redis.cpuMicros() : 0
+      return {
+        cpuMicros: cpuMicros + clientMicros + redisMicros,
+        postgresMicros: clientMicros,
+        backgroundMicros,
+        redisMicros,
+        peakBytes,
+      }
     },
     stop: () => server.stop().finally(drop),
   }
@@ -82,13 +121,13 @@ export async function startServer({ name, databases, folder }) {
 
 /**
  * Starts a server in its folder `home`: its `url`, `usage()` (CPU time and peak memory of the process so far), and `stop()`,
- * which removes the folder.
+ * which removes the folder. With `isTree`, it starts others, whose usage counts too.
  */
-export async function startProcess({ main = SERVICE, env, home }) {
+export async function startProcess({ main = SERVICE, env, home, isTree = false }) {
   // The log goes to a file, as under a service manager. Reading it from a pipe would take CPU time from the load.
   const logFile = join(home, 'log')
   const log = openSync(logFile, 'a')
-  const child = spawn(process.execPath, ['--import', PROBE, main], {
+  const child = spawn(process.execPath, [...(isTree ? [] : ['--import', PROBE]), main], {
     env: { ...process.env, NODE_ENV: 'production', ...env },
     cwd: home,
     stdio: ['ignore', log, 'inherit', 'ipc'],
@@ -98,6 +137,7 @@ export async function startProcess({ main = SERVICE, env, home }) {
   return {
     url,
     usage: async () => {
+      if (isTree) return usageOfTree(child.pid)
       child.send('usage')
       const [usage] = await once(child, 'message')
       return usage

@@ -1,4 +1,4 @@
-import { execFile } from 'node:child_process'
+import { execFile, spawnSync } from 'node:child_process'
 import { existsSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
@@ -15,7 +15,15 @@ if (!canUsePostgres) console.log(`skipped: ${skippedOnPostgres()}`)
 const runs = (script: string, ...args: readonly string[]) =>
   promisify(execFile)('node', [path(`bench/${script}`), ...args])
 
-const SERVERS = canUsePostgres ? 8 : 6
+/** Those that create users. Only Linux tells the CPU time of workers. */
+const SERVERS = (canUsePostgres ? 8 : 6) + (process.platform === 'linux' ? 2 : 0)
+
+/** The service with one process is in the table of the workers too. */
+const ROWS = SERVERS + (process.platform === 'linux' ? 1 : 0)
+
+const hasRedis = spawnSync('redis-server', ['--version']).status === 0
+
+if (!hasRedis) console.log('skipped: npm run bench with Redis needs redis-server')
 
 test.skipIf(!areInstalled)(
   'npm run bench measures the service and each of its peers',
@@ -32,7 +40,7 @@ test.skipIf(!areInstalled)(
     ]
     const { stdout } = await promisify(execFile)('node', [path('bench/compare.mjs'), ...options])
     const rows = stdout.split('\n').filter(line => /^\| [^|]+\| [\d,]+ \| [\d.]+ \|/.test(line))
-    expect(rows).toHaveLength(SERVERS)
+    expect(rows).toHaveLength(ROWS)
     const memory = stdout.slice(stdout.indexOf('Peak memory')).split('\n')
     expect(memory.filter(line => /\| \d+ \|$/.test(line))).toHaveLength(SERVERS)
   },
@@ -56,6 +64,24 @@ test.skipIf(!areInstalled)(
     expect(refusals).toHaveLength(2 + 2 + 1 + 1)
   },
   60_000,
+)
+
+test.skipIf(!areInstalled || !hasRedis)(
+  'npm run bench measures what a limit in Redis adds, with the CPU time of Redis',
+  async () => {
+    const brief = ['--rounds', '1', '--seconds', '1', '--connections', '4']
+    const servers = 'service,redis,express-plain,express-redis'
+    const { stdout } = await runs('compare.mjs', ...brief, '--servers', servers)
+    const rows = stdout
+      .slice(stdout.indexOf('with a limit in Redis'))
+      .split('\n')
+      .filter(line => /^\| [^|]+\| [\d,]+ \| [\d.]+ \|/.test(line))
+    const ofRedis = rows.map(line => Number(line.split('|')[6]))
+    expect(ofRedis).toEqual([0, expect.any(Number), 0, expect.any(Number)])
+    expect(ofRedis[1]).toBeGreaterThan(0)
+    expect(ofRedis[3]).toBeGreaterThan(0)
+  },
+  180_000,
 )
 
 test.skipIf(!areInstalled || !canUsePostgres)(

@@ -49,16 +49,18 @@ export interface TestApp {
  * It ends with the test.
  */
 export function openTestApp(options: TestAppOptions = {}): Promise<TestApp> {
-  const folder = temporaryFolder()
-  return spawnedRun === undefined
-    ? openInside(folder, options)
-    : openSpawnedApp(spawnedRun, { ...options, folder })
+  return spawnedRun === undefined ? openInside(options) : openSpawnedApp(spawnedRun, options)
 }
 
-async function openInside(
-  folder: string,
-  { env = {}, now, monotonicNow = now, limits, timeouts, firstProcess }: TestAppOptions,
-): Promise<TestApp> {
+async function openInside({
+  env = {},
+  now,
+  monotonicNow = now,
+  limits,
+  timeouts,
+  firstProcess,
+}: TestAppOptions): Promise<TestApp> {
+  const folder = temporaryFolder()
   const databaseUrl = env.DATABASE_URL ?? (await databaseIn(folder))
   const limitsPath = join(folder, 'limits.json')
   if (limits !== undefined) writeFileSync(limitsPath, JSON.stringify(limits))

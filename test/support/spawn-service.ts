@@ -28,6 +28,8 @@ export interface SpawnOptions {
   readonly input?: string | Buffer
   /** The hard limit of open files, if not that of the test. */
   readonly openFiles?: number
+  /** Whether the test does not end the process. Whoever started it does. */
+  readonly outlivesTest?: boolean
   /** Whether standard input stays open for the test to write to. */
   readonly keepsInputOpen?: boolean
 }
@@ -96,7 +98,7 @@ async function withDatabase(options: SpawnOptions): Promise<SpawnOptions> {
 /** Starts the built command line. */
 export function spawnMain(options: SpawnOptions) {
   const { env = {}, cwd, args = [], nodeArgs = [], uid, gid, input } = options
-  const { keepsInputOpen = false, openFiles, main = MAIN } = options
+  const { keepsInputOpen = false, outlivesTest = false, openFiles, main = MAIN } = options
   const command = [process.execPath, ...nodeArgs, main, ...args]
   const limited = ['/bin/sh', '-c', `ulimit -n ${openFiles} && exec "$@"`, 'sh', ...command]
   const [program = '', ...rest] = openFiles === undefined ? command : limited
@@ -128,9 +130,11 @@ export function spawnMain(options: SpawnOptions) {
     stdout,
     stderr,
   }))
-  onTestFinished(() => {
-    child.kill('SIGKILL')
-  })
+  if (!outlivesTest) {
+    onTestFinished(() => {
+      child.kill('SIGKILL')
+    })
+  }
   return { process: child, stdout: () => stdout, exited }
 }
 
