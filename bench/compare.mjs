@@ -62,6 +62,7 @@ const hasWorkers = name => SERVERS[name].workers !== undefined
 if (!isLinux && asked.some(hasWorkers)) console.error(NO_WORKERS)
 const names = asked.filter(
   name =>
+    workloads.some(workload => canServe(name, workload)) &&
     (postgres !== undefined || !isOnPostgres(name)) &&
     (redis !== undefined || !needsRedis(name)) &&
     (isLinux || !hasWorkers(name)),

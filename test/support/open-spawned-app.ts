@@ -1,4 +1,12 @@
-import { closeSync, mkdtempSync, openSync, rmSync, writeFileSync, writeSync } from 'node:fs'
+import {
+  appendFileSync,
+  closeSync,
+  mkdtempSync,
+  openSync,
+  rmSync,
+  writeFileSync,
+  writeSync,
+} from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { isDeepStrictEqual } from 'node:util'
@@ -85,6 +93,7 @@ async function start(run: SpawnedRun, options: TestAppOptions): Promise<Spawned>
     ...{ cwd: folder, main: run.main, args: ['serve'], env: settings },
     outlivesTest: true,
   })
+  appendFileSync(run.processesPath, `${service.process.pid}\n`)
   const log = followLog(service, Number(run.env.WORKERS))
   const content = await contentOf(databaseUrl)
   return { service, log, folder, databaseUrl, content, key: keyOf(options) }

@@ -10,6 +10,8 @@ export interface SpawnedRun {
   readonly env: Readonly<Record<string, string>>
   /** Where the reason of each skipped test is written. */
   readonly skipsPath: string
+  /** Where the id of each process is written that outlives its test. */
+  readonly processesPath: string
 }
 
 declare module 'vitest' {

@@ -1,12 +1,6 @@
-import {
-  cpSync,
-  mkdtempSync,
-  readFileSync,
-  renameSync,
-  rmSync,
-  symlinkSync,
-  writeFileSync,
-} from 'node:fs'
+import { spawn } from 'node:child_process'
+import { cpSync, mkdtempSync, readFileSync, renameSync, symlinkSync, writeFileSync } from 'node:fs'
+import type { Socket } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
@@ -17,6 +11,14 @@ const ROOT = fileURLToPath(new URL('../..', import.meta.url))
 /** What the program reads beside `dist`. */
 const LINKED = ['migrations', 'pages', 'node_modules', 'package.json']
 
+/** Waits for the end of its input, then ends the services that are left and deletes the folder. */
+const WATCH = `
+  cat > /dev/null
+  while read -r id; do
+    case "$(ps -o args= -p "$id")" in *"$1"*) kill -KILL "$id" ;; esac
+  done < "$1/processes"
+  rm -rf "$1"`
+
 /** Provides the tests of a project with a built program whose clocks they can set. Prints which tests were skipped. */
 export default function startSpawnedRun(project: TestProject): () => void {
   const folder = mkdtempSync(join(tmpdir(), 'user-records-program-'))
@@ -25,15 +27,36 @@ export default function startSpawnedRun(project: TestProject): () => void {
   for (const name of LINKED) symlinkSync(join(ROOT, name), join(folder, name))
   const clocks = join(dist, 'wiring', 'clocks.js')
   renameSync(clocks, join(dist, 'wiring', 'real-clocks.js'))
-  cpSync(fileURLToPath(new URL('file-clocks.mjs', import.meta.url)), clocks)
+  cpSync(besides('file-clocks.mjs'), clocks)
+  const thread = join(dist, 'storage', 'sqlite', 'writer', 'writer-thread.js')
+  cpSync(besides('clocked-writer-thread.mjs'), thread)
   const skipsPath = join(folder, 'skips')
-  writeFileSync(skipsPath, '')
+  const processesPath = join(folder, 'processes')
+  for (const path of [skipsPath, processesPath]) writeFileSync(path, '')
+  const cleanUp = watch(folder)
   const env = project.config.provide.spawnedEnv ?? {}
-  project.provide('spawned', { main: join(dist, 'main.js'), env, skipsPath })
+  project.provide('spawned', { main: join(dist, 'main.js'), env, skipsPath, processesPath })
   return () => {
     printSkips(project.name, readFileSync(skipsPath, 'utf8'))
-    rmSync(folder, { recursive: true, force: true })
+    cleanUp()
   }
+}
+
+/** Starts a process that cleans up after this one, however this one ends: its input ends with it. */
+function watch(folder: string): () => void {
+  const watcher = spawn('/bin/sh', ['-c', WATCH, 'sh', folder], {
+    cwd: '/',
+    stdio: ['pipe', 'ignore', 'ignore'],
+    detached: true,
+  })
+  const input = watcher.stdin as Socket
+  watcher.unref()
+  input.unref()
+  return () => input.end()
+}
+
+function besides(file: string): string {
+  return fileURLToPath(new URL(file, import.meta.url))
 }
 
 function printSkips(project: string, text: string): void {
