@@ -6,7 +6,7 @@ import { Worker } from 'node:worker_threads'
 import { expect, onTestFinished, test } from 'vitest'
 import { limitWal } from '../../../src/storage/sqlite/limit-wal.ts'
 import { openSqlite } from '../../../src/storage/sqlite/open-sqlite.ts'
-import type { Database } from '../../../src/storage/sqlite/sqlite-driver.ts'
+import { Database } from '../../../src/storage/sqlite/sqlite-driver.ts'
 import { temporaryFolder } from '../../support/open-test-app.ts'
 import { until } from '../../support/until.ts'
 
@@ -73,4 +73,30 @@ test('limitWal leaves a short WAL alone, and writes do not wait for locks afterw
   database.exec(`INSERT INTO bans VALUES ('rule', 'other', 1, 1)`)
   expect(walStarts(database)).toBe(starts)
   expect(database.pragma('busy_timeout', { simple: true })).toBe(0)
+})
+
+test('limitWal tries again after a long read, as that of a backup, was in its way', async () => {
+  const path = join(temporaryFolder(), 'users.db')
+  const database = await openSqlite({ path, now: Date.now })
+  const reader = new Database(path, { readonly: true })
+  onTestFinished(() => {
+    reader.close()
+    database.close()
+  })
+  const limit = limitWal(database, { maxPages: 10, everyMs: 5 })
+  onTestFinished(limit.end)
+  const add = database.prepare(`INSERT INTO bans VALUES ('rule', ?, 1, 1)`)
+  reader.exec('BEGIN; SELECT count(*) FROM bans')
+  const starts = walStarts(database)
+  let key = 0
+  for (; key < 100; key++) {
+    add.run(`${key}`)
+    await new Promise(setImmediate)
+  }
+  expect(walStarts(database)).toBe(starts)
+  reader.exec('COMMIT')
+  await until(() => {
+    add.run(`${key++}`)
+    return walStarts(database) > starts
+  }, 5)
 })
