@@ -1,6 +1,5 @@
 import { appendFileSync } from 'node:fs'
-import { inject } from 'vitest'
-import { getCurrentTest } from 'vitest/suite'
+import { inject, TestRunner } from 'vitest'
 
 /** How the services of a project run, if they do not run inside the test process. */
 export interface SpawnedRun {
@@ -29,7 +28,7 @@ export const spawnedRun: SpawnedRun | undefined = inject('spawned')
 export function skipIfSpawned(reason: string): void {
   if (spawnedRun === undefined) return
   appendFileSync(spawnedRun.skipsPath, `${reason}\n`)
-  const test = getCurrentTest()
+  const test = TestRunner.getCurrentTest()
   if (test === undefined) throw new Error(`skipped outside of a test: ${reason}`)
   test.context.skip(reason)
 }
