@@ -4,7 +4,8 @@ import { expect, test } from 'vitest'
 import { Database } from '../../src/storage/sqlite/sqlite-driver.ts'
 import { createRandom, inForm, quantile, report } from '../support/faults.ts'
 import { temporaryFolder } from '../support/open-test-app.ts'
-import { spawnService } from '../support/spawn-service.ts'
+import { type SpawnedService, spawnService } from '../support/spawn-service.ts'
+import { until } from '../support/until.ts'
 import { copyDatabase, makeDatabase, schemas, usersIn } from './databases.ts'
 import { DATABASE, killDuringStart, restart } from './killed-service.ts'
 import { createPopulation } from './population.ts'
@@ -26,6 +27,8 @@ const LOADS = inForm({
 const CLIENTS = 32
 
 const MAX_LIFE_MS = inForm({ short: 200, long: 600 })
+
+const WORKER_KILLS = 2
 
 const STARTS = inForm({ short: 1, long: 30 })
 
@@ -73,6 +76,29 @@ test.each(LOADS)(
     })
   },
 )
+
+test('kill -9 of single workers loses no acknowledged write, and the others go on writing', async () => {
+  const cwd = temporaryFolder()
+  const population = createPopulation({ clients: CLIENTS, afterId: 0 })
+  const { service } = await restart({ cwd, population, workers: 3 })
+  const writing = population.write(service.port)
+  for (let kills = 1; kills <= WORKER_KILLS; kills++) {
+    process.kill(workerPids(service)[kills - 1] as number, 'SIGKILL')
+    await until(() => workerPids(service).length === 3 + kills)
+    const { acknowledged } = population
+    await until(() => population.acknowledged > acknowledged)
+  }
+  service.process.kill('SIGKILL')
+  await Promise.all([writing, service.exited])
+  const { problems } = await restart({ cwd, population, workers: 3 })
+  expect(problems).toEqual([])
+})
+
+/** The pids of all workers that have served, in the order in which they began. */
+function workerPids(service: SpawnedService): number[] {
+  const lines = service.stdout().matchAll(/"pid":(\d+),"msg":"worker serves"/g)
+  return [...lines].map(([, pid]) => Number(pid))
+}
 
 test.each<{ start: string; prepare: (cwd: string) => Promise<readonly WrittenUser[]> }>([
   { start: 'the first start', prepare: async () => [] },
