@@ -14,12 +14,14 @@ export interface RedisCluster {
 /** Milliseconds until a node that does not answer counts as failed. */
 const NODE_TIMEOUT_MS = 1000
 
+const SETTINGS = ['--cluster-enabled', 'yes', '--repl-diskless-sync-delay', '0']
+
 /** Three masters, and as many replicas for each. */
 export async function startRedisCluster({ replicas = 0 } = {}): Promise<RedisCluster> {
   const nodes = await Promise.all(
     Array.from({ length: 3 * (1 + replicas) }, () =>
       startRedis({
-        args: ['--cluster-enabled', 'yes', '--cluster-node-timeout', `${NODE_TIMEOUT_MS}`],
+        args: [...SETTINGS, '--cluster-node-timeout', `${NODE_TIMEOUT_MS}`],
       }),
     ),
   )
@@ -32,6 +34,12 @@ export async function startRedisCluster({ replicas = 0 } = {}): Promise<RedisClu
       untilPasses(async () => {
         const state = await node.command('CLUSTER', 'INFO')
         if (!state.includes('cluster_state:ok')) throw new Error('the Cluster is not ready')
+        // A replica that never had the data of its master does not take over.
+        const role = await node.command('INFO', 'replication')
+        if (role.includes('master_link_status:down')) throw new Error('a replica is not ready')
+        if (replicas > 0 && role.includes('role:master') && role.includes('connected_slaves:0')) {
+          throw new Error('a master has no replica yet')
+        }
       }),
     ),
   )

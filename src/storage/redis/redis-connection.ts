@@ -87,8 +87,11 @@ async function openNode(
 }
 
 function createClientOf(options: RedisClientOptions) {
-  return createClient({ ...options, RESP: 2 })
+  return createClient({ ...options, RESP: 2, commandOptions: NO_TIMEOUT })
 }
+
+/** Whoever asks has a timeout of its own, and a signal for each command costs more than the command. */
+const NO_TIMEOUT = { timeout: 0 }
 
 /** A server that does not allow the question is taken for one of no Cluster. */
 async function isOfCluster(client: Client): Promise<boolean> {
@@ -108,6 +111,7 @@ async function openCluster(
     rootNodes: [{ socket: socketOf(location, node) }],
     defaults: { ...optionsOf(location), socket: socketOf(location) },
     RESP: 2,
+    commandOptions: NO_TIMEOUT,
     maxCommandRedirections: 4,
   })
   let lastError: unknown

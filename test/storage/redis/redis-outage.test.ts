@@ -3,6 +3,7 @@ import { createServer, type Socket } from 'node:net'
 import { describe, expect, onTestFinished, test } from 'vitest'
 import { findFreePort } from '../../support/free-port.ts'
 import { openTestApp, type TestApp, type TestAppOptions } from '../../support/open-test-app.ts'
+import { type RedisCluster, startRedisCluster } from '../../support/redis-cluster.ts'
 import {
   type RedisServer,
   type RedisServerOptions,
@@ -229,6 +230,51 @@ describe.skipIf(!canStartRedis)('while Redis cannot be used', () => {
     await app.http.get('/users').expect(200)
     redis.thaw()
     await untilCounting(app, 'in Redis')
+  })
+})
+
+describe.skipIf(!canStartRedis)('while a node of a Redis Cluster cannot be used', () => {
+  async function ownCluster(replicas: number): Promise<RedisCluster> {
+    const cluster = await startRedisCluster({ replicas })
+    onTestFinished(cluster.remove)
+    return cluster
+  }
+
+  test.each(['stopped', 'frozen'])('a %s master without a replica is waited for', async how => {
+    const cluster = await ownCluster(0)
+    const app = await openWith(cluster.url)
+    await untilCounting(app, 'in Redis')
+    const [, second] = cluster.nodes as [RedisServer, RedisServer]
+    if (how === 'stopped') await second.stop()
+    else second.freeze()
+    await untilCounting(app, 'locally')
+    await app.http.get('/users').expect(200)
+    if (how === 'stopped') await second.start()
+    else second.thaw()
+    await untilCounting(app, 'in Redis')
+    await app.http.get('/users').expect(200)
+    expect(linesOf(app, LOST)[0]?.reason).toEqual(expect.any(String))
+  })
+
+  test('a replica takes over for a master that is lost', async () => {
+    const cluster = await ownCluster(1)
+    const app = await openWith(cluster.url)
+    await untilCounting(app, 'in Redis')
+    const masters = await Promise.all(
+      cluster.nodes.map(async node => (await node.command('ROLE')).startsWith('master')),
+    )
+    await cluster.nodes[masters.indexOf(true)]?.stop()
+    await untilCounting(app, 'locally')
+    await untilCounting(app, 'in Redis')
+    await app.http.get('/users').expect(200)
+  })
+
+  test('one of the nodes of the list is enough at the start', async () => {
+    const cluster = await ownCluster(0)
+    const [first] = cluster.nodes as [RedisServer]
+    const app = await openWith(`redis://127.0.0.1:1,127.0.0.1:${first.port},cache.invalid`)
+    await untilCounting(app, 'in Redis')
+    expect(linesOf(app, LOST)).toEqual([])
   })
 })
 
