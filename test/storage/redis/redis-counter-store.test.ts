@@ -1,4 +1,6 @@
 import { createHash, randomBytes } from 'node:crypto'
+import { readFileSync } from 'node:fs'
+import { fileURLToPath } from 'node:url'
 import { createClient } from '@redis/client'
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest'
 import { loadConfig } from '../../../src/config.ts'
@@ -11,6 +13,8 @@ import { describeCounterStore } from '../../contracts/counter-store-contract.ts'
 import { type RedisCluster, startRedisCluster } from '../../support/redis-cluster.ts'
 import { canStartRedis, canUseRedis } from '../../support/redis-settings.ts'
 import { useTestRedis } from '../../support/test-redis.ts'
+
+const GUIDE = fileURLToPath(new URL('../../../docs/limits.md', import.meta.url))
 
 /** Long enough for any answer, on any machine. */
 const PATIENCE_MS = 3_600_000
@@ -205,6 +209,20 @@ describe.skipIf(!canStartRedis)('counters in a Redis Cluster', () => {
       const store = await openStore({ url, prefix: 'any:' })
       expect(await store.increment(KEY, 3_600_000)).toMatchObject({ count: index + 1 })
     }
+  })
+
+  test('a user with only the rights that the guide names counts there', async () => {
+    const [, rights = ''] =
+      /`ACL SETUSER limits on >PASSWORD ~user-records:\* (.*)`/.exec(readFileSync(GUIDE, 'utf8')) ??
+      []
+    for (const node of cluster.nodes) {
+      const user = ['limits', 'on', '>pw', '~user-records:*', ...rights.split(' ')]
+      await node.command('ACL', 'SETUSER', ...user)
+    }
+    const url = cluster.url.replace('redis://', 'redis://limits:pw@')
+    const store = await openStore({ url, prefix: 'user-records:' })
+    expect(await store.increment(KEY, 3_600_000)).toMatchObject({ count: 1 })
+    await store.reset(KEY)
   })
 
   test('counting goes on exactly while a slot moves to another node', async () => {
