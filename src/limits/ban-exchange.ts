@@ -18,7 +18,7 @@ export interface BanReceiver {
 
 /** How a worker shares its bans with the other workers of its service. */
 export interface BanExchange {
-  /** From now on `receiver` gets the bans of the other workers. Returns those of them that may not be in the store. */
+  /** From now on `receiver` gets the bans of the other workers. Returns those that may not be in the store. */
   join(receiver: BanReceiver): Promise<readonly Ban[]>
   /**
    * Tells the other workers of a ban. Resolves when they have it, or soon if one of them does not answer: to false if

@@ -9,7 +9,7 @@ import { BAN_MADE, BAN_SAVED, CLAIM_BAN_CHANGES, JOIN_BANS } from './shared-bans
 export interface BansOfWorkers {
   /** Handles the bans of a worker. */
   answer(calls: Calls, worker: number): void
-  /** Call it when a worker has ended: nobody waits for it any more. */
+  /** Call it when a worker has ended and its calls are closed. */
   remove(worker: number): void
 }
 
@@ -91,10 +91,7 @@ export function createBansOfWorkers(monotonicNow: () => number): BansOfWorkers {
       )
     },
 
-    remove: worker => {
-      members.get(worker)?.waits.end()
-      members.delete(worker)
-    },
+    remove: worker => void members.delete(worker),
   }
 }
 

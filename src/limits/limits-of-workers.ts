@@ -16,7 +16,7 @@ export interface LimitsOfWorkersOptions {
 export interface LimitsOfWorkers {
   /** Handles the counts, bans and log lines of a worker that has just been started. */
   answer(calls: Calls, worker: number): void
-  /** Call it when a worker has ended. */
+  /** Call it when a worker has ended and its calls are closed. */
   remove(worker: number): void
 }
 

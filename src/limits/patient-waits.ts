@@ -4,10 +4,8 @@ import { createPatience } from './patience.ts'
 export interface PatientWaits {
   /** Resolves to an answer, or to `otherwise` if it fails or takes too long. */
   wait<T>(answer: Promise<T>, otherwise: T): Promise<T>
-  /** Whether the last wait took too long and no answer has come since. It is not worth to wait then. */
+  /** Whether the last wait took too long and no answer has come since. Waiting is then a waste of time. */
   isLate(): boolean
-  /** Ends all waits now. */
-  end(): void
 }
 
 export function createPatientWaits(patienceMs: number): PatientWaits {
@@ -16,13 +14,9 @@ export function createPatientWaits(patienceMs: number): PatientWaits {
     patienceMs,
     onOver: () => {
       isLate = true
-      end()
+      for (const giveUp of patience.takeAll()) giveUp()
     },
   })
-
-  function end(): void {
-    for (const giveUp of patience.takeAll()) giveUp()
-  }
 
   return {
     wait: (answer, otherwise) =>
@@ -41,6 +35,5 @@ export function createPatientWaits(patienceMs: number): PatientWaits {
         )
       }),
     isLate: () => isLate,
-    end,
   }
 }

@@ -40,7 +40,7 @@ export function createSharedBans(firstProcess: Calls): BanExchange {
         return true
       })
       firstProcess.handle(BAN_SAVED, receiver.saved)
-      return waits.wait<readonly Ban[]>(firstProcess.ask(JOIN_BANS, null), [])
+      return firstProcess.ask(JOIN_BANS, null)
     },
 
     announce: async ban => {

@@ -98,6 +98,20 @@ test('a burst within one turn is left out as well, and counted', async () => {
   expect(leftOutOf(logLines.slice(10))).toEqual([4990])
 })
 
+test('while no lines of a source are written, only their number is sent', async () => {
+  const { one } = openTwo()
+  for (let turn = 0; turn < 200; turn++) {
+    write(one, TRACKED)
+    await one.close()
+  }
+  expect(sentLines(one)).toBeLessThanOrEqual(11)
+})
+
+/** How many lines a worker has sent with their text. */
+function sentLines({ first }: Opened): number {
+  return first.received.join().split('"text"').length - 1
+}
+
 test('sources are throttled separately', async () => {
   const { logLines, one, other } = openTwo()
   write(one, TRACKED, 30)
@@ -181,6 +195,7 @@ test('little is kept while the first process is stopped, and nothing is lost', a
   expect(logLines).toEqual([])
   one.first.goOn()
   await until(() => (logLines.length === 20 ? true : undefined))
+  expect(sentLines(one)).toBe(20)
   clock.advance(1000)
   write(one, exceeded('new'))
   write(one, TRACKED)

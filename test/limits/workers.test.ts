@@ -166,7 +166,9 @@ describe('a ban', () => {
   })
 
   test('is neither reported as foreign nor dropped by the other worker when it reads the database', async () => {
-    const { one, other, firstLines, databaseUrl } = await openPair({ bans: [LOGIN] })
+    // Ends at a fraction of a millisecond, which the database rounds up.
+    const rule = { ...LOGIN, bantime: 3600.0005 }
+    const { one, other, firstLines, databaseUrl } = await openPair({ bans: [rule] })
     await statuses(one, 3, '/login')
     await statuses(one, 3, '/login', BOB)
     await until(async () => (await storedBans(databaseUrl)) === 2 || undefined)
@@ -220,6 +222,49 @@ const REFUSE_BANS = byEngine({
     CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS
       $$ BEGIN RAISE EXCEPTION 'refused'; END $$;
     CREATE TRIGGER refuse BEFORE INSERT ON bans FOR EACH ROW EXECUTE FUNCTION refuse()`,
+})
+
+describe('the log', () => {
+  test('says once a key and window, for all workers, that a limit is exceeded', async () => {
+    const limits = { throttle: [{ name: 'few', limit: 1, period: '1 minute' }] }
+    const opened = await openPair(limits)
+    const { one, other, firstLines, clock } = opened
+    await statuses(one, 3, '/users')
+    const [line] = await untilLines(opened, 'limit exceeded', 1)
+    expect(line).toMatchObject({ level: 40, worker: 1, type: 'throttle', rule: 'few', client: ANN })
+    await statuses(other, 3, '/users')
+    await statuses(other, 3, '/users', BOB)
+    const lines = await untilLines(opened, 'limit exceeded', 2)
+    expect(lines[1]).toMatchObject({ worker: 2, client: BOB })
+    clock.advance(MINUTE)
+    await statuses(other, 3, '/users')
+    await untilLines(opened, 'limit exceeded', 3)
+    expect(linesOf(firstLines, 'limit exceeded')).toHaveLength(3)
+    expect(linesOf([...one.logLines, ...other.logLines], 'limit exceeded')).toEqual([])
+  })
+
+  test('has at most ten lines a second of a rule, for all workers, and the number of those left out', async () => {
+    const opened = await openPair({ track: [{ name: 'all' }] })
+    const { one, other, firstLines, clock } = opened
+    await Promise.all([statuses(one, 12, '/users'), statuses(other, 13, '/users')])
+    await untilLines(opened, 'request tracked', 10)
+    clock.advance(SECOND)
+    await statuses(other, 1, '/users')
+    const lines = await untilLines(opened, 'request tracked', 11)
+    expect(lines[10]).toMatchObject({ level: 30, worker: 2, rule: 'all', leftOut: 15 })
+    expect(linesOf(firstLines, 'request tracked')).toHaveLength(11)
+  })
+
+  test('has the line of each request from the worker that answered it', async () => {
+    const { one, other, firstLines } = await openPair({ blocklist: [{ name: 'all' }] })
+    await statuses(one, 1, '/users')
+    await statuses(other, 1, '/users')
+    for (const { logLines } of [one, other]) {
+      const line = await until(() => linesOf(logLines, 'request')[0])
+      expect(line).toMatchObject({ status: 403, type: 'blocklist', rule: 'all' })
+    }
+    expect(firstLines).toEqual([])
+  })
 })
 
 describe('a worker that', () => {

@@ -4,6 +4,8 @@ import { type Calls, createCalls, type Port } from '../../src/workers/calls.ts'
 /** One end of calls, in a process that the test can stop. */
 export interface GatedEnd {
   readonly calls: Calls
+  /** The messages that have come so far, as JSON. */
+  readonly received: readonly string[]
   /** From now on the process handles no message. */
   stop(): void
   /** Handles the messages that came meanwhile, and later ones. */
@@ -34,12 +36,14 @@ export function connectGatedCalls(): GatedCalls {
 function createEnd(channel: MessagePort): GatedEnd {
   let isStopped = false
   let waiting: string[] = []
+  const received: string[] = []
   let handle = (_text: string) => {}
   const port: Port = {
     send: message => channel.postMessage(JSON.stringify(message)),
     onMessage: receive => {
       handle = text => receive(JSON.parse(text))
       channel.on('message', (text: string) => {
+        received.push(text)
         if (isStopped) waiting.push(text)
         else handle(text)
       })
@@ -47,6 +51,7 @@ function createEnd(channel: MessagePort): GatedEnd {
   }
   return {
     calls: createCalls(port),
+    received,
     stop: () => {
       isStopped = true
     },
