@@ -74,9 +74,11 @@ export function createSharedRuleLines(options: SharedRuleLinesOptions): RuleLine
     const lines = waiting
     waiting = []
     leftOut.clear()
+    // Not the time of the answer: this process must not leave out what the first process would write.
+    const askedAt = monotonicNow()
     try {
       const closed = await firstProcess.ask(WRITE_LINES, lines)
-      for (const [source, forMs] of closed) closedUntil.set(source, monotonicNow() + forMs)
+      for (const [source, forMs] of closed) closedUntil.set(source, askedAt + forMs)
     } catch {
       // The first process is gone, and this one will end.
     }

@@ -98,6 +98,17 @@ test('a burst within one turn is left out as well, and counted', async () => {
   expect(leftOutOf(logLines.slice(10))).toEqual([4990])
 })
 
+test('an answer that comes late does not hold back the lines of the next second', async () => {
+  const { clock, logLines, one } = openTwo()
+  write(one, TRACKED, 11)
+  while (logLines.length < 10) await new Promise(setImmediate)
+  clock.advance(1000)
+  await one.close()
+  write(one, TRACKED)
+  await one.close()
+  expect(leftOutOf(logLines.slice(10))).toEqual([1])
+})
+
 test('while no lines of a source are written, only their number is sent', async () => {
   const { one } = openTwo()
   for (let turn = 0; turn < 200; turn++) {
