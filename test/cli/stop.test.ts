@@ -3,6 +3,7 @@ import { readdirSync } from 'node:fs'
 import { join } from 'node:path'
 import { expect, test } from 'vitest'
 import { Database } from '../../src/storage/sqlite/sqlite-driver.ts'
+import { beginPost } from '../support/begin-post.ts'
 import { newUserBody } from '../support/builders.ts'
 import { temporaryFolder } from '../support/open-test-app.ts'
 import { type RawAnswer, type RawExchange, sendRaw } from '../support/raw-http.ts'
@@ -251,21 +252,6 @@ test('SIGTERM during waves of requests loses none that was sent before, and cuts
     acknowledged.map(({ body }) => idIn(body)).sort((a, b) => a - b),
   )
 })
-
-interface BegunPost {
-  /** Sends the body. */
-  finish(): void
-  /** `100 Continue`, and the answer if there was one. */
-  readonly ended: Promise<readonly RawAnswer[]>
-}
-
-/** Sends the head of a create, and resolves once the service has it. */
-async function beginPost(port: number): Promise<BegunPost> {
-  const [head = '', body = ''] = post(newUserBody()).split('\r\n\r\n')
-  const { socket, answers, ended } = sendRaw(port, `${head}\r\nExpect: 100-continue\r\n\r\n`)
-  expect(await answers(1)).toMatchObject([{ status: 100 }])
-  return { finish: () => socket.write(body), ended }
-}
 
 function untilUnready(port: number): Promise<RawAnswer> {
   return untilStatus(port, '/readyz', 503)

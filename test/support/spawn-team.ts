@@ -10,6 +10,8 @@ export interface Team extends SpawnedService {
   untilLogged(msg: string, count?: number): Promise<Record<string, unknown>[]>
   /** The ids of the processes that serve, in the order of their numbers, each the latest of its number. */
   workerIds(): number[]
+  /** Does what opens connections while only the worker with this number runs, so that no other accepts them. */
+  alone<T>(worker: number, work: () => Promise<T>): Promise<T>
   /** Connections that the worker with this number has accepted. */
   connectTo(worker: number, count: number): Promise<KeepAliveClient[]>
 }
@@ -41,23 +43,28 @@ export async function spawnTeam(workers: number, options: SpawnOptions): Promise
     return Array.from({ length: workers }, (_, index) => idOf(index + 1))
   }
 
+  async function alone<T>(worker: number, work: () => Promise<T>): Promise<T> {
+    const others = workerIds().filter((_, index) => index + 1 !== worker)
+    signalAll(others, 'SIGSTOP')
+    try {
+      return await work()
+    } finally {
+      signalAll(others, 'SIGCONT')
+    }
+  }
+
   await untilLogged('worker serves', workers)
   return {
     ...service,
     lines,
     untilLogged,
     workerIds,
-    connectTo: async (worker, count) => {
-      const others = workerIds().filter((_, index) => index + 1 !== worker)
-      const clients = Array.from({ length: count }, () => createKeepAliveClient(service.port))
-      // Those that do not run cannot accept them.
-      signalAll(others, 'SIGSTOP')
-      try {
+    alone,
+    connectTo: (worker, count) =>
+      alone(worker, async () => {
+        const clients = Array.from({ length: count }, () => createKeepAliveClient(service.port))
         await Promise.all(clients.map(client => client.ask({ method: 'GET', path: '/livez' })))
-      } finally {
-        signalAll(others, 'SIGCONT')
-      }
-      return clients
-    },
+        return clients
+      }),
   }
 }

@@ -1,8 +1,9 @@
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { expect, test } from 'vitest'
+import { beginPost } from '../support/begin-post.ts'
 import { newUserBody } from '../support/builders.ts'
-import { load } from '../support/load.ts'
+import type { KeepAliveClient } from '../support/keep-alive-client.ts'
 import { temporaryFolder } from '../support/open-test-app.ts'
 import { spawnTeam, type Team } from '../support/spawn-team.ts'
 import { selectRows } from '../support/sql.ts'
@@ -84,42 +85,53 @@ test('a worker that replaces another has the rules in force, not those of a wron
   expect(await statusesOf(team)).toEqual([403, 403])
 })
 
-test.each(['SIGTERM', 'SIGINT'] as const)('%s under load answers all that was sent, and exits with 0', async signal => {
-  const cwd = temporaryFolder()
-  const team = await spawnTeam(WORKERS, { cwd, env: NO_HURRY })
-  const loading = load({ port: team.port, connections: 16, seconds: 600, workload: 'create' })
-  const path = join(cwd, 'data', 'users.db')
-  const count = async () => Number((await selectRows(path, 'SELECT count(*) AS n FROM users'))[0]?.n)
-  await until(async () => (await count()) > 200)
-  team.process.kill(signal)
-  expect(await team.exited).toMatchObject({ code: 0, stderr: '' })
-  const { statuses } = await loading
-  expect(await count()).toBe(statuses[201])
-  expect(team.lines().at(-1)).toMatchObject({ worker: 0, msg: 'stopped' })
-})
+/** Creates users one after another until an answer says that there is no further one. Returns how many. */
+async function createMany(client: KeepAliveClient): Promise<number> {
+  for (let created = 0; ; created++) {
+    const body = JSON.stringify(newUserBody())
+    const answer = await client.ask({ method: 'POST', path: '/users', body })
+    if (answer?.status !== 201) return created
+    if (answer.headers.connection === 'close') return created + 1
+  }
+}
+
+test.each(['SIGTERM', 'SIGINT'] as const)(
+  '%s under load loses no answer of a create, and exits with 0',
+  async signal => {
+    const cwd = temporaryFolder()
+    const databaseUrl = join(cwd, 'users.db')
+    const env = { ...NO_HURRY, DATABASE_URL: databaseUrl }
+    const team = await spawnTeam(WORKERS, { cwd, env })
+    const clients = [...(await team.connectTo(1, 8)), ...(await team.connectTo(2, 8))]
+    const creating = clients.map(createMany)
+    const stored = async () =>
+      Number((await selectRows(databaseUrl, 'SELECT count(*) AS n FROM users'))[0]?.n)
+    await until(async () => (await stored()) > 200)
+    team.process.kill(signal)
+    expect(await team.exited).toMatchObject({ code: 0, stderr: '' })
+    const created = await Promise.all(creating)
+    expect(await stored()).toBe(created.reduce((sum, count) => sum + count, 0))
+    expect(team.lines().at(-1)).toMatchObject({ worker: 0, msg: 'stopped' })
+  },
+)
 
 test('SIGTERM lets a request in flight in each worker end, with 201 and exit code 0', async () => {
   const team = await spawnTeam(WORKERS, { cwd: temporaryFolder(), env: NO_HURRY })
   const posts = []
   for (let worker = 1; worker <= WORKERS; worker++) {
-    const [client] = await team.connectTo(worker, 1)
-    if (client === undefined) throw new Error('no connection')
-    const body = JSON.stringify(newUserBody())
-    const begun = await client.begin({ method: 'POST', path: '/users', body })
-    posts.push(begun)
+    posts.push(await team.alone(worker, () => beginPost(team.port)))
   }
   team.process.kill('SIGTERM')
   await team.untilLogged('stopping')
-  for (const post of posts) expect(await post.finish()).toMatchObject({ status: 201 })
+  for (const post of posts) post.finish()
+  for (const { ended } of posts) expect((await ended)[1]).toMatchObject({ status: 201 })
   expect(await team.exited).toMatchObject({ code: 0, stderr: '' })
 })
 
 test('a stop whose time runs out in one worker exits with 1', async () => {
   const env = { SHUTDOWN_TIMEOUT: '1ms' }
   const team = await spawnTeam(WORKERS, { cwd: temporaryFolder(), env })
-  const [client] = await team.connectTo(2, 1)
-  const begun = client?.begin({ method: 'POST', path: '/users', body: '{}' })
-  await begun
+  await team.alone(2, () => beginPost(team.port))
   team.process.kill('SIGTERM')
   expect((await team.exited).code).toBe(1)
 })
