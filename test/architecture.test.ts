@@ -33,6 +33,7 @@ const ALLOWED: Readonly<Record<string, readonly string[]>> = {
     'version',
     'wiring',
     'workers',
+    'users',
   ],
   'cli/database': ['cli/terminal', 'config', 'storage', 'storage/copy', 'wiring'],
   'cli/limits': [
@@ -95,7 +96,7 @@ const ALLOWED: Readonly<Record<string, readonly string[]>> = {
     'users',
     'users/transfer',
   ],
-  'storage/redis': ['limits', 'redis-location'],
+  'storage/redis': ['limits', 'redis-location', 'waiting'],
   storage: ['limits', 'users', 'users/transfer'],
   app: [
     'config',
@@ -114,7 +115,7 @@ const ALLOWED: Readonly<Record<string, readonly string[]>> = {
   'cli/terminal': ['config', 'errors', 'setting-names'],
   'http/pages': ['errors', 'http', 'http/document'],
   ops: ['config', 'http', 'http/document'],
-  users: ['errors', 'http', 'http/document', 'native-package'],
+  users: ['errors', 'http', 'http/document', 'native-package', 'waiting', 'workers'],
   config: [
     'config-values',
     'dotenv',
@@ -127,7 +128,7 @@ const ALLOWED: Readonly<Record<string, readonly string[]>> = {
   ],
   'http/document': ['errors', 'http'],
   'http/server': ['errors', 'http'],
-  limits: ['errors', 'http', 'limits/rules', 'workers'],
+  limits: ['errors', 'http', 'limits/rules', 'waiting', 'workers'],
   http: ['errors'],
   'config-values': [
     'duration',
@@ -146,6 +147,7 @@ const ALLOWED: Readonly<Record<string, readonly string[]>> = {
   'value-kind': [],
   'limits/rules': ['duration', 'http', 'nearest'],
   workers: ['errors', 'ops'],
+  waiting: [],
   'native-package': ['errors'],
   'setting-names': ['nearest'],
   dotenv: [],

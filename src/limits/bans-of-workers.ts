@@ -1,7 +1,7 @@
+import { createPatientWaits, type PatientWaits } from '../waiting/patient-waits.ts'
 import type { Calls } from '../workers/calls.ts'
 import type { BanChange, BanId } from './ban-exchange.ts'
 import type { Ban } from './ban-store.ts'
-import { createPatientWaits, type PatientWaits } from './patient-waits.ts'
 import { createOncePerWindow } from './rule-lines.ts'
 import { BAN_MADE, BAN_SAVED, CLAIM_BAN_CHANGES, JOIN_BANS } from './shared-bans.ts'
 
@@ -22,7 +22,7 @@ interface Member {
 }
 
 /** A worker that is stopped delays a ban by this time, and only the first one. */
-const PATIENCE_MS = 200
+const PATIENCE_MS = 500
 
 const MAX_BANS = 100_000
 

@@ -1,6 +1,6 @@
+import { createPatience } from '../waiting/patience.ts'
 import type { CounterStore } from './counter-store.ts'
 import type { MaybePromise } from './maybe-promise.ts'
-import { createPatience } from './patience.ts'
 
 export interface FallbackCounterStoreOptions {
   /** Counts for several processes. It may be slow, fail, or never answer. */

@@ -1,7 +1,7 @@
+import { createPatientWaits } from '../waiting/patient-waits.ts'
 import type { CallKind, Calls } from '../workers/calls.ts'
 import type { BanChange, BanExchange, BanId } from './ban-exchange.ts'
 import type { Ban } from './ban-store.ts'
-import { createPatientWaits } from './patient-waits.ts'
 
 /** To the first process: a ban of this worker. To a worker: a ban of another one. The first process says if it is new. */
 export const BAN_MADE: CallKind<Ban, boolean> = { name: 'ban made' }
@@ -18,7 +18,7 @@ export const CLAIM_BAN_CHANGES: CallKind<readonly BanChange[], readonly number[]
 }
 
 /** Longer than the first process waits for the other workers. */
-const PATIENCE_MS = 400
+const PATIENCE_MS = 1000
 
 /** The most changes in one call, so that the first process is not busy for long. */
 const MAX_CLAIMED = 1000

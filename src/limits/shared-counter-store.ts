@@ -24,7 +24,8 @@ export function createSharedCounterStore(firstProcess: Calls): CounterStore {
   }
 }
 
-const PATIENCE_MS = 100
+/** Long, because the first process does little else, and so only one that is stopped takes as long. */
+const PATIENCE_MS = 500
 
 const RETRY_EVERY_MS = 500
 

@@ -1,6 +1,6 @@
 import pino, { type Logger } from 'pino'
+import { createPatientWaits } from '../waiting/patient-waits.ts'
 import type { CallKind, Calls } from '../workers/calls.ts'
-import { createPatientWaits } from './patient-waits.ts'
 import {
   createLineThrottle,
   createOncePerWindow,

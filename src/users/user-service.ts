@@ -2,6 +2,7 @@ import { createHash } from 'node:crypto'
 import { type FieldError, ServiceError } from '../errors.ts'
 import type { Cursors } from './cursor.ts'
 import type { Fingerprints } from './fingerprint.ts'
+import type { KeysInUse } from './keys-in-use.ts'
 import { type ListParameter, type ListRequest, parseListRequest } from './list-request.ts'
 import type { PasswordHasher } from './passwords.ts'
 import {
@@ -78,6 +79,8 @@ export interface UserServiceOptions {
   readonly fingerprints: Fingerprints
   readonly rules: UserRules
   readonly cursors: Cursors
+  /** Between processes that do not share it, the repository decides. */
+  readonly keysInUse: KeysInUse
 }
 
 /** Limits of the cache of lists: about 3 MB when it is full. */
@@ -85,9 +88,7 @@ const MAX_LISTS = 50
 const MAX_LIST_CHARS = 65_536
 
 export function createUserService(options: UserServiceOptions): UserService {
-  const { users, passwords, fingerprints, rules, cursors } = options
-  /** Keys of running requests of this process. Between processes the repository decides. */
-  const keysInUse = new Set<string>()
+  const { users, passwords, fingerprints, rules, cursors, keysInUse } = options
   const lists = new Map<string, UserList>()
 
   /** Throws `validation_failed` with every wrong field, a taken e-mail among them. */
@@ -172,12 +173,11 @@ export function createUserService(options: UserServiceOptions): UserService {
         const newUser = await toNewUser(await requireValid(rules.parseNew(body)))
         return { user: await reportTakenEmail(users.create(newUser)), isReplay: false }
       }
-      if (keysInUse.has(key)) throw new ServiceError('idempotency_key_in_use')
-      keysInUse.add(key)
+      if (!(await keysInUse.claim(key))) throw new ServiceError('idempotency_key_in_use')
       try {
         return await createOnce(body, key)
       } finally {
-        keysInUse.delete(key)
+        keysInUse.release(key)
       }
     },
 

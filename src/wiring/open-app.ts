@@ -10,7 +10,9 @@ import type { LimitsSource } from '../limits/rules/load-limits.ts'
 import type { ServiceStorage } from '../storage/storage.ts'
 import { createCursors } from '../users/cursor.ts'
 import { createFingerprints } from '../users/fingerprint.ts'
+import { createKeysInUse } from '../users/keys-in-use.ts'
 import { createPasswordHasher } from '../users/passwords.ts'
+import { createSharedKeysInUse } from '../users/shared-keys-in-use.ts'
 import { createUserRules } from '../users/user.ts'
 import { createUserService } from '../users/user-service.ts'
 import type { Calls } from '../workers/calls.ts'
@@ -77,7 +79,7 @@ async function buildApp(
     limits,
   }: { readonly storage: ServiceStorage; readonly limits: CheckedLimits | undefined },
 ): Promise<OpenApp> {
-  const { config, log, stopping, newRequestId, clocks } = options
+  const { config, log, stopping, newRequestId, clocks, firstProcess } = options
   const cursors = createCursors(await storage.signingKey('cursor'))
   // Last of what may fail, because it goes on to look for bans of other processes.
   const openLimits =
@@ -94,6 +96,7 @@ async function buildApp(
       fingerprints: createFingerprints(passwords),
       cursors,
       rules,
+      keysInUse: firstProcess ? createSharedKeysInUse(firstProcess) : createKeysInUse(),
     }),
     rules,
     ping: storage.users.ping,

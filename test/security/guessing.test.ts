@@ -6,6 +6,7 @@ import { createSqliteUserRepository } from '../../src/storage/sqlite/sqlite-user
 import { createWriteQueue } from '../../src/storage/sqlite/write-queue.ts'
 import { createCursors } from '../../src/users/cursor.ts'
 import { createFingerprints } from '../../src/users/fingerprint.ts'
+import { createKeysInUse } from '../../src/users/keys-in-use.ts'
 import { createPasswordHasher, type PasswordHasher } from '../../src/users/passwords.ts'
 import { createUserRules } from '../../src/users/user.ts'
 import { createUserService } from '../../src/users/user-service.ts'
@@ -39,6 +40,7 @@ async function openUsers() {
     fingerprints: createFingerprints(passwords),
     cursors: createCursors(randomBytes(32)),
     rules: createUserRules({ passwordMinChars: 8 }),
+    keysInUse: createKeysInUse(),
   })
   return { users, asked }
 }

@@ -1,6 +1,7 @@
 import pino from 'pino'
 import { onTestFinished } from 'vitest'
 import { createLimitsOfWorkers } from '../../src/limits/limits-of-workers.ts'
+import { createKeysOfWorkers } from '../../src/users/shared-keys-in-use.ts'
 import { engine } from './engine.ts'
 import { createFakeClock } from './fake-clock.ts'
 import { connectGatedCalls, type GatedCalls } from './gated-calls.ts'
@@ -51,6 +52,7 @@ export async function openWorkers(options: TestWorkersOptions): Promise<TestWork
     logOf: worker => log.child({ worker }),
     monotonicNow: clock.now,
   })
+  const keysOfWorkers = createKeysOfWorkers()
   const workers: TestWorker[] = []
 
   async function add(): Promise<TestWorker> {
@@ -59,6 +61,7 @@ export async function openWorkers(options: TestWorkersOptions): Promise<TestWork
     onTestFinished(end)
     writer?.answer(first.calls)
     ofWorkers.answer(first.calls, number)
+    keysOfWorkers.answer(first.calls, number)
     const app = await openTestApp({
       limits,
       env: { TRUST_PROXY: '1', DATABASE_URL: databaseUrl, ...env },
@@ -73,6 +76,7 @@ export async function openWorkers(options: TestWorkersOptions): Promise<TestWork
         end()
         worker.calls.close(new Error('killed'))
         ofWorkers.remove(number)
+        keysOfWorkers.remove(number)
       },
     }
     workers.push(opened)

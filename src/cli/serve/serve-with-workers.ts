@@ -1,5 +1,6 @@
 import type { LimitsOfWorkers } from '../../limits/limits-of-workers.ts'
 import { compareRules } from '../../limits/rule-changes.ts'
+import { createKeysOfWorkers } from '../../users/shared-keys-in-use.ts'
 import { createClocks } from '../../wiring/clocks.ts'
 import { prepareStorage } from '../../wiring/open-storage.ts'
 import { awaitCrash } from './crash.ts'
@@ -24,6 +25,7 @@ export async function serveWithWorkers(parts: ServeParts): Promise<number> {
   const writer = opened
   await logRuleWarnings(parts)
   const limits = await openLimitsOfWorkers(parts)
+  const keys = createKeysOfWorkers()
   const team = startTeam({
     ...parts,
     rules: parts.limits?.source,
@@ -33,8 +35,12 @@ export async function serveWithWorkers(parts: ServeParts): Promise<number> {
     onStart: ({ calls, number }) => {
       writer?.answer(calls)
       limits?.answer(calls, number)
+      keys.answer(calls, number)
     },
-    onEnd: ({ number }) => limits?.remove(number),
+    onEnd: ({ number }) => {
+      limits?.remove(number)
+      keys.remove(number)
+    },
   })
   try {
     const started = await Promise.race([team.started, signals.first])

@@ -1,5 +1,5 @@
-import { withinPatience } from '../../limits/patience.ts'
 import type { RedisLocation } from '../../redis-location.ts'
+import { withinPatience } from '../../waiting/patience.ts'
 import { COUNT_SCRIPT, COUNT_SCRIPT_SHA1 } from './counter-script.ts'
 import { openRedisConnection, type RedisConnection } from './redis-connection.ts'
 

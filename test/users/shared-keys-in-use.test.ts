@@ -1,0 +1,48 @@
+import { expect, test } from 'vitest'
+import { newUserBody } from '../support/builders.ts'
+import { openWorkers, type TestWorker } from '../support/open-workers.ts'
+import { until } from '../support/until.ts'
+
+function post({ http }: TestWorker, key: string, body = newUserBody()) {
+  return http.post('/users').set('Idempotency-Key', key).send(body)
+}
+
+/** A create that holds its key until the process of its worker goes on. */
+async function beginCreate(worker: TestWorker, key: string) {
+  worker.process.stop()
+  const response = post(worker, key).then(answer => answer)
+  await until(() => worker.first.received.some(text => text.includes(key)))
+  return { response }
+}
+
+test('a key of a request that still runs in one worker is in use in the others', async () => {
+  const { workers } = await openWorkers({})
+  const [one, other] = workers as [TestWorker, TestWorker]
+  const { response } = await beginCreate(one, 'key-1')
+  const { status, body } = await post(other, 'key-1')
+  expect(status).toBe(409)
+  expect(body.reason).toBe('idempotency_key_in_use')
+  await post(other, 'key-2').expect(201)
+  one.process.goOn()
+  expect((await response).status).toBe(201)
+  // Now it is used by another body.
+  await post(other, 'key-1').expect(422)
+})
+
+test('a key is free again when its request has failed', async () => {
+  const { workers } = await openWorkers({})
+  const [one, other] = workers as [TestWorker, TestWorker]
+  await post(one, 'key-1', newUserBody({ email: 'nobody' })).expect(422)
+  await post(other, 'key-1').expect(201)
+})
+
+test('a key is free again when its worker has ended', async () => {
+  const { workers } = await openWorkers({})
+  const [one, other] = workers as [TestWorker, TestWorker]
+  const { response } = await beginCreate(one, 'key-1')
+  await post(other, 'key-1').expect(409)
+  one.kill()
+  await post(other, 'key-1').expect(201)
+  one.process.goOn()
+  expect([409, 422, 503]).toContain((await response).status)
+})
