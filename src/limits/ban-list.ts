@@ -1,3 +1,4 @@
+import { type BanEntries, type BanEntry, createBanEntries } from './ban-entries.ts'
 import type { BanChange, BanExchange, BanId } from './ban-exchange.ts'
 import { type Ban, type BanStore, remainingOf } from './ban-store.ts'
 import type { MaybePromise } from './maybe-promise.ts'
@@ -46,21 +47,10 @@ const MAX_BANS = 100_000
 /** A change must take effect within two seconds, of which reading `MAX_BANS` bans takes 0.2. */
 const FOLLOW_EVERY_MS = 500
 
-interface Entry {
-  readonly rule: string
-  readonly clientKey: string
-  /** By the monotonic clock. */
-  readonly endsAt: number
-  /** As stored, by the wall clock. */
-  readonly storedEnd: number
-  /** Number of the first store read that must contain this ban. Infinity while it is unsaved, and for bans never saved. */
-  knownFrom: number
-}
-
 /** Reads the bans in the store, and then follows its changes. Rejects when it cannot be read. */
 export async function openBanList(options: BanListOptions): Promise<BanList> {
   const { store, now, monotonicNow, onStoreFailure, exchange, maxBans = MAX_BANS } = options
-  let entries = new Map<string, Entry>()
+  let entries = createEntries()
   let readings = 0
   let readRevision: string | undefined
   /** Number of the last store read that succeeded, and of one that must follow even if the revision has not changed. */
@@ -72,19 +62,12 @@ export async function openBanList(options: BanListOptions): Promise<BanList> {
   let isClosed = false
 
   /** A ban that has ended only by the monotonic clock is kept: the next read of the store would start it again. */
-  function isOver({ endsAt, storedEnd }: Entry): boolean {
+  function isOver({ endsAt, storedEnd }: BanEntry): boolean {
     return endsAt <= monotonicNow() && storedEnd <= now()
   }
 
-  /** Appends an entry, then drops expired entries from the front, and the oldest while there are more than `maxBans`. */
-  function append(map: Map<string, Entry>, entry: Entry): void {
-    const key = keyOf(entry.rule, entry.clientKey)
-    map.delete(key)
-    for (const [first, other] of map) {
-      if (!isOver(other) && map.size < maxBans) break
-      map.delete(first)
-    }
-    map.set(key, entry)
+  function createEntries(): BanEntries {
+    return createBanEntries({ maxBans, isOver })
   }
 
   /**
@@ -93,14 +76,13 @@ export async function openBanList(options: BanListOptions): Promise<BanList> {
    */
   async function read(revision: string): Promise<readonly BanChange[]> {
     const reading = ++readings
-    const found = new Map<string, Entry>()
+    const found = createEntries()
     const changes: BanChange[] = []
     for await (const bans of store.load()) {
       if (isClosed) return []
       for (const ban of bans) {
         const { rule, clientKey, endsAt: storedEnd } = ban
-        const key = keyOf(rule, clientKey)
-        let entry = entries.get(key)
+        let entry = entries.find(ban)
         if (entry?.storedEnd !== storedEnd) {
           // The wall clock is the only clock that this process shares with the one that made the ban.
           const endsAt = monotonicNow() + remainingOf(ban, now())
@@ -109,13 +91,12 @@ export async function openBanList(options: BanListOptions): Promise<BanList> {
           changes.push(changeOf('made', entry))
         }
         entry.knownFrom = Math.min(entry.knownFrom, reading)
-        found.set(key, entry)
-        if (found.size > maxBans) dropFirst(found)
+        found.load(entry)
       }
     }
-    for (const [key, entry] of entries) {
-      if (entry.knownFrom > reading) append(found, entry)
-      else if (!found.has(key) && entry.endsAt > monotonicNow())
+    for (const entry of entries.all()) {
+      if (entry.knownFrom > reading) found.append(entry)
+      else if (found.find(entry) === undefined && entry.endsAt > monotonicNow())
         changes.push(changeOf('lifted', entry))
     }
     entries = found
@@ -150,18 +131,18 @@ export async function openBanList(options: BanListOptions): Promise<BanList> {
   function take(ban: Ban): void {
     const { rule, clientKey, endsAt: storedEnd } = ban
     const endsAt = monotonicNow() + remainingOf(ban, now())
-    append(entries, { rule, clientKey, endsAt, storedEnd, knownFrom: Infinity })
+    entries.append({ rule, clientKey, endsAt, storedEnd, knownFrom: Infinity })
   }
 
-  function handleSaved({ rule, clientKey, endsAt }: BanId): void {
-    const entry = entries.get(keyOf(rule, clientKey))
-    if (entry?.storedEnd !== endsAt) return
+  function handleSaved(ban: BanId): void {
+    const entry = entries.find(ban)
+    if (entry?.storedEnd !== ban.endsAt) return
     entry.knownFrom = Math.min(entry.knownFrom, readings + 1)
     // It may have been lifted already, and the read that would have shown this was too early.
     neededReading = readings + 1
   }
 
-  async function save(entry: Entry, ban: Ban): Promise<void> {
+  async function save(entry: BanEntry, ban: Ban): Promise<void> {
     try {
       await store.save(ban)
     } catch (error) {
@@ -182,20 +163,22 @@ export async function openBanList(options: BanListOptions): Promise<BanList> {
   }
 
   const unsaved = await exchange?.join({ made: take, saved: handleSaved })
-  for (const ban of unsaved ?? []) take(ban)
+  for (const ban of unsaved ?? []) {
+    // It may have been replaced meanwhile.
+    if (entries.find(ban) === undefined) take(ban)
+  }
   await read(await store.revision())
   const timer = setInterval(follow, FOLLOW_EVERY_MS).unref()
 
   return {
-    isEmpty: () => entries.size === 0,
+    isEmpty: () => entries.isEmpty(),
 
     remainingMs: (rule, clientKey) => {
-      const key = keyOf(rule, clientKey)
-      const entry = entries.get(key)
+      const entry = entries.find({ rule, clientKey })
       if (entry === undefined) return undefined
       const remaining = entry.endsAt - monotonicNow()
       if (remaining > 0) return remaining
-      if (isOver(entry)) entries.delete(key)
+      if (isOver(entry)) entries.remove(entry)
       return undefined
     },
 
@@ -204,7 +187,7 @@ export async function openBanList(options: BanListOptions): Promise<BanList> {
       const storedEnd = Math.ceil(now() + forMs)
       const endsAt = monotonicNow() + forMs
       const entry = { rule, clientKey, endsAt, storedEnd, knownFrom: Infinity }
-      append(entries, entry)
+      entries.append(entry)
       const ban = { rule, clientKey, endsAt: storedEnd, lastsMs: forMs }
       const saveIfKept = () => {
         if (isKept) void save(entry, ban)
@@ -226,18 +209,7 @@ export async function openBanList(options: BanListOptions): Promise<BanList> {
 
 function changeOf(
   happened: BanChange['happened'],
-  { rule, clientKey, storedEnd: endsAt }: Entry,
+  { rule, clientKey, storedEnd: endsAt }: BanEntry,
 ): BanChange {
   return { happened, ban: { rule, clientKey, endsAt } }
-}
-
-function dropFirst(entries: Map<string, Entry>): void {
-  for (const key of entries.keys()) {
-    entries.delete(key)
-    return
-  }
-}
-
-function keyOf(rule: string, clientKey: string): string {
-  return `${rule}\n${clientKey}`
 }
