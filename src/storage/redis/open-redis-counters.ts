@@ -23,7 +23,7 @@ export interface RedisCountersOptions {
 }
 
 /** How long a request waits for Redis: 50 ms, less what timers may be late. */
-const PATIENCE_MS = 45
+const PATIENCE_MS = 40
 
 const RETRY_EVERY_MS = 250
 

@@ -514,6 +514,14 @@ describe('limits test', () => {
     ])
   })
 
+  test('counts in memory with CACHE_STORE=redis, and leaves Redis alone', async () => {
+    const rules = `export default { throttle: [{ name: 't', limit: 2, period: '1 hour' }] }`
+    const env = { CACHE_STORE: 'redis', REDIS_URL: 'redis://:wrong@cache.invalid' }
+    const inMemory = await tried({ rules, args: ['--times', '3'] })
+    expect(await tried({ rules, args: ['--times', '3'], env })).toEqual(inMemory)
+    expect(inMemory.join('\n')).toContain('request 3')
+  })
+
   test('ends with exit code 1 if a function never answers, and names mistakes in the rules', async () => {
     const rules = `export default { throttle: [{ limit: 1, period: 1, with: () => {} }] }`
     expect(await limits('test', { rules, args: ['--times', '2'] })).toEqual({

@@ -93,7 +93,7 @@ describe.skipIf(!canStartRedis)('while Redis cannot be used', () => {
       redis.thaw()
       await untilCounting(app, 'in Redis')
     }
-    expect(linesOf(app, LOST)[0]).toMatchObject({ reason: 'no answer within 45 ms' })
+    expect(linesOf(app, LOST)[0]).toMatchObject({ reason: 'no answer within 40 ms' })
   })
 
   test('a server that is frozen without any request is noticed', async () => {
