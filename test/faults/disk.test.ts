@@ -79,7 +79,14 @@ describe.skipIf(reason !== undefined).each(['1', '2'])('a disk of %s workers', W
     expect((await ask(service, 'POST /users', user)).status).toBe(201)
     disk.fail({ writes: 'EIO', syncs: 'EIO', truncates: 'EIO' })
     service.process.kill('SIGTERM')
-    expect(await service.exited).toMatchObject({ code: 0, stderr: '' })
+    const { stdout, ...exited } = await service.exited
+    expect(exited).toEqual({ code: 0, stderr: '' })
+    const warning = stdout.split('\n').find(line => line.includes('WAL checkpoint at shutdown'))
+    expect(JSON.parse(warning ?? '{}')).toMatchObject({
+      level: 'warn',
+      msg: 'WAL checkpoint at shutdown failed',
+      err: { code: expect.stringMatching(/^SQLITE_IOERR/), message: 'disk I/O error' },
+    })
     expect(await emailsIn(await spawnService({ cwd }))).toEqual(['old@x.co'])
   })
 
