@@ -5,7 +5,7 @@ import {
   forgetPostgresVariables,
   skippedOnPostgres,
 } from './test/support/postgres-settings.ts'
-import { skippedOnRedis } from './test/support/redis-settings.ts'
+import { canUseRedis, skippedOnRedis } from './test/support/redis-settings.ts'
 
 /** Tests of PostgreSQL itself. */
 const OF_POSTGRES = 'test/{storage,faults}/postgres/**/*.test.ts'
@@ -61,6 +61,19 @@ const workers = {
   exclude: [...configDefaults.exclude, ...OF_NO_ENGINE],
   globalSetup: ['test/support/start-spawned-run.ts'],
   provide: { ...sqlite.provide, spawnedEnv: { WORKERS: '2' } },
+  // Lines of two processes may have the same millisecond, and then the order in which they were read.
+  retry: 1,
+}
+
+/** The same, with all that they share outside of them. */
+const workersOnRedis = {
+  ...workers,
+  name: 'workers-redis',
+  globalSetup: ['test/support/start-postgres.ts', ...workers.globalSetup],
+  provide: {
+    ...postgres.provide,
+    spawnedEnv: { ...workers.provide.spawnedEnv, CACHE_STORE: 'redis' },
+  },
 }
 
 export default defineConfig({
@@ -70,7 +83,12 @@ export default defineConfig({
     hookTimeout: 180_000,
     // Many wait for a process of theirs more than they compute, so that two are not in each other's way on two cores.
     maxWorkers: Math.max(2, availableParallelism() - 1),
-    projects: [sqlite, workers, ...(canUsePostgres ? [postgres] : [])].map(test => ({
+    projects: [
+      sqlite,
+      workers,
+      ...(canUsePostgres ? [postgres] : []),
+      ...(canUsePostgres && canUseRedis ? [workersOnRedis] : []),
+    ].map(test => ({
       extends: true as const,
       test,
     })),

@@ -62,7 +62,7 @@ test('GET /readyz answers 503 while the service shuts down; GET /livez 200, and 
   // 100 Continue shows that the service has the request.
   await begun.answers(1)
   const stopped = stop()
-  const { text } = await http.get('/readyz').expect(503)
+  const { text } = await untilPasses(() => http.get('/readyz').expect(503))
   expect(text).toBe('{"status":"unavailable"}')
   await http.get('/livez').expect(200)
   // Until then requests in flight are still served.

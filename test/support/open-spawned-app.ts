@@ -41,6 +41,7 @@ if (spawnedRun !== undefined) afterAll(() => idle && end(idle))
 /** The real service in processes of its own, with a free port and a new database. */
 export async function openSpawnedApp(run: SpawnedRun, options: TestAppOptions): Promise<TestApp> {
   if (options.timeouts !== undefined) skipIfSpawned('the test sets timeouts of connections')
+  if (options.env?.DATABASE_URL === ':memory:') skipIfSpawned(NOT_IN_MEMORY)
   const spawned = (await takeIdle(keyOf(options))) ?? (await start(run, options))
   const { service, log, folder, databaseUrl } = spawned
   let isStopped = false
@@ -71,6 +72,8 @@ export async function openSpawnedApp(run: SpawnedRun, options: TestAppOptions): 
   }
 }
 
+const NOT_IN_MEMORY = 'several processes cannot share a database in memory'
+
 function keyOf({ env }: TestAppOptions): string {
   return JSON.stringify(env ?? {})
 }
@@ -81,7 +84,11 @@ async function start(run: SpawnedRun, options: TestAppOptions): Promise<Spawned>
   const databaseUrl = env.DATABASE_URL ?? (await databaseIn(folder))
   const limitsPath = join(folder, 'limits.json')
   if (limits !== undefined) writeFileSync(limitsPath, JSON.stringify(limits))
-  if (now !== undefined) shareClocks(join(folder, 'clocks'), now, monotonicNow ?? now)
+  const isRedisCounting = limits !== undefined && run.env.CACHE_STORE === 'redis'
+  const onMove = () => isRedisCounting && skipIfSpawned('Redis measures time by its own clock')
+  if (now !== undefined) {
+    shareClocks(join(folder, 'clocks'), { now, monotonicNow: monotonicNow ?? now, onMove })
+  }
   const settings = {
     LOG_LEVEL: 'trace',
     SHUTDOWN_TIMEOUT: '5s',
@@ -150,13 +157,24 @@ async function reloadLimits({ service, log }: Spawned): Promise<void> {
   await log.complete()
 }
 
+interface SharedClocks {
+  now(): number
+  monotonicNow(): number
+  /** Called when the test moves one of them. */
+  onMove(): void
+}
+
 /** Writes the times of fake clocks into a file for the service, now and each time when the test moves them. */
-function shareClocks(path: string, now: () => number, monotonicNow: () => number): void {
+function shareClocks(path: string, { now, monotonicNow, onMove }: SharedClocks): void {
   const file = openSync(path, 'w')
   onTestFinished(() => closeSync(file))
   const write = () => writeSync(file, Float64Array.of(now(), monotonicNow()), 0, 16, 0)
   write()
   for (const clock of new Set([now, monotonicNow])) {
-    if (!onAdvance(clock, write)) skipIfSpawned('the test has a clock of its own kind')
+    const isKnown = onAdvance(clock, () => {
+      onMove()
+      write()
+    })
+    if (!isKnown) skipIfSpawned('the test has a clock of its own kind')
   }
 }

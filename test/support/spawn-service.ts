@@ -64,10 +64,13 @@ export async function spawnService(options: SpawnOptions): Promise<SpawnedServic
     ...options,
     env: { PORT: '0', ...UNHURRIED, ...spawnedRun?.env, ...env },
   })
+  // What the workers say about themselves is not part of what a test looks at.
+  const workers = env?.LOG_LEVEL === 'silent' ? 0 : Number(spawnedRun?.env.WORKERS ?? 0)
   const url = await new Promise<string>((resolve, reject) => {
     child.process.stdout?.on('data', () => {
       const match = /"url":"([^"]+)"/.exec(child.stdout())
-      if (match?.[1] !== undefined) resolve(match[1])
+      const serving = child.stdout().split('"msg":"worker serves"').length - 1
+      if (match?.[1] !== undefined && serving >= workers) resolve(match[1])
     })
     child.exited.then(({ code, stderr }) => reject(new Error(`exited with ${code}: ${stderr}`)))
   })

@@ -1,10 +1,14 @@
 import { spawn } from 'node:child_process'
+import { randomBytes } from 'node:crypto'
 import { cpSync, mkdtempSync, readFileSync, renameSync, symlinkSync, writeFileSync } from 'node:fs'
 import type { Socket } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
+import { createClient } from '@redis/client'
 import type { TestProject } from 'vitest/node'
+import { startRedis } from './redis-server.ts'
+import { TEST_REDIS_URL } from './redis-settings.ts'
 
 const ROOT = fileURLToPath(new URL('../..', import.meta.url))
 
@@ -20,7 +24,7 @@ const WATCH = `
   rm -rf "$1"`
 
 /** Provides the tests of a project with a built program whose clocks they can set. Prints which tests were skipped. */
-export default function startSpawnedRun(project: TestProject): () => void {
+export default async function startSpawnedRun(project: TestProject): Promise<() => Promise<void>> {
   const folder = mkdtempSync(join(tmpdir(), 'user-records-program-'))
   const dist = join(folder, 'dist')
   cpSync(join(ROOT, 'dist'), dist, { recursive: true })
@@ -34,12 +38,37 @@ export default function startSpawnedRun(project: TestProject): () => void {
   const processesPath = join(folder, 'processes')
   for (const path of [skipsPath, processesPath]) writeFileSync(path, '')
   const cleanUp = watch(folder)
-  const env = project.config.provide.spawnedEnv ?? {}
+  const { spawnedEnv = {} } = project.config.provide
+  const redis = spawnedEnv.CACHE_STORE === 'redis' ? await useRedis() : undefined
+  const env = { ...spawnedEnv, ...redis?.env }
   project.provide('spawned', { main: join(dist, 'main.js'), env, skipsPath, processesPath })
-  return () => {
+  return async () => {
+    await redis?.close()
     printSkips(project.name, readFileSync(skipsPath, 'utf8'))
     cleanUp()
   }
+}
+
+/** The server that TEST_REDIS_URL names, otherwise one of this run. */
+async function useRedis() {
+  const prefix = `user-records-test-${randomBytes(6).toString('hex')}-`
+  const server = TEST_REDIS_URL === undefined ? await startRedis() : undefined
+  const url = server?.url ?? (TEST_REDIS_URL as string)
+  return {
+    env: { REDIS_URL: url, REDIS_PREFIX: prefix },
+    close: async () => {
+      if (server === undefined) await deleteKeys(url, prefix)
+      else await server.remove()
+    },
+  }
+}
+
+async function deleteKeys(url: string, prefix: string): Promise<void> {
+  const client = await createClient({ url, RESP: 2 }).connect()
+  for await (const keys of client.scanIterator({ MATCH: `${prefix}*`, COUNT: 1000 })) {
+    if (keys.length > 0) await client.del(keys)
+  }
+  client.destroy()
 }
 
 /** Starts a process that cleans up after this one, however this one ends: its input ends with it. */
