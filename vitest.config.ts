@@ -49,15 +49,16 @@ const postgres = {
   retry: 1,
 }
 
-/** Those of them that suffice for a run of all tests: `npm run test:workers` runs all. */
-const WITH_WORKERS =
-  process.env.WORKERS_SUITE === 'all' ? OF_EACH_ENGINE : ['test/limits/reload.test.ts']
+/** Whether the tests with several processes are all tests of the service, as `npm run test:workers` wants it. */
+const isWorkersSuite = process.env.WORKERS_SUITE === 'all'
 
 /** The tests of the service with several processes in place of one. */
 const workers = {
   ...sqlite,
   name: 'workers',
-  include: WITH_WORKERS,
+  include: isWorkersSuite
+    ? OF_EACH_ENGINE
+    : ['test/limits/{bans,reload}.test.ts', 'test/users/{idempotent-create,list-walk}.test.ts'],
   exclude: [...configDefaults.exclude, ...OF_NO_ENGINE],
   globalSetup: ['test/support/start-spawned-run.ts'],
   provide: { ...sqlite.provide, spawnedEnv: { WORKERS: '2' } },
@@ -69,6 +70,12 @@ const workers = {
 const workersOnRedis = {
   ...workers,
   name: 'workers-redis',
+  include: isWorkersSuite
+    ? OF_EACH_ENGINE
+    : [
+        'test/limits/{cookbook,specification-examples,throttle-functions}.test.ts',
+        'test/users/{idempotent-create,list-walk}.test.ts',
+      ],
   globalSetup: ['test/support/start-postgres.ts', ...workers.globalSetup],
   provide: {
     ...postgres.provide,
