@@ -40,11 +40,12 @@ test('a worker that is killed under load is replaced, and the others go on', asy
 
   const { statuses } = await loading
   const { 201: created = 0, ...others } = statuses
-  const lost = Object.values(others).reduce((sum, count) => sum + count, 0)
-  expect(lost).toBeLessThanOrEqual(connections)
+  // Each connection of the worker that was killed had at most one request without an answer.
+  const failed = Object.values(others).reduce((sum, count) => sum + count, 0)
+  expect(failed).toBeLessThanOrEqual(connections)
   const stored = await storedUsers(team.url)
   expect(stored).toBeGreaterThanOrEqual(created + 3)
-  expect(stored).toBeLessThanOrEqual(created + 3 + lost)
+  expect(stored).toBeLessThanOrEqual(created + 3 + connections)
 })
 
 test('the workers end when the first process is killed', async () => {

@@ -8,6 +8,7 @@ import { load } from '../support/load.ts'
 import { temporaryFolder } from '../support/open-test-app.ts'
 import { MAIN, run, spawnService } from '../support/spawn-service.ts'
 import { spawnTeam } from '../support/spawn-team.ts'
+import { UNHURRIED } from '../support/unhurried.ts'
 import { until } from '../support/until.ts'
 
 const WORKERS = 4
@@ -49,7 +50,8 @@ test('the log has a whole line for each request under load, in a file', async ()
   const path = join(cwd, 'log')
   const log = openSync(path, 'a')
   const port = await findFreePort()
-  const env = { ...process.env, PORT: String(port), WORKERS: String(WORKERS) }
+  const { PATH } = process.env
+  const env = { PATH, ...UNHURRIED, PORT: String(port), WORKERS: String(WORKERS) }
   const service = spawn(process.execPath, [MAIN, 'serve'], {
     ...{ cwd, env, stdio: ['ignore', log, 'inherit'] },
   })
