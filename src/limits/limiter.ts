@@ -1,5 +1,4 @@
 import type { RequestHandler } from 'express'
-import type { Logger } from 'pino'
 import { ACTIONS, type Action } from '../http/endpoints.ts'
 import type { BanList } from './ban-list.ts'
 import type { CounterStore } from './counter-store.ts'
@@ -10,7 +9,7 @@ import type { LimitsTrace } from './limits-trace.ts'
 import { createNotices } from './notices.ts'
 import { createRouteLimit } from './route-limits.ts'
 import { compareRules, type RuleChanges } from './rule-changes.ts'
-import { createRuleLines, type RuleLines } from './rule-lines.ts'
+import type { RuleLines } from './rule-lines.ts'
 import type { CheckedLimits } from './rules/compiled-rules.ts'
 import { factsOf } from './rules/request-facts.ts'
 
@@ -31,13 +30,10 @@ export interface LimiterOptions {
   /** `undefined` if nothing is counted. */
   readonly store: CounterStore | undefined
   readonly bans: BanList
-  readonly log: Logger
-  /** Writes lines about the rules. Those of a process that serves alone if left out. */
-  readonly lines?: RuleLines | undefined
+  /** Writes log lines about the rules. */
+  readonly lines: RuleLines
   /** Milliseconds since the epoch. */
   readonly now: () => number
-  /** Milliseconds of a clock that never goes back. */
-  readonly monotonicNow: () => number
   /** Called with what each rule does. */
   readonly trace?: LimitsTrace | undefined
 }
@@ -45,7 +41,7 @@ export interface LimiterOptions {
 export function createLimiter(options: LimiterOptions): Limiter {
   const parts = {
     ...options,
-    notices: createNotices({ ...options, lines: options.lines ?? createRuleLines(options) }),
+    notices: createNotices(options),
     addLimitHeaders: createLimitHeaders(),
   }
   let rules = compileRules(options.limits, parts)

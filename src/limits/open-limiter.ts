@@ -1,19 +1,20 @@
 import { isIP } from 'node:net'
-import type { Calls } from '../workers/calls.ts'
-import type { BanChange } from './ban-exchange.ts'
+import type { Logger } from 'pino'
+import type { BanChange, BanExchange } from './ban-exchange.ts'
 import { openBanList } from './ban-list.ts'
 import { type BanStore, MAX_DATE_MS } from './ban-store.ts'
 import { forgetStrikes } from './forget-strikes.ts'
 import { createLimiter, type Limiter, type LimiterOptions } from './limiter.ts'
 import { createNotices } from './notices.ts'
-import { createRuleLines, LINES_A_SECOND, type RuleLines } from './rule-lines.ts'
-import { createSharedBans } from './shared-bans.ts'
-import { createSharedRuleLines } from './shared-rule-lines.ts'
+import { LINES_A_SECOND, type RuleLines } from './rule-lines.ts'
 
-export interface OpenLimiterOptions extends Omit<LimiterOptions, 'bans' | 'lines'> {
+export interface OpenLimiterOptions extends Omit<LimiterOptions, 'bans'> {
   readonly banStore: BanStore
-  /** Calls to the first process, if this is one of several workers that share their bans and log lines. */
-  readonly firstProcess?: Calls | undefined
+  readonly log: Logger
+  /** Milliseconds of a clock that never goes back. */
+  readonly monotonicNow: () => number
+  /** Shares the bans with other workers; `undefined` for a process alone. */
+  readonly exchange: BanExchange | undefined
 }
 
 export interface OpenLimiter {
@@ -24,17 +25,13 @@ export interface OpenLimiter {
 
 /** Opens the limits of a service with the bans in force. Rejects when the bans cannot be read. */
 export async function openLimiter(options: OpenLimiterOptions): Promise<OpenLimiter> {
-  const { banStore, store, firstProcess, log, now, monotonicNow } = options
-  const lines =
-    firstProcess === undefined
-      ? createRuleLines({ log, monotonicNow })
-      : createSharedRuleLines({ firstProcess, monotonicNow })
+  const { banStore, store, exchange, lines, log, now, monotonicNow } = options
   const notices = createNotices({ ...options, lines })
   const bans = await openBanList({
     store: banStore,
     now,
     monotonicNow,
-    exchange: firstProcess && createSharedBans(firstProcess),
+    exchange,
     onStoreFailure: err => log.error({ err }, 'cannot persist a ban'),
     onReadFailure: err => {
       const message = 'cannot refresh bans, keeping those already loaded'
@@ -47,7 +44,7 @@ export async function openLimiter(options: OpenLimiterOptions): Promise<OpenLimi
     },
   })
   return {
-    limiter: createLimiter({ ...options, bans, lines }),
+    limiter: createLimiter({ ...options, bans }),
     close: async () => {
       await bans.close()
       await lines.close()

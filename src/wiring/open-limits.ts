@@ -5,6 +5,7 @@ import type { Limiter } from '../limits/limiter.ts'
 import type { LimitsTrace } from '../limits/limits-trace.ts'
 import { openLimiter } from '../limits/open-limiter.ts'
 import type { RuleChanges } from '../limits/rule-changes.ts'
+import { createRuleLines } from '../limits/rule-lines.ts'
 import type { CheckedLimits } from '../limits/rules/compiled-rules.ts'
 import {
   compileLimits,
@@ -13,6 +14,8 @@ import {
   readLimitsSource,
 } from '../limits/rules/load-limits.ts'
 import { findWarnings } from '../limits/rules/rule-warnings.ts'
+import { createSharedBans } from '../limits/workers/shared-bans.ts'
+import { createSharedRuleLines } from '../limits/workers/shared-rule-lines.ts'
 import type { Storage } from '../storage/storage.ts'
 import type { Calls } from '../workers/calls.ts'
 import type { Clocks } from './clocks.ts'
@@ -41,14 +44,22 @@ export interface OpenLimits {
  * Opens the limits of a service. Rejects when its bans cannot be read. Throws `OperatorError` when its counters cannot be used.
  */
 export async function openLimits(parts: LimiterParts): Promise<OpenLimits> {
-  const { clocks, storage, firstProcess } = parts
+  const { clocks, storage, firstProcess, log } = parts
+  const { monotonicNow } = clocks
   const { signingKey, bans: banStore } = storage
   // The first process logs them for all.
   if (firstProcess === undefined) logWarnings(parts)
   const counters = await openCounters({ ...parts, signingKey })
   try {
-    const { store } = counters
-    const { limiter, close } = await openLimiter({ ...parts, ...clocks, store, banStore })
+    const { limiter, close } = await openLimiter({
+      ...parts,
+      ...clocks,
+      banStore,
+      store: counters.store,
+      ...(firstProcess === undefined
+        ? { exchange: undefined, lines: createRuleLines({ log, monotonicNow }) }
+        : shareWithWorkers(firstProcess, monotonicNow)),
+    })
     return {
       limiter,
       isCountingLocally: counters.isLocal,
@@ -60,6 +71,13 @@ export async function openLimits(parts: LimiterParts): Promise<OpenLimits> {
   } catch (error) {
     counters.close()
     throw error
+  }
+}
+
+function shareWithWorkers(firstProcess: Calls, monotonicNow: () => number) {
+  return {
+    exchange: createSharedBans(firstProcess),
+    lines: createSharedRuleLines({ firstProcess, monotonicNow }),
   }
 }
 

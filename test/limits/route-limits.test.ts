@@ -9,6 +9,7 @@ import { describe, expect, onTestFinished, test, vi } from 'vitest'
 import { openBanList } from '../../src/limits/ban-list.ts'
 import type { CounterStore } from '../../src/limits/counter-store.ts'
 import { createLimiter } from '../../src/limits/limiter.ts'
+import { createRuleLines } from '../../src/limits/rule-lines.ts'
 import { checkLimits } from '../../src/limits/rules/checked-limits.ts'
 import { newUserBody } from '../support/builders.ts'
 import { createFakeClock } from '../support/fake-clock.ts'
@@ -898,7 +899,8 @@ describe('createLimiter over a store that fails', () => {
     onTestFinished(() => bans.close())
     const limiter = createLimiter({
       limits: checked.limits,
-      ...{ store, bans, log, now: clock.now, monotonicNow: clock.now },
+      ...{ store, bans, now: clock.now },
+      lines: createRuleLines({ log, monotonicNow: clock.now }),
     })
     const app = express()
     app.use(limiter.filter)

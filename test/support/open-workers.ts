@@ -1,6 +1,6 @@
 import pino from 'pino'
 import { onTestFinished } from 'vitest'
-import { createLimitsOfWorkers } from '../../src/limits/limits-of-workers.ts'
+import { createLimitsOfWorkers } from '../../src/limits/workers/limits-of-workers.ts'
 import { createKeysOfWorkers } from '../../src/users/shared-keys-in-use.ts'
 import { engine } from './engine.ts'
 import { createFakeClock } from './fake-clock.ts'

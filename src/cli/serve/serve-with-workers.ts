@@ -1,5 +1,5 @@
-import type { LimitsOfWorkers } from '../../limits/limits-of-workers.ts'
 import { compareRules } from '../../limits/rule-changes.ts'
+import type { LimitsOfWorkers } from '../../limits/workers/limits-of-workers.ts'
 import { createKeysOfWorkers } from '../../users/shared-keys-in-use.ts'
 import { createClocks } from '../../wiring/clocks.ts'
 import { prepareStorage } from '../../wiring/open-storage.ts'
@@ -97,7 +97,7 @@ async function openLimitsOfWorkers({
   logger,
 }: ServeParts): Promise<LimitsOfWorkers | undefined> {
   if (limits === undefined) return undefined
-  const { createLimitsOfWorkers } = await import('../../limits/limits-of-workers.ts')
+  const { createLimitsOfWorkers } = await import('../../limits/workers/limits-of-workers.ts')
   return createLimitsOfWorkers({ logOf: logger.logOf, ...createClocks() })
 }
 

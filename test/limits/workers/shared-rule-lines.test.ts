@@ -1,10 +1,13 @@
 import pino from 'pino'
 import { expect, onTestFinished, test } from 'vitest'
-import type { RuleLine } from '../../src/limits/rule-lines.ts'
-import { createLinesOfWorkers, createSharedRuleLines } from '../../src/limits/shared-rule-lines.ts'
-import { createFakeClock } from '../support/fake-clock.ts'
-import { connectGatedCalls } from '../support/gated-calls.ts'
-import { until } from '../support/until.ts'
+import type { RuleLine } from '../../../src/limits/rule-lines.ts'
+import {
+  createLinesOfWorkers,
+  createSharedRuleLines,
+} from '../../../src/limits/workers/shared-rule-lines.ts'
+import { createFakeClock } from '../../support/fake-clock.ts'
+import { connectGatedCalls } from '../../support/gated-calls.ts'
+import { until } from '../../support/until.ts'
 
 const TRACKED: RuleLine = {
   level: 'info',

@@ -1,7 +1,7 @@
 import type { Logger } from 'pino'
-import type { Calls } from '../workers/calls.ts'
+import type { Calls } from '../../workers/calls.ts'
+import { createMemoryCounterStore } from '../memory-counter-store.ts'
 import { createBansOfWorkers } from './bans-of-workers.ts'
-import { createMemoryCounterStore } from './memory-counter-store.ts'
 import { answerCounts } from './shared-counter-store.ts'
 import { createLinesOfWorkers } from './shared-rule-lines.ts'
 

@@ -1,9 +1,9 @@
 import type { Logger } from 'pino'
-import type { CallKind, Calls } from '../workers/calls.ts'
-import type { Count, CounterKey, CounterStore } from './counter-store.ts'
-import { createFallbackCounterStore, type FallbackCounterStore } from './fallback-counter-store.ts'
-import { createMemoryCounterStore } from './memory-counter-store.ts'
-import type { NoticeType } from './notices.ts'
+import type { CallKind, Calls } from '../../workers/calls.ts'
+import type { Count, CounterKey, CounterStore } from '../counter-store.ts'
+import { createFallbackCounterStore, type FallbackCounterStore } from '../fallback-counter-store.ts'
+import { createMemoryCounterStore } from '../memory-counter-store.ts'
+import type { NoticeType } from '../notices.ts'
 
 /** Arrays, because they are short as JSON: each counted request sends one. */
 type SentKey = readonly [type: NoticeType, rule: string, key: string]

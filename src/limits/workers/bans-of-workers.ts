@@ -1,8 +1,8 @@
-import { createPatientWaits, type PatientWaits } from '../waiting/patient-waits.ts'
-import type { Calls } from '../workers/calls.ts'
-import type { BanChange, BanId } from './ban-exchange.ts'
-import type { Ban } from './ban-store.ts'
-import { createOncePerWindow } from './rule-lines.ts'
+import { createPatientWaits, type PatientWaits } from '../../waiting/patient-waits.ts'
+import type { Calls } from '../../workers/calls.ts'
+import type { BanChange, BanId } from '../ban-exchange.ts'
+import type { Ban } from '../ban-store.ts'
+import { createOncePerWindow } from '../rule-lines.ts'
 import { BAN_MADE, BAN_SAVED, CLAIM_BAN_CHANGES, JOIN_BANS } from './shared-bans.ts'
 
 /** In the first process: passes the bans of each worker on to the others. */

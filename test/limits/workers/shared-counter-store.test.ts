@@ -1,12 +1,15 @@
 import pino from 'pino'
 import { expect, onTestFinished, test } from 'vitest'
-import type { Count, CounterKey, CounterStore } from '../../src/limits/counter-store.ts'
-import { createMemoryCounterStore } from '../../src/limits/memory-counter-store.ts'
-import { answerCounts, createWorkerCounterStore } from '../../src/limits/shared-counter-store.ts'
-import { describeCounterStore } from '../contracts/counter-store-contract.ts'
-import { createFakeClock } from '../support/fake-clock.ts'
-import { connectGatedCalls } from '../support/gated-calls.ts'
-import { until } from '../support/until.ts'
+import type { Count, CounterKey, CounterStore } from '../../../src/limits/counter-store.ts'
+import { createMemoryCounterStore } from '../../../src/limits/memory-counter-store.ts'
+import {
+  answerCounts,
+  createWorkerCounterStore,
+} from '../../../src/limits/workers/shared-counter-store.ts'
+import { describeCounterStore } from '../../contracts/counter-store-contract.ts'
+import { createFakeClock } from '../../support/fake-clock.ts'
+import { connectGatedCalls } from '../../support/gated-calls.ts'
+import { until } from '../../support/until.ts'
 
 describeCounterStore({
   name: 'in the first process',

@@ -1,12 +1,12 @@
 import pino, { type Logger } from 'pino'
-import { createPatientWaits } from '../waiting/patient-waits.ts'
-import type { CallKind, Calls } from '../workers/calls.ts'
+import { createPatientWaits } from '../../waiting/patient-waits.ts'
+import type { CallKind, Calls } from '../../workers/calls.ts'
 import {
   createLineThrottle,
   createOncePerWindow,
   type RuleLine,
   type RuleLines,
-} from './rule-lines.ts'
+} from '../rule-lines.ts'
 
 /** A line, or the number of lines that a worker has left out. */
 interface SentLine extends Omit<RuleLine, 'level' | 'message'> {

@@ -1,7 +1,7 @@
-import { createPatientWaits } from '../waiting/patient-waits.ts'
-import type { CallKind, Calls } from '../workers/calls.ts'
-import type { BanChange, BanExchange, BanId } from './ban-exchange.ts'
-import type { Ban } from './ban-store.ts'
+import { createPatientWaits } from '../../waiting/patient-waits.ts'
+import type { CallKind, Calls } from '../../workers/calls.ts'
+import type { BanChange, BanExchange, BanId } from '../ban-exchange.ts'
+import type { Ban } from '../ban-store.ts'
 
 /** To the first process: a ban of this worker. To a worker: a ban of another one. The first process says if it is new. */
 export const BAN_MADE: CallKind<Ban, boolean> = { name: 'ban made' }
