@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
 import { findFreePort } from './free-port.ts'
-import { untilPasses } from './until.ts'
+import { until } from './until.ts'
 
 export interface RedisServerOptions {
   /** More arguments of redis-server. */
@@ -36,20 +36,24 @@ export interface RedisServer {
 
 /** Ends the server when its own input ends, which is when the process of the tests ends. */
 const RUN = `
+  exec 3<&0
   redis-server "$@" > /dev/null 2>&1 &
   id=$!
   echo $id
-  cat > /dev/null
-  kill -KILL $id 2> /dev/null
+  (cat <&3 > /dev/null; kill -KILL $id 2> /dev/null) > /dev/null &
   wait $id`
+
+/** A node of a Cluster also listens on this port more than its own. */
+const CLUSTER_PORT_OFFSET = 10_000
+
+/** Ports from here on may belong to connections. */
+const FIRST_PORT_OF_CONNECTIONS = 32_768
 
 export async function startRedis(options: RedisServerOptions = {}): Promise<RedisServer> {
   const { args = [], password, tls } = options
-  const port = await findFreePort()
   const folder = mkdtempSync(join(tmpdir(), 'user-records-redis-'))
-  const ports = tls === undefined ? ['--port', `${port}`] : ['--port', '0', '--tls-port', `${port}`]
-  const settings = ['--bind', '127.0.0.1', '--dir', folder, '--save', '', ...ports]
   const secret = password === undefined ? [] : ['--requirepass', password]
+  let port = 0
   let running: { readonly shell: ChildProcess; readonly id: number } | undefined
 
   async function command(...words: readonly string[]): Promise<string> {
@@ -59,17 +63,35 @@ export async function startRedis(options: RedisServerOptions = {}): Promise<Redi
     return stdout.trim()
   }
 
-  async function start(): Promise<void> {
+  /** Whether it runs. It does not if somebody else took its port. */
+  async function tryToStart(): Promise<boolean> {
+    const ports =
+      tls === undefined ? ['--port', `${port}`] : ['--port', '0', '--tls-port', `${port}`]
+    const settings = ['--bind', '127.0.0.1', '--dir', folder, '--save', '', ...ports]
     const shell = spawn('sh', ['-c', RUN, 'sh', ...settings, ...secret, ...args], {
       stdio: ['pipe', 'pipe', 'ignore'],
       // Ctrl-C is for the tests, which then stop the server.
       detached: true,
     })
+    shell.once('exit', () => shell.stdin.end())
     const [id] = await once(shell.stdout, 'data')
     running = { shell, id: Number(id) }
-    await untilPasses(async () => {
-      if ((await command('PING')) !== 'PONG') throw new Error('Redis is not ready')
-    })
+    return until(async () => {
+      if (shell.exitCode !== null) return 'ended'
+      // It may be another server that has the port.
+      const answer = await command('INFO', 'server').catch(() => '')
+      return answer.includes(`process_id:${Number(id)}\r`) && 'runs'
+    }).then(state => state === 'runs')
+  }
+
+  async function startAnywhere(): Promise<void> {
+    do {
+      port = await findFreePort()
+    } while (port + CLUSTER_PORT_OFFSET >= FIRST_PORT_OF_CONNECTIONS || !(await tryToStart()))
+  }
+
+  async function start(): Promise<void> {
+    if (!(await tryToStart())) throw new Error('the port of the server is in use')
   }
 
   async function stop(): Promise<void> {
@@ -77,14 +99,14 @@ export async function startRedis(options: RedisServerOptions = {}): Promise<Redi
     const { shell } = running
     running = undefined
     shell.stdin?.end()
-    await once(shell, 'exit')
+    if (shell.exitCode === null) await once(shell, 'exit')
   }
 
   function signal(name: NodeJS.Signals): void {
     if (running !== undefined) process.kill(running.id, name)
   }
 
-  await start()
+  await startAnywhere()
   return {
     port,
     folder,

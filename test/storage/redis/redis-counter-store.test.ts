@@ -171,7 +171,7 @@ describe.skipIf(!canStartRedis)('counters in a Redis Cluster', () => {
     cluster = await startRedisCluster()
   })
 
-  afterAll(() => cluster.remove())
+  afterAll(() => cluster?.remove())
 
   describeCounterStore({
     name: 'Redis Cluster',
