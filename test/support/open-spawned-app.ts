@@ -48,7 +48,7 @@ export async function openSpawnedApp(run: SpawnedRun, options: TestAppOptions): 
   onTestFinished(async ({ task }) => {
     const isUsable =
       task.result?.state !== 'fail' && !isStopped && options.env?.DATABASE_URL === undefined
-    const isPlain = options.limits === undefined && options.now === undefined
+    const isPlain = !hasLimits(options) && options.now === undefined
     if (isUsable && isPlain) await leave(spawned)
     else await end(spawned)
   })
@@ -72,6 +72,10 @@ export async function openSpawnedApp(run: SpawnedRun, options: TestAppOptions): 
   }
 }
 
+function hasLimits({ limits, env }: TestAppOptions): boolean {
+  return limits !== undefined || env?.LIMITS_FILE !== undefined
+}
+
 const NOT_IN_MEMORY = 'several processes cannot share a database in memory'
 
 function keyOf({ env }: TestAppOptions): string {
@@ -84,7 +88,7 @@ async function start(run: SpawnedRun, options: TestAppOptions): Promise<Spawned>
   const databaseUrl = env.DATABASE_URL ?? (await databaseIn(folder))
   const limitsPath = join(folder, 'limits.json')
   if (limits !== undefined) writeFileSync(limitsPath, JSON.stringify(limits))
-  const isRedisCounting = limits !== undefined && run.env.CACHE_STORE === 'redis'
+  const isRedisCounting = hasLimits(options) && run.env.CACHE_STORE === 'redis'
   const onMove = () => isRedisCounting && skipIfSpawned('Redis measures time by its own clock')
   if (now !== undefined) {
     shareClocks(join(folder, 'clocks'), { now, monotonicNow: monotonicNow ?? now, onMove })
