@@ -20,6 +20,11 @@ export interface Calls {
    * error of `close`.
    */
   ask<Question, Answer>(kind: CallKind<Question, Answer>, question: Question): Promise<Answer>
+  /** Does the same with a question that is made when it is sent, at the end of the turn. */
+  askAtSend<Question, Answer>(
+    kind: CallKind<Question, Answer>,
+    makeQuestion: () => Question,
+  ): Promise<Answer>
   /** Says something to the other side and does not wait. Nothing happens once the calls are closed. */
   tell<Question>(kind: CallKind<Question, void>, question: Question): void
   /** Handles all calls of a kind from the other side. */
@@ -50,19 +55,40 @@ export function createCalls(port: Port): Calls {
   const asked = new Map<number, Asked>()
   const handlers = new Map<string, (question: never) => unknown>()
   let entries: Entry[] = []
+  /** Make entries that are added to the message right before it is sent. */
+  const lateEntries: (() => Entry)[] = []
+  let isScheduled = false
   let lastId = 0
   let closedWith: { readonly error: unknown } | undefined
 
   function add(entry: Entry): void {
     if (closedWith !== undefined) return
     entries.push(entry)
-    if (entries.length === 1) setImmediate(flush)
+    scheduleFlush()
+  }
+
+  function scheduleFlush(): void {
+    if (isScheduled) return
+    isScheduled = true
+    setImmediate(flush)
   }
 
   function flush(): void {
+    isScheduled = false
+    if (closedWith !== undefined) return
+    for (const makeEntry of lateEntries.splice(0)) entries.push(makeEntry())
     const message = entries
     entries = []
-    if (closedWith === undefined) port.send(message)
+    port.send(message)
+  }
+
+  function begin<Answer>(send: (id: number) => void): Promise<Answer> {
+    return new Promise((resolve, reject) => {
+      if (closedWith !== undefined) return reject(closedWith.error)
+      const id = ++lastId
+      asked.set(id, { resolve, reject })
+      send(id)
+    })
   }
 
   function receive(message: unknown): void {
@@ -114,12 +140,11 @@ export function createCalls(port: Port): Calls {
   port.onMessage(receive)
 
   return {
-    ask: ({ name }, question) =>
-      new Promise((resolve, reject) => {
-        if (closedWith !== undefined) return reject(closedWith.error)
-        const id = ++lastId
-        asked.set(id, { resolve, reject })
-        add(['ask', id, name, question])
+    ask: ({ name }, question) => begin(id => add(['ask', id, name, question])),
+    askAtSend: ({ name }, makeQuestion) =>
+      begin(id => {
+        lateEntries.push(() => ['ask', id, name, makeQuestion()])
+        scheduleFlush()
       }),
     tell: ({ name }, question) => add(['tell', name, question]),
     handle: ({ name }, handler) => void handlers.set(name, handler),

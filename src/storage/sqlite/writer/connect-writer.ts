@@ -1,16 +1,10 @@
 import type { CallKind, Calls } from '../../../workers/calls.ts'
 import { errorOf } from '../../../workers/failures.ts'
+import { passOnForwarded } from '../../../workers/forwarded-calls.ts'
 import type { OpenStorageOptions } from '../../storage.ts'
 import { UnusableDatabase } from '../../unusable-database.ts'
 import { CLOSE_DATABASE, OPEN_DATABASE, readHrtimeMs, WARN } from './run-writer.ts'
-import {
-  CREATE_USER,
-  DELETE_USER,
-  LIFT_BANS,
-  READ_BAN_REVISION,
-  SAVE_BAN,
-  UPDATE_USER,
-} from './write-calls.ts'
+import { LIFT_BANS, READ_BAN_REVISION, SAVE_BAN } from './write-calls.ts'
 
 export interface WriterOptions extends Pick<OpenStorageOptions, 'steadyNow' | 'onWarning'> {
   readonly path: string
@@ -47,10 +41,6 @@ function createAnswers(writer: Calls): WriterConnection['answer'] {
     /** How often this worker has. */
     let ownBanWrites = 0
 
-    function passOn<Question, Answer>(kind: CallKind<Question, Answer>): void {
-      worker.handle(kind, question => writer.ask(kind, question))
-    }
-
     function passOnBanWrites<Question, Answer>(kind: CallKind<Question, Answer>): void {
       worker.handle(kind, async question => {
         const answer = await writer.ask(kind, question)
@@ -60,9 +50,7 @@ function createAnswers(writer: Calls): WriterConnection['answer'] {
       })
     }
 
-    passOn(CREATE_USER)
-    passOn(UPDATE_USER)
-    passOn(DELETE_USER)
+    passOnForwarded(worker, writer)
     passOnBanWrites(SAVE_BAN)
     passOnBanWrites(LIFT_BANS)
     // The writer counts the changes by other programs. The worker knows its own.

@@ -2,6 +2,7 @@ import { ServiceError } from '../../../errors.ts'
 import type { BanStore } from '../../../limits/ban-store.ts'
 import type { UserWrites } from '../../../users/user-repository.ts'
 import type { CallKind, Calls } from '../../../workers/calls.ts'
+import { createForwardedCalls } from '../../../workers/forwarded-calls.ts'
 import type { ReadView } from '../read-view.ts'
 import {
   CREATE_USER,
@@ -34,19 +35,17 @@ export interface RemoteWrites {
 
 export function createRemoteWrites(options: RemoteWritesOptions): RemoteWrites {
   const { firstProcess, view, maxWaiting } = options
+  const writer = createForwardedCalls(firstProcess)
   let waiting = 0
   let closed: Promise<void> | undefined
   let onIdle: (() => void) | undefined
 
-  async function write<Question, Answer>(
-    kind: CallKind<Question, Answer>,
-    question: Question,
-  ): Promise<Answer> {
+  async function write<Answer>(ask: () => Promise<Answer>): Promise<Answer> {
     if (closed !== undefined) throw new ServiceError('shutting_down')
     if (waiting >= maxWaiting) throw new ServiceError('overloaded')
     waiting++
     try {
-      return await ask(kind, question, 'outcome_unknown')
+      return await guard(ask, 'outcome_unknown')
     } finally {
       waiting--
       // The view may have begun before the commit, although it is of this turn.
@@ -55,14 +54,17 @@ export function createRemoteWrites(options: RemoteWritesOptions): RemoteWrites {
     }
   }
 
-  async function ask<Question, Answer>(
-    kind: CallKind<Question, Answer>,
-    question: Question,
+  function writeUser<Question, Answer>(kind: CallKind<Question, Answer>, question: Question) {
+    return write(() => writer.ask(kind, question))
+  }
+
+  async function guard<Answer>(
+    ask: () => Promise<Answer>,
     ifUnanswered: 'outcome_unknown' | 'storage_unavailable',
   ): Promise<Answer> {
     const wasGone = firstProcess.isClosed()
     try {
-      return await firstProcess.ask(kind, question)
+      return await ask()
     } catch (cause) {
       if (wasGone) throw new ServiceError('storage_unavailable', { cause })
       throw firstProcess.isClosed() ? new ServiceError(ifUnanswered, { cause }) : cause
@@ -72,15 +74,17 @@ export function createRemoteWrites(options: RemoteWritesOptions): RemoteWrites {
   return {
     users: {
       create: (user, claim) =>
-        write(CREATE_USER, { user, ...(claim && { claim: toSentClaim(claim) }) }),
+        writeUser(CREATE_USER, { user, ...(claim && { claim: toSentClaim(claim) }) }),
       update: (id, change, expected) =>
-        write(UPDATE_USER, { id, change, ...(expected && { expected }) }),
-      delete: (id, expected) => write(DELETE_USER, { id, ...(expected && { expected }) }),
+        writeUser(UPDATE_USER, { id, change, ...(expected && { expected }) }),
+      delete: (id, expected) => writeUser(DELETE_USER, { id, ...(expected && { expected }) }),
     },
     bans: {
-      save: ban => write(SAVE_BAN, ban),
-      lift: selection => write(LIFT_BANS, selection),
-      revision: () => ask(READ_BAN_REVISION, undefined, 'storage_unavailable'),
+      // The first process counts them, so it must read them.
+      save: ban => write(() => firstProcess.ask(SAVE_BAN, ban)),
+      lift: selection => write(() => firstProcess.ask(LIFT_BANS, selection)),
+      revision: () =>
+        guard(() => firstProcess.ask(READ_BAN_REVISION, undefined), 'storage_unavailable'),
     },
     close: () => {
       closed ??= new Promise(resolve => {

@@ -1,5 +1,6 @@
 import type { CallKind, Calls } from '../../../workers/calls.ts'
 import { type Failure, failureOf } from '../../../workers/failures.ts'
+import { handleForwarded } from '../../../workers/forwarded-calls.ts'
 import type { OpenStorageOptions, Storage } from '../../storage.ts'
 import { UnusableDatabase } from '../../unusable-database.ts'
 import { openSqliteStorage } from '../sqlite-storage.ts'
@@ -69,9 +70,12 @@ export function runWriter(calls: Calls, clocks?: WriterClocks): void {
 }
 
 function answerWrites(calls: Calls, { users, bans }: Pick<Storage, 'users' | 'bans'>): void {
-  calls.handle(CREATE_USER, ({ user, claim }) => users.create(user, claim && fromSentClaim(claim)))
-  calls.handle(UPDATE_USER, ({ id, change, expected }) => users.update(id, change, expected))
-  calls.handle(DELETE_USER, ({ id, expected }) => users.delete(id, expected))
+  const forwarded = handleForwarded(calls)
+  forwarded.handle(CREATE_USER, ({ user, claim }) =>
+    users.create(user, claim && fromSentClaim(claim)),
+  )
+  forwarded.handle(UPDATE_USER, ({ id, change, expected }) => users.update(id, change, expected))
+  forwarded.handle(DELETE_USER, ({ id, expected }) => users.delete(id, expected))
   calls.handle(SAVE_BAN, bans.save)
   calls.handle(LIFT_BANS, bans.lift)
   calls.handle(READ_BAN_REVISION, bans.revision)

@@ -115,7 +115,11 @@ test('a read after a write sees it even if the answer arrived within the turn of
   // Answers at once, as the first process may while this one handles other requests.
   const firstProcess = {
     isClosed: () => false,
-    ask: async () => writing.prepare('DELETE FROM users WHERE id = 1').run().changes === 1,
+    askAtSend: async (_kind: unknown, makeQuestion: () => unknown) => {
+      makeQuestion()
+      const { changes } = writing.prepare('DELETE FROM users WHERE id = 1').run()
+      return JSON.stringify([{ answer: changes === 1 }])
+    },
   }
   const writes = createRemoteWrites({
     firstProcess: firstProcess as unknown as Calls,
