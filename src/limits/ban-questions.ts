@@ -108,7 +108,7 @@ export function countStrike(rule: CompiledBan, options: BanQuestionOptions): Que
     const key = keyOf(request)
     // A banned client gets this far only in a dry run. Its ban is not prolonged.
     if (key !== undefined && bans.remainingMs(name, key) !== undefined) return undefined
-    return andThen(count(key), counted => decide(request, key, counted))
+    return andThen(count(request, key), counted => decide(request, key, counted))
   }
 }
 

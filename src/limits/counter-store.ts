@@ -16,6 +16,8 @@ export interface Count {
   readonly count: number
   /** Milliseconds until the window ends. */
   readonly resetsInMs: number
+  /** How long the count took, if that was more than a moment. */
+  readonly waitedMs?: number
 }
 
 /**
@@ -23,8 +25,11 @@ export interface Count {
  * throws or rejects, and the caller lets the request pass.
  */
 export interface CounterStore {
-  /** Adds one to the count of a key; begins a window of `windowMs` if none is open. */
-  increment(key: CounterKey, windowMs: number): MaybePromise<Count>
+  /**
+   * Adds one to the count of a key; begins a window of `windowMs` if none is open. `waitedMs` is how long the request has
+   * waited for earlier counts: a store that limits the wait of a request takes it off.
+   */
+  increment(key: CounterKey, windowMs: number, waitedMs?: number): MaybePromise<Count>
   /** Forgets a key, so that its next count begins a window. */
   reset(key: CounterKey): MaybePromise<void>
 }

@@ -7,7 +7,7 @@ export interface FallbackCounterStoreOptions {
   readonly shared: CounterStore
   /** Counts in this process while `shared` does not answer. */
   readonly local: CounterStore
-  /** How long a call waits for `shared`. */
+  /** How long a request waits for `shared`, over all its counts. */
   readonly patienceMs: number
   /** Resolves if `shared` answers again, otherwise rejects. Called while it does not answer, one call at a time. */
   readonly probe: () => Promise<void>
@@ -27,6 +27,18 @@ export interface FallbackCounterStore extends CounterStore {
   /** Ends the probes. Calls that wait are counted locally, and so are later ones. */
   close(): void
 }
+
+interface Question<T> {
+  readonly askShared: () => MaybePromise<T>
+  readonly askLocal: () => MaybePromise<T>
+  /** How long the request has waited before. */
+  readonly earlierMs?: number | undefined
+  /** Adds to an answer how long it took. */
+  readonly addWait?: (answer: T, waitedMs: number) => T
+}
+
+/** Shorter waits do not add up to anything. */
+const MOMENT_MS = 1
 
 /**
  * Counts in a shared store and, while that fails or takes too long, in a local one. The first call that fails ends the wait of
@@ -68,10 +80,7 @@ export function createFallbackCounterStore(
     onBack()
   }
 
-  function ask<T>(
-    askShared: () => MaybePromise<T>,
-    askLocal: () => MaybePromise<T>,
-  ): MaybePromise<T> {
+  function ask<T>({ askShared, askLocal, earlierMs, addWait }: Question<T>): MaybePromise<T> {
     if (isLocal) return askLocal()
     let answer: MaybePromise<T>
     try {
@@ -88,12 +97,13 @@ export function createFallbackCounterStore(
         } catch (error) {
           reject(error)
         }
-      })
+      }, earlierMs)
       answer.then(
         value => {
           // Without effect if the call was counted locally meanwhile.
           wait.isOver = true
-          resolve(value)
+          const waitedMs = patience.elapsedMs(wait)
+          resolve(addWait === undefined || waitedMs < MOMENT_MS ? value : addWait(value, waitedMs))
         },
         error => {
           if (!wait.isOver) lose(error)
@@ -103,17 +113,20 @@ export function createFallbackCounterStore(
   }
 
   return {
-    increment: (key, windowMs) =>
-      ask(
-        () => shared.increment(key, windowMs),
-        () => local.increment(key, windowMs),
-      ),
+    increment: (key, windowMs, earlierMs) =>
+      ask({
+        askShared: () => shared.increment(key, windowMs),
+        askLocal: () => local.increment(key, windowMs),
+        earlierMs,
+        addWait: (count, waitedMs) => ({ ...count, waitedMs }),
+      }),
     // Also in the local store, which may have counted the key during an earlier loss.
     reset: key => {
       const resetLocally = () => local.reset(key)
-      return ask(async () => {
+      const resetBoth = async () => {
         await Promise.all([shared.reset(key), resetLocally()])
-      }, resetLocally)
+      }
+      return ask<void>({ askShared: resetBoth, askLocal: resetLocally })
     },
     isLocal: () => isLocal,
     lose,

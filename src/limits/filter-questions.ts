@@ -67,7 +67,7 @@ function checkThrottle(rule: CompiledThrottle, options: QuestionOptions): Questi
   return request => {
     if (!matches(request)) return undefined
     const key = keyOf(request)
-    return andThen(count(key), counted => {
+    return andThen(count(request, key), counted => {
       notices.trace?.({ type: 'throttle', rule: name, key, count: counted?.count })
       if (key === undefined || counted === undefined || counted.count <= limit) return undefined
       const { count: used, resetsInMs } = counted
@@ -99,7 +99,7 @@ function countTrack(rule: CompiledCounter, options: QuestionOptions): Question {
   return request => {
     if (!matches(request)) return undefined
     const key = keyOf(request)
-    return andThen(count(key), counted => {
+    return andThen(count(request, key), counted => {
       const isOver = counted !== undefined && counted.count > limit
       notices.trace?.({ type: 'track', rule: name, key, count: counted?.count, isOver })
       if (!isOver) return undefined

@@ -3,6 +3,7 @@ import type { Count, CounterStore } from './counter-store.ts'
 import type { MaybePromise } from './maybe-promise.ts'
 import type { Notices, NoticeType } from './notices.ts'
 import type { CompiledCounter, CompiledFilterRule } from './rules/compiled-rules.ts'
+import { factsOf } from './rules/request-facts.ts'
 
 export interface GuardOptions {
   /** `undefined` if nothing is counted. */
@@ -30,8 +31,8 @@ export function guardMatch(
 export interface GuardedCounter {
   /** The key that the rule counts this request by; `undefined` if it has none, its function throws or nothing is counted. */
   keyOf(request: Request): string | undefined
-  /** Adds one to the count of a key; `undefined` without a key, or if the store fails. */
-  count(key: string | undefined): MaybePromise<Count | undefined>
+  /** Adds one to the count of the key of a request; `undefined` without a key, or if the store fails. */
+  count(request: Request, key: string | undefined): MaybePromise<Count | undefined>
 }
 
 export function guardCounter(
@@ -56,11 +57,16 @@ export function guardCounter(
       }
     },
 
-    count: key => {
+    count: (request, key) => {
       if (store === undefined || key === undefined) return undefined
+      const facts = factsOf(request)
       try {
-        const counted = store.increment({ type, rule: name, key }, windowMs)
-        return counted instanceof Promise ? counted.catch(handleFailure) : counted
+        const counted = store.increment({ type, rule: name, key }, windowMs, facts.waitedMs)
+        if (!(counted instanceof Promise)) return counted
+        return counted.then(count => {
+          facts.addWait(count)
+          return count
+        }, handleFailure)
       } catch (error) {
         return handleFailure(error)
       }

@@ -32,6 +32,13 @@ type CountedRequest = Request & { rateLimit?: RateLimitInfo | undefined }
 /** The most limiters of express-rate-limit that a rule keeps, one for each window that its function returns. */
 const MAX_WINDOWS = 100
 
+/**
+ * express-rate-limit does not tell its store which request it counts. So a rule has a limiter for each of these steps of the
+ * time that requests have waited for earlier counts.
+ */
+const WAIT_STEP_MS = 10
+const MAX_WAIT_MS = 40
+
 /** Passed to `next` instead of an error, for a request over the limit. */
 const OVER = Symbol('over the limit')
 
@@ -40,10 +47,11 @@ export function createRouteLimit(rule: CompiledRateLimit, options: RouteLimitOpt
   const { notices, addLimitHeaders } = options
   const { name, isDryRun } = rule
   const quotaOf = compileQuota(rule, notices)
-  const limiterOf = memoize(
-    (windowMs: number) => createRateLimiter({ rule: name, windowMs, ...options }),
-    MAX_WINDOWS,
-  )
+  const limitersOf = memoize((windowMs: number) => {
+    const create = (waitedMs: number) =>
+      createRateLimiter({ rule: name, windowMs, waitedMs, ...options })
+    return memoize(create, MAX_WAIT_MS / WAIT_STEP_MS + 1)
+  }, MAX_WINDOWS)
   const denyOverLimit = compileDenyOverLimit('rateLimit', rule, notices)
 
   return {
@@ -53,13 +61,16 @@ export function createRouteLimit(rule: CompiledRateLimit, options: RouteLimitOpt
       const quota = quotaOf(request)
       if (quota === undefined) return next()
       // Several rules on one route use these fields one after another.
-      factsOf(request).routeQuota = quota
+      const facts = factsOf(request)
+      facts.routeQuota = quota
       request.rateLimit = undefined
-      limiterOf(quota.windowMs)(request, response, verdict => {
+      const countRequest = limitersOf(quota.windowMs)(roundWait(facts.waitedMs))
+      countRequest(request, response, verdict => {
         if (verdict !== undefined && verdict !== OVER) return next(verdict)
         const counted = countOf(request)
         // The store has failed.
         if (counted === undefined) return next()
+        facts.addWait(counted)
         const { key, limit, windowMs } = quota
         const { count, resetsInMs } = counted
         // Key by key: to spread both objects takes 3 µs.
@@ -72,6 +83,11 @@ export function createRouteLimit(rule: CompiledRateLimit, options: RouteLimitOpt
       })
     },
   }
+}
+
+/** The next step up. */
+function roundWait(waitedMs: number): number {
+  return Math.min(Math.ceil(waitedMs / WAIT_STEP_MS) * WAIT_STEP_MS, MAX_WAIT_MS)
 }
 
 /** The quota of a rule for a request; `undefined` if it has no key, or a function of the rule fails. */
@@ -98,6 +114,8 @@ function compileQuota(
 interface RateLimiterOptions extends Omit<RouteLimitOptions, 'addLimitHeaders'> {
   readonly rule: string
   readonly windowMs: number
+  /** How long its requests have waited for earlier counts. */
+  readonly waitedMs: number
 }
 
 function createRateLimiter(options: RateLimiterOptions): RequestHandler {
@@ -121,11 +139,11 @@ function quotaInUse(request: Request): Quota {
 }
 
 /** The counter store in the form that express-rate-limit needs. */
-function createStore({ store, rule, windowMs, now }: RateLimiterOptions): Store {
+function createStore({ store, rule, windowMs, waitedMs, now }: RateLimiterOptions): Store {
   const counterKey = (key: string) => ({ type: 'rateLimit', rule, key }) as const
   return {
     increment: async key => {
-      const counted = await store.increment(counterKey(key), windowMs)
+      const counted = await store.increment(counterKey(key), windowMs, waitedMs)
       return { totalHits: counted.count, resetTime: new ResetTime(counted, now()) }
     },
     decrement: async () => {},

@@ -7,7 +7,10 @@ export interface PatienceOptions {
 
 /** Calls that wait for an answer, in the order in which they were made. */
 export interface Patience<Call> {
-  begin(call: Call): Wait<Call>
+  /** `waitedMs` is taken off its time: how long its caller has waited before. */
+  begin(call: Call, waitedMs?: number): Wait<Call>
+  /** How long a call has waited, without what its caller had waited before. */
+  elapsedMs(wait: Wait<Call>): number
   /** All calls that still wait. None of them does from then on. */
   takeAll(): Call[]
 }
@@ -17,6 +20,8 @@ export interface Wait<Call> {
   readonly call: Call
   /** On the clock of `createPatience`. */
   readonly sinceMs: number
+  /** On the same clock: when it has waited too long. */
+  readonly untilMs: number
   isOver: boolean
 }
 
@@ -54,14 +59,18 @@ export function createPatience<Call>({ patienceMs, onOver }: PatienceOptions): P
   }
 
   function forgetAnswered(): void {
-    const first = waits.findIndex(({ isOver }) => !isOver)
-    waits = first === -1 ? [] : waits.slice(first)
+    waits = waits.filter(({ isOver }) => !isOver)
   }
 
-  /** How long the oldest call may still wait. */
+  /** How long the call that must be answered first may still wait. */
   function remainingMs(): number {
-    const [oldest] = waits
-    return oldest === undefined ? Number.POSITIVE_INFINITY : oldest.sinceMs + patienceMs - countedMs
+    let firstMs = Number.POSITIVE_INFINITY
+    for (const { untilMs } of waits) firstMs = Math.min(firstMs, untilMs)
+    return firstMs - countedMs
+  }
+
+  function nowMs(): number {
+    return countedMs + Math.min(performance.now() - countedAt, TICK_MS)
   }
 
   function schedule(): void {
@@ -70,15 +79,17 @@ export function createPatience<Call>({ patienceMs, onOver }: PatienceOptions): P
   }
 
   return {
-    begin: call => {
-      const now = performance.now()
-      if (!isTicking) countedAt = now
-      const sinceMs = countedMs + Math.min(now - countedAt, TICK_MS)
-      const wait = { call, sinceMs, isOver: false }
+    begin: (call, waitedMs = 0) => {
+      if (!isTicking) countedAt = performance.now()
+      const sinceMs = nowMs()
+      const untilMs = sinceMs + patienceMs - waitedMs
+      const wait = { call, sinceMs, untilMs, isOver: false }
       waits.push(wait)
       if (!isTicking) schedule()
       return wait
     },
+
+    elapsedMs: ({ sinceMs }) => nowMs() - sinceMs,
 
     takeAll: () => {
       const taken = waits.filter(({ isOver }) => !isOver)

@@ -114,6 +114,20 @@ test('a call that is not answered in time is counted locally, and so are those a
   expect(held).toHaveLength(1)
 })
 
+test('an answer says how long it took, and the time that a request has waited before is taken off', async () => {
+  const { store: shared, held } = createHeldStore()
+  const { increment, lost } = openStore({ shared, patienceMs: FOREVER_MS })
+  const counted = increment(KEY, FOREVER_MS)
+  await new Promise(resolve => setTimeout(resolve, 20))
+  held[0]?.answer({ count: 7, resetsInMs: 1 })
+  const { waitedMs = 0 } = await counted
+  expect(waitedMs).toBeGreaterThan(5)
+  expect(lost).toEqual([])
+  // Nothing is left of its time.
+  expect(await increment(KEY, FOREVER_MS, FOREVER_MS)).toMatchObject({ count: 1 })
+  expect(lost).toHaveLength(1)
+})
+
 test('an answer that comes too late changes nothing', async () => {
   const { store: shared, held } = createHeldStore()
   const { increment, isLocal } = openStore({ shared, patienceMs: 1 })
@@ -131,7 +145,7 @@ test('a later call has its own time to wait', async () => {
     const counted = increment(KEY, FOREVER_MS)
     await new Promise(resolve => setTimeout(resolve, 10))
     held[call]?.answer({ count: call, resetsInMs: 1 })
-    expect(await counted).toEqual({ count: call, resetsInMs: 1 })
+    expect(await counted).toMatchObject({ count: call, resetsInMs: 1 })
   }
   expect(lost).toEqual([])
 })

@@ -867,6 +867,70 @@ test('rateLimits in dry run count, log and have no item in the headers', async (
   expect(await statusesOf(http, 1, list({}))).toEqual([429])
 })
 
+/** A server with a limiter on `GET /users`, which counts in `store`. */
+async function openLimited(rules: object, store: CounterStore) {
+  const clock = createFakeClock()
+  const logLines: Record<string, unknown>[] = []
+  const log = pino({ base: null }, { write: line => logLines.push(JSON.parse(line)) })
+  const checked = checkLimits(rules)
+  if ('mistakes' in checked) throw new Error(checked.mistakes.join())
+  const fail = () => {
+    throw new Error('the bans of a test failed')
+  }
+  const bans = await openBanList({
+    store: memoryBans(),
+    ...{ now: clock.now, monotonicNow: clock.now },
+    ...{ onStoreFailure: fail, onReadFailure: fail, onForeignChange: fail },
+  })
+  onTestFinished(() => bans.close())
+  const limiter = createLimiter({
+    limits: checked.limits,
+    ...{ store, bans, now: clock.now },
+    lines: createRuleLines({ log, monotonicNow: clock.now }),
+  })
+  const app = express()
+  app.use(limiter.filter)
+  app.get('/users', limiter.beforeBody('list'), (_request, response) => {
+    response.json([])
+  })
+  const server = app.listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  onTestFinished(() => {
+    server.close()
+  })
+  const http = supertest(`http://127.0.0.1:${(server.address() as AddressInfo).port}`)
+  return { clock, logLines, http }
+}
+
+/** Rules of each kind that counts. */
+const COUNTING_RULES = {
+  rateLimits: [
+    { to: 1, within: 60 },
+    { to: 1, within: 60 },
+  ],
+  throttle: [{ limit: 1, period: 60 }],
+  bans: [{ maxretry: 1, findtime: 60, bantime: 60 }],
+  track: [{ limit: 1, period: 60 }],
+}
+
+test('createLimiter tells its store how long the request has waited for earlier counts', async () => {
+  const waited: (number | undefined)[] = []
+  const store: CounterStore = {
+    increment: async (_key, _windowMs, waitedMs) => {
+      waited.push(waitedMs)
+      return { count: 1, resetsInMs: 1000, waitedMs: 12 }
+    },
+    reset: () => {},
+  }
+  const { bans: _bans, ...rules } = COUNTING_RULES
+  const { http } = await openLimited(rules, store)
+  await send(http, list({}))
+  // A throttle, a track, and two limits on the route, which get the next step of ten.
+  expect(waited).toEqual([0, 12, 30, 40])
+  await send(http, list({}))
+  expect(waited.slice(4)).toEqual([0, 12, 30, 40])
+})
+
 describe('createLimiter over a store that fails', () => {
   test.each<{ how: string; fail: () => never | Promise<never> }>([
     {
@@ -877,42 +941,8 @@ describe('createLimiter over a store that fails', () => {
     },
     { how: 'by a promise', fail: () => Promise.reject(new Error('store is gone')) },
   ])('$how lets requests pass and says so in the log, once a second', async ({ fail }) => {
-    const clock = createFakeClock()
-    const logLines: Record<string, unknown>[] = []
-    const log = pino({ base: null }, { write: line => logLines.push(JSON.parse(line)) })
-    const checked = checkLimits({
-      rateLimits: [
-        { to: 1, within: 60 },
-        { to: 1, within: 60 },
-      ],
-      throttle: [{ limit: 1, period: 60 }],
-      bans: [{ maxretry: 1, findtime: 60, bantime: 60 }],
-      track: [{ limit: 1, period: 60 }],
-    })
-    if ('mistakes' in checked) throw new Error(checked.mistakes.join())
     const store: CounterStore = { increment: fail, reset: fail }
-    const bans = await openBanList({
-      store: memoryBans(),
-      ...{ now: clock.now, monotonicNow: clock.now },
-      ...{ onStoreFailure: fail, onReadFailure: fail, onForeignChange: fail },
-    })
-    onTestFinished(() => bans.close())
-    const limiter = createLimiter({
-      limits: checked.limits,
-      ...{ store, bans, now: clock.now },
-      lines: createRuleLines({ log, monotonicNow: clock.now }),
-    })
-    const app = express()
-    app.use(limiter.filter)
-    app.get('/users', limiter.beforeBody('list'), (_request, response) => {
-      response.json([])
-    })
-    const server = app.listen(0, '127.0.0.1')
-    await once(server, 'listening')
-    onTestFinished(() => {
-      server.close()
-    })
-    const http = supertest(`http://127.0.0.1:${(server.address() as AddressInfo).port}`)
+    const { clock, logLines, http } = await openLimited(COUNTING_RULES, store)
     const storeLines = () =>
       logLines.filter(({ msg }) => msg === 'counter store failed, requests allowed')
 

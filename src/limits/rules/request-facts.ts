@@ -24,6 +24,8 @@ export class RequestFacts {
   isSafe = false
   /** The quota of the route limit that is counting the request. */
   routeQuota: Quota | undefined
+  /** How long the request has waited for its counts so far. */
+  waitedMs = 0
   readonly #request: Request
   #ipKey: string | undefined
   #path: string | undefined
@@ -32,6 +34,11 @@ export class RequestFacts {
   constructor(request: Request) {
     this.#request = request
     this.ip = request.ip
+  }
+
+  /** Adds the wait for a count to `waitedMs`. */
+  addWait({ waitedMs = 0 }: { readonly waitedMs?: number }): void {
+    this.waitedMs += waitedMs
   }
 
   /** The address that clients are counted by: for IPv6 only the network. */

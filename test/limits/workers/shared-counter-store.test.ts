@@ -53,7 +53,7 @@ test('reset by one worker forgets the key for all', async () => {
   const [one, other] = openWorkerStores(2) as [OpenStore, OpenStore]
   await one.store.increment(KEY, 1000)
   await other.store.reset(KEY)
-  expect(await one.store.increment(KEY, 1000)).toEqual({ count: 1, resetsInMs: 1000 })
+  expect(await one.store.increment(KEY, 1000)).toMatchObject({ count: 1, resetsInMs: 1000 })
 })
 
 type OpenStore = ReturnType<typeof openWorkerStore>
