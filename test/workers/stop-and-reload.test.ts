@@ -1,10 +1,12 @@
-import { writeFileSync } from 'node:fs'
+import { existsSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
+import { setTimeout } from 'node:timers/promises'
 import { expect, test } from 'vitest'
 import { beginPost } from '../support/begin-post.ts'
 import { newUserBody } from '../support/builders.ts'
 import type { KeepAliveClient } from '../support/keep-alive-client.ts'
 import { temporaryFolder } from '../support/open-test-app.ts'
+import { childrenOf } from '../support/process-tree.ts'
 import { spawnTeam, type Team } from '../support/spawn-team.ts'
 import { selectRows } from '../support/sql.ts'
 import { until } from '../support/until.ts'
@@ -83,6 +85,55 @@ test('a worker that replaces another has the rules in force, not those of a wron
   process.kill(team.workerIds()[1] as number, 'SIGKILL')
   await team.untilLogged('worker serves', WORKERS + 1)
   expect(await statusesOf(team)).toEqual([403, 403])
+})
+
+/** Rules that block the unwanted agent. A worker that reads them waits while there is a file `hold`. */
+const SLOW_RULES = `import { existsSync, writeFileSync } from 'node:fs'
+import { basename } from 'node:path'
+import { setTimeout } from 'node:timers/promises'
+const isWorker = basename(process.argv[1]) === 'worker.js'
+if (isWorker && existsSync('hold')) writeFileSync('reached', '')
+while (isWorker && existsSync('hold')) await setTimeout(10)
+export default ${blocking(AGENT)}`
+
+test('SIGHUP while a worker is being replaced puts new rules in force in it too', async () => {
+  const { team, path } = await openWith({ file: 'limits.mjs', text: SLOW_RULES })
+  const hold = join(path, '..', 'hold')
+  writeFileSync(hold, '')
+  process.kill(team.workerIds()[0] as number, 'SIGKILL')
+  await until(() => existsSync(join(path, '..', 'reached')))
+  writeFileSync(path, `export default ${blocking('another')}`)
+  team.process.kill('SIGHUP')
+  // Time for the other worker, and for what is asked of the replacement.
+  await setTimeout(1000)
+  rmSync(hold)
+  await team.untilLogged('limits reloaded')
+  await team.untilLogged('worker serves', WORKERS + 1)
+  expect(await statusesOf(team)).toEqual([200, 200])
+})
+
+test('SIGHUP works after a worker died while it waited for new rules', async () => {
+  const { team, path } = await openWith({ file: 'limits.mjs', text: SLOW_RULES })
+  const hold = join(path, '..', 'hold')
+  writeFileSync(hold, '')
+  team.process.kill('SIGHUP')
+  await until(() => existsSync(join(path, '..', 'reached')))
+  const [first = 0, second = 0] = team.workerIds()
+  process.kill(first, 'SIGKILL')
+  const replacement = await until(() =>
+    childrenOf(team.process.pid as number).find(id => ![first, second].includes(id)),
+  )
+  // It has no other effect yet that one could wait for.
+  await setTimeout(1000)
+  process.kill(replacement, 'SIGKILL')
+  await team.untilLogged('worker died, starting another', 2)
+  rmSync(hold)
+  await team.untilLogged('worker serves', WORKERS + 1)
+  await team.untilLogged('limits reloaded')
+  writeFileSync(path, `export default ${blocking('another')}`)
+  team.process.kill('SIGHUP')
+  await team.untilLogged('limits reloaded', 2)
+  expect(await statusesOf(team)).toEqual([200, 200])
 })
 
 /** Creates users one after another until an answer says that there is no further one. Returns how many. */

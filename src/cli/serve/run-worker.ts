@@ -58,13 +58,10 @@ async function openAssigned(
   firstProcess: Calls,
   log: Logger,
 ): Promise<Service> {
+  const beginReloads = handleReloads(firstProcess)
   const limits = rules && (await (await importRules()).compileLimits(rules))
   const service = await openService({ config, log, limits, firstProcess })
-  let applyRules: (() => unknown) | undefined
-  firstProcess.handle(PREPARE_RULES, async source => {
-    applyRules = await service.prepareLimits(source)
-  })
-  firstProcess.handle(APPLY_RULES, () => void applyRules?.())
+  beginReloads(service)
   try {
     const port = await firstProcess.ask(FIND_PORT, null)
     const address = await listen(service.server, { host: config.host, port }, options)
@@ -74,6 +71,21 @@ async function openAssigned(
     await service.close()
     throw error
   }
+}
+
+/** Handles new rules, which may come while the service is being opened: they wait until the returned function is called. */
+function handleReloads(firstProcess: Calls): (service: Service) => void {
+  let begin: (service: Service) => void = () => {}
+  const opened = new Promise<Service>(resolve => {
+    begin = resolve
+  })
+  let applyRules: (() => unknown) | undefined
+  firstProcess.handle(PREPARE_RULES, async source => {
+    const service = await opened
+    applyRules = await service.prepareLimits(source)
+  })
+  firstProcess.handle(APPLY_RULES, () => void applyRules?.())
+  return begin
 }
 
 // Only where there are rules, as in `openApp`.

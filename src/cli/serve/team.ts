@@ -59,7 +59,7 @@ const END_PATIENCE_MS = 5000
 /** Starts the workers of a service and gives each its assignment. */
 export function startTeam(options: TeamOptions): Team {
   const { config, log } = options
-  const assigned = new Set<PoolMember>()
+  const assigned = new WeakSet<PoolMember>()
   const startedNumbers = new Set<number>()
   let { rules } = options
   let replacing: Promise<void> = Promise.resolve()
@@ -81,10 +81,7 @@ export function startTeam(options: TeamOptions): Team {
       handleCalls(member)
       options.onStart(member)
     },
-    onEnd: member => {
-      assigned.delete(member)
-      options.onEnd?.(member)
-    },
+    onEnd: member => options.onEnd?.(member),
   })
   void pool.failed.then(() => rejectStart(new OperatorError([DIE_TOO_SOON])))
 
@@ -114,17 +111,22 @@ export function startTeam(options: TeamOptions): Team {
     })
   }
 
+  /** The workers that run and have rules. One may have died while it waited for its assignment. */
+  function assignedMembers(): readonly PoolMember[] {
+    return pool.members().filter(member => assigned.has(member))
+  }
+
   function isAnyServing(): boolean {
     return pool.members().some(pool.isServing)
   }
 
   async function askAll(ask: (member: PoolMember) => Promise<void>): Promise<void> {
-    const asked = [...assigned].map(async member => {
+    const asked = assignedMembers().map(async member => {
       try {
         await withinPatience(member, ask(member))
       } catch (error) {
         // The worker that replaces one that died gets the rules in force then.
-        if (assigned.has(member)) throw error
+        if (pool.members().includes(member)) throw error
       }
     })
     await Promise.all(asked)
@@ -149,7 +151,7 @@ export function startTeam(options: TeamOptions): Team {
     stop: async timeoutMs => {
       pool.retire()
       pool.kill('not serving')
-      for (const { calls } of assigned) calls.tell(STOP, null)
+      for (const { calls } of assignedMembers()) calls.tell(STOP, null)
       const timer = setTimeout(() => pool.kill('all'), timeoutMs + END_PATIENCE_MS)
       const haveEndedWell = await pool.awaitEnd()
       clearTimeout(timer)
