@@ -151,6 +151,7 @@ const ALLOWED: Readonly<Record<string, readonly string[]>> = {
   'limits/rules': ['duration', 'http', 'nearest'],
   workers: ['errors', 'ops'],
   waiting: [],
+  access: [],
   'native-package': ['errors'],
   'setting-names': ['nearest'],
   dotenv: [],
