@@ -1,6 +1,49 @@
-import { createHash } from 'node:crypto'
+import { hash } from 'node:crypto'
+import { crc32 } from 'node:zlib'
+
+/** What every key begins with, so that scanners find keys in source code and logs. */
+export const API_KEY_PREFIX = 'urk_'
+
+/** All of these need no escaping in URLs and shells. With the `_` of the prefix, a double click selects the whole key. */
+const DIGITS = '0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz'
+
+const RANDOM_BYTES = 32
+
+/** The first numbers of digits to the base 62 that hold 256 and 32 bits. */
+const RANDOM_DIGITS = 43
+const CHECKSUM_DIGITS = 6
+
+const FORM = /^urk_[0-9A-Za-z]{49}$/
+
+/**
+ * Makes a key: the prefix, 256 random bits, and a CRC-32 of both. `randomBytes` is that of `node:crypto`, except in tests.
+ */
+export function createApiKey(randomBytes: (size: number) => Buffer): string {
+  const bits = BigInt(`0x${randomBytes(RANDOM_BYTES).toString('hex')}`)
+  const text = API_KEY_PREFIX + toDigits(bits, RANDOM_DIGITS)
+  return text + checksumOf(text)
+}
+
+/** Whether a text may be a key: it has the form of one, and its checksum finds no mistake. */
+export function isApiKey(text: string): boolean {
+  if (!FORM.test(text)) return false
+  return checksumOf(text.slice(0, -CHECKSUM_DIGITS)) === text.slice(-CHECKSUM_DIGITS)
+}
 
 /** The SHA-256 of a key, under which it is stored: with 256 random bits nothing slower is needed. */
 export function hashApiKey(key: string): Buffer {
-  return createHash('sha256').update(key).digest()
+  return hash('sha256', key, 'buffer')
+}
+
+function checksumOf(text: string): string {
+  return toDigits(BigInt(crc32(text)), CHECKSUM_DIGITS)
+}
+
+function toDigits(value: bigint, count: number): string {
+  const base = BigInt(DIGITS.length)
+  let digits = ''
+  for (let rest = value; digits.length < count; rest /= base) {
+    digits = DIGITS[Number(rest % base)] + digits
+  }
+  return digits
 }

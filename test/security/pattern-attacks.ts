@@ -28,6 +28,11 @@ export const ATTACKS: Readonly<Record<string, readonly Attack[]>> = {
     ['', 'a.', '!'],
     ['a', '.a-', '.'],
   ],
+  '/^urk_[0-9A-Za-z]{49}$/': [
+    ['', 'urk_'],
+    ['urk_', 'a', '!'],
+  ],
+  '/^[0-9A-Za-z][\\w.-]{0,63}$/': [['', 'a.', '!']],
   '/[-:]|\\.\\d+/g': [['.', '9', '!']],
   '/^\\.(\\d{1,10})-[0-9a-f]{8}\\.partial(?:-journal|-wal|-shm)?$/': [
     ['.', '9'],
