@@ -76,8 +76,17 @@ const ALLOWED: Readonly<Record<string, readonly string[]>> = {
     'workers',
   ],
   'storage/sqlite/maintenance': ['files', 'storage', 'storage/sqlite'],
-  'storage/sqlite/writer': ['errors', 'limits', 'storage', 'storage/sqlite', 'users', 'workers'],
+  'storage/sqlite/writer': [
+    'access',
+    'errors',
+    'limits',
+    'storage',
+    'storage/sqlite',
+    'users',
+    'workers',
+  ],
   'storage/sqlite': [
+    'access',
     'errors',
     'files',
     'limits',
@@ -91,6 +100,7 @@ const ALLOWED: Readonly<Record<string, readonly string[]>> = {
   'storage/copy': ['storage'],
   'storage/postgres/maintenance': ['postgres-location', 'storage', 'storage/postgres'],
   'storage/postgres': [
+    'access',
     'errors',
     'limits',
     'postgres-location',
@@ -99,7 +109,7 @@ const ALLOWED: Readonly<Record<string, readonly string[]>> = {
     'users/transfer',
   ],
   'storage/redis': ['limits', 'redis-location', 'waiting'],
-  storage: ['limits', 'users', 'users/transfer'],
+  storage: ['access', 'limits', 'users', 'users/transfer'],
   app: [
     'config',
     'errors',
@@ -166,6 +176,11 @@ const ALLOWED: Readonly<Record<string, readonly string[]>> = {
 /** Files that may know a room which the rest of theirs may not. */
 const ONLY: Readonly<Record<string, readonly string[]>> = {
   'ops -> config': ['ops/logger.ts'],
+  'storage/sqlite -> access': [
+    'storage/sqlite/sqlite-api-key-reader.ts',
+    'storage/sqlite/sqlite-api-key-store.ts',
+  ],
+  'storage/postgres -> access': ['storage/postgres/postgres-api-key-store.ts'],
   'storage/sqlite -> limits': [
     'storage/sqlite/sqlite-ban-loader.ts',
     'storage/sqlite/sqlite-ban-store.ts',

@@ -1,3 +1,4 @@
+import type { ApiKeyStore, ServiceApiKeyStore } from '../access/api-key-store.ts'
 import type { BanStore } from '../limits/ban-store.ts'
 import type { UserImportStore } from '../users/transfer/user-import-store.ts'
 import type { UserRepository } from '../users/user-repository.ts'
@@ -10,6 +11,7 @@ export interface Storage {
   readonly users: UserRepository
   readonly imports: UserImportStore
   readonly bans: BanStore
+  readonly apiKeys: ApiKeyStore
   /**
    * A store for trying imports. It decides as `imports` would, changes nothing in the database, and does not stop at a
    * conflict. What it collects is deleted when the storage closes. Called at most once.
@@ -24,7 +26,9 @@ export interface Storage {
 }
 
 /** What the service needs of a database. */
-export type ServiceStorage = Omit<Storage, 'imports' | 'openTrialImports'>
+export interface ServiceStorage extends Omit<Storage, 'imports' | 'openTrialImports' | 'apiKeys'> {
+  readonly apiKeys: ServiceApiKeyStore
+}
 
 /** What a secret is for: the cursors of lists, or the names of counters in Redis. */
 export type SigningKeyName = 'cursor' | 'counters'

@@ -5,6 +5,7 @@ import { UNFINISHED_COPY, UnusableDatabase } from '../unusable-database.ts'
 import { createClosing } from './batches.ts'
 import { readHistory } from './inspect-schema.ts'
 import { openConnections } from './open-connections.ts'
+import { createPostgresApiKeyStore } from './postgres-api-key-store.ts'
 import { createPostgresBanStore } from './postgres-ban-store.ts'
 import type { Connections } from './postgres-connections.ts'
 import { readCopyMark } from './postgres-copy-mark.ts'
@@ -97,6 +98,7 @@ async function createPostgresStorage(
       closing,
       now: () => Math.min(steadyNow(), now()),
     }),
+    apiKeys: createPostgresApiKeyStore(connections),
     openTrialImports: () => openPostgresTrialImportStore({ connections, now }),
     signingKey: async (name: SigningKeyName) => keys.get(name) as Buffer,
     // A statement sees what was committed before it.

@@ -6,6 +6,7 @@ import { limitWal } from './limit-wal.ts'
 import { openSqlite } from './open-sqlite.ts'
 import { createReadView } from './read-view.ts'
 import { readSigningKey } from './signing-keys.ts'
+import { createSqliteApiKeyStore } from './sqlite-api-key-store.ts'
 import { createSqliteBanStore } from './sqlite-ban-store.ts'
 import type { Database } from './sqlite-driver.ts'
 import { createSqliteDryRunImportStore } from './sqlite-dry-run-import-store.ts'
@@ -65,6 +66,7 @@ function createSqliteStorage(database: Database, options: SqliteStorageOptions):
     imports: createSqliteUserImportStore({ database, writes, now }),
     // A ban has ended once both clocks say so: neither a clock that jumps nor a machine that slept shortens it.
     bans: createSqliteBanStore({ database, writes, now: () => Math.min(steadyNow(), now()) }),
+    apiKeys: createSqliteApiKeyStore({ database, writes }),
     openTrialImports: async () => {
       trial = await openTrial(database, now)
       return trial.imports

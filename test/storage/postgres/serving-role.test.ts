@@ -16,7 +16,7 @@ const CHECKPOINT = {
   isFinished: true,
 }
 
-test('a role that may not change the schema can serve, import, ban and check once it is migrated', async () => {
+test('a role that may not change the schema can serve, import, ban, keep API keys and check once it is migrated', async () => {
   const url = await newPostgresDatabase()
   const location = locationOf(await asServingRole(url))
   await createPostgresDatabaseTasks(locationOf(url)).migrate()
@@ -27,7 +27,7 @@ test('a role that may not change the schema can serve, import, ban and check onc
     ifMissing: 'create',
   })
   try {
-    const { users, imports, bans } = storage
+    const { users, imports, bans, apiKeys } = storage
     const ann = { name: 'Ann', email: 'ann@example.com', passwordDigest: null }
     const claim = { keyHash: Buffer.alloc(32), fingerprint: 'f' }
     const { id } = await users.create(ann, claim)
@@ -46,6 +46,18 @@ test('a role that may not change the schema can serve, import, ban and check onc
     expect((await trial.write(batch)).outcomes).toEqual(['email_taken'])
     await bans.save({ rule: 'login', clientKey: 'ann', endsAt: Date.now() + 1e6, lastsMs: 1e6 })
     expect(await bans.lift({})).toHaveLength(1)
+    const key = {
+      name: 'web',
+      hash: Buffer.alloc(32),
+      scopes: ['users:read'],
+      createdAt: 0,
+      expiresAt: undefined,
+    } as const
+    expect(await apiKeys.create(key)).toBe(true)
+    await apiKeys.recordUses([{ hash: key.hash, usedAt: 1 }])
+    expect(await apiKeys.list()).toEqual([{ ...key, lastUsedAt: 1 }])
+    expect(await apiKeys.revoke('web')).toBe(true)
+    expect(await apiKeys.revision()).toMatch(/^\d+$/)
     expect(await users.delete(id)).toBe(true)
   } finally {
     await storage.close()

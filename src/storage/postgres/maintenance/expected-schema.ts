@@ -109,7 +109,29 @@ const EXPECTED = `
 6 constraint unfinished_copies_primary_key: primary key of unfinished_copies (singleton)
 6 constraint unfinished_copies_singleton: check of unfinished_copies (singleton)
 6 index unfinished_copies_primary_key: unique on unfinished_copies (singleton)
-6 table unfinished_copies:`
+6 table unfinished_copies:
+7 column api_key_changes.mark: bigint not null
+7 column api_key_changes.singleton: smallint not null
+7 column api_keys.created_at: bigint not null
+7 column api_keys.expires_at: bigint
+7 column api_keys.key_hash: bytea not null
+7 column api_keys.last_used_at: bigint
+7 column api_keys.name: text not null collate C
+7 column api_keys.scopes: text not null
+7 constraint api_key_changes_primary_key: primary key of api_key_changes (singleton)
+7 constraint api_key_changes_singleton: check of api_key_changes (singleton)
+7 constraint api_keys_hash_length: check of api_keys (key_hash)
+7 constraint api_keys_hash_unique: unique of api_keys (key_hash)
+7 constraint api_keys_name_chars: check of api_keys (name)
+7 constraint api_keys_primary_key: primary key of api_keys (name)
+7 constraint api_keys_some_scopes: check of api_keys (scopes)
+7 function note_api_key_changes: takes () returns trigger has a search path
+7 index api_key_changes_primary_key: unique on api_key_changes (singleton)
+7 index api_keys_hash_unique: unique on api_keys (key_hash)
+7 index api_keys_primary_key: unique on api_keys (name)
+7 table api_key_changes:
+7 table api_keys:
+7 trigger api_keys_changed: of api_keys type 60 enabled O calls note_api_key_changes`
 
 interface Expected extends SchemaObject {
   readonly since: number

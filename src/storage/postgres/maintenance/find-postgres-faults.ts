@@ -65,6 +65,12 @@ const RULES = [
     sql: `SELECT count(*) FROM signing_keys WHERE length(key) <> 32`,
     fault: 'keys for cursors do not have 32 bytes',
   },
+  {
+    since: 7,
+    sql: `SELECT count(*) FROM api_keys WHERE NOT (
+            length(name) BETWEEN 1 AND 64 AND length(key_hash) = 32 AND scopes <> '')`,
+    fault: 'API keys break a constraint of their table',
+  },
 ]
 
 /**

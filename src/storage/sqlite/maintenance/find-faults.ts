@@ -70,6 +70,12 @@ const RULES = [
           WHERE user_json IS NOT NULL AND user_id NOT IN (SELECT id FROM users)`,
     fault: 'answers are stored for an Idempotency-Key whose user is deleted',
   },
+  {
+    since: 11,
+    sql: `SELECT count(*) FROM api_keys WHERE NOT (
+            length(name) BETWEEN 1 AND 64 AND length(key_hash) = 32 AND scopes <> '')`,
+    fault: 'API keys break a constraint of their table',
+  },
 ]
 
 /**

@@ -7,6 +7,7 @@ import { migrationsOfRelease } from '../migrator.ts'
 import { CACHE_KIB } from '../open-sqlite.ts'
 import { createReadView } from '../read-view.ts'
 import { readSigningKey } from '../signing-keys.ts'
+import { createSqliteApiKeyReader } from '../sqlite-api-key-reader.ts'
 import { createSqliteBanLoader } from '../sqlite-ban-loader.ts'
 import type { Database } from '../sqlite-driver.ts'
 import { createSqliteUserReads } from '../sqlite-user-reads.ts'
@@ -35,6 +36,7 @@ export async function openWorkerStorage(options: WorkerStorageOptions): Promise<
       load: createSqliteBanLoader({ database, now: () => Math.min(steadyNow(), now()) }),
       ...writes.bans,
     },
+    apiKeys: { ...createSqliteApiKeyReader(database), ...writes.apiKeys },
     signingKey: async name => readSigningKey(database, name),
     readAnew: view.end,
     close: async () => {

@@ -1,3 +1,4 @@
+import type { ApiKeyStore } from '../../../access/api-key-store.ts'
 import { ServiceError } from '../../../errors.ts'
 import type { BanStore } from '../../../limits/ban-store.ts'
 import type { UserWrites } from '../../../users/user-repository.ts'
@@ -9,8 +10,10 @@ import {
   DELETE_USER,
   LIFT_BANS,
   READ_BAN_REVISION,
+  RECORD_API_KEY_USES,
   SAVE_BAN,
   toSentClaim,
+  toSentUse,
   UPDATE_USER,
 } from './write-calls.ts'
 
@@ -29,6 +32,7 @@ export interface RemoteWritesOptions {
 export interface RemoteWrites {
   readonly users: UserWrites
   readonly bans: Omit<BanStore, 'load'>
+  readonly apiKeys: Pick<ApiKeyStore, 'recordUses'>
   /** Ends once each write that waits has succeeded or failed. */
   close(): Promise<void>
 }
@@ -54,7 +58,7 @@ export function createRemoteWrites(options: RemoteWritesOptions): RemoteWrites {
     }
   }
 
-  function writeUser<Question, Answer>(kind: CallKind<Question, Answer>, question: Question) {
+  function writeForwarded<Question, Answer>(kind: CallKind<Question, Answer>, question: Question) {
     return write(() => writer.ask(kind, question))
   }
 
@@ -74,10 +78,10 @@ export function createRemoteWrites(options: RemoteWritesOptions): RemoteWrites {
   return {
     users: {
       create: (user, claim) =>
-        writeUser(CREATE_USER, { user, ...(claim && { claim: toSentClaim(claim) }) }),
+        writeForwarded(CREATE_USER, { user, ...(claim && { claim: toSentClaim(claim) }) }),
       update: (id, change, expected) =>
-        writeUser(UPDATE_USER, { id, change, ...(expected && { expected }) }),
-      delete: (id, expected) => writeUser(DELETE_USER, { id, ...(expected && { expected }) }),
+        writeForwarded(UPDATE_USER, { id, change, ...(expected && { expected }) }),
+      delete: (id, expected) => writeForwarded(DELETE_USER, { id, ...(expected && { expected }) }),
     },
     bans: {
       // The first process counts them, so it must read them.
@@ -85,6 +89,9 @@ export function createRemoteWrites(options: RemoteWritesOptions): RemoteWrites {
       lift: selection => write(() => firstProcess.ask(LIFT_BANS, selection)),
       revision: () =>
         guard(() => firstProcess.ask(READ_BAN_REVISION, undefined), 'storage_unavailable'),
+    },
+    apiKeys: {
+      recordUses: uses => writeForwarded(RECORD_API_KEY_USES, uses.map(toSentUse)),
     },
     close: () => {
       closed ??= new Promise(resolve => {

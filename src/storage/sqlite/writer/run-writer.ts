@@ -8,8 +8,10 @@ import {
   CREATE_USER,
   DELETE_USER,
   fromSentClaim,
+  fromSentUse,
   LIFT_BANS,
   READ_BAN_REVISION,
+  RECORD_API_KEY_USES,
   SAVE_BAN,
   UPDATE_USER,
 } from './write-calls.ts'
@@ -69,7 +71,10 @@ export function runWriter(calls: Calls, clocks?: WriterClocks): void {
   })
 }
 
-function answerWrites(calls: Calls, { users, bans }: Pick<Storage, 'users' | 'bans'>): void {
+function answerWrites(
+  calls: Calls,
+  { users, bans, apiKeys }: Pick<Storage, 'users' | 'bans' | 'apiKeys'>,
+): void {
   const forwarded = handleForwarded(calls)
   forwarded.handle(CREATE_USER, ({ user, claim }) =>
     users.create(user, claim && fromSentClaim(claim)),
@@ -79,6 +84,7 @@ function answerWrites(calls: Calls, { users, bans }: Pick<Storage, 'users' | 'ba
   calls.handle(SAVE_BAN, bans.save)
   calls.handle(LIFT_BANS, bans.lift)
   calls.handle(READ_BAN_REVISION, bans.revision)
+  forwarded.handle(RECORD_API_KEY_USES, uses => apiKeys.recordUses(uses.map(fromSentUse)))
 }
 
 function clocksOf(steadyOffsetMs: number): WriterClocks {

@@ -1,3 +1,4 @@
+import type { ApiKeyUse } from '../../../access/api-key-store.ts'
 import type { Ban, BanSelection } from '../../../limits/ban-store.ts'
 import type {
   ExpectedVersions,
@@ -34,6 +35,24 @@ export const LIFT_BANS: CallKind<BanSelection, readonly Ban[]> = { name: 'lift b
 
 /** Works as `BanStore.revision`. */
 export const READ_BAN_REVISION: CallKind<undefined, string> = { name: 'read revision of bans' }
+
+/** Works as `ApiKeyStore.recordUses`. */
+export const RECORD_API_KEY_USES: CallKind<readonly SentApiKeyUse[], void> = {
+  name: 'record uses of API keys',
+}
+
+/** An `ApiKeyUse` as JSON: the hash in Base64. */
+export interface SentApiKeyUse extends Omit<ApiKeyUse, 'hash'> {
+  readonly hash: string
+}
+
+export function toSentUse({ hash, usedAt }: ApiKeyUse): SentApiKeyUse {
+  return { hash: hash.toString('base64'), usedAt }
+}
+
+export function fromSentUse({ hash, usedAt }: SentApiKeyUse): ApiKeyUse {
+  return { hash: Buffer.from(hash, 'base64'), usedAt }
+}
 
 /** An `IdempotencyClaim` as JSON: the hash in Base64. */
 export interface SentClaim extends Omit<IdempotencyClaim, 'keyHash'> {

@@ -1,12 +1,16 @@
 import { join } from 'node:path'
 import { expect, onTestFinished, test } from 'vitest'
+import { openSqlite } from '../../../../src/storage/sqlite/open-sqlite.ts'
 import { createReadView } from '../../../../src/storage/sqlite/read-view.ts'
+import { createSqliteApiKeyStore } from '../../../../src/storage/sqlite/sqlite-api-key-store.ts'
 import { Database } from '../../../../src/storage/sqlite/sqlite-driver.ts'
 import { createSqliteUserReads } from '../../../../src/storage/sqlite/sqlite-user-reads.ts'
+import { createWriteQueue } from '../../../../src/storage/sqlite/write-queue.ts'
 import { openWorkerStorage } from '../../../../src/storage/sqlite/writer/open-worker-storage.ts'
 import { createRemoteWrites } from '../../../../src/storage/sqlite/writer/remote-writes.ts'
 import type { UserWrites } from '../../../../src/users/user-repository.ts'
 import type { Calls } from '../../../../src/workers/calls.ts'
+import { describeApiKeyStore } from '../../../contracts/api-key-store-contract.ts'
 import { describeBanStore } from '../../../contracts/ban-store-contract.ts'
 import { describeUserRepository } from '../../../contracts/user-repository-contract.ts'
 import { temporaryFolder } from '../../../support/open-test-app.ts'
@@ -48,6 +52,23 @@ describeBanStore({
     })
     const [one, other] = workers
     return { store: one.bans, other: other.bans }
+  },
+})
+
+describeApiKeyStore({
+  name: 'a worker on SQLite',
+  open: async () => {
+    const path = join(temporaryFolder(), 'users.db')
+    const writer = await openWriterHere(path)
+    const worker = await openWorker({ path, writer })
+    const database = await openSqlite({ path, now: Date.now })
+    onTestFinished(async () => {
+      database.close()
+      await worker.close()
+      await writer.close()
+    })
+    const writes = createWriteQueue(database, createReadView(database))
+    return { store: worker.apiKeys, commands: createSqliteApiKeyStore({ database, writes }) }
   },
 })
 
