@@ -8,6 +8,7 @@ const TABLES = {
   users: 'SELECT * FROM users ORDER BY id',
   idempotencyKeys: 'SELECT * FROM idempotency_keys ORDER BY key_hash',
   bans: 'SELECT rule, client_key, ends_at, coalesce(lasts_ms, ends_at) FROM bans ORDER BY 1, 2',
+  apiKeys: 'SELECT * FROM api_keys ORDER BY name',
   signingKeys: 'SELECT * FROM signing_keys ORDER BY name',
   lastId: `SELECT seq FROM sqlite_sequence WHERE name = 'users'`,
 }
@@ -34,6 +35,19 @@ const INSERT_KEY = `
 
 const INSERT_BAN = `INSERT INTO bans (rule, client_key, ends_at, lasts_ms) VALUES (?, ?, ?, ?)`
 
+const INSERT_API_KEY = `
+  INSERT INTO api_keys (name, key_hash, scopes, created_at, expires_at, last_used_at)
+  VALUES (?, ?, ?, ?, ?, ?)`
+
+/** Without their hashes. Engines that compare by other rules than bytes sort these names differently. */
+const API_KEYS = [
+  ['web', 'users:read users:write', 1_800_000_000_000, 1_900_000_000_000, 1_850_000_000_000],
+  ['Web', 'passwords:verify', 1_800_000_000_001, null, null],
+  ['a-b', 'users:read', 0, 0, null],
+  ['a_b', 'users:read', 0, null, 0],
+  ['aab', 'users:read', 0, 8_640_000_000_000_000, null],
+] as const
+
 /** Odd texts, such as those that PostgreSQL cannot store as they are, and a ban of an older release. */
 const BANS = [
   ['login', '203.0.113.1', 1_900_000_000_000, 60_000],
@@ -49,6 +63,7 @@ export async function makeCopySource(path: string, users = 25): Promise<void> {
   const database = new Database(path)
   database.exec(FILL_REST)
   const insertKey = database.prepare(INSERT_KEY)
+  const insertApiKey = database.prepare(INSERT_API_KEY)
   const insertBan = database.prepare(INSERT_BAN)
   database.transaction(() => {
     for (let id = 1; id <= users; id += 2) {
@@ -57,6 +72,7 @@ export async function makeCopySource(path: string, users = 25): Promise<void> {
     // Of the user that was deleted.
     insertKey.run(randomBytes(32), 2, null, null, null, 1_900_000_000_000)
     for (const ban of BANS) insertBan.run(ban)
+    for (const [name, ...rest] of API_KEYS) insertApiKey.run(name, randomBytes(32), ...rest)
   })()
   database.close()
 }
@@ -64,7 +80,14 @@ export async function makeCopySource(path: string, users = 25): Promise<void> {
 /** Thrown where a test ends a copy. */
 export class Killed extends Error {}
 
-const WRITES = ['begin', 'deleteUsers', 'addUsers', 'addIdempotencyKeys', 'addBans'] as const
+const WRITES = [
+  'begin',
+  'deleteUsers',
+  'addUsers',
+  'addIdempotencyKeys',
+  'addBans',
+  'addApiKeys',
+] as const
 
 /** Lets a copy end at the given write of its target, as if the process ended there. The first is 1. */
 export function failAtWrite(number: number): (target: CopyTarget) => Partial<CopyTarget> {

@@ -58,11 +58,11 @@ function createCopyDisplay() {
 const UNITS = { compare: 'users compared', copy: 'users', verify: 'users verified' }
 
 function describe(copied: Copied, seconds: number): string {
-  const { to, users, keptUsers, idempotencyKeys, bans } = copied
+  const { to, users, keptUsers, idempotencyKeys, bans, apiKeys } = copied
   const kept = keptUsers === 0 ? '' : ` (${grouped(keptUsers)} of them by an earlier run)`
   return [
     `${to}: ${grouped(users)} users${kept}, ${grouped(idempotencyKeys)} idempotency keys`,
-    `${grouped(bans)} bans, verified, in ${seconds.toFixed(1)} s`,
+    `${grouped(bans)} bans, ${grouped(apiKeys)} API keys, verified, in ${seconds.toFixed(1)} s`,
   ].join(', ')
 }
 
@@ -74,6 +74,7 @@ function summarize(copied: Copied, seconds: number) {
     users_kept: copied.keptUsers,
     idempotency_keys: copied.idempotencyKeys,
     bans: copied.bans,
+    api_keys: copied.apiKeys,
     last_id: copied.lastId,
     checksum: copied.checksum,
     seconds: Number(seconds.toFixed(3)),

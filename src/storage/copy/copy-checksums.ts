@@ -2,22 +2,28 @@ import { hash } from 'node:crypto'
 import { UnusableDatabase } from '../unusable-database.ts'
 import { createRowChecksum, type RowChecksum } from './row-checksum.ts'
 
-/** The checksums of the tables that may be large. */
+/** The checksums of all tables but that of the signing keys. */
 export interface CopyChecksums {
   readonly users: RowChecksum
   readonly idempotencyKeys: RowChecksum
   readonly bans: RowChecksum
+  readonly apiKeys: RowChecksum
 }
 
-const TABLES = { users: 'users', idempotencyKeys: 'idempotency keys', bans: 'bans' } as const
+const TABLES = {
+  users: 'users',
+  idempotencyKeys: 'idempotency keys',
+  bans: 'bans',
+  apiKeys: 'API keys',
+} as const
 
 export function createCopyChecksums(): CopyChecksums {
-  const [users, idempotencyKeys, bans] = [
-    createRowChecksum(),
-    createRowChecksum(),
-    createRowChecksum(),
-  ]
-  return { users, idempotencyKeys, bans }
+  return {
+    users: createRowChecksum(),
+    idempotencyKeys: createRowChecksum(),
+    bans: createRowChecksum(),
+    apiKeys: createRowChecksum(),
+  }
 }
 
 /** Throws `UnusableDatabase` for the first table whose number of rows or checksum differs from the source. */

@@ -1,5 +1,12 @@
 import { setImmediate as nextTurn } from 'node:timers/promises'
-import type { CopiedBan, CopiedKey, CopiedUser, CopyReader, IdRange } from './database-copy.ts'
+import type {
+  CopiedApiKey,
+  CopiedBan,
+  CopiedKey,
+  CopiedUser,
+  CopyReader,
+  IdRange,
+} from './database-copy.ts'
 
 export interface ChunkOptions {
   /** Rows of a chunk, except the last one. */
@@ -43,6 +50,13 @@ export function banChunks(
   options: ChunkOptions,
 ): AsyncGenerator<readonly CopiedBan[]> {
   return chunks(after => reader.bans(after, options.chunkRows), options)
+}
+
+export function apiKeyChunks(
+  reader: CopyReader,
+  options: ChunkOptions,
+): AsyncGenerator<readonly CopiedApiKey[]> {
+  return chunks(after => reader.apiKeys(after, options.chunkRows), options)
 }
 
 async function* chunks<T>(

@@ -1,7 +1,7 @@
 import { hash } from 'node:crypto'
 import { UnusableDatabase } from '../unusable-database.ts'
 import { createCopyChecksums, differs, digestOf, requireEqual } from './copy-checksums.ts'
-import { banChunks, type ChunkOptions, keyChunks, userChunks } from './copy-chunks.ts'
+import { apiKeyChunks, banChunks, type ChunkOptions, keyChunks, userChunks } from './copy-chunks.ts'
 import type { CopyEnd, CopySource, CopyTarget, IdRange, TargetState } from './database-copy.ts'
 import { haveSameRows } from './row-checksum.ts'
 
@@ -24,6 +24,7 @@ export interface CopyResult {
   readonly keptUsers: number
   readonly idempotencyKeys: number
   readonly bans: number
+  readonly apiKeys: number
   readonly lastId: number
   /** SHA-256 over all rows, in hexadecimal. */
   readonly checksum: string
@@ -69,12 +70,13 @@ export async function copyDatabase(options: CopyOptions): Promise<CopyResult> {
   await copyRest(run)
   const end = { signingKeys, lastId: await source.lastId() }
   await target.finish({ ...end, verify: () => verifyTarget(run, end) })
-  const { users, idempotencyKeys, bans } = run.sums
+  const { users, idempotencyKeys, bans, apiKeys } = run.sums
   return {
     users: users.rows,
     keptUsers,
     idempotencyKeys: idempotencyKeys.rows,
     bans: bans.rows,
+    apiKeys: apiKeys.rows,
     lastId: end.lastId,
     checksum: digestOf(run.sums),
   }
@@ -84,7 +86,7 @@ function requireFree({ isUsed, unfinishedSource }: TargetState, sourceHash: stri
   if (unfinishedSource === sourceHash || (unfinishedSource === undefined && !isUsed)) return
   throw new UnusableDatabase(
     unfinishedSource === undefined
-      ? 'it is not empty: it has users, idempotency keys or bans, or had users'
+      ? 'it is not empty: it has users, idempotency keys, bans or API keys, or had users'
       : 'it is an unfinished copy of another database: delete it, or name that database',
   )
 }
@@ -143,6 +145,10 @@ async function copyRest({ source, target, chunks, sums }: Run): Promise<void> {
     if (bans.length > 0) await target.addBans(bans)
     sums.bans.add(bans)
   }
+  for await (const keys of apiKeyChunks(source, chunks)) {
+    if (keys.length > 0) await target.addApiKeys(keys)
+    sums.apiKeys.add(keys)
+  }
 }
 
 async function verifyTarget(
@@ -156,6 +162,7 @@ async function verifyTarget(
   }
   for await (const keys of keyChunks(target, chunks)) found.idempotencyKeys.add(keys)
   for await (const bans of banChunks(target, chunks)) found.bans.add(bans)
+  for await (const keys of apiKeyChunks(target, chunks)) found.apiKeys.add(keys)
   requireEqual(found, sums)
   if (!haveSameRows(await target.signingKeys(), signingKeys)) {
     throw differs('its signing keys differ from those of the source')

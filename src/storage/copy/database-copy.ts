@@ -24,6 +24,15 @@ export type CopiedKey = readonly [
 
 export type CopiedBan = readonly [rule: string, clientKey: string, endsAt: number, lastsMs: number]
 
+export type CopiedApiKey = readonly [
+  name: string,
+  keyHash: string,
+  scopes: string,
+  createdAt: number,
+  expiresAt: number | null,
+  lastUsedAt: number | null,
+]
+
 export type CopiedSigningKey = readonly [name: string, key: string]
 
 /** Ids greater than `after` and at most `through`. */
@@ -40,6 +49,8 @@ export interface CopyReader {
   idempotencyKeys(after: CopiedKey | undefined, limit: number): Promise<readonly CopiedKey[]>
   /** As `idempotencyKeys`. */
   bans(after: CopiedBan | undefined, limit: number): Promise<readonly CopiedBan[]>
+  /** As `idempotencyKeys`. */
+  apiKeys(after: CopiedApiKey | undefined, limit: number): Promise<readonly CopiedApiKey[]>
   /** By name. */
   signingKeys(): Promise<readonly CopiedSigningKey[]>
   /** The greatest id that was ever given out; 0 if none was. */
@@ -54,7 +65,7 @@ export interface CopySource extends CopyReader {
 
 /** What a database holds before it becomes a target. */
 export interface TargetState {
-  /** Whether it has a user, an idempotency key or a ban, or has ever given out an id. */
+  /** Whether it has a user, an idempotency key, a ban or an API key, or has ever given out an id. */
   readonly isUsed: boolean
   /** The source of the copy that began in it and is not complete. */
   readonly unfinishedSource: string | undefined
@@ -75,14 +86,15 @@ export interface CopyEnd {
 export interface CopyTarget extends CopyReader {
   state(): Promise<TargetState>
   /**
-   * Marks the database as an unfinished copy of this source, so that nothing else uses it, and deletes idempotency keys and
-   * bans of an earlier attempt.
+   * Marks the database as an unfinished copy of this source, so that nothing else uses it, and deletes what an earlier
+   * attempt has written, except users.
    */
   begin(sourceHash: string): Promise<void>
   deleteUsers(range: IdRange): Promise<void>
   addUsers(users: readonly CopiedUser[]): Promise<void>
   addIdempotencyKeys(keys: readonly CopiedKey[]): Promise<void>
   addBans(bans: readonly CopiedBan[]): Promise<void>
+  addApiKeys(keys: readonly CopiedApiKey[]): Promise<void>
   /**
    * Replaces the signing keys, never gives out `lastId` or a smaller id, verifies and removes the mark, in one transaction
    * during which no process can change what was verified.

@@ -42,7 +42,7 @@ describe('copy', () => {
     const { code, stdout, stderr } = await copy(at)
     expect({ code, stderr }).toEqual({ code: 0, stderr: '' })
     expect(stdout).toMatch(
-      /^file:to\.db: 23 users, 14 idempotency keys, 5 bans, verified, in [\d.]+ s\n$/,
+      /^file:to\.db: 23 users, 14 idempotency keys, 5 bans, 5 API keys, verified, in [\d.]+ s\n$/,
     )
     expect(filesOf(at.to)).toEqual(['to.db'])
     expect(copiedContent(at.to)).toEqual(copiedContent(at.from))
@@ -59,6 +59,7 @@ describe('copy', () => {
       users_kept: 0,
       idempotency_keys: 14,
       bans: 5,
+      api_keys: 5,
       last_id: 25,
       checksum: expect.stringMatching(/^[0-9a-f]{64}$/),
       seconds: expect.any(Number),

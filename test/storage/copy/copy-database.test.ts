@@ -71,7 +71,7 @@ async function interrupt(at: Place, write: number): Promise<boolean> {
 }
 
 describe('copyDatabase', () => {
-  test('copies everything: ids, digests, times, keys, bans, signing keys and the last id', async () => {
+  test('copies everything: ids, digests, times, keys, bans, API keys, signing keys and the last id', async () => {
     const at = await place()
     const result = await copy(at)
     expect(copiedContent(at.to)).toEqual(copiedContent(at.from))
@@ -80,6 +80,7 @@ describe('copyDatabase', () => {
       keptUsers: 0,
       idempotencyKeys: 14,
       bans: 5,
+      apiKeys: 5,
       lastId: 25,
       checksum: expect.stringMatching(/^[0-9a-f]{64}$/),
     })
@@ -131,6 +132,8 @@ describe('copyDatabase', () => {
       `UPDATE users SET updated_at = '2031-01-01T00:00:00.000Z' WHERE id = 1`,
       'UPDATE idempotency_keys SET expires_at = 7 WHERE user_id = 1',
       `UPDATE bans SET lasts_ms = 7 WHERE rule = 'é'`,
+      `UPDATE api_keys SET scopes = 'users:write' WHERE name = 'a-b'`,
+      `UPDATE api_keys SET last_used_at = 7 WHERE name = 'web'`,
     ]
     const checksums = new Set([checksum])
     for (const [index, sql] of changes.entries()) {
@@ -150,7 +153,7 @@ describe('copyDatabase', () => {
           at.from,
           `UPDATE users SET name = 'Changed ${writes++}'; DELETE FROM users WHERE id = 23`,
         )
-        execute(at.from, `DELETE FROM bans WHERE rule = 'login'`)
+        execute(at.from, `DELETE FROM bans WHERE rule = 'login'; DELETE FROM api_keys`)
       },
     })
     expect(writes).toBeGreaterThan(2)
@@ -205,6 +208,7 @@ describe('an interrupted copy', () => {
       `INSERT INTO users (id, name, name_lower, email, created_at, updated_at)
        SELECT 2, name, name_lower, 'two@x.co', created_at, updated_at FROM users WHERE id = 3`,
       'DELETE FROM idempotency_keys WHERE user_id > 4; UPDATE bans SET ends_at = 9',
+      `DELETE FROM api_keys WHERE name = 'web'; UPDATE api_keys SET last_used_at = 9`,
     ]
     for (const [index, sql] of changes.entries()) {
       for (const write of [4, 7, 10]) {
@@ -257,6 +261,8 @@ describe('the target of a copy', () => {
       SELECT 'A', 'a', 'a@x.co', t, t FROM (SELECT '2026-01-31T12:00:00.000Z' AS t)`,
     'an idempotency key': `INSERT INTO idempotency_keys (key_hash, user_id, expires_at) VALUES (zeroblob(32), 1, 1)`,
     'a ban': `INSERT INTO bans (rule, client_key, ends_at) VALUES ('login', '::1', 1)`,
+    'an API key': `INSERT INTO api_keys (name, key_hash, scopes, created_at)
+      VALUES ('web', zeroblob(32), 'users:read', 1)`,
     'a used id': `INSERT INTO sqlite_sequence (name, seq) VALUES ('users', 1)`,
   }
 
@@ -266,7 +272,9 @@ describe('the target of a copy', () => {
     execute(at.to, sql)
     const before = copiedContent(at.to)
     await expect(copy(at)).rejects.toThrow(
-      new UnusableDatabase('it is not empty: it has users, idempotency keys or bans, or had users'),
+      new UnusableDatabase(
+        'it is not empty: it has users, idempotency keys, bans or API keys, or had users',
+      ),
     )
     expect(copiedContent(at.to)).toEqual(before)
     await makeEmpty(at.to)
@@ -294,6 +302,19 @@ describe('the target of a copy', () => {
     'its bans differ from those of the source': target => ({
       bans: async (...after) =>
         (await target.bans(...after)).map(([rule, client, ends]) => [rule, client, ends, 8]),
+    }),
+    'it has 4 API keys instead of 5': target => ({
+      apiKeys: async (...after) =>
+        (await target.apiKeys(...after)).filter(([name]) => name !== 'web'),
+    }),
+    'its API keys differ from those of the source': target => ({
+      apiKeys: async (...after) =>
+        (await target.apiKeys(...after)).map(([name, hash, , ...times]) => [
+          name,
+          hash,
+          'all',
+          ...times,
+        ]),
     }),
     'its signing keys differ from those of the source': target => ({
       signingKeys: async () => (await target.signingKeys()).map(([name]) => [name, '00']),

@@ -1,4 +1,5 @@
 import type {
+  CopiedApiKey,
   CopiedBan,
   CopiedKey,
   CopiedSigningKey,
@@ -19,6 +20,10 @@ const SELECT_KEYS = `
 const SELECT_BANS = `
   SELECT rule, client_key, ends_at, lasts_ms FROM bans
   WHERE key_hash > $1 ORDER BY key_hash LIMIT $2`
+
+const SELECT_API_KEYS = `
+  SELECT name, encode(key_hash, 'hex'), scopes, created_at, expires_at, last_used_at FROM api_keys
+  WHERE name > $1 ORDER BY name LIMIT $2`
 
 const SELECT_SIGNING_KEYS = `
   SELECT name, encode(key, 'hex') FROM signing_keys ORDER BY name COLLATE "C"`
@@ -57,6 +62,9 @@ export function createPostgresCopyReader(session: Session): CopyReader {
         ...times,
       ])
     },
+
+    apiKeys: (after, limit) =>
+      session.query<CopiedApiKey>({ text: SELECT_API_KEYS }, [after?.[0] ?? '', limit]),
 
     signingKeys: () => session.query<CopiedSigningKey>({ text: SELECT_SIGNING_KEYS }),
 

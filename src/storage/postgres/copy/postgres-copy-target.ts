@@ -11,6 +11,7 @@ import { createPostgresCopyReader, readInOrder } from './postgres-copy-reader.ts
 
 const SELECT_IS_USED = `
   SELECT EXISTS (SELECT FROM users) OR EXISTS (SELECT FROM idempotency_keys) OR EXISTS (SELECT FROM bans)
+    OR EXISTS (SELECT FROM api_keys)
     OR pg_sequence_last_value('users_id_seq'::regclass) IS NOT NULL`
 
 const UPSERT_MARK = `
@@ -31,13 +32,19 @@ const INSERT_BANS = `
   INSERT INTO bans (rule, client_key, ends_at, lasts_ms, key_hash)
   SELECT * FROM unnest($1::text[], $2::text[], $3::bigint[], $4::bigint[], $5::bytea[])`
 
+const INSERT_API_KEYS = `
+  INSERT INTO api_keys (name, key_hash, scopes, created_at, expires_at, last_used_at)
+  SELECT name, decode(key_hash, 'hex'), scopes, created_at, expires_at, last_used_at
+  FROM unnest($1::text[], $2::text[], $3::text[], $4::bigint[], $5::bigint[], $6::bigint[])
+    AS copied (name, key_hash, scopes, created_at, expires_at, last_used_at)`
+
 const INSERT_SIGNING_KEYS = `
   INSERT INTO signing_keys (name, key)
   SELECT name, decode(key, 'hex') FROM unnest($1::text[], $2::text[]) AS copied (name, key)`
 
 /** A service that runs although the database was empty must not change what is verified. */
 const LOCK_TABLES = `
-  LOCK TABLE users, idempotency_keys, bans, signing_keys IN SHARE ROW EXCLUSIVE MODE`
+  LOCK TABLE users, idempotency_keys, bans, api_keys, signing_keys IN SHARE ROW EXCLUSIVE MODE`
 
 /** A role that only serves may not set the sequence itself. */
 const RAISE_SEQUENCE = `SELECT take_user_ids(ARRAY[$1::bigint])`
@@ -107,6 +114,7 @@ function createTarget(session: CopySession, lock: CopySession): CopyTarget {
         await run(UPSERT_MARK, [sourceHash])
         await run('DELETE FROM idempotency_keys')
         await run('DELETE FROM bans')
+        await run('DELETE FROM api_keys')
       }),
 
     deleteUsers: ({ after, through }) => transaction(() => run(DELETE_USERS, [after, through])),
@@ -123,6 +131,8 @@ function createTarget(session: CopySession, lock: CopySession): CopyTarget {
         const hashes = bans.map(([rule, clientKey]) => hashOfBan({ rule, clientKey }))
         return run(INSERT_BANS, [...columnsOf(rows, 4), hashes])
       }),
+
+    addApiKeys: keys => transaction(() => run(INSERT_API_KEYS, columnsOf(keys, 6))),
 
     finish: async ({ signingKeys, lastId, verify }) => {
       await transaction(async () => {

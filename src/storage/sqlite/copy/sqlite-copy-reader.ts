@@ -1,4 +1,5 @@
 import type {
+  CopiedApiKey,
   CopiedBan,
   CopiedKey,
   CopiedSigningKey,
@@ -23,6 +24,10 @@ const SELECT_BANS = `
   WHERE @rule IS NULL OR (rule, client_key) > (@rule, @clientKey)
   ORDER BY rule, client_key LIMIT @limit`
 
+const SELECT_API_KEYS = `
+  SELECT name, lower(hex(key_hash)), scopes, created_at, expires_at, last_used_at FROM api_keys
+  WHERE name > ? ORDER BY name LIMIT ?`
+
 const SELECT_SIGNING_KEYS = `SELECT name, lower(hex(key)) FROM signing_keys ORDER BY name`
 
 const SELECT_LAST_ID = `
@@ -34,6 +39,7 @@ export function createSqliteCopyReader(database: Database): CopyReader {
   const selectUsers = database.prepare<unknown[], CopiedUser>(SELECT_USERS).raw()
   const selectKeys = database.prepare<unknown[], CopiedKey>(SELECT_KEYS).raw()
   const selectBans = database.prepare<unknown[], CopiedBan>(SELECT_BANS).raw()
+  const selectApiKeys = database.prepare<unknown[], CopiedApiKey>(SELECT_API_KEYS).raw()
   const selectSigningKeys = database.prepare<[], CopiedSigningKey>(SELECT_SIGNING_KEYS).raw()
   const selectLastId = database.prepare<[], number>(SELECT_LAST_ID).pluck()
 
@@ -46,6 +52,7 @@ export function createSqliteCopyReader(database: Database): CopyReader {
         const [rule, clientKey] = after ?? [null, null]
         return selectBans.all({ rule, clientKey, limit })
       }),
+    apiKeys: (after, limit) => explainErrors(() => selectApiKeys.all(after?.[0] ?? '', limit)),
     signingKeys: () => explainErrors(() => selectSigningKeys.all()),
     lastId: () => explainErrors(() => requireExact(selectLastId.get() ?? 0)),
   }

@@ -19,14 +19,15 @@ const CHECKPOINT_PAGES = 16_000
 
 const SELECT_IS_USED = `
   SELECT EXISTS (SELECT 1 FROM users) OR EXISTS (SELECT 1 FROM idempotency_keys)
-    OR EXISTS (SELECT 1 FROM bans)
+    OR EXISTS (SELECT 1 FROM bans) OR EXISTS (SELECT 1 FROM api_keys)
     OR EXISTS (SELECT 1 FROM sqlite_sequence WHERE name = 'users' AND seq > 0)`
 
 const INSERT_MARK = `INSERT OR REPLACE INTO unfinished_copies (singleton, source_hash) VALUES (1, ?)`
 
 const DELETE_MARK = `DELETE FROM unfinished_copies`
 
-const DELETE_KEYS_AND_BANS = `DELETE FROM idempotency_keys; DELETE FROM bans`
+const DELETE_ALL_BUT_USERS = `
+  DELETE FROM idempotency_keys; DELETE FROM bans; DELETE FROM api_keys`
 
 const DELETE_USERS = `DELETE FROM users WHERE id > ? AND id <= ?`
 
@@ -39,6 +40,10 @@ const INSERT_KEY = `
   VALUES (unhex(?), ?, ?, ?, ?, ?)`
 
 const INSERT_BAN = `INSERT INTO bans (rule, client_key, ends_at, lasts_ms) VALUES (?, ?, ?, ?)`
+
+const INSERT_API_KEY = `
+  INSERT INTO api_keys (name, key_hash, scopes, created_at, expires_at, last_used_at)
+  VALUES (?, unhex(?), ?, ?, ?, ?)`
 
 const DELETE_SIGNING_KEYS = `DELETE FROM signing_keys`
 
@@ -109,7 +114,7 @@ function createTarget(database: Database): CopyTarget {
     begin: sourceHash =>
       transaction(() => {
         database.prepare(INSERT_MARK).run(sourceHash)
-        database.exec(DELETE_KEYS_AND_BANS)
+        database.exec(DELETE_ALL_BUT_USERS)
         dropUserIndexes(database)
       }),
 
@@ -125,6 +130,9 @@ function createTarget(database: Database): CopyTarget {
 
     addBans: bans =>
       transaction(() => addAll(INSERT_BAN, bans, ([rule]) => `a ban of ${JSON.stringify(rule)}`)),
+
+    addApiKeys: keys =>
+      transaction(() => addAll(INSERT_API_KEY, keys, ([name]) => `the API key ${name}`)),
 
     finish: async ({ signingKeys, lastId, verify }) => {
       try {

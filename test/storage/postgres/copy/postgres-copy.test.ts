@@ -107,7 +107,13 @@ describe('a copy between SQLite and PostgreSQL', () => {
     const results = [await copy(from, first), await copy(first, second), await copy(second, back)]
     expect(copiedContent(back)).toEqual(copiedContent(from))
     const [result] = results
-    expect(result).toMatchObject({ users: 23, idempotencyKeys: 14, bans: 5, lastId: 25 })
+    expect(result).toMatchObject({
+      users: 23,
+      idempotencyKeys: 14,
+      bans: 5,
+      apiKeys: 5,
+      lastId: 25,
+    })
     expect(results).toEqual([result, result, result])
   })
 
@@ -135,7 +141,10 @@ describe('a copy between SQLite and PostgreSQL', () => {
     await copy(from, to, target => ({
       addUsers: async users => {
         await queryPostgres(from, `UPDATE users SET name = 'Changed ${writes++}'`)
-        await queryPostgres(from, 'DELETE FROM users WHERE id = 23; DELETE FROM bans')
+        await queryPostgres(
+          from,
+          'DELETE FROM users WHERE id = 23; DELETE FROM bans; DELETE FROM api_keys',
+        )
         await target.addUsers(users)
       },
     }))
@@ -148,7 +157,7 @@ describe('a copy between SQLite and PostgreSQL', () => {
     const changes = [
       `UPDATE users SET name = 'Changed' WHERE id = 3`,
       'DELETE FROM users WHERE id IN (1, 5, 6); UPDATE bans SET ends_at = 9',
-      'DELETE FROM idempotency_keys WHERE user_id > 4',
+      `DELETE FROM idempotency_keys WHERE user_id > 4; DELETE FROM api_keys WHERE name = 'web'`,
     ]
     const from = await makeSource()
     for (const [index, sql] of changes.entries()) {
@@ -270,6 +279,8 @@ describe('openPostgresCopyTarget', () => {
       VALUES (sha256('x'), 1, 1)`,
     'a ban': `INSERT INTO bans (key_hash, rule, client_key, ends_at, lasts_ms)
       VALUES (sha256('x'), 'login', '::1', 1, 1)`,
+    'an API key': `INSERT INTO api_keys (name, key_hash, scopes, created_at)
+      VALUES ('web', sha256('x'), 'users:read', 1)`,
     'a used id': `SELECT nextval('users_id_seq')`,
   }
 
@@ -277,7 +288,7 @@ describe('openPostgresCopyTarget', () => {
     const to = await makeEmpty()
     await queryPostgres(to, sql)
     await expect(copy(await makeSource(), to)).rejects.toThrow(
-      'it is not empty: it has users, idempotency keys or bans, or had users',
+      'it is not empty: it has users, idempotency keys, bans or API keys, or had users',
     )
     await makeSchema(to)
   })
