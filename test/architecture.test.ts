@@ -10,6 +10,7 @@ const ALLOWED: Readonly<Record<string, readonly string[]>> = {
   main: ['cli', 'cli/terminal', 'errors'],
   worker: ['cli/serve'],
   cli: [
+    'cli/access',
     'cli/database',
     'cli/limits',
     'cli/serve',
@@ -36,6 +37,7 @@ const ALLOWED: Readonly<Record<string, readonly string[]>> = {
     'workers',
     'users',
   ],
+  'cli/access': ['access', 'cli/terminal', 'config', 'errors', 'limits', 'limits/rules', 'wiring'],
   'cli/database': ['cli/terminal', 'config', 'storage', 'storage/copy', 'wiring'],
   'cli/limits': [
     'cli/terminal',

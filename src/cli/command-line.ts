@@ -2,6 +2,7 @@ import { Command, CommanderError } from 'commander'
 import type { Environment } from '../config.ts'
 import { OperatorError, ServiceError } from '../errors.ts'
 import { readVersion } from '../version.ts'
+import { addAccessCommands } from './access/access-commands.ts'
 import { addDatabaseCommands } from './database/database-commands.ts'
 import { addHelpCommands, rejectExtraArgument } from './help-commands.ts'
 import { addLimitsCommands } from './limits/limits-commands.ts'
@@ -71,6 +72,7 @@ function createProgram(context: CommandContext): Command {
     .addHelpText('after', EPILOGUE)
     .helpCommand(false)
   addServiceCommands(program, context)
+  addAccessCommands(program, context)
   addLimitsCommands(program, context)
   addTransferCommands(program, context)
   addDatabaseCommands(program, context)

@@ -1,16 +1,12 @@
 import { type Command, Option } from 'commander'
-import {
-  type CommandContext,
-  type JsonFlags,
-  jsonOption,
-  UsageError,
-} from '../terminal/command-context.ts'
+import { type CommandContext, type JsonFlags, jsonOption } from '../terminal/command-context.ts'
+import { addGroup } from '../terminal/command-group.ts'
 import type { TrialOptions } from './test-limits.ts'
 import { EXPECTATIONS } from './trial-expectation.ts'
 
 /** Adds `limits`, whose commands work on a rules file, and `bans`, whose commands work on the database. */
 export function addLimitsCommands(program: Command, { environment, run }: CommandContext): void {
-  const limits = group(program, 'limits', 'check or test a rules file; no service needs to run')
+  const limits = addGroup(program, 'limits', 'check or test a rules file; no service needs to run')
   limits
     .command('check')
     .argument('<FILE>', 'a rules file, as for LIMITS_FILE')
@@ -46,7 +42,7 @@ export function addLimitsCommands(program: Command, { environment, run }: Comman
         return testLimitsFile(environment, { file, options })
       }),
     )
-  const bans = group(
+  const bans = addGroup(
     program,
     'bans',
     'list, lift or add bans; running services obey within two seconds',
@@ -90,15 +86,6 @@ export function addLimitsCommands(program: Command, { environment, run }: Comman
         return addBan(environment, { ...flags, rule, key, time })
       }),
     )
-}
-
-/** Adds a command that only groups others. */
-function group(program: Command, name: string, description: string): Command {
-  const command = program.command(name).description(description).usage('COMMAND [OPTIONS]')
-  return command.action(() => {
-    const names = command.commands.map(each => each.name()).join(', ')
-    throw new UsageError(`${name} needs a command: ${names}`)
-  })
 }
 
 function collect(value: string, previous: readonly string[]): readonly string[] {
