@@ -25,8 +25,10 @@ test('docs/operations.md shows commands that work, in their order', async () => 
     const { stdout } = await promisify(execFile)('sh', ['-ec', script], { cwd, env })
     printed += stdout
   }
-  expect(steps).toHaveLength(7)
+  expect(steps).toHaveLength(9)
   expect(printed.match(/: sound$/gm)).toHaveLength(2)
+  expect(printed.match(/^urk_\w+$/gm)).toHaveLength(2)
+  expect(printed).toMatch(/^revoked: web-2026$/m)
   expect(printed).toMatch(/ MB before, \S+ MB now$/m)
   expect(filesOf(join(cwd, 'backups', 'users.db'))).toEqual(['users.db'])
   expect(filesOf(join(cwd, 'data', 'users.db'))).toHaveLength(2)
