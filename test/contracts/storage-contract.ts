@@ -23,6 +23,14 @@ export interface StorageHarness {
 
 const ANN = { name: 'Ann', email: 'ann@example.com', passwordDigest: null }
 
+const API_KEY = {
+  name: 'web',
+  hash: Buffer.alloc(32),
+  scopes: ['users:read'],
+  createdAt: 0,
+  expiresAt: undefined,
+} as const
+
 /** Opens a database as a process of its own does. It is closed after the test. */
 export async function openStored(engine: StorageEngine, options: Partial<OpenStorageOptions> = {}) {
   const storage = await engine.open({
@@ -81,11 +89,13 @@ export function describeStorage({ name, newDatabase }: StorageHarness): void {
       const first = await openStored(engine)
       const user = await first.users.create(ANN)
       const key = await first.signingKey('cursor')
+      await first.apiKeys.create(API_KEY)
       await first.close()
       expect(await emails()).toEqual([ANN.email])
       const again = await openStored(engine, { ifMissing: 'refuse', mustPersist: true })
       expect(await again.users.find(user.id)).toEqual(user)
       expect(await again.signingKey('cursor')).toEqual(key)
+      expect(await again.apiKeys.list()).toEqual([{ ...API_KEY, lastUsedAt: undefined }])
       expect(engine.isInMemory).toBe(false)
     })
 
@@ -151,6 +161,24 @@ export function describeStorage({ name, newDatabase }: StorageHarness): void {
       expect(await created).toMatchObject({ version: expect.any(String) })
       expect(await emails()).toEqual([ANN.email])
       await expect(storage.users.create(ANN)).rejects.toMatchObject({ code: 'shutting_down' })
+    })
+
+    test('close ends the store of API keys', async () => {
+      const { engine } = await newDatabase()
+      const { apiKeys, close } = await openStored(engine)
+      const created = apiKeys.create(API_KEY)
+      await close()
+      expect(await created).toBe(true)
+      const use = { hash: API_KEY.hash, usedAt: 1 }
+      for (const call of [
+        () => apiKeys.list(),
+        () => apiKeys.revision(),
+        () => apiKeys.create(API_KEY),
+        () => apiKeys.revoke('web'),
+        () => apiKeys.recordUses([use]),
+      ]) {
+        await expect(call()).rejects.toMatchObject({ code: 'shutting_down' })
+      }
     })
 
     test('writes beyond maxWaitingWrites are refused, and the others are done', async () => {

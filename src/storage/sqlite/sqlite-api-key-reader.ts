@@ -1,5 +1,6 @@
 import type { ApiKeyStore, StoredApiKey } from '../../access/api-key-store.ts'
 import { scopesAmong } from '../../access/scopes.ts'
+import { ServiceError } from '../../errors.ts'
 import type { Database } from './sqlite-driver.ts'
 import { translateSqliteError } from './sqlite-errors.ts'
 
@@ -23,6 +24,16 @@ export function createSqliteApiKeyReader(
   const selectAll = database.prepare<[], ApiKeyRow>(SELECT_ALL)
   const selectMark = database.prepare<[], number>(SELECT_MARK).pluck()
 
+  /** Throws `storage_unavailable` or `storage_damaged` if the database cannot be used. */
+  function read<T>(query: () => T): T {
+    if (!database.open) throw new ServiceError('shutting_down')
+    try {
+      return query()
+    } catch (error) {
+      throw translateSqliteError(error)
+    }
+  }
+
   return {
     list: async () => read(() => selectAll.all()).map(toApiKey),
     revision: async () => String(read(() => selectMark.get())),
@@ -35,14 +46,5 @@ function toApiKey({ scopes, expiresAt, lastUsedAt, ...row }: ApiKeyRow): StoredA
     scopes: scopesAmong(scopes.split(' ')),
     expiresAt: expiresAt ?? undefined,
     lastUsedAt: lastUsedAt ?? undefined,
-  }
-}
-
-/** Throws `storage_unavailable` or `storage_damaged` if the database cannot be used. */
-function read<T>(query: () => T): T {
-  try {
-    return query()
-  } catch (error) {
-    throw translateSqliteError(error)
   }
 }

@@ -321,6 +321,18 @@ describe.runIf(isEngine('sqlite', 'keys commands without a usable file'))('witho
     expect(await namesIn(at)).toEqual(['web'])
   })
 
+  test('restore brings back a key that was revoked after the backup, as the guide says', async () => {
+    const at = await place()
+    await create(at, 'web')
+    const env = { DATABASE_URL: at.databaseUrl }
+    const before = await printed(at, 'list')
+    expect(await run({ cwd: at.cwd, env, args: ['backup', 'kept.db'] })).toMatchObject({ code: 0 })
+    await keys(at, 'revoke', 'web')
+    await create(at, 'later')
+    expect(await run({ cwd: at.cwd, env, args: ['restore', 'kept.db'] })).toMatchObject({ code: 0 })
+    expect(await printed(at, 'list')).toEqual(before)
+  })
+
   test.each([[['list']], [['revoke', 'web']]])('%j fails and creates nothing', async args => {
     const at = await place()
     const { code, stdout, stderr } = await keys(at, ...args)

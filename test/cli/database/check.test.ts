@@ -121,6 +121,17 @@ test.each<{ what: string; sql: string; found: RegExp }>([
     sql: `INSERT INTO idempotency_keys VALUES (zeroblob(32), 99, 'f', 'v', '{}', 0)`,
     found: /: 1 answers are stored for an Idempotency-Key whose user is deleted$/m,
   },
+  {
+    what: 'an API key without a whole hash',
+    sql: `PRAGMA ignore_check_constraints = ON;
+      INSERT INTO api_keys VALUES ('web', zeroblob(31), 'users:read', 1, NULL, NULL)`,
+    found: /: 1 API keys break a constraint of their table$/m,
+  },
+  {
+    what: 'a trigger by which processes notice revoked keys',
+    sql: 'DROP TRIGGER api_keys_deleted',
+    found: /: the trigger api_keys_deleted is missing$/m,
+  },
 ])('check finds $what with exit code 3 and a line for each', async ({ sql, found }) => {
   const { cwd, path } = placeWithUsers()
   execute(path, sql)

@@ -213,6 +213,13 @@ describe('check', () => {
        ALTER TABLE signing_keys ADD CONSTRAINT signing_keys_length CHECK (length(key) = 32) NOT VALID`,
       ['1 keys for cursors do not have 32 bytes'],
     ],
+    [
+      `ALTER TABLE api_keys DROP CONSTRAINT api_keys_some_scopes;
+       INSERT INTO api_keys VALUES ('web', sha256('x'), '', 1), ('ok', sha256('y'), 'users:read', 1);
+       ALTER TABLE api_keys ADD CONSTRAINT api_keys_some_scopes CHECK (scopes <> '') NOT VALID`,
+      ['1 API keys break a constraint of their table'],
+    ],
+    ['DROP TRIGGER api_keys_changed ON api_keys', ['the trigger api_keys_changed is missing']],
   ])('finds the fault of %s', async (statement, faults) => {
     const { sql, tasks } = await opened()
     await sql(insertUsers(1, 3))
