@@ -8,11 +8,11 @@ export interface StoredApiKey {
   readonly hash: Buffer
   /** At least one, each once, in the order of `SCOPES`. */
   readonly scopes: readonly Scope[]
-  /** Milliseconds since the epoch. */
+  /** Whole milliseconds since the epoch, like all times here. */
   readonly createdAt: number
-  /** Milliseconds since the epoch; `undefined` if it never expires. */
+  /** `undefined` if it never expires. */
   readonly expiresAt: number | undefined
-  /** Milliseconds since the epoch, at most a minute older than the last use; `undefined` if it was never used. */
+  /** At most a minute older than the last use; `undefined` if it was never used. */
   readonly lastUsedAt: number | undefined
 }
 
@@ -38,6 +38,6 @@ export type ServiceApiKeyStore = Omit<ApiKeyStore, 'create' | 'revoke'>
 
 export interface ApiKeyUse {
   readonly hash: Buffer
-  /** Milliseconds since the epoch. */
+  /** Whole milliseconds since the epoch. */
   readonly usedAt: number
 }

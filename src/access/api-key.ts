@@ -19,8 +19,7 @@ const FORM = /^urk_[0-9A-Za-z]{49}$/
  * Makes a key: the prefix, 256 random bits, and a CRC-32 of both. `randomBytes` is that of `node:crypto`, except in tests.
  */
 export function createApiKey(randomBytes: (size: number) => Buffer): string {
-  const bits = BigInt(`0x${randomBytes(RANDOM_BYTES).toString('hex')}`)
-  const text = API_KEY_PREFIX + toDigits(bits, RANDOM_DIGITS)
+  const text = API_KEY_PREFIX + randomDigitsOf(randomBytes(RANDOM_BYTES))
   return text + checksumOf(text)
 }
 
@@ -35,15 +34,24 @@ export function hashApiKey(key: string): Buffer {
   return hash('sha256', key, 'buffer')
 }
 
-function checksumOf(text: string): string {
-  return toDigits(BigInt(crc32(text)), CHECKSUM_DIGITS)
+function randomDigitsOf(bytes: Buffer): string {
+  const base = BigInt(DIGITS.length)
+  let rest = BigInt(`0x${bytes.toString('hex')}`)
+  let digits = ''
+  while (digits.length < RANDOM_DIGITS) {
+    digits = DIGITS[Number(rest % base)] + digits
+    rest /= base
+  }
+  return digits
 }
 
-function toDigits(value: bigint, count: number): string {
-  const base = BigInt(DIGITS.length)
+/** Without the big integers of `randomDigitsOf`, which are slower: every request with a key needs it. */
+function checksumOf(text: string): string {
+  let rest = crc32(text)
   let digits = ''
-  for (let rest = value; digits.length < count; rest /= base) {
-    digits = DIGITS[Number(rest % base)] + digits
+  while (digits.length < CHECKSUM_DIGITS) {
+    digits = DIGITS[rest % DIGITS.length] + digits
+    rest = Math.floor(rest / DIGITS.length)
   }
   return digits
 }
