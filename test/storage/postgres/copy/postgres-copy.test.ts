@@ -23,6 +23,7 @@ import { createPostgresCluster } from '../../../support/postgres-cluster.ts'
 import { newPostgresDatabase } from '../../../support/postgres-databases.ts'
 import { locationOf } from '../../../support/postgres-location.ts'
 import { canStartClusters } from '../../../support/postgres-settings.ts'
+import { untilPasses } from '../../../support/until.ts'
 
 const TIME = '2026-01-31T12:00:00.000Z'
 
@@ -186,7 +187,8 @@ describe('a copy between SQLite and PostgreSQL', () => {
     const pooled = await startPgBouncer(to)
     await copy(from, pooled)
     const back = join(temporaryFolder(), 'back.db')
-    await copy(pooled, back)
+    // Some time passes until PgBouncer gives up the lock of the first copy.
+    await untilPasses(() => copy(pooled, back))
     expect(copiedContent(back)).toEqual(copiedContent(from))
   })
 
