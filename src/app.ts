@@ -12,6 +12,7 @@ import { homeRoute } from './http/pages/home.ts'
 import { queryObject } from './http/query-string.ts'
 import { createReplySender, writeReply } from './http/reply.ts'
 import { requestLog } from './http/request-log.ts'
+import { requireAllowedHost } from './http/require-allowed-host.ts'
 import { requireHost } from './http/require-host.ts'
 import { nameResources } from './http/resources.ts'
 import type { Stopping } from './http/server/stopping.ts'
@@ -37,9 +38,13 @@ export interface AppDependencies {
   readonly limiter?: Limiter | undefined
   /** Whether the limits hold for this process only, because counters that others share cannot be reached. */
   readonly isCountingLocally?: (() => boolean) | undefined
+  /** Whether the server listens on loopback only. */
+  readonly isOnLoopback: () => boolean
+  /** Called with the host of each request that ALLOWED_HOSTS refuses. */
+  readonly onHostRefused: (host: string) => void
   readonly settings: Pick<
     Config,
-    'trustProxy' | 'corsOrigins' | 'bodyLimitBytes' | 'maxEventLoopDelayMs'
+    'trustProxy' | 'allowedHosts' | 'corsOrigins' | 'bodyLimitBytes' | 'maxEventLoopDelayMs'
   >
 }
 
@@ -106,6 +111,7 @@ export function createApp(dependencies: AppDependencies): Application {
   app.use(requestLog({ log, newRequestId }))
   app.use(requireHost)
   mountEndpoints(app, unlimited, mounting)
+  app.use(answerErrors(allowHosts(dependencies), sendError))
   if (corsOrigins !== undefined) app.use(allowOrigins(corsOrigins))
   app.use(answerErrors(denyLateConnections(stopping), sendError))
   app.use(answerErrors(denyShedRequests, sendError))
@@ -117,6 +123,17 @@ export function createApp(dependencies: AppDependencies): Application {
   })
   app.use(errorHandler(sendError))
   return app
+}
+
+function allowHosts({ settings, isOnLoopback, onHostRefused }: AppDependencies): RequestHandler {
+  const { allowedHosts, trustProxy } = settings
+  // Zero hops are no proxy.
+  const trustsProxy = trustProxy !== false && trustProxy !== 0
+  return requireAllowedHost({
+    allowedHosts,
+    isLocalOnly: () => !trustsProxy && isOnLoopback(),
+    onRefused: onHostRefused,
+  })
 }
 
 function denyLateConnections(stopping: AppDependencies['stopping']): RequestHandler {

@@ -1,4 +1,4 @@
-import { isIP, isIPv4 } from 'node:net'
+import { isIP, isIPv4, isIPv6 } from 'node:net'
 import { availableParallelism } from 'node:os'
 import { fileURLToPath } from 'node:url'
 import { z } from 'zod'
@@ -65,7 +65,7 @@ export const keyPrefix: ValueKind<string> = kindOf(
 /** For the host of `server.listen`. */
 export const listenAddress: ValueKind<string> = kindOf(
   'an IP address or a host name to listen on',
-  z.string().refine(text => isIP(text) !== 0 || /^(?!-)[\w-]+(\.[\w-]+)*$/.test(text)),
+  z.string().refine(text => isIP(text) !== 0 || isHostName(text)),
 )
 
 /** The extension decides how the file is read. */
@@ -85,6 +85,12 @@ export const trustedProxies: ValueKind<number | readonly string[]> = kindOf(
 export const origins: ValueKind<readonly string[] | '*'> = kindOf(
   'a comma-separated list of origins such as https://app.example.com, or *',
   parsed(parseOrigins),
+)
+
+/** The hosts that requests may ask for; `*` for all. */
+export const hostNames: ValueKind<readonly string[] | '*'> = kindOf(
+  'a comma-separated list of host names and IP addresses without ports, or *',
+  parsed(parseHostNames),
 )
 
 /** Not checked against the disk or the network: opening it does that. */
@@ -202,6 +208,22 @@ function parseOrigins(text: string): string[] | '*' | undefined {
   if (text.trim() === '*') return '*'
   const list = text.split(',').map(origin => origin.trim())
   return list.every(isOrigin) ? list : undefined
+}
+
+function parseHostNames(text: string): string[] | '*' | undefined {
+  if (text.trim() === '*') return '*'
+  const list = text.split(',').map(name => name.trim())
+  return list.every(isHost) ? list : undefined
+}
+
+/** An address of IPv6 may stand in brackets, and a name may end with a dot, as in a URL. */
+function isHost(text: string): boolean {
+  const address = text.startsWith('[') && text.endsWith(']') ? text.slice(1, -1) : text
+  return isIPv6(address) || isIPv4(text) || isHostName(text.replace(/\.$/, ''))
+}
+
+function isHostName(text: string): boolean {
+  return /^(?!-)[\w-]+(\.[\w-]+)*$/.test(text)
 }
 
 function isOrigin(text: string): boolean {

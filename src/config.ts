@@ -4,6 +4,7 @@ import {
   type DatabaseLocation,
   databaseUrl,
   duration,
+  hostNames,
   keyPrefix,
   limitsPath,
   listenAddress,
@@ -54,6 +55,8 @@ const SETTINGS = {
   redisPrefix: { name: 'REDIS_PREFIX', kind: keyPrefix, default: 'user-records:' },
   /** How many processes serve. */
   workers: { name: 'WORKERS', kind: workerCount, default: '1' },
+  /** `undefined` allows addresses and names of this machine while only it can connect, and any host otherwise. */
+  allowedHosts: { name: 'ALLOWED_HOSTS', kind: hostNames },
   /** `undefined` without limits. */
   limitsFile: { name: 'LIMITS_FILE', kind: limitsPath },
   /** `false` if no proxy is trusted. */

@@ -17,6 +17,7 @@ export type ErrorCode =
   | 'body_too_large'
   | 'media_type_unsupported'
   | 'encoding_unsupported'
+  | 'host_not_allowed'
   | 'validation_failed'
   | 'email_taken'
   | 'idempotency_key_reused'

@@ -121,6 +121,11 @@ export const ERROR_KINDS = {
     about: '`Content-Encoding` is unknown.',
     headers: { 'Accept-Encoding': ACCEPT_ENCODING },
   },
+  host_not_allowed: {
+    status: 421,
+    message: 'This service does not answer to this host name',
+    about: 'The service does not answer to the host that the request asks for.',
+  },
   validation_failed: {
     status: 422,
     message: 'Validation failed',

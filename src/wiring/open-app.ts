@@ -5,8 +5,10 @@ import type { Config } from '../config.ts'
 import type { Limiter } from '../limits/limiter.ts'
 import type { LimitsTrace } from '../limits/limits-trace.ts'
 import type { RuleChanges } from '../limits/rule-changes.ts'
+import { createRuleLines, LINES_A_SECOND, type RuleLines } from '../limits/rule-lines.ts'
 import type { CheckedLimits } from '../limits/rules/compiled-rules.ts'
 import type { LimitsSource } from '../limits/rules/load-limits.ts'
+import { createSharedRuleLines } from '../limits/workers/shared-rule-lines.ts'
 import type { ServiceStorage } from '../storage/storage.ts'
 import { createCursors } from '../users/cursor.ts'
 import { createFingerprints } from '../users/fingerprint.ts'
@@ -37,6 +39,8 @@ export interface AppOptions {
   readonly log: Logger
   readonly stopping: AppDependencies['stopping']
   readonly newRequestId: () => string
+  /** Whether the server of the application listens on loopback only. A server that is not known counts as reachable by all. */
+  readonly isOnLoopback?: () => boolean
   /** The machine's clocks if left out. */
   readonly clocks?: Clocks
   /** Replaces the rules of the file that `config` names. */
@@ -72,14 +76,17 @@ export async function openApp(options: AppOptions): Promise<OpenApp> {
 // Only where there are rules: the list of public suffixes takes 5 MB and 50 ms of a start.
 const importLimits = () => import('./open-limits.ts')
 
+type BuildOptions = AppOptions & { readonly clocks: Clocks }
+
 async function buildApp(
-  options: AppOptions & { readonly clocks: Clocks },
+  options: BuildOptions,
   {
     storage,
     limits,
   }: { readonly storage: ServiceStorage; readonly limits: CheckedLimits | undefined },
 ): Promise<OpenApp> {
   const { config, log, stopping, newRequestId, clocks, firstProcess } = options
+  const { isOnLoopback = () => false } = options
   const cursors = createCursors(await storage.signingKey('cursor'))
   // Last of what may fail, because it goes on to look for bans of other processes.
   const openLimits =
@@ -89,6 +96,7 @@ async function buildApp(
   const replaceLimits = (read: CheckedLimits) => (limiter as Limiter).replace(read)
   const passwords = createPasswordHasher({ maxWaiting: config.maxWaitingPasswords })
   const rules = createUserRules(config)
+  const lines = openLines(options)
   const app = createApp({
     users: createUserService({
       users: storage.users,
@@ -105,6 +113,8 @@ async function buildApp(
     newRequestId,
     limiter,
     isCountingLocally: openLimits?.isCountingLocally,
+    isOnLoopback,
+    onHostRefused: host => writeRefusedHost(host, lines),
     settings: config,
   })
   return {
@@ -120,7 +130,22 @@ async function buildApp(
     },
     close: async () => {
       await openLimits?.close()
+      await lines.close()
       await storage.close()
     },
   }
+}
+
+/** Log lines of which clients can cause many. Workers share them, so that each is written once. */
+function openLines({ firstProcess, log, clocks: { monotonicNow } }: BuildOptions): RuleLines {
+  if (firstProcess === undefined) return createRuleLines({ log, monotonicNow })
+  return createSharedRuleLines({ firstProcess, monotonicNow })
+}
+
+/** One line for each host, and at most `LINES_A_SECOND`. */
+function writeRefusedHost(host: string, lines: RuleLines): void {
+  const once = { key: `host\n${host}`, resetsInMs: Number.MAX_SAFE_INTEGER }
+  const throttled = { source: 'refused hosts', most: LINES_A_SECOND, once }
+  const message = 'a request asked for a host that ALLOWED_HOSTS does not allow'
+  lines.write({ level: 'warn', message, ...throttled }, () => ({ setting: 'ALLOWED_HOSTS', host }))
 }

@@ -7,7 +7,8 @@ export interface Service extends Pick<OpenApp, 'reloadLimits' | 'prepareLimits' 
   readonly server: HttpServer
 }
 
-export interface ServiceOptions extends Omit<AppOptions, 'newRequestId' | 'stopping'> {
+export interface ServiceOptions
+  extends Omit<AppOptions, 'newRequestId' | 'stopping' | 'isOnLoopback'> {
   readonly newRequestId?: () => string
   /** How long clients may take. The defaults of `createHttpServer` if left out. */
   readonly timeouts?: Timeouts
@@ -17,12 +18,14 @@ export interface ServiceOptions extends Omit<AppOptions, 'newRequestId' | 'stopp
 export async function openService(options: ServiceOptions): Promise<Service> {
   const { config, newRequestId = randomUUID } = options
   const stopping = createStopping()
+  let server: HttpServer | undefined
   const { app, readAnew, ...opened } = await openApp({
     ...options,
     stopping,
     newRequestId,
+    isOnLoopback: () => server?.isOnLoopback() ?? false,
   })
-  const server = createHttpServer({
+  server = createHttpServer({
     ...options,
     app,
     stopping,

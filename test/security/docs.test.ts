@@ -45,7 +45,7 @@ function rules(): object[] {
 }
 
 test('docs/security.md shows valid limits', () => {
-  expect(rules()).toHaveLength(2)
+  expect(rules()).toHaveLength(1)
   for (const rule of rules()) expect(checkLimits(rule)).toHaveProperty('limits')
 })
 

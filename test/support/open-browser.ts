@@ -49,10 +49,11 @@ export async function openPage(url: string): Promise<WatchedPage> {
   return { page, troubles }
 }
 
-async function openContext(): Promise<BrowserContext> {
+/** A new browser, which ends with the test. */
+export async function openContext(flags: readonly string[] = []): Promise<BrowserContext> {
   const context = await chromium.launchPersistentContext(temporaryFolder(), {
     executablePath: CHROMIUM,
-    args: FLAGS,
+    args: [...FLAGS, ...flags],
     viewport: { width: 1100, height: 900 },
   })
   context.setDefaultTimeout(TIMEOUT_MS)

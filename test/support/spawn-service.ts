@@ -62,7 +62,7 @@ export async function spawnService(options: SpawnOptions): Promise<SpawnedServic
   const { keepsLog = true, env } = await withDatabase(options)
   const child = spawnMain({
     ...options,
-    env: { PORT: '0', ...UNHURRIED, ...spawnedRun?.env, ...env },
+    env: { PORT: '0', ALLOWED_HOSTS: '*', ...UNHURRIED, ...spawnedRun?.env, ...env },
   })
   // What the workers say about themselves is not part of what a test looks at.
   const workers = env?.LOG_LEVEL === 'silent' ? 0 : Number(spawnedRun?.env.WORKERS ?? 0)

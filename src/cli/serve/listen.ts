@@ -2,7 +2,7 @@ import type { AddressInfo } from 'node:net'
 import type { Logger } from 'pino'
 import { type Config, describeProblem, findGivenName, type SettingOptions } from '../../config.ts'
 import { OperatorError } from '../../errors.ts'
-import type { HttpServer } from '../../http/server/server.ts'
+import { type HttpServer, isLoopback } from '../../http/server/server.ts'
 
 /** Listens on the address of the settings. Throws `OperatorError`, which names the setting that is wrong. */
 export async function listen(
@@ -28,7 +28,7 @@ export function logAddress(
   { port, logLevel }: Pick<Config, 'port' | 'logLevel'>,
   address: AddressInfo,
 ): void {
-  if (!/^(127\.|::1$|::ffff:127\.)/.test(address.address)) {
+  if (!isLoopback(address)) {
     log.warn({ host: address.address }, 'listening beyond loopback without authentication')
   }
   // A port that the system picked is logged at every level but `silent`, because nobody could know it otherwise.

@@ -1,5 +1,5 @@
 import { compareRules } from '../../limits/rule-changes.ts'
-import type { LimitsOfWorkers } from '../../limits/workers/limits-of-workers.ts'
+import { createLimitsOfWorkers } from '../../limits/workers/limits-of-workers.ts'
 import { createKeysOfWorkers } from '../../users/shared-keys-in-use.ts'
 import { createClocks } from '../../wiring/clocks.ts'
 import { prepareStorage } from '../../wiring/open-storage.ts'
@@ -24,7 +24,7 @@ export async function serveWithWorkers(parts: ServeParts): Promise<number> {
   }
   const writer = opened
   await logRuleWarnings(parts)
-  const limits = await openLimitsOfWorkers(parts)
+  const limits = createLimitsOfWorkers({ logOf: logger.logOf, ...createClocks() })
   const keys = createKeysOfWorkers()
   const team = startTeam({
     ...parts,
@@ -34,11 +34,11 @@ export async function serveWithWorkers(parts: ServeParts): Promise<number> {
     onMoved: address => logAddress(log, config, address),
     onStart: ({ calls, number }) => {
       writer?.answer(calls)
-      limits?.answer(calls, number)
+      limits.answer(calls, number)
       keys.answer(calls, number)
     },
     onEnd: ({ number }) => {
-      limits?.remove(number)
+      limits.remove(number)
       keys.remove(number)
     },
   })
@@ -90,15 +90,6 @@ async function superviseUntilStopped(
   if (typeof end === 'string') return 1
   await writer?.close()
   return end && reason === 'signal' ? 0 : 1
-}
-
-async function openLimitsOfWorkers({
-  limits,
-  logger,
-}: ServeParts): Promise<LimitsOfWorkers | undefined> {
-  if (limits === undefined) return undefined
-  const { createLimitsOfWorkers } = await import('../../limits/workers/limits-of-workers.ts')
-  return createLimitsOfWorkers({ logOf: logger.logOf, ...createClocks() })
 }
 
 async function logRuleWarnings({ config, limits, logger: { log } }: ServeParts): Promise<void> {

@@ -27,6 +27,7 @@ export const OF_ANY: readonly ErrorCode[] = [
 
 /** Errors of the filter of the limits, and of what stands before it. */
 export const OF_LIMITED: readonly ErrorCode[] = [
+  'host_not_allowed',
   'blocked',
   'rate_limited',
   'overloaded',

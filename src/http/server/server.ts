@@ -14,6 +14,8 @@ import type { Stopping } from './stopping.ts'
 export interface HttpServer {
   /** Resolves to the address it listens on. Rejects with the system's error when it cannot be bound. */
   listen(address: { readonly host: string; readonly port: number }): Promise<AddressInfo>
+  /** Whether it listens on an address that only programs of this machine can reach. */
+  isOnLoopback(): boolean
   /** Serves a connection that did not arrive through the port. */
   accept(socket: Socket): void
   /** Stops the server. Resolves to whether every request was answered within `timeoutMs`; the rest are cut off. */
@@ -92,6 +94,7 @@ export function createHttpServer(options: HttpServerOptions): HttpServer {
   })
   const serveInOrder = createPipelining({ serve, onWaiting: onLateRequest })
   const stop = createStop({ server, connections, stopping, backlog: LISTEN_BACKLOG })
+  let isOnLoopback = false
   const newestResponse = (socket: Socket) => connections.get(socket)?.newest
   const refuse = createClientErrorListener({ log, newRequestId, newestResponse })
 
@@ -143,12 +146,24 @@ export function createHttpServer(options: HttpServerOptions): HttpServer {
       server.once('error', reject)
       server.listen({ ...address, backlog: LISTEN_BACKLOG }, () => {
         server.removeListener('error', reject)
-        resolve(server.address() as AddressInfo)
+        const bound = server.address() as AddressInfo
+        isOnLoopback = isLoopback(bound)
+        resolve(bound)
       })
     })
   }
 
-  return { listen, accept: socket => void server.emit('connection', socket), stop: stop.run }
+  return {
+    listen,
+    isOnLoopback: () => isOnLoopback,
+    accept: socket => void server.emit('connection', socket),
+    stop: stop.run,
+  }
+}
+
+/** Whether only programs of this machine can reach an address. */
+export function isLoopback({ address }: Pick<AddressInfo, 'address'>): boolean {
+  return /^(127\.|::1$|::ffff:127\.)/.test(address)
 }
 
 function nodeOptions(timeouts: Timeouts) {

@@ -2,6 +2,7 @@ import { isIPv6 } from 'node:net'
 import type { Request } from 'express'
 import { ipKeyGenerator } from 'express-rate-limit'
 import { queryParameters } from '../../http/query-string.ts'
+import { requestedHost } from '../../http/requested-host.ts'
 import type { Quota } from './compiled-rules.ts'
 
 /** A household or a small site has a network of at least this size in IPv6: RFC 6177. */
@@ -58,7 +59,7 @@ export class RequestFacts {
 
   /** The requested host, without port and final dot, in lower case. */
   get host(): string | undefined {
-    this.#host ??= hostOf(this.#request)
+    this.#host ??= requestedHost(this.#request)
     return this.#host
   }
 }
@@ -113,9 +114,4 @@ function sentPath(request: Request): string {
   } catch {
     return request.url
   }
-}
-
-function hostOf(request: Request): string | undefined {
-  const host: string | undefined = request.hostname
-  return host?.toLowerCase().replace(/\.$/, '') || undefined
 }

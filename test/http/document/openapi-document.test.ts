@@ -34,8 +34,11 @@ function mountedRoutes(): Record<string, string[]> {
     stopping: createStopping(),
     log: pino({ level: 'silent' }),
     newRequestId: () => 'id',
+    isOnLoopback: () => false,
+    onHostRefused: () => {},
     settings: {
       trustProxy: false,
+      allowedHosts: undefined,
       corsOrigins: undefined,
       bodyLimitBytes: 1,
       maxEventLoopDelayMs: 1,

@@ -1,0 +1,7 @@
+import type { Request } from 'express'
+
+/** The host that a request asks for under TRUST_PROXY, without port and final dot, in lower case; `undefined` if there is none. */
+export function requestedHost(request: Request): string | undefined {
+  const host: string | undefined = request.hostname
+  return host?.toLowerCase().replace(/\.$/, '') || undefined
+}
