@@ -1,6 +1,9 @@
 import cors from 'cors'
 import express, { type Application, type RequestHandler } from 'express'
 import type { Logger } from 'pino'
+import { recogniseKeys, requireKeys } from './access/key-checks.ts'
+import { compileKeyNeeds } from './access/key-needs.ts'
+import type { KeyRing } from './access/key-ring.ts'
 import type { Config } from './config.ts'
 import { ServiceError } from './errors.ts'
 import { ignoreForwardedPorts } from './http/client-address.ts'
@@ -38,6 +41,8 @@ export interface AppDependencies {
   readonly limiter?: Limiter | undefined
   /** Whether the limits hold for this process only, because counters that others share cannot be reached. */
   readonly isCountingLocally?: (() => boolean) | undefined
+  /** The API keys; `undefined` if none is required. */
+  readonly keys?: Pick<KeyRing, 'recognise'> | undefined
   /** Whether the server listens on loopback only. */
   readonly isOnLoopback: () => boolean
   /** Called with the host of each request that ALLOWED_HOSTS refuses. */
@@ -68,7 +73,7 @@ const MAX_PAUSE_MS = 500
 
 /** The Express application. Its middleware stands in the order in which a request meets it. */
 export function createApp(dependencies: AppDependencies): Application {
-  const { users, rules, ping, stopping, log, newRequestId, limiter, isCountingLocally } =
+  const { users, rules, ping, stopping, log, newRequestId, limiter, keys, isCountingLocally } =
     dependencies
   const { trustProxy, corsOrigins, bodyLimitBytes, maxEventLoopDelayMs } = dependencies.settings
   const app = express()
@@ -115,7 +120,9 @@ export function createApp(dependencies: AppDependencies): Application {
   if (corsOrigins !== undefined) app.use(allowOrigins(corsOrigins))
   app.use(answerErrors(denyLateConnections(stopping), sendError))
   app.use(answerErrors(denyShedRequests, sendError))
+  if (keys !== undefined) app.use(recogniseKeys(keys))
   if (limiter !== undefined) app.use(answerErrors(limiter.filter, sendError))
+  if (keys !== undefined) app.use(answerErrors(requireKeys(compileKeyNeeds(limited)), sendError))
   app.use(requireDecodablePath)
   mountEndpoints(app, limited, { ...mounting, guards: limiter })
   app.use(() => {

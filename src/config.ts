@@ -55,6 +55,8 @@ const SETTINGS = {
   redisPrefix: { name: 'REDIS_PREFIX', kind: keyPrefix, default: 'user-records:' },
   /** How many processes serve. */
   workers: { name: 'WORKERS', kind: workerCount, default: '1' },
+  /** Whether each request needs an API key. */
+  apiKeys: { name: 'API_KEYS', kind: oneOf('off', 'required'), default: 'off' },
   /** `undefined` allows addresses and names of this machine while only it can connect, and any host otherwise. */
   allowedHosts: { name: 'ALLOWED_HOSTS', kind: hostNames },
   /** `undefined` without limits. */

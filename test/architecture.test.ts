@@ -51,6 +51,7 @@ const ALLOWED: Readonly<Record<string, readonly string[]>> = {
   'cli/transfer': ['cli/terminal', 'config', 'errors', 'files', 'users/transfer', 'wiring'],
   library: ['errors', 'limits/rules', 'wiring'],
   wiring: [
+    'access',
     'app',
     'config',
     'config-values',
@@ -113,6 +114,7 @@ const ALLOWED: Readonly<Record<string, readonly string[]>> = {
   'storage/redis': ['limits', 'redis-location', 'waiting'],
   storage: ['access', 'limits', 'users', 'users/transfer'],
   app: [
+    'access',
     'config',
     'errors',
     'http',
@@ -163,7 +165,7 @@ const ALLOWED: Readonly<Record<string, readonly string[]>> = {
   'limits/rules': ['duration', 'http', 'nearest'],
   workers: ['errors', 'ops'],
   waiting: [],
-  access: [],
+  access: ['errors', 'http'],
   'native-package': ['errors'],
   'setting-names': ['nearest'],
   dotenv: [],
@@ -218,6 +220,8 @@ const ONLY: Readonly<Record<string, readonly string[]>> = {
 const PACKAGE_DOORS: Readonly<Record<string, readonly string[]>> = {
   'better-sqlite3': ['storage/sqlite/sqlite-driver.ts'],
   express: [
+    'access/key-checks.ts',
+    'access/key-needs.ts',
     'http',
     'library.ts',
     'limits',

@@ -22,6 +22,7 @@ const DEFAULTS: Config = {
   redis: undefined,
   redisPrefix: 'user-records:',
   workers: 1,
+  apiKeys: 'off',
   allowedHosts: undefined,
   limitsFile: undefined,
   trustProxy: false,
@@ -75,6 +76,8 @@ test.each<[VariableName, string, Partial<Config>]>([
   ['WORKERS', '1', { workers: 1 }],
   ['WORKERS', '64', { workers: 64 }],
   ['WORKERS', 'auto', { workers: Math.min(availableParallelism(), 64) }],
+  ['API_KEYS', 'off', { apiKeys: 'off' }],
+  ['API_KEYS', 'required', { apiKeys: 'required' }],
   ['ALLOWED_HOSTS', '*', { allowedHosts: '*' }],
   ['ALLOWED_HOSTS', 'users.example', { allowedHosts: ['users.example'] }],
   [
@@ -188,6 +191,11 @@ describe.each<{ name: VariableName; mayBe: RegExp; refused: readonly string[] }>
     ],
   },
   { name: 'WORKERS', mayBe: /1 to 64, or auto/, refused: ['0', '65', '-1', '1.5', 'AUTO', 'all'] },
+  {
+    name: 'API_KEYS',
+    mayBe: /off or required/,
+    refused: ['on', 'true', 'Required', 'optional', '1', 'urk_x'],
+  },
   {
     name: 'ALLOWED_HOSTS',
     mayBe: /comma-separated list of host names and IP addresses without ports, or \*$/,

@@ -24,6 +24,8 @@ export interface Endpoint {
   readonly action?: Action
   /** The `resource` of errors at this path and below it; `Request` if left out. */
   readonly resource?: string
+  /** Whether it needs no API key, even if keys are required. The same for all endpoints of a path. */
+  readonly isOpen?: true
   /** Whether a JSON body is read into `request.body`. */
   readonly takesBody?: boolean
   /** Media types of its responses; JSON if left out. With `[]` the Accept header is ignored. */

@@ -62,12 +62,29 @@ export const ERROR_KINDS = {
     message: 'Idempotency-Key must be 1 to 255 visible characters, given once',
     about: '`Idempotency-Key` is malformed or given twice.',
   },
+  key_required: {
+    status: 401,
+    message: 'A valid API key is required',
+    about:
+      'The request has no API key that is valid: none, one that is unknown or revoked, or an expired one.',
+    headers: { 'WWW-Authenticate': 'Bearer' },
+  },
   blocked: {
     status: 403,
     message: 'Forbidden',
     about: 'A blocklist or a ban denies the request. A ban ends after `Retry-After` seconds.',
     optionalHeaders: ['Retry-After'],
     example: { headers: { 'Retry-After': '1800' } },
+  },
+  scope_missing: {
+    status: 403,
+    message: 'The API key lacks a scope',
+    about: 'The API key lacks the scope that the operation needs; `message` names it.',
+    optionalHeaders: ['WWW-Authenticate'],
+    example: {
+      message: 'The API key lacks the scope users:write',
+      headers: { 'WWW-Authenticate': 'Bearer error="insufficient_scope", scope="users:write"' },
+    },
   },
   path_not_found: { status: 404, message: 'Not found', about: 'There is no such path.' },
   user_not_found: { status: 404, message: 'User not found', about: 'There is no such user.' },

@@ -27,6 +27,7 @@ export function requestLog({ log, newRequestId }: RequestLogOptions): RequestHan
         aborted: response.writableFinished ? undefined : true,
         ms: Math.round((performance.now() - request.arrivedAt) * 1000) / 1000,
         client,
+        key: request.apiKey?.name,
         userAgent: logText(request.headers['user-agent']),
       }
       const { logFields, errorReason } = request

@@ -26,7 +26,13 @@ declare global {
       /** The code of the error it was answered with. Set by `writeReply`; read by the request log. */
       errorReason?: ErrorCode
 
-      /** Further fields of its log line. Set by the limits; read by the request log. */
+      /** The valid API key that it has. Set before the limits if keys are required. */
+      apiKey?: { readonly name: string; readonly scopes: ReadonlySet<string> }
+
+      /** Why the key that it has is not valid, for the log. */
+      keyProblem?: 'malformed' | 'unknown' | 'expired'
+
+      /** Further fields of its log line. Set by the limits and the check of keys; read by the request log. */
       logFields?: Readonly<Record<string, unknown>> | undefined
 
       /**

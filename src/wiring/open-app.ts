@@ -5,10 +5,8 @@ import type { Config } from '../config.ts'
 import type { Limiter } from '../limits/limiter.ts'
 import type { LimitsTrace } from '../limits/limits-trace.ts'
 import type { RuleChanges } from '../limits/rule-changes.ts'
-import { createRuleLines, LINES_A_SECOND, type RuleLines } from '../limits/rule-lines.ts'
 import type { CheckedLimits } from '../limits/rules/compiled-rules.ts'
 import type { LimitsSource } from '../limits/rules/load-limits.ts'
-import { createSharedRuleLines } from '../limits/workers/shared-rule-lines.ts'
 import type { ServiceStorage } from '../storage/storage.ts'
 import { createCursors } from '../users/cursor.ts'
 import { createFingerprints } from '../users/fingerprint.ts'
@@ -19,7 +17,9 @@ import { createUserRules } from '../users/user.ts'
 import { createUserService } from '../users/user-service.ts'
 import type { Calls } from '../workers/calls.ts'
 import { type Clocks, createClocks } from './clocks.ts'
+import { openKeys } from './open-keys.ts'
 import { openStorage } from './open-storage.ts'
+import { openLines, writeRefusedHost } from './shared-lines.ts'
 
 /** The Express application with its storage open, for any server. */
 export interface OpenApp {
@@ -65,38 +65,53 @@ export async function openApp(options: AppOptions): Promise<OpenApp> {
     firstProcess,
     onWarning: (message, err) => log.warn({ err }, message),
   })
+  const opened: Closable[] = [storage]
+  const close = async () => {
+    for (const part of opened.toReversed()) await part.close()
+  }
   try {
-    return await buildApp({ ...options, clocks }, { storage, limits: limits || undefined })
+    const parts = { storage, opened, limits: limits || undefined }
+    return { ...(await buildApp({ ...options, clocks }, parts)), close }
   } catch (error) {
-    await storage.close()
+    await close()
     throw error
   }
+}
+
+interface Closable {
+  close(): Promise<void>
+}
+
+interface AppParts {
+  readonly storage: ServiceStorage
+  readonly limits: CheckedLimits | undefined
+  /** Gets what is opened beside the storage. It is closed in the opposite order. */
+  readonly opened: Closable[]
 }
 
 // Only where there are rules: the list of public suffixes takes 5 MB and 50 ms of a start.
 const importLimits = () => import('./open-limits.ts')
 
-type BuildOptions = AppOptions & { readonly clocks: Clocks }
-
 async function buildApp(
-  options: BuildOptions,
-  {
-    storage,
-    limits,
-  }: { readonly storage: ServiceStorage; readonly limits: CheckedLimits | undefined },
-): Promise<OpenApp> {
+  options: AppOptions & { readonly clocks: Clocks },
+  { storage, limits, opened }: AppParts,
+): Promise<Omit<OpenApp, 'close'>> {
   const { config, log, stopping, newRequestId, clocks, firstProcess } = options
   const { isOnLoopback = () => false } = options
   const cursors = createCursors(await storage.signingKey('cursor'))
-  // Last of what may fail, because it goes on to look for bans of other processes.
+  const lines = openLines(options)
+  opened.push(lines)
+  const keys =
+    config.apiKeys === 'required' ? await openKeys(storage, { lines, clocks }) : undefined
+  if (keys !== undefined) opened.push(keys)
   const openLimits =
     limits && (await (await importLimits()).openLimits({ ...options, limits, clocks, storage }))
+  if (openLimits !== undefined) opened.push(openLimits)
   const limiter = openLimits?.limiter
   // Rules are replaced only where there were rules at the start.
   const replaceLimits = (read: CheckedLimits) => (limiter as Limiter).replace(read)
   const passwords = createPasswordHasher({ maxWaiting: config.maxWaitingPasswords })
   const rules = createUserRules(config)
-  const lines = openLines(options)
   const app = createApp({
     users: createUserService({
       users: storage.users,
@@ -113,6 +128,7 @@ async function buildApp(
     newRequestId,
     limiter,
     isCountingLocally: openLimits?.isCountingLocally,
+    keys,
     isOnLoopback,
     onHostRefused: host => writeRefusedHost(host, lines),
     settings: config,
@@ -128,24 +144,5 @@ async function buildApp(
       const read = await (await import('../limits/rules/load-limits.ts')).compileLimits(source)
       return () => replaceLimits(read)
     },
-    close: async () => {
-      await openLimits?.close()
-      await lines.close()
-      await storage.close()
-    },
   }
-}
-
-/** Log lines of which clients can cause many. Workers share them, so that each is written once. */
-function openLines({ firstProcess, log, clocks: { monotonicNow } }: BuildOptions): RuleLines {
-  if (firstProcess === undefined) return createRuleLines({ log, monotonicNow })
-  return createSharedRuleLines({ firstProcess, monotonicNow })
-}
-
-/** One line for each host, and at most `LINES_A_SECOND`. */
-function writeRefusedHost(host: string, lines: RuleLines): void {
-  const once = { key: `host\n${host}`, resetsInMs: Number.MAX_SAFE_INTEGER }
-  const throttled = { source: 'refused hosts', most: LINES_A_SECOND, once }
-  const message = 'a request asked for a host that ALLOWED_HOSTS does not allow'
-  lines.write({ level: 'warn', message, ...throttled }, () => ({ setting: 'ALLOWED_HOSTS', host }))
 }

@@ -17,6 +17,7 @@ export interface UserRecordsSettings {
   /** The rules of the limits themselves, instead of LIMITS_FILE. */
   readonly LIMITS?: LimitsFile | undefined
   readonly LIMITS_FILE?: string | undefined
+  readonly API_KEYS?: 'off' | 'required' | undefined
   /** Names without ports, or "*". Unset allows any host, because the program around the service listens. */
   readonly ALLOWED_HOSTS?: string | readonly string[] | undefined
   readonly TRUST_PROXY?: string | number | readonly string[] | false | undefined

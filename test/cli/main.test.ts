@@ -270,6 +270,15 @@ describe('serve', () => {
     })
   })
 
+  test('with HOST=0.0.0.0 and API_KEYS=required does not', async () => {
+    const env = { HOST: '0.0.0.0', API_KEYS: 'required' }
+    const service = await spawnService({ cwd: temporaryFolder(), env })
+    const warnings = (await logAfterStop(service)).filter(({ level }) => level === 'warn')
+    expect(warnings.map(({ msg }) => msg)).toEqual([
+      'API_KEYS is required, but there is no key: make one with keys create',
+    ])
+  })
+
   test('begins its log with its version, its database and the number of its rules', async () => {
     const cwd = temporaryFolder()
     writeFileSync(join(cwd, 'limits.json'), '{"track":[{"path":"a"}],"safelist":[{"ip":"::1"}]}')

@@ -77,6 +77,7 @@ async function sendAll(repeated: Repeated): Promise<readonly TrialResult[]> {
       limitsFile: file,
       trustProxy: false,
       allowedHosts: '*',
+      apiKeys: 'off',
     },
     log: pino({ level: 'silent' }),
     clocks: createClocks({ now: () => nowMs, monotonicNow: () => nowMs }),

@@ -25,10 +25,10 @@ export async function listen(
 /** Logs where the service listens. */
 export function logAddress(
   log: Logger,
-  { port, logLevel }: Pick<Config, 'port' | 'logLevel'>,
+  { port, logLevel, apiKeys }: Pick<Config, 'port' | 'logLevel' | 'apiKeys'>,
   address: AddressInfo,
 ): void {
-  if (!isLoopback(address)) {
+  if (!isLoopback(address) && apiKeys !== 'required') {
     log.warn({ host: address.address }, 'listening beyond loopback without authentication')
   }
   // A port that the system picked is logged at every level but `silent`, because nobody could know it otherwise.

@@ -44,6 +44,7 @@ export function openApiEndpoint(described: (baseUrl: string) => ApiDescription):
   return {
     method: 'get',
     path: '/openapi.json',
+    isOpen: true,
     operation,
     handle: async request => {
       const { body, version } = await documentFor(request.baseUrl)

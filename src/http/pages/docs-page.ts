@@ -78,6 +78,7 @@ export function docsRoutes(): readonly Endpoint[] {
     {
       method: 'get',
       path: '/docs',
+      isOpen: true,
       produces: [HTML_TYPE],
       handle: page,
       operation: describeDocs,
@@ -85,6 +86,7 @@ export function docsRoutes(): readonly Endpoint[] {
     {
       method: 'get',
       path: '/docs/{release}/{file}',
+      isOpen: true,
       produces: [],
       handle: asset,
     },

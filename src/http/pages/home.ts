@@ -57,6 +57,7 @@ export function homeRoute({ version, isReady }: HomeOptions): Endpoint {
   return {
     method: 'get',
     path: '/',
+    isOpen: true,
     produces: [JSON_TYPE, HTML_TYPE],
     operation: () => describeHome(describe('ok', '')),
     handle: async request => {

@@ -1,0 +1,11 @@
+import type { Action } from '../http/endpoints.ts'
+import type { Scope } from './scopes.ts'
+
+/** The scope that a key needs for each action. */
+export const SCOPE_OF_ACTION: Readonly<Record<Action, Scope>> = {
+  list: 'users:read',
+  read: 'users:read',
+  create: 'users:write',
+  update: 'users:write',
+  delete: 'users:write',
+}

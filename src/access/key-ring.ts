@@ -1,0 +1,172 @@
+import { hash } from 'node:crypto'
+import { isApiKey } from './api-key.ts'
+import type { ServiceApiKeyStore, StoredApiKey } from './api-key-store.ts'
+import type { Scope } from './scopes.ts'
+
+/** A key that is valid now. */
+export interface ValidKey {
+  readonly name: string
+  readonly scopes: ReadonlySet<Scope>
+}
+
+/** Why a text is no valid key. For the operator only: clients must not learn that a key was valid once. */
+export type KeyProblem = 'malformed' | 'unknown' | 'expired'
+
+/** The keys in memory, because every request asks for them. */
+export interface KeyRing {
+  /** Whether there are no keys, not even expired ones. */
+  isEmpty(): boolean
+  /** The key that a client presents. Recognising a key counts as its use. */
+  recognise(presented: string): ValidKey | KeyProblem
+  /** Reads the store again if other processes have created or revoked keys. */
+  follow(): Promise<void>
+  /** Stops following the store, and records the last uses. Once this resolves, the store is no longer used. */
+  close(): Promise<void>
+}
+
+export interface KeyRingOptions {
+  readonly store: ServiceApiKeyStore
+  /** Milliseconds since the epoch. */
+  readonly now: () => number
+  /** Milliseconds of a clock that never goes back. */
+  readonly monotonicNow: () => number
+  /** Called for the first of several failures in a row. */
+  readonly onReadFailure: (error: unknown) => void
+  /** Called for the first of several failures in a row. */
+  readonly onRecordFailure: (error: unknown) => void
+}
+
+/** A revoked key must be refused within two seconds. */
+const FOLLOW_EVERY_MS = 500
+
+/** How often the use of a key is written at most. */
+const RECORD_EVERY_MS = 60_000
+
+interface Entry extends ValidKey {
+  readonly hash: Buffer
+  readonly expiresAt: number
+  readonly usage: Usage
+}
+
+interface Usage {
+  /** Milliseconds since the epoch; `undefined` if there is nothing to record. */
+  usedAt: number | undefined
+  /** By the monotonic clock: when the next use may be recorded. */
+  nextRecordAt: number
+}
+
+/** Reads the keys in the store, and then follows its changes. Rejects when it cannot be read. */
+export async function openKeyRing(options: KeyRingOptions): Promise<KeyRing> {
+  const { store, now, monotonicNow } = options
+  let entries: ReadonlyMap<string, Entry> = new Map()
+  let readRevision: string | undefined
+  let following: Promise<void> | undefined
+  let recording: Promise<void> | undefined
+  const reading = createFailureReport(options.onReadFailure)
+  const writing = createFailureReport(options.onRecordFailure)
+
+  /** `revision` was read before the keys: the next read finds a change in between. */
+  async function read(revision: string): Promise<void> {
+    const keys = await store.list()
+    entries = new Map(
+      keys.map(key => {
+        const id = key.hash.toString('base64')
+        return [id, toEntry(key, entries.get(id)?.usage)]
+      }),
+    )
+    readRevision = revision
+  }
+
+  async function readIfChanged(): Promise<void> {
+    const revision = await store.revision()
+    if (revision !== readRevision) await read(revision)
+  }
+
+  /** Reads never overlap: a slow one delays the next. */
+  function follow(): Promise<void> {
+    following ??= reading.watch(readIfChanged()).finally(() => {
+      following = undefined
+    })
+    return following
+  }
+
+  /** Records the uses of the keys that `isDue` chooses. What fails is recorded a minute later. */
+  async function record(isDue: (usage: Usage) => boolean): Promise<void> {
+    const used = [...entries.values()].filter(({ usage }) => usage.usedAt !== undefined)
+    const uses = used
+      .filter(({ usage }) => isDue(usage))
+      .map(({ hash, usage }) => {
+        const usedAt = usage.usedAt as number
+        usage.usedAt = undefined
+        usage.nextRecordAt = monotonicNow() + RECORD_EVERY_MS
+        return { hash, usedAt, usage }
+      })
+    if (uses.length === 0) return
+    try {
+      await store.recordUses(uses.map(({ hash, usedAt }) => ({ hash, usedAt })))
+    } catch (error) {
+      for (const { usage, usedAt } of uses) usage.usedAt ??= usedAt
+      throw error
+    }
+  }
+
+  function recordDue(): void {
+    const isDue = ({ nextRecordAt }: Usage) => nextRecordAt <= monotonicNow()
+    recording ??= writing.watch(record(isDue)).finally(() => {
+      recording = undefined
+    })
+  }
+
+  await read(await store.revision())
+  const timer = setInterval(() => {
+    void follow()
+    recordDue()
+  }, FOLLOW_EVERY_MS).unref()
+
+  return {
+    isEmpty: () => entries.size === 0,
+
+    recognise: presented => {
+      if (!isApiKey(presented)) return 'malformed'
+      // By the hash, so that the time of the look-up tells nothing about other keys.
+      const entry = entries.get(hash('sha256', presented, 'base64'))
+      if (entry === undefined) return 'unknown'
+      const usedAt = now()
+      if (entry.expiresAt <= usedAt) return 'expired'
+      entry.usage.usedAt = usedAt
+      return entry
+    },
+
+    follow,
+
+    close: async () => {
+      clearInterval(timer)
+      await Promise.all([following, recording])
+      await writing.watch(record(() => true))
+    },
+  }
+}
+
+function toEntry(
+  { name, hash, scopes, expiresAt = Infinity }: StoredApiKey,
+  usage: Usage = { usedAt: undefined, nextRecordAt: -Infinity },
+): Entry {
+  return { name, hash, scopes: new Set(scopes), expiresAt, usage }
+}
+
+/** Calls `report` for the first of several failures in a row. */
+function createFailureReport(report: (error: unknown) => void) {
+  let isFailing = false
+  return {
+    /** Resolves when `work` has ended, and never rejects. */
+    watch: async (work: Promise<void>): Promise<void> => {
+      try {
+        await work
+        isFailing = false
+      } catch (error) {
+        if (!isFailing) report(error)
+        isFailing = true
+      }
+    },
+  }
+}

@@ -1,0 +1,32 @@
+import { type KeyRing, openKeyRing } from '../access/key-ring.ts'
+import type { RuleLines } from '../limits/rule-lines.ts'
+import type { ServiceStorage } from '../storage/storage.ts'
+import type { Clocks } from './clocks.ts'
+import { onceEver } from './shared-lines.ts'
+
+export interface KeysOptions {
+  readonly lines: RuleLines
+  readonly clocks: Clocks
+}
+
+/** The API keys of a service that requires them. Rejects when they cannot be read. */
+export async function openKeys(
+  { apiKeys }: Pick<ServiceStorage, 'apiKeys'>,
+  { lines, clocks }: KeysOptions,
+): Promise<KeyRing> {
+  const source = { source: 'API keys', most: 1 }
+  const fail = (message: string) => (err: unknown) =>
+    lines.write({ level: 'error', message, ...source }, () => ({ err }))
+  const ring = await openKeyRing({
+    ...clocks,
+    store: apiKeys,
+    onReadFailure: fail('cannot refresh API keys, keeping those already loaded'),
+    onRecordFailure: fail('cannot record when API keys were used'),
+  })
+  if (ring.isEmpty()) {
+    const message = 'API_KEYS is required, but there is no key: make one with keys create'
+    const once = onceEver('no API keys')
+    lines.write({ level: 'warn', message, ...source, once }, () => ({}))
+  }
+  return ring
+}
