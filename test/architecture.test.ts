@@ -40,6 +40,7 @@ const ALLOWED: Readonly<Record<string, readonly string[]>> = {
   'cli/access': ['access', 'cli/terminal', 'config', 'errors', 'limits', 'limits/rules', 'wiring'],
   'cli/database': ['cli/terminal', 'config', 'storage', 'storage/copy', 'wiring'],
   'cli/limits': [
+    'access',
     'cli/terminal',
     'config',
     'errors',

@@ -45,6 +45,8 @@ export interface AppOptions {
   readonly clocks?: Clocks
   /** Replaces the rules of the file that `config` names. */
   readonly limits?: CheckedLimits | undefined
+  /** Replaces the API keys of the storage, even if none are required. */
+  readonly keys?: AppDependencies['keys']
   /** Called with what each rule of the limits does. */
   readonly trace?: LimitsTrace
   /** Calls to the first process, if this is one of several that serve together. */
@@ -128,7 +130,7 @@ async function buildApp(
     newRequestId,
     limiter,
     isCountingLocally: openLimits?.isCountingLocally,
-    keys,
+    keys: options.keys ?? keys,
     isOnLoopback,
     onHostRefused: host => writeRefusedHost(host, lines),
     settings: config,

@@ -13,7 +13,7 @@ import {
   type LimitsSource,
   readLimitsSource,
 } from '../limits/rules/load-limits.ts'
-import { findWarnings } from '../limits/rules/rule-warnings.ts'
+import { findWarnings, type RuleSurroundings } from '../limits/rules/rule-warnings.ts'
 import { createSharedBans } from '../limits/workers/shared-bans.ts'
 import { createSharedRuleLines } from '../limits/workers/shared-rule-lines.ts'
 import type { Storage } from '../storage/storage.ts'
@@ -124,10 +124,18 @@ export async function reloadLimits(
   }
 }
 
+/** What decides, besides the file, whether rules can work. */
+export function ruleSurroundings({
+  cacheStore,
+  apiKeys,
+}: Pick<Config, 'cacheStore' | 'apiKeys'>): RuleSurroundings {
+  return { isCounting: cacheStore !== 'none', hasKeys: apiKeys === 'required' }
+}
+
 /** Logs what in the rules may be a mistake. */
 export function logWarnings(parts: Pick<LimiterParts, 'limits' | 'config' | 'log'>): void {
   const { limits, config, log } = parts
-  for (const warning of findWarnings(limits, { isCounting: config.cacheStore !== 'none' })) {
+  for (const warning of findWarnings(limits, ruleSurroundings(config))) {
     log.warn({ warning }, 'limits may not work as intended')
   }
 }

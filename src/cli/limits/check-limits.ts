@@ -6,7 +6,7 @@ import { plainRules } from '../../limits/rules/plain-rules.ts'
 import { findWarnings } from '../../limits/rules/rule-warnings.ts'
 import { textInWords } from '../../limits/rules/rule-words.ts'
 import { RULE_KINDS } from '../../limits/rules/rules-schema.ts'
-import { readLimits } from '../../wiring/open-limits.ts'
+import { readLimits, ruleSurroundings } from '../../wiring/open-limits.ts'
 import { EXIT } from '../terminal/command-context.ts'
 import { print, printJson } from '../terminal/print.ts'
 import { readConfig } from '../terminal/read-config.ts'
@@ -19,9 +19,9 @@ export async function checkLimitsFile(
   environment: Environment,
   { file, asJson }: { readonly file: string; readonly asJson: boolean },
 ): Promise<number> {
-  const { cacheStore } = readConfig(environment)
+  const surroundings = ruleSurroundings(readConfig(environment))
   const limits = await readLimitsFile(file)
-  for (const warning of findWarnings(limits, { isCounting: cacheStore !== 'none' })) {
+  for (const warning of findWarnings(limits, surroundings)) {
     console.error(`warning: ${warning}`)
   }
   await (asJson ? printJson(plainRules(limits)) : print(describeFile(file, limits)))

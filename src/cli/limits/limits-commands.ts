@@ -26,6 +26,7 @@ export function addLimitsCommands(program: Command, { environment, run }: Comman
     .option('--path <PATH>', 'path of the request, with its query', '/')
     .option('--ip <ADDRESS>', 'address of the client', '127.0.0.1')
     .option('--header <HEADER>', 'for example "User-Agent: curl"; may be repeated', collect, [])
+    .option('--key <NAME>', 'name of the API key that the request has')
     .option('--body <JSON>', 'body of the request')
     .option('--times <COUNT>', 'how many times the request is sent', '1')
     .option('--every <TIME>', 'how much time passes between two requests', '0')

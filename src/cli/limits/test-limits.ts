@@ -1,11 +1,13 @@
 import { METHODS } from 'node:http'
 import { isIP } from 'node:net'
 import pino from 'pino'
+import { API_KEY_NAME_RULE, isApiKeyName } from '../../access/api-key-name.ts'
+import { SCOPES } from '../../access/scopes.ts'
 import type { Config, Environment } from '../../config.ts'
 import { durationMs } from '../../limits/rules/rule-values.ts'
 import { textInWords } from '../../limits/rules/rule-words.ts'
 import { createClocks } from '../../wiring/clocks.ts'
-import { openService } from '../../wiring/open-service.ts'
+import { openService, type ServiceOptions } from '../../wiring/open-service.ts'
 import { EXIT, type JsonFlags, UsageError } from '../terminal/command-context.ts'
 import { print, printJson } from '../terminal/print.ts'
 import { readConfig } from '../terminal/read-config.ts'
@@ -22,6 +24,7 @@ export interface TrialOptions extends JsonFlags {
   readonly path: string
   readonly ip: string
   readonly header: readonly string[]
+  readonly key?: string
   readonly body?: string
   readonly times: string
   readonly every: string
@@ -44,7 +47,7 @@ export async function testLimitsFile(
   const everyMs = parseEvery(options.every)
   const config = readConfig(environment)
   const limits = await readLimitsFile(file)
-  const results = await sendAll({ config, file, request, times, everyMs })
+  const results = await sendAll({ config, file, request, key: options.key, times, everyMs })
   const trial = { file, limits, request, isCounting: config.cacheStore !== 'none', results }
   await (options.json ? printJson(plainTrial(trial)) : print(reportTrial(trial)))
   const problem = options.expect && whyUnexpected(options.expect, results)
@@ -57,13 +60,15 @@ interface Repeated {
   readonly config: Config
   readonly file: string
   readonly request: TrialRequest
+  /** The name of the API key that the request has. */
+  readonly key: string | undefined
   readonly times: number
   readonly everyMs: number
 }
 
 /** Sends a request several times to a service with an empty database. Its clock advances between two requests. */
 async function sendAll(repeated: Repeated): Promise<readonly TrialResult[]> {
-  const { config, file, request, times, everyMs } = repeated
+  const { config, file, request, key, times, everyMs } = repeated
   const inMemory = { kind: 'sqlite', url: ':memory:', path: ':memory:' } as const
   // Redis has its own clock, and counts for services that run.
   const cacheStore = config.cacheStore === 'none' ? 'none' : 'memory'
@@ -82,6 +87,7 @@ async function sendAll(repeated: Repeated): Promise<readonly TrialResult[]> {
     log: pino({ level: 'silent' }),
     clocks: createClocks({ now: () => nowMs, monotonicNow: () => nowMs }),
     trace: step => trace.add(step),
+    ...(key !== undefined && { keys: createTrialKey(key) }),
   })
   const results: TrialResult[] = []
   try {
@@ -97,7 +103,13 @@ async function sendAll(repeated: Repeated): Promise<readonly TrialResult[]> {
   return results
 }
 
-function parseRequest({ method, path, ip, header, body }: TrialOptions): TrialRequest {
+/** A key of this name, with all scopes, whatever a request presents. */
+function createTrialKey(name: string): NonNullable<ServiceOptions['keys']> {
+  const key = { name, scopes: new Set(SCOPES) }
+  return { recognise: () => key }
+}
+
+function parseRequest({ method, path, ip, header, key, body }: TrialOptions): TrialRequest {
   const upperCase = method.toUpperCase()
   if (!METHODS.includes(upperCase) || upperCase === 'CONNECT') {
     throw wrong('--method', method, 'a method such as GET')
@@ -106,7 +118,21 @@ function parseRequest({ method, path, ip, header, body }: TrialOptions): TrialRe
     throw wrong('--path', path, 'a path that begins with /, with a query or not, percent-encoded')
   }
   if (isIP(ip) === 0) throw wrong('--ip', ip, 'an address such as 198.51.100.7')
-  return { method: upperCase, path, ip, headers: header.map(parseHeader), body }
+  const headers = header.map(parseHeader)
+  return { method: upperCase, path, ip, headers: [...headers, ...keyHeader(key, headers)], body }
+}
+
+/** The header of a request with a key, of which only the name matters. */
+function keyHeader(
+  key: string | undefined,
+  others: TrialRequest['headers'],
+): TrialRequest['headers'] {
+  if (key === undefined) return []
+  if (!isApiKeyName(key)) throw wrong('--key', key, API_KEY_NAME_RULE)
+  if (others.some(([name]) => name.toLowerCase() === 'authorization')) {
+    throw new UsageError('--key sets the header Authorization itself')
+  }
+  return [['Authorization', 'Bearer key']]
 }
 
 function parseHeader(text: string): readonly [string, string] {

@@ -30,6 +30,7 @@ const KEY_KINDS: Readonly<Record<KindOf<KeyName>, KeyKind>> = {
   ip: { compile: () => request => factsOf(request).ipKey, keyOfName: addressKey },
   domain: { compile: domainKey, keyOfName: name => domainOf(hostKey(name)) },
   host: { compile: () => request => factsOf(request).host, keyOfName: hostKey },
+  key: { compile: () => request => request.apiKey?.name },
   path: { compile: () => request => factsOf(request).path },
   header: { argument: 'NAME', compile: headerKey },
   query: {

@@ -28,7 +28,7 @@ export type Pattern = string | RegExp | { readonly regex: string; readonly flags
 export type Patterns = Pattern | readonly Pattern[]
 
 /**
- * "ip", "domain", "host", "path", "header:NAME", "query:NAME", on rateLimits "body:PATH" such as
+ * "ip", "domain", "host", "key" (the name of the API key), "path", "header:NAME", "query:NAME", on rateLimits "body:PATH" such as
  * "body:user.email", or a function. A request without the key is not counted.
  */
 export type KeyPart = KeyName | ((request: Request) => string | number | null | undefined)
@@ -37,6 +37,7 @@ export type KeyName =
   | 'ip'
   | 'domain'
   | 'host'
+  | 'key'
   | 'path'
   | `header:${string}`
   | `query:${string}`

@@ -2,13 +2,21 @@ import type { CheckedLimits } from './compiled-rules.ts'
 import type { Key } from './limits-file.ts'
 import { findMatchWarnings, matchesAll, whyNoHeader } from './matchers.ts'
 
+/** What rules depend on besides the file. */
+export interface RuleSurroundings {
+  /** Whether anything is counted. */
+  readonly isCounting: boolean
+  /** Whether the service recognises API keys. */
+  readonly hasKeys: boolean
+}
+
 /**
  * Warnings about rules that are allowed but surely a mistake: they match everything or nothing, or they count while nothing
  * is counted. Only what is certain for every possible request.
  */
 export function findWarnings(
   limits: CheckedLimits,
-  { isCounting }: { readonly isCounting: boolean },
+  { isCounting, hasKeys }: RuleSurroundings,
 ): readonly string[] {
   const { safelist, blocklist, bans, throttle, track, rateLimits } = limits
   const warnings: string[] = []
@@ -33,6 +41,9 @@ export function findWarnings(
     for (const rule of rules) {
       const reason = whyNoHeader(headersCountedBy(rule.source.by))
       if (reason !== undefined) warn(kind, rule, `counts nothing: ${reason}`)
+      if (!hasKeys && countsByKey(rule.source.by)) {
+        warn(kind, rule, 'counts nothing: API_KEYS is off, so no request has a key')
+      }
     }
   }
   for (const rule of rateLimits.filter(({ actions }) => actions.length === 0)) {
@@ -45,6 +56,10 @@ export function findWarnings(
     warnings.push('CACHE_STORE is none: nothing is counted, so rules that count deny nothing')
   }
   return warnings
+}
+
+function countsByKey(by: Key = 'ip'): boolean {
+  return [by].flat().includes('key')
 }
 
 function headersCountedBy(by: Key = 'ip'): readonly string[] {

@@ -234,6 +234,41 @@ rateLimits
   })
 })
 
+describe('limits check and limits test of a rule by key', () => {
+  const rules = `export default { throttle: [{ name: 'by key', limit: 1, period: 60, by: 'key' }] }`
+
+  test.each([
+    [
+      'off',
+      'warning: throttle "by key" counts nothing: API_KEYS is off, so no request has a key\n',
+    ],
+    ['required', ''],
+  ])('with API_KEYS=%s', async (API_KEYS, warnings) => {
+    const { code, stderr } = await limits('check', { rules, env: { API_KEYS } })
+    expect([code, stderr]).toEqual([0, warnings])
+    const [passing = '', refused = ''] = await tried({
+      rules,
+      args: ['--key', 'web', '--times', '2'],
+    })
+    expect(passing).toContain('(1 of 1 in 1 minute for web)')
+    expect(refused).toContain('request 2 is refused with 429')
+    const [without = ''] = await tried({ rules, args: ['--times', '2'] })
+    expect(without).toContain('does not count, because it has no key (key)')
+  })
+
+  test.each([
+    [['--key', 'a b'], '--key was'],
+    [
+      ['--key', 'web', '--header', 'authorization: x'],
+      '--key sets the header Authorization itself',
+    ],
+  ])('%j is refused', async (args, message) => {
+    const { code, stderr } = await limits('test', { rules, args })
+    expect(code).toBe(2)
+    expect(stderr).toContain(message)
+  })
+})
+
 const POLICY = expect.stringMatching(/^ {2}RateLimit-Policy: "[^"]+"; q=\d+; w=\d+; pk=:[\w=]+:$/)
 
 describe('limits test', () => {

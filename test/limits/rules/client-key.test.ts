@@ -12,6 +12,7 @@ test.each<[string, Key | undefined, string, string | undefined]>([
   ['IPv6 of an interface', 'ip', 'fe80::1%eth0', 'fe80::/56'],
   ['a header', 'header:X-Api-Key', 'One Two', 'One Two'],
   ['a header like an address', 'header:X-Api-Key', '2001:db8::1', '2001:db8::1'],
+  ['an API key', 'key', 'web', 'web'],
   ['a host', 'host', 'WWW.Example.co.uk.', 'www.example.co.uk'],
   ['a domain by any host of it', 'domain', 'WWW.Example.co.uk', 'example.co.uk'],
   ['what a function gives', () => 'x', 'a\nb', 'a\nb'],
