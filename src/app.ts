@@ -1,6 +1,7 @@
 import cors from 'cors'
 import express, { type Application, type RequestHandler } from 'express'
 import type { Logger } from 'pino'
+import { SCOPE_OF_ACTION } from './access/action-scopes.ts'
 import { recogniseKeys, requireKeys } from './access/key-checks.ts'
 import { compileKeyNeeds } from './access/key-needs.ts'
 import type { KeyRing } from './access/key-ring.ts'
@@ -19,7 +20,7 @@ import { requireAllowedHost } from './http/require-allowed-host.ts'
 import { requireHost } from './http/require-host.ts'
 import { nameResources } from './http/resources.ts'
 import type { Stopping } from './http/server/stopping.ts'
-import { INTERFACE } from './interface.ts'
+import { describeService } from './interface.ts'
 import type { Limiter } from './limits/limiter.ts'
 import { createReadiness, healthRoutes } from './ops/health.ts'
 import type { UserRules } from './users/user.ts'
@@ -95,12 +96,12 @@ export function createApp(dependencies: AppDependencies): Application {
     homeRoute({ version, isReady }),
     ...docsRoutes(),
     openApiEndpoint(baseUrl => ({
-      ...INTERFACE,
+      ...describeService({ needsKeys: keys !== undefined }),
       version,
       baseUrl,
       limited,
       unlimited,
-      settings: { bodyLimitBytes, corsOrigins },
+      settings: { bodyLimitBytes, corsOrigins, scopes: keys && SCOPE_OF_ACTION },
     })),
   ]
   app.disable('x-powered-by')

@@ -1,9 +1,15 @@
-/** The title and the introduction of the OpenAPI document. */
-export const INTERFACE = {
-  title: 'User Records Service',
-  description: `Create, list, read, change and delete users, as JSON over HTTP.
+const NO_KEYS = 'The service asks for none. Anyone who can reach it can do everything.'
 
-**Credentials.** The service asks for none. Anyone who can reach it can do everything.
+const KEYS = `Requests need an API key: \`Authorization: Bearer KEY\`. Without a valid one the response is 401, whatever the
+path; without the scope that the operation needs, 403. This document, the pages and the health checks are open to all.`
+
+/** The title and the introduction of the OpenAPI document. */
+export function describeService({ needsKeys }: { readonly needsKeys: boolean }) {
+  return {
+    title: 'User Records Service',
+    description: `Create, list, read, change and delete users, as JSON over HTTP.
+
+**Credentials.** ${needsKeys ? KEYS : NO_KEYS}
 
 **Formats.** Bodies are \`application/json\` in UTF-8. If \`Accept\` allows neither that nor \`application/problem+json\`, the
 response is 406. HEAD works wherever GET does and returns the same response without its body, and OPTIONS works on every path
@@ -23,4 +29,5 @@ before a retry.
 redirect.
 
 **Pages of other origins** may call the service if the operator allows their origin. Responses then have CORS headers.`,
+  }
 }

@@ -12,6 +12,8 @@ function layoutOf({ React: { createElement: make } }) {
       { className: 'swagger-ui wrapper' },
       show('errors'),
       show('InfoContainer'),
+      // A button for the API key; nothing if the service requires none.
+      show('AuthorizeBtnContainer'),
       make('h2', { className: 'unseen' }, 'Operations'),
       show('operations'),
       show('Models'),

@@ -39,6 +39,13 @@ export const RETRY_AFTER = header('RetryAfter', {
   example: 30,
 })
 
+/** Not required: of the errors with one status, only some may be about API keys. */
+export const WWW_AUTHENTICATE = header('WwwAuthenticate', {
+  description: 'How to send an API key, and the scope that a key lacks.',
+  schema: { type: 'string', pattern: '^Bearer( error="insufficient_scope", scope="[a-z:]+")?$' },
+  example: 'Bearer',
+})
+
 /** On every response; `reply.ts` writes the values. */
 export const FIXED_HEADERS: Readonly<Record<string, Header>> = {
   'X-Request-Id': header('XRequestId', {

@@ -12,6 +12,7 @@ export interface DescribedOperation {
   /** All errors that it may answer. */
   readonly codes: readonly ErrorCode[]
   readonly isLimited: boolean
+  readonly needsKey: boolean
   /** The action that route limits count it as. */
   readonly action: Action | undefined
 }
@@ -34,6 +35,9 @@ export const OF_LIMITED: readonly ErrorCode[] = [
   'shutting_down',
 ]
 
+/** Errors of the check of API keys. */
+const OF_KEYS: readonly ErrorCode[] = ['key_required', 'scope_missing']
+
 const OF_BODIES: readonly ErrorCode[] = [
   'body_malformed',
   'media_type_unsupported',
@@ -45,20 +49,22 @@ const OF_BODIES: readonly ErrorCode[] = [
  */
 export function operationsOf(
   endpoints: readonly Endpoint[],
-  isLimited: boolean,
+  { isLimited, needsKeys }: { readonly isLimited: boolean; readonly needsKeys: boolean },
 ): readonly DescribedOperation[] {
   return endpoints.flatMap(endpoint => {
     const { method, path, resource, action, produces = [JSON_TYPE] } = endpoint
     const operation = endpoint.operation?.()
     if (operation === undefined) return []
+    const needsKey = needsKeys && !endpoint.isOpen
     const codes = [
       ...OF_ANY,
       ...(isLimited ? OF_LIMITED : []),
+      ...(needsKey ? OF_KEYS : []),
       ...(path.includes('{') ? (['path_malformed'] as const) : []),
       ...(produces.length > 0 ? (['not_acceptable'] as const) : []),
       ...(operation.body === undefined ? [] : OF_BODIES),
       ...(Object.keys(operation.refusals ?? {}) as ErrorCode[]),
     ]
-    return { path, method, resource, operation, codes, isLimited, action }
+    return { path, method, resource, operation, codes, isLimited, needsKey, action }
   })
 }

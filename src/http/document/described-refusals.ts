@@ -12,6 +12,7 @@ import {
   REFUSING_LIMIT_HEADERS,
   RETRY_AFTER,
   TAKEN_HEADERS,
+  WWW_AUTHENTICATE,
 } from './described-headers.ts'
 import { ERROR, PROBLEM } from './error-schemas.ts'
 import { component, describedHere } from './references.ts'
@@ -20,6 +21,7 @@ import { component, describedHere } from './references.ts'
 const OWN_HEADERS: Readonly<Record<string, Header>> = {
   Allow: ALLOW,
   'Retry-After': RETRY_AFTER,
+  'WWW-Authenticate': WWW_AUTHENTICATE,
   ...TAKEN_HEADERS,
   ...REFUSING_LIMIT_HEADERS,
 }

@@ -1,5 +1,5 @@
 import type { ErrorCode } from '../../errors.ts'
-import type { Endpoint } from '../endpoints.ts'
+import { ACTIONS, type Action, type Endpoint } from '../endpoints.ts'
 import { ERROR_KINDS } from '../error-kinds.ts'
 import { JSON_TYPE } from '../negotiation.ts'
 import type { Answer, Tag } from '../operation.ts'
@@ -40,15 +40,26 @@ export interface ApiDescription {
     readonly bodyLimitBytes: number
     /** `undefined` without CORS. */
     readonly corsOrigins: readonly string[] | '*' | undefined
+    /** The scope of an API key that each action needs; `undefined` if no key is required. */
+    readonly scopes: Readonly<Record<Action, string>> | undefined
   }
 }
+
+/** The name of the security scheme. */
+const KEY_SCHEME = 'apiKey'
+
+const ANY_KEY = { [KEY_SCHEME]: [] }
 
 const OF_NO_OPERATION: readonly ErrorCode[] = ['path_not_found', 'method_not_allowed']
 
 /** The OpenAPI 3.1 document of what a table of endpoints takes and answers. */
 export function describeInterface(described: ApiDescription): unknown {
   const { title, version, description, limited, unlimited, settings } = described
-  const rows = [...operationsOf(limited, true), ...operationsOf(unlimited, false)]
+  const needsKeys = settings.scopes !== undefined
+  const rows = [
+    ...operationsOf(limited, { isLimited: true, needsKeys }),
+    ...operationsOf(unlimited, { isLimited: false, needsKeys: false }),
+  ]
   const hasCors = settings.corsOrigins !== undefined
   const headers = { ...FIXED_HEADERS, ...(hasCors && { ...CORS_HEADERS, ...PREFLIGHT_HEADERS }) }
   const cases = casesOf(rows)
@@ -70,12 +81,13 @@ export function describeInterface(described: ApiDescription): unknown {
       license: { name: 'MIT', identifier: 'MIT' },
     },
     servers: [{ url: described.baseUrl || '/', description: 'This service' }],
-    security: [],
+    security: needsKeys ? [ANY_KEY] : [],
     tags: [...tags.values()],
     paths: Object.fromEntries(paths),
-    ...describeOthers(refusals, headers),
+    ...describeOthers({ refusals, headers, needsKeys }),
   })
-  return { ...(document as object), components }
+  const schemes = needsKeys && { securitySchemes: { [KEY_SCHEME]: describeKeys(settings.scopes) } }
+  return { ...(document as object), components: { ...components, ...schemes } }
 }
 
 /** Where each error of the interface occurs, in the order of the table of errors. */
@@ -105,7 +117,7 @@ function samplePath({ path, operation: { parameters = [] } }: DescribedOperation
 }
 
 function describeOperation(
-  { operation, codes, isLimited, action }: DescribedOperation,
+  { operation, codes, isLimited, needsKey, action }: DescribedOperation,
   refusals: Refusals,
   settings: ApiDescription['settings'],
 ) {
@@ -116,6 +128,7 @@ function describeOperation(
     summary,
     description,
     ...(action !== undefined && { 'x-action': action }),
+    ...(settings.scopes !== undefined && { security: needsKey ? [keyFor(action, settings)] : [] }),
     // On each operation and not once on its path, where Swagger UI does not follow references.
     parameters: [...parameters, ...(body === undefined ? [] : [CONTENT_ENCODING]), X_REQUEST_ID],
     ...(body && {
@@ -130,6 +143,23 @@ function describeOperation(
       ...refusals.of(codes),
       ...(isLimited && { default: refusals.other }),
     },
+  }
+}
+
+/** Its scope, as OpenAPI 3.1 has the roles that an operation needs. */
+function keyFor(action: Action | undefined, { scopes }: ApiDescription['settings']) {
+  return action === undefined || scopes === undefined ? ANY_KEY : { [KEY_SCHEME]: [scopes[action]] }
+}
+
+function describeKeys(scopes: Readonly<Record<Action, string>>) {
+  const lines = [...new Set(Object.values(scopes))].map(scope => {
+    const actions = ACTIONS.filter(action => scopes[action] === scope)
+    return `\`${scope}\` for ${actions.join(', ')}`
+  })
+  return {
+    type: 'http',
+    scheme: 'bearer',
+    description: `An API key from the operator. What it may do depends on its scopes: ${lines.join('; ')}.`,
   }
 }
 
@@ -150,12 +180,17 @@ function describeAnswers(
   )
 }
 
-/**
- * Responses to requests without an operation, as extensions: OpenAPI has no other place for them. `headers` are those of
- * OPTIONS.
- */
-function describeOthers(refusals: Refusals, headers: Answer['headers']) {
-  const general = [...OF_ANY, ...OF_LIMITED, 'path_malformed' as const]
+interface OthersOptions {
+  readonly refusals: Refusals
+  /** Those of OPTIONS. */
+  readonly headers: Answer['headers']
+  readonly needsKeys: boolean
+}
+
+/** Responses to requests without an operation, as extensions: OpenAPI has no other place for them. */
+function describeOthers({ refusals, headers, needsKeys }: OthersOptions) {
+  const ofKeys = needsKeys ? (['key_required'] as const) : []
+  const general = [...OF_ANY, ...OF_LIMITED, ...ofKeys, 'path_malformed' as const]
   const ofPaths = refusals.of([...general, 'path_not_found'])
   const ofMethods = refusals.of([...general, 'method_not_allowed'])
   const others = { default: refusals.other }

@@ -5,6 +5,7 @@ import { ACTIONS } from '../../../src/http/endpoints.ts'
 import { createStopping } from '../../../src/http/server/stopping.ts'
 import { createUserRules } from '../../../src/users/user.ts'
 import type { UserService } from '../../../src/users/user-service.ts'
+import { openKeyedApp } from '../../support/api-keys.ts'
 import {
   type DescribedHeader,
   type DescribedInterface,
@@ -221,4 +222,48 @@ test('the document describes CORS only if it is on', async () => {
   ]) {
     expect(headersOf(on)).toContain(`Access-Control-${name}`)
   }
+})
+
+test('the document describes API keys only if they are required', async () => {
+  const { http } = await openTestApp()
+  const { body: open } = await http.get('/openapi.json').expect(200)
+  expect(open.security).toEqual([])
+  expect(open.components).not.toHaveProperty('securitySchemes')
+  expect(open.info.description).toContain('The service asks for none.')
+  expect(JSON.stringify(open)).not.toMatch(/key_required|scope_missing/)
+  const { http: closed } = await openKeyedApp([])
+  const { body: document } = await closed.get('/openapi.json').expect(200)
+  expect(document.components.securitySchemes).toEqual({
+    apiKey: { type: 'http', scheme: 'bearer', description: expect.stringContaining('users:write') },
+  })
+  expect(document.security).toEqual([{ apiKey: [] }])
+  expect(document.info.description).toContain('Requests need an API key')
+})
+
+test('the document has the scope of each operation, and the refusals that go with it', async () => {
+  const { http } = await openKeyedApp([])
+  const { body } = await http.get('/openapi.json').expect(200)
+  const { paths } = followReferences(body)
+  const security = Object.entries(paths).flatMap(([path, item]) =>
+    Object.entries(item).map(([method, operation]) => {
+      const { security: needs } = operation as unknown as { security: object }
+      const hasRefusals = '401' in operation.responses
+      return [`${method} ${path}`, needs, hasRefusals]
+    }),
+  )
+  const reads = [{ apiKey: ['users:read'] }]
+  const writes = [{ apiKey: ['users:write'] }]
+  expect(Object.fromEntries(security.map(([name, ...rest]) => [name, rest]))).toMatchObject({
+    'get /users': [reads, true],
+    'post /users': [writes, true],
+    'get /users/{id}': [reads, true],
+    'put /users/{id}': [writes, true],
+    'patch /users/{id}': [writes, true],
+    'delete /users/{id}': [writes, true],
+    'get /': [[], false],
+    'get /docs': [[], false],
+    'get /openapi.json': [[], false],
+    'get /livez': [[], false],
+    'get /readyz': [[], false],
+  })
 })

@@ -6,7 +6,10 @@ import { expect, test } from 'vitest'
 import { openTestApp } from '../../support/open-test-app.ts'
 
 /** Settings that change the document. */
-const SETTINGS = [{}, { CORS_ORIGINS: 'https://app.example.com' }]
+const SETTINGS = [{}, { CORS_ORIGINS: 'https://app.example.com' }, { API_KEYS: 'required' }]
+
+/** OpenAPI 3.1 allows roles for schemes of every type, 3.0 only for those that list scopes. Spectral knows the latter. */
+const OUTDATED = /^"\w+:\w+" must be listed among scopes\.$/
 
 test.each(SETTINGS)("Redocly's recommended rules find nothing, with %o", async env => {
   const { http } = await openTestApp({ env })
@@ -24,6 +27,7 @@ test.each(SETTINGS)("Spectral's rules for OpenAPI find nothing, with %o", async 
   const { Document, Spectral } = spectralCore
   const spectral = new Spectral()
   spectral.setRuleset({ extends: [oas as never] })
-  const problems: ISpectralDiagnostic[] = await spectral.run(new Document(text, parsers.Json))
+  const found: ISpectralDiagnostic[] = await spectral.run(new Document(text, parsers.Json))
+  const problems = found.filter(({ message }) => !OUTDATED.test(message))
   expect(problems.map(({ code, message, path }) => [code, message, path.join('/')])).toEqual([])
 })

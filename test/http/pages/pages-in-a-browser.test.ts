@@ -1,5 +1,6 @@
 import type { Locator } from 'playwright-core'
 import { describe, expect, test } from 'vitest'
+import { openKeyedApp } from '../../support/api-keys.ts'
 import { openPage, whyNoBrowser } from '../../support/open-browser.ts'
 import { openTestApp } from '../../support/open-test-app.ts'
 import { allOperations, execute, open, operation } from '../../support/operations-page.ts'
@@ -140,6 +141,35 @@ describe.skipIf(reason !== undefined)('in a browser', { timeout: TIMEOUT_MS }, (
     expect(await read.locator('pre.example').innerText()).toContain('"code": 404')
     await read.locator('.answer', { hasText: '404' }).click()
     expect(await read.locator('.headers').count()).toBe(0)
+  })
+
+  test('GET /docs takes an API key where one is required, and sends it only then', async () => {
+    const { url, bearers, logLines } = await openKeyedApp([{ name: 'docs' }])
+    const key = bearers[0]?.slice('Bearer '.length) ?? ''
+    const { page, troubles } = await openPage(url)
+    await page.goto(`${url}/docs`)
+    const list = operation(page, 'GET', '/users')
+    await open(list)
+    expect(await execute(list)).toBe('401')
+    await page.getByRole('button', { name: 'Authorize', exact: true }).click()
+    await page.locator('.modal-ux input').fill(key)
+    await page.locator('.modal-ux button.authorize').click()
+    await page.locator('.modal-ux button.btn-done').click()
+    expect(await execute(list)).toBe('200')
+    expect(logLines.some(line => line.key === 'docs' && line.status === 200)).toBe(true)
+    const stored = await page.evaluate('JSON.stringify([localStorage, sessionStorage])')
+    expect(stored).not.toContain(key)
+    const refused = /^error: Failed to load resource: the server responded with a status of 401\b/
+    expect(troubles.filter(trouble => !refused.test(trouble))).toEqual([])
+  })
+
+  test('GET /docs has no button for a key where none is required', async () => {
+    const { url } = await openTestApp()
+    const { page, troubles } = await openPage(url)
+    await page.goto(`${url}/docs`)
+    await page.locator('.opblock').first().waitFor()
+    expect(await page.locator('.authorize').count()).toBe(0)
+    expect(troubles).toEqual([])
   })
 
   test('GET /docs fits a phone', async () => {
