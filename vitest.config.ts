@@ -14,7 +14,7 @@ const OF_POSTGRES = 'test/{storage,faults}/postgres/**/*.test.ts'
 const OF_EACH_ENGINE = [
   'test/{http,limits,ops,users}/**/*.test.ts',
   'test/cli/access/**/*.test.ts',
-  'test/security/{data-at-rest,forgery,injection,log-secrets,mass-assignment,prototype-pollution}.test.ts',
+  'test/security/{data-at-rest,forgery,injection,log-secrets,mass-assignment,prototype-pollution,key-secrets}.test.ts',
   'test/faults/model.test.ts',
 ]
 

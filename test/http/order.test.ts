@@ -1,5 +1,6 @@
 import { gzipSync } from 'node:zlib'
 import { expect, test } from 'vitest'
+import { openKeyedApp } from '../support/api-keys.ts'
 import { newUserBody } from '../support/builders.ts'
 import { openTestApp } from '../support/open-test-app.ts'
 import { sendRaw } from '../support/raw-http.ts'
@@ -224,6 +225,78 @@ test.each(ROWS.map(row => [row.line, row.breaks, row.winner, row] as const))(
     exchange.socket.destroy()
     expect(answer?.status).toBe(row.winner)
     expect(JSON.parse(answer?.body ?? '')).toMatchObject({ code: row.winner, status: false })
+  },
+)
+
+/** What a request may have wrong before its path is looked at, in the order in which the checks answer. */
+const FIRST_CHECKS = ['host', 'blocklist', 'throttle', 'key', 'scope'] as const
+
+type FirstCheck = (typeof FIRST_CHECKS)[number]
+
+const STATUS_OF: Readonly<Record<FirstCheck, number>> = {
+  host: 421,
+  blocklist: 403,
+  throttle: 429,
+  key: 401,
+  scope: 403,
+}
+
+const REASON_OF: Readonly<Record<FirstCheck, string>> = {
+  host: 'host_not_allowed',
+  blocklist: 'blocked',
+  throttle: 'rate_limited',
+  key: 'key_required',
+  scope: 'scope_missing',
+}
+
+/** Requests that are wrong later on, each in another way. */
+const WRONG_LATER = [
+  'GET /users/%zz',
+  'GET /users/999',
+  'GET /users?nonsense=1',
+  'PUT /users/1',
+  'PATCH /users/abc',
+  'POST /users',
+  'DELETE /users/999',
+]
+
+/** Every two checks, the earlier one first, and each alone. */
+const PAIRS = FIRST_CHECKS.flatMap((first, index) =>
+  FIRST_CHECKS.slice(index)
+    // A request without a key has no scopes either.
+    .filter(second => first !== 'key' || second !== 'scope')
+    .map(second => [first, second] as const),
+)
+
+test.each(PAIRS)(
+  '%s answers before %s, and both before all that follows',
+  async (first, second) => {
+    const broken = new Set<FirstCheck>([first, second])
+    const limits = {
+      ...(broken.has('blocklist') && { blocklist: [{ name: 'all' }] }),
+      ...(broken.has('throttle') && { throttle: [{ limit: 1, period: '1 hour', by: 'path' }] }),
+      rateLimits: [{ to: 1, within: '1 hour', by: 'path' }],
+    }
+    const env = { ALLOWED_HOSTS: 'localhost,127.0.0.1' }
+    const keys = [{ name: 'all' }, { name: 'verifier', scopes: ['passwords:verify'] }] as const
+    const { port, bearers } = await openKeyedApp(keys, { limits, env })
+    for (const line of WRONG_LATER) {
+      const headers = [
+        `Host: ${broken.has('host') ? 'evil.example' : 'localhost'}`,
+        'Connection: close',
+        ...(broken.has('key') ? [] : [`Authorization: ${bearers[broken.has('scope') ? 1 : 0]}`]),
+        'Accept: text/html',
+        'Content-Type: text/plain',
+        'Content-Length: 0',
+        'If-Match: "other"',
+      ]
+      const bytes = `${line} HTTP/1.1\r\n${headers.join('\r\n')}\r\n\r\n`
+      const answers = []
+      for (let time = 0; time < 3; time++) answers.push((await sendRaw(port, bytes).ended)[0])
+      const [, , last] = answers
+      expect([line, last?.status]).toEqual([line, STATUS_OF[first]])
+      expect(JSON.parse(last?.body ?? '').reason).toBe(REASON_OF[first])
+    }
   },
 )
 
