@@ -14,6 +14,7 @@ import {
   type UserRecordsSettings,
 } from '../src/library.ts'
 import { Database } from '../src/storage/sqlite/sqlite-driver.ts'
+import { addKey } from './support/api-keys.ts'
 import { newUserBody } from './support/builders.ts'
 import { temporaryFolder } from './support/open-test-app.ts'
 import { run } from './support/spawn-service.ts'
@@ -88,6 +89,31 @@ describe('createUserRecords', () => {
     for (const path of ['/', '/docs', '/openapi.json', '/livez', '/readyz']) {
       await http.get(path).set('Accept', '*/*').expect(200)
     }
+  })
+
+  test('answers to any host, unless ALLOWED_HOSTS says otherwise', async () => {
+    const { http } = await open()
+    await http.get('/users').set('Host', 'users.example').expect(200)
+    for (const ALLOWED_HOSTS of ['users.example', ['other.example', 'users.example']]) {
+      const { http: limited } = await open({ ALLOWED_HOSTS })
+      await limited.get('/users').set('Host', 'users.example').expect(200)
+      await limited.get('/users').set('Host', 'localhost').expect(421)
+    }
+  })
+
+  test('asks for keys with API_KEYS=required, also under a mount path', async () => {
+    const DATABASE_URL = join(temporaryFolder(), 'users.db')
+    const Authorization = `Bearer ${await addKey(DATABASE_URL, { scopes: ['users:read'] })}`
+    const http = await openMounted({ DATABASE_URL, API_KEYS: 'required' })
+    for (const path of ['/api/', '/api/docs', '/api/openapi.json', '/api/livez']) {
+      await http.get(path).set('Accept', '*/*').expect(200)
+    }
+    await http.get('/other').expect(200)
+    await http.get('/api/users').expect(401)
+    await http.get('/api/users/1').expect(401)
+    await http.get('/api/nowhere').expect(401)
+    await http.get('/api/users').set({ Authorization }).expect(200, [])
+    await http.post('/api/users').set({ Authorization }).send(newUserBody()).expect(403)
   })
 
   test('gives one that a server of node:http takes', async () => {
