@@ -13,6 +13,13 @@ export interface StoredUser {
   readonly json: UserJson
 }
 
+/** A user with what its password is verified against. */
+export interface UserWithDigest {
+  readonly user: StoredUser
+  /** In PHC form, or `null` for a user without a password. */
+  readonly passwordDigest: string | null
+}
+
 export interface NewUser {
   readonly name: string
   readonly email: string
@@ -27,6 +34,12 @@ export interface UserChange {
   readonly passwordDigest?: string | null | undefined
   /** The digest with which the caller compared the password, or `null` for no digest. Absent if it compared nothing. */
   readonly judgedDigest?: string | null | undefined
+}
+
+/** Two digests of one password, in PHC form. */
+export interface DigestReplacement {
+  readonly previous: string
+  readonly next: string
 }
 
 /** A write happens only if the user has one of these versions. Absent for any version. */
@@ -115,6 +128,9 @@ export interface UserRepository {
 
   find(id: number): Promise<StoredUser | undefined>
 
+  /** The user with a valid e-mail, without regard to case. */
+  findByEmail(email: string): Promise<UserWithDigest | undefined>
+
   /** Password digests in PHC form by id. `null` for a user without a password; no entry if there is no such user. */
   findDigests(ids: readonly number[]): Promise<ReadonlyMap<number, string | null>>
 
@@ -133,13 +149,20 @@ export interface UserRepository {
     expected?: ExpectedVersions,
   ): Promise<StoredUser | 'digest_changed' | undefined>
 
+  /**
+   * Replaces the digest of a user by another digest of the same password. Clients cannot see this change: version,
+   * `updated_at` and the revision stay. Returns `false`, without a change, if the user does not have the digest `previous`,
+   * or another write holds the user now.
+   */
+  replaceDigest(id: number, replacement: DigestReplacement): Promise<boolean>
+
   /** Returns whether there was such a user. Throws `version_mismatch`. */
   delete(id: number, expected?: ExpectedVersions): Promise<boolean>
 
   /** The users that match, in the order of the sort. */
   list(query: UserQuery): Promise<UserPage>
 
-  /** New with each change of any user, and unique among all databases: printable ASCII without quotes. */
+  /** New with each change of any user that clients can see, and unique among all databases: printable ASCII without quotes. */
   revision(): Promise<string>
 
   /** Throws `storage_unavailable` unless the storage answers now. */
@@ -147,7 +170,7 @@ export interface UserRepository {
 }
 
 /** The calls that change users. */
-export type UserWrites = Pick<UserRepository, 'create' | 'update' | 'delete'>
+export type UserWrites = Pick<UserRepository, 'create' | 'update' | 'replaceDigest' | 'delete'>
 
 /** The calls that change nothing. */
 export type UserReads = Omit<UserRepository, keyof UserWrites>

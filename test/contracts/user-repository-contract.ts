@@ -165,6 +165,73 @@ export function describeUserRepository({ name, open }: RepositoryHarness): void 
       )
     })
 
+    test('findByEmail ignores case, and returns the user like find, with its digest', async () => {
+      const { repository } = await opened()
+      const withDigest = await repository.create(
+        newUser({ email: 'Ann@Example.com', passwordDigest: '$argon2id$x' }),
+      )
+      const without = await repository.create(newUser({ email: 'bea@example.com' }))
+      expect(await repository.findByEmail('aNN@eXAMPLE.COM')).toEqual({
+        user: await repository.find(withDigest.id),
+        passwordDigest: '$argon2id$x',
+      })
+      expect(await repository.findByEmail('BEA@example.com')).toEqual({
+        user: without,
+        passwordDigest: null,
+      })
+      expect(await repository.findByEmail('nn@example.com')).toBeUndefined()
+      expect(await repository.findByEmail('%@example.com')).toBeUndefined()
+    })
+
+    test('replaceDigest replaces only the given digest, and clients cannot see it', async () => {
+      const { repository, clock } = await opened()
+      const user = await repository.create(newUser({ passwordDigest: '$1' }))
+      const other = await repository.create(newUser())
+      const revision = await repository.revision()
+      clock.advance(1000)
+      expect(await repository.replaceDigest(user.id, { previous: '$1', next: '$2' })).toBe(true)
+      expect(await digestOf(repository, user)).toBe('$2')
+      for (const [id, previous] of [
+        [user.id, '$1'],
+        [other.id, '$1'],
+        [other.id + 1, '$2'],
+      ] as const) {
+        expect(await repository.replaceDigest(id, { previous, next: '$3' })).toBe(false)
+      }
+      expect(await digestOf(repository, user)).toBe('$2')
+      expect(await digestOf(repository, other)).toBeNull()
+      expect(await repository.find(user.id)).toEqual(user)
+      expect(await repository.revision()).toBe(revision)
+    })
+
+    test('only one of many simultaneous calls of replaceDigest succeeds', async () => {
+      const { repository } = await opened()
+      const users = await Promise.all(
+        Array.from({ length: 20 }, () => repository.create(newUser({ passwordDigest: '$old' }))),
+      )
+      const replacements = users.flatMap(user => [
+        { user, next: '$a' },
+        { user, next: '$b' },
+      ])
+      const results = await Promise.all(
+        replacements.map(({ user, next }) =>
+          repository.replaceDigest(user.id, { previous: '$old', next }),
+        ),
+      )
+      const successes = replacements.filter((_, index) => results[index])
+      expect(new Set(successes.map(({ user }) => user.id)).size).toBe(20)
+      expect(successes).toHaveLength(20)
+      for (const { user, next } of successes) expect(await digestOf(repository, user)).toBe(next)
+    })
+
+    test('a change that compared a digest is repeated once replaceDigest has replaced it', async () => {
+      const { repository } = await opened()
+      const user = await repository.create(newUser({ passwordDigest: '$1' }))
+      await repository.replaceDigest(user.id, { previous: '$1', next: '$2' })
+      const change = { passwordDigest: '$3', judgedDigest: '$1' }
+      expect(await repository.update(user.id, change)).toBe('digest_changed')
+    })
+
     test('no call shows a digest', async () => {
       const { repository } = await opened()
       const user = await repository.create(newUser({ passwordDigest: '$argon2id$secret' }))
@@ -572,6 +639,7 @@ export function describeUserRepository({ name, open }: RepositoryHarness): void 
       const calls = [
         ...[...ids, ...ids].map(id => () => repository.find(id)),
         ...ids.map(id => () => repository.findDigests([id])),
+        ...[...emails, 'nobody@example.com'].map(email => () => repository.findByEmail(email)),
         ...emails.map((email, nth) => () => repository.isEmailTaken(email, users[nth + 1]?.id)),
         ...[...queries, ...queries].map(query => () => repository.list({ ...FIRST, ...query })),
       ]

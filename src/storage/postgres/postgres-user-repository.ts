@@ -6,6 +6,7 @@ import { createUserCreator } from './create-users.ts'
 import { createUserDeleter } from './delete-users.ts'
 import { createUserLister } from './list-users.ts'
 import type { Connections } from './postgres-connections.ts'
+import { createDigestReplacer } from './replace-digests.ts'
 import { createUserReads } from './user-reads.ts'
 
 const PING = { name: 'ping', text: 'SELECT FROM users WHERE id = 1' }
@@ -44,6 +45,8 @@ export function createPostgresUserRepository(
       return json === undefined ? undefined : storedUser(json)
     },
 
+    findByEmail: email => reads.findByEmail(email.toLowerCase()),
+
     findDigests: async ids => {
       const found = await Promise.all(
         ids.map(async id => [id, await reads.findDigest(id)] as const),
@@ -59,6 +62,8 @@ export function createPostgresUserRepository(
     },
 
     update: createUserChanger(options),
+
+    replaceDigest: createDigestReplacer(options),
 
     delete: createUserDeleter(options),
 

@@ -1,5 +1,5 @@
-import { idOf } from '../../users/user-json.ts'
-import type { UserJson } from '../../users/user-repository.ts'
+import { idOf, storedUser } from '../../users/user-json.ts'
+import type { UserJson, UserWithDigest } from '../../users/user-repository.ts'
 import { type Batches, type Closing, createBatches } from './batches.ts'
 import type { Connections, Row, Statement } from './postgres-connections.ts'
 
@@ -24,6 +24,13 @@ const FIND_ONE: Statement = {
 const FIND_MANY: Statement = {
   name: 'find_users',
   text: `SELECT ${REPRESENTATION} FROM users WHERE id = ANY ($1::bigint[])`,
+}
+
+const FIND_BY_EMAIL: Statement = {
+  name: 'find_by_email',
+  text: `
+    SELECT email_lower, ${REPRESENTATION}, password_digest
+    FROM users WHERE email_lower = ANY ($1::text[])`,
 }
 
 const FIND_DIGESTS: Statement = {
@@ -57,6 +64,8 @@ export type KeyRow = readonly [
 /** The short reads of users. Calls of one turn of the event loop share one query for each kind. */
 export interface UserReads {
   find(id: number): Promise<UserJson | undefined>
+  /** The user with an e-mail in lower case. */
+  findByEmail(emailLower: string): Promise<UserWithDigest | undefined>
   /** `null` for a user without a password. */
   findDigest(id: number): Promise<string | null | undefined>
   /** The id of the user with an e-mail in lower case. */
@@ -85,6 +94,14 @@ export function createUserReads({ connections, closing, steadyNow }: UserReadsOp
     return rows.map(([json]) => [idOf(json), json])
   })
 
+  const byEmail = createLookup<string, UserWithDigest>(closing, async emails => {
+    const rows = await read<[string, string, string | null]>(FIND_BY_EMAIL, [emails])
+    return rows.map(([email, json, passwordDigest]) => [
+      email,
+      { user: storedUser(json), passwordDigest },
+    ])
+  })
+
   const digests = createLookup<number, string | null>(closing, ids => read(FIND_DIGESTS, [ids]))
 
   const owners = createLookup<string, number>(closing, emails => read(FIND_OWNERS, [emails]))
@@ -106,6 +123,7 @@ export function createUserReads({ connections, closing, steadyNow }: UserReadsOp
 
   return {
     find: users.add,
+    findByEmail: byEmail.add,
     findDigest: digests.add,
     findOwner: owners.add,
     findKey: keyHash => keys.add(keyHash.toString('hex')),

@@ -30,6 +30,11 @@ export interface SqliteUserReadsOptions {
   readonly steadyNow: () => number
 }
 
+interface DigestRow {
+  readonly json: string
+  readonly passwordDigest: string | null
+}
+
 interface KeyRow {
   readonly user_id: number
   readonly fingerprint: string | null
@@ -38,6 +43,9 @@ interface KeyRow {
 }
 
 const SELECT = `SELECT ${REPRESENTATION} FROM users WHERE id = ?`
+
+const SELECT_BY_EMAIL = `
+  SELECT ${REPRESENTATION} AS json, password_digest AS passwordDigest FROM users WHERE lower(email) = lower(?)`
 
 const SELECT_DIGEST = `SELECT password_digest FROM users WHERE id = ?`
 
@@ -57,6 +65,7 @@ const MAX_PREPARED_FORMS = 200
 export function createSqliteUserReads(options: SqliteUserReadsOptions): UserReads {
   const { database, view, steadyNow } = options
   const select = database.prepare<[number], string>(SELECT).pluck()
+  const selectByEmail = database.prepare<[string], DigestRow>(SELECT_BY_EMAIL)
   const selectDigest = database.prepare<[number], string | null>(SELECT_DIGEST).pluck()
   const selectEmailOwner = database.prepare<[string], number>(SELECT_EMAIL_OWNER).pluck()
   const selectRevision = database.prepare<[], string>(SELECT_REVISION).pluck()
@@ -115,6 +124,12 @@ export function createSqliteUserReads(options: SqliteUserReadsOptions): UserRead
       }),
 
     find: id => read(() => foundUser(select.get(id))),
+
+    findByEmail: email =>
+      read(() => {
+        const row = selectByEmail.get(email)
+        return row && { user: storedUser(row.json), passwordDigest: row.passwordDigest }
+      }),
 
     findDigests: ids => read(() => findEach(ids, id => selectDigest.get(id))),
 

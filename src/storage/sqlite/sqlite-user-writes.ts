@@ -27,6 +27,8 @@ const INSERT = `
   VALUES (?, ?, ?, ?, ?, ?)
   RETURNING ${REPRESENTATION}`
 
+const REPLACE_DIGEST = `UPDATE users SET password_digest = ? WHERE id = ? AND password_digest = ?`
+
 const SELECT_VERSION = `SELECT updated_at FROM users WHERE id = ?`
 
 const DELETE = `DELETE FROM users WHERE id = ? AND updated_at = ?`
@@ -48,6 +50,7 @@ const DELETE_EXPIRED_KEYS = `
 export function createSqliteUserWrites(options: SqliteUserWritesOptions): UserWrites {
   const { database, writes, now, steadyNow = now } = options
   const insert = database.prepare<unknown[], string>(INSERT).pluck()
+  const replaceDigest = database.prepare<[string, number, string]>(REPLACE_DIGEST)
   const selectVersion = database.prepare<[number], string>(SELECT_VERSION).pluck()
   const remove = database.prepare<[number, string]>(DELETE)
   const selectKey = database.prepare<[Buffer, number]>(SELECT_KEY)
@@ -85,6 +88,9 @@ export function createSqliteUserWrites(options: SqliteUserWritesOptions): UserWr
         const updated = mapTakenEmail(() => update(id, change, expected))
         return updated === undefined || updated === DIGEST_CHANGED ? updated : storedUser(updated)
       }),
+
+    replaceDigest: (id, { previous, next }) =>
+      writes.run(() => replaceDigest.run(next, id, previous).changes === 1),
 
     delete: (id, expected) =>
       writes.run(() => {

@@ -11,6 +11,7 @@ import {
   LIFT_BANS,
   READ_BAN_REVISION,
   RECORD_API_KEY_USES,
+  REPLACE_DIGEST,
   SAVE_BAN,
   toSentClaim,
   toSentUse,
@@ -81,6 +82,7 @@ export function createRemoteWrites(options: RemoteWritesOptions): RemoteWrites {
         writeForwarded(CREATE_USER, { user, ...(claim && { claim: toSentClaim(claim) }) }),
       update: (id, change, expected) =>
         writeForwarded(UPDATE_USER, { id, change, ...(expected && { expected }) }),
+      replaceDigest: (id, replacement) => writeForwarded(REPLACE_DIGEST, { id, replacement }),
       delete: (id, expected) => writeForwarded(DELETE_USER, { id, ...(expected && { expected }) }),
     },
     bans: {

@@ -12,6 +12,7 @@ import {
   LIFT_BANS,
   READ_BAN_REVISION,
   RECORD_API_KEY_USES,
+  REPLACE_DIGEST,
   SAVE_BAN,
   UPDATE_USER,
 } from './write-calls.ts'
@@ -80,6 +81,7 @@ function answerWrites(
     users.create(user, claim && fromSentClaim(claim)),
   )
   forwarded.handle(UPDATE_USER, ({ id, change, expected }) => users.update(id, change, expected))
+  forwarded.handle(REPLACE_DIGEST, ({ id, replacement }) => users.replaceDigest(id, replacement))
   forwarded.handle(DELETE_USER, ({ id, expected }) => users.delete(id, expected))
   calls.handle(SAVE_BAN, bans.save)
   calls.handle(LIFT_BANS, bans.lift)

@@ -1,6 +1,7 @@
 import type { ApiKeyUse } from '../../../access/api-key-store.ts'
 import type { Ban, BanSelection } from '../../../limits/ban-store.ts'
 import type {
+  DigestReplacement,
   ExpectedVersions,
   IdempotencyClaim,
   NewUser,
@@ -20,6 +21,12 @@ export const UPDATE_USER: CallKind<
   { readonly id: number; readonly change: UserChange; readonly expected?: ExpectedVersions },
   StoredUser | 'digest_changed' | undefined
 > = { name: 'update user' }
+
+/** Works as `UserRepository.replaceDigest`. */
+export const REPLACE_DIGEST: CallKind<
+  { readonly id: number; readonly replacement: DigestReplacement },
+  boolean
+> = { name: 'replace digest' }
 
 /** Works as `UserRepository.delete`. */
 export const DELETE_USER: CallKind<
