@@ -23,6 +23,8 @@ import type { Stopping } from './http/server/stopping.ts'
 import { describeService } from './interface.ts'
 import type { Limiter } from './limits/limiter.ts'
 import { createReadiness, healthRoutes } from './ops/health.ts'
+import { passwordVerificationRoutes } from './users/password-verification-routes.ts'
+import type { PasswordVerifications } from './users/password-verifications.ts'
 import type { UserRules } from './users/user.ts'
 import { userRoutes } from './users/user-routes.ts'
 import type { UserService } from './users/user-service.ts'
@@ -31,6 +33,7 @@ import { readVersion } from './version.ts'
 /** What the application uses. The caller closes it. */
 export interface AppDependencies {
   readonly users: UserService
+  readonly verifications: PasswordVerifications
   /** The rules that `users` checks its input by. Their schemas go into the OpenAPI document. */
   readonly rules: UserRules
   /** Rejects when the storage does not answer. */
@@ -74,8 +77,8 @@ const MAX_PAUSE_MS = 500
 
 /** The Express application. Its middleware stands in the order in which a request meets it. */
 export function createApp(dependencies: AppDependencies): Application {
-  const { users, rules, ping, stopping, log, newRequestId, limiter, keys, isCountingLocally } =
-    dependencies
+  const { users, verifications, rules, ping, stopping, log, newRequestId } = dependencies
+  const { limiter, keys, isCountingLocally } = dependencies
   const { trustProxy, corsOrigins, bodyLimitBytes, maxEventLoopDelayMs } = dependencies.settings
   const app = express()
   const sendBareError = createErrorSender({ log, sendReply: writeReply })
@@ -93,6 +96,7 @@ export function createApp(dependencies: AppDependencies): Application {
   // Users first: Express tries the routes in order, so each one before them would slow their requests down.
   const limited: readonly Endpoint[] = [
     ...userRoutes(users, rules),
+    ...passwordVerificationRoutes(verifications, rules),
     homeRoute({ version, isReady }),
     ...docsRoutes(),
     openApiEndpoint(baseUrl => ({

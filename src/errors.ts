@@ -22,6 +22,7 @@ export type ErrorCode =
   | 'host_not_allowed'
   | 'validation_failed'
   | 'email_taken'
+  | 'wrong_credentials'
   | 'idempotency_key_reused'
   | 'rate_limited'
   | 'headers_too_large'

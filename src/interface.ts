@@ -7,7 +7,7 @@ path; without the scope that the operation needs, 403. This document, the pages 
 export function describeService({ needsKeys }: { readonly needsKeys: boolean }) {
   return {
     title: 'User Records Service',
-    description: `Create, list, read, change and delete users, as JSON over HTTP.
+    description: `Create, list, read, change and delete users, and verify their passwords, as JSON over HTTP.
 
 **Credentials.** ${needsKeys ? KEYS : NO_KEYS}
 

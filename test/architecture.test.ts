@@ -205,8 +205,16 @@ const ONLY: Readonly<Record<string, readonly string[]>> = {
     'storage/postgres/postgres-trial-import-store.ts',
     'storage/postgres/postgres-user-import-store.ts',
   ],
-  'users -> http': ['users/user-operations.ts', 'users/user-routes.ts'],
-  'users -> http/document': ['users/user-operations.ts'],
+  'users -> http': [
+    'users/password-verification-operation.ts',
+    'users/password-verification-routes.ts',
+    'users/user-operations.ts',
+    'users/user-routes.ts',
+  ],
+  'users -> http/document': [
+    'users/password-verification-operation.ts',
+    'users/user-operations.ts',
+  ],
   'wiring -> storage/postgres': ['wiring/open-storage.ts'],
   'wiring -> storage/postgres/maintenance': ['wiring/create-database-tasks.ts'],
   'wiring -> storage/redis': ['wiring/open-counters.ts'],

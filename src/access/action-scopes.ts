@@ -8,4 +8,5 @@ export const SCOPE_OF_ACTION: Readonly<Record<Action, Scope>> = {
   create: 'users:write',
   update: 'users:write',
   delete: 'users:write',
+  verify: 'passwords:verify',
 }

@@ -6,8 +6,8 @@ import type { Operation } from './operation.ts'
 import type { Reply, SendReply } from './reply.ts'
 import { readJsonBody } from './request-body.ts'
 
-/** What an endpoint does to the users. Rules of limits choose endpoints by it. */
-export const ACTIONS = ['list', 'read', 'create', 'update', 'delete'] as const
+/** What an endpoint does with the users. Rules of limits choose endpoints by it. */
+export const ACTIONS = ['list', 'read', 'create', 'update', 'delete', 'verify'] as const
 
 export type Action = (typeof ACTIONS)[number]
 

@@ -153,6 +153,12 @@ export const ERROR_KINDS = {
     message: 'Validation failed',
     about: 'Another user has this address.',
   },
+  wrong_credentials: {
+    status: 422,
+    message: 'Wrong email or password',
+    about:
+      'No user has this e-mail and this password. The response does not tell which of the two is wrong.',
+  },
   idempotency_key_reused: {
     status: 422,
     message: 'This Idempotency-Key was used with another body',

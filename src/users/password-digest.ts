@@ -53,6 +53,24 @@ export async function verifyDigest(digest: string, password: string): Promise<bo
   return (await verifierOf(digest)?.(password)) ?? false
 }
 
+/** The parameters of an Argon2id digest, in KiB and bytes; `undefined` for any other digest, and for an older version. */
+export function argon2idParameters(digest: string) {
+  const { memoryKib, passes, salt = '', hash = '' } = groupsOf(ARGON2, digest)
+  if (!digest.startsWith('$argon2id$v=19$') || memoryKib === undefined) return undefined
+  return {
+    memoryKib: Number(memoryKib),
+    passes: Number(passes),
+    saltBytes: Buffer.from(salt, 'base64').length,
+    hashBytes: Buffer.from(hash, 'base64').length,
+  }
+}
+
+/** What of a digest says how long its verification takes: all before the salt. */
+export function kindOfDigest(digest: string): string {
+  if (BCRYPT.test(digest)) return digest.slice(0, '$2b$12'.length)
+  return digest.slice(0, digest.lastIndexOf('$', digest.lastIndexOf('$') - 1))
+}
+
 function verifierOf(digest: string): Verify | undefined {
   return argon2(digest) ?? bcrypt(digest) ?? bcryptOfPhc(digest) ?? scryptOfPhc(digest)
 }

@@ -1,8 +1,10 @@
 import { createHmac, randomBytes } from 'node:crypto'
 import { availableParallelism } from 'node:os'
+import { setTimeout as sleep } from 'node:timers/promises'
 import { ServiceError } from '../errors.ts'
 import { loadNativePackage } from '../native-package.ts'
-import { verifyDigest } from './password-digest.ts'
+import { createEvenTimes } from './even-times.ts'
+import { argon2idParameters, kindOfDigest, verifyDigest } from './password-digest.ts'
 
 /** Makes Argon2id digests of passwords, in PHC form, and verifies passwords against digests. */
 export interface PasswordHasher {
@@ -10,6 +12,15 @@ export interface PasswordHasher {
   hash(password: string): Promise<string>
   /** Whether `digest` was made from `password`. Throws `overloaded` like `hash`. */
   verify(digest: string, password: string): Promise<boolean>
+}
+
+/** Verifies the passwords of strangers. */
+export interface LoginHasher extends PasswordHasher {
+  /**
+   * Whether `digest` was made from `password`; without a digest it is false. A failure takes about as long for every digest,
+   * and without one. Throws `overloaded` like `hash`.
+   */
+  verifyEvenly(digest: string | undefined, password: string): Promise<boolean>
 }
 
 export interface PasswordHasherOptions {
@@ -27,11 +38,24 @@ const MAX_THREADS = 3
 
 const MAX_WAITING = 250
 
+const SALT_BYTES = 16
+
+const HASH_BYTES = 32
+
+/** A digest of no password, for users without one. Its verification costs as much as that of one that `hash` makes. */
+export const DECOY = `$argon2id$v=19$m=${PARAMETERS.memoryCost},t=${PARAMETERS.timeCost},p=${PARAMETERS.parallelism}$${[
+  SALT_BYTES,
+  HASH_BYTES,
+]
+  .map(bytes => randomBytes(bytes).toString('base64').replaceAll('=', ''))
+  .join('$')}`
+
 const { hash } = loadNativePackage<typeof import('@node-rs/argon2')>('@node-rs/argon2')
 
-export function createPasswordHasher(options: PasswordHasherOptions = {}): PasswordHasher {
+export function createPasswordHasher(options: PasswordHasherOptions = {}): LoginHasher {
   const maxConcurrent = options.maxConcurrent ?? Math.min(availableParallelism(), MAX_THREADS)
   const maxWaiting = options.maxWaiting ?? MAX_WAITING
+  const evenTimes = createEvenTimes()
   const waiting: (() => void)[] = []
   let running = 0
 
@@ -52,7 +76,38 @@ export function createPasswordHasher(options: PasswordHasherOptions = {}): Passw
   return {
     hash: password => inTurn(() => hash(normalise(password), PARAMETERS)),
     verify: (digest, password) => inTurn(() => verifyEitherForm(digest, password)),
+    verifyEvenly: async (digest = DECOY, password) => {
+      const { isRight, tookMs } = await inTurn(() => timeVerification(digest, password))
+      if (isRight) return true
+      const kind = kindOfDigest(digest)
+      const runs = normalise(password) === password ? 1 : 2
+      const restMs = evenTimes.restOf({ kind, tookMs, runs })
+      if (restMs > 0) await sleep(restMs)
+      return false
+    },
   }
+}
+
+/**
+ * Whether a digest is Argon2id, and at least as hard to guess as one that `hash` makes. More memory makes up for fewer passes,
+ * but not the other way around.
+ */
+export function isCurrentDigest(digest: string): boolean {
+  const found = argon2idParameters(digest)
+  if (found === undefined) return false
+  const { memoryCost, timeCost } = PARAMETERS
+  return (
+    found.memoryKib >= memoryCost &&
+    found.memoryKib * found.passes >= memoryCost * timeCost &&
+    found.saltBytes >= SALT_BYTES &&
+    found.hashBytes >= HASH_BYTES
+  )
+}
+
+async function timeVerification(digest: string, password: string) {
+  const startedAt = performance.now()
+  const isRight = await verifyEitherForm(digest, password)
+  return { isRight, tookMs: performance.now() - startedAt }
 }
 
 const TRIAL_PREFIX = '$trial$'

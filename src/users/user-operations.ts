@@ -13,9 +13,10 @@ import type { Answer, JsonSchema, Operation, Tag } from '../http/operation.ts'
 import { listParameters, SAMPLE_CURSOR } from './list-request.ts'
 import { EMAIL_TAKEN, type UserRules } from './user.ts'
 
-const USERS: Tag = {
+/** The heading of all operations of users. */
+export const USERS: Tag = {
   name: 'Users',
-  description: 'Create, list, read, change and delete users.',
+  description: 'Create, list, read, change and delete users, and verify their passwords.',
 }
 
 const SAMPLE_USER = {
@@ -102,7 +103,8 @@ const NOT_MODIFIED: Answer = {
   headers: { ETag: ETAG },
 }
 
-const STORAGE = { storage_unavailable: {} }
+/** The refusals of every operation that reads users. */
+export const STORAGE = { storage_unavailable: {} }
 
 const STORAGE_WRITES = { ...STORAGE, outcome_unknown: {} }
 
@@ -248,17 +250,18 @@ export function userOperations({ schemas }: UserRules) {
 }
 
 function answerWithUser(description: string): Answer {
+  return { description, headers: { ETag: ETAG }, content: userContent() }
+}
+
+/** The content of a response with one user. */
+export function userContent(): NonNullable<Answer['content']> {
   return {
-    description,
-    headers: { ETag: ETAG },
-    content: {
-      [JSON_TYPE]: { schema: USER, examples: { user: { summary: 'A user', value: SAMPLE_USER } } },
-    },
+    [JSON_TYPE]: { schema: USER, examples: { user: { summary: 'A user', value: SAMPLE_USER } } },
   }
 }
 
 /** Makes two components: the body, and the user inside it under `name`. */
-function bodySchema(name: string, schema: JsonSchema): JsonSchema {
+export function bodySchema(name: string, schema: JsonSchema): JsonSchema {
   const { user } = schema.properties as { user: JsonSchema }
   return component('schemas', `${name}Body`, {
     ...schema,

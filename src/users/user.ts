@@ -12,6 +12,14 @@ export interface UserInput {
 /** A user to create. */
 export type NewUserInput = UserInput & { readonly name: string; readonly email: string }
 
+/** An e-mail and a password to verify. */
+export interface LoginInput {
+  /** Trimmed. May be no address at all. */
+  readonly email: string
+  /** Any password, because imported ones follow other rules. At most `MAX_PASSWORD_CHARS`. */
+  readonly password: string
+}
+
 /** A valid body, or what is wrong with it. */
 export type Parsed<T> =
   | { readonly user: T }
@@ -24,8 +32,13 @@ export type Parsed<T> =
 export interface UserRules {
   readonly parseNew: (body: unknown) => Parsed<NewUserInput>
   readonly parseChange: (body: unknown) => Parsed<UserInput>
-  /** The schemas of the two bodies. */
-  readonly schemas: { readonly newUser: z.ZodType; readonly change: z.ZodType }
+  readonly parseLogin: (body: unknown) => Parsed<LoginInput>
+  /** The schemas of the bodies. */
+  readonly schemas: {
+    readonly newUser: z.ZodType
+    readonly change: z.ZodType
+    readonly login: z.ZodType
+  }
 }
 
 export const MAX_NAME_CHARS = 255
@@ -53,15 +66,17 @@ export interface UserRulesOptions {
   readonly passwordMinChars: number
 }
 
-/** The rules for the body `{"user": {…}}` of create and update. */
+/** The rules for the body `{"user": {…}}` of create, update and verify. */
 export function createUserRules(options: UserRulesOptions): UserRules {
   const { name, email, password } = createUserFields(options)
   const newUser = bodyOf(userOf({ name, email, password }))
   const change = bodyOf(userOf({ name: name.optional(), email: email.optional(), password }))
+  const login = bodyOf(userOf(LOGIN_FIELDS))
   return {
     parseNew: value => parseBody(newUser, value),
     parseChange: value => parseBody(change, value),
-    schemas: { newUser, change },
+    parseLogin: value => parseBody(login, value),
+    schemas: { newUser, change, login },
   }
 }
 
@@ -134,6 +149,29 @@ export function createUserFields({ passwordMinChars }: UserRulesOptions) {
   return { name, email, password }
 }
 
+/** The time to normalise a password grows with its length, so there is a maximum here too. */
+const LOGIN_FIELDS = {
+  email: text()
+    .trim()
+    .meta({
+      description: 'Trimmed, compared without regard to case.',
+      examples: ['ann@example.com'],
+    }),
+  password: text()
+    .check(
+      findProblems(value => [
+        countChars(value) > MAX_PASSWORD_CHARS && tooLong(MAX_PASSWORD_CHARS),
+      ]),
+    )
+    .meta({
+      description:
+        'Not trimmed. It may be shorter than a new password, because imported ones may be.',
+      maxLength: MAX_PASSWORD_CHARS,
+      writeOnly: true,
+      examples: ['correct horse battery staple'],
+    }),
+}
+
 /**
  * Lower-case letters that have the same capital as another letter, and that other letter, by the simple case folding of
  * Unicode: https://www.unicode.org/Public/UNIDATA/CaseFolding.txt. Stored names were folded with this list, so a new letter
@@ -203,6 +241,11 @@ const MAX_TESTED_UNITS = 100_000
 
 function isEmail(value: string): boolean {
   return value.length <= MAX_TESTED_UNITS && EMAIL.test(value)
+}
+
+/** Whether a user may have this e-mail. */
+export function isPossibleEmail(value: string): boolean {
+  return value.length <= MAX_EMAIL_CHARS && EMAIL.test(value)
 }
 
 function countChars(value: string): number {

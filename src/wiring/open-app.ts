@@ -11,6 +11,7 @@ import type { ServiceStorage } from '../storage/storage.ts'
 import { createCursors } from '../users/cursor.ts'
 import { createFingerprints } from '../users/fingerprint.ts'
 import { createKeysInUse } from '../users/keys-in-use.ts'
+import { createPasswordVerifications } from '../users/password-verifications.ts'
 import { createPasswordHasher } from '../users/passwords.ts'
 import { createSharedKeysInUse } from '../users/shared-keys-in-use.ts'
 import { createUserRules } from '../users/user.ts'
@@ -122,6 +123,12 @@ async function buildApp(
       cursors,
       rules,
       keysInUse: firstProcess ? createSharedKeysInUse(firstProcess) : createKeysInUse(),
+    }),
+    verifications: createPasswordVerifications({
+      users: storage.users,
+      passwords,
+      rules,
+      onUpgradeFailure: err => log.warn({ err }, 'cannot replace a weak password digest'),
     }),
     rules,
     ping: storage.users.ping,

@@ -29,6 +29,13 @@ export async function useService(baseUrl: string): Promise<Record<string, unknow
   const paged = await client.GET('/users', { params: { query: { envelope: true, count: true } } })
   const page = present(paged.data)
 
+  const login = { email: 'ann@example.com', password: 'correct horse' }
+  const verified = await client.POST('/password-verifications', { body: { user: login } })
+  const wrong = await client.POST('/password-verifications', {
+    body: { user: { ...login, password: 'correct horsf' } },
+  })
+  const wrongLogin = present(wrong.error)
+
   const path = { id: ann.id }
   const read = await client.GET('/users/{id}', { params: { path } })
   const known = await client.GET('/users/{id}', {
@@ -70,6 +77,8 @@ export async function useService(baseUrl: string): Promise<Record<string, unknow
       ? 'an array'
       : [page.data.map(user => user.name), page.page, page.has_more, page.total_count],
     known: [known.response.status, known.data],
+    verified: [verified.response.status, present(verified.data).id === ann.id],
+    wrongLogin: [wrong.response.status, 'message' in wrongLogin && wrongLogin.message],
     changed: [changed.data?.name, (changed.data?.updated_at ?? '') > ann.updated_at],
     lostUpdate: [lost.response.status, 'message' in lostUpdate && lostUpdate.message],
     refusal: 'message' in refusal && [refusal.resource, refusal.status, refusal.errors],

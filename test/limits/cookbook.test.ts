@@ -39,6 +39,27 @@ const SCENARIOS: Readonly<Record<string, (app: TestApp, clock: Clock) => Promise
     expect(await statusesOf(4, again)).toEqual([201, 422, 422, 429])
   },
 
+  Logins: async (app, clock) => {
+    const { http } = app
+    const verify = (address: string, email = 'ann@example.com') =>
+      http
+        .post('/password-verifications')
+        .set('X-Forwarded-For', address)
+        .send({ user: { email, password: 'wrong horse' } })
+    const guess = () => verify('198.51.100.1')
+    expect(await statusesOf(6, guess)).toEqual([422, 422, 422, 422, 422, 403])
+    const read = () => http.get('/users').set('X-Forwarded-For', '198.51.100.1')
+    expect((await read()).status).toBe(403)
+    expect(await statusesOf(2, () => verify('198.51.100.2', 'b@example.com'))).toEqual([422, 422])
+    // The first client used up five of ten.
+    let address = 10
+    const spread = () => verify(`198.51.100.${address++}`, ' Ann@example.com')
+    expect(await statusesOf(6, spread)).toEqual([422, 422, 422, 422, 422, 429])
+    clock.advance(60 * MINUTE_MS)
+    expect((await read()).status).toBe(200)
+    expect((await guess()).status).toBe(422)
+  },
+
   'Lockout after logins': async ({ http }, clock) => {
     expect(await statusesOf(6, () => http.post('/login'))).toEqual([404, 404, 404, 404, 404, 403])
     expect((await http.get('/users')).status).toBe(403)

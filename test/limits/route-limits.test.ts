@@ -191,6 +191,7 @@ const LINES_OF_ACTIONS = {
   create: ['POST /users'],
   update: ['PUT /users/1', 'PATCH /users/1'],
   delete: ['DELETE /users/1'],
+  verify: ['POST /password-verifications'],
 }
 
 type ActionName = keyof typeof LINES_OF_ACTIONS
@@ -209,6 +210,7 @@ const LINES_OF_NO_ACTION = [
   'DELETE /users',
   'PATCH /users',
   'POST /users/1',
+  'GET /password-verifications',
   'GET /users/%zz',
 ]
 

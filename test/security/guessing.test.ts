@@ -7,7 +7,14 @@ import { createWriteQueue } from '../../src/storage/sqlite/write-queue.ts'
 import { createCursors } from '../../src/users/cursor.ts'
 import { createFingerprints } from '../../src/users/fingerprint.ts'
 import { createKeysInUse } from '../../src/users/keys-in-use.ts'
-import { createPasswordHasher, type PasswordHasher } from '../../src/users/passwords.ts'
+import { isPasswordDigest, kindOfDigest } from '../../src/users/password-digest.ts'
+import { createPasswordVerifications } from '../../src/users/password-verifications.ts'
+import {
+  createPasswordHasher,
+  DECOY,
+  isCurrentDigest,
+  type LoginHasher,
+} from '../../src/users/passwords.ts'
 import { createUserRules } from '../../src/users/user.ts'
 import { createUserService } from '../../src/users/user-service.ts'
 import { newUserBody } from '../support/builders.ts'
@@ -24,7 +31,7 @@ async function openUsers() {
   })
   const hasher = createPasswordHasher()
   const asked: string[] = []
-  const passwords: PasswordHasher = {
+  const passwords: LoginHasher = {
     hash: password => {
       asked.push('hash')
       return hasher.hash(password)
@@ -33,16 +40,30 @@ async function openUsers() {
       asked.push('verify')
       return hasher.verify(digest, password)
     },
+    verifyEvenly: (digest, password) => {
+      asked.push('verifyEvenly')
+      return hasher.verifyEvenly(digest, password)
+    },
   }
+  const repository = createSqliteUserRepository({ database, writes, view, now: Date.now })
+  const rules = createUserRules({ passwordMinChars: 8 })
   const users = createUserService({
-    users: createSqliteUserRepository({ database, writes, view, now: Date.now }),
+    users: repository,
     passwords,
     fingerprints: createFingerprints(passwords),
     cursors: createCursors(randomBytes(32)),
-    rules: createUserRules({ passwordMinChars: 8 }),
+    rules,
     keysInUse: createKeysInUse(),
   })
-  return { users, asked }
+  const verifications = createPasswordVerifications({
+    users: repository,
+    passwords,
+    rules,
+    onUpgradeFailure: error => {
+      throw error
+    },
+  })
+  return { users, verifications, asked }
 }
 
 const RIGHT = 'correct horse'
@@ -76,4 +97,31 @@ test('UserService.update hashes once more for a wrong password, as docs/security
   expect(asked.splice(0)).toEqual(['verify'])
   await users.update(user.id, { user: { password: WRONG } })
   expect(asked).toEqual(['verify', 'hash'])
+})
+
+test('a failed PasswordVerifications.verify does the same work for each cause', async () => {
+  const { users, verifications, asked } = await openUsers()
+  await users.create(newUserBody({ email: 'ann@x.co', password: RIGHT }))
+  await users.create(newUserBody({ email: 'none@x.co' }))
+  asked.length = 0
+  for (const [email, password] of [
+    ['ann@x.co', WRONG],
+    ['none@x.co', RIGHT],
+    ['nobody@x.co', RIGHT],
+    ['nobody', RIGHT],
+  ]) {
+    await expect(verifications.verify({ user: { email, password } })).rejects.toMatchObject({
+      code: 'wrong_credentials',
+    })
+    expect(asked.splice(0)).toEqual(['verifyEvenly'])
+  }
+})
+
+test('verifyEvenly computes a digest that costs as much as a new one if there is none', async () => {
+  const hasher = createPasswordHasher()
+  // Each of these would be false at once if it were no digest.
+  expect(await hasher.verifyEvenly(undefined, RIGHT)).toBe(false)
+  expect(isPasswordDigest(DECOY)).toBe(true)
+  expect(isCurrentDigest(DECOY)).toBe(true)
+  expect(kindOfDigest(DECOY)).toBe(kindOfDigest(await hasher.hash(RIGHT)))
 })

@@ -1,6 +1,7 @@
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { gzipSync } from 'node:zlib'
+import { hashSync } from '@node-rs/bcrypt'
 import { expect, test } from 'vitest'
 import { databaseIn } from '../support/new-database.ts'
 import { temporaryFolder } from '../support/open-test-app.ts'
@@ -14,7 +15,10 @@ const EMAIL = 'markermail@example.com'
 const PASSWORD = 'markerpassword'
 const KEY = 'markerkey-f47ac10b'
 
-const MARKERS = /marker|\$argon2/i
+/** A digest that a successful verification replaces. */
+const WEAK_DIGEST = hashSync(`${PASSWORD} again`, 4)
+
+const MARKERS = /marker|\$argon2|\$2b/i
 
 const LIMITS = {
   rateLimits: [
@@ -131,6 +135,14 @@ test('nothing that a client sent is on stdout or stderr of the built service, at
   const limited = { user: { ...user, email: 'marker-limited@example.com' } }
   for (const _ of [1, 2, 3, 4, 5]) await send('POST /users', { body: limited })
 
+  const login = { user: { email: EMAIL, password: `${PASSWORD} again` } }
+  await send('POST /password-verifications', { body: login })
+  await send('POST /password-verifications', {
+    body: { user: { ...login.user, password: PASSWORD } },
+  })
+  await executeSql(databaseUrl, `UPDATE users SET password_digest = '${WEAK_DIGEST}' WHERE id = 1`)
+  await send('POST /password-verifications', { body: login })
+
   const held = await holdWrites(databaseUrl)
   await send('PUT /users/1', { body: { user: { name: 'Marker held' } } })
   await held.release()
@@ -150,6 +162,9 @@ test('nothing that a client sent is on stdout or stderr of the built service, at
     422,
     422,
     429,
+    200,
+    422,
+    200,
     503,
     500,
     500,

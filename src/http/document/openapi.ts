@@ -56,10 +56,10 @@ const OF_NO_OPERATION: readonly ErrorCode[] = ['path_not_found', 'method_not_all
 export function describeInterface(described: ApiDescription): unknown {
   const { title, version, description, limited, unlimited, settings } = described
   const needsKeys = settings.scopes !== undefined
-  const rows = [
+  const rows = inReadingOrder([
     ...operationsOf(limited, { isLimited: true, needsKeys }),
     ...operationsOf(unlimited, { isLimited: false, needsKeys: false }),
-  ]
+  ])
   const hasCors = settings.corsOrigins !== undefined
   const headers = { ...FIXED_HEADERS, ...(hasCors && { ...CORS_HEADERS, ...PREFLIGHT_HEADERS }) }
   const cases = casesOf(rows)
@@ -88,6 +88,14 @@ export function describeInterface(described: ApiDescription): unknown {
   })
   const schemes = needsKeys && { securitySchemes: { [KEY_SCHEME]: describeKeys(settings.scopes) } }
   return { ...(document as object), components: { ...components, ...schemes } }
+}
+
+/** By tag, and within a tag first what needs no id: so the examples work from top to bottom, also one that deletes. */
+function inReadingOrder(rows: readonly DescribedOperation[]): readonly DescribedOperation[] {
+  const tags = [...new Set(rows.map(({ operation }) => operation.tag.name))]
+  const placeOf = ({ operation, path }: DescribedOperation) =>
+    2 * tags.indexOf(operation.tag.name) + Number(path.includes('{'))
+  return rows.toSorted((a, b) => placeOf(a) - placeOf(b))
 }
 
 /** Where each error of the interface occurs, in the order of the table of errors. */

@@ -85,7 +85,7 @@ track
 
 rateLimits
   "rateLimits[0]": create: the first 5 in 1 minute by ip pass, others get 429
-  "plans": read, create, update, delete: the first N in T by ip and a function (plan) pass, others get 302 to /busy and "Too\\nmany"; N is the result of a function (plan); T is the result of a function
+  "plans": read, create, update, delete, verify: the first N in T by ip and a function (plan) pass, others get 302 to /busy and "Too\\nmany"; N is the result of a function (plan); T is the result of a function
 `)
   })
 
@@ -123,7 +123,7 @@ rateLimits
       to: '[function]',
       within: '[function]',
       by: ['ip', '[function]'],
-      actions: ['read', 'create', 'update', 'delete'],
+      actions: ['read', 'create', 'update', 'delete', 'verify'],
     })
     expect(rules[7]).toMatchObject({
       within_ms: 60_000,
@@ -193,7 +193,7 @@ rateLimits
       ],
       throttle: [{ name: 'slash', path: ['users', ''], limit: 1, period: 1 }, { name: 'star', path: '*x', limit: 1, period: 1 }],
       track: [{ name: 'verb', method: 'FETCH' }, { name: 'lower', method: 'get' }],
-      rateLimits: [{ name: 'none', to: 1, within: 1, except: ['list', 'read', 'create', 'update', 'delete'] }],
+      rateLimits: [{ name: 'none', to: 1, within: 1, except: ['list', 'read', 'create', 'update', 'delete', 'verify'] }],
     }`
     const { code, stdout, stderr } = await limits('check', { rules, env: { CACHE_STORE: 'none' } })
     expect(code).toBe(0)

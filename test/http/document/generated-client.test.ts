@@ -69,6 +69,8 @@ describe('a TypeScript client generated from the document', { timeout: 240_000 }
       page: [['Ann', 'Bea'], 1, false, 2],
       known: [304, undefined],
       changed: ['Anna', true],
+      verified: [200, true],
+      wrongLogin: [422, 'Wrong email or password'],
       lostUpdate: [412, 'The user is not of the version that If-Match names'],
       refusal: ['User', false, { name: ["can't be blank"], email: ['is invalid'] }],
       problem: ['Unprocessable Entity', ['#/user/name', '#/user/email']],

@@ -3,6 +3,7 @@ import { expect, test } from 'vitest'
 import { createApp } from '../../../src/app.ts'
 import { ACTIONS } from '../../../src/http/endpoints.ts'
 import { createStopping } from '../../../src/http/server/stopping.ts'
+import type { PasswordVerifications } from '../../../src/users/password-verifications.ts'
 import { createUserRules } from '../../../src/users/user.ts'
 import type { UserService } from '../../../src/users/user-service.ts'
 import { openKeyedApp } from '../../support/api-keys.ts'
@@ -30,6 +31,7 @@ interface Route {
 function mountedRoutes(): Record<string, string[]> {
   const app = createApp({
     users: {} as UserService,
+    verifications: {} as PasswordVerifications,
     rules: createUserRules({ passwordMinChars: 8 }),
     ping: async () => {},
     stopping: createStopping(),
@@ -97,6 +99,7 @@ test('operation ids are unique, and good names for the methods of a generated cl
   expect(ids).toEqual(
     expect.arrayContaining([
       ...['listUsers', 'createUser', 'readUser', 'updateUser', 'patchUser', 'deleteUser'],
+      'verifyPassword',
       ...['checkLiveness', 'checkReadiness', 'readInterface', 'showHome'],
     ]),
   )
@@ -202,7 +205,7 @@ test('the password is writeOnly, and only in requests', async () => {
   const places = Object.entries(schemas).filter(([, schema]) =>
     JSON.stringify(schema).includes('"password"'),
   )
-  expect(places.map(([name]) => name).sort()).toEqual(['NewUser', 'UserChange'])
+  expect(places.map(([name]) => name).sort()).toEqual(['Login', 'NewUser', 'UserChange'])
   for (const [, { properties }] of places) {
     expect((properties as Record<string, unknown>).password).toMatchObject({ writeOnly: true })
   }

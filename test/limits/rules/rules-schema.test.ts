@@ -114,7 +114,7 @@ describe('checkLimits accepts', () => {
         track: [{ name: 'track[0]', isDryRun: false, matches }],
         rateLimits: [
           { actions: ['create'], limit: 5, windowMs: 60_000, isDryRun: false, answer: undefined },
-          { actions: ['create', 'update', 'delete'], answer: { redirect: '/busy' } },
+          { actions: ['create', 'update', 'delete', 'verify'], answer: { redirect: '/busy' } },
         ],
       },
     })
@@ -184,7 +184,7 @@ describe('checkLimits accepts', () => {
     ...tableOf(['rateLimits'], 'within', [...TIMES, () => 60]),
     ...tableOf(['rateLimits'], 'only', [
       ['create'],
-      ['list', 'read', 'create', 'update', 'delete'],
+      ['list', 'read', 'create', 'update', 'delete', 'verify'],
     ]),
     ...tableOf(['rateLimits'], 'except', [['list']]),
     ...tableOf(['rateLimits'], 'by', [
