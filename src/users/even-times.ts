@@ -16,21 +16,36 @@ export interface EvenTimes {
 /** More kinds than any database has. */
 const MAX_KINDS = 200
 
+/** How far one verification changes what is known of the load of the machine. */
+const LOAD_STEP = 0.1
+
+/** One verification that took longer than this, relative to the shortest, was held up by something else. */
+const MAX_LOAD = 4
+
 /**
  * An imported digest may take a hundred times as long as one of this service, or a hundredth. Without a wait, the time would
  * tell that its e-mail belongs to a user.
  *
- * Of each kind the shortest time counts: the others were longer because the machine was busy.
+ * A verification takes longer on a busy machine, and the slowest kind is rarely seen. So its shortest time is known, and the
+ * load is learned from all kinds: how much longer than their shortest times the last verifications took.
  */
 export function createEvenTimes(): EvenTimes {
   const shortestMs = new Map<string, number>()
+  let load = 1
+
+  function note(kind: string, ms: number): void {
+    const shortest = shortestMs.get(kind)
+    if (shortest === undefined && shortestMs.size >= MAX_KINDS) return
+    shortestMs.set(kind, Math.min(shortest ?? ms, ms))
+    if (shortest !== undefined && shortest > 0) {
+      load += LOAD_STEP * (Math.min(Math.max(ms / shortest, 1), MAX_LOAD) - load)
+    }
+  }
+
   return {
     restOf: ({ kind, tookMs, runs }) => {
-      const known = shortestMs.get(kind) ?? Number.POSITIVE_INFINITY
-      if (shortestMs.has(kind) || shortestMs.size < MAX_KINDS) {
-        shortestMs.set(kind, Math.min(known, tookMs / runs))
-      }
-      return Math.max(0, ...shortestMs.values()) * runs - tookMs
+      note(kind, tookMs / runs)
+      return Math.max(0, ...shortestMs.values()) * load * runs - tookMs
     },
   }
 }
