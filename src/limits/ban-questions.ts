@@ -1,5 +1,6 @@
 import type { Request } from 'express'
 import { ServiceError } from '../errors.ts'
+import { askOfAnswer } from './answer-counts.ts'
 import type { BanList } from './ban-list.ts'
 import type { Count } from './counter-store.ts'
 import { type Denial, denyBlocked } from './denial.ts'
@@ -49,18 +50,15 @@ function handleBanned(banned: BannedRequest, options: BanQuestionOptions): Denia
   return rule.isDryRun ? undefined : denyBanned(remainingMs)
 }
 
-/** Counts a matching request as a strike, and bans the client when its strikes reach the limit. */
-export function countStrike(rule: CompiledBan, options: BanQuestionOptions): Question {
-  const { bans, notices, now } = options
-  const { isDryRun, banMs, deniesStrikes } = rule
-  const matches = guardMatch('ban', rule, notices)
-  const { keyOf, count } = guardCounter('ban', rule, options)
-  const name = banName(rule)
+/** Bans a client. Returns false if another worker has banned it at the same time. */
+type BanClient = (key: string, notice: Notice) => MaybePromise<boolean>
 
-  /** Returns false if another worker has banned the client at the same time. */
-  function ban(key: string, notice: Notice): MaybePromise<boolean> {
+function createBanClient(rule: CompiledBan, options: BanQuestionOptions): BanClient {
+  const { bans, notices, now } = options
+  const { isDryRun, banMs } = rule
+  return (key, notice) => {
     const banEndsAt = timeIn(banMs, now)
-    const added = bans.add({ rule: name, clientKey: key, forMs: banMs, isKept: !isDryRun })
+    const added = bans.add({ rule: banName(rule), clientKey: key, forMs: banMs, isKept: !isDryRun })
     return andThen(added, isNew => {
       if (!isNew) return false
       notices.writeLine('warn', notice, 'client banned', { banEndsAt })
@@ -68,6 +66,16 @@ export function countStrike(rule: CompiledBan, options: BanQuestionOptions): Que
       return true
     })
   }
+}
+
+/** Counts a matching request as a strike, and bans the client when its strikes reach the limit. */
+export function countStrike(rule: CompiledBan, options: BanQuestionOptions): Question {
+  const { bans, notices, now } = options
+  const { isDryRun, banMs, deniesStrikes } = rule
+  const matches = guardMatch('ban', rule, notices)
+  const { keyOf, count } = guardCounter('ban', rule, options)
+  const ban = createBanClient(rule, options)
+  const name = banName(rule)
 
   function decide(
     request: Request,
@@ -110,6 +118,47 @@ export function countStrike(rule: CompiledBan, options: BanQuestionOptions): Que
     if (key !== undefined && bans.remainingMs(name, key) !== undefined) return undefined
     return andThen(count(request, key), counted => decide(request, key, counted))
   }
+}
+
+/** The same for a rule with `status`: counts once the answer is known, so the ban begins with the next request. */
+export function countStrikeByAnswer(
+  rule: CompiledBan,
+  statuses: ReadonlySet<number>,
+  options: BanQuestionOptions,
+): Question {
+  const { bans, notices } = options
+  const { keyOf, count } = guardCounter('ban', rule, options)
+  const ban = createBanClient(rule, options)
+  const isBanned = (key: string | undefined) =>
+    key !== undefined && bans.remainingMs(banName(rule), key) !== undefined
+
+  function decide(notice: Notice): MaybePromise<void> {
+    const { key, count: strikes } = notice
+    // Requests that were answered at the same time may have banned the client meanwhile.
+    if (isBanned(key)) return
+    notices.trace?.({ type: 'ban', rule: rule.name, key, count: strikes })
+    if (key === undefined || strikes === undefined || strikes < rule.limit) return
+    return andThen(ban(key, notice), isNew => {
+      if (isNew) notices.publish(notice)
+    })
+  }
+
+  return askOfAnswer({
+    type: 'ban',
+    rule,
+    statuses,
+    notices,
+    prepare: request => {
+      const key = keyOf(request)
+      return () => {
+        // It was let in before its ban, or the rule is in dry run. Its ban is not prolonged.
+        if (isBanned(key)) return
+        return andThen(count(request, key), counted =>
+          decide(banNotice({ rule, request, key, count: counted?.count })),
+        )
+      }
+    },
+  })
 }
 
 /**

@@ -1,6 +1,7 @@
 import type { NextFunction, Request, RequestHandler, Response } from 'express'
 import { type ErrorCode, type ErrorDetails, ServiceError } from '../errors.ts'
 import { fixedHeaders } from '../http/reply.ts'
+import { isHeld } from './answer-counts.ts'
 import type { Denial } from './denial.ts'
 import { type LimitState, retryAfterSeconds } from './limit-headers.ts'
 import { type Notices, noticeOf } from './notices.ts'
@@ -90,13 +91,15 @@ function answerBy(handler: RequestHandler, exchange: DeniedExchange): void {
   // Other denials get their reason in `writeReply`, which the function does not use.
   request.logFields = { ...request.logFields, reason: 'rate_limited' satisfies ErrorCode }
   let isHandedOn = false
+  const hasBegun = () => response.headersSent || isHeld(response)
+  const hasEnded = () => response.writableEnded || isHeld(response)
 
   function handOn(error?: unknown): void {
     isHandedOn = true
     // Headers that were sent cannot be taken back, and nobody else may answer.
-    if (response.headersSent) {
+    if (hasBegun()) {
       if (error) onFailure(error)
-      if (!response.writableEnded) response.destroy()
+      if (!hasEnded()) response.destroy()
       return
     }
     for (const name of Object.keys(headers)) response.removeHeader(name)
@@ -110,9 +113,9 @@ function answerBy(handler: RequestHandler, exchange: DeniedExchange): void {
   function handleFailure(error: unknown): void {
     onFailure(error)
     if (isHandedOn) return
-    if (!response.headersSent) handOn()
+    if (!hasBegun()) handOn()
     // Half a response cannot be undone, and the client would wait for the rest.
-    else if (!response.writableEnded) response.destroy()
+    else if (!hasEnded()) response.destroy()
   }
 
   // Synchronous on purpose: a rejected promise would leave the client waiting.

@@ -1,16 +1,24 @@
-import { type BanQuestionOptions, checkStandingBan, countStrike } from './ban-questions.ts'
+import type { Request } from 'express'
+import { askOfAnswer } from './answer-counts.ts'
+import {
+  type BanQuestionOptions,
+  checkStandingBan,
+  countStrike,
+  countStrikeByAnswer,
+} from './ban-questions.ts'
 import { denyBlocked } from './denial.ts'
 import { compileDenyOverLimit } from './deny-over-limit.ts'
 import type { Question } from './filter.ts'
 import { guardCounter, guardMatch } from './guarded-rule.ts'
 import type { AddLimitHeaders } from './limit-headers.ts'
-import { andThen } from './maybe-promise.ts'
+import { andThen, type MaybePromise } from './maybe-promise.ts'
 import { noticeOf } from './notices.ts'
 import type {
   CheckedLimits,
   CompiledCounter,
   CompiledFilterRule,
   CompiledThrottle,
+  CompiledTrack,
 } from './rules/compiled-rules.ts'
 import { factsOf } from './rules/request-facts.ts'
 
@@ -27,11 +35,13 @@ export function compileQuestions(
     ...rules.safelist.map(rule => checkSafelist(rule, options)),
     ...rules.blocklist.map(rule => checkBlocklist(rule, options)),
     ...rules.bans.map(rule => checkStandingBan(rule, options)),
-    ...rules.bans.map(rule => countStrike(rule, options)),
-    ...rules.throttle.map(rule => checkThrottle(rule, options)),
-    ...rules.track.map(rule =>
-      'limit' in rule ? countTrack(rule, options) : notifyTrack(rule, options),
+    ...rules.bans.map(rule =>
+      rule.statuses === undefined
+        ? countStrike(rule, options)
+        : countStrikeByAnswer(rule, rule.statuses, options),
     ),
+    ...rules.throttle.map(rule => checkThrottle(rule, options)),
+    ...rules.track.map(rule => checkTrack(rule, options)),
   ]
 }
 
@@ -79,36 +89,47 @@ function checkThrottle(rule: CompiledThrottle, options: QuestionOptions): Questi
   }
 }
 
-function notifyTrack(rule: CompiledFilterRule, { notices }: QuestionOptions): Question {
+function checkTrack(rule: CompiledTrack, options: QuestionOptions): Question {
+  const { notices } = options
+  const { statuses } = rule
+  const prepare = 'limit' in rule ? countTrack(rule, options) : notifyTrack(rule, options)
+  if (statuses !== undefined)
+    return askOfAnswer({ type: 'track', rule, statuses, notices, prepare })
   const matches = guardMatch('track', rule, notices)
   return request => {
     if (!matches(request)) return undefined
+    return andThen(prepare(request)(), () => undefined)
+  }
+}
+
+/** What a track does with a request that matches, in two steps: before it is answered, and when it counts. */
+type Track = (request: Request) => () => MaybePromise<void>
+
+function notifyTrack(rule: CompiledFilterRule, { notices }: QuestionOptions): Track {
+  return request => () => {
     const notice = noticeOf({ type: 'track', rule, request })
     notices.trace?.({ type: 'track', rule: rule.name })
     notices.publish(notice)
     notices.writeLine('info', notice, 'request tracked')
-    return undefined
   }
 }
 
-function countTrack(rule: CompiledCounter, options: QuestionOptions): Question {
+function countTrack(rule: CompiledCounter, options: QuestionOptions): Track {
   const { notices } = options
   const { name, limit, windowMs: period } = rule
-  const matches = guardMatch('track', rule, notices)
   const { keyOf, count } = guardCounter('track', rule, options)
   return request => {
-    if (!matches(request)) return undefined
     const key = keyOf(request)
-    return andThen(count(request, key), counted => {
-      const isOver = counted !== undefined && counted.count > limit
-      notices.trace?.({ type: 'track', rule: name, key, count: counted?.count, isOver })
-      if (!isOver) return undefined
-      const { count: used, resetsInMs } = counted
-      const facts = { key, count: used, limit, period }
-      const notice = noticeOf({ type: 'track', rule, request, counted: facts })
-      notices.publish(notice)
-      notices.writeLineOnce('info', notice, 'request tracked', resetsInMs)
-      return undefined
-    })
+    return () =>
+      andThen(count(request, key), counted => {
+        const isOver = counted !== undefined && counted.count > limit
+        notices.trace?.({ type: 'track', rule: name, key, count: counted?.count, isOver })
+        if (!isOver) return
+        const { count: used, resetsInMs } = counted
+        const facts = { key, count: used, limit, period }
+        const notice = noticeOf({ type: 'track', rule, request, counted: facts })
+        notices.publish(notice)
+        notices.writeLineOnce('info', notice, 'request tracked', resetsInMs)
+      })
   }
 }

@@ -1,4 +1,5 @@
 import type { NextFunction, Request, RequestHandler, Response } from 'express'
+import { countByAnswer } from './answer-counts.ts'
 import type { Denial } from './denial.ts'
 import type { MaybePromise } from './maybe-promise.ts'
 
@@ -24,7 +25,7 @@ interface Exchange {
 
 /** Asks the questions from `index` on. Synchronous until a store answers with a promise. */
 function ask(exchange: Exchange, index: number): MaybePromise<void> {
-  const { questions, request, next } = exchange
+  const { questions, request, response, next } = exchange
   for (let at = index; at < questions.length; at++) {
     const decision = questions[at]?.(request)
     if (decision instanceof Promise) {
@@ -32,6 +33,7 @@ function ask(exchange: Exchange, index: number): MaybePromise<void> {
     }
     if (decision !== undefined) return act(exchange, decision, at + 1)
   }
+  countByAnswer(request, response)
   next()
 }
 

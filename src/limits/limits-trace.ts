@@ -16,9 +16,11 @@ export interface TraceStep {
   readonly isBanned?: boolean
   /** Whether the rule denied the request. */
   readonly isDenied?: boolean
+  /** The status of the answer, if the rule counts only others. */
+  readonly otherStatus?: number
   /** What a function of the rule threw. */
   readonly failure?: unknown
 }
 
-/** Called for each rule that matches a request or whose function fails, before the request is answered. */
+/** Called for each rule that matches a request or whose function fails, before the response is sent. */
 export type LimitsTrace = (step: TraceStep) => void

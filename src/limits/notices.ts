@@ -3,6 +3,7 @@ import type { Request } from 'express'
 import { logText } from '../http/log-text.ts'
 import type { LimitsTrace } from './limits-trace.ts'
 import { LINES_A_SECOND, type OncePerWindow, type RuleLines } from './rule-lines.ts'
+import { factsOf } from './rules/request-facts.ts'
 
 export type NoticeType = 'safelist' | 'blocklist' | 'ban' | 'throttle' | 'rateLimit' | 'track'
 
@@ -53,7 +54,7 @@ export function createNotices({ lines, trace }: NoticesOptions): Notices {
     const { type, rule, dryRun, limit, period, request } = notice
     const line = { level, message, source: `${type} ${rule}`, most: LINES_A_SECOND }
     lines.write(once === undefined ? line : { ...line, once }, () => {
-      const client = logText(request.ip)
+      const client = logText(factsOf(request).ip)
       return { type, rule, dryRun, limit, period, client, ...more }
     })
   }

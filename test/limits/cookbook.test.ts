@@ -5,6 +5,7 @@ import { expect, test } from 'vitest'
 import { newUserBody } from '../support/builders.ts'
 import { createFakeClock } from '../support/fake-clock.ts'
 import { openTestApp, type TestApp, temporaryFolder } from '../support/open-test-app.ts'
+import { untilPasses } from '../support/until.ts'
 
 const PROJECT = fileURLToPath(new URL('../..', import.meta.url))
 
@@ -60,6 +61,23 @@ const SCENARIOS: Readonly<Record<string, (app: TestApp, clock: Clock) => Promise
     expect((await guess()).status).toBe(422)
   },
 
+  'Wrong passwords': async (app, clock) => {
+    const { http } = app
+    const user = { email: 'ann@example.com', password: 'correct horse' }
+    await create(app, user)
+    const verify = (password: string) => () =>
+      http.post('/password-verifications').send({ user: { ...user, password } })
+    const right = verify(user.password)
+    const wrong = verify('wrong horse')
+    expect(new Set(await statusesOf(20, right))).toEqual(new Set([200]))
+    expect(new Set(await statusesOf(9, wrong))).toEqual(new Set([422]))
+    expect((await right()).status).toBe(200)
+    expect((await wrong()).status).toBe(422)
+    expect(await statusesOf(2, right)).toEqual([403, 403])
+    clock.advance(60 * MINUTE_MS)
+    expect((await right()).status).toBe(200)
+  },
+
   'Lockout after logins': async ({ http }, clock) => {
     expect(await statusesOf(6, () => http.post('/login'))).toEqual([404, 404, 404, 404, 404, 403])
     expect((await http.get('/users')).status).toBe(403)
@@ -74,6 +92,21 @@ const SCENARIOS: Readonly<Record<string, (app: TestApp, clock: Clock) => Promise
     expect((await http.get('/users')).status).toBe(200)
     expect((await http.get('/index.php')).status).toBe(403)
     expect((await http.get('/users')).status).toBe(403)
+  },
+
+  'Scanners by their 404s': async ({ http, logLines }, clock) => {
+    let path = 0
+    const scan = () => http.get(`/no-such-path-${path++}`)
+    const told = expect.objectContaining({ rule: 'getting lost', msg: 'request tracked' })
+    expect(new Set(await statusesOf(10, scan))).toEqual(new Set([404]))
+    expect(logLines).not.toContainEqual(told)
+    expect(new Set(await statusesOf(10, scan))).toEqual(new Set([404]))
+    expect(await statusesOf(2, () => http.get('/users'))).toEqual([200, 200])
+    expect(new Set(await statusesOf(10, scan))).toEqual(new Set([404]))
+    expect((await http.get('/users')).status).toBe(403)
+    await untilPasses(() => expect(logLines).toContainEqual(told))
+    clock.advance(60 * MINUTE_MS)
+    expect((await http.get('/users')).status).toBe(200)
   },
 
   'The office passes': async ({ http }) => {

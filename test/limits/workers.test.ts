@@ -120,6 +120,20 @@ describe('a ban', () => {
     expect(await statusOf(other, '/users', BOB)).toBe(200)
   })
 
+  test('that answers earned is in force on each worker before the last of them is sent', async () => {
+    const rule: BanRule = { ...LOGIN, path: '*', status: [404] }
+    const { one, other } = await openPair({ bans: [rule] })
+    for (let round = 1; round <= 20; round++) {
+      const client = `198.51.100.${round}`
+      expect(await statusOf(one, '/login', client)).toBe(404)
+      expect(await statusOf(other, '/users', client)).toBe(200)
+      expect(await statusOf(other, '/login', client)).toBe(404)
+      expect(await statusOf(one, '/login', client)).toBe(404)
+      expect(await statusOf(other, '/users', client)).toBe(403)
+      expect(await statusOf(one, '/users', client)).toBe(403)
+    }
+  })
+
   test('lets exactly maxretry strikes pass when many reach all workers at once', async () => {
     const opened = await openWorkers({ limits: { bans: [LOGIN] }, count: 3 })
     const found = await Promise.all(

@@ -57,10 +57,13 @@ export function createStepWords(limits: CheckedLimits, isCounting: boolean): Ste
   }
 
   function state(step: TraceStep): string {
-    const { type, count, isOver, isDenied, failure } = step
+    const { type, count, isOver, isDenied, otherStatus, failure } = step
     const rule = ruleOf(step)
     if ('failure' in step) {
       return `lets it pass, because its function failed: ${textInWords(messageOf(failure))}`
+    }
+    if (otherStatus !== undefined) {
+      return `matches, and does not count, because the answer is ${otherStatus}`
     }
     if (type === 'safelist') return 'matches: no other rule is asked'
     if (type === 'blocklist') return `matches: ${denialWords(rule)}`

@@ -33,7 +33,13 @@ export interface CompiledThrottle extends CompiledCounter {
   readonly answer: Answer | undefined
 }
 
-export interface CompiledBan extends CompiledCounter {
+/** A rule that may wait for the answer. */
+interface CompiledAnswered {
+  /** The statuses of the answers that count; `undefined` if a request counts before it is answered. */
+  readonly statuses: ReadonlySet<number> | undefined
+}
+
+export interface CompiledBan extends CompiledCounter, CompiledAnswered {
   readonly source: BanRule
   readonly banMs: number
   /** Whether each match is denied, not only the requests of a banned client. */
@@ -41,7 +47,8 @@ export interface CompiledBan extends CompiledCounter {
 }
 
 /** Without a limit, every match is reported. */
-export type CompiledTrack = (CompiledFilterRule | CompiledCounter) & { readonly source: TrackRule }
+export type CompiledTrack = (CompiledFilterRule | CompiledCounter) &
+  CompiledAnswered & { readonly source: TrackRule }
 
 /** A limit on routes: on each of `actions`, `limit` requests of a key pass in each window of `windowMs`. */
 export interface CompiledRateLimit {

@@ -1,7 +1,13 @@
 import type { CheckedLimits, RuleKind } from './compiled-rules.ts'
 import type { Answer } from './limits-file.ts'
 import { describeMatching } from './matchers.ts'
-import { functionInWords, keyInWords, textInWords, timeInWords } from './rule-words.ts'
+import {
+  functionInWords,
+  keyInWords,
+  statusesInWords,
+  textInWords,
+  timeInWords,
+} from './rule-words.ts'
 import { RULE_KINDS } from './rules-schema.ts'
 
 /** A checked rule, described in one line. */
@@ -34,10 +40,11 @@ const DESCRIBERS: {
   blocklist: ({ source }) => `${describeMatching(source)}: gets 403`,
 
   bans: ({ source, limit, windowMs, banMs, deniesStrikes }) => {
-    const { by, mode = 'allow2ban' } = source
+    const { by, mode = 'allow2ban', status } = source
+    const what = `${describeMatching(source)}${statusesInWords(status)}`
     const match = deniesStrikes ? 'gets 403' : 'passes'
     const ban = `everything with the same ${keyInWords(by)} gets 403 for ${timeInWords(banMs)}`
-    return `${describeMatching(source)}: ${match}; after ${limit} in ${timeInWords(windowMs)} ${ban} (${mode})`
+    return `${what}: ${match}; after ${limit} in ${timeInWords(windowMs)} ${ban} (${mode})`
   },
 
   throttle: ({ source, limit, windowMs, answer }) => {
@@ -46,9 +53,11 @@ const DESCRIBERS: {
   },
 
   track: rule => {
-    const passes = `${describeMatching(rule.source)}: passes and is reported`
+    const { source } = rule
+    const what = `${describeMatching(source)}${statusesInWords(source.status)}`
+    const passes = `${what}: passes and is reported`
     if (!('limit' in rule)) return passes
-    const key = keyInWords(rule.source.by)
+    const key = keyInWords(source.by)
     return `${passes} after the first ${rule.limit} in ${timeInWords(rule.windowMs)} by ${key}`
   },
 

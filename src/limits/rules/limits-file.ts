@@ -93,13 +93,19 @@ export interface ThrottleRule extends FilterRule {
   readonly with?: Answer
 }
 
-export interface TrackRule extends FilterRule {
+/** Rules that can wait for the answer. */
+interface Answered {
+  /** From 200 to 599: a matching request counts once its answer has one of these statuses, and not before. */
+  readonly status?: readonly number[]
+}
+
+export interface TrackRule extends FilterRule, Answered {
   readonly limit?: number
   readonly period?: Duration
   readonly by?: Key
 }
 
-export interface BanRule extends FilterRule {
+export interface BanRule extends FilterRule, Answered {
   readonly maxretry: number
   readonly findtime: Duration
   readonly bantime: Duration

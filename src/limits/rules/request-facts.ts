@@ -23,6 +23,8 @@ export class RequestFacts {
   readonly ip: string | undefined
   /** Whether a safelist rule let the request pass; then no limit applies to it. */
   isSafe = false
+  /** What rules do with the status of the answer. Never throw or reject. */
+  answerCounts: ((status: number) => void | Promise<void>)[] | undefined
   /** The quota of the route limit that is counting the request. */
   routeQuota: Quota | undefined
   /** How long the request has waited for its counts so far. */

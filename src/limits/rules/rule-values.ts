@@ -83,6 +83,12 @@ export function functionOf<T>(message: string): z.ZodType<T, T> {
   return custom<T>(isFunction, message)
 }
 
+/** Parses to a set. */
+export const statuses = custom<readonly number[]>(
+  value => z.array(z.int().min(200).max(599)).min(1).safeParse(value).success,
+  'must be a list of statuses from 200 to 599',
+).transform(list => new Set(list))
+
 export const actions = custom<readonly Action[]>(
   value => z.array(z.enum(ACTIONS)).min(1).safeParse(value).success,
   `must be a list of ${ACTIONS.join(', ')}`,

@@ -40,6 +40,11 @@ export function patternsInWords(patterns: Patterns): string {
     .join(' or ')
 }
 
+/** As in `, answered with 401 or 404`; empty for a rule that does not wait for the answer. */
+export function statusesInWords(statuses: readonly number[] | undefined): string {
+  return statuses === undefined ? '' : `, answered with ${statuses.join(' or ')}`
+}
+
 /** As in `header Accept *, header X-Key a`. */
 export function byNameInWords(key: string, patterns: Readonly<Record<string, Patterns>>): string {
   return Object.entries(patterns)

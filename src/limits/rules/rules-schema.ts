@@ -14,6 +14,7 @@ import {
   isObject,
   key,
   ruleName,
+  statuses,
 } from './rule-values.ts'
 
 type FileRule<Kind extends RuleKind> = NonNullable<LimitsFile[Kind]>[number]
@@ -27,6 +28,8 @@ const safelistShape = { name: ruleName, ...matchShape }
 
 const filterShape = { ...safelistShape, dryRun: flag.default(false) }
 
+const answeredShape = { ...filterShape, status: statuses.optional() }
+
 const byAddress = key({ withBody: false }).prefault('ip')
 
 /** The keys of each kind, in the order in which a request meets the kinds. */
@@ -34,7 +37,7 @@ export const RULE_SHAPES = {
   safelist: safelistShape,
   blocklist: filterShape,
   bans: {
-    ...filterShape,
+    ...answeredShape,
     maxretry: count,
     findtime: duration,
     bantime: duration,
@@ -51,7 +54,7 @@ export const RULE_SHAPES = {
     with: answer.optional(),
   },
   track: {
-    ...filterShape,
+    ...answeredShape,
     limit: count.optional(),
     period: duration.optional(),
     by: byAddress,
@@ -78,14 +81,23 @@ export const RULE_SCHEMAS: {
 
   blocklist: z.strictObject(RULE_SHAPES.blocklist).transform(filterRule),
 
-  bans: z.strictObject(RULE_SHAPES.bans).transform(rule => ({
-    ...filterRule(rule),
-    keyOf: rule.by,
-    limit: rule.maxretry,
-    windowMs: rule.findtime,
-    banMs: rule.bantime,
-    deniesStrikes: rule.mode === 'fail2ban',
-  })),
+  bans: z
+    .strictObject(RULE_SHAPES.bans)
+    .refine(rule => rule.status === undefined || rule.mode !== 'fail2ban', {
+      path: ['status'],
+      error:
+        'cannot be given together with mode "fail2ban", which denies before the answer is known',
+      when: ({ value }) => isObject(value),
+    })
+    .transform(rule => ({
+      ...filterRule(rule),
+      statuses: rule.status,
+      keyOf: rule.by,
+      limit: rule.maxretry,
+      windowMs: rule.findtime,
+      banMs: rule.bantime,
+      deniesStrikes: rule.mode === 'fail2ban',
+    })),
 
   throttle: z.strictObject(RULE_SHAPES.throttle).transform(rule => ({
     ...filterRule(rule),
@@ -108,9 +120,10 @@ export const RULE_SCHEMAS: {
       when: ({ value }) => isObject(value),
     })
     .transform(rule => {
-      const { limit, period: windowMs, by: keyOf } = rule
-      if (limit === undefined || windowMs === undefined) return filterRule(rule)
-      return { ...filterRule(rule), keyOf, limit, windowMs }
+      const { limit, period: windowMs, by: keyOf, status } = rule
+      const checked = { ...filterRule(rule), statuses: status }
+      if (limit === undefined || windowMs === undefined) return checked
+      return { ...checked, keyOf, limit, windowMs }
     }),
 
   rateLimits: z

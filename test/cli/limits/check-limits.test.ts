@@ -55,16 +55,18 @@ export default {
   track: [
     { name: 'told', header: { 'X-A': '*' }, query: { q: ['1', '2'] }, match: plan },
     { name: 'often', host: 'a.example', limit: 6, period: 0.5 },
+    { name: 'lost', status: [404], limit: 6, period: 60 },
   ],
   bans: [
     { name: 'login', path: '/login', maxretry: 5, findtime: '1 minute', bantime: '90 minutes' },
     { name: 'probing', path: ['/wp-*', '*.php'], maxretry: 3, findtime: '10 minutes', bantime: 1800, mode: 'fail2ban' },
+    { name: 'guesses', path: '/users*', status: [401, 404], maxretry: 5, findtime: 60, bantime: 60 },
   ],
 }`
 
 describe('limits check', () => {
   test('prints the rules in the order of their evaluation, in words, with defaults', async () => {
-    expect(await checked({ rules: RULES })).toBe(`rules.mjs holds 9 rules, asked in this order
+    expect(await checked({ rules: RULES })).toBe(`rules.mjs holds 11 rules, asked in this order
 
 safelist
   "office": ip 203.0.113.0/24 or 2001:db8::/32: passes, and no other rule is asked
@@ -75,6 +77,7 @@ blocklist
 bans
   "login": path /login: passes; after 5 in 1 minute everything with the same ip gets 403 for 90 minutes (allow2ban)
   "probing": path /wp-* or *.php: gets 403; after 3 in 10 minutes everything with the same ip gets 403 for 30 minutes (fail2ban)
+  "guesses": path /users*, answered with 401 or 404: passes; after 5 in 1 minute everything with the same ip gets 403 for 1 minute (allow2ban)
 
 throttle
   "posts": method POST, path "/a b": the first 10 in 1 day by header:X-Key pass, others get 503 and "Later" and "X-Why: full"
@@ -82,6 +85,7 @@ throttle
 track
   "told": header X-A *, query q 1 or 2, match by a function (plan): passes and is reported
   "often": host a.example: passes and is reported after the first 6 in 500 ms by ip
+  "lost": every request, answered with 404: passes and is reported after the first 6 in 1 minute by ip
 
 rateLimits
   "rateLimits[0]": create: the first 5 in 1 minute by ip pass, others get 429
@@ -96,9 +100,11 @@ rateLimits
       'blocklist tools',
       'bans login',
       'bans probing',
+      'bans guesses',
       'throttle posts',
       'track told',
       'track often',
+      'track lost',
       'rateLimits rateLimits[0]',
       'rateLimits plans',
     ])
@@ -119,13 +125,14 @@ rateLimits
       mode: 'allow2ban',
       dryRun: false,
     })
-    expect(rules[8]).toMatchObject({
+    expect(rules[4]).toMatchObject({ name: 'guesses', status: [401, 404], mode: 'allow2ban' })
+    expect(rules[10]).toMatchObject({
       to: '[function]',
       within: '[function]',
       by: ['ip', '[function]'],
       actions: ['read', 'create', 'update', 'delete', 'verify'],
     })
-    expect(rules[7]).toMatchObject({
+    expect(rules[9]).toMatchObject({
       within_ms: 60_000,
       with: { status: 429 },
       actions: ['create'],
@@ -371,6 +378,37 @@ describe('limits test', () => {
       '  Retry-After: 60',
       '  X-Pot: short',
       '  tea\\n',
+    ])
+  })
+
+  test('counts by the status of the answer, or says which status does not count', async () => {
+    const rules = `export default {
+      bans: [{ name: 'lost', status: [404], maxretry: 2, findtime: '1 minute', bantime: '1 hour' }],
+      track: [{ name: 'found', status: [200] }],
+    }`
+    const [first = '', second = '', third = '', ...more] = await tried({
+      rules,
+      args: ['--path', '/users/7', '--times', '3'],
+    })
+    expect(more).toEqual([])
+    const uncounted = '  track "found" matches, and does not count, because the answer is 404'
+    expect(first.split('\n')).toEqual([
+      'request 1 passes the limits',
+      '  bans "lost" matches (1 of 2 in 1 minute for 127.0.0.1)',
+      uncounted,
+    ])
+    expect(second.split('\n')).toEqual([
+      'request 2 passes the limits',
+      '  bans "lost" matches: the client is banned for 1 hour (2 of 2 in 1 minute for 127.0.0.1)',
+      uncounted,
+    ])
+    expect(third.split('\n')[0]).toBe('request 3 is refused with 403 by bans "lost"')
+    expect(await tried({ rules, args: ['--path', '/users'] })).toEqual([
+      [
+        'request 1 passes the limits',
+        '  bans "lost" matches, and does not count, because the answer is 200',
+        '  track "found" matches: reported',
+      ].join('\n'),
     ])
   })
 

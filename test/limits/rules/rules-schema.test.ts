@@ -197,6 +197,7 @@ describe('checkLimits accepts', () => {
     ...tableOf(['rateLimits', 'throttle'], 'with', ANSWERS),
     ...tableOf(['throttle', 'track'], 'limit', [1, 1000]),
     ...tableOf(['throttle', 'track'], 'period', TIMES),
+    ...tableOf(['bans', 'track'], 'status', [[200], [401, 404], [404, 404], [599]]),
     ...tableOf(['bans'], 'maxretry', [1]),
     ...tableOf(['bans'], 'findtime', TIMES),
     ...tableOf(['bans'], 'bantime', TIMES),
@@ -340,6 +341,8 @@ const WRONG_ANSWERS = [
 
 const WRONG_FLAGS = ['true', 1, null, 'yes']
 
+const WRONG_STATUSES = [404, '404', [], ['404'], [199], [600], [404.5], [null], null, {}]
+
 const WRONG_ACTIONS = [
   [],
   'create',
@@ -369,6 +372,7 @@ describe('checkLimits refuses, naming rule and key', () => {
     ...tableOf(['rateLimits', 'throttle'], 'with', WRONG_ANSWERS),
     ...tableOf(['throttle', 'track'], 'limit', [...WRONG_COUNTS, () => 5]),
     ...tableOf(['throttle', 'track'], 'period', [...WRONG_TIMES, () => 60]),
+    ...tableOf(['bans', 'track'], 'status', WRONG_STATUSES),
     ...tableOf(['bans'], 'maxretry', WRONG_COUNTS),
     ...tableOf(['bans'], 'findtime', WRONG_TIMES),
     ...tableOf(['bans'], 'bantime', WRONG_TIMES),
@@ -451,6 +455,21 @@ describe('checkLimits refuses, naming rule and key', () => {
     'a file of %s, which is no object of rules',
     value => {
       expect(mistakesOf(value)).toEqual(['the file must hold an object of rules'])
+    },
+  )
+
+  test('status together with fail2ban', () => {
+    expect(mistakesOfRule('bans', { status: [404], mode: 'fail2ban' })).toEqual([
+      'bans[0]: status cannot be given together with mode "fail2ban", which denies before the answer is known',
+    ])
+  })
+
+  test.each(['safelist', 'blocklist', 'throttle', 'rateLimits'] as const)(
+    'status on %s, which do not wait for an answer',
+    kind => {
+      expect(mistakesOfRule(kind, { status: [404] })).toEqual([
+        expect.stringMatching(/status is not a key|unknown|no such/i),
+      ])
     },
   )
 

@@ -1,0 +1,64 @@
+import type { Request, Response } from 'express'
+import type { Question } from './filter.ts'
+import { guardMatch } from './guarded-rule.ts'
+import type { MaybePromise } from './maybe-promise.ts'
+import type { Notices } from './notices.ts'
+import type { CompiledFilterRule } from './rules/compiled-rules.ts'
+import { factsOf } from './rules/request-facts.ts'
+
+export interface AnswerQuestionOptions {
+  readonly type: 'ban' | 'track'
+  readonly rule: CompiledFilterRule
+  readonly statuses: ReadonlySet<number>
+  readonly notices: Notices
+  /** Prepares the count of a matching request, which may still change. Its result is called when the answer counts. */
+  readonly prepare: (request: Request) => () => MaybePromise<void>
+}
+
+/** The question of a rule with `status`: it decides nothing, and counts a matching request once its answer is known. */
+export function askOfAnswer(options: AnswerQuestionOptions): Question {
+  const { type, rule, statuses, notices, prepare } = options
+  const matches = guardMatch(type, rule, notices)
+  return request => {
+    if (!matches(request)) return undefined
+    const count = prepare(request)
+    const facts = factsOf(request)
+    facts.answerCounts ??= []
+    facts.answerCounts.push(status => {
+      if (statuses.has(status)) return count()
+      notices.trace?.({ type, rule: rule.name, otherStatus: status })
+    })
+    return undefined
+  }
+}
+
+/** Responses that are complete, but are held back until the request is counted. */
+const held = new WeakSet<Response>()
+
+/** Whether a response is complete and will be sent. */
+export function isHeld(response: Response): boolean {
+  return held.has(response)
+}
+
+/**
+ * Counts a request that the filter lets pass when its response is complete, and sends the response after that: the next
+ * request of the client finds the ban that it has earned, in whichever process.
+ */
+export function countByAnswer(request: Request, response: Response): void {
+  const counts = request.limitFacts?.answerCounts
+  if (counts === undefined) return
+  const { end } = response
+  const endLater = (...args: unknown[]) => {
+    const send = () => {
+      response.end = end
+      return Reflect.apply(end, response, args)
+    }
+    const waits = counts.map(count => count(response.statusCode)).filter(wait => wait !== undefined)
+    if (waits.length === 0) return send()
+    held.add(response)
+    response.end = (() => response) as Response['end']
+    void Promise.all(waits).then(send)
+    return response
+  }
+  response.end = endLater as Response['end']
+}
