@@ -2,6 +2,8 @@ import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { expect, test } from 'vitest'
+import type { Environment } from '../../src/config.ts'
+import { addKey, unknownKey } from '../support/api-keys.ts'
 import { newUserBody } from '../support/builders.ts'
 import { createFakeClock } from '../support/fake-clock.ts'
 import { openTestApp, type TestApp, temporaryFolder } from '../support/open-test-app.ts'
@@ -83,6 +85,21 @@ const SCENARIOS: Readonly<Record<string, (app: TestApp, clock: Clock) => Promise
     expect((await http.get('/users')).status).toBe(403)
     clock.advance(60 * MINUTE_MS)
     expect((await http.get('/users')).status).toBe(200)
+  },
+
+  'Guessed API keys': async ({ http, databaseUrl }, clock) => {
+    const key = await addKey(databaseUrl)
+    const read = () => http.get('/users').set('Authorization', `Bearer ${key}`)
+    await untilPasses(async () => expect((await read()).status).toBe(200))
+    clock.advance(10 * MINUTE_MS)
+    const guess = () => http.get('/users').set('Authorization', `Bearer ${unknownKey()}`)
+    expect(new Set(await statusesOf(19, guess))).toEqual(new Set([401]))
+    expect((await read()).status).toBe(200)
+    expect((await http.get('/nowhere')).status).toBe(401)
+    expect((await guess()).status).toBe(403)
+    expect((await read()).status).toBe(403)
+    clock.advance(60 * MINUTE_MS)
+    expect((await read()).status).toBe(200)
   },
 
   Scanners: async ({ http }) => {
@@ -167,6 +184,11 @@ const SCENARIOS: Readonly<Record<string, (app: TestApp, clock: Clock) => Promise
   },
 }
 
+/** What recipes need besides their rules. */
+const SETTINGS: Readonly<Record<string, Environment>> = {
+  'Guessed API keys': { API_KEYS: 'required' },
+}
+
 /** A file where no package is installed. */
 function writeRules({ language, code }: { language: string; code: string }): string {
   const path = join(temporaryFolder(), language === 'json' ? 'limits.json' : 'limits.mjs')
@@ -182,7 +204,7 @@ test.each(Object.entries(SCENARIOS))('the recipe %j does what it says', async (t
   const recipe = RECIPES.get(title)
   if (recipe === undefined) throw new Error(`no recipe ${title}`)
   const clock = createFakeClock()
-  const env = { LIMITS_FILE: writeRules(recipe), TRUST_PROXY: '1' }
+  const env = { LIMITS_FILE: writeRules(recipe), TRUST_PROXY: '1', ...SETTINGS[title] }
   const app = await openTestApp({ env, now: clock.now })
   await scenario(app, clock)
 })

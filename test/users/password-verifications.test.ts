@@ -3,6 +3,7 @@ import { hashSync as hashArgon2 } from '@node-rs/argon2'
 import { hashSync as hashBcrypt } from '@node-rs/bcrypt'
 import { describe, expect, test } from 'vitest'
 import { isCurrentDigest } from '../../src/users/passwords.ts'
+import { openKeyedApp } from '../support/api-keys.ts'
 import { newUserBody } from '../support/builders.ts'
 import { openTestApp, type TestApp } from '../support/open-test-app.ts'
 import { executeSql, holdWrites, selectRows } from '../support/sql.ts'
@@ -185,6 +186,20 @@ describe(`POST ${PATH}`, () => {
     }
     expect(statuses).toEqual([422, 422, 429, 422])
     await create(app)
+  })
+
+  test('needs a key with the scope passwords:verify where keys are required', async () => {
+    const app = await openKeyedApp([
+      { name: 'login', scopes: ['passwords:verify'] },
+      { name: 'others', scopes: ['users:read', 'users:write'] },
+    ])
+    const [login = '', others = ''] = app.bearers
+    await app.http.post('/users').set('Authorization', others).send({ user: ANN }).expect(201)
+    await verify(app).set('Authorization', login).expect(200)
+    await verify(app).expect(401)
+    const { status, body } = await verify(app).set('Authorization', others)
+    expect([status, body.message]).toEqual([403, 'The API key lacks the scope passwords:verify'])
+    await app.http.get('/users').set('Authorization', login).expect(403)
   })
 
   test('answers 503 when too many passwords wait', async () => {
