@@ -88,13 +88,28 @@ export interface ReadLimits {
 }
 
 /** The rules of a file. Throws `OperatorError` with a line for each mistake, which `blame` makes. */
-export async function readLimits(
-  path: string,
-  blame = (mistake: string) => describeMistake('LIMITS_FILE', path, mistake),
-): Promise<ReadLimits> {
-  try {
+export function readLimits(path: string, blame = blameLimitsFile(path)): Promise<ReadLimits> {
+  return blameMistakes(blame, async () => {
     const source = await readLimitsSource(path)
     return { source, limits: await compileLimits(source) }
+  })
+}
+
+/** The rules of a file that another process has read. Throws as `readLimits`. */
+export function compileReadLimits(source: LimitsSource): Promise<CheckedLimits> {
+  return blameMistakes(blameLimitsFile(source.path), () => compileLimits(source))
+}
+
+function blameLimitsFile(path: string) {
+  return (mistake: string) => describeMistake('LIMITS_FILE', path, mistake)
+}
+
+async function blameMistakes<T>(
+  blame: (mistake: string) => string,
+  work: () => Promise<T>,
+): Promise<T> {
+  try {
+    return await work()
   } catch (error) {
     if (!(error instanceof LimitsRefused)) throw error
     throw new OperatorError(error.mistakes.map(blame))

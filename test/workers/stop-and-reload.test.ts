@@ -21,6 +21,10 @@ function blocking(agent: string): string {
   return JSON.stringify({ blocklist: [{ name: 'agent', userAgent: agent }] })
 }
 
+function moduleBlocking(agent: string): string {
+  return `export default ${blocking(agent)}`
+}
+
 async function openWith({ file, text }: { readonly file: string; readonly text: string }) {
   const cwd = temporaryFolder()
   const path = join(cwd, file)
@@ -76,16 +80,23 @@ test.each([
   expect(await statusesOf(team)).toEqual([403, 403])
 })
 
-test('a worker that replaces another has the rules in force, not those of a wrong file', async () => {
-  const { team, path } = await openWith({ file: 'limits.json', text: blocking('another') })
-  writeFileSync(path, blocking(AGENT))
-  team.process.kill('SIGHUP')
-  await team.untilLogged('limits reloaded')
-  writeFileSync(path, '{')
-  process.kill(team.workerIds()[1] as number, 'SIGKILL')
-  await team.untilLogged('worker serves', WORKERS + 1)
-  expect(await statusesOf(team)).toEqual([403, 403])
-})
+test.each([
+  ['a wrong file', 'limits.json', blocking, '{'],
+  ['a module that is wrong', 'limits.mjs', moduleBlocking, 'export default {'],
+  ['a module with other rules', 'limits.mjs', moduleBlocking, moduleBlocking('another')],
+])(
+  'a worker that replaces another has the rules in force, not those of %s',
+  async (_, file, rules, later) => {
+    const { team, path } = await openWith({ file, text: rules('another') })
+    writeFileSync(path, rules(AGENT))
+    team.process.kill('SIGHUP')
+    await team.untilLogged('limits reloaded')
+    writeFileSync(path, later)
+    process.kill(team.workerIds()[1] as number, 'SIGKILL')
+    await team.untilLogged('worker serves', WORKERS + 1)
+    expect(await statusesOf(team)).toEqual([403, 403])
+  },
+)
 
 /** Rules that block the unwanted agent. A worker that reads them waits while there is a file `hold`. */
 const SLOW_RULES = `import { existsSync, writeFileSync } from 'node:fs'

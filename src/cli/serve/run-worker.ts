@@ -59,7 +59,7 @@ async function openAssigned(
   log: Logger,
 ): Promise<Service> {
   const beginReloads = handleReloads(firstProcess)
-  const limits = rules && (await (await importRules()).compileLimits(rules))
+  const limits = rules && (await (await importLimits()).compileReadLimits(rules))
   const service = await openService({ config, log, limits, firstProcess })
   beginReloads(service)
   try {
@@ -89,7 +89,7 @@ function handleReloads(firstProcess: Calls): (service: Service) => void {
 }
 
 // Only where there are rules, as in `openApp`.
-const importRules = () => import('../../limits/rules/load-limits.ts')
+const importLimits = () => import('../../wiring/open-limits.ts')
 
 function connectToFirst(): Calls {
   return createCalls({

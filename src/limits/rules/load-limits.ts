@@ -24,19 +24,28 @@ let readings = 0
 /** A limits file that was read. Each process that compiles it gets the same rules, even if the file changes meanwhile. */
 export interface LimitsSource {
   readonly path: string
-  /** The text of a `.json` file. A module is imported by the process that compiles it. */
+  /** Absent for a module that could not be read. */
   readonly text?: string
 }
 
 /** Rejects with `LimitsRefused`. */
 export async function readLimitsSource(path: string): Promise<LimitsSource> {
-  if (!path.endsWith('.json')) return { path }
   try {
-    // Editors on Windows write a byte order mark.
-    return { path, text: (await readFile(path, 'utf8')).replace(/^\ufeff/, '') }
+    return { path, text: await readText(path) }
   } catch (cause) {
+    // The error of its import says more.
+    if (isModule(path)) return { path }
     throw unreadable(cause)
   }
+}
+
+async function readText(path: string): Promise<string> {
+  // Editors on Windows write a byte order mark.
+  return (await readFile(path, 'utf8')).replace(/^\ufeff/, '')
+}
+
+function isModule(path: string): boolean {
+  return !path.endsWith('.json')
 }
 
 /**
@@ -48,8 +57,9 @@ export async function loadLimits(path: string): Promise<CheckedLimits> {
 }
 
 /** Compiles the rules of a file that was read. Rejects with `LimitsRefused`. */
-export async function compileLimits({ path, text }: LimitsSource): Promise<CheckedLimits> {
-  const read = text === undefined ? await importModule(path) : parseJson(text)
+export async function compileLimits(source: LimitsSource): Promise<CheckedLimits> {
+  const { path, text = '' } = source
+  const read = isModule(path) ? await importModule(source) : parseJson(text)
   const checked = checkLimits(read.rules, read.lineOf)
   const mistakes = [...repeatedMembers(read), ...('mistakes' in checked ? checked.mistakes : [])]
   if (mistakes.length > 0 || 'mistakes' in checked) throw new LimitsRefused(mistakes)
@@ -86,16 +96,41 @@ function parseJson(text: string): ReadRules {
   }
 }
 
-async function importModule(path: string): Promise<ReadRules> {
-  // Node caches modules by URL, so each reading needs a new one.
-  const url = `${pathToFileURL(resolve(path)).href}?reading=${++readings}`
+interface LimitsModule {
+  readonly default?: unknown
+}
+
+async function importModule(source: LimitsSource): Promise<ReadRules> {
+  const { path } = source
   try {
-    const module: { default?: unknown } = await withinPatience(import(url))
+    const module = await withinPatience(importAsRead(source))
     return { rules: module.default }
   } catch (cause) {
     if (cause instanceof LimitsRefused) throw cause
     throw unreadable(cause, await placeInModule(path, cause))
   }
+}
+
+/** Imports the file or, if it has changed since it was read, the text that was read. */
+async function importAsRead({ path, text }: LimitsSource): Promise<LimitsModule> {
+  // Node caches modules by URL, so each reading needs a new one.
+  const reading = ++readings
+  const url = `${pathToFileURL(resolve(path)).href}?reading=${reading}`
+  if (text === undefined || (await holds(path, text))) return import(url)
+  const encoded = Buffer.from(text).toString('base64')
+  try {
+    return await import(`data:text/javascript;base64,${encoded}#${reading}`)
+  } catch {
+    // It imports other files, which it finds only from its place.
+    return import(url)
+  }
+}
+
+async function holds(path: string, text: string): Promise<boolean> {
+  return readText(path).then(
+    present => present === text,
+    () => false,
+  )
 }
 
 /** A module may await something that never happens. The timer keeps the process alive until the time is over. */
