@@ -376,6 +376,7 @@ describe('an Authorization header', () => {
       if (!hasOddBytes(header)) expect(answer?.status).toBe(401)
     }
     await app.http.get('/users').set('Authorization', `Bearer ${key}`).expect(200)
+    await app.logged()
     expect(app.logLines.filter(({ level }) => Number(level) >= 40)).toEqual([])
   })
 
@@ -389,6 +390,7 @@ describe('an Authorization header', () => {
     ]) {
       expect((await send(app, 'GET /users', { Authorization })).status).toBe(200)
     }
+    await app.logged()
     expect(app.logLines.filter(line => 'key' in line || 'keyProblem' in line)).toEqual([])
   })
 })
@@ -407,6 +409,7 @@ describe('the log', () => {
     await send(app, 'GET /users')
     await send(app, 'DELETE /users/1', { Authorization: reader })
     await send(app, 'GET /openapi.json', { Authorization: unknown })
+    await app.logged()
     const lines = app.logLines.filter(({ msg }) => msg === 'request')
     const facts = lines.map(({ status, key, keyProblem }) => [status, key, keyProblem])
     expect(facts).toEqual([
@@ -425,6 +428,7 @@ describe('the log', () => {
 
   test('says at the start that there is no key yet', async () => {
     const app = await openKeyedApp([])
+    await app.logged()
     expect(app.logLines).toContainEqual(
       expect.objectContaining({
         level: 40,
