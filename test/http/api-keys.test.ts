@@ -30,6 +30,7 @@ const OPERATIONS: readonly (readonly [line: string, scope: Scope])[] = [
   ['PATCH /users/1', 'users:write'],
   ['DELETE /users/1', 'users:write'],
   ['DELETE /users/abc', 'users:write'],
+  ['POST /password-verifications', 'passwords:verify'],
 ]
 
 /** Requests that need a key and no scope, with what they get then. */
@@ -78,6 +79,11 @@ async function openWithUser(options: TestAppOptions = {}) {
   return { ...app, bearer }
 }
 
+/** What an error at the path of a request line is about. */
+function resourceOf(line: string): string {
+  return /^\S+ \/users(?:[/?]|$)/.test(line) ? 'User' : 'Request'
+}
+
 /** What is refused, apart from the id of the request. */
 function refusalOf({ status, headers, body }: Answer) {
   const { 'www-authenticate': challenge, 'content-length': length } = headers
@@ -93,7 +99,7 @@ describe('without a key', () => {
     if (line.startsWith('HEAD')) return
     expect(JSON.parse(body)).toEqual({
       message: 'A valid API key is required',
-      resource: /^\S+ \/users(?:[/?]|$)/.test(line) ? 'User' : 'Request',
+      resource: resourceOf(line),
       code: 401,
       status: false,
       reason: 'key_required',
@@ -208,7 +214,7 @@ describe('with a key', () => {
     if (line.startsWith('HEAD')) return
     expect(JSON.parse(body)).toEqual({
       message: `The API key lacks the scope ${needed}`,
-      resource: 'User',
+      resource: resourceOf(line),
       code: 403,
       status: false,
       reason: 'scope_missing',
