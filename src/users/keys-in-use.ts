@@ -2,8 +2,11 @@
 export interface KeysInUse {
   /** Marks a key as used. Returns `false` if another request uses it. */
   claim(key: string): boolean | Promise<boolean>
-  /** Call it once for each claim that succeeded, when the request has ended. */
-  release(key: string): void
+  /**
+   * Call it once for each claim that succeeded, and answer the request when the promise resolves: a client may then use the key
+   * again at once, in any process. Never rejects.
+   */
+  release(key: string): void | Promise<void>
 }
 
 /** The keys of the requests of one process. */

@@ -13,7 +13,7 @@ export function createSharedKeysInUse(firstProcess: Calls): KeysInUse {
   const waits = createPatientWaits(PATIENCE_MS)
   return {
     claim: key => waits.wait(firstProcess.ask(CLAIM_KEY, key), true),
-    release: key => firstProcess.tell(RELEASE_KEY, key),
+    release: key => waits.wait(firstProcess.ask(RELEASE_KEY, key), undefined),
   }
 }
 

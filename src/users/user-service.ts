@@ -177,7 +177,7 @@ export function createUserService(options: UserServiceOptions): UserService {
       try {
         return await createOnce(body, key)
       } finally {
-        keysInUse.release(key)
+        await keysInUse.release(key)
       }
     },
 
