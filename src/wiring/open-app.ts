@@ -52,6 +52,8 @@ export interface AppOptions {
   readonly trace?: LimitsTrace
   /** Calls to the first process, if this is one of several that serve together. */
   readonly firstProcess?: Calls
+  /** Whether it replaces a worker that died: then nothing about Redis keeps it from serving. */
+  readonly isReplacement?: boolean | undefined
 }
 
 /**

@@ -17,6 +17,8 @@ export interface CountersOptions {
   readonly signingKey: Storage['signingKey']
   /** Calls to the first process, if this is one of several that serve together. */
   readonly firstProcess?: Calls | undefined
+  /** Whether it replaces a worker that died: then nothing about Redis keeps it from serving. */
+  readonly isReplacement?: boolean | undefined
 }
 
 /** The counters of a service. */
@@ -55,7 +57,7 @@ function alone(store: CounterStore | undefined): Counters {
 async function openInRedis(
   location: RedisLocation,
   local: CounterStore,
-  { config, log, signingKey }: CountersOptions,
+  { config, log, signingKey, isReplacement = false }: CountersOptions,
 ): Promise<Counters> {
   // Imported only if it is used: the client takes 18 MB and a tenth of a second.
   const { openRedisCounters } = await import('../storage/redis/open-redis-counters.ts')
@@ -66,6 +68,7 @@ async function openInRedis(
       prefix: config.redisPrefix,
       secret: await signingKey('counters'),
       local,
+      acceptsUnusable: isReplacement,
       onLost: reason => log.warn({ reason }, 'Redis cannot be used, limits are counted locally'),
       onBack: () => log.info('Redis can be used again, limits are counted there'),
     })

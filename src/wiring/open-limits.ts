@@ -30,6 +30,8 @@ export interface LimiterParts {
   readonly clocks: Clocks
   /** Calls to the first process, if this is one of several that serve together. */
   readonly firstProcess?: Calls | undefined
+  /** Whether it replaces a worker that died: then nothing about Redis keeps it from serving. */
+  readonly isReplacement?: boolean | undefined
 }
 
 /** The limits of a service, with its counters and the bans in force. */

@@ -1,11 +1,13 @@
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { expect, test } from 'vitest'
+import { expect, onTestFinished, test } from 'vitest'
 import { newUserBody } from '../support/builders.ts'
 import type { KeepAliveClient } from '../support/keep-alive-client.ts'
 import { load } from '../support/load.ts'
 import { temporaryFolder } from '../support/open-test-app.ts'
 import { childrenOf, untilEnded } from '../support/process-tree.ts'
+import { startRedis } from '../support/redis-server.ts'
+import { canStartRedis } from '../support/redis-settings.ts'
 import { run } from '../support/spawn-service.ts'
 import { spawnTeam } from '../support/spawn-team.ts'
 import { until } from '../support/until.ts'
@@ -97,3 +99,22 @@ test('a service whose workers die five times in a row before they serve stops wi
   expect(messages).toContain('workers keep dying before they serve')
   client.close()
 })
+
+test.skipIf(!canStartRedis)(
+  'a worker that replaces another serves, although Redis has another password by then',
+  async () => {
+    const redis = await startRedis()
+    onTestFinished(redis.remove)
+    const cwd = temporaryFolder()
+    const rule = { name: 'all', limit: 1000, period: '1 hour' }
+    writeFileSync(join(cwd, 'limits.json'), JSON.stringify({ throttle: [rule] }))
+    const env = { LIMITS_FILE: 'limits.json', CACHE_STORE: 'redis', REDIS_URL: redis.url }
+    const team = await spawnTeam(2, { cwd, env })
+    await redis.command('CONFIG', 'SET', 'requirepass', 'new')
+    process.kill(team.workerIds()[0] as number, 'SIGKILL')
+    await team.untilLogged('worker serves', 3)
+    const [client] = (await team.connectTo(1, 1)) as [KeepAliveClient]
+    const ready = await client.ask({ method: 'GET', path: '/readyz' })
+    expect(ready?.body).toBe('{"status":"ok","limits":"local"}')
+  },
+)

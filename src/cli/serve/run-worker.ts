@@ -54,13 +54,13 @@ export async function runWorker(): Promise<number> {
 
 /** Opens the service, which listens then. Throws `OperatorError`. */
 async function openAssigned(
-  { config, options, rules }: Assignment,
+  { config, options, rules, isReplacement }: Assignment,
   firstProcess: Calls,
   log: Logger,
 ): Promise<Service> {
   const beginReloads = handleReloads(firstProcess)
   const limits = rules && (await (await importLimits()).compileReadLimits(rules))
-  const service = await openService({ config, log, limits, firstProcess })
+  const service = await openService({ config, log, limits, firstProcess, isReplacement })
   beginReloads(service)
   try {
     const port = await firstProcess.ask(FIND_PORT, null)

@@ -91,7 +91,14 @@ export function startTeam(options: TeamOptions): Team {
       // A worker that got the previous rules now would miss the new ones.
       await replacing
       assigned.add(member)
-      return { worker: number, config, options: options.options, ...(rules && { rules }) }
+      const isReplacement = hasStarted()
+      return {
+        worker: number,
+        isReplacement,
+        config,
+        options: options.options,
+        ...(rules && { rules }),
+      }
     })
     calls.handle(FIND_PORT, () => {
       // Once all workers are gone, a port that was picked must be asked for by its number.
@@ -101,7 +108,7 @@ export function startTeam(options: TeamOptions): Team {
     calls.handle(SERVING, at => {
       pool.markServing(member)
       startedNumbers.add(number)
-      if (startedNumbers.size === config.workers) resolveStart(at)
+      if (hasStarted()) resolveStart(at)
       if (address !== undefined && address.port !== at.port) options.onMoved(at)
       address = at
     })
@@ -109,6 +116,10 @@ export function startTeam(options: TeamOptions): Team {
       if (address === undefined) rejectStart(new OperatorError(problems))
       else log.error({ problems, died: number }, 'worker cannot serve')
     })
+  }
+
+  function hasStarted(): boolean {
+    return startedNumbers.size === config.workers
   }
 
   /** The workers that run and have rules. One may have died while it waited for its assignment. */

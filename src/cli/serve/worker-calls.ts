@@ -7,6 +7,8 @@ import type { CallKind } from '../../workers/calls.ts'
 export interface Assignment {
   /** From 1 to the number of workers. */
   readonly worker: number
+  /** Whether all workers have served before. */
+  readonly isReplacement: boolean
   readonly config: Config
   /** The options of `serve`, for messages about what they set. */
   readonly options: SettingOptions

@@ -17,6 +17,8 @@ export interface RedisCountersOptions {
   readonly secret: Buffer
   /** Counts while Redis does not. */
   readonly local: CounterStore
+  /** Whether what waiting cannot mend is an outage like any other. */
+  readonly acceptsUnusable: boolean
   /** Called once an outage, with its reason in words. */
   readonly onLost: (reason: string) => void
   readonly onBack: () => void
@@ -32,12 +34,12 @@ const HEARTBEAT_MS = 1000
 
 /**
  * Opens counters in Redis, which are local while it cannot be used. Waits for it at most a second. Throws `UnusableRedis` for
- * what waiting cannot mend.
+ * what waiting cannot mend, unless that is accepted.
  */
 export async function openRedisCounters(
   options: RedisCountersOptions,
 ): Promise<FallbackCounterStore> {
-  const { location, prefix, secret, local, onLost, onBack } = options
+  const { location, prefix, secret, local, acceptsUnusable, onLost, onBack } = options
   const link = createRedisLink({
     location,
     prefix,
@@ -59,7 +61,7 @@ export async function openRedisCounters(
   try {
     await link.open()
   } catch (error) {
-    const unusable = asUnusableRedis(error)
+    const unusable = acceptsUnusable ? undefined : asUnusableRedis(error)
     if (unusable === undefined) store.lose(error)
     else {
       store.close()
