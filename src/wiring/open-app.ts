@@ -62,9 +62,7 @@ export interface AppOptions {
  */
 export async function openApp(options: AppOptions): Promise<OpenApp> {
   const { config, log, clocks = createClocks(), firstProcess } = options
-  const { limitsFile } = config
-  const limits =
-    options.limits ?? (limitsFile && (await (await importLimits()).readLimits(limitsFile)).limits)
+  const limits = options.limits ?? (await readOwnLimits(config))
   const storage = await openStorage(config, {
     ...clocks,
     firstProcess,
@@ -75,13 +73,21 @@ export async function openApp(options: AppOptions): Promise<OpenApp> {
     for (const part of opened.toReversed()) await part.close()
   }
   try {
-    const parts = { storage, opened, limits: limits || undefined }
+    const parts = { storage, opened, limits }
     return { ...(await buildApp({ ...options, clocks }, parts)), close }
   } catch (error) {
     await close()
     throw error
   }
 }
+
+async function readOwnLimits({ limitsFile, cacheStore }: Config) {
+  if (limitsFile !== undefined) return (await (await importLimits()).readLimits(limitsFile)).limits
+  // Without rules Redis is opened too, so that a wrong password stops this start, and not the one after rules are added.
+  return cacheStore === 'redis' ? (await importRules()).compileLimits(NO_RULES) : undefined
+}
+
+const NO_RULES = { path: 'no-rules.json', text: '{}' }
 
 interface Closable {
   close(): Promise<void>
@@ -96,6 +102,7 @@ interface AppParts {
 
 // Only where there are rules: the list of public suffixes takes 5 MB and 50 ms of a start.
 const importLimits = () => import('./open-limits.ts')
+const importRules = () => import('../limits/rules/load-limits.ts')
 
 async function buildApp(
   options: AppOptions & { readonly clocks: Clocks },
@@ -152,7 +159,7 @@ async function buildApp(
       await reloadLimits(config, log, async (_source, read) => replaceLimits(read))
     },
     prepareLimits: async source => {
-      const read = await (await import('../limits/rules/load-limits.ts')).compileLimits(source)
+      const read = await (await importRules()).compileLimits(source)
       return () => replaceLimits(read)
     },
   }

@@ -307,14 +307,14 @@ test('a server that is loading its data is counted without until it has loaded t
   await untilCounting(app, 'in Redis')
 })
 
-test('without rules, Redis is left alone', async () => {
-  const { port, sockets } = await listenSilently()
+test('without rules, the service still says whether it can be used', async () => {
+  const { port } = await listenSilently()
   const app = await openTestApp({
     env: { CACHE_STORE: 'redis', REDIS_URL: `redis://127.0.0.1:${port}` },
   })
   await app.http.get('/users').expect(200)
-  await app.http.get('/readyz').expect(200, { status: 'ok' })
-  expect(sockets).toEqual([])
+  await app.http.get('/readyz').expect(200, { status: 'ok', limits: 'local' })
+  expect(linesOf(app, LOST)).toHaveLength(1)
 })
 
 /**

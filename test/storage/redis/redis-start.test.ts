@@ -65,6 +65,13 @@ describe.skipIf(!canStartRedis)('the start with a Redis that refuses the service
     expect(`${stdout}${stderr}`).not.toMatch(/wr0ng|s3cret/)
   })
 
+  test('a wrong password stops it without rules too', async () => {
+    const { cwd, env } = prepare(at(':wr0ng@'))
+    const { code, stderr } = await run({ cwd, env: { ...env, LIMITS_FILE: '' }, args: ['serve'] })
+    expect(code).toBe(1)
+    expect(stderr).toMatch(/^REDIS_URL was ".*refuses this user or password/)
+  })
+
   test('the password that the server wants is not in the log', async () => {
     const { cwd, env } = prepare(at(`:${password}@`))
     const service = await spawnService({ cwd, env: { ...env, LOG_LEVEL: 'trace' } })
