@@ -158,11 +158,16 @@ const COMPOSE = z.strictObject({
       ...CONFINED,
       build: z.literal('.'),
       init: z.literal(true),
-      ports: z.array(z.string().regex(/^127\.0\.0\.1:\d+:3000$/)),
+      deploy: z.strictObject({ replicas: z.string() }),
+      ports: z.array(z.string().regex(/^127\.0\.0\.1:\$\{USER_RECORDS_PORTS:-3000\}:3000$/)),
       volumes: z.tuple([z.literal('data:/data')]),
       depends_on: z.strictObject({
         postgres: z.strictObject({
           condition: z.literal('service_healthy'),
+          required: z.literal(false),
+        }),
+        redis: z.strictObject({
+          condition: z.literal('service_started'),
           required: z.literal(false),
         }),
       }),
@@ -180,6 +185,14 @@ const COMPOSE = z.strictObject({
       shm_size: z.string(),
       healthcheck: z.strictObject({ ...HEALTH_CHECK, test: z.array(z.string()) }),
     }),
+    // It has no ports either.
+    redis: z.strictObject({
+      ...CONFINED,
+      profiles: z.tuple([z.literal('postgres')]),
+      user: z.literal('redis'),
+      command: z.array(z.string()),
+      healthcheck: z.strictObject({ ...HEALTH_CHECK, test: z.array(z.string()) }),
+    }),
   }),
   volumes: z.strictObject({ data: z.null(), postgres: z.null() }),
 })
@@ -191,11 +204,21 @@ describe('compose.yaml', () => {
   function environmentOf(name: 'users' | 'postgres', caller: Record<string, string> = {}) {
     const { environment } = COMPOSE.parse(data).services[name]
     return Object.fromEntries(
-      Object.entries(environment).map(([variable, text]) => [
-        variable,
-        text.replaceAll(/\$\{(\w+):-([^}]*)\}/g, (_, from, other) => caller[from] || other),
-      ]),
+      Object.entries(environment).map(([variable, text]) => [variable, filledIn(text, caller)]),
     )
+  }
+
+  function filledIn(text: string, caller: Record<string, string>): string {
+    return text.replaceAll(/\$\{(\w+):-([^}]*)\}/g, (_, from, other) => caller[from] || other)
+  }
+
+  /** The variables that its comments tell the caller to export. */
+  function exportedVariables(): Record<string, string> {
+    const shown = read('compose.yaml').matchAll(/^# +export (.*)$/gm)
+    const pairs = Array.from(shown, ([, line = '']) => line.split(' '))
+      .flat()
+      .map(pair => pair.split(/=(.*)/s, 2))
+    return { ...Object.fromEntries(pairs), POSTGRES_PASSWORD: 's3cret' }
   }
 
   test('takes away what is not needed, leaves time for a stop, and rotates the log', () => {
@@ -209,11 +232,7 @@ describe('compose.yaml', () => {
 
   test('takes the database and its only password from the environment', () => {
     expect(environmentOf('postgres').POSTGRES_PASSWORD).toBe('')
-    const shown = read('compose.yaml').matchAll(/^# +export (.*)$/gm)
-    const pairs = Array.from(shown, ([, line = '']) => line.split(' '))
-      .flat()
-      .map(pair => pair.split(/=(.*)/s, 2))
-    const caller = { ...Object.fromEntries(pairs), POSTGRES_PASSWORD: 's3cret' }
+    const caller = exportedVariables()
     expect(caller.COMPOSE_PROFILES).toBe('postgres')
     expect(environmentOf('postgres', caller)).toMatchObject({ POSTGRES_PASSWORD: 's3cret' })
     const env = { ...imageEnv, ...environmentOf('users', caller) }
@@ -224,6 +243,28 @@ describe('compose.yaml', () => {
       password: 's3cret',
       database: 'user_records',
     })
+  })
+
+  test('runs two replicas in the profile, with ports of their own, that count limits in Redis', () => {
+    const { users, redis } = COMPOSE.parse(data).services
+    const caller = exportedVariables()
+    const portsOf = (variables: Record<string, string>) =>
+      users.ports.map(text => filledIn(text, variables))
+    expect(filledIn(users.deploy.replicas, caller)).toBe('2')
+    expect(portsOf(caller)).toEqual(['127.0.0.1:3000-3001:3000'])
+    const env = { ...imageEnv, ...environmentOf('users', caller) }
+    expect(loadConfig(env, '/none/.env')).toMatchObject({
+      cacheStore: 'redis',
+      redis: { nodes: [{ host: 'redis', port: 6379 }], isEncrypted: false },
+      workers: 1,
+      apiKeys: 'off',
+    })
+    expect(redis.command).toContain('volatile-ttl')
+
+    expect(filledIn(users.deploy.replicas, {})).toBe('1')
+    expect(portsOf({})).toEqual(['127.0.0.1:3000:3000'])
+    const alone = loadConfig({ ...imageEnv, ...environmentOf('users') }, '/none/.env')
+    expect(alone).toMatchObject({ cacheStore: 'memory', workers: 1 })
   })
 })
 
