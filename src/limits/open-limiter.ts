@@ -19,7 +19,7 @@ export interface OpenLimiterOptions extends Omit<LimiterOptions, 'bans'> {
 
 export interface OpenLimiter {
   readonly limiter: Limiter
-  /** Stops following the bans, and writes the last lines. Once this resolves, the store of bans is no longer used. */
+  /** Stops following the bans. Once this resolves, their store is no longer used. */
   close(): Promise<void>
 }
 
@@ -45,10 +45,7 @@ export async function openLimiter(options: OpenLimiterOptions): Promise<OpenLimi
   })
   return {
     limiter: createLimiter({ ...options, bans }),
-    close: async () => {
-      await bans.close()
-      await lines.close()
-    },
+    close: bans.close,
   }
 }
 

@@ -117,7 +117,8 @@ async function buildApp(
     config.apiKeys === 'required' ? await openKeys(storage, { lines, clocks }) : undefined
   if (keys !== undefined) opened.push(keys)
   const openLimits =
-    limits && (await (await importLimits()).openLimits({ ...options, limits, clocks, storage }))
+    limits &&
+    (await (await importLimits()).openLimits({ ...options, limits, clocks, storage, lines }))
   if (openLimits !== undefined) opened.push(openLimits)
   const limiter = openLimits?.limiter
   // Rules are replaced only where there were rules at the start.

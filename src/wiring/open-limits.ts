@@ -5,7 +5,7 @@ import type { Limiter } from '../limits/limiter.ts'
 import type { LimitsTrace } from '../limits/limits-trace.ts'
 import { openLimiter } from '../limits/open-limiter.ts'
 import type { RuleChanges } from '../limits/rule-changes.ts'
-import { createRuleLines } from '../limits/rule-lines.ts'
+import type { RuleLines } from '../limits/rule-lines.ts'
 import type { CheckedLimits } from '../limits/rules/compiled-rules.ts'
 import {
   compileLimits,
@@ -15,7 +15,6 @@ import {
 } from '../limits/rules/load-limits.ts'
 import { findWarnings, type RuleSurroundings } from '../limits/rules/rule-warnings.ts'
 import { createSharedBans } from '../limits/workers/shared-bans.ts'
-import { createSharedRuleLines } from '../limits/workers/shared-rule-lines.ts'
 import type { Storage } from '../storage/storage.ts'
 import type { Calls } from '../workers/calls.ts'
 import type { Clocks } from './clocks.ts'
@@ -28,6 +27,8 @@ export interface LimiterParts {
   readonly limits: CheckedLimits
   readonly storage: Pick<Storage, 'bans' | 'signingKey'>
   readonly clocks: Clocks
+  /** Writes log lines about the rules. The caller closes it afterwards. */
+  readonly lines: RuleLines
   /** Calls to the first process, if this is one of several that serve together. */
   readonly firstProcess?: Calls | undefined
   /** Whether it replaces a worker that died: then nothing about Redis keeps it from serving. */
@@ -46,8 +47,7 @@ export interface OpenLimits {
  * Opens the limits of a service. Rejects when its bans cannot be read. Throws `OperatorError` when its counters cannot be used.
  */
 export async function openLimits(parts: LimiterParts): Promise<OpenLimits> {
-  const { clocks, storage, firstProcess, log } = parts
-  const { monotonicNow } = clocks
+  const { clocks, storage, firstProcess } = parts
   const { signingKey, bans: banStore } = storage
   // The first process logs them for all.
   if (firstProcess === undefined) logWarnings(parts)
@@ -58,9 +58,7 @@ export async function openLimits(parts: LimiterParts): Promise<OpenLimits> {
       ...clocks,
       banStore,
       store: counters.store,
-      ...(firstProcess === undefined
-        ? { exchange: undefined, lines: createRuleLines({ log, monotonicNow }) }
-        : shareWithWorkers(firstProcess, monotonicNow)),
+      exchange: firstProcess && createSharedBans(firstProcess),
     })
     return {
       limiter,
@@ -73,13 +71,6 @@ export async function openLimits(parts: LimiterParts): Promise<OpenLimits> {
   } catch (error) {
     counters.close()
     throw error
-  }
-}
-
-function shareWithWorkers(firstProcess: Calls, monotonicNow: () => number) {
-  return {
-    exchange: createSharedBans(firstProcess),
-    lines: createSharedRuleLines({ firstProcess, monotonicNow }),
   }
 }
 
