@@ -1,5 +1,8 @@
-import { expect, test } from 'vitest'
+import { expect, onTestFinished, test } from 'vitest'
+import type { KeysInUse } from '../../src/users/keys-in-use.ts'
+import { createKeysOfWorkers, createSharedKeysInUse } from '../../src/users/shared-keys-in-use.ts'
 import { newUserBody } from '../support/builders.ts'
+import { connectGatedCalls } from '../support/gated-calls.ts'
 import { openWorkers, type TestWorker } from '../support/open-workers.ts'
 import { until } from '../support/until.ts'
 
@@ -37,12 +40,27 @@ test('a key is free again when its request has failed', async () => {
 })
 
 test('a key is free again when its worker has ended', async () => {
-  const { workers } = await openWorkers({})
-  const [one, other] = workers as [TestWorker, TestWorker]
-  const { response } = await beginCreate(one, 'key-1')
-  await post(other, 'key-1').expect(409)
-  one.kill()
-  await post(other, 'key-1').expect(201)
-  one.process.goOn()
-  expect([409, 422, 503]).toContain((await response).status)
+  const keys = createKeysOfWorkers()
+  const [one, other] = [1, 2].map(worker => {
+    const { worker: process, first, end } = connectGatedCalls()
+    onTestFinished(end)
+    keys.answer(first.calls, worker)
+    return createSharedKeysInUse(process.calls)
+  }) as [KeysInUse, KeysInUse]
+  expect(await one.claim('key-1')).toBe(true)
+  expect(await other.claim('key-2')).toBe(true)
+  keys.remove(1)
+  expect(await other.claim('key-1')).toBe(true)
+  expect(await other.claim('key-2')).toBe(false)
+  // What the worker that has ended may still say changes nothing.
+  await one.release('key-1')
+  expect(await one.claim('key-1')).toBe(false)
+})
+
+test('a first process that does not answer leaves the decision to the repository', async () => {
+  const { worker: process, end } = connectGatedCalls()
+  onTestFinished(end)
+  const keys = createSharedKeysInUse(process.calls)
+  expect(await keys.claim('key-1')).toBe(true)
+  await keys.release('key-1')
 })
