@@ -17,7 +17,7 @@ export interface RedisCountersOptions {
   readonly secret: Buffer
   /** Counts while Redis does not. */
   readonly local: CounterStore
-  /** Whether what waiting cannot mend is an outage like any other. */
+  /** Whether a mistake in the settings, where waiting does not help, counts as an outage like any other. */
   readonly acceptsUnusable: boolean
   /** Called once an outage, with its reason in words. */
   readonly onLost: (reason: string) => void
@@ -33,8 +33,8 @@ const RETRY_EVERY_MS = 250
 const HEARTBEAT_MS = 1000
 
 /**
- * Opens counters in Redis, which are local while it cannot be used. Waits for it at most a second. Throws `UnusableRedis` for
- * what waiting cannot mend, unless that is accepted.
+ * Opens counters in Redis, which are local while it cannot be used. Waits for it at most a second. Throws `UnusableRedis`
+ * if waiting does not help, unless that is accepted.
  */
 export async function openRedisCounters(
   options: RedisCountersOptions,

@@ -36,7 +36,7 @@ const CERTIFICATE_CODES = [
   'UNABLE_TO_',
 ]
 
-/** `error` as an `UnusableRedis` if waiting cannot mend it, otherwise `undefined`. */
+/** `error` as an `UnusableRedis` if waiting does not help, otherwise `undefined`. */
 export function asUnusableRedis(error: unknown): UnusableRedis | undefined {
   if (error instanceof UnusableRedis) return error
   const { message = '', code = '' } = error as NodeJS.ErrnoException
@@ -48,10 +48,13 @@ export function asUnusableRedis(error: unknown): UnusableRedis | undefined {
   return answer === undefined ? undefined : new UnusableRedis(REFUSALS[answer], { cause: error })
 }
 
-/** Why Redis does not count, for the log. Without credentials: messages of Redis may quote what it was sent. */
+/** Where Redis quotes what it was sent, which may be a password. */
+const QUOTATION = /,? with args beginning with:.*/s
+
+/** Why Redis does not count, for the log. */
 export function reasonOf(error: unknown): string {
-  const { message, code, errors } = error as NodeJS.ErrnoException & { errors?: unknown[] }
+  const { message = '', code, errors } = error as NodeJS.ErrnoException & { errors?: unknown[] }
   // Where a name has several addresses, the message is empty.
   if (Array.isArray(errors) && errors.length > 0) return reasonOf(errors[0])
-  return message || code || String(error)
+  return message.replace(QUOTATION, '') || code || String(error)
 }

@@ -1,6 +1,6 @@
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest'
 import {
   type Certificates,
   canMakeCertificates,
@@ -101,6 +101,17 @@ describe.skipIf(!canStartRedis)('the start with a Redis that refuses the service
     await untilPasses(() => app.http.get('/readyz').expect(200, { status: 'ok' }))
     expect(await redis.command('-n', '3', 'KEYS', 'third:*')).toBe('third:trial')
     expect(await redis.command('KEYS', 'third:*')).toBe('')
+  })
+})
+
+describe.skipIf(!canStartRedis)('a Redis that quotes what it was sent', () => {
+  test('its reason is in the log without the password', async () => {
+    const redis = await startRedis({ args: ['--rename-command', 'AUTH', 'OTHER'] })
+    onTestFinished(() => redis.remove())
+    const { cwd, env } = prepare(`redis://:s3cret@127.0.0.1:${redis.port}`)
+    const service = await spawnService({ cwd, env })
+    await untilPasses(() => expect(service.stdout()).toContain("unknown command 'AUTH'"))
+    expect(service.stdout()).not.toContain('s3cret')
   })
 })
 
