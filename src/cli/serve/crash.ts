@@ -1,6 +1,6 @@
 import type { Logger } from 'pino'
 
-/** Resolves at the first uncaught exception, which it logs. From now on none ends the process by itself. */
+/** Resolves at the first uncaught exception, which is logged and does not end the process by itself. */
 export function awaitCrash(log: Logger): Promise<'crash'> {
   return new Promise(resolve => {
     process.once('uncaughtException', err => {

@@ -1,3 +1,4 @@
+import type { Logger } from 'pino'
 import { compareRules } from '../../limits/rule-changes.ts'
 import { createLimitsOfWorkers } from '../../limits/workers/limits-of-workers.ts'
 import { createKeysOfWorkers } from '../../users/shared-keys-in-use.ts'
@@ -75,11 +76,8 @@ async function superviseUntilStopped(
   { config, logger: { log }, signals }: ServeParts,
   { team, writer }: Processes,
 ): Promise<number> {
-  const crash = Promise.race([awaitCrash(log), writer?.failed ?? new Promise<never>(() => {})])
-  const reason = await Promise.race([signals.first, team.failed, crash]).catch(err => {
-    log.fatal({ err }, 'the thread that writes has failed')
-    return 'crash' as const
-  })
+  const crash = Promise.race([awaitCrash(log), awaitWriterFailure(writer, log)])
+  const reason = await Promise.race([signals.first, team.failed, crash])
   if (reason === 'crash') return 1
   if (reason === 'failed') log.fatal('workers keep dying before they serve')
   log.info('stopping')
@@ -90,6 +88,16 @@ async function superviseUntilStopped(
   if (typeof end === 'string') return 1
   await writer?.close()
   return end && reason === 'signal' ? 0 : 1
+}
+
+/** Resolves when the thread that writes fails, which it logs, also if the service is stopping. */
+async function awaitWriterFailure(writer: Processes['writer'], log: Logger): Promise<'crash'> {
+  try {
+    return await (writer?.failed ?? new Promise<never>(() => {}))
+  } catch (err) {
+    log.fatal({ err }, 'the thread that writes has failed')
+    return 'crash'
+  }
 }
 
 async function logRuleWarnings({ config, limits, logger: { log } }: ServeParts): Promise<void> {

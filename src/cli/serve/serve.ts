@@ -21,8 +21,8 @@ export interface ServeParts extends Pick<LoadedSettings, 'limits'> {
 }
 
 /**
- * Serves until a signal stops it. Returns the exit code: 0 if all requests were answered (none before it listens), 1 after a timeout, a second
- * signal or an uncaught exception. Throws `OperatorError` if it cannot start.
+ * Serves until a signal stops it. Returns the exit code: 0 if all requests were answered, or if it did not listen yet; 1 after
+ * a timeout, a second signal or an uncaught exception. Throws `OperatorError` if it cannot start.
  */
 export async function serve(
   environment: Environment,

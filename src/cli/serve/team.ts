@@ -134,7 +134,7 @@ export function startTeam(options: TeamOptions): Team {
   async function askAll(ask: (member: PoolMember) => Promise<void>): Promise<void> {
     const asked = assignedMembers().map(async member => {
       try {
-        await withinPatience(member, ask(member))
+        await awaitAnswer(member, ask(member))
       } catch (error) {
         // The worker that replaces one that died gets the rules in force then.
         if (pool.members().includes(member)) throw error
@@ -179,11 +179,12 @@ export function startTeam(options: TeamOptions): Team {
 
 const DIE_TOO_SOON = 'the worker processes end before they can serve'
 
-async function withinPatience<T>({ number }: PoolMember, answer: Promise<T>): Promise<T> {
+/** The answer of a worker. Rejects if it does not come in time. */
+async function awaitAnswer<T>({ number }: PoolMember, answer: Promise<T>): Promise<T> {
   let timer: NodeJS.Timeout | undefined
   const tooLate = new Promise<never>((_resolve, reject) => {
-    const give = () => reject(new Error(`worker ${number} does not answer`))
-    timer = setTimeout(give, RULES_PATIENCE_MS)
+    const giveUp = () => reject(new Error(`worker ${number} does not answer`))
+    timer = setTimeout(giveUp, RULES_PATIENCE_MS)
   })
   try {
     return await Promise.race([answer, tooLate])

@@ -1,6 +1,7 @@
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { expect, test } from 'vitest'
+import { beginPost } from '../../../support/begin-post.ts'
 import { newUserBody } from '../../../support/builders.ts'
 import { execute } from '../../../support/databases.ts'
 import { ask } from '../../../support/json-requests.ts'
@@ -100,4 +101,20 @@ test('the service ends with 1 if the thread that writes fails, and loses nothing
   for (const email of acknowledged) {
     expect((await ask(again, `GET /users?email=${email}`)).body).toMatchObject([{ email }])
   }
+})
+
+test('a failure of the thread that writes is logged while the service stops too', async () => {
+  const cwd = temporaryFolder()
+  writeFileSync(join(cwd, 'bug.cjs'), BUG)
+  const nodeArgs = ['--require', join(cwd, 'bug.cjs')]
+  const service = await spawnService({ cwd, nodeArgs, env: { WORKERS } })
+  const post = await beginPost(Number(new URL(service.url).port))
+  post.ended.catch(() => {})
+  service.process.kill('SIGTERM')
+  await until(() => logLines(service).some(({ msg }) => msg === 'stopping'))
+  writeFileSync(join(cwd, 'boom'), '')
+  expect(await service.exited).toMatchObject({ code: 1, stderr: '' })
+  expect(logLines(service)).toContainEqual(
+    expect.objectContaining({ level: 'fatal', msg: 'the thread that writes has failed' }),
+  )
 })
