@@ -112,7 +112,7 @@ function describeReady(): Answer {
         type: 'string',
         const: 'local',
         description:
-          'Only while this process counts limits by itself, because Redis cannot be reached.',
+          'Only while this process counts limits by itself, because the counters that it shares cannot be reached.',
       },
     },
     required: ['status'],

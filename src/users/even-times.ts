@@ -9,7 +9,10 @@ export interface FailedVerification {
 
 /** Tells how long the answers to failed verifications must wait, so that their times do not tell the kinds of digests. */
 export interface EvenTimes {
-  /** Milliseconds that the answer must wait, so that it takes as long as one of the slowest kind so far. Negative if it took longer. */
+  /**
+   * Milliseconds that the answer must wait, so that it takes as long as one of the slowest kind so far. Negative if it took
+   * longer.
+   */
   restOf(failure: FailedVerification): number
 }
 

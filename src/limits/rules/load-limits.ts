@@ -103,7 +103,7 @@ interface LimitsModule {
 async function importModule(source: LimitsSource): Promise<ReadRules> {
   const { path } = source
   try {
-    const module = await withinPatience(importAsRead(source))
+    const module = await awaitModule(importAsRead(source))
     return { rules: module.default }
   } catch (cause) {
     if (cause instanceof LimitsRefused) throw cause
@@ -134,7 +134,7 @@ async function holds(path: string, text: string): Promise<boolean> {
 }
 
 /** A module may await something that never happens. The timer keeps the process alive until the time is over. */
-async function withinPatience<T>(module: Promise<T>): Promise<T> {
+async function awaitModule<T>(module: Promise<T>): Promise<T> {
   let timer: NodeJS.Timeout | undefined
   const tooLate = new Promise<never>((_resolve, reject) => {
     const seconds = MODULE_PATIENCE_MS / 1000

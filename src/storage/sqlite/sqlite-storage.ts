@@ -19,7 +19,10 @@ const LEFT_OPEN = 'database was not closed cleanly, run `check` to examine it'
 /** No commit is lost: the next start reads the WAL. */
 const CHECKPOINT_FAILED = 'WAL checkpoint at shutdown failed'
 
-/** 64 MB instead of 4, and less than `limitWal` allows: a page that many transactions write is copied from the WAL into the database once. */
+/**
+ * 64 MB instead of 4, and less than `limitWal` allows: a page that many transactions write is copied from the WAL into the
+ * database once.
+ */
 const BULK_CHECKPOINT_PAGES = 16_000
 
 /** SQLite in a file, or in memory for the path `:memory:`. */
