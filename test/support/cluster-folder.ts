@@ -1,9 +1,9 @@
 import { type ChildProcess, execFile, spawn } from 'node:child_process'
 import { chownSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
-import type { Socket } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
+import { cleanUpAfter } from './clean-up-after.ts'
 import { findPostgresBinaries } from './postgres-binaries.ts'
 import { owner } from './unprivileged-user.ts'
 
@@ -38,7 +38,7 @@ export function makeClusterFolder(): ClusterFolder {
   const path = mkdtempSync(join(tmpdir(), 'user-records-pg-'))
   giveToOwner(path)
   const data = join(path, 'data')
-  const abandon = watch(path)
+  const abandon = cleanUpAfter(WATCH, path)
   const options = { cwd: path, env: ENVIRONMENT, ...owner }
   return {
     path,
@@ -78,16 +78,3 @@ const WATCH = `
     while kill -0 "$id"; do sleep 0.1; done
   fi
   rm -rf "$1"`
-
-/** Starts a process that cleans up after this one, however this one ends: its input ends with it. */
-function watch(path: string): () => void {
-  const watcher = spawn('/bin/sh', ['-c', WATCH, 'sh', path], {
-    cwd: '/',
-    stdio: ['pipe', 'ignore', 'ignore'],
-    detached: true,
-  })
-  const input = watcher.stdin as Socket
-  watcher.unref()
-  input.unref()
-  return () => input.end()
-}

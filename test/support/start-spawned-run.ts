@@ -1,12 +1,11 @@
-import { spawn } from 'node:child_process'
 import { randomBytes } from 'node:crypto'
 import { cpSync, mkdtempSync, readFileSync, renameSync, symlinkSync, writeFileSync } from 'node:fs'
-import type { Socket } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { createClient } from '@redis/client'
 import type { TestProject } from 'vitest/node'
+import { cleanUpAfter } from './clean-up-after.ts'
 import { startRedis } from './redis-server.ts'
 import { TEST_REDIS_URL } from './redis-settings.ts'
 
@@ -37,7 +36,7 @@ export default async function startSpawnedRun(project: TestProject): Promise<() 
   const skipsPath = join(folder, 'skips')
   const processesPath = join(folder, 'processes')
   for (const path of [skipsPath, processesPath]) writeFileSync(path, '')
-  const cleanUp = watch(folder)
+  const cleanUp = cleanUpAfter(WATCH, folder)
   const { spawnedEnv = {} } = project.config.provide
   const redis = spawnedEnv.CACHE_STORE === 'redis' ? await useRedis() : undefined
   const env = { ...spawnedEnv, ...redis?.env }
@@ -69,19 +68,6 @@ async function deleteKeys(url: string, prefix: string): Promise<void> {
     if (keys.length > 0) await client.del(keys)
   }
   client.destroy()
-}
-
-/** Starts a process that cleans up after this one, however this one ends: its input ends with it. */
-function watch(folder: string): () => void {
-  const watcher = spawn('/bin/sh', ['-c', WATCH, 'sh', folder], {
-    cwd: '/',
-    stdio: ['pipe', 'ignore', 'ignore'],
-    detached: true,
-  })
-  const input = watcher.stdin as Socket
-  watcher.unref()
-  input.unref()
-  return () => input.end()
 }
 
 function besides(file: string): string {
