@@ -1,5 +1,5 @@
 import { isIP, isIPv6 } from 'node:net'
-import type { RequestHandler } from 'express'
+import type { Request, RequestHandler } from 'express'
 import { ServiceError } from '../errors.ts'
 import { logText } from './log-text.ts'
 import { requestedHost } from './requested-host.ts'
@@ -20,7 +20,7 @@ export interface AllowedHostOptions {
 export function requireAllowedHost(options: AllowedHostOptions): RequestHandler {
   const isAllowed = compileHosts(options)
   return (request, _response, next) => {
-    const host = requestedHost(request)
+    const host = requestedHost(request) ?? unnamedHost(request)
     if (host === undefined || isAllowed(host)) {
       next()
       return
@@ -28,6 +28,14 @@ export function requireAllowedHost(options: AllowedHostOptions): RequestHandler 
     options.onRefused(logText(host))
     next(new ServiceError('host_not_allowed'))
   }
+}
+
+/**
+ * `undefined` for a request that asks for no host; empty if the one that counts has no name, as in `X-Forwarded-Host: :443`.
+ * That must not hide the Host header.
+ */
+function unnamedHost({ headers }: Request): string | undefined {
+  return headers.host ? '' : undefined
 }
 
 function compileHosts({

@@ -28,6 +28,7 @@ const FOREIGN = [
   'evillocalhost',
   '127.1',
   '.localhost.evil',
+  ':3000',
   '2130706433',
 ]
 
@@ -148,6 +149,10 @@ describe('ALLOWED_HOSTS', () => {
     expect(await statusFor(app, 'inside:3000', forwarded('Users.Example:443, inside'))).toBe(200)
     expect(await statusFor(app, 'users.example', forwarded('evil.example'))).toBe(421)
     expect(await statusFor(app, 'users.example', forwarded('[fe80::1%eth0]'))).toBe(421)
+    for (const nameless of [':443', ',', ', users.example']) {
+      const status = await statusFor(app, 'evil.example', forwarded(nameless))
+      expect([nameless, status]).toEqual([nameless, 421])
+    }
     expect(await statusFor(app, 'inside')).toBe(421)
     expect(await statusFor(app, 'users.example')).toBe(200)
   })
