@@ -57,7 +57,7 @@ export function countByAnswer(request: Request, response: Response): void {
     if (waits.length === 0) return send()
     held.add(response)
     response.end = (() => response) as Response['end']
-    void Promise.all(waits).then(send)
+    void Promise.all(waits).then(send, send)
     return response
   }
   response.end = endLater as Response['end']

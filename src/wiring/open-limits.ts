@@ -127,8 +127,12 @@ export async function reloadLimits(
     logWarnings({ limits, config, log })
     log.info(changes, 'limits reloaded')
   } catch (err) {
-    const reason = err instanceof LimitsRefused ? { mistakes: err.mistakes } : { err }
-    log.error(reason, 'limits file is invalid, keeping the previous rules')
+    const { name, message } = err as Error
+    // By its name, because a worker that refuses sends its error as JSON.
+    if (name === LimitsRefused.name) {
+      const mistakes = message.split('\n')
+      log.error({ mistakes }, 'limits file is invalid, keeping the previous rules')
+    } else log.error({ err }, 'limits could not be reloaded, keeping the previous rules')
   }
 }
 

@@ -146,7 +146,8 @@ export function startTeam(options: TeamOptions): Team {
   async function prepareAndApply(source: LimitsSource): Promise<void> {
     await askAll(({ calls }) => calls.ask(PREPARE_RULES, source))
     rules = source
-    await askAll(({ calls }) => calls.ask(APPLY_RULES, null))
+    // A worker that does not answer in time has the call and follows it once it goes on.
+    await askAll(({ calls }) => calls.ask(APPLY_RULES, null)).catch(() => {})
   }
 
   return {
