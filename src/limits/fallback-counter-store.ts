@@ -38,7 +38,7 @@ interface Question<T> {
 }
 
 /** Shorter waits do not add up to anything. */
-const MOMENT_MS = 1
+const MOMENT_MS = 5
 
 /**
  * Counts in a shared store and, while that fails or takes too long, in a local one. The first call that fails ends the wait of

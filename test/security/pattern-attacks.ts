@@ -54,6 +54,10 @@ export const ATTACKS: Readonly<Record<string, readonly Attack[]>> = {
   '/\\s/': [],
   '/[?#]/': [],
   '/^[^\\s@:/?#[\\]]+$/': [['', 'a', ' ']],
+  '/,? with args beginning with:.*/s': [
+    ['', ', with args beginning with', '!'],
+    ['', ','],
+  ],
   '/^(rediss?):\\/\\//i': [
     ['redis', 's', '://'],
     ['redis:', '/', 'x'],

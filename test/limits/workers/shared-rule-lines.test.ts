@@ -38,13 +38,14 @@ function openTwo() {
     onTestFinished(end)
     all.answer(first.calls, number)
     const lines = createSharedRuleLines({ firstProcess: worker.calls, monotonicNow: clock.now })
-    return { ...lines, first }
+    return { ...lines, first, worker }
   }) as [Opened, Opened]
   return { clock, logLines, one, other }
 }
 
 type Opened = ReturnType<typeof createSharedRuleLines> & {
   readonly first: ReturnType<typeof connectGatedCalls>['first']
+  readonly worker: ReturnType<typeof connectGatedCalls>['worker']
 }
 
 function write(lines: Opened, line: RuleLine, count = 1): void {
@@ -210,6 +211,8 @@ test('little is kept while the first process is stopped, and nothing is lost', a
   one.first.goOn()
   await until(() => (logLines.length === 20 ? true : undefined))
   expect(sentLines(one)).toBe(20)
+  // Until all answers have come, the worker takes its lines for unanswered, and leaves further ones out.
+  await until(() => one.worker.received.length === one.first.received.length)
   clock.advance(1000)
   write(one, exceeded('new'))
   write(one, TRACKED)
