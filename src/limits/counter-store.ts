@@ -33,3 +33,8 @@ export interface CounterStore {
   /** Forgets a key, so that its next count begins a window. */
   reset(key: CounterKey): MaybePromise<void>
 }
+
+/** A text that differs for different keys, even if a name or a key contains the separator. */
+export function counterText({ type, rule, key }: CounterKey): string {
+  return `${type} ${rule.length} ${rule} ${key}`
+}

@@ -1,4 +1,4 @@
-import type { CounterKey, CounterStore } from './counter-store.ts'
+import { type CounterStore, counterText } from './counter-store.ts'
 
 export interface MemoryCounterStoreOptions {
   /** Milliseconds of a clock that never goes back. */
@@ -49,7 +49,7 @@ export function createMemoryCounterStore(options: MemoryCounterStoreOptions): Co
 
   return {
     increment: (counterKey, windowMs) => {
-      const key = textOf(counterKey)
+      const key = counterText(counterKey)
       // Whole milliseconds: a sum of fractions is rounded, and a window would end later than it may.
       const now = Math.floor(monotonicNow())
       let slot = slots.get(key)
@@ -60,13 +60,8 @@ export function createMemoryCounterStore(options: MemoryCounterStoreOptions): Co
     },
 
     reset: counterKey => {
-      const slot = remove(textOf(counterKey))
+      const slot = remove(counterText(counterKey))
       if (slot !== undefined) free.push(slot)
     },
   }
-}
-
-/** A text that differs for different keys, even if a name or a key contains the separator. */
-function textOf({ type, rule, key }: CounterKey): string {
-  return `${type} ${rule.length} ${rule} ${key}`
 }

@@ -14,7 +14,7 @@ const CHECK_COUNTS: CallKind<null, void> = { name: 'check counts' }
 const RESET_COUNT: CallKind<SentKey, void> = { name: 'reset count' }
 
 /** Counts in the first process, for all workers together. */
-export function createSharedCounterStore(firstProcess: Calls): CounterStore {
+function createSharedCounterStore(firstProcess: Calls): CounterStore {
   return {
     increment: async ({ type, rule, key }, windowMs): Promise<Count> => {
       const [count, resetsInMs] = await firstProcess.ask(COUNT, [type, rule, key, windowMs])

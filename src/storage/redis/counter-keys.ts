@@ -1,5 +1,5 @@
 import { createHmac } from 'node:crypto'
-import type { CounterKey } from '../../limits/counter-store.ts'
+import { type CounterKey, counterText } from '../../limits/counter-store.ts'
 
 /** 96 bits: no two keys will ever share a name. */
 const NAME_CHARS = 24
@@ -26,9 +26,8 @@ export function createCounterKeys(secret: Buffer): (key: CounterKey) => string {
     recent.set(text, name)
   }
 
-  return ({ type, rule, key }) => {
-    // Differs for different keys, even if a name or a key contains the separator.
-    const text = `${type} ${rule.length} ${rule} ${key}`
+  return key => {
+    const text = counterText(key)
     const known = recent.get(text)
     if (known !== undefined) return known
     const name = older.get(text) ?? hashOf(secret, text)
