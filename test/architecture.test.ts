@@ -113,7 +113,7 @@ const ALLOWED: Readonly<Record<string, readonly string[]>> = {
     'users/transfer',
   ],
   'storage/redis': ['limits', 'redis-location', 'waiting'],
-  storage: ['access', 'limits', 'users', 'users/transfer'],
+  storage: ['access', 'limits', 'metrics', 'users', 'users/transfer'],
   app: [
     'access',
     'config',
@@ -147,7 +147,10 @@ const ALLOWED: Readonly<Record<string, readonly string[]>> = {
   'http/server': ['errors', 'http'],
   'limits/workers': ['limits', 'waiting', 'workers'],
   limits: ['errors', 'http', 'limits/rules', 'waiting'],
-  http: ['errors'],
+  http: ['errors', 'metrics'],
+  metrics: [],
+  'ops/metrics': ['http', 'http/server', 'limits', 'storage'],
+  'ops/management': ['limits', 'ops/metrics'],
   'config-values': [
     'duration',
     'locate-postgres',
