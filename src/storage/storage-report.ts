@@ -10,11 +10,31 @@ export const COMMIT_WRITES_BOUNDS: readonly number[] = [
   1, 2, 5, 10, 25, 50, 100, 250, 500, 1000, 2000,
 ]
 
-/** Transactions that have ended well since the start. */
+/**
+ * Transactions that have been committed since the start, at least one write in each. Those that failed, or whose outcome is
+ * unknown, do not count.
+ */
 export interface CommitReport {
+  /** From BEGIN to the end of COMMIT, with the round trips to a server and the waits for its locks. */
   readonly seconds: HistogramCounts
-  /** Writes that shared one transaction. */
+  /**
+   * Writes that shared one transaction. Their sum is the number of writes that callers were told are done. A write that was
+   * refused, such as one with a taken e-mail, does not count, although it took part: it has changed nothing.
+   */
   readonly writes: HistogramCounts
+}
+
+/** Sizes of the files of an embedded database, in bytes. */
+export interface FileBytes {
+  readonly database: number
+  readonly wal: number
+}
+
+/** What the process or thread knows that writes for others. Their reports have the writes that wait. */
+export interface WriterReport {
+  readonly commits: CommitReport
+  /** Absent while the files cannot be found. */
+  readonly fileBytes?: FileBytes
 }
 
 /** How one process uses its database. */
@@ -24,8 +44,8 @@ export interface StorageReport {
   readonly waitingWrites: number
   /** `undefined` if another process or thread writes for this one. */
   readonly commits?: CommitReport
-  /** Sizes of the files of an embedded database, in bytes. Absent in memory and for a database server. */
-  readonly fileBytes?: { readonly database: number; readonly wal: number }
+  /** Absent in memory, for a database server, and while the files cannot be found. */
+  readonly fileBytes?: FileBytes
   /** Connections to a database server. */
   readonly connections?: {
     readonly active: number

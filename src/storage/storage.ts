@@ -2,6 +2,7 @@ import type { ApiKeyStore, ServiceApiKeyStore } from '../access/api-key-store.ts
 import type { BanStore } from '../limits/ban-store.ts'
 import type { UserImportStore } from '../users/transfer/user-import-store.ts'
 import type { UserRepository } from '../users/user-repository.ts'
+import type { StorageReport } from './storage-report.ts'
 
 /**
  * An open database of any engine. Each call that returns a promise may cost a round trip and ends within seconds. It throws
@@ -21,6 +22,11 @@ export interface Storage {
   signingKey(name: SigningKeyName): Promise<Buffer>
   /** Makes reads that begin after this call see all that was committed before it. */
   readAnew(): void
+  /**
+   * What this process has done with the database, and what waits. Neither asks the database nor fails without it, and
+   * answers after `close` too.
+   */
+  report(): Promise<StorageReport>
   /** Finishes the writes that wait, then closes the database. Called once. */
   close(): Promise<void>
 }

@@ -12,6 +12,8 @@ export interface PasswordHasher {
   hash(password: string): Promise<string>
   /** Whether `digest` was made from `password`. Throws `overloaded` like `hash`. */
   verify(digest: string, password: string): Promise<boolean>
+  /** Calls that wait for their turn, without those that compute. */
+  waiting(): number
 }
 
 /** Verifies the passwords of strangers. */
@@ -85,6 +87,7 @@ export function createPasswordHasher(options: PasswordHasherOptions = {}): Login
       if (restMs > 0) await sleep(restMs)
       return false
     },
+    waiting: () => waiting.length,
   }
 }
 
@@ -126,6 +129,7 @@ export function createTrialHasher(passwords: PasswordHasher): PasswordHasher {
       digest.startsWith(TRIAL_PREFIX)
         ? digest === (await hash(password))
         : passwords.verify(digest, password),
+    waiting: passwords.waiting,
   }
 }
 

@@ -44,6 +44,7 @@ async function openUsers() {
       asked.push('verifyEvenly')
       return hasher.verifyEvenly(digest, password)
     },
+    waiting: hasher.waiting,
   }
   const repository = createSqliteUserRepository({ database, writes, view, now: Date.now })
   const rules = createUserRules({ passwordMinChars: 8 })

@@ -35,10 +35,11 @@ export async function openWriterHere(
   const { port1, port2 } = new MessageChannel()
   runWriter(createCalls(createThreadPort(port2)), { now, steadyNow: now })
   const calls = createCalls(createThreadPort(port1))
-  const { answer, close } = await connectWriter(calls, { path, steadyNow: now })
+  const { answer, report, close } = await connectWriter(calls, { path, steadyNow: now })
   return {
     calls,
     answer,
+    report,
     close: async () => {
       await close()
       port1.close()

@@ -32,6 +32,23 @@ test('hash refuses what the queue cannot hold, and serves those that wait in it'
   await expect(passwords.hash('correct horse')).resolves.toMatch(/^\$argon2id\$/)
 })
 
+test('waiting tells how many calls wait for their turn, without those that compute', async () => {
+  const passwords = createPasswordHasher({ maxConcurrent: 2, maxWaiting: 3 })
+  const digest = await passwords.hash('correct horse')
+  expect(passwords.waiting()).toBe(0)
+  const calls = [
+    passwords.hash('correct horse'),
+    passwords.verify(digest, 'correct horse'),
+    passwords.hash('correct horse'),
+    passwords.verify(digest, 'wrong'),
+    passwords.verifyEvenly(digest, 'correct horse'),
+    passwords.hash('one too many'),
+  ]
+  expect(passwords.waiting()).toBe(3)
+  await Promise.allSettled(calls)
+  expect(passwords.waiting()).toBe(0)
+})
+
 test('POST /users takes 200 passwords at once, and GET is answered meanwhile', async () => {
   const { http } = await openTestApp()
   let created = 0

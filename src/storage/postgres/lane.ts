@@ -1,6 +1,7 @@
 import { ServiceError } from '../../errors.ts'
 import type { Gateway } from './gateway.ts'
 import type { Connection, SessionSettings } from './open-connection.ts'
+import type { ConnectionsReport } from './postgres-connections.ts'
 import { unavailable } from './postgres-errors.ts'
 
 /** Up to `size` connections with the same settings, made when they are needed. */
@@ -12,6 +13,8 @@ export interface Lane {
   acquire(deadline: number): Promise<Connection>
   /** Gives a connection back. One that is broken is replaced when it is needed. */
   release(connection: Connection): void
+  /** Its connections now. One that is still being made does not count; work waits for it. */
+  report(): ConnectionsReport['connections']
   /** Closes the idle connections now and the others when they are released. */
   close(): void
 }
@@ -122,6 +125,8 @@ export function createLane({ gateway, size, settings }: LaneOptions): Lane {
       used.delete(connection)
       hand(connection)
     },
+
+    report: () => ({ active: used.size, idle: idle.length, waiting: waiters.size }),
 
     close: () => {
       isClosed = true

@@ -1,8 +1,14 @@
 import { ServiceError } from '../../errors.ts'
+import { createCommitRecorder } from '../commit-recorder.ts'
 import { createGateway, type Gateway, type GatewayOptions } from './gateway.ts'
 import { createLane } from './lane.ts'
 import type { Connection, SessionSettings } from './open-connection.ts'
-import type { Connections, Session, WorkOptions } from './postgres-connections.ts'
+import type {
+  Connections,
+  ConnectionsReport,
+  Session,
+  WriteOptions,
+} from './postgres-connections.ts'
 import {
   isDamage,
   isStale,
@@ -42,6 +48,12 @@ type Mode = 'read' | 'write' | 'transaction'
 
 type Work<T> = (session: Session) => Promise<T>
 
+interface AttemptOptions<T> {
+  readonly kind: keyof typeof SIZES
+  readonly deadline: number
+  readonly countWrites: WriteOptions<T>['countWrites'] | undefined
+}
+
 /** Connections to a database. They are made when they are needed. */
 export function openConnections(options: GatewayOptions): Connections {
   const gateway = createGateway(options)
@@ -54,14 +66,14 @@ export function openConnections(options: GatewayOptions): Connections {
     long: laneOf('long'),
   }
   const silence = watchSilence(gateway)
+  const commits = createCommitRecorder()
   const running = new Set<Promise<unknown>>()
 
   /** Throws `Failed` for anything that goes wrong once there is a connection. */
   async function attempt<T>(
     mode: Mode,
     work: Work<T>,
-    kind: keyof typeof SIZES,
-    deadline: number,
+    { kind, deadline, countWrites }: AttemptOptions<T>,
   ): Promise<T> {
     const lane = lanes[kind]
     const connection = await lane.acquire(deadline)
@@ -72,11 +84,14 @@ export function openConnections(options: GatewayOptions): Connections {
     const effect = { mayBeCommitted: false }
     try {
       if (mode !== 'read') requireWritable(connection)
-      return await inMode(mode, work, {
+      const startedAt = countWrites && performance.now()
+      const result = await inMode(mode, work, {
         connection,
         effect,
         settings: SETTINGS[kind],
       })
+      if (startedAt !== undefined) commits.record({ startedAt, writes: countWrites?.(result) ?? 0 })
+      return result
     } catch (error) {
       if (isStale(error)) connection.destroy(error as Error)
       if (sqlStateOf(error) === READ_ONLY) gateway.distrust()
@@ -90,13 +105,13 @@ export function openConnections(options: GatewayOptions): Connections {
   async function run<T>(
     mode: Mode,
     work: Work<T>,
-    { isLong = false, isPatient = false, deadline: given }: WorkOptions = {},
+    { isLong = false, isPatient = false, deadline: given, countWrites }: WriteOptions<T> = {},
   ): Promise<T> {
     const kind = isLong ? 'long' : isPatient ? 'patient' : mode === 'read' ? 'read' : 'write'
     const deadline = given ?? performance.now() + PATIENCE_MS
     for (let repeats = 0; ; repeats++) {
       try {
-        return await attempt(mode, work, kind, deadline)
+        return await attempt(mode, work, { kind, deadline, countWrites })
       } catch (error) {
         if (!(error instanceof Failed)) throw error
         const isInTime = repeats < MAX_REPEATS && performance.now() < deadline
@@ -121,6 +136,10 @@ export function openConnections(options: GatewayOptions): Connections {
         requireWritable(session as Connection)
         await session.query(statement)
       }),
+    report: () => ({
+      commits: commits.read(),
+      connections: addUp(Object.values(lanes).map(lane => lane.report())),
+    }),
     close: async () => {
       await Promise.allSettled(running)
       gateway.close()
@@ -128,6 +147,16 @@ export function openConnections(options: GatewayOptions): Connections {
       silence.close()
     },
   }
+}
+
+function addUp(
+  lanes: readonly ConnectionsReport['connections'][],
+): ConnectionsReport['connections'] {
+  return lanes.reduce((one, other) => ({
+    active: one.active + other.active,
+    idle: one.idle + other.idle,
+    waiting: one.waiting + other.waiting,
+  }))
 }
 
 /** What work threw, and what is known of its effect. */

@@ -15,6 +15,7 @@ import { openPostgresTrialImportStore } from './postgres-trial-import-store.ts'
 import { createPostgresUserImportStore } from './postgres-user-import-store.ts'
 import { createPostgresUserRepository } from './postgres-user-repository.ts'
 import { asUnusable, mayPass } from './unreachable-reasons.ts'
+import { createWaitingWrites } from './waiting-writes.ts'
 
 /** How long a start waits for a database that cannot be reached. */
 const START_PATIENCE_MS = 10_000
@@ -82,6 +83,7 @@ async function createPostgresStorage(
   const { now, steadyNow, maxWaitingWrites } = options
   const keys = await openSigningKeys(connections)
   const closing = createClosing()
+  const waiting = createWaitingWrites()
   const users = createPostgresUserRepository({
     connections,
     closing,
@@ -89,20 +91,39 @@ async function createPostgresStorage(
     steadyNow,
     maxWaiting: maxWaitingWrites,
   })
-  return {
-    users,
-    imports: createPostgresUserImportStore({ connections, now }),
+  const imports = createPostgresUserImportStore({ connections, now })
+  const bans = createPostgresBanStore({
+    connections,
+    closing,
     // A ban has ended once both clocks say so: neither a clock that jumps nor a machine that slept shortens it.
-    bans: createPostgresBanStore({
-      connections,
-      closing,
-      now: () => Math.min(steadyNow(), now()),
-    }),
-    apiKeys: createPostgresApiKeyStore(connections),
+    now: () => Math.min(steadyNow(), now()),
+  })
+  const apiKeys = createPostgresApiKeyStore(connections)
+  return {
+    users: {
+      ...users,
+      create: waiting.counted(users.create),
+      update: waiting.counted(users.update),
+      replaceDigest: waiting.counted(users.replaceDigest),
+      delete: waiting.counted(users.delete),
+    },
+    imports: { ...imports, write: waiting.counted(imports.write) },
+    bans: { ...bans, save: waiting.counted(bans.save), lift: waiting.counted(bans.lift) },
+    apiKeys: {
+      ...apiKeys,
+      create: waiting.counted(apiKeys.create),
+      revoke: waiting.counted(apiKeys.revoke),
+      recordUses: waiting.counted(apiKeys.recordUses),
+    },
     openTrialImports: () => openPostgresTrialImportStore({ connections, now }),
     signingKey: async (name: SigningKeyName) => keys.get(name) as Buffer,
     // A statement sees what was committed before it.
     readAnew: () => {},
+    report: async () => ({
+      engine: 'postgres',
+      waitingWrites: waiting.count(),
+      ...connections.report(),
+    }),
     close: async () => {
       await closing.close()
       await connections.close()

@@ -45,14 +45,17 @@ export function createPostgresApiKeyStore(connections: Connections): ApiKeyStore
 
     create: async ({ name, hash, scopes, createdAt, expiresAt = null }) => {
       const values = [name, hash, scopes.join(' '), createdAt, expiresAt]
-      const rows = await connections.write(session =>
-        session.query({ text: INSERT_UNLESS_TAKEN }, values),
+      const rows = await connections.write(
+        session => session.query({ text: INSERT_UNLESS_TAKEN }, values),
+        { countWrites: () => 1 },
       )
       return rows.length === 1
     },
 
     revoke: async name => {
-      const rows = await connections.write(session => session.query({ text: DELETE_ONE }, [name]))
+      const rows = await connections.write(session => session.query({ text: DELETE_ONE }, [name]), {
+        countWrites: () => 1,
+      })
       return rows.length === 1
     },
 
@@ -61,6 +64,7 @@ export function createPostgresApiKeyStore(connections: Connections): ApiKeyStore
       // Another process may be writing the uses of the same keys.
       await connections.write(session => session.query({ text: UPDATE_LAST_USES }, values), {
         isPatient: true,
+        countWrites: () => 1,
       })
     },
 

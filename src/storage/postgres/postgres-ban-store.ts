@@ -39,7 +39,7 @@ export function createPostgresBanStore({
           await deleteEndedBans(session, now())
         },
         // Another process may be lifting many.
-        { isPatient: true },
+        { isPatient: true, countWrites: () => bans.length },
       )
       return bans.map(() => ({ value: undefined }))
     },
@@ -67,7 +67,7 @@ export function createPostgresBanStore({
           await setWriter(session, writer)
           return deleteBans(session, selection)
         },
-        { isLong: true },
+        { isLong: true, countWrites: () => 1 },
       )
       return deleted
         .filter(({ endsAt }) => endsAt > now())

@@ -1,3 +1,5 @@
+import type { StorageReport } from '../storage-report.ts'
+
 /** SQL with the parameters `$1`, `$2`, … A statement with a name is prepared once by each connection. */
 export interface Statement {
   readonly name?: string
@@ -24,6 +26,14 @@ export interface WorkOptions {
   readonly deadline?: number
 }
 
+export interface WriteOptions<T> extends WorkOptions {
+  /** How many writes that were asked of the storage the result has done. Without it, the work is housekeeping: none. */
+  readonly countWrites?: (result: T) => number
+}
+
+/** What was committed since the start, and the connections now. */
+export type ConnectionsReport = Required<Pick<StorageReport, 'commits' | 'connections'>>
+
 /**
  * The connections to one PostgreSQL database. Work waits at most about two seconds for a connection, and fails at once
  * while the server is known to be away.
@@ -36,11 +46,13 @@ export interface Connections {
   /** Runs statements that only read. Runs them once more on another connection if theirs breaks. */
   read<T>(work: (session: Session) => Promise<T>, options?: WorkOptions): Promise<T>
   /** Runs one statement that writes, in a transaction of its own. */
-  write<T>(work: (session: Session) => Promise<T>, options?: WorkOptions): Promise<T>
+  write<T>(work: (session: Session) => Promise<T>, options?: WriteOptions<T>): Promise<T>
   /** Runs statements in one transaction (READ COMMITTED), which is rolled back if the work throws. */
-  transaction<T>(work: (session: Session) => Promise<T>, options?: WorkOptions): Promise<T>
+  transaction<T>(work: (session: Session) => Promise<T>, options?: WriteOptions<T>): Promise<T>
   /** Runs a statement. Throws `storage_unavailable` unless the server answers now and takes writes. */
   ping(statement: Statement): Promise<void>
+  /** Asks nobody, and answers after `close` too. */
+  report(): ConnectionsReport
   /** Ends once the work that runs has ended, then closes all connections. */
   close(): Promise<void>
 }

@@ -140,7 +140,10 @@ export function createPostgresUserImportStore(
       for (let attempt = 1; ; attempt++) {
         try {
           const ids = batch.users.length === 0 ? new Map() : await takeIdsFor(batch)
-          return await connections.transaction(session => write(session, batch, ids), LONG)
+          return await connections.transaction(session => write(session, batch, ids), {
+            ...LONG,
+            countWrites: () => 1,
+          })
         } catch (error) {
           if (!isRace(error)) throw error
           if (attempt === MAX_ATTEMPTS) {

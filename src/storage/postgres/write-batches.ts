@@ -69,7 +69,9 @@ export function createWriteBatches<In, Out>(
   ): Promise<readonly (Outcome<Out> | typeof APART)[]> {
     if (items.length === 0) return []
     try {
-      return await connections.write(async session => write(session, items, false))
+      return await connections.write(async session => write(session, items, false), {
+        countWrites: countDone,
+      })
     } catch (error) {
       if (!mayBeOfOneItem(error)) throw error
       return items.map(() => APART)
@@ -99,7 +101,7 @@ export function createWriteBatches<In, Out>(
         const [only] = await write(endingAt(deadline, session), [item], true)
         return only
       },
-      { isPatient: true, deadline },
+      { isPatient: true, deadline, countWrites: only => countDone([only]) },
     )
     if (outcome === undefined || outcome === APART) throw lockHeld()
     if ('error' in outcome) throw outcome.error
@@ -112,6 +114,15 @@ export function createWriteBatches<In, Out>(
         ? Promise.reject(new ServiceError('overloaded'))
         : batches.add({ item, deadline: performance.now() + PATIENCE_MS }),
   }
+}
+
+/** An item that is refused, or written later on its own, is not done. */
+function countDone(outcomes: readonly (Outcome<unknown> | typeof APART | undefined)[]): number {
+  return outcomes.reduce(
+    (count, outcome) =>
+      outcome === undefined || outcome === APART || 'error' in outcome ? count : count + 1,
+    0,
+  )
 }
 
 /** The session of a transaction whose statements end at `deadline`. */

@@ -1,6 +1,7 @@
 import { existsSync } from 'node:fs'
 import type { OpenStorageOptions, Storage, StorageEngine } from '../storage.ts'
 import { IN_MEMORY, isFileOfDatabase, TEMPORARY } from './database-files.ts'
+import { watchFileBytes } from './file-bytes.ts'
 import { requireFile } from './inspect-database.ts'
 import { limitWal } from './limit-wal.ts'
 import { openSqlite } from './open-sqlite.ts'
@@ -47,14 +48,18 @@ export async function openSqliteStorage(
 ): Promise<Storage> {
   const database = await openDatabase(path, options)
   try {
-    return createSqliteStorage(database, options)
+    return createSqliteStorage(database, path, options)
   } catch (error) {
     database.close()
     throw error
   }
 }
 
-function createSqliteStorage(database: Database, options: SqliteStorageOptions): Storage {
+function createSqliteStorage(
+  database: Database,
+  path: string,
+  options: SqliteStorageOptions,
+): Storage {
   const { now, steadyNow, maxWaitingWrites, isBulk = false, isWriterThread = false } = options
   if (isBulk) database.pragma(`wal_autocheckpoint = ${BULK_CHECKPOINT_PAGES}`)
   const view = createReadView(database)
@@ -63,6 +68,7 @@ function createSqliteStorage(database: Database, options: SqliteStorageOptions):
     isWriterThread,
   })
   const walLimit = isWriterThread ? limitWal(database) : undefined
+  const fileBytes = watchFileBytes(path)
   let trial: Trial | undefined
   return {
     users: createSqliteUserRepository({ database, writes, view, now, steadyNow }),
@@ -76,6 +82,12 @@ function createSqliteStorage(database: Database, options: SqliteStorageOptions):
     },
     signingKey: async name => readSigningKey(database, name),
     readAnew: view.end,
+    report: async () => ({
+      engine: 'sqlite',
+      waitingWrites: writes.waiting(),
+      commits: writes.commits(),
+      ...fileBytes(),
+    }),
     close: async () => {
       await trial?.close()
       await writes.close()

@@ -1,4 +1,6 @@
 import { ServiceError } from '../../errors.ts'
+import { createCommitRecorder } from '../commit-recorder.ts'
+import type { CommitReport } from '../storage-report.ts'
 import { createFailedCommits } from './failed-commits.ts'
 import type { ReadView } from './read-view.ts'
 import type { Database } from './sqlite-driver.ts'
@@ -13,6 +15,10 @@ export interface WriteQueue {
    * `shutting_down` after `close`.
    */
   run<T>(work: () => T): Promise<T>
+  /** Writes that have not ended. */
+  waiting(): number
+  /** Transactions so far. */
+  commits(): CommitReport
   /** Ends once each write that waits has succeeded or failed. */
   close(): Promise<void>
 }
@@ -22,6 +28,12 @@ interface PendingWrite {
   readonly resolve: (value: never) => void
   readonly reject: (error: unknown) => void
   readonly deadline: number
+}
+
+/** A write whose transaction is about to be committed. */
+interface FinishedWrite {
+  readonly isRefused: boolean
+  settle(): void
 }
 
 /** How long a write waits for a lock of another process. Its 503 is then sent within a second. */
@@ -56,6 +68,7 @@ export function createWriteQueue(
   const release = database.prepare('RELEASE write')
   const undo = database.prepare('ROLLBACK TO write')
   const failedCommits = createFailedCommits(database, view)
+  const commits = createCommitRecorder()
 
   let pending: PendingWrite[] = []
   let scheduled = false
@@ -83,6 +96,7 @@ export function createWriteQueue(
   function flush(): void {
     scheduled = false
     view.end()
+    const startedAt = performance.now()
     try {
       begin.run()
     } catch (error) {
@@ -93,10 +107,11 @@ export function createWriteQueue(
     const batch = pending.splice(0, MAX_BATCH_WRITES)
     let isCommitting = false
     try {
-      const settle = batch.map(runInSavepoint)
+      const finished = batch.map(runInSavepoint)
       isCommitting = true
       commit.run()
-      for (const answer of settle) answer()
+      commits.record({ startedAt, writes: countDone(finished) })
+      for (const { settle } of finished) settle()
     } catch (error) {
       if (database.inTransaction) rollback.run()
       if (isCommitting) failedCommits.bury()
@@ -107,19 +122,19 @@ export function createWriteQueue(
     else schedule(() => setImmediate(setImmediate, flush))
   }
 
-  /** Returns the call that settles the write once the batch is committed. Throws if the whole transaction is lost. */
-  function runInSavepoint({ work, resolve, reject }: PendingWrite): () => void {
+  /** The write is to be settled once the batch is committed. Throws if the whole transaction is lost. */
+  function runInSavepoint({ work, resolve, reject }: PendingWrite): FinishedWrite {
     savepoint.run()
     try {
       const value = work() as never
       release.run()
-      return () => resolve(value)
+      return { isRefused: false, settle: () => resolve(value) }
     } catch (error) {
       // A full disk or a failed read makes SQLite roll back the whole transaction, including the other writes.
       if (!database.inTransaction) throw error
       undo.run()
       release.run()
-      return () => reject(translateSqliteError(error))
+      return { isRefused: true, settle: () => reject(translateSqliteError(error)) }
     }
   }
 
@@ -146,5 +161,9 @@ export function createWriteQueue(
     return closed
   }
 
-  return { run, close }
+  return { run, waiting: () => pending.length, commits: commits.read, close }
+}
+
+function countDone(writes: readonly FinishedWrite[]): number {
+  return writes.reduce((count, { isRefused }) => (isRefused ? count : count + 1), 0)
 }

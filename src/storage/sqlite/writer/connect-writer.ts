@@ -1,9 +1,12 @@
 import type { CallKind, Calls } from '../../../workers/calls.ts'
 import { errorOf } from '../../../workers/failures.ts'
 import { passOnForwarded } from '../../../workers/forwarded-calls.ts'
+import { createCommitRecorder } from '../../commit-recorder.ts'
 import type { OpenStorageOptions } from '../../storage.ts'
+import type { WriterReport } from '../../storage-report.ts'
 import { UnusableDatabase } from '../../unusable-database.ts'
-import { CLOSE_DATABASE, OPEN_DATABASE, readHrtimeMs, WARN } from './run-writer.ts'
+import { watchFileBytes } from '../file-bytes.ts'
+import { CLOSE_DATABASE, OPEN_DATABASE, REPORT_STORAGE, readHrtimeMs, WARN } from './run-writer.ts'
 import { LIFT_BANS, READ_BAN_REVISION, SAVE_BAN } from './write-calls.ts'
 
 export interface WriterOptions extends Pick<OpenStorageOptions, 'steadyNow' | 'onWarning'> {
@@ -14,9 +17,17 @@ export interface WriterOptions extends Pick<OpenStorageOptions, 'steadyNow' | 'o
 export interface WriterConnection {
   /** Handles the calls of one worker. */
   answer(worker: Calls): void
+  /**
+   * What the writer has done. Never fails, and hardly waits: while the writer is held up by the disk, or is gone, the commits
+   * are those of its last report.
+   */
+  report(): Promise<WriterReport>
   /** Finishes the writes that wait, then closes the database. Call it when all workers are gone. */
   close(): Promise<void>
 }
+
+/** A batch of writes takes about 10 ms. */
+const REPORT_PATIENCE_MS = 250
 
 /** Lets a writer open the database. Throws `UnusableDatabase`. */
 export async function connectWriter(
@@ -29,8 +40,43 @@ export async function connectWriter(
   if (unusable !== undefined) throw new UnusableDatabase(unusable.message, unusable)
   return {
     answer: createAnswers(writer),
+    report: createReports(writer, path),
     close: () => writer.ask(CLOSE_DATABASE, undefined),
   }
+}
+
+function createReports(writer: Calls, path: string): WriterConnection['report'] {
+  const fileBytes = watchFileBytes(path)
+  let commits = createCommitRecorder().read()
+  let asked: Promise<void> | undefined
+
+  async function ask(): Promise<void> {
+    try {
+      const report = await writer.ask(REPORT_STORAGE, undefined)
+      commits = report.commits ?? commits
+    } catch {
+      // The writer is gone. `Writer.failed` tells that.
+    } finally {
+      asked = undefined
+    }
+  }
+
+  return async () => {
+    // Reports that are asked for while the writer is held up share one question.
+    asked ??= ask()
+    await atMost(REPORT_PATIENCE_MS, asked)
+    return { commits, ...fileBytes() }
+  }
+}
+
+/** Resolves when `work` has ended, or after `ms`. */
+async function atMost(ms: number, work: Promise<void>): Promise<void> {
+  let timer: NodeJS.Timeout | undefined
+  const end = new Promise<void>(resolve => {
+    timer = setTimeout(resolve, ms)
+  })
+  await Promise.race([work, end])
+  clearTimeout(timer)
 }
 
 function createAnswers(writer: Calls): WriterConnection['answer'] {

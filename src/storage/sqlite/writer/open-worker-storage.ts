@@ -2,6 +2,7 @@ import type { Calls } from '../../../workers/calls.ts'
 import { checkHistory } from '../../migrations.ts'
 import type { OpenStorageOptions, ServiceStorage } from '../../storage.ts'
 import { OLDER_SCHEMA, UnusableDatabase } from '../../unusable-database.ts'
+import { watchFileBytes } from '../file-bytes.ts'
 import { openToRead, readHistory, requireThere } from '../inspect-database.ts'
 import { migrationsOfRelease } from '../migrator.ts'
 import { CACHE_KIB } from '../open-sqlite.ts'
@@ -29,6 +30,7 @@ export async function openWorkerStorage(options: WorkerStorageOptions): Promise<
   const database = await explainErrors(() => openReader(path))
   const view = createReadView(database)
   const writes = createRemoteWrites({ firstProcess, view, maxWaiting: maxWaitingWrites })
+  const fileBytes = watchFileBytes(path)
   return {
     users: { ...createSqliteUserReads({ database, view, steadyNow }), ...writes.users },
     bans: {
@@ -39,6 +41,7 @@ export async function openWorkerStorage(options: WorkerStorageOptions): Promise<
     apiKeys: { ...createSqliteApiKeyReader(database), ...writes.apiKeys },
     signingKey: async name => readSigningKey(database, name),
     readAnew: view.end,
+    report: async () => ({ engine: 'sqlite', waitingWrites: writes.waiting(), ...fileBytes() }),
     close: async () => {
       await writes.close()
       view.end()

@@ -34,6 +34,8 @@ export interface RemoteWrites {
   readonly users: UserWrites
   readonly bans: Omit<BanStore, 'load'>
   readonly apiKeys: Pick<ApiKeyStore, 'recordUses'>
+  /** Writes that have not ended. */
+  waiting(): number
   /** Ends once each write that waits has succeeded or failed. */
   close(): Promise<void>
 }
@@ -95,6 +97,7 @@ export function createRemoteWrites(options: RemoteWritesOptions): RemoteWrites {
     apiKeys: {
       recordUses: uses => writeForwarded(RECORD_API_KEY_USES, uses.map(toSentUse)),
     },
+    waiting: () => waiting,
     close: () => {
       closed ??= new Promise(resolve => {
         onIdle = resolve

@@ -2,6 +2,7 @@ import type { CallKind, Calls } from '../../../workers/calls.ts'
 import { type Failure, failureOf } from '../../../workers/failures.ts'
 import { handleForwarded } from '../../../workers/forwarded-calls.ts'
 import type { OpenStorageOptions, Storage } from '../../storage.ts'
+import type { StorageReport } from '../../storage-report.ts'
 import { UnusableDatabase } from '../../unusable-database.ts'
 import { openSqliteStorage } from '../sqlite-storage.ts'
 import {
@@ -22,6 +23,9 @@ export const OPEN_DATABASE: CallKind<WriterQuestion, WriterAnswer> = { name: 'op
 
 /** Finishes the writes that wait, and closes the database. */
 export const CLOSE_DATABASE: CallKind<undefined, void> = { name: 'close database' }
+
+/** Works as `Storage.report`. */
+export const REPORT_STORAGE: CallKind<undefined, StorageReport> = { name: 'report storage' }
 
 /** What `OpenStorageOptions.onWarning` is called with. */
 export const WARN: CallKind<{ readonly message: string; readonly cause?: Failure }, void> = {
@@ -62,6 +66,7 @@ export function runWriter(calls: Calls, clocks?: WriterClocks): void {
           calls.tell(WARN, { message, ...(cause !== undefined && { cause: failureOf(cause) }) }),
       })
       answerWrites(calls, storage)
+      calls.handle(REPORT_STORAGE, storage.report)
       calls.handle(CLOSE_DATABASE, storage.close)
       return {}
     } catch (error) {

@@ -29,14 +29,16 @@ export async function startWriter(options: WriterOptions): Promise<Writer> {
   })
   failed.catch(() => {})
   try {
-    const { answer, close } = await Promise.race([connectWriter(calls, options), failed])
+    const { answer, report, close } = await Promise.race([connectWriter(calls, options), failed])
     return {
       answer,
+      report,
       failed,
       close: async () => {
         await close()
         isClosing = true
         await thread.terminate()
+        calls.close(new ServiceError('shutting_down'))
       },
     }
   } catch (error) {
