@@ -53,6 +53,29 @@ test('idle connections that are no longer trusted are closed when one of them br
   await untilPasses(async () => expect(await queryPostgres(url, there)).toEqual([]))
 })
 
+test('report has the connections that work, those that are idle, and what waits for one', async () => {
+  const connections = connectTo(await newPostgresDatabase())
+  const nothing = { active: 0, idle: 0, waiting: 0 }
+  expect(connections.report().connections).toEqual(nothing)
+  const allWork = meeting(3)
+  const isSeen = meeting(3)
+  const options = { isPatient: true, deadline: performance.now() + 100_000 }
+  const work = async () => {
+    await allWork()
+    await isSeen()
+  }
+  const first = [connections.transaction(work, options), connections.transaction(work, options)]
+  await allWork()
+  const last = connections.transaction(async () => {}, options)
+  expect(connections.report().connections).toEqual({ active: 2, idle: 0, waiting: 1 })
+  const done = Promise.all([...first, last])
+  await isSeen()
+  await done
+  expect(connections.report().connections).toEqual({ active: 0, idle: 2, waiting: 0 })
+  await connections.close()
+  expect(connections.report().connections).toEqual(nothing)
+})
+
 /** Returns a function whose calls end once there are `count` of them. */
 function meeting(count: number): () => Promise<void> {
   let open: () => void = () => {}

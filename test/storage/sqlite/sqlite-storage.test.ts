@@ -1,8 +1,10 @@
-import { existsSync, symlinkSync } from 'node:fs'
+import { existsSync, renameSync, statSync, symlinkSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, test } from 'vitest'
 import { createSqliteEngine } from '../../../src/storage/sqlite/sqlite-storage.ts'
+import type { CommitReport } from '../../../src/storage/storage-report.ts'
 import { describeStorage, openStored } from '../../contracts/storage-contract.ts'
+import { describeStorageReport } from '../../contracts/storage-report-contract.ts'
 import { emailsIn, execute } from '../../support/databases.ts'
 import { temporaryFolder } from '../../support/open-test-app.ts'
 
@@ -26,6 +28,46 @@ describeStorage({
         ),
     }
   },
+})
+
+describeStorageReport({
+  name: 'a SQLite file',
+  open: async () => {
+    const databaseUrl = join(temporaryFolder(), 'users.db')
+    const storage = await openStored(createSqliteEngine(databaseUrl), { maxWaitingWrites: 1000 })
+    const commits = async () => (await storage.report()).commits as CommitReport
+    return { storage, databaseUrl, commits, close: storage.close }
+  },
+})
+
+describe('Storage.report: SQLite', () => {
+  test('fileBytes are the sizes of the file and of its WAL, found through links', async () => {
+    const folder = temporaryFolder()
+    const path = join(folder, 'users.db')
+    symlinkSync('users.db', join(folder, 'link.db'))
+    const { users, report, close } = await openStored(createSqliteEngine(join(folder, 'link.db')))
+    await users.create({ name: 'Ann', email: 'ann@example.com', passwordDigest: null })
+    const wal = statSync(`${path}-wal`).size
+    expect(wal).toBeGreaterThan(0)
+    expect((await report()).fileBytes).toEqual({ database: statSync(path).size, wal })
+    await close()
+    expect((await report()).fileBytes).toEqual({ database: statSync(path).size, wal: 0 })
+  })
+
+  test('fileBytes are absent in memory, and while the file is gone', async () => {
+    const inMemory = await openStored(createSqliteEngine(':memory:'))
+    expect(await inMemory.report()).toEqual({
+      engine: 'sqlite',
+      waitingWrites: 0,
+      commits: expect.anything(),
+    })
+    const path = join(temporaryFolder(), 'users.db')
+    const { report } = await openStored(createSqliteEngine(path))
+    renameSync(path, `${path}.moved`)
+    expect(await report()).not.toHaveProperty('fileBytes')
+    renameSync(`${path}.moved`, path)
+    expect(await report()).toHaveProperty('fileBytes')
+  })
 })
 
 describe('createSqliteEngine', () => {

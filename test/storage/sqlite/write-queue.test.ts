@@ -132,8 +132,10 @@ test('WriteQueue rejects all writes of a failed commit, stores none of them and 
   }
   expect(results).toEqual([refused, refused, refused])
   expect(stored()).toEqual([])
+  expect(writes.commits().writes.sum).toBe(0)
   expect(await writes.run(() => add('again'))).toBe('again')
   expect(stored()).toEqual(['again'])
+  expect(writes.commits().writes.sum).toBe(1)
 })
 
 test('WriteQueue waits for a lock of another connection while reads and the event loop continue', async () => {
@@ -211,6 +213,7 @@ test.each<{ disk: string; rows: string }>([
     expect(results[3]?.status).toBe('rejected')
     const answered = results.flatMap(result => (result.status === 'fulfilled' ? result.value : []))
     expect(stored()).toEqual(small.filter(text => answered.includes(text)))
+    expect(writes.commits().writes.sum).toBe(answered.length)
 
     expect(await writes.run(() => add('still small'))).toBe('still small')
     database.pragma('max_page_count = 1000')

@@ -1,3 +1,4 @@
+import { statSync } from 'node:fs'
 import { join } from 'node:path'
 import { expect, onTestFinished, test } from 'vitest'
 import { openSqlite } from '../../../../src/storage/sqlite/open-sqlite.ts'
@@ -6,12 +7,15 @@ import { createSqliteApiKeyStore } from '../../../../src/storage/sqlite/sqlite-a
 import { Database } from '../../../../src/storage/sqlite/sqlite-driver.ts'
 import { createSqliteUserReads } from '../../../../src/storage/sqlite/sqlite-user-reads.ts'
 import { createWriteQueue } from '../../../../src/storage/sqlite/write-queue.ts'
+import { connectWriter } from '../../../../src/storage/sqlite/writer/connect-writer.ts'
 import { openWorkerStorage } from '../../../../src/storage/sqlite/writer/open-worker-storage.ts'
 import { createRemoteWrites } from '../../../../src/storage/sqlite/writer/remote-writes.ts'
+import { OPEN_DATABASE, REPORT_STORAGE } from '../../../../src/storage/sqlite/writer/run-writer.ts'
 import type { UserWrites } from '../../../../src/users/user-repository.ts'
 import type { Calls } from '../../../../src/workers/calls.ts'
 import { describeApiKeyStore } from '../../../contracts/api-key-store-contract.ts'
 import { describeBanStore } from '../../../contracts/ban-store-contract.ts'
+import { describeStorageReport } from '../../../contracts/storage-report-contract.ts'
 import { describeUserRepository } from '../../../contracts/user-repository-contract.ts'
 import { temporaryFolder } from '../../../support/open-test-app.ts'
 import {
@@ -69,6 +73,21 @@ describeApiKeyStore({
     })
     const writes = createWriteQueue(database, createReadView(database))
     return { store: worker.apiKeys, commands: createSqliteApiKeyStore({ database, writes }) }
+  },
+})
+
+describeStorageReport({
+  name: 'a worker on SQLite, and its writer',
+  open: async () => {
+    const databaseUrl = join(temporaryFolder(), 'users.db')
+    const writer = await openWriterHere(databaseUrl)
+    const worker = await openWorker({ path: databaseUrl, writer })
+    onTestFinished(async () => {
+      await worker.close()
+      await writer.close()
+    })
+    const commits = async () => (await writer.report()).commits
+    return { storage: worker, databaseUrl, commits, close: worker.close }
   },
 })
 
@@ -272,4 +291,46 @@ test('the revision of bans differs after another program has changed them', asyn
   const after = await one.bans.revision()
   expect(after).not.toBe(before)
   expect(await one.bans.revision()).toBe(after)
+})
+
+test('report of the writer has the commits of all workers, and each worker has its own waiting writes', async () => {
+  const { path, writer, one, other } = await openTeam()
+  expect(await writer.report()).toMatchObject({ commits: { writes: { sum: 0 } } })
+  await Promise.all([...createMany(one, 3), ...createMany(other, 4)])
+  const { commits, fileBytes } = await writer.report()
+  expect(commits.writes.sum).toBe(7)
+  expect(fileBytes).toEqual({ database: statSync(path).size, wal: statSync(`${path}-wal`).size })
+  const { release } = lock(path)
+  const writes = Promise.allSettled([...createMany(one, 3), ...createMany(other, 2)])
+  expect(await one.report()).toEqual({ engine: 'sqlite', waitingWrites: 3, fileBytes })
+  expect(await other.report()).toEqual({ engine: 'sqlite', waitingWrites: 2, fileBytes })
+  release()
+  await writes
+  expect((await one.report()).waitingWrites).toBe(0)
+})
+
+test('report of a writer that does not answer, or is gone, has the commits of its last report', async () => {
+  const { path, writer, one } = await openTeam()
+  const { worker: calls, first: silent, end } = connectCalls()
+  onTestFinished(end)
+  let isSilent = false
+  let asked = 0
+  silent.handle(OPEN_DATABASE, () => ({}))
+  silent.handle(REPORT_STORAGE, async () => {
+    asked++
+    return isSilent ? new Promise(() => {}) : writer.calls.ask(REPORT_STORAGE, undefined)
+  })
+  const { report } = await connectWriter(calls, { path, steadyNow: Date.now })
+  await Promise.all(createMany(one, 3))
+  const last = await report()
+  expect(last.commits.writes.sum).toBe(3)
+  isSilent = true
+  await Promise.all(createMany(one, 2))
+  expect((await report()).commits).toEqual(last.commits)
+  expect((await report()).commits).toEqual(last.commits)
+  // Reports share a question that has no answer yet.
+  expect(asked).toBe(2)
+  calls.close(new Error('the writer is gone'))
+  expect((await report()).commits).toEqual(last.commits)
+  expect((await report()).commits).toEqual(last.commits)
 })
