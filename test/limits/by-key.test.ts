@@ -83,21 +83,6 @@ test('with API_KEYS=off no request is counted by key, and a warning says so', as
   )
 })
 
-test('a warning says which bans would store API keys', async () => {
-  const ban = { path: '/login', maxretry: 1, findtime: 60, bantime: 60 }
-  const bans = [
-    { ...ban, name: 'header', by: ['ip', 'header:authorization'] },
-    { ...ban, name: 'dry', by: 'header:Authorization', dryRun: true },
-    { ...ban, name: 'name', by: 'key' },
-  ]
-  const throttle = [{ limit: 1, period: 60, by: 'header:Authorization' }]
-  const app = await openKeyedApp([], { limits: { bans, throttle } })
-  await app.logged()
-  expect(app.logLines.flatMap(({ warning }) => warning ?? [])).toEqual([
-    'bans "header" stores the API keys of the clients that it bans: count by "key" instead',
-  ])
-})
-
 test('the filter answers before the key is asked for', async () => {
   const limits = {
     blocklist: [{ name: 'scanner', userAgent: 'scanner' }],

@@ -28,6 +28,10 @@ export const ATTACKS: Readonly<Record<string, readonly Attack[]>> = {
     ['', 'a.', '!'],
     ['a', '.a-', '.'],
   ],
+  '/^sha256:[0-9a-f]{64}$/': [
+    ['', 'sha256:'],
+    ['sha256:', 'a', '!'],
+  ],
   '/^urk_[0-9A-Za-z]{49}$/': [
     ['', 'urk_'],
     ['urk_', 'a', '!'],

@@ -2,6 +2,7 @@ import { createHash } from 'node:crypto'
 import { isIP } from 'node:net'
 import type { Request } from 'express'
 import { getDomain } from 'tldts'
+import { hasCredentials, namedDigest } from './credential-digest.ts'
 import type { Key, KeyName, KeyPart } from './limits-file.ts'
 import { memoize } from './memoize.ts'
 import { countedAddress, factsOf, headerValues, queryValues } from './request-facts.ts'
@@ -22,7 +23,7 @@ interface KeyKind {
   readonly needsBody?: true
   readonly compile: (argument: string) => KeyOf
   /** The key of the client that an operator names; the name itself if left out. */
-  readonly keyOfName?: (name: string) => string | undefined
+  readonly keyOfName?: (name: string, argument: string) => string | undefined
 }
 
 /** In the order in which messages list them. A new kind needs an entry here and in `KeyName`. */
@@ -32,7 +33,11 @@ const KEY_KINDS: Readonly<Record<KindOf<KeyName>, KeyKind>> = {
   host: { compile: () => request => factsOf(request).host, keyOfName: hostKey },
   key: { compile: () => request => request.apiKey?.name },
   path: { compile: () => request => factsOf(request).path },
-  header: { argument: 'NAME', compile: headerKey },
+  header: {
+    argument: 'NAME',
+    compile: headerKey,
+    keyOfName: (name, header) => (hasCredentials(header.toLowerCase()) ? namedDigest(name) : name),
+  },
   query: {
     argument: 'NAME',
     compile: name => request => queryValues(request, name)[0] || undefined,
@@ -98,14 +103,15 @@ export function namedKey(key: Key | undefined, name: string): string | undefined
 /** All keys that the client an operator names may have, for any rule. */
 export function possibleKeys(name: string): readonly string[] {
   const unquoted = name.startsWith('"') ? parseTexts(`[${name}]`)[0] : undefined
-  const keys = [name, unquoted, shorten(name), addressKey(name)]
+  const keys = [name, unquoted, shorten(name), addressKey(name), namedDigest(name)]
   return [...new Set(keys.filter(key => key !== undefined))]
 }
 
 function namedPart(part: KeyPart, name: string): string | undefined {
   if (name === '') return undefined
-  const { keyOfName } = typeof part === 'function' ? {} : kindOf(part)
-  return keyOfName === undefined ? name : keyOfName(name)
+  if (typeof part === 'function') return name
+  const { keyOfName } = kindOf(part)
+  return keyOfName === undefined ? name : keyOfName(name, argumentOf(part))
 }
 
 /** The key of an address, or of a network in the form that is counted, such as `2001:db8:0:100::/56`. */
@@ -144,7 +150,11 @@ function partsOf(key: Key = 'ip'): readonly KeyPart[] {
 
 function compilePart(part: KeyPart): KeyOf {
   if (typeof part === 'function') return request => textOf(requireSync<unknown>(part(request)))
-  return kindOf(part).compile(splitAtColon(part)[1] ?? '')
+  return kindOf(part).compile(argumentOf(part))
+}
+
+function argumentOf(part: KeyName): string {
+  return splitAtColon(part)[1] ?? ''
 }
 
 function kindOf(part: KeyName): KeyKind {
@@ -178,6 +188,9 @@ function domainKey(): KeyOf {
 
 function headerKey(name: string): KeyOf {
   const lowerCaseName = name.toLowerCase()
+  if (hasCredentials(lowerCaseName)) {
+    return request => factsOf(request).credentialDigest(lowerCaseName)
+  }
   return request => headerValues(request, lowerCaseName).join(', ') || undefined
 }
 

@@ -46,11 +46,6 @@ export function findWarnings(
       }
     }
   }
-  for (const rule of bans.filter(({ isDryRun }) => hasKeys && !isDryRun)) {
-    if (headersCountedBy(rule.source.by).some(name => name.toLowerCase() === 'authorization')) {
-      warn('bans', rule, 'stores the API keys of the clients that it bans: count by "key" instead')
-    }
-  }
   for (const rule of rateLimits.filter(({ actions }) => actions.length === 0)) {
     warn('rateLimits', rule, 'applies to no action: except names them all')
   }
