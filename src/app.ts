@@ -97,7 +97,7 @@ export function createApp(dependencies: AppDependencies): Application {
   const limited: readonly Endpoint[] = [
     ...userRoutes(users, rules),
     ...passwordVerificationRoutes(verifications, rules),
-    homeRoute({ version, isReady }),
+    homeRoute({ version, needsKeys: keys !== undefined, isReady }),
     ...docsRoutes(),
     openApiEndpoint(baseUrl => ({
       ...describeService({ needsKeys: keys !== undefined }),

@@ -32,6 +32,10 @@ export const ATTACKS: Readonly<Record<string, readonly Attack[]>> = {
     ['', 'sha256:'],
     ['sha256:', 'a', '!'],
   ],
+  '/\\{keys\\}([^{}]*)\\{\\/keys\\}/g': [
+    ['', '{keys}'],
+    ['{keys}', 'a', '{'],
+  ],
   '/^urk_[0-9A-Za-z]{49}$/': [
     ['', 'urk_'],
     ['urk_', 'a', '!'],

@@ -18,6 +18,14 @@ const PATHS = {
 const MESSAGE =
   'User Records Service: create, list, read, update and delete users, as JSON over HTTP.'
 
+const MESSAGE_ABOUT_KEYS = ' Requests for users need an API key: "Authorization: Bearer KEY".'
+
+/** What each command of the page sends where keys are required. */
+const KEY_OPTION = " -H 'Authorization: Bearer KEY'"
+
+/** What the page says only where keys are required. */
+const ABOUT_KEYS = /\{keys\}([^{}]*)\{\/keys\}/g
+
 /** The address in the README, shown to a client whose Host is not a plain name. */
 const USUAL_ORIGIN = 'http://127.0.0.1:3000'
 
@@ -28,18 +36,22 @@ const PLAIN_PATH = /^[\w./~-]*$/
 
 export interface HomeOptions {
   readonly version: string
+  /** Whether requests for users need an API key. */
+  readonly needsKeys: boolean
   /** Whether requests can be served, as `/readyz` says. */
   readonly isReady: () => Promise<boolean>
 }
 
 /** `GET /` says where everything else is: as a page to a client that prefers HTML, otherwise as JSON. */
-export function homeRoute({ version, isReady }: HomeOptions): Endpoint {
+export function homeRoute({ version, needsKeys, isReady }: HomeOptions): Endpoint {
   const read = createPageFiles()
 
   async function page(request: Request): Promise<Reply> {
     const template = String(await read('home.html'))
     const html = template
       .replace('{version}', () => escapeHtml(version))
+      .replaceAll(ABOUT_KEYS, (_all, text: string) => (needsKeys ? text : ''))
+      .replaceAll('{key}', needsKeys ? KEY_OPTION : '')
       .replaceAll('{origin}', () => originOf(request))
     return {
       status: 200,
@@ -51,7 +63,8 @@ export function homeRoute({ version, isReady }: HomeOptions): Endpoint {
 
   function describe(status: string, baseUrl: string): Readonly<Record<string, string>> {
     const paths = Object.entries(PATHS).map(([name, path]) => [name, baseUrl + path])
-    return { message: MESSAGE, version, status, ...Object.fromEntries(paths) }
+    const message = needsKeys ? MESSAGE + MESSAGE_ABOUT_KEYS : MESSAGE
+    return { message, version, status, ...Object.fromEntries(paths) }
   }
 
   return {

@@ -1,10 +1,15 @@
+import { execFile } from 'node:child_process'
 import { createHash } from 'node:crypto'
 import { readFileSync } from 'node:fs'
+import { promisify } from 'node:util'
 import { expect, test } from 'vitest'
+import { openKeyedApp } from '../../support/api-keys.ts'
 import { newUserBody } from '../../support/builders.ts'
-import { openTestApp } from '../../support/open-test-app.ts'
+import { openTestApp, temporaryFolder } from '../../support/open-test-app.ts'
 import { sendRaw } from '../../support/raw-http.ts'
+import { run } from '../../support/spawn-service.ts'
 import { executeSql } from '../../support/sql.ts'
+import { until } from '../../support/until.ts'
 
 const PROJECT = new URL('../../../', import.meta.url)
 
@@ -113,6 +118,58 @@ test('the page of GET / shows the commands of the README, with its own address',
   }
 })
 
+test('the page of GET / says nothing of keys where none is required, and neither does its JSON', async () => {
+  const { http } = await openTestApp()
+  const { text } = await http.get('/').set('Accept', 'text/html').expect(200)
+  expect(text).not.toMatch(/[{}]keys?[{}]|KEY|API key|Authorization/)
+  expect((await http.get('/').expect(200)).body.message).not.toContain('key')
+})
+
+test('where a key is required, the commands of GET / work with one in place of KEY', async () => {
+  const { http, url, databaseUrl, bearers } = await openKeyedApp([])
+  expect(bearers).toEqual([])
+  const [create = '', placeholder, ...commands] = await commandsOf(http, {})
+  expect(placeholder).toBe('KEY')
+  expect(commands.length).toBeGreaterThan(6)
+  const args = create.split(' ').slice(2)
+  expect(create).toMatch(/^npx user-records-service keys create /)
+  const cwd = temporaryFolder()
+  const { code, stdout } = await run({
+    cwd,
+    env: { DATABASE_URL: databaseUrl },
+    args,
+  })
+  expect(code).toBe(0)
+  const Authorization = `Bearer ${stdout.trim()}`
+  await until(async () => (await http.get('/users').set({ Authorization })).status === 200)
+
+  const statuses = []
+  for (const command of commands) {
+    expect(command).toContain(" -H 'Authorization: Bearer KEY'")
+    expect(await statusOf(command)).toBe('401')
+    statuses.push(await statusOf(command.replace('KEY', stdout.trim())))
+    expect(command).toContain(`${url}/`)
+  }
+  expect(statuses).toEqual(['201', '200', '200', '200', '422', '200', '204', '201', '200'])
+})
+
+test('where a key is required, GET / says so, and its commands are those of the README otherwise', async () => {
+  const { http } = await openKeyedApp([])
+  const { body } = await http.get('/').expect(200)
+  expect(body.message).toMatch(/ need an API key: "Authorization: Bearer KEY"\.$/)
+  const { text } = await http.get('/').set('Accept', 'text/html').expect(200)
+  expect(text).not.toMatch(/\{\/?keys?\}/)
+  const [, , ...commands] = await commandsOf(http, {})
+  const open = await openTestApp()
+  const withoutKeys = (await commandsOf(open.http, {})).map(command =>
+    command.replaceAll(open.url, ''),
+  )
+  const bare = commands.map(command =>
+    command.replace(" -H 'Authorization: Bearer KEY'", '').replaceAll(/http:[^ ']*:\d+/g, ''),
+  )
+  expect(bare).toEqual(withoutKeys)
+})
+
 test.each([
   'users.example.com',
   'users.example.com:8443',
@@ -216,6 +273,13 @@ async function commandsOf(http: Http, headers: Record<string, string>): Promise<
   return Array.from(text.matchAll(/<code>([^<]*)<\/code>/g), ([, code = '']) =>
     code.replaceAll('&#39;', "'").replaceAll('&quot;', '"').replaceAll('&amp;', '&'),
   )
+}
+
+/** The status of the last response to a command of curl. */
+async function statusOf(command: string): Promise<string> {
+  const script = command.replace(/^curl/, "curl -s -o /dev/null -w '%{http_code}'")
+  const { stdout } = await promisify(execFile)('bash', ['-c', script])
+  return stdout
 }
 
 /** Status line and headers, without those that differ each time, and how many bytes follow them. */
