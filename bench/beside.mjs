@@ -5,14 +5,14 @@ import { setTimeout as sleep } from 'node:timers/promises'
 const PAUSE_MS = 2
 
 /** `stop()` ends the probe and returns the latency of each of its requests, in milliseconds. */
-export function listenBeside(url) {
+export function listenBeside(url, headers) {
   const agent = new Agent({ keepAlive: true, maxSockets: 1 })
   const times = []
   let isStopped = false
   const asking = (async () => {
     while (!isStopped) {
       const startedAt = performance.now()
-      await ask(url, agent)
+      await ask(url, { agent, headers })
       times.push(performance.now() - startedAt)
       await sleep(PAUSE_MS)
     }
@@ -27,9 +27,9 @@ export function listenBeside(url) {
   }
 }
 
-function ask(url, agent) {
+function ask(url, options) {
   return new Promise((resolve, reject) => {
-    get(url, { agent }, response => {
+    get(url, options, response => {
       response.resume().once('end', resolve)
     }).once('error', reject)
   })

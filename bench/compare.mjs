@@ -78,7 +78,7 @@ try {
     for (let index = 0; index < names.length; index++) {
       const name = names[(round + index) % names.length]
       process.stderr.write(`round ${round + 1} of ${rounds}: ${SERVERS[name].label}\n`)
-      measured.push(...(await measure(name, `${name}.${round}`)))
+      measured.push(...(await measure(name, round)))
     }
   }
 } finally {
@@ -90,27 +90,28 @@ printReport(measured, setting)
 if (options.write) writeReport(measured, setting)
 
 /** One row for each workload that the server can serve. */
-async function measure(name, run) {
+async function measure(name, round) {
   const server = await startServer({ name, databases, redis, folder })
   running = server
   try {
-    await verify(name, server.url)
+    await verify(name, server)
     const rows = []
     for (const workload of workloads.filter(workload => canServe(name, workload))) {
       const targets = workload === 'pages' ? await pagesOf(server.url, USERS) : undefined
       const drive = (duration, part) =>
         load.drive({
           url: server.url,
+          headers: server.headers,
           workload,
           targets,
           users: USERS,
-          run: `${run}.${workload}.${part}`,
+          run: `${name}.${round}.${workload}.${part}`,
           connections,
           seconds: duration,
         })
       await drive(WARM_UP_SECONDS, 'warm')
       const before = await server.usage()
-      const beside = listenBeside(`${server.url}/users/1`)
+      const beside = listenBeside(`${server.url}/users/1`, server.headers)
       const result = await drive(seconds, 'measured')
       const besideMs = await beside.stop()
       const after = await server.usage()
@@ -119,6 +120,7 @@ async function measure(name, run) {
       rows.push({
         server: name,
         workload,
+        round,
         requestsPerSecond: result.requests / result.seconds,
         p50Ms: result.p50Ms,
         p99Ms: result.p99Ms,

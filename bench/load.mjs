@@ -41,7 +41,11 @@ export const WORKLOADS = {
 }
 
 /** What the groups of servers are measured with, if not with all workloads. */
-const WORKLOADS_OF_GROUPS = { workers: ['read', 'mix', 'update', 'create'], redis: ['read'] }
+const WORKLOADS_OF_GROUPS = {
+  workers: ['read', 'mix', 'update', 'create'],
+  redis: ['read'],
+  keys: ['read'],
+}
 
 /** Whether a server takes part in a workload, and so can answer it as the workload expects. */
 export function canServe(server, workload) {
@@ -51,7 +55,7 @@ export function canServe(server, workload) {
 }
 
 /**
- * The name of the load generator, and `drive`, which loads `url` with a workload for `seconds`. With `targets`, each request is a
+ * The name of the load generator, and `drive`, which loads `url` with a workload for `seconds`, each request with the `headers`. With `targets`, each request is a
  * GET of one of these paths. It resolves with the number of answered `requests`, the `seconds` that this took, the latency as
  * `p50Ms` and `p99Ms`, and how many requests `failed`.
  */
@@ -65,18 +69,31 @@ export function loadGenerator() {
   return { name: 'wrk', drive: driveByWrk }
 }
 
-async function driveByWrk({ url, workload, targets, users, run, connections, seconds }) {
+async function driveByWrk({ url, headers, workload, targets, users, run, connections, seconds }) {
   const options = ['-t1', `-c${connections}`, `-d${seconds}s`, '--timeout', '5s', '-s', SCRIPT]
+  for (const [name, value] of Object.entries(headers)) options.push('-H', `${name}: ${value}`)
   const args = [workload, users, run, targetsOf(workload, targets).join(' ')]
   const { stdout } = await promisify(execFile)('wrk', [...options, url, '--', ...args])
   const { refused, failed, ...result } = JSON.parse(stdout.slice(stdout.lastIndexOf('\n{') + 1))
   return { ...result, failed: failed + unexpected(workload, result.requests, refused) }
 }
 
-async function driveByAutocannon({ url, workload, targets, users, run, connections, seconds }) {
+async function driveByAutocannon({
+  url,
+  headers,
+  workload,
+  targets,
+  users,
+  run,
+  connections,
+  seconds,
+}) {
   const { default: autocannon } = await import('autocannon')
   const nextRequest = requests({ workload, targets, users, run })
-  const setupRequest = request => ({ ...request, ...nextRequest() })
+  const setupRequest = request => {
+    const next = nextRequest()
+    return { ...request, ...next, headers: { ...headers, ...next.headers } }
+  }
   const result = await autocannon({
     url,
     connections,

@@ -32,16 +32,10 @@ function scaling(row, all) {
   return one === undefined ? '' : ratio(row.requestsPerSecond, one.requestsPerSecond)
 }
 
-/** The CPU time that the limit in Redis adds to a request. Undefined for a server without it. */
-function addedMicros(row, all) {
-  const without = all.find(({ server }) => server === SERVERS[row.server].unlimited)
-  return without && row.cpuMicros - without.cpuMicros
-}
-
 /** What the limit of this service adds divided by what that of the row adds. */
 function takenByLimit(row, all) {
   const own = all.find(({ server }) => server === 'redis')
-  const [ours, theirs] = [own && addedMicros(own, all), addedMicros(row, all)]
+  const [ours, theirs] = [own?.addedMicros, row.addedMicros]
   const isKnown = row !== own && ours !== undefined && theirs !== undefined
   return isKnown ? ratio(ours, theirs) : ''
 }
@@ -65,10 +59,11 @@ const COLUMNS = {
   redis: [
     ...LOAD,
     ['of it in Redis', row => row.redisMicros.toFixed(1)],
-    ['added by the limit', (row, all) => addedMicros(row, all)?.toFixed(1) ?? ''],
+    ['added by the limit', row => row.addedMicros?.toFixed(1) ?? ''],
     ['service ÷ server, added by the limit', takenByLimit],
     PROBE,
   ],
+  keys: [...LOAD, ['added by the key', row => row.addedMicros?.toFixed(1) ?? ''], PROBE],
 }
 
 const TITLES = {
@@ -76,10 +71,13 @@ const TITLES = {
   postgres: label => `${label}, on PostgreSQL`,
   workers: label => `${label}, by the number of workers`,
   redis: label => `${label}, with a limit in Redis`,
+  keys: label => `${label}, with an API key`,
 }
 
-/** The server of another group that is the first row of a group. */
+/** The server of another group that is the first row of these groups. */
 const BASE = 'service'
+
+const HAS_BASE = new Set(['workers', 'redis', 'keys'])
 
 /** Only for refusals, which should cost less than what they refuse. */
 const REFUSAL_HEAD = 'refusal ÷ GET one'
@@ -90,8 +88,7 @@ function summarize(rows) {
     const own = rows.filter(row => groupOf(row.server) === group)
     const workloads = own.map(row => row.workload)
     const isBase = row => row.server === BASE && workloads.includes(row.workload)
-    const hasBase = group === 'workers' || group === 'redis'
-    return summarizeGroup(group, hasBase ? [...rows.filter(isBase), ...own] : own)
+    return summarizeGroup(group, HAS_BASE.has(group) ? [...rows.filter(isBase), ...own] : own)
   })
 }
 
@@ -109,8 +106,28 @@ function summarizeGroup(group, rows) {
       rows.filter(row => row.workload === workload),
       'server',
       SERVERS,
-    ).map(server => ({ server, ...medians(workload, server) })),
+    ).map(server => ({
+      server,
+      ...medians(workload, server),
+      addedMicros: addedMicros(rows, workload, server),
+    })),
   }))
+}
+
+/**
+ * The CPU time that a request takes more than on the same server without what is measured, by its `plain`: the median of the
+ * rounds, each compared with itself, because the machine changes between them. Undefined for a server without `plain`.
+ */
+function addedMicros(rows, workload, server) {
+  const timesOf = name => {
+    const own = rows.filter(row => row.workload === workload && row.server === name)
+    return new Map(own.map(({ round, cpuMicros }) => [round, cpuMicros]))
+  }
+  const without = timesOf(SERVERS[server].plain)
+  const added = [...timesOf(server)]
+    .filter(([round]) => without.has(round))
+    .map(([round, micros]) => micros - without.get(round))
+  return added.length === 0 ? undefined : median(added)
 }
 
 export function printReport(rows, setting) {

@@ -1,10 +1,11 @@
 // Starts the servers to measure, each with a database of its own.
-import { spawn } from 'node:child_process'
+import { execFile, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { closeSync, mkdirSync, openSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
+import { promisify } from 'node:util'
 import { usageOfTree } from './process-tree.mjs'
 
 const path = relative => fileURLToPath(new URL(relative, import.meta.url))
@@ -24,8 +25,8 @@ const START_PATIENCE_MS = 20_000
 
 /**
  * The others are compared with the first one of their `group`. Without one, that is their `engine`, which is SQLite unless they
- * name another. With `workers`, several processes serve. With `unlimited`, a limit of each request is counted in Redis, and that
- * server is the same without the limit.
+ * name another. With `workers`, several processes serve. With `needsKey`, each request sends an API key. `plain` is the same server
+ * without what is measured: without a limit that is counted in Redis, or without keys.
  */
 export const SERVERS = {
   service: { label: 'this service', main: SERVICE },
@@ -54,7 +55,7 @@ export const SERVERS = {
     main: SERVICE,
     group: 'redis',
     limits: LIMITS,
-    unlimited: 'service',
+    plain: 'service',
   },
   'express-plain': {
     label: 'Express without a limit',
@@ -65,13 +66,21 @@ export const SERVERS = {
     label: 'Express with express-rate-limit and rate-limit-redis',
     main: path('./peers/express-limited.mjs'),
     group: 'redis',
-    unlimited: 'express-plain',
+    plain: 'express-plain',
+  },
+  keys: {
+    label: 'this service, an API key required',
+    main: SERVICE,
+    group: 'keys',
+    needsKey: true,
+    plain: 'service',
   },
 }
 
 /** Whether a server counts limits in Redis. */
 export function needsRedis(name) {
-  return SERVERS[name].unlimited !== undefined
+  const { group, plain } = SERVERS[name]
+  return group === 'redis' && plain !== undefined
 }
 
 /** Creates an empty database of the service. */
@@ -83,19 +92,29 @@ export async function migrate(url) {
   await once(migration, 'close')
 }
 
+/** Creates an API key in a database of the service, and returns it. */
+async function createKey(url) {
+  const args = ['keys', 'create', '--name', 'bench', '--scope', 'users:read,users:write']
+  const env = { ...process.env, DATABASE_URL: url }
+  const { stdout } = await promisify(execFile)(process.execPath, [SERVICE, ...args], { env })
+  return stdout.trim()
+}
+
 /**
- * Starts a server of the comparison with its own copy of the database; returns what `startProcess` returns. On PostgreSQL the
- * CPU time includes that of the server's backends, `postgresMicros`. Its other processes take `backgroundMicros` besides. With
+ * Starts a server of the comparison with its own copy of the database; returns what `startProcess` returns, and the `headers` that
+ * each request must have. On PostgreSQL the CPU time includes that of the server's backends, `postgresMicros`. Its other processes take `backgroundMicros` besides. With
  * Redis the CPU time includes that of Redis, `redisMicros`.
  */
 export async function startServer({ name, databases, redis, folder }) {
-  const { main, limits, engine = 'sqlite', workers } = SERVERS[name]
+  const { main, limits, engine = 'sqlite', workers, needsKey } = SERVERS[name]
   const home = join(folder, `${name}-${Date.now()}`)
   mkdirSync(home)
   const { url, cpu, drop } = await databases[engine].copy(main === SERVICE, home)
   const env = main === SERVICE ? { DATABASE_URL: url, PORT: '0' } : { DATABASE: url }
   if (workers !== undefined) env.WORKERS = String(workers)
   if (needsRedis(name)) Object.assign(env, { CACHE_STORE: 'redis', REDIS_URL: redis.url })
+  const headers = needsKey ? { Authorization: `Bearer ${await createKey(url)}` } : {}
+  if (needsKey) env.API_KEYS = 'required'
   if (limits !== undefined) {
     env.LIMITS_FILE = join(home, 'limits.json')
     writeFileSync(env.LIMITS_FILE, JSON.stringify(limits))
@@ -103,6 +122,7 @@ export async function startServer({ name, databases, redis, folder }) {
   const server = await startProcess({ main, env, home, isTree: workers !== undefined })
   return {
     ...server,
+    headers,
     usage: async () => {
       const { cpuMicros, peakBytes } = await server.usage()
       const { clientMicros = 0, backgroundMicros = 0 } = (await cpu?.()) ?? {}

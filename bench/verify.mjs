@@ -3,14 +3,12 @@ import { deepStrictEqual } from 'node:assert/strict'
 import { canServe, WORKLOADS } from './load.mjs'
 
 /** Rejects unless the server lists, reads, creates, changes and refuses like all the others. */
-export async function verify(server, url) {
+export async function verify(server, { url, headers }) {
   const ask = async (path, method, user) => {
     const response = await fetch(`${url}${path}`, {
       method,
-      ...(user && {
-        headers: { 'Content-Type': 'application/json' },
-        body: JSON.stringify({ user }),
-      }),
+      headers: { ...headers, ...(user && { 'Content-Type': 'application/json' }) },
+      ...(user && { body: JSON.stringify({ user }) }),
     })
     return { status: response.status, body: await response.json() }
   }

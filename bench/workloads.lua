@@ -6,6 +6,7 @@ local serial = 0
 local json = { ["Content-Type"] = "application/json" }
 
 function init(args)
+  for name, value in pairs(wrk.headers) do json[name] = value end
   workload, users, run = args[1], tonumber(args[2]), args[3]
   for path in args[4]:gmatch("%S+") do table.insert(paths, path) end
   math.randomseed(os.time())

@@ -66,6 +66,27 @@ test.skipIf(!areInstalled)(
   60_000,
 )
 
+test.skipIf(!areInstalled)(
+  'npm run bench measures what an API key adds to a request',
+  async () => {
+    const brief = ['--rounds', '2', '--seconds', '1', '--connections', '4']
+    const options = ['--servers', 'service,keys', '--workloads', 'read']
+    const { stdout } = await runs('compare.mjs', ...brief, ...options)
+    const rows = stdout
+      .slice(stdout.indexOf('with an API key'))
+      .split('\n')
+      .filter(line => /^\| [^|]+\| [\d,]+ \| [\d.]+ \|/.test(line))
+      .map(line => line.split('|').map(cell => cell.trim()))
+    expect(rows.map(([, server]) => server)).toEqual([
+      'this service',
+      'this service, an API key required',
+    ])
+    const added = rows.map(cells => cells[6])
+    expect(added).toEqual(['', expect.stringMatching(/^-?\d+\.\d$/)])
+  },
+  180_000,
+)
+
 test.skipIf(!areInstalled || !hasRedis)(
   'npm run bench measures what a limit in Redis adds, with the CPU time of Redis',
   async () => {

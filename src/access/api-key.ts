@@ -13,6 +13,9 @@ const RANDOM_BYTES = 32
 const RANDOM_DIGITS = 43
 const CHECKSUM_DIGITS = 6
 
+/** The length of every key. */
+export const API_KEY_CHARS = API_KEY_PREFIX.length + RANDOM_DIGITS + CHECKSUM_DIGITS
+
 const FORM = /^urk_[0-9A-Za-z]{49}$/
 
 /**

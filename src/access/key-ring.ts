@@ -1,5 +1,5 @@
 import { hash } from 'node:crypto'
-import { isApiKey } from './api-key.ts'
+import { API_KEY_CHARS, isApiKey } from './api-key.ts'
 import type { ServiceApiKeyStore, StoredApiKey } from './api-key-store.ts'
 import type { Scope } from './scopes.ts'
 
@@ -127,10 +127,10 @@ export async function openKeyRing(options: KeyRingOptions): Promise<KeyRing> {
     isEmpty: () => entries.size === 0,
 
     recognise: presented => {
-      if (!isApiKey(presented)) return 'malformed'
+      if (presented.length !== API_KEY_CHARS) return 'malformed'
       // By the hash, so that the time of the look-up tells nothing about other keys.
       const entry = entries.get(hash('sha256', presented, 'base64'))
-      if (entry === undefined) return 'unknown'
+      if (entry === undefined) return isApiKey(presented) ? 'unknown' : 'malformed'
       const usedAt = now()
       if (entry.expiresAt <= usedAt) return 'expired'
       entry.usage.usedAt = usedAt
