@@ -89,7 +89,9 @@ function argon2(digest: string): Verify | undefined {
 function bcrypt(digest: string): Verify | undefined {
   const { cost } = groupsOf(BCRYPT, digest)
   const isAffordable = isWithin(cost, { min: 4, max: MAX_BCRYPT_COST })
-  return isAffordable ? password => verifyBcrypt(password, digest) : undefined
+  if (!isAffordable) return undefined
+  // To bcrypt, `a` and `a\0a` are the same password: it repeats a short one, with a zero byte after each.
+  return async password => (await verifyBcrypt(password, digest)) && !password.includes('\0')
 }
 
 function bcryptOfPhc(digest: string): Verify | undefined {

@@ -1,6 +1,6 @@
 import { ServiceError } from '../errors.ts'
 import { isCurrentDigest, type LoginHasher } from './passwords.ts'
-import { isPossibleEmail, type UserRules } from './user.ts'
+import { isPossibleEmail, isPossiblePassword, type UserRules } from './user.ts'
 import type { StoredUser, UserRepository } from './user-repository.ts'
 
 /** Verifies the passwords of users for other programs. */
@@ -49,8 +49,9 @@ export function createPasswordVerifications(
       if ('errors' in parsed) throw new ServiceError('validation_failed', { errors: parsed.errors })
       const { email, password } = parsed.user
       const found = isPossibleEmail(email) ? await users.findByEmail(email) : undefined
-      const digest = found?.passwordDigest ?? undefined
-      const isRight = await passwords.verifyEvenly(digest, password)
+      const isPossible = isPossiblePassword(password)
+      const digest = isPossible ? (found?.passwordDigest ?? undefined) : undefined
+      const isRight = await passwords.verifyEvenly(digest, isPossible ? password : '')
       if (!isRight || found === undefined || digest === undefined) {
         throw new ServiceError('wrong_credentials')
       }

@@ -126,10 +126,6 @@ describe(`POST ${PATH}`, () => {
     [{ user: { password: 'correct horse' } }, { email: BLANK }],
     [{ user: { email: null, password: null } }, { email: BLANK, password: BLANK }],
     [{ user: { email: 1, password: ['x'] } }, { email: NO_STRING, password: NO_STRING }],
-    [
-      { user: { email: 'Ann@x.co', password: 'x'.repeat(129) } },
-      { password: ['is too long (maximum is 128 characters)'] },
-    ],
   ])('answers 422 with errors to %j', async (body, errors) => {
     const app = await openTestApp()
     await create(app)
@@ -147,6 +143,41 @@ describe(`POST ${PATH}`, () => {
     await createWithDigest(app, hashBcrypt('x', 4))
     expect((await verify(app, { password: 'x' })).status).toBe(200)
     expect((await verify(app, { password: 'y' })).body).toEqual(WRONG)
+  })
+
+  test('takes a password that is longer than new ones may be, and replaces its digest', async () => {
+    const app = await openTestApp()
+    const password = 'é'.repeat(1024)
+    await createWithDigest(app, hashArgon2(password, { memoryCost: 32, timeCost: 1 }))
+    expect((await verify(app, { password: 'é'.repeat(1023) })).body).toEqual(WRONG)
+    expect((await verify(app, { password })).status).toBe(200)
+    await untilUpgraded(app)
+    expect((await verify(app, { password })).status).toBe(200)
+  })
+
+  test('answers alike to every password that is too long, for each user and for none', async () => {
+    const app = await openTestApp()
+    const password = '😀'.repeat(1025)
+    await createWithDigest(app, hashArgon2(password, { memoryCost: 32, timeCost: 1 }))
+    // A text that NFKC would sort for seconds.
+    const marks = `a${'\u0301\u0323'.repeat(20_000)}`
+    for (const given of [password, marks]) {
+      for (const email of [ANN.email, 'nobody@x.co']) {
+        const { status, body } = await verify(app, { email, password: given })
+        expect([status, body]).toEqual([422, WRONG])
+      }
+    }
+  })
+
+  test('tells passwords apart that bcrypt does not', async () => {
+    const app = await openTestApp()
+    await createWithDigest(app, hashBcrypt('secret', 4))
+    const before = await storedDigest(app)
+    for (const password of ['secret\0secret', 'secret\0', '\0secret']) {
+      expect((await verify(app, { password })).body).toEqual(WRONG)
+    }
+    expect(await storedDigest(app)).toBe(before)
+    expect((await verify(app, { password: 'secret' })).status).toBe(200)
   })
 
   test('knows POST and OPTIONS only, and ignores an Idempotency-Key', async () => {
