@@ -1,5 +1,5 @@
 import cors from 'cors'
-import express, { type Application, type RequestHandler } from 'express'
+import type { Application, RequestHandler } from 'express'
 import type { Logger } from 'pino'
 import { SCOPE_OF_ACTION } from './access/action-scopes.ts'
 import { recogniseKeys, requireKeys } from './access/key-checks.ts'
@@ -7,16 +7,17 @@ import { compileKeyNeeds } from './access/key-needs.ts'
 import type { KeyRing } from './access/key-ring.ts'
 import type { Config } from './config.ts'
 import { ServiceError } from './errors.ts'
-import { ignoreForwardedPorts } from './http/client-address.ts'
+import { createExpressApp } from './http/create-express-app.ts'
+import { createSenders } from './http/create-senders.ts'
+import { denyShedRequests } from './http/deny-shed-requests.ts'
 import { openApiEndpoint } from './http/document/openapi-endpoint.ts'
 import { type Endpoint, mountEndpoints } from './http/endpoints.ts'
-import { answerErrors, createErrorSender, errorHandler } from './http/error-replies.ts'
+import { answerErrors, errorHandler } from './http/error-replies.ts'
 import { docsRoutes } from './http/pages/docs-page.ts'
 import { homeRoute } from './http/pages/home.ts'
-import { queryObject } from './http/query-string.ts'
-import { createReplySender, writeReply } from './http/reply.ts'
 import { requestLog } from './http/request-log.ts'
 import { requireAllowedHost } from './http/require-allowed-host.ts'
+import { requireDecodablePath } from './http/require-decodable-path.ts'
 import { requireHost } from './http/require-host.ts'
 import { nameResources } from './http/resources.ts'
 import type { Stopping } from './http/server/stopping.ts'
@@ -80,15 +81,10 @@ export function createApp(dependencies: AppDependencies): Application {
   const { users, verifications, rules, ping, stopping, log, newRequestId } = dependencies
   const { limiter, keys, isCountingLocally } = dependencies
   const { trustProxy, corsOrigins, bodyLimitBytes, maxEventLoopDelayMs } = dependencies.settings
-  const app = express()
-  const sendBareError = createErrorSender({ log, sendReply: writeReply })
-  const sendReply = createReplySender((error, request, response) => {
-    // The reply itself failed to be sent, perhaps because of a header that middleware added.
-    request.replyHeaders = undefined
-    sendBareError(error, request, response)
-  })
+  const { isOnLoopback, onHostRefused } = dependencies
+  const app = createExpressApp(trustProxy)
   const overloadPauseMs = Math.min(maxEventLoopDelayMs, MAX_PAUSE_MS)
-  const sendError = createErrorSender({ log, sendReply, overloadPauseMs })
+  const { sendReply, sendError } = createSenders({ log, overloadPauseMs })
   const mounting = { sendReply, sendError, bodyLimitBytes }
   const version = readVersion()
   const isReady = createReadiness({ ping, isStopping: stopping.hasBegun })
@@ -108,20 +104,17 @@ export function createApp(dependencies: AppDependencies): Application {
       settings: { bodyLimitBytes, corsOrigins, scopes: keys && SCOPE_OF_ACTION },
     })),
   ]
-  app.disable('x-powered-by')
-  app.enable('case sensitive routing')
-  app.enable('strict routing')
-  app.set('etag', false)
-  // Only functions in limits files read `request.query`. It is parsed when they do.
-  app.set('query parser', queryObject)
-  app.set('trust proxy', trustProxy)
-  ignoreForwardedPorts(app)
   nameResources(app, limited)
 
   app.use(requestLog({ log, newRequestId }))
   app.use(requireHost)
   mountEndpoints(app, unlimited, mounting)
-  app.use(answerErrors(allowHosts(dependencies), sendError))
+  app.use(
+    answerErrors(
+      requireAllowedHost({ ...dependencies.settings, isOnLoopback, onRefused: onHostRefused }),
+      sendError,
+    ),
+  )
   if (corsOrigins !== undefined) app.use(allowOrigins(corsOrigins))
   app.use(answerErrors(denyLateConnections(stopping), sendError))
   app.use(answerErrors(denyShedRequests, sendError))
@@ -137,34 +130,10 @@ export function createApp(dependencies: AppDependencies): Application {
   return app
 }
 
-function allowHosts({ settings, isOnLoopback, onHostRefused }: AppDependencies): RequestHandler {
-  const { allowedHosts, trustProxy } = settings
-  // Zero hops are no proxy.
-  const trustsProxy = trustProxy !== false && trustProxy !== 0
-  return requireAllowedHost({
-    allowedHosts,
-    isLocalOnly: () => !trustsProxy && isOnLoopback(),
-    onRefused: onHostRefused,
-  })
-}
-
 function denyLateConnections(stopping: AppDependencies['stopping']): RequestHandler {
   return (request, _response, next) => {
     next(stopping.isTooLate(request.socket) ? new ServiceError('shutting_down') : undefined)
   }
-}
-
-const denyShedRequests: RequestHandler = ({ isShed }, _response, next) => {
-  next(isShed ? new ServiceError('overloaded') : undefined)
-}
-
-const requireDecodablePath: RequestHandler = (request, _response, next) => {
-  try {
-    if (request.path.includes('%')) decodeURIComponent(request.path)
-  } catch (cause) {
-    throw new ServiceError('path_malformed', { cause })
-  }
-  next()
 }
 
 /** CORS. The endpoints answer OPTIONS, because they know which methods a path allows. */

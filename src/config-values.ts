@@ -22,9 +22,12 @@ export interface SqliteLocation {
 const CACHE_STORES = kindOf('one of memory, redis, none', z.enum(['memory', 'redis', 'none']))
 
 /** From `min` to `max`. `note` follows the bounds. */
-export function wholeNumber(min: number, max: number, note: string): ValueKind<number> {
+function wholeNumber(min: number, max: number, note: string): ValueKind<number> {
   return kindOf(`a whole number from ${min} to ${max}, ${note}`, integer(min, max))
 }
+
+/** For the port of `server.listen`. */
+export const portNumber: ValueKind<number> = wholeNumber(0, 65535, 'where 0 picks a free port')
 
 /** A whole number of things, at least 1. `unit` is their plural. */
 export function count(unit: string, max = 1_000_000): ValueKind<number> {
@@ -67,6 +70,15 @@ export const listenAddress: ValueKind<string> = kindOf(
   'an IP address or a host name to listen on',
   z.string().refine(text => isIP(text) !== 0 || isHostName(text)),
 )
+
+/** What operators prove themselves with: text that can stand in a header as it is. */
+export const accessToken: ValueKind<string> = {
+  ...kindOf(
+    '16 to 1000 characters of ASCII that can be seen, such as the output of: openssl rand -hex 32',
+    z.string().regex(/^[!-~]{16,1000}$/),
+  ),
+  isSecret: true,
+}
 
 /** The extension decides how the file is read. */
 export const limitsPath: ValueKind<string> = kindOf(

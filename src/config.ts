@@ -1,4 +1,5 @@
 import {
+  accessToken,
   cacheStore,
   count,
   type DatabaseLocation,
@@ -10,9 +11,9 @@ import {
   listenAddress,
   oneOf,
   origins,
+  portNumber,
   size,
   trustedProxies,
-  wholeNumber,
   workerCount,
 } from './config-values.ts'
 import { readDotenv } from './dotenv.ts'
@@ -44,7 +45,7 @@ const SETTINGS = {
   host: { name: 'HOST', kind: listenAddress, default: '127.0.0.1', option: '--host' },
   port: {
     name: 'PORT',
-    kind: wholeNumber(0, 65535, 'where 0 picks a free port'),
+    kind: portNumber,
     default: '3000',
     option: '--port',
   },
@@ -55,6 +56,11 @@ const SETTINGS = {
   redisPrefix: { name: 'REDIS_PREFIX', kind: keyPrefix, default: 'user-records:' },
   /** How many processes serve. */
   workers: { name: 'WORKERS', kind: workerCount, default: '1' },
+  /** `undefined` without a management port. */
+  managementPort: { name: 'MANAGEMENT_PORT', kind: portNumber },
+  managementHost: { name: 'MANAGEMENT_HOST', kind: listenAddress, default: '127.0.0.1' },
+  /** `undefined` asks operators for none, which is refused beyond loopback. */
+  managementToken: { name: 'MANAGEMENT_TOKEN', kind: accessToken },
   /** Whether each request needs an API key. */
   apiKeys: { name: 'API_KEYS', kind: oneOf('off', 'required'), default: 'off' },
   /** `undefined` allows addresses and names of this machine while only it can connect, and any host otherwise. */
@@ -110,7 +116,7 @@ type RowWithOption = Extract<Row, { option: string }>
 export type SettingOptions = Readonly<Partial<Record<RowWithOption['name'], string>>>
 
 /** A name under which an operator can give a setting: its variable or its option. */
-type SettingName = VariableName | RowWithOption['option']
+export type SettingName = VariableName | RowWithOption['option']
 
 type AnyRow = Setting<unknown, VariableName, RowWithOption['option']>
 
@@ -175,9 +181,11 @@ export function checkSettings(values: Environment, options: SettingOptions = {})
     if (text === undefined) return unset
     const reading = kind.read(text, given)
     if ('value' in reading) return reading.value
-    const { mayBe } = kind
-    const wrong = { name: findGivenName(name, options), text, why: reading.why, mayBe }
-    problems.push(...(reading.wrongVariables ?? [wrong]).map(describeWrong))
+    problems.push(
+      ...(reading.wrongVariables?.map(describeWrong) ?? [
+        describeProblem(findGivenName(name, options), text, reading.why),
+      ]),
+    )
     return undefined
   }
   const fields = Object.entries(SETTINGS).map(([field, row]) => [field, parse(row)])
@@ -197,7 +205,7 @@ export function findGivenName(name: VariableName, options: SettingOptions): Sett
 export function describeProblem(name: SettingName, value: string, why?: string): string {
   const rows: readonly AnyRow[] = Object.values(VARIABLES)
   const { kind } = rows.find(row => row.name === name || row.option === name) as AnyRow
-  return describeWrong({ name, text: value, why, mayBe: kind.mayBe })
+  return describeWrong({ name, text: kind.isSecret ? '***' : value, why, mayBe: kind.mayBe })
 }
 
 function describeWrong({ name, text, why, mayBe }: WrongVariable): string {

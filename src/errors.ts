@@ -6,8 +6,10 @@ export type ErrorCode =
   | 'query_invalid'
   | 'idempotency_key_malformed'
   | 'key_required'
+  | 'token_required'
   | 'blocked'
   | 'scope_missing'
+  | 'origin_not_allowed'
   | 'path_not_found'
   | 'user_not_found'
   | 'method_not_allowed'
@@ -23,6 +25,7 @@ export type ErrorCode =
   | 'validation_failed'
   | 'email_taken'
   | 'wrong_credentials'
+  | 'limits_invalid'
   | 'idempotency_key_reused'
   | 'rate_limited'
   | 'headers_too_large'
@@ -30,6 +33,7 @@ export type ErrorCode =
   | 'storage_unavailable'
   | 'storage_damaged'
   | 'outcome_unknown'
+  | 'reload_failed'
   | 'overloaded'
   | 'shutting_down'
 
@@ -37,8 +41,8 @@ export type ErrorCode =
 export interface FieldError {
   /** The key of the field in `errors` of the response. */
   readonly field: string
-  /** A JSON pointer into the request body, or the name of a query parameter. */
-  readonly at: { readonly pointer: string } | { readonly parameter: string }
+  /** A JSON pointer into the request body, or the name of a query parameter; left out for what is not in the request. */
+  readonly at?: { readonly pointer: string } | { readonly parameter: string }
   readonly messages: readonly string[]
 }
 

@@ -7,6 +7,8 @@ export type Variables = Readonly<Record<string, string | undefined>>
 export interface ValueKind<T> {
   /** Completes the sentence "it may be …". */
   readonly mayBe: string
+  /** Whether no message may show its text. */
+  readonly isSecret?: true
   /** `variables` are those that are set beside the text. */
   read(text: string, variables: Variables): Reading<T>
 }

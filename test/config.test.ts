@@ -22,6 +22,9 @@ const DEFAULTS: Config = {
   redis: undefined,
   redisPrefix: 'user-records:',
   workers: 1,
+  managementPort: undefined,
+  managementHost: '127.0.0.1',
+  managementToken: undefined,
   apiKeys: 'off',
   allowedHosts: undefined,
   limitsFile: undefined,
@@ -76,6 +79,11 @@ test.each<[VariableName, string, Partial<Config>]>([
   ['WORKERS', '1', { workers: 1 }],
   ['WORKERS', '64', { workers: 64 }],
   ['WORKERS', 'auto', { workers: Math.min(availableParallelism(), 64) }],
+  ['MANAGEMENT_PORT', '0', { managementPort: 0 }],
+  ['MANAGEMENT_PORT', '9090', { managementPort: 9090 }],
+  ['MANAGEMENT_HOST', '0.0.0.0', { managementHost: '0.0.0.0' }],
+  ['MANAGEMENT_TOKEN', 'sixteen-chars-!~', { managementToken: 'sixteen-chars-!~' }],
+  ['MANAGEMENT_TOKEN', 'x'.repeat(1000), { managementToken: 'x'.repeat(1000) }],
   ['API_KEYS', 'off', { apiKeys: 'off' }],
   ['API_KEYS', 'required', { apiKeys: 'required' }],
   ['ALLOWED_HOSTS', '*', { allowedHosts: '*' }],
@@ -191,6 +199,12 @@ describe.each<{ name: VariableName; mayBe: RegExp; refused: readonly string[] }>
     ],
   },
   { name: 'WORKERS', mayBe: /1 to 64, or auto/, refused: ['0', '65', '-1', '1.5', 'AUTO', 'all'] },
+  { name: 'MANAGEMENT_PORT', mayBe: /0 to 65535/, refused: ['65536', '-1', 'on', 'auto', '9090,'] },
+  {
+    name: 'MANAGEMENT_HOST',
+    mayBe: /address.*host name/,
+    refused: ['http://127.0.0.1', '127.0.0.1:9090', '*'],
+  },
   {
     name: 'API_KEYS',
     mayBe: /off or required/,
@@ -269,6 +283,22 @@ describe.each<{ name: VariableName; mayBe: RegExp; refused: readonly string[] }>
   test('empty counts as unset', () => {
     expect(loadConfig({ [name]: '' }, NO_DOTENV)).toEqual(DEFAULTS)
   })
+})
+
+test.each([
+  'fifteen-letters',
+  'x',
+  'x'.repeat(1001),
+  'a b c d e f g h i',
+  'sixteen\tletters!',
+  'sixteen-lètters!',
+  'sixteen-letters\n',
+  'postgres://ann:pass@h/a b',
+])('MANAGEMENT_TOKEN %j is refused in a line that does not show it', token => {
+  const [line = '', ...others] = problemsOf({ MANAGEMENT_TOKEN: token })
+  expect(others).toEqual([])
+  expect(line).toMatch(/^MANAGEMENT_TOKEN was "\*\*\*"; it may be 16 to 1000 characters/)
+  if (token.length > 1) expect(line).not.toContain(token.slice(0, 6))
 })
 
 test('loadConfig refuses several wrong values with a line for each', () => {

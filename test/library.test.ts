@@ -298,11 +298,18 @@ describe('settings', () => {
   })
 
   test.each(Object.keys(VARIABLES))('%s is taken, or refused by name', async name => {
-    const value = { TRUST_PROXY: '1', CORS_ORIGINS: '*', LIMITS_FILE: 'none.json' }[name]
+    const values: Readonly<Record<string, string>> = {
+      TRUST_PROXY: '1',
+      CORS_ORIGINS: '*',
+      LIMITS_FILE: 'none.json',
+      MANAGEMENT_PORT: '0',
+      MANAGEMENT_TOKEN: 'x'.repeat(16),
+    }
+    const value = values[name]
     const { default: usual } = VARIABLES[name as keyof typeof VARIABLES] as { default?: string }
     const problems = await problemsOf({ [name]: value ?? usual, LOG_LEVLE: 'info' })
     expect(problems.filter(line => !line.startsWith('LOG_LEVLE'))).toEqual(
-      /^(?:HOST|PORT|WORKERS|SHUTDOWN_TIMEOUT|MAX_(?:CONNECTIONS|EVENT_LOOP_DELAY|WAITING_REQUESTS))$/.test(
+      /^(?:HOST|PORT|WORKERS|MANAGEMENT_(?:PORT|HOST|TOKEN)|SHUTDOWN_TIMEOUT|MAX_(?:CONNECTIONS|EVENT_LOOP_DELAY|WAITING_REQUESTS))$/.test(
         name,
       )
         ? [

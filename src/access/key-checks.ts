@@ -1,13 +1,13 @@
 import type { Request, RequestHandler } from 'express'
 import { ServiceError } from '../errors.ts'
-import { countHeader } from '../http/header-count.ts'
+import { bearerToken } from '../http/bearer-token.ts'
 import type { KeyNeed } from './key-needs.ts'
 import type { KeyProblem, KeyRing } from './key-ring.ts'
 
 /** Sets `request.apiKey` if the request has a valid key. Never refuses a request. */
 export function recogniseKeys(ring: Pick<KeyRing, 'recognise'>): RequestHandler {
   return (request, _response, next) => {
-    const presented = presentedKey(request)
+    const presented = bearerToken(request)
     if (presented !== undefined) {
       const found = ring.recognise(presented)
       if (typeof found === 'string') request.keyProblem = found
@@ -42,15 +42,4 @@ function refuse(request: Request, need: KeyNeed): ServiceError | undefined {
 
 function problemOf({ headers }: Request): KeyProblem | 'missing' {
   return headers.authorization === undefined ? 'missing' : 'malformed'
-}
-
-const SCHEME = 'bearer '
-
-/** The text after `Bearer`; `undefined` without such a header, and for several: Node keeps only the first. */
-function presentedKey({ headers: { authorization }, rawHeaders }: Request): string | undefined {
-  if (authorization?.slice(0, SCHEME.length).toLowerCase() !== SCHEME) return undefined
-  if (countHeader(rawHeaders, 'authorization') > 1) return undefined
-  let start = SCHEME.length
-  while (authorization[start] === ' ') start++
-  return authorization.slice(start)
 }

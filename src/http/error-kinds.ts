@@ -69,6 +69,12 @@ export const ERROR_KINDS = {
       'The request has no API key that is valid: none, one that is unknown or revoked, or an expired one.',
     headers: { 'WWW-Authenticate': 'Bearer' },
   },
+  token_required: {
+    status: 401,
+    message: 'The token of the management port is required',
+    about: 'The request to the management port has no token, or another one.',
+    headers: { 'WWW-Authenticate': 'Bearer' },
+  },
   blocked: {
     status: 403,
     message: 'Forbidden',
@@ -85,6 +91,11 @@ export const ERROR_KINDS = {
       message: 'The API key lacks the scope users:write',
       headers: { 'WWW-Authenticate': 'Bearer error="insufficient_scope", scope="users:write"' },
     },
+  },
+  origin_not_allowed: {
+    status: 403,
+    message: 'Pages of other origins may not use the management port',
+    about: 'The request to the management port comes from a page of another origin.',
   },
   path_not_found: { status: 404, message: 'Not found', about: 'There is no such path.' },
   user_not_found: { status: 404, message: 'User not found', about: 'There is no such user.' },
@@ -159,6 +170,11 @@ export const ERROR_KINDS = {
     about:
       'No user has this e-mail and this password. The response does not tell which of the two is wrong.',
   },
+  limits_invalid: {
+    status: 422,
+    message: 'The limits file is invalid, the previous rules stay in force',
+    about: 'The limits file has mistakes; `errors` lists them. The previous rules stay in force.',
+  },
   idempotency_key_reused: {
     status: 422,
     message: 'This Idempotency-Key was used with another body',
@@ -198,6 +214,13 @@ export const ERROR_KINDS = {
       'retry with the same `Idempotency-Key` tells.',
     headers: RETRY_SOON,
     log: { level: 'warn', message: 'outcome of a write is unknown' },
+  },
+  reload_failed: {
+    status: 503,
+    message: 'The limits could not be reloaded, the previous rules stay in force',
+    about:
+      'New rules could not be put in force everywhere. The previous rules stay in force; the log says why.',
+    headers: RETRY_SOON,
   },
   overloaded: {
     status: 503,

@@ -177,7 +177,7 @@ function problem({ reason, status, message, details, context }: ErrorFacts) {
 }
 
 function problemsOfField({ at, messages }: FieldError) {
-  const place = 'pointer' in at ? { pointer: `#${at.pointer}` } : at
+  const place = at !== undefined && 'pointer' in at ? { pointer: `#${at.pointer}` } : at
   return messages.map(detail => ({ detail, ...place }))
 }
 

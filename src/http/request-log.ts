@@ -1,10 +1,12 @@
-import type { RequestHandler } from 'express'
+import type { Request, RequestHandler } from 'express'
 import type { Logger } from 'pino'
 import { logText } from './log-text.ts'
 
 export interface RequestLogOptions {
   readonly log: Logger
   readonly newRequestId: () => string
+  /** The level of the line of a request; `info` if left out. */
+  readonly levelOf?: (request: Request) => 'info' | 'debug'
 }
 
 /** Several headers of this name arrive joined by a comma, which does not match. */
@@ -14,7 +16,11 @@ const SANE_REQUEST_ID = /^[\w.-]{1,128}$/
  * Gives each request its id, and writes one log line when it ends, answered or not. The line has the template of the route,
  * not the path or query, which may contain an address or a name.
  */
-export function requestLog({ log, newRequestId }: RequestLogOptions): RequestHandler {
+export function requestLog({
+  log,
+  newRequestId,
+  levelOf = () => 'info',
+}: RequestLogOptions): RequestHandler {
   return (request, response, next) => {
     request.id = clientRequestId(request.headers['x-request-id']) ?? newRequestId()
     const client = logText(request.ip)
@@ -31,7 +37,8 @@ export function requestLog({ log, newRequestId }: RequestLogOptions): RequestHan
         userAgent: logText(request.headers['user-agent']),
       }
       const { logFields, errorReason } = request
-      log.info(Object.assign(line, logFields, errorReason && { reason: errorReason }), 'request')
+      const fields = Object.assign(line, logFields, errorReason && { reason: errorReason })
+      log[levelOf(request)](fields, 'request')
     })
     next()
   }

@@ -5,10 +5,15 @@ import { logText } from './log-text.ts'
 import { requestedHost } from './requested-host.ts'
 
 export interface AllowedHostOptions {
-  /** Names and addresses, without ports; `*` for all. `undefined` allows what `isLocal` does while the service is `isLocalOnly`. */
+  /**
+   * Names and addresses, without ports; `*` for all. `undefined` allows what `isLocal` does while only programs of this
+   * machine can connect and none of them is trusted to forward requests of others, and otherwise any host.
+   */
   readonly allowedHosts: readonly string[] | '*' | undefined
-  /** Whether only programs of this machine can connect, and none of them is trusted to forward requests of others. */
-  readonly isLocalOnly: () => boolean
+  /** As `createExpressApp`. */
+  readonly trustProxy: false | number | readonly string[]
+  /** Whether the server listens on loopback only. */
+  readonly isOnLoopback: () => boolean
   /** Called with the host of each request that is refused, in a form that is safe to log. */
   readonly onRefused: (host: string) => void
 }
@@ -40,10 +45,15 @@ function unnamedHost({ headers }: Request): string | undefined {
 
 function compileHosts({
   allowedHosts,
-  isLocalOnly,
+  trustProxy,
+  isOnLoopback,
 }: AllowedHostOptions): (host: string) => boolean {
   if (allowedHosts === '*') return () => true
-  if (allowedHosts === undefined) return host => !isLocalOnly() || isLocal(host)
+  if (allowedHosts === undefined) {
+    // Zero hops are no proxy.
+    const trustsProxy = trustProxy !== false && trustProxy !== 0
+    return host => trustsProxy || !isOnLoopback() || isLocal(host)
+  }
   const known = new Set(allowedHosts.map(comparedHost))
   return host => known.has(host) || known.has(comparedHost(host))
 }

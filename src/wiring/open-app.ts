@@ -27,6 +27,10 @@ export interface OpenApp {
   readonly app: Application
   /** Makes reads that begin after this call see everything that was committed before it. */
   readAnew(): void
+  /** Rejects when the storage does not answer. */
+  ping(): Promise<void>
+  /** Whether the limits hold for this process only; `undefined` without limits. */
+  isCountingLocally(): boolean | undefined
   /** Reads the limits file again. An invalid file leaves the previous rules in force. The log has the result. */
   reloadLimits(): Promise<void>
   /** Compiles rules and returns the call that puts them in force. Rejects with `LimitsRefused`. */
@@ -155,6 +159,8 @@ async function buildApp(
   return {
     app,
     readAnew: storage.readAnew,
+    ping: storage.users.ping,
+    isCountingLocally: () => openLimits?.isCountingLocally(),
     reloadLimits: async () => {
       const { reloadLimits } = await importLimits()
       await reloadLimits(config, log, async (_source, read) => replaceLimits(read))

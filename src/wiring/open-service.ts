@@ -3,8 +3,9 @@ import { createHttpServer, type HttpServer, type Timeouts } from '../http/server
 import { createStopping } from '../http/server/stopping.ts'
 import { type AppOptions, type OpenApp, openApp } from './open-app.ts'
 
-export interface Service extends Pick<OpenApp, 'reloadLimits' | 'prepareLimits' | 'close'> {
+export interface Service extends Omit<OpenApp, 'app' | 'readAnew'> {
   readonly server: HttpServer
+  isStopping(): boolean
 }
 
 export interface ServiceOptions
@@ -33,5 +34,5 @@ export async function openService(options: ServiceOptions): Promise<Service> {
     capacity: config,
     onLateRequest: readAnew,
   })
-  return { server, ...opened }
+  return { server, isStopping: stopping.hasBegun, ...opened }
 }

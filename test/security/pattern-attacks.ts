@@ -36,6 +36,7 @@ export const ATTACKS: Readonly<Record<string, readonly Attack[]>> = {
     ['', '{keys}'],
     ['{keys}', 'a', '{'],
   ],
+  '/^[!-~]{16,1000}$/': [['', '!~', ' ']],
   '/^urk_[0-9A-Za-z]{49}$/': [
     ['', 'urk_'],
     ['urk_', 'a', '!'],

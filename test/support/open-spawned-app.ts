@@ -15,7 +15,7 @@ import { afterAll, onTestFinished } from 'vitest'
 import { byEngine } from './engine.ts'
 import { onAdvance } from './fake-clock.ts'
 import { databaseIn } from './new-database.ts'
-import type { TestApp, TestAppOptions } from './open-test-app.ts'
+import { findManagementUrl, type TestApp, type TestAppOptions } from './open-test-app.ts'
 import { type SpawnedService, spawnService } from './spawn-service.ts'
 import { followLog, type SpawnedLog } from './spawned-log.ts'
 import { type SpawnedRun, skipIfSpawned, spawnedRun } from './spawned-run.ts'
@@ -56,6 +56,7 @@ export async function openSpawnedApp(run: SpawnedRun, options: TestAppOptions): 
     url: service.url,
     port: service.port,
     databaseUrl,
+    managementUrl: findManagementUrl(log.lines),
     limitsPath: join(folder, 'limits.json'),
     http: supertest(service.url),
     logLines: log.lines,

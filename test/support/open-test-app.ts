@@ -4,10 +4,12 @@ import { join } from 'node:path'
 import pino from 'pino'
 import supertest from 'supertest'
 import { onTestFinished } from 'vitest'
+import { openManagementPort } from '../../src/cli/serve/open-management-port.ts'
 import { type Environment, loadConfig } from '../../src/config.ts'
 import type { Timeouts } from '../../src/http/server/server.ts'
 import { createClocks } from '../../src/wiring/clocks.ts'
 import { openService } from '../../src/wiring/open-service.ts'
+import { createProcessOperations } from '../../src/wiring/process-operations.ts'
 import type { Calls } from '../../src/workers/calls.ts'
 import { databaseIn } from './new-database.ts'
 import { openSpawnedApp } from './open-spawned-app.ts'
@@ -39,6 +41,8 @@ export interface TestApp {
   readonly logLines: Record<string, unknown>[]
   /** Resolves once `logLines` has everything that the service has logged so far. */
   logged(): Promise<void>
+  /** Of the management port; empty without one. */
+  readonly managementUrl: string
   readonly limitsPath: string
   reloadLimits(): Promise<void>
   stop(timeoutMs?: number): Promise<boolean>
@@ -85,11 +89,14 @@ async function openInside({
     ...(timeouts && { timeouts }),
     ...(firstProcess && { firstProcess }),
   })
+  const operations = createProcessOperations(service)
+  const management = await openManagementPort({ config, log, operations })
   const { port } = await service.server.listen({ host: '127.0.0.1', port: 0 })
   const url = `http://127.0.0.1:${port}`
   let stopped: Promise<boolean> | undefined
   const stop = (timeoutMs = 5000) => {
     stopped ??= service.server.stop(timeoutMs).then(async answeredAll => {
+      await management?.close()
       await service.close()
       return answeredAll
     })
@@ -101,7 +108,16 @@ async function openInside({
   const { reloadLimits } = service
   const logged = async () => {}
   const http = supertest(url)
-  return { url, port, databaseUrl, limitsPath, http, logLines, logged, reloadLimits, stop }
+  const managementUrl = findManagementUrl(logLines)
+  return {
+    ...{ url, port, databaseUrl, managementUrl, limitsPath, http, logLines },
+    ...{ logged, reloadLimits, stop },
+  }
+}
+
+/** From the log of a start. */
+export function findManagementUrl(lines: readonly Record<string, unknown>[]): string {
+  return String(lines.find(({ msg }) => msg === 'management port listens')?.url ?? '')
 }
 
 /** A folder that is removed after the test. */

@@ -68,7 +68,7 @@ export async function spawnService(options: SpawnOptions): Promise<SpawnedServic
   const workers = env?.LOG_LEVEL === 'silent' ? 0 : Number(spawnedRun?.env.WORKERS ?? 0)
   const url = await new Promise<string>((resolve, reject) => {
     child.process.stdout?.on('data', () => {
-      const match = /"url":"([^"]+)"/.exec(child.stdout())
+      const match = /"url":"([^"]+)","docs"/.exec(child.stdout())
       const serving = child.stdout().split('"msg":"worker serves"').length - 1
       if (match?.[1] !== undefined && serving >= workers) resolve(match[1])
     })

@@ -1,24 +1,45 @@
 import type { AddressInfo } from 'node:net'
 import type { Logger } from 'pino'
-import { type Config, describeProblem, findGivenName, type SettingOptions } from '../../config.ts'
+import {
+  type Config,
+  describeProblem,
+  findGivenName,
+  type SettingName,
+  type SettingOptions,
+} from '../../config.ts'
 import { OperatorError } from '../../errors.ts'
 import { type HttpServer, isLoopback } from '../../http/server/server.ts'
 
-/** Listens on the address of the settings. Throws `OperatorError`, which names the setting that is wrong. */
-export async function listen(
-  server: HttpServer,
+/** Where a server listens, and the settings that say so. */
+export interface Binding {
+  readonly host: string
+  readonly port: number
+  readonly settings: { readonly host: SettingName; readonly port: SettingName }
+}
+
+/** The binding of the public port. */
+export function publicBinding(
   { host, port }: Pick<Config, 'host' | 'port'>,
   options: SettingOptions,
+): Binding {
+  const settings = { host: findGivenName('HOST', options), port: findGivenName('PORT', options) }
+  return { host, port, settings }
+}
+
+/** Listens there. Throws `OperatorError`, which names the setting that is wrong. */
+export async function listen(
+  server: HttpServer,
+  { host, port, settings }: Binding,
 ): Promise<AddressInfo> {
   try {
     return await server.listen({ host, port })
   } catch (cause) {
     const { code } = cause as NodeJS.ErrnoException
-    const wrong = (name: 'HOST' | 'PORT', value: string, why: string) =>
-      new OperatorError([describeProblem(findGivenName(name, options), value, why)], { cause })
-    if (code === 'EADDRINUSE') throw wrong('PORT', `${port}`, `it is in use on ${host}`)
-    if (code === 'EACCES') throw wrong('PORT', `${port}`, 'this user may not listen on it')
-    throw wrong('HOST', host, `it cannot be listened on (${code})`)
+    const wrong = (name: SettingName, value: string, why: string) =>
+      new OperatorError([describeProblem(name, value, why)], { cause })
+    if (code === 'EADDRINUSE') throw wrong(settings.port, `${port}`, `it is in use on ${host}`)
+    if (code === 'EACCES') throw wrong(settings.port, `${port}`, 'this user may not listen on it')
+    throw wrong(settings.host, host, `it cannot be listened on (${code})`)
   }
 }
 
@@ -31,14 +52,21 @@ export function logAddress(
   if (!isLoopback(address) && apiKeys !== 'required') {
     log.warn({ host: address.address }, 'listening beyond loopback without authentication')
   }
-  // A port that the system picked is logged at every level but `silent`, because nobody could know it otherwise.
-  const isPicked = port === 0 && logLevel !== 'silent'
-  const addressLog = isPicked ? log.child({}, { level: 'info' }) : log
   const url = urlOf(address)
   const { address: host } = address
-  addressLog.info({ url, docs: `${url}/docs`, host, port: address.port }, 'listening')
+  const fields = { url, docs: `${url}/docs`, host, port: address.port }
+  addressLog(log, { port, logLevel }).info(fields, 'listening')
 }
 
-function urlOf({ address, family, port }: AddressInfo): string {
+/** For a line with an address. A port that the system picked is logged at every level but `silent`: nobody could know it otherwise. */
+export function addressLog(
+  log: Logger,
+  { port, logLevel }: { readonly port: number | undefined } & Pick<Config, 'logLevel'>,
+): Logger {
+  const isPicked = port === 0 && logLevel !== 'silent'
+  return isPicked ? log.child({}, { level: 'info' }) : log
+}
+
+export function urlOf({ address, family, port }: AddressInfo): string {
   return `http://${family === 'IPv6' ? `[${address}]` : address}:${port}`
 }

@@ -27,8 +27,13 @@ export function readOpenFilesLimit(): number | undefined {
   }
 }
 
-/** How many connections fit into `openFiles` files: at least 1, at most `maxConnections`. */
-export function limitConnections(openFiles: number | undefined, maxConnections: number): number {
+/**
+ * How many connections fit into `openFiles` files, besides `otherConnections`: at least 1, at most `maxConnections`.
+ */
+export function limitConnections(
+  openFiles: number | undefined,
+  { maxConnections, otherConnections }: { maxConnections: number; otherConnections: number },
+): number {
   if (openFiles === undefined) return maxConnections
-  return Math.min(maxConnections, Math.max(1, openFiles - RESERVED_FILES))
+  return Math.min(maxConnections, Math.max(1, openFiles - RESERVED_FILES - otherConnections))
 }

@@ -4,7 +4,7 @@ import { createLogger } from '../../ops/logger.ts'
 import { openService, type Service } from '../../wiring/open-service.ts'
 import { type Calls, createCalls } from '../../workers/calls.ts'
 import { awaitCrash } from './crash.ts'
-import { listen } from './listen.ts'
+import { listen, publicBinding } from './listen.ts'
 import { watchSignals } from './signals.ts'
 import {
   APPLY_RULES,
@@ -64,7 +64,10 @@ async function openAssigned(
   beginReloads(service)
   try {
     const port = await firstProcess.ask(FIND_PORT, null)
-    const address = await listen(service.server, { host: config.host, port }, options)
+    const address = await listen(
+      service.server,
+      publicBinding({ host: config.host, port }, options),
+    )
     firstProcess.tell(SERVING, address)
     return service
   } catch (error) {

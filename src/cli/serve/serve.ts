@@ -5,9 +5,15 @@ import { createLogger, type FlushableLogger } from '../../ops/logger.ts'
 import { readVersion } from '../../version.ts'
 import { type LoadedSettings, loadSettings } from '../../wiring/load-settings.ts'
 import { openService, type Service } from '../../wiring/open-service.ts'
+import { createProcessOperations } from '../../wiring/process-operations.ts'
 import { awaitCrash } from './crash.ts'
-import { listen, logAddress } from './listen.ts'
+import { listen, logAddress, publicBinding } from './listen.ts'
 import { limitConnections, readOpenFilesLimit } from './open-files.ts'
+import {
+  MANAGEMENT_CONNECTIONS,
+  type ManagementPort,
+  openManagementPort,
+} from './open-management-port.ts'
 import { type Reloads, type Signals, watchReloads, watchSignals } from './signals.ts'
 
 /** What serving takes, with one process or several. */
@@ -32,9 +38,13 @@ export async function serve(
   const reloads = watchReloads()
   const settings = await loadSettings(environment, options)
   const openFiles = readOpenFilesLimit()
-  const maxConnections = limitConnections(openFiles, settings.config.maxConnections)
+  const isAlone = settings.config.workers === 1
+  const hasManagement = isAlone && settings.config.managementPort !== undefined
+  const maxConnections = limitConnections(openFiles, {
+    maxConnections: settings.config.maxConnections,
+    otherConnections: hasManagement ? MANAGEMENT_CONNECTIONS : 0,
+  })
   const config = { ...settings.config, maxConnections }
-  const isAlone = config.workers === 1
   const logger = await createLogger({ ...config, ...(!isAlone && { worker: 0 }) })
   logStart(logger.log, settings, { openFiles, maxConnections })
   const parts = { config, options, limits: settings.limits, logger, signals, reloads }
@@ -61,11 +71,11 @@ async function serveAlone(parts: ServeParts): Promise<number> {
   }
   reloads.begin(service.reloadLimits)
   const crash = awaitCrash(log)
-  await listenOrClose(parts, service)
+  const management = await listenOrClose(parts, service)
   release()
   if ((await Promise.race([signals.first, crash])) === 'crash') return 1
   log.info('stopping')
-  const stopped = service.server.stop(config.shutdownTimeoutMs)
+  const stopped = stopServers(parts, { service, management })
   const end = await Promise.race([stopped, signals.second, crash])
   if (end === true) log.info('stopped')
   else log.warn({ reason: end === false ? 'timeout' : end }, 'stopped with unanswered requests')
@@ -74,16 +84,34 @@ async function serveAlone(parts: ServeParts): Promise<number> {
   return end ? 0 : 1
 }
 
+/** Listens for operators, if the settings want that, and then for clients. */
 async function listenOrClose(
   { config, options, logger: { log } }: ServeParts,
-  { server, close }: Service,
-): Promise<void> {
+  service: Service,
+): Promise<ManagementPort | undefined> {
+  const operations = createProcessOperations(service)
+  let management: ManagementPort | undefined
   try {
-    logAddress(log, config, await listen(server, config, options))
+    management = await openManagementPort({ config, log, operations })
+    logAddress(log, config, await listen(service.server, publicBinding(config, options)))
+    return management
   } catch (error) {
-    await close()
+    await management?.close()
+    await service.close()
     throw error
   }
+}
+
+interface Servers {
+  readonly service: Service
+  readonly management: ManagementPort | undefined
+}
+
+/** Stops listening, for operators at last. Resolves to whether all requests of clients were answered in time. */
+async function stopServers({ config }: ServeParts, servers: Servers): Promise<boolean> {
+  const haveAll = await servers.service.server.stop(config.shutdownTimeoutMs)
+  await servers.management?.close()
+  return haveAll
 }
 
 function logStart(

@@ -1,0 +1,48 @@
+import type { Logger } from 'pino'
+import { type Config, describeProblem } from '../../config.ts'
+import { OperatorError } from '../../errors.ts'
+import { isLoopback } from '../../http/server/server.ts'
+import type { Operations } from '../../ops/management/operations.ts'
+import { addressLog, listen, urlOf } from './listen.ts'
+
+/** The port on which operators look at and steer the service. */
+export interface ManagementPort {
+  /** Lets the requests that run end, within a second. */
+  close(): Promise<void>
+}
+
+export interface ManagementPortOptions {
+  readonly config: Config
+  readonly log: Logger
+  readonly operations: Pick<Operations, 'checks'>
+}
+
+/** The most connections of operators and monitoring. Files are reserved for them. */
+export const MANAGEMENT_CONNECTIONS = 64
+
+const CLOSE_TIMEOUT_MS = 1000
+
+const SETTINGS = { host: 'MANAGEMENT_HOST', port: 'MANAGEMENT_PORT' } as const
+
+/**
+ * Opens the management port; `undefined` if the settings want none. Throws `OperatorError` for an address that cannot be
+ * listened on, and for one beyond loopback without a token.
+ */
+export async function openManagementPort(
+  options: ManagementPortOptions,
+): Promise<ManagementPort | undefined> {
+  const { config, log } = options
+  const { managementHost: host, managementPort: port, managementToken: token } = config
+  if (port === undefined) return undefined
+  const { createManagementServer } = await import('../../wiring/open-management.ts')
+  const server = createManagementServer({ ...options, maxConnections: MANAGEMENT_CONNECTIONS })
+  const address = await listen(server, { host, port, settings: SETTINGS })
+  if (token === undefined && !isLoopback(address)) {
+    await server.stop(0)
+    const why = 'MANAGEMENT_TOKEN, which it needs beyond loopback, is not set'
+    throw new OperatorError([describeProblem('MANAGEMENT_HOST', host, why)])
+  }
+  const fields = { url: urlOf(address), host: address.address, port: address.port }
+  addressLog(log, { ...config, port }).info(fields, 'management port listens')
+  return { close: async () => void (await server.stop(CLOSE_TIMEOUT_MS)) }
+}

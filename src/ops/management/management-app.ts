@@ -1,0 +1,84 @@
+import type { Application, Request, RequestHandler } from 'express'
+import type { Logger } from 'pino'
+import { ServiceError } from '../../errors.ts'
+import { createExpressApp } from '../../http/create-express-app.ts'
+import { createSenders } from '../../http/create-senders.ts'
+import { denyShedRequests } from '../../http/deny-shed-requests.ts'
+import { type Endpoint, mountEndpoints } from '../../http/endpoints.ts'
+import { errorHandler } from '../../http/error-replies.ts'
+import { createTemplateFinder } from '../../http/find-template.ts'
+import { requestLog } from '../../http/request-log.ts'
+import { requireAllowedHost } from '../../http/require-allowed-host.ts'
+import { requireDecodablePath } from '../../http/require-decodable-path.ts'
+import { requireHost } from '../../http/require-host.ts'
+import { managementHealth } from './management-health.ts'
+import type { Operations } from './operations.ts'
+import { requireOwnOrigin } from './require-own-origin.ts'
+import { requireToken } from './require-token.ts'
+
+export interface ManagementAppOptions {
+  readonly operations: Pick<Operations, 'checks'>
+  readonly log: Logger
+  readonly newRequestId: () => string
+  /** Whether the server of this application listens on loopback only. */
+  readonly isOnLoopback: () => boolean
+  /** Called with the host of each request that ALLOWED_HOSTS refuses. */
+  readonly onHostRefused: (host: string) => void
+  readonly settings: {
+    /** `undefined` asks for none. */
+    readonly managementToken: string | undefined
+    readonly allowedHosts: readonly string[] | '*' | undefined
+    readonly trustProxy: false | number | readonly string[]
+    readonly bodyLimitBytes: number
+  }
+}
+
+/** The application of the management port. Its middleware stands in the order in which a request meets it. */
+export function createManagementApp(options: ManagementAppOptions): Application {
+  const { operations, log, newRequestId, isOnLoopback, onHostRefused, settings } = options
+  const app = createExpressApp(settings.trustProxy)
+  const senders = createSenders({ log })
+  const health = managementHealth(operations)
+  const endpoints = [...health, ...operatorEndpoints(operations)]
+  const isHealthCheck = createPathTest(health)
+  const isOpen = createPathTest(endpoints.filter(endpoint => endpoint.isOpen))
+
+  app.use(requestLog({ log, newRequestId, levelOf }))
+  app.use(requireHost)
+  app.use(
+    unless(
+      isHealthCheck,
+      requireAllowedHost({ ...settings, isOnLoopback, onRefused: onHostRefused }),
+    ),
+  )
+  app.use(requireOwnOrigin)
+  app.use(requireToken({ token: settings.managementToken, isOnLoopback, isOpen }))
+  app.use(denyShedRequests)
+  app.use(requireDecodablePath)
+  mountEndpoints(app, endpoints, { ...senders, ...settings })
+  app.use(() => {
+    throw new ServiceError('path_not_found')
+  })
+  app.use(errorHandler(senders.sendError))
+  return app
+}
+
+/** What operators can ask for. Endpoints that hold no data, such as the files of a page, are open. */
+function operatorEndpoints(_operations: ManagementAppOptions['operations']): readonly Endpoint[] {
+  return []
+}
+
+/** Reading is not worth a line: monitoring does it every second. */
+function levelOf({ method }: Request): 'info' | 'debug' {
+  return ['POST', 'DELETE'].includes(method) ? 'info' : 'debug'
+}
+
+function createPathTest(endpoints: readonly Endpoint[]): (request: Request) => boolean {
+  const templateOf = createTemplateFinder(endpoints.map(({ path }) => path))
+  return request => templateOf(request) !== undefined
+}
+
+function unless(isExempt: (request: Request) => boolean, handler: RequestHandler): RequestHandler {
+  return (request, response, next) =>
+    isExempt(request) ? next() : handler(request, response, next)
+}

@@ -1,0 +1,26 @@
+import type { Operations } from '../ops/management/operations.ts'
+import type { Service } from './open-service.ts'
+
+/** What the management port asks of a service that is the only process. */
+export function createProcessOperations(
+  service: Pick<Service, 'isStopping' | 'ping' | 'isCountingLocally'>,
+): Pick<Operations, 'checks'> {
+  return {
+    checks: async () => {
+      const isServing = !service.isStopping()
+      const isStorageUp = await service.ping().then(
+        () => true,
+        () => false,
+      )
+      const isLocal = service.isCountingLocally()
+      return {
+        isReady: isServing && isStorageUp,
+        checks: {
+          service: { status: isServing ? 'ok' : 'unavailable' },
+          storage: { status: isStorageUp ? 'ok' : 'unavailable' },
+          ...(isLocal !== undefined && { limits: { status: isLocal ? 'local' : 'ok' } }),
+        },
+      }
+    },
+  }
+}
