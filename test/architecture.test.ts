@@ -151,7 +151,7 @@ const ALLOWED: Readonly<Record<string, readonly string[]>> = {
   limits: ['errors', 'http', 'limits/rules', 'waiting'],
   http: ['errors', 'metrics'],
   metrics: [],
-  'ops/metrics': ['http', 'http/server', 'limits', 'storage'],
+  'ops/metrics': ['http', 'http/server', 'limits', 'metrics', 'storage'],
   'ops/management': ['errors', 'http', 'limits', 'ops/metrics'],
   'config-values': [
     'duration',

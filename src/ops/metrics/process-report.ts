@@ -2,6 +2,7 @@ import type { RequestReport } from '../../http/request-metrics.ts'
 import type { ServerReport } from '../../http/server/server-report.ts'
 import type { LimitsReport } from '../../limits/rule-report.ts'
 import type { StorageReport } from '../../storage/storage-report.ts'
+import type { ProcessMetric } from './process-metrics.ts'
 
 /** What one process has counted since its start, and how it is now. JSON, so that a worker can send it. */
 export interface ProcessReport {
@@ -29,5 +30,5 @@ export interface ProcessUse {
   /** How late the event loop is at the moment. */
   readonly eventLoopLagSeconds: number
   /** The metrics that prom-client collects by itself about the process and Node, as its `getMetricsAsJSON` returns them. */
-  readonly defaults: readonly object[]
+  readonly defaults: readonly ProcessMetric[]
 }
