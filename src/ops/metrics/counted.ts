@@ -7,7 +7,7 @@ import {
   COMMIT_WRITES_BOUNDS,
   type CommitReport,
 } from '../../storage/storage-report.ts'
-import { countersOf, type ProcessMetric, sumMetrics } from './process-metrics.ts'
+import { countersOf, type ProcessMetric, sumMetrics } from './aggregate-metrics.ts'
 import type { ProcessReport } from './process-report.ts'
 
 /** What processes have counted since they started. None of it ever decreases, and it stays when a process ends. */

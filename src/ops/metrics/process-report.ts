@@ -2,7 +2,7 @@ import type { RequestReport } from '../../http/request-metrics.ts'
 import type { ServerReport } from '../../http/server/server-report.ts'
 import type { LimitsReport } from '../../limits/rule-report.ts'
 import type { StorageReport } from '../../storage/storage-report.ts'
-import type { ProcessMetric } from './process-metrics.ts'
+import type { ProcessMetric } from './aggregate-metrics.ts'
 
 /** What one process has counted since its start, and how it is now. JSON, so that a worker can send it. */
 export interface ProcessReport {

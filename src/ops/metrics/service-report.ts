@@ -1,5 +1,5 @@
 import type { CommitReport, StorageReport } from '../../storage/storage-report.ts'
-import type { ProcessMetric } from './process-metrics.ts'
+import type { ProcessMetric } from './aggregate-metrics.ts'
 import type { ProcessReport, ProcessUse } from './process-report.ts'
 
 /** The reports of all processes of a service together. Counts never decrease: those of processes that have ended stay in. */
