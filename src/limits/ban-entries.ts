@@ -8,6 +8,8 @@ export interface BanEntry {
   readonly endsAt: number
   /** As stored, by the wall clock. */
   readonly storedEnd: number
+  /** Whether the store keeps it; the bans of rules in dry run stay in memory. */
+  readonly isKept: boolean
   /** Number of the first store read that must contain this ban. Infinity while it is unsaved, and for bans never saved. */
   knownFrom: number
 }

@@ -1,11 +1,13 @@
 import { type BanEntries, type BanEntry, createBanEntries } from './ban-entries.ts'
-import type { BanChange, BanExchange, BanId } from './ban-exchange.ts'
+import type { AnnouncedBan, BanChange, BanExchange, BanId } from './ban-exchange.ts'
 import { type Ban, type BanStore, remainingOf } from './ban-store.ts'
 import type { MaybePromise } from './maybe-promise.ts'
 
 /** The bans in force, in memory, because every request asks for them. */
 export interface BanList {
   isEmpty(): boolean
+  /** How many bans are in force, without those of rules in dry run. */
+  count(): number
   /** Milliseconds until a ban ends; `undefined` if none is in force. */
   remainingMs(rule: string, clientKey: string): number | undefined
   /**
@@ -87,7 +89,7 @@ export async function openBanList(options: BanListOptions): Promise<BanList> {
           // The wall clock is the only clock that this process shares with the one that made the ban.
           const endsAt = monotonicNow() + remainingOf(ban, now())
           if (endsAt <= monotonicNow()) continue
-          entry = { rule, clientKey, endsAt, storedEnd, knownFrom: reading }
+          entry = { rule, clientKey, endsAt, storedEnd, isKept: true, knownFrom: reading }
           changes.push(changeOf('made', entry))
         }
         entry.knownFrom = Math.min(entry.knownFrom, reading)
@@ -128,10 +130,10 @@ export async function openBanList(options: BanListOptions): Promise<BanList> {
   }
 
   /** A ban that another worker has announced. */
-  function take(ban: Ban): void {
-    const { rule, clientKey, endsAt: storedEnd } = ban
+  function take(ban: AnnouncedBan): void {
+    const { rule, clientKey, endsAt: storedEnd, isKept } = ban
     const endsAt = monotonicNow() + remainingOf(ban, now())
-    entries.append({ rule, clientKey, endsAt, storedEnd, knownFrom: Infinity })
+    entries.append({ rule, clientKey, endsAt, storedEnd, isKept, knownFrom: Infinity })
   }
 
   function handleSaved(ban: BanId): void {
@@ -152,7 +154,7 @@ export async function openBanList(options: BanListOptions): Promise<BanList> {
     exchange?.announceSaved({ rule: ban.rule, clientKey: ban.clientKey, endsAt: ban.endsAt })
   }
 
-  function announce(others: BanExchange, ban: Ban, onNew: () => void): Promise<boolean> {
+  function announce(others: BanExchange, ban: AnnouncedBan, onNew: () => void): Promise<boolean> {
     const announcement = others.announce(ban).then(isNew => {
       announcements.delete(announcement)
       if (isNew) onNew()
@@ -173,6 +175,13 @@ export async function openBanList(options: BanListOptions): Promise<BanList> {
   return {
     isEmpty: () => entries.isEmpty(),
 
+    count: () => {
+      const instant = monotonicNow()
+      let count = 0
+      for (const { endsAt, isKept } of entries.all()) if (isKept && endsAt > instant) count++
+      return count
+    },
+
     remainingMs: (rule, clientKey) => {
       const entry = entries.find({ rule, clientKey })
       if (entry === undefined) return undefined
@@ -186,13 +195,13 @@ export async function openBanList(options: BanListOptions): Promise<BanList> {
       // Whole milliseconds, as the store keeps them.
       const storedEnd = Math.ceil(now() + forMs)
       const endsAt = monotonicNow() + forMs
-      const entry = { rule, clientKey, endsAt, storedEnd, knownFrom: Infinity }
+      const entry = { rule, clientKey, endsAt, storedEnd, isKept, knownFrom: Infinity }
       entries.append(entry)
       const ban = { rule, clientKey, endsAt: storedEnd, lastsMs: forMs }
       const saveIfKept = () => {
         if (isKept) void save(entry, ban)
       }
-      if (exchange !== undefined) return announce(exchange, ban, saveIfKept)
+      if (exchange !== undefined) return announce(exchange, { ...ban, isKept }, saveIfKept)
       saveIfKept()
       return true
     },

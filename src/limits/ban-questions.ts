@@ -11,9 +11,11 @@ import { retryAfterSeconds } from './limit-headers.ts'
 import { andThen, type MaybePromise } from './maybe-promise.ts'
 import { type Notice, noticeOf } from './notices.ts'
 import type { CompiledBan } from './rules/compiled-rules.ts'
+import { type Tallies, tallyPass, tallyRefusal } from './tallies.ts'
 
 export interface BanQuestionOptions extends GuardOptions {
   readonly bans: BanList
+  readonly tallies: Tallies
   /** Milliseconds since the epoch. */
   readonly now: () => number
 }
@@ -42,7 +44,8 @@ interface BannedRequest {
 /** Reports a request of a client whose ban is in force. Returns its denial; `undefined` if the rule is in dry run. */
 function handleBanned(banned: BannedRequest, options: BanQuestionOptions): Denial | undefined {
   const { rule, key, remainingMs } = banned
-  const { notices, now } = options
+  const { notices, now, tallies } = options
+  tallyRefusal(tallies.of(rule), rule)
   const notice = banNotice(banned)
   notices.trace?.({ type: 'ban', rule: rule.name, key, isBanned: true, isDenied: !rule.isDryRun })
   notices.publish(notice)
@@ -70,8 +73,9 @@ function createBanClient(rule: CompiledBan, options: BanQuestionOptions): BanCli
 
 /** Counts a matching request as a strike, and bans the client when its strikes reach the limit. */
 export function countStrike(rule: CompiledBan, options: BanQuestionOptions): Question {
-  const { bans, notices, now } = options
+  const { bans, notices, now, tallies } = options
   const { isDryRun, banMs, deniesStrikes } = rule
+  const tally = tallies.of(rule)
   const matches = guardMatch('ban', rule, notices)
   const { keyOf, count } = guardCounter('ban', rule, options)
   const ban = createBanClient(rule, options)
@@ -91,10 +95,22 @@ export function countStrike(rule: CompiledBan, options: BanQuestionOptions): Que
     const isLast = key !== undefined && counted !== undefined && counted.count >= rule.limit
     const isDenied = deniesStrikes && !isDryRun
     notices.trace?.({ type: 'ban', rule: rule.name, key, count: counted?.count, isDenied })
-    if (!isLast) return denyStrike(notice)
-    return andThen(ban(key, notice), isNew =>
-      isNew ? denyLast(notice) : handleBanned({ rule, request, key, remainingMs: banMs }, options),
-    )
+    if (!isLast) {
+      tallyStrike(counted)
+      return denyStrike(notice)
+    }
+    return andThen(ban(key, notice), isNew => {
+      if (!isNew) return handleBanned({ rule, request, key, remainingMs: banMs }, options)
+      tallyStrike(counted)
+      return denyLast(notice)
+    })
+  }
+
+  function tallyStrike(counted: Count | undefined): void {
+    if (deniesStrikes) tallyRefusal(tally, rule)
+    if (counted === undefined) return
+    tally.counted++
+    if (!deniesStrikes) tally.passed++
   }
 
   function denyStrike(notice: Notice): Denial | undefined {
@@ -126,7 +142,8 @@ export function countStrikeByAnswer(
   statuses: ReadonlySet<number>,
   options: BanQuestionOptions,
 ): Question {
-  const { bans, notices } = options
+  const { bans, notices, tallies } = options
+  const tally = tallies.of(rule)
   const { keyOf, count } = guardCounter('ban', rule, options)
   const ban = createBanClient(rule, options)
   const isBanned = (key: string | undefined) =>
@@ -137,9 +154,12 @@ export function countStrikeByAnswer(
     // Requests that were answered at the same time may have banned the client meanwhile.
     if (isBanned(key)) return
     notices.trace?.({ type: 'ban', rule: rule.name, key, count: strikes })
-    if (key === undefined || strikes === undefined || strikes < rule.limit) return
+    if (key === undefined || strikes === undefined) return
+    if (strikes < rule.limit) return tallyPass(tally)
     return andThen(ban(key, notice), isNew => {
-      if (isNew) notices.publish(notice)
+      if (!isNew) return
+      tallyPass(tally)
+      notices.publish(notice)
     })
   }
 

@@ -6,6 +6,7 @@ import type { Denial } from './denial.ts'
 import { type LimitState, retryAfterSeconds } from './limit-headers.ts'
 import { type Notices, noticeOf } from './notices.ts'
 import type { Answer, FixedAnswer } from './rules/limits-file.ts'
+import type { Tally } from './tallies.ts'
 
 /** A rule with a limit, as a throttle or on a route. */
 export interface LimitRule {
@@ -18,23 +19,27 @@ export interface LimitRule {
 /** Reports a request over its limit. Returns its denial; `undefined` if the rule is in dry run. */
 export type DenyOverLimit = (request: Request, state: LimitState) => Denial | undefined
 
-/** Compiles what throttles and route limits both do over their limit. */
+/** Compiles what throttles and route limits both do over their limit. Adds the request to `tally`. */
 export function compileDenyOverLimit(
   type: 'throttle' | 'rateLimit',
   rule: LimitRule,
-  notices: Notices,
+  { notices, tally }: { readonly notices: Notices; readonly tally: Tally },
 ): DenyOverLimit {
   const { name, isDryRun } = rule
   const answer = compileAnswer(rule)
 
   return (request, { key, count, limit, windowMs: period, resetsInMs }) => {
     const { logFields, replyHeaders } = request
+    tally.counted++
     const notice = noticeOf({ type, rule, request, counted: { key, count, limit, period } })
     notices.trace?.({ type, rule: name, key, count, isOver: true, isDenied: !isDryRun })
     notices.publish(notice)
     notices.mark(notice)
     notices.writeLineOnce('warn', notice, 'limit exceeded', resetsInMs)
-    if (isDryRun) return undefined
+    if (isDryRun) {
+      tally.wouldRefuse++
+      return undefined
+    }
     return (response, next) =>
       answer({
         request,
@@ -42,6 +47,8 @@ export function compileDenyOverLimit(
         next,
         retryAfter: String(retryAfterSeconds(resetsInMs)),
         onFailure: error => notices.functionFailed(type, name, error),
+        onRefused: () => void tally.refused++,
+        onPassed: () => void tally.passed++,
         letPass: () => {
           notices.trace?.({ type, rule: name, isDenied: false })
           request.logFields = logFields
@@ -59,6 +66,9 @@ interface DeniedExchange {
   readonly retryAfter: string
   /** Called with what a function of the rule throws. */
   readonly onFailure: (error: unknown) => void
+  /** One of these is called once it is known whether the request passes. */
+  readonly onRefused: () => void
+  readonly onPassed: () => void
   /** Continues as if the request had not been denied. */
   readonly letPass: () => void
 }
@@ -68,14 +78,16 @@ function compileAnswer({ name, answer }: LimitRule): (exchange: DeniedExchange) 
   if (typeof answer === 'function') return exchange => answerBy(answer, exchange)
   const violatedPolicies = [name]
   if (answer === undefined) {
-    return ({ next, retryAfter }) => {
+    return ({ next, retryAfter, onRefused }) => {
       const headers = { 'Retry-After': retryAfter }
+      onRefused()
       next(new ServiceError('rate_limited', { violatedPolicies, headers }))
     }
   }
   const details = { violatedPolicies, ...detailsOf(answer) }
-  return ({ next, retryAfter }) => {
+  return ({ next, retryAfter, onRefused }) => {
     const headers = { 'Retry-After': retryAfter, ...details.headers }
+    onRefused()
     next(new ServiceError('rate_limited', { ...details, headers }))
   }
 }
@@ -83,6 +95,7 @@ function compileAnswer({ name, answer }: LimitRule): (exchange: DeniedExchange) 
 /** Lets a function of the rule answer. If it throws before it has begun to answer, the request passes. */
 function answerBy(handler: RequestHandler, exchange: DeniedExchange): void {
   const { request, response, next, retryAfter, onFailure, letPass } = exchange
+  const verdict = createVerdict(exchange)
   const { Vary: _vary, ...fixed } = fixedHeaders(request.id)
   const headers = { ...fixed, ...request.replyHeaders, 'Retry-After': retryAfter }
   for (const [name, value] of Object.entries(headers)) response.setHeader(name, value)
@@ -98,6 +111,7 @@ function answerBy(handler: RequestHandler, exchange: DeniedExchange): void {
     isHandedOn = true
     // Headers that were sent cannot be taken back, and nobody else may answer.
     if (hasBegun()) {
+      verdict.refused()
       if (error) onFailure(error)
       if (!hasEnded()) response.destroy()
       return
@@ -106,8 +120,13 @@ function answerBy(handler: RequestHandler, exchange: DeniedExchange): void {
     if (vary === undefined) response.removeHeader('Vary')
     else response.setHeader('Vary', vary)
     // In Express these two words skip the rest of the route or router, and with it every handler that could answer.
-    if (!error || error === 'route' || error === 'router') letPass()
-    else next(error)
+    if (!error || error === 'route' || error === 'router') {
+      verdict.passed()
+      letPass()
+    } else {
+      verdict.refused()
+      next(error)
+    }
   }
 
   function handleFailure(error: unknown): void {
@@ -124,6 +143,19 @@ function answerBy(handler: RequestHandler, exchange: DeniedExchange): void {
   } catch (error) {
     handleFailure(error)
   }
+  // A function that takes its time may still let the request pass.
+  if (hasBegun() || response.closed) verdict.refused()
+  else response.once('close', verdict.refused)
+}
+
+/** Passes on the first of several verdicts. */
+function createVerdict({ onRefused, onPassed }: DeniedExchange) {
+  let isKnown = false
+  const once = (report: () => void) => () => {
+    if (!isKnown) report()
+    isKnown = true
+  }
+  return { refused: once(onRefused), passed: once(onPassed) }
 }
 
 /** The usual spelling of headers, by their lower-case names: the reply replaces its own headers by exact name. */

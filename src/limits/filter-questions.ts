@@ -21,6 +21,7 @@ import type {
   CompiledTrack,
 } from './rules/compiled-rules.ts'
 import { factsOf } from './rules/request-facts.ts'
+import { type Tally, tallyPass, tallyRefusal } from './tallies.ts'
 
 export interface QuestionOptions extends BanQuestionOptions {
   readonly addLimitHeaders: AddLimitHeaders
@@ -45,21 +46,26 @@ export function compileQuestions(
   ]
 }
 
-function checkSafelist(rule: CompiledFilterRule, { notices }: QuestionOptions): Question {
+function checkSafelist(rule: CompiledFilterRule, { notices, tallies }: QuestionOptions): Question {
+  const tally = tallies.of(rule)
   const matches = guardMatch('safelist', rule, notices)
   return request => {
     if (!matches(request)) return undefined
     factsOf(request).isSafe = true
+    tallyPass(tally)
     notices.trace?.({ type: 'safelist', rule: rule.name })
     notices.publish(noticeOf({ type: 'safelist', rule, request }))
     return 'pass'
   }
 }
 
-function checkBlocklist(rule: CompiledFilterRule, { notices }: QuestionOptions): Question {
+function checkBlocklist(rule: CompiledFilterRule, { notices, tallies }: QuestionOptions): Question {
+  const tally = tallies.of(rule)
   const matches = guardMatch('blocklist', rule, notices)
   return request => {
     if (!matches(request)) return undefined
+    tally.counted++
+    tallyRefusal(tally, rule)
     const notice = noticeOf({ type: 'blocklist', rule, request })
     notices.trace?.({ type: 'blocklist', rule: rule.name, isDenied: !rule.isDryRun })
     notices.publish(notice)
@@ -69,17 +75,22 @@ function checkBlocklist(rule: CompiledFilterRule, { notices }: QuestionOptions):
 }
 
 function checkThrottle(rule: CompiledThrottle, options: QuestionOptions): Question {
-  const { notices, addLimitHeaders } = options
+  const { notices, addLimitHeaders, tallies } = options
   const { name, limit, windowMs } = rule
+  const tally = tallies.of(rule)
   const matches = guardMatch('throttle', rule, notices)
   const { keyOf, count } = guardCounter('throttle', rule, options)
-  const denyOverLimit = compileDenyOverLimit('throttle', rule, notices)
+  const denyOverLimit = compileDenyOverLimit('throttle', rule, { notices, tally })
   return request => {
     if (!matches(request)) return undefined
     const key = keyOf(request)
     return andThen(count(request, key), counted => {
       notices.trace?.({ type: 'throttle', rule: name, key, count: counted?.count })
-      if (key === undefined || counted === undefined || counted.count <= limit) return undefined
+      if (key === undefined || counted === undefined) return undefined
+      if (counted.count <= limit) {
+        tallyPass(tally)
+        return undefined
+      }
       const { count: used, resetsInMs } = counted
       const state = { key, limit, windowMs, count: used, resetsInMs }
       const denial = denyOverLimit(request, state)
@@ -92,7 +103,8 @@ function checkThrottle(rule: CompiledThrottle, options: QuestionOptions): Questi
 function checkTrack(rule: CompiledTrack, options: QuestionOptions): Question {
   const { notices } = options
   const { statuses } = rule
-  const prepare = 'limit' in rule ? countTrack(rule, options) : notifyTrack(rule, options)
+  const trackOptions = { ...options, tally: options.tallies.of(rule) }
+  const prepare = 'limit' in rule ? countTrack(rule, trackOptions) : notifyTrack(rule, trackOptions)
   if (statuses !== undefined)
     return askOfAnswer({ type: 'track', rule, statuses, notices, prepare })
   const matches = guardMatch('track', rule, notices)
@@ -102,11 +114,16 @@ function checkTrack(rule: CompiledTrack, options: QuestionOptions): Question {
   }
 }
 
+interface TrackOptions extends QuestionOptions {
+  readonly tally: Tally
+}
+
 /** What a track does with a request that matches, in two steps: before it is answered, and when it counts. */
 type Track = (request: Request) => () => MaybePromise<void>
 
-function notifyTrack(rule: CompiledFilterRule, { notices }: QuestionOptions): Track {
+function notifyTrack(rule: CompiledFilterRule, { notices, tally }: TrackOptions): Track {
   return request => () => {
+    tallyPass(tally)
     const notice = noticeOf({ type: 'track', rule, request })
     notices.trace?.({ type: 'track', rule: rule.name })
     notices.publish(notice)
@@ -114,14 +131,15 @@ function notifyTrack(rule: CompiledFilterRule, { notices }: QuestionOptions): Tr
   }
 }
 
-function countTrack(rule: CompiledCounter, options: QuestionOptions): Track {
-  const { notices } = options
+function countTrack(rule: CompiledCounter, options: TrackOptions): Track {
+  const { notices, tally } = options
   const { name, limit, windowMs: period } = rule
   const { keyOf, count } = guardCounter('track', rule, options)
   return request => {
     const key = keyOf(request)
     return () =>
       andThen(count(request, key), counted => {
+        if (counted !== undefined) tallyPass(tally)
         const isOver = counted !== undefined && counted.count > limit
         notices.trace?.({ type: 'track', rule: name, key, count: counted?.count, isOver })
         if (!isOver) return

@@ -10,8 +10,10 @@ import { createNotices } from './notices.ts'
 import { createRouteLimit } from './route-limits.ts'
 import { compareRules, type RuleChanges } from './rule-changes.ts'
 import type { RuleLines } from './rule-lines.ts'
+import type { LimitsReport } from './rule-report.ts'
 import type { CheckedLimits } from './rules/compiled-rules.ts'
 import { factsOf } from './rules/request-facts.ts'
+import { createTallies, type Tallies } from './tallies.ts'
 
 /** The limits of a service, as middleware whose rules can be changed while it runs. */
 export interface Limiter {
@@ -23,6 +25,8 @@ export interface Limiter {
   afterBody(action: Action): RequestHandler
   /** Replaces all rules in one step. Counters and bans stay. */
   replace(limits: CheckedLimits): RuleChanges
+  /** The numbers of the rules in force, and how many bans are in force. */
+  report(): Pick<LimitsReport, 'rules' | 'bans'>
 }
 
 export interface LimiterOptions {
@@ -66,14 +70,16 @@ export function createLimiter(options: LimiterOptions): Limiter {
     afterBody: action => guardRoute(action, 'afterBody'),
     replace: limits => {
       const previous = rules.source
-      rules = compileRules(limits, parts)
+      rules = compileRules(limits, parts, rules.tallies)
       return compareRules(previous, limits)
     },
+    report: () => ({ rules: rules.tallies.report(), bans: options.bans.count() }),
   }
 }
 
 interface CompiledRules {
   readonly source: CheckedLimits
+  readonly tallies: Tallies
   readonly questions: readonly Question[]
   readonly beforeBody: Readonly<Record<Action, readonly RequestHandler[]>>
   readonly afterBody: Readonly<Record<Action, readonly RequestHandler[]>>
@@ -81,8 +87,11 @@ interface CompiledRules {
 
 function compileRules(
   limits: CheckedLimits,
-  { store, ...parts }: QuestionOptions & { readonly now: () => number },
+  { store, ...others }: Omit<QuestionOptions, 'tallies'>,
+  previous?: Tallies,
 ): CompiledRules {
+  const tallies = createTallies(limits, previous)
+  const parts = { ...others, tallies }
   const routes =
     store === undefined
       ? []
@@ -101,6 +110,7 @@ function compileRules(
 
   return {
     source: limits,
+    tallies,
     questions: compileQuestions(limits, { ...parts, store }),
     beforeBody: groupByAction(false),
     afterBody: groupByAction(true),

@@ -9,6 +9,7 @@ import { needsBody } from './rules/client-key.ts'
 import type { CompiledRateLimit, Quota } from './rules/compiled-rules.ts'
 import { memoize } from './rules/memoize.ts'
 import { factsOf } from './rules/request-facts.ts'
+import { type Tallies, tallyPass } from './tallies.ts'
 
 /** A limit on the routes of some actions. */
 export interface RouteLimit {
@@ -22,6 +23,7 @@ export interface RouteLimitOptions {
   readonly store: CounterStore
   readonly notices: Notices
   readonly addLimitHeaders: AddLimitHeaders
+  readonly tallies: Tallies
   /** Milliseconds since the epoch. */
   readonly now: () => number
 }
@@ -44,7 +46,8 @@ const OVER = Symbol('over the limit')
 
 /** Counts with express-rate-limit; headers and denials are those of all limits. */
 export function createRouteLimit(rule: CompiledRateLimit, options: RouteLimitOptions): RouteLimit {
-  const { notices, addLimitHeaders } = options
+  const { notices, addLimitHeaders, tallies } = options
+  const tally = tallies.of(rule)
   const { name, isDryRun } = rule
   const quotaOf = compileQuota(rule, notices)
   const limitersOf = memoize((windowMs: number) => {
@@ -52,7 +55,7 @@ export function createRouteLimit(rule: CompiledRateLimit, options: RouteLimitOpt
       createRateLimiter({ rule: name, windowMs, waitedMs, ...options })
     return memoize(create, MAX_WAIT_MS / WAIT_STEP_MS + 1)
   }, MAX_WINDOWS)
-  const denyOverLimit = compileDenyOverLimit('rateLimit', rule, notices)
+  const denyOverLimit = compileDenyOverLimit('rateLimit', rule, { notices, tally })
 
   return {
     actions: new Set(rule.actions),
@@ -76,7 +79,10 @@ export function createRouteLimit(rule: CompiledRateLimit, options: RouteLimitOpt
         // Key by key: to spread both objects takes 3 µs.
         const state = { key, limit, windowMs, count, resetsInMs }
         if (!isDryRun) addLimitHeaders(request, name, state)
-        if (verdict !== OVER) notices.trace?.({ type: 'rateLimit', rule: name, ...state })
+        if (verdict !== OVER) {
+          tallyPass(tally)
+          notices.trace?.({ type: 'rateLimit', rule: name, ...state })
+        }
         const denial = verdict === OVER ? denyOverLimit(request, state) : undefined
         if (denial === undefined) next()
         else denial(response, next)
@@ -111,7 +117,7 @@ function compileQuota(
   }
 }
 
-interface RateLimiterOptions extends Omit<RouteLimitOptions, 'addLimitHeaders'> {
+interface RateLimiterOptions extends Omit<RouteLimitOptions, 'addLimitHeaders' | 'tallies'> {
   readonly rule: string
   readonly windowMs: number
   /** How long its requests have waited for earlier counts. */

@@ -5,6 +5,7 @@ import type { Config } from '../config.ts'
 import type { Limiter } from '../limits/limiter.ts'
 import type { LimitsTrace } from '../limits/limits-trace.ts'
 import type { RuleChanges } from '../limits/rule-changes.ts'
+import type { LimitsReport } from '../limits/rule-report.ts'
 import type { CheckedLimits } from '../limits/rules/compiled-rules.ts'
 import type { LimitsSource } from '../limits/rules/load-limits.ts'
 import type { ServiceStorage } from '../storage/storage.ts'
@@ -31,6 +32,8 @@ export interface OpenApp {
   ping(): Promise<void>
   /** Whether the limits hold for this process only; `undefined` without limits. */
   isCountingLocally(): boolean | undefined
+  /** What the limits have done since the start; `undefined` without limits. */
+  limitsReport(): LimitsReport | undefined
   /** Reads the limits file again. An invalid file leaves the previous rules in force. The log has the result. */
   reloadLimits(): Promise<void>
   /** Compiles rules and returns the call that puts them in force. Rejects with `LimitsRefused`. */
@@ -161,6 +164,7 @@ async function buildApp(
     readAnew: storage.readAnew,
     ping: storage.users.ping,
     isCountingLocally: () => openLimits?.isCountingLocally(),
+    limitsReport: () => openLimits?.report(),
     reloadLimits: async () => {
       const { reloadLimits } = await importLimits()
       await reloadLimits(config, log, async (_source, read) => replaceLimits(read))

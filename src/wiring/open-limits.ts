@@ -6,6 +6,7 @@ import type { LimitsTrace } from '../limits/limits-trace.ts'
 import { openLimiter } from '../limits/open-limiter.ts'
 import type { RuleChanges } from '../limits/rule-changes.ts'
 import type { RuleLines } from '../limits/rule-lines.ts'
+import type { LimitsReport } from '../limits/rule-report.ts'
 import type { CheckedLimits } from '../limits/rules/compiled-rules.ts'
 import {
   compileLimits,
@@ -40,6 +41,7 @@ export interface OpenLimits {
   readonly limiter: Limiter
   /** Whether this process counts by itself because counters that others share cannot be reached. */
   isCountingLocally(): boolean
+  report(): LimitsReport
   close(): Promise<void>
 }
 
@@ -47,7 +49,7 @@ export interface OpenLimits {
  * Opens the limits of a service. Rejects when its bans cannot be read. Throws `OperatorError` when its counters cannot be used.
  */
 export async function openLimits(parts: LimiterParts): Promise<OpenLimits> {
-  const { clocks, storage, firstProcess } = parts
+  const { config, clocks, storage, firstProcess } = parts
   const { signingKey, bans: banStore } = storage
   // The first process logs them for all.
   if (firstProcess === undefined) logWarnings(parts)
@@ -63,6 +65,11 @@ export async function openLimits(parts: LimiterParts): Promise<OpenLimits> {
     return {
       limiter,
       isCountingLocally: counters.isLocal,
+      report: () => ({
+        ...limiter.report(),
+        store: config.cacheStore,
+        isStoreUp: !counters.isLocal(),
+      }),
       close: async () => {
         await close()
         counters.close()

@@ -7,6 +7,7 @@ import { onTestFinished } from 'vitest'
 import { openManagementPort } from '../../src/cli/serve/open-management-port.ts'
 import { type Environment, loadConfig } from '../../src/config.ts'
 import type { Timeouts } from '../../src/http/server/server.ts'
+import type { LimitsReport } from '../../src/limits/rule-report.ts'
 import { createClocks } from '../../src/wiring/clocks.ts'
 import { openService } from '../../src/wiring/open-service.ts'
 import { createProcessOperations } from '../../src/wiring/process-operations.ts'
@@ -45,6 +46,8 @@ export interface TestApp {
   readonly managementUrl: string
   readonly limitsPath: string
   reloadLimits(): Promise<void>
+  /** What the limits have done. Skips the test if the service runs in processes of its own. */
+  limitsReport(): LimitsReport
   stop(timeoutMs?: number): Promise<boolean>
 }
 
@@ -106,12 +109,17 @@ async function openInside({
     await stop(0)
   })
   const { reloadLimits } = service
+  const limitsReport = () => {
+    const report = service.limitsReport()
+    if (report === undefined) throw new Error('the service has no limits')
+    return report
+  }
   const logged = async () => {}
   const http = supertest(url)
   const managementUrl = findManagementUrl(logLines)
   return {
     ...{ url, port, databaseUrl, managementUrl, limitsPath, http, logLines },
-    ...{ logged, reloadLimits, stop },
+    ...{ logged, reloadLimits, limitsReport, stop },
   }
 }
 

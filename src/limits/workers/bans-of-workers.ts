@@ -1,7 +1,6 @@
 import { createPatientWaits, type PatientWaits } from '../../waiting/patient-waits.ts'
 import type { Calls } from '../../workers/calls.ts'
-import type { BanChange, BanId } from '../ban-exchange.ts'
-import type { Ban } from '../ban-store.ts'
+import type { AnnouncedBan, BanChange, BanId } from '../ban-exchange.ts'
 import { createOncePerWindow } from '../rule-lines.ts'
 import { BAN_MADE, BAN_SAVED, CLAIM_BAN_CHANGES, JOIN_BANS } from './shared-bans.ts'
 
@@ -31,7 +30,7 @@ const CLAIMED_FOR_MS = 600_000
 
 export function createBansOfWorkers(monotonicNow: () => number): BansOfWorkers {
   const members = new Map<number, Member>()
-  const unsaved = new Map<string, { readonly ban: Ban; readonly endsAt: number }>()
+  const unsaved = new Map<string, { readonly ban: AnnouncedBan; readonly endsAt: number }>()
   const isFirstClaim = createOncePerWindow(monotonicNow, MAX_BANS)
 
   function claim({ happened, ban }: BanChange): boolean {
@@ -40,7 +39,7 @@ export function createBansOfWorkers(monotonicNow: () => number): BansOfWorkers {
     return isFirstClaim({ key, resetsInMs: CLAIMED_FOR_MS })
   }
 
-  function keepUnsaved(key: string, ban: Ban): void {
+  function keepUnsaved(key: string, ban: AnnouncedBan): void {
     unsaved.delete(key)
     for (const [first, { endsAt }] of unsaved) {
       if (endsAt > monotonicNow() && unsaved.size < MAX_BANS) break
@@ -59,7 +58,7 @@ export function createBansOfWorkers(monotonicNow: () => number): BansOfWorkers {
   }
 
   /** A worker whose confirmation of another ban of the client is still due did not know that ban when it made its own. */
-  async function passOn(ban: Ban, worker: number): Promise<boolean> {
+  async function passOn(ban: AnnouncedBan, worker: number): Promise<boolean> {
     const key = keyOf(ban)
     if (members.get(worker)?.unconfirmed.has(key)) return false
     keepUnsaved(key, ban)
@@ -95,7 +94,7 @@ export function createBansOfWorkers(monotonicNow: () => number): BansOfWorkers {
   }
 }
 
-async function deliver(ban: Ban, { calls, waits, unconfirmed }: Member): Promise<void> {
+async function deliver(ban: AnnouncedBan, { calls, waits, unconfirmed }: Member): Promise<void> {
   // It gets the ban when it goes on.
   if (waits.isLate()) return calls.tell(BAN_MADE, ban)
   const key = keyOf(ban)

@@ -1,16 +1,15 @@
 import { createPatientWaits } from '../../waiting/patient-waits.ts'
 import type { CallKind, Calls } from '../../workers/calls.ts'
-import type { BanChange, BanExchange, BanId } from '../ban-exchange.ts'
-import type { Ban } from '../ban-store.ts'
+import type { AnnouncedBan, BanChange, BanExchange, BanId } from '../ban-exchange.ts'
 
 /** To the first process: a ban of this worker. To a worker: a ban of another one. The first process says if it is new. */
-export const BAN_MADE: CallKind<Ban, boolean> = { name: 'ban made' }
+export const BAN_MADE: CallKind<AnnouncedBan, boolean> = { name: 'ban made' }
 
 /** The same ways: the ban is in the store. */
 export const BAN_SAVED: CallKind<BanId, void> = { name: 'ban saved' }
 
 /** Begins to send the bans of other workers, and returns those that may not be in the store. */
-export const JOIN_BANS: CallKind<null, readonly Ban[]> = { name: 'join bans' }
+export const JOIN_BANS: CallKind<null, readonly AnnouncedBan[]> = { name: 'join bans' }
 
 /** Returns the places in the list of the changes that this worker is the first to report. */
 export const CLAIM_BAN_CHANGES: CallKind<readonly BanChange[], readonly number[]> = {

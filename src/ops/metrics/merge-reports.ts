@@ -1,8 +1,8 @@
 import type { LimitsReport } from '../../limits/rule-report.ts'
 import { totalOf } from '../../metrics/histogram.ts'
 import type { CommitReport, StorageReport } from '../../storage/storage-report.ts'
-import { addCounted, type Counted, countedBy, keyOfRule, NOTHING_COUNTED } from './counted.ts'
 import { aggregateMetrics, countersOf, gaugesOf } from './aggregate-metrics.ts'
+import { addCounted, type Counted, countedBy, keyOfRule, NOTHING_COUNTED } from './counted.ts'
 import type { ProcessReport, ProcessUse } from './process-report.ts'
 import type { ServiceReport } from './service-report.ts'
 
