@@ -20,7 +20,7 @@ import { createUserService } from '../users/user-service.ts'
 import type { Calls } from '../workers/calls.ts'
 import { type Clocks, createClocks } from './clocks.ts'
 import { openKeys } from './open-keys.ts'
-import { openStorage } from './open-storage.ts'
+import { isInMemory, openStorage } from './open-storage.ts'
 import { openLines, writeRefusedHost } from './shared-lines.ts'
 
 /** The Express application with its storage open, for any server. */
@@ -121,7 +121,9 @@ async function buildApp(
   const lines = openLines(options)
   opened.push(lines)
   const keys =
-    config.apiKeys === 'required' ? await openKeys(storage, { lines, clocks }) : undefined
+    config.apiKeys === 'required'
+      ? await openKeys(storage, { lines, clocks, isInMemory: isInMemory(config) })
+      : undefined
   if (keys !== undefined) opened.push(keys)
   const openLimits =
     limits &&

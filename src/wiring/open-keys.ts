@@ -7,12 +7,14 @@ import { onceEver } from './shared-lines.ts'
 export interface KeysOptions {
   readonly lines: RuleLines
   readonly clocks: Clocks
+  /** Whether no command can reach the database, because it is in the memory of the service. */
+  readonly isInMemory: boolean
 }
 
 /** The API keys of a service that requires them. Rejects when they cannot be read. */
 export async function openKeys(
   { apiKeys }: Pick<ServiceStorage, 'apiKeys'>,
-  { lines, clocks }: KeysOptions,
+  { lines, clocks, isInMemory }: KeysOptions,
 ): Promise<KeyRing> {
   const source = { source: 'API keys', most: 1 }
   const fail = (message: string) => (err: unknown) =>
@@ -24,7 +26,8 @@ export async function openKeys(
     onRecordFailure: fail('cannot record when API keys were used'),
   })
   if (ring.isEmpty()) {
-    const message = 'API_KEYS is required, but there is no key: make one with keys create'
+    const hint = isInMemory ? 'a database in memory can have none' : 'make one with keys create'
+    const message = `API_KEYS is required, but there is no key: ${hint}`
     const once = onceEver('no API keys')
     lines.write({ level: 'warn', message, ...source, once }, () => ({}))
   }

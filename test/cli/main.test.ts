@@ -279,6 +279,15 @@ describe('serve', () => {
     ])
   })
 
+  test('with API_KEYS=required and a database in memory warns that there can be no key', async () => {
+    const env = { DATABASE_URL: ':memory:', API_KEYS: 'required' }
+    const service = await spawnService({ cwd: temporaryFolder(), env })
+    const warnings = (await logAfterStop(service)).filter(({ level }) => level === 'warn')
+    expect(warnings.map(({ msg }) => msg)).toEqual([
+      'API_KEYS is required, but there is no key: a database in memory can have none',
+    ])
+  })
+
   test('begins its log with its version, its database and the number of its rules', async () => {
     const cwd = temporaryFolder()
     writeFileSync(join(cwd, 'limits.json'), '{"track":[{"path":"a"}],"safelist":[{"ip":"::1"}]}')
