@@ -13,9 +13,11 @@ import { denyShedRequests } from './http/deny-shed-requests.ts'
 import { openApiEndpoint } from './http/document/openapi-endpoint.ts'
 import { type Endpoint, mountEndpoints } from './http/endpoints.ts'
 import { answerErrors, errorHandler } from './http/error-replies.ts'
+import { createTemplateFinder } from './http/find-template.ts'
 import { docsRoutes } from './http/pages/docs-page.ts'
 import { homeRoute } from './http/pages/home.ts'
 import { requestLog } from './http/request-log.ts'
+import type { RequestMetrics } from './http/request-metrics.ts'
 import { requireAllowedHost } from './http/require-allowed-host.ts'
 import { requireDecodablePath } from './http/require-decodable-path.ts'
 import { requireHost } from './http/require-host.ts'
@@ -42,6 +44,8 @@ export interface AppDependencies {
   readonly stopping: Pick<Stopping, 'hasBegun' | 'isTooLate'>
   readonly log: Logger
   readonly newRequestId: () => string
+  /** Counts the requests. Nothing is counted if left out. */
+  readonly metrics?: RequestMetrics | undefined
   /** `undefined` without limits. */
   readonly limiter?: Limiter | undefined
   /** Whether the limits hold for this process only, because counters that others share cannot be reached. */
@@ -79,7 +83,7 @@ const MAX_PAUSE_MS = 500
 /** The Express application. Its middleware stands in the order in which a request meets it. */
 export function createApp(dependencies: AppDependencies): Application {
   const { users, verifications, rules, ping, stopping, log, newRequestId } = dependencies
-  const { limiter, keys, isCountingLocally } = dependencies
+  const { limiter, keys, isCountingLocally, metrics } = dependencies
   const { trustProxy, corsOrigins, bodyLimitBytes, maxEventLoopDelayMs } = dependencies.settings
   const { isOnLoopback, onHostRefused } = dependencies
   const app = createExpressApp(trustProxy)
@@ -106,7 +110,9 @@ export function createApp(dependencies: AppDependencies): Application {
   ]
   nameResources(app, limited)
 
-  app.use(requestLog({ log, newRequestId }))
+  const templates = [...limited, ...unlimited].map(({ path }) => path)
+  const count = metrics && { metrics, templateOf: createTemplateFinder(templates) }
+  app.use(requestLog({ log, newRequestId, count }))
   app.use(requireHost)
   mountEndpoints(app, unlimited, mounting)
   app.use(

@@ -11,7 +11,10 @@ export const ACTIONS = ['list', 'read', 'create', 'update', 'delete', 'verify'] 
 
 export type Action = (typeof ACTIONS)[number]
 
-type Method = 'get' | 'post' | 'put' | 'patch' | 'delete'
+/** The methods of endpoints. HEAD and OPTIONS are answered beside them. */
+export const METHODS = ['get', 'post', 'put', 'patch', 'delete'] as const
+
+type Method = (typeof METHODS)[number]
 
 /**
  * One row of the table of endpoints: it mounts a route, names its action for limits, and helps to answer 405 and OPTIONS. A

@@ -1,12 +1,22 @@
 import type { Request, RequestHandler } from 'express'
 import type { Logger } from 'pino'
 import { logText } from './log-text.ts'
+import type { RequestMetrics } from './request-metrics.ts'
+import { traceIdOf } from './trace-context.ts'
 
 export interface RequestLogOptions {
   readonly log: Logger
   readonly newRequestId: () => string
   /** The level of the line of a request; `info` if left out. */
   readonly levelOf?: (request: Request) => 'info' | 'debug'
+  /** Counts each request that gets a line. Nothing is counted if left out. */
+  readonly count?: RequestCount | undefined
+}
+
+export interface RequestCount {
+  readonly metrics: RequestMetrics
+  /** The template of a path that did not get as far as its route. */
+  readonly templateOf: (request: Request) => string | undefined
 }
 
 /** Several headers of this name arrive joined by a comma, which does not match. */
@@ -20,21 +30,35 @@ export function requestLog({
   log,
   newRequestId,
   levelOf = () => 'info',
+  count,
 }: RequestLogOptions): RequestHandler {
   return (request, response, next) => {
     request.id = clientRequestId(request.headers['x-request-id']) ?? newRequestId()
     const client = logText(request.ip)
+    const traceId = traceIdOf(request)
+    count?.metrics.begin()
     response.once('close', () => {
+      const isAborted = !response.writableFinished
+      const ms = performance.now() - request.arrivedAt
+      count?.metrics.end({
+        method: request.method,
+        route: request.routeTemplate ?? count.templateOf(request) ?? '',
+        status: isAborted ? 0 : response.statusCode,
+        seconds: ms / 1000,
+        key: request.apiKey?.name,
+        traceId,
+      })
       const line = {
         requestId: request.id,
         method: request.method,
         route: request.routeTemplate,
         status: response.headersSent ? response.statusCode : undefined,
-        aborted: response.writableFinished ? undefined : true,
-        ms: Math.round((performance.now() - request.arrivedAt) * 1000) / 1000,
+        aborted: isAborted || undefined,
+        ms: Math.round(ms * 1000) / 1000,
         client,
         key: request.apiKey?.name,
         userAgent: logText(request.headers['user-agent']),
+        trace_id: traceId,
       }
       const { logFields, errorReason } = request
       const fields = Object.assign(line, logFields, errorReason && { reason: errorReason })

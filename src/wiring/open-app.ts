@@ -2,6 +2,7 @@ import type { Application } from 'express'
 import type { Logger } from 'pino'
 import { type AppDependencies, createApp } from '../app.ts'
 import type { Config } from '../config.ts'
+import { createRequestMetrics, type RequestMetrics } from '../http/request-metrics.ts'
 import type { Limiter } from '../limits/limiter.ts'
 import type { LimitsTrace } from '../limits/limits-trace.ts'
 import type { RuleChanges } from '../limits/rule-changes.ts'
@@ -21,6 +22,7 @@ import type { Calls } from '../workers/calls.ts'
 import { type Clocks, createClocks } from './clocks.ts'
 import { openKeys } from './open-keys.ts'
 import { isInMemory, openStorage } from './open-storage.ts'
+import { type AppReport, openProcessReporter } from './process-reporter.ts'
 import { openLines, writeRefusedHost } from './shared-lines.ts'
 
 /** The Express application with its storage open, for any server. */
@@ -38,6 +40,10 @@ export interface OpenApp {
   reloadLimits(): Promise<void>
   /** Compiles rules and returns the call that puts them in force. Rejects with `LimitsRefused`. */
   prepareLimits(source: LimitsSource): Promise<() => RuleChanges>
+  /** Counts the requests; `undefined` without a management port. */
+  readonly metrics: RequestMetrics | undefined
+  /** What this process has counted, and how it is now. Rejects without a management port. */
+  report(): Promise<AppReport>
   /** Finishes the waiting writes and closes the storage. */
   close(): Promise<void>
 }
@@ -134,7 +140,11 @@ async function buildApp(
   const replaceLimits = (read: CheckedLimits) => (limiter as Limiter).replace(read)
   const passwords = createPasswordHasher({ maxWaiting: config.maxWaitingPasswords })
   const rules = createUserRules(config)
+  const metrics = config.managementPort === undefined ? undefined : createRequestMetrics()
+  const reporter = metrics && (await openProcessReporter({ metrics, storage, passwords }))
+  if (reporter !== undefined) opened.push(reporter)
   const app = createApp({
+    metrics,
     users: createUserService({
       users: storage.users,
       passwords,
@@ -163,10 +173,15 @@ async function buildApp(
   })
   return {
     app,
+    metrics,
     readAnew: storage.readAnew,
     ping: storage.users.ping,
     isCountingLocally: () => openLimits?.isCountingLocally(),
     limitsReport: () => openLimits?.report(),
+    report: async () => {
+      if (reporter === undefined) throw new Error('there is no management port')
+      return reporter.report()
+    },
     reloadLimits: async () => {
       const { reloadLimits } = await importLimits()
       await reloadLimits(config, log, async (_source, read) => replaceLimits(read))

@@ -1,11 +1,14 @@
 import { randomUUID } from 'node:crypto'
 import { createHttpServer, type HttpServer, type Timeouts } from '../http/server/server.ts'
 import { createStopping } from '../http/server/stopping.ts'
+import type { ProcessReport } from '../ops/metrics/process-report.ts'
 import { type AppOptions, type OpenApp, openApp } from './open-app.ts'
 
-export interface Service extends Omit<OpenApp, 'app' | 'readAnew'> {
+export interface Service extends Omit<OpenApp, 'app' | 'readAnew' | 'metrics'> {
   readonly server: HttpServer
   isStopping(): boolean
+  /** What this process has counted, and how it is now. Rejects without a management port. */
+  report(): Promise<ProcessReport>
 }
 
 export interface ServiceOptions
@@ -20,19 +23,26 @@ export async function openService(options: ServiceOptions): Promise<Service> {
   const { config, newRequestId = randomUUID } = options
   const stopping = createStopping()
   let server: HttpServer | undefined
-  const { app, readAnew, ...opened } = await openApp({
+  const { app, readAnew, metrics, report, ...opened } = await openApp({
     ...options,
     stopping,
     newRequestId,
     isOnLoopback: () => server?.isOnLoopback() ?? false,
   })
-  server = createHttpServer({
+  const http = createHttpServer({
     ...options,
     app,
+    metrics,
     stopping,
     newRequestId,
     capacity: config,
     onLateRequest: readAnew,
   })
-  return { server, isStopping: stopping.hasBegun, ...opened }
+  server = http
+  return {
+    ...opened,
+    server: http,
+    isStopping: stopping.hasBegun,
+    report: async () => ({ ...(await report()), server: http.report() }),
+  }
 }

@@ -83,6 +83,7 @@ async function sendAll(repeated: Repeated): Promise<readonly TrialResult[]> {
       trustProxy: false,
       allowedHosts: '*',
       apiKeys: 'off',
+      managementPort: undefined,
     },
     log: pino({ level: 'silent' }),
     clocks: createClocks({ now: () => nowMs, monotonicNow: () => nowMs }),

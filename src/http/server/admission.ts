@@ -1,5 +1,6 @@
 import type { Request, Response } from 'express'
 import { createNewcomers } from './newcomers.ts'
+import type { ServerReport } from './server-report.ts'
 
 /** Decides when a request is served, and whether. */
 export interface Admission {
@@ -7,6 +8,7 @@ export interface Admission {
   addConnection(): void
   /** Serves a request now or later, or refuses it. */
   admit(response: Response): void
+  report(): Pick<ServerReport, 'waitingRequests' | 'shedRequests'>
 }
 
 export interface AdmissionOptions {
@@ -36,6 +38,7 @@ export function createAdmission({ maxDelayMs, maxWaiting, serve }: AdmissionOpti
   let sliceStartedAt: number | undefined
   /** How many requests of the batch have not had their callback yet. */
   let batchLeft = 0
+  let shedRequests = 0
 
   function beginTurn(now: number): number {
     if (turnStartedAt === undefined) {
@@ -82,6 +85,7 @@ export function createAdmission({ maxDelayMs, maxWaiting, serve }: AdmissionOpti
 
   function shed(request: Request, response: Response): void {
     request.isShed = true
+    shedRequests++
     serve(request, response)
   }
 
@@ -110,6 +114,8 @@ export function createAdmission({ maxDelayMs, maxWaiting, serve }: AdmissionOpti
       else if (waiting.length < maxWaiting) waiting.push(response)
       else shed(request, response)
     },
+
+    report: () => ({ waitingRequests: waiting.length, shedRequests }),
   }
 }
 

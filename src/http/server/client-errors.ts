@@ -5,10 +5,13 @@ import type { Logger } from 'pino'
 import { type ErrorCode, ServiceError } from '../../errors.ts'
 import { errorContextOf, errorReply } from '../error-replies.ts'
 import { fixedHeaders, writeReply } from '../reply.ts'
+import type { RequestMetrics } from '../request-metrics.ts'
 
 export interface ClientErrorOptions {
   readonly log: Logger
   readonly newRequestId: () => string
+  /** Counts each request that is refused. Nothing is counted if left out. */
+  readonly metrics?: Pick<RequestMetrics, 'addMalformed'> | undefined
   /** The response to the newest request of a connection; `undefined` if none is open. */
   readonly newestResponse: (socket: Socket) => Response | undefined
 }
@@ -39,7 +42,7 @@ interface LoggedRefusal {
  * connection, because nobody can know where the next request begins.
  */
 export function createClientErrorListener(options: ClientErrorOptions) {
-  const { log, newRequestId, newestResponse } = options
+  const { log, newRequestId, metrics, newestResponse } = options
   const refused = new WeakSet<Socket>()
 
   function writeRefusal(refusal: ServiceError, error: ParserError, socket: Socket): void {
@@ -84,6 +87,7 @@ export function createClientErrorListener(options: ClientErrorOptions) {
   function logRefusal({ requestId, status, refusal, error, socket }: LoggedRefusal): void {
     const { remoteAddress: client } = socket
     const parserCode = error.code
+    metrics?.addMalformed(status)
     log.info({ requestId, status, reason: refusal.code, parserCode, client }, 'request refused')
   }
 

@@ -1,12 +1,14 @@
 import type { AddressInfo, Socket } from 'node:net'
 import type { Application, Request, Response } from 'express'
 import type { Logger } from 'pino'
+import type { RequestMetrics } from '../request-metrics.ts'
 import { createAdmission } from './admission.ts'
 import { createClientErrorListener } from './client-errors.ts'
 import { type Connection, createConnections } from './connections.ts'
 import { createExpressServer } from './express-server.ts'
 import { toOriginForm } from './origin-form.ts'
 import { createPipelining } from './pipelining.ts'
+import type { ServerReport } from './server-report.ts'
 import { createStop } from './stop.ts'
 import type { Stopping } from './stopping.ts'
 
@@ -18,6 +20,7 @@ export interface HttpServer {
   isOnLoopback(): boolean
   /** Serves a connection that did not arrive through the port. */
   accept(socket: Socket): void
+  report(): ServerReport
   /** Stops the server. Resolves to whether every request was answered within `timeoutMs`; the rest are cut off. */
   stop(timeoutMs: number): Promise<boolean>
 }
@@ -27,6 +30,8 @@ export interface HttpServerOptions {
   readonly stopping: Stopping
   readonly log: Logger
   readonly newRequestId: () => string
+  /** Counts the requests that do not reach `app`. Nothing is counted if left out. */
+  readonly metrics?: Pick<RequestMetrics, 'addMalformed'> | undefined
   readonly capacity: Capacity
   readonly timeouts?: Timeouts
   /** Called for a request that may have been sent after others of its turn of the event loop were served. */
@@ -75,7 +80,7 @@ const LISTEN_BACKLOG = 4096
 
 /** A server for `app` that does not listen yet. If `timeouts` is left out, `TIMEOUTS` apply. */
 export function createHttpServer(options: HttpServerOptions): HttpServer {
-  const { app, stopping, log, newRequestId, capacity, timeouts = TIMEOUTS, onLateRequest } = options
+  const { app, stopping, capacity, timeouts = TIMEOUTS, onLateRequest } = options
   const server = createExpressServer(app, nodeOptions(timeouts), receive)
   // A client may end its side and wait for its responses. Without this, Node closes its connection.
   Object.assign(server, { httpAllowHalfOpen: true })
@@ -96,7 +101,7 @@ export function createHttpServer(options: HttpServerOptions): HttpServer {
   const stop = createStop({ server, connections, stopping, backlog: LISTEN_BACKLOG })
   let isOnLoopback = false
   const newestResponse = (socket: Socket) => connections.get(socket)?.newest
-  const refuse = createClientErrorListener({ log, newRequestId, newestResponse })
+  const refuse = createClientErrorListener({ ...options, newestResponse })
 
   server.on('connection', socket => {
     stop.addConnection(socket)
@@ -157,6 +162,7 @@ export function createHttpServer(options: HttpServerOptions): HttpServer {
     listen,
     isOnLoopback: () => isOnLoopback,
     accept: socket => void server.emit('connection', socket),
+    report: () => ({ connections: connections.size, ...admission.report() }),
     stop: stop.run,
   }
 }

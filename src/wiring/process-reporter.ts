@@ -1,0 +1,72 @@
+import type { RequestMetrics } from '../http/request-metrics.ts'
+import type { ProcessReport } from '../ops/metrics/process-report.ts'
+import type { ServiceStorage } from '../storage/storage.ts'
+import type { PasswordHasher } from '../users/passwords.ts'
+
+/** Puts together what a process reports about itself, apart from its server. */
+export interface ProcessReporter {
+  /** Resolves within about `PING_TIMEOUT_MS`, also while the database does not answer. */
+  report(): Promise<AppReport>
+  close(): Promise<void>
+}
+
+export type AppReport = Omit<ProcessReport, 'server'>
+
+export interface ProcessReporterOptions {
+  readonly metrics: RequestMetrics
+  readonly storage: Pick<ServiceStorage, 'report' | 'users'>
+  readonly passwords: Pick<PasswordHasher, 'waiting'>
+}
+
+/** A database that takes longer counts as down: a scrape must not wait, and the first process gives a worker one second. */
+const PING_TIMEOUT_MS = 500
+
+export async function openProcessReporter({
+  metrics,
+  storage,
+  passwords,
+}: ProcessReporterOptions): Promise<ProcessReporter> {
+  // Only where reports are asked for: prom-client is not needed otherwise.
+  const { openProcessMeter } = await import('../ops/metrics/process-use.ts')
+  const meter = openProcessMeter()
+  const isStorageUp = createStorageCheck(storage.users.ping)
+  return {
+    report: async () => {
+      const [isUp, ofStorage, process] = await Promise.all([
+        isStorageUp(),
+        storage.report(),
+        meter.read(),
+      ])
+      return {
+        requests: metrics.report(),
+        storage: ofStorage,
+        isStorageUp: isUp,
+        waitingPasswords: passwords.waiting(),
+        process,
+      }
+    },
+    close: async () => meter.close(),
+  }
+}
+
+/** Asks whether the database answers in time. One that does not is not asked again before it has answered or failed. */
+function createStorageCheck(ping: () => Promise<void>): () => Promise<boolean> {
+  let answer: Promise<boolean> | undefined
+  return async () => {
+    answer ??= ping()
+      .then(
+        () => true,
+        () => false,
+      )
+      .finally(() => {
+        answer = undefined
+      })
+    let timer: NodeJS.Timeout | undefined
+    const timeout = new Promise<boolean>(resolve => {
+      timer = setTimeout(resolve, PING_TIMEOUT_MS, false)
+    })
+    const isUp = await Promise.race([answer, timeout])
+    clearTimeout(timer)
+    return isUp
+  }
+}
