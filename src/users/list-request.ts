@@ -1,15 +1,9 @@
 import { z } from 'zod'
-import { type FieldError, ServiceError } from '../errors.ts'
+import { checkQuery, queryError, type SentParameter } from '../checked-query.ts'
 import type { Cursors } from './cursor.ts'
 import { instantMs, instantText, MAX_SHOWN_MS } from './instant.ts'
 import { foldCase, toNfc } from './user.ts'
 import { type Position, SORT_KEYS, type UserFilters, type UserSort } from './user-repository.ts'
-
-/** A query parameter. Its value is `undefined` if it cannot be decoded. */
-export interface ListParameter {
-  readonly name: string
-  readonly value: string | undefined
-}
 
 /** A valid query of the list, with its defaults filled in. */
 export interface ListRequest {
@@ -61,33 +55,19 @@ export const listParameters = z.strictObject({
 
 /** Throws `query_invalid` with every wrong parameter. */
 export function parseListRequest(
-  parameters: readonly ListParameter[],
+  parameters: readonly SentParameter[],
   cursors: Cursors,
 ): ListRequest {
-  const errors = new Map<string, string>()
-  const values: Record<string, string> = Object.create(null)
-  for (const { name, value } of parameters) {
-    if (name in values) errors.set(name, 'is given more than once')
-    else if (value === '') errors.set(name, 'is empty')
-    else if (value === undefined) errors.set(name, 'cannot be decoded')
-    values[name] = value ?? ''
-  }
-  const result = listParameters.safeParse(values)
-  for (const [name, message] of result.success
-    ? []
-    : result.error.issues.flatMap(namesAndMessage)) {
-    if (!errors.has(name) || message === UNKNOWN) errors.set(name, message)
-  }
-  if (values.page !== undefined && values.after !== undefined) {
-    errors.set('after', 'cannot be given together with page')
-  }
-  if (!result.success || errors.size > 0) throw invalid(errors)
+  const { data, errors } = checkQuery(parameters, listParameters)
+  const isGiven = (name: string) => parameters.some(parameter => parameter.name === name)
+  if (isGiven('page') && isGiven('after')) errors.set('after', 'cannot be given together with page')
+  if (data === undefined || errors.size > 0) throw queryError(errors)
 
-  const { per_page, page, after: cursor, sort: sortName, count, envelope, ...filters } = result.data
+  const { per_page, page, after: cursor, sort: sortName, count, envelope, ...filters } = data
   const sort = parseSort(sortName)
   const after = cursor === undefined ? undefined : cursors.decode(sort, cursor)
   if (cursor !== undefined && after === undefined) {
-    throw invalid(new Map([['after', 'is not a cursor for this sort']]))
+    throw queryError(new Map([['after', 'is not a cursor for this sort']]))
   }
   return {
     sort,
@@ -98,22 +78,6 @@ export function parseListRequest(
     count,
     envelope,
   }
-}
-
-const UNKNOWN = 'is unknown'
-
-function namesAndMessage(issue: z.core.$ZodIssue): [string, string][] {
-  if (issue.code === 'unrecognized_keys') return issue.keys.map(key => [key, UNKNOWN])
-  return [[String(issue.path[0]), issue.message]]
-}
-
-function invalid(messages: ReadonlyMap<string, string>): ServiceError {
-  const errors: FieldError[] = [...messages].map(([name, message]) => ({
-    field: name,
-    at: { parameter: name },
-    messages: [message],
-  }))
-  return new ServiceError('query_invalid', { errors })
 }
 
 function parseSort(name: string): UserSort {

@@ -1,9 +1,10 @@
 import { createHash } from 'node:crypto'
+import type { SentParameter } from '../checked-query.ts'
 import { type FieldError, ServiceError } from '../errors.ts'
 import type { Cursors } from './cursor.ts'
 import type { Fingerprints } from './fingerprint.ts'
 import type { KeysInUse } from './keys-in-use.ts'
-import { type ListParameter, type ListRequest, parseListRequest } from './list-request.ts'
+import { type ListRequest, parseListRequest } from './list-request.ts'
 import type { PasswordHasher } from './passwords.ts'
 import {
   EMAIL_TAKEN,
@@ -52,7 +53,7 @@ export interface CreatedUser {
 export interface UserService {
   /** `isKnown` says whether the client already has the list of a revision; it is then not made. Throws `query_invalid`. */
   list(
-    parameters: readonly ListParameter[],
+    parameters: readonly SentParameter[],
     isKnown: (revision: string) => boolean,
   ): Promise<ListResult>
 

@@ -1,11 +1,12 @@
+import type { SentParameter } from '../../checked-query.ts'
 import type { Cursors } from '../cursor.ts'
-import { type ListParameter, parseListRequest } from '../list-request.ts'
+import { parseListRequest } from '../list-request.ts'
 import { idOf, splitUsers } from '../user-json.ts'
 import type { Position, UserJson, UserRepository } from '../user-repository.ts'
 
 export interface UserExportOptions {
   /** Filters and sort, with the names that the list has for clients. */
-  readonly parameters: readonly ListParameter[]
+  readonly parameters: readonly SentParameter[]
   /** Whether each user also has a `password_digest`, which is `null` without a password. */
   readonly withDigests: boolean
 }
