@@ -162,7 +162,16 @@ const ALLOWED: Readonly<Record<string, readonly string[]>> = {
   http: ['errors', 'metrics'],
   metrics: [],
   'ops/management': ['errors', 'http', 'limits', 'ops/metrics'],
-  'ops/metrics': ['http', 'http/server', 'limits', 'metrics', 'storage', 'version'],
+  'ops/metrics': [
+    'http',
+    'http/server',
+    'limits',
+    'metrics',
+    'storage',
+    'version',
+    'waiting',
+    'workers',
+  ],
   'checked-query': ['errors'],
   'config-values': [
     'duration',
