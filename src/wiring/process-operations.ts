@@ -1,11 +1,14 @@
 import type { Operations } from '../ops/management/operations.ts'
+import { mergeReports } from '../ops/metrics/merge-reports.ts'
 import type { Service } from './open-service.ts'
 
 /** What the management port asks of a service that is the only process. */
 export function createProcessOperations(
-  service: Pick<Service, 'isStopping' | 'ping' | 'isCountingLocally'>,
-): Pick<Operations, 'checks'> {
+  service: Pick<Service, 'isStopping' | 'ping' | 'isCountingLocally' | 'report'>,
+): Pick<Operations, 'checks' | 'report'> {
   return {
+    report: async () => mergeReports([{ worker: 1, report: await service.report() }]),
+
     checks: async () => {
       const isServing = !service.isStopping()
       const isStorageUp = await service.ping().then(

@@ -12,12 +12,13 @@ import { requireAllowedHost } from '../../http/require-allowed-host.ts'
 import { requireDecodablePath } from '../../http/require-decodable-path.ts'
 import { requireHost } from '../../http/require-host.ts'
 import { managementHealth } from './management-health.ts'
+import { metricsEndpoint } from './metrics-endpoint.ts'
 import type { Operations } from './operations.ts'
 import { requireOwnOrigin } from './require-own-origin.ts'
 import { requireToken } from './require-token.ts'
 
 export interface ManagementAppOptions {
-  readonly operations: Pick<Operations, 'checks'>
+  readonly operations: Pick<Operations, 'checks' | 'report'>
   readonly log: Logger
   readonly newRequestId: () => string
   /** Whether the server of this application listens on loopback only. */
@@ -64,8 +65,8 @@ export function createManagementApp(options: ManagementAppOptions): Application 
 }
 
 /** What operators can ask for. Endpoints that hold no data, such as the files of a page, are open. */
-function operatorEndpoints(_operations: ManagementAppOptions['operations']): readonly Endpoint[] {
-  return []
+function operatorEndpoints(operations: ManagementAppOptions['operations']): readonly Endpoint[] {
+  return [metricsEndpoint(operations)]
 }
 
 /** Reading is not worth a line: monitoring does it every second. */
