@@ -1,0 +1,97 @@
+/** One line of metrics. */
+export interface Sample {
+  readonly name: string
+  readonly labels: Readonly<Record<string, string>>
+  readonly value: number
+  /** In OpenMetrics. */
+  readonly exemplar?: {
+    readonly labels: Readonly<Record<string, string>>
+    readonly value: number
+    /** Seconds since the epoch. */
+    readonly timestamp: number
+  }
+}
+
+export interface Metrics {
+  readonly samples: readonly Sample[]
+  /** By the name of the metric. */
+  readonly types: Readonly<Record<string, string>>
+  readonly helps: Readonly<Record<string, string>>
+  /** The value of the only sample that has these labels, perhaps among others; `undefined` if there is none. */
+  read(name: string, labels?: Readonly<Record<string, string>>): number | undefined
+  /** All samples of a name that have these labels. */
+  all(name: string, labels?: Readonly<Record<string, string>>): readonly Sample[]
+}
+
+const LABEL = /,?([a-zA-Z_]\w*)="((?:[^"\\\n]|\\["\\n])*)"/y
+
+/** Reads the text formats of Prometheus and OpenMetrics. Throws at a line that is neither. */
+export function parseMetrics(body: string): Metrics {
+  const samples: Sample[] = []
+  const types: Record<string, string> = {}
+  const helps: Record<string, string> = {}
+  if (!body.endsWith('\n')) throw new Error('the last line has no end')
+  for (const line of body.slice(0, -1).split('\n')) {
+    const [, kind, name = '', rest = ''] = /^# (HELP|TYPE) (\S+) (.*)$/.exec(line) ?? []
+    if (kind === 'HELP') helps[name] = rest
+    else if (kind === 'TYPE') types[name] = rest
+    else if (line !== '' && line !== '# EOF') samples.push(parseSample(line))
+  }
+  const all: Metrics['all'] = (name, labels = {}) =>
+    samples.filter(
+      sample =>
+        sample.name === name &&
+        Object.entries(labels).every(([label, value]) => sample.labels[label] === value),
+    )
+  return {
+    ...{ samples, types, helps, all },
+    read: (name, labels) => {
+      const found = all(name, labels)
+      if (found.length > 1) throw new Error(`${found.length} samples of ${name}`)
+      return found[0]?.value
+    },
+  }
+}
+
+function parseSample(line: string): Sample {
+  const name = /^[a-zA-Z_:][\w:]*/.exec(line)?.[0] ?? ''
+  const [labels, rest] = readLabels(line.slice(name.length))
+  const [, value, exemplar] = /^ (\S+)(?: # (.*))?$/.exec(rest) ?? []
+  if (name === '' || value === undefined) throw new Error(`no sample: ${line}`)
+  if (exemplar === undefined) return { name, labels, value: parseNumber(value) }
+  const [exemplarLabels, end] = readLabels(exemplar)
+  const [, exemplarValue, timestamp] = /^ (\S+) (\S+)$/.exec(end) ?? []
+  return {
+    ...{ name, labels, value: parseNumber(value) },
+    exemplar: {
+      labels: exemplarLabels,
+      value: parseNumber(exemplarValue),
+      timestamp: parseNumber(timestamp),
+    },
+  }
+}
+
+/** The labels at the beginning of a text, if there are any, and what comes after them. */
+function readLabels(text: string): [labels: Record<string, string>, rest: string] {
+  const labels: Record<string, string> = {}
+  if (!text.startsWith('{')) return [labels, text]
+  let end = 1
+  for (;;) {
+    LABEL.lastIndex = end
+    const found = LABEL.exec(text)
+    if (found === null) break
+    const [, name = '', value = ''] = found
+    if (name in labels) throw new Error(`twice in ${text}: ${name}`)
+    labels[name] = value.replace(/\\(.)/g, (_, char) => (char === 'n' ? '\n' : char))
+    end = LABEL.lastIndex
+  }
+  if (text[end] !== '}') throw new Error(`no labels: ${text}`)
+  return [labels, text.slice(end + 1)]
+}
+
+function parseNumber(text = ''): number {
+  if (text === '+Inf') return Number.POSITIVE_INFINITY
+  const value = Number(text)
+  if (text === '' || Number.isNaN(value)) throw new Error(`no number: ${text}`)
+  return value
+}
