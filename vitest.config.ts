@@ -42,7 +42,7 @@ const sqlite = {
 
 const postgres = {
   name: 'postgres',
-  include: [...OF_EACH_ENGINE, OF_POSTGRES],
+  include: [...OF_EACH_ENGINE, OF_POSTGRES, 'test/workers/management*.test.ts'],
   exclude: [...configDefaults.exclude, ...OF_NO_ENGINE],
   globalSetup: ['test/support/start-postgres.ts'],
   provide: { engine: 'postgres' as const },

@@ -33,6 +33,7 @@ const ALLOWED: Readonly<Record<string, readonly string[]>> = {
     'mask-credentials',
     'ops',
     'ops/management',
+    'ops/metrics',
     'version',
     'wiring',
     'workers',
@@ -161,7 +162,6 @@ const ALLOWED: Readonly<Record<string, readonly string[]>> = {
   limits: ['errors', 'http', 'limits/rules', 'waiting'],
   http: ['errors', 'metrics'],
   metrics: [],
-  'ops/management': ['errors', 'http', 'limits', 'ops/metrics'],
   'ops/metrics': [
     'http',
     'http/server',
@@ -173,6 +173,7 @@ const ALLOWED: Readonly<Record<string, readonly string[]>> = {
     'workers',
   ],
   'checked-query': ['errors'],
+  'ops/management': ['errors', 'http', 'limits', 'ops/metrics', 'waiting', 'workers'],
   'config-values': [
     'duration',
     'locate-postgres',

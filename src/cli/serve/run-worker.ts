@@ -1,7 +1,9 @@
 import type { Logger } from 'pino'
 import { OperatorError } from '../../errors.ts'
 import { createLogger } from '../../ops/logger.ts'
+import type { ReportingWorker } from '../../ops/metrics/worker-reports.ts'
 import { openService, type Service } from '../../wiring/open-service.ts'
+import { createProcessOperations } from '../../wiring/process-operations.ts'
 import { type Calls, createCalls } from '../../workers/calls.ts'
 import { awaitCrash } from './crash.ts'
 import { listen, publicBinding } from './listen.ts'
@@ -33,14 +35,16 @@ export async function runWorker(): Promise<number> {
   release()
   try {
     const opening = openAssigned(assignment, calls, log)
-    const service = await Promise.race([opening, stop, signals.first])
+    const opened = await Promise.race([opening, stop, signals.first])
     // Nobody waits for a process that does not serve yet.
-    if (typeof service === 'string') return 0
+    if (typeof opened === 'string') return 0
+    const { service, reporting } = opened
     const crash = awaitCrash(log)
     log.info({ pid: process.pid }, 'worker serves')
     if ((await Promise.race([stop, signals.first, crash])) === 'crash') return 1
     const end = await Promise.race([service.server.stop(config.shutdownTimeoutMs), crash])
     if (end === 'crash') return 1
+    await reporting?.sendLast()
     await service.close()
     return end ? 0 : 1
   } catch (error) {
@@ -52,16 +56,24 @@ export async function runWorker(): Promise<number> {
   }
 }
 
+interface OpenedService {
+  readonly service: Service
+  /** `undefined` without a management port. */
+  readonly reporting: ReportingWorker | undefined
+}
+
 /** Opens the service, which listens then. Throws `OperatorError`. */
 async function openAssigned(
   { config, options, rules, isReplacement }: Assignment,
   firstProcess: Calls,
   log: Logger,
-): Promise<Service> {
+): Promise<OpenedService> {
   const beginReloads = handleReloads(firstProcess)
   const limits = rules && (await (await importLimits()).compileReadLimits(rules))
   const service = await openService({ config, log, limits, firstProcess, isReplacement })
   beginReloads(service)
+  const reporting =
+    config.managementPort === undefined ? undefined : await answerManagement(firstProcess, service)
   try {
     const port = await firstProcess.ask(FIND_PORT, null)
     const address = await listen(
@@ -69,12 +81,26 @@ async function openAssigned(
       publicBinding({ host: config.host, port }, options),
     )
     firstProcess.tell(SERVING, address)
-    return service
+    return { service, reporting }
   } catch (error) {
     await service.close()
     throw error
   }
 }
+
+/** Handles what the management port of the first process asks. */
+async function answerManagement(firstProcess: Calls, service: Service): Promise<ReportingWorker> {
+  const [{ answerOperations }, { sendReports }] = await importManagement()
+  answerOperations(firstProcess, createProcessOperations(service))
+  return sendReports(firstProcess, service.report)
+}
+
+// Only where there is a management port.
+const importManagement = () =>
+  Promise.all([
+    import('../../ops/management/operations-of-workers.ts'),
+    import('../../ops/metrics/worker-reports.ts'),
+  ])
 
 /** Handles new rules, which may come while the service is being opened: they wait until the returned function is called. */
 function handleReloads(firstProcess: Calls): (service: Service) => void {

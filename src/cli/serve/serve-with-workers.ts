@@ -6,6 +6,7 @@ import { createClocks } from '../../wiring/clocks.ts'
 import { prepareStorage } from '../../wiring/open-storage.ts'
 import { awaitCrash } from './crash.ts'
 import { logAddress } from './listen.ts'
+import type { WorkersManagement } from './manage-workers.ts'
 import type { ServeParts } from './serve.ts'
 import { startTeam, type Team } from './team.ts'
 
@@ -23,42 +24,79 @@ export async function serveWithWorkers(parts: ServeParts): Promise<number> {
     opening.catch(() => {})
     return stopBeforeReady(parts)
   }
-  const writer = opened
   await logRuleWarnings(parts)
-  const limits = createLimitsOfWorkers({ logOf: logger.logOf, ...createClocks() })
-  const keys = createKeysOfWorkers()
-  const team = startTeam({
-    ...parts,
-    rules: parts.limits?.source,
-    log,
-    onLines: logger.addLines,
-    onMoved: address => logAddress(log, config, address),
-    onStart: ({ calls, number }) => {
-      writer?.answer(calls)
-      limits.answer(calls, number)
-      keys.answer(calls, number)
-    },
-    onEnd: ({ number }) => {
-      limits.remove(number)
-      keys.remove(number)
-    },
-  })
+  const processes: Processes = { writer: opened, team: undefined, management: undefined }
   try {
-    const started = await Promise.race([team.started, signals.first])
+    processes.management = await openManagement(parts, processes)
+    processes.team = startWorkers(parts, processes)
+    const started = await Promise.race([processes.team.started, signals.first])
     if (started === 'signal') {
-      await team.kill()
-      await writer?.close()
+      await endAll(processes)
       return stopBeforeReady(parts)
     }
     logAddress(log, config, started)
     logger.release()
   } catch (error) {
-    await team.kill()
-    await writer?.close()
+    await endAll(processes)
     throw error
   }
-  beginReloads(parts, team)
-  return superviseUntilStopped(parts, { team, writer })
+  beginReloads(parts, processes.team)
+  return superviseUntilStopped(parts, { ...processes, team: processes.team })
+}
+
+/** What runs besides the first process, and for it. */
+interface Processes {
+  /** `undefined` with an engine that has several writers. */
+  readonly writer: Awaited<ReturnType<typeof prepareStorage>>
+  /** `undefined` without a management port. */
+  management: WorkersManagement | undefined
+  /** `undefined` until it starts. */
+  team: Team | undefined
+}
+
+/** Opens the management port, if the settings want one. Throws `OperatorError`. */
+async function openManagement(
+  parts: ServeParts,
+  processes: Processes,
+): Promise<WorkersManagement | undefined> {
+  if (parts.config.managementPort === undefined) return undefined
+  const { openWorkersManagement } = await import('./manage-workers.ts')
+  return openWorkersManagement(parts, {
+    writer: processes.writer,
+    serving: () => processes.team?.serving() ?? [],
+  })
+}
+
+function startWorkers(parts: ServeParts, { writer, management }: Processes): Team {
+  const { config, logger } = parts
+  const { log } = logger
+  const limits = createLimitsOfWorkers({ logOf: logger.logOf, ...createClocks() })
+  const keys = createKeysOfWorkers()
+  return startTeam({
+    ...parts,
+    rules: parts.limits?.source,
+    log,
+    onLines: logger.addLines,
+    onMoved: address => logAddress(log, config, address),
+    onStart: member => {
+      const { calls, number } = member
+      writer?.answer(calls)
+      limits.answer(calls, number)
+      keys.answer(calls, number)
+      management?.answer(member)
+    },
+    onEnd: member => {
+      limits.remove(member.number)
+      keys.remove(member.number)
+      management?.remove(member)
+    },
+  })
+}
+
+async function endAll({ team, management, writer }: Processes): Promise<void> {
+  await team?.kill()
+  await management?.close()
+  await writer?.close()
 }
 
 function stopBeforeReady({ logger: { log, release } }: ServeParts): number {
@@ -67,25 +105,22 @@ function stopBeforeReady({ logger: { log, release } }: ServeParts): number {
   return 0
 }
 
-interface Processes {
-  readonly team: Team
-  readonly writer: Awaited<ReturnType<typeof prepareStorage>>
-}
-
 async function superviseUntilStopped(
   { config, logger: { log }, signals }: ServeParts,
-  { team, writer }: Processes,
+  { team, writer, management }: Processes & { readonly team: Team },
 ): Promise<number> {
   const crash = Promise.race([awaitCrash(log), awaitWriterFailure(writer, log)])
   const reason = await Promise.race([signals.first, team.failed, crash])
   if (reason === 'crash') return 1
   if (reason === 'failed') log.fatal('workers keep dying before they serve')
   log.info('stopping')
+  management?.beginStop()
   const stopped = team.stop(config.shutdownTimeoutMs)
   const end = await Promise.race([stopped, signals.second, crash])
   if (end === true) log.info('stopped')
   else log.warn({ reason: end === false ? 'timeout' : end }, 'stopped with unanswered requests')
   if (typeof end === 'string') return 1
+  await management?.close()
   await writer?.close()
   return end && reason === 'signal' ? 0 : 1
 }
@@ -110,7 +145,7 @@ function beginReloads({ config, limits, logger: { log }, reloads }: ServeParts, 
   let inForce = limits?.limits
   reloads.begin(async () => {
     const { reloadLimits } = await import('../../wiring/open-limits.ts')
-    await reloadLimits(config, log, async (source, read) => {
+    return reloadLimits(config, log, async (source, read) => {
       await team.replaceRules(source)
       const changes = compareRules(inForce ?? read, read)
       inForce = read

@@ -21,6 +21,8 @@ export interface Team {
   readonly started: Promise<AddressInfo>
   /** Resolves when workers keep dying before they serve. */
   readonly failed: Promise<'failed'>
+  /** The workers that serve now. */
+  serving(): readonly PoolMember[]
   /** Puts rules in force in all workers or, when one cannot compile them, in none. */
   replaceRules(source: LimitsSource): Promise<void>
   /** Stops all workers. Resolves to whether all requests were answered within `timeoutMs`. */
@@ -102,7 +104,7 @@ export function startTeam(options: TeamOptions): Team {
     })
     calls.handle(FIND_PORT, () => {
       // Once all workers are gone, a port that was picked must be asked for by its number.
-      if (address !== undefined && !isAnyServing()) port = address.port
+      if (address !== undefined && serving().length === 0) port = address.port
       return port
     })
     calls.handle(SERVING, at => {
@@ -127,8 +129,8 @@ export function startTeam(options: TeamOptions): Team {
     return pool.members().filter(member => assigned.has(member))
   }
 
-  function isAnyServing(): boolean {
-    return pool.members().some(pool.isServing)
+  function serving(): readonly PoolMember[] {
+    return pool.members().filter(pool.isServing)
   }
 
   async function askAll(ask: (member: PoolMember) => Promise<void>): Promise<void> {
@@ -153,6 +155,7 @@ export function startTeam(options: TeamOptions): Team {
   return {
     started,
     failed: pool.failed,
+    serving,
 
     replaceRules: source => {
       const replaced = prepareAndApply(source)

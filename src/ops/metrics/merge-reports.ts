@@ -1,6 +1,6 @@
 import type { LimitsReport } from '../../limits/rule-report.ts'
 import { totalOf } from '../../metrics/histogram.ts'
-import type { CommitReport, StorageReport } from '../../storage/storage-report.ts'
+import type { StorageReport } from '../../storage/storage-report.ts'
 import { aggregateMetrics, countersOf, gaugesOf } from './aggregate-metrics.ts'
 import { addCounted, type Counted, countedBy, keyOfRule, NOTHING_COUNTED } from './counted.ts'
 import type { ProcessReport, ProcessUse } from './process-report.ts'
@@ -15,11 +15,9 @@ export interface NumberedReport {
   readonly at?: number
 }
 
-/** What a service of several processes has besides those that serve. */
-export interface FirstProcess extends Pick<StorageReport, 'engine'> {
+/** What a service of several processes has besides those that serve. With an engine that has one writer, also its report. */
+export interface FirstProcess extends Pick<StorageReport, 'engine' | 'commits' | 'fileBytes'> {
   readonly process: ProcessUse
-  /** What was committed for all workers, with an engine that has one writer. */
-  readonly commits?: CommitReport | undefined
   /** What processes have counted that have ended since. */
   readonly ended: Counted
 }
@@ -105,7 +103,9 @@ function mergeStorage(
   first: FirstProcess | undefined,
 ): Omit<StorageReport, 'commits'> {
   const all = reports.map(({ storage }) => storage)
-  const files = all.flatMap(({ fileBytes }) => fileBytes ?? [])
+  const files = [...all, ...(first === undefined ? [] : [first])].flatMap(
+    ({ fileBytes }) => fileBytes ?? [],
+  )
   const connections = all.flatMap(each => each.connections ?? [])
   return {
     engine: first?.engine ?? all[0]?.engine ?? 'sqlite',
