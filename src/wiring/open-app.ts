@@ -141,7 +141,9 @@ async function buildApp(
   const passwords = createPasswordHasher({ maxWaiting: config.maxWaitingPasswords })
   const rules = createUserRules(config)
   const metrics = config.managementPort === undefined ? undefined : createRequestMetrics()
-  const reporter = metrics && (await openProcessReporter({ metrics, storage, passwords }))
+  const limitsReport = () => openLimits?.report()
+  const reporter =
+    metrics && (await openProcessReporter({ metrics, storage, passwords, limitsReport }))
   if (reporter !== undefined) opened.push(reporter)
   const app = createApp({
     metrics,
@@ -177,7 +179,7 @@ async function buildApp(
     readAnew: storage.readAnew,
     ping: storage.users.ping,
     isCountingLocally: () => openLimits?.isCountingLocally(),
-    limitsReport: () => openLimits?.report(),
+    limitsReport,
     report: async () => {
       if (reporter === undefined) throw new Error('there is no management port')
       return reporter.report()

@@ -1,4 +1,5 @@
 import type { RequestMetrics } from '../http/request-metrics.ts'
+import type { LimitsReport } from '../limits/rule-report.ts'
 import type { ProcessReport } from '../ops/metrics/process-report.ts'
 import type { ServiceStorage } from '../storage/storage.ts'
 import type { PasswordHasher } from '../users/passwords.ts'
@@ -16,6 +17,8 @@ export interface ProcessReporterOptions {
   readonly metrics: RequestMetrics
   readonly storage: Pick<ServiceStorage, 'report' | 'users'>
   readonly passwords: Pick<PasswordHasher, 'waiting'>
+  /** `undefined` without limits. */
+  readonly limitsReport: () => LimitsReport | undefined
 }
 
 /** A database that takes longer counts as down: a scrape must not wait, and the first process gives a worker one second. */
@@ -25,6 +28,7 @@ export async function openProcessReporter({
   metrics,
   storage,
   passwords,
+  limitsReport,
 }: ProcessReporterOptions): Promise<ProcessReporter> {
   // Only where reports are asked for: prom-client is not needed otherwise.
   const { openProcessMeter } = await import('../ops/metrics/process-use.ts')
@@ -37,11 +41,13 @@ export async function openProcessReporter({
         storage.report(),
         meter.read(),
       ])
+      const limits = limitsReport()
       return {
         requests: metrics.report(),
         storage: ofStorage,
         isStorageUp: isUp,
         waitingPasswords: passwords.waiting(),
+        ...(limits && { limits }),
         process,
       }
     },

@@ -260,6 +260,54 @@ test('requests with an API key are counted by its name', async () => {
   })
 })
 
+test('decisions of the limits are counted by rule and outcome, from 0 on', async () => {
+  const limits = {
+    throttle: [
+      { name: 'lists', path: '/users', limit: 2, period: '1 hour' },
+      { name: 'tried "out"', path: '/nowhere', limit: 1, period: '1 hour', dryRun: true },
+    ],
+    bans: [{ name: 'login', path: '/login', maxretry: 1, findtime: 60, bantime: 60 }],
+  }
+  const app = await openManagedApp({ limits, env: { TRUST_PROXY: '1' } })
+  const decisions = async () => {
+    const found = (await readMetrics(app)).all('limit_decisions_total')
+    return Object.fromEntries(
+      found.map(({ labels: { type, rule, outcome, ...others }, value }) => {
+        expect(others).toEqual({})
+        return [`${type} ${rule} ${outcome}`, value]
+      }),
+    )
+  }
+  const before = await decisions()
+  expect(Object.keys(before)).toHaveLength(9)
+  expect(Object.values(before)).toEqual(Object.values(before).map(() => 0))
+  const ask = async (path: string, client: string) =>
+    (await send(app, `GET ${path}`, [`X-Forwarded-For: ${client}`])).status
+  const statuses: number[] = []
+  for (const path of ['/users', '/users', '/users', '/nowhere', '/nowhere']) {
+    statuses.push(await ask(path, '203.0.113.1'))
+  }
+  expect(await ask('/login', '203.0.113.2')).toBe(404)
+  expect(await ask('/users', '203.0.113.2')).toBe(403)
+  expect(statuses).toEqual([200, 200, 429, 404, 404])
+  await untilPasses(async () => {
+    expect(await decisions()).toMatchObject({
+      'throttle lists passed': 2,
+      'throttle lists refused': 1,
+      'throttle lists would_refuse': 0,
+      'throttle tried "out" passed': 1,
+      'throttle tried "out" refused': 0,
+      'throttle tried "out" would_refuse': 1,
+      'ban login passed': 1,
+      'ban login refused': 1,
+    })
+    const metrics = await readMetrics(app)
+    expect(metrics.read('limit_requests_counted_total', { rule: 'lists' })).toBe(3)
+    expect(metrics.read('limit_bans')).toBe(1)
+    expect(metrics.read('limit_store_up')).toBe(1)
+  })
+})
+
 test('storage_up is 0 while the database does not answer', async () => {
   const app = await openManagedApp()
   expect((await readMetrics(app)).read('storage_up')).toBe(1)
