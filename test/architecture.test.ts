@@ -213,6 +213,7 @@ const ONLY: Readonly<Record<string, readonly string[]>> = {
   ],
   'storage/postgres -> access': ['storage/postgres/postgres-api-key-store.ts'],
   'storage/sqlite -> limits': [
+    'storage/sqlite/sqlite-ban-lister.ts',
     'storage/sqlite/sqlite-ban-loader.ts',
     'storage/sqlite/sqlite-ban-store.ts',
   ],

@@ -24,6 +24,20 @@ export interface BanSelection {
   readonly clientKeys?: readonly string[]
 }
 
+/** Which bans to list. */
+export interface BanQuery extends BanSelection {
+  /** Only bans after this place in the order. No ban needs to be there. */
+  readonly after?: Pick<Ban, 'rule' | 'clientKey'>
+  /** The most bans to return, 1 or more. */
+  readonly limit: number
+}
+
+export interface BanPage {
+  readonly bans: readonly Ban[]
+  /** Whether more bans follow. */
+  readonly hasMore: boolean
+}
+
 /**
  * Keeps bans across restarts and shares them between processes. Each call may cost a round trip, ends within seconds, and
  * throws `storage_unavailable` when the storage cannot be used now.
@@ -34,6 +48,8 @@ export interface BanStore {
    * meanwhile may be missing; `revision` then differs from its earlier value.
    */
   load(): AsyncIterable<readonly Ban[]>
+  /** The bans that have not ended, ordered by rule and then by client key, both as UTF-8. For operators: it may read all bans. */
+  list(query: BanQuery): Promise<BanPage>
   /** Saves a ban; it replaces an earlier one of the same rule and client. Throws as other writes do. */
   save(ban: Ban): Promise<void>
   /** Removes bans. Returns those that had not ended, the first to end first. */

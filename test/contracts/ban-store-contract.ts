@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest'
-import type { Ban, BanStore } from '../../src/limits/ban-store.ts'
+import type { Ban, BanQuery, BanSelection, BanStore } from '../../src/limits/ban-store.ts'
 import { createFakeClock } from '../support/fake-clock.ts'
 
 export interface BanStoreHarness {
@@ -126,6 +126,154 @@ export function describeBanStore({ name, open }: BanStoreHarness): void {
       expect(await keysLifted({ clientKeys: [] })).toEqual([])
       expect(await keysLifted({})).toEqual(['ax', 'ay', 'bx', 'by'])
       expect(await all(other)).toEqual([])
+    })
+
+    describe('list', () => {
+      const namesOf = (bans: readonly Ban[]) =>
+        bans.map(({ rule, clientKey }) => `${rule} ${clientKey}`)
+
+      /** The names of all bans that match, and of each page. */
+      async function walk(store: BanStore, query: BanQuery) {
+        const pages: string[][] = []
+        let { after } = query
+        for (;;) {
+          const { bans, hasMore } = await store.list({ ...query, ...(after && { after }) })
+          pages.push(namesOf(bans))
+          if (pages.length > MANY) throw new Error('the list has no end')
+          after = bans.at(-1)
+          if (!hasMore || after === undefined) return { all: pages.flat(), pages }
+        }
+      }
+
+      async function filled(names: readonly (readonly [rule: string, clientKey: string])[]) {
+        const all = await opened()
+        const endsAt = all.clock.now() + HOUR
+        const bans = names.map(([rule, clientKey]) => ({ rule, clientKey, endsAt, lastsMs: HOUR }))
+        await Promise.all(bans.map(ban => all.store.save(ban)))
+        return { ...all, bans }
+      }
+
+      test('returns bans by rule and then client, whatever their ends, in every process', async () => {
+        const { store, other, clock } = await opened()
+        const at = (rule: string, clientKey: string, minutes: number) => {
+          const endsAt = clock.now() + minutes * MINUTE
+          return { rule, clientKey, endsAt, lastsMs: HOUR }
+        }
+        const bans = [at('a', 'x', 3), at('a', 'y', 1), at('b', 'a', 2)]
+        for (const ban of bans.toReversed()) await store.save(ban)
+        for (const each of [store, other]) {
+          expect(await each.list({ limit: 10 })).toEqual({ bans, hasMore: false })
+        }
+      })
+
+      test('returns pages of at most limit bans, each ban once, and says whether more follow', async () => {
+        const names = ['a', 'b', 'c'].flatMap(rule =>
+          Array.from({ length: 5 }, (_, index) => [rule, `client ${index}`] as const),
+        )
+        const { store } = await filled(names.toReversed())
+        const { all, pages } = await walk(store, { limit: 4 })
+        expect(all).toEqual(names.map(name => name.join(' ')))
+        expect(pages.map(page => page.length)).toEqual([4, 4, 4, 3])
+        expect((await store.list({ limit: 15 })).hasMore).toBe(false)
+        expect((await store.list({ limit: 14 })).hasMore).toBe(true)
+      })
+
+      test('goes on after a place where no ban is any more', async () => {
+        const { store } = await filled([
+          ['a', '1'],
+          ['a', '3'],
+          ['b', '0'],
+        ])
+        const after = { rule: 'a', clientKey: '2' }
+        expect(namesOf((await store.list({ after, limit: 9 })).bans)).toEqual(['a 3', 'b 0'])
+      })
+
+      test('returns only bans of a rule, of some keys, or of both, on each page', async () => {
+        const { store } = await filled(
+          ['a', 'b', 'c'].flatMap(rule => ['x', 'y', 'z'].map(key => [rule, key] as const)),
+        )
+        const listed = async (selection: BanSelection) =>
+          (await walk(store, { ...selection, limit: 2 })).all
+        expect(await listed({ rule: 'b' })).toEqual(['b x', 'b y', 'b z'])
+        expect(await listed({ clientKeys: ['y'] })).toEqual(['a y', 'b y', 'c y'])
+        expect(await listed({ clientKeys: ['z', 'x', 'other'] })).toEqual([
+          'a x',
+          'a z',
+          'b x',
+          'b z',
+          'c x',
+          'c z',
+        ])
+        expect(await listed({ rule: 'c', clientKeys: ['z', 'x'] })).toEqual(['c x', 'c z'])
+        expect(await listed({ rule: 'd' })).toEqual([])
+        expect(await listed({ clientKeys: [] })).toEqual([])
+        const after = { rule: 'b', clientKey: 'y' }
+        const from = async (rule: string) =>
+          namesOf((await store.list({ rule, after, limit: 9 })).bans)
+        expect([await from('a'), await from('b'), await from('c')]).toEqual([
+          [],
+          ['b z'],
+          ['c x', 'c y', 'c z'],
+        ])
+      })
+
+      test('leaves out bans that have ended', async () => {
+        const { store, clock } = await filled([
+          ['a', '1'],
+          ['a', '2'],
+        ])
+        const late = { rule: 'a', clientKey: '3', endsAt: clock.now() + 2 * HOUR, lastsMs: HOUR }
+        await store.save(late)
+        clock.advance(HOUR)
+        expect(await store.list({ limit: 1 })).toEqual({ bans: [late], hasMore: false })
+      })
+
+      test('orders texts as UTF-8, and treats each of them as it was saved', async () => {
+        const texts = [
+          '',
+          '\n',
+          '%',
+          "'; --",
+          'A',
+          '\\',
+          'a',
+          'ab',
+          'b',
+          'é',
+          '\uffee',
+          '😀',
+          '😀😀',
+        ]
+        const long = 'x'.repeat(20_000)
+        const names = [...texts, long].flatMap(rule => [
+          [rule, ''] as const,
+          [rule, `${rule}1`] as const,
+          [rule, `${rule}2`] as const,
+        ])
+        const { store } = await filled(names)
+        const { all } = await walk(store, { limit: 2 })
+        const inOrder = names.toSorted(
+          ([rule, key], [otherRule, otherKey]) =>
+            Buffer.compare(Buffer.from(rule), Buffer.from(otherRule)) ||
+            Buffer.compare(Buffer.from(key), Buffer.from(otherKey)),
+        )
+        expect(all).toEqual(inOrder.map(name => name.join(' ')))
+        for (const rule of [...texts, long]) {
+          const found = await store.list({ rule, clientKeys: [`${rule}1`], limit: 9 })
+          expect(namesOf(found.bans)).toEqual([`${rule} ${rule}1`])
+        }
+      })
+
+      test('finds keys with NUL as they were saved', async () => {
+        const { store } = await filled([
+          ['a', '1\0'],
+          ['a', '1\0b'],
+          ['a', '2'],
+        ])
+        expect((await walk(store, { limit: 1 })).all).toEqual(['a 1\0', 'a 1\0b', 'a 2'])
+        const { bans } = await store.list({ clientKeys: ['1\0'], limit: 9 })
+        expect(namesOf(bans)).toEqual(['a 1\0'])
+      })
     })
 
     test('revision changes when another process saves, changes or lifts bans', async () => {

@@ -12,6 +12,7 @@ export function memoryBans(kept: Ban[] = []): BanStore & { readonly kept: Ban[];
     load: async function* () {
       yield [...kept]
     },
+    list: async ({ limit }) => ({ bans: kept.slice(0, limit), hasMore: kept.length > limit }),
     save: async ban => {
       kept.push(ban)
     },

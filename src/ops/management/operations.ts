@@ -1,4 +1,4 @@
-import type { Ban, BanSelection } from '../../limits/ban-store.ts'
+import type { Ban, BanPage, BanQuery, BanSelection } from '../../limits/ban-store.ts'
 import type { RuleChanges } from '../../limits/rule-changes.ts'
 import type { ServiceReport } from '../metrics/service-report.ts'
 
@@ -20,17 +20,6 @@ export interface Operations {
 export interface ReadinessChecks {
   readonly isReady: boolean
   readonly checks: Readonly<Record<string, { readonly status: 'ok' | 'local' | 'unavailable' }>>
-}
-
-/** Bans after a place in the order, at most `limit` of them. */
-export interface BanQuery extends BanSelection {
-  readonly after?: { readonly rule: string; readonly clientKey: string }
-  readonly limit: number
-}
-
-export interface BanPage {
-  readonly bans: readonly Ban[]
-  readonly hasMore: boolean
 }
 
 export interface BanOrder {

@@ -4,6 +4,7 @@ import {
   type BanPosition,
   deleteBans,
   deleteEndedBans,
+  listBanPage,
   PAGE_ROWS,
   readBanPage,
   readChangesOfOthers,
@@ -58,6 +59,8 @@ export function createPostgresBanStore({
 
   return {
     load,
+
+    list: query => connections.read(session => listBanPage(session, now(), query)),
 
     save: saves.add,
 

@@ -1,4 +1,5 @@
 import type { Ban, BanSelection, BanStore } from '../../limits/ban-store.ts'
+import { createSqliteBanLister } from './sqlite-ban-lister.ts'
 import { BAN_COLUMNS, createSqliteBanLoader, readBans } from './sqlite-ban-loader.ts'
 import type { Database } from './sqlite-driver.ts'
 import type { WriteQueue } from './write-queue.ts'
@@ -66,6 +67,8 @@ export function createSqliteBanStore(options: SqliteBanStoreOptions): BanStore {
 
   return {
     load: createSqliteBanLoader({ database, now }),
+
+    list: createSqliteBanLister({ database, now }),
 
     save: ban =>
       writes.run(() => {

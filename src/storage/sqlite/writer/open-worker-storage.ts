@@ -9,6 +9,7 @@ import { CACHE_KIB } from '../open-sqlite.ts'
 import { createReadView } from '../read-view.ts'
 import { readSigningKey } from '../signing-keys.ts'
 import { createSqliteApiKeyReader } from '../sqlite-api-key-reader.ts'
+import { createSqliteBanLister } from '../sqlite-ban-lister.ts'
 import { createSqliteBanLoader } from '../sqlite-ban-loader.ts'
 import type { Database } from '../sqlite-driver.ts'
 import { createSqliteUserReads } from '../sqlite-user-reads.ts'
@@ -31,11 +32,13 @@ export async function openWorkerStorage(options: WorkerStorageOptions): Promise<
   const view = createReadView(database)
   const writes = createRemoteWrites({ firstProcess, view, maxWaiting: maxWaitingWrites })
   const fileBytes = watchFileBytes(path)
+  // A ban has ended once both clocks say so: neither a clock that jumps nor a machine that slept shortens it.
+  const banReading = { database, now: () => Math.min(steadyNow(), now()) }
   return {
     users: { ...createSqliteUserReads({ database, view, steadyNow }), ...writes.users },
     bans: {
-      // A ban has ended once both clocks say so: neither a clock that jumps nor a machine that slept shortens it.
-      load: createSqliteBanLoader({ database, now: () => Math.min(steadyNow(), now()) }),
+      load: createSqliteBanLoader(banReading),
+      list: createSqliteBanLister(banReading),
       ...writes.bans,
     },
     apiKeys: { ...createSqliteApiKeyReader(database), ...writes.apiKeys },

@@ -32,7 +32,7 @@ export interface RemoteWritesOptions {
  */
 export interface RemoteWrites {
   readonly users: UserWrites
-  readonly bans: Omit<BanStore, 'load'>
+  readonly bans: Omit<BanStore, 'load' | 'list'>
   readonly apiKeys: Pick<ApiKeyStore, 'recordUses'>
   /** Writes that have not ended. */
   waiting(): number
