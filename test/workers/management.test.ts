@@ -3,11 +3,13 @@ import { join } from 'node:path'
 import { expect, test } from 'vitest'
 import { beginPost } from '../support/begin-post.ts'
 import { newUserBody } from '../support/builders.ts'
+import { findFreePort } from '../support/free-port.ts'
 import type { KeepAliveClient } from '../support/keep-alive-client.ts'
 import { type ManagedTeam, type Sample, spawnManagedTeam, sumOf } from '../support/managed-team.ts'
 import { TOKEN } from '../support/management-requests.ts'
 import { temporaryFolder } from '../support/open-test-app.ts'
 import { residentMb } from '../support/process-memory.ts'
+import { run } from '../support/spawn-service.ts'
 import { until } from '../support/until.ts'
 
 const LISTED = { method: 'GET', route: '/users', status: '200' }
@@ -150,6 +152,35 @@ test('the service is ready while one worker serves, and is not while none does',
   await until(async () => (await readiness())[0] === 200)
 })
 
+test('the port answers while the workers start, and the service is not ready', async () => {
+  const cwd = temporaryFolder()
+  writeFileSync(join(cwd, 'limits.mjs'), SLOW_RULES)
+  writeFileSync(join(cwd, 'hold'), '')
+  const port = await findFreePort()
+  const env = { LIMITS_FILE: 'limits.mjs', MANAGEMENT_PORT: String(port) }
+  const starting = spawnManagedTeam({ cwd, env })
+  const statusOf = async (path: string) => {
+    const answer = await fetch(`http://127.0.0.1:${port}${path}`).catch(() => undefined)
+    return answer?.status
+  }
+  await until(async () => (await statusOf('/readyz')) === 503)
+  expect([await statusOf('/livez'), await statusOf('/metrics')]).toEqual([200, 200])
+  rmSync(join(cwd, 'hold'))
+  await starting
+  expect(await statusOf('/readyz')).toBe(200)
+})
+
+test('serve exits with 1 when the management port is in use, and starts no worker', async () => {
+  const cwd = temporaryFolder()
+  const { port } = await spawnManagedTeam({ cwd })
+  const env = { WORKERS: '2', PORT: '0', MANAGEMENT_PORT: String(port) }
+  const { code, stdout, stderr } = await run({ cwd: temporaryFolder(), env, args: ['serve'] })
+  expect({ code, stdout }).toEqual({ code: 1, stdout: '' })
+  expect(stderr.trim().split('\n')).toEqual([
+    expect.stringContaining(`MANAGEMENT_PORT was "${port}"`),
+  ])
+})
+
 test('while the service stops, the port answers and says that it is not ready', async () => {
   const env = { SHUTDOWN_TIMEOUT: '10 minutes' }
   const team = await spawnManagedTeam({ cwd: temporaryFolder(), env })
@@ -173,8 +204,8 @@ test('process metrics are those of all processes', async () => {
   expect(sumOf(samples, 'process_resident_memory_bytes')).toBeGreaterThan(largestMb * 1.5e6)
   const started = team.lines().find(({ msg }) => msg === 'starting')
   const startedAt = Date.parse(String(started?.time)) / 1000
-  // The first process begins a little before its first line, and before its workers.
-  expect(sumOf(samples, 'process_start_time_seconds')).toBeLessThanOrEqual(startedAt)
+  // Rounded to a second.
+  expect(sumOf(samples, 'process_start_time_seconds')).toBeLessThanOrEqual(startedAt + 1)
   expect(sumOf(samples, 'nodejs_version_info')).toBe(1)
 })
 
