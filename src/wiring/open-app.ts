@@ -9,6 +9,7 @@ import type { RuleChanges } from '../limits/rule-changes.ts'
 import type { LimitsReport } from '../limits/rule-report.ts'
 import type { CheckedLimits } from '../limits/rules/compiled-rules.ts'
 import type { LimitsSource } from '../limits/rules/load-limits.ts'
+import type { ReloadResult } from '../ops/management/operations.ts'
 import type { ServiceStorage } from '../storage/storage.ts'
 import { createCursors } from '../users/cursor.ts'
 import { createFingerprints } from '../users/fingerprint.ts'
@@ -36,8 +37,8 @@ export interface OpenApp {
   isCountingLocally(): boolean | undefined
   /** What the limits have done since the start; `undefined` without limits. */
   limitsReport(): LimitsReport | undefined
-  /** Reads the limits file again. An invalid file leaves the previous rules in force. The log has the result. */
-  reloadLimits(): Promise<void>
+  /** Reads the limits file again. An invalid file leaves the previous rules in force. The log has the result too. */
+  reloadLimits(): Promise<ReloadResult>
   /** Compiles rules and returns the call that puts them in force. Rejects with `LimitsRefused`. */
   prepareLimits(source: LimitsSource): Promise<() => RuleChanges>
   /** Counts the requests; `undefined` without a management port. */
@@ -186,7 +187,7 @@ async function buildApp(
     },
     reloadLimits: async () => {
       const { reloadLimits } = await importLimits()
-      await reloadLimits(config, log, async (_source, read) => replaceLimits(read))
+      return reloadLimits(config, log, async (_source, read) => replaceLimits(read))
     },
     prepareLimits: async source => {
       const read = await (await importRules()).compileLimits(source)

@@ -16,6 +16,7 @@ import {
 } from '../limits/rules/load-limits.ts'
 import { findWarnings, type RuleSurroundings } from '../limits/rules/rule-warnings.ts'
 import { createSharedBans } from '../limits/workers/shared-bans.ts'
+import type { ReloadResult } from '../ops/management/operations.ts'
 import type { Storage } from '../storage/storage.ts'
 import type { Calls } from '../workers/calls.ts'
 import type { Clocks } from './clocks.ts'
@@ -121,11 +122,11 @@ export async function reloadLimits(
   config: Config,
   log: Logger,
   replace: (source: LimitsSource, limits: CheckedLimits) => Promise<RuleChanges>,
-): Promise<void> {
+): Promise<ReloadResult> {
   const { limitsFile } = config
   if (limitsFile === undefined) {
     log.info('reload ignored: LIMITS_FILE is not set')
-    return
+    return { outcome: 'no file' }
   }
   try {
     const source = await readLimitsSource(limitsFile)
@@ -133,13 +134,17 @@ export async function reloadLimits(
     const changes = await replace(source, limits)
     logWarnings({ limits, config, log })
     log.info(changes, 'limits reloaded')
+    return { outcome: 'reloaded', changes }
   } catch (err) {
     const { name, message } = err as Error
     // By its name, because a worker that refuses sends its error as JSON.
     if (name === LimitsRefused.name) {
       const mistakes = message.split('\n')
       log.error({ mistakes }, 'limits file is invalid, keeping the previous rules')
-    } else log.error({ err }, 'limits could not be reloaded, keeping the previous rules')
+      return { outcome: 'invalid', mistakes }
+    }
+    log.error({ err }, 'limits could not be reloaded, keeping the previous rules')
+    return { outcome: 'failed' }
   }
 }
 

@@ -45,7 +45,7 @@ export interface TestApp {
   /** Of the management port; empty without one. */
   readonly managementUrl: string
   readonly limitsPath: string
-  reloadLimits(): Promise<void>
+  reloadLimits(): Promise<unknown>
   /** What the limits have done. Skips the test if the service runs in processes of its own. */
   limitsReport(): LimitsReport
   stop(timeoutMs?: number): Promise<boolean>

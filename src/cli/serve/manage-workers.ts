@@ -1,4 +1,5 @@
 import type { FlushableLogger } from '../../ops/logger.ts'
+import type { Operations } from '../../ops/management/operations.ts'
 import { createOperationsOfWorkers } from '../../ops/management/operations-of-workers.ts'
 import type { FirstProcess } from '../../ops/metrics/merge-reports.ts'
 import { openProcessMeter } from '../../ops/metrics/process-use.ts'
@@ -24,12 +25,14 @@ export interface WorkersManagementOptions {
   readonly writer: Awaited<ReturnType<typeof prepareStorage>>
   /** The workers that serve now. */
   readonly serving: () => readonly PoolMember[]
+  /** Reloads the rules in all workers. */
+  readonly reloadLimits: Operations['reloadLimits']
 }
 
 /** Opens the management port. Throws `OperatorError` when it cannot be opened. */
 export async function openWorkersManagement(
   { config, logger: { log } }: Pick<ServeParts, 'config'> & { readonly logger: FlushableLogger },
-  { writer, serving }: WorkersManagementOptions,
+  { writer, serving, reloadLimits }: WorkersManagementOptions,
 ): Promise<WorkersManagement> {
   let isStopping = false
   const meter = openProcessMeter()
@@ -51,6 +54,7 @@ export async function openWorkersManagement(
 
   const operations = createOperationsOfWorkers({
     report: reports.report,
+    reloadLimits,
     serving: () => serving().map(({ calls }) => calls),
     isStopping: () => isStopping,
   })

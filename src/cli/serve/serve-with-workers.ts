@@ -64,6 +64,7 @@ async function openManagement(
   return openWorkersManagement(parts, {
     writer: processes.writer,
     serving: () => processes.team?.serving() ?? [],
+    reloadLimits: parts.reloads.request,
   })
 }
 

@@ -1,3 +1,5 @@
+import type { ReloadResult } from '../../ops/management/operations.ts'
+
 /**
  * A second signal within this time is an echo of the first: `npm start` forwards a Ctrl-C that the terminal has already
  * sent to this process.
@@ -33,21 +35,29 @@ export function watchSignals(): Signals {
   return { first, second }
 }
 
-/** The reloads that SIGHUP asks for. */
+/** The reloads that SIGHUP and operators ask for. */
 export interface Reloads {
-  /** Sets what reloads. Signals that came before have waited for it. */
-  begin(reload: () => Promise<void>): void
+  /** Sets what reloads. Whoever asked before has waited for it. */
+  begin(reload: () => Promise<ReloadResult>): void
+  /** Reloads as SIGHUP does, after all reloads that were asked for before. */
+  request(): Promise<ReloadResult>
 }
 
-/** On SIGHUP, reloads one at a time, so that the newest file is in force at the end. */
+/** Reloads one at a time, also on SIGHUP, so that the newest file is in force at the end. */
 export function watchReloads(): Reloads {
-  let begin: (reload: () => Promise<void>) => void = () => {}
-  const begun = new Promise<() => Promise<void>>(resolve => {
+  let begin: Reloads['begin'] = () => {}
+  const begun = new Promise<() => Promise<ReloadResult>>(resolve => {
     begin = resolve
   })
-  let reading = Promise.resolve()
-  process.on('SIGHUP', () => {
-    reading = reading.then(async () => (await begun)())
-  })
-  return { begin }
+  let reading: Promise<unknown> = begun
+
+  function request(): Promise<ReloadResult> {
+    const result = reading.then(async () => (await begun)())
+    // A reload that throws must not keep the next one from beginning.
+    reading = result.catch(() => {})
+    return result
+  }
+
+  process.on('SIGHUP', () => void request())
+  return { begin, request }
 }

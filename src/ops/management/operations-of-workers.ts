@@ -15,7 +15,7 @@ export function answerOperations(firstProcess: Calls, operations: WorkerOperatio
   firstProcess.handle(CHECKS, operations.checks)
 }
 
-export interface OperationsOfWorkersOptions extends Pick<Operations, 'report'> {
+export interface OperationsOfWorkersOptions extends Pick<Operations, 'report' | 'reloadLimits'> {
   /** The calls of the workers that serve now. */
   readonly serving: () => readonly Calls[]
   /** Whether the service stops. */
@@ -25,11 +25,12 @@ export interface OperationsOfWorkersOptions extends Pick<Operations, 'report'> {
 /** What the management port of the first process asks of the service. */
 export function createOperationsOfWorkers(
   options: OperationsOfWorkersOptions,
-): Pick<Operations, 'report' | 'checks'> {
-  const { serving, isStopping, report } = options
+): Pick<Operations, 'report' | 'checks' | 'reloadLimits'> {
+  const { serving, isStopping, report, reloadLimits } = options
 
   return {
     report,
+    reloadLimits,
 
     checks: async () => {
       const found = await askReadiness(serving())
