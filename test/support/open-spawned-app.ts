@@ -27,6 +27,7 @@ interface Spawned {
   readonly log: SpawnedLog
   readonly folder: string
   readonly databaseUrl: string
+  readonly managementUrl: string
   /** All that its database had after the start. */
   readonly content: object
   /** What it was started with. */
@@ -43,7 +44,7 @@ export async function openSpawnedApp(run: SpawnedRun, options: TestAppOptions): 
   if (options.timeouts !== undefined) skipIfSpawned('the test sets timeouts of connections')
   if (options.env?.DATABASE_URL === ':memory:') skipIfSpawned(NOT_IN_MEMORY)
   const spawned = (await takeIdle(keyOf(options))) ?? (await start(run, options))
-  const { service, log, folder, databaseUrl } = spawned
+  const { service, log, folder, databaseUrl, managementUrl } = spawned
   let isStopped = false
   onTestFinished(async ({ task }) => {
     const isUsable =
@@ -56,7 +57,7 @@ export async function openSpawnedApp(run: SpawnedRun, options: TestAppOptions): 
     url: service.url,
     port: service.port,
     databaseUrl,
-    managementUrl: findManagementUrl(log.lines),
+    managementUrl,
     limitsPath: join(folder, 'limits.json'),
     http: supertest(service.url),
     logLines: log.lines,
@@ -109,7 +110,11 @@ async function start(run: SpawnedRun, options: TestAppOptions): Promise<Spawned>
   appendFileSync(run.processesPath, `${service.process.pid}\n`)
   const log = followLog(service, Number(run.env.WORKERS))
   const content = await contentOf(databaseUrl)
-  return { service, log, folder, databaseUrl, content, key: keyOf(options) }
+  await log.complete()
+  return {
+    ...{ service, log, folder, databaseUrl, content, key: keyOf(options) },
+    managementUrl: findManagementUrl(log.lines),
+  }
 }
 
 /** Leaves it to the next test, in place of the one that was left before. */

@@ -11,6 +11,7 @@ import { requestLog } from '../../http/request-log.ts'
 import { requireAllowedHost } from '../../http/require-allowed-host.ts'
 import { requireDecodablePath } from '../../http/require-decodable-path.ts'
 import { requireHost } from '../../http/require-host.ts'
+import { limitsEndpoints } from './limits-endpoints.ts'
 import { managementHealth } from './management-health.ts'
 import { metricsEndpoint } from './metrics-endpoint.ts'
 import type { Operations } from './operations.ts'
@@ -66,7 +67,7 @@ export function createManagementApp(options: ManagementAppOptions): Application 
 
 /** What operators can ask for. Endpoints that hold no data, such as the files of a page, are open. */
 function operatorEndpoints(operations: ManagementAppOptions['operations']): readonly Endpoint[] {
-  return [metricsEndpoint(operations)]
+  return [metricsEndpoint(operations), ...limitsEndpoints(operations)]
 }
 
 /** Reading is not worth a line: monitoring does it every second. */

@@ -4,6 +4,8 @@ import { openKeyedApp } from '../../support/api-keys.ts'
 import { newUserBody } from '../../support/builders.ts'
 import { load } from '../../support/load.ts'
 import { openManagedApp, TOKEN } from '../../support/management-requests.ts'
+import { sendRaw } from '../../support/raw-http.ts'
+import { until } from '../../support/until.ts'
 
 const OF_MANAGEMENT = [
   '/metrics',
@@ -91,6 +93,16 @@ test('the log has requests that change something at info, others at debug, all w
   expect(byId['a-post']).toMatchObject({ level: 30, port: 'management', reason: 'path_not_found' })
   expect(byId['a-delete']).toMatchObject({ level: 30, port: 'management', status: 401 })
   expect(byId['a-public-one']).not.toHaveProperty('port')
+})
+
+test('at 64 connections each new one closes an idle one', async () => {
+  const { managementPort, ops } = await openManagedApp()
+  const open = Array.from({ length: 80 }, () => sendRaw(managementPort, 'GET /livez HTTP/1.1\r\n'))
+  let closed = 0
+  for (const { ended } of open) void ended.then(() => closed++)
+  await until(() => closed >= 16)
+  await ops.get('/livez').expect(200)
+  for (const { socket } of open) socket.destroy()
 })
 
 test('it answers while the public port is flooded', async () => {

@@ -174,3 +174,14 @@ test('it answers until the last request of a client is answered, and says that i
   expect(linesOf(stdout).at(-1)?.msg).toBe('stopped')
   await expect(fetch(`${url}/livez`)).rejects.toThrow()
 })
+
+test('files are reserved for its connections', async () => {
+  const cwd = temporaryFolder()
+  const wanted = async (env: Record<string, string>) => {
+    const { stdout } = await spawnService({ cwd, env, openFiles: 1000 })
+    const line = linesOf(stdout()).find(({ maxConnections }) => maxConnections !== undefined)
+    return line?.maxConnections
+  }
+  expect(await wanted({})).toBe(1000 - 64)
+  expect(await wanted({ MANAGEMENT_PORT: '0' })).toBe(1000 - 64 - 64)
+})
