@@ -4,9 +4,10 @@ import type { Service } from './open-service.ts'
 
 /** What the management port asks of a service that is the only process. */
 export function createProcessOperations(
-  service: Pick<Service, 'isStopping' | 'ping' | 'isCountingLocally' | 'report'>,
-): Pick<Operations, 'checks' | 'report'> {
+  service: Pick<Service, 'isStopping' | 'ping' | 'isCountingLocally' | 'report' | 'reloadLimits'>,
+): Pick<Operations, 'checks' | 'report' | 'reloadLimits'> {
   return {
+    reloadLimits: service.reloadLimits,
     report: async () => mergeReports([{ worker: 1, report: await service.report() }]),
 
     checks: async () => {

@@ -78,6 +78,12 @@ export async function spawnService(options: SpawnOptions): Promise<SpawnedServic
   return { ...child, url, port: Number(new URL(url).port) }
 }
 
+/** The lines of a log, parsed. */
+export function linesOf(output: string): Record<string, unknown>[] {
+  const lines = output.split('\n').filter(line => line !== '')
+  return lines.map(line => JSON.parse(line))
+}
+
 /** Starts it again after `kill -9`, on the same files but without the previous `env`. */
 export async function killAndStartAgain({
   cwd,

@@ -86,10 +86,10 @@ async function serveAlone(parts: ServeParts): Promise<number> {
 
 /** Listens for operators, if the settings want that, and then for clients. */
 async function listenOrClose(
-  { config, options, logger: { log } }: ServeParts,
+  { config, options, reloads, logger: { log } }: ServeParts,
   service: Service,
 ): Promise<ManagementPort | undefined> {
-  const operations = createProcessOperations(service)
+  const operations = createProcessOperations({ ...service, reloadLimits: reloads.request })
   let management: ManagementPort | undefined
   try {
     management = await openManagementPort({ config, log, operations })

@@ -1,3 +1,4 @@
+import { ServiceError } from '../../errors.ts'
 import type { Endpoint } from '../../http/endpoints.ts'
 import type { Reply } from '../../http/reply.ts'
 import type { RuleReport } from '../../limits/rule-report.ts'
@@ -5,14 +6,36 @@ import { jsonReply } from './json-reply.ts'
 import type { Operations } from './operations.ts'
 import type { RuleStatus } from './service-status.ts'
 
-/** The rules in force, with what they have done. */
-export function limitsEndpoints(operations: Pick<Operations, 'report'>): readonly Endpoint[] {
+/** The rules in force with what they have done, and a way to read them again. */
+export function limitsEndpoints(
+  operations: Pick<Operations, 'report' | 'reloadLimits'>,
+): readonly Endpoint[] {
   async function list(): Promise<Reply> {
     const { limits } = await operations.report()
     return jsonReply(200, (limits?.rules ?? []).map(representRule))
   }
 
-  return [{ method: 'get', path: '/limits', handle: list }]
+  async function reload(): Promise<Reply> {
+    const result = await operations.reloadLimits()
+    switch (result.outcome) {
+      case 'reloaded':
+        return jsonReply(200, { reloaded: true, ...result.changes })
+      case 'no file':
+        return jsonReply(200, { reloaded: false, message: 'LIMITS_FILE is not set' })
+      case 'invalid':
+        throw new ServiceError('limits_invalid', {
+          errors: [{ field: 'LIMITS_FILE', messages: result.mistakes }],
+        })
+      case 'failed':
+        throw new ServiceError('reload_failed')
+    }
+  }
+
+  return [
+    { method: 'get', path: '/limits', handle: list },
+    // It needs no body, but one of a page's form is refused by its type.
+    { method: 'post', path: '/limits/reload', takesBody: true, handle: reload },
+  ]
 }
 
 /** A rule as `GET /limits` and `GET /status` answer. */

@@ -19,7 +19,7 @@ import { requireOwnOrigin } from './require-own-origin.ts'
 import { requireToken } from './require-token.ts'
 
 export interface ManagementAppOptions {
-  readonly operations: Pick<Operations, 'checks' | 'report'>
+  readonly operations: Pick<Operations, 'checks' | 'report' | 'reloadLimits'>
   readonly log: Logger
   readonly newRequestId: () => string
   /** Whether the server of this application listens on loopback only. */

@@ -6,7 +6,13 @@ import { beginPost } from '../../support/begin-post.ts'
 import { findFreePort } from '../../support/free-port.ts'
 import { TOKEN } from '../../support/management-requests.ts'
 import { temporaryFolder } from '../../support/open-test-app.ts'
-import { run, type SpawnedService, spawnMain, spawnService } from '../../support/spawn-service.ts'
+import {
+  linesOf,
+  run,
+  type SpawnedService,
+  spawnMain,
+  spawnService,
+} from '../../support/spawn-service.ts'
 import { until, untilPasses } from '../../support/until.ts'
 
 const LISTENS = /"url":"([^"]+)"[^\n]*"msg":"management port listens"/
@@ -14,11 +20,6 @@ const LISTENS = /"url":"([^"]+)"[^\n]*"msg":"management port listens"/
 /** The URL of the management port, by the log. */
 function managementUrl(service: SpawnedService): string {
   return LISTENS.exec(service.stdout())?.[1] ?? ''
-}
-
-function linesOf(output: string): Record<string, unknown>[] {
-  const lines = output.split('\n').filter(line => line !== '')
-  return lines.map(line => JSON.parse(line))
 }
 
 /** A server that is not this one. */
