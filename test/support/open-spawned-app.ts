@@ -49,7 +49,9 @@ export async function openSpawnedApp(run: SpawnedRun, options: TestAppOptions): 
   onTestFinished(async ({ task }) => {
     const isUsable =
       task.result?.state !== 'fail' && !isStopped && options.env?.DATABASE_URL === undefined
-    const isPlain = !hasLimits(options) && options.now === undefined
+    // A management port would tell of the tests before.
+    const isManaged = options.env?.MANAGEMENT_PORT !== undefined
+    const isPlain = !hasLimits(options) && options.now === undefined && !isManaged
     if (isUsable && isPlain) await leave(spawned)
     else await end(spawned)
   })
