@@ -5,6 +5,8 @@ import { createHttpServer, type HttpServer } from '../http/server/server.ts'
 import { createStopping } from '../http/server/stopping.ts'
 import { createManagementApp } from '../ops/management/management-app.ts'
 import type { Operations } from '../ops/management/operations.ts'
+import { createStatusHistory } from '../ops/management/status-history.ts'
+import { readVersion } from '../version.ts'
 import { createClocks } from './clocks.ts'
 import { openLines, writeRefusedHost } from './shared-lines.ts'
 
@@ -22,18 +24,22 @@ export interface ManagementOptions {
 export function createManagementServer(options: ManagementOptions): HttpServer {
   const { config, operations, maxConnections } = options
   const log = options.log.child({ port: 'management' })
-  const lines = openLines({ log, clocks: createClocks() })
+  const clocks = createClocks()
+  const lines = openLines({ log, clocks })
+  const history = createStatusHistory({ report: operations.report, ...clocks })
   const stopping = createStopping()
-  let server: HttpServer | undefined
+  let opened: HttpServer | undefined
   const app = createManagementApp({
     operations,
+    history,
+    version: readVersion(),
     log,
     newRequestId: randomUUID,
-    isOnLoopback: () => server?.isOnLoopback() ?? false,
+    isOnLoopback: () => opened?.isOnLoopback() ?? false,
     onHostRefused: host => writeRefusedHost(host, lines),
     settings: config,
   })
-  server = createHttpServer({
+  const server = createHttpServer({
     app,
     stopping,
     log,
@@ -41,7 +47,19 @@ export function createManagementServer(options: ManagementOptions): HttpServer {
     capacity: { ...CAPACITY, maxConnections },
     onLateRequest: () => {},
   })
-  return server
+  opened = server
+  return {
+    ...server,
+    listen: async address => {
+      const bound = await server.listen(address)
+      history.start()
+      return bound
+    },
+    stop: timeoutMs => {
+      history.close()
+      return server.stop(timeoutMs)
+    },
+  }
 }
 
 const CAPACITY = {

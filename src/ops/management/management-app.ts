@@ -17,9 +17,13 @@ import { metricsEndpoint } from './metrics-endpoint.ts'
 import type { Operations } from './operations.ts'
 import { requireOwnOrigin } from './require-own-origin.ts'
 import { requireToken } from './require-token.ts'
+import type { StatusHistory } from './status-history.ts'
+import { statusRoutes } from './status-routes.ts'
 
 export interface ManagementAppOptions {
   readonly operations: Pick<Operations, 'checks' | 'report' | 'reloadLimits'>
+  readonly history: Pick<StatusHistory, 'read' | 'recent'>
+  readonly version: string
   readonly log: Logger
   readonly newRequestId: () => string
   /** Whether the server of this application listens on loopback only. */
@@ -41,7 +45,7 @@ export function createManagementApp(options: ManagementAppOptions): Application 
   const app = createExpressApp(settings.trustProxy)
   const senders = createSenders({ log })
   const health = managementHealth(operations)
-  const endpoints = [...health, ...operatorEndpoints(operations)]
+  const endpoints = [...health, ...operatorEndpoints(options)]
   const isHealthCheck = createPathTest(health)
   const isOpen = createPathTest(endpoints.filter(endpoint => endpoint.isOpen))
 
@@ -66,8 +70,9 @@ export function createManagementApp(options: ManagementAppOptions): Application 
 }
 
 /** What operators can ask for. Endpoints that hold no data, such as the files of a page, are open. */
-function operatorEndpoints(operations: ManagementAppOptions['operations']): readonly Endpoint[] {
-  return [metricsEndpoint(operations), ...limitsEndpoints(operations)]
+function operatorEndpoints(options: ManagementAppOptions): readonly Endpoint[] {
+  const { operations } = options
+  return [...statusRoutes(options), metricsEndpoint(operations), ...limitsEndpoints(operations)]
 }
 
 /** Reading is not worth a line: monitoring does it every second. */

@@ -16,6 +16,8 @@ export interface ServiceStatus {
     readonly by_status: Readonly<Record<string, number>>
     /** The most frequent first. */
     readonly by_route: readonly RouteStatus[]
+    /** How long ago `recent` of a route began: 15 minutes, or less soon after the start. */
+    readonly recent_seconds: number
     /** By the name of an API key. */
     readonly by_key: Readonly<Record<string, number>>
   }
@@ -55,13 +57,22 @@ export interface ServiceStatus {
   readonly history: History
 }
 
-export interface RouteStatus {
+export interface RouteStatus extends Durations {
   readonly method: string
+  /** The template of a route; empty for paths without a route. */
   readonly route: string
-  readonly status: number
+  /** By status, and `aborted` if the client left before the response. */
+  readonly by_status: Readonly<Record<string, number>>
+  /** The last minutes: see `recent_seconds`. */
+  readonly recent: Durations & { readonly by_status: Readonly<Record<string, number>> }
+}
+
+/** Of requests that ended; the durations are `null` without any. */
+export interface Durations {
   readonly count: number
-  readonly mean_ms: number
-  readonly p99_ms: number
+  readonly mean_ms: number | null
+  readonly p50_ms: number | null
+  readonly p99_ms: number | null
 }
 
 export interface WorkerStatus {
@@ -85,27 +96,34 @@ export interface RuleStatus {
   readonly would_refuse: number
 }
 
-/** The last minutes. `GET /status?since=TIME` has only the samples after that time. */
+/** The last 15 minutes. `GET /status?since=TIME` has only the samples after that time. */
 export interface History {
   readonly every_seconds: number
-  /** The oldest first. */
+  /** The oldest first, each with a later time than the one before it. */
   readonly samples: readonly HistorySample[]
 }
 
 /** What happened since the sample before. */
 export interface HistorySample {
   readonly at: string
+  /** The time since the sample before, by a clock that does not jump. Rates are the counts divided by it. */
+  readonly seconds: number
   /** Requests that ended, by class of status. */
   readonly by_status: Readonly<Record<string, number>>
   /** Of the requests that ended; `null` without any. */
   readonly p50_ms: number | null
   readonly p90_ms: number | null
   readonly p99_ms: number | null
+  /** Requests that were refused because the service was overloaded. */
+  readonly shed: number
   /** Requests that rules refused, and would have refused but for a dry run. */
   readonly refused: number
   readonly would_refuse: number
-  /** What waited at that moment. */
+  /** How it was at that moment. */
+  readonly in_flight: number
   readonly queues: ServiceStatus['queues']
+  /** Of the process whose event loop was latest. */
+  readonly event_loop_lag_ms: number
   /** CPU seconds that all processes used, for each second. */
   readonly cpu: number
 }

@@ -1,0 +1,68 @@
+import { DURATION_BOUNDS, type RequestSeries } from '../../src/http/request-metrics.ts'
+import type { RuleReport } from '../../src/limits/rule-report.ts'
+import { createHistogram } from '../../src/metrics/histogram.ts'
+import type { ServiceReport } from '../../src/ops/metrics/service-report.ts'
+
+/** The report of a service with one process that has done nothing yet, but for `changes`. */
+export function serviceReport(changes: Partial<ServiceReport> = {}): ServiceReport {
+  const nothing = { counts: [], sum: 0 }
+  return {
+    requests: { series: [], inFlight: 0, byKey: {} },
+    server: { connections: 0, waitingRequests: 0, shedRequests: 0 },
+    storage: {
+      engine: 'sqlite',
+      waitingWrites: 0,
+      commits: { seconds: nothing, writes: nothing },
+    },
+    isStorageUp: true,
+    waitingPasswords: 0,
+    processes: [
+      {
+        worker: 1,
+        pid: 4711,
+        startedAt: 0,
+        requests: 0,
+        cpuSeconds: 0,
+        memoryBytes: 0,
+        eventLoopLagSeconds: 0,
+      },
+    ],
+    defaults: [],
+    ...changes,
+  }
+}
+
+/** Requests, of which each took one of `seconds`. */
+export function seriesOf(
+  name: Partial<Omit<RequestSeries, 'seconds'>>,
+  seconds: readonly number[],
+): RequestSeries {
+  const histogram = createHistogram(DURATION_BOUNDS)
+  for (const one of seconds) histogram.observe(one)
+  return { method: 'GET', route: '/users', status: 200, ...name, seconds: histogram.read() }
+}
+
+/** `count` requests of a millisecond, reported. */
+export function reportOfRequests(count: number): ServiceReport {
+  const series = [seriesOf({}, new Array<number>(count).fill(0.001))]
+  return serviceReport({ requests: { series, inFlight: 0, byKey: {} } })
+}
+
+/** A report with limits that have done this. */
+export function reportOfRules(rules: readonly Partial<RuleReport>[]): ServiceReport {
+  const counts = { counted: 0, passed: 0, refused: 0, wouldRefuse: 0 }
+  return serviceReport({
+    limits: {
+      rules: rules.map(rule => ({
+        type: 'throttle',
+        rule: 'posts',
+        isDryRun: false,
+        ...counts,
+        ...rule,
+      })),
+      bans: 0,
+      store: 'memory',
+      isStoreUp: true,
+    },
+  })
+}
