@@ -44,7 +44,7 @@ export interface HomeOptions {
 
 /** `GET /` says where everything else is: as a page to a client that prefers HTML, otherwise as JSON. */
 export function homeRoute({ version, needsKeys, isReady }: HomeOptions): Endpoint {
-  const read = createPageFiles()
+  const read = createPageFiles('docs')
 
   async function page(request: Request): Promise<Reply> {
     const template = String(await read('home.html'))

@@ -1,15 +1,15 @@
 import { readFile } from 'node:fs/promises'
 
-/** The output of `scripts/build-docs.mjs`. The path is the same from `src` and from `dist`. */
-const FOLDER = new URL('../../../dist/docs/', import.meta.url)
+/** The output of `scripts/build-pages.mjs`, a folder for each page. The path is the same from `src` and from `dist`. */
+const DIST = new URL('../../../dist/', import.meta.url)
 
-/** Reads a file of the pages on its first request, and keeps it. A failed read is tried again. */
-export function createPageFiles(): (path: string) => Promise<Buffer> {
+/** Reads a file of a page on its first request, and keeps it. A failed read is tried again. */
+export function createPageFiles(folder: string): (path: string) => Promise<Buffer> {
   const files = new Map<string, Promise<Buffer>>()
   return path => {
     const known = files.get(path)
     if (known !== undefined) return known
-    const reading = readFile(new URL(path, FOLDER))
+    const reading = readFile(new URL(`${folder}/${path}`, DIST))
     files.set(path, reading)
     reading.catch(() => files.delete(path))
     return reading

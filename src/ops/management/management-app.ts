@@ -15,6 +15,7 @@ import { limitsEndpoints } from './limits-endpoints.ts'
 import { managementHealth } from './management-health.ts'
 import { metricsEndpoint } from './metrics-endpoint.ts'
 import type { Operations } from './operations.ts'
+import { pageRoutes } from './operator-page.ts'
 import { requireOwnOrigin } from './require-own-origin.ts'
 import { requireToken } from './require-token.ts'
 import type { StatusHistory } from './status-history.ts'
@@ -72,7 +73,12 @@ export function createManagementApp(options: ManagementAppOptions): Application 
 /** What operators can ask for. Endpoints that hold no data, such as the files of a page, are open. */
 function operatorEndpoints(options: ManagementAppOptions): readonly Endpoint[] {
   const { operations } = options
-  return [...statusRoutes(options), metricsEndpoint(operations), ...limitsEndpoints(operations)]
+  return [
+    ...pageRoutes(),
+    ...statusRoutes(options),
+    metricsEndpoint(operations),
+    ...limitsEndpoints(operations),
+  ]
 }
 
 /** Reading is not worth a line: monitoring does it every second. */

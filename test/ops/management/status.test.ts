@@ -85,13 +85,19 @@ test.each([
   expect(body).toMatchObject({ reason: 'query_invalid', errors: { since: [message] } })
 })
 
-test('GET /status needs the token', async () => {
+test('GET /status needs the token, and the page and its files do not', async () => {
   const { ops } = await openManagedApp({ env: { MANAGEMENT_TOKEN: TOKEN } })
   await ops.get('/status').expect(401)
   await ops.get('/status').set('Authorization', `Bearer ${TOKEN}`).expect(200)
+  const { text } = await ops.get('/').expect(200)
+  const paths = Array.from(text.matchAll(/(?:src|href)="(assets\/[^"]+)"/g), ([, path]) => path)
+  expect(paths.length).toBeGreaterThan(10)
+  for (const path of paths) await ops.get(`/${path}`).expect(200)
 })
 
-test('GET /status is not on the public port', async () => {
+test('neither status nor page is on the public port', async () => {
   const { http } = await openManagedApp()
   await http.get('/status').expect(404)
+  const { text } = await http.get('/').set('Accept', 'text/html').expect(200)
+  expect(text).not.toContain('Operations')
 })

@@ -1,0 +1,226 @@
+import type {
+  RouteStatus,
+  ServiceStatus,
+  WorkerStatus,
+} from '../../src/ops/management/service-status.ts'
+import { byId, element, setText, syncChildren } from './dom.ts'
+import {
+  formatBytes,
+  formatCount,
+  formatMs,
+  formatRate,
+  formatShare,
+  formatSpan,
+  GAP,
+  NONE,
+} from './format.ts'
+import type { View } from './state.ts'
+import { createTable, toneOf } from './table.ts'
+
+const MAX_ROUTES = 12
+const MAX_KEYS = 10
+
+/** The routes of the last minutes: the most frequent ones, or the slowest ones. */
+export function createRoutes() {
+  let isSlowestFirst = false
+  let shown: View | undefined
+  let seconds = 0
+  const statusesIn = ({ recent }: RouteStatus, digit: string) =>
+    Object.entries(recent.by_status)
+      .filter(([status]) => status.startsWith(digit))
+      .reduce((sum, [, count]) => sum + count, 0)
+  const table = createTable<RouteStatus>(byId('routes'), {
+    caption: 'Routes',
+    keyOf: ({ method, route }) => `${method} ${route}`,
+    empty: 'No requests within this time.',
+    columns: [
+      {
+        label: 'Route',
+        kind: 'name',
+        fill: (cell, { method, route }) => {
+          cell.append(
+            element('span', { class: 'method' }, method.replace('_OTHER', 'other')),
+            ` ${route === '' ? 'no route' : route}`,
+          )
+        },
+      },
+      {
+        label: 'Per minute',
+        kind: 'number',
+        text: ({ recent }) => formatRate(seconds === 0 ? undefined : (recent.count * 60) / seconds),
+      },
+      { label: 'p50', kind: 'number', text: ({ recent }) => formatMs(recent.p50_ms) },
+      { label: 'p99', kind: 'number', text: ({ recent }) => formatMs(recent.p99_ms) },
+      {
+        label: '4xx',
+        kind: 'number',
+        text: route => formatCount(statusesIn(route, '4')),
+        tone: route => toneOf(statusesIn(route, '4'), 'warn'),
+      },
+      {
+        label: '5xx',
+        kind: 'number',
+        text: route => formatCount(statusesIn(route, '5')),
+        tone: route => toneOf(statusesIn(route, '5'), 'bad'),
+      },
+      { label: 'Since start', kind: 'number', text: ({ count }) => formatCount(count) },
+    ],
+  })
+
+  function update(view: View): void {
+    shown = view
+    const { by_route, recent_seconds } = view.status.requests
+    seconds = recent_seconds
+    const active = by_route.filter(({ recent }) => recent.count > 0)
+    const sorted = active.toSorted((one, other) =>
+      isSlowestFirst
+        ? (other.recent.p99_ms ?? 0) - (one.recent.p99_ms ?? 0)
+        : other.recent.count - one.recent.count,
+    )
+    table.update(sorted.slice(0, MAX_ROUTES))
+    const more = sorted.length > MAX_ROUTES ? `, ${MAX_ROUTES} of ${sorted.length}` : ''
+    setText(byId('routes-span'), `last ${formatSpan(recent_seconds * 1000)}${more}`)
+  }
+
+  for (const [id, isSlowest] of [
+    ['by-count', false],
+    ['by-duration', true],
+  ] as const) {
+    byId(id).addEventListener('click', () => {
+      isSlowestFirst = isSlowest
+      byId('by-count').setAttribute('aria-pressed', `${!isSlowest}`)
+      byId('by-duration').setAttribute('aria-pressed', `${isSlowest}`)
+      if (shown !== undefined) update(shown)
+    })
+  }
+  return { update }
+}
+
+/** One row for each process. */
+export function createWorkers() {
+  let shown: View | undefined
+  const growthOf = (worker: WorkerStatus, numberIn: (worker: WorkerStatus) => number) =>
+    shown?.perSecond(status => {
+      const known = status.workers.find(({ pid }) => pid === worker.pid)
+      return known && numberIn(known)
+    })
+  const table = createTable<WorkerStatus>(byId('workers'), {
+    caption: 'Processes',
+    keyOf: ({ pid, worker }) => `${worker} ${pid}`,
+    empty: 'No processes.',
+    columns: [
+      {
+        label: 'Process',
+        kind: 'name',
+        text: ({ worker }) =>
+          worker === 0 ? 'first' : shown?.status.workers.length === 1 ? 'only' : `worker ${worker}`,
+      },
+      { label: 'PID', kind: 'number', text: ({ pid }) => `${pid}` },
+      {
+        label: 'Up for',
+        kind: 'number',
+        text: ({ started_at }) => formatSpan((shown?.now ?? 0) - Date.parse(started_at)),
+      },
+      {
+        label: 'Requests/s',
+        kind: 'number',
+        text: worker => formatRate(growthOf(worker, ({ requests }) => requests)),
+      },
+      {
+        label: 'CPU',
+        kind: 'number',
+        text: worker => formatShare(growthOf(worker, ({ cpu_seconds }) => cpu_seconds)),
+      },
+      { label: 'Memory', kind: 'number', text: ({ memory_bytes }) => formatBytes(memory_bytes) },
+      {
+        label: 'Loop delay',
+        kind: 'number',
+        text: ({ event_loop_lag_ms }) => formatMs(event_loop_lag_ms),
+        tone: ({ event_loop_lag_ms }) => (event_loop_lag_ms >= 100 ? 'warn' : undefined),
+      },
+    ],
+  })
+  return {
+    update: (view: View) => {
+      shown = view
+      const { workers } = view.status
+      table.update(workers)
+      setText(byId('workers-count'), `${workers.length}`)
+    },
+  }
+}
+
+const ENGINES = { sqlite: 'SQLite', postgres: 'PostgreSQL' } as const
+
+/** Engine, size or pool, and commits. */
+export function createDatabase() {
+  return {
+    update: ({ status, perSecond }: View) => {
+      const { storage } = status
+      setText(byId('database-engine'), `${ENGINES[storage.engine]}${storage.up ? '' : ', down'}`)
+      syncChildren(byId('database'), factsOf(storage, perSecond), {
+        keyOf: ([name]) => name,
+        create: ([name]) => element('div', {}, element('dt', {}, name), element('dd')),
+        update: (row, [, value]) => setText(row.lastElementChild as Element, value),
+      })
+    },
+  }
+}
+
+function factsOf(
+  storage: ServiceStatus['storage'],
+  perSecond: View['perSecond'],
+): readonly (readonly [string, string])[] {
+  const { files, connections, commits } = storage
+  const commitRate = perSecond(status => status.storage.commits.count)
+  const writeRate = perSecond(status => status.storage.commits.writes)
+  const perCommit = commitRate && writeRate !== undefined ? writeRate / commitRate : undefined
+  return [
+    ['Answers', storage.up ? 'yes' : 'no'],
+    ...(files === undefined
+      ? []
+      : ([
+          ['Database file', formatBytes(files.database_bytes)],
+          ['Write-ahead log', formatBytes(files.wal_bytes)],
+        ] as const)),
+    ...(connections === undefined
+      ? []
+      : ([
+          ['Connections in use', formatCount(connections.active)],
+          ['Connections idle', formatCount(connections.idle)],
+          ['Waiting for one', formatCount(connections.waiting)],
+        ] as const)),
+    ['Commits', commitRate === undefined ? NONE : `${formatRate(commitRate)}${GAP}/s`],
+    ['Writes a commit', formatRate(perCommit)],
+    ['Mean commit', formatMs(commits.mean_ms)],
+    ['Commits in all', formatCount(commits.count)],
+    ['Writes in all', formatCount(commits.writes)],
+  ]
+}
+
+/** The API keys with the most requests; hidden without any. */
+export function createKeys() {
+  let shown: View | undefined
+  const table = createTable<readonly [string, number]>(byId('keys'), {
+    caption: 'API keys',
+    keyOf: ([name]) => name,
+    empty: 'No requests with a key.',
+    columns: [
+      { label: 'Key', kind: 'name', text: ([name]) => (name === '_other' ? 'all others' : name) },
+      {
+        label: 'Per second',
+        kind: 'number',
+        text: ([name]) => formatRate(shown?.perSecond(({ requests }) => requests.by_key[name])),
+      },
+      { label: 'Since start', kind: 'number', text: ([, count]) => formatCount(count) },
+    ],
+  })
+  return {
+    update: (view: View) => {
+      shown = view
+      const keys = Object.entries(view.status.requests.by_key)
+      byId('keys-panel').hidden = keys.length === 0
+      table.update(keys.toSorted(([, one], [, other]) => other - one).slice(0, MAX_KEYS))
+    },
+  }
+}

@@ -1,0 +1,26 @@
+import type { Endpoint } from '../../http/endpoints.ts'
+import { packedPageRoutes } from '../../http/pages/packed-page.ts'
+
+/** Only files and requests of this port, and no text that becomes markup or script. */
+const CONTENT_SECURITY_POLICY = [
+  "default-src 'none'",
+  "script-src 'self'",
+  "style-src 'self'",
+  "img-src 'self'",
+  "connect-src 'self'",
+  "base-uri 'none'",
+  "form-action 'none'",
+  "frame-ancestors 'none'",
+  "require-trusted-types-for 'script'",
+  "trusted-types 'none'",
+].join('; ')
+
+/** `GET /`, the page for operators, and the files that it loads. They hold no data; the page asks `GET /status` for it. */
+export function pageRoutes(): readonly Endpoint[] {
+  return packedPageRoutes({
+    folder: 'operator',
+    path: '/',
+    assetsPath: '/assets',
+    policy: CONTENT_SECURITY_POLICY,
+  })
+}
