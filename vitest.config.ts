@@ -5,6 +5,7 @@ import {
   forgetPostgresVariables,
   skippedOnPostgres,
 } from './test/support/postgres-settings.ts'
+import { skippedOnPrometheus } from './test/support/prometheus-settings.ts'
 import { canUseRedis, skippedOnRedis } from './test/support/redis-settings.ts'
 
 /** Tests of PostgreSQL itself. */
@@ -30,7 +31,7 @@ const OF_NO_ENGINE = [
 ]
 
 forgetPostgresVariables(process.env)
-for (const skipped of [skippedOnPostgres(), skippedOnRedis()]) {
+for (const skipped of [skippedOnPostgres(), skippedOnRedis(), skippedOnPrometheus()]) {
   if (skipped !== undefined) console.error(skipped)
 }
 

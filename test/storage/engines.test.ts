@@ -1,12 +1,14 @@
 import { expect, test } from 'vitest'
 import { forgetPostgresVariables, skippedOnPostgres } from '../support/postgres-settings.ts'
+import { skippedOnPrometheus } from '../support/prometheus-settings.ts'
 import { skippedOnRedis } from '../support/redis-settings.ts'
 
 const required = (process.env.REQUIRE_ENGINES ?? '').split(',')
 
-test('no tests of an engine that REQUIRE_ENGINES names are skipped', () => {
+test('no tests on a program that REQUIRE_ENGINES names are skipped', () => {
   expect(required.includes('postgres') ? skippedOnPostgres() : undefined).toBeUndefined()
   expect(required.includes('redis') ? skippedOnRedis() : undefined).toBeUndefined()
+  expect(required.includes('prometheus') ? skippedOnPrometheus() : undefined).toBeUndefined()
 })
 
 test('forgetPostgresVariables removes what leads libpq to a server, and nothing else', () => {
