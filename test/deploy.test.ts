@@ -131,7 +131,9 @@ const CONFINED = {
   stop_grace_period: z.string().regex(/^\d+s$/),
   environment: z.record(z.string(), z.string()),
   read_only: z.literal(true),
-  tmpfs: z.array(z.string().regex(/^\/(tmp|var\/run\/postgresql):size=.*,noexec,nosuid,nodev$/)),
+  tmpfs: z.array(
+    z.string().regex(/^\/(tmp|var\/run\/postgresql|run\/secrets):size=.*,noexec,nosuid,nodev$/),
+  ),
   cap_drop: z.tuple([z.literal('ALL')]),
   security_opt: z.tuple([z.literal('no-new-privileges:true')]),
   pids_limit: z.int(),
@@ -151,6 +153,11 @@ const HEALTH_CHECK = {
   start_period: z.string(),
   retries: z.int(),
 }
+
+const PINNED = /:v?\d+\.\d+\.\d+$/
+
+/** A shell script, and the name under which it gets the command. */
+const SCRIPT = z.tuple([z.literal('/bin/sh'), z.literal('-c'), z.string()]).rest(z.literal('sh'))
 
 const COMPOSE = z.strictObject({
   services: z.strictObject({
@@ -193,15 +200,63 @@ const COMPOSE = z.strictObject({
       command: z.array(z.string()),
       healthcheck: z.strictObject({ ...HEALTH_CHECK, test: z.array(z.string()) }),
     }),
+    prometheus: z.strictObject({
+      ...CONFINED,
+      profiles: z.tuple([z.literal('monitoring')]),
+      image: z.string().regex(PINNED),
+      user: z.literal('nobody'),
+      ports: z.tuple([z.string().regex(/^127\.0\.0\.1:\$\{PROMETHEUS_PORT:-9090\}:9090$/)]),
+      entrypoint: SCRIPT,
+      command: z.array(z.string()),
+      volumes: z.tuple([
+        z.literal('prometheus:/prometheus'),
+        z.literal('./deploy/prometheus:/etc/prometheus:ro'),
+      ]),
+    }),
+    grafana: z.strictObject({
+      ...CONFINED,
+      profiles: z.tuple([z.literal('monitoring')]),
+      image: z.string().regex(PINNED),
+      ports: z.tuple([z.string().regex(/^127\.0\.0\.1:\$\{GRAFANA_PORT:-3030\}:3000$/)]),
+      entrypoint: SCRIPT,
+      volumes: z.tuple([
+        z.literal('grafana:/var/lib/grafana'),
+        z.literal('./deploy/grafana/provisioning:/etc/grafana/provisioning:ro'),
+        z.literal(
+          './deploy/grafana/user-records.json:/etc/grafana/dashboards/user-records.json:ro',
+        ),
+      ]),
+    }),
   }),
-  volumes: z.strictObject({ data: z.null(), postgres: z.null() }),
+  volumes: z.strictObject({
+    data: z.null(),
+    postgres: z.null(),
+    prometheus: z.null(),
+    grafana: z.null(),
+  }),
 })
+
+const SCRAPE = z.object({
+  scrape_configs: z.tuple([
+    z.strictObject({
+      job_name: z.literal('user-records'),
+      authorization: z.strictObject({ credentials_file: z.string() }),
+      dns_sd_configs: z.array(z.object({ names: z.array(z.string()) }).loose()),
+    }),
+  ]),
+})
+
+/** What the caller of compose sets for each password and token. */
+const SECRET = 's3cret-of-16-or-more-characters'
 
 describe('compose.yaml', () => {
   const { data, diagnostics } = parsers.Yaml.parse(read('compose.yaml'))
 
   /** The variables of a service, as compose fills them in from the environment of its caller. */
-  function environmentOf(name: 'users' | 'postgres', caller: Record<string, string> = {}) {
+  function environmentOf(
+    name: 'users' | 'postgres' | 'prometheus' | 'grafana',
+    caller: Record<string, string> = {},
+  ) {
     const { environment } = COMPOSE.parse(data).services[name]
     return Object.fromEntries(
       Object.entries(environment).map(([variable, text]) => [variable, filledIn(text, caller)]),
@@ -209,16 +264,22 @@ describe('compose.yaml', () => {
   }
 
   function filledIn(text: string, caller: Record<string, string>): string {
-    return text.replaceAll(/\$\{(\w+):-([^}]*)\}/g, (_, from, other) => caller[from] || other)
+    return text.replaceAll(/\$\{(\w+):([-+])([^}]*)\}/g, (_, from, sign, other) => {
+      const value = caller[from] || ''
+      if (sign === '+') return value && other
+      return value || other
+    })
   }
 
-  /** The variables that its comments tell the caller to export. */
-  function exportedVariables(): Record<string, string> {
-    const shown = read('compose.yaml').matchAll(/^# +export (.*)$/gm)
-    const pairs = Array.from(shown, ([, line = '']) => line.split(' '))
-      .flat()
-      .map(pair => pair.split(/=(.*)/s, 2))
-    return { ...Object.fromEntries(pairs), POSTGRES_PASSWORD: 's3cret' }
+  /** The variables that its comments tell the caller to export for a profile. */
+  function exportedVariables(profile = 'postgres'): Record<string, string> {
+    const blocks = read('compose.yaml').match(/(?:^# +export .*\n)+/gm) ?? []
+    const shown = blocks.find(block => block.includes(`COMPOSE_PROFILES=${profile} `)) ?? ''
+    const pairs = Array.from(shown.matchAll(/(\w+)=(\S+)/g), ([, name, value]) => [
+      name,
+      value === '…' ? SECRET : value,
+    ])
+    return Object.fromEntries(pairs)
   }
 
   test('takes away what is not needed, leaves time for a stop, and rotates the log', () => {
@@ -234,13 +295,15 @@ describe('compose.yaml', () => {
     expect(environmentOf('postgres').POSTGRES_PASSWORD).toBe('')
     const caller = exportedVariables()
     expect(caller.COMPOSE_PROFILES).toBe('postgres')
-    expect(environmentOf('postgres', caller)).toMatchObject({ POSTGRES_PASSWORD: 's3cret' })
+    expect(environmentOf('postgres', caller)).toMatchObject({
+      POSTGRES_PASSWORD: SECRET,
+    })
     const env = { ...imageEnv, ...environmentOf('users', caller) }
     expect(loadConfig(env, '/none/.env').database).toMatchObject({
       kind: 'postgres',
       hosts: [{ host: 'postgres', port: 5432 }],
       user: 'user_records',
-      password: 's3cret',
+      password: SECRET,
       database: 'user_records',
     })
   })
@@ -265,6 +328,75 @@ describe('compose.yaml', () => {
     expect(portsOf({})).toEqual(['127.0.0.1:3000:3000'])
     const alone = loadConfig({ ...imageEnv, ...environmentOf('users') }, '/none/.env')
     expect(alone).toMatchObject({ cacheStore: 'memory', workers: 1 })
+  })
+
+  test('opens the management port for Prometheus, which finds it, only with a token', () => {
+    const caller = exportedVariables('monitoring')
+    expect(caller.COMPOSE_PROFILES).toBe('monitoring')
+    const settings = loadConfig({ ...imageEnv, ...environmentOf('users', caller) }, '/none/.env')
+    expect(settings).toMatchObject({
+      managementHost: '0.0.0.0',
+      managementPort: 9464,
+      managementToken: SECRET,
+      allowedHosts: undefined,
+    })
+    const alone = loadConfig({ ...imageEnv, ...environmentOf('users') }, '/none/.env')
+    expect(alone).toMatchObject({ managementPort: undefined, managementToken: undefined })
+
+    const { authorization, dns_sd_configs: targets } = SCRAPE.parse(
+      parsers.Yaml.parse(read('deploy/prometheus/prometheus.yml')).data,
+    ).scrape_configs[0]
+    expect(targets).toEqual([
+      { names: ['users'], type: 'A', port: settings.managementPort, refresh_interval: '15s' },
+    ])
+    expect(environmentOf('prometheus', caller)).toEqual({ MANAGEMENT_TOKEN: SECRET })
+    const { prometheus } = COMPOSE.parse(data).services
+    expect(prometheus.tmpfs).toHaveLength(1)
+    expect(authorization.credentials_file).toBe('/run/secrets/management_token')
+  })
+
+  test('gives Prometheus the token in a file, and its arguments', () => {
+    const { prometheus } = COMPOSE.parse(data).services
+    const folder = temporaryFolder()
+    const [shell, option, script = '', ...names] = prometheus.entrypoint
+    const adapted = script
+      .replaceAll('$$', '$')
+      .replace('/run/secrets', folder)
+      .replace('/bin/prometheus', 'echo')
+    const printed = execFileSync(shell, [option, adapted, ...names, ...prometheus.command], {
+      env: { PATH: process.env.PATH, ...environmentOf('prometheus', { MANAGEMENT_TOKEN: 'a $b' }) },
+      encoding: 'utf8',
+    })
+    expect(printed).toBe(`${prometheus.command.join(' ')}\n`)
+    expect(printed).toContain('--enable-feature=exemplar-storage')
+    expect(readFileSync(join(folder, 'management_token'), 'utf8')).toBe('a $b')
+  })
+
+  test('does not start Grafana without a password, and shows it the dashboard and Prometheus', () => {
+    const { grafana } = COMPOSE.parse(data).services
+    const start = (caller: Record<string, string>) =>
+      spawnSync(
+        '/bin/sh',
+        ['-c', grafana.entrypoint[2].replaceAll('$$', '$').replace('/run.sh', 'true')],
+        {
+          env: { PATH: process.env.PATH, ...environmentOf('grafana', caller) },
+          encoding: 'utf8',
+        },
+      )
+    expect(start({})).toMatchObject({ status: 1, stdout: 'GRAFANA_PASSWORD is not set\n' })
+    expect(start(exportedVariables('monitoring'))).toMatchObject({ status: 0, stdout: '' })
+
+    const provisioned = (name: string) =>
+      parsers.Yaml.parse(read(`deploy/grafana/provisioning/${name}.yml`)).data
+    expect(provisioned('datasources/prometheus')).toMatchObject({
+      datasources: [{ type: 'prometheus', url: 'http://prometheus:9090', isDefault: true }],
+    })
+    expect(provisioned('dashboards/user-records')).toMatchObject({
+      providers: [{ type: 'file', options: { path: '/etc/grafana/dashboards' } }],
+    })
+    expect(grafana.environment.GF_DASHBOARDS_DEFAULT_HOME_DASHBOARD_PATH).toBe(
+      '/etc/grafana/dashboards/user-records.json',
+    )
   })
 })
 
