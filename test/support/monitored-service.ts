@@ -35,6 +35,11 @@ export interface MonitoredService {
   use(traceId?: string): Promise<void>
 }
 
+interface SentParts {
+  readonly user?: object
+  readonly headers?: Readonly<Record<string, string>>
+}
+
 export async function openMonitoredService(): Promise<MonitoredService> {
   const cwd = temporaryFolder()
   writeFileSync(join(cwd, 'limits.json'), JSON.stringify(LIMITS))
@@ -55,31 +60,24 @@ export async function openMonitoredService(): Promise<MonitoredService> {
     env: {
       LIMITS_FILE: 'limits.json',
       API_KEYS: 'required',
-      // So that some creates with a password get 503.
       MAX_WAITING_PASSWORDS: '1',
       MANAGEMENT_PORT: '0',
       MANAGEMENT_TOKEN: TOKEN,
     },
   })
   const address = await until(() => findManagementAddress(service.stdout()))
-  let created_ = 0
+  let users = 0
 
-  async function send(method: string, path: string, more: RequestInit & { user?: object } = {}) {
-    const { user, headers, ...rest } = more
+  async function send(method: string, path: string, { user, headers }: SentParts = {}) {
     const response = await fetch(`${service.url}${path}`, {
       method,
-      headers: {
-        Authorization: `Bearer ${key}`,
-        'Content-Type': 'application/json',
-        ...headers,
-      },
+      headers: { Authorization: `Bearer ${key}`, 'Content-Type': 'application/json', ...headers },
       ...(user && { body: JSON.stringify({ user }) }),
-      ...rest,
     })
     await response.arrayBuffer()
   }
 
-  const email = () => `user-${created_++}@example.com`
+  const email = () => `user-${users++}@example.com`
   return {
     service,
     address,
@@ -93,13 +91,14 @@ export async function openMonitoredService(): Promise<MonitoredService> {
     use: async traceId => {
       const traceparent = traceId && `00-${traceId}-00f067aa0ba902b7-01`
       const password = 'a long password'
-      await send('GET', '/users', { headers: { ...(traceparent && { traceparent }) } })
+      await send('GET', '/users', { headers: traceparent ? { traceparent } : {} })
       await send('GET', '/users/1')
       await send('GET', '/nowhere')
       const known = email()
       await send('POST', '/users', { user: { name: 'Ann', email: known, password } })
+      // More than the threads of all processes take, so that some get 503.
       await Promise.all(
-        Array.from({ length: 8 }, () =>
+        Array.from({ length: 50 }, () =>
           send('POST', '/users', { user: { name: 'Ann', email: email(), password } }),
         ),
       )
@@ -113,6 +112,10 @@ export async function openMonitoredService(): Promise<MonitoredService> {
 
 /** From the line of the log that has it. */
 function findManagementAddress(log: string): string | undefined {
-  const line = log.split('\n').find(text => text.includes('"msg":"management port listens"'))
+  const line = log
+    .split('\n')
+    // It may not be complete yet.
+    .slice(0, -1)
+    .find(text => text.includes('"msg":"management port listens"'))
   return line === undefined ? undefined : new URL(JSON.parse(line).url).host
 }

@@ -139,13 +139,18 @@ test.skipIf(!canUsePrometheus)(
       }),
     )
     expect(exemplars).toContain(`"trace_id":"${traceId}"`)
-    const lines = monitored.service
-      .stdout()
-      .split('\n')
-      .filter(line => line.includes(traceId))
-    expect(JSON.parse(lines[0] ?? '')).toMatchObject({ trace_id: traceId, route: '/users' })
+    const line = await until(() => findLine(monitored.service.stdout(), traceId))
+    expect(JSON.parse(line)).toMatchObject({ trace_id: traceId, route: '/users' })
   },
 )
+
+/** The first complete line of a log with a text. */
+function findLine(log: string, text: string): string | undefined {
+  return log
+    .split('\n')
+    .slice(0, -1)
+    .find(line => line.includes(text))
+}
 
 /** Those of the expressions that give no number now. */
 async function withoutData(
