@@ -23,6 +23,13 @@ export interface BanList {
   }): MaybePromise<boolean>
   /** Reads the store again if other processes have made or lifted bans. */
   follow(): Promise<void>
+  /**
+   * Reads the store again in any case. Once it resolves, what the store had at the call is
+   * known, unless the store fails.
+   */
+  refresh(): Promise<void>
+  /** Resolves when the bans that this process has made are saved, or cannot be. */
+  saved(): Promise<void>
   /** Stops following the store. Once this resolves, the store is no longer used. */
   close(): Promise<void>
 }
@@ -59,6 +66,7 @@ export async function openBanList(options: BanListOptions): Promise<BanList> {
   let lastReading = 0
   let neededReading = 0
   const announcements = new Set<Promise<unknown>>()
+  const saves = new Set<Promise<void>>()
   let following: Promise<void> | undefined
   let isFailing = false
   let isClosed = false
@@ -199,7 +207,9 @@ export async function openBanList(options: BanListOptions): Promise<BanList> {
       entries.append(entry)
       const ban = { rule, clientKey, endsAt: storedEnd, lastsMs: forMs }
       const saveIfKept = () => {
-        if (isKept) void save(entry, ban)
+        if (!isKept) return
+        const saving = save(entry, ban).finally(() => saves.delete(saving))
+        saves.add(saving)
       }
       if (exchange !== undefined) return announce(exchange, { ...ban, isKept }, saveIfKept)
       saveIfKept()
@@ -207,6 +217,18 @@ export async function openBanList(options: BanListOptions): Promise<BanList> {
     },
 
     follow,
+
+    refresh: async () => {
+      const needed = readings + 1
+      neededReading = needed
+      await follow()
+      // What was being read may have been too early.
+      if (lastReading < needed) await follow()
+    },
+
+    saved: async () => {
+      await Promise.all(saves)
+    },
 
     close: async () => {
       isClosed = true

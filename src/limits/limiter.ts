@@ -11,7 +11,7 @@ import { createRouteLimit } from './route-limits.ts'
 import { compareRules, type RuleChanges } from './rule-changes.ts'
 import type { RuleLines } from './rule-lines.ts'
 import type { LimitsReport } from './rule-report.ts'
-import type { CheckedLimits } from './rules/compiled-rules.ts'
+import type { CheckedLimits, CompiledBan } from './rules/compiled-rules.ts'
 import { factsOf } from './rules/request-facts.ts'
 import { createTallies, type Tallies } from './tallies.ts'
 
@@ -25,6 +25,8 @@ export interface Limiter {
   afterBody(action: Action): RequestHandler
   /** Replaces all rules in one step. Counters and bans stay. */
   replace(limits: CheckedLimits): RuleChanges
+  /** The ban rules in force. */
+  banRules(): readonly CompiledBan[]
   /** The numbers of the rules in force, and how many bans are in force. */
   report(): Pick<LimitsReport, 'rules' | 'bans'>
 }
@@ -73,6 +75,7 @@ export function createLimiter(options: LimiterOptions): Limiter {
       rules = compileRules(limits, parts, rules.tallies)
       return compareRules(previous, limits)
     },
+    banRules: () => rules.source.bans,
     report: () => ({ rules: rules.tallies.report(), bans: options.bans.count() }),
   }
 }

@@ -1,8 +1,10 @@
 import { isIP } from 'node:net'
 import type { Logger } from 'pino'
+import type { BanControl } from './ban-control.ts'
 import type { BanChange, BanExchange } from './ban-exchange.ts'
 import { openBanList } from './ban-list.ts'
 import { type BanStore, MAX_DATE_MS } from './ban-store.ts'
+import { createBanControl, createOrders } from './create-ban-control.ts'
 import { forgetStrikes } from './forget-strikes.ts'
 import { createLimiter, type Limiter, type LimiterOptions } from './limiter.ts'
 import { createNotices } from './notices.ts'
@@ -19,6 +21,8 @@ export interface OpenLimiterOptions extends Omit<LimiterOptions, 'bans'> {
 
 export interface OpenLimiter {
   readonly limiter: Limiter
+  /** For operators. */
+  readonly bans: BanControl
   /** Stops following the bans. Once this resolves, their store is no longer used. */
   close(): Promise<void>
 }
@@ -27,6 +31,7 @@ export interface OpenLimiter {
 export async function openLimiter(options: OpenLimiterOptions): Promise<OpenLimiter> {
   const { banStore, store, exchange, lines, log, now, monotonicNow } = options
   const notices = createNotices({ ...options, lines })
+  const orders = createOrders()
   const bans = await openBanList({
     store: banStore,
     now,
@@ -38,19 +43,22 @@ export async function openLimiter(options: OpenLimiterOptions): Promise<OpenLimi
       lines.write({ level: 'error', message, source: 'bans', most: 1 }, () => ({ err }))
     },
     onForeignChange: change => {
-      writeBanChange(change, lines)
+      if (orders.has(change)) return writeBanChange(change, 'an operator', lines)
+      writeBanChange(change, 'another process', lines)
       // The client may have strikes here too.
       void forgetStrikes(change.ban, { store, notices })
     },
   })
+  const limiter = createLimiter({ ...options, bans })
   return {
-    limiter: createLimiter({ ...options, bans }),
+    limiter,
+    bans: createBanControl({ ...options, limiter, bans, orders, notices }),
     close: bans.close,
   }
 }
 
-/** Logs bans that commands and other services make and lift. */
-function writeBanChange({ happened, ban }: BanChange, lines: RuleLines): void {
+/** Logs bans that operators, commands and other services make and lift. */
+function writeBanChange({ happened, ban }: BanChange, by: string, lines: RuleLines): void {
   const { rule, clientKey, endsAt } = ban
   const throttled = { source: `bans ${happened} ${rule}`, most: LINES_A_SECOND }
 
@@ -61,10 +69,10 @@ function writeBanChange({ happened, ban }: BanChange, lines: RuleLines): void {
   }
 
   if (happened === 'lifted') {
-    lines.write({ level: 'info', message: 'ban lifted by another process', ...throttled }, fieldsOf)
+    lines.write({ level: 'info', message: `ban lifted by ${by}`, ...throttled }, fieldsOf)
     return
   }
-  const line = { level: 'warn', message: 'client banned by another process', ...throttled } as const
+  const line = { level: 'warn', message: `client banned by ${by}`, ...throttled } as const
   lines.write(line, () => {
     const banEndsAt = new Date(Math.min(endsAt, MAX_DATE_MS)).toISOString()
     return { ...fieldsOf(), banEndsAt }

@@ -3,6 +3,7 @@ import type { Logger } from 'pino'
 import { type AppDependencies, createApp } from '../app.ts'
 import type { Config } from '../config.ts'
 import { createRequestMetrics, type RequestMetrics } from '../http/request-metrics.ts'
+import { type BanControl, createControlWithoutRules } from '../limits/ban-control.ts'
 import type { Limiter } from '../limits/limiter.ts'
 import type { LimitsTrace } from '../limits/limits-trace.ts'
 import type { RuleChanges } from '../limits/rule-changes.ts'
@@ -37,6 +38,8 @@ export interface OpenApp {
   isCountingLocally(): boolean | undefined
   /** What the limits have done since the start; `undefined` without limits. */
   limitsReport(): LimitsReport | undefined
+  /** For operators. */
+  readonly bans: BanControl
   /** Reads the limits file again. An invalid file leaves the previous rules in force. The log has the result too. */
   reloadLimits(): Promise<ReloadResult>
   /** Compiles rules and returns the call that puts them in force. Rejects with `LimitsRefused`. */
@@ -181,6 +184,7 @@ async function buildApp(
     ping: storage.users.ping,
     isCountingLocally: () => openLimits?.isCountingLocally(),
     limitsReport,
+    bans: openLimits?.bans ?? createControlWithoutRules(storage.bans),
     report: async () => {
       if (reporter === undefined) throw new Error('there is no management port')
       return reporter.report()

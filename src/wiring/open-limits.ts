@@ -1,6 +1,7 @@
 import type { Logger } from 'pino'
 import { type Config, describeMistake } from '../config.ts'
 import { OperatorError } from '../errors.ts'
+import type { BanControl } from '../limits/ban-control.ts'
 import type { Limiter } from '../limits/limiter.ts'
 import type { LimitsTrace } from '../limits/limits-trace.ts'
 import { openLimiter } from '../limits/open-limiter.ts'
@@ -40,6 +41,8 @@ export interface LimiterParts {
 /** The limits of a service, with its counters and the bans in force. */
 export interface OpenLimits {
   readonly limiter: Limiter
+  /** For operators. */
+  readonly bans: BanControl
   /** Whether this process counts by itself because counters that others share cannot be reached. */
   isCountingLocally(): boolean
   report(): LimitsReport
@@ -56,7 +59,7 @@ export async function openLimits(parts: LimiterParts): Promise<OpenLimits> {
   if (firstProcess === undefined) logWarnings(parts)
   const counters = await openCounters({ ...parts, signingKey })
   try {
-    const { limiter, close } = await openLimiter({
+    const { limiter, bans, close } = await openLimiter({
       ...parts,
       ...clocks,
       banStore,
@@ -65,6 +68,7 @@ export async function openLimits(parts: LimiterParts): Promise<OpenLimits> {
     })
     return {
       limiter,
+      bans,
       isCountingLocally: counters.isLocal,
       report: () => ({
         ...limiter.report(),

@@ -65,6 +65,7 @@ export async function openSpawnedApp(run: SpawnedRun, options: TestAppOptions): 
     logLines: log.lines,
     logged: log.complete,
     reloadLimits: () => reloadLimits(spawned),
+    bans: () => skipIfSpawned('the test asks the limiter itself') as never,
     limitsReport: () => skipIfSpawned('the test asks the limiter itself') as never,
     stop: async timeoutMs => {
       if (timeoutMs !== undefined) skipIfSpawned('the test chooses how long a stop may take')

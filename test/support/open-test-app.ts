@@ -7,6 +7,7 @@ import { onTestFinished } from 'vitest'
 import { openManagementPort } from '../../src/cli/serve/open-management-port.ts'
 import { type Environment, loadConfig } from '../../src/config.ts'
 import type { Timeouts } from '../../src/http/server/server.ts'
+import type { BanControl } from '../../src/limits/ban-control.ts'
 import type { LimitsReport } from '../../src/limits/rule-report.ts'
 import { createClocks } from '../../src/wiring/clocks.ts'
 import { openService } from '../../src/wiring/open-service.ts'
@@ -48,6 +49,8 @@ export interface TestApp {
   reloadLimits(): Promise<unknown>
   /** What the limits have done. Skips the test if the service runs in processes of its own. */
   limitsReport(): LimitsReport
+  /** What operators do with bans. Skips the test if the service runs in processes of its own. */
+  bans(): BanControl
   stop(timeoutMs?: number): Promise<boolean>
 }
 
@@ -120,6 +123,7 @@ async function openInside({
   return {
     ...{ url, port, databaseUrl, managementUrl, limitsPath, http, logLines },
     ...{ logged, reloadLimits, limitsReport, stop },
+    bans: () => service.bans,
   }
 }
 

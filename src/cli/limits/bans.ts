@@ -1,13 +1,10 @@
 import { type Config, describeProblem, type Environment } from '../../config.ts'
 import { OperatorError } from '../../errors.ts'
-import {
-  type Ban,
-  type BanSelection,
-  type BanStore,
-  MAX_DATE_MS,
-  remainingOf,
-} from '../../limits/ban-store.ts'
-import { namedKey, possibleKeys } from '../../limits/rules/client-key.ts'
+import { endOf, jsonOf } from '../../limits/ban-json.ts'
+import type { BanMistake } from '../../limits/ban-mistakes.ts'
+import { checkBanOrder } from '../../limits/ban-orders.ts'
+import { type Ban, type BanSelection, type BanStore, remainingOf } from '../../limits/ban-store.ts'
+import { possibleKeys } from '../../limits/rules/client-key.ts'
 import type { CompiledBan } from '../../limits/rules/compiled-rules.ts'
 import { durationMs } from '../../limits/rules/rule-values.ts'
 import { keyInWords, textInWords } from '../../limits/rules/rule-words.ts'
@@ -25,7 +22,7 @@ export async function listBans(environment: Environment, { json }: JsonFlags): P
     for await (const part of store.load()) found.push(...part)
     return found
   })
-  if (json) await printJson(bans.map(jsonOf))
+  if (json) await printJson(bans.map(ban => jsonOf(ban, Date.now())))
   else if (bans.length === 0) await print('no bans')
   else await print(bans.map(lineOf).join('\n'))
   return EXIT.done
@@ -66,45 +63,50 @@ export interface BanOptions extends JsonFlags {
 
 /** Bans a client as if it had broken a rule of LIMITS_FILE. Replaces an earlier ban of the same client and rule. */
 export async function addBan(environment: Environment, options: BanOptions): Promise<number> {
-  const forMs = options.time === undefined ? undefined : durationMs(options.time)
-  if (options.time !== undefined && forMs === undefined) {
+  const { rule, key: client, time } = options
+  if (time !== undefined && durationMs(time) === undefined) {
     const may = 'it may be a time such as "1 hour", more than 0 and at most a year'
-    throw new UsageError(`--for was ${textInWords(options.time)}; ${may}`)
+    throw new UsageError(`--for was ${textInWords(time)}; ${may}`)
   }
   const config = readConfig(environment)
-  const rule = await findRule(config, options.rule)
-  const clientKey = namedKey(rule.source.by, options.key)
-  if (clientKey === undefined) throw new OperatorError([explainKey(rule, options.key)])
-  const banMs = forMs ?? rule.banMs
-  const ban = { rule: rule.name, clientKey, endsAt: Date.now() + banMs, lastsMs: banMs }
+  const { limitsFile, cacheStore } = config
+  const bans = limitsFile === undefined ? undefined : (await readLimits(limitsFile)).limits.bans
+  const checked = checkBanOrder(
+    { rule, client, for: time },
+    { bans, isCounting: cacheStore !== 'none', now: Date.now() },
+  )
+  if ('mistakes' in checked) {
+    const [first] = checked.mistakes.map(mistake => explain(mistake, { config, bans, options }))
+    throw new OperatorError([first ?? ''])
+  }
+  const { ban } = checked
   await withBans(config, store => store.save(ban))
-  await (options.json ? printJson(jsonOf(ban)) : print(`banned: ${lineOf(ban)}`))
+  await (options.json ? printJson(jsonOf(ban, Date.now())) : print(`banned: ${lineOf(ban)}`))
   return EXIT.done
 }
 
-async function findRule(config: Config, name: string): Promise<CompiledBan> {
-  if (config.limitsFile === undefined) {
-    throw new OperatorError(['LIMITS_FILE is not set: without its rules no client is banned'])
+interface MistakenOrder {
+  readonly config: Config
+  readonly bans: readonly CompiledBan[] | undefined
+  readonly options: BanOptions
+}
+
+function explain({ field, problem }: BanMistake, { config, bans = [], options }: MistakenOrder) {
+  const rule = bans.find(each => each.name === options.rule)
+  if (field === 'client' && rule !== undefined) return explainKey(rule, options.key)
+  switch (problem) {
+    case 'no limits file':
+      return 'LIMITS_FILE is not set: without its rules no client is banned'
+    case 'dry run':
+      return `the rule ${JSON.stringify(options.rule)} is in dry run and bans no client`
+    case 'nothing counts':
+      return 'CACHE_STORE was "none": bans then have no effect'
+    default: {
+      const names = bans.map(each => JSON.stringify(each.name)).join(', ') || 'none'
+      const may = `it has no ban rule ${textInWords(options.rule)}, only ${names}`
+      return describeProblem('LIMITS_FILE', config.limitsFile ?? '', may)
+    }
   }
-  const { bans } = (await readLimits(config.limitsFile)).limits
-  const rule = bans.find(each => each.name === name)
-  if (rule === undefined) {
-    const names = bans.map(each => JSON.stringify(each.name)).join(', ') || 'none'
-    throw new OperatorError([
-      describeProblem(
-        'LIMITS_FILE',
-        config.limitsFile,
-        `it has no ban rule ${textInWords(name)}, only ${names}`,
-      ),
-    ])
-  }
-  if (rule.isDryRun) {
-    throw new OperatorError([`the rule ${JSON.stringify(name)} is in dry run and bans no client`])
-  }
-  if (config.cacheStore === 'none') {
-    throw new OperatorError(['CACHE_STORE was "none": bans then have no effect'])
-  }
-  return rule
 }
 
 function explainKey({ name, source }: CompiledBan, key: string): string {
@@ -124,20 +126,8 @@ async function withBans<T>(config: Config, work: (store: BanStore) => Promise<T>
   }
 }
 
-/** A ban as `--json` prints it. */
-function jsonOf(ban: Ban) {
-  return { rule: ban.rule, client: ban.clientKey, ends_at: endOf(ban) }
-}
-
 function lineOf(ban: Ban): string {
   const { rule, clientKey } = ban
   const left = inWords(remainingOf(ban, Date.now()) / 1000)
-  return `${textInWords(rule)}  ${textInWords(clientKey)}  until ${endOf(ban)} (${left})`
-}
-
-/**
- * The end of a ban as text, limited to what a date can hold: another program may have written any number into the database.
- */
-function endOf({ endsAt, lastsMs }: Ban): string {
-  return new Date(Math.min(endsAt, Date.now() + lastsMs, MAX_DATE_MS)).toISOString()
+  return `${textInWords(rule)}  ${textInWords(clientKey)}  until ${endOf(ban, Date.now())} (${left})`
 }

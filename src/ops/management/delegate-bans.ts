@@ -1,8 +1,9 @@
 import { ServiceError } from '../../errors.ts'
+import type { BanOrder } from '../../limits/ban-orders.ts'
 import type { Ban, BanPage, BanQuery, BanSelection } from '../../limits/ban-store.ts'
 import { withinPatience } from '../../waiting/patience.ts'
 import type { CallKind, Calls } from '../../workers/calls.ts'
-import type { BanOrder, Operations } from './operations.ts'
+import type { Operations } from './operations.ts'
 
 const LIST_BANS: CallKind<BanQuery, BanPage> = { name: 'list bans' }
 const ADD_BAN: CallKind<BanOrder, Ban> = { name: 'add ban' }

@@ -1,3 +1,4 @@
+import type { BanOrder } from '../../limits/ban-orders.ts'
 import type { Ban, BanPage, BanQuery, BanSelection } from '../../limits/ban-store.ts'
 import type { RuleChanges } from '../../limits/rule-changes.ts'
 import type { ServiceReport } from '../metrics/service-report.ts'
@@ -20,15 +21,6 @@ export interface Operations {
 export interface ReadinessChecks {
   readonly isReady: boolean
   readonly checks: Readonly<Record<string, { readonly status: 'ok' | 'local' | 'unavailable' }>>
-}
-
-export interface BanOrder {
-  /** The name of a rule for bans. */
-  readonly rule: string
-  /** What the rule counts clients by, such as an address. */
-  readonly client: string
-  /** The bantime of the rule if left out. */
-  readonly forMs?: number
 }
 
 export type ReloadResult =

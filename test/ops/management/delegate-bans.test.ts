@@ -16,14 +16,14 @@ function openWorkers(count: number) {
     const state = { dies: false }
     answerBanOperations(worker.calls, {
       listBans: async () => ({ bans: [], hasMore: false }),
-      addBan: async ({ rule, client, forMs = 1000 }): Promise<Ban> => {
+      addBan: async ({ rule, client }): Promise<Ban> => {
         if (state.dies) {
           end()
           await new Promise(() => {})
         }
         if (rule === 'unknown') throw new ServiceError('validation_failed')
         done.push(`add ${index + 1}`)
-        return { rule, clientKey: client, endsAt: forMs, lastsMs: forMs }
+        return { rule: String(rule), clientKey: String(client), endsAt: 1000, lastsMs: 1000 }
       },
       liftBans: async () => {
         done.push(`lift ${index + 1}`)
