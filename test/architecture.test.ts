@@ -175,10 +175,12 @@ const ALLOWED: Readonly<Record<string, readonly string[]>> = {
   ],
   'checked-query': ['errors'],
   'ops/management': [
+    'checked-query',
     'errors',
     'http',
     'http/pages',
     'limits',
+    'limits/rules',
     'metrics',
     'ops/metrics',
     'waiting',

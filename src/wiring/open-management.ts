@@ -14,7 +14,7 @@ export interface ManagementOptions {
   readonly config: Config
   readonly maxConnections: number
   readonly log: Logger
-  readonly operations: Pick<Operations, 'checks' | 'report' | 'reloadLimits'>
+  readonly operations: Operations
 }
 
 /**

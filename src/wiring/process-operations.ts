@@ -4,9 +4,15 @@ import type { Service } from './open-service.ts'
 
 /** What the management port asks of a service that is the only process. */
 export function createProcessOperations(
-  service: Pick<Service, 'isStopping' | 'ping' | 'isCountingLocally' | 'report' | 'reloadLimits'>,
-): Pick<Operations, 'checks' | 'report' | 'reloadLimits'> {
+  service: Pick<
+    Service,
+    'isStopping' | 'ping' | 'isCountingLocally' | 'report' | 'reloadLimits' | 'bans'
+  >,
+): Operations {
   return {
+    listBans: service.bans.list,
+    addBan: service.bans.add,
+    liftBans: service.bans.lift,
     reloadLimits: service.reloadLimits,
     report: async () => mergeReports([{ worker: 1, report: await service.report() }]),
 

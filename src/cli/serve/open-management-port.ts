@@ -14,7 +14,7 @@ export interface ManagementPort {
 export interface ManagementPortOptions {
   readonly config: Config
   readonly log: Logger
-  readonly operations: Pick<Operations, 'checks' | 'report' | 'reloadLimits'>
+  readonly operations: Operations
 }
 
 /** The most connections of operators and monitoring. Files are reserved for them. */

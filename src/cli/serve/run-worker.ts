@@ -91,7 +91,8 @@ async function openAssigned(
 /** Handles what the management port of the first process asks. */
 async function answerManagement(firstProcess: Calls, service: Service): Promise<ReportingWorker> {
   const [{ answerOperations }, { sendReports }] = await importManagement()
-  answerOperations(firstProcess, createProcessOperations(service))
+  const operations = createProcessOperations(service)
+  answerOperations(firstProcess, { ...operations, followBans: service.bans.follow })
   return sendReports(firstProcess, service.report)
 }
 

@@ -11,6 +11,7 @@ import { requestLog } from '../../http/request-log.ts'
 import { requireAllowedHost } from '../../http/require-allowed-host.ts'
 import { requireDecodablePath } from '../../http/require-decodable-path.ts'
 import { requireHost } from '../../http/require-host.ts'
+import { banEndpoints } from './ban-endpoints.ts'
 import { limitsEndpoints } from './limits-endpoints.ts'
 import { managementHealth } from './management-health.ts'
 import { metricsEndpoint } from './metrics-endpoint.ts'
@@ -22,7 +23,7 @@ import type { StatusHistory } from './status-history.ts'
 import { statusRoutes } from './status-routes.ts'
 
 export interface ManagementAppOptions {
-  readonly operations: Pick<Operations, 'checks' | 'report' | 'reloadLimits'>
+  readonly operations: Operations
   readonly history: Pick<StatusHistory, 'read' | 'recent'>
   readonly version: string
   readonly log: Logger
@@ -78,6 +79,7 @@ function operatorEndpoints(options: ManagementAppOptions): readonly Endpoint[] {
     ...statusRoutes(options),
     metricsEndpoint(operations),
     ...limitsEndpoints(operations),
+    ...banEndpoints(operations),
   ]
 }
 

@@ -1,5 +1,6 @@
 import { withinPatience } from '../../waiting/patience.ts'
 import type { CallKind, Calls } from '../../workers/calls.ts'
+import { answerBanOperations, delegateBans, type WorkerBanOperations } from './delegate-bans.ts'
 import type { Operations, ReadinessChecks } from './operations.ts'
 
 const CHECKS: CallKind<null, ReadinessChecks> = { name: 'checks' }
@@ -8,11 +9,12 @@ const CHECKS: CallKind<null, ReadinessChecks> = { name: 'checks' }
 const CHECKS_PATIENCE_MS = 3000
 
 /** What a worker does for the management port of the first process. */
-export type WorkerOperations = Pick<Operations, 'checks'>
+export type WorkerOperations = Pick<Operations, 'checks'> & WorkerBanOperations
 
 /** In a worker, before it serves: handles what the first process asks of it. */
 export function answerOperations(firstProcess: Calls, operations: WorkerOperations): void {
   firstProcess.handle(CHECKS, operations.checks)
+  answerBanOperations(firstProcess, operations)
 }
 
 export interface OperationsOfWorkersOptions extends Pick<Operations, 'report' | 'reloadLimits'> {
@@ -23,14 +25,13 @@ export interface OperationsOfWorkersOptions extends Pick<Operations, 'report' | 
 }
 
 /** What the management port of the first process asks of the service. */
-export function createOperationsOfWorkers(
-  options: OperationsOfWorkersOptions,
-): Pick<Operations, 'report' | 'checks' | 'reloadLimits'> {
+export function createOperationsOfWorkers(options: OperationsOfWorkersOptions): Operations {
   const { serving, isStopping, report, reloadLimits } = options
 
   return {
     report,
     reloadLimits,
+    ...delegateBans(serving),
 
     checks: async () => {
       const found = await askReadiness(serving())

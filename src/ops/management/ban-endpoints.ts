@@ -1,0 +1,61 @@
+import type { Request } from 'express'
+import type { Endpoint } from '../../http/endpoints.ts'
+import { queryParameters, queryString } from '../../http/query-string.ts'
+import type { Reply } from '../../http/reply.ts'
+import { jsonOf } from '../../limits/ban-json.ts'
+import type { Ban, BanPage } from '../../limits/ban-store.ts'
+import { encodeBanCursor } from './ban-cursor.ts'
+import { parseBanLift, parseBanList, parseBanOrder } from './ban-requests.ts'
+import { jsonReply } from './json-reply.ts'
+import type { Operations } from './operations.ts'
+
+/** The bans in force: to list, to add and to lift. */
+export function banEndpoints(
+  operations: Pick<Operations, 'listBans' | 'addBan' | 'liftBans'>,
+): readonly Endpoint[] {
+  async function list(request: Request): Promise<Reply> {
+    const parameters = queryParameters(request.url)
+    const { selection, after, perPage } = parseBanList(parameters, await importKeys())
+    const page = await operations.listBans({
+      ...selection,
+      ...(after && { after }),
+      limit: perPage,
+    })
+    const link = linkToNext(page, parameters)
+    return jsonReply(200, page.bans.map(represent), link === undefined ? {} : { Link: link })
+  }
+
+  async function add({ body }: Request): Promise<Reply> {
+    return jsonReply(201, represent(await operations.addBan(parseBanOrder(body))))
+  }
+
+  async function lift(request: Request): Promise<Reply> {
+    const selection = parseBanLift(queryParameters(request.url), await importKeys())
+    return jsonReply(200, { lifted: await operations.liftBans(selection) })
+  }
+
+  const represent = (ban: Ban) => jsonOf(ban, Date.now())
+  const path = '/bans'
+  return [
+    { method: 'get', path, handle: list },
+    { method: 'post', path, takesBody: true, handle: add },
+    { method: 'delete', path, produces: [], handle: lift },
+  ]
+}
+
+/** Only where bans are asked for: the list of public suffixes takes 5 MB and 50 ms. */
+const importKeys = () => import('../../limits/rules/client-key.ts')
+
+/** RFC 8288, with a relative target, as in the list of users. It keeps the other parameters. */
+function linkToNext(
+  { bans, hasMore }: BanPage,
+  parameters: ReturnType<typeof queryParameters>,
+): string | undefined {
+  const last = bans.at(-1)
+  if (!hasMore || last === undefined) return undefined
+  const kept = parameters
+    .filter(({ name }) => name !== 'after')
+    .map(({ name, value = '' }) => ({ name, value }))
+  const query = queryString([...kept, { name: 'after', value: encodeBanCursor(last) }])
+  return `</bans?${query}>; rel="next"`
+}
