@@ -33,6 +33,9 @@ export interface Chart {
 
 const SPAN_SECONDS = 15 * 60
 
+/** What the legend shows while the reader points at no other moment. */
+const LATEST = 'latest'
+
 /** Lines that share the moment that the reader points at. */
 const SYNC_KEY = 'moment'
 
@@ -45,7 +48,7 @@ export function createChart(host: HTMLElement, options: ChartOptions): Chart {
   let samples: readonly HistorySample[] = []
   let times: readonly number[] = []
   let now = Date.now() / 1000
-  const moment = element('span', { class: 'moment' }, 'now')
+  const moment = element('span', { class: 'moment' }, LATEST)
   const values = series.map(() => element('b', {}, '–'))
   const legend = series.map(({ label, color }, index) =>
     element(
@@ -89,7 +92,7 @@ export function createChart(host: HTMLElement, options: ChartOptions): Chart {
     const time = isPointing ? times[at] : undefined
     const sample =
       time === undefined ? samples.at(-1) : samples.find(one => Date.parse(one.at) === time * 1000)
-    setText(moment, time === undefined ? 'now' : formatClock(time * 1000))
+    setText(moment, time === undefined ? LATEST : formatClock(time * 1000))
     for (const [index, { value }] of series.entries()) {
       const target = values[index]
       if (target !== undefined) setText(target, format(sample && value(sample)))
