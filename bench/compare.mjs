@@ -13,6 +13,7 @@ import { pagesOf } from './pages.mjs'
 import { NO_POSTGRES, openPostgres } from './postgres.mjs'
 import { NO_REDIS, openRedis } from './redis.mjs'
 import { printReport, writeReport } from './report.mjs'
+import { startScraping, timeScrape } from './scraper.mjs'
 import { needsRedis, SERVERS, startServer } from './servers.mjs'
 import { verify } from './verify.mjs'
 
@@ -112,8 +113,10 @@ async function measure(name, round) {
       await drive(WARM_UP_SECONDS, 'warm')
       const before = await server.usage()
       const beside = listenBeside(`${server.url}/users/1`, server.headers)
+      const scraping = startScraping(server.managementUrl)
       const result = await drive(seconds, 'measured')
       const besideMs = await beside.stop()
+      await scraping.stop()
       const after = await server.usage()
       if (result.failed > 0) throw new Error(`${name}, ${workload}: ${result.failed} failed`)
       const requests = result.requests + besideMs.length
@@ -130,6 +133,7 @@ async function measure(name, round) {
         backgroundMicros: (after.backgroundMicros - before.backgroundMicros) / requests,
         redisMicros: (after.redisMicros - before.redisMicros) / requests,
         peakBytes: after.peakBytes,
+        ...(server.managementUrl && { scrapeMs: await timeScrape(server.managementUrl) }),
       })
     }
     return rows

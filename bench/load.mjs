@@ -45,6 +45,7 @@ const WORKLOADS_OF_GROUPS = {
   workers: ['read', 'mix', 'update', 'create'],
   redis: ['read'],
   keys: ['read'],
+  metrics: ['read'],
 }
 
 /** Whether a server takes part in a workload, and so can answer it as the workload expects. */

@@ -40,6 +40,14 @@ function takenByLimit(row, all) {
   return isKnown ? ratio(ours, theirs) : ''
 }
 
+/** What a row adds to the CPU time of its `plain`, in percent of that. */
+function addedPercent({ server, addedMicros }, all) {
+  const plain = all.find(row => row.server === SERVERS[server].plain)
+  return addedMicros === undefined || plain === undefined
+    ? ''
+    : ((addedMicros / plain.cpuMicros) * 100).toFixed(1)
+}
+
 /** The columns behind the name of the server, by group. */
 const COLUMNS = {
   sqlite: [
@@ -64,6 +72,13 @@ const COLUMNS = {
     PROBE,
   ],
   keys: [...LOAD, ['added by the key', row => row.addedMicros?.toFixed(1) ?? ''], PROBE],
+  metrics: [
+    ...LOAD,
+    ['added by metrics', row => row.addedMicros?.toFixed(1) ?? ''],
+    ['added, %', addedPercent],
+    ['/metrics ms', row => row.scrapeMs?.toFixed(1) ?? ''],
+    PROBE,
+  ],
 }
 
 const TITLES = {
@@ -72,12 +87,13 @@ const TITLES = {
   workers: label => `${label}, by the number of workers`,
   redis: label => `${label}, with a limit in Redis`,
   keys: label => `${label}, with an API key`,
+  metrics: label => `${label}, with metrics`,
 }
 
 /** The server of another group that is the first row of these groups. */
 const BASE = 'service'
 
-const HAS_BASE = new Set(['workers', 'redis', 'keys'])
+const HAS_BASE = new Set(['workers', 'redis', 'keys', 'metrics'])
 
 /** Only for refusals, which should cost less than what they refuse. */
 const REFUSAL_HEAD = 'refusal ÷ GET one'
@@ -93,10 +109,16 @@ function summarize(rows) {
 }
 
 function summarizeGroup(group, rows) {
-  const known = Object.keys(rows[0] ?? {}).filter(key => typeof rows[0][key] === 'number')
+  const known = new Set(
+    rows.flatMap(row => Object.keys(row).filter(key => typeof row[key] === 'number')),
+  )
   const medians = (workload, server) => {
     const rounds = rows.filter(row => row.workload === workload && row.server === server)
-    return Object.fromEntries(known.map(key => [key, median(rounds.map(row => row[key]))]))
+    return Object.fromEntries(
+      [...known]
+        .filter(key => rounds.every(row => row[key] !== undefined))
+        .map(key => [key, median(rounds.map(row => row[key]))]),
+    )
   }
   return distinct(rows, 'workload', WORKLOADS).map(workload => ({
     group,

@@ -21,12 +21,18 @@ const LIMITS = {
   throttle: [{ name: 'throttled', path: '/throttled', limit: 1, period: '1 day' }],
 }
 
+/** Rules that no request meets. */
+const HUNDRED_RULES = {
+  track: Array.from({ length: 100 }, (_, index) => ({ name: `rule ${index}`, path: `/${index}` })),
+}
+
 const START_PATIENCE_MS = 20_000
 
 /**
  * The others are compared with the first one of their `group`. Without one, that is their `engine`, which is SQLite unless they
- * name another. With `workers`, several processes serve. With `needsKey`, each request sends an API key. `plain` is the same server
- * without what is measured: without a limit that is counted in Redis, or without keys.
+ * name another. With `workers`, several processes serve. With `needsKey`, each request sends an API key. With `isScraped`, it has a
+ * management port, which is scraped every second. `plain` is the same server without what is measured: without a limit that is
+ * counted in Redis, without keys, or without a management port.
  */
 export const SERVERS = {
   service: { label: 'this service', main: SERVICE },
@@ -75,6 +81,20 @@ export const SERVERS = {
     needsKey: true,
     plain: 'service',
   },
+  metrics: {
+    label: 'this service, metrics scraped every second',
+    main: SERVICE,
+    group: 'metrics',
+    isScraped: true,
+    plain: 'service',
+  },
+  'metrics-rules': {
+    label: 'this service with 100 rules, metrics scraped every second',
+    main: SERVICE,
+    group: 'metrics',
+    isScraped: true,
+    limits: HUNDRED_RULES,
+  },
 }
 
 /** Whether a server counts limits in Redis. */
@@ -106,7 +126,7 @@ async function createKey(url) {
  * Redis the CPU time includes that of Redis, `redisMicros`.
  */
 export async function startServer({ name, databases, redis, folder }) {
-  const { main, limits, engine = 'sqlite', workers, needsKey } = SERVERS[name]
+  const { main, limits, engine = 'sqlite', workers, needsKey, isScraped } = SERVERS[name]
   const home = join(folder, `${name}-${Date.now()}`)
   mkdirSync(home)
   const { url, cpu, drop } = await databases[engine].copy(main === SERVICE, home)
@@ -115,6 +135,7 @@ export async function startServer({ name, databases, redis, folder }) {
   if (needsRedis(name)) Object.assign(env, { CACHE_STORE: 'redis', REDIS_URL: redis.url })
   const headers = needsKey ? { Authorization: `Bearer ${await createKey(url)}` } : {}
   if (needsKey) env.API_KEYS = 'required'
+  if (isScraped) env.MANAGEMENT_PORT = '0'
   if (limits !== undefined) {
     env.LIMITS_FILE = join(home, 'limits.json')
     writeFileSync(env.LIMITS_FILE, JSON.stringify(limits))
@@ -140,7 +161,7 @@ export async function startServer({ name, databases, redis, folder }) {
 }
 
 /**
- * Starts a server in its folder `home`: its `url`, `usage()` (CPU time and peak memory of the process so far), and `stop()`,
+ * Starts a server in its folder `home`: its `url`, its `managementUrl` if it has a management port, `usage()` (CPU time and peak memory of the process so far), and `stop()`,
  * which removes the folder. With `isTree`, it starts others, whose usage counts too.
  */
 export async function startProcess({ main = SERVICE, env, home, isTree = false }) {
@@ -156,6 +177,7 @@ export async function startProcess({ main = SERVICE, env, home, isTree = false }
   const url = await announcedUrl(child, logFile)
   return {
     url,
+    managementUrl: urlIn(logFile, line => line.includes(MANAGEMENT)),
     usage: async () => {
       if (isTree) return usageOfTree(child.pid)
       child.send('usage')
@@ -170,10 +192,18 @@ export async function startProcess({ main = SERVICE, env, home, isTree = false }
   }
 }
 
+const MANAGEMENT = 'management port listens'
+
+/** The first URL in a log, of the lines that `isMeant`. */
+function urlIn(logFile, isMeant) {
+  const lines = readFileSync(logFile, 'utf8').split('\n').filter(isMeant)
+  return /"url":"([^"]+)"/.exec(lines.join('\n'))?.[1]
+}
+
 async function announcedUrl(child, logFile) {
   const deadline = performance.now() + START_PATIENCE_MS
   while (performance.now() < deadline && child.exitCode === null) {
-    const url = /"url":"([^"]+)"/.exec(readFileSync(logFile, 'utf8'))?.[1]
+    const url = urlIn(logFile, line => !line.includes(MANAGEMENT))
     if (url !== undefined) return url
     await sleep(20)
   }
