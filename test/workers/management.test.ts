@@ -131,7 +131,7 @@ test('the service is ready while one worker serves, and is not while none does',
   }
   const ok = { status: 'ok' }
   const unavailable = { status: 'unavailable' }
-  const checks = { service: ok, workers: ok, storage: ok, limits: ok }
+  const checks = { service: ok, storage: ok, limits: ok }
   expect(await readiness()).toEqual([200, { status: 'ok', checks }])
   const hold = join(cwd, 'hold')
   writeFileSync(hold, '')
@@ -143,7 +143,7 @@ test('the service is ready while one worker serves, and is not while none does',
   await team.untilLogged('worker died, starting another', 2)
   expect(await readiness()).toEqual([
     503,
-    { status: 'unavailable', checks: { service: ok, workers: unavailable } },
+    { status: 'unavailable', checks: { service: unavailable } },
   ])
   expect((await team.ask('/livez')).status).toBe(200)
   expect((await team.ask('/metrics')).status).toBe(200)

@@ -35,14 +35,10 @@ export function createOperationsOfWorkers(options: OperationsOfWorkersOptions): 
 
     checks: async () => {
       const found = await askReadiness(serving())
-      const isGoingOn = !isStopping()
+      const isServing = found !== undefined && !isStopping()
       return {
-        isReady: isGoingOn && found?.isReady === true,
-        checks: {
-          ...found?.checks,
-          service: statusOf(isGoingOn),
-          workers: statusOf(found !== undefined),
-        },
+        isReady: isServing && found.isReady,
+        checks: { ...found?.checks, service: { status: isServing ? 'ok' : 'unavailable' } },
       }
     },
   }
@@ -67,8 +63,4 @@ async function firstOf<T>(
     throw new Error('not wanted')
   })
   return Promise.any(wanted).catch(() => other)
-}
-
-function statusOf(isOk: boolean): { readonly status: 'ok' | 'unavailable' } {
-  return { status: isOk ? 'ok' : 'unavailable' }
 }
