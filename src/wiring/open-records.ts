@@ -96,6 +96,7 @@ async function openOnce({ config, limits }: RecordSettings, log: Logger) {
 }
 
 function loggerOf({ LOG_LEVEL: level }: UserRecordsSettings, logger: Logger | undefined): Logger {
-  if (logger === undefined) return pino({ level: 'silent' })
+  // Without a stream of its own, pino would open standard output and watch the end of the process.
+  if (logger === undefined) return pino({ level: 'silent' }, { write: () => {} })
   return level === undefined ? logger : logger.child({}, { level })
 }

@@ -98,6 +98,7 @@ async function openInside({
   const operations = createProcessOperations(service)
   const management = await openManagementPort({ config, log, operations })
   const { port } = await service.server.listen({ host: '127.0.0.1', port: 0 })
+  management?.logAddress()
   const url = `http://127.0.0.1:${port}`
   let stopped: Promise<boolean> | undefined
   const stop = (timeoutMs = 5000) => {

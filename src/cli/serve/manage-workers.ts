@@ -17,6 +17,8 @@ export interface WorkersManagement {
   remove(member: PoolMember): void
   /** From now on the service is not ready. */
   beginStop(): void
+  /** As of `ManagementPort`. */
+  logAddress(): void
   /** Lets the requests of operators that run end. Call it when the workers have ended. */
   close(): Promise<void>
 }
@@ -66,6 +68,7 @@ export async function openWorkersManagement(
       beginStop: () => {
         isStopping = true
       },
+      logAddress: () => port?.logAddress(),
       close: async () => {
         await port?.close()
         await closeReports()

@@ -7,6 +7,8 @@ import { addressLog, listen, urlOf } from './listen.ts'
 
 /** The port on which operators look at and steer the service. */
 export interface ManagementPort {
+  /** Logs where it listens. Call it after the line about the public port, which is the one that programs look for. */
+  logAddress(): void
   /** Lets the requests that run end, within a second. */
   close(): Promise<void>
 }
@@ -43,6 +45,8 @@ export async function openManagementPort(
     throw new OperatorError([describeProblem('MANAGEMENT_HOST', host, why)])
   }
   const fields = { url: urlOf(address), host: address.address, port: address.port }
-  addressLog(log, { ...config, port }).info(fields, 'management port listens')
-  return { close: async () => void (await server.stop(CLOSE_TIMEOUT_MS)) }
+  return {
+    logAddress: () => addressLog(log, { ...config, port }).info(fields, 'management port listens'),
+    close: async () => void (await server.stop(CLOSE_TIMEOUT_MS)),
+  }
 }

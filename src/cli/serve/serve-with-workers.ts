@@ -35,6 +35,7 @@ export async function serveWithWorkers(parts: ServeParts): Promise<number> {
       return stopBeforeReady(parts)
     }
     logAddress(log, config, started)
+    processes.management?.logAddress()
     logger.release()
   } catch (error) {
     await endAll(processes)

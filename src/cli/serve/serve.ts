@@ -94,6 +94,7 @@ async function listenOrClose(
   try {
     management = await openManagementPort({ config, log, operations })
     logAddress(log, config, await listen(service.server, publicBinding(config, options)))
+    management?.logAddress()
     return management
   } catch (error) {
     await management?.close()

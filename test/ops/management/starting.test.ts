@@ -43,10 +43,11 @@ test.each(['trace', 'info', 'error', 'fatal'])(
   async LOG_LEVEL => {
     const env = { MANAGEMENT_PORT: '0', LOG_LEVEL }
     const service = await spawnService({ cwd: temporaryFolder(), env })
+    await until(() => service.stdout().includes('"management port listens"}\n'))
     const lines = linesOf(service.stdout())
     const names = lines.map(({ msg }) => msg).filter(msg => /listen/.test(String(msg)))
-    // Whoever waits for the public port finds this one open.
-    expect(names).toEqual(['management port listens', 'listening'])
+    // Programs look for the first line with an address to find the public port.
+    expect(names).toEqual(['listening', 'management port listens'])
     const { url, host, port } = lines.find(({ msg }) => msg === 'management port listens') ?? {}
     expect({ url, host }).toEqual({ url: `http://127.0.0.1:${port}`, host: '127.0.0.1' })
     expect((await fetch(`${url}/livez`)).status).toBe(200)
@@ -55,7 +56,7 @@ test.each(['trace', 'info', 'error', 'fatal'])(
 )
 
 test.each([
-  ['info', ['management port listens', 'listening']],
+  ['info', ['listening', 'management port listens']],
   ['warn', []],
   ['silent', []],
 ])('a port of the settings is logged at %s like the public one', async (LOG_LEVEL, messages) => {
@@ -65,7 +66,9 @@ test.each([
   for (const each of [port, managementPort]) {
     await untilPasses(() => fetch(`http://127.0.0.1:${each}/livez`))
   }
-  await until(() => stdout().split('"listening"').length - 1 === (messages.length && 1))
+  await until(
+    () => stdout().split('"management port listens"').length - 1 === (messages.length && 1),
+  )
   const logged = linesOf(stdout()).map(({ msg }) => msg)
   expect(logged.filter(msg => String(msg).includes('listen'))).toEqual(messages)
   child.kill('SIGKILL')
