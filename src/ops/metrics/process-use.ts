@@ -3,6 +3,7 @@ import { collectDefaultMetrics, Registry } from 'prom-client'
 import type { ProcessMetric } from './aggregate-metrics.ts'
 import { capturePerfMonitors } from './perf-monitors.ts'
 import type { ProcessUse } from './process-report.ts'
+import { createRecentLag } from './recent-lag.ts'
 
 /** Measures what this process uses of the machine. */
 export interface ProcessMeter {
@@ -13,8 +14,12 @@ export interface ProcessMeter {
 
 const LAG = 'nodejs_eventloop_lag_seconds'
 
-export function openProcessMeter(): ProcessMeter {
+/** `monotonicNow` is in milliseconds. */
+export function openProcessMeter(
+  monotonicNow: () => number = () => performance.now(),
+): ProcessMeter {
   const registry = new Registry()
+  const recentLag = createRecentLag(monotonicNow)
   const monitors = capturePerfMonitors(() => collectDefaultMetrics({ register: registry }))
   return {
     read: async () => {
@@ -27,7 +32,7 @@ export function openProcessMeter(): ProcessMeter {
         cpuSeconds: (user + system) / 1e6,
         memoryBytes: process.memoryUsage.rss(),
         eventLoopLagSeconds,
-        defaults: metrics.map(metric => withLag(metric, eventLoopLagSeconds)),
+        defaults: recentLag.add(metrics.map(metric => withLag(metric, eventLoopLagSeconds))),
       }
     },
     close: monitors.stop,

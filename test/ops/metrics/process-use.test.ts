@@ -1,12 +1,15 @@
 import { randomUUID } from 'node:crypto'
 import perfHooks, { type IntervalHistogram, type PerformanceObserver } from 'node:perf_hooks'
+import { setTimeout as sleep } from 'node:timers/promises'
 import { register } from 'prom-client'
 import { expect, onTestFinished, test } from 'vitest'
 import { createRequestMetrics } from '../../../src/http/request-metrics.ts'
 import { openProcessMeter } from '../../../src/ops/metrics/process-use.ts'
+import { LAG_WINDOW_MS } from '../../../src/ops/metrics/recent-lag.ts'
 import { openManagedApp } from '../../support/management-requests.ts'
 import { parseMetrics } from '../../support/metrics-text.ts'
 import { openTestApp } from '../../support/open-test-app.ts'
+import { until } from '../../support/until.ts'
 
 /** Records the monitors that are started from now on. */
 function watchMonitors() {
@@ -73,6 +76,31 @@ test('meters of one process do not disturb each other', async () => {
   expect(names(ofOther.defaults)).toEqual(names(ofOne.defaults))
   expect(ofOther.cpuSeconds).toBeGreaterThanOrEqual(ofOne.cpuSeconds)
   expect(ofOther.startedAt).toBe(ofOne.startedAt)
+})
+
+test('a late event loop stays in the metrics for 30 seconds, however often they are read', async () => {
+  let now = 0
+  const meter = openProcessMeter(() => now)
+  onTestFinished(meter.close)
+  const readMost = async () => {
+    const { defaults } = await meter.read()
+    const most = defaults.find(({ name }) => name === 'nodejs_eventloop_lag_max_seconds')
+    return most?.values[0]?.value ?? 0
+  }
+  // After each reading, the monitor needs a tick of 10 ms before it measures again.
+  await until(async () => (await readMost()) > 0)
+  await sleep(100)
+  const end = performance.now() + 300
+  while (performance.now() < end);
+  await sleep(50)
+  await until(async () => (await readMost()) > 0.2)
+  now = LAG_WINDOW_MS - 1
+  expect(await readMost()).toBeGreaterThan(0.2)
+  // The machine may be busy, but hardly for the same time.
+  const before = await readMost()
+  now += LAG_WINDOW_MS
+  await meter.read()
+  expect(await readMost()).not.toBe(before)
 })
 
 test('a report survives JSON: every value is a finite number', async () => {
