@@ -23,7 +23,7 @@ const OF_EACH_ENGINE = [
 const OF_NO_ENGINE = [
   'test/http/{document,pages}/**',
   'test/http/server/newcomers.test.ts',
-  'test/ops/management/{page,status-history}.test.ts',
+  'test/ops/management/{page,status-history,status-of}.test.ts',
   'test/limits/memory-counter-store.test.ts',
   'test/limits/rules/**',
   'test/ops/{line-writer,terminal-log}.test.ts',

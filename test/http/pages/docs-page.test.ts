@@ -329,7 +329,7 @@ test('with CORS_ORIGINS a file of GET /docs varies by origin too', async () => {
   expect(page.headers.vary).toBe('Accept, Origin')
 })
 
-test('the npm package contains the page, its files and their licences', async () => {
+test('the npm package contains the pages, their files and the licences', async () => {
   const { stdout } = await promisify(execFile)(
     'npm',
     ['pack', '--dry-run', '--json', '--ignore-scripts', '--silent'],
@@ -346,6 +346,10 @@ test('the npm package contains the page, its files and their licences', async ()
   expect(names).toEqual(
     expect.arrayContaining(['swagger-ui-bundle.js.br', 'swagger-ui-bundle.js.gzip']),
   )
+  const operator = files.map(({ path }) => path).filter(path => path.startsWith('dist/operator/'))
+  for (const name of ['assets.json', 'index.html', 'start.js.br', 'uPlot.iife.min.js', 'LICENSE']) {
+    expect(operator.some(path => path.endsWith(`/${name}`))).toBe(true)
+  }
 })
 
 function inflated({ headers, bytes }: Answer): Buffer {
