@@ -87,6 +87,27 @@ test.skipIf(!areInstalled)(
   180_000,
 )
 
+test.skipIf(!areInstalled)(
+  'npm run bench measures what metrics add to a request, and the time of a scrape',
+  async () => {
+    const brief = ['--rounds', '1', '--seconds', '2', '--connections', '4']
+    const options = ['--servers', 'service,metrics,metrics-rules', '--workloads', 'read']
+    const { stdout } = await runs('compare.mjs', ...brief, ...options)
+    const rows = stdout
+      .slice(stdout.indexOf('with metrics'))
+      .split('\n')
+      .filter(line => /^\| [^|]+\| [\d,]+ \| [\d.]+ \|/.test(line))
+      .map(line => line.split('|').map(cell => cell.trim()))
+    const number = expect.stringMatching(/^-?\d+\.\d$/)
+    expect(rows.map(cells => cells.slice(6, 9))).toEqual([
+      ['', '', ''],
+      [number, number, number],
+      ['', '', number],
+    ])
+  },
+  180_000,
+)
+
 test.skipIf(!areInstalled || !hasRedis)(
   'npm run bench measures what a limit in Redis adds, with the CPU time of Redis',
   async () => {

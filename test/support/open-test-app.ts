@@ -96,7 +96,10 @@ async function openInside({
     ...(firstProcess && { firstProcess }),
   })
   const operations = createProcessOperations(service)
-  const management = await openManagementPort({ config, log, operations })
+  const management = await openManagementPort({
+    ...{ config, log, operations },
+    besides: service.server,
+  })
   const { port } = await service.server.listen({ host: '127.0.0.1', port: 0 })
   management?.logAddress()
   const url = `http://127.0.0.1:${port}`

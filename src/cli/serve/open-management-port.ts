@@ -1,7 +1,7 @@
 import type { Logger } from 'pino'
 import { type Config, describeProblem } from '../../config.ts'
 import { OperatorError } from '../../errors.ts'
-import { isLoopback } from '../../http/server/server.ts'
+import { type HttpServer, isLoopback } from '../../http/server/server.ts'
 import type { Operations } from '../../ops/management/operations.ts'
 import { addressLog, listen, urlOf } from './listen.ts'
 
@@ -15,6 +15,8 @@ export interface ManagementPort {
 
 export interface ManagementPortOptions {
   readonly config: Config
+  /** The server of the public port, if it is in this process. */
+  readonly besides?: HttpServer
   readonly log: Logger
   readonly operations: Operations
 }

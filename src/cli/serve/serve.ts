@@ -92,7 +92,10 @@ async function listenOrClose(
   const operations = createProcessOperations({ ...service, reloadLimits: reloads.request })
   let management: ManagementPort | undefined
   try {
-    management = await openManagementPort({ config, log, operations })
+    management = await openManagementPort({
+      ...{ config, log, operations },
+      besides: service.server,
+    })
     logAddress(log, config, await listen(service.server, publicBinding(config, options)))
     management?.logAddress()
     return management
