@@ -113,9 +113,10 @@ async function start(run: SpawnedRun, options: TestAppOptions): Promise<Spawned>
   appendFileSync(run.processesPath, `${service.process.pid}\n`)
   const log = followLog(service, Number(run.env.WORKERS))
   const content = await contentOf(databaseUrl)
+  // To complete the log takes requests, which the metrics would count.
+  if (env.MANAGEMENT_PORT !== undefined) await until(() => findManagementUrl(log.lines))
   return {
     ...{ service, log, folder, databaseUrl, content, key: keyOf(options) },
-    // In the log already: it opens before the service listens. To complete the log takes requests, which would be counted.
     managementUrl: findManagementUrl(log.lines),
   }
 }
