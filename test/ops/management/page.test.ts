@@ -376,6 +376,23 @@ describe.skipIf(reason !== undefined)('GET / in a browser', { timeout: TIMEOUT_M
     },
   )
 
+  test('fits a window of 320 pixels, with long clients and many checks', async () => {
+    const { ops, managementUrl } = await openManagedApp({ limits: LIMITS })
+    await addBan(ops, '2001:db8:1234:5600::')
+    const { page, rowsOf, shows } = await openOperatorPage(managementUrl)
+    await page.setViewportSize({ width: 320, height: 700 })
+    await until(async () => (await rowsOf('bans')).length > 0, 50)
+    const widthWithChecks = `
+      for (const name of ['one', 'another', 'third']) {
+        checks.append(Object.assign(checks.lastElementChild.cloneNode(true), { textContent: name + ' ok' }))
+      }
+      document.documentElement.scrollWidth`
+    expect(await page.evaluate(widthWithChecks)).toBe(320)
+    await page.context().setOffline(true)
+    await shows('connection', 'Unreachable')
+    expect(await page.evaluate('document.documentElement.scrollWidth')).toBe(320)
+  })
+
   test('has no serious finding of axe while it asks for the token', async () => {
     const { managementUrl } = await openManagedApp({ env: { MANAGEMENT_TOKEN: TOKEN } })
     const { page } = await openOperatorPage(managementUrl, { isLocked: true })
