@@ -49,7 +49,7 @@ export async function openWorkersManagement(
     onFailure: err => log.error({ err }, 'cannot collect the reports of the workers'),
   })
 
-  async function closeReports(): Promise<void> {
+  function closeReports(): void {
     reports.close()
     meter.close()
   }
@@ -71,11 +71,11 @@ export async function openWorkersManagement(
       logAddress: () => port?.logAddress(),
       close: async () => {
         await port?.close()
-        await closeReports()
+        closeReports()
       },
     }
   } catch (error) {
-    await closeReports()
+    closeReports()
     throw error
   }
 }

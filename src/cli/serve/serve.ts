@@ -92,10 +92,7 @@ async function listenOrClose(
   const operations = createProcessOperations({ ...service, reloadLimits: reloads.request })
   let management: ManagementPort | undefined
   try {
-    management = await openManagementPort({
-      ...{ config, log, operations },
-      besides: service.server,
-    })
+    management = await openManagementPort({ config, log, operations, besides: service.server })
     logAddress(log, config, await listen(service.server, publicBinding(config, options)))
     management?.logAddress()
     return management
@@ -111,11 +108,14 @@ interface Servers {
   readonly management: ManagementPort | undefined
 }
 
-/** Stops listening, for operators at last. Resolves to whether all requests of clients were answered in time. */
-async function stopServers({ config }: ServeParts, servers: Servers): Promise<boolean> {
-  const haveAll = await servers.service.server.stop(config.shutdownTimeoutMs)
-  await servers.management?.close()
-  return haveAll
+/** Stops listening, first for clients and then for operators. Resolves to whether all requests of clients were answered in time. */
+async function stopServers(
+  { config }: ServeParts,
+  { service, management }: Servers,
+): Promise<boolean> {
+  const isComplete = await service.server.stop(config.shutdownTimeoutMs)
+  await management?.close()
+  return isComplete
 }
 
 function logStart(

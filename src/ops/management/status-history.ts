@@ -1,5 +1,6 @@
 import type { RequestSeries } from '../../http/request-metrics.ts'
 import { totalOf } from '../../metrics/histogram.ts'
+import { keyOfRule, keyOfSeries } from '../metrics/counted.ts'
 import type { ServiceReport } from '../metrics/service-report.ts'
 import type { History, HistorySample } from './service-status.ts'
 import {
@@ -140,27 +141,23 @@ function subtractSeries(
   series: readonly RequestSeries[],
   previous: readonly RequestSeries[],
 ): readonly RequestSeries[] {
-  const before = new Map(previous.map(one => [nameOf(one), one.seconds]))
+  const before = new Map(previous.map(one => [keyOfSeries(one), one.seconds]))
   return series
     .map(({ method, route, status, seconds }) => {
-      const known = before.get(nameOf({ method, route, status }))
+      const known = before.get(keyOfSeries({ method, route, status }))
       const counts = seconds.counts.map((count, index) => growth(count, known?.counts[index]))
       return { method, route, status, seconds: { counts, sum: growth(seconds.sum, known?.sum) } }
     })
     .filter(({ seconds }) => totalOf(seconds) > 0)
 }
 
-function nameOf({ method, route, status }: Omit<RequestSeries, 'seconds'>): string {
-  return `${method} ${route} ${status}`
-}
-
 /** By rule, because a reload may remove a rule with its counts. */
 function refusalsBetween(from: ServiceReport, to: ServiceReport) {
-  const before = new Map(from.limits?.rules.map(rule => [`${rule.type} ${rule.rule}`, rule]))
+  const before = new Map(from.limits?.rules.map(rule => [keyOfRule(rule), rule]))
   let refused = 0
   let wouldRefuse = 0
   for (const rule of to.limits?.rules ?? []) {
-    const known = before.get(`${rule.type} ${rule.rule}`)
+    const known = before.get(keyOfRule(rule))
     refused += growth(rule.refused, known?.refused)
     wouldRefuse += growth(rule.wouldRefuse, known?.wouldRefuse)
   }

@@ -1,4 +1,5 @@
 import { DURATION_BOUNDS, type RequestSeries } from '../../http/request-metrics.ts'
+import { groupBy } from '../../metrics/group-by.ts'
 import { addCounts, type HistogramCounts, quantileOf, totalOf } from '../../metrics/histogram.ts'
 import type { ServiceReport } from '../metrics/service-report.ts'
 import { representRule } from './limits-endpoints.ts'
@@ -111,21 +112,14 @@ function routesOf(
   const recentRoutes = groupByRoute(recent)
   return [...groupByRoute(series)]
     .map(([name, ofRoute]) => {
-      const { method = '', route = '' } = ofRoute[0] ?? {}
+      const [{ method, route }] = ofRoute
       return { method, route, ...summaryOf(ofRoute), recent: summaryOf(recentRoutes.get(name)) }
     })
     .sort((one, other) => other.count - one.count)
 }
 
-function groupByRoute(series: readonly RequestSeries[]): Map<string, RequestSeries[]> {
-  const groups = new Map<string, RequestSeries[]>()
-  for (const one of series) {
-    const name = `${one.method} ${one.route}`
-    const group = groups.get(name)
-    if (group === undefined) groups.set(name, [one])
-    else group.push(one)
-  }
-  return groups
+function groupByRoute(series: readonly RequestSeries[]) {
+  return groupBy(series, ({ method, route }) => `${method} ${route}`)
 }
 
 function summaryOf(series: readonly RequestSeries[] = []): RouteStatus['recent'] {

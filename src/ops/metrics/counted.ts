@@ -65,9 +65,17 @@ export function keyOfRule({ type, rule }: Pick<RuleReport, 'type' | 'rule'>): st
   return `${type} ${rule}`
 }
 
+/** What tells series apart: their labels. */
+export function keyOfSeries({
+  method,
+  route,
+  status,
+}: Pick<RequestSeries, 'method' | 'route' | 'status'>): string {
+  return `${route} ${method} ${status}`
+}
+
 function addSeries(all: readonly RequestSeries[]): readonly RequestSeries[] {
-  const byLabels = ({ method, route, status }: RequestSeries) => `${route} ${method} ${status}`
-  return [...groupBy(all, byLabels)]
+  return [...groupBy(all, keyOfSeries)]
     .sort(([one], [other]) => (one < other ? -1 : 1))
     .map(([, group]) => group.reduce(addTwoSeries))
 }
