@@ -1,6 +1,7 @@
 import { NO_STORE, RETRY_AFTER } from '../http/document/described-headers.ts'
 import { component } from '../http/document/references.ts'
 import type { Endpoint } from '../http/endpoints.ts'
+import { jsonReply } from '../http/json-reply.ts'
 import { JSON_TYPE } from '../http/negotiation.ts'
 import type { Answer, Tag } from '../http/operation.ts'
 import type { Reply } from '../http/reply.ts'
@@ -39,8 +40,8 @@ export function healthRoutes({
   isCountingLocally = () => false,
 }: HealthOptions): readonly Endpoint[] {
   async function handleReadiness(): Promise<Reply> {
-    if (!(await isReady())) return report(503, { status: 'unavailable' })
-    return report(200, { status: 'ok', ...(isCountingLocally() && { limits: 'local' }) })
+    if (!(await isReady())) return jsonReply(503, { status: 'unavailable' }, { 'Retry-After': '1' })
+    return jsonReply(200, { status: 'ok', ...(isCountingLocally() && { limits: 'local' }) })
   }
 
   return [
@@ -48,7 +49,7 @@ export function healthRoutes({
       method: 'get',
       path: '/livez',
       produces: [],
-      handle: () => report(200, { status: 'ok' }),
+      handle: () => jsonReply(200, { status: 'ok' }),
       operation: () => ({
         id: 'checkLiveness',
         tag: HEALTH,
@@ -78,14 +79,6 @@ export function healthRoutes({
       }),
     },
   ]
-}
-
-function report(status: number, body: Readonly<Record<string, string>>): Reply {
-  return {
-    status,
-    headers: { 'Cache-Control': 'no-store', ...(status === 503 && { 'Retry-After': '1' }) },
-    body: JSON.stringify(body),
-  }
 }
 
 function describeReport(description: string, status: string): Answer {

@@ -1,12 +1,12 @@
 import type { Request } from 'express'
 import type { Endpoint } from '../../http/endpoints.ts'
+import { jsonReply } from '../../http/json-reply.ts'
 import { queryParameters, queryString } from '../../http/query-string.ts'
 import type { Reply } from '../../http/reply.ts'
 import { jsonOf } from '../../limits/ban-json.ts'
 import type { Ban, BanPage } from '../../limits/ban-store.ts'
 import { encodeBanCursor } from './ban-cursor.ts'
 import { parseBanLift, parseBanList, parseBanOrder } from './ban-requests.ts'
-import { jsonReply } from './json-reply.ts'
 import type { Operations } from './operations.ts'
 
 /** The bans in force: to list, to add and to lift. */

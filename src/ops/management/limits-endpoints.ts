@@ -1,8 +1,8 @@
 import { ServiceError } from '../../errors.ts'
 import type { Endpoint } from '../../http/endpoints.ts'
+import { jsonReply } from '../../http/json-reply.ts'
 import type { Reply } from '../../http/reply.ts'
 import type { RuleReport } from '../../limits/rule-report.ts'
-import { jsonReply } from './json-reply.ts'
 import type { Operations } from './operations.ts'
 import type { RuleStatus } from './service-status.ts'
 

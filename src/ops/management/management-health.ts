@@ -1,8 +1,8 @@
 import type { Request } from 'express'
 import type { Endpoint } from '../../http/endpoints.ts'
+import { jsonReply } from '../../http/json-reply.ts'
 import { queryParameters } from '../../http/query-string.ts'
 import type { Reply } from '../../http/reply.ts'
-import { jsonReply } from './json-reply.ts'
 import type { Operations } from './operations.ts'
 
 /** `/livez` and `/readyz` as on the public port. `/readyz?verbose=true` has each check by name. */

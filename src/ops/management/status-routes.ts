@@ -1,10 +1,10 @@
 import type { Request } from 'express'
 import { z } from 'zod'
-import { ServiceError } from '../../errors.ts'
+import { checkQuery, queryError } from '../../checked-query.ts'
 import type { Endpoint } from '../../http/endpoints.ts'
+import { jsonReply } from '../../http/json-reply.ts'
 import { queryParameters } from '../../http/query-string.ts'
 import type { Reply } from '../../http/reply.ts'
-import { jsonReply } from './json-reply.ts'
 import type { Operations } from './operations.ts'
 import type { StatusHistory } from './status-history.ts'
 import { statusOf } from './status-of.ts'
@@ -35,21 +35,22 @@ export function statusRoutes(options: StatusRoutesOptions): readonly Endpoint[] 
   return [{ method: 'get', path: '/status', handle }]
 }
 
-const INSTANT = z.iso.datetime({ offset: true })
+const statusParameters = z.strictObject({
+  since: z
+    .string()
+    // A plus that was not percent-encoded arrives as a space.
+    .overwrite(text => text.replace(' ', '+'))
+    .pipe(
+      z.iso.datetime({ offset: true, error: 'must be an ISO 8601 instant with Z or an offset' }),
+    )
+    .transform(text => Date.parse(text))
+    .optional(),
+})
 
-/** Milliseconds since the epoch. Throws `query_invalid`. */
+/** Milliseconds since the epoch. Throws `query_invalid`. Other parameters are ignored. */
 function parseSince(url: string): number | undefined {
-  const values = queryParameters(url).filter(({ name }) => name === 'since')
-  if (values.length === 0) return undefined
-  // A plus that was not percent-encoded arrives as a space.
-  const text = values[0]?.value?.replace(' ', '+')
-  if (values.length > 1) throw invalid('is given more than once')
-  if (!INSTANT.safeParse(text).success)
-    throw invalid('must be an ISO 8601 instant with Z or an offset')
-  return Date.parse(text ?? '')
-}
-
-function invalid(message: string): ServiceError {
-  const errors = [{ field: 'since', at: { parameter: 'since' }, messages: [message] }]
-  return new ServiceError('query_invalid', { errors })
+  const parameters = queryParameters(url).filter(({ name }) => name === 'since')
+  const { data, errors } = checkQuery(parameters, statusParameters)
+  if (data === undefined || errors.size > 0) throw queryError(errors)
+  return data.since
 }

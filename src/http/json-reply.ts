@@ -1,4 +1,4 @@
-import type { Reply } from '../../http/reply.ts'
+import type { Reply } from './reply.ts'
 
 /** A response with a JSON value about the service, which no cache may keep. */
 export function jsonReply(
