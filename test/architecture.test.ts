@@ -83,6 +83,7 @@ const ALLOWED: Readonly<Record<string, readonly string[]>> = {
     'users',
     'users/transfer',
     'version',
+    'waiting',
     'workers',
   ],
   'storage/sqlite/maintenance': ['files', 'storage', 'storage/sqlite'],

@@ -3,10 +3,11 @@ import type { LimitsReport } from '../limits/rule-report.ts'
 import type { ProcessReport } from '../ops/metrics/process-report.ts'
 import type { ServiceStorage } from '../storage/storage.ts'
 import type { PasswordHasher } from '../users/passwords.ts'
+import { createPatientWaits } from '../waiting/patient-waits.ts'
 
 /** Puts together what a process reports about itself, apart from its server. */
 export interface ProcessReporter {
-  /** Resolves within about `PING_TIMEOUT_MS`, also while the database does not answer. */
+  /** Resolves within about `PING_TIMEOUT_MS`, even while the database does not answer. */
   report(): Promise<AppReport>
   close(): Promise<void>
 }
@@ -57,22 +58,14 @@ export async function openProcessReporter({
 
 /** Asks whether the database answers in time. One that does not is not asked again before it has answered or failed. */
 function createStorageCheck(ping: () => Promise<void>): () => Promise<boolean> {
+  const waits = createPatientWaits(PING_TIMEOUT_MS)
   let answer: Promise<boolean> | undefined
-  return async () => {
+  return () => {
     answer ??= ping()
-      .then(
-        () => true,
-        () => false,
-      )
+      .then(() => true)
       .finally(() => {
         answer = undefined
       })
-    let timer: NodeJS.Timeout | undefined
-    const timeout = new Promise<boolean>(resolve => {
-      timer = setTimeout(resolve, PING_TIMEOUT_MS, false)
-    })
-    const isUp = await Promise.race([answer, timeout])
-    clearTimeout(timer)
-    return isUp
+    return waits.wait(answer, false)
   }
 }
