@@ -1,18 +1,20 @@
 import type { RuleStatus } from '../../src/ops/management/service-status.ts'
 import { byId, element, setAttribute, setText, syncChildren } from './dom.ts'
-import { formatSpan } from './format.ts'
+import { formatMoment } from './format.ts'
 import { notify } from './notices.ts'
 import { addBan, Refusal } from './service.ts'
 
 export interface BanFormOptions {
   readonly onTrouble: (error: unknown) => string
   readonly onAdded: () => Promise<void>
+  /** The time of the service, in milliseconds since the epoch. */
+  readonly now: () => number
 }
 
 const FIELDS = ['rule', 'client', 'for'] as const
 
 /** The dialog that adds a ban. */
-export function createBanForm({ onTrouble, onAdded }: BanFormOptions) {
+export function createBanForm({ onTrouble, onAdded, now }: BanFormOptions) {
   const dialog = byId<HTMLDialogElement>('add-dialog')
   const form = byId<HTMLFormElement>('add-form')
   const inputs = {
@@ -43,8 +45,8 @@ export function createBanForm({ onTrouble, onAdded }: BanFormOptions) {
     try {
       const ban = await addBan({ rule: inputs.rule.value, client, ...(length && { for: length }) })
       dialog.close()
-      const rest = formatSpan(Date.parse(ban.ends_at) - Date.now())
-      notify({ text: `${ban.client} is banned by ${ban.rule}, for ${rest}.` })
+      const ends = formatMoment(Date.parse(ban.ends_at), now())
+      notify({ text: `${ban.client} is banned by ${ban.rule} until ${ends}.` })
       await onAdded()
     } catch (error) {
       const text = onTrouble(error)

@@ -1,6 +1,5 @@
-import type { RuleStatus } from '../../src/ops/management/service-status.ts'
 import { createBanForm } from './ban-form.ts'
-import { byId, element, setText, syncChildren } from './dom.ts'
+import { byId, element, setText, showFacts } from './dom.ts'
 import { formatCount, formatMoment, formatSpan } from './format.ts'
 import { notify } from './notices.ts'
 import { addBan, type Ban, fetchBans, liftBan } from './service.ts'
@@ -29,7 +28,7 @@ export function createBans({ onTrouble }: BansOptions) {
   let request = 0
 
   const now = () => view?.now ?? Date.now()
-  const form = createBanForm({ onTrouble, onAdded: () => load() })
+  const form = createBanForm({ onTrouble, now, onAdded: () => load() })
 
   const table = createTable<Ban>(byId('bans'), {
     caption: 'Bans in force',
@@ -95,16 +94,11 @@ export function createBans({ onTrouble }: BansOptions) {
   function askToLift(ban: Ban): void {
     lifting = ban
     const ends = Date.parse(ban.ends_at)
-    const facts = [
+    showFacts(byId('lift-facts'), [
       ['Client', ban.client],
       ['Rule', ban.rule],
       ['Ends', `${formatMoment(ends, now())}, in ${formatSpan(ends - now())}`],
-    ] as const
-    syncChildren(byId('lift-facts'), facts, {
-      keyOf: ([name]) => name,
-      create: ([name]) => element('div', {}, element('dt', {}, name), element('dd')),
-      update: (row, [, value]) => setText(row.lastElementChild as Element, value),
-    })
+    ])
     setText(byId('lift-error'), '')
     dialog.showModal()
   }
@@ -191,6 +185,6 @@ export function createBans({ onTrouble }: BansOptions) {
   }
 }
 
-function keyOf({ rule, client }: Ban | (RuleStatus & { client: string })): string {
+function keyOf({ rule, client }: Ban): string {
   return JSON.stringify([rule, client])
 }

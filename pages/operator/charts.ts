@@ -1,7 +1,15 @@
 import type { HistorySample } from '../../src/ops/management/service-status.ts'
 import { type Chart, type ChartOptions, createChart } from './chart.ts'
 import { byId } from './dom.ts'
-import { formatCount, formatMs, formatRate, formatShare, GAP, NONE } from './format.ts'
+import {
+  formatCount,
+  formatMinute,
+  formatMs,
+  formatRate,
+  formatShare,
+  GAP,
+  NONE,
+} from './format.ts'
 import { requestsIn, type View } from './state.ts'
 import { createTable } from './table.ts'
 
@@ -146,7 +154,7 @@ function waitingIn({ queues }: HistorySample): number {
 function minutesOf(samples: readonly HistorySample[]): readonly Minute[] {
   const minutes = new Map<string, HistorySample[]>()
   for (const sample of samples.toReversed()) {
-    const time = minuteOf(sample)
+    const time = formatMinute(Date.parse(sample.at))
     const known = minutes.get(time)
     if (known === undefined) minutes.set(time, [sample])
     else known.push(sample)
@@ -163,10 +171,4 @@ function minutesOf(samples: readonly HistorySample[]): readonly Minute[] {
       },
     }
   })
-}
-
-const MINUTE = new Intl.DateTimeFormat('en-GB', { hour: '2-digit', minute: '2-digit' })
-
-function minuteOf({ at }: HistorySample): string {
-  return MINUTE.format(Date.parse(at))
 }

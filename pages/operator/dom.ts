@@ -59,3 +59,15 @@ export function syncChildren<T, E extends HTMLElement>(
   }
   for (const child of known.values()) child.remove()
 }
+
+/** Makes the children of a description list those of `facts`, each a term with its value. */
+export function showFacts(
+  list: HTMLElement,
+  facts: readonly (readonly [term: string, value: string])[],
+): void {
+  syncChildren(list, facts, {
+    keyOf: ([term]) => term,
+    create: ([term]) => element('div', {}, element('dt', {}, term), element('dd')),
+    update: (row, [, value]) => setText(row.lastElementChild as Element, value),
+  })
+}

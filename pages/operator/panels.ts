@@ -3,7 +3,7 @@ import type {
   ServiceStatus,
   WorkerStatus,
 } from '../../src/ops/management/service-status.ts'
-import { byId, element, setText, syncChildren } from './dom.ts'
+import { byId, element, setText, showFacts } from './dom.ts'
 import {
   formatBytes,
   formatCount,
@@ -158,11 +158,7 @@ export function createDatabase() {
     update: ({ status, perSecond }: View) => {
       const { storage } = status
       setText(byId('database-engine'), `${ENGINES[storage.engine]}${storage.up ? '' : ', down'}`)
-      syncChildren(byId('database'), factsOf(storage, perSecond), {
-        keyOf: ([name]) => name,
-        create: ([name]) => element('div', {}, element('dt', {}, name), element('dd')),
-        update: (row, [, value]) => setText(row.lastElementChild as Element, value),
-      })
+      showFacts(byId('database'), factsOf(storage, perSecond))
     },
   }
 }

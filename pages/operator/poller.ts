@@ -10,8 +10,8 @@ export interface Poller {
 }
 
 /**
- * Calls `poll` every two seconds while the page can be seen. When `poll` resolves to false, it tries again sooner at first, and
- * then every five seconds.
+ * Calls `poll` every two seconds while the page can be seen. When `poll` resolves to false or rejects, it tries again sooner at
+ * first, and then every five seconds.
  */
 export function createPoller(poll: () => Promise<boolean>): Poller {
   let timer = 0
@@ -22,11 +22,17 @@ export function createPoller(poll: () => Promise<boolean>): Poller {
 
   async function run(): Promise<void> {
     const mine = round
-    const isWell = await poll()
-    if (mine !== round) return
-    const delayMs = isWell ? EVERY_MS : retryMs
+    let isWell = false
+    try {
+      isWell = await poll()
+    } finally {
+      if (mine === round) schedule(isWell)
+    }
+  }
+
+  function schedule(isWell: boolean): void {
+    timer = window.setTimeout(run, isWell ? EVERY_MS : retryMs)
     retryMs = isWell ? FIRST_RETRY_MS : Math.min(retryMs * 2, MAX_RETRY_MS)
-    timer = window.setTimeout(run, delayMs)
   }
 
   function halt(): void {

@@ -264,6 +264,20 @@ describe.skipIf(reason !== undefined)('GET / in a browser', { timeout: TIMEOUT_M
     expect(unexpected()).toEqual([])
   })
 
+  test('goes on after an answer that is no status, such as that of a proxy', async () => {
+    const { http, managementUrl } = await openManagedApp()
+    const { page, shows } = await openOperatorPage(managementUrl)
+    let answers = 0
+    await page.route('**/status?*', async route => {
+      answers++
+      await route.fulfill({ json: {} })
+    })
+    await until(() => answers > 0, 50)
+    await page.unroute('**/status?*')
+    await http.get('/users').expect(200)
+    await shows('tiles', '1 in all')
+  })
+
   test('says that the service was restarted, and shows the new one', async () => {
     const cwd = temporaryFolder()
     const port = await findFreePort()
