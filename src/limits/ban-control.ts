@@ -4,7 +4,7 @@ import type { Ban, BanPage, BanQuery, BanSelection, BanStore } from './ban-store
 
 /** What operators do with the bans of a running service. */
 export interface BanControl {
-  /** As the store lists them. */
+  /** Also those that this process has just made. */
   list(query: BanQuery): Promise<BanPage>
   /** Bans a client. Once this resolves, this process obeys the ban. Throws `validation_failed`. */
   add(order: BanOrder): Promise<Ban>
@@ -12,6 +12,8 @@ export interface BanControl {
   lift(selection: BanSelection): Promise<number>
   /** Once this resolves, this process obeys what others have done before the call. */
   follow(): Promise<void>
+  /** Resolves when the store has the bans that this process has made, or cannot have them. */
+  saved(): Promise<void>
 }
 
 /** For a service without rules, which bans nobody. */
@@ -23,5 +25,6 @@ export function createControlWithoutRules(store: BanStore): BanControl {
     },
     lift: async selection => (await store.lift(selection)).length,
     follow: async () => {},
+    saved: async () => {},
   }
 }

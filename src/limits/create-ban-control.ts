@@ -62,7 +62,10 @@ export function createBanControl(options: BanControlOptions): BanControl {
   }
 
   return {
-    list: banStore.list,
+    list: async query => {
+      await bans.saved()
+      return banStore.list(query)
+    },
 
     add: async order => {
       const isCounting = store !== undefined
@@ -83,5 +86,7 @@ export function createBanControl(options: BanControlOptions): BanControl {
     },
 
     follow: bans.refresh,
+
+    saved: bans.saved,
   }
 }

@@ -49,6 +49,22 @@ test('bans that the port adds and lifts are obeyed by all workers', async () => 
   expect(await (await team.ask('/bans')).json()).toEqual([])
 })
 
+test('the port lists and lifts at once what a worker has just banned', async () => {
+  const { team, askEach } = await openWithRules()
+  for (const last of [1, 2, 3, 4]) {
+    const client = `203.0.113.${last}`
+    const headers = { 'X-Forwarded-For': client }
+    const [connection] = await team.connectTo(1 + (last % 2), 1)
+    for (let strike = 0; strike < 5; strike++)
+      await connection?.ask({ method: 'GET', path: '/login', headers })
+    expect(await (await team.ask(`/bans?client=${client}`)).json()).toHaveLength(1)
+    await connection?.ask({ method: 'GET', path: '/users', headers })
+    const lifted = await team.ask(`/bans?client=${client}`, { method: 'DELETE' })
+    expect(await lifted.json()).toEqual({ lifted: 1 })
+    expect(await askEach(headers)).toEqual([200, 200])
+  }
+})
+
 test.each([1, 2])('bans are added and listed while worker %d is stopped', async stopped => {
   const { team, askEach } = await openWithRules()
   await team.alone(3 - stopped, async () => {

@@ -92,7 +92,11 @@ async function openAssigned(
 async function answerManagement(firstProcess: Calls, service: Service): Promise<ReportingWorker> {
   const [{ answerOperations }, { sendReports }] = await importManagement()
   const operations = createProcessOperations(service)
-  answerOperations(firstProcess, { ...operations, followBans: service.bans.follow })
+  answerOperations(firstProcess, {
+    ...operations,
+    followBans: service.bans.follow,
+    savedBans: service.bans.saved,
+  })
   return sendReports(firstProcess, service.report)
 }
 

@@ -12,6 +12,9 @@ const LIFT_BANS: CallKind<BanSelection, number> = { name: 'lift bans' }
 /** A worker looks for changes of the bans now. */
 const FOLLOW_BANS: CallKind<null, void> = { name: 'follow bans' }
 
+/** A worker answers when the store has the bans that it has made. */
+const SAVED_BANS: CallKind<null, void> = { name: 'saved bans' }
+
 /** Finds out which worker is not stopped. */
 const GREET: CallKind<null, void> = { name: 'greet' }
 
@@ -25,6 +28,8 @@ export type BanOperations = Pick<Operations, 'listBans' | 'addBan' | 'liftBans'>
 export interface WorkerBanOperations extends BanOperations {
   /** Resolves once this process obeys all bans that were stored before this call, and none that was lifted before it. */
   followBans(): Promise<void>
+  /** Resolves when the store has the bans that this process has made, or cannot have them. */
+  savedBans(): Promise<void>
 }
 
 /** In a worker, before it serves: does what the first process asks of it. */
@@ -34,6 +39,7 @@ export function answerBanOperations(firstProcess: Calls, operations: WorkerBanOp
   firstProcess.handle(ADD_BAN, operations.addBan)
   firstProcess.handle(LIFT_BANS, operations.liftBans)
   firstProcess.handle(FOLLOW_BANS, operations.followBans)
+  firstProcess.handle(SAVED_BANS, operations.savedBans)
 }
 
 /**
@@ -58,23 +64,33 @@ export function delegateBans(serving: () => readonly Calls[]): BanOperations {
     }
   }
 
-  /** A worker that does not answer looks for changes by itself, twice a second. */
-  async function followEverywhere(): Promise<void> {
+  async function askAll(kind: CallKind<null, void>): Promise<void> {
     await Promise.allSettled(
-      serving().map(calls => withinPatience(PATIENCE_MS, calls.ask(FOLLOW_BANS, null))),
+      serving().map(calls => withinPatience(PATIENCE_MS, calls.ask(kind, null))),
     )
   }
 
+  /** Workers obey the bans that they make before the store has them, and all answers are about the store. */
+  const saveEverywhere = () => askAll(SAVED_BANS)
+
+  /** A worker that does not answer looks for changes by itself, twice a second. */
+  const followEverywhere = () => askAll(FOLLOW_BANS)
+
   return {
-    listBans: query => askOne(LIST_BANS, query),
+    listBans: async query => {
+      await saveEverywhere()
+      return askOne(LIST_BANS, query)
+    },
 
     addBan: async order => {
+      await saveEverywhere()
       const ban = await askOne(ADD_BAN, order)
       await followEverywhere()
       return ban
     },
 
     liftBans: async selection => {
+      await saveEverywhere()
       const lifted = await askOne(LIFT_BANS, selection)
       await followEverywhere()
       return lifted

@@ -224,6 +224,17 @@ type Listed = readonly { readonly rule: string; readonly client: string }[]
 const pairsOf = (bans: Listed) => bans.map(({ rule, client }) => [rule, client])
 
 describe('GET /bans', () => {
+  test('has a ban that a client has just earned', async () => {
+    const app = await openManagedApp({ limits: LIMITS, env: { TRUST_PROXY: '1' } })
+    for (const last of [1, 2, 3, 4, 5, 6]) {
+      const client = `192.0.2.${last}`
+      for (let strike = 0; strike < 3; strike++)
+        await app.http.get('/wp-login').set('X-Forwarded-For', client)
+      const { body } = await app.ops.get(`/bans?client=${client}`).expect(200)
+      expect(body).toMatchObject([{ rule: 'probing', client }])
+    }
+  })
+
   test('answers with an empty list without bans, and without limits', async () => {
     for (const limits of [LIMITS, undefined]) {
       const { ops } = await openManagedApp(limits && { limits })

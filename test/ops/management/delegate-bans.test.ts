@@ -1,7 +1,12 @@
+import { setImmediate as turn } from 'node:timers/promises'
 import { expect, onTestFinished, test } from 'vitest'
 import { ServiceError } from '../../../src/errors.ts'
 import type { Ban } from '../../../src/limits/ban-store.ts'
-import { answerBanOperations, delegateBans } from '../../../src/ops/management/delegate-bans.ts'
+import {
+  answerBanOperations,
+  type BanOperations,
+  delegateBans,
+} from '../../../src/ops/management/delegate-bans.ts'
 import { connectGatedCalls } from '../../support/gated-calls.ts'
 import { until } from '../../support/until.ts'
 
@@ -9,32 +14,42 @@ const ORDER = { rule: 'login', client: '203.0.113.9' }
 
 /** Workers that note what they are asked to do. */
 function openWorkers(count: number) {
+  const events: string[] = []
   const workers = Array.from({ length: count }, (_, index) => {
     const { worker, first, end } = connectGatedCalls()
     onTestFinished(end)
     const done: string[] = []
     const state = { dies: false }
     answerBanOperations(worker.calls, {
-      listBans: async () => ({ bans: [], hasMore: false }),
+      listBans: async () => {
+        events.push('list')
+        return { bans: [], hasMore: false }
+      },
       addBan: async ({ rule, client }): Promise<Ban> => {
         if (state.dies) {
           end()
           await new Promise(() => {})
         }
         if (rule === 'unknown') throw new ServiceError('validation_failed')
+        events.push('add')
         done.push(`add ${index + 1}`)
         return { rule: String(rule), clientKey: String(client), endsAt: 1000, lastsMs: 1000 }
       },
       liftBans: async () => {
+        events.push('lift')
         done.push(`lift ${index + 1}`)
         return 3
       },
       followBans: async () => void done.push('follow'),
+      savedBans: async () => {
+        await turn()
+        events.push('saved')
+      },
     })
     return { ...worker, calls: first.calls, done, state, end }
   })
   const serving = workers.map(({ calls }) => calls)
-  return { workers, serving, bans: delegateBans(() => serving) }
+  return { workers, serving, events, bans: delegateBans(() => serving) }
 }
 
 test('one worker works on the bans, and all follow before the answer', async () => {
@@ -102,4 +117,14 @@ test.each([
   await expect(bans.addBan(ORDER)).rejects.toMatchObject(unavailable)
   await expect(bans.listBans({ limit: 1 })).rejects.toMatchObject(unavailable)
   await expect(bans.liftBans({})).rejects.toMatchObject(unavailable)
+})
+
+test.each<[string, (bans: BanOperations) => Promise<unknown>]>([
+  ['list', bans => bans.listBans({ limit: 10 })],
+  ['lift', bans => bans.liftBans({ rule: 'login' })],
+  ['add', bans => bans.addBan(ORDER)],
+])('%s: first the store gets the bans that all workers have made', async (name, ask) => {
+  const { events, bans } = openWorkers(3)
+  await ask(bans)
+  expect(events.slice(0, 4)).toEqual(['saved', 'saved', 'saved', name])
 })
