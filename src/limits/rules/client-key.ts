@@ -104,7 +104,16 @@ export function namedKey(key: Key | undefined, name: string): string | undefined
 export function possibleKeys(name: string): readonly string[] {
   const unquoted = name.startsWith('"') ? parseTexts(`[${name}]`)[0] : undefined
   const keys = [name, unquoted, shorten(name), addressKey(name), namedDigest(name)]
-  return [...new Set(keys.filter(key => key !== undefined))]
+  const lists = possibleLists(parseTexts(name)).map(list => shorten(JSON.stringify(list)))
+  return [...new Set([...keys, ...lists].filter(key => key !== undefined))]
+}
+
+/** What a client may have for a compound key, of which at most one part is a credential. */
+function possibleLists(names: readonly string[]): readonly (readonly string[])[] {
+  if (names.length === 0) return []
+  const counted = names.map(name => addressKey(name) ?? name)
+  const withCredential = names.map((name, index) => counted.with(index, namedDigest(name)))
+  return [names, counted, ...withCredential]
 }
 
 function namedPart(part: KeyPart, name: string): string | undefined {

@@ -1,5 +1,6 @@
 import { expect, test } from 'vitest'
 import { namedKey, possibleKeys } from '../../../src/limits/rules/client-key.ts'
+import { namedDigest } from '../../../src/limits/rules/credential-digest.ts'
 import type { Key } from '../../../src/limits/rules/limits-file.ts'
 
 const LONG = 'x'.repeat(5000)
@@ -43,8 +44,18 @@ test.each([
   ['2001:db8::1', ['2001:db8::1', '2001:db8::/56']],
   ['"a\\nb"', ['"a\\nb"', 'a\nb']],
   ['"', ['"']],
-  ['["198.51.100.1","one"]', ['["198.51.100.1","one"]']],
   ['', ['']],
 ])('possibleKeys of %j', (name, expected) => {
-  expect(possibleKeys(name)).toEqual(expected)
+  expect(possibleKeys(name)).toEqual([...expected, namedDigest(name)])
+})
+
+test.each<[string, Key, string]>([
+  ['as it is listed', ['ip', 'header:A'], '["2001:db8::/56","one"]'],
+  ['with spaces', ['header:A', 'header:B'], ' [ "one" , "two" ] '],
+  ['with other escapes', ['header:A', 'header:B'], '["\\u006fne","two"]'],
+  ['with another spelling of IPv6', ['ip', 'header:A'], '["2001:DB8:0:0::1", "one"]'],
+  ['with a credential', ['ip', 'header:Authorization'], '["2001:DB8::1","Bearer one"]'],
+  ['of many characters', ['ip', 'header:A'], JSON.stringify(['2001:DB8::1', LONG])],
+])('possibleKeys finds a client of a compound key %s', (_what, key, name) => {
+  expect(possibleKeys(name)).toContain(namedKey(key, name))
 })
