@@ -32,7 +32,7 @@ export async function openProcessReporter({
   limitsReport,
 }: ProcessReporterOptions): Promise<ProcessReporter> {
   // Only where reports are asked for: prom-client is not needed otherwise.
-  const { openProcessMeter } = await import('../ops/metrics/process-use.ts')
+  const { openProcessMeter } = await import('../ops/metrics/process-meter.ts')
   const meter = openProcessMeter()
   const isStorageUp = createStorageCheck(storage.users.ping)
   return {

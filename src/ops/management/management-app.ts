@@ -16,11 +16,11 @@ import { limitsEndpoints } from './limits-endpoints.ts'
 import { managementHealth } from './management-health.ts'
 import { metricsEndpoint } from './metrics-endpoint.ts'
 import type { Operations } from './operations.ts'
-import { pageRoutes } from './operator-page.ts'
+import { operatorPageRoutes } from './operator-page.ts'
 import { requireOwnOrigin } from './require-own-origin.ts'
 import { requireToken } from './require-token.ts'
+import { statusEndpoint } from './status-endpoint.ts'
 import type { StatusHistory } from './status-history.ts'
-import { statusRoutes } from './status-routes.ts'
 
 export interface ManagementAppOptions {
   readonly operations: Operations
@@ -75,8 +75,8 @@ export function createManagementApp(options: ManagementAppOptions): Application 
 function operatorEndpoints(options: ManagementAppOptions): readonly Endpoint[] {
   const { operations } = options
   return [
-    ...pageRoutes(),
-    ...statusRoutes(options),
+    ...operatorPageRoutes(),
+    statusEndpoint(options),
     metricsEndpoint(operations),
     ...limitsEndpoints(operations),
     ...banEndpoints(operations),

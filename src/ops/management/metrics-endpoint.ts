@@ -1,5 +1,5 @@
 import type { Endpoint } from '../../http/endpoints.ts'
-import { OPEN_METRICS_TYPE, PROMETHEUS_TYPE, renderMetrics } from '../metrics/prometheus.ts'
+import { OPEN_METRICS_TYPE, PROMETHEUS_TYPE, renderMetrics } from '../metrics/render-metrics.ts'
 import type { Operations } from './operations.ts'
 
 /** `GET /metrics`, for Prometheus. */

@@ -16,7 +16,7 @@ const CONTENT_SECURITY_POLICY = [
 ].join('; ')
 
 /** `GET /`, the page for operators, and the files that it loads. They hold no data; the page asks `GET /status` for it. */
-export function pageRoutes(): readonly Endpoint[] {
+export function operatorPageRoutes(): readonly Endpoint[] {
   return packedPageRoutes({
     folder: 'operator',
     path: '/',

@@ -9,14 +9,14 @@ import type { Operations } from './operations.ts'
 import type { StatusHistory } from './status-history.ts'
 import { statusOf } from './status-of.ts'
 
-export interface StatusRoutesOptions {
+export interface StatusEndpointOptions {
   readonly operations: Pick<Operations, 'report' | 'checks'>
   readonly history: Pick<StatusHistory, 'read' | 'recent'>
   readonly version: string
 }
 
 /** `GET /status`. With `since` its history has only the samples after that time. */
-export function statusRoutes(options: StatusRoutesOptions): readonly Endpoint[] {
+export function statusEndpoint(options: StatusEndpointOptions): Endpoint {
   const { operations, history, version } = options
 
   async function handle(request: Request): Promise<Reply> {
@@ -32,7 +32,7 @@ export function statusRoutes(options: StatusRoutesOptions): readonly Endpoint[] 
     return jsonReply(200, status)
   }
 
-  return [{ method: 'get', path: '/status', handle }]
+  return { method: 'get', path: '/status', handle }
 }
 
 const statusParameters = z.strictObject({
