@@ -12,24 +12,39 @@ export interface RecentLag {
  */
 export const LAG_WINDOW_MS = 30_000
 
-interface Reading {
-  /** By `monotonicNow`. */
-  readonly at: number
+/** Readings within this time are kept as one, so that a reading takes no longer after many others. */
+const STRETCH_MS = 1000
+
+interface Stretch {
+  /** When its first and its last reading were made, by `monotonicNow`. */
+  readonly from: number
+  readonly to: number
+  /** The worst of its readings. */
   readonly metrics: readonly ProcessMetric[]
 }
 
 /** `monotonicNow` is in milliseconds. */
 export function createRecentLag(monotonicNow: () => number): RecentLag {
-  let readings: Reading[] = []
+  let stretches: readonly Stretch[] = []
+
+  function remember(metrics: readonly ProcessMetric[]): void {
+    const now = monotonicNow()
+    const kept = stretches.filter(({ to }) => now - to < LAG_WINDOW_MS)
+    const last = kept.at(-1)
+    stretches =
+      last !== undefined && now - last.from < STRETCH_MS
+        ? kept.with(-1, {
+            from: last.from,
+            to: now,
+            metrics: aggregateMetrics([...last.metrics, ...metrics]),
+          })
+        : [...kept, { from: now, to: now, metrics }]
+  }
+
   return {
     add: metrics => {
-      const now = monotonicNow()
-      const ofLag = metrics.filter(isRecentLag)
-      readings = [
-        ...readings.filter(({ at }) => now - at < LAG_WINDOW_MS),
-        { at: now, metrics: ofLag },
-      ]
-      const worst = aggregateMetrics(readings.flatMap(reading => reading.metrics))
+      remember(metrics.filter(isRecentLag))
+      const worst = aggregateMetrics(stretches.flatMap(stretch => stretch.metrics))
       return metrics.map(metric => worst.find(({ name }) => name === metric.name) ?? metric)
     },
   }
