@@ -23,10 +23,7 @@ export interface BanList {
   }): MaybePromise<boolean>
   /** Reads the store again if other processes have made or lifted bans. */
   follow(): Promise<void>
-  /**
-   * Reads the store again in any case. Once it resolves, what the store had at the call is
-   * known, unless the store fails.
-   */
+  /** Reads the store again in any case. Once it resolves, what the store had at the call is known, unless the store fails. */
   refresh(): Promise<void>
   /** Resolves when the bans that this process has made are saved, or cannot be. */
   saved(): Promise<void>

@@ -19,7 +19,7 @@ export interface WorkersManagement {
   beginStop(): void
   /** As of `ManagementPort`. */
   logAddress(): void
-  /** Lets the requests of operators that run end. Call it when the workers have ended. */
+  /** Waits for the requests of operators that still run. Call it when the workers have ended. */
   close(): Promise<void>
 }
 

@@ -5,11 +5,11 @@ import { type HttpServer, isLoopback } from '../../http/server/server.ts'
 import type { Operations } from '../../ops/management/operations.ts'
 import { addressLog, listen, urlOf } from './listen.ts'
 
-/** The port on which operators look at and steer the service. */
+/** The port on which operators watch and control the service. */
 export interface ManagementPort {
   /** Logs where it listens. Call it after the line about the public port, which is the one that programs look for. */
   logAddress(): void
-  /** Lets the requests that run end, within a second. */
+  /** Waits up to a second for the requests that still run. */
   close(): Promise<void>
 }
 

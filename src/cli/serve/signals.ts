@@ -37,7 +37,7 @@ export function watchSignals(): Signals {
 
 /** The reloads that SIGHUP and operators ask for. */
 export interface Reloads {
-  /** Sets what reloads. Whoever asked before has waited for it. */
+  /** Sets what reloads. Reloads that were asked for before begin now. */
   begin(reload: () => Promise<ReloadResult>): void
   /** Reloads as SIGHUP does, after all reloads that were asked for before. */
   request(): Promise<ReloadResult>

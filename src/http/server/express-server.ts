@@ -20,8 +20,8 @@ import type { Application, Request, Response } from 'express'
  *
  * With `like`, which has a server of this kind already, the application takes over its prototypes. Two servers of one process
  * otherwise have requests of two hidden classes. After the first request of the second one, V8 discards the code of Node and
- * Express that it has compiled for one, and each request of both takes about 10 µs more. `request.app` is
- * still the application that has the request. What `like` has added to its prototypes holds for both.
+ * Express that it has compiled for one, and each request of both takes about 10 µs more. `request.app` is still the application
+ * that has the request. What `like` has added to its prototypes holds for both.
  */
 export function createExpressServer(
   app: Application,
