@@ -37,6 +37,7 @@ export function createManagementServer(options: ManagementOptions): HttpServer {
     version: readVersion(),
     log,
     newRequestId: randomUUID,
+    now: clocks.now,
     isOnLoopback: () => opened?.isOnLoopback() ?? false,
     onHostRefused: host => writeRefusedHost(host, lines),
     settings: config,

@@ -9,10 +9,14 @@ import { encodeBanCursor } from './ban-cursor.ts'
 import { parseBanLift, parseBanList, parseBanOrder } from './ban-requests.ts'
 import type { Operations } from './operations.ts'
 
+export interface BanEndpointOptions {
+  readonly operations: Pick<Operations, 'listBans' | 'addBan' | 'liftBans'>
+  /** Milliseconds since the epoch. */
+  readonly now: () => number
+}
+
 /** The bans in force: to list, to add and to lift. */
-export function banEndpoints(
-  operations: Pick<Operations, 'listBans' | 'addBan' | 'liftBans'>,
-): readonly Endpoint[] {
+export function banEndpoints({ operations, now }: BanEndpointOptions): readonly Endpoint[] {
   async function list(request: Request): Promise<Reply> {
     const parameters = queryParameters(request.url)
     const { selection, after, perPage } = parseBanList(parameters, await importKeys())
@@ -34,7 +38,7 @@ export function banEndpoints(
     return jsonReply(200, { lifted: await operations.liftBans(selection) })
   }
 
-  const represent = (ban: Ban) => jsonOf(ban, Date.now())
+  const represent = (ban: Ban) => jsonOf(ban, now())
   const path = '/bans'
   return [
     { method: 'get', path, handle: list },

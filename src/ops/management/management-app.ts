@@ -28,6 +28,8 @@ export interface ManagementAppOptions {
   readonly version: string
   readonly log: Logger
   readonly newRequestId: () => string
+  /** Milliseconds since the epoch. */
+  readonly now: () => number
   /** Whether the server of this application listens on loopback only. */
   readonly isOnLoopback: () => boolean
   /** Called with the host of each request that ALLOWED_HOSTS refuses. */
@@ -73,13 +75,13 @@ export function createManagementApp(options: ManagementAppOptions): Application 
 
 /** What operators can ask for. Endpoints that hold no data, such as the files of a page, are open. */
 function operatorEndpoints(options: ManagementAppOptions): readonly Endpoint[] {
-  const { operations } = options
+  const { operations, now } = options
   return [
     ...operatorPageRoutes(),
     statusEndpoint(options),
     metricsEndpoint(operations),
     ...limitsEndpoints(operations),
-    ...banEndpoints(operations),
+    ...banEndpoints({ operations, now }),
   ]
 }
 

@@ -13,11 +13,13 @@ export interface StatusEndpointOptions {
   readonly operations: Pick<Operations, 'report' | 'checks'>
   readonly history: Pick<StatusHistory, 'read' | 'recent'>
   readonly version: string
+  /** Milliseconds since the epoch. */
+  readonly now: () => number
 }
 
 /** `GET /status`. With `since` its history has only the samples after that time. */
 export function statusEndpoint(options: StatusEndpointOptions): Endpoint {
-  const { operations, history, version } = options
+  const { operations, history, version, now } = options
 
   async function handle(request: Request): Promise<Reply> {
     const since = parseSince(request.url)
@@ -25,7 +27,7 @@ export function statusEndpoint(options: StatusEndpointOptions): Endpoint {
     const status = statusOf(report, {
       ...readiness,
       version,
-      now: Date.now(),
+      now: now(),
       history: history.read(since),
       recent: history.recent(report.requests.series),
     })
