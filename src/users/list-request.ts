@@ -1,7 +1,7 @@
 import { z } from 'zod'
 import { checkQuery, queryError, type SentParameter } from '../checked-query.ts'
+import { instantMs, instantText, MAX_SHOWN_MS } from '../instant.ts'
 import type { Cursors } from './cursor.ts'
-import { instantMs, instantText, MAX_SHOWN_MS } from './instant.ts'
 import { foldCase, toNfc } from './user.ts'
 import { type Position, SORT_KEYS, type UserFilters, type UserSort } from './user-repository.ts'
 

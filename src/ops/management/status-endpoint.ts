@@ -5,6 +5,7 @@ import type { Endpoint } from '../../http/endpoints.ts'
 import { jsonReply } from '../../http/json-reply.ts'
 import { queryParameters } from '../../http/query-string.ts'
 import type { Reply } from '../../http/reply.ts'
+import { instantMs, instantText } from '../../instant.ts'
 import type { Operations } from './operations.ts'
 import type { StatusHistory } from './status-history.ts'
 import { statusOf } from './status-of.ts'
@@ -38,15 +39,7 @@ export function statusEndpoint(options: StatusEndpointOptions): Endpoint {
 }
 
 const statusParameters = z.strictObject({
-  since: z
-    .string()
-    // A plus that was not percent-encoded arrives as a space.
-    .overwrite(text => text.replace(' ', '+'))
-    .pipe(
-      z.iso.datetime({ offset: true, error: 'must be an ISO 8601 instant with Z or an offset' }),
-    )
-    .transform(text => Date.parse(text))
-    .optional(),
+  since: instantText().transform(instantMs).optional(),
 })
 
 /** Milliseconds since the epoch. Throws `query_invalid`. Other parameters are ignored. */

@@ -1,5 +1,5 @@
 import { z } from 'zod'
-import { instantMs, instantText, MAX_SHOWN_MS, MIN_SHOWN_MS, NO_INSTANT } from '../instant.ts'
+import { instantMs, instantText, MAX_SHOWN_MS, MIN_SHOWN_MS, NO_INSTANT } from '../../instant.ts'
 import { isPasswordDigest } from '../password-digest.ts'
 import { MAX_ID } from '../used-up.ts'
 
