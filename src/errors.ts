@@ -33,6 +33,7 @@ export type ErrorCode =
   | 'storage_unavailable'
   | 'storage_damaged'
   | 'outcome_unknown'
+  | 'words_unavailable'
   | 'reload_failed'
   | 'overloaded'
   | 'shutting_down'

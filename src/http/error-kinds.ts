@@ -215,6 +215,14 @@ export const ERROR_KINDS = {
     headers: RETRY_SOON,
     log: { level: 'warn', message: 'outcome of a write is unknown' },
   },
+  words_unavailable: {
+    status: 503,
+    message: 'The index of words is being built, please try again later',
+    about:
+      'A list with `q` cannot be made yet, because the index of words is being built, as once after an upgrade. Lists without ' +
+      '`q` are answered.',
+    headers: { 'Retry-After': '10' },
+  },
   reload_failed: {
     status: 503,
     message: 'The limits could not be reloaded, the previous rules stay in force',

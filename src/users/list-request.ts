@@ -4,11 +4,14 @@ import { instantMs, instantText, MAX_SHOWN_MS } from '../instant.ts'
 import type { Cursors } from './cursor.ts'
 import { foldCase, toNfc } from './user.ts'
 import { type Position, SORT_KEYS, type UserFilters, type UserSort } from './user-repository.ts'
+import { parseAskedWords } from './words.ts'
 
 /** A valid query of the list, with its defaults filled in. */
 export interface ListRequest {
   readonly sort: UserSort
   readonly filters: UserFilters
+  /** Folded; none without `q`. */
+  readonly words: readonly string[]
   readonly perPage: number
   /** `undefined` if the list continues from `after`. */
   readonly page: number | undefined
@@ -43,6 +46,11 @@ export const listParameters = z.strictObject({
     'ann@example.com',
   ).optional(),
   name: parameter(lowerCase(), 'Users with this name, without regard to case.', 'Ann').optional(),
+  q: parameter(
+    askedWords(),
+    'One to eight words, each of at most 64 characters: users of whom each word begins some word of the name or of the e-mail, without regard to case, accents and order. A word is a run of letters, marks and digits.',
+    'lov ada',
+  ).optional(),
   created_after: parameter(instant('after'), 'Created after this.', SAMPLE_INSTANT).optional(),
   created_before: parameter(instant('before'), 'Created before this.', SAMPLE_INSTANT).optional(),
   updated_after: parameter(instant('after'), 'Changed after this.', SAMPLE_INSTANT).optional(),
@@ -63,7 +71,7 @@ export function parseListRequest(
   if (isGiven('page') && isGiven('after')) errors.set('after', 'cannot be given together with page')
   if (data === undefined || errors.size > 0) throw queryError(errors)
 
-  const { per_page, page, after: cursor, sort: sortName, count, envelope, ...filters } = data
+  const { per_page, page, after: cursor, sort: sortName, q, count, envelope, ...filters } = data
   const sort = parseSort(sortName)
   const after = cursor === undefined ? undefined : cursors.decode(sort, cursor)
   if (cursor !== undefined && after === undefined) {
@@ -72,6 +80,7 @@ export function parseListRequest(
   return {
     sort,
     filters,
+    words: q ?? [],
     perPage: per_page,
     page: after === undefined ? (page ?? 1) : undefined,
     after,
@@ -106,6 +115,15 @@ function text() {
 
 function lowerCase() {
   return text().overwrite(value => foldCase(toNfc(value)))
+}
+
+function askedWords() {
+  return text().transform((value, { issues }) => {
+    const parsed = parseAskedWords(value)
+    if ('words' in parsed) return parsed.words
+    issues.push({ code: 'custom', message: parsed.error, input: value })
+    return z.NEVER
+  })
 }
 
 function sortName() {

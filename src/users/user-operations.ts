@@ -151,6 +151,7 @@ export function userOperations({ schemas }: UserRules) {
           },
         ],
       },
+      words_unavailable: {},
       ...STORAGE,
     },
   }

@@ -91,6 +91,8 @@ export interface UserFilters {
 export interface UserQuery {
   readonly sort: UserSort
   readonly filters: UserFilters
+  /** Each of them begins a word of the name or of the e-mail. At most MAX_ASKED_WORDS, as `parseAskedWords` returns them. */
+  readonly words: readonly string[]
   /** From 1 to 1000. */
   readonly limit: number
   /** After a position, which costs the same anywhere in the list, or after `offset` users, which are read and skipped. */
@@ -159,7 +161,7 @@ export interface UserRepository {
   /** Returns whether there was such a user. Throws `version_mismatch`. */
   delete(id: number, expected?: ExpectedVersions): Promise<boolean>
 
-  /** The users that match, in the order of the sort. */
+  /** The users that match, in the order of the sort. Throws `words_unavailable` while the index of words is being built. */
   list(query: UserQuery): Promise<UserPage>
 
   /** New with each change of any user that clients can see, and unique among all databases: printable ASCII without quotes. */

@@ -121,9 +121,9 @@ export function createUserService(options: UserServiceOptions): UserService {
   }
 
   async function makeList(request: ListRequest): Promise<UserList> {
-    const { sort, filters, perPage, page: number, after, count } = request
+    const { sort, filters, words, perPage, page: number, after, count } = request
     const start = after ?? { offset: ((number ?? 1) - 1) * perPage }
-    const page = await users.list({ sort, filters, limit: perPage, start, withTotal: count })
+    const page = await users.list({ sort, filters, words, limit: perPage, start, withTotal: count })
     return { request, page, nextCursor: page.next && cursors.encode(sort, page.next) }
   }
 

@@ -35,6 +35,7 @@ function newUser(fields: Partial<NewUser> = {}): NewUser {
 const FIRST: UserQuery = {
   sort: { by: 'id', descending: false },
   filters: {},
+  words: [],
   limit: 100,
   start: { offset: 0 },
   withTotal: false,

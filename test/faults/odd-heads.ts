@@ -36,7 +36,7 @@ http:///users | http:\\\\x\\users | HTTP:users | users | x:1 | // | /// | /\\ | 
 ]
 
 const PARAMETERS =
-  listed(`per_page | page | after | sort | email | name | created_after | created_before | updated_after
+  listed(`per_page | page | after | sort | email | name | q | created_after | created_before | updated_after
 updated_before | count | envelope | __proto__ | constructor | toString | PAGE | page[] | sort%00 | %zz | %C3%A9 | offset | `)
 
 const VALUES =
@@ -48,7 +48,7 @@ e1@${DOMAIN} | E1%40${DOMAIN} | ${'x'.repeat(9000)} | `)
 
 /** The parameters of a list, with a valid value. */
 const RIGHT =
-  listed(`per_page=2 | page=2 | sort=-name | email=E1@${DOMAIN} | name=ann | created_after=2026-01-31T12:00:00Z
+  listed(`per_page=2 | page=2 | sort=-name | email=E1@${DOMAIN} | name=ann | q=an+ex | created_after=2026-01-31T12:00:00Z
 updated_before=2999-01-31T12:00:00%2B01:00 | count=true | envelope=true`)
 
 /** Methods and targets, most of which exist. */

@@ -211,12 +211,18 @@ function targets({ described, path, operation }: Described): fc.Arbitrary<Part<s
   )
 }
 
+/** OpenAPI cannot say what a cursor or a word is. */
+const SPECIAL_PARAMETERS: Readonly<Record<string, fc.Arbitrary<string>>> = {
+  after: fc.constant(LIVE_CURSOR),
+  q: fc.constantFrom('a', 'user exam', 'ZOË', 'no such word', '王', '"ann" OR b*'),
+}
+
 function queries({ described, operation }: Described): fc.Arbitrary<Part<string>> {
   const known = operation.parameters.filter(parameter => parameter.in === 'query')
   const values = Object.fromEntries(
     known.map(({ name, schema }) => [
       name,
-      name === 'after' ? fc.constant(LIVE_CURSOR) : valuesOf(schema, described),
+      SPECIAL_PARAMETERS[name] ?? valuesOf(schema, described),
     ]),
   )
   const pair = (name: string, value: unknown) =>
@@ -238,7 +244,17 @@ function queries({ described, operation }: Described): fc.Arbitrary<Part<string>
       'after=x',
       'sort=ID',
     ],
-    ...['sort=--id', 'count=1', 'count=TRUE', 'envelope=', 'email=%zz', 'created_after=yesterday'],
+    ...[
+      'sort=--id',
+      'q=',
+      'q=*',
+      'q=a&q=b',
+      'count=1',
+      'count=TRUE',
+      'envelope=',
+      'email=%zz',
+      'created_after=yesterday',
+    ],
     ...['created_before=2026-01-31', 'updated_after=2026-02-30T00:00:00Z', '%zz=1', '__proto__=1'],
   )
   return mostly(

@@ -89,6 +89,7 @@ export function createUserLister({
   }
 
   return async query => {
+    if (query.words.length > 0) throw new Error('PostgreSQL has no index of words yet')
     const possible = withoutNul(query)
     const shape = shapeOf(possible, await sortedRangeOf(possible))
     const form = formOf(shape)

@@ -82,6 +82,7 @@ export function createSqliteUserReads(options: SqliteUserReadsOptions): UserRead
   }
 
   function list(query: UserQuery): UserPage {
+    if (query.words.length > 0) throw new Error('SQLite has no index of words yet')
     const { sort, filters, limit, start } = query
     const index = indexWorthSorting(query)
     const { form, sql } = listStatement(query, index)

@@ -38,10 +38,10 @@ export function createUserExporter(options: {
   }
 
   async function* users({ parameters, withDigests }: UserExportOptions) {
-    const { sort, filters } = parseListRequest(parameters, cursors)
+    const { sort, filters, words } = parseListRequest(parameters, cursors)
     let start: Position | { readonly offset: number } | undefined = { offset: 0 }
     while (start !== undefined) {
-      const query = { sort, filters, limit: PAGE_USERS, start, withTotal: false }
+      const query = { sort, filters, words, limit: PAGE_USERS, start, withTotal: false }
       const page = await repository.list(query)
       const found = splitUsers(page.json)
       yield withDigests ? await addDigests(found) : found
@@ -52,8 +52,8 @@ export function createUserExporter(options: {
   return {
     users,
     count: async ({ parameters }) => {
-      const { sort, filters } = parseListRequest(parameters, cursors)
-      const query = { sort, filters, limit: 1, start: { offset: 0 }, withTotal: true }
+      const { sort, filters, words } = parseListRequest(parameters, cursors)
+      const query = { sort, filters, words, limit: 1, start: { offset: 0 }, withTotal: true }
       return (await repository.list(query)).total ?? 0
     },
   }

@@ -8,14 +8,18 @@ import {
 } from '../../../src/storage/postgres/postgres-migrator.ts'
 import { createPostgresUserRepository } from '../../../src/storage/postgres/postgres-user-repository.ts'
 import type { UserRepository } from '../../../src/users/user-repository.ts'
-import { describeUserRepository } from '../../contracts/user-repository-contract.ts'
+import {
+  describeUserRepository,
+  type RepositoryHarness,
+} from '../../contracts/user-repository-contract.ts'
+import { describeWordSearch } from '../../contracts/word-search-contract.ts'
 import { connectToPostgres, queryPostgres } from '../../support/postgres-client.ts'
 import { connectTo } from '../../support/postgres-connections.ts'
 import { copyPostgresTemplate, newPostgresDatabase } from '../../support/postgres-databases.ts'
 import { locationOf } from '../../support/postgres-location.ts'
 import { untilPasses } from '../../support/until.ts'
 
-describeUserRepository({
+const HARNESS: RepositoryHarness = {
   name: 'PostgreSQL',
   open: async now => {
     const location = locationOf(await newPostgresDatabase())
@@ -29,7 +33,16 @@ describeUserRepository({
     }
     return { repository, close }
   },
-})
+}
+
+describeUserRepository(HARNESS)
+
+/** PostgreSQL has no index of words yet. */
+const HAS_WORDS = false
+
+if (HAS_WORDS) describeWordSearch(HARNESS)
+else
+  console.log('skipped on postgres: UserQuery.words, because PostgreSQL has no index of words yet')
 
 test('update takes back an e-mail that another transaction changes meanwhile', async () => {
   const url = await copyPostgresTemplate()

@@ -39,6 +39,7 @@ const QUERIES = SORT_KEYS.flatMap(by =>
       STARTS.map(start => ({
         sort: { by, descending },
         filters,
+        words: [],
         start,
         limit: 100,
         withTotal: false,

@@ -1,0 +1,111 @@
+import { foldCase } from './user.ts'
+
+/** Words longer than this are cut, in stored text as in an index. In code points, after folding. */
+export const MAX_WORD_CHARS = 64
+
+/** Words of a query. */
+export const MAX_ASKED_WORDS = 8
+
+/**
+ * The longest query, in UTF-16 units: eight words whose characters each decompose into four, of two units each. Sorting the
+ * marks of a longer text takes quadratic time.
+ */
+const MAX_QUERY_UNITS = MAX_ASKED_WORDS * MAX_WORD_CHARS * 4 * 2
+
+/**
+ * Changes with each change of what this file or `foldCase` makes of a text. An index of another version is built again.
+ */
+export const WORDS_VERSION = 1
+
+/** What a user is found by. */
+export interface NamedUser {
+  readonly name: string
+  readonly email: string
+}
+
+const ASCII = /^[\0-\x7f]*$/
+
+/**
+ * Marks that people leave out or put elsewhere: accents of Latin, Greek and Cyrillic, titlos, points of Hebrew, vowel signs
+ * and hamzas of Arabic. The vowel signs of Indic scripts and the voicing marks of Japanese are letters of their own kind and
+ * stay. Also what has no look of its own: tatweel, soft hyphens, joiners, variation selectors, frames around digits.
+ */
+const ACCENTS =
+  /[\u0300-\u036f\u1ab0-\u1aff\u1dc0-\u1dff\u20d0-\u20ff\ufe20-\ufe2f\ufe00-\ufe0f\u{e0100}-\u{e01ef}\u0483-\u0489\u0591-\u05bd\u05bf\u05c1\u05c2\u05c4\u05c5\u05c7\u0610-\u061a\u064b-\u065f\u0670\u06d6-\u06ed]|[\u200c-\u200d\u00ad\u0640\u2060\ufeff]/gu
+
+/** Letters that do not decompose into a letter and a mark, and what people write without them. */
+const PLAIN: Readonly<Record<string, string>> = {
+  ...{ ß: 'ss', æ: 'ae', œ: 'oe', þ: 'th', ð: 'd' },
+  ...{ ø: 'o', đ: 'd', ħ: 'h', ı: 'i', ł: 'l', ŧ: 't' },
+}
+
+const UNUSUAL_LETTERS = /[ßæœþðøđħıłŧ]/g
+
+/**
+ * The form in which words are compared: the same for texts that differ only in case, accents and the width or style of
+ * letters. Folding a folded text changes nothing.
+ */
+export function foldWords(text: string): string {
+  if (ASCII.test(text)) return text.toLowerCase()
+  return foldCase(text.normalize('NFKD'))
+    .normalize('NFKD')
+    .replace(ACCENTS, '')
+    .replace(UNUSUAL_LETTERS, letter => PLAIN[letter] ?? letter)
+    .normalize('NFC')
+}
+
+const WORD = /[\p{L}\p{M}\p{N}]+/gu
+const ASCII_WORD = /[0-9a-z]+/g
+
+/** The distinct words of a text, folded, cut at MAX_WORD_CHARS, in the order in which they first appear. */
+export function wordsOf(text: string): readonly string[] {
+  return [...new Set(wholeWordsOf(text).map(word => firstChars(word, MAX_WORD_CHARS)))]
+}
+
+/** The distinct words of the name and of the e-mail. */
+export function wordsOfUser({ name, email }: NamedUser): readonly string[] {
+  return wordsOf(`${name}\n${email}`)
+}
+
+function wholeWordsOf(text: string): readonly string[] {
+  const folded = foldWords(text)
+  return folded.match(ASCII.test(folded) ? ASCII_WORD : WORD) ?? []
+}
+
+/** The first `count` code points. */
+export function firstChars(word: string, count: number): string {
+  if (word.length <= count) return word
+  let units = 0
+  for (let chars = 0; chars < count && units < word.length; chars++) {
+    units += (word.codePointAt(units) as number) > 0xffff ? 2 : 1
+  }
+  return word.slice(0, units)
+}
+
+/** Whether each of `asked` begins one of `words`, all of them folded. */
+export function areBegun(words: readonly string[], asked: readonly string[]): boolean {
+  return asked.every(beginning => words.some(word => word.startsWith(beginning)))
+}
+
+/**
+ * The words of a query, or what is wrong with it. A word that begins another one of them is left out, because whoever has
+ * the longer one has it too.
+ */
+export function parseAskedWords(text: string): { words: readonly string[] } | { error: string } {
+  if (text.length > MAX_QUERY_UNITS)
+    return { error: `is too long (maximum is ${MAX_QUERY_UNITS} characters)` }
+  const words = wholeWordsOf(text)
+  if (words.length === 0) return { error: 'has no letter and no digit' }
+  if (words.length > MAX_ASKED_WORDS) {
+    return { error: `has too many words (maximum is ${MAX_ASKED_WORDS} words)` }
+  }
+  if (words.some(word => firstChars(word, MAX_WORD_CHARS) !== word)) {
+    return { error: `has a word that is too long (maximum is ${MAX_WORD_CHARS} characters)` }
+  }
+  const distinct = [...new Set(words)]
+  return {
+    words: distinct.filter(word =>
+      distinct.every(other => other === word || !other.startsWith(word)),
+    ),
+  }
+}
