@@ -2,6 +2,7 @@ import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import {
   areBegun,
+  createWordTest,
   firstChars,
   foldWords,
   parseAskedWords,
@@ -82,6 +83,22 @@ test('wordsOfUser gives the words of name and e-mail, and no word of both', () =
   expect(wordsOfUser({ name: 'Ada Love', email: 'lace.ada@example.com' })).toEqual([
     ...['ada', 'love', 'lace', 'example', 'com'],
   ])
+})
+
+test('createWordTest tells the same as the words of the user', () => {
+  const letters = fc.string({
+    unit: fc.constantFrom(...'aab\u0301 -\n.王😀𐐨がが9', '\u{1d165}', 'か\u3099'),
+    maxLength: 8,
+  })
+  fc.assert(
+    fc.property(letters, letters, fc.oneof(letters, text), (name, email, q) => {
+      const parsed = parseAskedWords(q)
+      if ('error' in parsed) return
+      const isFound = areBegun(wordsOfUser({ name, email }), parsed.words)
+      expect(createWordTest(parsed.words)({ name, email })).toBe(isFound)
+    }),
+    { numRuns: 5000 },
+  )
 })
 
 describe('parseAskedWords', () => {

@@ -40,7 +40,7 @@ export function createSqliteDryRunImportStore(
   options: SqliteDryRunImportStoreOptions,
 ): UserImportStore {
   const { database, trial, now } = options
-  const store = createSqliteUserImportStore({ ...trial, now })
+  const store = createSqliteUserImportStore({ ...trial, now, isTrial: true })
   const selectByEmail = database.prepare<[string], unknown[]>(SELECT_BY_EMAIL).raw()
   const selectById = database.prepare<[number], unknown[]>(SELECT_BY_ID).raw()
   const insert = trial.database.prepare(INSERT)

@@ -4,6 +4,7 @@ import { IN_MEMORY, isFileOfDatabase, TEMPORARY } from './database-files.ts'
 import { watchFileBytes } from './file-bytes.ts'
 import { requireFile } from './inspect-database.ts'
 import { limitWal } from './limit-wal.ts'
+import { createLongSearches } from './long-searches.ts'
 import { openSqlite } from './open-sqlite.ts'
 import { createReadView } from './read-view.ts'
 import { readSigningKey } from './signing-keys.ts'
@@ -68,10 +69,18 @@ function createSqliteStorage(
     isWriterThread,
   })
   const walLimit = isWriterThread ? limitWal(database) : undefined
+  const longSearches = createLongSearches(database)
   const fileBytes = watchFileBytes(path)
   let trial: Trial | undefined
   return {
-    users: createSqliteUserRepository({ database, writes, view, now, steadyNow }),
+    users: createSqliteUserRepository({
+      database,
+      writes,
+      view,
+      longSearches,
+      now,
+      steadyNow,
+    }),
     imports: createSqliteUserImportStore({ database, writes, now }),
     // A ban has ended once both clocks say so: neither a clock that jumps nor a machine that slept shortens it.
     bans: createSqliteBanStore({ database, writes, now: () => Math.min(steadyNow(), now()) }),
@@ -92,6 +101,7 @@ function createSqliteStorage(
       await trial?.close()
       await writes.close()
       walLimit?.end()
+      longSearches.close()
       view.end()
       try {
         database.pragma('wal_checkpoint(TRUNCATE)')

@@ -18,6 +18,8 @@ export interface SqliteUserImportStoreOptions {
   readonly writes: WriteQueue
   /** Milliseconds since the epoch. */
   readonly now: () => number
+  /** Whether users cannot be found by words afterwards. */
+  readonly isTrial?: boolean
 }
 
 interface CheckpointRow {
@@ -57,14 +59,15 @@ const UPSERT_CHECKPOINT = `
 export function createSqliteUserImportStore(
   options: SqliteUserImportStoreOptions,
 ): UserImportStore {
-  const { database, writes, now } = options
+  const { database, writes, now, isTrial = false } = options
+  const words = isTrial ? undefined : writes.words
   const insert = database.prepare(INSERT)
   const selectIdByEmail = database.prepare<[string], number>(SELECT_ID_BY_EMAIL).pluck()
   const selectDigest = database.prepare<[string], string | null>(SELECT_DIGEST_BY_EMAIL).pluck()
   const selectVersion = database.prepare<[number], string>(SELECT_VERSION).pluck()
   const selectCheckpoint = database.prepare<[string], CheckpointRow>(SELECT_CHECKPOINT)
   const upsertCheckpoint = database.prepare(UPSERT_CHECKPOINT)
-  const update = createUserUpdate({ database, now })
+  const update = createUserUpdate({ database, words, now })
 
   async function read<T>(query: () => T): Promise<T> {
     try {
@@ -95,7 +98,9 @@ export function createSqliteUserImportStore(
     const time = new Date(now()).toISOString()
     const { createdAt = user.updatedAt ?? time, updatedAt = createdAt } = user
     const row = [id, name, foldCase(name), email, passwordDigest, createdAt, updatedAt]
-    requireExactId(insert.run(row).lastInsertRowid)
+    const { lastInsertRowid } = insert.run(row)
+    requireExactId(lastInsertRowid)
+    words?.note(Number(lastInsertRowid), { after: { name, email } })
   }
 
   function change(id: number, { name, email, passwordDigest }: ImportedUser): ImportOutcome {

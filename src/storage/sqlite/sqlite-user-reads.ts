@@ -8,7 +8,9 @@ import type {
   UserReads,
   UserSort,
 } from '../../users/user-repository.ts'
+import { createLongSearches, type LongSearches, SLICE_MS } from './long-searches.ts'
 import type { ReadView } from './read-view.ts'
+import { workUntil } from './sliced.ts'
 import type { Database } from './sqlite-driver.ts'
 import { translateSqliteError } from './sqlite-errors.ts'
 import { findEach, rememberStatements } from './sqlite-statements.ts'
@@ -22,10 +24,14 @@ import {
   sortKeySql,
 } from './user-list-sql.ts'
 import { REPRESENTATION } from './user-representation.ts'
+import { createWordIndexCheck } from './word-index.ts'
+import { createWordSearch } from './word-search.ts'
 
 export interface SqliteUserReadsOptions {
   readonly database: Database
   readonly view: ReadView
+  /** Whoever opens them closes them before the database. */
+  readonly longSearches?: LongSearches
   /** Milliseconds since the epoch that do not jump when the machine's clock is set. */
   readonly steadyNow: () => number
 }
@@ -63,7 +69,7 @@ const MAX_PREPARED_FORMS = 200
 
 /** Reads of the table `users` of SQLite, which run at once. */
 export function createSqliteUserReads(options: SqliteUserReadsOptions): UserReads {
-  const { database, view, steadyNow } = options
+  const { database, view, steadyNow, longSearches = createLongSearches(database) } = options
   const select = database.prepare<[number], string>(SELECT).pluck()
   const selectByEmail = database.prepare<[string], DigestRow>(SELECT_BY_EMAIL)
   const selectDigest = database.prepare<[number], string | null>(SELECT_DIGEST).pluck()
@@ -71,6 +77,8 @@ export function createSqliteUserReads(options: SqliteUserReadsOptions): UserRead
   const selectRevision = database.prepare<[], string>(SELECT_REVISION).pluck()
   const selectKey = database.prepare<[Buffer, number], KeyRow>(SELECT_KEY)
   const prepared = rememberStatements(database, MAX_PREPARED_FORMS)
+  const hasWordIndex = createWordIndexCheck(database)
+  const search = createWordSearch(database)
 
   async function read<T>(query: () => T): Promise<T> {
     if (!database.open) throw new ServiceError('shutting_down')
@@ -82,7 +90,6 @@ export function createSqliteUserReads(options: SqliteUserReadsOptions): UserRead
   }
 
   function list(query: UserQuery): UserPage {
-    if (query.words.length > 0) throw new Error('SQLite has no index of words yet')
     const { sort, filters, limit, start } = query
     const index = indexWorthSorting(query)
     const { form, sql } = listStatement(query, index)
@@ -97,6 +104,17 @@ export function createSqliteUserReads(options: SqliteUserReadsOptions): UserRead
       total: total ?? undefined,
       revision,
     }
+  }
+
+  /** Most searches take less than a millisecond. One that takes long begins again where other requests can come between. */
+  async function findByWords(query: UserQuery): Promise<UserPage> {
+    const page = await read(() => {
+      if (!hasWordIndex()) throw new ServiceError('words_unavailable')
+      // A database in memory has one connection, with which no search can go on in the next turn.
+      const patienceMs = database.memory ? Number.POSITIVE_INFINITY : SLICE_MS
+      return workUntil(search(query), performance.now() + patienceMs)
+    })
+    return page ?? longSearches.search(query)
   }
 
   function positionOf(id: number, sort: UserSort): Position {
@@ -140,7 +158,7 @@ export function createSqliteUserReads(options: SqliteUserReadsOptions): UserRead
         return owner !== undefined && owner !== exceptId
       }),
 
-    list: query => read(() => list(query)),
+    list: query => (query.words.length === 0 ? read(() => list(query)) : findByWords(query)),
 
     revision: () => read(() => selectRevision.get() as string),
 

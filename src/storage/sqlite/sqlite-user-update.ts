@@ -5,6 +5,7 @@ import type { ExpectedVersions, UserChange, UserJson } from '../../users/user-re
 import type { Database } from './sqlite-driver.ts'
 import { rememberStatements } from './sqlite-statements.ts'
 import { REPRESENTATION } from './user-representation.ts'
+import type { WordChanges } from './word-changes.ts'
 
 type UserRow = readonly [
   name: string,
@@ -46,11 +47,13 @@ export const DIGEST_CHANGED = 'digest_changed'
 
 export interface UserUpdateOptions {
   readonly database: Database
+  /** Left out where nobody finds users by words. */
+  readonly words?: WordChanges | undefined
   /** Milliseconds since the epoch. */
   readonly now: () => number
 }
 
-export function createUserUpdate({ database, now }: UserUpdateOptions): UpdateUser {
+export function createUserUpdate({ database, words, now }: UserUpdateOptions): UpdateUser {
   const select = database.prepare<[number], string>(SELECT).pluck()
   const selectChangeable = database.prepare<[number], UserRow>(SELECT_CHANGEABLE).raw()
   const prepared = rememberStatements(database, MAX_PREPARED_FORMS)
@@ -71,7 +74,11 @@ export function createUserUpdate({ database, now }: UserUpdateOptions): UpdateUs
     const columns = [...changed.keys()]
     const update = prepared(columns.join(), () => updateSql(columns)).pluck()
     const values = [...changed.values(), laterThan(updatedAt, now()), id, version]
-    return update.get(...values) as string | undefined
+    const updated = update.get(...values) as string | undefined
+    if (changed.has('name') || changed.has('email')) {
+      words?.note(id, { before: { name: oldName, email: oldEmail }, after: { name, email } })
+    }
+    return updated
   }
 }
 

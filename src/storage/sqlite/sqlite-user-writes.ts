@@ -22,6 +22,12 @@ export interface SqliteUserWritesOptions {
   readonly steadyNow?: () => number
 }
 
+interface DeletableRow {
+  readonly updated_at: string
+  readonly name: string
+  readonly email: string
+}
+
 const INSERT = `
   INSERT INTO users (name, name_lower, email, password_digest, created_at, updated_at)
   VALUES (?, ?, ?, ?, ?, ?)
@@ -29,7 +35,7 @@ const INSERT = `
 
 const REPLACE_DIGEST = `UPDATE users SET password_digest = ? WHERE id = ? AND password_digest = ?`
 
-const SELECT_VERSION = `SELECT updated_at FROM users WHERE id = ?`
+const SELECT_DELETABLE = `SELECT updated_at, name, email FROM users WHERE id = ?`
 
 const DELETE = `DELETE FROM users WHERE id = ? AND updated_at = ?`
 
@@ -51,12 +57,12 @@ export function createSqliteUserWrites(options: SqliteUserWritesOptions): UserWr
   const { database, writes, now, steadyNow = now } = options
   const insert = database.prepare<unknown[], string>(INSERT).pluck()
   const replaceDigest = database.prepare<[string, number, string]>(REPLACE_DIGEST)
-  const selectVersion = database.prepare<[number], string>(SELECT_VERSION).pluck()
+  const selectDeletable = database.prepare<[number], DeletableRow>(SELECT_DELETABLE)
   const remove = database.prepare<[number, string]>(DELETE)
   const selectKey = database.prepare<[Buffer, number]>(SELECT_KEY)
   const insertKey = database.prepare(INSERT_KEY)
   const deleteExpiredKeys = database.prepare(DELETE_EXPIRED_KEYS)
-  const update = createUserUpdate({ database, now })
+  const update = createUserUpdate({ database, words: writes.words, now })
 
   function claimKey({ keyHash }: IdempotencyClaim): void {
     deleteExpiredKeys.run({ keyHash, now: steadyNow() })
@@ -74,6 +80,7 @@ export function createSqliteUserWrites(options: SqliteUserWritesOptions): UserWr
           const json = insert.get(name, foldCase(name), email, passwordDigest, time, time)
           const user = storedUser(json as string)
           requireExactId(user.id)
+          writes.words.note(user.id, { after: { name, email } })
           if (claim !== undefined) {
             const { keyHash, fingerprint } = claim
             const expiresAt = steadyNow() + IDEMPOTENCY_TTL_MS
@@ -94,9 +101,11 @@ export function createSqliteUserWrites(options: SqliteUserWritesOptions): UserWr
 
     delete: (id, expected) =>
       writes.run(() => {
-        const version = selectVersion.get(id)
-        if (version === undefined) return false
-        return remove.run(id, expectedVersion(version, expected)).changes === 1
+        const before = selectDeletable.get(id)
+        if (before === undefined) return false
+        remove.run(id, expectedVersion(before.updated_at, expected))
+        writes.words.note(id, { before })
+        return true
       }),
   }
 }

@@ -4,10 +4,10 @@ import { REPRESENTATION } from './user-representation.ts'
 export const SELECT_REVISION = `
   SELECT lists_id || '-' || revision FROM users_summary WHERE singleton = 1`
 
-const SHOWN_COLUMNS = 'id, name, email, created_at, updated_at'
+export const SHOWN_COLUMNS = 'id, name, email, created_at, updated_at'
 
 /** The expression that each sort orders by. Each is the first column of an index. */
-const SORT_EXPRESSIONS: Readonly<Record<UserSort['by'], string>> = {
+export const SORT_EXPRESSIONS: Readonly<Record<UserSort['by'], string>> = {
   id: 'id',
   name: 'name_lower',
   email: 'lower(email)',
@@ -15,7 +15,7 @@ const SORT_EXPRESSIONS: Readonly<Record<UserSort['by'], string>> = {
   updated_at: 'updated_at',
 }
 
-type FilterName = keyof UserFilters
+export type FilterName = keyof UserFilters
 
 const FILTER_CONDITIONS: Readonly<Record<FilterName, string>> = {
   email: 'lower(email) = @email',
@@ -139,11 +139,12 @@ function keyset(by: UserSort['by'], descending: boolean): readonly (readonly str
   return [[`${key} = @key`, `id ${beyond} @id`], [`${key} ${beyond} @key`]]
 }
 
-function namesOf(filters: UserFilters, names = FILTER_NAMES): readonly FilterName[] {
+/** The filters that are given. */
+export function namesOf(filters: UserFilters, names = FILTER_NAMES): readonly FilterName[] {
   return names.filter(name => filters[name] !== undefined)
 }
 
-function conditionsOf(filters: readonly FilterName[]): readonly string[] {
+export function conditionsOf(filters: readonly FilterName[]): readonly string[] {
   return filters.map(name => FILTER_CONDITIONS[name])
 }
 

@@ -5,6 +5,7 @@ import { createFailedCommits } from './failed-commits.ts'
 import type { ReadView } from './read-view.ts'
 import type { Database } from './sqlite-driver.ts'
 import { isBusy, translateSqliteError } from './sqlite-errors.ts'
+import { createWordChanges, type WordChanges } from './word-changes.ts'
 
 /** Runs the writes to one database in the order of their arrival. */
 export interface WriteQueue {
@@ -15,6 +16,8 @@ export interface WriteQueue {
    * `shutting_down` after `close`.
    */
   run<T>(work: () => T): Promise<T>
+  /** What the transaction of the writes that run now changes in the index of words. */
+  readonly words: WordChanges
   /** Writes that have not ended. */
   waiting(): number
   /** Transactions so far. */
@@ -69,6 +72,7 @@ export function createWriteQueue(
   const undo = database.prepare('ROLLBACK TO write')
   const failedCommits = createFailedCommits(database, view)
   const commits = createCommitRecorder()
+  const words = createWordChanges(database)
 
   let pending: PendingWrite[] = []
   let scheduled = false
@@ -108,11 +112,13 @@ export function createWriteQueue(
     let isCommitting = false
     try {
       const finished = batch.map(runInSavepoint)
+      words.apply()
       isCommitting = true
       commit.run()
       commits.record({ startedAt, writes: countDone(finished) })
       for (const { settle } of finished) settle()
     } catch (error) {
+      words.undoTo(0)
       if (database.inTransaction) rollback.run()
       if (isCommitting) failedCommits.bury()
       refuse(batch, error)
@@ -125,6 +131,7 @@ export function createWriteQueue(
   /** The write is to be settled once the batch is committed. Throws if the whole transaction is lost. */
   function runInSavepoint({ work, resolve, reject }: PendingWrite): FinishedWrite {
     savepoint.run()
+    const mark = words.mark()
     try {
       const value = work() as never
       release.run()
@@ -133,6 +140,7 @@ export function createWriteQueue(
       // A full disk or a failed read makes SQLite roll back the whole transaction, including the other writes.
       if (!database.inTransaction) throw error
       undo.run()
+      words.undoTo(mark)
       release.run()
       return { isRefused: true, settle: () => reject(translateSqliteError(error)) }
     }
@@ -161,7 +169,7 @@ export function createWriteQueue(
     return closed
   }
 
-  return { run, waiting: () => pending.length, commits: commits.read, close }
+  return { run, words, waiting: () => pending.length, commits: commits.read, close }
 }
 
 function countDone(writes: readonly FinishedWrite[]): number {

@@ -3,7 +3,11 @@ import { openSqlite } from '../../../src/storage/sqlite/open-sqlite.ts'
 import { createReadView } from '../../../src/storage/sqlite/read-view.ts'
 import { createSqliteUserRepository } from '../../../src/storage/sqlite/sqlite-user-repository.ts'
 import { createWriteQueue } from '../../../src/storage/sqlite/write-queue.ts'
-import { describeUserRepository } from '../../contracts/user-repository-contract.ts'
+import {
+  describeUserRepository,
+  type RepositoryHarness,
+} from '../../contracts/user-repository-contract.ts'
+import { describeWordSearch } from '../../contracts/word-search-contract.ts'
 import { temporaryFolder } from '../../support/open-test-app.ts'
 
 async function openRepository(path: string, now: () => number) {
@@ -20,12 +24,12 @@ async function openRepository(path: string, now: () => number) {
   }
 }
 
-describeUserRepository({
-  name: 'a SQLite file',
-  open: now => openRepository(join(temporaryFolder(), 'users.db'), now),
-})
+const HARNESSES: readonly RepositoryHarness[] = [
+  { name: 'a SQLite file', open: now => openRepository(join(temporaryFolder(), 'users.db'), now) },
+  { name: 'SQLite in memory', open: now => openRepository(':memory:', now) },
+]
 
-describeUserRepository({
-  name: 'SQLite in memory',
-  open: now => openRepository(':memory:', now),
-})
+for (const harness of HARNESSES) {
+  describeUserRepository(harness)
+  describeWordSearch(harness)
+}

@@ -4,6 +4,7 @@ import type { OpenStorageOptions, ServiceStorage } from '../../storage.ts'
 import { OLDER_SCHEMA, UnusableDatabase } from '../../unusable-database.ts'
 import { watchFileBytes } from '../file-bytes.ts'
 import { openToRead, readHistory, requireThere } from '../inspect-database.ts'
+import { createLongSearches } from '../long-searches.ts'
 import { migrationsOfRelease } from '../migrator.ts'
 import { CACHE_KIB } from '../open-sqlite.ts'
 import { createReadView } from '../read-view.ts'
@@ -31,11 +32,15 @@ export async function openWorkerStorage(options: WorkerStorageOptions): Promise<
   const database = await explainErrors(() => openReader(path))
   const view = createReadView(database)
   const writes = createRemoteWrites({ firstProcess, view, maxWaiting: maxWaitingWrites })
+  const longSearches = createLongSearches(database)
   const fileBytes = watchFileBytes(path)
   // A ban has ended once both clocks say so: neither a clock that jumps nor a machine that slept shortens it.
   const banReading = { database, now: () => Math.min(steadyNow(), now()) }
   return {
-    users: { ...createSqliteUserReads({ database, view, steadyNow }), ...writes.users },
+    users: {
+      ...createSqliteUserReads({ database, view, longSearches, steadyNow }),
+      ...writes.users,
+    },
     bans: {
       load: createSqliteBanLoader(banReading),
       list: createSqliteBanLister(banReading),
@@ -47,6 +52,7 @@ export async function openWorkerStorage(options: WorkerStorageOptions): Promise<
     report: async () => ({ engine: 'sqlite', waitingWrites: writes.waiting(), ...fileBytes() }),
     close: async () => {
       await writes.close()
+      longSearches.close()
       view.end()
       database.close()
     },

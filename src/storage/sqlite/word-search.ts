@@ -1,0 +1,140 @@
+import type { Position, UserPage, UserQuery } from '../../users/user-repository.ts'
+import { createWordTest } from '../../users/words.ts'
+import {
+  type CandidateReader,
+  createCandidateReaders,
+  type WordCounter,
+} from './candidate-readers.ts'
+import { comparePositions } from './compare-positions.ts'
+import { race, type Sliced } from './sliced.ts'
+import type { Database } from './sqlite-driver.ts'
+import { type Candidate, SELECT_PAGE } from './word-search-sql.ts'
+
+/** Users found by words, with one connection. All slices of a search must be in one transaction. */
+export type WordSearch = (query: UserQuery) => Sliced<UserPage>
+
+/** Candidates that are read and tested in about a millisecond. */
+const SLICE_USERS = 400
+
+/** Users that are counted in about a millisecond. */
+const SLICE_COUNTED = 10_000
+
+/** Users up to the last one of a page are kept and sorted, unless they are more than this. */
+const MAX_KEPT = 2000
+
+type PageRow = readonly [json: string, length: number, revision: string]
+
+/**
+ * No index has both the words and the order of a list. So several ways to read the candidates take turns, and the first one
+ * that has the page ends the search: it takes at most as many times the time of the best way as there are ways.
+ */
+export function createWordSearch(database: Database): WordSearch {
+  const readers = createCandidateReaders(database)
+  const selectPage = database.prepare<[{ ids: string }], PageRow>(SELECT_PAGE).raw()
+
+  return function* search(query) {
+    const { limit, start } = query
+    const found = yield* race(findersOf(query, readers.open(query)))
+    const offset = 'offset' in start ? start.offset : undefined
+    const isAll =
+      offset !== undefined && found.length <= limit && (offset === 0 || found.length > 0)
+    const total = query.withTotal
+      ? isAll
+        ? offset + found.length
+        : yield* count(query)
+      : undefined
+    const page = found.slice(0, limit)
+    const ids = JSON.stringify(page.map(({ id }) => id))
+    const [json, , revision] = selectPage.get({ ids }) as PageRow
+    return { json, next: found.length > limit ? page.at(-1) : undefined, total, revision }
+  }
+
+  function* count(query: UserQuery): Sliced<number> {
+    const counter = readers.openCounter(query)
+    if (counter !== undefined) return yield* countWords(counter)
+    const all = { ...query, sort: { by: 'id', descending: false }, start: { offset: 0 } } as const
+    return yield* race(readers.open(all).map(reader => countUsers(all, reader)))
+  }
+}
+
+/** The position of the last user of a page is where the next one begins. */
+type Finder = Sliced<readonly Position[]>
+
+function findersOf(query: UserQuery, readers: readonly CandidateReader[]): readonly Finder[] {
+  const { start, limit } = query
+  const keptUsers = ('offset' in start ? start.offset : 0) + limit + 1
+  const hasOrdered = readers.some(({ isInOrder }) => isInOrder)
+  return readers
+    .filter(({ isInOrder }) => isInOrder || !hasOrdered || keptUsers <= MAX_KEPT)
+    .map(reader => (reader.isInOrder ? findInOrder(query, reader) : findInAnyOrder(query, reader)))
+}
+
+/** Up to one user more than the limit, read in the order of the list. */
+function* findInOrder(query: UserQuery, reader: CandidateReader): Finder {
+  const { limit, start } = query
+  const isMatch = createTest(query, reader)
+  const found: Position[] = []
+  let skipped = 'offset' in start ? start.offset : 0
+  let sliceUsers = Math.min(limit + 1 + skipped, SLICE_USERS)
+  for (;;) {
+    for (const candidate of reader.next(sliceUsers)) {
+      if (!isMatch(candidate)) continue
+      if (skipped-- > 0) continue
+      found.push(positionOf(candidate))
+      if (found.length > limit) return found
+    }
+    if (reader.isAtEnd()) return found
+    yield
+    sliceUsers = SLICE_USERS
+  }
+}
+
+/** The same from candidates in any order: all of them are read. */
+function* findInAnyOrder(query: UserQuery, reader: CandidateReader): Finder {
+  const { limit, start, sort } = query
+  const isMatch = createTest(query, reader)
+  const sign = sort.descending ? -1 : 1
+  const byPosition = (one: Position, other: Position) => comparePositions(one, other) * sign
+  const offset = 'offset' in start ? start.offset : 0
+  const end = offset + limit + 1
+  let found: Position[] = []
+  for (;;) {
+    for (const candidate of reader.next(SLICE_USERS)) {
+      if (!isMatch(candidate)) continue
+      const position = positionOf(candidate)
+      if (!('id' in start) || byPosition(position, start) > 0) found.push(position)
+    }
+    if (found.length > 2 * end) found = found.sort(byPosition).slice(0, end)
+    if (reader.isAtEnd()) return found.sort(byPosition).slice(offset, end)
+    yield
+  }
+}
+
+function* countUsers(query: UserQuery, reader: CandidateReader): Sliced<number> {
+  const isMatch = createTest(query, reader)
+  let counted = 0
+  for (;;) {
+    for (const candidate of reader.next(SLICE_USERS)) if (isMatch(candidate)) counted++
+    if (reader.isAtEnd()) return counted
+    yield
+  }
+}
+
+function* countWords(counter: WordCounter): Sliced<number> {
+  let counted = 0
+  for (;;) {
+    counted += counter.next(SLICE_COUNTED)
+    if (counter.isAtEnd()) return counted
+    yield
+  }
+}
+
+function createTest({ words }: UserQuery, { isExact }: CandidateReader) {
+  const hasWords = createWordTest(words)
+  return ([, , name, email, isInFilters]: Candidate): boolean =>
+    isInFilters === 1 && (isExact || hasWords({ name, email }))
+}
+
+function positionOf([id, key]: Candidate): Position {
+  return { key, id }
+}
