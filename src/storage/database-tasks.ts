@@ -1,3 +1,5 @@
+import type { IndexingProgress } from './storage.ts'
+
 /** The progress of a task. */
 export interface TaskProgress {
   readonly step: 'copy' | 'check' | 'setAside' | 'replace' | 'compact'
@@ -19,6 +21,14 @@ export interface FileTaskOptions extends TaskOptions {
 export interface CompactTaskOptions extends TaskOptions {
   /** The variables of this process. */
   readonly environment: Readonly<Record<string, string | undefined>>
+}
+
+export interface MigrateOptions {
+  /** Whether indexes that the service itself fills are built again. */
+  readonly reindex?: boolean
+  readonly onIndexing?: (progress: IndexingProgress) => void
+  /** Aborts building an index: the next call or a service goes on with it. */
+  readonly signal?: AbortSignal
 }
 
 export interface MigrationStatus {
@@ -58,8 +68,8 @@ export interface Compacted {
 export interface DatabaseTasks {
   /** The name of the database in messages, such as the path of its file. */
   readonly name: string
-  /** Brings the schema to this release; creates a database that does not exist. */
-  migrate(): Promise<void>
+  /** Brings the schema and the indexes to this release; creates a database that does not exist. */
+  migrate(options?: MigrateOptions): Promise<void>
   /** The migrations of this release in order. Changes nothing. */
   migrationStatus(): Promise<readonly MigrationStatus[]>
   /** Copies the database to `file`, also while it is in use. Only a complete copy replaces an existing `file`. */

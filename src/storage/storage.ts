@@ -56,6 +56,20 @@ export interface OpenStorageOptions {
   readonly isBulk?: boolean
   /** Called with what an operator should know although the storage works: a fixed sentence for the log, and its cause. */
   readonly onWarning?: (message: string, cause?: unknown) => void
+  /**
+   * If given, an index that lacks users, as after an upgrade, is built while the storage is open. Called with the progress
+   * from time to time, and at the end.
+   */
+  readonly onIndexing?: (progress: IndexingProgress) => void
+}
+
+/** How far an index of users is. */
+export interface IndexingProgress {
+  readonly isComplete: boolean
+  /** All users up to this id are in the index. */
+  readonly through: number
+  /** The greatest id of a user. */
+  readonly lastId: number
 }
 
 /** A database of one engine, which need not be open or exist. */

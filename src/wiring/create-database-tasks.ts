@@ -11,7 +11,7 @@ export function createDatabaseTasks({ database }: Config): DatabaseTasks {
   const blame = <T>(work: () => Promise<T>) => blameFile(database, work)
   return {
     name: tasks.name,
-    migrate: () => blame(tasks.migrate),
+    migrate: options => blame(() => tasks.migrate(options)),
     migrationStatus: () => blame(tasks.migrationStatus),
     backup: options => blame(() => tasks.backup(options)),
     restore: options => blame(() => tasks.restore(options)),

@@ -22,6 +22,7 @@ import { createUserRules } from '../users/user.ts'
 import { createUserService } from '../users/user-service.ts'
 import type { Calls } from '../workers/calls.ts'
 import { type Clocks, createClocks } from './clocks.ts'
+import { logIndexing } from './log-indexing.ts'
 import { openKeys } from './open-keys.ts'
 import { isInMemory, openStorage } from './open-storage.ts'
 import { type AppReport, openProcessReporter } from './process-reporter.ts'
@@ -84,6 +85,7 @@ export async function openApp(options: AppOptions): Promise<OpenApp> {
     ...clocks,
     firstProcess,
     onWarning: (message, err) => log.warn({ err }, message),
+    onIndexing: progress => logIndexing(log, progress),
   })
   const opened: Closable[] = [storage]
   const close = async () => {

@@ -15,7 +15,7 @@ import { blameFile, blameSetting } from './blame-setting.ts'
 import { createClocks } from './clocks.ts'
 
 export interface ServiceStorageOptions
-  extends Pick<OpenStorageOptions, 'now' | 'steadyNow' | 'onWarning'> {
+  extends Pick<OpenStorageOptions, 'now' | 'steadyNow' | 'onWarning' | 'onIndexing'> {
   /** Calls to the first process, which has called `prepareStorage`, if this is one of several workers. */
   readonly firstProcess?: Calls | undefined
 }
@@ -41,7 +41,7 @@ export function openStorage(
  */
 export function prepareStorage(
   { database, maxWaitingWrites }: Config,
-  options: Pick<OpenStorageOptions, 'now' | 'steadyNow' | 'onWarning'>,
+  options: Pick<OpenStorageOptions, 'now' | 'steadyNow' | 'onWarning' | 'onIndexing'>,
 ): Promise<Writer | undefined> {
   return blameSetting(database, async () => {
     if (database.kind === 'sqlite') return startWriter({ path: database.path, ...options })

@@ -3,6 +3,7 @@ import { compareRules } from '../../limits/rule-changes.ts'
 import { createLimitsOfWorkers } from '../../limits/workers/limits-of-workers.ts'
 import { createKeysOfWorkers } from '../../users/shared-keys-in-use.ts'
 import { createClocks } from '../../wiring/clocks.ts'
+import { logIndexing } from '../../wiring/log-indexing.ts'
 import { prepareStorage } from '../../wiring/open-storage.ts'
 import { awaitCrash } from './crash.ts'
 import { logAddress } from './listen.ts'
@@ -17,6 +18,7 @@ export async function serveWithWorkers(parts: ServeParts): Promise<number> {
   const opening = prepareStorage(config, {
     ...createClocks(),
     onWarning: (message, err) => log.warn({ err }, message),
+    onIndexing: progress => logIndexing(log, progress),
   })
   const opened = await Promise.race([opening, signals.first])
   if (opened === 'signal') {

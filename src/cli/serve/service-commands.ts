@@ -20,8 +20,14 @@ export function addServiceCommands(program: Command, { environment, run }: Comma
     )
   program
     .command('migrate')
-    .description('migrate the database to the schema of this release')
+    .description(
+      'migrate the database to the schema of this release, and index its users by their words',
+    )
     .option('--status', 'only list the migrations and when each was applied')
+    .option(
+      '--reindex',
+      'build the index of words again; until it is done, lists with q are answered 503',
+    )
     .addOption(jsonOption())
     .action((flags: MigrateFlags) =>
       run(async () => {

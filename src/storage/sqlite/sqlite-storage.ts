@@ -1,5 +1,6 @@
 import { existsSync } from 'node:fs'
 import type { OpenStorageOptions, Storage, StorageEngine } from '../storage.ts'
+import { startWordBuilder } from './build-words.ts'
 import { IN_MEMORY, isFileOfDatabase, TEMPORARY } from './database-files.ts'
 import { watchFileBytes } from './file-bytes.ts'
 import { requireFile } from './inspect-database.ts'
@@ -62,6 +63,7 @@ function createSqliteStorage(
   options: SqliteStorageOptions,
 ): Storage {
   const { now, steadyNow, maxWaitingWrites, isBulk = false, isWriterThread = false } = options
+  const { onIndexing, onWarning } = options
   if (isBulk) database.pragma(`wal_autocheckpoint = ${BULK_CHECKPOINT_PAGES}`)
   const view = createReadView(database)
   const writes = createWriteQueue(database, view, {
@@ -69,6 +71,7 @@ function createSqliteStorage(
     isWriterThread,
   })
   const walLimit = isWriterThread ? limitWal(database) : undefined
+  const builder = onIndexing && startWordBuilder({ database, writes, onIndexing, onWarning })
   const longSearches = createLongSearches(database)
   const fileBytes = watchFileBytes(path)
   let trial: Trial | undefined
@@ -98,6 +101,7 @@ function createSqliteStorage(
       ...fileBytes(),
     }),
     close: async () => {
+      await builder?.end()
       await trial?.close()
       await writes.close()
       walLimit?.end()
@@ -106,7 +110,7 @@ function createSqliteStorage(
       try {
         database.pragma('wal_checkpoint(TRUNCATE)')
       } catch (error) {
-        options.onWarning?.(CHECKPOINT_FAILED, error)
+        onWarning?.(CHECKPOINT_FAILED, error)
       }
       database.close()
     },

@@ -87,8 +87,10 @@ export function createWordIndexCheck(database: Database): () => boolean {
 export function clearOutdatedWords(database: Database): void {
   const selectVersion = database.prepare<[], number>(SELECT_VERSION).pluck()
   if (selectVersion.get() === WORDS_VERSION) return
-  const clear = database.transaction(() => {
-    if (selectVersion.get() !== WORDS_VERSION) database.exec(CLEAR)
-  })
-  clear.immediate()
+  clearWords(database)
+}
+
+/** Empties the index, so that it is built again. */
+export function clearWords(database: Database): void {
+  database.transaction(() => database.exec(CLEAR)).immediate()
 }

@@ -8,6 +8,7 @@ import { openSqlite } from '../open-sqlite.ts'
 import { readCopyMark } from '../sqlite-copy-mark.ts'
 import type { Database } from '../sqlite-driver.ts'
 import { explainErrors } from '../unusable-reasons.ts'
+import { createWordIndex } from '../word-index.ts'
 import { nameRefused } from './refused-rows.ts'
 import { createSqliteCopyReader } from './sqlite-copy-reader.ts'
 import { createUserIndexes, dropUserIndexes } from './user-indexes.ts'
@@ -30,6 +31,8 @@ const DELETE_ALL_BUT_USERS = `
   DELETE FROM idempotency_keys; DELETE FROM bans; DELETE FROM api_keys`
 
 const DELETE_USERS = `DELETE FROM users WHERE id > ? AND id <= ?`
+
+const SELECT_NAMED = `SELECT id, name, email FROM users WHERE id > ? AND id <= ?`
 
 const INSERT_USER = `
   INSERT INTO users (id, name, name_lower, email, password_digest, created_at, updated_at)
@@ -88,8 +91,16 @@ function lock(database: Database): void {
   database.pragma(`wal_autocheckpoint = ${CHECKPOINT_PAGES}`)
 }
 
+interface NamedRow {
+  readonly id: number
+  readonly name: string
+  readonly email: string
+}
+
 function createTarget(database: Database): CopyTarget {
   const isUsed = database.prepare<[], 0 | 1>(SELECT_IS_USED).pluck()
+  const selectNamed = database.prepare<[number, number], NamedRow>(SELECT_NAMED)
+  const words = createWordIndex(database)
   const transaction = <T>(work: () => T) => explainErrors(() => database.transaction(work)())
 
   function addAll(sql: string, rows: readonly CopiedRow[], nameOf: (row: CopiedRow) => string) {
@@ -120,10 +131,15 @@ function createTarget(database: Database): CopyTarget {
 
     deleteUsers: ({ after, through }) =>
       transaction(() => {
+        for (const user of selectNamed.all(after, through)) words.remove(user.id, user)
         database.prepare(DELETE_USERS).run(after, through)
       }),
 
-    addUsers: users => transaction(() => addAll(INSERT_USER, users, ([id]) => `user ${id}`)),
+    addUsers: users =>
+      transaction(() => {
+        addAll(INSERT_USER, users, ([id]) => `user ${id}`)
+        for (const [id, name, , email] of users) words.add(id, { name, email })
+      }),
 
     addIdempotencyKeys: keys =>
       transaction(() => addAll(INSERT_KEY, keys, ([, id]) => `an idempotency key of user ${id}`)),

@@ -3,9 +3,11 @@ import type { CheckReport, DatabaseTasks, TaskOptions } from '../../database-tas
 import { UnusableDatabase } from '../../unusable-database.ts'
 import { requireFile } from '../inspect-database.ts'
 import { migrationStatus, openSqlite } from '../open-sqlite.ts'
+import { explainErrors } from '../unusable-reasons.ts'
 import { backupDatabase } from './backup-database.ts'
 import { checkDatabase } from './check-database.ts'
 import { compactDatabase } from './compact-database.ts'
+import { indexWords } from './index-words.ts'
 import { restoreDatabase } from './restore-database.ts'
 
 /** Tasks on a SQLite file. Refuses `:memory:`, which other processes cannot reach. */
@@ -13,10 +15,14 @@ export function createSqliteDatabaseTasks(path: string): DatabaseTasks {
   const now = Date.now
   return {
     name: path,
-    migrate: async () => {
+    migrate: async (options = {}) => {
       requireFile(path)
       const database = await openSqlite({ path, now })
-      database.close()
+      try {
+        await explainErrors(() => indexWords(database, options))
+      } finally {
+        database.close()
+      }
     },
     migrationStatus: async () => {
       requireFile(path)

@@ -6,10 +6,18 @@ import type { OpenStorageOptions } from '../../storage.ts'
 import type { WriterReport } from '../../storage-report.ts'
 import { UnusableDatabase } from '../../unusable-database.ts'
 import { watchFileBytes } from '../file-bytes.ts'
-import { CLOSE_DATABASE, OPEN_DATABASE, REPORT_STORAGE, readHrtimeMs, WARN } from './run-writer.ts'
+import {
+  CLOSE_DATABASE,
+  OPEN_DATABASE,
+  REPORT_STORAGE,
+  readHrtimeMs,
+  TELL_INDEXING,
+  WARN,
+} from './run-writer.ts'
 import { LIFT_BANS, READ_BAN_REVISION, SAVE_BAN } from './write-calls.ts'
 
-export interface WriterOptions extends Pick<OpenStorageOptions, 'steadyNow' | 'onWarning'> {
+export interface WriterOptions
+  extends Pick<OpenStorageOptions, 'steadyNow' | 'onWarning' | 'onIndexing'> {
   readonly path: string
 }
 
@@ -32,9 +40,10 @@ const REPORT_PATIENCE_MS = 250
 /** Lets a writer open the database. Throws `UnusableDatabase`. */
 export async function connectWriter(
   writer: Calls,
-  { path, steadyNow, onWarning }: WriterOptions,
+  { path, steadyNow, onWarning, onIndexing }: WriterOptions,
 ): Promise<WriterConnection> {
   writer.handle(WARN, ({ message, cause }) => onWarning?.(message, cause && errorOf(cause)))
+  writer.handle(TELL_INDEXING, progress => onIndexing?.(progress))
   const steadyOffsetMs = steadyNow() - readHrtimeMs()
   const { unusable } = await writer.ask(OPEN_DATABASE, { path, steadyOffsetMs })
   if (unusable !== undefined) throw new UnusableDatabase(unusable.message, unusable)

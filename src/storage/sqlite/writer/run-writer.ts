@@ -1,7 +1,7 @@
 import type { CallKind, Calls } from '../../../workers/calls.ts'
 import { type Failure, failureOf } from '../../../workers/failures.ts'
 import { handleForwarded } from '../../../workers/forwarded-calls.ts'
-import type { OpenStorageOptions, Storage } from '../../storage.ts'
+import type { IndexingProgress, OpenStorageOptions, Storage } from '../../storage.ts'
 import type { StorageReport } from '../../storage-report.ts'
 import { UnusableDatabase } from '../../unusable-database.ts'
 import { openSqliteStorage } from '../sqlite-storage.ts'
@@ -31,6 +31,9 @@ export const REPORT_STORAGE: CallKind<undefined, StorageReport> = { name: 'repor
 export const WARN: CallKind<{ readonly message: string; readonly cause?: Failure }, void> = {
   name: 'warn',
 }
+
+/** What `OpenStorageOptions.onIndexing` is called with. */
+export const TELL_INDEXING: CallKind<IndexingProgress, void> = { name: 'tell indexing' }
 
 export interface WriterQuestion {
   readonly path: string
@@ -62,6 +65,7 @@ export function runWriter(calls: Calls, clocks?: WriterClocks): void {
         ifMissing: 'create',
         mustPersist: true,
         isWriterThread: true,
+        onIndexing: progress => calls.tell(TELL_INDEXING, progress),
         onWarning: (message, cause) =>
           calls.tell(WARN, { message, ...(cause !== undefined && { cause: failureOf(cause) }) }),
       })

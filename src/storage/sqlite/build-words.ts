@@ -1,0 +1,85 @@
+import { setTimeout as sleep } from 'node:timers/promises'
+import { ServiceError } from '../../errors.ts'
+import type { IndexingProgress } from '../storage.ts'
+import type { Database } from './sqlite-driver.ts'
+import { createWordIndexCheck, type WordIndexProgress } from './word-index.ts'
+import type { WriteQueue } from './write-queue.ts'
+
+export interface WordBuilderOptions {
+  readonly database: Database
+  readonly writes: WriteQueue
+  readonly onIndexing: (progress: IndexingProgress) => void
+  readonly onWarning?: ((message: string, cause?: unknown) => void) | undefined
+}
+
+/** Builds the index of words beside the other work of a storage. */
+export interface WordBuilder {
+  /** Stops it where it is; the next start goes on from there. */
+  end(): Promise<void>
+}
+
+/** Adding this many takes about 5 ms, and reads wait meanwhile. */
+const USERS_A_STEP = 500
+
+const REPORT_MS = 10_000
+
+const RETRY_MS = 1000
+
+const FAILED = 'index of words cannot be built'
+
+/** Starts to build the index if it lacks users. It takes at most half of the time of the thread. */
+export function startWordBuilder(options: WordBuilderOptions): WordBuilder {
+  const { database, onWarning } = options
+  const ending = new AbortController()
+  const isReady = createWordIndexCheck(database)
+  const built = isReady() ? Promise.resolve() : build(options, ending.signal)
+  const ended = built.catch((error: unknown) => {
+    const isStopped = error instanceof ServiceError && error.code === 'shutting_down'
+    if (!ending.signal.aborted && !isStopped) onWarning?.(FAILED, error)
+  })
+  return {
+    end: () => {
+      ending.abort()
+      return ended
+    },
+  }
+}
+
+async function build(
+  { database, writes, onIndexing }: WordBuilderOptions,
+  signal: AbortSignal,
+): Promise<void> {
+  const selectLastId = database.prepare<[], number>('SELECT max(id) FROM users').pluck()
+  let reportedAt = Number.NEGATIVE_INFINITY
+  for (;;) {
+    const startedAt = performance.now()
+    const step = await addNext(writes)
+    if (step !== undefined) {
+      const { isComplete, through } = step
+      if (isComplete || performance.now() - reportedAt > REPORT_MS) {
+        reportedAt = performance.now()
+        onIndexing({ isComplete, through, lastId: selectLastId.get() ?? 0 })
+      }
+      if (isComplete) return
+    }
+    const pauseMs = step === undefined ? RETRY_MS : performance.now() - startedAt
+    await sleep(pauseMs, undefined, { signal, ref: false })
+  }
+}
+
+/** Undefined if it must be tried again. */
+async function addNext({ run, words }: WriteQueue): Promise<WordIndexProgress | undefined> {
+  let progress: WordIndexProgress | undefined
+  try {
+    await run(() =>
+      words.addNext(USERS_A_STEP, now => {
+        progress = now
+      }),
+    )
+    return progress
+  } catch (error) {
+    const mayPass = ['storage_unavailable', 'overloaded']
+    if (error instanceof ServiceError && mayPass.includes(error.code)) return undefined
+    throw error
+  }
+}
