@@ -86,7 +86,7 @@ const ALLOWED: Readonly<Record<string, readonly string[]>> = {
     'waiting',
     'workers',
   ],
-  'storage/sqlite/maintenance': ['files', 'storage', 'storage/sqlite'],
+  'storage/sqlite/maintenance': ['files', 'storage', 'storage/sqlite', 'users'],
   'storage/sqlite/writer': [
     'access',
     'errors',

@@ -1,6 +1,7 @@
 import { join } from 'node:path'
 import { openSqlite } from '../../src/storage/sqlite/open-sqlite.ts'
 import { newUserBody } from './builders.ts'
+import { indexAllWords } from './index-all-words.ts'
 
 /** Creates a user over HTTP. */
 export function createUser(url: string, fields: Record<string, unknown> = {}): Promise<Response> {
@@ -24,5 +25,6 @@ export async function fillDatabase(
 ): Promise<void> {
   const database = await openSqlite({ path: join(folder, 'data', 'users.db'), now: Date.now })
   database.prepare(FILL).run({ count, name, time: new Date().toISOString() })
+  indexAllWords(database)
   database.close()
 }

@@ -1,4 +1,5 @@
 import { openSqlite } from '../../src/storage/sqlite/open-sqlite.ts'
+import { indexAllWords } from './index-all-words.ts'
 
 const FILL = `
   WITH RECURSIVE serial (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM serial WHERE i < @count)
@@ -9,5 +10,6 @@ const FILL = `
 export async function fillWithUsers(path: string, count: number): Promise<void> {
   const database = await openSqlite({ path, now: Date.now })
   database.prepare(FILL).run({ count, time: new Date().toISOString() })
+  indexAllWords(database)
   database.close()
 }

@@ -72,7 +72,8 @@ export async function storedTables(databaseUrl: string): Promise<Record<string, 
 }
 
 const SELECT_TABLES = {
-  sqlite: `SELECT name FROM sqlite_schema WHERE type = 'table'`,
+  // The index of words cannot be read as a table. Its content is in tables of its own.
+  sqlite: `SELECT name FROM sqlite_schema WHERE type = 'table' AND name <> 'users_words'`,
   postgres: 'SELECT tablename AS name FROM pg_tables WHERE schemaname = current_schema()',
 }
 

@@ -19,3 +19,16 @@ export async function checkDatabase(
     onTick: () => onProgress({ step: 'check' }),
   })
 }
+
+/** Compares the index of words of a sound database with its users. Returns faults. */
+export async function checkWords(
+  path: string,
+  { onProgress, signal }: TaskOptions,
+): Promise<readonly string[]> {
+  return runInOwnProcess<readonly string[]>({
+    program: 'check-words-process',
+    path,
+    signal,
+    onTick: () => onProgress({ step: 'check' }),
+  })
+}

@@ -1,10 +1,16 @@
 import type { NamedUser } from '../../../users/words.ts'
+import { openToRead, readHistory } from '../inspect-database.ts'
 import type { Database } from '../sqlite-driver.ts'
 import { prefixesOf } from '../word-prefixes.ts'
 
 interface UserRow extends NamedUser {
   readonly id: number
 }
+
+/** The migration that creates the index of words. */
+const WORDS_SINCE = 13
+
+const CACHE_KIB = 64_000
 
 /** The content of the index: each beginning of a word with the id of a user. */
 const CREATE_VIEW = `CREATE VIRTUAL TABLE temp.indexed_words USING fts5vocab(main, users_words, instance)`
@@ -20,10 +26,23 @@ const FAULT =
   'the index of words differs from the users, so `q` finds too many or too few: run `migrate --reindex`'
 
 /**
- * Compares the index of words with the words of all users, which takes about 15 s for a million users. FTS5 cannot check
- * it, because it does not have the text.
+ * Compares the index of words with the words of all users, through a read-only connection, which takes about 15 s for a
+ * million users. FTS5 cannot check it, because it does not have the text. Returns faults.
  */
-export function wordFaults(database: Database): readonly string[] {
+export function examineWords(path: string): readonly string[] {
+  const database = openToRead(path)
+  try {
+    // In one transaction, so that index and users match.
+    const compare = database.transaction(() => compareWords(database))
+    return compare()
+  } finally {
+    database.close()
+  }
+}
+
+function compareWords(database: Database): readonly string[] {
+  if (readHistory(database).length < WORDS_SINCE) return []
+  database.pragma(`cache_size = -${CACHE_KIB}`)
   database.exec(CREATE_VIEW)
   const [indexed, expected] = [createSum(), createSum()]
   const rows = database.prepare<[], [string, number]>(SELECT_INDEXED).raw()

@@ -10,7 +10,6 @@ import { openToRead, readHistory } from '../inspect-database.ts'
 import { migrate, migrationsOfRelease } from '../migrator.ts'
 import { readCopyMark } from '../sqlite-copy-mark.ts'
 import { Database } from '../sqlite-driver.ts'
-import { wordFaults } from './check-words.ts'
 
 export interface Examination extends CheckReport {
   /** Number of migrations applied; 0 if the database is empty. */
@@ -27,9 +26,6 @@ interface SchemaRow {
 const CACHE_KIB = 64_000
 
 const MAX_FAULTS = 100
-
-/** The migration that creates the index of words. */
-const WORDS_SINCE = 13
 
 const SELECT_SCHEMA = `
   SELECT type, name, sql FROM sqlite_schema WHERE name NOT LIKE 'sqlite!_%' ESCAPE '!' ORDER BY type, name`
@@ -157,13 +153,10 @@ function schemaFaults(database: Database, migrations: readonly Migration[]): str
       : [`the ${type} ${name} differs from the one that the migrations make`]
   })
   if (changed.length > 0) return changed
-  const faults = RULES.filter(({ since }) => since <= migrations.length).flatMap(
-    ({ sql, fault }) => {
-      const count = database.prepare<[], number>(sql).pluck().get() ?? 0
-      return count === 0 ? [] : [`${count} ${fault}`]
-    },
-  )
-  return migrations.length < WORDS_SINCE ? faults : [...faults, ...wordFaults(database)]
+  return RULES.filter(({ since }) => since <= migrations.length).flatMap(({ sql, fault }) => {
+    const count = database.prepare<[], number>(sql).pluck().get() ?? 0
+    return count === 0 ? [] : [`${count} ${fault}`]
+  })
 }
 
 function schemaOf(database: Database): readonly SchemaRow[] {

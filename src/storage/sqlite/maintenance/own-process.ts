@@ -7,7 +7,7 @@ import { asUnusable } from '../unusable-reasons.ts'
 
 export interface OwnProcessOptions {
   /** The module of this folder that calls `answerParent`. */
-  readonly program: 'check-process' | 'compact-process'
+  readonly program: 'check-process' | 'check-words-process' | 'compact-process'
   /** The database. */
   readonly path: string
   /** Its environment variables; those of this process if left out. */

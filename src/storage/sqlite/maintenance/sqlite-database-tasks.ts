@@ -5,7 +5,7 @@ import { requireFile } from '../inspect-database.ts'
 import { migrationStatus, openSqlite } from '../open-sqlite.ts'
 import { explainErrors } from '../unusable-reasons.ts'
 import { backupDatabase } from './backup-database.ts'
-import { checkDatabase } from './check-database.ts'
+import { checkDatabase, checkWords } from './check-database.ts'
 import { compactDatabase } from './compact-database.ts'
 import { indexWords } from './index-words.ts'
 import { restoreDatabase } from './restore-database.ts'
@@ -39,7 +39,8 @@ export function createSqliteDatabaseTasks(path: string): DatabaseTasks {
 /** A file that cannot be read because of its content is a fault to report, like any other. */
 async function reportFaults(path: string, options: TaskOptions): Promise<CheckReport> {
   try {
-    return await checkDatabase(path, options)
+    const { faults, pending } = await checkDatabase(path, options)
+    return { faults: faults.length > 0 ? faults : await checkWords(path, options), pending }
   } catch (error) {
     if (!(error instanceof UnusableDatabase && error.isFault)) throw error
     return { faults: [error.message], pending: [] }

@@ -1,0 +1,4 @@
+import { examineWords } from './check-words.ts'
+import { answerParent } from './own-process.ts'
+
+answerParent(examineWords)
