@@ -37,8 +37,9 @@ export async function makeSqliteDatabases(folder, users) {
     const database = new Database(file)
     database.exec(schema)
     database.prepare(FILL_SQLITE(names)).run({ users })
-    database.pragma('journal_mode = DELETE')
     database.close()
+    if (file === ours) await migrate(ours, '--reindex')
+    leaveWal(file)
   }
   return {
     copy: async (isOurs, home) => {
@@ -47,6 +48,12 @@ export async function makeSqliteDatabases(folder, users) {
       return { url, drop: async () => {} }
     },
   }
+}
+
+function leaveWal(file) {
+  const database = new Database(file)
+  database.pragma('journal_mode = DELETE')
+  database.close()
 }
 
 /** Both of PostgreSQL. A copy also has `cpu`, of `cpuOf` in postgres.mjs. */

@@ -58,6 +58,7 @@ export async function makeSqliteDatabase(home, size) {
   database.pragma('journal_mode = WAL')
   database.close()
   const filledMs = performance.now() - startedAt
+  await migrate(url, '--reindex')
   return { url, filledMs, bytes: statSync(url).size, drop: async () => {} }
 }
 

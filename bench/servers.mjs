@@ -103,9 +103,9 @@ export function needsRedis(name) {
   return group === 'redis' && plain !== undefined
 }
 
-/** Creates an empty database of the service. */
-export async function migrate(url) {
-  const migration = spawn(process.execPath, [SERVICE, 'migrate'], {
+/** Creates an empty database of the service. With `--reindex` it indexes users that SQL has written. */
+export async function migrate(url, ...args) {
+  const migration = spawn(process.execPath, [SERVICE, 'migrate', ...args], {
     env: { ...process.env, DATABASE_URL: url },
     stdio: ['ignore', 'ignore', 'inherit'],
   })
