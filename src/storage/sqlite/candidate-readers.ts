@@ -93,7 +93,8 @@ export function createCandidateReaders(database: Database): CandidateReaders {
     const { match, prefixes, isExact } = lookupOf(words)
     const from = isInOrder && 'id' in start ? start.id : undefined
     const windows = windowsOf(prefixes, descending, from)
-    const shape = { sortBy: sort.by, filters: namesOf(query.filters), descending }
+    const filters = namesOf(query.filters)
+    const shape = { sortBy: sort.by, filters, descending, hasText: !isExact }
     const select = statementOf('words', shape, () => wordCandidatesSql(shape))
     return {
       isInOrder,
@@ -113,7 +114,7 @@ export function createCandidateReaders(database: Database): CandidateReaders {
   function walk(query: UserQuery, options: Walk): CandidateReader {
     const { column, descending, isInOrder, from, isPoint = false, isPast } = options
     const { sort, filters } = query
-    const shape = { sortBy: sort.by, filters: namesOf(filters), descending }
+    const shape = { sortBy: sort.by, filters: namesOf(filters), descending, hasText: true }
     const select = statementOf(`${column} ${isPoint}`, shape, () =>
       walkCandidatesSql(shape, { column, isPoint }),
     )

@@ -6,14 +6,19 @@ import { firstChars, type NamedUser, wordsOfUser } from '../../users/words.ts'
  */
 const PREFIX_CHARS = [1, 2, 3, 4, 6, 8, 12, 16] as const
 
+/** Half of a character beyond U+FFFF. */
+const SURROGATE = /[\ud800-\udfff]/
+
 /** The text that the index holds for a user: the beginnings of its words, with blanks between them. */
 export function prefixesOf(user: NamedUser): string {
   const prefixes = new Set<string>()
   for (const word of wordsOfUser(user)) {
-    const chars = countChars(word)
+    const isOfUnits = !SURROGATE.test(word)
+    const chars = isOfUnits ? word.length : countChars(word)
     for (const length of PREFIX_CHARS) {
       if (length > chars) break
-      prefixes.add(firstChars(word, length))
+      // Slicing takes a third of the time, and nearly all words can be sliced.
+      prefixes.add(isOfUnits ? word.slice(0, length) : firstChars(word, length))
     }
   }
   return [...prefixes].join(' ')

@@ -27,6 +27,8 @@ export interface CandidateShape {
   readonly sortBy: UserSort['by']
   readonly filters: readonly FilterName[]
   readonly descending: boolean
+  /** Whether name and e-mail are needed to see whether a user has the words. */
+  readonly hasText: boolean
 }
 
 /** The indexes of `users` by a column. */
@@ -75,9 +77,9 @@ export function walkCandidatesSql(
   return `${parts.join(' UNION ALL ')} ORDER BY walk_key ${direction}, id ${direction} LIMIT @count`
 }
 
-function candidateColumns({ sortBy, filters }: CandidateShape): string {
+function candidateColumns({ sortBy, filters, hasText }: CandidateShape): string {
   const sortKey = sortBy === 'id' ? "''" : SORT_EXPRESSIONS[sortBy]
-  return `${sortKey} AS sort_key, name, email, ${['users.id IS NOT NULL', ...conditionsOf(filters)].join(' AND ')} AS is_in_filters`
+  return `${sortKey} AS sort_key, ${hasText ? 'name, email' : "'', ''"}, ${['users.id IS NOT NULL', ...conditionsOf(filters)].join(' AND ')} AS is_in_filters`
 }
 
 /** The number of the next `@count` ids in the index of words after `@from`, and the last of them. */
