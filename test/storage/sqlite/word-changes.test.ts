@@ -1,0 +1,97 @@
+import { expect, onTestFinished, test } from 'vitest'
+import { openSqlite } from '../../../src/storage/sqlite/open-sqlite.ts'
+import { createReadView } from '../../../src/storage/sqlite/read-view.ts'
+import { createSqliteUserImportStore } from '../../../src/storage/sqlite/sqlite-user-import-store.ts'
+import { createSqliteUserRepository } from '../../../src/storage/sqlite/sqlite-user-repository.ts'
+import { clearWords } from '../../../src/storage/sqlite/word-index.ts'
+import { createWriteQueue } from '../../../src/storage/sqlite/write-queue.ts'
+
+async function opened() {
+  const database = await openSqlite({ path: ':memory:', now: Date.now })
+  const view = createReadView(database)
+  const writes = createWriteQueue(database, view)
+  const shared = { database, writes, now: Date.now }
+  const users = createSqliteUserRepository({ ...shared, view })
+  onTestFinished(async () => {
+    await writes.close()
+    view.end()
+    database.close()
+  })
+  const find = async (word: string) => {
+    const sort = { by: 'id', descending: false } as const
+    const start = { offset: 0 }
+    const query = { sort, start, filters: {}, words: [word], limit: 100, withTotal: false }
+    return JSON.parse((await users.list(query)).json).map(({ id }: { id: number }) => id)
+  }
+  return { database, writes, users, find, imports: createSqliteUserImportStore(shared) }
+}
+
+const newUser = (name: string) => ({ name, email: `${name}@example.com`, passwordDigest: null })
+
+test('a write that fails after its change leaves no words for the next user with its id', async () => {
+  const { users, imports, find } = await opened()
+  const failed = imports.write({
+    users: [{ name: 'Gone', email: 'gone@example.com' }],
+    onConflict: 'fail',
+    checkpointAfter: () => {
+      throw new Error('no checkpoint')
+    },
+  })
+  await expect(failed).rejects.toThrow('no checkpoint')
+  expect((await users.create(newUser('Ann'))).id).toBe(1)
+  expect(await find('gone')).toEqual([])
+  expect(await find('ann')).toEqual([1])
+})
+
+test('a batch that cannot be committed leaves no words', async () => {
+  const { database, users, find } = await opened()
+  await users.create(newUser('Zoe'))
+  database.exec(`CREATE TRIGGER full BEFORE UPDATE ON users_summary WHEN (SELECT count(*) FROM users) > 2
+    BEGIN SELECT RAISE(ROLLBACK, 'full'); END`)
+  const results = await Promise.allSettled([
+    users.create(newUser('Ann')),
+    users.create(newUser('Bea')),
+  ])
+  expect(results.map(({ status }) => status)).toEqual(['rejected', 'rejected'])
+  database.exec('DROP TRIGGER full')
+  await users.update(1, { name: 'Zara' })
+  expect((await users.create(newUser('Cid'))).id).toBe(2)
+  expect([await find('ann'), await find('bea'), await find('cid')]).toEqual([[], [], [2]])
+})
+
+test('users that change in the transaction that indexes them are found by their last words only', async () => {
+  const { database, writes, users, find } = await opened()
+  for (const name of ['Ann', 'Bea', 'Cid', 'Dora']) await users.create(newUser(name))
+  clearWords(database)
+  await expect(find('ann')).rejects.toMatchObject({ code: 'words_unavailable' })
+  await Promise.all([
+    users.update(1, { name: 'Early' }),
+    writes.run(() => writes.words.addNext(2, () => {})),
+    users.update(2, { name: 'Late' }),
+    users.delete(3),
+  ])
+  await Promise.all([
+    users.update(1, { name: 'Earlier' }),
+    users.update(4, { name: 'Latest' }),
+    users.create(newUser('Eve')),
+    writes.run(() => writes.words.addNext(10, () => {})),
+    users.delete(2),
+  ])
+  const words = [
+    'ann',
+    'bea',
+    'cid',
+    'dora',
+    'early',
+    'earlier',
+    'late',
+    'latest',
+    'eve',
+    'example',
+  ]
+  const found = await Promise.all(words.map(async word => [word, await find(word)]))
+  expect(Object.fromEntries(found)).toEqual({
+    ...{ ann: [1], bea: [], cid: [], dora: [4], early: [], earlier: [1], late: [4], latest: [4] },
+    ...{ eve: [5], example: [1, 4, 5] },
+  })
+})
