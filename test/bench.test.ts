@@ -159,6 +159,12 @@ test.skipIf(!canUsePostgres)(
   300_000,
 )
 
+test('npm run bench:search measures lists with q', async () => {
+  const { stdout } = await runs('search.mjs', '2000')
+  const rows = stdout.split('\n').filter(line => /^\| .* \| [\d.]+, [\d.]+ \|$/.test(line))
+  expect(rows.length).toBeGreaterThan(10)
+}, 300_000)
+
 test('npm run bench:scale refuses an unknown engine', async () => {
   const { code, stderr } = await runs('scale.mjs', '--engine', 'mysql').catch(error => error)
   expect([code, stderr]).toEqual([2, '--engine must be sqlite or postgres\n'])
