@@ -3,10 +3,12 @@ import { usedUp } from '../../users/used-up.ts'
 import { foldCase } from '../../users/user.ts'
 import { storedUser } from '../../users/user-json.ts'
 import type { ExpectedVersions, StoredUser, UserChange } from '../../users/user-repository.ts'
+import type { NamedUser } from '../../users/words.ts'
 import type { Closing, Outcome } from './batches.ts'
 import type { Connections, Session, Statement } from './postgres-connections.ts'
 import { violates } from './postgres-errors.ts'
 import { representationOf } from './user-reads.ts'
+import { upsertWords, WRITES_WORDS } from './user-words.ts'
 import { APART, createWriteBatches } from './write-batches.ts'
 
 interface Change {
@@ -74,7 +76,7 @@ function changeSql({ skipsLocked }: { readonly skipsLocked: boolean }): string {
         updated_at = CASE WHEN $10 > users.updated_at COLLATE "C" THEN $10 ELSE
           to_char(users.updated_at::timestamptz AT TIME ZONE 'UTC' + interval '1 millisecond',
             'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"') END
-      FROM decided WHERE users.id = decided.id AND verdict = 'changed'
+      FROM decided WHERE users.id = decided.id AND verdict = 'changed' AND ${WRITES_WORDS}
       RETURNING users.id, ${representationOf('users')} AS json
     )
     SELECT wanted.id,
@@ -110,6 +112,7 @@ export function createUserChanger(
   async function write(session: Session, changes: readonly Change[], isAlone: boolean) {
     const statement = isAlone ? CHANGE_PATIENTLY : CHANGE
     const rows = await session.query<ResultRow>(statement, valuesOf(changes, now()))
+    await upsertWords(session, renamedBy(changes, rows))
     const results = new Map(rows.map(([id, verdict, json]) => [id, outcomeOf(verdict, json)]))
     return changes.map(({ id }) => results.get(id) as Outcome<Changed> | typeof APART)
   }
@@ -120,6 +123,7 @@ export function createUserChanger(
     maxWaiting,
     keysOf: ({ id, change: { email } }) =>
       email === undefined ? [String(id)] : [String(id), email.toLowerCase()],
+    isTransaction: changes => changes.some(renames),
     write,
   })
 
@@ -131,6 +135,21 @@ export function createUserChanger(
       throw violates(error, 'users_times') ? usedUp('times') : error
     }
   }
+}
+
+/** Whether the words of the user may change. */
+function renames({ change: { name, email } }: Change): boolean {
+  return name !== undefined || email !== undefined
+}
+
+/** The users with a new name or e-mail, as they now are. */
+function renamedBy(changes: readonly Change[], rows: readonly ResultRow[]) {
+  const ids = new Set(changes.filter(renames).map(({ id }) => id))
+  return rows.flatMap(([id, verdict, json]) => {
+    if (verdict !== 'changed' || json === null || !ids.has(id)) return []
+    const { name, email }: NamedUser = JSON.parse(json)
+    return [{ id, name, email }]
+  })
 }
 
 function valuesOf(changes: readonly Change[], now: number): readonly unknown[] {

@@ -12,6 +12,7 @@ import { type Closing, createBatches, type Outcome } from './batches.ts'
 import type { Connections, Session, Statement } from './postgres-connections.ts'
 import { sqlStateOf, violates } from './postgres-errors.ts'
 import { REPRESENTATION, type UserReads } from './user-reads.ts'
+import { REPLACE_WORDS, vectorOf, WRITES_WORDS, wordsText } from './user-words.ts'
 import { createWriteBatches } from './write-batches.ts'
 
 interface Create {
@@ -26,23 +27,31 @@ const INSERT = `
   SELECT name, name_lower, email, password_digest, $5, $5
   FROM unnest($1::text[], $2::text[], $3::text[], $4::text[])
     AS wanted (name, name_lower, email, password_digest)
+  WHERE ${WRITES_WORDS}
   ORDER BY lower(email COLLATE "C")
   ON CONFLICT ON CONSTRAINT users_email_unique DO NOTHING`
 
+const CREATED = `
+  created AS (
+    ${INSERT} RETURNING id, email, updated_at, ${REPRESENTATION} AS json
+  ), named AS (
+    INSERT INTO users_words AS former (id, words)
+    SELECT id, ${vectorOf('words')} FROM created JOIN unnest($3, $6::text[]) AS made (email, words) USING (email)
+    ${REPLACE_WORDS}
+  )`
+
 const CREATE: Statement = {
   name: 'create_users',
-  text: `${INSERT} RETURNING email, ${REPRESENTATION}`,
+  text: `WITH ${CREATED} SELECT email, json FROM created`,
 }
 
 const CREATE_WITH_KEYS: Statement = {
   name: 'create_users_with_keys',
   text: `
-    WITH created AS (
-      ${INSERT} RETURNING id, email, updated_at, ${REPRESENTATION} AS json
-    ), claimed AS (
+    WITH ${CREATED}, claimed AS (
       INSERT INTO idempotency_keys (key_hash, user_id, fingerprint, user_version, user_json, expires_at)
-      SELECT key_hash, id, fingerprint, updated_at, json, $9
-      FROM unnest($6::text[], $7::bytea[], $8::text[]) AS claim (email, key_hash, fingerprint)
+      SELECT key_hash, id, fingerprint, updated_at, json, $10
+      FROM unnest($7::text[], $8::bytea[], $9::text[]) AS claim (email, key_hash, fingerprint)
       JOIN created USING (email)
       ORDER BY key_hash
     )
@@ -112,6 +121,7 @@ export function createUserCreator(
       users.map(({ email }) => email),
       users.map(({ passwordDigest }) => passwordDigest),
       new Date(now()).toISOString(),
+      users.map(wordsText),
     ]
     const claims = creates.flatMap(({ user, claim }) =>
       claim ? { email: user.email, ...claim } : [],

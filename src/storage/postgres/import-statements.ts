@@ -4,6 +4,7 @@ import { foldCase } from '../../users/user.ts'
 import { emailKey, type UserRow } from './import-decisions.ts'
 import type { Session } from './postgres-connections.ts'
 import { sqlStateOf } from './postgres-errors.ts'
+import { REPLACE_WORDS, upsertWords, vectorOf, WRITES_WORDS, wordsText } from './user-words.ts'
 
 /** For each e-mail a look into the index (`OFFSET 0`), because PostgreSQL prefers to read all of a table of medium size. */
 const WITH_EMAILS = `
@@ -35,20 +36,28 @@ const UNNEST = `
 
 /** In the order of creates by requests, so that an import and a request wait for each other in one direction only. */
 const INSERT = `
-  INSERT INTO users (${COLUMNS}, created_at)
-  SELECT ${COLUMNS}, created_at FROM ${UNNEST}, $7::text[]) AS new (${COLUMNS}, created_at)
-  ORDER BY lower(email COLLATE "C")
-  ON CONFLICT DO NOTHING
-  RETURNING id`
+  WITH inserted AS (
+    INSERT INTO users (${COLUMNS}, created_at)
+    SELECT ${COLUMNS}, created_at FROM ${UNNEST}, $7::text[]) AS new (${COLUMNS}, created_at)
+    WHERE ${WRITES_WORDS}
+    ORDER BY lower(email COLLATE "C")
+    ON CONFLICT DO NOTHING
+    RETURNING id
+  ), named AS (
+    INSERT INTO users_words AS former (id, words)
+    SELECT id, ${vectorOf('words')} FROM inserted JOIN unnest($1, $8::text[]) AS made (id, words) USING (id)
+    ${REPLACE_WORDS}
+  )
+  SELECT id FROM inserted`
 
 /** E-mails that no user can have, until the next statement sets the new ones. */
-const PARK_EMAILS = `UPDATE users SET email = '#' || id WHERE id = ANY($1::bigint[])`
+const PARK_EMAILS = `UPDATE users SET email = '#' || id WHERE id = ANY($1::bigint[]) AND ${WRITES_WORDS}`
 
 const UPDATE = `
   UPDATE users SET name = changed.name, name_lower = changed.name_lower, email = changed.email,
     password_digest = changed.password_digest, updated_at = changed.updated_at
   FROM ${UNNEST}) AS changed (${COLUMNS})
-  WHERE users.id = changed.id`
+  WHERE users.id = changed.id AND ${WRITES_WORDS}`
 
 /** The users with the e-mail or the id of a row. With `isLocked`, nobody else can change or delete them until the commit. */
 export async function readUsersOf(
@@ -106,7 +115,7 @@ export async function takeIds(
 
 /** Returns how many it could insert: the others have an id or an e-mail that a user has. */
 export async function insertUsers(session: Session, users: readonly UserRow[]): Promise<number> {
-  const values = [...valuesOf(users), users.map(({ createdAt }) => createdAt)]
+  const values = [...valuesOf(users), users.map(({ createdAt }) => createdAt), users.map(wordsText)]
   return (await session.query({ text: INSERT }, values)).length
 }
 
@@ -118,6 +127,7 @@ export async function updateUsers(
 ): Promise<void> {
   if (parkedIds.length > 0) await session.query({ text: PARK_EMAILS }, [parkedIds])
   await session.query({ text: UPDATE }, valuesOf(users))
+  await upsertWords(session, users)
 }
 
 function valuesOf(users: readonly UserRow[]): unknown[][] {

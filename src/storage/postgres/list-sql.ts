@@ -3,7 +3,7 @@ import type { Statement } from './postgres-connections.ts'
 import { representationOf, SELECT_REVISION } from './user-reads.ts'
 
 /** The column that each sort orders by. It is the first column of an index that ends in the id. */
-const SORT_COLUMNS: Readonly<Record<UserSort['by'], string>> = {
+export const SORT_COLUMNS: Readonly<Record<UserSort['by'], string>> = {
   id: 'id',
   name: 'name_lower',
   email: 'email_lower',
@@ -11,7 +11,7 @@ const SORT_COLUMNS: Readonly<Record<UserSort['by'], string>> = {
   updated_at: 'updated_at',
 }
 
-type FilterName = keyof UserFilters
+export type FilterName = keyof UserFilters
 
 const FILTERS: Readonly<Record<FilterName, string>> = {
   email: 'email_lower =',
@@ -22,7 +22,7 @@ const FILTERS: Readonly<Record<FilterName, string>> = {
   updated_before: 'updated_at <',
 }
 
-const FILTER_NAMES = Object.keys(FILTERS) as readonly FilterName[]
+export const FILTER_NAMES = Object.keys(FILTERS) as readonly FilterName[]
 
 const RANGES = [
   { by: 'created_at', filters: ['created_after', 'created_before'] },
@@ -109,12 +109,13 @@ function parametersOf({ sort, filters, offset }: ListShape): readonly string[] {
 }
 
 /** No two users have the same e-mail, so their ids never decide the order. */
-function positionOf({ by }: UserSort): readonly ('key' | 'id')[] {
+export function positionOf({ by }: UserSort): readonly ('key' | 'id')[] {
   if (by === 'id') return ['id']
   return by === 'email' ? ['key'] : ['key', 'id']
 }
 
-type References = Readonly<Record<string, string>>
+/** SQL for the value of each parameter. */
+export type References = Readonly<Record<string, string>>
 
 function pageSql(shape: ListShape, references: References): string {
   const { sort, limit, filters, withTotal } = shape
@@ -150,11 +151,13 @@ function rowsSql(shape: ListShape, references: References): string {
       ORDER BY ${order.join(', ')} LIMIT ${limit + 1} OFFSET ${offset ?? 0}`
 }
 
-function positionColumns({ by }: UserSort): readonly string[] {
+/** The columns that a list is ordered by. */
+export function positionColumns({ by }: UserSort): readonly string[] {
   return by === 'id' || by === 'email' ? [SORT_COLUMNS[by]] : [SORT_COLUMNS[by], 'id']
 }
 
-function afterSql(sort: UserSort, references: References): string {
+/** The condition for users after a position. */
+export function afterSql(sort: UserSort, references: References): string {
   const beyond = sort.descending ? '<' : '>'
   const values = positionOf(sort).map(name => references[name])
   return `(${positionColumns(sort)}) ${beyond} (${values})`
@@ -191,10 +194,15 @@ function ofRange(names: readonly FilterName[], range: Range): readonly FilterNam
   return names.filter(name => inRange.includes(name))
 }
 
-function conditionsOf(filters: readonly FilterName[], references: References): readonly string[] {
+/** The condition of each filter. */
+export function conditionsOf(
+  filters: readonly FilterName[],
+  references: References,
+): readonly string[] {
   return filters.map(name => `${FILTERS[name]} ${references[name]}`)
 }
 
-function whereSql(conditions: readonly string[]): string {
+/** The clause for all conditions; none for no condition. */
+export function whereSql(conditions: readonly string[]): string {
   return conditions.length === 0 ? '' : ` WHERE ${conditions.join(' AND ')}`
 }

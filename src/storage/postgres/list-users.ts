@@ -1,6 +1,6 @@
-import { lastIdOf, withoutLastUser } from '../../users/user-json.ts'
 import type { UserPage, UserQuery } from '../../users/user-repository.ts'
 import { type Batches, type Closing, createBatches } from './batches.ts'
+import { toPage } from './list-page.ts'
 import {
   countRangeStatement,
   formOf,
@@ -29,12 +29,15 @@ const MAX_SHORT_OFFSET = 1000
 export interface UserListerOptions {
   readonly connections: Connections
   readonly closing: Closing
+  /** Lists users that are found by words. */
+  readonly search: (query: UserQuery) => Promise<UserPage>
 }
 
 /** `UserRepository.list`. Pages of one form that are asked for in one turn of the event loop share one statement. */
 export function createUserLister({
   connections,
   closing,
+  search,
 }: UserListerOptions): (query: UserQuery) => Promise<UserPage> {
   const batchesOf = new Map<string, Batches<UserQuery, UserPage>>()
   const names = new Map<string, string>()
@@ -89,7 +92,7 @@ export function createUserLister({
   }
 
   return async query => {
-    if (query.words.length > 0) throw new Error('PostgreSQL has no index of words yet')
+    if (query.words.length > 0) return search(withoutNul(query))
     const possible = withoutNul(query)
     const shape = shapeOf(possible, await sortedRangeOf(possible))
     const form = formOf(shape)
@@ -108,20 +111,8 @@ function isShortList({ filters, offset = 0 }: ListShape): boolean {
   return offset <= MAX_SHORT_OFFSET && filters.every(name => name === 'email')
 }
 
-function toPage(row: ListRow, { limit }: ListShape): UserPage {
-  const [json, length, lastKey, revision, total] = row
-  const hasMore = length > limit
-  const page = hasMore ? withoutLastUser(json) : json
-  return {
-    json: page,
-    next: hasMore ? { key: lastKey ?? '', id: lastIdOf(page) } : undefined,
-    total: total ?? undefined,
-    revision,
-  }
-}
-
 /** PostgreSQL takes no text with NUL. No user has a control character in name or e-mail. */
-function withoutNul(query: UserQuery): UserQuery {
+export function withoutNul(query: UserQuery): UserQuery {
   const filters = Object.entries(query.filters).map(([name, text]) => [
     name,
     text?.replaceAll('\0', '\u0001'),

@@ -16,6 +16,7 @@ import { createPostgresUserImportStore } from './postgres-user-import-store.ts'
 import { createPostgresUserRepository } from './postgres-user-repository.ts'
 import { asUnusable, mayPass } from './unreachable-reasons.ts'
 import { createWaitingWrites } from './waiting-writes.ts'
+import { createWordIndexer } from './word-indexer.ts'
 
 /** How long a start waits for a database that cannot be reached. */
 const START_PATIENCE_MS = 10_000
@@ -84,12 +85,15 @@ async function createPostgresStorage(
   const keys = await openSigningKeys(connections)
   const closing = createClosing()
   const waiting = createWaitingWrites()
+  const { onIndexing, onWarning } = options
+  const indexer = createWordIndexer({ connections, onIndexing, onWarning })
   const users = createPostgresUserRepository({
     connections,
     closing,
     now,
     steadyNow,
     maxWaiting: maxWaitingWrites,
+    catchUp: indexer.catchUp,
   })
   const imports = createPostgresUserImportStore({ connections, now })
   const bans = createPostgresBanStore({
@@ -125,6 +129,7 @@ async function createPostgresStorage(
       ...connections.report(),
     }),
     close: async () => {
+      await indexer.end()
       await closing.close()
       await connections.close()
     },

@@ -7,6 +7,7 @@ import { createUserDeleter } from './delete-users.ts'
 import { createUserLister } from './list-users.ts'
 import type { Connections } from './postgres-connections.ts'
 import { createDigestReplacer } from './replace-digests.ts'
+import { createUserSearcher } from './search-users.ts'
 import { createUserReads } from './user-reads.ts'
 
 const PING = { name: 'ping', text: 'SELECT FROM users WHERE id = 1' }
@@ -20,6 +21,8 @@ export interface PostgresUserRepositoryOptions {
   readonly steadyNow: () => number
   /** The most writes of each kind that may wait. */
   readonly maxWaiting: number
+  /** Tries to index the users that lack words. Returns whether all have them. */
+  readonly catchUp: () => Promise<boolean>
 }
 
 /** Users in the table `users` of PostgreSQL. Reads and writes of one turn of the event loop share statements. */
@@ -67,7 +70,7 @@ export function createPostgresUserRepository(
 
     delete: createUserDeleter(options),
 
-    list: createUserLister(options),
+    list: createUserLister({ ...options, search: createUserSearcher(options) }),
 
     revision: reads.revision,
 

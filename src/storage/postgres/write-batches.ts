@@ -10,7 +10,7 @@ export interface WriteBatchOptions<In, Out> {
   readonly connections: Connections
   readonly closing: Closing
   /**
-   * Writes all items in one statement, in an order of locks that is the same in every process. An outcome of `APART` means
+   * Writes all items, in one statement unless `isTransaction` says that it takes several, in an order of locks that is the same in every process. An outcome of `APART` means
    * that nothing was done and that the item shall be written on its own. With `isAlone` it waits for locks.
    */
   readonly write: (
@@ -18,6 +18,8 @@ export interface WriteBatchOptions<In, Out> {
     items: readonly In[],
     isAlone: boolean,
   ) => Promise<readonly (Outcome<Out> | typeof APART)[]>
+  /** Whether writing these items takes more than one statement. */
+  readonly isTransaction?: (items: readonly In[]) => boolean
   /** What of an item may wait for the same lock as another item. */
   readonly keysOf: (item: In) => readonly string[]
   /** Items that may wait; an item beyond that throws `overloaded`. */
@@ -44,7 +46,7 @@ interface Waiting<In> {
 export function createWriteBatches<In, Out>(
   options: WriteBatchOptions<In, Out>,
 ): Pick<Batches<In, Out>, 'add'> {
-  const { connections, closing, write, keysOf, maxWaiting } = options
+  const { connections, closing, write, isTransaction = () => false, keysOf, maxWaiting } = options
   /** The last write on its own for each key. */
   const lastOf = new Map<string, Promise<unknown>>()
   let waitingApart = 0
@@ -69,9 +71,11 @@ export function createWriteBatches<In, Out>(
   ): Promise<readonly (Outcome<Out> | typeof APART)[]> {
     if (items.length === 0) return []
     try {
-      return await connections.write(async session => write(session, items, false), {
-        countWrites: countDone,
-      })
+      const work = async (session: Session) => write(session, items, false)
+      const writeOptions = { countWrites: countDone }
+      return isTransaction(items)
+        ? await connections.transaction(work, writeOptions)
+        : await connections.write(work, writeOptions)
     } catch (error) {
       if (!mayBeOfOneItem(error)) throw error
       return items.map(() => APART)

@@ -128,7 +128,7 @@ describe('on PostgreSQL', () => {
       const { sql, connections, users } = await openRealStore(Date.now)
       let times = 0
       const store = createPostgresUserImportStore({
-        connections: disturbed(connections, 'INSERT INTO users', async () => {
+        connections: disturbed(connections, 'INSERT INTO users (', async () => {
           times++
           if (times === 1) await sql(insert)
         }),
@@ -166,7 +166,7 @@ describe('on PostgreSQL', () => {
     test('each time, write gives up with storage_unavailable', async () => {
       const { sql, connections, users } = await openRealStore(Date.now)
       let times = 0
-      const connectionsAgain = disturbed(connections, 'INSERT INTO users', async () => {
+      const connectionsAgain = disturbed(connections, 'INSERT INTO users (', async () => {
         times++
         await sql(insert)
       })

@@ -37,12 +37,7 @@ const HARNESS: RepositoryHarness = {
 
 describeUserRepository(HARNESS)
 
-/** PostgreSQL has no index of words yet. */
-const HAS_WORDS = false
-
-if (HAS_WORDS) describeWordSearch(HARNESS)
-else
-  console.log('skipped on postgres: UserQuery.words, because PostgreSQL has no index of words yet')
+describeWordSearch(HARNESS)
 
 test('update takes back an e-mail that another transaction changes meanwhile', async () => {
   const url = await copyPostgresTemplate()
@@ -103,6 +98,7 @@ function createRepository(
 ): UserRepository {
   return createPostgresUserRepository({
     connections,
+    catchUp: async () => false,
     closing,
     now,
     steadyNow: now,

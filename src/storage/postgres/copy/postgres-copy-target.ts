@@ -144,7 +144,7 @@ function createTarget(session: CopySession, lock: CopySession): CopyTarget {
         await run(DELETE_MARK)
       })
       // Faster first queries. Autovacuum does the same later, so that a failure does no harm.
-      await run('ANALYZE users, idempotency_keys, bans').catch(() => {})
+      await run('ANALYZE users, users_words, idempotency_keys, bans').catch(() => {})
     },
 
     close: async () => {

@@ -132,7 +132,24 @@ const EXPECTED = `
 7 table api_key_changes:
 7 table api_keys:
 7 trigger api_keys_changed: of api_keys type 60 enabled O calls note_api_key_changes
-8 trigger users_updated: of users type 16 enabled O calls note_updated_users former updated`
+8 trigger users_updated: of users type 16 enabled O calls note_updated_users former updated
+9 column users_without_words.id: bigint not null
+9 column users_words.id: bigint not null
+9 column users_words.words: tsvector not null
+9 column users_words_state.indexed_through: bigint
+9 column users_words_state.singleton: smallint not null
+9 column users_words_state.words_version: integer not null
+9 constraint users_without_words_primary_key: primary key of users_without_words (id)
+9 constraint users_words_primary_key: primary key of users_words (id)
+9 constraint users_words_state_primary_key: primary key of users_words_state (singleton)
+9 constraint users_words_state_singleton: check of users_words_state (singleton)
+9 index users_without_words_primary_key: unique on users_without_words (id)
+9 index users_words_by_word: on users_words (words)
+9 index users_words_primary_key: unique on users_words (id)
+9 index users_words_state_primary_key: unique on users_words_state (singleton)
+9 table users_without_words:
+9 table users_words:
+9 table users_words_state:`
 
 interface Expected extends SchemaObject {
   readonly since: number

@@ -6,6 +6,7 @@ import type { Connections, Statement } from '../postgres-connections.ts'
 import { readCopyMark } from '../postgres-copy-mark.ts'
 import { findIndexFaults } from './check-indexes.ts'
 import { EXPECTED_FUNCTIONS, EXPECTED_TABLES, expectedAfter } from './expected-schema.ts'
+import { findWordFaults } from './find-word-faults.ts'
 import { readFunctionSources, readSchema } from './schema-snapshot.ts'
 
 export interface FindFaultsOptions extends TaskOptions {
@@ -17,6 +18,9 @@ const LONG = { isLong: true }
 
 /** The migration that lets a database be an unfinished copy. */
 const COPIES_SINCE = 6
+
+/** The migration that makes the index of words. */
+const WORDS_SINCE = 9
 
 const MAX_FAULTS = 100
 
@@ -71,6 +75,11 @@ const RULES = [
             length(name) BETWEEN 1 AND 64 AND length(key_hash) = 32 AND scopes <> '')`,
     fault: 'API keys break a constraint of their table',
   },
+  {
+    since: WORDS_SINCE,
+    sql: `SELECT 1 - count(*) FROM users_words_state`,
+    fault: 'row of users_words_state is missing',
+  },
 ]
 
 /**
@@ -99,6 +108,10 @@ export async function findPostgresFaults(options: FindFaultsOptions): Promise<Ch
   if (applied.length >= COPIES_SINCE) await step(() => findUnfinishedCopy(connections))
   await step(() => findIndexFaults(connections, EXPECTED_TABLES, signal))
   await step(() => findRowFaults(options, went.length))
+  if (applied.length >= WORDS_SINCE) {
+    const onChunk = () => onProgress({ step: 'check' })
+    await step(() => findWordFaults({ connections, signal, onChunk }))
+  }
   return {
     faults: faults.slice(0, MAX_FAULTS),
     pending: migrations.slice(applied.length).map(({ name }) => name),

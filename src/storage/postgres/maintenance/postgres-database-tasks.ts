@@ -10,7 +10,7 @@ export function createPostgresDatabaseTasks(location: PostgresLocation): Databas
   const loadWork = () => import('./postgres-database-work.ts')
   return {
     name: `postgres://${places}/${location.database}`,
-    migrate: async () => (await loadWork()).migrateDatabase(location),
+    migrate: async options => (await loadWork()).migrateDatabase(location, options),
     migrationStatus: async () => (await loadWork()).readMigrationStatus(location),
     backup: async ({ file }) => {
       throw new UnusableDatabase(explainBackup(location, file))

@@ -1,6 +1,13 @@
+import { setTimeout as sleep } from 'node:timers/promises'
 import type { PostgresLocation } from '../../../postgres-location.ts'
-import type { CheckReport, MigrationStatus, TaskOptions } from '../../database-tasks.ts'
+import type {
+  CheckReport,
+  MigrateOptions,
+  MigrationStatus,
+  TaskOptions,
+} from '../../database-tasks.ts'
 import { UnusableDatabase } from '../../unusable-database.ts'
+import { areWordsIndexed, forgetIndexedWords, indexNextUsers } from '../index-next-users.ts'
 import { openConnections } from '../open-connections.ts'
 import { waitFor } from '../open-postgres-storage.ts'
 import type { Connections } from '../postgres-connections.ts'
@@ -13,12 +20,30 @@ import { openSigningKeys } from '../postgres-signing-keys.ts'
 import { asUnusable } from '../unreachable-reasons.ts'
 import { findPostgresFaults } from './find-postgres-faults.ts'
 
-/** Brings the schema to this release. */
-export function migrateDatabase(location: PostgresLocation): Promise<void> {
+/** Brings the schema and the index of words to this release. */
+export function migrateDatabase(
+  location: PostgresLocation,
+  options: MigrateOptions = {},
+): Promise<void> {
   return withConnections(location, async connections => {
     await migratePostgres({ connections, migrations: postgresMigrations(), now: Date.now })
     await openSigningKeys(connections)
+    await indexWords(connections, options)
   })
+}
+
+/** Takes turns with services that do the same. */
+async function indexWords(
+  connections: Connections,
+  { reindex = false, onIndexing, signal }: MigrateOptions,
+): Promise<void> {
+  if (reindex) await forgetIndexedWords(connections)
+  while (!(await areWordsIndexed(connections))) {
+    signal?.throwIfAborted()
+    const progress = await indexNextUsers(connections)
+    if (progress === undefined) await sleep(OTHERS_PAUSE_MS)
+    else onIndexing?.(progress)
+  }
 }
 
 /** The migrations of this release in order. */
@@ -29,6 +54,9 @@ export function readMigrationStatus(
     postgresMigrationStatus(connections, postgresMigrations()),
   )
 }
+
+/** While a service indexes. */
+const OTHERS_PAUSE_MS = 20
 
 /** Checks a whole database. One that cannot be used because of its content has that as its only fault. */
 export async function checkPostgresDatabase(

@@ -1,0 +1,116 @@
+import { type NamedUser, WORDS_VERSION } from '../../users/words.ts'
+import type { IndexingProgress } from '../storage.ts'
+import type { Connections, Session } from './postgres-connections.ts'
+import { upsertWords } from './user-words.ts'
+
+/** How many users are indexed in a transaction. It takes about 20 ms, and a write of one of them waits for its end. */
+const USERS_A_STEP = 500
+
+/** One process at a time: others would wait for its locks. The lock ends with its transaction. */
+const TRY_LOCK = `
+  SELECT pg_try_advisory_xact_lock(('users_words'::regclass::oid::bigint << 32) + 2003792484)`
+
+const SELECT_STATE = `
+  SELECT words_version, indexed_through, (SELECT coalesce(max(id), 0) FROM users) FROM users_words_state`
+
+/** A service of an older release goes on with its own version, so a newer one stays. */
+const BEGIN_ANEW = `
+  UPDATE users_words_state SET words_version = ${WORDS_VERSION}, indexed_through = 0`
+
+const SAVE_THROUGH = `UPDATE users_words_state SET indexed_through = $1`
+
+/** The locks keep names and e-mails as they are until the words are there. */
+const SELECT_NEXT = `
+  SELECT id, name, email FROM users WHERE id > $1 ORDER BY id LIMIT ${USERS_A_STEP} FOR SHARE`
+
+const DELETE_ORPHANS = `
+  DELETE FROM users_words
+  WHERE id > $1 AND id <= $2 AND NOT EXISTS (SELECT FROM users WHERE users.id = users_words.id)`
+
+const SELECT_NOTED = `SELECT id FROM users_without_words ORDER BY id LIMIT ${USERS_A_STEP}`
+
+const SELECT_USERS = `
+  SELECT id, name, email FROM users WHERE id = ANY ($1::bigint[]) ORDER BY id FOR SHARE`
+
+/** After the users are locked, nobody notes them again before the commit. */
+const DELETE_NOTED = `DELETE FROM users_without_words WHERE id = ANY ($1::bigint[])`
+
+const MAX_ID = Number.MAX_SAFE_INTEGER
+
+/** The greatest id whose user has words, unless it is noted. */
+export const INDEXED_THROUGH = `
+  SELECT CASE WHEN words_version = ${WORDS_VERSION} THEN coalesce(indexed_through, ${MAX_ID}) ELSE 0 END
+  FROM users_words_state`
+
+/** Whether all words are indexed. Reads the least id by the index, because the table may have many deleted rows. */
+export const SELECT_IS_INDEXED = `
+  SELECT indexed_through IS NULL AND words_version = ${WORDS_VERSION}
+    AND (SELECT id FROM users_without_words ORDER BY id LIMIT 1) IS NULL
+  FROM users_words_state`
+
+type StateRow = readonly [version: number, through: number | null, lastId: number]
+
+type UserRow = readonly [id: number, name: string, email: string]
+
+/**
+ * Indexes the next users that have no words, or wrong ones, in one transaction. Returns `undefined` while another process
+ * does it.
+ */
+export async function indexNextUsers(
+  connections: Connections,
+): Promise<IndexingProgress | undefined> {
+  return connections.transaction(
+    async session => {
+      const [[hasLock] = [false]] = await session.query<[boolean]>({ text: TRY_LOCK })
+      if (!hasLock) return undefined
+      const [state] = await session.query<StateRow>({ text: SELECT_STATE })
+      const [version, indexedThrough, lastId] = state as StateRow
+      const isOutdated = version < WORDS_VERSION
+      if (isOutdated) await session.query({ text: BEGIN_ANEW })
+      const through = isOutdated ? 0 : indexedThrough
+      return through === null
+        ? { ...(await indexNoted(session)), through: lastId, lastId }
+        : { ...(await indexAfter(session, through)), lastId }
+    },
+    { isLong: true },
+  )
+}
+
+/** Whether all users can be found by their words. */
+export async function areWordsIndexed(connections: Connections): Promise<boolean> {
+  const [[isIndexed] = [false]] = await connections.read(session =>
+    session.query<[boolean]>({ text: SELECT_IS_INDEXED }),
+  )
+  return isIndexed
+}
+
+/** Has all users indexed again. */
+export async function forgetIndexedWords(connections: Connections): Promise<void> {
+  await connections.write(session => session.query({ text: BEGIN_ANEW }), { isLong: true })
+}
+
+async function indexAfter(session: Session, through: number) {
+  const users = await session.query<UserRow>({ text: SELECT_NEXT }, [through])
+  await upsertWords(session, users.map(toUser))
+  const isLast = users.length < USERS_A_STEP
+  const last = users.at(-1)?.[0] ?? through
+  await session.query({ text: DELETE_ORPHANS }, [through, isLast ? MAX_ID : last])
+  await session.query({ text: SAVE_THROUGH }, [isLast ? null : last])
+  // Users may have been noted meanwhile.
+  return { isComplete: isLast && (await indexNoted(session)).isComplete, through: last }
+}
+
+async function indexNoted(session: Session): Promise<{ readonly isComplete: boolean }> {
+  const noted = await session.query<[number]>({ text: SELECT_NOTED })
+  if (noted.length > 0) {
+    const ids = noted.map(([id]) => id)
+    const users = await session.query<UserRow>({ text: SELECT_USERS }, [ids])
+    await upsertWords(session, users.map(toUser))
+    await session.query({ text: DELETE_NOTED }, [ids])
+  }
+  return { isComplete: noted.length < USERS_A_STEP }
+}
+
+function toUser([id, name, email]: UserRow): NamedUser & { readonly id: number } {
+  return { id, name, email }
+}

@@ -1,0 +1,61 @@
+import { INDEXED_THROUGH } from '../index-next-users.ts'
+import type { Connections } from '../postgres-connections.ts'
+import { wordsText } from '../user-words.ts'
+
+export interface FindWordFaultsOptions {
+  readonly connections: Connections
+  readonly signal: AbortSignal
+  readonly onChunk: () => void
+}
+
+type ChunkRow = readonly [id: number, name: string, email: string, words: string | null]
+
+/** The words of these users are made in some ten milliseconds, which holds up nothing else: the command only checks. */
+const CHUNK_USERS = 5000
+
+/** Users that are still to be indexed have no words to compare. */
+const SELECT_CHUNK = `
+  SELECT chunk.id, name, email,
+    CASE WHEN chunk.id <= (${INDEXED_THROUGH})
+        AND NOT EXISTS (SELECT FROM users_without_words WHERE users_without_words.id = chunk.id)
+      THEN coalesce(array_to_string(tsvector_to_array(words), ' '), '') END
+  FROM (SELECT id, name, email FROM users WHERE id > $1 ORDER BY id LIMIT ${CHUNK_USERS}) AS chunk
+    LEFT JOIN users_words ON users_words.id = chunk.id
+  ORDER BY chunk.id`
+
+const COUNT_ORPHANS = `
+  SELECT count(*) FROM users_words WHERE NOT EXISTS (SELECT FROM users WHERE users.id = users_words.id)`
+
+const FAULT =
+  'the index of words differs from the users, so `q` finds too many or too few: run `migrate --reindex`'
+
+const LONG = { isLong: true }
+
+/** Compares the words of all users with their names and e-mails, also while others write. Each chunk is of one state. */
+export async function findWordFaults(options: FindWordFaultsOptions): Promise<readonly string[]> {
+  const { connections, signal, onChunk } = options
+  for (let last: number | undefined = 0; last !== undefined; ) {
+    signal.throwIfAborted()
+    const users: readonly ChunkRow[] = await connections.read(
+      session => session.query<ChunkRow>({ text: SELECT_CHUNK }, [last]),
+      LONG,
+    )
+    if (users.some(isWrong)) return [FAULT]
+    last = users.at(-1)?.[0]
+    onChunk()
+  }
+  signal.throwIfAborted()
+  const [[orphans] = [0]] = await connections.read(
+    session => session.query<[number]>({ text: COUNT_ORPHANS }),
+    LONG,
+  )
+  return orphans === 0 ? [] : [FAULT]
+}
+
+function isWrong([, name, email, words]: ChunkRow): boolean {
+  return words !== null && sorted(words) !== sorted(wordsText({ name, email }))
+}
+
+function sorted(words: string): string {
+  return words.split(' ').sort().join(' ')
+}

@@ -1,0 +1,109 @@
+import { ServiceError } from '../../errors.ts'
+import type { UserPage, UserQuery } from '../../users/user-repository.ts'
+import { toPage } from './list-page.ts'
+import type { Connections } from './postgres-connections.ts'
+import {
+  offsetOf,
+  type Reach,
+  type SearchRow,
+  searchFormOf,
+  searchStatement,
+  searchValuesOf,
+} from './search-sql.ts'
+
+/** The first walk of each search. It takes about a millisecond, and shows how many users have the words. */
+const FIRST_REACH = { ofId: 2000, ofOthers: 500 }
+
+/** What it costs to walk by a user, where gathering a user costs 1. Each walk by another sort looks up a second row. */
+const WALK_COST = { ofId: 0.3, ofOthers: 0.8 }
+
+/** So that the walk most probably finds the whole page. */
+const SPARE = 2
+
+const MAX_PREPARED_FORMS = 50
+
+/** An older release may write users all the time. */
+const MAX_ATTEMPTS = 3
+
+export interface UserSearcherOptions {
+  readonly connections: Connections
+  /** Tries to index the users that lack words. Returns whether all have them. */
+  readonly catchUp: () => Promise<boolean>
+}
+
+/**
+ * `UserRepository.list` with words. An index of words gives all its users in no order, and an index in the order of the list
+ * knows no words. A word that many users have is found soon by walking in the order of the list; the users with a rare one
+ * are gathered and sorted. So each search begins with a short walk, and what it finds decides.
+ */
+export function createUserSearcher({
+  connections,
+  catchUp,
+}: UserSearcherOptions): (query: UserQuery) => Promise<UserPage> {
+  const names = new Map<string, string>()
+
+  function nameOf(form: string): string | undefined {
+    const known = names.get(form)
+    if (known !== undefined || names.size >= MAX_PREPARED_FORMS) return known
+    const name = `search_${names.size}`
+    names.set(form, name)
+    return name
+  }
+
+  async function run(query: UserQuery, reach: Reach, isLong: boolean): Promise<SearchRow> {
+    // For what may read many users, PostgreSQL makes a plan for these words and filters.
+    const name = isLong ? undefined : nameOf(searchFormOf(query, reach))
+    const statement = { text: searchStatement(query, reach), ...(name && { name }) }
+    const [row] = await connections.read(
+      session => session.query<SearchRow>(statement, searchValuesOf(query)),
+      { isLong },
+    )
+    return row as SearchRow
+  }
+
+  /** The row with the whole page. */
+  async function find(query: UserQuery): Promise<SearchRow> {
+    // At most one user: no walk is shorter.
+    if (query.filters.email !== undefined) return run(query, 'gather', true)
+    const firstReach = isById(query) ? FIRST_REACH.ofId : FIRST_REACH.ofOthers
+    const first = await run(query, firstReach, query.withTotal)
+    if (isWhole(first, query, firstReach)) return first
+    const reach = reachFor(query, first, firstReach)
+    if (reach !== undefined) {
+      const walked = await run(query, reach, true)
+      if (isWhole(walked, query, reach)) return walked
+    }
+    return run(query, 'gather', true)
+  }
+
+  return async query => {
+    for (let attempts = 1; ; attempts++) {
+      const row = await find(query)
+      const [json, length, lastKey, revision, total, , , , isIndexed] = row
+      if (isIndexed) return toPage([json, length, lastKey, revision, total], query)
+      if (attempts === MAX_ATTEMPTS || !(await catchUp()))
+        throw new ServiceError('words_unavailable')
+    }
+  }
+}
+
+function isById({ sort }: UserQuery): boolean {
+  return sort.by === 'id'
+}
+
+/** Whether the page is full, or the walk has come to the end of the list. */
+function isWhole(row: SearchRow, { limit }: UserQuery, reach: number): boolean {
+  const [, length, , , , , walked] = row
+  return length > limit || (walked ?? 0) < reach
+}
+
+/** How far to walk; `undefined` if gathering is cheaper. */
+function reachFor(query: UserQuery, first: SearchRow, firstReach: number): number | undefined {
+  const [, , , , , found, , allUsers] = first
+  if (found === 0) return undefined
+  const part = found / firstReach
+  const walked = (offsetOf(query).offset + query.limit + 1) / part
+  const gathered = allUsers * part
+  const cost = isById(query) ? WALK_COST.ofId : WALK_COST.ofOthers
+  return walked * cost < gathered ? Math.ceil(walked * SPARE) : undefined
+}

@@ -1,0 +1,39 @@
+import { type NamedUser, wordsOfUser } from '../../users/words.ts'
+import type { Session, Statement } from './postgres-connections.ts'
+
+/** The words of a user as one parameter. Words have no blanks. */
+export function wordsText(user: NamedUser): string {
+  return wordsOfUser(user).join(' ')
+}
+
+/** SQL for the value of `users_words.words`, from SQL for a text of `wordsText`. */
+export function vectorOf(text: string): string {
+  return `array_to_tsvector(string_to_array(${text}, ' '))`
+}
+
+/**
+ * A condition that holds. It tells the triggers of `users` that the statement, or its transaction, writes the words of all
+ * users whose names or e-mails it writes. Otherwise they are noted in `users_without_words`.
+ */
+export const WRITES_WORDS = `(SELECT set_config('user_records.words', 'written', true)) = 'written'`
+
+/** For `INSERT INTO users_words AS former`. A word list that stays the same costs no change of the index. */
+export const REPLACE_WORDS = `
+  ON CONFLICT (id) DO UPDATE SET words = excluded.words WHERE former.words <> excluded.words`
+
+const UPSERT: Statement = {
+  name: 'upsert_words',
+  text: `
+    INSERT INTO users_words AS former (id, words)
+    SELECT id, ${vectorOf('words')} FROM unnest($1::bigint[], $2::text[]) AS named (id, words)
+    ORDER BY id ${REPLACE_WORDS}`,
+}
+
+/** Writes the words of users that the transaction of the session has locked. */
+export async function upsertWords(
+  session: Session,
+  users: readonly (NamedUser & { readonly id: number })[],
+): Promise<void> {
+  if (users.length === 0) return
+  await session.query(UPSERT, [users.map(({ id }) => id), users.map(wordsText)])
+}

@@ -1,0 +1,118 @@
+import { expect, test } from 'vitest'
+import { createClosing } from '../../../src/storage/postgres/batches.ts'
+import { createPostgresDatabaseTasks } from '../../../src/storage/postgres/maintenance/postgres-database-tasks.ts'
+import { createPostgresUserRepository } from '../../../src/storage/postgres/postgres-user-repository.ts'
+import { SORT_KEYS, type UserQuery } from '../../../src/users/user-repository.ts'
+import { areBegun, wordsOfUser } from '../../../src/users/words.ts'
+import { queryPostgres } from '../../support/postgres-client.ts'
+import { connectTo } from '../../support/postgres-connections.ts'
+import { copyPostgresTemplate } from '../../support/postgres-databases.ts'
+import { locationOf } from '../../support/postgres-location.ts'
+import { byCodePoints, type ShownUser } from '../../support/user-order.ts'
+
+const NOON = Date.parse('2026-01-31T12:00:00.000Z')
+
+const USERS = 6000
+
+/** More than the users by which each search walks first. Half are Ann, half are Bob, few are both. */
+const FILL = `
+  INSERT INTO users (id, name, name_lower, email, created_at, updated_at)
+  SELECT id, name, lower(name), email, time, time FROM (
+    SELECT n * 10 AS id,
+      CASE WHEN n % 1500 = 7 THEN 'Ann Bob'
+        ELSE CASE WHEN n % 2 = 0 THEN 'Ann ' ELSE 'Bob ' END || substr('zyx', n % 3 + 1, 1) || n % 50 END AS name,
+      CASE WHEN n > 5000 THEN 'late' ELSE 'early' END || CASE WHEN n % 100 = 0 THEN '.rare' ELSE '' END
+        || '.u' || (n * 7919) % ${USERS} || 'x' || n || '@x.co' AS email,
+      to_char(to_timestamp((${NOON} + (n * 37) % ${USERS}) / 1000.0) AT TIME ZONE 'UTC',
+        'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"') AS time
+    FROM generate_series(1, ${USERS}) AS n) AS made;`
+
+const ALL: UserQuery = {
+  sort: { by: 'id', descending: false },
+  filters: {},
+  words: [],
+  limit: 1000,
+  start: { offset: 0 },
+  withTotal: true,
+}
+
+const WORDS = [
+  ['ann'],
+  ['ann', 'bob'],
+  ['bob', 'z'],
+  ['rare'],
+  ['rare', 'early'],
+  ['late'],
+  ['x', 'late', 'ann'],
+  ['u1', 'ann'],
+  ['nobody'],
+  ['bob', 'nobody'],
+]
+
+const at = (ms: number) => new Date(NOON + ms).toISOString()
+
+const FILTERS: readonly UserQuery['filters'][] = [
+  {},
+  { name: 'ann bob' },
+  { name: 'ann z0' },
+  { email: `early.rare.u${(300 * 7919) % USERS}x300@x.co` },
+  { created_after: at(20), created_before: at(60) },
+  { created_after: at(500) },
+  { updated_before: at(100), created_after: at(20) },
+  { name: '\0' },
+]
+
+function matches(user: ShownUser, { filters, words }: UserQuery): boolean {
+  return (
+    areBegun(wordsOfUser(user), words) &&
+    (filters.name === undefined || user.name.toLowerCase() === filters.name) &&
+    (filters.email === undefined || user.email === filters.email) &&
+    (filters.created_after === undefined || user.created_at > filters.created_after) &&
+    (filters.created_before === undefined || user.created_at < filters.created_before) &&
+    (filters.updated_before === undefined || user.updated_at < filters.updated_before)
+  )
+}
+
+function idsOf(json: string): number[] {
+  return JSON.parse(json).map(({ id }: { id: number }) => id)
+}
+
+test('a search of more users than its first walk finds what a scan finds, from each place, in each order', async () => {
+  const url = await copyPostgresTemplate()
+  await queryPostgres(url, FILL)
+  await createPostgresDatabaseTasks(locationOf(url)).migrate()
+  const repository = createPostgresUserRepository({
+    connections: connectTo(url),
+    closing: createClosing(),
+    now: Date.now,
+    steadyNow: Date.now,
+    maxWaiting: 1000,
+    catchUp: async () => false,
+  })
+  const users: ShownUser[] = (
+    await queryPostgres(url, 'SELECT id::int, name, email, created_at, updated_at FROM users')
+  ).map(user => ({ ...(user as unknown as ShownUser) }))
+  expect(users).toHaveLength(USERS)
+  for (const words of WORDS) {
+    for (const filters of FILTERS) {
+      const found = users.filter(user => matches(user, { ...ALL, words, filters }))
+      for (const by of SORT_KEYS) {
+        for (const descending of [false, true]) {
+          const sort = { by, descending }
+          const ids = found.toSorted(byCodePoints(sort)).map(({ id }) => id)
+          const query = { ...ALL, words, filters, sort, limit: 300 }
+          const { json, next, total } = await repository.list(query)
+          expect([total, idsOf(json)]).toEqual([ids.length, ids.slice(0, 300)])
+          expect(next?.id).toBe(ids.length > 300 ? ids[299] : undefined)
+          if (next !== undefined) {
+            const second = await repository.list({ ...query, start: next, withTotal: false })
+            expect(idsOf(second.json)).toEqual(ids.slice(300, 600))
+            expect(second.total).toBeUndefined()
+          }
+          const paged = await repository.list({ ...query, start: { offset: 40 }, limit: 3 })
+          expect([paged.total, idsOf(paged.json)]).toEqual([ids.length, ids.slice(40, 43)])
+        }
+      }
+    }
+  }
+})
