@@ -58,7 +58,7 @@ export function createManagementApp(options: ManagementAppOptions): Application 
   app.use(
     unless(
       isHealthCheck,
-      requireAllowedHost({ ...settings, isOnLoopback, onRefused: onHostRefused }),
+      requireAllowedHost({ ...hostSettings(settings), isOnLoopback, onRefused: onHostRefused }),
     ),
   )
   app.use(requireOwnOrigin)
@@ -83,6 +83,18 @@ function operatorEndpoints(options: ManagementAppOptions): readonly Endpoint[] {
     ...limitsEndpoints(operations),
     ...banEndpoints({ operations, now }),
   ]
+}
+
+/**
+ * A proxy that is trusted forwards requests to the public port. Without a token this one is for programs of this machine, so that
+ * no page may reach it by another name.
+ */
+function hostSettings({
+  allowedHosts,
+  trustProxy,
+  managementToken,
+}: ManagementAppOptions['settings']) {
+  return { allowedHosts, trustProxy: managementToken === undefined ? false : trustProxy } as const
 }
 
 /** Reading is not worth a line: monitoring does it every second. */

@@ -14,6 +14,9 @@ export interface ProcessMeter {
 
 const LAG = 'nodejs_eventloop_lag_seconds'
 
+/** Gauges of prom-client whose names are those of counters. Each is the sum over the types of another metric. */
+const MISNAMED = ['handles', 'requests', 'resources'].map(kind => `nodejs_active_${kind}_total`)
+
 /** `monotonicNow` is in milliseconds. */
 export function openProcessMeter(
   monotonicNow: () => number = () => performance.now(),
@@ -21,6 +24,7 @@ export function openProcessMeter(
   const registry = new Registry()
   const recentLag = createRecentLag(monotonicNow)
   const monitors = capturePerfMonitors(() => collectDefaultMetrics({ register: registry }))
+  for (const name of MISNAMED) registry.removeSingleMetric(name)
   return {
     read: async () => {
       const metrics = (await registry.getMetricsAsJSON()) as unknown as readonly ProcessMetric[]

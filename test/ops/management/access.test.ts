@@ -207,6 +207,15 @@ describe('a request for a host', () => {
     }
   })
 
+  test('of any name is served behind a trusted proxy, but only with a token', async () => {
+    const env = { ...UNSET, TRUST_PROXY: 'loopback' }
+    const without = await openManagedApp({ env })
+    await without.ops.get('/limits').set('Host', 'evil.example').expect(421)
+    await without.ops.get('/limits').set('Host', 'localhost').expect(200)
+    const withToken = await openManagedApp({ env: { ...env, ...WITH_TOKEN } })
+    await withToken.ops.get('/limits').set('Host', 'ops.example').expect(401)
+  })
+
   test('of ALLOWED_HOSTS is served, and no other', async () => {
     const { ops } = await openManagedApp({ env: { ALLOWED_HOSTS: 'ops.example' } })
     await ops.get('/nowhere').set('Host', 'OPS.example:9090').expect(404)
