@@ -23,7 +23,8 @@ const FILL_POSTGRES = `
     SELECT i, to_timestamp(1600000000 + i * 10) AS moment
     FROM generate_series($1::bigint, $2::bigint) AS i) AS moments) AS serial`
 
-const SELECT_INDEXES = `
+/** The indexes that can be dropped and created again. */
+export const SELECT_INDEXES = `
   SELECT indexname AS name, indexdef AS sql FROM pg_indexes
   WHERE tablename = 'users' AND indexname NOT IN (SELECT conname FROM pg_constraint)`
 

@@ -1,12 +1,16 @@
 // Measures lists with `q`: fills a database with users of made-up names, builds the index of words, sends requests to the
 // built service, prints a table.
-// Usage: npm run bench:search -- [USERS ...]; the default is 100000 and 1000000.
+// Usage: npm run bench:search -- [--engine sqlite] [USERS ...]; the default is 100000 and 1000000. The engine is sqlite or
+// postgres.
 import { mkdirSync, mkdtempSync, rmSync, statSync } from 'node:fs'
 import { Agent, request } from 'node:http'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { parseArgs } from 'node:util'
 import { Database } from '../dist/storage/sqlite/sqlite-driver.js'
+import { NO_POSTGRES, openPostgres } from './postgres.mjs'
 import { machine, median, table } from './report.mjs'
+import { SELECT_INDEXES } from './scale-databases.mjs'
 import { migrate, startProcess } from './servers.mjs'
 
 const DEFAULT_SIZES = [100_000, 1_000_000]
@@ -14,15 +18,41 @@ const MAX_USERS = 10_000_000
 const WORDS = 1000
 const CHUNK = 50_000
 
-const sizes = process.argv.slice(2).map(Number)
+// The words are indexed later, all at once.
+const FILL_POSTGRES = `
+  INSERT INTO users (name, name_lower, email, created_at, updated_at)
+  SELECT name, name_lower, email, time, time
+  FROM unnest($1::text[], $2::text[], $3::text[], $4::text[]) AS made (name, name_lower, email, time)
+  WHERE (SELECT set_config('user_records.words', 'written', true)) = 'written'`
+
+const SELECT_BYTES = 'SELECT pg_database_size(current_database()) AS bytes'
+
+const { values: options, positionals } = parseArgs({
+  options: { engine: { type: 'string', default: 'sqlite' } },
+  allowPositionals: true,
+})
+const sizes = positionals.map(Number)
 if (sizes.some(size => !Number.isInteger(size) || size < 1000 || size > MAX_USERS)) {
   console.error(`USERS must be whole numbers from 1000 to ${MAX_USERS}`)
   process.exit(2)
 }
 
+if (!['sqlite', 'postgres'].includes(options.engine)) {
+  console.error('--engine must be sqlite or postgres')
+  process.exit(2)
+}
+
+const postgres = options.engine === 'postgres' ? await openPostgres() : undefined
+if (options.engine === 'postgres' && postgres === undefined) {
+  console.error(NO_POSTGRES)
+  process.exit(0)
+}
 const folder = mkdtempSync(join(tmpdir(), 'user-records-search-'))
 process.once('exit', () => rmSync(folder, { recursive: true, force: true }))
-process.once('SIGINT', () => process.exit(130))
+process.once('SIGINT', async () => {
+  await postgres?.close()
+  process.exit(130)
+})
 
 let seed = 1
 const firsts = Array.from({ length: 3000 }, makeWord)
@@ -30,7 +60,11 @@ const lasts = Array.from({ length: 30_000 }, makeWord)
 const domains = ['example.com', 'mail.example', 'post.example']
 
 const rows = []
-for (const size of sizes.length > 0 ? sizes : DEFAULT_SIZES) rows.push(await measure(size))
+try {
+  for (const size of sizes.length > 0 ? sizes : DEFAULT_SIZES) rows.push(await measure(size))
+} finally {
+  await postgres?.close()
+}
 const [, ...names] = Object.keys(rows[0])
 console.log(`\n${machine()}\n`)
 console.log(
@@ -43,17 +77,16 @@ console.log(
 async function measure(size) {
   const home = join(folder, String(size))
   mkdirSync(home)
-  const url = join(home, 'users.db')
-  await migrate(url)
-  fill(url, size)
-  const plainBytes = statSync(url).size
+  const database = await (postgres === undefined ? makeSqlite(home, size) : makePostgres(size))
+  const { url } = database
+  const plainBytes = await database.bytes()
   const startedAt = performance.now()
   await migrate(url, '--reindex')
   const indexedMs = performance.now() - startedAt
   const row = {
     users: size.toLocaleString('en'),
     'index all users, s': (indexedMs / 1000).toFixed(1),
-    'file without and with the index, MB': `${mb(plainBytes)}, ${mb(statSync(url).size)}`,
+    'database without and with the index, MB': `${mb(plainBytes)}, ${mb(await database.bytes())}`,
   }
   const env = { DATABASE_URL: url, PORT: '0', LOG_LEVEL: 'warn' }
   const service = await startProcess({ env, home })
@@ -120,6 +153,7 @@ async function measure(size) {
     agent.destroy()
     busyAgent.destroy()
     await service.stop()
+    await database.drop()
   }
 }
 
@@ -180,7 +214,46 @@ function ask(agent, url, target) {
   })
 }
 
-/** Users with frequent and rare names. Indexes are created after the rows, which is faster. */
+/** The users of a chunk, with frequent and rare names. */
+function* usersOf(from, to) {
+  for (let id = from; id <= to; id++) {
+    const [first, last] = [pick(firsts), pick(lasts)]
+    const name = `${capital(first)} ${capital(last)}`
+    const time = new Date(1_600_000_000_000 + id * 10_000).toISOString()
+    yield [name, name.toLowerCase(), `${first}.${last}${id}@${domains[id % 3]}`, time]
+  }
+}
+
+/** Indexes are created after the rows, which is faster. */
+async function makeSqlite(home, size) {
+  const url = join(home, 'users.db')
+  await migrate(url)
+  fill(url, size)
+  return { url, bytes: async () => statSync(url).size, drop: async () => {} }
+}
+
+async function makePostgres(size) {
+  const url = await postgres.createDatabase()
+  await migrate(url)
+  const { rows: dropped } = await postgres.query(url, SELECT_INDEXES)
+  for (const { name } of dropped) await postgres.query(url, `DROP INDEX ${name}`)
+  for (let from = 1; from <= size; from += CHUNK) {
+    const users = [...usersOf(from, Math.min(from + CHUNK - 1, size))]
+    const columns = [0, 1, 2, 3].map(column => users.map(user => user[column]))
+    await postgres.query(url, FILL_POSTGRES, columns)
+  }
+  for (const { sql } of dropped) await postgres.query(url, sql)
+  return {
+    url,
+    bytes: async () => {
+      await postgres.query(url, 'VACUUM ANALYZE')
+      const { rows } = await postgres.query(url, SELECT_BYTES)
+      return Number(rows[0].bytes)
+    },
+    drop: () => postgres.drop(url),
+  }
+}
+
 function fill(url, size) {
   const database = new Database(url)
   database.pragma('journal_mode = OFF')
@@ -195,11 +268,8 @@ function fill(url, size) {
   const insert = database.prepare(`
     INSERT INTO users (name, name_lower, email, created_at, updated_at) VALUES (?, ?, ?, ?, ?)`)
   const insertChunk = database.transaction((from, to) => {
-    for (let id = from; id <= to; id++) {
-      const [first, last] = [pick(firsts), pick(lasts)]
-      const name = `${capital(first)} ${capital(last)}`
-      const time = new Date(1_600_000_000_000 + id * 10_000).toISOString()
-      insert.run(name, name.toLowerCase(), `${first}.${last}${id}@${domains[id % 3]}`, time, time)
+    for (const [name, nameLower, email, time] of usersOf(from, to)) {
+      insert.run(name, nameLower, email, time, time)
     }
   })
   for (let from = 1; from <= size; from += CHUNK)

@@ -4,7 +4,7 @@ import { foldCase } from '../../users/user.ts'
 import { emailKey, type UserRow } from './import-decisions.ts'
 import type { Session } from './postgres-connections.ts'
 import { sqlStateOf } from './postgres-errors.ts'
-import { REPLACE_WORDS, upsertWords, vectorOf, WRITES_WORDS, wordsText } from './user-words.ts'
+import { insertWords, upsertWords, WRITES_WORDS, wordsText } from './user-words.ts'
 
 /** For each e-mail a look into the index (`OFFSET 0`), because PostgreSQL prefers to read all of a table of medium size. */
 const WITH_EMAILS = `
@@ -36,19 +36,12 @@ const UNNEST = `
 
 /** In the order of creates by requests, so that an import and a request wait for each other in one direction only. */
 const INSERT = `
-  WITH inserted AS (
-    INSERT INTO users (${COLUMNS}, created_at)
-    SELECT ${COLUMNS}, created_at FROM ${UNNEST}, $7::text[]) AS new (${COLUMNS}, created_at)
-    WHERE ${WRITES_WORDS}
-    ORDER BY lower(email COLLATE "C")
-    ON CONFLICT DO NOTHING
-    RETURNING id
-  ), named AS (
-    INSERT INTO users_words AS former (id, words)
-    SELECT id, ${vectorOf('words')} FROM inserted JOIN unnest($1, $8::text[]) AS made (id, words) USING (id)
-    ${REPLACE_WORDS}
-  )
-  SELECT id FROM inserted`
+  INSERT INTO users (${COLUMNS}, created_at)
+  SELECT ${COLUMNS}, created_at FROM ${UNNEST}, $7::text[]) AS new (${COLUMNS}, created_at)
+  WHERE ${WRITES_WORDS}
+  ORDER BY lower(email COLLATE "C")
+  ON CONFLICT DO NOTHING
+  RETURNING id`
 
 /** E-mails that no user can have, until the next statement sets the new ones. */
 const PARK_EMAILS = `UPDATE users SET email = '#' || id WHERE id = ANY($1::bigint[]) AND ${WRITES_WORDS}`
@@ -113,10 +106,18 @@ export async function takeIds(
   }
 }
 
-/** Returns how many it could insert: the others have an id or an e-mail that a user has. */
+/**
+ * Returns how many it could insert: the others have an id or an e-mail that a user has. If there are any, the transaction must
+ * be rolled back, because some have no words yet.
+ */
 export async function insertUsers(session: Session, users: readonly UserRow[]): Promise<number> {
-  const values = [...valuesOf(users), users.map(({ createdAt }) => createdAt), users.map(wordsText)]
-  return (await session.query({ text: INSERT }, values)).length
+  const values = [...valuesOf(users), users.map(({ createdAt }) => createdAt)]
+  const inserting = session.query({ text: INSERT }, values)
+  // While the server inserts.
+  const words = users.map(wordsText)
+  const { length } = await inserting
+  if (length === users.length) await insertWords(session, users, words)
+  return length
 }
 
 /** Sets the columns of existing users. With `parkedIds` of those whose present e-mail is the new one of another. */

@@ -29,6 +29,22 @@ const UPSERT: Statement = {
     ORDER BY id ${REPLACE_WORDS}`,
 }
 
+const INSERT: Statement = {
+  name: 'insert_words',
+  text: `
+    INSERT INTO users_words (id, words)
+    SELECT id, ${vectorOf('words')} FROM unnest($1::bigint[], $2::text[]) AS named (id, words)`,
+}
+
+/** Writes the words of users that the transaction of the session has inserted, each as `wordsText` returns them. */
+export async function insertWords(
+  session: Session,
+  users: readonly { readonly id: number }[],
+  words: readonly string[],
+): Promise<void> {
+  await session.query(INSERT, [users.map(({ id }) => id), words])
+}
+
 /** Writes the words of users that the transaction of the session has locked. */
 export async function upsertWords(
   session: Session,
