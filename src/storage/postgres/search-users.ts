@@ -15,7 +15,7 @@ import {
 const FIRST_REACH = { ofId: 2000, ofOthers: 500 }
 
 /** What it costs to walk by a user, where gathering a user costs 1. Each walk by another sort looks up a second row. */
-const WALK_COST = { ofId: 0.3, ofOthers: 0.8 }
+const WALK_COST = { ofId: 0.4, ofOthers: 0.8 }
 
 /** So that the walk most probably finds the whole page. */
 const SPARE = 2
