@@ -80,7 +80,7 @@ export function parseListRequest(
   return {
     sort,
     filters,
-    words: q ?? [],
+    words: q === undefined ? [] : wordsIn(q),
     perPage: per_page,
     page: after === undefined ? (page ?? 1) : undefined,
     after,
@@ -117,13 +117,18 @@ function lowerCase() {
   return text().overwrite(value => foldCase(toNfc(value)))
 }
 
+/** Its output is still text, as the document of the interface shows it. */
 function askedWords() {
-  return text().transform((value, { issues }) => {
+  return text().check(({ value, issues }) => {
     const parsed = parseAskedWords(value)
-    if ('words' in parsed) return parsed.words
-    issues.push({ code: 'custom', message: parsed.error, input: value })
-    return z.NEVER
+    if ('error' in parsed) issues.push({ code: 'custom', message: parsed.error, input: value })
   })
+}
+
+/** The words of an output of `askedWords`. */
+function wordsIn(q: string): readonly string[] {
+  const parsed = parseAskedWords(q)
+  return 'words' in parsed ? parsed.words : []
 }
 
 function sortName() {
