@@ -60,7 +60,8 @@ test('limitWal starts the WAL again while others read without a pause', async ()
     add.run(`${key++}`)
     return walStarts(database) > starts
   }, 1)
-  expect(key).toBeGreaterThan(MAX_PAGES / 4)
+  // The migrations have left pages too.
+  expect(key).toBeGreaterThan(MAX_PAGES / 10)
 })
 
 test('limitWal leaves a short WAL alone, and writes do not wait for locks afterwards', async () => {
