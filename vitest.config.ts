@@ -17,6 +17,7 @@ const OF_EACH_ENGINE = [
   'test/cli/access/**/*.test.ts',
   'test/security/{data-at-rest,forgery,injection,log-secrets,mass-assignment,prototype-pollution,key-secrets}.test.ts',
   'test/faults/model.test.ts',
+  'test/storage/upgrade.test.ts',
 ]
 
 /** Those of them that open no database, or are about what no database changes. */

@@ -1,7 +1,8 @@
 // Compares the service with its peers under the same load on this machine. Usage:
 //   npm run bench -- [--rounds 5] [--seconds 3] [--connections 50] [--servers service,fastify-bare]
 //                    [--workloads read,create] [--write]
-// --write updates docs/performance.md and docs/performance.svg.
+// --write keeps the result in bench/measured.json and writes the documents and charts that are made from it. It replaces the
+// tables of which all servers were measured, and no others.
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -9,10 +10,11 @@ import { parseArgs } from 'node:util'
 import { listenBeside } from './beside.mjs'
 import { makePostgresDatabases, makeSqliteDatabases } from './databases.mjs'
 import { canServe, loadGenerator, WORKLOADS } from './load.mjs'
+import { currentRun, writeTables } from './measured.mjs'
 import { pagesOf } from './pages.mjs'
 import { NO_POSTGRES, openPostgres } from './postgres.mjs'
 import { NO_REDIS, openRedis } from './redis.mjs'
-import { printReport, writeReport } from './report.mjs'
+import { isComplete, reportOf, summarize, titleOf } from './report.mjs'
 import { startScraping, timeScrape } from './scraper.mjs'
 import { needsRedis, SERVERS, startServer } from './servers.mjs'
 import { verify } from './verify.mjs'
@@ -53,6 +55,7 @@ process.once('SIGINT', async () => {
 })
 
 const load = loadGenerator()
+const run = { ...currentRun(), generator: load.name, rounds, seconds, connections, users: USERS }
 const isOnPostgres = name => SERVERS[name].engine === 'postgres'
 postgres = asked.some(isOnPostgres) ? await openPostgres() : undefined
 if (postgres === undefined && asked.some(isOnPostgres)) console.error(NO_POSTGRES)
@@ -86,9 +89,14 @@ try {
   await postgres?.close()
   await redis?.close()
 }
-const setting = { load: load.name, rounds, seconds, connections, users: USERS }
-printReport(measured, setting)
-if (options.write) writeReport(measured, setting)
+const tables = summarize(measured, run)
+console.log(reportOf(tables))
+if (options.write) {
+  for (const table of tables.filter(table => !isComplete(table))) {
+    console.error(`not written, because not all of its servers were measured: ${titleOf(table)}`)
+  }
+  writeTables(tables.filter(isComplete))
+}
 
 /** One row for each workload that the server can serve. */
 async function measure(name, round) {

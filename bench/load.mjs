@@ -43,6 +43,7 @@ export const WORKLOADS = {
 /** What the groups of servers are measured with, if not with all workloads. */
 const WORKLOADS_OF_GROUPS = {
   workers: ['read', 'mix', 'update', 'create'],
+  postgresWorkers: ['read', 'mix', 'update', 'create'],
   redis: ['read'],
   keys: ['read'],
   metrics: ['read'],

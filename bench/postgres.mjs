@@ -42,7 +42,7 @@ export const NO_POSTGRES =
 
 /**
  * `createDatabase(template)` returns the URL of a new database, `drop(url)` removes it, `query(url, sql)` runs statements,
- * `cpuOf(url)` returns a function for the CPU time used so far. `close()` drops what is left. Undefined without a server.
+ * `cpuOf(url)` returns a function for the CPU time used so far, `program(name)` the path of a program such as pg_dump. `close()` drops what is left. Undefined without a server.
  */
 export async function openPostgres() {
   const given = process.env.BENCH_POSTGRES_URL || process.env.TEST_POSTGRES_URL
@@ -74,6 +74,7 @@ export async function openPostgres() {
       return client.query(sql, values).finally(() => client.end())
     },
     cpuOf: url => createCpuMeter(admin, nameIn(url)),
+    program: name => findProgram(name),
     close: async () => {
       for (const url of created) await drop(url)
       await admin.end()
@@ -138,6 +139,12 @@ function findBinaries() {
   return [...process.env.PATH.split(delimiter), ...folders].find(
     folder => existsSync(join(folder, 'initdb')) && existsSync(join(folder, 'postgres')),
   )
+}
+
+/** A program beside the server, otherwise one that is on the PATH. */
+function findProgram(name) {
+  const path = join(findBinaries() ?? '', name)
+  return existsSync(path) ? path : name
 }
 
 /** A port that nothing uses now. */

@@ -1,15 +1,7 @@
-// The measured rows as tables in Markdown and as a chart.
-import { readFileSync, writeFileSync } from 'node:fs'
-import { availableParallelism, cpus } from 'node:os'
-import { chartOf } from './chart.mjs'
-import { WORKLOADS } from './load.mjs'
+// The measured rows as tables, and these in Markdown.
+import { canServe, WORKLOADS } from './load.mjs'
+import { describeRun, table } from './markdown.mjs'
 import { SERVERS } from './servers.mjs'
-
-const DOCUMENT = new URL('../docs/performance.md', import.meta.url)
-
-const CHART = new URL('../docs/performance.svg', import.meta.url)
-
-const MARKS = ['<!-- measured: begin -->', '<!-- measured: end -->']
 
 const LOAD = [
   ['requests/s', row => Math.round(row.requestsPerSecond).toLocaleString('en')],
@@ -27,8 +19,8 @@ const takenBy = ours => (row, all) => {
 }
 
 /** The requests per second of a row divided by those of one process. */
-function scaling(row, all) {
-  const one = all.find(({ server }) => server === 'service')
+const scaledFrom = base => (row, all) => {
+  const one = all.find(({ server }) => server === base)
   return one === undefined ? '' : ratio(row.requestsPerSecond, one.requestsPerSecond)
 }
 
@@ -63,7 +55,13 @@ const COLUMNS = {
     ['service ÷ server', takenBy('postgres')],
     PROBE,
   ],
-  workers: [...LOAD, ['requests/s ÷ one process', scaling], PROBE],
+  workers: [...LOAD, ['requests/s ÷ one process', scaledFrom('service')], PROBE],
+  postgresWorkers: [
+    ...LOAD,
+    ['of it in PostgreSQL', row => row.postgresMicros.toFixed(1)],
+    ['requests/s ÷ one process', scaledFrom('postgres')],
+    PROBE,
+  ],
   redis: [
     ...LOAD,
     ['of it in Redis', row => row.redisMicros.toFixed(1)],
@@ -85,30 +83,48 @@ const TITLES = {
   sqlite: label => label,
   postgres: label => `${label}, on PostgreSQL`,
   workers: label => `${label}, by the number of workers`,
+  postgresWorkers: label => `${label}, on PostgreSQL, by the number of workers`,
   redis: label => `${label}, with a limit in Redis`,
   keys: label => `${label}, with an API key`,
   metrics: label => `${label}, with metrics`,
 }
 
 /** The server of another group that is the first row of these groups. */
-const BASE = 'service'
-
-const HAS_BASE = new Set(['workers', 'redis', 'keys', 'metrics'])
+const BASES = {
+  workers: 'service',
+  postgresWorkers: 'postgres',
+  redis: 'service',
+  keys: 'service',
+  metrics: 'service',
+}
 
 /** Only for refusals, which should cost less than what they refuse. */
 const REFUSAL_HEAD = 'refusal ÷ GET one'
 
-/** The medians of all rounds, by group, workload and server. */
-function summarize(rows) {
+/** The tables of all rounds: for each group and workload the medians of each server, and the `run`. */
+export function summarize(rows, run) {
   return Object.keys(COLUMNS).flatMap(group => {
     const own = rows.filter(row => groupOf(row.server) === group)
     const workloads = own.map(row => row.workload)
-    const isBase = row => row.server === BASE && workloads.includes(row.workload)
-    return summarizeGroup(group, HAS_BASE.has(group) ? [...rows.filter(isBase), ...own] : own)
+    const isBase = row => row.server === BASES[group] && workloads.includes(row.workload)
+    return summarizeGroup(group, [...rows.filter(isBase), ...own], run)
   })
 }
 
-function summarizeGroup(group, rows) {
+/** Whether a table has every server that belongs to it. */
+export function isComplete({ group, workload, servers }) {
+  const expected = Object.keys(SERVERS).filter(
+    server => (groupOf(server) === group || server === BASES[group]) && canServe(server, workload),
+  )
+  return expected.every(server => servers.some(row => row.server === server))
+}
+
+/** The title of a table, such as `PUT, on PostgreSQL`. */
+export function titleOf({ group, workload }) {
+  return TITLES[group](WORKLOADS[workload].label)
+}
+
+function summarizeGroup(group, rows, run) {
   const known = new Set(
     rows.flatMap(row => Object.keys(row).filter(key => typeof row[key] === 'number')),
   )
@@ -116,6 +132,7 @@ function summarizeGroup(group, rows) {
     const rounds = rows.filter(row => row.workload === workload && row.server === server)
     return Object.fromEntries(
       [...known]
+        .filter(key => key !== 'round')
         .filter(key => rounds.every(row => row[key] !== undefined))
         .map(key => [key, median(rounds.map(row => row[key]))]),
     )
@@ -123,7 +140,7 @@ function summarizeGroup(group, rows) {
   return distinct(rows, 'workload', WORKLOADS).map(workload => ({
     group,
     workload,
-    label: TITLES[group](WORKLOADS[workload].label),
+    run,
     servers: distinct(
       rows.filter(row => row.workload === workload),
       'server',
@@ -152,31 +169,38 @@ function addedMicros(rows, workload, server) {
   return added.length === 0 ? undefined : median(added)
 }
 
-export function printReport(rows, setting) {
-  process.stdout.write(`${markdown(rows, setting)}\n`)
+/** Tables in the order of the document, whenever each was measured. */
+export function sortTables(tables) {
+  const groups = Object.keys(COLUMNS)
+  const workloads = Object.keys(WORKLOADS)
+  return tables.toSorted(
+    (one, other) =>
+      groups.indexOf(one.group) - groups.indexOf(other.group) ||
+      workloads.indexOf(one.workload) - workloads.indexOf(other.workload),
+  )
 }
 
-/** Writes the tables between the marks in docs/performance.md, and the chart into docs/performance.svg. */
-export function writeReport(rows, setting) {
-  const text = readFileSync(DOCUMENT, 'utf8')
-  const [before, after] = [text.split(MARKS[0])[0], text.split(MARKS[1])[1]]
-  const chart = '![CPU time per request, by workload and server](performance.svg)'
-  const measured = [MARKS[0], chart, markdown(rows, setting), MARKS[1]].join('\n\n')
-  writeFileSync(DOCUMENT, `${before}${measured}${after}`)
-  writeFileSync(CHART, chartOf(summarize(rows)))
+/** All tables, each under its title, with the run before the first one of it. */
+export function reportOf(tables) {
+  const sorted = sortTables(tables)
+  const parts = sorted.map((part, index) => {
+    const run = describeLoad(part.run)
+    const isNew = index === 0 || run !== describeLoad(sorted[index - 1].run)
+    const content = `### ${titleOf(part)}\n\n${workloadTable(part, tables)}`
+    return isNew ? `${run}\n\n${content}` : content
+  })
+  return [...parts, `### Peak memory\n\n${memoryTable(tables)}`].join('\n\n')
 }
 
-function markdown(rows, { load, rounds, seconds, connections, users }) {
-  const setting = [
-    `${machine()}, ${load} with ${connections} connections, ${users.toLocaleString('en')} users;`,
-    `medians of ${rounds} alternating rounds of ${seconds} s.`,
+function describeLoad({ generator, rounds, seconds, connections, users, ...run }) {
+  return [
+    `${describeRun(run)}.`,
+    `${generator} with ${connections} connections, ${users.toLocaleString('en')} users;`,
+    `medians of ${rounds} alternating rounds of ${seconds} s:`,
   ].join('\n')
-  const summary = summarize(rows)
-  const tables = summary.map(part => `### ${part.label}\n\n${workloadTable(part, summary)}`)
-  return [setting, ...tables, `### Peak memory\n\n${memoryTable(summary)}`].join('\n\n')
 }
 
-function workloadTable({ group, workload, servers }, summary) {
+function workloadTable({ group, workload, servers }, tables) {
   const columns = COLUMNS[group]
   const head = ['server', ...columns.map(([name]) => name)]
   const rows = servers.map(row => [
@@ -184,7 +208,7 @@ function workloadTable({ group, workload, servers }, summary) {
     ...columns.map(([, cell]) => cell(row, servers)),
   ])
   if (WORKLOADS[workload].status === undefined) return table(head, rows)
-  const reads = summary.filter(part => part.workload === 'read').flatMap(part => part.servers)
+  const reads = tables.filter(part => part.workload === 'read').flatMap(part => part.servers)
   const ratios = servers.map(({ server, cpuMicros }) => {
     const read = reads.find(row => row.server === server)
     return read === undefined ? '' : ratio(cpuMicros, read.cpuMicros)
@@ -196,8 +220,10 @@ function workloadTable({ group, workload, servers }, summary) {
 }
 
 /** The peak over all workloads of a round: they run one after another in the same process. */
-function memoryTable(summary) {
-  const rows = summary.flatMap(({ servers }) => servers)
+function memoryTable(tables) {
+  const rows = tables
+    .flatMap(({ servers }) => servers)
+    .filter(({ peakBytes }) => peakBytes !== undefined)
   const peaks = distinct(rows, 'server', SERVERS).map(server => {
     const bytes = rows.filter(row => row.server === server).map(({ peakBytes }) => peakBytes)
     const { label, engine } = SERVERS[server]
@@ -212,18 +238,6 @@ function memoryTable(summary) {
 function groupOf(server) {
   const { group, engine = 'sqlite' } = SERVERS[server]
   return group ?? engine
-}
-
-/** Node and the processors. */
-export function machine() {
-  return `Node ${process.version}, ${availableParallelism()} × ${cpus()[0]?.model.trim()}`
-}
-
-/** A table in Markdown, whose first column is text and whose others are numbers. */
-export function table(head, rows) {
-  const line = cells => `| ${cells.join(' | ')} |`
-  const rule = `|---|${'---:|'.repeat(head.length - 1)}`
-  return [line(head), rule, ...rows.map(line)].join('\n')
 }
 
 function ratio(ours, theirs) {

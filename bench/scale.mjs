@@ -1,16 +1,19 @@
 // Measures how the latency of requests depends on the number of users: fills a database, sends requests to the built
 // service, prints a table.
-// Usage: npm run bench:scale -- [--engine sqlite] [USERS ...], such as 10000 1000000. Without USERS: 10,000, 100,000 and
-// 1,000,000. The engine is sqlite or postgres.
+// Usage: npm run bench:scale -- [--engine sqlite] [--write] [USERS ...], such as 10000 1000000. Without USERS: 10,000, 100,000
+// and 1,000,000. The engine is sqlite or postgres. --write keeps the result in bench/measured.json and writes the documents and
+// charts that are made from it.
 import { mkdirSync, mkdtempSync, rmSync } from 'node:fs'
 import { Agent, request } from 'node:http'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { parseArgs } from 'node:util'
+import { currentRun, writePart } from './measured.mjs'
 import { NO_POSTGRES, openPostgres } from './postgres.mjs'
-import { machine, median, table } from './report.mjs'
+import { median } from './report.mjs'
 import { makePostgresDatabase, makeSqliteDatabase } from './scale-databases.mjs'
 import { startProcess } from './servers.mjs'
+import { scaleTable } from './tables.mjs'
 
 const DEFAULT_SIZES = [10_000, 100_000, 1_000_000]
 const MIN_USERS = 10_000
@@ -32,7 +35,10 @@ const CREATED_EVERY_MS = 10_000
 const FIRST_CREATED = 1_600_000_000_000
 
 const { values: options, positionals } = parseArgs({
-  options: { engine: { type: 'string', default: 'sqlite' } },
+  options: {
+    engine: { type: 'string', default: 'sqlite' },
+    write: { type: 'boolean', default: false },
+  },
   allowPositionals: true,
 })
 const sizes = positionals.map(Number)
@@ -57,20 +63,15 @@ process.once('SIGINT', async () => {
   process.exit(130)
 })
 
-const rows = []
+const run = currentRun()
+const columns = []
 try {
-  for (const size of sizes.length > 0 ? sizes : DEFAULT_SIZES) rows.push(await measure(size))
+  for (const size of sizes.length > 0 ? sizes : DEFAULT_SIZES) columns.push(await measure(size))
 } finally {
   await postgres?.close()
 }
-const [, ...names] = Object.keys(rows[0])
-console.log(`\n${machine()}\n`)
-console.log(
-  table(
-    ['ms, median', ...rows.map(({ users }) => users)],
-    names.map(name => [name, ...rows.map(row => row[name])]),
-  ),
-)
+console.log(`\n${scaleTable({ run, columns })}`)
+if (options.write) writePart('scale', options.engine, { run, columns })
 
 async function measure(size) {
   const home = join(folder, String(size))
@@ -86,11 +87,7 @@ async function measure(size) {
     const someId = () => 1 + Math.floor(Math.random() * size)
     const deepPage = Math.floor(size / 2 / 100)
     let turn = 0
-    const row = {
-      users: size.toLocaleString('en'),
-      'fill, s': (database.filledMs / 1000).toFixed(1),
-      'database, MB': Math.round(database.bytes / 1e6),
-    }
+    const ms = {}
     const ratios = []
     for (const sort of SORTS) {
       const [starts, deeps] = [
@@ -101,16 +98,15 @@ async function measure(size) {
         () => get(starts[turn++ % starts.length]),
         () => get(deeps[turn % deeps.length]),
       ])
-      row[`first page by ${sort}`] = first.toFixed(2)
-      row[`deep page by ${sort}, by cursor`] = deep.toFixed(2)
+      ms[`first page by ${sort}`] = first
+      ms[`deep page by ${sort}, by cursor`] = deep
       ratios.push(deep / first)
     }
-    row['deep page ÷ first page, at most'] = Math.max(...ratios).toFixed(2)
     for (const [label, first, count] of [
       ['5,000 users by time', Math.floor(size / 3), 5000],
       ['half of the users by time', 1, Math.floor(size / 2)],
     ]) {
-      row[`${label}, first page by name`] = await medianMs(
+      ms[`${label}, first page by name`] = await medianMs(
         () => get(`/users?${rangeOf(first + turn++, count)}&sort=name`),
         RARE_SAMPLES,
         1,
@@ -120,25 +116,29 @@ async function measure(size) {
     for (let count = 0; count < 50; count++) {
       emails.push(JSON.parse((await get(`/users/${someId()}`)).body).email)
     }
-    row['one user by id'] = await medianMs(() => get(`/users/${someId()}`))
-    row['one user by e-mail'] = await medianMs(() =>
+    ms['one user by id'] = await medianMs(() => get(`/users/${someId()}`))
+    ms['one user by e-mail'] = await medianMs(() =>
       get(`/users?email=${emails[turn++ % 50].toUpperCase()}`),
     )
-    row['create, on disk'] = await medianMs(() =>
+    ms['create, on disk'] = await medianMs(() =>
       ask(agent, service.url, '/users', {
         user: { name: `Name ${turn++}`, email: `new${turn}@example.com` },
       }),
     )
-    row['deep page by number'] = await medianMs(
+    ms['deep page by number'] = await medianMs(
       () => get(`/users?page=${deepPage - (turn++ % 10)}`),
       RARE_SAMPLES,
       1,
     )
-    row['one user, and the count of all'] = await medianMs(() =>
-      get('/users?per_page=1&count=true'),
-    )
+    ms['one user, and the count of all'] = await medianMs(() => get('/users?per_page=1&count=true'))
     agent.destroy()
-    return row
+    return {
+      users: size,
+      fillSeconds: database.filledMs / 1000,
+      bytes: database.bytes,
+      ms,
+      deepRatio: Math.max(...ratios),
+    }
   } finally {
     await service.stop()
     await database.drop()
@@ -184,7 +184,7 @@ function ask(agent, url, target, body) {
 
 async function medianMs(work, samples, warmUp) {
   const [only] = await mediansMs([work], samples, warmUp)
-  return only.toFixed(2)
+  return only
 }
 
 /** The median time of one call of each of `works`, in milliseconds. The calls run one after another, in turn. */

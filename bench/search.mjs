@@ -1,17 +1,22 @@
 // Measures lists with `q`: fills a database with users of made-up names, builds the index of words, sends requests to the
 // built service, prints a table.
-// Usage: npm run bench:search -- [--engine sqlite] [USERS ...]; the default is 100000 and 1000000. The engine is sqlite or
-// postgres.
+// Usage: npm run bench:search -- [--engine sqlite] [--write] [USERS ...]; the default is 100000 and 1000000. The engine is
+// sqlite or postgres. --write keeps the result in bench/measured.json and writes the documents that are made from it.
+// npm run bench:search -- --words [--engine sqlite] [--rounds 5] [--write] measures instead what the index adds to a create and
+// to an import.
 import { mkdirSync, mkdtempSync, rmSync, statSync } from 'node:fs'
 import { Agent, request } from 'node:http'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { parseArgs } from 'node:util'
 import { Database } from '../dist/storage/sqlite/sqlite-driver.js'
+import { currentRun, writePart } from './measured.mjs'
 import { NO_POSTGRES, openPostgres } from './postgres.mjs'
-import { machine, median, table } from './report.mjs'
+import { median } from './report.mjs'
 import { SELECT_INDEXES } from './scale-databases.mjs'
 import { migrate, startProcess } from './servers.mjs'
+import { searchTable, wordsTable } from './tables.mjs'
+import { measureWords } from './words.mjs'
 
 const DEFAULT_SIZES = [100_000, 1_000_000]
 const MAX_USERS = 10_000_000
@@ -28,7 +33,12 @@ const FILL_POSTGRES = `
 const SELECT_BYTES = 'SELECT pg_database_size(current_database()) AS bytes'
 
 const { values: options, positionals } = parseArgs({
-  options: { engine: { type: 'string', default: 'sqlite' } },
+  options: {
+    engine: { type: 'string', default: 'sqlite' },
+    words: { type: 'boolean', default: false },
+    rounds: { type: 'string', default: '5' },
+    write: { type: 'boolean', default: false },
+  },
   allowPositionals: true,
 })
 const sizes = positionals.map(Number)
@@ -39,6 +49,12 @@ if (sizes.some(size => !Number.isInteger(size) || size < 1000 || size > MAX_USER
 
 if (!['sqlite', 'postgres'].includes(options.engine)) {
   console.error('--engine must be sqlite or postgres')
+  process.exit(2)
+}
+
+const rounds = Number(options.rounds)
+if (!Number.isInteger(rounds) || rounds < 1 || rounds > 100) {
+  console.error('--rounds must be a whole number from 1 to 100')
   process.exit(2)
 }
 
@@ -59,20 +75,21 @@ const firsts = Array.from({ length: 3000 }, makeWord)
 const lasts = Array.from({ length: 30_000 }, makeWord)
 const domains = ['example.com', 'mail.example', 'post.example']
 
-const rows = []
+const run = currentRun()
 try {
-  for (const size of sizes.length > 0 ? sizes : DEFAULT_SIZES) rows.push(await measure(size))
+  if (options.words) {
+    const words = await measureWords({ folder, postgres, run, rounds })
+    console.log(`\n${wordsTable(words)}`)
+    if (options.write) writePart('words', options.engine, words)
+  } else {
+    const columns = []
+    for (const size of sizes.length > 0 ? sizes : DEFAULT_SIZES) columns.push(await measure(size))
+    console.log(`\n${searchTable({ run, columns })}`)
+    if (options.write) writePart('search', options.engine, { run, columns })
+  }
 } finally {
   await postgres?.close()
 }
-const [, ...names] = Object.keys(rows[0])
-console.log(`\n${machine()}\n`)
-console.log(
-  table(
-    ['ms', ...rows.map(({ users }) => users)],
-    names.map(name => [name, ...rows.map(row => row[name])]),
-  ),
-)
 
 async function measure(size) {
   const home = join(folder, String(size))
@@ -83,11 +100,8 @@ async function measure(size) {
   const startedAt = performance.now()
   await migrate(url, '--reindex')
   const indexedMs = performance.now() - startedAt
-  const row = {
-    users: size.toLocaleString('en'),
-    'index all users, s': (indexedMs / 1000).toFixed(1),
-    'database without and with the index, MB': `${mb(plainBytes)}, ${mb(await database.bytes())}`,
-  }
+  const bytes = await database.bytes()
+  const ms = {}
   const env = { DATABASE_URL: url, PORT: '0', LOG_LEVEL: 'warn' }
   const service = await startProcess({ env, home })
   const agent = new Agent({ keepAlive: true, maxSockets: 1 })
@@ -98,57 +112,55 @@ async function measure(size) {
     const whole = Array.from({ length: WORDS }, () => pick(Math.random() < 0.5 ? firsts : lasts))
     const begun = whole.map(word => word.slice(0, 3 + Math.floor(Math.random() * 4)))
     for (const word of begun.slice(0, 100)) await get(list(word))
-    row['first page, 1,000 words of 3 letters or more: median, p99'] = await figures(
+    ms['first page, 1,000 words of 3 letters or more'] = await figures(
       begun.map(word => () => get(list(word))),
     )
-    row['the same, whole words'] = await figures(whole.map(word => () => get(list(word))))
+    ms['the same, whole words'] = await figures(whole.map(word => () => get(list(word))))
     const pairs = whole.map(
       (word, index) => `${word.slice(0, 3)} ${whole[(index + 7) % WORDS].slice(0, 2)}`,
     )
-    row['two words'] = await figures(pairs.map(q => () => get(list(q))))
+    ms['two words'] = await figures(pairs.map(q => () => get(list(q))))
     const deeps = []
     for (const word of begun.slice(0, 200)) {
       const page = await walkTo(get, `${list(word)}&per_page=20`, 20)
       if (page !== undefined) deeps.push(page)
     }
-    row['first pages of 20 users'] = await figures(
+    ms['first pages of 20 users'] = await figures(
       begun.slice(0, 200).map(word => () => get(`${list(word)}&per_page=20`)),
     )
-    row[`20th pages of 20 users (${deeps.length}), by cursor`] = await figures(
-      deeps.map(page => () => get(page)),
-    )
+    ms['20th pages of 20 users, by cursor'] = await figures(deeps.map(page => () => get(page)))
     const deep = await walkTo(get, `${list('example')}&per_page=1000`, Math.min(400, size / 2000))
-    row['a word that all have: first page'] = await figures(
+    ms['a word that all have: first page'] = await figures(
       repeat(30, index => get(`${list('example')}&per_page=${80 + index}`)),
     )
-    row['the same, far behind, by cursor'] = await figures(
+    ms['the same, far behind, by cursor'] = await figures(
       repeat(30, index => get(deep.replace('per_page=1000', `per_page=${80 + index}`))),
     )
     for (const sort of ['name', '-created_at']) {
-      row[`first page by ${sort}`] = await figures(
+      ms[`first page by ${sort}`] = await figures(
         begun.slice(0, 200).map(word => () => get(`${list(word)}&sort=${sort}`)),
       )
-      row[`a word that all have, by ${sort}`] = await figures(
+      ms[`a word that all have, by ${sort}`] = await figures(
         repeat(10, index => get(`${list('example')}&sort=${sort}&per_page=${90 + index}`)),
       )
     }
     const few = `z${lasts.at(-1).slice(0, 2)}zq`
-    row['count of all that have a word'] = await figures(
+    ms['count of all that have a word'] = await figures(
       begun.slice(0, 100).map(word => () => get(`${list(word)}&per_page=1&count=true`)),
     )
-    row['count of a word that all have'] = await figures(
+    ms['count of a word that all have'] = await figures(
       repeat(5, index => get(`${list('exampl')}&per_page=${1 + index}&count=true`)),
     )
-    row['count of one that all have, of 7 letters'] = await figures(
+    ms['the same, of 7 letters'] = await figures(
       repeat(3, index => get(`${list('example')}&per_page=${1 + index}&count=true`)),
     )
-    row['two words that all have, and one that none has'] = await figures(
+    ms['two words that all have, and one that none has'] = await figures(
       repeat(5, index => get(`${list(`exam ${few}`)}&per_page=${1 + index}`)),
     )
-    row['others meanwhile: one user by id'] = await meanwhile(get, index =>
+    ms['meanwhile: one user by id'] = await meanwhile(get, index =>
       ask(busyAgent, service.url, `${list('example')}&count=true&per_page=${1 + (index % 900)}`),
     )
-    return row
+    return { users: size, indexSeconds: indexedMs / 1000, plainBytes, bytes, ms }
   } finally {
     agent.destroy()
     busyAgent.destroy()
@@ -189,8 +201,7 @@ async function figures(works) {
     times.push(performance.now() - startedAt)
   }
   times.sort((a, b) => a - b)
-  if (times.length === 0) return '–'
-  return `${median(times).toFixed(2)}, ${times[Math.floor(times.length * 0.99)].toFixed(2)}`
+  return times.length === 0 ? undefined : [median(times), times[Math.floor(times.length * 0.99)]]
 }
 
 function repeat(count, work) {
@@ -305,8 +316,4 @@ function random() {
 
 function capital(word) {
   return word[0].toUpperCase() + word.slice(1)
-}
-
-function mb(bytes) {
-  return Math.round(bytes / 1e6)
 }

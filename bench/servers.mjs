@@ -56,6 +56,20 @@ export const SERVERS = {
   },
   'workers-2': { label: 'this service, 2 workers', main: SERVICE, group: 'workers', workers: 2 },
   'workers-4': { label: 'this service, 4 workers', main: SERVICE, group: 'workers', workers: 4 },
+  'postgres-workers-2': {
+    label: 'this service, 2 workers',
+    main: SERVICE,
+    engine: 'postgres',
+    group: 'postgresWorkers',
+    workers: 2,
+  },
+  'postgres-workers-4': {
+    label: 'this service, 4 workers',
+    main: SERVICE,
+    engine: 'postgres',
+    group: 'postgresWorkers',
+    workers: 4,
+  },
   redis: {
     label: 'this service, a rate limit on every route in Redis',
     main: SERVICE,

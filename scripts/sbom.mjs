@@ -1,4 +1,4 @@
-// Prints the packages that production needs as CycloneDX, from package-lock.json alone: nothing has to be installed.
+// Prints the packages that production needs, and those in the pages, as CycloneDX, from package-lock.json alone: nothing has to be installed.
 //
 // `npm sbom --omit dev` (npm 11.19) wrongly leaves out packages that a dev dependency needs too, such as qs, which express
 // needs. So npm gets a lock file from which the packages for development have been removed.
@@ -8,19 +8,27 @@ import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'nod
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 
+/** Development packages of which the build copies files into `dist`. What they depend on is not copied. */
+const COPIED = ['swagger-ui-dist', 'uplot']
+
 const MAX_OUTPUT_BYTES = 64 * 1024 * 1024
 
 function read(file) {
   return JSON.parse(readFileSync(new URL(`../${file}`, import.meta.url), 'utf8'))
 }
 
-const { devDependencies: _dev, workspaces: _workspaces, ...manifest } = read('package.json')
 const lock = read('package-lock.json')
-const { devDependencies: _lockedDev, workspaces: _lockedWorkspaces, ...root } = lock.packages['']
+const manifest = production(read('package.json'))
+const root = production(lock.packages[''])
 // The workspace is for tests only. The lock file has it as a folder of this project and as a link to that folder.
 const needed = Object.entries(lock.packages).filter(
   ([path, { dev, link }]) => path.startsWith('node_modules/') && !dev && !link,
 )
+for (const name of COPIED) {
+  const path = `node_modules/${name}`
+  const { dev: _dev, dependencies: _dependencies, ...copied } = lock.packages[path]
+  needed.push([path, copied])
+}
 
 const folder = mkdtempSync(join(tmpdir(), 'sbom-'))
 try {
@@ -41,4 +49,9 @@ try {
   process.stdout.write(bom)
 } finally {
   rmSync(folder, { recursive: true, force: true })
+}
+
+function production({ devDependencies, workspaces: _workspaces, ...rest }) {
+  const copied = COPIED.map(name => [name, devDependencies[name]])
+  return { ...rest, dependencies: { ...rest.dependencies, ...Object.fromEntries(copied) } }
 }

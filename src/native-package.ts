@@ -1,4 +1,6 @@
 import { createRequire } from 'node:module'
+import { basename, dirname } from 'node:path'
+import { fileURLToPath } from 'node:url'
 import { OperatorError } from './errors.ts'
 
 const requirePackage = createRequire(import.meta.url)
@@ -17,7 +19,24 @@ export function loadNativePackage<T>(name: string, probe: (loaded: T) => void = 
     const [reason] = (cause as Error).message.split('\n')
     const problem =
       `${name} is not installed, or not for Node ${version} on ${platform}-${arch} (${reason}); ` +
-      '"npm ci --foreground-scripts" with this Node installs it, or shows why it cannot'
+      `"${installCommand(name)}" with this Node installs it, or shows why it cannot`
     throw new OperatorError([problem], { cause })
+  }
+}
+
+/** A project that has installed this service may refuse to run install scripts. `npm install` skips what is there. */
+function installCommand(name: string): string {
+  const root = dirname(dirname(fileURLToPath(import.meta.url)))
+  if (basename(dirname(root)) !== 'node_modules') return 'npm ci --foreground-scripts'
+  const scripts = '--ignore-scripts=false --foreground-scripts'
+  return isThere(name) ? `npm rebuild ${scripts} ${name}` : `npm install ${scripts}`
+}
+
+function isThere(name: string): boolean {
+  try {
+    requirePackage.resolve(name)
+    return true
+  } catch {
+    return false
   }
 }

@@ -1,9 +1,11 @@
 import { cpSync, existsSync, mkdirSync, readdirSync, symlinkSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
-import { expect, test } from 'vitest'
+import { expect, test, vi } from 'vitest'
 import { temporaryFolder } from './support/open-test-app.ts'
 import { run } from './support/spawn-service.ts'
+
+vi.setConfig({ testTimeout: 180_000 })
 
 const PROJECT = fileURLToPath(new URL('../', import.meta.url))
 
@@ -61,9 +63,42 @@ test('the installation of the tests above serves when nothing is broken', async 
   expect(stdout).toContain('0001_create_users')
 })
 
+test.each([{ args: ['migrate', '--status'] }, { args: ['serve'] }])(
+  '$args.0 on PostgreSQL does not need the package for SQLite',
+  async ({ args }) => {
+    const installation = installWithout(SQLITE)
+    // Nothing listens on this port.
+    const { code, stderr } = await run({
+      cwd: installation,
+      main: mainOf(installation),
+      args,
+      env: { DATABASE_URL: 'postgres://nobody@127.0.0.1:1/none', PORT: '0' },
+    })
+    expect(code).toBe(1)
+    expect(stderr).toContain('no server listens there (ECONNREFUSED)')
+    expect(stderr).not.toContain(SQLITE)
+  },
+)
+
+test.each([
+  { what: 'missing', breakIt: leaveOut, command: 'npm install --ignore-scripts=false' },
+  { what: 'not built', breakIt: leaveAlone, command: 'npm rebuild --ignore-scripts=false' },
+])(
+  'serve says how a project that installed the service gets a binary of SQLite that is $what',
+  async ({ breakIt, command }) => {
+    const cwd = temporaryFolder()
+    const installation = join(cwd, 'node_modules', 'user-records-service')
+    mkdirSync(installation, { recursive: true })
+    installWithout(SQLITE, installation)
+    breakIt(installation, SQLITE)
+    const { code, stderr } = await run({ cwd, main: mainOf(installation), env: { PORT: '0' } })
+    expect(code).toBe(1)
+    expect(stderr.split('\n')).toEqual([expect.stringContaining(`; "${command} `), ''])
+  },
+)
+
 /** The built service in a folder of its own, with every package but one. */
-function installWithout(left: string): string {
-  const folder = temporaryFolder()
+function installWithout(left: string, folder = temporaryFolder()): string {
   for (const name of ['dist', 'migrations', 'package.json']) {
     cpSync(join(PROJECT, name), join(folder, name), { recursive: true })
   }

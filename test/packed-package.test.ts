@@ -14,7 +14,7 @@ import { expect, test, vi } from 'vitest'
 import { temporaryFolder } from './support/open-test-app.ts'
 
 // The compiler starts several times in each test.
-vi.setConfig({ testTimeout: 120_000 })
+vi.setConfig({ testTimeout: 180_000 })
 
 const PROJECT = fileURLToPath(new URL('..', import.meta.url))
 
@@ -157,4 +157,31 @@ test('the package names no file that it does not hold', () => {
     .filter(path => /\.(?:js|d\.ts)$/.test(path) && !path.startsWith('docs'))
     .filter(path => readFileSync(join(packed, 'dist', path), 'utf8').includes('sourceMappingURL'))
   expect(mapped).toEqual([])
+})
+
+test('the package holds the pages and every migration, but no tests and no sources', () => {
+  const packed = join(projectWith(), 'node_modules', 'user-records-service')
+  const migrations = readdirSync(join(PROJECT, 'migrations'), { recursive: true }).sort()
+  expect(readdirSync(join(packed, 'migrations'), { recursive: true }).sort()).toEqual(migrations)
+  const files = readdirSync(packed, { recursive: true, encoding: 'utf8' })
+  for (const page of ['docs', 'operator']) {
+    expect(files).toContainEqual(expect.stringMatching(`^dist/${page}/\\w+/index\\.html$`))
+  }
+  expect(files.filter(path => /(?<!\.d)\.ts$|^(?:src|test|bench)\b/.test(path))).toEqual([])
+})
+
+test('a program in CommonJS can require the package, with its types', () => {
+  const cwd = projectWith()
+  const source = `import { createUserRecords } from 'user-records-service'
+    createUserRecords({ DATABASE_URL: ':memory:' }).then(records => records.close())`
+  expect(compile(cwd, 'program.cts', source)).toBe('')
+  expect(readFileSync(join(cwd, 'built/program.cjs'), 'utf8')).toContain('require(')
+  const { status, stdout } = spawnSync(process.execPath, ['built/program.cjs'], {
+    cwd,
+    encoding: 'utf8',
+  })
+  expect({ status, stdout }).toEqual({ status: 0, stdout: '' })
+  const wrong = source.replace(':memory:', 'file:users.db?mode=rw')
+  expect(compile(cwd, 'wrong.cts', wrong)).toBe('')
+  expect(spawnSync(process.execPath, ['built/wrong.cjs'], { cwd }).status).toBe(1)
 })

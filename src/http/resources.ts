@@ -25,8 +25,6 @@ export function nameResources(app: Application, endpoints: readonly Endpoint[]):
   Object.defineProperty(prototype, RESOURCE, {
     configurable: true,
     get(this: Request): string {
-      // Another application may share the prototype: `createExpressServer`.
-      if (this.app !== app) return DEFAULT_RESOURCE
       for (const [root, resource] of resources) {
         if (isAtOrBelow(this.path, root)) return resource
       }

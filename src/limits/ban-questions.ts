@@ -80,25 +80,23 @@ export function countStrike(rule: CompiledBan, options: BanQuestionOptions): Que
   const { keyOf, count } = guardCounter('ban', rule, options)
   const ban = createBanClient(rule, options)
   const name = banName(rule)
+  const isDenied = deniesStrikes && !isDryRun
 
   function decide(
     request: Request,
     key: string | undefined,
     counted: Count | undefined,
   ): MaybePromise<Denial | undefined> {
-    // Requests that were counted at the same time may have banned the client meanwhile.
-    const remainingMs = key === undefined ? undefined : bans.remainingMs(name, key)
-    if (key !== undefined && remainingMs !== undefined) {
-      return handleBanned({ rule, request, key, remainingMs }, options)
-    }
     const notice = banNotice({ rule, request, key, count: counted?.count })
-    const isLast = key !== undefined && counted !== undefined && counted.count >= rule.limit
-    const isDenied = deniesStrikes && !isDryRun
-    notices.trace?.({ type: 'ban', rule: rule.name, key, count: counted?.count, isDenied })
-    if (!isLast) {
+    // Also if another request has banned the client meanwhile: this one was counted before.
+    if (key === undefined || counted === undefined || counted.count < rule.limit) {
+      notices.trace?.({ type: 'ban', rule: rule.name, key, count: counted?.count, isDenied })
       tallyStrike(counted)
       return denyStrike(notice)
     }
+    const remainingMs = bans.remainingMs(name, key)
+    if (remainingMs !== undefined) return handleBanned({ rule, request, key, remainingMs }, options)
+    notices.trace?.({ type: 'ban', rule: rule.name, key, count: counted.count, isDenied })
     return andThen(ban(key, notice), isNew => {
       if (!isNew) return handleBanned({ rule, request, key, remainingMs: banMs }, options)
       tallyStrike(counted)

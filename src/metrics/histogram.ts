@@ -28,7 +28,7 @@ export function createHistogram(bounds: readonly number[]): Histogram {
   }
 }
 
-/** The index of the first bound that a value does not exceed; the number of bounds if there is none. */
+/** The index of the first bound that is at least the value; the number of bounds if all are less. */
 export function findRange(bounds: readonly number[], value: number): number {
   let index = 0
   while (index < bounds.length && value > (bounds[index] as number)) index++

@@ -21,21 +21,13 @@ export interface LogOptions extends Pick<Config, 'logLevel'> {
 
 /** Logs to standard output: JSON lines, or a shorter form if it is a terminal. */
 export async function createLogger({ logLevel, worker }: LogOptions): Promise<FlushableLogger> {
-  const options: LoggerOptions = {
-    level: logLevel,
-    base: null,
-    timestamp: createIsoTime(),
-    formatters: { level: label => ({ level: label }) },
-  }
   const lines = createLineWriter(process.stdout.fd)
   process.once('exit', lines.flushNow)
   const output = await createOutput(lines)
   let held: (() => void)[] | undefined = []
-  const log = pino(options, {
-    write: line => {
-      if (held === undefined) output.write(line)
-      else held.push(() => output.write(line))
-    },
+  const log = createLog({ logLevel }, line => {
+    if (held === undefined) output.write(line)
+    else held.push(() => output.write(line))
   })
   const logOf = (number: number) => log.child({ worker: number })
   return {
@@ -51,6 +43,20 @@ export async function createLogger({ logLevel, worker }: LogOptions): Promise<Fl
     },
     flush: lines.flush,
   }
+}
+
+/** A log whose lines, as JSON with an end of line, go to `write`. */
+export function createLog(
+  { logLevel }: Pick<Config, 'logLevel'>,
+  write: (line: string) => void,
+): Logger {
+  const options: LoggerOptions = {
+    level: logLevel,
+    base: null,
+    timestamp: createIsoTime(),
+    formatters: { level: label => ({ level: label }) },
+  }
+  return pino(options, { write })
 }
 
 async function createOutput(lines: LineWriter): Promise<Pick<LineWriter, 'write' | 'writeLines'>> {

@@ -18,7 +18,7 @@ interface LogRecord {
 }
 
 /**
- * Returns a function that formats a JSON log line for a terminal: short for requests and for `listening`, with all
+ * Returns a function that formats a JSON log line for a terminal: short for requests and for ports that listen, with all
  * fields otherwise. As in JSON, a request shows the template of its route and not its path.
  */
 export function createTerminalFormat(): (line: string) => string {
@@ -40,6 +40,8 @@ export function createTerminalFormat(): (line: string) => string {
 /** Undefined for a line that has no short form. */
 function formatShort(record: LogRecord): string | undefined {
   if (record.msg === 'listening') return `listening on ${record.url}, docs at ${record.docs}`
+  if (record.msg === 'management port listens')
+    return `management port listens on ${record.url}, with the page for operators`
   const isRequest = record.msg === 'request' || record.msg === 'request refused'
   return isRequest ? formatRequest(record) : undefined
 }

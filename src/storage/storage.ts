@@ -52,6 +52,8 @@ export interface OpenStorageOptions {
   readonly ifMissing: 'create' | 'refuse'
   /** Refuses a database that ends with this process. */
   readonly mustPersist?: boolean
+  /** Waits for a server that cannot be reached until it can be. If left out, for 10 seconds. */
+  readonly waitsUntilReachable?: boolean
   /** Tunes the database for few large writes. */
   readonly isBulk?: boolean
   /** Called with what an operator should know although the storage works: a fixed sentence for the log, and its cause. */

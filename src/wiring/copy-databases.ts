@@ -4,8 +4,6 @@ import { OperatorError } from '../errors.ts'
 import { maskCredentials } from '../mask-credentials.ts'
 import { type CopyProgress, type CopyResult, copyDatabase } from '../storage/copy/copy-database.ts'
 import type { CopySource, CopyTarget } from '../storage/copy/database-copy.ts'
-import { openSqliteCopySource } from '../storage/sqlite/copy/sqlite-copy-source.ts'
-import { openSqliteCopyTarget } from '../storage/sqlite/copy/sqlite-copy-target.ts'
 import { blameOption, blameOptionIn } from './blame-option.ts'
 import { isFileOfDatabase } from './open-storage.ts'
 
@@ -62,10 +60,14 @@ function requireTwo(source: DatabaseLocation, target: DatabaseLocation): void {
   if (isSame) throw new OperatorError(['--from and --to name the same database'])
 }
 
-/** A new engine needs one more case here and in `openTarget`. */
+/**
+ * Loads only the drivers that the copy uses. A new engine needs one more case here and in `openTarget`.
+ */
 async function openSource(location: DatabaseLocation): Promise<CopySource> {
-  if (location.kind === 'sqlite') return openSqliteCopySource(location.path)
-  // Loading the driver takes tens of milliseconds.
+  if (location.kind === 'sqlite') {
+    const { openSqliteCopySource } = await import('../storage/sqlite/copy/sqlite-copy-source.ts')
+    return openSqliteCopySource(location.path)
+  }
   const { openPostgresCopySource } = await import(
     '../storage/postgres/copy/postgres-copy-source.ts'
   )
@@ -73,7 +75,10 @@ async function openSource(location: DatabaseLocation): Promise<CopySource> {
 }
 
 async function openTarget(location: DatabaseLocation): Promise<CopyTarget> {
-  if (location.kind === 'sqlite') return openSqliteCopyTarget(location.path)
+  if (location.kind === 'sqlite') {
+    const { openSqliteCopyTarget } = await import('../storage/sqlite/copy/sqlite-copy-target.ts')
+    return openSqliteCopyTarget(location.path)
+  }
   const { openPostgresCopyTarget } = await import(
     '../storage/postgres/copy/postgres-copy-target.ts'
   )

@@ -9,7 +9,6 @@ import type { LimitsTrace } from '../limits/limits-trace.ts'
 import type { RuleChanges } from '../limits/rule-changes.ts'
 import type { LimitsReport } from '../limits/rule-report.ts'
 import type { CheckedLimits } from '../limits/rules/compiled-rules.ts'
-import type { LimitsSource } from '../limits/rules/load-limits.ts'
 import type { ReloadResult } from '../ops/management/operations.ts'
 import type { ServiceStorage } from '../storage/storage.ts'
 import { createCursors } from '../users/cursor.ts'
@@ -43,8 +42,8 @@ export interface OpenApp {
   readonly bans: BanControl
   /** Reads the limits file again. An invalid file leaves the previous rules in force. The log has the result too. */
   reloadLimits(): Promise<ReloadResult>
-  /** Compiles rules and returns the call that puts them in force. Rejects with `LimitsRefused`. */
-  prepareLimits(source: LimitsSource): Promise<() => RuleChanges>
+  /** Puts rules in force. Call it only if there were rules at the start. */
+  replaceLimits(limits: CheckedLimits): RuleChanges
   /** Counts the requests; `undefined` without a management port. */
   readonly metrics: RequestMetrics | undefined
   /** What this process has counted, and how it is now. Rejects without a management port. */
@@ -70,7 +69,10 @@ export interface AppOptions {
   readonly trace?: LimitsTrace
   /** Calls to the first process, if this is one of several that serve together. */
   readonly firstProcess?: Calls
-  /** Whether it replaces a worker that died: then nothing about Redis keeps it from serving. */
+  /**
+   * Whether it replaces a worker that died: then it waits for the database however long it is away, and nothing about Redis
+   * keeps it from serving.
+   */
   readonly isReplacement?: boolean | undefined
 }
 
@@ -79,11 +81,12 @@ export interface AppOptions {
  * the limits are wrong.
  */
 export async function openApp(options: AppOptions): Promise<OpenApp> {
-  const { config, log, clocks = createClocks(), firstProcess } = options
+  const { config, log, clocks = createClocks(), firstProcess, isReplacement = false } = options
   const limits = options.limits ?? (await readOwnLimits(config))
   const storage = await openStorage(config, {
     ...clocks,
     firstProcess,
+    waitsUntilReachable: isReplacement,
     onWarning: (message, err) => log.warn({ err }, message),
     onIndexing: progress => logIndexing(log, progress),
   })
@@ -142,7 +145,6 @@ async function buildApp(
     (await (await importLimits()).openLimits({ ...options, limits, clocks, storage, lines }))
   if (openLimits !== undefined) opened.push(openLimits)
   const limiter = openLimits?.limiter
-  // Rules are replaced only where there were rules at the start.
   const replaceLimits = (read: CheckedLimits) => (limiter as Limiter).replace(read)
   const passwords = createPasswordHasher({ maxWaiting: config.maxWaitingPasswords })
   const rules = createUserRules(config)
@@ -195,9 +197,6 @@ async function buildApp(
       const { reloadLimits } = await importLimits()
       return reloadLimits(config, log, async (_source, read) => replaceLimits(read))
     },
-    prepareLimits: async source => {
-      const read = await (await importRules()).compileLimits(source)
-      return () => replaceLimits(read)
-    },
+    replaceLimits,
   }
 }

@@ -12,8 +12,6 @@ import { openLines, writeRefusedHost } from './shared-lines.ts'
 
 export interface ManagementOptions {
   readonly config: Config
-  /** The server of the public port, if it is in this process. */
-  readonly besides?: HttpServer | undefined
   readonly maxConnections: number
   readonly log: Logger
   readonly operations: Operations
@@ -24,7 +22,7 @@ export interface ManagementOptions {
  * port keeps nobody out of it.
  */
 export function createManagementServer(options: ManagementOptions): HttpServer {
-  const { config, besides, operations, maxConnections } = options
+  const { config, operations, maxConnections } = options
   const log = options.log.child({ port: 'management' })
   const clocks = createClocks()
   const lines = openLines({ log, clocks })
@@ -44,7 +42,6 @@ export function createManagementServer(options: ManagementOptions): HttpServer {
   })
   const server = createHttpServer({
     app,
-    besides,
     stopping,
     log,
     newRequestId: randomUUID,

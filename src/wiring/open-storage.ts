@@ -2,8 +2,7 @@ import type { Config } from '../config.ts'
 import type { DatabaseLocation } from '../config-values.ts'
 import { createPostgresEngine } from '../storage/postgres/postgres-storage.ts'
 import { createSqliteEngine } from '../storage/sqlite/sqlite-storage.ts'
-import { openWorkerStorage } from '../storage/sqlite/writer/open-worker-storage.ts'
-import { startWriter, type Writer } from '../storage/sqlite/writer/start-writer.ts'
+import type { Writer } from '../storage/sqlite/writer/start-writer.ts'
 import type {
   OpenStorageOptions,
   ServiceStorage,
@@ -15,7 +14,10 @@ import { blameFile, blameSetting } from './blame-setting.ts'
 import { createClocks } from './clocks.ts'
 
 export interface ServiceStorageOptions
-  extends Pick<OpenStorageOptions, 'now' | 'steadyNow' | 'onWarning' | 'onIndexing'> {
+  extends Pick<
+    OpenStorageOptions,
+    'now' | 'steadyNow' | 'onWarning' | 'onIndexing' | 'waitsUntilReachable'
+  > {
   /** Calls to the first process, which has called `prepareStorage`, if this is one of several workers. */
   readonly firstProcess?: Calls | undefined
 }
@@ -28,11 +30,13 @@ export function openStorage(
   { database, maxWaitingWrites }: Config,
   { firstProcess, ...options }: ServiceStorageOptions,
 ): Promise<ServiceStorage> {
-  return blameSetting(database, () =>
-    database.kind === 'sqlite' && firstProcess !== undefined
-      ? openWorkerStorage({ path: database.path, firstProcess, maxWaitingWrites, ...options })
-      : engineOf(database).open({ maxWaitingWrites, ifMissing: 'create', ...options }),
-  )
+  return blameSetting(database, async () => {
+    if (database.kind === 'postgres' || firstProcess === undefined) {
+      return engineOf(database).open({ maxWaitingWrites, ifMissing: 'create', ...options })
+    }
+    const { openWorkerStorage } = await import('../storage/sqlite/writer/open-worker-storage.ts')
+    return openWorkerStorage({ path: database.path, firstProcess, maxWaitingWrites, ...options })
+  })
 }
 
 /**
@@ -44,7 +48,10 @@ export function prepareStorage(
   options: Pick<OpenStorageOptions, 'now' | 'steadyNow' | 'onWarning' | 'onIndexing'>,
 ): Promise<Writer | undefined> {
   return blameSetting(database, async () => {
-    if (database.kind === 'sqlite') return startWriter({ path: database.path, ...options })
+    if (database.kind === 'sqlite') {
+      const { startWriter } = await import('../storage/sqlite/writer/start-writer.ts')
+      return startWriter({ path: database.path, ...options })
+    }
     const storage = await engineOf(database).open({
       maxWaitingWrites,
       ifMissing: 'create',

@@ -10,6 +10,7 @@ export function createProcessOperations(
   >,
 ): Operations {
   return {
+    greet: async () => {},
     listBans: service.bans.list,
     addBan: service.bans.add,
     liftBans: service.bans.lift,

@@ -64,5 +64,5 @@ test(
     }
     report('model of two processes', { steps, statuses })
   },
-  inForm({ short: 60_000, long: 1_800_000 }),
+  inForm({ short: 180_000, long: 1_800_000 }),
 )

@@ -29,7 +29,18 @@ export function createDice(random: () => number): Dice {
 /** Few names, so that many are equal, some of them only when case is ignored. */
 export const NAMES = [
   ...['Ann', 'ANN', 'ann', 'Bob', 'bob', 'Ähn', 'ähn', 'Sam', 'ſam', 'zed', '😀', '\uffee'],
-  ...['µm', 'Μm', 'μm', 'ϑ"', 'θ"', 'Θ"', 'back\\slash'],
+  ...[
+    'µm',
+    'Μm',
+    'μm',
+    'ϑ"',
+    'θ"',
+    'Θ"',
+    'back\\slash',
+    "Ann-Zoë O'Bob",
+    'Sam Ähnlich',
+    'ＺＯＥ 9',
+  ],
 ]
 
 export function expectStatus({ status, body }: RawAnswer, expected: number): void {

@@ -1,10 +1,16 @@
 import { expect } from 'vitest'
 import { type Dice, expectStatus, NAMES, type Step } from './step.ts'
-import { type ModelFilters, placeOf, type UserModel } from './user-model.ts'
+import { type ModelFilters, placeOf, type UserModel, wordsIn } from './user-model.ts'
 
 const SORT_NAMES = ['id', 'name', 'email', 'created_at', 'updated_at']
 
-const WRONG = ['per_page=0', 'page=0', 'sort=password', 'after=x', 'created_after=now', 'x=1']
+const WRONG = [
+  ...['per_page=0', 'page=0', 'sort=password', 'after=x', 'created_after=now', 'x=1'],
+  ...['q=%22*%22', 'q=%FF', 'q=a+b+c+d+e+f+g+h+i', `q=${'a'.repeat(65)}`],
+]
+
+/** Also one that no user has. */
+const ASKED = ['user', 'COM', 'user1', 'ann', 'Änn', 'o', "O'B", 'sam user', 'zoe*', 'nobody']
 
 /** At most this many places are remembered. */
 const MAX_CURSORS = 50
@@ -15,7 +21,10 @@ export function listUsers(dice: Dice, model: UserModel): Step {
   const sort = cursor?.sort ?? (dice.in100(50) ? '-' : '') + dice.pick(SORT_NAMES)
   const page = cursor === undefined && dice.in100(40) ? 1 + dice.below(5) : undefined
   const perPage = dice.in100(80) ? 1 + dice.below(12) : dice.pick([100, 1000])
-  const filters = dice.in100(50) ? someFilters(dice, model) : {}
+  const filters = {
+    ...(dice.in100(40) && { q: someWords(dice, model) }),
+    ...(dice.in100(50) && someFilters(dice, model)),
+  }
   const isCounted = dice.in100(40)
   const isWrapped = dice.in100(30)
   const wrong = dice.in100(4) ? [dice.pick(WRONG)] : []
@@ -87,6 +96,19 @@ function someFilters(dice: Dice, model: UserModel): ModelFilters {
     ...(dice.in100(25) && { updated_after: time('updated_at') }),
     ...(dice.in100(25) && { updated_before: time('updated_at') }),
   }
+}
+
+/** Mostly beginnings of words of a user, in any order. */
+function someWords(dice: Dice, model: UserModel): string {
+  const users = [...model.users.values()].map(({ shown }) => shown)
+  if (users.length === 0 || dice.in100(30)) return dice.pick(ASKED)
+  const { name, email } = dice.pick(users)
+  const words = wordsIn(`${name} ${email}`)
+  const asked = Array.from({ length: 1 + dice.below(3) }, () => {
+    const word = dice.pick(words)
+    return word.slice(0, 1 + dice.below(word.length))
+  })
+  return asked.join(dice.pick([' ', '.', "'"]))
 }
 
 function condition(dice: Dice, { listTag, oldListTags }: UserModel) {

@@ -32,6 +32,7 @@ export interface ModelCursor {
 export interface ModelFilters {
   readonly email?: string
   readonly name?: string
+  readonly q?: string
   readonly created_after?: string
   readonly created_before?: string
   readonly updated_after?: string
@@ -124,6 +125,12 @@ export function fold(text: string): string {
   return text.toUpperCase().toLowerCase()
 }
 
+/** The names of the test have no marks but accents. */
+export function wordsIn(text: string): string[] {
+  const plain = fold(text.normalize('NFKD')).replace(/\p{M}/gu, '')
+  return plain.match(/[\p{L}\p{N}]+/gu) ?? []
+}
+
 /** The sort key of a user, and its id. */
 export function placeOf(sort: string, user: ShownUser): { key: string; id: number } {
   const by = sort.replace('-', '') as SortKey
@@ -141,8 +148,9 @@ function compare(sort: string, one: Place, other: Place): number {
 }
 
 function matches(user: ShownUser, filters: ModelFilters): boolean {
-  const { email, name, created_after, created_before, updated_after, updated_before } = filters
+  const { email, name, q, created_after, created_before, updated_after, updated_before } = filters
   return (
+    (q === undefined || isFound(user, wordsIn(q))) &&
     (email === undefined || user.email.toLowerCase() === email.toLowerCase()) &&
     (name === undefined || fold(user.name) === fold(name)) &&
     (created_after === undefined || user.created_at > created_after) &&
@@ -150,4 +158,9 @@ function matches(user: ShownUser, filters: ModelFilters): boolean {
     (updated_after === undefined || user.updated_at > updated_after) &&
     (updated_before === undefined || user.updated_at < updated_before)
   )
+}
+
+function isFound({ name, email }: ShownUser, asked: readonly string[]): boolean {
+  const words = [...wordsIn(name), ...wordsIn(email)]
+  return asked.every(beginning => words.some(word => word.startsWith(beginning)))
 }

@@ -2,11 +2,11 @@ import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { expect, test } from 'vitest'
-import type { Environment } from '../../src/config.ts'
-import { addKey, unknownKey } from '../support/api-keys.ts'
+import { type KeyedApp, openKeyedApp, unknownKey } from '../support/api-keys.ts'
 import { newUserBody } from '../support/builders.ts'
 import { createFakeClock } from '../support/fake-clock.ts'
-import { openTestApp, type TestApp, temporaryFolder } from '../support/open-test-app.ts'
+import { type TestApp, temporaryFolder } from '../support/open-test-app.ts'
+import { spawnedRun } from '../support/spawned-run.ts'
 import { untilPasses } from '../support/until.ts'
 
 const PROJECT = fileURLToPath(new URL('../..', import.meta.url))
@@ -34,7 +34,7 @@ async function statusesOf(times: number, send: () => PromiseLike<{ status: numbe
   return statuses
 }
 
-const SCENARIOS: Readonly<Record<string, (app: TestApp, clock: Clock) => Promise<void>>> = {
+const SCENARIOS: Readonly<Record<string, (app: KeyedApp, clock: Clock) => Promise<void>>> = {
   'Sign-ups': async (app, clock) => {
     expect(await statusesOf(6, () => create(app))).toEqual([201, 201, 201, 201, 201, 429])
     clock.advance(MINUTE_MS)
@@ -87,15 +87,8 @@ const SCENARIOS: Readonly<Record<string, (app: TestApp, clock: Clock) => Promise
     expect((await http.get('/users')).status).toBe(200)
   },
 
-  'Guessed API keys': async ({ http, databaseUrl }, clock) => {
-    const key = await addKey(databaseUrl)
-    const read = () => http.get('/users').set('Authorization', `Bearer ${key}`)
-    let polls = 0
-    // Each from another address, because the service answers 401 until it knows the key.
-    await untilPasses(async () => {
-      const address = `10.0.${polls >> 8}.${polls++ & 255}`
-      expect((await read().set('X-Forwarded-For', address)).status).toBe(200)
-    })
+  'Guessed API keys': async ({ http, bearers }, clock) => {
+    const read = () => http.get('/users').set('Authorization', bearers[0] ?? '')
     const guess = () => http.get('/users').set('Authorization', `Bearer ${unknownKey()}`)
     expect(new Set(await statusesOf(19, guess))).toEqual(new Set([401]))
     expect((await read()).status).toBe(200)
@@ -188,15 +181,18 @@ const SCENARIOS: Readonly<Record<string, (app: TestApp, clock: Clock) => Promise
   },
 }
 
-/** What recipes need besides their rules. */
-const SETTINGS: Readonly<Record<string, Environment>> = {
-  'Guessed API keys': { API_KEYS: 'required' },
-}
+/** The recipes for services that require an API key. */
+const KEYED: ReadonlySet<string> = new Set(['Guessed API keys'])
 
 /** A file where no package is installed. */
 function writeRules({ language, code }: { language: string; code: string }): string {
   const path = join(temporaryFolder(), language === 'json' ? 'limits.json' : 'limits.mjs')
-  writeFileSync(path, code)
+  // Redis measures time by its own clock: a short window may end before a busy machine has sent all requests.
+  const isRedisCounting = spawnedRun?.env.CACHE_STORE === 'redis'
+  writeFileSync(
+    path,
+    isRedisCounting ? code.replaceAll(/ (?:second|minute)(?=s?['"])/g, ' hour') : code,
+  )
   return path
 }
 
@@ -208,7 +204,11 @@ test.each(Object.entries(SCENARIOS))('the recipe %j does what it says', async (t
   const recipe = RECIPES.get(title)
   if (recipe === undefined) throw new Error(`no recipe ${title}`)
   const clock = createFakeClock()
-  const env = { LIMITS_FILE: writeRules(recipe), TRUST_PROXY: '1', ...SETTINGS[title] }
-  const app = await openTestApp({ env, now: clock.now })
+  const env = {
+    LIMITS_FILE: writeRules(recipe),
+    TRUST_PROXY: '1',
+    API_KEYS: KEYED.has(title) ? 'required' : 'off',
+  }
+  const app = await openKeyedApp([{}], { env, now: clock.now })
   await scenario(app, clock)
 })

@@ -81,7 +81,7 @@ test('a limit may be for create only, count by domain, and redirect with an aler
         {
           name: 'sign-ups',
           to: 2,
-          within: '10 seconds',
+          within: '1 hour',
           only: ['create'],
           by: 'domain',
           with: { redirect: '/busy', alert: 'Too many signups on domain!' },

@@ -146,6 +146,22 @@ describe('a ban', () => {
     expect(linesOf(opened.firstLines, 'client banned')).toHaveLength(1)
   })
 
+  test('lets a strike pass that was counted before, although its count and the ban come together', async () => {
+    const { one, other } = await openPair({ bans: [LOGIN] })
+    const { process } = other
+    const untilReceived = (text: string) =>
+      until(() => process.received.some(message => message.includes(text)))
+    process.stop()
+    const early = statusOf(other, '/login')
+    await untilReceived('["answer"')
+    const later = statuses(one, 2, '/login')
+    await untilReceived('"ban made"')
+    process.goOn()
+    expect(await early).toBe(404)
+    expect(await later).toEqual([404, 404])
+    expect(await statusOf(other, '/login')).toBe(403)
+  })
+
   test('ends on all workers at the same moment, and has cleared the count', async () => {
     const rule = { ...LOGIN, findtime: '1 day', bantime: '1 minute' }
     const { one, other, clock } = await openPair({ bans: [rule] })

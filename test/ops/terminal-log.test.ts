@@ -82,6 +82,10 @@ describe('createTerminalFormat writes', () => {
       { msg: 'request refused', status: 400, reason: 'request_malformed' },
       '(unreadable) 400 request_malformed',
     ],
+    [
+      { msg: 'management port listens', url: 'http://127.0.0.1:9464', port: 9464 },
+      'management port listens on http://127.0.0.1:9464, with the page for operators',
+    ],
   ])('%j', (fields, words) => {
     const line = JSON.stringify({ level: 'info', time, msg: 'request', ...fields })
     expect(createTerminalFormat()(`${line}\n`)).toBe(`${local} ${words}\n`)

@@ -267,7 +267,7 @@ export const ATTACKS: Readonly<Record<string, readonly Attack[]>> = {
     [['', 'e\u0301']],
   '/[ßæœþðøđħıłŧ]/g': [],
   '/[\\p{L}\\p{M}\\p{N}]+/gu': [['', 'e\u0301 ', '!']],
-  '/[\\p{L}\\p{M}\\p{N}]$/u': [['', 'e\u0301', '!']],
+  '/^.?[\\p{L}\\p{M}\\p{N}]$/su': [],
   '/[\\ud800-\\udfff]/': [],
   '/[0-9a-z]+/g': [['', 'a ', '!']],
   '/\\p{Cc}/u': [],

@@ -30,6 +30,16 @@ interface Lockfile {
   >
 }
 
+interface Component {
+  readonly purl: string
+  readonly licenses?: readonly {
+    readonly license?: { readonly id?: string }
+    readonly expression?: string
+  }[]
+}
+
+const PERMISSIVE = /^(MIT|ISC|0BSD|BSD-3-Clause|Apache-2\.0|\((\S+ OR )*MIT( OR \S+)*\))$/
+
 /** The installed packages, without the workspaces of this project, which are listed as a folder and a link. */
 function installedPackages() {
   const { packages } = read<Lockfile>('package-lock.json')
@@ -42,7 +52,7 @@ function read<T>(file: string): T {
   return JSON.parse(readFileSync(join(PROJECT, file), 'utf8')) as T
 }
 
-test('npm run sbom lists only what production needs, also in a checkout without installed packages', async () => {
+test('npm run sbom lists what production needs and what the pages contain, each with its licence, also in a checkout without installed packages', async () => {
   const cwd = temporaryFolder()
   mkdirSync(join(cwd, 'scripts'))
   for (const file of ['package.json', 'package-lock.json', '.npmrc', 'scripts/sbom.mjs']) {
@@ -54,7 +64,12 @@ test('npm run sbom lists only what production needs, also in a checkout without 
   })
   const bom = JSON.parse(stdout)
   expect(bom).toMatchObject({ bomFormat: 'CycloneDX' })
-  const components: readonly { name: string; version: string; purl: string }[] = bom.components
+  const components: readonly Component[] = bom.components
+  const notPermissive = components.filter(({ licenses = [] }) => {
+    const [found] = licenses
+    return !PERMISSIVE.test(found?.expression ?? found?.license?.id ?? '')
+  })
+  expect(notPermissive.map(({ purl }) => purl)).toEqual([])
   const listed = new Set(
     components.map(({ purl }) => decodeURIComponent(purl).replace(/^pkg:npm\/(.+)@[^@]+$/, '$1')),
   )
@@ -75,7 +90,9 @@ test('npm run sbom lists only what production needs, also in a checkout without 
       // An alias is in a folder with its own name.
       name ?? path.slice(path.lastIndexOf('node_modules/') + 'node_modules/'.length),
   )
-  expect([...listed].sort()).toEqual([...new Set(names)].sort())
+  // The build copies files of these two into the pages.
+  const ofPages = ['swagger-ui-dist', 'uplot']
+  expect([...listed].sort()).toEqual([...new Set([...names, ...ofPages])].sort())
 })
 
 test('package-lock.json pins each package by a digest, and only one runs a script on installation', () => {

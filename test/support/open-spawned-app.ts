@@ -41,6 +41,7 @@ if (spawnedRun !== undefined) afterAll(() => idle && end(idle))
 
 /** The real service in processes of its own, with a free port and a new database. */
 export async function openSpawnedApp(run: SpawnedRun, options: TestAppOptions): Promise<TestApp> {
+  if (options.firstProcess !== undefined) skipIfSpawned('the test has workers of its own')
   if (options.timeouts !== undefined) skipIfSpawned('the test sets timeouts of connections')
   if (options.env?.DATABASE_URL === ':memory:') skipIfSpawned(NOT_IN_MEMORY)
   const spawned = (await takeIdle(keyOf(options))) ?? (await start(run, options))

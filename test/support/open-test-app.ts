@@ -4,7 +4,10 @@ import { join } from 'node:path'
 import pino from 'pino'
 import supertest from 'supertest'
 import { onTestFinished } from 'vitest'
-import { openManagementPort } from '../../src/cli/serve/open-management-port.ts'
+import {
+  logManagementAddress,
+  openManagementPort,
+} from '../../src/cli/serve/open-management-port.ts'
 import { type Environment, loadConfig } from '../../src/config.ts'
 import type { Timeouts } from '../../src/http/server/server.ts'
 import type { BanControl } from '../../src/limits/ban-control.ts'
@@ -96,12 +99,9 @@ async function openInside({
     ...(firstProcess && { firstProcess }),
   })
   const operations = createProcessOperations(service)
-  const management = await openManagementPort({
-    ...{ config, log, operations },
-    besides: service.server,
-  })
+  const management = await openManagementPort({ config, log, operations })
   const { port } = await service.server.listen({ host: '127.0.0.1', port: 0 })
-  management?.logAddress()
+  if (management !== undefined) logManagementAddress(log, config, management.address)
   const url = `http://127.0.0.1:${port}`
   let stopped: Promise<boolean> | undefined
   const stop = (timeoutMs = 5000) => {

@@ -50,6 +50,9 @@ export interface PostgresCluster {
 
 const NOT_DURABLE = ['fsync = off', 'full_page_writes = off', 'max_wal_size = 4GB']
 
+/** The default from PostgreSQL 14 on. */
+const PASSWORDS = "password_encryption = 'scram-sha-256'"
+
 const TRUST = ['local all,replication all trust', 'host all,replication all 127.0.0.1/32 trust']
 
 /**
@@ -64,7 +67,7 @@ export async function createPostgresCluster(
     const access = ['--auth=trust', '--username=postgres']
     const texts = ['--encoding=UTF8', '--locale=C', '--no-sync']
     await folder.run('initdb', ['-D', folder.data, ...access, ...texts])
-    const lines = [...(isDurable ? [] : NOT_DURABLE), ...configuration]
+    const lines = [PASSWORDS, ...(isDurable ? [] : NOT_DURABLE), ...configuration]
     appendFileSync(join(folder.data, 'postgresql.conf'), `${lines.join('\n')}\n`)
     folder.write('pg_hba.conf', `${[...authentication, ...TRUST].join('\n')}\n`)
     for (const [name, text] of Object.entries(files)) folder.write(name, text)

@@ -64,8 +64,10 @@ export async function spawnService(options: SpawnOptions): Promise<SpawnedServic
     ...options,
     env: { PORT: '0', ALLOWED_HOSTS: '*', ...UNHURRIED, ...spawnedRun?.env, ...env },
   })
-  // What the workers say about themselves is not part of what a test looks at.
-  const workers = env?.LOG_LEVEL === 'silent' ? 0 : Number(spawnedRun?.env.WORKERS ?? 0)
+  // What the workers say about themselves, at info, is not part of what a test looks at.
+  const saysSo = ['trace', 'debug', 'info'].includes(env?.LOG_LEVEL ?? 'info')
+  const isAlone = env?.WORKERS === '1'
+  const workers = saysSo && !isAlone ? Number(spawnedRun?.env.WORKERS ?? 0) : 0
   const url = await new Promise<string>((resolve, reject) => {
     child.process.stdout?.on('data', () => {
       const match = /"url":"([^"]+)","docs"/.exec(child.stdout())

@@ -28,11 +28,7 @@ export default async function startSpawnedRun(project: TestProject): Promise<() 
   const dist = join(folder, 'dist')
   cpSync(join(ROOT, 'dist'), dist, { recursive: true })
   for (const name of LINKED) symlinkSync(join(ROOT, name), join(folder, name))
-  const clocks = join(dist, 'wiring', 'clocks.js')
-  renameSync(clocks, join(dist, 'wiring', 'real-clocks.js'))
-  cpSync(besides('file-clocks.mjs'), clocks)
-  const thread = join(dist, 'storage', 'sqlite', 'writer', 'writer-thread.js')
-  cpSync(besides('clocked-writer-thread.mjs'), thread)
+  replaceModules(dist)
   const skipsPath = join(folder, 'skips')
   const processesPath = join(folder, 'processes')
   for (const path of [skipsPath, processesPath]) writeFileSync(path, '')
@@ -45,6 +41,20 @@ export default async function startSpawnedRun(project: TestProject): Promise<() 
     await redis?.close()
     printSkips(project.name, readFileSync(skipsPath, 'utf8'))
     cleanUp()
+  }
+}
+
+/** Modules of the program, each with what takes its place, and the name under which that finds the real one. */
+const REPLACED = [
+  ['wiring/clocks.js', 'file-clocks.mjs', 'wiring/real-clocks.js'],
+  ['waiting/patience.js', 'patient-waiting.mjs', 'waiting/real-patience.js'],
+  ['storage/sqlite/writer/writer-thread.js', 'clocked-writer-thread.mjs', undefined],
+] as const
+
+function replaceModules(dist: string): void {
+  for (const [module, file, realName] of REPLACED) {
+    if (realName !== undefined) renameSync(join(dist, module), join(dist, realName))
+    cpSync(besides(file), join(dist, module))
   }
 }
 

@@ -42,7 +42,9 @@ export async function createKey(environment: Environment, options: CreateOptions
     await printJson({ ...jsonOf(created), key })
   } else {
     await print(key)
-    console.error(`created: ${rightsOf(created)}\nThe key is not stored and never shown again.`)
+    console.error(
+      `created: ${rightsOf(created)}\nThe database has only its hash, and the key is never shown again.`,
+    )
   }
   return EXIT.done
 }

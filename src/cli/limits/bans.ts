@@ -15,13 +15,9 @@ import { print, printJson } from '../terminal/print.ts'
 import { inWords } from '../terminal/progress.ts'
 import { readConfig } from '../terminal/read-config.ts'
 
-/** Prints the bans in force, the first to end first. */
+/** Prints the bans in force, ordered by rule and then by client. */
 export async function listBans(environment: Environment, { json }: JsonFlags): Promise<number> {
-  const bans = await withBans(readConfig(environment), async store => {
-    const found: Ban[] = []
-    for await (const part of store.load()) found.push(...part)
-    return found
-  })
+  const bans = await withBans(readConfig(environment), readBans)
   if (json) await printJson(bans.map(ban => jsonOf(ban, Date.now())))
   else if (bans.length === 0) await print('no bans')
   else await print(bans.map(lineOf).join('\n'))
@@ -115,6 +111,19 @@ function explainKey({ name, source }: CompiledBan, key: string): string {
   const isList = Array.isArray(by) && by.length > 1
   const need = isList ? 'a JSON list with a text for each' : 'one of those'
   return `KEY was ${textInWords(key)}, but ${counted}; it may be ${need}`
+}
+
+/** Few enough for one answer of the database in time. */
+const BANS_OF_ONE_READ = 10_000
+
+async function readBans(store: BanStore): Promise<readonly Ban[]> {
+  const bans: Ban[] = []
+  for (;;) {
+    const last = bans.at(-1)
+    const page = await store.list({ limit: BANS_OF_ONE_READ, ...(last && { after: last }) })
+    bans.push(...page.bans)
+    if (!page.hasMore) return bans
+  }
 }
 
 async function withBans<T>(config: Config, work: (store: BanStore) => Promise<T>): Promise<T> {

@@ -15,21 +15,26 @@ export interface Binding {
   readonly host: string
   readonly port: number
   readonly settings: { readonly host: SettingName; readonly port: SettingName }
+  /** Another setting with the same port. */
+  readonly sharedWith?: SettingName
 }
 
 /** The binding of the public port. */
 export function publicBinding(
-  { host, port }: Pick<Config, 'host' | 'port'>,
+  { host, port, managementPort }: Pick<Config, 'host' | 'port' | 'managementPort'>,
   options: SettingOptions,
 ): Binding {
   const settings = { host: findGivenName('HOST', options), port: findGivenName('PORT', options) }
-  return { host, port, settings }
+  return {
+    ...{ host, port, settings },
+    ...(port === managementPort && { sharedWith: 'MANAGEMENT_PORT' as const }),
+  }
 }
 
 /** Listens there. Throws `OperatorError`, which names the setting that is wrong. */
 export async function listen(
   server: HttpServer,
-  { host, port, settings }: Binding,
+  { host, port, settings, sharedWith }: Binding,
 ): Promise<AddressInfo> {
   try {
     return await server.listen({ host, port })
@@ -37,7 +42,10 @@ export async function listen(
     const { code } = cause as NodeJS.ErrnoException
     const wrong = (name: SettingName, value: string, why: string) =>
       new OperatorError([describeProblem(name, value, why)], { cause })
-    if (code === 'EADDRINUSE') throw wrong(settings.port, `${port}`, `it is in use on ${host}`)
+    if (code === 'EADDRINUSE') {
+      const besides = sharedWith === undefined ? '' : `, and ${sharedWith} is the same`
+      throw wrong(settings.port, `${port}`, `it is in use on ${host}${besides}`)
+    }
     if (code === 'EACCES') throw wrong(settings.port, `${port}`, 'this user may not listen on it')
     throw wrong(settings.host, host, `it cannot be listened on (${code})`)
   }

@@ -6,7 +6,7 @@ import { openProcessMeter } from '../../ops/metrics/process-meter.ts'
 import { createWorkerReports } from '../../ops/metrics/worker-reports.ts'
 import type { prepareStorage } from '../../wiring/open-storage.ts'
 import type { PoolMember } from '../../workers/worker-pool.ts'
-import { openManagementPort } from './open-management-port.ts'
+import { logManagementAddress, openManagementPort } from './open-management-port.ts'
 import type { ServeParts } from './serve.ts'
 
 /** The management port of the first process, for all workers. */
@@ -17,7 +17,7 @@ export interface WorkersManagement {
   remove(member: PoolMember): void
   /** From now on the service is not ready. */
   beginStop(): void
-  /** As of `ManagementPort`. */
+  /** Call it after the line about the public port. */
   logAddress(): void
   /** Waits for the requests of operators that still run. Call it when the workers have ended. */
   close(): Promise<void>
@@ -68,7 +68,9 @@ export async function openWorkersManagement(
       beginStop: () => {
         isStopping = true
       },
-      logAddress: () => port?.logAddress(),
+      logAddress: () => {
+        if (port !== undefined) logManagementAddress(log, config, port.address)
+      },
       close: async () => {
         await port?.close()
         closeReports()

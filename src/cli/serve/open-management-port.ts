@@ -1,22 +1,20 @@
+import type { AddressInfo } from 'node:net'
 import type { Logger } from 'pino'
 import { type Config, describeProblem } from '../../config.ts'
 import { OperatorError } from '../../errors.ts'
-import { type HttpServer, isLoopback } from '../../http/server/server.ts'
+import { isLoopback } from '../../http/server/server.ts'
 import type { Operations } from '../../ops/management/operations.ts'
 import { addressLog, listen, urlOf } from './listen.ts'
 
 /** The port on which operators watch and control the service. */
 export interface ManagementPort {
-  /** Logs where it listens. Call it after the line about the public port, which is the one that programs look for. */
-  logAddress(): void
+  readonly address: AddressInfo
   /** Waits up to a second for the requests that still run. */
   close(): Promise<void>
 }
 
 export interface ManagementPortOptions {
   readonly config: Config
-  /** The server of the public port, if it is in this process. */
-  readonly besides?: HttpServer
   readonly log: Logger
   readonly operations: Operations
 }
@@ -35,7 +33,7 @@ const SETTINGS = { host: 'MANAGEMENT_HOST', port: 'MANAGEMENT_PORT' } as const
 export async function openManagementPort(
   options: ManagementPortOptions,
 ): Promise<ManagementPort | undefined> {
-  const { config, log } = options
+  const { config } = options
   const { managementHost: host, managementPort: port, managementToken: token } = config
   if (port === undefined) return undefined
   const { createManagementServer } = await import('../../wiring/open-management.ts')
@@ -46,9 +44,15 @@ export async function openManagementPort(
     const why = 'MANAGEMENT_TOKEN, which it needs beyond loopback, is not set'
     throw new OperatorError([describeProblem('MANAGEMENT_HOST', host, why)])
   }
+  return { address, close: async () => void (await server.stop(CLOSE_TIMEOUT_MS)) }
+}
+
+/** Call it after the line about the public port, which is the one that programs look for. */
+export function logManagementAddress(
+  log: Logger,
+  { managementPort: port, logLevel }: Pick<Config, 'managementPort' | 'logLevel'>,
+  address: AddressInfo,
+): void {
   const fields = { url: urlOf(address), host: address.address, port: address.port }
-  return {
-    logAddress: () => addressLog(log, { ...config, port }).info(fields, 'management port listens'),
-    close: async () => void (await server.stop(CLOSE_TIMEOUT_MS)),
-  }
+  addressLog(log, { port, logLevel }).info(fields, 'management port listens')
 }

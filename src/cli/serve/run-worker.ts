@@ -1,5 +1,6 @@
 import type { Logger } from 'pino'
 import { OperatorError } from '../../errors.ts'
+import type { CheckedLimits } from '../../limits/rules/compiled-rules.ts'
 import { createLogger } from '../../ops/logger.ts'
 import type { ReportingWorker } from '../../ops/metrics/worker-reports.ts'
 import { openService, type Service } from '../../wiring/open-service.ts'
@@ -76,10 +77,7 @@ async function openAssigned(
     config.managementPort === undefined ? undefined : await answerManagement(firstProcess, service)
   try {
     const port = await firstProcess.ask(FIND_PORT, null)
-    const address = await listen(
-      service.server,
-      publicBinding({ host: config.host, port }, options),
-    )
+    const address = await listen(service.server, publicBinding({ ...config, port }, options))
     firstProcess.tell(SERVING, address)
     return { service, reporting }
   } catch (error) {
@@ -107,23 +105,33 @@ const importManagement = () =>
     import('../../ops/metrics/worker-reports.ts'),
   ])
 
-/** Handles new rules, which may come while the service is being opened: they wait until the returned function is called. */
+/**
+ * Handles new rules. They may come while the service is being opened, which may wait long for a database: the returned
+ * function then puts them in force.
+ */
 function handleReloads(firstProcess: Calls): (service: Service) => void {
-  let begin: (service: Service) => void = () => {}
-  const opened = new Promise<Service>(resolve => {
-    begin = resolve
-  })
-  let applyRules: (() => unknown) | undefined
+  let prepared: CheckedLimits | undefined
+  let applied: CheckedLimits | undefined
+  let opened: Service | undefined
+  const apply = () => {
+    if (applied !== undefined) opened?.replaceLimits(applied)
+  }
   firstProcess.handle(PREPARE_RULES, async source => {
-    const service = await opened
-    applyRules = await service.prepareLimits(source)
+    prepared = await (await importRules()).compileLimits(source)
   })
-  firstProcess.handle(APPLY_RULES, () => void applyRules?.())
-  return begin
+  firstProcess.handle(APPLY_RULES, () => {
+    applied = prepared
+    apply()
+  })
+  return service => {
+    opened = service
+    apply()
+  }
 }
 
 // Only where there are rules, as in `openApp`.
 const importLimits = () => import('../../wiring/open-limits.ts')
+const importRules = () => import('../../limits/rules/load-limits.ts')
 
 function connectToFirst(): Calls {
   return createCalls({

@@ -10,9 +10,9 @@ import { awaitCrash } from './crash.ts'
 import { listen, logAddress, publicBinding } from './listen.ts'
 import { limitConnections, readOpenFilesLimit } from './open-files.ts'
 import {
+  logManagementAddress,
   MANAGEMENT_CONNECTIONS,
   type ManagementPort,
-  openManagementPort,
 } from './open-management-port.ts'
 import { type Reloads, type Signals, watchReloads, watchSignals } from './signals.ts'
 
@@ -86,15 +86,19 @@ async function serveAlone(parts: ServeParts): Promise<number> {
 
 /** Listens for operators, if the settings want that, and then for clients. */
 async function listenOrClose(
-  { config, options, reloads, logger: { log } }: ServeParts,
+  { config, options, reloads, logger }: ServeParts,
   service: Service,
 ): Promise<ManagementPort | undefined> {
-  const operations = createProcessOperations({ ...service, reloadLimits: reloads.request })
+  const { log } = logger
   let management: ManagementPort | undefined
   try {
-    management = await openManagementPort({ config, log, operations, besides: service.server })
+    if (config.managementPort !== undefined) {
+      const { startManagement } = await import('./start-management.ts')
+      const operations = createProcessOperations({ ...service, reloadLimits: reloads.request })
+      management = await startManagement({ config, logger, operations })
+    }
     logAddress(log, config, await listen(service.server, publicBinding(config, options)))
-    management?.logAddress()
+    if (management !== undefined) logManagementAddress(log, config, management.address)
     return management
   } catch (error) {
     await management?.close()

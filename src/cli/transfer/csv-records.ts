@@ -36,7 +36,8 @@ export async function* csvRecords(
     if (first !== undefined && !isHeaderHashed) {
       isHeaderHashed = true
       // Part of the hash by which a resumed import recognises the file.
-      records[0] = { ...first, raw: `${JSON.stringify(known)}\n${first.raw}` }
+      const { raw } = first
+      records[0] = { ...first, raw: `${JSON.stringify(known)}\n${raw}`, formerRaw: raw }
     }
     yield records
   }

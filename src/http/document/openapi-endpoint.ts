@@ -65,7 +65,7 @@ function operation(): Operation {
       example: CACHE_CONTROL,
     },
   }
-  const sample = { openapi: '3.1.1', info: { title: 'User Records Service', version: '0.1.0' } }
+  const sample = { openapi: '3.1.1', info: { title: 'User Records Service', version: '1.0.0' } }
   return {
     id: 'readInterface',
     tag: ABOUT_TAG,

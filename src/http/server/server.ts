@@ -14,7 +14,6 @@ import type { Stopping } from './stopping.ts'
 
 /** An HTTP server that limits what clients can use up. When it stops, it still answers every request sent before. */
 export interface HttpServer {
-  readonly app: Application
   /** Resolves to the address it listens on. Rejects with the system's error when it cannot be bound. */
   listen(address: { readonly host: string; readonly port: number }): Promise<AddressInfo>
   /** Whether it listens on an address that only programs of this machine can reach. */
@@ -28,8 +27,6 @@ export interface HttpServer {
 
 export interface HttpServerOptions {
   readonly app: Application
-  /** Another server of this process, so that neither slows the other down: `like` of `createExpressServer`. */
-  readonly besides?: HttpServer | undefined
   readonly stopping: Stopping
   readonly log: Logger
   readonly newRequestId: () => string
@@ -83,11 +80,8 @@ const LISTEN_BACKLOG = 4096
 
 /** A server for `app` that does not listen yet. If `timeouts` is left out, `TIMEOUTS` apply. */
 export function createHttpServer(options: HttpServerOptions): HttpServer {
-  const { app, besides, stopping, capacity, timeouts = TIMEOUTS, onLateRequest } = options
-  const server = createExpressServer(app, nodeOptions(timeouts), {
-    onRequest: receive,
-    like: besides?.app,
-  })
+  const { app, stopping, capacity, timeouts = TIMEOUTS, onLateRequest } = options
+  const server = createExpressServer(app, nodeOptions(timeouts), receive)
   // A client may end its side and wait for its responses. Without this, Node closes its connection.
   Object.assign(server, { httpAllowHalfOpen: true })
   // Node drops headers over this count without an error; MAX_HEADER_BYTES bounds their number anyway.
@@ -165,7 +159,6 @@ export function createHttpServer(options: HttpServerOptions): HttpServer {
   }
 
   return {
-    app,
     listen,
     isOnLoopback: () => isOnLoopback,
     accept: socket => void server.emit('connection', socket),

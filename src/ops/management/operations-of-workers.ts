@@ -29,6 +29,8 @@ export function createOperationsOfWorkers(options: OperationsOfWorkersOptions): 
   const { serving, isStopping, report, reloadLimits } = options
 
   return {
+    // The thread of the port is that of the first process.
+    greet: async () => {},
     report,
     reloadLimits,
     ...delegateBans(serving),

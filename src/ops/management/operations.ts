@@ -5,6 +5,8 @@ import type { ServiceReport } from '../metrics/service-report.ts'
 
 /** What the management port asks of the service: of the only process, or of the first of several, which asks its workers. */
 export interface Operations {
+  /** Resolves when the event loop of the service has a turn: never, if it hangs. */
+  greet(): Promise<void>
   report(): Promise<ServiceReport>
   /** What must work for the service to be ready, by name. */
   checks(): Promise<ReadinessChecks>

@@ -10,12 +10,20 @@ const USERS_A_STEP = 500
 const TRY_LOCK = `
   SELECT pg_try_advisory_xact_lock(('users_words'::regclass::oid::bigint << 32) + 2003792484)`
 
+/** Locked, so that what has all users indexed again waits for this step, and is not overwritten by it. */
 const SELECT_STATE = `
-  SELECT words_version, indexed_through, (SELECT coalesce(max(id), 0) FROM users) FROM users_words_state`
+  SELECT words_version, indexed_through, (SELECT coalesce(max(id), 0) FROM users) FROM users_words_state
+  FOR UPDATE`
 
-/** A service of an older release goes on with its own version, so a newer one stays. */
+/**
+ * A service of an older release goes on with its own version, so a newer one stays. The revision changes, because lists with
+ * words may become others.
+ */
 const BEGIN_ANEW = `
-  UPDATE users_words_state SET words_version = ${WORDS_VERSION}, indexed_through = 0`
+  WITH begun AS (
+    UPDATE users_words_state SET words_version = ${WORDS_VERSION}, indexed_through = 0
+  )
+  SELECT note_user_changes(0, 1)`
 
 const SAVE_THROUGH = `UPDATE users_words_state SET indexed_through = $1`
 

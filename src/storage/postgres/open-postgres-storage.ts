@@ -28,10 +28,15 @@ export async function openPostgresStorage(
   location: PostgresLocation,
   options: OpenStorageOptions,
 ): Promise<Storage> {
-  const connections = openConnections({ location, onWarning: options.onWarning })
+  const { onWarning, waitsUntilReachable = false } = options
+  const connections = openConnections({ location, onWarning })
+  const patienceMs = waitsUntilReachable ? Number.POSITIVE_INFINITY : START_PATIENCE_MS
   try {
-    await waitFor(() => prepare(connections, options))
-    return await createPostgresStorage(connections, options)
+    const keys = await waitFor(async () => {
+      await prepare(connections, options)
+      return openSigningKeys(connections)
+    }, patienceMs)
+    return createPostgresStorage(connections, keys, options)
   } catch (error) {
     await connections.close()
     throw asUnusable(error)
@@ -54,8 +59,11 @@ export async function hasSchema(location: PostgresLocation): Promise<boolean> {
 }
 
 /** Repeats what fails because the database cannot be reached. */
-export async function waitFor<T>(work: () => Promise<T>): Promise<T> {
-  const deadline = performance.now() + START_PATIENCE_MS
+export async function waitFor<T>(
+  work: () => Promise<T>,
+  patienceMs = START_PATIENCE_MS,
+): Promise<T> {
+  const deadline = performance.now() + patienceMs
   for (;;) {
     try {
       return await work()
@@ -77,12 +85,12 @@ async function prepare(connections: Connections, options: OpenStorageOptions): P
   if (unfinishedSource !== undefined) throw new UnusableDatabase(UNFINISHED_COPY)
 }
 
-async function createPostgresStorage(
+function createPostgresStorage(
   connections: Connections,
+  keys: Awaited<ReturnType<typeof openSigningKeys>>,
   options: OpenStorageOptions,
-): Promise<Storage> {
+): Storage {
   const { now, steadyNow, maxWaitingWrites } = options
-  const keys = await openSigningKeys(connections)
   const closing = createClosing()
   const waiting = createWaitingWrites()
   const { onIndexing, onWarning } = options

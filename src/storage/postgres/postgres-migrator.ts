@@ -53,7 +53,12 @@ const INSERT_HISTORY = `
 const NO_RIGHT_TO_MIGRATE =
   'its schema is not current, and this role may not change it: run `migrate` with the role that owns the tables'
 
+const BUSY =
+  'its schema is not current, and a transaction uses its tables, such as that of pg_dump: migrate once that has ended'
+
 const INSUFFICIENT_PRIVILEGE = '42501'
+
+const LOCK_NOT_AVAILABLE = '55P03'
 
 /** SQLSTATEs for a table, an index, a type or a function that exists already. */
 const DUPLICATES: readonly unknown[] = ['42P07', '42710', '42723']
@@ -140,6 +145,9 @@ function explain(error: unknown): unknown {
   const state = sqlStateOf(error)
   if (DUPLICATES.includes(state)) {
     return new UnusableDatabase(FOREIGN, { isFault: true, cause: error })
+  }
+  if (error instanceof Error && sqlStateOf(error.cause) === LOCK_NOT_AVAILABLE) {
+    return new UnusableDatabase(BUSY, { cause: error })
   }
   if (state !== INSUFFICIENT_PRIVILEGE) return error
   return new UnusableDatabase(NO_RIGHT_TO_MIGRATE, { cause: error })

@@ -2,7 +2,8 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { ServiceError } from '../../errors.ts'
 import type { IndexingProgress } from '../storage.ts'
 import type { Database } from './sqlite-driver.ts'
-import { createWordIndexCheck, type WordIndexProgress } from './word-index.ts'
+import { translateSqliteError } from './sqlite-errors.ts'
+import { createWordIndex, type WordIndex, type WordIndexProgress } from './word-index.ts'
 import type { WriteQueue } from './write-queue.ts'
 
 export interface WordBuilderOptions {
@@ -25,15 +26,16 @@ const REPORT_MS = 10_000
 
 const RETRY_MS = 1000
 
+/** How often to look whether another process has emptied the index. If that one was killed, nobody else fills it. */
+const LOOK_MS = 2000
+
 const FAILED = 'index of words cannot be built'
 
-/** Starts to build the index if it lacks users. It takes at most half of the time of the thread. */
+/** Builds the index whenever it lacks users. It takes at most half of the time of the thread. */
 export function startWordBuilder(options: WordBuilderOptions): WordBuilder {
-  const { database, onWarning } = options
+  const { onWarning } = options
   const ending = new AbortController()
-  const isReady = createWordIndexCheck(database)
-  const built = isReady() ? Promise.resolve() : build(options, ending.signal)
-  const ended = built.catch((error: unknown) => {
+  const ended = keepBuilt(options, ending.signal).catch((error: unknown) => {
     const isStopped = error instanceof ServiceError && error.code === 'shutting_down'
     if (!ending.signal.aborted && !isStopped) onWarning?.(FAILED, error)
   })
@@ -42,6 +44,26 @@ export function startWordBuilder(options: WordBuilderOptions): WordBuilder {
       ending.abort()
       return ended
     },
+  }
+}
+
+async function keepBuilt(options: WordBuilderOptions, signal: AbortSignal): Promise<void> {
+  const { database } = options
+  const index = createWordIndex(database)
+  for (;;) {
+    if (lacksUsers(index)) await build(options, signal)
+    // No other process can reach a database in memory.
+    if (database.memory) return
+    await sleep(LOOK_MS, undefined, { signal, ref: false })
+  }
+}
+
+function lacksUsers(index: WordIndex): boolean {
+  try {
+    return index.through() !== Number.POSITIVE_INFINITY
+  } catch (error) {
+    if (mayPass(translateSqliteError(error))) return false
+    throw error
   }
 }
 
@@ -78,8 +100,11 @@ async function addNext({ run, words }: WriteQueue): Promise<WordIndexProgress | 
     )
     return progress
   } catch (error) {
-    const mayPass = ['storage_unavailable', 'overloaded']
-    if (error instanceof ServiceError && mayPass.includes(error.code)) return undefined
+    if (mayPass(error)) return undefined
     throw error
   }
+}
+
+function mayPass(error: unknown): boolean {
+  return error instanceof ServiceError && ['storage_unavailable', 'overloaded'].includes(error.code)
 }

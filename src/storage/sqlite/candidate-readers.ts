@@ -1,3 +1,4 @@
+import { MAX_NAME_CHARS } from '../../users/user.ts'
 import type { Position, UserFilters, UserQuery } from '../../users/user-repository.ts'
 import { comparePositions } from './compare-positions.ts'
 import { createIdWindows, type IdRange } from './id-windows.ts'
@@ -57,7 +58,7 @@ const MAX_PREPARED_FORMS = 100
 
 /** Before the first id, and after the last one. */
 const NO_ID = 0
-const END_ID = Number.MAX_SAFE_INTEGER
+const END_ID = Number.MAX_SAFE_INTEGER + 1
 
 const RANGES = {
   created_at: { after: 'created_after', before: 'created_before' },
@@ -166,8 +167,8 @@ export function createCandidateReaders(database: Database): CandidateReaders {
   }
 }
 
-/** Greater than any name, e-mail or time: no character is greater than its first one. */
-const AFTER_ALL_KEYS = '\u{10ffff}\u{10ffff}'
+/** Greater than any name, e-mail or time: no character is greater, and no name is longer. */
+const AFTER_ALL_KEYS = '\u{10ffff}'.repeat(MAX_NAME_CHARS + 1)
 
 /** Reads of indexes of columns: those of filters, and that in whose order the list is. */
 function walksOf(query: UserQuery): readonly Walk[] {

@@ -12,11 +12,20 @@ export interface IdWindows {
   next(read: (range: IdRange) => number | undefined): void
 }
 
-/** So many ids that two words of nearly all users, but of no user together, are compared in about 2 ms. */
-const FIRST_IDS = 16_384
+/**
+ * So many ids that two words of nearly all users, but of no user together, are compared in about 2 ms. Fewer would save little:
+ * with many users, or on a busy machine, it takes longer to find the beginning of a range than to read it.
+ */
+const LEAST_IDS = 16_384
 
-/** How long reading a range should take at most. */
+/** A range that takes no longer is followed by a larger one. */
 const RANGE_MS = 1
+
+/**
+ * So is one that takes less than this many times the time of the one before: with many users, finding the beginning of a range
+ * takes milliseconds, and then it may as well be a long one.
+ */
+const WORTH_IT = 1.5
 
 export interface IdWindowsOptions {
   readonly descending: boolean
@@ -30,16 +39,21 @@ export interface IdWindowsOptions {
 
 export function createIdWindows({ descending, from, end, isOne }: IdWindowsOptions): IdWindows {
   let at = from
-  let ids = isOne ? Number.POSITIVE_INFINITY : FIRST_IDS
+  let lastMs = Number.POSITIVE_INFINITY
+  let ids = isOne ? Number.POSITIVE_INFINITY : LEAST_IDS
   return {
     isAtEnd: () => (descending ? at <= end : at >= end),
     next: read => {
       const to = descending ? Math.max(end, at - ids) : Math.min(end, at + ids)
       const startedAt = performance.now()
       const last = read({ from: at, to })
-      // Ids may be far apart after an import, so empty ranges grow fast.
-      ids = performance.now() - startedAt > RANGE_MS ? Math.max(1, Math.floor(ids / 2)) : ids * 2
       at = last ?? to
+      // What took no time because it ended early tells nothing about a whole range.
+      if (last !== undefined) return
+      const ms = performance.now() - startedAt
+      // Ids may be far apart after an import, so empty ranges grow fast.
+      ids = ms <= RANGE_MS || ms < lastMs * WORTH_IT ? ids * 2 : Math.max(LEAST_IDS, ids / 2)
+      lastMs = ms
     },
   }
 }

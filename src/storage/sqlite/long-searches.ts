@@ -3,14 +3,15 @@ import type { UserPage, UserQuery } from '../../users/user-repository.ts'
 import { workUntil } from './sliced.ts'
 import { Database } from './sqlite-driver.ts'
 import { translateSqliteError } from './sqlite-errors.ts'
+import { createWordIndexCheck } from './word-index.ts'
 import { createWordSearch } from './word-search.ts'
 
 /** Searches that take longer than one turn of the event loop should. */
 export interface LongSearches {
   /**
    * Searches one state of the database: that of the time at which its turn comes, so it has all that was committed before
-   * the call. Other requests are handled in between. Throws `overloaded` if too many wait or it takes too long, and
-   * `shutting_down` after `close`.
+   * the call. Other requests are handled in between. Throws `overloaded` if too many wait or it takes too long,
+   * `words_unavailable` if the index lacks users at that time, and `shutting_down` after `close`.
    */
   search(query: UserQuery): Promise<UserPage>
   /** Ends all searches at once. */
@@ -44,6 +45,7 @@ export function createLongSearches(database: Database): LongSearches {
     try {
       snapshot.pragma(`cache_size = -${CACHE_KIB}`)
       snapshot.exec('BEGIN')
+      if (!createWordIndexCheck(snapshot)()) throw new ServiceError('words_unavailable')
       const slices = createWordSearch(snapshot)(query)
       for (;;) {
         const page = workUntil(slices, performance.now() + SLICE_MS)

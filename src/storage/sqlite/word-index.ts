@@ -39,10 +39,12 @@ const SELECT_IS_READY = `
   SELECT indexed_through IS NULL AND words_version = ${WORDS_VERSION}
   FROM users_words_state WHERE singleton = 1`
 
+/** The revision changes, because lists with words may become others. */
 const CLEAR = `
   INSERT INTO users_words (users_words) VALUES ('delete-all');
   UPDATE users_words_state
-  SET words_version = ${WORDS_VERSION}, indexed_through = CASE WHEN EXISTS (SELECT 1 FROM users) THEN 0 END`
+  SET words_version = ${WORDS_VERSION}, indexed_through = CASE WHEN EXISTS (SELECT 1 FROM users) THEN 0 END;
+  UPDATE users_summary SET revision = revision + 1`
 
 const SELECT_VERSION = `SELECT words_version FROM users_words_state WHERE singleton = 1`
 

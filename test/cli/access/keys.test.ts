@@ -64,7 +64,7 @@ describe('keys create', () => {
     expect(stdout).toMatch(/^urk_[0-9A-Za-z]{49}\n$/)
     expect(isApiKey(stdout.trimEnd())).toBe(true)
     expect(stderr).toBe(
-      'created: web  users:read,users:write  never expires\nThe key is not stored and never shown again.\n',
+      'created: web  users:read,users:write  never expires\nThe database has only its hash, and the key is never shown again.\n',
     )
   })
 

@@ -372,17 +372,18 @@ describe('bans list', () => {
     expect((await bans(at, 'list')).stdout).toMatch(/\((?:1 h 0 min|59 min.*)\)$/m)
   })
 
-  test('prints a line for each ban by its end, and odd keys in quotes that lift understands', async () => {
+  test('prints a line for each ban by rule and client, and odd keys in quotes that lift understands', async () => {
     const at = await migratedPlace()
     expect(await bans(at, 'list')).toEqual({ code: 0, stdout: 'no bans\n', stderr: '' })
-    await bans(at, 'add', 'by key', 'a\n"b" c', '--for', '2 days')
     await bans(at, 'add', 'login', '198.51.100.1')
+    await bans(at, 'add', 'by key', 'a\n"b" c', '--for', '2 days')
     const { stdout } = await bans(at, 'list')
     const lines = stdout.trimEnd().split('\n')
     expect(lines).toHaveLength(2)
-    expect(lines[0]).toMatch(/^login {2}198\.51\.100\.1 {2}until [\d-]+T[\d:.]+Z \(\S.*\)$/)
-    const [, quoted = ''] = /^"by key" {2}(".*") {2}until/.exec(lines[1] ?? '') ?? []
+    expect(lines[1]).toMatch(/^login {2}198\.51\.100\.1 {2}until [\d-]+T[\d:.]+Z \(\S.*\)$/)
+    const [, quoted = ''] = /^"by key" {2}(".*") {2}until/.exec(lines[0] ?? '') ?? []
     expect(JSON.parse(quoted)).toBe('a\n"b" c')
+    expect((await listed(at)).map(({ rule }) => rule)).toEqual(['by key', 'login'])
     expect(await bans(at, 'lift', quoted)).toMatchObject({ code: 0 })
     expect(await listed(at)).toMatchObject([{ rule: 'login' }])
   })

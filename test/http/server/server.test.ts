@@ -488,26 +488,6 @@ test('createExpressServer: each application keeps its own prototypes, and Expres
   )
 })
 
-test('createExpressServer: an application like another one answers by itself, with requests of the same hidden class', async () => {
-  const first = express()
-  const second = express()
-  const servers = [createExpressServer(first, {}), createExpressServer(second, {}, { like: first })]
-  const seen: object[][] = []
-  const name = (text: string) => (request: Request, response: Response) => {
-    seen.push([request, response].map(one => Object.getPrototypeOf(one)))
-    const isOwn =
-      request.app === response.app && request.app === (text === 'first' ? first : second)
-    response.send(`${text} ${request.path} ${isOwn}`)
-  }
-  first.get('/', name('first'))
-  second.get('/', name('second'))
-  const texts = servers.map(async server => (await fetch(await listen(server))).text())
-  expect(await Promise.all(texts)).toEqual(['first / true', 'second / true'])
-  expect(seen).toHaveLength(2)
-  expect(Object.is(seen[0]?.[0], seen[1]?.[0])).toBe(true)
-  expect(Object.is(seen[0]?.[1], seen[1]?.[1])).toBe(true)
-})
-
 function get(headers: string, target = '/'): string {
   return `GET ${target} HTTP/1.1\r\nHost: localhost\r\n${headers}\r\n\r\n`
 }

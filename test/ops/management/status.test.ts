@@ -1,6 +1,7 @@
 import { expect, test } from 'vitest'
 import type { HistorySample, ServiceStatus } from '../../../src/ops/management/service-status.ts'
 import { openManagedApp, TOKEN } from '../../support/management-requests.ts'
+import { spawnedRun } from '../../support/spawned-run.ts'
 import { until } from '../../support/until.ts'
 
 test('GET /status says what the service does, exact to the request', async () => {
@@ -34,7 +35,8 @@ test('GET /status says what the service does, exact to the request', async () =>
     },
     queues: { requests: 0, writes: 0, passwords: 0 },
     storage: { up: true },
-    limits: { store: 'none', up: true, rules: [] },
+    // Redis is opened without rules too.
+    limits: { store: spawnedRun?.env.CACHE_STORE ?? 'none', up: true, rules: [] },
     bans: 0,
     history: { every_seconds: 2 },
   })

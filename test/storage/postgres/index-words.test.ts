@@ -1,6 +1,11 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { expect, onTestFinished, test } from 'vitest'
+import {
+  forgetIndexedWords,
+  indexNextUsers,
+} from '../../../src/storage/postgres/index-next-users.ts'
 import { createPostgresDatabaseTasks } from '../../../src/storage/postgres/maintenance/postgres-database-tasks.ts'
+import type { Connections, Session } from '../../../src/storage/postgres/postgres-connections.ts'
 import {
   migratePostgres,
   postgresMigrations,
@@ -14,7 +19,7 @@ import { connectTo } from '../../support/postgres-connections.ts'
 import { copyPostgresTemplate, newPostgresDatabase } from '../../support/postgres-databases.ts'
 import { locationOf } from '../../support/postgres-location.ts'
 import { run } from '../../support/spawn-service.ts'
-import { untilPasses } from '../../support/until.ts'
+import { until, untilPasses } from '../../support/until.ts'
 
 const WORDS_MIGRATION = 9
 
@@ -144,6 +149,56 @@ test('users that something without words writes are found by the next search', a
   expect(await tasksOn(url).check(CHECK)).toEqual(SOUND)
 })
 
+test('users are indexed again that a service was indexing when it was asked for', async () => {
+  const url = await olderDatabase(600)
+  const connections = connectTo(url)
+  await migratePostgres({ connections, migrations: postgresMigrations(), now: Date.now })
+  await indexNextUsers(connections)
+  await queryPostgres(url, `UPDATE users_words SET words = array_to_tsvector('{zzz}') WHERE id = 5`)
+  let forgotten = Promise.resolve()
+  await indexNextUsers(
+    onceQueried(connections, 'FROM users WHERE id >', async () => {
+      forgotten = forgetIndexedWords(connectTo(url))
+      await Promise.race([forgotten, untilOneWaits(url)])
+    }),
+  )
+  await forgotten
+  await tasksOn(url).migrate()
+  expect(await tasksOn(url).check(CHECK)).toEqual(SOUND)
+})
+
+/** Connections that wait for `work` after the first statement with this text. */
+function onceQueried(
+  connections: Connections,
+  text: string,
+  work: () => Promise<void>,
+): Connections {
+  let isDone = false
+  return {
+    ...connections,
+    transaction: (run, options) =>
+      connections.transaction(session => {
+        const query: Session['query'] = async (statement, values) => {
+          const rows = await session.query(statement, values)
+          if (!isDone && statement.text.includes(text)) {
+            isDone = true
+            await work()
+          }
+          return rows as never
+        }
+        return run({ query })
+      }, options),
+  }
+}
+
+/** Until a session waits for a lock. */
+async function untilOneWaits(url: string): Promise<void> {
+  const select = `
+    SELECT count(*)::int AS waiting FROM pg_stat_activity
+    WHERE datname = current_database() AND wait_event_type = 'Lock'`
+  await until(async () => (await queryPostgres(url, select))[0]?.waiting)
+}
+
 test('a search is refused while users without words cannot be indexed', async () => {
   const url = await copyPostgresTemplate()
   const storage = await openStorage(url)
@@ -192,6 +247,19 @@ test.each([
   expect((await tasksOn(url).check(CHECK)).faults).toEqual(FAULTS)
   expect(await run({ cwd, env, args: ['migrate', '--reindex'] })).toMatchObject({ code: 0 })
   expect(await tasksOn(url).check(CHECK)).toEqual(SOUND)
+})
+
+test('lists with words are made anew after migrate --reindex', async () => {
+  const url = await olderDatabase(10)
+  const storage = await openStorage(url)
+  onTestFinished(storage.close)
+  await tasksOn(url).migrate()
+  await queryPostgres(url, `UPDATE users_words SET words = array_to_tsvector('{zzz}') WHERE id = 5`)
+  expect(await count(storage, 'zzz')).toBe(1)
+  const revision = await storage.users.revision()
+  await tasksOn(url).migrate({ reindex: true })
+  expect(await count(storage, 'zzz')).toBe(0)
+  expect(await storage.users.revision()).not.toBe(revision)
 })
 
 test('words of another version are made again at the start', async () => {

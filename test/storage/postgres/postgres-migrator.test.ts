@@ -1,7 +1,7 @@
 import { mkdtempSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { pathToFileURL } from 'node:url'
-import { describe, expect, test } from 'vitest'
+import { describe, expect, onTestFinished, test } from 'vitest'
 import { MigrationMismatch, readMigrations } from '../../../src/storage/migrations.ts'
 import type { Connections, Session } from '../../../src/storage/postgres/postgres-connections.ts'
 import {
@@ -105,6 +105,25 @@ describe('migratePostgres', () => {
     await waiting
     const tables = ['cats', 'dogs', 'schema_migrations']
     expect(await tablesOf(database)).toEqual([...tables.map(name => `app.${name}`), ...tables])
+  })
+
+  test('says so if a transaction uses the tables, changes nothing, and continues once that has ended', async () => {
+    const { database, connections } = await opened()
+    const migrations = postgresMigrations()
+    const now = () => NOW
+    await migratePostgres({ connections, migrations: migrations.slice(0, 7), now })
+    const release = await holding(connectTo(database.url), 'SELECT FROM users')
+    onTestFinished(release)
+    const attempt = migratePostgres({ connections, migrations, now })
+    await expect(attempt).rejects.toMatchObject({
+      name: 'UnusableDatabase',
+      message:
+        'its schema is not current, and a transaction uses its tables, such as that of pg_dump: migrate once that has ended',
+    })
+    expect(await database.sql(SELECT_HISTORY)).toHaveLength(7)
+    await release()
+    await migratePostgres({ connections, migrations, now })
+    expect(await database.sql(SELECT_HISTORY)).toHaveLength(migrations.length)
   })
 
   test('makes two services of one database independent, also if each finds the other in its search path', async () => {

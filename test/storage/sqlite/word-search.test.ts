@@ -6,8 +6,9 @@ import { createLongSearches } from '../../../src/storage/sqlite/long-searches.ts
 import { openSqlite } from '../../../src/storage/sqlite/open-sqlite.ts'
 import type { Sliced } from '../../../src/storage/sqlite/sliced.ts'
 import type { Database } from '../../../src/storage/sqlite/sqlite-driver.ts'
-import { createWordIndex } from '../../../src/storage/sqlite/word-index.ts'
+import { clearWords, createWordIndex } from '../../../src/storage/sqlite/word-index.ts'
 import { createWordSearch } from '../../../src/storage/sqlite/word-search.ts'
+import { MAX_NAME_CHARS } from '../../../src/users/user.ts'
 import { SORT_KEYS, type UserQuery } from '../../../src/users/user-repository.ts'
 import { areBegun, wordsOfUser } from '../../../src/users/words.ts'
 import { temporaryFolder } from '../../support/open-test-app.ts'
@@ -42,23 +43,24 @@ async function openDatabase(): Promise<Database> {
       const name = nameOf(count)
       const email = `commonbutlong${count % 100 === 0 ? 'est' : 'er'}.u${(count * 7919) % USERS}x${count}@x.co`
       const time = new Date(NOON + ((count * 37) % USERS)).toISOString()
-      insert.run(
-        count < USERS / 2 ? count : count ** 4,
-        name,
-        name.toLowerCase(),
-        email,
-        time,
-        time,
-      )
-      index.add(count < USERS / 2 ? count : count ** 4, { name, email })
+      const id = idOf(count)
+      insert.run(id, name, name.toLowerCase(), email, time, time)
+      index.add(id, { name, email })
     }
   })
   fill()
   return database
 }
 
+function idOf(count: number): number {
+  if (count < USERS / 2) return count
+  return count < USERS ? count ** 4 : Number.MAX_SAFE_INTEGER
+}
+
+/** Some names are greater than all other texts. */
 function nameOf(count: number): string {
   if (count % 1500 === 7) return 'Ann Bob'
+  if (count % 1500 === 8) return '\u{10ffff}'.repeat(count === 8 ? MAX_NAME_CHARS : 3)
   return `${count % 2 === 0 ? 'Ann' : 'Bob'} ${'zyx'[count % 3]}${count % 50}`
 }
 
@@ -166,6 +168,15 @@ test('a long search shows the users of one moment, whatever is written meanwhile
     expect(isOld || page.revision > revision).toBe(true)
     expect(page.total).toBe(USERS * 0.99 - [0, 1, 3].indexOf(delay) - (isOld ? 0 : 1))
   }
+})
+
+test('a long search is refused if the index was emptied before its turn', async () => {
+  const database = await openDatabase()
+  const searches = createLongSearches(database)
+  onTestFinished(searches.close)
+  const page = searches.search({ ...ALL, words: ['commonbutlonger'] })
+  clearWords(database)
+  await expect(page).rejects.toMatchObject({ code: 'words_unavailable' })
 })
 
 test('long searches wait for each other, at most twenty of them, and end when the storage closes', async () => {

@@ -1,48 +1,19 @@
-import { resolve } from 'node:path'
-import type { CheckReport, DatabaseTasks, TaskOptions } from '../../database-tasks.ts'
-import { UnusableDatabase } from '../../unusable-database.ts'
-import { requireFile } from '../inspect-database.ts'
-import { migrationStatus, openSqlite } from '../open-sqlite.ts'
-import { explainErrors } from '../unusable-reasons.ts'
-import { backupDatabase } from './backup-database.ts'
-import { checkDatabase, checkWords } from './check-database.ts'
-import { compactDatabase } from './compact-database.ts'
-import { indexWords } from './index-words.ts'
-import { restoreDatabase } from './restore-database.ts'
+import type { DatabaseTasks } from '../../database-tasks.ts'
 
 /** Tasks on a SQLite file. Refuses `:memory:`, which other processes cannot reach. */
 export function createSqliteDatabaseTasks(path: string): DatabaseTasks {
-  const now = Date.now
+  // Only when it is used: a service on PostgreSQL runs without the binary of better-sqlite3.
+  const loadWork = async () => {
+    const { createSqliteDatabaseWork } = await import('./sqlite-database-work.ts')
+    return createSqliteDatabaseWork(path)
+  }
   return {
     name: path,
-    migrate: async (options = {}) => {
-      requireFile(path)
-      const database = await openSqlite({ path, now })
-      try {
-        await explainErrors(() => indexWords(database, options))
-      } finally {
-        database.close()
-      }
-    },
-    migrationStatus: async () => {
-      requireFile(path)
-      return migrationStatus(path)
-    },
-    backup: ({ file, ...options }) => backupDatabase({ ...options, path, target: resolve(file) }),
-    restore: ({ file, ...options }) =>
-      restoreDatabase({ ...options, path, backup: resolve(file), now }),
-    check: options => reportFaults(path, options),
-    compact: options => compactDatabase({ ...options, path }),
-  }
-}
-
-/** A file that cannot be read because of its content is a fault to report, like any other. */
-async function reportFaults(path: string, options: TaskOptions): Promise<CheckReport> {
-  try {
-    const { faults, pending } = await checkDatabase(path, options)
-    return { faults: faults.length > 0 ? faults : await checkWords(path, options), pending }
-  } catch (error) {
-    if (!(error instanceof UnusableDatabase && error.isFault)) throw error
-    return { faults: [error.message], pending: [] }
+    migrate: async options => (await loadWork()).migrate(options),
+    migrationStatus: async () => (await loadWork()).migrationStatus(),
+    backup: async options => (await loadWork()).backup(options),
+    restore: async options => (await loadWork()).restore(options),
+    check: async options => (await loadWork()).check(options),
+    compact: async options => (await loadWork()).compact(options),
   }
 }

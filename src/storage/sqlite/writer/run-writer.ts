@@ -4,7 +4,7 @@ import { handleForwarded } from '../../../workers/forwarded-calls.ts'
 import type { IndexingProgress, OpenStorageOptions, Storage } from '../../storage.ts'
 import type { StorageReport } from '../../storage-report.ts'
 import { UnusableDatabase } from '../../unusable-database.ts'
-import { openSqliteStorage } from '../sqlite-storage.ts'
+import { openSqliteStorage } from '../open-sqlite-storage.ts'
 import {
   CREATE_USER,
   DELETE_USER,

@@ -1,0 +1,334 @@
+// Makes the databases of older releases that `test/storage/upgrade.test.ts` takes over, with what clients saw of them. Run it
+// only to change what they contain. It builds the old commits from git, and makes a database on the given server and drops it.
+// Usage: node scripts/make-old-databases.mjs postgres://USER@HOST:PORT/DATABASE
+
+import { execFileSync } from 'node:child_process'
+import { randomUUID, scryptSync } from 'node:crypto'
+import { copyFileSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { fileURLToPath } from 'node:url'
+import { Algorithm, hashSync as argon2 } from '@node-rs/argon2'
+import { hashSync as bcrypt } from '@node-rs/bcrypt'
+import {
+  buildCommit,
+  FIRST_ON_POSTGRES,
+  FIRST_RELEASE,
+  inFolder,
+  startMain,
+  untilServes,
+  withDatabase,
+} from './old-releases.mjs'
+
+const FIXTURES = fileURLToPath(new URL('../test/support/old-databases/', import.meta.url))
+
+/** Each name with a search that must find it, and it alone, after the upgrade. */
+const NAMES = [
+  ['Ada Lovelace', 'lov ada'],
+  ['Zoë Straße', 'strasse'],
+  ['Łódź Ægir', 'aegir lodz'],
+  ['王小明', '王小'],
+  ['김철수', '김'],
+  ['ΜΑΡΊΑ ΠΑΠΑΔΟΠΟΎΛΟΥ', 'μαρια'],
+  ['µtorrent', 'μtor'],
+  ['ſam Gamgee', 'sam'],
+  ['Дмитрий Менделеев', 'менд'],
+  ['שָׁלוֹם עֲלֵיכֶם', 'שלום'],
+  ['عَلِيّ', 'علي'],
+  ['देवनागरी', 'देव'],
+  ['ガネーシャ', 'ガネ'],
+  [`O'Brien "Quote" \\ Backslash`, 'brien back'],
+  ['𝒜𝓃𝓃 Fancy', 'ann fan'],
+  ['İstanbul', 'istan'],
+  ['Jürgen 👩‍👩‍👧 Groß', 'gross jur'],
+  ['ẛtrange', 'strange'],
+]
+
+const server = process.argv[2]
+if (server === undefined) throw new Error('the URL of a server of PostgreSQL is missing')
+
+await inFolder(async folder => {
+  const path = join(folder, 'users.db')
+  const seen = await fill({ folder, commit: FIRST_RELEASE, databaseUrl: path })
+  const files = readdirSync(folder).filter(file => file.startsWith('users.db'))
+  if (files.length > 1) throw new Error(`the database is still open: ${files}`)
+  keep('sqlite', seen, target => copyFileSync(path, join(target, 'users.db')))
+})
+
+await inFolder(async folder => {
+  await withDatabase(server, async databaseUrl => {
+    const seen = await fill({ folder, commit: FIRST_ON_POSTGRES, databaseUrl })
+    const dump = execFileSync(
+      'pg_dump',
+      ['--no-owner', '--no-privileges', '--no-comments', '--rows-per-insert=100', databaseUrl],
+      { encoding: 'utf8' },
+    )
+    keep('postgres', seen, target => writeFileSync(join(target, 'users.sql'), statementsOf(dump)))
+  })
+})
+
+execFileSync('npx', ['biome', 'format', '--write', FIXTURES], { stdio: 'inherit' })
+
+/** Does with an old release what clients and operators do. Returns what they saw. */
+async function fill({ folder, commit, databaseUrl }) {
+  const limits = {
+    bans: [
+      banRule('x-client', 'header:x-client'),
+      banRule('authorization', 'header:authorization'),
+      banRule('address', 'ip'),
+    ],
+  }
+  writeFileSync(join(folder, 'limits.json'), JSON.stringify(limits))
+  const env = {
+    DATABASE_URL: databaseUrl,
+    LIMITS_FILE: 'limits.json',
+    TRUST_PROXY: '1',
+    PORT: '0',
+  }
+  const start = (...args) => startMain({ main: buildCommit(commit), cwd: folder, env, args })
+  const service = start()
+  const url = await untilServes(service)
+  const call = (method, path, body, headers = {}) => request(url + path, { method, body, headers })
+
+  await createUsers(call)
+  const keys = await useKeys(call)
+  const bans = await earnBans(call, start)
+  const imports = await importUsers({ folder, start, call })
+  await createAndDeleteLast(call)
+  const seen = {
+    commit,
+    madeAt: Date.now(),
+    limits,
+    ...(await readAll(call)),
+    ...{ keys, bans, imports },
+    deleted: [2, imports.lastId + 1],
+    searches: NAMES.map(([name, q]) => ({ q, name })),
+  }
+  service.child.kill('SIGTERM')
+  if ((await service.exited) !== 0) throw new Error(service.output())
+  return seen
+}
+
+function banRule(name, by) {
+  return { name, by, path: `/${name}`, maxretry: 1, findtime: '1 minute', bantime: '1 day' }
+}
+
+async function createUsers(call) {
+  for (const [index, [name]] of NAMES.entries()) {
+    const password = index % 3 === 0 ? { password: `correct horse ${index}` } : {}
+    await call('POST', '/users', { user: { name, email: `User${index}@Example.com`, ...password } })
+  }
+  for (let index = 0; index < 20; index++) {
+    await call('POST', '/users', { user: { name: `Filler ${index % 5}`, email: `f${index}@x.co` } })
+  }
+  await call('PUT', '/users/3', { user: { name: NAMES[2][0], password: 'changed password' } })
+  await call('PUT', '/users/30', { user: { name: 'Renamed Filler' } })
+  await call('PUT', '/users/31', { user: { email: 'moved@x.co' } })
+  await call('DELETE', '/users/2')
+}
+
+/** Creates with Idempotency-Keys, and what a repeat must be answered with. */
+async function useKeys(call) {
+  const bodies = {
+    plain: { user: { name: 'Keyed', email: 'keyed@x.co' } },
+    withPassword: { user: { email: 'secret@x.co', password: 'keyed password', name: 'Keyed 2' } },
+    withMore: { user: { name: 'Keyed 3', email: 'more@x.co', admin: true }, more: [1, 2.5, 'ü'] },
+    changedLater: { user: { name: 'Keyed 4', email: 'later@x.co' } },
+    deletedLater: { user: { name: 'Keyed 5', email: 'gone@x.co' } },
+  }
+  const keys = []
+  for (const [about, body] of Object.entries(bodies)) {
+    const key = about === 'plain' ? `"${randomUUID()}"` : randomUUID()
+    const answer = await call('POST', '/users', body, { 'idempotency-key': key })
+    const { id } = JSON.parse(answer.text)
+    keys.push({ about, key, body, ...answer })
+    if (about === 'changedLater') await call('PUT', `/users/${id}`, { user: { name: 'Changed' } })
+    if (about === 'deletedLater') await call('DELETE', `/users/${id}`)
+  }
+  return keys
+}
+
+async function earnBans(call, start) {
+  const earned = [
+    { 'x-client': 'mallory' },
+    { 'x-client': `${'long '.repeat(40)}é` },
+    { authorization: 'Bearer of an older release' },
+    { 'x-forwarded-for': '203.0.113.7' },
+    { 'x-forwarded-for': '2001:db8:0:1ff::1' },
+  ]
+  for (const headers of earned) {
+    const [name] = Object.keys(headers)
+    const path = name === 'x-forwarded-for' ? '/address' : `/${name}`
+    await call('GET', path, undefined, asBytes(headers))
+  }
+  const added = start('bans', 'add', 'address', '198.51.100.9')
+  if ((await added.exited) !== 0) throw new Error(added.output())
+  return [...earned, { 'x-forwarded-for': '198.51.100.9' }]
+}
+
+/** Headers are sent a byte for each character. */
+function asBytes(headers) {
+  const entries = Object.entries(headers)
+  return Object.fromEntries(
+    entries.map(([name, text]) => [name, Buffer.from(text).toString('latin1')]),
+  )
+}
+
+/** One import that ended, one that was killed, and one that ended at a conflict. */
+async function importUsers({ folder, start, call }) {
+  const finished = digests().map(([email, digest], index) => ({
+    id: 100 + index,
+    name: `Imported ${index}`,
+    email,
+    password_digest: digest,
+    created_at: '2019-05-06T07:08:09.123Z',
+    updated_at: '2020-05-06T07:08:09.456Z',
+  }))
+  const finishedText = finished.map(row => `${JSON.stringify(row)}\n`).join('')
+  writeFileSync(join(folder, 'finished.ndjson'), finishedText)
+  await end(start('import', 'finished.ndjson'), 0)
+
+  const lines = [
+    '{"name": "First", "email": "first@x.co", "password": "from a file"}',
+    '{"name": "", "email": "nobody"}',
+    'no JSON',
+    '',
+    '{ "name":"Zwölf" , "email":"zwoelf@x.co" }',
+    '{"name": "Fifth", "email": "fifth@x.co", "id": 300}',
+    '{"name": "Sixth", "email": "sixth@x.co"}',
+    '{"name": "Bad", "email": "bad"}',
+    '{"name": "Last", "email": "last@x.co", "password": "from a file"}',
+  ]
+  const before = lines.slice(0, 5).join('\n')
+  const total = await countUsers(call)
+  const killed = start('import', '-', '--format', 'ndjson', '--rejects', 'rejects.ndjson')
+  killed.child.stdin.write(`${before}\n`)
+  while ((await countUsers(call)) < total + 2) await sleep(50)
+  killed.child.kill('SIGKILL')
+  await killed.exited
+
+  const csv = [
+    'email;name;note',
+    'csv1@x.co;"Quoted; ""and"" more";x',
+    'csv2@x.co;"Two\r\nlines";',
+    'CSV3@x.co;  Blanks ;y',
+    'f1@x.co;Taken;',
+    'csv4@x.co;After;',
+    '',
+  ]
+  const csvText = csv.join('\r\n').replaceAll(';', ',').replace('Quoted,', 'Quoted;')
+  writeFileSync(join(folder, 'conflict.csv'), csvText)
+  await end(start('import', 'conflict.csv'), 1)
+
+  const last = await call('POST', '/users', { user: { name: 'Next', email: 'next@x.co' } })
+  return {
+    lastId: JSON.parse(last.text).id,
+    finished: finishedText,
+    killed: `${lines.join('\n')}\n`,
+    killedRejects: readFileSync(join(folder, 'rejects.ndjson'), 'utf8'),
+    conflict: csvText,
+  }
+}
+
+/** A digest of each kind that can be imported, all of the password `imported`. */
+function digests() {
+  const salt = Buffer.from('0123456789abcdef')
+  const base64 = bytes => bytes.toString('base64').replaceAll('=', '')
+  const options = { memoryCost: 4096, timeCost: 3, parallelism: 1 }
+  const standard = './ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789'
+  const usual = 'ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/'
+  const plain = bcrypt('imported', 5)
+  const phc = Array.from(plain.slice(7), char => usual[standard.indexOf(char)]).join('')
+  const scrypt = scryptSync('imported', salt, 32, { N: 2 ** 12, r: 8, p: 1 })
+  return [
+    ['argon2id@x.co', argon2('imported', { ...options, algorithm: Algorithm.Argon2id })],
+    ['argon2i@x.co', argon2('imported', { ...options, algorithm: Algorithm.Argon2i })],
+    ['argon2d@x.co', argon2('imported', { ...options, algorithm: Algorithm.Argon2d })],
+    ['bcrypt@x.co', plain],
+    ['bcrypt-2y@x.co', plain.replace('$2b$', '$2y$')],
+    ['bcrypt-phc@x.co', `$bcrypt$v=98$r=5$${phc.slice(0, 22)}$${phc.slice(22)}`],
+    ['scrypt@x.co', `$scrypt$ln=12,r=8,p=1$${base64(salt)}$${base64(scrypt)}`],
+  ]
+}
+
+/** The newest id is that of a deleted user, and must not be given out again. */
+async function createAndDeleteLast(call) {
+  const { text } = await call('POST', '/users', { user: { name: 'Gone', email: 'newest@x.co' } })
+  await call('DELETE', `/users/${JSON.parse(text).id}`)
+}
+
+async function readAll(call) {
+  const list = await call('GET', '/users?per_page=1000')
+  const users = []
+  for (const { id } of JSON.parse(list.text))
+    users.push({ id, ...(await call('GET', `/users/${id}`)) })
+  const walks = []
+  for (const by of ['id', 'name', 'email', 'created_at', 'updated_at']) {
+    for (const sort of [by, `-${by}`]) {
+      const first = await call('GET', `/users?per_page=13&sort=${sort}`)
+      const next = nextOf(first)
+      const rest = []
+      for (let at = next; at !== undefined; ) {
+        const page = await call('GET', at)
+        rest.push(...JSON.parse(page.text).map(({ id }) => id))
+        at = nextOf(page)
+      }
+      walks.push({ sort, next, rest })
+    }
+  }
+  const passwords = [
+    ['user0@example.com', 'correct horse 0'],
+    ['user2@example.com', 'changed password'],
+    ['user3@example.com', 'correct horse 3'],
+    ['secret@x.co', 'keyed password'],
+    ['first@x.co', 'from a file'],
+    ...digests().map(([email]) => [email, 'imported']),
+  ]
+  return { list, users, walks, passwords }
+}
+
+function nextOf({ link }) {
+  return /<([^>]+)>; rel="next"/.exec(link ?? '')?.[1]
+}
+
+async function countUsers(call) {
+  return Number((await call('GET', '/users?per_page=1&count=true')).total)
+}
+
+async function request(url, { method, body, headers }) {
+  const response = await fetch(url, {
+    signal: AbortSignal.timeout(30_000),
+    method,
+    headers: { 'content-type': 'application/json', ...headers },
+    ...(body !== undefined && { body: JSON.stringify(body) }),
+  })
+  const text = await response.text()
+  if (response.status >= 500) throw new Error(`${method} ${url}: ${text}`)
+  const header = name => response.headers.get(name) ?? undefined
+  return {
+    status: response.status,
+    text,
+    etag: header('etag'),
+    location: header('location'),
+    link: header('link'),
+    total: header('x-total-count'),
+  }
+}
+
+async function end(command, expected) {
+  command.child.stdin.end()
+  const code = await command.exited
+  if (code !== expected) throw new Error(`exited with ${code}: ${command.output()}`)
+}
+
+/** A dump without what only psql understands, and without settings that another version may not have. */
+function statementsOf(dump) {
+  return dump.replace(/^(\\|SET |--).*\n/gm, '').replace(/\n{3,}/g, '\n\n')
+}
+
+function keep(engine, seen, save) {
+  const target = join(FIXTURES, engine)
+  mkdirSync(target, { recursive: true })
+  save(target)
+  writeFileSync(join(target, 'seen.json'), JSON.stringify(seen, undefined, 2))
+}

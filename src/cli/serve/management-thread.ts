@@ -1,0 +1,7 @@
+import { parentPort } from 'node:worker_threads'
+import { createCalls } from '../../workers/calls.ts'
+import { createThreadPort } from '../../workers/thread-port.ts'
+import { runManagement } from './run-management.ts'
+
+if (parentPort === null) throw new Error('this module is the start of a thread')
+runManagement(createCalls(createThreadPort(parentPort)))

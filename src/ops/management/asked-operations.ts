@@ -1,0 +1,36 @@
+import type { BanOrder } from '../../limits/ban-orders.ts'
+import type { Ban, BanPage, BanQuery, BanSelection } from '../../limits/ban-store.ts'
+import type { CallKind, Calls } from '../../workers/calls.ts'
+import type { ServiceReport } from '../metrics/service-report.ts'
+import type { Operations, ReadinessChecks, ReloadResult } from './operations.ts'
+
+const GREET: CallKind<null, void> = { name: 'greet' }
+const REPORT: CallKind<null, ServiceReport> = { name: 'report' }
+const CHECKS: CallKind<null, ReadinessChecks> = { name: 'checks' }
+const LIST_BANS: CallKind<BanQuery, BanPage> = { name: 'list bans' }
+const ADD_BAN: CallKind<BanOrder, Ban> = { name: 'add ban' }
+const LIFT_BANS: CallKind<BanSelection, number> = { name: 'lift bans' }
+const RELOAD_LIMITS: CallKind<null, ReloadResult> = { name: 'reload limits' }
+
+/** The operations of the other side, which handles them with `handleOperations`. */
+export function askOperations(calls: Pick<Calls, 'ask'>): Operations {
+  return {
+    greet: () => calls.ask(GREET, null),
+    report: () => calls.ask(REPORT, null),
+    checks: () => calls.ask(CHECKS, null),
+    listBans: query => calls.ask(LIST_BANS, query),
+    addBan: order => calls.ask(ADD_BAN, order),
+    liftBans: selection => calls.ask(LIFT_BANS, selection),
+    reloadLimits: () => calls.ask(RELOAD_LIMITS, null),
+  }
+}
+
+export function handleOperations(calls: Pick<Calls, 'handle'>, operations: Operations): void {
+  calls.handle(GREET, operations.greet)
+  calls.handle(REPORT, operations.report)
+  calls.handle(CHECKS, operations.checks)
+  calls.handle(LIST_BANS, operations.listBans)
+  calls.handle(ADD_BAN, operations.addBan)
+  calls.handle(LIFT_BANS, operations.liftBans)
+  calls.handle(RELOAD_LIMITS, operations.reloadLimits)
+}

@@ -1,0 +1,137 @@
+import type { OpenStorageOptions, Storage } from '../storage.ts'
+import { startWordBuilder } from './build-words.ts'
+import { TEMPORARY } from './database-files.ts'
+import { watchFileBytes } from './file-bytes.ts'
+import { requireFile } from './inspect-database.ts'
+import { limitWal } from './limit-wal.ts'
+import { createLongSearches } from './long-searches.ts'
+import { openSqlite } from './open-sqlite.ts'
+import { createReadView } from './read-view.ts'
+import { readSigningKey } from './signing-keys.ts'
+import { createSqliteApiKeyStore } from './sqlite-api-key-store.ts'
+import { createSqliteBanStore } from './sqlite-ban-store.ts'
+import type { Database } from './sqlite-driver.ts'
+import { createSqliteDryRunImportStore } from './sqlite-dry-run-import-store.ts'
+import { createSqliteUserImportStore } from './sqlite-user-import-store.ts'
+import { createSqliteUserRepository } from './sqlite-user-repository.ts'
+import { createWriteQueue } from './write-queue.ts'
+
+const LEFT_OPEN = 'database was not closed cleanly, run `check` to examine it'
+
+/** No commit is lost: the next start reads the WAL. */
+const CHECKPOINT_FAILED = 'WAL checkpoint at shutdown failed'
+
+/**
+ * 64 MB instead of 4, and less than `limitWal` allows: a page that many transactions write is copied from the WAL into the
+ * database once.
+ */
+const BULK_CHECKPOINT_PAGES = 16_000
+
+export interface SqliteStorageOptions extends OpenStorageOptions {
+  /** Whether the thread does nothing but write, for readers in other processes. */
+  readonly isWriterThread?: boolean
+}
+
+/** Opens SQLite in a file or, for the path `:memory:`, in memory. Throws `UnusableDatabase`. */
+export async function openSqliteStorage(
+  path: string,
+  options: SqliteStorageOptions,
+): Promise<Storage> {
+  const database = await openDatabase(path, options)
+  try {
+    return createSqliteStorage(database, path, options)
+  } catch (error) {
+    database.close()
+    throw error
+  }
+}
+
+function createSqliteStorage(
+  database: Database,
+  path: string,
+  options: SqliteStorageOptions,
+): Storage {
+  const { now, steadyNow, maxWaitingWrites, isBulk = false, isWriterThread = false } = options
+  const { onIndexing, onWarning } = options
+  if (isBulk) database.pragma(`wal_autocheckpoint = ${BULK_CHECKPOINT_PAGES}`)
+  const view = createReadView(database)
+  const writes = createWriteQueue(database, view, {
+    maxPending: maxWaitingWrites,
+    isWriterThread,
+  })
+  const walLimit = isWriterThread ? limitWal(database) : undefined
+  const builder = onIndexing && startWordBuilder({ database, writes, onIndexing, onWarning })
+  const longSearches = createLongSearches(database)
+  const fileBytes = watchFileBytes(path)
+  let trial: Trial | undefined
+  return {
+    users: createSqliteUserRepository({
+      database,
+      writes,
+      view,
+      longSearches,
+      now,
+      steadyNow,
+    }),
+    imports: createSqliteUserImportStore({ database, writes, now }),
+    // A ban has ended once both clocks say so: neither a clock that jumps nor a machine that slept shortens it.
+    bans: createSqliteBanStore({ database, writes, now: () => Math.min(steadyNow(), now()) }),
+    apiKeys: createSqliteApiKeyStore({ database, writes }),
+    openTrialImports: async () => {
+      trial = await openTrial(database, now)
+      return trial.imports
+    },
+    signingKey: async name => readSigningKey(database, name),
+    readAnew: view.end,
+    report: async () => ({
+      engine: 'sqlite',
+      waitingWrites: writes.waiting(),
+      commits: writes.commits(),
+      ...fileBytes(),
+    }),
+    close: async () => {
+      await builder?.end()
+      await trial?.close()
+      await writes.close()
+      walLimit?.end()
+      longSearches.close()
+      view.end()
+      try {
+        database.pragma('wal_checkpoint(TRUNCATE)')
+      } catch (error) {
+        onWarning?.(CHECKPOINT_FAILED, error)
+      }
+      database.close()
+    },
+  }
+}
+
+async function openDatabase(path: string, options: OpenStorageOptions): Promise<Database> {
+  const { now, ifMissing, mustPersist = false, onWarning } = options
+  if (mustPersist) requireFile(path)
+  return openSqlite({
+    path,
+    now,
+    mustExist: ifMissing !== 'create',
+    ...(onWarning && { onLeftOpen: () => onWarning(LEFT_OPEN) }),
+  })
+}
+
+interface Trial {
+  readonly imports: Storage['imports']
+  close(): Promise<void>
+}
+
+/** Imports are tried in a second database, which SQLite deletes when it is closed. */
+async function openTrial(database: Database, now: () => number): Promise<Trial> {
+  const temporary = await openSqlite({ path: TEMPORARY, now })
+  const writes = createWriteQueue(temporary, createReadView(temporary))
+  const trial = { database: temporary, writes }
+  return {
+    imports: createSqliteDryRunImportStore({ database, trial, now }),
+    close: async () => {
+      await writes.close()
+      temporary.close()
+    },
+  }
+}

@@ -1,0 +1,62 @@
+import { copyFileSync, readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { execute } from './databases.ts'
+import { engine } from './engine.ts'
+import { queryPostgres } from './postgres-client.ts'
+import { newPostgresDatabase } from './postgres-databases.ts'
+
+/** What a request was answered with. */
+export interface SeenAnswer {
+  readonly status: number
+  readonly text: string
+  readonly etag?: string
+  readonly location?: string
+}
+
+/** What clients saw of an old database, and what operators did with it. `scripts/make-old-databases.mjs` writes it. */
+export interface SeenDatabase {
+  /** Milliseconds since the epoch. */
+  readonly madeAt: number
+  readonly limits: object
+  readonly list: SeenAnswer
+  readonly users: readonly (SeenAnswer & { readonly id: number })[]
+  /** A link to the second page for each sort, and the ids of all pages from there on. */
+  readonly walks: readonly { sort: string; next: string; rest: readonly number[] }[]
+  /** E-mails and passwords. */
+  readonly passwords: readonly (readonly [string, string])[]
+  readonly keys: readonly (SeenAnswer & { about: string; key: string; body: object })[]
+  /** The headers of banned clients. */
+  readonly bans: readonly Readonly<Record<string, string>>[]
+  /** Texts of imported files. */
+  readonly imports: Readonly<Record<'finished' | 'killed' | 'killedRejects' | 'conflict', string>>
+  readonly deleted: readonly number[]
+  readonly searches: readonly { q: string; name: string }[]
+}
+
+/**
+ * A database that an older release has filled: 0.1.0 on SQLite, and the oldest one possible on PostgreSQL. It is a copy, as if
+ * it had been made just now and its files had been imported from `folder`.
+ */
+export async function openOldDatabase(
+  folder: string,
+): Promise<{ readonly databaseUrl: string; readonly seen: SeenDatabase }> {
+  const fixture = fileURLToPath(new URL(`old-databases/${engine}/`, import.meta.url))
+  const seen: SeenDatabase = JSON.parse(readFileSync(join(fixture, 'seen.json'), 'utf8'))
+  const age = Date.now() - seen.madeAt
+  const sql = `
+    UPDATE bans SET ends_at = ends_at + ${age};
+    UPDATE idempotency_keys SET expires_at = expires_at + ${age};
+    UPDATE imports SET source = '${folder}/finished.ndjson' WHERE source LIKE '%/finished.ndjson';
+    UPDATE imports SET source = '${folder}/conflict.csv' WHERE source LIKE '%/conflict.csv';`
+  if (engine === 'postgres') {
+    const databaseUrl = await newPostgresDatabase()
+    await queryPostgres(databaseUrl, readFileSync(join(fixture, 'users.sql'), 'utf8'))
+    await queryPostgres(databaseUrl, sql)
+    return { databaseUrl, seen }
+  }
+  const databaseUrl = join(folder, 'users.db')
+  copyFileSync(join(fixture, 'users.db'), databaseUrl)
+  execute(databaseUrl, sql)
+  return { databaseUrl, seen }
+}
