@@ -22,7 +22,8 @@ export async function makeCheckout({ release, commit, folder, log }) {
   for (const prefix of ['.', 'bench']) {
     // Only verbose output says why npm left out an optional package, such as a driver.
     const options = ['--prefer-offline', '--no-audit', '--no-fund', '--loglevel=verbose']
-    await run('npm', ['ci', '--prefix', prefix, ...options], { cwd: checkout, env, log })
+    const npm = { cwd: checkout, env: { ...env, ...networkSettings() }, log }
+    await run('npm', ['ci', '--prefix', prefix, ...options], npm)
   }
   const node = execFileSync('node', ['--version'], { env, encoding: 'utf8' }).trim()
   const name = node.startsWith('v20.') ? 'better-sqlite3-node-20' : 'better-sqlite3'
@@ -30,6 +31,13 @@ export async function makeCheckout({ release, commit, folder, log }) {
   if (!existsSync(driver)) throw new Error(`npm did not install ${name}: ${log}`)
   const sqlite = JSON.parse(readFileSync(driver, 'utf8')).version
   return { path: checkout, env, node, 'better-sqlite3': sqlite }
+}
+
+/** What the environment says about proxies and certificates. */
+function networkSettings() {
+  const isOfNetwork = name =>
+    /^(https?_proxy|no_proxy|node_extra_ca_certs|ssl_cert_(file|dir))$/i.test(name)
+  return Object.fromEntries(Object.entries(process.env).filter(([name]) => isOfNetwork(name)))
 }
 
 async function installNode(release, folder, log) {
