@@ -44,6 +44,8 @@ export interface BanListOptions {
   readonly onForeignChange: (change: BanChange) => void
   /** Set if this process is one of several workers. */
   readonly exchange?: BanExchange | undefined
+  /** Repeats the first read of the store while it fails for a cause that may pass. If left out, it is done once. */
+  readonly untilReachable?: (<T>(work: () => Promise<T>) => Promise<T>) | undefined
   /** The most bans in memory; beyond that, the oldest is dropped. */
   readonly maxBans?: number
 }
@@ -56,6 +58,7 @@ const FOLLOW_EVERY_MS = 500
 /** Reads the bans in the store, and then follows its changes. Rejects when it cannot be read. */
 export async function openBanList(options: BanListOptions): Promise<BanList> {
   const { store, now, monotonicNow, onStoreFailure, exchange, maxBans = MAX_BANS } = options
+  const { untilReachable = work => work() } = options
   let entries = createEntries()
   let readings = 0
   let readRevision: string | undefined
@@ -174,7 +177,7 @@ export async function openBanList(options: BanListOptions): Promise<BanList> {
     // It may have been replaced meanwhile.
     if (entries.find(ban) === undefined) take(ban)
   }
-  await read(await store.revision())
+  await untilReachable(async () => read(await store.revision()))
   const timer = setInterval(follow, FOLLOW_EVERY_MS).unref()
 
   return {

@@ -2,7 +2,7 @@ import { isIP } from 'node:net'
 import type { Logger } from 'pino'
 import type { BanControl } from './ban-control.ts'
 import type { BanChange, BanExchange } from './ban-exchange.ts'
-import { openBanList } from './ban-list.ts'
+import { type BanListOptions, openBanList } from './ban-list.ts'
 import { type BanStore, MAX_DATE_MS } from './ban-store.ts'
 import { createBanControl, createOrders } from './create-ban-control.ts'
 import { forgetStrikes } from './forget-strikes.ts'
@@ -12,6 +12,8 @@ import { LINES_A_SECOND, type RuleLines } from './rule-lines.ts'
 
 export interface OpenLimiterOptions extends Omit<LimiterOptions, 'bans'> {
   readonly banStore: BanStore
+  /** Repeats a read of that store while it fails for a cause that may pass. */
+  readonly untilReachable: BanListOptions['untilReachable']
   readonly log: Logger
   /** Milliseconds of a clock that never goes back. */
   readonly monotonicNow: () => number
@@ -34,6 +36,7 @@ export async function openLimiter(options: OpenLimiterOptions): Promise<OpenLimi
   const orders = createOrders()
   const bans = await openBanList({
     store: banStore,
+    untilReachable: options.untilReachable,
     now,
     monotonicNow,
     exchange,

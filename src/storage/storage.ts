@@ -27,6 +27,11 @@ export interface Storage {
    * answers after `close` too.
    */
   report(): Promise<StorageReport>
+  /**
+   * For the reads of a start: repeats `work` for as long as `open` waits for a server that cannot be reached. Throws
+   * `UnusableDatabase` then, and other errors as they are.
+   */
+  untilReachable<T>(work: () => Promise<T>): Promise<T>
   /** Finishes the writes that wait, then closes the database. Called once. */
   close(): Promise<void>
 }

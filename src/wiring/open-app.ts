@@ -20,6 +20,7 @@ import { createSharedKeysInUse } from '../users/shared-keys-in-use.ts'
 import { createUserRules } from '../users/user.ts'
 import { createUserService } from '../users/user-service.ts'
 import type { Calls } from '../workers/calls.ts'
+import { blameSetting } from './blame-setting.ts'
 import { type Clocks, createClocks } from './clocks.ts'
 import { logIndexing } from './log-indexing.ts'
 import { openKeys } from './open-keys.ts'
@@ -96,7 +97,8 @@ export async function openApp(options: AppOptions): Promise<OpenApp> {
   }
   try {
     const parts = { storage, opened, limits }
-    return { ...(await buildApp({ ...options, clocks }, parts)), close }
+    const build = () => buildApp({ ...options, clocks }, parts)
+    return { ...(await blameSetting(config.database, build)), close }
   } catch (error) {
     await close()
     throw error

@@ -13,18 +13,20 @@ export interface KeysOptions {
 
 /** The API keys of a service that requires them. Rejects when they cannot be read. */
 export async function openKeys(
-  { apiKeys }: Pick<ServiceStorage, 'apiKeys'>,
+  { apiKeys, untilReachable }: Pick<ServiceStorage, 'apiKeys' | 'untilReachable'>,
   { lines, clocks, isInMemory }: KeysOptions,
 ): Promise<KeyRing> {
   const source = { source: 'API keys', most: 1 }
   const fail = (message: string) => (err: unknown) =>
     lines.write({ level: 'error', message, ...source }, () => ({ err }))
-  const ring = await openKeyRing({
-    ...clocks,
-    store: apiKeys,
-    onReadFailure: fail('cannot refresh API keys, keeping those already loaded'),
-    onRecordFailure: fail('cannot record when API keys were used'),
-  })
+  const ring = await untilReachable(() =>
+    openKeyRing({
+      ...clocks,
+      store: apiKeys,
+      onReadFailure: fail('cannot refresh API keys, keeping those already loaded'),
+      onRecordFailure: fail('cannot record when API keys were used'),
+    }),
+  )
   if (ring.isEmpty()) {
     const hint = isInMemory ? 'a database in memory can have none' : 'make one with keys create'
     const message = `API_KEYS is required, but there is no key: ${hint}`

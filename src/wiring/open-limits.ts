@@ -28,7 +28,7 @@ export interface LimiterParts {
   readonly log: Logger
   readonly trace?: LimitsTrace | undefined
   readonly limits: CheckedLimits
-  readonly storage: Pick<Storage, 'bans' | 'signingKey'>
+  readonly storage: Pick<Storage, 'bans' | 'signingKey' | 'untilReachable'>
   readonly clocks: Clocks
   /** Writes log lines about the rules. The caller closes it afterwards. */
   readonly lines: RuleLines
@@ -54,7 +54,7 @@ export interface OpenLimits {
  */
 export async function openLimits(parts: LimiterParts): Promise<OpenLimits> {
   const { config, clocks, storage, firstProcess } = parts
-  const { signingKey, bans: banStore } = storage
+  const { signingKey, untilReachable, bans: banStore } = storage
   // The first process logs them for all.
   if (firstProcess === undefined) logWarnings(parts)
   const counters = await openCounters({ ...parts, signingKey })
@@ -63,6 +63,7 @@ export async function openLimits(parts: LimiterParts): Promise<OpenLimits> {
       ...parts,
       ...clocks,
       banStore,
+      untilReachable,
       store: counters.store,
       exchange: firstProcess && createSharedBans(firstProcess),
     })

@@ -31,15 +31,26 @@ export async function openPostgresStorage(
   const { onWarning, waitsUntilReachable = false } = options
   const connections = openConnections({ location, onWarning })
   const patienceMs = waitsUntilReachable ? Number.POSITIVE_INFINITY : START_PATIENCE_MS
+  const untilReachable = createReachableWait(patienceMs)
   try {
-    const keys = await waitFor(async () => {
+    const keys = await untilReachable(async () => {
       await prepare(connections, options)
       return openSigningKeys(connections)
-    }, patienceMs)
-    return createPostgresStorage(connections, keys, options)
+    })
+    return { ...createPostgresStorage(connections, keys, options), untilReachable }
   } catch (error) {
     await connections.close()
-    throw asUnusable(error)
+    throw error
+  }
+}
+
+function createReachableWait(patienceMs: number): Storage['untilReachable'] {
+  return async work => {
+    try {
+      return await waitFor(work, patienceMs)
+    } catch (error) {
+      throw asUnusable(error)
+    }
   }
 }
 
@@ -89,7 +100,7 @@ function createPostgresStorage(
   connections: Connections,
   keys: Awaited<ReturnType<typeof openSigningKeys>>,
   options: OpenStorageOptions,
-): Storage {
+): Omit<Storage, 'untilReachable'> {
   const { now, steadyNow, maxWaitingWrites } = options
   const closing = createClosing()
   const waiting = createWaitingWrites()

@@ -83,6 +83,7 @@ function createSqliteStorage(
     },
     signingKey: async name => readSigningKey(database, name),
     readAnew: view.end,
+    untilReachable: work => work(),
     report: async () => ({
       engine: 'sqlite',
       waitingWrites: writes.waiting(),

@@ -1,9 +1,12 @@
 import { once } from 'node:events'
+import { writeFileSync } from 'node:fs'
 import { type AddressInfo, createServer } from 'node:net'
+import { join } from 'node:path'
 import { expect, onTestFinished, test } from 'vitest'
 import { temporaryFolder } from '../../support/open-test-app.ts'
-import { queryPostgres } from '../../support/postgres-client.ts'
+import { queryPostgres, withPostgres } from '../../support/postgres-client.ts'
 import { createPostgresCluster } from '../../support/postgres-cluster.ts'
+import { copyPostgresTemplate } from '../../support/postgres-databases.ts'
 import { run, spawnMain, spawnService } from '../../support/spawn-service.ts'
 
 async function newCluster(options: Parameters<typeof createPostgresCluster>[0] = {}) {
@@ -88,3 +91,23 @@ test('what waiting cannot mend ends a start with exit code 1 and a line that say
   expect([code, stderr]).toEqual([1, expect.stringContaining('GRANT the rights that are missing')])
   expect(stderr.trimEnd().split('\n')).toHaveLength(1)
 })
+
+test.each([
+  { table: 'bans', WORKERS: '1' },
+  { table: 'bans', WORKERS: '2' },
+  { table: 'api_keys', WORKERS: '1' },
+])(
+  'a start with WORKERS=$WORKERS ends with exit code 1 and one line if it cannot read the $table',
+  async ({ table, WORKERS }) => {
+    const DATABASE_URL = await copyPostgresTemplate()
+    const cwd = temporaryFolder()
+    writeFileSync(join(cwd, 'limits.json'), JSON.stringify({ blocklist: [{ path: '/no' }] }))
+    const settings = { LIMITS_FILE: 'limits.json', API_KEYS: 'required', PORT: '0' }
+    const { code, stderr } = await withPostgres(DATABASE_URL, async holder => {
+      await holder.query(`BEGIN; LOCK TABLE ${table} IN ACCESS EXCLUSIVE MODE`)
+      return spawnMain({ cwd, env: { ...settings, DATABASE_URL, WORKERS } }).exited
+    })
+    expect([code, stderr]).toEqual([1, expect.stringContaining('DATABASE_URL was "postgres://')])
+    expect(stderr.trimEnd().split('\n')).toEqual([expect.stringContaining('(55P03)')])
+  },
+)

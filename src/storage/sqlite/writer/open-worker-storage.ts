@@ -49,6 +49,7 @@ export async function openWorkerStorage(options: WorkerStorageOptions): Promise<
     apiKeys: { ...createSqliteApiKeyReader(database), ...writes.apiKeys },
     signingKey: async name => readSigningKey(database, name),
     readAnew: view.end,
+    untilReachable: work => work(),
     report: async () => ({ engine: 'sqlite', waitingWrites: writes.waiting(), ...fileBytes() }),
     close: async () => {
       await writes.close()
