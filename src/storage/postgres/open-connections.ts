@@ -41,6 +41,11 @@ const SETTINGS: Readonly<Record<keyof typeof SIZES, SessionSettings>> = {
 const SET_LOCALLY = `
   SELECT set_config('lock_timeout', $1, true), set_config('statement_timeout', $2, true)`
 
+const SELECT_READ_ONLY = {
+  name: 'is_read_only',
+  text: `SELECT current_setting('transaction_read_only') = 'on'`,
+}
+
 /** The first connection may be one that a restart of the server has left behind, and so may the second. */
 const MAX_REPEATS = 2
 
@@ -135,6 +140,11 @@ export function openConnections(options: GatewayOptions): Connections {
       run('read', async session => {
         requireWritable(session as Connection)
         await session.query(statement)
+        // A server that was told so on the way keeps its connections.
+        const [[isReadOnly] = [false]] = await session.query<[boolean]>(SELECT_READ_ONLY)
+        if (!isReadOnly) return
+        gateway.distrust()
+        throw takesNoWrites()
       }),
     report: () => ({
       commits: commits.read(),
@@ -185,7 +195,11 @@ function translate({ cause, isLost, mayBeCommitted }: Failed): unknown {
 }
 
 function requireWritable({ isReadOnly }: Connection): void {
-  if (isReadOnly) throw unavailable(new Error('the server takes no writes'))
+  if (isReadOnly) throw takesNoWrites()
+}
+
+function takesNoWrites(): ServiceError {
+  return unavailable(new Error('the server takes no writes'))
 }
 
 /** Destroys a connection that is still at work at `deadline`. Returns what ends the watch. */

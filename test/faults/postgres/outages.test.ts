@@ -84,6 +84,23 @@ test('a restart of PostgreSQL, and ended connections, are survived without a res
   report('PostgreSQL restarted', clients.answers)
 })
 
+test('while PostgreSQL takes no writes, /readyz is 503 and reads are answered, also if nobody writes', async () => {
+  const { service, databaseUrl } = await openService()
+  const statusOf = async (path: string) => (await fetch(service.url + path)).status
+  const configure = async (change: string) => {
+    await queryPostgres(databaseUrl, `ALTER SYSTEM ${change}`)
+    await queryPostgres(databaseUrl, 'SELECT pg_reload_conf()')
+  }
+  expect(await statusOf('/readyz')).toBe(200)
+  await configure('SET default_transaction_read_only = on')
+  await until(async () => (await statusOf('/readyz')) === 503)
+  expect(await statusOf('/users')).toBe(200)
+  expect(await statusOf('/users/1')).toBe(404)
+  expect(await statusOf('/livez')).toBe(200)
+  await configure('RESET default_transaction_read_only')
+  await until(async () => (await statusOf('/readyz')) === 200)
+})
+
 async function openService() {
   const cluster = await createPostgresCluster()
   onTestFinished(cluster.remove)
