@@ -5,7 +5,7 @@ import type { BanList } from './ban-list.ts'
 import type { Count } from './counter-store.ts'
 import { type Denial, denyBlocked } from './denial.ts'
 import type { Question } from './filter.ts'
-import { forgetStrikes } from './forget-strikes.ts'
+import { forgetStrikesSoon } from './forget-strikes.ts'
 import { type GuardOptions, guardCounter, guardMatch } from './guarded-rule.ts'
 import { retryAfterSeconds } from './limit-headers.ts'
 import { andThen, type MaybePromise } from './maybe-promise.ts'
@@ -65,7 +65,7 @@ function createBanClient(rule: CompiledBan, options: BanQuestionOptions): BanCli
     return andThen(added, isNew => {
       if (!isNew) return false
       notices.writeLine('warn', notice, 'client banned', { banEndsAt })
-      void forgetStrikes({ rule: rule.name, clientKey: key }, options)
+      void forgetStrikesSoon({ rule: rule.name, clientKey: key }, banMs, options)
       return true
     })
   }
@@ -95,10 +95,13 @@ export function countStrike(rule: CompiledBan, options: BanQuestionOptions): Que
       return denyStrike(notice)
     }
     const remainingMs = bans.remainingMs(name, key)
-    if (remainingMs !== undefined) return handleBanned({ rule, request, key, remainingMs }, options)
-    notices.trace?.({ type: 'ban', rule: rule.name, key, count: counted.count, isDenied })
-    return andThen(ban(key, notice), isNew => {
-      if (!isNew) return handleBanned({ rule, request, key, remainingMs: banMs }, options)
+    const begun = remainingMs === undefined ? ban(key, notice) : false
+    return andThen(begun, () => {
+      // Another process has banned the client with an earlier strike, even if this one does not know the ban yet.
+      if (counted.count > rule.limit) {
+        return handleBanned({ rule, request, key, remainingMs: remainingMs ?? banMs }, options)
+      }
+      notices.trace?.({ type: 'ban', rule: rule.name, key, count: counted.count, isDenied })
       tallyStrike(counted)
       return denyLast(notice)
     })

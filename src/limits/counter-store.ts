@@ -30,8 +30,11 @@ export interface CounterStore {
    * waited for earlier counts: a store that limits the wait of a request takes it off.
    */
   increment(key: CounterKey, windowMs: number, waitedMs?: number): MaybePromise<Count>
-  /** Forgets a key, so that its next count begins a window. */
-  reset(key: CounterKey): MaybePromise<void>
+  /**
+   * Forgets a key, so that its next count begins a window: at once or, if it is counted, in `inMs`, which replaces the end of
+   * its window.
+   */
+  reset(key: CounterKey, inMs?: number): MaybePromise<void>
 }
 
 /** A text that differs for different keys, even if a name or a key contains the separator. */

@@ -52,13 +52,14 @@ export function createBanControl(options: BanControlOptions): BanControl {
 
   function obey(happened: BanChange['happened'], changed: readonly Ban[]): Promise<void> {
     const changes = changed.map(ban => ({ happened, ban }))
-    return orders.during(changes, async () => {
-      await bans.refresh()
-      for (let at = 0; at < changed.length; at += FORGOTTEN_AT_ONCE) {
-        const part = changed.slice(at, at + FORGOTTEN_AT_ONCE)
-        await Promise.all(part.map(ban => forgetStrikes(ban, options)))
-      }
-    })
+    return orders.during(changes, bans.refresh)
+  }
+
+  async function forgetAll(changed: readonly Ban[]): Promise<void> {
+    for (let at = 0; at < changed.length; at += FORGOTTEN_AT_ONCE) {
+      const part = changed.slice(at, at + FORGOTTEN_AT_ONCE)
+      await Promise.all(part.map(ban => forgetStrikes(ban, options)))
+    }
   }
 
   return {
@@ -75,12 +76,15 @@ export function createBanControl(options: BanControlOptions): BanControl {
       await bans.saved()
       await banStore.save(checked.ban)
       await obey('made', [checked.ban])
+      await forgetAll([checked.ban])
       return checked.ban
     },
 
     lift: async selection => {
       await bans.saved()
       const lifted = await banStore.lift(selection)
+      // While the bans are still in force here: a strike that is counted with those before would begin another one.
+      await forgetAll(lifted)
       await obey('lifted', lifted)
       return lifted.length
     },

@@ -121,10 +121,10 @@ export function createFallbackCounterStore(
         addWait: (count, waitedMs) => ({ ...count, waitedMs }),
       }),
     // Also in the local store, which may have counted the key during an earlier loss.
-    reset: key => {
-      const resetLocally = () => local.reset(key)
+    reset: (key, inMs) => {
+      const resetLocally = () => local.reset(key, inMs)
       const resetBoth = async () => {
-        await Promise.all([shared.reset(key), resetLocally()])
+        await Promise.all([shared.reset(key, inMs), resetLocally()])
       }
       return ask<void>({ askShared: resetBoth, askLocal: resetLocally })
     },

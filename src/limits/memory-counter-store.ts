@@ -59,9 +59,16 @@ export function createMemoryCounterStore(options: MemoryCounterStoreOptions): Co
       return { count, resetsInMs: (ends[slot] as number) - now }
     },
 
-    reset: counterKey => {
-      const slot = remove(counterText(counterKey))
-      if (slot !== undefined) free.push(slot)
+    reset: (counterKey, inMs = 0) => {
+      const key = counterText(counterKey)
+      const now = Math.floor(monotonicNow())
+      const slot = slots.get(key)
+      if (slot === undefined) return
+      if (inMs > 0 && (ends[slot] as number) > now) ends[slot] = now + inMs
+      else {
+        remove(key)
+        free.push(slot)
+      }
     },
   }
 }

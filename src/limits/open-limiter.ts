@@ -5,7 +5,7 @@ import type { BanChange, BanExchange } from './ban-exchange.ts'
 import { type BanListOptions, openBanList } from './ban-list.ts'
 import { type BanStore, MAX_DATE_MS } from './ban-store.ts'
 import { createBanControl, createOrders } from './create-ban-control.ts'
-import { forgetStrikes } from './forget-strikes.ts'
+import { forgetStrikes, forgetStrikesSoon } from './forget-strikes.ts'
 import { createLimiter, type Limiter, type LimiterOptions } from './limiter.ts'
 import { createNotices } from './notices.ts'
 import { LINES_A_SECOND, type RuleLines } from './rule-lines.ts'
@@ -48,8 +48,11 @@ export async function openLimiter(options: OpenLimiterOptions): Promise<OpenLimi
     onForeignChange: change => {
       if (orders.has(change)) return writeBanChange(change, 'an operator', lines)
       writeBanChange(change, 'another process', lines)
+      const { happened, ban } = change
       // The client may have strikes here too.
-      void forgetStrikes(change.ban, { store, notices })
+      void (happened === 'made'
+        ? forgetStrikesSoon(ban, ban.endsAt - now(), { store, notices })
+        : forgetStrikes(ban, { store, notices }))
     },
   })
   const limiter = createLimiter({ ...options, bans })

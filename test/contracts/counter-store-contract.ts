@@ -35,7 +35,7 @@ export function describeCounterStore({ name, open, ownClock }: CounterStoreHarne
     }
     const store: CounterStore = {
       increment: (key, windowMs) => increment(key, windowMs * scale),
-      reset,
+      reset: (key, inMs) => reset(key, inMs && inMs * scale),
     }
     return { advance, store }
   }
@@ -117,6 +117,23 @@ export function describeCounterStore({ name, open, ownClock }: CounterStoreHarne
       await store.reset(keyOf('nobody'))
       expect(await store.increment(keyOf('a'), 1000)).toMatchObject(counted(1, 1000))
       expect(await store.increment(keyOf('b'), 1000)).toMatchObject(counted(2, 500))
+    })
+
+    test('reset in some time ends the window then, and counts until then', async () => {
+      const { advance, store } = await opened()
+      await store.increment(keyOf('a'), 10_000)
+      await store.increment(keyOf('b'), 1000)
+      await store.reset(keyOf('a'), 2000)
+      await store.reset(keyOf('b'), 2000)
+      await store.reset(keyOf('nobody'), 2000)
+      expect(await store.increment(keyOf('nobody'), 1000)).toMatchObject(counted(1, 1000))
+      await advance(1500)
+      expect(await store.increment(keyOf('a'), 10_000)).toMatchObject(counted(2, 500))
+      expect(await store.increment(keyOf('b'), 10_000)).toMatchObject(counted(2, 500))
+      await advance(500)
+      expect(await store.increment(keyOf('a'), 10_000)).toMatchObject(counted(1, 10_000))
+      await store.reset(keyOf('b'), 2000)
+      expect(await store.increment(keyOf('b'), 10_000)).toMatchObject(counted(1, 10_000))
     })
 
     test('simultaneous counts all get different numbers', async () => {

@@ -11,7 +11,7 @@ type SentCount = readonly [count: number, resetsInMs: number]
 
 const COUNT: CallKind<readonly [...SentKey, windowMs: number], SentCount> = { name: 'count' }
 const CHECK_COUNTS: CallKind<null, void> = { name: 'check counts' }
-const RESET_COUNT: CallKind<SentKey, void> = { name: 'reset count' }
+const RESET_COUNT: CallKind<readonly [...SentKey, inMs: number], void> = { name: 'reset count' }
 
 /** Counts in the first process, for all workers together. */
 function createSharedCounterStore(firstProcess: Calls): CounterStore {
@@ -20,7 +20,8 @@ function createSharedCounterStore(firstProcess: Calls): CounterStore {
       const [count, resetsInMs] = await firstProcess.ask(COUNT, [type, rule, key, windowMs])
       return { count, resetsInMs }
     },
-    reset: ({ type, rule, key }) => firstProcess.ask(RESET_COUNT, [type, rule, key]),
+    reset: ({ type, rule, key }, inMs = 0) =>
+      firstProcess.ask(RESET_COUNT, [type, rule, key, inMs]),
   }
 }
 
@@ -58,7 +59,7 @@ export function answerCounts(calls: Calls, store: CounterStore): void {
     return [count, resetsInMs] as const
   })
   calls.handle(CHECK_COUNTS, () => {})
-  calls.handle(RESET_COUNT, ([type, rule, key]) => {
-    store.reset({ type, rule, key } satisfies CounterKey)
+  calls.handle(RESET_COUNT, ([type, rule, key, inMs]) => {
+    store.reset({ type, rule, key } satisfies CounterKey, inMs)
   })
 }

@@ -1,8 +1,9 @@
 import { createHash } from 'node:crypto'
 
 /**
- * Counts each key of KEYS in the window of as many milliseconds as ARGV says, and deletes a key whose window is 0. Returns two
- * numbers for each: the count, and the milliseconds until the window ends. One script runs at a time, so no count is lost.
+ * Counts each key of KEYS in the window of as many milliseconds as ARGV says. A window of 0 deletes the key; one below 0 does
+ * not count, and ends the window in as many milliseconds. Returns two numbers for each: the count, and the milliseconds until
+ * the window ends. One script runs at a time, so no count is lost.
  *
  * A key without an expiry would count for ever, so it gets one; such a key remains when a person or a tool removes the expiry.
  */
@@ -13,6 +14,8 @@ for i = 1, #KEYS do
   local count, left = 0, 0
   if window == '0' then
     redis.call('DEL', key)
+  elseif string.sub(window, 1, 1) == '-' then
+    redis.call('PEXPIRE', key, string.sub(window, 2))
   else
     count = redis.call('INCR', key)
     left = -1

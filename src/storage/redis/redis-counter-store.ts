@@ -49,9 +49,13 @@ export function createRedisCounterStore({ nameOf, link }: RedisCounterStoreOptio
 
   return {
     // Redis knows whole milliseconds only, and a window must not end early.
-    increment: (key, windowMs) => add(key, Math.max(1, Math.ceil(windowMs))),
-    reset: async key => {
-      await add(key, 0)
+    increment: (key, windowMs) => add(key, wholeMs(windowMs)),
+    reset: async (key, inMs = 0) => {
+      await add(key, inMs > 0 ? -wholeMs(inMs) : 0)
     },
   }
+}
+
+function wholeMs(ms: number): number {
+  return Math.max(1, Math.ceil(ms))
 }
