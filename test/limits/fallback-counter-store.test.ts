@@ -39,9 +39,9 @@ function slowly(store: CounterStore): CounterStore {
       await nextTurn()
       return store.increment(key, windowMs)
     },
-    reset: async key => {
+    reset: async (key, inMs) => {
       await nextTurn()
-      await store.reset(key)
+      await store.reset(key, inMs)
     },
   }
 }
