@@ -60,7 +60,7 @@ await inFolder(async folder => {
     const seen = await fill({ folder, commit: FIRST_ON_POSTGRES, databaseUrl })
     const dump = execFileSync(
       'pg_dump',
-      ['--no-owner', '--no-privileges', '--no-comments', '--rows-per-insert=100', databaseUrl],
+      ['--no-owner', '--no-privileges', '--no-comments', '--inserts', databaseUrl],
       { encoding: 'utf8' },
     )
     keep('postgres', seen, target => writeFileSync(join(target, 'users.sql'), statementsOf(dump)))
