@@ -11,11 +11,11 @@ import {
   readdirSync,
   readFileSync,
 } from 'node:fs'
-import { createServer } from 'node:net'
 import { tmpdir } from 'node:os'
 import { delimiter, join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import pg from 'pg'
+import { freePort } from './free-port.mjs'
 
 const DEBIAN = '/usr/lib/postgresql'
 
@@ -145,16 +145,6 @@ function findBinaries() {
 function findProgram(name) {
   const path = join(findBinaries() ?? '', name)
   return existsSync(path) ? path : name
-}
-
-/** A port that nothing uses now. */
-export async function freePort() {
-  const server = createServer().listen(0, '127.0.0.1')
-  await once(server, 'listening')
-  const { port } = server.address()
-  server.close()
-  await once(server, 'close')
-  return port
 }
 
 /** Waits for a server that has just been started. */

