@@ -1,15 +1,10 @@
-import type { BanOrder } from '../../limits/ban-orders.ts'
-import type { Ban, BanPage, BanQuery, BanSelection } from '../../limits/ban-store.ts'
 import type { CallKind, Calls } from '../../workers/calls.ts'
 import type { ServiceReport } from '../metrics/service-report.ts'
+import { ADD_BAN, GREET, LIFT_BANS, LIST_BANS } from './operation-calls.ts'
 import type { Operations, ReadinessChecks, ReloadResult } from './operations.ts'
 
-const GREET: CallKind<null, void> = { name: 'greet' }
 const REPORT: CallKind<null, ServiceReport> = { name: 'report' }
 const CHECKS: CallKind<null, ReadinessChecks> = { name: 'checks' }
-const LIST_BANS: CallKind<BanQuery, BanPage> = { name: 'list bans' }
-const ADD_BAN: CallKind<BanOrder, Ban> = { name: 'add ban' }
-const LIFT_BANS: CallKind<BanSelection, number> = { name: 'lift bans' }
 const RELOAD_LIMITS: CallKind<null, ReloadResult> = { name: 'reload limits' }
 
 /** The operations of the other side, which handles them with `handleOperations`. */

@@ -1,22 +1,14 @@
 import { ServiceError } from '../../errors.ts'
-import type { BanOrder } from '../../limits/ban-orders.ts'
-import type { Ban, BanPage, BanQuery, BanSelection } from '../../limits/ban-store.ts'
 import { withinPatience } from '../../waiting/patience.ts'
 import type { CallKind, Calls } from '../../workers/calls.ts'
+import { ADD_BAN, GREET, LIFT_BANS, LIST_BANS } from './operation-calls.ts'
 import type { Operations } from './operations.ts'
-
-const LIST_BANS: CallKind<BanQuery, BanPage> = { name: 'list bans' }
-const ADD_BAN: CallKind<BanOrder, Ban> = { name: 'add ban' }
-const LIFT_BANS: CallKind<BanSelection, number> = { name: 'lift bans' }
 
 /** A worker looks for changes of the bans now. */
 const FOLLOW_BANS: CallKind<null, void> = { name: 'follow bans' }
 
 /** A worker answers when the store has the bans that it has made. */
 const SAVED_BANS: CallKind<null, void> = { name: 'saved bans' }
-
-/** Finds out which worker is not stopped. */
-const GREET: CallKind<null, void> = { name: 'greet' }
 
 /** A worker that takes longer is stopped. It follows the bans when it goes on. */
 const PATIENCE_MS = 1000
