@@ -1,7 +1,5 @@
-import { Worker } from 'node:worker_threads'
 import { ServiceError } from '../../../errors.ts'
-import { createCalls } from '../../../workers/calls.ts'
-import { createThreadPort } from '../../../workers/thread-port.ts'
+import { startThread } from '../../../workers/start-thread.ts'
 import { connectWriter, type WriterConnection, type WriterOptions } from './connect-writer.ts'
 
 /** A thread of the first process that writes for all workers. */
@@ -10,24 +8,21 @@ export interface Writer extends WriterConnection {
   readonly failed: Promise<never>
 }
 
-/** `.ts` in the sources, `.js` once built. */
-const ENDING = import.meta.url.slice(-3)
-
 /** Resolves once the database is open. Throws `UnusableDatabase`. */
 export async function startWriter(options: WriterOptions): Promise<Writer> {
-  const thread = new Worker(new URL(`./writer-thread${ENDING}`, import.meta.url))
-  const calls = createCalls(createThreadPort(thread))
-  let isClosing = false
-  const failed = new Promise<never>((_resolve, reject) => {
-    const fail = (cause: unknown) => {
-      if (isClosing) return
-      calls.close(new ServiceError('outcome_unknown', { cause }))
-      reject(cause)
-    }
-    thread.on('error', fail)
-    thread.on('exit', () => fail(new Error('the thread that writes has ended')))
+  let reject: (cause: unknown) => void
+  const failed = new Promise<never>((_resolve, rejectFailed) => {
+    reject = rejectFailed
   })
   failed.catch(() => {})
+  const { calls, end } = startThread({
+    module: new URL('./writer-thread', import.meta.url),
+    name: 'the thread that writes',
+    onFailure: cause => {
+      calls.close(new ServiceError('outcome_unknown', { cause }))
+      reject(cause)
+    },
+  })
   try {
     const { answer, report, close } = await Promise.race([connectWriter(calls, options), failed])
     return {
@@ -36,14 +31,12 @@ export async function startWriter(options: WriterOptions): Promise<Writer> {
       failed,
       close: async () => {
         await close()
-        isClosing = true
-        await thread.terminate()
+        await end()
         calls.close(new ServiceError('shutting_down'))
       },
     }
   } catch (error) {
-    isClosing = true
-    await thread.terminate()
+    await end()
     throw error
   }
 }
