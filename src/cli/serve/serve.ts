@@ -15,6 +15,7 @@ import {
   type ManagementPort,
 } from './open-management-port.ts'
 import { type Reloads, type Signals, watchReloads, watchSignals } from './signals.ts'
+import type { ManagementThread } from './start-management.ts'
 
 /** What serving takes, with one process or several. */
 export interface ServeParts extends Pick<LoadedSettings, 'limits'> {
@@ -58,6 +59,27 @@ export async function serve(
 }
 
 async function serveAlone(parts: ServeParts): Promise<number> {
+  const managementThread = await startManagementThread(parts)
+  try {
+    return await openAndServe(parts, managementThread)
+  } finally {
+    await managementThread?.end()
+  }
+}
+
+async function startManagementThread({
+  config,
+  logger,
+}: ServeParts): Promise<ManagementThread | undefined> {
+  if (config.managementPort === undefined) return undefined
+  const { startManagement } = await import('./start-management.ts')
+  return startManagement({ config, logger })
+}
+
+async function openAndServe(
+  parts: ServeParts,
+  managementThread: ManagementThread | undefined,
+): Promise<number> {
   const { config, limits, logger, signals, reloads } = parts
   const { log, release } = logger
   const opening = openService({ config, log, limits: limits?.limits })
@@ -71,7 +93,7 @@ async function serveAlone(parts: ServeParts): Promise<number> {
   }
   reloads.begin(service.reloadLimits)
   const crash = awaitCrash(log)
-  const management = await listenOrClose(parts, service)
+  const management = await listenOrClose(parts, { service, managementThread })
   release()
   if ((await Promise.race([signals.first, crash])) === 'crash') return 1
   log.info('stopping')
@@ -84,19 +106,20 @@ async function serveAlone(parts: ServeParts): Promise<number> {
   return end ? 0 : 1
 }
 
+interface Opened {
+  readonly service: Service
+  readonly managementThread: ManagementThread | undefined
+}
+
 /** Listens for operators, if the settings want that, and then for clients. */
 async function listenOrClose(
-  { config, options, reloads, logger }: ServeParts,
-  service: Service,
+  { config, options, reloads, logger: { log } }: ServeParts,
+  { service, managementThread }: Opened,
 ): Promise<ManagementPort | undefined> {
-  const { log } = logger
   let management: ManagementPort | undefined
   try {
-    if (config.managementPort !== undefined) {
-      const { startManagement } = await import('./start-management.ts')
-      const operations = createProcessOperations({ ...service, reloadLimits: reloads.request })
-      management = await startManagement({ config, logger, operations })
-    }
+    const operations = createProcessOperations({ ...service, reloadLimits: reloads.request })
+    management = await managementThread?.open(operations)
     logAddress(log, config, await listen(service.server, publicBinding(config, options)))
     if (management !== undefined) logManagementAddress(log, config, management.address)
     return management

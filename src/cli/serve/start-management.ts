@@ -1,65 +1,61 @@
-import { Worker } from 'node:worker_threads'
 import type { Config } from '../../config.ts'
 import { OperatorError, ServiceError } from '../../errors.ts'
 import type { FlushableLogger } from '../../ops/logger.ts'
 import { handleOperations } from '../../ops/management/asked-operations.ts'
 import type { Operations } from '../../ops/management/operations.ts'
-import { createCalls } from '../../workers/calls.ts'
-import { createThreadPort } from '../../workers/thread-port.ts'
+import { startThread } from '../../workers/start-thread.ts'
 import { CLOSE, LINE, OPEN } from './management-calls.ts'
 import type { ManagementPort } from './open-management-port.ts'
 
 export interface ManagementThreadOptions {
   readonly config: Config
   readonly logger: Pick<FlushableLogger, 'addLines'>
-  readonly operations: Operations
 }
 
-/** `.ts` in the sources, `.js` once built. */
-const ENDING = import.meta.url.slice(-3)
+/** A thread that can open the management port. */
+export interface ManagementThread {
+  /** Throws `OperatorError` as `openManagementPort` does. If the thread crashes later, that is an uncaught exception. */
+  open(operations: Operations): Promise<ManagementPort>
+  /** Ends the thread. Not needed once the port is closed. */
+  end(): Promise<void>
+}
 
 /**
- * Opens the management port on a thread of its own: in the thread of the public port, each of its requests would make all code
- * that both use a little slower for good. Throws `OperatorError` as `openManagementPort` does. If the thread crashes later, that is
- * an uncaught exception.
+ * Starts a thread for the management port: in the thread of the public port, each of its requests would make all code that both
+ * use a little slower for good. It loads its modules while this thread opens the service.
  */
-export async function startManagement({
-  config,
-  logger,
-  operations,
-}: ManagementThreadOptions): Promise<ManagementPort> {
-  const thread = new Worker(new URL(`./management-thread${ENDING}`, import.meta.url))
-  const calls = createCalls(createThreadPort(thread))
-  handleOperations(calls, operations)
-  calls.handle(LINE, line => logger.addLines(Buffer.from(line)))
-
+export function startManagement({ config, logger }: ManagementThreadOptions): ManagementThread {
   let isOpen = false
-  const fail = (error: unknown) => {
-    if (calls.isClosed()) return
-    calls.close(error)
-    if (isOpen) throw error
-  }
-  thread.on('error', fail)
-  thread.on('exit', () => fail(new Error('the thread of the management port has ended')))
+  const thread = startThread({
+    module: new URL('./management-thread', import.meta.url),
+    name: 'the thread of the management port',
+    onFailure: error => {
+      thread.calls.close(error)
+      if (isOpen) throw error
+    },
+  })
+  const { calls } = thread
+  calls.handle(LINE, line => logger.addLines(Buffer.from(line)))
 
   async function end(): Promise<void> {
     calls.close(new ServiceError('shutting_down'))
-    await thread.terminate()
+    await thread.end()
   }
 
-  try {
-    const opened = await calls.ask(OPEN, config)
-    if ('problems' in opened) throw new OperatorError(opened.problems)
-    isOpen = true
-    return {
-      address: opened.address,
-      close: async () => {
-        await calls.ask(CLOSE, null)
-        await end()
-      },
-    }
-  } catch (error) {
-    await end()
-    throw error
+  return {
+    open: async operations => {
+      handleOperations(calls, operations)
+      const opened = await calls.ask(OPEN, config)
+      if ('problems' in opened) throw new OperatorError(opened.problems)
+      isOpen = true
+      return {
+        address: opened.address,
+        close: async () => {
+          await calls.ask(CLOSE, null)
+          await end()
+        },
+      }
+    },
+    end,
   }
 }
