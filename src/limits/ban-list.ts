@@ -1,7 +1,8 @@
+import { createPatientWaits } from '../waiting/patient-waits.ts'
 import { type BanEntries, type BanEntry, createBanEntries } from './ban-entries.ts'
 import type { AnnouncedBan, BanChange, BanExchange, BanId } from './ban-exchange.ts'
 import { type Ban, type BanStore, remainingOf } from './ban-store.ts'
-import type { MaybePromise } from './maybe-promise.ts'
+import { andThen, type MaybePromise } from './maybe-promise.ts'
 
 /** The bans in force, in memory, because every request asks for them. */
 export interface BanList {
@@ -11,9 +12,9 @@ export interface BanList {
   /** Milliseconds until a ban ends; `undefined` if none is in force. */
   remainingMs(rule: string, clientKey: string): number | undefined
   /**
-   * Bans a client from now on, and replaces an earlier ban. Only with `isKept` the store saves it. With other workers, it
-   * returns a promise that resolves when they have the ban. Returns false if one of them has banned the client at the same
-   * time; then only that ban counts.
+   * Bans a client from now on, and replaces an earlier ban. Only with `isKept` the store saves it. Resolves when the other
+   * workers and the store have the ban, or soon if one of them does not answer. Returns false if another worker has banned the
+   * client at the same time; then only that ban counts.
    */
   add(ban: {
     rule: string
@@ -52,6 +53,9 @@ export interface BanListOptions {
 
 const MAX_BANS = 100_000
 
+/** How long a request may wait until the store has the ban that it has earned: after its answer, no crash lifts the ban. */
+const SAVE_PATIENCE_MS = 500
+
 /** A change must take effect within two seconds, of which reading `MAX_BANS` bans takes 0.2. */
 const FOLLOW_EVERY_MS = 500
 
@@ -67,6 +71,7 @@ export async function openBanList(options: BanListOptions): Promise<BanList> {
   let neededReading = 0
   const announcements = new Set<Promise<unknown>>()
   const saves = new Set<Promise<void>>()
+  const saveWaits = createPatientWaits(SAVE_PATIENCE_MS)
   let following: Promise<void> | undefined
   let isFailing = false
   let isClosed = false
@@ -162,14 +167,19 @@ export async function openBanList(options: BanListOptions): Promise<BanList> {
     exchange?.announceSaved({ rule: ban.rule, clientKey: ban.clientKey, endsAt: ban.endsAt })
   }
 
-  function announce(others: BanExchange, ban: AnnouncedBan, onNew: () => void): Promise<boolean> {
+  async function announce(
+    others: BanExchange,
+    ban: AnnouncedBan,
+    onNew: () => MaybePromise<void>,
+  ): Promise<boolean> {
     const announcement = others.announce(ban).then(isNew => {
       announcements.delete(announcement)
-      if (isNew) onNew()
-      return isNew
+      return { isNew, done: isNew ? onNew() : undefined }
     })
     announcements.add(announcement)
-    return announcement
+    const { isNew, done } = await announcement
+    await done
+    return isNew
   }
 
   const unsaved = await exchange?.join({ made: take, saved: handleSaved })
@@ -207,13 +217,15 @@ export async function openBanList(options: BanListOptions): Promise<BanList> {
       entries.append(entry)
       const ban = { rule, clientKey, endsAt: storedEnd, lastsMs: forMs }
       const saveIfKept = () => {
-        if (!isKept) return
+        if (!isKept) return undefined
+        const isLate = saveWaits.isLate()
         const saving = save(entry, ban).finally(() => saves.delete(saving))
         saves.add(saving)
+        const waited = saveWaits.wait(saving, undefined)
+        return isLate ? undefined : waited
       }
       if (exchange !== undefined) return announce(exchange, { ...ban, isKept }, saveIfKept)
-      saveIfKept()
-      return true
+      return andThen(saveIfKept(), () => true)
     },
 
     follow,

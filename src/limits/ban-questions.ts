@@ -65,7 +65,8 @@ function createBanClient(rule: CompiledBan, options: BanQuestionOptions): BanCli
     return andThen(added, isNew => {
       if (!isNew) return false
       notices.writeLine('warn', notice, 'client banned', { banEndsAt })
-      void forgetStrikesSoon({ rule: rule.name, clientKey: key }, banMs, options)
+      const remainingMs = bans.remainingMs(banName(rule), key) ?? 0
+      void forgetStrikesSoon({ rule: rule.name, clientKey: key }, remainingMs, options)
       return true
     })
   }

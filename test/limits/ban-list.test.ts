@@ -63,6 +63,32 @@ describe('openBanList', () => {
     expect(bans.remainingMs('login', ANN)).toBe(HOUR)
   })
 
+  test('add resolves when the store has the ban, which is in force before', async () => {
+    const store = memoryBans()
+    let write = () => {}
+    const written = new Promise<void>(resolve => {
+      write = resolve
+    })
+    const { bans } = await opened({ ...store, save: ban => written.then(() => store.save(ban)) })
+    let isAdded = false
+    const added = Promise.resolve(bans.add(BAN)).finally(() => {
+      isAdded = true
+    })
+    expect(bans.remainingMs('login', ANN)).toBe(HOUR)
+    await new Promise(resolve => setImmediate(resolve))
+    expect(isAdded).toBe(false)
+    write()
+    expect(await added).toBe(true)
+    expect(store.kept).toHaveLength(1)
+  })
+
+  test('add resolves although the store does not answer', async () => {
+    const { bans } = await opened({ ...memoryBans(), save: () => new Promise(() => {}) })
+    expect(await bans.add(BAN)).toBe(true)
+    expect(await bans.add({ ...BAN, clientKey: BOB })).toBe(true)
+    expect(bans.remainingMs('login', BOB)).toBe(HOUR)
+  })
+
   test('saves the end by the wall clock, which outlives the process', async () => {
     const store = memoryBans()
     const { bans, wall } = await opened(store)
