@@ -38,6 +38,7 @@ export interface BanListOptions {
   readonly now: () => number
   /** Milliseconds of a clock that never goes back: setting the wall clock neither prolongs nor shortens a ban. */
   readonly monotonicNow: () => number
+  /** Called once for a ban that cannot be saved now. It is tried again until it is saved, ends or is replaced. */
   readonly onStoreFailure: (error: unknown) => void
   /** Called for the first of several failures in a row. */
   readonly onReadFailure: (error: unknown) => void
@@ -56,6 +57,9 @@ const MAX_BANS = 100_000
 /** How long a request may wait until the store has the ban that it has earned: after its answer, no crash lifts the ban. */
 const SAVE_PATIENCE_MS = 500
 
+/** How many bans are saved again at once. */
+const MAX_SAVED_AGAIN = 100
+
 /** A change must take effect within two seconds, of which reading `MAX_BANS` bans takes 0.2. */
 const FOLLOW_EVERY_MS = 500
 
@@ -72,6 +76,9 @@ export async function openBanList(options: BanListOptions): Promise<BanList> {
   const announcements = new Set<Promise<unknown>>()
   const saves = new Set<Promise<void>>()
   const saveWaits = createPatientWaits(SAVE_PATIENCE_MS)
+  /** Bans that the store has refused so far. */
+  const unsaved = new Map<BanEntry, Ban>()
+  let isSavingAgain = false
   let following: Promise<void> | undefined
   let isFailing = false
   let isClosed = false
@@ -161,10 +168,40 @@ export async function openBanList(options: BanListOptions): Promise<BanList> {
     try {
       await store.save(ban)
     } catch (error) {
-      return onStoreFailure(error)
+      if (!unsaved.has(entry)) onStoreFailure(error)
+      unsaved.set(entry, ban)
+      const [oldest] = unsaved.keys()
+      if (unsaved.size > maxBans && oldest !== undefined) unsaved.delete(oldest)
+      return
     }
+    unsaved.delete(entry)
     entry.knownFrom = Math.min(entry.knownFrom, readings + 1)
     exchange?.announceSaved({ rule: ban.rule, clientKey: ban.clientKey, endsAt: ban.endsAt })
+  }
+
+  function startSaving(entry: BanEntry, ban: Ban): Promise<void> {
+    const saving = save(entry, ban).finally(() => saves.delete(saving))
+    saves.add(saving)
+    return saving
+  }
+
+  /** Whether a ban is in force, and no read has found it in the store, where it could have been lifted since. */
+  function isWorthSaving(entry: BanEntry): boolean {
+    const isInForce = entries.find(entry) === entry && entry.endsAt > monotonicNow()
+    return isInForce && entry.knownFrom === Infinity
+  }
+
+  /** Tries some of the bans that the store has refused so far. */
+  async function saveAgain(): Promise<void> {
+    if (isSavingAgain) return
+    isSavingAgain = true
+    for (const [entry, ban] of unsaved) {
+      if (!isWorthSaving(entry)) unsaved.delete(entry)
+      else if (saves.size >= MAX_SAVED_AGAIN) break
+      else void startSaving(entry, ban)
+    }
+    await Promise.all(saves)
+    isSavingAgain = false
   }
 
   async function announce(
@@ -182,13 +219,16 @@ export async function openBanList(options: BanListOptions): Promise<BanList> {
     return isNew
   }
 
-  const unsaved = await exchange?.join({ made: take, saved: handleSaved })
-  for (const ban of unsaved ?? []) {
+  const announced = await exchange?.join({ made: take, saved: handleSaved })
+  for (const ban of announced ?? []) {
     // It may have been replaced meanwhile.
     if (entries.find(ban) === undefined) take(ban)
   }
   await untilReachable(async () => read(await store.revision()))
-  const timer = setInterval(follow, FOLLOW_EVERY_MS).unref()
+  const timer = setInterval(() => {
+    void follow()
+    void saveAgain()
+  }, FOLLOW_EVERY_MS).unref()
 
   return {
     isEmpty: () => entries.isEmpty(),
@@ -219,9 +259,7 @@ export async function openBanList(options: BanListOptions): Promise<BanList> {
       const saveIfKept = () => {
         if (!isKept) return undefined
         const isLate = saveWaits.isLate()
-        const saving = save(entry, ban).finally(() => saves.delete(saving))
-        saves.add(saving)
-        const waited = saveWaits.wait(saving, undefined)
+        const waited = saveWaits.wait(startSaving(entry, ban), undefined)
         return isLate ? undefined : waited
       }
       if (exchange !== undefined) return announce(exchange, { ...ban, isKept }, saveIfKept)

@@ -54,6 +54,31 @@ describe('openBanList', () => {
     expect(bans.remainingMs('login', ANN)).toBeUndefined()
   })
 
+  test('saves bans that the store refused once it takes them, unless they ended or were replaced', async () => {
+    const store = memoryBans()
+    let isAway = true
+    const save = async (ban: Ban) => {
+      if (isAway) throw new Error('away')
+      await store.save(ban)
+    }
+    const { bans, steady, failures } = await opened({ ...store, save })
+    bans.add({ ...BAN, clientKey: 'ended', forMs: MINUTE })
+    bans.add({ ...BAN, clientKey: 'replaced' })
+    bans.add({ ...BAN, clientKey: 'replaced', forMs: DAY })
+    bans.add(BAN)
+    bans.add({ ...BAN, clientKey: 'in dry run', isKept: false })
+    await bans.saved()
+    expect(failures).toHaveLength(4)
+    steady.advance(MINUTE)
+    isAway = false
+    await until(() => store.kept.length >= 2)
+    expect(store.kept).toEqual([
+      { rule: 'login', clientKey: 'replaced', endsAt: start + DAY, lastsMs: DAY },
+      { rule: 'login', clientKey: ANN, endsAt: start + HOUR, lastsMs: HOUR },
+    ])
+    expect(failures).toHaveLength(4)
+  })
+
   test('does not change a ban when the wall clock is set, forwards or back', async () => {
     const { bans, wall } = await opened(memoryBans())
     bans.add(BAN)
