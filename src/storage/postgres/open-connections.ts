@@ -7,6 +7,7 @@ import type {
   Connections,
   ConnectionsReport,
   Session,
+  WorkOptions,
   WriteOptions,
 } from './postgres-connections.ts'
 import {
@@ -21,17 +22,20 @@ import {
 import { watchSilence } from './silence.ts'
 
 /** The most connections for each kind of work: 10 in all. */
-const SIZES = { read: 3, write: 2, patient: 2, long: 3 }
+const SIZES = { read: 2, aside: 1, write: 2, patient: 2, long: 3 }
 
 /** From the call to the 503 of a database that does not answer, in milliseconds. */
 const PATIENCE_MS = 1500
 
 const SHORT = { statementTimeoutMs: 1300, hasGenericPlans: true }
 
+const SHORT_READ = { ...SHORT, lockTimeoutMs: 1200 }
+
 const LONG = { lockTimeoutMs: 1700, statementTimeoutMs: 30_000, hasGenericPlans: false }
 
 const SETTINGS: Readonly<Record<keyof typeof SIZES, SessionSettings>> = {
-  read: { ...SHORT, lockTimeoutMs: 1200 },
+  read: SHORT_READ,
+  aside: SHORT_READ,
   // What a lock keeps from being written together is written again as patient work, which waits longer.
   write: { ...SHORT, lockTimeoutMs: 150 },
   patient: LONG,
@@ -66,6 +70,7 @@ export function openConnections(options: GatewayOptions): Connections {
     createLane({ gateway, size: SIZES[kind], settings: SETTINGS[kind] })
   const lanes = {
     read: laneOf('read'),
+    aside: laneOf('aside'),
     write: laneOf('write'),
     patient: laneOf('patient'),
     long: laneOf('long'),
@@ -83,9 +88,9 @@ export function openConnections(options: GatewayOptions): Connections {
     const lane = lanes[kind]
     const connection = await lane.acquire(deadline)
     const stopWatching =
-      kind === 'read' || kind === 'write'
-        ? destroyAt(deadline, connection, gateway)
-        : silence.watch(connection)
+      kind === 'patient' || kind === 'long'
+        ? silence.watch(connection)
+        : destroyAt(deadline, connection, gateway)
     const effect = { mayBeCommitted: false }
     try {
       if (mode !== 'read') requireWritable(connection)
@@ -107,13 +112,9 @@ export function openConnections(options: GatewayOptions): Connections {
     }
   }
 
-  async function run<T>(
-    mode: Mode,
-    work: Work<T>,
-    { isLong = false, isPatient = false, deadline: given, countWrites }: WriteOptions<T> = {},
-  ): Promise<T> {
-    const kind = isLong ? 'long' : isPatient ? 'patient' : mode === 'read' ? 'read' : 'write'
-    const deadline = given ?? performance.now() + PATIENCE_MS
+  async function run<T>(mode: Mode, work: Work<T>, options: WriteOptions<T> = {}): Promise<T> {
+    const { deadline = performance.now() + PATIENCE_MS, countWrites } = options
+    const kind = kindOf(mode, options)
     for (let repeats = 0; ; repeats++) {
       try {
         return await attempt(mode, work, { kind, deadline, countWrites })
@@ -157,6 +158,16 @@ export function openConnections(options: GatewayOptions): Connections {
       silence.close()
     },
   }
+}
+
+function kindOf(
+  mode: Mode,
+  { isLong = false, isPatient = false, avoidsUsers = false }: WorkOptions,
+): keyof typeof SIZES {
+  if (isLong) return 'long'
+  if (isPatient) return 'patient'
+  if (mode !== 'read') return 'write'
+  return avoidsUsers ? 'aside' : 'read'
 }
 
 function addUp(

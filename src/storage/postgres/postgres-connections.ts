@@ -20,6 +20,8 @@ export interface WorkOptions {
    * work never waits for it.
    */
   readonly isLong?: boolean
+  /** For short reads of other tables than `users`, on a connection of their own: they never wait for a lock on that table. */
+  readonly avoidsUsers?: boolean
   /** For short work that waits for locks of others, on connections of its own for the same reason. */
   readonly isPatient?: boolean
   /** Until when to wait for a connection, by `performance.now()`. */

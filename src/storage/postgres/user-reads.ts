@@ -1,7 +1,7 @@
 import { idOf, storedUser } from '../../users/user-json.ts'
 import type { UserJson, UserWithDigest } from '../../users/user-repository.ts'
 import { type Batches, type Closing, createBatches } from './batches.ts'
-import type { Connections, Row, Statement } from './postgres-connections.ts'
+import type { Connections, Row, Statement, WorkOptions } from './postgres-connections.ts'
 
 /** SQL for the JSON of a user of `table` as clients see it. */
 export function representationOf(table: string): string {
@@ -84,8 +84,11 @@ export interface UserReadsOptions {
 
 /** The statements of `UserReads`, on these connections. */
 export function createUserReads({ connections, closing, steadyNow }: UserReadsOptions): UserReads {
-  const read = <R extends Row>(statement: Statement, values?: readonly unknown[]) =>
-    connections.read(session => session.query<R>(statement, values))
+  const read = <R extends Row>(
+    statement: Statement,
+    values?: readonly unknown[],
+    options?: WorkOptions,
+  ) => connections.read(session => session.query<R>(statement, values), options)
 
   const users = createLookup<number, UserJson>(closing, async ids => {
     const rows = await (ids.length === 1
@@ -108,14 +111,14 @@ export function createUserReads({ connections, closing, steadyNow }: UserReadsOp
 
   const keys = createLookup<string, KeyRow>(closing, async hashes => {
     const found = hashes.map(hash => Buffer.from(hash, 'hex'))
-    const rows = await read<KeyRow>(FIND_KEYS, [found, steadyNow()])
+    const rows = await read<KeyRow>(FIND_KEYS, [found, steadyNow()], { avoidsUsers: true })
     return rows.map(row => [row[0].toString('hex'), row])
   })
 
   const revisions = createBatches<undefined, string>({
     closing,
     run: async asked => {
-      const [row] = await read<[string]>(FIND_REVISION)
+      const [row] = await read<[string]>(FIND_REVISION, [], { avoidsUsers: true })
       const [value] = row as [string]
       return asked.map(() => ({ value }))
     },

@@ -16,13 +16,19 @@ const REQUESTS = [
   { method: 'delete', path: '/users/2' },
 ] as const
 
-/** A service whose table `users` another transaction holds, as a migration or VACUUM FULL would. */
+/** Holds the table `users`, as a migration or VACUUM FULL would. */
+async function lockUsers(databaseUrl: string) {
+  const holder = await connectToPostgres(databaseUrl)
+  await holder.query('BEGIN; LOCK TABLE users IN ACCESS EXCLUSIVE MODE')
+  return holder
+}
+
+/** A service whose table `users` another transaction holds. */
 async function openHeld() {
   const { http, databaseUrl } = await openTestApp()
   for (let nth = 0; nth < 2; nth++) await http.post('/users').send(newUserBody()).expect(201)
-  const holder = await connectToPostgres(databaseUrl)
+  const holder = await lockUsers(databaseUrl)
   onTestFinished(() => holder.end())
-  await holder.query('BEGIN; LOCK TABLE users IN ACCESS EXCLUSIVE MODE')
   const ask = () =>
     Promise.all(
       REQUESTS.map(async ({ method, path }) => {
@@ -47,4 +53,27 @@ test('a lock on the table that is not free in time is answered with 503', async 
   expect(await ask()).toEqual(REQUESTS.map(() => [503, 'storage_unavailable']))
   await holder.query('COMMIT')
   expect((await ask()).map(([status]) => status)).toEqual([200, 200, 200, 200, 201, 204])
+})
+
+test('what does not read the table does not wait behind requests that do', async () => {
+  const { http, databaseUrl } = await openTestApp()
+  const create = () =>
+    http
+      .post('/users')
+      .set('Idempotency-Key', 'only-once')
+      .send({ user: { name: 'Ann', email: 'ann@example.com' } })
+  await create().expect(201)
+  const { headers } = await http.get('/users').expect(200)
+  const holder = await lockUsers(databaseUrl)
+  onTestFinished(() => holder.end())
+  // Each is a statement of its own.
+  const lists = Promise.all(
+    Array.from({ length: 12 }, (_, index) => http.get(`/users?per_page=${index + 1}`).expect(503)),
+  )
+  await until(async () => (await queryPostgres(databaseUrl, WAITING)).length >= 2)
+  await Promise.all([
+    http.get('/users').set('If-None-Match', String(headers.etag)).expect(304),
+    create().expect(201).expect('Idempotency-Replayed', 'true'),
+  ])
+  await lists
 })
