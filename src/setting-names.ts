@@ -27,11 +27,12 @@ export interface NamesGiven {
   readonly guessesOthers: boolean
 }
 
-/** The most letters in which a misspelt name differs from its setting. */
-const MAX_EDITS = 2
-
-/** Shorter settings resemble ordinary variables: HOST resembles HOSTS, and PORT resembles PORTS. */
-const MIN_LETTERS_TO_GUESS = 8
+/** The most edits between a misspelt name and its setting, by the letters of the setting. */
+function maxEdits(letters: number): number {
+  if (letters >= 8) return 2
+  // Ordinary variables resemble shorter settings: HOSTS resembles HOST, and PORTS resembles PORT.
+  return letters === 7 ? 1 : 0
+}
 
 /**
  * Every name in `.env` that is not a setting, and names in the environment that resemble one. The environment has many
@@ -67,8 +68,17 @@ function guessSetting(name: string, known: readonly string[]): string | undefine
 }
 
 function isNear(setting: string, name: string): boolean {
-  const isLong = lettersOf(setting).length >= MIN_LETTERS_TO_GUESS
-  return isLong && editDistance(singularOf(name), singularOf(setting)) <= MAX_EDITS
+  const wanted = lettersOf(setting)
+  const given = lettersOf(name)
+  const edits = editDistance(given, wanted)
+  if (edits === 1 && haveSameLetters(given, wanted)) return true
+  const most = maxEdits(wanted.length)
+  return edits <= most || (most > 1 && editDistance(singularOf(name), singularOf(setting)) <= most)
+}
+
+/** PROT has the letters of PORT. */
+function haveSameLetters(one: string, other: string): boolean {
+  return [...one].sort().join('') === [...other].sort().join('')
 }
 
 function lettersOf(name: string): string {

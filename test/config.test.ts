@@ -577,7 +577,7 @@ const ORDINARY_NAMES = [
     'http_proxy',
     'NO_PROXY',
   ],
-  ...['LISTEN_PID', 'LISTEN_FDS', 'INVOCATION_ID', 'JOURNAL_STREAM', 'SSH_CONNECTION', 'API_KEY'],
+  ...['LISTEN_PID', 'LISTEN_FDS', 'INVOCATION_ID', 'JOURNAL_STREAM', 'SSH_CONNECTION', 'APP_KEY'],
 ]
 
 describe('readSettings reports names that set nothing:', () => {
@@ -597,6 +597,10 @@ describe('readSettings reports names that set nothing:', () => {
     ['SHUTDOWN_TIMEOUT_MS', 'SHUTDOWN_TIMEOUT'],
     ['MAX_CONNECTION', 'MAX_CONNECTIONS'],
     ['port', 'PORT'],
+    ['PROT', 'PORT'],
+    ['HSOT', 'HOST'],
+    ['WORKER', 'WORKERS'],
+    ['API_KEY', 'API_KEYS'],
   ])('%s of the environment, which is near %s', (name, didYouMean) => {
     expect(unknownIn({ [name]: 'x' })).toEqual([{ name, source: 'environment', didYouMean }])
     // Whoever set the right one too needs the other for something else.
