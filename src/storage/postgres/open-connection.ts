@@ -44,7 +44,7 @@ const SELECT_FACTS = `
 const SETTINGS = `
   SELECT set_config('lock_timeout', $1, false), set_config('statement_timeout', $2, false),
     set_config('plan_cache_mode', $3, false), set_config('default_transaction_isolation', 'read committed', false),
-    set_config('jit', 'off', false), set_config('bytea_output', 'hex', false)`
+    set_config('jit', 'off', false), set_config('bytea_output', 'hex', false), set_config('array_nulls', 'on', false)`
 
 const KEEP_ALIVE_AFTER_MS = 10_000
 

@@ -17,6 +17,20 @@ test.each(['write', 'transaction'] as const)(
   },
 )
 
+test.each([
+  ['array_nulls', 'off', 'on'],
+  ['bytea_output', 'escape', 'hex'],
+  ['jit', 'on', 'off'],
+])('%s=%s of the URL becomes %s', async (setting, given, kept) => {
+  const url = new URL(await newPostgresDatabase())
+  url.searchParams.set('options', `-c ${setting}=${given}`)
+  const connections = connectTo(String(url))
+  const rows = await connections.read(session =>
+    session.query<[string]>({ text: `SELECT current_setting('${setting}')` }),
+  )
+  expect(rows).toEqual([[kept]])
+})
+
 test('long work goes on if the server is alive, but has no room for another connection', async () => {
   const direct = await newPostgresDatabase()
   const url = await asServingRole(direct)
