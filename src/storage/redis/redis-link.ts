@@ -18,8 +18,8 @@ export interface RedisLink {
   /** Connects and counts something on trial, in place of the connection before. Ends within about a second. */
   open(): Promise<void>
   /**
-   * Counts names in windows of whole milliseconds; a window of 0 deletes the name, and one of -5 ends in 5. Resolves to two numbers for each: its count,
-   * and the milliseconds until its window ends.
+   * Counts names in windows of whole milliseconds; a window of 0 deletes the name, and one of -5 ends in 5. Resolves to two
+   * numbers for each: its count, and the milliseconds until its window ends.
    */
   count(names: readonly string[], windowsMs: readonly number[]): Promise<readonly number[]>
   close(): void
