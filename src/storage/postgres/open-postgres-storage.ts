@@ -69,7 +69,7 @@ export async function hasSchema(location: PostgresLocation): Promise<boolean> {
   }
 }
 
-/** Repeats what fails because the database cannot be reached. */
+/** Repeats what fails because the database cannot be reached, also if it may have been done. */
 export async function waitFor<T>(
   work: () => Promise<T>,
   patienceMs = START_PATIENCE_MS,

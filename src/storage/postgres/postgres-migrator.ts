@@ -37,7 +37,7 @@ const TRY_LOCK = `
  */
 const SET_SEARCH_PATH = `
   SELECT set_config('search_path', quote_ident(current_schema()) || ', pg_temp', true),
-    set_config('statement_timeout', '0', true)`
+    set_config('statement_timeout', '0', true), set_config('synchronous_commit', 'local', true)`
 
 const CREATE_HISTORY = `
   CREATE TABLE IF NOT EXISTS schema_migrations (

@@ -27,11 +27,11 @@ export function asUnusable(error: unknown): unknown {
     : new UnusableDatabase(reasonOf(cause), { cause })
 }
 
-/** Whether waiting may help. */
+/** Whether waiting may help, for work that may be repeated although it may have been done. */
 export function mayPass(error: unknown): boolean {
   return (
     error instanceof ServiceError &&
-    error.code === 'storage_unavailable' &&
+    ['storage_unavailable', 'outcome_unknown'].includes(error.code) &&
     !isPermanent(error.cause)
   )
 }

@@ -111,3 +111,13 @@ test.each([
     expect(stderr.trimEnd().split('\n')).toEqual([expect.stringContaining('(55P03)')])
   },
 )
+
+test('a first start ends with exit code 1 and one line while no synchronous standby confirms anything', async () => {
+  const cluster = await newCluster()
+  await queryPostgres(cluster.url(), `ALTER SYSTEM SET synchronous_standby_names = 'nobody'`)
+  await queryPostgres(cluster.url(), 'SELECT pg_reload_conf()')
+  const env = { DATABASE_URL: cluster.url(), PORT: '0' }
+  const { code, stderr } = await run({ cwd: temporaryFolder(), env })
+  expect([code, stderr]).toEqual([1, expect.stringContaining('DATABASE_URL was "postgres://')])
+  expect(stderr.trimEnd().split('\n')).toHaveLength(1)
+})
