@@ -61,7 +61,7 @@ test.each([
 })
 
 test('npm run test:matrix ends all that it runs at SIGTERM, and fails', async () => {
-  const waiting = 'trap : TERM; touch "$TMPDIR/started"; sleep 600'
+  const waiting = `trap : TERM; sh -c 'touch "$TMPDIR/started"; exec sleep 600'`
   const { folder, args, env } = prepare({ '20 sqlite': PASSED }, waiting)
   const script = spawn(process.execPath, args, { env, stdio: ['ignore', 'pipe', 'ignore'] })
   const exited = once(script, 'exit')
