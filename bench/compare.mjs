@@ -118,10 +118,11 @@ async function measure(name, round) {
           connections,
           seconds: duration,
         })
+      // The first scrapes take much longer than all later ones.
+      const scraping = startScraping(server.managementUrl)
       await drive(WARM_UP_SECONDS, 'warm')
       const before = await server.usage()
       const beside = listenBeside(`${server.url}/users/1`, server.headers)
-      const scraping = startScraping(server.managementUrl)
       const result = await drive(seconds, 'measured')
       const besideMs = await beside.stop()
       await scraping.stop()

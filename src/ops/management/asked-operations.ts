@@ -3,7 +3,8 @@ import type { ServiceReport } from '../metrics/service-report.ts'
 import { ADD_BAN, GREET, LIFT_BANS, LIST_BANS } from './operation-calls.ts'
 import type { Operations, ReadinessChecks, ReloadResult } from './operations.ts'
 
-const REPORT: CallKind<null, ServiceReport> = { name: 'report' }
+/** Answered with JSON: one text is passed to another thread in a fraction of the time that many small objects take. */
+const REPORT: CallKind<null, string> = { name: 'report' }
 const CHECKS: CallKind<null, ReadinessChecks> = { name: 'checks' }
 const RELOAD_LIMITS: CallKind<null, ReloadResult> = { name: 'reload limits' }
 
@@ -11,7 +12,7 @@ const RELOAD_LIMITS: CallKind<null, ReloadResult> = { name: 'reload limits' }
 export function askOperations(calls: Pick<Calls, 'ask'>): Operations {
   return {
     greet: () => calls.ask(GREET, null),
-    report: () => calls.ask(REPORT, null),
+    report: async () => JSON.parse(await calls.ask(REPORT, null)) as ServiceReport,
     checks: () => calls.ask(CHECKS, null),
     listBans: query => calls.ask(LIST_BANS, query),
     addBan: order => calls.ask(ADD_BAN, order),
@@ -22,7 +23,7 @@ export function askOperations(calls: Pick<Calls, 'ask'>): Operations {
 
 export function handleOperations(calls: Pick<Calls, 'handle'>, operations: Operations): void {
   calls.handle(GREET, operations.greet)
-  calls.handle(REPORT, operations.report)
+  calls.handle(REPORT, async () => JSON.stringify(await operations.report()))
   calls.handle(CHECKS, operations.checks)
   calls.handle(LIST_BANS, operations.listBans)
   calls.handle(ADD_BAN, operations.addBan)

@@ -59,11 +59,14 @@ export function aggregateMetrics(metrics: readonly ProcessMetric[]): readonly Pr
   return combineMetrics(metrics, ({ aggregator = 'sum' }) => COMBINE[aggregator] ?? addExactly)
 }
 
+/** Those of a single process stay as they are. */
 function combineMetrics(
   metrics: readonly ProcessMetric[],
   howTo: (metric: ProcessMetric) => Combine,
 ): readonly ProcessMetric[] {
-  return [...groupBy(metrics, ({ name }) => name).values()].map(group => {
+  const groups = [...groupBy(metrics, ({ name }) => name).values()]
+  if (groups.length === metrics.length) return metrics
+  return groups.map(group => {
     const [first] = group
     const values = group.flatMap(metric => metric.values)
     return { ...first, values: combineValues(values, howTo(first)) }

@@ -1,4 +1,4 @@
-import { aggregateMetrics, type ProcessMetric } from './aggregate-metrics.ts'
+import type { ProcessMetric } from './aggregate-metrics.ts'
 
 /** Remembers what recent readings said about the lag of the event loop. */
 export interface RecentLag {
@@ -18,34 +18,43 @@ const STRETCH_MS = 1000
 interface Stretch {
   /** When its first and its last reading were made, by `monotonicNow`. */
   readonly from: number
-  readonly to: number
-  /** The worst of its readings. */
-  readonly metrics: readonly ProcessMetric[]
+  to: number
+  /** The worst value of each metric in its readings. */
+  readonly worst: Map<string, number>
 }
 
 /** `monotonicNow` is in milliseconds. */
 export function createRecentLag(monotonicNow: () => number): RecentLag {
   let stretches: readonly Stretch[] = []
 
-  function remember(metrics: readonly ProcessMetric[]): void {
+  /** The stretch of a reading that is made now. */
+  function enterStretch(): Stretch {
     const now = monotonicNow()
-    const kept = stretches.filter(({ to }) => now - to < LAG_WINDOW_MS)
-    const last = kept.at(-1)
-    stretches =
-      last !== undefined && now - last.from < STRETCH_MS
-        ? kept.with(-1, {
-            from: last.from,
-            to: now,
-            metrics: aggregateMetrics([...last.metrics, ...metrics]),
-          })
-        : [...kept, { from: now, to: now, metrics }]
+    stretches = stretches.filter(({ to }) => now - to < LAG_WINDOW_MS)
+    const last = stretches.at(-1)
+    if (last !== undefined && now - last.from < STRETCH_MS) {
+      last.to = now
+      return last
+    }
+    const next: Stretch = { from: now, to: now, worst: new Map() }
+    stretches = [...stretches, next]
+    return next
   }
 
   return {
     add: metrics => {
-      remember(metrics.filter(isRecentLag))
-      const worst = aggregateMetrics(stretches.flatMap(stretch => stretch.metrics))
-      return metrics.map(metric => worst.find(({ name }) => name === metric.name) ?? metric)
+      const { worst } = enterStretch()
+      return metrics.map(metric => {
+        const [own] = metric.values
+        if (own === undefined || !isRecentLag(metric)) return metric
+        const { name } = metric
+        worst.set(name, worseOf(metric, [own.value, worst.get(name)]))
+        const value = worseOf(
+          metric,
+          stretches.map(stretch => stretch.worst.get(name)),
+        )
+        return { ...metric, values: [{ ...own, value }] }
+      })
     },
   }
 }
@@ -53,4 +62,10 @@ export function createRecentLag(monotonicNow: () => number): RecentLag {
 /** Not the lag at the moment, which has a metric of its own. */
 function isRecentLag({ name }: ProcessMetric): boolean {
   return name.startsWith('nodejs_eventloop_lag_') && name !== 'nodejs_eventloop_lag_seconds'
+}
+
+/** The shortest lag of a time is the least of the shortest ones of its parts; the longest is worst everywhere else. */
+function worseOf({ aggregator }: ProcessMetric, values: readonly (number | undefined)[]): number {
+  const known = values.filter(value => value !== undefined)
+  return aggregator === 'min' ? Math.min(...known) : Math.max(...known)
 }
