@@ -1,5 +1,6 @@
 import { addExactly } from '../../metrics/add-exactly.ts'
 import { groupBy } from '../../metrics/group-by.ts'
+import type { Labels } from './equal-labels.ts'
 
 /** A metric about a process or Node, as `getMetricsAsJSON` of prom-client returns it. */
 export interface ProcessMetric {
@@ -13,7 +14,7 @@ export interface ProcessMetric {
 
 interface ProcessMetricValue {
   readonly value: number
-  readonly labels: Readonly<Record<string, string | number>>
+  readonly labels: Labels
   /** Of a histogram: `_bucket`, `_sum` or `_count` after the name of the metric. */
   readonly metricName?: string
 }

@@ -6,12 +6,9 @@ import {
 } from 'prom-client'
 import { parseAccept, qualityOf } from '../../http/negotiation.ts'
 import type { Exemplar } from '../../http/request-metrics.ts'
-import {
-  type HistogramMetric,
-  type Labels,
-  SERVICE_METRICS,
-  type ServiceMetric,
-} from './service-metrics.ts'
+import type { ProcessMetric } from './aggregate-metrics.ts'
+import { type Labels, sameForEqual } from './equal-labels.ts'
+import { type HistogramMetric, SERVICE_METRICS, type ServiceMetric } from './service-metrics.ts'
 import type { ServiceReport } from './service-report.ts'
 
 /** Media types of the two formats. */
@@ -30,7 +27,7 @@ interface PromValue {
   readonly metricName?: string
   readonly labels: Labels
   /** Further labels, which prom-client formats once for all values that have the same object. */
-  readonly sharedLabels?: Labels
+  readonly sharedLabels: Labels
   readonly value: number
   readonly exemplar?: PromExemplar | undefined
 }
@@ -46,7 +43,7 @@ interface PromMetric {
   readonly name: string
   readonly help: string
   readonly type: string
-  readonly values: readonly object[]
+  readonly values: readonly PromValue[]
 }
 
 /**
@@ -61,7 +58,7 @@ export async function renderMetrics(
   const registry = new Registry<RegistryContentType>()
   registry.setContentType(type)
   for (const metric of SERVICE_METRICS) register(registry, toPromMetric(metric, report))
-  for (const metric of report.defaults) register(registry, metric)
+  for (const metric of report.defaults) register(registry, withSharedLabels(metric))
   return { body: await registry.metrics(), type }
 }
 
@@ -81,8 +78,21 @@ function toPromMetric(metric: ServiceMetric, report: ServiceReport): PromMetric 
   const values: readonly PromValue[] =
     metric.type === 'histogram'
       ? histogramValues(metric, report)
-      : metric.read(report).map(({ labels, value }) => ({ labels: plainLabels(labels), value }))
+      : metric.read(report).map(({ labels, value }) => ({
+          labels: NO_LABELS,
+          sharedLabels: sameForEqual(labels),
+          value,
+        }))
   return { name, help, type, values }
+}
+
+function withSharedLabels(metric: ProcessMetric): PromMetric {
+  const values = metric.values.map(({ labels, ...rest }) => ({
+    ...rest,
+    labels: NO_LABELS,
+    sharedLabels: sameForEqual(labels),
+  }))
+  return { ...metric, values }
 }
 
 const NO_LABELS: Labels = {}
@@ -94,7 +104,7 @@ function histogramValues(
   const metricName = `${name}_bucket`
   const ranges = [...bounds.map(String), '+Inf'].map(le => ({ le }))
   return read(report).flatMap(({ labels, counts, sum, exemplars }) => {
-    const sharedLabels = plainLabels(labels)
+    const sharedLabels = sameForEqual(labels)
     const ofAll = { labels: NO_LABELS, sharedLabels }
     let value = 0
     const buckets = ranges.map((range, index) => {
@@ -114,12 +124,4 @@ function toPromExemplar(exemplar: Exemplar | undefined): PromExemplar | undefine
   if (exemplar === undefined) return undefined
   const { traceId, seconds, at } = exemplar
   return { labelSet: { trace_id: traceId }, value: seconds, timestamp: at / 1000 }
-}
-
-/** Prometheus would stop reading at a NUL. prom-client escapes everything else. */
-function plainLabels(labels: Labels): Labels {
-  if (!Object.values(labels).some(text => text.includes('\0'))) return labels
-  return Object.fromEntries(
-    Object.entries(labels).map(([name, text]) => [name, text.replaceAll('\0', '\ufffd')]),
-  )
 }
