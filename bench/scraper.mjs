@@ -1,4 +1,7 @@
 // Scrapes a server as Prometheus does.
+import { once } from 'node:events'
+import { Agent, get } from 'node:http'
+import { text } from 'node:stream/consumers'
 import { setTimeout as sleep } from 'node:timers/promises'
 
 const EVERY_MS = 1000
@@ -8,6 +11,8 @@ const ACCEPT =
   'application/openmetrics-text;version=1.0.0,application/openmetrics-text;version=0.0.1;q=0.75,text/plain;version=0.0.4;q=0.5,*/*;q=0.1'
 
 const TIMED_SCRAPES = 20
+
+const agent = new Agent({ keepAlive: true })
 
 /** Scrapes the management port once a second until `stop()`; nothing without one. */
 export function startScraping(managementUrl) {
@@ -38,8 +43,10 @@ export async function timeScrape(managementUrl) {
   return times.sort((a, b) => a - b)[TIMED_SCRAPES / 2]
 }
 
+/** By `node:http`, because `fetch` itself takes a millisecond longer. */
 async function scrape(managementUrl) {
-  const response = await fetch(`${managementUrl}/metrics`, { headers: { Accept: ACCEPT } })
-  const text = await response.text()
-  if (!text.endsWith('# EOF\n')) throw new Error(`no metrics: ${response.status}`)
+  const request = get(`${managementUrl}/metrics`, { agent, headers: { Accept: ACCEPT } })
+  const [response] = await once(request, 'response')
+  const metrics = await text(response)
+  if (!metrics.endsWith('# EOF\n')) throw new Error(`no metrics: ${response.statusCode}`)
 }

@@ -1,6 +1,6 @@
 import { addExactly } from '../../metrics/add-exactly.ts'
 import { groupBy } from '../../metrics/group-by.ts'
-import type { Labels } from './equal-labels.ts'
+import type { Labels } from './keep-labels.ts'
 
 /** A metric about a process or Node, as `getMetricsAsJSON` of prom-client returns it. */
 export interface ProcessMetric {

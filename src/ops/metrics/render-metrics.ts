@@ -7,7 +7,7 @@ import {
 import { parseAccept, qualityOf } from '../../http/negotiation.ts'
 import type { Exemplar } from '../../http/request-metrics.ts'
 import type { ProcessMetric } from './aggregate-metrics.ts'
-import { type Labels, sameForEqual } from './equal-labels.ts'
+import { keepLabels, type Labels } from './keep-labels.ts'
 import { type HistogramMetric, SERVICE_METRICS, type ServiceMetric } from './service-metrics.ts'
 import type { ServiceReport } from './service-report.ts'
 
@@ -75,22 +75,24 @@ function register(registry: Registry<RegistryContentType>, metric: PromMetric): 
 
 function toPromMetric(metric: ServiceMetric, report: ServiceReport): PromMetric {
   const { name, help, type } = metric
+  const keep = keepLabels(name)
   const values: readonly PromValue[] =
     metric.type === 'histogram'
       ? histogramValues(metric, report)
-      : metric.read(report).map(({ labels, value }) => ({
+      : metric.read(report).map(({ labels, value }, index) => ({
           labels: NO_LABELS,
-          sharedLabels: sameForEqual(labels),
+          sharedLabels: keep(labels, index),
           value,
         }))
   return { name, help, type, values }
 }
 
 function withSharedLabels(metric: ProcessMetric): PromMetric {
-  const values = metric.values.map(({ labels, ...rest }) => ({
+  const keep = keepLabels(metric.name)
+  const values = metric.values.map(({ labels, ...rest }, index) => ({
     ...rest,
     labels: NO_LABELS,
-    sharedLabels: sameForEqual(labels),
+    sharedLabels: keep(labels, index),
   }))
   return { ...metric, values }
 }
@@ -103,8 +105,9 @@ function histogramValues(
 ): readonly PromValue[] {
   const metricName = `${name}_bucket`
   const ranges = [...bounds.map(String), '+Inf'].map(le => ({ le }))
-  return read(report).flatMap(({ labels, counts, sum, exemplars }) => {
-    const sharedLabels = sameForEqual(labels)
+  const keep = keepLabels(name)
+  return read(report).flatMap(({ labels, counts, sum, exemplars }, sample) => {
+    const sharedLabels = keep(labels, sample)
     const ofAll = { labels: NO_LABELS, sharedLabels }
     let value = 0
     const buckets = ranges.map((range, index) => {

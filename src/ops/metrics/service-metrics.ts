@@ -2,7 +2,7 @@ import { DURATION_BOUNDS, type Exemplar } from '../../http/request-metrics.ts'
 import type { HistogramCounts } from '../../metrics/histogram.ts'
 import { COMMIT_SECONDS_BOUNDS, COMMIT_WRITES_BOUNDS } from '../../storage/storage-report.ts'
 import { readVersion } from '../../version.ts'
-import type { Labels } from './equal-labels.ts'
+import type { Labels } from './keep-labels.ts'
 import type { ServiceReport } from './service-report.ts'
 
 interface MetricFacts {
