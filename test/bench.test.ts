@@ -138,13 +138,12 @@ test.skipIf(!areInstalled || !canUsePostgres)(
       .split('\n')
       .filter(line => /^\| Fastify .*\| [\d.]+ \| [\d.]+ \|$/.test(line))
     expect(ratios).toHaveLength(2)
-    const rows = ratios.map(line => line.split('|').slice(6).map(Number))
-    for (const [all, ofPostgres, , ratio] of rows) {
-      expect(all).toBeGreaterThan(ofPostgres as number)
+    const rows = ratios.map(line => line.split('|').slice(5).map(Number))
+    for (const [all, ofPostgres = 0, , ratio] of rows) {
+      expect(all).toBeGreaterThan(ofPostgres)
+      expect(ofPostgres).toBeGreaterThan(0)
       expect(ratio).toBeGreaterThan(0)
     }
-    // The system counts CPU time in steps of 10 ms, so that a short run of few reads may have none.
-    expect(rows.some(([, ofPostgres = 0]) => ofPostgres > 0)).toBe(true)
   },
   180_000,
 )
