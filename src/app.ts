@@ -110,9 +110,8 @@ export function createApp(dependencies: AppDependencies): Application {
   ]
   nameResources(app, limited)
 
-  const templates = [...limited, ...unlimited].map(({ path }) => path)
-  const count = metrics && { metrics, templateOf: createTemplateFinder(templates) }
-  app.use(requestLog({ log, newRequestId, count }))
+  const templateOf = createTemplateFinder([...limited, ...unlimited].map(({ path }) => path))
+  app.use(requestLog({ log, newRequestId, templateOf, metrics }))
   app.use(requireHost)
   mountEndpoints(app, unlimited, mounting)
   app.use(

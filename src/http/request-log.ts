@@ -9,14 +9,10 @@ export interface RequestLogOptions {
   readonly newRequestId: () => string
   /** The level of the line of a request; `info` if left out. */
   readonly levelOf?: (request: Request) => 'info' | 'debug'
-  /** Counts each request that gets a line. Nothing is counted if left out. */
-  readonly count?: RequestCount | undefined
-}
-
-export interface RequestCount {
-  readonly metrics: RequestMetrics
   /** The template of a path that did not get as far as its route. */
   readonly templateOf: (request: Request) => string | undefined
+  /** Counts each request that gets a line. Nothing is counted if left out. */
+  readonly metrics?: RequestMetrics | undefined
 }
 
 /** Several headers of this name arrive joined by a comma, which does not match. */
@@ -30,19 +26,21 @@ export function requestLog({
   log,
   newRequestId,
   levelOf = () => 'info',
-  count,
+  templateOf,
+  metrics,
 }: RequestLogOptions): RequestHandler {
   return (request, response, next) => {
     request.id = clientRequestId(request.headers['x-request-id']) ?? newRequestId()
     const client = logText(request.ip)
     const traceId = traceIdOf(request)
-    count?.metrics.begin()
+    metrics?.begin()
     response.once('close', () => {
       const isAborted = !response.writableFinished
       const ms = performance.now() - request.arrivedAt
-      count?.metrics.end({
+      const route = request.routeTemplate ?? templateOf(request)
+      metrics?.end({
         method: request.method,
-        route: request.routeTemplate ?? count.templateOf(request) ?? '',
+        route: route ?? '',
         status: isAborted ? 0 : response.statusCode,
         seconds: ms / 1000,
         key: request.apiKey?.name,
@@ -51,7 +49,7 @@ export function requestLog({
       const line = {
         requestId: request.id,
         method: request.method,
-        route: request.routeTemplate,
+        route,
         status: response.headersSent ? response.statusCode : undefined,
         aborted: isAborted || undefined,
         ms: Math.round(ms * 1000) / 1000,

@@ -50,7 +50,7 @@ test.each([
   ['GET', '/nowhere', undefined, 404],
   ['GET', '/users/', undefined, 404],
   ['GET', '/users/1/posts', undefined, 404],
-  ['GET', '/users/%zz', undefined, 400],
+  ['GET', '/users/%zz', '/users/{id}', 400],
 ])('%s %s is logged with the route %s', async (method, path, route, status) => {
   const { port, http, logLines } = await openTestApp()
   await http.post('/users').send(newUserBody()).expect(201)
@@ -61,6 +61,26 @@ test.each([
   expect(lines[0]).toMatchObject({ method, status })
   expect(lines[0]?.route).toBe(route)
   expect(lines[0]?.ms).toBeGreaterThanOrEqual(0)
+})
+
+test('the line of a request that is refused before its route has the route', async () => {
+  const limits = {
+    blocklist: [{ name: 'robots', userAgent: 'robot' }],
+    throttle: [{ name: 'all', limit: 1, period: '1 hour' }],
+  }
+  const env = { API_KEYS: 'required', ALLOWED_HOSTS: 'localhost' }
+  const { port, logLines, logged } = await openTestApp({ limits, env })
+  for (const [status, headers] of [
+    [403, [['User-Agent', 'robot']]],
+    [401, []],
+    [429, []],
+    [421, [['Host', 'elsewhere.example']]],
+  ] as const) {
+    const answer = await ask(port, 'GET /users/7', headers)
+    await logged()
+    const lines = linesOf(logLines, answer.headers['x-request-id'])
+    expect(lines?.at(-1)).toMatchObject({ msg: 'request', status, route: '/users/{id}' })
+  }
 })
 
 test('the line of a request has the beginning of a long User-Agent, and none if it was not sent', async () => {
@@ -274,7 +294,8 @@ function linesOf(logLines: TestApp['logLines'], id: string | undefined) {
 
 function request(line: string, headers: Headers, body = ''): Buffer {
   const length = body === '' ? [] : [['Content-Length', String(Buffer.byteLength(body))] as const]
-  const lines = [['Host', 'localhost'] as const, ...length, ...headers]
+  const host = headers.some(([name]) => name === 'Host') ? [] : [['Host', 'localhost'] as const]
+  const lines = [...host, ...length, ...headers]
   const head = lines.map(([name, value]) => `${name}: ${value}\r\n`).join('')
   return Buffer.concat([
     Buffer.from(`${line} HTTP/1.1\r\n${head}\r\n`, 'latin1'),

@@ -53,7 +53,8 @@ export function createManagementApp(options: ManagementAppOptions): Application 
   const isHealthCheck = createPathTest(health)
   const isOpen = createPathTest(endpoints.filter(endpoint => endpoint.isOpen))
 
-  app.use(requestLog({ log, newRequestId, levelOf }))
+  const templateOf = createTemplateFinder(endpoints.map(({ path }) => path))
+  app.use(requestLog({ log, newRequestId, levelOf, templateOf }))
   app.use(requireHost)
   app.use(
     unless(
