@@ -50,7 +50,7 @@ export function addLimitsCommands(program: Command, { environment, run }: Comman
   )
   bans
     .command('list')
-    .description('print the bans in force, in the order in which they end')
+    .description('print the bans in force, ordered by rule and client')
     .addOption(jsonOption())
     .action((flags: JsonFlags) =>
       run(async () => {

@@ -6,7 +6,7 @@ const NO_RIGHTS = '42501'
 
 const REASONS: Readonly<Record<string, string>> = {
   '28P01': 'the server refuses this user or password',
-  '28000': 'the server refuses this user: see its pg_hba.conf',
+  '28000': 'the server has no such user, or its pg_hba.conf refuses it',
   '3D000': 'the server has no such database: create it',
   [NO_RIGHTS]: 'this user may not use it: GRANT the rights that are missing',
   '53300': 'the server has no connection left: raise its max_connections, or put a pooler in front',

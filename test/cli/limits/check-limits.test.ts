@@ -557,7 +557,9 @@ describe('limits test', () => {
 
   test('--expect is met by limits.example.json as docs/limits.md shows it', async () => {
     const shown = [
-      ...readFileSync(GUIDE, 'utf8').matchAll(/^limits test limits\.json (.*--expect.*)$/gm),
+      ...readFileSync(GUIDE, 'utf8').matchAll(
+        /^npx user-records-service limits test limits\.json (.*--expect.*)$/gm,
+      ),
     ]
     expect(shown).toHaveLength(2)
     for (const [, args = ''] of shown) {

@@ -73,7 +73,8 @@ test('what waiting cannot mend ends a start with exit code 1 and a line that say
   const cases = [
     { DATABASE_URL: url('ann:wrong'), why: 'refuses this user or password (28P01)' },
     { DATABASE_URL: url('ann'), why: 'asks for a password' },
-    { DATABASE_URL: url('bob'), why: 'pg_hba.conf (28000)' },
+    { DATABASE_URL: url('bob'), why: 'its pg_hba.conf refuses it (28000)' },
+    { DATABASE_URL: url('nobody'), why: 'no such user' },
     { DATABASE_URL: url('eve'), why: '(28000)' },
     { DATABASE_URL: url('postgres', 'postgres?options=-c%20nope%3D1'), why: '(42704)' },
     { DATABASE_URL: url('postgres', 'nowhere'), why: 'no such database: create it (3D000)' },
