@@ -93,8 +93,8 @@ export default defineConfig({
     // Only what hangs is to be ended: none asserts a time, and on a busy machine all take their time.
     testTimeout: 180_000,
     hookTimeout: 180_000,
-    // Many wait for a process of theirs more than they compute, so that two are not in each other's way on two cores.
-    maxWorkers: Math.max(2, availableParallelism() - 1),
+    // Many wait for a process of theirs or for a database more than they compute: with as many as cores, half of the machine idles.
+    maxWorkers: availableParallelism() + 2,
     projects: [
       sqlite,
       workers,
