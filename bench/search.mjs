@@ -2,8 +2,8 @@
 // built service, prints a table.
 // Usage: npm run bench:search -- [--engine sqlite] [--write] [USERS ...]; the default is 100000 and 1000000. The engine is
 // sqlite or postgres. --write keeps the result in bench/measured.json and writes the documents that are made from it.
-// npm run bench:search -- --words [--engine sqlite] [--rounds 5] [--write] measures instead what the index adds to a create and
-// to an import.
+// npm run bench:search -- --words [--engine sqlite] [--rounds 5] [--write] [USERS] measures instead what the index adds to a
+// create and to an import of USERS; the default is 60000.
 import { mkdirSync, mkdtempSync, rmSync, statSync } from 'node:fs'
 import { Agent, request } from 'node:http'
 import { tmpdir } from 'node:os'
@@ -19,6 +19,7 @@ import { searchTable, wordsTable } from './tables.mjs'
 import { measureWords } from './words.mjs'
 
 const DEFAULT_SIZES = [100_000, 1_000_000]
+const IMPORTED_USERS = 60_000
 const MAX_USERS = 10_000_000
 const WORDS = 1000
 const CHUNK = 50_000
@@ -78,7 +79,8 @@ const domains = ['example.com', 'mail.example', 'post.example']
 const run = currentRun()
 try {
   if (options.words) {
-    const words = await measureWords({ folder, postgres, run, rounds })
+    const [users = IMPORTED_USERS] = sizes
+    const words = await measureWords({ folder, postgres, run, rounds, users })
     console.log(`\n${wordsTable(words)}`)
     if (options.write) writePart('words', options.engine, words)
   } else {

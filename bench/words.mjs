@@ -13,7 +13,6 @@ import { migrate, SERVICE, startProcess } from './servers.mjs'
 const CONNECTIONS = 50
 const WARM_UP_SECONDS = 1
 const SECONDS = 3
-const IMPORTED_USERS = 60_000
 const MADE_USERS = 200_000
 
 const DROP_WORDS_IN_SQLITE = `
@@ -26,10 +25,10 @@ const DROP_WORDS_IN_POSTGRES = `
   CREATE TRIGGER no_words BEFORE INSERT ON users_words FOR EACH ROW EXECUTE FUNCTION drop_row()`
 
 /** What wordsTable of tables.mjs shows. `postgres` is undefined for SQLite. */
-export async function measureWords({ folder, postgres, run, rounds }) {
+export async function measureWords({ folder, postgres, run, rounds, users }) {
   const load = loadGenerator()
   const file = join(folder, 'users.ndjson')
-  await writeUsers(file)
+  await writeUsers(file, users)
   const creates = { with: [], without: [] }
   const imports = { with: [], without: [] }
   for (let round = 0; round < rounds; round++) {
@@ -46,7 +45,7 @@ export async function measureWords({ folder, postgres, run, rounds }) {
     makeMicros: measureMaking(rounds),
     create: { withMicros: median(creates.with), withoutMicros: median(creates.without) },
     imported: {
-      users: IMPORTED_USERS,
+      users,
       withSeconds: median(imports.with),
       withoutSeconds: median(imports.without),
     },
@@ -151,9 +150,9 @@ function measureMaking(rounds) {
   return median(times)
 }
 
-async function writeUsers(path) {
+async function writeUsers(path, users) {
   const file = createWriteStream(path)
-  for (let id = 1; id <= IMPORTED_USERS; id++) {
+  for (let id = 1; id <= users; id++) {
     if (!file.write(`${JSON.stringify(userOf(id))}\n`)) await once(file, 'drain')
   }
   file.end()

@@ -70,14 +70,22 @@ function guessSetting(name: string, known: readonly string[]): string | undefine
 function isNear(setting: string, name: string): boolean {
   const wanted = lettersOf(setting)
   const given = lettersOf(name)
-  const edits = editDistance(given, wanted)
-  if (edits === 1 && haveSameLetters(given, wanted)) return true
   const most = maxEdits(wanted.length)
-  return edits <= most || (most > 1 && editDistance(singularOf(name), singularOf(setting)) <= most)
+  return (
+    (haveSameLetters(given, wanted) && isWithin(1, given, wanted)) ||
+    isWithin(most, given, wanted) ||
+    (most > 1 && isWithin(most, singularOf(name), singularOf(setting)))
+  )
+}
+
+/** Whether `edits` suffice. Most pairs differ too much in length, which saves the time of counting: the environment may be large. */
+function isWithin(edits: number, from: string, to: string): boolean {
+  return Math.abs(from.length - to.length) <= edits && editDistance(from, to) <= edits
 }
 
 /** PROT has the letters of PORT. */
 function haveSameLetters(one: string, other: string): boolean {
+  if (one.length !== other.length) return false
   return [...one].sort().join('') === [...other].sort().join('')
 }
 

@@ -2,8 +2,9 @@ import { execFile, spawnSync } from 'node:child_process'
 import { existsSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
-import { expect, test } from 'vitest'
-import { canUsePostgres, skippedOnPostgres } from './support/postgres-settings.ts'
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import { createPostgresCluster, type PostgresCluster } from './support/postgres-cluster.ts'
+import { canStartClusters, canUsePostgres, skippedOnPostgres } from './support/postgres-settings.ts'
 
 const path = (relative: string) => fileURLToPath(new URL(`../${relative}`, import.meta.url))
 
@@ -12,8 +13,19 @@ const areInstalled = existsSync(path('bench/node_modules/fastify'))
 if (!areInstalled) console.log('skipped: npm ci --prefix bench installs the peers of npm run bench')
 if (!canUsePostgres) console.log(`skipped: ${skippedOnPostgres()}`)
 
-const runs = (script: string, ...args: readonly string[]) =>
-  promisify(execFile)('node', [path(`bench/${script}`), ...args])
+let cluster: PostgresCluster | undefined
+
+// Only the comparison of all servers starts a server of its own, which takes seconds.
+beforeAll(async () => {
+  if (canStartClusters) cluster = await createPostgresCluster()
+})
+
+afterAll(() => cluster?.remove())
+
+function runs(script: string, ...args: readonly string[]) {
+  const env = cluster && { ...process.env, BENCH_POSTGRES_URL: cluster.url() }
+  return promisify(execFile)('node', [path(`bench/${script}`), ...args], { env })
+}
 
 const ENGINES = canUsePostgres ? 2 : 1
 
@@ -115,7 +127,8 @@ test.skipIf(!areInstalled || !hasRedis)(
   async () => {
     const brief = ['--rounds', '1', '--seconds', '1', '--connections', '4']
     const servers = 'service,redis,express-plain,express-redis'
-    const { stdout } = await runs('compare.mjs', ...brief, '--servers', servers)
+    const chosen = ['--servers', servers, '--workloads', 'read']
+    const { stdout } = await runs('compare.mjs', ...brief, ...chosen)
     const rows = stdout
       .slice(stdout.indexOf('with a limit in Redis'))
       .split('\n')
@@ -177,7 +190,11 @@ test.each(['scale', 'search', 'transfer'])(
 test.each(canUsePostgres ? ['sqlite', 'postgres'] : ['sqlite'])(
   'npm run bench:search -- --words measures what the index adds on %s',
   async engine => {
-    const { stdout } = await runs('search.mjs', '--words', '--rounds', '1', '--engine', engine)
+    const { stdout } = await runs(
+      'search.mjs',
+      ...['--words', '--rounds', '1', '--engine', engine],
+      '5000',
+    )
     const rows = stdout.split('\n').filter(line => /^\| an? .*( [\d.]+ \|){3}$/.test(line))
     expect(rows).toHaveLength(2)
   },
@@ -205,7 +222,7 @@ test.each([
   'npm run bench:transfer imports, kills, resumes, exports and restores on $engine',
   async ({ engine, steps }) => {
     if (engine === 'postgres' && !canUsePostgres) return
-    const { stdout } = await runs('transfer.mjs', '--engine', engine, '20000')
+    const { stdout } = await runs('transfer.mjs', '--engine', engine, '5000')
     expect(
       stdout.split('\n').filter(line => /\| [\d.]+ \| [\d,]+ \| \d* \|$/.test(line)),
     ).toHaveLength(steps)

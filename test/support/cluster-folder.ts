@@ -5,6 +5,7 @@ import { join } from 'node:path'
 import { promisify } from 'node:util'
 import { cleanUpAfter } from './clean-up-after.ts'
 import { findPostgresBinaries } from './postgres-binaries.ts'
+import { transientParent } from './transient-parent.ts'
 import { owner } from './unprivileged-user.ts'
 
 /** Where a PostgreSQL cluster of the tests keeps its files. They belong to the user that runs the server, never root. */
@@ -31,11 +32,11 @@ export interface ClusterFolder {
 /** Nothing of the environment, because programs of PostgreSQL take settings from it. */
 const ENVIRONMENT = { PATH: process.env.PATH, LC_ALL: 'C', TZ: 'UTC' }
 
-/** Makes an empty folder. Throws if no PostgreSQL server is installed. */
-export function makeClusterFolder(): ClusterFolder {
+/** Makes an empty folder, on a disk if it is to be durable. Throws if no PostgreSQL server is installed. */
+export function makeClusterFolder(isDurable: boolean): ClusterFolder {
   const binaries = findPostgresBinaries()
   if (binaries === undefined) throw new Error('no PostgreSQL server is installed')
-  const path = mkdtempSync(join(tmpdir(), 'user-records-pg-'))
+  const path = mkdtempSync(join(isDurable ? tmpdir() : transientParent(), 'user-records-pg-'))
   giveToOwner(path)
   const data = join(path, 'data')
   const abandon = cleanUpAfter(WATCH, path)

@@ -48,7 +48,7 @@ export interface PostgresCluster {
   remove(): Promise<void>
 }
 
-const NOT_DURABLE = ['fsync = off', 'full_page_writes = off', 'max_wal_size = 4GB']
+const NOT_DURABLE = ['fsync = off', 'full_page_writes = off']
 
 /** The default from PostgreSQL 14 on. */
 const PASSWORDS = "password_encryption = 'scram-sha-256'"
@@ -72,7 +72,7 @@ export async function createPostgresCluster(
     folder.write('pg_hba.conf', `${[...authentication, ...TRUST].join('\n')}\n`)
     for (const [name, text] of Object.entries(files)) folder.write(name, text)
   }
-  return openIn(makeClusterFolder(), fill, options.environmentOf)
+  return openIn(makeClusterFolder(isDurable), fill, options.environmentOf)
 }
 
 /** Fills a folder, and starts a server on it. */
@@ -122,7 +122,7 @@ async function openCluster(
     thaw: () => server.thaw(),
     promote: () => folder.run('pg_ctl', ['promote', '-D', folder.data]),
     createStandby: async ({ isSynchronous = false } = {}) => {
-      const standby = await openIn(makeClusterFolder(), (copy, name) =>
+      const standby = await openIn(makeClusterFolder(false), (copy, name) =>
         copyCluster(cluster, copy, name),
       )
       standbys.push(standby)

@@ -154,7 +154,7 @@ describe.skipIf(!canStartClusters)('createPostgresCluster', () => {
   test.each(['running', 'frozen', 'killed'])(
     'a %s server of tests that were killed is removed',
     async state => {
-      const folder = makeClusterFolder()
+      const folder = makeClusterFolder(false)
       await folder.run('initdb', ['-D', folder.data, '--auth=trust', '--no-sync'])
       const server = await startPostmaster(folder, { port: await findFreePort() })
       onTestFinished(() => server.kill())
