@@ -79,7 +79,7 @@ const workersOnRedis = {
     ? OF_EACH_ENGINE
     : [
         'test/limits/{cookbook,specification-examples,throttle-functions}.test.ts',
-        'test/users/{idempotent-create,list-walk}.test.ts',
+        'test/users/list-walk.test.ts',
       ],
   globalSetup: ['test/support/start-postgres.ts', ...workers.globalSetup],
   provide: {
