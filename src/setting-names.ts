@@ -72,7 +72,7 @@ function isNear(setting: string, name: string): boolean {
   const given = lettersOf(name)
   const most = maxEdits(wanted.length)
   return (
-    (haveSameLetters(given, wanted) && isWithin(1, given, wanted)) ||
+    (isWithin(1, given, wanted) && haveSameLetters(given, wanted)) ||
     isWithin(most, given, wanted) ||
     (most > 1 && isWithin(most, singularOf(name), singularOf(setting)))
   )
@@ -85,7 +85,6 @@ function isWithin(edits: number, from: string, to: string): boolean {
 
 /** PROT has the letters of PORT. */
 function haveSameLetters(one: string, other: string): boolean {
-  if (one.length !== other.length) return false
   return [...one].sort().join('') === [...other].sort().join('')
 }
 

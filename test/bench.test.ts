@@ -190,11 +190,8 @@ test.each(['scale', 'search', 'transfer'])(
 test.each(canUsePostgres ? ['sqlite', 'postgres'] : ['sqlite'])(
   'npm run bench:search -- --words measures what the index adds on %s',
   async engine => {
-    const { stdout } = await runs(
-      'search.mjs',
-      ...['--words', '--rounds', '1', '--engine', engine],
-      '5000',
-    )
+    const options = ['--words', '--rounds', '1', '--engine', engine]
+    const { stdout } = await runs('search.mjs', ...options, '5000')
     const rows = stdout.split('\n').filter(line => /^\| an? .*( [\d.]+ \|){3}$/.test(line))
     expect(rows).toHaveLength(2)
   },

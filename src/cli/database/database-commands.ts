@@ -75,8 +75,7 @@ export function addDatabaseCommands(program: Command, { environment, run }: Comm
 }
 
 const COPY_HELP = `
-Copies users with their ids, password digests and times, used ids, idempotency keys, bans, API keys and signing
-keys.
+Copies users with their ids, password digests and times, used ids, idempotency keys, bans, API keys and signing keys.
 An interrupted copy goes on when the same command runs again. Until then no service can use the database of --to.`
 
 function requireName(file: string): void {
