@@ -14,7 +14,7 @@ import supertest from 'supertest'
 import { afterAll, onTestFinished } from 'vitest'
 import { byEngine } from './engine.ts'
 import { onAdvance } from './fake-clock.ts'
-import { databaseIn } from './new-database.ts'
+import { lastingDatabaseIn } from './new-database.ts'
 import { findManagementUrl, type TestApp, type TestAppOptions } from './open-test-app.ts'
 import { type SpawnedService, spawnService } from './spawn-service.ts'
 import { followLog, type SpawnedLog } from './spawned-log.ts'
@@ -27,6 +27,8 @@ interface Spawned {
   readonly log: SpawnedLog
   readonly folder: string
   readonly databaseUrl: string
+  /** Only that of the service, not one that the test has made. */
+  dropDatabase(): Promise<void>
   readonly managementUrl: string
   /** All that its database had after the start. */
   readonly content: object
@@ -92,7 +94,10 @@ function keyOf({ env }: TestAppOptions): string {
 async function start(run: SpawnedRun, options: TestAppOptions): Promise<Spawned> {
   const { env = {}, limits, now, monotonicNow = now } = options
   const folder = mkdtempSync(join(tmpdir(), 'user-records-'))
-  const databaseUrl = env.DATABASE_URL ?? (await databaseIn(folder))
+  const { url: databaseUrl, drop: dropDatabase } =
+    env.DATABASE_URL === undefined
+      ? await lastingDatabaseIn(folder)
+      : { url: env.DATABASE_URL, drop: async () => {} }
   const limitsPath = join(folder, 'limits.json')
   if (limits !== undefined) writeFileSync(limitsPath, JSON.stringify(limits))
   const isRedisCounting = hasLimits(options) && run.env.CACHE_STORE === 'redis'
@@ -110,6 +115,9 @@ async function start(run: SpawnedRun, options: TestAppOptions): Promise<Spawned>
   const service = await spawnService({
     ...{ cwd: folder, main: run.main, args: ['serve'], env: settings },
     outlivesTest: true,
+  }).catch(async error => {
+    await dropDatabase()
+    throw error
   })
   appendFileSync(run.processesPath, `${service.process.pid}\n`)
   const log = followLog(service, Number(run.env.WORKERS))
@@ -117,7 +125,7 @@ async function start(run: SpawnedRun, options: TestAppOptions): Promise<Spawned>
   // To complete the log takes requests, which the metrics would count.
   if (env.MANAGEMENT_PORT !== undefined) await until(() => findManagementUrl(log.lines))
   return {
-    ...{ service, log, folder, databaseUrl, content, key: keyOf(options) },
+    ...{ service, log, folder, databaseUrl, dropDatabase, content, key: keyOf(options) },
     managementUrl: findManagementUrl(log.lines),
   }
 }
@@ -156,9 +164,10 @@ async function contentOf(databaseUrl: string): Promise<object> {
   }
 }
 
-async function end({ service, folder }: Spawned): Promise<void> {
+async function end({ service, folder, dropDatabase }: Spawned): Promise<void> {
   service.process.kill('SIGKILL')
   await service.exited
+  await dropDatabase()
   rmSync(folder, { recursive: true, force: true })
 }
 

@@ -1,7 +1,7 @@
 import { onTestFinished } from 'vitest'
 import { Database } from '../../src/storage/sqlite/sqlite-driver.ts'
 import { byEngine, engine } from './engine.ts'
-import { connectToPostgres, queryPostgres } from './postgres-client.ts'
+import { connectToPostgres, queryPostgres, withPostgres } from './postgres-client.ts'
 
 /** A row by the names of its columns. */
 export type SqlRow = Record<string, unknown>
@@ -64,9 +64,20 @@ function onSqlite<T>(path: string, work: (database: Database) => T): T {
 
 /** All rows of a database by table. */
 export async function storedTables(databaseUrl: string): Promise<Record<string, SqlRow[]>> {
+  if (engine === 'postgres') {
+    return withPostgres(databaseUrl, client =>
+      readTables(async sql => (await client.query(sql)).rows),
+    )
+  }
+  return readTables(sql => selectRows(databaseUrl, sql))
+}
+
+async function readTables(
+  select: (sql: string) => Promise<SqlRow[]>,
+): Promise<Record<string, SqlRow[]>> {
   const tables: Record<string, SqlRow[]> = {}
-  for (const { name } of await selectRows(databaseUrl, byEngine(SELECT_TABLES))) {
-    tables[String(name)] = await selectRows(databaseUrl, `SELECT * FROM ${name}`)
+  for (const { name } of await select(byEngine(SELECT_TABLES))) {
+    tables[String(name)] = await select(`SELECT * FROM ${name}`)
   }
   return tables
 }
