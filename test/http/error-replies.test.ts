@@ -190,6 +190,9 @@ const WRONG_FIELDS: readonly Refusal[] = [
   errors: Object.fromEntries(Object.entries(errors)),
 }))
 
+/** The user that each of them finds. */
+const STORED = newUserBody()
+
 const REFUSALS = [
   ...WRONG_PATHS,
   ...WRONG_BODIES,
@@ -203,8 +206,7 @@ const REFUSALS = [
 test.each(REFUSALS.map(refusal => [refusal.line, refusal.fault, refusal.status, refusal] as const))(
   '%s with %s answers %d in either format',
   async (_line, _fault, _status, refusal) => {
-    const { port, http } = await openTestApp()
-    await http.post('/users').send(newUserBody()).expect(201)
+    const { port, http } = await openTestApp({ users: [STORED] })
     const structured = await ask(port, refusal)
     expectStructured(structured, refusal)
     const problem = await askForProblem(port, refusal)

@@ -203,14 +203,13 @@ const ROWS: readonly Row[] = [
   ),
 ]
 
+/** The user that each of them finds. */
+const ANN = newUserBody({ email: 'ann@x.co' })
+
 test.each(ROWS.map(row => [row.line, row.breaks, row.winner, row] as const))(
   '%s that breaks %s answers %d',
   async (_line, _breaks, _winner, row) => {
-    const { port, http } = await openTestApp()
-    await http
-      .post('/users')
-      .send(newUserBody({ email: 'ann@x.co' }))
-      .expect(201)
+    const { port } = await openTestApp({ users: [ANN] })
     const { line, headers = {}, body = '' } = row
     const isFramed = 'Transfer-Encoding' in headers || body.length === 0
     const head = Object.entries({

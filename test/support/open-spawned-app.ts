@@ -15,7 +15,12 @@ import { afterAll, onTestFinished } from 'vitest'
 import { byEngine } from './engine.ts'
 import { onAdvance } from './fake-clock.ts'
 import { lastingDatabaseIn } from './new-database.ts'
-import { findManagementUrl, type TestApp, type TestAppOptions } from './open-test-app.ts'
+import {
+  createUsers,
+  findManagementUrl,
+  type TestApp,
+  type TestAppOptions,
+} from './open-test-app.ts'
 import { type SpawnedService, spawnService } from './spawn-service.ts'
 import { followLog, type SpawnedLog } from './spawned-log.ts'
 import { type SpawnedRun, skipIfSpawned, spawnedRun } from './spawned-run.ts'
@@ -30,7 +35,7 @@ interface Spawned {
   /** Only that of the service, not one that the test has made. */
   dropDatabase(): Promise<void>
   readonly managementUrl: string
-  /** All that its database had after the start. */
+  /** All that its database had when the first test got it. */
   readonly content: object
   /** What it was started with. */
   readonly key: string
@@ -87,12 +92,12 @@ function hasLimits({ limits, env }: TestAppOptions): boolean {
 
 const NOT_IN_MEMORY = 'several processes cannot share a database in memory'
 
-function keyOf({ env }: TestAppOptions): string {
-  return JSON.stringify(env ?? {})
+function keyOf({ env = {}, users = [] }: TestAppOptions): string {
+  return JSON.stringify({ env, users })
 }
 
 async function start(run: SpawnedRun, options: TestAppOptions): Promise<Spawned> {
-  const { env = {}, limits, now, monotonicNow = now } = options
+  const { env = {}, limits, users = [], now, monotonicNow = now } = options
   const folder = mkdtempSync(join(tmpdir(), 'user-records-'))
   const { url: databaseUrl, drop: dropDatabase } =
     env.DATABASE_URL === undefined
@@ -121,6 +126,7 @@ async function start(run: SpawnedRun, options: TestAppOptions): Promise<Spawned>
   })
   appendFileSync(run.processesPath, `${service.process.pid}\n`)
   const log = followLog(service, Number(run.env.WORKERS))
+  await createUsers(supertest(service.url), users)
   const content = await contentOf(databaseUrl)
   // To complete the log takes requests, which the metrics would count.
   if (env.MANAGEMENT_PORT !== undefined) await until(() => findManagementUrl(log.lines))

@@ -30,6 +30,8 @@ export interface TestAppOptions {
   readonly monotonicNow?: () => number
   /** Text of a limits file. */
   readonly limits?: object
+  /** Bodies of creates: users that the service has when the test gets it. */
+  readonly users?: readonly object[]
   readonly timeouts?: Timeouts
   /** Calls to the first process, if the service is one of several workers. */
   readonly firstProcess?: Calls
@@ -70,6 +72,7 @@ async function openInside({
   now,
   monotonicNow = now,
   limits,
+  users = [],
   timeouts,
   firstProcess,
 }: TestAppOptions): Promise<TestApp> {
@@ -123,12 +126,20 @@ async function openInside({
   }
   const logged = async () => {}
   const http = supertest(url)
+  await createUsers(http, users)
   const managementUrl = findManagementUrl(logLines)
   return {
     ...{ url, port, databaseUrl, managementUrl, limitsPath, http, logLines },
     ...{ logged, reloadLimits, limitsReport, stop },
     bans: () => service.bans,
   }
+}
+
+export async function createUsers(
+  http: TestApp['http'],
+  users: NonNullable<TestAppOptions['users']>,
+): Promise<void> {
+  for (const body of users) await http.post('/users').send(body).expect(201)
 }
 
 /** From the log of a start. */
