@@ -24,7 +24,7 @@ import {
 import { type SpawnedService, spawnService } from './spawn-service.ts'
 import { followLog, type SpawnedLog } from './spawned-log.ts'
 import { type SpawnedRun, skipIfSpawned, spawnedRun } from './spawned-run.ts'
-import { selectRows, storedTables } from './sql.ts'
+import { executeSql, type SqlRow, selectRows, storedTables } from './sql.ts'
 import { until } from './until.ts'
 
 interface Spawned {
@@ -36,12 +36,12 @@ interface Spawned {
   dropDatabase(): Promise<void>
   readonly managementUrl: string
   /** All that its database had when the first test got it. */
-  readonly content: object
+  readonly content: Content
   /** What it was started with. */
   readonly key: string
 }
 
-/** A service that its test has left. The next test takes it if it asks for the same and the database has not changed. */
+/** A service that its test has left. The next test takes it if it asks for the same, and the database is as it was or can be made so. */
 let idle: Spawned | undefined
 
 if (spawnedRun !== undefined) afterAll(() => idle && end(idle))
@@ -51,16 +51,11 @@ export async function openSpawnedApp(run: SpawnedRun, options: TestAppOptions): 
   if (options.firstProcess !== undefined) skipIfSpawned('the test has workers of its own')
   if (options.timeouts !== undefined) skipIfSpawned('the test sets timeouts of connections')
   if (options.env?.DATABASE_URL === ':memory:') skipIfSpawned(NOT_IN_MEMORY)
-  const spawned = (await takeIdle(keyOf(options))) ?? (await start(run, options))
+  const spawned = (await takeIdle(options)) ?? (await start(run, options))
   const { service, log, folder, databaseUrl, managementUrl } = spawned
   let isStopped = false
   onTestFinished(async ({ task }) => {
-    const isUsable =
-      task.result?.state !== 'fail' && !isStopped && options.env?.DATABASE_URL === undefined
-    // A management port would tell of the tests before.
-    const isManaged = options.env?.MANAGEMENT_PORT !== undefined
-    const isPlain = !hasLimits(options) && options.now === undefined && !isManaged
-    if (isUsable && isPlain) await leave(spawned)
+    if (task.result?.state !== 'fail' && !isStopped && isShareable(options)) await leave(spawned)
     else await end(spawned)
   })
   return {
@@ -88,6 +83,15 @@ export async function openSpawnedApp(run: SpawnedRun, options: TestAppOptions): 
 
 function hasLimits({ limits, env }: TestAppOptions): boolean {
   return limits !== undefined || env?.LIMITS_FILE !== undefined
+}
+
+/** Whether a service for one test does for another one with the same environment and users. */
+function isShareable(options: TestAppOptions): boolean {
+  const { env = {}, now, monotonicNow } = options
+  // A management port would tell of the tests before.
+  const isPrivate = env.DATABASE_URL !== undefined || env.MANAGEMENT_PORT !== undefined
+  const hasClocks = now !== undefined || monotonicNow !== undefined
+  return !isPrivate && !hasClocks && !hasLimits(options)
 }
 
 const NOT_IN_MEMORY = 'several processes cannot share a database in memory'
@@ -143,11 +147,11 @@ async function leave(spawned: Spawned): Promise<void> {
   if (before !== undefined) await end(before)
 }
 
-async function takeIdle(key: string): Promise<Spawned | undefined> {
+async function takeIdle(options: TestAppOptions): Promise<Spawned | undefined> {
   const left = idle
+  if (left === undefined || !isShareable(options) || left.key !== keyOf(options)) return undefined
   idle = undefined
-  if (left === undefined) return undefined
-  if (left.key !== key || !(await isUnused(left))) {
+  if (!((await isUnused(left)) || (await restore(left)))) {
     await end(left)
     return undefined
   }
@@ -162,10 +166,40 @@ async function isUnused({ service, databaseUrl, content }: Spawned): Promise<boo
   return isDeepStrictEqual(now, content)
 }
 
-async function contentOf(databaseUrl: string): Promise<object> {
+/** The most users that are deleted one by one for the next test. With more of them a new service takes less time. */
+const MAX_DELETED = 20
+
+/** Deletes the users and keys that a test has left in a database that had none. Returns whether all is as it was. */
+async function restore(spawned: Spawned): Promise<boolean> {
+  const { service, databaseUrl, content } = spawned
+  const { users = [] } = content.tables
+  const created = await selectRows(databaseUrl, 'SELECT id FROM users').catch(() => undefined)
+  if (created === undefined || users.length > 0 || created.length > MAX_DELETED) return false
+  const http = supertest(service.url)
+  for (const { id } of created) await http.delete(`/users/${id}`).catch(() => {})
+  await executeSql(databaseUrl, byEngine(FORGET))
+  return isUnused(spawned)
+}
+
+/** The first id is 1 again, and no key is known. */
+const FORGET = {
+  sqlite: `DELETE FROM idempotency_keys; DELETE FROM sqlite_sequence WHERE name = 'users'`,
+  postgres: `DELETE FROM idempotency_keys; SELECT setval('users_id_seq', 1, false)`,
+}
+
+interface Content {
+  readonly tables: Readonly<Record<string, SqlRow[]>>
+  readonly sequences: SqlRow[]
+}
+
+/** What a test can see of a database: not how often it was changed, and not the index that is made of its users. */
+async function contentOf(databaseUrl: string): Promise<Content> {
+  const tables = Object.entries(await storedTables(databaseUrl))
   const sequences = byEngine({ sqlite: 'sqlite_sequence', postgres: 'pg_sequences' })
   return {
-    tables: await storedTables(databaseUrl),
+    tables: Object.fromEntries(
+      tables.filter(([name]) => name !== 'users_summary' && !/^users_words_(?!state)/.test(name)),
+    ),
     sequences: await selectRows(databaseUrl, `SELECT * FROM ${sequences}`),
   }
 }
