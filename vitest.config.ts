@@ -32,6 +32,9 @@ const OF_NO_ENGINE = [
   'test/users/{canonical-json,even-times,password-digest,passwords,user-schemas}.test.ts',
 ]
 
+/** Those of them that ask the limiter itself, or have workers of their own, for which the service is inside the test process. */
+const INSIDE = 'test/limits/{ban-control,rule-report,workers}.test.ts'
+
 forgetPostgresVariables(process.env)
 for (const skipped of [skippedOnPostgres(), skippedOnRedis(), skippedOnPrometheus()]) {
   if (skipped !== undefined) console.error(skipped)
@@ -64,7 +67,7 @@ const workers = {
   include: isWorkersSuite
     ? OF_EACH_ENGINE
     : ['test/limits/{bans,reload}.test.ts', 'test/users/{idempotent-create,list-walk}.test.ts'],
-  exclude: [...configDefaults.exclude, ...OF_NO_ENGINE],
+  exclude: [...configDefaults.exclude, ...OF_NO_ENGINE, INSIDE],
   globalSetup: ['test/support/start-spawned-run.ts'],
   provide: { ...sqlite.provide, spawnedEnv: { WORKERS: '2' } },
   // Lines of two processes may have the same millisecond, and then the order in which they were read.
