@@ -44,7 +44,7 @@ export interface PostgresCluster {
   createStandby(options?: StandbyOptions): Promise<PostgresCluster>
   /** Makes a standby accept writes. */
   promote(): Promise<void>
-  /** Kills the server and deletes its files. A second call does nothing. */
+  /** Ends the server and deletes its files. A second call does nothing. */
   remove(): Promise<void>
 }
 
@@ -136,7 +136,7 @@ async function openCluster(
     },
     remove: async () => {
       for (const standby of standbys) await standby.remove()
-      await server.kill()
+      await server.end()
       folder.remove()
     },
   }

@@ -1,4 +1,4 @@
-import { existsSync, statSync } from 'node:fs'
+import { existsSync, readFileSync, statSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, onTestFinished, test } from 'vitest'
 import { makeClusterFolder } from '../../support/cluster-folder.ts'
@@ -144,6 +144,20 @@ describe.skipIf(!canStartClusters)('createPostgresCluster', () => {
       await expect(queryPostgres(url(), 'SELECT 1')).rejects.toThrow('ECONNREFUSED')
     }
   })
+
+  test.skipIf(process.platform !== 'linux')(
+    'remove leaves no shared memory, also of a frozen server',
+    async () => {
+      const cluster = await open()
+      const locked = readFileSync(join(cluster.socketFolder, 'data', 'postmaster.pid'), 'utf8')
+      const memory = readFileSync(`/proc/${locked.split('\n')[0]}/maps`, 'utf8')
+      const segments = memory.match(/\/dev\/shm\/PostgreSQL\.\d+/g) ?? []
+      expect(segments).not.toEqual([])
+      cluster.freeze()
+      await cluster.remove()
+      expect(segments.filter(existsSync)).toEqual([])
+    },
+  )
 
   test('a server that does not start is an error with its log', async () => {
     await expect(open({ configuration: ['no_such_setting = 1'] })).rejects.toThrow(
