@@ -41,7 +41,7 @@ interface Spawned {
   readonly key: string
 }
 
-/** A service that its test has left. The next test takes it if it asks for the same, and the database is as it was or can be made so. */
+/** A service that its test has left. The next test that wants the same takes it, if its database can be made what it was. */
 let idle: Spawned | undefined
 
 if (spawnedRun !== undefined) afterAll(() => idle && end(idle))

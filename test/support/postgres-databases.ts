@@ -22,7 +22,7 @@ export async function createPostgresDatabase(createOptions?: string): Promise<La
   }
 }
 
-/** The end of CREATE DATABASE for one with the schema of this release. Two such give their list the same revision until it changes. */
+/** The end of CREATE DATABASE for one with the schema of this release. Two of them give their list the same first revision. */
 export function ofPostgresTemplate(): string {
   return `TEMPLATE ${inject('postgres').template}`
 }

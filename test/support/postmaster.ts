@@ -9,7 +9,7 @@ import { childrenOf, signalAll, untilEnded } from './process-tree.ts'
 export interface Postmaster {
   stop(mode: 'fast' | 'immediate'): Promise<void>
   kill(): Promise<void>
-  /** Stops it at once, also while it is frozen. Unlike `kill` it leaves no shared memory behind, which stays until the machine restarts. */
+  /** Stops it at once, also while it is frozen. What `kill` leaves in shared memory stays until the machine restarts. */
   end(): Promise<void>
   freeze(): void
   thaw(): void
