@@ -136,7 +136,7 @@ async function openCluster(
     },
     remove: async () => {
       for (const standby of standbys) await standby.remove()
-      await server.end()
+      await server.stop('immediate')
       folder.remove()
     },
   }

@@ -7,10 +7,10 @@ import { childrenOf, signalAll, untilEnded } from './process-tree.ts'
 
 /** The running server of a cluster: its first process, and those that it starts for its connections. */
 export interface Postmaster {
+  /** Ends it, also while it is frozen. */
   stop(mode: 'fast' | 'immediate'): Promise<void>
+  /** What it had in shared memory stays until it is started again, or the machine is. */
   kill(): Promise<void>
-  /** Stops it at once, also while it is frozen. What `kill` leaves in shared memory stays until the machine restarts. */
-  end(): Promise<void>
   freeze(): void
   thaw(): void
 }
@@ -36,9 +36,13 @@ export async function startPostmaster(
   await untilReady(child)
   const id = child.pid as number
   const isRunning = () => child.exitCode === null && child.signalCode === null
+  const thaw = () => signalAll([...childrenOf(id), id], 'SIGCONT')
   return {
     stop: async mode => {
-      if (isRunning()) process.kill(id, STOP_SIGNALS[mode])
+      if (isRunning()) {
+        process.kill(id, STOP_SIGNALS[mode])
+        thaw()
+      }
       await exited
     },
     kill: async () => {
@@ -52,18 +56,11 @@ export async function startPostmaster(
       // It names a process that another one may be called soon.
       rmSync(join(folder.data, 'postmaster.pid'), { force: true })
     },
-    end: async () => {
-      if (isRunning()) {
-        process.kill(id, STOP_SIGNALS.immediate)
-        signalAll([...childrenOf(id), id], 'SIGCONT')
-      }
-      await exited
-    },
     freeze: () => {
       process.kill(id, 'SIGSTOP')
       signalAll(childrenOf(id), 'SIGSTOP')
     },
-    thaw: () => signalAll([...childrenOf(id), id], 'SIGCONT'),
+    thaw,
   }
 }
 
