@@ -36,7 +36,8 @@ function maxEdits(letters: number): number {
 
 /**
  * Every name in `.env` that is not a setting, and names in the environment that resemble one. The environment has many
- * variables of other programs, so a name there counts only if the setting that it resembles is not set.
+ * variables of other programs, such as REDIS_TLS_URL beside REDIS_URL, so if the setting that a name resembles is set, the
+ * name counts only if it has swapped letters.
  */
 export function findUnknownSettings(given: NamesGiven): UnknownSetting[] {
   const { environment, dotenv, known, others, guessesOthers } = given
@@ -55,7 +56,8 @@ export function findUnknownSettings(given: NamesGiven): UnknownSetting[] {
   return [
     ...listUnknown('.env', Object.keys(dotenv), all),
     ...listUnknown('environment', inEnvironment, guessesOthers ? all : known).filter(
-      ({ didYouMean }) => didYouMean !== undefined && !isSet(didYouMean),
+      ({ name, didYouMean }) =>
+        didYouMean !== undefined && (!isSet(didYouMean) || hasSwappedLetters(name, didYouMean)),
     ),
   ]
 }
@@ -72,7 +74,7 @@ function isNear(setting: string, name: string): boolean {
   const given = lettersOf(name)
   const most = maxEdits(wanted.length)
   return (
-    (isWithin(1, given, wanted) && haveSameLetters(given, wanted)) ||
+    hasSwappedLetters(name, setting) ||
     isWithin(most, given, wanted) ||
     (most > 1 && isWithin(most, singularOf(name), singularOf(setting)))
   )
@@ -83,9 +85,15 @@ function isWithin(edits: number, from: string, to: string): boolean {
   return Math.abs(from.length - to.length) <= edits && editDistance(from, to) <= edits
 }
 
-/** PROT has the letters of PORT. */
-function haveSameLetters(one: string, other: string): boolean {
-  return [...one].sort().join('') === [...other].sort().join('')
+/** PROT for PORT: two letters next to each other are in the other order. */
+function hasSwappedLetters(name: string, setting: string): boolean {
+  const given = lettersOf(name)
+  const wanted = lettersOf(setting)
+  return given !== wanted && isWithin(1, given, wanted) && sorted(given) === sorted(wanted)
+}
+
+function sorted(letters: string): string {
+  return [...letters].sort().join('')
 }
 
 function lettersOf(name: string): string {

@@ -597,15 +597,26 @@ describe('readSettings reports names that set nothing:', () => {
     ['SHUTDOWN_TIMEOUT_MS', 'SHUTDOWN_TIMEOUT'],
     ['MAX_CONNECTION', 'MAX_CONNECTIONS'],
     ['port', 'PORT'],
-    ['PROT', 'PORT'],
-    ['HSOT', 'HOST'],
     ['WORKER', 'WORKERS'],
     ['API_KEY', 'API_KEYS'],
+    ['REDIS_TLS_URL', 'REDIS_URL'],
   ])('%s of the environment, which is near %s', (name, didYouMean) => {
     expect(unknownIn({ [name]: 'x' })).toEqual([{ name, source: 'environment', didYouMean }])
     // Whoever set the right one too needs the other for something else.
     expect(unknownIn({ [name]: 'x' }, dotenv(`${didYouMean}=1`))).toEqual([])
     expect(unknownIn({ [name]: '' })).toEqual([])
+  })
+
+  test.each([
+    ['PROT', 'PORT'],
+    ['HSOT', 'HOST'],
+    ['DATABASE_ULR', 'DATABASE_URL'],
+    ['LOG_LEVLE', 'LOG_LEVEL'],
+    ['log_levle', 'LOG_LEVEL'],
+  ])('%s of the environment also beside %s, because nobody means that', (name, didYouMean) => {
+    const warned = [{ name, source: 'environment', didYouMean }]
+    expect(unknownIn({ [name]: '1', [didYouMean]: '2' })).toEqual(warned)
+    expect(unknownIn({ [name]: '1' }, dotenv(`${didYouMean}=2`))).toEqual(warned)
   })
 
   test('none of the ordinary ones of an environment', () => {
