@@ -383,7 +383,7 @@ describe('an Authorization header', () => {
     }
     await app.http.get('/users').set('Authorization', `Bearer ${key}`).expect(200)
     await app.logged()
-    expect(app.logLines.filter(({ level }) => Number(level) >= 40)).toEqual([])
+    expect(app.logLines.filter(({ level }) => Number(level) >= 50)).toEqual([])
   })
 
   test('is ignored with API_KEYS=off', async () => {

@@ -31,7 +31,7 @@ export interface SessionSettings {
 
 export interface OpenConnectionOptions {
   readonly config: ClientConfig
-  /** For connecting and the first statements together. */
+  /** For connecting and the first statements together. Time in which the process was too busy to listen hardly counts. */
   readonly timeoutMs: number
   readonly settings: SessionSettings
   /** Called once when the connection breaks, also while it is idle. */
@@ -61,10 +61,10 @@ export async function openConnection(options: OpenConnectionOptions): Promise<Co
   })
   const link = watch(client, onBroken)
   let lateness: Error | undefined
-  const timer = setTimeout(() => {
+  const cancel = afterListening(timeoutMs, () => {
     lateness = new Error('no answer in time')
     link.destroy(lateness)
-  }, timeoutMs)
+  })
   try {
     await client.connect()
     const [facts] = await link.query<FactsRow>({ text: SELECT_FACTS })
@@ -77,8 +77,26 @@ export async function openConnection(options: OpenConnectionOptions): Promise<Co
     link.destroy(error as Error)
     throw lateness ?? error
   } finally {
-    clearTimeout(timer)
+    cancel()
   }
+}
+
+/** A deadline is kept in so many parts. */
+const PARTS = 5
+
+/**
+ * Calls `onEnd` after a time, unless the returned function is called first. Node runs timers before it reads sockets, so a
+ * process that was busy would miss an answer that has arrived. Here a busy stretch, however long, counts as one part only.
+ */
+function afterListening(ms: number, onEnd: () => void): () => void {
+  let left = PARTS
+  const timer = setInterval(() => {
+    left--
+    if (left > 0) return
+    clearInterval(timer)
+    onEnd()
+  }, ms / PARTS)
+  return () => clearInterval(timer)
 }
 
 async function applySettings(link: Session, settings: SessionSettings): Promise<void> {

@@ -1,8 +1,12 @@
-import { expect, test } from 'vitest'
+import { setImmediate as nextTurn } from 'node:timers/promises'
+import { expect, onTestFinished, test } from 'vitest'
 import { ServiceError } from '../../../src/errors.ts'
+import { createClientConfigs } from '../../../src/storage/postgres/client-config.ts'
+import { openConnection } from '../../../src/storage/postgres/open-connection.ts'
 import { queryPostgres } from '../../support/postgres-client.ts'
 import { asServingRole, connectTo } from '../../support/postgres-connections.ts'
 import { newPostgresDatabase } from '../../support/postgres-databases.ts'
+import { locationOf } from '../../support/postgres-location.ts'
 import { untilPasses } from '../../support/until.ts'
 
 test.each(['write', 'transaction'] as const)(
@@ -103,3 +107,15 @@ function meeting(count: number): () => Promise<void> {
     return isOpen
   }
 }
+
+test('a process that was busy until the deadline still hears the answer of the server', async () => {
+  const timeoutMs = 4000
+  const location = locationOf(await newPostgresDatabase())
+  const [config = {}] = location.hosts.map(createClientConfigs(location))
+  const settings = { lockTimeoutMs: 0, statementTimeoutMs: 0, hasGenericPlans: false }
+  const opening = openConnection({ config, timeoutMs, settings })
+  onTestFinished(async () => (await opening).end())
+  await nextTurn()
+  Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, timeoutMs + 100)
+  expect((await opening).isBroken).toBe(false)
+})
