@@ -383,7 +383,10 @@ describe('an Authorization header', () => {
     }
     await app.http.get('/users').set('Authorization', `Bearer ${key}`).expect(200)
     await app.logged()
-    expect(app.logLines.filter(({ level }) => Number(level) >= 50)).toEqual([])
+    // A busy machine may reach PostgreSQL too late.
+    const isAboutBusyness = (msg: unknown) => /^database can(?:not)? be reached/.test(String(msg))
+    const warnings = app.logLines.filter(({ level }) => Number(level) >= 40)
+    expect(warnings.filter(({ msg }) => !isAboutBusyness(msg))).toEqual([])
   })
 
   test('is ignored with API_KEYS=off', async () => {

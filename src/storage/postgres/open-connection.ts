@@ -81,7 +81,7 @@ export async function openConnection(options: OpenConnectionOptions): Promise<Co
   }
 }
 
-/** A deadline is kept in so many parts. */
+/** Into how many parts `afterListening` divides its time. */
 const PARTS = 5
 
 /**
