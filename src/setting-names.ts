@@ -57,7 +57,8 @@ export function findUnknownSettings(given: NamesGiven): UnknownSetting[] {
     ...listUnknown('.env', Object.keys(dotenv), all),
     ...listUnknown('environment', inEnvironment, guessesOthers ? all : known).filter(
       ({ name, didYouMean }) =>
-        didYouMean !== undefined && (!isSet(didYouMean) || hasSwappedLetters(name, didYouMean)),
+        didYouMean !== undefined &&
+        (!isSet(didYouMean) || hasSwappedLetters(lettersOf(name), lettersOf(didYouMean))),
     ),
   ]
 }
@@ -74,7 +75,7 @@ function isNear(setting: string, name: string): boolean {
   const given = lettersOf(name)
   const most = maxEdits(wanted.length)
   return (
-    hasSwappedLetters(name, setting) ||
+    hasSwappedLetters(given, wanted) ||
     isWithin(most, given, wanted) ||
     (most > 1 && isWithin(most, singularOf(name), singularOf(setting)))
   )
@@ -86,9 +87,7 @@ function isWithin(edits: number, from: string, to: string): boolean {
 }
 
 /** PROT for PORT: two letters next to each other are in the other order. */
-function hasSwappedLetters(name: string, setting: string): boolean {
-  const given = lettersOf(name)
-  const wanted = lettersOf(setting)
+function hasSwappedLetters(given: string, wanted: string): boolean {
   return given !== wanted && isWithin(1, given, wanted) && sorted(given) === sorted(wanted)
 }
 

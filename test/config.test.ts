@@ -615,6 +615,8 @@ describe('readSettings reports names that set nothing:', () => {
     ['log_levle', 'LOG_LEVEL'],
   ])('%s of the environment also beside %s, because nobody means that', (name, didYouMean) => {
     const warned = [{ name, source: 'environment', didYouMean }]
+    expect(unknownIn({ [name]: '1' })).toEqual(warned)
+    expect(unknownIn({ [name]: '' })).toEqual([])
     expect(unknownIn({ [name]: '1', [didYouMean]: '2' })).toEqual(warned)
     expect(unknownIn({ [name]: '1' }, dotenv(`${didYouMean}=2`))).toEqual(warned)
   })

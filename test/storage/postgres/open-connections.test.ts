@@ -94,6 +94,18 @@ test('report has the connections that work, those that are idle, and what waits 
   expect(connections.report().connections).toEqual(nothing)
 })
 
+test('a process that was busy until the deadline still hears the answer of the server', async () => {
+  const timeoutMs = 4000
+  const location = locationOf(await newPostgresDatabase())
+  const [config = {}] = location.hosts.map(createClientConfigs(location))
+  const settings = { lockTimeoutMs: 0, statementTimeoutMs: 0, hasGenericPlans: false }
+  const opening = openConnection({ config, timeoutMs, settings })
+  onTestFinished(async () => (await opening).end())
+  await nextTurn()
+  Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, timeoutMs + 100)
+  expect((await opening).isBroken).toBe(false)
+})
+
 /** Returns a function whose calls end once there are `count` of them. */
 function meeting(count: number): () => Promise<void> {
   let open: () => void = () => {}
@@ -107,15 +119,3 @@ function meeting(count: number): () => Promise<void> {
     return isOpen
   }
 }
-
-test('a process that was busy until the deadline still hears the answer of the server', async () => {
-  const timeoutMs = 4000
-  const location = locationOf(await newPostgresDatabase())
-  const [config = {}] = location.hosts.map(createClientConfigs(location))
-  const settings = { lockTimeoutMs: 0, statementTimeoutMs: 0, hasGenericPlans: false }
-  const opening = openConnection({ config, timeoutMs, settings })
-  onTestFinished(async () => (await opening).end())
-  await nextTurn()
-  Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, timeoutMs + 100)
-  expect((await opening).isBroken).toBe(false)
-})
