@@ -223,6 +223,27 @@ export function describeWordSearch({ name, open }: RepositoryHarness): void {
       expect(past).toMatchObject({ json: '[]', next: undefined, total: 5 })
     })
 
+    test('a list by e-mail goes on behind the e-mail of its position, whoever has it now', async () => {
+      const { repository } = await opened()
+      for (const letter of 'abc') await repository.create(newUser('Ada', `${letter}@example.com`))
+      const filters = [{}, { name: 'ada' }, { created_after: '2000-01-01T00:00:00.000Z' }]
+      for (const words of [[], ['ada'], ['exam', 'ad']]) {
+        for (const filter of filters) {
+          const emailsAfter = async (descending: boolean, id: number) => {
+            const sort = { by: 'email', descending } as const
+            const start = { key: 'b@example.com', id }
+            const query = { ...FIRST, sort, words, filters: filter, start }
+            const users: ShownUser[] = JSON.parse((await repository.list(query)).json)
+            return users.map(({ email }) => email)
+          }
+          for (const id of [1, 2, 3, 99]) {
+            expect(await emailsAfter(false, id)).toEqual(['c@example.com'])
+            expect(await emailsAfter(true, id)).toEqual(['a@example.com'])
+          }
+        }
+      }
+    })
+
     test('list finds with any words, filters, sort and place what a plain scan finds', async () => {
       const { repository, clock } = await opened()
       for (let count = 0; count < USERS; count++) {

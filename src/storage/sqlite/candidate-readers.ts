@@ -57,8 +57,8 @@ interface Walk {
 const MAX_PREPARED_FORMS = 100
 
 /** Before the first id, and after the last one. */
-const NO_ID = 0
-const END_ID = Number.MAX_SAFE_INTEGER + 1
+export const NO_ID = 0
+export const END_ID = Number.MAX_SAFE_INTEGER + 1
 
 const RANGES = {
   created_at: { after: 'created_after', before: 'created_before' },

@@ -96,7 +96,8 @@ export function countSql(filters: readonly FilterName[]): string {
 /**
  * The index for a time range in a list that has another order. No index gives a range of one column in the order of
  * another. If the range has few users, it is faster to find them with this index and sort them. If it has many, it is
- * faster to read the list in its own order and skip the users that do not match.
+ * faster to read the list in its own order and skip the users that do not match. SQLite does so if the range has one end,
+ * and sorts a range with both ends all the same.
  */
 export function rangeIndex({ sort, filters }: UserQuery): IndexName | undefined {
   if (POINT_FILTERS.some(name => filters[name] !== undefined)) return undefined

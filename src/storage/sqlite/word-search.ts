@@ -3,6 +3,8 @@ import { createWordTest } from '../../users/words.ts'
 import {
   type CandidateReader,
   createCandidateReaders,
+  END_ID,
+  NO_ID,
   type WordCounter,
 } from './candidate-readers.ts'
 import { comparePositions } from './compare-positions.ts'
@@ -32,7 +34,8 @@ export function createWordSearch(database: Database): WordSearch {
   const readers = createCandidateReaders(database)
   const selectPage = database.prepare<[{ ids: string }], PageRow>(SELECT_PAGE).raw()
 
-  return function* search(query) {
+  return function* search(asked) {
+    const query = pastEmail(asked)
     const { limit, start } = query
     const found = yield* race(findersOf(query, readers.open(query)))
     const offset = 'offset' in start ? start.offset : undefined
@@ -55,6 +58,13 @@ export function createWordSearch(database: Database): WordSearch {
     const all = { ...query, sort: { by: 'id', descending: false }, start: { offset: 0 } } as const
     return yield* race(readers.open(all).map(reader => countUsers(all, reader)))
   }
+}
+
+/** No two users have the same e-mail. So whoever has that of a position by now is not after it, with any id. */
+function pastEmail(query: UserQuery): UserQuery {
+  const { sort, start } = query
+  if (sort.by !== 'email' || 'offset' in start) return query
+  return { ...query, start: { key: start.key, id: sort.descending ? NO_ID : END_ID } }
 }
 
 /** The position of the last user of a page is where the next one begins. */
