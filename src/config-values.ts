@@ -4,6 +4,7 @@ import { fileURLToPath } from 'node:url'
 import { z } from 'zod'
 import { parseDuration } from './duration.ts'
 import { locatePostgres } from './locate-postgres.ts'
+import { isLoopback } from './loopback.ts'
 import type { PostgresLocation } from './postgres-location.ts'
 import { isPostgresUrl } from './postgres-url.ts'
 import { kindOf, type ValueKind } from './value-kind.ts'
@@ -70,6 +71,18 @@ export const listenAddress: ValueKind<string> = kindOf(
   'an IP address or a host name to listen on',
   z.string().refine(text => isIP(text) !== 0 || isHostName(text)),
 )
+
+/** Why a management port is refused. */
+export const NEEDS_TOKEN = 'MANAGEMENT_TOKEN, which it needs beyond loopback, is not set'
+
+/** The same for the management port. Where a host name leads is known only once the port is open. */
+export const managementAddress: ValueKind<string> = {
+  ...listenAddress,
+  read: (text, { MANAGEMENT_PORT: port, MANAGEMENT_TOKEN: token }) =>
+    port !== undefined && token === undefined && isIP(text) !== 0 && !isLoopback(text)
+      ? { why: NEEDS_TOKEN }
+      : listenAddress.read(text, {}),
+}
 
 /** What operators prove themselves with: text that can stand in a header as it is. */
 export const accessToken: ValueKind<string> = {

@@ -9,6 +9,7 @@ import {
   keyPrefix,
   limitsPath,
   listenAddress,
+  managementAddress,
   oneOf,
   origins,
   portNumber,
@@ -58,7 +59,7 @@ const SETTINGS = {
   workers: { name: 'WORKERS', kind: workerCount, default: '1' },
   /** `undefined` without a management port. */
   managementPort: { name: 'MANAGEMENT_PORT', kind: portNumber },
-  managementHost: { name: 'MANAGEMENT_HOST', kind: listenAddress, default: '127.0.0.1' },
+  managementHost: { name: 'MANAGEMENT_HOST', kind: managementAddress, default: '127.0.0.1' },
   /** `undefined` asks operators for none, which is refused beyond loopback. */
   managementToken: { name: 'MANAGEMENT_TOKEN', kind: accessToken },
   /** Whether each request needs an API key. */

@@ -8,7 +8,8 @@ import {
   type SettingOptions,
 } from '../../config.ts'
 import { OperatorError } from '../../errors.ts'
-import { type HttpServer, isLoopback } from '../../http/server/server.ts'
+import type { HttpServer } from '../../http/server/server.ts'
+import { isLoopback } from '../../loopback.ts'
 
 /** Where a server listens, and the settings that say so. */
 export interface Binding {
@@ -57,7 +58,7 @@ export function logAddress(
   { port, logLevel, apiKeys }: Pick<Config, 'port' | 'logLevel' | 'apiKeys'>,
   address: AddressInfo,
 ): void {
-  if (!isLoopback(address) && apiKeys !== 'required') {
+  if (!isLoopback(address.address) && apiKeys !== 'required') {
     log.warn({ host: address.address }, 'listening beyond loopback without authentication')
   }
   const url = urlOf(address)

@@ -1,8 +1,9 @@
 import type { AddressInfo } from 'node:net'
 import type { Logger } from 'pino'
 import { type Config, describeProblem } from '../../config.ts'
+import { NEEDS_TOKEN } from '../../config-values.ts'
 import { OperatorError } from '../../errors.ts'
-import { isLoopback } from '../../http/server/server.ts'
+import { isLoopback } from '../../loopback.ts'
 import type { Operations } from '../../ops/management/operations.ts'
 import { addressLog, listen, urlOf } from './listen.ts'
 
@@ -39,10 +40,9 @@ export async function openManagementPort(
   const { createManagementServer } = await import('../../wiring/open-management.ts')
   const server = createManagementServer({ ...options, maxConnections: MANAGEMENT_CONNECTIONS })
   const address = await listen(server, { host, port, settings: SETTINGS })
-  if (token === undefined && !isLoopback(address)) {
+  if (token === undefined && !isLoopback(address.address)) {
     await server.stop(0)
-    const why = 'MANAGEMENT_TOKEN, which it needs beyond loopback, is not set'
-    throw new OperatorError([describeProblem('MANAGEMENT_HOST', host, why)])
+    throw new OperatorError([describeProblem('MANAGEMENT_HOST', host, NEEDS_TOKEN)])
   }
   return { address, close: async () => void (await server.stop(CLOSE_TIMEOUT_MS)) }
 }

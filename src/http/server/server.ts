@@ -1,6 +1,7 @@
 import type { AddressInfo, Socket } from 'node:net'
 import type { Application, Request, Response } from 'express'
 import type { Logger } from 'pino'
+import { isLoopback } from '../../loopback.ts'
 import type { RequestMetrics } from '../request-metrics.ts'
 import { createAdmission } from './admission.ts'
 import { createClientErrorListener } from './client-errors.ts'
@@ -152,7 +153,7 @@ export function createHttpServer(options: HttpServerOptions): HttpServer {
       server.listen({ ...address, backlog: LISTEN_BACKLOG }, () => {
         server.removeListener('error', reject)
         const bound = server.address() as AddressInfo
-        isOnLoopback = isLoopback(bound)
+        isOnLoopback = isLoopback(bound.address)
         resolve(bound)
       })
     })
@@ -165,11 +166,6 @@ export function createHttpServer(options: HttpServerOptions): HttpServer {
     report: () => ({ connections: connections.size, ...admission.report() }),
     stop: stop.run,
   }
-}
-
-/** Whether only programs of this machine can reach an address. */
-export function isLoopback({ address }: Pick<AddressInfo, 'address'>): boolean {
-  return /^(127\.|::1$|::ffff:127\.)/.test(address)
 }
 
 function nodeOptions(timeouts: Timeouts) {

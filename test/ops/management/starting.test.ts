@@ -1,5 +1,5 @@
 import { once } from 'node:events'
-import { existsSync, writeFileSync } from 'node:fs'
+import { existsSync, readdirSync, writeFileSync } from 'node:fs'
 import { type AddressInfo, createServer } from 'node:net'
 import { networkInterfaces } from 'node:os'
 import { join } from 'node:path'
@@ -151,6 +151,15 @@ describe('the start ends with exit code 1 and one line', () => {
       )
     }
   })
+})
+
+test('a missing token beyond loopback is listed with other wrong settings, before a database is made', async () => {
+  const cwd = temporaryFolder()
+  const env = { PORT: 'none', MANAGEMENT_PORT: '0', MANAGEMENT_HOST: '0.0.0.0' }
+  const { code, stderr } = await run({ cwd, env })
+  expect(code).toBe(1)
+  expect(stderr).toMatch(/^PORT was "none"; .*\nMANAGEMENT_HOST was "0\.0\.0\.0", but .*\n$/)
+  expect(readdirSync(cwd)).toEqual([])
 })
 
 test.each(['0.0.0.0', 'localhost'])('with a token it listens on %s', async host => {
