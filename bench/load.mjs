@@ -15,7 +15,10 @@ const JSON_HEADERS = { 'Content-Type': 'application/json' }
 export const WORKLOADS = {
   read: { label: 'GET one' },
   list: { label: 'GET 100', path: '/users' },
-  pages: { label: 'GET 100, a different page each time', servers: ['postgres', 'fastify-pg'] },
+  pages: {
+    label: 'GET 100, a different page each time',
+    servers: ['service', 'fastify-bare', 'postgres', 'fastify-pg'],
+  },
   missing: { label: 'GET of a user that is not there: 404', path: '/users/4000000', status: 404 },
   query: {
     label: 'GET of a list with a bad query: 400',
