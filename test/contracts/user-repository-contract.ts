@@ -488,6 +488,36 @@ export function describeUserRepository({ name, open }: RepositoryHarness): void 
       expect(names).toEqual(names.toSorted(byCodePoints(sort)))
     })
 
+    test('list finds pages behind many users, and users of filters that match many', async () => {
+      const { repository, clock } = await opened()
+      const created: StoredUser[] = []
+      for (let batch = 0; batch < 21; batch++) {
+        clock.advance(1000)
+        const users = Array.from({ length: 500 }, (_, count) =>
+          repository.create(newUser({ name: `Name ${(count * 7919) % 300}` })),
+        )
+        created.push(...(await Promise.all(users)))
+      }
+      const users = created.map(user => shown(user) as unknown as ShownUser)
+      const filters = { created_after: '2026-01-31T12:00:00.000Z' }
+      for (const sort of SORTS) {
+        const ids = users.toSorted(byCodePoints(sort)).map(({ id }) => id)
+        const last = await repository.list({
+          ...FIRST,
+          sort,
+          start: { offset: 10_450 },
+          withTotal: true,
+        })
+        expect(splitUsers(last.json).map(idOf)).toEqual(ids.slice(10_450))
+        expect(last).toMatchObject({ next: undefined, total: 10_500 })
+        const first = await repository.list({ ...FIRST, filters, sort, withTotal: true })
+        expect(splitUsers(first.json).map(idOf)).toEqual(ids.slice(0, 100))
+        expect(first.total).toBe(10_500)
+        const second = await listed(repository, { filters, sort, start: defined(first.next) })
+        expect(second.map(({ id }) => id)).toEqual(ids.slice(100, 200))
+      }
+    })
+
     test('list skips an offset, also past the end', async () => {
       const { repository } = await opened()
       const users = []

@@ -1,20 +1,12 @@
-import { MAX_NAME_CHARS } from '../../users/user.ts'
-import type { Position, UserFilters, UserQuery } from '../../users/user-repository.ts'
-import { comparePositions } from './compare-positions.ts'
+import type { UserQuery } from '../../users/user-repository.ts'
+import { type Candidate, type CandidateShape, walkCandidatesSql } from './candidates-sql.ts'
 import { createIdWindows, type IdRange } from './id-windows.ts'
+import { firstPlaceOf, NO_ID, type Walk, walkOfEmail, walksOf } from './list-walks.ts'
 import type { Database, Statement } from './sqlite-driver.ts'
 import { rememberStatements } from './sqlite-statements.ts'
 import { namesOf } from './user-list-sql.ts'
 import { lookupOf } from './word-prefixes.ts'
-import {
-  type Candidate,
-  type CandidateShape,
-  COUNT_WORD_IDS,
-  type IndexedColumn,
-  SELECT_LAST_ID,
-  walkCandidatesSql,
-  wordCandidatesSql,
-} from './word-search-sql.ts'
+import { COUNT_WORD_IDS, SELECT_LAST_ID, wordCandidatesSql } from './word-search-sql.ts'
 
 /** One way to read all users that may match, a slice at a time. */
 export interface CandidateReader {
@@ -41,31 +33,8 @@ export interface CandidateReaders {
   openCounter(query: UserQuery): WordCounter | undefined
 }
 
-interface Walk {
-  readonly column: IndexedColumn
-  readonly descending: boolean
-  readonly isInOrder: boolean
-  /** Where to begin: after this place, or at the first user. */
-  readonly from?: Position | undefined
-  /** Whether only users with the key of `from` are candidates. */
-  readonly isPoint?: boolean
-  /** Whether no user with this key of the column or after it is a candidate. */
-  readonly isPast?: ((key: string) => boolean) | undefined
-}
-
 /** Forms of statements of a reader. */
 const MAX_PREPARED_FORMS = 100
-
-/** Before the first id, and after the last one. */
-export const NO_ID = 0
-export const END_ID = Number.MAX_SAFE_INTEGER + 1
-
-const RANGES = {
-  created_at: { after: 'created_after', before: 'created_before' },
-  updated_at: { after: 'updated_after', before: 'updated_before' },
-} as const
-
-const RANGE_COLUMNS = ['created_at', 'updated_at'] as const
 
 export function createCandidateReaders(database: Database): CandidateReaders {
   const prepared = rememberStatements(database, MAX_PREPARED_FORMS)
@@ -113,13 +82,13 @@ export function createCandidateReaders(database: Database): CandidateReaders {
   }
 
   function walk(query: UserQuery, options: Walk): CandidateReader {
-    const { column, descending, isInOrder, from, isPoint = false, isPast } = options
+    const { column, descending, isInOrder, isPoint = false, isPast } = options
     const { sort, filters } = query
     const shape = { sortBy: sort.by, filters: namesOf(filters), descending, hasText: true }
     const select = statementOf(`${column} ${isPoint}`, shape, () =>
       walkCandidatesSql(shape, { column, isPoint }),
     )
-    let at = from ?? (descending ? { key: AFTER_ALL_KEYS, id: END_ID } : { key: '', id: NO_ID })
+    let at = firstPlaceOf(options)
     let isAtEnd = false
     return {
       isInOrder,
@@ -142,7 +111,9 @@ export function createCandidateReaders(database: Database): CandidateReaders {
       if (email !== undefined) {
         return [walk(query, walkOfEmail(email))]
       }
-      const walks = walksOf(query).map(each => walk(query, each))
+      // The index of words is in the order of ids.
+      const columns = walksOf(query).filter(({ column }) => column !== 'id')
+      const walks = columns.map(each => walk(query, each))
       const ordered = walks.filter(({ isInOrder }) => isInOrder)
       const unordered = walks.filter(({ isInOrder }) => !isInOrder)
       return [...unordered, readWords(query), ...ordered]
@@ -165,69 +136,4 @@ export function createCandidateReaders(database: Database): CandidateReaders {
       }
     },
   }
-}
-
-/** Greater than any name, e-mail or time: no character is greater, and no name is longer. */
-const AFTER_ALL_KEYS = '\u{10ffff}'.repeat(MAX_NAME_CHARS + 1)
-
-/** Reads of indexes of columns: those of filters, and that in whose order the list is. */
-function walksOf(query: UserQuery): readonly Walk[] {
-  const { sort, filters } = query
-  const ofName = filters.name === undefined ? [] : [walkOfName(query, filters.name)]
-  const columns = RANGE_COLUMNS.filter(column => column === sort.by || hasRange(filters, column))
-  const ofRanges = columns.map(column => walkOfRange(query, column))
-  const isSortWalked =
-    sort.by === 'id' ||
-    (sort.by === 'name' && filters.name !== undefined) ||
-    columns.some(column => column === sort.by)
-  return [...ofName, ...ofRanges, ...(isSortWalked ? [] : [walkInOrder(query)])]
-}
-
-/** One user at most. */
-function walkOfEmail(email: string): Walk {
-  const from = { key: email, id: NO_ID }
-  return { column: 'email', descending: false, isInOrder: false, from, isPoint: true }
-}
-
-/** All users with a name are in the order of their ids. */
-function walkOfName({ sort, start }: UserQuery, name: string): Walk {
-  const isInOrder = sort.by === 'id' || sort.by === 'name'
-  const descending = isInOrder && sort.descending
-  const first = { key: name, id: descending ? END_ID : NO_ID }
-  const position = isInOrder && 'id' in start ? start : undefined
-  const place = position && { key: sort.by === 'id' ? name : position.key, id: position.id }
-  const from = place ? laterOf(first, place, descending) : first
-  // A list by name that is past this name has no more users.
-  const isPast = (key: string) => key !== name
-  return { column: 'name', descending, isInOrder, from, isPoint: true, isPast }
-}
-
-function walkOfRange({ sort, filters, start }: UserQuery, column: keyof typeof RANGES): Walk {
-  const isInOrder = sort.by === column
-  const descending = isInOrder && sort.descending
-  const after = filters[RANGES[column].after]
-  const before = filters[RANGES[column].before]
-  // Bounds are exclusive.
-  const [bound, end] = descending ? [before, after] : [after, before]
-  const first = bound === undefined ? undefined : { key: bound, id: descending ? NO_ID : END_ID }
-  const position = isInOrder && 'id' in start ? start : undefined
-  const from = first && position ? laterOf(first, position, descending) : (position ?? first)
-  const isPast =
-    end === undefined ? undefined : (key: string) => (descending ? key <= end : key >= end)
-  return { column, descending, isInOrder, from, isPast }
-}
-
-function walkInOrder({ sort, start }: UserQuery): Walk {
-  const from = 'id' in start ? start : undefined
-  return { column: sort.by as IndexedColumn, descending: sort.descending, isInOrder: true, from }
-}
-
-function hasRange(filters: UserFilters, column: keyof typeof RANGES): boolean {
-  const { after, before } = RANGES[column]
-  return filters[after] !== undefined || filters[before] !== undefined
-}
-
-function laterOf(one: Position, other: Position, descending: boolean): Position {
-  const isLater = comparePositions(other, one) * (descending ? -1 : 1) > 0
-  return isLater ? other : one
 }

@@ -4,7 +4,7 @@ import { TEMPORARY } from './database-files.ts'
 import { watchFileBytes } from './file-bytes.ts'
 import { requireFile } from './inspect-database.ts'
 import { limitWal } from './limit-wal.ts'
-import { createLongSearches } from './long-searches.ts'
+import { createLongLists } from './long-lists.ts'
 import { openSqlite } from './open-sqlite.ts'
 import { createReadView } from './read-view.ts'
 import { readSigningKey } from './signing-keys.ts'
@@ -61,7 +61,7 @@ function createSqliteStorage(
   })
   const walLimit = isWriterThread ? limitWal(database) : undefined
   const builder = onIndexing && startWordBuilder({ database, writes, onIndexing, onWarning })
-  const longSearches = createLongSearches(database)
+  const longLists = createLongLists(database)
   const fileBytes = watchFileBytes(path)
   let trial: Trial | undefined
   return {
@@ -69,7 +69,7 @@ function createSqliteStorage(
       database,
       writes,
       view,
-      longSearches,
+      longLists,
       now,
       steadyNow,
     }),
@@ -95,7 +95,7 @@ function createSqliteStorage(
       await trial?.close()
       await writes.close()
       walLimit?.end()
-      longSearches.close()
+      longLists.close()
       view.end()
       try {
         database.pragma('wal_checkpoint(TRUNCATE)')

@@ -8,22 +8,22 @@ import type {
   UserReads,
   UserSort,
 } from '../../users/user-repository.ts'
-import { createLongSearches, type LongSearches, SLICE_MS } from './long-searches.ts'
+import { createListPlanner } from './list-plan.ts'
+import { createLongLists, type LongLists, SLICE_MS } from './long-lists.ts'
 import type { ReadView } from './read-view.ts'
-import { workUntil } from './sliced.ts'
+import { type Sliced, workUntil } from './sliced.ts'
 import type { Database } from './sqlite-driver.ts'
 import { translateSqliteError } from './sqlite-errors.ts'
 import { findEach, rememberStatements } from './sqlite-statements.ts'
 import {
-  type IndexName,
+  type IndexedFilter,
   type ListRow,
   listStatement,
-  matchesSql,
-  rangeIndex,
   SELECT_REVISION,
   sortKeySql,
 } from './user-list-sql.ts'
 import { REPRESENTATION } from './user-representation.ts'
+import { createWideList } from './wide-list.ts'
 import { createWordIndexCheck } from './word-index.ts'
 import { createWordSearch } from './word-search.ts'
 
@@ -31,7 +31,7 @@ export interface SqliteUserReadsOptions {
   readonly database: Database
   readonly view: ReadView
   /** Whoever opens them closes them before the database. */
-  readonly longSearches?: LongSearches
+  readonly longLists?: LongLists
   /** Milliseconds since the epoch that do not jump when the machine's clock is set. */
   readonly steadyNow: () => number
 }
@@ -61,15 +61,12 @@ const SELECT_KEY = `
   SELECT user_id, fingerprint, user_version, user_json
   FROM idempotency_keys WHERE key_hash = ? AND expires_at > ?`
 
-/** At most this many users are sorted for one page. */
-const MAX_SORTED_USERS = 10_000
-
 /** Lists have thousands of possible forms, but clients use only few of them. */
 const MAX_PREPARED_FORMS = 200
 
 /** Reads of the table `users` of SQLite, which run at once. */
 export function createSqliteUserReads(options: SqliteUserReadsOptions): UserReads {
-  const { database, view, steadyNow, longSearches = createLongSearches(database) } = options
+  const { database, view, steadyNow, longLists = createLongLists(database) } = options
   const select = database.prepare<[number], string>(SELECT).pluck()
   const selectByEmail = database.prepare<[string], DigestRow>(SELECT_BY_EMAIL)
   const selectDigest = database.prepare<[number], string | null>(SELECT_DIGEST).pluck()
@@ -78,7 +75,9 @@ export function createSqliteUserReads(options: SqliteUserReadsOptions): UserRead
   const selectKey = database.prepare<[Buffer, number], KeyRow>(SELECT_KEY)
   const prepared = rememberStatements(database, MAX_PREPARED_FORMS)
   const hasWordIndex = createWordIndexCheck(database)
-  const search = createWordSearch(database)
+  const searchWords = createWordSearch(database)
+  const planList = createListPlanner(database)
+  const listInSlices = createWideList(database)
 
   async function read<T>(query: () => T): Promise<T> {
     if (!database.open) throw new ServiceError('shutting_down')
@@ -89,9 +88,8 @@ export function createSqliteUserReads(options: SqliteUserReadsOptions): UserRead
     }
   }
 
-  function list(query: UserQuery): UserPage {
+  function listAtOnce(query: UserQuery, index?: IndexedFilter): UserPage {
     const { sort, filters, limit, start } = query
-    const index = indexWorthSorting(query)
     const { form, sql } = listStatement(query, index)
     const row = prepared(form, sql)
       .raw()
@@ -106,30 +104,30 @@ export function createSqliteUserReads(options: SqliteUserReadsOptions): UserRead
     }
   }
 
-  /** Most searches take less than a millisecond. One that takes long begins again where other requests can come between. */
-  async function findByWords(query: UserQuery): Promise<UserPage> {
+  /** Most lists take less than a millisecond. One that takes long begins again where other requests can come between. */
+  async function list(query: UserQuery): Promise<UserPage> {
     const page = await read(() => {
+      if (query.words.length === 0) {
+        const { isWide, index } = planList(query)
+        return isWide ? begin(listInSlices(query)) : listAtOnce(query, index)
+      }
       if (!hasWordIndex()) throw new ServiceError('words_unavailable')
-      // A database in memory has one connection, with which no search can go on in the next turn.
-      const patienceMs = database.memory ? Number.POSITIVE_INFINITY : SLICE_MS
-      return workUntil(search(query), performance.now() + patienceMs)
+      return begin(searchWords(query))
     })
-    return page ?? longSearches.search(query)
+    return page ?? longLists.list(query)
+  }
+
+  /** The list if it takes no longer than others can wait for it. */
+  function begin(slices: Sliced<UserPage>): UserPage | undefined {
+    // A database in memory has one connection, with which no list can go on in the next turn.
+    const patienceMs = database.memory ? Number.POSITIVE_INFINITY : SLICE_MS
+    return workUntil(slices, performance.now() + patienceMs)
   }
 
   function positionOf(id: number, sort: UserSort): Position {
     if (sort.by === 'id') return { key: '', id }
     const statement = prepared(sort.by, () => sortKeySql(sort))
     return { key: statement.pluck().get({ id }) as string, id }
-  }
-
-  function indexWorthSorting(query: UserQuery): IndexName | undefined {
-    const index = rangeIndex(query)
-    if (index === undefined) return undefined
-    const sql = matchesSql(query.filters, index)
-    const matches = prepared(sql, () => sql).pluck()
-    const count = matches.get({ ...query.filters, most: MAX_SORTED_USERS + 1 }) as number
-    return count <= MAX_SORTED_USERS ? index : undefined
   }
 
   return {
@@ -158,7 +156,7 @@ export function createSqliteUserReads(options: SqliteUserReadsOptions): UserRead
         return owner !== undefined && owner !== exceptId
       }),
 
-    list: query => (query.words.length === 0 ? read(() => list(query)) : findByWords(query)),
+    list,
 
     revision: () => read(() => selectRevision.get() as string),
 

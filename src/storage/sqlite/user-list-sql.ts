@@ -28,15 +28,14 @@ const FILTER_CONDITIONS: Readonly<Record<FilterName, string>> = {
 
 const FILTER_NAMES = Object.keys(FILTER_CONDITIONS) as readonly FilterName[]
 
-/** Filters whose matches one index finds directly, so they are fast with any sort. */
-const POINT_FILTERS = ['email', 'name'] as const
-
-const RANGE_INDEXES = [
+/** The indexes that find the users of filters. That of e-mails finds one user at most. */
+const FILTER_INDEXES = [
+  { by: 'name', filters: ['name'] },
   { by: 'created_at', filters: ['created_after', 'created_before'] },
   { by: 'updated_at', filters: ['updated_after', 'updated_before'] },
 ] as const
 
-export type IndexName = `users_by_${(typeof RANGE_INDEXES)[number]['by']}`
+export type IndexedFilter = (typeof FILTER_INDEXES)[number]['by']
 
 /** The one row of a list statement, as an array. */
 export type ListRow = readonly [
@@ -52,7 +51,7 @@ interface ListShape {
   readonly descending: boolean
   readonly isAfterPosition: boolean
   readonly withTotal: boolean
-  readonly index: IndexName | undefined
+  readonly index: IndexedFilter | undefined
   readonly filters: readonly FilterName[]
 }
 
@@ -63,7 +62,7 @@ interface ListShape {
  */
 export function listStatement(
   { sort, filters, start, withTotal }: UserQuery,
-  index?: IndexName,
+  index?: IndexedFilter,
 ): { readonly form: string; readonly sql: () => string } {
   const shape: ListShape = {
     ...sort,
@@ -76,7 +75,7 @@ export function listStatement(
 }
 
 function listSql(shape: ListShape): string {
-  const total = shape.withTotal ? countSql(shape.filters) : 'NULL'
+  const total = shape.withTotal ? countSql(shape.filters, shape.index) : 'NULL'
   return `
     SELECT json_group_array(${REPRESENTATION}), count(*), (${SELECT_REVISION}), (${total})
     FROM (${rowsSql(shape)} LIMIT @limit + 1 OFFSET @offset)`
@@ -87,41 +86,32 @@ export function sortKeySql({ by }: UserSort): string {
   return `SELECT ${SORT_EXPRESSIONS[by]} FROM users WHERE id = @id`
 }
 
-export function countSql(filters: readonly FilterName[]): string {
+export function countSql(filters: readonly FilterName[], index?: IndexedFilter): string {
   return filters.length === 0
     ? 'SELECT user_count FROM users_summary WHERE singleton = 1'
-    : `SELECT count(*) FROM users${whereSql(conditionsOf(filters))}`
+    : `SELECT count(*) FROM users${indexedSql(index)}${whereSql(conditionsOf(filters))}`
 }
 
-/**
- * The index for a time range in a list that has another order. No index gives a range of one column in the order of
- * another. If the range has few users, it is faster to find them with this index and sort them. If it has many, it is
- * faster to read the list in its own order and skip the users that do not match. SQLite does so if the range has one end,
- * and sorts a range with both ends all the same.
- */
-export function rangeIndex({ sort, filters }: UserQuery): IndexName | undefined {
-  if (POINT_FILTERS.some(name => filters[name] !== undefined)) return undefined
-  const ranges = RANGE_INDEXES.filter(range =>
-    range.filters.some(name => filters[name] !== undefined),
-  )
-  if (ranges.some(({ by }) => by === sort.by)) return undefined
-  return ranges[0] && `users_by_${ranges[0].by}`
+/** The indexes that find the users of some of these filters. */
+export function indexedFiltersOf(filters: UserFilters): readonly IndexedFilter[] {
+  return FILTER_INDEXES.filter(index =>
+    index.filters.some(name => filters[name] !== undefined),
+  ).map(({ by }) => by)
 }
 
-/** Counts what a range index matches, but stops at `@most`. */
-export function matchesSql(filters: UserFilters, index: IndexName): string {
-  const range = RANGE_INDEXES.find(({ by }) => index === `users_by_${by}`)
-  const conditions = conditionsOf(namesOf(filters, range?.filters))
+/** Counts what an index of filters matches, but stops at `@most`. */
+export function matchesSql(filters: UserFilters, by: IndexedFilter): string {
+  const index = FILTER_INDEXES.find(each => each.by === by)
+  const conditions = conditionsOf(namesOf(filters, index?.filters))
   return `SELECT count(*) FROM (
-    SELECT 1 FROM users INDEXED BY ${index}${whereSql(conditions)} LIMIT @most)`
+    SELECT 1 FROM users${indexedSql(by)}${whereSql(conditions)} LIMIT @most)`
 }
 
 function rowsSql({ by, descending, isAfterPosition, index, filters }: ListShape): string {
   const key = by === 'id' ? "''" : SORT_EXPRESSIONS[by]
-  const indexed = index === undefined ? '' : ` INDEXED BY ${index}`
   const selects = (isAfterPosition ? keyset(by, descending) : [[]]).map(
     conditions =>
-      `SELECT ${SHOWN_COLUMNS}, ${key} AS sort_key FROM users${indexed}` +
+      `SELECT ${SHOWN_COLUMNS}, ${key} AS sort_key FROM users${indexedSql(index)}` +
       whereSql([...conditions, ...conditionsOf(filters)]),
   )
   const direction = descending ? 'DESC' : 'ASC'
@@ -147,6 +137,10 @@ export function namesOf(filters: UserFilters, names = FILTER_NAMES): readonly Fi
 
 export function conditionsOf(filters: readonly FilterName[]): readonly string[] {
   return filters.map(name => FILTER_CONDITIONS[name])
+}
+
+function indexedSql(index: IndexedFilter | undefined): string {
+  return index === undefined ? '' : ` INDEXED BY users_by_${index}`
 }
 
 function whereSql(conditions: readonly string[]): string {

@@ -1,19 +1,15 @@
-import type { Position, UserPage, UserQuery } from '../../users/user-repository.ts'
+import type { Position, UserQuery } from '../../users/user-repository.ts'
 import { createWordTest } from '../../users/words.ts'
 import {
   type CandidateReader,
   createCandidateReaders,
-  END_ID,
-  NO_ID,
   type WordCounter,
 } from './candidate-readers.ts'
+import type { Candidate } from './candidates-sql.ts'
 import { comparePositions } from './compare-positions.ts'
 import { race, type Sliced } from './sliced.ts'
+import { createSlicedList, type Finder, MAX_KEPT, type SlicedList } from './sliced-list.ts'
 import type { Database } from './sqlite-driver.ts'
-import { type Candidate, SELECT_PAGE } from './word-search-sql.ts'
-
-/** Users found by words, with one connection. All slices of a search must be in one transaction. */
-export type WordSearch = (query: UserQuery) => Sliced<UserPage>
 
 /** Candidates that are read and tested in about a millisecond. */
 const SLICE_USERS = 400
@@ -21,36 +17,13 @@ const SLICE_USERS = 400
 /** Users that are counted in about a millisecond. */
 const SLICE_COUNTED = 10_000
 
-/** Users up to the last one of a page are kept and sorted, unless they are more than this. */
-const MAX_KEPT = 2000
-
-type PageRow = readonly [json: string, length: number, revision: string]
-
 /**
- * No index has both the words and the order of a list. So several ways to read the candidates take turns, and the first one
- * that has the page ends the search: it takes at most as many times the time of the best way as there are ways.
+ * Lists of users that are found by words. No index has both the words and the order of a list. So several ways to read the
+ * candidates take turns, and the first one that has the page ends the search: it takes at most as many times the time of the
+ * best way as there are ways.
  */
-export function createWordSearch(database: Database): WordSearch {
+export function createWordSearch(database: Database): SlicedList {
   const readers = createCandidateReaders(database)
-  const selectPage = database.prepare<[{ ids: string }], PageRow>(SELECT_PAGE).raw()
-
-  return function* search(asked) {
-    const query = pastEmail(asked)
-    const { limit, start } = query
-    const found = yield* race(findersOf(query, readers.open(query)))
-    const offset = 'offset' in start ? start.offset : undefined
-    const isAll =
-      offset !== undefined && found.length <= limit && (offset === 0 || found.length > 0)
-    const total = query.withTotal
-      ? isAll
-        ? offset + found.length
-        : yield* count(query)
-      : undefined
-    const page = found.slice(0, limit)
-    const ids = JSON.stringify(page.map(({ id }) => id))
-    const [json, , revision] = selectPage.get({ ids }) as PageRow
-    return { json, next: found.length > limit ? page.at(-1) : undefined, total, revision }
-  }
 
   function* count(query: UserQuery): Sliced<number> {
     const counter = readers.openCounter(query)
@@ -58,17 +31,12 @@ export function createWordSearch(database: Database): WordSearch {
     const all = { ...query, sort: { by: 'id', descending: false }, start: { offset: 0 } } as const
     return yield* race(readers.open(all).map(reader => countUsers(all, reader)))
   }
-}
 
-/** No two users have the same e-mail. So whoever has that of a position by now is not after it, with any id. */
-function pastEmail(query: UserQuery): UserQuery {
-  const { sort, start } = query
-  if (sort.by !== 'email' || 'offset' in start) return query
-  return { ...query, start: { key: start.key, id: sort.descending ? NO_ID : END_ID } }
+  return createSlicedList(database, {
+    find: query => race(findersOf(query, readers.open(query))),
+    count,
+  })
 }
-
-/** The position of the last user of a page is where the next one begins. */
-type Finder = Sliced<readonly Position[]>
 
 function findersOf(query: UserQuery, readers: readonly CandidateReader[]): readonly Finder[] {
   const { start, limit } = query

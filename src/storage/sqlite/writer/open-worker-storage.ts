@@ -4,7 +4,7 @@ import type { OpenStorageOptions, ServiceStorage } from '../../storage.ts'
 import { OLDER_SCHEMA, UnusableDatabase } from '../../unusable-database.ts'
 import { watchFileBytes } from '../file-bytes.ts'
 import { openToRead, readHistory, requireThere } from '../inspect-database.ts'
-import { createLongSearches } from '../long-searches.ts'
+import { createLongLists } from '../long-lists.ts'
 import { migrationsOfRelease } from '../migrator.ts'
 import { CACHE_KIB } from '../open-sqlite.ts'
 import { createReadView } from '../read-view.ts'
@@ -32,13 +32,13 @@ export async function openWorkerStorage(options: WorkerStorageOptions): Promise<
   const database = await explainErrors(() => openReader(path))
   const view = createReadView(database)
   const writes = createRemoteWrites({ firstProcess, view, maxWaiting: maxWaitingWrites })
-  const longSearches = createLongSearches(database)
+  const longLists = createLongLists(database)
   const fileBytes = watchFileBytes(path)
   // A ban has ended once both clocks say so: neither a clock that jumps nor a machine that slept shortens it.
   const banReading = { database, now: () => Math.min(steadyNow(), now()) }
   return {
     users: {
-      ...createSqliteUserReads({ database, view, longSearches, steadyNow }),
+      ...createSqliteUserReads({ database, view, longLists, steadyNow }),
       ...writes.users,
     },
     bans: {
@@ -53,7 +53,7 @@ export async function openWorkerStorage(options: WorkerStorageOptions): Promise<
     report: async () => ({ engine: 'sqlite', waitingWrites: writes.waiting(), ...fileBytes() }),
     close: async () => {
       await writes.close()
-      longSearches.close()
+      longLists.close()
       view.end()
       database.close()
     },

@@ -1,39 +1,40 @@
 import { ServiceError } from '../../errors.ts'
 import type { UserPage, UserQuery } from '../../users/user-repository.ts'
-import { workUntil } from './sliced.ts'
+import { type Sliced, workUntil } from './sliced.ts'
 import { Database } from './sqlite-driver.ts'
 import { translateSqliteError } from './sqlite-errors.ts'
+import { createWideList } from './wide-list.ts'
 import { createWordIndexCheck } from './word-index.ts'
 import { createWordSearch } from './word-search.ts'
 
-/** Searches that take longer than one turn of the event loop should. */
-export interface LongSearches {
+/** Lists that take longer than one turn of the event loop should. */
+export interface LongLists {
   /**
-   * Searches one state of the database: that of the time at which its turn comes, so it has all that was committed before
+   * Lists the users of one state of the database: that of the time at which its turn comes, so it has all that was committed before
    * the call. Other requests are handled in between. Throws `overloaded` if too many wait or it takes too long,
    * `words_unavailable` if the index lacks users at that time, and `shutting_down` after `close`.
    */
-  search(query: UserQuery): Promise<UserPage>
-  /** Ends all searches at once. */
+  list(query: UserQuery): Promise<UserPage>
+  /** Ends all lists at once. */
   close(): void
 }
 
-/** How long a search may hold the event loop at a time. */
+/** How long a list may hold the event loop at a time. */
 export const SLICE_MS = 3
 
 /** More would wait too long: one of them may take seconds. */
 const MAX_WAITING = 20
 
-/** From the call on. Clients and proxies give up after some time, and a search that nobody waits for keeps others waiting. */
-const MAX_SEARCH_MS = 20_000
+/** From the call on. Clients and proxies give up after some time, and a list that nobody waits for keeps others waiting. */
+const MAX_LIST_MS = 20_000
 
 const CACHE_KIB = 4000
 
 /**
- * One search runs at a time, so that together they take at most half of the time of the thread, with a connection of its own,
+ * One list is made at a time, so that together they take at most half of the time of the thread, with a connection of its own,
  * so that it sees one state of the database while the other connection writes. The WAL grows as long as it runs.
  */
-export function createLongSearches(database: Database): LongSearches {
+export function createLongLists(database: Database): LongLists {
   let last: Promise<unknown> = Promise.resolve()
   let waiting = 0
   let isClosed = false
@@ -45,8 +46,7 @@ export function createLongSearches(database: Database): LongSearches {
     try {
       snapshot.pragma(`cache_size = -${CACHE_KIB}`)
       snapshot.exec('BEGIN')
-      if (!createWordIndexCheck(snapshot)()) throw new ServiceError('words_unavailable')
-      const slices = createWordSearch(snapshot)(query)
+      const slices = begin(snapshot, query)
       for (;;) {
         const page = workUntil(slices, performance.now() + SLICE_MS)
         if (page !== undefined) return page
@@ -59,16 +59,22 @@ export function createLongSearches(database: Database): LongSearches {
     }
   }
 
+  function begin(users: Database, query: UserQuery): Sliced<UserPage> {
+    if (query.words.length === 0) return createWideList(users)(query)
+    if (!createWordIndexCheck(users)()) throw new ServiceError('words_unavailable')
+    return createWordSearch(users)(query)
+  }
+
   function requireTime(deadline: number): void {
     if (isClosed) throw new ServiceError('shutting_down')
     if (performance.now() > deadline) throw new ServiceError('overloaded')
   }
 
   return {
-    search: async query => {
+    list: async query => {
       if (waiting >= MAX_WAITING) throw new ServiceError('overloaded')
       waiting++
-      const deadline = performance.now() + MAX_SEARCH_MS
+      const deadline = performance.now() + MAX_LIST_MS
       const page = last.then(() => run(query, deadline))
       last = page.catch(() => {})
       try {

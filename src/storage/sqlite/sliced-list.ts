@@ -1,0 +1,45 @@
+import type { Position, UserPage, UserQuery } from '../../users/user-repository.ts'
+import { SELECT_PAGE } from './candidates-sql.ts'
+import { pastEmail } from './list-walks.ts'
+import type { Sliced } from './sliced.ts'
+import type { Database } from './sqlite-driver.ts'
+
+/** A list that may read many users, with one connection. All of its slices must be in one transaction. */
+export type SlicedList = (query: UserQuery) => Sliced<UserPage>
+
+/** Finds users up to one more than the limit, from the start of the query on, in its order. */
+export type Finder = Sliced<readonly Position[]>
+
+/** Users up to the last one of a page are kept and sorted, unless they are more than this. */
+export const MAX_KEPT = 2000
+
+export interface SlicedListParts {
+  /** The position of the last user of a page is where the next one begins. */
+  find(query: UserQuery): Finder
+  /** All users that match. */
+  count(query: UserQuery): Sliced<number>
+}
+
+type PageRow = readonly [json: string, length: number, revision: string]
+
+export function createSlicedList(database: Database, { find, count }: SlicedListParts): SlicedList {
+  const selectPage = database.prepare<[{ ids: string }], PageRow>(SELECT_PAGE).raw()
+
+  return function* list(asked) {
+    const query = pastEmail(asked)
+    const { limit, start } = query
+    const found = yield* find(query)
+    const offset = 'offset' in start ? start.offset : undefined
+    const isAll =
+      offset !== undefined && found.length <= limit && (offset === 0 || found.length > 0)
+    const total = query.withTotal
+      ? isAll
+        ? offset + found.length
+        : yield* count(query)
+      : undefined
+    const page = found.slice(0, limit)
+    const ids = JSON.stringify(page.map(({ id }) => id))
+    const [json, , revision] = selectPage.get({ ids }) as PageRow
+    return { json, next: found.length > limit ? page.at(-1) : undefined, total, revision }
+  }
+}
