@@ -1,6 +1,6 @@
 // Compares the service with its peers under the same load on this machine. Usage:
 //   npm run bench -- [--rounds 5] [--seconds 3] [--connections 50] [--servers service,fastify-bare]
-//                    [--workloads read,create] [--write]
+//                    [--workloads read,create] [--warm-up 1] [--write]
 // --write keeps the result in bench/measured.json and writes the documents and charts that are made from it. It replaces the
 // tables of which all servers were measured, and no others.
 import { mkdtempSync, rmSync } from 'node:fs'
@@ -21,8 +21,6 @@ import { verify } from './verify.mjs'
 
 const USERS = 10_000
 
-const WARM_UP_SECONDS = 1
-
 const NO_WORKERS =
   'skipped with workers: the CPU time of their processes is read from /proc of Linux'
 
@@ -30,6 +28,7 @@ const { values: options } = parseArgs({
   options: {
     rounds: { type: 'string', default: '5' },
     seconds: { type: 'string', default: '3' },
+    'warm-up': { type: 'string', default: '1' },
     connections: { type: 'string', default: '50' },
     servers: { type: 'string', default: Object.keys(SERVERS).join() },
     workloads: { type: 'string', default: Object.keys(WORKLOADS).join() },
@@ -38,6 +37,7 @@ const { values: options } = parseArgs({
 })
 const rounds = wholeNumber('rounds', 100)
 const seconds = wholeNumber('seconds', 60)
+const warmUpSeconds = wholeNumber('warm-up', 60, 0)
 const connections = wholeNumber('connections', 1000)
 const asked = chosen('servers', SERVERS)
 const workloads = chosen('workloads', WORKLOADS)
@@ -120,7 +120,7 @@ async function measure(name, round) {
         })
       // The first scrapes take much longer than all later ones.
       const scraping = startScraping(server.managementUrl)
-      await drive(WARM_UP_SECONDS, 'warm')
+      if (warmUpSeconds > 0) await drive(warmUpSeconds, 'warm')
       const before = await server.usage()
       const beside = listenBeside(`${server.url}/users/1`, server.headers)
       const result = await drive(seconds, 'measured')
@@ -152,10 +152,10 @@ async function measure(name, round) {
   }
 }
 
-function wholeNumber(name, most) {
+function wholeNumber(name, most, least = 1) {
   const number = Number(options[name])
-  if (Number.isInteger(number) && number >= 1 && number <= most) return number
-  console.error(`--${name} must be a whole number from 1 to ${most}`)
+  if (Number.isInteger(number) && number >= least && number <= most) return number
+  console.error(`--${name} must be a whole number from ${least} to ${most}`)
   process.exit(2)
 }
 

@@ -22,6 +22,9 @@ beforeAll(async () => {
 
 afterAll(() => cluster?.remove())
 
+/** What takes the least time. */
+const BRIEF = ['--seconds', '1', '--warm-up', '0', '--connections', '4']
+
 function runs(script: string, ...args: readonly string[]) {
   const env = cluster && { ...process.env, BENCH_POSTGRES_URL: cluster.url() }
   return promisify(execFile)('node', [path(`bench/${script}`), ...args], { env })
@@ -42,16 +45,7 @@ if (!hasRedis) console.log('skipped: npm run bench with Redis needs redis-server
 test.skipIf(!areInstalled)(
   'npm run bench measures the service and each of its peers',
   async () => {
-    const options = [
-      '--rounds',
-      '1',
-      '--seconds',
-      '1',
-      '--connections',
-      '4',
-      '--workloads',
-      'create',
-    ]
+    const options = [...BRIEF, '--rounds', '1', '--workloads', 'create']
     const { stdout } = await promisify(execFile)('node', [path('bench/compare.mjs'), ...options])
     const rows = stdout.split('\n').filter(line => /^\| [^|]+\| [\d,]+ \| [\d.]+ \|/.test(line))
     expect(rows).toHaveLength(ROWS)
@@ -65,7 +59,7 @@ test.skipIf(!areInstalled)(
   'npm run bench compares refusals with a GET of one user where the server gives them',
   async () => {
     const workloads = 'read,missing,query,blocked,throttled'
-    const options = ['--rounds', '1', '--seconds', '1', '--servers', 'service,limited']
+    const options = [...BRIEF, '--rounds', '1', '--servers', 'service,limited']
     const { stdout } = await promisify(execFile)('node', [
       path('bench/compare.mjs'),
       ...options,
@@ -83,7 +77,7 @@ test.skipIf(!areInstalled)(
 test.skipIf(!areInstalled)(
   'npm run bench measures what an API key adds to a request',
   async () => {
-    const brief = ['--rounds', '2', '--seconds', '1', '--connections', '4']
+    const brief = [...BRIEF, '--rounds', '2']
     const options = ['--servers', 'service,keys', '--workloads', 'read']
     const { stdout } = await runs('compare.mjs', ...brief, ...options)
     const rows = stdout
@@ -104,7 +98,7 @@ test.skipIf(!areInstalled)(
 test.skipIf(!areInstalled)(
   'npm run bench measures what metrics add to a request, and the time of a scrape',
   async () => {
-    const brief = ['--rounds', '1', '--seconds', '2', '--connections', '4']
+    const brief = [...BRIEF, '--rounds', '1']
     const options = ['--servers', 'service,metrics,metrics-rules', '--workloads', 'read']
     const { stdout } = await runs('compare.mjs', ...brief, ...options)
     const rows = stdout
@@ -125,7 +119,7 @@ test.skipIf(!areInstalled)(
 test.skipIf(!areInstalled || !hasRedis)(
   'npm run bench measures what a limit in Redis adds, with the CPU time of Redis',
   async () => {
-    const brief = ['--rounds', '1', '--seconds', '1', '--connections', '4']
+    const brief = [...BRIEF, '--rounds', '1']
     const servers = 'service,redis,express-plain,express-redis'
     const chosen = ['--servers', servers, '--workloads', 'read']
     const { stdout } = await runs('compare.mjs', ...brief, ...chosen)
@@ -144,7 +138,7 @@ test.skipIf(!areInstalled || !hasRedis)(
 test.skipIf(!areInstalled || !canUsePostgres)(
   'npm run bench measures the CPU time of PostgreSQL, for the same page and for different ones',
   async () => {
-    const brief = ['--rounds', '1', '--seconds', '1', '--connections', '4']
+    const brief = [...BRIEF, '--rounds', '1']
     const chosen = ['--servers', 'postgres,fastify-pg', '--workloads', 'read,pages']
     const { stdout } = await runs('compare.mjs', ...brief, ...chosen)
     const ratios = stdout
