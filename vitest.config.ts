@@ -1,5 +1,6 @@
 import { availableParallelism } from 'node:os'
 import { configDefaults, defineConfig } from 'vitest/config'
+import { BaseSequencer, type TestSpecification } from 'vitest/node'
 import {
   canUsePostgres,
   forgetPostgresVariables,
@@ -66,7 +67,7 @@ const workers = {
   name: 'workers',
   include: isWorkersSuite
     ? OF_EACH_ENGINE
-    : ['test/limits/{bans,reload}.test.ts', 'test/users/{idempotent-create,list-walk}.test.ts'],
+    : ['test/limits/bans.test.ts', 'test/users/{idempotent-create,list-walk}.test.ts'],
   exclude: [...configDefaults.exclude, ...OF_NO_ENGINE, INSIDE],
   globalSetup: ['test/support/start-spawned-run.ts'],
   provide: { ...sqlite.provide, spawnedEnv: { WORKERS: '2' } },
@@ -80,10 +81,7 @@ const workersOnRedis = {
   name: 'workers-redis',
   include: isWorkersSuite
     ? OF_EACH_ENGINE
-    : [
-        'test/limits/{cookbook,specification-examples,throttle-functions}.test.ts',
-        'test/users/list-walk.test.ts',
-      ],
+    : ['test/limits/{cookbook,specification-examples}.test.ts', 'test/users/list-walk.test.ts'],
   globalSetup: ['test/support/start-postgres.ts', ...workers.globalSetup],
   provide: {
     ...postgres.provide,
@@ -91,8 +89,18 @@ const workersOnRedis = {
   },
 }
 
+/** Files with several processes first: they take longest, and otherwise one would still run when all others have ended. */
+class WorkersFirst extends BaseSequencer {
+  override async sort(files: TestSpecification[]): Promise<TestSpecification[]> {
+    const hasWorkers = ({ project }: TestSpecification) => project.name.startsWith('workers')
+    const sorted = await super.sort(files)
+    return [...sorted.filter(hasWorkers), ...sorted.filter(file => !hasWorkers(file))]
+  }
+}
+
 export default defineConfig({
   test: {
+    sequence: { sequencer: WorkersFirst },
     // Only what hangs is to be ended: none asserts a time, and on a busy machine all take their time.
     testTimeout: 180_000,
     hookTimeout: 180_000,

@@ -1,7 +1,6 @@
 import { existsSync } from 'node:fs'
-import { type BrowserContext, chromium, type Page } from 'playwright-core'
-import { onTestFinished } from 'vitest'
-import { temporaryFolder } from './open-test-app.ts'
+import { type Browser, type BrowserContext, chromium, type Page } from 'playwright-core'
+import { afterAll, onTestFinished } from 'vitest'
 
 const CHROMIUM = process.env.CHROMIUM_PATH || '/usr/bin/chromium'
 
@@ -18,6 +17,11 @@ const FLAGS = [
 /** Generous, because a browser is slow on a busy machine. */
 const TIMEOUT_MS = 100_000
 
+/** Starting one takes seconds, so all tests of a file share it. */
+let shared: Promise<Browser> | undefined
+
+afterAll(async () => (await shared)?.close())
+
 /** Why there is no browser here, if so. */
 export function whyNoBrowser(): string | undefined {
   return existsSync(CHROMIUM) ? undefined : `there is no Chromium at ${CHROMIUM} (CHROMIUM_PATH)`
@@ -29,7 +33,7 @@ export interface WatchedPage {
   readonly troubles: readonly string[]
 }
 
-/** A page in a new browser that may only reach the service at `url`. The browser ends with the test. */
+/** A page that may only reach the service at `url`, with nothing of other tests. It ends with the test. */
 export async function openPage(url: string): Promise<WatchedPage> {
   const context = await openContext()
   const page = await context.newPage()
@@ -49,16 +53,23 @@ export async function openPage(url: string): Promise<WatchedPage> {
   return { page, troubles }
 }
 
-/** A new browser, which ends with the test. */
+/** What a new browser shows, without cookies, cache or storage of others. With `flags`, the browser is a new one too. */
 export async function openContext(flags: readonly string[] = []): Promise<BrowserContext> {
-  const context = await chromium.launchPersistentContext(temporaryFolder(), {
-    executablePath: CHROMIUM,
-    args: [...FLAGS, ...flags],
-    viewport: { width: 1100, height: 900 },
-  })
+  const isOwn = flags.length > 0
+  const browser = await (isOwn ? launch(flags) : launchShared())
+  const context = await browser.newContext({ viewport: { width: 1100, height: 900 } })
   context.setDefaultTimeout(TIMEOUT_MS)
-  onTestFinished(() => context.close())
+  onTestFinished(() => (isOwn ? browser : context).close())
   return context
+}
+
+function launchShared(): Promise<Browser> {
+  shared ??= launch()
+  return shared
+}
+
+function launch(flags: readonly string[] = []): Promise<Browser> {
+  return chromium.launch({ executablePath: CHROMIUM, args: [...FLAGS, ...flags] })
 }
 
 /** Runs in the page before its own scripts. */
