@@ -161,7 +161,10 @@ export interface UserRepository {
   /** Returns whether there was such a user. Throws `version_mismatch`. */
   delete(id: number, expected?: ExpectedVersions): Promise<boolean>
 
-  /** The users that match, in the order of the sort. Throws `words_unavailable` while the index of words is being built. */
+  /**
+   * The users that match, in the order of the sort. Throws `words_unavailable` while the index of words is being built, and
+   * `overloaded` if reading them takes too long.
+   */
   list(query: UserQuery): Promise<UserPage>
 
   /** New with each change of any user that clients can see, and unique among all databases: printable ASCII without quotes. */

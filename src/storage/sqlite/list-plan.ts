@@ -7,7 +7,7 @@ import { type IndexedFilter, indexedFiltersOf, matchesSql } from './user-list-sq
 export interface ListPlan {
   /** Whether it may read so many users that other requests should be handled in between. */
   readonly isWide: boolean
-  /** The index of a filter that has few users, which are all read and sorted. */
+  /** If set, the users are found by the index of this filter, and all of them sorted. */
   readonly index?: IndexedFilter
 }
 
@@ -38,9 +38,11 @@ export function createListPlanner(database: Database): (query: UserQuery) => Lis
 
   return query => {
     const { start, filters } = query
-    if ('offset' in start && start.offset > MAX_SKIPPED_USERS) return WIDE
+    // One user at most has an e-mail.
+    if (filters.email !== undefined) return NARROW
+    const isDeep = 'offset' in start && start.offset > MAX_SKIPPED_USERS
     const indexes = indexedFiltersOf(filters)
-    if (filters.email !== undefined || isPageOfIndex(query, indexes)) return NARROW
+    if (!isDeep && isPageOfIndex(query, indexes)) return NARROW
     const index = indexes.find(by => hasFew(query, by))
     return index === undefined ? WIDE : { isWide: false, index }
   }

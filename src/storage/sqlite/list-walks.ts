@@ -17,8 +17,10 @@ export interface Walk {
   readonly isPast?: ((key: string) => boolean) | undefined
 }
 
-/** Before the first id, and after the last one. */
+/** Before the first id. */
 export const NO_ID = 0
+
+/** After the last id. */
 const END_ID = Number.MAX_SAFE_INTEGER + 1
 
 const RANGES = {
@@ -41,6 +43,14 @@ export function pastEmail(query: UserQuery): UserQuery {
   const { sort, start } = query
   if (sort.by !== 'email' || 'offset' in start) return query
   return { ...query, start: { key: start.key, id: sort.descending ? NO_ID : END_ID } }
+}
+
+/** The same list, but it begins no earlier than the range of its own order: SQLite would read all users up to the range. */
+export function fromRangeOn(query: UserQuery): UserQuery {
+  const { sort, start } = query
+  const column = RANGE_COLUMNS.find(column => column === sort.by)
+  if (column === undefined || 'offset' in start) return query
+  return { ...query, start: walkOfRange(query, column).from ?? start }
 }
 
 /** The ways to read all users that match the filters: those of filters, and one in the order of the list. */

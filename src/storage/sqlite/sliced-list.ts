@@ -10,9 +10,6 @@ export type SlicedList = (query: UserQuery) => Sliced<UserPage>
 /** Finds users up to one more than the limit, from the start of the query on, in its order. */
 export type Finder = Sliced<readonly Position[]>
 
-/** Users up to the last one of a page are kept and sorted, unless they are more than this. */
-export const MAX_KEPT = 2000
-
 export interface SlicedListParts {
   /** The position of the last user of a page is where the next one begins. */
   find(query: UserQuery): Finder

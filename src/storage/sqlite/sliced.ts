@@ -10,13 +10,14 @@ export function workUntil<T>(work: Sliced<T>, time: number): T | undefined {
   }
 }
 
-/** The result of the first of `all` that ends. They take turns. */
+/** The result of the first of `all` that ends. They take turns. Throws for none. */
 export function* race<T>(all: readonly Sliced<T>[]): Sliced<T> {
-  for (;;) {
+  while (all.length > 0) {
     for (const each of all) {
       const step = each.next()
       if (step.done) return step.value
       yield
     }
   }
+  throw new Error('there is no way to the result')
 }

@@ -9,6 +9,7 @@ import type {
   UserSort,
 } from '../../users/user-repository.ts'
 import { createListPlanner } from './list-plan.ts'
+import { fromRangeOn } from './list-walks.ts'
 import { createLongLists, type LongLists, SLICE_MS } from './long-lists.ts'
 import type { ReadView } from './read-view.ts'
 import { type Sliced, workUntil } from './sliced.ts'
@@ -64,7 +65,7 @@ const SELECT_KEY = `
 /** Lists have thousands of possible forms, but clients use only few of them. */
 const MAX_PREPARED_FORMS = 200
 
-/** Reads of the table `users` of SQLite, which run at once. */
+/** Reads of the table `users` of SQLite, which run at once, but for lists that take long. */
 export function createSqliteUserReads(options: SqliteUserReadsOptions): UserReads {
   const { database, view, steadyNow, longLists = createLongLists(database) } = options
   const select = database.prepare<[number], string>(SELECT).pluck()
@@ -89,7 +90,7 @@ export function createSqliteUserReads(options: SqliteUserReadsOptions): UserRead
   }
 
   function listAtOnce(query: UserQuery, index?: IndexedFilter): UserPage {
-    const { sort, filters, limit, start } = query
+    const { sort, filters, limit, start } = fromRangeOn(query)
     const { form, sql } = listStatement(query, index)
     const row = prepared(form, sql)
       .raw()

@@ -24,6 +24,11 @@ export type SliceReader = (query: UserQuery, walk: Walk) => () => UserSlice
 /** Users that are read in about a millisecond. The first slices are smaller: a page may be full after a few users. */
 const SLICE_USERS = 1024
 
+/** So are those after a slice that took longer, because it had to wait for the disk. */
+const SLICE_MS = 2
+
+const LEAST_SLICE_USERS = 32
+
 const MAX_PREPARED_FORMS = 100
 
 type PositionRow = readonly [id: number, key: string]
@@ -51,20 +56,30 @@ export function createSliceReader(database: Database): SliceReader {
     const selectMatches = prepareRows(`find ${form}`, () =>
       findSliceSql(matches(), { isAfter: after !== undefined, descending: sort.descending }),
     )
-    let place = firstPlaceOf(walk)
+    const first = firstPlaceOf(walk)
+    let place = first
     let count = limit + 1
+    let tookMs = 0
+    const timed = <T>(work: () => T): T => {
+      const startedAt = performance.now()
+      const result = work()
+      tookMs += performance.now() - startedAt
+      return result
+    }
     return () => {
+      if (tookMs > SLICE_MS) count = Math.max(LEAST_SLICE_USERS, count >> 1)
+      else if (place !== first) count = Math.min(count * 2, SLICE_USERS)
+      tookMs = 0
       const users = { ...filters, ...place, count }
-      const end = selectEnd.get(users)
+      const end = timed(() => selectEnd.get(users))
       const isLast = end === undefined || isPast(end[1])
       if (end !== undefined) place = positionOf(end)
-      count = Math.min(count * 2, SLICE_USERS)
-      const areAll = names.length === 0 && !isLast
+      const allMatch = names.length === 0 && !isLast
       return {
         isLast,
-        count: () => (areAll ? users.count : (countMatches.get(users) as number)),
+        count: () => (allMatch ? users.count : timed(() => countMatches.get(users) as number)),
         find: (most, skipped) =>
-          selectMatches.all({ ...users, ...after, most, skipped }).map(positionOf),
+          timed(() => selectMatches.all({ ...users, ...after, most, skipped })).map(positionOf),
       }
     }
   }

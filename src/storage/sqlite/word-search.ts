@@ -8,7 +8,7 @@ import {
 import type { Candidate } from './candidates-sql.ts'
 import { comparePositions } from './compare-positions.ts'
 import { race, type Sliced } from './sliced.ts'
-import { createSlicedList, type Finder, MAX_KEPT, type SlicedList } from './sliced-list.ts'
+import { createSlicedList, type Finder, type SlicedList } from './sliced-list.ts'
 import type { Database } from './sqlite-driver.ts'
 
 /** Candidates that are read and tested in about a millisecond. */
@@ -16,6 +16,9 @@ const SLICE_USERS = 400
 
 /** Users that are counted in about a millisecond. */
 const SLICE_COUNTED = 10_000
+
+/** Users up to the last one of a page are kept and sorted, unless they are more than this. */
+const MAX_KEPT = 2000
 
 /**
  * Lists of users that are found by words. No index has both the words and the order of a list. So several ways to read the

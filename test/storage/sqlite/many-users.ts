@@ -40,9 +40,9 @@ export async function openManyUsers(): Promise<Database> {
     for (let count = 1; count <= USERS; count++) {
       const name = nameOf(count)
       const email = `commonbutlong${count % 100 === 0 ? 'est' : 'er'}.u${(count * 7919) % USERS}x${count}@x.co`
-      const time = new Date(NOON + ((count * 37) % USERS)).toISOString()
+      const time = at((count * 37) % USERS)
       const id = idOf(count)
-      insert.run(id, name, name.toLowerCase(), email, time, time)
+      insert.run(id, name, name.toLowerCase(), email, time, at((count * 53) % USERS))
       index.add(id, { name, email })
     }
   })
@@ -83,6 +83,8 @@ export const FILTERS: readonly UserQuery['filters'][] = [
   { created_after: at(500) },
   { created_after: at(5000) },
   { updated_before: at(100), created_after: at(20) },
+  { updated_after: at(4900) },
+  { updated_after: at(2000), created_before: at(4000) },
 ]
 
 /**
@@ -113,6 +115,18 @@ export function expectScanned(
           const second = finish(list({ ...query, start: next, withTotal: false })).value
           expect(idsOf(second.json)).toEqual(ids.slice(700, 1400))
         }
+        // Filters may change between two pages, so that a cursor may be outside of their range.
+        const pivot = users.toSorted(byCodePoints(sort))[USERS / 3] as ShownUser
+        const behind = matches.filter(user => byCodePoints(sort)(user, pivot) > 0)
+        const start = { key: by === 'id' ? '' : String(pivot[by]).toLowerCase(), id: pivot.id }
+        if (by.endsWith('_at')) start.key = String(pivot[by])
+        const outside = finish(list({ ...query, start, limit: 5 })).value
+        expect(idsOf(outside.json)).toEqual(
+          behind
+            .toSorted(byCodePoints(sort))
+            .slice(0, 5)
+            .map(({ id }) => id),
+        )
         for (const offset of [40, 2500]) {
           const paged = finish(list({ ...query, start: { offset }, limit: 3 })).value
           expect(idsOf(paged.json)).toEqual(ids.slice(offset, offset + 3))
@@ -131,6 +145,7 @@ function isIn(user: ShownUser, { filters, words }: Pick<UserQuery, 'words' | 'fi
     (filters.email === undefined || user.email === filters.email) &&
     (filters.created_after === undefined || user.created_at > filters.created_after) &&
     (filters.created_before === undefined || user.created_at < filters.created_before) &&
+    (filters.updated_after === undefined || user.updated_at > filters.updated_after) &&
     (filters.updated_before === undefined || user.updated_at < filters.updated_before)
   )
 }

@@ -54,6 +54,26 @@ test('users behind the range of a filter are not read', async () => {
   expect([value.total, pauses]).toEqual([39, 0])
 })
 
+test('a page behind all users is empty at once', async () => {
+  const list = createWideList(await openManyUsers())
+  const { value, pauses } = finish(list({ ...ALL, start: { offset: 999_999_999_998_000 } }))
+  expect([value.json, value.total, pauses]).toEqual(['[]', USERS, 0])
+})
+
+test('a list at once finds what a scan finds, with a cursor outside of its range too', async () => {
+  const database = await openManyUsers()
+  const view = createReadView(database)
+  const reads = createSqliteUserReads({ database, view, steadyNow: Date.now })
+  const sort = { by: 'created_at', descending: true } as const
+  const filters = { created_after: at(20), created_before: at(4000) }
+  const first = await reads.list({ ...ALL, sort, filters, limit: 3, withTotal: false })
+  const start = { key: at(5900), id: 1 }
+  const outside = await reads.list({ ...ALL, sort, filters, start, limit: 3, withTotal: false })
+  expect(outside.json).toBe(first.json)
+  const behind = await reads.list({ ...ALL, sort, filters, start: { key: at(9), id: 1 } })
+  expect(behind.json).toBe('[]')
+})
+
 test('a list that takes long is made where other work can come between', async () => {
   const database = await openManyUsers()
   fill(database, 100_000)
@@ -83,6 +103,7 @@ const PLANS: readonly (readonly [UserFilters, Partial<UserQuery>, isWide: boolea
   [{}, { start: { offset: 10_001 } }, true],
   [{ email: 'many1@x.co' }, { withTotal: true }, false],
   [{ email: 'many1@x.co', ...MANY }, { withTotal: true }, false],
+  [{ email: 'many1@x.co' }, { withTotal: true, start: { offset: 10_001 } }, false],
   [{ name: 'many' }, {}, false],
   [{ name: 'many' }, { sort: BY_NAME }, false],
   [{ name: 'many' }, { withTotal: true }, true],
@@ -92,6 +113,8 @@ const PLANS: readonly (readonly [UserFilters, Partial<UserQuery>, isWide: boolea
   [MANY, { sort: { by: 'created_at', descending: true }, withTotal: true }, true],
   [MANY, {}, true],
   [FEW, { withTotal: true }, false],
+  [FEW, { start: { offset: 10_001 } }, false],
+  [{ name: 'nobody' }, { start: { offset: 10_001 } }, false],
   [{ ...MANY, updated_after: '2027-01-01T12:00:00.000Z' }, {}, true],
   [
     { ...MANY, updated_after: '2027-01-01T12:00:00.000Z' },

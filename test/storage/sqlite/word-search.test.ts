@@ -32,7 +32,7 @@ test('two words that many users have, and hardly any has both, are compared in s
   expect(pauses).toBeGreaterThan(3)
 })
 
-test('a long search shows the users of one moment, whatever is written meanwhile', async () => {
+test('a long list shows the users of one moment, whatever is written meanwhile', async () => {
   const database = await openManyUsers()
   const longLists = createLongLists(database)
   onTestFinished(longLists.close)
@@ -44,7 +44,7 @@ test('a long search shows the users of one moment, whatever is written meanwhile
     const { revision } = await longLists.list(query)
     const during = longLists.list({ ...query, sort: { by: 'name', descending: false } })
     for (let turn = 0; turn < delay; turn++) await new Promise(resolve => setImmediate(resolve))
-    // Search and write begin in the same turn; the search sees all of the write, or nothing.
+    // List and write begin in the same turn; the list sees all of the write, or nothing.
     remove.run(101 + delay)
     const page = await during
     const isOld = page.revision === revision
@@ -53,7 +53,7 @@ test('a long search shows the users of one moment, whatever is written meanwhile
   }
 })
 
-test('a long search is refused if the index was emptied before its turn', async () => {
+test('a long list is refused if the index was emptied before its turn', async () => {
   const database = await openManyUsers()
   const longLists = createLongLists(database)
   onTestFinished(longLists.close)
@@ -62,7 +62,7 @@ test('a long search is refused if the index was emptied before its turn', async 
   await expect(page).rejects.toMatchObject({ code: 'words_unavailable' })
 })
 
-test('long searches wait for each other, at most twenty of them, and end when the storage closes', async () => {
+test('long lists wait for each other, at most twenty of them, and end when the storage closes', async () => {
   const database = await openManyUsers()
   const longLists = createLongLists(database)
   const query = { ...ALL, words: ['commonbutlonger'] }
