@@ -75,7 +75,7 @@ export const listenAddress: ValueKind<string> = kindOf(
 /** Why a management port is refused. */
 export const NEEDS_TOKEN = 'MANAGEMENT_TOKEN, which it needs beyond loopback, is not set'
 
-/** The same for the management port. Where a host name leads is known only once the port is open. */
+/** For the host of the management port. Which address a host name has is known only once the port is open. */
 export const managementAddress: ValueKind<string> = {
   ...listenAddress,
   read: (text, { MANAGEMENT_PORT: port, MANAGEMENT_TOKEN: token }) =>

@@ -10,7 +10,7 @@ import { REPRESENTATION } from './user-representation.ts'
 
 /**
  * A user that may match: `sortKey` is that of the sort of the list, and `walkKey` that of the index that it was read from.
- * All but the id is null for a user that the index of words has and the table has not.
+ * Texts are null, and `isInFilters` is 0, for a user that the index of words has and the table has not.
  */
 export type Candidate = readonly [
   id: number,
@@ -39,16 +39,13 @@ const INDEXES: Readonly<Record<Exclude<UserSort['by'], 'id'>, string>> = {
   updated_at: 'users_by_updated_at',
 }
 
-/** What users can be read in the order of, each with ids after it. */
-export type WalkedColumn = UserSort['by']
-
 /**
  * Up to `@count` candidates in the order of a column, after the position `@key` and `@id`; `isPoint` for that key only. In the
  * order of ids all keys are empty.
  */
 export function walkCandidatesSql(
   shape: CandidateShape,
-  { column, isPoint }: { readonly column: WalkedColumn; readonly isPoint: boolean },
+  { column, isPoint }: { readonly column: UserSort['by']; readonly isPoint: boolean },
 ): string {
   const { descending } = shape
   const [beyond, direction] = descending ? ['<', 'DESC'] : ['>', 'ASC']

@@ -5,7 +5,7 @@ import { type IndexedFilter, indexedFiltersOf, matchesSql } from './user-list-sq
 
 /** How a list without words is read. */
 export interface ListPlan {
-  /** Whether it may read so many users that other requests should be handled in between. */
+  /** Whether it may read many users. Then it is made in slices, and other requests are served in between. */
   readonly isWide: boolean
   /** If set, the users are found by the index of this filter, and all of them sorted. */
   readonly index?: IndexedFilter

@@ -1,11 +1,10 @@
 import { MAX_NAME_CHARS } from '../../users/user.ts'
-import type { Position, UserFilters, UserQuery } from '../../users/user-repository.ts'
-import type { WalkedColumn } from './candidates-sql.ts'
+import type { Position, UserFilters, UserQuery, UserSort } from '../../users/user-repository.ts'
 import { comparePositions } from './compare-positions.ts'
 
 /** A read of an index of a column, in the order of its keys and then of ids. */
 export interface Walk {
-  readonly column: WalkedColumn
+  readonly column: UserSort['by']
   readonly descending: boolean
   /** Whether that is the order of the list. */
   readonly isInOrder: boolean

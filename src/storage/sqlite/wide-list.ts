@@ -1,8 +1,13 @@
 import type { Position, UserQuery } from '../../users/user-repository.ts'
-import { comparePositions } from './compare-positions.ts'
 import { walksOf } from './list-walks.ts'
 import { race, type Sliced } from './sliced.ts'
-import { createSlicedList, type Finder, type SlicedList } from './sliced-list.ts'
+import {
+  createSlicedList,
+  type Finder,
+  offsetOf,
+  type SlicedList,
+  sortFound,
+} from './sliced-list.ts'
 import type { Database } from './sqlite-driver.ts'
 import { countSql, namesOf } from './user-list-sql.ts'
 import { createSliceReader, type UserSlice } from './user-slices.ts'
@@ -63,20 +68,12 @@ function* findInOrder(query: UserQuery, next: () => UserSlice): Finder {
 }
 
 /** Reads all users of a filter. */
-function* findInAnyOrder(query: UserQuery, next: () => UserSlice): Finder {
-  const { limit, sort } = query
-  const sign = sort.descending ? -1 : 1
-  const byPosition = (one: Position, other: Position) => comparePositions(one, other) * sign
-  const offset = offsetOf(query)
-  const end = offset + limit + 1
-  let found: Position[] = []
-  for (;;) {
+function findInAnyOrder(query: UserQuery, next: () => UserSlice): Finder {
+  const mostKept = offsetOf(query) + query.limit + 1
+  return sortFound(query, () => {
     const slice = next()
-    found.push(...slice.find(end, 0))
-    if (slice.isLast) return found.sort(byPosition).slice(offset, end)
-    if (found.length > 2 * end) found = found.sort(byPosition).slice(0, end)
-    yield
-  }
+    return { found: slice.find(mostKept, 0), isLast: slice.isLast }
+  })
 }
 
 function* countMatches(next: () => UserSlice): Sliced<number> {
@@ -91,8 +88,4 @@ function* countMatches(next: () => UserSlice): Sliced<number> {
 
 function hasFilters({ filters }: UserQuery): boolean {
   return namesOf(filters).length > 0
-}
-
-function offsetOf({ start }: UserQuery): number {
-  return 'offset' in start ? start.offset : 0
 }

@@ -8,7 +8,13 @@ import {
 import type { Candidate } from './candidates-sql.ts'
 import { comparePositions } from './compare-positions.ts'
 import { race, type Sliced } from './sliced.ts'
-import { createSlicedList, type Finder, type SlicedList } from './sliced-list.ts'
+import {
+  createSlicedList,
+  type Finder,
+  offsetOf,
+  type SlicedList,
+  sortFound,
+} from './sliced-list.ts'
 import type { Database } from './sqlite-driver.ts'
 
 /** Candidates that are read and tested in about a millisecond. */
@@ -42,8 +48,7 @@ export function createWordSearch(database: Database): SlicedList {
 }
 
 function findersOf(query: UserQuery, readers: readonly CandidateReader[]): readonly Finder[] {
-  const { start, limit } = query
-  const keptUsers = ('offset' in start ? start.offset : 0) + limit + 1
+  const keptUsers = offsetOf(query) + query.limit + 1
   const hasOrdered = readers.some(({ isInOrder }) => isInOrder)
   return readers
     .filter(({ isInOrder }) => isInOrder || !hasOrdered || keptUsers <= MAX_KEPT)
@@ -52,10 +57,10 @@ function findersOf(query: UserQuery, readers: readonly CandidateReader[]): reado
 
 /** Up to one user more than the limit, read in the order of the list. */
 function* findInOrder(query: UserQuery, reader: CandidateReader): Finder {
-  const { limit, start } = query
+  const { limit } = query
   const isMatch = createTest(query, reader)
   const found: Position[] = []
-  let skipped = 'offset' in start ? start.offset : 0
+  let skipped = offsetOf(query)
   let sliceUsers = Math.min(limit + 1 + skipped, SLICE_USERS)
   for (;;) {
     for (const candidate of reader.next(sliceUsers)) {
@@ -71,24 +76,16 @@ function* findInOrder(query: UserQuery, reader: CandidateReader): Finder {
 }
 
 /** The same from candidates in any order: all of them are read. */
-function* findInAnyOrder(query: UserQuery, reader: CandidateReader): Finder {
-  const { limit, start, sort } = query
+function findInAnyOrder(query: UserQuery, reader: CandidateReader): Finder {
+  const { start, sort } = query
   const isMatch = createTest(query, reader)
   const sign = sort.descending ? -1 : 1
-  const byPosition = (one: Position, other: Position) => comparePositions(one, other) * sign
-  const offset = 'offset' in start ? start.offset : 0
-  const end = offset + limit + 1
-  let found: Position[] = []
-  for (;;) {
-    for (const candidate of reader.next(SLICE_USERS)) {
-      if (!isMatch(candidate)) continue
-      const position = positionOf(candidate)
-      if (!('id' in start) || byPosition(position, start) > 0) found.push(position)
-    }
-    if (found.length > 2 * end) found = found.sort(byPosition).slice(0, end)
-    if (reader.isAtEnd()) return found.sort(byPosition).slice(offset, end)
-    yield
-  }
+  const isAfterStart = (position: Position) =>
+    !('id' in start) || comparePositions(position, start) * sign > 0
+  return sortFound(query, () => {
+    const positions = reader.next(SLICE_USERS).filter(isMatch).map(positionOf)
+    return { found: positions.filter(isAfterStart), isLast: reader.isAtEnd() }
+  })
 }
 
 function* countUsers(query: UserQuery, reader: CandidateReader): Sliced<number> {

@@ -3,14 +3,12 @@ import { createClosing } from '../../../src/storage/postgres/batches.ts'
 import { createPostgresDatabaseTasks } from '../../../src/storage/postgres/maintenance/postgres-database-tasks.ts'
 import { createPostgresUserRepository } from '../../../src/storage/postgres/postgres-user-repository.ts'
 import { SORT_KEYS, type UserQuery } from '../../../src/users/user-repository.ts'
-import { areBegun, wordsOfUser } from '../../../src/users/words.ts'
 import { queryPostgres } from '../../support/postgres-client.ts'
 import { connectTo } from '../../support/postgres-connections.ts'
 import { copyPostgresTemplate } from '../../support/postgres-databases.ts'
 import { locationOf } from '../../support/postgres-location.ts'
 import { byCodePoints, type ShownUser } from '../../support/user-order.ts'
-
-const NOON = Date.parse('2026-01-31T12:00:00.000Z')
+import { ALL, at, idsOf, isAsked, NOON } from '../../support/user-scan.ts'
 
 const USERS = 6000
 
@@ -27,15 +25,6 @@ const FILL = `
         'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"') AS time
     FROM generate_series(1, ${USERS}) AS n) AS made;`
 
-const ALL: UserQuery = {
-  sort: { by: 'id', descending: false },
-  filters: {},
-  words: [],
-  limit: 1000,
-  start: { offset: 0 },
-  withTotal: true,
-}
-
 const WORDS = [
   ['ann'],
   ['ann', 'bob'],
@@ -49,8 +38,6 @@ const WORDS = [
   ['bob', 'nobody'],
 ]
 
-const at = (ms: number) => new Date(NOON + ms).toISOString()
-
 const FILTERS: readonly UserQuery['filters'][] = [
   {},
   { name: 'ann bob' },
@@ -61,21 +48,6 @@ const FILTERS: readonly UserQuery['filters'][] = [
   { updated_before: at(100), created_after: at(20) },
   { name: '\0' },
 ]
-
-function matches(user: ShownUser, { filters, words }: UserQuery): boolean {
-  return (
-    areBegun(wordsOfUser(user), words) &&
-    (filters.name === undefined || user.name.toLowerCase() === filters.name) &&
-    (filters.email === undefined || user.email === filters.email) &&
-    (filters.created_after === undefined || user.created_at > filters.created_after) &&
-    (filters.created_before === undefined || user.created_at < filters.created_before) &&
-    (filters.updated_before === undefined || user.updated_at < filters.updated_before)
-  )
-}
-
-function idsOf(json: string): number[] {
-  return JSON.parse(json).map(({ id }: { id: number }) => id)
-}
 
 test('a search of more users than its first walk finds what a scan finds, from each place, in each order', async () => {
   const url = await copyPostgresTemplate()
@@ -95,7 +67,7 @@ test('a search of more users than its first walk finds what a scan finds, from e
   expect(users).toHaveLength(USERS)
   for (const words of WORDS) {
     for (const filters of FILTERS) {
-      const found = users.filter(user => matches(user, { ...ALL, words, filters }))
+      const found = users.filter(user => isAsked(user, { words, filters }))
       for (const by of SORT_KEYS) {
         for (const descending of [false, true]) {
           const sort = { by, descending }

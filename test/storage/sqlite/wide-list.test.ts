@@ -6,7 +6,8 @@ import type { Database } from '../../../src/storage/sqlite/sqlite-driver.ts'
 import { createSqliteUserReads } from '../../../src/storage/sqlite/sqlite-user-reads.ts'
 import { createWideList } from '../../../src/storage/sqlite/wide-list.ts'
 import type { UserFilters, UserQuery } from '../../../src/users/user-repository.ts'
-import { ALL, at, expectScanned, FILTERS, finish, openManyUsers, USERS } from './many-users.ts'
+import { ALL, at } from '../../support/user-scan.ts'
+import { expectScanned, FILTERS, finish, openManyUsers, USERS } from './many-users.ts'
 
 const BY_NAME = { by: 'name', descending: false } as const
 

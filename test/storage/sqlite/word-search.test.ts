@@ -4,7 +4,8 @@ import { comparePositions } from '../../../src/storage/sqlite/compare-positions.
 import { createLongLists } from '../../../src/storage/sqlite/long-lists.ts'
 import { clearWords } from '../../../src/storage/sqlite/word-index.ts'
 import { createWordSearch } from '../../../src/storage/sqlite/word-search.ts'
-import { ALL, expectScanned, FILTERS, finish, openManyUsers, USERS } from './many-users.ts'
+import { ALL } from '../../support/user-scan.ts'
+import { expectScanned, FILTERS, finish, openManyUsers, USERS } from './many-users.ts'
 
 const WORDS = [
   ['ann'],
