@@ -1,5 +1,4 @@
 import { isIP, isIPv4, isIPv6 } from 'node:net'
-import { availableParallelism } from 'node:os'
 import { fileURLToPath } from 'node:url'
 import { z } from 'zod'
 import { parseDuration } from './duration.ts'
@@ -126,21 +125,6 @@ export const databaseUrl: ValueKind<DatabaseLocation> = {
     const path = parsePath(url)
     if (path !== undefined) return { value: { kind: 'sqlite', url, path } }
     return { why: hasUrlExtras(url) ? EXTRAS_OF_FILE_URL : undefined }
-  },
-}
-
-const MAX_WORKERS = 64
-
-/** Each process would have a database of its own if it were in memory. */
-export const workerCount: ValueKind<number> = {
-  mayBe: `a whole number from 1 to ${MAX_WORKERS}, or auto for one process per core`,
-  read: (text, { DATABASE_URL: url = '' }) => {
-    const { success, data } = integer(1, MAX_WORKERS).safeParse(text)
-    if (!success && text !== 'auto') return {}
-    if (data !== 1 && parsePath(url) === ':memory:') {
-      return { why: 'several processes cannot share a database in memory' }
-    }
-    return { value: data ?? Math.min(availableParallelism(), MAX_WORKERS) }
   },
 }
 

@@ -15,7 +15,6 @@ import {
   portNumber,
   size,
   trustedProxies,
-  workerCount,
 } from './config-values.ts'
 import { readDotenv } from './dotenv.ts'
 import { OperatorError } from './errors.ts'
@@ -56,7 +55,6 @@ const SETTINGS = {
   redis: { name: 'REDIS_URL', kind: redisUrl },
   redisPrefix: { name: 'REDIS_PREFIX', kind: keyPrefix, default: 'user-records:' },
   /** How many processes serve. */
-  workers: { name: 'WORKERS', kind: workerCount, default: '1' },
   /** `undefined` without a management port. */
   managementPort: { name: 'MANAGEMENT_PORT', kind: portNumber },
   managementHost: { name: 'MANAGEMENT_HOST', kind: managementAddress, default: '127.0.0.1' },

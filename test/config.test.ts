@@ -1,5 +1,4 @@
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs'
-import { availableParallelism } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { describe, expect, test } from 'vitest'
@@ -21,7 +20,6 @@ const DEFAULTS: Config = {
   cacheStore: 'memory',
   redis: undefined,
   redisPrefix: 'user-records:',
-  workers: 1,
   managementPort: undefined,
   managementHost: '127.0.0.1',
   managementToken: undefined,
@@ -76,9 +74,6 @@ test.each<[VariableName, string, Partial<Config>]>([
   ['CACHE_STORE', 'memory', { cacheStore: 'memory' }],
   ['CACHE_STORE', 'none', { cacheStore: 'none' }],
   ['REDIS_PREFIX', 'app/users_1.x-y:', { redisPrefix: 'app/users_1.x-y:' }],
-  ['WORKERS', '1', { workers: 1 }],
-  ['WORKERS', '64', { workers: 64 }],
-  ['WORKERS', 'auto', { workers: Math.min(availableParallelism(), 64) }],
   ['MANAGEMENT_PORT', '0', { managementPort: 0 }],
   ['MANAGEMENT_PORT', '9090', { managementPort: 9090 }],
   ['MANAGEMENT_HOST', '0.0.0.0', { managementHost: '0.0.0.0' }],
@@ -198,7 +193,6 @@ describe.each<{ name: VariableName; mayBe: RegExp; refused: readonly string[] }>
       '::/0',
     ],
   },
-  { name: 'WORKERS', mayBe: /1 to 64, or auto/, refused: ['0', '65', '-1', '1.5', 'AUTO', 'all'] },
   { name: 'MANAGEMENT_PORT', mayBe: /0 to 65535/, refused: ['65536', '-1', 'on', 'auto', '9090,'] },
   {
     name: 'MANAGEMENT_HOST',
@@ -365,18 +359,6 @@ test.each<[VariableName, string, string]>([
   const problems = problemsOf({ [name]: text })
   expect(problems).toHaveLength(1)
   expect(problems[0]?.split('; it may be ')[0]).toBe(`${name} was ${shown}`)
-})
-
-test.each(['2', 'auto'])('WORKERS=%s is refused for a database in memory', text => {
-  for (const url of [':memory:', 'file::memory:']) {
-    expect(problemsOf({ WORKERS: text, DATABASE_URL: url })).toEqual([
-      `WORKERS was "${text}", but several processes cannot share a database in memory; it may be a whole number from 1 to 64, or auto for one process per core`,
-    ])
-  }
-})
-
-test('WORKERS=1 is allowed for a database in memory', () => {
-  expect(problemsOf({ WORKERS: '1', DATABASE_URL: ':memory:' })).toEqual([])
 })
 
 describe('a .env file', () => {
@@ -597,7 +579,6 @@ describe('readSettings reports names that set nothing:', () => {
     ['SHUTDOWN_TIMEOUT_MS', 'SHUTDOWN_TIMEOUT'],
     ['MAX_CONNECTION', 'MAX_CONNECTIONS'],
     ['port', 'PORT'],
-    ['WORKER', 'WORKERS'],
     ['API_KEY', 'API_KEYS'],
     ['REDIS_TLS_URL', 'REDIS_URL'],
   ])('%s of the environment, which is near %s', (name, didYouMean) => {

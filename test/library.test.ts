@@ -309,7 +309,7 @@ describe('settings', () => {
     const { default: usual } = VARIABLES[name as keyof typeof VARIABLES] as { default?: string }
     const problems = await problemsOf({ [name]: value ?? usual, LOG_LEVLE: 'info' })
     expect(problems.filter(line => !line.startsWith('LOG_LEVLE'))).toEqual(
-      /^(?:HOST|PORT|WORKERS|MANAGEMENT_(?:PORT|HOST|TOKEN)|SHUTDOWN_TIMEOUT|MAX_(?:CONNECTIONS|EVENT_LOOP_DELAY|WAITING_REQUESTS))$/.test(
+      /^(?:HOST|PORT|MANAGEMENT_(?:PORT|HOST|TOKEN)|SHUTDOWN_TIMEOUT|MAX_(?:CONNECTIONS|EVENT_LOOP_DELAY|WAITING_REQUESTS))$/.test(
         name,
       )
         ? [
@@ -323,7 +323,6 @@ describe('settings', () => {
     const problems = await problemsOf({
       PORT: 3000,
       DATABASE_URI: ':memory:',
-      WORKERS: 2,
       TRUST_PROXY: true,
       BODY_LIMIT: Symbol('much'),
       PASSWORD_MIN_LENGTH: 0,
@@ -333,7 +332,6 @@ describe('settings', () => {
     expect(problems).toEqual([
       expect.stringMatching(/^PORT is a setting of the server/),
       'DATABASE_URI is not a setting; did you mean DATABASE_URL?',
-      expect.stringMatching(/^WORKERS is a setting of the server/),
       'BODY_LIMIT must be text or a value of its kind',
       expect.stringMatching(/^TRUST_PROXY was "true"; it may be /),
       expect.stringMatching(/^PASSWORD_MIN_LENGTH was "0"; it may be /),

@@ -1,8 +1,4 @@
-import type {
-  RouteStatus,
-  ServiceStatus,
-  WorkerStatus,
-} from '../../src/ops/management/service-status.ts'
+import type { RouteStatus, ServiceStatus } from '../../src/ops/management/service-status.ts'
 import { byId, element, setText, showFacts } from './dom.ts'
 import {
   formatBytes,
@@ -96,56 +92,18 @@ export function createRoutes() {
   return { update }
 }
 
-/** One row for each process. */
-export function createWorkers() {
-  let shown: View | undefined
-  const growthOf = (worker: WorkerStatus, numberIn: (worker: WorkerStatus) => number) =>
-    shown?.perSecond(status => {
-      const known = status.workers.find(({ pid }) => pid === worker.pid)
-      return known && numberIn(known)
-    })
-  const table = createTable<WorkerStatus>(byId('workers'), {
-    caption: 'Processes',
-    keyOf: ({ pid, worker }) => `${worker} ${pid}`,
-    empty: 'No processes.',
-    columns: [
-      {
-        label: 'Process',
-        kind: 'name',
-        text: ({ worker }) =>
-          worker === 0 ? 'first' : shown?.status.workers.length === 1 ? 'only' : `worker ${worker}`,
-      },
-      { label: 'PID', kind: 'number', text: ({ pid }) => `${pid}` },
-      {
-        label: 'Up for',
-        kind: 'number',
-        text: ({ started_at }) => formatSpan((shown?.now ?? 0) - Date.parse(started_at)),
-      },
-      {
-        label: 'Requests/s',
-        kind: 'number',
-        text: worker => formatRate(growthOf(worker, ({ requests }) => requests)),
-      },
-      {
-        label: 'CPU',
-        kind: 'number',
-        text: worker => formatShare(growthOf(worker, ({ cpu_seconds }) => cpu_seconds)),
-      },
-      { label: 'Memory', kind: 'number', text: ({ memory_bytes }) => formatBytes(memory_bytes) },
-      {
-        label: 'Loop delay',
-        kind: 'number',
-        text: ({ event_loop_lag_ms }) => formatMs(event_loop_lag_ms),
-        tone: ({ event_loop_lag_ms }) => (event_loop_lag_ms >= 100 ? 'warn' : undefined),
-      },
-    ],
-  })
+/** What the process uses of the machine. */
+export function createProcess() {
   return {
-    update: (view: View) => {
-      shown = view
-      const { workers } = view.status
-      table.update(workers)
-      setText(byId('workers-count'), `${workers.length}`)
+    update: ({ status, now, perSecond }: View) => {
+      const { pid, memory_bytes, event_loop_lag_ms } = status.process
+      showFacts(byId('process'), [
+        ['PID', `${pid}`],
+        ['Up for', formatSpan(now - Date.parse(status.started_at))],
+        ['CPU', formatShare(perSecond(({ process }) => process.cpu_seconds))],
+        ['Memory', formatBytes(memory_bytes)],
+        ['Event loop delay', formatMs(event_loop_lag_ms)],
+      ])
     },
   }
 }

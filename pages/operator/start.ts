@@ -4,7 +4,7 @@ import { formatMoment } from './format.ts'
 import { type Connection, createHeader } from './header.ts'
 import { createLimits } from './limits.ts'
 import { notify } from './notices.ts'
-import { createDatabase, createKeys, createRoutes, createWorkers } from './panels.ts'
+import { createDatabase, createKeys, createProcess, createRoutes } from './panels.ts'
 import { createPoller } from './poller.ts'
 import { fetchStatus, Refusal } from './service.ts'
 import { createState } from './state.ts'
@@ -22,7 +22,7 @@ const panels = [
   createBans({ onTrouble }),
   createRoutes(),
   createDatabase(),
-  createWorkers(),
+  createProcess(),
   createKeys(),
 ]
 let connection: Connection = { kind: 'live' }

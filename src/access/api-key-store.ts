@@ -33,9 +33,6 @@ export interface ApiKeyStore {
   revision(): Promise<string>
 }
 
-/** What a running service needs of the store. Commands create and revoke keys. */
-export type ServiceApiKeyStore = Omit<ApiKeyStore, 'create' | 'revoke'>
-
 export interface ApiKeyUse {
   readonly hash: Buffer
   /** Whole milliseconds since the epoch. */

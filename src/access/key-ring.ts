@@ -1,6 +1,6 @@
 import { hash } from 'node:crypto'
 import { API_KEY_CHARS, isApiKey } from './api-key.ts'
-import type { ServiceApiKeyStore, StoredApiKey } from './api-key-store.ts'
+import type { ApiKeyStore, StoredApiKey } from './api-key-store.ts'
 import type { Scope } from './scopes.ts'
 
 /** A key that is valid now. */
@@ -25,7 +25,7 @@ export interface KeyRing {
 }
 
 export interface KeyRingOptions {
-  readonly store: ServiceApiKeyStore
+  readonly store: Omit<ApiKeyStore, 'create' | 'revoke'>
   /** Milliseconds since the epoch. */
   readonly now: () => number
   /** Milliseconds of a clock that never goes back. */

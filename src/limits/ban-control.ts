@@ -10,10 +10,6 @@ export interface BanControl {
   add(order: BanOrder): Promise<Ban>
   /** Lifts bans. Once this resolves, this process has forgotten them and their strikes. Returns how many were in force. */
   lift(selection: BanSelection): Promise<number>
-  /** Once this resolves, this process obeys what others have done before the call. */
-  follow(): Promise<void>
-  /** Resolves when the store has the bans that this process has made, or cannot have them. */
-  saved(): Promise<void>
 }
 
 /** For a service without rules, which bans nobody. */
@@ -24,7 +20,5 @@ export function createControlWithoutRules(store: BanStore): BanControl {
       throw banRefused([NO_LIMITS_FILE])
     },
     lift: async selection => (await store.lift(selection)).length,
-    follow: async () => {},
-    saved: async () => {},
   }
 }

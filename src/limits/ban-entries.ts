@@ -1,4 +1,7 @@
-import type { BanId } from './ban-exchange.ts'
+import type { Ban } from './ban-store.ts'
+
+/** Tells a ban from an earlier one of the same client. */
+export type BanId = Pick<Ban, 'rule' | 'clientKey' | 'endsAt'>
 
 /** A ban in memory. */
 export interface BanEntry {

@@ -1,8 +1,13 @@
 import { createPatientWaits } from '../waiting/patient-waits.ts'
-import { type BanEntries, type BanEntry, createBanEntries } from './ban-entries.ts'
-import type { AnnouncedBan, BanChange, BanExchange, BanId } from './ban-exchange.ts'
+import { type BanEntries, type BanEntry, type BanId, createBanEntries } from './ban-entries.ts'
 import { type Ban, type BanStore, remainingOf } from './ban-store.ts'
-import { andThen, type MaybePromise } from './maybe-promise.ts'
+import type { MaybePromise } from './maybe-promise.ts'
+
+/** A ban that was made or lifted. */
+export interface BanChange {
+  readonly happened: 'made' | 'lifted'
+  readonly ban: BanId
+}
 
 /** The bans in force, in memory, because every request asks for them. */
 export interface BanList {
@@ -12,16 +17,10 @@ export interface BanList {
   /** Milliseconds until a ban ends; `undefined` if none is in force. */
   remainingMs(rule: string, clientKey: string): number | undefined
   /**
-   * Bans a client from now on, and replaces an earlier ban. Only with `isKept` the store saves it. Resolves when the other
-   * workers and the store have the ban, or soon if one of them does not answer. Returns false if another worker has banned the
-   * client at the same time; then only that ban counts.
+   * Bans a client from now on, and replaces an earlier ban. Only with `isKept` the store saves it. Resolves when the store
+   * has the ban, or soon if it does not answer.
    */
-  add(ban: {
-    rule: string
-    clientKey: string
-    forMs: number
-    isKept: boolean
-  }): MaybePromise<boolean>
+  add(ban: { rule: string; clientKey: string; forMs: number; isKept: boolean }): MaybePromise<void>
   /** Reads the store again if other processes have made or lifted bans. */
   follow(): Promise<void>
   /** Reads the store again in any case. Once it resolves, what the store had at the call is known, unless the store fails. */
@@ -42,10 +41,8 @@ export interface BanListOptions {
   readonly onStoreFailure: (error: unknown) => void
   /** Called for the first of several failures in a row. */
   readonly onReadFailure: (error: unknown) => void
-  /** Called for a ban that another process, such as a command, has made or lifted: by one of the workers that share it. */
+  /** Called for a ban that another process, such as a command, has made or lifted. */
   readonly onForeignChange: (change: BanChange) => void
-  /** Set if this process is one of several workers. */
-  readonly exchange?: BanExchange | undefined
   /** Repeats the first read of the store while it fails for a cause that may pass. If left out, it is done once. */
   readonly untilReachable?: (<T>(work: () => Promise<T>) => Promise<T>) | undefined
   /** The most bans in memory; beyond that, the oldest is dropped. */
@@ -65,7 +62,7 @@ const FOLLOW_EVERY_MS = 500
 
 /** Reads the bans in the store, and then follows its changes. Rejects when it cannot be read. */
 export async function openBanList(options: BanListOptions): Promise<BanList> {
-  const { store, now, monotonicNow, onStoreFailure, exchange, maxBans = MAX_BANS } = options
+  const { store, now, monotonicNow, onStoreFailure, maxBans = MAX_BANS } = options
   const { untilReachable = work => work() } = options
   let entries = createEntries()
   let readings = 0
@@ -73,7 +70,6 @@ export async function openBanList(options: BanListOptions): Promise<BanList> {
   /** Number of the last store read that succeeded, and of one that must follow even if the revision has not changed. */
   let lastReading = 0
   let neededReading = 0
-  const announcements = new Set<Promise<unknown>>()
   const saves = new Set<Promise<void>>()
   const saveWaits = createPatientWaits(SAVE_PATIENCE_MS)
   /** Bans that the store has refused so far. */
@@ -131,9 +127,7 @@ export async function openBanList(options: BanListOptions): Promise<BanList> {
     try {
       const revision = await store.revision()
       if ((revision === readRevision && lastReading >= neededReading) || isClosed) return
-      const changes = await read(revision)
-      const reported = exchange === undefined ? changes : await exchange.claim(changes)
-      for (const change of reported) options.onForeignChange(change)
+      for (const change of await read(revision)) options.onForeignChange(change)
       isFailing = false
     } catch (error) {
       if (!isFailing) options.onReadFailure(error)
@@ -149,21 +143,6 @@ export async function openBanList(options: BanListOptions): Promise<BanList> {
     return following
   }
 
-  /** A ban that another worker has announced. */
-  function take(ban: AnnouncedBan): void {
-    const { rule, clientKey, endsAt: storedEnd, isKept } = ban
-    const endsAt = monotonicNow() + remainingOf(ban, now())
-    entries.append({ rule, clientKey, endsAt, storedEnd, isKept, knownFrom: Infinity })
-  }
-
-  function handleSaved(ban: BanId): void {
-    const entry = entries.find(ban)
-    if (entry?.storedEnd !== ban.endsAt) return
-    entry.knownFrom = Math.min(entry.knownFrom, readings + 1)
-    // It may have been lifted already, and the read that would have shown this was too early.
-    neededReading = readings + 1
-  }
-
   async function save(entry: BanEntry, ban: Ban): Promise<void> {
     try {
       await store.save(ban)
@@ -176,7 +155,6 @@ export async function openBanList(options: BanListOptions): Promise<BanList> {
     }
     unsaved.delete(entry)
     entry.knownFrom = Math.min(entry.knownFrom, readings + 1)
-    exchange?.announceSaved({ rule: ban.rule, clientKey: ban.clientKey, endsAt: ban.endsAt })
   }
 
   function startSaving(entry: BanEntry, ban: Ban): Promise<void> {
@@ -204,26 +182,6 @@ export async function openBanList(options: BanListOptions): Promise<BanList> {
     isSavingAgain = false
   }
 
-  async function announce(
-    others: BanExchange,
-    ban: AnnouncedBan,
-    onNew: () => MaybePromise<void>,
-  ): Promise<boolean> {
-    const announcement = others.announce(ban).then(isNew => {
-      announcements.delete(announcement)
-      return { isNew, done: isNew ? onNew() : undefined }
-    })
-    announcements.add(announcement)
-    const { isNew, done } = await announcement
-    await done
-    return isNew
-  }
-
-  const announced = await exchange?.join({ made: take, saved: handleSaved })
-  for (const ban of announced ?? []) {
-    // It may have been replaced meanwhile.
-    if (entries.find(ban) === undefined) take(ban)
-  }
   await untilReachable(async () => read(await store.revision()))
   const timer = setInterval(() => {
     void follow()
@@ -256,14 +214,10 @@ export async function openBanList(options: BanListOptions): Promise<BanList> {
       const entry = { rule, clientKey, endsAt, storedEnd, isKept, knownFrom: Infinity }
       entries.append(entry)
       const ban = { rule, clientKey, endsAt: storedEnd, lastsMs: forMs }
-      const saveIfKept = () => {
-        if (!isKept) return undefined
-        const isLate = saveWaits.isLate()
-        const waited = saveWaits.wait(startSaving(entry, ban), undefined)
-        return isLate ? undefined : waited
-      }
-      if (exchange !== undefined) return announce(exchange, { ...ban, isKept }, saveIfKept)
-      return andThen(saveIfKept(), () => true)
+      if (!isKept) return undefined
+      const isLate = saveWaits.isLate()
+      const waited = saveWaits.wait(startSaving(entry, ban), undefined)
+      return isLate ? undefined : waited
     },
 
     follow,
@@ -283,7 +237,7 @@ export async function openBanList(options: BanListOptions): Promise<BanList> {
     close: async () => {
       isClosed = true
       clearInterval(timer)
-      await Promise.all([following, ...announcements])
+      await following
     },
   }
 }

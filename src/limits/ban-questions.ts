@@ -53,8 +53,8 @@ function handleBanned(banned: BannedRequest, options: BanQuestionOptions): Denia
   return rule.isDryRun ? undefined : denyBanned(remainingMs)
 }
 
-/** Bans a client. Returns false if another worker has banned it at the same time. */
-type BanClient = (key: string, notice: Notice) => MaybePromise<boolean>
+/** Bans a client. */
+type BanClient = (key: string, notice: Notice) => MaybePromise<void>
 
 function createBanClient(rule: CompiledBan, options: BanQuestionOptions): BanClient {
   const { bans, notices, now } = options
@@ -62,12 +62,10 @@ function createBanClient(rule: CompiledBan, options: BanQuestionOptions): BanCli
   return (key, notice) => {
     const banEndsAt = timeIn(banMs, now)
     const added = bans.add({ rule: banName(rule), clientKey: key, forMs: banMs, isKept: !isDryRun })
-    return andThen(added, isNew => {
-      if (!isNew) return false
+    return andThen(added, () => {
       notices.writeLine('warn', notice, 'client banned', { banEndsAt })
       const remainingMs = bans.remainingMs(banName(rule), key) ?? 0
       void forgetStrikesSoon({ rule: rule.name, clientKey: key }, remainingMs, options)
-      return true
     })
   }
 }
@@ -96,7 +94,7 @@ export function countStrike(rule: CompiledBan, options: BanQuestionOptions): Que
       return denyStrike(notice)
     }
     const remainingMs = bans.remainingMs(name, key)
-    const begun = remainingMs === undefined ? ban(key, notice) : false
+    const begun = remainingMs === undefined ? ban(key, notice) : undefined
     return andThen(begun, () => {
       // Another process has banned the client with an earlier strike, even if this one does not know the ban yet.
       if (counted.count > rule.limit) {
@@ -158,8 +156,7 @@ export function countStrikeByAnswer(
     notices.trace?.({ type: 'ban', rule: rule.name, key, count: strikes })
     if (key === undefined || strikes === undefined) return
     if (strikes < rule.limit) return tallyPass(tally)
-    return andThen(ban(key, notice), isNew => {
-      if (!isNew) return
+    return andThen(ban(key, notice), () => {
       tallyPass(tally)
       notices.publish(notice)
     })

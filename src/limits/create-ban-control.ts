@@ -1,6 +1,5 @@
 import type { BanControl } from './ban-control.ts'
-import type { BanChange } from './ban-exchange.ts'
-import type { BanList } from './ban-list.ts'
+import type { BanChange, BanList } from './ban-list.ts'
 import { banRefused } from './ban-mistakes.ts'
 import { checkBanOrder } from './ban-orders.ts'
 import type { Ban, BanStore } from './ban-store.ts'
@@ -88,9 +87,5 @@ export function createBanControl(options: BanControlOptions): BanControl {
       await obey('lifted', lifted)
       return lifted.length
     },
-
-    follow: bans.refresh,
-
-    saved: bans.saved,
   }
 }

@@ -1,8 +1,7 @@
 import { isIP } from 'node:net'
 import type { Logger } from 'pino'
 import type { BanControl } from './ban-control.ts'
-import type { BanChange, BanExchange } from './ban-exchange.ts'
-import { type BanListOptions, openBanList } from './ban-list.ts'
+import { type BanChange, type BanListOptions, openBanList } from './ban-list.ts'
 import { type BanStore, MAX_DATE_MS } from './ban-store.ts'
 import { createBanControl, createOrders } from './create-ban-control.ts'
 import { forgetStrikes, forgetStrikesSoon } from './forget-strikes.ts'
@@ -17,8 +16,6 @@ export interface OpenLimiterOptions extends Omit<LimiterOptions, 'bans'> {
   readonly log: Logger
   /** Milliseconds of a clock that never goes back. */
   readonly monotonicNow: () => number
-  /** Shares the bans with other workers; `undefined` for a process alone. */
-  readonly exchange: BanExchange | undefined
 }
 
 export interface OpenLimiter {
@@ -31,7 +28,7 @@ export interface OpenLimiter {
 
 /** Opens the limits of a service with the bans in force. Rejects when the bans cannot be read. */
 export async function openLimiter(options: OpenLimiterOptions): Promise<OpenLimiter> {
-  const { banStore, store, exchange, lines, log, now, monotonicNow } = options
+  const { banStore, store, lines, log, now, monotonicNow } = options
   const notices = createNotices({ ...options, lines })
   const orders = createOrders()
   const bans = await openBanList({
@@ -39,7 +36,6 @@ export async function openLimiter(options: OpenLimiterOptions): Promise<OpenLimi
     untilReachable: options.untilReachable,
     now,
     monotonicNow,
-    exchange,
     onStoreFailure: err => log.error({ err }, 'cannot persist a ban'),
     onReadFailure: err => {
       const message = 'cannot refresh bans, keeping those already loaded'

@@ -21,8 +21,6 @@ export interface OncePerWindow {
 export interface RuleLines {
   /** Writes a line if it is neither repeated nor throttled. `fieldsOf` is called only for lines that may be written. */
   write(line: RuleLine, fieldsOf: () => object): void
-  /** Resolves when all lines are written, or soon if that is not possible. */
-  close(): Promise<void>
 }
 
 /** How many lines about clients a rule may write within a second. */
@@ -33,79 +31,57 @@ export interface RuleLinesOptions {
   readonly monotonicNow: () => number
 }
 
-/** Lines of a process that serves alone. */
 export function createRuleLines({ log, monotonicNow }: RuleLinesOptions): RuleLines {
-  const throttle = createLineThrottle(monotonicNow)
+  const countLeftOut = createLineThrottle(monotonicNow)
   const isFirstInWindow = createOncePerWindow(monotonicNow)
   return {
     write: ({ level, message, source, most, once }, fieldsOf) => {
       if (once !== undefined && !isFirstInWindow(once)) return
-      throttle.write(source, most, leftOut => log[level]({ ...fieldsOf(), leftOut }, message))
+      const leftOut = countLeftOut(source, most)
+      if (leftOut === undefined) return
+      log[level]({ ...fieldsOf(), leftOut: leftOut || undefined }, message)
     },
-    close: async () => {},
   }
 }
 
-export interface LineThrottle {
-  /**
-   * Calls `write` at most `most` times in any second for each source. After lines were left out, the next `write` gets their
-   * number.
-   */
-  write(source: string, most: number, write: (leftOut: number | undefined) => void): void
-  /** Counts lines as left out. */
-  leaveOut(source: string, count: number): void
-  /** How long `write` will leave out all lines of a source, in milliseconds; 0 if it would write the next one. */
-  closedForMs(source: string, most: number): number
+/** For a line that is written once. */
+export function onceEver(key: string): OncePerWindow {
+  return { key, resetsInMs: Number.MAX_SAFE_INTEGER }
 }
 
-export function createLineThrottle(monotonicNow: () => number): LineThrottle {
+/**
+ * Lets a source write at most `most` lines in any second. Returns how many lines were left out since the last one, or
+ * `undefined` if this one is to be left out too.
+ */
+function createLineThrottle(monotonicNow: () => number) {
   const sources = new Map<string, { written: number[]; leftOut: number }>()
-
-  function linesOf(source: string) {
-    const known = sources.get(source)
-    if (known !== undefined) return known
-    const lines = { written: [], leftOut: 0 }
+  return (source: string, most: number): number | undefined => {
+    const now = monotonicNow()
+    const lines = sources.get(source) ?? { written: [], leftOut: 0 }
     sources.set(source, lines)
-    return lines
-  }
-
-  return {
-    write: (source, most, write) => {
-      const now = monotonicNow()
-      const lines = linesOf(source)
-      const { written, leftOut } = lines
-      if (written.length >= most && now - (written[0] as number) < 1000) {
-        lines.leftOut++
-        return
-      }
-      if (written.length >= most) written.shift()
-      written.push(now)
-      lines.leftOut = 0
-      write(leftOut || undefined)
-    },
-
-    leaveOut: (source, count) => {
-      linesOf(source).leftOut += count
-    },
-
-    closedForMs: (source, most) => {
-      const { written } = linesOf(source)
-      if (written.length < most) return 0
-      return Math.max(0, (written[0] as number) + 1000 - monotonicNow())
-    },
+    const { written, leftOut } = lines
+    if (written.length >= most && now - (written[0] as number) < 1000) {
+      lines.leftOut++
+      return undefined
+    }
+    if (written.length >= most) written.shift()
+    written.push(now)
+    lines.leftOut = 0
+    return leftOut
   }
 }
 
+/** How many keys are remembered; beyond that, the oldest is forgotten. */
 const MAX_ANNOUNCED = 10_000
 
-/** Returns whether a key comes for the first time in its window. Remembers the newest `maxKeys` keys. */
-export function createOncePerWindow(monotonicNow: () => number, maxKeys = MAX_ANNOUNCED) {
+/** Returns whether a key comes for the first time in its window. */
+function createOncePerWindow(monotonicNow: () => number) {
   const endByKey = new Map<string, number>()
   return ({ key, resetsInMs }: OncePerWindow): boolean => {
     const now = monotonicNow()
     if ((endByKey.get(key) ?? 0) > now) return false
     endByKey.delete(key)
-    if (endByKey.size >= maxKeys) {
+    if (endByKey.size >= MAX_ANNOUNCED) {
       const [oldest = ''] = endByKey.keys()
       endByKey.delete(oldest)
     }

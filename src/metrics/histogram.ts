@@ -1,5 +1,3 @@
-import { addExactly } from './add-exactly.ts'
-
 /** How often each range of values was observed. */
 export interface HistogramCounts {
   /** One number for each bound: values above the bound before it, up to and with this one. The last number is of the values above all bounds. */
@@ -35,11 +33,11 @@ export function findRange(bounds: readonly number[], value: number): number {
   return index
 }
 
-/** The counts of two histograms with the same bounds together, the same in any order. */
+/** The counts of two histograms with the same bounds together. */
 export function addCounts(one: HistogramCounts, other: HistogramCounts): HistogramCounts {
   return {
     counts: one.counts.map((count, index) => count + (other.counts[index] ?? 0)),
-    sum: addExactly([one.sum, other.sum]),
+    sum: one.sum + other.sum,
   }
 }
 

@@ -30,20 +30,12 @@ export interface FileBytes {
   readonly wal: number
 }
 
-/** What the process or thread knows that writes for others. Their reports have the writes that wait. */
-export interface WriterReport {
-  readonly commits: CommitReport
-  /** Absent while the files cannot be found. */
-  readonly fileBytes?: FileBytes
-}
-
 /** How one process uses its database. */
 export interface StorageReport {
   readonly engine: 'sqlite' | 'postgres'
   /** Writes that were asked for and have not ended. */
   readonly waitingWrites: number
-  /** `undefined` if another process or thread writes for this one. */
-  readonly commits?: CommitReport
+  readonly commits: CommitReport
   /** Absent in memory, for a database server, and while the files cannot be found. */
   readonly fileBytes?: FileBytes
   /** Connections to a database server. */

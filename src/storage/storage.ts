@@ -1,4 +1,4 @@
-import type { ApiKeyStore, ServiceApiKeyStore } from '../access/api-key-store.ts'
+import type { ApiKeyStore } from '../access/api-key-store.ts'
 import type { BanStore } from '../limits/ban-store.ts'
 import type { UserImportStore } from '../users/transfer/user-import-store.ts'
 import type { UserRepository } from '../users/user-repository.ts'
@@ -36,11 +36,6 @@ export interface Storage {
   close(): Promise<void>
 }
 
-/** What the service needs of a database. */
-export interface ServiceStorage extends Omit<Storage, 'imports' | 'openTrialImports' | 'apiKeys'> {
-  readonly apiKeys: ServiceApiKeyStore
-}
-
 /** What a secret is for: the cursors of lists, or the names of counters in Redis. */
 export type SigningKeyName = 'cursor' | 'counters'
 
@@ -57,8 +52,6 @@ export interface OpenStorageOptions {
   readonly ifMissing: 'create' | 'refuse'
   /** Refuses a database that ends with this process. */
   readonly mustPersist?: boolean
-  /** Waits for a server that cannot be reached until it can be. If left out, for 10 seconds. */
-  readonly waitsUntilReachable?: boolean
   /** Tunes the database for few large writes. */
   readonly isBulk?: boolean
   /** Called with what an operator should know although the storage works: a fixed sentence for the log, and its cause. */

@@ -3,7 +3,6 @@ import type { SentParameter } from '../checked-query.ts'
 import { type FieldError, ServiceError } from '../errors.ts'
 import type { Cursors } from './cursor.ts'
 import type { Fingerprints } from './fingerprint.ts'
-import type { KeysInUse } from './keys-in-use.ts'
 import { type ListRequest, parseListRequest } from './list-request.ts'
 import type { PasswordHasher } from './passwords.ts'
 import {
@@ -80,8 +79,6 @@ export interface UserServiceOptions {
   readonly fingerprints: Fingerprints
   readonly rules: UserRules
   readonly cursors: Cursors
-  /** Between processes that do not share it, the repository decides. */
-  readonly keysInUse: KeysInUse
 }
 
 /** Limits of the cache of lists: about 3 MB when it is full. */
@@ -89,8 +86,10 @@ const MAX_LISTS = 50
 const MAX_LIST_CHARS = 65_536
 
 export function createUserService(options: UserServiceOptions): UserService {
-  const { users, passwords, fingerprints, rules, cursors, keysInUse } = options
+  const { users, passwords, fingerprints, rules, cursors } = options
   const lists = new Map<string, UserList>()
+  /** The idempotency keys of requests that run now in this process. Between processes the repository decides. */
+  const keysInUse = new Set<string>()
 
   /** Throws `validation_failed` with every wrong field, a taken e-mail among them. */
   async function requireValid<T>(parsed: Parsed<T>, exceptId?: number): Promise<T> {
@@ -174,11 +173,12 @@ export function createUserService(options: UserServiceOptions): UserService {
         const newUser = await toNewUser(await requireValid(rules.parseNew(body)))
         return { user: await reportTakenEmail(users.create(newUser)), isReplay: false }
       }
-      if (!(await keysInUse.claim(key))) throw new ServiceError('idempotency_key_in_use')
+      if (keysInUse.has(key)) throw new ServiceError('idempotency_key_in_use')
+      keysInUse.add(key)
       try {
         return await createOnce(body, key)
       } finally {
-        await keysInUse.release(key)
+        keysInUse.delete(key)
       }
     },
 

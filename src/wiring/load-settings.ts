@@ -1,12 +1,12 @@
 import { type Config, type Environment, readSettings, type SettingOptions } from '../config.ts'
 import { OperatorError } from '../errors.ts'
+import type { CheckedLimits } from '../limits/rules/compiled-rules.ts'
 import { type UnknownSetting, unknownInWords } from '../setting-names.ts'
-import type { ReadLimits } from './open-limits.ts'
 
 export interface LoadedSettings {
   readonly config: Config
   /** The rules that LIMITS_FILE names; `undefined` if it is not set. */
-  readonly limits: ReadLimits | undefined
+  readonly limits: CheckedLimits | undefined
   readonly unknown: readonly UnknownSetting[]
 }
 
@@ -17,7 +17,7 @@ export async function loadSettings(
 ): Promise<LoadedSettings> {
   const { config, problems, unknown } = readSettings(environment, undefined, options)
   const mistakes: string[] = [...problems]
-  let limits: ReadLimits | undefined
+  let limits: CheckedLimits | undefined
   if (config.limitsFile !== undefined) {
     try {
       // Imported only if there are rules, as in `openApp`.

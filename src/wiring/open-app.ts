@@ -6,27 +6,24 @@ import { createRequestMetrics, type RequestMetrics } from '../http/request-metri
 import { type BanControl, createControlWithoutRules } from '../limits/ban-control.ts'
 import type { Limiter } from '../limits/limiter.ts'
 import type { LimitsTrace } from '../limits/limits-trace.ts'
-import type { RuleChanges } from '../limits/rule-changes.ts'
+import { createRuleLines } from '../limits/rule-lines.ts'
 import type { LimitsReport } from '../limits/rule-report.ts'
-import type { CheckedLimits } from '../limits/rules/compiled-rules.ts'
+import { type CheckedLimits, NO_LIMITS } from '../limits/rules/compiled-rules.ts'
 import type { ReloadResult } from '../ops/management/operations.ts'
-import type { ServiceStorage } from '../storage/storage.ts'
+import type { Storage } from '../storage/storage.ts'
 import { createCursors } from '../users/cursor.ts'
 import { createFingerprints } from '../users/fingerprint.ts'
-import { createKeysInUse } from '../users/keys-in-use.ts'
 import { createPasswordVerifications } from '../users/password-verifications.ts'
 import { createPasswordHasher } from '../users/passwords.ts'
-import { createSharedKeysInUse } from '../users/shared-keys-in-use.ts'
 import { createUserRules } from '../users/user.ts'
 import { createUserService } from '../users/user-service.ts'
-import type { Calls } from '../workers/calls.ts'
 import { blameSetting } from './blame-setting.ts'
 import { type Clocks, createClocks } from './clocks.ts'
 import { logIndexing } from './log-indexing.ts'
 import { openKeys } from './open-keys.ts'
 import { isInMemory, openStorage } from './open-storage.ts'
 import { type AppReport, openProcessReporter } from './process-reporter.ts'
-import { openLines, writeRefusedHost } from './shared-lines.ts'
+import { writeRefusedHost } from './refused-hosts.ts'
 
 /** The Express application with its storage open, for any server. */
 export interface OpenApp {
@@ -43,8 +40,6 @@ export interface OpenApp {
   readonly bans: BanControl
   /** Reads the limits file again. An invalid file leaves the previous rules in force. The log has the result too. */
   reloadLimits(): Promise<ReloadResult>
-  /** Puts rules in force. Call it only if there were rules at the start. */
-  replaceLimits(limits: CheckedLimits): RuleChanges
   /** Counts the requests; `undefined` without a management port. */
   readonly metrics: RequestMetrics | undefined
   /** What this process has counted, and how it is now. Rejects without a management port. */
@@ -68,13 +63,6 @@ export interface AppOptions {
   readonly keys?: AppDependencies['keys']
   /** Called with what each rule of the limits does. */
   readonly trace?: LimitsTrace
-  /** Calls to the first process, if this is one of several that serve together. */
-  readonly firstProcess?: Calls
-  /**
-   * Whether it replaces a worker that died: then it waits for the database however long it is away, and nothing about Redis
-   * keeps it from serving.
-   */
-  readonly isReplacement?: boolean | undefined
 }
 
 /**
@@ -82,12 +70,10 @@ export interface AppOptions {
  * the limits are wrong.
  */
 export async function openApp(options: AppOptions): Promise<OpenApp> {
-  const { config, log, clocks = createClocks(), firstProcess, isReplacement = false } = options
+  const { config, log, clocks = createClocks() } = options
   const limits = options.limits ?? (await readOwnLimits(config))
   const storage = await openStorage(config, {
     ...clocks,
-    firstProcess,
-    waitsUntilReachable: isReplacement,
     onWarning: (message, err) => log.warn({ err }, message),
     onIndexing: progress => logIndexing(log, progress),
   })
@@ -106,19 +92,17 @@ export async function openApp(options: AppOptions): Promise<OpenApp> {
 }
 
 async function readOwnLimits({ limitsFile, cacheStore }: Config) {
-  if (limitsFile !== undefined) return (await (await importLimits()).readLimits(limitsFile)).limits
+  if (limitsFile !== undefined) return (await importLimits()).readLimits(limitsFile)
   // Without rules Redis is opened too, so that a wrong password stops this start, and not the one after rules are added.
-  return cacheStore === 'redis' ? (await importRules()).compileLimits(NO_RULES) : undefined
+  return cacheStore === 'redis' ? NO_LIMITS : undefined
 }
-
-const NO_RULES = { path: 'no-rules.json', text: '{}' }
 
 interface Closable {
   close(): Promise<void>
 }
 
 interface AppParts {
-  readonly storage: ServiceStorage
+  readonly storage: Storage
   readonly limits: CheckedLimits | undefined
   /** Gets what is opened beside the storage. It is closed in the opposite order. */
   readonly opened: Closable[]
@@ -126,17 +110,15 @@ interface AppParts {
 
 // Only where there are rules: the list of public suffixes takes 5 MB and 50 ms of a start.
 const importLimits = () => import('./open-limits.ts')
-const importRules = () => import('../limits/rules/load-limits.ts')
 
 async function buildApp(
   options: AppOptions & { readonly clocks: Clocks },
   { storage, limits, opened }: AppParts,
 ): Promise<Omit<OpenApp, 'close'>> {
-  const { config, log, stopping, newRequestId, clocks, firstProcess } = options
+  const { config, log, stopping, newRequestId, clocks } = options
   const { isOnLoopback = () => false } = options
   const cursors = createCursors(await storage.signingKey('cursor'))
-  const lines = openLines(options)
-  opened.push(lines)
+  const lines = createRuleLines({ log, ...clocks })
   const keys =
     config.apiKeys === 'required'
       ? await openKeys(storage, { lines, clocks, isInMemory: isInMemory(config) })
@@ -147,7 +129,6 @@ async function buildApp(
     (await (await importLimits()).openLimits({ ...options, limits, clocks, storage, lines }))
   if (openLimits !== undefined) opened.push(openLimits)
   const limiter = openLimits?.limiter
-  const replaceLimits = (read: CheckedLimits) => (limiter as Limiter).replace(read)
   const passwords = createPasswordHasher({ maxWaiting: config.maxWaitingPasswords })
   const rules = createUserRules(config)
   const metrics = config.managementPort === undefined ? undefined : createRequestMetrics()
@@ -163,7 +144,6 @@ async function buildApp(
       fingerprints: createFingerprints(passwords),
       cursors,
       rules,
-      keysInUse: firstProcess ? createSharedKeysInUse(firstProcess) : createKeysInUse(),
     }),
     verifications: createPasswordVerifications({
       users: storage.users,
@@ -197,8 +177,7 @@ async function buildApp(
     },
     reloadLimits: async () => {
       const { reloadLimits } = await importLimits()
-      return reloadLimits(config, log, async (_source, read) => replaceLimits(read))
+      return reloadLimits(config, log, read => (limiter as Limiter).replace(read))
     },
-    replaceLimits,
   }
 }

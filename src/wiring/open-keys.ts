@@ -1,8 +1,7 @@
 import { type KeyRing, openKeyRing } from '../access/key-ring.ts'
-import type { RuleLines } from '../limits/rule-lines.ts'
-import type { ServiceStorage } from '../storage/storage.ts'
+import { onceEver, type RuleLines } from '../limits/rule-lines.ts'
+import type { Storage } from '../storage/storage.ts'
 import type { Clocks } from './clocks.ts'
-import { onceEver } from './shared-lines.ts'
 
 export interface KeysOptions {
   readonly lines: RuleLines
@@ -13,7 +12,7 @@ export interface KeysOptions {
 
 /** The API keys of a service that requires them. Rejects when they cannot be read. */
 export async function openKeys(
-  { apiKeys, untilReachable }: Pick<ServiceStorage, 'apiKeys' | 'untilReachable'>,
+  { apiKeys, untilReachable }: Pick<Storage, 'apiKeys' | 'untilReachable'>,
   { lines, clocks, isInMemory }: KeysOptions,
 ): Promise<KeyRing> {
   const source = { source: 'API keys', most: 1 }

@@ -9,17 +9,10 @@ import type { RuleChanges } from '../limits/rule-changes.ts'
 import type { RuleLines } from '../limits/rule-lines.ts'
 import type { LimitsReport } from '../limits/rule-report.ts'
 import type { CheckedLimits } from '../limits/rules/compiled-rules.ts'
-import {
-  compileLimits,
-  LimitsRefused,
-  type LimitsSource,
-  readLimitsSource,
-} from '../limits/rules/load-limits.ts'
+import { LimitsRefused, loadLimits } from '../limits/rules/load-limits.ts'
 import { findWarnings, type RuleSurroundings } from '../limits/rules/rule-warnings.ts'
-import { createSharedBans } from '../limits/workers/shared-bans.ts'
 import type { ReloadResult } from '../ops/management/operations.ts'
 import type { Storage } from '../storage/storage.ts'
-import type { Calls } from '../workers/calls.ts'
 import type { Clocks } from './clocks.ts'
 import { openCounters } from './open-counters.ts'
 
@@ -30,12 +23,8 @@ export interface LimiterParts {
   readonly limits: CheckedLimits
   readonly storage: Pick<Storage, 'bans' | 'signingKey' | 'untilReachable'>
   readonly clocks: Clocks
-  /** Writes log lines about the rules. The caller closes it afterwards. */
+  /** Writes log lines about the rules. */
   readonly lines: RuleLines
-  /** Calls to the first process, if this is one of several that serve together. */
-  readonly firstProcess?: Calls | undefined
-  /** Whether it replaces a worker that died: then nothing about Redis keeps it from serving. */
-  readonly isReplacement?: boolean | undefined
 }
 
 /** The limits of a service, with its counters and the bans in force. */
@@ -53,10 +42,9 @@ export interface OpenLimits {
  * Opens the limits of a service. Rejects when its bans cannot be read. Throws `OperatorError` when its counters cannot be used.
  */
 export async function openLimits(parts: LimiterParts): Promise<OpenLimits> {
-  const { config, clocks, storage, firstProcess } = parts
+  const { config, clocks, storage } = parts
   const { signingKey, untilReachable, bans: banStore } = storage
-  // The first process logs them for all.
-  if (firstProcess === undefined) logWarnings(parts)
+  logWarnings(parts)
   const counters = await openCounters({ ...parts, signingKey })
   try {
     const { limiter, bans, close } = await openLimiter({
@@ -65,7 +53,6 @@ export async function openLimits(parts: LimiterParts): Promise<OpenLimits> {
       banStore,
       untilReachable,
       store: counters.store,
-      exchange: firstProcess && createSharedBans(firstProcess),
     })
     return {
       limiter,
@@ -87,35 +74,13 @@ export async function openLimits(parts: LimiterParts): Promise<OpenLimits> {
   }
 }
 
-/** The rules of a file, and what they were compiled from. */
-export interface ReadLimits {
-  readonly limits: CheckedLimits
-  readonly source: LimitsSource
-}
-
 /** The rules of a file. Throws `OperatorError` with a line for each mistake, which `blame` makes. */
-export function readLimits(path: string, blame = blameLimitsFile(path)): Promise<ReadLimits> {
-  return blameMistakes(blame, async () => {
-    const source = await readLimitsSource(path)
-    return { source, limits: await compileLimits(source) }
-  })
-}
-
-/** The rules of a file that another process has read. Throws as `readLimits`. */
-export function compileReadLimits(source: LimitsSource): Promise<CheckedLimits> {
-  return blameMistakes(blameLimitsFile(source.path), () => compileLimits(source))
-}
-
-function blameLimitsFile(path: string) {
-  return (mistake: string) => describeMistake('LIMITS_FILE', path, mistake)
-}
-
-async function blameMistakes<T>(
-  blame: (mistake: string) => string,
-  work: () => Promise<T>,
-): Promise<T> {
+export async function readLimits(
+  path: string,
+  blame = (mistake: string) => describeMistake('LIMITS_FILE', path, mistake),
+): Promise<CheckedLimits> {
   try {
-    return await work()
+    return await loadLimits(path)
   } catch (error) {
     if (!(error instanceof LimitsRefused)) throw error
     throw new OperatorError(error.mistakes.map(blame))
@@ -126,7 +91,7 @@ async function blameMistakes<T>(
 export async function reloadLimits(
   config: Config,
   log: Logger,
-  replace: (source: LimitsSource, limits: CheckedLimits) => Promise<RuleChanges>,
+  replace: (limits: CheckedLimits) => RuleChanges,
 ): Promise<ReloadResult> {
   const { limitsFile } = config
   if (limitsFile === undefined) {
@@ -134,17 +99,14 @@ export async function reloadLimits(
     return { outcome: 'no file' }
   }
   try {
-    const source = await readLimitsSource(limitsFile)
-    const limits = await compileLimits(source)
-    const changes = await replace(source, limits)
+    const limits = await loadLimits(limitsFile)
+    const changes = replace(limits)
     logWarnings({ limits, config, log })
     log.info(changes, 'limits reloaded')
     return { outcome: 'reloaded', changes }
   } catch (err) {
-    const { name, message } = err as Error
-    // By its name, because a worker that refuses sends its error as JSON.
-    if (name === LimitsRefused.name) {
-      const mistakes = message.split('\n')
+    if (err instanceof LimitsRefused) {
+      const { mistakes } = err
       log.error({ mistakes }, 'limits file is invalid, keeping the previous rules')
       return { outcome: 'invalid', mistakes }
     }

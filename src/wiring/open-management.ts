@@ -3,12 +3,13 @@ import type { Logger } from 'pino'
 import type { Config } from '../config.ts'
 import { createHttpServer, type HttpServer } from '../http/server/server.ts'
 import { createStopping } from '../http/server/stopping.ts'
+import { createRuleLines } from '../limits/rule-lines.ts'
 import { createManagementApp } from '../ops/management/management-app.ts'
 import type { Operations } from '../ops/management/operations.ts'
 import { createStatusHistory } from '../ops/management/status-history.ts'
 import { readVersion } from '../version.ts'
 import { createClocks } from './clocks.ts'
-import { openLines, writeRefusedHost } from './shared-lines.ts'
+import { writeRefusedHost } from './refused-hosts.ts'
 
 export interface ManagementOptions {
   readonly config: Config
@@ -25,7 +26,7 @@ export function createManagementServer(options: ManagementOptions): HttpServer {
   const { config, operations, maxConnections } = options
   const log = options.log.child({ port: 'management' })
   const clocks = createClocks()
-  const lines = openLines({ log, clocks })
+  const lines = createRuleLines({ log, ...clocks })
   const history = createStatusHistory({ report: operations.report, ...clocks })
   const stopping = createStopping()
   let opened: HttpServer | undefined

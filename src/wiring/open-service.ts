@@ -1,14 +1,14 @@
 import { randomUUID } from 'node:crypto'
 import { createHttpServer, type HttpServer, type Timeouts } from '../http/server/server.ts'
 import { createStopping } from '../http/server/stopping.ts'
-import type { ProcessReport } from '../ops/metrics/process-report.ts'
+import type { ServiceReport } from '../ops/metrics/service-report.ts'
 import { type AppOptions, type OpenApp, openApp } from './open-app.ts'
 
 export interface Service extends Omit<OpenApp, 'app' | 'readAnew' | 'metrics'> {
   readonly server: HttpServer
   isStopping(): boolean
   /** What this process has counted, and how it is now. Rejects without a management port. */
-  report(): Promise<ProcessReport>
+  report(): Promise<ServiceReport>
 }
 
 export interface ServiceOptions

@@ -2,25 +2,14 @@ import type { Config } from '../config.ts'
 import type { DatabaseLocation } from '../config-values.ts'
 import { createPostgresEngine } from '../storage/postgres/postgres-storage.ts'
 import { createSqliteEngine } from '../storage/sqlite/sqlite-storage.ts'
-import type { Writer } from '../storage/sqlite/writer/start-writer.ts'
-import type {
-  OpenStorageOptions,
-  ServiceStorage,
-  Storage,
-  StorageEngine,
-} from '../storage/storage.ts'
-import type { Calls } from '../workers/calls.ts'
+import type { OpenStorageOptions, Storage, StorageEngine } from '../storage/storage.ts'
 import { blameFile, blameSetting } from './blame-setting.ts'
 import { createClocks } from './clocks.ts'
 
-export interface ServiceStorageOptions
-  extends Pick<
-    OpenStorageOptions,
-    'now' | 'steadyNow' | 'onWarning' | 'onIndexing' | 'waitsUntilReachable'
-  > {
-  /** Calls to the first process, which has called `prepareStorage`, if this is one of several workers. */
-  readonly firstProcess?: Calls | undefined
-}
+export type ServiceStorageOptions = Pick<
+  OpenStorageOptions,
+  'now' | 'steadyNow' | 'onWarning' | 'onIndexing'
+>
 
 /**
  * Opens the database for a service, and creates it if it is missing. Throws `OperatorError`, which says what
@@ -28,38 +17,11 @@ export interface ServiceStorageOptions
  */
 export function openStorage(
   { database, maxWaitingWrites }: Config,
-  { firstProcess, ...options }: ServiceStorageOptions,
-): Promise<ServiceStorage> {
-  return blameSetting(database, async () => {
-    if (database.kind === 'postgres' || firstProcess === undefined) {
-      return engineOf(database).open({ maxWaitingWrites, ifMissing: 'create', ...options })
-    }
-    const { openWorkerStorage } = await import('../storage/sqlite/writer/open-worker-storage.ts')
-    return openWorkerStorage({ path: database.path, firstProcess, maxWaitingWrites, ...options })
-  })
-}
-
-/**
- * Creates or migrates the database in the first process, before its workers open it. With SQLite, which allows one writer at
- * a time, it returns the one that writes for all workers. Throws `OperatorError` as `openStorage` does.
- */
-export function prepareStorage(
-  { database, maxWaitingWrites }: Config,
-  options: Pick<OpenStorageOptions, 'now' | 'steadyNow' | 'onWarning' | 'onIndexing'>,
-): Promise<Writer | undefined> {
-  return blameSetting(database, async () => {
-    if (database.kind === 'sqlite') {
-      const { startWriter } = await import('../storage/sqlite/writer/start-writer.ts')
-      return startWriter({ path: database.path, ...options })
-    }
-    const storage = await engineOf(database).open({
-      maxWaitingWrites,
-      ifMissing: 'create',
-      ...options,
-    })
-    await storage.close()
-    return undefined
-  })
+  options: ServiceStorageOptions,
+): Promise<Storage> {
+  return blameSetting(database, () =>
+    engineOf(database).open({ maxWaitingWrites, ifMissing: 'create', ...options }),
+  )
 }
 
 export interface CommandStorageOptions extends Pick<OpenStorageOptions, 'mustPersist' | 'isBulk'> {

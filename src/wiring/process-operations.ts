@@ -1,8 +1,7 @@
 import type { Operations } from '../ops/management/operations.ts'
-import { mergeReports } from '../ops/metrics/merge-reports.ts'
 import type { Service } from './open-service.ts'
 
-/** What the management port asks of a service that is the only process. */
+/** What the management port asks of a service. */
 export function createProcessOperations(
   service: Pick<
     Service,
@@ -10,12 +9,11 @@ export function createProcessOperations(
   >,
 ): Operations {
   return {
-    greet: async () => {},
     listBans: service.bans.list,
     addBan: service.bans.add,
     liftBans: service.bans.lift,
     reloadLimits: service.reloadLimits,
-    report: async () => mergeReports([{ worker: 1, report: await service.report() }]),
+    report: service.report,
 
     checks: async () => {
       const isServing = !service.isStopping()

@@ -1,7 +1,7 @@
 import type { RequestMetrics } from '../http/request-metrics.ts'
 import type { LimitsReport } from '../limits/rule-report.ts'
-import type { ProcessReport } from '../ops/metrics/process-report.ts'
-import type { ServiceStorage } from '../storage/storage.ts'
+import type { ServiceReport } from '../ops/metrics/service-report.ts'
+import type { Storage } from '../storage/storage.ts'
 import type { PasswordHasher } from '../users/passwords.ts'
 import { createPatientWaits } from '../waiting/patient-waits.ts'
 
@@ -12,17 +12,17 @@ export interface ProcessReporter {
   close(): Promise<void>
 }
 
-export type AppReport = Omit<ProcessReport, 'server'>
+export type AppReport = Omit<ServiceReport, 'server'>
 
 export interface ProcessReporterOptions {
   readonly metrics: RequestMetrics
-  readonly storage: Pick<ServiceStorage, 'report' | 'users'>
+  readonly storage: Pick<Storage, 'report' | 'users'>
   readonly passwords: Pick<PasswordHasher, 'waiting'>
   /** `undefined` without limits. */
   readonly limitsReport: () => LimitsReport | undefined
 }
 
-/** A database that takes longer counts as down: a scrape must not wait, and the first process gives a worker one second. */
+/** A database that takes longer counts as down: a scrape must not wait. */
 const PING_TIMEOUT_MS = 500
 
 export async function openProcessReporter({

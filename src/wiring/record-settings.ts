@@ -35,7 +35,6 @@ export interface UserRecordsSettings {
 const OF_SERVER: readonly string[] = [
   'HOST',
   'PORT',
-  'WORKERS',
   'MANAGEMENT_PORT',
   'MANAGEMENT_HOST',
   'MANAGEMENT_TOKEN',

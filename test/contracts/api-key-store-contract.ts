@@ -1,15 +1,11 @@
 import { createHash } from 'node:crypto'
 import { describe, expect, test } from 'vitest'
-import type {
-  ApiKeyStore,
-  ServiceApiKeyStore,
-  StoredApiKey,
-} from '../../src/access/api-key-store.ts'
+import type { ApiKeyStore, StoredApiKey } from '../../src/access/api-key-store.ts'
 
 export interface ApiKeyStoreHarness {
   readonly name: string
   /** An empty store as a running service opens it, and the same store as a command opens it in another process. */
-  open(): Promise<{ readonly store: ServiceApiKeyStore; readonly commands: ApiKeyStore }>
+  open(): Promise<{ readonly store: ApiKeyStore; readonly commands: ApiKeyStore }>
 }
 
 const NOON = Date.parse('2026-11-22T12:00:00.000Z')

@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { describe, expect, test } from 'vitest'
 import { totalOf } from '../../src/metrics/histogram.ts'
-import type { ServiceStorage } from '../../src/storage/storage.ts'
+import type { Storage } from '../../src/storage/storage.ts'
 import {
   COMMIT_SECONDS_BOUNDS,
   COMMIT_WRITES_BOUNDS,
@@ -17,22 +17,19 @@ export interface StorageReportHarness {
 }
 
 export interface ReportedStorage {
-  readonly storage: Omit<ServiceStorage, 'close'>
+  readonly storage: Storage
   readonly databaseUrl: string
-  /** The commits that the storage, or what writes for it, reports. */
-  commits(): Promise<CommitReport>
-  close(): Promise<void>
 }
 
 /** The tests of `Storage.report` that every storage must pass. */
 export function describeStorageReport({ name, open }: StorageReportHarness): void {
   /** The storage with what its report says in short. */
   async function openCounted() {
-    const { storage, databaseUrl, commits, close } = await open()
+    const { storage, databaseUrl } = await open()
+    const commits = async (): Promise<CommitReport> => (await storage.report()).commits
     return {
       ...storage,
       databaseUrl,
-      close,
       waitingWrites: async () => (await storage.report()).waitingWrites,
       counts: async () => {
         const { seconds, writes } = await commits()
@@ -196,7 +193,7 @@ function newUser() {
 const claim = () => ({ keyHash: Buffer.alloc(32, 7), fingerprint: 'same' })
 
 const createMany = (
-  { create }: Pick<ServiceStorage['users'], 'create'>,
+  { create }: Pick<Storage['users'], 'create'>,
   count: number,
 ): Promise<StoredUser>[] => Array.from({ length: count }, () => create(newUser()))
 

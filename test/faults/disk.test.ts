@@ -34,8 +34,8 @@ const SYNC_FAILING: readonly Failing[] = [
   { what: 'until it crashes', faults: { syncs: 'EIO' } },
 ]
 
-describe.skipIf(reason !== undefined).each(['1', '2'])('a disk of %s workers', WORKERS => {
-  const start = () => startOnFailingDisk(temporaryFolder(), { WORKERS })
+describe.skipIf(reason !== undefined)('a disk', () => {
+  const start = () => startOnFailingDisk(temporaryFolder())
 
   test.each(inForm({ short: FAILING.slice(0, 1), long: FAILING }))(
     'that $what: writes get 503, reads are served, and writes succeed once it works',
@@ -54,7 +54,7 @@ describe.skipIf(reason !== undefined).each(['1', '2'])('a disk of %s workers', W
       expect((await ask(service, 'GET /livez')).status).toBe(200)
       disk.work()
       const recoveryMs = await timeUntil(async () => (await create()).status === 201)
-      report(`a disk of ${WORKERS} workers that ${what}`, { recoveryMs })
+      report(`a disk that ${what}`, { recoveryMs })
       expect((await create()).headers.get('Idempotency-Replayed')).toBe('true')
       const again = await killAndStartAgain({ cwd, service })
       expect(await emailsIn(again)).toEqual(['old@x.co', 'refused@x.co'])

@@ -44,16 +44,10 @@ export interface Restart {
   readonly problems: string[]
 }
 
-export interface RestartOptions {
-  readonly cwd: string
-  readonly population: Population
-  readonly workers: number
-}
-
 /** Starts the service, checks its database while it runs, and retries the writes in flight before other clients write. */
-export async function restart({ cwd, population, workers }: RestartOptions): Promise<Restart> {
+export async function restart(cwd: string, population: Population): Promise<Restart> {
   const startedAt = performance.now()
-  const service = await spawnService({ cwd, env: { WORKERS: `${workers}` } })
+  const service = await spawnService({ cwd })
   const ms = performance.now() - startedAt
   const database = new Database(join(cwd, DATABASE), { readonly: true })
   const problems = population.takeStock(database)

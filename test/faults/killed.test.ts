@@ -4,8 +4,7 @@ import { expect, test } from 'vitest'
 import { Database } from '../../src/storage/sqlite/sqlite-driver.ts'
 import { createRandom, inForm, quantile, report } from '../support/faults.ts'
 import { temporaryFolder } from '../support/open-test-app.ts'
-import { type SpawnedService, spawnService } from '../support/spawn-service.ts'
-import { until } from '../support/until.ts'
+import { spawnService } from '../support/spawn-service.ts'
 import { copyDatabase, makeDatabase, schemas, usersIn } from './databases.ts'
 import { DATABASE, killDuringStart, restart } from './killed-service.ts'
 import { createPopulation } from './population.ts'
@@ -13,22 +12,16 @@ import { createWriter } from './write-load.ts'
 import { findUsers, type WrittenUser } from './written-users.ts'
 
 const LOADS = inForm({
-  short: [
-    { before: 'no users', users: 0, kills: 4, writes: 400, workers: 1 },
-    { before: 'no users', users: 0, kills: 4, writes: 400, workers: 3 },
-  ],
+  short: [{ before: 'no users', users: 0, kills: 4, writes: 400 }],
   long: [
-    { before: 'no users', users: 0, kills: 200, writes: 100_000, workers: 1 },
-    { before: 'no users', users: 0, kills: 100, writes: 50_000, workers: 4 },
-    { before: 'a million users', users: 1_000_000, kills: 10, writes: 1000, workers: 1 },
+    { before: 'no users', users: 0, kills: 200, writes: 100_000 },
+    { before: 'a million users', users: 1_000_000, kills: 10, writes: 1000 },
   ],
 })
 
 const CLIENTS = 32
 
 const MAX_LIFE_MS = inForm({ short: 200, long: 600 })
-
-const WORKER_KILLS = 2
 
 const STARTS = inForm({ short: 1, long: 30 })
 
@@ -37,9 +30,8 @@ const MAX_KILLS_A_START = inForm({ short: 1, long: 3 })
 const OLDER_USERS = inForm({ short: 2000, long: 20_000 })
 
 test.each(LOADS)(
-  'kill -9 of $workers workers under mixed writes after $before loses no acknowledged write and leaves no partial one',
+  'kill -9 under mixed writes after $before loses no acknowledged write and leaves no partial one',
   async load => {
-    const { workers } = load
     const random = createRandom()
     const cwd = temporaryFolder()
     if (load.users > 0) makeDatabase(join(cwd, DATABASE), { users: load.users })
@@ -48,7 +40,7 @@ test.each(LOADS)(
     let kills = 0
     let killsDuringStart = 0
     while (kills < load.kills || population.acknowledged < load.writes) {
-      const { service, ms, problems } = await restart({ cwd, population, workers })
+      const { service, ms, problems } = await restart(cwd, population)
       expect(problems).toEqual([])
       if (kills > 0) restartsMs.push(ms)
       const written = population.write(service.port)
@@ -61,11 +53,11 @@ test.each(LOADS)(
         killsDuringStart++
       }
     }
-    const { service, problems } = await restart({ cwd, population, workers })
+    const { service, problems } = await restart(cwd, population)
     expect(problems).toEqual([])
     const there = population.users.flatMap(({ versions }) => versions.at(-1)?.body || [])
     expect((await usersOverHttp(service.url, load.users)).sort()).toEqual(there.sort())
-    report(`${workers} workers killed under mixed writes after ${load.before}`, {
+    report(`killed under mixed writes after ${load.before}`, {
       kills,
       killsDuringStart,
       acknowledged: population.acknowledged,
@@ -76,29 +68,6 @@ test.each(LOADS)(
     })
   },
 )
-
-test('kill -9 of single workers loses no acknowledged write, and the others go on writing', async () => {
-  const cwd = temporaryFolder()
-  const population = createPopulation({ clients: CLIENTS, afterId: 0 })
-  const { service } = await restart({ cwd, population, workers: 3 })
-  const writing = population.write(service.port)
-  for (let kills = 1; kills <= WORKER_KILLS; kills++) {
-    process.kill(workerPids(service)[kills - 1] as number, 'SIGKILL')
-    await until(() => workerPids(service).length === 3 + kills)
-    const { acknowledged } = population
-    await until(() => population.acknowledged > acknowledged)
-  }
-  service.process.kill('SIGKILL')
-  await Promise.all([writing, service.exited])
-  const { problems } = await restart({ cwd, population, workers: 3 })
-  expect(problems).toEqual([])
-})
-
-/** The pids of all workers that have served, in the order in which they began. */
-function workerPids(service: SpawnedService): number[] {
-  const lines = service.stdout().matchAll(/"pid":(\d+),"msg":"worker serves"/g)
-  return [...lines].map(([, pid]) => Number(pid))
-}
 
 test.each<{ start: string; prepare: (cwd: string) => Promise<readonly WrittenUser[]> }>([
   { start: 'the first start', prepare: async () => [] },

@@ -24,55 +24,46 @@ const DATABASE = join('data', 'users.db')
 /** A process killed in the middle of a call would do the call or not, and would not record it. */
 const ENDS = ['SIGTERM', 'SIGKILL', 'SIGTERM'] as const
 
-test.for(['1', '3'])(
-  'a power cut at any moment loses no write that %s workers acknowledged',
-  async (WORKERS, context) => {
-    const recorder = recorderOrSkip(context)
-    const random = createRandom()
-    const startedAt = performance.now()
-    const { writers } = await recordLives({ recorder, random, WORKERS })
-    const users = writers.flatMap(writer => writer.users)
-    const records = recorder.records()
-    const chosen = chooseMoments(records, random)
-    const figures = { moments: 0, starts: 0, walSyncs: 0, databaseSyncs: 0 }
-    const disk = createUnreliableDisk()
-    for (const [index, record] of records.entries()) {
-      disk.apply(record)
-      if (record.kind === 'sync' && record.path.endsWith('-wal')) figures.walSyncs++
-      if (record.kind === 'sync' && record.path === DATABASE) figures.databaseSyncs++
-      for (let times = chosen[index] ?? 0; times > 0; times--) {
-        const isStarted = figures.moments++ % STARTED_EVERY === 0
-        if (isStarted) figures.starts++
-        const before = records[index + 1]?.endedAt
-        const problems = await problemsAfterPowerLoss({ disk, users, random, before, isStarted })
-        expect({ moment: index, after: record.kind, of: record.path, problems }).toEqual(
-          expect.objectContaining({ problems: [] }),
-        )
-      }
+test('a power cut at any moment loses no acknowledged write', async context => {
+  const recorder = recorderOrSkip(context)
+  const random = createRandom()
+  const startedAt = performance.now()
+  const { writers } = await recordLives(recorder, random)
+  const users = writers.flatMap(writer => writer.users)
+  const records = recorder.records()
+  const chosen = chooseMoments(records, random)
+  const figures = { moments: 0, starts: 0, walSyncs: 0, databaseSyncs: 0 }
+  const disk = createUnreliableDisk()
+  for (const [index, record] of records.entries()) {
+    disk.apply(record)
+    if (record.kind === 'sync' && record.path.endsWith('-wal')) figures.walSyncs++
+    if (record.kind === 'sync' && record.path === DATABASE) figures.databaseSyncs++
+    for (let times = chosen[index] ?? 0; times > 0; times--) {
+      const isStarted = figures.moments++ % STARTED_EVERY === 0
+      if (isStarted) figures.starts++
+      const before = records[index + 1]?.endedAt
+      const problems = await problemsAfterPowerLoss({ disk, users, random, before, isStarted })
+      expect({ moment: index, after: record.kind, of: record.path, problems }).toEqual(
+        expect.objectContaining({ problems: [] }),
+      )
     }
-    expect(figures.databaseSyncs).toBeGreaterThan(ENDS.length)
-    report(`power of ${WORKERS} workers lost`, {
-      ...figures,
-      records: records.length,
-      acknowledged: writers.reduce((sum, { acknowledged }) => sum + acknowledged, 0),
-      seconds: Math.round((performance.now() - startedAt) / 1000),
-    })
-  },
-)
-
-interface LivesOptions {
-  readonly recorder: DiskRecorder
-  readonly random: () => number
-  readonly WORKERS: string
-}
+  }
+  expect(figures.databaseSyncs).toBeGreaterThan(ENDS.length)
+  report('power lost', {
+    ...figures,
+    records: records.length,
+    acknowledged: writers.reduce((sum, { acknowledged }) => sum + acknowledged, 0),
+    seconds: Math.round((performance.now() - startedAt) / 1000),
+  })
+})
 
 /** Starts the service on an empty folder and then again on its files, each time with new clients. */
-async function recordLives({ recorder, random, WORKERS }: LivesOptions) {
+async function recordLives(recorder: DiskRecorder, random: () => number) {
   const cwd = temporaryFolder()
   const owners = new Map<number, WrittenUser>()
   const writers: Writer[] = []
   for (const [life, end] of ENDS.entries()) {
-    const service = await spawnService({ cwd, env: { ...recorder.environment(cwd), WORKERS } })
+    const service = await spawnService({ cwd, env: recorder.environment(cwd) })
     const own = Array.from({ length: CLIENTS }, (_, client) =>
       createWriter({ label: `${life}.${client}`, random, owners }),
     )

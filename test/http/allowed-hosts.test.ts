@@ -39,8 +39,7 @@ async function statusFor(app: TestApp, host: string, headers: Record<string, str
 }
 
 /** The lines about refused hosts. */
-async function refusals({ logged, logLines }: TestApp) {
-  await logged()
+async function refusals({ logLines }: TestApp) {
   return logLines.filter(({ setting }) => setting === 'ALLOWED_HOSTS')
 }
 

@@ -382,7 +382,6 @@ describe('an Authorization header', () => {
       if (!hasOddBytes(header)) expect(answer?.status).toBe(401)
     }
     await app.http.get('/users').set('Authorization', `Bearer ${key}`).expect(200)
-    await app.logged()
     // A busy machine may reach PostgreSQL too late.
     const isAboutBusyness = (msg: unknown) => /^database can(?:not)? be reached/.test(String(msg))
     const warnings = app.logLines.filter(({ level }) => Number(level) >= 40)
@@ -399,7 +398,6 @@ describe('an Authorization header', () => {
     ]) {
       expect((await send(app, 'GET /users', { Authorization })).status).toBe(200)
     }
-    await app.logged()
     expect(app.logLines.filter(line => 'key' in line || 'keyProblem' in line)).toEqual([])
   })
 })
@@ -425,7 +423,6 @@ describe('the log', () => {
     for (const [index, [line, headers]] of requests.entries()) {
       await send(app, line, { ...headers, 'X-Request-Id': `${index}` })
     }
-    await app.logged()
     // Workers that are busy log in another order.
     const lines = app.logLines
       .filter(({ msg }) => msg === 'request')
@@ -447,7 +444,6 @@ describe('the log', () => {
 
   test('says at the start that there is no key yet', async () => {
     const app = await openKeyedApp([])
-    await app.logged()
     expect(app.logLines).toContainEqual(
       expect.objectContaining({
         level: 40,

@@ -69,7 +69,7 @@ test('the line of a request that is refused before its route has the route', asy
     throttle: [{ name: 'all', limit: 1, period: '1 hour' }],
   }
   const env = { API_KEYS: 'required', ALLOWED_HOSTS: 'localhost' }
-  const { port, logLines, logged } = await openTestApp({ limits, env })
+  const { port, logLines } = await openTestApp({ limits, env })
   for (const [status, headers] of [
     [403, [['User-Agent', 'robot']]],
     [401, []],
@@ -77,23 +77,20 @@ test('the line of a request that is refused before its route has the route', asy
     [421, [['Host', 'elsewhere.example']]],
   ] as const) {
     const answer = await ask(port, 'GET /users/7', headers)
-    await logged()
     const lines = linesOf(logLines, answer.headers['x-request-id'])
     expect(lines?.at(-1)).toMatchObject({ msg: 'request', status, route: '/users/{id}' })
   }
 })
 
 test('the line of a request has the beginning of a long User-Agent, and none if it was not sent', async () => {
-  const { port, logLines, logged } = await openTestApp()
+  const { port, logLines } = await openTestApp()
   await ask(port, 'GET /livez', [['X-Request-Id', 'none']])
-  await logged()
   expect(linesOf(logLines, 'none')?.[0]).not.toHaveProperty('userAgent')
   const agent = 'x'.repeat(10_000)
   await ask(port, 'GET /livez', [
     ['X-Request-Id', 'long'],
     ['User-Agent', agent],
   ])
-  await logged()
   const line = linesOf(logLines, 'long')?.[0]
   expect(agent.startsWith(String(line?.userAgent))).toBe(true)
   expect(JSON.stringify(line).length).toBeLessThan(1000)
@@ -108,12 +105,11 @@ test.each([
   'f47ac10b-58cc-4372-a567-0e02b2c3d479',
   'x'.repeat(128),
 ])('X-Request-Id %j is echoed and logged', async id => {
-  const { port, logLines, logged } = await openTestApp()
+  const { port, logLines } = await openTestApp()
   for (const line of ['GET /users', 'GET /livez', 'GET /nowhere', 'POST /', 'OPTIONS /users']) {
     const answer = await ask(port, line, [['X-Request-Id', id]])
     expect(answer.headers['x-request-id']).toBe(id)
   }
-  await logged()
   expect(linesOf(logLines, id)).toHaveLength(5)
 })
 
@@ -134,14 +130,13 @@ test.each<[string, readonly string[]]>([
   ['sent twice the same', ['a', 'a']],
   ['sent twice, once empty', ['', 'a']],
 ])('an X-Request-Id that is %s is replaced by a new one', async (_, ids) => {
-  const { port, logLines, logged } = await openTestApp()
+  const { port, logLines } = await openTestApp()
   const headers = ids.map(id => ['X-Request-Id', id] as const)
   const first = (await ask(port, 'GET /users', headers)).headers['x-request-id'] ?? ''
   const second = (await ask(port, 'GET /nowhere', headers)).headers['x-request-id'] ?? ''
   expect(first).toMatch(NEW_ID)
   expect(second).toMatch(NEW_ID)
   expect(second).not.toBe(first)
-  await logged()
   expect(linesOf(logLines, first)).toHaveLength(1)
   expect(linesOf(logLines, second)).toHaveLength(1)
 })
@@ -163,7 +158,7 @@ test('the line of a request whose client went away before the answer says so', a
 })
 
 test('the log has the refusal of a request that does not parse, but not its content', async () => {
-  const { port, logLines, logged } = await openTestApp()
+  const { port, logLines } = await openTestApp()
   for (const bytes of [
     'hush-hush\r\n\r\n',
     'GET /hush-hush HTTP/1.1\r\nHost: x\r\nAuthorization hush-hush\r\n\r\n',
@@ -172,7 +167,6 @@ test('the log has the refusal of a request that does not parse, but not its cont
   ]) {
     const before = logLines.length
     const [answer] = await sendRaw(port, bytes).ended
-    await logged()
     expect(logLines.slice(before)).toEqual([
       expect.objectContaining({ requestId: answer?.headers['x-request-id'] }),
     ])
@@ -204,7 +198,7 @@ const TELLING: Headers = [
 ]
 
 test('no body, name, address, password, query, cookie or authorization is in any line', async () => {
-  const { port, databaseUrl, logLines, logged } = await openTestApp({ env: { BODY_LIMIT: '1kb' } })
+  const { port, databaseUrl, logLines } = await openTestApp({ env: { BODY_LIMIT: '1kb' } })
   const statuses: number[] = []
   async function tell(line: string, body?: unknown, more: Headers = []): Promise<void> {
     const text = typeof body === 'string' ? body : body === undefined ? '' : JSON.stringify(body)
@@ -243,7 +237,6 @@ test('no body, name, address, password, query, cookie or authorization is in any
   expect(statuses).toEqual(
     [201, 422, 422, 422, ...bad, 200, 200, 404, 405, 200, 404, 404, 404, 400, 503, 500, 500].flat(),
   )
-  await logged()
   const text = JSON.stringify(logLines)
   expect(logLines.filter(({ msg }) => msg === 'request')).toHaveLength(statuses.length)
   for (const secret of Object.values(SECRETS)) expect(text).not.toContain(secret)
@@ -263,22 +256,19 @@ test.each([
   ['both proxies', { TRUST_PROXY: 'loopback, 198.51.100.0/24' }, '203.0.113.7'],
   ['another address', { TRUST_PROXY: '10.0.0.1' }, '127.0.0.1'],
 ])('with TRUST_PROXY %s the log names the right client', async (_, env, client) => {
-  const { port, logLines, logged } = await openTestApp({ env })
+  const { port, logLines } = await openTestApp({ env })
   const answer = await ask(port, 'GET /users', FORWARDED)
-  await logged()
   expect(linesOf(logLines, answer.headers['x-request-id'])).toMatchObject([{ client }])
   const direct = await ask(port, 'GET /users', [])
-  await logged()
   expect(linesOf(logLines, direct.headers['x-request-id'])).toMatchObject([{ client: '127.0.0.1' }])
 })
 
 const DRIVER_ERROR = byEngine({ sqlite: 'SqliteError', postgres: 'DatabaseError' })
 
 test('an internal error is logged once beside the line of its request, with the same id', async () => {
-  const { port, databaseUrl, logLines, logged } = await openTestApp()
+  const { port, databaseUrl, logLines } = await openTestApp()
   await executeSql(databaseUrl, 'DROP TABLE users')
   const answer = await ask(port, 'GET /users', [])
-  await logged()
   const lines = linesOf(logLines, answer.headers['x-request-id'])
   expect(lines).toMatchObject([
     { level: 50, err: { type: DRIVER_ERROR, stack: expect.stringContaining('at ') } },

@@ -7,7 +7,6 @@ import type { BanRule, LimitsFile, TrackRule } from '../../src/limits/rules/limi
 import { newUserBody } from '../support/builders.ts'
 import { createFakeClock } from '../support/fake-clock.ts'
 import { openTestApp, type TestAppOptions, temporaryFolder } from '../support/open-test-app.ts'
-import { IN_PROCESS, skipIfSpawned } from '../support/spawned-run.ts'
 import { selectRows } from '../support/sql.ts'
 import { untilPasses } from '../support/until.ts'
 
@@ -59,10 +58,7 @@ async function openWith(limits: LimitsFile | undefined, env: TestAppOptions['env
     clock,
     ask,
     statuses,
-    get notices() {
-      skipIfSpawned(IN_PROCESS)
-      return notices
-    },
+    notices,
     linesOf: (message: string) => app.logLines.filter(({ msg }) => msg === message),
   }
 }

@@ -4,7 +4,6 @@ import type { BanControl } from '../../src/limits/ban-control.ts'
 import type { BanOrder } from '../../src/limits/ban-orders.ts'
 import { createFakeClock } from '../support/fake-clock.ts'
 import { openTestApp, type TestApp } from '../support/open-test-app.ts'
-import { openWorkers, type TestWorker } from '../support/open-workers.ts'
 
 const ANN = '198.51.100.1'
 const BOB = '198.51.100.2'
@@ -201,17 +200,4 @@ test('without LIMITS_FILE bans are listed and lifted, but not added', async () =
     rule: ['is unknown: LIMITS_FILE is not set, and without its rules no client is banned'],
   })
   expect(await app.bans().lift({})).toBe(1)
-})
-
-test('follow lets a worker obey what another worker has been told', async () => {
-  const { workers } = await openWorkers({ limits: LIMITS })
-  const [one, other] = workers as [TestWorker, TestWorker]
-  await one.bans().add({ rule: 'login', client: ANN })
-  expect(await statuses(one, 1)).toEqual([403])
-  await other.bans().follow()
-  expect(await statuses(other, 1)).toEqual([403])
-  expect(await other.bans().lift({})).toBe(1)
-  expect(await statuses(other, 1)).toEqual([404])
-  await one.bans().follow()
-  expect(await statuses(one, 1, '/users')).toEqual([200])
 })

@@ -103,14 +103,14 @@ describe('openBanList', () => {
     await new Promise(resolve => setImmediate(resolve))
     expect(isAdded).toBe(false)
     write()
-    expect(await added).toBe(true)
+    await added
     expect(store.kept).toHaveLength(1)
   })
 
   test('add resolves although the store does not answer', async () => {
     const { bans } = await opened({ ...memoryBans(), save: () => new Promise(() => {}) })
-    expect(await bans.add(BAN)).toBe(true)
-    expect(await bans.add({ ...BAN, clientKey: BOB })).toBe(true)
+    await bans.add(BAN)
+    await bans.add({ ...BAN, clientKey: BOB })
     expect(bans.remainingMs('login', BOB)).toBe(HOUR)
   })
 

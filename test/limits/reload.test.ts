@@ -276,7 +276,6 @@ describe('reloadLimits', () => {
     expect(await statusesOf(app, 1)).toEqual([200])
     change(app.limitsPath)
     await app.reloadLimits()
-    await app.logged()
     const lines = app.logLines.filter(({ msg }) => msg === WRONG)
     expect(lines).toHaveLength(1)
     expect(lines[0]).toMatchObject({ level: 50, mistakes: expect.any(Array) })
@@ -288,15 +287,13 @@ describe('reloadLimits', () => {
   })
 
   test('warns about rules that are surely a mistake, as the start does', async () => {
-    const warnings = async ({ logLines, logged }: TestApp) => {
-      await logged()
+    const warnings = async ({ logLines }: TestApp) => {
       return logLines
         .filter(({ msg }) => msg === 'limits may not work as intended')
         .map(({ level, warning }) => [level, warning])
     }
     const app = await openTestApp({ limits: { blocklist: [{ name: 'q', path: '/users?x=1' }] } })
     const query = 'blocklist "q" has the path "/users?x=1": a path has no query, use the key query'
-    await app.logged()
     expect(await warnings(app)).toEqual([[40, query]])
     write(app.limitsPath, { track: [{ name: 'space', header: { 'a b': '*' } }] })
     await app.reloadLimits()

@@ -8,7 +8,6 @@ import {
   type TestAppOptions,
   temporaryFolder,
 } from '../support/open-test-app.ts'
-import { openWorkers, type TestWorker } from '../support/open-workers.ts'
 
 const ANN = '198.51.100.1'
 const BOB = '198.51.100.2'
@@ -19,7 +18,8 @@ const PROBING = { ...LOGIN, name: 'probing', path: '/probe', mode: 'fail2ban' } 
 const ANSWERED = { ...LOGIN, status: [404] }
 const POSTS = { name: 'posts', path: '/posts', limit: 2, period: 60 }
 const LISTS = { name: 'lists', to: 2, within: 60, only: ['list'] }
-const NOTHING = { isDryRun: false, counted: 0, passed: 0, refused: 0, wouldRefuse: 0 }
+const NONE = { counted: 0, passed: 0, refused: 0, wouldRefuse: 0 }
+const NOTHING = { isDryRun: false, ...NONE }
 
 /** Behind a proxy, so that X-Forwarded-For names the client. The clock stands still unless the test moves it. */
 async function openWith(limits: object, { env, ...options }: TestAppOptions = {}) {
@@ -321,62 +321,45 @@ test('bans that have ended are not in the number of bans, those of rules that we
   expect(app.limitsReport().bans).toBe(0)
 })
 
-describe('with counts of several workers', () => {
-  const sumOf = (workers: readonly TestWorker[], name: string) =>
-    workers
-      .map(worker => numbersOf(worker, name))
-      .reduce((one, other) => ({
-        counted: one.counted + other.counted,
-        passed: one.passed + other.passed,
-        refused: one.refused + other.refused,
-        wouldRefuse: one.wouldRefuse + other.wouldRefuse,
-      }))
-
-  async function askAll(workers: readonly TestWorker[], count: number, path: string) {
-    const asked = workers.map(worker =>
-      Promise.all(Array.from({ length: count }, () => statuses(worker, 1, path))),
-    )
-    return (await Promise.all(asked)).flat(2)
+describe('requests at the same time', () => {
+  async function askAtOnce(app: TestApp, path: string) {
+    const asked = Array.from({ length: 40 }, () => statuses(app, 1, path))
+    return (await Promise.all(asked)).flat()
   }
 
-  test('requests at the same time are counted exactly', async () => {
-    const { workers } = await openWorkers({
-      limits: {
-        bans: [PROBING],
-        throttle: [POSTS, { ...POSTS, name: 'trial', path: '/trial', dryRun: true }],
-        rateLimits: [LISTS],
-        track: [{ name: 'seen', path: '/posts', status: [404], limit: 1, period: 60 }],
-      },
+  test('are counted exactly', async () => {
+    const app = await openWith({
+      bans: [PROBING],
+      throttle: [POSTS, { ...POSTS, name: 'trial', path: '/trial', dryRun: true }],
+      rateLimits: [LISTS],
+      track: [{ name: 'seen', path: '/posts', status: [404], limit: 1, period: 60 }],
     })
-    await askAll(workers, 20, '/posts')
-    await askAll(workers, 20, '/trial')
-    await askAll(workers, 20, '/users')
-    expect(sumOf(workers, 'posts')).toEqual({ counted: 40, passed: 2, refused: 38, wouldRefuse: 0 })
-    expect(sumOf(workers, 'seen')).toEqual({ counted: 2, passed: 2, refused: 0, wouldRefuse: 0 })
-    expect(sumOf(workers, 'trial')).toEqual({ counted: 40, passed: 2, refused: 0, wouldRefuse: 38 })
-    expect(sumOf(workers, 'lists')).toEqual({ counted: 40, passed: 2, refused: 38, wouldRefuse: 0 })
-    expect(await askAll(workers, 20, '/probe')).toEqual(Array.from({ length: 40 }, () => 403))
-    expect(sumOf(workers, 'probing')).toMatchObject({ passed: 0, refused: 40, wouldRefuse: 0 })
+    await askAtOnce(app, '/posts')
+    await askAtOnce(app, '/trial')
+    await askAtOnce(app, '/users')
+    expect(numbersOf(app, 'posts')).toEqual({ ...NONE, counted: 40, passed: 2, refused: 38 })
+    expect(numbersOf(app, 'seen')).toEqual({ ...NONE, counted: 2, passed: 2 })
+    expect(numbersOf(app, 'trial')).toEqual({ ...NONE, counted: 40, passed: 2, wouldRefuse: 38 })
+    expect(numbersOf(app, 'lists')).toEqual({ ...NONE, counted: 40, passed: 2, refused: 38 })
+    expect(await askAtOnce(app, '/probe')).toEqual(Array.from({ length: 40 }, () => 403))
+    expect(numbersOf(app, 'probing')).toMatchObject({ passed: 0, refused: 40, wouldRefuse: 0 })
   })
 
-  test('strikes at the same time count until one of them bans the client', async () => {
-    const { workers } = await openWorkers({ limits: { bans: [LOGIN] } })
-    const found = await askAll(workers, 20, '/login')
+  test('are strikes until one of them bans the client', async () => {
+    const app = await openWith({ bans: [LOGIN] })
+    const found = await askAtOnce(app, '/login')
     const refused = found.filter(status => status === 403).length
-    const { counted, passed, ...rest } = sumOf(workers, 'login')
-    expect(rest).toEqual({ refused, wouldRefuse: 0 })
-    expect({ counted, passed }).toEqual({ counted: 40 - refused, passed: 40 - refused })
+    const counted = 40 - refused
+    expect(numbersOf(app, 'login')).toEqual({ ...NONE, counted, passed: counted, refused })
   })
+})
 
-  test('the bans of rules in dry run are in no number of bans', async () => {
-    const limits = { bans: [LOGIN, { ...LOGIN, name: 'trial', path: '/trial', dryRun: true }] }
-    const { workers, add } = await openWorkers({ limits })
-    const [one, other] = workers as [TestWorker, TestWorker]
-    await statuses(one, 3, '/trial')
-    await statuses(one, 3, '/login', BOB)
-    const late = await add()
-    for (const worker of [one, other, late]) expect(worker.limitsReport().bans).toBe(1)
-    expect(await statuses(other, 1, '/trial')).toEqual([404])
-    expect(numbersOf(other, 'trial').wouldRefuse).toBe(1)
-  })
+test('the bans of rules in dry run are in no number of bans', async () => {
+  const trial = { ...LOGIN, name: 'trial', path: '/trial', dryRun: true }
+  const app = await openWith({ bans: [LOGIN, trial] })
+  await statuses(app, 3, '/trial')
+  await statuses(app, 3, '/login', BOB)
+  expect(app.limitsReport().bans).toBe(1)
+  expect(await statuses(app, 1, '/trial')).toEqual([404])
+  expect(numbersOf(app, 'trial').wouldRefuse).toBe(1)
 })

@@ -3,7 +3,6 @@ import { expect, onTestFinished, test } from 'vitest'
 import { newUserBody } from '../support/builders.ts'
 import { createFakeClock } from '../support/fake-clock.ts'
 import { openTestApp, type TestApp } from '../support/open-test-app.ts'
-import { IN_PROCESS, skipIfSpawned } from '../support/spawned-run.ts'
 
 const SECOND_MS = 1000
 const MINUTE_MS = 60 * SECOND_MS
@@ -31,7 +30,6 @@ function times(count: number, status: number): number[] {
 
 /** The notices of a type about requests to this service, from now on. */
 function noticesOf(type: string, port: number): Record<string, unknown>[] {
-  skipIfSpawned(IN_PROCESS)
   const notices: Record<string, unknown>[] = []
   const listener = (message: unknown) => {
     const notice = message as { type: string; request: { socket: { localPort?: number } } }

@@ -6,7 +6,6 @@ import { createSqliteUserRepository } from '../../src/storage/sqlite/sqlite-user
 import { createWriteQueue } from '../../src/storage/sqlite/write-queue.ts'
 import { createCursors } from '../../src/users/cursor.ts'
 import { createFingerprints } from '../../src/users/fingerprint.ts'
-import { createKeysInUse } from '../../src/users/keys-in-use.ts'
 import { isPasswordDigest, kindOfDigest } from '../../src/users/password-digest.ts'
 import { createPasswordVerifications } from '../../src/users/password-verifications.ts'
 import {
@@ -54,7 +53,6 @@ async function openUsers() {
     fingerprints: createFingerprints(passwords),
     cursors: createCursors(randomBytes(32)),
     rules,
-    keysInUse: createKeysInUse(),
   })
   const verifications = createPasswordVerifications({
     users: repository,

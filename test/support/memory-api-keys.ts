@@ -1,6 +1,6 @@
-import type { ApiKeyUse, ServiceApiKeyStore, StoredApiKey } from '../../src/access/api-key-store.ts'
+import type { ApiKeyStore, ApiKeyUse, StoredApiKey } from '../../src/access/api-key-store.ts'
 
-export interface MemoryApiKeys extends ServiceApiKeyStore {
+export interface MemoryApiKeys extends Omit<ApiKeyStore, 'create' | 'revoke'> {
   /** What is stored. Call `changed` after a change. */
   keys: StoredApiKey[]
   /** The uses of each call. */

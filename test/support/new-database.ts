@@ -1,11 +1,6 @@
 import { join } from 'node:path'
 import { engine } from './engine.ts'
-import {
-  copyPostgresTemplate,
-  createPostgresDatabase,
-  type LastingDatabase,
-  ofPostgresTemplate,
-} from './postgres-databases.ts'
+import { copyPostgresTemplate } from './postgres-databases.ts'
 
 const databases = new Map<string, Promise<string>>()
 
@@ -19,10 +14,4 @@ export function databaseIn(folder: string, file = 'users.db'): Promise<string> {
   const made = copyPostgresTemplate()
   databases.set(folder, made)
   return made
-}
-
-/** One that outlives the test, for a folder that does too. Whoever made them drops it, and deletes the folder. */
-export async function lastingDatabaseIn(folder: string): Promise<LastingDatabase> {
-  if (engine === 'postgres') return createPostgresDatabase(ofPostgresTemplate())
-  return { url: join(folder, 'users.db'), drop: async () => {} }
 }

@@ -15,10 +15,7 @@ import type { LimitsReport } from '../../src/limits/rule-report.ts'
 import { createClocks } from '../../src/wiring/clocks.ts'
 import { openService } from '../../src/wiring/open-service.ts'
 import { createProcessOperations } from '../../src/wiring/process-operations.ts'
-import type { Calls } from '../../src/workers/calls.ts'
 import { databaseIn } from './new-database.ts'
-import { openSpawnedApp } from './open-spawned-app.ts'
-import { spawnedRun } from './spawned-run.ts'
 import { UNHURRIED } from './unhurried.ts'
 
 export interface TestAppOptions {
@@ -33,8 +30,6 @@ export interface TestAppOptions {
   /** Bodies of creates: users that the service has when the test gets it. */
   readonly users?: readonly object[]
   readonly timeouts?: Timeouts
-  /** Calls to the first process, if the service is one of several workers. */
-  readonly firstProcess?: Calls
 }
 
 export interface TestApp {
@@ -46,36 +41,26 @@ export interface TestApp {
   readonly http: ReturnType<typeof supertest>
   /** The log so far, a parsed object for each line. */
   readonly logLines: Record<string, unknown>[]
-  /** Resolves once `logLines` has everything that the service has logged so far. */
-  logged(): Promise<void>
   /** Of the management port; empty without one. */
   readonly managementUrl: string
   readonly limitsPath: string
   reloadLimits(): Promise<unknown>
-  /** What the limits have done. Skips the test if the service runs in processes of its own. */
+  /** What the limits have done. */
   limitsReport(): LimitsReport
-  /** What operators do with bans. Skips the test if the service runs in processes of its own. */
+  /** What operators do with bans. */
   bans(): BanControl
   stop(timeoutMs?: number): Promise<boolean>
 }
 
-/**
- * The real service with a free port and a new database, in this process or, in a run with workers, in processes of its own.
- * It ends with the test.
- */
-export function openTestApp(options: TestAppOptions = {}): Promise<TestApp> {
-  return spawnedRun === undefined ? openInside(options) : openSpawnedApp(spawnedRun, options)
-}
-
-async function openInside({
+/** The real service with a free port and a new database, in this process. It ends with the test. */
+export async function openTestApp({
   env = {},
   now,
   monotonicNow = now,
   limits,
   users = [],
   timeouts,
-  firstProcess,
-}: TestAppOptions): Promise<TestApp> {
+}: TestAppOptions = {}): Promise<TestApp> {
   const folder = temporaryFolder()
   const databaseUrl = env.DATABASE_URL ?? (await databaseIn(folder))
   const limitsPath = join(folder, 'limits.json')
@@ -99,7 +84,6 @@ async function openInside({
     log,
     clocks: createClocks({ ...(now && { now }), ...(monotonicNow && { monotonicNow }) }),
     ...(timeouts && { timeouts }),
-    ...(firstProcess && { firstProcess }),
   })
   const operations = createProcessOperations(service)
   const management = await openManagementPort({ config, log, operations })
@@ -124,22 +108,14 @@ async function openInside({
     if (report === undefined) throw new Error('the service has no limits')
     return report
   }
-  const logged = async () => {}
   const http = supertest(url)
-  await createUsers(http, users)
+  for (const body of users) await http.post('/users').send(body).expect(201)
   const managementUrl = findManagementUrl(logLines)
   return {
     ...{ url, port, databaseUrl, managementUrl, limitsPath, http, logLines },
-    ...{ logged, reloadLimits, limitsReport, stop },
+    ...{ reloadLimits, limitsReport, stop },
     bans: () => service.bans,
   }
-}
-
-export async function createUsers(
-  http: TestApp['http'],
-  users: NonNullable<TestAppOptions['users']>,
-): Promise<void> {
-  for (const body of users) await http.post('/users').send(body).expect(201)
 }
 
 /** From the log of a start. */

@@ -3,38 +3,21 @@ import { newDatabaseName, urlOfDatabase } from './forgotten-databases.ts'
 import { queryPostgres } from './postgres-client.ts'
 import type {} from './start-postgres.ts'
 
-/** A database that outlives the test. Whoever made it drops it. */
-export interface LastingDatabase {
-  readonly url: string
-  drop(): Promise<void>
-}
-
-/** Makes an empty database. `createOptions` replaces the end of CREATE DATABASE. */
-export async function createPostgresDatabase(createOptions?: string): Promise<LastingDatabase> {
+/**
+ * Makes an empty database, which is dropped after the test, and returns its URL. For the project `postgres`. `createOptions`
+ * replaces the end of CREATE DATABASE.
+ */
+export async function newPostgresDatabase(createOptions?: string): Promise<string> {
   const { url, createOptions: usual } = inject('postgres')
   const name = newDatabaseName(Date.now())
   await queryPostgres(url, `CREATE DATABASE ${name} ${createOptions ?? usual}`)
-  return {
-    url: urlOfDatabase(url, name),
-    drop: async () => {
-      await queryPostgres(url, `DROP DATABASE ${name} WITH (FORCE)`)
-    },
-  }
+  onTestFinished(async () => {
+    await queryPostgres(url, `DROP DATABASE ${name} WITH (FORCE)`)
+  })
+  return urlOfDatabase(url, name)
 }
 
-/** The end of CREATE DATABASE for one with the schema of this release. Two of them give their list the same first revision. */
-export function ofPostgresTemplate(): string {
-  return `TEMPLATE ${inject('postgres').template}`
-}
-
-/** Makes an empty database, which is dropped after the test, and returns its URL. For the project `postgres`. */
-export async function newPostgresDatabase(createOptions?: string): Promise<string> {
-  const { url, drop } = await createPostgresDatabase(createOptions)
-  onTestFinished(drop)
-  return url
-}
-
-/** The same with the schema of this release. */
+/** The same with the schema of this release. Two of them give their list the same first revision. */
 export function copyPostgresTemplate(): Promise<string> {
-  return newPostgresDatabase(ofPostgresTemplate())
+  return newPostgresDatabase(`TEMPLATE ${inject('postgres').template}`)
 }

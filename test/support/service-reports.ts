@@ -3,7 +3,7 @@ import type { RuleReport } from '../../src/limits/rule-report.ts'
 import { createHistogram } from '../../src/metrics/histogram.ts'
 import type { ServiceReport } from '../../src/ops/metrics/service-report.ts'
 
-/** The report of a service with one process that has done nothing yet, but for `changes`. */
+/** The report of a service that has done nothing yet, but for `changes`. */
 export function serviceReport(changes: Partial<ServiceReport> = {}): ServiceReport {
   const nothing = { counts: [], sum: 0 }
   return {
@@ -16,18 +16,14 @@ export function serviceReport(changes: Partial<ServiceReport> = {}): ServiceRepo
     },
     isStorageUp: true,
     waitingPasswords: 0,
-    processes: [
-      {
-        worker: 1,
-        pid: 4711,
-        startedAt: 0,
-        requests: 0,
-        cpuSeconds: 0,
-        memoryBytes: 0,
-        eventLoopLagSeconds: 0,
-      },
-    ],
-    defaults: [],
+    process: {
+      pid: 4711,
+      startedAt: 0,
+      cpuSeconds: 0,
+      memoryBytes: 0,
+      eventLoopLagSeconds: 0,
+      defaults: [],
+    },
     ...changes,
   }
 }

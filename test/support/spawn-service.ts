@@ -4,7 +4,6 @@ import { fileURLToPath } from 'node:url'
 import { onTestFinished } from 'vitest'
 import { engine } from './engine.ts'
 import { databaseIn } from './new-database.ts'
-import { spawnedRun } from './spawned-run.ts'
 import { UNHURRIED } from './unhurried.ts'
 import { until } from './until.ts'
 
@@ -54,25 +53,17 @@ export async function run(options: SpawnOptions): Promise<FinishedProcess> {
   return spawnMain(await withDatabase(options)).exited
 }
 
-/**
- * Starts the built service and waits until it logs its address: a free port unless `env` has one. In a run with workers it
- * has them too.
- */
+/** Starts the built service and waits until it logs its address: a free port unless `env` has one. */
 export async function spawnService(options: SpawnOptions): Promise<SpawnedService> {
   const { keepsLog = true, env } = await withDatabase(options)
   const child = spawnMain({
     ...options,
-    env: { PORT: '0', ALLOWED_HOSTS: '*', ...UNHURRIED, ...spawnedRun?.env, ...env },
+    env: { PORT: '0', ALLOWED_HOSTS: '*', ...UNHURRIED, ...env },
   })
-  // What the workers say about themselves, at info, is not part of what a test looks at.
-  const saysSo = ['trace', 'debug', 'info'].includes(env?.LOG_LEVEL ?? 'info')
-  const isAlone = env?.WORKERS === '1'
-  const workers = saysSo && !isAlone ? Number(spawnedRun?.env.WORKERS ?? 0) : 0
   const url = await new Promise<string>((resolve, reject) => {
     child.process.stdout?.on('data', () => {
       const match = /"url":"([^"]+)","docs"/.exec(child.stdout())
-      const serving = child.stdout().split('"msg":"worker serves"').length - 1
-      if (match?.[1] !== undefined && serving >= workers) resolve(match[1])
+      if (match?.[1] !== undefined) resolve(match[1])
     })
     child.exited.then(({ code, stderr }) => reject(new Error(`exited with ${code}: ${stderr}`)))
   })

@@ -6,7 +6,6 @@ import { engine } from '../support/engine.ts'
 import { createFakeClock } from '../support/fake-clock.ts'
 import { SEED } from '../support/faults.ts'
 import { openTestApp } from '../support/open-test-app.ts'
-import { spawnedRun } from '../support/spawned-run.ts'
 import { byCodePoints, type ShownUser } from '../support/user-order.ts'
 
 // Few names, so that many are equal, some only in lower case or beyond ASCII.
@@ -50,8 +49,8 @@ const walks = fc.record({
   changesByPage: fc.array(fc.array(changes, { maxLength: 3 }), { maxLength: 12 }),
 })
 
-/** On SQLite most of the time goes into commits. Several processes cannot share a database in memory. */
-const QUICK = engine === 'sqlite' && spawnedRun === undefined ? { DATABASE_URL: ':memory:' } : {}
+/** On SQLite most of the time goes into commits. */
+const QUICK = engine === 'sqlite' ? { DATABASE_URL: ':memory:' } : {}
 
 test('following next visits every user that exists all the time once and in order, whatever changes meanwhile', async () => {
   const clock = createFakeClock()

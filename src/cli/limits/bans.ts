@@ -66,7 +66,7 @@ export async function addBan(environment: Environment, options: BanOptions): Pro
   }
   const config = readConfig(environment)
   const { limitsFile, cacheStore } = config
-  const bans = limitsFile === undefined ? undefined : (await readLimits(limitsFile)).limits.bans
+  const bans = limitsFile === undefined ? undefined : (await readLimits(limitsFile)).bans
   const checked = checkBanOrder(
     { rule, client, for: time },
     { bans, isCounting: cacheStore !== 'none', now: Date.now() },

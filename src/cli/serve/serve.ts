@@ -13,19 +13,9 @@ import {
   logManagementAddress,
   MANAGEMENT_CONNECTIONS,
   type ManagementPort,
+  openManagementPort,
 } from './open-management-port.ts'
 import { type Reloads, type Signals, watchReloads, watchSignals } from './signals.ts'
-import type { ManagementThread } from './start-management.ts'
-
-/** What serving takes, with one process or several. */
-export interface ServeParts extends Pick<LoadedSettings, 'limits'> {
-  readonly config: Config
-  readonly options: SettingOptions
-  /** Nothing has been released yet. */
-  readonly logger: FlushableLogger
-  readonly signals: Signals
-  readonly reloads: Reloads
-}
 
 /**
  * Serves until a signal stops it. Returns the exit code: 0 if all requests were answered, or if it did not listen yet; 1 after
@@ -39,53 +29,37 @@ export async function serve(
   const reloads = watchReloads()
   const settings = await loadSettings(environment, options)
   const openFiles = readOpenFilesLimit()
-  const isAlone = settings.config.workers === 1
-  const hasManagement = isAlone && settings.config.managementPort !== undefined
   const maxConnections = limitConnections(openFiles, {
     maxConnections: settings.config.maxConnections,
-    otherConnections: hasManagement ? MANAGEMENT_CONNECTIONS : 0,
+    otherConnections: settings.config.managementPort === undefined ? 0 : MANAGEMENT_CONNECTIONS,
   })
   const config = { ...settings.config, maxConnections }
-  const logger = await createLogger({ ...config, ...(!isAlone && { worker: 0 }) })
+  const logger = await createLogger(config)
   logStart(logger.log, settings, { openFiles, maxConnections })
-  const parts = { config, options, limits: settings.limits, logger, signals, reloads }
   try {
-    if (isAlone) return await serveAlone(parts)
-    const { serveWithWorkers } = await import('./serve-with-workers.ts')
-    return await serveWithWorkers(parts)
+    const { limits } = settings
+    return await openAndServe({ config, options, limits, logger, signals, reloads })
   } finally {
     await logger.flush()
   }
 }
 
-async function serveAlone(parts: ServeParts): Promise<number> {
-  const managementThread = await startManagementThread(parts)
-  try {
-    return await openAndServe(parts, managementThread)
-  } finally {
-    await managementThread?.end()
-  }
+interface ServeParts extends Pick<LoadedSettings, 'limits'> {
+  readonly config: Config
+  readonly options: SettingOptions
+  /** Nothing has been released yet. */
+  readonly logger: FlushableLogger
+  readonly signals: Signals
+  readonly reloads: Reloads
 }
 
-async function startManagementThread({
-  config,
-  logger,
-}: ServeParts): Promise<ManagementThread | undefined> {
-  if (config.managementPort === undefined) return undefined
-  const { startManagement } = await import('./start-management.ts')
-  return startManagement({ config, logger })
-}
-
-async function openAndServe(
-  parts: ServeParts,
-  managementThread: ManagementThread | undefined,
-): Promise<number> {
+async function openAndServe(parts: ServeParts): Promise<number> {
   const { config, limits, logger, signals, reloads } = parts
   const { log, release } = logger
-  const opening = openService({ config, log, limits: limits?.limits })
+  const opening = openService({ config, log, limits })
   const service = await Promise.race([opening, signals.first])
   if (service === 'signal') {
-    // The database may be away for long. What fails now has no one to tell.
+    // The database may be away for long. Nobody is left to tell what fails now.
     opening.catch(() => {})
     log.info('stopped before it was ready')
     release()
@@ -93,7 +67,7 @@ async function openAndServe(
   }
   reloads.begin(service.reloadLimits)
   const crash = awaitCrash(log)
-  const management = await listenOrClose(parts, { service, managementThread })
+  const management = await listenOrClose(parts, service)
   release()
   if ((await Promise.race([signals.first, crash])) === 'crash') return 1
   log.info('stopping')
@@ -106,20 +80,15 @@ async function openAndServe(
   return end ? 0 : 1
 }
 
-interface Opened {
-  readonly service: Service
-  readonly managementThread: ManagementThread | undefined
-}
-
 /** Listens for operators, if the settings want that, and then for clients. */
 async function listenOrClose(
   { config, options, reloads, logger: { log } }: ServeParts,
-  { service, managementThread }: Opened,
+  service: Service,
 ): Promise<ManagementPort | undefined> {
   let management: ManagementPort | undefined
   try {
     const operations = createProcessOperations({ ...service, reloadLimits: reloads.request })
-    management = await managementThread?.open(operations)
+    management = await openManagementPort({ config, log, operations })
     logAddress(log, config, await listen(service.server, publicBinding(config, options)))
     if (management !== undefined) logManagementAddress(log, config, management.address)
     return management
@@ -150,7 +119,7 @@ function logStart(
   { config, limits, unknown }: LoadedSettings,
   { openFiles, maxConnections }: { openFiles: number | undefined; maxConnections: number },
 ): void {
-  const rules = Object.values(limits?.limits ?? {}).flat().length
+  const rules = Object.values(limits ?? {}).flat().length
   const database = maskCredentials(config.database.url)
   log.info({ version: readVersion(), database, rules }, 'starting')
   for (const { name, source, didYouMean } of unknown) {

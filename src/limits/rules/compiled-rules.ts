@@ -80,4 +80,14 @@ export interface CheckedLimits {
   readonly rateLimits: readonly CompiledRateLimit[]
 }
 
+/** The rules of a service without limits. */
+export const NO_LIMITS: CheckedLimits = {
+  safelist: [],
+  blocklist: [],
+  bans: [],
+  throttle: [],
+  track: [],
+  rateLimits: [],
+}
+
 export type RuleKind = keyof CheckedLimits

@@ -6,10 +6,7 @@ import type { Reply } from '../../http/reply.ts'
 import type { Operations } from './operations.ts'
 
 /** `/livez` and `/readyz` as on the public port. `/readyz?verbose=true` has each check by name. */
-export function managementHealth({
-  greet,
-  checks,
-}: Pick<Operations, 'greet' | 'checks'>): readonly Endpoint[] {
+export function managementHealth({ checks }: Pick<Operations, 'checks'>): readonly Endpoint[] {
   async function handleReadiness(request: Request): Promise<Reply> {
     const { isReady, checks: byName } = await checks()
     const isVerbose = queryParameters(request.url).some(
@@ -30,10 +27,7 @@ export function managementHealth({
       path: '/livez',
       isOpen: true,
       produces: [],
-      handle: async () => {
-        await greet()
-        return jsonReply(200, { status: 'ok' })
-      },
+      handle: async () => jsonReply(200, { status: 'ok' }),
     },
     { method: 'get', path: '/readyz', isOpen: true, produces: [], handle: handleReadiness },
   ]

@@ -3,10 +3,8 @@ import type { Ban, BanPage, BanQuery, BanSelection } from '../../limits/ban-stor
 import type { RuleChanges } from '../../limits/rule-changes.ts'
 import type { ServiceReport } from '../metrics/service-report.ts'
 
-/** What the management port asks of the service: of the only process, or of the first of several, which asks its workers. */
+/** What the management port asks of the service. */
 export interface Operations {
-  /** Resolves when the event loop of the service has a turn: never, if it hangs. */
-  greet(): Promise<void>
   report(): Promise<ServiceReport>
   /** What must work for the service to be ready, by name. */
   checks(): Promise<ReadinessChecks>
@@ -16,7 +14,7 @@ export interface Operations {
   addBan(order: BanOrder): Promise<Ban>
   /** Lifts bans, from the next request on. Returns how many were in force. */
   liftBans(selection: BanSelection): Promise<number>
-  /** Puts the limits file in force again, in all processes or, if it is wrong, in none. The log has the result too. */
+  /** Puts the limits file in force again. A wrong file leaves the previous rules in force. The log has the result too. */
   reloadLimits(): Promise<ReloadResult>
 }
 

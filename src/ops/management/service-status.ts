@@ -44,7 +44,7 @@ export interface ServiceStatus {
       readonly mean_ms: number | null
     }
   }
-  readonly workers: readonly WorkerStatus[]
+  readonly process: ProcessStatus
   readonly limits: {
     /** `none` without limits, and with CACHE_STORE=none. */
     readonly store: 'memory' | 'redis' | 'none'
@@ -75,11 +75,8 @@ export interface Durations {
   readonly p99_ms: number | null
 }
 
-export interface WorkerStatus {
-  readonly worker: number
+export interface ProcessStatus {
   readonly pid: number
-  readonly started_at: string
-  readonly requests: number
   readonly cpu_seconds: number
   readonly memory_bytes: number
   readonly event_loop_lag_ms: number
@@ -122,8 +119,7 @@ export interface HistorySample {
   /** How it was at that moment. */
   readonly in_flight: number
   readonly queues: ServiceStatus['queues']
-  /** Of the process whose event loop was latest. */
   readonly event_loop_lag_ms: number
-  /** CPU seconds that all processes used, for each second. */
+  /** CPU seconds that the process used, for each second. */
   readonly cpu: number
 }

@@ -1,6 +1,6 @@
 import type { RequestSeries } from '../../http/request-metrics.ts'
+import type { RuleReport } from '../../limits/rule-report.ts'
 import { totalOf } from '../../metrics/histogram.ts'
-import { keyOfRule, keyOfSeries } from '../metrics/counted.ts'
 import type { ServiceReport } from '../metrics/service-report.ts'
 import type { History, HistorySample } from './service-status.ts'
 import {
@@ -129,10 +129,8 @@ function sampleOf(at: string, from: Mark, to: Mark): HistorySample {
     ...refusalsBetween(from.report, report),
     in_flight: report.requests.inFlight,
     queues: queuesOf(report),
-    event_loop_lag_ms: rounded(
-      1000 * Math.max(0, ...report.processes.map(({ eventLoopLagSeconds }) => eventLoopLagSeconds)),
-    ),
-    cpu: rounded(cpuBetween(from.report, report) / seconds),
+    event_loop_lag_ms: rounded(1000 * report.process.eventLoopLagSeconds),
+    cpu: rounded((report.process.cpuSeconds - from.report.process.cpuSeconds) / seconds),
   }
 }
 
@@ -164,13 +162,18 @@ function refusalsBetween(from: ServiceReport, to: ServiceReport) {
   return { refused, would_refuse: wouldRefuse }
 }
 
-/** CPU seconds; a process that has ended since takes its last ones with it. */
-function cpuBetween(from: ServiceReport, to: ServiceReport): number {
-  const before = new Map(from.processes.map(({ pid, cpuSeconds }) => [pid, cpuSeconds]))
-  return to.processes.reduce(
-    (sum, { pid, cpuSeconds }) => sum + growth(cpuSeconds, before.get(pid)),
-    0,
-  )
+/** What tells rules apart: their names are unique within a type. */
+function keyOfRule({ type, rule }: Pick<RuleReport, 'type' | 'rule'>): string {
+  return `${type} ${rule}`
+}
+
+/** What tells series apart: their labels. */
+function keyOfSeries({
+  method,
+  route,
+  status,
+}: Pick<RequestSeries, 'method' | 'route' | 'status'>): string {
+  return `${route} ${method} ${status}`
 }
 
 /** Counts that went back, as those of a rule that was removed and came again, have begun at 0. */

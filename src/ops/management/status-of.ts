@@ -4,13 +4,7 @@ import { addCounts, type HistogramCounts, quantileOf, totalOf } from '../../metr
 import type { ServiceReport } from '../metrics/service-report.ts'
 import { representRule } from './limits-endpoints.ts'
 import type { ReadinessChecks } from './operations.ts'
-import type {
-  Durations,
-  History,
-  RouteStatus,
-  ServiceStatus,
-  WorkerStatus,
-} from './service-status.ts'
+import type { Durations, History, RouteStatus, ServiceStatus } from './service-status.ts'
 
 /** What a status has beside the report of the service. */
 export interface StatusContext extends ReadinessChecks {
@@ -30,10 +24,10 @@ export interface RecentRequests {
 /** The answer of `GET /status`. */
 export function statusOf(report: ServiceReport, context: StatusContext): ServiceStatus {
   const { version, now, isReady, checks, history, recent } = context
-  const { requests, server, storage, limits, processes } = report
+  const { requests, server, storage, limits, process } = report
   return {
     version,
-    started_at: timeOf(Math.min(now, ...processes.map(({ startedAt }) => startedAt))),
+    started_at: timeOf(Math.min(now, process.startedAt)),
     now: timeOf(now),
     ready: isReady,
     checks,
@@ -49,7 +43,12 @@ export function statusOf(report: ServiceReport, context: StatusContext): Service
     connections: server.connections,
     queues: queuesOf(report),
     storage: storageOf(storage, report.isStorageUp),
-    workers: processes.map(workerOf),
+    process: {
+      pid: process.pid,
+      cpu_seconds: rounded(process.cpuSeconds),
+      memory_bytes: process.memoryBytes,
+      event_loop_lag_ms: rounded(process.eventLoopLagSeconds * 1000),
+    },
     limits: {
       store: limits?.store ?? 'none',
       up: limits?.isStoreUp ?? true,
@@ -160,17 +159,5 @@ function storageOf(storage: ServiceReport['storage'], isUp: boolean): ServiceSta
       writes: commits.writes.sum,
       mean_ms: meanMs(commits.seconds.sum, count),
     },
-  }
-}
-
-function workerOf(process: ServiceReport['processes'][number]): WorkerStatus {
-  return {
-    worker: process.worker,
-    pid: process.pid,
-    started_at: timeOf(process.startedAt),
-    requests: process.requests,
-    cpu_seconds: rounded(process.cpuSeconds),
-    memory_bytes: process.memoryBytes,
-    event_loop_lag_ms: rounded(process.eventLoopLagSeconds * 1000),
   }
 }

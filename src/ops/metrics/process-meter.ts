@@ -1,9 +1,8 @@
 import { setImmediate } from 'node:timers/promises'
 import { collectDefaultMetrics, Registry } from 'prom-client'
-import type { ProcessMetric } from './aggregate-metrics.ts'
 import { capturePerfMonitors } from './perf-monitors.ts'
-import type { ProcessUse } from './process-report.ts'
 import { createRecentLag } from './recent-lag.ts'
+import type { ProcessMetric, ProcessUse } from './service-report.ts'
 
 /** Measures what this process uses of the machine. */
 export interface ProcessMeter {

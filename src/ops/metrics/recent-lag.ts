@@ -1,4 +1,4 @@
-import type { ProcessMetric } from './aggregate-metrics.ts'
+import type { ProcessMetric } from './service-report.ts'
 
 /** Remembers what recent readings said about the lag of the event loop. */
 export interface RecentLag {

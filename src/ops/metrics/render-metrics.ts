@@ -6,10 +6,9 @@ import {
 } from 'prom-client'
 import { parseAccept, qualityOf } from '../../http/negotiation.ts'
 import type { Exemplar } from '../../http/request-metrics.ts'
-import type { ProcessMetric } from './aggregate-metrics.ts'
 import { keepLabels, type Labels } from './keep-labels.ts'
 import { type HistogramMetric, SERVICE_METRICS, type ServiceMetric } from './service-metrics.ts'
-import type { ServiceReport } from './service-report.ts'
+import type { ProcessMetric, ServiceReport } from './service-report.ts'
 
 /** Media types of the two formats. */
 export const PROMETHEUS_TYPE = 'text/plain'
@@ -58,7 +57,7 @@ export async function renderMetrics(
   const registry = new Registry<RegistryContentType>()
   registry.setContentType(type)
   for (const metric of SERVICE_METRICS) register(registry, toPromMetric(metric, report))
-  for (const metric of report.defaults) register(registry, withSharedLabels(metric))
+  for (const metric of report.process.defaults) register(registry, withSharedLabels(metric))
   return { body: await registry.metrics(), type }
 }
 

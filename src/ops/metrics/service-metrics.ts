@@ -186,13 +186,6 @@ const LIMIT_METRICS: readonly ServiceMetric[] = [
 
 const PROCESS_METRICS: readonly ServiceMetric[] = [
   {
-    name: 'user_records_workers',
-    type: 'gauge',
-    help: 'Number of processes that serve.',
-    labels: [],
-    read: ({ processes }) => one(processes.filter(({ worker }) => worker > 0).length),
-  },
-  {
     name: 'user_records_build_info',
     type: 'gauge',
     help: 'Always 1. The labels have the versions of the service and of Node.',

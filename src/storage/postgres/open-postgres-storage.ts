@@ -28,10 +28,7 @@ export async function openPostgresStorage(
   location: PostgresLocation,
   options: OpenStorageOptions,
 ): Promise<Storage> {
-  const { onWarning, waitsUntilReachable = false } = options
-  const connections = openConnections({ location, onWarning })
-  const patienceMs = waitsUntilReachable ? Number.POSITIVE_INFINITY : START_PATIENCE_MS
-  const untilReachable = createReachableWait(patienceMs)
+  const connections = openConnections({ location, onWarning: options.onWarning })
   try {
     const keys = await untilReachable(async () => {
       await prepare(connections, options)
@@ -44,13 +41,11 @@ export async function openPostgresStorage(
   }
 }
 
-function createReachableWait(patienceMs: number): Storage['untilReachable'] {
-  return async work => {
-    try {
-      return await waitFor(work, patienceMs)
-    } catch (error) {
-      throw asUnusable(error)
-    }
+async function untilReachable<T>(work: () => Promise<T>): Promise<T> {
+  try {
+    return await waitFor(work)
+  } catch (error) {
+    throw asUnusable(error)
   }
 }
 
@@ -58,23 +53,18 @@ function createReachableWait(patienceMs: number): Storage['untilReachable'] {
 export async function hasSchema(location: PostgresLocation): Promise<boolean> {
   const connections = openConnections({ location })
   try {
-    return await waitFor(async () => {
+    return await untilReachable(async () => {
       const history = await connections.read(readHistory)
       return history.length > 0
     })
-  } catch (error) {
-    throw asUnusable(error)
   } finally {
     await connections.close()
   }
 }
 
 /** Repeats what fails because the database cannot be reached, also if it may have been done. */
-export async function waitFor<T>(
-  work: () => Promise<T>,
-  patienceMs = START_PATIENCE_MS,
-): Promise<T> {
-  const deadline = performance.now() + patienceMs
+export async function waitFor<T>(work: () => Promise<T>): Promise<T> {
+  const deadline = performance.now() + START_PATIENCE_MS
   for (;;) {
     try {
       return await work()

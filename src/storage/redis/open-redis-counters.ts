@@ -17,8 +17,6 @@ export interface RedisCountersOptions {
   readonly secret: Buffer
   /** Counts while Redis does not. */
   readonly local: CounterStore
-  /** Whether a mistake in the settings, where waiting does not help, counts as an outage like any other. */
-  readonly acceptsUnusable: boolean
   /** Called once an outage, with its reason in words. */
   readonly onLost: (reason: string) => void
   readonly onBack: () => void
@@ -34,12 +32,12 @@ const HEARTBEAT_MS = 1000
 
 /**
  * Opens counters in Redis, which are local while it cannot be used. Waits for it at most a second. Throws `UnusableRedis`
- * if waiting does not help, unless that is accepted.
+ * if waiting does not help.
  */
 export async function openRedisCounters(
   options: RedisCountersOptions,
 ): Promise<FallbackCounterStore> {
-  const { location, prefix, secret, local, acceptsUnusable, onLost, onBack } = options
+  const { location, prefix, secret, local, onLost, onBack } = options
   const link = createRedisLink({
     location,
     prefix,
@@ -61,7 +59,7 @@ export async function openRedisCounters(
   try {
     await link.open()
   } catch (error) {
-    const unusable = acceptsUnusable ? undefined : asUnusableRedis(error)
+    const unusable = asUnusableRedis(error)
     if (unusable === undefined) store.lose(error)
     else {
       store.close()

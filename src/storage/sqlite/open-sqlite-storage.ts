@@ -3,7 +3,6 @@ import { startWordBuilder } from './build-words.ts'
 import { TEMPORARY } from './database-files.ts'
 import { watchFileBytes } from './file-bytes.ts'
 import { requireFile } from './inspect-database.ts'
-import { limitWal } from './limit-wal.ts'
 import { createLongLists } from './long-lists.ts'
 import { openSqlite } from './open-sqlite.ts'
 import { createReadView } from './read-view.ts'
@@ -27,15 +26,10 @@ const CHECKPOINT_FAILED = 'WAL checkpoint at shutdown failed'
  */
 const BULK_CHECKPOINT_PAGES = 16_000
 
-export interface SqliteStorageOptions extends OpenStorageOptions {
-  /** Whether the thread does nothing but write, for readers in other processes. */
-  readonly isWriterThread?: boolean
-}
-
 /** Opens SQLite in a file or, for the path `:memory:`, in memory. Throws `UnusableDatabase`. */
 export async function openSqliteStorage(
   path: string,
-  options: SqliteStorageOptions,
+  options: OpenStorageOptions,
 ): Promise<Storage> {
   const database = await openDatabase(path, options)
   try {
@@ -49,17 +43,12 @@ export async function openSqliteStorage(
 function createSqliteStorage(
   database: Database,
   path: string,
-  options: SqliteStorageOptions,
+  options: OpenStorageOptions,
 ): Storage {
-  const { now, steadyNow, maxWaitingWrites, isBulk = false, isWriterThread = false } = options
-  const { onIndexing, onWarning } = options
+  const { now, steadyNow, maxWaitingWrites, isBulk = false, onIndexing, onWarning } = options
   if (isBulk) database.pragma(`wal_autocheckpoint = ${BULK_CHECKPOINT_PAGES}`)
   const view = createReadView(database)
-  const writes = createWriteQueue(database, view, {
-    maxPending: maxWaitingWrites,
-    isWriterThread,
-  })
-  const walLimit = isWriterThread ? limitWal(database) : undefined
+  const writes = createWriteQueue(database, view, { maxPending: maxWaitingWrites })
   const builder = onIndexing && startWordBuilder({ database, writes, onIndexing, onWarning })
   const longLists = createLongLists(database)
   const fileBytes = watchFileBytes(path)
@@ -94,7 +83,6 @@ function createSqliteStorage(
       await builder?.end()
       await trial?.close()
       await writes.close()
-      walLimit?.end()
       longLists.close()
       view.end()
       try {

@@ -26,45 +26,42 @@ const FAULT = {
     './data/users.db: the index of words differs from the users, so `q` finds too many or too few: run `migrate --reindex`\n',
 }
 
-test.each([{}, { WORKERS: '2' }])(
-  'a service indexes the users of an older release while it serves, with %o',
-  async env => {
-    const { cwd } = placeWithOlder(20_000)
-    const service = await spawnService({ cwd, env })
-    const created = await ask(service, 'POST /users', {
-      user: { name: 'Newly Made', email: 'new@example.com' },
-    })
-    expect(created.status).toBe(201)
-    await ask(service, 'PUT /users/7', { user: { name: 'Changed Early' } })
-    await ask(service, 'PUT /users/19000', { user: { name: 'Changed Late' } })
-    await ask(service, 'DELETE /users/8')
-    await ask(service, 'DELETE /users/19001')
-    const early = await ask(service, 'GET /users?q=newly')
-    if (early.status !== 200) {
-      expect(early).toMatchObject({ status: 503, body: { reason: 'words_unavailable' } })
-    }
-    expect((await ask(service, 'GET /users?per_page=1')).status).toBe(200)
-    await untilPasses(async () => {
-      expect((await ask(service, 'GET /users?q=newly')).status).toBe(200)
-    })
-    for (const [q, count] of [
-      ['newly', 1],
-      ['changed', 2],
-      ['changed early', 1],
-      ['filled', 19_996],
-      ['filled 12345', 1],
-      ['19001', 0],
-    ] as const) {
-      const { body } = await ask(
-        service,
-        `GET /users?q=${encodeURIComponent(q)}&per_page=1&count=true&envelope=true`,
-      )
-      expect([q, (body as { total_count: number }).total_count]).toEqual([q, count])
-    }
-    await stop(service)
-    expect(await run({ cwd, args: ['check'] })).toMatchObject(SOUND)
-  },
-)
+test('a service indexes the users of an older release while it serves', async () => {
+  const { cwd } = placeWithOlder(20_000)
+  const service = await spawnService({ cwd })
+  const created = await ask(service, 'POST /users', {
+    user: { name: 'Newly Made', email: 'new@example.com' },
+  })
+  expect(created.status).toBe(201)
+  await ask(service, 'PUT /users/7', { user: { name: 'Changed Early' } })
+  await ask(service, 'PUT /users/19000', { user: { name: 'Changed Late' } })
+  await ask(service, 'DELETE /users/8')
+  await ask(service, 'DELETE /users/19001')
+  const early = await ask(service, 'GET /users?q=newly')
+  if (early.status !== 200) {
+    expect(early).toMatchObject({ status: 503, body: { reason: 'words_unavailable' } })
+  }
+  expect((await ask(service, 'GET /users?per_page=1')).status).toBe(200)
+  await untilPasses(async () => {
+    expect((await ask(service, 'GET /users?q=newly')).status).toBe(200)
+  })
+  for (const [q, count] of [
+    ['newly', 1],
+    ['changed', 2],
+    ['changed early', 1],
+    ['filled', 19_996],
+    ['filled 12345', 1],
+    ['19001', 0],
+  ] as const) {
+    const { body } = await ask(
+      service,
+      `GET /users?q=${encodeURIComponent(q)}&per_page=1&count=true&envelope=true`,
+    )
+    expect([q, (body as { total_count: number }).total_count]).toEqual([q, count])
+  }
+  await stop(service)
+  expect(await run({ cwd, args: ['check'] })).toMatchObject(SOUND)
+})
 
 test('migrate indexes all users, also if it goes on where another process stopped', async () => {
   const { cwd, path } = placeWithOlder(12_000)
@@ -113,25 +110,22 @@ test('lists with q are made anew after migrate --reindex', async () => {
   await stop(service)
 })
 
-test.each([{}, { WORKERS: '2' }])(
-  'a service goes on with an index that another process emptied and left, with %o',
-  async env => {
-    const { cwd, path } = placeWithOlder(3000)
-    await run({ cwd, args: ['migrate'] })
-    const service = await spawnService({ cwd, env })
-    // As if `migrate --reindex` had been killed.
-    execute(
-      path,
-      `INSERT INTO users_words (users_words) VALUES ('delete-all');
+test('a service goes on with an index that another process emptied and left', async () => {
+  const { cwd, path } = placeWithOlder(3000)
+  await run({ cwd, args: ['migrate'] })
+  const service = await spawnService({ cwd })
+  // As if `migrate --reindex` had been killed.
+  execute(
+    path,
+    `INSERT INTO users_words (users_words) VALUES ('delete-all');
        UPDATE users_words_state SET indexed_through = 0`,
-    )
-    await untilPasses(async () => {
-      expect((await ask(service, 'GET /users?q=filled&per_page=1')).status).toBe(200)
-    })
-    await stop(service)
-    expect(await run({ cwd, args: ['check'] })).toMatchObject(SOUND)
-  },
-)
+  )
+  await untilPasses(async () => {
+    expect((await ask(service, 'GET /users?q=filled&per_page=1')).status).toBe(200)
+  })
+  await stop(service)
+  expect(await run({ cwd, args: ['check'] })).toMatchObject(SOUND)
+})
 
 test('migrate refuses --reindex together with --status', async () => {
   const { cwd } = placeWithOlder(1)

@@ -11,7 +11,6 @@ import {
 import { newUserBody } from '../../support/builders.ts'
 import { openTestApp } from '../../support/open-test-app.ts'
 import { type RawExchange, sendRaw } from '../../support/raw-http.ts'
-import { skipIfSpawned } from '../../support/spawned-run.ts'
 import { until } from '../../support/until.ts'
 
 const MAX_CONNECTIONS = 5
@@ -19,7 +18,6 @@ const MAX_CONNECTIONS = 5
 const GET = 'GET /livez HTTP/1.1\r\nHost: localhost\r\n\r\n'
 
 function openFull() {
-  skipIfSpawned('MAX_CONNECTIONS counts for each worker')
   return openTestApp({ env: { MAX_CONNECTIONS: String(MAX_CONNECTIONS) } })
 }
 

@@ -89,7 +89,7 @@ test('a refusal after a HEAD on the same connection has its body', async () => {
 test.each(REFUSED)(
   'a request with %s is refused and the connection closed',
   async (_, bytes, status) => {
-    const { port, http, logLines, logged } = await openTestApp()
+    const { port, http, logLines } = await openTestApp()
     const exchange = sendRaw(port, typeof bytes === 'string' ? Buffer.from(bytes, 'latin1') : bytes)
     exchange.socket.end()
     const answers = await exchange.ended
@@ -98,7 +98,6 @@ test.each(REFUSED)(
     expectRefusal(answer, status)
     expect(answer.headers.connection).toBe('close')
     const requestId = answer.headers['x-request-id']
-    await logged()
     expect(logLines.filter(line => line.requestId === requestId)).toEqual([
       expect.objectContaining({
         level: 30,
@@ -233,14 +232,13 @@ const ODD: readonly (readonly [name: string, bytes: string])[] = [
 ]
 
 test.each(ODD)('a request with %s is answered', async (_, bytes) => {
-  const { port, logLines, logged } = await openTestApp()
+  const { port, logLines } = await openTestApp()
   const answers = await sendRaw(port, Buffer.from(bytes, 'latin1')).ended
   expect(answers).toHaveLength(1)
   const [answer] = answers as [RawAnswer]
   expect(answer.status).toBeGreaterThanOrEqual(200)
   expect(answer.status).toBeLessThan(500)
   expectFormat(answer)
-  await logged()
   expect(logLines.filter(({ level }) => Number(level) >= 40)).toEqual([])
 })
 
@@ -271,7 +269,7 @@ test.each([
 ])(
   'POST /users with %s in its body answers in the format asked for',
   async (_, headers, body, status) => {
-    const { port, http, logLines, logged } = await openTestApp()
+    const { port, http, logLines } = await openTestApp()
     for (const accept of ['application/json', 'application/problem+json']) {
       const answers = await sendRaw(port, post(`${headers}\r\nAccept: ${accept}`, body)).ended
       expect(answers).toHaveLength(1)
@@ -279,7 +277,6 @@ test.each([
       expect(answer.status).toBe(status)
       expectFormat(answer, accept)
       const requestId = answer.headers['x-request-id']
-      await logged()
       expect(logLines.filter(line => line.requestId === requestId)).toEqual([
         // A busy machine may refuse it before its turn, when it has no route yet.
         expect.objectContaining({ msg: expect.stringMatching(/^request(?: refused)?$/), status }),
@@ -366,7 +363,7 @@ test('garbage on a connection that has been served is refused', async () => {
 test.each(['destroy', 'resetAndDestroy'] as const)(
   'a client that disconnects within its body, by %s, does not stop the service',
   async disconnect => {
-    const { port, http, logLines, logged } = await openTestApp()
+    const { port, http, logLines } = await openTestApp()
     const headers = 'Content-Type: application/json\r\nContent-Length: 50\r\nExpect: 100-continue'
     const exchange = sendRaw(port, post(`${headers}\r\nX-Request-Id: lost`, '{"user"'))
     // 100 Continue: the service waits for the body.
@@ -376,7 +373,6 @@ test.each(['destroy', 'resetAndDestroy'] as const)(
     const line = await until(() => logLines.find(({ requestId }) => requestId === 'lost'))
     expect(line).toMatchObject({ msg: 'request', method: 'POST', route: '/users' })
     expect((await http.get('/users').expect(200)).body).toEqual([])
-    await logged()
     expect(logLines.filter(({ level }) => Number(level) >= 40)).toEqual([])
     expect(logLines.map(({ msg }) => msg)).not.toContain('request failed')
   },
@@ -389,7 +385,7 @@ test.each([
 ] as const)(
   'a client that asks for a tunnel and %s does not stop the service, and leaves no connection',
   async (leaves, bytes) => {
-    const { port, http, logLines, logged, stop } = await openTestApp()
+    const { port, http, logLines, stop } = await openTestApp()
     const exchange = sendRaw(port, `CONNECT x:1 HTTP/1.1\r\nHost: x\r\n\r\n${bytes}`)
     if (leaves === 'resets') {
       await once(exchange.socket, 'connect')
@@ -400,14 +396,13 @@ test.each([
     }
     await exchange.ended
     await http.get('/livez').expect(200)
-    await logged()
     expect(logLines.filter(({ level }) => Number(level) >= 40)).toEqual([])
     expect(await stop()).toBe(true)
   },
 )
 
 test('POST /users of a client that disconnects before its answer creates the user, without an error', async () => {
-  const { port, http, databaseUrl, logLines, logged } = await openTestApp()
+  const { port, http, databaseUrl, logLines } = await openTestApp()
   const body = JSON.stringify(newUserBody())
   const headers = `Content-Type: application/json\r\nContent-Length: ${body.length}`
   // There can be no answer yet.
@@ -420,18 +415,16 @@ test('POST /users of a client that disconnects before its answer creates the use
   expect(line).toMatchObject({ msg: 'request', method: 'POST', route: '/users', aborted: true })
   await held.release()
   await untilPasses(async () => expect((await http.get('/users')).body).toHaveLength(1))
-  await logged()
   expect(logLines.filter(({ level }) => Number(level) >= 40)).toEqual([])
 })
 
 test('a client that connects and disconnects is not an error', async () => {
-  const { port, http, logLines, logged } = await openTestApp()
+  const { port, http, logLines } = await openTestApp()
   const exchange = sendRaw(port, '')
   await once(exchange.socket, 'connect')
   exchange.socket.end()
   expect(await exchange.ended).toEqual([])
   await http.get('/livez').expect(200)
-  await logged()
   expect(logLines.filter(({ level }) => Number(level) >= 40)).toEqual([])
 })
 

@@ -89,9 +89,7 @@ describe.skipIf(reason !== undefined)('GET / in a browser', { timeout: TIMEOUT_M
         String(count),
       ]),
     )
-    expect((await rowsOf('workers')).map(cells => cells[1])).toEqual(
-      status.workers.map(({ pid }) => String(pid)),
-    )
+    expect(await textOf('process')).toContain(`PID ${status.process.pid}`)
     expect(await textOf('database-engine')).toBe('SQLite')
     expect(await textOf('database')).toContain(`Commits in all ${status.storage.commits.count}`)
     const label = page.locator('.plot').first()
@@ -285,16 +283,16 @@ describe.skipIf(reason !== undefined)('GET / in a browser', { timeout: TIMEOUT_M
     const service = await spawnService({ cwd, env })
     await fetch(`${service.url}/users`)
     const opened = await openOperatorPage(`http://127.0.0.1:${port}`)
-    const { shows, notices, textOf, rowsOf, unexpected } = opened
+    const { shows, notices, textOf, unexpected } = opened
     await shows('tiles', '1 in all')
-    const [before] = await rowsOf('workers')
+    const before = await textOf('process')
     service.process.kill('SIGKILL')
     await service.exited
     await shows('connection', 'Unreachable')
     await spawnService({ cwd, env })
     await notices(/The service was restarted at \d\d:\d\d:\d\d\./)
     await shows('tiles', '0 in all')
-    expect((await rowsOf('workers'))[0]?.[1]).not.toBe(before?.[1])
+    expect(await textOf('process')).not.toBe(before)
     expect(await textOf('readiness')).toBe('Ready')
     expect(unexpected()).toEqual([])
   })

@@ -76,7 +76,7 @@ test('API keys open nothing on the management port, and its token nothing on the
 })
 
 test('the log has requests that change something at info, others at debug, all with the port', async () => {
-  const { ops, http, logged, logLines } = await openManagedApp({
+  const { ops, http, logLines } = await openManagedApp({
     env: { MANAGEMENT_TOKEN: TOKEN },
   })
   const bearer = { Authorization: `Bearer ${TOKEN}` }
@@ -84,7 +84,6 @@ test('the log has requests that change something at info, others at debug, all w
   await ops.post('/nowhere').set({ ...bearer, 'X-Request-Id': 'a-post' })
   await ops.delete('/nowhere').set('X-Request-Id', 'a-delete')
   await http.post('/nowhere').set('X-Request-Id', 'a-public-one')
-  await logged()
   const lines = logLines.filter(({ msg }) => msg === 'request')
   const byId = Object.fromEntries(lines.map(line => [line.requestId, line]))
   expect(byId['a-get']).toMatchObject({

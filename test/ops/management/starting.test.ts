@@ -1,8 +1,7 @@
 import { once } from 'node:events'
-import { existsSync, readdirSync, writeFileSync } from 'node:fs'
+import { readdirSync } from 'node:fs'
 import { type AddressInfo, createServer } from 'node:net'
 import { networkInterfaces } from 'node:os'
-import { join } from 'node:path'
 import { describe, expect, onTestFinished, test } from 'vitest'
 import { beginPost } from '../../support/begin-post.ts'
 import { findFreePort } from '../../support/free-port.ts'
@@ -15,7 +14,6 @@ import {
   spawnMain,
   spawnService,
 } from '../../support/spawn-service.ts'
-import { spawnedRun } from '../../support/spawned-run.ts'
 import { until, untilPasses } from '../../support/until.ts'
 
 const LISTENS = /"url":"([^"]+)"[^\n]*"msg":"management port listens"/
@@ -110,18 +108,15 @@ describe('the start ends with exit code 1 and one line', () => {
     expect(stderr).toMatch(/^PORT was "\d+", but it is in use on 127\.0\.0\.1; .*\n$/)
   })
 
-  test.each(['1', '2'])(
-    'that names both ports if they are the same, with WORKERS=%s',
-    async WORKERS => {
-      const port = `${await findFreePort()}`
-      const env = { PORT: port, MANAGEMENT_PORT: port, WORKERS }
-      const { code, stdout, stderr } = await run({ cwd: temporaryFolder(), env })
-      expect({ code, stdout }).toEqual({ code: 1, stdout: '' })
-      expect(stderr).toMatch(
-        /^PORT was "\d+", but it is in use on 127\.0\.0\.1, and MANAGEMENT_PORT is the same; .*\n$/,
-      )
-    },
-  )
+  test('that names both ports if they are the same', async () => {
+    const port = `${await findFreePort()}`
+    const env = { PORT: port, MANAGEMENT_PORT: port }
+    const { code, stdout, stderr } = await run({ cwd: temporaryFolder(), env })
+    expect({ code, stdout }).toEqual({ code: 1, stdout: '' })
+    expect(stderr).toMatch(
+      /^PORT was "\d+", but it is in use on 127\.0\.0\.1, and MANAGEMENT_PORT is the same; .*\n$/,
+    )
+  })
 
   const elsewhere = Object.values(networkInterfaces())
     .flat()
@@ -197,8 +192,6 @@ test('it answers until the last request of a client is answered, and says that i
     checks: {
       service: { status: 'unavailable' },
       storage: { status: 'ok' },
-      // Redis is opened without rules too.
-      ...(spawnedRun?.env.CACHE_STORE === 'redis' && { limits: { status: 'ok' } }),
     },
   })
   expect((await fetch(`${url}/livez`)).status).toBe(200)
@@ -217,65 +210,5 @@ test('files are reserved for its connections', async () => {
     return line?.maxConnections
   }
   expect(await wanted({})).toBe(1000 - 64)
-  // With workers, the first process has the port, and no other connections.
-  const reserved = spawnedRun === undefined ? 64 : 0
-  expect(await wanted({ MANAGEMENT_PORT: '0' })).toBe(1000 - 64 - reserved)
-})
-
-/** Ten minutes at most, while nothing else runs in the thread. */
-const BUSY_RULE = `
-  import { existsSync, writeFileSync } from 'node:fs'
-  const isBusy = () => {
-    writeFileSync('busy', '')
-    const until = Date.now() + 600_000
-    while (!existsSync('go') && Date.now() < until);
-    return false
-  }
-  export default { blocklist: [{ name: 'busy', match: isBusy }] }`
-
-test('while the thread of the public port hangs, the page is served and /livez is not answered', async () => {
-  const cwd = temporaryFolder()
-  writeFileSync(join(cwd, 'limits.mjs'), BUSY_RULE)
-  const env = { WORKERS: '1', MANAGEMENT_PORT: '0', LIMITS_FILE: 'limits.mjs' }
-  const service = await spawnService({ cwd, env })
-  const url = managementUrl(service)
-  const list = fetch(`${service.url}/users`)
-  await until(() => existsSync(join(cwd, 'busy')))
-  let isAlive = false
-  const livez = fetch(`${url}/livez`).then(({ status }) => {
-    isAlive = true
-    return status
-  })
-  for (let count = 0; count < 10; count++) expect((await fetch(url)).status).toBe(200)
-  expect(isAlive).toBe(false)
-  writeFileSync(join(cwd, 'go'), '')
-  expect(await livez).toBe(200)
-  expect((await list).status).toBe(200)
-})
-
-/** Throws in the thread of the management port, as a bug in it would, once the file `boom` is there. */
-const BUG = `
-  const { isMainThread } = require('node:worker_threads')
-  const { existsSync } = require('node:fs')
-  if (!isMainThread) {
-    setInterval(() => {
-      if (existsSync('boom')) throw new Error('boom')
-    }, 5)
-  }`
-
-test('the service ends with 1 if the thread of the port crashes', async () => {
-  const cwd = temporaryFolder()
-  writeFileSync(join(cwd, 'bug.cjs'), BUG)
-  const nodeArgs = ['--require', join(cwd, 'bug.cjs')]
-  const service = await spawnService({ cwd, nodeArgs, env: { WORKERS: '1', MANAGEMENT_PORT: '0' } })
-  writeFileSync(join(cwd, 'boom'), '')
-  const { code, stdout } = await service.exited
-  expect(code).toBe(1)
-  expect(linesOf(stdout)).toContainEqual(
-    expect.objectContaining({
-      level: 'fatal',
-      msg: 'crashed',
-      err: expect.objectContaining({ message: 'boom' }),
-    }),
-  )
+  expect(await wanted({ MANAGEMENT_PORT: '0' })).toBe(1000 - 64 - 64)
 })

@@ -84,32 +84,22 @@ test('percentiles are of the requests that ended since the sample before; null w
   })
 })
 
-test('what waits, what was shed and what processes use is in a sample', async () => {
+test('what waits, what was shed and what the process uses is in a sample', async () => {
   const { sample } = openHistory()
-  const { processes } = serviceReport()
-  const [one] = processes
   const busy = (shedRequests: number, cpuSeconds: number) =>
     serviceReport({
       requests: { series: [], inFlight: 3, byKey: {} },
       server: { connections: 9, waitingRequests: 4, shedRequests },
       storage: { ...serviceReport().storage, waitingWrites: 5 },
       waitingPasswords: 6,
-      processes: [
-        { ...(one as NonNullable<typeof one>), cpuSeconds, eventLoopLagSeconds: 0.002 },
-        {
-          ...(one as NonNullable<typeof one>),
-          pid: 4712,
-          cpuSeconds: cpuSeconds / 2,
-          eventLoopLagSeconds: 0.007,
-        },
-      ],
+      process: { ...serviceReport().process, cpuSeconds, eventLoopLagSeconds: 0.007 },
     })
   await sample(busy(10, 100))
   expect(await sample(busy(12, 102))).toMatchObject({
     in_flight: 3,
     queues: { requests: 4, writes: 5, passwords: 6 },
     shed: 2,
-    cpu: 1.5,
+    cpu: 1,
     event_loop_lag_ms: 7,
   })
 })
@@ -129,7 +119,7 @@ test('a service that cannot report leaves a gap, which the next sample covers', 
   let count = 0
   const history = createStatusHistory({
     report: async () => {
-      if (isBroken) throw new Error('a worker does not answer')
+      if (isBroken) throw new Error('the storage does not answer')
       return reportOfRequests(count)
     },
     now: steady.now,

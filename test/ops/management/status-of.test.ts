@@ -33,17 +33,7 @@ test('a service that has done nothing has zeros, and null for what has no value'
     connections: 0,
     queues: { requests: 0, writes: 0, passwords: 0 },
     storage: { engine: 'sqlite', up: true, commits: { count: 0, writes: 0, mean_ms: null } },
-    workers: [
-      {
-        worker: 1,
-        pid: 4711,
-        started_at: '1970-01-01T00:00:00.000Z',
-        requests: 0,
-        cpu_seconds: 0,
-        memory_bytes: 0,
-        event_loop_lag_ms: 0,
-      },
-    ],
+    process: { pid: 4711, cpu_seconds: 0, memory_bytes: 0, event_loop_lag_ms: 0 },
     limits: { store: 'none', up: true, rules: [] },
     bans: 0,
     history: { every_seconds: 2, samples: [] },

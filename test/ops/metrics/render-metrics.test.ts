@@ -4,15 +4,14 @@ import { join } from 'node:path'
 import { expect, onTestFinished, test } from 'vitest'
 import { createRequestMetrics, DURATION_BOUNDS } from '../../../src/http/request-metrics.ts'
 import { createHistogram, totalOf } from '../../../src/metrics/histogram.ts'
-import { mergeReports } from '../../../src/ops/metrics/merge-reports.ts'
 import { openProcessMeter } from '../../../src/ops/metrics/process-meter.ts'
-import type { ProcessReport } from '../../../src/ops/metrics/process-report.ts'
 import { renderMetrics } from '../../../src/ops/metrics/render-metrics.ts'
 import { SERVICE_METRICS } from '../../../src/ops/metrics/service-metrics.ts'
 import type { ServiceReport } from '../../../src/ops/metrics/service-report.ts'
 import { COMMIT_SECONDS_BOUNDS, COMMIT_WRITES_BOUNDS } from '../../../src/storage/storage-report.ts'
 import { parseMetrics } from '../../support/metrics-text.ts'
 import { temporaryFolder } from '../../support/open-test-app.ts'
+import { serviceReport } from '../../support/service-reports.ts'
 
 const OPEN_METRICS = 'application/openmetrics-text;version=1.0.0'
 
@@ -37,8 +36,8 @@ const NOT_INSTALLED = 'promtool is not installed'
 
 const hasPromtool = spawnSync('promtool', ['--version']).status === 0
 
-/** A report of a process of which every metric has values. */
-async function reportOf(changes: Partial<ProcessReport> = {}): Promise<ServiceReport> {
+/** A report in which every metric has values. */
+async function reportOf(): Promise<ServiceReport> {
   const meter = openProcessMeter()
   onTestFinished(meter.close)
   const metrics = createRequestMetrics({ now: () => 1_700_000_000_123 })
@@ -59,7 +58,7 @@ async function reportOf(changes: Partial<ProcessReport> = {}): Promise<ServiceRe
   const writes = createHistogram(COMMIT_WRITES_BOUNDS)
   for (const value of [0.0001, 0.3, 99]) seconds.observe(value)
   for (const value of [1, 2, 3000]) writes.observe(value)
-  const report: ProcessReport = {
+  return {
     requests: metrics.report(),
     server: { connections: 12, waitingRequests: 3, shedRequests: 4 },
     storage: {
@@ -83,20 +82,7 @@ async function reportOf(changes: Partial<ProcessReport> = {}): Promise<ServiceRe
       isStoreUp: false,
     },
     process: await meter.read(),
-    ...changes,
   }
-  return mergeReports([
-    { worker: 1, report },
-    { worker: 2, report: { ...EMPTY, process: report.process } },
-  ])
-}
-
-const EMPTY: Omit<ProcessReport, 'process'> = {
-  requests: { series: [], inFlight: 0, byKey: {} },
-  server: { connections: 0, waitingRequests: 0, shedRequests: 0 },
-  storage: { engine: 'sqlite', waitingWrites: 0 },
-  isStorageUp: true,
-  waitingPasswords: 0,
 }
 
 test.each(FORMATS)('%s text says exactly what the report says', async (_, accept) => {
@@ -134,7 +120,6 @@ test.each(FORMATS)('%s text says exactly what the report says', async (_, accept
     poolWaiting: read('storage_connections_waiting'),
     bans: read('limit_bans'),
     isStoreUp: read('limit_store_up'),
-    workers: read('user_records_workers'),
     build: all('user_records_build_info').map(({ labels, value }) => [labels.node, value]),
   }).toEqual({
     inFlight: 1,
@@ -150,7 +135,6 @@ test.each(FORMATS)('%s text says exactly what the report says', async (_, accept
     poolWaiting: 8,
     bans: 10,
     isStoreUp: 0,
-    workers: 2,
     build: [[process.version, 1]],
   })
 })
@@ -266,7 +250,7 @@ test.each([
 
 test('promtool accepts the text of Prometheus', async context => {
   if (!hasPromtool) context.skip(NOT_INSTALLED)
-  for (const report of [await reportOf(), await reportOf({ ...EMPTY })]) {
+  for (const report of [await reportOf(), serviceReport()]) {
     const { body } = await renderMetrics(report, undefined)
     const { stderr, stdout } = spawnSync('promtool', ['check', 'metrics'], { input: body })
     const lines = `${stderr}${stdout}`.split('\n').filter(line => line !== '')

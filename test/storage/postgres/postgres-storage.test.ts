@@ -1,7 +1,6 @@
 import { expect, onTestFinished, test } from 'vitest'
 import { totalOf } from '../../../src/metrics/histogram.ts'
 import { createPostgresEngine } from '../../../src/storage/postgres/postgres-storage.ts'
-import type { CommitReport } from '../../../src/storage/storage-report.ts'
 import { describeStorage, openStored } from '../../contracts/storage-contract.ts'
 import { describeStorageReport } from '../../contracts/storage-report-contract.ts'
 import { connectToPostgres } from '../../support/postgres-client.ts'
@@ -62,8 +61,7 @@ describeStorageReport({
     const databaseUrl = await newPostgresDatabase()
     const engine = createPostgresEngine(locationOf(databaseUrl))
     const storage = await openStored(engine, { maxWaitingWrites: 1000 })
-    const commits = async () => (await storage.report()).commits as CommitReport
-    return { storage, databaseUrl, commits, close: storage.close }
+    return { storage, databaseUrl }
   },
 })
 

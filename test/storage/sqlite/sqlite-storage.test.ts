@@ -2,7 +2,6 @@ import { existsSync, renameSync, statSync, symlinkSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, test } from 'vitest'
 import { createSqliteEngine } from '../../../src/storage/sqlite/sqlite-storage.ts'
-import type { CommitReport } from '../../../src/storage/storage-report.ts'
 import { describeStorage, openStored } from '../../contracts/storage-contract.ts'
 import { describeStorageReport } from '../../contracts/storage-report-contract.ts'
 import { emailsIn, execute } from '../../support/databases.ts'
@@ -35,8 +34,7 @@ describeStorageReport({
   open: async () => {
     const databaseUrl = join(temporaryFolder(), 'users.db')
     const storage = await openStored(createSqliteEngine(databaseUrl), { maxWaitingWrites: 1000 })
-    const commits = async () => (await storage.report()).commits as CommitReport
-    return { storage, databaseUrl, commits, close: storage.close }
+    return { storage, databaseUrl }
   },
 })
 

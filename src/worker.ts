@@ -1,3 +1,0 @@
-import { runWorker } from './cli/serve/run-worker.ts'
-
-process.exit(await runWorker())
