@@ -21,6 +21,5 @@ export class UnusableDatabase extends Error {
 /** For commands that do not migrate. */
 export const OLDER_SCHEMA = 'its schema is that of an older release: run `migrate`'
 
-/** For everything but the copy itself. */
-export const UNFINISHED_COPY =
-  'it is an unfinished copy: run `copy` again with the same --from, or delete it'
+/** For everything but `copy`. */
+export const UNFINISHED_COPY = 'it is an unfinished copy: run `copy` again, or delete it'

@@ -130,7 +130,7 @@ export function describeStorage({ name, newDatabase }: StorageHarness): void {
         await markCopy()
         const opened = openStored(engine, { ifMissing })
         await expect(opened).rejects.toThrow(
-          'it is an unfinished copy: run `copy` again with the same --from, or delete it',
+          'it is an unfinished copy: run `copy` again, or delete it',
         )
         await expect(opened).rejects.toThrow(UnusableDatabase)
       },

@@ -80,14 +80,7 @@ export async function makeCopySource(path: string, users = 25): Promise<void> {
 /** Thrown where a test ends a copy. */
 export class Killed extends Error {}
 
-const WRITES = [
-  'begin',
-  'deleteUsers',
-  'addUsers',
-  'addIdempotencyKeys',
-  'addBans',
-  'addApiKeys',
-] as const
+const WRITES = ['begin', 'addUsers', 'addIdempotencyKeys', 'addBans', 'addApiKeys'] as const
 
 /** Lets a copy end at the given write of its target, as if the process ended there. The first is 1. */
 export function failAtWrite(number: number): (target: CopyTarget) => Partial<CopyTarget> {

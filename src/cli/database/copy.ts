@@ -11,7 +11,7 @@ export interface CopyFlags extends JsonFlags {
   readonly to: string
 }
 
-const INTERRUPTED = 'interrupted: the same command goes on where it stopped'
+const INTERRUPTED = 'interrupted: the same command starts over'
 
 /** Runs `copy`. Returns the exit code. */
 export async function copy(
@@ -55,13 +55,12 @@ function createCopyDisplay() {
   }
 }
 
-const UNITS = { compare: 'users compared', copy: 'users', verify: 'users verified' }
+const UNITS = { copy: 'users', verify: 'users verified' }
 
 function describe(copied: Copied, seconds: number): string {
-  const { to, users, keptUsers, idempotencyKeys, bans, apiKeys } = copied
-  const kept = keptUsers === 0 ? '' : ` (${grouped(keptUsers)} of them by an earlier run)`
+  const { to, users, idempotencyKeys, bans, apiKeys } = copied
   return [
-    `${to}: ${grouped(users)} users${kept}, ${grouped(idempotencyKeys)} idempotency keys`,
+    `${to}: ${grouped(users)} users, ${grouped(idempotencyKeys)} idempotency keys`,
     `${grouped(bans)} bans, ${grouped(apiKeys)} API keys, verified, in ${seconds.toFixed(1)} s`,
   ].join(', ')
 }
@@ -71,7 +70,6 @@ function summarize(copied: Copied, seconds: number) {
     from: copied.from,
     to: copied.to,
     users: copied.users,
-    users_kept: copied.keptUsers,
     idempotency_keys: copied.idempotencyKeys,
     bans: copied.bans,
     api_keys: copied.apiKeys,

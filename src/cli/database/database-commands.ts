@@ -76,7 +76,7 @@ export function addDatabaseCommands(program: Command, { environment, run }: Comm
 
 const COPY_HELP = `
 Copies users with their ids, password digests and times, used ids, idempotency keys, bans, API keys and signing keys.
-An interrupted copy goes on when the same command runs again. Until then no service can use the database of --to.`
+An interrupted copy starts over when the command runs again. Until it is complete, no service can use the database of --to.`
 
 function requireName(file: string): void {
   if (file === '') throw new UsageError('FILE must not be empty')

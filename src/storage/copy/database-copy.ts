@@ -35,16 +35,10 @@ export type CopiedApiKey = readonly [
 
 export type CopiedSigningKey = readonly [name: string, key: string]
 
-/** Ids greater than `after` and at most `through`. */
-export interface IdRange {
-  readonly after: number
-  readonly through: number
-}
-
 /** All that is copied from a database. Each call throws `UnusableDatabase` if the database cannot be read. */
 export interface CopyReader {
-  /** The first `limit` users of a range, by id. */
-  users(range: IdRange, limit: number): Promise<readonly CopiedUser[]>
+  /** The first `limit` users, by id, after the given one. */
+  users(after: CopiedUser | undefined, limit: number): Promise<readonly CopiedUser[]>
   /** The first `limit` keys, in an order of the engine, after the given one. */
   idempotencyKeys(after: CopiedKey | undefined, limit: number): Promise<readonly CopiedKey[]>
   /** As `idempotencyKeys`. */
@@ -63,14 +57,6 @@ export interface CopySource extends CopyReader {
   close(): Promise<void>
 }
 
-/** What a database holds before it becomes a target. */
-export interface TargetState {
-  /** Whether it has a user, an idempotency key, a ban or an API key, or has ever given out an id. */
-  readonly isUsed: boolean
-  /** The source of the copy that began in it and is not complete. */
-  readonly unfinishedSource: string | undefined
-}
-
 /** What ends a copy. */
 export interface CopyEnd {
   readonly signingKeys: readonly CopiedSigningKey[]
@@ -84,13 +70,13 @@ export interface CopyEnd {
  * if the database cannot be written, and names the user that it cannot hold.
  */
 export interface CopyTarget extends CopyReader {
-  state(): Promise<TargetState>
   /**
-   * Marks the database as an unfinished copy of this source, so that nothing else uses it, and deletes what an earlier
-   * attempt has written, except users.
+   * Whether it may be the target: it is an unfinished copy, or has no user, idempotency key, ban or API key and has never
+   * given out an id.
    */
-  begin(sourceHash: string): Promise<void>
-  deleteUsers(range: IdRange): Promise<void>
+  isFree(): Promise<boolean>
+  /** Marks the database as an unfinished copy, so that nothing else uses it. Empties it if it was one already. */
+  begin(): Promise<void>
   addUsers(users: readonly CopiedUser[]): Promise<void>
   addIdempotencyKeys(keys: readonly CopiedKey[]): Promise<void>
   addBans(bans: readonly CopiedBan[]): Promise<void>

@@ -29,12 +29,3 @@ export function createRowChecksum(): RowChecksum {
     digest: () => sum.toString('hex'),
   }
 }
-
-/** Whether two lists have the same rows. */
-export function haveSameRows(some: readonly CopiedRow[], others: readonly CopiedRow[]): boolean {
-  return some.length === others.length && digestOf(some) === digestOf(others)
-}
-
-function digestOf(rows: readonly CopiedRow[]): string {
-  return hash('sha256', JSON.stringify(rows))
-}

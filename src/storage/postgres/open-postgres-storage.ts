@@ -8,7 +8,7 @@ import { openConnections } from './open-connections.ts'
 import { createPostgresApiKeyStore } from './postgres-api-key-store.ts'
 import { createPostgresBanStore } from './postgres-ban-store.ts'
 import type { Connections } from './postgres-connections.ts'
-import { readCopyMark } from './postgres-copy-mark.ts'
+import { isUnfinishedCopy } from './postgres-copy-mark.ts'
 import { migratePostgres, postgresMigrations, requireMigrated } from './postgres-migrator.ts'
 import { openSigningKeys } from './postgres-signing-keys.ts'
 import { openPostgresTrialImportStore } from './postgres-trial-import-store.ts'
@@ -82,8 +82,7 @@ async function prepare(connections: Connections, options: OpenStorageOptions): P
   } else {
     await requireMigrated(connections, migrations)
   }
-  const unfinishedSource = await connections.read(readCopyMark)
-  if (unfinishedSource !== undefined) throw new UnusableDatabase(UNFINISHED_COPY)
+  if (await connections.read(isUnfinishedCopy)) throw new UnusableDatabase(UNFINISHED_COPY)
 }
 
 function createPostgresStorage(

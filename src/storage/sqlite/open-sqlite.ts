@@ -9,7 +9,7 @@ import { inspect, requireThere, START_PATIENCE_MS } from './inspect-database.ts'
 import { wasLeftOpen } from './left-open.ts'
 import { migrate, migrationsOfRelease } from './migrator.ts'
 import { createSigningKeys } from './signing-keys.ts'
-import { readCopyMark } from './sqlite-copy-mark.ts'
+import { isUnfinishedCopy } from './sqlite-copy-mark.ts'
 import { Database } from './sqlite-driver.ts'
 import { isBusy } from './sqlite-errors.ts'
 import { explainErrors } from './unusable-reasons.ts'
@@ -80,7 +80,7 @@ export async function migrationStatus(path: string): Promise<readonly MigrationS
 }
 
 function refuseUnfinished(database: Database): void {
-  if (readCopyMark(database) !== undefined) throw new UnusableDatabase(UNFINISHED_COPY)
+  if (isUnfinishedCopy(database)) throw new UnusableDatabase(UNFINISHED_COPY)
 }
 
 /** Creates folders with mode 700 and the file with 600; SQLite gives the WAL the mode of the file. Existing ones stay. */

@@ -11,7 +11,7 @@ import type { Session } from '../postgres-connections.ts'
 
 const SELECT_USERS = `
   SELECT id, name, name_lower, email, password_digest, created_at, updated_at FROM users
-  WHERE id > $1 AND id <= $2 ORDER BY id LIMIT $3`
+  WHERE id > $1 ORDER BY id LIMIT $2`
 
 const SELECT_KEYS = `
   SELECT encode(key_hash, 'hex'), user_id, fingerprint, user_version, user_json, expires_at
@@ -46,8 +46,8 @@ export async function readInOrder(session: Session): Promise<void> {
 /** Reads what is copied from a PostgreSQL database. */
 export function createPostgresCopyReader(session: Session): CopyReader {
   return {
-    users: ({ after, through }, limit) =>
-      session.query<CopiedUser>({ text: SELECT_USERS }, [after, through, limit]),
+    users: (after, limit) =>
+      session.query<CopiedUser>({ text: SELECT_USERS }, [after?.[0] ?? 0, limit]),
 
     idempotencyKeys: (after, limit) =>
       session.query<CopiedKey>({ text: SELECT_KEYS }, [after?.[0] ?? '', limit]),

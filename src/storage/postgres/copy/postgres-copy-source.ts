@@ -1,7 +1,7 @@
 import type { PostgresLocation } from '../../../postgres-location.ts'
 import type { CopySource } from '../../copy/database-copy.ts'
 import { UNFINISHED_COPY, UnusableDatabase } from '../../unusable-database.ts'
-import { readCopyMark } from '../postgres-copy-mark.ts'
+import { isUnfinishedCopy } from '../postgres-copy-mark.ts'
 import { lockForCopy } from './copy-lock.ts'
 import { lacksSchema } from './copy-schema.ts'
 import { openCopySession } from './copy-session.ts'
@@ -22,7 +22,7 @@ export async function openPostgresCopySource(
     await readInOrder(session)
     if (await lacksSchema(session)) throw new UnusableDatabase('it has no tables of this service')
     await lockForCopy(session, 'source')
-    if ((await readCopyMark(session)) !== undefined) throw new UnusableDatabase(UNFINISHED_COPY)
+    if (await isUnfinishedCopy(session)) throw new UnusableDatabase(UNFINISHED_COPY)
   } catch (error) {
     session.close()
     throw error

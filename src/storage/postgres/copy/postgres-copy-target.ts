@@ -1,12 +1,13 @@
 import type { PostgresLocation } from '../../../postgres-location.ts'
 import type { CopyTarget } from '../../copy/database-copy.ts'
 import { hashOfBan, toStored } from '../ban-text.ts'
-import { readCopyMark } from '../postgres-copy-mark.ts'
+import { isUnfinishedCopy } from '../postgres-copy-mark.ts'
 import { addPostgresUsers } from './add-postgres-users.ts'
 import { columnsOf } from './columns-of.ts'
 import { lockForCopy } from './copy-lock.ts'
 import { createSchema, lacksSchema } from './copy-schema.ts'
 import { type CopySession, openCopySession } from './copy-session.ts'
+import { emptyTables } from './empty-tables.ts'
 import { createPostgresCopyReader, readInOrder } from './postgres-copy-reader.ts'
 
 const SELECT_IS_USED = `
@@ -14,13 +15,9 @@ const SELECT_IS_USED = `
     OR EXISTS (SELECT FROM api_keys)
     OR pg_sequence_last_value('users_id_seq'::regclass) IS NOT NULL`
 
-const UPSERT_MARK = `
-  INSERT INTO unfinished_copies (singleton, source_hash) VALUES (1, $1)
-  ON CONFLICT (singleton) DO UPDATE SET source_hash = excluded.source_hash`
+const INSERT_MARK = `INSERT INTO unfinished_copies (singleton, source_hash) VALUES (1, '')`
 
 const DELETE_MARK = `DELETE FROM unfinished_copies`
-
-const DELETE_USERS = `DELETE FROM users WHERE id > $1 AND id <= $2`
 
 const INSERT_KEYS = `
   INSERT INTO idempotency_keys (key_hash, user_id, fingerprint, user_version, user_json, expires_at)
@@ -71,14 +68,10 @@ export async function openPostgresCopyTarget(
 }
 
 function createTarget(session: CopySession, lock: CopySession): CopyTarget {
-  const reader = createPostgresCopyReader(session)
-  let isInTransaction = false
-
   /** Without the lock another copy may have begun. */
   async function transaction<T>(work: () => Promise<T>): Promise<T> {
     lock.requireOpen()
     await run('BEGIN')
-    isInTransaction = true
     try {
       await readInOrder(session)
       const result = await work()
@@ -89,8 +82,6 @@ function createTarget(session: CopySession, lock: CopySession): CopyTarget {
       // After a broken connection the server does this by itself.
       await run('ROLLBACK').catch(() => {})
       throw error
-    } finally {
-      isInTransaction = false
     }
   }
 
@@ -99,25 +90,19 @@ function createTarget(session: CopySession, lock: CopySession): CopyTarget {
   }
 
   return {
-    ...reader,
+    ...createPostgresCopyReader(session),
 
-    users: (range, limit) =>
-      isInTransaction ? reader.users(range, limit) : transaction(() => reader.users(range, limit)),
-
-    state: async () => {
+    isFree: async () => {
+      if (await isUnfinishedCopy(session)) return true
       const [row] = await session.query<[boolean]>({ text: SELECT_IS_USED })
-      return { isUsed: row?.[0] !== false, unfinishedSource: await readCopyMark(session) }
+      return row?.[0] === false
     },
 
-    begin: sourceHash =>
+    begin: () =>
       transaction(async () => {
-        await run(UPSERT_MARK, [sourceHash])
-        await run('DELETE FROM idempotency_keys')
-        await run('DELETE FROM bans')
-        await run('DELETE FROM api_keys')
+        if (await isUnfinishedCopy(session)) await emptyTables(session)
+        else await run(INSERT_MARK)
       }),
-
-    deleteUsers: ({ after, through }) => transaction(() => run(DELETE_USERS, [after, through])),
 
     addUsers: users => transaction(() => addPostgresUsers(session, users)),
 

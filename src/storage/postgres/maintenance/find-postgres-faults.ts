@@ -3,7 +3,7 @@ import { checkHistory, type Migration, MigrationMismatch } from '../../migration
 import { UNFINISHED_COPY } from '../../unusable-database.ts'
 import { readHistory, requireUsable } from '../inspect-schema.ts'
 import type { Connections, Statement } from '../postgres-connections.ts'
-import { readCopyMark } from '../postgres-copy-mark.ts'
+import { isUnfinishedCopy } from '../postgres-copy-mark.ts'
 import { findIndexFaults } from './check-indexes.ts'
 import { EXPECTED_FUNCTIONS, EXPECTED_TABLES, expectedAfter } from './expected-schema.ts'
 import { findWordFaults } from './find-word-faults.ts'
@@ -129,8 +129,7 @@ function mismatchOf(...history: Parameters<typeof checkHistory>): string[] {
 }
 
 async function findUnfinishedCopy(connections: Connections): Promise<string[]> {
-  const source = await connections.read(readCopyMark, LONG)
-  return source === undefined ? [] : [UNFINISHED_COPY]
+  return (await connections.read(isUnfinishedCopy, LONG)) ? [UNFINISHED_COPY] : []
 }
 
 /** Differences from what the migrations make. What else there is may belong to the operator. */

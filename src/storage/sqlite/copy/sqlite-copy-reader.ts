@@ -12,7 +12,7 @@ import { explainErrors } from '../unusable-reasons.ts'
 
 const SELECT_USERS = `
   SELECT id, name, name_lower, email, password_digest, created_at, updated_at FROM users
-  WHERE id > ? AND id <= ? ORDER BY id LIMIT ?`
+  WHERE id > ? ORDER BY id LIMIT ?`
 
 const SELECT_KEYS = `
   SELECT lower(hex(key_hash)), user_id, fingerprint, user_version, user_json, expires_at
@@ -44,8 +44,7 @@ export function createSqliteCopyReader(database: Database): CopyReader {
   const selectLastId = database.prepare<[], number>(SELECT_LAST_ID).pluck()
 
   return {
-    users: ({ after, through }, limit) =>
-      explainErrors(() => selectUsers.all(after, through, limit)),
+    users: (after, limit) => explainErrors(() => selectUsers.all(after?.[0] ?? 0, limit)),
     idempotencyKeys: (after, limit) => explainErrors(() => selectKeys.all(after?.[0] ?? '', limit)),
     bans: (after, limit) =>
       explainErrors(() => {

@@ -3,7 +3,7 @@ import { checkHistory } from '../../migrations.ts'
 import { OLDER_SCHEMA, UNFINISHED_COPY, UnusableDatabase } from '../../unusable-database.ts'
 import { openToRead, readHistory, requireThere } from '../inspect-database.ts'
 import { migrationsOfRelease } from '../migrator.ts'
-import { readCopyMark } from '../sqlite-copy-mark.ts'
+import { isUnfinishedCopy } from '../sqlite-copy-mark.ts'
 import type { Database } from '../sqlite-driver.ts'
 import { EMPTY, explainErrors } from '../unusable-reasons.ts'
 import { createSqliteCopyReader } from './sqlite-copy-reader.ts'
@@ -49,7 +49,7 @@ function beginView(database: Database): void {
   if (applied.length === 0) throw new UnusableDatabase(EMPTY)
   checkHistory(applied, migrations)
   if (applied.length < migrations.length) throw new UnusableDatabase(OLDER_SCHEMA)
-  if (readCopyMark(database) !== undefined) throw new UnusableDatabase(UNFINISHED_COPY)
+  if (isUnfinishedCopy(database)) throw new UnusableDatabase(UNFINISHED_COPY)
 }
 
 function requireUsualIds(database: Database): void {

@@ -5,10 +5,10 @@ import { inspect, requireFile } from '../inspect-database.ts'
 import { migrationsOfRelease } from '../migrator.ts'
 import { openAlone } from '../open-alone.ts'
 import { openSqlite } from '../open-sqlite.ts'
-import { readCopyMark } from '../sqlite-copy-mark.ts'
+import { isUnfinishedCopy } from '../sqlite-copy-mark.ts'
 import type { Database } from '../sqlite-driver.ts'
 import { explainErrors } from '../unusable-reasons.ts'
-import { createWordIndex } from '../word-index.ts'
+import { clearWords, createWordIndex } from '../word-index.ts'
 import { nameRefused } from './refused-rows.ts'
 import { createSqliteCopyReader } from './sqlite-copy-reader.ts'
 import { createUserIndexes, dropUserIndexes } from './user-indexes.ts'
@@ -23,16 +23,14 @@ const SELECT_IS_USED = `
     OR EXISTS (SELECT 1 FROM bans) OR EXISTS (SELECT 1 FROM api_keys)
     OR EXISTS (SELECT 1 FROM sqlite_sequence WHERE name = 'users' AND seq > 0)`
 
-const INSERT_MARK = `INSERT OR REPLACE INTO unfinished_copies (singleton, source_hash) VALUES (1, ?)`
+const INSERT_MARK = `INSERT INTO unfinished_copies (singleton, source_hash) VALUES (1, '')`
 
 const DELETE_MARK = `DELETE FROM unfinished_copies`
 
-const DELETE_ALL_BUT_USERS = `
-  DELETE FROM idempotency_keys; DELETE FROM bans; DELETE FROM api_keys`
-
-const DELETE_USERS = `DELETE FROM users WHERE id > ? AND id <= ?`
-
-const SELECT_NAMED = `SELECT id, name, email FROM users WHERE id > ? AND id <= ?`
+/** About a second for a million users. Keys before users, for a trigger looks for those of each deleted user. */
+const DELETE_ALL = `
+  DELETE FROM idempotency_keys; DELETE FROM users; DELETE FROM bans; DELETE FROM api_keys;
+  DELETE FROM sqlite_sequence WHERE name = 'users'`
 
 const INSERT_USER = `
   INSERT INTO users (id, name, name_lower, email, password_digest, created_at, updated_at)
@@ -76,7 +74,7 @@ function requireMigratable(path: string): void {
   const migrations = migrationsOfRelease()
   let isUnfinished = false
   const applied = inspect(path, migrations, database => {
-    isUnfinished = readCopyMark(database) !== undefined
+    isUnfinished = isUnfinishedCopy(database)
   })
   const isOlder = applied.length > 0 && applied.length < migrations.length
   if (isOlder && !isUnfinished) throw new UnusableDatabase(OLDER_SCHEMA)
@@ -91,15 +89,8 @@ function lock(database: Database): void {
   database.pragma(`wal_autocheckpoint = ${CHECKPOINT_PAGES}`)
 }
 
-interface NamedRow {
-  readonly id: number
-  readonly name: string
-  readonly email: string
-}
-
 function createTarget(database: Database): CopyTarget {
   const isUsed = database.prepare<[], 0 | 1>(SELECT_IS_USED).pluck()
-  const selectNamed = database.prepare<[number, number], NamedRow>(SELECT_NAMED)
   const words = createWordIndex(database)
   const transaction = <T>(work: () => T) => explainErrors(() => database.transaction(work)())
 
@@ -116,23 +107,17 @@ function createTarget(database: Database): CopyTarget {
   return {
     ...createSqliteCopyReader(database),
 
-    state: () =>
-      explainErrors(() => ({
-        isUsed: isUsed.get() === 1,
-        unfinishedSource: readCopyMark(database),
-      })),
+    isFree: () => explainErrors(() => isUnfinishedCopy(database) || isUsed.get() === 0),
 
-    begin: sourceHash =>
+    begin: () =>
       transaction(() => {
-        database.prepare(INSERT_MARK).run(sourceHash)
-        database.exec(DELETE_ALL_BUT_USERS)
         dropUserIndexes(database)
-      }),
-
-    deleteUsers: ({ after, through }) =>
-      transaction(() => {
-        for (const user of selectNamed.all(after, through)) words.remove(user.id, user)
-        database.prepare(DELETE_USERS).run(after, through)
+        if (isUnfinishedCopy(database)) {
+          database.exec(DELETE_ALL)
+          clearWords(database)
+        } else {
+          database.exec(INSERT_MARK)
+        }
       }),
 
     addUsers: users =>

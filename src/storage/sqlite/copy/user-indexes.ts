@@ -23,14 +23,12 @@ export function dropUserIndexes(database: Database): void {
   for (const { name } of indexesOf(database)) database.exec(`DROP INDEX ${name}`)
 }
 
-/** Creates the indexes of `users` that this release has and the database has not. */
+/** Creates the indexes of `users` that this release has. */
 export function createUserIndexes(database: Database): void {
-  const there = indexesOf(database).map(({ name }) => name)
   const fresh = new Database(':memory:')
   try {
     migrate(fresh, migrationsOfRelease(), Date.now)
-    for (const { name, sql } of indexesOf(fresh)) {
-      if (there.includes(name)) continue
+    for (const { sql } of indexesOf(fresh)) {
       nameRefused(
         () => `user ${database.prepare(SELECT_SAME_EMAIL).pluck().get()}`,
         () => database.exec(sql),

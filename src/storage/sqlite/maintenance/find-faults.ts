@@ -8,7 +8,7 @@ import {
 import { UNFINISHED_COPY } from '../../unusable-database.ts'
 import { openToRead, readHistory } from '../inspect-database.ts'
 import { migrate, migrationsOfRelease } from '../migrator.ts'
-import { readCopyMark } from '../sqlite-copy-mark.ts'
+import { isUnfinishedCopy } from '../sqlite-copy-mark.ts'
 import { Database } from '../sqlite-driver.ts'
 
 export interface Examination extends CheckReport {
@@ -143,7 +143,7 @@ function foreignKeyFaults(database: Database): string[] {
 /** Differences from the schema that the migrations made, then rows that break a rule. */
 function schemaFaults(database: Database, migrations: readonly Migration[]): string[] {
   // It lacks indexes until it is complete.
-  if (readCopyMark(database) !== undefined) return [UNFINISHED_COPY]
+  if (isUnfinishedCopy(database)) return [UNFINISHED_COPY]
   const there = new Map(schemaOf(database).map(row => [row.name, row]))
   const changed = schemaAfter(migrations).flatMap(({ type, name, sql }) => {
     const found = there.get(name)
