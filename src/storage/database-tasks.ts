@@ -53,6 +53,8 @@ export interface CheckReport {
   readonly faults: readonly string[]
   /** Names of the migrations that the database still lacks. */
   readonly pending: readonly string[]
+  /** How the engine's own tools check the rest, where the task leaves something to them. Completes a sentence about it. */
+  readonly advice?: string
 }
 
 /** Sizes of the database with all its files. */
@@ -76,7 +78,7 @@ export interface DatabaseTasks {
   backup(options: FileTaskOptions): Promise<Backup>
   /** Replaces the database with `file`. Throws while a service uses the database. */
   restore(options: FileTaskOptions): Promise<Restored>
-  /** Checks the whole database, also while it is in use. Changes nothing. */
+  /** Checks the database, also while it is in use. Changes nothing. */
   check(options: TaskOptions): Promise<CheckReport>
   /** Returns free space to the file system. Throws while a service uses the database. */
   compact(options: CompactTaskOptions): Promise<Compacted>

@@ -50,15 +50,18 @@ export function restore(
   })
 }
 
-/** Prints a line for each fault of the database, or that it is sound. */
+/** Prints a line for each fault of the database, or that it is sound, and how to check what is left to the engine. */
 export function check(environment: Environment, flags: JsonFlags): Promise<number> {
   return runWork(environment, flags, async (tasks, options) => {
-    const { faults, pending } = await tasks.check(options)
+    const { faults, pending, advice } = await tasks.check(options)
     const isSound = faults.length === 0
+    const found = isSound ? ['sound'] : faults
+    const ofDatabase = [...found, ...(advice === undefined ? [] : [advice])]
     return {
-      lines: isSound
-        ? [`${tasks.name}: sound`, ...pendingLines(pending)]
-        : faults.map(fault => `${tasks.name}: ${fault}`),
+      lines: [
+        ...ofDatabase.map(line => `${tasks.name}: ${line}`),
+        ...(isSound ? pendingLines(pending) : []),
+      ],
       json: { database: tasks.name, sound: isSound, faults, pending },
       exitCode: isSound ? EXIT.done : EXIT.foundFaults,
     }

@@ -18,6 +18,13 @@ export function explainCompact(location: PostgresLocation): string {
   return `autovacuum makes its free space usable again; ${command} returns it to the file system and locks each table meanwhile`
 }
 
+/** Only superusers may use the extension amcheck without a GRANT, so the command leaves out the user of the service. */
+export function explainCheck(location: PostgresLocation): string {
+  const url = quote(urlOf({ ...location, user: '' }, { isWritten: true }))
+  const command = `pg_amcheck --install-missing --heapallindexed ${url}`
+  return `a superuser checks the pages of its tables and indexes with ${command}`
+}
+
 function explain(command: string): string {
   return `PostgreSQL has its own tool for this: ${command}`
 }
@@ -38,7 +45,8 @@ function urlOf(location: PostgresLocation, { isWritten = false } = {}): string {
     .filter(([, value]) => value !== undefined)
     .map(([name, value]) => `${name}=${encodeURIComponent(value as string)}`)
     .join('&')
-  const path = `postgres://${encodeURIComponent(user)}@${places}/${encodeURIComponent(database)}`
+  const login = user === '' ? '' : `${encodeURIComponent(user)}@`
+  const path = `postgres://${login}${places}/${encodeURIComponent(database)}`
   return query === '' ? path : `${path}?${query}`
 }
 

@@ -4,10 +4,7 @@ import { UNFINISHED_COPY } from '../../unusable-database.ts'
 import { readHistory, requireUsable } from '../inspect-schema.ts'
 import type { Connections, Statement } from '../postgres-connections.ts'
 import { isUnfinishedCopy } from '../postgres-copy-mark.ts'
-import { findIndexFaults } from './check-indexes.ts'
-import { EXPECTED_FUNCTIONS, EXPECTED_TABLES, expectedAfter } from './expected-schema.ts'
 import { findWordFaults } from './find-word-faults.ts'
-import { readFunctionSources, readSchema } from './schema-snapshot.ts'
 
 export interface FindFaultsOptions extends TaskOptions {
   readonly connections: Connections
@@ -83,7 +80,7 @@ const RULES = [
 ]
 
 /**
- * Reads all of a database, also while others write to it. Each statement sees one state.
+ * Reads all rows of a database, also while others write to it. Each statement sees one state.
  * Throws if it cannot be read or does not belong to this service.
  */
 export async function findPostgresFaults(options: FindFaultsOptions): Promise<CheckReport> {
@@ -92,7 +89,6 @@ export async function findPostgresFaults(options: FindFaultsOptions): Promise<Ch
     await requireUsable(session)
     return readHistory(session)
   }, LONG)
-  const went = migrations.slice(0, applied.length)
   const faults: string[] = []
 
   /** Later steps mean nothing once an earlier one has found faults. */
@@ -104,10 +100,8 @@ export async function findPostgresFaults(options: FindFaultsOptions): Promise<Ch
   }
 
   await step(async () => mismatchOf(applied, migrations))
-  await step(() => findSchemaFaults(connections, went))
   if (applied.length >= COPIES_SINCE) await step(() => findUnfinishedCopy(connections))
-  await step(() => findIndexFaults(connections, EXPECTED_TABLES, signal))
-  await step(() => findRowFaults(options, went.length))
+  await step(() => findRowFaults(options, applied.length))
   if (applied.length >= WORDS_SINCE) {
     const onChunk = () => onProgress({ step: 'check' })
     await step(() => findWordFaults({ connections, signal, onChunk }))
@@ -130,31 +124,6 @@ function mismatchOf(...history: Parameters<typeof checkHistory>): string[] {
 
 async function findUnfinishedCopy(connections: Connections): Promise<string[]> {
   return (await connections.read(isUnfinishedCopy, LONG)) ? [UNFINISHED_COPY] : []
-}
-
-/** Differences from what the migrations make. What else there is may belong to the operator. */
-async function findSchemaFaults(
-  connections: Connections,
-  migrations: readonly Migration[],
-): Promise<readonly string[]> {
-  const { there, sources } = await connections.read(async session => {
-    return {
-      there: new Map(
-        (await readSchema(session, EXPECTED_TABLES)).map(row => [row.name, row.definition]),
-      ),
-      sources: await readFunctionSources(session, EXPECTED_FUNCTIONS),
-    }
-  }, LONG)
-  const expected = expectedAfter(migrations.length)
-  const tables = expected.filter(({ name }) => name.startsWith('table ') && !there.has(name))
-  if (tables.length > 0) return tables.map(({ name }) => `the ${name} is missing`)
-  return expected.flatMap(({ name, definition }) => {
-    const found = there.get(name)
-    if (found === undefined) return [`the ${name} is missing`]
-    const source = name.startsWith('function ') ? sources.get(name.slice('function '.length)) : ''
-    const isSame = found === definition && migrations.some(({ sql }) => sql.includes(source ?? ''))
-    return isSame ? [] : [`the ${name} differs from the one that the migrations make`]
-  })
 }
 
 async function findRowFaults(

@@ -1,9 +1,9 @@
 import type { PostgresLocation } from '../../../postgres-location.ts'
 import type { DatabaseTasks } from '../../database-tasks.ts'
 import { UnusableDatabase } from '../../unusable-database.ts'
-import { explainBackup, explainCompact, explainRestore } from './client-commands.ts'
+import { explainBackup, explainCheck, explainCompact, explainRestore } from './client-commands.ts'
 
-/** Tasks on a PostgreSQL database. Copying and shrinking it is refused with the command that does it. */
+/** Tasks on a PostgreSQL database. Copying and shrinking it is refused with the command that does it; `check` names that for its pages. */
 export function createPostgresDatabaseTasks(location: PostgresLocation): DatabaseTasks {
   const places = location.hosts.map(({ host, port }) => `${host}:${port}`).join(',')
   // Only when it is used: loading the driver takes tens of milliseconds.
@@ -18,7 +18,10 @@ export function createPostgresDatabaseTasks(location: PostgresLocation): Databas
     restore: async ({ file }) => {
       throw new UnusableDatabase(explainRestore(location, file))
     },
-    check: async options => (await loadWork()).checkPostgresDatabase(location, options),
+    check: async options => {
+      const report = await (await loadWork()).checkPostgresDatabase(location, options)
+      return { ...report, advice: explainCheck(location) }
+    },
     compact: async () => {
       throw new UnusableDatabase(explainCompact(location))
     },

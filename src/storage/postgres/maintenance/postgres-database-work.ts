@@ -11,6 +11,7 @@ import { areWordsIndexed, forgetIndexedWords, indexNextUsers } from '../index-ne
 import { openConnections } from '../open-connections.ts'
 import { waitFor } from '../open-postgres-storage.ts'
 import type { Connections } from '../postgres-connections.ts'
+import { sqlStateOf } from '../postgres-errors.ts'
 import {
   migratePostgres,
   postgresMigrationStatus,
@@ -58,7 +59,7 @@ export function readMigrationStatus(
 /** While a service indexes. */
 const OTHERS_PAUSE_MS = 20
 
-/** Checks a whole database. One that cannot be used because of its content has that as its only fault. */
+/** Checks the rows of a database. One that cannot be used because of its content has that as its only fault. */
 export async function checkPostgresDatabase(
   location: PostgresLocation,
   options: TaskOptions,
@@ -68,10 +69,19 @@ export async function checkPostgresDatabase(
       findPostgresFaults({ ...options, connections, migrations: postgresMigrations() }),
     )
   } catch (error) {
-    if (!(error instanceof UnusableDatabase && error.isFault)) throw error
-    return { faults: [error.message], pending: [] }
+    return { faults: [faultOf(error)], pending: [] }
   }
 }
+
+/** Rethrows an error that is no fault of the database's content. */
+function faultOf(error: unknown): string {
+  if (error instanceof UnusableDatabase && error.isFault) return error.message
+  if (!MISSING.includes(sqlStateOf(error) ?? '')) throw error
+  return `it lacks what the migrations make: ${(error as Error).message}`
+}
+
+/** A column, a table or a sequence. */
+const MISSING = ['42703', '42P01']
 
 /** Waits for a server that cannot be reached yet, as a start does. */
 async function withConnections<T>(
