@@ -7,7 +7,7 @@ import {
   openConnection,
   type SessionSettings,
 } from './open-connection.ts'
-import { isAnswer, isPermanent } from './postgres-errors.ts'
+import { isPermanent } from './postgres-errors.ts'
 
 /**
  * Makes connections to the host that takes writes, and knows whether there is one. Without one, it looks for one in
@@ -23,8 +23,6 @@ export interface Gateway {
   generation(): number
   /** Call it when a connection was silent for too long or takes no writes any more: the others are no better. */
   distrust(): void
-  /** Throws if the host of a connection does not answer a new connection in time. A refusal is an answer. */
-  probe(connection: Connection): Promise<void>
   close(): void
 }
 
@@ -42,7 +40,7 @@ const NEXT_HOST_AFTER_MS = 200
 const FIRST_PAUSE_MS = 50
 const LONGEST_PAUSE_MS = 400
 
-const PROBE_SETTINGS: SessionSettings = {
+const LOOK_SETTINGS: SessionSettings = {
   lockTimeoutMs: CONNECT_TIMEOUT_MS,
   statementTimeoutMs: CONNECT_TIMEOUT_MS,
   hasGenericPlans: false,
@@ -89,7 +87,7 @@ export function createGateway({ location, onWarning = () => {} }: GatewayOptions
   }
 
   async function look(): Promise<void> {
-    const connection = await attempt(PROBE_SETTINGS, () => {})
+    const connection = await attempt(LOOK_SETTINGS, () => {})
     connection.end()
   }
 
@@ -101,14 +99,6 @@ export function createGateway({ location, onWarning = () => {} }: GatewayOptions
     generation: () => generation,
     distrust: () => {
       generation++
-    },
-    probe: async ({ config }) => {
-      try {
-        const connection = await openConnection({ config, timeoutMs, settings: PROBE_SETTINGS })
-        connection.end()
-      } catch (error) {
-        if (!isAnswer(error)) throw error
-      }
     },
     close: () => {
       isClosed = true

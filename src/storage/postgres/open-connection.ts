@@ -6,16 +6,12 @@ import { hideRows, isFatal } from './postgres-errors.ts'
 
 /** One open connection. */
 export interface Connection extends Session {
-  /** With which it was opened. */
-  readonly config: ClientConfig
   /** Whether the server takes no writes, because it is a standby or was told so. */
   readonly isReadOnly: boolean
   /** Whether a pooler gives each transaction another session, so that nothing may be kept in a session. */
   readonly isPooled: boolean
   /** Becomes true when the connection cannot be used any more. */
   readonly isBroken: boolean
-  /** By `performance.now()`: since when the oldest statement waits for its result. */
-  readonly waitingSince: number | undefined
   /** Ends the connection at once. Statements that wait for a result throw `reason`. */
   destroy(reason: Error): void
   /** Ends the connection in order. */
@@ -72,7 +68,7 @@ export async function openConnection(options: OpenConnectionOptions): Promise<Co
     // A pooler has process ids of its own.
     const isPooled = pid !== (client as unknown as { processID: number }).processID
     if (!isPooled) await applySettings(link, settings)
-    return Object.assign(link, { config, isReadOnly, isPooled })
+    return Object.assign(link, { isReadOnly, isPooled })
   } catch (error) {
     link.destroy(error as Error)
     throw lateness ?? error
@@ -108,12 +104,10 @@ async function applySettings(link: Session, settings: SessionSettings): Promise<
   ])
 }
 
-type Link = Omit<Connection, 'config' | 'isReadOnly' | 'isPooled'>
+type Link = Omit<Connection, 'isReadOnly' | 'isPooled'>
 
-/** A client whose statements, silence and end are watched. */
+/** A client whose end is watched. */
 function watch(client: Client, onBroken: () => void): Link {
-  /** The time at which each statement was sent that waits for its result. */
-  const waiting = new Set<{ readonly at: number }>()
   let broken: Error | undefined
   let isEnding = false
 
@@ -130,8 +124,6 @@ function watch(client: Client, onBroken: () => void): Link {
     { name, text }: Statement,
     values: readonly unknown[] = [],
   ): Promise<R[]> {
-    const sent = { at: performance.now() }
-    waiting.add(sent)
     try {
       const isPrepared = name !== undefined && !link.isPooled
       const config = { text, values: values as unknown[], rowMode: 'array' as const }
@@ -141,8 +133,6 @@ function watch(client: Client, onBroken: () => void): Link {
       hideRows(error)
       if (isFatal(error)) breakWith(error as Error)
       throw broken ?? error
-    } finally {
-      waiting.delete(sent)
     }
   }
 
@@ -151,10 +141,6 @@ function watch(client: Client, onBroken: () => void): Link {
     query,
     get isBroken() {
       return broken !== undefined || isEnding
-    },
-    get waitingSince() {
-      for (const { at } of waiting) return at
-      return undefined
     },
     destroy: (reason: Error) => {
       breakWith(reason)

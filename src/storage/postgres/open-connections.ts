@@ -1,6 +1,6 @@
 import { ServiceError } from '../../errors.ts'
 import { createCommitRecorder } from '../commit-recorder.ts'
-import { createGateway, type Gateway, type GatewayOptions } from './gateway.ts'
+import { createGateway, type GatewayOptions } from './gateway.ts'
 import { createLane } from './lane.ts'
 import type { Connection, SessionSettings } from './open-connection.ts'
 import type {
@@ -19,7 +19,6 @@ import {
   sqlStateOf,
   unavailable,
 } from './postgres-errors.ts'
-import { watchSilence } from './silence.ts'
 
 /** The most connections for each kind of work: 10 in all. */
 const SIZES = { read: 2, aside: 1, write: 2, patient: 2, long: 3 }
@@ -75,7 +74,8 @@ export function openConnections(options: GatewayOptions): Connections {
     patient: laneOf('patient'),
     long: laneOf('long'),
   }
-  const silence = watchSilence(gateway)
+  /** At long work, which has no deadline. */
+  const atLongWork = new Set<Connection>()
   const commits = createCommitRecorder()
   const running = new Set<Promise<unknown>>()
 
@@ -87,10 +87,9 @@ export function openConnections(options: GatewayOptions): Connections {
   ): Promise<T> {
     const lane = lanes[kind]
     const connection = await lane.acquire(deadline)
-    const stopWatching =
-      kind === 'patient' || kind === 'long'
-        ? silence.watch(connection)
-        : destroyAt(deadline, connection, gateway)
+    const isLong = SETTINGS[kind] === LONG
+    if (isLong) atLongWork.add(connection)
+    const timer = isLong ? undefined : setTimeout(giveUp, deadline - performance.now(), connection)
     const effect = { mayBeCommitted: false }
     try {
       if (mode !== 'read') requireWritable(connection)
@@ -107,9 +106,17 @@ export function openConnections(options: GatewayOptions): Connections {
       if (sqlStateOf(error) === READ_ONLY) gateway.distrust()
       throw new Failed(error, { isLost: connection.isBroken, ...effect })
     } finally {
-      stopWatching()
+      clearTimeout(timer)
+      atLongWork.delete(connection)
       lane.release(connection)
     }
+  }
+
+  /** Ends long work too: a server that does not answer this connection answers no other. */
+  function giveUp(connection: Connection): void {
+    gateway.distrust()
+    const late = new Error('the server did not answer in time')
+    for (const one of [connection, ...atLongWork]) one.destroy(late)
   }
 
   async function run<T>(mode: Mode, work: Work<T>, options: WriteOptions<T> = {}): Promise<T> {
@@ -155,7 +162,6 @@ export function openConnections(options: GatewayOptions): Connections {
       await Promise.allSettled(running)
       gateway.close()
       for (const lane of Object.values(lanes)) lane.close()
-      silence.close()
     },
   }
 }
@@ -211,15 +217,6 @@ function requireWritable({ isReadOnly }: Connection): void {
 
 function takesNoWrites(): ServiceError {
   return unavailable(new Error('the server takes no writes'))
-}
-
-/** Destroys a connection that is still at work at `deadline`. Returns what ends the watch. */
-function destroyAt(deadline: number, connection: Connection, gateway: Gateway): () => void {
-  const timer = setTimeout(() => {
-    gateway.distrust()
-    connection.destroy(new Error('the server did not answer in time'))
-  }, deadline - performance.now())
-  return () => clearTimeout(timer)
 }
 
 interface Place {

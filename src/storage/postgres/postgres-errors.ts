@@ -33,11 +33,6 @@ const CRASH = '57P02'
 /** PgBouncer says so too if it loses the server, or has none. */
 const CONNECTION_ERROR = '08'
 
-/** Whether the server itself refuses a connection, as it does with too many of them: it is not frozen. */
-export function isAnswer(error: unknown): boolean {
-  return sqlStateOf(error)?.startsWith(CONNECTION_ERROR) === false
-}
-
 /** Whether the server has undone the statement that threw this. Without an error of the server nobody knows. */
 export function isUndone(error: unknown): boolean {
   const state = sqlStateOf(error)

@@ -4,7 +4,7 @@ import { ServiceError } from '../../../src/errors.ts'
 import { createClientConfigs } from '../../../src/storage/postgres/client-config.ts'
 import { openConnection } from '../../../src/storage/postgres/open-connection.ts'
 import { queryPostgres } from '../../support/postgres-client.ts'
-import { asServingRole, connectTo } from '../../support/postgres-connections.ts'
+import { connectTo } from '../../support/postgres-connections.ts'
 import { newPostgresDatabase } from '../../support/postgres-databases.ts'
 import { locationOf } from '../../support/postgres-location.ts'
 import { untilPasses } from '../../support/until.ts'
@@ -33,19 +33,6 @@ test.each([
     session.query<[string]>({ text: `SELECT current_setting('${setting}')` }),
   )
   expect(rows).toEqual([[kept]])
-})
-
-test('long work goes on if the server is alive, but has no room for another connection', async () => {
-  const direct = await newPostgresDatabase()
-  const url = await asServingRole(direct)
-  const role = new URL(url).username
-  const connections = connectTo(url)
-  await queryPostgres(direct, `ALTER ROLE ${role} CONNECTION LIMIT 1`)
-  const rows = connections.read(
-    session => session.query<[string]>({ text: `SELECT 'done' FROM pg_sleep(2)` }),
-    { isLong: true },
-  )
-  expect(await rows).toEqual([['done']])
 })
 
 test('idle connections that are no longer trusted are closed when one of them breaks', async () => {

@@ -1,0 +1,30 @@
+import { expect, onTestFinished, test } from 'vitest'
+import { openConnections } from '../../../src/storage/postgres/open-connections.ts'
+import { queryPostgres } from '../../support/postgres-client.ts'
+import { createPostgresCluster } from '../../support/postgres-cluster.ts'
+import { locationOf } from '../../support/postgres-location.ts'
+import { canStartClusters } from '../../support/postgres-settings.ts'
+import { until } from '../../support/until.ts'
+
+const RUNNING = `SELECT FROM pg_stat_activity WHERE query LIKE 'SELECT pg_sleep%' AND state = 'active'`
+
+test.skipIf(!canStartClusters)(
+  'long work on a frozen server ends with short work that gets no answer',
+  async () => {
+    const cluster = await createPostgresCluster()
+    const connections = openConnections({ location: locationOf(cluster.url()) })
+    // What waits for the server ends with it.
+    onTestFinished(async () => {
+      await Promise.all([cluster.remove(), connections.close()])
+    })
+    const read = (text: string, isLong = false) =>
+      connections.read(session => session.query({ text }), { isLong })
+    const unavailable = { code: 'storage_unavailable' }
+    await read('SELECT 1')
+    const ended = expect(read('SELECT pg_sleep(1000)', true)).rejects.toMatchObject(unavailable)
+    await until(async () => (await queryPostgres(cluster.url(), RUNNING)).length > 0)
+    cluster.freeze()
+    await expect(read('SELECT 1')).rejects.toMatchObject(unavailable)
+    await ended
+  },
+)
