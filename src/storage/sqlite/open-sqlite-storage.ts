@@ -15,8 +15,6 @@ import { createSqliteUserImportStore } from './sqlite-user-import-store.ts'
 import { createSqliteUserRepository } from './sqlite-user-repository.ts'
 import { createWriteQueue } from './write-queue.ts'
 
-const LEFT_OPEN = 'database was not closed cleanly, run `check` to examine it'
-
 /** No commit is lost: the next start reads the WAL. */
 const CHECKPOINT_FAILED = 'WAL checkpoint at shutdown failed'
 
@@ -96,14 +94,9 @@ function createSqliteStorage(
 }
 
 async function openDatabase(path: string, options: OpenStorageOptions): Promise<Database> {
-  const { now, ifMissing, mustPersist = false, onWarning } = options
+  const { now, ifMissing, mustPersist = false } = options
   if (mustPersist) requireFile(path)
-  return openSqlite({
-    path,
-    now,
-    mustExist: ifMissing !== 'create',
-    ...(onWarning && { onLeftOpen: () => onWarning(LEFT_OPEN) }),
-  })
+  return openSqlite({ path, now, mustExist: ifMissing !== 'create' })
 }
 
 interface Trial {

@@ -6,7 +6,6 @@ import type { MigrationStatus } from '../database-tasks.ts'
 import { OLDER_SCHEMA, UNFINISHED_COPY, UnusableDatabase } from '../unusable-database.ts'
 import { companionOf, IN_MEMORY, TEMPORARY } from './database-files.ts'
 import { inspect, requireThere, START_PATIENCE_MS } from './inspect-database.ts'
-import { wasLeftOpen } from './left-open.ts'
 import { migrate, migrationsOfRelease } from './migrator.ts'
 import { createSigningKeys } from './signing-keys.ts'
 import { isUnfinishedCopy } from './sqlite-copy-mark.ts'
@@ -28,8 +27,6 @@ export interface OpenOptions {
   readonly mustExist?: boolean
   /** Whether it may be an unfinished copy of another database. */
   readonly isCopyTarget?: boolean
-  /** Called before anything is written if the last process that had the database open did not close it. */
-  readonly onLeftOpen?: () => void
 }
 
 /**
@@ -37,7 +34,7 @@ export interface OpenOptions {
  * If it throws `UnusableDatabase`, the file stays as it was.
  */
 export async function openSqlite(options: OpenOptions): Promise<Database> {
-  const { path, now, mustExist = false, isCopyTarget = false, onLeftOpen } = options
+  const { path, now, mustExist = false, isCopyTarget = false } = options
   const migrations = migrationsOfRelease()
   const database = await explainErrors(() => {
     if (mustExist) requireThere(path)
@@ -46,7 +43,6 @@ export async function openSqlite(options: OpenOptions): Promise<Database> {
       const applied = inspect(path, migrations, isCopyTarget ? () => {} : refuseUnfinished)
       if (mustExist && applied.length < migrations.length) throw new UnusableDatabase(OLDER_SCHEMA)
       syncRecovered(path)
-      if (onLeftOpen && wasLeftOpen(path)) onLeftOpen()
     }
     return new Database(path, { timeout: START_PATIENCE_MS })
   })
