@@ -117,13 +117,6 @@ describe.runIf(isLong)('a database too large for a full check at startup', () =>
     report('the same, with a WAL', { refusalMs: await expectRefused(cwd) })
     database.close()
   })
-
-  test.each(['garbage ', '\0'])('is rejected with %j in its first pages', async text => {
-    const { cwd, path, database } = await folderWithHugeFile()
-    database.close()
-    overwritePages(path, text, { from: 1, to: 20 })
-    report('a database of 300 MB with damage', { refusalMs: await expectRefused(cwd) })
-  })
 })
 
 test.runIf(isLong)('a database of a million users starts quickly', async () => {
