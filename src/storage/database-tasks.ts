@@ -1,16 +1,10 @@
 import type { IndexingProgress } from './storage.ts'
 
-/** The progress of a task. */
-export interface TaskProgress {
-  readonly step: 'copy' | 'check' | 'setAside' | 'replace' | 'compact'
-  /** Undefined for a step whose end is not known. */
-  readonly bytes?: { readonly done: number; readonly total: number }
-}
+/** The bytes of a step that copies, or the beginning of a check, which reports nothing until its end. */
+export type TaskProgress = { readonly done: number; readonly total: number } | 'check'
 
 export interface TaskOptions {
   readonly onProgress: (progress: TaskProgress) => void
-  /** Aborts the task: it throws an `AbortError` and has changed nothing. */
-  readonly signal: AbortSignal
 }
 
 export interface FileTaskOptions extends TaskOptions {
@@ -18,9 +12,9 @@ export interface FileTaskOptions extends TaskOptions {
   readonly file: string
 }
 
-export interface CompactTaskOptions extends TaskOptions {
-  /** The variables of this process. */
-  readonly environment: Readonly<Record<string, string | undefined>>
+export interface CompactOptions {
+  /** The variables of this process. The task may set those of its driver. */
+  readonly environment: Record<string, string | undefined>
 }
 
 export interface MigrateOptions {
@@ -65,7 +59,8 @@ export interface Compacted {
 
 /**
  * Maintenance tasks on a whole database. Each call opens the database and closes it. Throws `UnusableDatabase` if a task
- * cannot be done, for example because the engine has its own tools for it.
+ * cannot be done, for example because the engine has its own tools for it. The process may end at any moment of a task: the
+ * database is then as before or as after it.
  */
 export interface DatabaseTasks {
   /** The name of the database in messages, such as the path of its file. */
@@ -79,7 +74,7 @@ export interface DatabaseTasks {
   /** Replaces the database with `file`. Throws while a service uses the database. */
   restore(options: FileTaskOptions): Promise<Restored>
   /** Checks the database, also while it is in use. Changes nothing. */
-  check(options: TaskOptions): Promise<CheckReport>
+  check(): Promise<CheckReport>
   /** Returns free space to the file system. Throws while a service uses the database. */
-  compact(options: CompactTaskOptions): Promise<Compacted>
+  compact(options: CompactOptions): Promise<Compacted>
 }

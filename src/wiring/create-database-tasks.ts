@@ -15,7 +15,7 @@ export function createDatabaseTasks({ database }: Config): DatabaseTasks {
     migrationStatus: () => blame(tasks.migrationStatus),
     backup: options => blame(() => tasks.backup(options)),
     restore: options => blame(() => tasks.restore(options)),
-    check: options => blame(() => tasks.check(options)),
+    check: () => blame(tasks.check),
     compact: options => blame(() => tasks.compact(options)),
   }
 }

@@ -2,7 +2,6 @@ import type { Environment } from '../../config.ts'
 import type { DatabaseTasks, TaskOptions } from '../../storage/database-tasks.ts'
 import { createDatabaseTasks } from '../../wiring/create-database-tasks.ts'
 import { EXIT, type JsonFlags } from '../terminal/command-context.ts'
-import { watchInterruption } from '../terminal/interruption.ts'
 import { print, printJson } from '../terminal/print.ts'
 import { createProgress } from '../terminal/progress.ts'
 import { readConfig } from '../terminal/read-config.ts'
@@ -26,8 +25,8 @@ export function backup(
   environment: Environment,
   { file, ...flags }: FileWorkFlags,
 ): Promise<number> {
-  return runWork(environment, flags, async (tasks, options) => {
-    const { bytes } = await tasks.backup({ ...options, file })
+  return runWork(environment, flags, async (tasks, onProgress) => {
+    const { bytes } = await tasks.backup({ file, onProgress })
     return { lines: [`${file}: ${inMegabytes(bytes)} MB, checked`], json: { file, bytes } }
   })
 }
@@ -37,8 +36,8 @@ export function restore(
   environment: Environment,
   { file, ...flags }: FileWorkFlags,
 ): Promise<number> {
-  return runWork(environment, flags, async (tasks, options) => {
-    const { setAside, pending } = await tasks.restore({ ...options, file })
+  return runWork(environment, flags, async (tasks, onProgress) => {
+    const { setAside, pending } = await tasks.restore({ file, onProgress })
     return {
       lines: [
         `${tasks.name}: restored from ${file}`,
@@ -52,8 +51,8 @@ export function restore(
 
 /** Prints a line for each fault of the database, or that it is sound, and how to check what is left to the engine. */
 export function check(environment: Environment, flags: JsonFlags): Promise<number> {
-  return runWork(environment, flags, async (tasks, options) => {
-    const { faults, pending, advice } = await tasks.check(options)
+  return runWork(environment, flags, async tasks => {
+    const { faults, pending, advice } = await tasks.check()
     const isSound = faults.length === 0
     const found = isSound ? ['sound'] : faults
     const ofDatabase = [...found, ...(advice === undefined ? [] : [advice])]
@@ -70,8 +69,8 @@ export function check(environment: Environment, flags: JsonFlags): Promise<numbe
 
 /** Returns free space of the database to the file system and prints its size before and after. */
 export function compact(environment: Environment, flags: JsonFlags): Promise<number> {
-  return runWork(environment, flags, async (tasks, options) => {
-    const { bytesBefore, bytesAfter } = await tasks.compact({ ...options, environment })
+  return runWork(environment, flags, async tasks => {
+    const { bytesBefore, bytesAfter } = await tasks.compact({ environment })
     const sizes = `${inMegabytes(bytesBefore)} MB before, ${inMegabytes(bytesAfter)} MB now`
     return {
       lines: [`${tasks.name}: ${sizes}`],
@@ -85,37 +84,25 @@ function pendingLines(names: readonly string[]): readonly string[] {
   return [`pending, for the next start or \`migrate\`: ${names.join(', ')}`]
 }
 
-/** Runs a task until it ends or a signal stops it. Prints its result after the progress bar is gone. */
+/**
+ * Runs a task and prints its result after the progress bar is gone. A signal ends the process at once, which only its
+ * default action does while SQLite works on this thread.
+ */
 async function runWork(
   environment: Environment,
   { json: asJson = false }: JsonFlags,
-  work: (tasks: DatabaseTasks, options: TaskOptions) => Promise<Outcome>,
+  work: (tasks: DatabaseTasks, onProgress: TaskOptions['onProgress']) => Promise<Outcome>,
 ): Promise<number> {
   const tasks = createDatabaseTasks(readConfig(environment))
   const progress = createProgress({ unit: 'MB' })
-  const interruption = watchInterruption()
-  const onProgress: TaskOptions['onProgress'] = ({ step, bytes }) => {
-    if (bytes === undefined) progress.tell(STEPS[step])
-    else progress.update(bytes.done / BYTES_PER_MB, bytes.done / bytes.total)
+  const onProgress: TaskOptions['onProgress'] = step => {
+    if (step === 'check') progress.tell('checking each page, row and index')
+    else progress.update(step.done / BYTES_PER_MB, step.done / step.total)
   }
-  try {
-    const { signal } = interruption
-    const outcome = await work(tasks, { signal, onProgress }).finally(progress.end)
-    const { lines, json, exitCode = EXIT.done } = outcome
-    await (asJson ? printJson(json) : print(lines.join('\n')))
-    return exitCode
-  } catch (error) {
-    if (!interruption.signal.aborted || (error as Error).name !== 'AbortError') throw error
-    return interruption.exitCode()
-  }
-}
-
-const STEPS = {
-  copy: 'copying',
-  check: 'checking each page, row and index',
-  setAside: 'setting the previous database aside',
-  replace: 'replacing the database',
-  compact: 'checking and compacting',
+  const outcome = await work(tasks, onProgress).finally(progress.end)
+  const { lines, json, exitCode = EXIT.done } = outcome
+  await (asJson ? printJson(json) : print(lines.join('\n')))
+  return exitCode
 }
 
 function inMegabytes(bytes: number): string {

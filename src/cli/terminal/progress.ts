@@ -4,7 +4,7 @@ import type { WriteStream } from 'node:tty'
 export interface Progress {
   /** `done` units are done; `share` is the part of the whole, from 0 to 1, if it is known. */
   update(done: number, share?: number): void
-  /** Shows a step without a count, and how long it has taken. */
+  /** Shows a step without a count, on a terminal. */
   tell(what: string): void
   /** Clears the bar. */
   end(): void
@@ -49,7 +49,9 @@ export function createProgress(options: ProgressOptions): Progress {
         const text = describe({ done, share, unit, elapsedSeconds })
         return isTerminal && share !== undefined ? `${bar(share)} ${text}` : text
       }),
-    tell: what => show(elapsedSeconds => `${what}, ${inWords(elapsedSeconds)}`),
+    tell: what => {
+      if (isTerminal) stream.write(`${CLEAR_LINE}${what}`)
+    },
     end: () => {
       if (isTerminal) stream.write(CLEAR_LINE)
     },

@@ -233,17 +233,14 @@ describe('compact', () => {
     expect(filesOf(join(place.cwd, 'none.db'))).toEqual([])
   })
 
-  test.each([
-    ['SIGINT', 130],
-    ['SIGTERM', 143],
-  ] as const)('ended by %s leaves all users', async (signal, exitCode) => {
+  test.each(['SIGINT', 'SIGTERM'] as const)('ended by %s leaves all users', async signal => {
     const place = placeWithFreeSpace({ users: MANY_USERS })
     const child = spawnMain({ cwd: place.cwd, args: ['compact'] })
     await atWork(place, child.process)
     child.process.kill(signal)
     const { code, stderr } = await child.exited
     // It may have ended before the signal reached it.
-    expect([exitCode, 0]).toContain(code)
+    expect([null, 0]).toContain(code)
     expect(stderr).toBe('')
     await expectSound(place)
   })

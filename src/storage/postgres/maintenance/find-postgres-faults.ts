@@ -1,15 +1,10 @@
-import type { CheckReport, TaskOptions } from '../../database-tasks.ts'
+import type { CheckReport } from '../../database-tasks.ts'
 import { checkHistory, type Migration, MigrationMismatch } from '../../migrations.ts'
 import { UNFINISHED_COPY } from '../../unusable-database.ts'
 import { readHistory, requireUsable } from '../inspect-schema.ts'
 import type { Connections, Statement } from '../postgres-connections.ts'
 import { isUnfinishedCopy } from '../postgres-copy-mark.ts'
 import { findWordFaults } from './find-word-faults.ts'
-
-export interface FindFaultsOptions extends TaskOptions {
-  readonly connections: Connections
-  readonly migrations: readonly Migration[]
-}
 
 const LONG = { isLong: true }
 
@@ -83,8 +78,10 @@ const RULES = [
  * Reads all rows of a database, also while others write to it. Each statement sees one state.
  * Throws if it cannot be read or does not belong to this service.
  */
-export async function findPostgresFaults(options: FindFaultsOptions): Promise<CheckReport> {
-  const { connections, migrations, onProgress, signal } = options
+export async function findPostgresFaults(
+  connections: Connections,
+  migrations: readonly Migration[],
+): Promise<CheckReport> {
   const applied = await connections.read(async session => {
     await requireUsable(session)
     return readHistory(session)
@@ -93,19 +90,13 @@ export async function findPostgresFaults(options: FindFaultsOptions): Promise<Ch
 
   /** Later steps mean nothing once an earlier one has found faults. */
   async function step(find: () => Promise<readonly string[]>): Promise<void> {
-    if (faults.length > 0) return
-    onProgress({ step: 'check' })
-    signal.throwIfAborted()
-    faults.push(...(await find()))
+    if (faults.length === 0) faults.push(...(await find()))
   }
 
   await step(async () => mismatchOf(applied, migrations))
   if (applied.length >= COPIES_SINCE) await step(() => findUnfinishedCopy(connections))
-  await step(() => findRowFaults(options, applied.length))
-  if (applied.length >= WORDS_SINCE) {
-    const onChunk = () => onProgress({ step: 'check' })
-    await step(() => findWordFaults({ connections, signal, onChunk }))
-  }
+  await step(() => findRowFaults(connections, applied.length))
+  if (applied.length >= WORDS_SINCE) await step(() => findWordFaults(connections))
   return {
     faults: faults.slice(0, MAX_FAULTS),
     pending: migrations.slice(applied.length).map(({ name }) => name),
@@ -127,24 +118,21 @@ async function findUnfinishedCopy(connections: Connections): Promise<string[]> {
 }
 
 async function findRowFaults(
-  { connections, onProgress, signal }: FindFaultsOptions,
+  connections: Connections,
   version: number,
 ): Promise<readonly string[]> {
   const found: [count: number, fault: string][] = []
   const counts = { broken: 0, wrong: 0 }
   for (let last: number | null = 0; version > 0 && last !== null; ) {
-    signal.throwIfAborted()
     type ChunkRow = [last: number | null, broken: number, wrong: number]
     const [chunk] = await query<ChunkRow>(connections, { text: CHECK_USERS }, [last])
     const [end, broken, wrong] = chunk as ChunkRow
     last = end
     counts.broken += broken
     counts.wrong += wrong
-    onProgress({ step: 'check' })
   }
   found.push([counts.broken, BROKEN_CONSTRAINT], [counts.wrong, WRONG_NAME_LOWER])
   for (const { sql, fault } of RULES.filter(({ since }) => since <= version)) {
-    signal.throwIfAborted()
     const [[count] = [0]] = await query<[number]>(connections, { text: sql })
     found.push([count, fault])
   }

@@ -2,12 +2,6 @@ import { INDEXED_THROUGH } from '../index-next-users.ts'
 import type { Connections } from '../postgres-connections.ts'
 import { wordsText } from '../user-words.ts'
 
-export interface FindWordFaultsOptions {
-  readonly connections: Connections
-  readonly signal: AbortSignal
-  readonly onChunk: () => void
-}
-
 type ChunkRow = readonly [id: number, name: string, email: string, words: string | null]
 
 /** The words of these users are made in some ten milliseconds, which holds up nothing else: the command only checks. */
@@ -32,19 +26,15 @@ const FAULT =
 const LONG = { isLong: true }
 
 /** Compares the words of all users with their names and e-mails, also while others write. Each chunk is of one state. */
-export async function findWordFaults(options: FindWordFaultsOptions): Promise<readonly string[]> {
-  const { connections, signal, onChunk } = options
+export async function findWordFaults(connections: Connections): Promise<readonly string[]> {
   for (let last: number | undefined = 0; last !== undefined; ) {
-    signal.throwIfAborted()
     const users: readonly ChunkRow[] = await connections.read(
       session => session.query<ChunkRow>({ text: SELECT_CHUNK }, [last]),
       LONG,
     )
     if (users.some(isWrong)) return [FAULT]
     last = users.at(-1)?.[0]
-    onChunk()
   }
-  signal.throwIfAborted()
   const [[orphans] = [0]] = await connections.read(
     session => session.query<[number]>({ text: COUNT_ORPHANS }),
     LONG,

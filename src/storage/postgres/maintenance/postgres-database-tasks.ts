@@ -18,8 +18,8 @@ export function createPostgresDatabaseTasks(location: PostgresLocation): Databas
     restore: async ({ file }) => {
       throw new UnusableDatabase(explainRestore(location, file))
     },
-    check: async options => {
-      const report = await (await loadWork()).checkPostgresDatabase(location, options)
+    check: async () => {
+      const report = await (await loadWork()).checkPostgresDatabase(location)
       return { ...report, advice: explainCheck(location) }
     },
     compact: async () => {

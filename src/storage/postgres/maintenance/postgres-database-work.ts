@@ -1,11 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { PostgresLocation } from '../../../postgres-location.ts'
-import type {
-  CheckReport,
-  MigrateOptions,
-  MigrationStatus,
-  TaskOptions,
-} from '../../database-tasks.ts'
+import type { CheckReport, MigrateOptions, MigrationStatus } from '../../database-tasks.ts'
 import { UnusableDatabase } from '../../unusable-database.ts'
 import { areWordsIndexed, forgetIndexedWords, indexNextUsers } from '../index-next-users.ts'
 import { openConnections } from '../open-connections.ts'
@@ -60,13 +55,10 @@ export function readMigrationStatus(
 const OTHERS_PAUSE_MS = 20
 
 /** Checks the rows of a database. One that cannot be used because of its content has that as its only fault. */
-export async function checkPostgresDatabase(
-  location: PostgresLocation,
-  options: TaskOptions,
-): Promise<CheckReport> {
+export async function checkPostgresDatabase(location: PostgresLocation): Promise<CheckReport> {
   try {
     return await withConnections(location, connections =>
-      findPostgresFaults({ ...options, connections, migrations: postgresMigrations() }),
+      findPostgresFaults(connections, postgresMigrations()),
     )
   } catch (error) {
     return { faults: [faultOf(error)], pending: [] }

@@ -10,8 +10,8 @@ import { openToRead, readHistory, requireThere } from '../inspect-database.ts'
 import { migrationsOfRelease } from '../migrator.ts'
 import { Database } from '../sqlite-driver.ts'
 import { EMPTY, explainErrors } from '../unusable-reasons.ts'
-import { checkDatabase } from './check-database.ts'
 import { copyPages } from './copy-pages.ts'
+import { examine } from './find-faults.ts'
 import { withPartialDatabase } from './partial-database.ts'
 
 export interface BackupOptions extends TaskOptions {
@@ -34,16 +34,13 @@ export async function backupDatabase(options: BackupOptions): Promise<Backup> {
     await explainErrors(() => beginView(source))
     await explainErrors(() => removeLeftovers(target), target)
     return await withPartialDatabase(target, async partial => {
-      await explainErrors(
-        () => copyPages(source, { ...options, target: partial, step: 'copy' }),
-        target,
-      )
+      await explainErrors(() => copyPages(source, { ...options, target: partial }), target)
       // Ends the read transaction. While it is open, the WAL of the service only grows.
       source.close()
       await explainErrors(() => leaveWal(partial), target)
-      const { faults } = await checkDatabase(partial, options)
+      options.onProgress('check')
+      const { faults } = await explainErrors(() => examine(partial))
       if (faults[0] !== undefined) throw new UnusableDatabase(`it is not sound: ${faults[0]}`)
-      options.signal.throwIfAborted()
       return await explainErrors(() => publish(partial, target), target)
     })
   } finally {

@@ -1,4 +1,4 @@
-import type { TaskOptions, TaskProgress } from '../../database-tasks.ts'
+import type { TaskOptions } from '../../database-tasks.ts'
 import { UnusableDatabase } from '../../unusable-database.ts'
 import type { Database } from '../sqlite-driver.ts'
 import { IN_USE } from '../unusable-reasons.ts'
@@ -6,28 +6,23 @@ import { IN_USE } from '../unusable-reasons.ts'
 export interface CopyOptions extends TaskOptions {
   /** A path. The content of the file is replaced in one transaction. */
   readonly target: string
-  readonly step: TaskProgress['step']
   /** Called once the target is locked, before anything is written to it. */
   readonly onLocked?: () => void
 }
 
-/** Takes some milliseconds, after which the event loop can handle a signal. */
+/** Takes some milliseconds, after which the progress is shown. */
 const PAGES_A_STEP = 500
 
 /** Copies a database page by page into another with SQLite's online backup. */
 export async function copyPages(source: Database, options: CopyOptions): Promise<void> {
-  const { target, step, onProgress, signal, onLocked } = options
+  const { target, onProgress, onLocked } = options
   const pageBytes = Number(source.pragma('page_size', { simple: true }))
   let isLocked = false
   const { totalPages } = await source.backup(target, {
     progress: ({ totalPages: total, remainingPages }) => {
-      signal.throwIfAborted()
       if (!isLocked) onLocked?.()
       isLocked = true
-      onProgress({
-        step,
-        bytes: { done: (total - remainingPages) * pageBytes, total: total * pageBytes },
-      })
+      onProgress({ done: (total - remainingPages) * pageBytes, total: total * pageBytes })
       return PAGES_A_STEP
     },
   })

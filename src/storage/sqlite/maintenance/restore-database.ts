@@ -20,9 +20,9 @@ import { createPrivately } from '../open-sqlite.ts'
 import { Database } from '../sqlite-driver.ts'
 import { asUnusable, explainErrors, IN_USE } from '../unusable-reasons.ts'
 import { leaveWal } from './backup-database.ts'
-import { checkDatabase } from './check-database.ts'
 import { copyFile } from './copy-file.ts'
 import { copyPages } from './copy-pages.ts'
+import { examine } from './find-faults.ts'
 import { withPartialDatabase } from './partial-database.ts'
 
 export interface RestoreOptions extends TaskOptions {
@@ -125,16 +125,17 @@ async function verifiedCopy(partial: string, options: RestoreOptions): Promise<r
   try {
     const to = await explainErrors(() => open(partial, 'r+'))
     try {
-      await explainErrors(() => copyFile({ from, to, step: 'copy' }, options))
+      await explainErrors(() => copyFile({ from, to }, options))
     } finally {
       await to.close()
     }
   } finally {
     await from.close()
   }
-  return explainErrors(async () => {
+  return explainErrors(() => {
     leaveWal(partial)
-    const { faults, applied, pending } = await checkDatabase(partial, options)
+    options.onProgress('check')
+    const { faults, applied, pending } = examine(partial)
     if (faults[0] !== undefined) throw new UnusableDatabase(faults[0])
     if (applied === 0) throw new UnusableDatabase('it is empty')
     return pending
@@ -191,7 +192,7 @@ async function replaceContent(
 ): Promise<void> {
   const source = new Database(partial, { readonly: true })
   try {
-    await copyPages(source, { ...options, target: path, step: 'replace' })
+    await copyPages(source, { ...options, target: path })
   } finally {
     source.close()
   }
@@ -223,7 +224,7 @@ async function setAside(
     await withPartialDatabase(path, async partial => {
       const to = await open(partial, 'r+')
       try {
-        await copyFile({ from: file, to, step: 'setAside' }, options)
+        await copyFile({ from: file, to }, options)
       } finally {
         await to.close()
       }

@@ -1,4 +1,6 @@
+import { dirname } from 'node:path'
 import type { DatabaseTasks } from '../../database-tasks.ts'
+import { companionOf } from '../database-files.ts'
 
 /** Tasks on a SQLite file. Refuses `:memory:`, which other processes cannot reach. */
 export function createSqliteDatabaseTasks(path: string): DatabaseTasks {
@@ -13,7 +15,12 @@ export function createSqliteDatabaseTasks(path: string): DatabaseTasks {
     migrationStatus: async () => (await loadWork()).migrationStatus(),
     backup: async options => (await loadWork()).backup(options),
     restore: async options => (await loadWork()).restore(options),
-    check: async options => (await loadWork()).check(options),
-    compact: async options => (await loadWork()).compact(options),
+    check: async () => (await loadWork()).check(),
+    compact: async options => {
+      // SQLite's temporary file holds users, so it belongs on the disk of the database; /tmp may also be in memory. SQLite
+      // reads the variable once, when it is loaded.
+      options.environment.SQLITE_TMPDIR ??= dirname(companionOf(path, '-journal'))
+      return (await loadWork()).compact(options)
+    },
   }
 }

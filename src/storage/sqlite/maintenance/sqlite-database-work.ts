@@ -1,12 +1,13 @@
 import { resolve } from 'node:path'
-import type { CheckReport, DatabaseTasks, TaskOptions } from '../../database-tasks.ts'
+import type { CheckReport, DatabaseTasks } from '../../database-tasks.ts'
 import { UnusableDatabase } from '../../unusable-database.ts'
-import { requireFile } from '../inspect-database.ts'
+import { requireFile, requireThere } from '../inspect-database.ts'
 import { migrationStatus, openSqlite } from '../open-sqlite.ts'
 import { explainErrors } from '../unusable-reasons.ts'
 import { backupDatabase } from './backup-database.ts'
-import { checkDatabase, checkWords } from './check-database.ts'
+import { examineWords } from './check-words.ts'
 import { compactDatabase } from './compact-database.ts'
+import { examine } from './find-faults.ts'
 import { indexWords } from './index-words.ts'
 import { restoreDatabase } from './restore-database.ts'
 
@@ -30,16 +31,19 @@ export function createSqliteDatabaseWork(path: string): Omit<DatabaseTasks, 'nam
     backup: ({ file, ...options }) => backupDatabase({ ...options, path, target: resolve(file) }),
     restore: ({ file, ...options }) =>
       restoreDatabase({ ...options, path, backup: resolve(file), now }),
-    check: options => reportFaults(path, options),
-    compact: options => compactDatabase({ ...options, path }),
+    check: () => reportFaults(path),
+    compact: () => explainErrors(() => compactDatabase(path)),
   }
 }
 
 /** A file that cannot be read because of its content is a fault to report, like any other. */
-async function reportFaults(path: string, options: TaskOptions): Promise<CheckReport> {
+async function reportFaults(path: string): Promise<CheckReport> {
+  requireThere(path)
   try {
-    const { faults, pending } = await checkDatabase(path, options)
-    return { faults: faults.length > 0 ? faults : await checkWords(path, options), pending }
+    return await explainErrors(() => {
+      const { faults, pending } = examine(path)
+      return { faults: faults.length > 0 ? faults : examineWords(path), pending }
+    })
   } catch (error) {
     if (!(error instanceof UnusableDatabase && error.isFault)) throw error
     return { faults: [error.message], pending: [] }

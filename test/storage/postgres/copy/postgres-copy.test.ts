@@ -101,8 +101,7 @@ async function interrupt(from: string, to: string, write: number): Promise<boole
 }
 
 async function faultsOf(url: string): Promise<readonly string[]> {
-  const options = { onProgress: () => {}, signal: new AbortController().signal }
-  return (await checkPostgresDatabase(locationOf(url), options)).faults
+  return (await checkPostgresDatabase(locationOf(url))).faults
 }
 
 describe('a copy between SQLite and PostgreSQL', () => {

@@ -1,6 +1,5 @@
 import { describe, expect, test } from 'vitest'
 import type { PostgresLocation } from '../../../../src/postgres-location.ts'
-import type { TaskOptions } from '../../../../src/storage/database-tasks.ts'
 import { explainCheck } from '../../../../src/storage/postgres/maintenance/client-commands.ts'
 import { createPostgresDatabaseTasks } from '../../../../src/storage/postgres/maintenance/postgres-database-tasks.ts'
 import {
@@ -12,8 +11,6 @@ import { queryPostgres } from '../../../support/postgres-client.ts'
 import { connectTo } from '../../../support/postgres-connections.ts'
 import { copyPostgresTemplate, newPostgresDatabase } from '../../../support/postgres-databases.ts'
 import { locationOf } from '../../../support/postgres-location.ts'
-
-const OPTIONS: TaskOptions = { onProgress: () => {}, signal: new AbortController().signal }
 
 const NOON = `'2026-01-31T12:00:00.000Z'`
 
@@ -47,7 +44,7 @@ describe('createPostgresDatabaseTasks', () => {
   test('a database that is not there cannot be used', async () => {
     const url = new URL(await newPostgresDatabase())
     url.pathname = '/user_records_missing'
-    await expect(tasksOn(url.href).check(OPTIONS)).rejects.toMatchObject({
+    await expect(tasksOn(url.href).check()).rejects.toMatchObject({
       name: 'UnusableDatabase',
       message: 'the server has no such database: create it (3D000)',
     })
@@ -73,7 +70,7 @@ describe('what is left to programs of PostgreSQL', () => {
   const place = "postgres://ann%20o'\\''neil@db.example.com:5432,[::1]:6000/users%2F1"
   const ca = 'sslmode=verify-full&sslrootcert=%2Fetc%2Fca.pem'
   const tasks = createPostgresDatabaseTasks(location)
-  const options = { ...OPTIONS, file: "ann's.dump", environment: {} }
+  const options = { onProgress: () => {}, file: "ann's.dump" }
 
   test('backup, restore and compact are refused with the command, which has no password', async () => {
     await expect(tasks.backup(options)).rejects.toMatchObject({
@@ -85,7 +82,7 @@ describe('what is left to programs of PostgreSQL', () => {
       name: 'UnusableDatabase',
       message: `PostgreSQL has its own tool for this: pg_restore --no-owner --exit-on-error --single-transaction --dbname='${place}?${writable}' 'ann'\\''s.dump', into an empty database`,
     })
-    await expect(tasks.compact(options)).rejects.toMatchObject({
+    await expect(tasks.compact({ environment: {} })).rejects.toMatchObject({
       name: 'UnusableDatabase',
       message: `autovacuum makes its free space usable again; psql '${place}?${writable}' --command='VACUUM (FULL, ANALYZE)' returns it to the file system and locks each table meanwhile`,
     })
@@ -120,28 +117,20 @@ describe('check', () => {
     for (let version = 0; version <= migrations.length; version++) {
       const some = migrations.slice(0, version)
       await migratePostgres({ connections, migrations: some, now: Date.now })
-      const report = await tasksOn(url).check(OPTIONS)
+      const report = await tasksOn(url).check()
       expect(report).toMatchObject({ faults: [], pending: names.slice(version) })
     }
     await queryPostgres(url, insertUsers(1, 45_000))
-    let steps = 0
-    const onProgress = () => {
-      steps++
-    }
-    const report = await tasksOn(url).check({ ...OPTIONS, onProgress })
-    expect(report).toMatchObject({ faults: [], pending: [] })
-    expect(steps).toBeGreaterThan(5)
+    expect(await tasksOn(url).check()).toMatchObject({ faults: [], pending: [] })
   })
 
   test('a database of another program and one of a newer release are faults', async () => {
     const url = await newPostgresDatabase()
     await queryPostgres(url, 'CREATE TABLE users (id int)')
-    expect((await tasksOn(url).check(OPTIONS)).faults).toEqual([
-      'it is the database of another program',
-    ])
+    expect((await tasksOn(url).check()).faults).toEqual(['it is the database of another program'])
     const { sql, tasks } = await opened()
     await sql(`INSERT INTO schema_migrations VALUES (99, '0099_later', 'x', 'y')`)
-    expect((await tasks.check(OPTIONS)).faults).toEqual([
+    expect((await tasks.check()).faults).toEqual([
       expect.stringMatching(/^its schema version 99 is from a newer release/),
     ])
   })
@@ -194,13 +183,6 @@ describe('check', () => {
     const { sql, tasks } = await opened()
     await sql(insertUsers(1, 3))
     await sql(statement)
-    expect((await tasks.check(OPTIONS)).faults).toEqual(faults)
-  })
-
-  test('ends when it is aborted', async () => {
-    const { tasks } = await opened()
-    const controller = new AbortController()
-    const options = { signal: controller.signal, onProgress: () => controller.abort() }
-    await expect(tasks.check(options)).rejects.toMatchObject({ name: 'AbortError' })
+    expect((await tasks.check()).faults).toEqual(faults)
   })
 })

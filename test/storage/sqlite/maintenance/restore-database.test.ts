@@ -28,8 +28,7 @@ test('restoreDatabase throws, and changes nothing, if a service begins to write 
     if (++timesAsked === 2) service.exec('BEGIN IMMEDIATE')
     return Date.now()
   }
-  const { signal } = new AbortController()
-  const restoring = restoreDatabase({ path, backup, now, signal, onProgress: () => undefined })
+  const restoring = restoreDatabase({ path, backup, now, onProgress: () => undefined })
   await expect(restoring).rejects.toThrow('a process has it open: stop the service first')
   expect(timesAsked).toBe(2)
   service.exec('ROLLBACK')
