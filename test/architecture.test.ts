@@ -186,16 +186,9 @@ const ALLOWED: Readonly<Record<string, readonly string[]>> = {
 /** Files that may know a room which the rest of theirs may not. */
 const ONLY: Readonly<Record<string, readonly string[]>> = {
   'ops -> config': ['ops/logger.ts'],
-  'storage/sqlite -> access': [
-    'storage/sqlite/sqlite-api-key-reader.ts',
-    'storage/sqlite/sqlite-api-key-store.ts',
-  ],
+  'storage/sqlite -> access': ['storage/sqlite/sqlite-api-key-store.ts'],
   'storage/postgres -> access': ['storage/postgres/postgres-api-key-store.ts'],
-  'storage/sqlite -> limits': [
-    'storage/sqlite/sqlite-ban-lister.ts',
-    'storage/sqlite/sqlite-ban-loader.ts',
-    'storage/sqlite/sqlite-ban-store.ts',
-  ],
+  'storage/sqlite -> limits': ['storage/sqlite/sqlite-ban-store.ts'],
   'storage/sqlite -> users/transfer': [
     'storage/sqlite/sqlite-user-import-store.ts',
     'storage/sqlite/sqlite-dry-run-import-store.ts',

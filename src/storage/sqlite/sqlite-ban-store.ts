@@ -1,7 +1,8 @@
-import type { Ban, BanSelection, BanStore } from '../../limits/ban-store.ts'
-import { createSqliteBanLister } from './sqlite-ban-lister.ts'
-import { BAN_COLUMNS, createSqliteBanLoader, readBans } from './sqlite-ban-loader.ts'
+import { setImmediate as nextTurn } from 'node:timers/promises'
+import type { Ban, BanQuery, BanSelection, BanStore } from '../../limits/ban-store.ts'
 import type { Database } from './sqlite-driver.ts'
+import { translateSqliteError } from './sqlite-errors.ts'
+import { rememberStatements } from './sqlite-statements.ts'
 import type { WriteQueue } from './write-queue.ts'
 
 export interface SqliteBanStoreOptions {
@@ -10,6 +11,21 @@ export interface SqliteBanStoreOptions {
   /** Milliseconds since the epoch. Bans that end before this time are treated as ended. */
   readonly now: () => number
 }
+
+/** A ban without `lasts_ms` gets a length of decades. */
+const BAN_COLUMNS =
+  'rule, client_key AS clientKey, ends_at AS endsAt, coalesce(lasts_ms, ends_at) AS lastsMs'
+
+/** Reading a page takes some milliseconds, and reading 100,000 bans a fifth of a second. */
+const PAGE_ROWS = 1000
+
+const SELECT_PAGE = `
+  SELECT ${BAN_COLUMNS} FROM bans
+  WHERE ends_at > @now AND (ends_at, rule, client_key) > (@endsAt, @rule, @clientKey)
+  ORDER BY ends_at, rule, client_key LIMIT ${PAGE_ROWS}`
+
+/** A query has one of eight forms for each number of client keys, which are few. */
+const MAX_STATEMENTS = 50
 
 const UPSERT = `
   INSERT INTO bans (rule, client_key, ends_at, lasts_ms)
@@ -66,9 +82,9 @@ export function createSqliteBanStore(options: SqliteBanStoreOptions): BanStore {
   }
 
   return {
-    load: createSqliteBanLoader({ database, now }),
+    load: createLoad(options),
 
-    list: createSqliteBanLister({ database, now }),
+    list: createList(options),
 
     save: ban =>
       writes.run(() => {
@@ -81,5 +97,80 @@ export function createSqliteBanStore(options: SqliteBanStoreOptions): BanStore {
     lift: selection => writes.run(() => deleteSelection(selection)),
 
     revision: async () => String(readBans(countChanges)),
+  }
+}
+
+/** Reads the bans in the table `bans`, in pages. */
+function createLoad({ database, now }: SqliteBanStoreOptions): BanStore['load'] {
+  const selectPage = database.prepare<[Ban & { now: number }], Ban>(SELECT_PAGE)
+
+  return async function* load(): AsyncIterable<readonly Ban[]> {
+    let last: Ban = { rule: '', clientKey: '', endsAt: 0, lastsMs: 0 }
+    for (;;) {
+      const page = readBans(() => selectPage.all({ ...last, now: now() }))
+      yield page
+      const end = page[PAGE_ROWS - 1]
+      if (end === undefined) return
+      last = end
+      await nextTurn()
+    }
+  }
+}
+
+/** Lists the bans in the table `bans`, in the order of its primary key. */
+function createList({ database, now }: SqliteBanStoreOptions): BanStore['list'] {
+  const prepare = rememberStatements(database, MAX_STATEMENTS)
+
+  return async query => {
+    const { limit } = query
+    const conditions = conditionsOf(query)
+    const texts = conditions.map(({ sql }) => sql)
+    const select = prepare(texts.join(), () => selectWhere(texts))
+    const values = conditions.flatMap(condition => condition.values)
+    const found = readBans(() => select.all(now(), ...values, limit + 1)) as Ban[]
+    return { bans: found.slice(0, limit), hasMore: found.length > limit }
+  }
+}
+
+interface Condition {
+  readonly sql: string
+  readonly values: readonly string[]
+}
+
+function conditionsOf({ rule, clientKeys, after }: BanQuery): readonly Condition[] {
+  const conditions: Condition[] = []
+  if (rule !== undefined) {
+    // With a place in the order, the plus keeps SQLite from looking for the rule alone and reading its bans up to there.
+    const isPlaced = after !== undefined && clientKeys === undefined
+    conditions.push(
+      isPlaced
+        ? { sql: 'rule <= ? AND +rule = ?', values: [rule, rule] }
+        : { sql: 'rule = ?', values: [rule] },
+    )
+  }
+  if (after !== undefined) {
+    const { rule: afterRule, clientKey } = after
+    conditions.push({ sql: '(rule, client_key) > (?, ?)', values: [afterRule, clientKey] })
+  }
+  if (clientKeys !== undefined) {
+    const places = clientKeys.map(() => '?').join(', ')
+    conditions.push({ sql: `client_key IN (${places})`, values: clientKeys })
+  }
+  return conditions
+}
+
+function selectWhere(conditions: readonly string[]): string {
+  return `
+    SELECT ${BAN_COLUMNS} FROM bans
+    WHERE ${['ends_at > ?', ...conditions].join(' AND ')}
+    ORDER BY rule, client_key LIMIT ?`
+}
+
+/** Runs a query about bans. Throws `storage_unavailable` or `storage_damaged` if the database cannot be used. */
+function readBans<T>(query: () => T): T {
+  try {
+    return query()
+  } catch (error) {
+    throw translateSqliteError(error)
   }
 }
