@@ -1,5 +1,6 @@
 import { availableParallelism } from 'node:os'
 import { configDefaults, defineConfig } from 'vitest/config'
+import { skippedOnNginx } from './test/support/nginx-settings.ts'
 import {
   canUsePostgres,
   forgetPostgresVariables,
@@ -33,7 +34,8 @@ const OF_NO_ENGINE = [
 ]
 
 forgetPostgresVariables(process.env)
-for (const skipped of [skippedOnPostgres(), skippedOnRedis(), skippedOnPrometheus()]) {
+for (const skippedOn of [skippedOnPostgres, skippedOnRedis, skippedOnPrometheus, skippedOnNginx]) {
+  const skipped = skippedOn()
   if (skipped !== undefined) console.error(skipped)
 }
 

@@ -271,10 +271,10 @@ describe('compose.yaml', () => {
     })
   }
 
-  /** The variables that its comments tell the caller to export for a profile. */
-  function exportedVariables(profile = 'postgres'): Record<string, string> {
+  /** The variables that its comments tell the caller to export, in the lines that set one of them. */
+  function exportedVariables(named = 'COMPOSE_PROFILES=postgres'): Record<string, string> {
     const blocks = read('compose.yaml').match(/(?:^# +export .*\n)+/gm) ?? []
-    const shown = blocks.find(block => block.includes(`COMPOSE_PROFILES=${profile} `)) ?? ''
+    const shown = blocks.find(block => block.includes(`${named} `)) ?? ''
     const pairs = Array.from(shown.matchAll(/(\w+)=(\S+)/g), ([, name, value]) => [
       name,
       value === '…' ? SECRET : value,
@@ -308,30 +308,35 @@ describe('compose.yaml', () => {
     })
   })
 
-  test('runs two replicas in the profile, with ports of their own, that count limits in Redis', () => {
-    const { users, redis } = COMPOSE.parse(data).services
-    const caller = exportedVariables()
-    const portsOf = (variables: Record<string, string>) =>
-      users.ports.map(text => filledIn(text, variables))
-    expect(filledIn(users.deploy.replicas, caller)).toBe('2')
-    expect(portsOf(caller)).toEqual(['127.0.0.1:3000-3001:3000'])
-    const env = { ...imageEnv, ...environmentOf('users', caller) }
+  test('counts limits in Redis with that database', () => {
+    const { redis } = COMPOSE.parse(data).services
+    const env = { ...imageEnv, ...environmentOf('users', exportedVariables()) }
     expect(loadConfig(env, '/none/.env')).toMatchObject({
       cacheStore: 'redis',
       redis: { nodes: [{ host: 'redis', port: 6379 }], isEncrypted: false },
-      workers: 1,
       apiKeys: 'off',
     })
     expect(redis.command).toContain('volatile-ttl')
+    const alone = loadConfig({ ...imageEnv, ...environmentOf('users') }, '/none/.env')
+    expect(alone).toMatchObject({ cacheStore: 'memory', trustProxy: false })
+  })
 
+  test('runs one service or, on ports of their own behind a proxy, two', () => {
+    const { users } = COMPOSE.parse(data).services
+    const portsOf = (caller: Record<string, string>) =>
+      users.ports.map(text => filledIn(text, caller))
     expect(filledIn(users.deploy.replicas, {})).toBe('1')
     expect(portsOf({})).toEqual(['127.0.0.1:3000:3000'])
-    const alone = loadConfig({ ...imageEnv, ...environmentOf('users') }, '/none/.env')
-    expect(alone).toMatchObject({ cacheStore: 'memory', workers: 1 })
+
+    const caller = exportedVariables('USER_RECORDS_REPLICAS=2')
+    expect(filledIn(users.deploy.replicas, caller)).toBe('2')
+    expect(portsOf(caller)).toEqual(['127.0.0.1:3000-3001:3000'])
+    const env = { ...imageEnv, ...environmentOf('users', caller) }
+    expect(loadConfig(env, '/none/.env')).toMatchObject({ trustProxy: 1 })
   })
 
   test('opens the management port for Prometheus, which finds it, only with a token', () => {
-    const caller = exportedVariables('monitoring')
+    const caller = exportedVariables('COMPOSE_PROFILES=monitoring')
     expect(caller.COMPOSE_PROFILES).toBe('monitoring')
     const settings = loadConfig({ ...imageEnv, ...environmentOf('users', caller) }, '/none/.env')
     expect(settings).toMatchObject({
@@ -384,7 +389,10 @@ describe('compose.yaml', () => {
         },
       )
     expect(start({})).toMatchObject({ status: 1, stdout: 'GRAFANA_PASSWORD is not set\n' })
-    expect(start(exportedVariables('monitoring'))).toMatchObject({ status: 0, stdout: '' })
+    expect(start(exportedVariables('COMPOSE_PROFILES=monitoring'))).toMatchObject({
+      status: 0,
+      stdout: '',
+    })
 
     const provisioned = (name: string) =>
       parsers.Yaml.parse(read(`deploy/grafana/provisioning/${name}.yml`)).data
@@ -400,11 +408,7 @@ describe('compose.yaml', () => {
   })
 })
 
-const UNITS = [
-  'user-records-service.service',
-  'user-records-backup.service',
-  'user-records-backup.timer',
-]
+const UNITS = ['user-records@.service', 'user-records-backup.service', 'user-records-backup.timer']
 
 const hasSystemd = spawnSync('systemd-analyze', ['--version']).status === 0
 if (!hasSystemd) console.log('the units of deploy/ are not verified: there is no systemd-analyze')
@@ -425,10 +429,30 @@ test.skipIf(!hasSystemd)('the units of deploy/ are what systemd understands', ()
   expect(ours).toEqual([])
 })
 
+/** Reads the values of a key in the text of a unit. */
+function valuesOf(unit: string) {
+  return (key: string) =>
+    [...unit.matchAll(new RegExp(`^${key}=(.*)$`, 'gm'))].map(([, value]) => value ?? '')
+}
+
+test('each instance of the unit listens on its own port and, if wanted, on its own management port', () => {
+  const instance = read('deploy/user-records@.service')
+    .replaceAll('%i', '3001')
+    .replace(/^#(?=Environment=MANAGEMENT_PORT)/m, '')
+  const values = valuesOf(instance)
+  expect(values('ExecStart')[0]).toMatch(/ serve --port 3001$/)
+  const environment = Object.fromEntries(
+    values('Environment').flatMap(line => line.split(' ').map(text => text.split('='))),
+  )
+  expect(loadConfig(environment, '/none/.env')).toMatchObject({
+    managementPort: 13_001,
+    managementHost: '127.0.0.1',
+  })
+  expect(valuesOf(read('deploy/user-records@.service'))('Environment')).toHaveLength(1)
+})
+
 test('the unit of the service stops later than the service, reloads by SIGHUP, and may only write its data', () => {
-  const unit = read('deploy/user-records-service.service')
-  const values = (key: string) =>
-    [...unit.matchAll(new RegExp(`^${key}=(.*)$`, 'gm'))].map(([, value]) => value)
+  const values = valuesOf(read('deploy/user-records@.service'))
   const environment = Object.fromEntries(
     (values('Environment')[0] ?? '').split(' ').map(text => text.split('=')),
   )

@@ -1,4 +1,5 @@
 import { expect, test } from 'vitest'
+import { skippedOnNginx } from '../support/nginx-settings.ts'
 import { forgetPostgresVariables, skippedOnPostgres } from '../support/postgres-settings.ts'
 import { skippedOnPrometheus } from '../support/prometheus-settings.ts'
 import { skippedOnRedis } from '../support/redis-settings.ts'
@@ -9,6 +10,7 @@ test('no tests on a program that REQUIRE_ENGINES names are skipped', () => {
   expect(required.includes('postgres') ? skippedOnPostgres() : undefined).toBeUndefined()
   expect(required.includes('redis') ? skippedOnRedis() : undefined).toBeUndefined()
   expect(required.includes('prometheus') ? skippedOnPrometheus() : undefined).toBeUndefined()
+  expect(required.includes('nginx') ? skippedOnNginx() : undefined).toBeUndefined()
 })
 
 test('forgetPostgresVariables removes what leads libpq to a server, and nothing else', () => {

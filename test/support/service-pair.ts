@@ -1,0 +1,85 @@
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { afterAll, beforeAll } from 'vitest'
+import { cleanUpAfter } from './clean-up-after.ts'
+import { engine } from './engine.ts'
+import { createPostgresDatabase } from './postgres-databases.ts'
+import { type SpawnedService, spawnService } from './spawn-service.ts'
+
+export interface ServicePairOptions {
+  /** Text of the limits file of both. */
+  readonly limits?: object
+  /** Called when both start. */
+  readonly env?: () => Readonly<Record<string, string>>
+}
+
+/** Two services of one database, in processes of their own, for all tests of a file. */
+export interface ServicePair {
+  readonly one: SpawnedService
+  readonly other: SpawnedService
+  /** The working directory of both. */
+  readonly cwd: string
+  readonly databaseUrl: string
+  /** Starts the other one again on its port, once it has ended. */
+  restartOther(): Promise<void>
+}
+
+/** Both start at the same moment, where there is no database yet. Each has a management port. */
+export function useServicePair({ limits = {}, env = () => ({}) }: ServicePairOptions): ServicePair {
+  const cwd = mkdtempSync(join(tmpdir(), 'user-records-pair-'))
+  let databaseUrl = join(cwd, 'users.db')
+  let dropDatabase = async () => {}
+  let services: SpawnedService[] = []
+
+  async function start(port = 0): Promise<SpawnedService> {
+    const settings = {
+      DATABASE_URL: databaseUrl,
+      LIMITS_FILE: 'limits.json',
+      MANAGEMENT_PORT: '0',
+      PORT: String(port),
+      TRUST_PROXY: '1',
+    }
+    const service = await spawnService({ cwd, env: { ...settings, ...env() }, outlivesTest: true })
+    const end = cleanUpAfter('cat > /dev/null; kill -KILL "$1"', String(service.process.pid))
+    service.process.once('exit', end)
+    return service
+  }
+
+  beforeAll(async () => {
+    writeFileSync(join(cwd, 'limits.json'), JSON.stringify(limits))
+    if (engine === 'postgres') {
+      const { url, drop } = await createPostgresDatabase()
+      databaseUrl = url
+      dropDatabase = drop
+    }
+    services = await Promise.all([start(), start()])
+  })
+
+  afterAll(async () => {
+    for (const { process, exited } of services) {
+      process.kill('SIGKILL')
+      await exited
+    }
+    await dropDatabase()
+    rmSync(cwd, { recursive: true, force: true })
+  })
+
+  return {
+    get one() {
+      return services[0] as SpawnedService
+    },
+    get other() {
+      return services[1] as SpawnedService
+    },
+    get databaseUrl() {
+      return databaseUrl
+    },
+    cwd,
+    restartOther: async () => {
+      const [one, other] = services as [SpawnedService, SpawnedService]
+      await other.exited
+      services = [one, await start(other.port)]
+    },
+  }
+}
