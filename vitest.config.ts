@@ -15,6 +15,7 @@ const OF_POSTGRES = 'test/{storage,faults}/postgres/**/*.test.ts'
 /** Tests of the service that say the same of each engine. They run on PostgreSQL too. */
 const OF_EACH_ENGINE = [
   'test/{http,limits,ops,users}/**/*.test.ts',
+  'test/several-services/**/*.test.ts',
   'test/cli/access/**/*.test.ts',
   'test/security/{data-at-rest,forgery,injection,log-secrets,mass-assignment,prototype-pollution,key-secrets}.test.ts',
   'test/faults/model.test.ts',

@@ -6,12 +6,20 @@ export interface PipeliningNeighbour {
 
 const STATUS_LINE = 'HTTP/1.1 '
 
+export interface PipeliningOptions {
+  readonly path?: string
+  readonly depth?: number
+  /** The value of the header `Authorization`, if there is one. */
+  readonly authorization?: string
+}
+
 /** A client that always has several unanswered requests on one connection, whatever the responses are. */
 export function createPipeliningNeighbour(
   port: number,
-  { path = '/users/1', depth = 3 }: { readonly path?: string; readonly depth?: number } = {},
+  { path = '/users/1', depth = 3, authorization }: PipeliningOptions = {},
 ): PipeliningNeighbour {
-  const request = `GET ${path} HTTP/1.1\r\nHost: localhost\r\n\r\n`
+  const key = authorization === undefined ? '' : `Authorization: ${authorization}\r\n`
+  const request = `GET ${path} HTTP/1.1\r\nHost: localhost\r\n${key}\r\n`
   const socket = connect({ port, host: '127.0.0.1', noDelay: true })
   socket.on('error', () => {})
   let received = ''

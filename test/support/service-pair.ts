@@ -4,8 +4,9 @@ import { join } from 'node:path'
 import { afterAll, beforeAll } from 'vitest'
 import { cleanUpAfter } from './clean-up-after.ts'
 import { engine } from './engine.ts'
+import { findManagementUrl } from './open-test-app.ts'
 import { createPostgresDatabase } from './postgres-databases.ts'
-import { type SpawnedService, spawnService } from './spawn-service.ts'
+import { linesOf, type SpawnedService, spawnService } from './spawn-service.ts'
 
 export interface ServicePairOptions {
   /** Text of the limits file of both. */
@@ -82,4 +83,10 @@ export function useServicePair({ limits = {}, env = () => ({}) }: ServicePairOpt
       services = [one, await start(other.port)]
     },
   }
+}
+
+/** From the log of its start. */
+export function managementUrlOf(service: SpawnedService): string {
+  const log = service.stdout()
+  return findManagementUrl(linesOf(log.slice(0, log.lastIndexOf('\n') + 1)))
 }

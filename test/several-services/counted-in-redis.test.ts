@@ -1,0 +1,141 @@
+import supertest from 'supertest'
+import { describe, expect, test } from 'vitest'
+import { canUseRedis } from '../support/redis-settings.ts'
+import { managementUrlOf, useServicePair } from '../support/service-pair.ts'
+import type { SpawnedService } from '../support/spawn-service.ts'
+import { useTestRedis } from '../support/test-redis.ts'
+import { until } from '../support/until.ts'
+
+const LIMIT = 20
+
+const STRIKES = 3
+
+const LIMITS = {
+  rateLimits: [{ name: 'reads', to: LIMIT, within: '1 day', only: ['read'] }],
+  throttle: [{ name: 'counted', userAgent: 'counted', limit: LIMIT, period: '1 day' }],
+  bans: [
+    { name: 'login', path: '/login', maxretry: STRIKES, findtime: '1 day', bantime: '1 day' },
+    {
+      name: 'lost',
+      path: '/lost',
+      status: [404],
+      maxretry: STRIKES,
+      findtime: '1 day',
+      bantime: '1 day',
+    },
+  ],
+}
+
+/** The requests of a client, which counts for itself. */
+interface Client {
+  /** The statuses of some requests that are sent at once. */
+  ask(service: SpawnedService, count: number, path: string, agent?: string): Promise<number[]>
+  readonly address: string
+}
+
+describe.skipIf(!canUseRedis)('two services of one database that count in Redis', () => {
+  const redis = useTestRedis()
+  const prefix = redis.newPrefix()
+  const pair = useServicePair({
+    limits: LIMITS,
+    env: () => ({ CACHE_STORE: 'redis', REDIS_URL: redis.url, REDIS_PREFIX: prefix }),
+  })
+
+  let clients = 0
+
+  function newClient(): Client {
+    const address = `198.51.100.${++clients}`
+    const ask: Client['ask'] = ({ url }, count, path, agent = 'tester') =>
+      Promise.all(
+        Array.from({ length: count }, async () => {
+          const headers = { 'X-Forwarded-For': address, 'User-Agent': agent }
+          return (await supertest(url).get(path).set(headers)).status
+        }),
+      )
+    return { address, ask }
+  }
+
+  /** Tries with new clients until Redis has answered every request in time: a busy machine may be too slow for it. */
+  async function counted(attempt: (client: Client) => Promise<void>): Promise<void> {
+    for (;;) {
+      const before = localCounts()
+      try {
+        await attempt(newClient())
+        return
+      } catch (error) {
+        if (localCounts() === before) throw error
+        await until(async () => {
+          const ready = [pair.one, pair.other].map(({ url }) => supertest(url).get('/readyz'))
+          return (await Promise.all(ready)).every(({ body }) => body.limits === undefined)
+        }, 100)
+      }
+    }
+  }
+
+  function localCounts(): number {
+    const logs = pair.one.stdout() + pair.other.stdout()
+    return logs.split('limits are counted locally').length
+  }
+
+  function sorted(statuses: readonly number[][]): number[] {
+    return statuses.flat().sort()
+  }
+
+  test.each([
+    ['a throttle', '/users', 'counted', 200],
+    ['a limit of a route', '/users/1', undefined, 404],
+  ])('%s lets exactly its limit pass, whichever is asked', (_, path, agent, passes) =>
+    counted(async ({ ask }) => {
+      const statuses = await Promise.all([
+        ask(pair.one, LIMIT, path, agent),
+        ask(pair.other, LIMIT, path, agent),
+      ])
+      expect(sorted(statuses)).toEqual([...Array(LIMIT).fill(passes), ...Array(LIMIT).fill(429)])
+    }),
+  )
+
+  test('exactly maxretry strikes pass, also before the other one has read the ban', () =>
+    counted(async ({ ask }) => {
+      expect(sorted([await ask(pair.one, 5, '/login')])).toEqual([403, 403, 404, 404, 404])
+      expect(await ask(pair.other, 5, '/login')).toEqual(Array(5).fill(403))
+      await until(async () => (await ask(pair.other, 1, '/users'))[0] === 403)
+    }))
+
+  test('exactly maxretry strikes pass when they reach both at once', () =>
+    counted(async ({ ask }) => {
+      const statuses = await Promise.all([
+        ask(pair.one, 15, '/login'),
+        ask(pair.other, 15, '/login'),
+      ])
+      expect(sorted(statuses)).toEqual([...Array(27).fill(403), ...Array(STRIKES).fill(404)])
+    }))
+
+  test('a client is banned on the next request when its last strike by its answer reaches the other one', () =>
+    counted(async ({ ask }) => {
+      await ask(pair.one, STRIKES, '/lost')
+      await ask(pair.other, 1, '/lost')
+      expect(await ask(pair.other, 1, '/users')).toEqual([403])
+    }))
+
+  test('a lift at one is obeyed by both, and the client starts from zero', () =>
+    counted(async ({ ask, address }) => {
+      await ask(pair.one, STRIKES, '/login')
+      await until(async () => (await ask(pair.other, 1, '/users'))[0] === 403)
+      await fetch(`${managementUrlOf(pair.other)}/bans?client=${address}`, { method: 'DELETE' })
+      for (const service of [pair.one, pair.other]) {
+        await until(async () => (await ask(service, 1, '/users'))[0] === 200)
+      }
+      expect(await ask(pair.one, 2, '/login')).toEqual([404, 404])
+    }))
+
+  test('what one had counted still counts when it was killed, and when it is back', () =>
+    counted(async ({ ask }) => {
+      await ask(pair.other, LIMIT - 3, '/users', 'counted')
+      pair.other.process.kill('SIGKILL')
+      await pair.other.exited
+      const statuses = await ask(pair.one, 5, '/users', 'counted')
+      await pair.restartOther()
+      expect(sorted([statuses])).toEqual([200, 200, 200, 429, 429])
+      expect(await ask(pair.other, 1, '/users', 'counted')).toEqual([429])
+    }))
+})
