@@ -52,8 +52,8 @@ export function barsOfCpu(tables, title) {
   return bars(parts, title)
 }
 
-/** The requests per second by the number of workers. */
-export function barsOfWorkers(tables) {
+/** The requests per second by the number of services. */
+export function barsOfServices(tables) {
   const parts = tables.map(table => ({
     label: titleOf(table),
     bars: table.servers.map(({ server, requestsPerSecond }, index) => ({
@@ -62,7 +62,7 @@ export function barsOfWorkers(tables) {
       color: COLORS[index],
     })),
   }))
-  return bars(parts, 'Requests per second, by the number of workers (higher is better)')
+  return bars(parts, 'Requests per second, by the number of services (higher is better)')
 }
 
 function bars(parts, title) {

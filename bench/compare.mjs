@@ -21,9 +21,6 @@ import { verify } from './verify.mjs'
 
 const USERS = 10_000
 
-const NO_WORKERS =
-  'skipped with workers: the CPU time of their processes is read from /proc of Linux'
-
 const { values: options } = parseArgs({
   options: {
     rounds: { type: 'string', default: '5' },
@@ -61,15 +58,11 @@ postgres = asked.some(isOnPostgres) ? await openPostgres() : undefined
 if (postgres === undefined && asked.some(isOnPostgres)) console.error(NO_POSTGRES)
 redis = asked.some(needsRedis) ? await openRedis() : undefined
 if (redis === undefined && asked.some(needsRedis)) console.error(NO_REDIS)
-const isLinux = process.platform === 'linux'
-const hasWorkers = name => SERVERS[name].workers !== undefined
-if (!isLinux && asked.some(hasWorkers)) console.error(NO_WORKERS)
 const names = asked.filter(
   name =>
     workloads.some(workload => canServe(name, workload)) &&
     (postgres !== undefined || !isOnPostgres(name)) &&
-    (redis !== undefined || !needsRedis(name)) &&
-    (isLinux || !hasWorkers(name)),
+    (redis !== undefined || !needsRedis(name)),
 )
 const databases = {
   sqlite: await makeSqliteDatabases(folder, USERS),
@@ -102,14 +95,15 @@ if (options.write) {
 async function measure(name, round) {
   const server = await startServer({ name, databases, redis, folder })
   running = server
+  const [url] = server.urls
   try {
-    await verify(name, server)
+    await verify(name, { url, headers: server.headers })
     const rows = []
     for (const workload of workloads.filter(workload => canServe(name, workload))) {
-      const targets = workload === 'pages' ? await pagesOf(server.url, USERS) : undefined
+      const targets = workload === 'pages' ? await pagesOf(url, USERS) : undefined
       const drive = (duration, part) =>
         load.drive({
-          url: server.url,
+          urls: server.urls,
           headers: server.headers,
           workload,
           targets,
@@ -122,7 +116,7 @@ async function measure(name, round) {
       const scraping = startScraping(server.managementUrl)
       if (warmUpSeconds > 0) await drive(warmUpSeconds, 'warm')
       const before = await server.usage()
-      const beside = listenBeside(`${server.url}/users/1`, server.headers)
+      const beside = listenBeside(`${url}/users/1`, server.headers)
       const result = await drive(seconds, 'measured')
       const besideMs = await beside.stop()
       await scraping.stop()

@@ -1,6 +1,6 @@
 // The documents and charts that are made from measured.json.
 import { readFileSync, writeFileSync } from 'node:fs'
-import { barsOfCpu, barsOfWorkers, linesOfUsers } from './chart.mjs'
+import { barsOfCpu, barsOfServices, linesOfUsers } from './chart.mjs'
 import { replacePart } from './markdown.mjs'
 import { reportOf, sortTables } from './report.mjs'
 import { scalingParts } from './scaling.mjs'
@@ -11,7 +11,7 @@ const DOCS = new URL('../docs/', import.meta.url)
 const CHARTS = [
   ['CPU time per request on SQLite, by workload and server', 'performance.svg'],
   ['CPU time per request on PostgreSQL, by workload and server', 'performance-postgres.svg'],
-  ['Requests per second, by the number of workers', 'performance-workers.svg'],
+  ['Requests per second, by the number of services', 'performance-services.svg'],
   ['Time of requests, by the number of users', 'performance-users.svg'],
 ]
 
@@ -37,8 +37,8 @@ export function makeDocuments(measured) {
       compare.filter(({ group }) => group === 'postgres'),
       'CPU time per request on PostgreSQL, with that of the server, µs (lower is better)',
     ),
-    'performance-workers.svg': barsOfWorkers(
-      compare.filter(({ group }) => ['workers', 'postgresWorkers'].includes(group)),
+    'performance-services.svg': barsOfServices(
+      compare.filter(({ group }) => ['services', 'postgresServices'].includes(group)),
     ),
     'performance-users.svg': linesOfUsers(scale),
   }

@@ -45,8 +45,8 @@ export const WORKLOADS = {
 
 /** What the groups of servers are measured with, if not with all workloads. */
 const WORKLOADS_OF_GROUPS = {
-  workers: ['read', 'mix', 'update', 'create'],
-  postgresWorkers: ['read', 'mix', 'update', 'create'],
+  services: ['read', 'mix', 'update', 'create'],
+  postgresServices: ['read', 'mix', 'update', 'create'],
   redis: ['read'],
   keys: ['read'],
   metrics: ['read'],
@@ -60,18 +60,43 @@ export function canServe(server, workload) {
 }
 
 /**
- * The name of the load generator, and `drive`, which loads `url` with a workload for `seconds`, each request with the `headers`. With `targets`, each request is a
- * GET of one of these paths. It resolves with the number of answered `requests`, the `seconds` that this took, the latency as
- * `p50Ms` and `p99Ms`, and how many requests `failed`.
+ * The name of the load generator, and `drive`, which loads the `urls` with a workload for `seconds`, each request with the
+ * `headers`. Each URL gets a generator of its own and its share of the `connections`. With `targets`, each request is a GET of one
+ * of these paths. It resolves with the number of answered `requests`, the `seconds` that this took, the latency as `p50Ms` and
+ * `p99Ms`, which are those of the slowest URL, and how many requests `failed`.
  */
 export function loadGenerator() {
   try {
     execFileSync('wrk', ['-v'], { stdio: 'ignore' })
   } catch (error) {
-    if (error.code === 'ENOENT') return { name: 'autocannon', drive: driveByAutocannon }
+    if (error.code === 'ENOENT') return { name: 'autocannon', drive: driveEach(driveByAutocannon) }
     // `wrk -v` exits with 1 after it has printed its version.
   }
-  return { name: 'wrk', drive: driveByWrk }
+  return { name: 'wrk', drive: driveEach(driveByWrk) }
+}
+
+function driveEach(drive) {
+  return async ({ urls, run, connections, ...options }) => {
+    const results = await Promise.all(
+      urls.map((url, index) =>
+        drive({
+          ...options,
+          url,
+          run: `${run}.${index}`,
+          connections: Math.ceil(connections / urls.length),
+        }),
+      ),
+    )
+    const all = key => results.map(result => result[key])
+    const sum = key => all(key).reduce((total, value) => total + value, 0)
+    return {
+      requests: sum('requests'),
+      seconds: Math.max(...all('seconds')),
+      p50Ms: Math.max(...all('p50Ms')),
+      p99Ms: Math.max(...all('p99Ms')),
+      failed: sum('failed'),
+    }
+  }
 }
 
 async function driveByWrk({ url, headers, workload, targets, users, run, connections, seconds }) {

@@ -18,7 +18,7 @@ const takenBy = ours => (row, all) => {
   return own === undefined || row.server === ours ? '' : ratio(own.cpuMicros, row.cpuMicros)
 }
 
-/** The requests per second of a row divided by those of one process. */
+/** The requests per second of a row divided by those of one service. */
 const scaledFrom = base => (row, all) => {
   const one = all.find(({ server }) => server === base)
   return one === undefined ? '' : ratio(row.requestsPerSecond, one.requestsPerSecond)
@@ -55,11 +55,11 @@ const COLUMNS = {
     ['service ÷ server', takenBy('postgres')],
     PROBE,
   ],
-  workers: [...LOAD, ['requests/s ÷ one process', scaledFrom('service')], PROBE],
-  postgresWorkers: [
+  services: [...LOAD, ['requests/s ÷ one service', scaledFrom('service')], PROBE],
+  postgresServices: [
     ...LOAD,
     ['of it in PostgreSQL', row => row.postgresMicros.toFixed(1)],
-    ['requests/s ÷ one process', scaledFrom('postgres')],
+    ['requests/s ÷ one service', scaledFrom('postgres')],
     PROBE,
   ],
   redis: [
@@ -82,8 +82,8 @@ const COLUMNS = {
 const TITLES = {
   sqlite: label => label,
   postgres: label => `${label}, on PostgreSQL`,
-  workers: label => `${label}, by the number of workers`,
-  postgresWorkers: label => `${label}, on PostgreSQL, by the number of workers`,
+  services: label => `${label}, by the number of services`,
+  postgresServices: label => `${label}, on PostgreSQL, by the number of services`,
   redis: label => `${label}, with a limit in Redis`,
   keys: label => `${label}, with an API key`,
   metrics: label => `${label}, with metrics`,
@@ -91,8 +91,8 @@ const TITLES = {
 
 /** The server of another group that is the first row of these groups. */
 const BASES = {
-  workers: 'service',
-  postgresWorkers: 'postgres',
+  services: 'service',
+  postgresServices: 'postgres',
   redis: 'service',
   keys: 'service',
   metrics: 'service',

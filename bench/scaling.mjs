@@ -17,14 +17,15 @@ const WRITES = 0.1
 
 const SIZES = [1e4, 1e5, 1e6, 1e7, 1e8, 1e9]
 
-const SETUPS = [
-  { name: 'SQLite, one process', group: 'workers', server: 'service' },
-  { name: 'SQLite, 2 workers', group: 'workers', server: 'workers-2' },
-  { name: 'SQLite, 4 workers', group: 'workers', server: 'workers-4' },
-  { name: 'PostgreSQL, one process', group: 'postgresWorkers', server: 'postgres' },
-  { name: 'PostgreSQL, 2 workers', group: 'postgresWorkers', server: 'postgres-workers-2' },
-  { name: 'PostgreSQL, 4 workers', group: 'postgresWorkers', server: 'postgres-workers-4' },
-]
+const ON_SQLITE = { name: 'SQLite, one service', group: 'sqlite', server: 'service' }
+
+const ON_POSTGRES = { name: 'PostgreSQL, one service', group: 'postgres', server: 'postgres' }
+
+const FOUR_ON_POSTGRES = {
+  name: 'PostgreSQL, 4 services',
+  group: 'postgresServices',
+  server: 'postgres-services-4',
+}
 
 /** How an entry of the index of e-mails is stored. An address has 30 bytes. */
 const INDEX_PAGES = {
@@ -35,7 +36,7 @@ const INDEX_PAGES = {
 /** A B-tree that grew in random order. */
 const PAGE_FILL = 0.7
 
-/** A process opens ten, and one to look whether the server is there. */
+/** A service opens ten, and one to look whether the server is there. */
 const CONNECTIONS = 11
 
 /** The defaults of PostgreSQL. A command takes ten, and superusers keep three. */
@@ -105,6 +106,10 @@ function factsOf({ compare, search, transfer }) {
   }
   return {
     rowOf,
+    // Several send smaller batches than one, which take more CPU.
+    many: compare.some(({ group }) => group === FOUR_ON_POSTGRES.group)
+      ? FOUR_ON_POSTGRES
+      : ON_POSTGRES,
     runOf: group => compare.find(part => part.group === group).run,
     sqlite: ofEngine('sqlite'),
     postgres: ofEngine('postgres'),
@@ -113,7 +118,7 @@ function factsOf({ compare, search, transfer }) {
 }
 
 function setups({ rowOf, runOf }, assumed) {
-  const rows = SETUPS.map(setup => {
+  const rows = [ON_SQLITE, ON_POSTGRES].map(setup => {
     const [read, mix, create] = ['read', 'mix', 'create'].map(workload => rowOf(setup, workload))
     const micros = mix.cpuMicros + background(mix)
     return [
@@ -137,32 +142,24 @@ function setups({ rowOf, runOf }, assumed) {
     'price of these',
     'users that this serves',
   ]
-  const runs = ['workers', 'postgresWorkers'].map(group => {
+  const runs = [ON_SQLITE, ON_POSTGRES].map(({ group }) => {
     const run = runOf(group)
-    const engine = group === 'workers' ? 'SQLite' : 'PostgreSQL'
+    const engine = group === 'sqlite' ? 'SQLite' : 'PostgreSQL'
     const busy = ` The other work took CPUs from ${engine}: do not compare its rows with each other or with others.`
     return `${engine}: ${run.connections} connections, ${describeRun(run)}.${isBesideOtherWork(run) ? busy : ''}`
   })
   return `${table(head, rows)}\n\nMeasured: ${runs.join(' ')}`
 }
 
-function limits({ rowOf, runOf, redisMicros }) {
-  const [one, , four, pgOne, , pgFour] = SETUPS
-  const loop = rowOf(one, 'mix')
-  const [readFour, createTwo, createFour] = [
-    rowOf(four, 'read'),
-    rowOf(SETUPS[1], 'create'),
-    rowOf(four, 'create'),
-  ]
-  const [pgMix, pgFourMix] = [rowOf(pgOne, 'mix'), rowOf(pgFour, 'mix')]
-  const inServer = row => row.postgresMicros + background(row)
+function limits({ rowOf, redisMicros }) {
+  const loop = rowOf(ON_SQLITE, 'mix')
+  const mix = rowOf(ON_POSTGRES, 'mix')
+  const serverMicros = mix.postgresMicros + background(mix)
   const processes = Math.floor((MAX_CONNECTIONS - OTHER_CONNECTIONS) / CONNECTIONS)
   return [
-    `- **One process on SQLite: the event loop.** With the mix it keeps ${loop.coresBusy.toFixed(2)} CPUs busy, at ${grouped(loop.requestsPerSecond)} requests a second of ${loop.cpuMicros.toFixed(0)} µs. JavaScript and SQLite run on one thread, so more CPUs do not help.`,
-    `- **Several workers on SQLite: the thread that writes.** From two workers to four, creates go from ${grouped(createTwo.requestsPerSecond)} to ${grouped(createFour.requestsPerSecond)} a second. Four workers then keep ${createFour.coresBusy.toFixed(1)} of ${runOf('workers').cpus} CPUs busy. What more workers add is only for reads.`,
-    `- **Reads with four workers: CPUs.** ${grouped(readFour.requestsPerSecond)} requests a second keep ${readFour.coresBusy.toFixed(1)} of them busy, and \`wrk\` up to one more. Where both together are near ${runOf('workers').cpus}, this machine ended the measurement, not the service.`,
-    `- **PostgreSQL: the CPUs.** A request of the mix takes ${inServer(pgMix).toFixed(0)} µs in the server with one process and ${inServer(pgFourMix).toFixed(0)} µs with four workers, because each sends smaller batches. So a CPU of the server is used up by about ${grouped(1e6 / inServer(pgFourMix))} requests a second, and one process of the service by about ${grouped(1e6 / (pgMix.cpuMicros - pgMix.postgresMicros))}.`,
-    `- **PostgreSQL: connections.** A process takes up to ${CONNECTIONS}. With \`max_connections = ${MAX_CONNECTIONS}\` that is ${processes} processes, each worker being one; with 500 it is ${Math.floor((500 - OTHER_CONNECTIONS) / CONNECTIONS)}.`,
+    `- **SQLite: the event loop.** With the mix it keeps ${loop.coresBusy.toFixed(2)} CPUs busy, at ${grouped(loop.requestsPerSecond)} requests a second of ${loop.cpuMicros.toFixed(0)} µs. JavaScript and SQLite run on one thread, so more CPUs help one service little. Several services on the file share the reads, and take turns with the writes.`,
+    `- **PostgreSQL: the CPUs.** A request of the mix takes ${serverMicros.toFixed(0)} µs in the server with one service, and more with several, because each sends smaller batches. So a CPU of the server is used up by at most ${grouped(1e6 / serverMicros)} requests a second, and one service by about ${grouped(1e6 / (mix.cpuMicros - mix.postgresMicros))}.`,
+    `- **PostgreSQL: connections.** A service takes up to ${CONNECTIONS}. With \`max_connections = ${MAX_CONNECTIONS}\` that is ${processes} services; with 500 it is ${Math.floor((500 - OTHER_CONNECTIONS) / CONNECTIONS)}.`,
     `- **Redis: far away.** A counted limit takes ${redisMicros.toFixed(1)} µs of its CPU, so its one thread counts for about ${grouped(1e6 / redisMicros)} requests a second. Before that, each request waits for one round trip more.`,
   ].join('\n')
 }
@@ -195,8 +192,8 @@ function sizes(facts, engine, name) {
   ].join('\n\n')
 }
 
-function load({ rowOf, postgres }, assumed) {
-  const mix = rowOf(SETUPS.at(-1), 'mix')
+function load({ rowOf, many, postgres }, assumed) {
+  const mix = rowOf(many, 'mix')
   const serverMicros = mix.postgresMicros + background(mix)
   const serviceMicros = mix.cpuMicros - mix.postgresMicros
   const rows = SIZES.slice(2).map(users => {
@@ -224,18 +221,18 @@ function load({ rowOf, postgres }, assumed) {
     'requests/s, average',
     'at the peak',
     'of these writes',
-    'processes of the service',
+    'services',
     'CPUs of PostgreSQL',
     'connections',
     'time until a freeze is forced',
     'CPUs a month',
     'disk a month',
   ]
-  return table(head, rows)
+  return `${table(head, rows)}\n\nThe services and the CPUs are computed from the measured mix with this setup: ${many.name}.`
 }
 
-function cells({ rowOf, postgres }, assumed) {
-  const mix = rowOf(SETUPS.at(-1), 'mix')
+function cells({ rowOf, many, postgres }, assumed) {
+  const mix = rowOf(many, 'mix')
   const serverMicros = mix.postgresMicros + background(mix)
   const byCpu = usersFor((assumed.cellCores * 1e6) / serverMicros, assumed)
   const byRestore = (assumed.restoreHours * 3600) / postgres.restoreSeconds

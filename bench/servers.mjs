@@ -6,7 +6,6 @@ import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
-import { usageOfTree } from './process-tree.mjs'
 
 const path = relative => fileURLToPath(new URL(relative, import.meta.url))
 
@@ -30,7 +29,7 @@ const START_PATIENCE_MS = 20_000
 
 /**
  * The others are compared with the first one of their `group`. Without one, that is their `engine`, which is SQLite unless they
- * name another. With `workers`, several processes serve. With `needsKey`, each request sends an API key. With `isScraped`, it has a
+ * name another. With `services`, so many of it serve one database. With `needsKey`, each request sends an API key. With `isScraped`, it has a
  * management port, which is scraped every second. `plain` is the same server without what is measured: without a limit that is
  * counted in Redis, without keys, or without a management port.
  */
@@ -54,21 +53,21 @@ export const SERVERS = {
     main: path('./peers/fastify-pg.mjs'),
     engine: 'postgres',
   },
-  'workers-2': { label: 'this service, 2 workers', main: SERVICE, group: 'workers', workers: 2 },
-  'workers-4': { label: 'this service, 4 workers', main: SERVICE, group: 'workers', workers: 4 },
-  'postgres-workers-2': {
-    label: 'this service, 2 workers',
+  'services-2': { label: '2 services', main: SERVICE, group: 'services', services: 2 },
+  'services-4': { label: '4 services', main: SERVICE, group: 'services', services: 4 },
+  'postgres-services-2': {
+    label: '2 services',
     main: SERVICE,
     engine: 'postgres',
-    group: 'postgresWorkers',
-    workers: 2,
+    group: 'postgresServices',
+    services: 2,
   },
-  'postgres-workers-4': {
-    label: 'this service, 4 workers',
+  'postgres-services-4': {
+    label: '4 services',
     main: SERVICE,
     engine: 'postgres',
-    group: 'postgresWorkers',
-    workers: 4,
+    group: 'postgresServices',
+    services: 4,
   },
   redis: {
     label: 'this service, a rate limit on every route in Redis',
@@ -135,17 +134,17 @@ async function createKey(url) {
 }
 
 /**
- * Starts a server of the comparison with its own copy of the database; returns what `startProcess` returns, and the `headers` that
- * each request must have. On PostgreSQL the CPU time includes that of the server's backends, `postgresMicros`. Its other processes take `backgroundMicros` besides. With
- * Redis the CPU time includes that of Redis, `redisMicros`.
+ * Starts a server of the comparison with its own copy of the database. Returns the `urls` of its processes, the `managementUrl` of
+ * the first, the `headers` that each request must have, `usage()`, which is that of `startProcess` summed over the processes, and
+ * `stop()`. On PostgreSQL the CPU time includes that of the server's backends, `postgresMicros`. Its other processes take
+ * `backgroundMicros` besides. With Redis the CPU time includes that of Redis, `redisMicros`.
  */
 export async function startServer({ name, databases, redis, folder }) {
-  const { main, limits, engine = 'sqlite', workers, needsKey, isScraped } = SERVERS[name]
+  const { main, limits, engine = 'sqlite', services = 1, needsKey, isScraped } = SERVERS[name]
   const home = join(folder, `${name}-${Date.now()}`)
   mkdirSync(home)
   const { url, cpu, drop } = await databases[engine].copy(main === SERVICE, home)
   const env = main === SERVICE ? { DATABASE_URL: url, PORT: '0' } : { DATABASE: url }
-  if (workers !== undefined) env.WORKERS = String(workers)
   if (needsRedis(name)) Object.assign(env, { CACHE_STORE: 'redis', REDIS_URL: redis.url })
   const headers = needsKey ? { Authorization: `Bearer ${await createKey(url)}` } : {}
   if (needsKey) env.API_KEYS = 'required'
@@ -154,35 +153,46 @@ export async function startServer({ name, databases, redis, folder }) {
     env.LIMITS_FILE = join(home, 'limits.json')
     writeFileSync(env.LIMITS_FILE, JSON.stringify(limits))
   }
-  const server = await startProcess({ main, env, home, isTree: workers !== undefined })
+  const processes = []
+  for (let number = 1; number <= services; number++) {
+    const own = join(home, `${number}`)
+    mkdirSync(own)
+    processes.push(await startProcess({ main, env, home: own }))
+  }
   return {
-    ...server,
+    urls: processes.map(({ url }) => url),
+    managementUrl: processes[0].managementUrl,
     headers,
     usage: async () => {
-      const { cpuMicros, peakBytes } = await server.usage()
+      const usages = await Promise.all(processes.map(process => process.usage()))
+      const total = key => usages.reduce((sum, usage) => sum + usage[key], 0)
       const { clientMicros = 0, backgroundMicros = 0 } = (await cpu?.()) ?? {}
       const redisMicros = needsRedis(name) ? await redis.cpuMicros() : 0
       return {
-        cpuMicros: cpuMicros + clientMicros + redisMicros,
+        cpuMicros: total('cpuMicros') + clientMicros + redisMicros,
         postgresMicros: clientMicros,
         backgroundMicros,
         redisMicros,
-        peakBytes,
+        peakBytes: total('peakBytes'),
       }
     },
-    stop: () => server.stop().finally(drop),
+    stop: async () => {
+      await Promise.all(processes.map(process => process.stop()))
+      rmSync(home, { recursive: true })
+      await drop()
+    },
   }
 }
 
 /**
- * Starts a server in its folder `home`: its `url`, its `managementUrl` if it has a management port, `usage()` (CPU time and peak memory of the process so far), and `stop()`,
- * which removes the folder. With `isTree`, it starts others, whose usage counts too.
+ * Starts a server in its folder `home`: its `url`, its `managementUrl` if it has a management port, `usage()` (CPU time and peak
+ * memory of the process so far), and `stop()`, which removes the folder.
  */
-export async function startProcess({ main = SERVICE, env, home, isTree = false }) {
+export async function startProcess({ main = SERVICE, env, home }) {
   // The log goes to a file, as under a service manager. Reading it from a pipe would take CPU time from the load.
   const logFile = join(home, 'log')
   const log = openSync(logFile, 'a')
-  const child = spawn(process.execPath, [...(isTree ? [] : ['--import', PROBE]), main], {
+  const child = spawn(process.execPath, ['--import', PROBE, main], {
     env: { ...process.env, NODE_ENV: 'production', ...env },
     cwd: home,
     stdio: ['ignore', log, 'inherit', 'ipc'],
@@ -193,7 +203,6 @@ export async function startProcess({ main = SERVICE, env, home, isTree = false }
     url,
     managementUrl: urlIn(logFile, line => line.includes(MANAGEMENT)),
     usage: async () => {
-      if (isTree) return usageOfTree(child.pid)
       child.send('usage')
       const [usage] = await once(child, 'message')
       return usage

@@ -32,11 +32,11 @@ function runs(script: string, ...args: readonly string[]) {
 
 const ENGINES = canUsePostgres ? 2 : 1
 
-/** Those that create users. Only Linux tells the CPU time of workers. */
-const SERVERS = (canUsePostgres ? 8 : 6) + (process.platform === 'linux' ? 2 * ENGINES : 0)
+/** Those that create users, with two and four services on each engine. */
+const SERVERS = (canUsePostgres ? 8 : 6) + 2 * ENGINES
 
-/** The service with one process is in the table of the workers of its engine too. */
-const ROWS = SERVERS + (process.platform === 'linux' ? ENGINES : 0)
+/** One service is in the table of several services of its engine too. */
+const ROWS = SERVERS + ENGINES
 
 const hasRedis = spawnSync('redis-server', ['--version']).status === 0
 

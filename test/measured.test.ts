@@ -41,13 +41,13 @@ test('a table of which one server was not measured is not complete', async () =>
   const { isComplete } = await load('report')
   const rows = (...servers: readonly string[]) => servers.map(server => ({ server }))
   const table = (...servers: readonly string[]) => ({
-    group: 'workers',
+    group: 'services',
     workload: 'read',
     servers: rows(...servers),
   })
-  expect(isComplete(table('service', 'workers-2', 'workers-4'))).toBe(true)
-  expect(isComplete(table('service', 'workers-2'))).toBe(false)
-  expect(isComplete(table('workers-2', 'workers-4'))).toBe(false)
+  expect(isComplete(table('service', 'services-2', 'services-4'))).toBe(true)
+  expect(isComplete(table('service', 'services-2'))).toBe(false)
+  expect(isComplete(table('services-2', 'services-4'))).toBe(false)
 })
 
 test('a benchmark replaces its own results and keeps all others', async () => {
