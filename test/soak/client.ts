@@ -123,7 +123,8 @@ export function createClient(site: Site, windows: FaultWindows, problems: Proble
         const life = service.life()
         const got = await send(service, asked)
         const mayBeStale = windows.met('database', from)
-        const isPlanned = windows.met('restart', from, service.name)
+        const isKilled = windows.met('kill', from, service.name)
+        const isPlanned = isKilled || windows.met('restart', from, service.name)
         if ('failure' in got && got.failure === 'refused') {
           if (!isPlanned) problems.note('a service refused a connection', service.name)
           continue
@@ -132,7 +133,6 @@ export function createClient(site: Site, windows: FaultWindows, problems: Proble
           const { failure, sentAt } = got
           life.unanswered++
           add(outcomes, `${name} no answer (${failure})`)
-          const isKilled = windows.met('killed worker', from, service.name)
           // A stop answers what was sent before it.
           const wasSentBefore =
             sentAt !== undefined && !windows.met('restart', sentAt, service.name, sentAt)

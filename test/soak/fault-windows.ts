@@ -3,7 +3,7 @@ export type Fault =
   | 'database'
   | 'redis'
   | 'restart'
-  | 'killed worker'
+  | 'kill'
   | 'key is being revoked'
   | 'revoked key'
 

@@ -19,7 +19,7 @@ export function createFloods({ site, client, windows, problems }: TrafficParts) 
 
   /** Whether rules may not be counted together, or not be there. */
   function isDisturbed(from: number): boolean {
-    const faults = ['redis', 'database', 'restart', 'killed worker'] as const
+    const faults = ['redis', 'database', 'restart', 'kill'] as const
     const isLocal = site.services.some(
       service => service.countedLocallyAt() > from - LOCAL_COUNTS_MS,
     )

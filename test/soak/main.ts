@@ -21,7 +21,7 @@ import { openSite } from './site.ts'
 
 const USAGE = 'npm run soak -- [--minutes 60] [--rate 300] [--report FILE]'
 
-const MIN_MINUTES = 2
+const MIN_MINUTES = 1
 
 /** Runs the soak and prints its report. Returns the exit code. */
 export async function main(args: readonly string[]): Promise<number> {

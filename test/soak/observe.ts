@@ -61,7 +61,9 @@ export function startScraping(site: Site, windows: FaultWindows, problems: Probl
       const from = Date.now()
       const life = await scrape(service, problems)
       if (life === undefined) {
-        const isPlanned = windows.met('restart', from, service.name)
+        const isPlanned = (['restart', 'kill'] as const).some(fault =>
+          windows.met(fault, from, service.name),
+        )
         if (!isPlanned) problems.note('no metrics', service.name)
       } else {
         seen.all++
@@ -102,14 +104,14 @@ export interface UsageSample {
 }
 
 export async function sampleUsage(site: Site, label: string, url: string): Promise<UsageSample> {
-  const processes = site.services.flatMap(service =>
-    Object.entries(service.processes()).map(([process, pid]) => ({
-      ...{ process, pid, files: readdirSync(`/proc/${pid}/fd`).length },
-      residentMb: Math.round(
-        Number(/^VmRSS:\s+(\d+)/m.exec(readFileSync(`/proc/${pid}/status`, 'utf8'))?.[1]) / 1024,
-      ),
-    })),
-  )
+  const processes = site.services.map(service => {
+    const pid = service.pid()
+    const status = readFileSync(`/proc/${pid}/status`, 'utf8')
+    return {
+      ...{ process: service.name, pid, files: readdirSync(`/proc/${pid}/fd`).length },
+      residentMb: Math.round(Number(/^VmRSS:\s+(\d+)/m.exec(status)?.[1]) / 1024),
+    }
+  })
   const rows = await queryPostgres(
     url,
     `SELECT application_name AS name, count(*) AS count FROM pg_stat_activity

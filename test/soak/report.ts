@@ -29,7 +29,7 @@ export function report(parts: ReportParts): string {
     '',
     `${failed === 0 ? 'Passed' : `**Failed**: ${failed} of ${checks.length} checks`}. ${startedAt.toISOString()}, ${minutes} minutes, ${requests} requests (${rate} a second planned, ${load.leftOut()} actions left out), Node ${process.versions.node}, ${availableParallelism()} cores of ${cpus()[0]?.model ?? 'an unknown processor'}.`,
     '',
-    'Two services with two workers each, one PostgreSQL with a synchronous standby, one Redis, all on one machine with the clients.',
+    'Two services, one PostgreSQL with a synchronous standby, one Redis, all on one machine with the clients.',
     '',
     '## Checks',
     '',

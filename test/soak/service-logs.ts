@@ -9,17 +9,13 @@ const WITHOUT_DATABASE = new Set(['cannot persist a ban', 'cannot record when AP
 export function compareLogs(services: readonly Service[], windows: FaultWindows): Check {
   const bad = services.flatMap(service =>
     service.lines.filter(({ line, at }) => {
-      if (line.level !== 'error' && line.level !== 'fatal') return false
-      if (WITHOUT_DATABASE.has(String(line.msg))) {
-        return !windows.met('database', at, undefined, at)
-      }
-      return !windows.met('killed worker', at, service.name, at)
+      const isWaiting = WITHOUT_DATABASE.has(String(line.msg))
+      return !(isWaiting && windows.met('database', at, undefined, at))
     }),
   )
   const examples = bad.slice(0, 3).map(({ line }) => JSON.stringify(line).slice(0, 300))
   return {
-    check:
-      'no log line of level error, except about a worker that was killed, and what waits for the database',
+    check: 'no log line of level error, except about what waits for the database',
     isFine: bad.length === 0,
     figure: `${bad.length} lines${examples.length > 0 ? `: ${examples.join(' ')}` : ''}`,
   }

@@ -6,8 +6,6 @@ import type { Metrics } from '../support/metrics-text.ts'
 import { until } from '../support/until.ts'
 import { add, type Tally } from './tally.ts'
 
-export const WORKERS = 2
-
 /** One life of a service, from a start to its end. Its counts begin at 0. */
 export interface Life {
   readonly service: string
@@ -18,9 +16,9 @@ export interface Life {
   readonly logged: Tally
   /** Requests that got no answer. */
   unanswered: number
-  /** Answers since `second`, to bound what a killed worker may have taken with it. */
+  /** Answers by second, to bound the log lines that a kill may have taken with it. */
   readonly perSecond: Map<number, number>
-  /** How many counts the kills of workers may have lost. */
+  /** How many log lines a kill may have lost. */
   maxLost: number
   metrics: Metrics | undefined
   scrapes: number
@@ -32,7 +30,7 @@ export interface Service {
   readonly port: number
   readonly managementUrl: string
   readonly lives: Life[]
-  /** Log lines of level error or fatal, and those about starts of workers. */
+  /** Log lines of level error or fatal. */
   readonly lines: { readonly life: Life; readonly at: number; readonly line: LogLine }[]
   /** Log lines of level warn by message, over all lives. */
   readonly warnings: Tally
@@ -40,15 +38,14 @@ export interface Service {
   countedLocallyAt(): number
   life(): Life
   isRunning(): boolean
-  /** Resolves when all workers serve. */
+  /** Resolves when it serves. */
   start(): Promise<void>
   /** Sends SIGTERM and resolves with the exit code. */
   stop(): Promise<number | null>
+  /** Sends SIGKILL and resolves when it has ended. */
+  kill(): Promise<void>
   reload(): void
-  /** The ids of its processes by their names. */
-  processes(): Readonly<Record<string, number>>
-  /** Kills a worker with SIGKILL, and resolves when another serves in its place. */
-  killWorker(worker: number): Promise<void>
+  pid(): number
 }
 
 export type LogLine = Readonly<Record<string, unknown>>
@@ -68,6 +65,7 @@ export async function createService(options: ServiceOptions): Promise<Service> {
   const port = await findFreePort()
   const managementPort = await findFreePort()
   const lives: Life[] = []
+  const listening = new Set<Life>()
   const warnings: Tally = new Map()
   const lines: { life: Life; at: number; line: LogLine }[] = []
   let countedLocallyAt = 0
@@ -88,23 +86,12 @@ export async function createService(options: ServiceOptions): Promise<Service> {
       line = { level: 'error', msg: `no JSON in the log: ${text}` }
     }
     if (line.msg === 'request') add(of.logged, `${line.method} ${line.status ?? 0}`)
-    else if (KEPT.has(String(line.level)) || line.msg === 'worker serves') {
-      lines.push({ life: of, at: Date.now(), line })
-    } else if (line.level === 'warn') {
+    else if (line.msg === 'listening') listening.add(of)
+    else if (KEPT.has(String(line.level))) lines.push({ life: of, at: Date.now(), line })
+    else if (line.level === 'warn') {
       add(warnings, String(line.msg))
       if (String(line.msg).endsWith('counted locally')) countedLocallyAt = Date.now()
     }
-  }
-
-  function serving(): LogLine[] {
-    const current = life()
-    return lines
-      .filter(({ life: of, line }) => of === current && line.msg === 'worker serves')
-      .map(({ line }) => line)
-  }
-
-  function workerId(worker: number): number {
-    return Number(serving().findLast(line => line.worker === worker)?.pid)
   }
 
   async function start(): Promise<void> {
@@ -118,7 +105,7 @@ export async function createService(options: ServiceOptions): Promise<Service> {
       cwd,
       env: {
         ...{ PATH: process.env.PATH, HOME: process.env.HOME, PORT: String(port) },
-        ...{ MANAGEMENT_PORT: String(managementPort), WORKERS: String(WORKERS), ...env },
+        ...{ MANAGEMENT_PORT: String(managementPort), ...env },
       },
       stdio: ['ignore', 'pipe', 'pipe'],
       // Ctrl-C is for the soak, which then stops it.
@@ -134,7 +121,7 @@ export async function createService(options: ServiceOptions): Promise<Service> {
     })
     await until(() => {
       if (running.exitCode !== null) throw new Error(`${name} ended with ${running.exitCode}`)
-      return serving().length >= WORKERS
+      return listening.has(current)
     })
   }
 
@@ -156,20 +143,11 @@ export async function createService(options: ServiceOptions): Promise<Service> {
     reload: () => {
       child?.kill('SIGHUP')
     },
-    processes: () => ({
-      [`${name} first`]: Number(child?.pid),
-      ...Object.fromEntries(
-        Array.from({ length: WORKERS }, (_, index) => [
-          `${name} worker ${index + 1}`,
-          workerId(index + 1),
-        ]),
-      ),
-    }),
-    killWorker: async worker => {
-      const before = serving().length
-      process.kill(workerId(worker), 'SIGKILL')
-      await until(() => serving().length > before)
+    kill: async () => {
+      child?.kill('SIGKILL')
+      await exited
     },
+    pid: () => Number(child?.pid),
   }
 }
 
