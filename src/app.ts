@@ -105,7 +105,7 @@ export function createApp(dependencies: AppDependencies): Application {
       baseUrl,
       limited,
       unlimited,
-      settings: { bodyLimitBytes, corsOrigins, scopes: keys && SCOPE_OF_ACTION },
+      settings: { bodyLimitBytes, scopes: keys && SCOPE_OF_ACTION },
     })),
   ]
   nameResources(app, limited)

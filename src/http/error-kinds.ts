@@ -10,10 +10,8 @@ export interface ErrorKind {
   readonly about: string
   /** Headers with the same value on every response. `details.headers` adds to them. */
   readonly headers?: Readonly<Record<string, string>>
-  /** Names of headers that `details.headers` always has. */
-  readonly givenHeaders?: readonly string[]
   /** Names of headers that `details.headers` may have. */
-  readonly optionalHeaders?: readonly string[]
+  readonly ownHeaders?: readonly string[]
   /** Details of its example in the OpenAPI document. */
   readonly example?: ErrorDetails
   /** Whether it occurs before the target of the request is known. */
@@ -79,14 +77,14 @@ export const ERROR_KINDS = {
     status: 403,
     message: 'Forbidden',
     about: 'A blocklist or a ban denies the request. A ban ends after `Retry-After` seconds.',
-    optionalHeaders: ['Retry-After'],
+    ownHeaders: ['Retry-After'],
     example: { headers: { 'Retry-After': '1800' } },
   },
   scope_missing: {
     status: 403,
     message: 'The API key lacks a scope',
     about: 'The API key lacks the scope that the operation needs; `message` names it.',
-    optionalHeaders: ['WWW-Authenticate'],
+    ownHeaders: ['WWW-Authenticate'],
     example: {
       message: 'The API key lacks the scope users:write',
       headers: { 'WWW-Authenticate': 'Bearer error="insufficient_scope", scope="users:write"' },
@@ -103,7 +101,6 @@ export const ERROR_KINDS = {
     status: 405,
     message: 'Method not allowed',
     about: 'The path is known, the method is not.',
-    givenHeaders: ['Allow'],
   },
   not_acceptable: {
     status: 406,
@@ -184,7 +181,7 @@ export const ERROR_KINDS = {
     status: 429,
     message: 'Too many requests, please try again later.',
     about: 'A limit is exceeded.',
-    givenHeaders: ['Retry-After', 'RateLimit', 'RateLimit-Policy'],
+    ownHeaders: ['Retry-After'],
     example: { violatedPolicies: ['signups'] },
   },
   headers_too_large: {

@@ -1,4 +1,4 @@
-import { NO_STORE, RETRY_AFTER } from '../http/document/described-headers.ts'
+import { RETRY_AFTER } from '../http/document/described-headers.ts'
 import { component } from '../http/document/references.ts'
 import type { Endpoint } from '../http/endpoints.ts'
 import { jsonReply } from '../http/json-reply.ts'
@@ -89,7 +89,7 @@ function describeReport(description: string, status: string): Answer {
   })
   return {
     description,
-    headers: { ...NO_STORE, ...(status !== 'ok' && { 'Retry-After': RETRY_AFTER }) },
+    ...(status !== 'ok' && { headers: { 'Retry-After': RETRY_AFTER } }),
     content: {
       [JSON_TYPE]: { schema, examples: { [status]: { summary: description, value: { status } } } },
     },
@@ -114,7 +114,6 @@ function describeReady(): Answer {
   const local = 'The service is ready, and counts limits by itself.'
   return {
     description,
-    headers: NO_STORE,
     content: {
       [JSON_TYPE]: {
         schema,

@@ -32,27 +32,22 @@ export interface DescribedOperation {
   readonly parameters: readonly DescribedParameter[]
   readonly requestBody?: { readonly content: Readonly<Record<string, DescribedMedia>> }
   readonly responses: DescribedResponses
-  readonly 'x-action'?: string
 }
 
 /** An OpenAPI document with its references resolved, except those within schemas. */
 export interface DescribedInterface {
   /** By path and method. */
   readonly paths: Readonly<Record<string, Readonly<Record<string, DescribedOperation>>>>
-  readonly otherPaths: DescribedResponses
-  readonly otherMethods: DescribedResponses
-  /** The responses to OPTIONS, on every path. */
-  readonly options: DescribedResponses
   readonly schemas: Readonly<Record<string, Json>>
   /** Compiles a schema of the document in strict mode. With `closed` it rejects properties that it does not name. */
   compile(schema: Json, options?: { readonly closed: boolean }): ValidateFunction
 }
 
 export function followReferences(document: unknown): DescribedInterface {
-  const { components, paths, ...rest } = document as {
+  const { components, paths } = document as {
     readonly components: Readonly<Record<string, Readonly<Record<string, Json>>>>
     readonly paths: Readonly<Record<string, Json>>
-  } & Json
+  }
   const schemas = components.schemas ?? {}
   const compilers = [false, true].map(closed => createCompiler(schemas, closed))
 
@@ -69,13 +64,8 @@ export function followReferences(document: unknown): DescribedInterface {
     return follow(target)
   }
 
-  const others = (name: string) =>
-    (follow(rest[name]) as { responses: DescribedResponses }).responses
   return {
     paths: follow(paths) as DescribedInterface['paths'],
-    otherPaths: others('x-other-paths'),
-    otherMethods: others('x-other-methods'),
-    options: others('x-options'),
     schemas,
     compile: (schema, { closed } = { closed: false }) => {
       const compile = compilers[Number(closed)] as (schema: Json) => ValidateFunction

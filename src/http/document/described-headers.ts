@@ -1,13 +1,10 @@
-import { ACCEPT_ENCODING, DECOMPRESSORS } from '../content-codings.ts'
+import { DECOMPRESSORS } from '../content-codings.ts'
 import type { Header, Parameter } from '../operation.ts'
-import { fixedHeaders } from '../reply.ts'
 import { component } from './references.ts'
 
 const ENTITY_TAG = { type: 'string', pattern: '^"[!#-~]+"$' }
 
 const A_VERSION = '"2026-01-31T12:00:00.000Z"'
-
-const SECONDS = { type: 'integer', minimum: 0 }
 
 /** Headers of responses, by their name. */
 export const ETAG = header('ETag', {
@@ -16,14 +13,6 @@ export const ETAG = header('ETag', {
   schema: ENTITY_TAG,
   example: A_VERSION,
 })
-
-/** Not a component: linters would report it as unused, because only an extension uses it. */
-export const ALLOW: Header = {
-  description: 'The methods of the path.',
-  required: true,
-  schema: { type: 'string', pattern: '^[A-Z]+(, [A-Z]+)*$' },
-  example: 'GET, HEAD, POST, OPTIONS',
-}
 
 export const LOCATION = header('Location', {
   description: 'The path of the user.',
@@ -34,129 +23,39 @@ export const LOCATION = header('Location', {
 
 export const RETRY_AFTER = header('RetryAfter', {
   description: 'How many seconds to wait before a retry.',
-  required: true,
-  schema: SECONDS,
+  schema: { type: 'integer', minimum: 0 },
   example: 30,
 })
 
-/** Not required: of the errors with one status, only some may be about API keys. */
 export const WWW_AUTHENTICATE = header('WwwAuthenticate', {
   description: 'How to send an API key, and the scope that a key lacks.',
   schema: { type: 'string', pattern: '^Bearer( error="insufficient_scope", scope="[a-z:]+")?$' },
   example: 'Bearer',
 })
 
-/** On every response; `reply.ts` writes the values. */
-export const FIXED_HEADERS: Readonly<Record<string, Header>> = {
+/** On every response. */
+export const COMMON_HEADERS: Readonly<Record<string, Header>> = {
   'X-Request-Id': header('XRequestId', {
     description: "The id of the request in the log of the service: the client's own, or a new one.",
     required: true,
     schema: { type: 'string', pattern: '^[A-Za-z0-9._-]{1,128}$' },
     example: '5f0c1d1e-8f0b-4f43-9f6e-2f9f3c0a7b11',
   }),
-  'Cache-Control': fixed(
-    'CacheControl',
-    'Cache-Control',
-    'Users are personal data: only a private cache may store them, and must revalidate them each time.',
-  ),
-  Vary: header('Vary', {
-    description: 'The request headers on which the response depends.',
-    required: true,
-    schema: { type: 'string', pattern: '^Accept(, [A-Za-z-]+)*$' },
-    example: 'Accept',
-  }),
-  'X-Content-Type-Options': fixed(
-    'XContentTypeOptions',
-    'X-Content-Type-Options',
-    'Browsers must not guess another Content-Type.',
-  ),
-  'Content-Security-Policy': fixed(
-    'ContentSecurityPolicy',
-    'Content-Security-Policy',
-    'Browsers may show the response, but load and run nothing.',
-  ),
 }
 
-/** Replaces the fixed one on errors and on responses that are true only for a moment. */
-export const NO_STORE = {
-  'Cache-Control': header('NoStore', {
-    description: 'No cache may store the response.',
-    required: true,
-    schema: { type: 'string', const: 'no-store' },
-    example: 'no-store',
-  }),
-}
-
-const RATE_LIMIT = {
-  description:
-    'The limits that counted the request: how many requests are left, and for how many seconds.',
-  schema: { type: 'string', pattern: '^".*"; r=[0-9]+; t=[0-9]+' },
-  example: '"signups"; r=4; t=60',
-}
-
-const RATE_LIMIT_POLICY = {
-  description:
-    'The limits that counted the request: how many requests are allowed in how many seconds.',
-  schema: { type: 'string', pattern: '^".*"; q=[0-9]+; w=[0-9]+; pk=:[A-Za-z0-9+/=]+:' },
-  example: '"signups"; q=5; w=60; pk=:MTJjYTE3Yjk4YTc4:',
-}
-
-/** On responses to requests that a route limit has counted. */
+/** On responses to requests that a limit has counted. */
 export const LIMIT_HEADERS: Readonly<Record<string, Header>> = {
-  RateLimit: header('RateLimit', RATE_LIMIT),
-  'RateLimit-Policy': header('RateLimitPolicy', RATE_LIMIT_POLICY),
-}
-
-/** On responses to requests that a limit has denied. */
-export const REFUSING_LIMIT_HEADERS: Readonly<Record<string, Header>> = {
-  RateLimit: header('RateLimitReached', { ...RATE_LIMIT, required: true }),
-  'RateLimit-Policy': header('RateLimitPolicyReached', { ...RATE_LIMIT_POLICY, required: true }),
-}
-
-/** On responses to a body of another type or encoding than the service takes. */
-export const TAKEN_HEADERS: Readonly<Record<string, Header>> = {
-  Accept: header('Accept', {
-    description: 'The media type to send, if it was wrong.',
-    schema: { type: 'string', const: 'application/json' },
-    example: 'application/json',
+  RateLimit: header('RateLimit', {
+    description:
+      'The limits that counted the request: how many requests are left, and for how many seconds.',
+    schema: { type: 'string', pattern: '^".*"; r=[0-9]+; t=[0-9]+' },
+    example: '"signups"; r=4; t=60',
   }),
-  'Accept-Encoding': header('AcceptEncoding', {
-    description: 'The content encodings that are known, if it was unknown.',
-    schema: { type: 'string', const: ACCEPT_ENCODING },
-    example: ACCEPT_ENCODING,
-  }),
-}
-
-/** For pages of other origins, if the operator allows them. */
-export const CORS_HEADERS: Readonly<Record<string, Header>> = {
-  'Access-Control-Allow-Origin': header('AccessControlAllowOrigin', {
-    description: 'The origin whose pages may read the response, or `*` for all.',
-    schema: { type: 'string' },
-    example: 'https://app.example.com',
-  }),
-  'Access-Control-Expose-Headers': header('AccessControlExposeHeaders', {
-    description: 'The headers that such a page may read.',
-    schema: { type: 'string' },
-    example: 'ETag,Link,Location',
-  }),
-}
-
-/** Also on responses to OPTIONS. */
-export const PREFLIGHT_HEADERS: Readonly<Record<string, Header>> = {
-  'Access-Control-Allow-Methods': header('AccessControlAllowMethods', {
-    description: 'The methods that a page of another origin may use.',
-    schema: { type: 'string' },
-    example: 'GET,HEAD,PUT,PATCH,POST,DELETE',
-  }),
-  'Access-Control-Allow-Headers': header('AccessControlAllowHeaders', {
-    description: 'The headers that a page of another origin may send: those it asked for.',
-    schema: { type: 'string' },
-    example: 'content-type,if-match',
-  }),
-  'Access-Control-Max-Age': header('AccessControlMaxAge', {
-    description: 'For how many seconds a browser may remember this response.',
-    schema: SECONDS,
-    example: 600,
+  'RateLimit-Policy': header('RateLimitPolicy', {
+    description:
+      'The limits that counted the request: how many requests are allowed in how many seconds.',
+    schema: { type: 'string', pattern: '^".*"; q=[0-9]+; w=[0-9]+; pk=:[A-Za-z0-9+/=]+:' },
+    example: '"signups"; q=5; w=60; pk=:MTJjYTE3Yjk4YTc4:',
   }),
 }
 
@@ -208,12 +107,6 @@ export const IDEMPOTENCY_KEY = component('parameters', 'IdempotencyKey', {
 /** A header that the document defines once, under `components` by this name. */
 export function header(name: string, described: Header): Header {
   return component('headers', name, described)
-}
-
-function fixed(name: string, field: string, description: string): Header {
-  const value = fixedHeaders('')[field]
-  const schema = { type: 'string', const: value }
-  return header(name, { description, required: true, schema, example: value })
 }
 
 function requestHeader(

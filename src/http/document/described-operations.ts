@@ -18,7 +18,7 @@ export interface DescribedOperation {
 }
 
 /** Errors that any request may get. */
-export const OF_ANY: readonly ErrorCode[] = [
+const OF_ANY: readonly ErrorCode[] = [
   'request_malformed',
   'request_timeout',
   'body_too_large',
@@ -27,7 +27,7 @@ export const OF_ANY: readonly ErrorCode[] = [
 ]
 
 /** Errors of the filter of the limits, and of what stands before it. */
-export const OF_LIMITED: readonly ErrorCode[] = [
+const OF_LIMITED: readonly ErrorCode[] = [
   'host_not_allowed',
   'blocked',
   'rate_limited',

@@ -5,25 +5,19 @@ import { errorReply } from '../error-replies.ts'
 import { JSON_TYPE, PROBLEM_TYPE } from '../negotiation.ts'
 import type { Answer, Example, Header } from '../operation.ts'
 import {
-  ALLOW,
+  COMMON_HEADERS,
   LIMIT_HEADERS,
   LOCATION,
-  NO_STORE,
-  REFUSING_LIMIT_HEADERS,
   RETRY_AFTER,
-  TAKEN_HEADERS,
   WWW_AUTHENTICATE,
 } from './described-headers.ts'
 import { ERROR, PROBLEM } from './error-schemas.ts'
-import { component, describedHere } from './references.ts'
+import { component } from './references.ts'
 
 /** The headers that only some errors have. `ERROR_KINDS` says which. */
 const OWN_HEADERS: Readonly<Record<string, Header>> = {
-  Allow: ALLOW,
   'Retry-After': RETRY_AFTER,
   'WWW-Authenticate': WWW_AUTHENTICATE,
-  ...TAKEN_HEADERS,
-  ...REFUSING_LIMIT_HEADERS,
 }
 
 /** Where an error occurs, for its example. */
@@ -35,13 +29,6 @@ export interface ErrorCase {
 
 export type ErrorCases = ReadonlyMap<ErrorCode, ErrorCase>
 
-export interface RefusalsOptions {
-  /** All errors of the interface. */
-  readonly cases: ErrorCases
-  /** Headers of every response. */
-  readonly headers: Readonly<Record<string, Header>>
-}
-
 export interface Refusals {
   /** The responses with these codes, by status. */
   of(codes: readonly ErrorCode[]): Readonly<Record<number, Answer>>
@@ -49,34 +36,31 @@ export interface Refusals {
   readonly other: Answer
 }
 
-/** Makes one component for each error status. `errorReply` makes the examples, as it makes the real responses. */
-export function describeRefusals(options: RefusalsOptions): Refusals {
-  const known = [...options.cases.keys()]
-  const statuses = [...new Set(known.map(code => ERROR_KINDS[code].status))]
-  const all = statuses.map(status => {
-    const codes = known.filter(code => ERROR_KINDS[code].status === status)
-    return { status, codes, answer: describeStatus(status, codes, options) }
-  })
+/**
+ * Makes one component for each error status, with all errors of the interface. `errorReply` makes the examples, as it makes
+ * the real responses.
+ */
+export function describeRefusals(cases: ErrorCases): Refusals {
+  const answers = new Map<number, Answer>()
+  for (const code of cases.keys()) {
+    const { status } = ERROR_KINDS[code]
+    if (!answers.has(status)) answers.set(status, describeStatus(status, cases))
+  }
   return {
-    of: wanted => {
-      const answers = all.flatMap(({ status, codes, answer }) => {
-        const here = codes.filter(code => wanted.includes(code))
-        if (here.length === 0) return []
-        const isAll = here.length === codes.length
-        return [[status, isAll ? answer : describedHere(answer, aboutAll(here))]]
-      })
-      return Object.fromEntries(answers)
+    of: codes => {
+      const statuses = codes.map(code => ERROR_KINDS[code].status)
+      return Object.fromEntries(statuses.map(status => [status, answers.get(status) as Answer]))
     },
-    other: describeOther(options),
+    other: describeOther(),
   }
 }
 
-function describeStatus(status: number, codes: readonly ErrorCode[], options: RefusalsOptions) {
-  const { cases, headers } = options
+function describeStatus(status: number, cases: ErrorCases): Answer {
+  const codes = [...cases.keys()].filter(code => ERROR_KINDS[code].status === status)
   const name = (STATUS_CODES[status] ?? '').replaceAll(/[^A-Za-z]/g, '')
   return component('responses', name, {
-    description: aboutAll(codes),
-    headers: { ...headers, ...NO_STORE, ...LIMIT_HEADERS, ...ownHeaders(codes) },
+    description: codes.map(code => kindOf(code).about).join(' '),
+    headers: { ...COMMON_HEADERS, ...LIMIT_HEADERS, ...ownHeaders(codes) },
     content: {
       [JSON_TYPE]: { schema: ERROR, examples: examplesOf(codes, cases) },
       [PROBLEM_TYPE]: { schema: PROBLEM, examples: examplesOf(codes, cases, PROBLEM_TYPE) },
@@ -84,12 +68,7 @@ function describeStatus(status: number, codes: readonly ErrorCode[], options: Re
   })
 }
 
-function describeOther({ headers }: RefusalsOptions): Answer {
-  const own = { ...headers, ...NO_STORE, ...REFUSING_LIMIT_HEADERS, 'Retry-After': RETRY_AFTER }
-  const optional = Object.entries({ ...own, Location: LOCATION }).map(([name, header]) => [
-    name,
-    { ...header, required: false },
-  ])
+function describeOther(): Answer {
   const summary = 'A redirect with an alert'
   const body = {
     message: 'Too many signups on domain!',
@@ -109,7 +88,12 @@ function describeOther({ headers }: RefusalsOptions): Answer {
     description:
       'What a rule of the limits may answer instead of 429, such as a redirect, with any status. ' +
       'If a program of the operator answers, headers and body may be any too.',
-    headers: Object.fromEntries(optional),
+    headers: {
+      ...COMMON_HEADERS,
+      ...LIMIT_HEADERS,
+      'Retry-After': RETRY_AFTER,
+      Location: { ...LOCATION, description: 'Where a redirect leads.', required: false },
+    },
     content: {
       [JSON_TYPE]: { schema: ERROR, examples: { redirect: { summary, value: body } } },
       [PROBLEM_TYPE]: { schema: PROBLEM, examples: { redirect: { summary, value: problem } } },
@@ -118,23 +102,14 @@ function describeOther({ headers }: RefusalsOptions): Answer {
 }
 
 function ownHeaders(codes: readonly ErrorCode[]): Readonly<Record<string, Header>> {
-  const entries = codes.flatMap(code => {
-    const { headers = {}, givenHeaders = [], optionalHeaders = [] } = kindOf(code)
-    const always = [...Object.keys(headers), ...givenHeaders]
-    return [
-      ...always.map(name => [name, OWN_HEADERS[name] as Header]),
-      ...optionalHeaders.map(name => [name, { ...(OWN_HEADERS[name] as Header), required: false }]),
-    ]
-  })
-  return Object.fromEntries(entries)
+  const names = codes
+    .map(kindOf)
+    .flatMap(({ headers = {}, ownHeaders = [] }) => [...Object.keys(headers), ...ownHeaders])
+  return Object.fromEntries(Object.entries(OWN_HEADERS).filter(([name]) => names.includes(name)))
 }
 
 function kindOf(code: ErrorCode): ErrorKind {
   return ERROR_KINDS[code]
-}
-
-function aboutAll(codes: readonly ErrorCode[]): string {
-  return codes.map(code => kindOf(code).about).join(' ')
 }
 
 function examplesOf(

@@ -3,7 +3,7 @@ import { entityTag, matchesIfNoneMatch } from '../conditional-requests.ts'
 import type { Endpoint } from '../endpoints.ts'
 import { JSON_TYPE } from '../negotiation.ts'
 import type { Operation, Tag } from '../operation.ts'
-import { ETAG, FIXED_HEADERS, IF_NONE_MATCH } from './described-headers.ts'
+import { ETAG, IF_NONE_MATCH } from './described-headers.ts'
 import type { ApiDescription } from './openapi.ts'
 
 /** The tag of operations in which the service describes itself. */
@@ -56,15 +56,7 @@ export function openApiEndpoint(described: (baseUrl: string) => ApiDescription):
 }
 
 function operation(): Operation {
-  const headers = {
-    ETag: ETAG,
-    'Cache-Control': {
-      ...FIXED_HEADERS['Cache-Control'],
-      description: 'Any cache may store it, but must revalidate it each time.',
-      schema: { type: 'string', const: CACHE_CONTROL },
-      example: CACHE_CONTROL,
-    },
-  }
+  const headers = { ETag: ETAG }
   const sample = { openapi: '3.1.1', info: { title: 'User Records Service', version: '1.0.0' } }
   return {
     id: 'readInterface',

@@ -2,22 +2,14 @@ import type { ErrorCode } from '../../errors.ts'
 import { ACTIONS, type Action, type Endpoint } from '../endpoints.ts'
 import { ERROR_KINDS } from '../error-kinds.ts'
 import { JSON_TYPE } from '../negotiation.ts'
-import type { Answer, Tag } from '../operation.ts'
+import type { Answer, Operation, Tag } from '../operation.ts'
 import {
-  ALLOW,
+  COMMON_HEADERS,
   CONTENT_ENCODING,
-  CORS_HEADERS,
-  FIXED_HEADERS,
   LIMIT_HEADERS,
-  PREFLIGHT_HEADERS,
   X_REQUEST_ID,
 } from './described-headers.ts'
-import {
-  type DescribedOperation,
-  OF_ANY,
-  OF_LIMITED,
-  operationsOf,
-} from './described-operations.ts'
+import { type DescribedOperation, operationsOf } from './described-operations.ts'
 import {
   describeRefusals,
   type ErrorCase,
@@ -38,8 +30,6 @@ export interface ApiDescription {
   readonly unlimited: readonly Endpoint[]
   readonly settings: {
     readonly bodyLimitBytes: number
-    /** `undefined` without CORS. */
-    readonly corsOrigins: readonly string[] | '*' | undefined
     /** The scope of an API key that each action needs; `undefined` if no key is required. */
     readonly scopes: Readonly<Record<Action, string>> | undefined
   }
@@ -50,8 +40,6 @@ const KEY_SCHEME = 'apiKey'
 
 const ANY_KEY = { [KEY_SCHEME]: [] }
 
-const OF_NO_OPERATION: readonly ErrorCode[] = ['path_not_found', 'method_not_allowed']
-
 /** The OpenAPI 3.1 document of what a table of endpoints takes and answers. */
 export function describeInterface(described: ApiDescription): unknown {
   const { title, version, description, limited, unlimited, settings } = described
@@ -60,10 +48,7 @@ export function describeInterface(described: ApiDescription): unknown {
     ...operationsOf(limited, { isLimited: true, needsKeys }),
     ...operationsOf(unlimited, { isLimited: false, needsKeys: false }),
   ])
-  const hasCors = settings.corsOrigins !== undefined
-  const headers = { ...FIXED_HEADERS, ...(hasCors && { ...CORS_HEADERS, ...PREFLIGHT_HEADERS }) }
-  const cases = casesOf(rows)
-  const refusals = describeRefusals({ cases, headers })
+  const refusals = describeRefusals(casesOf(rows))
   const paths = [...new Set(rows.map(({ path }) => path))].map(path => {
     const operations = rows
       .filter(row => row.path === path)
@@ -84,7 +69,6 @@ export function describeInterface(described: ApiDescription): unknown {
     security: needsKeys ? [ANY_KEY] : [],
     tags: [...tags.values()],
     paths: Object.fromEntries(paths),
-    ...describeOthers({ refusals, headers, needsKeys }),
   })
   const schemes = needsKeys && { securitySchemes: { [KEY_SCHEME]: describeKeys(settings.scopes) } }
   return { ...(document as object), components: { ...components, ...schemes } }
@@ -101,15 +85,11 @@ function inReadingOrder(rows: readonly DescribedOperation[]): readonly Described
 /** Where each error of the interface occurs, in the order of the table of errors. */
 function casesOf(rows: readonly DescribedOperation[]): ErrorCases {
   const cases = new Map<ErrorCode, ErrorCase>()
-  const codes = [...rows.flatMap(row => row.codes), ...OF_NO_OPERATION]
+  const codes = rows.flatMap(row => row.codes)
   for (const code of Object.keys(ERROR_KINDS) as ErrorCode[]) {
     if (!codes.includes(code)) continue
     const own = rows.find(({ operation }) => operation.refusals?.[code] !== undefined)
     const details = own?.operation.refusals?.[code] ?? {}
-    if (code === 'path_not_found') {
-      cases.set(code, { details: {}, path: '/unknown', resource: undefined })
-      continue
-    }
     const path = own === undefined ? (rows[0]?.path ?? '/') : samplePath(own)
     const { resource } = own ?? rows[0] ?? {}
     cases.set(code, { details, path: code === 'path_malformed' ? `${path}/%` : path, resource })
@@ -135,7 +115,6 @@ function describeOperation(
     tags: [tag.name],
     summary,
     description,
-    ...(action !== undefined && { 'x-action': action }),
     ...(settings.scopes !== undefined && { security: needsKey ? [keyFor(action, settings)] : [] }),
     // On each operation and not once on its path, where Swagger UI does not follow references.
     parameters: [...parameters, ...(body === undefined ? [] : [CONTENT_ENCODING]), X_REQUEST_ID],
@@ -147,7 +126,7 @@ function describeOperation(
       },
     }),
     responses: {
-      ...describeAnswers({ operation, action }, settings),
+      ...describeAnswers(operation, action),
       ...refusals.of(codes),
       ...(isLimited && { default: refusals.other }),
     },
@@ -172,44 +151,14 @@ function describeKeys(scopes: Readonly<Record<Action, string>>) {
 }
 
 function describeAnswers(
-  { operation: { answers }, action }: Pick<DescribedOperation, 'operation' | 'action'>,
-  { corsOrigins }: ApiDescription['settings'],
+  { answers }: Operation,
+  action: Action | undefined,
 ): Readonly<Record<string, Answer>> {
-  const headers = {
-    ...FIXED_HEADERS,
-    ...(corsOrigins !== undefined && CORS_HEADERS),
-    ...(action !== undefined && LIMIT_HEADERS),
-  }
+  const headers = { ...COMMON_HEADERS, ...(action !== undefined && LIMIT_HEADERS) }
   return Object.fromEntries(
     Object.entries(answers).map(([status, answer]) => [
       status,
       { ...answer, headers: { ...headers, ...answer.headers } },
     ]),
   )
-}
-
-interface OthersOptions {
-  readonly refusals: Refusals
-  /** Those of OPTIONS. */
-  readonly headers: Answer['headers']
-  readonly needsKeys: boolean
-}
-
-/** Responses to requests without an operation, as extensions: OpenAPI has no other place for them. */
-function describeOthers({ refusals, headers, needsKeys }: OthersOptions) {
-  const ofKeys = needsKeys ? (['key_required'] as const) : []
-  const general = [...OF_ANY, ...OF_LIMITED, ...ofKeys, 'path_malformed' as const]
-  const ofPaths = refusals.of([...general, 'path_not_found'])
-  const ofMethods = refusals.of([...general, 'method_not_allowed'])
-  const others = { default: refusals.other }
-  const allowed = {
-    description: 'The methods of the path are in `Allow`.',
-    headers: { ...headers, Allow: ALLOW },
-  }
-  return {
-    'x-other-paths': { responses: { ...ofPaths, ...others } },
-    // A copy of the 405, because linters would report a component that only an extension uses.
-    'x-options': { responses: { 204: allowed, ...refusals.of(general), ...others } },
-    'x-other-methods': { responses: { ...ofMethods, 405: { ...ofMethods[405] }, ...others } },
-  }
 }

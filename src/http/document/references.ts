@@ -7,20 +7,9 @@ interface ComponentName {
 
 const COMPONENT = Symbol('component')
 
-const DESCRIPTION = Symbol('description')
-
 /** Marks a value that the document defines once, under `components`, and refers to elsewhere. A spread copy is not marked. */
 export function component<T extends object>(kind: ComponentKind, name: string, value: T): T {
   return Object.defineProperty({ ...value }, COMPONENT, { value: { kind, name } })
-}
-
-/** A component with another description where it is used. */
-export function describedHere<T extends object>(value: T, description: string): T {
-  const { [COMPONENT]: name } = value as { [COMPONENT]?: ComponentName }
-  return Object.defineProperties(
-    { ...value },
-    { [COMPONENT]: { value: name }, [DESCRIPTION]: { value: description } },
-  )
 }
 
 /**
@@ -38,9 +27,7 @@ export function withReferences(document: unknown): {
     if (typeof value !== 'object' || value === null) return value
     if (Array.isArray(value)) return value.map(visit)
     const name = (value as { [COMPONENT]?: ComponentName })[COMPONENT]
-    if (name === undefined) return visitEntries(value)
-    const { [DESCRIPTION]: description } = value as { [DESCRIPTION]?: string }
-    return { $ref: refer(name, value), ...(description !== undefined && { description }) }
+    return name === undefined ? visitEntries(value) : { $ref: refer(name, value) }
   }
 
   function visitEntries(value: object): unknown {

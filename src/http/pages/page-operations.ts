@@ -3,17 +3,7 @@
 import { ABOUT_TAG } from '../document/openapi-endpoint.ts'
 import { component } from '../document/references.ts'
 import { HTML_TYPE, JSON_TYPE } from '../negotiation.ts'
-import type { DescribedContent, Header, Operation } from '../operation.ts'
-
-const PAGE_HEADERS: Readonly<Record<string, Header>> = {
-  'Content-Security-Policy': component('headers', 'PageContentSecurityPolicy', {
-    description:
-      'What the page may load: only files of this service, and inline at most one style.',
-    required: true,
-    schema: { type: 'string', pattern: "^default-src 'none'; " },
-    example: "default-src 'none'; script-src 'self'; frame-ancestors 'none'",
-  }),
-}
+import type { DescribedContent, Operation } from '../operation.ts'
 
 const PAGE: DescribedContent = {
   schema: { type: 'string' },
@@ -47,15 +37,6 @@ export function describeHome(example: Readonly<Record<string, string>>): Operati
     answers: {
       200: {
         description: 'What the service is, and its paths.',
-        headers: {
-          'Content-Security-Policy': component('headers', 'HomeContentSecurityPolicy', {
-            description:
-              'The policy of every response; for the page it also allows one style and an empty icon.',
-            required: true,
-            schema: { type: 'string', pattern: "^default-src 'none'; " },
-            example: "default-src 'none'; frame-ancestors 'none'",
-          }),
-        },
         content: {
           [JSON_TYPE]: {
             schema,
@@ -75,7 +56,7 @@ export function describeDocs(): Operation {
     summary: 'This document, for people',
     description: 'A page with the whole interface, and requests to try.',
     answers: {
-      200: { description: 'The page.', headers: PAGE_HEADERS, content: { [HTML_TYPE]: PAGE } },
+      200: { description: 'The page.', content: { [HTML_TYPE]: PAGE } },
     },
   }
 }

@@ -1,7 +1,6 @@
 import pino from 'pino'
 import { expect, test } from 'vitest'
 import { createApp } from '../../../src/app.ts'
-import { ACTIONS } from '../../../src/http/endpoints.ts'
 import { createStopping } from '../../../src/http/server/stopping.ts'
 import type { PasswordVerifications } from '../../../src/users/password-verifications.ts'
 import { createUserRules } from '../../../src/users/user.ts'
@@ -11,6 +10,7 @@ import {
   type DescribedHeader,
   type DescribedInterface,
   type DescribedMedia,
+  type DescribedResponses,
   followReferences,
 } from '../../support/described-interface.ts'
 import { openTestApp } from '../../support/open-test-app.ts'
@@ -70,15 +70,6 @@ test('the document has every mounted route except OPTIONS and the files of /docs
   expect(mounted.length).toBeGreaterThan(5)
 })
 
-test('the document names the action of each operation that limits may name', async () => {
-  const { paths } = await readDocument()
-  const actions = Object.values(paths)
-    .flatMap(item => Object.values(item))
-    .map(operation => operation['x-action'])
-    .filter(action => action !== undefined)
-  expect([...new Set(actions)].sort()).toEqual([...ACTIONS].sort())
-})
-
 test('OPTIONS lists the methods that the document has for each path, and HEAD and OPTIONS', async () => {
   const { http } = await openTestApp()
   const { body } = await http.get('/openapi.json').expect(200)
@@ -134,7 +125,7 @@ interface Sample {
 
 /** Every example of the document with its schema. */
 function samplesOf(described: DescribedInterface): Sample[] {
-  const { paths, otherPaths, otherMethods, options, schemas } = described
+  const { paths, schemas } = described
   const ofMedia = (place: string, { schema, examples = {} }: DescribedMedia): Sample[] =>
     Object.entries(examples).map(([name, { value }]) => ({
       place: `${place} ${name}`,
@@ -144,7 +135,7 @@ function samplesOf(described: DescribedInterface): Sample[] {
   const ofHeader = (place: string, { schema, example }: DescribedHeader): Sample[] => [
     { place, schema, value: example },
   ]
-  const ofResponses = (place: string, responses: DescribedInterface['otherPaths']): Sample[] =>
+  const ofResponses = (place: string, responses: DescribedResponses): Sample[] =>
     Object.entries(responses).flatMap(([status, { headers = {}, content = {} }]) => [
       ...Object.entries(headers).flatMap(([name, header]) =>
         ofHeader(`${place} ${status} ${name}`, header),
@@ -172,14 +163,11 @@ function samplesOf(described: DescribedInterface): Sample[] {
       ...Object.values(requestBody?.content ?? {}).flatMap(media => ofMedia(operationId, media)),
       ...ofResponses(operationId, responses),
     ]),
-    ...ofResponses('other paths', otherPaths),
-    ...ofResponses('other methods', otherMethods),
-    ...ofResponses('options', options),
     ...ofSchema('schemas', schemas),
   ]
 }
 
-test.each([{}, { CORS_ORIGINS: '*', PASSWORD_MIN_LENGTH: '1' }])(
+test.each([{}, { PASSWORD_MIN_LENGTH: '1' }])(
   'every parameter, header and body has an example, and each is valid, with %o',
   async env => {
     const described = await readDocument(env)
@@ -208,22 +196,6 @@ test('the password is writeOnly, and only in requests', async () => {
   expect(places.map(([name]) => name).sort()).toEqual(['Login', 'NewUser', 'UserChange'])
   for (const [, { properties }] of places) {
     expect((properties as Record<string, unknown>).password).toMatchObject({ writeOnly: true })
-  }
-})
-
-test('the document describes CORS only if it is on', async () => {
-  const [off, on] = [await readDocument(), await readDocument({ CORS_ORIGINS: '*' })]
-  const headersOf = ({ options }: DescribedInterface) =>
-    Object.keys(options['204']?.headers ?? {}).join()
-  expect(headersOf(off)).not.toContain('Access-Control')
-  for (const name of [
-    'Allow-Origin',
-    'Expose-Headers',
-    'Allow-Methods',
-    'Allow-Headers',
-    'Max-Age',
-  ]) {
-    expect(headersOf(on)).toContain(`Access-Control-${name}`)
   }
 })
 

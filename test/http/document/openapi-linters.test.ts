@@ -6,7 +6,7 @@ import { expect, test } from 'vitest'
 import { openTestApp } from '../../support/open-test-app.ts'
 
 /** Settings that change the document. */
-const SETTINGS = [{}, { CORS_ORIGINS: 'https://app.example.com' }, { API_KEYS: 'required' }]
+const SETTINGS = [{}, { API_KEYS: 'required' }]
 
 /** OpenAPI 3.1 allows roles for schemes of every type, 3.0 only for those that list scopes. Spectral knows the latter. */
 const OUTDATED = /^"\w+:\w+" must be listed among scopes\.$/
