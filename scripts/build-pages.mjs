@@ -4,26 +4,19 @@
 
 import { execFileSync } from 'node:child_process'
 import { createHash } from 'node:crypto'
-import {
-  copyFileSync,
-  mkdirSync,
-  mkdtempSync,
-  readdirSync,
-  readFileSync,
-  rmSync,
-  writeFileSync,
-} from 'node:fs'
+import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { createRequire } from 'node:module'
 import { tmpdir } from 'node:os'
-import { dirname, extname, join } from 'node:path'
+import { basename, dirname, extname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
-import { brotliCompressSync, constants, gzipSync } from 'node:zlib'
+import { gzipSync } from 'node:zlib'
 
 const { resolve } = createRequire(import.meta.url)
 const PROJECT = fileURLToPath(new URL('../', import.meta.url))
-const DOCS = join(PROJECT, 'pages/docs')
-const OPERATOR = join(PROJECT, 'pages/operator')
+const PAGES = join(PROJECT, 'pages')
+const OPERATOR = join(PAGES, 'operator')
 const SWAGGER_UI = dirname(resolve('swagger-ui-dist/package.json'))
+const { version } = JSON.parse(readFileSync(join(PROJECT, 'package.json'), 'utf8'))
 const UPLOT = dirname(resolve('uplot/package.json'))
 
 const TYPES = {
@@ -34,25 +27,22 @@ const TYPES = {
   '': 'text/plain; charset=utf-8',
 }
 
-/** Quality 9 gives a tenth more bytes than 11, in a twentieth of the time (five seconds for 11). */
-const BROTLI = { params: { [constants.BROTLI_PARAM_QUALITY]: 9 } }
-
 packDocs()
 packOperator()
 
 function packDocs() {
-  const own = ['colors.css', 'examples.js', 'icon.svg', 'interface-page.js', 'page.css', 'start.js']
-  const bundle = ['swagger-ui.css', 'swagger-ui-bundle.js']
-  const licences = ['swagger-ui-bundle.js.LICENSE.txt', 'LICENSE', 'NOTICE']
-  packPage(
+  const shipped = [
+    ...['index.css', 'swagger-ui.css', 'swagger-ui-bundle.js'],
+    ...['swagger-ui-bundle.js.LICENSE.txt', 'LICENSE', 'NOTICE'],
+  ]
+  packPages(
     'docs',
     [
-      ...own.map(name => join(DOCS, name)),
-      ...[...bundle, ...licences].map(name => join(SWAGGER_UI, name)),
+      ...['docs/icon.svg', 'docs/start.js', 'home/home.css'].map(name => join(PAGES, name)),
+      ...shipped.map(name => join(SWAGGER_UI, name)),
     ],
-    join(DOCS, 'index.html'),
+    { 'index.html': join(PAGES, 'docs/index.html'), 'home.html': join(PAGES, 'home/index.html') },
   )
-  copyFileSync(join(PROJECT, 'pages/home/index.html'), join(PROJECT, 'dist/docs/home.html'))
 }
 
 function packOperator() {
@@ -69,48 +59,42 @@ function packOperator() {
     )
     const scripts = join(compiled, 'pages/operator')
     const uPlot = ['dist/uPlot.iife.min.js', 'dist/uPlot.min.css', 'LICENSE']
-    packPage(
+    packPages(
       'operator',
       [
         ...readdirSync(scripts).map(name => join(scripts, name)),
         ...['icon.svg', 'layout.css', 'look.css'].map(name => join(OPERATOR, name)),
         ...uPlot.map(name => join(UPLOT, name)),
       ],
-      join(OPERATOR, 'index.html'),
+      { 'index.html': join(OPERATOR, 'index.html') },
     )
   } finally {
     rmSync(compiled, { recursive: true })
   }
 }
 
-/** Writes files into `dist/NAME/RELEASE`, and a list of them into `dist/NAME/assets.json`. */
-function packPage(name, paths, page) {
-  const digest = createHash('sha256')
-  const files = paths.map(path => {
-    const bytes = readFileSync(path)
-    const name = path.slice(dirname(path).length + 1)
-    digest.update(`${name}\n${bytes.length}\n`).update(bytes)
-    const compressed = {
-      br: brotliCompressSync(bytes, BROTLI),
-      gzip: gzipSync(bytes, { level: 9 }),
-    }
-    const codings = Object.keys(compressed).filter(
-      coding => compressed[coding].length < bytes.length,
-    )
-    return { name, type: TYPES[extname(name)], codings, bytes, compressed }
-  })
-  const release = digest.digest('hex').slice(0, 16)
-  const target = join(PROJECT, 'dist', name)
-  const folder = join(target, release)
+/** Writes pages and the files that they load into `dist/FOLDER`, files plain and compressed, and last a list of files. */
+function packPages(folder, paths, pages) {
+  const target = join(PROJECT, 'dist', folder)
   rmSync(target, { recursive: true, force: true })
-  mkdirSync(folder, { recursive: true })
-  for (const { name, bytes, codings, compressed } of files) {
-    writeFileSync(join(folder, name), bytes)
-    for (const coding of codings)
-      writeFileSync(join(folder, `${name}.${coding}`), compressed[coding])
+  mkdirSync(target, { recursive: true })
+  const digest = createHash('sha256')
+  const types = {}
+  for (const path of paths) {
+    const bytes = readFileSync(path)
+    const name = basename(path)
+    digest.update(`${name}\n${bytes.length}\n`).update(bytes)
+    types[name] = TYPES[extname(name)]
+    writeFileSync(join(target, name), bytes)
+    writeFileSync(join(target, `${name}.gz`), gzipSync(bytes, { level: 9 }))
   }
-  const html = readFileSync(page, 'utf8').replaceAll('{release}', release)
-  writeFileSync(join(folder, 'index.html'), html)
-  const listed = files.map(({ name, type, codings }) => ({ name, type, codings }))
-  writeFileSync(join(target, 'assets.json'), JSON.stringify({ release, files: listed }, null, 2))
+  const release = digest.digest('hex').slice(0, 16)
+  for (const [name, path] of Object.entries(pages)) {
+    const html = readFileSync(path, 'utf8')
+    writeFileSync(
+      join(target, name),
+      html.replaceAll('{release}', release).replaceAll('{version}', version),
+    )
+  }
+  writeFileSync(join(target, 'assets.json'), JSON.stringify({ release, types }, null, 2))
 }

@@ -165,7 +165,7 @@ test('the package holds the pages and every migration, but no tests and no sourc
   expect(readdirSync(join(packed, 'migrations'), { recursive: true }).sort()).toEqual(migrations)
   const files = readdirSync(packed, { recursive: true, encoding: 'utf8' })
   for (const page of ['docs', 'operator']) {
-    expect(files).toContainEqual(expect.stringMatching(`^dist/${page}/\\w+/index\\.html$`))
+    expect(files).toContain(`dist/${page}/index.html`)
   }
   expect(files.filter(path => /(?<!\.d)\.ts$|^(?:src|test|bench)\b/.test(path))).toEqual([])
 })

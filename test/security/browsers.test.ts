@@ -104,7 +104,7 @@ test('the pages take scripts only from this service or none, and cannot be frame
   }
 })
 
-test('no Host can put anything except a host name into the page of GET /', async () => {
+test('no Host can put anything into the page of GET /', async () => {
   const { port } = await openTestApp()
   for (const host of ["a'onload='alert(1)", "a'$(id)'", 'a%3Cscript%3E', 'a&lt;b', 'a;b', 'a=b']) {
     const lines = ['GET / HTTP/1.1', `Host: ${host}`, 'Accept: text/html', 'Connection: close']

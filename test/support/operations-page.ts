@@ -16,7 +16,7 @@ export async function allOperations(page: Page): Promise<readonly Locator[]> {
 /** Opens a section, and waits until it shows its responses. */
 export async function open(section: Locator): Promise<void> {
   await section.locator('.opblock-summary-control').click()
-  await section.locator('.answer').first().waitFor()
+  await section.locator('.responses-table').first().waitFor()
 }
 
 /** Sends the form and returns the status that the page shows. */

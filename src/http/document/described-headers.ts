@@ -59,12 +59,12 @@ export const LIMIT_HEADERS: Readonly<Record<string, Header>> = {
   }),
 }
 
-/** Headers of requests. */
+/** Headers of requests. Their examples are in the schemas: Swagger UI would fill in and send those of parameters. */
 export const IF_NONE_MATCH = requestHeader('IfNoneMatch', {
   name: 'If-None-Match',
   description:
     'Entity tags that the client has, or `*`. If one of them is current, the response is 304.',
-  example: A_VERSION,
+  schema: { type: 'string', examples: [A_VERSION] },
 })
 
 export const IF_MATCH = requestHeader('IfMatch', {
@@ -72,7 +72,7 @@ export const IF_MATCH = requestHeader('IfMatch', {
   description:
     'Entity tags, one of which must be that of the current version, or `*`; otherwise 412 and no change. ' +
     'Weak tags never match.',
-  example: A_VERSION,
+  schema: { type: 'string', examples: [A_VERSION] },
 })
 
 export const X_REQUEST_ID = requestHeader('RequestId', {
@@ -80,42 +80,32 @@ export const X_REQUEST_ID = requestHeader('RequestId', {
   description:
     'The id of the request, for the log and the response: 1 to 128 of `A-Z a-z 0-9 . _ -`. ' +
     'Anything else is ignored.',
-  example: 'order-4711.retry-2',
+  schema: { type: 'string', examples: ['order-4711.retry-2'] },
 })
 
-export const CONTENT_ENCODING = component('parameters', 'ContentEncoding', {
+export const CONTENT_ENCODING = requestHeader('ContentEncoding', {
   name: 'Content-Encoding',
-  in: 'header',
   description: 'The compression of the body.',
   schema: { type: 'string', enum: [...DECOMPRESSORS.keys(), 'identity'] },
-  example: 'gzip',
-} as const)
+})
 
-export const IDEMPOTENCY_KEY = component('parameters', 'IdempotencyKey', {
+export const IDEMPOTENCY_KEY = requestHeader('IdempotencyKey', {
   name: 'Idempotency-Key',
-  in: 'header',
   description:
     'A key that nobody can guess, such as a UUID: 1 to 255 visible characters, bare or as a quoted string. ' +
     'For 24 hours the same key and body get the first 201 again and create nothing.',
   schema: {
     type: 'string',
     pattern: '^(?:[!#-~][!-~]{0,254}|"(?:[!#-\\[\\]-~]|\\\\["\\\\]){1,255}")$',
+    examples: ['0b5d6a1e-6f2c-4c1e-9d3b-8a7f2e4c5d60'],
   },
-  example: '0b5d6a1e-6f2c-4c1e-9d3b-8a7f2e4c5d60',
-} as const)
+})
 
 /** A header that the document defines once, under `components` by this name. */
 export function header(name: string, described: Header): Header {
   return component('headers', name, described)
 }
 
-function requestHeader(
-  place: string,
-  described: { readonly name: string; readonly description: string; readonly example: string },
-): Parameter {
-  return component('parameters', place, {
-    ...described,
-    in: 'header',
-    schema: { type: 'string' },
-  } as const)
+function requestHeader(place: string, described: Omit<Parameter, 'in'>): Parameter {
+  return component('parameters', place, { ...described, in: 'header' } as const)
 }

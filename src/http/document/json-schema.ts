@@ -19,25 +19,14 @@ export function toJsonSchema(schema: z.ZodType, io: 'input' | 'output' = 'input'
   return json
 }
 
-type DescribedSchema = JsonSchema & {
-  readonly description: string
-  readonly examples: readonly unknown[]
-}
-
-/**
- * The query parameters that a schema parses from text, each described by the value it becomes. The metadata of each has a
- * description and an example.
- */
+/** The query parameters that a schema parses from text, each described by the value it becomes and by its metadata. */
 export function queryParametersOf(schema: z.ZodObject): readonly Parameter[] {
   const { properties } = toJsonSchema(schema, 'output') as {
-    properties: Record<string, JsonSchema>
+    properties: Record<string, JsonSchema & { readonly description: string }>
   }
-  return Object.entries(properties).map(([name, property]) => {
-    const { description, examples, ...rest } = property as DescribedSchema
-    const [example] = examples
-    const parameter = { name, in: 'query', description, schema: rest, example } as const
-    return component('parameters', pascalCase(name), parameter)
-  })
+  return Object.entries(properties).map(([name, { description, ...rest }]) =>
+    component('parameters', pascalCase(name), { name, in: 'query', description, schema: rest }),
+  )
 }
 
 /** `PerPage` of `per_page`. */

@@ -1,9 +1,8 @@
-import { createHash } from 'node:crypto'
 import type { Request } from 'express'
 import type { Endpoint } from '../endpoints.ts'
 import { HTML_TYPE, JSON_TYPE, parseAccept, qualityOf } from '../negotiation.ts'
 import type { Reply } from '../reply.ts'
-import { createPageFiles, escapeHtml, withLinksBelow } from './page-files.ts'
+import { createPageFiles } from './packed-page.ts'
 import { describeHome } from './page-operations.ts'
 
 /** The paths that the page links to, by their names in JSON. */
@@ -20,19 +19,15 @@ const MESSAGE =
 
 const MESSAGE_ABOUT_KEYS = ' Requests for users need an API key: "Authorization: Bearer KEY".'
 
-/** What each command of the page sends where keys are required. */
-const KEY_OPTION = " -H 'Authorization: Bearer KEY'"
-
-/** What the page says only where keys are required. */
-const ABOUT_KEYS = /\{keys\}([^{}]*)\{\/keys\}/g
-
-/** The address in the README, shown to a client whose Host is not a plain name. */
-const USUAL_ORIGIN = 'http://127.0.0.1:3000'
-
-/** A name or an address, perhaps with a port, without characters that are special in a shell or in HTML. */
-const PLAIN_HOST = /^(?:[a-z0-9][\w.-]*|\[[0-9a-f:.]+\])(?::\d{1,5})?$/i
-
-const PLAIN_PATH = /^[\w./~-]*$/
+/** No scripts, one style sheet, and an empty icon so that browsers ask for no other. */
+const CONTENT_SECURITY_POLICY = [
+  "default-src 'none'",
+  "style-src 'self'",
+  'img-src data:',
+  "base-uri 'none'",
+  "form-action 'none'",
+  "frame-ancestors 'none'",
+].join('; ')
 
 export interface HomeOptions {
   readonly version: string
@@ -46,18 +41,13 @@ export interface HomeOptions {
 export function homeRoute({ version, needsKeys, isReady }: HomeOptions): Endpoint {
   const read = createPageFiles('docs')
 
-  async function page(request: Request): Promise<Reply> {
-    const template = String(await read('home.html'))
-    const html = template
-      .replace('{version}', () => escapeHtml(version))
-      .replaceAll(ABOUT_KEYS, (_all, text: string) => (needsKeys ? text : ''))
-      .replaceAll('{key}', needsKeys ? KEY_OPTION : '')
-      .replaceAll('{origin}', () => originOf(request))
+  async function page({ baseUrl }: Request): Promise<Reply> {
+    const html = await read('home.html')
     return {
       status: 200,
-      headers: { 'Content-Security-Policy': policyOf(template) },
+      headers: { 'Content-Security-Policy': CONTENT_SECURITY_POLICY },
+      body: baseUrl === '' ? html : withLinksBelow(baseUrl, String(html)),
       type: `${HTML_TYPE}; charset=utf-8`,
-      body: withLinksBelow(request.baseUrl, html),
     }
   }
 
@@ -83,27 +73,8 @@ export function homeRoute({ version, needsKeys, isReady }: HomeOptions): Endpoin
   }
 }
 
-/** No scripts, the one style of the page by its hash, and an empty icon so that browsers ask for no other. */
-function policyOf(html: string): string {
-  const [, style = ''] = html.replace('</style>', '<style>').split('<style>')
-  const hash = createHash('sha256').update(style).digest('base64')
-  return [
-    "default-src 'none'",
-    `style-src 'sha256-${hash}'`,
-    'img-src data:',
-    "base-uri 'none'",
-    "form-action 'none'",
-    "frame-ancestors 'none'",
-  ].join('; ')
-}
-
-/**
- * The address that the client used, under TRUST_PROXY, with the path of an outer application. The page shows it, so a host or
- * path with special characters is not used.
- */
-function originOf(request: Request): string {
-  const host: string | undefined = request.host
-  if (host === undefined || !PLAIN_HOST.test(host)) return USUAL_ORIGIN
-  const path = PLAIN_PATH.test(request.baseUrl) ? request.baseUrl : ''
-  return `${request.protocol === 'https' ? 'https' : 'http'}://${host}${path}`
+/** The page with its links below the path where another application has mounted the service. */
+function withLinksBelow(baseUrl: string, html: string): string {
+  const base = baseUrl.replaceAll('&', '&amp;').replaceAll('"', '&quot;')
+  return html.replaceAll('href="/', () => `href="${base}/`)
 }

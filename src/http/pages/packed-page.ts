@@ -1,28 +1,24 @@
+import { readFile } from 'node:fs/promises'
 import type { Request } from 'express'
 import { ServiceError } from '../../errors.ts'
 import type { Endpoint } from '../endpoints.ts'
 import { HTML_TYPE } from '../negotiation.ts'
 import type { Operation } from '../operation.ts'
 import type { Reply } from '../reply.ts'
-import { preferredCoding } from './content-coding.ts'
-import { createPageFiles, withLinksBelow } from './page-files.ts'
+
+/** The output of `scripts/build-pages.mjs`, a folder for each page. The path is the same from `src` and from `dist`. */
+const DIST = new URL('../../../dist/', import.meta.url)
 
 /** What `assets.json` holds. */
 interface Assets {
   /** A hash of all files, so that the content at one path never changes. */
   readonly release: string
-  readonly files: readonly Asset[]
-}
-
-interface Asset {
-  readonly name: string
-  readonly type: string
-  /** The content codings in which it is also stored, the best one first. */
-  readonly codings: readonly string[]
+  /** The Content-Type of each file. */
+  readonly types: Readonly<Record<string, string>>
 }
 
 export interface PackedPage {
-  /** Its folder in `dist`, as `scripts/build-pages.mjs` writes it. */
+  /** Its folder in `dist`. */
   readonly folder: string
   readonly path: string
   /** The path before `/{release}/{file}` of the files that it loads. */
@@ -38,37 +34,46 @@ const ASSET_HEADERS = {
   Vary: 'Accept, Accept-Encoding',
 }
 
-/**
- * A page and the files that it loads. Each file is read on its first request and then kept, so that a service whose page
- * nobody opens pays nothing for it.
- */
+/** Reads a file of a page on its first request, and keeps it. A failed read is tried again. */
+export function createPageFiles(folder: string): (name: string) => Promise<Buffer> {
+  const files = new Map<string, Promise<Buffer>>()
+  return name => {
+    const known = files.get(name)
+    if (known !== undefined) return known
+    const reading = readFile(new URL(`${folder}/${name}`, DIST))
+    files.set(name, reading)
+    reading.catch(() => files.delete(name))
+    return reading
+  }
+}
+
+/** A page and the files that it loads. */
 export function packedPageRoutes(options: PackedPage): readonly Endpoint[] {
   const { folder, path, assetsPath, policy, operation } = options
   const read = createPageFiles(folder)
-  const readAssets = async () => JSON.parse(String(await read('assets.json'))) as Assets
 
-  async function page({ baseUrl }: Request): Promise<Reply> {
-    const { release } = await readAssets()
-    const html = await read(`${release}/index.html`)
+  async function page(): Promise<Reply> {
     return {
       status: 200,
       headers: { 'Content-Security-Policy': policy },
-      body: baseUrl === '' ? html : withLinksBelow(baseUrl, String(html)),
+      body: await read('index.html'),
       type: `${HTML_TYPE}; charset=utf-8`,
     }
   }
 
-  async function asset({ params, headers }: Request): Promise<Reply> {
-    const { release, files } = await readAssets()
-    const file = files.find(({ name }) => name === params.file)
-    if (file === undefined || params.release !== release) throw new ServiceError('path_not_found')
-    const coding = preferredCoding(headers['accept-encoding'], file.codings)
-    const path = `${release}/${file.name}`
+  async function asset(request: Request): Promise<Reply> {
+    const { release, types }: Assets = JSON.parse(String(await read('assets.json')))
+    const name = String(request.params.file)
+    const type = Object.hasOwn(types, name) ? types[name] : undefined
+    if (type === undefined || request.params.release !== release) {
+      throw new ServiceError('path_not_found')
+    }
+    const isGzip = request.acceptsEncodings('gzip', 'identity') === 'gzip'
     return {
       status: 200,
-      headers: { ...ASSET_HEADERS, ...(coding !== undefined && { 'Content-Encoding': coding }) },
-      body: await read(coding === undefined ? path : `${path}.${coding}`),
-      type: file.type,
+      headers: { ...ASSET_HEADERS, ...(isGzip && { 'Content-Encoding': 'gzip' }) },
+      body: await read(isGzip ? `${name}.gz` : name),
+      type,
     }
   }
 

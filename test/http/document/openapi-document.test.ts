@@ -156,9 +156,9 @@ function samplesOf(described: DescribedInterface): Sample[] {
   const operations = Object.values(paths).flatMap(item => Object.values(item))
   return [
     ...operations.flatMap(({ operationId, parameters, requestBody, responses }) => [
-      ...parameters.flatMap(parameter => [
-        ...ofHeader(`${operationId} ${parameter.name}`, parameter),
-        ...ofSchema(`${operationId} ${parameter.name}`, parameter.schema),
+      ...parameters.flatMap(({ name, schema, example }) => [
+        ...(example === undefined ? [] : ofHeader(`${operationId} ${name}`, { schema, example })),
+        ...ofSchema(`${operationId} ${name}`, schema),
       ]),
       ...Object.values(requestBody?.content ?? {}).flatMap(media => ofMedia(operationId, media)),
       ...ofResponses(operationId, responses),
@@ -168,7 +168,7 @@ function samplesOf(described: DescribedInterface): Sample[] {
 }
 
 test.each([{}, { PASSWORD_MIN_LENGTH: '1' }])(
-  'every parameter, header and body has an example, and each is valid, with %o',
+  'every header and body has an example, and each example is valid, with %o',
   async env => {
     const described = await readDocument(env)
     const samples = samplesOf(described)

@@ -5,7 +5,6 @@ import type { Page } from 'playwright-core'
 import { describe, expect, test } from 'vitest'
 import { openPage, whyNoBrowser } from '../../support/open-browser.ts'
 import { openTestApp } from '../../support/open-test-app.ts'
-import { execute, open, operation } from '../../support/operations-page.ts'
 
 const reason = whyNoBrowser()
 if (reason !== undefined) console.log(`skipped in a browser: ${reason}`)
@@ -40,26 +39,6 @@ describe.skipIf(reason !== undefined)('axe finds nothing serious', { timeout: TI
     test('on GET /', async () => {
       const page = await openAt('/')
       expect(await findings(page)).toEqual([])
-    })
-
-    test('on GET /docs, as loaded and with an operation of each method open', async () => {
-      const page = await openAt('/docs')
-      await page.locator('.opblock').first().waitFor()
-      expect(await findings(page)).toEqual([])
-      await open(operation(page, 'GET', '/users'))
-      for (const method of ['PUT', 'PATCH', 'DELETE']) {
-        await open(operation(page, method, '/users/{id}'))
-      }
-      const create = operation(page, 'POST', '/users')
-      await open(create)
-      expect(await execute(create)).toBe('201')
-      for (const name of [/201$/, /422$/]) await create.getByRole('button', { name }).click()
-      expect(await findings(page)).toEqual([])
-      for (const schema of await create.getByRole('tab', { name: 'Schema' }).all()) {
-        await schema.click()
-      }
-      expect(await findings(page)).toEqual([])
-      expect(await page.evaluate('document.documentElement.scrollWidth')).toBe(width)
     })
   })
 })
