@@ -16,12 +16,12 @@ import {
   size,
   trustedProxies,
 } from './config-values.ts'
+import { findUnknownSettings, type UnknownSetting } from './did-you-mean.ts'
 import { readDotenv } from './dotenv.ts'
 import { OperatorError } from './errors.ts'
 import { maskCredentials } from './mask-credentials.ts'
 import { POSTGRES_VARIABLES } from './postgres-parameters.ts'
 import { redisUrl } from './redis-url.ts'
-import { findUnknownSettings, type UnknownSetting } from './setting-names.ts'
 import type { ValueKind, Variables, WrongVariable } from './value-kind.ts'
 
 /** The text of each variable, by its name. */
@@ -164,9 +164,8 @@ export function readSettings(
   const unknown = findUnknownSettings({
     environment,
     dotenv: dotenv.values,
-    known: Object.keys(VARIABLES),
-    others: POSTGRES_VARIABLES,
-    guessesOthers: config.database?.kind === 'postgres',
+    settings: Object.keys(VARIABLES),
+    known: [...Object.keys(VARIABLES), ...POSTGRES_VARIABLES],
   })
   return { config, problems: [...dotenv.problems, ...problems], unknown }
 }

@@ -1,5 +1,5 @@
 import { isIPv6 } from 'node:net'
-import { nearest } from './nearest.ts'
+import { nearest } from './did-you-mean.ts'
 import { POSTGRES_PARAMETERS, type PostgresParameter } from './postgres-location.ts'
 
 /** The texts of what a URL gives, decoded. */

@@ -1,7 +1,7 @@
 import { type Config, type Environment, readSettings, type SettingOptions } from '../config.ts'
+import { type UnknownSetting, unknownInWords } from '../did-you-mean.ts'
 import { OperatorError } from '../errors.ts'
 import type { CheckedLimits } from '../limits/rules/compiled-rules.ts'
-import { type UnknownSetting, unknownInWords } from '../setting-names.ts'
 
 export interface LoadedSettings {
   readonly config: Config

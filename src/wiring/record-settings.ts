@@ -1,9 +1,8 @@
 import { type Config, checkSettings, VARIABLES } from '../config.ts'
+import { nearest, unknownInWords } from '../did-you-mean.ts'
 import { OperatorError } from '../errors.ts'
 import type { CheckedLimits } from '../limits/rules/compiled-rules.ts'
 import type { LimitsFile } from '../limits/rules/limits-file.ts'
-import { nearest } from '../nearest.ts'
-import { unknownInWords } from '../setting-names.ts'
 
 /**
  * Settings under their names in the environment, as text or as their natural type. `.env.example` explains them and has their

@@ -107,8 +107,6 @@ export const ATTACKS: Readonly<Record<string, readonly Attack[]>> = {
   ],
   '/\\r\\n|\\r|\\n/': [['', '\r']],
   '/^\\s*(?:#|$)/': [['', ' ', '!']],
-  '/[_.-]/g': [['', '_']],
-  '/[_.-]/': [['', '_']],
   '/^Max open files +(\\d+)/m': [
     ['Max open files', ' ', 'x'],
     ['', '\nMax open files ', 'x'],
@@ -125,8 +123,6 @@ export const ATTACKS: Readonly<Record<string, readonly Attack[]>> = {
     ['file:///a?', '?', '!'],
     ['file:///a', '?a:9', '!'],
   ],
-  '/IES$/': [['', 'IES', 'x']],
-  '/S$/': [['', 'S', 'x']],
   '/^\\/(?:livez|readyz)(?:$|\\?)/': [['/livez', '?']],
   '/^(SQLITE_READONLY|SQLITE_CANTOPEN|EACCES$|EPERM$|EROFS$)/': [['EROFS', 'EROFS']],
   '/^SQLITE_(CORRUPT|NOTADB)/': [['SQLITE_', 'SQLITE_']],

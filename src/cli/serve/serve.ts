@@ -1,5 +1,6 @@
 import type { Logger } from 'pino'
 import type { Config, Environment, SettingOptions } from '../../config.ts'
+import { whyGone } from '../../did-you-mean.ts'
 import { maskCredentials } from '../../mask-credentials.ts'
 import { createLogger, type FlushableLogger } from '../../ops/logger.ts'
 import { readVersion } from '../../version.ts'
@@ -123,7 +124,7 @@ function logStart(
   const database = maskCredentials(config.database.url)
   log.info({ version: readVersion(), database, rules }, 'starting')
   for (const { name, source, didYouMean } of unknown) {
-    log.warn({ variable: name, source, didYouMean }, 'unknown setting')
+    log.warn({ variable: name, source, didYouMean }, whyGone(name) ?? 'unknown setting')
   }
   if (maxConnections < config.maxConnections) {
     const wanted = config.maxConnections

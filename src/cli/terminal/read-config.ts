@@ -1,5 +1,5 @@
 import { type Config, type Environment, loadConfig } from '../../config.ts'
-import { unknownInWords } from '../../setting-names.ts'
+import { unknownInWords } from '../../did-you-mean.ts'
 
 /** Reads the settings for a command, and warns of unknown names on standard error. Throws `OperatorError`. */
 export function readConfig(environment: Environment): Config {

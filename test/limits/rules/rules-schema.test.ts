@@ -502,7 +502,7 @@ describe('checkLimits refuses unknown keys', () => {
 
   test.each([
     { kind: 'rateLimits' as const, key: 'onli', hint: 'only' },
-    { kind: 'rateLimits' as const, key: 'expect', hint: 'except' },
+    { kind: 'rateLimits' as const, key: 'excpet', hint: 'except' },
     { kind: 'rateLimits' as const, key: 'withn', hint: 'within' },
     { kind: 'rateLimits' as const, key: 'path' },
     { kind: 'rateLimits' as const, key: 'match' },

@@ -1,0 +1,60 @@
+import type { Variables } from './value-kind.ts'
+
+/** A variable that sets nothing, although it looks as if it should. */
+export interface UnknownSetting {
+  readonly name: string
+  readonly source: '.env' | 'environment'
+  /** The setting that was perhaps meant. */
+  readonly didYouMean: string | undefined
+}
+
+/** Variables of other programs resemble shorter names: HOSTS resembles HOST, and API_KEY resembles API_KEYS. */
+const MIN_LETTERS = 9
+
+/** The names in `.env` that are not `known`, and those in the environment that are one letter away from a long setting. */
+export function findUnknownSettings(given: {
+  readonly environment: Variables
+  readonly dotenv: Variables
+  readonly settings: readonly string[]
+  /** Settings, and variables of other programs that are read too. */
+  readonly known: readonly string[]
+}): UnknownSetting[] {
+  const { environment, dotenv, settings, known } = given
+  const long = settings.filter(name => name.length >= MIN_LETTERS)
+  const inFile = Object.keys(dotenv).map(name => ({
+    name,
+    source: '.env' as const,
+    didYouMean: nearest(name, known),
+  }))
+  const inEnvironment = Object.keys(environment)
+    .filter(name => environment[name] !== '' && !Object.hasOwn(dotenv, name))
+    .map(name => ({ name, source: 'environment' as const, didYouMean: nearest(name, long) }))
+    .filter(({ name, didYouMean }) => (didYouMean ?? whyGone(name)) !== undefined)
+  return [...inFile, ...inEnvironment].filter(({ name }) => !known.includes(name))
+}
+
+/** What to do instead of using a name that is no setting any more. */
+export function whyGone(name: string): string | undefined {
+  if (name !== 'WORKERS') return undefined
+  return 'WORKERS is no setting any more: one process is one service; run the service several times on one database (docs/operations.md)'
+}
+
+/** One line for the operator. */
+export function unknownInWords({ name, source, didYouMean }: UnknownSetting): string {
+  const where = source === '.env' ? ' in .env' : ''
+  const hint = didYouMean === undefined ? '' : `; did you mean ${didYouMean}?`
+  return whyGone(name) ?? `${name}${where} is not a setting${hint}`
+}
+
+/** The candidate of which `word` has one letter more, less or other, or two in the other order, at most; in any case. */
+export function nearest(word: string, candidates: readonly string[]): string | undefined {
+  return candidates.find(candidate => isWithinOneEdit(word.toLowerCase(), candidate.toLowerCase()))
+}
+
+function isWithinOneEdit(one: string, other: string): boolean {
+  let start = 0
+  while (start < one.length && one[start] === other[start]) start++
+  const [a, b] = [one.slice(start), other.slice(start)]
+  const isSwapped = a.length > 1 && a[0] === b[1] && a[1] === b[0] && a.slice(2) === b.slice(2)
+  return a.slice(1) === b || a === b.slice(1) || a.slice(1) === b.slice(1) || isSwapped
+}

@@ -1,0 +1,36 @@
+import { describe, expect, test } from 'vitest'
+import { findUnknownSettings, nearest, unknownInWords } from '../src/did-you-mean.ts'
+
+test.each([
+  ['except', 'except'],
+  ['EXCEPT', 'except'],
+  ['xcept', 'except'],
+  ['excepts', 'except'],
+  ['axcept', 'except'],
+  ['excpet', 'except'],
+  ['xecept', 'except'],
+  ['', undefined],
+  ['exepct', undefined],
+  ['expect', undefined],
+  ['exceptfor', undefined],
+])('nearest finds for %j of "except" and "within": %s', (word, found) => {
+  expect(nearest(word, ['within', 'except'])).toBe(found)
+})
+
+describe('a setting that is gone', () => {
+  const linesOf = (environment: Record<string, string>, dotenv: Record<string, string> = {}) =>
+    findUnknownSettings({ environment, dotenv, settings: [], known: [] }).map(unknownInWords)
+  const line =
+    'WORKERS is no setting any more: one process is one service; run the service several times on one database (docs/operations.md)'
+
+  test('is told in one line with what to do instead, wherever it is set', () => {
+    expect(linesOf({ WORKERS: '2' })).toEqual([line])
+    expect(linesOf({}, { WORKERS: '2' })).toEqual([line])
+    expect(linesOf({ WORKERS: '2' }, { WORKERS: '4' })).toEqual([line])
+  })
+
+  test('is not told if it is empty in the environment, nor if another is near it', () => {
+    expect(linesOf({ WORKERS: '' })).toEqual([])
+    expect(linesOf({ WORKER: '2' })).toEqual([])
+  })
+})
