@@ -324,6 +324,23 @@ describe('serve', () => {
     expect(service.stdout()).not.toContain('hush-hush')
   })
 
+  test.each(['environment', '.env'])(
+    'says in one line that WORKERS in the %s is gone',
+    async place => {
+      const cwd = temporaryFolder()
+      if (place === '.env') writeFileSync(join(cwd, '.env'), 'WORKERS=2\n')
+      const env = place === '.env' ? {} : { WORKERS: '2' }
+      const lines = await logAfterStop(await spawnService({ cwd, env }))
+      expect(lines.filter(({ level }) => level === 'warn')).toEqual([
+        expect.objectContaining({
+          variable: 'WORKERS',
+          msg: expect.stringMatching(/^WORKERS is no setting any more: .* run the service several/),
+        }),
+      ])
+      expect(lines.at(-1)).toMatchObject({ msg: 'stopped' })
+    },
+  )
+
   test.each(['fatal', 'error', 'warn', 'info', 'debug', 'trace'])(
     'with PORT=0 and LOG_LEVEL=%s prints its port',
     async level => {
