@@ -6,8 +6,8 @@ export interface ErrorKind {
   readonly status: number
   /** For people. `details.message` replaces it. */
   readonly message: string
-  /** What happened, for the OpenAPI document. Markdown. */
-  readonly about: string
+  /** What happened, for the OpenAPI document, unless `message` says it all. Markdown. */
+  readonly about?: string
   /** Headers with the same value on every response. `details.headers` adds to them. */
   readonly headers?: Readonly<Record<string, string>>
   /** Names of headers that `details.headers` may have. */
@@ -43,7 +43,6 @@ export const ERROR_KINDS = {
   path_malformed: {
     status: 400,
     message: 'The path cannot be decoded',
-    about: 'The path cannot be decoded.',
   },
   body_malformed: {
     status: 400,
@@ -70,7 +69,6 @@ export const ERROR_KINDS = {
   token_required: {
     status: 401,
     message: 'The token of the management port is required',
-    about: 'The request to the management port has no token, or another one.',
     headers: { 'WWW-Authenticate': 'Bearer' },
   },
   blocked: {
@@ -93,14 +91,12 @@ export const ERROR_KINDS = {
   origin_not_allowed: {
     status: 403,
     message: 'Pages of other origins may not use the management port',
-    about: 'The request to the management port comes from a page of another origin.',
   },
-  path_not_found: { status: 404, message: 'Not found', about: 'There is no such path.' },
+  path_not_found: { status: 404, message: 'Not found' },
   user_not_found: { status: 404, message: 'User not found', about: 'There is no such user.' },
   method_not_allowed: {
     status: 405,
     message: 'Method not allowed',
-    about: 'The path is known, the method is not.',
   },
   not_acceptable: {
     status: 406,
@@ -110,7 +106,6 @@ export const ERROR_KINDS = {
   request_timeout: {
     status: 408,
     message: 'The request took too long to arrive',
-    about: 'The request took too long to arrive.',
     hasNoTarget: true,
   },
   idempotency_key_in_use: {
@@ -170,7 +165,6 @@ export const ERROR_KINDS = {
   limits_invalid: {
     status: 422,
     message: 'The limits file is invalid, the previous rules stay in force',
-    about: 'The limits file has mistakes; `errors` lists them. The previous rules stay in force.',
   },
   idempotency_key_reused: {
     status: 422,
@@ -223,8 +217,6 @@ export const ERROR_KINDS = {
   reload_failed: {
     status: 503,
     message: 'The limits could not be reloaded, the previous rules stay in force',
-    about:
-      'New rules could not be put in force everywhere. The previous rules stay in force; the log says why.',
     headers: RETRY_SOON,
   },
   overloaded: {

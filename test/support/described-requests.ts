@@ -209,9 +209,10 @@ interface Acceptance {
 }
 
 /** Headers that any request may have. */
-function generalHeaders(
-  { asksAccept, isPage }: Acceptance = { asksAccept: false, isPage: false },
-): fc.Arbitrary<Part<Readonly<Record<string, string>>>> {
+function generalHeaders({
+  asksAccept,
+  isPage,
+}: Acceptance): fc.Arbitrary<Part<Readonly<Record<string, string>>>> {
   const unacceptable = isPage ? [...OF_NEITHER, 'application/json'] : OF_NEITHER
   const accepts = mostly(
     right(fc.constantFrom(...(isPage ? OF_PAGES : OF_JSON))),

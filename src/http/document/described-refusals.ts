@@ -57,9 +57,10 @@ export function describeRefusals(cases: ErrorCases): Refusals {
 
 function describeStatus(status: number, cases: ErrorCases): Answer {
   const codes = [...cases.keys()].filter(code => ERROR_KINDS[code].status === status)
+  const abouts = codes.map(kindOf).map(({ message, about = `${message}.` }) => about)
   const name = (STATUS_CODES[status] ?? '').replaceAll(/[^A-Za-z]/g, '')
   return component('responses', name, {
-    description: codes.map(code => kindOf(code).about).join(' '),
+    description: abouts.join(' '),
     headers: { ...COMMON_HEADERS, ...LIMIT_HEADERS, ...ownHeaders(codes) },
     content: {
       [JSON_TYPE]: { schema: ERROR, examples: examplesOf(codes, cases) },
