@@ -3,18 +3,30 @@ import { newDatabaseName, urlOfDatabase } from './forgotten-databases.ts'
 import { queryPostgres } from './postgres-client.ts'
 import type {} from './start-postgres.ts'
 
-/**
- * Makes an empty database, which is dropped after the test, and returns its URL. For the project `postgres`. `createOptions`
- * replaces the end of CREATE DATABASE.
- */
-export async function newPostgresDatabase(createOptions?: string): Promise<string> {
+/** A database that outlives the test. Whoever made it drops it. */
+export interface LastingDatabase {
+  readonly url: string
+  drop(): Promise<void>
+}
+
+/** Makes an empty database. `createOptions` replaces the end of CREATE DATABASE. */
+export async function createPostgresDatabase(createOptions?: string): Promise<LastingDatabase> {
   const { url, createOptions: usual } = inject('postgres')
   const name = newDatabaseName(Date.now())
   await queryPostgres(url, `CREATE DATABASE ${name} ${createOptions ?? usual}`)
-  onTestFinished(async () => {
-    await queryPostgres(url, `DROP DATABASE ${name} WITH (FORCE)`)
-  })
-  return urlOfDatabase(url, name)
+  return {
+    url: urlOfDatabase(url, name),
+    drop: async () => {
+      await queryPostgres(url, `DROP DATABASE ${name} WITH (FORCE)`)
+    },
+  }
+}
+
+/** Makes an empty database, which is dropped after the test, and returns its URL. For the project `postgres`. */
+export async function newPostgresDatabase(createOptions?: string): Promise<string> {
+  const { url, drop } = await createPostgresDatabase(createOptions)
+  onTestFinished(drop)
+  return url
 }
 
 /** The same with the schema of this release. Two of them give their list the same first revision. */
