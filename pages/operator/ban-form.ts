@@ -46,7 +46,7 @@ export function createBanForm({ onTrouble, onAdded, now }: BanFormOptions) {
       const ban = await addBan({ rule: inputs.rule.value, client, ...(length && { for: length }) })
       dialog.close()
       const ends = formatMoment(Date.parse(ban.ends_at), now())
-      notify({ text: `${ban.client} is banned by ${ban.rule} until ${ends}.` })
+      notify(`${ban.client} is banned by ${ban.rule} until ${ends}.`)
       await onAdded()
     } catch (error) {
       const text = onTrouble(error)

@@ -2,7 +2,7 @@ import { createBanForm } from './ban-form.ts'
 import { byId, element, setText, showFacts } from './dom.ts'
 import { formatCount, formatMoment, formatSpan } from './format.ts'
 import { notify } from './notices.ts'
-import { addBan, type Ban, fetchBans, liftBan } from './service.ts'
+import { type Ban, fetchBans, liftBan } from './service.ts'
 import type { View } from './state.ts'
 import { createTable } from './table.ts'
 
@@ -14,7 +14,7 @@ export interface BansOptions {
   readonly onTrouble: (error: unknown) => string
 }
 
-/** The list of bans by pages, with a dialog to lift one, a way to undo that, and a form to add one. */
+/** The list of bans by pages, with a dialog to lift one and a form to add one. */
 export function createBans({ onTrouble }: BansOptions) {
   let view: View | undefined
   let bans: readonly Ban[] = []
@@ -113,7 +113,10 @@ export function createBans({ onTrouble }: BansOptions) {
       bans = bans.filter(one => keyOf(one) !== keyOf(ban))
       show()
       dialog.close()
-      offerUndo(ban, wasInForce)
+      // The button that opened the dialog is gone.
+      byId('add-ban').focus()
+      const which = `the ban of ${ban.client} by ${ban.rule}`
+      notify(wasInForce ? `Lifted ${which}.` : `When lifted, ${which} had ended.`)
       await load()
     } catch (error) {
       lifting = ban
@@ -121,30 +124,6 @@ export function createBans({ onTrouble }: BansOptions) {
     }
   })
   dialog.querySelector('.cancel')?.addEventListener('click', () => dialog.close())
-
-  function offerUndo(ban: Ban, wasInForce: boolean): void {
-    if (!wasInForce) {
-      notify({ text: `The ban of ${ban.client} by ${ban.rule} had ended before.` })
-      return
-    }
-    const text = `Lifted the ban of ${ban.client} by ${ban.rule}.`
-    notify({ text, action: { label: 'Undo', run: () => undo(ban) } })?.focus()
-  }
-
-  async function undo({ rule, client, ends_at }: Ban): Promise<void> {
-    const seconds = Math.ceil((Date.parse(ends_at) - now()) / 1000)
-    if (seconds <= 0) {
-      notify({ text: `The ban of ${client} would have ended by now.` })
-      return
-    }
-    try {
-      await addBan({ rule, client, for: `${seconds}s` })
-      notify({ text: `${client} is banned again, for ${formatSpan(seconds * 1000)}.` })
-      await load()
-    } catch (error) {
-      notify({ text: `${client} was not banned again. ${onTrouble(error)}`, tone: 'bad' })
-    }
-  }
 
   byId('ban-filter').addEventListener('submit', event => {
     event.preventDefault()

@@ -1,17 +1,8 @@
 import type { HistorySample } from '../../src/ops/management/service-status.ts'
-import { type Chart, type ChartOptions, createChart } from './chart.ts'
+import { type ChartOptions, createChart } from './chart.ts'
 import { byId } from './dom.ts'
-import {
-  formatCount,
-  formatMinute,
-  formatMs,
-  formatRate,
-  formatShare,
-  GAP,
-  NONE,
-} from './format.ts'
-import { requestsIn, type View } from './state.ts'
-import { createTable } from './table.ts'
+import { formatCount, formatMs, formatRate, formatShare, GAP, NONE } from './format.ts'
+import type { View } from './state.ts'
 
 const LARGE = 210
 const SMALL = 120
@@ -92,83 +83,12 @@ const CHARTS: readonly ChartOptions[] = [
   },
 ]
 
-/** The charts, and below them a table with the same numbers by minute. */
+/** The charts of the last 15 minutes. */
 export function createCharts() {
-  const host = byId('charts')
-  const charts: readonly Chart[] = CHARTS.map(options => createChart(host, options))
-  const numbers = byId<HTMLDetailsElement>('numbers')
-  const table = createTable<Minute>(numbers.querySelector('.host') as HTMLElement, {
-    caption: 'The last 15 minutes, by minute',
-    keyOf: ({ time }) => time,
-    empty: 'No samples yet. The service takes one every two seconds.',
-    columns: [
-      { label: 'Minute', kind: 'name', text: ({ time }) => time },
-      { label: 'Requests/s', kind: 'number', text: one => rate(one.rate(requestsIn)) },
-      ...['2xx', '3xx', '4xx', '5xx', 'aborted'].map(name => ({
-        label: name,
-        kind: 'number' as const,
-        text: (one: Minute) => formatCount(one.sum(({ by_status }) => by_status[name] ?? 0)),
-      })),
-      ...(['p50_ms', 'p90_ms', 'p99_ms'] as const).map(name => ({
-        label: `Highest ${name.slice(0, 3)}`,
-        kind: 'number' as const,
-        text: (one: Minute) => formatMs(one.highest(sample => sample[name])),
-      })),
-      { label: 'Refused', kind: 'number', text: one => formatCount(one.sum(s => s.refused)) },
-      { label: 'Dry runs', kind: 'number', text: one => formatCount(one.sum(s => s.would_refuse)) },
-      { label: 'Shed', kind: 'number', text: one => formatCount(one.sum(s => s.shed)) },
-      { label: 'Most waiting', kind: 'number', text: one => count(one.highest(waitingIn)) },
-      {
-        label: 'Processor',
-        kind: 'number',
-        text: one => share(one.rate(({ cpu, seconds }) => cpu * seconds)),
-      },
-    ],
-  })
-  let shown: View | undefined
-  const showNumbers = () => {
-    if (shown !== undefined && numbers.open) table.update(minutesOf(shown.samples))
-  }
-  numbers.addEventListener('toggle', showNumbers)
+  const charts = CHARTS.map(options => createChart(byId('charts'), options))
   return {
-    update: (view: View) => {
-      shown = view
-      for (const chart of charts) chart.update(view.samples, view.now)
-      showNumbers()
+    update: ({ samples, now }: View) => {
+      for (const chart of charts) chart.update(samples, now)
     },
   }
-}
-
-interface Minute {
-  readonly time: string
-  sum(numberIn: (sample: HistorySample) => number): number
-  rate(numberIn: (sample: HistorySample) => number): number
-  highest(numberIn: (sample: HistorySample) => number | null): number | null
-}
-
-function waitingIn({ queues }: HistorySample): number {
-  return queues.requests + queues.writes + queues.passwords
-}
-
-/** The newest minute first. */
-function minutesOf(samples: readonly HistorySample[]): readonly Minute[] {
-  const minutes = new Map<string, HistorySample[]>()
-  for (const sample of samples.toReversed()) {
-    const time = formatMinute(Date.parse(sample.at))
-    const known = minutes.get(time)
-    if (known === undefined) minutes.set(time, [sample])
-    else known.push(sample)
-  }
-  return [...minutes].map(([time, within]) => {
-    const sum: Minute['sum'] = numberIn => within.reduce((all, one) => all + numberIn(one), 0)
-    return {
-      time,
-      sum,
-      rate: numberIn => sum(numberIn) / sum(({ seconds }) => seconds),
-      highest: numberIn => {
-        const numbers = within.map(numberIn).filter(number => number !== null)
-        return numbers.length === 0 ? null : Math.max(...numbers)
-      },
-    }
-  })
 }

@@ -101,11 +101,6 @@ export function formatClock(at: number): string {
   return CLOCK.format(at)
 }
 
-/** The time of day to the minute. */
-export function formatMinute(at: number): string {
-  return MINUTE.format(at)
-}
-
 /** The time of day, with the day unless that is today. */
 export function formatMoment(at: number, now: number): string {
   const day = DAY.format(at)

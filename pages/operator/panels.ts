@@ -16,19 +16,16 @@ import { createTable, toneOf } from './table.ts'
 const MAX_ROUTES = 12
 const MAX_KEYS = 10
 
-/** The routes of the last minutes: the most frequent ones, or the slowest ones. */
+/** The most frequent routes since the start. */
 export function createRoutes() {
-  let isSlowestFirst = false
-  let shown: View | undefined
-  let seconds = 0
-  const statusesIn = ({ recent }: RouteStatus, digit: string) =>
-    Object.entries(recent.by_status)
+  const countOf = ({ by_status }: RouteStatus, digit: string) =>
+    Object.entries(by_status)
       .filter(([status]) => status.startsWith(digit))
       .reduce((sum, [, count]) => sum + count, 0)
   const table = createTable<RouteStatus>(byId('routes'), {
     caption: 'Routes',
     keyOf: ({ method, route }) => `${method} ${route}`,
-    empty: 'No requests within this time.',
+    empty: 'No requests yet.',
     columns: [
       {
         label: 'Route',
@@ -40,56 +37,31 @@ export function createRoutes() {
           )
         },
       },
-      {
-        label: 'Per minute',
-        kind: 'number',
-        text: ({ recent }) => formatRate(seconds === 0 ? undefined : (recent.count * 60) / seconds),
-      },
-      { label: 'p50', kind: 'number', text: ({ recent }) => formatMs(recent.p50_ms) },
-      { label: 'p99', kind: 'number', text: ({ recent }) => formatMs(recent.p99_ms) },
+      { label: 'Requests', kind: 'number', text: ({ count }) => formatCount(count) },
+      { label: 'p50', kind: 'number', text: ({ p50_ms }) => formatMs(p50_ms) },
+      { label: 'p99', kind: 'number', text: ({ p99_ms }) => formatMs(p99_ms) },
       {
         label: '4xx',
         kind: 'number',
-        text: route => formatCount(statusesIn(route, '4')),
-        tone: route => toneOf(statusesIn(route, '4'), 'warn'),
+        text: route => formatCount(countOf(route, '4')),
+        tone: route => toneOf(countOf(route, '4'), 'warn'),
       },
       {
         label: '5xx',
         kind: 'number',
-        text: route => formatCount(statusesIn(route, '5')),
-        tone: route => toneOf(statusesIn(route, '5'), 'bad'),
+        text: route => formatCount(countOf(route, '5')),
+        tone: route => toneOf(countOf(route, '5'), 'bad'),
       },
-      { label: 'Since start', kind: 'number', text: ({ count }) => formatCount(count) },
     ],
   })
-
-  function update(view: View): void {
-    shown = view
-    const { by_route, recent_seconds } = view.status.requests
-    seconds = recent_seconds
-    const active = by_route.filter(({ recent }) => recent.count > 0)
-    const sorted = active.toSorted((one, other) =>
-      isSlowestFirst
-        ? (other.recent.p99_ms ?? 0) - (one.recent.p99_ms ?? 0)
-        : other.recent.count - one.recent.count,
-    )
-    table.update(sorted.slice(0, MAX_ROUTES))
-    const more = sorted.length > MAX_ROUTES ? `, ${MAX_ROUTES} of ${sorted.length}` : ''
-    setText(byId('routes-span'), `last ${formatSpan(recent_seconds * 1000)}${more}`)
+  return {
+    update: ({ status }: View) => {
+      const routes = status.requests.by_route
+      table.update(routes.slice(0, MAX_ROUTES))
+      const more = routes.length > MAX_ROUTES ? `, ${MAX_ROUTES} of ${routes.length}` : ''
+      setText(byId('routes-span'), `since the start${more}`)
+    },
   }
-
-  for (const [id, isSlowest] of [
-    ['by-count', false],
-    ['by-duration', true],
-  ] as const) {
-    byId(id).addEventListener('click', () => {
-      isSlowestFirst = isSlowest
-      byId('by-count').setAttribute('aria-pressed', `${!isSlowest}`)
-      byId('by-duration').setAttribute('aria-pressed', `${isSlowest}`)
-      if (shown !== undefined) update(shown)
-    })
-  }
-  return { update }
 }
 
 /** What the process uses of the machine. */

@@ -50,8 +50,8 @@ async function poll(): Promise<boolean> {
   token.accept()
   if (isRestarted) {
     const began = Date.parse(status.started_at)
-    notify({ text: `The service was restarted at ${formatMoment(began, Date.parse(status.now))}.` })
-  } else if (wasLost) notify({ text: 'The service answers again.' })
+    notify(`The service was restarted at ${formatMoment(began, Date.parse(status.now))}.`)
+  } else if (wasLost) notify('The service answers again.')
   show()
   return true
 }

@@ -24,7 +24,7 @@ import type { StatusHistory } from './status-history.ts'
 
 export interface ManagementAppOptions {
   readonly operations: Operations
-  readonly history: Pick<StatusHistory, 'read' | 'recent'>
+  readonly history: Pick<StatusHistory, 'read'>
   readonly version: string
   readonly log: Logger
   readonly newRequestId: () => string

@@ -16,8 +16,6 @@ export interface ServiceStatus {
     readonly by_status: Readonly<Record<string, number>>
     /** The most frequent first. */
     readonly by_route: readonly RouteStatus[]
-    /** How long ago `recent` of a route began: 15 minutes, or less soon after the start. */
-    readonly recent_seconds: number
     /** By the name of an API key. */
     readonly by_key: Readonly<Record<string, number>>
   }
@@ -57,22 +55,17 @@ export interface ServiceStatus {
   readonly history: History
 }
 
-export interface RouteStatus extends Durations {
+/** Of requests that ended since the start. */
+export interface RouteStatus {
   readonly method: string
   /** The template of a route; empty for paths without a route. */
   readonly route: string
-  /** By status, and `aborted` if the client left before the response. */
-  readonly by_status: Readonly<Record<string, number>>
-  /** The last minutes: see `recent_seconds`. */
-  readonly recent: Durations & { readonly by_status: Readonly<Record<string, number>> }
-}
-
-/** Of requests that ended; the durations are `null` without any. */
-export interface Durations {
   readonly count: number
   readonly mean_ms: number | null
   readonly p50_ms: number | null
   readonly p99_ms: number | null
+  /** By status, and `aborted` if the client left before the response. */
+  readonly by_status: Readonly<Record<string, number>>
 }
 
 export interface ProcessStatus {

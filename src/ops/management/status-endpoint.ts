@@ -12,7 +12,7 @@ import { statusOf } from './status-of.ts'
 
 export interface StatusEndpointOptions {
   readonly operations: Pick<Operations, 'report' | 'checks'>
-  readonly history: Pick<StatusHistory, 'read' | 'recent'>
+  readonly history: Pick<StatusHistory, 'read'>
   readonly version: string
   /** Milliseconds since the epoch. */
   readonly now: () => number
@@ -30,7 +30,6 @@ export function statusEndpoint(options: StatusEndpointOptions): Endpoint {
       version,
       now: now(),
       history: history.read(since),
-      recent: history.recent(report.requests.series),
     })
     return jsonReply(200, status)
   }

@@ -3,22 +3,11 @@ import type { RuleReport } from '../../limits/rule-report.ts'
 import { totalOf } from '../../metrics/histogram.ts'
 import type { ServiceReport } from '../metrics/service-report.ts'
 import type { History, HistorySample } from './service-status.ts'
-import {
-  countByClass,
-  durationsOf,
-  quantileMs,
-  queuesOf,
-  type RecentRequests,
-  rounded,
-  timeOf,
-} from './status-of.ts'
+import { countByClass, durationsOf, quantileMs, queuesOf, rounded, timeOf } from './status-of.ts'
 
 const SAMPLE_MS = 2000
 const KEPT_MS = 15 * 60_000
 const MAX_SAMPLES = KEPT_MS / SAMPLE_MS
-
-/** How often the counts of all routes are kept, from which `recent` counts. */
-const MARK_MS = 60_000
 
 export interface StatusHistoryOptions {
   readonly report: () => Promise<ServiceReport>
@@ -32,8 +21,6 @@ export interface StatusHistoryOptions {
 export interface StatusHistory {
   /** The samples after a time, in milliseconds since the epoch. */
   read(since?: number): History
-  /** Those of the requests so far that ended in the last 15 to 16 minutes, or in all since the first sample. */
-  recent(series: readonly RequestSeries[]): RecentRequests
   /**
    * Adds a sample of what happened since the one before; the first call only begins. Does nothing while an earlier call
    * still runs. Rejects if the service cannot report; the next sample then covers the time of this one too.
@@ -55,7 +42,6 @@ export function createStatusHistory(options: StatusHistoryOptions): StatusHistor
   const { now, monotonicNow } = options
   let samples: readonly HistorySample[] = []
   let last: Mark | undefined
-  let marks: readonly Mark[] = []
   let isSampling = false
   let timer: NodeJS.Timeout | undefined
 
@@ -67,11 +53,6 @@ export function createStatusHistory(options: StatusHistoryOptions): StatusHistor
       samples = [...kept, sampleOf(timeOf(wallMs), last, mark)].slice(-MAX_SAMPLES)
     }
     last = mark
-    if (mark.at - (marks.at(-1)?.at ?? -Infinity) >= MARK_MS) {
-      // The newest of those that are old enough stays, so that `recent` begins no later.
-      const isNeeded = (_: Mark, index: number) => mark.at - (marks[index + 1] ?? mark).at < KEPT_MS
-      marks = [...marks.filter(isNeeded), mark]
-    }
   }
 
   const sample = async () => {
@@ -89,12 +70,6 @@ export function createStatusHistory(options: StatusHistoryOptions): StatusHistor
       every_seconds: SAMPLE_MS / 1000,
       samples: samples.filter(({ at }) => Date.parse(at) > since),
     }),
-    recent: series => {
-      const [oldest] = marks
-      if (oldest === undefined) return { seconds: 0, series: [] }
-      const seconds = (monotonicNow() - oldest.at) / 1000
-      return { seconds, series: subtractSeries(series, oldest.report.requests.series) }
-    },
     sample,
     start: () => {
       const attempt = () => {

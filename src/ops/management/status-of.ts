@@ -4,7 +4,7 @@ import { addCounts, type HistogramCounts, quantileOf, totalOf } from '../../metr
 import type { ServiceReport } from '../metrics/service-report.ts'
 import { representRule } from './limits-endpoints.ts'
 import type { ReadinessChecks } from './operations.ts'
-import type { Durations, History, RouteStatus, ServiceStatus } from './service-status.ts'
+import type { History, RouteStatus, ServiceStatus } from './service-status.ts'
 
 /** What a status has beside the report of the service. */
 export interface StatusContext extends ReadinessChecks {
@@ -12,18 +12,11 @@ export interface StatusContext extends ReadinessChecks {
   /** Milliseconds since the epoch. */
   readonly now: number
   readonly history: History
-  readonly recent: RecentRequests
-}
-
-/** Requests that ended within the last seconds. */
-export interface RecentRequests {
-  readonly seconds: number
-  readonly series: readonly RequestSeries[]
 }
 
 /** The answer of `GET /status`. */
 export function statusOf(report: ServiceReport, context: StatusContext): ServiceStatus {
-  const { version, now, isReady, checks, history, recent } = context
+  const { version, now, isReady, checks, history } = context
   const { requests, server, storage, limits, process } = report
   return {
     version,
@@ -36,8 +29,7 @@ export function statusOf(report: ServiceReport, context: StatusContext): Service
       in_flight: requests.inFlight,
       shed: server.shedRequests,
       by_status: countByClass(requests.series),
-      by_route: routesOf(requests.series, recent.series),
-      recent_seconds: rounded(recent.seconds),
+      by_route: routesOf(requests.series),
       by_key: requests.byKey,
     },
     connections: server.connections,
@@ -104,39 +96,28 @@ export function rounded(value: number): number {
   return Math.round(value * 1000) / 1000
 }
 
-function routesOf(
-  series: readonly RequestSeries[],
-  recent: readonly RequestSeries[],
-): readonly RouteStatus[] {
-  const recentRoutes = groupByRoute(recent)
-  return [...groupByRoute(series)]
-    .map(([name, ofRoute]) => {
-      const [{ method, route }] = ofRoute
-      return { method, route, ...summaryOf(ofRoute), recent: summaryOf(recentRoutes.get(name)) }
-    })
+function routesOf(series: readonly RequestSeries[]): readonly RouteStatus[] {
+  return [...groupBy(series, ({ method, route }) => `${method} ${route}`).values()]
+    .map(routeOf)
     .sort((one, other) => other.count - one.count)
 }
 
-function groupByRoute(series: readonly RequestSeries[]) {
-  return groupBy(series, ({ method, route }) => `${method} ${route}`)
-}
-
-function summaryOf(series: readonly RequestSeries[] = []): RouteStatus['recent'] {
-  const durations = durationsOf(series)
+function routeOf(ofRoute: readonly [RequestSeries, ...RequestSeries[]]): RouteStatus {
+  const [{ method, route }] = ofRoute
+  const durations = durationsOf(ofRoute)
+  const count = totalOf(durations)
   const byStatus: Record<string, number> = {}
-  for (const { status, seconds } of series) {
+  for (const { status, seconds } of ofRoute) {
     byStatus[status === 0 ? 'aborted' : status] = totalOf(seconds)
   }
-  return { ...describeDurations(durations), by_status: byStatus }
-}
-
-function describeDurations(durations: HistogramCounts): Durations {
-  const count = totalOf(durations)
   return {
+    method,
+    route,
     count,
     mean_ms: meanMs(durations.sum, count),
     p50_ms: quantileMs(durations, 0.5),
     p99_ms: quantileMs(durations, 0.99),
+    by_status: byStatus,
   }
 }
 

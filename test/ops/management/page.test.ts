@@ -81,12 +81,12 @@ describe.skipIf(reason !== undefined)('GET / in a browser', { timeout: TIMEOUT_M
     expect(await rowsOf('routes')).toEqual(
       status.requests.by_route.map(({ method, route, count, by_status }) => [
         `${method} ${route === '' ? 'no route' : route}`,
-        ...[expect.any(String), expect.any(String), expect.any(String)],
+        String(count),
+        ...[expect.any(String), expect.any(String)],
         String(
           Object.entries(by_status).reduce((sum, [key, n]) => sum + (key[0] === '4' ? n : 0), 0),
         ),
         '0',
-        String(count),
       ]),
     )
     expect(await textOf('process')).toContain(`PID ${status.process.pid}`)
@@ -94,12 +94,10 @@ describe.skipIf(reason !== undefined)('GET / in a browser', { timeout: TIMEOUT_M
     expect(await textOf('database')).toContain(`Commits in all ${status.storage.commits.count}`)
     const label = page.locator('.plot').first()
     await until(async () => /2xx/.test((await label.getAttribute('aria-label')) ?? ''), 50)
-    await page.locator('#numbers summary').click()
-    await until(async () => (await rowsOf('numbers')).length > 0, 50)
     expect(unexpected()).toEqual([])
   })
 
-  test('adds, finds, lifts and restores a ban by mouse', async () => {
+  test('adds, finds and lifts a ban by mouse', async () => {
     const { ops, managementUrl } = await openManagedApp({ limits: LIMITS })
     await addBan(ops, OTHER)
     const { page, rowsOf, button, notices, shows, unexpected } =
@@ -117,9 +115,8 @@ describe.skipIf(reason !== undefined)('GET / in a browser', { timeout: TIMEOUT_M
     await button('Add the ban').click()
     await notices(`${CLIENT} is banned by probing`)
     const { body } = await ops.get('/bans').expect(200)
-    const bans = body as readonly { client: string; ends_at: string }[]
+    const bans = body as readonly { client: string }[]
     expect(bans.map(({ client }) => client).toSorted()).toEqual([CLIENT, OTHER].toSorted())
-    const endsAt = Date.parse(bans.find(({ client }) => client === CLIENT)?.ends_at ?? '')
 
     await page.locator('#ban-client').fill(CLIENT)
     await button('Find').click()
@@ -136,15 +133,10 @@ describe.skipIf(reason !== undefined)('GET / in a browser', { timeout: TIMEOUT_M
     await button('Lift the ban').click()
     await notices(`Lifted the ban of ${CLIENT} by probing.`)
     expect((await ops.get('/bans')).body).toEqual([expect.objectContaining({ client: OTHER })])
-    await button('Undo').click()
-    await notices(`${CLIENT} is banned again`)
-    const restored = (await ops.get(`/bans?client=${CLIENT}`)).body
-    expect(restored).toEqual([expect.objectContaining({ rule: 'probing', client: CLIENT })])
-    expect(Math.abs(Date.parse(restored[0].ends_at) - endsAt)).toBeLessThan(60_000)
     expect(unexpected()).toEqual([])
   })
 
-  test('adds, lifts and restores a ban by keyboard only, and the focus is never lost', async () => {
+  test('adds and lifts a ban by keyboard only, and the focus is never lost', async () => {
     const { ops, managementUrl } = await openManagedApp({ limits: LIMITS })
     const { page, rowsOf, notices, unexpected } = await openOperatorPage(managementUrl)
     await tabTo(page, 'add-ban')
@@ -162,11 +154,9 @@ describe.skipIf(reason !== undefined)('GET / in a browser', { timeout: TIMEOUT_M
     await page.keyboard.press('Enter')
     await tabTo(page, 'Lift the ban')
     await page.keyboard.press('Enter')
-    await until(async () => (await focused(page)) === 'Undo', 50)
+    await notices(`Lifted the ban of ${CLIENT} by login.`)
+    expect(await focused(page)).toBe('add-ban')
     expect((await ops.get('/bans')).body).toEqual([])
-    await page.keyboard.press('Enter')
-    await notices(`${CLIENT} is banned again`)
-    expect((await ops.get('/bans')).body.length).toBe(1)
     expect(unexpected()).toEqual([])
   })
 
@@ -364,7 +354,6 @@ describe.skipIf(reason !== undefined)('GET / in a browser', { timeout: TIMEOUT_M
       const fits = async () => {
         expect(await page.evaluate('document.documentElement.scrollWidth')).toBe(width)
       }
-      await page.locator('#numbers summary').click()
       await button('Reload the file').click()
       await shows('reload-answer', 'Reloaded')
       expect(await findings(page)).toEqual([])

@@ -21,17 +21,14 @@ function openHistory() {
     now: wall.now,
     monotonicNow: steady.now,
   })
-  const advance = (ms: number) => {
+  const sample = async (next: ServiceReport, ms = 2000) => {
     wall.advance(ms)
     steady.advance(ms)
-  }
-  const sample = async (next: ServiceReport, ms = 2000) => {
-    advance(ms)
     report = next
     await history.sample()
     return history.read().samples.at(-1)
   }
-  return { history, wall, steady, advance, sample }
+  return { history, wall, sample }
 }
 
 test('the first sample only begins, and the others have what happened since the one before', async () => {
@@ -209,22 +206,4 @@ test('15 minutes are kept, and since gives only what is newer', async () => {
   const since = samples[446]?.at ?? ''
   expect(history.read(Date.parse(since)).samples).toEqual(samples.slice(447))
   expect(history.read(Date.parse(samples.at(-1)?.at ?? '')).samples).toEqual([])
-})
-
-test('recent has the requests of the last 15 to 16 minutes', async () => {
-  const { history, sample, advance } = openHistory()
-  const seriesNow = (count: number) => reportOfRequests(count).requests.series
-  expect(history.recent(seriesNow(5))).toEqual({ seconds: 0, series: [] })
-  await sample(reportOfRequests(100))
-  advance(30_000)
-  expect(history.recent(seriesNow(130))).toMatchObject({
-    seconds: 30,
-    series: [{ route: '/users', seconds: { counts: expect.arrayContaining([30]) } }],
-  })
-  for (let minute = 1; minute <= 40; minute++) {
-    await sample(reportOfRequests(100 + minute), MINUTE_MS)
-  }
-  const { seconds, series } = history.recent(seriesNow(140))
-  expect(seconds).toBe(15 * 60)
-  expect(series[0]?.seconds.counts).toContain(15)
 })

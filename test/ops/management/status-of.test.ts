@@ -10,7 +10,6 @@ const CONTEXT: StatusContext = {
   isReady: true,
   checks: { storage: { status: 'ok' } },
   history: { every_seconds: 2, samples: [] },
-  recent: { seconds: 0, series: [] },
 }
 
 test('a service that has done nothing has zeros, and null for what has no value', () => {
@@ -27,7 +26,6 @@ test('a service that has done nothing has zeros, and null for what has no value'
       shed: 0,
       by_status: { '2xx': 0, '3xx': 0, '4xx': 0, '5xx': 0, aborted: 0 },
       by_route: [],
-      recent_seconds: 0,
       by_key: {},
     },
     connections: 0,
@@ -40,7 +38,7 @@ test('a service that has done nothing has zeros, and null for what has no value'
   })
 })
 
-test('routes have all their statuses, clients that left, and what was recent; the most frequent first', () => {
+test('routes have all their statuses, and clients that left; the most frequent first', () => {
   const series = [
     seriesOf({ route: '/users/{id}' }, [0.001]),
     seriesOf({ status: 200 }, [0.002, 0.002]),
@@ -49,14 +47,8 @@ test('routes have all their statuses, clients that left, and what was recent; th
     seriesOf({ method: 'POST' }, [1, 1]),
   ]
   const report = serviceReport({ requests: { series, inFlight: 1, byKey: { billing: 7 } } })
-  const recent = { seconds: 60, series: [seriesOf({ status: 404 }, [0.004])] }
-  const { requests } = statusOf(report, { ...CONTEXT, recent })
-  expect(requests).toMatchObject({
-    total: 7,
-    in_flight: 1,
-    by_key: { billing: 7 },
-    recent_seconds: 60,
-  })
+  const { requests } = statusOf(report, CONTEXT)
+  expect(requests).toMatchObject({ total: 7, in_flight: 1, by_key: { billing: 7 } })
   expect(requests.by_route.map(({ method, route, count }) => [method, route, count])).toEqual([
     ['GET', '/users', 4],
     ['POST', '/users', 2],
@@ -65,14 +57,6 @@ test('routes have all their statuses, clients that left, and what was recent; th
   expect(requests.by_route[0]).toMatchObject({
     mean_ms: 4,
     by_status: { 200: 2, 404: 1, aborted: 1 },
-    recent: { count: 1, by_status: { 404: 1 }, mean_ms: 4 },
-  })
-  expect(requests.by_route[1]?.recent).toEqual({
-    count: 0,
-    mean_ms: null,
-    p50_ms: null,
-    p99_ms: null,
-    by_status: {},
   })
 })
 
