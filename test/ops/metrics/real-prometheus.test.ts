@@ -24,14 +24,8 @@ const WITHOUT_DATA = byEngine({
 
 const TARGET = z.strictObject({
   refId: z.string(),
-  datasource: z.strictObject({
-    type: z.literal('prometheus'),
-    uid: z.literal('${' + 'datasource}'),
-  }),
-  editorMode: z.literal('code'),
   expr: z.string(),
-  legendFormat: z.string(),
-  range: z.literal(true),
+  legendFormat: z.string().optional(),
   exemplar: z.literal(true).optional(),
 })
 
@@ -47,6 +41,9 @@ const DASHBOARD = z.object({
         title: z.string().min(1),
         gridPos: z.strictObject({ x: z.int(), y: z.int(), w: z.int(), h: z.int() }),
         description: z.string().min(1).optional(),
+        datasource: z
+          .strictObject({ type: z.literal('prometheus'), uid: z.literal('${' + 'datasource}') })
+          .optional(),
         targets: z.array(TARGET).min(1).optional(),
       })
       .loose(),
@@ -83,8 +80,8 @@ test('deploy/grafana/user-records.json has no panel twice, without a description
   const { panels } = dashboard
   expect(new Set(panels.map(({ id }) => id)).size).toBe(panels.length)
   expect(new Set(panels.map(({ title }) => title)).size).toBe(panels.length)
-  for (const { type, description } of panels) {
-    if (type !== 'row') expect(description).toBeDefined()
+  for (const { type, description, datasource } of panels) {
+    if (type !== 'row') expect([description, datasource]).not.toContain(undefined)
   }
   const cells = panels.flatMap(({ gridPos: { x, y, w, h } }) =>
     Array.from({ length: w * h }, (_, index) => `${x + (index % w)},${y + Math.floor(index / w)}`),
@@ -112,7 +109,7 @@ test.skipIf(!canUsePrometheus)(
     const traceId = '4bf92f3577b34da6a3ce929d0e0e4736'
 
     const expected = [...panelExpressions, ...alertExpressions.flatMap(selectorsOf)].filter(hasData)
-    expect(panelExpressions.length).toBeGreaterThan(40)
+    expect(panelExpressions.length).toBeGreaterThanOrEqual(40)
     let missing: readonly string[] = expected
     await until(async () => {
       await monitored.use(traceId)
