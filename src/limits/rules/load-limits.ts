@@ -4,7 +4,6 @@ import { pathToFileURL } from 'node:url'
 import { checkLimits } from './checked-limits.ts'
 import type { CheckedLimits } from './compiled-rules.ts'
 import { type JsonPath, type LineOf, locateJson } from './json-lines.ts'
-import { placeInModule } from './module-place.ts'
 
 /** Why a limits file cannot be used: a line for each mistake. */
 export class LimitsRefused extends Error {
@@ -21,27 +20,22 @@ const MODULE_PATIENCE_MS = 10_000
 
 let readings = 0
 
-/** A limits file that was read. Each process that compiles it gets the same rules, even if the file changes meanwhile. */
+/** A limits file. */
 export interface LimitsSource {
   readonly path: string
-  /** Absent for a module that could not be read. */
+  /** Absent for a module, which its import reads. */
   readonly text?: string
 }
 
 /** Rejects with `LimitsRefused`. */
 export async function readLimitsSource(path: string): Promise<LimitsSource> {
+  if (isModule(path)) return { path }
   try {
-    return { path, text: await readText(path) }
+    // Editors on Windows write a byte order mark.
+    return { path, text: (await readFile(path, 'utf8')).replace(/^\ufeff/, '') }
   } catch (cause) {
-    // The error of its import says more.
-    if (isModule(path)) return { path }
     throw unreadable(cause)
   }
-}
-
-async function readText(path: string): Promise<string> {
-  // Editors on Windows write a byte order mark.
-  return (await readFile(path, 'utf8')).replace(/^\ufeff/, '')
 }
 
 function isModule(path: string): boolean {
@@ -56,10 +50,9 @@ export async function loadLimits(path: string): Promise<CheckedLimits> {
   return compileLimits(await readLimitsSource(path))
 }
 
-/** Compiles the rules of a file that was read. Rejects with `LimitsRefused`. */
-export async function compileLimits(source: LimitsSource): Promise<CheckedLimits> {
-  const { path, text = '' } = source
-  const read = isModule(path) ? await importModule(source) : parseJson(text)
+/** Compiles the rules of a file. Rejects with `LimitsRefused`. */
+export async function compileLimits({ path, text = '' }: LimitsSource): Promise<CheckedLimits> {
+  const read = isModule(path) ? await importModule(path) : parseJson(text)
   const checked = checkLimits(read.rules, read.lineOf)
   const mistakes = [...repeatedMembers(read), ...('mistakes' in checked ? checked.mistakes : [])]
   if (mistakes.length > 0 || 'mistakes' in checked) throw new LimitsRefused(mistakes)
@@ -96,41 +89,15 @@ function parseJson(text: string): ReadRules {
   }
 }
 
-interface LimitsModule {
-  readonly default?: unknown
-}
-
-async function importModule(source: LimitsSource): Promise<ReadRules> {
-  const { path } = source
+async function importModule(path: string): Promise<ReadRules> {
+  // Node caches modules by URL, so each reading needs a new one.
+  const url = `${pathToFileURL(resolve(path)).href}?reading=${++readings}`
   try {
-    const module = await awaitModule(importAsRead(source))
+    const module: { readonly default?: unknown } = await awaitModule(import(url))
     return { rules: module.default }
   } catch (cause) {
-    if (cause instanceof LimitsRefused) throw cause
-    throw unreadable(cause, await placeInModule(path, cause))
+    throw cause instanceof LimitsRefused ? cause : unreadable(cause)
   }
-}
-
-/** Imports the file or, if it has changed since it was read, the text that was read. */
-async function importAsRead({ path, text }: LimitsSource): Promise<LimitsModule> {
-  // Node caches modules by URL, so each reading needs a new one.
-  const reading = ++readings
-  const url = `${pathToFileURL(resolve(path)).href}?reading=${reading}`
-  if (text === undefined || (await holds(path, text))) return import(url)
-  const encoded = Buffer.from(text).toString('base64')
-  try {
-    return await import(`data:text/javascript;base64,${encoded}#${reading}`)
-  } catch {
-    // It imports other files, which it finds only from its place.
-    return import(url)
-  }
-}
-
-async function holds(path: string, text: string): Promise<boolean> {
-  return readText(path).then(
-    present => present === text,
-    () => false,
-  )
 }
 
 /** A module may await something that never happens. The timer keeps the process alive until the time is over. */

@@ -323,30 +323,28 @@ describe('LIMITS_FILE', () => {
     {
       why: 'a module throws',
       name: 'limits.mjs',
-      text: 'const fail = () => {\n  throw new Error("boom")\n}\nfail()',
-      lines: ['LIMITS_FILE was "limits.mjs": the file cannot be read (limits.mjs:2: boom)'],
+      text: 'throw new Error("boom")',
+      lines: ['LIMITS_FILE was "limits.mjs": the file cannot be read (boom)'],
     },
     {
       why: 'what a module imports throws',
       name: 'limits.mjs',
-      text: 'import "data:text/javascript,"\nimport "./sub/part.mjs"',
-      besides: { 'sub/part.mjs': '\nthrow new TypeError("boom")' },
-      lines: ['LIMITS_FILE was "limits.mjs": the file cannot be read (sub/part.mjs:2: boom)'],
+      text: 'import "./part.mjs"',
+      besides: { 'part.mjs': 'throw new TypeError("boom")' },
+      lines: ['LIMITS_FILE was "limits.mjs": the file cannot be read (boom)'],
     },
     {
       why: 'a module imports what is not there',
       name: 'limits.mjs',
-      text: '\nimport { nothing } from "./part.mjs"',
+      text: 'import { nothing } from "./part.mjs"',
       besides: { 'part.mjs': '' },
-      lines: [
-        /^LIMITS_FILE was "limits\.mjs": the file cannot be read \(limits\.mjs:2: .*nothing.*\)$/,
-      ],
+      lines: [/^LIMITS_FILE was "limits\.mjs": the file cannot be read \(.*nothing.*\)$/],
     },
     ...['limits.mjs', './limits.js'].map(name => ({
       why: 'a module is no JavaScript',
       name,
       text: 'import fs from "node:fs"\nexport default {\n  bans: }\n',
-      lines: [/^LIMITS_FILE was ".*": the file cannot be read \(limits\.m?js:3: .*'}'.*\)$/],
+      lines: [/^LIMITS_FILE was ".*": the file cannot be read \(.*'}'.*\)$/],
     })),
     {
       why: 'other settings are wrong too',
@@ -374,7 +372,6 @@ describe('LIMITS_FILE', () => {
   ])('stops the start with one line for each mistake when $why', async start => {
     const { name, text, besides = {}, env = {}, lines } = start
     const cwd = temporaryFolder()
-    mkdirSync(join(cwd, 'sub'))
     if (text !== undefined) writeFileSync(join(cwd, name), text)
     for (const [path, content] of Object.entries(besides)) writeFileSync(join(cwd, path), content)
     const settings = { LIMITS_FILE: name, PORT: '0', ...env }
