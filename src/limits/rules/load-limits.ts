@@ -20,43 +20,25 @@ const MODULE_PATIENCE_MS = 10_000
 
 let readings = 0
 
-/** A limits file. */
-export interface LimitsSource {
-  readonly path: string
-  /** Absent for a module, which its import reads. */
-  readonly text?: string
-}
-
-/** Rejects with `LimitsRefused`. */
-export async function readLimitsSource(path: string): Promise<LimitsSource> {
-  if (isModule(path)) return { path }
-  try {
-    // Editors on Windows write a byte order mark.
-    return { path, text: (await readFile(path, 'utf8')).replace(/^\ufeff/, '') }
-  } catch (cause) {
-    throw unreadable(cause)
-  }
-}
-
-function isModule(path: string): boolean {
-  return !path.endsWith('.json')
-}
-
 /**
  * The rules in a `.json` file, or in the default export of an ES module. The module is read again each time, but its imports
  * are not. Rejects with `LimitsRefused`.
  */
 export async function loadLimits(path: string): Promise<CheckedLimits> {
-  return compileLimits(await readLimitsSource(path))
-}
-
-/** Compiles the rules of a file. Rejects with `LimitsRefused`. */
-export async function compileLimits({ path, text = '' }: LimitsSource): Promise<CheckedLimits> {
-  const read = isModule(path) ? await importModule(path) : parseJson(text)
+  const read = path.endsWith('.json') ? parseJson(await readText(path)) : await importModule(path)
   const checked = checkLimits(read.rules, read.lineOf)
   const mistakes = [...repeatedMembers(read), ...('mistakes' in checked ? checked.mistakes : [])]
   if (mistakes.length > 0 || 'mistakes' in checked) throw new LimitsRefused(mistakes)
   return checked.limits
+}
+
+async function readText(path: string): Promise<string> {
+  try {
+    // Editors on Windows write a byte order mark.
+    return (await readFile(path, 'utf8')).replace(/^\ufeff/, '')
+  } catch (cause) {
+    throw unreadable(cause)
+  }
 }
 
 /** Two recipes, pasted one after the other, may each have a list of the same kind: `JSON.parse` keeps only the last. */
