@@ -33,10 +33,10 @@ export function findUnknownSettings(given: {
   return [...inFile, ...inEnvironment].filter(({ name }) => !known.includes(name))
 }
 
-/** What to do instead of using a name that is no setting any more. */
+/** What to do instead of using a name that is no longer a setting. */
 export function whyGone(name: string): string | undefined {
   if (name !== 'WORKERS') return undefined
-  return 'WORKERS is no setting any more: one process is one service; run the service several times on one database (docs/operations.md)'
+  return 'WORKERS is no longer a setting: to use more cores, run the service several times on one database (docs/operations.md)'
 }
 
 /** One line for the operator. */

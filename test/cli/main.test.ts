@@ -334,7 +334,7 @@ describe('serve', () => {
       expect(lines.filter(({ level }) => level === 'warn')).toEqual([
         expect.objectContaining({
           variable: 'WORKERS',
-          msg: expect.stringMatching(/^WORKERS is no setting any more: .* run the service several/),
+          msg: expect.stringMatching(/^WORKERS is no longer a setting: .* run the service several/),
         }),
       ])
       expect(lines.at(-1)).toMatchObject({ msg: 'stopped' })
