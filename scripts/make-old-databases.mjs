@@ -1,6 +1,7 @@
 // Makes the databases of older releases that `test/storage/upgrade.test.ts` takes over, with what clients saw of them. Run it
-// only to change what they contain. It builds the old commits from git, and makes a database on the given server and drops it.
-// Usage: node scripts/make-old-databases.mjs postgres://USER@HOST:PORT/DATABASE
+// only to change what they contain. It builds the old commits from git, and makes databases on the given server and drops them.
+// Usage: node scripts/make-old-databases.mjs postgres://USER@HOST:PORT/DATABASE [SET...]
+// SET: sqlite/oldest, postgres/oldest, sqlite/newest or postgres/newest; all if left out.
 
 import { execFileSync } from 'node:child_process'
 import { randomUUID, scryptSync } from 'node:crypto'
@@ -15,6 +16,7 @@ import {
   FIRST_ON_POSTGRES,
   FIRST_RELEASE,
   inFolder,
+  NEWEST,
   startMain,
   untilServes,
   withDatabase,
@@ -44,69 +46,125 @@ const NAMES = [
   ['ẛtrange', 'strange'],
 ]
 
-const server = process.argv[2]
+/** The commit that makes each set. */
+const COMMITS = {
+  'sqlite/oldest': FIRST_RELEASE,
+  'postgres/oldest': FIRST_ON_POSTGRES,
+  'sqlite/newest': NEWEST,
+  'postgres/newest': NEWEST,
+}
+
+const [server, ...sets] = process.argv.slice(2)
 if (server === undefined) throw new Error('the URL of a server of PostgreSQL is missing')
 
-await inFolder(async folder => {
-  const path = join(folder, 'users.db')
-  const seen = await fill({ folder, commit: FIRST_RELEASE, databaseUrl: path })
-  const files = readdirSync(folder).filter(file => file.startsWith('users.db'))
-  if (files.length > 1) throw new Error(`the database is still open: ${files}`)
-  keep('sqlite', seen, target => copyFileSync(path, join(target, 'users.db')))
-})
-
-await inFolder(async folder => {
-  await withDatabase(server, async databaseUrl => {
-    const seen = await fill({ folder, commit: FIRST_ON_POSTGRES, databaseUrl })
-    const dump = execFileSync(
-      'pg_dump',
-      ['--no-owner', '--no-privileges', '--no-comments', '--inserts', databaseUrl],
-      { encoding: 'utf8' },
-    )
-    keep('postgres', seen, target => writeFileSync(join(target, 'users.sql'), statementsOf(dump)))
-  })
-})
+for (const set of sets.length > 0 ? sets : Object.keys(COMMITS)) {
+  const target = join(FIXTURES, set)
+  mkdirSync(target, { recursive: true })
+  await inFolder(folder =>
+    (set.startsWith('sqlite') ? makeSqlite : makePostgres)(set, folder, target),
+  )
+}
 
 execFileSync('npx', ['biome', 'format', '--write', FIXTURES], { stdio: 'inherit' })
 
-/** Does with an old release what clients and operators do. Returns what they saw. */
-async function fill({ folder, commit, databaseUrl }) {
+async function makeSqlite(set, folder, target) {
+  const databaseUrl = join(folder, 'users.db')
+  await fill({ set, folder, databaseUrl, target })
+  const files = readdirSync(folder).filter(file => file.startsWith('users.db'))
+  if (files.length > 1) throw new Error(`the database is still open: ${files}`)
+  copyFileSync(databaseUrl, join(target, 'users.db'))
+}
+
+async function makePostgres(set, folder, target) {
+  await withDatabase(server, async databaseUrl => {
+    await fill({ set, folder, databaseUrl, target })
+    const options = ['--no-owner', '--no-privileges', '--no-comments', '--inserts']
+    const dump = execFileSync('pg_dump', [...options, databaseUrl], { encoding: 'utf8' })
+    writeFileSync(join(target, 'users.sql'), statementsOf(dump))
+  })
+}
+
+/** Does with an old release what clients and operators do. Writes what they saw to `seen.json`. */
+async function fill({ set, folder, databaseUrl, target }) {
+  const hasKeys = set.endsWith('newest')
   const limits = {
     bans: [
       banRule('x-client', 'header:x-client'),
       banRule('authorization', 'header:authorization'),
       banRule('address', 'ip'),
+      ...(hasKeys ? [banRule('key', 'key')] : []),
     ],
   }
   writeFileSync(join(folder, 'limits.json'), JSON.stringify(limits))
-  const env = {
+  const settings = {
     DATABASE_URL: databaseUrl,
     LIMITS_FILE: 'limits.json',
     TRUST_PROXY: '1',
     PORT: '0',
   }
-  const start = (...args) => startMain({ main: buildCommit(commit), cwd: folder, env, args })
-  const service = start()
-  const url = await untilServes(service)
-  const call = (method, path, body, headers = {}) => request(url + path, { method, body, headers })
-
-  await createUsers(call)
-  const keys = await useKeys(call)
-  const bans = await earnBans(call, start)
-  const imports = await importUsers({ folder, start, call })
-  await createAndDeleteLast(call)
-  const seen = {
-    commit,
-    madeAt: Date.now(),
-    limits,
-    ...(await readAll(call)),
-    ...{ keys, bans, imports },
-    deleted: [2, imports.lastId + 1],
-    searches: NAMES.map(([name, q]) => ({ q, name })),
+  const main = buildCommit(COMMITS[set])
+  const start = (args = [], env = {}) =>
+    startMain({ main, cwd: folder, env: { ...settings, ...env }, args })
+  const runs = async (args, expected = 0) => end(start(args), expected)
+  const serve = async (work, env) => {
+    const service = start([], env)
+    const url = await untilServes(service)
+    const call = (method, path, body, headers = {}) =>
+      request(url + path, { method, body, headers })
+    const result = await work(call)
+    service.child.kill('SIGTERM')
+    await end(service, 0)
+    return result
   }
-  service.child.kill('SIGTERM')
-  if ((await service.exited) !== 0) throw new Error(service.output())
-  return seen
+
+  const apiKeys = hasKeys ? await useApiKeys(serve, runs) : undefined
+  const seen = await serve(async call => {
+    await createUsers(call)
+    const keys = await useKeys(call)
+    const bans = await earnBans(call, runs)
+    const imports = await importUsers({ folder, start, runs, call })
+    await createAndDeleteLast(call)
+    return {
+      commit: COMMITS[set],
+      madeAt: Date.now(),
+      limits,
+      ...(await readAll(call)),
+      ...{ keys, bans, imports, apiKeys },
+      deleted: [2, imports.lastId + 1],
+      searches: NAMES.map(([name, q]) => ({ q, name })),
+    }
+  })
+  writeFileSync(join(target, 'seen.json'), JSON.stringify(seen, undefined, 2))
+}
+
+/** Makes API keys of each kind, uses some, and gets one banned. Returns them by name. */
+async function useApiKeys(serve, runs) {
+  const made = {
+    reader: ['users:read', '--expires', '90d'],
+    writer: ['users:read', 'users:write', 'passwords:verify'],
+    banned: ['users:read'],
+    revoked: ['users:read'],
+    expired: ['users:read', '--expires', '1s'],
+  }
+  const apiKeys = {}
+  for (const [name, scope] of Object.entries(made)) {
+    const output = await runs(['keys', 'create', '--name', name, '--json', '--scope', ...scope])
+    apiKeys[name] = JSON.parse(output).key
+  }
+  await serve(
+    async call => {
+      for (const [name, path] of [
+        ['writer', '/users'],
+        ['banned', '/key'],
+      ]) {
+        await call('GET', path, undefined, { authorization: `Bearer ${apiKeys[name]}` })
+      }
+    },
+    { API_KEYS: 'required' },
+  )
+  await runs(['keys', 'revoke', 'revoked'])
+  await sleep(1000)
+  return apiKeys
 }
 
 function banRule(name, by) {
@@ -148,7 +206,7 @@ async function useKeys(call) {
   return keys
 }
 
-async function earnBans(call, start) {
+async function earnBans(call, runs) {
   const earned = [
     { 'x-client': 'mallory' },
     { 'x-client': `${'long '.repeat(40)}é` },
@@ -161,9 +219,13 @@ async function earnBans(call, start) {
     const path = name === 'x-forwarded-for' ? '/address' : `/${name}`
     await call('GET', path, undefined, asBytes(headers))
   }
-  const added = start('bans', 'add', 'address', '198.51.100.9')
-  if ((await added.exited) !== 0) throw new Error(added.output())
-  return [...earned, { 'x-forwarded-for': '198.51.100.9' }]
+  await runs(['bans', 'add', 'address', '198.51.100.9'])
+  await runs(['bans', 'add', 'authorization', 'Bearer that was added', '--for', '1 day'])
+  return [
+    ...earned,
+    { 'x-forwarded-for': '198.51.100.9' },
+    { authorization: 'Bearer that was added' },
+  ]
 }
 
 /** Headers are sent a byte for each character. */
@@ -175,7 +237,7 @@ function asBytes(headers) {
 }
 
 /** One import that ended, one that was killed, and one that ended at a conflict. */
-async function importUsers({ folder, start, call }) {
+async function importUsers({ folder, start, runs, call }) {
   const finished = digests().map(([email, digest], index) => ({
     id: 100 + index,
     name: `Imported ${index}`,
@@ -186,7 +248,7 @@ async function importUsers({ folder, start, call }) {
   }))
   const finishedText = finished.map(row => `${JSON.stringify(row)}\n`).join('')
   writeFileSync(join(folder, 'finished.ndjson'), finishedText)
-  await end(start('import', 'finished.ndjson'), 0)
+  await runs(['import', 'finished.ndjson'])
 
   const lines = [
     '{"name": "First", "email": "first@x.co", "password": "from a file"}',
@@ -201,7 +263,7 @@ async function importUsers({ folder, start, call }) {
   ]
   const before = lines.slice(0, 5).join('\n')
   const total = await countUsers(call)
-  const killed = start('import', '-', '--format', 'ndjson', '--rejects', 'rejects.ndjson')
+  const killed = start(['import', '-', '--format', 'ndjson', '--rejects', 'rejects.ndjson'])
   killed.child.stdin.write(`${before}\n`)
   while ((await countUsers(call)) < total + 2) await sleep(50)
   killed.child.kill('SIGKILL')
@@ -218,7 +280,7 @@ async function importUsers({ folder, start, call }) {
   ]
   const csvText = csv.join('\r\n').replaceAll(';', ',').replace('Quoted,', 'Quoted;')
   writeFileSync(join(folder, 'conflict.csv'), csvText)
-  await end(start('import', 'conflict.csv'), 1)
+  await runs(['import', 'conflict.csv'], 1)
 
   const last = await call('POST', '/users', { user: { name: 'Next', email: 'next@x.co' } })
   return {
@@ -319,16 +381,10 @@ async function end(command, expected) {
   command.child.stdin.end()
   const code = await command.exited
   if (code !== expected) throw new Error(`exited with ${code}: ${command.output()}`)
+  return command.output()
 }
 
 /** A dump without what only psql understands, and without settings that another version may not have. */
 function statementsOf(dump) {
   return dump.replace(/^(\\|SET |--).*\n/gm, '').replace(/\n{3,}/g, '\n\n')
-}
-
-function keep(engine, seen, save) {
-  const target = join(FIXTURES, engine)
-  mkdirSync(target, { recursive: true })
-  save(target)
-  writeFileSync(join(target, 'seen.json'), JSON.stringify(seen, undefined, 2))
 }

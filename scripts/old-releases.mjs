@@ -14,6 +14,9 @@ export const FIRST_RELEASE = '0c878421622832f3026f5a05e238b9e21b0b9b1b'
 /** The oldest commit whose schema of PostgreSQL the present release takes over. */
 export const FIRST_ON_POSTGRES = '1d43714acfddf1ed3627c51f3df0197062b601c4'
 
+/** The newest schema that is stored, of both engines. */
+export const NEWEST = 'd5aca492e53cc4e49fb1698d175e993d4f8cbd4f'
+
 const PROJECT = fileURLToPath(new URL('../', import.meta.url))
 
 const BUILT = join(PROJECT, 'node_modules/.cache/commits')

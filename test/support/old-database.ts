@@ -26,6 +26,10 @@ export interface SeenDatabase {
   /** E-mails and passwords. */
   readonly passwords: readonly (readonly [string, string])[]
   readonly keys: readonly (SeenAnswer & { about: string; key: string; body: object })[]
+  /** By name; `undefined` if the release knows none. */
+  readonly apiKeys?: Readonly<
+    Record<'reader' | 'writer' | 'banned' | 'revoked' | 'expired', string>
+  >
   /** The headers of banned clients. */
   readonly bans: readonly Readonly<Record<string, string>>[]
   /** Texts of imported files. */
@@ -35,18 +39,23 @@ export interface SeenDatabase {
 }
 
 /**
- * A database that an older release has filled: 0.1.0 on SQLite, and the oldest one possible on PostgreSQL. It is a copy, as if
- * it had been made just now and its files had been imported from `folder`.
+ * The oldest: that of 0.1.0 on SQLite, and of the oldest commit possible on PostgreSQL. The newest: that of a commit that
+ * knows API keys and indexes words.
  */
+export type Age = 'oldest' | 'newest'
+
+/** A database that an older release has filled. It is a copy, as if made just now from files in `folder`. */
 export async function openOldDatabase(
   folder: string,
+  age: Age,
 ): Promise<{ readonly databaseUrl: string; readonly seen: SeenDatabase }> {
-  const fixture = fileURLToPath(new URL(`old-databases/${engine}/`, import.meta.url))
+  const fixture = fileURLToPath(new URL(`old-databases/${engine}/${age}/`, import.meta.url))
   const seen: SeenDatabase = JSON.parse(readFileSync(join(fixture, 'seen.json'), 'utf8'))
-  const age = Date.now() - seen.madeAt
+  const ageMs = Date.now() - seen.madeAt
   const sql = `
-    UPDATE bans SET ends_at = ends_at + ${age};
-    UPDATE idempotency_keys SET expires_at = expires_at + ${age};
+    UPDATE bans SET ends_at = ends_at + ${ageMs};
+    UPDATE idempotency_keys SET expires_at = expires_at + ${ageMs};
+    ${seen.apiKeys === undefined ? '' : `UPDATE api_keys SET expires_at = expires_at + ${ageMs};`}
     UPDATE imports SET source = '${folder}/finished.ndjson' WHERE source LIKE '%/finished.ndjson';
     UPDATE imports SET source = '${folder}/conflict.csv' WHERE source LIKE '%/conflict.csv';`
   if (engine === 'postgres') {
