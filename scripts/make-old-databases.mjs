@@ -3,26 +3,28 @@
 // Usage: node scripts/make-old-databases.mjs postgres://USER@HOST:PORT/DATABASE [SET...]
 // SET: sqlite/oldest, postgres/oldest, sqlite/newest or postgres/newest; all if left out.
 
-import { execFileSync } from 'node:child_process'
-import { randomUUID, scryptSync } from 'node:crypto'
-import { copyFileSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { execFileSync, execSync, spawn } from 'node:child_process'
+import { randomUUID } from 'node:crypto'
+import { once } from 'node:events'
+import * as fs from 'node:fs'
+import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
-import { Algorithm, hashSync as argon2 } from '@node-rs/argon2'
-import { hashSync as bcrypt } from '@node-rs/bcrypt'
-import {
-  buildCommit,
-  FIRST_ON_POSTGRES,
-  FIRST_RELEASE,
-  inFolder,
-  NEWEST,
-  startMain,
-  untilServes,
-  withDatabase,
-} from './old-releases.mjs'
 
-const FIXTURES = fileURLToPath(new URL('../test/support/old-databases/', import.meta.url))
+/** The commit that makes each set. */
+const COMMITS = {
+  // 0.1.0, which knew SQLite only.
+  'sqlite/oldest': '0c878421622832f3026f5a05e238b9e21b0b9b1b',
+  // The oldest one whose schema of PostgreSQL can be taken over.
+  'postgres/oldest': '1d43714acfddf1ed3627c51f3df0197062b601c4',
+  'sqlite/newest': 'd5aca492e53cc4e49fb1698d175e993d4f8cbd4f',
+  'postgres/newest': 'd5aca492e53cc4e49fb1698d175e993d4f8cbd4f',
+}
+
+const PROJECT = fileURLToPath(new URL('../', import.meta.url))
+
+const FIXTURES = join(PROJECT, 'test/support/old-databases')
 
 /** Each name with a search that must find it, and it alone, after the upgrade. */
 const NAMES = [
@@ -46,12 +48,19 @@ const NAMES = [
   ['ẛtrange', 'strange'],
 ]
 
-/** The commit that makes each set. */
-const COMMITS = {
-  'sqlite/oldest': FIRST_RELEASE,
-  'postgres/oldest': FIRST_ON_POSTGRES,
-  'sqlite/newest': NEWEST,
-  'postgres/newest': NEWEST,
+/** E-mails with a digest of each kind that can be imported, all of the password `imported`. */
+const DIGESTS = {
+  'argon2id@x.co':
+    '$argon2id$v=19$m=4096,t=3,p=1$3E8F19rp4okdplxNBc4X3w$6NcKo00EXzqN2vpvPEdb8OAhSmkEzzJTYQlilsNrrsM',
+  'argon2i@x.co':
+    '$argon2i$v=19$m=4096,t=3,p=1$o30y3Hwlnn9MHuGWoYtTOA$ISHUUtbhZu7KYx7HVblj2HDja4jvjU1Q2hLR73CX3iM',
+  'argon2d@x.co':
+    '$argon2d$v=19$m=4096,t=3,p=1$GKNShfc9PXAJ1ZZkeI5nEw$sI3I6wbbe76ZR85LnKC9uhDGt8vhCRbQAHbtc3NVGxw',
+  'bcrypt@x.co': '$2b$05$soXdCSZYOSc7MosagOCQ4O3y7RJMS1zUOFt6MeOE45w8tQbER6j5G',
+  'bcrypt-2y@x.co': '$2y$05$soXdCSZYOSc7MosagOCQ4O3y7RJMS1zUOFt6MeOE45w8tQbER6j5G',
+  'bcrypt-phc@x.co': '$bcrypt$v=98$r=5$uqZfEUbaQUe9OquciQES6Q$509TLOU31WQHv8OgQG67y+vSdGT8l7I',
+  'scrypt@x.co':
+    '$scrypt$ln=12,r=8,p=1$MDEyMzQ1Njc4OWFiY2RlZg$Y+xqjyFpRkkvoM9MzaPUQjZ8POTFNeVfg9ZfS9uftDI',
 }
 
 const [server, ...sets] = process.argv.slice(2)
@@ -59,33 +68,39 @@ if (server === undefined) throw new Error('the URL of a server of PostgreSQL is 
 
 for (const set of sets.length > 0 ? sets : Object.keys(COMMITS)) {
   const target = join(FIXTURES, set)
-  mkdirSync(target, { recursive: true })
-  await inFolder(folder =>
-    (set.startsWith('sqlite') ? makeSqlite : makePostgres)(set, folder, target),
-  )
+  const folder = fs.mkdtempSync(join(tmpdir(), 'old-database-'))
+  fs.mkdirSync(target, { recursive: true })
+  await (set.startsWith('sqlite') ? makeSqlite : makePostgres)({ set, folder, target })
+  fs.rmSync(folder, { recursive: true })
 }
-
 execFileSync('npx', ['biome', 'format', '--write', FIXTURES], { stdio: 'inherit' })
 
-async function makeSqlite(set, folder, target) {
+async function makeSqlite({ set, folder, target }) {
   const databaseUrl = join(folder, 'users.db')
-  await fill({ set, folder, databaseUrl, target })
-  const files = readdirSync(folder).filter(file => file.startsWith('users.db'))
-  if (files.length > 1) throw new Error(`the database is still open: ${files}`)
-  copyFileSync(databaseUrl, join(target, 'users.db'))
+  await fill({ set, folder, target, databaseUrl })
+  if (fs.existsSync(`${databaseUrl}-wal`)) throw new Error('the database is still open')
+  fs.copyFileSync(databaseUrl, join(target, 'users.db'))
 }
 
-async function makePostgres(set, folder, target) {
-  await withDatabase(server, async databaseUrl => {
-    await fill({ set, folder, databaseUrl, target })
+async function makePostgres({ set, folder, target }) {
+  const name = `old_database_${process.pid}`
+  const databaseUrl = new URL(`/${name}`, server).href
+  const query = sql => execFileSync('psql', ['--quiet', '--command', sql, server])
+  query(`CREATE DATABASE ${name} ENCODING 'UTF8' TEMPLATE template0`)
+  try {
+    await fill({ set, folder, target, databaseUrl })
     const options = ['--no-owner', '--no-privileges', '--no-comments', '--inserts']
     const dump = execFileSync('pg_dump', [...options, databaseUrl], { encoding: 'utf8' })
-    writeFileSync(join(target, 'users.sql'), statementsOf(dump))
-  })
+    // Without what only psql understands, and without settings that another version may not have.
+    const statements = dump.replace(/^(\\|SET |--).*\n/gm, '').replace(/\n{3,}/g, '\n\n')
+    fs.writeFileSync(join(target, 'users.sql'), statements)
+  } finally {
+    query(`DROP DATABASE ${name} WITH (FORCE)`)
+  }
 }
 
 /** Does with an old release what clients and operators do. Writes what they saw to `seen.json`. */
-async function fill({ set, folder, databaseUrl, target }) {
+async function fill({ set, folder, target, databaseUrl }) {
   const hasKeys = set.endsWith('newest')
   const limits = {
     bans: [
@@ -95,26 +110,26 @@ async function fill({ set, folder, databaseUrl, target }) {
       ...(hasKeys ? [banRule('key', 'key')] : []),
     ],
   }
-  writeFileSync(join(folder, 'limits.json'), JSON.stringify(limits))
-  const settings = {
-    DATABASE_URL: databaseUrl,
-    LIMITS_FILE: 'limits.json',
-    TRUST_PROXY: '1',
-    PORT: '0',
-  }
+  fs.writeFileSync(join(folder, 'limits.json'), JSON.stringify(limits))
+  const settings = { LIMITS_FILE: 'limits.json', TRUST_PROXY: '1', PORT: '0' }
   const main = buildCommit(COMMITS[set])
-  const start = (args = [], env = {}) =>
-    startMain({ main, cwd: folder, env: { ...settings, ...env }, args })
-  const runs = async (args, expected = 0) => end(start(args), expected)
+  const start = (args = [], env = {}) => {
+    const { PATH } = process.env
+    const all = { PATH, DATABASE_URL: databaseUrl, ...settings, ...env }
+    return startProgram([main, ...args], { cwd: folder, env: all })
+  }
+  const runs = (args, expected = 0) => end(start(args), expected)
   const serve = async (work, env) => {
     const service = start([], env)
-    const url = await untilServes(service)
+    const url = await urlOf(service)
     const call = (method, path, body, headers = {}) =>
       request(url + path, { method, body, headers })
-    const result = await work(call)
-    service.child.kill('SIGTERM')
-    await end(service, 0)
-    return result
+    try {
+      return await work(call)
+    } finally {
+      service.child.kill('SIGTERM')
+      await end(service, 0)
+    }
   }
 
   const apiKeys = hasKeys ? await useApiKeys(serve, runs) : undefined
@@ -134,7 +149,7 @@ async function fill({ set, folder, databaseUrl, target }) {
       searches: NAMES.map(([name, q]) => ({ q, name })),
     }
   })
-  writeFileSync(join(target, 'seen.json'), JSON.stringify(seen, undefined, 2))
+  fs.writeFileSync(join(target, 'seen.json'), JSON.stringify(seen, undefined, 2))
 }
 
 /** Makes API keys of each kind, uses some, and gets one banned. Returns them by name. */
@@ -151,17 +166,11 @@ async function useApiKeys(serve, runs) {
     const output = await runs(['keys', 'create', '--name', name, '--json', '--scope', ...scope])
     apiKeys[name] = JSON.parse(output).key
   }
-  await serve(
-    async call => {
-      for (const [name, path] of [
-        ['writer', '/users'],
-        ['banned', '/key'],
-      ]) {
-        await call('GET', path, undefined, { authorization: `Bearer ${apiKeys[name]}` })
-      }
-    },
-    { API_KEYS: 'required' },
-  )
+  const use = async call => {
+    await call('GET', '/users', undefined, { authorization: `Bearer ${apiKeys.writer}` })
+    await call('GET', '/key', undefined, { authorization: `Bearer ${apiKeys.banned}` })
+  }
+  await serve(use, { API_KEYS: 'required' })
   await runs(['keys', 'revoke', 'revoked'])
   await sleep(1000)
   return apiKeys
@@ -238,7 +247,7 @@ function asBytes(headers) {
 
 /** One import that ended, one that was killed, and one that ended at a conflict. */
 async function importUsers({ folder, start, runs, call }) {
-  const finished = digests().map(([email, digest], index) => ({
+  const finished = Object.entries(DIGESTS).map(([email, digest], index) => ({
     id: 100 + index,
     name: `Imported ${index}`,
     email,
@@ -247,7 +256,7 @@ async function importUsers({ folder, start, runs, call }) {
     updated_at: '2020-05-06T07:08:09.456Z',
   }))
   const finishedText = finished.map(row => `${JSON.stringify(row)}\n`).join('')
-  writeFileSync(join(folder, 'finished.ndjson'), finishedText)
+  fs.writeFileSync(join(folder, 'finished.ndjson'), finishedText)
   await runs(['import', 'finished.ndjson'])
 
   const lines = [
@@ -270,16 +279,16 @@ async function importUsers({ folder, start, runs, call }) {
   await killed.exited
 
   const csv = [
-    'email;name;note',
-    'csv1@x.co;"Quoted; ""and"" more";x',
-    'csv2@x.co;"Two\r\nlines";',
-    'CSV3@x.co;  Blanks ;y',
-    'f1@x.co;Taken;',
-    'csv4@x.co;After;',
+    'email,name,note',
+    'csv1@x.co,"Quoted; ""and"" more",x',
+    'csv2@x.co,"Two\r\nlines",',
+    'CSV3@x.co,  Blanks ,y',
+    'f1@x.co,Taken,',
+    'csv4@x.co,After,',
     '',
   ]
-  const csvText = csv.join('\r\n').replaceAll(';', ',').replace('Quoted,', 'Quoted;')
-  writeFileSync(join(folder, 'conflict.csv'), csvText)
+  const csvText = csv.join('\r\n')
+  fs.writeFileSync(join(folder, 'conflict.csv'), csvText)
   await runs(['import', 'conflict.csv'], 1)
 
   const last = await call('POST', '/users', { user: { name: 'Next', email: 'next@x.co' } })
@@ -287,30 +296,9 @@ async function importUsers({ folder, start, runs, call }) {
     lastId: JSON.parse(last.text).id,
     finished: finishedText,
     killed: `${lines.join('\n')}\n`,
-    killedRejects: readFileSync(join(folder, 'rejects.ndjson'), 'utf8'),
+    killedRejects: fs.readFileSync(join(folder, 'rejects.ndjson'), 'utf8'),
     conflict: csvText,
   }
-}
-
-/** A digest of each kind that can be imported, all of the password `imported`. */
-function digests() {
-  const salt = Buffer.from('0123456789abcdef')
-  const base64 = bytes => bytes.toString('base64').replaceAll('=', '')
-  const options = { memoryCost: 4096, timeCost: 3, parallelism: 1 }
-  const standard = './ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789'
-  const usual = 'ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/'
-  const plain = bcrypt('imported', 5)
-  const phc = Array.from(plain.slice(7), char => usual[standard.indexOf(char)]).join('')
-  const scrypt = scryptSync('imported', salt, 32, { N: 2 ** 12, r: 8, p: 1 })
-  return [
-    ['argon2id@x.co', argon2('imported', { ...options, algorithm: Algorithm.Argon2id })],
-    ['argon2i@x.co', argon2('imported', { ...options, algorithm: Algorithm.Argon2i })],
-    ['argon2d@x.co', argon2('imported', { ...options, algorithm: Algorithm.Argon2d })],
-    ['bcrypt@x.co', plain],
-    ['bcrypt-2y@x.co', plain.replace('$2b$', '$2y$')],
-    ['bcrypt-phc@x.co', `$bcrypt$v=98$r=5$${phc.slice(0, 22)}$${phc.slice(22)}`],
-    ['scrypt@x.co', `$scrypt$ln=12,r=8,p=1$${base64(salt)}$${base64(scrypt)}`],
-  ]
 }
 
 /** The newest id is that of a deleted user, and must not be given out again. */
@@ -344,7 +332,7 @@ async function readAll(call) {
     ['user3@example.com', 'correct horse 3'],
     ['secret@x.co', 'keyed password'],
     ['first@x.co', 'from a file'],
-    ...digests().map(([email]) => [email, 'imported']),
+    ...Object.keys(DIGESTS).map(email => [email, 'imported']),
   ]
   return { list, users, walks, passwords }
 }
@@ -377,14 +365,43 @@ async function request(url, { method, body, headers }) {
   }
 }
 
-async function end(command, expected) {
-  command.child.stdin.end()
-  const code = await command.exited
-  if (code !== expected) throw new Error(`exited with ${code}: ${command.output()}`)
-  return command.output()
+/** Installs and builds this project as it was at a commit, once. Returns the path of its `main.js`. */
+function buildCommit(commit) {
+  const built = join(tmpdir(), `user-records-service-${commit}`)
+  if (!fs.existsSync(built)) {
+    const folder = fs.mkdtempSync(`${built}-`)
+    execSync(`git archive ${commit} | tar -x -C ${folder}`, { cwd: PROJECT })
+    execFileSync('npm', ['ci', '--no-audit', '--no-fund'], { cwd: folder, stdio: 'inherit' })
+    fs.renameSync(folder, built)
+  }
+  return join(built, 'dist/main.js')
 }
 
-/** A dump without what only psql understands, and without settings that another version may not have. */
-function statementsOf(dump) {
-  return dump.replace(/^(\\|SET |--).*\n/gm, '').replace(/\n{3,}/g, '\n\n')
+function startProgram(args, options) {
+  const child = spawn(process.execPath, args, options)
+  let output = ''
+  for (const stream of [child.stdout, child.stderr]) {
+    stream.on('data', chunk => {
+      output += chunk
+    })
+  }
+  return { child, output: () => output, exited: once(child, 'close').then(([code]) => code) }
+}
+
+/** The URL of a service, once it listens. */
+async function urlOf({ output, child }) {
+  for (;;) {
+    const url = /"url":"([^"]+)"/.exec(output())?.[1]
+    if (url !== undefined) return url
+    if (child.exitCode !== null) throw new Error(output())
+    await sleep(20)
+  }
+}
+
+/** Waits for the end of a program. Returns its output. */
+async function end({ child, output, exited }, expected) {
+  child.stdin.end()
+  const code = await exited
+  if (code !== expected) throw new Error(`exited with ${code}: ${output()}`)
+  return output()
 }
