@@ -36,8 +36,7 @@ export async function* csvRecords(
     if (first !== undefined && !isHeaderHashed) {
       isHeaderHashed = true
       // Part of the hash by which a resumed import recognises the file.
-      const { raw } = first
-      records[0] = { ...first, raw: `${JSON.stringify(known)}\n${raw}`, formerRaw: raw }
+      records[0] = { ...first, raw: `${JSON.stringify(known)}\n${first.raw}` }
     }
     yield records
   }

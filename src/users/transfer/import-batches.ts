@@ -7,8 +7,6 @@ export interface ImportRecord {
   readonly line: number
   /** Its text, by which a resumed import recognises it. */
   readonly raw: string
-  /** What release 0.1.0 took for its text, if that differs. */
-  readonly formerRaw?: string
   /** The fields of a user, or why they cannot be read. */
   readonly content: { readonly row: unknown } | { readonly problem: string }
 }
@@ -76,16 +74,13 @@ export async function* remainingBatches({
   readonly hash: RecordHash
 }): AsyncGenerator<readonly ImportRecord[]> {
   const { records: resumed, recordsHash, source } = checkpoint
-  const formerHash = createRecordHash()
-  const isSame = () =>
-    [hash, formerHash].some(candidate => candidate.digestWith([]).equals(recordsHash))
   let passed = 0
   for await (const chunk of records) {
     const old = chunk.slice(0, resumed - passed)
     hash.add(old)
-    formerHash.add(old.map(record => ({ ...record, raw: record.formerRaw ?? record.raw })))
     passed += old.length
-    if (old.length > 0 && passed === resumed && !isSame()) {
+    const isLast = old.length > 0 && passed === resumed
+    if (isLast && !hash.digestWith([]).equals(recordsHash)) {
       throw new ImportMismatch(
         `the first ${resumed} rows of ${source} have changed since the earlier import, or have other columns`,
       )
