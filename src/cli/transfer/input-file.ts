@@ -8,7 +8,7 @@ import { rejectGzipAndUtf16 } from './input-encoding.ts'
 export interface InputFile {
   /**
    * Unpacked bytes. An abort makes them throw the reason of the signal. They throw `OperatorError` if reading fails, or
-   * if they begin like gzip or UTF-16. Other bytes that are not UTF-8 are not detected here.
+   * if they begin like gzip, or with a mark of UTF-16. Other bytes that are not UTF-8 are not detected here.
    */
   readonly chunks: AsyncIterable<Buffer>
   /** The share of the file that has been read, from 0 to 1; `undefined` if the length of the file is unknown. */

@@ -61,7 +61,11 @@ test.each<[string, Buffer, RegExp]>([
     /gz is damaged: its gzip data has an incorrect /,
   ],
   ['is not gzip', Buffer.from(ndjson(0, 2)), /gz is not gzip, although its name ends in \.gz\n/],
-  ['holds UTF-16', gzipSync(Buffer.from(ndjson(0, 2), 'utf16le')), /gz is UTF-16 LE and not /],
+  [
+    'holds UTF-16',
+    gzipSync(Buffer.from(`\ufeff${ndjson(0, 2)}`, 'utf16le')),
+    /gz is UTF-16 LE and not /,
+  ],
 ])('import of a .gz that %s ends with one line and code 1', async (_how, bytes, message) => {
   const cwd = folderWith(bytes)
   const { code, stderr } = await importing(cwd, 'users.ndjson.gz')

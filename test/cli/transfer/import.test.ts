@@ -135,13 +135,11 @@ test('import uses --delimiter, even if the header looks different', async () => 
 })
 
 describe('import of a file that is not UTF-8 changes nothing and names its encoding:', () => {
-  const TEXT = 'name,email\nAnn,ann@example.com\n'
+  const TEXT = '\ufeffname,email\nAnn,ann@example.com\n'
   const utf16Le = Buffer.from(TEXT, 'utf16le')
   const utf16Be = Buffer.from(utf16Le).swap16()
 
   test.each([
-    ['UTF-16 LE', Buffer.concat([Buffer.of(0xff, 0xfe), utf16Le])],
-    ['UTF-16 BE', Buffer.concat([Buffer.of(0xfe, 0xff), utf16Be])],
     ['UTF-16 LE', utf16Le],
     ['UTF-16 BE', utf16Be],
   ])('%s', async (encoding, bytes) => {
