@@ -32,12 +32,7 @@ const MAX_BCRYPT_COST = 16
 const ARGON2 =
   /^\$argon2(?:id|i|d)\$(?:v=(?:16|19)\$)?m=(?<memoryKib>[1-9]\d{0,6}),t=(?<passes>[1-9]\d{0,2}),p=(?<lanes>[1-9]\d{0,2})\$(?<salt>[A-Za-z\d+/]{11,64})\$(?<hash>[A-Za-z\d+/]{16,86})$/
 
-/** The usual form, as in `$2b$12$…`. */
 const BCRYPT = /^\$2[aby]\$(?<cost>\d\d)\$[./\dA-Za-z]{53}$/
-
-/** The PHC form. Its version 98 is the code of the `b` in `$2b$`. */
-const BCRYPT_PHC =
-  /^\$bcrypt\$v=98\$r=(?<cost>\d{1,2})\$(?<salt>[\dA-Za-z+/]{22})\$(?<hash>[\dA-Za-z+/]{31})$/
 
 /** `ln` is the binary logarithm of N: https://www.rfc-editor.org/rfc/rfc7914#section-2 */
 const SCRYPT =
@@ -72,7 +67,7 @@ export function kindOfDigest(digest: string): string {
 }
 
 function verifierOf(digest: string): Verify | undefined {
-  return argon2(digest) ?? bcrypt(digest) ?? bcryptOfPhc(digest) ?? scryptOfPhc(digest)
+  return argon2(digest) ?? bcrypt(digest) ?? scryptOfPhc(digest)
 }
 
 function argon2(digest: string): Verify | undefined {
@@ -92,19 +87,6 @@ function bcrypt(digest: string): Verify | undefined {
   if (!isAffordable) return undefined
   // To bcrypt, `a` and `a\0a` are the same password: it repeats a short one, with a zero byte after each.
   return async password => (await verifyBcrypt(password, digest)) && !password.includes('\0')
-}
-
-function bcryptOfPhc(digest: string): Verify | undefined {
-  const { cost = '', salt = '', hash = '' } = groupsOf(BCRYPT_PHC, digest)
-  return bcrypt(`$2b$${cost.padStart(2, '0')}$${toBcryptAlphabet(salt + hash)}`)
-}
-
-const BASE64 = 'ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/'
-const BCRYPT_BASE64 = './ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789'
-
-/** Both encodings store the same six bits in each character, but use different characters. */
-function toBcryptAlphabet(base64: string): string {
-  return Array.from(base64, char => BCRYPT_BASE64[BASE64.indexOf(char)]).join('')
 }
 
 function scryptOfPhc(digest: string): Verify | undefined {

@@ -116,13 +116,6 @@ export const ATTACKS: Readonly<Record<string, readonly Attack[]>> = {
     ['9', ' ', 'x'],
   ],
   '/[-+.\\w]+/y': [['', 'a']],
-  '/:(\\d+)$/m': [['', ':9', 'x']],
-  '/(file:\\/\\/\\/[^\\s)?]*?)(?:\\?[^\\s):]*)?:(\\d+)(?::\\d+)?\\)?$/m': [
-    ['', 'file:///'],
-    ['file:///', ':9'],
-    ['file:///a?', '?', '!'],
-    ['file:///a', '?a:9', '!'],
-  ],
   '/^\\/(?:livez|readyz)(?:$|\\?)/': [['/livez', '?']],
   '/^(SQLITE_READONLY|SQLITE_CANTOPEN|EACCES$|EPERM$|EROFS$)/': [['EROFS', 'EROFS']],
   '/^SQLITE_(CORRUPT|NOTADB)/': [['SQLITE_', 'SQLITE_']],
@@ -233,8 +226,6 @@ export const ATTACKS: Readonly<Record<string, readonly Attack[]>> = {
       ['$argon2id$', 'v=19$'],
     ],
   '/^\\$2[aby]\\$(?<cost>\\d\\d)\\$[./\\dA-Za-z]{53}$/': [['$2b$10$', '.', '!']],
-  '/^\\$bcrypt\\$v=98\\$r=(?<cost>\\d{1,2})\\$(?<salt>[\\dA-Za-z+/]{22})\\$(?<hash>[\\dA-Za-z+/]{31})$/':
-    [['$bcrypt$v=98$r=10$', 'A', '!']],
   '/^\\$scrypt\\$ln=(?<logCost>\\d{1,2}),r=(?<blocks>\\d{1,2}),p=(?<lanes>\\d{1,2})\\$(?<salt>[A-Za-z\\d+/]{11,86})\\$(?<hash>[A-Za-z\\d+/]{22,172})$/':
     [
       ['$scrypt$ln=1,r=1,p=1$', 'A', '!'],

@@ -12,6 +12,9 @@ import { untilPasses } from '../support/until.ts'
 /** Letters that 0.1.0 sorted by themselves, and that sort like another letter since. */
 const FOLDED_SINCE = /[µſẛ]/
 
+/** The user is kept with a digest of bcrypt in PHC form, which verifies no password: only a new one helps. */
+const IN_FORM_THAT_LEFT = 'bcrypt-phc@x.co'
+
 /** Ways to take over a database. */
 type Way = 'a start' | 'migrate'
 
@@ -53,6 +56,10 @@ describe.each(
           .post('/password-verifications')
           .send({ user: { email, password: password + wrong } })
       await attempt('x').expect(422)
+      if (email === IN_FORM_THAT_LEFT) {
+        await attempt().expect(422)
+        continue
+      }
       const before = await attempt().expect(200)
       expect((await attempt().expect(200)).text).toBe(before.text)
       expect(seen.users.map(({ text }) => text)).toContain(before.text)
@@ -172,8 +179,9 @@ test.each(AGES)(
     writeFileSync(join(cwd, 'finished.ndjson'), seen.imports.finished)
     const again = ['import', 'finished.ndjson', '--on-conflict', 'update', '--json']
     const finished = await run({ cwd, env, args: again })
-    expect(finished).toMatchObject({ code: 0, stderr: '' })
-    expect(JSON.parse(finished.stdout)).toMatchObject({ rows: 7, earlier_rows: 0, unchanged: 7 })
+    expect(finished).toMatchObject({ code: 3, stderr: expect.stringContaining('password_digest') })
+    const repeated = { rows: 7, earlier_rows: 0, unchanged: 6, refused: 1 }
+    expect(JSON.parse(finished.stdout)).toMatchObject(repeated)
     expect(await run({ cwd, env, args: ['check'] })).toMatchObject({ code: 0, stderr: '' })
   },
 )

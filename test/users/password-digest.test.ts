@@ -35,17 +35,6 @@ describe.each(Object.entries(DIGESTS))('a digest of %s', (_kind, digest) => {
   })
 })
 
-test('a digest of bcrypt verifies the same password in PHC form and in the usual form', async () => {
-  const common = hashBcrypt(PASSWORD, 5)
-  const bcryptAlphabet = './ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789'
-  const base64 = 'ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/'
-  const text = Array.from(common.slice(7), char => base64[bcryptAlphabet.indexOf(char)]).join('')
-  const digest = `$bcrypt$v=98$r=5$${text.slice(0, 22)}$${text.slice(22)}`
-  expect(isPasswordDigest(digest)).toBe(true)
-  expect(await verifyDigest(digest, PASSWORD)).toBe(true)
-  expect(await verifyDigest(digest, 'wrong horse')).toBe(false)
-})
-
 test.each([
   '',
   'correct horse',
@@ -61,6 +50,7 @@ test.each([
   '$2b$31$N9qo8uLOickgx2ZMRZoMyeIjZAgcfl7p92ldGxad68LJZdL17lhWy',
   '$2x$10$N9qo8uLOickgx2ZMRZoMyeIjZAgcfl7p92ldGxad68LJZdL17lhWy',
   '$2b$10$short',
+  '$bcrypt$v=98$r=5$uqZfEUbaQUe9OquciQES6Q$509TLOU31WQHv8OgQG67y+vSdGT8l7I',
   '$scrypt$ln=30,r=8,p=1$c2FsdHNhbHQ$aGFzaGhhc2hoYXNoaGFzaGhhc2g',
   '$scrypt$ln=18,r=8,p=5$c2FsdHNhbHQ$aGFzaGhhc2hoYXNoaGFzaGhhc2g',
   '$scrypt$ln=17,r=8,p=16$c2FsdHNhbHQ$aGFzaGhhc2hoYXNoaGFzaGhhc2g',
