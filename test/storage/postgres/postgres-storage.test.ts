@@ -11,7 +11,7 @@ import { executeSql, selectRows } from '../../support/sql.ts'
 
 const NEWEST = 'SELECT max(version) FROM schema_migrations'
 
-const MARK_COPY = `INSERT INTO unfinished_copies (singleton, source_hash) VALUES (1, 'source')`
+const MARK_COPY = `INSERT INTO unfinished_copies (singleton) VALUES (1)`
 
 const newUser = (email: string) => ({ name: 'Ann', email, passwordDigest: null })
 

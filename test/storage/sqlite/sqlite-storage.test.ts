@@ -20,11 +20,7 @@ describeStorage({
           path,
           'DELETE FROM schema_migrations WHERE version = (SELECT max(version) FROM schema_migrations)',
         ),
-      markCopy: async () =>
-        execute(
-          path,
-          `INSERT INTO unfinished_copies (singleton, source_hash) VALUES (1, 'source')`,
-        ),
+      markCopy: async () => execute(path, `INSERT INTO unfinished_copies (singleton) VALUES (1)`),
     }
   },
 })

@@ -15,7 +15,7 @@ const SELECT_IS_USED = `
     OR EXISTS (SELECT FROM api_keys)
     OR pg_sequence_last_value('users_id_seq'::regclass) IS NOT NULL`
 
-const INSERT_MARK = `INSERT INTO unfinished_copies (singleton, source_hash) VALUES (1, '')`
+const INSERT_MARK = `INSERT INTO unfinished_copies (singleton) VALUES (1)`
 
 const DELETE_MARK = `DELETE FROM unfinished_copies`
 

@@ -23,7 +23,7 @@ const SELECT_IS_USED = `
     OR EXISTS (SELECT 1 FROM bans) OR EXISTS (SELECT 1 FROM api_keys)
     OR EXISTS (SELECT 1 FROM sqlite_sequence WHERE name = 'users' AND seq > 0)`
 
-const INSERT_MARK = `INSERT INTO unfinished_copies (singleton, source_hash) VALUES (1, '')`
+const INSERT_MARK = `INSERT INTO unfinished_copies (singleton) VALUES (1)`
 
 const DELETE_MARK = `DELETE FROM unfinished_copies`
 

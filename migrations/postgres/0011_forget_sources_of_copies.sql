@@ -1,0 +1,2 @@
+-- An interrupted copy starts over, from whichever source.
+ALTER TABLE unfinished_copies DROP COLUMN source_hash;
