@@ -109,10 +109,8 @@ export interface HistorySample {
   /** Requests that rules refused, and would have refused but for a dry run. */
   readonly refused: number
   readonly would_refuse: number
-  /** How it was at that moment. */
-  readonly in_flight: number
+  /** What waited at that moment. */
   readonly queues: ServiceStatus['queues']
-  readonly event_loop_lag_ms: number
   /** CPU seconds that the process used, for each second. */
   readonly cpu: number
 }

@@ -1,6 +1,5 @@
 import type { RequestSeries } from '../../http/request-metrics.ts'
 import type { RuleReport } from '../../limits/rule-report.ts'
-import { totalOf } from '../../metrics/histogram.ts'
 import type { ServiceReport } from '../metrics/service-report.ts'
 import type { History, HistorySample } from './service-status.ts'
 import { countByClass, durationsOf, quantileMs, queuesOf, rounded, timeOf } from './status-of.ts'
@@ -102,26 +101,22 @@ function sampleOf(at: string, from: Mark, to: Mark): HistorySample {
     p99_ms: quantileMs(durations, 0.99),
     shed: growth(report.server.shedRequests, from.report.server.shedRequests),
     ...refusalsBetween(from.report, report),
-    in_flight: report.requests.inFlight,
     queues: queuesOf(report),
-    event_loop_lag_ms: rounded(1000 * report.process.eventLoopLagSeconds),
     cpu: rounded((report.process.cpuSeconds - from.report.process.cpuSeconds) / seconds),
   }
 }
 
-/** Requests that ended between two reports, without series in which none did. */
+/** Requests that ended between two reports. */
 function subtractSeries(
   series: readonly RequestSeries[],
   previous: readonly RequestSeries[],
 ): readonly RequestSeries[] {
   const before = new Map(previous.map(one => [keyOfSeries(one), one.seconds]))
-  return series
-    .map(({ method, route, status, seconds }) => {
-      const known = before.get(keyOfSeries({ method, route, status }))
-      const counts = seconds.counts.map((count, index) => growth(count, known?.counts[index]))
-      return { method, route, status, seconds: { counts, sum: growth(seconds.sum, known?.sum) } }
-    })
-    .filter(({ seconds }) => totalOf(seconds) > 0)
+  return series.map(({ method, route, status, seconds }) => {
+    const known = before.get(keyOfSeries({ method, route, status }))
+    const counts = seconds.counts.map((count, index) => growth(count, known?.counts[index]))
+    return { method, route, status, seconds: { counts, sum: growth(seconds.sum, known?.sum) } }
+  })
 }
 
 /** By rule, because a reload may remove a rule with its counts. */
