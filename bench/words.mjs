@@ -64,7 +64,7 @@ async function measureCreates({ home, kind, postgres, load }) {
       }
       const drive = (seconds, part) =>
         load.drive({
-          url: service.url,
+          urls: [service.url],
           headers: {},
           workload: 'create',
           users: 1,
