@@ -54,7 +54,6 @@ const SETTINGS = {
   /** Set if `cacheStore` is `redis`. */
   redis: { name: 'REDIS_URL', kind: redisUrl },
   redisPrefix: { name: 'REDIS_PREFIX', kind: keyPrefix, default: 'user-records:' },
-  /** How many processes serve. */
   /** `undefined` without a management port. */
   managementPort: { name: 'MANAGEMENT_PORT', kind: portNumber },
   managementHost: { name: 'MANAGEMENT_HOST', kind: managementAddress, default: '127.0.0.1' },

@@ -46,7 +46,10 @@ export function unknownInWords({ name, source, didYouMean }: UnknownSetting): st
   return whyGone(name) ?? `${name}${where} is not a setting${hint}`
 }
 
-/** The candidate of which `word` has one letter more, less or other, or two in the other order, at most; in any case. */
+/**
+ * The first candidate that is at most one edit away from `word`: a letter added, removed or replaced, or two neighbours swapped.
+ * Ignores case.
+ */
 export function nearest(word: string, candidates: readonly string[]): string | undefined {
   return candidates.find(candidate => isWithinOneEdit(word.toLowerCase(), candidate.toLowerCase()))
 }

@@ -76,7 +76,7 @@ const CHARTS: readonly ChartOptions[] = [
     title: 'Processor',
     unit: '100 % is one core',
     formatTick: share,
-    series: [{ label: 'all processes', color: 'served', value: ({ cpu }) => cpu }],
+    series: [{ label: 'this process', color: 'served', value: ({ cpu }) => cpu }],
     format: share,
     minTop: 0.25,
     height: SMALL,

@@ -78,7 +78,7 @@ export function createLimits({ onTrouble, onChange }: LimitsOptions) {
       shown = view
       const { rules, store, up } = view.status.limits
       table.update(rules)
-      const where = up ? `counted in ${store}` : `${store} is down: each process counts alone`
+      const where = up ? `counted in ${store}` : `${store} is down: the service counts by itself`
       setText(byId('limits-store'), store === 'none' ? '' : where)
     },
   }

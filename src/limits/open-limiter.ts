@@ -37,10 +37,7 @@ export async function openLimiter(options: OpenLimiterOptions): Promise<OpenLimi
     now,
     monotonicNow,
     onStoreFailure: err => log.error({ err }, 'cannot persist a ban'),
-    onReadFailure: err => {
-      const message = 'cannot refresh bans, keeping those already loaded'
-      lines.write({ level: 'error', message, source: 'bans', most: 1 }, () => ({ err }))
-    },
+    onReadFailure: err => log.error({ err }, 'cannot refresh bans, keeping those already loaded'),
     onForeignChange: change => {
       if (orders.has(change)) return writeBanChange(change, 'an operator', lines)
       writeBanChange(change, 'another process', lines)

@@ -44,11 +44,6 @@ export function createRuleLines({ log, monotonicNow }: RuleLinesOptions): RuleLi
   }
 }
 
-/** For a line that is written once. */
-export function onceEver(key: string): OncePerWindow {
-  return { key, resetsInMs: Number.MAX_SAFE_INTEGER }
-}
-
 /**
  * Lets a source write at most `most` lines in any second. Returns how many lines were left out since the last one, or
  * `undefined` if this one is to be left out too.

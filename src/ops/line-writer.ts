@@ -5,8 +5,6 @@ import { setTimeout as sleep } from 'node:timers/promises'
 export interface LineWriter {
   /** Buffers a line, or drops it if the buffer is full. */
   write(line: string): void
-  /** Does the same with whole lines of another process, and sends them at once: that process has collected them. */
-  writeLines(lines: Buffer): void
   /** Resolves once all lines are written, or after a second. */
   flush(): Promise<void>
   /** Writes what the system accepts immediately. For the exit of the process. */
@@ -67,21 +65,10 @@ export function createLineWriter(
     send()
   }
 
-  function writeLines(lines: Buffer): void {
-    if (isReaderGone || waitingBytes + open.length + lines.length > maxWaitingChars) return
-    closeChunk()
-    add(lines)
-    send()
-  }
-
   function closeChunk(): void {
     if (open === '') return
     const chunk = Buffer.from(open)
     open = ''
-    add(chunk)
-  }
-
-  function add(chunk: Buffer): void {
     chunks.push(chunk)
     waitingBytes += chunk.length
   }
@@ -176,7 +163,7 @@ export function createLineWriter(
     }
   }
 
-  return { write, writeLines, flush, flushNow }
+  return { write, flush, flushNow }
 }
 
 /** Node makes pipes and sockets non-blocking if they are standard output: a write then accepts only what fits. */

@@ -47,7 +47,7 @@ export interface CheckReport {
   readonly faults: readonly string[]
   /** Names of the migrations that the database still lacks. */
   readonly pending: readonly string[]
-  /** How the engine's own tools check the rest, where the task leaves something to them. Completes a sentence about it. */
+  /** A command of the engine that checks what this task does not. Follows the name of the database and a colon. */
   readonly advice?: string
 }
 

@@ -121,7 +121,7 @@ async function buildApp(
   const lines = createRuleLines({ log, ...clocks })
   const keys =
     config.apiKeys === 'required'
-      ? await openKeys(storage, { lines, clocks, isInMemory: isInMemory(config) })
+      ? await openKeys(storage, { log, clocks, isInMemory: isInMemory(config) })
       : undefined
   if (keys !== undefined) opened.push(keys)
   const openLimits =

@@ -1,10 +1,10 @@
+import type { Logger } from 'pino'
 import { type KeyRing, openKeyRing } from '../access/key-ring.ts'
-import { onceEver, type RuleLines } from '../limits/rule-lines.ts'
 import type { Storage } from '../storage/storage.ts'
 import type { Clocks } from './clocks.ts'
 
 export interface KeysOptions {
-  readonly lines: RuleLines
+  readonly log: Logger
   readonly clocks: Clocks
   /** Whether no command can reach the database, because it is in the memory of the service. */
   readonly isInMemory: boolean
@@ -13,11 +13,9 @@ export interface KeysOptions {
 /** The API keys of a service that requires them. Rejects when they cannot be read. */
 export async function openKeys(
   { apiKeys, untilReachable }: Pick<Storage, 'apiKeys' | 'untilReachable'>,
-  { lines, clocks, isInMemory }: KeysOptions,
+  { log, clocks, isInMemory }: KeysOptions,
 ): Promise<KeyRing> {
-  const source = { source: 'API keys', most: 1 }
-  const fail = (message: string) => (err: unknown) =>
-    lines.write({ level: 'error', message, ...source }, () => ({ err }))
+  const fail = (message: string) => (err: unknown) => log.error({ err }, message)
   const ring = await untilReachable(() =>
     openKeyRing({
       ...clocks,
@@ -28,9 +26,7 @@ export async function openKeys(
   )
   if (ring.isEmpty()) {
     const hint = isInMemory ? 'a database in memory can have none' : 'make one with keys create'
-    const message = `API_KEYS is required, but there is no key: ${hint}`
-    const once = onceEver('no API keys')
-    lines.write({ level: 'warn', message, ...source, once }, () => ({}))
+    log.warn(`API_KEYS is required, but there is no key: ${hint}`)
   }
   return ring
 }

@@ -124,7 +124,7 @@ export function ruleSurroundings({
 }
 
 /** Logs what in the rules may be a mistake. */
-export function logWarnings(parts: Pick<LimiterParts, 'limits' | 'config' | 'log'>): void {
+function logWarnings(parts: Pick<LimiterParts, 'limits' | 'config' | 'log'>): void {
   const { limits, config, log } = parts
   for (const warning of findWarnings(limits, ruleSurroundings(config))) {
     log.warn({ warning }, 'limits may not work as intended')

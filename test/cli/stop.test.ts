@@ -1,5 +1,5 @@
 import { once } from 'node:events'
-import { readdirSync } from 'node:fs'
+import { readdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { expect, test } from 'vitest'
 import { Database } from '../../src/storage/sqlite/sqlite-driver.ts'
@@ -7,11 +7,18 @@ import { beginPost } from '../support/begin-post.ts'
 import { newUserBody } from '../support/builders.ts'
 import { temporaryFolder } from '../support/open-test-app.ts'
 import { type RawAnswer, type RawExchange, sendRaw } from '../support/raw-http.ts'
-import { spawnService } from '../support/spawn-service.ts'
+import { linesOf, spawnService } from '../support/spawn-service.ts'
 import { until } from '../support/until.ts'
 
 /** Longer than a test may take, so that no stop ends by its timeout. */
 const NO_HURRY = { SHUTDOWN_TIMEOUT: '10 minutes' }
+
+/** Throws, as a bug would, once the file `boom` is there. */
+const BUG = `
+  const { existsSync } = require('node:fs')
+  setInterval(() => {
+    if (existsSync('boom')) throw new Error('boom')
+  }, 5).unref()`
 
 const SIGNALS = ['SIGTERM', 'SIGINT'] as const
 
@@ -126,6 +133,25 @@ test('SIGTERM ends with exit code 1 when a client does not finish its body in ti
   expect((await service.exited).code).toBe(1)
   expect(await post.ended).toMatchObject([{ status: 100 }])
 })
+
+test.each([{}, { MANAGEMENT_PORT: '0' }])(
+  'an uncaught exception ends the service with exit code 1 and one fatal line, with %o',
+  async env => {
+    const cwd = temporaryFolder()
+    writeFileSync(join(cwd, 'bug.cjs'), BUG)
+    const nodeArgs = ['--require', join(cwd, 'bug.cjs')]
+    const service = await spawnService({ cwd, nodeArgs, env })
+    writeFileSync(join(cwd, 'boom'), '')
+    const { code, stdout } = await service.exited
+    expect(code).toBe(1)
+    expect(linesOf(stdout).filter(({ level }) => level === 'fatal')).toEqual([
+      expect.objectContaining({
+        msg: 'crashed',
+        err: expect.objectContaining({ message: 'boom' }),
+      }),
+    ])
+  },
+)
 
 test('a second signal ends the service at once with exit code 1', async () => {
   const service = await spawnService({ cwd: temporaryFolder(), env: NO_HURRY })

@@ -42,38 +42,12 @@ test('LineWriter writes all lines in order, also across a flush', async () => {
   expect(readFileSync(path, 'utf8')).toBe(lines.join(''))
 })
 
-test('LineWriter keeps the order of its own lines and those of another process', async () => {
-  const path = join(temporaryFolder(), 'log')
-  const writer = createLineWriter(openWritable(path))
-  writer.write('one\n')
-  writer.writeLines(Buffer.from('two\nthree\n'))
-  writer.write('four\n')
-  writer.writeLines(Buffer.from('five\n'))
-  await writer.flush()
-  expect(readFileSync(path, 'utf8')).toBe('one\ntwo\nthree\nfour\nfive\n')
-})
-
 // Its writer goes on trying after the test, on the descriptor that a later file gets.
 test('LineWriter flush and flushNow end if the file accepts nothing', async () => {
   const writer = createLineWriter(openWritable('/dev/full'))
   writeLines(writer, 10_000)
   await writer.flush()
   writer.flushNow()
-})
-
-test('LineWriter drops lines of another process that the buffer cannot hold, and never a part of them', async () => {
-  const { pipe, writer } = openWriterToPipe()
-  const lines = Buffer.from(`${'.'.repeat(99_999)}\n`)
-  for (let count = 0; count < 50; count++) writer.writeLines(lines)
-  let text = ''
-  const reading = setInterval(() => {
-    text += pipe.readNow()
-  }, 1)
-  await writer.flush()
-  clearInterval(reading)
-  text += pipe.readNow()
-  expect(text.length).toBeLessThan(MAX_WAITING_CHARS + 3 * lines.length)
-  expect(text.length % lines.length).toBe(0)
 })
 
 test('LineWriter buffers up to a bound for a stalled reader, and then drops whole lines', async () => {

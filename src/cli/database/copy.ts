@@ -11,7 +11,7 @@ export interface CopyFlags extends JsonFlags {
   readonly to: string
 }
 
-const INTERRUPTED = 'interrupted: the same command starts over'
+const INTERRUPTED = 'interrupted: run the same command again to start over'
 
 /** Runs `copy`. Returns the exit code. */
 export async function copy(

@@ -77,8 +77,8 @@ async function openAndServe(parts: ServeParts): Promise<number> {
   if (end === true) log.info('stopped')
   else log.warn({ reason: end === false ? 'timeout' : end }, 'stopped with unanswered requests')
   if (typeof end === 'string') return 1
-  await service.close()
-  return end ? 0 : 1
+  const closed = await Promise.race([service.close(), signals.second, crash])
+  return end && closed === undefined ? 0 : 1
 }
 
 /** Listens for operators, if the settings want that, and then for clients. */

@@ -23,6 +23,8 @@ export interface SessionSettings {
   readonly statementTimeoutMs: number
   /** Whether a plan is made once for any values of the parameters. */
   readonly hasGenericPlans: boolean
+  /** How long a statement may stay unanswered before the connection is given up; left out where the caller has a deadline. */
+  readonly silenceMs?: number
 }
 
 export interface OpenConnectionOptions {
@@ -55,7 +57,7 @@ export async function openConnection(options: OpenConnectionOptions): Promise<Co
     keepAlive: true,
     keepAliveInitialDelayMillis: KEEP_ALIVE_AFTER_MS,
   })
-  const link = watch(client, onBroken)
+  const link = watch(client, { onBroken, silenceMs: settings.silenceMs })
   let lateness: Error | undefined
   const cancel = afterListening(timeoutMs, () => {
     lateness = new Error('no answer in time')
@@ -84,7 +86,7 @@ const PARTS = 5
  * Calls `onEnd` after a time, unless the returned function is called first. Node runs timers before it reads sockets, so a
  * process that was busy would miss an answer that has arrived. Here a busy stretch, however long, counts as one part only.
  */
-function afterListening(ms: number, onEnd: () => void): () => void {
+export function afterListening(ms: number, onEnd: () => void): () => void {
   let left = PARTS
   const timer = setInterval(() => {
     left--
@@ -107,7 +109,13 @@ async function applySettings(link: Session, settings: SessionSettings): Promise<
 type Link = Omit<Connection, 'isReadOnly' | 'isPooled'>
 
 /** A client whose end is watched. */
-function watch(client: Client, onBroken: () => void): Link {
+function watch(
+  client: Client,
+  {
+    onBroken,
+    silenceMs,
+  }: { readonly onBroken: () => void; readonly silenceMs: number | undefined },
+): Link {
   let broken: Error | undefined
   let isEnding = false
 
@@ -121,9 +129,11 @@ function watch(client: Client, onBroken: () => void): Link {
   client.on('end', () => breakWith(new Error('the server closed the connection')))
 
   async function query<R extends Row>(
-    { name, text }: Statement,
+    { name, text, isUnbounded = false }: Statement,
     values: readonly unknown[] = [],
   ): Promise<R[]> {
+    const cancel =
+      silenceMs === undefined || isUnbounded ? undefined : afterListening(silenceMs, giveUp)
     try {
       const isPrepared = name !== undefined && !link.isPooled
       const config = { text, values: values as unknown[], rowMode: 'array' as const }
@@ -133,7 +143,13 @@ function watch(client: Client, onBroken: () => void): Link {
       hideRows(error)
       if (isFatal(error)) breakWith(error as Error)
       throw broken ?? error
+    } finally {
+      cancel?.()
     }
+  }
+
+  function giveUp(): void {
+    link.destroy(new Error(`no answer in ${Number(silenceMs) / 1000} s`))
   }
 
   const link = {

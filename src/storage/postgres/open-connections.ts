@@ -2,7 +2,7 @@ import { ServiceError } from '../../errors.ts'
 import { createCommitRecorder } from '../commit-recorder.ts'
 import { createGateway, type GatewayOptions } from './gateway.ts'
 import { createLane } from './lane.ts'
-import type { Connection, SessionSettings } from './open-connection.ts'
+import { afterListening, type Connection, type SessionSettings } from './open-connection.ts'
 import type {
   Connections,
   ConnectionsReport,
@@ -30,7 +30,12 @@ const SHORT = { statementTimeoutMs: 1300, hasGenericPlans: true }
 
 const SHORT_READ = { ...SHORT, lockTimeoutMs: 1200 }
 
-const LONG = { lockTimeoutMs: 1700, statementTimeoutMs: 30_000, hasGenericPlans: false }
+const LONG = {
+  lockTimeoutMs: 1700,
+  statementTimeoutMs: 30_000,
+  hasGenericPlans: false,
+  silenceMs: 32_000,
+}
 
 const SETTINGS: Readonly<Record<keyof typeof SIZES, SessionSettings>> = {
   read: SHORT_READ,
@@ -74,7 +79,7 @@ export function openConnections(options: GatewayOptions): Connections {
     patient: laneOf('patient'),
     long: laneOf('long'),
   }
-  /** At long work, which has no deadline. */
+  /** At long work, of which only each statement has an end. */
   const atLongWork = new Set<Connection>()
   const commits = createCommitRecorder()
   const running = new Set<Promise<unknown>>()
@@ -89,7 +94,8 @@ export function openConnections(options: GatewayOptions): Connections {
     const connection = await lane.acquire(deadline)
     const isLong = SETTINGS[kind] === LONG
     if (isLong) atLongWork.add(connection)
-    const timer = isLong ? undefined : setTimeout(giveUp, deadline - performance.now(), connection)
+    const leftMs = deadline - performance.now()
+    const cancel = isLong ? undefined : afterListening(leftMs, () => giveUp(connection, leftMs))
     const effect = { mayBeCommitted: false }
     try {
       if (mode !== 'read') requireWritable(connection)
@@ -106,17 +112,19 @@ export function openConnections(options: GatewayOptions): Connections {
       if (sqlStateOf(error) === READ_ONLY) gateway.distrust()
       throw new Failed(error, { isLost: connection.isBroken, ...effect })
     } finally {
-      clearTimeout(timer)
+      cancel?.()
       atLongWork.delete(connection)
       lane.release(connection)
     }
   }
 
-  /** Ends long work too: a server that does not answer this connection answers no other. */
-  function giveUp(connection: Connection): void {
+  /** A server that does not answer in the time of a whole statement answers no other connection: long work ends too. */
+  function giveUp(connection: Connection, waitedMs: number): void {
     gateway.distrust()
     const late = new Error('the server did not answer in time')
-    for (const one of [connection, ...atLongWork]) one.destroy(late)
+    connection.destroy(late)
+    if (waitedMs < SHORT.statementTimeoutMs) return
+    for (const other of atLongWork) other.destroy(late)
   }
 
   async function run<T>(mode: Mode, work: Work<T>, options: WriteOptions<T> = {}): Promise<T> {

@@ -4,6 +4,8 @@ import type { StorageReport } from '../storage-report.ts'
 export interface Statement {
   readonly name?: string
   readonly text: string
+  /** Whether it may take any time, as a migration may. */
+  readonly isUnbounded?: boolean
 }
 
 /** The values of a row in the order of its columns. A `bigint` is a number, `bytea` a buffer. */

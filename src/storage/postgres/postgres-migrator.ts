@@ -156,7 +156,7 @@ function explain(error: unknown): unknown {
 async function apply(session: Session, next: Migration, now: number): Promise<void> {
   await session.query({ text: SET_SEARCH_PATH })
   if (next.version === 1) await session.query({ text: CREATE_HISTORY })
-  await session.query({ text: next.sql })
+  await session.query({ text: next.sql, isUnbounded: true })
   const { version, name, hash } = next
   await session.query({ text: INSERT_HISTORY }, [version, name, hash, new Date(now).toISOString()])
 }

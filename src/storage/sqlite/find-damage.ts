@@ -11,7 +11,7 @@ const READ_AHEAD_PATIENCE_MS = 700
 const READ_AHEAD_BYTES = 1024 * 1024
 
 /**
- * Whether pages of a database are missing or, looked at only with `isCached`, not intact. Throws `SQLITE_CORRUPT` for some
+ * Whether a file is shorter than its database or, with `isCached`, has pages that are not intact. Throws `SQLITE_CORRUPT` for some
  * damage that SQLite finds by itself.
  */
 export function isDamaged(

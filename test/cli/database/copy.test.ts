@@ -171,7 +171,7 @@ describe('copy of many users', () => {
       const ended = await child.exited
       expect(ended).toMatchObject({ code, stdout: '' })
       if (signal !== 'SIGKILL') {
-        expect(ended.stderr).toBe('interrupted: the same command starts over\n')
+        expect(ended.stderr).toBe('interrupted: run the same command again to start over\n')
       }
 
       const env = { DATABASE_URL: 'to.db' }

@@ -36,13 +36,14 @@ export async function openCopySession(
     lockTimeoutMs: LOCK_TIMEOUT_MS,
     statementTimeoutMs: answerTimeoutMs,
     hasGenericPlans: false,
+    silenceMs: answerTimeoutMs,
   }
   const configOf = createClientConfigs(location)
   let failure: unknown
   for (const host of location.hosts) {
     try {
       const connection = await openConnection({ config: configOf(host), timeoutMs, settings })
-      if (!(isWritten && connection.isReadOnly)) return createSession(connection, answerTimeoutMs)
+      if (!(isWritten && connection.isReadOnly)) return createSession(connection)
       connection.end()
       failure ??= new UnusableDatabase('its server takes no writes')
     } catch (error) {
@@ -52,18 +53,12 @@ export async function openCopySession(
   throw failure
 }
 
-function createSession(connection: Connection, answerTimeoutMs: number): CopySession {
+function createSession(connection: Connection): CopySession {
   async function query<R extends Row>(...statement: Parameters<Session['query']>): Promise<R[]> {
-    const timer = setTimeout(
-      () => connection.destroy(new Error(`no answer in ${answerTimeoutMs / 1000} s`)),
-      answerTimeoutMs,
-    )
     try {
       return await connection.query<R>(...statement)
     } catch (error) {
       throw explain(error)
-    } finally {
-      clearTimeout(timer)
     }
   }
 

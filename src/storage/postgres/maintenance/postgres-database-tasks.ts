@@ -3,7 +3,10 @@ import type { DatabaseTasks } from '../../database-tasks.ts'
 import { UnusableDatabase } from '../../unusable-database.ts'
 import { explainBackup, explainCheck, explainCompact, explainRestore } from './client-commands.ts'
 
-/** Tasks on a PostgreSQL database. Copying and shrinking it is refused with the command that does it; `check` names that for its pages. */
+/**
+ * Tasks on a PostgreSQL database. `backup`, `restore` and `compact` are refused with the command that does them; `check` names the
+ * command that checks pages.
+ */
 export function createPostgresDatabaseTasks(location: PostgresLocation): DatabaseTasks {
   const places = location.hosts.map(({ host, port }) => `${host}:${port}`).join(',')
   // Only when it is used: loading the driver takes tens of milliseconds.

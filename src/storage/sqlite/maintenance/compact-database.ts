@@ -9,7 +9,7 @@ import { syncRecovered } from '../open-sqlite.ts'
 import type { Database } from '../sqlite-driver.ts'
 import { DAMAGED, EMPTY } from '../unusable-reasons.ts'
 
-/** As for `check`: this runs the first part of it. */
+/** The same as for `check`, because `integrity_check` runs here too. */
 const CACHE_KIB = 64_000
 
 /**
