@@ -107,9 +107,7 @@ function factsOf({ compare, search, transfer }) {
   return {
     rowOf,
     // Several send smaller batches than one, which take more CPU.
-    many: compare.some(({ group }) => group === FOUR_ON_POSTGRES.group)
-      ? FOUR_ON_POSTGRES
-      : ON_POSTGRES,
+    many: FOUR_ON_POSTGRES,
     runOf: group => compare.find(part => part.group === group).run,
     sqlite: ofEngine('sqlite'),
     postgres: ofEngine('postgres'),
