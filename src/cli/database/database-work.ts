@@ -85,8 +85,8 @@ function pendingLines(names: readonly string[]): readonly string[] {
 }
 
 /**
- * Runs a task and prints its result after the progress bar is gone. A signal ends the process at once, which only its
- * default action does while SQLite works on this thread.
+ * Runs a task and prints its result after the progress bar is gone. Handles no signals: while SQLite works on this thread, only
+ * their default action ends the process at once.
  */
 async function runWork(
   environment: Environment,

@@ -34,8 +34,7 @@ export async function readLimitsFile(file: string): Promise<CheckedLimits> {
   if (!/\.(?:json|m?js)$/.test(file)) {
     throw new OperatorError([`${name}: it may be a .json file or an ES module (.js, .mjs)`])
   }
-  const limits = await readLimits(file, mistake => `${name}: ${mistake}`)
-  return limits
+  return readLimits(file, mistake => `${name}: ${mistake}`)
 }
 
 function describeFile(file: string, limits: CheckedLimits): string {
