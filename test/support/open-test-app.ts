@@ -52,16 +52,18 @@ export interface TestApp {
   stop(timeoutMs?: number): Promise<boolean>
 }
 
-/** The real service with a free port and a new database, in this process. It ends with the test. */
-export async function openTestApp({
-  env = {},
-  now,
-  monotonicNow = now,
-  limits,
-  users = [],
-  timeouts,
-}: TestAppOptions = {}): Promise<TestApp> {
-  const folder = temporaryFolder()
+/** Takes what is to be called at the end of a test, or of several. */
+export type AtEnd = (end: () => void | Promise<void>) => void
+
+/**
+ * The real service with a free port and a new database, in this process. It ends with the test, or when what `atEnd` is given is
+ * called, the last first.
+ */
+export async function openTestApp(
+  { env = {}, now, monotonicNow = now, limits, users = [], timeouts }: TestAppOptions = {},
+  atEnd: AtEnd = onTestFinished,
+): Promise<TestApp> {
+  const folder = temporaryFolder(atEnd)
   const databaseUrl = env.DATABASE_URL ?? (await databaseIn(folder))
   const limitsPath = join(folder, 'limits.json')
   if (limits !== undefined) writeFileSync(limitsPath, JSON.stringify(limits))
@@ -99,7 +101,7 @@ export async function openTestApp({
     })
     return stopped
   }
-  onTestFinished(async () => {
+  atEnd(async () => {
     await stop(0)
   })
   const { reloadLimits } = service
@@ -123,9 +125,9 @@ export function findManagementUrl(lines: readonly Record<string, unknown>[]): st
   return String(lines.find(({ msg }) => msg === 'management port listens')?.url ?? '')
 }
 
-/** A folder that is removed after the test. */
-export function temporaryFolder(): string {
+/** A folder that is removed after the test, or when what `atEnd` is given is called. */
+export function temporaryFolder(atEnd: AtEnd = onTestFinished): string {
   const folder = mkdtempSync(join(tmpdir(), 'user-records-'))
-  onTestFinished(() => rmSync(folder, { recursive: true, force: true }))
+  atEnd(() => rmSync(folder, { recursive: true, force: true }))
   return folder
 }

@@ -1,11 +1,11 @@
 import { get } from 'node:http'
 import { describe, expect, test } from 'vitest'
-import { newUserBody } from './support/builders.ts'
-import { startNginx } from './support/nginx.ts'
-import { canUseNginx } from './support/nginx-settings.ts'
-import { useServicePair } from './support/service-pair.ts'
-import { linesOf, type SpawnedService } from './support/spawn-service.ts'
-import { until } from './support/until.ts'
+import { newUserBody } from '../support/builders.ts'
+import { startNginx } from '../support/nginx.ts'
+import { canUseNginx } from '../support/nginx-settings.ts'
+import { useServicePair } from '../support/service-pair.ts'
+import { linesOf, type SpawnedService } from '../support/spawn-service.ts'
+import { until } from '../support/until.ts'
 
 const CLIENTS = 8
 

@@ -1,9 +1,9 @@
 import type { Locator } from 'playwright-core'
 import { describe, expect, test } from 'vitest'
-import { openKeyedApp } from '../../support/api-keys.ts'
-import { openPage, whyNoBrowser } from '../../support/open-browser.ts'
-import { openTestApp } from '../../support/open-test-app.ts'
-import { allOperations, execute, open, operation } from '../../support/operations-page.ts'
+import { openKeyedApp } from '../support/api-keys.ts'
+import { openPage, whyNoBrowser } from '../support/open-browser.ts'
+import { openTestApp } from '../support/open-test-app.ts'
+import { allOperations, execute, open, operation } from '../support/operations-page.ts'
 
 const reason = whyNoBrowser()
 if (reason !== undefined) console.log(`skipped in a browser: ${reason}`)

@@ -3,8 +3,8 @@ import { createRequire } from 'node:module'
 import type { AxeResults } from 'axe-core'
 import type { Page } from 'playwright-core'
 import { describe, expect, test } from 'vitest'
-import { openPage, whyNoBrowser } from '../../support/open-browser.ts'
-import { openTestApp } from '../../support/open-test-app.ts'
+import { openPage, whyNoBrowser } from '../support/open-browser.ts'
+import { openTestApp } from '../support/open-test-app.ts'
 
 const reason = whyNoBrowser()
 if (reason !== undefined) console.log(`skipped in a browser: ${reason}`)

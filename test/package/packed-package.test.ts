@@ -11,7 +11,7 @@ import {
 import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { expect, test, vi } from 'vitest'
-import { temporaryFolder } from './support/open-test-app.ts'
+import { temporaryFolder } from '../support/open-test-app.ts'
 
 // The compiler starts several times in each test.
 vi.setConfig({ testTimeout: 180_000 })

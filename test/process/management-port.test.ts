@@ -3,18 +3,18 @@ import { readdirSync } from 'node:fs'
 import { type AddressInfo, createServer } from 'node:net'
 import { networkInterfaces } from 'node:os'
 import { describe, expect, onTestFinished, test } from 'vitest'
-import { beginPost } from '../../support/begin-post.ts'
-import { findFreePort } from '../../support/free-port.ts'
-import { TOKEN } from '../../support/management-requests.ts'
-import { temporaryFolder } from '../../support/open-test-app.ts'
+import { beginPost } from '../support/begin-post.ts'
+import { findFreePort } from '../support/free-port.ts'
+import { TOKEN } from '../support/management-requests.ts'
+import { temporaryFolder } from '../support/open-test-app.ts'
 import {
   linesOf,
   run,
   type SpawnedService,
   spawnMain,
   spawnService,
-} from '../../support/spawn-service.ts'
-import { until, untilPasses } from '../../support/until.ts'
+} from '../support/spawn-service.ts'
+import { until, untilPasses } from '../support/until.ts'
 
 const LISTENS = /"url":"([^"]+)"[^\n]*"msg":"management port listens"/
 

@@ -5,9 +5,9 @@ import { dirname, join } from 'node:path'
 import { fileURLToPath, pathToFileURL } from 'node:url'
 import { promisify } from 'node:util'
 import { beforeEach, describe, expect, test } from 'vitest'
-import { openTestApp, type TestApp, temporaryFolder } from '../../support/open-test-app.ts'
+import { openTestApp, type TestApp, temporaryFolder } from '../support/open-test-app.ts'
 
-const SOURCE = fileURLToPath(new URL('../../generated-client/', import.meta.url))
+const SOURCE = fileURLToPath(new URL('../generated-client/', import.meta.url))
 
 const { resolve } = createRequire(join(SOURCE, 'package.json'))
 

@@ -2,12 +2,12 @@ import { cpSync, existsSync, mkdirSync, readdirSync, symlinkSync, writeFileSync 
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { expect, test, vi } from 'vitest'
-import { temporaryFolder } from './support/open-test-app.ts'
-import { run } from './support/spawn-service.ts'
+import { temporaryFolder } from '../support/open-test-app.ts'
+import { run } from '../support/spawn-service.ts'
 
 vi.setConfig({ testTimeout: 180_000 })
 
-const PROJECT = fileURLToPath(new URL('../', import.meta.url))
+const PROJECT = fileURLToPath(new URL('../../', import.meta.url))
 
 const SQLITE = process.versions.node.startsWith('20.') ? 'better-sqlite3-node-20' : 'better-sqlite3'
 

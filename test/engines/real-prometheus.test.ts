@@ -4,17 +4,17 @@ import { fileURLToPath } from 'node:url'
 import parsers from '@stoplight/spectral-parsers'
 import { expect, test } from 'vitest'
 import { z } from 'zod'
-import { byEngine } from '../../support/engine.ts'
-import { openMonitoredService } from '../../support/monitored-service.ts'
+import { byEngine } from '../support/engine.ts'
+import { openMonitoredService } from '../support/monitored-service.ts'
 import {
   PROMETHEUS_FOLDER,
   type PrometheusServer,
   startPrometheus,
-} from '../../support/prometheus-server.ts'
-import { canUsePrometheus } from '../../support/prometheus-settings.ts'
-import { until } from '../../support/until.ts'
+} from '../support/prometheus-server.ts'
+import { canUsePrometheus } from '../support/prometheus-settings.ts'
+import { until } from '../support/until.ts'
 
-const PROJECT = fileURLToPath(new URL('../../..', import.meta.url))
+const PROJECT = fileURLToPath(new URL('../..', import.meta.url))
 
 /** Metrics that the engine of this run does not have. */
 const WITHOUT_DATA = byEngine({

@@ -5,9 +5,9 @@ import { fileURLToPath } from 'node:url'
 import parsers from '@stoplight/spectral-parsers'
 import { describe, expect, test } from 'vitest'
 import { z } from 'zod'
-import { temporaryFolder } from './support/open-test-app.ts'
-import { PROMETHEUS_FOLDER, writePrometheusFiles } from './support/prometheus-server.ts'
-import { canUsePrometheus } from './support/prometheus-settings.ts'
+import { temporaryFolder } from '../support/open-test-app.ts'
+import { PROMETHEUS_FOLDER, writePrometheusFiles } from '../support/prometheus-server.ts'
+import { canUsePrometheus } from '../support/prometheus-settings.ts'
 
 const PROJECT = fileURLToPath(new URL('..', import.meta.url))
 

@@ -1,0 +1,86 @@
+import { defineConfig } from 'vitest/config'
+import { skippedOnNginx } from './test/support/nginx-settings.ts'
+import {
+  canUsePostgres,
+  forgetPostgresVariables,
+  skippedOnPostgres,
+} from './test/support/postgres-settings.ts'
+import { skippedOnPrometheus } from './test/support/prometheus-settings.ts'
+import { skippedOnRedis } from './test/support/redis-settings.ts'
+
+/** Tests of the service that say the same of each engine. The suite `engines` runs them on PostgreSQL. */
+const OF_EACH_ENGINE = [
+  'test/{http,limits,ops,users}/**/*.test.ts',
+  'test/cli/access/**/*.test.ts',
+  'test/security/{data-at-rest,forgery,injection,log-secrets,mass-assignment,prototype-pollution,key-secrets}.test.ts',
+  'test/storage/upgrade.test.ts',
+]
+
+/** Those of them that open no database, or are about what no database changes. */
+const OF_NO_ENGINE = [
+  'test/http/{document,pages}/**',
+  'test/http/server/newcomers.test.ts',
+  'test/ops/management/{status-history,status-of}.test.ts',
+  'test/limits/memory-counter-store.test.ts',
+  'test/limits/rules/**',
+  'test/ops/line-writer.test.ts',
+  'test/ops/metrics/{keep-labels,recent-lag,render-metrics}.test.ts',
+  'test/users/{canonical-json,even-times,password-digest,passwords,user-schemas}.test.ts',
+]
+
+forgetPostgresVariables(process.env)
+for (const skippedOn of [skippedOnPostgres, skippedOnRedis, skippedOnPrometheus, skippedOnNginx]) {
+  const skipped = skippedOn()
+  if (skipped !== undefined) console.error(skipped)
+}
+
+const seed = process.env.FAULTS_SEED || String(Math.floor(Math.random() * 2 ** 31))
+
+const onSqlite = { provide: { engine: 'sqlite' as const } }
+
+const onPostgres = {
+  globalSetup: ['test/support/start-postgres.ts'],
+  provide: { engine: 'postgres' as const },
+}
+
+const ofFaults = { env: { FAULTS_SEED: seed } }
+
+const projects = [
+  ...(canUsePostgres
+    ? [
+        {
+          name: 'engines',
+          include: ['test/engines/**/*.test.ts', ...OF_EACH_ENGINE],
+          exclude: OF_NO_ENGINE,
+          ...onPostgres,
+        },
+        {
+          name: 'faults-postgres',
+          include: ['test/faults/postgres/**/*.test.ts', 'test/faults/model.test.ts'],
+          ...onPostgres,
+          ...ofFaults,
+        },
+      ]
+    : []),
+  { name: 'process', include: ['test/process/**/*.test.ts'], ...onSqlite },
+  { name: 'pages', include: ['test/pages/**/*.test.ts'], ...onSqlite },
+  { name: 'package', include: ['test/package/**/*.test.ts'], ...onSqlite },
+  {
+    name: 'faults',
+    include: ['test/faults/**/*.test.ts'],
+    exclude: ['test/faults/postgres/**'],
+    ...onSqlite,
+    ...ofFaults,
+  },
+]
+
+/** The suites beside `npm test`, each a command of package.json that says what it needs. */
+export default defineConfig({
+  test: {
+    isolate: false,
+    pool: 'forks',
+    testTimeout: 180_000,
+    hookTimeout: 180_000,
+    projects: projects.map(test => ({ extends: true as const, test })),
+  },
+})
