@@ -3,6 +3,8 @@ import { defineConfig } from 'vitest/config'
 /** What `npm test` leaves out: suites that need more than Node or more than seconds. See `vitest.suites.config.ts`. */
 const FURTHER_SUITES = ['engines', 'process', 'pages', 'package', 'faults']
 
+console.error(`left out: ${FURTHER_SUITES.join(', ')}; npm run test:all runs them too`)
+
 /** `npm test`: everything that a client, an operator or a program can see, on SQLite, in the process of the tests. */
 export default defineConfig({
   test: {

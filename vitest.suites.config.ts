@@ -1,4 +1,5 @@
 import { defineConfig } from 'vitest/config'
+import { whyNoBrowser } from './test/support/chromium-settings.ts'
 import { skippedOnNginx } from './test/support/nginx-settings.ts'
 import {
   canUsePostgres,
@@ -28,13 +29,28 @@ const OF_NO_ENGINE = [
   'test/users/{canonical-json,even-times,password-digest,passwords,user-schemas}.test.ts',
 ]
 
-forgetPostgresVariables(process.env)
-for (const skippedOn of [skippedOnPostgres, skippedOnRedis, skippedOnPrometheus, skippedOnNginx]) {
-  const skipped = skippedOn()
-  if (skipped !== undefined) console.error(skipped)
+/** Tests of PostgreSQL itself. */
+const OF_POSTGRES = ['test/engines/postgres/**', 'test/engines/one-database.test.ts']
+
+/** Which tests are skipped for the lack of a program, and why. */
+const SKIPPED = {
+  postgres: skippedOnPostgres(),
+  redis: skippedOnRedis(),
+  prometheus: skippedOnPrometheus(),
+  nginx: skippedOnNginx(),
+  chromium: whyNoBrowser(),
 }
 
-const seed = process.env.FAULTS_SEED || String(Math.floor(Math.random() * 2 ** 31))
+forgetPostgresVariables(process.env)
+const skipped = Object.values(SKIPPED).filter(reason => reason !== undefined)
+if (skipped.length > 0) console.error(skipped.join('; '))
+const required = (process.env.REQUIRE_ENGINES ?? '').split(',')
+const missing = Object.entries(SKIPPED).find(([name, why]) => why && required.includes(name))
+if (missing !== undefined) throw new Error(`REQUIRE_ENGINES names ${missing[0]}: ${missing[1]}`)
+
+const FAULTS_SEED = process.env.FAULTS_SEED || String(Math.floor(Math.random() * 2 ** 31))
+const isLong = process.env.FAULTS === 'long'
+if (isLong) console.error(`FAULTS_SEED=${FAULTS_SEED}`)
 
 const onSqlite = { provide: { engine: 'sqlite' as const } }
 
@@ -43,25 +59,23 @@ const onPostgres = {
   provide: { engine: 'postgres' as const },
 }
 
-const ofFaults = { env: { FAULTS_SEED: seed } }
+/** Their long form measures too, so it runs one file after another, with new random choices each time. */
+const ofFaults = isLong
+  ? {
+      env: { FAULTS_SEED },
+      fileParallelism: false,
+      testTimeout: 1_800_000,
+      disableConsoleIntercept: true,
+    }
+  : {}
 
 const projects = [
-  ...(canUsePostgres
-    ? [
-        {
-          name: 'engines',
-          include: ['test/engines/**/*.test.ts', ...OF_EACH_ENGINE],
-          exclude: OF_NO_ENGINE,
-          ...onPostgres,
-        },
-        {
-          name: 'faults-postgres',
-          include: ['test/faults/postgres/**/*.test.ts', 'test/faults/model.test.ts'],
-          ...onPostgres,
-          ...ofFaults,
-        },
-      ]
-    : []),
+  {
+    name: 'engines',
+    include: ['test/engines/**/*.test.ts', ...(canUsePostgres ? OF_EACH_ENGINE : [])],
+    exclude: [...OF_NO_ENGINE, ...(canUsePostgres ? [] : OF_POSTGRES)],
+    ...(canUsePostgres ? onPostgres : onSqlite),
+  },
   { name: 'process', include: ['test/process/**/*.test.ts'], ...onSqlite },
   { name: 'pages', include: ['test/pages/**/*.test.ts'], ...onSqlite },
   { name: 'package', include: ['test/package/**/*.test.ts'], ...onSqlite },
@@ -72,11 +86,22 @@ const projects = [
     ...onSqlite,
     ...ofFaults,
   },
+  ...(canUsePostgres
+    ? [
+        {
+          name: 'faults-postgres',
+          include: ['test/faults/postgres/**/*.test.ts', 'test/faults/model.test.ts'],
+          ...onPostgres,
+          ...ofFaults,
+        },
+      ]
+    : []),
 ]
 
 /** The suites beside `npm test`, each a command of package.json that says what it needs. */
 export default defineConfig({
   test: {
+    globalSetup: ['test/support/build.ts'],
     isolate: false,
     pool: 'forks',
     testTimeout: 180_000,

@@ -1,8 +1,8 @@
-/** The short form runs with all other tests; the long one by `npm run test:faults`. */
+/** `npm run test:faults` runs the short form, and the long one with `FAULTS=long`. */
 export const isLong = process.env.FAULTS === 'long'
 
 /**
- * The same seed repeats all random choices of a test: `FAULTS_SEED=… npm run test:faults`.
+ * The same seed repeats all random choices of a test: `FAULTS_SEED=… FAULTS=long npm run test:faults`.
  * The short form always makes the same choices, because a change must not fail by a fault that was there before it.
  */
 export const SEED = Number(process.env.FAULTS_SEED || 856919337)

@@ -1,0 +1,64 @@
+// Runs all suites one after another, or those that are named: `npm run test:all -- engines pages`. At the end it prints a table
+// of their seconds and counts, and last a line `N passed, M failed`. Exits with 1 if a suite failed or had no test.
+
+import { spawnSync } from 'node:child_process'
+import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+
+const SUITES = ['test', 'engines', 'process', 'pages', 'package', 'faults']
+
+const named = process.argv.slice(2)
+const unknown = named.find(name => !SUITES.includes(name))
+if (unknown !== undefined) {
+  console.error(`there is no suite ${unknown}; there are ${SUITES.join(', ')}`)
+  process.exit(2)
+}
+
+const folder = mkdtempSync(join(tmpdir(), 'test-all-'))
+const rows = (named.length > 0 ? named : SUITES).map(runSuite)
+rmSync(folder, { recursive: true })
+console.log(
+  `\n${[['suite', 'seconds', 'passed', 'failed', 'skipped'], ...rows.map(cellsOf)].map(lineOf).join('\n')}`,
+)
+console.log(`${sumOf('passed')} passed, ${sumOf('failed')} failed`)
+process.exit(rows.every(({ isSuccess }) => isSuccess) ? 0 : 1)
+
+function runSuite(name) {
+  const report = join(folder, `${name}.json`)
+  const script = name === 'test' ? 'test' : `test:${name}`
+  const reporters = ['--reporter=default', '--reporter=json', `--outputFile.json=${report}`]
+  console.log(`\n${script}`)
+  const startedAt = performance.now()
+  const { status } = spawnSync('npm', ['run', '--silent', script, '--', ...reporters], {
+    stdio: 'inherit',
+  })
+  const seconds = Math.round((performance.now() - startedAt) / 1000)
+  const counts = countsIn(report)
+  const isSuccess = status === 0 && counts.passed + counts.skipped > 0
+  // A file that fails to load has no failed test.
+  return { name, seconds, ...counts, failed: isSuccess ? 0 : Math.max(1, counts.failed), isSuccess }
+}
+
+function countsIn(report) {
+  try {
+    const { numPassedTests, numFailedTests, numPendingTests } = JSON.parse(
+      readFileSync(report, 'utf8'),
+    )
+    return { passed: numPassedTests, failed: numFailedTests, skipped: numPendingTests }
+  } catch {
+    return { passed: 0, failed: 0, skipped: 0 }
+  }
+}
+
+function cellsOf({ name, seconds, passed, failed, skipped }) {
+  return [name, seconds, passed, failed, skipped]
+}
+
+function lineOf(cells) {
+  return cells.map((cell, at) => (at === 0 ? cell.padEnd(8) : String(cell).padStart(8))).join('')
+}
+
+function sumOf(column) {
+  return rows.reduce((sum, row) => sum + row[column], 0)
+}

@@ -1,0 +1,10 @@
+import { existsSync } from 'node:fs'
+
+/** The browser that opens the pages. */
+export const CHROMIUM = process.env.CHROMIUM_PATH || '/usr/bin/chromium'
+
+/** Why no test opens a page in a browser here. Undefined if they do. */
+export function whyNoBrowser(): string | undefined {
+  if (existsSync(CHROMIUM)) return undefined
+  return `tests in a browser are skipped: there is no Chromium at ${CHROMIUM} (CHROMIUM_PATH)`
+}
