@@ -1,36 +1,43 @@
 import { setTimeout as sleep } from 'node:timers/promises'
+import { getCurrentTest } from 'vitest/suite'
 
-// Not `vi.waitUntil`, because what starts servers before all tests waits too, and runs outside of them.
-
-/** Less than the time limit of a test, so that a failure shows the line that waited. */
-const PATIENCE_MS = 120_000
-
-/** Calls `look` until it returns something, and returns that. */
+/** Calls `look` until it returns something, and returns that. Ends with the test, and then prints who waited. */
 export async function until<T>(
   look: () => T | Promise<T>,
   intervalMs = 10,
 ): Promise<Exclude<T, undefined | false | null | 0 | ''>> {
-  const deadline = performance.now() + PATIENCE_MS
+  const giveUp = createEnd()
   for (;;) {
     const found = await look()
     if (found) return found as Exclude<T, undefined | false | null | 0 | ''>
-    if (performance.now() > deadline) throw new Error('waited in vain')
+    giveUp()
     await sleep(intervalMs)
   }
 }
 
-/** Calls `attempt` until it no longer throws. */
+/** Calls `attempt` until it no longer throws. Ends with the test, and then prints who waited. */
 export async function untilPasses<T>(
   attempt: () => T | PromiseLike<T>,
   intervalMs = 10,
 ): Promise<Awaited<T>> {
-  const deadline = performance.now() + PATIENCE_MS
+  const giveUp = createEnd()
   for (;;) {
     try {
       return await attempt()
     } catch (error) {
-      if (performance.now() > deadline) throw error
+      giveUp(error)
     }
     await sleep(intervalMs)
+  }
+}
+
+/** Throws once the test is over, which is when its time limit is reached. What runs outside of a test waits without end. */
+function createEnd(): (cause?: unknown) => void {
+  const signal = getCurrentTest()?.context.signal
+  const inVain = new Error('waited in vain')
+  return cause => {
+    if (!signal?.aborted) return
+    console.error(inVain.stack, cause ?? '')
+    throw inVain
   }
 }
