@@ -1,9 +1,7 @@
-import { createContext, runInContext } from 'node:vm'
 import { expect, test } from 'vitest'
-import { parseAccept, qualityOf } from '../../src/http/negotiation.ts'
 import { newUserBody } from '../support/builders.ts'
-import { openTestApp } from '../support/open-test-app.ts'
-import { type RawAnswer, sendRaw } from '../support/raw-http.ts'
+import { askRaw } from '../support/raw-request.ts'
+import { shareTestApp } from '../support/shared-app.ts'
 
 const JSON_TYPE = 'application/json'
 const PROBLEM_TYPE = 'application/problem+json'
@@ -18,7 +16,7 @@ const SERVED: Outcome = { success: 200, error: JSON_TYPE }
 const SERVED_OR_PROBLEM: Outcome = { success: 200, error: PROBLEM_TYPE }
 const REFUSED: Outcome = { success: 406, error: JSON_TYPE }
 
-/** The lines of the header, and their outcome. */
+/** The lines of the header, and their outcome. A malformed one counts as none. */
 const CASES: readonly (readonly [accept: readonly string[], outcome: Outcome])[] = [
   [[], SERVED],
   [[''], SERVED],
@@ -121,12 +119,13 @@ const CASES: readonly (readonly [accept: readonly string[], outcome: Outcome])[]
   [['text/html;;q=0.5;'], REFUSED],
 ]
 
+const app = shareTestApp({ users: [newUserBody()] })
+
 test.each(CASES)('Accept: %j decides the type of answers and errors', async (accept, outcome) => {
-  const { port } = await openTestApp()
-  const list = await ask(port, 'GET /users', accept)
+  const list = await askRaw(app.port, 'GET /users', { Accept: accept })
   expect(list.status).toBe(outcome.success)
   expect(list.headers['content-type']).toBe('application/json; charset=utf-8')
-  const error = await ask(port, 'GET /nowhere', accept)
+  const error = await askRaw(app.port, 'GET /nowhere', { Accept: accept })
   expect(error.status).toBe(404)
   expect(error.headers['content-type']?.split(';')[0]).toBe(outcome.error)
   // The two formats differ in their keys too.
@@ -135,117 +134,38 @@ test.each(CASES)('Accept: %j decides the type of answers and errors', async (acc
 })
 
 test('the Accept header matters to each method that answers with a body', async () => {
-  const { http } = await openTestApp()
+  const { http } = app
   const wish = { Accept: 'text/html' }
+  const before = await http.get('/users').expect(200)
   await http.post('/users').set(wish).send(newUserBody()).expect(406)
-  const { body: users } = await http.get('/users').expect(200)
-  expect(users).toEqual([])
-  const { body: user } = await http.post('/users').send(newUserBody()).expect(201)
   await http.get('/users/1').set(wish).expect(406)
   await http.head('/users/1').set(wish).expect(406)
   await http.put('/users/1').set(wish).send(newUserBody()).expect(406)
   await http.patch('/users/1').set(wish).send(newUserBody()).expect(406)
-  await http.get('/users/1').expect(200, user)
+  expect((await http.get('/users').expect(200)).text).toBe(before.text)
 })
 
 test('the Accept header does not matter to OPTIONS and DELETE', async () => {
-  const { http } = await openTestApp()
-  await http.post('/users').send(newUserBody()).expect(201)
-  await http.options('/users').set('Accept', 'text/html').expect(204)
-  await http.options('/users/1').set('Accept', 'text/html').expect(204)
-  await http.delete('/users/1').set('Accept', 'text/html').expect(204)
-  const error = await http.delete('/users/1').set('Accept', 'text/html').expect(404)
+  const { http } = app
+  const { headers } = await http.post('/users').send(newUserBody()).expect(201)
+  const wish = { Accept: 'text/html' }
+  await http.options('/users').set(wish).expect(204)
+  await http.options('/users/1').set(wish).expect(204)
+  await http.delete(String(headers.location)).set(wish).expect(204)
+  const error = await http.delete(String(headers.location)).set(wish).expect(404)
   expect(error.body).toMatchObject({ resource: 'User', code: 404 })
 })
 
 test('a client that accepts only problems gets successes as application/json', async () => {
-  const { http } = await openTestApp()
+  const { http } = app
   const wish = { Accept: PROBLEM_TYPE }
   for (const response of [
     await http.post('/users').set(wish).send(newUserBody()).expect(201),
     await http.get('/users/1').set(wish).expect(200),
-    await http.put('/users/1').set(wish).send(newUserBody()).expect(200),
-    await http.patch('/users/1').set(wish).send(newUserBody()).expect(200),
+    await http.put('/users/1').set(wish).send({ user: {} }).expect(200),
+    await http.patch('/users/1').set(wish).send({ user: {} }).expect(200),
   ]) {
     expect(response.headers['content-type']).toBe('application/json; charset=utf-8')
-    expect(response.body).toMatchObject({ id: 1 })
+    expect(response.body).toHaveProperty('email')
   }
 })
-
-const SIZE = 15_000
-
-const ADVERSARIAL = [
-  ['many members', 'text/html;q=0.1,'.repeat(SIZE / 16)],
-  ['nothing but commas', ','.repeat(SIZE)],
-  ['commas and spaces', ' \t,'.repeat(SIZE / 3)],
-  ['a long token', 'a'.repeat(SIZE)],
-  ['many slashes', 'a/'.repeat(SIZE / 2)],
-  ['many parameters', `a/b${';a=b'.repeat(SIZE / 4)}?`],
-  ['empty parameters', `a/b${';'.repeat(SIZE)}?`],
-  ['empty parameters with a space between', `a/b${'; '.repeat(SIZE / 2)}?`],
-  ['empty parameters with two spaces between', `a/b${';  '.repeat(SIZE / 3)}?`],
-  ['empty parameters with tabs on both sides', `a/b${'\t;\t'.repeat(SIZE / 3)}?`],
-  ['parameters with spaces on both sides', `a/b${'  ;  a=b'.repeat(SIZE / 8)}?`],
-  ['empty parameters before a good end', `text/html${';  '.repeat(SIZE / 3)}`],
-  ['a gap before the end', `a/b${' '.repeat(SIZE)}?`],
-  ['a gap after a semicolon', `a/b;${' '.repeat(SIZE)}?`],
-  ['many quoted strings', `a/b${';a="b"'.repeat(SIZE / 6)}"`],
-  ['many quotes', `a/b;a=${'"'.repeat(SIZE)}`],
-  ['many backslashes', `a/b;a="${'\\'.repeat(SIZE)}`],
-  ['many zeros', `a/b;q=0.${'0'.repeat(SIZE)}`],
-] as const
-
-test.each(ADVERSARIAL)('an Accept header of %s is answered', async (_, accept) => {
-  // A slow regular expression would block this thread, and with it the timeout of the runner; that of a context ends it.
-  const context = createContext({ parse: () => parseAccept(accept) })
-  runInContext('parse()', context, { timeout: 5000 })
-  const { port } = await openTestApp()
-  const answer = await ask(port, 'GET /nowhere', [accept])
-  expect(answer.status).toBe(404)
-})
-
-test('parseAccept returns the ranges in lower case with their qualities, in their order', () => {
-  expect(parseAccept('Text/HTML;level=1;q=0.5, */*; q=0.001,A/*')).toEqual([
-    { type: 'text', subtype: 'html', quality: 0.5 },
-    { type: '*', subtype: '*', quality: 0.001 },
-    { type: 'a', subtype: '*', quality: 1 },
-  ])
-})
-
-test.each([undefined, '', ' ', ',', '*', '*/*', 'a/b;q=2', 'a/b, c'])(
-  'parseAccept(%j) asks for nothing in particular',
-  header => {
-    expect(parseAccept(header)).toEqual([{ type: '*', subtype: '*', quality: 1 }])
-  },
-)
-
-test('parseAccept returns the same for the same header, also after a malformed one', () => {
-  const header = 'a/b;q=0.2, c/d'
-  const first = parseAccept(header)
-  parseAccept('a/b, c/d, e/f, ?')
-  expect(parseAccept(header)).toEqual(first)
-})
-
-test.each([
-  ['text/html', 'text/html', 1],
-  ['text/html', 'text/plain', 0],
-  ['text/html;q=0.3', 'text/html', 0.3],
-  ['text/*;q=0.3', 'text/plain', 0.3],
-  ['text/*;q=0.3', 'image/png', 0],
-  ['*/*;q=0.3', 'image/png', 0.3],
-  ['text/html;q=0.1, text/*;q=0.5, */*;q=0.9', 'text/html', 0.1],
-  ['*/*;q=0.9, text/*;q=0.5, text/html;q=0.1', 'text/html', 0.1],
-  ['text/html;q=0.1, text/*;q=0.5, */*;q=0.9', 'text/plain', 0.5],
-  ['text/html;q=0.1, text/*;q=0.5, */*;q=0.9', 'image/png', 0.9],
-  ['text/html;q=0, */*', 'text/html', 0],
-] as const)('qualityOf in %j gives %s %d', (header, mediaType, quality) => {
-  expect(qualityOf(parseAccept(header), mediaType)).toBe(quality)
-})
-
-async function ask(port: number, line: string, accept: readonly string[]): Promise<RawAnswer> {
-  const lines = ['Host: localhost', 'Connection: close', ...accept.map(text => `Accept: ${text}`)]
-  const request = `${line} HTTP/1.1\r\n${lines.join('\r\n')}\r\n\r\n`
-  const [answer] = await sendRaw(port, Buffer.from(request, 'latin1')).ended
-  if (answer === undefined) throw new Error('no answer')
-  return answer
-}

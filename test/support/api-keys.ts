@@ -5,7 +5,13 @@ import { SCOPES, type Scope } from '../../src/access/scopes.ts'
 import { loadConfig } from '../../src/config.ts'
 import { openStorageForCommand } from '../../src/wiring/open-storage.ts'
 import { databaseIn } from './new-database.ts'
-import { openTestApp, type TestApp, type TestAppOptions, temporaryFolder } from './open-test-app.ts'
+import {
+  type AtEnd,
+  openTestApp,
+  type TestApp,
+  type TestAppOptions,
+  temporaryFolder,
+} from './open-test-app.ts'
 
 export interface TestKey {
   readonly name?: string
@@ -52,10 +58,11 @@ export interface KeyedApp extends TestApp {
 export async function openKeyedApp(
   keys: readonly TestKey[],
   { env, ...options }: TestAppOptions = {},
+  atEnd?: AtEnd,
 ): Promise<KeyedApp> {
-  const databaseUrl = await databaseIn(temporaryFolder())
+  const databaseUrl = await databaseIn(temporaryFolder(atEnd))
   const bearers: string[] = []
   for (const key of keys) bearers.push(`Bearer ${await addKey(databaseUrl, key)}`)
   const required = { DATABASE_URL: databaseUrl, API_KEYS: 'required', ...env }
-  return { ...(await openTestApp({ ...options, env: required })), bearers }
+  return { ...(await openTestApp({ ...options, env: required }, atEnd)), bearers }
 }

@@ -41,6 +41,8 @@ export interface TestApp {
   readonly http: ReturnType<typeof supertest>
   /** The log so far, a parsed object for each line. */
   readonly logLines: Record<string, unknown>[]
+  /** The same lines as they were written, without their ends. */
+  readonly logText: readonly string[]
   /** Of the management port; empty without one. */
   readonly managementUrl: string
   readonly limitsPath: string
@@ -77,10 +79,12 @@ export async function openTestApp(
   }
   const config = loadConfig(environment, join(folder, '.env'))
   const logLines: Record<string, unknown>[] = []
-  const log = pino(
-    { level: 'trace', base: null },
-    { write: line => logLines.push(JSON.parse(line)) },
-  )
+  const logText: string[] = []
+  const write = (line: string) => {
+    logText.push(line.replace(/\n$/, ''))
+    logLines.push(JSON.parse(line))
+  }
+  const log = pino({ level: 'trace', base: null }, { write })
   const service = await openService({
     config,
     log,
@@ -114,7 +118,7 @@ export async function openTestApp(
   for (const body of users) await http.post('/users').send(body).expect(201)
   const managementUrl = findManagementUrl(logLines)
   return {
-    ...{ url, port, databaseUrl, managementUrl, limitsPath, http, logLines },
+    ...{ url, port, databaseUrl, managementUrl, limitsPath, http, logLines, logText },
     ...{ reloadLimits, limitsReport, stop },
     bans: () => service.bans,
   }
