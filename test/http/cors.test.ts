@@ -1,162 +1,23 @@
-import { expect, test } from 'vitest'
+import { describe, expect, test } from 'vitest'
 import { newUserBody } from '../support/builders.ts'
-import { openTestApp } from '../support/open-test-app.ts'
+import { openTestApp, type TestApp } from '../support/open-test-app.ts'
+import { shareTestApp } from '../support/shared-app.ts'
 import { executeSql } from '../support/sql.ts'
 
 const APP = 'https://app.example.com'
 const ADMIN = 'http://localhost:8080'
 const STRANGER = 'https://evil.example'
 
-const LIST = { env: { CORS_ORIGINS: `${APP}, ${ADMIN}` } }
-const ANY = { env: { CORS_ORIGINS: '*' } }
+const LIST = { CORS_ORIGINS: `${APP}, ${ADMIN}` }
 
 const EXPOSED = [
-  'ETag',
-  'Link',
-  'Location',
-  'X-Total-Count',
-  'X-Request-Id',
-  'RateLimit',
-  'RateLimit-Policy',
-  'Retry-After',
-  'Idempotency-Replayed',
+  ...['ETag', 'Link', 'Location', 'X-Total-Count', 'X-Request-Id', 'RateLimit'],
+  ...['RateLimit-Policy', 'Retry-After', 'Idempotency-Replayed'],
 ]
 
-test('without CORS_ORIGINS no answer has a CORS header', async () => {
-  const { http } = await openTestApp()
-  for (const response of [
-    await http.get('/users').set('Origin', APP),
-    await http.post('/users').set('Origin', APP).send(newUserBody()),
-    await http.get('/nowhere').set('Origin', APP),
-    await http.options('/users').set(preflight(APP, 'POST')),
-  ]) {
-    const names = Object.keys(response.headers)
-    expect(names.filter(name => name.startsWith('access-control-'))).toEqual([])
-    expect(fieldsIn(response.headers.vary)).toEqual(['accept'])
-  }
-})
+type Headers = Record<string, string>
 
-test.each([APP, ADMIN])(
-  'CORS_ORIGINS as a list lets %s read answers and names what it may see',
-  async origin => {
-    const { http } = await openTestApp(LIST)
-    for (const response of [
-      await http.get('/').set('Origin', origin).expect(200),
-      await http.get('/users').set('Origin', origin).expect(200),
-      await http.post('/users').set('Origin', origin).send(newUserBody()).expect(201),
-      await http.head('/users/1').set('Origin', origin).expect(200),
-      await http.put('/users/1').set('Origin', origin).send(newUserBody()).expect(200),
-      await http.delete('/users/1').set('Origin', origin).expect(204),
-    ]) {
-      expect(response.headers['access-control-allow-origin']).toBe(origin)
-      expect(response.headers['access-control-expose-headers']?.split(/, */)).toEqual(EXPOSED)
-      expect(response.headers).not.toHaveProperty('access-control-allow-credentials')
-      expect(fieldsIn(response.headers.vary)).toEqual(expect.arrayContaining(['accept', 'origin']))
-    }
-  },
-)
-
-test.each([
-  STRANGER,
-  'https://app.example.com.evil.example',
-  'https://app.example.com:8443',
-  'http://app.example.com',
-  'HTTPS://APP.EXAMPLE.COM',
-  `${APP}/`,
-  'null',
-  '*',
-  '',
-])('CORS_ORIGINS as a list does not let %j read answers', async origin => {
-  const { http } = await openTestApp(LIST)
-  const response = await http.get('/users').set('Origin', origin).expect(200)
-  expect(response.headers).not.toHaveProperty('access-control-allow-origin')
-  expect(fieldsIn(response.headers.vary)).toEqual(expect.arrayContaining(['accept', 'origin']))
-  const options = await http.options('/users').set(preflight(origin, 'POST')).expect(204)
-  expect(options.headers).not.toHaveProperty('access-control-allow-origin')
-})
-
-test('an answer to a request without an Origin varies by Origin too, because caches reuse it for requests with one', async () => {
-  const { http } = await openTestApp(LIST)
-  const { headers } = await http.get('/users').expect(200)
-  expect(headers).not.toHaveProperty('access-control-allow-origin')
-  expect(fieldsIn(headers.vary)).toEqual(expect.arrayContaining(['accept', 'origin']))
-})
-
-test.each([APP, STRANGER, 'null'])(
-  'CORS_ORIGINS=* lets %s read answers, without credentials',
-  async origin => {
-    const { http } = await openTestApp(ANY)
-    const { headers } = await http.get('/users').set('Origin', origin).expect(200)
-    expect(headers['access-control-allow-origin']).toBe('*')
-    expect(headers['access-control-expose-headers']?.split(/, */)).toEqual(EXPOSED)
-    expect(headers).not.toHaveProperty('access-control-allow-credentials')
-    expect(fieldsIn(headers.vary)).toContain('accept')
-  },
-)
-
-test.each([
-  ['/users', 'POST', 'GET, HEAD, POST, OPTIONS'],
-  ['/users/1', 'PUT', 'GET, HEAD, PUT, PATCH, DELETE, OPTIONS'],
-  ['/users/1', 'PATCH', 'GET, HEAD, PUT, PATCH, DELETE, OPTIONS'],
-  ['/users/abc', 'DELETE', 'GET, HEAD, PUT, PATCH, DELETE, OPTIONS'],
-  ['/', 'GET', 'GET, HEAD, OPTIONS'],
-])('a preflight of %s for %s answers 204 and what is allowed', async (path, method, allow) => {
-  for (const [settings, allowed] of [
-    [LIST, APP],
-    [ANY, '*'],
-  ] as const) {
-    const { http } = await openTestApp(settings)
-    const asked = 'content-type,if-match,idempotency-key,x-request-id'
-    const response = await http
-      .options(path)
-      .set(preflight(APP, method, asked))
-      .set('Accept', 'text/html')
-      .expect(204)
-    const { headers } = response
-    expect(response.text).toBe('')
-    expect(fieldsIn(headers.allow)).toEqual(fieldsIn(allow))
-    expect(headers['access-control-allow-origin']).toBe(allowed)
-    expect(fieldsIn(headers['access-control-allow-methods'])).toContain(method.toLowerCase())
-    expect(fieldsIn(headers['access-control-allow-headers'])).toEqual(fieldsIn(asked))
-    expect(fieldsIn(headers.vary)).toEqual(
-      expect.arrayContaining(['accept', ...(settings === LIST ? ['origin'] : [])]),
-    )
-    expect(headers).toHaveProperty('x-request-id')
-  }
-})
-
-test('an OPTIONS request that is not a preflight answers 204 with Allow too', async () => {
-  const { http } = await openTestApp(LIST)
-  const { headers } = await http.options('/users').expect(204)
-  expect(fieldsIn(headers.allow)).toEqual(['get', 'head', 'options', 'post'])
-  expect(headers).not.toHaveProperty('access-control-allow-origin')
-})
-
-test('errors have the CORS headers too', async () => {
-  const { http, databaseUrl } = await openTestApp(LIST)
-  const wrong = newUserBody({ email: 'x' })
-  const long = newUserBody({ name: 'x'.repeat(200_000) })
-  const responses = [
-    await http.get('/users/%zz').set('Origin', APP).expect(400),
-    await http.get('/nowhere').set('Origin', APP).expect(404),
-    await http.get('/users/999').set('Origin', APP).expect(404),
-    await http.delete('/users').set('Origin', APP).expect(405),
-    await http.get('/users').set('Origin', APP).set('Accept', 'text/html').expect(406),
-    await http.post('/users').set('Origin', APP).send(long).expect(413),
-    await http.post('/users').set('Origin', APP).type('text').send('x').expect(415),
-    await http.post('/users').set('Origin', APP).send(wrong).expect(422),
-  ]
-  await executeSql(databaseUrl, 'DROP TABLE users')
-  responses.push(await http.get('/users').set('Origin', APP).expect(500))
-  for (const { headers } of responses) {
-    expect(headers['access-control-allow-origin']).toBe(APP)
-    expect(headers['access-control-expose-headers']?.split(/, */)).toEqual(EXPOSED)
-    expect(fieldsIn(headers.vary)).toEqual(expect.arrayContaining(['accept', 'origin']))
-    expect(headers['cache-control']).toBe('no-store')
-  }
-})
-
-function preflight(origin: string, method: string, headers?: string): Record<string, string> {
+function preflight(origin: string, method: string, headers?: string): Headers {
   return {
     Origin: origin,
     'Access-Control-Request-Method': method,
@@ -168,3 +29,128 @@ function preflight(origin: string, method: string, headers?: string): Record<str
 function fieldsIn(header: string | undefined): string[] {
   return (header ?? '').toLowerCase().split(/, */).toSorted()
 }
+
+/** Expects that pages of `allowed` may read the answer. */
+function expectReadable({ headers }: { headers: Headers }, allowed: string): void {
+  expect(headers['access-control-allow-origin']).toBe(allowed)
+  expect(headers['access-control-expose-headers']?.split(/, */)).toEqual(EXPOSED)
+  expect(headers).not.toHaveProperty('access-control-allow-credentials')
+  expect(fieldsIn(headers.vary)).toEqual(allowed === '*' ? ['accept'] : ['accept', 'origin'])
+}
+
+/** A request of each kind, in turn. */
+async function askEach({ http }: TestApp, Origin: string) {
+  const created = await http.post('/users').set({ Origin }).send(newUserBody()).expect(201)
+  const path = created.headers.location ?? ''
+  return [
+    created,
+    await http.get('/').set({ Origin }).expect(200),
+    await http.get('/users').set({ Origin }).expect(200),
+    await http.head(path).set({ Origin }).expect(200),
+    await http.put(path).set({ Origin }).send(newUserBody()).expect(200),
+    await http.delete(path).set({ Origin }).expect(204),
+    await http.get('/nowhere').set({ Origin }).expect(404),
+  ]
+}
+
+/** Expects that a preflight of each path is answered. */
+async function expectPreflights({ http }: TestApp, origin: string, allowed: string): Promise<void> {
+  for (const [path, method, allow] of [
+    ['/users', 'POST', 'GET, HEAD, POST, OPTIONS'],
+    ['/users/1', 'PUT', 'GET, HEAD, PUT, PATCH, DELETE, OPTIONS'],
+    ['/users/1', 'PATCH', 'GET, HEAD, PUT, PATCH, DELETE, OPTIONS'],
+    ['/users/abc', 'DELETE', 'GET, HEAD, PUT, PATCH, DELETE, OPTIONS'],
+    ['/', 'GET', 'GET, HEAD, OPTIONS'],
+  ] as const) {
+    const asked = 'content-type,if-match,idempotency-key,x-request-id'
+    const wish = { ...preflight(origin, method, asked), Accept: 'text/html' }
+    const { text, headers } = await http.options(path).set(wish).expect(204)
+    expect(text).toBe('')
+    expect(fieldsIn(headers.allow)).toEqual(fieldsIn(allow))
+    expect(headers['access-control-allow-origin']).toBe(allowed)
+    expect(fieldsIn(headers['access-control-allow-methods'])).toContain(method.toLowerCase())
+    expect(fieldsIn(headers['access-control-allow-headers'])).toEqual(fieldsIn(asked))
+    expect(fieldsIn(headers.vary)).toEqual(
+      expect.arrayContaining(allowed === '*' ? ['accept'] : ['accept', 'origin']),
+    )
+    expect(headers).toHaveProperty('x-request-id')
+  }
+}
+
+test('without CORS_ORIGINS no answer has a CORS header', async () => {
+  const app = await openTestApp()
+  const options = await app.http.options('/users').set(preflight(APP, 'POST'))
+  for (const { headers } of [options, ...(await askEach(app, APP))]) {
+    const names = Object.keys(headers)
+    expect(names.filter(name => name.startsWith('access-control-'))).toEqual([])
+    expect(fieldsIn(headers.vary)).toEqual(['accept'])
+  }
+})
+
+describe('CORS_ORIGINS as a list', () => {
+  const app = shareTestApp({ env: LIST })
+
+  test.each([APP, ADMIN])('lets %s read answers and names what it may see', async origin => {
+    for (const answer of await askEach(app, origin)) expectReadable(answer, origin)
+    await expectPreflights(app, origin, origin)
+  })
+
+  test.each([
+    STRANGER,
+    'https://app.example.com.evil.example',
+    'https://app.example.com:8443',
+    'http://app.example.com',
+    'HTTPS://APP.EXAMPLE.COM',
+    `${APP}/`,
+    'null',
+    '*',
+    '',
+  ])('does not let %j read answers', async origin => {
+    const answer = await app.http.get('/users').set('Origin', origin).expect(200)
+    const options = await app.http.options('/users').set(preflight(origin, 'POST')).expect(204)
+    for (const { headers } of [answer, options]) {
+      expect(headers).not.toHaveProperty('access-control-allow-origin')
+    }
+    expect(fieldsIn(answer.headers.vary)).toEqual(['accept', 'origin'])
+  })
+
+  test('an answer to a request without an Origin varies by Origin too, because caches reuse it for requests with one', async () => {
+    const { headers } = await app.http.get('/users').expect(200)
+    expect(headers).not.toHaveProperty('access-control-allow-origin')
+    expect(fieldsIn(headers.vary)).toEqual(['accept', 'origin'])
+  })
+
+  test('an OPTIONS request that is not a preflight answers 204 with Allow too', async () => {
+    const { headers } = await app.http.options('/users').expect(204)
+    expect(fieldsIn(headers.allow)).toEqual(['get', 'head', 'options', 'post'])
+    expect(headers).not.toHaveProperty('access-control-allow-origin')
+  })
+})
+
+test.each([APP, STRANGER, 'null'])(
+  'CORS_ORIGINS=* lets %s read answers, without credentials',
+  async origin => {
+    const app = await openTestApp({ env: { CORS_ORIGINS: '*' } })
+    for (const answer of await askEach(app, origin)) expectReadable(answer, '*')
+    await expectPreflights(app, origin, '*')
+  },
+)
+
+test('errors have the CORS headers too', async () => {
+  const { http, databaseUrl } = await openTestApp({ env: LIST })
+  const Origin = APP
+  const wrong = newUserBody({ email: 'x' })
+  const long = newUserBody({ name: 'x'.repeat(200_000) })
+  const responses = [
+    await http.get('/users/%zz').set({ Origin }).expect(400),
+    await http.get('/users/999').set({ Origin }).expect(404),
+    await http.delete('/users').set({ Origin }).expect(405),
+    await http.get('/users').set({ Origin, Accept: 'text/html' }).expect(406),
+    await http.post('/users').set({ Origin }).send(long).expect(413),
+    await http.post('/users').set({ Origin }).type('text').send('x').expect(415),
+    await http.post('/users').set({ Origin }).send(wrong).expect(422),
+  ]
+  await executeSql(databaseUrl, 'DROP TABLE users')
+  responses.push(await http.get('/users').set({ Origin }).expect(500))
+  for (const response of responses) expectReadable(response, APP)
+})
