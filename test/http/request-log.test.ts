@@ -3,16 +3,15 @@ import { newUserBody } from '../support/builders.ts'
 import { byEngine } from '../support/engine.ts'
 import { openTestApp, type TestApp } from '../support/open-test-app.ts'
 import { sendRaw } from '../support/raw-http.ts'
-import { AS_JSON, askAndClose, requestBytes } from '../support/raw-request.ts'
+import { askAndClose, requestBytes } from '../support/raw-request.ts'
 import { shareTestApp } from '../support/shared-app.ts'
 import { executeSql } from '../support/sql.ts'
-import { until } from '../support/until.ts'
 
 const NEW_ID = /^[\da-f]{8}(-[\da-f]{4}){3}-[\da-f]{12}$/
 
 const app = shareTestApp({ users: [newUserBody()] })
 
-/** The lines of a request; `undefined` as long as there are none. */
+/** The lines of a request; `undefined` if there are none. */
 function linesOf(id: string | undefined, { logLines }: Pick<TestApp, 'logLines'> = app) {
   const lines = logLines.filter(({ requestId }) => requestId === id)
   return lines.length > 0 ? lines : undefined
@@ -133,17 +132,6 @@ test.each<[string, readonly string[]]>([
     made.push(id)
   }
   expect(made[1]).not.toBe(made[0])
-})
-
-test('the line of a request whose client went away before the answer says so', async () => {
-  const waiting = { 'Content-Length': '50', Expect: '100-continue' }
-  const headers = { ...AS_JSON, ...waiting, 'X-Request-Id': 'lost' }
-  const exchange = sendRaw(app.port, requestBytes('POST /users', headers))
-  // Shows that the service is reading the body.
-  await exchange.answers(1)
-  exchange.socket.resetAndDestroy()
-  const lines = await until(() => linesOf('lost'))
-  expect(lines).toMatchObject([{ method: 'POST', route: '/users', aborted: true }])
 })
 
 const TRACE = '0af7651916cd43dd8448eb211c80319c'

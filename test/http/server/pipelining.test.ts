@@ -1,6 +1,6 @@
 import { once } from 'node:events'
 import { type AddressInfo, createServer } from 'node:net'
-import { setTimeout as sleep } from 'node:timers/promises'
+import { setImmediate as nextTurn } from 'node:timers/promises'
 import { expect, onTestFinished, test } from 'vitest'
 import { Database } from '../../../src/storage/sqlite/sqlite-driver.ts'
 import { newUserBody } from '../../support/builders.ts'
@@ -8,6 +8,8 @@ import { isEngine } from '../../support/engine.ts'
 import { fillWithUsers } from '../../support/fill-with-users.ts'
 import { openTestApp } from '../../support/open-test-app.ts'
 import { type RawExchange, sendRaw } from '../../support/raw-http.ts'
+import { AS_JSON, CHUNKED, CLOSING, requestBytes } from '../../support/raw-request.ts'
+import { shareTestApp } from '../../support/shared-app.ts'
 import { holdWrites } from '../../support/sql.ts'
 
 /** More than may wait in all, if they were all read immediately. */
@@ -18,24 +20,50 @@ const OTHERS = 50
 
 const HOUR_MS = 3_600_000
 
-function request(method: string, path: string, body?: object): string {
-  const json = body === undefined ? '' : JSON.stringify(body)
-  const entity = body && `Content-Type: application/json\r\nContent-Length: ${json.length}\r\n`
-  return `${method} ${path} HTTP/1.1\r\nHost: localhost\r\n${entity ?? ''}\r\n${json}`
+const GET_ONE = requestBytes('GET /users/1')
+
+const app = shareTestApp({ users: [newUserBody()] })
+
+function post(fields: Record<string, unknown> = {}): Buffer {
+  return requestBytes('POST /users', AS_JSON, JSON.stringify(newUserBody(fields)))
+}
+
+/** A create that takes longer than other requests. */
+const slowPost = () => post({ password: 'correct horse' })
+
+function repeat(bytes: Buffer, count: number): Buffer {
+  return Buffer.concat(Array(count).fill(bytes))
+}
+
+/** All answers until the service closes the connection. */
+function answersTo(...requests: readonly Buffer[]) {
+  return sendRaw(app.port, Buffer.concat(requests)).ended
+}
+
+/** The same for a client that ends its side of the connection after its requests. */
+async function answersAtEnd(port: number, ...requests: readonly Buffer[]) {
+  const exchange = sendRaw(port, Buffer.concat(requests))
+  exchange.socket.end()
+  return exchange.ended
+}
+
+/** Lets what was sent arrive. */
+async function passTurns(): Promise<void> {
+  for (let turn = 0; turn < 3; turn++) await nextTurn()
 }
 
 test('requests on one connection see what earlier ones did, and are answered in order', async () => {
-  const { port } = await openTestApp()
+  const own = await openTestApp()
   const { answers, socket } = sendRaw(
-    port,
-    [
-      request('POST', '/users', newUserBody({ name: 'Ann' })),
-      request('PUT', '/users/1', { user: { name: 'Bea' } }),
-      request('GET', '/users/1'),
-      request('DELETE', '/users/1'),
-      request('GET', '/users/1'),
-      request('GET', '/livez'),
-    ].join(''),
+    own.port,
+    Buffer.concat([
+      slowPost(),
+      requestBytes('PUT /users/1', AS_JSON, '{"user":{"name":"Bea"}}'),
+      GET_ONE,
+      requestBytes('DELETE /users/1'),
+      GET_ONE,
+      requestBytes('GET /livez'),
+    ]),
   )
   const all = await answers(6)
   expect(all.map(({ status }) => status)).toEqual([201, 200, 200, 204, 404, 200])
@@ -62,17 +90,21 @@ test.runIf(isSqlite)(
       database.close()
     })
     await once(between.listen(0), 'listening')
-    const clients = [port, (between.address() as AddressInfo).port, port].map(to => sendRaw(to, ''))
-    await Promise.all(clients.map(({ socket }) => once(socket, 'connect')))
-    await sleep(50)
-    const [before, deleting, after] = clients as [RawExchange, RawExchange, RawExchange]
+    const accepted = once(between, 'connection')
+    const greeting = requestBytes('GET /livez')
+    const before = sendRaw(port, greeting)
+    await before.answers(1)
+    const deleting = sendRaw((between.address() as AddressInfo).port, '')
+    await accepted
+    const after = sendRaw(port, greeting)
+    await after.answers(1)
     // The event loop reads all three in one turn. A long list is sent immediately, so that the next one follows in that turn.
-    before.socket.write(request('GET', '/users/1'))
+    before.socket.write(GET_ONE)
     deleting.socket.write('x')
-    after.socket.write(request('GET', '/users?per_page=1000') + request('GET', '/users/1'))
-    expect(await before.answers(1)).toMatchObject([{ status: 200 }])
-    expect(await after.answers(2)).toMatchObject([{ status: 200 }, { status: 404 }])
-    for (const { socket } of clients) socket.destroy()
+    after.socket.write(Buffer.concat([requestBytes('GET /users?per_page=1000'), GET_ONE]))
+    expect(await before.answers(2)).toMatchObject([{}, { status: 200 }])
+    expect(await after.answers(3)).toMatchObject([{}, { status: 200 }, { status: 404 }])
+    for (const { socket } of [before, deleting, after]) socket.destroy()
   },
 )
 
@@ -80,15 +112,13 @@ test('a flood of requests on one connection is answered completely, and others a
   // On a busy machine the flood takes longer than the timeout of the headers.
   const timeouts = { headersMs: HOUR_MS, requestMs: HOUR_MS, takeMs: HOUR_MS, checkEveryMs: 1000 }
   const { port } = await openTestApp({ timeouts })
-  const other = sendRaw(port, request('GET', '/users'))
+  const other = sendRaw(port, requestBytes('GET /users'))
   await other.answers(1)
-  const flood = sendRaw(port, request('GET', '/livez').repeat(MANY))
-  flood.socket.write(
-    request('GET', '/no-such-path').replace('\r\n\r\n', '\r\nConnection: close\r\n\r\n'),
-  )
+  const flood = sendRaw(port, repeat(requestBytes('GET /livez'), MANY))
+  flood.socket.write(requestBytes('GET /no-such-path', CLOSING))
   await once(flood.socket, 'data')
   for (let count = 2; count <= 5; count++) {
-    other.socket.write(request('GET', '/users'))
+    other.socket.write(requestBytes('GET /users'))
     await other.answers(count)
   }
   expect(flood.socket.destroyed).toBe(false)
@@ -99,86 +129,132 @@ test('a flood of requests on one connection is answered completely, and others a
 })
 
 test('a body that arrives after a held connection is released is read', async () => {
-  const { port } = await openTestApp()
-  const [head = '', body = ''] = request('POST', '/users', newUserBody()).split('\r\n\r\n')
-  const last = request('GET', '/users/1').replace('\r\n\r\n', '\r\nConnection: close\r\n\r\n')
-  const exchange = sendRaw(port, `${request('GET', '/users').repeat(100)}${head}\r\n\r\n`)
+  const [head = '', body = ''] = String(post()).split('\r\n\r\n')
+  const exchange = sendRaw(
+    app.port,
+    Buffer.concat([repeat(requestBytes('GET /users'), 100), Buffer.from(`${head}\r\n\r\n`)]),
+  )
   await exchange.answers(100)
-  exchange.socket.write(body + last)
+  exchange.socket.write(Buffer.concat([Buffer.from(body), requestBytes('GET /users/1', CLOSING)]))
   const answers = await exchange.ended
   expect(answers.slice(100).map(({ status }) => status)).toEqual([201, 200])
 })
 
-test('a request that breaks off while it waits is refused, after earlier ones are answered', async () => {
-  const { port, logLines } = await openTestApp()
-  const broken =
-    'POST /users HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n' +
-    'Transfer-Encoding: chunked\r\n\r\nnonsense\r\n'
-  const slow = request('POST', '/users', newUserBody({ password: 'correct horse' }))
-  const answers = await sendRaw(port, slow + request('GET', '/users/1') + broken).ended
-  expect(answers.map(({ status }) => status)).toEqual([201, 200, 400])
+const BROKEN_BODY = requestBytes('POST /users', CHUNKED, 'nonsense\r\n')
+
+test.each([
+  ['a broken body', BROKEN_BODY, 400],
+  ['garbage', Buffer.from('garbage\r\n\r\n'), 400],
+  ['a bad header', Buffer.from('GET / HTTP/1.1\r\nHost: x\r\nnonsense\r\n\r\n'), 400],
+  ['a header over 16 KB', requestBytes('GET /', { Name: 'a'.repeat(17_000) }), 431],
+  ['CONNECT', Buffer.from('CONNECT x:1 HTTP/1.1\r\nHost: x\r\n\r\n'), 400],
+])('%s after a slow POST is refused only after its 201', async (_, broken, status) => {
+  const answers = await answersTo(slowPost(), GET_ONE, broken)
+  expect(answers.map(answer => answer.status)).toEqual([201, 200, status])
   for (const { headers } of answers) expect(headers['x-request-id']).toMatch(/^[\w.-]{1,128}$/)
-  expect(logLines.filter(({ level }) => level === 'error')).toEqual([])
 })
 
 test.each([
-  ['its body', 'Transfer-Encoding: chunked\r\n\r\n', ['nonsense\r\n', 'more\r\n'], [201, 400]],
-  ['its body, in three packets', 'Transfer-Encoding: chunked\r\n\r\n', ['x', 'y', 'z'], [201, 400]],
-  ['its head', 'Nonsense\r\n', ['\r\n', 'more\r\n'], [201, 400]],
+  ['its body', requestBytes('POST /users', CHUNKED), ['nonsense\r\n', 'more\r\n']],
+  ['its body, in three packets', requestBytes('POST /users', CHUNKED), ['x', 'y', 'z']],
+  ['its head', Buffer.from('GET / HTTP/1.1\r\nNonsense\r\n'), ['\r\n', 'more\r\n']],
 ])(
-  'a malformed request (%s) does not destroy the answer to an earlier one',
-  async (_, rest, packets, statuses) => {
-    const { port, logLines } = await openTestApp()
-    const head = 'POST /users HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n'
-    const slow = request('POST', '/users', newUserBody({ password: 'correct horse' }))
-    const exchange = sendRaw(port, slow + head + rest)
+  'a request that is malformed later (%s) does not destroy the answer to an earlier one',
+  async (_, begun, packets) => {
+    const exchange = sendRaw(app.port, Buffer.concat([slowPost(), begun]))
     exchange.socket.setNoDelay()
     for (const packet of packets) {
-      await sleep(3)
+      await passTurns()
       exchange.socket.write(packet)
     }
-    expect((await exchange.ended).map(({ status }) => status)).toEqual(statuses)
-    expect(logLines.filter(({ msg }) => msg === 'request refused')).toHaveLength(1)
+    expect((await exchange.ended).map(({ status }) => status)).toEqual([201, 400])
   },
 )
 
 test('requests that wait on a connection are dropped once its client is gone', async () => {
-  const app = await openTestApp()
+  const own = await openTestApp()
   // A request that waits for the database cannot be served before the client is gone.
-  const held = await holdWrites(app.databaseUrl)
-  const creates = Array.from({ length: 900 }, () => request('POST', '/users', newUserBody()))
-  const { socket, answers } = sendRaw(app.port, request('GET', '/livez') + creates.join(''))
+  const held = await holdWrites(own.databaseUrl)
+  const creates = Array.from({ length: 900 }, () => post())
+  const bytes = Buffer.concat([requestBytes('GET /livez'), ...creates])
+  const { socket, answers } = sendRaw(own.port, bytes)
   await answers(1)
   socket.resetAndDestroy()
   await once(socket, 'close')
   await held.release()
   // Each of these takes longer than one of the dropped requests would.
   for (let count = 0; count < OTHERS; count++) {
-    expect((await app.http.post('/users').send(newUserBody())).status).toBe(201)
+    expect((await own.http.post('/users').send(newUserBody())).status).toBe(201)
   }
-  const { headers } = await app.http.get('/users?count=true')
+  const { headers } = await own.http.get('/users?count=true')
   expect(Number(headers['x-total-count'])).toBeLessThan(OTHERS + 10)
 })
 
 test('a hundred connections that flood at the same time are cut off, and no other', async () => {
   // This is not about how long the honest client waits.
   const { port, http } = await openTestApp({ env: { MAX_EVENT_LOOP_DELAY: '1 minute' } })
-  const path = '/users?per_page=1000'
-  await Promise.all(
-    Array.from({ length: 100 }, () =>
-      http.post('/users').send(newUserBody({ name: 'x'.repeat(255) })),
-    ),
-  )
-  const honest = sendRaw(port, request('GET', '/livez'))
+  const body = () => newUserBody({ name: 'x'.repeat(255) })
+  await Promise.all(Array.from({ length: 100 }, () => http.post('/users').send(body())))
+  const honest = sendRaw(port, requestBytes('GET /livez'))
   await honest.answers(1)
-  const floods = Array.from({ length: 100 }, () => {
-    const exchange = sendRaw(port, request('GET', path).repeat(2000))
+  const flood = repeat(requestBytes('GET /users?per_page=1000'), 2000)
+  const floods = Array.from({ length: 100 }, (): RawExchange => {
+    const exchange = sendRaw(port, flood)
     exchange.socket.pause()
     return exchange
   })
   await Promise.race(floods.map(({ ended }) => ended))
-  honest.socket.write(request('GET', '/users/1'))
+  honest.socket.write(GET_ONE)
   expect(await honest.answers(2)).toMatchObject([{ status: 200 }, { status: 200 }])
-  for (const { socket } of floods) socket.destroy()
-  honest.socket.destroy()
+  for (const { socket } of [honest, ...floods]) socket.destroy()
+})
+
+test.each([
+  ['POST', slowPost(), 201],
+  ['PUT', requestBytes('PUT /users/1', AS_JSON, '{"user":{"password":"battery staple"}}'), 200],
+  ['DELETE', requestBytes('DELETE /users/999'), 404],
+  ['GET', GET_ONE, 200],
+  ['a POST that is refused', requestBytes('POST /users', AS_JSON, '{}'), 422],
+])(
+  '%s of a client that ends its side is answered, and its connection closed',
+  async (_, bytes, status) => {
+    const answers = await answersAtEnd(app.port, bytes)
+    expect(answers.map(answer => answer.status)).toEqual([status])
+  },
+)
+
+test('all requests of a client that ends its side are answered in order, even more than fit into one read', async () => {
+  const last = requestBytes('PATCH /users/1', AS_JSON, '{}')
+  const answers = await answersAtEnd(app.port, slowPost(), repeat(GET_ONE, 3000), last)
+  expect(answers.map(({ status }) => status)).toEqual([201, ...Array(3000).fill(200), 422])
+})
+
+test('a request that is cut off by the end is refused, after earlier ones are answered', async () => {
+  const own = await openTestApp()
+  const answers = await answersAtEnd(own.port, slowPost(), slowPost().subarray(0, -5))
+  expect(answers.map(({ status }) => status)).toEqual([201, 400])
+  expect((await own.http.get('/users')).body).toHaveLength(1)
+})
+
+test('a malformed request to upgrade is refused when the client ends its side', async () => {
+  const headers = { ...CHUNKED, Connection: 'Upgrade', Upgrade: 'h2c' }
+  const upgrade = requestBytes('POST /users', headers, 'nonsense\r\n')
+  const answers = await answersAtEnd(app.port, upgrade)
+  expect(answers.map(({ status }) => status)).toEqual([400])
+})
+
+test('a stop waits for the answer to a client that has ended its side', async () => {
+  const { port, databaseUrl, stop } = await openTestApp()
+  const held = await holdWrites(databaseUrl)
+  const exchange = sendRaw(port, requestBytes('GET /livez'))
+  // The stop does not know a connection that the service has not accepted yet.
+  await exchange.answers(1)
+  exchange.socket.end(post())
+  await once(exchange.socket, 'finish')
+  await passTurns()
+  const stopped = stop()
+  await passTurns()
+  await held.release()
+  expect((await exchange.ended).map(({ status }) => status)).toEqual([200, 201])
+  expect(await stopped).toBe(true)
 })
