@@ -1,23 +1,14 @@
-import { readdirSync, readFileSync, statSync } from 'node:fs'
+import { cpSync, readdirSync, readFileSync, statSync } from 'node:fs'
 import { join } from 'node:path'
 import { expect, onTestFinished, test } from 'vitest'
 import { Database } from '../../src/storage/sqlite/sqlite-driver.ts'
 import { newUserBody } from '../support/builders.ts'
 import { isEngine } from '../support/engine.ts'
 import { openTestApp, temporaryFolder } from '../support/open-test-app.ts'
-import { spawnService } from '../support/spawn-service.ts'
 import { storedTables } from '../support/sql.ts'
 
 function modeOf(path: string): string {
   return (statSync(path).mode & 0o777).toString(8)
-}
-
-function create(url: string, key: string): Promise<Response> {
-  return fetch(`${url}/users`, {
-    method: 'POST',
-    headers: { 'Content-Type': 'application/json', 'Idempotency-Key': key },
-    body: JSON.stringify(newUserBody({ password: 'correct horse' })),
-  })
 }
 
 const isSqlite = isEngine('sqlite', 'tests of the files of the database')
@@ -27,18 +18,18 @@ test.skipIf(process.platform === 'win32' || !isSqlite)(
   async () => {
     const umask = process.umask(0)
     onTestFinished(() => void process.umask(umask))
-    const cwd = temporaryFolder()
-    const data = join(cwd, 'data')
-    for (const run of ['first', 'second']) {
-      const service = await spawnService({ cwd })
-      expect((await create(service.url, run)).status).toBe(201)
-      const modes = Object.fromEntries(
-        readdirSync(data).map(file => [file, modeOf(join(data, file))]),
-      )
-      expect(modes).toEqual({ 'users.db': '600', 'users.db-wal': '600', 'users.db-shm': '600' })
-      expect(modeOf(data)).toBe('700')
-      service.process.kill('SIGKILL')
-      await service.exited
+    const folder = temporaryFolder()
+    const data = join(folder, 'data')
+    // What a kill leaves, which the second service finds.
+    const left = join(folder, 'left')
+    for (const path of [data, left]) {
+      const { http } = await openTestApp({ env: { DATABASE_URL: join(path, 'users.db') } })
+      await http.post('/users').send(newUserBody()).expect(201)
+      const files = readdirSync(path).map(file => [file, modeOf(join(path, file))])
+      const modes = { 'users.db': '600', 'users.db-wal': '600', 'users.db-shm': '600' }
+      expect(Object.fromEntries(files)).toEqual(modes)
+      expect(modeOf(path)).toBe('700')
+      if (path === data) cpSync(data, left, { recursive: true })
     }
   },
 )

@@ -30,21 +30,12 @@ async function openUsers() {
   })
   const hasher = createPasswordHasher()
   const asked: string[] = []
-  const passwords: LoginHasher = {
-    hash: password => {
-      asked.push('hash')
-      return hasher.hash(password)
+  const passwords = new Proxy(hasher, {
+    get: (_target, name: keyof LoginHasher) => {
+      if (name !== 'waiting') asked.push(name)
+      return hasher[name]
     },
-    verify: (digest, password) => {
-      asked.push('verify')
-      return hasher.verify(digest, password)
-    },
-    verifyEvenly: (digest, password) => {
-      asked.push('verifyEvenly')
-      return hasher.verifyEvenly(digest, password)
-    },
-    waiting: hasher.waiting,
-  }
+  })
   const repository = createSqliteUserRepository({ database, writes, view, now: Date.now })
   const rules = createUserRules({ passwordMinChars: 8 })
   const users = createUserService({
