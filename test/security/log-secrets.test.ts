@@ -1,178 +1,126 @@
-import { writeFileSync } from 'node:fs'
-import { join } from 'node:path'
 import { gzipSync } from 'node:zlib'
 import { hashSync } from '@node-rs/bcrypt'
-import { expect, test } from 'vitest'
-import { databaseIn } from '../support/new-database.ts'
-import { temporaryFolder } from '../support/open-test-app.ts'
-import { sendRaw } from '../support/raw-http.ts'
-import { spawnService } from '../support/spawn-service.ts'
+import { expect, onTestFinished, test, vi } from 'vitest'
+import { openTestApp } from '../support/open-test-app.ts'
+import { AS_JSON, askAndClose, type RawHeaders } from '../support/raw-request.ts'
 import { executeSql, holdWrites } from '../support/sql.ts'
 
 /** Each value is unique. None may leave the process except in the response to its client. */
-const NAME = 'Markername'
-const EMAIL = 'markermail@example.com'
-const PASSWORD = 'markerpassword'
-const KEY = 'markerkey-f47ac10b'
+const USER = { name: 'Markername', email: 'markermail@example.com', password: 'markerpassword' }
+const CHANGED = { password: 'markerpassword again', name: 'Markername too' }
+const LOGIN = { user: { email: USER.email, password: CHANGED.password } }
+const KEY = { 'Idempotency-Key': 'markerkey-f47ac10b' }
 
 /** A digest that a successful verification replaces. */
-const WEAK_DIGEST = hashSync(`${PASSWORD} again`, 4)
+const WEAK_DIGEST = hashSync(CHANGED.password, 4)
 
 const MARKERS = /marker|\$argon2|\$2b/i
 
+const HOUR = '1 hour'
+
 const LIMITS = {
   rateLimits: [
-    { name: 'by address', to: 4, within: '1 hour', only: ['create'], by: 'body:user.email' },
-    { name: 'by header', to: 1000, within: '1 hour', by: 'header:authorization', dryRun: true },
+    { name: 'by address', to: 4, within: HOUR, only: ['create'], by: 'body:user.email' },
+    { name: 'by header', to: 1000, within: HOUR, by: 'header:authorization', dryRun: true },
   ],
   track: [{ name: 'by query', query: { email: '*' } }],
   bans: [
     {
-      name: 'by cookie',
-      path: '/banned*',
-      maxretry: 1,
-      findtime: '1 hour',
-      bantime: '1 hour',
-      by: 'header:cookie',
+      ...{ name: 'by cookie', path: '/banned*', by: 'header:cookie' },
+      ...{ maxretry: 1, findtime: HOUR, bantime: HOUR },
     },
   ],
 }
 
-const SECRET_HEADERS = [
-  'Authorization: Bearer markerauthorization',
-  'Proxy-Authorization: Basic markerproxy',
-  'X-Api-Key: markerapikey',
-  'Referer: http://x/markerreferer',
-  'Origin: https://markerorigin.example',
+const SECRET_HEADERS = {
+  ...AS_JSON,
+  Authorization: 'Bearer markerauthorization',
+  'Proxy-Authorization': 'Basic markerproxy',
+  'X-Api-Key': 'markerapikey',
+  Referer: 'http://x/markerreferer',
+  Origin: 'https://markerorigin.example',
+}
+
+const COOKIE = { Cookie: 'session=markercookie' }
+
+type Row = readonly [number, line: string, body?: string | Buffer | object, headers?: RawHeaders]
+
+const LIMITED = { user: { ...USER, email: 'marker-limited@example.com' } }
+
+const ROWS: readonly Row[] = [
+  [201, 'POST /users', { user: USER }, KEY],
+  [201, 'POST /users', { user: USER }, KEY],
+  [422, 'POST /users', { user: { ...USER, name: 'Marker other' } }, KEY],
+  [
+    201,
+    'POST /users',
+    { user: { ...USER, email: 'xmarkermail@example.com' }, markerkey: 'marker' },
+  ],
+  [200, 'PUT /users/1', { user: CHANGED }],
+  [412, 'PUT /users/1', { user: { password: USER.password } }, { 'If-Match': '"marker"' }],
+  [422, 'PATCH /users/1', { user: { email: 'marker@@', password: 'm', name: 'marker\0' } }],
+  [200, `GET /users?email=${USER.email}&name=${USER.name}`],
+  [400, 'GET /users?sort=name&after=marker&markerparameter=1', '', { 'If-None-Match': '"marker"' }],
+  [404, `DELETE /users/${USER.email}`],
+  [404, `GET /users/${USER.email}`],
+  [404, 'GET /markerpath'],
+  [405, 'POST /users/1', { user: USER }],
+  [400, 'POST /users', `{"user":{"password":"${USER.password}"`],
+  [400, 'POST /users', Buffer.from(`{"user":"${USER.password}\xff"}`, 'latin1')],
+  [413, 'POST /users', `"${'marker'.repeat(1000)}"`],
+  [400, 'POST /users', gzipSync('marker'.repeat(100)).fill(0, 12), { 'Content-Encoding': 'gzip' }],
+  [400, 'POST /users', { user: USER }, { 'Content-Encoding': 'gzip' }],
+  [415, 'POST /users', { user: USER }, { 'Content-Encoding': 'marker' }],
+  [415, 'POST /users', 'password=marker', { 'Content-Type': 'text/marker; marker=x' }],
+  [406, 'GET /users', '', { Accept: 'text/marker' }],
+  [400, 'POST /users', { user: USER }, { 'Idempotency-Key': 'marker key' }],
+  [400, 'MARKER /users'],
+  [400, 'GET /users', '', { 'marker marker': '' }],
+  [400, 'CONNECT marker:443'],
+  [431, 'GET /users', '', { 'X-Long': 'marker'.repeat(4000) }],
+  [400, 'GET /marker%zz'],
+  [404, 'GET /banned/marker', '', COOKIE],
+  [403, 'GET /users', '', COOKIE],
+  ...[201, 422, 422, 422, 429].map(status => [status, 'POST /users', LIMITED] as const),
+  [200, 'POST /password-verifications', LOGIN],
+  [422, 'POST /password-verifications', { user: { ...LOGIN.user, password: USER.password } }],
 ]
 
-interface Sent {
-  readonly headers?: readonly string[]
-  readonly body?: string | Buffer | object
-}
-
-function requestOf(line: string, { headers = [], body }: Sent): Buffer {
-  const bytes = Buffer.isBuffer(body)
-    ? body
-    : Buffer.from(typeof body === 'object' ? JSON.stringify(body) : (body ?? ''))
-  const type = headers.some(header => header.startsWith('Content-Type'))
-    ? []
-    : ['Content-Type: application/json']
-  const length = body === undefined ? [] : [`Content-Length: ${bytes.length}`]
-  const head = [
-    `${line} HTTP/1.1`,
-    'Host: x',
-    'Connection: close',
-    ...SECRET_HEADERS,
-    ...type,
-    ...length,
-    ...headers,
-  ]
-  return Buffer.concat([Buffer.from(`${head.join('\r\n')}\r\n\r\n`, 'latin1'), bytes])
-}
-
-test('nothing that a client sent is on stdout or stderr of the built service, at LOG_LEVEL=trace', async () => {
-  const cwd = temporaryFolder()
-  const limitsFile = join(cwd, 'limits.mjs')
-  writeFileSync(limitsFile, `export default ${JSON.stringify(LIMITS)}`)
-  const env = {
-    LOG_LEVEL: 'trace',
-    BODY_LIMIT: '2kb',
-    LIMITS_FILE: limitsFile,
-    NODE_ENV: 'development',
+test('nothing that a client sent is in any line or on standard error, at LOG_LEVEL=trace', async () => {
+  // Express prints errors that reach its own handler, unless NODE_ENV is "test".
+  vi.stubEnv('NODE_ENV', 'development')
+  const printed = vi.spyOn(console, 'error')
+  onTestFinished(() => {
+    vi.unstubAllEnvs()
+    printed.mockRestore()
+  })
+  const app = await openTestApp({ limits: LIMITS, env: { BODY_LIMIT: '2kb' } })
+  async function expectAll(rows: readonly Row[]): Promise<void> {
+    for (const [status, line, body = '', headers = {}] of rows) {
+      const isRaw = typeof body === 'string' || Buffer.isBuffer(body)
+      const bytes = isRaw ? body : JSON.stringify(body)
+      const answer = await askAndClose(app.port, line, { ...SECRET_HEADERS, ...headers }, bytes)
+      expect([line, answer.status]).toEqual([line, status])
+    }
   }
-  const service = await spawnService({ cwd, env })
-  const statuses: unknown[] = []
-  async function send(line: string, sent: Sent = {}): Promise<void> {
-    const [answer] = await sendRaw(service.port, requestOf(line, sent)).ended
-    statuses.push(answer?.status)
-  }
-  const user = { name: NAME, email: EMAIL, password: PASSWORD }
-  const keyed = { headers: [`Idempotency-Key: ${KEY}`], body: { user } }
-  const databaseUrl = await databaseIn(cwd, join('data', 'users.db'))
 
-  await send('POST /users', keyed)
-  await send('POST /users', keyed)
-  await send('POST /users', { ...keyed, body: { user: { ...user, name: 'Marker other' } } })
-  await send('POST /users', {
-    body: { user: { ...user, email: `x${EMAIL}` }, markerkey: 'marker' },
-  })
-  await send('PUT /users/1', {
-    body: { user: { password: `${PASSWORD} again`, name: `${NAME} too` } },
-  })
-  await send('PUT /users/1', {
-    body: { user: { password: PASSWORD } },
-    headers: ['If-Match: "marker"'],
-  })
-  await send('PATCH /users/1', {
-    body: { user: { email: 'marker@@', password: 'm', name: 'marker\0' } },
-  })
-  await send(`GET /users?email=${EMAIL}&name=${NAME}`)
-  await send(`GET /users?sort=name&after=marker&markerparameter=1`, {
-    headers: ['If-None-Match: "marker"'],
-  })
-  await send(`DELETE /users/${EMAIL}`)
-  await send('POST /users', { body: `{"user":{"password":"${PASSWORD}"` })
-  await send('POST /users', { body: Buffer.from(`{"user":"${PASSWORD}\xff"}`, 'latin1') })
-  await send('POST /users', { body: `"${'marker'.repeat(1000)}"` })
-  await send('POST /users', {
-    body: gzipSync('marker'.repeat(100)).fill(0, 12),
-    headers: ['Content-Encoding: gzip'],
-  })
-  await send('POST /users', { body: { user }, headers: ['Content-Encoding: marker'] })
-  await send('POST /users', {
-    body: 'password=marker',
-    headers: ['Content-Type: text/marker; marker=x'],
-  })
-  await send('GET /users', { headers: ['Accept: text/marker'] })
-  await send('POST /users', { body: { user }, headers: ['Idempotency-Key: marker key'] })
-  await send('MARKER /users')
-  await send('GET /users', { headers: ['marker marker'] })
-  await send('GET /users', { headers: [`X-Long: ${'marker'.repeat(4000)}`] })
-  await send('GET /marker%zz')
-  await send('GET /banned/marker', { headers: ['Cookie: session=markercookie'] })
-  await send('GET /users', { headers: ['Cookie: session=markercookie'] })
-  const limited = { user: { ...user, email: 'marker-limited@example.com' } }
-  for (const _ of [1, 2, 3, 4, 5]) await send('POST /users', { body: limited })
-
-  const login = { user: { email: EMAIL, password: `${PASSWORD} again` } }
-  await send('POST /password-verifications', { body: login })
-  await send('POST /password-verifications', {
-    body: { user: { ...login.user, password: PASSWORD } },
-  })
-  await executeSql(databaseUrl, `UPDATE users SET password_digest = '${WEAK_DIGEST}' WHERE id = 1`)
-  await send('POST /password-verifications', { body: login })
-
-  const held = await holdWrites(databaseUrl)
-  await send('PUT /users/1', { body: { user: { name: 'Marker held' } } })
+  await expectAll(ROWS)
+  const weaken = `UPDATE users SET password_digest = '${WEAK_DIGEST}' WHERE id = 1`
+  await executeSql(app.databaseUrl, weaken)
+  await expectAll([[200, 'POST /password-verifications', LOGIN]])
+  const held = await holdWrites(app.databaseUrl)
+  await expectAll([[503, 'PUT /users/1', { user: { name: 'Marker held' } }]])
   await held.release()
-  await executeSql(databaseUrl, 'DROP TABLE users')
-  await send('PUT /users/1', { body: { user: { ...user, email: `y${EMAIL}` } } })
-  await send(`GET /users?name=${NAME}`)
-
-  const writes = [201, 201, 422, 201, 200, 412, 422]
-  const refused = [200, 400, 404, 400, 400, 413, 400, 415, 415, 406, 400, 400, 400, 431, 400]
-  expect(statuses).toEqual([
-    ...writes,
-    ...refused,
-    404,
-    403,
-    201,
-    422,
-    422,
-    422,
-    429,
-    200,
-    422,
-    200,
-    503,
-    500,
-    500,
+  await executeSql(app.databaseUrl, 'DROP TABLE users')
+  await expectAll([
+    [500, 'PUT /users/1', { user: { ...USER, email: 'ymarkermail@example.com' } }],
+    [500, `GET /users?name=${USER.name}`],
   ])
-  service.process.kill('SIGTERM')
-  const { code, stdout, stderr } = await service.exited
-  expect({ code, stderr }).toEqual({ code: 0, stderr: '' })
-  expect(stdout.split('\n').filter(line => MARKERS.test(line))).toEqual([])
-  expect(stdout.match(/"level":"error"/g)).toHaveLength(2)
-  expect(stdout.match(/"level":"warn"/g)?.length).toBeGreaterThanOrEqual(2)
+  await app.stop()
+
+  expect(app.logText.filter(line => MARKERS.test(line))).toEqual([])
+  const levels = app.logLines.map(({ level }) => level)
+  expect(levels.filter(level => level === 50)).toHaveLength(2)
+  expect(levels.filter(level => level === 40).length).toBeGreaterThanOrEqual(2)
+  expect(printed).not.toHaveBeenCalled()
 })
