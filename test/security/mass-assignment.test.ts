@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest'
 import { newUserBody } from '../support/builders.ts'
-import { openTestApp, type TestApp } from '../support/open-test-app.ts'
+import { shareTestApp } from '../support/shared-app.ts'
 import { type SqlRow, selectRows } from '../support/sql.ts'
 
 /** Attributes that a client cannot set: columns, names of other services, and other spellings of ours. */
@@ -22,77 +22,76 @@ const UNKNOWN = {
   'email ': 'marker@x.co',
 }
 
-const SELECT_USERS = `
-  SELECT id, name, email, created_at, updated_at, name_lower, password_digest FROM users ORDER BY id`
+const app = shareTestApp()
 
-function rows({ databaseUrl }: TestApp): Promise<SqlRow[]> {
-  return selectRows(databaseUrl, SELECT_USERS)
+/** The row of a user, without the columns that the database counts. */
+async function rowOf(id: number): Promise<SqlRow | undefined> {
+  const columns = 'id, name, email, created_at, updated_at, name_lower, password_digest'
+  const rows = await selectRows(app.databaseUrl, `SELECT ${columns} FROM users WHERE id = ${id}`)
+  return rows[0]
 }
 
 test.each([
   ['inside of user', (user: object) => ({ user: { ...UNKNOWN, ...user } })],
   ['beside it', (user: object) => ({ ...UNKNOWN, user })],
 ])('POST, PUT and PATCH /users take no attribute %s', async (_, bodyOf) => {
-  const app = await openTestApp()
-  const { user } = newUserBody({ name: 'Ann', email: 'ann@x.co' })
-  const { body: created } = await app.http.post('/users').send(bodyOf(user)).expect(201)
+  const { http } = app
+  const { user } = newUserBody({ name: 'Ann' })
+  const { body: created } = await http.post('/users').send(bodyOf(user)).expect(201)
+  const { id } = created
+  expect(id).not.toBe(77)
   expect(created).toEqual({
-    id: 1,
-    name: 'Ann',
-    email: 'ann@x.co',
+    ...{ id, name: 'Ann', email: user.email },
     created_at: expect.stringMatching(/^20[2-9]/),
     updated_at: created.created_at,
   })
-  const before = await rows(app)
-  expect(before).toEqual([{ ...created, name_lower: 'ann', password_digest: null }])
+  const before = await rowOf(id)
+  expect(before).toEqual({ ...created, name_lower: 'ann', password_digest: null })
 
   for (const method of ['put', 'patch'] as const) {
     // The body has no known attribute, so nothing changes, not even the time.
-    expect((await app.http[method]('/users/1').send(bodyOf({})).expect(200)).body).toEqual(created)
-    expect(await rows(app)).toEqual(before)
+    expect((await http[method](`/users/${id}`).send(bodyOf({})).expect(200)).body).toEqual(created)
+    expect(await rowOf(id)).toEqual(before)
   }
-  const { body: updated } = await app.http
-    .put('/users/1')
+  const { body: updated } = await http
+    .put(`/users/${id}`)
     .send(bodyOf({ name: 'Bea' }))
     .expect(200)
   expect(updated).toEqual({ ...created, name: 'Bea', updated_at: expect.any(String) })
   expect(updated.updated_at > created.updated_at).toBe(true)
-  expect(await rows(app)).toEqual([{ ...updated, name_lower: 'bea', password_digest: null }])
+  expect(await rowOf(id)).toEqual({ ...updated, name_lower: 'bea', password_digest: null })
 })
 
 test('PUT /users/{id} changes the user of its path, whatever id its body has', async () => {
-  const { http } = await openTestApp()
-  for (const _ of [1, 2]) await http.post('/users').send(newUserBody()).expect(201)
-  const { body: other } = await http.get('/users/2')
-  const update = { id: 2, user: { id: 2, name: 'Eve' } }
-  expect((await http.put('/users/1?id=2').send(update).expect(200)).body).toMatchObject({
-    id: 1,
-    name: 'Eve',
-  })
-  expect((await http.get('/users/2')).body).toEqual(other)
+  const { http } = app
+  const [one, other] = [
+    (await http.post('/users').send(newUserBody()).expect(201)).body,
+    (await http.post('/users').send(newUserBody()).expect(201)).body,
+  ]
+  const update = { id: other.id, user: { id: other.id, name: 'Eve' } }
+  const { body } = await http.put(`/users/${one.id}?id=${other.id}`).send(update).expect(200)
+  expect(body).toMatchObject({ id: one.id, name: 'Eve' })
+  expect((await http.get(`/users/${other.id}`)).body).toEqual(other)
 })
 
 test('the digest of a password can be neither set nor read, nor used to sort or filter', async () => {
-  const app = await openTestApp()
-  await app.http
-    .post('/users')
-    .send(newUserBody({ password: 'correct horse' }))
-    .expect(201)
-  const [before] = await rows(app)
-  await app.http
-    .put('/users/1')
-    .send({ user: { password_digest: null, passwordDigest: '$x' } })
-    .expect(200)
-  expect(await rows(app)).toEqual([before])
-  for (const query of [
+  const { http } = app
+  const created = await http.post('/users').send(newUserBody({ password: 'correct horse' }))
+  const path = `/users/${created.body.id}`
+  const before = await rowOf(created.body.id)
+  const change = { user: { password_digest: null, passwordDigest: '$x' } }
+  await http.put(path).send(change).expect(200)
+  expect(await rowOf(created.body.id)).toEqual(before)
+  const queries = [
     'sort=password_digest',
     'password_digest=$',
     'fields=password_digest',
     'select=*',
-  ]) {
-    expect((await app.http.get(`/users?${query}`).expect(400)).text).not.toContain('$argon2')
+  ]
+  for (const query of queries) {
+    expect((await http.get(`/users?${query}`).expect(400)).text).not.toContain('$argon2')
   }
-  for (const path of ['/users/1', '/users', '/users?envelope=true']) {
-    expect((await app.http.get(path).expect(200)).text).not.toContain('$')
+  for (const shown of [path, '/users', '/users?envelope=true']) {
+    expect((await http.get(shown).expect(200)).text).not.toContain('$')
   }
 })
