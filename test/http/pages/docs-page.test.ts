@@ -1,15 +1,13 @@
-import { execFile } from 'node:child_process'
 import { readFileSync } from 'node:fs'
 import { get, type IncomingHttpHeaders } from 'node:http'
 import { connect } from 'node:net'
-import { fileURLToPath } from 'node:url'
-import { promisify } from 'node:util'
 import { gunzipSync } from 'node:zlib'
-import { expect, onTestFinished, test } from 'vitest'
+import { beforeAll, expect, onTestFinished, test } from 'vitest'
 import { openTestApp } from '../../support/open-test-app.ts'
-import { sendRaw } from '../../support/raw-http.ts'
+import { askAndClose, CLOSING, requestBytes } from '../../support/raw-request.ts'
+import { shareTestApp } from '../../support/shared-app.ts'
 
-const PROJECT = new URL('../../../', import.meta.url)
+const SWAGGER = new URL('../../../node_modules/swagger-ui-dist/', import.meta.url)
 
 const OF_CHROME =
   'text/html,application/xhtml+xml,application/xml;q=0.9,image/avif,image/webp,image/apng,*/*;q=0.8'
@@ -24,9 +22,6 @@ const TYPES: Readonly<Record<string, string>> = {
   'swagger-ui-bundle.js': 'text/javascript; charset=utf-8',
 }
 
-/** The licences of the files. */
-const LICENCES = ['LICENSE', 'NOTICE', 'swagger-ui-bundle.js.LICENSE.txt']
-
 interface Answer {
   readonly status: number | undefined
   readonly headers: IncomingHttpHeaders
@@ -34,9 +29,22 @@ interface Answer {
   readonly bytes: Buffer
 }
 
-function getBytes(url: string, headers: Record<string, string> = {}): Promise<Answer> {
+const app = shareTestApp()
+
+/** The folder of the files that the page loads, such as `/docs/0123456789abcdef`. */
+let folder: string
+
+beforeAll(async () => {
+  const { text } = await app.http.get('/docs').expect(200)
+  folder = `/${/src="(docs\/[0-9a-f]{16})\//.exec(text)?.[1] ?? ''}`
+})
+
+/** A path with the name of the folder in it. */
+const pathOf = (template: string) => template.replace('{folder}', folder)
+
+function getBytes(path: string, headers: Record<string, string> = {}): Promise<Answer> {
   return new Promise((resolve, reject) => {
-    const asked = get(url, { agent: false, headers }, async response => {
+    const asked = get(app.url + path, { agent: false, headers }, async response => {
       const bytes = Buffer.concat(await response.toArray())
       resolve({ status: response.statusCode, headers: response.headers, bytes })
     })
@@ -44,21 +52,15 @@ function getBytes(url: string, headers: Record<string, string> = {}): Promise<An
   })
 }
 
-/** The folder of the files that the page loads, such as `/docs/0123456789abcdef`. */
-async function folderOf(url: string): Promise<string> {
-  const { bytes } = await getBytes(`${url}/docs`)
-  return `/${/src="(docs\/[0-9a-f]{16})\//.exec(String(bytes))?.[1] ?? ''}`
+function inflated({ headers, bytes }: Answer): Buffer {
+  return headers['content-encoding'] === 'gzip' ? gunzipSync(bytes) : bytes
 }
 
 test.each([undefined, '*/*', 'text/html', 'text/*', OF_CHROME])(
   'GET /docs answers a page to Accept: %s',
   async accept => {
-    const { http } = await openTestApp()
-    const request = http.get('/docs')
-    const { headers, text } = await (accept === undefined
-      ? request
-      : request.set('Accept', accept)
-    ).expect(200)
+    const wish: Record<string, string> = accept === undefined ? {} : { Accept: accept }
+    const { headers, text } = await app.http.get('/docs').set(wish).expect(200)
     expect(headers).toMatchObject({
       'content-type': 'text/html; charset=utf-8',
       'cache-control': 'private, no-cache',
@@ -74,35 +76,16 @@ test.each([undefined, '*/*', 'text/html', 'text/*', OF_CHROME])(
 test.each(['application/json', 'application/problem+json', 'image/png', 'text/html;q=0, */*'])(
   'GET /docs answers 406 to Accept: %s, because it comes as HTML only',
   async accept => {
-    const { http } = await openTestApp()
-    const { headers, body } = await http.get('/docs').set('Accept', accept).expect(406)
+    const { headers, body } = await app.http.get('/docs').set('Accept', accept).expect(406)
     expect(headers['cache-control']).toBe('no-store')
     expect(headers['content-security-policy']).toBe(CLOSED_CSP)
-    const message = 'Only text/html is available'
-    expect(body).toEqual(
-      accept === 'application/problem+json'
-        ? {
-            type: 'about:blank',
-            title: 'Not Acceptable',
-            status: 406,
-            detail: message,
-            instance: '/docs',
-            reason: 'not_acceptable',
-          }
-        : {
-            message,
-            resource: 'Request',
-            code: 406,
-            status: false,
-            reason: 'not_acceptable',
-          },
-    )
+    const told = accept === 'application/problem+json' ? 'detail' : 'message'
+    expect(body).toMatchObject({ [told]: 'Only text/html is available', reason: 'not_acceptable' })
   },
 )
 
 test('the policy of GET /docs allows only files of this service, and nothing inline', async () => {
-  const { http } = await openTestApp()
-  const { headers, text } = await http.get('/docs').expect(200)
+  const { headers, text } = await app.http.get('/docs').expect(200)
   expect(headers['content-security-policy']).toBe(
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; " +
       "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
@@ -114,25 +97,18 @@ test('the policy of GET /docs allows only files of this service, and nothing inl
   }
   expect(text).not.toMatch(/<style|\sstyle=|\son\w+=/i)
   const addresses = Array.from(text.matchAll(/\s(?:src|href)="([^"]*)"/g), ([, to]) => to)
-  expect(addresses.filter(to => !/^(?:docs\/|openapi\.json$)/.test(to ?? ''))).toEqual([])
+  const files = Object.keys(TYPES).map(name => `${folder.slice(1)}/${name}`)
+  expect(addresses.filter(to => to !== 'openapi.json').sort()).toEqual(files.sort())
 })
 
-test('GET /docs loads files that exist and may be cached forever', async () => {
-  const { url } = await openTestApp()
-  const { bytes } = await getBytes(`${url}/docs`)
-  const paths = Array.from(
-    String(bytes).matchAll(/\s(?:src|href)="(docs\/[^"]*)"/g),
-    ([, path = '']) => `/${path}`,
-  )
-  expect(paths.map(path => path.slice(path.lastIndexOf('/') + 1)).toSorted()).toEqual(
-    Object.keys(TYPES).toSorted(),
-  )
-  for (const path of paths) {
-    const answer = await getBytes(url + path)
+test.each(Object.entries(TYPES))(
+  'GET /docs loads %s, which exists and may be cached forever',
+  async (name, type) => {
+    const answer = await getBytes(`${folder}/${name}`)
     expect(answer.status).toBe(200)
     expect(answer.bytes.length).toBeGreaterThan(100)
     expect(answer.headers).toMatchObject({
-      'content-type': TYPES[path.slice(path.lastIndexOf('/') + 1)],
+      'content-type': type,
       'content-length': String(answer.bytes.length),
       'cache-control': 'public, max-age=31536000, immutable',
       vary: 'Accept, Accept-Encoding',
@@ -141,18 +117,17 @@ test('GET /docs loads files that exist and may be cached forever', async () => {
       'x-request-id': expect.stringMatching(/^[\w.-]+$/),
     })
     expect(answer.headers).not.toHaveProperty('content-encoding')
-  }
-})
+  },
+)
 
-test('the licences of the files of GET /docs are beside them', async () => {
-  const { url } = await openTestApp()
-  const folder = await folderOf(url)
-  for (const name of LICENCES) {
-    const { status, headers, bytes } = await getBytes(`${url}${folder}/${name}`)
+test.each(['LICENSE', 'NOTICE', 'swagger-ui-bundle.js.LICENSE.txt'])(
+  'the licence of the files of GET /docs is beside them: %s',
+  async name => {
+    const { status, headers, bytes } = await getBytes(`${folder}/${name}`)
     expect([status, headers['content-type']]).toEqual([200, 'text/plain; charset=utf-8'])
-    expect(bytes).toEqual(readFileSync(new URL(`node_modules/swagger-ui-dist/${name}`, PROJECT)))
-  }
-})
+    expect(bytes).toEqual(readFileSync(new URL(name, SWAGGER)))
+  },
+)
 
 test.each([
   [undefined, undefined],
@@ -170,87 +145,62 @@ test.each([
   ['identity;q=0', undefined],
   [';;,,=;q', undefined],
 ])('to Accept-Encoding: %s a file of GET /docs is sent as %s', async (accept, coding) => {
-  const { url } = await openTestApp()
-  const path = `${await folderOf(url)}/swagger-ui-bundle.js`
-  const headers = accept === undefined ? {} : { 'Accept-Encoding': accept }
-  const answer = await getBytes(url + path, headers)
+  const headers: Record<string, string> = accept === undefined ? {} : { 'Accept-Encoding': accept }
+  const answer = await getBytes(`${folder}/swagger-ui-bundle.js`, headers)
   expect(answer.status).toBe(200)
   expect(answer.headers['content-encoding']).toBe(coding)
   expect(answer.headers['content-length']).toBe(String(answer.bytes.length))
   expect(answer.headers.vary).toBe('Accept, Accept-Encoding')
-  const bundle = readFileSync(new URL(`node_modules/swagger-ui-dist/swagger-ui-bundle.js`, PROJECT))
+  const bundle = readFileSync(new URL('swagger-ui-bundle.js', SWAGGER))
   expect(inflated(answer).equals(bundle)).toBe(true)
   if (coding !== undefined) expect(answer.bytes.length).toBeLessThan(bundle.length / 3)
 })
 
 test('clients that open GET /docs at once and read it slowly get every byte, while others are served', async () => {
-  const { url, port, http } = await openTestApp()
-  const path = `${await folderOf(url)}/swagger-ui-bundle.js`
+  const path = `${folder}/swagger-ui-bundle.js`
   const slow = Array.from({ length: 30 }, () => {
-    const socket = connect(port, '127.0.0.1').pause()
-    onTestFinished(() => {
-      socket.destroy()
-    })
-    socket.write(`GET ${path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n`)
+    const socket = connect(app.port, '127.0.0.1').pause()
+    onTestFinished(() => void socket.destroy())
+    socket.write(requestBytes(`GET ${path}`, CLOSING))
     return socket
   })
-  const codings = Array.from({ length: 12 }, (_, index) => ['gzip', 'identity'][index % 2])
+  const codings = Array.from({ length: 12 }, (_, index) => ['gzip', 'identity'][index % 2] ?? '')
   const answers = await Promise.all(
-    codings.map(coding => getBytes(url + path, { 'Accept-Encoding': coding ?? '' })),
+    codings.map(coding => getBytes(path, { 'Accept-Encoding': coding })),
   )
-  const [first] = answers.map(inflated)
-  expect(answers.every(answer => first && inflated(answer).equals(first))).toBe(true)
-  await http.get('/users').expect(200)
+  const bundle = readFileSync(new URL('swagger-ui-bundle.js', SWAGGER))
+  expect(answers.every(answer => inflated(answer).equals(bundle))).toBe(true)
+  await app.http.get('/users').expect(200)
   for (const socket of slow) {
     const received = Buffer.concat(await socket.toArray())
-    expect(received.subarray(-(first?.length ?? 0)).equals(first as Buffer)).toBe(true)
+    expect(received.subarray(-bundle.length).equals(bundle)).toBe(true)
   }
 })
 
 test.each([
-  '{folder}/swagger-ui-bundle.js.gz',
-  '{folder}/index.html',
-  '{folder}/Swagger-UI.css',
-  '{folder}/swagger-ui.css/',
-  '{folder}/',
-  '{folder}',
-  '{folder}/__proto__',
-  '{folder}/constructor',
-  '{folder}/..%2fassets.json',
-  '{folder}/%2e%2e%2fassets.json',
-  '{folder}/..%5cassets.json',
-  '{folder}/../assets.json',
-  '{folder}/../../../package.json',
-  '{folder}//etc/passwd',
-  '{folder}/%00',
-  '{folder}/swagger-ui.css%00.js',
-  '/docs/0123456789abcdef/swagger-ui.css',
-  '/docs/../swagger-ui.css',
-  '/docs/%2e/swagger-ui.css',
-  '/docs/assets.json',
-  '/docs/',
-  '/DOCS',
-  '/docs.html',
+  ...['swagger-ui-bundle.js.gz', 'index.html', 'Swagger-UI.css', 'swagger-ui.css/', '']
+    .concat(['__proto__', 'constructor', '..%2fassets.json', '%2e%2e%2fassets.json'])
+    .concat(['..%5cassets.json', '../assets.json', '../../../package.json', '/etc/passwd'])
+    .concat(['%00', 'swagger-ui.css%00.js'])
+    .map(name => `{folder}/${name}`),
+  ...['{folder}', '/docs/0123456789abcdef/swagger-ui.css', '/docs/../swagger-ui.css'],
+  ...['/docs/%2e/swagger-ui.css', '/docs/assets.json', '/docs/', '/DOCS', '/docs.html'],
 ])('GET %s answers 404', async template => {
-  const { url, port } = await openTestApp()
-  const path = template.replace('{folder}', await folderOf(url))
-  const lines = [`GET ${path} HTTP/1.1`, 'Host: localhost', 'Connection: close']
-  const [answer] = await sendRaw(port, `${lines.join('\r\n')}\r\n\r\n`).ended
-  expect(answer?.status).toBe(404)
-  expect(answer?.headers['cache-control']).toBe('no-store')
-  expect(JSON.parse(answer?.body ?? '')).toMatchObject({ resource: 'Request', code: 404 })
+  const answer = await askAndClose(app.port, `GET ${pathOf(template)}`)
+  expect(answer.status).toBe(404)
+  expect(answer.headers['cache-control']).toBe('no-store')
+  expect(JSON.parse(answer.body)).toMatchObject({ resource: 'Request', code: 404 })
 })
 
 test('a file of GET /docs whose name cannot be decoded answers 400', async () => {
-  const { http, url } = await openTestApp()
-  await http.get(`${await folderOf(url)}/%zz`).expect(400)
+  await app.http.get(`${folder}/%zz`).expect(400)
 })
 
 test.each(['/docs', '{folder}/swagger-ui.css', '/docs/nothing/there'])(
   '%s allows GET, HEAD and OPTIONS, and answers 405 to all else',
   async template => {
-    const { http, url } = await openTestApp()
-    const path = template.replace('{folder}', await folderOf(url))
+    const { http } = app
+    const path = pathOf(template)
     const options = await http.options(path).expect(204)
     expect(options.headers.allow).toBe('GET, HEAD, OPTIONS')
     for (const method of ['post', 'put', 'patch', 'delete'] as const) {
@@ -264,11 +214,9 @@ test.each(['/docs', '{folder}/swagger-ui.css', '/docs/nothing/there'])(
 test.each(['/docs', '{folder}/swagger-ui.css', '{folder}/nothing'])(
   'HEAD %s has the headers of GET and no body',
   async template => {
-    const { http, url } = await openTestApp()
-    const path = template.replace('{folder}', await folderOf(url))
     const same = { 'X-Request-Id': 'same', 'Accept-Encoding': 'gzip' }
-    const ofGet = await http.get(path).set(same)
-    const ofHead = await http.head(path).set(same)
+    const ofGet = await app.http.get(pathOf(template)).set(same)
+    const ofHead = await app.http.head(pathOf(template)).set(same)
     expect(ofHead.status).toBe(ofGet.status)
     expect({ ...ofHead.headers, date: '' }).toEqual({ ...ofGet.headers, date: '' })
     expect(Number(ofHead.headers['content-length'])).toBeGreaterThan(0)
@@ -277,21 +225,18 @@ test.each(['/docs', '{folder}/swagger-ui.css', '{folder}/nothing'])(
 )
 
 test('a file of GET /docs is sent whatever the Accept header says', async () => {
-  const { http, url } = await openTestApp()
-  const path = `${await folderOf(url)}/swagger-ui.css`
   for (const accept of ['text/css,*/*;q=0.1', 'image/png', 'application/json']) {
-    await http.get(path).set('Accept', accept).expect(200)
+    await app.http.get(`${folder}/swagger-ui.css`).set('Accept', accept).expect(200)
   }
 })
 
 test('the filter sees GET /docs like any request, and no route limit counts it', async () => {
-  const { http, url } = await openTestApp({
-    limits: {
-      blocklist: [{ path: '/docs*', userAgent: 'Scanner' }],
-      rateLimits: [{ to: 1, within: '1 hour' }],
-    },
-  })
-  const path = `${await folderOf(url)}/swagger-ui.css`
+  const limits = {
+    blocklist: [{ path: '/docs*', userAgent: 'Scanner' }],
+    rateLimits: [{ to: 1, within: '1 hour' }],
+  }
+  const { http } = await openTestApp({ limits })
+  const path = `${folder}/swagger-ui.css`
   for (const asked of ['/docs', path, '/docs', path]) {
     await http.get(asked).set('User-Agent', 'Scanner').expect(403)
     const { headers } = await http.get(asked).expect(200)
@@ -302,38 +247,11 @@ test('the filter sees GET /docs like any request, and no route limit counts it',
 })
 
 test('with CORS_ORIGINS a file of GET /docs varies by origin too', async () => {
-  const { http, url } = await openTestApp({ env: { CORS_ORIGINS: 'https://app.example.com' } })
-  const path = `${await folderOf(url)}/swagger-ui.css`
-  const { headers } = await http.get(path).set('Origin', 'https://app.example.com').expect(200)
+  const Origin = 'https://app.example.com'
+  const { http } = await openTestApp({ env: { CORS_ORIGINS: Origin } })
+  const { headers } = await http.get(`${folder}/swagger-ui.css`).set({ Origin }).expect(200)
   expect(headers.vary).toBe('Accept, Accept-Encoding, Origin')
-  expect(headers['access-control-allow-origin']).toBe('https://app.example.com')
-  const page = await http.get('/docs').set('Origin', 'https://app.example.com').expect(200)
+  expect(headers['access-control-allow-origin']).toBe(Origin)
+  const page = await http.get('/docs').set({ Origin }).expect(200)
   expect(page.headers.vary).toBe('Accept, Origin')
 })
-
-test('the npm package contains the pages, their files and the licences', async () => {
-  const { stdout } = await promisify(execFile)(
-    'npm',
-    ['pack', '--dry-run', '--json', '--ignore-scripts', '--silent'],
-    { cwd: fileURLToPath(PROJECT), maxBuffer: 2 ** 24 },
-  )
-  const [{ files }] = JSON.parse(stdout) as [{ files: { path: string }[] }]
-  const names = files
-    .map(({ path }) => path)
-    .filter(path => path.startsWith('dist/docs/'))
-    .map(path => path.slice(path.lastIndexOf('/') + 1))
-  expect(names).toEqual(
-    expect.arrayContaining([
-      ...['assets.json', 'index.html', 'home.html', 'home.css', 'swagger-ui-bundle.js.gz'],
-      ...[...LICENCES, ...Object.keys(TYPES)],
-    ]),
-  )
-  const operator = files.map(({ path }) => path).filter(path => path.startsWith('dist/operator/'))
-  for (const name of ['assets.json', 'index.html', 'start.js.gz', 'uPlot.iife.min.js', 'LICENSE']) {
-    expect(operator.some(path => path.endsWith(`/${name}`))).toBe(true)
-  }
-})
-
-function inflated({ headers, bytes }: Answer): Buffer {
-  return headers['content-encoding'] === 'gzip' ? gunzipSync(bytes) : bytes
-}

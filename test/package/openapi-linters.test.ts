@@ -3,7 +3,7 @@ import spectralCore, { type ISpectralDiagnostic } from '@stoplight/spectral-core
 import parsers from '@stoplight/spectral-parsers'
 import { oas } from '@stoplight/spectral-rulesets'
 import { expect, test } from 'vitest'
-import { openTestApp } from '../../support/open-test-app.ts'
+import { openTestApp } from '../support/open-test-app.ts'
 
 /** Settings that change the document. */
 const SETTINGS = [{}, { API_KEYS: 'required' }]
