@@ -76,7 +76,7 @@ function send({ port }: Port, line: string, headers: OutgoingHttpHeaders = {}): 
   })
 }
 
-async function statusOf(of: Port, line: string, Authorization?: string | readonly string[]) {
+async function statusOf(of: Port, line: string, Authorization?: string | string[]) {
   return (await send(of, line, Authorization === undefined ? {} : { Authorization })).status
 }
 
@@ -131,7 +131,7 @@ describe('without a key', () => {
     ['GET /nowhere', 'GET /admin', 'DELETE /docs/x', 'GET /openapi.yaml'],
   ])('nothing tells which users, methods or paths exist: %s, %s', async (...lines) => {
     await app.http.post('/users').set('Authorization', ofAll()).send(newUserBody()).expect(201)
-    const refusals = []
+    const refusals: object[] = []
     for (const line of lines) refusals.push(refusalOf(await send(app, line)))
     expect(refusals).toEqual(refusals.map(() => refusals[0]))
   })

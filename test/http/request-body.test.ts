@@ -212,7 +212,7 @@ test.each([
   expectRefusal(await create(body, coded(coding)), 400)
 })
 
-test.each([
+test.each<readonly [body: string, errors: object]>([
   ...['null', '5', 'true', '"x"', '""', '[]', '[{"user":{}}]', '{}', '{"User":{}}'].map(
     body => [body, NO_USER] as const,
   ),

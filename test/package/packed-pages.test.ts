@@ -5,7 +5,7 @@ import { expect, test } from 'vitest'
 const PROJECT = fileURLToPath(new URL('../../', import.meta.url))
 
 /** The files of each folder, without what the build adds to their names. */
-const PACKED: Readonly<Record<string, readonly string[]>> = {
+const PACKED: Readonly<Record<string, string[]>> = {
   docs: [
     ...['assets.json', 'index.html', 'home.html', 'home.css', 'icon.svg', 'index.css', 'start.js'],
     ...['swagger-ui.css', 'swagger-ui-bundle.js', 'swagger-ui-bundle.js.gz'],

@@ -2,7 +2,7 @@ import { brotliCompressSync, deflateSync, gzipSync } from 'node:zlib'
 import fc from 'fast-check'
 import type { DescribedInterface, DescribedOperation } from './described-interface.ts'
 
-/** A request made from an OpenAPI document. */
+/** A request to an operation of an OpenAPI document. */
 export interface DescribedRequest {
   readonly method: string
   /** Path and query. */
@@ -22,7 +22,8 @@ export const LIVE_CURSOR = 'live-cursor'
 /** What a user that the sender creates can log in with. */
 export const KNOWN_LOGIN = { email: 'known@example.com', password: 'correct horse' }
 
-type Json = Readonly<Record<string, unknown>>
+/** A body, or headers, of this many bytes or more are too large. */
+export const BODY_LIMIT_BYTES = 2048
 
 /** One part of a request. */
 interface Part<T> {
@@ -30,76 +31,15 @@ interface Part<T> {
   readonly worth: Worth
 }
 
-/** An operation with more ways to be wrong is chosen more often. */
-const WEIGHTS: Readonly<Record<string, number>> = { GET: 4, POST: 12, PUT: 6, PATCH: 6, DELETE: 6 }
+type Headers = Readonly<Record<string, string>>
 
-const ODD_IDS = [
-  '0',
-  '-1',
-  '01',
-  '1.5',
-  '1e3',
-  'abc',
-  '%31',
-  '%zz',
-  '1%2F2',
-  '%C3%A9',
-  '9007199254740993',
-]
-
-/** A body, or headers, of this many bytes or more are too large. */
-export const BODY_LIMIT_BYTES = 2048
-const LARGE_HEADER = 'x'.repeat(20_000)
-
-/** Any operation of the document, HEAD for GET too, with right and wrong parameters. */
-export function describedRequests(described: DescribedInterface): fc.Arbitrary<DescribedRequest> {
-  const operations = Object.entries(described.paths).flatMap(([path, item]) => {
-    const { get } = item
-    return Object.entries({ ...item, ...(get && { head: get }) }).map(([name, operation]) => {
-      const method = name.toUpperCase()
-      const arbitrary = requestsOf({ described, path, method, operation })
-      return { weight: WEIGHTS[method] ?? 1, arbitrary }
-    })
-  })
-  return fc.oneof(...operations)
-}
-
-interface Described {
-  readonly described: DescribedInterface
-  readonly path: string
-  readonly method: string
-  readonly operation: DescribedOperation
-}
-
-function requestsOf(of: Described): fc.Arbitrary<DescribedRequest> {
-  const { described, path, method, operation } = of
-  const hasBody = operation.requestBody !== undefined
-  return fc
-    .record({
-      target: targets(of),
-      query: queries(of),
-      general: generalHeaders({
-        asksAccept: '406' in operation.responses,
-        isPage: typesOf(described.paths[path]?.get).join() === 'text/html',
-      }),
-      own: ownHeaders(of),
-      body: hasBody ? bodies(of) : ignoredBodies(),
-    })
-    .map(({ target, query, general, own, body }) => {
-      const isList = path === '/users' && (method === 'GET' || method === 'HEAD')
-      const worths = [target.worth, general.worth, own.worth, ...(hasBody ? [body.worth] : [])]
-      return {
-        method,
-        target: `${target.value}${query.value === '' ? '' : `?${query.value}`}`,
-        headers: { ...general.value, ...own.value, ...body.value.headers },
-        body: body.value.bytes,
-        worth: worst(isList ? [...worths, query.worth] : worths),
-      }
-    })
-}
-
-function typesOf(operation: DescribedOperation | undefined): readonly string[] {
-  return Object.keys(operation?.responses['200']?.content ?? {})
+/** Mostly right values, and some of the others. */
+function parts<T>(all: Readonly<Partial<Record<Worth, readonly T[]>>>): fc.Arbitrary<Part<T>> {
+  const weighted = Object.entries(all).map(([worth, values]) => ({
+    weight: worth === 'right' ? 16 : 2,
+    arbitrary: fc.constantFrom(...values).map(value => ({ value, worth: worth as Worth })),
+  }))
+  return fc.oneof(...weighted)
 }
 
 function worst(worths: readonly Worth[]): Worth {
@@ -107,164 +47,165 @@ function worst(worths: readonly Worth[]): Worth {
   return worths.includes('wrong') ? 'wrong' : 'right'
 }
 
-function right<T>(arbitrary: fc.Arbitrary<T>): fc.Arbitrary<Part<T>> {
-  return arbitrary.map(value => ({ value, worth: 'right' }))
-}
+/** An operation with more ways to be wrong is chosen more often. */
+const WEIGHTS: Readonly<Record<string, number>> = { GET: 4, POST: 12, PUT: 6, PATCH: 6, DELETE: 6 }
 
-function wrong<T>(arbitrary: fc.Arbitrary<T>): fc.Arbitrary<Part<T>> {
-  return arbitrary.map(value => ({ value, worth: 'wrong' }))
-}
-
-function odd<T>(arbitrary: fc.Arbitrary<T>): fc.Arbitrary<Part<T>> {
-  return arbitrary.map(value => ({ value, worth: 'odd' }))
-}
-
-function mostly<T>(
-  usual: fc.Arbitrary<Part<T>>,
-  ...others: fc.Arbitrary<Part<T>>[]
-): fc.Arbitrary<Part<T>> {
-  return fc.oneof(
-    { weight: 8, arbitrary: usual },
-    ...others.map(arbitrary => ({ weight: 1, arbitrary })),
-  )
-}
-
-function targets({ described, path, operation }: Described): fc.Arbitrary<Part<string>> {
-  if (!path.includes('{id}')) return right(fc.constant(path))
-  const { schema = {} } = operation.parameters.find(({ name }) => name === 'id') ?? {}
-  const put = (id: unknown) => path.replace('{id}', String(id))
-  return mostly(
-    right(fc.oneof(fc.integer({ min: 1, max: 40 }), valuesOf(schema, described)).map(put)),
-    odd(fc.constantFrom(...ODD_IDS).map(put)),
-  )
-}
-
-/** OpenAPI cannot say what a cursor or a word is. */
-const SPECIAL_PARAMETERS: Readonly<Record<string, fc.Arbitrary<string>>> = {
-  after: fc.constant(LIVE_CURSOR),
-  q: fc.constantFrom('a', 'user exam', 'ZOË', 'no such word', '王', '"ann" OR b*'),
-}
-
-function queries({ described, operation }: Described): fc.Arbitrary<Part<string>> {
-  const known = operation.parameters.filter(parameter => parameter.in === 'query')
-  const values = Object.fromEntries(
-    known.map(({ name, schema }) => [
-      name,
-      SPECIAL_PARAMETERS[name] ?? valuesOf(schema, described),
-    ]),
-  )
-  const pair = (name: string, value: unknown) =>
-    `${encodeURIComponent(name)}=${encodeURIComponent(String(value))}`
-  const rightOnes = fc.record(values, { requiredKeys: [] }).map(query => {
-    // OpenAPI cannot say that a cursor belongs to another sort, or that a cursor excludes `page`.
-    const left = 'after' in query ? ['sort', 'page'] : []
-    const sent = Object.entries(query).filter(([name]) => !left.includes(name))
-    return sent.map(([name, value]) => pair(name, value))
+/** Any operation of the document, HEAD for GET too, with right and wrong parameters. */
+export function describedRequests({ paths }: DescribedInterface): fc.Arbitrary<DescribedRequest> {
+  const operations = Object.entries(paths).flatMap(([path, item]) => {
+    const { get } = item
+    return Object.entries({ ...item, ...(get && { head: get }) }).map(([name, operation]) => {
+      const method = name.toUpperCase()
+      const isPage = Object.keys(get?.responses['200']?.content ?? {}).join() === 'text/html'
+      const arbitrary = requestsOf({ path, method, operation, isPage })
+      return { weight: WEIGHTS[method] ?? 1, arbitrary }
+    })
   })
-  const broken = fc.constantFrom(
-    ...['unknown=1', 'PER_PAGE=1', 'per_page=', 'per_page=0', 'per_page=1001', 'per_page=1.5'],
-    ...[
-      'per_page=ten',
-      'page=0',
-      'page=-1',
-      'page=1&page=1',
-      'page=1&after=x',
-      'after=x',
-      'sort=ID',
-    ],
-    ...[
-      'sort=--id',
-      'q=',
-      'q=*',
-      'q=a&q=b',
-      'count=1',
-      'count=TRUE',
-      'envelope=',
-      'email=%zz',
-      'created_after=yesterday',
-    ],
-    ...['created_before=2026-01-31', 'updated_after=2026-02-30T00:00:00Z', '%zz=1', '__proto__=1'],
-  )
-  return mostly(
-    right(rightOnes.map(pairs => pairs.join('&'))),
-    wrong(fc.tuple(rightOnes, broken).map(([pairs, one]) => [one, ...pairs].join('&'))),
-    odd(fc.string({ maxLength: 30 }).map(encodeURI)),
-  )
+  return fc.oneof(...operations)
 }
 
-const OF_JSON = [
-  ...[undefined, '*/*', 'application/json', 'application/problem+json', 'application/*'],
-  ...['application/problem+json, application/json;q=0.9', 'text/html;q=0.5, */*;q=0.1'],
-  ...['not a media type', 'text/html, application/problem+json'],
-]
-
-const OF_PAGES = [undefined, '*/*', 'text/*', 'not a media type', 'application/json, text/html']
-
-const OF_NEITHER = ['image/png', 'application/json;q=0, image/png', 'application/xml']
-
-interface Acceptance {
-  readonly asksAccept: boolean
+interface Described {
+  readonly path: string
+  readonly method: string
+  readonly operation: DescribedOperation
   /** Whether its response is always HTML. */
   readonly isPage: boolean
 }
 
-/** Headers that any request may have. */
-function generalHeaders({
-  asksAccept,
+function requestsOf({
+  path,
+  method,
+  operation,
   isPage,
-}: Acceptance): fc.Arbitrary<Part<Readonly<Record<string, string>>>> {
-  const unacceptable = isPage ? [...OF_NEITHER, 'application/json'] : OF_NEITHER
-  const accepts = mostly(
-    right(fc.constantFrom(...(isPage ? OF_PAGES : OF_JSON))),
-    fc.constantFrom(...unacceptable).map(value => ({
-      value,
-      worth: asksAccept ? ('wrong' as const) : ('odd' as const),
-    })),
-  )
-  const more = mostly(
-    right(fc.constant({})),
-    right(fc.record({ 'X-Request-Id': headerText() })),
-    right(
-      fc.constantFrom('gzip, br', 'gzip', 'br;q=0').map(value => ({ 'Accept-Encoding': value })),
-    ),
-    right(fc.constantFrom({ Origin: 'https://app.example.com' }, { Origin: 'null' })),
-    odd(fc.record({ 'X-Odd': headerText(), Cookie: headerText(), Authorization: headerText() })),
-    odd(fc.constantFrom({ 'User-Agent': 'scanner' }, { 'User-Agent': 'redirected' })),
-  )
-  const large = odd(fc.constant({ 'X-Large': LARGE_HEADER }))
-  const rest = fc.oneof({ weight: 60, arbitrary: more }, { weight: 1, arbitrary: large })
-  return fc.tuple(accepts, rest).map(([accept, others]) => ({
-    value: { ...(accept.value !== undefined && { Accept: accept.value }), ...others.value },
-    worth: worst([accept.worth, others.worth]),
-  }))
+}: Described): fc.Arbitrary<DescribedRequest> {
+  const hasBody = operation.requestBody !== undefined
+  const isList = operation.operationId === 'listUsers'
+  const asksAccept = '406' in operation.responses
+  return fc
+    .record({
+      path: path.includes('{id}') ? IDS : parts({ right: ['x'] }),
+      query: isList ? listQueries() : parts({ right: ['', '', 'unknown=1', '%zz', 'a=b&a=c'] }),
+      accept: acceptsOf(isPage, asksAccept ? 'wrong' : 'odd'),
+      general: GENERAL_HEADERS,
+      own: ownHeaders(operation),
+      body: hasBody ? bodies(operation.operationId) : IGNORED_BODIES,
+    })
+    .map(({ query, accept, general, own, body, ...of }) => ({
+      method,
+      target: `${path.replace('{id}', of.path.value)}${query.value === '' ? '' : `?${query.value}`}`,
+      headers: { ...accept.value, ...general.value, ...own.value, ...body.value.headers },
+      body: body.value.bytes,
+      worth: worst([of.path, query, accept, general, own, body].map(({ worth }) => worth)),
+    }))
 }
 
-function headerText(): fc.Arbitrary<string> {
-  return fc.string({ maxLength: 40 }).map(text => text.trim())
+const IDS = parts({
+  right: Array.from({ length: 40 }, (_, index) => String(index + 1)),
+  odd: ['0', '-1', '01', '1.5', '1e3', 'abc', '%31', '%zz', '1%2F2', '%C3%A9', '9007199254740993'],
+})
+
+const INSTANTS = ['1970-01-01T00:00:00Z', '2026-01-31T12:00:00.123Z', '2199-12-31T23:59:59%2B01:00']
+
+const SORTS = ['id', 'name', 'email', 'created_at', 'updated_at']
+
+/** Right values of each query parameter of the list. */
+export const LIST_PARAMETERS: Readonly<Record<string, readonly string[]>> = {
+  per_page: ['1', '2', '1000'],
+  page: ['1', '2', '100000'],
+  after: [LIVE_CURSOR],
+  sort: [...SORTS, ...SORTS.map(name => `-${name}`)],
+  email: ['known@example.com', 'KNOWN@EXAMPLE.COM', 'no%40body.example'],
+  name: ['user%201', 'JOS%C3%89', '%F0%9F%98%80'],
+  q: ['a', 'user%20exam', 'ZO%C3%8B', 'no%20such%20word', '%E7%8E%8B', '%22ann%22%20OR%20b*'],
+  created_after: INSTANTS,
+  created_before: INSTANTS,
+  updated_after: INSTANTS,
+  updated_before: INSTANTS,
+  count: ['true', 'false'],
+  envelope: ['true', 'false'],
+}
+
+const WRONG_QUERIES = [
+  ...['unknown=1', 'PER_PAGE=1', 'per_page=', 'per_page=0', 'per_page=1001', 'per_page=1.5'],
+  ...['per_page=ten', 'page=0', 'page=-1', 'page=1&page=1', 'page=1&after=x', 'after=x', 'q='],
+  ...['sort=ID', 'sort=--id', 'q=*', 'q=a&q=b', 'count=1', 'count=TRUE', 'envelope=', 'email=%zz'],
+  ...['created_after=yesterday', 'created_before=2026-01-31', 'updated_after=2026-02-30T00:00:00Z'],
+  ...['%zz=1', '__proto__=1'],
+]
+
+function listQueries(): fc.Arbitrary<Part<string>> {
+  const pairs = Object.entries(LIST_PARAMETERS).map(([name, values]) =>
+    fc.constantFrom(...values).map(value => `${name}=${value}`),
+  )
+  const rightOnes = fc.tuple(...pairs).chain(all => fc.subarray(all, { maxLength: 4 }))
+  return fc.tuple(rightOnes, parts({ right: [''], wrong: WRONG_QUERIES })).map(([sent, more]) => {
+    // A cursor belongs to one sort, and takes the place of a page.
+    const isAfter = sent.some(pair => pair.startsWith('after='))
+    const allowed = sent.filter(pair => !isAfter || !/^(?:sort|page)=/.test(pair))
+    const value = [more.value, ...allowed].filter(pair => pair !== '').join('&')
+    return { value, worth: more.worth }
+  })
+}
+
+function acceptsOf(isPage: boolean, unacceptable: Worth): fc.Arbitrary<Part<Headers>> {
+  const right = isPage
+    ? ['*/*', 'text/*', 'not a media type', 'application/json, text/html']
+    : [
+        ...['*/*', 'application/json', 'application/problem+json', 'application/*'],
+        ...['application/problem+json, application/json;q=0.9', 'text/html;q=0.5, */*;q=0.1'],
+        ...['not a media type', 'text/html, application/problem+json'],
+      ]
+  const others = ['image/png', 'application/json;q=0, image/png', 'application/xml']
+  const accept = (value: string) => ({ Accept: value })
+  return parts<Headers>({
+    right: [{}, ...right.map(accept)],
+    [unacceptable]: [...others, ...(isPage ? ['application/json'] : [])].map(accept),
+  })
+}
+
+const GENERAL_HEADERS = fc.oneof(
+  {
+    weight: 60,
+    arbitrary: parts<Headers>({
+      right: [
+        ...[{}, {}, {}, { 'X-Request-Id': 'sane-1' }, { 'X-Request-Id': 'a b"' }],
+        ...['gzip, br', 'gzip', 'br;q=0'].map(value => ({ 'Accept-Encoding': value })),
+        ...['https://app.example.com', 'null'].map(value => ({ Origin: value })),
+      ],
+      odd: [
+        { 'X-Odd': '{"', Cookie: 'a=b;;', Authorization: 'Basic x' },
+        { 'User-Agent': 'scanner' },
+        { 'User-Agent': 'redirected' },
+      ],
+    }),
+  },
+  { weight: 1, arbitrary: parts<Headers>({ odd: [{ 'X-Large': 'x'.repeat(20_000) }] }) },
+)
+
+const TAGS = {
+  right: [LIVE_TAG, '*', '"another"', `"another", ${LIVE_TAG}`],
+  odd: ['', 'W/"weak"', 'bare', '"open', ',,', `W/${LIVE_TAG}`],
+}
+
+const OWN_HEADERS: Readonly<Record<string, Partial<Record<Worth, readonly string[]>>>> = {
+  'If-Match': TAGS,
+  'If-None-Match': TAGS,
+  'Idempotency-Key': {
+    right: ['key-1', 'key-2', '"key-1"', 'key-3', '!#$%', 'x'.repeat(255)],
+    wrong: ['', '"', 'a b', '"open', 'a, b', 'x'.repeat(256), 'é'],
+  },
 }
 
 /** The headers that the operation names. */
-function ownHeaders(of: Described): fc.Arbitrary<Part<Readonly<Record<string, string>>>> {
-  const { described, operation } = of
-  const names = operation.parameters.map(({ name }) => name)
-  const tags = fc.constantFrom(LIVE_TAG, '*', '"another"', `"another", ${LIVE_TAG}`)
-  const oddTags = fc.constantFrom('', 'W/"weak"', 'bare', '"open', ',,', `W/${LIVE_TAG}`)
-  const all: Record<string, fc.Arbitrary<Part<string>>> = {}
-  for (const name of ['If-Match', 'If-None-Match']) {
-    if (names.includes(name)) all[name] = mostly(right(tags), odd(oddTags))
-  }
-  const { schema } = operation.parameters.find(({ name }) => name === 'Idempotency-Key') ?? {}
-  if (schema !== undefined) {
-    all['Idempotency-Key'] = fc.oneof(
-      right(fc.constantFrom('key-1', 'key-2', '"key-1"', 'key-3')),
-      right(
-        fc.stringMatching(new RegExp(String(schema.pattern))).filter(isValid(schema, described)),
-      ),
-      wrong(fc.constantFrom('', '"', 'a b', '"open', 'a, b', 'x'.repeat(256), 'é')),
+function ownHeaders({ parameters }: DescribedOperation): fc.Arbitrary<Part<Headers>> {
+  const named = Object.entries(OWN_HEADERS).filter(([name]) =>
+    parameters.some(parameter => parameter.name === name),
+  )
+  const all = Object.fromEntries(named.map(([name, values]) => [name, parts(values)]))
+  return fc.record(all, { requiredKeys: [] }).map(sent => {
+    const entries = Object.entries(sent).flatMap(([name, part]) =>
+      part ? [[name, part] as const] : [],
     )
-  }
-  return fc.record(all, { requiredKeys: [] }).map(parts => {
-    const entries = Object.entries(parts) as [string, Part<string>][]
     return {
       value: Object.fromEntries(entries.map(([name, { value }]) => [name, value])),
       worth: worst(entries.map(([, { worth }]) => worth)),
@@ -274,181 +215,117 @@ function ownHeaders(of: Described): fc.Arbitrary<Part<Readonly<Record<string, st
 
 interface Body {
   readonly bytes: Buffer | undefined
-  readonly headers: Readonly<Record<string, string>>
+  readonly headers: Headers
+}
+
+const NAMES = {
+  right: ['Ann', 'José', '王小明', '\u{1f600}'.repeat(255), 'ß'.repeat(255)],
+  wrong: [null, '', ' ', 'a\u0000b', 'x\u202e', 'n'.repeat(256), 0, true, [], {}, ['Ann']],
+}
+
+const EMAILS = {
+  right: Array.from({ length: 300 }, (_, index) => `new${index}@example.com`),
+  wrong: [null, '', 'x', 'a b@example.com', 'a\u0000@example.com', 5, [], {}],
+}
+
+/** A password takes as long to hash as a hundred requests to answer. */
+const PASSWORDS = {
+  right: [...Array(15).fill(null), 'correct horse', '\u{1f600}'.repeat(128)],
+  wrong: ['short', 'x'.repeat(129), 'long\tenough', 5, [], {}],
+}
+
+const NO_USERS = ['', 'null', '[]', '{}', '{"user":null}', '{"user":5}', '{"user":[]}'].concat([
+  '{',
+  '{"user":}',
+  'user=1',
+  '\u0000',
+  '[1,]',
+  '"\xff"',
+])
+
+function textsOf(operationId: string): fc.Arbitrary<Part<string>> {
+  const isLogin = operationId === 'verifyPassword'
+  const login = {
+    email: parts<unknown>({
+      right: [KNOWN_LOGIN.email, 'nobody@example.com'],
+      wrong: [5, null, []],
+    }),
+    password: parts<unknown>({ right: [KNOWN_LOGIN.password, 'wrong horse'], wrong: [5, {}] }),
+  }
+  const user = { name: parts<unknown>(NAMES), email: parts<unknown>(EMAILS) }
+  const required = operationId === 'createUser' ? (['name', 'email'] as const) : []
+  const fields: fc.Arbitrary<Record<string, Part<unknown> | undefined>> = isLogin
+    ? fc.record(login)
+    : fc.record(
+        { ...user, password: parts<unknown>(PASSWORDS), id: parts<unknown>({ right: [7] }) },
+        { requiredKeys: [...required] },
+      )
+  const users = fields.map(sent => ({
+    value: JSON.stringify({
+      user: Object.fromEntries(Object.entries(sent).map(([name, part]) => [name, part?.value])),
+    }),
+    worth: worst(Object.values(sent).map(part => part?.worth ?? 'right')),
+  }))
+  return fc.oneof(
+    { weight: 8, arbitrary: users },
+    { weight: 1, arbitrary: parts({ wrong: NO_USERS }) },
+  )
 }
 
 const ENCODERS = {
   gzip: gzipSync,
   deflate: deflateSync,
   br: brotliCompressSync,
-  identity: Buffer.from,
+  identity: (bytes: Buffer) => bytes,
 }
 
-function bodies({ described, operation }: Described): fc.Arbitrary<Part<Body>> {
-  const { schema = {} } = operation.requestBody?.content['application/json'] ?? {}
-  const anyValues = valuesOf(schema, described)
-  const isLogin = operation.operationId === 'verifyPassword'
-  const values = isLogin ? fc.oneof(fc.constant({ user: KNOWN_LOGIN }), anyValues) : anyValues
-  const texts = values.map(value => JSON.stringify(value)).filter(isSmall)
-  const isBroken = (value: unknown) => !isValid(schema, described)(value)
-  const brokenValues = fc.oneof(
-    fc.tuple(values, mutations()).map(([value, mutate]) => mutate(value as Json)),
-    fc.jsonValue(),
-  )
-  const broken = brokenValues.filter(isBroken).map(value => JSON.stringify(value))
-  const noJson = fc.constantFrom('', '{', '{"user":}', 'user=1', '\u0000', '[1,]')
-  const inUtf8 = (text: string) => Buffer.from(text)
-  const types = fc.constantFrom(
-    ...['application/json', 'application/json; charset=utf-8', 'APPLICATION/JSON;charset="UTF-8"'],
-  )
-  const otherTypes = fc.constantFrom(
+const TYPES = parts<Headers>({
+  right: [
+    'application/json',
+    'application/json; charset=utf-8',
+    'APPLICATION/JSON;charset="UTF-8"',
+  ].map(type => ({ 'Content-Type': type })),
+  wrong: [
     ...['text/plain', '', 'application/xml', 'application/json; charset=latin1', 'json'],
-    ...['application/x-www-form-urlencoded', 'application/merge-patch+json'],
-  )
-  const plain = (bytes: fc.Arbitrary<Buffer>, type: fc.Arbitrary<string>) =>
-    fc.tuple(bytes, type).map(([value, contentType]): Body => {
-      return { bytes: value, headers: { 'Content-Type': contentType } }
-    })
-  const encoded = fc
-    .tuple(texts, fc.constantFrom(...(Object.keys(ENCODERS) as (keyof typeof ENCODERS)[])))
-    .map(([text, coding]): Body => {
-      const headers = { 'Content-Type': 'application/json', 'Content-Encoding': coding }
-      return { bytes: ENCODERS[coding](Buffer.from(text)), headers }
-    })
-  const lying = texts.map((text): Body => {
-    const headers = { 'Content-Type': 'application/json', 'Content-Encoding': 'gzip' }
-    return { bytes: Buffer.from(text), headers }
-  })
-  const unknownCoding = fc.tuple(lying, fc.constantFrom('zstd', 'compress', 'gzip, br'))
-  const large = texts.map(text => Buffer.from(text + ' '.repeat(BODY_LIMIT_BYTES)))
-  return fc.oneof(
-    { weight: 8, arbitrary: right(plain(texts.map(inUtf8), types)) },
-    { weight: 2, arbitrary: right(encoded) },
-    { weight: 6, arbitrary: wrong(plain(broken.map(inUtf8), types)) },
-    { weight: 1, arbitrary: wrong(plain(noJson.map(inUtf8), types)) },
-    { weight: 1, arbitrary: wrong(plain(fc.constant(Buffer.from([0x22, 0xff, 0x22])), types)) },
-    { weight: 1, arbitrary: wrong(plain(texts.map(inUtf8), otherTypes)) },
-    { weight: 1, arbitrary: wrong(plain(large, types)) },
-    { weight: 1, arbitrary: wrong(lying) },
-    {
-      weight: 1,
-      arbitrary: wrong(
-        unknownCoding.map(([body, coding]) => {
-          return { ...body, headers: { ...body.headers, 'Content-Encoding': coding } }
-        }),
-      ),
-    },
-    { weight: 1, arbitrary: wrong(fc.constant({ bytes: undefined, headers: {} })) },
-  )
-}
+    ...['application/x-www-form-urlencoded'],
+  ].map(type => ({ 'Content-Type': type })),
+})
 
-function isSmall(text: string): boolean {
-  return Buffer.byteLength(text) <= BODY_LIMIT_BYTES
-}
-
-/** Changes that make a body invalid, and some that validation ignores. */
-function mutations(): fc.Arbitrary<(body: Json) => unknown> {
-  const values = fc.constantFrom<unknown>(
-    null,
-    0,
-    true,
-    [],
-    {},
-    ['Ann'],
-    '',
-    ' ',
-    '\t',
-    'a\u0000b',
-    'x\u202e',
-  )
-  const fields = fc.constantFrom('name', 'email', 'password', 'id', '__proto__', 'created_at')
-  const userOf = (body: Json) => body.user as Json
-  return fc.oneof(
-    fc.tuple(fields, values).map(([field, value]) => (body: Json) => ({
-      user: { ...userOf(body), [field]: value },
-    })),
-    fc.constantFrom('name', 'email').map(field => (body: Json) => {
-      const { [field]: _left, ...rest } = userOf(body)
-      return { user: rest }
+/** How the bytes are sent, which may make any text wrong. */
+const FORMS = parts<(bytes: Buffer) => Body>({
+  right: [
+    bytes => ({ bytes, headers: {} }),
+    ...Object.entries(ENCODERS).map(([coding, encode]) => (bytes: Buffer) => {
+      return { bytes: encode(bytes), headers: { 'Content-Encoding': coding } }
     }),
-    values.map(user => () => ({ user })),
-    fc.constant((body: Json) => userOf(body)),
-    fc.constant((body: Json) => [body]),
-  )
+  ],
+  wrong: [
+    bytes => ({ bytes, headers: { 'Content-Encoding': 'gzip' } }),
+    ...['zstd', 'compress', 'gzip, br'].map(coding => (bytes: Buffer) => {
+      return {
+        bytes: Buffer.concat([bytes, Buffer.from('!')]),
+        headers: { 'Content-Encoding': coding },
+      }
+    }),
+    bytes => ({ bytes: Buffer.concat([bytes, Buffer.alloc(BODY_LIMIT_BYTES, ' ')]), headers: {} }),
+    () => ({ bytes: undefined, headers: {} }),
+  ],
+})
+
+function bodies(operationId: string): fc.Arbitrary<Part<Body>> {
+  return fc.tuple(textsOf(operationId), TYPES, FORMS).map(([text, type, form]) => {
+    const { bytes, headers } = form.value(Buffer.from(text.value))
+    return {
+      value: { bytes, headers: { ...type.value, ...headers } },
+      worth: worst([text.worth, type.worth, form.worth]),
+    }
+  })
 }
 
 /** Sent to operations without a body. */
-function ignoredBodies(): fc.Arbitrary<Part<Body>> {
-  return mostly<Body>(
-    right(fc.constant({ bytes: undefined, headers: {} })),
-    right(fc.constant({ bytes: Buffer.from('{'), headers: { 'Content-Type': 'text/plain' } })),
-  )
-}
-
-function isValid(schema: Json, described: DescribedInterface): (value: unknown) => boolean {
-  const validate = described.compile(schema)
-  return value => validate(value) as boolean
-}
-
-/** Values that a schema of the document accepts. */
-function valuesOf(schema: Json, described: DescribedInterface): fc.Arbitrary<unknown> {
-  const { $ref, type, enum: members, minimum, maximum, properties, required } = schema
-  if (typeof $ref === 'string') {
-    return valuesOf(described.schemas[$ref.split('/').at(-1) ?? ''] ?? {}, described)
-  }
-  if (Array.isArray(members)) return fc.constantFrom(...members)
-  if (Array.isArray(type)) {
-    return fc.oneof(...type.map(one => valuesOf({ ...schema, type: one }, described)))
-  }
-  if (type === 'null') return fc.constant(null)
-  if (type === 'boolean') return fc.boolean()
-  if (type === 'integer') {
-    const [min, max] = [Number(minimum), Number(maximum)]
-    return fc.oneof(
-      fc.integer({ min, max }),
-      fc.integer({ min, max: Math.min(max, min + 9) }),
-      fc.constant(max),
-    )
-  }
-  if (type === 'string') return stringsOf(schema, described)
-  if (type !== 'object') throw new Error(`no values for ${JSON.stringify(schema)}`)
-  const fields: Record<string, fc.Arbitrary<unknown>> = {}
-  for (const [name, property] of Object.entries(properties as Record<string, Json>)) {
-    const values = valuesOf(property, described)
-    // A password takes as long to hash as a hundred requests to answer.
-    const isOptional = !(required as string[] | undefined)?.includes(name)
-    fields[name] = name === 'password' && isOptional ? seldom(values) : values
-  }
-  return fc
-    .record(fields, { requiredKeys: (required ?? []) as string[] })
-    .map(value => JSON.parse(JSON.stringify(value)))
-}
-
-/** Absent or empty in most cases. */
-function seldom(values: fc.Arbitrary<unknown>): fc.Arbitrary<unknown> {
-  return fc.oneof(
-    { weight: 15, arbitrary: fc.constantFrom(undefined, null) },
-    { weight: 1, arbitrary: values },
-  )
-}
-
-function stringsOf(schema: Json, described: DescribedInterface): fc.Arbitrary<string> {
-  const min = Number(schema.minLength ?? 0)
-  const max = Number(schema.maxLength ?? 40)
-  if (schema.format === 'email') return fc.emailAddress().filter(isValid(schema, described))
-  if (schema.format === 'date-time') {
-    const [from, to] = [new Date('1970-01-01'), new Date('2200-01-01')]
-    return fc.date({ min: from, max: to, noInvalidDate: true }).map(date => date.toISOString())
-  }
-  // Random strings would almost never match a pattern.
-  if (schema.pattern !== undefined && schema.maxLength === undefined) {
-    return fc.stringMatching(new RegExp(String(schema.pattern))).filter(isValid(schema, described))
-  }
-  return fc
-    .oneof(
-      fc.string({ minLength: min, maxLength: Math.min(max, min + 20), unit: 'grapheme' }),
-      fc.string({ minLength: min, maxLength: Math.min(max, min + 20), unit: 'binary' }),
-      fc.constantFrom('a'.repeat(Math.max(min, 1)), '\u{1f600}'.repeat(max), 'ß'.repeat(max)),
-    )
-    .filter(isValid(schema, described))
-}
+const IGNORED_BODIES = parts<Body>({
+  right: [
+    { bytes: undefined, headers: {} },
+    { bytes: Buffer.from('{'), headers: { 'Content-Type': 'text/plain' } },
+  ],
+})
