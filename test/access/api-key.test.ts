@@ -1,4 +1,4 @@
-import { createHash, randomBytes } from 'node:crypto'
+import { createHash } from 'node:crypto'
 import { describe, expect, test } from 'vitest'
 import { createApiKey, hashApiKey, isApiKey } from '../../src/access/api-key.ts'
 import { isApiKeyName } from '../../src/access/api-key-name.ts'
@@ -33,15 +33,6 @@ describe('createApiKey', () => {
     }
     expect(keys.size).toBe(256)
   })
-
-  test('makes keys that are one word, also for a URL', () => {
-    for (let made = 0; made < 100; made++) {
-      const key = createApiKey(randomBytes)
-      expect(key).toMatch(/^\w+$/)
-      expect(encodeURIComponent(key)).toBe(key)
-      expect(isApiKey(key)).toBe(true)
-    }
-  })
 })
 
 describe('isApiKey', () => {
@@ -58,13 +49,10 @@ describe('isApiKey', () => {
     const key = createApiKey(() => Buffer.from(ALPHABET.slice(0, 32)))
     for (let at = 0; at < key.length; at++) {
       const [before, char = '', next = '', after] = [
-        key.slice(0, at),
-        key[at],
-        key[at + 1],
-        key.slice(at + 2),
+        ...[key.slice(0, at), key[at], key[at + 1], key.slice(at + 2)],
       ]
-      const swapped = before + next + char + after
-      for (const typed of [swapped, before + next + after, before + char + char + next + after]) {
+      for (const changed of [next + char, next, char + char + next]) {
+        const typed = `${before}${changed}${after}`
         expect(isApiKey(typed), typed).toBe(typed === key)
       }
     }
