@@ -1,25 +1,89 @@
+import { readFileSync } from 'node:fs'
 import pino from 'pino'
-import { expect, test } from 'vitest'
+import { beforeAll, expect, test } from 'vitest'
 import { createApp } from '../../../src/app.ts'
 import { createStopping } from '../../../src/http/server/stopping.ts'
 import type { PasswordVerifications } from '../../../src/users/password-verifications.ts'
 import { createUserRules } from '../../../src/users/user.ts'
 import type { UserService } from '../../../src/users/user-service.ts'
-import { openKeyedApp } from '../../support/api-keys.ts'
 import {
   type DescribedHeader,
   type DescribedInterface,
   type DescribedMedia,
+  type DescribedOperation,
   type DescribedResponses,
   followReferences,
 } from '../../support/described-interface.ts'
 import { openTestApp } from '../../support/open-test-app.ts'
+import { shareKeyedApp, shareTestApp } from '../../support/shared-app.ts'
 
-async function readDocument(env = {}): Promise<DescribedInterface> {
-  const { http } = await openTestApp({ env })
-  const { body } = await http.get('/openapi.json').expect(200)
-  return followReferences(body)
+const app = shareTestApp()
+const keyed = shareKeyedApp([])
+const PATH = '/openapi.json'
+
+// biome-ignore lint/suspicious/noExplicitAny: the tests check what it is.
+let document: any
+let described: DescribedInterface
+
+beforeAll(async () => {
+  document = (await app.http.get(PATH).expect(200)).body
+  described = followReferences(document)
+})
+
+function operationsOf({ paths }: DescribedInterface): DescribedOperation[] {
+  return Object.values(paths).flatMap(item => Object.values(item))
 }
+
+test('GET /openapi.json answers an OpenAPI 3.1 document of this version, which any cache may store and revalidate', async () => {
+  const { headers } = await app.http.get(PATH).expect(200)
+  const packageJson = readFileSync(new URL('../../../package.json', import.meta.url), 'utf8')
+  const { version } = JSON.parse(packageJson)
+  expect(document.openapi).toMatch(/^3\.1\.\d+$/)
+  expect(document.info).toMatchObject({ title: 'User Records Service', version })
+  expect(headers).toMatchObject({
+    'content-type': 'application/json; charset=utf-8',
+    'cache-control': 'public, no-cache',
+    etag: expect.stringMatching(/^"[\w-]{20,}"$/),
+  })
+  const again = await app.http.get(PATH).set('If-None-Match', headers.etag ?? '')
+  expect([again.status, again.text]).toEqual([304, ''])
+  for (const name of ['etag', 'cache-control', 'vary']) {
+    expect(again.headers[name], name).toBe(headers[name])
+  }
+  await app.http.get(PATH).set('If-None-Match', '"another"').expect(200)
+})
+
+test('GET /openapi.json is the same for every request and every service with the same settings', async () => {
+  const other = await openTestApp()
+  const first = await app.http.get(PATH)
+  for (const { text, headers } of [await app.http.get(PATH), await other.http.get(PATH)]) {
+    expect([text, headers.etag]).toEqual([first.text, first.headers.etag])
+  }
+})
+
+test('HEAD /openapi.json has the headers of GET and no body', async () => {
+  const ofGet = await app.http.get(PATH).set('X-Request-Id', 'same')
+  const ofHead = await app.http.head(PATH).set('X-Request-Id', 'same').expect(200)
+  expect(ofHead.text).toBeUndefined()
+  expect({ ...ofHead.headers, date: '' }).toEqual({ ...ofGet.headers, date: '' })
+})
+
+test('GET /openapi.json answers 406 to a client that accepts no JSON, and 405 names its methods', async () => {
+  await app.http.get(PATH).set('Accept', 'text/html').expect(406)
+  await app.http.get(PATH).set('Accept', 'application/problem+json').expect(200)
+  const { headers } = await app.http.post(PATH).expect(405)
+  expect(headers.allow).toBe('GET, HEAD, OPTIONS')
+})
+
+test('the document shows PASSWORD_MIN_LENGTH and BODY_LIMIT of the service', async () => {
+  const { http } = await openTestApp({ env: { PASSWORD_MIN_LENGTH: '13', BODY_LIMIT: '7kb' } })
+  const { body } = await http.get(PATH).expect(200)
+  const { NewUser, UserChange } = body.components.schemas
+  for (const { properties } of [NewUser, UserChange]) {
+    expect(properties.password).toMatchObject({ minLength: 13, maxLength: 128 })
+  }
+  expect(body.paths['/users'].post.requestBody.description).toContain('7168 bytes')
+})
 
 interface Route {
   readonly path: string
@@ -29,7 +93,7 @@ interface Route {
 
 /** Paths and methods of the mounted routes, as Express has them. */
 function mountedRoutes(): Record<string, string[]> {
-  const app = createApp({
+  const { router } = createApp({
     users: {} as UserService,
     verifications: {} as PasswordVerifications,
     rules: createUserRules({ passwordMinChars: 8 }),
@@ -40,78 +104,61 @@ function mountedRoutes(): Record<string, string[]> {
     isOnLoopback: () => false,
     onHostRefused: () => {},
     settings: {
-      trustProxy: false,
-      allowedHosts: undefined,
-      corsOrigins: undefined,
-      bodyLimitBytes: 1,
-      maxEventLoopDelayMs: 1,
+      ...{ trustProxy: false, allowedHosts: undefined, corsOrigins: undefined },
+      ...{ bodyLimitBytes: 1, maxEventLoopDelayMs: 1 },
     },
   })
-  const routes = (app.router as unknown as { stack: { route?: Route }[] }).stack
-    .map(({ route }) => route)
-    .filter(route => route !== undefined)
+  const { stack: layers } = router as unknown as { stack: { route?: Route }[] }
+  const routes = layers.flatMap(({ route }) => (route === undefined ? [] : [route]))
   return Object.fromEntries(
-    routes.map(({ path, stack }) => [
-      path.replace(/:(\w+)/g, '{$1}'),
-      [...new Set(stack.map(({ method }) => method).filter(method => method !== undefined))],
-    ]),
+    routes.map(({ path, stack }) => {
+      const methods = stack.flatMap(({ method }) => (method === undefined ? [] : [method]))
+      return [path.replace(/:(\w+)/g, '{$1}'), [...new Set(methods)]]
+    }),
   )
 }
 
-test('the document has every mounted route except OPTIONS and the files of /docs, no HEAD, and nothing else', async () => {
-  const { paths } = await readDocument()
-  const described = Object.entries(paths).map(([path, item]) => [path, Object.keys(item).sort()])
+test('the document has every mounted route except OPTIONS and the files of /docs, no HEAD, and nothing else', () => {
+  const names = Object.entries(described.paths).map(([path, item]) => [
+    path,
+    Object.keys(item).sort(),
+  ])
   const { '/docs/{release}/{file}': _files, ...routes } = mountedRoutes()
   const mounted = Object.entries(routes).map(([path, methods]) => [
     path,
     methods.filter(method => method !== 'options').sort(),
   ])
-  expect(Object.fromEntries(described)).toEqual(Object.fromEntries(mounted))
+  expect(Object.fromEntries(names)).toEqual(Object.fromEntries(mounted))
   expect(mounted.length).toBeGreaterThan(5)
 })
 
 test('OPTIONS lists the methods that the document has for each path, and HEAD and OPTIONS', async () => {
-  const { http } = await openTestApp()
-  const { body } = await http.get('/openapi.json').expect(200)
-  for (const [path, item] of Object.entries(followReferences(body).paths)) {
-    const { headers } = await http.options(path.replaceAll(/\{\w+\}/g, '1')).expect(204)
+  for (const [path, item] of Object.entries(described.paths)) {
+    const { headers } = await app.http.options(path.replaceAll(/\{\w+\}/g, '1')).expect(204)
     const listed = Object.keys(item).map(method => method.toUpperCase())
     const methods = [...listed, ...(listed.includes('GET') ? ['HEAD'] : []), 'OPTIONS']
     expect(headers.allow?.split(', ').sort(), path).toEqual(methods.sort())
   }
+  expect(document.info.description.replaceAll('\n', ' ')).toMatch(
+    /\bHEAD works\b[^.]*\bOPTIONS works\b/,
+  )
 })
 
-test('operation ids are unique, and good names for the methods of a generated client', async () => {
-  const { paths } = await readDocument()
-  const ids = Object.values(paths).flatMap(item =>
-    Object.values(item).map(({ operationId }) => operationId),
-  )
+test('operation ids are unique, and good names for the methods of a generated client', () => {
+  const ids = operationsOf(described).map(({ operationId }) => operationId)
   expect(new Set(ids).size).toBe(ids.length)
   expect(ids).toEqual(
     expect.arrayContaining([
       ...['listUsers', 'createUser', 'readUser', 'updateUser', 'patchUser', 'deleteUser'],
-      'verifyPassword',
-      ...['checkLiveness', 'checkReadiness', 'readInterface', 'showHome'],
+      ...['verifyPassword', 'checkLiveness', 'checkReadiness', 'readInterface', 'showHome'],
     ]),
   )
 })
 
-test('one sentence of the document says that HEAD and OPTIONS work', async () => {
-  const { http } = await openTestApp()
-  const { body } = await http.get('/openapi.json').expect(200)
-  const sentences = (body.info.description as string).replaceAll('\n', ' ').split(/(?<=\.) /)
-  expect(
-    sentences.filter(sentence => /\bHEAD works\b.*\bOPTIONS works\b/.test(sentence)),
-  ).toHaveLength(1)
-})
-
-test('each operation lists all of its parameters itself, because every tool looks there', async () => {
-  const { http } = await openTestApp()
-  const { body } = await http.get('/openapi.json').expect(200)
+test('each operation lists all of its parameters itself, because every tool looks there', () => {
   const requestId = { $ref: '#/components/parameters/RequestId' }
-  for (const [path, item] of Object.entries<Record<string, { parameters: unknown[] }>>(
-    body.paths,
-  )) {
+  const items: Record<string, Record<string, { parameters: unknown[] }>> = document.paths
+  for (const [path, item] of Object.entries(items)) {
     expect(item, path).not.toHaveProperty('parameters')
     for (const { parameters } of Object.values(item)) expect(parameters).toContainEqual(requestId)
   }
@@ -127,11 +174,9 @@ interface Sample {
 function samplesOf(described: DescribedInterface): Sample[] {
   const { paths, schemas } = described
   const ofMedia = (place: string, { schema, examples = {} }: DescribedMedia): Sample[] =>
-    Object.entries(examples).map(([name, { value }]) => ({
-      place: `${place} ${name}`,
-      schema,
-      value,
-    }))
+    Object.entries(examples).map(([name, { value }]) => {
+      return { place: `${place} ${name}`, schema, value }
+    })
   const ofHeader = (place: string, { schema, example }: DescribedHeader): Sample[] => [
     { place, schema, value: example },
   ]
@@ -170,27 +215,25 @@ function samplesOf(described: DescribedInterface): Sample[] {
 test.each([{}, { PASSWORD_MIN_LENGTH: '1' }])(
   'every header and body has an example, and each example is valid, with %o',
   async env => {
-    const described = await readDocument(env)
-    const samples = samplesOf(described)
+    const { http } = await openTestApp({ env })
+    const own = followReferences((await http.get(PATH).expect(200)).body)
+    const samples = samplesOf(own)
     const broken = samples.flatMap(({ place, schema, value }) => {
-      const validate = described.compile(schema, { closed: true })
+      const validate = own.compile(schema, { closed: true })
       return value !== undefined && validate(value) ? [] : [[place, value, validate.errors]]
     })
     expect(broken).toEqual([])
     expect(samples.length).toBeGreaterThan(300)
-    const medias = Object.values(described.paths)
-      .flatMap(item => Object.values(item))
-      .flatMap(({ requestBody, responses }) => [requestBody ?? {}, ...Object.values(responses)])
-      .flatMap(({ content = {} }: { content?: Readonly<Record<string, DescribedMedia>> }) =>
-        Object.values(content),
-      )
-    expect(medias.filter(({ examples = {} }) => Object.keys(examples).length === 0)).toEqual([])
+    const bodies = operationsOf(own).flatMap(({ requestBody, responses }) => {
+      const all: DescribedResponses[string][] = [requestBody ?? {}, ...Object.values(responses)]
+      return all.flatMap(({ content = {} }) => Object.values(content))
+    })
+    expect(bodies.filter(({ examples = {} }) => Object.keys(examples).length === 0)).toEqual([])
   },
 )
 
-test('the password is writeOnly, and only in requests', async () => {
-  const { schemas } = await readDocument()
-  const places = Object.entries(schemas).filter(([, schema]) =>
+test('the password is writeOnly, and only in requests', () => {
+  const places = Object.entries(described.schemas).filter(([, schema]) =>
     JSON.stringify(schema).includes('"password"'),
   )
   expect(places.map(([name]) => name).sort()).toEqual(['Login', 'NewUser', 'UserChange'])
@@ -199,46 +242,36 @@ test('the password is writeOnly, and only in requests', async () => {
   }
 })
 
-test('the document describes API keys only if they are required', async () => {
-  const { http } = await openTestApp()
-  const { body: open } = await http.get('/openapi.json').expect(200)
-  expect(open.security).toEqual([])
-  expect(open.components).not.toHaveProperty('securitySchemes')
-  expect(open.info.description).toContain('The service asks for none.')
-  expect(JSON.stringify(open)).not.toMatch(/key_required|scope_missing/)
-  const { http: closed } = await openKeyedApp([])
-  const { body: document } = await closed.get('/openapi.json').expect(200)
-  expect(document.components.securitySchemes).toEqual({
+test('the document describes API keys, with the scope of each operation, only if they are required', async () => {
+  expect(document.security).toEqual([])
+  expect(document.components).not.toHaveProperty('securitySchemes')
+  expect(document.info.description).toContain('The service asks for none.')
+  expect(JSON.stringify(document)).not.toMatch(/key_required|scope_missing/)
+
+  const { body: closed } = await keyed.http.get(PATH).expect(200)
+  expect(closed.components.securitySchemes).toEqual({
     apiKey: { type: 'http', scheme: 'bearer', description: expect.stringContaining('users:write') },
   })
-  expect(document.security).toEqual([{ apiKey: [] }])
-  expect(document.info.description).toContain('Requests need an API key')
-})
-
-test('the document has the scope of each operation, and the refusals that go with it', async () => {
-  const { http } = await openKeyedApp([])
-  const { body } = await http.get('/openapi.json').expect(200)
-  const { paths } = followReferences(body)
-  const security = Object.entries(paths).flatMap(([path, item]) =>
+  expect(closed.security).toEqual([{ apiKey: [] }])
+  expect(closed.info.description).toContain('Requests need an API key')
+  const needs = Object.entries(followReferences(closed).paths).flatMap(([path, item]) =>
     Object.entries(item).map(([method, operation]) => {
-      const { security: needs } = operation as unknown as { security: object }
-      const hasRefusals = '401' in operation.responses
-      return [`${method} ${path}`, needs, hasRefusals]
+      const { security } = operation as unknown as { security: { apiKey: string[] }[] }
+      const scopes = security.flatMap(({ apiKey }) => apiKey).join()
+      return [`${method} ${path}`, [scopes, '401' in operation.responses]]
     }),
   )
-  const reads = [{ apiKey: ['users:read'] }]
-  const writes = [{ apiKey: ['users:write'] }]
-  expect(Object.fromEntries(security.map(([name, ...rest]) => [name, rest]))).toMatchObject({
-    'get /users': [reads, true],
-    'post /users': [writes, true],
-    'get /users/{id}': [reads, true],
-    'put /users/{id}': [writes, true],
-    'patch /users/{id}': [writes, true],
-    'delete /users/{id}': [writes, true],
-    'get /': [[], false],
-    'get /docs': [[], false],
-    'get /openapi.json': [[], false],
-    'get /livez': [[], false],
-    'get /readyz': [[], false],
+  expect(Object.fromEntries(needs)).toMatchObject({
+    'get /users': ['users:read', true],
+    'post /users': ['users:write', true],
+    'get /users/{id}': ['users:read', true],
+    'put /users/{id}': ['users:write', true],
+    'patch /users/{id}': ['users:write', true],
+    'delete /users/{id}': ['users:write', true],
+    'get /': ['', false],
+    'get /docs': ['', false],
+    'get /openapi.json': ['', false],
+    'get /livez': ['', false],
+    'get /readyz': ['', false],
   })
 })
