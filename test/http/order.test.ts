@@ -85,13 +85,14 @@ const app = shareTestApp({
   users: [newUserBody({ email: 'ann@x.co' }), newUserBody({ email: 'bob@x.co' })],
 })
 
-test.each(
-  ROWS.map(row => [...row.slice(0, 3), row] as [string, number, string, Row]),
-)('%s answers %d if it breaks %s', async (line, winner, _breaks, [, , , headers, body]) => {
-  const answer = await askRaw(app.port, line, headers, body)
-  expect(answer.status).toBe(winner)
-  expect(JSON.parse(answer.body)).toMatchObject({ code: winner, status: false })
-})
+test.each(ROWS.map(row => [...row.slice(0, 3), row] as [string, number, string, Row]))(
+  '%s answers %d if it breaks %s',
+  async (line, winner, _breaks, [, , , headers, body]) => {
+    const answer = await askRaw(app.port, line, headers, body)
+    expect(answer.status).toBe(winner)
+    expect(JSON.parse(answer.body)).toMatchObject({ code: winner, status: false })
+  },
+)
 
 /** What a request may have wrong before its path is looked at, in the order in which the checks answer. */
 const FIRST_CHECKS = [

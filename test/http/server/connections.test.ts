@@ -11,11 +11,12 @@ import {
 import { newUserBody } from '../../support/builders.ts'
 import { openTestApp } from '../../support/open-test-app.ts'
 import { type RawExchange, sendRaw } from '../../support/raw-http.ts'
+import { AS_JSON, requestBytes } from '../../support/raw-request.ts'
 import { until } from '../../support/until.ts'
 
 const MAX_CONNECTIONS = 5
 
-const GET = 'GET /livez HTTP/1.1\r\nHost: localhost\r\n\r\n'
+const GET = requestBytes('GET /livez')
 
 function openFull() {
   return openTestApp({ env: { MAX_CONNECTIONS: String(MAX_CONNECTIONS) } })
@@ -35,10 +36,8 @@ async function idleConnections(port: number, count: number): Promise<RawExchange
 /** Sends the head of a create, and resolves once the service has read it. */
 async function beginPost(port: number) {
   const body = JSON.stringify(newUserBody())
-  const exchange = sendRaw(
-    port,
-    `POST /users HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nExpect: 100-continue\r\nContent-Length: ${body.length}\r\n\r\n`,
-  )
+  const waiting = { 'Content-Length': `${body.length}`, Expect: '100-continue' }
+  const exchange = sendRaw(port, requestBytes('POST /users', { ...AS_JSON, ...waiting }))
   await exchange.answers(1)
   return { ...exchange, finish: () => exchange.socket.write(body) }
 }
