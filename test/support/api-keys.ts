@@ -60,7 +60,7 @@ export async function openKeyedApp(
   { env, ...options }: TestAppOptions = {},
   atEnd?: AtEnd,
 ): Promise<KeyedApp> {
-  const databaseUrl = await databaseIn(temporaryFolder(atEnd))
+  const databaseUrl = await databaseIn(temporaryFolder(atEnd), undefined, atEnd)
   const bearers: string[] = []
   for (const key of keys) bearers.push(`Bearer ${await addKey(databaseUrl, key)}`)
   const required = { DATABASE_URL: databaseUrl, API_KEYS: 'required', ...env }

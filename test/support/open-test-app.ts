@@ -66,7 +66,7 @@ export async function openTestApp(
   atEnd: AtEnd = onTestFinished,
 ): Promise<TestApp> {
   const folder = temporaryFolder(atEnd)
-  const databaseUrl = env.DATABASE_URL ?? (await databaseIn(folder))
+  const databaseUrl = env.DATABASE_URL ?? (await databaseIn(folder, undefined, atEnd))
   const limitsPath = join(folder, 'limits.json')
   if (limits !== undefined) writeFileSync(limitsPath, JSON.stringify(limits))
   const environment = {

@@ -1,5 +1,6 @@
 import { inject, onTestFinished } from 'vitest'
 import { newDatabaseName, urlOfDatabase } from './forgotten-databases.ts'
+import type { AtEnd } from './open-test-app.ts'
 import { queryPostgres } from './postgres-client.ts'
 import type {} from './start-postgres.ts'
 
@@ -22,14 +23,20 @@ export async function createPostgresDatabase(createOptions?: string): Promise<La
   }
 }
 
-/** Makes an empty database, which is dropped after the test, and returns its URL. For the project `postgres`. */
-export async function newPostgresDatabase(createOptions?: string): Promise<string> {
+/**
+ * Makes an empty database, which is dropped after the test or when what `atEnd` is given is called, and returns its URL. For the
+ * project `postgres`.
+ */
+export async function newPostgresDatabase(
+  createOptions?: string,
+  atEnd: AtEnd = onTestFinished,
+): Promise<string> {
   const { url, drop } = await createPostgresDatabase(createOptions)
-  onTestFinished(drop)
+  atEnd(drop)
   return url
 }
 
 /** The same with the schema of this release. Two of them give their list the same first revision. */
-export function copyPostgresTemplate(): Promise<string> {
-  return newPostgresDatabase(`TEMPLATE ${inject('postgres').template}`)
+export function copyPostgresTemplate(atEnd?: AtEnd): Promise<string> {
+  return newPostgresDatabase(`TEMPLATE ${inject('postgres').template}`, atEnd)
 }
