@@ -15,7 +15,7 @@ export function shareKeyedApp(keys: readonly TestKey[], options: TestAppOptions 
   return share(atEnd => openKeyedApp(keys, options, atEnd))
 }
 
-function share<T extends object>(open: (atEnd: AtEnd) => Promise<T>): T {
+export function share<T extends object>(open: (atEnd: AtEnd) => Promise<T>): T {
   let app: T | undefined
   let endAll = async () => {}
   beforeAll(async () => {

@@ -1,0 +1,117 @@
+import { subscribe, unsubscribe } from 'node:diagnostics_channel'
+import { writeFileSync } from 'node:fs'
+import type { Test } from 'supertest'
+import { onTestFinished } from 'vitest'
+import { CHANNEL_NAME, type Notice } from '../../src/limits/notices.ts'
+import type { LimitsFile } from '../../src/limits/rules/limits-file.ts'
+import { createFakeClock, type FakeClock } from './fake-clock.ts'
+import { type AtEnd, openTestApp, type TestApp, type TestAppOptions } from './open-test-app.ts'
+import { share } from './shared-app.ts'
+import { until } from './until.ts'
+
+export const ANN = '198.51.100.1'
+export const BOB = '198.51.100.2'
+
+export const SECOND = 1000
+export const MINUTE = 60 * SECOND
+export const HOUR = 60 * MINUTE
+export const DAY = 24 * HOUR
+
+/** The client that sends a request by its address, or the headers of a request of ANN. */
+export type From = string | Readonly<Record<string, string>>
+
+type LogLine = Record<string, unknown>
+
+/** A service behind a proxy, so that X-Forwarded-For names the client, with a clock that stands still. */
+export interface LimitedApp extends TestApp {
+  readonly clock: FakeClock
+  /** What was published about requests to this service. */
+  readonly notices: Notice[]
+  /** Sends a request such as `GET /users`. Follows no redirect. */
+  ask(line: string, from?: From): Test
+  statusOf(line: string, from?: From): Promise<number>
+  /** The statuses of equal requests, one after the other. */
+  statuses(count: number, line: string, from?: From): Promise<number[]>
+  linesOf(message: string): LogLine[]
+  /** The log line of a request, which is written when its response is closed. */
+  lineOf(line: string, from?: From): Promise<LogLine>
+  /** The rules of the lines about tracked requests. */
+  trackedRules(): unknown[]
+  /** Replaces the rules. */
+  change(limits: LimitsFile): Promise<void>
+  /** Puts these rules in force a day later, when no count or ban of earlier tests is left, with an empty log. */
+  startOver(limits: LimitsFile): Promise<void>
+}
+
+export async function openLimitedApp(
+  limits: LimitsFile,
+  { env, ...options }: TestAppOptions = {},
+  atEnd: AtEnd = onTestFinished,
+): Promise<LimitedApp> {
+  const clock = createFakeClock()
+  const app = await openTestApp(
+    { limits, env: { TRUST_PROXY: '1', ...env }, now: clock.now, ...options },
+    atEnd,
+  )
+  const { http, logLines, port } = app
+  const notices: Notice[] = []
+  const listen = (message: unknown) => {
+    const notice = message as Notice
+    if (notice.request.socket.localPort === port) notices.push(notice)
+  }
+  subscribe(CHANNEL_NAME, listen)
+  atEnd(() => {
+    unsubscribe(CHANNEL_NAME, listen)
+  })
+  let serial = 0
+
+  function ask(line: string, from: From = {}): Test {
+    const [method = '', path = ''] = line.split(' ')
+    const headers = typeof from === 'string' ? { 'X-Forwarded-For': from } : from
+    const request = http[method.toLowerCase() as 'get'](path).redirects(0)
+    return request.set({ 'X-Forwarded-For': ANN, ...headers })
+  }
+
+  async function statusOf(line: string, from?: From): Promise<number> {
+    return (await ask(line, from)).status
+  }
+
+  async function statuses(count: number, line: string, from?: From): Promise<number[]> {
+    const found = []
+    for (let index = 0; index < count; index++) found.push(await statusOf(line, from))
+    return found
+  }
+
+  function linesOf(message: string): LogLine[] {
+    return logLines.filter(({ msg }) => msg === message)
+  }
+
+  async function lineOf(line: string, from?: From): Promise<LogLine> {
+    const requestId = `request-${++serial}`
+    await ask(line, from).set('X-Request-Id', requestId)
+    return until(() => linesOf('request').find(found => found.requestId === requestId))
+  }
+
+  async function change(changed: LimitsFile): Promise<void> {
+    writeFileSync(app.limitsPath, JSON.stringify(changed))
+    await app.reloadLimits()
+  }
+
+  async function startOver(changed: LimitsFile): Promise<void> {
+    clock.advance(DAY)
+    await change(changed)
+    logLines.length = 0
+    notices.length = 0
+  }
+
+  return {
+    ...app,
+    ...{ clock, notices, ask, statusOf, statuses, linesOf, lineOf, change, startOver },
+    trackedRules: () => linesOf('request tracked').map(({ rule }) => rule),
+  }
+}
+
+/** One service for all tests of a file or of a `describe`. Each of them begins with `startOver`. */
+export function shareLimitedApp(options: TestAppOptions = {}): LimitedApp {
+  return share(atEnd => openLimitedApp({}, options, atEnd))
+}
