@@ -1,16 +1,21 @@
 import { describe, expect, test } from 'vitest'
 import type { BanRule, LimitsFile } from '../../src/limits/rules/limits-file.ts'
 import { byEngine } from '../support/engine.ts'
-import { createFakeClock } from '../support/fake-clock.ts'
-import { openTestApp, type TestApp, type TestAppOptions } from '../support/open-test-app.ts'
+import { createFakeClock, type FakeClock } from '../support/fake-clock.ts'
+import {
+  ANN,
+  BOB,
+  type From,
+  HOUR,
+  type LimitedApp,
+  MINUTE,
+  openLimitedApp,
+  SECOND,
+  shareLimitedApp,
+} from '../support/limited-app.ts'
+import type { TestApp, TestAppOptions } from '../support/open-test-app.ts'
 import { executeSql, selectRows } from '../support/sql.ts'
 import { until } from '../support/until.ts'
-
-const ANN = '198.51.100.1'
-const BOB = '198.51.100.2'
-const SECOND = 1000
-const MINUTE = 60 * SECOND
-const HOUR = 60 * MINUTE
 
 const LOGIN: BanRule = {
   name: 'login',
@@ -20,6 +25,7 @@ const LOGIN: BanRule = {
   findtime: '1 minute',
   bantime: '1 hour',
 }
+const ONCE: BanRule = { ...LOGIN, maxretry: 1 }
 
 const PROBING: BanRule = {
   name: 'probing',
@@ -30,86 +36,38 @@ const PROBING: BanRule = {
   mode: 'fail2ban',
 }
 
-interface Opened extends TestApp {
-  readonly clock: ReturnType<typeof createFakeClock>
+const app = shareLimitedApp()
+
+/** The status of `GET /users` and its Retry-After. */
+async function denialOf({ ask }: LimitedApp, from?: From) {
+  const { status, headers } = await ask('GET /users', from)
+  return [status, headers['retry-after']]
 }
 
-/** Behind a proxy, so that X-Forwarded-For names the client. */
-async function openWith(limits: LimitsFile, { env, now }: TestAppOptions = {}): Promise<Opened> {
-  const clock = createFakeClock()
-  const app = await openTestApp({
-    limits,
-    env: { TRUST_PROXY: '1', ...env },
-    now: now ?? clock.now,
-  })
-  return { ...app, clock }
-}
-
-function ask(app: TestApp, line: string, client = ANN, headers: Record<string, string> = {}) {
-  const [method = '', path = ''] = line.split(' ')
-  const request = app.http[method.toLowerCase() as 'get'](path)
-  return request.set({ 'X-Forwarded-For': client, ...headers })
-}
-
-async function statusOf(...asked: Parameters<typeof ask>): Promise<number> {
-  return (await ask(...asked)).status
-}
-
-async function statuses(app: TestApp, count: number, line: string, client?: string) {
-  const found = []
-  for (let index = 0; index < count; index++) found.push(await statusOf(app, line, client))
-  return found
-}
-
-function linesOf(app: TestApp, message: string) {
-  return app.logLines.filter(({ msg }) => msg === message)
-}
-
-/** The line of a request, which is written when its response is closed. */
-function lineOf(app: TestApp, requestId: string) {
-  return until(() => linesOf(app, 'request').find(line => line.requestId === requestId))
-}
+const PASSED = [200, undefined]
 
 describe('allow2ban', () => {
   test('lets maxretry matching requests pass, and then none of that client', async () => {
-    const app = await openWith({ bans: [LOGIN] })
-    expect(await statuses(app, 5, 'POST /login')).toEqual([404, 404, 404, 404, 404])
+    await app.startOver({ bans: [LOGIN] })
+    expect(await app.statuses(5, 'POST /login')).toEqual([404, 404, 404, 404, 404])
     for (const line of [
-      'POST /login',
-      'GET /login',
-      'GET /users',
-      'HEAD /users',
-      'OPTIONS /users',
-      'POST /users',
-      'DELETE /users/1',
-      'PUT /',
-      'GET /nowhere',
-      'GET /users/%zz',
+      ...['POST /login', 'GET /login', 'GET /users', 'HEAD /users', 'OPTIONS /users'],
+      ...['POST /users', 'DELETE /users/1', 'PUT /', 'GET /nowhere', 'GET /users/%zz'],
     ]) {
-      const answer = await ask(app, line)
-      expect([line, answer.status, answer.headers['retry-after']]).toEqual([line, 403, '3600'])
+      const { status, headers } = await app.ask(line)
+      expect([line, status, headers['retry-after']]).toEqual([line, 403, '3600'])
+      expect(headers['cache-control']).toBe('no-store')
     }
-    expect(await statusOf(app, 'GET /users', BOB)).toBe(200)
-    expect(await statusOf(app, 'POST /login', BOB)).toBe(404)
+    expect(await app.statusOf('GET /users', BOB)).toBe(200)
+    expect(await app.statusOf('POST /login', BOB)).toBe(404)
   })
 
-  test('refuses in the format of all errors', async () => {
-    const app = await openWith({ bans: [{ ...LOGIN, maxretry: 1 }] })
-    await ask(app, 'POST /login')
-    const { body, headers } = await ask(app, 'GET /users')
-    expect(body).toEqual({
-      message: 'Forbidden',
-      resource: 'User',
-      code: 403,
-      status: false,
-      reason: 'blocked',
-    })
-    expect(headers['cache-control']).toBe('no-store')
-    const { body: problem, type } = await ask(app, 'GET /nowhere', ANN, {
-      Accept: 'application/problem+json',
-    })
-    expect(type).toBe('application/problem+json')
-    expect(problem).toEqual({
+  test('refuses in the format of all problems', async () => {
+    await app.startOver({ bans: [ONCE] })
+    await app.ask('POST /login')
+    const problem = await app.ask('GET /nowhere', { Accept: 'application/problem+json' })
+    expect(problem.type).toBe('application/problem+json')
+    expect(problem.body).toEqual({
       type: 'about:blank',
       title: 'Forbidden',
       status: 403,
@@ -119,41 +77,31 @@ describe('allow2ban', () => {
     })
   })
 
-  test('bans exactly for bantime, which requests during the ban do not prolong', async () => {
-    const app = await openWith({ bans: [LOGIN] })
-    await statuses(app, 5, 'POST /login')
-    app.clock.advance(30 * MINUTE)
-    expect(await statuses(app, 10, 'POST /login')).toEqual(Array(10).fill(403))
-    app.clock.advance(30 * MINUTE - 1)
-    const last = await ask(app, 'POST /login')
-    expect([last.status, last.headers['retry-after']]).toEqual([403, '1'])
+  test('bans exactly for bantime, whose rest it tells in whole seconds, and clears the count', async () => {
+    await app.startOver({ bans: [{ ...LOGIN, findtime: '1 day' }] })
+    await app.statuses(5, 'POST /login')
+    for (const [afterMs, seconds] of [
+      [1, '3600'],
+      [999, '3599'],
+      [30 * MINUTE, '1799'],
+      [30 * MINUTE - SECOND - 1, '1'],
+    ] as const) {
+      app.clock.advance(afterMs)
+      // None of them prolongs the ban.
+      expect(await app.statuses(5, 'POST /login')).toEqual(Array(5).fill(403))
+      expect(await denialOf(app)).toEqual([403, seconds])
+    }
     app.clock.advance(1)
-    expect(await statusOf(app, 'GET /users')).toBe(200)
-    expect(await statuses(app, 6, 'POST /login')).toEqual([404, 404, 404, 404, 404, 403])
-  })
-
-  test('answers with the rest of a ban in whole seconds, rounded up', async () => {
-    const app = await openWith({ bans: [{ ...LOGIN, maxretry: 1 }] })
-    await ask(app, 'POST /login')
-    app.clock.advance(1)
-    expect((await ask(app, 'GET /users')).headers['retry-after']).toBe('3600')
-    app.clock.advance(999)
-    expect((await ask(app, 'GET /users')).headers['retry-after']).toBe('3599')
-  })
-
-  test('counts only matching requests', async () => {
-    const app = await openWith({ bans: [{ ...LOGIN, maxretry: 2 }] })
-    await statuses(app, 3, 'GET /login')
-    await statuses(app, 3, 'POST /users')
-    expect(await statuses(app, 3, 'POST /login')).toEqual([404, 404, 403])
+    expect(await app.statusOf('GET /users')).toBe(200)
+    expect(await app.statuses(6, 'POST /login')).toEqual([404, 404, 404, 404, 404, 403])
   })
 
   test('lets no more than maxretry pass when many come at once', async () => {
-    const app = await openWith({ bans: [LOGIN] })
-    const found = await Promise.all(Array.from({ length: 20 }, () => statusOf(app, 'POST /login')))
+    await app.startOver({ bans: [LOGIN] })
+    const found = await Promise.all(Array.from({ length: 20 }, () => app.statusOf('POST /login')))
     expect(found.filter(status => status === 404)).toHaveLength(5)
     expect(found.filter(status => status === 403)).toHaveLength(15)
-    expect(linesOf(app, 'client banned')).toHaveLength(1)
+    expect(app.linesOf('client banned')).toHaveLength(1)
   })
 
   test.each([
@@ -162,257 +110,191 @@ describe('allow2ban', () => {
     ['a window that begins with the first of them', [0, 59_000, 2_000], 200],
     ['all in one window that began late', [0, 60_000, 1, 1], 403],
   ])('counts within findtime: %s', async (_claim, steps, status) => {
-    const app = await openWith({ bans: [{ ...LOGIN, maxretry: 3 }] })
+    await app.startOver({ bans: [{ ...LOGIN, maxretry: 3 }] })
     for (const step of steps) {
       app.clock.advance(step)
-      expect(await statusOf(app, 'POST /login')).toBe(404)
+      expect(await app.statusOf('POST /login')).toBe(404)
     }
-    expect(await statusOf(app, 'GET /users')).toBe(status)
-  })
-
-  test('clears the count with the ban, also within findtime', async () => {
-    const rule = { ...LOGIN, maxretry: 3, findtime: '1 day', bantime: '1 minute' }
-    const app = await openWith({ bans: [rule] })
-    expect(await statuses(app, 4, 'POST /login')).toEqual([404, 404, 404, 403])
-    app.clock.advance(MINUTE)
-    expect(await statuses(app, 4, 'POST /login')).toEqual([404, 404, 404, 403])
+    expect(await app.statusOf('GET /users')).toBe(status)
   })
 })
 
 describe('fail2ban', () => {
-  test('refuses from the first match, and bans after maxretry', async () => {
-    const app = await openWith({ bans: [PROBING] })
-    expect(await statuses(app, 2, 'GET /wp-admin/setup')).toEqual([403, 403])
-    expect(await statusOf(app, 'GET /users')).toBe(200)
-    expect(await statusOf(app, 'GET /etc/passwd')).toBe(403)
-    const banned = await ask(app, 'GET /users')
-    expect([banned.status, banned.headers['retry-after']]).toEqual([403, '1800'])
-    expect(await statusOf(app, 'GET /users', BOB)).toBe(200)
-    app.clock.advance(30 * MINUTE - 1)
-    expect(await statusOf(app, 'GET /users')).toBe(403)
-    app.clock.advance(1)
-    expect(await statusOf(app, 'GET /users')).toBe(200)
-  })
-
-  test('sends no Retry-After while no ban is in force', async () => {
-    const app = await openWith({ bans: [PROBING] })
-    const first = await ask(app, 'GET /wp-admin')
-    expect(first.status).toBe(403)
-    expect(first.headers).not.toHaveProperty('retry-after')
-  })
-
   test('forgets its matches when findtime is over', async () => {
-    const app = await openWith({ bans: [PROBING] })
-    await statuses(app, 2, 'GET /wp-admin')
+    await app.startOver({ bans: [PROBING] })
+    await app.statuses(2, 'GET /wp-admin')
     app.clock.advance(10 * MINUTE)
-    await statuses(app, 2, 'GET /wp-admin')
-    expect(await statusOf(app, 'GET /users')).toBe(200)
-    await statuses(app, 1, 'GET /wp-admin')
-    expect(await statusOf(app, 'GET /users')).toBe(403)
+    await app.statuses(2, 'GET /wp-admin')
+    expect(await app.statusOf('GET /users')).toBe(200)
+    await app.ask('GET /wp-admin')
+    expect(await denialOf(app)).toEqual([403, '1800'])
   })
 
-  test('refuses a match without the key, and bans nobody for it', async () => {
-    const app = await openWith({ bans: [{ ...PROBING, by: 'header:X-Api-Key' }] })
-    expect(await statuses(app, 4, 'GET /wp-admin')).toEqual([403, 403, 403, 403])
-    expect(await statusOf(app, 'GET /users')).toBe(200)
+  test('refuses a match without the key, without Retry-After, and bans nobody for it', async () => {
+    await app.startOver({ bans: [{ ...PROBING, by: 'header:X-Api-Key' }] })
+    for (let count = 0; count < 4; count++) {
+      const { status, headers } = await app.ask('GET /wp-admin')
+      expect([status, headers['retry-after']]).toEqual([403, undefined])
+    }
+    expect(await app.statusOf('GET /users')).toBe(200)
   })
 })
 
 describe('who is banned', () => {
-  test('every client with the header, from any address', async () => {
-    const app = await openWith({ bans: [{ ...LOGIN, maxretry: 2, by: 'header:X-Api-Key' }] })
-    await ask(app, 'POST /login', ANN, { 'X-Api-Key': 'one' })
-    await ask(app, 'POST /login', BOB, { 'X-Api-Key': 'one' })
-    expect(await statusOf(app, 'GET /users', ANN, { 'X-Api-Key': 'one' })).toBe(403)
-    expect(await statusOf(app, 'GET /users', '192.0.2.1', { 'x-api-key': 'one' })).toBe(403)
-    expect(await statusOf(app, 'GET /users', ANN, { 'X-Api-Key': 'two' })).toBe(200)
-    expect(await statusOf(app, 'GET /users', ANN)).toBe(200)
-    expect(await statuses(app, 3, 'POST /login')).toEqual([404, 404, 404])
+  const key = (name: string, client = ANN) => ({ 'X-Api-Key': name, 'X-Forwarded-For': client })
+
+  test.each<[string, BanRule['by'] & {}, Record<'strikes' | 'banned' | 'free', From[]>]>([
+    [
+      'every client with the header, from any address',
+      'header:X-Api-Key',
+      {
+        strikes: [key('one'), key('one', BOB)],
+        banned: [key('one'), key('one', '192.0.2.1')],
+        free: [key('two'), ANN],
+      },
+    ],
+    [
+      'all of an IPv6 /56, and nobody in the next one',
+      'ip',
+      {
+        strikes: ['2001:db8:0:100::1', '2001:db8:0:1ff::2'],
+        banned: ['2001:db8:0:1ab::3'],
+        free: ['2001:db8:0:200::1', '2001:db8::1'],
+      },
+    ],
+    [
+      'a compound key only as a whole',
+      ['ip', 'header:X-Api-Key'],
+      {
+        strikes: [key('one'), key('one')],
+        banned: [key('one')],
+        free: [key('two'), key('one', BOB), ANN],
+      },
+    ],
+  ])('%s', async (_claim, by, { strikes, banned, free }) => {
+    await app.startOver({ bans: [{ ...LOGIN, maxretry: 2, by }] })
+    for (const from of strikes) await app.ask('POST /login', from)
+    for (const from of banned) expect(await denialOf(app, from)).toEqual([403, '3600'])
+    for (const from of free) expect(await denialOf(app, from)).toEqual(PASSED)
   })
 
-  test('all of an IPv6 /56, and nobody in the next one', async () => {
-    const app = await openWith({ bans: [{ ...LOGIN, maxretry: 2 }] })
-    await ask(app, 'POST /login', '2001:db8:0:100::1')
-    await ask(app, 'POST /login', '2001:db8:0:1ff::2')
-    expect(await statusOf(app, 'GET /users', '2001:db8:0:1ab::3')).toBe(403)
-    expect(await statusOf(app, 'GET /users', '2001:db8:0:200::1')).toBe(200)
-    expect(await statusOf(app, 'GET /users', '2001:db8::1')).toBe(200)
-  })
-
-  test('a compound key only as a whole', async () => {
-    const app = await openWith({
-      bans: [{ ...LOGIN, maxretry: 1, by: ['ip', 'header:X-Api-Key'] }],
-    })
-    await ask(app, 'POST /login', ANN, { 'X-Api-Key': 'one' })
-    expect(await statusOf(app, 'GET /users', ANN, { 'X-Api-Key': 'one' })).toBe(403)
-    expect(await statusOf(app, 'GET /users', ANN, { 'X-Api-Key': 'two' })).toBe(200)
-    expect(await statusOf(app, 'GET /users', BOB, { 'X-Api-Key': 'one' })).toBe(200)
-    expect(await statusOf(app, 'GET /users', ANN)).toBe(200)
-  })
-
-  test('not a client that is on the safelist, whose requests are no strikes', async () => {
-    const app = await openWith({ safelist: [{ ip: ANN }], bans: [LOGIN] })
-    expect(await statuses(app, 7, 'POST /login')).toEqual(Array(7).fill(404))
-  })
-
-  test('not on /livez and /readyz, where bans do not apply', async () => {
-    const app = await openWith({ bans: [{ ...LOGIN, path: '*', maxretry: 1, method: '*' }] })
-    expect(await statuses(app, 3, 'GET /livez')).toEqual([200, 200, 200])
-    expect(await statuses(app, 2, 'GET /users')).toEqual([200, 403])
-    expect(await statusOf(app, 'GET /livez')).toBe(200)
-    expect(await statusOf(app, 'GET /readyz')).toBe(200)
+  test('nobody for requests without the key', async () => {
+    await app.startOver({ bans: [{ ...ONCE, by: 'header:X-Api-Key' }] })
+    expect(await app.statuses(3, 'POST /login')).toEqual([404, 404, 404])
   })
 })
 
 describe('several rules', () => {
   test('count separately, each with its own maxretry and bantime', async () => {
-    const app = await openWith({
-      bans: [LOGIN, { ...LOGIN, name: 'strict', maxretry: 2, bantime: 60 }],
-    })
-    expect(await statuses(app, 3, 'POST /login')).toEqual([404, 404, 403])
-    app.clock.advance(59_999)
-    expect(await statusOf(app, 'GET /users')).toBe(403)
+    const strict = { ...LOGIN, name: 'strict', maxretry: 2, bantime: 60 }
+    await app.startOver({ bans: [LOGIN, strict] })
+    expect(await app.statuses(3, 'POST /login')).toEqual([404, 404, 403])
+    app.clock.advance(MINUTE - 1)
+    expect(await app.statusOf('GET /users')).toBe(403)
     app.clock.advance(1)
-    expect(await statuses(app, 3, 'POST /login')).toEqual([404, 404, 403])
+    expect(await app.statuses(3, 'POST /login')).toEqual([404, 404, 403])
   })
 
   test('the same request may be a strike for several, and the last one still counts it', async () => {
-    const second = { ...LOGIN, name: 'second', maxretry: 1, bantime: '2 hours' }
-    const app = await openWith({ bans: [{ ...LOGIN, maxretry: 1 }, second] })
-    await ask(app, 'POST /login')
+    await app.startOver({ bans: [ONCE, { ...ONCE, name: 'second', bantime: '2 hours' }] })
+    await app.ask('POST /login')
     app.clock.advance(HOUR)
-    const answer = await ask(app, 'GET /users')
-    expect([answer.status, answer.headers['retry-after']]).toEqual([403, '3600'])
+    expect(await denialOf(app)).toEqual([403, '3600'])
   })
 
   test('a fail2ban rule that refuses ends the strikes: later rules do not count', async () => {
-    const after = { ...LOGIN, name: 'after', path: '/wp-admin', method: '*', maxretry: 1 }
-    const app = await openWith({ bans: [PROBING, after] })
-    await ask(app, 'GET /wp-admin')
-    expect(await statusOf(app, 'GET /users')).toBe(200)
-  })
-
-  test('a blocklisted request is no strike', async () => {
-    const app = await openWith({
-      blocklist: [{ header: { 'X-Bad': '*' } }],
-      bans: [{ ...LOGIN, maxretry: 1 }],
-    })
-    expect(await statusOf(app, 'POST /login', ANN, { 'X-Bad': '1' })).toBe(403)
-    expect(await statusOf(app, 'GET /users')).toBe(200)
+    await app.startOver({ bans: [PROBING, { ...ONCE, path: '/wp-admin', method: '*' }] })
+    await app.ask('GET /wp-admin')
+    expect(await app.statusOf('GET /users')).toBe(200)
   })
 
   test('a banned request is counted by no throttle', async () => {
-    const app = await openWith({
-      bans: [{ ...LOGIN, maxretry: 1, bantime: 30 }],
+    await app.startOver({
+      bans: [{ ...ONCE, bantime: 30 }],
       throttle: [{ path: '/users', limit: 1, period: '1 hour' }],
     })
-    await ask(app, 'POST /login')
-    expect(await statuses(app, 3, 'GET /users')).toEqual([403, 403, 403])
+    await app.ask('POST /login')
+    expect(await app.statuses(3, 'GET /users')).toEqual([403, 403, 403])
     app.clock.advance(30 * SECOND)
-    expect(await statuses(app, 2, 'GET /users')).toEqual([200, 429])
+    expect(await app.statuses(2, 'GET /users')).toEqual([200, 429])
   })
 })
 
-describe('the log', () => {
-  test('has a line at warn when a ban begins, and its rule and end in the line of each refused request', async () => {
-    const app = await openWith({ bans: [{ ...LOGIN, maxretry: 2 }] })
-    const banEndsAt = new Date(app.clock.now() + HOUR).toISOString()
-    await statuses(app, 1, 'POST /login')
-    expect(linesOf(app, 'client banned')).toEqual([])
-    await statuses(app, 1, 'POST /login')
-    app.clock.advance(MINUTE)
-    await ask(app, 'GET /users', ANN, { 'X-Request-Id': 'refused' })
-    await ask(app, 'GET /users', BOB, { 'X-Request-Id': 'passed' })
-    expect(linesOf(app, 'client banned')).toEqual([
-      expect.objectContaining({ level: 40, type: 'ban', rule: 'login', client: ANN, banEndsAt }),
-    ])
-    expect(await lineOf(app, 'refused')).toMatchObject({
-      status: 403,
-      type: 'ban',
-      rule: 'login',
-      banEndsAt,
-    })
-    expect(await lineOf(app, 'passed')).not.toHaveProperty('rule')
-  })
-
-  test('names the rule of a match that fail2ban refuses', async () => {
-    const app = await openWith({ bans: [PROBING] })
-    await ask(app, 'GET /wp-admin', ANN, { 'X-Request-Id': 'probe' })
-    expect(await lineOf(app, 'probe')).toMatchObject({ status: 403, type: 'ban', rule: 'probing' })
-  })
+test('the log has a line at warn when a ban begins, and its rule and end in the line of each refused request', async () => {
+  await app.startOver({ bans: [{ ...LOGIN, maxretry: 2 }] })
+  const banEndsAt = new Date(app.clock.now() + HOUR).toISOString()
+  const ban = { type: 'ban', rule: 'login', client: ANN, banEndsAt }
+  await app.ask('POST /login')
+  expect(app.linesOf('client banned')).toEqual([])
+  await app.ask('POST /login')
+  expect(app.linesOf('client banned')).toEqual([expect.objectContaining({ level: 40, ...ban })])
+  app.clock.advance(MINUTE)
+  expect(await app.lineOf('GET /users')).toMatchObject({ status: 403, ...ban })
+  expect(await app.lineOf('GET /users', BOB)).not.toHaveProperty('rule')
 })
 
 async function storedBans({ databaseUrl }: TestApp): Promise<number> {
   return (await selectRows(databaseUrl, 'SELECT rule FROM bans')).length
 }
 
-describe('restart', () => {
-  async function restarted(app: Opened, limits: LimitsFile, env = {}): Promise<Opened> {
-    const { databaseUrl, clock } = app
-    await app.stop()
-    const options = { env: { DATABASE_URL: databaseUrl, ...env }, now: clock.now }
-    return { ...(await openWith(limits, options)), clock, databaseUrl }
+/** The service again, with the database and the clock that it had. */
+async function restart(
+  { databaseUrl, stop }: TestApp,
+  limits: LimitsFile,
+  { now }: FakeClock,
+  env: TestAppOptions['env'] = {},
+) {
+  await stop()
+  return openLimitedApp(limits, { env: { DATABASE_URL: databaseUrl, ...env }, now })
+}
+
+test('bans outlive restarts until their end, and act only while their rule is in force', async () => {
+  const first = await openLimitedApp({ bans: [LOGIN] })
+  const { clock } = first
+  await first.statuses(5, 'POST /login')
+  clock.advance(20 * MINUTE)
+  let next: LimitedApp = first
+  for (const [limits, env, denial] of [
+    [{ bans: [LOGIN] }, {}, [403, '2400']],
+    [{ bans: [] }, {}, PASSED],
+    [{ bans: [{ ...LOGIN, name: 'other' }] }, {}, PASSED],
+    [{ bans: [{ ...LOGIN, bantime: 1 }] }, {}, [403, '2400']],
+    [{ bans: [{ ...LOGIN, dryRun: true }] }, {}, PASSED],
+    [{ bans: [LOGIN] }, { CACHE_STORE: 'none' }, PASSED],
+    [{ bans: [LOGIN] }, {}, [403, '2400']],
+  ] as const) {
+    next = await restart(next, limits, clock, env)
+    expect([limits, await denialOf(next)]).toEqual([limits, denial])
+    expect(await next.statusOf('GET /users', BOB)).toBe(200)
   }
-
-  test('leaves bans in force until their end', async () => {
-    const app = await openWith({ bans: [LOGIN] })
-    await statuses(app, 5, 'POST /login')
-    app.clock.advance(20 * MINUTE)
-    const next = await restarted(app, { bans: [LOGIN] })
-    const answer = await ask(next, 'GET /users')
-    expect([answer.status, answer.headers['retry-after']]).toEqual([403, '2400'])
-    expect(await statusOf(next, 'GET /users', BOB)).toBe(200)
-    const afterNext = await restarted(next, { bans: [LOGIN] })
-    app.clock.advance(40 * MINUTE - 1)
-    expect(await statusOf(afterNext, 'GET /users')).toBe(403)
-    app.clock.advance(1)
-    expect(await statusOf(afterNext, 'GET /users')).toBe(200)
-  })
-
-  test('does not bring back a ban that ended meanwhile', async () => {
-    const app = await openWith({ bans: [LOGIN] })
-    await statuses(app, 5, 'POST /login')
-    app.clock.advance(HOUR)
-    expect(await statusOf(await restarted(app, { bans: [LOGIN] }), 'GET /users')).toBe(200)
-  })
-
-  test.each<[string, LimitsFile, Record<string, string>, number]>([
-    ['the rule is gone', { bans: [] }, {}, 200],
-    ['the rule has another name', { bans: [{ ...LOGIN, name: 'other' }] }, {}, 200],
-    ['the rule has another bantime', { bans: [{ ...LOGIN, bantime: 1 }] }, {}, 403],
-    ['the rule is on trial', { bans: [{ ...LOGIN, dryRun: true }] }, {}, 200],
-    ['nothing is counted', { bans: [LOGIN] }, { CACHE_STORE: 'none' }, 200],
-  ])('where %s', async (_claim, limits, env, status) => {
-    const app = await openWith({ bans: [LOGIN] })
-    await statuses(app, 5, 'POST /login')
-    expect(await statusOf(await restarted(app, limits, env), 'GET /users')).toBe(status)
-  })
+  clock.advance(40 * MINUTE - 1)
+  expect(await next.statusOf('GET /users')).toBe(403)
+  clock.advance(1)
+  expect(await next.statusOf('GET /users')).toBe(200)
+  next = await restart(next, { bans: [LOGIN] }, clock)
+  expect(await next.statusOf('GET /users')).toBe(200)
 })
 
+const TABLES = byEngine({ sqlite: 'bans', postgres: 'bans, ban_changes' })
+
 test('a ban that cannot be saved is still in force, and the log says so', async () => {
-  const app = await openWith({ bans: [{ ...LOGIN, maxretry: 1 }] })
-  const tables = byEngine({ sqlite: 'bans', postgres: 'bans, ban_changes' })
-  await executeSql(app.databaseUrl, `DROP TABLE ${tables}`)
-  expect(await statuses(app, 2, 'POST /login')).toEqual([404, 403])
-  const message = 'cannot persist a ban'
-  const [line] = await until(() => {
-    const lines = linesOf(app, message)
-    return lines.length > 0 ? lines : undefined
-  })
+  const own = await openLimitedApp({ bans: [ONCE] })
+  await executeSql(own.databaseUrl, `DROP TABLE ${TABLES}`)
+  expect(await own.statuses(2, 'POST /login')).toEqual([404, 403])
+  const line = await until(() => own.linesOf('cannot persist a ban')[0])
   expect(line).toMatchObject({ level: 50 })
-  expect(await statusOf(app, 'GET /users', BOB)).toBe(200)
+  expect(await own.statusOf('GET /users', BOB)).toBe(200)
 })
 
 test('bans that cannot be refreshed stay as they were, and the log says so', async () => {
-  const app = await openWith({ bans: [{ ...LOGIN, maxretry: 1 }] })
-  await statuses(app, 1, 'POST /login')
-  await until(async () => (await storedBans(app)) === 1)
-  const tables = byEngine({ sqlite: 'bans', postgres: 'bans, ban_changes' })
-  await executeSql(app.databaseUrl, `DROP TABLE ${tables}`)
+  const own = await openLimitedApp({ bans: [ONCE] })
+  await own.ask('POST /login')
+  await until(async () => (await storedBans(own)) === 1)
+  await executeSql(own.databaseUrl, `DROP TABLE ${TABLES}`)
   const message = 'cannot refresh bans, keeping those already loaded'
-  await until(() => linesOf(app, message).length > 0)
-  expect(linesOf(app, message)).toEqual([expect.objectContaining({ level: 50 })])
-  expect(await statusOf(app, 'GET /users')).toBe(403)
+  await until(() => own.linesOf(message).length > 0)
+  expect(own.linesOf(message)).toEqual([expect.objectContaining({ level: 50 })])
+  expect(await own.statusOf('GET /users')).toBe(403)
 })
 
 test.each([
@@ -420,85 +302,50 @@ test.each([
   ['back', -24 * HOUR],
 ])('a clock that is set %s removes no ban from the database', async (_where, byMs) => {
   const [wall, steady] = [createFakeClock(), createFakeClock(5000)]
-  const limits = { bans: [{ ...LOGIN, maxretry: 1 }] }
-  const env = { TRUST_PROXY: '1' }
-  const app = await openTestApp({ limits, env, now: wall.now, monotonicNow: steady.now })
-  await ask(app, 'POST /login', ANN)
-  await until(async () => (await storedBans(app)) === 1)
+  const own = await openLimitedApp({ bans: [ONCE] }, { now: wall.now, monotonicNow: steady.now })
+  await own.ask('POST /login')
+  await until(async () => (await storedBans(own)) === 1)
   wall.advance(byMs)
   steady.advance(byMs < 0 ? 2 * HOUR : 0)
-  await ask(app, 'POST /login', BOB)
-  await until(async () => (await storedBans(app)) === 2)
-  expect(await statusOf(app, 'GET /users', BOB)).toBe(403)
+  await own.ask('POST /login', BOB)
+  await until(async () => (await storedBans(own)) === 2)
+  expect(await own.statusOf('GET /users', BOB)).toBe(403)
 })
 
-test.each([
-  ['of a rule', { bantime: 20 }, 20],
-  ['of a rule that got another bantime since', { bantime: '1 minute' }, 20],
-])(
-  'a ban %s is not prolonged by a restart with the clock an hour back',
-  async (_what, now, length) => {
-    const clock = createFakeClock()
-    const rule = { ...LOGIN, maxretry: 1, bantime: 20 }
-    const first = await openWith({ bans: [rule] }, { now: clock.now })
-    expect(await statuses(first, 2, 'POST /login')).toEqual([404, 403])
+test.each([20, '1 minute'])(
+  'a ban of 20 seconds, of a rule whose bantime is now %j, is not prolonged by a restart with the clock an hour back',
+  async bantime => {
+    const rule = { ...ONCE, bantime: 20 }
+    const first = await openLimitedApp({ bans: [rule] })
+    expect(await first.statuses(2, 'POST /login')).toEqual([404, 403])
     await first.stop()
-    clock.advance(-HOUR + 2 * SECOND)
-    const env = { DATABASE_URL: first.databaseUrl }
-    const second = await openWith({ bans: [{ ...rule, ...now }] }, { env, now: clock.now })
-    const { status, headers } = await ask(second, 'GET /users')
-    expect([status, headers['retry-after']]).toEqual([403, String(length)])
-    clock.advance(length * SECOND)
-    expect(await statusOf(second, 'GET /users')).toBe(200)
+    first.clock.advance(-HOUR + 2 * SECOND)
+    const second = await restart(first, { bans: [{ ...rule, bantime }] }, first.clock)
+    expect(await denialOf(second)).toEqual([403, '20'])
+    first.clock.advance(20 * SECOND)
+    expect(await second.statusOf('GET /users')).toBe(200)
   },
 )
 
 describe('CACHE_STORE=none', () => {
-  test.each<[string, LimitsFile, string, number[]]>([
-    ['rateLimits', { rateLimits: [{ to: 1, within: 60 }] }, 'GET /users', [200, 200, 200]],
-    ['throttle', { throttle: [{ limit: 1, period: 60 }] }, 'GET /users', [200, 200, 200]],
-    ['allow2ban', { bans: [{ ...LOGIN, maxretry: 1 }] }, 'POST /login', [404, 404, 404]],
-  ])('leaves %s without effect', async (_kind, limits, line, expected) => {
-    const app = await openWith(limits, { env: { CACHE_STORE: 'none' } })
-    expect(await statuses(app, 3, line)).toEqual(expected)
-    const { headers } = await ask(app, 'GET /users')
-    expect(Object.keys(headers).filter(name => name.startsWith('ratelimit'))).toEqual([])
-  })
+  const uncounted = shareLimitedApp({ env: { CACHE_STORE: 'none' } })
 
   test('leaves a fail2ban rule its 403 for matching requests, but no ban', async () => {
-    const app = await openWith({ bans: [PROBING] }, { env: { CACHE_STORE: 'none' } })
-    expect(await statuses(app, 5, 'GET /wp-admin')).toEqual(Array(5).fill(403))
-    expect(await statusOf(app, 'GET /users')).toBe(200)
-    expect(linesOf(app, 'client banned')).toEqual([])
+    await uncounted.startOver({ bans: [PROBING] })
+    expect(await uncounted.statuses(5, 'GET /wp-admin')).toEqual(Array(5).fill(403))
+    expect(await uncounted.statusOf('GET /users')).toBe(200)
+    expect(uncounted.linesOf('client banned')).toEqual([])
   })
 
   test('leaves safelist, blocklist and plain tracks as they are, and limited tracks silent', async () => {
-    const app = await openWith(
-      {
-        safelist: [{ ip: BOB }],
-        blocklist: [{ path: '/secret' }],
-        track: [
-          { name: 'plain', path: '/users' },
-          { name: 'limited', path: '/users', limit: 1, period: 60 },
-        ],
-      },
-      { env: { CACHE_STORE: 'none' } },
-    )
-    expect(await statusOf(app, 'GET /secret', ANN)).toBe(403)
-    expect(await statusOf(app, 'GET /secret', BOB)).toBe(404)
-    await statuses(app, 3, 'GET /users')
-    const tracked = linesOf(app, 'request tracked').map(({ rule }) => rule)
-    expect(tracked).toEqual(['plain', 'plain', 'plain'])
-  })
-})
-
-describe('reload', () => {
-  test('keeps bans in force, and strikes counted, while their rule stays', async () => {
-    const app = await openWith({ bans: [{ ...LOGIN, maxretry: 2 }] })
-    await statuses(app, 1, 'POST /login', BOB)
-    await statuses(app, 2, 'POST /login', ANN)
-    await app.reloadLimits()
-    expect(await statusOf(app, 'GET /users', ANN)).toBe(403)
-    expect(await statuses(app, 2, 'POST /login', BOB)).toEqual([404, 403])
+    await uncounted.startOver({
+      safelist: [{ ip: BOB }],
+      blocklist: [{ path: '/secret' }],
+      track: [{ name: 'plain' }, { name: 'limited', limit: 1, period: 60 }],
+    })
+    expect(await uncounted.statusOf('GET /secret')).toBe(403)
+    expect(await uncounted.statusOf('GET /secret', BOB)).toBe(404)
+    await uncounted.statuses(3, 'GET /users')
+    expect(uncounted.trackedRules()).toEqual(['plain', 'plain', 'plain'])
   })
 })

@@ -1,261 +1,168 @@
-import { subscribe, unsubscribe } from 'node:diagnostics_channel'
-import { expect, onTestFinished, test } from 'vitest'
+import { expect, test } from 'vitest'
+import type { LimitsFile } from '../../src/limits/rules/limits-file.ts'
 import { newUserBody } from '../support/builders.ts'
-import { createFakeClock } from '../support/fake-clock.ts'
-import { openTestApp, type TestApp } from '../support/open-test-app.ts'
+import {
+  DAY,
+  type From,
+  HOUR,
+  MINUTE,
+  openLimitedApp,
+  shareLimitedApp,
+} from '../support/limited-app.ts'
 
-const SECOND_MS = 1000
-const MINUTE_MS = 60 * SECOND_MS
-const HOUR_MS = 60 * MINUTE_MS
-const DAY_MS = 24 * HOUR_MS
-
-type Http = TestApp['http']
-
-type Sender = (http: Http) => PromiseLike<{ readonly status: number }>
-
-async function statusesOf(http: Http, times: number, send: Sender): Promise<number[]> {
-  const statuses: number[] = []
-  for (let index = 0; index < times; index++) statuses.push((await send(http)).status)
-  return statuses
-}
-
-const list: Sender = http => http.get('/users')
-
-const create: Sender = http => http.post('/users').send(newUserBody())
+const app = shareLimitedApp()
 
 /** The same status `count` times. */
 function times(count: number, status: number): number[] {
-  return Array.from({ length: count }, () => status)
+  return Array(count).fill(status)
 }
 
-/** The notices of a type about requests to this service, from now on. */
-function noticesOf(type: string, port: number): Record<string, unknown>[] {
-  const notices: Record<string, unknown>[] = []
-  const listener = (message: unknown) => {
-    const notice = message as { type: string; request: { socket: { localPort?: number } } }
-    if (notice.type === type && notice.request.socket.localPort === port) {
-      notices.push({ ...notice, request: undefined })
-    }
+/** The statuses of `POST /users`, one after the other. */
+async function statusesOfCreates(count: number, from?: From): Promise<number[]> {
+  const statuses = []
+  for (let index = 0; index < count; index++) {
+    statuses.push((await app.ask('POST /users', from).send(newUserBody())).status)
   }
-  subscribe('user-records.limits', listener)
-  onTestFinished(() => {
-    unsubscribe('user-records.limits', listener)
-  })
-  return notices
+  return statuses
 }
 
 test('a limit has a count and a window, and counts by the address of the client', async () => {
-  const { http } = await openTestApp({
-    limits: { rateLimits: [{ to: 2, within: '1 minute' }] },
-    now: createFakeClock().now,
-    env: { TRUST_PROXY: '1' },
-  })
-  const from =
-    (address: string): Sender =>
-    agent =>
-      agent.get('/users').set('X-Forwarded-For', address)
-  expect(await statusesOf(http, 3, from('203.0.113.7'))).toEqual([200, 200, 429])
-  expect(await statusesOf(http, 3, from('203.0.113.8'))).toEqual([200, 200, 429])
-  expect(await statusesOf(http, 3, from('2001:db8::1'))).toEqual([200, 200, 429])
+  await app.startOver({ rateLimits: [{ to: 2, within: '1 minute' }] })
+  for (const client of ['203.0.113.7', '203.0.113.8', '2001:db8::1']) {
+    expect(await app.statuses(3, 'GET /users', client)).toEqual([200, 200, 429])
+  }
 })
 
 test('with 5 in 1 minute the first five are 200 and the following ones 429', async () => {
-  const clock = createFakeClock()
-  const { http } = await openTestApp({
-    limits: { rateLimits: [{ to: 5, within: '1 minute' }] },
-    now: clock.now,
-  })
-  expect(await statusesOf(http, 8, list)).toEqual([...times(5, 200), ...times(3, 429)])
-  clock.advance(MINUTE_MS - 1)
-  expect(await statusesOf(http, 1, list)).toEqual([429])
-  clock.advance(1)
-  expect(await statusesOf(http, 6, list)).toEqual([...times(5, 200), 429])
+  await app.startOver({ rateLimits: [{ to: 5, within: '1 minute' }] })
+  expect(await app.statuses(8, 'GET /users')).toEqual([...times(5, 200), ...times(3, 429)])
+  app.clock.advance(MINUTE - 1)
+  expect(await app.statusOf('GET /users')).toBe(429)
+  app.clock.advance(1)
+  expect(await app.statuses(6, 'GET /users')).toEqual([...times(5, 200), 429])
 })
 
 test('a limit may be for create only, count by domain, and redirect with an alert', async () => {
-  const { http } = await openTestApp({
-    limits: {
-      rateLimits: [
-        {
-          name: 'sign-ups',
-          to: 2,
-          within: '1 hour',
-          only: ['create'],
-          by: 'domain',
-          with: { redirect: '/busy', alert: 'Too many signups on domain!' },
-        },
-      ],
-    },
-    now: createFakeClock().now,
+  const alert = 'Too many signups on domain!'
+  await app.startOver({
+    rateLimits: [
+      {
+        ...{ name: 'sign-ups', to: 2, within: '1 hour', only: ['create'], by: 'domain' },
+        with: { redirect: '/busy', alert },
+      },
+    ],
   })
-  const createAt =
-    (host: string): Sender =>
-    agent =>
-      agent.post('/users').redirects(0).set('Host', host).send(newUserBody())
-  expect(await statusesOf(http, 2, createAt('a.example.com'))).toEqual([201, 201])
-  const refused = await http
-    .post('/users')
-    .redirects(0)
-    .set('Host', 'b.example.com')
-    .send(newUserBody())
-  expect({ status: refused.status, location: refused.headers.location }).toEqual({
-    status: 302,
-    location: '/busy',
-  })
-  expect(refused.body.message).toBe('Too many signups on domain!')
-  expect(await statusesOf(http, 2, createAt('example.org'))).toEqual([201, 201])
-  const others: readonly Sender[] = [
-    agent => agent.get('/users').set('Host', 'a.example.com'),
-    agent => agent.get('/users/1').set('Host', 'a.example.com'),
-    agent => agent.put('/users/1').set('Host', 'a.example.com').send({ user: {} }),
-    agent => agent.delete('/users/4').set('Host', 'a.example.com'),
-  ]
-  const statuses: number[] = []
-  for (const send of others) statuses.push(...(await statusesOf(http, 1, send)))
-  expect(statuses).toEqual([200, 200, 200, 204])
+  const host = { Host: 'a.example.com' }
+  expect(await statusesOfCreates(2, host)).toEqual([201, 201])
+  const sibling = { Host: 'b.example.com' }
+  const { status, headers, body } = await app.ask('POST /users', sibling).send(newUserBody())
+  expect([status, headers.location, body.message]).toEqual([302, '/busy', alert])
+  expect(await statusesOfCreates(2, { Host: 'example.org' })).toEqual([201, 201])
+  expect(await app.statusOf('GET /users', host)).toBe(200)
+  expect(await app.statusOf('GET /users/1', host)).toBe(200)
+  expect((await app.ask('PUT /users/1', host).send({ user: {} })).status).toBe(200)
+  expect(await app.statusOf('DELETE /users/1', host)).toBe(204)
 })
 
 test('without a store that counts, no limit has any effect', async () => {
-  const { http } = await openTestApp({
-    limits: {
-      rateLimits: [{ to: 1, within: '1 minute' }],
-      throttle: [{ limit: 1, period: '1 minute' }],
-      bans: [{ maxretry: 1, findtime: '1 minute', bantime: '1 hour' }],
-    },
-    now: createFakeClock().now,
-    env: { CACHE_STORE: 'none' },
-  })
-  expect(await statusesOf(http, 10, list)).toEqual(times(10, 200))
+  const limits: LimitsFile = {
+    rateLimits: [{ to: 1, within: '1 minute' }],
+    throttle: [{ limit: 1, period: '1 minute' }],
+    bans: [{ maxretry: 1, findtime: '1 minute', bantime: '1 hour' }],
+  }
+  const uncounted = await openLimitedApp(limits, { env: { CACHE_STORE: 'none' } })
+  expect(await uncounted.statuses(10, 'GET /users')).toEqual(times(10, 200))
+  const { headers } = await uncounted.ask('GET /users')
+  expect(Object.keys(headers).filter(name => name.startsWith('ratelimit'))).toEqual([])
 })
 
 test('safelist, blocklist, throttle and track are asked in this order', async () => {
-  const clock = createFakeClock()
-  const { http, port } = await openTestApp({
-    limits: {
-      safelist: [{ name: 'staff', header: { 'X-Staff': '*' } }],
-      blocklist: [{ name: 'robots', userAgent: 'Robot*' }],
-      throttle: [{ name: 'all', limit: 3, period: '1 minute' }],
-      track: [{ name: 'agent', userAgent: 'SpecialAgent', limit: 2, period: '1 minute' }],
-    },
-    now: clock.now,
+  await app.startOver({
+    safelist: [{ name: 'staff', header: { 'X-Staff': '*' } }],
+    blocklist: [{ name: 'robots', userAgent: 'Robot*' }],
+    throttle: [{ name: 'all', limit: 3, period: '1 minute' }],
+    track: [{ name: 'agent', userAgent: 'SpecialAgent', limit: 2, period: '1 minute' }],
   })
-  const notices = noticesOf('track', port)
-  const robot: Sender = agent => agent.get('/users').set('User-Agent', 'Robot/1')
-  const staffRobot: Sender = agent =>
-    agent.get('/users').set({ 'User-Agent': 'Robot/1', 'X-Staff': 'yes' })
-  const special: Sender = agent => agent.get('/users').set('User-Agent', 'SpecialAgent')
-  const staffSpecial: Sender = agent =>
-    agent.get('/users').set({ 'User-Agent': 'SpecialAgent', 'X-Staff': 'yes' })
+  const robot = { 'User-Agent': 'Robot/1' }
+  const special = { 'User-Agent': 'SpecialAgent' }
+  const staff = { 'X-Staff': 'yes' }
+  const tracked = () => app.notices.filter(({ type }) => type === 'track')
 
-  expect(await statusesOf(http, 5, staffRobot)).toEqual(times(5, 200))
-  expect(await statusesOf(http, 5, robot)).toEqual(times(5, 403))
-  expect(await statusesOf(http, 5, staffSpecial)).toEqual(times(5, 200))
+  expect(await app.statuses(5, 'GET /users', { ...robot, ...staff })).toEqual(times(5, 200))
+  expect(await app.statuses(5, 'GET /users', robot)).toEqual(times(5, 403))
+  expect(await app.statuses(5, 'GET /users', { ...special, ...staff })).toEqual(times(5, 200))
   // The throttle counted none of those, and lets three pass.
-  expect(await statusesOf(http, 2, special)).toEqual([200, 200])
-  expect(notices).toEqual([])
-  expect(await statusesOf(http, 1, special)).toEqual([200])
-  expect(notices).toMatchObject([
-    { type: 'track', rule: 'agent', count: 3, limit: 2, period: MINUTE_MS },
-  ])
+  expect(await app.statuses(2, 'GET /users', special)).toEqual([200, 200])
+  expect(tracked()).toEqual([])
+  expect(await app.statusOf('GET /users', special)).toBe(200)
+  expect(tracked()).toMatchObject([{ rule: 'agent', count: 3, limit: 2, period: MINUTE }])
   // The track does not see requests that the throttle refuses.
-  expect(await statusesOf(http, 2, special)).toEqual([429, 429])
-  expect(notices).toHaveLength(1)
-  clock.advance(MINUTE_MS)
-  expect(await statusesOf(http, 4, special)).toEqual([200, 200, 200, 429])
-  expect(notices).toHaveLength(2)
+  expect(await app.statuses(2, 'GET /users', special)).toEqual([429, 429])
+  expect(tracked()).toHaveLength(1)
+  app.clock.advance(MINUTE)
+  expect(await app.statuses(4, 'GET /users', special)).toEqual([200, 200, 200, 429])
+  expect(tracked()).toHaveLength(2)
 })
 
-test('the client of 5 log-ins in 1 minute is banned for 1 hour, and that of 3 probes in 10 minutes for 30 minutes', async () => {
-  const clock = createFakeClock()
-  const { http } = await openTestApp({
-    limits: {
-      bans: [
-        {
-          name: 'login',
-          method: 'POST',
-          path: '/login',
-          maxretry: 5,
-          findtime: '1 minute',
-          bantime: '1 hour',
-        },
-        {
-          name: 'probing',
-          path: ['/wp-admin*', '/etc/passwd'],
-          maxretry: 3,
-          findtime: '10 minutes',
-          bantime: '30 minutes',
-          mode: 'fail2ban',
-        },
-      ],
-    },
-    now: clock.now,
-    env: { TRUST_PROXY: '1' },
+test('the client of 5 log-ins in 1 minute is banned for 1 hour', async () => {
+  const period = { findtime: '1 minute', bantime: '1 hour' }
+  await app.startOver({
+    bans: [{ name: 'login', method: 'POST', path: '/login', maxretry: 5, ...period }],
   })
-  const client = (address: string) => {
-    const headers = { 'X-Forwarded-For': address }
-    return {
-      logIn: (agent: Http) => agent.post('/login').set(headers),
-      seeLogIn: (agent: Http) => agent.get('/login').set(headers),
-      probe: (agent: Http) => agent.get('/wp-admin/setup.php').set(headers),
-      probeOther: (agent: Http) => agent.get('//etc/%70asswd').set(headers),
-      list: (agent: Http) => agent.get('/users').set(headers),
-    }
+  const [ann, bob] = ['203.0.113.1', '203.0.113.2']
+  expect(await app.statuses(5, 'GET /login', ann)).toEqual(times(5, 404))
+  expect(await app.statuses(4, 'POST /login', ann)).toEqual(times(4, 404))
+  expect(await app.statusOf('GET /users', ann)).toBe(200)
+  expect(await app.statuses(3, 'POST /login', ann)).toEqual([404, 403, 403])
+  const { status, headers } = await app.ask('GET /users', ann)
+  expect([status, headers['retry-after']]).toEqual([403, '3600'])
+
+  expect(await app.statuses(4, 'POST /login', bob)).toEqual(times(4, 404))
+  app.clock.advance(MINUTE)
+  expect(await app.statuses(4, 'POST /login', bob)).toEqual(times(4, 404))
+  expect(await app.statusOf('GET /users', bob)).toBe(200)
+
+  app.clock.advance(HOUR - MINUTE - 1)
+  expect(await app.statusOf('GET /users', ann)).toBe(403)
+  app.clock.advance(1)
+  expect(await app.statusOf('GET /users', ann)).toBe(200)
+})
+
+test('the client of 3 probes in 10 minutes is banned for 30 minutes, and no probe is answered', async () => {
+  await app.startOver({
+    bans: [
+      {
+        name: 'probing',
+        path: ['/wp-admin*', '/etc/passwd'],
+        ...{ maxretry: 3, findtime: '10 minutes', bantime: '30 minutes', mode: 'fail2ban' },
+      },
+    ],
+  })
+  const [eve, sam] = ['203.0.113.3', '203.0.113.4']
+  for (const _ of ['before the ban', 'after the ban']) {
+    expect(await app.statuses(2, 'GET /wp-admin/setup.php', eve)).toEqual([403, 403])
+    expect(await app.statusOf('GET /users', eve)).toBe(200)
+    expect(await app.statusOf('GET //etc/%70asswd', eve)).toBe(403)
+    expect(await app.statusOf('GET /users', eve)).toBe(403)
+    expect(await app.statusOf('GET /users', sam)).toBe(200)
+    app.clock.advance(30 * MINUTE - 1)
+    expect(await app.statusOf('GET /users', eve)).toBe(403)
+    app.clock.advance(1)
+    expect(await app.statusOf('GET /users', eve)).toBe(200)
   }
-  const [ann, bob, eve, sam] = ['203.0.113.1', '203.0.113.2', '203.0.113.3', '203.0.113.4'].map(
-    client,
-  )
-  if (!ann || !bob || !eve || !sam) throw new Error('too few clients')
-
-  expect(await statusesOf(http, 5, ann.seeLogIn)).toEqual(times(5, 404))
-  expect(await statusesOf(http, 4, ann.logIn)).toEqual(times(4, 404))
-  expect(await statusesOf(http, 1, ann.list)).toEqual([200])
-  expect(await statusesOf(http, 1, ann.logIn)).toEqual([404])
-  expect(await statusesOf(http, 2, ann.logIn)).toEqual([403, 403])
-  const banned = await ann.list(http)
-  expect({ status: banned.status, retryAfter: banned.headers['retry-after'] }).toEqual({
-    status: 403,
-    retryAfter: '3600',
-  })
-
-  expect(await statusesOf(http, 4, bob.logIn)).toEqual(times(4, 404))
-  clock.advance(MINUTE_MS)
-  expect(await statusesOf(http, 4, bob.logIn)).toEqual(times(4, 404))
-  expect(await statusesOf(http, 1, bob.list)).toEqual([200])
-
-  expect(await statusesOf(http, 2, eve.probe)).toEqual([403, 403])
-  expect(await statusesOf(http, 1, eve.list)).toEqual([200])
-  expect(await statusesOf(http, 1, eve.probeOther)).toEqual([403])
-  expect(await statusesOf(http, 1, eve.list)).toEqual([403])
-  expect(await statusesOf(http, 1, sam.list)).toEqual([200])
-
-  clock.advance(30 * MINUTE_MS - 1)
-  expect(await statusesOf(http, 1, eve.list)).toEqual([403])
-  clock.advance(1)
-  expect(await statusesOf(http, 1, eve.list)).toEqual([200])
-  expect(await statusesOf(http, 2, eve.probe)).toEqual([403, 403])
-  expect(await statusesOf(http, 1, eve.list)).toEqual([200])
-
-  clock.advance(29 * MINUTE_MS - 1)
-  expect(await statusesOf(http, 1, ann.list)).toEqual([403])
-  clock.advance(1)
-  expect(await statusesOf(http, 1, ann.list)).toEqual([200])
 })
 
 test('a throttle of 10 POST requests in 1 day lets ten pass, whether they succeed or not', async () => {
-  const clock = createFakeClock()
-  const { http } = await openTestApp({
-    limits: {
-      throttle: [
-        { name: 'posts', method: 'POST', path: '/posts', limit: 10, period: '1 day' },
-        { name: 'users', method: 'POST', path: '/users', limit: 10, period: '1 day' },
-      ],
-    },
-    now: clock.now,
+  const ten = { method: 'POST', limit: 10, period: '1 day' }
+  await app.startOver({
+    throttle: [
+      { ...ten, name: 'posts', path: '/posts' },
+      { ...ten, name: 'users', path: '/users' },
+    ],
   })
-  const post: Sender = agent => agent.post('/posts').send({})
-  expect(await statusesOf(http, 12, post)).toEqual([...times(10, 404), 429, 429])
-  expect(await statusesOf(http, 12, create)).toEqual([...times(10, 201), 429, 429])
-  const { body, headers } = await http.post('/posts').send({})
+  expect(await app.statuses(12, 'POST /posts')).toEqual([...times(10, 404), 429, 429])
+  expect(await statusesOfCreates(12)).toEqual([...times(10, 201), 429, 429])
+  const { body, headers } = await app.ask('POST /posts')
   expect(body).toEqual({
     message: 'Too many requests, please try again later.',
     resource: 'Request',
@@ -264,14 +171,15 @@ test('a throttle of 10 POST requests in 1 day lets ten pass, whether they succee
     reason: 'rate_limited',
   })
   expect(headers).toMatchObject({
+    'content-type': expect.stringMatching(/^application\/json/),
     'retry-after': '86400',
     ratelimit: '"posts"; r=0; t=86400',
     'ratelimit-policy': expect.stringMatching(/^"posts"; q=10; w=86400; pk=:[\w+/=]+:$/),
   })
-  expect(await statusesOf(http, 1, agent => agent.get('/posts'))).toEqual([404])
-  expect(await statusesOf(http, 1, list)).toEqual([200])
-  clock.advance(DAY_MS - 1)
-  expect(await statusesOf(http, 1, post)).toEqual([429])
-  clock.advance(1)
-  expect(await statusesOf(http, 1, post)).toEqual([404])
+  expect(await app.statusOf('GET /posts')).toBe(404)
+  expect(await app.statusOf('GET /users')).toBe(200)
+  app.clock.advance(DAY - 1)
+  expect(await app.statusOf('POST /posts')).toBe(429)
+  app.clock.advance(1)
+  expect(await app.statusOf('POST /posts')).toBe(404)
 })
