@@ -2,66 +2,97 @@ import { describe, expect, onTestFinished, test } from 'vitest'
 import { openBanList } from '../../src/limits/ban-list.ts'
 import type { Ban, BanStore } from '../../src/limits/ban-store.ts'
 import { createFakeClock } from '../support/fake-clock.ts'
+import { ANN, BOB, DAY, HOUR, MINUTE } from '../support/limited-app.ts'
 import { memoryBans } from '../support/memory-bans.ts'
 import { until } from '../support/until.ts'
 
-const ANN = '198.51.100.1'
-const BOB = '198.51.100.2'
-const MINUTE = 60_000
-const HOUR = 60 * MINUTE
-const DAY = 24 * HOUR
+const START = createFakeClock().now()
 
-const start = createFakeClock().now()
+const BAN = { rule: 'login', clientKey: ANN, forMs: HOUR, isKept: true }
 
-describe('openBanList', () => {
-  async function opened(store: BanStore, maxBans?: number) {
-    const wall = createFakeClock()
-    const steady = createFakeClock(5000)
-    const failures: unknown[] = []
-    const readFailures: unknown[] = []
-    const foreign: string[] = []
-    const bans = await openBanList({
-      store,
-      now: wall.now,
-      monotonicNow: steady.now,
-      onStoreFailure: error => failures.push(error),
-      onReadFailure: error => readFailures.push(error),
-      onForeignChange: ({ happened, ban: { rule, clientKey, endsAt } }) => {
-        foreign.push(`${happened} ${rule} ${clientKey} for ${endsAt - start} ms`)
-      },
-      ...(maxBans !== undefined && { maxBans }),
-    })
-    onTestFinished(() => bans.close())
-    return { bans, wall, steady, failures, readFailures, foreign }
-  }
+/** A ban in the store that ends some time after the start of the clocks. */
+function stored(clientKey: string, endsAfterMs = HOUR): Ban {
+  return { rule: 'login', clientKey, endsAt: START + endsAfterMs, lastsMs: DAY }
+}
 
-  const OF_ANN: Omit<Ban, 'endsAt'> = { rule: 'login', clientKey: ANN, lastsMs: DAY }
-
-  const BAN = { rule: 'login', clientKey: ANN, forMs: HOUR, isKept: true }
-
-  test('returns the rest of a ban, for that rule and client only', async () => {
-    const { bans, steady } = await opened(memoryBans())
-    expect(bans.isEmpty()).toBe(true)
-    bans.add(BAN)
-    expect(bans.isEmpty()).toBe(false)
-    steady.advance(MINUTE)
-    expect(bans.remainingMs('login', ANN)).toBe(59 * MINUTE)
-    expect(bans.remainingMs('login', BOB)).toBeUndefined()
-    expect(bans.remainingMs('other', ANN)).toBeUndefined()
-    steady.advance(59 * MINUTE - 1)
-    expect(bans.remainingMs('login', ANN)).toBe(1)
-    steady.advance(1)
-    expect(bans.remainingMs('login', ANN)).toBeUndefined()
+/** A list of bans over a store in memory of which parts may be replaced. */
+async function open({
+  kept = [],
+  maxBans,
+  replace = () => ({}),
+}: {
+  kept?: Ban[]
+  maxBans?: number
+  replace?: (store: BanStore) => Partial<BanStore>
+} = {}) {
+  const wall = createFakeClock()
+  const steady = createFakeClock(5000)
+  const failures: unknown[] = []
+  const readFailures: unknown[] = []
+  const foreign: string[] = []
+  const store = memoryBans(kept)
+  const bans = await openBanList({
+    store: { ...store, ...replace(store) },
+    now: wall.now,
+    monotonicNow: steady.now,
+    onStoreFailure: error => failures.push(error),
+    onReadFailure: error => readFailures.push(error),
+    onForeignChange: ({ happened, ban: { rule, clientKey, endsAt } }) => {
+      foreign.push(`${happened} ${rule} ${clientKey} for ${endsAt - START} ms`)
+    },
+    ...(maxBans !== undefined && { maxBans }),
   })
+  onTestFinished(() => bans.close())
+  return {
+    ...{ bans, kept, wall, steady, failures, readFailures, foreign },
+    restOf: (...keys: string[]) => keys.map(key => bans.remainingMs('login', key)),
+    /** Follows the store after another process has changed it. */
+    followChange: () => {
+      store.written()
+      return bans.follow()
+    },
+  }
+}
 
-  test('saves bans that the store refused once it takes them, unless they ended or were replaced', async () => {
-    const store = memoryBans()
+/** A promise to be resolved from outside. */
+function createGate() {
+  let open = () => {}
+  const opened = new Promise<void>(resolve => {
+    open = resolve
+  })
+  return { opened, open: () => open() }
+}
+
+function turn(): Promise<void> {
+  return new Promise(resolve => setImmediate(resolve))
+}
+
+/** A method of a store that fails while `isBroken()`. */
+function unreadable(store: BanStore, method: 'load' | 'revision', isBroken = () => true) {
+  return {
+    [method]: () => {
+      if (isBroken()) throw new Error('unreadable')
+      return store[method]()
+    },
+  }
+}
+
+test('openBanList rejects when the stored bans cannot be read', async () => {
+  const opened = open({ replace: store => unreadable(store, 'load') })
+  await expect(opened).rejects.toThrow('unreadable')
+})
+
+describe('add', () => {
+  test('of a ban that the store refuses is tried again, unless the ban ended or was replaced', async () => {
     let isAway = true
-    const save = async (ban: Ban) => {
-      if (isAway) throw new Error('away')
-      await store.save(ban)
-    }
-    const { bans, steady, failures } = await opened({ ...store, save })
+    const { bans, kept, steady, failures } = await open({
+      replace: store => ({
+        save: async ban => {
+          if (isAway) throw new Error('away')
+          await store.save(ban)
+        },
+      }),
+    })
     bans.add({ ...BAN, clientKey: 'ended', forMs: MINUTE })
     bans.add({ ...BAN, clientKey: 'replaced' })
     bans.add({ ...BAN, clientKey: 'replaced', forMs: DAY })
@@ -71,326 +102,214 @@ describe('openBanList', () => {
     expect(failures).toHaveLength(4)
     steady.advance(MINUTE)
     isAway = false
-    await until(() => store.kept.length >= 2)
-    expect(store.kept).toEqual([
-      { rule: 'login', clientKey: 'replaced', endsAt: start + DAY, lastsMs: DAY },
-      { rule: 'login', clientKey: ANN, endsAt: start + HOUR, lastsMs: HOUR },
-    ])
+    await until(() => kept.length >= 2)
+    expect(kept).toEqual([stored('replaced', DAY), { ...stored(ANN), lastsMs: HOUR }])
     expect(failures).toHaveLength(4)
   })
 
-  test('does not change a ban when the wall clock is set, forwards or back', async () => {
-    const { bans, wall } = await opened(memoryBans())
+  test('is not affected when the wall clock is set, forwards or back', async () => {
+    const { bans, wall, restOf } = await open()
     bans.add(BAN)
-    wall.advance(DAY)
-    expect(bans.remainingMs('login', ANN)).toBe(HOUR)
-    wall.advance(-2 * DAY)
-    expect(bans.remainingMs('login', ANN)).toBe(HOUR)
+    for (const byMs of [DAY, -2 * DAY]) {
+      wall.advance(byMs)
+      expect(restOf(ANN)).toEqual([HOUR])
+    }
   })
 
-  test('add resolves when the store has the ban, which is in force before', async () => {
-    const store = memoryBans()
-    let write = () => {}
-    const written = new Promise<void>(resolve => {
-      write = resolve
+  test('resolves when the store has the ban, which is in force before', async () => {
+    const gate = createGate()
+    const { bans, kept, restOf } = await open({
+      replace: store => ({ save: ban => gate.opened.then(() => store.save(ban)) }),
     })
-    const { bans } = await opened({ ...store, save: ban => written.then(() => store.save(ban)) })
     let isAdded = false
     const added = Promise.resolve(bans.add(BAN)).finally(() => {
       isAdded = true
     })
-    expect(bans.remainingMs('login', ANN)).toBe(HOUR)
-    await new Promise(resolve => setImmediate(resolve))
+    expect(restOf(ANN)).toEqual([HOUR])
+    await turn()
     expect(isAdded).toBe(false)
-    write()
+    gate.open()
     await added
-    expect(store.kept).toHaveLength(1)
+    expect(kept).toHaveLength(1)
   })
 
-  test('add resolves although the store does not answer', async () => {
-    const { bans } = await opened({ ...memoryBans(), save: () => new Promise(() => {}) })
+  test('resolves although the store does not answer', async () => {
+    const { bans, restOf } = await open({ replace: () => ({ save: () => new Promise(() => {}) }) })
     await bans.add(BAN)
     await bans.add({ ...BAN, clientKey: BOB })
-    expect(bans.remainingMs('login', BOB)).toBe(HOUR)
+    expect(restOf(BOB)).toEqual([HOUR])
   })
 
-  test('saves the end by the wall clock, which outlives the process', async () => {
-    const store = memoryBans()
-    const { bans, wall } = await opened(store)
-    bans.add(BAN)
-    bans.add({ ...BAN, clientKey: BOB, isKept: false })
-    expect(bans.remainingMs('login', BOB)).toBe(HOUR)
-    expect(store.kept).toEqual([
-      { rule: 'login', clientKey: ANN, endsAt: wall.now() + HOUR, lastsMs: HOUR },
-    ])
-  })
-
-  test('begins with the bans in the store', async () => {
-    const endsAt = createFakeClock().now() + MINUTE
-    const { bans, steady } = await opened(memoryBans([{ ...OF_ANN, endsAt }]))
-    expect(bans.remainingMs('login', ANN)).toBe(MINUTE)
-    steady.advance(MINUTE)
-    expect(bans.remainingMs('login', ANN)).toBeUndefined()
-  })
-
-  test('reads no ban as longer than it was made, even after the clock was set back', async () => {
-    const endsAt = createFakeClock().now() + HOUR + MINUTE
-    const { bans } = await opened(memoryBans([{ ...OF_ANN, endsAt, lastsMs: MINUTE }]))
-    expect(bans.remainingMs('login', ANN)).toBe(MINUTE)
-  })
-
-  test('does not restart a ban that has ended here, while the wall clock is still behind', async () => {
-    const store = memoryBans()
-    const { bans, wall, steady } = await opened(store)
-    bans.add(BAN)
-    wall.advance(-DAY)
-    steady.advance(HOUR)
-    expect(bans.remainingMs('login', ANN)).toBeUndefined()
-    bans.add({ ...BAN, clientKey: BOB })
-    store.written()
-    await bans.follow()
-    expect(bans.remainingMs('login', ANN)).toBeUndefined()
-    expect(bans.remainingMs('login', BOB)).toBe(HOUR)
-    bans.add(BAN)
-    expect(bans.remainingMs('login', ANN)).toBe(HOUR)
-  })
-
-  test('replaces a ban by a later ban of the same client', async () => {
-    const { bans, steady } = await opened(memoryBans())
-    bans.add(BAN)
-    steady.advance(MINUTE)
-    bans.add(BAN)
-    expect(bans.remainingMs('login', ANN)).toBe(HOUR)
-  })
-
-  test('drops the oldest ban when there are too many', async () => {
-    const { bans } = await opened(memoryBans(), 2)
+  test('and follow drop the oldest ban when there are too many', async () => {
+    const { bans, kept, restOf, followChange } = await open({ maxBans: 2 })
     for (const clientKey of ['a', 'b', 'a', 'c']) bans.add({ ...BAN, clientKey })
-    expect(bans.remainingMs('login', 'b')).toBeUndefined()
-    expect(bans.remainingMs('login', 'a')).toBe(HOUR)
-    expect(bans.remainingMs('login', 'c')).toBe(HOUR)
+    expect(restOf('a', 'b', 'c')).toEqual([HOUR, undefined, HOUR])
+    await bans.saved()
+    kept.splice(0, Infinity, stored('x'), stored('y'), stored('z'))
+    await followChange()
+    expect(restOf('x', 'y', 'z')).toEqual([undefined, HOUR, HOUR])
   })
+})
 
-  test('reports a ban that could not be saved, and enforces it', async () => {
-    const full = new Error('disk full')
-    const store = { ...memoryBans(), save: () => Promise.reject(full) }
-    const { bans, failures } = await opened(store)
-    bans.add(BAN)
-    expect(await until(() => (failures.length > 0 ? failures : undefined))).toEqual([full])
-    expect(bans.remainingMs('login', ANN)).toBe(HOUR)
-  })
-
-  test('rejects when the stored bans cannot be read', async () => {
-    await expect(opened(unreadable())).rejects.toThrow('unreadable')
-  })
-
-  test('follow takes over a ban that another process made, by the wall clock', async () => {
-    const store = memoryBans()
-    const { bans, wall, steady, foreign } = await opened(store)
+describe('follow', () => {
+  test('takes over a ban that another process made, by the wall clock', async () => {
+    const { bans, kept, wall, steady, foreign, restOf, followChange } = await open()
     wall.advance(DAY)
-    store.kept.push({ ...OF_ANN, endsAt: wall.now() + HOUR })
+    kept.push(stored(ANN, DAY + HOUR))
     await bans.follow()
     expect(bans.isEmpty()).toBe(true)
-    store.written()
-    await bans.follow()
-    expect(bans.remainingMs('login', ANN)).toBe(HOUR)
+    await followChange()
+    expect(restOf(ANN)).toEqual([HOUR])
     expect(foreign).toEqual([`made login ${ANN} for ${DAY + HOUR} ms`])
     wall.advance(-DAY)
     steady.advance(MINUTE)
-    store.written()
-    await bans.follow()
-    expect(bans.remainingMs('login', ANN)).toBe(59 * MINUTE)
+    await followChange()
+    expect(restOf(ANN)).toEqual([59 * MINUTE])
     expect(foreign).toHaveLength(1)
   })
 
-  test('follow takes over a changed end, and drops a ban that another process lifted', async () => {
-    const store = memoryBans([
-      { ...OF_ANN, endsAt: start + HOUR },
-      { ...OF_ANN, clientKey: BOB, endsAt: start + HOUR },
-    ])
-    const { bans, foreign } = await opened(store)
-    store.kept.splice(0, 2, { ...OF_ANN, clientKey: BOB, endsAt: start + MINUTE })
-    store.written()
-    await bans.follow()
-    expect(bans.remainingMs('login', ANN)).toBeUndefined()
-    expect(bans.remainingMs('login', BOB)).toBe(MINUTE)
+  test('takes over a changed end, and drops a ban that another process lifted', async () => {
+    const { kept, foreign, restOf, followChange } = await open({ kept: [stored(ANN), stored(BOB)] })
+    kept.splice(0, 2, stored(BOB, MINUTE))
+    await followChange()
+    expect(restOf(ANN, BOB)).toEqual([undefined, MINUTE])
     expect(foreign).toEqual([
       `made login ${BOB} for ${MINUTE} ms`,
       `lifted login ${ANN} for ${HOUR} ms`,
     ])
   })
 
-  test('follow drops a lifted ban of this process, but not before it was saved', async () => {
-    const store = memoryBans()
-    let finishSave = () => {}
-    const { bans } = await opened({
-      ...store,
-      save: () =>
-        new Promise(resolve => {
-          finishSave = resolve
-        }),
+  test('drops a lifted ban of this process, but not before it was saved', async () => {
+    const gate = createGate()
+    const { bans, restOf, followChange } = await open({
+      replace: () => ({ save: () => gate.opened }),
     })
-    bans.add(BAN)
-    store.written()
-    await bans.follow()
-    expect(bans.remainingMs('login', ANN)).toBe(HOUR)
-    finishSave()
-    store.written()
-    await bans.follow()
-    expect(bans.remainingMs('login', ANN)).toBeUndefined()
+    const added = bans.add(BAN)
+    await followChange()
+    expect(restOf(ANN)).toEqual([HOUR])
+    gate.open()
+    await added
+    await followChange()
+    expect(restOf(ANN)).toEqual([undefined])
   })
 
-  test('follow keeps bans that are not in the store: those of dry runs, and those that could not be saved', async () => {
-    const store = { ...memoryBans(), save: () => Promise.reject(new Error('disk full')) }
-    const { bans, foreign } = await opened(store)
+  test('keeps bans that are not in the store: those of dry runs, and those that could not be saved', async () => {
+    const { bans, kept, foreign, restOf, followChange } = await open({
+      replace: () => ({ save: () => Promise.reject(new Error('disk full')) }),
+    })
     bans.add(BAN)
     bans.add({ ...BAN, clientKey: BOB, isKept: false })
-    store.kept.push({ ...OF_ANN, clientKey: '192.0.2.1', endsAt: start + HOUR })
-    store.written()
-    await bans.follow()
-    for (const key of [ANN, BOB, '192.0.2.1']) expect(bans.remainingMs('login', key)).toBe(HOUR)
-    expect(foreign).toEqual([`made login 192.0.2.1 for ${HOUR} ms`])
+    kept.push(stored('other'))
+    await followChange()
+    expect(restOf(ANN, BOB, 'other')).toEqual([HOUR, HOUR, HOUR])
+    expect(foreign).toEqual([`made login other for ${HOUR} ms`])
   })
 
-  test('follow keeps a ban that begins while it reads', async () => {
-    const store = memoryBans()
-    let hasBegun = false
-    const { bans } = await opened({
-      ...store,
-      load: async function* () {
-        hasBegun = true
-        yield [{ ...OF_ANN, clientKey: BOB, endsAt: start + HOUR }]
-        await new Promise(setImmediate)
-        yield []
-      },
+  test('keeps a ban that begins while it reads', async () => {
+    let gate = createGate()
+    const { bans, restOf, followChange } = await open({
+      replace: () => ({
+        load: async function* () {
+          gate.open()
+          yield [stored(BOB)]
+          await turn()
+          yield []
+        },
+      }),
     })
-    store.written()
-    hasBegun = false
-    const following = bans.follow()
-    while (!hasBegun) await null
+    gate = createGate()
+    const following = followChange()
+    await gate.opened
     bans.add(BAN)
     await following
-    expect(bans.remainingMs('login', ANN)).toBe(HOUR)
-    expect(bans.remainingMs('login', BOB)).toBe(HOUR)
+    expect(restOf(ANN, BOB)).toEqual([HOUR, HOUR])
   })
 
-  test('follow reports no change when a ban has ended by itself', async () => {
-    const store = memoryBans([{ ...OF_ANN, endsAt: start + MINUTE }])
-    const { bans, steady, foreign } = await opened(store)
-    steady.advance(MINUTE)
-    store.kept.length = 0
-    store.written()
-    await bans.follow()
+  test('does not restart a ban that has ended here, while the wall clock is still behind', async () => {
+    const { bans, wall, steady, restOf, followChange } = await open()
+    bans.add(BAN)
+    wall.advance(-DAY)
+    steady.advance(HOUR)
+    expect(restOf(ANN)).toEqual([undefined])
+    bans.add({ ...BAN, clientKey: BOB })
+    await followChange()
+    expect(restOf(ANN, BOB)).toEqual([undefined, HOUR])
+    bans.add(BAN)
+    expect(restOf(ANN)).toEqual([HOUR])
+  })
+
+  test('reports no change when a ban has ended by itself', async () => {
+    const { bans, kept, steady, foreign, followChange } = await open({ kept: [stored(ANN)] })
+    steady.advance(HOUR)
+    kept.length = 0
+    await followChange()
     expect(foreign).toEqual([])
     expect(bans.isEmpty()).toBe(true)
   })
 
-  test('follow keeps at most maxBans bans', async () => {
-    const store = memoryBans()
-    const { bans } = await opened(store, 2)
-    for (const clientKey of ['a', 'b', 'c']) {
-      store.kept.push({ ...OF_ANN, clientKey, endsAt: start + HOUR })
-    }
-    store.written()
-    await bans.follow()
-    const found = ['a', 'b', 'c'].map(key => bans.remainingMs('login', key))
-    expect(found).toEqual([undefined, HOUR, HOUR])
-  })
+  test.each(['load', 'revision'] as const)(
+    'keeps the previous bans while %s of the store fails, and reports it once',
+    async method => {
+      let isBroken = false
+      const { kept, readFailures, restOf, followChange } = await open({
+        kept: [stored(ANN)],
+        replace: store => unreadable(store, method, () => isBroken),
+      })
+      isBroken = true
+      kept.length = 0
+      for (let count = 0; count < 3; count++) await followChange()
+      expect(readFailures).toHaveLength(1)
+      expect(restOf(ANN)).toEqual([HOUR])
+      isBroken = false
+      await followChange()
+      expect(restOf(ANN)).toEqual([undefined])
+      isBroken = true
+      await followChange()
+      expect(readFailures).toHaveLength(2)
+    },
+  )
 
-  test('follow keeps the previous bans while the store cannot be read, and reports it once', async () => {
-    const store = memoryBans([{ ...OF_ANN, endsAt: start + HOUR }])
-    let isBroken = false
-    const { bans, readFailures } = await opened({
-      ...store,
-      load: () => (isBroken ? unreadable() : store).load(),
-    })
-    isBroken = true
-    store.kept.length = 0
-    store.written()
-    for (let count = 0; count < 3; count++) await bans.follow()
-    expect(readFailures).toHaveLength(1)
-    expect(bans.remainingMs('login', ANN)).toBe(HOUR)
-    isBroken = false
-    await bans.follow()
-    expect(bans.remainingMs('login', ANN)).toBeUndefined()
-    isBroken = true
-    store.written()
-    await bans.follow()
-    expect(readFailures).toHaveLength(2)
-  })
-
-  test('follow never reads a slow store twice at the same time, and close waits for the read', async () => {
-    const store = memoryBans()
-    let waiting = 0
-    let answer = () => {}
-    const { bans } = await opened({
-      ...store,
-      revision: async () => {
-        waiting++
-        await new Promise<void>(resolve => {
-          answer = resolve
-          if (waiting === 1) resolve()
-        })
-        return store.revision()
-      },
+  test('never reads a slow store twice at the same time, and close waits for the read', async () => {
+    let reads = 0
+    const gate = createGate()
+    const { bans } = await open({
+      replace: store => ({
+        revision: async () => {
+          reads++
+          if (reads > 1) await gate.opened
+          return store.revision()
+        },
+      }),
     })
     const following = [bans.follow(), bans.follow(), bans.follow()]
-    await new Promise(setImmediate)
-    expect(waiting).toBe(2)
+    await turn()
+    expect(reads).toBe(2)
     let isClosed = false
     const closing = bans.close().then(() => {
       isClosed = true
     })
-    await new Promise(setImmediate)
+    await turn()
     expect(isClosed).toBe(false)
-    answer()
+    gate.open()
     await Promise.all([...following, closing])
-    expect(waiting).toBe(2)
+    expect(reads).toBe(2)
   })
 
-  test('follow reports a revision that cannot be read like bans that cannot be read', async () => {
-    const store = memoryBans([{ ...OF_ANN, endsAt: start + HOUR }])
-    let isBroken = false
-    const { bans, readFailures } = await opened({
-      ...store,
-      revision: async () => {
-        if (isBroken) throw new Error('unreadable')
-        return store.revision()
-      },
-    })
-    isBroken = true
-    await bans.follow()
-    await bans.follow()
-    expect(readFailures).toHaveLength(1)
-    expect(bans.remainingMs('login', ANN)).toBe(HOUR)
-  })
-
-  test('close ends a read that is running', async () => {
-    const store = memoryBans()
+  test('ends early when the list is closed', async () => {
     let parts = 0
-    const { bans } = await opened({
-      ...store,
-      load: async function* () {
-        for (; parts < 100; parts++) {
-          yield []
-          await new Promise(setImmediate)
-        }
-      },
+    const { bans, followChange } = await open({
+      replace: () => ({
+        load: async function* () {
+          for (; parts < 100; parts++) {
+            yield []
+            await turn()
+          }
+        },
+      }),
     })
     parts = 0
-    store.written()
-    void bans.follow()
+    void followChange()
     await bans.close()
     expect(parts).toBeLessThan(100)
   })
 })
-
-function unreadable(): BanStore {
-  return {
-    ...memoryBans(),
-    // biome-ignore lint/correctness/useYield: it fails before it yields anything.
-    load: async function* () {
-      throw new Error('unreadable')
-    },
-  }
-}
