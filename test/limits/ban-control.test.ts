@@ -1,176 +1,124 @@
-import { writeFileSync } from 'node:fs'
 import { describe, expect, test } from 'vitest'
-import type { BanControl } from '../../src/limits/ban-control.ts'
 import type { BanOrder } from '../../src/limits/ban-orders.ts'
-import { createFakeClock } from '../support/fake-clock.ts'
+import {
+  ANN,
+  BOB,
+  type LimitedApp,
+  MINUTE,
+  openLimitedApp,
+  shareLimitedApp,
+} from '../support/limited-app.ts'
 import { openTestApp, type TestApp } from '../support/open-test-app.ts'
 
-const ANN = '198.51.100.1'
-const BOB = '198.51.100.2'
-const MINUTE = 60_000
-const HOUR = 60 * MINUTE
+// What HTTP shows of the orders of operators is in test/ops/management/bans.test.ts.
 
 const LOGIN = { name: 'login', path: '/login', maxretry: 3, findtime: '1 hour', bantime: '1 hour' }
 const LIMITS = {
   bans: [
     LOGIN,
-    { ...LOGIN, name: 'by both', by: ['ip', 'header:X-Key'] },
+    { ...LOGIN, name: 'by both', by: ['ip', 'header:X-Key'] as const },
     { ...LOGIN, name: 'trial', dryRun: true },
   ],
 }
+const BAN_OF_ANN = { rule: 'login', client: ANN }
 
-async function openWith(limits: object | undefined = LIMITS, env = {}) {
-  const clock = createFakeClock()
-  const app = await openTestApp({
-    ...{ limits, now: clock.now },
-    env: { TRUST_PROXY: '1', ...(limits === undefined && { LIMITS_FILE: '' }), ...env },
-  })
-  return { ...app, clock }
-}
+const app = shareLimitedApp()
 
-async function statuses(app: TestApp, count: number, path = '/login', client = ANN) {
-  const found = []
-  for (let index = 0; index < count; index++) {
-    found.push((await app.http.get(path).set({ 'X-Forwarded-For': client })).status)
-  }
-  return found
-}
+const listed = async ({ bans }: TestApp = app) => (await bans().list({ limit: 100 })).bans
 
 /** The messages of a refused order, by field. */
-async function refusalOf(bans: BanControl, order: BanOrder) {
-  const error = await bans.add(order).then(
-    () => undefined,
-    thrown => thrown,
-  )
+async function refusalOf(order: BanOrder, { bans }: TestApp = app) {
+  const error = await bans()
+    .add(order)
+    .catch(thrown => thrown)
   expect(error).toMatchObject({ code: 'validation_failed' })
   const { errors } = error.details as { errors: { field: string; messages: string[] }[] }
   return Object.fromEntries(errors.map(({ field, messages }) => [field, messages]))
 }
 
 describe('add', () => {
-  test('bans from the next request on, until the ban ends', async () => {
-    const app = await openWith()
-    expect(await statuses(app, 1, '/users')).toEqual([200])
+  test('bans from the next request on, until the ban ends, and logs that an operator did', async () => {
+    await app.startOver(LIMITS)
+    expect(await app.statusOf('GET /users')).toBe(200)
     const endsAt = app.clock.now() + 10 * MINUTE
     const ban = { rule: 'login', clientKey: ANN, endsAt, lastsMs: 10 * MINUTE }
-    expect(await app.bans().add({ rule: 'login', client: ANN, for: '10 minutes' })).toEqual(ban)
-    expect(await statuses(app, 1, '/users')).toEqual([403])
-    expect(await statuses(app, 1, '/users', BOB)).toEqual([200])
-    expect(await app.bans().list({ limit: 9 })).toEqual({ bans: [ban], hasMore: false })
+    expect(await app.bans().add({ ...BAN_OF_ANN, for: '10 minutes' })).toEqual(ban)
+    expect(await app.statusOf('GET /users')).toBe(403)
+    expect(await app.statusOf('GET /users', BOB)).toBe(200)
+    expect(await listed()).toEqual([ban])
     expect(app.limitsReport().bans).toBe(1)
+    const lines = app.linesOf('client banned by an operator')
+    expect(lines).toMatchObject([{ type: 'ban', ...BAN_OF_ANN }])
+    expect(app.logLines.filter(({ msg }) => String(msg).includes('another process'))).toEqual([])
     app.clock.advance(10 * MINUTE)
-    expect(await statuses(app, 1, '/users')).toEqual([200])
-    expect(await app.bans().list({ limit: 9 })).toEqual({ bans: [], hasMore: false })
-  })
-
-  test('bans for the bantime of the rule, or for a number of seconds', async () => {
-    const app = await openWith()
-    expect(await app.bans().add({ rule: 'login', client: ANN })).toMatchObject({ lastsMs: HOUR })
-    const order = { rule: 'by both', client: '["198.51.100.2","k"]', for: 1.0005 }
-    const added = await app.bans().add(order)
-    expect(added).toMatchObject({ clientKey: '["198.51.100.2","k"]', lastsMs: 1001 })
-    expect((await app.bans().list({ rule: 'by both', limit: 9 })).bans).toEqual([added])
+    expect(await app.statusOf('GET /users')).toBe(200)
+    expect(await listed()).toEqual([])
   })
 
   test('replaces an earlier ban, and forgets strikes', async () => {
-    const app = await openWith()
-    await app.bans().add({ rule: 'login', client: ANN })
-    await app.bans().add({ rule: 'login', client: ANN, for: '1 minute' })
-    await statuses(app, 2, '/login', BOB)
+    await app.startOver(LIMITS)
+    await app.bans().add(BAN_OF_ANN)
+    await app.bans().add({ ...BAN_OF_ANN, for: '1 minute' })
+    await app.statuses(2, 'GET /login', BOB)
     await app.bans().add({ rule: 'login', client: BOB, for: '1 minute' })
     app.clock.advance(MINUTE)
-    expect(await statuses(app, 1, '/users')).toEqual([200])
-    expect(await statuses(app, 4, '/login', BOB)).toEqual([404, 404, 404, 403])
-  })
-
-  test('logs a line that says who has banned', async () => {
-    const app = await openWith()
-    await app.bans().add({ rule: 'login', client: ANN })
-    const lines = app.logLines.filter(({ msg }) => msg === 'client banned by an operator')
-    expect(lines).toMatchObject([{ type: 'ban', rule: 'login', client: ANN }])
-    expect(app.logLines.some(({ msg }) => String(msg).includes('another process'))).toBe(false)
+    expect(await app.statusOf('GET /users')).toBe(200)
+    expect(await app.statuses(4, 'GET /login', BOB)).toEqual([404, 404, 404, 403])
   })
 
   const TIME = 'must be a time such as "1 hour", more than 0 and at most a year'
-  const RULES = 'must be a ban rule of the limits: "login", "by both", "trial"'
-  test.each<{ order: BanOrder; errors: object }>([
-    { order: {}, errors: { rule: ["can't be blank"], client: ["can't be blank"] } },
-    {
-      order: { rule: 7, client: [ANN], for: true },
-      errors: { rule: ['must be a string'], client: ['must be a string'], for: [TIME] },
-    },
-    { order: { rule: 'other', client: ANN }, errors: { rule: [RULES] } },
-    {
-      order: { rule: 'trial', client: ANN, for: '1 fortnight' },
-      errors: { rule: ['is in dry run and bans no client'], for: [TIME] },
-    },
-    {
-      order: { rule: 'login', client: 'ann' },
-      errors: { client: ['must be what the rule counts by: ip'] },
-    },
-    {
-      order: { rule: 'by both', client: ANN },
-      errors: {
-        client: [
-          'must be what the rule counts by: a JSON list, as a text, with a text for each of ip and header:X-Key',
-        ],
-      },
-    },
-    { order: { rule: 'login', client: ANN, for: 0 }, errors: { for: [TIME] } },
-    { order: { rule: 'login', client: ANN, for: ['1 hour'] }, errors: { for: [TIME] } },
-    { order: { rule: 'login', client: ANN, for: '366 days' }, errors: { for: [TIME] } },
-  ])('refuses $order, and names every mistake', async ({ order, errors }) => {
-    const app = await openWith()
-    expect(await refusalOf(app.bans(), order)).toEqual(errors)
-    expect((await app.bans().list({ limit: 9 })).bans).toEqual([])
+  const OF_BOTH =
+    'must be what the rule counts by: a JSON list, as a text, with a text for each of ip and header:X-Key'
+
+  test.each<[BanOrder, Record<string, string>]>([
+    [
+      { rule: 'other', client: ANN },
+      { rule: 'must be a ban rule of the limits: "login", "by both", "trial"' },
+    ],
+    [
+      { rule: 'trial', client: ANN, for: '1 fortnight' },
+      { rule: 'is in dry run and bans no client', for: TIME },
+    ],
+    [{ rule: 'login', client: 'ann' }, { client: 'must be what the rule counts by: ip' }],
+    [{ rule: 'by both', client: ANN }, { client: OF_BOTH }],
+  ])('refuses %j, and names every mistake', async (order, messages) => {
+    await app.startOver(LIMITS)
+    const errors = Object.entries(messages).map(([field, message]) => [field, [message]])
+    expect(await refusalOf(order)).toEqual(Object.fromEntries(errors))
+    expect(await listed()).toEqual([])
   })
 
   test('knows the rules of the last reload', async () => {
-    const app = await openWith({})
-    const order = { rule: 'login', client: ANN }
-    expect(await refusalOf(app.bans(), order)).toEqual({
-      rule: ['must be a ban rule of the limits: none'],
-    })
-    writeFileSync(app.limitsPath, JSON.stringify(LIMITS))
-    await app.reloadLimits()
-    await app.bans().add(order)
-    expect(await statuses(app, 1)).toEqual([403])
+    await app.startOver({})
+    const rule = ['must be a ban rule of the limits: none']
+    expect(await refusalOf(BAN_OF_ANN)).toEqual({ rule })
+    await app.change(LIMITS)
+    await app.bans().add(BAN_OF_ANN)
+    expect(await app.statusOf('GET /login')).toBe(403)
   })
 
   test('refuses every rule with CACHE_STORE=none', async () => {
-    const app = await openWith(LIMITS, { CACHE_STORE: 'none' })
-    expect(await refusalOf(app.bans(), { rule: 'login', client: ANN })).toEqual({
-      rule: ['has no effect, because CACHE_STORE is "none"'],
-    })
+    const uncounted = await openLimitedApp(LIMITS, { env: { CACHE_STORE: 'none' } })
+    const rule = ['has no effect, because CACHE_STORE is "none"']
+    expect(await refusalOf(BAN_OF_ANN, uncounted)).toEqual({ rule })
   })
 })
 
 describe('lift', () => {
   test('lets the client in from its next request on, and forgets its strikes', async () => {
-    const app = await openWith()
-    expect(await statuses(app, 4)).toEqual([404, 404, 404, 403])
-    expect(await app.bans().lift({ clientKeys: [ANN] })).toBe(1)
-    expect(await statuses(app, 4)).toEqual([404, 404, 404, 403])
-    expect(await app.bans().lift({ rule: 'login' })).toBe(1)
+    await app.startOver(LIMITS)
+    for (const selection of [{ clientKeys: [ANN] }, { rule: 'login' }]) {
+      expect(await app.statuses(4, 'GET /login')).toEqual([404, 404, 404, 403])
+      expect(await app.bans().lift(selection)).toBe(1)
+    }
+    expect(await app.statusOf('GET /login')).toBe(404)
     expect(await app.bans().lift({})).toBe(0)
     expect(app.limitsReport().bans).toBe(0)
-    const lines = app.logLines.filter(({ msg }) => msg === 'ban lifted by an operator')
-    expect(lines).toHaveLength(2)
+    expect(app.linesOf('ban lifted by an operator')).toHaveLength(2)
   })
 
-  test('lifts only what is selected', async () => {
-    const app = await openWith({ bans: [LOGIN, { ...LOGIN, name: 'other', path: '/other' }] })
-    for (const client of [ANN, BOB]) {
-      for (const rule of ['login', 'other']) await app.bans().add({ rule, client })
-    }
-    expect(await app.bans().lift({ rule: 'login', clientKeys: [ANN] })).toBe(1)
-    expect(app.limitsReport().bans).toBe(3)
-    expect(await app.bans().lift({ clientKeys: [ANN, BOB] })).toBe(3)
-    expect(await statuses(app, 1, '/users', BOB)).toEqual([200])
-  })
-
-  test('many adds and lifts at once leave what the store has', async () => {
-    const app = await openWith()
+  test('of many bans, and adds of others at the same time, leave what the store has', async () => {
+    await app.startOver(LIMITS)
     const clients = Array.from({ length: 20 }, (_, index) => `192.0.2.${index}`)
     await Promise.all(
       clients.flatMap((client, index) => [
@@ -178,26 +126,23 @@ describe('lift', () => {
         ...(index % 2 === 0 ? [app.bans().lift({ clientKeys: [client] })] : []),
       ]),
     )
-    const { bans } = await app.bans().list({ limit: 100 })
-    expect(app.limitsReport().bans).toBe(bans.length)
+    const banned = (await listed()).map(({ clientKey }) => clientKey)
+    expect(app.limitsReport().bans).toBe(banned.length)
     for (const client of clients) {
-      const isBanned = bans.some(({ clientKey }) => clientKey === client)
-      expect(await statuses(app, 1, '/users', client)).toEqual([isBanned ? 403 : 200])
+      const status = banned.includes(client) ? 403 : 200
+      expect([client, await app.statusOf('GET /users', client)]).toEqual([client, status])
     }
   })
 })
 
 test('without LIMITS_FILE bans are listed and lifted, but not added', async () => {
-  const before = await openWith()
-  const ban = await before.bans().add({ rule: 'login', client: ANN })
-  await before.stop()
-  const app = await openTestApp({
-    env: { DATABASE_URL: before.databaseUrl },
-    now: before.clock.now,
-  })
-  expect(await app.bans().list({ limit: 9 })).toEqual({ bans: [ban], hasMore: false })
-  expect(await refusalOf(app.bans(), { rule: 'login', client: ANN })).toEqual({
+  const { bans, stop, clock, databaseUrl }: LimitedApp = await openLimitedApp(LIMITS)
+  const ban = await bans().add(BAN_OF_ANN)
+  await stop()
+  const ruleless = await openTestApp({ env: { DATABASE_URL: databaseUrl }, now: clock.now })
+  expect(await listed(ruleless)).toEqual([ban])
+  expect(await refusalOf(BAN_OF_ANN, ruleless)).toEqual({
     rule: ['is unknown: LIMITS_FILE is not set, and without its rules no client is banned'],
   })
-  expect(await app.bans().lift({})).toBe(1)
+  expect(await ruleless.bans().lift({})).toBe(1)
 })
