@@ -11,22 +11,28 @@ function read(path: string): string {
 }
 
 /** Every page of the project, by its path. */
-function allPages(): string[] {
-  const isPage = (path: string) => path.endsWith('.md')
-  const inDocs = readdirSync(new URL('docs', PROJECT), { encoding: 'utf8', recursive: true })
-  return [...readdirSync(PROJECT), ...inDocs.map(path => `docs/${path}`)].filter(isPage)
-}
+const pages = [
+  ...readdirSync(PROJECT),
+  ...readdirSync(new URL('docs', PROJECT), { encoding: 'utf8', recursive: true }).map(
+    path => `docs/${path}`,
+  ),
+].filter(path => path.endsWith('.md'))
 
 /** The text of a page without its code blocks. */
 function proseOf(path: string): string {
   return read(path).replaceAll(/^( *)```[\s\S]*?^\1```$/gm, '')
 }
 
-/** Where `[text](target)`, `src="target"` and `srcset="target"` of a page lead to. */
-function linksOf(path: string): string[] {
-  const prose = proseOf(path).replaceAll(/`[^`\n]+`/g, 'code')
+/** Where `[text](target)`, `src="target"` and `srcset="target"` of a page lead to within the project. */
+function linksOf(page: string): { link: string; target: string; anchor: string }[] {
+  const prose = proseOf(page).replaceAll(/`[^`\n]+`/g, 'code')
   const links = prose.matchAll(/\]\(([^)\s]+)\)|\bsrc(?:set)?="([^"]+)"/g)
-  return Array.from(links, ([, target, source]) => target ?? source ?? '')
+  return Array.from(links, ([, text, source]) => text ?? source ?? '')
+    .filter(link => !/^(?:https?|mailto):/.test(link))
+    .map(link => {
+      const { pathname, hash } = new URL(link, new URL(page, 'file:///'))
+      return { link, target: pathname.slice(1), anchor: decodeURIComponent(hash.slice(1)) }
+    })
 }
 
 /** The anchors that GitHub makes of the headings of a page. */
@@ -43,38 +49,23 @@ function anchorsOf(path: string): Set<string> {
 }
 
 test('every link of README.md, docs/ and the other pages leads to a file and a heading that exist', () => {
-  const broken: string[] = []
-  let checked = 0
-  for (const page of allPages()) {
-    for (const link of linksOf(page)) {
-      if (/^(?:https?|mailto):/.test(link)) continue
-      const { pathname, hash } = new URL(link, new URL(page, 'file:///'))
-      const target = pathname.slice(1)
-      const isThere = existsSync(new URL(target, PROJECT))
-      const anchor = decodeURIComponent(hash.slice(1))
-      if (!isThere || (anchor !== '' && !anchorsOf(target).has(anchor))) {
-        broken.push(`${page}: ${link}`)
-      }
-      checked++
-    }
-  }
+  const links = pages.flatMap(page => linksOf(page).map(link => ({ page, ...link })))
+  const broken = links.filter(({ target, anchor }) => {
+    const isThere = existsSync(new URL(target, PROJECT))
+    return !isThere || (anchor !== '' && !anchorsOf(target).has(anchor))
+  })
   expect(broken).toEqual([])
-  expect(checked).toBeGreaterThan(100)
+  expect(links.length).toBeGreaterThan(100)
 })
 
 test('every page of docs/ can be reached from README.md', () => {
   const reached = new Set(['README.md'])
   for (const page of reached) {
     if (!page.endsWith('.md')) continue
-    for (const link of linksOf(page)) {
-      if (/^(?:https?|mailto):/.test(link)) continue
-      const target = new URL(link, new URL(page, 'file:///')).pathname.slice(1)
-      if (existsSync(new URL(target, PROJECT))) reached.add(target)
-    }
+    for (const { target } of linksOf(page)) reached.add(target)
   }
-  expect(
-    allPages().filter(page => !reached.has(page) && !page.startsWith('docs/decisions/')),
-  ).toEqual([])
+  const lost = pages.filter(page => !reached.has(page) && !page.startsWith('docs/decisions/'))
+  expect(lost).toEqual([])
 })
 
 test('docs/errors.md has a heading for each error code that clients see, with its status', () => {
@@ -92,10 +83,7 @@ test('README.md lists every setting with its default', () => {
     const values = defaults.split(', ')
     return names.split(', ').map((name, index) => [name, values[index]])
   })
-  const known = Object.entries(VARIABLES).map(([name, { default: value }]) => [
-    name,
-    value ?? 'unset',
-  ])
+  const known = Object.entries(VARIABLES).map(([name, kind]) => [name, kind.default ?? 'unset'])
   expect(listed).toEqual(known)
 })
 
@@ -103,29 +91,16 @@ test('CHANGELOG.md begins with what is not released, then with the version of th
   const headings = [...read('CHANGELOG.md').matchAll(/^## (.+)$/gm)].map(([, heading]) => heading)
   const { version } = JSON.parse(read('package.json'))
   expect(headings[0]).toBe('[Unreleased]')
-  expect(headings[1]).toMatch(/^\[[\d.]+\] - \d{4}-\d\d-\d\d$/)
-  expect(headings[1]).toContain(`[${version}]`)
+  expect(headings[1]?.replace(/\d{4}-\d\d-\d\d$/, 'DATE')).toBe(`[${version}] - DATE`)
   expect(JSON.parse(read('package-lock.json')).packages['']).toHaveProperty('version', version)
 })
 
-test('README.md compares the CPU time of a GET as docs/performance.md does', () => {
-  const [, table = ''] = /^### GET one\n\n([\s\S]*?)\n\n/m.exec(read('docs/performance.md')) ?? []
-  const rows = table.split('\n').map(row => row.split('|').map(cell => cell.trim()))
-  const column = rows[0]?.indexOf('CPU µs per request') ?? -1
-  const cpu = new Map(rows.map(row => [row[1], Number(row[column])]))
-  const times = (server: string) => {
-    return ((cpu.get(server) ?? 0) / (cpu.get('this service') ?? 0)).toFixed(1)
-  }
-  expect(read('README.md')).toContain(
-    `| 1 | not measured | ${times('Fastify with schemas')} with schemas only; ` +
-      `${times('Fastify with helmet, ETag, rate limit, log')} with helmet, `,
-  )
-})
-
 test('README.md and limits.example.json show limits that are right', () => {
-  const [, inReadme = ''] =
-    /^## Limits[\s\S]*?```json\n([\s\S]*?)```/m.exec(read('README.md')) ?? []
-  for (const text of [inReadme, read('limits.example.json')]) {
-    expect(checkLimits(JSON.parse(text))).toHaveProperty('limits')
-  }
+  const shown = [...read('README.md').matchAll(/^```json\n([\s\S]*?)^```/gm)].map(
+    ([, text]) => text,
+  )
+  const isLimits = /"(?:rateLimits|throttle|bans|blocklist)"/
+  const limits = [...shown, read('limits.example.json')].filter(text => isLimits.test(text ?? ''))
+  expect(limits.length).toBeGreaterThan(0)
+  for (const text of limits) expect(checkLimits(JSON.parse(text ?? ''))).toHaveProperty('limits')
 })
