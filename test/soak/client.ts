@@ -1,7 +1,7 @@
 import { Agent, type IncomingHttpHeaders, request } from 'node:http'
 import type { FaultWindows } from './fault-windows.ts'
 import type { Problems } from './problems.ts'
-import type { Life, Service } from './service.ts'
+import type { Service } from './service.ts'
 import type { KeyName, Site } from './site.ts'
 import { add, type Tally } from './tally.ts'
 
@@ -25,16 +25,18 @@ interface Answer {
 }
 
 /**
- * `answer`: any answer other than 503. `unavailable`: the request was not done. `unknown`: it may have been done or not.
+ * `answer`: any answer other than 5xx. `unavailable`: the request was not done. `unknown`: it may have been done or not.
  * `mayBeStale`: a standby may have answered.
  */
 export type Reply = { readonly mayBeStale: boolean } & (
-  | ({ readonly kind: 'answer'; readonly json: Json; readonly life: Life } & Answer)
+  | ({ readonly kind: 'answer'; readonly json: Json } & Answer)
   | { readonly kind: 'unavailable' | 'unknown' }
 )
 
+export type Answered = Extract<Reply, { kind: 'answer' }>
+
 // biome-ignore lint/suspicious/noExplicitAny: it is whatever the service answers.
-export type Json = any
+type Json = any
 
 interface Failure {
   /** Why there is no answer. A connection may be cut `at once`, with its first request, or later. */
@@ -43,24 +45,18 @@ interface Failure {
   readonly sentAt: number | undefined
 }
 
-export interface Client {
-  ask(ask: Ask): Promise<Reply>
-  /** What clients got, by method, route and status, over all lives; or why they got no answer. */
-  readonly outcomes: Tally
-  inFlight(): number
-  close(): void
-}
+export type Client = ReturnType<typeof createClient>
 
 const PATIENCE_MS = 60_000
 
 const CONNECTIONS = 64
 
 /** Like an impatient load balancer: it asks one of the services, and the other one if that does not take the connection. */
-export function createClient(site: Site, windows: FaultWindows, problems: Problems): Client {
+export function createClient(site: Site, windows: FaultWindows, problems: Problems) {
   const agent = new Agent({ keepAlive: true, maxSockets: CONNECTIONS })
+  /** What clients got, by method, route and status, over all lives; or why they got no answer. */
   const outcomes: Tally = new Map()
   let serial = 0
-  let inFlight = 0
 
   function headersOf(ask: Ask): Record<string, string> {
     const { key = 'full', client = `10.0.${serial % 8}.${(serial >> 3) % 250}`, body } = ask
@@ -97,14 +93,12 @@ export function createClient(site: Site, windows: FaultWindows, problems: Proble
         sentAt = Date.now()
       })
       outgoing.on('response', incoming => {
-        let text = ''
-        incoming.setEncoding('utf8').on('data', (chunk: string) => {
-          text += chunk
-        })
-        incoming.on('error', () => fail('cut'))
-        incoming.on('end', () =>
-          resolve({ status: incoming.statusCode ?? 0, headers: incoming.headers, text }),
-        )
+        const { statusCode: status = 0, headers } = incoming
+        incoming.setEncoding('utf8')
+        incoming
+          .toArray()
+          .then(chunks => resolve({ status, headers, text: chunks.join('') }))
+          .catch(() => fail('cut'))
       })
       outgoing.end(body)
     })
@@ -112,80 +106,74 @@ export function createClient(site: Site, windows: FaultWindows, problems: Proble
 
   async function ask(asked: Ask): Promise<Reply> {
     serial++
-    inFlight++
     const preferred = asked.service ?? site.services[serial % 2]
     const [one, other] = site.services
-    const order = preferred === other ? [other, one] : [one, other]
     const from = Date.now()
-    const name = `${asked.method} ${asked.route}`
-    try {
-      for (const service of order) {
-        const life = service.life()
-        const got = await send(service, asked)
-        const mayBeStale = windows.met('database', from)
-        const isKilled = windows.met('kill', from, service.name)
-        const isPlanned = isKilled || windows.met('restart', from, service.name)
-        if ('failure' in got && got.failure === 'refused') {
-          if (!isPlanned) problems.note('a service refused a connection', service.name)
-          continue
-        }
-        if ('failure' in got) {
-          const { failure, sentAt } = got
-          life.unanswered++
-          add(outcomes, `${name} no answer (${failure})`)
-          // A stop answers what was sent before it.
-          const wasSentBefore =
-            sentAt !== undefined && !windows.met('restart', sentAt, service.name, sentAt)
-          if (!isKilled && (!isPlanned || wasSentBefore || failure === 'silent')) {
-            problems.note('no answer', `${service.name} ${name}: ${failure}`)
-          }
-          return { kind: 'unknown', mayBeStale }
-        }
-        return judge({ asked, name, service, life, got, from, mayBeStale })
+    for (const service of preferred === other ? [other, one] : [one, other]) {
+      const life = service.life()
+      const got = await send(service, asked)
+      if (!('failure' in got)) {
+        add(life.answered, `${asked.method} ${asked.route} ${got.status}`)
+        add(life.perSecond, String(Math.floor(Date.now() / 1000)))
+        return judge(asked, service, got, from)
       }
-      problems.note('no service took a connection', name)
-      return { kind: 'unavailable', mayBeStale: windows.met('database', from) }
-    } finally {
-      inFlight--
+      if (got.failure !== 'refused') {
+        life.unanswered++
+        noteFailure(asked, service, got, from)
+        return { kind: 'unknown', mayBeStale: windows.met('database', from) }
+      }
+      const isPlanned = windows.met('kill', from, service.name)
+      if (!isPlanned && !windows.met('restart', from, service.name)) {
+        problems.note('a service refused a connection', service.name)
+      }
+    }
+    problems.note('no service took a connection', asked.path)
+    return { kind: 'unavailable', mayBeStale: windows.met('database', from) }
+  }
+
+  function noteFailure(asked: Ask, { name }: Service, got: Failure, from: number): void {
+    const { failure, sentAt } = got
+    const what = `${asked.method} ${asked.route}`
+    add(outcomes, `${what} no answer (${failure})`)
+    if (windows.met('kill', from, name)) return
+    // A stop answers what was sent before it.
+    const wasSentBefore = sentAt !== undefined && !windows.met('restart', sentAt, name, sentAt)
+    if (!windows.met('restart', from, name) || wasSentBefore || failure === 'silent') {
+      problems.note('no answer', `${name} ${what}: ${failure}`)
     }
   }
 
-  function judge(answered: {
-    asked: Ask
-    name: string
-    service: Service
-    life: Life
-    got: Answer
-    from: number
-    mayBeStale: boolean
-  }): Reply {
-    const { name, service, life, got, from, mayBeStale } = answered
-    const { status, text } = got
-    const isJson = got.headers['content-type']?.includes('json') ?? false
+  function judge(asked: Ask, service: Service, got: Answer, from: number): Reply {
+    const { status, text, headers } = got
+    const what = `${asked.method} ${asked.route}`
+    const mayBeStale = windows.met('database', from)
+    const isJson = headers['content-type']?.includes('json') ?? false
     const json: Json = isJson && text !== '' ? JSON.parse(text) : undefined
-    add(life.answered, `${name} ${status}`)
-    const second = Math.floor(Date.now() / 1000)
-    life.perSecond.set(second, (life.perSecond.get(second) ?? 0) + 1)
     // Health checks say it in another member.
     const reason = status >= 400 ? (json?.reason ?? json?.status ?? '') : ''
-    add(outcomes, `${name} ${status}${reason && ` ${reason}`}`)
-    if (status >= 500) {
-      const isOfDatabase = ['storage_unavailable', 'outcome_unknown'].includes(reason)
-      const isOfStop = ['shutting_down', 'unavailable'].includes(reason)
-      const isPlanned =
-        status === 503 &&
-        ((isOfDatabase && mayBeStale) ||
-          (isOfStop && windows.met('restart', from, service.name)) ||
-          (reason === 'unavailable' && mayBeStale))
-      if (!isPlanned)
-        problems.note(`${status} at the wrong time`, `${service.name} ${name}: ${text}`)
-      if (reason !== 'unavailable' && got.headers['retry-after'] === undefined) {
-        problems.note('5xx without Retry-After', `${status} ${name} ${reason}`)
-      }
-      return { kind: reason === 'outcome_unknown' ? 'unknown' : 'unavailable', mayBeStale }
+    add(outcomes, `${what} ${status}${reason && ` ${reason}`}`)
+    if (status < 500) return { kind: 'answer', json, mayBeStale, ...got }
+    const ofDatabase = ['storage_unavailable', 'outcome_unknown', 'unavailable']
+    const ofStop = ['shutting_down', 'unavailable']
+    const isPlanned =
+      (ofDatabase.includes(reason) && mayBeStale) ||
+      (ofStop.includes(reason) && windows.met('restart', from, service.name))
+    if (status !== 503 || !isPlanned) {
+      problems.note(`${status} at the wrong time`, `${service.name} ${what}: ${text}`)
     }
-    return { kind: 'answer', json, life, mayBeStale, ...got }
+    if (reason !== 'unavailable' && headers['retry-after'] === undefined) {
+      problems.note('5xx without Retry-After', `${status} ${what} ${reason}`)
+    }
+    return { kind: reason === 'outcome_unknown' ? 'unknown' : 'unavailable', mayBeStale }
   }
 
-  return { ask, outcomes, inFlight: () => inFlight, close: () => agent.destroy() }
+  return { ask, outcomes, close: () => agent.destroy() }
+}
+
+/** The path of the next page of a list. */
+export function nextPath({ headers }: Answered): string | undefined {
+  const next = /<([^>]+)>; rel="next"/.exec(String(headers.link ?? ''))?.[1]
+  if (next === undefined) return undefined
+  const { pathname, search } = new URL(next, 'http://localhost')
+  return pathname + search
 }

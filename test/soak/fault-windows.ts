@@ -7,33 +7,22 @@ export type Fault =
   | 'key is being revoked'
   | 'revoked key'
 
-interface Window {
-  readonly fault: Fault
-  /** The service that it is about; all if left out. */
-  readonly service: string | undefined
-  readonly from: number
-  to: number
-}
-
 /** When which fault was planned, so that answers can be judged by the moment in which they were given. */
-export interface FaultWindows {
-  /** Begins a window. Call the result at its end. */
-  open(fault: Fault, service?: string): () => void
-  /** Whether what took from `from` until `to`, or until now, may have met the fault. */
-  met(fault: Fault, from: number, service?: string, to?: number): boolean
-}
+export type FaultWindows = ReturnType<typeof createFaultWindows>
 
-export function createFaultWindows(): FaultWindows {
-  const windows: Window[] = []
+export function createFaultWindows() {
+  const windows: { fault: Fault; service: string | undefined; from: number; to: number }[] = []
   return {
-    open: (fault, service) => {
+    /** Begins a window of one service, or of all. Call the result at its end. */
+    open: (fault: Fault, service?: string) => {
       const window = { fault, service, from: Date.now(), to: Number.POSITIVE_INFINITY }
       windows.push(window)
       return () => {
         window.to = Date.now()
       }
     },
-    met: (fault, from, service, to = Date.now()) =>
+    /** Whether what took from `from` until `to`, or until now, may have met the fault. */
+    met: (fault: Fault, from: number, service?: string, to = Date.now()): boolean =>
       windows.some(
         window =>
           window.fault === fault &&

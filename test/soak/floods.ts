@@ -8,6 +8,8 @@ const FLOOD = 100
 /** For how long after Redis was late the counts of a rule may be of one process. */
 const LOCAL_COUNTS_MS = 60_000
 
+const BAN_PATIENCE_MS = 30_000
+
 /** Floods come from addresses that nothing else comes from. */
 export function createFloods({ site, client, windows, problems }: TrafficParts) {
   let serial = 0
@@ -20,27 +22,23 @@ export function createFloods({ site, client, windows, problems }: TrafficParts) 
   /** Whether rules may not be counted together, or not be there. */
   function isDisturbed(from: number): boolean {
     const faults = ['redis', 'database', 'restart', 'kill'] as const
-    const isLocal = site.services.some(
-      service => service.countedLocallyAt() > from - LOCAL_COUNTS_MS,
-    )
+    const since = from - LOCAL_COUNTS_MS
+    const isLocal = site.services.some(service => service.countedLocallyAt() > since)
     return isLocal || faults.some(fault => windows.met(fault, from))
   }
 
   return {
     /** More lists than a client may have, through both services at once. */
     async flood(): Promise<void> {
-      const address = newAddress()
       const from = Date.now()
-      const ask = () =>
-        client.ask({
-          ...{ method: 'GET', path: '/users?per_page=1', route: '/users', client: address },
-        })
-      const replies = await Promise.all(Array.from({ length: FLOOD }, ask))
-      const answers = replies.filter(reply => reply.kind === 'answer')
-      const passed = answers.filter(({ status }) => status === 200).length
-      const refused = answers.filter(({ status }) => status === 429).length
-      if (passed + refused !== answers.length) {
-        problems.note('a flood', `${passed} passed, ${refused} refused, of ${answers.length}`)
+      const list = { method: 'GET', path: '/users?per_page=1', route: '/users' }
+      const asked = { ...list, client: newAddress() }
+      const replies = await Promise.all(Array.from({ length: FLOOD }, () => client.ask(asked)))
+      const statuses = replies.flatMap(reply => (reply.kind === 'answer' ? reply.status : []))
+      const passed = statuses.filter(status => status === 200).length
+      const refused = statuses.filter(status => status === 429).length
+      if (passed + refused !== statuses.length) {
+        problems.note('a flood', `${passed} passed, ${refused} refused, of ${statuses.length}`)
       }
       if (isDisturbed(from)) return
       // The minute may change meanwhile.
@@ -67,7 +65,7 @@ export function createFloods({ site, client, windows, problems }: TrafficParts) 
           const reply = await ask('/users/1', '/users/{id}', service)
           if (isDisturbed(from)) return 'perhaps'
           if (reply.kind === 'answer' && reply.status === 403) return 'yes'
-          if (Date.now() - from > 30_000) return 'no'
+          if (Date.now() - from > BAN_PATIENCE_MS) return 'no'
           await sleep(200)
           return undefined
         })

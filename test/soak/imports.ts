@@ -11,17 +11,13 @@ const ATTEMPTS = 60
 
 /** Imports users beside the services, and continues whenever the database goes away. Returns how often it had to. */
 export async function importUsers(
-  { site, ledger, problems }: Pick<TrafficParts, 'site' | 'ledger' | 'problems'>,
-  rows: number,
+  { site, ledger, problems }: TrafficParts,
+  count: number,
 ): Promise<number> {
-  const accounts = Array.from({ length: rows }, (): Account => {
+  const accounts = Array.from({ length: count }, (): Account => {
     const serial = ledger.nextSerial()
     const user = { name: `Imported w${serial}x`, email: `i${serial}@soak.example` }
-    const createBody = JSON.stringify(user)
-    return {
-      ...{ email: user.email, createBody, names: [undefined, user.name] },
-      ...{ idempotencyKey: undefined, password: undefined },
-    }
+    return { email: user.email, createBody: JSON.stringify(user), names: [undefined, user.name] }
   })
   const wrong = Array.from({ length: WRONG_ROWS }, () => '{"name": "", "email": "nobody"}')
   const file = join(site.folder, `import-${ledger.nextSerial()}.ndjson`)

@@ -5,8 +5,8 @@ import type { Problems } from './problems.ts'
 export interface Account {
   readonly email: string
   readonly createBody: string
-  readonly idempotencyKey: string | undefined
-  readonly password: string | undefined
+  readonly idempotencyKey?: string | undefined
+  readonly password?: string | undefined
   id?: number
   /** The names that it may have. More than one after a write with an unknown outcome; `undefined` for no user. */
   names: (string | undefined)[]
@@ -15,43 +15,28 @@ export interface Account {
   updatedAt?: string | undefined
 }
 
-export interface ShownUser {
-  readonly id: number
-  readonly name: string
-  readonly email: string
-  readonly updated_at: string
-}
-
 /** All that was acknowledged, and all that may have happened. */
-export interface Ledger {
-  readonly accounts: ReadonlyMap<string, Account>
-  /** The next number for names and addresses. */
-  nextSerial(): number
-  /** Adds a user before it is created. */
-  open(account: Account): void
-  /** Notes an acknowledged state. */
-  settle(account: Account, user: ShownUser, etag: string | undefined): void
-  /** Removes a user from those to choose from, so that nobody else changes it meanwhile. */
-  take(): Account | undefined
-  putBack(account: Account): void
-  /** Those that nobody uses now. */
-  readonly free: readonly Account[]
-}
+export type Ledger = ReturnType<typeof createLedger>
 
-export function createLedger(problems: Problems): Ledger {
+export function createLedger(problems: Problems) {
   const accounts = new Map<string, Account>()
   const owners = new Map<number, string>()
   const free: Account[] = []
   let serial = 0
-
   return {
-    accounts,
+    accounts: accounts as ReadonlyMap<string, Account>,
+    /** Those that nobody uses now. Add those to it that others may choose again. */
     free,
+    /** The next number for names and addresses. */
     nextSerial: () => ++serial,
-    open: account => {
-      accounts.set(account.email, account)
-    },
-    settle: (account, user, etag) => {
+    /** Adds a user before it is created. */
+    open: (account: Account) => accounts.set(account.email, account),
+    /** Notes an acknowledged state. */
+    settle: (
+      account: Account,
+      user: { readonly id: number; readonly name: string; readonly updated_at: string },
+      etag: string | undefined,
+    ) => {
       const owner = owners.get(user.id)
       if (owner !== undefined && owner !== account.email) {
         problems.note('an id was given out twice', `${user.id}: ${owner}, ${account.email}`)
@@ -60,21 +45,17 @@ export function createLedger(problems: Problems): Ledger {
         problems.note('a user has two ids', `${account.email}: ${account.id}, ${user.id}`)
       }
       owners.set(user.id, account.email)
-      account.id = user.id
-      account.names = [user.name]
-      account.updatedAt = user.updated_at
-      account.etag = etag
+      const { id, name, updated_at: updatedAt } = user
+      Object.assign(account, { id, names: [name], updatedAt, etag })
     },
-    take: () => {
+    /** Removes a user from those to choose from, so that nobody else changes it meanwhile. */
+    take: (): Account | undefined => {
       if (free.length === 0) return undefined
       const index = randomInt(free.length)
       const taken = free[index]
       const last = free.pop()
       if (last !== undefined && index < free.length) free[index] = last
       return taken
-    },
-    putBack: account => {
-      free.push(account)
     },
   }
 }

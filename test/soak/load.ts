@@ -14,19 +14,11 @@ const SCAN_EVERY_MS = 5000
 /** Requests that an action sends on average. */
 const REQUESTS_AN_ACTION = 1.1
 
-export interface Load {
-  readonly begun: () => number
-  readonly leftOut: () => number
-  /** Begins no more, and resolves when all have ended. */
-  stop(): Promise<void>
-}
-
 /** Begins actions at a fixed rate, however long the answers take. */
-export function startLoad(parts: TrafficParts, requestsASecond: number): Load {
-  const { problems } = parts
+export function startLoad(parts: TrafficParts, requestsASecond: number) {
   const traffic = createTraffic(parts)
   const floods = createFloods(parts)
-  const total = traffic.reduce((sum, { weight }) => sum + weight, 0)
+  const total = traffic.reduce((sum, [weight]) => sum + weight, 0)
   const running = new Set<Promise<void>>()
   const started = performance.now()
   let begun = 0
@@ -35,14 +27,14 @@ export function startLoad(parts: TrafficParts, requestsASecond: number): Load {
 
   function run(action: () => Promise<void>): void {
     const ending: Promise<void> = action()
-      .catch(error => problems.note('the soak itself', String(error?.stack ?? error)))
+      .catch(error => parts.problems.note('the soak itself', String(error?.stack ?? error)))
       .finally(() => running.delete(ending))
     running.add(ending)
   }
 
   function choose(): () => Promise<void> {
     let left = Math.random() * total
-    for (const { weight, action } of traffic) {
+    for (const [weight, action] of traffic) {
       left -= weight
       if (left < 0) return action
     }
@@ -52,8 +44,7 @@ export function startLoad(parts: TrafficParts, requestsASecond: number): Load {
   async function pace(): Promise<void> {
     while (!isStopping) {
       const due = ((performance.now() - started) / 1000) * (requestsASecond / REQUESTS_AN_ACTION)
-      while (begun < due) {
-        begun++
+      for (; begun < due; begun++) {
         if (running.size < MAX_RUNNING) run(choose())
         else leftOut++
       }
@@ -67,8 +58,8 @@ export function startLoad(parts: TrafficParts, requestsASecond: number): Load {
     setInterval(() => run(floods.scan), SCAN_EVERY_MS),
   ]
   return {
-    begun: () => begun,
     leftOut: () => leftOut,
+    /** Begins no more, and resolves when all have ended. */
     stop: async () => {
       isStopping = true
       for (const timer of timers) clearInterval(timer)

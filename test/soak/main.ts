@@ -2,26 +2,16 @@ import { writeFileSync } from 'node:fs'
 import { parseArgs } from 'node:util'
 import { createClient } from './client.ts'
 import { createFaultWindows } from './fault-windows.ts'
-import {
-  type Check,
-  compareBans,
-  compareCounts,
-  compareRefusals,
-  compareUsage,
-  compareUsers,
-} from './final-checks.ts'
+import * as compare from './final-checks.ts'
 import { createLedger } from './ledger.ts'
 import { startLoad } from './load.ts'
 import { startScraping } from './observe.ts'
 import { type PlanResults, runPlan } from './plan.ts'
 import { createProblems } from './problems.ts'
 import { report } from './report.ts'
-import { compareLogs } from './service-logs.ts'
 import { openSite } from './site.ts'
 
 const USAGE = 'npm run soak -- [--minutes 60] [--rate 300] [--report FILE]'
-
-const MIN_MINUTES = 1
 
 /** Runs the soak and prints its report. Returns the exit code. */
 export async function main(args: readonly string[]): Promise<number> {
@@ -50,15 +40,16 @@ export async function main(args: readonly string[]): Promise<number> {
     await Promise.race([runPlan({ ...parts, minutes, signal }, plan), untilAborted(signal)])
     await load.stop()
     await scraping.stop()
+    const { seen } = scraping
     const url = site.standby.url()
     const checked = await site.command('check', '--json')
-    const checks: Check[] = [
-      ...(await compareUsers(url, ledger)),
-      ...(await compareCounts(site.services, problems)),
-      ...compareRefusals(site.services),
-      await compareBans(site, url),
-      ...compareUsage(plan.samples),
-      compareLogs(site.services, windows),
+    const checks: compare.Check[] = [
+      await compare.compareUsers(url, ledger),
+      ...(await compare.compareCounts(site.services, problems)),
+      ...compare.compareRefusals(site.services),
+      await compare.compareBans(site, url),
+      ...compare.compareUsage(plan.samples),
+      compare.compareLogs(site.services, windows),
       {
         check: '`check` finds nothing',
         isFine: checked.code === 0,
@@ -66,8 +57,8 @@ export async function main(args: readonly string[]): Promise<number> {
       },
       {
         check: 'metrics showed both outages',
-        isFine: scraping.seen.storageDown > 0 && scraping.seen.limitStoreDown > 0,
-        figure: `${scraping.seen.all} scrapes; storage down in ${scraping.seen.storageDown}, limit store in ${scraping.seen.limitStoreDown}; ${scraping.seen.unplanned} of these at other moments, when either answered late`,
+        isFine: seen.storageDown > 0 && seen.limitStoreDown > 0,
+        figure: `${seen.all} scrapes; storage down in ${seen.storageDown}, limit store in ${seen.limitStoreDown}; ${seen.unplanned} of these at other moments, when either answered late`,
       },
       {
         check: 'every answer is one that the contract allows at its moment',
@@ -76,7 +67,8 @@ export async function main(args: readonly string[]): Promise<number> {
       },
     ]
     client.close()
-    const text = report({ site, startedAt, minutes, rate, load, client, plan, checks, problems })
+    const run = { site, startedAt, minutes, rate, leftOut: load.leftOut(), client }
+    const text = report({ ...run, ...plan, checks, problems })
     console.log(text)
     if (options.file !== undefined) writeFileSync(options.file, text)
     return checks.every(({ isFine }) => isFine) ? 0 : 1
@@ -107,8 +99,8 @@ function readOptions(args: readonly string[]) {
     })
     const minutes = Number(values.minutes)
     const rate = Number(values.rate)
-    if (!(minutes >= MIN_MINUTES && minutes <= 24 * 60) || !(rate > 0 && rate <= 5000)) return
-    return { minutes, rate, file: values.report }
+    const isRight = minutes >= 1 && minutes <= 24 * 60 && rate > 0 && rate <= 5000
+    return isRight ? { minutes, rate, file: values.report } : undefined
   } catch {
     return undefined
   }

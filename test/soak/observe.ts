@@ -1,6 +1,6 @@
 import { readdirSync, readFileSync } from 'node:fs'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { parseMetrics } from '../support/metrics-text.ts'
+import { parseMetrics, type Sample } from '../support/metrics-text.ts'
 import { queryPostgres } from '../support/postgres-client.ts'
 import type { FaultWindows } from './fault-windows.ts'
 import type { Problems } from './problems.ts'
@@ -20,62 +20,47 @@ export async function scrape(service: Service, problems: Problems): Promise<Life
     .catch(() => undefined)
   if (text === undefined || service.life() !== life) return undefined
   const metrics = parseMetrics(text)
-  if (life.metrics !== undefined) {
-    const keyOf = (name: string, labels: object) => `${name} ${JSON.stringify(labels)}`
-    const now = new Map(
-      metrics.samples.map(({ name, labels, value }) => [keyOf(name, labels), value]),
-    )
-    for (const { name, labels, value } of life.metrics.samples) {
-      if (!COUNTS.test(name)) continue
-      const later = now.get(keyOf(name, labels))
-      if (later === undefined || later < value) {
-        problems.note('a count decreased', `${keyOf(name, labels)}: ${value}, then ${later}`)
-      }
+  const keyOf = ({ name, labels }: Sample) => `${name} ${JSON.stringify(labels)}`
+  const now = new Map(metrics.samples.map(sample => [keyOf(sample), sample.value]))
+  for (const sample of life.metrics?.samples ?? []) {
+    const later = now.get(keyOf(sample))
+    if (COUNTS.test(sample.name) && (later === undefined || later < sample.value)) {
+      problems.note('a count decreased', `${keyOf(sample)}: ${sample.value}, then ${later}`)
     }
   }
   life.metrics = metrics
-  life.scrapes++
   return life
 }
 
-/** Numbers of scrapes. */
-interface Seen {
-  all: number
-  storageDown: number
-  limitStoreDown: number
-  /** Of the last two, those outside of a planned outage: either answered too late. */
-  unplanned: number
-}
-
-export interface Scraping {
-  readonly seen: Seen
-  stop(): Promise<void>
-}
-
 /** Scrapes all services every second until it is stopped. */
-export function startScraping(site: Site, windows: FaultWindows, problems: Problems): Scraping {
-  const seen: Seen = { all: 0, storageDown: 0, limitStoreDown: 0, unplanned: 0 }
+export function startScraping(site: Site, windows: FaultWindows, problems: Problems) {
+  /** Numbers of scrapes. `unplanned` are those that showed an outage outside of a planned one: something answered too late. */
+  const seen = { all: 0, storageDown: 0, limitStoreDown: 0, unplanned: 0 }
   const ended = new AbortController()
+
+  async function look(service: Service): Promise<void> {
+    const from = Date.now()
+    const life = await scrape(service, problems)
+    if (life === undefined) {
+      const isPlanned =
+        windows.met('restart', from, service.name) || windows.met('kill', from, service.name)
+      if (!isPlanned) problems.note('no metrics', service.name)
+      return
+    }
+    seen.all++
+    if (life.metrics?.read('storage_up') === 0) {
+      seen.storageDown++
+      if (!windows.met('database', from)) seen.unplanned++
+    }
+    if (life.metrics?.read('limit_store_up') === 0) {
+      seen.limitStoreDown++
+      if (!windows.met('redis', from)) seen.unplanned++
+    }
+  }
+
   const loops = site.services.map(async service => {
     while (!ended.signal.aborted) {
-      const from = Date.now()
-      const life = await scrape(service, problems)
-      if (life === undefined) {
-        const isPlanned = (['restart', 'kill'] as const).some(fault =>
-          windows.met(fault, from, service.name),
-        )
-        if (!isPlanned) problems.note('no metrics', service.name)
-      } else {
-        seen.all++
-        if (life.metrics?.read('storage_up') === 0) {
-          seen.storageDown++
-          if (!windows.met('database', from)) seen.unplanned++
-        }
-        if (life.metrics?.read('limit_store_up') === 0) {
-          seen.limitStoreDown++
-          if (!windows.met('redis', from)) seen.unplanned++
-        }
-      }
+      await look(service)
       await sleep(EVERY_MS, undefined, { signal: ended.signal }).catch(() => {})
     }
   })
@@ -88,35 +73,22 @@ export function startScraping(site: Site, windows: FaultWindows, problems: Probl
   }
 }
 
-/** What a process uses. */
-export interface Usage {
-  readonly process: string
-  readonly pid: number
-  readonly residentMb: number
-  readonly files: number
-}
+export type UsageSample = Awaited<ReturnType<typeof sampleUsage>>
 
-export interface UsageSample {
-  readonly label: string
-  readonly processes: readonly Usage[]
-  /** Connections to PostgreSQL by service. */
-  readonly connections: Readonly<Record<string, number>>
-}
-
-export async function sampleUsage(site: Site, label: string, url: string): Promise<UsageSample> {
-  const processes = site.services.map(service => {
-    const pid = service.pid()
-    const status = readFileSync(`/proc/${pid}/status`, 'utf8')
-    return {
-      ...{ process: service.name, pid, files: readdirSync(`/proc/${pid}/fd`).length },
-      residentMb: Math.round(Number(/^VmRSS:\s+(\d+)/m.exec(status)?.[1]) / 1024),
-    }
-  })
+/** What each service uses now. */
+export async function sampleUsage(site: Site, label: string, url: string) {
   const rows = await queryPostgres(
     url,
     `SELECT application_name AS name, count(*) AS count FROM pg_stat_activity
      WHERE application_name LIKE 'soak-%' GROUP BY 1 ORDER BY 1`,
   )
-  const connections = Object.fromEntries(rows.map(({ name, count }) => [name, Number(count)]))
-  return { label, processes, connections }
+  const processes = site.services.map(({ name, pid }) => {
+    const status = readFileSync(`/proc/${pid()}/status`, 'utf8')
+    return {
+      ...{ name, pid: pid(), files: readdirSync(`/proc/${pid()}/fd`).length },
+      residentMb: Math.round(Number(/^VmRSS:\s+(\d+)/m.exec(status)?.[1]) / 1024),
+      connections: Number(rows.find(row => row.name === `soak-${name}`)?.count ?? 0),
+    }
+  })
+  return { label, processes }
 }

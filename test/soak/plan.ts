@@ -8,20 +8,6 @@ import type { Service } from './service.ts'
 import type { TrafficParts } from './traffic.ts'
 import { walk } from './walk.ts'
 
-/** What a step did, for the report. */
-export interface StepResult {
-  readonly at: number
-  readonly step: string
-  readonly result: string
-}
-
-interface Step {
-  /** Its moment, as a part of the whole time. */
-  readonly at: number
-  readonly step: string
-  run(): Promise<string>
-}
-
 /** After a fault, requests that met it may still be answered. */
 const GRACE_MS = 5000
 
@@ -35,45 +21,65 @@ const REDIS_OUTAGE_MS = 5000
 /** The log lines of how many seconds a kill may take with it. */
 const LOSS_SECONDS = 2
 
-export interface PlanOptions extends TrafficParts {
+export interface PlanResults {
+  /** What each step did, for the report. */
+  readonly results: { readonly at: number; readonly step: string; readonly result: string }[]
+  readonly samples: UsageSample[]
+}
+
+interface PlanOptions extends TrafficParts {
   readonly minutes: number
   readonly signal: AbortSignal
 }
 
-export interface PlanResults {
-  readonly results: StepResult[]
-  readonly samples: UsageSample[]
-}
-
 /** Runs the planned steps at their moments, beside the load. */
 export async function runPlan(options: PlanOptions, results: PlanResults): Promise<void> {
-  const { site, client, windows, problems, minutes, signal } = options
+  const { minutes, signal, problems } = options
+  const start = Date.now()
+  for (const [at, step, run] of createSteps(options, results)) {
+    await sleep(Math.max(0, start + at * minutes * 60_000 - Date.now()), undefined, { signal })
+    const begun = Date.now()
+    const result = await run().catch(error => {
+      problems.note(`the step ${step}`, String(error?.stack ?? error))
+      return `**failed**: ${error}`
+    })
+    results.results.push({ at: begun - start, step, result })
+    console.error(`${seconds(begun - start)} ${step}: ${result}`)
+  }
+  await sleep(Math.max(0, start + minutes * 60_000 - Date.now()), undefined, { signal })
+}
+
+/** Steps with their moments, as parts of the whole time. Each says what it did. */
+function createSteps(
+  parts: TrafficParts,
+  { samples }: PlanResults,
+): readonly [number, string, () => Promise<string>][] {
+  const { site, client, windows, problems } = parts
   const { primary, standby, redis } = site
   const [a, b] = site.services
   let databaseUrl = primary.url()
 
-  async function isReady(service: Service): Promise<boolean> {
-    return fetch(`${service.managementUrl}/readyz`).then(
-      ({ status }) => status === 200,
-      () => false,
-    )
+  /** Asks each service until what it shows is as wanted. */
+  async function untilEach(
+    isAsWanted: (response: Response) => Promise<boolean> | boolean,
+    path: string,
+  ) {
+    for (const { managementUrl } of site.services) {
+      await until(() => fetch(`${managementUrl}${path}`).then(isAsWanted, () => false), 100)
+    }
   }
 
-  async function untilReady(): Promise<void> {
-    for (const service of site.services) await until(() => isReady(service), 100)
-  }
+  const untilReady = () => untilEach(({ status }) => status === 200, '/readyz')
 
   async function stopRedis(): Promise<string> {
     const end = windows.open('redis')
     await redis.stop()
     await sleep(REDIS_OUTAGE_MS)
     await redis.start()
-    for (const service of site.services) {
-      await until(async () => {
-        const response = await fetch(`${service.managementUrl}/readyz?verbose=true`)
-        return !(await response.text()).includes('local')
-      }, 100)
-    }
+    await untilEach(
+      async response => !(await response.text()).includes('local'),
+      '/readyz?verbose=true',
+    )
     await sleep(GRACE_MS)
     end()
     return `away for ${REDIS_OUTAGE_MS / 1000} s; both services use it again`
@@ -81,7 +87,7 @@ export async function runPlan(options: PlanOptions, results: PlanResults): Promi
 
   async function failOver(): Promise<string> {
     const end = windows.open('database')
-    const importing = importUsers(options, FAILOVER_ROWS)
+    const importing = importUsers(parts, FAILOVER_ROWS)
     const imported = await until(async () => {
       const [row] = await queryPostgres(
         primary.url(),
@@ -91,7 +97,7 @@ export async function runPlan(options: PlanOptions, results: PlanResults): Promi
     })
     const from = Date.now()
     await primary.kill()
-    await until(async () => !(await isReady(a)) && !(await isReady(b)), 50)
+    await untilEach(({ status }) => status !== 200, '/readyz')
     await sleep(2000)
     await standby.promote()
     databaseUrl = standby.url()
@@ -101,7 +107,7 @@ export async function runPlan(options: PlanOptions, results: PlanResults): Promi
     const attempts = await importing
     await sleep(GRACE_MS)
     end()
-    return `primary killed, standby promoted ${seconds(promotedAt - from)} later; both services ready ${seconds(readyAt - promotedAt)} after that; an import of ${FAILOVER_ROWS} users had done ${imported} and was continued ${times(attempts)}`
+    return `primary killed, standby promoted ${seconds(promotedAt - from)} later; both services ready ${seconds(readyAt - promotedAt)} after that; an import of ${FAILOVER_ROWS} users had done ${imported} and was continued ${attempts} times`
   }
 
   async function restart(service: Service): Promise<string> {
@@ -122,10 +128,10 @@ export async function runPlan(options: PlanOptions, results: PlanResults): Promi
     const end = windows.open('kill', service.name)
     const life = service.life()
     const from = Date.now()
-    await service.kill()
+    await service.stop('SIGKILL')
     const first = Math.floor(from / 1000) - LOSS_SECONDS
     for (let second = first; second <= Math.floor(Date.now() / 1000); second++) {
-      life.maxLost += life.perSecond.get(second) ?? 0
+      life.maxLost += life.perSecond.get(String(second)) ?? 0
     }
     await service.start()
     await untilReady()
@@ -139,14 +145,15 @@ export async function runPlan(options: PlanOptions, results: PlanResults): Promi
     site.writeRules(version)
     for (const service of site.services) service.reload()
     const wanted = version === 'second' ? 403 : 200
-    const ask = async (service: Service) => {
-      const reply = await client.ask({
-        ...{ method: 'GET', path: '/users?per_page=1', route: '/users', service },
-        headers: { 'User-Agent': LATER_BLOCKED_AGENT },
+    for (const service of site.services) {
+      await until(async () => {
+        const reply = await client.ask({
+          ...{ method: 'GET', path: '/users?per_page=1', route: '/users', service },
+          headers: { 'User-Agent': LATER_BLOCKED_AGENT },
+        })
+        return reply.kind === 'answer' && reply.status === wanted
       })
-      return reply.kind === 'answer' && reply.status === wanted
     }
-    for (const service of site.services) await until(() => ask(service))
     return `SIGHUP, ${version} rules in force in both services`
   }
 
@@ -160,56 +167,36 @@ export async function runPlan(options: PlanOptions, results: PlanResults): Promi
     return 'one of four keys'
   }
 
-  async function sample(label: string): Promise<string> {
-    results.samples.push(await sampleUsage(site, label, databaseUrl))
+  const sample = (label: string) => async () => {
+    samples.push(await sampleUsage(site, label, databaseUrl))
     return label
   }
 
-  const walkAll = async () => `${await walk(options)} users by cursors`
-  const doImport = async () => `${ROWS} users, continued ${times(await importUsers(options, ROWS))}`
+  const doWalk = async () => `${await walk(parts)} users by cursors`
+  const doImport = async () => `${ROWS} users, continued ${await importUsers(parts, ROWS)} times`
 
-  const steps: readonly Step[] = [
-    { at: 0.05, step: 'import', run: doImport },
-    { at: 0.1, step: 'sample', run: () => sample('10 %') },
-    { at: 0.12, step: 'reload', run: () => reload('second') },
-    { at: 0.15, step: 'Redis stopped', run: stopRedis },
-    { at: 0.24, step: 'key revoked', run: revoke },
-    { at: 0.28, step: 'walk', run: walkAll },
-    { at: 0.3, step: 'failover', run: failOver },
-    { at: 0.44, step: 'walk', run: walkAll },
-    { at: 0.46, step: 'sample', run: () => sample('46 %') },
-    { at: 0.48, step: 'restart', run: () => restart(a) },
-    { at: 0.56, step: 'restart', run: () => restart(b) },
-    { at: 0.64, step: 'reload', run: () => reload('first') },
-    { at: 0.66, step: 'sample', run: () => sample('66 %') },
-    { at: 0.7, step: 'kill -9', run: () => kill(a) },
-    { at: 0.8, step: 'import', run: doImport },
-    { at: 0.86, step: 'reload', run: () => reload('second') },
-    { at: 0.9, step: 'walk', run: walkAll },
-    { at: 0.99, step: 'sample', run: () => sample('end') },
+  return [
+    [0.05, 'import', doImport],
+    [0.1, 'sample', sample('10 %')],
+    [0.12, 'reload', () => reload('second')],
+    [0.15, 'Redis stopped', stopRedis],
+    [0.24, 'key revoked', revoke],
+    [0.28, 'walk', doWalk],
+    [0.3, 'failover', failOver],
+    [0.44, 'walk', doWalk],
+    [0.46, 'sample', sample('46 %')],
+    [0.48, 'restart', () => restart(a)],
+    [0.56, 'restart', () => restart(b)],
+    [0.64, 'reload', () => reload('first')],
+    [0.66, 'sample', sample('66 %')],
+    [0.7, 'kill -9', () => kill(a)],
+    [0.8, 'import', doImport],
+    [0.86, 'reload', () => reload('second')],
+    [0.9, 'walk', doWalk],
+    [0.99, 'sample', sample('end')],
   ]
-  const start = Date.now()
-  for (const { at, step, run } of steps) {
-    const wait = start + at * minutes * 60_000 - Date.now()
-    if (wait > 0) await sleep(wait, undefined, { signal })
-    signal.throwIfAborted()
-    const begun = Date.now()
-    const result = await run().catch(error => {
-      problems.note(`the step ${step}`, String(error?.stack ?? error))
-      return `**failed**: ${error}`
-    })
-    results.results.push({ at: begun - start, step, result })
-    console.error(`${seconds(begun - start)} ${step}: ${result}`)
-  }
-  const rest = start + minutes * 60_000 - Date.now()
-  if (rest > 0) await sleep(rest, undefined, { signal })
 }
 
 function seconds(ms: number): string {
   return `${(ms / 1000).toFixed(1)} s`
-}
-
-function times(count: number): string {
-  if (count === 0) return 'never'
-  return count === 1 ? 'once' : `${count} times`
 }

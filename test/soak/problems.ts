@@ -1,18 +1,14 @@
-/** What should not have happened: by kind, how often, and the first examples. */
-export interface Problems {
-  note(kind: string, example: string): void
-  /** Number of all so far. */
-  count(): number
-  list(): readonly { readonly kind: string; readonly count: number; readonly examples: string[] }[]
-}
-
 const EXAMPLES = 5
 
-export function createProblems(): Problems {
-  const byKind = new Map<string, { kind: string; count: number; examples: string[] }>()
+/** What should not have happened: by kind, how often, and the first examples. */
+export type Problems = ReturnType<typeof createProblems>
+
+export function createProblems() {
+  const byKind = new Map<string, { count: number; examples: string[] }>()
   return {
-    note: (kind, example) => {
-      const found = byKind.get(kind) ?? { kind, count: 0, examples: [] }
+    byKind,
+    note: (kind: string, example: string): void => {
+      const found = byKind.get(kind) ?? { count: 0, examples: [] }
       byKind.set(kind, found)
       found.count++
       if (found.examples.length < EXAMPLES) {
@@ -20,6 +16,5 @@ export function createProblems(): Problems {
       }
     },
     count: () => [...byKind.values()].reduce((sum, { count }) => sum + count, 0),
-    list: () => [...byKind.values()],
   }
 }

@@ -1,102 +1,77 @@
 import { availableParallelism, cpus } from 'node:os'
 import type { Client } from './client.ts'
 import type { Check } from './final-checks.ts'
-import type { Load } from './load.ts'
 import type { PlanResults } from './plan.ts'
 import type { Problems } from './problems.ts'
 import type { Site } from './site.ts'
-import { sumOf } from './tally.ts'
+import { sumOf, type Tally } from './tally.ts'
 
-export interface ReportParts {
+interface ReportParts extends PlanResults {
   readonly site: Site
   readonly startedAt: Date
   readonly minutes: number
+  /** Requests a second. */
   readonly rate: number
-  readonly load: Load
+  /** Number of actions that did not fit. */
+  readonly leftOut: number
   readonly client: Client
-  readonly plan: PlanResults
   readonly checks: readonly Check[]
   readonly problems: Problems
 }
 
 /** The report as Markdown. */
 export function report(parts: ReportParts): string {
-  const { site, startedAt, minutes, rate, load, client, plan, checks, problems } = parts
+  const { site, startedAt, minutes, rate, leftOut, client, checks, problems } = parts
   const failed = checks.filter(({ isFine }) => !isFine).length
-  const requests = sumOf(client.outcomes)
-  const lines = [
+  const verdict = failed === 0 ? 'Passed' : `**Failed**: ${failed} of ${checks.length} checks`
+  const sections = [
     '# Soak',
-    '',
-    `${failed === 0 ? 'Passed' : `**Failed**: ${failed} of ${checks.length} checks`}. ${startedAt.toISOString()}, ${minutes} minutes, ${requests} requests (${rate} a second planned, ${load.leftOut()} actions left out), Node ${process.versions.node}, ${availableParallelism()} cores of ${cpus()[0]?.model ?? 'an unknown processor'}.`,
-    '',
+    `${verdict}. ${startedAt.toISOString()}, ${minutes} minutes, ${sumOf(client.outcomes)} requests (${rate} a second planned, ${leftOut} actions left out), Node ${process.versions.node}, ${availableParallelism()} cores of ${cpus()[0]?.model ?? 'an unknown processor'}.`,
     'Two services, one PostgreSQL with a synchronous standby, one Redis, all on one machine with the clients.',
-    '',
     '## Checks',
-    '',
-    ...table(
+    table(
       ['check', 'result', 'figure'],
       checks.map(({ check, isFine, figure }) => [check, isFine ? 'ok' : '**failed**', figure]),
     ),
-    '',
     '## What was done',
-    '',
-    ...table(
+    table(
       ['at', 'step', 'result'],
-      plan.results
+      parts.results
         .filter(({ step }) => step !== 'sample')
         .map(({ at, step, result }) => [`${Math.round(at / 1000)} s`, step, result]),
     ),
-    '',
-    '## Processes',
-    '',
-    ...table(
-      ['at', 'process', 'pid', 'memory, MB', 'open files'],
-      plan.samples.flatMap(({ label, processes }) =>
-        processes.map(({ process: name, pid, residentMb, files }) => [
-          ...[label, name, String(pid), String(residentMb), String(files)],
+    '## Services',
+    table(
+      ['at', 'service', 'pid', 'memory, MB', 'open files', 'connections to PostgreSQL'],
+      parts.samples.flatMap(({ label, processes }) =>
+        processes.map(({ name, pid, residentMb, files, connections }) => [
+          ...[label, name, pid, residentMb, files, connections],
         ]),
       ),
     ),
-    '',
-    ...table(
-      ['at', 'connections to PostgreSQL'],
-      plan.samples.map(({ label, connections }) => [
-        label,
-        Object.entries(connections)
-          .map(([name, count]) => `${name}: ${count}`)
-          .join(', '),
-      ]),
-    ),
-    '',
     '## Warnings in the logs',
-    '',
-    ...table(
+    table(
       ['service', 'message', 'number'],
       site.services.flatMap(({ name, warnings }) =>
-        [...warnings].toSorted().map(([message, count]) => [name, message, String(count)]),
+        sorted(warnings).map(([message, count]) => [name, message, count]),
       ),
     ),
-    '',
     '## Answers',
-    '',
-    ...table(
-      ['request', 'answer', 'number'],
-      [...client.outcomes].toSorted().map(([name, count]) => {
-        const [method, route, ...answer] = name.split(' ')
-        return [`${method} ${route || '(no route)'}`, answer.join(' '), String(count)]
-      }),
-    ),
+    table(['method, route and answer', 'number'], sorted(client.outcomes)),
   ]
-  if (problems.count() > 0) {
-    lines.push('', '## Problems', '')
-    for (const { kind, count, examples } of problems.list()) {
-      lines.push(`- ${kind}: ${count}`, ...examples.map(example => `  - \`${example}\``))
-    }
+  if (problems.count() > 0) sections.push('## Problems')
+  for (const [kind, { count, examples }] of problems.byKind) {
+    const shown = examples.map(example => `  - \`${example}\``)
+    sections.push([`- ${kind}: ${count}`, ...shown].join('\n'))
   }
-  return `${lines.join('\n')}\n`
+  return `${sections.join('\n\n')}\n`
 }
 
-function table(heads: readonly string[], rows: readonly (readonly string[])[]): string[] {
-  const line = (cells: readonly string[]) => `| ${cells.join(' | ').replace(/\s+/g, ' ')} |`
-  return [line(heads), line(heads.map(() => '---')), ...rows.map(line)]
+function sorted(tally: Tally): [string, number][] {
+  return [...tally].toSorted()
+}
+
+function table(heads: readonly string[], rows: readonly (readonly (string | number)[])[]): string {
+  const line = (cells: readonly unknown[]) => `| ${cells.join(' | ').replace(/\s+/g, ' ')} |`
+  return [heads, heads.map(() => '---'), ...rows].map(line).join('\n')
 }

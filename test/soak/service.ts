@@ -1,10 +1,14 @@
 import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
+import { createInterface } from 'node:readline'
+import { fileURLToPath } from 'node:url'
 import { cleanUpAfter } from '../support/clean-up-after.ts'
 import { findFreePort } from '../support/free-port.ts'
 import type { Metrics } from '../support/metrics-text.ts'
 import { until } from '../support/until.ts'
 import { add, type Tally } from './tally.ts'
+
+export const MAIN = fileURLToPath(new URL('../../dist/main.js', import.meta.url))
 
 /** One life of a service, from a start to its end. Its counts begin at 0. */
 export interface Life {
@@ -14,60 +18,33 @@ export interface Life {
   readonly answered: Tally
   /** Request lines of its log, by method and status. */
   readonly logged: Tally
+  /** Answers by second, to bound the log lines that a kill may have taken with it. */
+  readonly perSecond: Tally
+  isListening: boolean
   /** Requests that got no answer. */
   unanswered: number
-  /** Answers by second, to bound the log lines that a kill may have taken with it. */
-  readonly perSecond: Map<number, number>
   /** How many log lines a kill may have lost. */
   maxLost: number
   metrics: Metrics | undefined
-  scrapes: number
-  exitCode: number | null | undefined
 }
 
-export interface Service {
-  readonly name: string
-  readonly port: number
-  readonly managementUrl: string
-  readonly lives: Life[]
-  /** Log lines of level error or fatal. */
-  readonly lines: { readonly life: Life; readonly at: number; readonly line: LogLine }[]
-  /** Log lines of level warn by message, over all lives. */
-  readonly warnings: Tally
-  /** When its log last said that a process counts limits by itself. */
-  countedLocallyAt(): number
-  life(): Life
-  isRunning(): boolean
-  /** Resolves when it serves. */
-  start(): Promise<void>
-  /** Sends SIGTERM and resolves with the exit code. */
-  stop(): Promise<number | null>
-  /** Sends SIGKILL and resolves when it has ended. */
-  kill(): Promise<void>
-  reload(): void
-  pid(): number
-}
+type LogLine = Readonly<Record<string, unknown>>
 
-export type LogLine = Readonly<Record<string, unknown>>
-
-export interface ServiceOptions {
+interface ServiceOptions {
   readonly name: string
-  readonly main: string
   readonly cwd: string
   readonly env: Readonly<Record<string, string>>
 }
 
-const KEPT = new Set(['error', 'fatal'])
+export type Service = Awaited<ReturnType<typeof createService>>
 
-/** The ports stay the same over all its lives. */
-export async function createService(options: ServiceOptions): Promise<Service> {
-  const { name, main, cwd, env } = options
+/** A service that can be started again and again. Its ports stay the same over all its lives. */
+export async function createService({ name, cwd, env }: ServiceOptions) {
   const port = await findFreePort()
   const managementPort = await findFreePort()
   const lives: Life[] = []
-  const listening = new Set<Life>()
   const warnings: Tally = new Map()
-  const lines: { life: Life; at: number; line: LogLine }[] = []
+  const errors: { readonly at: number; readonly line: LogLine }[] = []
   let countedLocallyAt = 0
   let child: ChildProcess | undefined
   let exited: Promise<number | null> = Promise.resolve(null)
@@ -79,85 +56,72 @@ export async function createService(options: ServiceOptions): Promise<Service> {
   }
 
   function read(of: Life, text: string): void {
-    let line: LogLine
-    try {
-      line = JSON.parse(text)
-    } catch {
-      line = { level: 'error', msg: `no JSON in the log: ${text}` }
-    }
+    const line = parse(text)
     if (line.msg === 'request') add(of.logged, `${line.method} ${line.status ?? 0}`)
-    else if (line.msg === 'listening') listening.add(of)
-    else if (KEPT.has(String(line.level))) lines.push({ life: of, at: Date.now(), line })
+    else if (line.msg === 'listening') of.isListening = true
+    else if (line.level === 'error' || line.level === 'fatal') errors.push({ at: Date.now(), line })
     else if (line.level === 'warn') {
       add(warnings, String(line.msg))
       if (String(line.msg).endsWith('counted locally')) countedLocallyAt = Date.now()
     }
   }
 
+  /** Resolves when it serves. */
   async function start(): Promise<void> {
     const current: Life = {
-      ...{ service: name, number: lives.length + 1, answered: new Map() },
-      ...{ logged: new Map(), unanswered: 0, perSecond: new Map(), maxLost: 0 },
-      ...{ metrics: undefined, scrapes: 0, exitCode: undefined },
+      ...{ service: name, number: lives.length + 1, isListening: false, metrics: undefined },
+      ...{ answered: new Map(), logged: new Map(), perSecond: new Map() },
+      ...{ unanswered: 0, maxLost: 0 },
     }
     lives.push(current)
-    const running = spawn(process.execPath, [main], {
+    const { PATH, HOME } = process.env
+    const ports = { PORT: String(port), MANAGEMENT_PORT: String(managementPort) }
+    const running = spawn(process.execPath, [MAIN], {
       cwd,
-      env: {
-        ...{ PATH: process.env.PATH, HOME: process.env.HOME, PORT: String(port) },
-        ...{ MANAGEMENT_PORT: String(managementPort), ...env },
-      },
+      env: { PATH, HOME, ...ports, ...env },
       stdio: ['ignore', 'pipe', 'pipe'],
       // Ctrl-C is for the soak, which then stops it.
       detached: true,
     })
     child = running
     const end = cleanUpAfter('cat > /dev/null; kill -KILL "$1"', String(running.pid))
-    eachLine(running, text => read(current, text))
+    for (const input of [running.stdout, running.stderr]) {
+      createInterface({ input }).on('line', text => read(current, text))
+    }
     exited = once(running, 'close').then(([code]) => {
       end()
-      current.exitCode = code as number | null
       return code as number | null
     })
     await until(() => {
       if (running.exitCode !== null) throw new Error(`${name} ended with ${running.exitCode}`)
-      return listening.has(current)
+      return current.isListening
     })
   }
 
+  /** Resolves with its exit code. */
+  function stop(signal: 'SIGTERM' | 'SIGKILL' = 'SIGTERM'): Promise<number | null> {
+    child?.kill(signal)
+    return exited
+  }
+
   return {
-    name,
-    port,
+    ...{ name, port, lives, life, start, stop },
     managementUrl: `http://127.0.0.1:${managementPort}`,
-    lives,
-    lines,
+    /** Log lines of level error or fatal. */
+    errors,
+    /** Log lines of level warn by message, over all lives. */
     warnings,
+    /** When its log last said that a process counts limits by itself. */
     countedLocallyAt: () => countedLocallyAt,
-    life,
-    isRunning: () => child !== undefined && child.exitCode === null && child.signalCode === null,
-    start,
-    stop: () => {
-      child?.kill('SIGTERM')
-      return exited
-    },
-    reload: () => {
-      child?.kill('SIGHUP')
-    },
-    kill: async () => {
-      child?.kill('SIGKILL')
-      await exited
-    },
+    reload: () => child?.kill('SIGHUP'),
     pid: () => Number(child?.pid),
   }
 }
 
-function eachLine(child: ChildProcess, pass: (text: string) => void): void {
-  for (const stream of [child.stdout, child.stderr]) {
-    let rest = ''
-    stream?.setEncoding('utf8').on('data', (chunk: string) => {
-      const parts = (rest + chunk).split('\n')
-      rest = parts.pop() ?? ''
-      for (const part of parts) pass(part)
-    })
+function parse(text: string): LogLine {
+  try {
+    return JSON.parse(text)
+  } catch {
+    return { level: 'error', msg: `no JSON in the log: ${text}` }
   }
 }

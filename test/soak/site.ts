@@ -2,14 +2,11 @@ import { execFile } from 'node:child_process'
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { fileURLToPath } from 'node:url'
-import { createPostgresCluster, type PostgresCluster } from '../support/postgres-cluster.ts'
-import { type RedisServer, startRedis } from '../support/redis-server.ts'
+import { createPostgresCluster } from '../support/postgres-cluster.ts'
+import { startRedis } from '../support/redis-server.ts'
 import { UNHURRIED } from '../support/unhurried.ts'
 import { RULES } from './rules.ts'
-import { createService, type Service } from './service.ts'
-
-const MAIN = fileURLToPath(new URL('../../dist/main.js', import.meta.url))
+import { createService, MAIN, type Service } from './service.ts'
 
 /** What each program may do. */
 const SCOPES = {
@@ -21,31 +18,13 @@ const SCOPES = {
 
 export type KeyName = keyof typeof SCOPES
 
-export interface CommandResult {
-  readonly code: number
-  readonly stdout: string
-  readonly stderr: string
-}
+export type Site = Awaited<ReturnType<typeof openSite>>
 
-/** Two services on one PostgreSQL with a standby and one Redis. */
-export interface Site {
-  readonly folder: string
-  readonly services: readonly [Service, Service]
-  readonly primary: PostgresCluster
-  readonly standby: PostgresCluster
-  readonly redis: RedisServer
-  readonly keys: Readonly<Record<KeyName, string>>
-  /** Runs a command of the service on the database. */
-  command(...args: readonly string[]): Promise<CommandResult>
-  writeRules(version: keyof typeof RULES): void
-  /** Stops everything and deletes all files. */
-  close(): Promise<void>
-}
-
-/** Starts everything. After an error nothing of it runs. */
-export async function openSite(): Promise<Site> {
+/** Starts two services on one PostgreSQL with a standby and one Redis. After an error nothing of it runs. */
+export async function openSite() {
   const folder = mkdtempSync(join(tmpdir(), 'user-records-soak-'))
   const closers: (() => unknown)[] = [() => rmSync(folder, { recursive: true, force: true })]
+  /** Stops everything and deletes all files. */
   async function close(): Promise<void> {
     for (let closer = closers.pop(); closer !== undefined; closer = closers.pop()) await closer()
   }
@@ -58,47 +37,40 @@ export async function openSite(): Promise<Site> {
     const hosts = `127.0.0.1:${primary.port},127.0.0.1:${standby.port}`
     const urlOf = (program: string) =>
       `postgres://postgres@${hosts}/postgres?application_name=${program}`
-    const writeRules: Site['writeRules'] = version =>
-      writeFileSync(join(folder, 'limits.json'), JSON.stringify(RULES[version]))
+    const limitsFile = join(folder, 'limits.json')
+    const writeRules = (version: keyof typeof RULES) =>
+      writeFileSync(limitsFile, JSON.stringify(RULES[version]))
     writeRules('first')
     const command = commandOn(urlOf('command'), folder)
     await command('migrate')
-    const keys = Object.fromEntries(
-      await Promise.all(
-        Object.entries(SCOPES).map(async ([name, scope]) => {
-          const { stdout } = await command('keys', 'create', '--name', name, '--scope', scope)
-          return [name, stdout.trim()]
-        }),
-      ),
-    ) as Record<KeyName, string>
+    const keys: Partial<Record<KeyName, string>> = {}
+    for (const [name, scope] of Object.entries(SCOPES)) {
+      const { stdout } = await command('keys', 'create', '--name', name, '--scope', scope)
+      keys[name as KeyName] = stdout.trim()
+    }
     const shared = {
       ...{ CACHE_STORE: 'redis', REDIS_URL: redis.url, API_KEYS: 'required' },
-      ...{ LIMITS_FILE: join(folder, 'limits.json'), TRUST_PROXY: 'loopback', ...UNHURRIED },
+      ...{ LIMITS_FILE: limitsFile, TRUST_PROXY: 'loopback', ...UNHURRIED },
     }
-    const services = await Promise.all(
-      (['a', 'b'] as const).map(name =>
-        createService({
-          ...{ name, main: MAIN, cwd: folder },
-          env: { ...shared, DATABASE_URL: urlOf(`soak-${name}`) },
-        }),
-      ),
-    )
+    const open = (name: string) =>
+      createService({
+        ...{ name, cwd: folder },
+        env: { ...shared, DATABASE_URL: urlOf(`soak-${name}`) },
+      })
+    const services: readonly [Service, Service] = [await open('a'), await open('b')]
     closers.push(() => Promise.all(services.map(service => service.stop())))
     for (const service of services) await service.start()
-    const [one, other] = services as [Service, Service]
-    return {
-      ...{ folder, services: [one, other], primary, standby, redis, keys },
-      ...{ command, writeRules, close },
-    }
+    return { folder, services, primary, standby, redis, keys, command, writeRules, close }
   } catch (error) {
     await close()
     throw error
   }
 }
 
-function commandOn(url: string, cwd: string): Site['command'] {
+/** Runs commands of the service on the database. */
+function commandOn(url: string, cwd: string) {
   const env = { PATH: process.env.PATH, HOME: process.env.HOME, DATABASE_URL: url }
-  return (...args) =>
+  return (...args: string[]): Promise<{ code: number; stdout: string; stderr: string }> =>
     new Promise(resolve => {
       execFile(process.execPath, [MAIN, ...args], { cwd, env }, (error, stdout, stderr) => {
         const code = error === null ? 0 : typeof error.code === 'number' ? error.code : -1

@@ -9,16 +9,14 @@ export function sumOf(tally: Tally): number {
   return [...tally.values()].reduce((sum, count) => sum + count, 0)
 }
 
-/** The numbers by what is left of each name. */
-export function regroup(tally: Tally, rename: (name: string) => string): Tally {
-  const groups: Tally = new Map()
-  for (const [name, count] of tally) add(groups, rename(name), count)
-  return groups
-}
-
-/** Names whose numbers differ, with `one - other`. */
-export function differences(one: Tally, other: Tally): { name: string; difference: number }[] {
-  return [...new Set([...one.keys(), ...other.keys()])]
-    .map(name => ({ name, difference: (one.get(name) ?? 0) - (other.get(name) ?? 0) }))
-    .filter(({ difference }) => difference !== 0)
+/** How many of `one` are missing in `other`, and how many `other` has beyond it, name by name. */
+export function compareTallies(one: Tally, other: Tally): { missing: number; more: number } {
+  let missing = 0
+  let more = 0
+  for (const name of new Set([...one.keys(), ...other.keys()])) {
+    const difference = (one.get(name) ?? 0) - (other.get(name) ?? 0)
+    if (difference > 0) missing += difference
+    else more -= difference
+  }
+  return { missing, more }
 }

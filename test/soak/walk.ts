@@ -1,7 +1,6 @@
+import { nextPath } from './client.ts'
 import { isCertain } from './ledger.ts'
 import type { TrafficParts } from './traffic.ts'
-
-const PAGE = 1000
 
 /** Reads all users by cursors. Whoever existed during the whole walk comes exactly once. */
 export async function walk({ client, ledger, problems, windows }: TrafficParts): Promise<number> {
@@ -10,13 +9,12 @@ export async function walk({ client, ledger, problems, windows }: TrafficParts):
   const existed = ledger.free.filter(account => isCertain(account) && account.id !== undefined)
   const seen = new Set<number>()
   let previous = 0
-  let path: string | undefined = `/users?per_page=${PAGE}`
-  let attempts = 0
+  let path: string | undefined = '/users?per_page=1000'
+  let failures = 0
   while (path !== undefined) {
     const reply = await client.ask({ method: 'GET', path, route: '/users', key: 'reader' })
     if (reply.kind !== 'answer') {
-      attempts++
-      if (attempts > 100) throw new Error('a walk makes no progress')
+      if (++failures > 100) throw new Error('a walk makes no progress')
       continue
     }
     if (reply.status !== 200) {
@@ -28,10 +26,7 @@ export async function walk({ client, ledger, problems, windows }: TrafficParts):
       previous = id
       seen.add(id)
     }
-    const next: string | undefined = /<([^>]+)>; rel="next"/.exec(
-      String(reply.headers.link ?? ''),
-    )?.[1]
-    path = next && new URL(next, 'http://localhost').pathname + new URL(next, 'http://x').search
+    path = nextPath(reply)
   }
   if (windows.met('database', from)) return seen.size
   const free = new Set(ledger.free)
