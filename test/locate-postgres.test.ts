@@ -1,15 +1,12 @@
 import { writeFileSync } from 'node:fs'
 import { userInfo } from 'node:os'
 import { join } from 'node:path'
-import { fileURLToPath } from 'node:url'
-import { describe, expect, test } from 'vitest'
+import { describe, expect, onTestFinished, test, vi } from 'vitest'
 import { type Config, type Environment, loadConfig, readSettings } from '../src/config.ts'
-import { OperatorError } from '../src/errors.ts'
 import type { PostgresLocation } from '../src/postgres-location.ts'
 import { readRecordSettings } from '../src/wiring/record-settings.ts'
 import { temporaryFolder } from './support/open-test-app.ts'
-
-const NO_DOTENV = fileURLToPath(new URL('./no-such-folder/.env', import.meta.url))
+import { NO_DOTENV, problemsOf } from './support/problems-of.ts'
 
 const SYSTEM_USER = userInfo().username
 
@@ -33,18 +30,35 @@ function locate(url: string, variables: Environment = {}): Config['database'] {
   return loadConfig({ ...variables, DATABASE_URL: url }, NO_DOTENV).database
 }
 
-function problemsOf(url: string, variables: Environment = {}): readonly string[] {
-  try {
-    locate(url, variables)
-    return []
-  } catch (error) {
-    if (error instanceof OperatorError) return error.problems
-    throw error
-  }
+function problemsWith(url: string, variables: Environment = {}): readonly string[] {
+  return problemsOf({ ...variables, DATABASE_URL: url })
+}
+
+function dotenvOf(variables: Environment): string {
+  const path = join(temporaryFolder(), '.env')
+  const lines = Object.entries(variables).map(([name, text]) => `${name}="${text}"\n`)
+  writeFileSync(path, lines.join(''))
+  return path
+}
+
+/** What each part may be. */
+const MODES = 'it may be disable, require, verify-ca or verify-full'
+const PORTS = 'it may be a port from 1 to 65535, or one for each host, separated by commas'
+const HOSTS = 'it may be host names, IP addresses or folders of Unix sockets, separated by commas'
+const SECONDS = 'it may be a whole number of seconds, where 0 is the default of the service'
+const FILE = 'it may be the path of a PEM file'
+const UNENCRYPTED = 'has no effect without sslmode, and nothing would be encrypted'
+const LEFT_TO_SERVER = 'would leave it to the server whether the connection is encrypted'
+
+function at(...hosts: (readonly [string, number])[]) {
+  return { hosts: hosts.map(([host, port]) => ({ host, port })) }
+}
+
+function one(host: string, port = 5432) {
+  return at([host, port])
 }
 
 describe('DATABASE_URL', () => {
-  const one = (host: string, port = 5432) => ({ hosts: [{ host, port }] })
   const ann = { user: 'ann', database: 'ann' }
 
   test.each<[string, Partial<PostgresLocation>]>([
@@ -76,45 +90,13 @@ describe('DATABASE_URL', () => {
     ['postgres://h/d/e#f', { ...one('h'), database: 'd/e#f' }],
     ['postgres://h?password=a+b=c', { ...one('h'), password: 'a+b=c' }],
     // Several hosts.
-    [
-      'postgres://a:1,b:2/',
-      {
-        hosts: [
-          { host: 'a', port: 1 },
-          { host: 'b', port: 2 },
-        ],
-      },
-    ],
+    ['postgres://a:1,b:2/', at(['a', 1], ['b', 2])],
     [
       'postgres://ann@a,b:2,[::1],:4/',
-      {
-        ...ann,
-        hosts: [
-          { host: 'a', port: 5432 },
-          { host: 'b', port: 2 },
-          { host: '::1', port: 5432 },
-          { host: 'localhost', port: 4 },
-        ],
-      },
+      { ...ann, ...at(['a', 5432], ['b', 2], ['::1', 5432], ['localhost', 4]) },
     ],
-    [
-      'postgres:///?host=a,b&port=6000',
-      {
-        hosts: [
-          { host: 'a', port: 6000 },
-          { host: 'b', port: 6000 },
-        ],
-      },
-    ],
-    [
-      'postgres:///?host=a,b&port=,2',
-      {
-        hosts: [
-          { host: 'a', port: 5432 },
-          { host: 'b', port: 2 },
-        ],
-      },
-    ],
+    ['postgres:///?host=a,b&port=6000', at(['a', 6000], ['b', 6000])],
+    ['postgres:///?host=a,b&port=,2', at(['a', 5432], ['b', 2])],
     // IPv6 in brackets; without them as a parameter.
     ['postgres://[2001:db8::1]:6000/', one('2001:db8::1', 6000)],
     ['postgres://[fe80::1%25eth0]', one('fe80::1%eth0')],
@@ -150,147 +132,77 @@ describe('DATABASE_URL', () => {
     expect(locate(url)).toEqual({ ...DEFAULTS, ...expected, url })
   })
 
-  test.each<[string, PostgresLocation['tls']]>([
+  test.each<[string, Partial<PostgresLocation['tls']>]>([
     ['', undefined],
     ['sslmode=disable', undefined],
     ['sslmode=disable&sslrootcert=ca.pem', undefined],
-    ['sslmode=require', { ...NO_TLS_FILES, verify: 'none' }],
-    [
-      'sslmode=require&sslrootcert=ca.pem',
-      { ...NO_TLS_FILES, verify: 'ca', rootCertificate: 'ca.pem' },
-    ],
-    ['sslmode=verify-ca', { ...NO_TLS_FILES, verify: 'ca' }],
+    ['sslmode=require', { verify: 'none' }],
+    ['sslmode=require&sslrootcert=ca.pem', { verify: 'ca', rootCertificate: 'ca.pem' }],
+    ['sslmode=verify-ca', { verify: 'ca' }],
     [
       'sslmode=verify-full&sslrootcert=/a%20b/ca.pem',
-      { ...NO_TLS_FILES, verify: 'full', rootCertificate: '/a b/ca.pem' },
+      { verify: 'full', rootCertificate: '/a b/ca.pem' },
     ],
-    ['sslmode=verify-full&sslrootcert=system', { ...NO_TLS_FILES, verify: 'full' }],
-    ['sslrootcert=system', { ...NO_TLS_FILES, verify: 'full' }],
+    ['sslmode=verify-full&sslrootcert=system', { verify: 'full' }],
+    ['sslrootcert=system', { verify: 'full' }],
     [
       'sslmode=require&sslcert=c.pem&sslkey=k.pem',
-      { verify: 'none', rootCertificate: undefined, certificate: 'c.pem', key: 'k.pem' },
+      { verify: 'none', certificate: 'c.pem', key: 'k.pem' },
     ],
   ])('with %j has the TLS of libpq', (query, tls) => {
-    expect(locate(`postgres://h/?${query}`)).toMatchObject({ tls })
+    expect(locate(`postgres://h/?${query}`)).toMatchObject({
+      tls: tls && { ...NO_TLS_FILES, ...tls },
+    })
   })
 
-  test.each([
+  /** Reasons, each with what of a URL follows `postgres://`. */
+  const REFUSED: readonly (readonly [string, ...string[]])[] = [
+    [`its sslmode ${LEFT_TO_SERVER}: ${MODES}`, 'h?sslmode=prefer', 'h?sslmode=allow'],
+    [`its sslmode is wrong: ${MODES}`, 'h?sslmode=REQUIRE'],
+    ['its parameter sslmode is empty', 'h?sslmode=', 'h?sslmode'],
+    ['it has the unknown parameter "ssl"', 'h?ssl=true'],
+    ['it has the unknown parameter "sslmod" (did you mean sslmode?)', 'h?sslmod=require'],
+    ['it has the unknown parameter "SSLMODE" (did you mean sslmode?)', 'h?SSLMODE=require'],
+    ['it has the unknown parameter "__proto__"', 'h?__proto__=x'],
+    ['it has the unknown parameter ""', 'h?sslmode=require&&user=a'],
+    ['it has the parameter sslmode twice', 'h?sslmode=require&sslmode=require'],
+    ['it has the parameter user twice', 'h?user=a&us%65r=b'],
+    ['a ? in its password must be written as %3F, and an @ in a parameter as %40', 'h?user=x@y'],
+    ...['user', 'dbname', 'host', 'port', 'sslrootcert', 'application_name', 'options'].map(
+      name => [`its parameter ${name} is empty`, `h?${name}=`] as const,
+    ),
+    [`its connect_timeout is wrong: ${SECONDS}`, 'h?connect_timeout=1.5', 'h?connect_timeout=2s'],
+    [`its port is wrong: ${PORTS}`, 'h?port=0', 'h?port=65536', 'h?port=5432.5'],
+    [`its port has 3 ports for 2 hosts: ${PORTS}`, 'h:5,g:6?port=5,6,7'],
+    [`its port has 2 ports for 1 host: ${PORTS}`, 'h?port=5,6'],
+    [`its host is wrong: ${HOSTS}`, 'h?host=a%20b', 'h?host=[::1]', 'h?host=h:5432'],
+    ['a host in it is not HOST, HOST:PORT or [IPV6]:PORT', ...['2001:db8::1/', '[::1/', '[::1]x/']],
+    ['the text in brackets in it is not an IPv6 address', '[]/', '[127.0.0.1]/'],
+    ['a blank in it must be written as %20', 'h /users', 'h/users ', 'h/users\n'],
     [
-      'postgres://h?sslmode=prefer',
-      'its sslmode would leave it to the server whether the connection is encrypted: it may be disable, require, verify-ca or verify-full',
+      'a % in it does not begin an encoded character: write % itself as %25',
+      ...['h/%', 'h/%zz', 'h/%ff'],
     ],
+    ['it has the character %00', 'h/a%00b'],
+    [`its sslrootcert ${UNENCRYPTED}: ${FILE}`, 'h?sslrootcert=ca.pem'],
+    [`its sslcert ${UNENCRYPTED}: ${FILE}`, 'h?sslcert=c.pem&sslkey=k'],
+    [`its sslcert needs sslkey or PGSSLKEY: ${FILE}`, 'h?sslmode=require&sslcert=c.pem'],
+    [`its sslkey needs sslcert or PGSSLCERT: ${FILE}`, 'h?sslmode=require&sslkey=k'],
     [
-      'postgres://h?sslmode=allow',
-      'its sslmode would leave it to the server whether the connection is encrypted: it may be disable, require, verify-ca or verify-full',
+      `its sslmode is too weak for sslrootcert=system, which needs verify-full: ${MODES}`,
+      'h?sslmode=verify-ca&sslrootcert=system',
     ],
-    [
-      'postgres://h?sslmode=REQUIRE',
-      'its sslmode is wrong: it may be disable, require, verify-ca or verify-full',
-    ],
-    ['postgres://h?sslmode=', 'its parameter sslmode is empty'],
-    ['postgres://h?sslmode', 'its parameter sslmode is empty'],
-    ['postgres://h?ssl=true', 'it has the unknown parameter "ssl"'],
-    [
-      'postgres://h?sslmod=require',
-      'it has the unknown parameter "sslmod" (did you mean sslmode?)',
-    ],
-    [
-      'postgres://h?SSLMODE=require',
-      'it has the unknown parameter "SSLMODE" (did you mean sslmode?)',
-    ],
-    ['postgres://h?__proto__=x', 'it has the unknown parameter "__proto__"'],
-    ['postgres://h?sslmode=require&&user=a', 'it has the unknown parameter ""'],
-    ['postgres://h?sslmode=require&sslmode=require', 'it has the parameter sslmode twice'],
-    ['postgres://h?user=a&us%65r=b', 'it has the parameter user twice'],
-    [
-      'postgres://h?user=x@y',
-      'a ? in its password must be written as %3F, and an @ in a parameter as %40',
-    ],
-    ['postgres://h?user=', 'its parameter user is empty'],
-    ['postgres://h?dbname=', 'its parameter dbname is empty'],
-    ['postgres://h?host=', 'its parameter host is empty'],
-    ['postgres://h?port=', 'its parameter port is empty'],
-    ['postgres://h?sslrootcert=', 'its parameter sslrootcert is empty'],
-    ['postgres://h?application_name=', 'its parameter application_name is empty'],
-    ['postgres://h?options=', 'its parameter options is empty'],
-    [
-      'postgres://h?connect_timeout=1.5',
-      'its connect_timeout is wrong: it may be a whole number of seconds, where 0 is the default of the service',
-    ],
-    [
-      'postgres://h?connect_timeout=2s',
-      'its connect_timeout is wrong: it may be a whole number of seconds, where 0 is the default of the service',
-    ],
-    [
-      'postgres://h?port=0',
-      'its port is wrong: it may be a port from 1 to 65535, or one for each host, separated by commas',
-    ],
-    [
-      'postgres://h?port=65536',
-      'its port is wrong: it may be a port from 1 to 65535, or one for each host, separated by commas',
-    ],
-    [
-      'postgres://h?port=5432.5',
-      'its port is wrong: it may be a port from 1 to 65535, or one for each host, separated by commas',
-    ],
-    [
-      'postgres://h:5,g:6?port=5,6,7',
-      'its port has 3 ports for 2 hosts: it may be a port from 1 to 65535, or one for each host, separated by commas',
-    ],
-    [
-      'postgres://h?port=5,6',
-      'its port has 2 ports for 1 host: it may be a port from 1 to 65535, or one for each host, separated by commas',
-    ],
-    [
-      'postgres://h?host=a%20b',
-      'its host is wrong: it may be host names, IP addresses or folders of Unix sockets, separated by commas',
-    ],
-    [
-      'postgres://h?host=[::1]',
-      'its host is wrong: it may be host names, IP addresses or folders of Unix sockets, separated by commas',
-    ],
-    [
-      'postgres://h?host=h:5432',
-      'its host is wrong: it may be host names, IP addresses or folders of Unix sockets, separated by commas',
-    ],
-    ['postgres://2001:db8::1/', 'a host in it is not HOST, HOST:PORT or [IPV6]:PORT'],
-    ['postgres://[::1/', 'a host in it is not HOST, HOST:PORT or [IPV6]:PORT'],
-    ['postgres://[::1]x/', 'a host in it is not HOST, HOST:PORT or [IPV6]:PORT'],
-    ['postgres://[]/', 'the text in brackets in it is not an IPv6 address'],
-    ['postgres://[127.0.0.1]/', 'the text in brackets in it is not an IPv6 address'],
-    ['postgres://h /users', 'a blank in it must be written as %20'],
-    ['postgres://h/users ', 'a blank in it must be written as %20'],
-    ['postgres://h/users\n', 'a blank in it must be written as %20'],
-    ['postgres://h/%', 'a % in it does not begin an encoded character: write % itself as %25'],
-    ['postgres://h/%zz', 'a % in it does not begin an encoded character: write % itself as %25'],
-    ['postgres://h/%ff', 'a % in it does not begin an encoded character: write % itself as %25'],
-    ['postgres://h/a%00b', 'it has the character %00'],
-    [
-      'postgres://h?sslrootcert=ca.pem',
-      'its sslrootcert has no effect without sslmode, and nothing would be encrypted: it may be the path of a PEM file',
-    ],
-    [
-      'postgres://h?sslcert=c.pem&sslkey=k',
-      'its sslcert has no effect without sslmode, and nothing would be encrypted: it may be the path of a PEM file',
-    ],
-    [
-      'postgres://h?sslmode=require&sslcert=c.pem',
-      'its sslcert needs sslkey or PGSSLKEY: it may be the path of a PEM file',
-    ],
-    [
-      'postgres://h?sslmode=require&sslkey=k',
-      'its sslkey needs sslcert or PGSSLCERT: it may be the path of a PEM file',
-    ],
-    [
-      'postgres://h?sslmode=verify-ca&sslrootcert=system',
-      'its sslmode is too weak for sslrootcert=system, which needs verify-full: it may be disable, require, verify-ca or verify-full',
-    ],
-  ])('%j is refused in one line that says why', (url, why) => {
-    const problems = problemsOf(url)
-    expect(problems).toHaveLength(1)
-    expect(problems[0]).toMatch(/^DATABASE_URL was "[^\n]*$/)
-    expect(problems[0]?.split('", ')[1]).toBe(`but ${why}; it may be ${MAY_BE}`)
-  })
+  ]
+
+  test.each(REFUSED.flatMap(([why, ...ends]) => ends.map(end => [`postgres://${end}`, why])))(
+    '%j is refused in one line that says why',
+    (url, why) => {
+      const problems = problemsWith(url)
+      expect(problems).toHaveLength(1)
+      expect(problems[0]).toMatch(/^DATABASE_URL was "[^\n]*$/)
+      expect(problems[0]?.split('", ')[1]).toBe(`but ${why}; it may be ${MAY_BE}`)
+    },
+  )
 
   /** Each is refused, and each has `s3cret` in its password. */
   test.each([
@@ -322,7 +234,7 @@ describe('DATABASE_URL', () => {
     'postgres://ann:/?s3cret=x@h/users',
     'postgres:/ann:s3cret@h/users',
   ])('%j is refused without its password', url => {
-    const problems = problemsOf(url)
+    const problems = problemsWith(url)
     expect(problems).toHaveLength(1)
     expect(problems[0]).not.toContain('s3cret')
   })
@@ -345,10 +257,7 @@ describe('variables of libpq', () => {
   }
   const FROM_ALL: Omit<PostgresLocation, 'url'> = {
     kind: 'postgres',
-    hosts: [
-      { host: 'g', port: 6000 },
-      { host: '/tmp', port: 6001 },
-    ],
+    ...at(['g', 6000], ['/tmp', 6001]),
     user: 'bob',
     password: 's3@cr:et/',
     database: 'users',
@@ -381,9 +290,7 @@ describe('variables of libpq', () => {
   })
 
   test('are read from .env too, without a warning, and the environment wins', () => {
-    const path = join(temporaryFolder(), '.env')
-    const lines = Object.entries({ ...ALL, DATABASE_URL: 'postgres://' })
-    writeFileSync(path, lines.map(([name, text]) => `${name}="${text}"\n`).join(''))
+    const path = dotenvOf({ ...ALL, DATABASE_URL: 'postgres://' })
     const { config, problems, unknown } = readSettings({ PGUSER: 'ann' }, path)
     expect({ database: config.database, problems, unknown }).toEqual({
       database: { ...FROM_ALL, user: 'ann', url: 'postgres://' },
@@ -393,83 +300,50 @@ describe('variables of libpq', () => {
   })
 
   test('of .env are not warned of with SQLite either, and not checked', () => {
-    const path = join(temporaryFolder(), '.env')
-    writeFileSync(path, 'PGHOST=[\nPGSSLMODE=prefer\nPGHOSTADDR=x\n')
+    const path = dotenvOf({ PGHOST: '[', PGSSLMODE: 'prefer', PGHOSTADDR: 'x' })
     expect(readSettings({}, path)).toMatchObject({ problems: [], unknown: [] })
   })
 
   test.each([
-    [
-      'PGHOST',
-      'a b',
-      '; it may be host names, IP addresses or folders of Unix sockets, separated by commas',
-    ],
-    [
-      'PGPORT',
-      '0',
-      '; it may be a port from 1 to 65535, or one for each host, separated by commas',
-    ],
-    [
-      'PGPORT',
-      '1,2',
-      ', but it has 2 ports for 1 host; it may be a port from 1 to 65535, or one for each host, separated by commas',
-    ],
-    [
-      'PGSSLMODE',
-      'prefer',
-      ', but it would leave it to the server whether the connection is encrypted; it may be disable, require, verify-ca or verify-full',
-    ],
-    ['PGSSLMODE', 'yes', '; it may be disable, require, verify-ca or verify-full'],
-    [
-      'PGCONNECT_TIMEOUT',
-      'soon',
-      '; it may be a whole number of seconds, where 0 is the default of the service',
-    ],
+    ['PGHOST', 'a b', `; ${HOSTS}`],
+    ['PGPORT', '0', `; ${PORTS}`],
+    ['PGPORT', '1,2', `, but it has 2 ports for 1 host; ${PORTS}`],
+    ['PGSSLMODE', 'prefer', `, but it ${LEFT_TO_SERVER}; ${MODES}`],
+    ['PGSSLMODE', 'yes', `; ${MODES}`],
+    ['PGCONNECT_TIMEOUT', 'soon', `; ${SECONDS}`],
     ['PGHOSTADDR', '10.0.0.1', '; it may be left out only, because PGHOST also takes addresses'],
     ['PGSERVICE', 'users', '; it may be left out only, because service files are not read'],
   ])('%s=%s is refused by its own name', (name, text, rest) => {
-    expect(problemsOf('postgres://', { [name]: text })).toEqual([`${name} was "${text}"${rest}`])
+    expect(problemsWith('postgres://', { [name]: text })).toEqual([`${name} was "${text}"${rest}`])
   })
 
   test('of a client certificate without its key are refused, if there is TLS', () => {
     const certificate = { PGSSLCERT: 'c.pem' }
-    expect(problemsOf('postgres://', certificate)).toEqual([])
-    expect(problemsOf('postgres://?sslmode=require', certificate)).toEqual([
-      'PGSSLCERT was "c.pem", but it needs sslkey or PGSSLKEY; it may be the path of a PEM file',
+    expect(problemsWith('postgres://', certificate)).toEqual([])
+    expect(problemsWith('postgres://?sslmode=require', certificate)).toEqual([
+      `PGSSLCERT was "c.pem", but it needs sslkey or PGSSLKEY; ${FILE}`,
     ])
-    expect(problemsOf('postgres://?sslmode=require&sslkey=k.pem', certificate)).toEqual([])
+    expect(problemsWith('postgres://?sslmode=require&sslkey=k.pem', certificate)).toEqual([])
   })
 
   test('that are wrong are all told, beside other settings', () => {
     const wrong = { PGPORT: 'x', PGSSLMODE: 'allow', PORT: 'http' }
-    expect(problemsOf('postgres://', wrong).map(line => line.split(' ')[0])).toEqual([
-      'PORT',
-      'PGPORT',
-      'PGSSLMODE',
-    ])
+    const names = problemsWith('postgres://', wrong).map(line => line.split(' ')[0])
+    expect(names).toEqual(['PORT', 'PGPORT', 'PGSSLMODE'])
   })
 
   test('that are nearly right are warned of in .env', () => {
-    const path = join(temporaryFolder(), '.env')
-    writeFileSync(path, 'PGPASWORD=x\nPGUSER=ann\n')
+    const path = dotenvOf({ PGPASWORD: 'x', PGUSER: 'ann' })
     expect(readSettings({ PGPASWORD: 'x', PG_HOST: 'x' }, path).unknown).toEqual([
       { name: 'PGPASWORD', source: '.env', didYouMean: 'PGPASSWORD' },
     ])
   })
 
   test('are not read by the library', async () => {
-    const before = process.env.PGUSER
-    process.env.PGUSER = 'bob'
-    try {
-      const { config } = await readRecordSettings({ DATABASE_URL: new URL('postgres://h/users') })
-      expect(config.database).toMatchObject({
-        user: SYSTEM_USER,
-        hosts: [{ host: 'h', port: 5432 }],
-      })
-    } finally {
-      if (before === undefined) delete process.env.PGUSER
-      else process.env.PGUSER = before
-    }
+    vi.stubEnv('PGUSER', 'bob')
+    onTestFinished(() => void vi.unstubAllEnvs())
+    const { config } = await readRecordSettings({ DATABASE_URL: new URL('postgres://h/users') })
+    expect(config.database).toMatchObject({ user: SYSTEM_USER, ...one('h') })
     const settings = { DATABASE_URL: 'postgres://h', PGUSER: 'bob' }
     await expect(readRecordSettings(settings)).rejects.toThrow('PGUSER is not a setting')
   })

@@ -1,66 +1,44 @@
 import { expect, test } from 'vitest'
 import { loadConfig } from '../src/config.ts'
-import { OperatorError } from '../src/errors.ts'
 import type { RedisLocation } from '../src/redis-location.ts'
+import { NO_DOTENV, problemsOf } from './support/problems-of.ts'
+
+function nodes(...all: (readonly [string, number])[]) {
+  return { nodes: all.map(([host, port]) => ({ host, port })) }
+}
 
 const PLAIN: Omit<RedisLocation, 'url'> = {
-  nodes: [{ host: 'cache', port: 6379 }],
+  ...nodes(['cache', 6379]),
   username: undefined,
   password: undefined,
   database: 0,
   isEncrypted: false,
 }
 
-function locate(url: string): RedisLocation | undefined {
-  return loadConfig({ CACHE_STORE: 'redis', REDIS_URL: url }, '/nowhere/.env').redis
-}
-
-function problemsOf(environment: Record<string, string>): readonly string[] {
-  try {
-    loadConfig(environment, '/nowhere/.env')
-  } catch (error) {
-    if (error instanceof OperatorError) return error.problems
-    throw error
-  }
-  return []
-}
+const ANN = { username: 'ann', password: 'secret' }
 
 test.each<[string, Partial<RedisLocation>]>([
   ['redis://cache', {}],
   ['REDIS://cache/', {}],
-  ['redis://cache:7000/0', { nodes: [{ host: 'cache', port: 7000 }] }],
+  ['redis://cache:7000/0', nodes(['cache', 7000])],
   ['redis://cache/15', { database: 15 }],
   ['rediss://cache', { isEncrypted: true }],
   ['redis://:secret@cache', { password: 'secret' }],
   ['redis://ann@cache', { username: 'ann' }],
   ['redis://ann:a%40b%2Fc:d%25@cache', { username: 'ann', password: 'a@b/c:d%' }],
-  ['redis://[::1]:7000', { nodes: [{ host: '::1', port: 7000 }] }],
-  ['redis://[2001:db8::1]', { nodes: [{ host: '2001:db8::1', port: 6379 }] }],
+  ['redis://[::1]:7000', nodes(['::1', 7000])],
+  ['redis://[2001:db8::1]', nodes(['2001:db8::1', 6379])],
   [
     'rediss://ann:secret@one:1,two,[::1]:3/0',
-    {
-      nodes: [
-        { host: 'one', port: 1 },
-        { host: 'two', port: 6379 },
-        { host: '::1', port: 3 },
-      ],
-      username: 'ann',
-      password: 'secret',
-      isEncrypted: true,
-    },
+    { ...nodes(['one', 1], ['two', 6379], ['::1', 3]), ...ANN, isEncrypted: true },
   ],
   [
     'redis://:secret@one:1,redis://:secret@two:2',
-    {
-      nodes: [
-        { host: 'one', port: 1 },
-        { host: 'two', port: 2 },
-      ],
-      password: 'secret',
-    },
+    { ...nodes(['one', 1], ['two', 2]), password: 'secret' },
   ],
 ])('REDIS_URL %s is understood', (url, different) => {
-  expect(locate(url)).toEqual({ ...PLAIN, ...different, url })
+  const { redis } = loadConfig({ CACHE_STORE: 'redis', REDIS_URL: url }, NO_DOTENV)
+  expect(redis).toEqual({ ...PLAIN, ...different, url })
 })
 
 test.each<[string, RegExp]>([
@@ -73,7 +51,6 @@ test.each<[string, RegExp]>([
   ['redis://cache:0', /a port in it is not 1 to 65535/],
   ['redis://cache:65536', /a port in it is not 1 to 65535/],
   ['redis://cache/first', /what follows its host is not the number of a database/],
-
   ['redis://cache/-1', /what follows its host is not the number of a database/],
   ['redis://cache/1/2', /what follows its host is not the number of a database/],
   ['redis://cache?db=1', /it may have no parameters/],
@@ -104,15 +81,11 @@ test('CACHE_STORE=redis without REDIS_URL is refused in a line that names both',
   }
 })
 
-test('CACHE_STORE=redis with a wrong REDIS_URL is refused in one line', () => {
+test('REDIS_URL without CACHE_STORE=redis is accepted if it is right, because platforms set it', () => {
+  expect(problemsOf({ REDIS_URL: 'redis://cache' })).toEqual([])
   expect(problemsOf({ CACHE_STORE: 'redis', REDIS_URL: 'cache' })).toEqual([
     expect.stringMatching(/^REDIS_URL was "cache"; it may be redis:/),
   ])
-})
-
-// Platforms set it for every service that has a Redis at hand.
-test('REDIS_URL without CACHE_STORE=redis is accepted', () => {
-  expect(problemsOf({ REDIS_URL: 'redis://cache' })).toEqual([])
 })
 
 test('REDIS_URL with a list of nodes shows no password in a refusal', () => {
