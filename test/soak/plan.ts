@@ -110,35 +110,25 @@ function createSteps(
     return `primary killed, standby promoted ${seconds(promotedAt - from)} later; both services ready ${seconds(readyAt - promotedAt)} after that; an import of ${FAILOVER_ROWS} users had done ${imported} and was continued ${attempts} times`
   }
 
-  async function restart(service: Service): Promise<string> {
-    const end = windows.open('restart', service.name)
-    const from = Date.now()
-    const code = await service.stop()
-    const stoppedAt = Date.now()
-    if (code !== 0) problems.note('exit code after SIGTERM', `${service.name}: ${code}`)
-    await service.start()
-    await untilReady()
-    const readyAt = Date.now()
-    await sleep(GRACE_MS)
-    end()
-    return `${service.name}: exit code ${code} after ${seconds(stoppedAt - from)}, ready ${seconds(readyAt - stoppedAt)} later`
-  }
-
-  async function kill(service: Service): Promise<string> {
-    const end = windows.open('kill', service.name)
+  async function restart(service: Service, signal: 'SIGTERM' | 'SIGKILL'): Promise<string> {
+    const { name } = service
     const life = service.life()
+    const end = windows.open(signal === 'SIGTERM' ? 'restart' : 'kill', name)
     const from = Date.now()
-    await service.stop('SIGKILL')
-    const first = Math.floor(from / 1000) - LOSS_SECONDS
-    for (let second = first; second <= Math.floor(Date.now() / 1000); second++) {
-      life.maxLost += life.perSecond.get(String(second)) ?? 0
-    }
+    const code = await service.stop(signal)
+    const stoppedAt = Date.now()
+    if (signal === 'SIGKILL') {
+      const first = Math.floor(from / 1000) - LOSS_SECONDS
+      for (let second = first; second <= Math.floor(stoppedAt / 1000); second++) {
+        life.maxLost += life.perSecond.get(String(second)) ?? 0
+      }
+    } else if (code !== 0) problems.note('exit code after SIGTERM', `${name}: ${code}`)
     await service.start()
     await untilReady()
     const readyAt = Date.now()
     await sleep(GRACE_MS)
     end()
-    return `${service.name}: ready again ${seconds(readyAt - from)} later`
+    return `${name}: exit code ${code} after ${seconds(stoppedAt - from)}, ready ${seconds(readyAt - stoppedAt)} later`
   }
 
   async function reload(version: keyof typeof RULES): Promise<string> {
@@ -185,11 +175,11 @@ function createSteps(
     [0.3, 'failover', failOver],
     [0.44, 'walk', doWalk],
     [0.46, 'sample', sample('46 %')],
-    [0.48, 'restart', () => restart(a)],
-    [0.56, 'restart', () => restart(b)],
+    [0.48, 'restart', () => restart(a, 'SIGTERM')],
+    [0.56, 'restart', () => restart(b, 'SIGTERM')],
     [0.64, 'reload', () => reload('first')],
     [0.66, 'sample', sample('66 %')],
-    [0.7, 'kill -9', () => kill(a)],
+    [0.7, 'kill -9', () => restart(a, 'SIGKILL')],
     [0.8, 'import', doImport],
     [0.86, 'reload', () => reload('second')],
     [0.9, 'walk', doWalk],

@@ -212,19 +212,6 @@ export function createTraffic(parts: TrafficParts): readonly [number, () => Prom
     }
   }
 
-  async function takeTaken(account: Account): Promise<void> {
-    if (!isCertain(account)) return
-    const body = JSON.stringify({ user: { name: 'Twin', email: account.email.toUpperCase() } })
-    const reply = await client.ask({ method: 'POST', path: '/users', route: '/users', body })
-    if (reply.kind === 'answer' && !isTaken(reply)) wrong('a create with a taken address', reply)
-  }
-
-  async function updateStale(account: Account): Promise<void> {
-    if (!isCertain(account)) return
-    const { reply } = await rename(account, '"stale"')
-    if (reply.kind === 'answer' && reply.status !== 412) wrong('an update by a stale tag', reply)
-  }
-
   /** Two creates with one address at once: one of them wins. */
   async function createTwins(): Promise<void> {
     const account = newAccount()
@@ -331,8 +318,6 @@ export function createTraffic(parts: TrafficParts): readonly [number, () => Prom
     [8, update(true)],
     [5, onAccount(remove)],
     [2, onAccount(replay)],
-    [2, onAccount(takeTaken)],
-    [2, onAccount(updateStale)],
     [1, createTwins],
     [1, createTwice],
     [1, onAccount(updateTwice)],
