@@ -1,11 +1,9 @@
 import { cpSync, existsSync, mkdirSync, readdirSync, symlinkSync, writeFileSync } from 'node:fs'
-import { join } from 'node:path'
+import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
-import { expect, test, vi } from 'vitest'
+import { expect, test } from 'vitest'
 import { temporaryFolder } from '../support/open-test-app.ts'
 import { run } from '../support/spawn-service.ts'
-
-vi.setConfig({ testTimeout: 180_000 })
 
 const PROJECT = fileURLToPath(new URL('../../', import.meta.url))
 
@@ -17,36 +15,28 @@ const COMPILED = [
   `prebuilds/${process.platform}-${process.arch}.node`,
 ]
 
+/** Runs a command of an installation, which serves on any port if there is none. */
+function runIn(installation: string, { cwd = installation, args = ['serve'], env = {} } = {}) {
+  const main = join(installation, 'dist', 'main.js')
+  return run({ cwd, main, args, env: { PORT: '0', ...env } })
+}
+
 test.each([
-  { what: 'SQLite', name: SQLITE, broken: 'is missing', breakIt: leaveOut },
-  {
-    what: 'SQLite',
-    name: SQLITE,
-    broken: 'was built for another machine',
-    breakIt: buildForOthers,
-  },
-  {
-    what: 'Argon2',
-    name: '@node-rs/argon2',
-    broken: 'has no part for this machine',
-    breakIt: leaveAlone,
-  },
-  { what: 'bcrypt', name: '@node-rs/bcrypt', broken: 'is missing', breakIt: leaveOut },
+  { broken: 'SQLite is missing', name: SQLITE, breakIt: leaveOut },
+  { broken: 'SQLite was built for another machine', name: SQLITE, breakIt: buildForOthers },
+  { broken: 'Argon2 has no part for this machine', name: '@node-rs/argon2', breakIt: leaveAlone },
+  { broken: 'bcrypt is missing', name: '@node-rs/bcrypt', breakIt: leaveOut },
 ])(
-  'serve says in one line that the package for $what $broken, and what mends it',
-  async options => {
-    const installation = installWithout(options.name)
-    options.breakIt(installation, options.name)
-    const { code, stdout, stderr } = await run({
-      cwd: installation,
-      main: mainOf(installation),
-      env: { PORT: '0' },
-    })
+  'serve says in one line that the package for $broken, and what mends it',
+  async ({ name, breakIt }) => {
+    const installation = installWithout(name)
+    breakIt(installation, name)
+    const { code, stdout, stderr } = await runIn(installation)
     expect({ code, stdout }).toEqual({ code: 1, stdout: '' })
     expect(stderr).toMatch(
       /^\S+ is not installed, or not for Node v\d+\.\d+\.\d+ on \w+-\w+ \([^\n]+\); "npm ci [^\n]+\n$/,
     )
-    expect(stderr.startsWith(`${options.name} `)).toBe(true)
+    expect(stderr.startsWith(`${name} `)).toBe(true)
     expect(readdirSync(installation)).not.toContain('data')
   },
 )
@@ -54,31 +44,22 @@ test.each([
 test('the installation of the tests above serves when nothing is broken', async () => {
   const installation = installWithout(SQLITE)
   symlinkSync(join(PROJECT, 'node_modules', SQLITE), join(installation, 'node_modules', SQLITE))
-  const { code, stdout } = await run({
-    cwd: installation,
-    main: mainOf(installation),
-    args: ['migrate', '--status'],
-  })
+  const { code, stdout } = await runIn(installation, { args: ['migrate', '--status'] })
   expect(code).toBe(0)
   expect(stdout).toContain('0001_create_users')
 })
 
-test.each([{ args: ['migrate', '--status'] }, { args: ['serve'] }])(
-  '$args.0 on PostgreSQL does not need the package for SQLite',
-  async ({ args }) => {
-    const installation = installWithout(SQLITE)
+test('on PostgreSQL no command needs the package for SQLite', async () => {
+  const installation = installWithout(SQLITE)
+  for (const args of [['migrate', '--status'], ['serve']]) {
     // Nothing listens on this port.
-    const { code, stderr } = await run({
-      cwd: installation,
-      main: mainOf(installation),
-      args,
-      env: { DATABASE_URL: 'postgres://nobody@127.0.0.1:1/none', PORT: '0' },
-    })
+    const env = { DATABASE_URL: 'postgres://nobody@127.0.0.1:1/none' }
+    const { code, stderr } = await runIn(installation, { args, env })
     expect(code).toBe(1)
     expect(stderr).toContain('no server listens there (ECONNREFUSED)')
     expect(stderr).not.toContain(SQLITE)
-  },
-)
+  }
+})
 
 test.each([
   { what: 'missing', breakIt: leaveOut, command: 'npm install --ignore-scripts=false' },
@@ -88,10 +69,9 @@ test.each([
   async ({ breakIt, command }) => {
     const cwd = temporaryFolder()
     const installation = join(cwd, 'node_modules', 'user-records-service')
-    mkdirSync(installation, { recursive: true })
     installWithout(SQLITE, installation)
     breakIt(installation, SQLITE)
-    const { code, stderr } = await run({ cwd, main: mainOf(installation), env: { PORT: '0' } })
+    const { code, stderr } = await runIn(installation, { cwd })
     expect(code).toBe(1)
     expect(stderr.split('\n')).toEqual([expect.stringContaining(`; "${command} `), ''])
   },
@@ -103,25 +83,19 @@ function installWithout(left: string, folder = temporaryFolder()): string {
     cpSync(join(PROJECT, name), join(folder, name), { recursive: true })
   }
   const modules = join(PROJECT, 'node_modules')
-  mkdirSync(join(folder, 'node_modules'))
+  const link = (path: string) => {
+    const target = join(folder, 'node_modules', path)
+    mkdirSync(dirname(target), { recursive: true })
+    symlinkSync(join(modules, path), target)
+  }
   for (const name of readdirSync(modules)) {
-    const isScope = left.startsWith(`${name}/`)
-    if (!isScope && name !== left)
-      symlinkSync(join(modules, name), join(folder, 'node_modules', name))
-    if (!isScope) continue
-    mkdirSync(join(folder, 'node_modules', name))
-    for (const inner of readdirSync(join(modules, name))) {
-      const path = join(name, inner)
+    if (left.startsWith(`${name}/`)) {
       // A package's parts for each platform are named after it.
-      if (!path.startsWith(left))
-        symlinkSync(join(modules, path), join(folder, 'node_modules', path))
-    }
+      const inScope = readdirSync(join(modules, name)).map(inner => `${name}/${inner}`)
+      for (const path of inScope) if (!path.startsWith(left)) link(path)
+    } else if (name !== left) link(name)
   }
   return folder
-}
-
-function mainOf(installation: string): string {
-  return join(installation, 'dist', 'main.js')
 }
 
 function leaveOut(): void {}
@@ -130,7 +104,7 @@ function buildForOthers(installation: string, name: string): void {
   leaveAlone(installation, name)
   for (const file of COMPILED) {
     const path = join(installation, 'node_modules', name, file)
-    mkdirSync(join(path, '..'), { recursive: true })
+    mkdirSync(dirname(path), { recursive: true })
     writeFileSync(path, 'for another machine')
   }
 }
