@@ -4,8 +4,9 @@ import { createRequire } from 'node:module'
 import { dirname, join } from 'node:path'
 import { fileURLToPath, pathToFileURL } from 'node:url'
 import { promisify } from 'node:util'
-import { beforeEach, describe, expect, test } from 'vitest'
-import { openTestApp, type TestApp, temporaryFolder } from '../support/open-test-app.ts'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { type AtEnd, temporaryFolder } from '../support/open-test-app.ts'
+import { shareTestApp } from '../support/shared-app.ts'
 
 const SOURCE = fileURLToPath(new URL('../generated-client/', import.meta.url))
 
@@ -23,19 +24,24 @@ const OPTIONS = {
   outDir: 'compiled',
 }
 
-let app: TestApp
+const app = shareTestApp()
+
+const ends: Parameters<AtEnd>[0][] = []
 let folder: string
 
 /** A project with the client that openapi-typescript makes from the document of the service. */
-beforeEach(async () => {
-  app = await openTestApp()
-  folder = temporaryFolder()
+beforeAll(async () => {
+  folder = temporaryFolder(end => ends.push(end))
   mkdirSync(join(folder, 'node_modules'))
   const types = resolve('openapi-fetch').replace(/dist.*$/, '')
   symlinkSync(types, join(folder, 'node_modules/openapi-fetch'))
   const generator = join(dirname(resolve('openapi-typescript/package.json')), 'bin/cli.js')
   await runNode(generator, `${app.url}/openapi.json`, '-o', 'interface.ts')
   writeFileSync(join(folder, 'package.json'), JSON.stringify({ type: 'module' }))
+})
+
+afterAll(async () => {
+  for (const end of ends) await end()
 })
 
 async function runNode(...args: string[]): Promise<{ code: number; stdout: string }> {
@@ -55,8 +61,7 @@ async function compile(program: string): Promise<{ code: number; errors: string[
   return { code, errors: stdout.split('\n').filter(line => /: error TS\d/.test(line)) }
 }
 
-// Two compilers, one after the other, are slow on a busy machine.
-describe('a TypeScript client generated from the document', { timeout: 240_000 }, () => {
+describe('a TypeScript client generated from the document', () => {
   test('compiles strictly and drives the service', async () => {
     expect(await compile('program.ts')).toEqual({ code: 0, errors: [] })
     const compiled = pathToFileURL(join(folder, 'compiled/program.js'))
