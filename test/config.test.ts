@@ -195,13 +195,13 @@ const REFUSED: readonly (readonly [VariableName, RegExp, string])[] = [
   ['MAX_WAITING_PASSWORDS', /from 1 to 1000000/, '0|1000001|all'],
 ]
 
-describe('loadConfig refuses', () => {
+describe('wrong values:', () => {
   const rows = REFUSED.flatMap(([name, mayBe, texts]) =>
     texts.split('|').map(text => ({ name, text, mayBe })),
   )
 
   test.each(rows)(
-    '$name=$text in a line that names it and what may be',
+    '$name=$text is refused in a line that names it and what may be',
     ({ name, text, mayBe }) => {
       const problems = problemsOf({ [name]: text })
       expect(problems).toHaveLength(1)
@@ -219,7 +219,7 @@ describe('loadConfig refuses', () => {
     'file:///var/users.db?mode=ro',
     'file:///var/users.db#main',
     'file::memory:?cache=shared',
-  ])('DATABASE_URL=%s with a sentence that says why', url => {
+  ])('DATABASE_URL=%s is refused with a sentence that says why', url => {
     expect(problemsOf({ DATABASE_URL: url })).toEqual([
       expect.stringMatching(
         /^DATABASE_URL was ".*", but a file: URL has no parameters here: leave out \? and # and what follows them, or .*; it may be file:PATH/,
@@ -236,7 +236,7 @@ describe('loadConfig refuses', () => {
     'sixteen-lètters!',
     'sixteen-letters\n',
     'postgres://ann:pass@h/a b',
-  ])('MANAGEMENT_TOKEN=%j in a line that does not show it', token => {
+  ])('MANAGEMENT_TOKEN %j is refused in a line that does not show it', token => {
     const [line = '', ...others] = problemsOf({ MANAGEMENT_TOKEN: token })
     expect(others).toEqual([])
     expect(line).toMatch(/^MANAGEMENT_TOKEN was "\*\*\*"; it may be 16 to 1000 characters/)
@@ -251,19 +251,19 @@ describe('loadConfig refuses', () => {
     ['LIMITS_FILE', 'https://x/limits?token=s3cret', '"https://x/limits?token=***"'],
     ['LIMITS_FILE', 'https://x/limits?access_token=s3cret', '"https://x/limits?access_token=***"'],
     ['LIMITS_FILE', 'https://x/limits?next=token=s3cret', '"https://x/limits?next=token=***"'],
-  ])('%s=%s without its credentials', (name, text, shown) => {
+  ])('%s masks the credentials of %j in its refusal', (name, text, shown) => {
     const problems = problemsOf({ [name]: text })
     expect(problems).toHaveLength(1)
     expect(problems[0]?.split('; it may be ')[0]).toBe(`${name} was ${shown}`)
   })
 
-  test('several wrong values with a line for each', () => {
+  test('several have a line for each', () => {
     const environment = { PORT: 'http', LOG_LEVEL: 'loud', BODY_LIMIT: '0', HOST: 'localhost' }
     const names = problemsOf(environment).map(line => line.split(' ')[0])
     expect(names).toEqual(['PORT', 'LOG_LEVEL', 'BODY_LIMIT'])
   })
 
-  test('in one line, and a short one, whatever the value holds', () => {
+  test('a refusal is one line, and a short one, whatever the value holds', () => {
     const [problem = ''] = problemsOf({ PORT: `1\n2\r\n${'9'.repeat(10_000)}` })
     expect(problem).not.toMatch(/[\r\n]/)
     expect(problem).toMatch(/^PORT was "1\\n2\\r\\n999.*; it may be a whole number/)
