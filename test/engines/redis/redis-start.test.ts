@@ -1,40 +1,48 @@
-import { writeFileSync } from 'node:fs'
-import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest'
+import type { OperatorError } from '../../../src/errors.ts'
 import {
   type Certificates,
   canMakeCertificates,
   makeCertificates,
 } from '../../support/certificates.ts'
-import { openTestApp, temporaryFolder } from '../../support/open-test-app.ts'
+import { openTestApp, type TestApp, temporaryFolder } from '../../support/open-test-app.ts'
 import { type RedisServer, startRedis } from '../../support/redis-server.ts'
-import { canStartRedis, canUseRedis } from '../../support/redis-settings.ts'
+import { canStartRedis } from '../../support/redis-settings.ts'
 import { run, spawnService } from '../../support/spawn-service.ts'
-import { useTestRedis } from '../../support/test-redis.ts'
-import { untilPasses } from '../../support/until.ts'
+import { until, untilPasses } from '../../support/until.ts'
 
-const LOST = 'Redis cannot be used, limits are counted locally'
+const LIMITS = { throttle: [{ name: 'all', by: 'ip', limit: 1000, period: '1 hour' }] }
 
-function limitsOf(limit: number) {
-  return { throttle: [{ name: 'all', by: 'ip', limit, period: '1 hour' }] }
+const COUNTED = { status: 'ok' }
+const COUNTED_LOCALLY = { status: 'ok', limits: 'local' }
+
+function open(url: string, { env = {}, limits = LIMITS as object | undefined } = {}) {
+  const settings = { CACHE_STORE: 'redis', REDIS_URL: url, ...env }
+  return openTestApp({ env: settings, ...(limits && { limits }) })
 }
 
-/** A folder with a limits file, and the variables of a service in it. */
-function prepare(url: string, limit = 3) {
-  const cwd = temporaryFolder()
-  writeFileSync(join(cwd, 'limits.json'), JSON.stringify(limitsOf(limit)))
-  return { cwd, env: { CACHE_STORE: 'redis', REDIS_URL: url, LIMITS_FILE: 'limits.json' } }
+/** Sends a request once the service counts in Redis. */
+async function count({ http }: TestApp): Promise<void> {
+  await untilPasses(() => http.get('/readyz').expect(200, COUNTED))
+  await http.get('/users').expect(200)
 }
 
-describe.skipIf(!canStartRedis)('the start with a Redis that refuses the service', () => {
-  const password = 's3cret'
+/** The lines with which a start ends. */
+function problemsOf(starting: Promise<TestApp>): Promise<readonly string[]> {
+  return starting.then(
+    () => [],
+    (error: OperatorError) => error.problems,
+  )
+}
+
+describe.skipIf(!canStartRedis)('the start with a Redis that wants a password', () => {
   let redis: RedisServer
 
   beforeAll(async () => {
-    redis = await startRedis({ password })
+    redis = await startRedis({ password: 's3cret' })
   })
 
-  afterAll(() => redis.remove())
+  afterAll(() => redis?.remove())
 
   const at = (userInfo: string, path = '') => `redis://${userInfo}127.0.0.1:${redis.port}${path}`
 
@@ -42,78 +50,55 @@ describe.skipIf(!canStartRedis)('the start with a Redis that refuses the service
     ['a wrong password', () => at(':wr0ng@'), /refuses this user or password/],
     ['no password', () => at(''), /refuses this user or password/],
     ['an unknown user', () => at('ann:wr0ng@'), /refuses this user or password/],
-    [
-      'a database that is not there',
-      () => at(`:${password}@`, '/99'),
-      /no database of this number/,
-    ],
+    ['a database that is not there', () => at(':s3cret@', '/99'), /no database of this number/],
     [
       'a list of servers that are no Cluster',
-      () => at(`:${password}@`).concat(',127.0.0.1:1'),
+      () => `${at(':s3cret@')},127.0.0.1:1`,
       /not nodes of a Redis Cluster/,
     ],
-  ])('%s stops it with a line that names REDIS_URL', async (_name, url, why) => {
-    const { code, stdout, stderr } = await run({ ...prepare(url()), args: ['serve'] })
-    expect(code).toBe(1)
-    const [line = '', ...more] = `${stdout}${stderr}`
-      .trim()
-      .split('\n')
-      .filter(text => text.includes('REDIS_URL'))
-    expect(line).toMatch(/REDIS_URL was \\?"redis:\/\/(?:\*\*\*@)?127\.0\.0\.1:/)
-    expect(line).toMatch(why)
-    expect(more).toEqual([])
-    expect(`${stdout}${stderr}`).not.toMatch(/wr0ng|s3cret/)
+  ])('%s ends it with a line that names REDIS_URL, with and without rules', async (_, url, why) => {
+    for (const limits of [LIMITS, undefined]) {
+      const [line = '', ...more] = await problemsOf(open(url(), { limits }))
+      expect(line).toMatch(/^REDIS_URL was "redis:\/\/(?:\*\*\*@)?127\.0\.0\.1:/)
+      expect(line).toMatch(why)
+      expect(line).not.toMatch(/wr0ng|s3cret/)
+      expect(more).toEqual([])
+    }
   })
 
-  test('a wrong password stops it without rules too', async () => {
-    const { cwd, env } = prepare(at(':wr0ng@'))
-    const { code, stderr } = await run({ cwd, env: { ...env, LIMITS_FILE: '' }, args: ['serve'] })
-    expect(code).toBe(1)
-    expect(stderr).toMatch(/^REDIS_URL was ".*refuses this user or password/)
-  })
-
-  test('the password that the server wants is not in the log', async () => {
-    const { cwd, env } = prepare(at(`:${password}@`))
-    const service = await spawnService({ cwd, env: { ...env, LOG_LEVEL: 'trace' } })
-    await fetch(`${service.url}/users`)
+  test('the password is not in the log', async () => {
+    const app = await open(at(':s3cret@'))
+    await count(app)
     await redis.command('CLIENT', 'KILL', 'TYPE', 'normal', 'SKIPME', 'yes')
-    await fetch(`${service.url}/users`)
-    expect(service.stdout()).not.toContain(password)
+    await app.http.get('/users').expect(200)
+    expect(JSON.stringify(app.logLines)).not.toContain('s3cret')
   })
 
   test('a user without the rights for a Cluster counts there', async () => {
     const rights = '+evalsha +eval +incr +pexpire +pttl +del'.split(' ')
-    await redis.command('ACL', 'SETUSER', 'limits', 'on', '>pw', '~user-records:*', ...rights)
-    const app = await openTestApp({
-      limits: limitsOf(1000),
-      env: { CACHE_STORE: 'redis', REDIS_URL: at('limits:pw@') },
-    })
-    await untilPasses(() => app.http.get('/readyz').expect(200, { status: 'ok' }))
-    await app.http.get('/users').expect(200)
-    expect(await redis.command('KEYS', 'user-records:*')).not.toBe('')
+    await redis.command('ACL', 'SETUSER', 'limits', 'on', '>pw', '~rights:*', ...rights)
+    await count(await open(at('limits:pw@'), { env: { REDIS_PREFIX: 'rights:' } }))
+    expect(await redis.command('KEYS', 'rights:*')).not.toBe('')
   })
 
   test('a number of a database is used', async () => {
-    const app = await openTestApp({
-      limits: limitsOf(1000),
-      env: { CACHE_STORE: 'redis', REDIS_URL: at(`:${password}@`, '/3'), REDIS_PREFIX: 'third:' },
-    })
-    await untilPasses(() => app.http.get('/readyz').expect(200, { status: 'ok' }))
-    expect(await redis.command('-n', '3', 'KEYS', 'third:*')).toBe('third:trial')
+    await count(await open(at(':s3cret@', '/3'), { env: { REDIS_PREFIX: 'third:' } }))
+    expect(await redis.command('-n', '3', 'KEYS', 'third:*')).toContain('third:')
     expect(await redis.command('KEYS', 'third:*')).toBe('')
   })
 })
 
-describe.skipIf(!canStartRedis)('a Redis that quotes what it was sent', () => {
-  test('its reason is in the log without the password', async () => {
+test.skipIf(!canStartRedis)(
+  'a Redis that quotes what it was sent puts no password into the log',
+  async () => {
     const redis = await startRedis({ args: ['--rename-command', 'AUTH', 'OTHER'] })
-    onTestFinished(() => redis.remove())
-    const { cwd, env } = prepare(`redis://:s3cret@127.0.0.1:${redis.port}`)
-    const service = await spawnService({ cwd, env })
-    await untilPasses(() => expect(service.stdout()).toContain("unknown command 'AUTH'"))
-    expect(service.stdout()).not.toContain('s3cret')
-  })
-})
+    onTestFinished(redis.remove)
+    const { logLines } = await open(`redis://:s3cret@127.0.0.1:${redis.port}`)
+    const reasons = await until(() => logLines.flatMap(({ reason }) => reason ?? []).join())
+    expect(reasons).toContain("unknown command 'AUTH'")
+    expect(JSON.stringify(logLines)).not.toContain('s3cret')
+  },
+)
 
 describe.skipIf(!canStartRedis || !canMakeCertificates)('TLS', () => {
   let certificates: Certificates
@@ -123,12 +108,8 @@ describe.skipIf(!canStartRedis || !canMakeCertificates)('TLS', () => {
     certificates = makeCertificates()
     for (const name of ['authority', 'server']) certificates.makeKey(name)
     certificates.makeAuthority('authority')
-    certificates.makeCertificate('server', {
-      by: 'authority',
-      key: 'server',
-      commonName: 'localhost',
-      altNames: 'DNS:localhost',
-    })
+    const named = { commonName: 'localhost', altNames: 'DNS:localhost' }
+    certificates.makeCertificate('server', { by: 'authority', key: 'server', ...named })
     const { path } = certificates
     const files = ['--tls-cert-file', path('server.pem'), '--tls-key-file', path('server.key')]
     redis = await startRedis({
@@ -138,75 +119,44 @@ describe.skipIf(!canStartRedis || !canMakeCertificates)('TLS', () => {
   })
 
   afterAll(async () => {
-    await redis.remove()
-    certificates.remove()
+    await redis?.remove()
+    certificates?.remove()
+  })
+
+  /** How a process of its own is started, which trusts the private CA. */
+  const trusting = (host: string) => ({
+    cwd: temporaryFolder(),
+    env: {
+      CACHE_STORE: 'redis',
+      REDIS_URL: `rediss://${host}:${redis.port}`,
+      NODE_EXTRA_CA_CERTS: certificates.path('authority.pem'),
+    },
   })
 
   test('with NODE_EXTRA_CA_CERTS, a server of a private CA counts', async () => {
-    const { cwd, env } = prepare(`rediss://localhost:${redis.port}`)
-    const trusted = { ...env, NODE_EXTRA_CA_CERTS: certificates.path('authority.pem') }
-    const { url, stdout } = await spawnService({ cwd, env: trusted })
+    const { url, stdout } = await spawnService(trusting('localhost'))
     await untilPasses(async () => {
-      const response = await fetch(`${url}/readyz`)
-      expect(await response.json()).toEqual({ status: 'ok' })
+      expect(await (await fetch(`${url}/readyz`)).json()).toEqual(COUNTED)
     })
-    await fetch(`${url}/users`)
     expect(await redis.command('KEYS', 'user-records:*')).not.toBe('')
     expect(stdout()).not.toContain('certificate')
   })
 
-  test.each([
-    ['of a CA that is not trusted', 'localhost', 'server.pem'],
-    ['for another host', '127.0.0.1', 'authority.pem'],
-  ])('a certificate %s stops the start', async (_name, host, trusted) => {
-    const { cwd, env } = prepare(`rediss://${host}:${redis.port}`)
-    const trust = { NODE_EXTRA_CA_CERTS: certificates.path(trusted) }
-    const { code, stdout, stderr } = await run({ cwd, env: { ...env, ...trust }, args: ['serve'] })
-    expect(code).toBe(1)
-    expect(`${stdout}${stderr}`).toMatch(
-      /REDIS_URL was .*the certificate of the server is not trusted/,
-    )
+  const NOT_TRUSTED = /^REDIS_URL was .*the certificate of the server is not trusted/
+
+  test('a certificate for another host stops the start with exit code 1', async () => {
+    const { code, stderr } = await run({ ...trusting('127.0.0.1'), args: ['serve'] })
+    expect([code, stderr]).toEqual([1, expect.stringMatching(NOT_TRUSTED)])
+  })
+
+  test('a certificate of a CA that is not trusted stops the start', async () => {
+    const problems = await problemsOf(open(`rediss://localhost:${redis.port}`))
+    expect(problems).toEqual([expect.stringMatching(NOT_TRUSTED)])
   })
 
   test('a server with TLS is not reached without it', async () => {
-    const app = await openTestApp({
-      limits: limitsOf(1000),
-      env: { CACHE_STORE: 'redis', REDIS_URL: `redis://localhost:${redis.port}` },
-    })
-    await app.http.get('/users').expect(200)
-    await app.http.get('/readyz').expect(200, { status: 'ok', limits: 'local' })
+    const { http } = await open(`redis://localhost:${redis.port}`)
+    await http.get('/users').expect(200)
+    await http.get('/readyz').expect(200, COUNTED_LOCALLY)
   })
-})
-
-describe.skipIf(!canUseRedis)('several processes', () => {
-  const redis = useTestRedis()
-
-  test('pass exactly as many requests as one', async () => {
-    // Again if Redis was lost meanwhile: on a busy machine, it may be silent for 50 ms.
-    for (;;) {
-      const statuses = await sendToFour(400)
-      if (statuses === undefined) continue
-      expect(statuses.filter(status => status === 200)).toHaveLength(100)
-      expect(statuses.filter(status => status === 429)).toHaveLength(300)
-      break
-    }
-  })
-
-  /** Statuses of requests that are sent at once to four processes with one database, unless one of them lost Redis. */
-  async function sendToFour(requests: number): Promise<number[] | undefined> {
-    const { cwd, env } = prepare(redis.url, 100)
-    const own = { ...env, REDIS_PREFIX: redis.newPrefix(), DATABASE_URL: 'users.db' }
-    const first = await spawnService({ cwd, env: own })
-    const others = [1, 2, 3].map(() => spawnService({ cwd, env: own }))
-    const services = [first, ...(await Promise.all(others))]
-    const responses = await Promise.all(
-      Array.from({ length: requests }, (_, index) => fetch(`${services[index % 4]?.url}/users`)),
-    )
-    for (const service of services) {
-      service.process.kill('SIGTERM')
-      await service.exited
-    }
-    const isDisturbed = services.some(({ stdout }) => stdout().includes(LOST))
-    return isDisturbed ? undefined : responses.map(({ status }) => status)
-  }
 })
