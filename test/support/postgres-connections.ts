@@ -1,9 +1,13 @@
 import { randomBytes } from 'node:crypto'
+import type { Client } from 'pg'
 import { onTestFinished } from 'vitest'
 import { openConnections } from '../../src/storage/postgres/open-connections.ts'
 import type { Connections } from '../../src/storage/postgres/postgres-connections.ts'
-import { queryPostgres } from './postgres-client.ts'
+import { createPostgresEngine } from '../../src/storage/postgres/postgres-storage.ts'
+import type { OpenStorageOptions, Storage } from '../../src/storage/storage.ts'
+import { connectToPostgres, queryPostgres } from './postgres-client.ts'
 import { locationOf } from './postgres-location.ts'
+import { until } from './until.ts'
 
 /** Connections that are closed after the test. */
 export function connectTo(url: string): Connections {
@@ -11,6 +15,58 @@ export function connectTo(url: string): Connections {
   onTestFinished(connections.close)
   return connections
 }
+
+/** Opens a database as a service does. It is closed after the test. */
+export async function openStorage(
+  url: string,
+  options: Partial<OpenStorageOptions> = {},
+): Promise<Storage> {
+  const storage = await createPostgresEngine(locationOf(url)).open({
+    now: Date.now,
+    steadyNow: Date.now,
+    maxWaitingWrites: 1000,
+    ifMissing: 'create',
+    ...options,
+  })
+  let closed: Promise<void> | undefined
+  const close = () => {
+    closed ??= storage.close()
+    return closed
+  }
+  onTestFinished(close)
+  return { ...storage, close }
+}
+
+/** Begins a transaction with this SQL, and leaves it open. It ends with the test, if not before. */
+export async function holdOpen(url: string, sql: string): Promise<Client> {
+  const holder = await connectToPostgres(url)
+  onTestFinished(() => holder.end())
+  await holder.query(`BEGIN; ${sql}`)
+  return holder
+}
+
+const WAITING = `
+  SELECT pid FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'`
+
+/** Waits until this many sessions of the database wait for a lock. */
+export async function untilWaiting(url: string, sessions = 1): Promise<void> {
+  await until(async () => (await queryPostgres(url, WAITING)).length >= sessions)
+}
+
+/** SQL that inserts a user as another program does: without its words. */
+export function insertUser(email: string, name = 'Ann'): string {
+  return `INSERT INTO users (name, name_lower, email, created_at, updated_at)
+    VALUES ('${name}', '${name.toLowerCase()}', '${email}', '${NOON}', '${NOON}')`
+}
+
+/** SQL that inserts users with the e-mails `u1@x.co` and so on. */
+export function insertUsers(from: number, to: number): string {
+  return `INSERT INTO users (name, name_lower, email, created_at, updated_at)
+    SELECT 'Filled ' || n, 'filled ' || n, 'u' || n || '@x.co', '${NOON}', '${NOON}'
+    FROM generate_series(${from}, ${to}) AS n;`
+}
+
+export const NOON = '2026-01-31T12:00:00.000Z'
 
 /**
  * The URL of a database without tables yet, for a new role with the rights that serving needs: on tables and sequences that

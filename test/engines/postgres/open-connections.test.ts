@@ -1,13 +1,41 @@
+import { readFileSync } from 'node:fs'
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import { expect, onTestFinished, test } from 'vitest'
 import { ServiceError } from '../../../src/errors.ts'
 import { createClientConfigs } from '../../../src/storage/postgres/client-config.ts'
 import { openConnection } from '../../../src/storage/postgres/open-connection.ts'
+import { openConnections } from '../../../src/storage/postgres/open-connections.ts'
+import { openTestApp } from '../../support/open-test-app.ts'
 import { queryPostgres } from '../../support/postgres-client.ts'
-import { connectTo } from '../../support/postgres-connections.ts'
+import { createPostgresCluster } from '../../support/postgres-cluster.ts'
+import { connectTo, holdOpen } from '../../support/postgres-connections.ts'
 import { newPostgresDatabase } from '../../support/postgres-databases.ts'
 import { locationOf } from '../../support/postgres-location.ts'
-import { untilPasses } from '../../support/until.ts'
+import { canStartClusters } from '../../support/postgres-settings.ts'
+import { until } from '../../support/until.ts'
+
+const GUIDE = new URL('../../../docs/postgresql.md', import.meta.url)
+
+const UNAVAILABLE = { code: 'storage_unavailable' }
+
+test('a process opens as many connections as docs/postgresql.md says, and no more', async () => {
+  const [, most = ''] =
+    /A process opens up to (\d+) connections/.exec(readFileSync(GUIDE, 'utf8')) ?? []
+  const { http, databaseUrl } = await openTestApp({
+    users: [{ user: { name: 'Ann', email: 'ann@example.com' } }],
+  })
+  const holder = await holdOpen(databaseUrl, 'UPDATE users SET name = name')
+  const paths = ['/users/1', '/users?sort=name', '/users?page=2000', '/users?count=true&name=ann']
+  const held = http.put('/users/1').send({ user: { name: 'Held' } })
+  const answers = Array.from({ length: 200 }, (_, index) => http.get(paths[index % 4] ?? ''))
+  await Promise.all([held.expect(503), ...answers.map(answer => answer.expect(200))])
+  const { rows } = await holder.query<{ connections: number }>(
+    `SELECT count(*) AS connections FROM pg_stat_activity
+     WHERE datname = current_database() AND application_name = 'user-records-service'`,
+  )
+  expect(rows[0]?.connections).toBeGreaterThan(3)
+  expect(rows[0]?.connections).toBeLessThanOrEqual(Number(most))
+})
 
 test.each(['write', 'transaction'] as const)(
   '%s passes an error of the work, whose outcome is known',
@@ -21,18 +49,16 @@ test.each(['write', 'transaction'] as const)(
   },
 )
 
-test.each([
-  ['array_nulls', 'off', 'on'],
-  ['bytea_output', 'escape', 'hex'],
-  ['jit', 'on', 'off'],
-])('%s=%s of the URL becomes %s', async (setting, given, kept) => {
+test('settings of the URL that would break statements are replaced', async () => {
   const url = new URL(await newPostgresDatabase())
-  url.searchParams.set('options', `-c ${setting}=${given}`)
-  const connections = connectTo(String(url))
-  const rows = await connections.read(session =>
-    session.query<[string]>({ text: `SELECT current_setting('${setting}')` }),
+  const settings = ['array_nulls=off', 'bytea_output=escape', 'jit=on']
+  url.searchParams.set('options', settings.map(setting => `-c ${setting}`).join(' '))
+  const rows = await connectTo(url.href).read(session =>
+    session.query({
+      text: `SELECT current_setting('array_nulls'), current_setting('bytea_output'), current_setting('jit')`,
+    }),
   )
-  expect(rows).toEqual([[kept]])
+  expect(rows).toEqual([['on', 'hex', 'off']])
 })
 
 test('idle connections that are no longer trusted are closed when one of them breaks', async () => {
@@ -52,16 +78,17 @@ test('idle connections that are no longer trusted are closed when one of them br
     await session.query({ text: 'SET TRANSACTION READ ONLY' })
     await session.query({ text: 'CREATE TABLE refused ()' })
   })
-  await expect(refused).rejects.toMatchObject({ code: 'storage_unavailable' })
+  await expect(refused).rejects.toMatchObject(UNAVAILABLE)
   const there = `SELECT pid FROM pg_stat_activity WHERE pid IN (${pids}) ORDER BY pid`
   await queryPostgres(url, `SELECT pg_terminate_backend(pid) FROM (${there} LIMIT 1) AS one`)
-  await untilPasses(async () => expect(await queryPostgres(url, there)).toEqual([]))
+  await until(async () => (await queryPostgres(url, there)).length === 0)
 })
 
 test('report has the connections that work, those that are idle, and what waits for one', async () => {
   const connections = connectTo(await newPostgresDatabase())
+  const counts = () => connections.report().connections
   const nothing = { active: 0, idle: 0, waiting: 0 }
-  expect(connections.report().connections).toEqual(nothing)
+  expect(counts()).toEqual(nothing)
   const allWork = meeting(3)
   const isSeen = meeting(3)
   const options = { isPatient: true, deadline: performance.now() + 100_000 }
@@ -72,13 +99,12 @@ test('report has the connections that work, those that are idle, and what waits 
   const first = [connections.transaction(work, options), connections.transaction(work, options)]
   await allWork()
   const last = connections.transaction(async () => {}, options)
-  expect(connections.report().connections).toEqual({ active: 2, idle: 0, waiting: 1 })
-  const done = Promise.all([...first, last])
+  expect(counts()).toEqual({ active: 2, idle: 0, waiting: 1 })
   await isSeen()
-  await done
-  expect(connections.report().connections).toEqual({ active: 0, idle: 2, waiting: 0 })
+  await Promise.all([...first, last])
+  expect(counts()).toEqual({ active: 0, idle: 2, waiting: 0 })
   await connections.close()
-  expect(connections.report().connections).toEqual(nothing)
+  expect(counts()).toEqual(nothing)
 })
 
 test('a process that was busy until the deadline still hears the answer of the server', async () => {
@@ -91,6 +117,41 @@ test('a process that was busy until the deadline still hears the answer of the s
   await nextTurn()
   Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, timeoutMs + 100)
   expect((await opening).isBroken).toBe(false)
+})
+
+test.skipIf(!canStartClusters)(
+  'long work on a frozen server ends with short work that gets no answer',
+  async () => {
+    const cluster = await createPostgresCluster()
+    const connections = openConnections({ location: locationOf(cluster.url()) })
+    // What waits for the server ends with it.
+    onTestFinished(async () => {
+      await Promise.all([cluster.remove(), connections.close()])
+    })
+    const read = (text: string, isLong = false) =>
+      connections.read(session => session.query({ text }), { isLong })
+    await read('SELECT 1')
+    const ended = expect(read('SELECT pg_sleep(1000)', true)).rejects.toMatchObject(UNAVAILABLE)
+    const running = `SELECT FROM pg_stat_activity WHERE query LIKE 'SELECT pg_sleep%' AND state = 'active'`
+    await until(async () => (await queryPostgres(cluster.url(), running)).length > 0)
+    cluster.freeze()
+    await expect(read('SELECT 1')).rejects.toMatchObject(UNAVAILABLE)
+    await ended
+  },
+)
+
+test('long work goes on beside short work that got its connection too late for an answer', async () => {
+  const url = await newPostgresDatabase()
+  await queryPostgres(url, 'CREATE TABLE held ()')
+  const connections = connectTo(url)
+  const read = (text: string, isLong = false) =>
+    connections.read(session => session.query({ text }), { isLong })
+  await holdOpen(url, 'LOCK TABLE held IN ACCESS EXCLUSIVE MODE')
+  const slept = read('SELECT pg_sleep(4)', true)
+  // More than there are connections: those that wait for one have little time left when they get it.
+  const refused = Array.from({ length: 6 }, () => read('SELECT FROM held'))
+  for (const one of refused) await expect(one).rejects.toMatchObject(UNAVAILABLE)
+  expect(await slept).toHaveLength(1)
 })
 
 /** Returns a function whose calls end once there are `count` of them. */

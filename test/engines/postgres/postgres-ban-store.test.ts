@@ -9,18 +9,22 @@ import { queryPostgres } from '../../support/postgres-client.ts'
 import { connectTo } from '../../support/postgres-connections.ts'
 import { copyPostgresTemplate } from '../../support/postgres-databases.ts'
 
-const HOUR = 3_600_000
-
 async function opened(now: () => number = Date.now) {
   const url = await copyPostgresTemplate()
   const openStore = () =>
-    createPostgresBanStore({
-      connections: connectTo(url),
-      closing: createClosing(),
-      now,
-    })
+    createPostgresBanStore({ connections: connectTo(url), closing: createClosing(), now })
   const sql = (text: string) => queryPostgres(url, text)
   return { sql, openStore, store: openStore() }
+}
+
+function banOf(clientKey: string, more: Partial<Ban> = {}): Ban {
+  return { rule: 'login', clientKey, endsAt: Date.now() + 3_600_000, lastsMs: 3_600_000, ...more }
+}
+
+async function all(store: BanStore): Promise<Ban[]> {
+  const bans: Ban[] = []
+  for await (const part of store.load()) bans.push(...part)
+  return bans
 }
 
 describeBanStore({
@@ -32,22 +36,17 @@ describeBanStore({
 })
 
 describe('createPostgresBanStore', () => {
-  test('saving a ban deletes the rows of bans that have ended', async () => {
+  test('saving a ban deletes the rows of bans that have ended, and of processes that are long gone', async () => {
     const clock = createFakeClock()
-    const { sql, store } = await opened(clock.now)
-    const count = async () => (await sql('SELECT count(*) FROM bans'))[0]?.count
-    await store.save({ rule: 'login', clientKey: 'ann', endsAt: clock.now() + 1000, lastsMs: 1000 })
+    const { sql, store, openStore } = await opened(clock.now)
+    const count = async (table: string) => (await sql(`SELECT count(*) FROM ${table}`))[0]?.count
+    const endsAt = clock.now() + 1000
+    await openStore().save(banOf('ann', { endsAt }))
+    await sql(`UPDATE ban_changes SET changed_at = now() - interval '2 days'`)
     clock.advance(1000)
-    expect(await count()).toBe(1)
-    await store.save({ rule: 'login', clientKey: 'bob', endsAt: clock.now() + 1000, lastsMs: 1000 })
-    expect(await count()).toBe(1)
-  })
-
-  test('writes to other tables do not change the revision', async () => {
-    const { sql, store } = await opened()
-    const before = await store.revision()
-    await sql(`INSERT INTO signing_keys VALUES ('other', decode(repeat('00', 32), 'hex'))`)
-    expect(await store.revision()).toBe(before)
+    expect([await count('bans'), await count('ban_changes')]).toEqual([1, 1])
+    await store.save(banOf('bob', { endsAt: endsAt + 1000 }))
+    expect([await count('bans'), await count('ban_changes')]).toEqual([1, 1])
   })
 
   test.each([
@@ -55,24 +54,19 @@ describe('createPostgresBanStore', () => {
     ['an UPDATE', 'UPDATE bans SET ends_at = ends_at + 1'],
     ['a DELETE', 'DELETE FROM bans'],
     ['a TRUNCATE', 'TRUNCATE bans'],
-  ])('%s by an operator changes the revision', async (_, statement) => {
-    const { sql, store } = await opened()
-    await store.save({ rule: 'login', clientKey: 'ann', endsAt: Date.now() + HOUR, lastsMs: HOUR })
-    const before = await store.revision()
-    await sql('DELETE FROM bans WHERE false')
-    expect(await store.revision()).toBe(before)
-    await sql(statement)
-    expect(await store.revision()).not.toBe(before)
-  })
-
-  test('rows of processes that are long gone are deleted', async () => {
-    const { sql, store, openStore } = await opened()
-    const ban = { rule: 'login', clientKey: 'ann', endsAt: Date.now() + HOUR, lastsMs: HOUR }
-    await openStore().save(ban)
-    await sql(`UPDATE ban_changes SET changed_at = now() - interval '2 days'`)
-    await store.save(ban)
-    expect(await sql('SELECT count(*) FROM ban_changes')).toEqual([{ count: 1 }])
-  })
+  ])(
+    '%s by an operator changes the revision, and what changes no ban does not',
+    async (_, statement) => {
+      const { sql, store } = await opened()
+      await store.save(banOf('ann'))
+      const before = await store.revision()
+      await sql('DELETE FROM bans WHERE false')
+      await sql(`INSERT INTO signing_keys VALUES ('other', decode(repeat('00', 32), 'hex'))`)
+      expect(await store.revision()).toBe(before)
+      await sql(statement)
+      expect(await store.revision()).not.toBe(before)
+    },
+  )
 
   test.each([
     ['long texts that do not compress', randomBytes(12_000).toString('hex')],
@@ -80,7 +74,7 @@ describe('createPostgresBanStore', () => {
     ['a backslash at the end', 'a\\'],
   ])('%s are saved and lifted unchanged', async (_, text) => {
     const { store, openStore } = await opened()
-    const ban = { rule: text, clientKey: text, endsAt: Date.now() + HOUR, lastsMs: HOUR }
+    const ban = banOf(text, { rule: text })
     await store.save(ban)
     await store.save({ ...ban, lastsMs: 7 })
     expect(await all(openStore())).toEqual([{ ...ban, lastsMs: 7 }])
@@ -89,35 +83,16 @@ describe('createPostgresBanStore', () => {
 
   test('a lone surrogate breaks nothing', async () => {
     const { store } = await opened()
-    const ban = { rule: 'login', endsAt: Date.now() + HOUR, lastsMs: HOUR }
-    const keys = ['a\ud800', 'a\udfff', 'b']
-    await Promise.all(keys.map(clientKey => store.save({ ...ban, clientKey })))
-    expect((await all(store)).map(({ clientKey }) => clientKey)).toEqual(['a\ufffd', 'b'])
+    await Promise.all(['a\ud800', 'a\udfff', 'b'].map(key => store.save(banOf(key))))
+    const found = (await all(store)).map(({ clientKey }) => clientKey)
+    expect(found.toSorted()).toEqual(['a\ufffd', 'b'])
     expect(await store.lift({ clientKeys: ['a\ud800'] })).toHaveLength(1)
-  })
-
-  test('bans that end together are in the order of rule and client, as on SQLite', async () => {
-    const { store } = await opened()
-    const endsAt = Date.now() + HOUR
-    const rules = ['a', 'B', 'é', 'b', 'aa', '_']
-    await Promise.all(
-      rules.flatMap(rule =>
-        ['y', 'x'].map(clientKey => store.save({ rule, clientKey, endsAt, lastsMs: 1 })),
-      ),
-    )
-    const found = (await all(store)).map(({ rule, clientKey }) => rule + clientKey)
-    expect(found).toEqual(['B', '_', 'a', 'aa', 'b', 'é'].flatMap(rule => [`${rule}x`, `${rule}y`]))
   })
 
   test('several processes can save and lift the same bans at the same time', async () => {
     const { openStore } = await opened()
     const stores = Array.from({ length: 4 }, openStore)
-    const bans = Array.from({ length: 200 }, (_, index) => ({
-      rule: 'login',
-      clientKey: `client ${index}`,
-      endsAt: Date.now() + HOUR,
-      lastsMs: HOUR,
-    }))
+    const bans = Array.from({ length: 200 }, (_, index) => banOf(`client ${index}`))
     for (let round = 0; round < 5; round++) {
       await Promise.all(
         stores.map(async (store, index) => {
@@ -131,9 +106,3 @@ describe('createPostgresBanStore', () => {
     expect(await all(stores[0] as BanStore)).toEqual([])
   })
 })
-
-async function all(store: BanStore): Promise<Ban[]> {
-  const bans: Ban[] = []
-  for await (const part of store.load()) bans.push(...part)
-  return bans
-}

@@ -2,29 +2,31 @@ import { expect, test } from 'vitest'
 import { createClosing } from '../../../src/storage/postgres/batches.ts'
 import { openConnections } from '../../../src/storage/postgres/open-connections.ts'
 import type { Connections, Session } from '../../../src/storage/postgres/postgres-connections.ts'
-import {
-  migratePostgres,
-  postgresMigrations,
-} from '../../../src/storage/postgres/postgres-migrator.ts'
 import { createPostgresUserRepository } from '../../../src/storage/postgres/postgres-user-repository.ts'
-import type { UserRepository } from '../../../src/users/user-repository.ts'
 import {
   describeUserRepository,
   type RepositoryHarness,
 } from '../../contracts/user-repository-contract.ts'
 import { describeWordSearch } from '../../contracts/word-search-contract.ts'
-import { connectToPostgres, queryPostgres } from '../../support/postgres-client.ts'
-import { connectTo } from '../../support/postgres-connections.ts'
-import { copyPostgresTemplate, newPostgresDatabase } from '../../support/postgres-databases.ts'
+import { queryPostgres } from '../../support/postgres-client.ts'
+import {
+  connectTo,
+  holdOpen,
+  openStorage,
+  untilWaiting,
+} from '../../support/postgres-connections.ts'
+import { copyPostgresTemplate } from '../../support/postgres-databases.ts'
 import { locationOf } from '../../support/postgres-location.ts'
-import { untilPasses } from '../../support/until.ts'
+
+/** What the first migration does, and what differs between databases that are no copies. */
+const MARK_AGAIN = 'UPDATE users_summary SET mark = floor(random() * 281474976710656)'
 
 const HARNESS: RepositoryHarness = {
   name: 'PostgreSQL',
   open: async now => {
-    const location = locationOf(await newPostgresDatabase())
-    const connections = openConnections({ location })
-    await migratePostgres({ connections, migrations: postgresMigrations(), now })
+    const url = await copyPostgresTemplate()
+    await queryPostgres(url, MARK_AGAIN)
+    const connections = openConnections({ location: locationOf(url) })
     const closing = createClosing()
     const repository = createRepository(connections, { closing, now })
     const close = async () => {
@@ -39,26 +41,20 @@ describeUserRepository(HARNESS)
 
 describeWordSearch(HARNESS)
 
+const ANN = { name: 'Ann', email: 'ann@example.com', passwordDigest: null }
+
 test('update takes back an e-mail that another transaction changes meanwhile', async () => {
   const url = await copyPostgresTemplate()
-  const repository = createRepository(connectTo(url))
-  const { id } = await repository.create(ANN)
-  const other = await connectToPostgres(url)
-  await other.query(`BEGIN; UPDATE users SET email = 'other@example.com'`)
-  const updated = expect(
-    repository.update(id, { name: 'Bea', email: ANN.email }),
-  ).resolves.toMatchObject({ json: expect.stringContaining(`"email":"${ANN.email}"`) })
-  await untilPasses(async () => {
-    expect(await queryPostgres(url, WAITING)).not.toEqual([])
-  })
+  const { users } = await openStorage(url)
+  const { id } = await users.create(ANN)
+  const other = await holdOpen(url, `UPDATE users SET email = 'other@example.com'`)
+  const updated = users.update(id, { name: 'Bea', email: ANN.email })
+  await untilWaiting(url)
   await other.query('COMMIT')
-  await other.end()
-  await updated
+  expect(await updated).toMatchObject({
+    json: expect.stringContaining(`"email":"${ANN.email}"`),
+  })
 })
-
-/** Sessions of the database that wait for a lock. */
-const WAITING = `
-  SELECT pid FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'`
 
 test('create tells of a new user even if used keys cannot be looked up for another', async () => {
   const connections = connectTo(await copyPostgresTemplate())
@@ -90,17 +86,13 @@ function withoutUsedKeys(connections: Connections): Connections {
   }
 }
 
-const ANN = { name: 'Ann', email: 'ann@example.com', passwordDigest: null }
-
 function createRepository(
   connections: Connections,
   { closing = createClosing(), now = Date.now } = {},
-): UserRepository {
+) {
   return createPostgresUserRepository({
-    connections,
+    ...{ connections, closing, now },
     catchUp: async () => false,
-    closing,
-    now,
     steadyNow: now,
     maxWaiting: 1000,
   })
