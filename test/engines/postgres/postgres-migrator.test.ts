@@ -1,9 +1,6 @@
-import { mkdtempSync, writeFileSync } from 'node:fs'
-import { join } from 'node:path'
-import { pathToFileURL } from 'node:url'
-import { describe, expect, onTestFinished, test } from 'vitest'
-import { MigrationMismatch, readMigrations } from '../../../src/storage/migrations.ts'
-import type { Connections, Session } from '../../../src/storage/postgres/postgres-connections.ts'
+import { describe, expect, test } from 'vitest'
+import { type Migration, MigrationMismatch } from '../../../src/storage/migrations.ts'
+import type { Connections } from '../../../src/storage/postgres/postgres-connections.ts'
 import {
   migratePostgres,
   postgresMigrationStatus,
@@ -11,148 +8,153 @@ import {
   requireMigrated,
 } from '../../../src/storage/postgres/postgres-migrator.ts'
 import { openSigningKeys } from '../../../src/storage/postgres/postgres-signing-keys.ts'
-import { UnusableDatabase } from '../../../src/storage/unusable-database.ts'
-import { temporaryFolder } from '../../support/open-test-app.ts'
 import { queryPostgres } from '../../support/postgres-client.ts'
-import { asServingRole, connectTo } from '../../support/postgres-connections.ts'
+import {
+  asServingRole,
+  connectTo,
+  holdOpen,
+  insertUser,
+} from '../../support/postgres-connections.ts'
 import { newPostgresDatabase } from '../../support/postgres-databases.ts'
-import { until } from '../../support/until.ts'
 
-const NOW = Date.UTC(2026, 0, 31, 12)
 const NOON = '2026-01-31T12:00:00.000Z'
 
-const CREATE_CATS = 'CREATE TABLE cats (name text);'
-const CREATE_DOGS = 'CREATE TABLE dogs (name text); CREATE INDEX dogs_name ON dogs (name);'
+const CATS: Migration = {
+  version: 1,
+  name: '0001_cats',
+  sql: 'CREATE TABLE cats (name text);',
+  hash: 'hash of cats',
+}
 
-const SELECT_HISTORY = 'SELECT * FROM schema_migrations ORDER BY version'
+const DOGS: Migration = {
+  version: 2,
+  name: '0002_dogs',
+  sql: 'CREATE TABLE dogs (name text); CREATE INDEX dogs_name ON dogs (name);',
+  hash: 'hash of dogs',
+}
 
-const SELECT_TABLES = `
-  SELECT schemaname || '.' || tablename AS name FROM pg_tables
-  WHERE schemaname NOT IN ('pg_catalog', 'information_schema') ORDER BY 1`
+const BOTH = ['cats', 'dogs', 'schema_migrations']
+
+const UNUSABLE = { name: 'UnusableDatabase' }
+
+async function opened(createOptions?: string) {
+  const url = await newPostgresDatabase(createOptions)
+  const sql = (text: string) => queryPostgres(url, text)
+  return {
+    url,
+    sql,
+    connections: connectTo(url),
+    history: () => sql('SELECT * FROM schema_migrations ORDER BY version'),
+    tables: async () => {
+      const rows = await sql(
+        `SELECT schemaname || '.' || tablename AS name FROM pg_tables
+         WHERE schemaname NOT IN ('pg_catalog', 'information_schema') ORDER BY 1`,
+      )
+      return rows.map(({ name }) => String(name).replace('public.', ''))
+    },
+    /** Connections with another search path. */
+    inPath: (path: string) =>
+      connectTo(`${url}?options=${encodeURIComponent(`-c search_path=${path}`)}`),
+  }
+}
+
+/** Applies the given migrations, or all of this release, at noon. */
+function migrate(connections: Connections, migrations = postgresMigrations(), patienceMs?: number) {
+  const now = () => Date.parse(NOON)
+  const patience = patienceMs === undefined ? {} : { patienceMs }
+  return migratePostgres({ connections, migrations, now, ...patience })
+}
 
 describe('migratePostgres', () => {
-  test('applies all migrations to a new database, stores when, and does nothing the second time', async () => {
-    const { database, connections } = await opened()
-    const migrations = twoMigrations()
-    await migratePostgres({ connections, migrations, now: () => NOW })
-    await migratePostgres({ connections, migrations, now: () => NOW + 1 })
-    expect(await tablesOf(database)).toEqual(['cats', 'dogs', 'schema_migrations'])
-    expect(await database.sql(SELECT_HISTORY)).toEqual(
-      migrations.map(({ version, name, hash }) => ({ version, name, hash, applied_at: NOON })),
-    )
-  })
-
-  test('applies only what is missing', async () => {
-    const { database, connections } = await opened()
-    const [first] = twoMigrations()
-    await migratePostgres({ connections, migrations: first ? [first] : [], now: () => NOW })
-    expect(await postgresMigrationStatus(connections, twoMigrations())).toEqual([
+  test('applies what is missing once, and stores when', async () => {
+    const { connections, tables, history } = await opened()
+    await migrate(connections, [CATS])
+    expect(await postgresMigrationStatus(connections, [CATS, DOGS])).toEqual([
       { name: '0001_cats', appliedAt: NOON },
       { name: '0002_dogs', appliedAt: undefined },
     ])
-    await expect(requireMigrated(connections, twoMigrations())).rejects.toThrow(
+    await expect(requireMigrated(connections, [CATS, DOGS])).rejects.toThrow(
       'its schema is that of an older release: run `migrate`',
     )
-    await migratePostgres({ connections, migrations: twoMigrations(), now: () => NOW + 1000 })
-    expect(await database.sql(SELECT_HISTORY)).toMatchObject([
-      { applied_at: NOON },
-      { applied_at: '2026-01-31T12:00:01.000Z' },
+    const now = () => Date.parse(NOON) + 1000
+    const later = '2026-01-31T12:00:01.000Z'
+    await migratePostgres({ connections, migrations: [CATS, DOGS], now })
+    await migrate(connections, [CATS, DOGS])
+    await requireMigrated(connections, [CATS, DOGS])
+    expect(await tables()).toEqual(BOTH)
+    expect(await history()).toEqual([
+      { version: 1, name: '0001_cats', hash: CATS.hash, applied_at: NOON },
+      { version: 2, name: '0002_dogs', hash: DOGS.hash, applied_at: later },
     ])
-    await requireMigrated(connections, twoMigrations())
   })
 
   test('undoes a failing migration, keeps those before it, and continues once it is fixed', async () => {
-    const { database, connections } = await opened()
-    const broken = migrationFiles({
-      '0001_cats.sql': CREATE_CATS,
-      '0002_dogs.sql': `${CREATE_DOGS} INSERT INTO birds VALUES (1);`,
-    })
-    await expect(
-      migratePostgres({ connections, migrations: broken, now: () => NOW }),
-    ).rejects.toThrow('relation "birds" does not exist')
-    expect(await tablesOf(database)).toEqual(['cats', 'schema_migrations'])
-    await migratePostgres({ connections, migrations: twoMigrations(), now: () => NOW })
-    expect(await tablesOf(database)).toEqual(['cats', 'dogs', 'schema_migrations'])
+    const { connections, tables } = await opened()
+    const broken = { ...DOGS, sql: `${DOGS.sql} INSERT INTO birds VALUES (1);` }
+    await expect(migrate(connections, [CATS, broken])).rejects.toThrow(
+      'relation "birds" does not exist',
+    )
+    expect(await tables()).toEqual(['cats', 'schema_migrations'])
+    await migrate(connections, [CATS, DOGS])
+    expect(await tables()).toEqual(BOTH)
   })
 
   test('called by several processes at the same time applies each migration once', async () => {
-    const { database } = await opened()
-    const all = Array.from({ length: 6 }, () => connectTo(database.url))
-    const migrations = postgresMigrations()
-    await Promise.all(
-      all.map(connections => migratePostgres({ connections, migrations, now: () => NOW })),
-    )
-    expect(await database.sql(SELECT_HISTORY)).toHaveLength(migrations.length)
+    const { url, history } = await opened()
+    await Promise.all(Array.from({ length: 6 }, () => migrate(connectTo(url))))
+    expect(await history()).toHaveLength(postgresMigrations().length)
   })
 
   test('waits for another process that migrates, but not for another schema, and not for ever', async () => {
-    const { database, connections } = await opened()
-    const migrations = twoMigrations()
+    const { url, sql, connections, tables, inPath } = await opened()
     const key = `hashtextextended('schema_migrations of public', 0)`
-    const other = connectTo(database.url)
-    const release = await holding(other, `SELECT pg_advisory_xact_lock(${key})`)
-    const impatient = migratePostgres({ connections, migrations, now: () => NOW, patienceMs: 1 })
-    await expect(impatient).rejects.toThrow('another process is migrating it, and does not end')
-    expect(await tablesOf(database)).toEqual([])
-    await database.sql('CREATE SCHEMA app')
-    await migratePostgres({
-      connections: connectTo(withSearchPath(database, 'app')),
-      migrations,
-      now: () => NOW,
-    })
-    const waiting = migratePostgres({ connections, migrations, now: () => NOW })
-    await release()
+    const other = await holdOpen(url, `SELECT pg_advisory_xact_lock(${key})`)
+    await expect(migrate(connections, [CATS, DOGS], 1)).rejects.toThrow(
+      'another process is migrating it, and does not end',
+    )
+    expect(await tables()).toEqual([])
+    await sql('CREATE SCHEMA app')
+    await migrate(inPath('app'), [CATS, DOGS])
+    const waiting = migrate(connections, [CATS, DOGS])
+    await other.query('COMMIT')
     await waiting
-    const tables = ['cats', 'dogs', 'schema_migrations']
-    expect(await tablesOf(database)).toEqual([...tables.map(name => `app.${name}`), ...tables])
+    expect(await tables()).toEqual([...BOTH.map(name => `app.${name}`), ...BOTH])
   })
 
   test('says so if a transaction uses the tables, changes nothing, and continues once that has ended', async () => {
-    const { database, connections } = await opened()
-    const migrations = postgresMigrations()
-    const now = () => NOW
-    await migratePostgres({ connections, migrations: migrations.slice(0, 7), now })
-    const release = await holding(connectTo(database.url), 'SELECT FROM users')
-    onTestFinished(release)
-    const attempt = migratePostgres({ connections, migrations, now })
-    await expect(attempt).rejects.toMatchObject({
-      name: 'UnusableDatabase',
+    const { url, connections, history } = await opened()
+    await migrate(connections, postgresMigrations().slice(0, 7))
+    const holder = await holdOpen(url, 'SELECT FROM users')
+    await expect(migrate(connections)).rejects.toMatchObject({
+      ...UNUSABLE,
       message:
         'its schema is not current, and a transaction uses its tables, such as that of pg_dump: migrate once that has ended',
     })
-    expect(await database.sql(SELECT_HISTORY)).toHaveLength(7)
-    await release()
-    await migratePostgres({ connections, migrations, now })
-    expect(await database.sql(SELECT_HISTORY)).toHaveLength(migrations.length)
+    expect(await history()).toHaveLength(7)
+    await holder.query('COMMIT')
+    await migrate(connections)
+    expect(await history()).toHaveLength(postgresMigrations().length)
   })
 
   test('makes two services of one database independent, also if each finds the other in its search path', async () => {
-    const { database, connections } = await opened()
-    const migrations = postgresMigrations()
-    await database.sql('CREATE SCHEMA app')
-    await migratePostgres({ connections, migrations, now: () => NOW })
-    const inApp = connectTo(withSearchPath(database, 'app,public'))
-    await migratePostgres({ connections: inApp, migrations, now: () => NOW })
-    const insert = `INSERT INTO app.users (name, name_lower, email, created_at, updated_at)
-      VALUES ('Ann', 'ann', 'ann@example.com', '${NOON}', '${NOON}')`
-    await database.sql(insert)
+    const { sql, connections, inPath } = await opened()
+    await sql('CREATE SCHEMA app')
+    await migrate(connections)
+    await migrate(inPath('app,public'))
+    await sql(insertUser('ann@example.com').replace('users', 'app.users'))
     const counts = `SELECT (SELECT sum(user_count) FROM app.users_summary) AS app,
       (SELECT sum(user_count) FROM public.users_summary) AS public`
-    expect(await database.sql(counts)).toEqual([{ app: '1', public: '0' }])
+    expect(await sql(counts)).toEqual([{ app: '1', public: '0' }])
   })
 
   test('needs no right to change the schema if nothing is pending, and says so otherwise', async () => {
-    const { database, connections } = await opened()
-    const url = await asServingRole(database.url)
-    const restricted = connectTo(url)
-    const migrations = postgresMigrations()
-    await expect(
-      migratePostgres({ connections: restricted, migrations, now: () => NOW }),
-    ).rejects.toThrow(
+    const { url, connections } = await opened()
+    const restricted = connectTo(await asServingRole(url))
+    await expect(migrate(restricted)).rejects.toThrow(
       'this role may not change it: run `migrate` with the role that owns the tables',
     )
-    await migratePostgres({ connections, migrations, now: () => NOW })
-    await migratePostgres({ connections: restricted, migrations, now: () => NOW })
+    await migrate(connections)
+    await migrate(restricted)
     expect((await openSigningKeys(restricted)).get('cursor')).toHaveLength(32)
   })
 
@@ -168,19 +170,12 @@ describe('migratePostgres', () => {
       refusal: 'its migration 0001_cats differs from the one in this release',
     },
   ])('rejects a history with $history', async ({ change, refusal }) => {
-    const { database, connections } = await opened()
-    const migrations = twoMigrations()
-    await migratePostgres({ connections, migrations, now: () => NOW })
-    await database.sql(change)
-    const attempts = [
-      () => migratePostgres({ connections, migrations, now: () => NOW }),
-      () => requireMigrated(connections, migrations),
-      () => postgresMigrationStatus(connections, migrations),
-    ]
-    for (const attempt of attempts) {
-      const error = await attempt().catch(thrown => thrown)
-      expect(error).toBeInstanceOf(MigrationMismatch)
-      expect(error.message).toBe(refusal)
+    const { sql, connections } = await opened()
+    await migrate(connections, [CATS, DOGS])
+    await sql(change)
+    for (const attempt of [migrate, requireMigrated, postgresMigrationStatus]) {
+      const refused = attempt(connections, [CATS, DOGS])
+      await expect(refused).rejects.toThrow(new MigrationMismatch(refusal))
     }
   })
 
@@ -195,31 +190,30 @@ describe('migratePostgres', () => {
       'a function of ours',
       `CREATE FUNCTION note_inserted_users() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN END'`,
     ],
-  ])('rejects the database of another program with %s, and leaves it as it was', async (_, sql) => {
-    const { database, connections } = await opened()
-    await database.sql(sql)
-    const before = await tablesOf(database)
-    await expect(
-      migratePostgres({ connections, migrations: postgresMigrations(), now: () => NOW }),
-    ).rejects.toMatchObject({
-      name: 'UnusableDatabase',
-      message: 'it is the database of another program',
-      isFault: true,
-    })
-    expect((await tablesOf(database)).filter(name => !before.includes(name))).toEqual([])
-  })
+  ])(
+    'rejects the database of another program with %s, and leaves it as it was',
+    async (_, text) => {
+      const { sql, connections, tables } = await opened()
+      await sql(text)
+      const before = await tables()
+      await expect(migrate(connections)).rejects.toMatchObject({
+        ...UNUSABLE,
+        message: 'it is the database of another program',
+        isFault: true,
+      })
+      expect(await tables()).toEqual(before)
+    },
+  )
 
   test('takes a schema that has other tables', async () => {
-    const { database, connections } = await opened()
-    await database.sql('CREATE TABLE spatial_ref_sys (srid int)')
-    await migratePostgres({ connections, migrations: postgresMigrations(), now: () => NOW })
+    const { sql, connections } = await opened()
+    await sql('CREATE TABLE spatial_ref_sys (srid int)')
+    await migrate(connections)
   })
 
   test('rejects a database whose encoding is not UTF8', async () => {
     const { connections } = await opened(`ENCODING 'SQL_ASCII' LOCALE 'C' TEMPLATE template0`)
-    await expect(
-      migratePostgres({ connections, migrations: postgresMigrations(), now: () => NOW }),
-    ).rejects.toThrow(
+    await expect(migrate(connections)).rejects.toThrow(
       `its encoding is SQL_ASCII: create it again with CREATE DATABASE … ENCODING 'UTF8' TEMPLATE template0`,
     )
   })
@@ -230,73 +224,33 @@ describe('migratePostgres', () => {
       ...connections,
       read: work => work({ query: async () => [[120_004, '12.4', 'UTF8', 'public']] as never }),
     }
-    const attempt = migratePostgres({ connections: old, migrations: [], now: () => NOW })
-    await expect(attempt).rejects.toThrow(UnusableDatabase)
-    await expect(attempt).rejects.toThrow(
-      'its server is PostgreSQL 12.4: this release needs 13 or newer',
-    )
+    await expect(migrate(old, [])).rejects.toMatchObject({
+      ...UNUSABLE,
+      message: 'its server is PostgreSQL 12.4: this release needs 13 or newer',
+    })
   })
 
   test('rejects a search_path without a schema', async () => {
-    const { database } = await opened()
-    const connections = connectTo(withSearchPath(database, 'nowhere'))
-    await expect(
-      migratePostgres({ connections, migrations: twoMigrations(), now: () => NOW }),
-    ).rejects.toThrow('no schema of its search_path exists for this role')
+    const { inPath } = await opened()
+    await expect(migrate(inPath('nowhere'), [CATS])).rejects.toThrow(
+      'no schema of its search_path exists for this role',
+    )
+  })
+
+  test('gives each database a mark of its own, so that their lists have different revisions', async () => {
+    const marks = []
+    for (const { sql, connections } of [await opened(), await opened()]) {
+      await migrate(connections)
+      marks.push((await sql('SELECT mark FROM users_summary'))[0]?.mark)
+    }
+    expect(new Set(marks).size).toBe(2)
   })
 
   test('makes functions that no temporary table can mislead', async () => {
-    const { database, connections } = await opened()
-    await migratePostgres({ connections, migrations: postgresMigrations(), now: () => NOW })
-    const settings = await database.sql(`
+    const { sql, connections } = await opened()
+    await migrate(connections)
+    const settings = await sql(`
       SELECT DISTINCT unnest(proconfig) AS setting FROM pg_proc WHERE pronamespace = 'public'::regnamespace`)
     expect(settings).toEqual([{ setting: 'search_path=public, pg_temp' }])
   })
 })
-
-type TestDatabase = Awaited<ReturnType<typeof opened>>['database']
-
-async function opened(createOptions?: string) {
-  const url = await newPostgresDatabase(createOptions)
-  const sql = (text: string) => queryPostgres(url, text)
-  return { database: { url, sql }, connections: connectTo(url) }
-}
-
-function withSearchPath({ url }: TestDatabase, path: string): string {
-  return `${url}?options=${encodeURIComponent(`-c search_path=${path}`)}`
-}
-
-/** Runs SQL in a transaction that stays open until the returned function is called. */
-async function holding(connections: Connections, sql: string): Promise<() => Promise<void>> {
-  let end = () => {}
-  let isHeld = false
-  const hold = async (session: Session) => {
-    await session.query({ text: sql })
-    isHeld = true
-    await new Promise<void>(resolve => {
-      end = resolve
-    })
-  }
-  const held = connections.transaction(hold, { isLong: true })
-  await until(() => isHeld)
-  return async () => {
-    end()
-    await held
-  }
-}
-
-function twoMigrations() {
-  return migrationFiles({ '0001_cats.sql': CREATE_CATS, '0002_dogs.sql': CREATE_DOGS })
-}
-
-/** Calls `readMigrations` on a folder with these files. */
-function migrationFiles(contents: Readonly<Record<string, string>>) {
-  const folder = mkdtempSync(join(temporaryFolder(), 'migrations-'))
-  for (const [file, sql] of Object.entries(contents)) writeFileSync(join(folder, file), sql)
-  return readMigrations(pathToFileURL(`${folder}/`))
-}
-
-async function tablesOf(database: TestDatabase): Promise<string[]> {
-  const rows = await database.sql(SELECT_TABLES)
-  return rows.map(({ name }) => String(name).replace('public.', ''))
-}

@@ -11,7 +11,6 @@ import { createWriteQueue } from '../../../src/storage/sqlite/write-queue.ts'
 import {
   CONFLICT_POLICIES,
   type ImportBatch,
-  type ImportCheckpoint,
   type ImportedUser,
   type UserImportStore,
 } from '../../../src/users/transfer/user-import-store.ts'
@@ -21,9 +20,10 @@ import {
   type UserRow,
 } from '../../contracts/user-import-store-contract.ts'
 import { createFakeClock } from '../../support/fake-clock.ts'
+import { CHECKPOINT, importUsers } from '../../support/import-users.ts'
 import { temporaryFolder } from '../../support/open-test-app.ts'
 import { queryPostgres } from '../../support/postgres-client.ts'
-import { connectTo } from '../../support/postgres-connections.ts'
+import { connectTo, insertUser } from '../../support/postgres-connections.ts'
 import { copyPostgresTemplate } from '../../support/postgres-databases.ts'
 
 const SELECT_USERS = `
@@ -48,26 +48,21 @@ async function openRealStore(now: () => number) {
 }
 
 describe('on PostgreSQL', () => {
-  describeUserImportStore({
-    name: 'PostgreSQL',
-    isDryRun: false,
-    open: async (now, fill) => {
-      const opened = await openRealStore(now)
-      await fill(opened.realStore)
-      return { ...opened, store: opened.realStore }
-    },
-  })
-
-  describeUserImportStore({
-    name: 'a dry run on PostgreSQL',
-    isDryRun: true,
-    open: async (now, fill) => {
-      const opened = await openRealStore(now)
-      await fill(opened.realStore)
-      const { connections } = opened
-      return { ...opened, store: await openPostgresTrialImportStore({ connections, now }) }
-    },
-  })
+  for (const isDryRun of [false, true]) {
+    describeUserImportStore({
+      name: isDryRun ? 'a dry run on PostgreSQL' : 'PostgreSQL',
+      isDryRun,
+      open: async (now, fill) => {
+        const opened = await openRealStore(now)
+        const { connections, realStore } = opened
+        await fill(realStore)
+        const store = isDryRun
+          ? await openPostgresTrialImportStore({ connections, now })
+          : realStore
+        return { ...opened, store }
+      },
+    })
+  }
 
   test('decides and numbers random batches as SQLite does, also in a dry run', async () => {
     const clock = createFakeClock()
@@ -88,8 +83,9 @@ describe('on PostgreSQL', () => {
         expect(await users()).toEqual(sqlite.users())
         if (hasConflict) return
         await sql('TRUNCATE users RESTART IDENTITY')
+        const again = await openSqliteStore(clock.now)
         for (const batch of all) {
-          const { outcomes } = await sqlite.again.write(batch)
+          const { outcomes } = await again.store.write(batch)
           expect((await trial.write(batch)).outcomes).toEqual(outcomes)
         }
       }),
@@ -100,9 +96,9 @@ describe('on PostgreSQL', () => {
   test('a batch can swap and rotate the e-mails of existing users', async () => {
     const { realStore, users } = await openRealStore(Date.now)
     const at = (id: number, email: string) => ({ id, name: 'Ann', email: `${email}@example.com` })
-    await write(realStore, [at(1, 'a'), at(2, 'b'), at(3, 'c')])
+    await importUsers(realStore, [at(1, 'a'), at(2, 'b'), at(3, 'c')])
     const rows = [at(1, 'x'), at(2, 'A'), at(3, 'b'), at(1, 'c'), at(9, 'free')]
-    expect(await write(realStore, rows, 'update')).toEqual([
+    expect(await importUsers(realStore, rows, 'update')).toEqual([
       ...['updated', 'updated', 'updated', 'updated'],
       'created',
     ])
@@ -115,8 +111,7 @@ describe('on PostgreSQL', () => {
   })
 
   describe('when another writer comes in between', () => {
-    const insert = `INSERT INTO users (name, name_lower, email, created_at, updated_at)
-      VALUES ('Bea', 'bea', 'bea@example.com', '${NOON}', '${NOON}')`
+    const insert = insertUser('bea@example.com', 'Bea')
 
     const remove = `DELETE FROM users WHERE email = 'bea@example.com'`
 
@@ -140,7 +135,7 @@ describe('on PostgreSQL', () => {
         onConflict,
         checkpointAfter: all => {
           seen.push(all)
-          return START
+          return CHECKPOINT
         },
       }
       expect((await store.write(batch)).outcomes).toEqual(outcomes)
@@ -153,13 +148,13 @@ describe('on PostgreSQL', () => {
 
     test('a user that it deletes is created', async () => {
       const { sql, connections, realStore, users } = await openRealStore(Date.now)
-      await write(realStore, [BEA])
+      await importUsers(realStore, [BEA])
       const store = createPostgresUserImportStore({
         connections: disturbed(connections, 'SELECT', () => sql(remove)),
         now: Date.now,
       })
       const both = [ANN, { ...BEA, name: 'Beatrice' }]
-      expect(await write(store, both, 'skip')).toEqual(['created', 'created'])
+      expect(await importUsers(store, both, 'skip')).toEqual(['created', 'created'])
       expect((await users()).map(({ name }) => name)).toEqual(['Ann', 'Beatrice'])
     })
 
@@ -177,7 +172,9 @@ describe('on PostgreSQL', () => {
         },
         now: Date.now,
       })
-      await expect(write(store, [ANN, BEA])).rejects.toMatchObject({ code: 'storage_unavailable' })
+      await expect(importUsers(store, [ANN, BEA])).rejects.toMatchObject({
+        code: 'storage_unavailable',
+      })
       expect(times).toBe(5)
       expect(await users()).toEqual([])
     })
@@ -195,7 +192,7 @@ describe('on PostgreSQL', () => {
         const batch = rows.map(row => ({ ...row, name }))
         await Promise.all(
           [batch, batch.toReversed()].map((all, index) =>
-            write(stores[index] as UserImportStore, all, 'update'),
+            importUsers(stores[index] as UserImportStore, all, 'update'),
           ),
         )
       }
@@ -210,27 +207,16 @@ describe('on PostgreSQL', () => {
     const trial = await openPostgresTrialImportStore({ connections, now: Date.now })
     const largest = { ...ANN, id: MAX_ID }
     for (const store of [trial, realStore]) {
-      expect(await write(store, [largest])).toEqual(['created'])
-      await expect(write(store, [BEA])).rejects.toMatchObject({ code: 'storage_damaged' })
+      expect(await importUsers(store, [largest])).toEqual(['created'])
+      await expect(importUsers(store, [BEA])).rejects.toMatchObject({ code: 'storage_damaged' })
     }
     expect(await users()).toHaveLength(1)
   })
 })
 
-const NOON = '2026-01-31T12:00:00.000Z'
-
 const ANN = { name: 'Ann', email: 'ann@example.com' }
 const BEA = { name: 'Bea', email: 'bea@example.com' }
 const CID = { name: 'Cid', email: 'cid@example.com' }
-
-const START: ImportCheckpoint = {
-  source: 'users.csv',
-  records: 0,
-  recordsHash: Buffer.alloc(32),
-  rejectsBytes: 0,
-  counts: { created: 0, updated: 0, unchanged: 0, skipped: 0, rejected: 0 },
-  isFinished: false,
-}
 
 /** Few e-mails and ids, so that rows often meet. */
 const rows: fc.Arbitrary<ImportedUser> = fc.record(
@@ -248,16 +234,8 @@ const rows: fc.Arbitrary<ImportedUser> = fc.record(
 const batches: fc.Arbitrary<ImportBatch> = fc.record({
   users: fc.array(rows, { maxLength: 12 }),
   onConflict: fc.constantFrom('update', ...CONFLICT_POLICIES),
-  checkpointAfter: fc.constant(() => START),
+  checkpointAfter: fc.constant(() => CHECKPOINT),
 })
-
-async function write(
-  store: UserImportStore,
-  users: readonly ImportedUser[],
-  onConflict: ImportBatch['onConflict'] = 'fail',
-) {
-  return (await store.write({ users, onConflict, checkpointAfter: () => START })).outcomes
-}
 
 /** Calls `disturb` within transactions, before each statement with this text. */
 function disturbed(
@@ -281,20 +259,17 @@ function disturbed(
   }
 }
 
-/** Two stores on empty databases of SQLite. */
+/** A store on an empty database of SQLite. */
 async function openSqliteStore(now: () => number) {
-  const [first, second] = await Promise.all(
-    [1, 2].map(async () => {
-      const database = await openSqlite({ path: join(temporaryFolder(), 'users.db'), now })
-      const writes = createWriteQueue(database, createReadView(database))
-      onTestFinished(async () => {
-        await writes.close()
-        database.close()
-      })
-      return { database, store: createSqliteUserImportStore({ database, writes, now }) }
-    }),
-  )
-  if (first === undefined || second === undefined) throw new Error('two were opened')
-  const selectUsers = first.database.prepare<[], UserRow>(SELECT_USERS)
-  return { store: first.store, again: second.store, users: () => selectUsers.all() }
+  const database = await openSqlite({ path: join(temporaryFolder(), 'users.db'), now })
+  const writes = createWriteQueue(database, createReadView(database))
+  onTestFinished(async () => {
+    await writes.close()
+    database.close()
+  })
+  const selectUsers = database.prepare<[], UserRow>(SELECT_USERS)
+  return {
+    store: createSqliteUserImportStore({ database, writes, now }),
+    users: () => selectUsers.all(),
+  }
 }
