@@ -1,83 +1,87 @@
-import { setTimeout as sleep } from 'node:timers/promises'
-import { expect, onTestFinished, test } from 'vitest'
+import { expect, test } from 'vitest'
 import {
   forgetIndexedWords,
   indexNextUsers,
 } from '../../../src/storage/postgres/index-next-users.ts'
 import { createPostgresDatabaseTasks } from '../../../src/storage/postgres/maintenance/postgres-database-tasks.ts'
-import type { Connections, Session } from '../../../src/storage/postgres/postgres-connections.ts'
+import type { Connections } from '../../../src/storage/postgres/postgres-connections.ts'
 import {
   migratePostgres,
   postgresMigrations,
 } from '../../../src/storage/postgres/postgres-migrator.ts'
-import { createPostgresEngine } from '../../../src/storage/postgres/postgres-storage.ts'
 import type { IndexingProgress, Storage } from '../../../src/storage/storage.ts'
-import type { UserQuery } from '../../../src/users/user-repository.ts'
 import { temporaryFolder } from '../../support/open-test-app.ts'
-import { connectToPostgres, queryPostgres } from '../../support/postgres-client.ts'
-import { connectTo } from '../../support/postgres-connections.ts'
+import { queryPostgres } from '../../support/postgres-client.ts'
+import {
+  connectTo,
+  holdOpen,
+  insertUsers,
+  openStorage,
+  untilWaiting,
+} from '../../support/postgres-connections.ts'
 import { copyPostgresTemplate, newPostgresDatabase } from '../../support/postgres-databases.ts'
 import { locationOf } from '../../support/postgres-location.ts'
 import { run } from '../../support/spawn-service.ts'
-import { until, untilPasses } from '../../support/until.ts'
+import { until } from '../../support/until.ts'
+import { ALL } from '../../support/user-scan.ts'
 
 const WORDS_MIGRATION = 9
-
-const SOUND = { faults: [], pending: [] }
 
 const FAULTS = [
   'the index of words differs from the users, so `q` finds too many or too few: run `migrate --reindex`',
 ]
 
-const fill = (from: number, to: number) => `
-  INSERT INTO users (name, name_lower, email, created_at, updated_at)
-  SELECT 'Filled ' || n, 'filled ' || n, 'u' || n || '@x.co', '2026-01-31T12:00:00.000Z', '2026-01-31T12:00:00.000Z'
-  FROM generate_series(${from}, ${to}) AS n;`
+const SPOIL = `UPDATE users_words SET words = array_to_tsvector('{zzz}') WHERE id = 5`
 
 /** A database of an older release. */
 async function olderDatabase(users: number): Promise<string> {
   const url = await newPostgresDatabase()
   const migrations = postgresMigrations().slice(0, WORDS_MIGRATION - 1)
   await migratePostgres({ connections: connectTo(url), migrations, now: Date.now })
-  await queryPostgres(url, fill(1, users))
+  await queryPostgres(url, insertUsers(1, users))
   return url
 }
 
-async function openStorage(
-  url: string,
-  onIndexing?: (progress: IndexingProgress) => void,
-): Promise<Storage> {
-  const storage = await createPostgresEngine(locationOf(url)).open({
-    now: Date.now,
-    steadyNow: Date.now,
-    maxWaitingWrites: 1000,
-    ifMissing: 'create',
-    ...(onIndexing && { onIndexing }),
-  })
-  return storage
+/** A service on a database of this release, in which something without words has inserted users. */
+async function openFilled(users: number) {
+  const url = await copyPostgresTemplate()
+  const storage = await openStorage(url)
+  await queryPostgres(url, insertUsers(1, users))
+  return { url, storage, sql: (text: string) => queryPostgres(url, text) }
 }
 
 const tasksOn = (url: string) => createPostgresDatabaseTasks(locationOf(url))
 
-async function count({ users }: Storage, ...words: string[]): Promise<number | undefined> {
-  const query: UserQuery = {
-    sort: { by: 'id', descending: false },
-    filters: {},
-    words,
-    limit: 1,
-    start: { offset: 0 },
-    withTotal: true,
-  }
-  return (await users.list(query)).total
+async function expectSound(url: string): Promise<void> {
+  expect(await tasksOn(url).check()).toMatchObject({ faults: [], pending: [] })
+}
+
+async function count({ users }: Storage, word: string): Promise<number | undefined> {
+  return (await users.list({ ...ALL, words: [word], limit: 1 })).total
+}
+
+/** The same once a search is not refused: on a busy machine, indexing may take too long at first. */
+async function found(storage: Storage, word: string): Promise<number | undefined> {
+  const counted = await until(() =>
+    count(storage, word).then(
+      total => ({ total }),
+      () => undefined,
+    ),
+  )
+  return counted.total
+}
+
+/** Waits until a search finds this many users. While users are being indexed, it may be refused. */
+async function untilFound(storage: Storage, word: string, users: number): Promise<void> {
+  await until(async () => (await count(storage, word).catch(() => undefined)) === users)
 }
 
 test('several services index the users of an older release together while they serve', async () => {
   const url = await olderDatabase(5000)
   const reports: IndexingProgress[] = []
-  const [one, two] = await Promise.all([
-    openStorage(url, progress => reports.push(progress)),
-    openStorage(url, progress => reports.push(progress)),
-  ])
+  const onIndexing = (progress: IndexingProgress) => reports.push(progress)
+  const open = () => openStorage(url, { onIndexing })
+  const [one, two] = await Promise.all([open(), open()])
   const early = await count(one, 'filled').catch(error => error.code)
   expect([5000, 'words_unavailable']).toContain(early)
   await one.users.create({ name: 'Newly Made', email: 'new@x.co', passwordDigest: null })
@@ -85,15 +89,13 @@ test('several services index the users of an older release together while they s
   await one.users.update(4900, { name: 'Changed Late' })
   await two.users.delete(8)
   await one.users.delete(4901)
-  await untilPasses(async () => {
-    expect(await count(two, 'filled')).toBe(4996)
-  })
+  await untilFound(two, 'filled', 4996)
   expect(await count(one, 'newly')).toBe(1)
   expect(await count(one, 'changed')).toBe(2)
   expect(await count(one, '4901')).toBe(0)
   await one.close()
   await two.close()
-  expect(await tasksOn(url).check()).toMatchObject(SOUND)
+  await expectSound(url)
   expect(reports.some(({ isComplete }) => !isComplete)).toBe(true)
 })
 
@@ -109,42 +111,28 @@ test('an interrupted indexing goes on where it was', async () => {
     },
   })
   await expect(first).rejects.toMatchObject({ name: 'AbortError' })
-  expect(await tasksOn(url).check()).toMatchObject(SOUND)
+  await expectSound(url)
   await tasksOn(url).migrate({ onIndexing: ({ through }) => seen.push(through) })
   expect(seen.slice(0, 3)).toEqual([500, 1000, 1500])
-  expect(await tasksOn(url).check()).toMatchObject(SOUND)
-  const storage = await openStorage(url)
-  onTestFinished(storage.close)
-  expect(await count(storage, 'filled')).toBe(3000)
+  await expectSound(url)
+  expect(await count(await openStorage(url), 'filled')).toBe(3000)
 })
 
 test('users that something without words writes are found by the next search', async () => {
-  const url = await copyPostgresTemplate()
-  const storage = await openStorage(url)
-  onTestFinished(storage.close)
-  const { id } = await storage.users.create({
-    name: 'Ann',
-    email: 'ann@x.co',
-    passwordDigest: null,
-  })
-  await queryPostgres(url, fill(1, 1200))
-  expect(await count(storage, 'filled')).toBe(1200)
-  await queryPostgres(
-    url,
-    `UPDATE users SET name = 'Bea', name_lower = 'bea' WHERE id = ${id};
-     UPDATE users SET password_digest = '$1' WHERE id > ${id + 5};
-     DELETE FROM users WHERE email = 'u9@x.co'`,
-  )
-  const noted = await queryPostgres(url, 'SELECT id FROM users_without_words')
-  expect(noted).toEqual([{ id }])
-  expect(await count(storage, 'ann')).toBe(1)
-  expect(await count(storage, 'bea')).toBe(1)
-  expect(await count(storage, 'filled')).toBe(1199)
-  expect(await queryPostgres(url, 'SELECT id FROM users_without_words')).toEqual([])
-  expect(await tasksOn(url).check()).toMatchObject(SOUND)
-  await queryPostgres(url, 'TRUNCATE users')
-  expect(await count(storage, 'x')).toBe(0)
-  expect(await tasksOn(url).check()).toMatchObject(SOUND)
+  const { url, storage, sql } = await openFilled(1200)
+  expect(await found(storage, 'filled')).toBe(1200)
+  await sql(`UPDATE users SET name = 'Bea', name_lower = 'bea' WHERE id = 1`)
+  await sql(`UPDATE users SET password_digest = '$1' WHERE id > 5`)
+  await sql(`DELETE FROM users WHERE email = 'u9@x.co'`)
+  const noted = () => sql('SELECT id FROM users_without_words')
+  expect(await noted()).toEqual([{ id: 1 }])
+  expect(await found(storage, 'bea')).toBe(1)
+  expect(await found(storage, 'filled')).toBe(1198)
+  expect(await noted()).toEqual([])
+  await expectSound(url)
+  await sql('TRUNCATE users')
+  expect(await found(storage, 'x')).toBe(0)
+  await expectSound(url)
 })
 
 test('users are indexed again that a service was indexing when it was asked for', async () => {
@@ -152,82 +140,51 @@ test('users are indexed again that a service was indexing when it was asked for'
   const connections = connectTo(url)
   await migratePostgres({ connections, migrations: postgresMigrations(), now: Date.now })
   await indexNextUsers(connections)
-  await queryPostgres(url, `UPDATE users_words SET words = array_to_tsvector('{zzz}') WHERE id = 5`)
-  let forgotten = Promise.resolve()
-  await indexNextUsers(
-    onceQueried(connections, 'FROM users WHERE id >', async () => {
-      forgotten = forgetIndexedWords(connectTo(url))
-      await Promise.race([forgotten, untilOneWaits(url)])
-    }),
-  )
+  await queryPostgres(url, SPOIL)
+  let forgotten: Promise<void> | undefined
+  const forgetMeanwhile: Connections = {
+    ...connections,
+    transaction: (work, options) =>
+      connections.transaction(
+        session =>
+          work({
+            query: async (statement, values) => {
+              const rows = await session.query(statement, values)
+              if (forgotten === undefined && statement.text.includes('FROM users WHERE id >')) {
+                forgotten = forgetIndexedWords(connectTo(url))
+                await Promise.race([forgotten, untilWaiting(url)])
+              }
+              return rows as never
+            },
+          }),
+        options,
+      ),
+  }
+  await indexNextUsers(forgetMeanwhile)
   await forgotten
   await tasksOn(url).migrate()
-  expect(await tasksOn(url).check()).toMatchObject(SOUND)
+  await expectSound(url)
 })
 
-/** Connections that wait for `work` after the first statement with this text. */
-function onceQueried(
-  connections: Connections,
-  text: string,
-  work: () => Promise<void>,
-): Connections {
-  let isDone = false
-  return {
-    ...connections,
-    transaction: (run, options) =>
-      connections.transaction(session => {
-        const query: Session['query'] = async (statement, values) => {
-          const rows = await session.query(statement, values)
-          if (!isDone && statement.text.includes(text)) {
-            isDone = true
-            await work()
-          }
-          return rows as never
-        }
-        return run({ query })
-      }, options),
-  }
-}
-
-/** Until a session waits for a lock. */
-async function untilOneWaits(url: string): Promise<void> {
-  const select = `
-    SELECT count(*)::int AS waiting FROM pg_stat_activity
-    WHERE datname = current_database() AND wait_event_type = 'Lock'`
-  await until(async () => (await queryPostgres(url, select))[0]?.waiting)
-}
-
 test('a search is refused while users without words cannot be indexed', async () => {
-  const url = await copyPostgresTemplate()
-  const storage = await openStorage(url)
-  onTestFinished(storage.close)
-  await queryPostgres(url, fill(1, 10))
-  const other = await connectToPostgres(url)
-  onTestFinished(() => other.end())
-  await other.query('BEGIN; SELECT FROM users WHERE id = 5 FOR UPDATE')
+  const { url, storage } = await openFilled(10)
+  const holder = await holdOpen(url, 'SELECT FROM users WHERE id = 5 FOR UPDATE')
   await expect(count(storage, 'filled')).rejects.toMatchObject({ code: 'words_unavailable' })
-  await other.query('COMMIT')
-  await untilPasses(async () => {
-    expect(await count(storage, 'filled')).toBe(10)
-  })
+  await holder.query('COMMIT')
+  await untilFound(storage, 'filled', 10)
 })
 
 test('words are those of the user that another release changes while it is indexed', async () => {
-  const url = await copyPostgresTemplate()
-  const storage = await openStorage(url)
-  onTestFinished(storage.close)
-  await queryPostgres(url, fill(1, 10))
-  const other = await connectToPostgres(url)
-  onTestFinished(() => other.end())
-  await other.query(`BEGIN; UPDATE users SET name = 'Other', name_lower = 'other' WHERE id = 5`)
+  const { url, storage } = await openFilled(10)
+  const change = `UPDATE users SET name = 'Other', name_lower = 'other' WHERE id = 5`
+  const holder = await holdOpen(url, change)
   const early = count(storage, 'filled').catch(() => undefined)
-  await sleep(20)
-  await other.query('COMMIT')
+  await untilWaiting(url)
+  await holder.query('COMMIT')
   await early
-  await untilPasses(async () => {
-    expect([await count(storage, 'filled'), await count(storage, 'other')]).toEqual([9, 1])
-  })
-  expect(await tasksOn(url).check()).toMatchObject(SOUND)
+  await untilFound(storage, 'filled', 9)
+  await untilFound(storage, 'other', 1)
+  await expectSound(url)
 })
 
 test.each([
@@ -235,28 +192,26 @@ test.each([
   'DELETE FROM users_words WHERE id = 5',
   `INSERT INTO users_words VALUES (999, array_to_tsvector('{zzz}'))`,
   'DELETE FROM users_words',
-])('check finds that words differ after %s, and migrate --reindex mends it', async sql => {
+])('check finds that words differ after %s, and migrating with reindex mends it', async sql => {
   const url = await olderDatabase(600)
-  const env = { DATABASE_URL: url }
-  const cwd = temporaryFolder()
-  expect(await run({ cwd, env, args: ['migrate'] })).toMatchObject({ code: 0, stderr: '' })
-  expect(await tasksOn(url).check()).toMatchObject(SOUND)
+  await tasksOn(url).migrate()
+  await expectSound(url)
   await queryPostgres(url, sql)
   expect((await tasksOn(url).check()).faults).toEqual(FAULTS)
-  expect(await run({ cwd, env, args: ['migrate', '--reindex'] })).toMatchObject({ code: 0 })
-  expect(await tasksOn(url).check()).toMatchObject(SOUND)
+  await tasksOn(url).migrate({ reindex: true })
+  await expectSound(url)
 })
 
 test('lists with words are made anew after migrate --reindex', async () => {
-  const url = await olderDatabase(10)
-  const storage = await openStorage(url)
-  onTestFinished(storage.close)
-  await tasksOn(url).migrate()
-  await queryPostgres(url, `UPDATE users_words SET words = array_to_tsvector('{zzz}') WHERE id = 5`)
-  expect(await count(storage, 'zzz')).toBe(1)
+  const { url, storage, sql } = await openFilled(10)
+  expect(await found(storage, 'filled')).toBe(10)
+  await sql(SPOIL)
+  expect(await found(storage, 'zzz')).toBe(1)
   const revision = await storage.users.revision()
-  await tasksOn(url).migrate({ reindex: true })
-  expect(await count(storage, 'zzz')).toBe(0)
+  const env = { DATABASE_URL: url }
+  const command = await run({ cwd: temporaryFolder(), env, args: ['migrate', '--reindex'] })
+  expect(command).toMatchObject({ code: 0, stderr: '' })
+  expect(await found(storage, 'zzz')).toBe(0)
   expect(await storage.users.revision()).not.toBe(revision)
 })
 
@@ -264,13 +219,9 @@ test('words of another version are made again at the start', async () => {
   const url = await copyPostgresTemplate()
   await queryPostgres(
     url,
-    `${fill(1, 10)} DELETE FROM users_without_words; UPDATE users_words_state SET words_version = 0`,
+    `${insertUsers(1, 10)} DELETE FROM users_without_words; UPDATE users_words_state SET words_version = 0`,
   )
-  const storage = await openStorage(url, () => {})
-  onTestFinished(storage.close)
-  await untilPasses(async () => {
-    expect(await count(storage, 'filled')).toBe(10)
-  })
+  await untilFound(await openStorage(url, { onIndexing: () => {} }), 'filled', 10)
 })
 
 test('import and copy write the words of all users', async () => {
@@ -279,22 +230,20 @@ test('import and copy write the words of all users', async () => {
   const users = Array.from({ length: 30 }, (_, index) =>
     JSON.stringify({ name: `Zoë ${index}`, email: `u${index}@x.co`, id: 100 - index }),
   )
-  const imported = (lines: readonly string[], ...more: string[]) =>
-    run({
-      cwd,
-      env: { DATABASE_URL: from },
-      args: ['import', '-', '--format', 'ndjson', ...more],
-      input: lines.join('\n'),
-    })
-  expect(await imported(users)).toMatchObject({ code: 0 })
-  const renamed = users.map(line => line.replace('Zoë', 'Bea'))
-  expect(await imported(renamed.slice(0, 9), '--on-conflict', 'update')).toMatchObject({ code: 0 })
-  expect(await queryPostgres(from, 'SELECT id FROM users_without_words')).toEqual([])
-  expect(await tasksOn(from).check()).toMatchObject(SOUND)
+  const renamed = users.slice(0, 9).map(line => line.replace('Zoë', 'Bea'))
+  const importing = {
+    cwd,
+    env: { DATABASE_URL: from },
+    args: ['import', '-', '--format', 'ndjson', '--on-conflict', 'update'],
+  }
+  for (const lines of [users, renamed]) {
+    expect(await run({ ...importing, input: lines.join('\n') })).toMatchObject({ code: 0 })
+  }
   expect(await run({ cwd, args: ['copy', '--from', from, '--to', to] })).toMatchObject({ code: 0 })
-  expect(await queryPostgres(to, 'SELECT id FROM users_without_words')).toEqual([])
-  expect(await tasksOn(to).check()).toMatchObject(SOUND)
+  for (const url of [from, to]) {
+    expect(await queryPostgres(url, 'SELECT id FROM users_without_words')).toEqual([])
+    await expectSound(url)
+  }
   const storage = await openStorage(to)
-  onTestFinished(storage.close)
   expect([await count(storage, 'zoe'), await count(storage, 'bea')]).toEqual([21, 9])
 })

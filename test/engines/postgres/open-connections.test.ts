@@ -1,7 +1,6 @@
 import { readFileSync } from 'node:fs'
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import { expect, onTestFinished, test } from 'vitest'
-import { ServiceError } from '../../../src/errors.ts'
 import { createClientConfigs } from '../../../src/storage/postgres/client-config.ts'
 import { openConnection } from '../../../src/storage/postgres/open-connection.ts'
 import { openConnections } from '../../../src/storage/postgres/open-connections.ts'
@@ -36,18 +35,6 @@ test('a process opens as many connections as docs/postgresql.md says, and no mor
   expect(rows[0]?.connections).toBeGreaterThan(3)
   expect(rows[0]?.connections).toBeLessThanOrEqual(Number(most))
 })
-
-test.each(['write', 'transaction'] as const)(
-  '%s passes an error of the work, whose outcome is known',
-  async mode => {
-    const connections = connectTo(await newPostgresDatabase())
-    const result = connections[mode](async session => {
-      await session.query({ text: 'SELECT 1' })
-      throw new ServiceError('email_taken')
-    })
-    await expect(result).rejects.toMatchObject({ code: 'email_taken' })
-  },
-)
 
 test('settings of the URL that would break statements are replaced', async () => {
   const url = new URL(await newPostgresDatabase())

@@ -86,41 +86,7 @@ function settingsOf(block = ''): Record<string, string> {
 }
 
 test.skipIf(reason)(
-  'docs/postgresql.md shows commands that set up, serve, back up, restore and watch a database',
-  async () => {
-    const { cwd, sh, text } = await openGuide()
-
-    for (const script of blocksOf(text, 'Set up')) await sh(script)
-    const [settings] = blocksOf(text, 'Set up', '').map(settingsOf)
-    const service = await spawnService({ cwd, env: { ...settings } })
-    expect((await ask(service, 'POST /users', newUserBody())).status).toBe(201)
-
-    const [dump = '', create = '', restore = ''] = blocksOf(text, 'Backup')
-    const [migrate = ''] = blocksOf(text, 'Set up').slice(1)
-    const printed = sh(`${migrate.split('\n')[0]}; user-records-service backup users.dump`)
-    await expect(printed).rejects.toMatchObject({
-      stderr: expect.stringContaining(dump.trim().split('\n').at(-1) ?? ''),
-    })
-    await sh(dump)
-    await sh(create)
-    expect(await sh(restore)).toMatch(/: sound$/m)
-    const restored = await spawnService({
-      cwd,
-      env: {
-        ...settings,
-        DATABASE_URL: settings?.DATABASE_URL?.replace('/user_records?', '/restored?') ?? '',
-      },
-    })
-    expect((await ask(restored, 'GET /users/1')).status).toBe(200)
-    expect((await ask(restored, 'POST /users', newUserBody())).body).toMatchObject({ id: 2 })
-
-    const [watch = ''] = blocksOf(text, 'Monitoring')
-    expect(await sh(watch)).toMatch(/^ idle\s+\|\s+[1-9]/m)
-  },
-)
-
-test.skipIf(reason)(
-  'docs/postgresql.md moves a service from SQLite in five steps, and clients go on',
+  'docs/postgresql.md sets up a database, moves a service there from SQLite, backs it up, restores and watches it',
   async () => {
     const { cwd, sh, text } = await openGuide()
     const before = await spawnService({ cwd, env: { DATABASE_URL: 'file:./data/users.db' } })
@@ -134,7 +100,8 @@ test.skipIf(reason)(
     before.process.kill('SIGTERM')
     await before.exited
 
-    for (const script of blocksOf(text, 'Set up')) await sh(script)
+    const setUp = blocksOf(text, 'Set up')
+    for (const script of setUp) await sh(script)
     const steps = blocksOf(text, 'Move from SQLite')
     expect(steps).toHaveLength(1)
     expect(await sh(steps[0] ?? '')).toMatch(/: 2 users, .* verified, in /)
@@ -145,5 +112,21 @@ test.skipIf(reason)(
     const again = await ask(after, 'POST /users', body, key)
     expect([again.status, again.body]).toEqual([201, created.body])
     expect((await ask(after, 'POST /users', newUserBody())).body).toMatchObject({ id: 4 })
+
+    const [dump = '', create = '', restore = ''] = blocksOf(text, 'Backup')
+    const printed = sh(`${setUp[1]?.split('\n')[0]}; user-records-service backup users.dump`)
+    await expect(printed).rejects.toMatchObject({
+      stderr: expect.stringContaining(dump.trim().split('\n').at(-1) ?? ''),
+    })
+    await sh(dump)
+    await sh(create)
+    expect(await sh(restore)).toMatch(/: sound$/m)
+    const DATABASE_URL = settings?.DATABASE_URL?.replace('/user_records?', '/restored?') ?? ''
+    const restored = await spawnService({ cwd, env: { ...settings, DATABASE_URL } })
+    expect((await ask(restored, 'GET /users/4')).status).toBe(200)
+    expect((await ask(restored, 'POST /users', newUserBody())).body).toMatchObject({ id: 5 })
+
+    const [watch = ''] = blocksOf(text, 'Monitoring')
+    expect(await sh(watch)).toMatch(/^ idle\s+\|\s+[1-9]/m)
   },
 )

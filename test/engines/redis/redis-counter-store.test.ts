@@ -58,101 +58,90 @@ describe.skipIf(!canUseRedis)('counters on a Redis server', () => {
   const redis = useTestRedis()
   let prefix = ''
 
+  /** A store with keys of its own. */
+  function open(): Promise<CounterStore> {
+    prefix = redis.newPrefix()
+    return openStore({ url: redis.url, prefix })
+  }
+
+  /** Without the key of the trial, which ends in a second. */
+  const keys = async () => (await redis.keysOf(prefix)).filter(key => key !== `${prefix}trial`)
+
   describeCounterStore({
     name: 'Redis',
-    open: () => {
-      prefix = redis.newPrefix()
-      return openStore({ url: redis.url, prefix })
-    },
-    ownClock: {
-      advance: async ms => advance(ms, await redis.keysOf(prefix), redis.command),
-    },
+    open,
+    ownClock: { advance: async ms => advance(ms, await keys(), redis.command) },
   })
 
   test('every key begins with the prefix, has an end, and shows nothing of its client', async () => {
-    const own = redis.newPrefix()
-    const store = await openStore({ url: redis.url, prefix: own })
+    const store = await open()
     const clients = ['198.51.100.7', 'ann@example.com', 'x'.repeat(20_000)]
-    for (const key of clients) {
-      await store.increment({ type: 'ban', rule: 'log in', key }, 60_000)
-    }
-    const keys = await redis.keysOf(own)
-    // One more for the trial.
-    expect(keys).toHaveLength(clients.length + 1)
-    for (const key of keys) {
+    for (const key of clients)
+      await store.increment({ type: 'ban', rule: 'log in', key }, 3_600_000)
+    expect(await keys()).toHaveLength(clients.length)
+    const texts = clients.flatMap(client => [client, `ban 6 log in ${client}`])
+    const bare = texts.map(text => createHash('sha256').update(text).digest('hex')).join(' ')
+    for (const key of await keys()) {
       expect(Number(await redis.command('PTTL', key))).toBeGreaterThan(0)
-      expect(key.slice(own.length)).toMatch(/^(?:[0-9a-f]{24}|trial)$/)
-      for (const client of clients) {
-        for (const text of [client, `ban 6 log in ${client}`]) {
-          const bare = createHash('sha256').update(text).digest('hex')
-          expect(bare).not.toContain(key.slice(own.length))
-        }
-      }
+      expect(key.slice(prefix.length)).toMatch(/^[0-9a-f]{24}$/)
+      expect(bare).not.toContain(key.slice(prefix.length))
     }
   })
 
   test('processes of one database count together, and those of two databases do not', async () => {
-    const own = { url: redis.url, prefix: redis.newPrefix() }
-    const one = await openStore(own)
-    const other = await openStore(own)
-    const foreign = await openStore({ ...own, secret: randomBytes(32) })
-    expect(await one.increment(KEY, 60_000)).toMatchObject({ count: 1 })
-    expect(await other.increment(KEY, 60_000)).toMatchObject({ count: 2 })
-    expect(await foreign.increment(KEY, 60_000)).toMatchObject({ count: 1 })
+    const one = await open()
+    const other = await openStore({ url: redis.url, prefix })
+    const foreign = await openStore({ url: redis.url, prefix, secret: randomBytes(32) })
+    const count = async (store: CounterStore) => (await store.increment(KEY, 3_600_000)).count
+    expect([await count(one), await count(other), await count(foreign)]).toEqual([1, 2, 1])
     await other.reset(KEY)
-    expect(await one.increment(KEY, 60_000)).toMatchObject({ count: 1 })
+    expect(await count(one)).toBe(1)
   })
 
   test('all calls of a turn are one question, in their order', async () => {
-    const own = redis.newPrefix()
-    const store = await openStore({ url: redis.url, prefix: own })
+    const store = await open()
     const monitor = await connectTo(redis.url)
     const seen: string[] = []
     await monitor.monitor(command => seen.push(String(command)))
     const answers = [
-      store.increment(KEY, 60_000),
-      store.increment({ ...KEY, key: 'b' }, 60_000),
-      store.increment(KEY, 60_000),
+      store.increment(KEY, 3_600_000),
+      store.increment({ ...KEY, key: 'b' }, 3_600_000),
+      store.increment(KEY, 3_600_000),
       store.reset(KEY),
-      store.increment(KEY, 60_000),
+      store.increment(KEY, 3_600_000),
     ]
     const counts = (await Promise.all(answers)).map(answer => answer?.count)
     expect(counts).toEqual([1, 1, 2, undefined, 1])
-    await redis.command('ECHO', `end of ${own}`)
-    await until(() => seen.some(command => command.includes('"ECHO"') && command.includes(own)))
+    await redis.command('ECHO', `end of ${prefix}`)
+    const ours = () => seen.filter(command => command.includes(prefix))
+    await until(() => ours().some(command => command.includes('"ECHO"')))
     monitor.destroy()
-    const questions = seen.filter(command => /"EVALSHA"/i.test(command) && command.includes(own))
-    expect(questions).toHaveLength(1)
+    expect(ours().filter(command => /"EVALSHA"/i.test(command))).toHaveLength(1)
   })
 
   test('more calls than one question holds are all counted', async () => {
-    const store = await openStore({ url: redis.url, prefix: redis.newPrefix() })
-    const counts = await Promise.all(
-      Array.from({ length: 2500 }, () => store.increment(KEY, 60_000)),
-    )
-    expect(counts.map(({ count }) => count)).toEqual(
-      Array.from({ length: 2500 }, (_, index) => index + 1),
-    )
+    const store = await open()
+    const calls = Array.from({ length: 2500 }, (_, index) => index + 1)
+    const answers = await Promise.all(calls.map(() => store.increment(KEY, 3_600_000)))
+    expect(answers.map(({ count }) => count)).toEqual(calls)
   })
 
   test('windows may have fractions of a millisecond, and last a year', async () => {
-    const store = await openStore({ url: redis.url, prefix: redis.newPrefix() })
+    const store = await open()
+    const year = 31_622_400_000
     const countOf = (key: string, windowMs: number) => store.increment({ ...KEY, key }, windowMs)
     expect(await countOf('short', 0.5)).toEqual({ count: 1, resetsInMs: 1 })
     expect(await countOf('odd', 1500.25)).toEqual({ count: 1, resetsInMs: 1501 })
-    const year = 31_622_400_000
     expect(await countOf('year', year)).toEqual({ count: 1, resetsInMs: year })
-    const { resetsInMs } = await countOf('year', year)
-    expect(resetsInMs).toBeGreaterThan(year - 600_000)
+    expect((await countOf('year', year)).resetsInMs).toBeGreaterThan(year - 600_000)
   })
 
   test('a key that lost its end gets a new one', async () => {
-    const own = redis.newPrefix()
-    const store = await openStore({ url: redis.url, prefix: own })
-    await store.increment(KEY, 60_000)
-    for (const key of await redis.keysOf(own)) await redis.command('PERSIST', key)
-    expect(await store.increment(KEY, 60_000)).toEqual({ count: 2, resetsInMs: 60_000 })
-    for (const key of (await redis.keysOf(own)).filter(name => !name.endsWith('trial'))) {
+    const store = await open()
+    await store.increment(KEY, 3_600_000)
+    for (const key of await keys()) await redis.command('PERSIST', key)
+    expect(await store.increment(KEY, 3_600_000)).toEqual({ count: 2, resetsInMs: 3_600_000 })
+    for (const key of await keys()) {
       expect(Number(await redis.command('PTTL', key))).toBeGreaterThan(0)
     }
   })

@@ -5,12 +5,9 @@ import {
   type FailingDisk,
   whyNoFailingDisk,
 } from '../../support/failing-disk.ts'
-import { createRandom, report } from '../../support/faults.ts'
-import { temporaryFolder } from '../../support/open-test-app.ts'
 import { createPostgresCluster } from '../../support/postgres-cluster.ts'
-import { spawnService } from '../../support/spawn-service.ts'
 import { until } from '../../support/until.ts'
-import { startSteadfastClients } from './steadfast-clients.ts'
+import { serveClients } from './served-cluster.ts'
 
 const reason = whyNoFailingDisk()
 if (reason !== undefined) console.log(`skipped: ${reason}`)
@@ -26,21 +23,11 @@ test.skipIf(reason)(
       },
     })
     onTestFinished(cluster.remove)
-    const service = await spawnService({
-      cwd: temporaryFolder(),
-      env: { DATABASE_URL: cluster.url(), LOG_LEVEL: 'fatal' },
-    })
-    const { port, url } = service
-    const clients = startSteadfastClients({ port, clients: 16, random: createRandom() })
-    await clients.untilEachHasWritten()
+    const { clients, statusOf, expectNothingLost } = await serveClients(cluster.url())
     disk?.fail({ writes: 'ENOSPC' })
     await until(() => (clients.answers['POST 503 storage_unavailable'] ?? 0) > 50)
-    expect((await fetch(`${url}/users`)).status).toBe(200)
+    expect(await statusOf('/users')).toBe(200)
     disk?.work()
-    await clients.untilEachHasWritten()
-    await clients.stop()
-    expect(clients.problems).toEqual([])
-    expect(await clients.compare(port)).toEqual([])
-    report('disk of PostgreSQL full', clients.answers)
+    await expectNothingLost('disk of PostgreSQL full')
   },
 )

@@ -1,14 +1,21 @@
 import { expect, onTestFinished, test } from 'vitest'
 import { newUserBody } from '../../support/builders.ts'
-import { createRandom, inForm, report } from '../../support/faults.ts'
+import { inForm } from '../../support/faults.ts'
 import { ask } from '../../support/json-requests.ts'
 import { temporaryFolder } from '../../support/open-test-app.ts'
 import { createPostgresCluster } from '../../support/postgres-cluster.ts'
 import { spawnService } from '../../support/spawn-service.ts'
 import { until } from '../../support/until.ts'
-import { startSteadfastClients } from './steadfast-clients.ts'
+import { serveClients } from './served-cluster.ts'
 
 const FAILOVERS = inForm({ short: 1, long: 5 })
+
+/** A primary that waits for its standby in each commit. */
+async function createPair() {
+  const primary = await createPostgresCluster()
+  onTestFinished(primary.remove)
+  return { primary, standby: await primary.createStandby({ isSynchronous: true }) }
+}
 
 test.each([
   { loss: 'killed', lose: 'kill' },
@@ -17,29 +24,18 @@ test.each([
   'when the primary is $loss and its synchronous standby promoted, writes go there and no acknowledged one is lost',
   async ({ loss, lose }) => {
     for (let failover = 0; failover < FAILOVERS; failover++) {
-      const primary = await createPostgresCluster()
-      onTestFinished(primary.remove)
-      const standby = await primary.createStandby({ isSynchronous: true })
+      const { primary, standby } = await createPair()
       const hosts = [primary, standby].map(({ port }) => `127.0.0.1:${port}`)
-      const env = { DATABASE_URL: `postgres://postgres@${hosts}/postgres`, LOG_LEVEL: 'fatal' }
-      const service = await spawnService({ cwd: temporaryFolder(), env })
-      const clients = startSteadfastClients({
-        port: service.port,
-        clients: 16,
-        random: createRandom(),
-      })
-      await clients.untilEachHasWritten()
+      const service = await serveClients(`postgres://postgres@${hosts}/postgres`)
+      const { clients, statusOf, expectNothingLost } = service
       await primary[lose]()
-      await until(async () => (await fetch(`${service.url}/readyz`)).status === 503)
+      await until(async () => (await statusOf('/readyz')) === 503)
       // The standby answers reads.
-      await until(async () => (await fetch(`${service.url}/users?sort=name`)).status === 200)
+      await until(async () => (await statusOf('/users?sort=name')) === 200)
       await standby.promote()
       await clients.untilEachHasWritten()
-      expect((await fetch(`${service.url}/readyz`)).status).toBe(200)
-      await clients.stop()
-      expect(clients.problems).toEqual([])
-      expect(await clients.compare(service.port)).toEqual([])
-      report(`failover from a primary that was ${loss}`, clients.answers)
+      expect(await statusOf('/readyz')).toBe(200)
+      await expectNothingLost(`failover from a primary that was ${loss}`)
       service.process.kill('SIGKILL')
       await primary.remove()
     }
@@ -47,13 +43,11 @@ test.each([
 )
 
 test('a write that no synchronous standby confirms gets 503 outcome_unknown, and is there once one does', async () => {
-  const primary = await createPostgresCluster()
-  onTestFinished(primary.remove)
-  const standby = await primary.createStandby({ isSynchronous: true })
+  const { primary, standby } = await createPair()
   const env = { DATABASE_URL: primary.url(), LOG_LEVEL: 'fatal' }
   const service = await spawnService({ cwd: temporaryFolder(), env })
-  const create = () => ask(service, 'POST /users', newUser, { 'Idempotency-Key': 'once' })
   const newUser = newUserBody()
+  const create = () => ask(service, 'POST /users', newUser, { 'Idempotency-Key': 'once' })
   await standby.kill()
   const { status, body } = await create()
   expect([status, body.reason]).toEqual([503, 'outcome_unknown'])

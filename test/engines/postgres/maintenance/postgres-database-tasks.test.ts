@@ -1,5 +1,4 @@
 import { describe, expect, test } from 'vitest'
-import type { PostgresLocation } from '../../../../src/postgres-location.ts'
 import { explainCheck } from '../../../../src/storage/postgres/maintenance/client-commands.ts'
 import { createPostgresDatabaseTasks } from '../../../../src/storage/postgres/maintenance/postgres-database-tasks.ts'
 import {
@@ -7,12 +6,9 @@ import {
   postgresMigrations,
 } from '../../../../src/storage/postgres/postgres-migrator.ts'
 import { queryPostgres } from '../../../support/postgres-client.ts'
-
-import { connectTo } from '../../../support/postgres-connections.ts'
+import { connectTo, insertUsers } from '../../../support/postgres-connections.ts'
 import { copyPostgresTemplate, newPostgresDatabase } from '../../../support/postgres-databases.ts'
 import { locationOf } from '../../../support/postgres-location.ts'
-
-const NOON = `'2026-01-31T12:00:00.000Z'`
 
 async function opened() {
   const url = await copyPostgresTemplate()
@@ -23,69 +19,43 @@ function tasksOn(url: string) {
   return createPostgresDatabaseTasks(locationOf(url))
 }
 
-function insertUsers(from: number, to: number): string {
-  return `INSERT INTO users (name, name_lower, email, created_at, updated_at)
-    SELECT 'Ann', 'ann', 'ann' || n || '@example.com', ${NOON}, ${NOON} FROM generate_series(${from}, ${to}) AS n;`
-}
-
-describe('createPostgresDatabaseTasks', () => {
-  test('migrate makes the schema, and migrationStatus says when', async () => {
-    const tasks = tasksOn(await newPostgresDatabase())
-    const names = postgresMigrations().map(({ name }) => name)
-    expect(await tasks.migrationStatus()).toEqual(
-      names.map(name => ({ name, appliedAt: undefined })),
-    )
-    await tasks.migrate()
-    const status = await tasks.migrationStatus()
-    expect(status.map(({ name }) => name)).toEqual(names)
-    expect(status.every(({ appliedAt = '' }) => Date.parse(appliedAt) > 0)).toBe(true)
-  })
-
-  test('a database that is not there cannot be used', async () => {
-    const url = new URL(await newPostgresDatabase())
-    url.pathname = '/user_records_missing'
-    await expect(tasksOn(url.href).check()).rejects.toMatchObject({
-      name: 'UnusableDatabase',
-      message: 'the server has no such database: create it (3D000)',
-    })
+test('a database that is not there cannot be used', async () => {
+  const url = new URL(await newPostgresDatabase())
+  url.pathname = '/user_records_missing'
+  await expect(tasksOn(url.href).check()).rejects.toMatchObject({
+    name: 'UnusableDatabase',
+    message: 'the server has no such database: create it (3D000)',
   })
 })
 
 describe('what is left to programs of PostgreSQL', () => {
-  const location: PostgresLocation = {
-    kind: 'postgres',
-    url: 'postgres://ann:secret@a,b/users',
-    hosts: [
-      { host: 'db.example.com', port: 5432 },
-      { host: '::1', port: 6000 },
-    ],
-    user: "ann o'neil",
-    database: 'users/1',
-    password: 'secret',
-    tls: { verify: 'full', rootCertificate: '/etc/ca.pem', certificate: undefined, key: undefined },
-    applicationName: 'user-records-service',
-    connectTimeoutMs: undefined,
-    options: undefined,
-  }
+  const location = locationOf(
+    "postgres://ann%20o'neil:secret@db.example.com:5432,[::1]:6000/users%2F1?sslmode=verify-full&sslrootcert=/etc/ca.pem",
+  )
   const place = "postgres://ann%20o'\\''neil@db.example.com:5432,[::1]:6000/users%2F1"
   const ca = 'sslmode=verify-full&sslrootcert=%2Fetc%2Fca.pem'
   const tasks = createPostgresDatabaseTasks(location)
-  const options = { onProgress: () => {}, file: "ann's.dump" }
+  const file = { onProgress: () => {}, file: "ann's.dump" }
+  const writable = `${ca}&target_session_attrs=read-write`
 
-  test('backup, restore and compact are refused with the command, which has no password', async () => {
-    await expect(tasks.backup(options)).rejects.toMatchObject({
-      name: 'UnusableDatabase',
-      message: `PostgreSQL has its own tool for this: pg_dump --format=custom --no-owner --file='ann'\\''s.dump' '${place}?${ca}'`,
-    })
-    const writable = `${ca}&target_session_attrs=read-write`
-    await expect(tasks.restore(options)).rejects.toMatchObject({
-      name: 'UnusableDatabase',
-      message: `PostgreSQL has its own tool for this: pg_restore --no-owner --exit-on-error --single-transaction --dbname='${place}?${writable}' 'ann'\\''s.dump', into an empty database`,
-    })
-    await expect(tasks.compact({ environment: {} })).rejects.toMatchObject({
-      name: 'UnusableDatabase',
-      message: `autovacuum makes its free space usable again; psql '${place}?${writable}' --command='VACUUM (FULL, ANALYZE)' returns it to the file system and locks each table meanwhile`,
-    })
+  test.each<[string, () => Promise<unknown>, string]>([
+    [
+      'backup',
+      () => tasks.backup(file),
+      `PostgreSQL has its own tool for this: pg_dump --format=custom --no-owner --file='ann'\\''s.dump' '${place}?${ca}'`,
+    ],
+    [
+      'restore',
+      () => tasks.restore(file),
+      `PostgreSQL has its own tool for this: pg_restore --no-owner --exit-on-error --single-transaction --dbname='${place}?${writable}' 'ann'\\''s.dump', into an empty database`,
+    ],
+    [
+      'compact',
+      () => tasks.compact({ environment: {} }),
+      `autovacuum makes its free space usable again; psql '${place}?${writable}' --command='VACUUM (FULL, ANALYZE)' returns it to the file system and locks each table meanwhile`,
+    ],
+  ])('%s is refused with the command, which has no password', async (_, call, message) => {
+    await expect(call()).rejects.toMatchObject({ name: 'UnusableDatabase', message })
   })
 
   test('check names the command for a superuser', () => {
@@ -96,13 +66,8 @@ describe('what is left to programs of PostgreSQL', () => {
   })
 
   test('without TLS the command has no parameters', async () => {
-    const plain = {
-      ...location,
-      tls: undefined,
-      user: 'ann',
-      hosts: [{ host: '/run/pg', port: 1 }],
-    }
-    await expect(createPostgresDatabaseTasks(plain).backup(options)).rejects.toThrow(
+    const plain = locationOf('postgres://ann@%2Frun%2Fpg:1/users%2F1')
+    await expect(createPostgresDatabaseTasks(plain).backup(file)).rejects.toThrow(
       `'postgres://ann@%2Frun%2Fpg:1/users%2F1'`,
     )
   })
