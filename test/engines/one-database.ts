@@ -164,10 +164,10 @@ export function describeOneDatabase(): void {
         // A key that another request still uses is 409.
         const { 201: created = 0, 409: used = 0 } = tally(answers)
         expect([created + used, created > 0]).toEqual([4, true])
-        const again = await race(client => client.post(body, key))
-        expect(again.map(answer => answer?.headers['idempotency-replayed'])).toEqual(
-          Array(4).fill('true'),
-        )
+        const again = []
+        for (const service of both()) again.push(await connectTo(service).post(body, key))
+        const replayed = again.map(answer => answer?.headers['idempotency-replayed'])
+        expect(replayed).toEqual(['true', 'true'])
         const users = [...answers, ...again].filter(answer => answer?.status === 201)
         expect(new Set(users.map(answer => answer?.body)).size).toBe(1)
       }
