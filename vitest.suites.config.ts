@@ -55,7 +55,7 @@ if (isLong) console.error(`FAULTS_SEED=${FAULTS_SEED}`)
 const onSqlite = { provide: { engine: 'sqlite' as const } }
 
 const onPostgres = {
-  globalSetup: ['test/support/start-postgres.ts'],
+  globalSetup: ['test/support/start-postgres.ts', 'test/support/start-redis.ts'],
   provide: { engine: 'postgres' as const },
 }
 
