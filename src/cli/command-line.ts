@@ -1,3 +1,4 @@
+import { Console } from 'node:console'
 import { Command, CommanderError } from 'commander'
 import type { Environment } from '../config.ts'
 import { OperatorError, ServiceError } from '../errors.ts'
@@ -8,7 +9,9 @@ import { addHelpCommands, rejectExtraArgument } from './help-commands.ts'
 import { addLimitsCommands } from './limits/limits-commands.ts'
 import { addServiceCommands } from './serve/service-commands.ts'
 import { type CommandContext, EXIT, UsageError } from './terminal/command-context.ts'
+import { notify } from './terminal/print.ts'
 import { isBrokenPipe, watchStandardStreams } from './terminal/standard-streams.ts'
+import { createTerminal, type StandardStreams, type Terminal } from './terminal/terminal.ts'
 import { addTransferCommands } from './transfer/transfer-commands.ts'
 
 const EPILOGUE = `
@@ -24,14 +27,44 @@ Exit codes:
   143  interrupted by SIGTERM
 After SIGINT or SIGTERM, serve exits with 0 if every request was answered, otherwise with 1.`
 
-/** Runs the command that `args` name and resolves to the exit code. Throws `UsageError`, and what the command throws. */
+/**
+ * Runs the command that `args` name and resolves to the exit code. Prints what went wrong on standard error. No command but
+ * a `serve` that listened touches the process beyond `streams` and, until it ends, SIGINT and SIGTERM.
+ */
 export async function runCommandLine(
   args: readonly string[],
   environment: Environment,
+  streams: StandardStreams,
 ): Promise<number> {
+  const terminal = createTerminal(environment, streams)
+  const watched = watchStandardStreams(terminal)
+  try {
+    const exitCode = await runCommand(args, terminal)
+    await watched.throwIfLost()
+    return exitCode
+  } catch (error) {
+    return report(terminal, error)
+  } finally {
+    watched.end()
+  }
+}
+
+/** Prints what went wrong and returns the exit code. */
+function report(terminal: Terminal, error: unknown): number {
+  if (error instanceof UsageError) {
+    notify(terminal, error.message)
+    return EXIT.wrongUsage
+  }
+  if (error instanceof OperatorError) notify(terminal, error.problems.join('\n'))
+  else new Console(terminal.stdout, terminal.stderr).error(error)
+  return EXIT.failed
+}
+
+/** Throws `UsageError`, and what the command throws. */
+async function runCommand(args: readonly string[], terminal: Terminal): Promise<number> {
   let exitCode: number = EXIT.done
   const context: CommandContext = {
-    environment,
+    terminal,
     run: async command => {
       try {
         exitCode = await command()
@@ -53,7 +86,6 @@ export async function runCommandLine(
     current = command
     rejectExtraArgument(program, command)
   })
-  const streams = watchStandardStreams()
   try {
     await program.parseAsync(args, { from: 'user' })
   } catch (error) {
@@ -61,9 +93,11 @@ export async function runCommandLine(
     const isPrinted = error instanceof CommanderError && error.exitCode === 0
     if (!isPrinted) throw withHint(error, current)
   }
-  await streams.throwIfLost()
   return exitCode
 }
+
+/** The width of help that is not shown on a terminal. */
+const DEFAULT_HELP_CHARS = 80
 
 function createProgram(context: CommandContext): Command {
   const program = new Command('user-records-service')
@@ -78,12 +112,17 @@ function createProgram(context: CommandContext): Command {
   addDatabaseCommands(program, context)
   addHelpCommands(program, context)
   const version = readVersion()
+  const { stdout } = context.terminal
   for (const command of commandsUnder(program)) {
     command
       .version(version, '-v, --version', 'print the version')
       .helpOption('-h, --help', 'print this help')
       .allowExcessArguments()
-      .configureOutput({ outputError: () => {} })
+      .configureOutput({
+        outputError: () => {},
+        writeOut: text => stdout.write(text),
+        getOutHelpWidth: () => stdout.columns ?? DEFAULT_HELP_CHARS,
+      })
   }
   return program
 }

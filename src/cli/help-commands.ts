@@ -5,7 +5,7 @@ import { type CommandContext, EXIT, UsageError } from './terminal/command-contex
 import { print } from './terminal/print.ts'
 
 /** Adds `help` and `version`. */
-export function addHelpCommands(program: Command, { run }: CommandContext): void {
+export function addHelpCommands(program: Command, { terminal, run }: CommandContext): void {
   program
     .command('help')
     .argument('[COMMAND...]', 'for example `serve` or `limits test`; all commands if left out')
@@ -18,7 +18,7 @@ export function addHelpCommands(program: Command, { run }: CommandContext): void
     .description('print the version')
     .action(() =>
       run(async () => {
-        await print(readVersion())
+        await print(terminal, readVersion())
         return EXIT.done
       }),
     )

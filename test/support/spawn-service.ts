@@ -91,7 +91,7 @@ export async function killAndStartAgain({
 }
 
 /** On an engine without a default database: adds the one of the folder. */
-async function withDatabase(options: SpawnOptions): Promise<SpawnOptions> {
+export async function withDatabase<T extends SpawnOptions>(options: T): Promise<T> {
   const { cwd, env } = options
   if (engine === 'sqlite' || env?.DATABASE_URL !== undefined) return options
   return { ...options, env: { ...env, DATABASE_URL: await databaseIn(cwd) } }

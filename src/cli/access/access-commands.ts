@@ -10,7 +10,7 @@ interface CreateFlags extends JsonFlags {
 }
 
 /** Adds `keys`, whose commands work on the API keys in the database. */
-export function addAccessCommands(program: Command, { environment, run }: CommandContext): void {
+export function addAccessCommands(program: Command, { terminal, run }: CommandContext): void {
   const keys = addGroup(
     program,
     'keys',
@@ -26,7 +26,7 @@ export function addAccessCommands(program: Command, { environment, run }: Comman
     .action(({ name, scope, expires, ...flags }: CreateFlags) =>
       run(async () => {
         const { createKey } = await import('./keys.ts')
-        return createKey(environment, { ...flags, name, scopes: scope, expires })
+        return createKey(terminal, { ...flags, name, scopes: scope, expires })
       }),
     )
   keys
@@ -36,7 +36,7 @@ export function addAccessCommands(program: Command, { environment, run }: Comman
     .action((flags: JsonFlags) =>
       run(async () => {
         const { listKeys } = await import('./keys.ts')
-        return listKeys(environment, flags)
+        return listKeys(terminal, flags)
       }),
     )
   keys
@@ -47,7 +47,7 @@ export function addAccessCommands(program: Command, { environment, run }: Comman
     .action((name: string, flags: JsonFlags) =>
       run(async () => {
         const { revokeKey } = await import('./keys.ts')
-        return revokeKey(environment, { ...flags, name })
+        return revokeKey(terminal, { ...flags, name })
       }),
     )
 }

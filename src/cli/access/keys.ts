@@ -3,15 +3,15 @@ import { createApiKey, hashApiKey, isApiKey } from '../../access/api-key.ts'
 import { API_KEY_NAME_RULE, isApiKeyName } from '../../access/api-key-name.ts'
 import type { ApiKeyStore, StoredApiKey } from '../../access/api-key-store.ts'
 import { SCOPES, type Scope, scopesAmong } from '../../access/scopes.ts'
-import type { Environment } from '../../config.ts'
 import { OperatorError } from '../../errors.ts'
 import { MAX_DATE_MS } from '../../limits/ban-store.ts'
 import { durationMs } from '../../limits/rules/rule-values.ts'
 import { textInWords } from '../../limits/rules/rule-words.ts'
 import { type CommandStorageOptions, openStorageForCommand } from '../../wiring/open-storage.ts'
 import { EXIT, type JsonFlags, UsageError } from '../terminal/command-context.ts'
-import { print, printJson } from '../terminal/print.ts'
+import { notify, print, printJson } from '../terminal/print.ts'
 import { readConfig } from '../terminal/read-config.ts'
+import type { Terminal } from '../terminal/terminal.ts'
 
 export interface CreateOptions extends JsonFlags {
   readonly name: string
@@ -22,7 +22,7 @@ export interface CreateOptions extends JsonFlags {
 }
 
 /** Creates a key and prints it, alone on standard output. */
-export async function createKey(environment: Environment, options: CreateOptions): Promise<number> {
+export async function createKey(terminal: Terminal, options: CreateOptions): Promise<number> {
   const key = createApiKey(randomBytes)
   const stored = {
     name: requireName('--name', options.name),
@@ -32,17 +32,18 @@ export async function createKey(environment: Environment, options: CreateOptions
   }
   const create = (store: ApiKeyStore) => store.create(stored)
   // A key may be there before the first start of a service that requires one.
-  if (!(await withKeys({ environment, ifMissing: 'create' }, create))) {
+  if (!(await withKeys({ terminal, ifMissing: 'create' }, create))) {
     throw new OperatorError([
       `there is a key ${textInWords(stored.name)} already: choose another name, or revoke it first`,
     ])
   }
   const created = { ...stored, lastUsedAt: undefined }
   if (options.json) {
-    await printJson({ ...jsonOf(created), key })
+    await printJson(terminal, { ...jsonOf(created), key })
   } else {
-    await print(key)
-    console.error(
+    await print(terminal, key)
+    notify(
+      terminal,
       `created: ${rightsOf(created)}\nThe database has only its hash, and the key is never shown again.`,
     )
   }
@@ -50,10 +51,10 @@ export async function createKey(environment: Environment, options: CreateOptions
 }
 
 /** Prints all keys that are not revoked. */
-export async function listKeys(environment: Environment, { json }: JsonFlags): Promise<number> {
-  const keys = await withKeys({ environment, ifMissing: 'refuse' }, store => store.list())
-  if (json) await printJson(keys.map(jsonOf))
-  else await print(keys.map(lineOf).join('\n') || 'no keys')
+export async function listKeys(terminal: Terminal, { json }: JsonFlags): Promise<number> {
+  const keys = await withKeys({ terminal, ifMissing: 'refuse' }, store => store.list())
+  if (json) await printJson(terminal, keys.map(jsonOf))
+  else await print(terminal, keys.map(lineOf).join('\n') || 'no keys')
   return EXIT.done
 }
 
@@ -62,13 +63,15 @@ export interface RevokeOptions extends JsonFlags {
 }
 
 /** Revokes the key of a name. */
-export async function revokeKey(environment: Environment, options: RevokeOptions): Promise<number> {
+export async function revokeKey(terminal: Terminal, options: RevokeOptions): Promise<number> {
   const name = requireName('NAME', options.name)
   const revoke = (store: ApiKeyStore) => store.revoke(name)
-  if (!(await withKeys({ environment, ifMissing: 'refuse' }, revoke))) {
+  if (!(await withKeys({ terminal, ifMissing: 'refuse' }, revoke))) {
     throw new OperatorError([`there is no key ${textInWords(name)}; see keys list`])
   }
-  await (options.json ? printJson({ revoked: name }) : print(`revoked: ${textInWords(name)}`))
+  await (options.json
+    ? printJson(terminal, { revoked: name })
+    : print(terminal, `revoked: ${textInWords(name)}`))
   return EXIT.done
 }
 
@@ -98,14 +101,14 @@ function parseExpiry(
 }
 
 interface KeyAccess extends Pick<CommandStorageOptions, 'ifMissing'> {
-  readonly environment: Environment
+  readonly terminal: Terminal
 }
 
 async function withKeys<T>(
-  { environment, ifMissing }: KeyAccess,
+  { terminal, ifMissing }: KeyAccess,
   work: (store: ApiKeyStore) => Promise<T>,
 ): Promise<T> {
-  const config = readConfig(environment)
+  const config = readConfig(terminal)
   const storage = await openStorageForCommand(config, { ifMissing, mustPersist: true })
   try {
     return await work(storage.apiKeys)

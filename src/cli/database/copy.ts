@@ -1,10 +1,10 @@
-import type { Environment } from '../../config.ts'
 import type { CopyProgress } from '../../storage/copy/copy-database.ts'
 import { type Copied, copyDatabases } from '../../wiring/copy-databases.ts'
 import { EXIT, type JsonFlags } from '../terminal/command-context.ts'
 import { watchInterruption } from '../terminal/interruption.ts'
-import { print, printJson } from '../terminal/print.ts'
+import { notify, print, printJson } from '../terminal/print.ts'
 import { createProgress, grouped } from '../terminal/progress.ts'
+import type { Terminal } from '../terminal/terminal.ts'
 
 export interface CopyFlags extends JsonFlags {
   readonly from: string
@@ -15,38 +15,41 @@ const INTERRUPTED = 'interrupted: run the same command again to start over'
 
 /** Runs `copy`. Returns the exit code. */
 export async function copy(
-  environment: Environment,
+  terminal: Terminal,
   { from, to, json = false }: CopyFlags,
 ): Promise<number> {
   const interruption = watchInterruption()
-  const screen = createCopyDisplay()
+  const screen = createCopyDisplay(terminal)
   const startedAt = performance.now()
   try {
+    const { environment } = terminal
     const { signal } = interruption
     const onProgress = screen.update
     const options = { from, to, environment, onProgress, signal }
     const copied = await copyDatabases(options).finally(screen.end)
     const seconds = (performance.now() - startedAt) / 1000
-    await (json ? printJson(summarize(copied, seconds)) : print(describe(copied, seconds)))
+    await (json
+      ? printJson(terminal, summarize(copied, seconds))
+      : print(terminal, describe(copied, seconds)))
     return EXIT.done
   } catch (error) {
     if (!interruption.signal.aborted || (error as Error).name !== 'AbortError') throw error
-    console.error(INTERRUPTED)
+    notify(terminal, INTERRUPTED)
     return interruption.exitCode()
   } finally {
     interruption.end()
   }
 }
 
-function createCopyDisplay() {
-  let progress = createProgress({ unit: 'users' })
+function createCopyDisplay(terminal: Terminal) {
+  let progress = createProgress(terminal, { unit: 'users' })
   let current: CopyProgress['step'] = 'copy'
   return {
     update: ({ step, users, totalUsers }: CopyProgress) => {
       if (step !== current) {
         progress.end()
         // The rate and the remaining time are those of the step.
-        progress = createProgress({ unit: UNITS[step] })
+        progress = createProgress(terminal, { unit: UNITS[step] })
         current = step
       }
       progress.update(users, totalUsers === 0 ? undefined : Math.min(1, users / totalUsers))

@@ -8,7 +8,7 @@ import {
 import type { CopyFlags } from './copy.ts'
 
 /** Adds `backup`, `restore`, `check`, `compact` and `copy`. */
-export function addDatabaseCommands(program: Command, { environment, run }: CommandContext): void {
+export function addDatabaseCommands(program: Command, { terminal, run }: CommandContext): void {
   program
     .command('backup')
     .description('copy the database to a file; a service may be running')
@@ -21,7 +21,7 @@ export function addDatabaseCommands(program: Command, { environment, run }: Comm
       run(async () => {
         requireName(file)
         const { backup } = await import('./database-work.ts')
-        return backup(environment, { ...flags, file })
+        return backup(terminal, { ...flags, file })
       }),
     )
   program
@@ -33,7 +33,7 @@ export function addDatabaseCommands(program: Command, { environment, run }: Comm
       run(async () => {
         requireName(file)
         const { restore } = await import('./database-work.ts')
-        return restore(environment, { ...flags, file })
+        return restore(terminal, { ...flags, file })
       }),
     )
   program
@@ -43,7 +43,7 @@ export function addDatabaseCommands(program: Command, { environment, run }: Comm
     .action((flags: JsonFlags) =>
       run(async () => {
         const { check } = await import('./database-work.ts')
-        return check(environment, flags)
+        return check(terminal, flags)
       }),
     )
   program
@@ -53,7 +53,7 @@ export function addDatabaseCommands(program: Command, { environment, run }: Comm
     .action((flags: JsonFlags) =>
       run(async () => {
         const { compact } = await import('./database-work.ts')
-        return compact(environment, flags)
+        return compact(terminal, flags)
       }),
     )
   program
@@ -69,7 +69,7 @@ export function addDatabaseCommands(program: Command, { environment, run }: Comm
     .action((flags: CopyFlags) =>
       run(async () => {
         const { copy } = await import('./copy.ts')
-        return copy(environment, flags)
+        return copy(terminal, flags)
       }),
     )
 }

@@ -1,10 +1,10 @@
-import type { Environment } from '../../config.ts'
 import type { DatabaseTasks, TaskOptions } from '../../storage/database-tasks.ts'
 import { createDatabaseTasks } from '../../wiring/create-database-tasks.ts'
 import { EXIT, type JsonFlags } from '../terminal/command-context.ts'
 import { print, printJson } from '../terminal/print.ts'
 import { createProgress } from '../terminal/progress.ts'
 import { readConfig } from '../terminal/read-config.ts'
+import type { Terminal } from '../terminal/terminal.ts'
 
 export interface FileWorkFlags extends JsonFlags {
   readonly file: string
@@ -21,22 +21,16 @@ interface Outcome {
 const BYTES_PER_MB = 1e6
 
 /** Copies the database into `file` and prints its size. */
-export function backup(
-  environment: Environment,
-  { file, ...flags }: FileWorkFlags,
-): Promise<number> {
-  return runWork(environment, flags, async (tasks, onProgress) => {
+export function backup(terminal: Terminal, { file, ...flags }: FileWorkFlags): Promise<number> {
+  return runWork(terminal, flags, async (tasks, onProgress) => {
     const { bytes } = await tasks.backup({ file, onProgress })
     return { lines: [`${file}: ${inMegabytes(bytes)} MB, checked`], json: { file, bytes } }
   })
 }
 
 /** Replaces the database with `file` and prints where the previous one is. */
-export function restore(
-  environment: Environment,
-  { file, ...flags }: FileWorkFlags,
-): Promise<number> {
-  return runWork(environment, flags, async (tasks, onProgress) => {
+export function restore(terminal: Terminal, { file, ...flags }: FileWorkFlags): Promise<number> {
+  return runWork(terminal, flags, async (tasks, onProgress) => {
     const { setAside, pending } = await tasks.restore({ file, onProgress })
     return {
       lines: [
@@ -50,8 +44,8 @@ export function restore(
 }
 
 /** Prints a line for each fault of the database, or that it is sound, and how to check what is left to the engine. */
-export function check(environment: Environment, flags: JsonFlags): Promise<number> {
-  return runWork(environment, flags, async tasks => {
+export function check(terminal: Terminal, flags: JsonFlags): Promise<number> {
+  return runWork(terminal, flags, async tasks => {
     const { faults, pending, advice } = await tasks.check()
     const isSound = faults.length === 0
     const found = isSound ? ['sound'] : faults
@@ -68,9 +62,9 @@ export function check(environment: Environment, flags: JsonFlags): Promise<numbe
 }
 
 /** Returns free space of the database to the file system and prints its size before and after. */
-export function compact(environment: Environment, flags: JsonFlags): Promise<number> {
-  return runWork(environment, flags, async tasks => {
-    const { bytesBefore, bytesAfter } = await tasks.compact({ environment })
+export function compact(terminal: Terminal, flags: JsonFlags): Promise<number> {
+  return runWork(terminal, flags, async tasks => {
+    const { bytesBefore, bytesAfter } = await tasks.compact({ environment: terminal.environment })
     const sizes = `${inMegabytes(bytesBefore)} MB before, ${inMegabytes(bytesAfter)} MB now`
     return {
       lines: [`${tasks.name}: ${sizes}`],
@@ -89,19 +83,19 @@ function pendingLines(names: readonly string[]): readonly string[] {
  * their default action ends the process at once.
  */
 async function runWork(
-  environment: Environment,
+  terminal: Terminal,
   { json: asJson = false }: JsonFlags,
   work: (tasks: DatabaseTasks, onProgress: TaskOptions['onProgress']) => Promise<Outcome>,
 ): Promise<number> {
-  const tasks = createDatabaseTasks(readConfig(environment))
-  const progress = createProgress({ unit: 'MB' })
+  const tasks = createDatabaseTasks(readConfig(terminal))
+  const progress = createProgress(terminal, { unit: 'MB' })
   const onProgress: TaskOptions['onProgress'] = step => {
     if (step === 'check') progress.tell('checking each page, row and index')
     else progress.update(step.done / BYTES_PER_MB, step.done / step.total)
   }
   const outcome = await work(tasks, onProgress).finally(progress.end)
   const { lines, json, exitCode = EXIT.done } = outcome
-  await (asJson ? printJson(json) : print(lines.join('\n')))
+  await (asJson ? printJson(terminal, json) : print(terminal, lines.join('\n')))
   return exitCode
 }
 

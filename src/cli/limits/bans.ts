@@ -1,4 +1,4 @@
-import { type Config, describeProblem, type Environment } from '../../config.ts'
+import { type Config, describeProblem } from '../../config.ts'
 import { OperatorError } from '../../errors.ts'
 import { endOf, jsonOf } from '../../limits/ban-json.ts'
 import type { BanMistake } from '../../limits/ban-mistakes.ts'
@@ -14,13 +14,18 @@ import { EXIT, type JsonFlags, UsageError } from '../terminal/command-context.ts
 import { print, printJson } from '../terminal/print.ts'
 import { inWords } from '../terminal/progress.ts'
 import { readConfig } from '../terminal/read-config.ts'
+import type { Terminal } from '../terminal/terminal.ts'
 
 /** Prints the bans in force, ordered by rule and then by client. */
-export async function listBans(environment: Environment, { json }: JsonFlags): Promise<number> {
-  const bans = await withBans(readConfig(environment), readBans)
-  if (json) await printJson(bans.map(ban => jsonOf(ban, Date.now())))
-  else if (bans.length === 0) await print('no bans')
-  else await print(bans.map(lineOf).join('\n'))
+export async function listBans(terminal: Terminal, { json }: JsonFlags): Promise<number> {
+  const bans = await withBans(readConfig(terminal), readBans)
+  if (json)
+    await printJson(
+      terminal,
+      bans.map(ban => jsonOf(ban, Date.now())),
+    )
+  else if (bans.length === 0) await print(terminal, 'no bans')
+  else await print(terminal, bans.map(lineOf).join('\n'))
   return EXIT.done
 }
 
@@ -31,7 +36,7 @@ export interface LiftOptions extends JsonFlags {
 }
 
 /** Lifts the bans of a client, of a rule, of a client by a rule, or all. Prints the bans that were in force. */
-export async function liftBans(environment: Environment, options: LiftOptions): Promise<number> {
+export async function liftBans(terminal: Terminal, options: LiftOptions): Promise<number> {
   const { key, rule, all, json } = options
   const isSome = key !== undefined || rule !== undefined
   if (all === isSome) throw new UsageError('bans lift needs a KEY, --rule NAME or both, or --all')
@@ -39,14 +44,15 @@ export async function liftBans(environment: Environment, options: LiftOptions): 
     ...(key !== undefined && { clientKeys: possibleKeys(key) }),
     ...(rule !== undefined && { rule }),
   }
-  const bans = await withBans(readConfig(environment), store => store.lift(selection))
-  if (json) await printJson({ lifted: bans.length })
+  const bans = await withBans(readConfig(terminal), store => store.lift(selection))
+  if (json) await printJson(terminal, { lifted: bans.length })
   if (bans.length === 0 && isSome) {
     const ofClient = key === undefined ? '' : ` of ${textInWords(key)}`
     const byRule = rule === undefined ? '' : ` by the rule ${JSON.stringify(rule)}`
     throw new OperatorError([`there is no ban${ofClient}${byRule}; see bans list`])
   }
-  if (!json) await print(bans.map(ban => `lifted: ${lineOf(ban)}`).join('\n') || 'no bans')
+  if (!json)
+    await print(terminal, bans.map(ban => `lifted: ${lineOf(ban)}`).join('\n') || 'no bans')
   return EXIT.done
 }
 
@@ -58,13 +64,13 @@ export interface BanOptions extends JsonFlags {
 }
 
 /** Bans a client as if it had broken a rule of LIMITS_FILE. Replaces an earlier ban of the same client and rule. */
-export async function addBan(environment: Environment, options: BanOptions): Promise<number> {
+export async function addBan(terminal: Terminal, options: BanOptions): Promise<number> {
   const { rule, key: client, time } = options
   if (time !== undefined && durationMs(time) === undefined) {
     const may = 'it may be a time such as "1 hour", more than 0 and at most a year'
     throw new UsageError(`--for was ${textInWords(time)}; ${may}`)
   }
-  const config = readConfig(environment)
+  const config = readConfig(terminal)
   const { limitsFile, cacheStore } = config
   const bans = limitsFile === undefined ? undefined : (await readLimits(limitsFile)).bans
   const checked = checkBanOrder(
@@ -77,7 +83,9 @@ export async function addBan(environment: Environment, options: BanOptions): Pro
   }
   const { ban } = checked
   await withBans(config, store => store.save(ban))
-  await (options.json ? printJson(jsonOf(ban, Date.now())) : print(`banned: ${lineOf(ban)}`))
+  await (options.json
+    ? printJson(terminal, jsonOf(ban, Date.now()))
+    : print(terminal, `banned: ${lineOf(ban)}`))
   return EXIT.done
 }
 

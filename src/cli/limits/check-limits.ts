@@ -1,4 +1,3 @@
-import type { Environment } from '../../config.ts'
 import { OperatorError } from '../../errors.ts'
 import type { CheckedLimits } from '../../limits/rules/compiled-rules.ts'
 import { describeRules } from '../../limits/rules/describe-rules.ts'
@@ -8,23 +7,26 @@ import { textInWords } from '../../limits/rules/rule-words.ts'
 import { RULE_KINDS } from '../../limits/rules/rules-schema.ts'
 import { readLimits, ruleSurroundings } from '../../wiring/open-limits.ts'
 import { EXIT } from '../terminal/command-context.ts'
-import { print, printJson } from '../terminal/print.ts'
+import { notify, print, printJson } from '../terminal/print.ts'
 import { readConfig } from '../terminal/read-config.ts'
+import type { Terminal } from '../terminal/terminal.ts'
 
 /**
  * Prints the rules of a file with their defaults, in the order in which a request meets them; warnings go to standard
  * error. Throws `OperatorError` with a line for each mistake.
  */
 export async function checkLimitsFile(
-  environment: Environment,
+  terminal: Terminal,
   { file, asJson }: { readonly file: string; readonly asJson: boolean },
 ): Promise<number> {
-  const surroundings = ruleSurroundings(readConfig(environment))
+  const surroundings = ruleSurroundings(readConfig(terminal))
   const limits = await readLimitsFile(file)
   for (const warning of findWarnings(limits, surroundings)) {
-    console.error(`warning: ${warning}`)
+    notify(terminal, `warning: ${warning}`)
   }
-  await (asJson ? printJson(plainRules(limits)) : print(describeFile(file, limits)))
+  await (asJson
+    ? printJson(terminal, plainRules(limits))
+    : print(terminal, describeFile(file, limits)))
   return EXIT.done
 }
 

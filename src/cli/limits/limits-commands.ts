@@ -5,7 +5,7 @@ import type { TrialOptions } from './test-limits.ts'
 import { EXPECTATIONS } from './trial-expectation.ts'
 
 /** Adds `limits`, whose commands work on a rules file, and `bans`, whose commands work on the database. */
-export function addLimitsCommands(program: Command, { environment, run }: CommandContext): void {
+export function addLimitsCommands(program: Command, { terminal, run }: CommandContext): void {
   const limits = addGroup(program, 'limits', 'check or test a rules file; no service needs to run')
   limits
     .command('check')
@@ -15,7 +15,7 @@ export function addLimitsCommands(program: Command, { environment, run }: Comman
     .action((file: string, { json = false }: { json?: boolean }) =>
       run(async () => {
         const { checkLimitsFile } = await import('./check-limits.ts')
-        return checkLimitsFile(environment, { file, asJson: json })
+        return checkLimitsFile(terminal, { file, asJson: json })
       }),
     )
   limits
@@ -40,7 +40,7 @@ export function addLimitsCommands(program: Command, { environment, run }: Comman
     .action((file: string, options: TrialOptions) =>
       run(async () => {
         const { testLimitsFile } = await import('./test-limits.ts')
-        return testLimitsFile(environment, { file, options })
+        return testLimitsFile(terminal, { file, options })
       }),
     )
   const bans = addGroup(
@@ -55,7 +55,7 @@ export function addLimitsCommands(program: Command, { environment, run }: Comman
     .action((flags: JsonFlags) =>
       run(async () => {
         const { listBans } = await import('./bans.ts')
-        return listBans(environment, flags)
+        return listBans(terminal, flags)
       }),
     )
   bans
@@ -68,7 +68,7 @@ export function addLimitsCommands(program: Command, { environment, run }: Comman
     .action((key: string | undefined, flags: JsonFlags & { rule?: string; all?: boolean }) =>
       run(async () => {
         const { liftBans } = await import('./bans.ts')
-        return liftBans(environment, { rule: undefined, all: false, ...flags, key })
+        return liftBans(terminal, { rule: undefined, all: false, ...flags, key })
       }),
     )
   bans
@@ -84,7 +84,7 @@ export function addLimitsCommands(program: Command, { environment, run }: Comman
     .action((rule: string, key: string, { for: time, ...flags }: JsonFlags & { for?: string }) =>
       run(async () => {
         const { addBan } = await import('./bans.ts')
-        return addBan(environment, { ...flags, rule, key, time })
+        return addBan(terminal, { ...flags, rule, key, time })
       }),
     )
 }

@@ -3,14 +3,15 @@ import { isIP } from 'node:net'
 import pino from 'pino'
 import { API_KEY_NAME_RULE, isApiKeyName } from '../../access/api-key-name.ts'
 import { SCOPES } from '../../access/scopes.ts'
-import type { Config, Environment } from '../../config.ts'
+import type { Config } from '../../config.ts'
 import { durationMs } from '../../limits/rules/rule-values.ts'
 import { textInWords } from '../../limits/rules/rule-words.ts'
 import { createClocks } from '../../wiring/clocks.ts'
 import { openService, type ServiceOptions } from '../../wiring/open-service.ts'
 import { EXIT, type JsonFlags, UsageError } from '../terminal/command-context.ts'
-import { print, printJson } from '../terminal/print.ts'
+import { notify, print, printJson } from '../terminal/print.ts'
 import { readConfig } from '../terminal/read-config.ts'
+import type { Terminal } from '../terminal/terminal.ts'
 import { readLimitsFile } from './check-limits.ts'
 import { createRuleTrace } from './rule-trace.ts'
 import { type Expectation, whyUnexpected } from './trial-expectation.ts'
@@ -39,20 +40,22 @@ const MAX_TIMES = 10_000
  * exit code says whether the outcome is the expected one.
  */
 export async function testLimitsFile(
-  environment: Environment,
+  terminal: Terminal,
   { file, options }: { readonly file: string; readonly options: TrialOptions },
 ): Promise<number> {
   const request = parseRequest(options)
   const times = parseTimes(options.times)
   const everyMs = parseEvery(options.every)
-  const config = readConfig(environment)
+  const config = readConfig(terminal)
   const limits = await readLimitsFile(file)
   const results = await sendAll({ config, file, request, key: options.key, times, everyMs })
   const trial = { file, limits, request, isCounting: config.cacheStore !== 'none', results }
-  await (options.json ? printJson(plainTrial(trial)) : print(reportTrial(trial)))
+  await (options.json
+    ? printJson(terminal, plainTrial(trial))
+    : print(terminal, reportTrial(trial)))
   const problem = options.expect && whyUnexpected(options.expect, results)
   if (problem === undefined) return EXIT.done
-  console.error(problem)
+  notify(terminal, problem)
   return EXIT.foundFaults
 }
 

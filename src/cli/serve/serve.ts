@@ -28,6 +28,25 @@ export async function serve(
 ): Promise<number> {
   const signals = watchSignals()
   const reloads = watchReloads()
+  try {
+    return await loadAndServe({ environment, options, signals, reloads })
+  } catch (error) {
+    // Not after it has served: a signal would then replace the exit code.
+    signals.end()
+    reloads.end()
+    throw error
+  }
+}
+
+interface ServeOptions {
+  readonly environment: Environment
+  readonly options: SettingOptions
+  readonly signals: Signals
+  readonly reloads: Reloads
+}
+
+async function loadAndServe(serveOptions: ServeOptions): Promise<number> {
+  const { environment, options } = serveOptions
   const settings = await loadSettings(environment, options)
   const openFiles = readOpenFilesLimit()
   const maxConnections = limitConnections(openFiles, {
@@ -39,19 +58,16 @@ export async function serve(
   logStart(logger.log, settings, { openFiles, maxConnections })
   try {
     const { limits } = settings
-    return await openAndServe({ config, options, limits, logger, signals, reloads })
+    return await openAndServe({ ...serveOptions, config, limits, logger })
   } finally {
     await logger.flush()
   }
 }
 
-interface ServeParts extends Pick<LoadedSettings, 'limits'> {
+interface ServeParts extends ServeOptions, Pick<LoadedSettings, 'limits'> {
   readonly config: Config
-  readonly options: SettingOptions
   /** Nothing has been released yet. */
   readonly logger: FlushableLogger
-  readonly signals: Signals
-  readonly reloads: Reloads
 }
 
 async function openAndServe(parts: ServeParts): Promise<number> {

@@ -3,7 +3,7 @@ import type { MigrateFlags } from '../database/migrate.ts'
 import { type CommandContext, jsonOption } from '../terminal/command-context.ts'
 
 /** Adds `serve`, the default command, and `migrate`. */
-export function addServiceCommands(program: Command, { environment, run }: CommandContext): void {
+export function addServiceCommands(program: Command, { terminal, run }: CommandContext): void {
   program
     .command('serve', { isDefault: true })
     .description('serve HTTP requests (the default command)')
@@ -12,7 +12,7 @@ export function addServiceCommands(program: Command, { environment, run }: Comma
     .action(({ host, port }: { host?: string; port?: string }) =>
       run(async () => {
         const { serve } = await import('./serve.ts')
-        return serve(environment, {
+        return serve(terminal.environment, {
           ...(host !== undefined && { HOST: host }),
           ...(port !== undefined && { PORT: port }),
         })
@@ -32,7 +32,7 @@ export function addServiceCommands(program: Command, { environment, run }: Comma
     .action((flags: MigrateFlags) =>
       run(async () => {
         const { migrate } = await import('../database/migrate.ts')
-        return migrate(environment, flags)
+        return migrate(terminal, flags)
       }),
     )
 }

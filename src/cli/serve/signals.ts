@@ -11,6 +11,8 @@ export interface Signals {
   readonly first: Promise<'signal'>
   /** The next signal that is not an echo of the first. */
   readonly second: Promise<'signal'>
+  /** Restores the default action of both signals. */
+  end(): void
 }
 
 /** From now on SIGTERM and SIGINT no longer end the process. */
@@ -24,15 +26,21 @@ export function watchSignals(): Signals {
   const second = new Promise<'signal'>(resolve => {
     resolveSecond = resolve
   })
-  for (const name of ['SIGTERM', 'SIGINT'] as const) {
-    process.on(name, () => {
-      if (firstAt === undefined) {
-        firstAt = performance.now()
-        resolveFirst('signal')
-      } else if (performance.now() - firstAt > SIGNAL_ECHO_MS) resolveSecond('signal')
-    })
+  const onSignal = () => {
+    if (firstAt === undefined) {
+      firstAt = performance.now()
+      resolveFirst('signal')
+    } else if (performance.now() - firstAt > SIGNAL_ECHO_MS) resolveSecond('signal')
   }
-  return { first, second }
+  const names = ['SIGTERM', 'SIGINT'] as const
+  for (const name of names) process.on(name, onSignal)
+  return {
+    first,
+    second,
+    end: () => {
+      for (const name of names) process.off(name, onSignal)
+    },
+  }
 }
 
 /** The reloads that SIGHUP and operators ask for. */
@@ -41,6 +49,8 @@ export interface Reloads {
   begin(reload: () => Promise<ReloadResult>): void
   /** Reloads as SIGHUP does, after all reloads that were asked for before. */
   request(): Promise<ReloadResult>
+  /** Restores the default action of SIGHUP. */
+  end(): void
 }
 
 /** Reloads one at a time, also on SIGHUP, so that the newest file is in force at the end. */
@@ -58,6 +68,7 @@ export function watchReloads(): Reloads {
     return result
   }
 
-  process.on('SIGHUP', () => void request())
-  return { begin, request }
+  const onSignal = () => void request()
+  process.on('SIGHUP', onSignal)
+  return { begin, request, end: () => void process.off('SIGHUP', onSignal) }
 }

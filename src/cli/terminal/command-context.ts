@@ -1,9 +1,9 @@
 import { type Command, Option } from 'commander'
-import type { Environment } from '../../config.ts'
+import type { Terminal } from './terminal.ts'
 
 /** What every command gets. */
 export interface CommandContext {
-  readonly environment: Environment
+  readonly terminal: Terminal
   /** Runs a command that resolves to its exit code: one of `EXIT`, or 128 plus the number of a signal. */
   readonly run: (command: () => Promise<number>) => Promise<void>
 }

@@ -1,4 +1,4 @@
-import type { WriteStream } from 'node:tty'
+import type { OutputStream } from './terminal.ts'
 
 /** Shows the progress of a long command. */
 export interface Progress {
@@ -13,8 +13,6 @@ export interface Progress {
 export interface ProgressOptions {
   /** What is counted, for example `rows`. */
   readonly unit: string
-  /** A terminal gets a bar, anything else a line every `LINE_MS`. Standard error if left out. */
-  readonly stream?: Pick<WriteStream, 'write'> & { readonly isTTY?: boolean }
   /** In milliseconds. */
   readonly monotonicNow?: () => number
 }
@@ -28,10 +26,15 @@ const BAR_CHARS = 24
 /** Moves the cursor to the start of the line and clears the line. */
 const CLEAR_LINE = '\r\x1b[2K'
 
-/** On standard error, so that the output of the command stays clean. Shows nothing until the first update is due. */
-export function createProgress(options: ProgressOptions): Progress {
-  const { unit, stream = process.stderr, monotonicNow = () => performance.now() } = options
-  const isTerminal = stream.isTTY === true
+/**
+ * On standard error, so that the output of the command stays clean. A terminal gets a bar, anything else a line every
+ * `LINE_MS`. Shows nothing until the first update is due.
+ */
+export function createProgress(
+  { stderr }: { readonly stderr: Pick<OutputStream, 'write' | 'isTTY'> },
+  { unit, monotonicNow = () => performance.now() }: ProgressOptions,
+): Progress {
+  const isTerminal = stderr.isTTY === true
   const startedAt = monotonicNow()
   let shownAt = startedAt
 
@@ -40,7 +43,7 @@ export function createProgress(options: ProgressOptions): Progress {
     if (now - shownAt < (isTerminal ? REDRAW_MS : LINE_MS)) return
     shownAt = now
     const text = describeAt((now - startedAt) / 1000)
-    stream.write(isTerminal ? `${CLEAR_LINE}${text}` : `${text}\n`)
+    stderr.write(isTerminal ? `${CLEAR_LINE}${text}` : `${text}\n`)
   }
 
   return {
@@ -50,10 +53,10 @@ export function createProgress(options: ProgressOptions): Progress {
         return isTerminal && share !== undefined ? `${bar(share)} ${text}` : text
       }),
     tell: what => {
-      if (isTerminal) stream.write(`${CLEAR_LINE}${what}`)
+      if (isTerminal) stderr.write(`${CLEAR_LINE}${what}`)
     },
     end: () => {
-      if (isTerminal) stream.write(CLEAR_LINE)
+      if (isTerminal) stderr.write(CLEAR_LINE)
     },
   }
 }

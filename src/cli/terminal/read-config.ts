@@ -1,7 +1,9 @@
-import { type Config, type Environment, loadConfig } from '../../config.ts'
+import { type Config, loadConfig } from '../../config.ts'
 import { unknownInWords } from '../../did-you-mean.ts'
+import { notify } from './print.ts'
+import type { Terminal } from './terminal.ts'
 
 /** Reads the settings for a command, and warns of unknown names on standard error. Throws `OperatorError`. */
-export function readConfig(environment: Environment): Config {
-  return loadConfig(environment, undefined, name => console.error(unknownInWords(name)))
+export function readConfig(terminal: Terminal): Config {
+  return loadConfig(terminal.environment, undefined, name => notify(terminal, unknownInWords(name)))
 }

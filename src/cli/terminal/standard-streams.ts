@@ -1,26 +1,34 @@
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import { OperatorError } from '../../errors.ts'
+import type { Terminal } from './terminal.ts'
 
 /** Watches standard output and standard error of a command. */
-export interface StandardStreams {
+export interface WatchedStreams {
   /** Throws `OperatorError` if standard output could not be written, for example on a full disk. */
   throwIfLost(): Promise<void>
+  end(): void
 }
 
 /** Catches errors of standard output and standard error, which would end the process in the middle of a command. */
-export function watchStandardStreams(): StandardStreams {
+export function watchStandardStreams({ stdout, stderr }: Terminal): WatchedStreams {
   let failure: unknown
-  process.stdout.on('error', error => {
+  const onOutputError = (error: unknown) => {
     // A reader that has closed the pipe wants no more output.
     if (!isBrokenPipe(error)) failure ??= error
-  })
+  }
   // There is nowhere left to report it, and the work itself is not affected.
-  process.stderr.on('error', () => {})
+  const ignore = () => {}
+  stdout.on('error', onOutputError)
+  stderr.on('error', ignore)
   return {
     throwIfLost: async () => {
       // A stream reports an error only after the call of `write` has returned.
       await nextTurn()
       if (failure !== undefined) throw toWriteError('standard output', failure)
+    },
+    end: () => {
+      stdout.off('error', onOutputError)
+      stderr.off('error', ignore)
     },
   }
 }

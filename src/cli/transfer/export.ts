@@ -1,5 +1,4 @@
 import { stringify } from 'csv-stringify/sync'
-import type { Environment } from '../../config.ts'
 import { ServiceError } from '../../errors.ts'
 import { isFileOfDatabase } from '../../wiring/open-storage.ts'
 import { openUserTransfer } from '../../wiring/open-user-transfer.ts'
@@ -8,6 +7,7 @@ import { watchInterruption } from '../terminal/interruption.ts'
 import { print } from '../terminal/print.ts'
 import { createProgress, grouped } from '../terminal/progress.ts'
 import { readConfig } from '../terminal/read-config.ts'
+import type { Terminal } from '../terminal/terminal.ts'
 import { type FormatFlags, formatOf, STANDARD_STREAM } from './file-format.ts'
 import { openOutputFile } from './output-file.ts'
 
@@ -29,13 +29,13 @@ const COLUMNS = ['id', 'name', 'email', 'created_at', 'updated_at']
 
 /** Runs `export`. Returns the exit code. */
 export async function exportUsers(
-  environment: Environment,
+  terminal: Terminal,
   flags: ExportFlags & { readonly file: string },
 ): Promise<number> {
   const { file, withDigests = false, json = false } = flags
   const { name: format, delimiter = ',', isPacked } = formatOf(file, flags)
   if (json && file === STANDARD_STREAM) throw new UsageError(JSON_NEEDS_FILE)
-  const config = readConfig(environment)
+  const config = readConfig(terminal)
   if (isFileOfDatabase(file, config)) {
     throw new UsageError(`${file} is the database, or a file that belongs to it`)
   }
@@ -43,14 +43,14 @@ export async function exportUsers(
   const interruption = watchInterruption()
   const { signal } = interruption
   const transfer = await openUserTransfer(config, { purpose: 'export' })
-  const progress = createProgress({ unit: 'users' })
+  const progress = createProgress(terminal, { unit: 'users' })
   const columns = [...COLUMNS, ...(withDigests ? ['password_digest'] : [])]
   const csv = { columns, delimiter }
   try {
     const options = { parameters, withDigests }
     let done = 0
     const total = await transfer.exporter.count(options)
-    const output = await openOutputFile(file, { signal, isPacked })
+    const output = await openOutputFile(file, { terminal, signal, isPacked })
     try {
       if (format === 'csv') await output.write(`${columns.join(delimiter)}\n`)
       for await (const users of transfer.exporter.users(options)) {
@@ -68,7 +68,7 @@ export async function exportUsers(
     progress.end()
     if (file !== STANDARD_STREAM) {
       const summary = { file, format, gzip: isPacked, users: done }
-      await print(json ? JSON.stringify(summary) : `${file}: ${grouped(done)} users`)
+      await print(terminal, json ? JSON.stringify(summary) : `${file}: ${grouped(done)} users`)
     }
     return EXIT.done
   } catch (error) {

@@ -1,5 +1,5 @@
 import { resolve } from 'node:path'
-import type { Config, Environment } from '../../config.ts'
+import type { Config } from '../../config.ts'
 import { OperatorError } from '../../errors.ts'
 import { isSameFile } from '../../files/durable-files.ts'
 import { ImportMismatch, ImportUnfinished } from '../../users/transfer/import-batches.ts'
@@ -10,9 +10,10 @@ import { isFileOfDatabase } from '../../wiring/open-storage.ts'
 import { openUserTransfer } from '../../wiring/open-user-transfer.ts'
 import { EXIT, UsageError } from '../terminal/command-context.ts'
 import { watchInterruption } from '../terminal/interruption.ts'
-import { print } from '../terminal/print.ts'
+import { notify, print } from '../terminal/print.ts'
 import { createProgress, grouped } from '../terminal/progress.ts'
 import { readConfig } from '../terminal/read-config.ts'
+import type { Terminal } from '../terminal/terminal.ts'
 import { csvRecords } from './csv-records.ts'
 import { type FormatFlags, formatOf, STANDARD_STREAM } from './file-format.ts'
 import { describeConflict, describeImport, summarizeImport } from './import-summary.ts'
@@ -35,7 +36,7 @@ const MAX_SHOWN_REJECTS = 10
 
 /** Runs `import`. Returns the exit code. */
 export async function importUsers(
-  environment: Environment,
+  terminal: Terminal,
   flags: ImportFlags & { readonly file: string },
 ): Promise<number> {
   const { file, onConflict, rejects: rejectsPath, dryRun = false, json = false } = flags
@@ -44,14 +45,14 @@ export async function importUsers(
     throw new UsageError('--rejects needs a file, because a resumed import rewrites the end of it')
   }
   const start = startOf(flags)
-  const config = readConfig(environment)
+  const config = readConfig(terminal)
   if (rejectsPath !== undefined && isSameFile(rejectsPath, file)) {
     throw new UsageError('--rejects names the file to import')
   }
   requireOtherFile(file, config)
   if (rejectsPath !== undefined) requireOtherFile(rejectsPath, config)
   const interruption = watchInterruption()
-  const input = openInputFile(file, { signal: interruption.signal, isPacked })
+  const input = openInputFile(file, { terminal, signal: interruption.signal, isPacked })
   const rejects = rejectsPath === undefined ? undefined : openRejectsFile(rejectsPath)
   const transfer = await openUserTransfer(config, { purpose: dryRun ? 'dry run' : 'import' })
   const rows = followRows(
@@ -60,7 +61,10 @@ export async function importUsers(
       : ndjsonRecords(input.chunks),
     input.share,
   )
-  const screen = createImportDisplay({ keepsRejects: rejects !== undefined, shareOf: rows.shareOf })
+  const screen = createImportDisplay(terminal, {
+    keepsRejects: rejects !== undefined,
+    shareOf: rows.shareOf,
+  })
   const startedAt = performance.now()
   try {
     const result = await transfer.importer.run({
@@ -75,12 +79,12 @@ export async function importUsers(
     screen.end()
     const seconds = (performance.now() - startedAt) / 1000
     const ended = { result, isDryRun: dryRun, seconds }
-    await print(json ? JSON.stringify(summarizeImport(ended)) : describeImport(ended))
+    await print(terminal, json ? JSON.stringify(summarizeImport(ended)) : describeImport(ended))
     if (result.end === 'interrupted') return interruption.exitCode()
     if (result.end === 'failed') throw dryRun ? result.failure : addHint(result.failure)
     const conflict = onConflict === 'fail' ? describeConflict(ended) : undefined
     if (conflict !== undefined) {
-      console.error(conflict)
+      notify(terminal, conflict)
       return EXIT.failed
     }
     return result.progress.counts.rejected > 0 ? EXIT.foundFaults : EXIT.done
@@ -133,8 +137,11 @@ function addHint(failure: unknown): unknown {
 const NOWHERE: RejectsSink = { write: bytes => bytes }
 
 /** Shows progress and rejected rows to the operator. */
-function createImportDisplay(options: { keepsRejects: boolean; shareOf: RowProgress['shareOf'] }) {
-  const progress = createProgress({ unit: 'rows' })
+function createImportDisplay(
+  terminal: Terminal,
+  options: { keepsRejects: boolean; shareOf: RowProgress['shareOf'] },
+) {
+  const progress = createProgress(terminal, { unit: 'rows' })
   let shown = 0
 
   function show(rejected: readonly RejectedRow[]): void {
@@ -142,10 +149,10 @@ function createImportDisplay(options: { keepsRejects: boolean; shareOf: RowProgr
     progress.end()
     for (const row of rejected) {
       shown++
-      if (shown <= MAX_SHOWN_REJECTS) console.error(describeRejectedRow(row))
+      if (shown <= MAX_SHOWN_REJECTS) notify(terminal, describeRejectedRow(row))
     }
     if (shown > MAX_SHOWN_REJECTS)
-      console.error('more rows were rejected; --rejects FILE keeps them all')
+      notify(terminal, 'more rows were rejected; --rejects FILE keeps them all')
   }
 
   return {

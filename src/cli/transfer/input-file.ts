@@ -1,5 +1,7 @@
 import { accessSync, constants, createReadStream, type ReadStream, statSync } from 'node:fs'
+import type { Readable } from 'node:stream'
 import { OperatorError } from '../../errors.ts'
+import type { Terminal } from '../terminal/terminal.ts'
 import { STANDARD_STREAM } from './file-format.ts'
 import { gunzipChunks, MAX_PACKED_BYTES } from './gzip.ts'
 import { rejectGzipAndUtf16 } from './input-encoding.ts'
@@ -19,15 +21,17 @@ export interface InputFile {
 const CHUNK_BYTES = 1024 * 1024
 
 export interface InputOptions {
+  readonly terminal: Pick<Terminal, 'stdin'>
   readonly signal: AbortSignal
   /** Whether the file is packed with gzip. Ignored for standard input. */
   readonly isPacked?: boolean
 }
 
 /** Opens a file or standard input. Throws `OperatorError` for a file that cannot be read. */
-export function openInputFile(file: string, { signal, isPacked = false }: InputOptions): InputFile {
+export function openInputFile(file: string, options: InputOptions): InputFile {
+  const { terminal, signal, isPacked = false } = options
   if (file === STANDARD_STREAM) {
-    const chunks = readUntilAborted(() => process.stdin, signal)
+    const chunks = readUntilAborted(() => terminal.stdin, signal)
     return { chunks: rejectGzipAndUtf16(chunks, 'standard input'), share: () => undefined }
   }
   const bytes = checkReadable(file)
@@ -61,7 +65,7 @@ function checkReadable(file: string): number {
 }
 
 async function* readUntilAborted(
-  open: () => NodeJS.ReadStream | ReadStream,
+  open: () => Readable,
   signal: AbortSignal,
 ): AsyncGenerator<Buffer> {
   signal.throwIfAborted()

@@ -5,6 +5,7 @@ import { OperatorError } from '../../errors.ts'
 import { syncFolder } from '../../files/durable-files.ts'
 import { partialNameOf, removeLeftovers } from '../../files/partial-file.ts'
 import { toWriteError } from '../terminal/standard-streams.ts'
+import type { Terminal } from '../terminal/terminal.ts'
 import { STANDARD_STREAM } from './file-format.ts'
 import { createPacker } from './gzip.ts'
 
@@ -18,6 +19,12 @@ export interface OutputFile {
   discard(): Promise<void>
 }
 
+export interface OutputOptions {
+  readonly terminal: Terminal
+  readonly signal: AbortSignal
+  readonly isPacked?: boolean
+}
+
 /**
  * Opens standard output, or a new file that replaces an existing one when it is complete. The file is packed with gzip
  * if `isPacked`, and only the user of this process can read it. Throws `OperatorError` with its name if it cannot
@@ -25,9 +32,9 @@ export interface OutputFile {
  */
 export async function openOutputFile(
   file: string,
-  { signal, isPacked = false }: { readonly signal: AbortSignal; readonly isPacked?: boolean },
+  { terminal, signal, isPacked = false }: OutputOptions,
 ): Promise<OutputFile> {
-  if (file === STANDARD_STREAM) return openStandardOutput(signal)
+  if (file === STANDARD_STREAM) return openStandardOutput(terminal, signal)
   const output = await openNamedFile(file)
   return isPacked ? packOutput(output) : output
 }
@@ -44,14 +51,14 @@ function packOutput(output: OutputFile): OutputFile {
   }
 }
 
-function openStandardOutput(signal: AbortSignal): OutputFile {
+function openStandardOutput({ stdout }: Terminal, signal: AbortSignal): OutputFile {
   return {
     // Waits for a slow reader, because text that is still buffered is lost when the process exits.
     write: text =>
       new Promise((resolve, reject) => {
         const giveUp = () => reject(signal.reason)
         signal.addEventListener('abort', giveUp)
-        process.stdout.write(text, error => {
+        stdout.write(text, error => {
           signal.removeEventListener('abort', giveUp)
           if (error == null) resolve()
           else reject(toWriteError('standard output', error))

@@ -6,7 +6,7 @@ import { FILE_FORMATS } from './file-format.ts'
 import type { ImportFlags } from './import.ts'
 
 /** Adds `import` and `export`. */
-export function addTransferCommands(program: Command, { environment, run }: CommandContext): void {
+export function addTransferCommands(program: Command, { terminal, run }: CommandContext): void {
   const format = () =>
     new Option('--format <FORMAT>', 'format of the file, if its name does not show it').choices(
       FILE_FORMATS,
@@ -38,7 +38,7 @@ export function addTransferCommands(program: Command, { environment, run }: Comm
     .action((file: string, flags: ImportFlags) =>
       run(async () => {
         const { importUsers } = await import('./import.ts')
-        return importUsers(environment, { ...flags, file })
+        return importUsers(terminal, { ...flags, file })
       }),
     )
 
@@ -68,7 +68,7 @@ export function addTransferCommands(program: Command, { environment, run }: Comm
   exportCommand.action((file: string, flags: ExportFlags) =>
     run(async () => {
       const { exportUsers } = await import('./export.ts')
-      return exportUsers(environment, { ...flags, file })
+      return exportUsers(terminal, { ...flags, file })
     }),
   )
 }

@@ -11,7 +11,7 @@ function openProgress({ isTTY }: { isTTY: boolean }) {
       return true
     },
   }
-  const progress = createProgress({ unit: 'rows', stream, monotonicNow: () => nowMs })
+  const progress = createProgress({ stderr: stream }, { unit: 'rows', monotonicNow: () => nowMs })
   return {
     progress,
     written: () => written,

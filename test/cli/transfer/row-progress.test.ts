@@ -1,5 +1,6 @@
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
+import { Readable } from 'node:stream'
 import { gzipSync } from 'node:zlib'
 import { expect, test } from 'vitest'
 import { csvRecords } from '../../../src/cli/transfer/csv-records.ts'
@@ -9,6 +10,8 @@ import { followRows } from '../../../src/cli/transfer/row-progress.ts'
 import { temporaryFolder } from '../../support/open-test-app.ts'
 
 const ROWS = 60_000
+
+const terminal = { stdin: Readable.from([]) }
 
 test.each([
   ['ndjson', false],
@@ -25,7 +28,7 @@ test.each([
     const text = `${format === 'csv' ? 'name,email\n' : ''}${rows.join('')}`
     const file = join(temporaryFolder(), 'users')
     writeFileSync(file, isPacked ? gzipSync(text) : text)
-    const input = openInputFile(file, { signal: new AbortController().signal, isPacked })
+    const input = openInputFile(file, { terminal, signal: new AbortController().signal, isPacked })
     const { chunks } = input
     const records = format === 'csv' ? csvRecords(chunks, { file }) : ndjsonRecords(chunks)
     const progress = followRows(records, input.share)

@@ -1,0 +1,41 @@
+import { Readable, Writable } from 'node:stream'
+import { runCommandLine } from '../../src/cli/command-line.ts'
+import { type FinishedProcess, type SpawnOptions, withDatabase } from './spawn-service.ts'
+
+export type CommandOptions = Pick<SpawnOptions, 'cwd' | 'env' | 'args' | 'input'>
+
+let isRunning = false
+
+/**
+ * Runs a command to its end as `run` does, but in this process, whose folder is `cwd` meanwhile. One at a time. No `serve`:
+ * it would wait for a signal.
+ */
+export async function runCommand(options: CommandOptions): Promise<FinishedProcess> {
+  const { cwd, env = {}, args = [], input = '' } = await withDatabase(options)
+  if (isRunning) throw new Error('another command runs in this process')
+  isRunning = true
+  const folder = process.cwd()
+  process.chdir(cwd)
+  const stdout = collectText()
+  const stderr = collectText()
+  const stdin = Readable.from([Buffer.from(input)], { objectMode: false })
+  try {
+    const streams = { stdin, stdout: stdout.stream, stderr: stderr.stream }
+    const code = await runCommandLine(args, env, streams)
+    return { code, stdout: stdout.text(), stderr: stderr.text() }
+  } finally {
+    process.chdir(folder)
+    isRunning = false
+  }
+}
+
+function collectText() {
+  const chunks: Buffer[] = []
+  const stream = new Writable({
+    write: (chunk, _encoding, done) => {
+      chunks.push(chunk)
+      done()
+    },
+  })
+  return { stream, text: () => Buffer.concat(chunks).toString() }
+}
