@@ -1,7 +1,7 @@
 import { readdirSync, readFileSync } from 'node:fs'
 import { describe, expect, test } from 'vitest'
 import { temporaryFolder } from '../support/open-test-app.ts'
-import { run } from '../support/spawn-service.ts'
+import { runCommand } from '../support/run-command.ts'
 
 const PACKAGE = new URL('../../package.json', import.meta.url)
 
@@ -10,7 +10,7 @@ describe('the command line', () => {
     '%s %s prints the usage',
     async (...args) => {
       const cwd = temporaryFolder()
-      const { code, stdout, stderr } = await run({ cwd, args })
+      const { code, stdout, stderr } = await runCommand({ cwd, args })
       expect({ code, stderr }).toEqual({ code: 0, stderr: '' })
       expect(stdout).toMatch(/^Usage: user-records-service /)
       for (const word of ['--help', '--version']) expect(stdout).toContain(word)
@@ -19,7 +19,7 @@ describe('the command line', () => {
   )
 
   test('--help lists the commands, the place of the settings, and the exit codes', async () => {
-    const { stdout } = await run({ cwd: temporaryFolder(), args: ['--help'] })
+    const { stdout } = await runCommand({ cwd: temporaryFolder(), args: ['--help'] })
     for (const word of ['serve', 'migrate', '.env.example', 'Exit codes']) {
       expect(stdout).toContain(word)
     }
@@ -35,7 +35,7 @@ describe('the command line', () => {
     { args: ['version'] },
   ])('$args prints the version of the package', async ({ args }) => {
     const { version } = JSON.parse(readFileSync(PACKAGE, 'utf8'))
-    const finished = await run({ cwd: temporaryFolder(), args })
+    const finished = await runCommand({ cwd: temporaryFolder(), args })
     expect(finished).toEqual({ code: 0, stdout: `${version}\n`, stderr: '' })
   })
 
@@ -47,9 +47,9 @@ describe('the command line', () => {
     { command: 'help' },
   ])('help $command prints the same as $command --help', async ({ command }) => {
     const words = command.split(' ')
-    const helped = await run({ cwd: temporaryFolder(), args: ['help', ...words] })
+    const helped = await runCommand({ cwd: temporaryFolder(), args: ['help', ...words] })
     expect(helped.stdout).toMatch(new RegExp(`^Usage: user-records-service ${command} `))
-    expect(helped).toEqual(await run({ cwd: temporaryFolder(), args: [...words, '--help'] }))
+    expect(helped).toEqual(await runCommand({ cwd: temporaryFolder(), args: [...words, '--help'] }))
   })
 
   test.each([
@@ -102,7 +102,7 @@ describe('the command line', () => {
     async ({ args, line, about }) => {
       const cwd = temporaryFolder()
       const help = ['user-records-service', about ?? [], '--help'].flat().join(' ')
-      expect(await run({ cwd, args })).toEqual({
+      expect(await runCommand({ cwd, args })).toEqual({
         code: 2,
         stdout: '',
         stderr: `${line}; see ${help}\n`,

@@ -6,7 +6,8 @@ import { Database } from '../../../src/storage/sqlite/sqlite-driver.ts'
 import { isEngine } from '../../support/engine.ts'
 import { databaseIn } from '../../support/new-database.ts'
 import { temporaryFolder } from '../../support/open-test-app.ts'
-import { type FinishedProcess, run, spawnService } from '../../support/spawn-service.ts'
+import { runCommand } from '../../support/run-command.ts'
+import { type FinishedProcess, spawnService } from '../../support/spawn-service.ts'
 import { executeSql, selectRows, storedBytes } from '../../support/sql.ts'
 
 const INSTANT = expect.stringMatching(/^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/)
@@ -27,7 +28,7 @@ async function place(): Promise<Place> {
 }
 
 function keys({ cwd, databaseUrl }: Place, ...args: string[]): Promise<FinishedProcess> {
-  return run({ cwd, env: { DATABASE_URL: databaseUrl }, args: ['keys', ...args] })
+  return runCommand({ cwd, env: { DATABASE_URL: databaseUrl }, args: ['keys', ...args] })
 }
 
 /** Creates a key and returns it. */
@@ -233,7 +234,7 @@ describe('keys list', () => {
 
   test('says so if there are no keys', async () => {
     const at = await place()
-    await run({ cwd: at.cwd, env: { DATABASE_URL: at.databaseUrl }, args: ['migrate'] })
+    await runCommand({ cwd: at.cwd, env: { DATABASE_URL: at.databaseUrl }, args: ['migrate'] })
     expect(await keys(at, 'list')).toEqual({ code: 0, stdout: 'no keys\n', stderr: '' })
     expect(await printed(at, 'list')).toEqual([])
   })
@@ -305,7 +306,7 @@ test.each([
 ] as const)('%j is a wrong command line', async (args, line, about) => {
   const cwd = temporaryFolder()
   const stderr = `${line}; see user-records-service ${about} --help\n`
-  expect(await run({ cwd, args })).toEqual({ code: 2, stdout: '', stderr })
+  expect(await runCommand({ cwd, args })).toEqual({ code: 2, stdout: '', stderr })
   expect(existsSync(join(cwd, 'data'))).toBe(false)
 })
 
@@ -323,10 +324,14 @@ describe.runIf(isEngine('sqlite', 'keys commands without a usable file'))('witho
     await create(at, 'web')
     const env = { DATABASE_URL: at.databaseUrl }
     const before = await printed(at, 'list')
-    expect(await run({ cwd: at.cwd, env, args: ['backup', 'kept.db'] })).toMatchObject({ code: 0 })
+    expect(await runCommand({ cwd: at.cwd, env, args: ['backup', 'kept.db'] })).toMatchObject({
+      code: 0,
+    })
     await keys(at, 'revoke', 'web')
     await create(at, 'later')
-    expect(await run({ cwd: at.cwd, env, args: ['restore', 'kept.db'] })).toMatchObject({ code: 0 })
+    expect(await runCommand({ cwd: at.cwd, env, args: ['restore', 'kept.db'] })).toMatchObject({
+      code: 0,
+    })
     expect(await printed(at, 'list')).toEqual(before)
   })
 

@@ -1,14 +1,12 @@
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { setTimeout as sleep } from 'node:timers/promises'
-import { expect, onTestFinished, test } from 'vitest'
-import { Database } from '../../../src/storage/sqlite/sqlite-driver.ts'
+import { expect, test } from 'vitest'
 import { makeDatabase } from '../../faults/databases.ts'
 import { forgetInIndex, overwritePages } from '../../support/damage.ts'
 import { execute } from '../../support/databases.ts'
 import { ask } from '../../support/json-requests.ts'
-import { temporaryFolder } from '../../support/open-test-app.ts'
-import { run, spawnMain, spawnService } from '../../support/spawn-service.ts'
+import { openTestApp, temporaryFolder } from '../../support/open-test-app.ts'
+import { runCommand } from '../../support/run-command.ts'
 
 function placeWithUsers({ users = 20, ...schema }: { users?: number; migrations?: number } = {}) {
   const cwd = temporaryFolder()
@@ -18,14 +16,14 @@ function placeWithUsers({ users = 20, ...schema }: { users?: number; migrations?
 }
 
 function check(cwd: string, env = {}) {
-  return run({ cwd, args: ['check'], env })
+  return runCommand({ cwd, args: ['check'], env })
 }
 
 test('check says that a database is sound, also while a service writes to it', async () => {
-  const { cwd } = placeWithUsers()
+  const { cwd, path } = placeWithUsers()
   const sound = { code: 0, stdout: './data/users.db: sound\n', stderr: '' }
   expect(await check(cwd)).toEqual(sound)
-  const service = await spawnService({ cwd })
+  const service = await openTestApp({ env: { DATABASE_URL: path } })
   let isOver = false
   const writing = (async () => {
     while (!isOver) await ask(service, 'PUT /users/1', { user: { name: `${Math.random()}` } })
@@ -51,7 +49,7 @@ test('check names the migrations that are pending, and applies none', async () =
 test('check --json prints the same for programs, with the same exit codes', async () => {
   const { cwd, path } = placeWithUsers({ migrations: 2 })
   const checked = async () => {
-    const { code, stdout, stderr } = await run({ cwd, args: ['check', '--json'] })
+    const { code, stdout, stderr } = await runCommand({ cwd, args: ['check', '--json'] })
     expect(stderr).toBe('')
     return { code, ...JSON.parse(stdout) }
   }
@@ -65,74 +63,70 @@ test('check --json prints the same for programs, with the same exit codes', asyn
   })
 })
 
-test.each<{ what: string; sql: string; found: RegExp }>([
-  {
-    what: 'a count of users',
-    sql: 'UPDATE users_summary SET user_count = 18',
-    found: /: 2 is the difference between users_summary\.user_count and the number of users$/m,
-  },
-  {
-    what: 'the count of users as such',
-    sql: 'DELETE FROM users_summary',
-    found: /users_summary\.user_count/,
-  },
-  {
-    what: 'ids',
-    sql: `UPDATE sqlite_sequence SET seq = 15 WHERE name = 'users'`,
-    found: /: 5 existing ids would be used again$/m,
-  },
-  {
-    what: 'a name in lower case',
-    sql: `UPDATE users SET name_lower = 'other' WHERE id = 3`,
-    found: /: 1 users cannot be found by their name/,
-  },
-  {
-    what: 'an index that is missing',
-    sql: 'DROP INDEX users_by_name',
-    found: /: the index users_by_name is missing$/m,
-  },
-  {
-    what: 'a trigger that is missing',
-    sql: 'DROP TRIGGER users_deleted',
-    found: /: the trigger users_deleted is missing$/m,
-  },
-  {
-    what: 'a table that is changed',
-    sql: 'ALTER TABLE users ADD COLUMN age INTEGER',
-    found: /: the table users differs from the one that the migrations make$/m,
-  },
-  {
-    what: 'a value that breaks a constraint',
-    sql: `PRAGMA ignore_check_constraints = ON; UPDATE users SET created_at = 'now'`,
-    found: /: 20 users break a constraint of their table$/m,
-  },
-  {
-    what: 'a newer schema',
-    sql: `INSERT INTO schema_migrations VALUES (99, '0099_x', '', '')`,
-    found: /: its schema version 99 is from a newer release/,
-  },
-  {
-    what: 'another migration',
-    sql: `UPDATE schema_migrations SET hash = 'x' WHERE version = 2`,
-    found: /: its migration 0002_list_users differs from the one in this release$/m,
-  },
-  {
-    what: 'an answer of a deleted user',
-    sql: `INSERT INTO idempotency_keys VALUES (zeroblob(32), 99, 'f', 'v', '{}', 0)`,
-    found: /: 1 answers are stored for an Idempotency-Key whose user is deleted$/m,
-  },
-  {
-    what: 'an API key without a whole hash',
-    sql: `PRAGMA ignore_check_constraints = ON;
+test.each<[what: string, sql: string, found: RegExp]>([
+  [
+    'a count of users',
+    'UPDATE users_summary SET user_count = 18',
+    /: 2 is the difference between users_summary\.user_count and the number of users$/m,
+  ],
+  ['the count of users as such', 'DELETE FROM users_summary', /users_summary\.user_count/],
+  [
+    'ids',
+    `UPDATE sqlite_sequence SET seq = 15 WHERE name = 'users'`,
+    /: 5 existing ids would be used again$/m,
+  ],
+  [
+    'a name in lower case',
+    `UPDATE users SET name_lower = 'other' WHERE id = 3`,
+    /: 1 users cannot be found by their name/,
+  ],
+  [
+    'an index that is missing',
+    'DROP INDEX users_by_name',
+    /: the index users_by_name is missing$/m,
+  ],
+  [
+    'a trigger that is missing',
+    'DROP TRIGGER users_deleted',
+    /: the trigger users_deleted is missing$/m,
+  ],
+  [
+    'a table that is changed',
+    'ALTER TABLE users ADD COLUMN age INTEGER',
+    /: the table users differs from the one that the migrations make$/m,
+  ],
+  [
+    'a value that breaks a constraint',
+    `PRAGMA ignore_check_constraints = ON; UPDATE users SET created_at = 'now'`,
+    /: 20 users break a constraint of their table$/m,
+  ],
+  [
+    'a newer schema',
+    `INSERT INTO schema_migrations VALUES (99, '0099_x', '', '')`,
+    /: its schema version 99 is from a newer release/,
+  ],
+  [
+    'another migration',
+    `UPDATE schema_migrations SET hash = 'x' WHERE version = 2`,
+    /: its migration 0002_list_users differs from the one in this release$/m,
+  ],
+  [
+    'an answer of a deleted user',
+    `INSERT INTO idempotency_keys VALUES (zeroblob(32), 99, 'f', 'v', '{}', 0)`,
+    /: 1 answers are stored for an Idempotency-Key whose user is deleted$/m,
+  ],
+  [
+    'an API key without a whole hash',
+    `PRAGMA ignore_check_constraints = ON;
       INSERT INTO api_keys VALUES ('web', zeroblob(31), 'users:read', 1, NULL, NULL)`,
-    found: /: 1 API keys break a constraint of their table$/m,
-  },
-  {
-    what: 'a trigger by which processes notice revoked keys',
-    sql: 'DROP TRIGGER api_keys_deleted',
-    found: /: the trigger api_keys_deleted is missing$/m,
-  },
-])('check finds $what with exit code 3 and a line for each', async ({ sql, found }) => {
+    /: 1 API keys break a constraint of their table$/m,
+  ],
+  [
+    'a trigger by which processes notice revoked keys',
+    'DROP TRIGGER api_keys_deleted',
+    /: the trigger api_keys_deleted is missing$/m,
+  ],
+])('check finds %s with exit code 3 and a line for each', async (_what, sql, found) => {
   const { cwd, path } = placeWithUsers()
   execute(path, sql)
   const { code, stdout, stderr } = await check(cwd)
@@ -183,19 +177,4 @@ test.each([
   const { code, stdout, stderr } = await check(cwd, { DATABASE_URL: url })
   expect({ code, stdout }).toEqual({ code: 1, stdout: '' })
   expect(stderr).toMatch(line)
-})
-
-test('check ends at once by a signal, also while SQLite works', async () => {
-  const { cwd, path } = placeWithUsers()
-  const locker = new Database(path)
-  onTestFinished(() => {
-    locker.close()
-  })
-  // SQLite waits five seconds for the lock.
-  locker.exec('PRAGMA journal_mode = DELETE; BEGIN EXCLUSIVE')
-  const child = spawnMain({ cwd, args: ['check'] })
-  await sleep(1500)
-  child.process.kill('SIGTERM')
-  expect(await child.exited).toEqual({ code: null, stdout: '', stderr: '' })
-  expect(child.process.signalCode).toBe('SIGTERM')
 })

@@ -1,17 +1,12 @@
-import { existsSync, readFileSync, statSync } from 'node:fs'
+import { existsSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { isDeepStrictEqual } from 'node:util'
 import { describe, expect, test } from 'vitest'
 import { newUserBody } from '../../support/builders.ts'
 import { copiedContent, makeCopySource } from '../../support/copy-databases.ts'
 import { execute, filesOf } from '../../support/databases.ts'
 import { ask } from '../../support/json-requests.ts'
-import { temporaryFolder } from '../../support/open-test-app.ts'
-import { run, spawnMain, spawnService } from '../../support/spawn-service.ts'
-import { until } from '../../support/until.ts'
-
-/** Enough to interrupt the copy. */
-const MANY_USERS = 80_000
+import { openTestApp, temporaryFolder } from '../../support/open-test-app.ts'
+import { runCommand } from '../../support/run-command.ts'
 
 interface Place {
   readonly cwd: string
@@ -33,7 +28,7 @@ async function place(users?: number): Promise<Place> {
 const ARGUMENTS = ['copy', '--from', 'from.db', '--to', 'file:to.db']
 
 function copy({ cwd }: Place, ...args: string[]) {
-  return run({ cwd, args: [...ARGUMENTS, ...args] })
+  return runCommand({ cwd, args: [...ARGUMENTS, ...args] })
 }
 
 describe('copy', () => {
@@ -68,7 +63,7 @@ describe('copy', () => {
 
   test('a service goes on with the copy: cursors, idempotency keys and ids stay right', async () => {
     const at = emptyPlace()
-    const first = await spawnService({ cwd: at.cwd, env: { DATABASE_URL: at.from } })
+    const first = await openTestApp({ env: { DATABASE_URL: at.from } })
     for (let i = 0; i < 3; i++) await ask(first, 'POST /users', newUserBody())
     const key = { 'idempotency-key': 'once' }
     const body = newUserBody()
@@ -79,7 +74,7 @@ describe('copy', () => {
     // While the service runs.
     expect(await copy(at)).toMatchObject({ code: 0 })
 
-    const second = await spawnService({ cwd: at.cwd, env: { DATABASE_URL: at.to } })
+    const second = await openTestApp({ env: { DATABASE_URL: at.to } })
     const rest = await fetch(new URL(next ?? '', second.url))
     expect(await rest.json()).toMatchObject([{ id: 2 }])
     const again = await ask(second, 'POST /users', body, key)
@@ -96,7 +91,7 @@ describe('copy', () => {
     [[...ARGUMENTS, 'more'], /more/],
   ])('%j is wrong usage', async (args, message) => {
     const at = await place()
-    const { code, stdout, stderr } = await run({ cwd: at.cwd, args })
+    const { code, stdout, stderr } = await runCommand({ cwd: at.cwd, args })
     expect({ code, stdout }).toEqual({ code: 2, stdout: '' })
     expect(stderr).toMatch(message)
   })
@@ -130,7 +125,7 @@ describe('copy', () => {
     await makeCopySource(join(at.cwd, 'used.db'))
     const before = readFileSync(at.from)
     const args = ['copy', '--from', from, '--to', to]
-    const { code, stdout, stderr } = await run({ cwd: at.cwd, args })
+    const { code, stdout, stderr } = await runCommand({ cwd: at.cwd, args })
     expect({ code, stdout }).toEqual({ code: 1, stdout: '' })
     expect(stderr.trimEnd()).toMatch(message)
     expect(stderr.trimEnd()).not.toContain('\n')
@@ -152,42 +147,4 @@ describe('copy', () => {
         '--to was "file:to.db": it cannot hold user 7: CHECK constraint failed: users_name_chars\n',
     })
   })
-})
-
-describe('copy of many users', () => {
-  test.each([
-    ['SIGINT', 130],
-    ['SIGTERM', 143],
-    ['SIGKILL', null],
-  ] as const)(
-    'starts over after %s, and no service starts before it is complete',
-    async (signal, code) => {
-      const at = await place(MANY_USERS)
-      const child = spawnMain({ cwd: at.cwd, args: ARGUMENTS })
-      const hasWritten = () =>
-        existsSync(`${at.to}-wal`) && statSync(`${at.to}-wal`).size > 2_000_000
-      await until(() => hasWritten() || child.process.exitCode !== null, 1)
-      child.process.kill(signal)
-      const ended = await child.exited
-      expect(ended).toMatchObject({ code, stdout: '' })
-      if (signal !== 'SIGKILL') {
-        expect(ended.stderr).toBe('interrupted: run the same command again to start over\n')
-      }
-
-      const env = { DATABASE_URL: 'to.db' }
-      for (const args of [['serve'], ['export'], ['migrate'], ['bans', 'list']]) {
-        const refused = await run({ cwd: at.cwd, env, args })
-        expect(refused).toMatchObject({
-          code: 1,
-          stderr: expect.stringContaining('unfinished copy'),
-        })
-      }
-
-      const done = await copy(at, '--json')
-      expect(done).toMatchObject({ code: 0 })
-      expect(JSON.parse(done.stdout)).toMatchObject({ users: MANY_USERS - 2 })
-      expect(isDeepStrictEqual(copiedContent(at.to), copiedContent(at.from))).toBe(true)
-      expect(await run({ cwd: at.cwd, env, args: ['check'] })).toMatchObject({ code: 0 })
-    },
-  )
 })

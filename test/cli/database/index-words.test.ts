@@ -3,8 +3,8 @@ import { expect, test } from 'vitest'
 import { makeDatabase } from '../../faults/databases.ts'
 import { execute } from '../../support/databases.ts'
 import { ask } from '../../support/json-requests.ts'
-import { temporaryFolder } from '../../support/open-test-app.ts'
-import { run, type SpawnedService, spawnService } from '../../support/spawn-service.ts'
+import { openTestApp, temporaryFolder } from '../../support/open-test-app.ts'
+import { runCommand } from '../../support/run-command.ts'
 import { untilPasses } from '../../support/until.ts'
 
 const WORDS_MIGRATION = 13
@@ -27,8 +27,8 @@ const FAULT = {
 }
 
 test('a service indexes the users of an older release while it serves', async () => {
-  const { cwd } = placeWithOlder(20_000)
-  const service = await spawnService({ cwd })
+  const { cwd, path } = placeWithOlder(20_000)
+  const service = await openTestApp({ env: { DATABASE_URL: path } })
   const created = await ask(service, 'POST /users', {
     user: { name: 'Newly Made', email: 'new@example.com' },
   })
@@ -59,26 +59,26 @@ test('a service indexes the users of an older release while it serves', async ()
     )
     expect([q, (body as { total_count: number }).total_count]).toEqual([q, count])
   }
-  await stop(service)
-  expect(await run({ cwd, args: ['check'] })).toMatchObject(SOUND)
+  await service.stop()
+  expect(await runCommand({ cwd, args: ['check'] })).toMatchObject(SOUND)
 })
 
 test('migrate indexes all users, also if it goes on where another process stopped', async () => {
   const { cwd, path } = placeWithOlder(12_000)
-  const migrated = await run({ cwd, args: ['migrate'] })
+  const migrated = await runCommand({ cwd, args: ['migrate'] })
   expect(migrated).toMatchObject({ code: 0 })
-  expect(await run({ cwd, args: ['check'] })).toMatchObject(SOUND)
+  expect(await runCommand({ cwd, args: ['check'] })).toMatchObject(SOUND)
   // As if it had been stopped between two transactions.
   execute(
     path,
     `INSERT INTO users_words (users_words) VALUES ('delete-all');
      UPDATE users_words_state SET indexed_through = 0`,
   )
-  expect(await run({ cwd, args: ['check'] })).toMatchObject(SOUND)
-  expect(await run({ cwd, args: ['migrate'] })).toMatchObject({ code: 0 })
-  expect(await run({ cwd, args: ['check'] })).toMatchObject(SOUND)
+  expect(await runCommand({ cwd, args: ['check'] })).toMatchObject(SOUND)
+  expect(await runCommand({ cwd, args: ['migrate'] })).toMatchObject({ code: 0 })
+  expect(await runCommand({ cwd, args: ['check'] })).toMatchObject(SOUND)
   execute(path, 'UPDATE users_words_state SET indexed_through = 11999')
-  expect(await run({ cwd, args: ['check'] })).toMatchObject(FAULT)
+  expect(await runCommand({ cwd, args: ['check'] })).toMatchObject(FAULT)
 })
 
 test.each([
@@ -88,32 +88,32 @@ test.each([
   [`INSERT INTO users_words (users_words) VALUES ('delete-all')`],
 ])('check finds that words differ after %s, and migrate --reindex mends it', async sql => {
   const { cwd, path } = placeWithOlder(10)
-  await run({ cwd, args: ['migrate'] })
+  await runCommand({ cwd, args: ['migrate'] })
   execute(path, sql)
-  expect(await run({ cwd, args: ['check'] })).toMatchObject(FAULT)
-  expect(await run({ cwd, args: ['migrate', '--reindex'] })).toMatchObject({ code: 0 })
-  expect(await run({ cwd, args: ['check'] })).toMatchObject(SOUND)
+  expect(await runCommand({ cwd, args: ['check'] })).toMatchObject(FAULT)
+  expect(await runCommand({ cwd, args: ['migrate', '--reindex'] })).toMatchObject({ code: 0 })
+  expect(await runCommand({ cwd, args: ['check'] })).toMatchObject(SOUND)
 })
 
 test('lists with q are made anew after migrate --reindex', async () => {
   const { cwd, path } = placeWithOlder(10)
-  await run({ cwd, args: ['migrate'] })
+  await runCommand({ cwd, args: ['migrate'] })
   execute(path, `INSERT INTO users_words (rowid, prefixes) VALUES (3, 'zzz')`)
-  const service = await spawnService({ cwd })
+  const service = await openTestApp({ env: { DATABASE_URL: path } })
   const wrong = await ask(service, 'GET /users?q=zzz')
   expect(wrong.body).toMatchObject([{ id: 3 }])
-  expect(await run({ cwd, args: ['migrate', '--reindex'] })).toMatchObject({ code: 0 })
+  expect(await runCommand({ cwd, args: ['migrate', '--reindex'] })).toMatchObject({ code: 0 })
   const right = await ask(service, 'GET /users?q=zzz', undefined, {
     'If-None-Match': wrong.headers.get('ETag') ?? '',
   })
   expect([right.status, right.body]).toEqual([200, []])
-  await stop(service)
+  await service.stop()
 })
 
 test('a service goes on with an index that another process emptied and left', async () => {
   const { cwd, path } = placeWithOlder(3000)
-  await run({ cwd, args: ['migrate'] })
-  const service = await spawnService({ cwd })
+  await runCommand({ cwd, args: ['migrate'] })
+  const service = await openTestApp({ env: { DATABASE_URL: path } })
   // As if `migrate --reindex` had been killed.
   execute(
     path,
@@ -123,31 +123,31 @@ test('a service goes on with an index that another process emptied and left', as
   await untilPasses(async () => {
     expect((await ask(service, 'GET /users?q=filled&per_page=1')).status).toBe(200)
   })
-  await stop(service)
-  expect(await run({ cwd, args: ['check'] })).toMatchObject(SOUND)
+  await service.stop()
+  expect(await runCommand({ cwd, args: ['check'] })).toMatchObject(SOUND)
 })
 
 test('migrate refuses --reindex together with --status', async () => {
   const { cwd } = placeWithOlder(1)
-  const { code, stderr } = await run({ cwd, args: ['migrate', '--status', '--reindex'] })
+  const { code, stderr } = await runCommand({ cwd, args: ['migrate', '--status', '--reindex'] })
   expect(code).toBe(2)
   expect(stderr).toContain('--reindex')
 })
 
 test('an index of another version of the words is built again at the start', async () => {
   const { cwd, path } = placeWithOlder(10)
-  await run({ cwd, args: ['migrate'] })
+  await runCommand({ cwd, args: ['migrate'] })
   execute(
     path,
     `INSERT INTO users_words (users_words) VALUES ('delete-all');
      UPDATE users_words_state SET words_version = 0`,
   )
-  const service = await spawnService({ cwd })
+  const service = await openTestApp({ env: { DATABASE_URL: path } })
   await untilPasses(async () => {
     expect(await ask(service, 'GET /users?q=filled&per_page=1')).toMatchObject({ status: 200 })
   })
-  await stop(service)
-  expect(await run({ cwd, args: ['check'] })).toMatchObject(SOUND)
+  await service.stop()
+  expect(await runCommand({ cwd, args: ['check'] })).toMatchObject(SOUND)
 })
 
 test('import, copy, backup and restore leave an index of words that matches the users', async () => {
@@ -157,7 +157,7 @@ test('import, copy, backup and restore leave an index of words that matches the 
     JSON.stringify({ name: `Zoë ${index}`, email: `u${index}@x.co`, id: 100 - index }),
   )
   const ran = (args: string[], input = '', database = env) =>
-    run({ cwd, args, env: database, input })
+    runCommand({ cwd, args, env: database, input })
   expect(await ran(['import', '-', '--format', 'ndjson'], users.join('\n'))).toMatchObject({
     code: 0,
   })
@@ -172,13 +172,8 @@ test('import, copy, backup and restore leave an index of words that matches the 
   expect(await ran(['restore', 'backup.db'], '', ofCopy)).toMatchObject({ code: 0 })
   expect(await ran(['compact'], '', ofCopy)).toMatchObject({ code: 0 })
   expect(await ran(['check'], '', ofCopy)).toMatchObject({ code: 0 })
-  const service = await spawnService({ cwd, env: ofCopy })
+  const service = await openTestApp({ env: { DATABASE_URL: join(cwd, 'to.db') } })
   expect((await ask(service, 'GET /users?q=bea')).body).toHaveLength(9)
   expect((await ask(service, 'GET /users?q=zoe')).body).toHaveLength(21)
-  await stop(service)
+  await service.stop()
 })
-
-async function stop({ process, exited }: SpawnedService): Promise<void> {
-  process.kill('SIGTERM')
-  expect(await exited).toMatchObject({ code: 0 })
-}

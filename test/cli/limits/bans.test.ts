@@ -7,10 +7,10 @@ import type { LimitsFile } from '../../../src/limits/rules/limits-file.ts'
 import { openSqlite } from '../../../src/storage/sqlite/open-sqlite.ts'
 import { Database } from '../../../src/storage/sqlite/sqlite-driver.ts'
 import { temporaryFolder } from '../../support/open-test-app.ts'
+import { runCommand } from '../../support/run-command.ts'
 import {
   type FinishedProcess,
   MAIN,
-  run,
   type SpawnedService,
   spawnService,
 } from '../../support/spawn-service.ts'
@@ -55,7 +55,7 @@ async function migratedPlace(): Promise<Place> {
 }
 
 function bans(at: Place, ...args: string[]): Promise<FinishedProcess> {
-  return run({ ...at, args: ['bans', ...args] })
+  return runCommand({ ...at, args: ['bans', ...args] })
 }
 
 async function listed(
@@ -483,7 +483,7 @@ describe.each([['list'], ['lift', '--all'], ['add', 'login', '198.51.100.1']])(
       {
         why: 'a database of an older release',
         prepare: async (at: Place) => {
-          await run({ ...at, args: ['migrate'] })
+          await runCommand({ ...at, args: ['migrate'] })
           const database = new Database(join(at.cwd, 'users.db'))
           database.exec('DELETE FROM schema_migrations WHERE version > 3')
           database.close()
@@ -515,7 +515,7 @@ test.each([
   ['bans', 'list', '--all'],
 ])('%s %s %s is a wrong command line', async (...args) => {
   const cwd = temporaryFolder()
-  const { code, stdout, stderr } = await run({ cwd, args: args.filter(Boolean) })
+  const { code, stdout, stderr } = await runCommand({ cwd, args: args.filter(Boolean) })
   expect({ code, stdout }).toEqual({ code: 2, stdout: '' })
   expect(stderr).toMatch(/^[^\n]+; see user-records-service bans[a-z ]* --help\n$/)
   expect(existsSync(join(cwd, 'data'))).toBe(false)

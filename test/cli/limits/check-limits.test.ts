@@ -3,7 +3,7 @@ import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { describe, expect, test } from 'vitest'
 import { temporaryFolder } from '../../support/open-test-app.ts'
-import { run } from '../../support/spawn-service.ts'
+import { runCommand } from '../../support/run-command.ts'
 
 const EXAMPLE = fileURLToPath(new URL('../../../limits.example.json', import.meta.url))
 
@@ -20,7 +20,7 @@ interface Asked {
 async function limits(command: string, { rules, file = 'rules.mjs', args = [], env = {} }: Asked) {
   const cwd = temporaryFolder()
   if (rules !== undefined) writeFileSync(join(cwd, file), rules)
-  const finished = await run({ cwd, env, args: ['limits', command, file, ...args] })
+  const finished = await runCommand({ cwd, env, args: ['limits', command, file, ...args] })
   // A trial of rules leaves nothing behind.
   expect(readdirSync(cwd)).toEqual(rules === undefined ? [] : [file])
   return finished
@@ -639,7 +639,7 @@ test.each([
   ['limits', 'test'],
   ['limits', 'check', 'a.json', 'b.json'],
 ])('%s %s is a wrong command line', async (...args) => {
-  const { code, stdout, stderr } = await run({ cwd: temporaryFolder(), args })
+  const { code, stdout, stderr } = await runCommand({ cwd: temporaryFolder(), args })
   expect({ code, stdout }).toEqual({ code: 2, stdout: '' })
   expect(stderr).toMatch(/^[^\n]+; see user-records-service limits[a-z ]* --help\n$/)
 })

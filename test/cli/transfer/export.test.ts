@@ -17,7 +17,8 @@ import { createFailingDisk, whyNoFailingDisk } from '../../support/failing-disk.
 import { fillDatabase } from '../../support/fill-users.ts'
 import { temporaryFolder } from '../../support/open-test-app.ts'
 import { openPipe } from '../../support/pipe.ts'
-import { MAIN, run, spawnService } from '../../support/spawn-service.ts'
+import { runCommand } from '../../support/run-command.ts'
+import { MAIN, spawnService } from '../../support/spawn-service.ts'
 
 const DIGEST = '$2b$04$N9qo8uLOickgx2ZMRZoMyeIjZAgcfl7p92ldGxad68LJZdL17lhWy'
 
@@ -51,12 +52,12 @@ async function folderOfUsers(): Promise<string> {
   const [first, ...others] = USERS
   const rows = [{ ...first, password_digest: DIGEST }, ...others]
   const input = rows.map(row => `${JSON.stringify(row)}\n`).join('')
-  expect((await run({ cwd, args: ['import', '-'], input })).code).toBe(0)
+  expect((await runCommand({ cwd, args: ['import', '-'], input })).code).toBe(0)
   return cwd
 }
 
 function exporting(cwd: string, ...args: string[]) {
-  return run({ cwd, args: ['export', ...args] })
+  return runCommand({ cwd, args: ['export', ...args] })
 }
 
 test('export writes users as the service shows them, one per line, by id', async () => {
@@ -78,7 +79,7 @@ describe.each(['ndjson', 'csv'])('what is exported as %s', format => {
 
       const elsewhere = temporaryFolder()
       writeFileSync(join(elsewhere, file), text)
-      const imported = await run({ cwd: elsewhere, args: ['import', file] })
+      const imported = await runCommand({ cwd: elsewhere, args: ['import', file] })
       expect(imported).toMatchObject({ code: 0, stderr: '' })
       const again = await exporting(elsewhere, '--format', format, ...options)
       expect(again.stdout).toBe(text)
@@ -118,7 +119,7 @@ test.each([
   )
 
   const elsewhere = temporaryFolder()
-  const imported = await run({
+  const imported = await runCommand({
     cwd: elsewhere,
     args: ['import', join(cwd, 'users.csv')],
   })
@@ -180,7 +181,7 @@ describe.skipIf(process.platform !== 'linux')('on a full disk one line says so',
     mkdirSync(join(cwd, 'full'))
     const disk = createFailingDisk(join(cwd, 'full'))
     disk.fail({ writes: 'ENOSPC' })
-    const finished = await run({ cwd, args: ['export', 'full/users.csv'], env: disk.env })
+    const finished = await runCommand({ cwd, args: ['export', 'full/users.csv'], env: disk.env })
     const stderr = 'full/users.csv cannot be written (ENOSPC: no space left on device)\n'
     expect(finished).toEqual({ code: 1, stdout: '', stderr })
     expect(readdirSync(join(cwd, 'full'))).toEqual([])
@@ -215,7 +216,7 @@ test('export of many users, while a service changes them, has each user once', a
 
 test('export of no users is empty, except for the names of the columns in CSV', async () => {
   const cwd = temporaryFolder()
-  await run({ cwd, args: ['migrate'] })
+  await runCommand({ cwd, args: ['migrate'] })
   expect(await exporting(cwd)).toEqual({ code: 0, stdout: '', stderr: '' })
   expect(await exporting(cwd, '--format', 'csv')).toEqual({
     code: 0,
@@ -276,7 +277,7 @@ test('export to a reader that is gone ends quietly', async () => {
 
 test('export of a database in memory fails, because only a service can have one', async () => {
   const env = { DATABASE_URL: ':memory:' }
-  const { code, stderr } = await run({ cwd: temporaryFolder(), args: ['export'], env })
+  const { code, stderr } = await runCommand({ cwd: temporaryFolder(), args: ['export'], env })
   expect(code).toBe(1)
   expect(stderr).toMatch(/^DATABASE_URL was ":memory:": such a database is in the memory of .+\n$/)
   expect(stderr).not.toContain('may be')

@@ -3,7 +3,7 @@ import { join } from 'node:path'
 import { gunzipSync, gzipSync } from 'node:zlib'
 import { expect, test } from 'vitest'
 import { temporaryFolder } from '../../support/open-test-app.ts'
-import { run } from '../../support/spawn-service.ts'
+import { runCommand } from '../../support/run-command.ts'
 
 function ndjson(from: number, to: number): string {
   const lines: string[] = []
@@ -22,7 +22,7 @@ function folderWith(bytes: Buffer | string, file = 'users.ndjson.gz'): string {
 }
 
 function importing(cwd: string, ...args: string[]) {
-  return run({ cwd, args: ['import', ...args] })
+  return runCommand({ cwd, args: ['import', ...args] })
 }
 
 test.each(['users.csv.gz', 'users.ndjson.gz', 'USERS.NDJSON.GZ'])(
@@ -31,14 +31,14 @@ test.each(['users.csv.gz', 'users.ndjson.gz', 'USERS.NDJSON.GZ'])(
     const cwd = folderWith(ndjson(0, 3000), 'users.ndjson')
     await importing(cwd, 'users.ndjson')
     const format = file.includes('csv') ? 'csv' : 'ndjson'
-    const plain = await run({ cwd, args: ['export', '--format', format] })
-    expect((await run({ cwd, args: ['export', file] })).code).toBe(0)
+    const plain = await runCommand({ cwd, args: ['export', '--format', format] })
+    expect((await runCommand({ cwd, args: ['export', file] })).code).toBe(0)
     expect(gunzipSync(readFileSync(join(cwd, file))).toString()).toBe(plain.stdout)
 
     const elsewhere = temporaryFolder()
     const imported = await importing(elsewhere, join(cwd, file))
     expect(imported.code).toBe(0)
-    const again = await run({ cwd: elsewhere, args: ['export', '--format', format] })
+    const again = await runCommand({ cwd: elsewhere, args: ['export', '--format', format] })
     expect(again.stdout).toBe(plain.stdout)
   },
 )
@@ -117,7 +117,7 @@ test('import --resume continues in a .gz that has grown', async () => {
 test('import says how to read a packed file with another name', async () => {
   const cwd = folderWith(WHOLE, 'users.ndjson')
   const named = await importing(cwd, 'users.ndjson')
-  const streamed = await run({ cwd, args: ['import', '-'], input: WHOLE })
+  const streamed = await runCommand({ cwd, args: ['import', '-'], input: WHOLE })
   expect([named.code, streamed.code]).toEqual([1, 1])
   expect(named.stderr).toMatch(/^users\.ndjson is packed with gzip; gunzip unpacks it, .+\n$/)
   expect(streamed.stderr).toMatch(/^standard input is packed with gzip; .+\n$/)

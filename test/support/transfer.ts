@@ -1,0 +1,68 @@
+import { readFileSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { Database } from '../../src/storage/sqlite/sqlite-driver.ts'
+import { temporaryFolder } from './open-test-app.ts'
+import { runCommand } from './run-command.ts'
+import type { FinishedProcess } from './spawn-service.ts'
+
+/** `import` in a folder whose database is `data/users.db`. */
+export function importing(cwd: string, ...args: string[]): Promise<FinishedProcess> {
+  return runCommand({ cwd, args: ['import', ...args] })
+}
+
+export function exporting(cwd: string, ...args: string[]): Promise<FinishedProcess> {
+  return runCommand({ cwd, args: ['export', ...args] })
+}
+
+/** A line for each row; a text is a line as it is. */
+export function ndjson(rows: readonly unknown[]): string {
+  return rows.map(row => `${typeof row === 'string' ? row : JSON.stringify(row)}\n`).join('')
+}
+
+/** A new folder with a file in it. */
+export function folderWith(content: string | Buffer, file = 'users.ndjson'): string {
+  const cwd = temporaryFolder()
+  writeFileSync(join(cwd, file), content)
+  return cwd
+}
+
+export function manyRows(count: number): { name: string; email: string }[] {
+  return Array.from({ length: count }, (_, index) => ({
+    name: `User ${index}`,
+    email: `user${index}@example.com`,
+  }))
+}
+
+/** All users as stored in the database, by id. */
+export function usersIn(cwd: string): Record<string, unknown>[] {
+  const database = new Database(join(cwd, 'data', 'users.db'), { readonly: true })
+  try {
+    return database
+      .prepare<[], Record<string, unknown>>(
+        'SELECT id, name, email, password_digest, created_at, updated_at FROM users ORDER BY id',
+      )
+      .all()
+  } finally {
+    database.close()
+  }
+}
+
+export function namesIn(cwd: string): unknown[] {
+  return usersIn(cwd).map(({ name }) => name)
+}
+
+/** Number of users; 0 without a database. */
+export function countIn(cwd: string): number {
+  try {
+    return usersIn(cwd).length
+  } catch {
+    return 0
+  }
+}
+
+export function rejectsIn(cwd: string): { line: number; errors: unknown }[] {
+  return readFileSync(join(cwd, 'rejects.ndjson'), 'utf8')
+    .split('\n')
+    .filter(line => line !== '')
+    .map(line => JSON.parse(line))
+}
