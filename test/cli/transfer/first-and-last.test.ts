@@ -1,26 +1,16 @@
 import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { expect, test } from 'vitest'
+import { ask } from '../../support/json-requests.ts'
 import { openTestApp, temporaryFolder } from '../../support/open-test-app.ts'
-import { runCommand } from '../../support/run-command.ts'
+import { exporting, folderWith, importing, ndjson } from '../../support/transfer.ts'
 import { until } from '../../support/until.ts'
 
 const LAST_ID = Number.MAX_SAFE_INTEGER
 
-function folderWith(rows: readonly unknown[]): string {
-  const cwd = temporaryFolder()
-  writeFileSync(join(cwd, 'users.ndjson'), rows.map(row => `${JSON.stringify(row)}\n`).join(''))
-  return cwd
-}
-
 /** Sends the user as JSON; the status. */
 async function send(url: string, method: string, user: unknown): Promise<number> {
-  const response = await fetch(url, {
-    method,
-    headers: { 'Content-Type': 'application/json' },
-    body: JSON.stringify({ user }),
-  })
-  return response.status
+  return (await ask({ url }, `${method} `, { user })).status
 }
 
 const user = (name: string, time: string, more = {}) => ({
@@ -31,13 +21,15 @@ const user = (name: string, time: string, more = {}) => ({
 test.each(['ndjson', 'csv'])(
   'users with any possible id and time that are exported as %s can be imported',
   async format => {
-    const cwd = folderWith([
-      user('first', '0000-01-01T00:00:00.000Z', { id: 1 }),
-      user('early', '1900-12-31T23:59:59.999Z', { id: 3 }),
-      user('late', '8999-12-31T23:59:59.999Z', { id: 2 ** 52 }),
-      user('last', '9999-12-31T23:59:59.999Z', { id: LAST_ID - 2 }),
-    ])
-    expect(await runCommand({ cwd, args: ['import', 'users.ndjson'] })).toMatchObject({ code: 0 })
+    const cwd = folderWith(
+      ndjson([
+        user('first', '0000-01-01T00:00:00.000Z', { id: 1 }),
+        user('early', '1900-12-31T23:59:59.999Z', { id: 3 }),
+        user('late', '8999-12-31T23:59:59.999Z', { id: 2 ** 52 }),
+        user('last', '9999-12-31T23:59:59.999Z', { id: LAST_ID - 2 }),
+      ]),
+    )
+    expect(await importing(cwd, 'users.ndjson')).toMatchObject({ code: 0 })
     const service = await openTestApp({ env: { DATABASE_URL: join(cwd, 'data', 'users.db') } })
     expect(await send(`${service.url}/users/${2 ** 52}`, 'PUT', { name: 'Later' })).toBe(200)
     expect(await send(`${service.url}/users/1`, 'PUT', { name: 'Now' })).toBe(200)
@@ -47,35 +39,35 @@ test.each(['ndjson', 'csv'])(
     }
 
     const file = `out.${format}`
-    await runCommand({ cwd, args: ['export', file] })
+    await exporting(cwd, file)
     const text = readFileSync(join(cwd, file), 'utf8')
     expect(text).toContain('9000-01-01T00:00:00.000Z')
     expect(text).toContain(String(LAST_ID))
     const elsewhere = temporaryFolder()
-    const imported = await runCommand({ cwd: elsewhere, args: ['import', join(cwd, file)] })
+    const imported = await importing(elsewhere, join(cwd, file))
     expect(imported).toMatchObject({ code: 0, stderr: '' })
-    const again = await runCommand({ cwd: elsewhere, args: ['export', '--format', format] })
+    const again = await exporting(elsewhere, '--format', format)
     expect(again.stdout).toBe(text)
   },
 )
 
 test('after the last id and the last time no other one is assigned, and everything else works', async () => {
-  const cwd = folderWith([user('last', '9999-12-31T23:59:59.999Z', { id: LAST_ID })])
-  await runCommand({ cwd, args: ['import', 'users.ndjson'] })
+  const cwd = folderWith(ndjson([user('last', '9999-12-31T23:59:59.999Z', { id: LAST_ID })]))
+  await importing(cwd, 'users.ndjson')
   const service = await openTestApp({ env: { DATABASE_URL: join(cwd, 'data', 'users.db') } })
   const last = `${service.url}/users/${LAST_ID}`
   expect(await send(`${service.url}/users`, 'POST', { name: 'A', email: 'a@example.com' })).toBe(
     503,
   )
   expect(await send(last, 'PUT', { name: 'Changed' })).toBe(503)
-  const isLogged = (text: string) => service.logLines.some(({ msg }) => msg === text)
+  const isLogged = (text: string) => JSON.stringify(service.logLines).includes(text)
   await until(() => isLogged('no id is left for a new user'))
   await until(() => isLogged('no later time is left for a change'))
   expect(await (await fetch(`${service.url}/users`)).json()).toMatchObject([{ name: 'last' }])
   expect((await fetch(last, { method: 'DELETE' })).status).toBe(204)
 
   writeFileSync(join(cwd, 'more.ndjson'), '{"name":"A","email":"a@example.com"}\n')
-  const { code, stderr } = await runCommand({ cwd, args: ['import', 'more.ndjson'] })
+  const { code, stderr } = await importing(cwd, 'more.ndjson')
   expect({ code, stderr }).toEqual({
     code: 1,
     stderr: `the database is not available: no id is left for a new user: an import used the largest one, ${LAST_ID}\n`,

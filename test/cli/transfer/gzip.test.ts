@@ -4,6 +4,9 @@ import { gunzipSync, gzipSync } from 'node:zlib'
 import { expect, test } from 'vitest'
 import { temporaryFolder } from '../../support/open-test-app.ts'
 import { runCommand } from '../../support/run-command.ts'
+import { exporting, folderWith, importing } from '../../support/transfer.ts'
+
+const PACKED = 'users.ndjson.gz'
 
 function ndjson(from: number, to: number): string {
   const lines: string[] = []
@@ -15,36 +18,26 @@ function ndjson(from: number, to: number): string {
   return lines.join('')
 }
 
-function folderWith(bytes: Buffer | string, file = 'users.ndjson.gz'): string {
-  const cwd = temporaryFolder()
-  writeFileSync(join(cwd, file), bytes)
-  return cwd
-}
-
-function importing(cwd: string, ...args: string[]) {
-  return runCommand({ cwd, args: ['import', ...args] })
-}
-
 test.each(['users.csv.gz', 'users.ndjson.gz', 'USERS.NDJSON.GZ'])(
   'export writes %s with gzip, and import reads it',
   async file => {
     const cwd = folderWith(ndjson(0, 3000), 'users.ndjson')
     await importing(cwd, 'users.ndjson')
     const format = file.includes('csv') ? 'csv' : 'ndjson'
-    const plain = await runCommand({ cwd, args: ['export', '--format', format] })
-    expect((await runCommand({ cwd, args: ['export', file] })).code).toBe(0)
+    const plain = await exporting(cwd, '--format', format)
+    expect((await exporting(cwd, file)).code).toBe(0)
     expect(gunzipSync(readFileSync(join(cwd, file))).toString()).toBe(plain.stdout)
 
     const elsewhere = temporaryFolder()
     const imported = await importing(elsewhere, join(cwd, file))
     expect(imported.code).toBe(0)
-    const again = await runCommand({ cwd: elsewhere, args: ['export', '--format', format] })
+    const again = await exporting(elsewhere, '--format', format)
     expect(again.stdout).toBe(plain.stdout)
   },
 )
 
 test('import reads a file that was packed in parts', async () => {
-  const cwd = folderWith(Buffer.concat([gzipSync(ndjson(0, 10)), gzipSync(ndjson(10, 20))]))
+  const cwd = folderWith(Buffer.concat([gzipSync(ndjson(0, 10)), gzipSync(ndjson(10, 20))]), PACKED)
   const { code, stdout } = await importing(cwd, 'users.ndjson.gz')
   expect({ code, stdout }).toMatchObject({ code: 0, stdout: expect.stringMatching(/^20 rows, /) })
 })
@@ -67,7 +60,7 @@ test.each<[string, Buffer, RegExp]>([
     /gz is UTF-16 LE and not /,
   ],
 ])('import of a .gz that %s ends with one line and code 1', async (_how, bytes, message) => {
-  const cwd = folderWith(bytes)
+  const cwd = folderWith(bytes, PACKED)
   const { code, stderr } = await importing(cwd, 'users.ndjson.gz')
   expect(code).toBe(1)
   // On a busy machine, lines of progress come before it.
@@ -99,7 +92,7 @@ test('import of a truncated .gz takes only complete rows, and continues with the
 })
 
 test('import --resume continues in a .gz that has grown', async () => {
-  const cwd = folderWith(WHOLE)
+  const cwd = folderWith(WHOLE, PACKED)
   const conflict = gzipSync(ndjson(0, 1))
   appendFileSync(
     join(cwd, 'users.ndjson.gz'),
