@@ -7,12 +7,12 @@ const SOURCE = fileURLToPath(new URL('../src', import.meta.url))
 
 /** Which rooms each room may know; one without a row may know none. What is in a folder within a room is a room of its own. */
 const ALLOWED = tableOf(`
-  main: cli cli/terminal errors
+  main: cli
   cli: cli/access cli/database cli/limits cli/serve cli/terminal cli/transfer config did-you-mean errors version
   cli/serve: cli/database cli/terminal config config-values did-you-mean errors http/server loopback mask-credentials
       ops ops/management version wiring
-  cli/access: access cli/terminal config errors limits limits/rules wiring
-  cli/database: cli/terminal config storage storage/copy wiring
+  cli/access: access cli/terminal errors limits limits/rules wiring
+  cli/database: cli/terminal storage storage/copy wiring
   cli/limits: access cli/terminal config errors http/server limits limits/rules wiring
   cli/transfer: cli/terminal config errors files users/transfer wiring
   library: errors limits/rules wiring
