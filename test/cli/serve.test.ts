@@ -115,8 +115,10 @@ test.each<Refusal>([
   const cwd = temporaryFolder()
   await prepare?.(cwd)
   const before = filesOf(cwd)
+  const listeners = countSignalListeners()
   const { code, stdout, stderr } = await runCommand({ cwd, env })
   expect({ code, stdout }).toEqual({ code: 1, stdout: '' })
+  expect(countSignalListeners()).toEqual(listeners)
   expect(stderr.split('\n')).toEqual([...lines.map(line => expect.stringContaining(line)), ''])
   for (const line of stderr.trimEnd().split('\n'))
     expect(line).toMatch(/^\S+ (was|cannot|line).* (may be|must be|did you mean)/)
@@ -206,4 +208,8 @@ function filesOf(folder: string): Record<string, string> {
     .filter(entry => entry.isFile())
     .map(entry => join(entry.parentPath, entry.name))
   return Object.fromEntries(files.map(path => [path, readFileSync(path, 'hex')]))
+}
+
+function countSignalListeners(): number[] {
+  return ['SIGTERM', 'SIGINT', 'SIGHUP'].map(name => process.listenerCount(name))
 }
