@@ -38,10 +38,14 @@ export function seriesOf(
   return { method: 'GET', route: '/users', status: 200, ...name, seconds: histogram.read() }
 }
 
+/** A report of requests that have ended. */
+export function reportOfSeries(series: readonly RequestSeries[]): ServiceReport {
+  return serviceReport({ requests: { series, inFlight: 0, byKey: {} } })
+}
+
 /** `count` requests of a millisecond, reported. */
 export function reportOfRequests(count: number): ServiceReport {
-  const series = [seriesOf({}, new Array<number>(count).fill(0.001))]
-  return serviceReport({ requests: { series, inFlight: 0, byKey: {} } })
+  return reportOfSeries([seriesOf({}, new Array<number>(count).fill(0.001))])
 }
 
 /** A report with limits that have done this. */

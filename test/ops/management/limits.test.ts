@@ -1,9 +1,6 @@
 import { rmSync, writeFileSync } from 'node:fs'
-import { join } from 'node:path'
 import { expect, test } from 'vitest'
 import { openManagedApp } from '../../support/management-requests.ts'
-import { findManagementUrl, temporaryFolder } from '../../support/open-test-app.ts'
-import { linesOf, spawnService } from '../../support/spawn-service.ts'
 
 const LIMITS = {
   safelist: [{ name: 'office', ip: '203.0.113.9' }],
@@ -17,27 +14,29 @@ const ZERO = { counted: 0, passed: 0, refused: 0, would_refuse: 0 }
 
 test('GET /limits answers with the rules in force and what they have done', async () => {
   const { ops, http } = await openManagedApp({ limits: LIMITS })
+  const office = { type: 'safelist', rule: 'office', dryRun: false, ...ZERO }
+  const posts = { type: 'throttle', rule: 'posts', dryRun: false, ...ZERO }
+  const tried = { type: 'throttle', rule: 'tried', dryRun: true, ...ZERO }
   const before = await ops.get('/limits').expect(200)
-  expect(before.body).toEqual([
-    { type: 'safelist', rule: 'office', dryRun: false, ...ZERO },
-    { type: 'throttle', rule: 'posts', dryRun: false, ...ZERO },
-    { type: 'throttle', rule: 'tried', dryRun: true, ...ZERO },
-  ])
+  expect(before.body).toEqual([office, posts, tried])
   const members = ['type', 'rule', 'dryRun', 'counted', 'passed', 'refused', 'would_refuse']
   expect(Object.keys(before.body[0])).toEqual(members)
   await http.get('/users').expect(200)
   await http.get('/users').expect(429)
-  const { body } = await ops.get('/limits?x=ignored').expect(200)
-  expect(body).toEqual([
-    { type: 'safelist', rule: 'office', dryRun: false, ...ZERO },
-    { type: 'throttle', rule: 'posts', dryRun: false, ...ZERO, counted: 2, passed: 1, refused: 1 },
-    { type: 'throttle', rule: 'tried', dryRun: true, ...ZERO, counted: 1, passed: 1 },
-  ])
+  await ops
+    .get('/limits?x=ignored')
+    .expect(200, [
+      office,
+      { ...posts, counted: 2, passed: 1, refused: 1 },
+      { ...tried, counted: 1, passed: 1 },
+    ])
 })
 
-test('GET /limits is an empty list without limits', async () => {
+test('without LIMITS_FILE, GET /limits is an empty list and POST /limits/reload says so', async () => {
   const { ops } = await openManagedApp()
   await ops.get('/limits').expect(200, [])
+  const message = 'LIMITS_FILE is not set'
+  await ops.post('/limits/reload').expect(200, { reloaded: false, message })
 })
 
 test('POST /limits/reload puts the file in force, says what changed, and keeps counting', async () => {
@@ -45,10 +44,8 @@ test('POST /limits/reload puts the file in force, says what changed, and keeps c
   await http.get('/users').expect(200)
   const [posts, tried] = LIMITS.throttle
   const blocklist = [{ name: 'new', path: '/blocked' }]
-  writeFileSync(
-    limitsPath,
-    JSON.stringify({ blocklist, throttle: [{ ...posts, limit: 2 }, tried] }),
-  )
+  const throttle = [{ ...posts, limit: 2 }, tried]
+  writeFileSync(limitsPath, JSON.stringify({ blocklist, throttle }))
   const changes = {
     came: ['blocklist "new"'],
     went: ['safelist "office"'],
@@ -69,32 +66,23 @@ test('POST /limits/reload puts the file in force, says what changed, and keeps c
   await ops.post('/limits/reload').expect(200, { reloaded: true, ...nothing })
 })
 
-test('POST /limits/reload without LIMITS_FILE says so', async () => {
-  const { ops } = await openManagedApp()
-  await ops
-    .post('/limits/reload')
-    .expect(200, { reloaded: false, message: 'LIMITS_FILE is not set' })
-})
-
 test('POST /limits/reload of a wrong file is 422 with every mistake, and the rules stay', async () => {
   const { ops, http, limitsPath } = await openManagedApp({ limits: LIMITS })
   writeFileSync(limitsPath, '{"throttles": [], "throttle": [{ "limit": 0, "period": 60 }]}')
   const { body } = await ops.post('/limits/reload').expect(422)
+  const mistakes: readonly string[] = body.errors.LIMITS_FILE
   expect(body).toEqual({
     message: 'The limits file is invalid, the previous rules stay in force',
     ...{ resource: 'Request', code: 422, status: false, reason: 'limits_invalid' },
-    errors: {
-      LIMITS_FILE: [
-        'line 1: unknown key "throttles", did you mean "throttle"?',
-        expect.stringMatching(/^line 1: throttle\[0\]: limit must be/),
-      ],
-    },
+    errors: { LIMITS_FILE: mistakes },
   })
-  const problem = await ops.post('/limits/reload').set('Accept', 'application/problem+json')
-  expect([problem.status, problem.body.errors]).toEqual([
-    422,
-    body.errors.LIMITS_FILE.map((detail: string) => ({ detail })),
+  expect(mistakes).toEqual([
+    'line 1: unknown key "throttles", did you mean "throttle"?',
+    expect.stringMatching(/^line 1: throttle\[0\]: limit must be/),
   ])
+  const problem = await ops.post('/limits/reload').set('Accept', 'application/problem+json')
+  const errors = mistakes.map(detail => ({ detail }))
+  expect([problem.status, problem.body.errors]).toEqual([422, errors])
   rmSync(limitsPath)
   const gone = await ops.post('/limits/reload').expect(422)
   expect(gone.body.errors.LIMITS_FILE).toEqual([expect.stringMatching(/ENOENT/)])
@@ -104,29 +92,12 @@ test('POST /limits/reload of a wrong file is 422 with every mistake, and the rul
 
 test('POST /limits/reload takes a body of JSON only, and needs none', async () => {
   const { ops } = await openManagedApp({ limits: LIMITS })
-  const post = () => ops.post('/limits/reload')
-  await post().send({}).expect(200)
-  await post().set('Content-Type', 'text/plain').send('x').expect(415)
-  await post().set('Content-Type', 'application/x-www-form-urlencoded').send('a=b').expect(415)
-  await post().set('Content-Type', 'application/json').send('{').expect(400)
-})
-
-test('twenty reloads at once end with the newest file in force', async () => {
-  const cwd = temporaryFolder()
-  const limitsPath = join(cwd, 'limits.json')
-  writeFileSync(limitsPath, JSON.stringify(LIMITS))
-  const env = { MANAGEMENT_PORT: '0', LIMITS_FILE: limitsPath }
-  const service = await spawnService({ cwd, env })
-  const url = findManagementUrl(linesOf(service.stdout()))
-  const answers = await Promise.all(
-    Array.from({ length: 20 }, (_, number) => {
-      const throttle = [{ name: `of ${number}`, limit: 1, period: 60 }]
-      writeFileSync(limitsPath, JSON.stringify({ throttle }))
-      if (number % 5 === 0) service.process.kill('SIGHUP')
-      return fetch(`${url}/limits/reload`, { method: 'POST' })
-    }),
-  )
-  expect(answers.map(({ status }) => status)).toEqual(Array(20).fill(200))
-  const rules = (await (await fetch(`${url}/limits`)).json()) as { rule: string }[]
-  expect(rules.map(({ rule }) => rule)).toEqual(['of 19'])
+  for (const [type, text, status] of [
+    ['application/json', '{}', 200],
+    ['text/plain', 'x', 415],
+    ['application/x-www-form-urlencoded', 'a=b', 415],
+    ['application/json', '{', 400],
+  ] as const) {
+    await ops.post('/limits/reload').set('Content-Type', type).send(text).expect(status)
+  }
 })
