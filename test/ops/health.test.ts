@@ -62,9 +62,12 @@ test('without MANAGEMENT_PORT there is no management port', async () => {
   expect((await openTestApp()).managementUrl).toBe('')
 })
 
-test('GET /readyz answers 503 while the database does not answer; GET /livez 200', async () => {
+test('GET /readyz answers 503 while the database does not answer, and storage_up is 0; GET /livez 200', async () => {
   const { http, ops, databaseUrl } = await openManagedApp()
+  const metrics = async () => (await ops.get('/metrics').expect(200)).text
+  expect(await metrics()).toContain('\nstorage_up 1\n')
   await executeSql(databaseUrl, 'ALTER TABLE users RENAME TO elsewhere')
+  expect(await metrics()).toContain('\nstorage_up 0\n')
   for (const port of [http, ops]) {
     const { headers } = await port.get('/readyz').expect(503, UNAVAILABLE)
     expect(headers['cache-control']).toBe('no-store')
@@ -74,6 +77,7 @@ test('GET /readyz answers 503 while the database does not answer; GET /livez 200
   }
   await executeSql(databaseUrl, 'ALTER TABLE elsewhere RENAME TO users')
   await http.get('/readyz').expect(200, OK)
+  expect(await metrics()).toContain('\nstorage_up 1\n')
 })
 
 test('GET /readyz answers 200 while another process writes', async () => {

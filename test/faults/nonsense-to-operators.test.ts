@@ -1,13 +1,13 @@
 import { connect } from 'node:net'
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
-import { type OddBody, oddBody } from '../../faults/odd-bodies.ts'
-import { ambiguous, brokenFrame, byLength, type Frame, inChunks } from '../../faults/odd-frames.ts'
-import { headers, listed, mostly, version } from '../../faults/odd-heads.ts'
-import { shown } from '../../faults/odd-requests.ts'
-import { type Answer, readAnswers } from '../../support/contract-shape.ts'
-import { SEED } from '../../support/faults.ts'
-import { openManagedApp, TOKEN } from '../../support/management-requests.ts'
+import { type Answer, readAnswers } from '../support/contract-shape.ts'
+import { SEED } from '../support/faults.ts'
+import { openManagedApp, TOKEN } from '../support/management-requests.ts'
+import { type OddBody, oddBody } from './odd-bodies.ts'
+import { ambiguous, brokenFrame, byLength, type Frame, inChunks } from './odd-frames.ts'
+import { headers, listed, mostly, version } from './odd-heads.ts'
+import { shown } from './odd-requests.ts'
 
 const oneOf = (text: string) => fc.constantFrom(...listed(text))
 
@@ -40,18 +40,8 @@ const banBody: fc.Arbitrary<OddBody> = fc
   .chain(ban => fc.constantFrom<unknown>({ ban }, { ban: [ban] }, { ban: null }, [ban], ban, null))
   .map(value => ({ bytes: Buffer.from(JSON.stringify(value)), coding: undefined }) as OddBody)
 
-const AUTHORIZATION = [
-  `Bearer ${TOKEN}\r\nAuthorization: Bearer ${TOKEN}`,
-  `Bearer ${TOKEN}, Bearer ${TOKEN}`,
-  `Bearer${TOKEN}`,
-  `Bearer ${TOKEN}\xff`,
-  'Bearer',
-  'Bearer \xff\xfe',
-  `Bearer ${'x'.repeat(9000)}`,
-  'Basic Og==',
-  '\t',
-  '',
-]
+const ODD_TOKENS = `Bearer ${TOKEN}\r\nAuthorization: Bearer ${TOKEN} | Bearer ${TOKEN}, Bearer ${TOKEN} | Bearer${TOKEN}
+Bearer ${TOKEN}\xff | Bearer | Bearer \xff\xfe | Bearer ${'x'.repeat(9000)} | Basic Og== | \t | `
 
 const ORIGINS = `http://localhost | http://localhost:1 | null | https://evil.example | http://[ | http:// | : | x | file:// | http://localhost, null
 http://localhost/ | HTTP://LOCALHOST | http://user@localhost | blob:http://localhost | \xff | ${'x'.repeat(5000)} | `
@@ -70,7 +60,7 @@ const almostRight = fc
     version,
     authorization: mostly(
       fc.constant<string | undefined>(`Bearer ${TOKEN}`),
-      fc.constantFrom(...AUTHORIZATION),
+      oneOf(ODD_TOKENS),
       fc.constant(undefined),
     ),
     origin: mostly(fc.constant<string | undefined>(undefined), oneOf(ORIGINS)),
@@ -98,36 +88,26 @@ const requests = fc.oneof(
   { weight: 1, arbitrary: fc.uint8Array({ maxLength: 200 }).map(bytes => Buffer.from(bytes)) },
 )
 
-const AT_ONCE = 20
-
-const RUNS = 75
-
-test('1,000 malformed requests get no 5xx, and every refusal in the format of errors', async () => {
-  const limits = {
-    bans: [{ name: 'probing', path: '/wp*', maxretry: 3, findtime: 60, bantime: 60 }],
-  }
+test('1,500 malformed requests get no 5xx, and every refusal in the format of errors', async () => {
   const { managementPort, ops, logLines } = await openManagedApp({
-    limits,
+    limits: { bans: [{ name: 'probing', path: '/wp*', maxretry: 3, findtime: 60, bantime: 60 }] },
     env: { MANAGEMENT_TOKEN: TOKEN },
   })
-  let sent = 0
-  const statuses: Record<string, number> = {}
-  const batches = fc.array(requests, { minLength: AT_ONCE, maxLength: AT_ONCE })
+  const seen = new Set<number>()
+  const batches = fc.array(requests, { minLength: 20, maxLength: 20 })
   await fc.assert(
     fc.asyncProperty(batches, async batch => {
       const all = await Promise.all(batch.map(bytes => exchange(managementPort, bytes)))
-      sent += batch.length
       for (const [at, answers] of all.entries()) {
         for (const answer of answers) {
-          statuses[answer.status] = (statuses[answer.status] ?? 0) + 1
+          seen.add(answer.status)
           expect(faultOf(answer), shown(batch[at] as Buffer)).toBeUndefined()
         }
       }
     }),
-    { seed: SEED, numRuns: RUNS },
+    { seed: SEED, numRuns: 75 },
   )
-  expect(sent).toBeGreaterThan(1000)
-  expect(Object.keys(statuses)).toEqual(expect.arrayContaining(['400', '401', '403', '404', '405']))
+  expect([...seen]).toEqual(expect.arrayContaining([400, 401, 403, 404, 405]))
   await ops.get('/readyz').expect(200)
   expect(logLines.filter(({ level }) => Number(level) >= 50)).toEqual([])
 })
