@@ -1,6 +1,9 @@
-import { existsSync } from 'node:fs'
+import { existsSync, readFileSync } from 'node:fs'
+import { createRequire } from 'node:module'
+import type { AxeResults } from 'axe-core'
 import { type Browser, type BrowserContext, chromium, type Page } from 'playwright-core'
-import { afterAll, onTestFinished } from 'vitest'
+import { onTestFinished } from 'vitest'
+import type { AtEnd } from './open-test-app.ts'
 
 const CHROMIUM = process.env.CHROMIUM_PATH || '/usr/bin/chromium'
 
@@ -12,19 +15,26 @@ const FLAGS = [
   '--disable-background-networking',
   '--disable-component-update',
   '--disable-sync',
+  // A page from elsewhere whose name has begun to resolve to this machine.
+  '--host-resolver-rules=MAP evil.example 127.0.0.1',
+  // Newer browsers keep such a page away from this machine. Older ones do not.
+  '--disable-features=LocalNetworkAccessChecks,BlockInsecurePrivateNetworkRequests',
 ]
 
 /** Generous, because a browser is slow on a busy machine. */
 const TIMEOUT_MS = 100_000
 
-/** Starting one takes seconds, so all tests of a file share it. */
+/**
+ * Starting one takes seconds, so all files of a worker share it. Nothing closes it: it ends when the worker does, at the latest with
+ * the pipe between them.
+ */
 let shared: Promise<Browser> | undefined
 
-afterAll(async () => (await shared)?.close())
-
-/** Why there is no browser here, if so. */
-export function whyNoBrowser(): string | undefined {
-  return existsSync(CHROMIUM) ? undefined : `there is no Chromium at ${CHROMIUM} (CHROMIUM_PATH)`
+/** Whether there is no browser here. If so, prints it. */
+export function isWithoutBrowser(): boolean {
+  const isMissing = !existsSync(CHROMIUM)
+  if (isMissing) console.log(`skipped: there is no Chromium at ${CHROMIUM} (CHROMIUM_PATH)`)
+  return isMissing
 }
 
 export interface WatchedPage {
@@ -33,9 +43,9 @@ export interface WatchedPage {
   readonly troubles: readonly string[]
 }
 
-/** A page that may only reach the service at `url`, with nothing of other tests. It ends with the test. */
-export async function openPage(url: string): Promise<WatchedPage> {
-  const context = await openContext()
+/** A page that may only reach the service at `url`, with nothing of other tests. It ends with the test, or when what `atEnd` is given is called. */
+export async function openPage(url: string, atEnd: AtEnd = onTestFinished): Promise<WatchedPage> {
+  const context = await openContext(atEnd)
   const page = await context.newPage()
   const troubles: string[] = []
   await page.exposeFunction('reportViolation', (text: string) => troubles.push(`policy: ${text}`))
@@ -53,23 +63,28 @@ export async function openPage(url: string): Promise<WatchedPage> {
   return { page, troubles }
 }
 
-/** What a new browser shows, without cookies, cache or storage of others. With `flags`, the browser is a new one too. */
-export async function openContext(flags: readonly string[] = []): Promise<BrowserContext> {
-  const isOwn = flags.length > 0
-  const browser = await (isOwn ? launch(flags) : launchShared())
+/** What a new browser shows, without cookies, cache or storage of others. */
+export async function openContext(atEnd: AtEnd = onTestFinished): Promise<BrowserContext> {
+  shared ??= chromium.launch({ executablePath: CHROMIUM, args: FLAGS })
+  const browser = await shared
   const context = await browser.newContext({ viewport: { width: 1100, height: 900 } })
   context.setDefaultTimeout(TIMEOUT_MS)
-  onTestFinished(() => (isOwn ? browser : context).close())
+  atEnd(() => context.close())
   return context
 }
 
-function launchShared(): Promise<Browser> {
-  shared ??= launch()
-  return shared
-}
+/** What pages must be good for. */
+export const LOOKS = (['light', 'dark'] as const).flatMap(scheme =>
+  [1280, 390].map(width => ({ scheme, width })),
+)
 
-function launch(flags: readonly string[] = []): Promise<Browser> {
-  return chromium.launch({ executablePath: CHROMIUM, args: [...FLAGS, ...flags] })
+const AXE = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8')
+
+/** The serious and critical findings of axe on the page as it is shown now, with the elements. */
+export async function findSerious(page: Page): Promise<readonly unknown[]> {
+  const { violations } = await page.evaluate<AxeResults>(`${AXE}; axe.run(document)`)
+  const grave = violations.filter(({ impact }) => impact === 'serious' || impact === 'critical')
+  return grave.map(({ id, impact, nodes }) => [impact, id, nodes.map(({ html }) => html)])
 }
 
 /** Runs in the page before its own scripts. */

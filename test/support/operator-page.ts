@@ -1,5 +1,7 @@
 import type { Locator, Page } from 'playwright-core'
+import { onTestFinished } from 'vitest'
 import { openPage, type WatchedPage } from './open-browser.ts'
+import type { AtEnd } from './open-test-app.ts'
 import { until } from './until.ts'
 
 /** What Chromium itself logs about answers that the page expects, and about a service that is away. */
@@ -17,15 +19,17 @@ export interface OperatorPage extends WatchedPage {
   notices(text: string | RegExp): Promise<void>
   /** The rows of the table in the part with an id, as texts of their cells. */
   rowsOf(id: string): Promise<readonly (readonly string[])[]>
+  /** Resolves once the table in the part with an id has this many rows. */
+  hasRows(id: string, count: number): Promise<void>
   button(name: string): Locator
 }
 
 /** The operator's page, once it shows data or asks for a token. */
 export async function openOperatorPage(
   url: string,
-  { isLocked = false } = {},
+  { isLocked = false, atEnd = onTestFinished }: { isLocked?: boolean; atEnd?: AtEnd } = {},
 ): Promise<OperatorPage> {
-  const watched = await openPage(url)
+  const watched = await openPage(url, atEnd)
   const { page, troubles } = watched
   await page.goto(`${url}/`)
   const textOf = async (id: string) => squeeze(await page.locator(`#${id}`).innerText())
@@ -47,6 +51,9 @@ export async function openOperatorPage(
       return Promise.all(
         rows.map(async row => (await row.locator('th, td').allInnerTexts()).map(squeeze)),
       )
+    },
+    hasRows: async (id, count) => {
+      await until(async () => (await page.locator(`#${id} tbody tr`).count()) === count, 50)
     },
     button: name => page.getByRole('button', { name, exact: true }),
   }

@@ -230,3 +230,24 @@ describe('with ALLOWED_HOSTS', () => {
     await app.ops.get('/nowhere').set('Host', 'localhost').expect(421)
   })
 })
+
+describe.each(['0.0.0.0', 'localhost'])('with MANAGEMENT_TOKEN and MANAGEMENT_HOST=%s', host => {
+  const app = shareManagedApp({ env: { ...WITH_TOKEN, MANAGEMENT_HOST: host } })
+
+  test('the port listens, and asks for the token', async () => {
+    const statusFor = async (headers: Record<string, string>) =>
+      (await fetch(`http://localhost:${app.managementPort}/nowhere`, { headers })).status
+    expect(await statusFor({})).toBe(401)
+    expect(await statusFor(BEARER)).toBe(404)
+    expect(JSON.stringify(app.logLines)).not.toContain(TOKEN)
+  })
+})
+
+describe('with MANAGEMENT_HOST=localhost', () => {
+  const app = shareManagedApp({ env: { MANAGEMENT_HOST: 'localhost' } })
+
+  test('no token is needed', async () => {
+    expect(app.managementUrl).toMatch(/^http:\/\/(127\.0\.0\.1|\[::1\]):\d+$/)
+    await app.ops.get('/nowhere').expect(404)
+  })
+})
