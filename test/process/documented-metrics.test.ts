@@ -1,9 +1,9 @@
 import { readFileSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
 import { expect, test } from 'vitest'
-import { openMonitoredService } from '../../support/monitored-service.ts'
+import { openMonitoredService } from '../support/monitored-service.ts'
 
-const GUIDE = fileURLToPath(new URL('../../../docs/operations.md', import.meta.url))
+const GUIDE = fileURLToPath(new URL('../../docs/operations.md', import.meta.url))
 
 /** The rows of the table of metrics. */
 function readTable(): { name: string; labels: readonly string[] }[] {
