@@ -1,11 +1,24 @@
-import { expect, test } from 'vitest'
-import { type KeyedApp, openKeyedApp, unknownKey } from '../support/api-keys.ts'
-import { openTestApp } from '../support/open-test-app.ts'
+import { afterAll, expect, test } from 'vitest'
+import { addKey, unknownKey } from '../support/api-keys.ts'
+import { shareAppWithRules } from '../support/app-with-rules.ts'
+import { databaseIn } from '../support/new-database.ts'
+import { openTestApp, temporaryFolder } from '../support/open-test-app.ts'
 
-const TWO_KEYS = [{ name: 'web' }, { name: 'batch' }]
+const databaseUrl = await databaseIn(temporaryFolder(afterAll))
+
+const bearerOf = async (...key: Parameters<typeof addKey>) => `Bearer ${await addKey(...key)}`
+const WEB = await bearerOf(databaseUrl, { name: 'web' })
+const BATCH = await bearerOf(databaseUrl, { name: 'batch' })
+const READER = await bearerOf(databaseUrl, { name: 'reader', scopes: ['users:read'] })
+const VERIFIER = await bearerOf(databaseUrl, { name: 'verifier', scopes: ['passwords:verify'] })
+const EXPIRED = await bearerOf(databaseUrl, { name: 'expired', expiresAt: 1 })
+
+const { app, useLimits } = shareAppWithRules({
+  env: { DATABASE_URL: databaseUrl, API_KEYS: 'required' },
+})
 
 /** The statuses of `GET /users` for each of these values of `Authorization`; '' sends none. */
-async function statusesOf({ http }: Pick<KeyedApp, 'http'>, bearers: readonly string[]) {
+async function statusesOf(bearers: readonly string[], http = app.http) {
   const statuses: number[] = []
   for (const bearer of bearers) {
     const sent = http.get('/users')
@@ -14,41 +27,31 @@ async function statusesOf({ http }: Pick<KeyedApp, 'http'>, bearers: readonly st
   return statuses
 }
 
-const COUNTED = [
-  ['rateLimits', { to: 2, within: '1 hour', by: 'key' }, 429],
-  ['throttle', { limit: 2, period: '1 hour', by: 'key' }, 429],
-  ['bans', { maxretry: 2, findtime: '1 hour', bantime: '1 hour', by: 'key' }, 403],
-] as const
+test.each([
+  ['rateLimits', { to: 2, within: '1 hour' }, 429],
+  ['throttle', { limit: 2, period: '1 hour' }, 429],
+  ['bans', { maxretry: 2, findtime: '1 hour', bantime: '1 hour' }, 403],
+])(
+  '%s by key count each key apart, and no request without a valid key',
+  async (kind, rule, refused) => {
+    await useLimits({ [kind]: [{ name: 'by key', ...rule, by: 'key' }] })
+    const statuses = await statusesOf([WEB, WEB, WEB, BATCH, BATCH, BATCH, WEB])
+    expect(statuses).toEqual([200, 200, refused, 200, 200, refused, refused])
+    for (const bearer of ['', EXPIRED, `Bearer ${unknownKey()}`, 'Bearer x', 'Basic x']) {
+      expect(await statusesOf(Array(4).fill(bearer))).toEqual([401, 401, 401, 401])
+    }
+  },
+)
 
-test.each(COUNTED)('%s count by key, each key apart', async (kind, rule, refused) => {
-  const app = await openKeyedApp(TWO_KEYS, { limits: { [kind]: [{ name: 'by key', ...rule }] } })
-  const [web = '', batch = ''] = app.bearers
-  const statuses = await statusesOf(app, [web, web, web, batch, batch, batch, web])
-  expect(statuses).toEqual([200, 200, refused, 200, 200, refused, refused])
-})
-
-test.each(COUNTED)('%s by key count no request without a valid key', async (kind, rule) => {
-  const app = await openKeyedApp([{ expiresAt: 1 }], { limits: { [kind]: [rule] } })
-  const [expired = ''] = app.bearers
-  for (const bearer of ['', expired, `Bearer ${unknownKey()}`, 'Bearer x', 'Basic x']) {
-    expect(await statusesOf(app, Array(4).fill(bearer))).toEqual([401, 401, 401, 401])
-  }
-})
-
-test('two keys of one name, one after the other, are one key for the limits', async () => {
-  const throttle = [{ limit: 2, period: '1 hour', by: 'key' }]
-  const app = await openKeyedApp([{ name: 'web' }], { limits: { throttle } })
-  const [web = ''] = app.bearers
-  expect(await statusesOf(app, [web, web.replace('Bearer', 'bearer'), web])).toEqual([
-    200, 200, 429,
-  ])
+test('one key in two spellings of its scheme is one key for the limits', async () => {
+  await useLimits({ throttle: [{ limit: 2, period: '1 hour', by: 'key' }] })
+  const statuses = await statusesOf([WEB, WEB.replace('Bearer', 'bearer'), WEB])
+  expect(statuses).toEqual([200, 200, 429])
 })
 
 test('a compound key of key and path counts both together', async () => {
-  const throttle = [{ limit: 1, period: '1 hour', by: ['key', 'path'] }]
-  const app = await openKeyedApp([{}], { limits: { throttle } })
-  const [bearer = ''] = app.bearers
-  const get = (path: string) => app.http.get(path).set('Authorization', bearer)
+  await useLimits({ throttle: [{ limit: 1, period: '1 hour', by: ['key', 'path'] }] })
+  const get = (path: string) => app.http.get(path).set('Authorization', WEB)
   await get('/users').expect(200)
   await get('/users/1').expect(404)
   await get('/users').expect(429)
@@ -56,24 +59,22 @@ test('a compound key of key and path counts both together', async () => {
 })
 
 test('a track by key notifies, and counts open paths too', async () => {
-  const track = [{ name: 'busy', limit: 1, period: '1 hour', by: 'key' }]
-  const app = await openKeyedApp([{ name: 'web' }], { limits: { track } })
-  const [bearer = ''] = app.bearers
+  await useLimits({ track: [{ name: 'busy', limit: 1, period: '1 hour', by: 'key' }] })
   for (const path of ['/', '/openapi.json', '/users']) {
-    await app.http.get(path).set('Authorization', bearer).expect(200)
+    await app.http.get(path).set('Authorization', WEB).expect(200)
   }
-  expect(
-    app.logLines.filter(({ msg, type }) => msg !== 'request' && type === 'track'),
-  ).toHaveLength(1)
-  const lines = app.logLines.filter(({ msg }) => msg === 'request')
-  expect(lines.map(({ key }) => key)).toEqual(['web', 'web', 'web'])
+  expect(app.limitsReport().rules).toMatchObject([{ rule: 'busy', counted: 3 }])
+  const ofRequests = app.logLines.filter(({ msg }) => msg === 'request')
+  const tracked = app.logLines.filter(({ msg }) => msg === 'request tracked')
+  expect(tracked).toHaveLength(1)
+  expect(ofRequests.map(({ key }) => key)).toEqual(['web', 'web', 'web'])
 })
 
 test('with API_KEYS=off no request is counted by key, and a warning says so', async () => {
-  const app = await openTestApp({ limits: { throttle: [{ limit: 1, period: 60, by: 'key' }] } })
-  const bearer = `Bearer ${unknownKey()}`
-  expect(await statusesOf(app, [bearer, bearer, bearer])).toEqual([200, 200, 200])
-  expect(app.logLines).toContainEqual(
+  const limits = { throttle: [{ limit: 1, period: 60, by: 'key' }] }
+  const { http, logLines } = await openTestApp({ limits })
+  expect(await statusesOf([WEB, WEB, WEB], http)).toEqual([200, 200, 200])
+  expect(logLines).toContainEqual(
     expect.objectContaining({
       level: 40,
       warning: 'throttle "throttle[0]" counts nothing: API_KEYS is off, so no request has a key',
@@ -82,31 +83,22 @@ test('with API_KEYS=off no request is counted by key, and a warning says so', as
 })
 
 test('the filter answers before the key is asked for', async () => {
-  const limits = {
+  await useLimits({
     blocklist: [{ name: 'scanner', userAgent: 'scanner' }],
     throttle: [{ limit: 1, period: '1 hour', path: '/users' }],
-  }
-  const { http } = await openKeyedApp([], { limits })
-  await http.get('/users').set('User-Agent', 'scanner').expect(403)
-  await http.get('/%zz').set('User-Agent', 'scanner').expect(403)
-  await http.get('/users').expect(401)
-  await http.get('/users').expect(429)
+  })
+  await app.http.get('/users').set('User-Agent', 'scanner').expect(403)
+  await app.http.get('/%zz').set('User-Agent', 'scanner').expect(403)
+  expect(await statusesOf(['', ''])).toEqual([401, 429])
 })
 
 test('a safelist lets a request pass the limits, but not without a key', async () => {
-  const limits = { safelist: [{ name: 'all' }], blocklist: [{ name: 'all' }] }
-  const { http } = await openKeyedApp([], { limits })
-  await http.get('/users').expect(401)
+  await useLimits({ safelist: [{ name: 'all' }], blocklist: [{ name: 'all' }] })
+  expect(await statusesOf(['', WEB])).toEqual([401, 200])
 })
 
 test('a limit on a route counts no request that lacks the key or the scope', async () => {
-  const limits = { rateLimits: [{ to: 1, within: '1 hour' }] }
-  const keys = [
-    { name: 'reader', scopes: ['users:read'] },
-    { name: 'verifier', scopes: ['passwords:verify'] },
-  ] as const
-  const app = await openKeyedApp(keys, { limits })
-  const [reader = '', verifier = ''] = app.bearers
-  expect(await statusesOf(app, ['', verifier, '', verifier])).toEqual([401, 403, 401, 403])
-  expect(await statusesOf(app, [reader, reader])).toEqual([200, 429])
+  await useLimits({ rateLimits: [{ to: 1, within: '1 hour' }] })
+  expect(await statusesOf(['', VERIFIER, '', VERIFIER])).toEqual([401, 403, 401, 403])
+  expect(await statusesOf([READER, READER])).toEqual([200, 429])
 })

@@ -1,7 +1,7 @@
 import { once } from 'node:events'
 import { connect } from 'node:net'
 import { Worker } from 'node:worker_threads'
-import { expect, onTestFinished, test } from 'vitest'
+import { describe, expect, onTestFinished, test, vi } from 'vitest'
 import type { Count, CounterKey, CounterStore } from '../../src/limits/counter-store.ts'
 import {
   createFallbackCounterStore,
@@ -9,10 +9,11 @@ import {
 } from '../../src/limits/fallback-counter-store.ts'
 import { createMemoryCounterStore } from '../../src/limits/memory-counter-store.ts'
 import { describeCounterStore } from '../contracts/counter-store-contract.ts'
-import { until } from '../support/until.ts'
 
 /** Long enough for any call that is answered, on any machine. */
 const FOREVER_MS = 3_600_000
+
+const RETRY_MS = 1000
 
 const KEY: CounterKey = { type: 'throttle', rule: 'posts', key: 'a' }
 
@@ -24,8 +25,7 @@ describeCounterStore({
 describeCounterStore({
   name: 'fallback, without its shared store',
   open: monotonicNow => {
-    const local = createMemoryCounterStore({ monotonicNow })
-    const store = openStore({ local })
+    const store = openStore({ local: createMemoryCounterStore({ monotonicNow }) })
     store.lose(new Error('gone'))
     return store
   },
@@ -57,7 +57,7 @@ function openStore(options: Partial<FallbackCounterStoreOptions> = {}) {
     probe: async () => {
       throw new Error('still gone')
     },
-    retryEveryMs: 1,
+    retryEveryMs: RETRY_MS,
     onLost: error => lost.push((error as Error).message),
     onBack: () => back.push('back'),
     ...options,
@@ -76,14 +76,22 @@ function createHeldStore() {
   return { store, held }
 }
 
+/** Lets time stand still for this test, except for what this returns. */
+function holdTime(): (ms: number) => Promise<unknown> {
+  vi.useFakeTimers({
+    toFake: ['setTimeout', 'clearTimeout', 'setImmediate', 'clearImmediate', 'performance'],
+  })
+  onTestFinished(() => void vi.useRealTimers())
+  return ms => vi.advanceTimersByTimeAsync(ms)
+}
+
 test('a call that fails is counted locally, and so are all calls that wait', async () => {
   const { store: shared, held } = createHeldStore()
   const { increment, isLocal, lost } = openStore({ shared })
   const counts = [increment(KEY, FOREVER_MS), increment(KEY, FOREVER_MS)]
   expect(isLocal()).toBe(false)
   held[1]?.fail(new Error('broken'))
-  const counted = await Promise.all(counts)
-  expect(counted.map(({ count }) => count)).toEqual([1, 2])
+  expect(await Promise.all(counts)).toMatchObject([{ count: 1 }, { count: 2 }])
   expect(isLocal()).toBe(true)
   held[0]?.fail(new Error('broken too'))
   await new Promise(setImmediate)
@@ -102,11 +110,20 @@ test('a shared store that throws is lost like one that rejects', () => {
   expect(lost).toEqual(['closed'])
 })
 
-test('a call that is not answered in time is counted locally, and so are those after it', async () => {
+test('a call that is not answered in time is counted locally, so are those after it, and a late answer changes nothing', async () => {
+  const pass = holdTime()
   const { store: shared, held } = createHeldStore()
-  const { increment, reset, lost } = openStore({ shared, patienceMs: 30 })
-  expect(await increment(KEY, FOREVER_MS)).toMatchObject({ count: 1 })
+  const { increment, reset, isLocal, lost } = openStore({ shared, patienceMs: 30 })
+  const counted = increment(KEY, FOREVER_MS)
+  await pass(29)
+  expect(lost).toEqual([])
+  // A timer may be a millisecond late, because the time in numbers is rounded.
+  await pass(2)
+  expect(await counted).toMatchObject({ count: 1 })
   expect(lost).toEqual(['no answer within 30 ms'])
+  held[0]?.answer({ count: 70, resetsInMs: 1 })
+  await pass(0)
+  expect(isLocal()).toBe(true)
   // Not a promise: nothing is asked of the shared store.
   expect(increment(KEY, FOREVER_MS)).toMatchObject({ count: 2 })
   expect(reset(KEY)).toBe(undefined)
@@ -115,35 +132,28 @@ test('a call that is not answered in time is counted locally, and so are those a
 })
 
 test('an answer says how long it took, and the time that a request has waited before is taken off', async () => {
+  const pass = holdTime()
   const { store: shared, held } = createHeldStore()
-  const { increment, lost } = openStore({ shared, patienceMs: FOREVER_MS })
+  const { increment, lost } = openStore({ shared, patienceMs: 30 })
   const counted = increment(KEY, FOREVER_MS)
-  await new Promise(resolve => setTimeout(resolve, 20))
+  await pass(20)
   held[0]?.answer({ count: 7, resetsInMs: 1 })
-  const { waitedMs = 0 } = await counted
-  expect(waitedMs).toBeGreaterThan(5)
+  expect(await counted).toEqual({ count: 7, resetsInMs: 1, waitedMs: expect.closeTo(20) })
+  const later = increment(KEY, FOREVER_MS, 20)
+  await pass(9)
   expect(lost).toEqual([])
-  // Nothing is left of its time.
-  expect(await increment(KEY, FOREVER_MS, FOREVER_MS)).toMatchObject({ count: 1 })
+  await pass(2)
+  expect(await later).toMatchObject({ count: 1 })
   expect(lost).toHaveLength(1)
 })
 
-test('an answer that comes too late changes nothing', async () => {
-  const { store: shared, held } = createHeldStore()
-  const { increment, isLocal } = openStore({ shared, patienceMs: 1 })
-  const counted = increment(KEY, FOREVER_MS)
-  expect(await counted).toMatchObject({ count: 1 })
-  held[0]?.answer({ count: 70, resetsInMs: 1 })
-  expect(await counted).toMatchObject({ count: 1 })
-  expect(isLocal()).toBe(true)
-})
-
 test('a later call has its own time to wait', async () => {
+  const pass = holdTime()
   const { store: shared, held } = createHeldStore()
-  const { increment, lost } = openStore({ shared, patienceMs: 200 })
-  for (let call = 0; call < 50; call++) {
+  const { increment, lost } = openStore({ shared, patienceMs: 30 })
+  for (let call = 0; call < 10; call++) {
     const counted = increment(KEY, FOREVER_MS)
-    await new Promise(resolve => setTimeout(resolve, 10))
+    await pass(20)
     held[call]?.answer({ count: call, resetsInMs: 1 })
     expect(await counted).toMatchObject({ count: call, resetsInMs: 1 })
   }
@@ -151,6 +161,7 @@ test('a later call has its own time to wait', async () => {
 })
 
 test('probes go on until one succeeds, and then the shared store counts again', async () => {
+  const pass = holdTime()
   let probes = 0
   const { increment, lose, isLocal, lost, back } = openStore({
     probe: async () => {
@@ -164,36 +175,30 @@ test('probes go on until one succeeds, and then the shared store counts again', 
     lose(new Error(`gone ${loss}`))
     lose(new Error('noticed twice'))
     expect(await increment(KEY, FOREVER_MS)).toMatchObject({ count: loss })
-    await until(() => !isLocal())
-    expect(probes).toBe(4)
+    await pass(4 * RETRY_MS - 1)
+    expect([probes, isLocal()]).toEqual([3, true])
+    await pass(1)
+    expect([probes, isLocal()]).toEqual([4, false])
     expect(await increment(KEY, FOREVER_MS)).toMatchObject({ count: 1 + loss })
   }
   expect(lost).toEqual(['gone 1', 'gone 2'])
   expect(back).toEqual(['back', 'back'])
 })
 
-test('one probe runs at a time', async () => {
-  const probes: (() => void)[] = []
-  const { lose, isLocal } = openStore({ probe: () => new Promise(answer => probes.push(answer)) })
-  lose(new Error('gone'))
-  await until(() => probes.length > 0)
-  await new Promise(resolve => setTimeout(resolve, 50))
-  expect(probes).toHaveLength(1)
-  probes[0]?.()
-  await until(() => !isLocal())
-})
-
 test('reset also forgets what the local store counted during an earlier loss', async () => {
+  const pass = holdTime()
   const { increment, reset, lose, isLocal } = openStore({ probe: async () => {} })
   lose(new Error('gone'))
   expect(increment(KEY, FOREVER_MS)).toMatchObject({ count: 1 })
-  await until(() => !isLocal())
+  await pass(RETRY_MS)
+  expect(isLocal()).toBe(false)
   await reset(KEY)
   lose(new Error('gone again'))
   expect(increment(KEY, FOREVER_MS)).toMatchObject({ count: 1 })
 })
 
 test('close counts locally what still waits, and ends the probes', async () => {
+  const pass = holdTime()
   const { store: shared } = createHeldStore()
   let probes = 0
   const { increment, lose, isLocal, close, lost, back } = openStore({
@@ -205,21 +210,23 @@ test('close counts locally what still waits, and ends the probes', async () => {
   expect(await waiting).toMatchObject({ count: 1 })
   expect(increment(KEY, FOREVER_MS)).toMatchObject({ count: 2 })
   lose(new Error('gone'))
-  await new Promise(resolve => setTimeout(resolve, 20))
+  await pass(10 * RETRY_MS)
   expect([probes, lost, back, isLocal()]).toEqual([0, [], [], true])
 })
 
-test('close during a probe leaves the store closed', async () => {
+test('one probe runs at a time, and close during it leaves the store closed', async () => {
+  const pass = holdTime()
   const probes: (() => void)[] = []
   const { lose, isLocal, close, back } = openStore({
     probe: () => new Promise(answer => probes.push(answer)),
   })
   lose(new Error('gone'))
-  await until(() => probes.length > 0)
+  await pass(10 * RETRY_MS)
+  expect(probes).toHaveLength(1)
   close()
   probes[0]?.()
-  await new Promise(setImmediate)
-  expect([back, isLocal()]).toEqual([[], true])
+  await pass(10 * RETRY_MS)
+  expect([back, isLocal(), probes.length]).toEqual([[], true, 1])
 })
 
 /** Answers each byte that arrives with a byte, in a thread of its own. Counts the answers in `shared`. */
@@ -259,50 +266,44 @@ async function openRemoteStore() {
   return { store, answered }
 }
 
-function blockUntil(isDone: () => boolean): void {
+/** Blocks this thread for that long, and until `isDone`. */
+function blockFor(ms: number, isDone = () => true): void {
   const pause = new Int32Array(new SharedArrayBuffer(4))
-  while (!isDone()) Atomics.wait(pause, 0, 0, 1)
+  const endsAt = performance.now() + ms
+  while (performance.now() <= endsAt || !isDone()) Atomics.wait(pause, 0, 0, 1)
 }
 
-test('an answer that came while this process was busy is in time', async () => {
-  const { store: shared, answered } = await openRemoteStore()
-  const { increment, lost } = openStore({ shared, patienceMs: 50 })
-  for (let round = 1; round <= 5; round++) {
-    const counted = increment(KEY, FOREVER_MS)
-    const endsAt = performance.now() + 100
-    blockUntil(() => Atomics.load(answered, 0) >= round && performance.now() > endsAt)
-    expect(await counted).toMatchObject({ count: 70 })
-  }
-  expect(lost).toEqual([])
-})
-
-test('an answer that came just before the end of a wait is in time', async () => {
-  const { store: shared, answered } = await openRemoteStore()
-  const { increment, lost } = openStore({ shared, patienceMs: 1 })
-  for (let round = 1; round <= 20; round++) {
-    const counted = increment(KEY, FOREVER_MS)
+// They block for longer than the patience, and wait for nothing else that takes time.
+describe('a process that is busy', () => {
+  test.each([
+    ['long before the end of a wait', { patienceMs: 50, busyMs: 100, rounds: 3 }],
     // Node then runs its timers before it reads the socket.
-    const endsAt = performance.now() + 5
-    blockUntil(() => Atomics.load(answered, 0) >= round && performance.now() > endsAt)
-    expect(await counted).toMatchObject({ count: 70 })
-  }
-  expect(lost).toEqual([])
-})
+    ['just before the end of a wait', { patienceMs: 1, busyMs: 5, rounds: 20 }],
+  ])('takes an answer that came %s as in time', async (_when, { patienceMs, busyMs, rounds }) => {
+    const { store: shared, answered } = await openRemoteStore()
+    const { increment, lost } = openStore({ shared, patienceMs })
+    for (let round = 1; round <= rounds; round++) {
+      const counted = increment(KEY, FOREVER_MS)
+      blockFor(busyMs, () => Atomics.load(answered, 0) >= round)
+      expect(await counted).toMatchObject({ count: 70 })
+    }
+    expect(lost).toEqual([])
+  })
 
-test('a process that is busy before its question is sent has not waited', async () => {
-  const { store } = await openRemoteStore()
-  const shared: CounterStore = {
-    ...store,
-    // Some turns later, as a store that joins the questions of several turns.
-    increment: async (key, windowMs) => {
-      for (let turn = 0; turn < 5; turn++) await new Promise(setImmediate)
-      return store.increment(key, windowMs)
-    },
-  }
-  const { increment, lost } = openStore({ shared, patienceMs: 1000 })
-  const counted = increment(KEY, FOREVER_MS)
-  const endsAt = performance.now() + 1500
-  blockUntil(() => performance.now() > endsAt)
-  expect(await counted).toMatchObject({ count: 70 })
-  expect(lost).toEqual([])
+  test('before its question is sent has not waited', async () => {
+    const { store } = await openRemoteStore()
+    const shared: CounterStore = {
+      ...store,
+      // Some turns later, as a store that joins the questions of several turns.
+      increment: async (key, windowMs) => {
+        for (let turn = 0; turn < 5; turn++) await new Promise(setImmediate)
+        return store.increment(key, windowMs)
+      },
+    }
+    const { increment, lost } = openStore({ shared, patienceMs: 1000 })
+    const counted = increment(KEY, FOREVER_MS)
+    blockFor(1500)
+    expect(await counted).toMatchObject({ count: 70 })
+    expect(lost).toEqual([])
+  })
 })

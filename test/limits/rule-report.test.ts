@@ -1,69 +1,53 @@
-import { writeFileSync } from 'node:fs'
-import { join } from 'node:path'
 import { describe, expect, test } from 'vitest'
-import { createFakeClock } from '../support/fake-clock.ts'
-import {
-  openTestApp,
-  type TestApp,
-  type TestAppOptions,
-  temporaryFolder,
-} from '../support/open-test-app.ts'
+import { shareAppWithRules } from '../support/app-with-rules.ts'
+import { openTestApp } from '../support/open-test-app.ts'
 
 const ANN = '198.51.100.1'
 const BOB = '198.51.100.2'
 const MINUTE = 60_000
 
 const LOGIN = { name: 'login', path: '/login', maxretry: 3, findtime: 60, bantime: 3600 }
-const PROBING = { ...LOGIN, name: 'probing', path: '/probe', mode: 'fail2ban' } as const
-const ANSWERED = { ...LOGIN, status: [404] }
+const PROBING = { ...LOGIN, name: 'probing', path: '/probe', mode: 'fail2ban' }
 const POSTS = { name: 'posts', path: '/posts', limit: 2, period: 60 }
 const LISTS = { name: 'lists', to: 2, within: 60, only: ['list'] }
-const NONE = { counted: 0, passed: 0, refused: 0, wouldRefuse: 0 }
-const NOTHING = { isDryRun: false, ...NONE }
+const MANY = { limit: 1, period: 60 }
+const NOTHING = { isDryRun: false, counted: 0, passed: 0, refused: 0, wouldRefuse: 0 }
 
-/** Behind a proxy, so that X-Forwarded-For names the client. The clock stands still unless the test moves it. */
-async function openWith(limits: object, { env, ...options }: TestAppOptions = {}) {
-  const clock = createFakeClock()
-  const app = await openTestApp({
-    ...{ limits, now: clock.now, ...options },
-    env: { TRUST_PROXY: '1', ...env },
-  })
-  return { ...app, clock }
-}
+const { app, clock, changeLimits, useLimits } = shareAppWithRules()
 
-/** The rules of a module, which may have functions. */
-function openWithModule(rules: string) {
-  const path = join(temporaryFolder(), 'limits.mjs')
-  writeFileSync(path, `export default ${rules}`)
-  return openWith({}, { env: { LIMITS_FILE: path } })
-}
-
-async function statuses(app: TestApp, count: number, path: string, client = ANN) {
+async function statusesOf(count: number, path: string, client = ANN, http = app.http) {
   const found = []
   for (let index = 0; index < count; index++) {
-    found.push((await app.http.get(path).set({ 'X-Forwarded-For': client })).status)
+    found.push((await http.get(path).set({ 'X-Forwarded-For': client })).status)
   }
   return found
 }
 
 /** The numbers of a rule, without its type and whether it is in dry run. */
-function numbersOf(app: TestApp, name: string) {
+function numbersOf(name: string) {
   const found = app.limitsReport().rules.find(({ rule }) => rule === name)
   if (found === undefined) throw new Error(`no rule ${name}`)
   const { counted, passed, refused, wouldRefuse } = found
   return { counted, passed, refused, wouldRefuse }
 }
 
+/** The numbers of a rule that is not in dry run. */
+function numbers(counted: number, passed: number, refused: number) {
+  return { counted, passed, refused, wouldRefuse: 0 }
+}
+
 test('the report has each rule at zero from the start, in the order in which requests meet them', async () => {
-  const app = await openWith({
-    rateLimits: [LISTS, { to: 1, within: 60, dryRun: true }],
-    track: [{ name: 'seen' }],
-    throttle: [POSTS],
-    bans: [LOGIN, PROBING],
-    blocklist: [{ name: 'bad', path: '/bad' }],
-    safelist: [{ name: 'good', path: '/good' }],
+  const { limitsReport } = await openTestApp({
+    limits: {
+      rateLimits: [LISTS, { to: 1, within: 60, dryRun: true }],
+      track: [{ name: 'seen' }],
+      throttle: [POSTS],
+      bans: [LOGIN, PROBING],
+      blocklist: [{ name: 'bad', path: '/bad' }],
+      safelist: [{ name: 'good', path: '/good' }],
+    },
   })
-  expect(app.limitsReport()).toEqual({
+  expect(limitsReport()).toEqual({
     rules: [
       { type: 'safelist', rule: 'good', ...NOTHING },
       { type: 'blocklist', rule: 'bad', ...NOTHING },
@@ -74,233 +58,202 @@ test('the report has each rule at zero from the start, in the order in which req
       { type: 'rateLimit', rule: 'lists', ...NOTHING },
       { type: 'rateLimit', rule: 'rateLimits[1]', ...NOTHING, isDryRun: true },
     ],
-    bans: 0,
-    store: 'memory',
-    isStoreUp: true,
+    ...{ bans: 0, store: 'memory', isStoreUp: true },
   })
 })
 
-describe.each([false, true])('with dryRun %s', isDryRun => {
-  const over = (refused: number) =>
-    isDryRun ? { refused: 0, wouldRefuse: refused } : { refused, wouldRefuse: 0 }
-  const ifDenied = (denied: number, allowed: number) => (isDryRun ? allowed : denied)
+/** Requests of a client, after a time. Dry run turns each 403 and 429 into what an allowed request gets. */
+const get = (path: string, statuses: readonly number[], { client = ANN, afterMs = 0 } = {}) => ({
+  ...{ path, statuses, client, afterMs },
+})
 
-  test('a blocklist rule counts each match as refused', async () => {
-    const app = await openWith({ blocklist: [{ name: 'bad', path: '/bad', dryRun: isDryRun }] })
-    const status = ifDenied(403, 404)
-    expect(await statuses(app, 3, '/bad')).toEqual([status, status, status])
-    await statuses(app, 2, '/other')
-    expect(numbersOf(app, 'bad')).toEqual({ counted: 3, passed: 0, ...over(3) })
-  })
+interface Row {
+  readonly claim: string
+  readonly kind: string
+  readonly rules: readonly object[]
+  readonly asked: readonly ReturnType<typeof get>[]
+  /** By rule; `over` is refused, or would be in dry run. */
+  readonly numbers: Readonly<
+    Record<string, readonly [counted: number, passed: number, over: number]>
+  >
+  readonly bans?: number
+}
 
-  test('a throttle counts what is over its limit as refused, in each window', async () => {
-    const app = await openWith({ throttle: [{ ...POSTS, dryRun: isDryRun }] })
-    const last = ifDenied(429, 404)
-    expect(await statuses(app, 5, '/posts')).toEqual([404, 404, last, last, last])
-    await statuses(app, 1, '/posts', BOB)
-    await statuses(app, 4, '/other')
-    app.clock.advance(MINUTE)
-    await statuses(app, 1, '/posts')
-    expect(numbersOf(app, 'posts')).toEqual({ counted: 7, passed: 4, ...over(3) })
-  })
+const COUNTED: readonly Row[] = [
+  {
+    claim: 'a blocklist rule counts each match as refused',
+    kind: 'blocklist',
+    rules: [{ name: 'bad', path: '/bad' }],
+    asked: [get('/bad', [403, 403, 403]), get('/other', [404, 404])],
+    numbers: { bad: [3, 0, 3] },
+  },
+  {
+    claim: 'a throttle counts what is over its limit as refused, in each window',
+    kind: 'throttle',
+    rules: [POSTS],
+    asked: [
+      get('/posts', [404, 404, 429, 429, 429]),
+      get('/posts', [404], { client: BOB }),
+      get('/other', [404, 404, 404, 404]),
+      get('/posts', [404], { afterMs: MINUTE }),
+    ],
+    numbers: { posts: [7, 4, 3] },
+  },
+  {
+    claim: 'a route limit counts what is over its limit as refused, and only its own actions',
+    kind: 'rateLimits',
+    rules: [LISTS],
+    asked: [get('/users', [200, 200, 429, 429]), get('/users/1', [404, 404])],
+    numbers: { lists: [4, 2, 2] },
+  },
+  {
+    claim:
+      'an allow2ban rule counts strikes as passed, and what the banned client sends as refused',
+    kind: 'bans',
+    rules: [LOGIN],
+    asked: [
+      get('/login', [404, 404, 404, 403, 403]),
+      get('/other', [403, 403]),
+      get('/login', [404], { client: BOB }),
+    ],
+    numbers: { login: [4, 4, 4] },
+    bans: 1,
+  },
+  {
+    claim: 'a fail2ban rule counts strikes as refused, and what the banned client sends too',
+    kind: 'bans',
+    rules: [PROBING],
+    asked: [get('/probe', [403, 403, 403, 403]), get('/other', [403, 403])],
+    numbers: { probing: [3, 0, 6] },
+    bans: 1,
+  },
+  {
+    claim: 'a ban rule with status counts an answer with that status, and no other',
+    kind: 'bans',
+    rules: [{ ...LOGIN, path: '/users*', status: [404] }],
+    asked: [get('/users', [200, 200, 200, 200]), get('/users/1', [404, 404, 404, 403, 403])],
+    numbers: { login: [3, 3, 2] },
+    bans: 1,
+  },
+  {
+    claim: 'a track counts each match, with a limit those over it too',
+    kind: 'track',
+    rules: [
+      { name: 'each', path: '/a' },
+      { name: 'many', path: '/a', ...MANY },
+      { name: 'missing', path: '/users*', status: [404] },
+      { name: 'few', path: '/users*', status: [404], ...MANY },
+    ],
+    asked: [get('/a', [404, 404, 404]), get('/users/1', [404, 404]), get('/users', [200, 200])],
+    numbers: { each: [3, 3, 0], many: [3, 3, 0], missing: [2, 2, 0], few: [2, 2, 0] },
+  },
+]
 
-  test('a route limit counts what is over its limit as refused, and only its own actions', async () => {
-    const app = await openWith({ rateLimits: [{ ...LISTS, dryRun: isDryRun }] })
-    const last = ifDenied(429, 200)
-    expect(await statuses(app, 4, '/users')).toEqual([200, 200, last, last])
-    await statuses(app, 2, '/users/1')
-    expect(numbersOf(app, 'lists')).toEqual({ counted: 4, passed: 2, ...over(2) })
-  })
-
-  test('an allow2ban rule counts strikes as passed, and what the banned client sends as refused only', async () => {
-    const app = await openWith({ bans: [{ ...LOGIN, dryRun: isDryRun }] })
-    const denied = ifDenied(403, 404)
-    expect(await statuses(app, 5, '/login')).toEqual([404, 404, 404, denied, denied])
-    await statuses(app, 2, '/other')
-    await statuses(app, 1, '/login', BOB)
-    expect(numbersOf(app, 'login')).toEqual({ counted: 4, passed: 4, ...over(4) })
-    expect(app.limitsReport().bans).toBe(isDryRun ? 0 : 1)
-  })
-
-  test('a fail2ban rule counts strikes as refused, and what the banned client sends too', async () => {
-    const app = await openWith({ bans: [{ ...PROBING, dryRun: isDryRun }] })
-    const denied = ifDenied(403, 404)
-    expect(await statuses(app, 4, '/probe')).toEqual([denied, denied, denied, denied])
-    await statuses(app, 2, '/other')
-    expect(numbersOf(app, 'probing')).toEqual({ counted: 3, passed: 0, ...over(6) })
-  })
-
-  test('a ban rule with status counts an answer with that status, and no other', async () => {
-    const app = await openWith({ bans: [{ ...ANSWERED, path: '/users*', dryRun: isDryRun }] })
-    await statuses(app, 4, '/users')
-    const denied = ifDenied(403, 404)
-    expect(await statuses(app, 5, '/users/1')).toEqual([404, 404, 404, denied, denied])
-    expect(numbersOf(app, 'login')).toEqual({ counted: 3, passed: 3, ...over(2) })
-  })
-
-  test('a track counts each match, with a limit those over it too', async () => {
-    const app = await openWith({
-      track: [
-        { name: 'each', path: '/a', dryRun: isDryRun },
-        { name: 'many', path: '/a', limit: 1, period: 60, dryRun: isDryRun },
-        { name: 'missing', path: '/users*', status: [404], dryRun: isDryRun },
-        { name: 'few', path: '/users*', status: [404], limit: 1, period: 60, dryRun: isDryRun },
-      ],
-    })
-    await statuses(app, 3, '/a')
-    await statuses(app, 2, '/users/1')
-    await statuses(app, 2, '/users')
-    for (const [name, count] of Object.entries({ each: 3, many: 3, missing: 2, few: 2 })) {
-      const numbers = { counted: count, passed: count, refused: 0, wouldRefuse: 0 }
-      expect({ name, ...numbersOf(app, name) }).toEqual({ name, ...numbers })
+describe.each([false, true])('with dryRun %s', dryRun => {
+  test.each(COUNTED)('$claim', async ({ kind, rules, asked, numbers: expected, bans = 0 }) => {
+    await useLimits({ [kind]: rules.map(rule => ({ ...rule, dryRun })) })
+    for (const { path, statuses, client, afterMs } of asked) {
+      clock.advance(afterMs)
+      const allowed = path === '/users' ? 200 : 404
+      expect(await statusesOf(statuses.length, path, client)).toEqual(
+        statuses.map(status => (dryRun ? allowed : status)),
+      )
     }
+    for (const [name, [counted, passed, over]] of Object.entries(expected)) {
+      const overs = dryRun ? { refused: 0, wouldRefuse: over } : { refused: over, wouldRefuse: 0 }
+      expect([name, numbersOf(name)]).toEqual([name, { counted, passed, ...overs }])
+    }
+    expect(app.limitsReport().bans).toBe(dryRun ? 0 : bans)
   })
 })
 
 test('a safelisted request is counted by the safelist rule and no other', async () => {
-  const app = await openWith({
+  await useLimits({
     safelist: [{ name: 'office', ip: ANN }],
     blocklist: [{ name: 'all' }],
     rateLimits: [LISTS],
   })
-  expect(await statuses(app, 3, '/users')).toEqual([200, 200, 200])
-  await statuses(app, 1, '/users', BOB)
-  expect(numbersOf(app, 'office')).toEqual({ counted: 3, passed: 3, refused: 0, wouldRefuse: 0 })
-  expect(numbersOf(app, 'all')).toEqual({ counted: 1, passed: 0, refused: 1, wouldRefuse: 0 })
-  expect(numbersOf(app, 'lists').counted).toBe(0)
+  expect(await statusesOf(3, '/users')).toEqual([200, 200, 200])
+  await statusesOf(1, '/users', BOB)
+  expect(numbersOf('office')).toEqual(numbers(3, 3, 0))
+  expect(numbersOf('all')).toEqual(numbers(1, 0, 1))
+  expect(numbersOf('lists')).toEqual(numbers(0, 0, 0))
 })
 
 test('rules that come after the one that refuses count nothing', async () => {
-  const app = await openWith({
+  await useLimits({
     throttle: [POSTS, { ...POSTS, name: 'later', limit: 9 }],
     track: [{ name: 'seen', path: '/posts' }],
   })
-  await statuses(app, 5, '/posts')
-  expect(numbersOf(app, 'posts')).toEqual({ counted: 5, passed: 2, refused: 3, wouldRefuse: 0 })
-  expect(numbersOf(app, 'later').counted).toBe(2)
-  expect(numbersOf(app, 'seen').counted).toBe(2)
+  await statusesOf(5, '/posts')
+  expect(numbersOf('posts')).toEqual(numbers(5, 2, 3))
+  expect(numbersOf('later').counted).toBe(2)
+  expect(numbersOf('seen').counted).toBe(2)
 })
 
 test('a request without the key of a rule is not counted; fail2ban refuses it all the same', async () => {
   const by = 'header:X-Key'
-  const app = await openWith({
-    bans: [
-      { ...LOGIN, by },
-      { ...PROBING, by },
-    ],
+  await useLimits({
+    bans: [LOGIN, PROBING].map(rule => ({ ...rule, by })),
     throttle: [{ ...POSTS, by }],
-    track: [{ name: 'seen', limit: 1, period: 60, by }],
+    track: [{ name: 'seen', ...MANY, by }],
     rateLimits: [{ ...LISTS, by }],
   })
-  for (const path of ['/login', '/posts', '/users']) await statuses(app, 4, path)
-  expect(await statuses(app, 2, '/probe')).toEqual([403, 403])
+  for (const path of ['/login', '/posts', '/users']) await statusesOf(4, path)
+  expect(await statusesOf(2, '/probe')).toEqual([403, 403])
   for (const name of ['login', 'posts', 'seen', 'lists']) {
-    expect(numbersOf(app, name)).toEqual({ counted: 0, passed: 0, refused: 0, wouldRefuse: 0 })
+    expect([name, numbersOf(name)]).toEqual([name, numbers(0, 0, 0)])
   }
-  expect(numbersOf(app, 'probing')).toEqual({ counted: 0, passed: 0, refused: 2, wouldRefuse: 0 })
+  expect(numbersOf('probing')).toEqual(numbers(0, 0, 2))
 })
 
 test('with CACHE_STORE=none only what still acts has numbers', async () => {
-  const app = await openWith(
-    {
+  const { http, limitsReport } = await openTestApp({
+    limits: {
       safelist: [{ name: 'good', path: '/good' }],
       blocklist: [{ name: 'bad', path: '/bad' }],
       bans: [LOGIN, PROBING],
       throttle: [POSTS],
       track: [
         { name: 'seen', path: '/a' },
-        { name: 'many', path: '/a', limit: 1, period: 60 },
+        { name: 'many', path: '/a', ...MANY },
       ],
       rateLimits: [LISTS],
     },
-    { env: { CACHE_STORE: 'none' } },
-  )
-  for (const path of ['/good', '/bad', '/login', '/probe', '/posts', '/a', '/users'])
-    await statuses(app, 4, path)
-  const { rules, ...rest } = app.limitsReport()
-  expect(rest).toEqual({ bans: 0, store: 'none', isStoreUp: true })
-  expect(rules).toEqual([
-    { type: 'safelist', rule: 'good', ...NOTHING, counted: 4, passed: 4 },
-    { type: 'blocklist', rule: 'bad', ...NOTHING, counted: 4, refused: 4 },
-    { type: 'ban', rule: 'login', ...NOTHING },
-    { type: 'ban', rule: 'probing', ...NOTHING, refused: 4 },
-    { type: 'throttle', rule: 'posts', ...NOTHING },
-    { type: 'track', rule: 'seen', ...NOTHING, counted: 4, passed: 4 },
-    { type: 'track', rule: 'many', ...NOTHING },
-    { type: 'rateLimit', rule: 'lists', ...NOTHING },
-  ])
-})
-
-describe.each(['throttle', 'rateLimits'])('a %s with a function as its answer', kind => {
-  const limit = kind === 'throttle' ? `path: '/users', limit: 1, period: 60` : 'to: 1, within: 60'
-  const openAnswering = (code: string) =>
-    openWithModule(`{ ${kind}: [{ name: 'own', ${limit}, with: ${code} }] }`)
-
-  test.each([
-    { does: 'answers', code: '(request, response) => { response.status(418).end() }' },
-    {
-      does: 'answers later',
-      code: '(request, response) => { setTimeout(() => response.status(418).end(), 1) }',
-    },
-    { does: 'hands an error on', code: '(request, response, next) => next(new Error("no"))' },
-    {
-      does: 'answers and hands the request on',
-      code: '(request, response, next) => { response.status(418).end(); next() }',
-    },
-  ])('counts a request as refused if it $does', async ({ code }) => {
-    const app = await openAnswering(code)
-    const [first, ...later] = await statuses(app, 4, '/users')
-    expect(first).toBe(200)
-    expect(later).not.toContain(200)
-    expect(numbersOf(app, 'own')).toEqual({ counted: 4, passed: 1, refused: 3, wouldRefuse: 0 })
+    env: { CACHE_STORE: 'none' },
   })
-
-  test.each([
-    { does: 'hands it on', code: '(request, response, next) => next()' },
-    { does: 'hands it on later', code: '(request, response, next) => { setTimeout(next, 1) }' },
-    { does: 'throws', code: '() => { throw new Error("no") }' },
-    { does: 'rejects', code: 'async () => { throw new Error("no") }' },
-  ])('counts a request as passed if it $does', async ({ code }) => {
-    const app = await openAnswering(code)
-    expect(await statuses(app, 4, '/users')).toEqual([200, 200, 200, 200])
-    expect(numbersOf(app, 'own')).toEqual({ counted: 4, passed: 4, refused: 0, wouldRefuse: 0 })
+  for (const path of ['/good', '/bad', '/login', '/probe', '/posts', '/a', '/users']) {
+    await statusesOf(4, path, ANN, http)
+  }
+  expect(limitsReport()).toEqual({
+    rules: [
+      { type: 'safelist', rule: 'good', ...NOTHING, counted: 4, passed: 4 },
+      { type: 'blocklist', rule: 'bad', ...NOTHING, counted: 4, refused: 4 },
+      { type: 'ban', rule: 'login', ...NOTHING },
+      { type: 'ban', rule: 'probing', ...NOTHING, refused: 4 },
+      { type: 'throttle', rule: 'posts', ...NOTHING },
+      { type: 'track', rule: 'seen', ...NOTHING, counted: 4, passed: 4 },
+      { type: 'track', rule: 'many', ...NOTHING },
+      { type: 'rateLimit', rule: 'lists', ...NOTHING },
+    ],
+    ...{ bans: 0, store: 'none', isStoreUp: true },
   })
-})
-
-test('a rule whose function throws counts nothing', async () => {
-  const boom = '() => { throw new Error("boom") }'
-  const app = await openWithModule(`{
-    blocklist: [{ name: 'matching', match: ${boom} }],
-    throttle: [{ name: 'keyed', limit: 1, period: 60, by: ${boom} }],
-    rateLimits: [{ name: 'sized', to: ${boom}, within: 60 }],
-  }`)
-  expect(await statuses(app, 3, '/users')).toEqual([200, 200, 200])
-  for (const name of ['matching', 'keyed', 'sized'])
-    expect(numbersOf(app, name)).toEqual({ counted: 0, passed: 0, refused: 0, wouldRefuse: 0 })
 })
 
 test('a reload keeps the numbers of a rule with the same type and name, and drops the others', async () => {
-  const app = await openWith({ throttle: [POSTS], track: [{ name: 'seen', path: '/posts' }] })
-  await statuses(app, 3, '/posts')
-  const changed = { throttle: [{ ...POSTS, limit: 9, dryRun: true }], track: [{ name: 'other' }] }
-  writeFileSync(app.limitsPath, JSON.stringify(changed))
-  await app.reloadLimits()
-  await statuses(app, 1, '/posts')
+  await useLimits({ throttle: [POSTS], track: [{ name: 'seen', path: '/posts' }] })
+  await statusesOf(3, '/posts')
+  await changeLimits({
+    throttle: [{ ...POSTS, limit: 9, dryRun: true }],
+    track: [{ name: 'other' }],
+  })
+  await statusesOf(1, '/posts')
   expect(app.limitsReport().rules).toEqual([
-    {
-      type: 'throttle',
-      rule: 'posts',
-      isDryRun: true,
-      counted: 4,
-      passed: 3,
-      refused: 1,
-      wouldRefuse: 0,
-    },
-    { type: 'track', rule: 'other', ...NOTHING, counted: 1, passed: 1 },
+    { type: 'throttle', rule: 'posts', isDryRun: true, ...numbers(4, 3, 1) },
+    { type: 'track', rule: 'other', isDryRun: false, ...numbers(1, 1, 0) },
   ])
   // The same name, but another type.
-  writeFileSync(app.limitsPath, JSON.stringify({ track: [{ name: 'posts' }, { name: 'seen' }] }))
-  await app.reloadLimits()
+  await changeLimits({ track: [{ name: 'posts' }, { name: 'seen' }] })
   expect(app.limitsReport().rules).toEqual([
     { type: 'track', rule: 'posts', ...NOTHING },
     { type: 'track', rule: 'seen', ...NOTHING },
@@ -308,58 +261,42 @@ test('a reload keeps the numbers of a rule with the same type and name, and drop
 })
 
 test('bans that have ended are not in the number of bans, those of rules that went are', async () => {
-  const app = await openWith({ bans: [LOGIN, { ...LOGIN, name: 'long', bantime: 7200 }] })
-  await statuses(app, 3, '/login')
-  await statuses(app, 3, '/login', BOB)
+  await useLimits({ bans: [LOGIN, { ...LOGIN, name: 'long', bantime: 7200 }] })
+  await statusesOf(3, '/login')
+  await statusesOf(3, '/login', BOB)
   expect(app.limitsReport().bans).toBe(4)
-  app.clock.advance(60 * MINUTE)
+  clock.advance(60 * MINUTE)
   expect(app.limitsReport().bans).toBe(2)
-  writeFileSync(app.limitsPath, JSON.stringify({ bans: [LOGIN] }))
-  await app.reloadLimits()
+  await changeLimits({ bans: [LOGIN] })
   expect(app.limitsReport().bans).toBe(2)
-  app.clock.advance(60 * MINUTE)
+  clock.advance(60 * MINUTE)
   expect(app.limitsReport().bans).toBe(0)
 })
 
 describe('requests at the same time', () => {
-  async function askAtOnce(app: TestApp, path: string) {
-    const asked = Array.from({ length: 40 }, () => statuses(app, 1, path))
-    return (await Promise.all(asked)).flat()
+  async function askAtOnce(path: string) {
+    return (await Promise.all(Array.from({ length: 40 }, () => statusesOf(1, path)))).flat()
   }
 
   test('are counted exactly', async () => {
-    const app = await openWith({
+    await useLimits({
       bans: [PROBING],
       throttle: [POSTS, { ...POSTS, name: 'trial', path: '/trial', dryRun: true }],
       rateLimits: [LISTS],
-      track: [{ name: 'seen', path: '/posts', status: [404], limit: 1, period: 60 }],
+      track: [{ name: 'seen', path: '/posts', status: [404], ...MANY }],
     })
-    await askAtOnce(app, '/posts')
-    await askAtOnce(app, '/trial')
-    await askAtOnce(app, '/users')
-    expect(numbersOf(app, 'posts')).toEqual({ ...NONE, counted: 40, passed: 2, refused: 38 })
-    expect(numbersOf(app, 'seen')).toEqual({ ...NONE, counted: 2, passed: 2 })
-    expect(numbersOf(app, 'trial')).toEqual({ ...NONE, counted: 40, passed: 2, wouldRefuse: 38 })
-    expect(numbersOf(app, 'lists')).toEqual({ ...NONE, counted: 40, passed: 2, refused: 38 })
-    expect(await askAtOnce(app, '/probe')).toEqual(Array.from({ length: 40 }, () => 403))
-    expect(numbersOf(app, 'probing')).toMatchObject({ passed: 0, refused: 40, wouldRefuse: 0 })
+    for (const path of ['/posts', '/trial', '/users']) await askAtOnce(path)
+    expect(numbersOf('posts')).toEqual(numbers(40, 2, 38))
+    expect(numbersOf('seen')).toEqual(numbers(2, 2, 0))
+    expect(numbersOf('trial')).toEqual({ ...numbers(40, 2, 0), wouldRefuse: 38 })
+    expect(numbersOf('lists')).toEqual(numbers(40, 2, 38))
+    expect(await askAtOnce('/probe')).toEqual(Array(40).fill(403))
+    expect(numbersOf('probing')).toMatchObject({ passed: 0, refused: 40, wouldRefuse: 0 })
   })
 
   test('are strikes until one of them bans the client', async () => {
-    const app = await openWith({ bans: [LOGIN] })
-    const found = await askAtOnce(app, '/login')
-    const refused = found.filter(status => status === 403).length
-    const counted = 40 - refused
-    expect(numbersOf(app, 'login')).toEqual({ ...NONE, counted, passed: counted, refused })
+    await useLimits({ bans: [LOGIN] })
+    const refused = (await askAtOnce('/login')).filter(status => status === 403).length
+    expect(numbersOf('login')).toEqual(numbers(40 - refused, 40 - refused, refused))
   })
-})
-
-test('the bans of rules in dry run are in no number of bans', async () => {
-  const trial = { ...LOGIN, name: 'trial', path: '/trial', dryRun: true }
-  const app = await openWith({ bans: [LOGIN, trial] })
-  await statuses(app, 3, '/trial')
-  await statuses(app, 3, '/login', BOB)
-  expect(app.limitsReport().bans).toBe(1)
-  expect(await statuses(app, 1, '/trial')).toEqual([404])
-  expect(numbersOf(app, 'trial').wouldRefuse).toBe(1)
 })

@@ -12,6 +12,7 @@ import { type Environment, loadConfig } from '../../src/config.ts'
 import type { Timeouts } from '../../src/http/server/server.ts'
 import type { BanControl } from '../../src/limits/ban-control.ts'
 import type { LimitsReport } from '../../src/limits/rule-report.ts'
+import type { ReloadResult } from '../../src/ops/management/operations.ts'
 import { createClocks } from '../../src/wiring/clocks.ts'
 import { openService } from '../../src/wiring/open-service.ts'
 import { createProcessOperations } from '../../src/wiring/process-operations.ts'
@@ -25,8 +26,8 @@ export interface TestAppOptions {
   readonly now?: () => number
   /** The clock that does not jump, if it differs from `now`. */
   readonly monotonicNow?: () => number
-  /** Text of a limits file. */
-  readonly limits?: object
+  /** A limits file: an object for JSON, or the code of the default export of a module. */
+  readonly limits?: object | string
   /** Bodies of creates: users that the service has when the test gets it. */
   readonly users?: readonly object[]
   readonly timeouts?: Timeouts
@@ -46,7 +47,7 @@ export interface TestApp {
   /** Of the management port; empty without one. */
   readonly managementUrl: string
   readonly limitsPath: string
-  reloadLimits(): Promise<unknown>
+  reloadLimits(): Promise<ReloadResult>
   /** What the limits have done. */
   limitsReport(): LimitsReport
   /** What operators do with bans. */
@@ -67,8 +68,11 @@ export async function openTestApp(
 ): Promise<TestApp> {
   const folder = temporaryFolder(atEnd)
   const databaseUrl = env.DATABASE_URL ?? (await databaseIn(folder, undefined, atEnd))
-  const limitsPath = join(folder, 'limits.json')
-  if (limits !== undefined) writeFileSync(limitsPath, JSON.stringify(limits))
+  const isModule = typeof limits === 'string'
+  const limitsPath = join(folder, isModule ? 'limits.mjs' : 'limits.json')
+  if (limits !== undefined) {
+    writeFileSync(limitsPath, isModule ? `export default ${limits}` : JSON.stringify(limits))
+  }
   const environment = {
     ...UNHURRIED,
     // Most tests that send a Host are not about which hosts are allowed.
