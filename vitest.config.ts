@@ -1,3 +1,4 @@
+import { availableParallelism } from 'node:os'
 import { defineConfig } from 'vitest/config'
 
 /** What `npm test` leaves out: suites that need more than Node or more than seconds. See `vitest.suites.config.ts`. */
@@ -9,11 +10,14 @@ console.error(`left out: ${FURTHER_SUITES.join(', ')}; npm run test:all runs the
 export default defineConfig({
   test: {
     include: ['test/**/*.test.ts'],
+    setupFiles: ['test/support/open-files.ts'],
     exclude: FURTHER_SUITES.map(suite => `test/${suite}/**`),
     // Loading the modules again for each file would take three quarters of the time.
     isolate: false,
     // Processes rather than threads, because commands change the folder of their process.
     pool: 'forks',
+    // Many tests wait for timers and the disk more than they compute.
+    maxWorkers: availableParallelism() + 1,
     // Ends only what hangs: no test asserts a time, and on a busy machine all take theirs.
     testTimeout: 180_000,
     hookTimeout: 180_000,

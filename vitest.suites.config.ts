@@ -1,3 +1,4 @@
+import { availableParallelism } from 'node:os'
 import { defineConfig } from 'vitest/config'
 import { whyNoBrowser } from './test/support/chromium-settings.ts'
 import { skippedOnNginx } from './test/support/nginx-settings.ts'
@@ -77,7 +78,8 @@ const projects = [
     ...(canUsePostgres ? onPostgres : onSqlite),
   },
   { name: 'process', include: ['test/process/**/*.test.ts'], ...onSqlite },
-  { name: 'pages', include: ['test/pages/**/*.test.ts'], ...onSqlite },
+  // One worker, and so one browser.
+  { name: 'pages', include: ['test/pages/**/*.test.ts'], maxWorkers: 1, ...onSqlite },
   { name: 'package', include: ['test/package/**/*.test.ts'], ...onSqlite },
   {
     name: 'faults',
@@ -104,6 +106,8 @@ export default defineConfig({
     globalSetup: ['test/support/build.ts'],
     isolate: false,
     pool: 'forks',
+    // Most wait for processes and servers more than they compute.
+    maxWorkers: availableParallelism() + 2,
     testTimeout: 180_000,
     hookTimeout: 180_000,
     projects: projects.map(test => ({ extends: true as const, test })),
