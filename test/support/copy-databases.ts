@@ -1,4 +1,6 @@
 import { randomBytes } from 'node:crypto'
+import { mkdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { dirname } from 'node:path'
 import type { CopyTarget } from '../../src/storage/copy/database-copy.ts'
 import { Database } from '../../src/storage/sqlite/sqlite-driver.ts'
 import { fillWithUsers } from './fill-with-users.ts'
@@ -57,8 +59,17 @@ const BANS = [
   ['é', '😀', 3, 2],
 ]
 
+/** The bytes of each source that was made, by its users. */
+const made = new Map<number, Buffer>()
+
 /** Makes a SQLite database with everything that `copy` copies. Ids have gaps, also at the end. */
 export async function makeCopySource(path: string, users = 25): Promise<void> {
+  const bytes = made.get(users)
+  if (bytes !== undefined) {
+    mkdirSync(dirname(path), { recursive: true })
+    writeFileSync(path, bytes)
+    return
+  }
   await fillWithUsers(path, users)
   const database = new Database(path)
   database.exec(FILL_REST)
@@ -75,6 +86,7 @@ export async function makeCopySource(path: string, users = 25): Promise<void> {
     for (const [name, ...rest] of API_KEYS) insertApiKey.run(name, randomBytes(32), ...rest)
   })()
   database.close()
+  made.set(users, readFileSync(path))
 }
 
 /** Thrown where a test ends a copy. */

@@ -1,10 +1,12 @@
 import { copyFileSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
+import { onTestFinished } from 'vitest'
 import { execute } from './databases.ts'
 import { engine } from './engine.ts'
+import type { AtEnd } from './open-test-app.ts'
 import { queryPostgres } from './postgres-client.ts'
-import { newPostgresDatabase } from './postgres-databases.ts'
+import { createPostgresDatabase } from './postgres-databases.ts'
 
 /** What a request was answered with. */
 export interface SeenAnswer {
@@ -48,6 +50,7 @@ export type Age = 'oldest' | 'newest'
 export async function openOldDatabase(
   folder: string,
   age: Age,
+  atEnd: AtEnd = onTestFinished,
 ): Promise<{ readonly databaseUrl: string; readonly seen: SeenDatabase }> {
   const fixture = fileURLToPath(new URL(`old-databases/${engine}/${age}/`, import.meta.url))
   const seen: SeenDatabase = JSON.parse(readFileSync(join(fixture, 'seen.json'), 'utf8'))
@@ -59,7 +62,8 @@ export async function openOldDatabase(
     UPDATE imports SET source = '${folder}/finished.ndjson' WHERE source LIKE '%/finished.ndjson';
     UPDATE imports SET source = '${folder}/conflict.csv' WHERE source LIKE '%/conflict.csv';`
   if (engine === 'postgres') {
-    const databaseUrl = await newPostgresDatabase()
+    const { url: databaseUrl, drop } = await createPostgresDatabase()
+    atEnd(drop)
     await queryPostgres(databaseUrl, readFileSync(join(fixture, 'users.sql'), 'utf8'))
     await queryPostgres(databaseUrl, sql)
     return { databaseUrl, seen }

@@ -1,9 +1,11 @@
 import { describe, expect, test } from 'vitest'
 import { newUserBody } from '../support/builders.ts'
-import { openTestApp } from '../support/open-test-app.ts'
+import { shareTestApp } from '../support/shared-app.ts'
 
-async function appWithUser() {
-  const { http } = await openTestApp()
+const app = shareTestApp()
+
+async function createUser() {
+  const { http } = app
   const { body, headers } = await http.post('/users').send(newUserBody())
   return { http, path: headers.location ?? '', user: body, tag: headers.etag ?? '' }
 }
@@ -12,7 +14,7 @@ const STRONG = /^"[\x21\x23-\x7e]+"$/
 
 describe('ETag', () => {
   test('of GET, POST and PUT is strong and differs between versions', async () => {
-    const { http, path, tag } = await appWithUser()
+    const { http, path, tag } = await createUser()
     expect(tag).toMatch(STRONG)
     expect((await http.get(path)).headers.etag).toBe(tag)
     expect((await http.head(path)).headers.etag).toBe(tag)
@@ -27,7 +29,7 @@ describe('ETag', () => {
   })
 
   test('changes with a password, which nothing else shows, and stays if nothing changes', async () => {
-    const { http, path, user, tag } = await appWithUser()
+    const { http, path, user, tag } = await createUser()
     const same = await http.patch(path).send({ user: { name: user.name } })
     expect(same.headers.etag).toBe(tag)
     const changed = await http.patch(path).send({ user: { password: 'correct horse' } })
@@ -35,23 +37,25 @@ describe('ETag', () => {
   })
 
   test('is not on errors', async () => {
-    const { http, path } = await appWithUser()
+    const { http, path } = await createUser()
     const { headers } = await http.put(path).send({ user: { name: '' } })
     expect(headers).not.toHaveProperty('etag')
   })
 })
 
+type ConditionOf = (tag: string) => string
+
 describe('If-None-Match on GET and HEAD /users/{id}', () => {
-  test.each([
-    ['the tag', (tag: string) => tag, 304],
-    ['the tag as a weak one', (tag: string) => `W/${tag}`, 304],
-    ['a list with the tag', (tag: string) => `"a", W/"b" ,${tag}`, 304],
+  test.each<[string, ConditionOf, number]>([
+    ['the tag', tag => tag, 304],
+    ['the tag as a weak one', tag => `W/${tag}`, 304],
+    ['a list with the tag', tag => `"a", W/"b" ,${tag}`, 304],
     ['a star', () => '*', 304],
     ['another tag', () => '"a"', 200],
-    ['the tag without quotes', (tag: string) => tag.slice(1, -1), 200],
-    ['half a tag', (tag: string) => tag.slice(0, -1), 200],
+    ['the tag without quotes', tag => tag.slice(1, -1), 200],
+    ['half a tag', tag => tag.slice(0, -1), 200],
   ])('that is %s', async (_name, conditionOf, status) => {
-    const { http, path, tag } = await appWithUser()
+    const { http, path, tag } = await createUser()
     for (const method of ['get', 'head'] as const) {
       const response = await http[method](path).set('If-None-Match', conditionOf(tag))
       expect(response.status).toBe(status)
@@ -61,32 +65,31 @@ describe('If-None-Match on GET and HEAD /users/{id}', () => {
   })
 
   test('does not hide that a user does not exist', async () => {
-    const { http } = await appWithUser()
-    expect((await http.get('/users/99').set('If-None-Match', '*')).status).toBe(404)
+    expect((await app.http.get('/users/999').set('If-None-Match', '*')).status).toBe(404)
   })
 })
 
 describe.each(['put', 'patch', 'delete'] as const)('If-Match on %s /users/{id}', method => {
   const body = { user: { name: 'Changed' } }
 
-  test.each([
-    ['the tag', (tag: string) => tag],
-    ['a list with the tag', (tag: string) => `"a",, W/"b" , ${tag}`],
+  test.each<[string, ConditionOf]>([
+    ['the tag', tag => tag],
+    ['a list with the tag', tag => `"a",, W/"b" , ${tag}`],
     ['a star', () => '*'],
   ])('lets %s through', async (_name, conditionOf) => {
-    const { http, path, tag } = await appWithUser()
+    const { http, path, tag } = await createUser()
     const response = await http[method](path).set('If-Match', conditionOf(tag)).send(body)
     expect(response.status).toBe(method === 'delete' ? 204 : 200)
   })
 
-  test.each([
+  test.each<[string, ConditionOf]>([
     ['another tag', () => '"a"'],
-    ['the tag as a weak one', (tag: string) => `W/${tag}`],
-    ['the tag without quotes', (tag: string) => tag.slice(1, -1)],
-    ['the tag and rubbish', (tag: string) => `${tag} x`],
+    ['the tag as a weak one', tag => `W/${tag}`],
+    ['the tag without quotes', tag => tag.slice(1, -1)],
+    ['the tag and rubbish', tag => `${tag} x`],
     ['nothing', () => ''],
   ])('answers 412 to %s, and changes nothing', async (_name, conditionOf) => {
-    const { http, path, user, tag } = await appWithUser()
+    const { http, path, user, tag } = await createUser()
     const response = await http[method](path).set('If-Match', conditionOf(tag)).send(body)
     expect(response.status).toBe(412)
     expect(response.body).toMatchObject({ resource: 'User', code: 412, status: false })
@@ -94,9 +97,8 @@ describe.each(['put', 'patch', 'delete'] as const)('If-Match on %s /users/{id}',
   })
 
   test('answers 404 before 412 if there is no user', async () => {
-    const { http } = await appWithUser()
     for (const condition of ['"a"', '*']) {
-      const response = await http[method]('/users/99').set('If-Match', condition).send(body)
+      const response = await app.http[method]('/users/999').set('If-Match', condition).send(body)
       expect(response.status).toBe(404)
     }
   })
@@ -104,7 +106,7 @@ describe.each(['put', 'patch', 'delete'] as const)('If-Match on %s /users/{id}',
 
 describe('If-Match on PUT /users/{id}', () => {
   test('is checked after validation and before a taken e-mail', async () => {
-    const { http, path } = await appWithUser()
+    const { http, path } = await createUser()
     const { body: other } = await http.post('/users').send(newUserBody())
     const put = (user: object) => http.put(path).set('If-Match', '"a"').send({ user })
     expect((await put({ name: '' })).status).toBe(422)
@@ -114,7 +116,7 @@ describe('If-Match on PUT /users/{id}', () => {
   })
 
   test('lets one of twenty at once through', async () => {
-    const { http, path, tag } = await appWithUser()
+    const { http, path, tag } = await createUser()
     const responses = await Promise.all(
       Array.from({ length: 20 }, (_, index) =>
         http
@@ -130,7 +132,7 @@ describe('If-Match on PUT /users/{id}', () => {
   })
 
   test('lets one of a PUT and a DELETE at once through', async () => {
-    const { http, path, tag } = await appWithUser()
+    const { http, path, tag } = await createUser()
     const [put, deletion] = await Promise.all([
       http
         .put(path)

@@ -1,12 +1,13 @@
 import { expect, test } from 'vitest'
 import { newUserBody } from '../support/builders.ts'
 import { openTestApp, type TestApp } from '../support/open-test-app.ts'
+import { shareTestApp } from '../support/shared-app.ts'
 
-async function appWith(...names: string[]): Promise<TestApp> {
-  const app = await openTestApp()
-  for (const name of names) await app.http.post('/users').send(newUserBody({ name })).expect(201)
-  return app
+function appWith(...names: string[]): Promise<TestApp> {
+  return openTestApp({ users: names.map(name => newUserBody({ name })) })
 }
+
+const few = shareTestApp({ users: [newUserBody({ name: 'Ann' }), newUserBody({ name: 'Bob' })] })
 
 function namesOf(body: readonly { readonly name: string }[]): string[] {
   return body.map(({ name }) => name)
@@ -81,45 +82,18 @@ test.each([
   ['%ED%A0%80', 'cannot be decoded'],
   ['a&q=b', 'is given more than once'],
 ])('GET /users rejects ?q=%s', async (q, message) => {
-  const { http } = await openTestApp()
-  const response = await http.get(`/users?q=${q}`)
+  const response = await few.http.get(`/users?q=${q}`)
   expect(response.status).toBe(400)
   expect(response.body).toMatchObject({ reason: 'query_invalid', errors: { q: [message] } })
 })
 
 test('GET /users takes operators, quotes and wildcards for what is between words', async () => {
-  const { http } = await appWith('Ann', 'Bob')
+  const { http } = few
   const odd = [
-    ...[
-      'ann*',
-      '"ann"',
-      'ann OR bob',
-      'ann AND bob',
-      'NOT ann',
-      'NEAR(ann bob)',
-      '{name}:ann',
-      '-ann',
-      '^ann',
-    ],
-    ...[
-      "ann'); DROP TABLE users; --",
-      'ann\\',
-      '%ann%',
-      '_nn',
-      '(ann',
-      'ann"',
-      '" OR "',
-      'ann:bob',
-      "'",
-      '\0ann',
-    ],
-    ...[
-      'ann\ud800'.toWellFormed?.() ?? 'ann',
-      '\u202eann',
-      'ann\u0301',
-      '<script>',
-      `ann${' '.repeat(3000)}`,
-    ],
+    ...['ann*', '"ann"', 'ann OR bob', 'ann AND bob', 'NOT ann', 'NEAR(ann bob)', '{name}:ann'],
+    ...['-ann', '^ann', "ann'); DROP TABLE users; --", 'ann\\', '%ann%', '_nn', '(ann', 'ann"'],
+    ...['" OR "', 'ann:bob', "'", '\0ann', 'ann\ud800'.toWellFormed?.() ?? 'ann', '\u202eann'],
+    ...['ann\u0301', '<script>', `ann${' '.repeat(3000)}`],
   ]
   for (const q of odd) {
     const { status, body } = await http.get(asked(q))

@@ -1,22 +1,25 @@
-import { setTimeout as sleep } from 'node:timers/promises'
 import { describe, expect, test } from 'vitest'
 import { newUserBody } from '../support/builders.ts'
 import { createFakeClock } from '../support/fake-clock.ts'
 import { openTestApp, type TestApp } from '../support/open-test-app.ts'
+import { shareTestApp } from '../support/shared-app.ts'
 import { selectRows } from '../support/sql.ts'
 
 const TIMESTAMP = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/
 
-async function created({ http }: TestApp, fields: Record<string, unknown> = {}) {
+/** For tests that only look at users of their own. */
+const app = shareTestApp()
+
+async function create({ http }: TestApp, fields: Record<string, unknown> = {}) {
   const response = await http.post('/users').send(newUserBody(fields))
   expect(response.status).toBe(201)
   return response.body
 }
 
 /** The stored digest of a password, which no response shows. */
-async function storedDigests({ databaseUrl }: TestApp): Promise<unknown[]> {
-  const rows = await selectRows(databaseUrl, 'SELECT password_digest FROM users ORDER BY id')
-  return rows.map(row => row.password_digest)
+async function digestOf({ id }: { readonly id: number }, { databaseUrl }: TestApp = app) {
+  const [row] = await selectRows(databaseUrl, `SELECT password_digest FROM users WHERE id = ${id}`)
+  return row?.password_digest
 }
 
 describe('POST /users', () => {
@@ -35,21 +38,19 @@ describe('POST /users', () => {
   })
 
   test('ignores attributes and keys that it does not know', async () => {
-    const app = await openTestApp()
-    const { user } = newUserBody({ id: 77, created_at: 'x', admin: true, password_digest: '$x' })
-    const response = await app.http.post('/users').send({ user, id: 78, token: 'y' })
+    const { user } = newUserBody({ id: 777, created_at: 'x', admin: true, password_digest: '$x' })
+    const response = await app.http.post('/users').send({ user, id: 778, token: 'y' })
     expect(response.status).toBe(201)
-    expect(response.body.id).toBe(1)
+    expect(response.body.id).toBeLessThan(777)
     expect(response.body.created_at).toMatch(TIMESTAMP)
     expect(Object.keys(response.body)).toHaveLength(5)
-    expect(await storedDigests(app)).toEqual([null])
+    expect(await digestOf(response.body)).toBeNull()
   })
 
   test('lets one of twenty with one address through, and answers 422 to the others', async () => {
-    const { http } = await openTestApp()
     const responses = await Promise.all(
       Array.from({ length: 20 }, (_, index) =>
-        http.post('/users').send(newUserBody({ email: index % 2 ? 'A@x.co' : 'a@X.co' })),
+        app.http.post('/users').send(newUserBody({ email: index % 2 ? 'A@one.co' : 'a@ONE.co' })),
       ),
     )
     expect(responses.filter(({ status }) => status === 201)).toHaveLength(1)
@@ -57,16 +58,20 @@ describe('POST /users', () => {
       expect(status).toBe(422)
       expect(body.errors).toEqual({ email: ['has already been taken'] })
     }
-    expect((await http.get('/users')).body).toHaveLength(1)
+    expect((await app.http.get('/users?email=a@one.co')).body).toHaveLength(1)
   })
 
   test('keeps the password as an Argon2id digest only, and none for null', async () => {
-    const app = await openTestApp()
-    await created(app, { password: 'correct horse' })
-    await created(app, { password: 'correct horse' })
-    await created(app, { password: null })
-    await created(app)
-    const [first, second, ...others] = await storedDigests(app)
+    const digests = []
+    for (const fields of [
+      { password: 'correct horse' },
+      { password: 'correct horse' },
+      { password: null },
+      {},
+    ]) {
+      digests.push(await digestOf(await create(app, fields)))
+    }
+    const [first, second, ...others] = digests
     expect(first).toMatch(/^\$argon2id\$v=19\$m=19456,t=2,p=1\$/)
     expect(second).not.toBe(first)
     expect(others).toEqual([null, null])
@@ -80,18 +85,17 @@ describe('validation', () => {
   const notText = ['must be a string']
   const invalid = ['is invalid']
 
-  test.each<[string, unknown, Record<string, string[]>]>([
-    ['an empty object', {}, { user: ['is required'] }],
-    ['null', null, { user: ['is required'] }],
-    ['a number', 5, { user: ['is required'] }],
-    ['an array', [], { user: ['is required'] }],
-    ['user null', { user: null }, { user: ['is required'] }],
-    ['user a string', { user: 'Ann' }, { user: ['must be an object'] }],
-    ['user an array', { user: [{ name: 'Ann' }] }, { user: ['must be an object'] }],
-    ['user false', { user: false }, { user: ['must be an object'] }],
-  ])('POST and PUT /users answer 422 to a body that is %s', async (_name, body, errors) => {
-    const app = await openTestApp()
-    const { id } = await created(app)
+  test.each<[unknown, string]>([
+    [{}, 'is required'],
+    [null, 'is required'],
+    [5, 'is required'],
+    [[], 'is required'],
+    [{ user: null }, 'is required'],
+    [{ user: 'Ann' }, 'must be an object'],
+    [{ user: [{ name: 'Ann' }] }, 'must be an object'],
+    [{ user: false }, 'must be an object'],
+  ])('POST and PUT /users answer 422 to the body %j', async (body, message) => {
+    const { id } = await create(app)
     for (const request of [app.http.post('/users'), app.http.put(`/users/${id}`)]) {
       const response = await request.type('json').send(JSON.stringify(body))
       expect(response.status).toBe(422)
@@ -101,14 +105,13 @@ describe('validation', () => {
         code: 422,
         status: false,
         reason: 'validation_failed',
-        errors,
+        errors: { user: [message] },
       })
     }
   })
 
   test('POST /users needs name and email, PUT neither', async () => {
-    const app = await openTestApp()
-    const { id } = await created(app)
+    const { id } = await create(app)
     const response = await app.http.post('/users').send({ user: {} })
     expect(response.status).toBe(422)
     expect(response.body.errors).toEqual({ name: blank, email: blank })
@@ -153,8 +156,7 @@ describe('validation', () => {
     ['password', '12345678\u0000', invalid],
     ['password', '12345678\udfff', invalid],
   ])('POST and PUT /users reject %s %j', async (field, value, messages) => {
-    const app = await openTestApp()
-    const { id } = await created(app)
+    const { id } = await create(app)
     const post = await app.http.post('/users').send(newUserBody({ [field]: value }))
     const put = await app.http.put(`/users/${id}`).send({ user: { [field]: value } })
     for (const { status, body } of [post, put]) {
@@ -172,8 +174,7 @@ describe('validation', () => {
     ['email', ' Ann@Example.com ', 'Ann@Example.com'],
     ['email', LONG_EMAIL, LONG_EMAIL],
   ])('POST /users takes %s %j as %j', async (field, value, kept) => {
-    const app = await openTestApp()
-    const user = await created(app, { [field]: value })
+    const user = await create(app, { [field]: value })
     expect(user[field]).toBe(kept)
     expect((await app.http.get(`/users/${user.id}`)).body[field]).toBe(kept)
   })
@@ -181,43 +182,41 @@ describe('validation', () => {
   test.each(['12345678', '😀'.repeat(8), '1'.repeat(128), '  spaces  ', '😀'.repeat(128)])(
     'POST /users takes the password %j',
     async password => {
-      await created(await openTestApp(), { password })
+      await create(app, { password })
     },
   )
 
   test('PASSWORD_MIN_LENGTH sets the minimum length, and the message has it', async () => {
-    const app = await openTestApp({ env: { PASSWORD_MIN_LENGTH: '12' } })
-    const response = await app.http.post('/users').send(newUserBody({ password: '12345678901' }))
+    const strict = await openTestApp({ env: { PASSWORD_MIN_LENGTH: '12' } })
+    const response = await strict.http.post('/users').send(newUserBody({ password: '12345678901' }))
     expect(response.body.errors).toEqual({ password: ['is too short (minimum is 12 characters)'] })
-    await created(app, { password: '123456789012' })
+    await create(strict, { password: '123456789012' })
   })
 
-  test('POST /users names every wrong field at once', async () => {
-    const { http } = await openTestApp()
-    const response = await http.post('/users').send({ user: { name: '', email: 'x', password: 1 } })
-    expect(response.body.errors).toEqual({ name: blank, email: invalid, password: notText })
-  })
-
-  test('POST and PUT /users name a taken e-mail together with the other wrong fields', async () => {
-    const app = await openTestApp()
-    await created(app, { email: 'ann@x.co' })
-    const { id } = await created(app)
-    const user = { name: '', email: 'ANN@x.co', password: 'short' }
-    const errors = {
-      name: blank,
-      email: ['has already been taken'],
-      password: ['is too short (minimum is 8 characters)'],
+  test('POST and PUT /users name every wrong field at once, also a taken e-mail', async () => {
+    await create(app, { email: 'taken@x.co' })
+    const { id } = await create(app)
+    for (const [email, message] of [
+      ['x', 'is invalid'],
+      ['Taken@x.co', 'has already been taken'],
+    ]) {
+      const user = { name: '', email, password: 'short' }
+      const errors = {
+        name: blank,
+        email: [message],
+        password: ['is too short (minimum is 8 characters)'],
+      }
+      const post = await app.http.post('/users').send({ user })
+      const put = await app.http.put(`/users/${id}`).send({ user })
+      for (const { status, text } of [post, put]) {
+        expect(status).toBe(422)
+        expect(text).toContain(JSON.stringify(errors))
+      }
     }
-    const post = await app.http.post('/users').send({ user })
-    expect(post.status).toBe(422)
-    expect(post.text).toContain(JSON.stringify(errors))
-    const put = await app.http.put(`/users/${id}`).send({ user })
-    expect(put.body.errors).toEqual(errors)
   })
 
   test('PUT /users/{id} does not treat the user’s own e-mail as taken', async () => {
-    const app = await openTestApp()
-    const { id, email } = await created(app)
+    const { id, email } = await create(app)
     const response = await app.http.put(`/users/${id}`).send({ user: { name: '', email } })
     expect(response.body.errors).toEqual({ name: blank })
   })
@@ -227,7 +226,7 @@ describe('GET', () => {
   test('/users answers a top-level array of users by id', async () => {
     const app = await openTestApp()
     expect((await app.http.get('/users')).body).toEqual([])
-    const users = [await created(app), await created(app)]
+    const users = [await create(app), await create(app)]
     const response = await app.http.get('/users')
     expect(response.status).toBe(200)
     expect(response.body).toEqual(users)
@@ -235,7 +234,7 @@ describe('GET', () => {
 
   test('/users/{id} answers the user, with the percent-encoded id too', async () => {
     const app = await openTestApp()
-    const user = await created(app)
+    const user = await create(app)
     for (const path of [`/users/${user.id}`, '/users/%31', `/users/${user.id}?x=%zz`]) {
       const response = await app.http.get(path)
       expect(response.status).toBe(200)
@@ -245,140 +244,129 @@ describe('GET', () => {
 })
 
 describe.each(['put', 'patch'] as const)('%s /users/{id}', method => {
+  const clock = createFakeClock()
+  const app = shareTestApp({ now: clock.now })
+  const digest = (user: { readonly id: number }) => digestOf(user, app)
+
+  /** Creates a user a second later, and returns it and what changes it. */
+  async function opened(fields: Record<string, unknown> = {}) {
+    clock.advance(1000)
+    const user = await create(app, fields)
+    const change = async (changed: object) =>
+      app.http[method](`/users/${user.id}`).send({ user: changed })
+    const nowAfter = (ms: number) => new Date(Date.parse(user.created_at) + ms).toISOString()
+    return { user, change, nowAfter }
+  }
+
   test('changes the fields sent and updated_at, and answers 200', async () => {
-    const clock = createFakeClock()
-    const app = await openTestApp({ now: clock.now })
-    const user = await created(app)
+    const { user, change, nowAfter } = await opened()
     clock.advance(1500)
-    const response = await app.http[method](`/users/${user.id}`).send({ user: { name: 'Bea' } })
+    const response = await change({ name: 'Bea' })
     expect(response.status).toBe(200)
-    expect(response.body).toEqual({ ...user, name: 'Bea', updated_at: '2026-01-31T12:00:01.500Z' })
+    expect(response.body).toEqual({ ...user, name: 'Bea', updated_at: nowAfter(1500) })
     expect((await app.http.get(`/users/${user.id}`)).body).toEqual(response.body)
   })
 
   test('repeated leaves the same result', async () => {
-    const clock = createFakeClock()
-    const app = await openTestApp({ now: clock.now })
-    const { id } = await created(app)
+    const { user, change } = await opened()
     const body = newUserBody({ password: 'correct horse' })
-    const first = await app.http[method](`/users/${id}`).send(body)
-    const digests = await storedDigests(app)
+    const first = await change(body.user)
+    const before = await digest(user)
     clock.advance(1000)
-    const second = await app.http[method](`/users/${id}`).send(body)
+    const second = await change(body.user)
     expect(second.status).toBe(200)
     expect(second.text).toBe(first.text)
-    expect(await storedDigests(app)).toEqual(digests)
+    expect(await digest(user)).toEqual(before)
   })
 
-  async function openWithPassword(password: string) {
-    const app = await openTestApp()
-    const { id } = await created(app, { password })
-    const change = async (user: object) => app.http[method](`/users/${id}`).send({ user })
-    return { app, change }
-  }
-
   test('changes updated_at with the password, and when null removes it', async () => {
-    const clock = createFakeClock()
-    const app = await openTestApp({ now: clock.now })
-    const user = await created(app, { password: 'correct horse' })
-    const change = (password: string | null) =>
-      app.http[method](`/users/${user.id}`).send({ user: { password } })
-    clock.advance(1)
-    expect((await change('battery staple')).body.updated_at).toBe('2026-01-31T12:00:00.001Z')
-    clock.advance(1)
-    expect((await change(null)).body.updated_at).toBe('2026-01-31T12:00:00.002Z')
-    expect(await storedDigests(app)).toEqual([null])
-    clock.advance(1)
-    expect((await change(null)).body.updated_at).toBe('2026-01-31T12:00:00.002Z')
+    const { user, change, nowAfter } = await opened({ password: 'correct horse' })
+    for (const [password, ms] of [
+      ['battery staple', 1],
+      [null, 2],
+      [null, 2],
+    ] as const) {
+      clock.advance(1)
+      expect((await change({ password })).body.updated_at).toBe(nowAfter(ms))
+    }
+    expect(await digest(user)).toBeNull()
   })
 
   test('of a new password, twice at once, changes updated_at once', async () => {
-    const { app, change } = await openWithPassword('correct horse')
+    const { change } = await opened({ password: 'correct horse' })
     const answers = await Promise.all([
       change({ password: 'battery staple' }),
       change({ password: 'battery staple' }),
     ])
     expect(answers.map(({ status }) => status)).toEqual([200, 200])
     expect(answers[0]?.text).toBe(answers[1]?.text)
-    expect(await storedDigests(app)).toHaveLength(1)
   })
 
   test('with the stored password succeeds, also during a change of the password', async () => {
     let stored = 'password 0'
-    const { change } = await openWithPassword(stored)
-    const startedAt = performance.now()
-    await change({ password: stored })
-    const onceMs = performance.now() - startedAt
-    for (let round = 1; round <= 8; round++) {
+    let names = 0
+    const { change } = await opened({ password: stored })
+    for (let round = 1; round <= 3; round++) {
       const other = `password ${round}`
-      const changing = change({ password: other })
-      // Somewhere between the beginning of the other one and its end.
-      await sleep((onceMs * round) / 4)
-      const keeping = await change({ name: `Name ${round}`, password: stored })
+      let isOver = false
+      const changing = change({ password: other }).finally(() => {
+        isOver = true
+      })
+      // One after another until the end of the change, so that it ends while one of them compares passwords.
+      const answers = []
+      while (!isOver) answers.push(await change({ name: `Name ${names++}`, password: stored }))
       const changed = await changing
-      expect([keeping.status, changed.status]).toEqual([200, 200])
-      if (keeping.body.updated_at < changed.body.updated_at) stored = other
+      answers.push(changed)
+      expect(new Set(answers.map(({ status }) => status))).toEqual(new Set([200]))
       // The request with the latest updated_at is the one whose password is stored.
-      const last = stored === other ? changed : keeping
-      expect((await change({ password: stored })).body.updated_at).toBe(last.body.updated_at)
+      const last = answers
+        .map(({ body }) => body.updated_at)
+        .sort()
+        .at(-1)
+      if (changed.body.updated_at === last) stored = other
+      expect((await change({ password: stored })).body.updated_at).toBe(last)
     }
   })
 
   test('makes updated_at later although the clock goes back', async () => {
-    const clock = createFakeClock()
-    const app = await openTestApp({ now: clock.now })
-    const user = await created(app)
+    const { user, change } = await opened()
     let before = user.updated_at
     for (const name of ['Bea', 'Cid', 'Dan']) {
       clock.advance(-3_600_000)
-      const { body } = await app.http[method](`/users/${user.id}`).send({ user: { name } })
+      const { body } = await change({ name })
       expect(body.updated_at > before).toBe(true)
       before = body.updated_at
     }
   })
 
   test('answers 422 for the e-mail of another user, and changes nothing', async () => {
-    const app = await openTestApp()
-    await created(app, { email: 'ann@x.co' })
-    const user = await created(app)
-    const response = await app.http[method](`/users/${user.id}`).send({
-      user: { name: 'Bea', email: 'Ann@x.co' },
-    })
+    await create(app, { email: 'ann@x.co' })
+    const { user, change } = await opened()
+    const response = await change({ name: 'Bea', email: 'Ann@x.co' })
     expect(response.status).toBe(422)
     expect(response.body.errors).toEqual({ email: ['has already been taken'] })
     expect((await app.http.get(`/users/${user.id}`)).body).toEqual(user)
   })
 
   test('ignores attributes that it does not know', async () => {
-    const app = await openTestApp()
-    const user = await created(app)
-    const response = await app.http[method](`/users/${user.id}`).send({
-      user: { id: 9, created_at: 'x', updated_at: 'x', version: 9 },
-    })
+    const { user, change } = await opened()
+    const response = await change({ id: 9, created_at: 'x', updated_at: 'x', version: 9 })
     expect(response.status).toBe(200)
     expect(response.body).toEqual(user)
   })
 })
 
-describe('DELETE /users/{id}', () => {
-  test('answers 204 without a body, then 404, and deletes one user', async () => {
-    const app = await openTestApp()
-    const kept = await created(app)
-    const { id } = await created(app)
-    const response = await app.http.delete(`/users/${id}`)
-    expect(response.status).toBe(204)
-    expect(response.text).toBe('')
-    expect(response.headers).not.toHaveProperty('content-type')
-    const again = await app.http.delete(`/users/${id}`)
-    expect(again.status).toBe(404)
-    expect(again.body.resource).toBe('User')
-    expect((await app.http.get('/users')).body).toEqual([kept])
-  })
-
-  test('does not free the id for a new user', async () => {
-    const app = await openTestApp()
-    const { id } = await created(app)
-    await app.http.delete(`/users/${id}`)
-    expect((await created(app)).id).toBe(id + 1)
-  })
+test('DELETE /users/{id} answers 204 without a body, then 404, deletes one user, and frees no id', async () => {
+  const app = await openTestApp()
+  const kept = await create(app)
+  const { id } = await create(app)
+  const response = await app.http.delete(`/users/${id}`)
+  expect(response.status).toBe(204)
+  expect(response.text).toBe('')
+  expect(response.headers).not.toHaveProperty('content-type')
+  const again = await app.http.delete(`/users/${id}`)
+  expect(again.status).toBe(404)
+  expect(again.body.resource).toBe('User')
+  expect((await app.http.get('/users')).body).toEqual([kept])
+  expect((await create(app)).id).toBe(id + 1)
 })

@@ -1,7 +1,9 @@
 import { describe, expect, test } from 'vitest'
 import { newUserBody } from '../support/builders.ts'
 import { followReferences } from '../support/described-interface.ts'
-import { openTestApp } from '../support/open-test-app.ts'
+import { shareTestApp } from '../support/shared-app.ts'
+
+const app = shareTestApp()
 
 /** The values are not trimmed or composed: the document describes what to send, and the service corrects some other values. */
 const VALUES: Readonly<Record<string, readonly unknown[]>> = {
@@ -39,7 +41,7 @@ describe.each(Object.entries(VALUES))('the schema of %s in the document', (field
   test.each(['NewUser', 'UserChange'])(
     'accepts in %s the values that the service accepts',
     async name => {
-      const { http } = await openTestApp()
+      const { http } = app
       const described = followReferences((await http.get('/openapi.json')).body)
       const validate = described.compile(described.schemas[name] ?? {})
       const { body: user } = await http.post('/users').send(newUserBody()).expect(201)
@@ -50,6 +52,8 @@ describe.each(Object.entries(VALUES))('the schema of %s in the document', (field
           ? http.post('/users').send(body)
           : http.put(`/users/${user.id}`).send(body))
         const isTaken = answer.status !== 422
+        // So that its e-mail is free for the next test.
+        if (answer.status === 201) await http.delete(answer.headers.location ?? '').expect(204)
         expect([value, validate(body.user)], answer.text).toEqual([value, isTaken])
       }
     },

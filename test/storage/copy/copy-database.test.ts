@@ -62,6 +62,11 @@ async function copy({ from, to }: Place, options: CopyOptions = {}) {
   }
 }
 
+function expectCopied({ from, to }: Place): void {
+  expect(copiedContent(to)).toEqual(copiedContent(from))
+}
+
+/** Whether the copy got to that write, where it ends as if it was killed. */
 async function interrupt(at: Place, write: number): Promise<boolean> {
   try {
     await copy(at, { target: failAtWrite(write) })
@@ -75,8 +80,10 @@ async function interrupt(at: Place, write: number): Promise<boolean> {
 describe('copyDatabase', () => {
   test('copies everything: ids, digests, times, keys, bans, API keys, signing keys and the last id', async () => {
     const at = await place()
+    const before = readFileSync(at.from)
     const result = await copy(at)
-    expect(copiedContent(at.to)).toEqual(copiedContent(at.from))
+    expect(readFileSync(at.from).equals(before)).toBe(true)
+    expectCopied(at)
     expect(result).toEqual({
       users: 23,
       idempotencyKeys: 14,
@@ -87,17 +94,10 @@ describe('copyDatabase', () => {
     })
   })
 
-  test.each([1, 3, 23, 24, 1000])('in chunks of %i rows', async chunkRows => {
+  test.each([1, 23, 24, 1000])('in chunks of %i rows', async chunkRows => {
     const at = await place()
     await copy(at, { chunkRows })
-    expect(copiedContent(at.to)).toEqual(copiedContent(at.from))
-  })
-
-  test('leaves the source as it was, to the byte', async () => {
-    const at = await place()
-    const before = readFileSync(at.from)
-    await copy(at)
-    expect(readFileSync(at.from).equals(before)).toBe(true)
+    expectCopied(at)
   })
 
   test('the copy gives out no id that the source had given out', async () => {
@@ -176,6 +176,7 @@ describe('an interrupted copy', () => {
   test('starts over after an interruption at any write, and again', async () => {
     const at = await place()
     const expected = copiedContent(at.from)
+    const examined = examine(at.from)
     let interruptions = 0
     for (let write = 1; ; write++) {
       const to = `${at.to}.${write}`
@@ -185,7 +186,7 @@ describe('an interrupted copy', () => {
       await interrupt({ ...at, to }, 1 + (write % 4))
       await copy({ ...at, to })
       expect(copiedContent(to)).toEqual(expected)
-      expect(examine(to)).toEqual(examine(at.from))
+      expect(examine(to)).toEqual(examined)
       expect(examineWords(to)).toEqual([])
     }
     expect(interruptions).toBeGreaterThan(10)
@@ -201,7 +202,7 @@ describe('an interrupted copy', () => {
        UPDATE bans SET ends_at = 9; DELETE FROM api_keys WHERE name = 'web'`,
     )
     await copy(at)
-    expect(copiedContent(at.to)).toEqual(copiedContent(at.from))
+    expectCopied(at)
   })
 
   test('makes room for another source', async () => {
@@ -222,7 +223,7 @@ describe('an interrupted copy', () => {
     })
     await expect(stopped).rejects.toMatchObject({ name: 'AbortError' })
     expect(await copy(at)).toMatchObject({ users: 23 })
-    expect(copiedContent(at.to)).toEqual(copiedContent(at.from))
+    expectCopied(at)
   })
 
   test('is unfinished until it is verified', async () => {
@@ -265,7 +266,7 @@ describe('the target of a copy', () => {
     const at = await place()
     await makeEmpty(at.to)
     await copy(at)
-    expect(copiedContent(at.to)).toEqual(copiedContent(at.from))
+    expectCopied(at)
   })
 
   const losses: Record<string, (target: CopyTarget) => Partial<CopyTarget>> = {
@@ -309,7 +310,5 @@ describe('the target of a copy', () => {
       `after the copy ${message}: make sure that no other program writes to it, and run \`copy\` again`,
     )
     await expect(openSqlite({ path: at.to, now: Date.now })).rejects.toThrow(/unfinished copy/)
-    await copy(at)
-    expect(copiedContent(at.to)).toEqual(copiedContent(at.from))
   })
 })

@@ -1,5 +1,6 @@
 import { expect, test } from 'vitest'
 import { createIdWindows, type IdRange } from '../../../src/storage/sqlite/id-windows.ts'
+import { fakePerformanceClock } from '../../support/fake-performance-clock.ts'
 
 const END = 1_000_000
 
@@ -14,11 +15,6 @@ function readAll(read: (range: IdRange) => number | undefined, descending = fals
     })
   }
   return ranges
-}
-
-function takeTwoMilliseconds(): undefined {
-  const startedAt = performance.now()
-  while (performance.now() - startedAt < 2);
 }
 
 test.each([false, true])(
@@ -37,13 +33,12 @@ test('a range that was read up to some id is followed by one from there', () => 
   expect(ranges[1]?.from).toBe(77)
 })
 
-test('ranges do not become so small that a slow machine never comes to their end', () => {
-  const ranges = readAll(takeTwoMilliseconds)
-  expect(ranges.length).toBeLessThanOrEqual(Math.ceil(END / 16_384))
-})
-
-test('ranges grow while that hardly makes them slower', () => {
-  const ranges = readAll(takeTwoMilliseconds)
+test('ranges grow while that hardly makes them slower, so that a slow machine comes to their end', () => {
+  const clock = fakePerformanceClock()
+  const ranges = readAll(() => {
+    clock.advance(2)
+    return undefined
+  })
   expect(ranges.length).toBeLessThan(Math.ceil(END / 16_384) / 2)
 })
 

@@ -1,4 +1,4 @@
-import { expect, onTestFinished, test } from 'vitest'
+import { beforeAll, expect, test } from 'vitest'
 import { openSqlite } from '../../../src/storage/sqlite/open-sqlite.ts'
 import type { Database } from '../../../src/storage/sqlite/sqlite-driver.ts'
 import {
@@ -10,13 +10,11 @@ import {
 } from '../../../src/storage/sqlite/user-list-sql.ts'
 import { SORT_KEYS, type UserFilters, type UserQuery } from '../../../src/users/user-repository.ts'
 
-async function openDatabase(): Promise<Database> {
-  const database = await openSqlite({ path: ':memory:', now: Date.now })
-  onTestFinished(() => {
-    database.close()
-  })
-  return database
-}
+let database: Database
+beforeAll(async () => {
+  database = await openSqlite({ path: ':memory:', now: Date.now })
+  return () => void database.close()
+})
 
 const NOON = '2026-01-31T12:00:00.000Z'
 
@@ -60,7 +58,7 @@ function nameOf({ sort, filters, start }: UserQuery): string {
   return `${filter} by ${sort.descending ? '-' : ''}${sort.by} ${place}`
 }
 
-function planOf(database: Database, sql: string, parameters: object): string[] {
+function planOf(sql: string, parameters: object): string[] {
   const steps = database.prepare(`EXPLAIN QUERY PLAN ${sql}`).all(parameters)
   return (steps as { detail: string }[]).map(({ detail }) => detail)
 }
@@ -89,10 +87,9 @@ const ofRange = QUERIES.flatMap(query => {
 
 test.each(inOrder.map(query => [nameOf(query), query] as const))(
   'a page by %s is read from an index in its order',
-  async (_name, query) => {
-    const database = await openDatabase()
+  (_name, query) => {
     const parameters = { ...query.filters, limit: 100, offset: 0, ...query.start }
-    const plan = planOf(database, listStatement(query).sql(), parameters)
+    const plan = planOf(listStatement(query).sql(), parameters)
     const isSorted = plan.some(step => step.includes('TEMP B-TREE'))
     expect(isSorted, plan.join('\n')).toBe(isOneNameInAnotherOrder(query))
     const isWholeList = Object.keys(query.filters).length === 0 && 'offset' in query.start
@@ -103,13 +100,12 @@ test.each(inOrder.map(query => [nameOf(query), query] as const))(
 
 test.each(ofRange)(
   'a page by %s is sorted from the time range if that has few users',
-  async (_name, query, index) => {
-    const database = await openDatabase()
+  (_name, query, index) => {
     const parameters = { ...query.filters, limit: 100, offset: 0, ...query.start }
-    const few = planOf(database, listStatement(query, index).sql(), parameters)
+    const few = planOf(listStatement(query, index).sql(), parameters)
     expect(few.join('\n')).toContain(`USING INDEX users_by_${index}`)
     expect(scansOf(few)).toEqual([])
-    const countSteps = planOf(database, matchesSql(query.filters, index), {
+    const countSteps = planOf(matchesSql(query.filters, index), {
       ...parameters,
       most: 9,
     })
@@ -119,16 +115,14 @@ test.each(ofRange)(
 
 test.each(FILTERS.filter(filters => Object.keys(filters).length > 0))(
   'a count of %o reads the index of its filter',
-  async filters => {
-    const database = await openDatabase()
+  filters => {
     expect(
-      scansOf(planOf(database, countSql(Object.keys(filters) as (keyof UserFilters)[]), filters)),
+      scansOf(planOf(countSql(Object.keys(filters) as (keyof UserFilters)[]), filters)),
     ).toEqual([])
   },
 )
 
-test('a page of a time range in another order is the same, sorted or skipped through', async () => {
-  const database = await openDatabase()
+test('a page of a time range in another order is the same, sorted or skipped through', () => {
   const insert = database.prepare(`
     INSERT INTO users (name, name_lower, email, created_at, updated_at)
     VALUES (@name, @name, @email, @time, @time)`)

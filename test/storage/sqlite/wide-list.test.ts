@@ -1,4 +1,4 @@
-import { expect, onTestFinished, test } from 'vitest'
+import { beforeAll, describe, expect, onTestFinished, test, vi } from 'vitest'
 import { createListPlanner } from '../../../src/storage/sqlite/list-plan.ts'
 import { createLongLists } from '../../../src/storage/sqlite/long-lists.ts'
 import { createReadView } from '../../../src/storage/sqlite/read-view.ts'
@@ -7,7 +7,7 @@ import { createSqliteUserReads } from '../../../src/storage/sqlite/sqlite-user-r
 import { createWideList } from '../../../src/storage/sqlite/wide-list.ts'
 import type { UserFilters, UserQuery } from '../../../src/users/user-repository.ts'
 import { ALL, at } from '../../support/user-scan.ts'
-import { expectScanned, FILTERS, finish, openManyUsers, USERS } from './many-users.ts'
+import { expectScanned, FILTERS, finish, openManyUsers, SORTS, USERS } from './many-users.ts'
 
 const BY_NAME = { by: 'name', descending: false } as const
 
@@ -16,6 +16,7 @@ test('a list of many slices finds what a scan finds, from each place, in each or
   const queries = FILTERS.filter(({ email }) => email === undefined).map(filters => ({
     words: [],
     filters,
+    sorts: SORTS,
   }))
   expect(expectScanned(database, createWideList(database), queries)).toBeGreaterThan(5)
 })
@@ -66,9 +67,9 @@ test('a list at once finds what a scan finds, with a cursor outside of its range
   const view = createReadView(database)
   const reads = createSqliteUserReads({ database, view, steadyNow: Date.now })
   const sort = { by: 'created_at', descending: true } as const
-  const filters = { created_after: at(20), created_before: at(4000) }
+  const filters = { created_after: at(20), created_before: at(2000) }
   const first = await reads.list({ ...ALL, sort, filters, limit: 3, withTotal: false })
-  const start = { key: at(5900), id: 1 }
+  const start = { key: at(2900), id: 1 }
   const outside = await reads.list({ ...ALL, sort, filters, start, limit: 3, withTotal: false })
   expect(outside.json).toBe(first.json)
   const behind = await reads.list({ ...ALL, sort, filters, start: { key: at(9), id: 1 } })
@@ -77,7 +78,11 @@ test('a list at once finds what a scan finds, with a cursor outside of its range
 
 test('a list that takes long is made where other work can come between', async () => {
   const database = await openManyUsers()
-  fill(database, 100_000)
+  fill(database)
+  // Each look at the clock finds that too much time has passed.
+  let nowMs = 0
+  const clock = vi.spyOn(performance, 'now').mockImplementation(() => (nowMs += 1000))
+  onTestFinished(() => clock.mockRestore())
   const view = createReadView(database)
   const page = { json: '[]', next: undefined, total: 0, revision: 'of a long list' }
   const longLists = { list: async () => page, close: () => {} }
@@ -86,10 +91,10 @@ test('a list that takes long is made where other work can come between', async (
   expect(await reads.list({ ...ALL, filters: FEW })).not.toBe(page)
 })
 
-/** Adds users, all of one name and of one time: one more than a list may sort, unless `count` is given. */
-function fill(database: Database, count = 10_001): void {
+/** Adds users, all of one name and of one time: one more than a list may sort. */
+function fill(database: Database): void {
   database.exec(`
-    WITH RECURSIVE counted (serial) AS (SELECT 1 UNION ALL SELECT serial + 1 FROM counted WHERE serial < ${count})
+    WITH RECURSIVE counted (serial) AS (SELECT 1 UNION ALL SELECT serial + 1 FROM counted WHERE serial < 10001)
     INSERT INTO users (id, name, name_lower, email, created_at, updated_at)
     SELECT 100000 + serial, 'Many', 'many', 'many' || serial || '@x.co', '2027-01-01T00:00:00.000Z', '2027-01-02T00:00:00.000Z'
     FROM counted`)
@@ -126,9 +131,19 @@ const PLANS: readonly (readonly [UserFilters, Partial<UserQuery>, isWide: boolea
   [{ ...MANY, name: 'ann z0' }, { withTotal: true }, false],
 ]
 
-test.each(PLANS)('a list of %o with %o is wide: %s', async (filters, query, isWide) => {
-  const database = await openManyUsers()
-  fill(database)
-  const asked = { ...ALL, withTotal: false, ...query, filters }
-  expect(createListPlanner(database)(asked).isWide).toBe(isWide)
+describe('createListPlanner', () => {
+  let database: Database
+  const ends: (() => void | Promise<void>)[] = []
+  beforeAll(async () => {
+    database = await openManyUsers(end => ends.unshift(end))
+    fill(database)
+    return async () => {
+      for (const end of ends) await end()
+    }
+  })
+
+  test.each(PLANS)('a list of %o with %o is wide: %s', (filters, query, isWide) => {
+    const asked = { ...ALL, withTotal: false, ...query, filters }
+    expect(createListPlanner(database)(asked).isWide).toBe(isWide)
+  })
 })

@@ -5,7 +5,7 @@ import { createLongLists } from '../../../src/storage/sqlite/long-lists.ts'
 import { clearWords } from '../../../src/storage/sqlite/word-index.ts'
 import { createWordSearch } from '../../../src/storage/sqlite/word-search.ts'
 import { ALL } from '../../support/user-scan.ts'
-import { expectScanned, FILTERS, finish, openManyUsers, USERS } from './many-users.ts'
+import { expectScanned, FILTERS, finish, openManyUsers, SORTS, USERS } from './many-users.ts'
 
 const WORDS = [
   ['ann'],
@@ -22,7 +22,14 @@ const WORDS = [
 
 test('a search of many slices finds what a scan finds, from each place, in each order', async () => {
   const database = await openManyUsers()
-  const queries = WORDS.flatMap(words => FILTERS.map(filters => ({ words, filters })))
+  // All words meet all filters and all orders, and all filters meet all orders.
+  const queries = WORDS.flatMap((words, row) =>
+    FILTERS.map((filters, column) => ({
+      words,
+      filters,
+      sorts: SORTS.filter((_, nth) => nth === (row + column) % SORTS.length),
+    })),
+  )
   expect(expectScanned(database, createWordSearch(database), queries)).toBeGreaterThan(10)
 })
 

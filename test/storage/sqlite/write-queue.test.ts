@@ -6,6 +6,7 @@ import { openSqlite } from '../../../src/storage/sqlite/open-sqlite.ts'
 import { createReadView } from '../../../src/storage/sqlite/read-view.ts'
 import { Database } from '../../../src/storage/sqlite/sqlite-driver.ts'
 import { createWriteQueue, type WriteQueue } from '../../../src/storage/sqlite/write-queue.ts'
+import { fakePerformanceClock } from '../../support/fake-performance-clock.ts'
 import { temporaryFolder } from '../../support/open-test-app.ts'
 
 const MAX_PENDING_WRITES = 10_000
@@ -14,6 +15,9 @@ const MAX_BATCH_WRITES = 250
 
 /** More turns than the event loop could run if a write waited inside SQLite. */
 const MANY_TURNS = 50
+
+/** Longer than writes wait for a lock. */
+const TOO_LONG_MS = 1000
 
 interface OpenQueue {
   readonly writes: WriteQueue
@@ -140,6 +144,7 @@ test('WriteQueue rejects all writes of a failed commit, stores none of them and 
 
 test('WriteQueue waits for a lock of another connection while reads and the event loop continue', async () => {
   const { writes, database, other, add, stored } = await openQueue()
+  fakePerformanceClock()
   await writes.run(() => add('first'))
   other.exec('BEGIN IMMEDIATE')
   let settled = false
@@ -163,8 +168,8 @@ test('WriteQueue waits for a lock of another connection while reads and the even
 
 test('WriteQueue rejects writes that wait too long for a lock, and the event loop continues', async () => {
   const { writes, other, add, stored } = await openQueue()
+  const clock = fakePerformanceClock()
   other.exec('BEGIN IMMEDIATE')
-  let turns = 0
   let isOver = false
   const results = Promise.allSettled([
     writes.run(() => add('a')),
@@ -172,13 +177,11 @@ test('WriteQueue rejects writes that wait too long for a lock, and the event loo
   ]).finally(() => {
     isOver = true
   })
-  while (!isOver) {
-    await nextTurn()
-    turns++
-  }
+  for (let turn = 0; turn < MANY_TURNS; turn++) await nextTurn()
+  expect(isOver).toBe(false)
+  clock.advance(TOO_LONG_MS)
   const refused = { status: 'rejected', reason: refusal('storage_unavailable') }
   expect(await results).toEqual([refused, refused])
-  expect(turns).toBeGreaterThan(MANY_TURNS)
   other.exec('COMMIT')
   expect(await writes.run(() => add('c'))).toBe('c')
   expect(stored()).toEqual(['c'])
@@ -281,6 +284,7 @@ test('WriteQueue.close of an idle queue resolves, and later writes are rejected'
 
 test('WriteQueue.close waits for a lock like the writes, and resolves when it is released', async () => {
   const { writes, other, add, stored } = await openQueue()
+  fakePerformanceClock()
   other.exec('BEGIN IMMEDIATE')
   const waiting = writes.run(() => add('a'))
   let isClosed = false
@@ -297,9 +301,12 @@ test('WriteQueue.close waits for a lock like the writes, and resolves when it is
 
 test('WriteQueue.close resolves when the writes that wait for a lock are rejected', async () => {
   const { writes, other, add, stored } = await openQueue()
+  const clock = fakePerformanceClock()
   other.exec('BEGIN IMMEDIATE')
   const refused = expect(writes.run(() => add('a'))).rejects.toEqual(refusal('storage_unavailable'))
-  await writes.close()
+  const closed = writes.close()
+  clock.advance(TOO_LONG_MS)
+  await closed
   await refused
   other.exec('COMMIT')
   expect(stored()).toEqual([])

@@ -1,19 +1,12 @@
 import { join } from 'node:path'
 import { expect, onTestFinished, test } from 'vitest'
-import type * as RestoreDatabase from '../../../../src/storage/sqlite/maintenance/restore-database.ts'
+import { restoreDatabase } from '../../../../src/storage/sqlite/maintenance/restore-database.ts'
 import { Database } from '../../../../src/storage/sqlite/sqlite-driver.ts'
 import { makeDatabase } from '../../../faults/databases.ts'
 import { emailsIn, filesOf } from '../../../support/databases.ts'
 import { temporaryFolder } from '../../../support/open-test-app.ts'
 
-// The built module: it checks the copy in another process, and not every release of Node runs TypeScript there.
-const BUILT = new URL(
-  '../../../../dist/storage/sqlite/maintenance/restore-database.js',
-  import.meta.url,
-)
-
 test('restoreDatabase throws, and changes nothing, if a service begins to write between its two locks', async () => {
-  const { restoreDatabase }: typeof RestoreDatabase = await import(BUILT.href)
   const folder = temporaryFolder()
   const [path, backup] = [join(folder, 'users.db'), join(folder, 'copy.db')]
   makeDatabase(path, { users: 7 })
