@@ -10,24 +10,21 @@ import {
 import { skippedOnPrometheus } from './test/support/prometheus-settings.ts'
 import { skippedOnRedis } from './test/support/redis-settings.ts'
 
-/** Tests of the service that say the same of each engine. The suite `engines` runs them on PostgreSQL. */
+/** Tests of the service whose answers come from the database. The suite `engines` runs them on PostgreSQL too. */
 const OF_EACH_ENGINE = [
-  'test/{http,limits,ops,users}/**/*.test.ts',
+  'test/users/**/*.test.ts',
+  'test/http/{api-keys,error-replies,order,request-log}.test.ts',
+  'test/http/server/{pipelining,server}.test.ts',
+  'test/limits/{bans,ban-control,ban-list,by-credential,by-key,reload,rule-functions}.test.ts',
+  'test/ops/**/{bans,health,request-counts,status}.test.ts',
   'test/cli/access/**/*.test.ts',
   'test/security/{data-at-rest,forgery,injection,log-secrets,mass-assignment,prototype-pollution,key-secrets}.test.ts',
   'test/storage/upgrade.test.ts',
 ]
 
-/** Those of them that open no database, or are about what no database changes. */
+/** Those of them that open no database. */
 const OF_NO_ENGINE = [
-  'test/http/{document,pages}/**',
-  'test/http/server/newcomers.test.ts',
-  'test/ops/management/{status-history,status-of}.test.ts',
-  'test/limits/memory-counter-store.test.ts',
-  'test/limits/rules/**',
-  'test/ops/line-writer.test.ts',
-  'test/ops/metrics/{keep-labels,recent-lag,render-metrics}.test.ts',
-  'test/users/{canonical-json,even-times,password-digest,passwords,user-schemas}.test.ts',
+  'test/users/{canonical-json,even-times,password-digest,passwords,user-schemas,words}.test.ts',
 ]
 
 /** Tests of PostgreSQL itself. */
