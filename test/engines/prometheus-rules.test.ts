@@ -9,7 +9,7 @@ import { temporaryFolder } from '../support/open-test-app.ts'
 import { PROMETHEUS_FOLDER, writePrometheusFiles } from '../support/prometheus-server.ts'
 import { canUsePrometheus } from '../support/prometheus-settings.ts'
 
-const PROJECT = fileURLToPath(new URL('..', import.meta.url))
+const PROJECT = fileURLToPath(new URL('../..', import.meta.url))
 
 const RULES = z.strictObject({
   groups: z.tuple([

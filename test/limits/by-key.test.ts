@@ -4,7 +4,7 @@ import { shareAppWithRules } from '../support/app-with-rules.ts'
 import { databaseIn } from '../support/new-database.ts'
 import { openTestApp, temporaryFolder } from '../support/open-test-app.ts'
 
-const databaseUrl = await databaseIn(temporaryFolder(afterAll))
+const databaseUrl = await databaseIn(temporaryFolder(afterAll), undefined, afterAll)
 
 const bearerOf = async (...key: Parameters<typeof addKey>) => `Bearer ${await addKey(...key)}`
 const WEB = await bearerOf(databaseUrl, { name: 'web' })

@@ -4,11 +4,9 @@ import { existsSync, linkSync, mkdirSync, statSync, writeFileSync } from 'node:f
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
-import { isDeepStrictEqual } from 'node:util'
 import { describe, expect, onTestFinished, test } from 'vitest'
 import { copyDatabase, makeDatabase } from '../faults/databases.ts'
 import { newUserBody } from '../support/builders.ts'
-import { copiedContent, makeCopySource } from '../support/copy-databases.ts'
 import { emailsIn, execute, filesOf } from '../support/databases.ts'
 import { createRandom, inForm } from '../support/faults.ts'
 import { ask } from '../support/json-requests.ts'
@@ -94,36 +92,6 @@ describe('import that is interrupted', () => {
     expect(rejectsIn(cwd).map(({ line }) => line)).toEqual(tenths)
   })
 })
-
-test.each([
-  ['SIGINT', 130],
-  ['SIGTERM', 143],
-  ['SIGKILL', null],
-] as const)(
-  'copy starts over after %s, and no service starts before it is complete',
-  async (signal, code) => {
-    const cwd = temporaryFolder()
-    const [from, to] = [join(cwd, 'from.db'), join(cwd, 'to.db')]
-    await makeCopySource(from, 80_000)
-    const args = ['copy', '--from', 'from.db', '--to', 'to.db']
-    const begun = () => existsSync(`${to}-wal`) && statSync(`${to}-wal`).size > 2_000_000
-    expect(await signalled(signal, { cwd, args, begun })).toEqual({
-      code,
-      stdout: '',
-      stderr: code === null ? '' : 'interrupted: run the same command again to start over\n',
-    })
-    const env = { DATABASE_URL: 'to.db' }
-    for (const args of [['serve'], ['export'], ['migrate'], ['bans', 'list']]) {
-      const stderr = expect.stringContaining('unfinished copy')
-      expect(await run({ cwd, env, args })).toMatchObject({ code: 1, stderr })
-    }
-    const done = await run({ cwd, args: [...args, '--json'] })
-    expect(done).toMatchObject({ code: 0 })
-    expect(JSON.parse(done.stdout)).toMatchObject({ users: 80_000 - 2 })
-    expect(isDeepStrictEqual(copiedContent(to), copiedContent(from))).toBe(true)
-    expect(await run({ cwd, env, args: ['check'] })).toMatchObject({ code: 0 })
-  },
-)
 
 test.each([
   ['SIGINT', 130],

@@ -38,5 +38,5 @@ export async function newPostgresDatabase(
 
 /** The same with the schema of this release. Two of them give their list the same first revision. */
 export function copyPostgresTemplate(atEnd?: AtEnd): Promise<string> {
-  return newPostgresDatabase(`TEMPLATE ${inject('postgres').template}`, atEnd)
+  return newPostgresDatabase(inject('postgres').templateOptions, atEnd)
 }

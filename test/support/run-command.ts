@@ -2,6 +2,8 @@ import { Readable, Writable } from 'node:stream'
 import { runCommandLine } from '../../src/cli/command-line.ts'
 import { type FinishedProcess, type SpawnOptions, withDatabase } from './spawn-service.ts'
 
+export type { FinishedProcess }
+
 export type CommandOptions = Pick<SpawnOptions, 'cwd' | 'env' | 'args' | 'input'>
 
 let isRunning = false

@@ -5,8 +5,8 @@ import { execute } from '../../support/databases.ts'
 import { isEngine } from '../../support/engine.ts'
 import { databaseIn } from '../../support/new-database.ts'
 import { openTestApp, temporaryFolder } from '../../support/open-test-app.ts'
-import { runCommand } from '../../support/run-command.ts'
-import type { FinishedProcess } from '../../support/spawn-service.ts'
+import { type FinishedProcess, runCommand } from '../../support/run-command.ts'
+
 import { executeSql, selectRows, storedBytes } from '../../support/sql.ts'
 
 const INSTANT = expect.stringMatching(/^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/)

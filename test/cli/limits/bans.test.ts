@@ -7,8 +7,8 @@ import { openSqlite } from '../../../src/storage/sqlite/open-sqlite.ts'
 import { Database } from '../../../src/storage/sqlite/sqlite-driver.ts'
 import { execute } from '../../support/databases.ts'
 import { openTestApp, type TestApp, temporaryFolder } from '../../support/open-test-app.ts'
-import { runCommand } from '../../support/run-command.ts'
-import type { FinishedProcess } from '../../support/spawn-service.ts'
+import { type FinishedProcess, runCommand } from '../../support/run-command.ts'
+
 import { untilPasses } from '../../support/until.ts'
 
 const LOGIN = {

@@ -55,11 +55,14 @@ test('a search of more users than its first walk finds what a scan finds, from e
   const select = 'SELECT id::int, name, email, created_at, updated_at FROM users'
   const users = (await queryPostgres(url, select)) as unknown as ShownUser[]
   expect(users).toHaveLength(USERS)
-  const queries = WORDS.flatMap(words =>
-    FILTERS.flatMap(filters =>
-      SORT_KEYS.flatMap(by =>
-        [false, true].map(descending => ({ words, filters, sort: { by, descending } })),
-      ),
+  const sorts = SORT_KEYS.flatMap(by => [false, true].map(descending => ({ by, descending })))
+  // All words meet all filters and all orders, and all filters meet all orders.
+  const queries = WORDS.flatMap((words, row) =>
+    FILTERS.flatMap((filters, column) =>
+      [0, 3].map(step => {
+        const sort = sorts[(row + column + step) % sorts.length] ?? { by: 'id', descending: false }
+        return { words, filters, sort }
+      }),
     ),
   )
   for (const asked of queries) {
