@@ -52,10 +52,11 @@ describe.each(Object.entries(VALUES))('the schema of %s in the document', (field
           ? http.post('/users').send(body)
           : http.put(`/users/${user.id}`).send(body))
         const isTaken = answer.status !== 422
-        // So that its e-mail is free for the next test.
         if (answer.status === 201) await http.delete(answer.headers.location ?? '').expect(204)
         expect([value, validate(body.user)], answer.text).toEqual([value, isTaken])
       }
+      // As above, so that all e-mails are free for the next test, whichever it is.
+      await http.delete(`/users/${user.id}`).expect(204)
     },
   )
 })
