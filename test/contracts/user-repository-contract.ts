@@ -334,6 +334,16 @@ export function describeUserRepository({ name, open }: RepositoryHarness): void 
       expect(await listed(repository)).toHaveLength(1)
     })
 
+    test('a rejected create stores no key', async () => {
+      const { repository } = await opened()
+      const claim = newClaim()
+      const user = newUser()
+      await repository.create(user)
+      await expect(repository.create(user, claim)).rejects.toMatchObject({ code: 'email_taken' })
+      expect(await repository.findIdempotentCreate(claim.keyHash)).toBeUndefined()
+      await expect(repository.create(newUser(), claim)).resolves.toBeDefined()
+    })
+
     test('delete keeps the key as used and deletes its stored user', async () => {
       const { repository } = await opened()
       const claim = newClaim()
