@@ -68,6 +68,7 @@ async function expectPreflights({ http }: TestApp, origin: string, allowed: stri
     expect(text).toBe('')
     expect(fieldsIn(headers.allow)).toEqual(fieldsIn(allow))
     expect(headers['access-control-allow-origin']).toBe(allowed)
+    expect(headers['access-control-max-age']).toBe('600')
     expect(fieldsIn(headers['access-control-allow-methods'])).toContain(method.toLowerCase())
     expect(fieldsIn(headers['access-control-allow-headers'])).toEqual(fieldsIn(asked))
     expect(fieldsIn(headers.vary)).toEqual(

@@ -1,5 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises'
-import { getCurrentTest } from 'vitest/suite'
+import { TestRunner } from 'vitest'
 
 /** Calls `look` until it returns something, and returns that. Ends with the test, and then prints who waited. */
 export async function until<T>(
@@ -33,7 +33,7 @@ export async function untilPasses<T>(
 
 /** Throws once the test is over, which is when its time limit is reached. What runs outside of a test waits without end. */
 function createEnd(): (cause?: unknown) => void {
-  const signal = getCurrentTest()?.context.signal
+  const signal = TestRunner.getCurrentTest()?.context.signal
   const inVain = new Error('waited in vain')
   return cause => {
     if (!signal?.aborted) return
