@@ -18,6 +18,7 @@ const OF_EACH_ENGINE = [
   'test/limits/{bans,ban-control,ban-list,by-credential,by-key,reload,rule-functions}.test.ts',
   'test/ops/**/{bans,health,request-counts,status}.test.ts',
   'test/cli/access/**/*.test.ts',
+  'test/process/keys-at-once.test.ts',
   'test/security/{data-at-rest,forgery,injection,log-secrets,mass-assignment,prototype-pollution,key-secrets}.test.ts',
   'test/storage/upgrade.test.ts',
 ]

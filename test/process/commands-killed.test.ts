@@ -320,16 +320,6 @@ describe('at once', () => {
     expect(emailsIn(path)).toHaveLength(MANY / 3)
   })
 
-  test('three creations of one key succeed once', async () => {
-    const cwd = temporaryFolder()
-    const create = ['keys', 'create', '--scope', 'users:read', '--name']
-    await run({ cwd, args: [...create, 'other'] })
-    const all = await Promise.all([1, 2, 3].map(() => run({ cwd, args: [...create, 'web'] })))
-    expect(all.map(({ code }) => code).toSorted()).toEqual([0, 1, 1])
-    const { stdout } = await run({ cwd, args: ['keys', 'list'] })
-    expect(stdout.match(/^web /gm)).toHaveLength(1)
-  })
-
   test('a backup ends although another process commits all the time', async () => {
     const { cwd, path, file } = place()
     const writer = fork(COMMITTER, [path])
