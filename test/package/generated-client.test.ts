@@ -4,9 +4,9 @@ import { createRequire } from 'node:module'
 import { dirname, join } from 'node:path'
 import { fileURLToPath, pathToFileURL } from 'node:url'
 import { promisify } from 'node:util'
-import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { type AtEnd, temporaryFolder } from '../support/open-test-app.ts'
+import { beforeAll, describe, expect, test } from 'vitest'
 import { shareTestApp } from '../support/shared-app.ts'
+import { sharedFolder } from '../support/shared-folder.ts'
 
 const SOURCE = fileURLToPath(new URL('../generated-client/', import.meta.url))
 
@@ -26,22 +26,18 @@ const OPTIONS = {
 
 const app = shareTestApp()
 
-const ends: Parameters<AtEnd>[0][] = []
+const sharedPath = sharedFolder()
 let folder: string
 
 /** A project with the client that openapi-typescript makes from the document of the service. */
 beforeAll(async () => {
-  folder = temporaryFolder(end => ends.push(end))
+  folder = sharedPath()
   mkdirSync(join(folder, 'node_modules'))
   const types = resolve('openapi-fetch').replace(/dist.*$/, '')
   symlinkSync(types, join(folder, 'node_modules/openapi-fetch'))
   const generator = join(dirname(resolve('openapi-typescript/package.json')), 'bin/cli.js')
   await runNode(generator, `${app.url}/openapi.json`, '-o', 'interface.ts')
   writeFileSync(join(folder, 'package.json'), JSON.stringify({ type: 'module' }))
-})
-
-afterAll(async () => {
-  for (const end of ends) await end()
 })
 
 async function runNode(...args: string[]): Promise<{ code: number; stdout: string }> {

@@ -46,39 +46,27 @@ test('npm run sbom lists what production needs and what the pages contain, each 
     copyFileSync(join(PROJECT, file), join(cwd, file))
   }
   const { stdout } = await promisify(execFile)('npm', ['run', '--silent', 'sbom'], {
-    cwd,
-    maxBuffer: 2 ** 26,
+    ...{ cwd, maxBuffer: 2 ** 26 },
   })
-  const bom = JSON.parse(stdout)
-  expect(bom).toMatchObject({ bomFormat: 'CycloneDX' })
-  const components: readonly Component[] = bom.components
-  const notPermissive = components.filter(({ licenses = [] }) => {
-    const [found] = licenses
+  const { bomFormat, components }: { bomFormat: string; components: readonly Component[] } =
+    JSON.parse(stdout)
+  expect(bomFormat).toBe('CycloneDX')
+  const notPermissive = components.filter(({ licenses: [found] = [] }) => {
     return !PERMISSIVE.test(found?.expression ?? found?.license?.id ?? '')
   })
-  expect(notPermissive.map(({ purl }) => purl)).toEqual([])
-  const listed = new Set(
-    components.map(({ purl }) => decodeURIComponent(purl).replace(/^pkg:npm\/(.+)@[^@]+$/, '$1')),
-  )
-
-  const { dependencies } = readJson('package.json')
-  expect([...listed]).toEqual(expect.arrayContaining(Object.keys(dependencies)))
-  expect(components.map(({ purl }) => purl)).toEqual(
-    expect.arrayContaining([
-      expect.stringMatching(/^pkg:npm\/better-sqlite3@12\./),
-      expect.stringMatching(/^pkg:npm\/better-sqlite3@13\./),
-    ]),
-  )
-  expect(listed).not.toContain('vitest')
-  const locked = installed.filter(([, { dev }]) => !dev)
-  const names = locked.map(
-    ([path, { name }]) =>
-      // An alias is in a folder with its own name.
-      name ?? path.slice(path.lastIndexOf('node_modules/') + 'node_modules/'.length),
-  )
+  expect(notPermissive).toEqual([])
+  const purls = components.map(({ purl }) => decodeURIComponent(purl))
+  for (const release of ['12', '13']) {
+    expect(purls).toContainEqual(expect.stringMatching(`^pkg:npm/better-sqlite3@${release}\\.`))
+  }
+  // An alias is in a folder with its own name.
+  const names = installed
+    .filter(([, { dev }]) => !dev)
+    .map(([path, { name }]) => name ?? path.replace(/^.*node_modules\//, ''))
   // The build copies files of these two into the pages.
-  const ofPages = ['swagger-ui-dist', 'uplot']
-  expect([...listed].sort()).toEqual([...new Set([...names, ...ofPages])].sort())
+  const expected = new Set([...names, 'swagger-ui-dist', 'uplot'])
+  const listed = new Set(purls.map(purl => purl.replace(/^pkg:npm\/(.+)@[^@]+$/, '$1')))
+  expect([...listed].sort()).toEqual([...expected].sort())
 })
 
 test('package-lock.json pins each package by a digest, and only one runs a script on installation', () => {
