@@ -171,102 +171,91 @@ describe('compose.yaml', () => {
   const { users, postgres, redis, prometheus, grafana } = services
 
   /** The variables of a service, as compose fills them in from the environment of its caller. */
-  function environmentOf(
-    service: { environment: Record<string, string> },
-    caller: Environment = {},
-  ) {
+  function environmentOf({ environment }: typeof grafana, caller: Environment = {}) {
     return Object.fromEntries(
-      Object.entries(service.environment).map(([name, text]) => [name, filledIn(text, caller)]),
+      Object.entries(environment).map(([name, text]) => [name, filledIn(text, caller)]),
     )
   }
 
   function filledIn(text: string, caller: Environment): string {
     return text.replaceAll(/\$\{(\w+):([-+])([^}]*)\}/g, (_, from, sign, other) => {
       const value = caller[from] || ''
-      if (sign === '+') return value && other
-      return value || other
+      return sign === '+' ? value && other : value || other
     })
   }
 
   /** The variables that its comments tell the caller to export, in the lines that set one of them. */
-  function exportedVariables(named = 'COMPOSE_PROFILES=postgres'): Environment {
+  function exportedVariables(named: string): Environment {
     const blocks = read('compose.yaml').match(/(?:^# +export .*\n)+/gm) ?? []
     const shown = blocks.find(block => block.includes(`${named} `)) ?? ''
     return pairsIn(shown.replaceAll('=…', `=${SECRET}`))
   }
 
-  function configOf(caller: Environment = {}) {
-    return configWith(environmentOf(users, caller))
-  }
-
   test('confines each service, keeps the databases without ports, and names volumes and files that are there', () => {
     expect([postgres.ports, redis.ports]).toEqual([[], []])
-    for (const { image } of [prometheus, grafana]) expect(image).toMatch(/:v?\d+\.\d+\.\d+$/)
-    const mounted = Object.values(services).flatMap(service =>
-      service.volumes.map(volume => `${volume.split(':')[0]}`),
-    )
-    for (const from of mounted) {
-      const isThere = from.startsWith('./') ? existsSync(join(PROJECT, from)) : from in volumes
-      expect(isThere, from).toBe(true)
+    for (const { volumes: mounted } of Object.values(services)) {
+      for (const [from = ''] of mounted.map(volume => volume.split(':'))) {
+        const isThere = from.startsWith('./') ? existsSync(join(PROJECT, from)) : from in volumes
+        expect(isThere, from).toBe(true)
+      }
     }
   })
 
-  test('leaves time for a stop, with the database in its volume', () => {
-    const { shutdownTimeoutMs, ...config } = configOf()
-    expect(Number.parseInt(users.stop_grace_period, 10) * 1000).toBeGreaterThan(shutdownTimeoutMs)
-    expect(config).toMatchObject({
-      database: { kind: 'sqlite', path: '/data/users.db' },
-      ...{ cacheStore: 'memory', trustProxy: false },
-      ...{ managementPort: undefined, managementToken: undefined },
-    })
-    expect(users.volumes).toEqual(['data:/data'])
-  })
-
-  test('takes PostgreSQL with its only password from the environment, and counts limits in Redis', () => {
-    expect(environmentOf(postgres).POSTGRES_PASSWORD).toBe('')
-    const caller = exportedVariables()
-    expect(caller.COMPOSE_PROFILES).toBe('postgres')
-    expect(environmentOf(postgres, caller)).toMatchObject({ POSTGRES_PASSWORD: SECRET })
-    expect(configOf(caller)).toMatchObject({
-      database: {
-        kind: 'postgres',
-        hosts: [{ host: 'postgres', port: 5432 }],
-        user: 'user_records',
-        password: SECRET,
-        database: 'user_records',
-      },
-      cacheStore: 'redis',
-      redis: { nodes: [{ host: 'redis', port: 6379 }], isEncrypted: false },
-      apiKeys: 'off',
-    })
-    expect(redis.command).toContain('volatile-ttl')
-  })
-
-  test('runs one service or, on ports of their own behind a proxy, two', () => {
-    const runBy = (caller: Environment) =>
-      [`${users.deploy?.replicas}`, ...users.ports].map(text => filledIn(text, caller))
-    expect(runBy({})).toEqual(['1', '127.0.0.1:3000:3000'])
-    const caller = exportedVariables('USER_RECORDS_REPLICAS=2')
-    expect(runBy(caller)).toEqual(['2', '127.0.0.1:3000-3001:3000'])
-    expect(configOf(caller)).toMatchObject({ trustProxy: 1 })
-  })
-
-  test('opens the management port for Prometheus, which finds it, only with a token', () => {
-    const caller = exportedVariables('COMPOSE_PROFILES=monitoring')
-    expect(caller.COMPOSE_PROFILES).toBe('monitoring')
-    expect(configOf(caller)).toMatchObject({
-      ...{ managementHost: '0.0.0.0', managementPort: 9464, managementToken: SECRET },
+  const byDefault = {
+    database: { kind: 'sqlite', path: '/data/users.db' },
+    ...{
+      cacheStore: 'memory',
+      trustProxy: false,
+      managementPort: undefined,
       allowedHosts: undefined,
-    })
-    expect(environmentOf(prometheus, caller)).toEqual({ MANAGEMENT_TOKEN: SECRET })
-    expect(readYaml('deploy/prometheus/prometheus.yml')).toMatchObject({
-      scrape_configs: [
-        {
-          authorization: { credentials_file: '/run/secrets/management_token' },
-          dns_sd_configs: [{ names: ['users'], type: 'A', port: 9464 }],
-        },
-      ],
-    })
+    },
+  }
+  const onPostgres = {
+    database: {
+      ...{ hosts: [{ host: 'postgres', port: 5432 }], database: 'user_records' },
+      ...{ user: 'user_records', password: SECRET },
+    },
+    ...{ cacheStore: 'redis', redis: { nodes: [{ host: 'redis', port: 6379 }] } },
+  }
+  const monitored = { managementHost: '0.0.0.0', managementPort: 9464, managementToken: SECRET }
+
+  test.each([
+    { named: 'nothing', config: byDefault },
+    { named: 'COMPOSE_PROFILES=postgres', config: onPostgres },
+    { named: 'COMPOSE_PROFILES=monitoring', config: monitored },
+    {
+      named: 'USER_RECORDS_REPLICAS=2',
+      config: { trustProxy: 1 },
+      replicas: 2,
+      ports: '3000-3001',
+    },
+  ])(
+    'runs the service after the lines with $named',
+    ({ named, config, replicas = 1, ports = 3000 }) => {
+      const caller = exportedVariables(named)
+      expect(caller).toMatchObject(named === 'nothing' ? {} : pairsIn(named))
+      const found = configWith(environmentOf(users, caller))
+      expect(found).toMatchObject(config)
+      const stopMs = Number.parseInt(users.stop_grace_period, 10) * 1000
+      expect(stopMs).toBeGreaterThan(found.shutdownTimeoutMs)
+      const runs = [`${users.deploy?.replicas}`, ...users.ports].map(text => filledIn(text, caller))
+      expect(runs).toEqual([`${replicas}`, `127.0.0.1:${ports}:3000`])
+    },
+  )
+
+  test('has no password of its own, and does not start Grafana without one', () => {
+    expect(environmentOf(postgres).POSTGRES_PASSWORD).toBe('')
+    const caller = exportedVariables('COMPOSE_PROFILES=postgres')
+    expect(environmentOf(postgres, caller)).toMatchObject({ POSTGRES_PASSWORD: SECRET })
+    const script = grafana.entrypoint[2]?.replaceAll('$$', '$').replace('/run.sh', 'true')
+    const start = (env: Environment) =>
+      spawnSync('/bin/sh', ['-c', `${script}`], {
+        env: { PATH: process.env.PATH, ...environmentOf(grafana, env) },
+        encoding: 'utf8',
+      })
+    expect(start({})).toMatchObject({ status: 1, stdout: 'GRAFANA_PASSWORD is not set\n' })
+    const monitoring = exportedVariables('COMPOSE_PROFILES=monitoring')
+    expect(start(monitoring)).toMatchObject({ status: 0, stdout: '' })
   })
 
   test('gives Prometheus the token in a file, and its arguments', () => {
@@ -282,30 +271,13 @@ describe('compose.yaml', () => {
       encoding: 'utf8',
     })
     expect(printed).toBe(`${prometheus.command.join(' ')}\n`)
-    expect(printed).toContain('--enable-feature=exemplar-storage')
     expect(readFileSync(join(folder, 'management_token'), 'utf8')).toBe('a $b')
-  })
-
-  test('does not start Grafana without a password, and shows it the dashboard and Prometheus', () => {
-    function start(caller: Environment) {
-      const script = grafana.entrypoint[2]?.replaceAll('$$', '$').replace('/run.sh', 'true')
-      const env = { PATH: process.env.PATH, ...environmentOf(grafana, caller) }
-      return spawnSync('/bin/sh', ['-c', `${script}`], { env, encoding: 'utf8' })
+    const job = {
+      authorization: { credentials_file: '/run/secrets/management_token' },
+      dns_sd_configs: [{ names: ['users'], type: 'A', port: 9464 }],
     }
-    expect(start({})).toMatchObject({ status: 1, stdout: 'GRAFANA_PASSWORD is not set\n' })
-    const caller = exportedVariables('COMPOSE_PROFILES=monitoring')
-    expect(start(caller)).toMatchObject({ status: 0, stdout: '' })
-
-    const provisioning = 'deploy/grafana/provisioning'
-    expect(readYaml(`${provisioning}/datasources/prometheus.yml`)).toMatchObject({
-      datasources: [{ type: 'prometheus', url: 'http://prometheus:9090', isDefault: true }],
-    })
-    expect(readYaml(`${provisioning}/dashboards/user-records.yml`)).toMatchObject({
-      providers: [{ type: 'file', options: { path: '/etc/grafana/dashboards' } }],
-    })
-    const dashboard = grafana.environment.GF_DASHBOARDS_DEFAULT_HOME_DASHBOARD_PATH
-    expect(grafana.volumes).toContain(`./deploy/grafana/user-records.json:${dashboard}:ro`)
-    expect(dashboard).toMatch(/^\/etc\/grafana\/dashboards\//)
+    const configuration = readYaml('deploy/prometheus/prometheus.yml')
+    expect(configuration).toMatchObject({ scrape_configs: [job] })
   })
 })
 
@@ -343,26 +315,20 @@ describe('the units of systemd', () => {
     expect(ours).toEqual([])
   })
 
-  test('make each instance listen on its own port and, if wanted, on its own management port', () => {
+  test('run instances on ports of their own, stop them later than they stop themselves, and confine them', () => {
     const unit = read('deploy/user-records@.service').replaceAll('%i', '3001')
-    expect(valuesOf(unit)('ExecStart')[0]).toMatch(/ serve --port 3001$/)
-    expect(configOf(unit)).toMatchObject({ managementPort: undefined })
-    const wanted = unit.replace(/^#(?=Environment=MANAGEMENT_PORT)/m, '')
-    const management = { managementPort: 13_001, managementHost: '127.0.0.1' }
-    expect(configOf(wanted)).toMatchObject(management)
-  })
-
-  test('stop the service later than it stops itself, reload it by SIGHUP, and let it write its data only', () => {
-    const unit = read('deploy/user-records@.service')
     const values = valuesOf(unit)
-    const { shutdownTimeoutMs, database } = configOf(unit)
+    const { shutdownTimeoutMs, database, managementPort } = configOf(unit)
+    expect(values('ExecStart')[0]).toMatch(/ serve --port 3001$/)
+    expect(managementPort).toBeUndefined()
+    const wanted = unit.replace(/^#(?=Environment=MANAGEMENT_PORT)/m, '')
+    expect(configOf(wanted)).toMatchObject({ managementPort: 13_001, managementHost: '127.0.0.1' })
     const stopMs = Number.parseInt(values('TimeoutStopSec')[0] ?? '', 10) * 1000
     expect(stopMs).toBeGreaterThan(shutdownTimeoutMs)
     expect(database).toMatchObject({ path: `/var/lib/${values('StateDirectory')[0]}/users.db` })
     expect(values('ExecReload')).toEqual(['/bin/kill -HUP $MAINPID'])
-    expect(values('ProtectSystem')).toEqual(['strict'])
-    expect(values('NoNewPrivileges')).toEqual(['yes'])
-    expect(values('Restart')).toEqual(['on-failure'])
+    const confined = ['ProtectSystem', 'NoNewPrivileges', 'Restart'].flatMap(values)
+    expect(confined).toEqual(['strict', 'yes', 'on-failure'])
     // Node compiles JavaScript.
     expect(values('MemoryDenyWriteExecute')).toEqual([])
   })
