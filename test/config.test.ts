@@ -66,62 +66,45 @@ test('loadConfig without any variable gives the defaults, frozen', () => {
 
 describe('loadConfig accepts', () => {
   const file = (url: string, path?: string) => ({ database: fileAt(url, path) })
-  const level = (logLevel: Config['logLevel']): [VariableName, string, Partial<Config>] => [
-    ...(['LOG_LEVEL', logLevel, { logLevel }] as const),
-  ]
-  const hosts = ['Users.Example.', 'users_1', '192.0.2.1', '[2001:db8::1]', '::1']
   const proxies = ['linklocal', 'uniquelocal', '10.0.0.0/8', '192.0.2.1', '2001:db8::/32']
-  const origins = ['https://app.example', 'http://localhost:5173']
 
   test.each<[VariableName, string, Partial<Config>]>([
-    ['HOST', '0.0.0.0', { host: '0.0.0.0' }],
     ['HOST', '::1', { host: '::1' }],
-    ['HOST', 'localhost', { host: 'localhost' }],
     ['HOST', 'users_1.internal-net.example', { host: 'users_1.internal-net.example' }],
     ['PORT', '0', { port: 0 }],
     ['PORT', '65535', { port: 65_535 }],
     ['DATABASE_URL', ':memory:', file(':memory:')],
-    ['DATABASE_URL', 'users.db', file('users.db')],
     ['DATABASE_URL', '/var/lib/users.db', file('/var/lib/users.db')],
     ['DATABASE_URL', 'file:var/users.db', file('file:var/users.db', 'var/users.db')],
-    ['DATABASE_URL', 'file:/var/users.db', file('file:/var/users.db', '/var/users.db')],
-    ['DATABASE_URL', 'file:///a/my%20users.db', file('file:///a/my%20users.db', '/a/my users.db')],
-    ['DATABASE_URL', 'FILE:users.db', file('FILE:users.db', 'users.db')],
+    ['DATABASE_URL', 'FILE:/var/users.db', file('FILE:/var/users.db', '/var/users.db')],
+    [
+      'DATABASE_URL',
+      'file:///a/my%20u%3F%23.db',
+      file('file:///a/my%20u%3F%23.db', '/a/my u?#.db'),
+    ],
     ['DATABASE_URL', 'C:\\users.db', file('C:\\users.db')],
-    ['DATABASE_URL', './a:b.db', file('./a:b.db')],
-    ['DATABASE_URL', 'users?#.db', file('users?#.db')],
-    ['DATABASE_URL', 'file:///a/users%3F%23.db', file('file:///a/users%3F%23.db', '/a/users?#.db')],
-    ['CACHE_STORE', 'memory', { cacheStore: 'memory' }],
+    ['DATABASE_URL', './a:b?#.db', file('./a:b?#.db')],
     ['CACHE_STORE', 'none', { cacheStore: 'none' }],
     ['REDIS_PREFIX', 'app/users_1.x-y:', { redisPrefix: 'app/users_1.x-y:' }],
     ['MANAGEMENT_PORT', '0', { managementPort: 0 }],
-    ['MANAGEMENT_PORT', '9090', { managementPort: 9090 }],
     ['MANAGEMENT_HOST', '0.0.0.0', { managementHost: '0.0.0.0' }],
     ['MANAGEMENT_TOKEN', 'sixteen-chars-!~', { managementToken: 'sixteen-chars-!~' }],
     ['MANAGEMENT_TOKEN', LONG_TOKEN, { managementToken: LONG_TOKEN }],
-    ['API_KEYS', 'off', { apiKeys: 'off' }],
     ['API_KEYS', 'required', { apiKeys: 'required' }],
     ['ALLOWED_HOSTS', '*', { allowedHosts: '*' }],
-    ['ALLOWED_HOSTS', 'users.example', { allowedHosts: ['users.example'] }],
-    [
-      'ALLOWED_HOSTS',
-      'Users.Example., users_1 ,192.0.2.1,[2001:db8::1],::1',
-      { allowedHosts: hosts },
-    ],
-    ['LIMITS_FILE', 'limits.json', { limitsFile: 'limits.json' }],
+    ['ALLOWED_HOSTS', 'A.Example., [::1],::1', { allowedHosts: ['A.Example.', '[::1]', '::1'] }],
     ['LIMITS_FILE', '/etc/users/limits.mjs', { limitsFile: '/etc/users/limits.mjs' }],
     ['TRUST_PROXY', '0', { trustProxy: 0 }],
-    ['TRUST_PROXY', '2', { trustProxy: 2 }],
-    ['TRUST_PROXY', 'loopback', { trustProxy: ['loopback'] }],
-    [
-      'TRUST_PROXY',
-      'linklocal, uniquelocal,10.0.0.0/8 , 192.0.2.1,2001:db8::/32',
-      { trustProxy: proxies },
-    ],
-    ...(['fatal', 'error', 'warn', 'info', 'debug', 'trace', 'silent'] as const).map(level),
+    ['TRUST_PROXY', proxies.join(' , '), { trustProxy: proxies }],
+    ...(['fatal', 'error', 'warn', 'debug', 'trace', 'silent'] as const).map(
+      logLevel => ['LOG_LEVEL', logLevel, { logLevel }] satisfies [VariableName, string, object],
+    ),
     ['CORS_ORIGINS', '*', { corsOrigins: '*' }],
-    ['CORS_ORIGINS', 'https://app.example', { corsOrigins: ['https://app.example'] }],
-    ['CORS_ORIGINS', 'https://app.example, http://localhost:5173', { corsOrigins: origins }],
+    [
+      'CORS_ORIGINS',
+      'https://a.example, http://b:5173',
+      { corsOrigins: ['https://a.example', 'http://b:5173'] },
+    ],
     ['BODY_LIMIT', '1b', { bodyLimitBytes: 1 }],
     ['BODY_LIMIT', '2048', { bodyLimitBytes: 2048 }],
     ['BODY_LIMIT', '64 KB', { bodyLimitBytes: 65_536 }],
@@ -129,18 +112,13 @@ describe('loadConfig accepts', () => {
     ['PASSWORD_MIN_LENGTH', '1', { passwordMinChars: 1 }],
     ['PASSWORD_MIN_LENGTH', '128', { passwordMinChars: 128 }],
     ['SHUTDOWN_TIMEOUT', '1ms', { shutdownTimeoutMs: 1 }],
-    ['SHUTDOWN_TIMEOUT', '300ms', { shutdownTimeoutMs: 300 }],
     ['SHUTDOWN_TIMEOUT', '30', { shutdownTimeoutMs: 30_000 }],
-    ['SHUTDOWN_TIMEOUT', '45s', { shutdownTimeoutMs: 45_000 }],
-    ['SHUTDOWN_TIMEOUT', '1 minute', { shutdownTimeoutMs: 60_000 }],
     ['SHUTDOWN_TIMEOUT', '1 hour', { shutdownTimeoutMs: 3_600_000 }],
-    ['MAX_CONNECTIONS', '1', { maxConnections: 1 }],
     ['MAX_CONNECTIONS', '1000000', { maxConnections: 1_000_000 }],
-    ['MAX_EVENT_LOOP_DELAY', '1ms', { maxEventLoopDelayMs: 1 }],
     ['MAX_EVENT_LOOP_DELAY', '1 minute', { maxEventLoopDelayMs: 60_000 }],
     ['MAX_WAITING_REQUESTS', '1', { maxWaitingRequests: 1 }],
     ['MAX_WAITING_WRITES', '100', { maxWaitingWrites: 100 }],
-    ['MAX_WAITING_PASSWORDS', '1000000', { maxWaitingPasswords: 1_000_000 }],
+    ['MAX_WAITING_PASSWORDS', '1', { maxWaitingPasswords: 1 }],
   ])('%s=%s', (name, text, parsed) => {
     expect(loadConfig({ [name]: text }, NO_DOTENV)).toEqual({ ...DEFAULTS, ...parsed })
   })
@@ -148,51 +126,50 @@ describe('loadConfig accepts', () => {
 
 /** Texts that each setting refuses, with `|` between them, and what its refusal says that it may be. */
 const REFUSED: readonly (readonly [VariableName, RegExp, string])[] = [
-  ['HOST', /address.*host name/, 'http://127.0.0.1|127.0.0.1:3000|[::1]|-x|a..b|127.0.0.1 |a b'],
-  ['PORT', /0 to 65535/, '65536|-1|+1|03000|30.5|1e3|0x10| 3000|http|99999999999'],
-  ['DATABASE_URL', /file:PATH.*:memory:/, 'mysql://db.example|file:|file://other/x.db'],
+  ['HOST', /address.*host name/, 'http://127.0.0.1|127.0.0.1:3000|[::1]|-x|a..b|127.0.0.1 '],
+  ['PORT', /0 to 65535/, '65536|-1|+1|03000|30.5|1e3|0x10| 3000|http'],
+  ['DATABASE_URL', /file:PATH.*:memory:/, 'file:|file://other/x.db|sqlite:users.db|postgres:users'],
   [
     'DATABASE_URL',
     /^file:PATH, a path, :memory:, or postgres:\/\/USER:PASSWORD@HOST:PORT\/DATABASE$/,
-    'sqlite:users.db|postgres:users|FTP:x|mysql://h/users|:Memory:',
+    'mysql://h/users|:Memory:',
   ],
-  ['CACHE_STORE', /one of memory, redis, none/, 'Redis|redis://c.example|NONE|memcached'],
+  ['CACHE_STORE', /one of memory, redis, none/, 'Redis|redis://c.example|memcached'],
   [
     'REDIS_URL',
     /redis:\/\/USER:PASSWORD@HOST:PORT\/DATABASE.*rediss:\/\/.*list of nodes/,
-    'cache.example|cache.example:6379|http://cache.example|redis:cache.example',
+    'cache.example:6379|http://cache.example|redis:cache.example',
   ],
   ['REDIS_PREFIX', /up to 100 letters, digits/, `{users}:|a b|ä:|users*|${'x'.repeat(101)}`],
-  ['LIMITS_FILE', /\.json.*\.mjs/, 'limits|limits.yaml|limits.json5|limits.ts|0'],
+  ['LIMITS_FILE', /\.json.*\.mjs/, 'limits|limits.yaml|limits.ts|0'],
+  // Express takes no range of everything.
   [
     'TRUST_PROXY',
     /number of proxies.*comma-separated list/,
-    'true|false|-1|1000|1.5|1,2|proxy.example|Loopback|10.0.0.0/33|2001:db8::/129|10.0.0.0/|10.0.0.0/8/8|10.0.0.1,',
+    'true|-1|1000|1.5|1,2|proxy.example|Loopback|10.0.0.0/33|2001:db8::/129|10.0.0.0/|10.0.0.1,|0.0.0.0/0|::/0',
   ],
-  // Express takes no range of everything.
-  ['TRUST_PROXY', /number of proxies.*comma-separated list/, '0.0.0.0/0|::/0'],
-  ['MANAGEMENT_PORT', /0 to 65535/, '65536|-1|on|auto|9090,'],
-  ['MANAGEMENT_HOST', /address.*host name/, 'http://127.0.0.1|127.0.0.1:9090|*'],
-  ['API_KEYS', /off or required/, 'on|true|Required|optional|1|urk_x'],
+  ['MANAGEMENT_PORT', /0 to 65535/, '65536|on'],
+  ['MANAGEMENT_HOST', /address.*host name/, '127.0.0.1:9090|*'],
+  ['API_KEYS', /off or required/, 'on|true|Required|urk_x'],
   [
     'ALLOWED_HOSTS',
     /comma-separated list of host names and IP addresses without ports, or \*$/,
-    'users.example:3000|127.0.0.1:3000|[::1]:3000|[127.0.0.1]|::1]|*.example|*,users.example|https://users.example|users.example/|users.example,|users..example|.|users example|münchen.example',
+    'users.example:3000|[::1]:3000|[127.0.0.1]|*.example|*,users.example|https://users.example|users.example,|users..example|münchen.example',
   ],
   ['LOG_LEVEL', /one of fatal, .*silent/, 'verbose|INFO|30'],
   [
     'CORS_ORIGINS',
     /origins.*\*/,
-    'https://app.example/|https://app.example/path|https://app.example:443|https://APP.example|https://*.example|app.example|ftp://app.example|null|*,https://app.example|https://app.example,',
+    'https://app.example/|https://app.example:443|https://APP.example|https://*.example|app.example|ftp://app.example|null|*,https://app.example',
   ],
-  ['BODY_LIMIT', /1b to 100mb/, '0|101mb|1gb|1.5mb|-1|kb|100 k b|1e3|9999999999999999'],
+  ['BODY_LIMIT', /1b to 100mb/, '0|101mb|1gb|1.5mb|-1|kb|1e3|9999999999999999'],
   ['PASSWORD_MIN_LENGTH', /1 to 128/, '0|129|-8|8.5|eight'],
-  ['SHUTDOWN_TIMEOUT', /1ms to 1 hour/, '0|0s|61 minutes|2h|1 day|1.5s|-1|s|soon|3601'],
-  ['MAX_CONNECTIONS', /connections from 1 to 1000000/, '0|1000001|-1|1.5|many'],
-  ['MAX_EVENT_LOOP_DELAY', /1ms to 1 minute/, '0|61s|2 minutes|-1|0.5s|never'],
-  ['MAX_WAITING_REQUESTS', /from 1 to 1000000/, '0|1000001|all'],
-  ['MAX_WAITING_WRITES', /from 1 to 1000000/, '0|1000001|all'],
-  ['MAX_WAITING_PASSWORDS', /from 1 to 1000000/, '0|1000001|all'],
+  ['SHUTDOWN_TIMEOUT', /1ms to 1 hour/, '0|61 minutes|1 day|1.5s|-1|soon|3601'],
+  ['MAX_CONNECTIONS', /connections from 1 to 1000000/, '0|1000001|1.5|many'],
+  ['MAX_EVENT_LOOP_DELAY', /1ms to 1 minute/, '0|61s|never'],
+  ['MAX_WAITING_REQUESTS', /from 1 to 1000000/, '0|1000001'],
+  ['MAX_WAITING_WRITES', /from 1 to 1000000/, '0|1000001'],
+  ['MAX_WAITING_PASSWORDS', /from 1 to 1000000/, '0|1000001'],
 ]
 
 describe('wrong values:', () => {
@@ -212,12 +189,9 @@ describe('wrong values:', () => {
   )
 
   test.each([
-    'file:users.db?mode=ro',
     'file:users.db?',
     'FILE:users.db#main',
-    'file:/var/users.db?mode=ro',
-    'file:///var/users.db?mode=ro',
-    'file:///var/users.db#main',
+    'file:///var/u.db?mode=ro',
     'file::memory:?cache=shared',
   ])('DATABASE_URL=%s is refused with a sentence that says why', url => {
     expect(problemsOf({ DATABASE_URL: url })).toEqual([
@@ -228,14 +202,8 @@ describe('wrong values:', () => {
   })
 
   test.each([
-    'fifteen-letters',
-    'x',
-    'x'.repeat(1001),
-    'a b c d e f g h i',
-    'sixteen\tletters!',
-    'sixteen-lètters!',
-    'sixteen-letters\n',
-    'postgres://ann:pass@h/a b',
+    ...['fifteen-letters', 'x', 'x'.repeat(1001), 'a b c d e f g h i', 'sixteen-lètters!'],
+    ...['sixteen-letters\n', 'postgres://ann:pass@h/a b'],
   ])('MANAGEMENT_TOKEN %j is refused in a line that does not show it', token => {
     const [line = '', ...others] = problemsOf({ MANAGEMENT_TOKEN: token })
     expect(others).toEqual([])
@@ -248,7 +216,6 @@ describe('wrong values:', () => {
     ['CACHE_STORE', 'redis://:s3cret@cache:6379', '"redis://***@cache:6379"'],
     ['REDIS_URL', 'tcp://:s3cret@cache:6379', '"tcp://***@cache:6379"'],
     ['CORS_ORIGINS', 'https://ann:s3cret@app.example', '"https://***@app.example"'],
-    ['LIMITS_FILE', 'https://x/limits?token=s3cret', '"https://x/limits?token=***"'],
     ['LIMITS_FILE', 'https://x/limits?access_token=s3cret', '"https://x/limits?access_token=***"'],
     ['LIMITS_FILE', 'https://x/limits?next=token=s3cret', '"https://x/limits?next=token=***"'],
   ])('%s masks the credentials of %j in its refusal', (name, text, shown) => {
@@ -293,14 +260,6 @@ describe('a .env file', () => {
     expect(loadConfig(environment, dotenvOf(text))).toEqual({ ...DEFAULTS, ...parsed })
   })
 
-  test('with a wrong value is refused like the environment', () => {
-    const problems = problemsOf({ LOG_LEVEL: 'loud' }, dotenvOf('PORT=http\nLOG_LEVEL=info\n'))
-    expect(problems).toEqual([
-      expect.stringMatching(/^PORT was "http"; it may be /),
-      expect.stringMatching(/^LOG_LEVEL was "loud"; it may be /),
-    ])
-  })
-
   test('that is a folder is refused by its path', () => {
     const path = join(temporaryFolder(), '.env')
     mkdirSync(path)
@@ -322,10 +281,8 @@ describe('a .env file', () => {
 
 describe('the lines of a .env file', () => {
   test.each([
-    ['a byte order mark', '\uFEFFPORT=4000\nHOST=0.0.0.0\n'],
     ['a byte order mark and a comment', '\uFEFF# settings\nPORT=4000\nHOST=0.0.0.0\n'],
     ['line ends of Windows', '\uFEFFPORT=4000\r\n\r\nHOST=0.0.0.0\r\n'],
-    ['line ends of old Macs', 'PORT=4000\rHOST=0.0.0.0\r'],
     ['no line end', 'PORT=4000\nHOST=0.0.0.0'],
     ['export', 'export PORT=4000\n  export\tHOST="0.0.0.0"\n'],
     ['blanks', '\t PORT = 4000 \n \n\t# HOST=x\nHOST\t=\t0.0.0.0\t# here\n'],
@@ -357,20 +314,12 @@ describe('the lines of a .env file', () => {
     ['a line without =', 'HOST=::1\n\nhush-hush\nPORT=4000\n', 3, NOT_NAME],
     ['a line without a name', '=hush-hush\n', 1, NOT_NAME],
     ['a name of two words', 'MY PORT=hush-hush\n', 1, NOT_NAME],
-    ['YAML', '# settings\nPORT: hush-hush\n', 2, NOT_NAME],
+    ['YAML after line ends of Windows', '# settings\r\nPORT: hush-hush\r\n', 2, NOT_NAME],
     ['no = behind a value of two lines', 'CORS_ORIGINS="*\n"\nhush-hush\n', 3, NOT_NAME],
-    ['no = after line ends of Windows', 'HOST=::1\r\nhush-hush\r\n', 2, NOT_NAME],
     ['a quote that is never closed', 'HOST=::1\nPORT="4000\n', 2, NOT_CLOSED],
     ['a quote closed by the next one', 'DATABASE_URL="a.db\nHOST="::1"\n', 1, NOT_CLOSED],
     ['a # in a value', 'PORT=4000\nDATABASE_URL=./data#1/users.db\n', 2, 'it has a # in its value'],
-    ['a # right behind a value', 'PORT=4000#1\n', 1, 'it has a # in its value'],
     ['text behind a quote', 'TRUST_PROXY="1" 0.0.0.1\n', 1, 'it has text after its closing quote'],
-    [
-      'text behind a value of two lines',
-      'LIMITS_FILE="a\n.json" # b\nPORT="1"2\n',
-      3,
-      'it has text',
-    ],
   ])(
     'with %s are refused by their number, not shown, and none is lost in silence',
     (_, text, line, why) => {
@@ -405,14 +354,10 @@ describe('readSettings reports names that set nothing:', () => {
     readSettings(environment, path).unknown
 
   test.each([
-    ['DATABASE_URI', 'DATABASE_URL'],
     ['DATABASE_ULR', 'DATABASE_URL'],
-    ['DATABASEURL', 'DATABASE_URL'],
     ['LOGLEVEL', 'LOG_LEVEL'],
     ['log_level', 'LOG_LEVEL'],
     ['CORS_ORIGIN', 'CORS_ORIGINS'],
-    ['BODY_LIMITS', 'BODY_LIMIT'],
-    ['MAX_CONNECTION', 'MAX_CONNECTIONS'],
   ])('%s of the environment, one letter away from %s', (name, didYouMean) => {
     expect(unknownIn({ [name]: 'x' })).toEqual([{ name, source: 'environment', didYouMean }])
     expect(unknownIn({ [name]: '' })).toEqual([])
