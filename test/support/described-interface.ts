@@ -4,34 +4,14 @@ import addFormats from 'ajv-formats'
 
 type Json = Readonly<Record<string, unknown>>
 
-export interface DescribedHeader {
-  readonly required?: boolean
-  readonly schema: Json
-  readonly example?: unknown
-}
-
-export interface DescribedParameter extends DescribedHeader {
-  readonly name: string
-  readonly in: 'path' | 'query' | 'header'
-}
-
-export interface DescribedMedia {
-  readonly schema: Json
-  readonly examples?: Readonly<Record<string, { readonly value: unknown }>>
-}
-
 export interface DescribedResponse {
-  readonly headers?: Readonly<Record<string, DescribedHeader>>
-  readonly content?: Readonly<Record<string, DescribedMedia>>
+  readonly headers?: Readonly<Record<string, { readonly required?: boolean; schema: Json }>>
+  readonly content?: Readonly<Record<string, { readonly schema: Json }>>
 }
-
-export type DescribedResponses = Readonly<Record<string, DescribedResponse>>
 
 export interface DescribedOperation {
   readonly operationId: string
-  readonly parameters: readonly DescribedParameter[]
-  readonly requestBody?: { readonly content: Readonly<Record<string, DescribedMedia>> }
-  readonly responses: DescribedResponses
+  readonly responses: Readonly<Record<string, DescribedResponse>>
 }
 
 /** An OpenAPI document with its references resolved, except those within schemas. */
@@ -46,7 +26,7 @@ export interface DescribedInterface {
 export function followReferences(document: unknown): DescribedInterface {
   const { components, paths } = document as {
     readonly components: Readonly<Record<string, Readonly<Record<string, Json>>>>
-    readonly paths: Readonly<Record<string, Json>>
+    readonly paths: Json
   }
   const schemas = components.schemas ?? {}
   const compilers = [false, true].map(closed => createCompiler(schemas, closed))

@@ -1,0 +1,266 @@
+import { readFileSync } from 'node:fs'
+import { describe, expect, test } from 'vitest'
+import { newUserBody } from '../support/builders.ts'
+import {
+  type DescribedInterface,
+  type DescribedOperation,
+  followReferences,
+} from '../support/described-interface.ts'
+import { openTestApp } from '../support/open-test-app.ts'
+import type { RawAnswer } from '../support/raw-http.ts'
+import { AS_JSON, askRaw, CHUNKED, type RawHeaders } from '../support/raw-request.ts'
+import { shareKeyedApp, shareTestApp } from '../support/shared-app.ts'
+import { executeSql } from '../support/sql.ts'
+
+const PATH = '/openapi.json'
+
+const OPERATIONS: Readonly<Record<string, Readonly<Record<string, string>>>> = {
+  '/users': { get: 'listUsers', post: 'createUser' },
+  '/password-verifications': { post: 'verifyPassword' },
+  '/users/{id}': {
+    ...{ get: 'readUser', put: 'updateUser', patch: 'patchUser', delete: 'deleteUser' },
+  },
+  '/': { get: 'showHome' },
+  '/docs': { get: 'showDocs' },
+  '/openapi.json': { get: 'readInterface' },
+  '/livez': { get: 'checkLiveness' },
+  '/readyz': { get: 'checkReadiness' },
+}
+
+describe('of a service without keys', () => {
+  const app = shareTestApp()
+
+  test('GET /openapi.json answers an OpenAPI 3.1 document of this version, which any cache may store and revalidate', async () => {
+    const { headers, body, text } = await app.http.get(PATH).expect(200)
+    const packageJson = readFileSync(new URL('../../package.json', import.meta.url), 'utf8')
+    expect(body.openapi).toMatch(/^3\.1\.\d+$/)
+    expect(body.info).toMatchObject({
+      title: 'User Records Service',
+      version: JSON.parse(packageJson).version,
+    })
+    expect(headers).toMatchObject({
+      'content-type': 'application/json; charset=utf-8',
+      'cache-control': 'public, no-cache',
+      etag: expect.stringMatching(/^"[\w-]{20,}"$/),
+    })
+    const again = await app.http.get(PATH).set('If-None-Match', headers.etag ?? '')
+    expect([again.status, again.text]).toEqual([304, ''])
+    for (const name of ['etag', 'cache-control', 'vary']) {
+      expect(again.headers[name], name).toBe(headers[name])
+    }
+    const other = await (await openTestApp()).http.get(PATH).set('If-None-Match', '"another"')
+    expect([other.text, other.headers.etag]).toEqual([text, headers.etag])
+  })
+
+  test('the document has every operation and its id, and OPTIONS lists the same methods', async () => {
+    const { paths } = (await app.http.get(PATH).expect(200)).body
+    const ids = Object.entries<Record<string, DescribedOperation>>(paths).map(([path, item]) => [
+      path,
+      Object.fromEntries(Object.entries(item).map(([method, { operationId: id }]) => [method, id])),
+    ])
+    expect(Object.fromEntries(ids)).toEqual(OPERATIONS)
+    for (const [path, item] of Object.entries(OPERATIONS)) {
+      const { headers } = await app.http.options(path.replace('{id}', '1')).expect(204)
+      const listed = [...Object.keys(item), ...('get' in item ? ['head'] : []), 'options']
+      expect(headers.allow?.toLowerCase().split(', ').sort(), path).toEqual(listed.sort())
+    }
+  })
+
+  test('the document shows PASSWORD_MIN_LENGTH and BODY_LIMIT of the service', async () => {
+    const { http } = await openTestApp({ env: { PASSWORD_MIN_LENGTH: '13', BODY_LIMIT: '7kb' } })
+    const { body } = await http.get(PATH).expect(200)
+    const { NewUser, UserChange } = body.components.schemas
+    for (const { properties } of [NewUser, UserChange]) {
+      expect(properties.password).toMatchObject({ minLength: 13, maxLength: 128 })
+    }
+    expect(body.paths['/users'].post.requestBody.description).toContain('7168 bytes')
+  })
+
+  test('the password is writeOnly, and only in requests', async () => {
+    const { schemas } = (await app.http.get(PATH)).body.components
+    const names = Object.keys(schemas).filter(name =>
+      /"password"/.test(JSON.stringify(schemas[name])),
+    )
+    expect(names.sort()).toEqual(['Login', 'NewUser', 'UserChange'])
+    for (const name of names) {
+      expect(schemas[name].properties.password).toMatchObject({ writeOnly: true })
+    }
+  })
+
+  test('the document of a service without keys describes none', async () => {
+    const { body, text } = await app.http.get(PATH)
+    expect(body.security).toEqual([])
+    expect(body.components).not.toHaveProperty('securitySchemes')
+    expect(text).not.toMatch(/key_required|scope_missing|"401"/)
+  })
+})
+
+/** With limits, CORS and keys, so that there is every kind of answer. */
+const app = shareKeyedApp([{ name: 'all' }, { name: 'verifier', scopes: ['passwords:verify'] }], {
+  env: {
+    ALLOWED_HOSTS: 'localhost,127.0.0.1',
+    BODY_LIMIT: '1kb',
+    CORS_ORIGINS: 'https://app.example',
+  },
+  limits: {
+    blocklist: [{ userAgent: 'blocked' }],
+    throttle: [
+      { userAgent: 'busy', limit: 1, period: '1 hour' },
+      { userAgent: 'sent away', limit: 1, period: '1 hour', with: { redirect: '/elsewhere' } },
+    ],
+    rateLimits: [{ to: 100_000, within: '1 hour' }],
+  },
+})
+
+interface Sent {
+  readonly id?: number
+  /** The number of its key. */
+  readonly key?: number
+  readonly query?: string
+  readonly headers?: RawHeaders
+  readonly body?: string
+}
+
+const WRONG_TAG = '"2000-01-01T00:00:00.000Z"'
+
+/** Ways to send a request to any operation, most of them wrong. */
+const WAYS: readonly Sent[] = [
+  {},
+  { id: 999 },
+  { key: 1 },
+  { query: '?unknown=1' },
+  { query: '?%zz=1' },
+  { query: '?count=true&envelope=true&per_page=1&page=1&sort=-id' },
+  { headers: { Origin: 'https://app.example' } },
+  { headers: { Host: 'evil.example' } },
+  { headers: { Host: ['localhost', 'localhost'] } },
+  { headers: { 'User-Agent': 'blocked' } },
+  ...Array(2).fill({ headers: { 'User-Agent': 'busy' } }),
+  ...Array(2).fill({ headers: { 'User-Agent': 'sent away' } }),
+  { headers: { Authorization: '' } },
+  { headers: { Accept: 'image/png' } },
+  { query: '?unknown=1', headers: { Accept: 'application/problem+json' } },
+  { headers: { 'X-Long': 'x'.repeat(20_000) } },
+  { headers: CHUNKED, body: `1;${'x'.repeat(20_000)}\r\n` },
+  { headers: CHUNKED, body: 'x\r\n' },
+  { body: `"${'x'.repeat(1025)}"` },
+  { body: '{' },
+  { headers: { 'Content-Type': 'text/plain' } },
+  { body: '{"user":{"name":5,"email":"x","password":"x"}}' },
+  { headers: { 'Idempotency-Key': 'a b' } },
+  { headers: { 'If-Match': WRONG_TAG } },
+  { headers: { 'If-None-Match': '*' } },
+]
+
+/** What needs a slow client, an overload or a fault where there is nothing to fail. */
+const NOT_MADE = /408|409|503|default|(?:showHome|showDocs|readInterface|check\w+) 500/
+
+test('every answer to requests of every kind is in the document, which describes no others', async () => {
+  const described = followReferences((await app.http.get(PATH)).body)
+  const met = new Set<string>()
+  const wrong: unknown[] = []
+  const login = { user: { email: 'known@x.co', password: 'correct horse' } }
+
+  async function send(
+    method: string,
+    path: string,
+    { id = 1, key = 0, query = '', headers, body }: Sent,
+  ) {
+    const fields = path.startsWith('/password') ? login : newUserBody()
+    const right = /^p/.test(method) ? JSON.stringify(fields) : ''
+    const line = `${method.toUpperCase()} ${path.replace('{id}', String(id))}${query}`
+    const all = { Authorization: app.bearers[key] ?? '', ...AS_JSON, ...headers }
+    const answer = await askRaw(app.port, line, all, body ?? right)
+    const operation = described.paths[path]?.[method] as DescribedOperation
+    met.add(`${operation.operationId} ${answer.status}`)
+    const found = undocumented(described, operation, answer)
+    if (found.length > 0) wrong.push([line, answer.status, headers, ...found])
+    return answer
+  }
+
+  const create = async (sent: Sent = {}) =>
+    JSON.parse((await send('post', '/users', sent)).body).id as number
+
+  async function sendToEach(sent: Sent): Promise<void> {
+    for (const [path, item] of Object.entries(OPERATIONS)) {
+      for (const method of Object.keys(item)) {
+        await send(method, path, method === 'delete' ? { id: await create(), ...sent } : sent)
+      }
+    }
+  }
+
+  await create({ body: JSON.stringify({ user: { name: 'Known', ...login.user } }) })
+  for (const sent of WAYS) await sendToEach(sent)
+  const keyed = { headers: { 'Idempotency-Key': 'key' }, body: JSON.stringify(newUserBody()) }
+  const id = await create(keyed)
+  expect(await create(keyed)).toBe(id)
+  await send('delete', '/users/{id}', { id })
+  await send('post', '/users', keyed)
+  await executeSql(app.databaseUrl, 'DROP TABLE users')
+  await sendToEach({ id: 1 })
+  expect(wrong).toEqual([])
+  const all = Object.values(described.paths).flatMap(item =>
+    Object.values(item).flatMap(({ operationId, responses }) =>
+      Object.keys(responses).map(status => `${operationId} ${status}`),
+    ),
+  )
+  expect(all.filter(one => !met.has(one) && !NOT_MADE.test(one))).toEqual([])
+})
+
+test('the document describes API keys, with the scope of each operation, if they are required', async () => {
+  const { body } = await app.http.get(PATH).expect(200)
+  expect(body.components.securitySchemes).toEqual({
+    apiKey: { type: 'http', scheme: 'bearer', description: expect.stringContaining('users:write') },
+  })
+  expect(body.security).toEqual([{ apiKey: [] }])
+  type Secured = DescribedOperation & { readonly security?: { readonly apiKey: string[] }[] }
+  const needs = Object.values<Record<string, Secured>>(body.paths).flatMap(item =>
+    Object.values(item).map(({ operationId, security = [], responses }) => [
+      operationId,
+      [security.map(({ apiKey }) => apiKey).join(), '401' in responses],
+    ]),
+  )
+  expect(Object.fromEntries(needs)).toEqual({
+    ...Object.fromEntries(needs.map(([id]) => [id, ['', false]])),
+    ...Object.fromEntries(['listUsers', 'readUser'].map(id => [id, ['users:read', true]])),
+    ...Object.fromEntries(
+      ['createUser', 'updateUser', 'patchUser', 'deleteUser'].map(id => [
+        id,
+        ['users:write', true],
+      ]),
+    ),
+    verifyPassword: ['passwords:verify', true],
+  })
+})
+
+/** Headers for Node, caches and browsers, which the document does not describe. */
+const LEFT_OUT = [
+  ...['date', 'connection', 'keep-alive', 'content-length', 'content-type'],
+  ...['accept', 'vary', 'cache-control', 'x-content-type-options', 'content-security-policy'],
+  ...['access-control-allow-origin', 'access-control-expose-headers'],
+]
+
+/** The differences between an answer and the document; empty if the document describes all its parts. */
+function undocumented(
+  described: DescribedInterface,
+  { responses }: DescribedOperation,
+  { status, headers, body }: RawAnswer,
+): string[] {
+  const response = responses[status] ?? (status === 302 ? responses.default : undefined)
+  if (response === undefined) return ['the status']
+  const { headers: known = {}, content } = response
+  const isKnown = (name: string) => Object.keys(known).some(one => one.toLowerCase() === name)
+  const unknown = Object.keys(headers).filter(name => !isKnown(name) && !LEFT_OUT.includes(name))
+  const broken = Object.entries(known).filter(([name, { required, schema }]) => {
+    const value = headers[name.toLowerCase()]
+    if (value === undefined) return required
+    return !described.compile(schema)(schema.type === 'integer' ? Number(value) : value)
+  })
+  const wrong = [...unknown, ...broken.map(([name]) => name)]
+  if (content === undefined) return body === '' ? wrong : [...wrong, 'a body']
+  const type = headers['content-type']?.replace('; charset=utf-8', '') ?? ''
+  const media = content[type]
+  if (media === undefined) return [...wrong, `the type ${type}`]
+  const validate = described.compile(media.schema, { closed: true })
+  return validate(type.endsWith('json') ? JSON.parse(body) : body) ? wrong : [...wrong, body]
+}
