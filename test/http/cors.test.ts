@@ -15,15 +15,15 @@ const EXPOSED = [
   ...['RateLimit-Policy', 'Retry-After', 'Idempotency-Replayed'],
 ]
 
+const ASKED = 'content-type,if-match,idempotency-key,x-request-id'
+
 type Headers = Record<string, string>
 
-function preflight(origin: string, method: string, headers?: string): Headers {
-  return {
-    Origin: origin,
-    'Access-Control-Request-Method': method,
-    ...(headers !== undefined && { 'Access-Control-Request-Headers': headers }),
-  }
-}
+const preflight = (origin: string, method = 'POST'): Headers => ({
+  Origin: origin,
+  'Access-Control-Request-Method': method,
+  'Access-Control-Request-Headers': ASKED,
+})
 
 /** The members of a list of names, sorted, in lower case. */
 function fieldsIn(header: string | undefined): string[] {
@@ -57,33 +57,27 @@ async function askEach({ http }: TestApp, Origin: string) {
 async function expectPreflights({ http }: TestApp, origin: string, allowed: string): Promise<void> {
   for (const [path, method, allow] of [
     ['/users', 'POST', 'GET, HEAD, POST, OPTIONS'],
-    ['/users/1', 'PUT', 'GET, HEAD, PUT, PATCH, DELETE, OPTIONS'],
     ['/users/1', 'PATCH', 'GET, HEAD, PUT, PATCH, DELETE, OPTIONS'],
-    ['/users/abc', 'DELETE', 'GET, HEAD, PUT, PATCH, DELETE, OPTIONS'],
     ['/', 'GET', 'GET, HEAD, OPTIONS'],
   ] as const) {
-    const asked = 'content-type,if-match,idempotency-key,x-request-id'
-    const wish = { ...preflight(origin, method, asked), Accept: 'text/html' }
-    const { text, headers } = await http.options(path).set(wish).expect(204)
+    const { text, headers } = await http.options(path).set(preflight(origin, method)).expect(204)
     expect(text).toBe('')
     expect(fieldsIn(headers.allow)).toEqual(fieldsIn(allow))
     expect(headers['access-control-allow-origin']).toBe(allowed)
     expect(headers['access-control-max-age']).toBe('600')
     expect(fieldsIn(headers['access-control-allow-methods'])).toContain(method.toLowerCase())
-    expect(fieldsIn(headers['access-control-allow-headers'])).toEqual(fieldsIn(asked))
+    expect(fieldsIn(headers['access-control-allow-headers'])).toEqual(fieldsIn(ASKED))
     expect(fieldsIn(headers.vary)).toEqual(
       expect.arrayContaining(allowed === '*' ? ['accept'] : ['accept', 'origin']),
     )
-    expect(headers).toHaveProperty('x-request-id')
   }
 }
 
 test('without CORS_ORIGINS no answer has a CORS header', async () => {
   const app = await openTestApp()
-  const options = await app.http.options('/users').set(preflight(APP, 'POST'))
+  const options = await app.http.options('/users').set(preflight(APP))
   for (const { headers } of [options, ...(await askEach(app, APP))]) {
-    const names = Object.keys(headers)
-    expect(names.filter(name => name.startsWith('access-control-'))).toEqual([])
+    expect(Object.keys(headers).filter(name => name.startsWith('access-control-'))).toEqual([])
     expect(fieldsIn(headers.vary)).toEqual(['accept'])
   }
 })
@@ -96,39 +90,26 @@ describe('CORS_ORIGINS as a list', () => {
     await expectPreflights(app, origin, origin)
   })
 
+  // Caches reuse an answer without an Origin for requests with one.
   test.each([
-    STRANGER,
-    'https://app.example.com.evil.example',
-    'https://app.example.com:8443',
-    'http://app.example.com',
-    'HTTPS://APP.EXAMPLE.COM',
-    `${APP}/`,
-    'null',
-    '*',
-    '',
-  ])('does not let %j read answers', async origin => {
-    const answer = await app.http.get('/users').set('Origin', origin).expect(200)
-    const options = await app.http.options('/users').set(preflight(origin, 'POST')).expect(204)
+    ...[undefined, STRANGER, `${APP}.evil.example`, `${APP}:8443`, 'http://app.example.com'],
+    ...['HTTPS://APP.EXAMPLE.COM', `${APP}/`, 'null', '*', ''],
+  ])('does not let %j read answers, which vary by Origin too', async Origin => {
+    const sent = Origin === undefined ? {} : { Origin }
+    const answer = await app.http.get('/users').set(sent).expect(200)
+    const options = await app.http.options('/users').set(Origin ? preflight(Origin) : sent)
     for (const { headers } of [answer, options]) {
       expect(headers).not.toHaveProperty('access-control-allow-origin')
     }
     expect(fieldsIn(answer.headers.vary)).toEqual(['accept', 'origin'])
-  })
-
-  test('an answer to a request without an Origin varies by Origin too, because caches reuse it for requests with one', async () => {
-    const { headers } = await app.http.get('/users').expect(200)
-    expect(headers).not.toHaveProperty('access-control-allow-origin')
-    expect(fieldsIn(headers.vary)).toEqual(['accept', 'origin'])
-  })
-
-  test('an OPTIONS request that is not a preflight answers 204 with Allow too', async () => {
-    const { headers } = await app.http.options('/users').expect(204)
-    expect(fieldsIn(headers.allow)).toEqual(['get', 'head', 'options', 'post'])
-    expect(headers).not.toHaveProperty('access-control-allow-origin')
+    expect([options.status, fieldsIn(options.headers.allow)]).toEqual([
+      204,
+      ['get', 'head', 'options', 'post'],
+    ])
   })
 })
 
-test.each([APP, STRANGER, 'null'])(
+test.each([STRANGER, 'null'])(
   'CORS_ORIGINS=* lets %s read answers, without credentials',
   async origin => {
     const app = await openTestApp({ env: { CORS_ORIGINS: '*' } })
@@ -140,16 +121,12 @@ test.each([APP, STRANGER, 'null'])(
 test('errors have the CORS headers too', async () => {
   const { http, databaseUrl } = await openTestApp({ env: LIST })
   const Origin = APP
-  const wrong = newUserBody({ email: 'x' })
-  const long = newUserBody({ name: 'x'.repeat(200_000) })
   const responses = [
     await http.get('/users/%zz').set({ Origin }).expect(400),
-    await http.get('/users/999').set({ Origin }).expect(404),
     await http.delete('/users').set({ Origin }).expect(405),
     await http.get('/users').set({ Origin, Accept: 'text/html' }).expect(406),
-    await http.post('/users').set({ Origin }).send(long).expect(413),
     await http.post('/users').set({ Origin }).type('text').send('x').expect(415),
-    await http.post('/users').set({ Origin }).send(wrong).expect(422),
+    await http.post('/users').set({ Origin }).send({}).expect(422),
   ]
   await executeSql(databaseUrl, 'DROP TABLE users')
   responses.push(await http.get('/users').set({ Origin }).expect(500))
