@@ -14,38 +14,30 @@ import { until } from '../support/until.ts'
 
 const ORIGIN = 'https://app.example'
 
-const PREFLIGHT = { Origin: ORIGIN, 'Access-Control-Request-Method': 'DELETE' }
-
 /** Each operation on users, with the scope that it needs. */
 const OPERATIONS: readonly (readonly [line: string, scope: Scope])[] = [
   ['GET /users', 'users:read'],
   ['HEAD /users', 'users:read'],
   ['GET /users/1', 'users:read'],
-  ['GET /users/999', 'users:read'],
   ['GET /users/abc', 'users:read'],
-  ['HEAD /users/1', 'users:read'],
   ['GET /users/%zz', 'users:read'],
   ['GET /users?nonsense=1', 'users:read'],
   ['POST /users', 'users:write'],
   ['PUT /users/1', 'users:write'],
-  ['PUT /users/999', 'users:write'],
   ['PATCH /users/1', 'users:write'],
   ['DELETE /users/998', 'users:write'],
-  ['DELETE /users/abc', 'users:write'],
   ['POST /password-verifications', 'passwords:verify'],
 ]
 
 /** Requests that need a key and no scope, with what they get then. */
 const OTHERS: readonly (readonly [line: string, status: number])[] = [
-  ...['/nowhere', '/users/', '//users', '/USERS', '/users/1/', '/users/1/2']
-    .concat(['/docs/', '/docs/x', '/openapi.json/'])
-    .map(path => [`GET ${path}`, 404] as const),
+  ...['/nowhere', '/users/', '//users', '/USERS', '/docs/x'].map(
+    path => [`GET ${path}`, 404] as const,
+  ),
   ['GET /%zz', 400],
   ['PUT /users', 405],
-  ['POST /users/1', 405],
   ['PROPFIND /users', 405],
   ['OPTIONS /users', 204],
-  ['OPTIONS /nowhere', 404],
 ]
 
 /** Spellings of the paths of users, right and wrong. */
@@ -78,11 +70,6 @@ function send({ port }: Port, line: string, headers: OutgoingHttpHeaders = {}): 
 
 async function statusOf(of: Port, line: string, Authorization?: string | string[]) {
   return (await send(of, line, Authorization === undefined ? {} : { Authorization })).status
-}
-
-/** What an error at the path of a request line is about. */
-function resourceOf(line: string): string {
-  return /^\S+ \/users(?:[/?]|$)/.test(line) ? 'User' : 'Request'
 }
 
 /** What is refused, apart from the id of the request. */
@@ -118,7 +105,7 @@ describe('without a key', () => {
     if (line.startsWith('HEAD')) return
     expect(JSON.parse(body)).toEqual({
       message: 'A valid API key is required',
-      resource: resourceOf(line),
+      resource: /^\S+ \/users(?:[/?]|$)/.test(line) ? 'User' : 'Request',
       code: 401,
       status: false,
       reason: 'key_required',
@@ -126,8 +113,7 @@ describe('without a key', () => {
   })
 
   test.each([
-    ['GET /users/1', 'GET /users/2', 'GET /users/abc', 'GET /users/1/2', 'POST /users/1'],
-    ['GET /users/1', 'GET /users/%'],
+    ['GET /users/1', 'GET /users/2', 'GET /users/abc', 'GET /users/%', 'POST /users/1'],
     ['GET /nowhere', 'GET /admin', 'DELETE /docs/x', 'GET /openapi.yaml'],
   ])('nothing tells which users, methods or paths exist: %s, %s', async (...lines) => {
     await app.http.post('/users').set('Authorization', ofAll()).send(newUserBody()).expect(201)
@@ -141,66 +127,44 @@ describe('without a key', () => {
     const { headers } = await app.http.post('/users').set(auth).send(newUserBody()).expect(201)
     const path = headers.location ?? ''
     const before = await app.http.get('/users').set(auth).expect(200)
-    const json = { 'Content-Type': 'application/json' }
     for (const body of [newUserBody(), { user: { name: 'x'.repeat(2000) } }, '{"user":']) {
-      await app.http.post('/users').set(json).send(body).expect(401)
+      await app.http.post('/users').set('Content-Type', 'application/json').send(body).expect(401)
       await app.http.put(path).set('Content-Type', 'text/plain').send('x').expect(401)
     }
     await app.http.delete(path).expect(401)
     expect((await app.http.get('/users').set(auth)).text).toBe(before.text)
   })
 
-  test('a 401 is a problem document to a client that prefers one', async () => {
-    const accept = { Accept: 'application/problem+json' }
-    const { headers, body } = await app.http.get('/users/1').set(accept).expect(401)
-    expect(headers['content-type']).toMatch(/^application\/problem\+json/)
-    expect(headers['www-authenticate']).toBe('Bearer')
-    expect(body).toEqual({
-      type: 'about:blank',
-      title: 'Unauthorized',
-      status: 401,
-      detail: 'A valid API key is required',
-      instance: '/users/1',
-      reason: 'key_required',
-    })
-  })
-
   test('health checks, pages and the document are open', async () => {
     for (const path of ['/livez', '/readyz', '/', '/docs', '/openapi.json']) {
-      const lines = [`GET ${path}`, `HEAD ${path}`, `OPTIONS ${path}`, `POST ${path}`]
       const statuses = []
-      for (const line of lines) statuses.push(await statusOf(app, line))
+      for (const method of ['GET', 'HEAD', 'OPTIONS', 'POST']) {
+        statuses.push(await statusOf(app, `${method} ${path}`))
+      }
       expect([path, ...statuses]).toEqual([path, 200, 200, 204, 405])
       expect(await statusOf(app, `GET ${path}`, 'Bearer nonsense')).toBe(200)
     }
     const { text: page } = await app.http.get('/docs').expect(200)
-    const assets = [...page.matchAll(/(?:src|href)="(docs\/[^"]+)"/g)].map(([, path]) => path)
-    expect(assets.length).toBeGreaterThan(3)
-    for (const path of assets) expect(await statusOf(app, `GET /${path}`)).toBe(200)
+    const [, file] = /src="(docs\/[^"]+)"/.exec(page) ?? []
+    expect(await statusOf(app, `GET /${file}`)).toBe(200)
   })
 
-  test('a CORS preflight is answered, and allows the header Authorization', async () => {
-    const asked = { ...PREFLIGHT, 'Access-Control-Request-Headers': 'authorization,content-type' }
-    for (const path of ['/users', '/users/1']) {
-      const { status, headers } = await send(app, `OPTIONS ${path}`, asked)
-      expect(status).toBe(204)
-      expect(headers).toMatchObject({
-        'access-control-allow-origin': ORIGIN,
-        'access-control-allow-headers': 'authorization,content-type',
-      })
-      expect(headers['access-control-allow-methods']?.split(',')).toContain('DELETE')
-    }
+  test('a CORS preflight is answered, and a page of an allowed origin may read the 401', async () => {
+    const preflight = { Origin: ORIGIN, 'Access-Control-Request-Method': 'DELETE' }
+    const asked = { ...preflight, 'Access-Control-Request-Headers': 'authorization' }
+    const { status, headers } = await send(app, 'OPTIONS /users/1', asked)
+    expect(status).toBe(204)
+    expect(headers).toMatchObject({
+      'access-control-allow-origin': ORIGIN,
+      'access-control-allow-headers': 'authorization',
+      'access-control-allow-methods': expect.stringContaining('DELETE'),
+    })
     for (const left of ['Origin', 'Access-Control-Request-Method'] as const) {
-      const { [left]: _left, ...headers } = PREFLIGHT
-      expect((await send(app, 'OPTIONS /users', headers)).status).toBe(401)
+      const { [left]: _left, ...others } = preflight
+      expect((await send(app, 'OPTIONS /users', others)).status).toBe(401)
     }
-    expect((await send(app, 'GET /users', PREFLIGHT)).status).toBe(401)
-  })
-
-  test('a page of an allowed origin may read the 401', async () => {
-    const { status, headers } = await send(app, 'GET /users', { Origin: ORIGIN })
-    expect(status).toBe(401)
-    expect(headers['access-control-allow-origin']).toBe(ORIGIN)
+    const refusal = await send(app, 'GET /users', preflight)
+    expect([refusal.status, refusal.headers['access-control-allow-origin']]).toEqual([401, ORIGIN])
   })
 })
 
@@ -212,11 +176,9 @@ describe('with a key', () => {
     const challenge = `Bearer error="insufficient_scope", scope="${needed}"`
     expect(headers['www-authenticate']).toBe(challenge)
     if (line.startsWith('HEAD')) return
-    expect(JSON.parse(body)).toEqual({
+    expect(JSON.parse(body)).toMatchObject({
       message: `The API key lacks the scope ${needed}`,
-      resource: resourceOf(line),
       code: 403,
-      status: false,
       reason: 'scope_missing',
     })
   })
@@ -234,29 +196,9 @@ describe('with a key', () => {
     }
   })
 
-  test('users are created, read, changed and deleted as without keys', async () => {
-    const { http } = app
-    const auth = { Authorization: ofAll() }
-    const { body: user } = await http.post('/users').set(auth).send(newUserBody()).expect(201)
-    const path = `/users/${user.id}`
-    await http.get(path).set(auth).expect(200, user)
-    await http.get(`/users?email=${user.email}`).set(auth).expect(200, [user])
-    await http
-      .put(path)
-      .set(auth)
-      .send({ user: { name: 'Bea' } })
-      .expect(200)
-    await http.delete(path).set(auth).expect(204)
-    await http.get(path).set(auth).expect(404)
+  test.each(['bearer', 'BEARER', 'Bearer '])('the scheme may be sent as %j', async scheme => {
+    expect(await statusOf(app, 'GET /users', ofAll().replace('Bearer', scheme))).toBe(200)
   })
-
-  test.each(['bearer', 'BEARER', 'BeArEr', 'Bearer '])(
-    'the scheme may be sent as %j',
-    async scheme => {
-      const sent = ofAll().replace('Bearer', scheme)
-      expect(await statusOf(app, 'GET /users', sent)).toBe(200)
-    },
-  )
 
   test('an unknown, an expired and a missing key get the same answer', async () => {
     const missing = refusalOf(await send(app, 'GET /users'))
@@ -267,14 +209,13 @@ describe('with a key', () => {
 
   test('a key is valid until the moment at which it expires', async () => {
     const clock = createFakeClock()
-    const keys = [{ expiresAt: clock.now() + 1000 }]
-    const expiring = await openKeyedApp(keys, { now: clock.now })
+    const expiring = await openKeyedApp([{ expiresAt: clock.now() + 1000 }], { now: clock.now })
     const statuses = []
-    for (const passedMs of [0, 999, 1]) {
+    for (const passedMs of [999, 1]) {
       clock.advance(passedMs)
       statuses.push(await statusOf(expiring, 'GET /users', expiring.bearers[0]))
     }
-    expect(statuses).toEqual([200, 200, 401])
+    expect(statuses).toEqual([200, 401])
   })
 
   test('a new key is accepted and a revoked one refused, without a restart', async () => {
@@ -313,14 +254,9 @@ describe('with a key', () => {
 describe('an Authorization header', () => {
   test('that is given twice is 401, whichever of them is right', async () => {
     const all = ofAll()
-    const others = [all, ofOnly('users:read'), 'Basic x', '']
-    for (const other of others) {
-      for (const sent of [
-        [all, other],
-        [other, all],
-      ]) {
-        expect([sent, await statusOf(app, 'GET /users', sent)]).toEqual([sent, 401])
-      }
+    for (const other of [all, ofOnly('users:read'), 'Basic x', '']) {
+      expect([other, await statusOf(app, 'GET /users', [all, other])]).toEqual([other, 401])
+      expect([other, await statusOf(app, 'GET /users', [other, all])]).toEqual([other, 401])
     }
   })
 
@@ -331,11 +267,9 @@ describe('an Authorization header', () => {
       const headers = { Connection: 'close', Authorization: sent }
       const [answer] = await sendRaw(app.port, requestBytes('GET /users', headers)).ended
       // A header that is too large or has control characters is refused by the parser.
-      const isRefusedByParser = [400, 431].includes(answer?.status ?? 0) && hasOddBytes(sent)
-      expect([sent.slice(0, 80), isRefusedByParser ? 401 : answer?.status]).toEqual([
-        sent.slice(0, 80),
-        401,
-      ])
+      const isOdd = sent.length > 16_000 || /[^\t\x20-\x7e\x80-\xff]/.test(sent)
+      const statuses = isOdd ? [400, 401, 431] : [401]
+      expect(statuses, sent.slice(0, 80)).toContain(answer?.status)
     }
     expect(await statusOf(app, 'GET /users', ofAll())).toBe(200)
     // A busy machine may reach PostgreSQL too late.
@@ -354,27 +288,24 @@ describe('an Authorization header', () => {
 })
 
 describe('the log', () => {
-  test('has the name of the key, and why one is not valid', async () => {
-    const reader = ofOnly('users:read')
-    for (const [index, [line, sent, ...facts]] of [
-      ['GET /users', reader, 200, 'only.users-read', undefined],
-      ['GET /users', ofExpired(), 401, undefined, 'expired'],
-      ['GET /users', `Bearer ${unknownKey()}`, 401, undefined, 'unknown'],
-      ['GET /users', reader.slice(0, -1), 401, undefined, 'malformed'],
-      ['GET /users', 'Basic x', 401, undefined, 'malformed'],
-      ['GET /users', undefined, 401, undefined, 'missing'],
-      ['DELETE /users/1', reader, 403, 'only.users-read', undefined],
-      ['GET /openapi.json', `Bearer ${unknownKey()}`, 200, undefined, undefined],
-    ].entries() as ArrayIterator<[number, [string, string | undefined, ...unknown[]]]>) {
-      const id = `of-${index}`
-      await send(app, line, { 'X-Request-Id': id, ...(sent && { Authorization: sent }) })
-      const logged = await until(() => app.logLines.find(({ requestId }) => requestId === id))
-      const { status, key, keyProblem } = logged
-      expect([line, status, key, keyProblem]).toEqual([line, ...facts])
-    }
+  test.each<[string, () => string | undefined, number, string | undefined, string | undefined]>([
+    ['GET /users', () => ofOnly('users:read'), 200, 'only.users-read', undefined],
+    ['GET /users', ofExpired, 401, undefined, 'expired'],
+    ['GET /users', () => `Bearer ${unknownKey()}`, 401, undefined, 'unknown'],
+    ['GET /users', () => ofAll().slice(0, -1), 401, undefined, 'malformed'],
+    ['GET /users', () => undefined, 401, undefined, 'missing'],
+    ['DELETE /users/1', () => ofOnly('users:read'), 403, 'only.users-read', undefined],
+    ['GET /openapi.json', () => `Bearer ${unknownKey()}`, 200, undefined, undefined],
+  ])('has the name of the key, and why one is not valid: %s, %s', async (line, sent, ...facts) => {
+    const Authorization = sent()
+    const { headers } = await send(app, line, Authorization ? { Authorization } : {})
+    const id = headers['x-request-id']
+    const logged = await until(() => app.logLines.find(({ requestId }) => requestId === id))
+    const { status, key, keyProblem } = logged
+    expect([status, key, keyProblem]).toEqual(facts)
   })
 
-  test('says at the start that there is no key yet', async () => {
+  test('warns of a service that needs a key while there is no key yet', async () => {
     const { logLines } = await openKeyedApp([])
     const msg = 'API_KEYS is required, but there is no key: make one with keys create'
     expect(logLines).toContainEqual(expect.objectContaining({ level: 40, msg }))
@@ -383,25 +314,14 @@ describe('the log', () => {
 
 /** Texts that are no credentials, most of them near the right ones. */
 function malformedAuthorizations(key: string): readonly string[] {
-  const near = ['', ' ', '\t', `\t${key}`, key, `:${key}`, ` ${key} x`, ` ${key},${key}`]
-    .concat([` "${key}"`, ` token=${key}`, ` ${key}=`, ` ${key}\xa0`, ` \xa0${key}`])
-    .concat([` ${key}\x00`, ` ${key.toUpperCase()}`, ` ${key.toLowerCase()}`])
-    .concat([` ${'x'.repeat(8000)}`, ` ${key.repeat(100)}`, ` ${'x'.repeat(20_000)}`])
-    .concat([` ${'Bearer '.repeat(1000)}`, ' __proto__', ' constructor', ' null', ' undefined'])
-    .concat([" ' OR 1=1 --", ' %00', ' ../../etc/passwd', ' \xff\xfe\xfd', ' \x01\x02', ' \x7f'])
-    .concat([' $key', ' {{key}}'])
+  const near = ['', ' ', `\t${key}`, key, `:${key}`, ` ${key} x`, ` ${key},${key}`, ` "${key}"`]
+    .concat([` token=${key}`, ` ${key}=`, ` ${key}\xa0`, ` \xa0${key}`, ` ${key}\x00`])
+    .concat([` ${key.toUpperCase()}`, ` ${'x'.repeat(8000)}`, ` ${key.repeat(100)}`])
+    .concat([` ${'x'.repeat(20_000)}`, ' __proto__', " ' OR 1=1 --", ' %00', ' \xff\xfe\xfd'])
+    .concat([` ${key.slice(0, 9)} ${key.slice(9)}`, ' \x01\x02'])
   const base64 = Buffer.from(`user:${key}`).toString('base64')
   return [
     ...near.map(text => `Bearer${text}`),
-    ...['', key, `Basic ${key}`, `Basic ${base64}`, `Digest username="x", response="${key}"`],
-    ...[`Token ${key}`, `ApiKey ${key}`, `${' '.repeat(4000)}Bearer`],
-    ...Array.from({ length: key.length - 1 }, (_, at) => {
-      return `Bearer ${key.slice(0, at + 1)} ${key.slice(at + 1)}`
-    }),
+    ...['', key, `Basic ${key}`, `Basic ${base64}`, `Token ${key}`, `${' '.repeat(4000)}Bearer`],
   ]
-}
-
-/** Whether the parser may refuse it before the application sees it. */
-function hasOddBytes(text: string): boolean {
-  return text.length > 16_000 || /[^\t\x20-\x7e\x80-\xff]/.test(text)
 }
