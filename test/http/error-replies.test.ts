@@ -32,23 +32,23 @@ const OF_LIST = 'GET, HEAD, POST, OPTIONS'
 const OF_USER = 'GET, HEAD, PUT, PATCH, DELETE, OPTIONS'
 const OF_READS = 'GET, HEAD, OPTIONS'
 
-const WRONG_PATHS =
-  '/% /%zz /%FF /users/% /users/%zz /users/%C3%28 /users/%ED%A0%80 /users/1/%'.split(' ')
+const WRONG_PATHS = ['/%', '/users/%zz', '/users/%C3%28', '/users/1/%']
 
 const UNKNOWN_PATHS = `
-  /user /user/1 /usersabc /users%2f /users%2F1 /users.json /users/ /users// /users/1/ /users/1/posts /USERS /Users/1
-  /livez/ /LIVEZ /readyz.json /favicon.ico /__proto__`
+  /user/1 /usersabc /users%2F1 /users.json /users/ /users/1/ /users/1/posts /USERS /livez/ /__proto__`
   .trim()
   .split(/\s+/)
 
 const WRONG_METHODS = [
-  { path: '/users', methods: ['PUT', 'PATCH', 'DELETE', 'TRACE'], allow: OF_LIST },
-  { path: '/users/1', methods: ['POST', 'PROPFIND'], allow: OF_USER },
-  { path: '/users/abc', methods: ['POST'], allow: OF_USER },
-  { path: '/', methods: ['POST', 'PUT', 'PATCH', 'DELETE'], allow: OF_READS },
-  { path: '/livez', methods: ['POST', 'DELETE'], allow: OF_READS },
-  { path: '/readyz', methods: ['POST', 'DELETE'], allow: OF_READS },
-]
+  ['PUT /users', OF_LIST],
+  ['TRACE /users', OF_LIST],
+  ['POST /users/1', OF_USER],
+  ['PROPFIND /users/1', OF_USER],
+  ['POST /users/abc', OF_USER],
+  ['DELETE /', OF_READS],
+  ['POST /livez', OF_READS],
+  ['POST /readyz', OF_READS],
+] as const
 
 function wrongBody(status: number, reason: ErrorCode, headers: RawHeaders, body: string | Buffer) {
   return { line: 'POST /users', status, reason, headers, body }
@@ -66,18 +66,11 @@ const REFUSALS: readonly Refusal[] = [
     reason: 'path_malformed' as const,
     instance: path.replace(/%(?![0-9A-F]{2})/g, '%25'),
   })),
-  ...UNKNOWN_PATHS.map(path => ({
-    line: `GET ${path}`,
-    status: 404,
-    reason: 'path_not_found' as const,
-  })),
-  ...WRONG_METHODS.flatMap(({ path, methods, allow }) =>
-    methods.map(method => ({
-      line: `${method} ${path}`,
-      status: 405,
-      reason: 'method_not_allowed' as const,
-      allow,
-    })),
+  ...UNKNOWN_PATHS.map(
+    path => ({ line: `GET ${path}`, status: 404, reason: 'path_not_found' }) as const,
+  ),
+  ...WRONG_METHODS.map(
+    ([line, allow]) => ({ line, status: 405, reason: 'method_not_allowed', allow }) as const,
   ),
   wrongBody(400, 'body_malformed', AS_JSON, '{"user":{"name":'),
   wrongBody(413, 'body_too_large', AS_JSON, 'n'.repeat(100 * 1024 + 1)),
@@ -112,12 +105,11 @@ const ROUNDED_ID = byEngine({ sqlite: '9007199254740992', postgres: '90071992547
 
 /** All but the last few are no positive integers in plain decimal. */
 const WRONG_IDS = `
-  abc 0 00 01 -1 -0 +1 %2B1 1.0 1. .1 1e0 0x1 0b1 1n 1_0 1,0 1;v=1 1.json %201 1%20 1%0A %091 1%00 1%2F %D9%A1 %EF%BC%91
-  null undefined NaN Infinity true %5B1%5D __proto__
-  2 9007199254740993 9223372036854775807 9223372036854775808 18446744073709551617`
+  abc 0 01 -1 +1 %2B1 1.0 .1 1e0 0x1 1n 1_0 1;v=1 1.json %201 1%0A 1%00 1%2F %D9%A1 NaN %5B1%5D __proto__
+  2 9007199254740993 9223372036854775807 9223372036854775808`
   .trim()
   .split(/\s+/)
-  .concat([`1${'0'.repeat(400)}`, '9'.repeat(4000)])
+  .concat('9'.repeat(4000))
 
 describe('with one user', () => {
   const app = shareTestApp({ users: [newUserBody()] })
@@ -160,20 +152,12 @@ describe('with one user', () => {
     expectStructured(await ask(app, { ...refusal, headers }), refusal)
   })
 
-  test('a request that is served has no reason in its log line', async () => {
-    await app.http.get('/users').set('X-Request-Id', 'served').expect(200)
-    const line = await until(() => app.logLines.find(({ requestId }) => requestId === 'served'))
-    expect(line).not.toHaveProperty('reason')
-  })
-
   // Each is a reference to this host, without the query, and a URI.
   test.each([
     ['/users/999?token=secret', '/users/999'],
     ['//users/1', '/.//users/1'],
     ['http://example.com/users/999?x=1', '/users/999'],
-    ['/users/"<>', '/users/%22%3C%3E'],
-    ['/users/\\^`{|}', '/users/%5C%5E%60%7B%7C%7D'],
-    ['/%5B[]%5D', '/%5B%5B%5D%5D'],
+    ['/users/"<>\\^`{|}[]', '/users/%22%3C%3E%5C%5E%60%7B%7C%7D%5B%5D'],
   ])('a problem about %s has the instance %s', async (target, instance) => {
     const problem = await askForProblem(app, { line: `GET ${target}` })
     expect(problem.status).toBe(404)
@@ -212,14 +196,6 @@ describe('without the table of users', () => {
       expect(lines).toContainEqual(expect.objectContaining({ level: 50, err }))
     },
   )
-})
-
-test('POST /users answers 500 when a column is gone, and 201 once it is back', async () => {
-  const { http, databaseUrl } = await openTestApp()
-  await executeSql(databaseUrl, 'ALTER TABLE users RENAME COLUMN name_lower TO elsewhere')
-  await http.post('/users').send(newUserBody()).expect(500)
-  await executeSql(databaseUrl, 'ALTER TABLE users RENAME COLUMN elsewhere TO name_lower')
-  await http.post('/users').send(newUserBody()).expect(201)
 })
 
 test('writes answer 503 with Retry-After while another process locks the database; reads still work', async () => {

@@ -22,6 +22,9 @@ const BROKEN = '{"user":'
 const WRONG_FIELDS = '{"user":{"name":5}}'
 const RIGHT_FIELDS = '{"user":{"name":"Other"}}'
 
+const TAKEN_EMAIL = '{"user":{"email":"ann@x.co","password":"correct horse"}}'
+const GZIPPED = { ...AS_JSON, 'Content-Encoding': 'gzip' }
+
 const ALL_WRONG = { ...NOT_ACCEPTABLE, ...WRONG_TYPE, ...WRONG_CODING }
 
 /** A request, the status that answers it, and what is wrong with it: the first of them answers. */
@@ -29,24 +32,14 @@ type Row = readonly [line: string, number, breaks: string, RawHeaders?, body?: s
 
 const ROWS: readonly Row[] = [
   ['DELETE /%zz', 400, 'path and method'],
-  ['POST /users/%zz', 400, 'path and method'],
-  ['GET /users/%ff', 400, 'path and Accept', NOT_ACCEPTABLE],
   ['PUT /users/%', 400, 'path and all after it', ALL_WRONG, TOO_LONG],
   ['PROPFIND /nowhere', 404, 'an unknown path and method'],
-  ['GET /nowhere', 404, 'an unknown path and Accept', NOT_ACCEPTABLE],
   ['POST /users/', 404, 'an unknown path and all after it', ALL_WRONG, TOO_LONG],
-  ['PUT /users', 405, 'method and Accept', NOT_ACCEPTABLE],
   ['POST /', 405, 'method and Accept', NOT_ACCEPTABLE],
-  ['POST /users/abc', 405, 'method and id'],
   ['POST /users/999', 405, 'method and user'],
-  ['POST /users/1', 405, 'method and Content-Type', WRONG_TYPE, 'x'],
-  ['PUT /users', 405, 'method and syntax', AS_JSON, BROKEN],
   ['POST /users/abc', 405, 'method and all after it', ALL_WRONG, TOO_LONG],
   ['POST /users', 406, 'Accept and Content-Type', { ...NOT_ACCEPTABLE, ...WRONG_TYPE }, 'x'],
-  ['PUT /users/1', 406, 'Accept and syntax', { ...NOT_ACCEPTABLE, ...AS_JSON }, BROKEN],
-  ['POST /users', 406, 'Accept and fields', { ...NOT_ACCEPTABLE, ...AS_JSON }, WRONG_FIELDS],
   ['GET /users/999', 406, 'Accept and user', NOT_ACCEPTABLE],
-  ['GET /users/abc', 406, 'Accept and id', NOT_ACCEPTABLE],
   ['PATCH /users/abc', 406, 'Accept and all after it', ALL_WRONG, TOO_LONG],
   ['POST /users', 415, 'Content-Type and length', WRONG_TYPE, TOO_LONG],
   ['POST /users', 415, 'type and chunks', { ...CHUNKED, ...WRONG_TYPE }, TOO_LONG_IN_CHUNKS],
@@ -55,30 +48,16 @@ const ROWS: readonly Row[] = [
   ['PUT /users/999', 415, 'Content-Type and user', WRONG_TYPE, RIGHT_FIELDS],
   ['POST /users', 413, 'length and syntax', AS_JSON, TOO_LONG],
   ['PATCH /users/1', 413, 'length in chunks and syntax', CHUNKED, TOO_LONG_IN_CHUNKS],
-  [
-    'PUT /users/1',
-    413,
-    'length once inflated and syntax',
-    { ...AS_JSON, 'Content-Encoding': 'gzip' },
-    gzipSync(TOO_LONG),
-  ],
+  ['PUT /users/1', 413, 'length once inflated and syntax', GZIPPED, gzipSync(TOO_LONG)],
   ['PUT /users/999', 413, 'length and fields', AS_JSON, WRONG_FIELDS.padEnd(TOO_LONG.length)],
   ['PUT /users/999', 400, 'syntax and user', AS_JSON, BROKEN],
   ['POST /users', 400, 'syntax, before which fields are wrong', AS_JSON, `${WRONG_FIELDS}}`],
-  ...['999', 'abc', '0', '9007199254740993'].flatMap(id =>
-    ['PUT', 'PATCH'].flatMap((method): Row[] => {
-      const line = `${method} /users/${id}`
-      const taken = '{"user":{"email":"ann@x.co"}}'
-      const withPassword = '{"user":{"email":"ann@x.co","password":"correct horse"}}'
-      return [
-        [line, 422, 'fields and user', AS_JSON, WRONG_FIELDS],
-        [line, 422, 'the user field and user', AS_JSON, '{}'],
-        [line, 404, 'user', AS_JSON, RIGHT_FIELDS],
-        [line, 404, 'user and taken e-mail', AS_JSON, taken],
-        [line, 404, 'user and taken e-mail, with a password', AS_JSON, withPassword],
-      ]
-    }),
-  ),
+  ...['PUT /users/999', 'PATCH /users/abc'].flatMap((line): Row[] => [
+    [line, 422, 'fields and user', AS_JSON, WRONG_FIELDS],
+    [line, 422, 'the user field and user', AS_JSON, '{}'],
+    [line, 404, 'user', AS_JSON, RIGHT_FIELDS],
+    [line, 404, 'user and taken e-mail', AS_JSON, TAKEN_EMAIL],
+  ]),
 ]
 
 const app = shareTestApp({
@@ -104,10 +83,7 @@ const FIRST_CHECKS = [
 ] as const
 
 /** Requests that are wrong later on, each in another way. */
-const WRONG_LATER = [
-  ...['GET /users/%zz', 'GET /users/999', 'GET /users?nonsense=1', 'PUT /users/1'],
-  ...['PATCH /users/abc', 'POST /users', 'DELETE /users/999'],
-]
+const WRONG_LATER = ['GET /users/%zz', 'GET /users?nonsense=1', 'PUT /users/1', 'DELETE /users/999']
 
 /** Every two checks, the earlier one first, and each alone. */
 const PAIRS = FIRST_CHECKS.flatMap(([first, status, reason], index) =>
@@ -158,12 +134,9 @@ test.each([
   ],
   ['post /users', { name: 'Ann', email: 'ann@x.co' }, { email: TAKEN }],
   ['post /users', { name: 'Ann', email: 'ann@x.co\u0000' }, { email: ['is invalid'] }],
-  ...['put', 'patch'].flatMap(method => [
-    [`${method} /users/2`, { name: null, email: 'Ann@X.co' }, { name: BLANK, email: TAKEN }],
-    [`${method} /users/2`, { name: null, email: 'BOB@x.co' }, { name: BLANK }],
-    [`${method} /users/2`, { email: 'ann@x.co' }, { email: TAKEN }],
-    [`${method} /users/2`, { email: 'ann@x.co', password: 'correct horse' }, { email: TAKEN }],
-  ]),
+  ['put /users/2', { name: null, email: 'Ann@X.co' }, { name: BLANK, email: TAKEN }],
+  ['put /users/2', { name: null, email: 'BOB@x.co' }, { name: BLANK }],
+  ['patch /users/2', { email: 'ann@x.co', password: 'correct horse' }, { email: TAKEN }],
 ] as [string, object, Record<string, string[]>][])(
   '%s of %j reports a taken e-mail with the other wrong fields: %j',
   async (line, user, errors) => {
