@@ -67,15 +67,16 @@ describe('with ALLOWED_HOSTS', () => {
   const app = shareTestApp({ env: { ALLOWED_HOSTS: names } })
 
   test.each([
-    ...['users.example', 'USERS.example.:8443', 'other.example', '192.0.2.1:80'].map(
-      host => [host, 200] as const,
-    ),
-    ['[2001:db8:0:0:0:0:0:1]:80', 200],
-    ...['localhost', '127.0.0.1', 'example', 'a.users.example'].map(host => [host, 421] as const),
-  ])(
-    'a request for %s is answered with %d, whatever its case, port or final dot',
-    async (...row) => {
-      expect(await statusFor(app, row[0])).toBe(row[1])
+    ...['users.example', 'USERS.example.:8443', 'other.example', '192.0.2.1:80'],
+    '[2001:db8:0:0:0:0:0:1]:80',
+  ])('a request for %s is served, whatever its case, port or final dot', async host => {
+    expect(await statusFor(app, host)).toBe(200)
+  })
+
+  test.each(['localhost', '127.0.0.1', 'example', 'a.users.example'])(
+    'a request for %s is 421',
+    async host => {
+      expect(await statusFor(app, host)).toBe(421)
     },
   )
 })

@@ -59,20 +59,14 @@ const NESTED = `${'['.repeat(DEPTH)}${']'.repeat(DEPTH)}`
 const jose = () => textOf({ name: 'José' })
 
 test.each<[string, RawHeaders, string | Buffer, name: string]>([
-  ['that is compressed by gzip', coded('gzip'), gzipSync(jose()), 'José'],
   ['in the coding GZip', coded('GZip'), gzipSync(jose()), 'José'],
   ['in the coding x-gzip', coded('x-gzip'), gzipSync(jose()), 'José'],
   ['in the coding deflate', coded('deflate'), deflateSync(jose()), 'José'],
   ['in the coding br', coded('br'), brotliCompressSync(jose()), 'José'],
   ['in the coding identity', coded('identity'), jose(), 'José'],
-  [
-    'that is compressed and in chunks',
-    { ...CHUNKED, 'Content-Encoding': 'gzip' },
-    inChunks(gzipSync(textOf({ name: 'Ann' })), 7),
-    'Ann',
-  ],
+  ['in chunks of gzip', { ...CHUNKED, ...coded('gzip') }, inChunks(gzipSync(jose()), 7), 'José'],
   ['whose chunks divide characters', CHUNKED, inChunks(textOf({ name: '𝒜é' }), 1), '𝒜é'],
-  ['after a byte order mark', AS_JSON, `\ufeff${textOf({ name: 'Ann' })}`, 'Ann'],
+  ['after a byte order mark', AS_JSON, `\ufeff${jose()}`, 'José'],
   ['with a surrogate pair', AS_JSON, bodyWith('name', '\\ud83d\\ude00'), '😀'],
   ['with deep unknown keys', AS_JSON, `{"a":${NESTED},${textOf({ name: 'A' }).slice(1)}`, 'A'],
   [
@@ -81,9 +75,7 @@ test.each<[string, RawHeaders, string | Buffer, name: string]>([
     '{"user":5,"user":{"name":"A","email":"a@x.co","name":"B","email":"b@x.co"}}',
     'B',
   ],
-  ['after Expect: 200-ok', { ...AS_JSON, Expect: '200-ok' }, textOf({ name: 'Ann' }), 'Ann'],
-  ['after Expect: x=y', { ...AS_JSON, Expect: 'x=y' }, textOf({ name: 'Ann' }), 'Ann'],
-  ['after an empty Expect', { ...AS_JSON, Expect: '' }, textOf({ name: 'Ann' }), 'Ann'],
+  ['after Expect: x=y', { ...AS_JSON, Expect: 'x=y' }, jose(), 'José'],
 ])('POST /users takes a body %s', async (_, headers, body, name) => {
   const answer = await create(body, headers)
   expect(answer.status).toBe(201)
@@ -91,13 +83,8 @@ test.each<[string, RawHeaders, string | Buffer, name: string]>([
 })
 
 test.each([
-  ...['application/json', 'Application/JSON', ' application/json ', 'application/json;'],
-  ...['application/json; charset=utf-8', 'application/json;charset=UTF-8'],
-  ...['application/json;Charset=Utf-8', 'application/json; charset="utf-8"'],
-  ...['application/json; charset="UTF-8"', 'application/json \t;\t charset=utf-8\t'],
-  ...['application/json; version=1; charset=utf-8'],
-  ...['application/json; charset=utf-8; version=1'],
-  ...['application/json; profile="https://example.com/?charset=latin1"'],
+  ...['Application/JSON', 'application/json;', 'application/json;Charset="UTF-8"'],
+  ...['application/json \t;\t charset=utf-8\t', 'application/json; version=1; charset=utf-8'],
   ...['application/json; profile="a;charset=latin1"; charset=utf-8'],
   ...['application/json; charsets=latin1'],
 ])('POST /users takes a body of Content-Type %j', async type => {
@@ -107,37 +94,18 @@ test.each([
 test.each<RawHeaders>([
   {},
   ...[
-    ...['text/plain', 'text/json', 'text/plain; application/json'],
-    ...['application/x-www-form-urlencoded', 'multipart/form-data; boundary=x'],
+    ...['text/plain', 'application/x-www-form-urlencoded', 'multipart/form-data; boundary=x'],
     ...['application/problem+json', 'application/jsonp', 'application/json, text/plain'],
-    ...['application/ json', 'application', 'json', '*/*'],
-    ...['application/json; charset=iso-8859-1', 'application/json;CHARSET="ISO-8859-1"'],
-    ...['application/json; charset=utf-16', 'application/json; charset="utf-16"'],
-    ...['application/json; charset="utf-8'],
+    ...['application/ json', 'json', '*/*', 'application/json; charset="utf-8'],
+    ...['application/json;CHARSET="ISO-8859-1"', 'application/json; charset=utf-16'],
     ...['application/json; charset=utf-8; charset=latin1'],
-    ...['application/json; version=1; charset=us-ascii'],
-    ...['application/json;   charset=latin1'],
     ...[`application/json;${' '.repeat(8000)}charset=latin1`],
-    ...[`application/json${' '.repeat(8000)};charset=latin1`],
-    ...[`application/json;charset=${' '.repeat(8000)}latin1`],
-    ...[`application/json${';'.repeat(8000)}charset=latin1`],
   ].map(typed),
-  ...['compress', 'zstd', 'gzip, gzip', 'constructor'].map(coded),
+  ...['zstd', 'gzip, gzip', 'constructor'].map(coded),
 ])('POST, PUT and PATCH answer 415 to a body with %j', async headers => {
   for (const line of [CREATE, 'PUT /users/1', 'PATCH /users/1']) {
     expectRefusal(await ask(line, headers, textOf()), 415)
   }
-})
-
-test.each<[string, RawHeaders, string]>([
-  ['no length', {}, ''],
-  ['no length and a wrong type', typed('text/plain'), ''],
-  ['a Content-Length of 0', { 'Content-Length': '0' }, ''],
-  ['a Content-Length of 0 and a type', { ...AS_JSON, 'Content-Length': '0' }, ''],
-  ['a Content-Length of 00', { ...AS_JSON, 'Content-Length': '00' }, ''],
-  ['no chunk but the last', CHUNKED, '0\r\n\r\n'],
-])('POST /users answers 422 to an empty body with %s', async (_, headers, body) => {
-  expectRefusal(await create(body, headers), 422, NO_USER)
 })
 
 test.each<[string, number, RawHeaders]>([
@@ -149,6 +117,7 @@ test.each<[string, number, RawHeaders]>([
   'POST /users with %s answers 422 to an empty body, and %d to one byte, however long it says it is',
   async (_, status, headers) => {
     const chunked = { ...headers, 'Transfer-Encoding': 'chunked' }
+    expectRefusal(await create('', headers), 422, NO_USER)
     expectRefusal(await create('', { ...headers, 'Content-Length': '0' }), 422, NO_USER)
     expectRefusal(await create('0\r\n\r\n', chunked), 422, NO_USER)
     expectRefusal(await create(' ', headers), status)
@@ -160,48 +129,33 @@ const GZIPPED = gzipSync(textOf())
 
 test.each([
   ['gzip', 'no gzip at all', textOf()],
-  ['gzip', 'half a gzip', GZIPPED.subarray(0, GZIPPED.length / 2)],
   ['gzip', 'gzip without its trailer', GZIPPED.subarray(0, -8)],
   ['gzip', 'gzip with a wrong checksum', withByte(GZIPPED, GZIPPED.length - 8)],
-  ['gzip', 'gzip with a wrong byte', withByte(GZIPPED, 14)],
   ['gzip', 'deflate', deflateSync(textOf())],
   ['deflate', 'gzip', GZIPPED],
-  ['br', 'gzip', GZIPPED],
   ['br', 'half a brotli', brotliCompressSync(textOf()).subarray(0, 20)],
-  ['gzip', 'gzipped words', gzipSync('name=Ann')],
   ['gzip', 'gzipped Latin-1', gzipSync(Buffer.from('{"user":"\xe9"}', 'latin1'))],
   ['gzip', 'a body gzipped twice', gzipSync(GZIPPED)],
   ['identity', 'JSON and more', `${textOf()} true`],
-  ['identity', 'words', 'name=Ann'],
   ['identity', 'a bare NaN', 'NaN'],
   ['identity', 'nothing but space', '  '],
-  ['identity', 'Latin-1', Buffer.from('{"user":{"name":"Jos\xe9"}}', 'latin1')],
   ['identity', 'UTF-16', Buffer.from(textOf(), 'utf16le')],
   ['identity', 'a character that the end cuts off', Buffer.from(`${textOf()}\xc3`, 'latin1')],
   ['identity', 'objects without an end', '{"user":'.repeat(10_000)],
-  ['identity', 'arrays without an end', '['.repeat(100_000)],
   ['identity', 'a surrogate', bodyWith('name', [0xed, 0xa0, 0x80])],
-  ['identity', 'a pair as in CESU-8', bodyWith('name', [0xed, 0xa0, 0xbd, 0xed, 0xb8, 0x80])],
-  ['identity', 'an overlong slash', bodyWith('name', [0xc0, 0xaf])],
   ['identity', 'an overlong NUL', bodyWith('name', [0xc0, 0x80])],
-  ['identity', 'an overlong form of three bytes', bodyWith('name', [0xe0, 0x80, 0xaf])],
-  ['identity', 'a truncated character', bodyWith('name', [0xe2, 0x82])],
   ['identity', 'a lone continuation byte', bodyWith('name', [0x80])],
   ['identity', 'a character beyond the last', bodyWith('name', [0xf4, 0x90, 0x80, 0x80])],
-  ['identity', 'a form of five bytes', bodyWith('name', [0xf8, 0x88, 0x80, 0x80, 0x80])],
-  ['identity', 'a byte of 0xff', bodyWith('name', [0xff])],
-  ['identity', 'a raw NUL', bodyWith('name', [0x00])],
   ['identity', 'a raw line feed', bodyWith('name', [0x0a])],
 ])('POST /users in the content coding %s answers 400 to %s', async (coding, _, body) => {
   expectRefusal(await create(body, coded(coding)), 400)
 })
 
 test.each<readonly [body: string, errors: object]>([
-  ...['null', '5', 'true', '"x"', '""', '[]', '[{"user":{}}]', '{}', '{"User":{}}'].map(
+  ...['null', '5', '""', '[{"user":{}}]', '{}', '{"User":{}}', '{"user":null}'].map(
     body => [body, NO_USER] as const,
   ),
-  ['{"user":null}', NO_USER],
-  ...['5', 'false', '"x"', '[]'].map(user => [`{"user":${user}}`, NO_OBJECT] as const),
+  ...['5', 'false', '[]'].map(user => [`{"user":${user}}`, NO_OBJECT] as const),
   ['{"user":{}}', { name: ["can't be blank"], email: ["can't be blank"] }],
 ])('POST /users answers 422 to the body %s', async (body, errors) => {
   expectRefusal(await create(body), 422, errors)
@@ -218,11 +172,9 @@ test.each([
 })
 
 test.each([
-  ['name', 'a\\ud800', '\\udc00a', 'a\\udc00\\ud800b', 'a\\u0000b', 'a\\u0007b', 'a\\nb'],
-  ['name', 'a\\u007fb', 'a\\u0085b'],
-  ['email', '\\ud800a@x.co', 'a\\u0000@x.co', 'a@x.co\\u0000'],
-  ['password', 'long enough\\ud800', 'long enough\\udfff', 'long enough\\u0000', 'long\\tenough'],
-  ['password', 'long enough\\u009f'],
+  ['name', 'a\\ud800', '\\udc00a', 'a\\u0000b', 'a\\nb', 'a\\u0085b'],
+  ['email', '\\ud800a@x.co', 'a@x.co\\u0000'],
+  ['password', 'long enough\\udfff', 'long enough\\u0000', 'long\\tenough', 'long enough\\u009f'],
 ])('POST /users answers 422 to a %s that is invalid', async (field, ...values) => {
   for (const value of values) {
     expectRefusal(await create(bodyWith(field, value)), 422, { [field]: ['is invalid'] })
@@ -239,11 +191,9 @@ describe(`with a BODY_LIMIT of ${LIMIT_BYTES} bytes`, () => {
 
   test.each<[string, RawHeaders, (text: string) => string | Buffer]>([
     ['with a Content-Length', AS_JSON, text => text],
-    ['in one chunk', CHUNKED, text => inChunks(text, LIMIT_BYTES + 1)],
     ['in many chunks', CHUNKED, text => inChunks(text, 1)],
     ['in gzip', coded('gzip'), text => gzipSync(text)],
     ['in stored gzip', coded('gzip'), storedGzip],
-    ['in deflate', coded('deflate'), text => deflateSync(text)],
     ['in brotli', coded('br'), text => brotliCompressSync(text)],
     ['in chunks of gzip', { ...CHUNKED, ...coded('gzip') }, text => inChunks(gzipSync(text), 50)],
   ])('as many are taken %s, and one more is 413', async (_, headers, send) => {
@@ -262,26 +212,15 @@ describe(`with a BODY_LIMIT of ${LIMIT_BYTES} bytes`, () => {
 
 test.each<[string, RawHeaders, string]>([
   ['broken JSON', AS_JSON, '{"user'],
-  ['a wrong type', typed('text/html'), '<p>'],
-  ['no type', {}, 'x'],
-  ['an unknown coding', coded('rot13'), 'x'],
+  ['a wrong type and coding', { ...typed('text/html'), 'Content-Encoding': 'rot13' }, '<p>'],
   ['more than the limit', AS_JSON, 'x'.repeat(200_000)],
   ['chunks', { 'Transfer-Encoding': 'chunked' }, '3\r\nabc\r\n0\r\n\r\n'],
-])('GET, HEAD and DELETE ignore a body of %s', async (_, headers, body) => {
+])('GET and DELETE ignore a body of %s', async (_, headers, body) => {
   const created = await app.http.post('/users').send(newUserBody()).expect(201)
   const path = created.headers.location
-  for (const line of ['GET /users', `GET ${path}`, 'GET /', 'GET /livez']) {
+  for (const line of ['GET /users', `GET ${path}`, 'GET /livez']) {
     expect((await ask(line, headers, body)).status).toBe(200)
   }
-  const next = requestBytes('GET /livez', CLOSING)
-  const bytes = Buffer.concat([requestBytes(`HEAD ${path}`, headers, body), next])
-  const exchange = sendRaw(app.port, bytes)
-  let received = ''
-  exchange.socket.on('data', chunk => {
-    received += chunk
-  })
-  await exchange.ended
-  expect(received).toMatch(/^HTTP\/1\.1 200 OK\r\n([^\r]+\r\n)+\r\nHTTP\/1\.1 200 OK\r\n/)
   expect((await ask(`DELETE ${path}`, headers, body)).status).toBe(204)
 })
 

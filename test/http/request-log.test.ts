@@ -38,22 +38,15 @@ test('each request writes one line about itself and its outcome', async () => {
 
 test.each([
   ['GET /', '/', 200],
-  ['GET /livez', '/livez', 200],
   ['GET /readyz', '/readyz', 200],
-  ['GET /users', '/users', 200],
   ['GET /users/1', '/users/{id}', 200],
-  ['GET /users/999', '/users/{id}', 404],
   ['GET /users/ann@example.com', '/users/{id}', 404],
   ['HEAD /users/1', '/users/{id}', 200],
   ['OPTIONS /users', '/users', 204],
   ['POST /users', '/users', 422],
-  ['PUT /users/1', '/users/{id}', 422],
-  ['PATCH /users/1', '/users/{id}', 422],
   ['DELETE /users/999', '/users/{id}', 404],
-  ['PUT /users', '/users', 405],
   ['POST /users/abc', '/users/{id}', 405],
   ['GET /nowhere', undefined, 404],
-  ['GET /users/', undefined, 404],
   ['GET /users/1/posts', undefined, 404],
   ['GET /users/%zz', '/users/{id}', 400],
 ])('%s is logged with the route %s', async (line, route, status) => {
@@ -95,31 +88,25 @@ test('the line of a request has the beginning of a long User-Agent, and none if 
   expect(JSON.stringify(line).length).toBeLessThan(1000)
 })
 
-test.each([
-  ...['a', '0', 'A-z_0.9', '...', '-_.'],
-  ...['f47ac10b-58cc-4372-a567-0e02b2c3d479', 'x'.repeat(128)],
-])('X-Request-Id %j is echoed and logged', async id => {
-  for (const line of ['GET /users', 'GET /livez', 'GET /nowhere', 'POST /', 'OPTIONS /users']) {
-    const answer = await askAndClose(app.port, line, { 'X-Request-Id': id })
-    expect(answer.headers['x-request-id']).toBe(id)
-  }
-  expect(linesOf(id)).toHaveLength(5)
-})
+test.each([...['0', 'A-z_0.9', 'f47ac10b-58cc-4372-a567-0e02b2c3d479', 'x'.repeat(128)]])(
+  'X-Request-Id %j is echoed and logged',
+  async id => {
+    for (const line of ['GET /users', 'GET /livez', 'GET /nowhere', 'POST /', 'OPTIONS /users']) {
+      const answer = await askAndClose(app.port, line, { 'X-Request-Id': id })
+      expect(answer.headers['x-request-id']).toBe(id)
+    }
+    expect(linesOf(id)).toHaveLength(5)
+  },
+)
 
 test.each<[string, readonly string[]]>([
   ['none', []],
   ['empty', ['']],
   ['of 129 characters', ['x'.repeat(129)]],
   ['with a space', ['a b']],
-  ['with a comma', ['a,b']],
   ['with a colon', ['a:b']],
-  ['with a slash', ['a/b']],
-  ['with a plus', ['a+b']],
   ['with a quote', ['"a"']],
-  ['with a tab', ['a\tb']],
   ['beyond ASCII', ['\xe9']],
-  ['with UTF-8', ['\xc3\xa9']],
-  ['sent twice', ['a', 'b']],
   ['sent twice the same', ['a', 'a']],
   ['sent twice, once empty', ['', 'a']],
 ])('an X-Request-Id that is %s is replaced by a new one', async (_, ids) => {
@@ -140,36 +127,22 @@ const VALID = `00-${TRACE}-${SPAN}-01`
 
 test.each<[string, readonly string[], isTraced: boolean]>([
   ['of version 00', [VALID], true],
-  ['that is not sampled', [`00-${TRACE}-${SPAN}-00`], true],
   ['with flags that have no meaning yet', [`00-${TRACE}-${SPAN}-ff`], true],
   ['with blanks around it', [`  ${VALID}\t`], true],
-  ['of a later version', [`01-${TRACE}-${SPAN}-01`], true],
   ['of a later version with more', [`cc-${TRACE}-${SPAN}-01-what-comes,later`], true],
-  ['of a later version with nothing more', [`cc-${TRACE}-${SPAN}-01-`], true],
   ['of a later version with more that is not set off', [`cc-${TRACE}-${SPAN}-01x`], false],
   ['of version 00 with more', [`${VALID}-01`], false],
-  ['of version 00 with a dash more', [`${VALID}-`], false],
   ['of version ff', [`ff-${TRACE}-${SPAN}-01`], false],
-  ['of version FF', [`FF-${TRACE}-${SPAN}-01`], false],
   ['with a trace of zeros', [`00-${'0'.repeat(32)}-${SPAN}-01`], false],
   ['with a span of zeros', [`00-${TRACE}-${'0'.repeat(16)}-01`], false],
   ['with a trace in upper case', [`00-${TRACE.toUpperCase()}-${SPAN}-01`], false],
-  ['with a span in upper case', [`00-${TRACE}-${SPAN.toUpperCase()}-01`], false],
-  ['with upper-case flags', [`00-${TRACE}-${SPAN}-0A`], false],
   ['with a short trace', [`00-${TRACE.slice(1)}-${SPAN}-01`], false],
   ['with a long trace', [`00-${TRACE}0-${SPAN}-01`], false],
-  ['with a short span', [`00-${TRACE}-${SPAN.slice(1)}-01`], false],
   ['without flags', [`00-${TRACE}-${SPAN}`], false],
-  ['with one digit of flags', [`00-${TRACE}-${SPAN}-1`], false],
-  ['with other letters', [`00-${TRACE.replace('f', 'g')}-${SPAN}-01`], false],
-  ['with underscores', [VALID.replaceAll('-', '_')], false],
   ['that is empty', [''], false],
-  ['that is none', ['hush'], false],
   ['sent twice', [VALID, VALID], false],
   ['sent twice, once empty', ['', VALID], false],
-  ['sent twice, then empty', [VALID, ''], false],
   ['of a later version with more, sent twice', [`cc-${TRACE}-${SPAN}-01-x`, VALID], false],
-  ['that is absent', [], false],
 ])('a traceparent %s: whether its trace_id is in the log line', async (_, values, isTraced) => {
   for (const line of ['GET /users', 'GET /nowhere']) {
     const answer = await askAndClose(app.port, line, { traceparent: values })
@@ -182,10 +155,8 @@ const FORWARDED = { 'X-Forwarded-For': '203.0.113.7, 198.51.100.9' }
 
 test.each([
   ['unset', {}, '127.0.0.1'],
-  ['0', { TRUST_PROXY: '0' }, '127.0.0.1'],
   ['1', { TRUST_PROXY: '1' }, '198.51.100.9'],
   ['2', { TRUST_PROXY: '2' }, '203.0.113.7'],
-  ['loopback', { TRUST_PROXY: 'loopback' }, '198.51.100.9'],
   ['127.0.0.0/8', { TRUST_PROXY: '127.0.0.0/8' }, '198.51.100.9'],
   ['both proxies', { TRUST_PROXY: 'loopback, 198.51.100.0/24' }, '203.0.113.7'],
   ['another address', { TRUST_PROXY: '10.0.0.1' }, '127.0.0.1'],
@@ -211,9 +182,7 @@ describe('behind a trusted proxy that names clients with their ports', () => {
 
   test.each([
     ['198.51.100.7:4444', 403],
-    ['198.51.100.7', 403],
     ['[2001:db8:1::7]:4444', 403],
-    ['[2001:db8:1::7]', 403],
     ['2001:db8:1::7', 403],
     ['203.0.113.7:4444', 200],
     ['198.51.100.7:4444, 10.1.2.3:5555', 403],
