@@ -1,8 +1,5 @@
 import { once } from 'node:events'
-import type { AddressInfo } from 'node:net'
-import express, { type Request, type Response } from 'express'
-import { expect, onTestFinished, test } from 'vitest'
-import { createExpressServer } from '../../../src/http/server/express-server.ts'
+import { expect, test } from 'vitest'
 import { newUserBody } from '../../support/builders.ts'
 import { openTestApp, type TestApp } from '../../support/open-test-app.ts'
 import { type RawAnswer, sendRaw } from '../../support/raw-http.ts'
@@ -14,6 +11,8 @@ import { until, untilPasses } from '../../support/until.ts'
 const LONG = 'a'.repeat(17_000)
 
 const CLOSE = 'Connection: close'
+
+const IN_CHUNKS = 'Transfer-Encoding: chunked'
 
 function get(headers: string, target = '/'): string {
   return `GET ${target} HTTP/1.1\r\nHost: localhost\r\n${headers}\r\n\r\n`
@@ -56,44 +55,23 @@ const REFUSED: readonly (readonly [name: string, bytes: string, status: number])
   ['bytes of TLS', '\x16\x03\x01\x02\x00\x01\x00\x01\xfc', 400],
   ['the preface of HTTP/2', 'PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n', 400],
   ['an unknown method', 'FROB /users HTTP/1.1\r\nHost: x\r\n\r\n', 400],
-  ['a method in lower case', 'get /users HTTP/1.1\r\nHost: x\r\n\r\n', 400],
   ['an unknown version', 'GET /users HTTP/9.9\r\nHost: x\r\n\r\n', 400],
-  ['another protocol', 'GET /users SMTP/1.1\r\nHost: x\r\n\r\n', 400],
-  ['no path', 'GET  HTTP/1.1\r\nHost: x\r\n\r\n', 400],
   ['a path that does not begin with a slash', 'GET users HTTP/1.1\r\nHost: x\r\n\r\n', 400],
-  ['a space in the path', 'GET /users /1 HTTP/1.1\r\nHost: x\r\n\r\n', 400],
   ['a NUL in the path', 'GET /users\0 HTTP/1.1\r\nHost: x\r\n\r\n', 400],
   ['a header without a colon', get('nonsense'), 400],
-  ['a header name with a space', get('Some Name: x'), 400],
   ['a space before the colon', get('Name : x'), 400],
-  ['an empty header name', get(': x'), 400],
-  ['a header name beyond ASCII', get('N\xe4me: x'), 400],
-  ['a NUL in a header', get('Name: a\0b'), 400],
   ['a control character in a header', get('Name: a\x01b'), 400],
-  ['a header line that begins with a space', get(' Name: x'), 400],
   ['a lone carriage return in a header', get('Name: a\rb'), 400],
   ['a header over 16 KB', get(`Name: ${LONG}`), 431],
-  ['a header name over 16 KB', get(`${LONG}: x`), 431],
   ['headers over 16 KB together', get(`${'Name: 0123456789\r\n'.repeat(1200)}End: x`), 431],
   ['a path over 16 KB', `GET /${LONG} HTTP/1.1\r\nHost: x\r\n\r\n`, 431],
   ['two different lengths', post('Content-Length: 2\r\nContent-Length: 3', '{}x'), 400],
   ['two lengths in one', post('Content-Length: 2, 2', '{}'), 400],
   ['a negative length', post('Content-Length: -2', '{}'), 400],
-  ['a length with a sign', post('Content-Length: +2', '{}'), 400],
-  ['a length in hexadecimal', post('Content-Length: 0x2', '{}'), 400],
   ['a length too large for a number', post(`Content-Length: ${'9'.repeat(30)}`, '{}'), 400],
-  ['an empty length', post('Content-Length: ', '{}'), 400],
-  [
-    'a length and chunks',
-    post('Content-Length: 5\r\nTransfer-Encoding: chunked', '0\r\n\r\n'),
-    400,
-  ],
-  [
-    'chunks and a length',
-    post('Transfer-Encoding: chunked\r\nContent-Length: 5', '0\r\n\r\n'),
-    400,
-  ],
-  ['a transfer coding after chunks', post('Transfer-Encoding: chunked, gzip', '0\r\n\r\n'), 400],
+  ['a length and chunks', post(`Content-Length: 5\r\n${IN_CHUNKS}`, '0\r\n\r\n'), 400],
+  ['chunks and a length', post(`${IN_CHUNKS}\r\nContent-Length: 5`, '0\r\n\r\n'), 400],
+  ['a transfer coding after chunks', post(`${IN_CHUNKS}, gzip`, '0\r\n\r\n'), 400],
   ['CONNECT', 'CONNECT example.com:443 HTTP/1.1\r\nHost: example.com:443\r\n\r\n', 400],
 ]
 
@@ -116,16 +94,9 @@ test.each(REFUSED)(
   },
 )
 
-test.each([
-  ['a header over 16 KB', `HEAD / HTTP/1.1\r\nHost: x\r\nName: ${LONG}\r\n\r\n`, 431],
-  ['a header without a colon', 'HEAD / HTTP/1.1\r\nHost: x\r\nnonsense\r\n\r\n', 400],
-])('a HEAD with %s is refused without a body', async (_, bytes, status) => {
-  const [head = '', ...rest] = (await textOf(bytes)).split('\r\n\r\n')
-  expect(head).toMatch(new RegExp(`^HTTP/1.1 ${status} [^]*\r\nContent-Length: [1-9]`))
-  expect(rest).toEqual([''])
-})
-
-test('a refusal after a HEAD on the same connection has its body', async () => {
+test('a HEAD is refused without a body, but a refusal after it has one', async () => {
+  const refused = await textOf('HEAD / HTTP/1.1\r\nHost: x\r\nnonsense\r\n\r\n')
+  expect(refused).toMatch(/^HTTP\/1.1 400 .*\r\nContent-Length: [1-9].*\r\n\r\n$/s)
   const received = await textOf('HEAD /nowhere HTTP/1.1\r\nHost: x\r\n\r\nnonsense\r\n\r\n')
   expect(received).toMatch(/ 404 .* 400 .*\r\n\r\n\{"message"/s)
 })
@@ -135,8 +106,6 @@ test.each([
   ['two Hosts', 'GET /users HTTP/1.1\r\nHost: x\r\nhOST: y\r\n\r\n'],
   ['a malformed Host', 'GET /users HTTP/1.1\r\nHost: a b/[\r\n\r\n'],
   ['two Hosts in HTTP/1.0', 'GET /users HTTP/1.0\r\nHost: x\r\nHost: x\r\n\r\n'],
-  ['HTTP/1.1 without Host at /livez', 'GET /livez HTTP/1.1\r\n\r\n'],
-  ['an unknown method without Host', 'PUT / HTTP/1.1\r\nAccept: text/html\r\n\r\n'],
 ])('%s answers 400', async (_, bytes) => {
   const exchange = sendRaw(app.port, bytes)
   const [answer] = await exchange.answers(1)
@@ -148,25 +117,14 @@ test.each([
 /** Unusual requests that must be served. */
 const SERVED: readonly (readonly [name: string, bytes: string])[] = [
   ['HTTP/1.0 without Host', 'GET /users HTTP/1.0\r\n\r\n'],
-  ['HTTP/1.0 with Host', 'GET /users HTTP/1.0\r\nHost: x\r\n\r\n'],
   ['an empty Host', `GET /users HTTP/1.1\r\nHost:\r\n${CLOSE}\r\n\r\n`],
   ['an empty line before it', `\r\n\r\n${get(CLOSE, '/users')}`],
-  ['a query', get(CLOSE, '/users?')],
-  ['an absolute target', get(CLOSE, 'http://example.com/users')],
-  ['an absolute target with a port', get(CLOSE, 'http://example.com:8080/users')],
+  ['an absolute target', get(CLOSE, 'http://example.com:8080/users?')],
   ['an absolute target of IPv6', get(CLOSE, 'http://[::1]/users')],
   ['an absolute target in upper case', get(CLOSE, 'HTTP://EXAMPLE.COM/users')],
-  ['an absolute target of https', get(CLOSE, 'https://example.com/users')],
-  ['an absolute target with a user', get(CLOSE, 'http://me:secret@example.com/users')],
+  ['an absolute target with a user', get(CLOSE, 'https://me:secret@example.com/users')],
   ['an absolute target and no Host, in HTTP/1.0', 'GET http://example.com/users HTTP/1.0\r\n\r\n'],
   ['an upgrade to WebSocket', get(`Connection: Upgrade, close\r\nUpgrade: websocket`, '/users')],
-  [
-    'an upgrade to HTTP/2',
-    get(
-      'Connection: Upgrade, HTTP2-Settings, close\r\nUpgrade: h2c\r\nHTTP2-Settings: AAMAAABkAAQAoAAA',
-      '/users',
-    ),
-  ],
   ['bytes beyond ASCII in a header', get(`Name: \xff\xe9\r\n${CLOSE}`, '/users')],
   ['a header of 15 KB', get(`Name: ${'a'.repeat(15_000)}\r\n${CLOSE}`, '/users')],
 ]
@@ -184,7 +142,7 @@ test('the last of thousands of headers counts as the first', async () => {
   expect(answer).toMatchObject({ status: 200, headers: { 'x-request-id': 'last' } })
 })
 
-test.each(['http://example.com', 'http://example.com?x=1', 'http://example.com/'])(
+test.each(['http://example.com', 'http://example.com?x=1'])(
   'an absolute target without a path is served as /: %s',
   async target => {
     const [answer] = await answersTo(get(CLOSE, target))
@@ -198,34 +156,19 @@ const ODD: readonly (readonly [name: string, bytes: string])[] = [
   ['no version', 'GET /users\r\n\r\n'],
   ['an unknown transfer coding', post('Transfer-Encoding: xchunked', '0\r\n\r\n')],
   ['bare line feeds', `GET /users HTTP/1.1\nHost: x\n${CLOSE}\n\n`],
-  ['a bare line feed after a header', `GET /users HTTP/1.1\r\nHost: x\n${CLOSE}\r\n\r\n`],
   ['a folded header', get(`Name: a\r\n b\r\n${CLOSE}`, '/users')],
-  ['a folded header with a tab', get(`Name: a\r\n\tb\r\n${CLOSE}`, '/users')],
   ['an absolute target with a broken host', get(CLOSE, 'http://[/users')],
-  ['an absolute target with an unclosed host', get(CLOSE, 'http://[::1/users')],
   ['an absolute target without a host', get(CLOSE, 'http:///users')],
   ['an absolute target with a broken port', get(CLOSE, 'http://example.com:99999999/users')],
   ['an absolute target with a bad percent', get(CLOSE, 'http://exa%zzmple.com/users')],
-  ['an absolute target with a backslash', get(CLOSE, 'http:\\\\example.com\\users')],
-  ['an absolute target of another scheme', get(CLOSE, 'ftp://example.com/users')],
-  ['an absolute target with a fragment', get(CLOSE, 'http://example.com#/users')],
-  ['a target of several slashes', get(CLOSE, '///users')],
+  ['an absolute target of another scheme', get(CLOSE, 'ftp://example.com#/users')],
   ['a target like another host', get(CLOSE, '//[/users')],
-  ['a target with a fragment', get(CLOSE, '/users#x')],
   ['a target with backslashes', get(CLOSE, '/\\users')],
   ['a target of dots', get(CLOSE, '/../../users/./1')],
-  ['bytes beyond ASCII in the path', get(CLOSE, '/us\xe9rs')],
-  ['UTF-8 in the path', get(CLOSE, '/users/\xc3\xa9')],
-  ['bytes beyond ASCII in the query', get(CLOSE, '/users/1?n=\xff')],
+  ['bytes beyond ASCII in path and query', get(CLOSE, '/us\xe9rs?n=\xff')],
   ['OPTIONS *', `OPTIONS * HTTP/1.1\r\nHost: x\r\n${CLOSE}\r\n\r\n`],
   ['GET *', get(CLOSE, '*')],
-  ['two Hosts', `GET /users HTTP/1.1\r\nHost: x\r\nHost: y\r\n${CLOSE}\r\n\r\n`],
-  ['a broken Host', `GET /users HTTP/1.1\r\nHost: a b/[\r\n${CLOSE}\r\n\r\n`],
   ['the same length twice', post('Content-Length: 2\r\nContent-Length: 2', '{}')],
-  [
-    'an empty path in OPTIONS',
-    `OPTIONS http://example.com HTTP/1.1\r\nHost: x\r\n${CLOSE}\r\n\r\n`,
-  ],
 ]
 
 test.each(ODD)('a request with %s is answered', async (_, bytes) => {
@@ -240,14 +183,12 @@ test.each(ODD)('a request with %s is answered', async (_, bytes) => {
 
 test.each([
   ['a bad chunk size', '2\r\n{"\r\nzz\r\n', 400],
-  ['a chunk longer than it says', '2\r\n{"user"\r\n0\r\n\r\n', 400],
   ['a chunk size too large for a number', `${'f'.repeat(17)}\r\n`, 400],
-  ['a negative chunk size', '-1\r\n', 400],
   ['a bad trailer', '2\r\n{}\r\n0\r\nno colon\r\n\r\n', 400],
   ['a chunk extension over 16 KB', `2;x=${LONG}\r\n{}\r\n0\r\n\r\n`, 413],
 ])('POST /users with %s in its body answers in the format asked for', async (_, body, status) => {
   for (const accept of ['application/json', 'application/problem+json']) {
-    const headers = `Transfer-Encoding: chunked\r\nContent-Type: application/json`
+    const headers = `${IN_CHUNKS}\r\nContent-Type: application/json`
     const answers = await answersTo(post(`${headers}\r\nAccept: ${accept}`, body))
     expect(answers).toHaveLength(1)
     const [answer] = answers as [RawAnswer]
@@ -273,15 +214,6 @@ test('a response to a request to upgrade closes the connection', async () => {
   const answers = await answersTo(wish + get(CLOSE, '/livez'))
   expect(answers).toHaveLength(1)
   expect(answers[0]).toMatchObject({ status: 200, headers: { connection: 'close' } })
-})
-
-test('garbage on a connection that has been served is refused', async () => {
-  const exchange = sendRaw(app.port, get('Accept: */*', '/users'))
-  await exchange.answers(1)
-  exchange.socket.write('garbage\r\n\r\n')
-  const answers = await exchange.ended
-  expect(answers.map(({ status }) => status)).toEqual([200, 400])
-  expectRefusal(answers[1], 400)
 })
 
 const WAITING = { ...AS_JSON, 'Content-Length': '50', Expect: '100-continue' }
@@ -342,34 +274,6 @@ test('POST /users of a client that disconnects before its answer creates the use
   await held.release()
   await untilPasses(async () => expect((await own.http.get('/users')).body).toHaveLength(1))
   expectNoWarning(own)
-})
-
-test('a client that connects and disconnects is not an error', async () => {
-  const exchange = sendRaw(app.port, '')
-  await once(exchange.socket, 'connect')
-  exchange.socket.end()
-  expect(await exchange.ended).toEqual([])
-  await app.http.get('/livez').expect(200)
-  expectNoWarning()
-})
-
-test('createExpressServer: each application keeps its own prototypes, and Express its own', async () => {
-  const untouched = [express.request, express.response].map(one => Object.getPrototypeOf(one))
-  const texts = ['first', 'second'].map(async name => {
-    const own = express()
-    own.get('/', (_: Request, response: Response) => void response.send(name))
-    const server = createExpressServer(own, {}).listen(0, '127.0.0.1')
-    onTestFinished(() => {
-      server.close()
-      server.closeAllConnections()
-    })
-    await once(server, 'listening')
-    return (await fetch(`http://127.0.0.1:${(server.address() as AddressInfo).port}`)).text()
-  })
-  expect(await Promise.all(texts)).toEqual(['first', 'second'])
-  expect([express.request, express.response].map(one => Object.getPrototypeOf(one))).toEqual(
-    untouched,
-  )
 })
 
 /** The reasons of requests that Node's parser refuses. */
