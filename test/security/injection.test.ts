@@ -7,21 +7,16 @@ import { shareTestApp } from '../support/shared-app.ts'
 
 /** Texts that would end a line, control a terminal or look like a line of the log. */
 const PAYLOADS = [
-  '","level":"fatal","msg":"forged"}',
   '"}\\n{"level":"fatal","msg":"forged"}',
-  '\\u000a{"msg":"forged"}',
   '%0d%0a{"level":"fatal","msg":"forged"}',
   '\x85{"level":"fatal","msg":"forged"}',
   '\x9b2J\x9b31mforged',
   '\xe2\x80\xa8{"msg":"forged"}',
   '\t{"msg":"forged"}',
   // These make a request that no parser accepts.
-  '\n{"msg":"forged"}',
-  '\r{"msg":"forged"}',
   '\r\n{"msg":"forged"}',
   '\x1b[2J\x1b[31mforged',
   '\0forged',
-  '\x7fforged',
 ] as const
 
 type Place = (payload: string) => readonly [line: string, headers?: RawHeaders]
@@ -91,13 +86,6 @@ test('no line break or link of a parameter gets into Link', async () => {
     }
   }
   expect(statuses).toEqual(new Set([200, 400]))
-})
-
-test('a filter with line breaks and quotes is encoded in Link', async () => {
-  const name = 'a">b, <c'
-  const { http } = await openTestApp({ users: [1, 2].map(() => newUserBody({ name })) })
-  const { headers } = await http.get('/users').query({ per_page: 1, page: 1, name })
-  expect(headers.link).toContain('name=a%22%3Eb%2C%20%3Cc&after=')
 })
 
 test('no line break of a name or an address gets into Location or ETag', async () => {

@@ -28,11 +28,9 @@ type Row = readonly [what: string, status: number, line: string, headers?: RawHe
 /** Inputs that make a careless parser backtrack, each for another parser. */
 const OF_HEADS: readonly Row[] = [
   ['blanks in If-None-Match', 200, 'GET /users', { 'If-None-Match': `"a",${blanks}x` }],
-  ['blanks in If-Match', 404, 'DELETE /users/999', { 'If-Match': `"a",${blanks}x` }],
   ['blanks in Accept', 200, 'GET /users', { Accept: `a/b;${blanks}x` }],
   ['parameters in Accept', 200, 'GET /users', { Accept: `a/b${inHeader(';a="b"')}x` }],
   ['an open string in Accept', 200, 'GET /users', { Accept: `a/b;c="${inHeader('\\"')}` }],
-  ['dots in Host', 200, 'GET /users', { Host: inHeader('.') }],
   ['a Host of colons', 400, 'GET /users', { Host: inHeader(':') }],
   ['digits in an instant', 400, `GET /users?created_after=2026-01-31T12:00:00.${inHeader('0')}`],
   ['marks in a filter', 200, `GET /users?name=${encodeURIComponent(marks(2600))}`],
@@ -46,7 +44,6 @@ const OF_HEADS: readonly Row[] = [
 const OF_FIELDS: readonly (readonly [what: string, user: object])[] = [
   ['marks in a name', { name: `a${marks(BODY_BYTES / 2)}` }],
   ['blanks in a name', { name: `a${filling(BODY_BYTES, ' ')}b` }],
-  ['dots in an address', { email: filling(BODY_BYTES, 'a.') }],
   ['an address of labels', { email: `a@${filling(BODY_BYTES, 'a-.')}1` }],
   ['a long password', { password: filling(BODY_BYTES, '\u0301\u0316') }],
 ]

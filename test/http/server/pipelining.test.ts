@@ -1,11 +1,7 @@
 import { once } from 'node:events'
-import { type AddressInfo, createServer } from 'node:net'
 import { setImmediate as nextTurn } from 'node:timers/promises'
-import { expect, onTestFinished, test } from 'vitest'
-import { Database } from '../../../src/storage/sqlite/sqlite-driver.ts'
+import { expect, test } from 'vitest'
 import { newUserBody } from '../../support/builders.ts'
-import { isEngine } from '../../support/engine.ts'
-import { fillWithUsers } from '../../support/fill-with-users.ts'
 import { openTestApp } from '../../support/open-test-app.ts'
 import { type RawExchange, sendRaw } from '../../support/raw-http.ts'
 import { AS_JSON, CHUNKED, CLOSING, requestBytes } from '../../support/raw-request.ts'
@@ -65,43 +61,6 @@ test('requests on one connection see what earlier ones did, and are answered in 
   expect(JSON.parse(all[2]?.body ?? '')).toMatchObject({ name: 'Bea' })
   socket.destroy()
 })
-
-const isSqlite = isEngine(
-  'sqlite',
-  'a test that writes between two packets needs a database that answers at once',
-)
-
-test.runIf(isSqlite)(
-  'a waiting request sees what was committed before it was sent, whichever request was served before',
-  async () => {
-    const { port, databaseUrl } = await openTestApp()
-    await fillWithUsers(databaseUrl, 1000)
-    const database = new Database(databaseUrl)
-    const between = createServer(socket => {
-      socket.on('data', () => database.exec('DELETE FROM users WHERE id = 1'))
-    })
-    onTestFinished(() => {
-      between.close()
-      database.close()
-    })
-    await once(between.listen(0), 'listening')
-    const accepted = once(between, 'connection')
-    const greeting = requestBytes('GET /livez')
-    const before = sendRaw(port, greeting)
-    await before.answers(1)
-    const deleting = sendRaw((between.address() as AddressInfo).port, '')
-    await accepted
-    const after = sendRaw(port, greeting)
-    await after.answers(1)
-    // The event loop reads all three in one turn. A long list is sent immediately, so that the next one follows in that turn.
-    before.socket.write(GET_ONE)
-    deleting.socket.write('x')
-    after.socket.write(Buffer.concat([requestBytes('GET /users?per_page=1000'), GET_ONE]))
-    expect(await before.answers(2)).toMatchObject([{}, { status: 200 }])
-    expect(await after.answers(3)).toMatchObject([{}, { status: 200 }, { status: 404 }])
-    for (const { socket } of [before, deleting, after]) socket.destroy()
-  },
-)
 
 test('a flood of requests on one connection is answered completely, and others are served meanwhile', async () => {
   // On a busy machine the flood takes longer than the timeout of the headers.
