@@ -1,6 +1,6 @@
 import { afterAll, expect, test } from 'vitest'
 import { addKey, unknownKey } from '../support/api-keys.ts'
-import { shareAppWithRules } from '../support/app-with-rules.ts'
+import { shareLimitedApp } from '../support/limited-app.ts'
 import { databaseIn } from '../support/new-database.ts'
 import { openTestApp, temporaryFolder } from '../support/open-test-app.ts'
 
@@ -13,7 +13,7 @@ const READER = await bearerOf(databaseUrl, { name: 'reader', scopes: ['users:rea
 const VERIFIER = await bearerOf(databaseUrl, { name: 'verifier', scopes: ['passwords:verify'] })
 const EXPIRED = await bearerOf(databaseUrl, { name: 'expired', expiresAt: 1 })
 
-const { app, useLimits } = shareAppWithRules({
+const app = shareLimitedApp({
   env: { DATABASE_URL: databaseUrl, API_KEYS: 'required' },
 })
 
@@ -34,7 +34,7 @@ test.each([
 ])(
   '%s by key count each key apart, and no request without a valid key',
   async (kind, rule, refused) => {
-    await useLimits({ [kind]: [{ name: 'by key', ...rule, by: 'key' }] })
+    await app.startOver({ [kind]: [{ name: 'by key', ...rule, by: 'key' }] })
     const statuses = await statusesOf([WEB, WEB, WEB, BATCH, BATCH, BATCH, WEB])
     expect(statuses).toEqual([200, 200, refused, 200, 200, refused, refused])
     for (const bearer of ['', EXPIRED, `Bearer ${unknownKey()}`, 'Bearer x', 'Basic x']) {
@@ -44,13 +44,13 @@ test.each([
 )
 
 test('one key in two spellings of its scheme is one key for the limits', async () => {
-  await useLimits({ throttle: [{ limit: 2, period: '1 hour', by: 'key' }] })
+  await app.startOver({ throttle: [{ limit: 2, period: '1 hour', by: 'key' }] })
   const statuses = await statusesOf([WEB, WEB.replace('Bearer', 'bearer'), WEB])
   expect(statuses).toEqual([200, 200, 429])
 })
 
 test('a compound key of key and path counts both together', async () => {
-  await useLimits({ throttle: [{ limit: 1, period: '1 hour', by: ['key', 'path'] }] })
+  await app.startOver({ throttle: [{ limit: 1, period: '1 hour', by: ['key', 'path'] }] })
   const get = (path: string) => app.http.get(path).set('Authorization', WEB)
   await get('/users').expect(200)
   await get('/users/1').expect(404)
@@ -59,7 +59,7 @@ test('a compound key of key and path counts both together', async () => {
 })
 
 test('a track by key notifies, and counts open paths too', async () => {
-  await useLimits({ track: [{ name: 'busy', limit: 1, period: '1 hour', by: 'key' }] })
+  await app.startOver({ track: [{ name: 'busy', limit: 1, period: '1 hour', by: 'key' }] })
   for (const path of ['/', '/openapi.json', '/users']) {
     await app.http.get(path).set('Authorization', WEB).expect(200)
   }
@@ -83,7 +83,7 @@ test('with API_KEYS=off no request is counted by key, and a warning says so', as
 })
 
 test('the filter answers before the key is asked for', async () => {
-  await useLimits({
+  await app.startOver({
     blocklist: [{ name: 'scanner', userAgent: 'scanner' }],
     throttle: [{ limit: 1, period: '1 hour', path: '/users' }],
   })
@@ -93,12 +93,12 @@ test('the filter answers before the key is asked for', async () => {
 })
 
 test('a safelist lets a request pass the limits, but not without a key', async () => {
-  await useLimits({ safelist: [{ name: 'all' }], blocklist: [{ name: 'all' }] })
+  await app.startOver({ safelist: [{ name: 'all' }], blocklist: [{ name: 'all' }] })
   expect(await statusesOf(['', WEB])).toEqual([401, 200])
 })
 
 test('a limit on a route counts no request that lacks the key or the scope', async () => {
-  await useLimits({ rateLimits: [{ to: 1, within: '1 hour' }] })
+  await app.startOver({ rateLimits: [{ to: 1, within: '1 hour' }] })
   expect(await statusesOf(['', VERIFIER, '', VERIFIER])).toEqual([401, 403, 401, 403])
   expect(await statusesOf([READER, READER])).toEqual([200, 429])
 })

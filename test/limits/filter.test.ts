@@ -2,7 +2,7 @@ import { once } from 'node:events'
 import { connect } from 'node:net'
 import { Worker } from 'node:worker_threads'
 import { describe, expect, test } from 'vitest'
-import type { LimitsFile, ThrottleRule } from '../../src/limits/rules/limits-file.ts'
+import type { Key, LimitsFile, ThrottleRule } from '../../src/limits/rules/limits-file.ts'
 import { newUserBody } from '../support/builders.ts'
 import {
   ANN,
@@ -17,17 +17,10 @@ import {
 import { openTestApp } from '../support/open-test-app.ts'
 import { sendRaw } from '../support/raw-http.ts'
 
-const POSTS: ThrottleRule = {
-  name: 'posts',
-  method: 'POST',
-  path: '/posts',
-  limit: 10,
-  period: '1 day',
-}
+const MESSAGE = 'Too many requests, please try again later.'
+const POSTS: ThrottleRule = { name: 'posts', path: '/posts', limit: 10, period: '1 day' }
 const ONCE: ThrottleRule = { name: 'once', limit: 1, period: 60 }
 const BAN = { maxretry: 1, findtime: 60, bantime: 60 }
-
-const LIMIT_OF_ONCE = { ratelimit: '"once"; r=0; t=60', 'retry-after': '60' }
 
 const app = shareLimitedApp()
 const direct = shareLimitedApp({ env: { TRUST_PROXY: '' } })
@@ -49,74 +42,65 @@ async function statusOfBytes({ port }: LimitedApp, bytes: string): Promise<numbe
   return answer?.status
 }
 
-describe('safelist', () => {
-  test('lets requests pass that any other rule would refuse, and keeps them out of every count', async () => {
-    const pass = { 'X-Pass': 'please' }
-    await app.startOver({
-      safelist: [{ name: 'office', ip: BOB }, { header: pass }],
-      blocklist: [{ path: '/blocked' }],
-      bans: [{ ...BAN, path: '/login', maxretry: 2 }],
-      throttle: [{ path: '/users', limit: 2, period: 60 }],
-      track: [{ name: 'all' }],
-      rateLimits: [{ to: 2, within: 60, only: ['create'] }],
-    })
-    for (const [line, status] of [
-      ['GET /login', 404],
-      ['GET /users', 200],
-      ['POST /users', 422],
-      ['GET /blocked', 404],
-    ] as const) {
-      expect(await app.statuses(5, line, pass)).toEqual(Array(5).fill(status))
-      expect((await app.ask(line, BOB)).headers).not.toHaveProperty('ratelimit')
+test('a safelist lets requests pass that any other rule would refuse, and keeps them out of every count', async () => {
+  const pass = { 'X-Pass': 'please' }
+  await app.startOver({
+    safelist: [{ name: 'office', ip: BOB }, { header: pass }],
+    blocklist: [{ path: '/blocked' }],
+    bans: [{ ...BAN, path: '/login', maxretry: 2 }],
+    throttle: [{ path: '/users', limit: 2, period: 60 }],
+    track: [{ name: 'all' }],
+    rateLimits: [
+      { to: 2, within: 60, only: ['create'] },
+      { to: 2, within: 60, by: 'body:user.email' },
+    ],
+  })
+  for (const [line, status] of [
+    ['GET /login', 404],
+    ['GET /users', 200],
+    ['POST /users', 422],
+    ['GET /blocked', 404],
+  ] as const) {
+    const user = { email: 'ann@example.com' }
+    for (const from of [pass, pass, pass, BOB]) {
+      const answer = await app.ask(line, from).send({ user })
+      expect([answer.status, answer.headers.ratelimit]).toEqual([status, undefined])
     }
-    expect(app.trackedRules()).toEqual([])
-    expect(await app.statusOf('GET /blocked')).toBe(403)
-    expect(await app.statuses(3, 'GET /users')).toEqual([200, 200, 429])
-    app.clock.advance(MINUTE)
-    expect(await app.statuses(2, 'POST /users')).toEqual([422, 422])
-    app.clock.advance(MINUTE)
-    expect(await app.statuses(3, 'GET /login')).toEqual([404, 404, 403])
-    expect(await app.statusOf('GET /users', pass)).toBe(200)
-  })
+  }
+  expect(app.trackedRules()).toEqual([])
+  expect(await app.statusOf('GET /blocked')).toBe(403)
+  expect(await app.statuses(3, 'GET /users')).toEqual([200, 200, 429])
+  app.clock.advance(MINUTE)
+  expect(await app.statuses(2, 'POST /users')).toEqual([422, 422])
+  app.clock.advance(MINUTE)
+  expect(await app.statuses(3, 'GET /login')).toEqual([404, 404, 403])
+  expect(await app.statusOf('GET /users', pass)).toBe(200)
 })
 
-describe('blocklist', () => {
-  test('answers 403 in the format of all errors, without Retry-After', async () => {
-    await app.startOver({ blocklist: [{ userAgent: { regex: 'sqlmap', flags: 'i' } }] })
+test('a blocklist answers 403 in the format of all errors, without Retry-After, and no other rule counts the request', async () => {
+  await app.startOver({
+    blocklist: [{ userAgent: { regex: 'sqlmap', flags: 'i' } }],
+    bans: [{ ...BAN, path: '/users', maxretry: 3 }],
+    throttle: [{ path: '/users', limit: 2, period: 60 }],
+    track: [{ name: 'limited', limit: 1, period: 60 }, { name: 'plain' }],
+    rateLimits: [{ to: 2, within: 60 }],
+  })
+  for (let index = 0; index < 5; index++) {
     const { status, body, headers } = await app.ask('GET /users', { 'User-Agent': 'SQLMap/1.7' })
-    expect(status).toBe(403)
-    expect(body).toEqual({
-      message: 'Forbidden',
-      resource: 'User',
-      code: 403,
-      status: false,
-      reason: 'blocked',
-    })
+    expect([status, body]).toEqual([
+      403,
+      { message: 'Forbidden', resource: 'User', code: 403, status: false, reason: 'blocked' },
+    ])
     expect(headers).not.toHaveProperty('retry-after')
-    expect(headers).toMatchObject({
-      'cache-control': 'no-store',
-      'x-content-type-options': 'nosniff',
-      'x-request-id': expect.any(String),
-    })
-    expect(await app.statusOf('GET /users', { 'User-Agent': 'curl' })).toBe(200)
-  })
-
-  test('keeps a request out of the counts of throttles, bans, tracks and routes', async () => {
-    await app.startOver({
-      blocklist: [{ header: { 'X-Bad': '*' } }],
-      bans: [{ ...BAN, path: '/users', maxretry: 3 }],
-      throttle: [{ path: '/users', limit: 2, period: 60 }],
-      track: [{ name: 'limited', limit: 1, period: 60 }, { name: 'plain' }],
-      rateLimits: [{ to: 2, within: 60 }],
-    })
-    expect(await app.statuses(5, 'GET /users', { 'X-Bad': '1' })).toEqual(Array(5).fill(403))
-    expect(app.trackedRules()).toEqual([])
-    expect(await app.statuses(2, 'GET /users')).toEqual([200, 200])
-    expect(app.trackedRules()).toEqual(['plain', 'limited', 'plain'])
-  })
+    const id = expect.any(String)
+    expect(headers).toMatchObject({ 'cache-control': 'no-store', 'x-request-id': id })
+  }
+  expect(app.trackedRules()).toEqual([])
+  expect(await app.statuses(2, 'GET /users')).toEqual([200, 200])
+  expect(app.trackedRules()).toEqual(['plain', 'limited', 'plain'])
 })
 
-describe('throttle', () => {
+describe('a throttle', () => {
   test('begins a period with the first request of a key, and no refused one prolongs it', async () => {
     await app.startOver({ throttle: [{ limit: 2, period: 60 }] })
     app.clock.advance(45 * SECOND)
@@ -131,18 +115,24 @@ describe('throttle', () => {
     expect(await app.statuses(2, 'GET /users', BOB)).toEqual([200, 429])
   })
 
-  test('says in whole seconds, rounded up, when its period ends', async () => {
-    await app.startOver({ throttle: [{ ...POSTS, limit: 1 }] })
-    await app.ask('POST /posts')
+  test('refuses with 429, and says in whole seconds, rounded up, when its period ends', async () => {
+    await app.startOver({ throttle: [POSTS] })
+    expect(await app.statuses(10, 'POST /posts')).toEqual(Array(10).fill(404))
     for (const [afterMs, seconds] of [
       [1, 86_400],
       [86_400_000 - 2, 1],
     ] as const) {
       app.clock.advance(afterMs)
-      const { headers } = await app.ask('POST /posts')
-      expect(headers['retry-after']).toBe(String(seconds))
-      expect(headers.ratelimit).toBe(`"posts"; r=0; t=${seconds}`)
-      expect(headers['cache-control']).toBe('no-store')
+      const { status, body, headers } = await app.ask('POST /posts')
+      expect([status, body]).toEqual([
+        429,
+        { message: MESSAGE, resource: 'Request', code: 429, status: false, reason: 'rate_limited' },
+      ])
+      expect(headers).toMatchObject({
+        'retry-after': String(seconds),
+        ratelimit: `"posts"; r=0; t=${seconds}`,
+        'cache-control': 'no-store',
+      })
     }
   })
 
@@ -159,149 +149,77 @@ describe('throttle', () => {
     expect(Buffer.from(policies.join(), 'base64').toString()).not.toContain(ANN)
   })
 
-  test('names the violated policy to a client that prefers problem+json', async () => {
-    await app.startOver({ throttle: [{ ...POSTS, limit: 1 }] })
-    await app.ask('POST /posts')
-    const { body, type } = await app.ask('POST /posts', { Accept: 'application/problem+json' })
-    expect(type).toBe('application/problem+json')
-    expect(body).toEqual({
-      type: 'https://iana.org/assignments/http-problem-types#quota-exceeded',
-      title: 'Too Many Requests',
-      status: 429,
-      detail: 'Too many requests, please try again later.',
-      instance: '/posts',
-      reason: 'rate_limited',
-      'violated-policies': ['posts'],
-    })
-  })
-
-  test.each([
-    ['by its place if it has no name', {}, '"throttle[1]"'],
-    ['with what no quoted string can hold escaped', { name: 'a"b\\c é\n' }, '"a\\"b\\\\c ??"'],
-  ])('is named in its headers %s', async (_claim, named, shown) => {
-    const unnamed = { limit: 1, period: 60 }
-    await app.startOver({
-      throttle: [
-        { ...ONCE, path: '/none' },
-        { ...unnamed, ...named },
-      ],
-    })
-    await app.ask('GET /users')
-    const { status, headers } = await app.ask('GET /users')
-    expect([status, headers.ratelimit]).toEqual([429, `${shown}; r=0; t=60`])
-  })
-
-  test('lets no more than limit pass of many that come at once', async () => {
-    await app.startOver({ throttle: [{ limit: 7, period: 60 }] })
-    const found = await Promise.all(Array.from({ length: 30 }, () => app.statusOf('GET /users')))
-    expect(found.filter(status => status === 200)).toHaveLength(7)
-    expect(found.filter(status => status === 429)).toHaveLength(23)
-  })
-
-  test('asks several in order until one refuses; later ones do not count', async () => {
+  test('is asked in order with others until one refuses; those after it do not count', async () => {
     await app.startOver({
       throttle: [
         { name: 'first', limit: 5, period: 60 },
         { name: 'second', limit: 2, period: 60 },
         { name: 'third', limit: 3, period: 3600 },
       ],
+      track: [{ name: 'plain' }],
+      rateLimits: [{ to: 3, within: 3600 }],
     })
     expect(await app.statuses(2, 'GET /users')).toEqual([200, 200])
     for (const rule of ['second', 'second', 'second', 'first', 'first']) {
       const { status, headers } = await app.ask('GET /users')
       expect([status, headers.ratelimit]).toEqual([429, `"${rule}"; r=0; t=60`])
     }
-    app.clock.advance(MINUTE)
-    expect(await app.statuses(2, 'GET /users')).toEqual([200, 429])
-    expect((await app.ask('GET /users')).headers.ratelimit).toContain('"second"')
-  })
-
-  test('keeps a request that it refuses out of tracks and route limits', async () => {
-    await app.startOver({
-      throttle: [{ path: '/users', limit: 2, period: 60 }],
-      track: [{ name: 'plain' }, { name: 'limited', limit: 3, period: 3600 }],
-      rateLimits: [{ to: 3, within: 3600 }],
-    })
-    expect(await app.statuses(5, 'GET /users')).toEqual([200, 200, 429, 429, 429])
     expect(app.trackedRules()).toEqual(['plain', 'plain'])
     app.clock.advance(MINUTE)
-    expect((await app.ask('GET /users')).headers.ratelimit).toContain('r=0')
-    expect(app.trackedRules()).toEqual(['plain', 'plain', 'plain'])
-    expect((await app.ask('GET /users')).headers.ratelimit).toContain('"rateLimits[0]"')
-    expect(app.trackedRules()).toEqual(['plain', 'plain', 'plain', 'plain', 'limited'])
+    const { status, headers } = await app.ask('GET /users')
+    expect([status, headers.ratelimit]).toEqual([200, expect.stringMatching(/^"rate.*; r=0; /)])
+    expect((await app.ask('GET /users')).headers.ratelimit).toContain('"third"')
   })
 })
 
+type Sent = readonly [line: string, from?: From]
+
+const from = (client: string): Sent => ['GET /users', client]
+const host = (name: string): Sent => ['GET /users', { Host: name }]
+const get = (path: string): Sent => [`GET ${path}`]
+const having = (headers: Readonly<Record<string, string>>): Sent => ['GET /users', headers]
+
 describe('by', () => {
-  /** The first two are one client, and the third is another one. */
-  type Trio = [one: string, same: string, other: string]
-
-  test.each<[by: 'ip' | 'host' | 'domain', ...Trio]>([
-    ['ip', '198.51.100.1', '198.51.100.1', '198.51.100.2'],
-    ['ip', '2001:db8:0:100::1', '2001:DB8:0:1ff:ffff:ffff:ffff:ffff', '2001:db8:0:200::1'],
-    ['ip', '::ffff:198.51.100.7', '::ffff:198.51.100.7', '::ffff:198.51.100.8'],
+  test.each<[by: Key, one: Sent, same: Sent, other: Sent]>([
+    ['ip', from(ANN), from(ANN), from(BOB)],
+    ['ip', from('2001:db8:0:100::1'), from('2001:DB8:0:1ff:f::f'), from('2001:db8:0:200::1')],
+    ['ip', from('::ffff:198.51.100.1'), from(ANN), from('::ffff:198.51.100.2')],
     // The trusted proxy added the last one.
-    ['ip', '192.0.2.1, 198.51.100.1', '192.0.2.2, 198.51.100.1', '192.0.2.1, 198.51.100.2'],
-    ['host', 'a.example', 'A.Example.:8080', 'b.example'],
-    ['domain', 'one.shop.co.uk', 'two.SHOP.co.uk:80', 'other.co.uk'],
-    ['domain', 'one.github.io', 'www.one.github.io', 'two.github.io'],
-    ['domain', '192.0.2.1', '192.0.2.1:80', '192.0.2.2'],
-    ['domain', 'localhost', 'LOCALHOST', 'other'],
-  ])('%s counts %s and %s as one, and %s apart', async (by, one, same, other) => {
+    ['ip', from(`192.0.2.1, ${ANN}`), from(`192.0.2.2, ${ANN}`), from(`192.0.2.1, ${BOB}`)],
+    ['host', host('a.example'), host('A.Example.:8080'), host('b.example')],
+    ['domain', host('one.shop.co.uk'), host('two.SHOP.co.uk:80'), host('other.co.uk')],
+    ['domain', host('one.github.io'), host('www.one.github.io'), host('two.github.io')],
+    ['domain', host('co.uk'), host('CO.UK'), host('org.uk')],
+    ['domain', host('192.0.2.1'), host('192.0.2.1:80'), host('192.0.2.2')],
+    ['domain', host('[::1]'), host('[::1]:80'), host('[::2]')],
+    ['domain', host('localhost'), host('LOCALHOST'), host('other')],
+    ['query:key', get('/users?key=a+b'), get('/users?key=a%20b'), get('/users?key=c')],
+    ['query:Key', get('/users?Key=1'), get('/users?key=2&Key=1'), get('/users?Key=2')],
+    [['query:a', 'query:b'], get('/?a=1&b=23'), get('/?b=23&a=1'), get('/?a=12&b=3')],
+    ['path', get('/users/1'), get('/users/%31?a=b'), get('/users/2')],
+    ['path', get('/a/b'), get('//a///b'), get('/a/b/')],
+    ['header:X-A', having({ 'X-A': 'x' }), ['GET /', { 'x-a': 'x' }], having({ 'X-A': 'X' })],
+    [
+      ['header:X-A', 'header:X-B'],
+      having({ 'X-A': 'x', 'X-B': 'y' }),
+      having({ 'X-A': 'x', 'X-B': 'y', 'X-Forwarded-For': BOB }),
+      having({ 'X-A': 'x","y', 'X-B': '' }),
+    ],
+  ])('%j counts %j and %j as one, and %j apart', async (by, one, same, other) => {
     await app.startOver({ throttle: [{ ...ONCE, by }] })
-    const name = by === 'ip' ? 'X-Forwarded-For' : 'Host'
-    const statusFrom = (value: string) => app.statusOf('GET /users', { [name]: value })
-    expect(await statusFrom(one)).toBe(200)
-    expect(await statusFrom(other)).toBe(200)
-    expect(await statusFrom(same)).toBe(429)
+    expect(await app.statusOf(...one)).not.toBe(429)
+    expect(await app.statusOf(...other)).not.toBe(429)
+    expect(await app.statusOf(...same)).toBe(429)
   })
 
-  test.each<[by: ThrottleRule['by'] & {}, ...Trio]>([
-    ['query:key', '/users?key=a+b', '/users?key=a%20b', '/users?key=c'],
-    ['query:Key', '/users?Key=1', '/users?key=2&Key=1', '/users?Key=2'],
-    [['query:a', 'query:b'], '/users?a=1&b=23', '/users?b=23&a=1', '/users?a=12&b=3'],
-    ['path', '/users/1', '/users/%31?a=b', '/users/2'],
-    ['path', '/a/b', '//a///b', '/a/b/'],
-  ])('%j counts %s and %s as one, and %s apart', async (by, one, same, other) => {
-    await app.startOver({ throttle: [{ ...ONCE, by }] })
-    expect(await app.statusOf(`GET ${one}`)).not.toBe(429)
-    expect(await app.statusOf(`GET ${other}`)).not.toBe(429)
-    expect(await app.statusOf(`GET ${same}`)).toBe(429)
-  })
-
-  test('header counts by its value from any address, and a list as a whole', async () => {
-    const byX = { 'X-A': 'x', 'X-B': 'y' }
-    await app.startOver({ throttle: [{ ...ONCE, by: 'header:X-A' }] })
-    expect(await app.statusOf('GET /users', byX)).toBe(200)
-    expect(await app.statusOf('GET /users', { 'X-A': 'y' })).toBe(200)
-    expect(await app.statusOf('GET /users', { 'x-a': 'x', 'X-Forwarded-For': BOB })).toBe(429)
-    await app.startOver({ throttle: [{ ...ONCE, by: ['header:X-A', 'header:X-B'] }] })
-    expect(await app.statusOf('GET /users', byX)).toBe(200)
-    expect(await app.statusOf('GET /users', { 'X-A': 'x","y', 'X-B': '' })).toBe(200)
-    expect(await app.statusOf('GET /users', { ...byX, 'X-Forwarded-For': BOB })).toBe(429)
-  })
-
-  test.each<[ThrottleRule['by'] & {}, string]>([
+  test.each<[Key, string]>([
     ['header:X-Key', '/users'],
     ['query:key', '/nowhere?Key=1&other=key'],
     ['query:key', '/nowhere?key='],
     [['ip', 'header:X-Key'], '/users'],
-    [['query:key', 'ip'], '/nowhere?k=1'],
   ])('%j does not count GET %s, which has no such key', async (by, path) => {
     await app.startOver({ throttle: [{ ...ONCE, by }] })
     expect(await app.statuses(3, `GET ${path}`)).not.toContain(429)
-  })
-
-  test('host and domain do not count a request of HTTP/1.0 without a Host', async () => {
-    await app.startOver({
-      throttle: [
-        { ...ONCE, by: 'host' },
-        { ...ONCE, name: 'd', by: 'domain' },
-      ],
-    })
-    for (let index = 0; index < 3; index++) {
-      expect(await statusOfBytes(app, 'GET /users HTTP/1.0\r\n\r\n')).toBe(200)
-    }
   })
 
   test('ip ignores X-Forwarded-For without a trusted proxy', async () => {
@@ -318,61 +236,55 @@ describe('with', () => {
     return app.ask('GET /users', headers)
   }
 
-  const MESSAGE = 'Too many requests, please try again later.'
-  const POLICY = { 'ratelimit-policy': expect.stringContaining('"once"; q=1; w=60') }
   const AWAY = 'https://busy.example/'
 
-  test.each<[ThrottleRule['with'] & {}, status: number, body: object, headers: object]>([
-    [
-      { redirect: '/busy', alert: 'Come back é!' },
-      302,
-      { message: 'Come back é!', code: 302, status: false },
-      { ...LIMIT_OF_ONCE, ...POLICY, location: '/busy' },
-    ],
-    [{ redirect: AWAY }, 302, { message: MESSAGE }, { ...LIMIT_OF_ONCE, location: AWAY }],
+  test.each<[ThrottleRule['with'] & {}, status: number, message: string, headers: object]>([
+    [{ redirect: '/busy', alert: 'Come back é!' }, 302, 'Come back é!', { location: '/busy' }],
+    [{ redirect: AWAY }, 302, MESSAGE, { location: AWAY }],
     [
       { status: 503, message: 'Busy', headers: { 'X-Busy': 'yes', 'Retry-After': '5' } },
-      503,
-      { message: 'Busy', code: 503, reason: 'rate_limited' },
-      { ...LIMIT_OF_ONCE, 'x-busy': 'yes', 'retry-after': '5' },
+      ...([503, 'Busy', { 'x-busy': 'yes', 'retry-after': '5' }] as const),
     ],
-    [{ message: 'Slow down' }, 429, { message: 'Slow down' }, LIMIT_OF_ONCE],
-  ])('%j answers %i with the headers of the limit', async (answer, status, body, headers) => {
-    expect(await refused(answer)).toMatchObject({ status, body, headers })
+    [{ message: 'Slow down' }, 429, 'Slow down', {}],
+    [{}, 429, MESSAGE, {}],
+  ])('%j answers %i with the headers of the limit', async (answer, status, message, headers) => {
+    const { body, headers: sent, ...rest } = await refused(answer)
+    expect(rest.status).toBe(status)
+    expect(body).toEqual({
+      ...{ message, resource: 'User', code: status, status: false, reason: 'rate_limited' },
+    })
+    const limit = { ratelimit: '"once"; r=0; t=60', 'retry-after': '60' }
+    expect(sent).toMatchObject({ ...limit, ...headers })
+    expect(sent['ratelimit-policy']).toContain('"once"; q=1; w=60')
   })
 
-  test('a status other than 429 is not a quota-exceeded problem', async () => {
+  test('a status other than 429 is not a quota-exceeded problem, and 204 has no body', async () => {
     const { body } = await refused({ status: 503 }, { Accept: 'application/problem+json' })
     expect(body).toMatchObject({ type: 'about:blank', status: 503, reason: 'rate_limited' })
     expect(body).not.toHaveProperty('violated-policies')
-  })
-
-  test('status 204 has neither a body nor a Content-Length', async () => {
     const { status, headers } = await refused({ status: 204 })
     expect(status).toBe(204)
     expect(headers).not.toHaveProperty('content-length')
   })
 
-  test.each(['retry-after', 'cache-control', 'ratelimit'])(
-    'a header named %s in lower case is sent once',
-    async name => {
-      await direct.startOver({ throttle: [{ ...ONCE, with: { headers: { [name]: 'mine' } } }] })
-      await direct.ask('GET /users')
-      const answer = await received(direct, 'GET /users HTTP/1.1')
-      expect(answer.match(new RegExp(`^${name}:.*(?=\\r)`, 'gim'))).toEqual([
-        expect.stringMatching(/: mine$/),
-      ])
-    },
-  )
-
-  test.each<[string, ThrottleRule['with'] & {}]>([
-    ['beyond Latin-1 in redirect', { redirect: '/b€sy' }],
-    ['a control character in redirect', { redirect: '/busy\u0000' }],
-    ['beyond Latin-1 in headers', { headers: { 'X-Busy': '€' } }],
-    ['a control character in headers', { headers: { 'X-Busy': '\u007f' } }],
-  ])('%s, which no header can hold, is refused at the start', async (_claim, answer) => {
-    const started = openTestApp({ limits: { throttle: [{ ...ONCE, with: answer }] } })
-    await expect(started).rejects.toThrow(/throttle\[0\].*with/)
+  test.each([
+    ['throttle', 'limit', 'period'],
+    ['rateLimits', 'to', 'within'],
+  ])('on %s sends a header that it names in lower case once', async (kind, limit, period) => {
+    const headers = { 'retry-after': '7', 'cache-control': 'a', 'content-type': 'b' }
+    const rule = {
+      [limit]: 1,
+      [period]: 60,
+      with: { headers: { ...headers, 'content-length': '3' } },
+    }
+    await direct.startOver({ [kind]: [rule] })
+    await direct.ask('GET /users')
+    const [head = '', body] = (await received(direct, 'GET /users HTTP/1.1')).split('\r\n\r\n')
+    const lengthOf = { 'content-length': String(body?.length) }
+    for (const [name, value] of Object.entries({ ...headers, ...lengthOf })) {
+      const lines = head.match(new RegExp(`^${name}:.*(?=\\r|$)`, 'gim'))
+      expect(lines?.map(line => line.slice(name.length + 2))).toEqual([value])
+    }
   })
 })
 
@@ -386,11 +298,8 @@ describe('where the filter stands', () => {
   ]
 
   test.each([
-    ['an unknown path', 'GET /nowhere', ''],
     ['an undecodable path', 'GET /users/%zz', ''],
-    ['an unknown method', 'PUT /users', ''],
     ['a method of nobody', 'PROPFIND /x', ''],
-    ['OPTIONS', 'OPTIONS /users', ''],
     ['OPTIONS of the server', 'OPTIONS *', ''],
     ['HEAD', 'HEAD /users', ''],
     ['an Accept that cannot be met', 'GET /users', 'Accept: text/html\r\n'],
@@ -415,25 +324,10 @@ describe('where the filter stands', () => {
     }
   })
 
-  test('a throttle counts bodies that are broken or too long', async () => {
-    for (const [body, status] of [
-      ['{"user":', 400],
-      ['x'.repeat(100 * 1024 + 1), 413],
-    ] as const) {
-      await app.startOver({ throttle: [ONCE] })
-      const post = () => app.ask('POST /users').set('Content-Type', 'application/json').send(body)
-      expect([(await post()).status, (await post()).status]).toEqual([status, 429])
-    }
-  })
-
   test('a refused body does not spoil the next request of its connection', async () => {
     await app.startOver({ blocklist: [{ method: 'POST' }] })
-    const body = JSON.stringify(newUserBody())
-    const exchange = sendRaw(
-      app.port,
-      `POST /users HTTP/1.1\r\nHost: a\r\nContent-Length: ${body.length}\r\n\r\n${body}` +
-        'GET /users HTTP/1.1\r\nHost: a\r\n\r\n',
-    )
+    const post = `POST /users HTTP/1.1\r\nHost: a\r\nContent-Length: 20\r\n\r\n${'x'.repeat(20)}`
+    const exchange = sendRaw(app.port, `${post}GET /users HTTP/1.1\r\nHost: a\r\n\r\n`)
     const answers = await exchange.answers(2)
     exchange.socket.destroy()
     expect(answers.map(({ status }) => status)).toEqual([403, 200])
@@ -444,11 +338,10 @@ describe('where the filter stands', () => {
       await app.startOver({ ...limits, track: [{ name: 'all', path: '/*z' }] })
       for (const path of ['/livez', '/readyz']) {
         expect(await app.statuses(2, `GET ${path}`)).toEqual([200, 200])
-        expect(await app.statusOf(`HEAD ${path}`)).toBe(200)
         expect(await app.statusOf(`POST ${path}`)).toBe(405)
       }
       expect(await app.statuses(2, 'GET /users')).toEqual([first, later])
-      expect(await app.statusOf('GET /livez')).toBe(200)
+      expect(await app.statusOf('HEAD /livez')).toBe(200)
       expect(app.trackedRules()).toEqual([])
     }
   })
@@ -468,16 +361,13 @@ describe('where the filter stands', () => {
 
 describe('a client that resets the connection as soon as its request is sent', () => {
   const POST = { method: 'POST', path: '/users' }
-
-  function requestText(): string {
-    const body = JSON.stringify(newUserBody())
-    const head = `Host: a\r\nContent-Type: application/json\r\nContent-Length: ${body.length}`
-    return `POST /users HTTP/1.1\r\n${head}\r\n\r\n${body}`
-  }
+  const BODY = JSON.stringify(newUserBody())
+  const HEAD = `Host: a\r\nContent-Type: application/json\r\nContent-Length: ${BODY.length}`
+  const TEXT = `POST /users HTTP/1.1\r\n${HEAD}\r\n\r\n${BODY}`
 
   async function postAndReset(port: number): Promise<void> {
     const socket = connect(port, '127.0.0.1', () => {
-      socket.write(requestText())
+      socket.write(TEXT)
       socket.resetAndDestroy()
     })
     socket.on('error', () => {})
@@ -499,8 +389,7 @@ describe('a client that resets the connection as soon as its request is sent', (
   /** Sends and resets while the server, which runs in this thread, is busy and has not accepted the connection yet. */
   async function postAndResetUnseen(port: number): Promise<void> {
     const done = new Int32Array(new SharedArrayBuffer(4))
-    const workerData = { port, text: requestText(), done }
-    const worker = new Worker(CLIENT, { eval: true, workerData })
+    const worker = new Worker(CLIENT, { eval: true, workerData: { port, text: TEXT, done } })
     // Listened for early: a quick worker may exit before its `online` event is handled.
     const exited = once(worker, 'exit')
     await once(worker, 'online')

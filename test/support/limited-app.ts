@@ -3,7 +3,6 @@ import { writeFileSync } from 'node:fs'
 import type { Test } from 'supertest'
 import { onTestFinished } from 'vitest'
 import { CHANNEL_NAME, type Notice } from '../../src/limits/notices.ts'
-import type { LimitsFile } from '../../src/limits/rules/limits-file.ts'
 import { createFakeClock, type FakeClock } from './fake-clock.ts'
 import { type AtEnd, openTestApp, type TestApp, type TestAppOptions } from './open-test-app.ts'
 import { share } from './shared-app.ts'
@@ -37,20 +36,20 @@ export interface LimitedApp extends TestApp {
   lineOf(line: string, from?: From): Promise<LogLine>
   /** The rules of the lines about tracked requests. */
   trackedRules(): unknown[]
-  /** Replaces the rules. */
-  change(limits: LimitsFile): Promise<void>
-  /** Puts these rules in force a day later, when no count or ban of earlier tests is left, with an empty log. */
-  startOver(limits: LimitsFile): Promise<void>
+  /** Replaces the rules: an object, or the code of one. */
+  change(limits: object | string): Promise<void>
+  /** Puts these rules in force a day later, with all counts, numbers and the log as after a start. */
+  startOver(limits: object | string): Promise<void>
 }
 
 export async function openLimitedApp(
-  limits: LimitsFile,
+  limits: object | string,
   { env, ...options }: TestAppOptions = {},
   atEnd: AtEnd = onTestFinished,
 ): Promise<LimitedApp> {
   const clock = createFakeClock()
   const app = await openTestApp(
-    { limits, env: { TRUST_PROXY: '1', ...env }, now: clock.now, ...options },
+    { limits: codeOf(limits), env: { TRUST_PROXY: '1', ...env }, now: clock.now, ...options },
     atEnd,
   )
   const { http, logLines, port } = app
@@ -92,13 +91,15 @@ export async function openLimitedApp(
     return until(() => linesOf('request').find(found => found.requestId === requestId))
   }
 
-  async function change(changed: LimitsFile): Promise<void> {
-    writeFileSync(app.limitsPath, JSON.stringify(changed))
-    await app.reloadLimits()
+  async function change(changed: object | string): Promise<void> {
+    writeFileSync(app.limitsPath, `export default ${codeOf(changed)}`)
+    const result = await app.reloadLimits()
+    if (result.outcome !== 'reloaded') throw new Error(JSON.stringify(result))
   }
 
-  async function startOver(changed: LimitsFile): Promise<void> {
+  async function startOver(changed: object | string): Promise<void> {
     clock.advance(DAY)
+    await change({})
     await change(changed)
     logLines.length = 0
     notices.length = 0
@@ -109,6 +110,10 @@ export async function openLimitedApp(
     ...{ clock, notices, ask, statusOf, statuses, linesOf, lineOf, change, startOver },
     trackedRules: () => linesOf('request tracked').map(({ rule }) => rule),
   }
+}
+
+function codeOf(limits: object | string): string {
+  return typeof limits === 'string' ? limits : JSON.stringify(limits)
 }
 
 /** One service for all tests of a file or of a `describe`. Each of them begins with `startOver`. */
