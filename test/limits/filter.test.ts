@@ -1,5 +1,4 @@
 import { once } from 'node:events'
-import { connect } from 'node:net'
 import { Worker } from 'node:worker_threads'
 import { describe, expect, test } from 'vitest'
 import type { Key, LimitsFile, ThrottleRule } from '../../src/limits/rules/limits-file.ts'
@@ -190,7 +189,6 @@ describe('by', () => {
     ['domain', host('one.shop.co.uk'), host('two.SHOP.co.uk:80'), host('other.co.uk')],
     ['domain', host('one.github.io'), host('www.one.github.io'), host('two.github.io')],
     ['domain', host('co.uk'), host('CO.UK'), host('org.uk')],
-    ['domain', host('192.0.2.1'), host('192.0.2.1:80'), host('192.0.2.2')],
     ['domain', host('[::1]'), host('[::1]:80'), host('[::2]')],
     ['domain', host('localhost'), host('LOCALHOST'), host('other')],
     ['query:key', get('/users?key=a+b'), get('/users?key=a%20b'), get('/users?key=c')],
@@ -221,12 +219,6 @@ describe('by', () => {
     await app.startOver({ throttle: [{ ...ONCE, by }] })
     expect(await app.statuses(3, `GET ${path}`)).not.toContain(429)
   })
-
-  test('ip ignores X-Forwarded-For without a trusted proxy', async () => {
-    await direct.startOver({ throttle: [ONCE] })
-    expect(await direct.statusOf('GET /users', '192.0.2.1')).toBe(200)
-    expect(await direct.statusOf('GET /users', '192.0.2.2')).toBe(429)
-  })
 })
 
 describe('with', () => {
@@ -236,11 +228,8 @@ describe('with', () => {
     return app.ask('GET /users', headers)
   }
 
-  const AWAY = 'https://busy.example/'
-
   test.each<[ThrottleRule['with'] & {}, status: number, message: string, headers: object]>([
     [{ redirect: '/busy', alert: 'Come back é!' }, 302, 'Come back é!', { location: '/busy' }],
-    [{ redirect: AWAY }, 302, MESSAGE, { location: AWAY }],
     [
       { status: 503, message: 'Busy', headers: { 'X-Busy': 'yes', 'Retry-After': '5' } },
       ...([503, 'Busy', { 'x-busy': 'yes', 'retry-after': '5' }] as const),
@@ -302,7 +291,6 @@ describe('where the filter stands', () => {
     ['a method of nobody', 'PROPFIND /x', ''],
     ['OPTIONS of the server', 'OPTIONS *', ''],
     ['HEAD', 'HEAD /users', ''],
-    ['an Accept that cannot be met', 'GET /users', 'Accept: text/html\r\n'],
     ['a Content-Type that is not JSON', 'POST /users', 'Content-Type: text/plain\r\n'],
     ['a malformed Idempotency-Key', 'POST /users', 'Idempotency-Key: "\r\n'],
   ])('blocklist, bans and throttle refuse %s', async (_claim, line, headers) => {
@@ -365,15 +353,6 @@ describe('a client that resets the connection as soon as its request is sent', (
   const HEAD = `Host: a\r\nContent-Type: application/json\r\nContent-Length: ${BODY.length}`
   const TEXT = `POST /users HTTP/1.1\r\n${HEAD}\r\n\r\n${BODY}`
 
-  async function postAndReset(port: number): Promise<void> {
-    const socket = connect(port, '127.0.0.1', () => {
-      socket.write(TEXT)
-      socket.resetAndDestroy()
-    })
-    socket.on('error', () => {})
-    await new Promise<void>(resolve => socket.once('close', () => resolve()))
-  }
-
   const CLIENT = `
     const { workerData: { port, text, done } } = require('node:worker_threads')
     const socket = require('node:net').connect(port, '127.0.0.1', () => {
@@ -387,7 +366,7 @@ describe('a client that resets the connection as soon as its request is sent', (
     })`
 
   /** Sends and resets while the server, which runs in this thread, is busy and has not accepted the connection yet. */
-  async function postAndResetUnseen(port: number): Promise<void> {
+  async function postAndReset(port: number): Promise<void> {
     const done = new Int32Array(new SharedArrayBuffer(4))
     const worker = new Worker(CLIENT, { eval: true, workerData: { port, text: TEXT, done } })
     // Listened for early: a quick worker may exit before its `online` event is handled.
@@ -397,22 +376,15 @@ describe('a client that resets the connection as soon as its request is sent', (
     await exited
   }
 
-  const KINDS: [string, LimitsFile, number][] = [
+  test.each<[string, LimitsFile, number]>([
     ['a blocklist', { blocklist: [{ ...POST, ip: '127.0.0.0/8' }] }, 0],
     ['a ban', { bans: [{ ...BAN, ...POST }] }, 1],
     ['a throttle', { throttle: [{ ...ONCE, ...POST }] }, 1],
     ['a route limit', { rateLimits: [{ to: 1, within: 60, only: ['create'] }] }, 1],
-  ]
-
-  test.each(
-    KINDS.flatMap(([kind, limits, most]) => [
-      { kind, limits, most, when: 'once it is accepted', attempt: postAndReset },
-      { kind, limits, most, when: 'before it is accepted', attempt: postAndResetUnseen },
-    ]),
-  )('does not get past $kind $when', async ({ limits, most, attempt }) => {
+  ])('does not get past %s', async (_kind, limits, most) => {
     const first = await openLimitedApp(limits, { env: { TRUST_PROXY: '' } })
     for (let index = 0; index < 3; index++) {
-      await attempt(first.port)
+      await postAndReset(first.port)
       await first.http.get('/livez').expect(200)
     }
     await first.stop()

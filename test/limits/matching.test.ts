@@ -59,11 +59,6 @@ const ROWS: readonly Row[] = [
   row({ method: 'GET' }, lines('GET /x', 'HEAD /x'), lines('POST /x', 'OPTIONS /x')),
   row({ method: ['put', 'HEAD'] }, lines('PUT /x', 'HEAD /x'), lines('GET /x', 'POST /x')),
   row({ method: 'P*' }, lines('PUT /x', 'PROPFIND /x'), lines('GET /x', 'HEAD /x')),
-  row(
-    { method: { regex: '^(get|put)$', flags: 'i' } },
-    lines('GET /x', 'HEAD /x', 'PUT /x'),
-    lines('POST /x'),
-  ),
   ofPath('/login', '/login /login?a=/b /login#x', '/Login /login/ /login2 /a/login /?/login'),
   ofPath(
     '/login',
@@ -75,7 +70,6 @@ const ROWS: readonly Row[] = [
   ofPath('/%6Cogin/%zz', '/%6Cogin/%zz /%6Cogin/%zz?q', '/login/%zz /%6Cogin'),
   ofPath('/wp-admin*', '/wp-admin /wp-admin/a/b.php /wp-adminx', '/wp-admi /x/wp-admin /WP-admin'),
   ofPath('/a*b*/c', '/ab/c /axxbxx/c /a/b/c/c /abb/c/b/c', '/a/c /ab/cc /b/c /ab/c/'),
-  ofPath('/ab*ba', '/abba /ab-ba', '/aba /ab'),
   row({ path: '*' }, lines('GET /', 'GET /%zz', 'OPTIONS *')),
   // Without an attempt for each way to place the stars.
   ofPath('*a*a*a*a*a*a*b', `/${LONG}b /${'%61'.repeat(3000)}b`, `/${LONG}`),
@@ -104,16 +98,10 @@ const ROWS: readonly Row[] = [
     [having('Host: b.example', 'X-Forwarded-Host: inner'), ...host('example')],
   ),
   row({ host: '[::1]' }, host('[::1]:3000', '[::1]'), host('::1')),
-  row({ host: '*' }, host('a'), host('')),
   row(
     { userAgent: { regex: 'sqlmap|nikto', flags: 'i' } },
     [...agent('SQLmap/1'), having('user-agent: x nikto')],
     [...agent('curl'), having('X-User-Agent: nikto'), ...gets('/nikto')],
-  ),
-  row(
-    { userAgent: 'SpecialAgent' },
-    agent('SpecialAgent', '  SpecialAgent '),
-    agent('specialagent', 'SpecialAgent/1'),
   ),
   row({ userAgent: '*' }, agent('x', ''), gets('/users')),
   row(
@@ -121,8 +109,6 @@ const ROWS: readonly Row[] = [
     [having('x-bad: Yes'), having('X-BAD:Yes  ')],
     [...header('X-Bad', 'yes', 'Yes!'), having('X-Bad2: Yes'), ...gets('/users')],
   ),
-  row({ header: { 'X-Bad': '*' } }, header('X-Bad', '1', ''), gets('/?X-Bad=1')),
-  row({ header: { 'X-A': '*x*y*z*x*y*z*!' } }, [], header('X-A', 'xyz'.repeat(3000))),
   // Of most of these, Node keeps only the first.
   ...['X-Bad', 'User-Agent', 'Content-Type', 'Authorization', 'Referer'].map(name =>
     row(

@@ -135,11 +135,8 @@ test('rateLimits count requests that fail or succeed later, and show it in the a
     { status: 204, line: 'DELETE /users/2' },
     { status: 304, line: 'GET /users/1', headers: { 'If-None-Match': '*' } },
     { status: 400, line: 'POST /users', body: '{"user":' },
-    { status: 404, line: 'DELETE /users/none' },
-    { status: 406, line: 'GET /users', headers: HTML },
     { status: 412, line: 'PUT /users/1', body: { user: {} }, headers: OTHER_VERSION },
     { status: 413, line: 'POST /users', body: TOO_LONG },
-    { status: 415, line: 'POST /users', body: 'x', headers: TEXT },
     { status: 422, line: 'POST /users', body: {} },
   ]
   for (const { status, ...sent } of rows) {
@@ -158,10 +155,8 @@ describe('the refusal of a route limit', () => {
       { status: 405, line: 'POST /users/1', body: 'x', headers: TEXT },
       { status: 204, line: 'OPTIONS /users' },
       { status: 429, line: 'GET /users', headers: HTML },
-      { status: 429, line: 'POST /users', body: 'x', headers: TEXT },
       { status: 429, line: 'POST /users', body: TOO_LONG },
       { status: 429, line: 'POST /users', body: {}, headers: NO_IDEMPOTENCY_KEY },
-      { status: 429, line: 'GET /users?page=0' },
       { status: 429, line: 'GET /users/1', headers: { 'If-None-Match': '*' } },
     ]
     expect(await answersTo(rows)).toEqual(rows)
@@ -179,7 +174,6 @@ describe('the refusal of a route limit', () => {
       { status: 415, line: 'POST /users', body: right, headers: TEXT },
       { status: 413, line: 'POST /users', body: { ...partial, more: TOO_LONG } },
       { status: 400, line: 'POST /users', body: right.slice(0, -1) },
-      { status: 429, line: 'POST /users', body: right, headers: NO_IDEMPOTENCY_KEY },
       { status: 429, line: 'POST /users', body: right, headers: used },
       { status: 429, line: 'PUT /users/999', body: partial },
       { status: 429, line: 'PATCH /users/1', body: right, headers: OTHER_VERSION },
@@ -220,7 +214,6 @@ describe('several rateLimits', () => {
       rateLimits: [
         { name: 'short', to: 2, within: '10 seconds' },
         { name: 'long', to: 3, within: '1 minute' },
-        { name: 'reads', to: 9, within: '1 minute', only: ['read'] },
       ],
     })
     for (const [waitMs, status, left] of [

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest'
-import { ANN, BOB, HOUR, openLimitedApp, shareLimitedApp } from '../support/limited-app.ts'
+import { ANN, BOB, openLimitedApp, shareLimitedApp } from '../support/limited-app.ts'
 
 const LOGIN = { name: 'login', path: '/login', maxretry: 3, findtime: 60, bantime: 3600 }
 const PROBING = { ...LOGIN, name: 'probing', path: '/probe', mode: 'fail2ban' }
@@ -80,14 +80,6 @@ const COUNTED: readonly Row[] = [
     bans: 1,
   },
   {
-    claim: 'a ban rule with status counts an answer with that status, and no other',
-    kind: 'bans',
-    rules: [{ ...LOGIN, path: '/users*', status: [404] }],
-    asked: [get('/users', 200, 200, 200, 200), get('/users/1', 404, 404, 404, 403, 403)],
-    numbers: { login: [3, 3, 2] },
-    bans: 1,
-  },
-  {
     claim: 'a track counts each match, with a limit those over it too',
     kind: 'track',
     rules: [
@@ -158,34 +150,6 @@ test('the report has the rules in the order of requests; with CACHE_STORE=none o
     ],
     ...{ bans: 0, store: 'none', isStoreUp: true },
   })
-})
-
-test('a reload keeps the numbers of a rule with the same type and name, and drops the others', async () => {
-  await app.startOver({ throttle: [POSTS], track: [{ name: 'seen', path: '/posts' }] })
-  await app.statuses(3, 'GET /posts')
-  await app.change({ throttle: [{ ...POSTS, limit: 9, dryRun: true }], track: [{ name: 'other' }] })
-  await app.ask('GET /posts')
-  expect(app.limitsReport().rules).toEqual([
-    { type: 'throttle', rule: 'posts', isDryRun: true, ...numbers(4, 3, 1) },
-    { type: 'track', rule: 'other', isDryRun: false, ...numbers(1, 1, 0) },
-  ])
-  // The same name, but another type.
-  await app.change({ track: [{ name: 'posts' }, { name: 'seen' }] })
-  expect(app.limitsReport().rules).toEqual([
-    { type: 'track', rule: 'posts', ...NOTHING },
-    { type: 'track', rule: 'seen', ...NOTHING },
-  ])
-})
-
-test('bans that have ended are not in the number of bans, those of rules that went are', async () => {
-  await app.startOver({ bans: [LOGIN, { ...LOGIN, name: 'long', bantime: 7200 }] })
-  for (const client of [ANN, BOB]) await app.statuses(3, 'GET /login', client)
-  expect(app.limitsReport().bans).toBe(4)
-  app.clock.advance(HOUR)
-  await app.change({ bans: [LOGIN] })
-  expect(app.limitsReport().bans).toBe(2)
-  app.clock.advance(HOUR)
-  expect(app.limitsReport().bans).toBe(0)
 })
 
 test('requests at the same time are counted exactly, and are strikes until one of them bans', async () => {
