@@ -1,60 +1,40 @@
 import { describe, expect, test } from 'vitest'
-import { newUserBody } from '../support/builders.ts'
+import { beginPost } from '../support/begin-post.ts'
 import { openManagedApp, shareManagedApp } from '../support/management-requests.ts'
 import { openTestApp } from '../support/open-test-app.ts'
-import { sendRaw } from '../support/raw-http.ts'
 import { executeSql, holdWrites } from '../support/sql.ts'
 import { untilPasses } from '../support/until.ts'
 
 const OK = { status: 'ok' }
 const UNAVAILABLE = { status: 'unavailable' }
 
-describe.each(['/livez', '/readyz'])('%s', path => {
-  const app = shareManagedApp()
-
-  test.each(['http', 'ops'] as const)('GET by %s answers 200 and the status ok', async port => {
-    const { headers, text } = await app[port].get(path).expect(200)
-    expect(text).toBe('{"status":"ok"}')
-    expect(headers['content-type']).toBe('application/json; charset=utf-8')
-    expect(headers['x-request-id']).toMatch(/^[\w.-]{1,128}$/)
-    expect(headers['x-content-type-options']).toBe('nosniff')
-    expect(headers).not.toHaveProperty('x-powered-by')
-    // A cached response would describe an earlier moment.
-    expect(headers['cache-control']).toBe('no-store')
-  })
-
-  test('HEAD has the headers of GET and no body', async () => {
-    const ofGet = await app.http.get(path).set('X-Request-Id', 'same').expect(200)
-    const ofHead = await app.http.head(path).set('X-Request-Id', 'same').expect(200)
-    expect({ ...ofHead.headers, date: '' }).toEqual({ ...ofGet.headers, date: '' })
-    expect(ofHead.headers['content-length']).toBe(String(ofGet.text.length))
-    expect(ofHead.text ?? '').toBe('')
-  })
-
-  test('OPTIONS answers 204 with Allow', async () => {
-    const { text } = await app.http.options(path).expect(204).expect('Allow', 'GET, HEAD, OPTIONS')
-    expect(text).toBe('')
-  })
-})
-
-describe('GET /readyz?verbose=true of the management port', () => {
+describe('health checks', () => {
   const app = shareManagedApp({ limits: { throttle: [{ limit: 9, period: 60 }] } })
 
-  test('has each check by name', async () => {
-    const { body, headers } = await app.ops.get('/readyz?verbose=true').expect(200)
-    expect(body).toEqual({ ...OK, checks: { service: OK, storage: OK, limits: OK } })
-    expect(headers['cache-control']).toBe('no-store')
-    expect((await app.ops.head('/readyz?verbose=true').expect(200)).text).toBeUndefined()
-  })
+  test.each(['/livez', '/readyz'])(
+    'GET %s answers 200 and the status ok on both ports',
+    async path => {
+      for (const port of [app.http, app.ops]) {
+        const { headers, text } = await port.get(path).expect(200)
+        expect(text).toBe('{"status":"ok"}')
+        // A cached response would describe an earlier moment.
+        expect(headers).toMatchObject({
+          ...{ 'content-type': 'application/json; charset=utf-8', 'cache-control': 'no-store' },
+          ...{ 'x-request-id': expect.any(String), 'x-content-type-options': 'nosniff' },
+        })
+      }
+      const head = await app.http.head(path).expect(200)
+      expect([head.headers['content-length'], head.text ?? '']).toEqual(['15', ''])
+      await app.http.options(path).expect(204).expect('Allow', 'GET, HEAD, OPTIONS')
+    },
+  )
 
-  test.each(['verbose=false', 'x=1&x'])('has only the status with ?%s', async query => {
-    await app.ops.get(`/readyz?${query}`).expect(200, OK)
-  })
-
-  test('has no check of the limits without limits', async () => {
-    const { ops } = await openManagedApp()
-    const { body } = await ops.get('/readyz?verbose=true').expect(200)
-    expect(body.checks).toEqual({ service: OK, storage: OK })
+  test('GET /readyz?verbose=true of the management port has each check by name', async () => {
+    const checks = { service: OK, storage: OK, limits: OK }
+    await app.ops.get('/readyz?verbose=true').expect(200, { ...OK, checks })
+    for (const query of ['verbose=false', 'x=1&x']) {
+      await app.ops.get(`/readyz?${query}`).expect(200, OK)
+    }
   })
 })
 
@@ -75,6 +55,9 @@ test('GET /readyz answers 503 while the database does not answer, and storage_up
     await port.head('/readyz').expect(503)
     await port.get('/livez').expect(200, OK)
   }
+  // There are no limits, and so no check of them.
+  const checks = { service: OK, storage: UNAVAILABLE }
+  await ops.get('/readyz?verbose=true').expect(503, { ...UNAVAILABLE, checks })
   await executeSql(databaseUrl, 'ALTER TABLE elsewhere RENAME TO users')
   await http.get('/readyz').expect(200, OK)
   expect(await metrics()).toContain('\nstorage_up 1\n')
@@ -88,28 +71,16 @@ test('GET /readyz answers 200 while another process writes', async () => {
 
 test('GET /readyz answers 503 while the service shuts down; GET /livez 200, and running requests are answered', async () => {
   const { port, http, ops, stop } = await openManagedApp()
-  const body = JSON.stringify(newUserBody())
-  const headers = `Host: x\r\nContent-Type: application/json\r\nContent-Length: ${body.length}`
-  const begun = sendRaw(port, `POST /users HTTP/1.1\r\n${headers}\r\nExpect: 100-continue\r\n\r\n`)
-  // 100 Continue shows that the service has the request.
-  await begun.answers(1)
+  const post = await beginPost(port)
   const stopped = stop()
   await untilPasses(() => http.get('/readyz').expect(503, UNAVAILABLE))
-  await http.get('/livez').expect(200)
   // Until then requests in flight are still served.
   await untilPasses(() => http.get('/users').expect(503))
-  await http.get('/readyz').expect(503)
-  await http.get('/livez').expect(200)
   const checks = { service: UNAVAILABLE, storage: OK }
-  await ops
-    .get('/readyz?verbose=true')
-    .expect('Retry-After', '1')
-    .expect(503, {
-      ...UNAVAILABLE,
-      checks,
-    })
-  await ops.get('/livez').expect(200)
-  begun.socket.write(body)
-  expect((await begun.ended).map(({ status }) => status)).toEqual([100, 201])
+  const verbose = ops.get('/readyz?verbose=true').expect('Retry-After', '1')
+  await verbose.expect(503, { ...UNAVAILABLE, checks })
+  for (const each of [http, ops]) await each.get('/livez').expect(200)
+  post.finish()
+  expect((await post.ended).map(({ status }) => status)).toEqual([100, 201])
   expect(await stopped).toBe(true)
 })
