@@ -1,5 +1,8 @@
+import { readFileSync } from 'node:fs'
+import { createRequire } from 'node:module'
 import { describe, expect, test } from 'vitest'
 import { openKeyedApp } from '../../support/api-keys.ts'
+import { newUserBody } from '../../support/builders.ts'
 import {
   BEARER,
   openManagedApp,
@@ -9,29 +12,20 @@ import {
 import { sendRaw } from '../../support/raw-http.ts'
 import { until, untilPasses } from '../../support/until.ts'
 
-const METHODS = ['get', 'post', 'put', 'delete', 'options'] as const
-
 describe('nothing', () => {
   const app = shareManagedApp()
+  const METHODS = ['get', 'post', 'delete', 'options'] as const
 
-  test.each(['/metrics', '/status', '/limits', '/limits/reload', '/bans', '/readyz/verbose'])(
-    'of the management port, such as %s, is on the public one',
-    async path => {
+  test.each([
+    ['http', 'the management port', ['/metrics', '/status', '/limits', '/limits/reload', '/bans']],
+    ['ops', 'the public port', ['/users', '/users/1', '/docs', '/openapi.json']],
+  ] as const)('on %s is of %s', async (port, _other, paths) => {
+    for (const path of paths) {
       for (const method of METHODS) {
-        expect([method, (await app.http[method](path)).status]).toEqual([method, 404])
+        expect([path, method, (await app[port][method](path)).status]).toEqual([path, method, 404])
       }
-    },
-  )
-
-  test.each(['/users', '/users/1', '/docs', '/openapi.json', '/password-verifications'])(
-    'of the public port, such as %s, is on the management port',
-    async path => {
-      for (const method of METHODS) {
-        const { status, body } = await app.ops[method](path)
-        expect([method, status, body.resource]).toEqual([method, 404, 'Request'])
-      }
-    },
-  )
+    }
+  })
 
   test('in the public document, page or readiness tells of the management port', async () => {
     const { text } = await app.http.get('/openapi.json')
@@ -59,15 +53,10 @@ test('limits do not apply to the management port, and its requests count for non
 test('API keys open nothing on the management port, and its token nothing on the public one', async () => {
   const env = { MANAGEMENT_PORT: '0', MANAGEMENT_TOKEN: TOKEN }
   const { http, bearers, managementUrl } = await openKeyedApp([{}], { env })
-  const [bearer = ''] = bearers
-  const statusAt = async (authorization: string) => {
-    const headers = { Authorization: authorization }
-    return (await fetch(`${managementUrl}/nowhere`, { headers })).status
-  }
-  expect(await statusAt(bearer)).toBe(401)
-  expect(await statusAt(`Bearer ${TOKEN}`)).toBe(404)
-  await http.get('/users').set('Authorization', bearer).expect(200)
-  await http.get('/users').set('Authorization', `Bearer ${TOKEN}`).expect(401)
+  const headers = { Authorization: bearers[0] ?? '' }
+  expect((await fetch(`${managementUrl}/nowhere`, { headers })).status).toBe(401)
+  await http.get('/users').set(headers).expect(200)
+  await http.get('/users').set(BEARER).expect(401)
 })
 
 test('the log has requests that change something at info, others at debug, all with the port', async () => {
@@ -110,4 +99,38 @@ test('it answers while the public port is flooded', async () => {
     expect(await Promise.all(flood)).toContain(503)
   })
   expect(answered).toEqual(new Set([200, 404]))
+})
+
+test('GET / and its files hold no data and the licence of uPlot, and nothing is inline', async () => {
+  const { ops, http } = await openManagedApp({
+    limits: { bans: [{ name: 'probing', path: '/wp-*', maxretry: 3, findtime: 60, bantime: 60 }] },
+  })
+  await http
+    .post('/users')
+    .send(newUserBody({ email: 'ann@example.com' }))
+    .expect(201)
+  const ban = { rule: 'probing', client: '203.0.113.77' }
+  await ops.post('/bans').send({ ban }).expect(201)
+  const { headers, text } = await ops.get('/').set('Accept', 'text/html').expect(200)
+  expect(headers['content-security-policy']).toBe(
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; " +
+      "base-uri 'none'; form-action 'none'; frame-ancestors 'none'; " +
+      "require-trusted-types-for 'script'; trusted-types 'none'",
+  )
+  expect(text).not.toMatch(/<style|\sstyle=|\son\w+=|<script[^>]*>[^<]/i)
+  const paths = Array.from(text.matchAll(/(?:src|href)="(assets\/[^"]+)"/g), ([, path]) => path)
+  const sources = [text]
+  for (const path of paths) {
+    const answer = await ops.get(`/${path}`).expect(200)
+    expect(answer.headers['cache-control']).toBe('public, max-age=31536000, immutable')
+    sources.push(answer.text ?? String(answer.body))
+  }
+  expect(sources.length).toBeGreaterThan(10)
+  for (const source of sources) {
+    expect(source).not.toMatch(/203\.0\.113\.77|ann@example\.com|probing/)
+  }
+  const licence = await ops.get(`/${/assets\/[0-9a-f]{16}/.exec(text)?.[0]}/LICENSE`).expect(200)
+  const uplot = createRequire(import.meta.url).resolve('uplot/package.json')
+  const shipped = readFileSync(uplot.replace('package.json', 'LICENSE'), 'utf8')
+  expect(licence.text).toBe(shipped)
 })

@@ -35,74 +35,44 @@ function openHistory() {
 
 test('the first sample only begins, and the others have what happened since the one before', async () => {
   const { history, wall, sample } = openHistory()
-  expect(await sample(reportOfRequests(100))).toBeUndefined()
-  expect(await sample(reportOfRequests(130))).toEqual({
+  const { storage, process } = serviceReport()
+  const count = (status: number, seconds: number, length: number) =>
+    seriesOf({ status }, new Array<number>(length).fill(seconds))
+  const reportOf = (shedRequests: number, ...series: ReturnType<typeof count>[]) => ({
+    ...reportOfSeries(series),
+    server: { connections: 9, waitingRequests: 4, shedRequests },
+    storage: { ...storage, waitingWrites: 5 },
+    waitingPasswords: 6,
+    process: { ...process, cpuSeconds: shedRequests },
+  })
+  expect(await sample(reportOf(10, count(200, 5, 900), count(503, 0.001, 7)))).toBeUndefined()
+  const busy = [count(200, 5, 900), count(204, 0.001, 98), count(304, 0.001, 2)]
+  const wrong = [count(404, 0.001, 3), count(503, 0.001, 12), count(0, 0.001, 6)]
+  expect(await sample(reportOf(12, ...busy, ...wrong))).toEqual({
     at: new Date(wall.now()).toISOString(),
     seconds: 2,
-    by_status: { '2xx': 30, '3xx': 0, '4xx': 0, '5xx': 0, aborted: 0 },
+    by_status: { '2xx': 98, '3xx': 2, '4xx': 3, '5xx': 5, aborted: 6 },
+    // Of the new requests only: the old ones took five seconds.
     ...{ p50_ms: 0.75, p90_ms: 0.95, p99_ms: 0.995 },
-    ...{ shed: 0, refused: 0, would_refuse: 0, cpu: 0 },
-    queues: { requests: 0, writes: 0, passwords: 0 },
+    ...{ shed: 2, refused: 0, would_refuse: 0, cpu: 1 },
+    queues: { requests: 4, writes: 5, passwords: 6 },
   })
+  expect(await sample(reportOf(12, ...busy, ...wrong))).toMatchObject({ p50_ms: null, shed: 0 })
   expect(history.read().every_seconds).toBe(2)
 })
 
-test('a sample has each class of status, and clients that left', async () => {
-  const { sample } = openHistory()
-  const requestsOf = (counts: Readonly<Record<number, number>>) =>
-    reportOfSeries(
-      Object.entries(counts).map(([status, count]) =>
-        seriesOf({ status: Number(status) }, new Array<number>(count).fill(0.01)),
-      ),
-    )
-  await sample(requestsOf({ 200: 1, 503: 7 }))
-  const counts = { 200: 2, 204: 1, 304: 2, 404: 3, 429: 4, 503: 12, 0: 6 }
-  expect((await sample(requestsOf(counts)))?.by_status).toEqual({
-    ...{ '2xx': 2, '3xx': 2, '4xx': 7, '5xx': 5, aborted: 6 },
-  })
-})
-
-test('percentiles are of the requests that ended since the sample before; null without any', async () => {
-  const { sample } = openHistory()
-  const slow = seriesOf({ status: 500 }, new Array<number>(1000).fill(5))
-  await sample(reportOfSeries([slow]))
-  const none = { p50_ms: null, p90_ms: null, p99_ms: null }
-  expect(await sample(reportOfSeries([slow]))).toMatchObject(none)
-  const fast = seriesOf({}, [...new Array<number>(98).fill(0.001), 1, 1])
-  expect(await sample(reportOfSeries([slow, fast]))).toMatchObject({
-    ...{ p50_ms: expect.closeTo(0.755, 3), p99_ms: 750 },
-  })
-})
-
-test('what waits, what was shed and what the process uses is in a sample', async () => {
-  const { sample } = openHistory()
-  const { storage, process } = serviceReport()
-  const busy = (shedRequests: number, cpuSeconds: number) =>
-    serviceReport({
-      server: { connections: 9, waitingRequests: 4, shedRequests },
-      storage: { ...storage, waitingWrites: 5 },
-      waitingPasswords: 6,
-      process: { ...process, cpuSeconds },
-    })
-  await sample(busy(10, 100))
-  const queues = { requests: 4, writes: 5, passwords: 6 }
-  expect(await sample(busy(12, 102))).toMatchObject({ queues, shed: 2, cpu: 1 })
-})
-
-test('a late sample is about a longer time, and nothing is counted twice', async () => {
+test('a late sample, and one after a service that could not report, are about a longer time', async () => {
   const { history, sample } = openHistory()
   for (const count of [0, 10]) await sample(reportOfRequests(count))
-  expect(await sample(reportOfRequests(40), 8500)).toMatchObject({ seconds: 8.5 })
-  const counts = history.read().samples.map(({ by_status }) => by_status['2xx'])
-  expect(counts).toEqual([10, 30])
-})
-
-test('a service that cannot report leaves a gap, which the next sample covers', async () => {
-  const { history, sample } = openHistory()
-  await sample(reportOfRequests(0))
+  await sample(reportOfRequests(40), 8500)
   await expect(sample(Promise.reject(new Error('no answer')))).rejects.toThrow('no answer')
-  await sample(reportOfRequests(12))
-  expect(history.read().samples).toMatchObject([{ seconds: 4, by_status: { '2xx': 12 } }])
+  await sample(reportOfRequests(52))
+  const seen = history.read().samples.map(({ seconds, by_status }) => [seconds, by_status['2xx']])
+  expect(seen).toEqual([
+    [2, 10],
+    [8.5, 30],
+    [4, 12],
+  ])
 })
 
 test('samples never overlap, however long the service takes to report', async () => {
@@ -120,39 +90,33 @@ test('samples never overlap, however long the service takes to report', async ()
   expect(history.read().samples).toMatchObject([{ seconds: 2, by_status: { '2xx': 3 } }])
 })
 
-test('after the clock was set back the times still grow, and no rate changes', async () => {
+test('after the clock was set the times still grow, what is too old is gone, and no rate changes', async () => {
   const { history, wall, sample } = openHistory()
   for (const count of [0, 10, 20, 30]) await sample(reportOfRequests(count))
   wall.advance(-5000)
-  const last = await sample(reportOfRequests(44))
+  expect(await sample(reportOfRequests(44))).toMatchObject({ seconds: 2, by_status: { '2xx': 14 } })
   const times = history.read().samples.map(({ at }) => at)
   expect(times).toEqual([...new Set(times)].toSorted())
-  const at = new Date(wall.now()).toISOString()
-  expect(last).toMatchObject({ at, seconds: 2, by_status: { '2xx': 14 } })
-})
-
-test('after the clock was set forward what is too old is gone, and no rate changes', async () => {
-  const { history, wall, sample } = openHistory()
-  for (const count of [0, 10]) await sample(reportOfRequests(count))
   wall.advance(60 * 60_000)
-  await sample(reportOfRequests(25))
+  await sample(reportOfRequests(59))
   expect(history.read().samples).toMatchObject([{ seconds: 2, by_status: { '2xx': 15 } }])
 })
 
 test('counts that went back are no negative numbers: a rule that was removed, and one that came again', async () => {
   const { sample } = openHistory()
-  const b = { rule: 'b', refused: 9 }
   await sample(
     reportOfRules([
       { rule: 'a', refused: 50 },
-      { ...b, refused: 8 },
+      { rule: 'b', refused: 8 },
     ]),
   )
-  expect(await sample(reportOfRules([b]))).toMatchObject({ refused: 1 })
-  const anew = { ...b, refused: 2, wouldRefuse: 1 }
-  expect(await sample(reportOfRules([anew, { rule: 'c', refused: 3 }]))).toMatchObject({
-    ...{ refused: 5, would_refuse: 1 },
-  })
+  expect(await sample(reportOfRules([{ rule: 'b', refused: 9 }]))).toMatchObject({ refused: 1 })
+  const anew = [
+    { rule: 'b', refused: 2, wouldRefuse: 1 },
+    { rule: 'c', refused: 3 },
+  ]
+  const both = { refused: 5, would_refuse: 1 }
+  expect(await sample(reportOfRules(anew))).toMatchObject(both)
 })
 
 test('15 minutes are kept, and since gives only what is newer', async () => {

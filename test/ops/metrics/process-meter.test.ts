@@ -1,15 +1,10 @@
-import { randomUUID } from 'node:crypto'
 import perfHooks, { type IntervalHistogram, type PerformanceObserver } from 'node:perf_hooks'
-import { setTimeout as sleep } from 'node:timers/promises'
 import { register } from 'prom-client'
 import { expect, onTestFinished, test } from 'vitest'
 import { createRequestMetrics } from '../../../src/http/request-metrics.ts'
-import { openProcessMeter } from '../../../src/ops/metrics/process-meter.ts'
-import { LAG_WINDOW_MS } from '../../../src/ops/metrics/recent-lag.ts'
+import { createRecentLag, LAG_WINDOW_MS } from '../../../src/ops/metrics/recent-lag.ts'
 import { openManagedApp } from '../../support/management-requests.ts'
-import { parseMetrics } from '../../support/metrics-text.ts'
 import { openTestApp } from '../../support/open-test-app.ts'
-import { until } from '../../support/until.ts'
 
 /** Records the monitors that are started from now on. */
 function watchMonitors() {
@@ -32,27 +27,11 @@ function watchMonitors() {
       super.disconnect()
     }
   }
-  const watching = { ...perfHooks }
   onTestFinished(() => {
     Object.assign(perfHooks, { monitorEventLoopDelay, PerformanceObserver: Observer })
   })
-  return { delays, observers, disconnected, watching }
+  return { delays, observers, disconnected }
 }
-
-test('a meter stops all that it has started, and leaves nothing global', async () => {
-  const { delays, observers, disconnected, watching } = watchMonitors()
-  const meter = openProcessMeter()
-  expect(perfHooks.monitorEventLoopDelay).toBe(watching.monitorEventLoopDelay)
-  expect(perfHooks.PerformanceObserver).toBe(watching.PerformanceObserver)
-  expect([delays.length, observers.length]).toEqual([1, 1])
-  meter.close()
-  // False because it was disabled already.
-  expect(delays.map(delay => delay.disable())).toEqual([false])
-  expect(disconnected).toEqual(observers)
-  expect(register.getMetricsAsArray()).toEqual([])
-  // Once closed, it still answers: the last report of a process is made when it stops.
-  expect((await meter.read()).pid).toBe(process.pid)
-})
 
 test('a service without a management port measures nothing, and one with it stops when it stops', async () => {
   const { delays, observers, disconnected } = watchMonitors()
@@ -62,96 +41,38 @@ test('a service without a management port measures nothing, and one with it stop
   expect([...delays, ...observers]).toEqual([])
   const app = await openManagedApp()
   await app.stop()
-  expect(delays.map(delay => delay.disable())).toEqual(delays.map(() => false))
+  expect([delays.length, observers.length]).toEqual([1, 1])
+  // False because it was disabled already.
+  expect(delays.map(delay => delay.disable())).toEqual([false])
   expect(disconnected).toEqual(observers)
+  expect(register.getMetricsAsArray()).toEqual([])
 })
 
-test('meters of one process do not disturb each other', async () => {
-  const [one, other] = [openProcessMeter(), openProcessMeter()]
-  const names = (metrics: readonly { readonly name: string }[]) => metrics.map(({ name }) => name)
-  const ofOne = await one.read()
-  one.close()
-  const ofOther = await other.read()
-  other.close()
-  expect(names(ofOther.defaults)).toEqual(names(ofOne.defaults))
-  expect(ofOther.cpuSeconds).toBeGreaterThanOrEqual(ofOne.cpuSeconds)
-  expect(ofOther.startedAt).toBe(ofOne.startedAt)
-})
+test.each([10, 999, 1000, 2500])(
+  'the worst lag of the event loop is in the metrics for 30 seconds, read every %i ms',
+  everyMs => {
+    let now = 0
+    const recent = createRecentLag(() => now)
+    const metric = { name: 'nodejs_eventloop_lag_max_seconds', help: 'Lag', type: 'gauge' }
+    const read = (value: number) =>
+      recent.add([{ ...metric, aggregator: 'max', values: [{ value, labels: {} }] }])[0]?.values[0]
+        ?.value
+    read(1)
+    for (now = everyMs; now < LAG_WINDOW_MS; now += everyMs) expect(read(0.01)).toBe(1)
+    // What is kept together ends together, within a second.
+    for (; now < LAG_WINDOW_MS + 1000; now += everyMs) read(0.01)
+    expect(read(0.01)).toBe(0.01)
+  },
+)
 
-test('a late event loop stays in the metrics for 30 seconds, however often they are read', async () => {
-  let now = 0
-  const meter = openProcessMeter(() => now)
-  onTestFinished(meter.close)
-  const readMost = async () => {
-    const { defaults } = await meter.read()
-    const most = defaults.find(({ name }) => name === 'nodejs_eventloop_lag_max_seconds')
-    return most?.values[0]?.value ?? 0
-  }
-  // After each reading, the monitor needs a tick of 10 ms before it measures again.
-  await until(async () => (await readMost()) > 0)
-  await sleep(100)
-  const end = performance.now() + 300
-  while (performance.now() < end);
-  await sleep(50)
-  await until(async () => (await readMost()) > 0.2)
-  now = LAG_WINDOW_MS - 1
-  expect(await readMost()).toBeGreaterThan(0.2)
-  // The machine may be busy, but hardly for the same time.
-  const before = await readMost()
-  now += LAG_WINDOW_MS
-  await meter.read()
-  expect(await readMost()).not.toBe(before)
-})
-
-test('a report survives JSON: every value is a finite number', async () => {
-  const meter = openProcessMeter()
-  onTestFinished(meter.close)
-  // Asked twice within the time in which the monitor of the event loop measures once.
-  await meter.read()
-  const use = await meter.read()
-  expect(JSON.parse(JSON.stringify(use))).toEqual(use)
-  const lags = use.defaults.filter(({ name }) => name.startsWith('nodejs_eventloop_lag_'))
-  expect(lags).toHaveLength(8)
-  for (const { values } of lags) {
-    for (const { value } of values) expect(value).toBeLessThan(1e6)
-  }
-  const lag = lags.find(({ name }) => name === 'nodejs_eventloop_lag_seconds')
-  expect(lag?.values).toEqual([{ value: use.eventLoopLagSeconds, labels: {} }])
-})
-
-test('GET /metrics has the metrics of prom-client, once each', async () => {
-  const { ops } = await openManagedApp()
-  const { types, read } = parseMetrics((await ops.get('/metrics').expect(200)).text)
-  expect(types).toMatchObject({
-    process_cpu_seconds_total: 'counter',
-    process_resident_memory_bytes: 'gauge',
-    process_start_time_seconds: 'gauge',
-    nodejs_eventloop_lag_seconds: 'gauge',
-    nodejs_eventloop_lag_p99_seconds: 'gauge',
-    nodejs_gc_duration_seconds: 'histogram',
-    nodejs_heap_size_used_bytes: 'gauge',
-  })
-  expect(read('process_resident_memory_bytes')).toBeGreaterThan(1e6)
-  expect(read('nodejs_version_info')).toBe(1)
-})
-
-test('createRequestMetrics counts at most 200 names of keys, and the rest under _other', () => {
+test('requests are counted by at most 200 names of keys, and the rest under _other', () => {
   const metrics = createRequestMetrics()
-  const ask = (key: string) => {
+  const names = Array.from({ length: 300 }, (_, index) => `key-${index}`)
+  for (const key of [...names, ...names]) {
     metrics.begin()
-    metrics.end({
-      ...{ method: 'GET', route: '/users', status: 200, seconds: 0.001 },
-      ...{ key, traceId: undefined },
-    })
+    const request = { method: 'GET', route: '/users', status: 200, seconds: 0.001 }
+    metrics.end({ ...request, key, traceId: undefined })
   }
-  const names = Array.from({ length: 300 }, () => randomUUID())
-  for (const name of names) ask(name)
-  for (const name of names) ask(name)
-  const { byKey, series, inFlight } = metrics.report()
-  expect(byKey).toEqual({
-    ...Object.fromEntries(names.slice(0, 200).map(name => [name, 2])),
-    _other: 200,
-  })
-  expect(series).toMatchObject([{ method: 'GET', route: '/users', status: 200 }])
-  expect(inFlight).toBe(0)
+  const counted = Object.fromEntries(names.slice(0, 200).map(name => [name, 2]))
+  expect(metrics.report()).toMatchObject({ byKey: { ...counted, _other: 200 }, inFlight: 0 })
 })
