@@ -15,6 +15,227 @@ const KNOWN_METHODS = ['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS
 /** How many requests, by method, route and status, or by fewer of them. */
 type Counts = Record<string, number>
 
+const USER = JSON.stringify(newUserBody())
+
+/** By the route that their metrics name. */
+const REQUESTS: readonly [route: string, ...Parameters<typeof requestText>][] = [
+  ['/users', 'POST /users', [], USER],
+  ['/users', 'POST /users', [], USER],
+  ['/users', 'POST /users', [], '{'],
+  ['/users', 'POST /users?x=1', [], USER],
+  ['/users/{id}', 'GET /users/1?name=a'],
+  ['/users/{id}', 'HEAD /users/1'],
+  ['/users/{id}', 'GET /users/ann@example.com'],
+  ['/users/{id}', 'PUT /users/1', [], '{"user":{"name":"Other"}}'],
+  ['/users/{id}', 'DELETE /users/1', ['If-Match: "no"']],
+  ['/users/{id}', 'DELETE /users/1'],
+  ['/users', 'GET /users'],
+  ['/users', 'OPTIONS /users'],
+  ['/users', 'GET /users', ['Accept: text/css']],
+  ['/users', 'PROPFIND /users'],
+  ['', 'PURGE /nowhere'],
+  ['', 'GET /users/1/posts'],
+  ['', 'GET /__proto__'],
+  ['/users/{id}', 'GET /users/%zz'],
+  ['/livez', 'GET /livez'],
+  ['/readyz', 'HEAD /readyz'],
+  // Refused before their routes.
+  ['/users/{id}', 'GET /users/7', ['User-Agent: sqlmap']],
+  ['', 'GET /seven', ['User-Agent: sqlmap']],
+  ['/users', 'GET /users', ['Host: localhost']],
+]
+
+const MALFORMED = [
+  'hush-hush\r\n\r\n',
+  `GET / HTTP/1.1\r\nHost: x\r\nCookie: ${'hush'.repeat(5000)}\r\n\r\n`,
+  'CONNECT hush:443 HTTP/1.1\r\nHost: hush\r\n\r\n',
+]
+
+test('each request is counted once by method, route and status, as the log has it', async () => {
+  const app = await openManagedApp({
+    limits: {
+      throttle: [{ name: 'posts', method: 'POST', path: '/users', limit: 3, period: '1 hour' }],
+      blocklist: [{ name: 'scanners', userAgent: 'sqlmap' }],
+    },
+  })
+  const expected: Counts = {}
+  for (const [route, line, ...parts] of REQUESTS) {
+    const [method = '', path = ''] = line.split(' ')
+    // What `send` reads has a body if it has a length.
+    const isHead = method === 'HEAD'
+    const status = isHead ? (await app.http.head(path)).status : await send(app, line, ...parts)
+    increase(expected, `${KNOWN_METHODS.includes(method) ? method : '_OTHER'} ${route} ${status}`)
+  }
+  for (const bytes of MALFORMED) {
+    increase(expected, `_OTHER  ${(await sendRaw(app.port, bytes).ended)[0]?.status}`)
+  }
+  const lost = sendRaw(app.port, requestText('POST /password-verifications', EXPECTING))
+  await lost.answers(1)
+  lost.socket.resetAndDestroy()
+  increase(expected, 'POST /password-verifications 0')
+  const kinds = ['POST /users 201', 'POST /users 422', 'POST /users 400', 'POST /users 429']
+  const refused = ['GET /users/{id} 403', 'GET  403', '_OTHER /users 405', '_OTHER  431']
+  expect(Object.keys(expected)).toEqual(expect.arrayContaining([...kinds, ...refused]))
+
+  const total = REQUESTS.length + MALFORMED.length + 1
+  const isAboutRequest = ({ msg, port }: Record<string, unknown>) =>
+    port === undefined && ['request', 'request refused'].includes(`${msg}`)
+  const [metrics, lines] = await untilPasses(async () => {
+    const read = await readMetrics(app)
+    expect(countsIn(read)).toEqual(expected)
+    const found = app.logLines.filter(isAboutRequest)
+    expect(found).toHaveLength(total)
+    return [read, found]
+  })
+  const byMethodAndStatus: Counts = {}
+  for (const [labels, count] of Object.entries(expected)) {
+    increase(byMethodAndStatus, labels.replace(/ .* /, ' '), count)
+  }
+  const logged: Counts = {}
+  for (const { msg, method, status, aborted } of lines) {
+    const isKnown = msg === 'request' && KNOWN_METHODS.includes(`${method}`)
+    increase(logged, `${isKnown ? method : '_OTHER'} ${aborted === true ? 0 : status}`)
+  }
+  expect(logged).toEqual(byMethodAndStatus)
+  const seconds = metrics.all(`${DURATION}_sum`).reduce((sum, { value }) => sum + value, 0)
+  const loggedMs = lines.reduce((sum, { ms }) => sum + Number(ms ?? 0), 0)
+  // The log has microseconds.
+  expect(Math.abs(seconds * 1000 - loggedMs)).toBeLessThan(total * 0.001)
+})
+
+test('a request is in flight until it is answered, and its connection is open; none of this port', async () => {
+  const app = await openManagedApp()
+  const exchange = sendRaw(app.port, requestText('POST /users', EXPECTING))
+  await exchange.answers(1)
+  const expectNow = (open: number, counts: Counts) =>
+    // A connection that opening the service took, or that was answered, may be closed a little later.
+    untilPasses(async () => {
+      const metrics = await readMetrics(app)
+      const now = ['http_requests_in_flight', 'http_connections'].map(name => metrics.read(name))
+      expect([now, countsIn(metrics)]).toEqual([[open, open], counts])
+    })
+  await expectNow(1, {})
+  exchange.socket.write('x'.repeat(50))
+  await exchange.ended
+  await expectNow(0, { 'POST /users 400': 1 })
+})
+
+test('shed requests are counted as many as were answered with overloaded', async () => {
+  const app = await openManagedApp({
+    env: { MAX_EVENT_LOOP_DELAY: '1ms', MAX_WAITING_REQUESTS: '1' },
+  })
+  const shed = () => app.logLines.filter(({ reason }) => reason === 'overloaded').length
+  let sent = 0
+  await untilPasses(async () => {
+    await Promise.all(Array.from({ length: 200 }, () => send(app, 'GET /users?per_page=1000')))
+    sent += 200
+    expect(shed()).toBeGreaterThan(0)
+  })
+  const metrics = await readMetrics(app)
+  expect(metrics.read('http_requests_shed_total')).toBe(shed())
+  const { 'GET /users 503': refused, 'GET /users 200': served } = countsIn(metrics)
+  expect([refused, served]).toEqual([shed(), sent - shed()])
+  expect(metrics.read('queue_length', { queue: 'requests' })).toBe(0)
+})
+
+test('requests with an API key are counted by its name', async () => {
+  const { app, bearers } = await openWithKeys(
+    { name: 'reader', scopes: ['users:read'] },
+    { name: 'constructor' },
+    { name: 'expired', expiresAt: 1 },
+  )
+  const [reader = '', other = '', expired = ''] = bearers
+  for (const [line, key, status] of [
+    ['GET /users', reader, 200],
+    ['DELETE /users/1', reader, 403],
+    ['GET /nowhere', reader, 404],
+    ['GET /users', other, 200],
+    ['GET /users', expired, 401],
+    ['GET /users', unknownKey(), 401],
+    ['GET /users', 'x', 401],
+  ] as const) {
+    expect(await send(app, line, [`Authorization: Bearer ${key}`])).toBe(status)
+  }
+  await untilPasses(async () => {
+    const byKey = (await readMetrics(app)).all('http_requests_by_key_total')
+    expect(byKey.map(({ labels, value }) => [labels, value])).toEqual([
+      [{ key: 'reader' }, 3],
+      [{ key: 'constructor' }, 1],
+    ])
+  })
+})
+
+test('decisions of the limits are counted by rule and outcome, from 0 on', async () => {
+  const limits = {
+    throttle: [
+      { name: 'lists', path: '/users', limit: 2, period: '1 hour' },
+      { name: 'tried "out"', path: '/nowhere', limit: 1, period: '1 hour', dryRun: true },
+    ],
+    bans: [{ name: 'login', path: '/login', maxretry: 1, findtime: 60, bantime: 60 }],
+  }
+  const app = await openManagedApp({ limits, env: { TRUST_PROXY: '1' } })
+  const expectDecisions = (metrics: Metrics, counts: Readonly<Record<string, object>>) => {
+    const found: Record<string, Counts> = {}
+    for (const { labels, value } of metrics.all('limit_decisions_total')) {
+      const { type, rule, outcome = '' } = labels
+      found[`${type} ${rule}`] = { ...found[`${type} ${rule}`], [outcome]: value }
+    }
+    expect(found).toEqual(counts)
+  }
+  const none = { passed: 0, refused: 0, would_refuse: 0 }
+  expectDecisions(await readMetrics(app), {
+    ...{ 'ban login': none, 'throttle lists': none, 'throttle tried "out"': none },
+  })
+  for (const [path, client, status] of [
+    ['/users', '203.0.113.1', 200],
+    ['/users', '203.0.113.1', 200],
+    ['/users', '203.0.113.1', 429],
+    ['/nowhere', '203.0.113.1', 404],
+    ['/nowhere', '203.0.113.1', 404],
+    ['/login', '203.0.113.2', 404],
+    ['/users', '203.0.113.2', 403],
+  ] as const) {
+    expect(await send(app, `GET ${path}`, [`X-Forwarded-For: ${client}`])).toBe(status)
+  }
+  await untilPasses(async () => {
+    const metrics = await readMetrics(app)
+    expectDecisions(metrics, {
+      'ban login': { ...none, passed: 1, refused: 1 },
+      'throttle lists': { ...none, passed: 2, refused: 1 },
+      'throttle tried "out"': { ...none, passed: 1, would_refuse: 1 },
+    })
+    expect(metrics.read('limit_requests_counted_total', { rule: 'lists' })).toBe(3)
+    expect(['limit_bans', 'limit_store_up'].map(name => metrics.read(name))).toEqual([1, 1])
+  })
+})
+
+test('nothing of a user, a client or a key is in any metric', async () => {
+  const { app, bearers } = await openWithKeys({})
+  const headers = [
+    `Authorization: Bearer ${bearers[0]}`,
+    ...['User-Agent: secretagent', 'Cookie: secretcookie', 'X-Request-Id: secretrequest'],
+    ...['Idempotency-Key: secretidempotency', 'X-Forwarded-For: 203.0.113.77'],
+  ]
+  const user = { name: 'Secretname', email: 'secret@example.com', password: 'secretpassword' }
+  for (const line of [
+    ...['POST /users', 'POST /password-verifications', 'GET /users/4711'],
+    ...['GET /users?email=secret@example.com', 'GET /users/secret@example.com'],
+    ...['GET /users/%zz/secretpath', 'SECRETMETHOD /users', 'PROPFIND /secretpath'],
+  ]) {
+    await send(app, line, headers, JSON.stringify({ user }))
+    await send(app, line, [], JSON.stringify({ user }))
+  }
+  for (const accept of ['text/plain', 'application/openmetrics-text']) {
+    const { text } = await app.ops.get('/metrics').set('Accept', accept).expect(200)
+    expect(text).toContain('users')
+    for (const told of ['secret', '4711', '127.0.0.1', '203.0.113', bearers[0]?.slice(-20)]) {
+      expect(text.toLowerCase()).not.toContain(told?.toLowerCase())
+    }
+  }
+})
+
+const EXPECTING = ['Content-Length: 50', 'Expect: 100-continue']
+
 function increase(counts: Counts, key: string, by = 1): void {
   counts[key] = (counts[key] ?? 0) + by
 }
@@ -50,282 +271,6 @@ function requestText(line: string, headers: readonly string[] = [], body = ''): 
   return `${[...lines, ...headers].join('\r\n')}\r\n\r\n${body}`
 }
 
-/** The status of the answer to exactly these bytes. */
-async function statusOf({ port }: Pick<ManagedApp, 'port'>, bytes: string) {
-  return (await sendRaw(port, bytes).ended)[0]?.status
+async function send({ port }: Pick<ManagedApp, 'port'>, ...parts: Parameters<typeof requestText>) {
+  return (await sendRaw(port, requestText(...parts)).ended)[0]?.status
 }
-
-function send(
-  app: Pick<ManagedApp, 'port'>,
-  ...request: Parameters<typeof requestText>
-): Promise<number | undefined> {
-  return statusOf(app, requestText(...request))
-}
-
-const USER = JSON.stringify(newUserBody())
-
-/** By the route that their metrics name. */
-const REQUESTS: readonly [route: string, ...Parameters<typeof requestText>][] = [
-  ['/users', 'POST /users', [], USER],
-  ['/users', 'POST /users', [], USER],
-  ['/users', 'POST /users', [], '{'],
-  ['/users', 'POST /users', [], USER],
-  ['/users', 'POST /users?x=1', [], USER],
-  ['/users/{id}', 'GET /users/1'],
-  ['/users/{id}', 'GET /users/1?name=a'],
-  ['/users/{id}', 'HEAD /users/1'],
-  ['/users/{id}', 'GET /users/999'],
-  ['/users/{id}', 'GET /users/ann@example.com'],
-  ['/users/{id}', 'PUT /users/1', [], '{"user":{"name":"Other"}}'],
-  ['/users/{id}', 'DELETE /users/1', ['If-Match: "no"']],
-  ['/users/{id}', 'DELETE /users/1'],
-  ['/users/{id}', 'POST /users/1', [], USER],
-  ['/users', 'GET /users'],
-  ['/users', 'GET /users?page=0'],
-  ['/users', 'OPTIONS /users'],
-  ['/users', 'GET /users', ['Accept: text/css']],
-  ['/users', 'PROPFIND /users'],
-  ['', 'PURGE /nowhere'],
-  ['', 'GET /nowhere'],
-  ['', 'GET /users/1/posts'],
-  ['', 'GET /users/'],
-  ['', 'GET /__proto__'],
-  ['/users/{id}', 'GET /users/%zz'],
-  ['/livez', 'GET /livez'],
-  ['/readyz', 'HEAD /readyz'],
-  // Refused before their routes.
-  ['/users/{id}', 'GET /users/7', ['User-Agent: sqlmap']],
-  ['', 'GET /seven', ['User-Agent: sqlmap']],
-  ['/users', 'GET /users', ['Host: localhost']],
-]
-
-const MALFORMED = [
-  'hush-hush\r\n\r\n',
-  'GET /users HTTP/1.1\r\nHost: x\r\nAuthorization hush\r\n\r\n',
-  `GET / HTTP/1.1\r\nHost: x\r\nCookie: ${'hush'.repeat(5000)}\r\n\r\n`,
-  'CONNECT hush:443 HTTP/1.1\r\nHost: hush\r\n\r\n',
-]
-
-/** Sends requests of every kind, and returns how they must be counted. */
-async function sendMix(app: ManagedApp): Promise<Counts> {
-  const expected: Counts = {}
-  for (const [route, ...request] of REQUESTS) {
-    const [method = '', path = ''] = request[0].split(' ')
-    // What `send` reads has a body if it has a length.
-    const status = await (method === 'HEAD' ? headStatus(app, path) : send(app, ...request))
-    increase(expected, `${KNOWN_METHODS.includes(method) ? method : '_OTHER'} ${route} ${status}`)
-  }
-  for (const bytes of MALFORMED) increase(expected, `_OTHER  ${await statusOf(app, bytes)}`)
-  const expectation = ['Content-Length: 50', 'Expect: 100-continue']
-  const lost = sendRaw(app.port, requestText('POST /password-verifications', expectation))
-  await lost.answers(1)
-  lost.socket.resetAndDestroy()
-  return { ...expected, 'POST /password-verifications 0': 1 }
-}
-
-async function headStatus({ http }: ManagedApp, path: string): Promise<number> {
-  return (await http.head(path)).status
-}
-
-test('each request is counted once by method, route and status, as the log has it', async () => {
-  const app = await openManagedApp({
-    limits: {
-      throttle: [{ name: 'posts', method: 'POST', path: '/users', limit: 3, period: '1 hour' }],
-      blocklist: [{ name: 'scanners', userAgent: 'sqlmap' }],
-    },
-  })
-  const expected = await sendMix(app)
-  const metrics = await untilPasses(async () => {
-    const read = await readMetrics(app)
-    expect(countsIn(read)).toEqual(expected)
-    return read
-  })
-  const kinds = ['POST /users 201', 'POST /users 422', 'POST /users 400', 'POST /users 429']
-  const refused = ['GET /users/{id} 403', 'GET  403', '_OTHER /users 405', '_OTHER  404']
-  expect(Object.keys(expected)).toEqual(
-    expect.arrayContaining([...kinds, ...refused, '_OTHER  431']),
-  )
-
-  const byMethodAndStatus: Counts = {}
-  let total = 0
-  for (const [labels, count] of Object.entries(expected)) {
-    increase(byMethodAndStatus, labels.replace(/ .* /, ' '), count)
-    total += count
-  }
-  const lines = await untilPasses(async () => {
-    const found = app.logLines.filter(
-      ({ msg, port }) => port === undefined && ['request', 'request refused'].includes(`${msg}`),
-    )
-    expect(found).toHaveLength(total)
-    return found
-  })
-  const logged: Counts = {}
-  for (const { msg, method, status, aborted } of lines) {
-    const isKnown = msg === 'request' && KNOWN_METHODS.includes(`${method}`)
-    increase(logged, `${isKnown ? method : '_OTHER'} ${aborted === true ? 0 : status}`)
-  }
-  expect(logged).toEqual(byMethodAndStatus)
-  const seconds = metrics.all(`${DURATION}_sum`).reduce((sum, { value }) => sum + value, 0)
-  const loggedMs = lines.reduce((sum, { ms }) => sum + Number(ms ?? 0), 0)
-  // The log has microseconds.
-  expect(Math.abs(seconds * 1000 - loggedMs)).toBeLessThan(total * 0.001)
-  expect(metrics.read('http_requests_in_flight')).toBe(0)
-})
-
-test('a request is in flight until it is answered, and its connection is open; none of this port', async () => {
-  const app = await openManagedApp()
-  const request = requestText('POST /users', ['Content-Length: 50', 'Expect: 100-continue'])
-  const exchange = sendRaw(app.port, request)
-  await exchange.answers(1)
-  const expectNow = (open: number, counts: Counts) =>
-    // A connection that opening the service took, or that was answered, may be closed a little later.
-    untilPasses(async () => {
-      const metrics = await readMetrics(app)
-      expect(metrics.read('http_requests_in_flight')).toBe(open)
-      expect(metrics.read('http_connections')).toBe(open)
-      expect(countsIn(metrics)).toEqual(counts)
-    })
-  await expectNow(1, {})
-  exchange.socket.write('x'.repeat(50))
-  await exchange.ended
-  await expectNow(0, { 'POST /users 400': 1 })
-})
-
-test('shed requests are counted as many as were answered with overloaded', async () => {
-  const app = await openManagedApp({
-    env: { MAX_EVENT_LOOP_DELAY: '1ms', MAX_WAITING_REQUESTS: '1' },
-  })
-  const shed = () => app.logLines.filter(({ reason }) => reason === 'overloaded').length
-  let sent = 0
-  await untilPasses(async () => {
-    await Promise.all(Array.from({ length: 200 }, () => send(app, 'GET /users?per_page=1000')))
-    sent += 200
-    expect(shed()).toBeGreaterThan(0)
-  })
-  const metrics = await readMetrics(app)
-  expect(metrics.read('http_requests_shed_total')).toBe(shed())
-  const counts = countsIn(metrics)
-  expect(counts['GET /users 503']).toBe(shed())
-  expect(counts['GET /users 200']).toBe(sent - shed())
-  expect(metrics.read('queue_length', { queue: 'requests' })).toBe(0)
-})
-
-test('requests with an API key are counted by its name', async () => {
-  const { app, bearers } = await openWithKeys(
-    { name: 'reader', scopes: ['users:read'] },
-    { name: 'constructor' },
-    { name: 'expired', expiresAt: 1 },
-  )
-  const [reader = '', other = '', expired = ''] = bearers
-  for (const [line, key, status] of [
-    ['GET /users', reader, 200],
-    ['GET /users', reader, 200],
-    ['DELETE /users/1', reader, 403],
-    ['GET /nowhere', reader, 404],
-    ['GET /users', other, 200],
-    ['GET /users', expired, 401],
-    ['GET /users', unknownKey(), 401],
-    ['GET /users', 'x', 401],
-  ] as const) {
-    expect(await send(app, line, [`Authorization: Bearer ${key}`])).toBe(status)
-  }
-  await untilPasses(async () => {
-    const metrics = await readMetrics(app)
-    const byKey = metrics.all('http_requests_by_key_total')
-    expect(byKey.map(({ labels, value }) => [labels, value])).toEqual([
-      [{ key: 'reader' }, 4],
-      [{ key: 'constructor' }, 1],
-    ])
-    expect(countsIn(metrics)).toEqual({
-      ...{ 'GET /users 200': 3, 'DELETE /users/{id} 403': 1 },
-      ...{ 'GET  404': 1, 'GET /users 401': 3 },
-    })
-  })
-})
-
-test('decisions of the limits are counted by rule and outcome, from 0 on', async () => {
-  const limits = {
-    throttle: [
-      { name: 'lists', path: '/users', limit: 2, period: '1 hour' },
-      { name: 'tried "out"', path: '/nowhere', limit: 1, period: '1 hour', dryRun: true },
-    ],
-    bans: [{ name: 'login', path: '/login', maxretry: 1, findtime: 60, bantime: 60 }],
-  }
-  const app = await openManagedApp({ limits, env: { TRUST_PROXY: '1' } })
-  const expectDecisions = async (metrics: Metrics, counts: readonly (readonly number[])[]) => {
-    const rules = [
-      { type: 'ban', rule: 'login' },
-      { type: 'throttle', rule: 'lists' },
-      { type: 'throttle', rule: 'tried "out"' },
-    ]
-    const outcomes = ['passed', 'refused', 'would_refuse']
-    const found = metrics.all('limit_decisions_total').map(({ labels, value }) => [labels, value])
-    expect(found).toEqual(
-      rules.flatMap((labels, rule) =>
-        outcomes.map((outcome, index) => [{ ...labels, outcome }, counts[rule]?.[index]]),
-      ),
-    )
-  }
-  const none = [0, 0, 0]
-  await expectDecisions(await readMetrics(app), [none, none, none])
-  for (const [path, client, status] of [
-    ['/users', '203.0.113.1', 200],
-    ['/users', '203.0.113.1', 200],
-    ['/users', '203.0.113.1', 429],
-    ['/nowhere', '203.0.113.1', 404],
-    ['/nowhere', '203.0.113.1', 404],
-    ['/login', '203.0.113.2', 404],
-    ['/users', '203.0.113.2', 403],
-  ] as const) {
-    expect(await send(app, `GET ${path}`, [`X-Forwarded-For: ${client}`])).toBe(status)
-  }
-  await untilPasses(async () => {
-    const metrics = await readMetrics(app)
-    await expectDecisions(metrics, [
-      [1, 1, 0],
-      [2, 1, 0],
-      [1, 0, 1],
-    ])
-    expect(metrics.read('limit_requests_counted_total', { rule: 'lists' })).toBe(3)
-    expect(metrics.read('limit_bans')).toBe(1)
-    expect(metrics.read('limit_store_up')).toBe(1)
-  })
-})
-
-test('nothing of a user, a client or a key is in any metric', async () => {
-  const { app, bearers } = await openWithKeys({})
-  const headers = [
-    `Authorization: Bearer ${bearers[0]}`,
-    'User-Agent: secretagent',
-    'Cookie: secretcookie',
-    'X-Request-Id: secretrequest',
-    'Idempotency-Key: secretidempotency',
-    'X-Forwarded-For: 203.0.113.77',
-    'tracestate: secretstate=1',
-  ]
-  const user = { name: 'Secretname', email: 'secret@example.com', password: 'secretpassword' }
-  const body = JSON.stringify({ user })
-  for (const line of [
-    'POST /users',
-    'POST /password-verifications',
-    'GET /users/1',
-    'GET /users/4711',
-    'GET /users?email=secret@example.com',
-    'GET /users?secretquery=1',
-    'GET /secretpath',
-    'GET /users/secret@example.com',
-    'GET /users/%zz/secretpath',
-    'SECRETMETHOD /users',
-    'PROPFIND /secretpath',
-  ]) {
-    await send(app, line, headers, body)
-    await send(app, line, [], body)
-  }
-  for (const accept of ['text/plain', 'application/openmetrics-text']) {
-    const { text } = await app.ops.get('/metrics').set('Accept', accept).expect(200)
-    expect(text).toContain('users')
-    for (const told of ['secret', '4711', '127.0.0.1', '203.0.113', bearers[0]?.slice(-20)]) {
-      expect(text.toLowerCase()).not.toContain(told?.toLowerCase())
-    }
-  }
-})
