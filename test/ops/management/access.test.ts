@@ -1,11 +1,16 @@
-import { describe, expect, test } from 'vitest'
+import { once } from 'node:events'
+import { type AddressInfo, createServer } from 'node:net'
+import { describe, expect, onTestFinished, test } from 'vitest'
+import { findFreePort } from '../../support/free-port.ts'
 import {
   BEARER,
   openManagedApp,
   shareManagedApp,
   TOKEN,
 } from '../../support/management-requests.ts'
+import { temporaryFolder } from '../../support/open-test-app.ts'
 import { sendRaw } from '../../support/raw-http.ts'
+import { runCommand } from '../../support/run-command.ts'
 
 const WITH_TOKEN = { MANAGEMENT_TOKEN: TOKEN }
 
@@ -211,4 +216,51 @@ test('ALLOWED_HOSTS names the only hosts of the port, which listens on MANAGEMEN
   expect(managementUrl).toMatch(/^http:\/\/(127\.0\.0\.1|\[::1\]):\d+$/)
   await ops.get('/nowhere').set('Host', 'OPS.example:9090').expect(404)
   await ops.get('/nowhere').set('Host', 'localhost').expect(421)
+})
+
+describe('the start ends with exit code 1 and says why:', () => {
+  const IN_USE = 'but it is in use on 127\\.0\\.0\\.1'
+
+  test.each<[string, (held: string, free: string) => Record<string, string>, string]>([
+    [
+      'MANAGEMENT_PORT is in use',
+      held => ({ MANAGEMENT_PORT: held }),
+      `MANAGEMENT_PORT was "\\d+", ${IN_USE}; it may be a whole number .*`,
+    ],
+    [
+      'MANAGEMENT_HOST is no address of this machine',
+      () => ({ MANAGEMENT_HOST: '192.0.2.1', MANAGEMENT_TOKEN: TOKEN }),
+      'MANAGEMENT_HOST was "192\\.0\\.2\\.1", but it cannot be listened on \\(EADDRNOTAVAIL\\); .*',
+    ],
+    [
+      'PORT is in use, after the management port listens',
+      held => ({ PORT: held }),
+      `PORT was "\\d+", ${IN_USE}; .*`,
+    ],
+    [
+      'both ports are the same',
+      (_held, free) => ({ PORT: free, MANAGEMENT_PORT: free }),
+      `PORT was "\\d+", ${IN_USE}, and MANAGEMENT_PORT is the same; .*`,
+    ],
+    [
+      'without a token beyond loopback, and other settings are wrong',
+      () => ({ PORT: 'none', MANAGEMENT_HOST: '::' }),
+      'PORT was "none"; .*\nMANAGEMENT_HOST was "::", but MANAGEMENT_TOKEN, which it needs beyond loopback, is not set; .*',
+    ],
+    [
+      'a short token, which it does not show',
+      () => ({ MANAGEMENT_TOKEN: 'fifteen-letters' }),
+      'MANAGEMENT_TOKEN was "\\*\\*\\*"; it may be 16 to 1000 characters .*',
+    ],
+  ])('%s', async (_why, settings, lines) => {
+    const server = createServer().listen(0, '127.0.0.1')
+    onTestFinished(() => void server.close())
+    await once(server, 'listening')
+    const held = String((server.address() as AddressInfo).port)
+    const changes = settings(held, `${await findFreePort()}`)
+    const env = { PORT: '0', MANAGEMENT_PORT: '0', ...changes }
+    const { code, stdout, stderr } = await runCommand({ cwd: temporaryFolder(), env })
+    expect({ code, stdout }).toEqual({ code: 1, stdout: '' })
+    expect(stderr).toMatch(new RegExp(`^${lines}\n$`))
+  })
 })
