@@ -2,6 +2,7 @@ import { mkdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { expect, test } from 'vitest'
 import { temporaryFolder } from '../support/open-test-app.ts'
+import { managementUrlOf } from '../support/service-pair.ts'
 import { linesOf, spawnService } from '../support/spawn-service.ts'
 import { until } from '../support/until.ts'
 
@@ -15,56 +16,60 @@ const WRONG_MODULES = [
 test('the built service takes LIMITS_FILE from .env and its working directory, and reads it again on SIGHUP', async () => {
   const cwd = temporaryFolder()
   const name = 'sub/limits # 100% (new)?.mjs'
-  const path = join(cwd, name)
   mkdirSync(join(cwd, 'sub'))
+  const write = (text: string) => writeFileSync(join(cwd, name), text)
+  const blocking = (agent: string) =>
+    `export default { blocklist: [{ name: '${agent}', userAgent: '${agent}' }] }`
   writeFileSync(join(cwd, '.env'), `LIMITS_FILE="${name}"\n`)
   // The first load waits for a signal, which all other listeners of the process then have had.
-  writeFileSync(
-    path,
-    `if (!globalThis.isLoaded) {
+  write(`if (!globalThis.isLoaded) {
       globalThis.isLoaded = true
       const signalled = new Promise(resolve => process.once('SIGHUP', resolve))
       process.kill(process.pid, 'SIGHUP')
       await signalled
     }
-    export default { blocklist: [{ name: 'first', userAgent: 'first' }] }`,
-  )
-  const service = await spawnService({ cwd })
-  const statusOf = async (agent: string) => {
-    const answer = await fetch(`${service.url}/users`, { headers: { 'User-Agent': agent } })
-    await answer.arrayBuffer()
-    return answer.status
-  }
+    ${blocking('first')}`)
+  const service = await spawnService({ cwd, env: { MANAGEMENT_PORT: '0' } })
+  const statusesOf = (...agents: readonly string[]) =>
+    Promise.all(
+      agents.map(async agent => {
+        const headers = { 'User-Agent': agent }
+        return (await fetch(`${service.url}/users`, { headers })).status
+      }),
+    )
   const untilLogged = (msg: string, count: number) =>
     until(() => {
-      const output = service.stdout()
-      const lines = linesOf(output.slice(0, output.lastIndexOf('\n') + 1))
-      const found = lines.filter(line => line.msg === msg)
+      const found = linesOf(service.stdout().replace(/[^\n]*$/, '')).filter(
+        line => line.msg === msg,
+      )
       return found.length === count && found.at(-1)
     })
-
   await untilLogged('limits reloaded', 1)
-  expect([await statusOf('first'), await statusOf('second')]).toEqual([403, 200])
+  expect(await statusesOf('first', 'second')).toEqual([403, 200])
 
-  writeFileSync(path, `export default { blocklist: [{ name: 'second', userAgent: 'second' }] }`)
+  write(blocking('second'))
   service.process.kill('SIGHUP')
-  expect(await untilLogged('limits reloaded', 2)).toMatchObject({
-    level: 'info',
-    ...{ came: ['blocklist "second"'], went: ['blocklist "first"'], changed: [] },
-  })
-  expect([await statusOf('first'), await statusOf('second')]).toEqual([200, 403])
+  const changes = { came: ['blocklist "second"'], went: ['blocklist "first"'], changed: [] }
+  expect(await untilLogged('limits reloaded', 2)).toMatchObject({ level: 'info', ...changes })
+  expect(await statusesOf('first', 'second')).toEqual([200, 403])
 
+  const invalid = 'limits file is invalid, keeping the previous rules'
   for (const [index, [text, mistake]] of WRONG_MODULES.entries()) {
-    writeFileSync(path, text)
+    write(text)
     service.process.kill('SIGHUP')
-    const logged = await untilLogged(
-      'limits file is invalid, keeping the previous rules',
-      index + 1,
-    )
-    expect(logged).toMatchObject({ level: 'error', mistakes: [expect.stringMatching(mistake)] })
-    expect(await statusOf('second')).toBe(403)
+    const mistakes = [expect.stringMatching(mistake)]
+    expect(await untilLogged(invalid, index + 1)).toMatchObject({ level: 'error', mistakes })
+    expect(await statusesOf('second')).toEqual([403])
   }
 
+  // Many at once, by both ways, end with the newest file in force.
+  const reloads = Array.from({ length: 20 }, (_, number) => {
+    write(blocking(`of ${number}`))
+    if (number % 5 === 0) service.process.kill('SIGHUP')
+    return fetch(`${managementUrlOf(service)}/limits/reload`, { method: 'POST' })
+  })
+  expect((await Promise.all(reloads)).map(({ status }) => status)).toEqual(Array(20).fill(200))
+  expect(await statusesOf('of 0', 'of 18', 'of 19')).toEqual([200, 200, 403])
   service.process.kill('SIGTERM')
   expect(await service.exited).toMatchObject({ code: 0, stderr: '' })
 })
