@@ -18,7 +18,7 @@ const OF_EACH_ENGINE = [
   'test/limits/{bans,ban-control,ban-list,by-credential,by-key,reload,rule-functions}.test.ts',
   'test/ops/**/{bans,health,request-counts,status}.test.ts',
   'test/cli/access/**/*.test.ts',
-  'test/process/keys-at-once.test.ts',
+  'test/process/{keys-at-once,one-database}.test.ts',
   'test/security/{data-at-rest,forgery,injection,log-secrets,mass-assignment,prototype-pollution,key-secrets}.test.ts',
   'test/storage/upgrade.test.ts',
 ]
@@ -29,7 +29,7 @@ const OF_NO_ENGINE = [
 ]
 
 /** Tests of PostgreSQL itself. */
-const OF_POSTGRES = ['test/engines/postgres/**', 'test/engines/one-database.test.ts']
+const OF_POSTGRES = ['test/engines/postgres/**']
 
 /** Which tests are skipped for the lack of a program, and why. */
 const SKIPPED = {

@@ -1,4 +1,263 @@
-import { describe } from 'vitest'
-import { describeOneDatabase } from '../engines/one-database.ts'
+import { afterEach, beforeAll, expect, test } from 'vitest'
+import { addKey, withKeyStore } from '../support/api-keys.ts'
+import { newUserBody } from '../support/builders.ts'
+import { type Asked, createKeepAliveClient } from '../support/keep-alive-client.ts'
+import { parseMetrics } from '../support/metrics-text.ts'
+import { createPipeliningNeighbour } from '../support/pipelining-neighbour.ts'
+import type { RawAnswer } from '../support/raw-http.ts'
+import { managementUrlOf, useServicePair } from '../support/service-pair.ts'
+import { run, type SpawnedService } from '../support/spawn-service.ts'
+import { until } from '../support/until.ts'
+import type { ShownUser } from '../support/user-order.ts'
 
-describe('two services of one SQLite file', describeOneDatabase)
+const LIMIT = 5
+const STRIKES = 3
+const ROUNDS = 20
+
+/** Enough to keep the event loop busy for some milliseconds per turn. */
+const NEIGHBOURS = 30
+
+/** Both start at the same moment, where there is no database yet. */
+const pair = useServicePair({
+  limits: {
+    throttle: [{ name: 'counted', userAgent: 'counted', limit: LIMIT, period: '1 day' }],
+    bans: [
+      { name: 'login', path: '/login', maxretry: STRIKES, findtime: '1 day', bantime: '1 day' },
+    ],
+  },
+  env: () => ({ API_KEYS: 'required' }),
+})
+
+let authorization = ''
+const both = () => [pair.one, pair.other]
+
+beforeAll(async () => {
+  authorization = `Bearer ${await addKey(pair.databaseUrl)}`
+  await untilEach(async service => (await get(service, '/users')).status === 200)
+})
+
+const closings: (() => void)[] = []
+afterEach(() => {
+  for (const close of closings.splice(0)) close()
+})
+
+test('creates, changes and deletes through both services at once lose nothing', async () => {
+  const before = await allUsers(pair.one)
+  const expected = new Map(before.map(({ id, name }) => [`/users/${id}`, name]))
+  const answers: (RawAnswer | undefined)[] = []
+  async function work(mine: SpawnedService, others: SpawnedService): Promise<void> {
+    const [here, there] = [connectTo(mine), connectTo(others)]
+    for (let round = 0; round < 15; round++) {
+      const created = await here.post(newUserBody())
+      const path = pathOf(created)
+      answers.push(created, await there.put(path, { user: { name: `Changed ${path}` } }))
+      expected.set(path, `Changed ${path}`)
+      if (round % 3 > 0) continue
+      answers.push(await here.delete(path))
+      expected.delete(path)
+    }
+  }
+  const { one, other } = pair
+  await Promise.all([1, 2, 3, 4].flatMap(() => [work(one, other), work(other, one)]))
+  expect(tally(answers)).toEqual({ 200: 120, 201: 120, 204: 40 })
+  for (const service of both()) {
+    const found = (await allUsers(service)).map(({ id, name }) => [`/users/${id}`, name] as const)
+    expect(found).toHaveLength(expected.size)
+    expect(new Map(found)).toEqual(expected)
+  }
+})
+
+/** Sends to both at the same moment. Two to each: those that meet in one process take another way than those in the database. */
+function race(send: (client: ReturnType<typeof connectTo>) => Promise<RawAnswer | undefined>) {
+  return Promise.all([...both(), ...both()].map(service => send(connectTo(service))))
+}
+
+test('of creates of one e-mail at both one is 201, and of changes of one version one is 200', async () => {
+  const created = await connectTo(pair.one).post(newUserBody())
+  let version = created?.headers.etag ?? ''
+  for (let round = 0; round < ROUNDS; round++) {
+    const body = newUserBody()
+    expect(tally(await race(client => client.post(body)))).toEqual({ 201: 1, 422: 3 })
+    const change = { user: { name: `Round ${round}` } }
+    const match = { 'If-Match': version }
+    const answers = await race(client => client.put(pathOf(created), change, match))
+    expect(tally(answers)).toEqual({ 200: 1, 412: 3 })
+    version = answers.find(answer => answer?.status === 200)?.headers.etag ?? ''
+  }
+})
+
+test('creates with one Idempotency-Key at both create one user', async () => {
+  for (let round = 0; round < ROUNDS; round++) {
+    const body = newUserBody()
+    const key = { 'Idempotency-Key': `race-${round}` }
+    const answers = await race(client => client.post(body, key))
+    // A key that another request still uses is 409.
+    const { 201: created = 0, 409: used = 0 } = tally(answers)
+    expect([created + used, created > 0]).toEqual([4, true])
+    const again = []
+    for (const service of both()) again.push(await connectTo(service).post(body, key))
+    const replayed = again.map(answer => answer?.headers['idempotency-replayed'])
+    expect(replayed).toEqual(['true', 'true'])
+    const users = [...answers, ...again].filter(answer => answer?.status === 201)
+    expect(new Set(users.map(answer => answer?.body)).size).toBe(1)
+  }
+})
+
+test('the next request to the other one sees what the first has acknowledged, also among pipelining clients', async () => {
+  const [here, there] = [connectTo(pair.one), connectTo(pair.other)]
+  const path = pathOf(await here.post(newUserBody()))
+  for (let count = 0; count < NEIGHBOURS; count++) {
+    closings.push(createPipeliningNeighbour(pair.other.port, { path, authorization }).close)
+  }
+  const [read, changed, repeated]: (RawAnswer | undefined)[][] = [[], [], []]
+  for (let round = 0; round < 2 * ROUNDS; round++) {
+    const created = pathOf(await here.post(newUserBody()))
+    read?.push(await there.get(created))
+
+    const renamed = await here.put(created, { user: { name: `Changed ${round}` } })
+    const match = { 'If-Match': renamed?.headers.etag ?? '' }
+    // A change of the password reads the user before it writes.
+    changed?.push(await there.put(created, { user: { password: null } }, match))
+
+    const body = newUserBody()
+    const key = { 'Idempotency-Key': `next-${round}` }
+    await here.post(body, key)
+    repeated?.push(await there.post(body, key))
+  }
+  expect([read, changed, repeated].map(answers => tally(answers ?? []))).toEqual([
+    ...[{ 200: 2 * ROUNDS }, { 200: 2 * ROUNDS }, { 201: 2 * ROUNDS }],
+  ])
+})
+
+test('a walk goes on at the other one with the cursor of the first', async () => {
+  for (let count = 0; count < 20; count++) await connectTo(pair.one).post(newUserBody())
+  const byName = await walk(both(), 'per_page=7&sort=-name')
+  expect(byName.toSorted((one, other) => one.id - other.id)).toEqual(await allUsers(pair.one))
+})
+
+test('a ban that is earned at one, and its end by the management port or by a command, hold at the other soon', async () => {
+  const statusOf = async (service: SpawnedService, client: string, path = '/users') =>
+    (await get(service, path, { 'X-Forwarded-For': client })).status
+  const command = { cwd: pair.cwd, env: { DATABASE_URL: pair.databaseUrl } }
+  const lifts = [
+    (client: string) =>
+      fetch(`${managementUrlOf(pair.other)}/bans?client=${client}`, { method: 'DELETE' }),
+    (client: string) => run({ ...command, args: ['bans', 'lift', client] }),
+  ]
+  for (const [index, lift] of lifts.entries()) {
+    const client = `203.0.113.${index + 1}`
+    for (let strike = 0; strike < STRIKES; strike++) await statusOf(pair.one, client, '/login')
+    expect(await statusOf(pair.one, client)).toBe(403)
+    await untilEach(async service => (await statusOf(service, client)) === 403)
+    await lift(client)
+    await untilEach(async service => (await statusOf(service, client)) === 200)
+  }
+})
+
+test('a key that is added or revoked is known to both soon', async () => {
+  const headers = { Authorization: `Bearer ${await addKey(pair.databaseUrl, { name: 'web' })}` }
+  const untilEachAnswers = (status: number) =>
+    untilEach(async service => (await get(service, '/users', headers)).status === status)
+  await untilEachAnswers(200)
+  await withKeyStore(pair.databaseUrl, store => store.revoke('web'))
+  await untilEachAnswers(401)
+})
+
+test('limits in memory count for each by itself, and so do the metrics', async () => {
+  for (const service of both()) {
+    const answers = []
+    for (let count = 0; count < LIMIT + 2; count++) {
+      answers.push(await get(service, '/users', { 'User-Agent': 'counted' }))
+    }
+    expect(tally(answers)).toEqual({ 200: LIMIT, 429: 2 })
+    const metrics = await (await fetch(`${managementUrlOf(service)}/metrics`)).text()
+    const labels = { type: 'throttle', rule: 'counted', outcome: 'passed' }
+    expect(parseMetrics(metrics).read('limit_decisions_total', labels)).toBe(LIMIT)
+  }
+})
+
+test('kill -9 of one loses nothing that either has acknowledged, and disturbs no request to the other', async () => {
+  const acknowledged: string[] = []
+  const answers: (RawAnswer | undefined)[] = []
+  const survivor = pair.one
+  let isOver = false
+  async function create(service: SpawnedService): Promise<void> {
+    const client = connectTo(service)
+    while (!isOver) {
+      const answer = await client.post(newUserBody())
+      if (answer === undefined && service !== survivor) return
+      answers.push(answer)
+      acknowledged.push(pathOf(answer))
+    }
+  }
+  const creating = Promise.all([...both(), ...both(), ...both()].map(create))
+  await until(() => acknowledged.length > 60)
+  pair.other.process.kill('SIGKILL')
+  await pair.other.exited
+  const before = acknowledged.length
+  await until(() => acknowledged.length > before + 60)
+  isOver = true
+  await creating
+  expect(tally(answers)).toEqual({ 201: acknowledged.length })
+  await pair.restartOther()
+  for (const service of both()) {
+    const found = new Set((await allUsers(service)).map(({ id }) => `/users/${id}`))
+    expect(acknowledged.filter(path => !found.has(path))).toEqual([])
+  }
+})
+
+const pathOf = (created: RawAnswer | undefined) => created?.headers.location ?? ''
+
+/** The number of responses by status, so that a failure shows how often it failed. */
+function tally(answers: readonly (RawAnswer | undefined)[]) {
+  const counts: Record<string, number> = {}
+  for (const answer of answers) {
+    const status = String(answer?.status)
+    counts[status] = (counts[status] ?? 0) + 1
+  }
+  return counts
+}
+
+/** A connection of its own. */
+function connectTo({ port }: SpawnedService) {
+  const client = createKeepAliveClient(port)
+  closings.push(client.close)
+  const ask = ({ headers, ...asked }: Asked) =>
+    client.ask({ ...asked, headers: { Authorization: authorization, ...headers } })
+  const write =
+    (method: string) =>
+    (path: string, body: object, headers = {}) =>
+      ask({ method, path, headers, body: JSON.stringify(body) })
+  return {
+    get: (path: string, headers = {}) => ask({ method: 'GET', path, headers }),
+    delete: (path: string) => ask({ method: 'DELETE', path }),
+    post: (body: object, headers = {}) => write('POST')('/users', body, headers),
+    put: write('PUT'),
+  }
+}
+
+async function get(service: SpawnedService, path: string, headers = {}): Promise<RawAnswer> {
+  return (await connectTo(service).get(path, headers)) as RawAnswer
+}
+
+/** Resolves once both services fulfil the condition. */
+async function untilEach(isTrue: (service: SpawnedService) => Promise<boolean>): Promise<void> {
+  for (const service of both()) await until(() => isTrue(service), 50)
+}
+
+/** All users of a list, whose pages the services give in turn. */
+async function walk(services: readonly SpawnedService[], query: string): Promise<ShownUser[]> {
+  const found: ShownUser[] = []
+  let target: string | undefined = `/users?${query}`
+  for (let page = 0; target !== undefined; page++) {
+    const answer = await get(services[page % services.length] as SpawnedService, target)
+    expect(answer.status).toBe(200)
+    found.push(...JSON.parse(answer.body))
+    target = /<([^>]+)>; rel="next"/.exec(answer.headers.link ?? '')?.[1]
+  }
+  return found
+}
+
+function allUsers(service: SpawnedService): Promise<ShownUser[]> {
+  return walk([service], 'per_page=1000')
+}
