@@ -65,15 +65,15 @@ test('while a request holds the stop, both ports answer, requests that come are 
   for (const [path, status] of Object.entries({ readyz: 503, livez: 200 })) {
     expect((await fetch(`${managementUrl}/${path}`)).status).toBe(status)
   }
-  const newcomer = sendRaw(service.port, '')
-  await once(newcomer.socket, 'connect')
+  const fourth = sendRaw(service.port, '')
+  await once(fourth.socket, 'connect')
 
   post.finish()
   expect((await post.ended)[1]).toMatchObject({ status: 201 })
   const { code, stdout } = await service.exited
   expect([code, linesOf(stdout).at(-1)?.msg]).toEqual([0, 'stopped'])
   await expect(fetch(`${managementUrl}/livez`)).rejects.toThrow()
-  const ends = await Promise.all([...idle, ...silent, newcomer].map(({ ended }) => ended))
+  const ends = await Promise.all([...idle, ...silent, fourth].map(({ ended }) => ended))
   expect(ends.map(answers => answers.length)).toEqual([1, 1, 1, 0, 0, 0, 0])
 })
 
