@@ -15,7 +15,7 @@ const OF_EACH_ENGINE = [
   'test/users/**/*.test.ts',
   'test/http/{api-keys,error-replies,order,request-log}.test.ts',
   'test/http/server/{pipelining,server}.test.ts',
-  'test/limits/{bans,ban-control,ban-list,by-credential,by-key,reload,rule-functions}.test.ts',
+  'test/limits/{bans,ban-list,by-credential,by-key,reload,rule-functions}.test.ts',
   'test/ops/**/{bans,health,request-counts,status}.test.ts',
   'test/cli/access/**/*.test.ts',
   'test/process/{keys-at-once,one-database}.test.ts',
