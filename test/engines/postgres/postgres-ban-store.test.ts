@@ -39,14 +39,16 @@ describe('createPostgresBanStore', () => {
   test('saving a ban deletes the rows of bans that have ended, and of processes that are long gone', async () => {
     const clock = createFakeClock()
     const { sql, store, openStore } = await opened(clock.now)
-    const count = async (table: string) => (await sql(`SELECT count(*) FROM ${table}`))[0]?.count
+    const count = (table: string) => sql(`SELECT count(*) FROM ${table}`)
     const endsAt = clock.now() + 1000
     await openStore().save(banOf('ann', { endsAt }))
     await sql(`UPDATE ban_changes SET changed_at = now() - interval '2 days'`)
     clock.advance(1000)
-    expect([await count('bans'), await count('ban_changes')]).toEqual([1, 1])
     await store.save(banOf('bob', { endsAt: endsAt + 1000 }))
-    expect([await count('bans'), await count('ban_changes')]).toEqual([1, 1])
+    expect([await count('bans'), await count('ban_changes')]).toEqual([
+      [{ count: 1 }],
+      [{ count: 1 }],
+    ])
   })
 
   test.each([

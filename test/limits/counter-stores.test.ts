@@ -1,7 +1,7 @@
 import { once } from 'node:events'
 import { connect } from 'node:net'
 import { Worker } from 'node:worker_threads'
-import { describe, expect, onTestFinished, test, vi } from 'vitest'
+import { expect, onTestFinished, test, vi } from 'vitest'
 import type { Count, CounterKey, CounterStore } from '../../src/limits/counter-store.ts'
 import {
   createFallbackCounterStore,
@@ -9,6 +9,7 @@ import {
 } from '../../src/limits/fallback-counter-store.ts'
 import { createMemoryCounterStore } from '../../src/limits/memory-counter-store.ts'
 import { describeCounterStore } from '../contracts/counter-store-contract.ts'
+import { createFakeClock } from '../support/fake-clock.ts'
 
 /** Long enough for any call that is answered, on any machine. */
 const FOREVER_MS = 3_600_000
@@ -16,6 +17,11 @@ const FOREVER_MS = 3_600_000
 const RETRY_MS = 1000
 
 const KEY: CounterKey = { type: 'throttle', rule: 'posts', key: 'a' }
+
+describeCounterStore({
+  name: 'memory',
+  open: monotonicNow => createMemoryCounterStore({ monotonicNow }),
+})
 
 describeCounterStore({
   name: 'fallback, with its shared store',
@@ -98,18 +104,6 @@ test('a call that fails is counted locally, and so are all calls that wait', asy
   expect(lost).toEqual(['broken'])
 })
 
-test('a shared store that throws is lost like one that rejects', () => {
-  const shared: CounterStore = {
-    increment: () => {
-      throw new Error('closed')
-    },
-    reset: () => {},
-  }
-  const { increment, lost } = openStore({ shared })
-  expect(increment(KEY, 1000)).toMatchObject({ count: 1 })
-  expect(lost).toEqual(['closed'])
-})
-
 test('a call that is not answered in time is counted locally, so are those after it, and a late answer changes nothing', async () => {
   const pass = holdTime()
   const { store: shared, held } = createHeldStore()
@@ -147,42 +141,24 @@ test('an answer says how long it took, and the time that a request has waited be
   expect(lost).toHaveLength(1)
 })
 
-test('a later call has its own time to wait', async () => {
-  const pass = holdTime()
-  const { store: shared, held } = createHeldStore()
-  const { increment, lost } = openStore({ shared, patienceMs: 30 })
-  for (let call = 0; call < 10; call++) {
-    const counted = increment(KEY, FOREVER_MS)
-    await pass(20)
-    held[call]?.answer({ count: call, resetsInMs: 1 })
-    expect(await counted).toMatchObject({ count: call, resetsInMs: 1 })
-  }
-  expect(lost).toEqual([])
-})
-
 test('probes go on until one succeeds, and then the shared store counts again', async () => {
   const pass = holdTime()
   let probes = 0
   const { increment, lose, isLocal, lost, back } = openStore({
     probe: async () => {
-      probes++
-      if (probes < 4) throw new Error('still gone')
+      if (++probes < 4) throw new Error('still gone')
     },
   })
   await increment(KEY, FOREVER_MS)
-  for (let loss = 1; loss <= 2; loss++) {
-    probes = 0
-    lose(new Error(`gone ${loss}`))
-    lose(new Error('noticed twice'))
-    expect(await increment(KEY, FOREVER_MS)).toMatchObject({ count: loss })
-    await pass(4 * RETRY_MS - 1)
-    expect([probes, isLocal()]).toEqual([3, true])
-    await pass(1)
-    expect([probes, isLocal()]).toEqual([4, false])
-    expect(await increment(KEY, FOREVER_MS)).toMatchObject({ count: 1 + loss })
-  }
-  expect(lost).toEqual(['gone 1', 'gone 2'])
-  expect(back).toEqual(['back', 'back'])
+  lose(new Error('gone'))
+  lose(new Error('noticed twice'))
+  expect(await increment(KEY, FOREVER_MS)).toMatchObject({ count: 1 })
+  await pass(4 * RETRY_MS - 1)
+  expect([probes, isLocal()]).toEqual([3, true])
+  await pass(1)
+  expect([probes, isLocal()]).toEqual([4, false])
+  expect(await increment(KEY, FOREVER_MS)).toMatchObject({ count: 2 })
+  expect([lost, back]).toEqual([['gone'], ['back']])
 })
 
 test('reset also forgets what the local store counted during an earlier loss', async () => {
@@ -197,36 +173,23 @@ test('reset also forgets what the local store counted during an earlier loss', a
   expect(increment(KEY, FOREVER_MS)).toMatchObject({ count: 1 })
 })
 
-test('close counts locally what still waits, and ends the probes', async () => {
+test('close counts locally what still waits, and ends the probes, also the one that runs', async () => {
   const pass = holdTime()
   const { store: shared } = createHeldStore()
-  let probes = 0
-  const { increment, lose, isLocal, close, lost, back } = openStore({
-    shared,
-    probe: async () => void probes++,
-  })
-  const waiting = increment(KEY, FOREVER_MS)
-  close()
-  expect(await waiting).toMatchObject({ count: 1 })
-  expect(increment(KEY, FOREVER_MS)).toMatchObject({ count: 2 })
-  lose(new Error('gone'))
-  await pass(10 * RETRY_MS)
-  expect([probes, lost, back, isLocal()]).toEqual([0, [], [], true])
-})
-
-test('one probe runs at a time, and close during it leaves the store closed', async () => {
-  const pass = holdTime()
   const probes: (() => void)[] = []
-  const { lose, isLocal, close, back } = openStore({
-    probe: () => new Promise(answer => probes.push(answer)),
-  })
-  lose(new Error('gone'))
+  const probe = () => new Promise<void>(answer => probes.push(answer))
+  const waiting = openStore({ shared, probe })
+  const count = waiting.increment(KEY, FOREVER_MS)
+  waiting.close()
+  expect(await count).toMatchObject({ count: 1 })
+  const probing = openStore({ probe })
+  for (const { lose } of [waiting, probing]) lose(new Error('gone'))
   await pass(10 * RETRY_MS)
   expect(probes).toHaveLength(1)
-  close()
+  probing.close()
   probes[0]?.()
   await pass(10 * RETRY_MS)
-  expect([back, isLocal(), probes.length]).toEqual([[], true, 1])
+  expect([probing.back, probing.isLocal(), probes.length]).toEqual([[], true, 1])
 })
 
 /** Answers each byte that arrives with a byte, in a thread of its own. Counts the answers in `shared`. */
@@ -274,36 +237,44 @@ function blockFor(ms: number, isDone = () => true): void {
 }
 
 // They block for longer than the patience, and wait for nothing else that takes time.
-describe('a process that is busy', () => {
-  test.each([
-    ['long before the end of a wait', { patienceMs: 50, busyMs: 100, rounds: 3 }],
-    // Node then runs its timers before it reads the socket.
-    ['just before the end of a wait', { patienceMs: 1, busyMs: 5, rounds: 20 }],
-  ])('takes an answer that came %s as in time', async (_when, { patienceMs, busyMs, rounds }) => {
-    const { store: shared, answered } = await openRemoteStore()
-    const { increment, lost } = openStore({ shared, patienceMs })
-    for (let round = 1; round <= rounds; round++) {
-      const counted = increment(KEY, FOREVER_MS)
-      blockFor(busyMs, () => Atomics.load(answered, 0) >= round)
-      expect(await counted).toMatchObject({ count: 70 })
-    }
-    expect(lost).toEqual([])
-  })
-
-  test('before its question is sent has not waited', async () => {
-    const { store } = await openRemoteStore()
-    const shared: CounterStore = {
-      ...store,
-      // Some turns later, as a store that joins the questions of several turns.
-      increment: async (key, windowMs) => {
-        for (let turn = 0; turn < 5; turn++) await new Promise(setImmediate)
-        return store.increment(key, windowMs)
-      },
-    }
-    const { increment, lost } = openStore({ shared, patienceMs: 1000 })
+test.each([
+  ['long before the end of a wait', { patienceMs: 50, busyMs: 100, rounds: 3 }],
+  // Node then runs its timers before it reads the socket.
+  ['just before the end of a wait', { patienceMs: 1, busyMs: 5, rounds: 20 }],
+])('a busy process takes an answer that came %s as in time', async (_when, times) => {
+  const { patienceMs, busyMs, rounds } = times
+  const { store: shared, answered } = await openRemoteStore()
+  const { increment, lost } = openStore({ shared, patienceMs })
+  for (let round = 1; round <= rounds; round++) {
     const counted = increment(KEY, FOREVER_MS)
-    blockFor(1500)
+    blockFor(busyMs, () => Atomics.load(answered, 0) >= round)
     expect(await counted).toMatchObject({ count: 70 })
-    expect(lost).toEqual([])
-  })
+  }
+  expect(lost).toEqual([])
 })
+
+test('in memory, the window that began first is dropped for a new key', async () => {
+  const { now, advance } = createFakeClock()
+  const countsOf = openInMemory({ monotonicNow: now, maxKeys: 3 })
+  expect(await countsOf('a', 'b', 'c', 'a', 'd')).toEqual([1, 1, 1, 2, 1])
+  expect(await countsOf('c', 'b', 'd', 'a')).toEqual([2, 2, 2, 1])
+  advance(1000)
+  // A window that is begun again is new.
+  expect(await countsOf('c', 'x', 'y', 'c')).toEqual([1, 1, 1, 2])
+})
+
+test('in memory, there is place for fifty thousand keys', async () => {
+  const countsOf = openInMemory({ monotonicNow: () => 0 })
+  await countsOf(...Array.from({ length: 50_001 }, (_, index) => `key ${index}`))
+  expect(await countsOf('key 1', 'key 50000', 'key 0')).toEqual([2, 2, 1])
+})
+
+/** Counts keys in memory, one after the other, within a second. */
+function openInMemory(options: Parameters<typeof createMemoryCounterStore>[0]) {
+  const { increment } = createMemoryCounterStore(options)
+  return async (...keys: string[]) => {
+    const counts: number[] = []
+    for (const key of keys) counts.push((await increment({ ...KEY, key }, 1000)).count)
+    return counts
+  }
+}
