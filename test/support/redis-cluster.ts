@@ -6,8 +6,6 @@ export interface RedisCluster {
   readonly nodes: readonly RedisServer[]
   /** A comma list of all nodes. */
   readonly url: string
-  /** The node that has a key. */
-  nodeOf(key: string): Promise<RedisServer>
   remove(): Promise<void>
 }
 
@@ -46,11 +44,6 @@ export async function startRedisCluster({ replicas = 0 } = {}): Promise<RedisClu
   return {
     nodes,
     url: `redis://${addresses.join(',')}`,
-    nodeOf: async key => {
-      const answer = await first.command('GET', key)
-      const [, port = first.port] = /^MOVED \d+ 127\.0\.0\.1:(\d+)$/.exec(answer) ?? []
-      return nodes.find(node => node.port === Number(port)) as RedisServer
-    },
     remove: async () => {
       await Promise.all(nodes.map(node => node.remove()))
     },

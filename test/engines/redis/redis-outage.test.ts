@@ -1,6 +1,5 @@
-import { mkdirSync, rmSync } from 'node:fs'
-import { createServer, type Socket } from 'node:net'
-import { afterAll, beforeAll, beforeEach, describe, expect, onTestFinished, test, vi } from 'vitest'
+import { type AddressInfo, createServer, type Socket } from 'node:net'
+import { afterAll, beforeAll, beforeEach, describe, expect, onTestFinished, test } from 'vitest'
 import { openTestApp, type TestApp } from '../../support/open-test-app.ts'
 import { type RedisCluster, startRedisCluster } from '../../support/redis-cluster.ts'
 import { type RedisServer, startRedis } from '../../support/redis-server.ts'
@@ -18,8 +17,8 @@ const LIMITS = {
 const LOST = 'Redis cannot be used, limits are counted locally'
 const BACK = 'Redis can be used again, limits are counted there'
 
-function openWith(url: string, limits: object | undefined = LIMITS): Promise<TestApp> {
-  return openTestApp({ ...(limits && { limits }), env: { CACHE_STORE: 'redis', REDIS_URL: url } })
+function openWith(url: string): Promise<TestApp> {
+  return openTestApp({ limits: LIMITS, env: { CACHE_STORE: 'redis', REDIS_URL: url } })
 }
 
 async function openInRedis(url: string): Promise<TestApp> {
@@ -92,31 +91,6 @@ describe.skipIf(!canStartRedis)('while Redis cannot be used', () => {
     expect(linesOf(app, LOST)[0]).toMatchObject({ reason: 'no answer within 40 ms' })
   })
 
-  test('a connection that the server closes while it is idle is replaced without a line in the log', async () => {
-    const app = await openInRedis(redis.url)
-    const idOfClient = async () =>
-      /\bid=(\d+)/.exec(await redis.command('CLIENT', 'LIST', 'TYPE', 'normal'))?.[1]
-    const { now } = performance
-    let aheadMs = 0
-    vi.spyOn(performance, 'now').mockImplementation(() => now.call(performance) + aheadMs)
-    onTestFinished(() => {
-      vi.restoreAllMocks()
-    })
-    // Again if the server was lost meanwhile: on a busy machine, it may be silent for 40 ms.
-    await until(async () => {
-      await untilCounting(app, 'in Redis')
-      const losses = linesOf(app, LOST).length
-      const before = await idOfClient()
-      // The end of a connection right after its start is a loss.
-      aheadMs += 2000
-      await redis.command('CLIENT', 'KILL', 'ID', before ?? '')
-      await until(async () => ![undefined, before].includes(await idOfClient()))
-      return linesOf(app, LOST).length === losses
-    })
-    await app.http.get('/users').expect(200)
-    await until(async () => /^user-records:(?!trial$)/m.test(await redis.command('KEYS', '*')))
-  })
-
   test('FLUSHALL and SCRIPT FLUSH begin all windows anew, and nothing else', async () => {
     // Again if the server was lost meanwhile: on a busy machine, it may be silent for 40 ms.
     const statuses = await until(async () => {
@@ -135,65 +109,44 @@ describe.skipIf(!canStartRedis)('while Redis cannot be used', () => {
     ])
   })
 
-  test.each<{
-    name: string
-    reason: RegExp
-    begin(): Promise<unknown>
-    end(): Promise<unknown>
-  }>([
-    {
-      name: 'that has no memory left',
-      reason: /OOM/,
-      begin: () => redis.command('CONFIG', 'SET', 'maxmemory', '1'),
-      end: () => redis.command('CONFIG', 'SET', 'maxmemory', '0'),
-    },
-    {
-      name: 'that has become a replica',
-      reason: /READONLY|UNBLOCKED|MASTERDOWN|Socket closed/,
-      begin: () => redis.command('REPLICAOF', '127.0.0.1', '1'),
-      end: () => redis.command('REPLICAOF', 'NO', 'ONE'),
-    },
-    {
-      name: 'that cannot save',
-      reason: /MISCONF/,
-      begin: async () => {
-        rmSync(redis.folder, { recursive: true })
-        await redis.command('CONFIG', 'SET', 'save', '900 1')
-        await redis.command('BGSAVE')
-        await until(async () => (await redis.command('SET', 'x', 'y')).includes('MISCONF'))
-        mkdirSync(redis.folder)
-      },
-      end: () => redis.command('CONFIG', 'SET', 'stop-writes-on-bgsave-error', 'no'),
-    },
-    {
-      name: 'that no longer allows scripts',
-      reason: /NOPERM/,
-      begin: () => redis.command('ACL', 'SETUSER', 'default', '-@scripting'),
-      end: () => redis.command('ACL', 'SETUSER', 'default', '+@scripting'),
-    },
-    {
-      name: 'that no longer allows a command within the script',
-      reason: /NOPERM|can't run this command/,
-      begin: () => redis.command('ACL', 'SETUSER', 'default', '-incr'),
-      end: () => redis.command('ACL', 'SETUSER', 'default', '+incr'),
-    },
-    {
-      name: 'that has a new password',
-      reason: /NOAUTH|WRONGPASS|Socket closed/,
-      begin: async () => {
-        await redis.command('CONFIG', 'SET', 'requirepass', 's3cret')
-        await redis.command('-a', 's3cret', 'CLIENT', 'KILL', 'TYPE', 'normal', 'SKIPME', 'yes')
-      },
-      end: () => redis.command('-a', 's3cret', 'CONFIG', 'SET', 'requirepass', ''),
-    },
-  ])('a server $name is left until it is mended', async ({ reason, begin, end }) => {
+  const WITH_PASSWORD = ['-a', 's3cret']
+
+  test.each<[string, reason: RegExp, begin: string[][], end: string[]]>([
+    [
+      'has no memory left',
+      /OOM/,
+      [['CONFIG', 'SET', 'maxmemory', '1']],
+      ['CONFIG', 'SET', 'maxmemory', '0'],
+    ],
+    [
+      'has become a replica',
+      /READONLY|UNBLOCKED|MASTERDOWN|Socket closed/,
+      [['REPLICAOF', '127.0.0.1', '1']],
+      ['REPLICAOF', 'NO', 'ONE'],
+    ],
+    [
+      'no longer allows scripts',
+      /NOPERM/,
+      [['ACL', 'SETUSER', 'default', '-@scripting']],
+      ['ACL', 'SETUSER', 'default', '+@scripting'],
+    ],
+    [
+      'has a new password',
+      /NOAUTH|WRONGPASS|Socket closed/,
+      [
+        ['CONFIG', 'SET', 'requirepass', 's3cret'],
+        [...WITH_PASSWORD, 'CLIENT', 'KILL', 'TYPE', 'normal', 'SKIPME', 'yes'],
+      ],
+      [...WITH_PASSWORD, 'CONFIG', 'SET', 'requirepass', ''],
+    ],
+  ])('a server that %s is left until it is mended', async (_what, reason, begin, end) => {
     const app = await openInRedis(redis.url)
-    await begin()
+    for (const command of begin) await redis.command(...command)
     await app.http.get('/users').expect(200)
     await untilCounting(app, 'locally')
     await app.http.get('/users').expect(200)
     expect(linesOf(app, LOST)[0]?.reason).toMatch(reason)
-    await end()
+    await redis.command(...end)
     await untilCounting(app, 'in Redis')
     await app.http.get('/users').expect(200)
   })
@@ -216,7 +169,6 @@ describe.skipIf(!canStartRedis)('while Redis cannot be used', () => {
 
 describe.skipIf(!canStartRedis)('while a node of a Redis Cluster cannot be used', () => {
   let cluster: RedisCluster
-  let masters: RedisServer[]
 
   beforeAll(async () => {
     cluster = await startRedisCluster({ replicas: 1 })
@@ -224,27 +176,24 @@ describe.skipIf(!canStartRedis)('while a node of a Redis Cluster cannot be used'
 
   afterAll(() => cluster?.remove())
 
-  beforeEach(async () => {
-    masters = []
-    for (const node of cluster.nodes) {
-      if ((await node.command('ROLE')).startsWith('master')) masters.push(node)
-    }
-  })
-
-  const takeOver = (may: 'yes' | 'no') =>
-    Promise.all(
-      cluster.nodes.map(({ command }) =>
-        command('CONFIG', 'SET', 'cluster-replica-no-failover', may === 'yes' ? 'no' : 'yes'),
-      ),
+  /** Sets whether replicas may take over, and returns a master. */
+  async function chooseMaster({ mayBeReplaced }: { mayBeReplaced: boolean }): Promise<RedisServer> {
+    const no = mayBeReplaced ? 'no' : 'yes'
+    const roles = await Promise.all(
+      cluster.nodes.map(async ({ command }) => {
+        await command('CONFIG', 'SET', 'cluster-replica-no-failover', no)
+        return command('ROLE')
+      }),
     )
+    return cluster.nodes[roles.findIndex(role => role.startsWith('master'))] as RedisServer
+  }
 
   test.each([
     { how: 'stopped', begin: (node: RedisServer) => node.stop(), end: 'start' },
     { how: 'frozen', begin: (node: RedisServer) => node.freeze(), end: 'thaw' },
   ] as const)('a $how master that no replica replaces is waited for', async ({ begin, end }) => {
-    await takeOver('no')
+    const lost = await chooseMaster({ mayBeReplaced: false })
     const app = await openInRedis(cluster.url)
-    const [lost] = masters as [RedisServer]
     await begin(lost)
     await untilCounting(app, 'locally')
     await app.http.get('/users').expect(200)
@@ -255,9 +204,8 @@ describe.skipIf(!canStartRedis)('while a node of a Redis Cluster cannot be used'
   })
 
   test('a replica takes over for a master that is lost', async () => {
-    await takeOver('yes')
+    const lost = await chooseMaster({ mayBeReplaced: true })
     const app = await openInRedis(cluster.url)
-    const [lost] = masters as [RedisServer]
     await lost.stop()
     await untilCounting(app, 'locally')
     await untilCounting(app, 'in Redis')
@@ -272,56 +220,32 @@ describe.skipIf(!canStartRedis)('while a node of a Redis Cluster cannot be used'
   })
 })
 
-describe('at the start', () => {
-  test.each([
-    ['with rules', LIMITS],
-    ['without rules', {}],
-  ])('a host that never answers is counted without, %s', async (_, limits) => {
-    const sockets: Socket[] = []
-    const port = await listen(socket => sockets.push(socket.resume()))
-    const app = await openWith(`redis://127.0.0.1:${port}`, limits)
-    await app.http.get('/users').expect(200)
-    await app.http.get('/readyz').expect(200, { status: 'ok', limits: 'local' })
-    expect(linesOf(app, LOST)).toHaveLength(1)
-    await until(() => sockets.length > 3)
-    // Each attempt closes its connection.
-    await until(() => sockets.filter(socket => !socket.closed).length <= 1)
-  })
+test('a host that nobody knows is counted without', async () => {
+  const app = await openWith('redis://cache.invalid')
+  await app.http.get('/users').expect(200)
+  await app.http.get('/readyz').expect(200, { status: 'ok', limits: 'local' })
+  expect(linesOf(app, LOST)[0]?.reason).toMatch(/ENOTFOUND|EAI_AGAIN|no answer/)
+})
 
-  test('a host that nobody knows is counted without', async () => {
-    const app = await openWith('redis://cache.invalid')
-    await app.http.get('/users').expect(200)
-    await app.http.get('/readyz').expect(200, { status: 'ok', limits: 'local' })
-    expect(linesOf(app, LOST)[0]?.reason).toMatch(/ENOTFOUND|EAI_AGAIN|no answer/)
+test('a server that is loading its data is counted without until it has loaded them', async () => {
+  let answer = '-LOADING Redis is loading the dataset in memory\r\n'
+  const sockets = new Set<Socket>()
+  const server = createServer(socket => {
+    sockets.add(socket.on('error', () => {}))
+    socket.on('data', data => {
+      for (const command of String(data).split(/^\*/m).slice(1)) {
+        socket.write(command.includes('INFO') ? '$17\r\ncluster_enabled:0\r\n' : answer)
+      }
+    })
   })
-
-  test('a server that is loading its data is counted without until it has loaded them', async () => {
-    let answer = '-LOADING Redis is loading the dataset in memory\r\n'
-    const port = await listen(socket => {
-      socket.on('data', data => {
-        for (const command of String(data).split(/^\*/m).slice(1)) {
-          socket.write(command.includes('INFO') ? '$17\r\ncluster_enabled:0\r\n' : answer)
-        }
-      })
-    })
-    const app = await openWith(`redis://127.0.0.1:${port}`)
-    await untilCounting(app, 'locally')
-    expect(linesOf(app, LOST)[0]?.reason).toMatch(/^LOADING/)
-    answer = '*2\r\n:1\r\n:1000\r\n'
-    await untilCounting(app, 'in Redis')
+  await new Promise<void>(resolve => server.listen(0, '127.0.0.1', resolve))
+  onTestFinished(() => {
+    server.close()
+    for (const socket of sockets) socket.destroy()
   })
-
-  async function listen(onSocket: (socket: Socket) => void): Promise<number> {
-    const sockets = new Set<Socket>()
-    const server = createServer(socket => {
-      sockets.add(socket.on('error', () => {}))
-      onSocket(socket)
-    })
-    await new Promise<void>(resolve => server.listen(0, '127.0.0.1', resolve))
-    onTestFinished(() => {
-      server.close()
-      for (const socket of sockets) socket.destroy()
-    })
-    return (server.address() as { port: number }).port
-  }
+  const app = await openWith(`redis://127.0.0.1:${(server.address() as AddressInfo).port}`)
+  await untilCounting(app, 'locally')
+  expect(linesOf(app, LOST)[0]?.reason).toMatch(/^LOADING/)
+  answer = '*2\r\n:1\r\n:1000\r\n'
+  await untilCounting(app, 'in Redis')
 })
