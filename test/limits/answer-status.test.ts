@@ -1,5 +1,3 @@
-import { writeFileSync } from 'node:fs'
-import { join } from 'node:path'
 import { describe, expect, test } from 'vitest'
 import type { BanRule, TrackRule } from '../../src/limits/rules/limits-file.ts'
 import {
@@ -11,7 +9,6 @@ import {
   openLimitedApp,
   shareLimitedApp,
 } from '../support/limited-app.ts'
-import { temporaryFolder } from '../support/open-test-app.ts'
 import { selectRows } from '../support/sql.ts'
 import { untilPasses } from '../support/until.ts'
 
@@ -130,25 +127,6 @@ describe('a ban with status', () => {
     const query = `SELECT rule FROM bans WHERE rule LIKE 'tried%'`
     expect(await selectRows(app.databaseUrl, query)).toEqual([])
     expect(app.notices.filter(({ dryRun }) => dryRun !== true)).toEqual([])
-  })
-
-  test('counts the answer of a function of a route limit, and lets pass whose own function fails', async () => {
-    const path = join(temporaryFolder(), 'limits.mjs')
-    const rule = 'maxretry: 2, findtime: 60, bantime: 60'
-    writeFileSync(
-      path,
-      `export default {
-        bans: [
-          { ${rule}, status: [418] },
-          { ${rule}, path: '/nowhere', status: [404], by: () => { throw new Error('oh no') } },
-        ],
-        rateLimits: [{ to: 1, within: 60, with: (request, response) => response.status(418).json({}) }],
-      }`,
-    )
-    const own = await openLimitedApp({}, { env: { LIMITS_FILE: path } })
-    expect(await own.statuses(3, ELSEWHERE)).toEqual([404, 404, 404])
-    expect(await own.statuses(4, USERS)).toEqual([200, 418, 418, 403])
-    expect(own.linesOf('rule function failed, request allowed')).toHaveLength(3)
   })
 })
 

@@ -87,15 +87,6 @@ describe('add', () => {
     expect(failures).toHaveLength(4)
   })
 
-  test('is not affected when the wall clock is set, forwards or back', async () => {
-    const { bans, wall, restOf } = await open()
-    bans.add(BAN)
-    for (const byMs of [DAY, -2 * DAY]) {
-      wall.advance(byMs)
-      expect(restOf(ANN)).toEqual([HOUR])
-    }
-  })
-
   test('resolves when the store has the ban, which is in force before', async () => {
     const gate = createGate()
     const { bans, kept, restOf } = await open({
@@ -201,37 +192,5 @@ describe('follow', () => {
     expect(restOf(ANN, BOB)).toEqual([undefined, HOUR])
     bans.add(BAN)
     expect(restOf(ANN)).toEqual([HOUR])
-  })
-
-  test('reports no change when a ban has ended by itself', async () => {
-    const { bans, kept, steady, foreign, followChange } = await open({ kept: [stored(ANN)] })
-    steady.advance(HOUR)
-    kept.length = 0
-    await followChange()
-    expect(foreign).toEqual([])
-    expect(bans.isEmpty()).toBe(true)
-  })
-
-  test('never reads a slow store twice at the same time, and close waits for the read', async () => {
-    let reads = 0
-    let isClosed = false
-    const gate = createGate()
-    const { bans } = await open({
-      replace: store => ({
-        revision: async () => {
-          if (++reads > 1) await gate.opened
-          return store.revision()
-        },
-      }),
-    })
-    const following = [bans.follow(), bans.follow(), bans.follow()]
-    const closing = bans.close().then(() => {
-      isClosed = true
-    })
-    await turn()
-    expect([reads, isClosed]).toEqual([2, false])
-    gate.open()
-    await Promise.all([...following, closing])
-    expect(reads).toBe(2)
   })
 })

@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest'
 import type { BanRule, LimitsFile } from '../../src/limits/rules/limits-file.ts'
 import { byEngine } from '../support/engine.ts'
-import { createFakeClock, type FakeClock } from '../support/fake-clock.ts'
+import type { FakeClock } from '../support/fake-clock.ts'
 import {
   ANN,
   BOB,
@@ -73,18 +73,6 @@ test('no more than maxretry pass when many come at once', async () => {
   expect(app.linesOf('client banned')).toHaveLength(1)
 })
 
-test.each([
-  ['the last just within findtime', [0, 30_000, 29_999], 403],
-  ['the last as findtime ends', [0, 30_000, 30_000], 200],
-])('strikes count within findtime: %s', async (_claim, steps, status) => {
-  await app.startOver({ bans: [{ ...LOGIN, maxretry: 3 }] })
-  for (const step of steps) {
-    app.clock.advance(step)
-    expect(await app.statusOf('POST /login')).toBe(404)
-  }
-  expect(await app.statusOf('GET /users')).toBe(status)
-})
-
 describe('who is banned', () => {
   const key = (name: string, client = ANN) => ({ 'X-Api-Key': name, 'X-Forwarded-For': client })
 
@@ -151,17 +139,6 @@ describe('several rules', () => {
     await app.startOver({ bans: [{ ...LOGIN, mode: 'fail2ban' }, second] })
     expect(await app.statusOf('POST /login')).toBe(403)
     expect(await app.statusOf('GET /users')).toBe(200)
-  })
-
-  test('come before throttles, which do not count a banned request', async () => {
-    await app.startOver({
-      bans: [{ ...ONCE, bantime: 30 }],
-      throttle: [{ path: '/users', limit: 1, period: '1 hour' }],
-    })
-    await app.ask('POST /login')
-    expect(await app.statuses(3, 'GET /users')).toEqual([403, 403, 403])
-    app.clock.advance(30 * SECOND)
-    expect(await app.statuses(2, 'GET /users')).toEqual([200, 429])
   })
 })
 
@@ -277,21 +254,6 @@ test('bans that cannot be refreshed stay as they were, and the log says so', asy
   await until(() => own.linesOf(message).length > 0)
   expect(own.linesOf(message)).toEqual([expect.objectContaining({ level: 50 })])
   expect(await own.statusOf('GET /users')).toBe(403)
-})
-
-test.each([
-  ['ahead', 24 * HOUR],
-  ['back', -24 * HOUR],
-])('a clock that is set %s removes no ban from the database', async (_where, byMs) => {
-  const [wall, steady] = [createFakeClock(), createFakeClock(5000)]
-  const own = await openLimitedApp({ bans: [ONCE] }, { now: wall.now, monotonicNow: steady.now })
-  await own.ask('POST /login')
-  await until(async () => (await storedBans(own)) === 1)
-  wall.advance(byMs)
-  steady.advance(byMs < 0 ? 2 * HOUR : 0)
-  await own.ask('POST /login', BOB)
-  await until(async () => (await storedBans(own)) === 2)
-  expect(await own.statusOf('GET /users', BOB)).toBe(403)
 })
 
 test('a ban is not prolonged by a restart with the clock an hour back and a longer bantime', async () => {

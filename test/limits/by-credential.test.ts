@@ -114,11 +114,3 @@ test.each<[string, Key, string, string]>([
     expect(await app.statusOf('GET /users', { Authorization: BEARER })).toBe(403)
   },
 )
-
-test('limits test shows the digest, and no credentials', async () => {
-  const app = await open(countedBy('header:Authorization'))
-  const request = ['--path', '/login0', '--header', `Authorization: ${BEARER}`, '--times', '2']
-  const output = await printed(app, 'limits', 'test', app.limitsPath, ...request)
-  expect(output).toContain(`for ${digestOf(BEARER)}`)
-  expect(output).not.toContain(SECRET)
-})

@@ -86,16 +86,6 @@ describe('the channel', () => {
     expect([request.id, request.method, request.path]).toEqual([line.requestId, 'GET', '/users/1'])
   })
 
-  test('gets a ban when it begins, and each request that it refuses, but no strike before', async () => {
-    await app.startOver({ bans: [LOGIN] })
-    await app.ask('GET /login')
-    expect(published()).toEqual([])
-    await app.ask('GET /login')
-    await app.ask('GET /users')
-    const ban = { type: 'ban', rule: 'login', key: ANN, limit: 2, period: MINUTE }
-    expect(published()).toEqual([{ ...ban, count: 2 }, ban])
-  })
-
   test('gets nothing about requests that no rule decides, and neither does the log', async () => {
     await app.startOver({
       blocklist: [{ path: '/x' }],
@@ -234,15 +224,4 @@ describe('dryRun', () => {
       expect(await app.lineOf('GET /users')).not.toHaveProperty('rule')
     },
   )
-
-  test('on a ban leaves the bans of other rules in force', async () => {
-    await app.startOver({
-      bans: [
-        { ...LOGIN, ...TRIAL, maxretry: 1, mode: 'fail2ban' },
-        { ...LOGIN, name: 'real', maxretry: 2 },
-      ],
-    })
-    expect(await app.statuses(3, 'GET /login')).toEqual([404, 404, 403])
-    expect(await app.lineOf('GET /users')).toMatchObject({ status: 403, rule: 'real' })
-  })
 })

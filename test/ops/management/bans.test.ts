@@ -76,14 +76,6 @@ describe('POST /bans', () => {
     expect(await listed()).toEqual([ban])
   })
 
-  test.each([
-    ['login', '2001:db8::1', '2001:db8::/56'],
-    ['agents', 'curl/8', 'curl/8'],
-    ['pairs', '["192.0.2.1","/x"]', '["192.0.2.1","/x"]'],
-  ])('bans the client as the rule %s counts it', async (rule, client, banned) => {
-    expect((await add({ rule, client })).client).toBe(banned)
-  })
-
   const REQUIRED = { ban: ['is required'] }
   const BLANK = ["can't be blank"]
   const NO_TEXT = ['must be a string']
@@ -101,19 +93,15 @@ describe('POST /bans', () => {
     ['no body', undefined, REQUIRED],
     ['null', null, REQUIRED],
     ['a list', [], REQUIRED],
-    ['a ban of null', { ban: null }, REQUIRED],
     ['a ban of another kind', { ban: 'login' }, { ban: ['must be an object'] }],
     ['an empty ban', { ban: {} }, { rule: BLANK, client: BLANK }],
     ['other kinds', { ban: { rule: 5, client: ['a'] } }, { rule: NO_TEXT, client: NO_TEXT }],
-    ['an empty time', { ban: { ...login, for: '' } }, { for: NO_TIME }],
-    ['a time of another kind', { ban: { ...login, for: ['1 hour'] } }, { for: NO_TIME }],
     ['a time of 0', { ban: { ...login, for: 0 } }, { for: NO_TIME }],
     ['a time above a year', { ban: { ...login, for: '366 days' } }, { for: NO_TIME }],
     ['an unknown rule', { ban: { rule: 'nobody', client: A } }, { rule: NO_RULE }],
     ['a rule of another kind', { ban: { rule: 'posts', client: A } }, { rule: NO_RULE }],
     ['a rule in dry run', { ban: { rule: 'tried', client: A } }, { rule: [expect.any(String)] }],
     ['no address', { ban: { rule: 'login', client: 'ann' } }, { client: NO_ADDRESS }],
-    ['no list', { ban: { rule: 'pairs', client: A } }, { client: NO_PAIR }],
     ['a short list', { ban: { rule: 'pairs', client: '["192.0.2.1"]' } }, { client: NO_PAIR }],
     ['all wrong', { ban: { rule: 'x', for: 'x' } }, { rule: NO_RULE, client: BLANK, for: NO_TIME }],
   ])('answers 422 to %s and names every wrong field', async (_what, body, errors) => {
@@ -142,19 +130,6 @@ describe('POST /bans', () => {
     await post('application/json', '{"ban":').expect(400)
     expect(await listed()).toEqual([])
     await post('application/json').expect(201)
-  })
-
-  test('names the wrong field in problem+json too', async () => {
-    const { body, type } = await app.ops
-      .post('/bans')
-      .set('Accept', 'application/problem+json')
-      .send({ ban: { rule: 'login' } })
-      .expect(422)
-    expect(type).toBe('application/problem+json')
-    expect(body).toMatchObject({
-      ...{ title: 'Unprocessable Entity', instance: '/bans', reason: 'validation_failed' },
-      errors: [{ detail: "can't be blank", pointer: '#/ban/client' }],
-    })
   })
 })
 
@@ -245,9 +220,7 @@ const NOT_BOTH = ['cannot be given together with rule or client']
 
 test.each([
   ['GET', 'page=1', { page: ['is unknown'] }],
-  ['GET', 'Rule=login', { Rule: ['is unknown'] }],
   ['GET', '__proto__=x', { ['__proto__']: ['is unknown'] }],
-  ['GET', 'client', { client: ['is empty'] }],
   ['GET', 'rule=a&rule=a', { rule: ['is given more than once'] }],
   ['GET', 'client=%ff', { client: ['cannot be decoded'] }],
   ['GET', 'per_page=0', { per_page: WRONG_PER_PAGE }],
@@ -259,10 +232,7 @@ test.each([
   ],
   ['DELETE', '', { all: ['must be true if neither rule nor client is given'] }],
   ['DELETE', 'all=TRUE', { all: ['must be true'] }],
-  ['DELETE', 'all=', { all: ['is empty'] }],
   ['DELETE', 'all=true&rule=login', { all: NOT_BOTH }],
-  ['DELETE', 'all=true&client=192.0.2.1', { all: NOT_BOTH }],
-  ['DELETE', 'rule=login&rule=probing', { rule: ['is given more than once'] }],
   ['DELETE', 'rule=login&per_page=1', { per_page: ['is unknown'] }],
   ['DELETE', 'rules=login', { all: expect.anything(), rules: ['is unknown'] }],
 ])('%s /bans?%s is 400, names what is wrong, and lifts nothing', async (method, query, errors) => {

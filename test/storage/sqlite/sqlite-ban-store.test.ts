@@ -40,17 +40,6 @@ test('saving a ban deletes the rows of bans that have ended', async () => {
   expect(count.get()).toBe(1)
 })
 
-test('writes of other processes to other tables do not change the revision', async () => {
-  const clock = createFakeClock()
-  const path = join(temporaryFolder(), 'users.db')
-  const { store } = await openStore(path, clock.now)
-  const { database } = await openStore(path, clock.now)
-  const before = await store.revision()
-  const insert = `INSERT INTO idempotency_keys (key_hash, user_id, expires_at) VALUES (?, 1, 1)`
-  database.prepare(insert).run(Buffer.alloc(32))
-  expect(await store.revision()).toBe(before)
-})
-
 test('the migration that adds lengths gives a ban the rest of its time as length', async () => {
   const path = join(temporaryFolder(), 'users.db')
   const database = new Database(path)
