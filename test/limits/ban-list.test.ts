@@ -180,17 +180,4 @@ describe('follow', () => {
     await followChange()
     expect(restOf(ANN, BOB)).toEqual([HOUR, HOUR])
   })
-
-  test('does not restart a ban that has ended here, while the wall clock is still behind', async () => {
-    const { bans, wall, steady, restOf, followChange } = await open()
-    bans.add(BAN)
-    wall.advance(-DAY)
-    steady.advance(HOUR)
-    expect(restOf(ANN)).toEqual([undefined])
-    bans.add({ ...BAN, clientKey: BOB })
-    await followChange()
-    expect(restOf(ANN, BOB)).toEqual([undefined, HOUR])
-    bans.add(BAN)
-    expect(restOf(ANN)).toEqual([HOUR])
-  })
 })

@@ -25,15 +25,6 @@ describeCounterStore({
   open: monotonicNow => openStore({ shared: slowly(createMemoryCounterStore({ monotonicNow })) }),
 })
 
-describeCounterStore({
-  name: 'fallback, without its shared store',
-  open: monotonicNow => {
-    const store = openStore({ local: createMemoryCounterStore({ monotonicNow }) })
-    store.lose(new Error('gone'))
-    return store
-  },
-})
-
 /** A store that answers in a later turn of the event loop. */
 function slowly(store: CounterStore): CounterStore {
   const nextTurn = () => new Promise(resolve => setImmediate(resolve))

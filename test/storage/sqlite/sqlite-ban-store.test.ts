@@ -1,10 +1,8 @@
 import { join } from 'node:path'
 import { expect, onTestFinished, test } from 'vitest'
-import { migrate, migrationsOfRelease } from '../../../src/storage/sqlite/migrator.ts'
 import { openSqlite } from '../../../src/storage/sqlite/open-sqlite.ts'
 import { createReadView } from '../../../src/storage/sqlite/read-view.ts'
 import { createSqliteBanStore } from '../../../src/storage/sqlite/sqlite-ban-store.ts'
-import { Database } from '../../../src/storage/sqlite/sqlite-driver.ts'
 import { createWriteQueue } from '../../../src/storage/sqlite/write-queue.ts'
 import { describeBanStore } from '../../contracts/ban-store-contract.ts'
 import { createFakeClock } from '../../support/fake-clock.ts'
@@ -38,18 +36,4 @@ test('saving a ban deletes the rows of bans that have ended', async () => {
   expect(count.get()).toBe(1)
   await store.save({ rule: 'login', clientKey: 'bob', endsAt: clock.now() + 1000, lastsMs: 1000 })
   expect(count.get()).toBe(1)
-})
-
-test('the migration that adds lengths gives a ban the rest of its time as length', async () => {
-  const path = join(temporaryFolder(), 'users.db')
-  const database = new Database(path)
-  migrate(database, migrationsOfRelease().slice(0, 5), Date.now)
-  const endsAt = Date.now() + 3_600_000
-  database.prepare(`INSERT INTO bans VALUES ('login', 'ann', ?)`).run(endsAt)
-  database.close()
-  const { store } = await openStore(path, Date.now)
-  const { bans } = await store.list({ limit: 9 })
-  expect(bans).toMatchObject([{ clientKey: 'ann', endsAt }])
-  expect(bans[0]?.lastsMs).toBeLessThanOrEqual(3_600_000)
-  expect(bans[0]?.lastsMs).toBeGreaterThan(0)
 })
