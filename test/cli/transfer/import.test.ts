@@ -19,15 +19,14 @@ const TIME = '2020-01-31T12:00:00.000Z'
 
 const ANN = { name: 'Ann', email: 'ann@example.com' }
 
+const KEEP_REJECTS = ['--rejects', 'rejects.ndjson']
+
 test('import stores the fields of a row, and fills in the missing ones', async () => {
   const cwd = folderWith(
     ndjson([
       { name: ' Ann ', email: 'Ann@example.com', role: 'admin' },
       { id: 7, name: 'Bea', email: 'bea@example.com', created_at: TIME },
-      {
-        ...{ name: 'Cid', email: 'c@example.com', password: null },
-        updated_at: '2020-01-31T14:00:00+02:00',
-      },
+      { name: 'Cid', email: 'c@example.com', updated_at: '2020-01-31T14:00:00+02:00' },
     ]),
   )
   const { code, stdout, stderr } = await importing(cwd, 'users.ndjson')
@@ -40,67 +39,44 @@ test('import stores the fields of a row, and fills in the missing ones', async (
   expect(cid).toMatchObject({ id: 8, name: 'Cid', created_at: TIME, updated_at: TIME })
 })
 
-test('import of CSV takes columns in any order, quotes, CRLF, a byte order mark, empty fields and lines', async () => {
-  const csv =
-    '\ufeffemail,role,name,id,created_at\r\n' +
-    '\r\n' +
-    'ann@example.com,,"Ann ""the"" first, or second",,\r\n' +
-    'bea@example.com,x,"Bea",7,2020-01-31T12:00:00Z\r\n'
-  const cwd = folderWith(csv, 'users.csv')
-  expect(await importing(cwd, 'users.csv')).toMatchObject({ code: 0, stderr: '' })
-  expect(usersIn(cwd)).toMatchObject([
-    { id: 1, name: 'Ann "the" first, or second', email: 'ann@example.com' },
-    { id: 7, name: 'Bea', email: 'bea@example.com', created_at: TIME },
-  ])
-})
-
 test.each([
+  ['commas', ',', []],
   ['semicolons', ';', []],
   ['tabs', '\t', []],
-  ['commas', ',', []],
   ['what --delimiter says', '|', ['--delimiter', '|']],
-  ['what --delimiter says by name', '\t', ['--delimiter', 'tab']],
 ])(
-  'import of CSV with %s between the fields, and column names in other letter case',
+  'import of CSV with %s takes columns in any order and case, quotes, CRLF, a byte order mark and empty lines',
   async (_what, delimiter, args) => {
-    // No name may have a tab, a control character.
-    const inside = delimiter === '\t' ? ',' : delimiter
-    const csv = [
-      ['E-Mail?', ' EMAIL', 'Name', '"Created_At"'],
-      ['', 'ann@example.com', `"Ann${inside}, ""the"" first;"`, TIME],
+    const rows = [
+      ['E-Mail?', ' EMAIL', 'Name', 'id', '"Created_At"'],
+      [],
+      ['', 'ann@example.com', `"Ann ""the"" first, or; second"`, '', TIME],
+      ['x', 'bea@example.com', 'Bea', '7', ''],
     ]
-    const cwd = folderWith(csv.map(row => `${row.join(delimiter)}\n`).join(''), 'users.csv')
+    const text = rows.map(row => `${row.join(delimiter)}\r\n`).join('')
+    const cwd = folderWith(`\ufeff${text}`, 'users.csv')
     expect(await importing(cwd, 'users.csv', ...args)).toMatchObject({ code: 0, stderr: '' })
-    const name = `Ann${inside}, "the" first;`
-    expect(usersIn(cwd)).toMatchObject([{ name, email: 'ann@example.com', created_at: TIME }])
+    expect(usersIn(cwd)).toMatchObject([
+      { id: 1, name: 'Ann "the" first, or; second', email: 'ann@example.com', created_at: TIME },
+      { id: 7, name: 'Bea', email: 'bea@example.com' },
+    ])
   },
 )
 
-test('import uses --delimiter, even if the header looks different', async () => {
-  const cwd = folderWith('name,email;a\nAnn,ann@example.com;b\n', 'users.csv')
-  const { code, stderr } = await importing(cwd, 'users.csv', '--delimiter', ';')
-  expect(code).toBe(1)
-  expect(stderr).toContain('it names "name,email", "a"')
+test.each([
+  ['UTF-16 LE', 'users.csv', 'users.csv'],
+  ['UTF-16 BE', '-', 'standard input'],
+])('import of %s from %s changes nothing, and names its encoding', async (encoding, file, name) => {
+  const bytes = Buffer.from('\ufeffname,email\nAnn,ann@example.com\n', 'utf16le')
+  if (encoding === 'UTF-16 BE') bytes.swap16()
+  const cwd = folderWith(bytes, 'users.csv')
+  const convert = `iconv -f ${encoding.replace(' ', '')} -t UTF-8 converts it`
+  expect(await runCommand({ cwd, args: ['import', file], input: bytes })).toMatchObject({
+    code: 1,
+    stderr: expect.stringContaining(`${name} is ${encoding} and not UTF-8; ${convert}`),
+  })
+  expect(namesIn(cwd)).toEqual([])
 })
-
-test.each(['UTF-16 LE', 'UTF-16 BE'])(
-  'import of a file that is %s changes nothing and names its encoding, also of standard input',
-  async encoding => {
-    const bytes = Buffer.from('\ufeffname,email\nAnn,ann@example.com\n', 'utf16le')
-    if (encoding === 'UTF-16 BE') bytes.swap16()
-    const cwd = folderWith(bytes, 'users.csv')
-    writeFileSync(join(cwd, 'users.ndjson'), bytes)
-    const convert = `iconv -f ${encoding.replace(' ', '')} -t UTF-8 converts it`
-    for (const file of ['users.csv', 'users.ndjson', '-']) {
-      const name = file === '-' ? 'standard input' : file
-      expect(await runCommand({ cwd, args: ['import', file], input: bytes })).toEqual({
-        code: 1,
-        stdout: expect.stringMatching(file === '-' ? /^(?:stopped early: 0 rows, .*\n)?$/ : /^$/),
-        stderr: expect.stringContaining(`${name} is ${encoding} and not UTF-8; ${convert}`),
-      })
-    }
-  },
-)
 
 test.each(['ndjson', 'csv'])(
   'import rejects a row of %s of more than 1 MB of UTF-8, and no shorter one',
@@ -113,10 +89,10 @@ test.each(['ndjson', 'csv'])(
       return row('é'.repeat(nameBytes / 2) + 'x'.repeat(nameBytes % 2))
     }
     const header = format === 'csv' ? 'name,email' : ''
-    const rows = [header, rowOf(2 ** 20), rowOf(2 ** 20 + 1), rowOf(2 ** 23), row('Ann')]
+    const rows = [header, rowOf(2 ** 20), rowOf(2 ** 20 + 1), rowOf(2 ** 22), row('Ann')]
     const file = `users.${format}`
     const cwd = folderWith(rows.join('\r\n'), file)
-    expect((await importing(cwd, file, '--rejects', 'rejects.ndjson')).code).toBe(3)
+    expect((await importing(cwd, file, ...KEEP_REJECTS)).code).toBe(3)
     expect(rejectsIn(cwd)).toEqual([
       { line: 2, errors: { name: ['is too long (maximum is 255 characters)'] } },
       { line: 3, errors: { row: ['is longer than 1048576 bytes'] } },
@@ -136,26 +112,22 @@ test('import reads standard input, as NDJSON without --format', async () => {
   expect(namesIn(cwd)).toEqual(['Ann', 'Bea'])
 })
 
-test('import hashes a password, and stores a digest unchanged', async () => {
+test('import hashes a password, stores a digest unchanged, and the service verifies both', async () => {
   const digest = hashBcrypt('correct horse', 4)
-  const cwd = folderWith(
-    ndjson([
-      { ...ANN, password: 'correct horse' },
-      { name: 'Bea', email: 'bea@example.com', password_digest: digest },
-    ]),
-  )
+  const bea = { name: 'Bea', email: 'bea@example.com', password_digest: digest }
+  const cwd = folderWith(ndjson([{ ...ANN, password: 'correct horse' }, bea]))
   expect((await importing(cwd, 'users.ndjson')).code).toBe(0)
-  const [ann, bea] = usersIn(cwd)
-  expect(ann?.password_digest).toMatch(/^\$argon2id\$/)
-  expect(bea?.password_digest).toBe(digest)
+  const users = usersIn(cwd)
+  expect(users[0]?.password_digest).toMatch(/^\$argon2id\$/)
+  expect(users[1]?.password_digest).toBe(digest)
 
   // A password that matches the stored digest is no change; any other one is.
   const service = await openTestApp({ env: { DATABASE_URL: join(cwd, 'data', 'users.db') } })
-  for (const before of [ann, bea]) {
+  for (const before of users) {
     const change = async (password: string) =>
-      (await ask(service, `PUT /users/${before?.id}`, { user: { password } })).body
-    expect(await change('correct horse')).toMatchObject({ updated_at: before?.updated_at })
-    expect((await change('another horse')).updated_at > String(before?.updated_at)).toBe(true)
+      (await ask(service, `PUT /users/${before.id}`, { user: { password } })).body
+    expect(await change('correct horse')).toMatchObject({ updated_at: before.updated_at })
+    expect((await change('another horse')).updated_at > String(before.updated_at)).toBe(true)
   }
 })
 
@@ -163,12 +135,11 @@ describe('a row is rejected', () => {
   const NO_ID = { id: ['must be a whole number from 1 to 9007199254740991'] }
   const NO_INSTANT = ['must be an ISO 8601 instant with Z or an offset']
   const NO_DIGEST = ['is not a digest of Argon2, bcrypt or scrypt that can be verified']
+  const BOTH = { password: 'correct horse', password_digest: hashBcrypt('x', 4) }
 
   const REJECTED: readonly (readonly [row: unknown, errors: Record<string, string[]>])[] = [
     ['no JSON', { row: ['is not JSON'] }],
     ['[]', { row: ['must be an object'] }],
-    ['null', { row: ['is required'] }],
-    [`"${'x'.repeat(2 ** 20)}"`, { row: ['is longer than 1048576 bytes'] }],
     [{}, { name: ["can't be blank"], email: ["can't be blank"] }],
     [
       { name: 5, email: 'nobody', password: 'short' },
@@ -182,7 +153,6 @@ describe('a row is rejected', () => {
     [{ ...ANN, id: '7' }, NO_ID],
     [{ ...ANN, id: 2 ** 53 }, NO_ID],
     [{ ...ANN, created_at: 'yesterday' }, { created_at: NO_INSTANT }],
-    [{ ...ANN, created_at: 0 }, { created_at: NO_INSTANT }],
     [{ ...ANN, updated_at: '9999-12-31T23:59:59-01:00' }, { updated_at: NO_INSTANT }],
     [{ ...ANN, created_at: '0000-01-01T00:00:00+01:00' }, { created_at: NO_INSTANT }],
     [
@@ -190,36 +160,29 @@ describe('a row is rejected', () => {
       { updated_at: ['is before created_at'] },
     ],
     [{ ...ANN, password_digest: 'secret' }, { password_digest: NO_DIGEST }],
-    [
-      { ...ANN, password: 'correct horse', password_digest: hashBcrypt('x', 4) },
-      { password_digest: ['cannot be given together with password'] },
-    ],
+    [{ ...ANN, ...BOTH }, { password_digest: ['cannot be given together with password'] }],
   ]
 
   test('with its line and messages by field, and all other rows are imported', async () => {
     // An empty line counts as a line, but is not a row.
-    const cwd = folderWith(ndjson(['', ...REJECTED.map(([row]) => row), ANN]))
-    const args = ['users.ndjson', '--rejects', 'rejects.ndjson']
-    const { code, stdout, stderr } = await importing(cwd, ...args)
+    const text = ndjson(['', ...REJECTED.map(([row]) => row), ANN])
+    const latin1 = Buffer.from('{"name":"J\xf6rg","email":"j@example.com"}\n', 'latin1')
+    const cwd = folderWith(Buffer.concat([Buffer.from(text), latin1]))
+    const { code, stdout, stderr } = await importing(cwd, 'users.ndjson', ...KEEP_REJECTS)
     expect({ code, stderr }).toEqual({ code: 3, stderr: '' })
-    expect(stdout).toMatch(/^17 rows, 1 created, 16 rejected; /)
-    expect(rejectsIn(cwd)).toEqual(
-      REJECTED.map(([, errors], index) => ({ line: index + 2, errors })),
-    )
+    expect(stdout).toMatch(/^15 rows, 1 created, 14 rejected; /)
+    expect(rejectsIn(cwd)).toEqual([
+      ...REJECTED.map(([, errors], index) => ({ line: index + 2, errors })),
+      { line: 16, errors: { row: ['is not UTF-8'] } },
+    ])
     expect(statSync(join(cwd, 'rejects.ndjson')).mode & 0o777).toBe(0o600)
     expect(usersIn(cwd)).toMatchObject([ANN])
-  })
-
-  test('that is not UTF-8', async () => {
-    const cwd = folderWith(Buffer.from('{"name":"J\xf6rg","email":"j@example.com"}\n', 'latin1'))
-    expect((await importing(cwd, 'users.ndjson', '--rejects', 'rejects.ndjson')).code).toBe(3)
-    expect(rejectsIn(cwd)).toEqual([{ line: 1, errors: { row: ['is not UTF-8'] } }])
   })
 
   test('of CSV, with the line on which it begins', async () => {
     const csv = 'name,email\n"Ann\nand more",a@example.com\nBea\nCid,nobody\nDan,d@example.com\n'
     const cwd = folderWith(csv, 'users.csv')
-    await importing(cwd, 'users.csv', '--rejects', 'rejects.ndjson')
+    await importing(cwd, 'users.csv', ...KEEP_REJECTS)
     expect(rejectsIn(cwd)).toEqual([
       { line: 2, errors: { name: ['is invalid'] } },
       { line: 4, errors: { row: ['has 1 fields instead of 2'] } },
@@ -239,55 +202,30 @@ describe('a row is rejected', () => {
   })
 })
 
-describe('import --json prints one object', () => {
-  const NONE = { updated: 0, unchanged: 0, skipped: 0, refused: 0, conflicts: 0 }
-  const CONFLICT = {
-    conflicts: 1,
+test.each([
+  [['--dry-run'], 1, { conflicts: 1, dry_run: true, refused: 2 }],
+  [['--on-conflict', 'skip'], 3, { skipped: 1, refused: 1, first_conflict: null }],
+  [[], 1, { conflicts: 1, end: 'conflict', rows: 1 }],
+])('import --json prints the counts as one object: %j', async (args, code, counts) => {
+  const cwd = folderWith(ndjson([ANN, ANN, {}]))
+  const finished = await importing(cwd, 'users.ndjson', '--json', ...args)
+  expect(finished.code).toBe(code)
+  expect(finished.stdout).toMatch(/^.+\n$/)
+  expect(JSON.parse(finished.stdout)).toEqual({
+    ...{ end: 'done', dry_run: false, rows: 3, earlier_rows: 0, created: 1, updated: 0 },
+    ...{ unchanged: 0, skipped: 0, refused: 0, conflicts: 0, seconds: expect.any(Number) },
     first_conflict: { line: 2, errors: { email: ['has already been taken'] } },
-  }
-
-  test.each([
-    [['--dry-run'], 1, { ...CONFLICT, dry_run: true, refused: 2 }],
-    [['--on-conflict', 'skip'], 3, { skipped: 1, refused: 1 }],
-    [[], 1, { ...CONFLICT, end: 'conflict', rows: 1 }],
-  ])('of the counts: %j', async (args, code, counts) => {
-    const cwd = folderWith(ndjson([ANN, ANN, {}]))
-    const finished = await importing(cwd, 'users.ndjson', '--json', ...args)
-    expect(finished.code).toBe(code)
-    expect(finished.stdout).toMatch(/^.+\n$/)
-    expect(JSON.parse(finished.stdout)).toEqual({
-      ...{ end: 'done', dry_run: false, rows: 3, earlier_rows: 0, created: 1, ...NONE },
-      ...{ first_conflict: null, seconds: expect.any(Number) },
-      ...counts,
-    })
+    ...counts,
   })
 })
 
 describe('invalid CSV ends the import with one line and code 1', () => {
-  const KNOWN = 'known columns are name, '
-
   test.each<[string, string | Buffer, RegExp]>([
-    [
-      'no line',
-      '',
-      /^users\.csv is empty: its first line must name the columns, such as name,email\n$/,
-    ],
+    ['no line', '', /^users\.csv is empty: its first line must name the columns, such as .+\n$/],
     [
       'no e-mail',
-      'Name,Mail\nAnn,a@example.com\n',
-      new RegExp(`^the first line does not name "email"; it names "Name", "Mail"; ${KNOWN}.+\n$`),
-    ],
-    [
-      'other columns',
-      'Nom;Mail\nAnn;a@example.com\n',
-      new RegExp(
-        `^the first line does not name "name" and "email"; it names "Nom", "Mail"; ${KNOWN}.+\n$`,
-      ),
-    ],
-    [
-      'many other columns',
-      `${Array.from({ length: 25 }, (_, index) => `column${index}`).join()}\n`,
-      new RegExp(`; it names "column0", .+ "column19" and 5 more; ${KNOWN}.+\n$`),
+      'Name;Mail\nAnn;a@example.com\n',
+      /^the first line does not name "email"; it names "Name", "Mail"; known columns are name, .+\n$/,
     ],
     [
       'no header, and what may be a password',
@@ -299,87 +237,42 @@ describe('invalid CSV ends the import with one line and code 1', () => {
       `name,email,${'x'.repeat(2 ** 20)}\nAnn,a@example.com,x\n`,
       /^the first line is longer than 1048576 bytes\n$/,
     ],
-    [
-      'a character that is cut off',
-      Buffer.from('name,email\nAnn,ann@example.co\xc3', 'latin1'),
-      /^users\.csv is not UTF-8 at line 2; .+\n$/,
-    ],
     ['a column twice', 'name,email,name\n', /^the first line names "name" twice\n$/],
     [
-      'a quote that is not closed',
-      'name,email\nAnn,ann@example.com\n"Bea,b@example.com\n',
-      /^the file is not CSV: .+ line 3.*\n$/,
-    ],
-    // What is beside the quotes may be a password.
-    ...['hunter2"secret', '"hunter2"secret'].map((password): [string, string, RegExp] => [
-      `a quote inside a field, and does not show it: ${password}`,
-      `name,email,password\nAnn,ann@example.com,${password}\n`,
+      'a quote inside a field, and does not show what may be a password',
+      'name,email,password\nAnn,ann@example.com,"hunter2"secret\n',
       /^the file is not CSV: quotes do not match at line 2\n$/,
-    ]),
-    [
-      'no UTF-8',
-      Buffer.from('name,email\nJ\xf6rg,j@example.com\n', 'latin1'),
-      /^users\.csv is not UTF-8 at line 2; if .+, iconv -f WINDOWS-1252 -t UTF-8 converts it\n$/,
     ],
     [
       'no UTF-8 in its header',
       Buffer.from('\r\nname,email,stra\xdfe', 'latin1'),
-      /^users\.csv is not UTF-8 at line 2; /,
+      /^users\.csv is not UTF-8 at line 2; if .+, iconv -f WINDOWS-1252 -t UTF-8 converts it\n$/,
     ],
   ])('%s', async (_what, text, message) => {
     const { code, stderr } = await importing(folderWith(text, 'users.csv'), 'users.csv')
-    expect(code).toBe(1)
-    expect(stderr).toMatch(message)
+    expect({ code, stderr }).toEqual({ code: 1, stderr: expect.stringMatching(message) })
   })
 
-  test.each<[string, Buffer, Buffer, RegExp]>([
-    [
-      'a quote that is not closed',
-      Buffer.from('name,email\nAnn,ann@example.com\n"Bea,b@example.com\n'),
-      Buffer.from('name,email\nAnn,ann@example.com\nBea,b@example.com\n'),
-      /^the file is not CSV: a quote is not closed in the row that begins at line 3$/,
-    ],
-    [
-      'a line that is not UTF-8',
-      Buffer.from('name,email\nAnn,ann@example.com\nJ\xf6rg,j@example.com\n', 'latin1'),
-      Buffer.from('name,email\nAnn,ann@example.com\nJ\xf6rg,j@example.com\n'),
-      /^users\.csv is not UTF-8 at line 3; if .+ converts it$/,
-    ],
-    [
-      'an end inside a character',
-      Buffer.from('email,name\nann@example.com,Ann\nzoe@example.com,Zoë').subarray(0, -1),
-      Buffer.from('email,name\nann@example.com,Ann\nzoe@example.com,Zoë'),
-      /^users\.csv is not UTF-8 at line 3; .+$/,
-    ],
-  ])(
-    'and keeps the rows before %s, counts them, and says that --resume continues',
-    async (_what, broken, corrected, fault) => {
-      const cwd = folderWith(broken, 'users.csv')
-      const HINT = '; once that is fixed, --resume continues after the rows that are done\n'
-      const tried = await importing(cwd, 'users.csv', '--dry-run')
-      expect(tried.stdout).toMatch(
-        /^dry run, nothing was changed: stopped early: 1 rows, 1 created; /,
-      )
-      expect({ ...tried, stderr: tried.stderr.trimEnd() }).toMatchObject({
-        code: 1,
-        stderr: expect.stringMatching(fault),
-      })
-      expect(tried.stderr).not.toContain(HINT)
-      const { code, stdout, stderr } = await importing(cwd, 'users.csv', '--json')
-      expect(code).toBe(1)
-      expect(JSON.parse(stdout)).toMatchObject({ end: 'failed', rows: 1, created: 1 })
-      expect(stderr.endsWith(HINT)).toBe(true)
-      expect(stderr.slice(0, -HINT.length)).toMatch(fault)
-      expect(namesIn(cwd)).toEqual(['Ann'])
-      writeFileSync(join(cwd, 'users.csv'), corrected)
-      const resumed = await importing(cwd, 'users.csv', '--resume')
-      expect(resumed).toMatchObject({
-        code: 0,
-        stdout: expect.stringMatching(/^2 rows, 2 created; 1 of the rows by an earlier run; /),
-      })
-      expect(namesIn(cwd)).toHaveLength(2)
-    },
-  )
+  test('and keeps the rows before it, and --resume continues', async () => {
+    const csv = 'name,email\nAnn,ann@example.com\n"Bea,b@example.com\n'
+    const cwd = folderWith(csv, 'users.csv')
+    const FAULT = /^the file is not CSV: a quote is not closed in the row that begins at line 3/
+    const HINT = '; once that is fixed, --resume continues after the rows that are done\n'
+    const tried = await importing(cwd, 'users.csv', '--dry-run')
+    expect(tried).toMatchObject({ code: 1, stderr: expect.stringMatching(FAULT) })
+    expect(tried.stdout).toMatch(
+      /^dry run, nothing was changed: stopped early: 1 rows, 1 created; /,
+    )
+    expect(tried.stderr).not.toContain(HINT)
+    const { code, stdout, stderr } = await importing(cwd, 'users.csv', '--json')
+    expect({ code, stderr }).toEqual({ code: 1, stderr: expect.stringMatching(FAULT) })
+    expect(JSON.parse(stdout)).toMatchObject({ end: 'failed', rows: 1, created: 1 })
+    expect(stderr.endsWith(HINT)).toBe(true)
+    writeFileSync(join(cwd, 'users.csv'), csv.replace('"', ''))
+    const resumed = await importing(cwd, 'users.csv', '--resume')
+    expect(resumed.stdout).toMatch(/^2 rows, 2 created; 1 of the rows by an earlier run; /)
+    expect(namesIn(cwd)).toEqual(['Ann', 'Bea'])
+  })
 })
 
 test.each<[args: string[], code: number, says: string]>([
@@ -388,7 +281,6 @@ test.each<[args: string[], code: number, says: string]>([
   [['users.ndjson', '--format', 'xml'], 2, '--format'],
   [['users.ndjson', '--on-conflict', 'merge'], 2, '--on-conflict'],
   [['users.ndjson', '--resume', '--dry-run'], 2, '--resume cannot be used with'],
-  [['users.ndjson', '--restart', '--dry-run'], 2, '--restart cannot be used with'],
   [['users.ndjson', '--restart', '--resume'], 2, '--resume cannot be used with'],
   [['users.ndjson', '--rejects', './users.ndjson'], 2, '--rejects names'],
   [['users.ndjson', '--rejects', 'again.ndjson'], 2, '--rejects names'],
@@ -398,24 +290,24 @@ test.each<[args: string[], code: number, says: string]>([
   [['nowhere.ndjson'], 1, 'nowhere.ndjson cannot be read (ENOENT)'],
   [['.', '--format', 'csv'], 1, '. is a folder'],
 ])('import %j ends with %i and one line', async (args, code, says) => {
-  const cwd = folderWith(ndjson(manyRows(1)))
+  const cwd = folderWith(ndjson([ANN]))
   linkSync(join(cwd, 'users.ndjson'), join(cwd, 'again.ndjson'))
   const finished = await importing(cwd, ...args)
   expect(finished).toMatchObject({ code, stdout: '', stderr: expect.stringMatching(/^.+\n$/) })
   expect(finished.stderr).toContain(says)
-  expect(existsSync(join(cwd, 'data'))).toBe(false)
-  expect(existsSync(join(cwd, '-'))).toBe(false)
-  expect(readFileSync(join(cwd, 'users.ndjson'), 'utf8')).toBe(ndjson(manyRows(1)))
+  expect(['data', '-'].some(name => existsSync(join(cwd, name)))).toBe(false)
+  expect(readFileSync(join(cwd, 'users.ndjson'), 'utf8')).toBe(ndjson([ANN]))
 })
 
-test('import into memory is refused, because it is that of a service', async () => {
-  const cwd = folderWith(ndjson([ANN]))
-  const env = { DATABASE_URL: ':memory:' }
-  const { code, stderr } = await runCommand({ cwd, args: ['import', 'users.ndjson'], env })
-  expect(code).toBe(1)
-  expect(stderr).toMatch(/^DATABASE_URL was ":memory:": such a database is in the memory of .+\n$/)
-  expect(stderr).not.toContain('may be')
-})
+test.each([[['import', 'users.ndjson']], [['export']]])(
+  '%j with a database in memory is refused, because only a service can have one',
+  async args => {
+    const env = { DATABASE_URL: ':memory:' }
+    const { code, stderr } = await runCommand({ cwd: folderWith(ndjson([ANN])), args, env })
+    expect(code).toBe(1)
+    expect(stderr).toMatch(/^DATABASE_URL was ":memory:": such a database is in the memory .+\n$/)
+  },
+)
 
 test('import beside a service that writes: neither loses anything', async () => {
   const cwd = folderWith(ndjson(manyRows(5000)))
@@ -431,10 +323,8 @@ test('import beside a service that writes: neither loses anything', async () => 
   const { code, stdout } = await importing(cwd, 'users.ndjson')
   isDone = true
   await writing
-  expect({ code, stdout: stdout.split(';')[0] }).toEqual({
-    code: 0,
-    stdout: '5,000 rows, 5,000 created',
-  })
+  expect(code).toBe(0)
+  expect(stdout).toMatch(/^5,000 rows, 5,000 created; /)
   // On a busy machine the import may have the lock for so long that a create is given up.
   const done = created.filter(status => status !== 503)
   expect(new Set(done)).toEqual(new Set([201]))
