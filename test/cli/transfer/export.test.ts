@@ -1,11 +1,12 @@
 import { existsSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { beforeAll, describe, expect, test } from 'vitest'
+import { gunzipSync } from 'node:zlib'
+import { expect, test } from 'vitest'
 import { fillDatabase } from '../../support/fill-users.ts'
 import { ask } from '../../support/json-requests.ts'
 import { openTestApp, temporaryFolder } from '../../support/open-test-app.ts'
 import { runCommand } from '../../support/run-command.ts'
-import { sharedFolder } from '../../support/shared-folder.ts'
+import { share } from '../../support/shared-app.ts'
 import { exporting, importing, ndjson } from '../../support/transfer.ts'
 
 const DIGEST = '$2b$04$N9qo8uLOickgx2ZMRZoMyeIjZAgcfl7p92ldGxad68LJZdL17lhWy'
@@ -26,123 +27,105 @@ const USERS = NAMES.map((name, index) => ({
 
 const AS_NDJSON = ndjson(USERS)
 
-/** Fills the database of a folder with the users, the first with a password. */
-async function importUsers(cwd: string): Promise<void> {
+/** A folder with the database of the users, the first with a password. */
+const shared = share(async atEnd => {
+  const cwd = temporaryFolder(atEnd)
   const [first, ...others] = USERS
   const input = ndjson([{ ...first, password_digest: DIGEST }, ...others])
-  expect((await runCommand({ cwd, args: ['import', '-'], input })).code).toBe(0)
-}
-
-async function folderOfUsers(): Promise<string> {
-  const cwd = temporaryFolder()
-  await importUsers(cwd)
-  return cwd
-}
+  await runCommand({ cwd, args: ['import', '-'], input })
+  return { cwd }
+})
 
 test.each([
-  ['ndjson', []],
-  ['ndjson', ['--with-digests']],
-  ['csv', []],
-  ['csv', ['--with-digests']],
-  ['csv', ['--delimiter', ';']],
-  ['csv', ['--delimiter', 'tab']],
+  ['users.ndjson', []],
+  ['USERS.NDJSON.GZ', ['--with-digests']],
+  ['users.csv.gz', []],
+  ['digests.csv', ['--with-digests']],
+  ['semicolons.csv', ['--delimiter', ';']],
 ])(
-  'what is exported as %s with %j and imported elsewhere is exported again byte for byte',
-  async (format, options) => {
-    const cwd = await folderOfUsers()
-    const file = `users.${format}`
-    const withDigests = options.includes('--with-digests')
+  'what is exported to %s with %j and imported elsewhere is exported again byte for byte',
+  async (file, options) => {
+    const { cwd } = shared
+    const read = (folder: string) => {
+      const bytes = readFileSync(join(folder, file))
+      return (/gz$/i.test(file) ? gunzipSync(bytes) : bytes).toString()
+    }
     expect((await exporting(cwd, file, ...options)).code).toBe(0)
-    const text = readFileSync(join(cwd, file), 'utf8')
+    const text = read(cwd)
+    const withDigests = options.includes('--with-digests')
     expect(text.includes(DIGEST)).toBe(withDigests)
     expect(text.includes('password')).toBe(withDigests)
-    const columns = ['id', 'name', 'email', 'created_at', 'updated_at']
-    const delimiter = { ';': ';', tab: '\t' }[options[1] ?? '']
-    if (delimiter !== undefined) expect(text.split('\n')[0]).toBe(columns.join(delimiter))
+    if (options.includes(';')) expect(text).toMatch(/^id;name;email;created_at;updated_at\n/)
 
     const elsewhere = temporaryFolder()
     const imported = await importing(elsewhere, join(cwd, file))
     expect(imported).toMatchObject({ code: 0, stderr: '' })
-    const again = await exporting(elsewhere, '--format', format, ...options)
-    expect(again.stdout).toBe(text)
-    if (!withDigests) expect((await exporting(elsewhere)).stdout).toBe(AS_NDJSON)
+    await exporting(elsewhere, file, ...options)
+    expect(read(elsewhere)).toBe(text)
+    expect((await exporting(elsewhere)).stdout).toBe(AS_NDJSON)
   },
 )
 
 test('export FILE replaces an existing file when it is complete, and only its own user can read it', async () => {
-  const cwd = await folderOfUsers()
-  const file = join(cwd, 'users.ndjson')
+  const { cwd } = shared
+  const file = join(cwd, 'old.ndjson')
   writeFileSync(file, 'old', { mode: 0o644 })
   // Of a killed export.
-  writeFileSync(join(cwd, `users.ndjson.${2 ** 31 - 1}-0a1b2c3d.partial`), '{"id"')
-  const { code, stdout } = await exporting(cwd, 'users.ndjson')
-  expect({ code, stdout }).toEqual({ code: 0, stdout: 'users.ndjson: 10 users\n' })
+  writeFileSync(`${file}.${2 ** 31 - 1}-0a1b2c3d.partial`, '{"id"')
+  const { code, stdout } = await exporting(cwd, 'old.ndjson')
+  expect({ code, stdout }).toEqual({ code: 0, stdout: 'old.ndjson: 10 users\n' })
   expect(readFileSync(file, 'utf8')).toBe(AS_NDJSON)
   expect(statSync(file).mode & 0o777).toBe(0o600)
-  expect(readdirSync(cwd).sort()).toEqual(['data', 'users.ndjson'])
+  expect(readdirSync(cwd).filter(name => name.startsWith('old'))).toEqual(['old.ndjson'])
 })
 
 test('export FILE --json prints a summary as JSON', async () => {
-  const cwd = await folderOfUsers()
-  const { code, stdout } = await exporting(cwd, 'users.csv.gz', '--json', '--name', 'ann')
+  const args = ['summary.csv.gz', '--json', '--name', 'ann']
+  const { code, stdout } = await exporting(shared.cwd, ...args)
   expect(code).toBe(0)
   expect(stdout).toMatch(/^.+\n$/)
-  const summary = { file: 'users.csv.gz', format: 'csv', gzip: true, users: 1 }
+  const summary = { file: 'summary.csv.gz', format: 'csv', gzip: true, users: 1 }
   expect(JSON.parse(stdout)).toEqual(summary)
 })
 
-describe('of one database', () => {
-  const cwd = sharedFolder()
-  beforeAll(() => importUsers(cwd()))
+test.each([[[]], [['-']]])(
+  'export %j writes users as the service shows them, one per line, by id',
+  async args => {
+    const finished = await exporting(shared.cwd, ...args)
+    expect(finished).toEqual({ code: 0, stdout: AS_NDJSON, stderr: '' })
+  },
+)
 
-  test.each([[[]], [['-']]])(
-    'export %j writes users as the service shows them, one per line, by id',
-    async args => {
-      expect(await exporting(cwd(), ...args)).toEqual({ code: 0, stdout: AS_NDJSON, stderr: '' })
-    },
-  )
+test.each([
+  ['--email USER1@example.com', [3]],
+  ['--created-before 2020-01-12T13:00:00+01:00', [1, 3]],
+  ['--updated-after 2026-02-01T00:00:00Z', []],
+  ['--updated-before 2026-02-01T00:00:00Z --name null', [17]],
+  ['--sort -created_at --created-after 2020-01-16T12:00:00Z', [19, 17, 15]],
+])('export %s takes the filters and the sort of the list', async (args, ids) => {
+  const { code, stdout } = await exporting(shared.cwd, ...args.split(' '))
+  const lines = stdout.split('\n').filter(line => line !== '')
+  expect([code, lines.map(line => JSON.parse(line).id)]).toEqual([0, ids])
+})
 
-  test.each<[args: string[], ids: number[]]>([
-    [['--email', 'USER1@example.com'], [3]],
-    [['--name', 'ann'], [1]],
-    [
-      ['--created-after', '2020-01-17T12:00:00Z'],
-      [17, 19],
-    ],
-    [
-      ['--created-before', '2020-01-12T13:00:00+01:00'],
-      [1, 3],
-    ],
-    [['--updated-after', '2026-02-01T00:00:00Z'], []],
-    [['--updated-before', '2026-02-01T00:00:00Z', '--name', 'null'], [17]],
-    [
-      ['--sort', '-created_at', '--created-after', '2020-01-16T12:00:00Z'],
-      [19, 17, 15],
-    ],
-  ])('export %j takes the filters and the sort of the list', async (args, ids) => {
-    const { code, stdout } = await exporting(cwd(), ...args)
-    expect(code).toBe(0)
-    const lines = stdout.split('\n').filter(line => line !== '')
-    expect(lines.map(line => JSON.parse(line).id)).toEqual(ids)
-  })
-
-  test.each<[args: string[], code: number, says: string]>([
-    [['--json'], 2, '--json needs a FILE'],
-    [['--delimiter', ';'], 2, '--delimiter is for CSV'],
-    [['x.csv', '--delimiter', '"'], 2, '--delimiter must be one character'],
-    [['x.csv', '--delimiter', ''], 2, '--delimiter must be one character'],
-    [['x.csv', '--delimiter', '::'], 2, '--delimiter must be one character'],
-    [['--sort', 'age'], 2, '--sort must be one of id, -id, name'],
-    [['--created-after', 'soon'], 2, '--created-after must be an ISO 8601'],
-    [['no/such/folder/users.csv'], 1, 'no/such/folder/users.csv cannot be written (ENOENT'],
-    [['data', '--format', 'csv'], 1, 'data is not a regular file'],
-    [['data/users.db', '--format', 'csv'], 2, 'data/users.db is the database'],
-  ])('export %j ends with %i and one line', async (args, code, says) => {
-    const finished = await exporting(cwd(), ...args)
-    expect(finished).toMatchObject({ code, stdout: '', stderr: expect.stringMatching(/^.+\n$/) })
-    expect(finished.stderr).toContain(says)
-    expect(existsSync(join(cwd(), 'no'))).toBe(false)
-  })
+test.each<[args: string[], code: number, says: string]>([
+  [['--json'], 2, '--json needs a FILE'],
+  [['users.txt'], 2, 'add --format ndjson or --format csv'],
+  [['--format', 'xml'], 2, '--format'],
+  [['one.csv', 'two.csv'], 2, 'unexpected argument "two.csv"'],
+  [['--delimiter', ';'], 2, '--delimiter is for CSV'],
+  [['x.csv', '--delimiter', '"'], 2, '--delimiter must be one character'],
+  [['x.csv', '--delimiter', '::'], 2, '--delimiter must be one character'],
+  [['--sort', 'age'], 2, '--sort must be one of id, -id, name'],
+  [['--created-after', 'soon'], 2, '--created-after must be an ISO 8601'],
+  [['no/such/folder/users.csv'], 1, 'no/such/folder/users.csv cannot be written (ENOENT'],
+  [['data', '--format', 'csv'], 1, 'data is not a regular file'],
+])('export %j ends with %i and one line, and creates nothing', async (args, code, says) => {
+  const finished = await exporting(shared.cwd, ...args)
+  expect(finished).toMatchObject({ code, stdout: '', stderr: expect.stringMatching(/^.+\n$/) })
+  expect(finished.stderr).toContain(says)
+  const names = ['no', 'users.txt', 'one.csv', 'two.csv', 'x.csv']
+  expect(names.filter(name => existsSync(join(shared.cwd, name)))).toEqual([])
 })
 
 test('export of many users, while a service changes them, has each user once', async () => {
@@ -164,37 +147,13 @@ test('export of many users, while a service changes them, has each user once', a
   expect(new Set(lines.map(line => JSON.parse(line).id)).size).toBe(5000)
 })
 
-test('export of no users is empty, except for the names of the columns in CSV', async () => {
+test('export of no users is empty, with the columns in CSV; without a database it fails', async () => {
   const cwd = temporaryFolder()
+  const MISSING = 'DATABASE_URL was "file:./data/users.db": there is no such file\n'
+  expect(await exporting(cwd)).toEqual({ code: 1, stdout: '', stderr: MISSING })
+  expect(readdirSync(cwd)).toEqual([])
   await runCommand({ cwd, args: ['migrate'] })
   expect(await exporting(cwd)).toEqual({ code: 0, stdout: '', stderr: '' })
-  expect(await exporting(cwd, '--format', 'csv')).toEqual({
-    code: 0,
-    stdout: 'id,name,email,created_at,updated_at\n',
-    stderr: '',
-  })
+  const stdout = 'id,name,email,created_at,updated_at\n'
+  expect(await exporting(cwd, '--format', 'csv')).toEqual({ code: 0, stdout, stderr: '' })
 })
-
-test('export of a database in memory fails, because only a service can have one', async () => {
-  const env = { DATABASE_URL: ':memory:' }
-  const { code, stderr } = await runCommand({ cwd: temporaryFolder(), args: ['export'], env })
-  expect(code).toBe(1)
-  expect(stderr).toMatch(/^DATABASE_URL was ":memory:": such a database is in the memory of .+\n$/)
-  expect(stderr).not.toContain('may be')
-})
-
-test.each<[args: string[], code: number, says: string]>([
-  [[], 1, 'DATABASE_URL was "file:./data/users.db": there is no such file\n'],
-  [['users.txt'], 2, 'add --format ndjson or --format csv'],
-  [['--format', 'xml'], 2, '--format'],
-  [['one.csv', 'two.csv'], 2, 'unexpected argument "two.csv"'],
-])(
-  'export %j without a database ends with %i and one line, and creates nothing',
-  async (args, code, says) => {
-    const cwd = temporaryFolder()
-    const finished = await exporting(cwd, ...args)
-    expect(finished).toMatchObject({ code, stdout: '', stderr: expect.stringMatching(/^.+\n$/) })
-    expect(finished.stderr).toContain(says)
-    expect(readdirSync(cwd)).toEqual([])
-  },
-)
