@@ -1,9 +1,16 @@
+import { join } from 'node:path'
+import { onTestFinished } from 'vitest'
+import { openSqlite } from '../../src/storage/sqlite/open-sqlite.ts'
+import { createReadView } from '../../src/storage/sqlite/read-view.ts'
+import { createSqliteUserImportStore } from '../../src/storage/sqlite/sqlite-user-import-store.ts'
+import { createWriteQueue } from '../../src/storage/sqlite/write-queue.ts'
 import type {
   ImportBatch,
   ImportCheckpoint,
   ImportedUser,
   UserImportStore,
 } from '../../src/users/transfer/user-import-store.ts'
+import { temporaryFolder } from './open-test-app.ts'
 
 /** Of an import that goes on. */
 export const CHECKPOINT: ImportCheckpoint = {
@@ -22,4 +29,37 @@ export async function importUsers(
   onConflict: ImportBatch['onConflict'] = 'fail',
 ) {
   return (await store.write({ users, onConflict, checkpointAfter: () => CHECKPOINT })).outcomes
+}
+
+/** All columns of a stored user. */
+export interface UserRow {
+  readonly id: number
+  readonly name: string
+  readonly email: string
+  readonly passwordDigest: string | null
+  readonly createdAt: string
+  readonly updatedAt: string
+}
+
+export const SELECT_USERS = `
+  SELECT id, name, email, password_digest AS "passwordDigest", created_at AS "createdAt",
+    updated_at AS "updatedAt"
+  FROM users ORDER BY id`
+
+/** A store on an empty database of SQLite. */
+export async function openSqliteImportStore(now: () => number) {
+  const database = await openSqlite({ path: join(temporaryFolder(), 'users.db'), now })
+  const writes = createWriteQueue(database, createReadView(database))
+  onTestFinished(async () => {
+    await writes.close()
+    database.close()
+  })
+  const selectUsers = database.prepare<[], UserRow>(SELECT_USERS)
+  return {
+    store: createSqliteUserImportStore({ database, writes, now }),
+    users: async () => selectUsers.all(),
+    sql: async (text: string) => {
+      database.exec(text)
+    },
+  }
 }

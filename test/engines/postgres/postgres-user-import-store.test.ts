@@ -1,37 +1,28 @@
-import { join } from 'node:path'
 import fc from 'fast-check'
-import { describe, expect, onTestFinished, test } from 'vitest'
+import { describe, expect, test } from 'vitest'
 import type { Connections } from '../../../src/storage/postgres/postgres-connections.ts'
 import { openPostgresTrialImportStore } from '../../../src/storage/postgres/postgres-trial-import-store.ts'
 import { createPostgresUserImportStore } from '../../../src/storage/postgres/postgres-user-import-store.ts'
-import { openSqlite } from '../../../src/storage/sqlite/open-sqlite.ts'
-import { createReadView } from '../../../src/storage/sqlite/read-view.ts'
-import { createSqliteUserImportStore } from '../../../src/storage/sqlite/sqlite-user-import-store.ts'
-import { createWriteQueue } from '../../../src/storage/sqlite/write-queue.ts'
 import {
   CONFLICT_POLICIES,
   type ImportBatch,
   type ImportedUser,
-  type UserImportStore,
 } from '../../../src/users/transfer/user-import-store.ts'
 import { MAX_ID } from '../../../src/users/used-up.ts'
-import {
-  describeUserImportStore,
-  type UserRow,
-} from '../../contracts/user-import-store-contract.ts'
+import { describeUserImportStore } from '../../contracts/user-import-store-contract.ts'
 import { createFakeClock } from '../../support/fake-clock.ts'
-import { CHECKPOINT, importUsers } from '../../support/import-users.ts'
-import { temporaryFolder } from '../../support/open-test-app.ts'
+import {
+  CHECKPOINT,
+  importUsers,
+  openSqliteImportStore,
+  SELECT_USERS,
+  type UserRow,
+} from '../../support/import-users.ts'
 import { queryPostgres } from '../../support/postgres-client.ts'
 import { connectTo, insertUser } from '../../support/postgres-connections.ts'
 import { copyPostgresTemplate } from '../../support/postgres-databases.ts'
 
-const SELECT_USERS = `
-  SELECT id, name, email, password_digest AS "passwordDigest", created_at AS "createdAt",
-    updated_at AS "updatedAt"
-  FROM users ORDER BY id`
-
-async function openRealStore(now: () => number) {
+async function openStore(now: () => number) {
   const url = await copyPostgresTemplate()
   const connections = connectTo(url)
   const sql = (text: string) => queryPostgres(url, text)
@@ -39,184 +30,12 @@ async function openRealStore(now: () => number) {
     url,
     sql,
     connections,
-    realStore: createPostgresUserImportStore({ connections, now }),
+    store: createPostgresUserImportStore({ connections, now }),
     users: async () => (await sql(SELECT_USERS)) as unknown as UserRow[],
-    deleteUser: async (id: number) => {
-      await sql(`DELETE FROM users WHERE id = ${id}`)
-    },
   }
 }
 
-describe('on PostgreSQL', () => {
-  for (const isDryRun of [false, true]) {
-    describeUserImportStore({
-      name: isDryRun ? 'a dry run on PostgreSQL' : 'PostgreSQL',
-      isDryRun,
-      open: async (now, fill) => {
-        const opened = await openRealStore(now)
-        const { connections, realStore } = opened
-        await fill(realStore)
-        const store = isDryRun
-          ? await openPostgresTrialImportStore({ connections, now })
-          : realStore
-        return { ...opened, store }
-      },
-    })
-  }
-
-  test('decides and numbers random batches as SQLite does, also in a dry run', async () => {
-    const clock = createFakeClock()
-    const { sql, connections, realStore, users } = await openRealStore(clock.now)
-    await fc.assert(
-      fc.asyncProperty(fc.array(batches, { maxLength: 4 }), async all => {
-        await sql('TRUNCATE users RESTART IDENTITY; DELETE FROM imports')
-        const sqlite = await openSqliteStore(clock.now)
-        const trial = await openPostgresTrialImportStore({ connections, now: clock.now })
-        let hasConflict = false
-        for (const batch of all) {
-          clock.advance(1)
-          const { outcomes } = await sqlite.store.write(batch)
-          expect((await realStore.write(batch)).outcomes).toEqual(outcomes)
-          // Under `fail` only a dry run goes on behind a conflict.
-          hasConflict ||= batch.onConflict === 'fail' && outcomes.some(each => each !== 'created')
-        }
-        expect(await users()).toEqual(sqlite.users())
-        if (hasConflict) return
-        await sql('TRUNCATE users RESTART IDENTITY')
-        const again = await openSqliteStore(clock.now)
-        for (const batch of all) {
-          const { outcomes } = await again.store.write(batch)
-          expect((await trial.write(batch)).outcomes).toEqual(outcomes)
-        }
-      }),
-      { numRuns: 60, seed: 7 },
-    )
-  })
-
-  test('a batch can swap and rotate the e-mails of existing users', async () => {
-    const { realStore, users } = await openRealStore(Date.now)
-    const at = (id: number, email: string) => ({ id, name: 'Ann', email: `${email}@example.com` })
-    await importUsers(realStore, [at(1, 'a'), at(2, 'b'), at(3, 'c')])
-    const rows = [at(1, 'x'), at(2, 'A'), at(3, 'b'), at(1, 'c'), at(9, 'free')]
-    expect(await importUsers(realStore, rows, 'update')).toEqual([
-      ...['updated', 'updated', 'updated', 'updated'],
-      'created',
-    ])
-    expect((await users()).map(({ id, email }) => `${id} ${email}`)).toEqual([
-      '1 c@example.com',
-      '2 A@example.com',
-      '3 b@example.com',
-      '9 free@example.com',
-    ])
-  })
-
-  describe('when another writer comes in between', () => {
-    const insert = insertUser('bea@example.com', 'Bea')
-
-    const remove = `DELETE FROM users WHERE email = 'bea@example.com'`
-
-    test.each([
-      ['fail', ['created', 'email_taken']],
-      ['skip', ['created', 'skipped', 'created']],
-      ['update', ['created', 'updated', 'created']],
-    ] as const)('with `%s` a batch is repeated as a whole', async (onConflict, outcomes) => {
-      const { sql, connections, users } = await openRealStore(Date.now)
-      let times = 0
-      const store = createPostgresUserImportStore({
-        connections: disturbed(connections, 'INSERT INTO users (', async () => {
-          times++
-          if (times === 1) await sql(insert)
-        }),
-        now: Date.now,
-      })
-      const seen: unknown[] = []
-      const batch: ImportBatch = {
-        users: [ANN, { ...BEA, name: 'Beatrice' }, CID],
-        onConflict,
-        checkpointAfter: all => {
-          seen.push(all)
-          return CHECKPOINT
-        },
-      }
-      expect((await store.write(batch)).outcomes).toEqual(outcomes)
-      expect(times).toBe(2)
-      expect(seen).toEqual([outcomes])
-      const names = (await users()).map(({ name }) => name).toSorted()
-      const bea = onConflict === 'update' ? 'Beatrice' : 'Bea'
-      expect(names).toEqual(onConflict === 'fail' ? ['Ann', bea] : ['Ann', bea, 'Cid'])
-    })
-
-    test('a user that it deletes is created', async () => {
-      const { sql, connections, realStore, users } = await openRealStore(Date.now)
-      await importUsers(realStore, [BEA])
-      const store = createPostgresUserImportStore({
-        connections: disturbed(connections, 'SELECT', () => sql(remove)),
-        now: Date.now,
-      })
-      const both = [ANN, { ...BEA, name: 'Beatrice' }]
-      expect(await importUsers(store, both, 'skip')).toEqual(['created', 'created'])
-      expect((await users()).map(({ name }) => name)).toEqual(['Ann', 'Beatrice'])
-    })
-
-    test('each time, write gives up with storage_unavailable', async () => {
-      const { sql, connections, users } = await openRealStore(Date.now)
-      let times = 0
-      const connectionsAgain = disturbed(connections, 'INSERT INTO users (', async () => {
-        times++
-        await sql(insert)
-      })
-      const store = createPostgresUserImportStore({
-        connections: {
-          ...connectionsAgain,
-          transaction: work => connectionsAgain.transaction(work).finally(() => sql(remove)),
-        },
-        now: Date.now,
-      })
-      await expect(importUsers(store, [ANN, BEA])).rejects.toMatchObject({
-        code: 'storage_unavailable',
-      })
-      expect(times).toBe(5)
-      expect(await users()).toEqual([])
-    })
-
-    test('two imports of the same users in opposite orders both end', async () => {
-      const { url, users } = await openRealStore(Date.now)
-      const stores = [1, 2].map(() =>
-        createPostgresUserImportStore({ connections: connectTo(url), now: Date.now }),
-      )
-      const rows = Array.from({ length: 300 }, (_, index) => ({
-        name: 'Ann',
-        email: `user${index}@example.com`,
-      }))
-      for (const name of ['Bea', 'Cid', 'Dan']) {
-        const batch = rows.map(row => ({ ...row, name }))
-        await Promise.all(
-          [batch, batch.toReversed()].map((all, index) =>
-            importUsers(stores[index] as UserImportStore, all, 'update'),
-          ),
-        )
-      }
-      const all = await users()
-      expect(all).toHaveLength(300)
-      expect(new Set(all.map(({ name }) => name))).toEqual(new Set(['Dan']))
-    })
-  })
-
-  test('after the largest id a user without an id is refused, also in a dry run', async () => {
-    const { connections, realStore, users } = await openRealStore(Date.now)
-    const trial = await openPostgresTrialImportStore({ connections, now: Date.now })
-    const largest = { ...ANN, id: MAX_ID }
-    for (const store of [trial, realStore]) {
-      expect(await importUsers(store, [largest])).toEqual(['created'])
-      await expect(importUsers(store, [BEA])).rejects.toMatchObject({ code: 'storage_damaged' })
-    }
-    expect(await users()).toHaveLength(1)
-  })
-})
-
-const ANN = { name: 'Ann', email: 'ann@example.com' }
-const BEA = { name: 'Bea', email: 'bea@example.com' }
-const CID = { name: 'Cid', email: 'cid@example.com' }
+describeUserImportStore('PostgreSQL', openStore)
 
 /** Few e-mails and ids, so that rows often meet. */
 const rows: fc.Arbitrary<ImportedUser> = fc.record(
@@ -237,6 +56,138 @@ const batches: fc.Arbitrary<ImportBatch> = fc.record({
   checkpointAfter: fc.constant(() => CHECKPOINT),
 })
 
+test('decides and numbers random batches as SQLite does, also in a dry run', async () => {
+  const clock = createFakeClock()
+  const { sql, connections, store, users } = await openStore(clock.now)
+  const sqlite = await openSqliteImportStore(clock.now)
+  await fc.assert(
+    fc.asyncProperty(fc.array(batches, { maxLength: 4 }), async all => {
+      await sql('TRUNCATE users RESTART IDENTITY')
+      await sqlite.sql('DELETE FROM users; DELETE FROM sqlite_sequence')
+      const trial = await openPostgresTrialImportStore({ connections, now: clock.now })
+      // Under `fail` only a dry run goes on behind a conflict.
+      let hasConflict = false
+      const expected = []
+      for (const batch of all) {
+        clock.advance(1)
+        const { outcomes } = await sqlite.store.write(batch)
+        expected.push(outcomes)
+        hasConflict ||= batch.onConflict === 'fail' && outcomes.some(each => each !== 'created')
+      }
+      if (!hasConflict) {
+        for (const [index, batch] of all.entries()) {
+          expect((await trial.write(batch)).outcomes).toEqual(expected[index])
+        }
+        const digests = await sqlite.store.findDigestsByEmail(EMAILS)
+        expect(await trial.findDigestsByEmail(EMAILS)).toEqual(digests)
+      }
+      clock.advance(-all.length)
+      for (const [index, batch] of all.entries()) {
+        clock.advance(1)
+        expect((await store.write(batch)).outcomes).toEqual(expected[index])
+      }
+      expect(await users()).toEqual(await sqlite.users())
+    }),
+    { numRuns: 25, seed: 7 },
+  )
+})
+
+const EMAILS = [...'abcde'].map(letter => `${letter}@example.com`)
+
+test('a batch can swap and rotate the e-mails of existing users', async () => {
+  const { store, users } = await openStore(Date.now)
+  const at = (id: number, email: string) => ({ id, name: 'Ann', email })
+  await importUsers(store, [at(1, 'a@x.co'), at(2, 'b@x.co'), at(3, 'c@x.co')])
+  const rows = [at(1, 'x@x.co'), at(2, 'A@x.co'), at(3, 'b@x.co'), at(1, 'c@x.co')]
+  expect(await importUsers(store, rows, 'update')).toEqual(Array(4).fill('updated'))
+  expect((await users()).map(({ email }) => email)).toEqual(['c@x.co', 'A@x.co', 'b@x.co'])
+})
+
+describe('when another writer comes in between', () => {
+  const insert = insertUser('bea@example.com', 'Bea')
+
+  const remove = `DELETE FROM users WHERE email = 'bea@example.com'`
+
+  test.each([
+    ['fail', ['created', 'email_taken'], ['Ann', 'Bea']],
+    ['skip', ['created', 'skipped', 'created'], ['Ann', 'Bea', 'Cid']],
+    ['update', ['created', 'updated', 'created'], ['Ann', 'Beatrice', 'Cid']],
+  ] as const)('with `%s` a batch is repeated as a whole', async (onConflict, outcomes, names) => {
+    const { sql, connections, users } = await openStore(Date.now)
+    let times = 0
+    const store = createPostgresUserImportStore({
+      connections: disturbed(connections, 'INSERT INTO users (', async () => {
+        times++
+        if (times === 1) await sql(insert)
+      }),
+      now: Date.now,
+    })
+    const all = [ANN, { ...BEA, name: 'Beatrice' }, CID]
+    expect(await importUsers(store, all, onConflict)).toEqual(outcomes)
+    expect(times).toBe(2)
+    expect((await users()).map(({ name }) => name).toSorted()).toEqual(names)
+  })
+
+  test('a user that it deletes is created', async () => {
+    const { sql, connections, store, users } = await openStore(Date.now)
+    await importUsers(store, [BEA])
+    const disturbedStore = createPostgresUserImportStore({
+      connections: disturbed(connections, 'SELECT', () => sql(remove)),
+      now: Date.now,
+    })
+    const both = [ANN, { ...BEA, name: 'Beatrice' }]
+    expect(await importUsers(disturbedStore, both, 'skip')).toEqual(['created', 'created'])
+    expect((await users()).map(({ name }) => name)).toEqual(['Ann', 'Beatrice'])
+  })
+
+  test('each time, write gives up with storage_unavailable', async () => {
+    const { sql, connections, users } = await openStore(Date.now)
+    let times = 0
+    const connectionsAgain = disturbed(connections, 'INSERT INTO users (', async () => {
+      times++
+      await sql(insert)
+    })
+    const store = createPostgresUserImportStore({
+      connections: {
+        ...connectionsAgain,
+        transaction: work => connectionsAgain.transaction(work).finally(() => sql(remove)),
+      },
+      now: Date.now,
+    })
+    const code = 'storage_unavailable'
+    await expect(importUsers(store, [ANN, BEA])).rejects.toMatchObject({ code })
+    expect(times).toBe(5)
+    expect(await users()).toEqual([])
+  })
+
+  test('two imports of the same users in opposite orders both end', async () => {
+    const { url, store, users } = await openStore(Date.now)
+    const other = createPostgresUserImportStore({ connections: connectTo(url), now: Date.now })
+    for (const name of ['Bea', 'Cid', 'Dan']) {
+      const batch = Array.from({ length: 300 }, (_, index) => ({ name, email: `${index}@x.co` }))
+      await Promise.all([
+        importUsers(store, batch, 'update'),
+        importUsers(other, batch.toReversed(), 'update'),
+      ])
+    }
+    expect((await users()).map(({ name }) => name)).toEqual(Array(300).fill('Dan'))
+  })
+})
+
+test('after the largest id a user without an id is refused, also in a dry run', async () => {
+  const { connections, store, users } = await openStore(Date.now)
+  const trial = await openPostgresTrialImportStore({ connections, now: Date.now })
+  for (const each of [trial, store]) {
+    expect(await importUsers(each, [{ ...ANN, id: MAX_ID }])).toEqual(['created'])
+    await expect(importUsers(each, [BEA])).rejects.toMatchObject({ code: 'storage_damaged' })
+  }
+  expect(await users()).toHaveLength(1)
+})
+
+const ANN = { name: 'Ann', email: 'ann@example.com' }
+const BEA = { name: 'Bea', email: 'bea@example.com' }
+const CID = { name: 'Cid', email: 'cid@example.com' }
+
 /** Calls `disturb` within transactions, before each statement with this text. */
 function disturbed(
   connections: Connections,
@@ -256,20 +207,5 @@ function disturbed(
           }),
         options,
       ),
-  }
-}
-
-/** A store on an empty database of SQLite. */
-async function openSqliteStore(now: () => number) {
-  const database = await openSqlite({ path: join(temporaryFolder(), 'users.db'), now })
-  const writes = createWriteQueue(database, createReadView(database))
-  onTestFinished(async () => {
-    await writes.close()
-    database.close()
-  })
-  const selectUsers = database.prepare<[], UserRow>(SELECT_USERS)
-  return {
-    store: createSqliteUserImportStore({ database, writes, now }),
-    users: () => selectUsers.all(),
   }
 }
