@@ -182,6 +182,7 @@ describe('a row is rejected', () => {
   test('of CSV, with the line on which it begins', async () => {
     const csv = 'name,email\n"Ann\nand more",a@example.com\nBea\nCid,nobody\nDan,d@example.com\n'
     const cwd = folderWith(csv, 'users.csv')
+    writeFileSync(join(cwd, 'rejects.ndjson'), 'of an earlier import')
     await importing(cwd, 'users.csv', ...KEEP_REJECTS)
     expect(rejectsIn(cwd)).toEqual([
       { line: 2, errors: { name: ['is invalid'] } },
