@@ -1,9 +1,15 @@
 import { randomBytes } from 'node:crypto'
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { dirname } from 'node:path'
-import type { CopyTarget } from '../../src/storage/copy/database-copy.ts'
+import { copyDatabase } from '../../src/storage/copy/copy-database.ts'
+import type { CopySource, CopyTarget } from '../../src/storage/copy/database-copy.ts'
+import { openPostgresCopySource } from '../../src/storage/postgres/copy/postgres-copy-source.ts'
+import { openPostgresCopyTarget } from '../../src/storage/postgres/copy/postgres-copy-target.ts'
+import { openSqliteCopySource } from '../../src/storage/sqlite/copy/sqlite-copy-source.ts'
+import { openSqliteCopyTarget } from '../../src/storage/sqlite/copy/sqlite-copy-target.ts'
 import { Database } from '../../src/storage/sqlite/sqlite-driver.ts'
 import { fillWithUsers } from './fill-with-users.ts'
+import { locationOf } from './postgres-location.ts'
 
 /** The tables that `copy` copies, and the used ids. */
 const TABLES = {
@@ -89,15 +95,47 @@ export async function makeCopySource(path: string, users = 25): Promise<void> {
   made.set(users, readFileSync(path))
 }
 
+/** Opens a path or a URL of PostgreSQL. */
+export function openSource(database: string): Promise<CopySource> {
+  return database.startsWith('postgres')
+    ? openPostgresCopySource(locationOf(database))
+    : openSqliteCopySource(database)
+}
+
+export function openTarget(database: string): Promise<CopyTarget> {
+  return database.startsWith('postgres')
+    ? openPostgresCopyTarget(locationOf(database))
+    : openSqliteCopyTarget(database)
+}
+
+/** Copies in small chunks. `change` replaces methods of the target. */
+export async function copyInChunks(
+  { from, to }: { readonly from: string; readonly to: string },
+  change: (target: CopyTarget) => Partial<CopyTarget> = () => ({}),
+  chunkRows = 4,
+) {
+  const source = await openSource(from)
+  try {
+    const target = await openTarget(to)
+    const changed = { ...target, ...change(target) }
+    return await copyDatabase({ source, target: changed, chunkRows }).finally(target.close)
+  } finally {
+    await source.close()
+  }
+}
+
 /** Thrown where a test ends a copy. */
-export class Killed extends Error {}
+class Killed extends Error {}
 
 const WRITES = ['begin', 'addUsers', 'addIdempotencyKeys', 'addBans', 'addApiKeys'] as const
 
-/** Lets a copy end at the given write of its target, as if the process ended there. The first is 1. */
-export function failAtWrite(number: number): (target: CopyTarget) => Partial<CopyTarget> {
+/** Copies until the given write of the target, the first is 1, as if the process ended there. Whether there was such a write. */
+export async function interruptCopy(
+  at: { readonly from: string; readonly to: string },
+  number: number,
+): Promise<boolean> {
   let writes = 0
-  return target =>
+  const copying = copyInChunks(at, target =>
     Object.fromEntries(
       WRITES.map(name => [
         name,
@@ -106,5 +144,13 @@ export function failAtWrite(number: number): (target: CopyTarget) => Partial<Cop
           await target[name](value)
         },
       ]),
-    )
+    ),
+  )
+  return copying.then(
+    () => false,
+    error => {
+      if (!(error instanceof Killed)) throw error
+      return true
+    },
+  )
 }

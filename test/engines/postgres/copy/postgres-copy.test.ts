@@ -1,17 +1,15 @@
 import { join } from 'node:path'
 import { describe, expect, onTestFinished, test } from 'vitest'
-import { copyDatabase } from '../../../../src/storage/copy/copy-database.ts'
-import type { CopySource, CopyTarget } from '../../../../src/storage/copy/database-copy.ts'
 import { openPostgresCopySource } from '../../../../src/storage/postgres/copy/postgres-copy-source.ts'
 import { openPostgresCopyTarget } from '../../../../src/storage/postgres/copy/postgres-copy-target.ts'
 import { checkPostgresDatabase } from '../../../../src/storage/postgres/maintenance/postgres-database-work.ts'
-import { openSqliteCopySource } from '../../../../src/storage/sqlite/copy/sqlite-copy-source.ts'
-import { openSqliteCopyTarget } from '../../../../src/storage/sqlite/copy/sqlite-copy-target.ts'
 import {
   copiedContent,
-  failAtWrite,
-  Killed,
+  copyInChunks,
+  interruptCopy,
   makeCopySource,
+  openSource,
+  openTarget,
 } from '../../../support/copy-databases.ts'
 import { execute } from '../../../support/databases.ts'
 import { temporaryFolder } from '../../../support/open-test-app.ts'
@@ -29,40 +27,6 @@ const TIME = '2026-01-31T12:00:00.000Z'
 const OLDER = 'its schema is that of an older release: run `migrate`'
 
 const UNFINISHED = 'it is an unfinished copy: run `copy` again, or delete it'
-
-const isPostgres = (database: string) => database.startsWith('postgres')
-
-function openSource(database: string): Promise<CopySource> {
-  return isPostgres(database)
-    ? openPostgresCopySource(locationOf(database))
-    : openSqliteCopySource(database)
-}
-
-function openTarget(database: string): Promise<CopyTarget> {
-  return isPostgres(database)
-    ? openPostgresCopyTarget(locationOf(database))
-    : openSqliteCopyTarget(database)
-}
-
-/** Copies in small chunks. `changeTarget` replaces methods of the target. */
-async function copy(
-  from: string,
-  to: string,
-  changeTarget: (target: CopyTarget) => Partial<CopyTarget> = () => ({}),
-) {
-  const source = await openSource(from)
-  const target = await openTarget(to).catch(async error => {
-    await source.close()
-    throw error
-  })
-  try {
-    const changed = { ...target, ...changeTarget(target) }
-    return await copyDatabase({ source, target: changed, chunkRows: 4 })
-  } finally {
-    await target.close()
-    await source.close()
-  }
-}
 
 async function makeSource(): Promise<string> {
   const path = join(temporaryFolder(), 'from.db')
@@ -82,16 +46,10 @@ async function serveOnce(url: string): Promise<void> {
 }
 
 /** All that `copy` copies, by way of a copy in SQLite. */
-async function contentOf(database: string): Promise<ReturnType<typeof copiedContent>> {
-  if (!isPostgres(database)) return copiedContent(database)
-  const path = join(temporaryFolder(), 'content.db')
-  await copy(database, path)
-  return copiedContent(path)
-}
-
-/** Copies until the given write. */
-async function interrupt(from: string, to: string, write: number): Promise<void> {
-  await expect(copy(from, to, failAtWrite(write))).rejects.toThrow(Killed)
+async function contentOf(from: string): Promise<ReturnType<typeof copiedContent>> {
+  const to = join(temporaryFolder(), 'content.db')
+  await copyInChunks({ from, to })
+  return copiedContent(to)
 }
 
 async function faultsOf(url: string): Promise<readonly string[]> {
@@ -99,36 +57,35 @@ async function faultsOf(url: string): Promise<readonly string[]> {
 }
 
 describe('a copy between SQLite and PostgreSQL', () => {
-  test('arrives equal after a round trip over two PostgreSQL databases', async () => {
+  test('arrives equal after two PostgreSQL databases, and gives out no used id', async () => {
     const from = await makeSource()
     const [first, second] = [await newPostgresDatabase(), await newPostgresDatabase()]
     const back = join(temporaryFolder(), 'back.db')
-    const results = [await copy(from, first), await copy(first, second), await copy(second, back)]
+    const ways = [
+      [from, first],
+      [first, second],
+      [second, back],
+    ]
+    for (const [from = '', to = ''] of ways) {
+      const counts = { users: 23, idempotencyKeys: 14, bans: 5, apiKeys: 5, lastId: 25 }
+      expect(await copyInChunks({ from, to })).toMatchObject(counts)
+    }
     expect(copiedContent(back)).toEqual(copiedContent(from))
-    const counts = { users: 23, idempotencyKeys: 14, bans: 5, apiKeys: 5, lastId: 25 }
-    expect(results[0]).toMatchObject(counts)
-    expect(results).toEqual([results[0], results[0], results[0]])
-  })
-
-  test('the copy counts its users and gives out no id that the source had given out', async () => {
-    const from = await makeSource()
-    const to = await newPostgresDatabase()
-    await copy(from, to)
-    await openStorage(to, { ifMissing: 'refuse' })
+    await openStorage(first, { ifMissing: 'refuse' })
     const [row] = await queryPostgres(
-      to,
+      first,
       `${insertUser('a@x.co')} RETURNING id, (SELECT sum(user_count)::int FROM users_summary) AS before`,
     )
     expect(row).toEqual({ id: 26, before: 23 })
   })
 
-  test('copies one state of PostgreSQL, whatever is written meanwhile', async () => {
+  test('has one state of PostgreSQL, whatever is written meanwhile', async () => {
     const from = await newPostgresDatabase()
     const path = await makeSource()
-    await copy(path, from)
+    await copyInChunks({ from: path, to: from })
     const to = join(temporaryFolder(), 'to.db')
     let writes = 0
-    await copy(from, to, target => ({
+    await copyInChunks({ from, to }, target => ({
       addUsers: async users => {
         const change = `UPDATE users SET name = 'Changed ${writes++}'`
         const deletions = 'DELETE FROM users WHERE id = 23; DELETE FROM bans; DELETE FROM api_keys'
@@ -141,38 +98,39 @@ describe('a copy between SQLite and PostgreSQL', () => {
   })
 
   test('may be interrupted at any write, and starts over with what has changed', async () => {
-    const to = await makeEmpty()
+    const at = { from: await makeSource(), to: await makeEmpty() }
     const changes = [
       `UPDATE users SET name = 'Changed', name_lower = 'changed' WHERE id = 3`,
       'DELETE FROM users WHERE id IN (1, 5, 6); UPDATE bans SET ends_at = 9',
       `DELETE FROM idempotency_keys WHERE user_id > 4; DELETE FROM api_keys WHERE name = 'web'`,
       `UPDATE users SET email = id || '@old.co'; UPDATE users SET email = 'user' || (24 - id) || '@x.co'`,
     ]
-    const from = await makeSource()
     for (const [index, sql] of changes.entries()) {
-      await interrupt(from, to, 3 + 2 * index)
-      execute(from, sql)
+      expect(await interruptCopy(at, 3 + 2 * index)).toBe(true)
+      execute(at.from, sql)
     }
-    await copy(from, to)
-    expect(await contentOf(to)).toEqual(copiedContent(from))
-    expect(await faultsOf(to)).toEqual([])
+    await expect(openStorage(at.to)).rejects.toThrow(UNFINISHED)
+    await expect(openSource(at.to)).rejects.toThrow(UNFINISHED)
+    expect(await faultsOf(at.to)).toEqual([UNFINISHED])
+    await copyInChunks(at)
+    expect(await contentOf(at.to)).toEqual(copiedContent(at.from))
+    expect(await faultsOf(at.to)).toEqual([])
   })
 
   test.skipIf(whyNoPgBouncer())('goes through PgBouncer in transaction pooling mode', async () => {
     const from = await makeSource()
-    const to = await newPostgresDatabase()
-    const pooled = await startPgBouncer(to)
-    await copy(from, pooled)
-    const back = join(temporaryFolder(), 'back.db')
+    const to = await startPgBouncer(await newPostgresDatabase())
+    await copyInChunks({ from, to })
     // Some time passes until PgBouncer gives up the lock of the first copy.
-    await untilPasses(() => copy(pooled, back))
-    expect(copiedContent(back)).toEqual(copiedContent(from))
+    await untilPasses(async () => {
+      expect(await contentOf(to)).toEqual(copiedContent(from))
+    })
   })
 
   test('the source needs no right to write, the target no right to change the schema', async () => {
     const path = await makeSource()
     const [from, to] = [await newPostgresDatabase(), await makeEmpty()]
-    await copy(path, from)
+    await copyInChunks({ from: path, to: from })
     const role = `copier_${new URL(from).pathname.slice(1)}`
     const inRole = (url: string) => {
       const changed = new URL(url)
@@ -189,14 +147,19 @@ describe('a copy between SQLite and PostgreSQL', () => {
        GRANT USAGE ON ALL SEQUENCES IN SCHEMA public TO ${role}`
     await queryPostgres(from, grant('SELECT'))
     await queryPostgres(to, grant('SELECT, INSERT, UPDATE, DELETE'))
-    await interrupt(inRole(from), inRole(to), 12)
-    await copy(inRole(from), inRole(to))
+    const at = { from: inRole(from), to: inRole(to) }
+    expect(await interruptCopy(at, 12)).toBe(true)
+    await copyInChunks(at)
     expect(await contentOf(to)).toEqual(copiedContent(path))
   })
 })
 
-describe('openPostgresCopySource', () => {
-  test('refuses a database without the schema of this release', async () => {
+describe('the source', () => {
+  test('is refused if it does not exist, or without the schema of this release', async () => {
+    const nowhere = new URL(await newPostgresDatabase())
+    nowhere.pathname = '/nowhere'
+    const missing = 'the server has no such database: create it'
+    await expect(openSource(nowhere.href)).rejects.toThrow(missing)
     const url = await newPostgresDatabase()
     await expect(openSource(url)).rejects.toThrow('it has no tables of this service')
     await serveOnce(url)
@@ -206,12 +169,6 @@ describe('openPostgresCopySource', () => {
     )
     await expect(openSource(url)).rejects.toThrow(OLDER)
     await expect(openTarget(url)).rejects.toThrow(OLDER)
-  })
-
-  test('refuses a database that does not exist', async () => {
-    const url = new URL(await newPostgresDatabase())
-    url.pathname = '/nowhere'
-    await expect(openSource(url.href)).rejects.toThrow('the server has no such database: create it')
   })
 
   test('may be the source of two copies, or the target of one', async () => {
@@ -244,7 +201,7 @@ describe('openPostgresCopySource', () => {
   })
 })
 
-describe('openPostgresCopyTarget', () => {
+describe('the target', () => {
   const uses = {
     'a user': insertUser('a@x.co'),
     'an idempotency key': `INSERT INTO idempotency_keys (key_hash, user_id, expires_at)
@@ -259,19 +216,8 @@ describe('openPostgresCopyTarget', () => {
   test.each(Object.entries(uses))('is refused with %s', async (_, sql) => {
     const to = await makeEmpty()
     await queryPostgres(to, sql)
-    await expect(copy(await makeSource(), to)).rejects.toThrow(
-      'it is not empty: it has users, idempotency keys, bans or API keys, or had users',
-    )
-    await serveOnce(to)
-  })
-
-  test('an unfinished copy is refused by everything but `copy`', async () => {
-    const [from, to] = [await makeSource(), await newPostgresDatabase()]
-    await interrupt(from, to, 4)
-    await expect(openStorage(to)).rejects.toThrow(UNFINISHED)
-    await expect(openSource(to)).rejects.toThrow(UNFINISHED)
-    expect(await faultsOf(to)).toEqual([UNFINISHED])
-    await copy(from, to)
+    const copying = copyInChunks({ from: await makeSource(), to })
+    await expect(copying).rejects.toThrow(/^it is not empty: /)
     await serveOnce(to)
   })
 
@@ -294,8 +240,6 @@ describe('openPostgresCopyTarget', () => {
   test.each([
     ['a name that is empty', ['', '', 'b@x.co', null, TIME, TIME], /users_name_chars/],
     ['a name with a NUL', ['B\u0000', 'b', 'b@x.co', null, TIME, TIME], /0x00/],
-    ['a time that is too long', ['B', 'b', 'b@x.co', null, TIME, `+0${TIME}`], /users_times/],
-    ['a digest of no known kind', ['B', 'b', 'b@x.co', 'md5', TIME, TIME], /users_password_digest/],
     ['the e-mail of another', ['B', 'b', 'ANN@x.co', null, TIME, TIME], /users_email_unique/],
   ] as const)('names the user with %s', async (_, columns, reason) => {
     const target = await openTarget(await makeEmpty())
@@ -314,7 +258,7 @@ describe('openPostgresCopyTarget', () => {
     const [from, to] = [await makeSource(), await makeEmpty()]
     const insert = `SET lock_timeout = '20ms'; ${insertUser('late@x.co')}`
     let refused: unknown
-    await copy(from, to, target => ({
+    await copyInChunks({ from, to }, target => ({
       signingKeys: async () => {
         refused = await queryPostgres(to, insert).catch(error => error.code)
         return target.signingKeys()
