@@ -1,4 +1,4 @@
-import { existsSync, readFileSync } from 'node:fs'
+import { existsSync, readFileSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, test } from 'vitest'
 import { newUserBody } from '../../support/builders.ts'
@@ -8,73 +8,55 @@ import { ask } from '../../support/json-requests.ts'
 import { openTestApp, temporaryFolder } from '../../support/open-test-app.ts'
 import { runCommand } from '../../support/run-command.ts'
 
-interface Place {
-  readonly cwd: string
-  readonly from: string
-  readonly to: string
-}
-
-function emptyPlace(): Place {
+async function place() {
   const cwd = temporaryFolder()
-  return { cwd, from: join(cwd, 'from.db'), to: join(cwd, 'to.db') }
-}
-
-async function place(users?: number): Promise<Place> {
-  const at = emptyPlace()
-  await makeCopySource(at.from, users)
+  const at = { cwd, from: join(cwd, 'from.db'), to: join(cwd, 'to.db') }
+  await makeCopySource(at.from)
   return at
 }
 
 const ARGUMENTS = ['copy', '--from', 'from.db', '--to', 'file:to.db']
 
-function copy({ cwd }: Place, ...args: string[]) {
+function copy(cwd: string, ...args: string[]) {
   return runCommand({ cwd, args: [...ARGUMENTS, ...args] })
 }
 
 describe('copy', () => {
-  test('copies everything and prints what it was', async () => {
-    const at = await place()
-    const { code, stdout, stderr } = await copy(at)
+  test('copies everything and prints what it was, with --json for programs', async () => {
+    const { cwd, from, to } = await place()
+    const before = readFileSync(from)
+    const { code, stdout, stderr } = await copy(cwd)
     expect({ code, stderr }).toEqual({ code: 0, stderr: '' })
     expect(stdout).toMatch(
       /^file:to\.db: 23 users, 14 idempotency keys, 5 bans, 5 API keys, verified, in [\d.]+ s\n$/,
     )
-    expect(filesOf(at.to)).toEqual(['to.db'])
-    expect(copiedContent(at.to)).toEqual(copiedContent(at.from))
-  })
-
-  test('--json prints the same for programs', async () => {
-    const at = await place()
-    const { code, stdout, stderr } = await copy(at, '--json')
-    expect({ code, stderr }).toEqual({ code: 0, stderr: '' })
-    expect(JSON.parse(stdout)).toEqual({
-      from: 'from.db',
-      to: 'file:to.db',
-      users: 23,
-      idempotency_keys: 14,
-      bans: 5,
-      api_keys: 5,
-      last_id: 25,
+    expect(filesOf(to)).toEqual(['to.db'])
+    expect(copiedContent(to)).toEqual(copiedContent(from))
+    expect(readFileSync(from).equals(before)).toBe(true)
+    expect(await copy(cwd, '--json')).toMatchObject({ code: 1, stdout: '' })
+    rmSync(to)
+    expect(JSON.parse((await copy(cwd, '--json')).stdout)).toEqual({
+      ...{ from: 'from.db', to: 'file:to.db', last_id: 25 },
+      ...{ users: 23, idempotency_keys: 14, bans: 5, api_keys: 5 },
       checksum: expect.stringMatching(/^[0-9a-f]{64}$/),
       seconds: expect.any(Number),
     })
-    expect(await copy(at, '--json')).toMatchObject({ code: 1, stdout: '' })
   })
 
   test('a service goes on with the copy: cursors, idempotency keys and ids stay right', async () => {
-    const at = emptyPlace()
-    const first = await openTestApp({ env: { DATABASE_URL: at.from } })
-    for (let i = 0; i < 3; i++) await ask(first, 'POST /users', newUserBody())
+    const cwd = temporaryFolder()
+    const first = await openTestApp({ env: { DATABASE_URL: join(cwd, 'from.db') } })
     const key = { 'idempotency-key': 'once' }
     const body = newUserBody()
     const created = await ask(first, 'POST /users', body, key)
-    await ask(first, 'DELETE /users/3')
+    for (let i = 0; i < 3; i++) await ask(first, 'POST /users', newUserBody())
+    await ask(first, 'DELETE /users/4')
     const page = await fetch(`${first.url}/users?per_page=1`)
     const [, next] = /<([^>]+)>; rel="next"/.exec(page.headers.get('link') ?? '') ?? []
     // While the service runs.
-    expect(await copy(at)).toMatchObject({ code: 0 })
+    expect(await copy(cwd)).toMatchObject({ code: 0 })
 
-    const second = await openTestApp({ env: { DATABASE_URL: at.to } })
+    const second = await openTestApp({ env: { DATABASE_URL: join(cwd, 'to.db') } })
     const rest = await fetch(new URL(next ?? '', second.url))
     expect(await rest.json()).toMatchObject([{ id: 2 }])
     const again = await ask(second, 'POST /users', body, key)
@@ -83,43 +65,35 @@ describe('copy', () => {
   })
 
   test.each([
-    [
-      ['copy', '--from', 'from.db'],
-      /required option '--to <URL>' not specified; see .* copy --help/,
-    ],
-    [['copy', '--to', 'from.db'], /required option '--from <URL>' not specified/],
-    [[...ARGUMENTS, 'more'], /more/],
+    [['copy', '--from', 'from.db'], "required option '--to <URL>' not specified"],
+    [['copy', '--to', 'from.db'], "required option '--from <URL>' not specified"],
+    [[...ARGUMENTS, 'more'], 'more'],
   ])('%j is wrong usage', async (args, message) => {
-    const at = await place()
-    const { code, stdout, stderr } = await runCommand({ cwd: at.cwd, args })
+    const { code, stdout, stderr } = await runCommand({ cwd: temporaryFolder(), args })
     expect({ code, stdout }).toEqual({ code: 2, stdout: '' })
-    expect(stderr).toMatch(message)
+    expect(stderr).toContain(message)
   })
+
+  const NO_SERVER = 'was "postgres://***@127.0.0.1:1/users": no server listens there (ECONNREFUSED)'
 
   test.each([
     [
       ['mysql://ann:secret@db/users', 'to.db'],
-      '--from was "mysql://***@db/users"; it may be file:PATH, a path, :memory:, or postgres://USER:PASSWORD@HOST:PORT/DATABASE',
+      '--from was "mysql://***@db/users"; it may be file:PATH, a path, :memory:, or postgres://',
     ],
     [
       ['from.db', 'file:to.db?mode=ro'],
-      /^--to was "file:to.db\?mode=ro", but a file: URL has no parameters/,
+      '--to was "file:to.db?mode=ro", but a file: URL has no parameters',
     ],
-    [['from.db', ''], /^--to was ""; it may be /],
+    [['from.db', ''], '--to was ""; it may be '],
     [['nowhere.db', 'to.db'], '--from was "nowhere.db": there is no such file'],
-    [[':memory:', 'to.db'], /^--from was ":memory:": such a database is in the memory/],
-    [['from.db', ':memory:'], /^--to was ":memory:": such a database is in the memory/],
+    [[':memory:', 'to.db'], '--from was ":memory:": such a database is in the memory'],
+    [['from.db', ':memory:'], '--to was ":memory:": such a database is in the memory'],
     [['from.db', 'file:./from.db'], '--from and --to name the same database'],
     [['from.db', 'from.db-wal'], '--from and --to name the same database'],
-    [['from.db', 'used.db'], /^--to was "used.db": it is not empty: it has users, /],
-    [
-      ['from.db', 'postgres://ann:secret@127.0.0.1:1/users'],
-      '--to was "postgres://***@127.0.0.1:1/users": no server listens there (ECONNREFUSED)',
-    ],
-    [
-      ['postgres://ann:secret@127.0.0.1:1/users', 'to.db'],
-      '--from was "postgres://***@127.0.0.1:1/users": no server listens there (ECONNREFUSED)',
-    ],
+    [['from.db', 'used.db'], '--to was "used.db": it is not empty: it has users, '],
+    [['from.db', 'postgres://ann:secret@127.0.0.1:1/users'], `--to ${NO_SERVER}`],
+    [['postgres://ann:secret@127.0.0.1:1/users', 'to.db'], `--from ${NO_SERVER}`],
   ])('%j is refused in one line, and creates nothing', async ([from = '', to = ''], message) => {
     const at = await place()
     await makeCopySource(join(at.cwd, 'used.db'))
@@ -127,24 +101,18 @@ describe('copy', () => {
     const args = ['copy', '--from', from, '--to', to]
     const { code, stdout, stderr } = await runCommand({ cwd: at.cwd, args })
     expect({ code, stdout }).toEqual({ code: 1, stdout: '' })
-    expect(stderr.trimEnd()).toMatch(message)
-    expect(stderr.trimEnd()).not.toContain('\n')
+    expect(stderr).toMatch(/^.+\n$/)
+    expect(stderr.slice(0, message.length)).toBe(message)
     expect(stderr).not.toContain('secret')
     expect(readFileSync(at.from).equals(before)).toBe(true)
     expect(existsSync(at.to)).toBe(false)
   })
 
   test('names the user that the target cannot hold', async () => {
-    const at = await place()
-    execute(
-      at.from,
-      `PRAGMA ignore_check_constraints = ON; UPDATE users SET name = '' WHERE id = 7`,
-    )
-    const { code, stderr } = await copy(at)
-    expect({ code, stderr }).toEqual({
-      code: 1,
-      stderr:
-        '--to was "file:to.db": it cannot hold user 7: CHECK constraint failed: users_name_chars\n',
-    })
+    const { cwd, from } = await place()
+    execute(from, `PRAGMA ignore_check_constraints = ON; UPDATE users SET name = '' WHERE id = 7`)
+    const stderr =
+      '--to was "file:to.db": it cannot hold user 7: CHECK constraint failed: users_name_chars\n'
+    expect(await copy(cwd)).toEqual({ code: 1, stdout: '', stderr })
   })
 })
