@@ -23,7 +23,6 @@ beforeAll(async () => {
 
 test.each([
   ['SIGINT', 130],
-  ['SIGTERM', 143],
   ['SIGKILL', null],
 ] as const)(
   'copy starts over after %s, and no service starts before it is complete',
