@@ -1,9 +1,11 @@
-import { mkdirSync, statSync, writeFileSync } from 'node:fs'
+import { existsSync, mkdirSync, statSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
+import { isDeepStrictEqual } from 'node:util'
 import { describe, expect, test } from 'vitest'
 import { copyDatabase, makeDatabase } from '../faults/databases.ts'
 import { newUserBody } from '../support/builders.ts'
+import { copiedContent, makeCopySource } from '../support/copy-databases.ts'
 import { emailsIn, execute, filesOf } from '../support/databases.ts'
 import { createRandom, inForm } from '../support/faults.ts'
 import { ask } from '../support/json-requests.ts'
@@ -21,15 +23,8 @@ const RACES = inForm({ short: 3, long: 40 })
 
 const KILLS = inForm({ short: 4, long: 60 })
 
-interface Place {
-  readonly cwd: string
-  readonly path: string
-  /** A backup. */
-  readonly file: string
-}
-
-/** A database, and a backup of another one if `backup` has its number of users. */
-function place({ users = MANY, backup }: { users?: number; backup?: number } = {}): Place {
+/** A database, and the place of a backup, which is one of another database if `backup` has its number of users. */
+function place({ users = MANY, backup }: { users?: number; backup?: number } = {}) {
   const cwd = temporaryFolder()
   const made = { cwd, path: join(cwd, 'data', 'users.db'), file: join(cwd, 'copy.db') }
   mkdirSync(join(cwd, 'data'))
@@ -39,17 +34,15 @@ function place({ users = MANY, backup }: { users?: number; backup?: number } = {
 }
 
 /** A database after two thirds of its users were deleted. */
-function placeWithFreeSpace({ users = MANY, mode = 'WAL' } = {}): Place {
+function placeWithFreeSpace({ users = MANY, mode = 'WAL' } = {}) {
   const made = place({ users })
   execute(made.path, `PRAGMA journal_mode = ${mode}; DELETE FROM users WHERE id % 3 > 0`)
   return made
 }
 
 async function expectSound(cwd: string): Promise<void> {
-  expect(await run({ cwd, args: ['check'] })).toMatchObject({
-    code: 0,
-    stdout: './data/users.db: sound\n',
-  })
+  const stdout = './data/users.db: sound\n'
+  expect(await run({ cwd, args: ['check'] })).toMatchObject({ code: 0, stdout })
 }
 
 test.each([
@@ -80,6 +73,31 @@ test.each([
     )
     const tenths = Array.from({ length: 2000 }, (_, index) => 10 * (index + 1))
     expect(rejectsIn(cwd).map(({ line }) => line)).toEqual(tenths)
+  },
+)
+
+test.each([
+  ['SIGINT', 130, 'interrupted: run the same command again to start over\n'],
+  ['SIGKILL', null, ''],
+] as const)(
+  'copy starts over after %s, and no service starts before it is complete',
+  async (signal, code, stderr) => {
+    const cwd = temporaryFolder()
+    const [from, to] = [join(cwd, 'from.db'), join(cwd, 'to.db')]
+    await makeCopySource(from, MANY / 2)
+    const args = ['copy', '--from', 'from.db', '--to', 'to.db', '--json']
+    const begun = () => existsSync(`${to}-wal`) && statSync(`${to}-wal`).size > 2_000_000
+    const ended = await signalled(signal, { cwd, args, begun })
+    expect(ended).toEqual({ code, stdout: '', stderr })
+    const env = { DATABASE_URL: 'to.db' }
+    for (const command of [['serve'], ['export'], ['migrate'], ['bans', 'list']]) {
+      const stderr = expect.stringContaining('unfinished copy')
+      expect(await run({ cwd, env, args: command })).toMatchObject({ code: 1, stderr })
+    }
+    const done = await run({ cwd, args })
+    expect(JSON.parse(done.stdout)).toMatchObject({ users: MANY / 2 - 2 })
+    expect(isDeepStrictEqual(copiedContent(to), copiedContent(from))).toBe(true)
+    expect(await run({ cwd, env, args: ['check'] })).toMatchObject({ code: 0 })
   },
 )
 

@@ -64,16 +64,6 @@ describe('copy', () => {
     expect((await ask(second, 'POST /users', newUserBody())).body).toMatchObject({ id: 5 })
   })
 
-  test.each([
-    [['copy', '--from', 'from.db'], "required option '--to <URL>' not specified"],
-    [['copy', '--to', 'from.db'], "required option '--from <URL>' not specified"],
-    [[...ARGUMENTS, 'more'], 'more'],
-  ])('%j is wrong usage', async (args, message) => {
-    const { code, stdout, stderr } = await runCommand({ cwd: temporaryFolder(), args })
-    expect({ code, stdout }).toEqual({ code: 2, stdout: '' })
-    expect(stderr).toContain(message)
-  })
-
   const NO_SERVER = 'was "postgres://***@127.0.0.1:1/users": no server listens there (ECONNREFUSED)'
 
   test.each([

@@ -2,6 +2,7 @@ import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { gzipSync } from 'node:zlib'
 import { expect, test } from 'vitest'
+import { temporaryFolder } from '../../support/open-test-app.ts'
 import { runCommand } from '../../support/run-command.ts'
 import { folderWith, importing, manyRows, ndjson } from '../../support/transfer.ts'
 
@@ -55,11 +56,9 @@ test('import --resume continues in a .gz to which a part was added', async () =>
   expect(stdout).toMatch(/^20 rows, 20 created; 10 of the rows by an earlier run; /)
 })
 
-test('import says how to read a packed file with another name', async () => {
-  const cwd = folderWith(WHOLE, 'users.ndjson')
-  const named = await importing(cwd, 'users.ndjson')
-  const streamed = await runCommand({ cwd, args: ['import', '-'], input: WHOLE })
-  expect([named.code, streamed.code]).toEqual([1, 1])
-  expect(named.stderr).toMatch(/^users\.ndjson is packed with gzip; gunzip unpacks it, .+\n$/)
-  expect(streamed.stderr).toMatch(/^standard input is packed with gzip; .+\n$/)
+test('import says how to read a packed stream', async () => {
+  const args = ['import', '-']
+  const { code, stderr } = await runCommand({ cwd: temporaryFolder(), args, input: WHOLE })
+  expect(code).toBe(1)
+  expect(stderr).toMatch(/^standard input is packed with gzip; gunzip unpacks it, .+\n$/)
 })

@@ -57,22 +57,6 @@ describe('when an e-mail or an id is already taken', () => {
     expect(usersIn(cwd)[0]?.password_digest).toBeNull()
   })
 
-  test.each([
-    ['skip', 0],
-    ['update', 3],
-    ['fail', 1],
-  ])('--on-conflict %s uses no id for a row that creates no user', async (policy, code) => {
-    const cwd = await folderAfter([
-      { id: 2 ** 40, name: 'Ann', email: 'ann@example.com' },
-      { id: 1, name: 'Ann', email: 'bea@example.com' },
-      { name: 'Ann', email: 'ann@example.com' },
-    ])
-    expect((await importing(cwd, 'users.ndjson', '--on-conflict', policy)).code).toBe(code)
-    writeFileSync(join(cwd, 'more.ndjson'), ndjson([CID]))
-    await importing(cwd, 'more.ndjson')
-    expect(usersIn(cwd).map(({ id }) => id)).toEqual([1, 2, 3])
-  })
-
   test('--on-conflict update changes the user with the e-mail, otherwise with the id', async () => {
     const cwd = await folderAfter([
       { name: 'Anna', email: 'ANN@example.com' },
@@ -138,16 +122,6 @@ describe('--dry-run', () => {
     ])
     expect(namesIn(cwd)).toEqual(['Ann'])
   })
-
-  test('recognises a password that the user or an earlier row has', async () => {
-    const other = { ...WITH_PASSWORD, email: 'bea@example.com' }
-    const rows = [WITH_PASSWORD, other, other, { ...other, password: 'another horse' }]
-    const cwd = await folderAfter(rows, [WITH_PASSWORD])
-    const args = ['users.ndjson', '--dry-run', '--on-conflict', 'update']
-    const { code, stdout } = await importing(cwd, ...args)
-    expect(code).toBe(0)
-    expect(stdout).toMatch(/: 4 rows, 1 created, 1 updated, 2 unchanged; /)
-  })
 })
 
 describe('an import that ended early', () => {
@@ -180,12 +154,6 @@ describe('an import that ended early', () => {
     const { code, stdout } = await importing(cwd, ...SKIPPING, '--restart')
     expect(code).toBe(0)
     expect(stdout).toMatch(/^21 rows, 10 created, 11 skipped; \d+ s, /)
-  })
-
-  test('before its first row was done starts again without a message', async () => {
-    const cwd = await folderAfter([{ name: 'Ann', email: 'ann@example.com' }])
-    expect((await importing(cwd, 'users.ndjson')).code).toBe(1)
-    expect((await importing(cwd, ...SKIPPING)).code).toBe(0)
   })
 
   test.each([

@@ -89,14 +89,13 @@ test.each(['ndjson', 'csv'])(
       return row('é'.repeat(nameBytes / 2) + 'x'.repeat(nameBytes % 2))
     }
     const header = format === 'csv' ? 'name,email' : ''
-    const rows = [header, rowOf(2 ** 20), rowOf(2 ** 20 + 1), rowOf(2 ** 22), row('Ann')]
+    const rows = [header, rowOf(2 ** 20), rowOf(2 ** 20 + 1), row('Ann')]
     const file = `users.${format}`
     const cwd = folderWith(rows.join('\r\n'), file)
     expect((await importing(cwd, file, ...KEEP_REJECTS)).code).toBe(3)
     expect(rejectsIn(cwd)).toEqual([
       { line: 2, errors: { name: ['is too long (maximum is 255 characters)'] } },
       { line: 3, errors: { row: ['is longer than 1048576 bytes'] } },
-      { line: 4, errors: { row: ['is longer than 1048576 bytes'] } },
     ])
     expect(namesIn(cwd)).toEqual(['Ann'])
   },
@@ -112,23 +111,15 @@ test('import reads standard input, as NDJSON without --format', async () => {
   expect(namesIn(cwd)).toEqual(['Ann', 'Bea'])
 })
 
-test('import hashes a password, stores a digest unchanged, and the service verifies both', async () => {
+test('import hashes a password, and stores a digest unchanged', async () => {
   const digest = hashBcrypt('correct horse', 4)
   const bea = { name: 'Bea', email: 'bea@example.com', password_digest: digest }
   const cwd = folderWith(ndjson([{ ...ANN, password: 'correct horse' }, bea]))
   expect((await importing(cwd, 'users.ndjson')).code).toBe(0)
-  const users = usersIn(cwd)
-  expect(users[0]?.password_digest).toMatch(/^\$argon2id\$/)
-  expect(users[1]?.password_digest).toBe(digest)
-
-  // A password that matches the stored digest is no change; any other one is.
-  const service = await openTestApp({ env: { DATABASE_URL: join(cwd, 'data', 'users.db') } })
-  for (const before of users) {
-    const change = async (password: string) =>
-      (await ask(service, `PUT /users/${before.id}`, { user: { password } })).body
-    expect(await change('correct horse')).toMatchObject({ updated_at: before.updated_at })
-    expect((await change('another horse')).updated_at > String(before.updated_at)).toBe(true)
-  }
+  expect(usersIn(cwd)).toMatchObject([
+    { password_digest: expect.stringMatching(/^\$argon2id\$/) },
+    { password_digest: digest },
+  ])
 })
 
 describe('a row is rejected', () => {
@@ -254,22 +245,28 @@ describe('invalid CSV ends the import with one line and code 1', () => {
     expect({ code, stderr }).toEqual({ code: 1, stderr: expect.stringMatching(message) })
   })
 
-  test('and keeps the rows before it, and --resume continues', async () => {
-    const csv = 'name,email\nAnn,ann@example.com\n"Bea,b@example.com\n'
-    const cwd = folderWith(csv, 'users.csv')
-    const FAULT = /^the file is not CSV: a quote is not closed in the row that begins at line 3/
+  test.each([
+    [
+      'a quote that is not closed',
+      '"Bea',
+      /^the file is not CSV: a quote is not closed in .+ line 3/,
+    ],
+    ['a line that is not UTF-8', 'B\xe9a', /^users\.csv is not UTF-8 at line 3; /],
+  ])('and keeps the rows before %s, and --resume continues', async (_what, name, fault) => {
+    const csv = `name,email\nAnn,ann@example.com\n${name},b@example.com\n`
+    const cwd = folderWith(Buffer.from(csv, 'latin1'), 'users.csv')
     const HINT = '; once that is fixed, --resume continues after the rows that are done\n'
     const tried = await importing(cwd, 'users.csv', '--dry-run')
-    expect(tried).toMatchObject({ code: 1, stderr: expect.stringMatching(FAULT) })
+    expect(tried).toMatchObject({ code: 1, stderr: expect.stringMatching(fault) })
     expect(tried.stdout).toMatch(
       /^dry run, nothing was changed: stopped early: 1 rows, 1 created; /,
     )
     expect(tried.stderr).not.toContain(HINT)
     const { code, stdout, stderr } = await importing(cwd, 'users.csv', '--json')
-    expect({ code, stderr }).toEqual({ code: 1, stderr: expect.stringMatching(FAULT) })
+    expect({ code, stderr }).toEqual({ code: 1, stderr: expect.stringMatching(fault) })
     expect(JSON.parse(stdout)).toMatchObject({ end: 'failed', rows: 1, created: 1 })
     expect(stderr.endsWith(HINT)).toBe(true)
-    writeFileSync(join(cwd, 'users.csv'), csv.replace('"', ''))
+    writeFileSync(join(cwd, 'users.csv'), csv.replace(name, 'Bea'))
     const resumed = await importing(cwd, 'users.csv', '--resume')
     expect(resumed.stdout).toMatch(/^2 rows, 2 created; 1 of the rows by an earlier run; /)
     expect(namesIn(cwd)).toEqual(['Ann', 'Bea'])

@@ -1,7 +1,6 @@
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
 import { createCsvParser } from '../../../src/cli/transfer/csv-rows.ts'
-import { createUtf8Reader } from '../../../src/cli/transfer/utf8-reader.ts'
 import { SEED } from '../../support/faults.ts'
 
 const field = fc.string({ unit: fc.constantFrom('a', ',', ';', '"', '\n', '\r', ' ', 'é', '😀') })
@@ -28,26 +27,4 @@ test('CSV is read as it was written, wherever a chunk of the file ends', () => {
     ),
     { numRuns: 1000, seed: SEED },
   )
-})
-
-const TEXT = 'a\u00e9\u20ac\u{1f600}\ufeff\ufffd\n'.repeat(20)
-
-test.each([
-  ['nothing else', [], false],
-  ['Latin-1', [0xf6, 0x72, 0x67], true],
-  ['a continuation without its start', [0xa9, 0x61], true],
-  ['a character that is cut off', [0xe2, 0x82], true],
-  ['a surrogate', [0xed, 0xa0, 0x80], true],
-])('UTF-8 is decoded, wherever a chunk ends, up to %s', (_what, wrong, isWrong) => {
-  const bytes = Buffer.concat([Buffer.from(`\ufeff${TEXT}`), Buffer.from(wrong)])
-  for (const piece of [1, 2, 3, 5, 1000]) {
-    const reader = createUtf8Reader()
-    let read = { text: '', isWrong: false }
-    for (let at = 0; at < bytes.length && !read.isWrong; at += piece) {
-      const pushed = reader.push(bytes.subarray(at, at + piece))
-      read = { text: read.text + pushed.text, isWrong: pushed.isWrong }
-    }
-    read.isWrong ||= reader.endsInside()
-    expect(read, `${piece} bytes at a time`).toEqual({ text: TEXT, isWrong })
-  }
 })
