@@ -11,19 +11,10 @@ function withKeysReversed(value: unknown): unknown {
 }
 
 test('canonicalJson is JSON of the same value, whatever the order of its keys', () => {
-  fc.assert(
-    fc.property(fc.jsonValue(), value => {
-      const text = canonicalJson(value)
-      expect(JSON.parse(text)).toEqual(JSON.parse(JSON.stringify(value)))
-      expect(canonicalJson(withKeysReversed(value))).toBe(text)
-    }),
-    { seed: SEED },
-  )
-})
-
-test('canonicalJson differs for values that differ', () => {
-  const values = ['[]', '{}', '[[]]', '[{}]', '{"a":[]}', '{"a":{}}', '["a"]', '"a"', '1', '"1"']
-  const more = ['null', '["null"]', '[null]', '[1,2]', '[12]', '{"a":1,"b":2}', '{"a":{"b":2}}']
-  const texts = [...values, ...more].map(text => canonicalJson(JSON.parse(text)))
-  expect(new Set(texts).size).toBe(texts.length)
+  const sameJson = fc.property(fc.jsonValue(), value => {
+    const text = canonicalJson(value)
+    expect(JSON.parse(text)).toEqual(JSON.parse(JSON.stringify(value)))
+    expect(canonicalJson(withKeysReversed(value))).toBe(text)
+  })
+  fc.assert(sameJson, { seed: SEED })
 })
