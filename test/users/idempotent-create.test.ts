@@ -89,9 +89,7 @@ describe('POST /users with an Idempotency-Key', () => {
     const body = newUserBody({ password: 'correct horse' })
     const count = await userCount(app)
     const responses = await Promise.all(Array.from({ length: 20 }, () => post(app, key, body)))
-    const isNew = responses.filter(
-      ({ status, headers }) => status === 201 && !headers[REPLAYED],
-    )
+    const isNew = responses.filter(({ status, headers }) => status === 201 && !headers[REPLAYED])
     expect(isNew).toHaveLength(1)
     for (const { status, headers, body: answer } of responses) {
       expect([201, 409]).toContain(status)

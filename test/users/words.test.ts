@@ -1,5 +1,6 @@
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
+import { foldCase } from '../../src/users/user.ts'
 import {
   areBegun,
   createWordTest,
@@ -17,33 +18,41 @@ const characters = codePoints(char => /[\p{L}\p{M}\p{N}\p{P}\p{S}\p{Cf}]/u.test(
 const text = fc.string({ unit: 'binary', maxLength: 40 })
 
 test('foldWords changes nothing in a folded text', () => {
-  const changed = characters.filter(char =>
-    [char, `a${char}\u0301x`, `${char}\u3099${char}`].some(
-      each => foldWords(foldWords(each)) !== foldWords(each),
-    ),
-  )
+  const isSame = (value: string) => foldWords(foldWords(value)) === foldWords(value)
+  const changed = characters.filter(char => !isSame(`${char} a${char}\u0301x ${char}\u3099${char}`))
   expect(changed).toEqual([])
-  fc.assert(
-    fc.property(text, value => {
-      expect(foldWords(foldWords(value))).toBe(foldWords(value))
-    }),
-    { numRuns: 2000 },
-  )
+  fc.assert(fc.property(text, isSame))
 })
 
 test('foldWords makes the same of capital, small, composed and decomposed letters', () => {
   const differ = characters.flatMap(char =>
     [char.toUpperCase(), char.toLowerCase(), char.normalize('NFD'), char.normalize('NFC')]
-      .filter(other => foldWords(other) !== foldWords(char))
+      .filter(other => other !== char && foldWords(other) !== foldWords(char))
       .map(other => [char, other]),
   )
   expect(differ).toEqual([])
 })
 
+test('foldCase gives the same for each letter and the single letters that Unicode folds it to', () => {
+  // A regular expression with the flags `i` and `u` uses the same simple folding.
+  const pairs = characters.flatMap(char =>
+    [char.toLowerCase(), char.toUpperCase()]
+      .filter(
+        other => [...other].length === 1 && other !== char && /[\p{L}\p{M}\p{N}\p{S}]/u.test(char),
+      )
+      .map(other => [char, other] as const),
+  )
+  const same = pairs.filter(([char, other]) =>
+    new RegExp(`^\\u{${char.codePointAt(0)?.toString(16)}}$`, 'iu').test(other),
+  )
+  expect(same.length).toBeGreaterThan(2000)
+  expect(same.filter(([char, other]) => foldCase(char) !== foldCase(other))).toEqual([])
+  const apart = ['ı', 'i', 'ß', 'ss', 'ﬁ', 'fi', 'a', 'ä']
+  expect(new Set(apart.map(foldCase)).size).toBe(apart.length)
+})
+
 test.each([
-  ['Zoë', ['zoe']],
-  ['Ångström', ['angstrom']],
-  ['Łódź', ['lodz']],
+  ['Łódź Ångström', ['lodz', 'angstrom']],
   ['Straße STRASSE', ['strasse']],
   ['Søren Kierkegård', ['soren', 'kierkegard']],
   ['Þórður Ægir', ['thordur', 'aegir']],
@@ -60,53 +69,41 @@ test.each([
   ['สมชาย', ['สมชาย']],
   ['ＡＤＡ ﬁn ²', ['ada', 'fin', '2']],
   ["O'Brien-Smith, Dr.", ['o', 'brien', 'smith', 'dr']],
-  ['Jean\u00adLuc \u200dA\u200c', ['jeanluc', 'a']],
-  ['葛\u{e0100}城', ['葛城']],
+  ['Jean\u00adLuc \u200dA\u200c 葛\u{e0100}城', ['jeanluc', 'a', '葛城']],
   ['😀 — ! "*"', []],
-  ['', []],
+  ['x'.repeat(300), ['x'.repeat(64)]],
+  ['𐐨'.repeat(300), ['𐐨'.repeat(64)]],
 ])('wordsOf %j gives %j', (value, words) => {
   expect(wordsOf(value)).toEqual(words)
 })
 
-test('wordsOf cuts words of more than 64 characters, and cuts no character', () => {
-  expect(wordsOf('x'.repeat(300))).toEqual(['x'.repeat(64)])
-  expect(wordsOf('𝔘'.repeat(300))).toEqual(['u'.repeat(64)])
-  expect(wordsOf('𐐨'.repeat(300))).toEqual(['𐐨'.repeat(64)])
-  fc.assert(
-    fc.property(text, fc.nat(50), (value, count) => {
-      expect(firstChars(value, count)).toBe([...value].slice(0, count).join(''))
-    }),
-  )
+test('firstChars cuts no character', () => {
+  const isCutByCharacters = fc.property(text, fc.nat(50), (value, count) => {
+    expect(firstChars(value, count)).toBe([...value].slice(0, count).join(''))
+  })
+  fc.assert(isCutByCharacters)
 })
 
-test('wordsOfUser gives the words of name and e-mail, and no word of both', () => {
-  expect(wordsOfUser({ name: 'Ada Love', email: 'lace.ada@example.com' })).toEqual([
-    ...['ada', 'love', 'lace', 'example', 'com'],
-  ])
-})
-
-test('createWordTest tells the same as the words of the user', () => {
+test('createWordTest tells the same as the words of the name and the e-mail', () => {
+  const user = { name: 'Ada Love', email: 'lace.ada@example.com' }
+  expect(wordsOfUser(user)).toEqual(['ada', 'love', 'lace', 'example', 'com'])
   const letters = fc.string({
     unit: fc.constantFrom(...'aab\u0301 -\n.王😀𐐨がが9', '\u{1d165}', 'か\u3099'),
     maxLength: 8,
   })
-  fc.assert(
-    fc.property(letters, letters, fc.oneof(letters, text), (name, email, q) => {
-      const parsed = parseAskedWords(q)
-      if ('error' in parsed) return
-      const isFound = areBegun(wordsOfUser({ name, email }), parsed.words)
-      expect(createWordTest(parsed.words)({ name, email })).toBe(isFound)
-    }),
-    { numRuns: 5000 },
-  )
+  const isSame = fc.property(letters, letters, fc.oneof(letters, text), (name, email, q) => {
+    const parsed = parseAskedWords(q)
+    if ('error' in parsed) return
+    const isFound = areBegun(wordsOfUser({ name, email }), parsed.words)
+    expect(createWordTest(parsed.words)({ name, email })).toBe(isFound)
+  })
+  fc.assert(isSame, { numRuns: 2000 })
 })
 
 describe('parseAskedWords', () => {
   test.each([
-    ['lov ada', ['lov', 'ada']],
     ['  Ada,LOVE ', ['ada', 'love']],
     ['ann an a annabel', ['annabel']],
-    ['ada ada', ['ada']],
     ['a b c d e f g h', ['a', 'b', 'c', 'd', 'e', 'f', 'g', 'h']],
     ['x'.repeat(64), ['x'.repeat(64)]],
     ['ada* OR "x" NEAR(y)', ['ada', 'or', 'x', 'near', 'y']],
@@ -115,12 +112,9 @@ describe('parseAskedWords', () => {
   })
 
   test.each([
-    [' ', 'has no letter and no digit'],
-    ['*"-+', 'has no letter and no digit'],
     ['\0', 'has no letter and no digit'],
     ['\ud800', 'has no letter and no digit'],
     ['a a a a a a a a a', 'has too many words (maximum is 8 words)'],
-    ['x'.repeat(65), 'has a word that is too long (maximum is 64 characters)'],
     ['ß'.repeat(33), 'has a word that is too long (maximum is 64 characters)'],
     ['x '.repeat(50_000), 'is too long (maximum is 4096 characters)'],
   ])('refuses %j', (value, error) => {
@@ -128,15 +122,13 @@ describe('parseAskedWords', () => {
   })
 
   test('keeps only words that decide, for any text', () => {
-    fc.assert(
-      fc.property(fc.array(text), text, (asked, name) => {
-        const parsed = parseAskedWords(asked.join(' '))
-        if ('error' in parsed) return
-        const words = wordsOf(name)
-        const all = asked.flatMap(each => [...wordsOf(each)])
-        expect(areBegun(words, parsed.words)).toBe(areBegun(words, all))
-        expect(areBegun(wordsOf(asked.join(' ')), parsed.words)).toBe(true)
-      }),
-    )
+    const areEnough = fc.property(fc.array(text), text, (asked, name) => {
+      const parsed = parseAskedWords(asked.join(' '))
+      if ('error' in parsed) return
+      const all = asked.flatMap(each => [...wordsOf(each)])
+      expect(areBegun(wordsOf(name), parsed.words)).toBe(areBegun(wordsOf(name), all))
+      expect(areBegun(wordsOf(asked.join(' ')), parsed.words)).toBe(true)
+    })
+    fc.assert(areEnough)
   })
 })
