@@ -5,15 +5,11 @@ import { openTestApp, type TestApp } from '../support/open-test-app.ts'
 import { shareTestApp } from '../support/shared-app.ts'
 import { selectRows } from '../support/sql.ts'
 
-const TIMESTAMP = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/
-
 /** For tests that only look at users of their own. */
 const app = shareTestApp()
 
 async function create({ http }: TestApp, fields: Record<string, unknown> = {}) {
-  const response = await http.post('/users').send(newUserBody(fields))
-  expect(response.status).toBe(201)
-  return response.body
+  return (await http.post('/users').send(newUserBody(fields)).expect(201)).body
 }
 
 /** The stored digest of a password, which no response shows. */
@@ -25,26 +21,17 @@ async function digestOf({ id }: { readonly id: number }, { databaseUrl }: TestAp
 describe('POST /users', () => {
   test('answers 201, the user with its fields in order, and Location', async () => {
     const { http } = await openTestApp()
-    const body = newUserBody({ name: 'Ann', email: 'Ann@x.co', password: 'correct horse' })
-    const response = await http.post('/users').send(body)
-    expect(response.status).toBe(201)
-    expect(Object.keys(response.body)).toEqual(['id', 'name', 'email', 'created_at', 'updated_at'])
-    expect(response.body).toMatchObject({ id: 1, name: 'Ann', email: 'Ann@x.co' })
-    expect(response.body.created_at).toMatch(TIMESTAMP)
-    expect(response.body.updated_at).toBe(response.body.created_at)
-    expect(response.headers.location).toBe('/users/1')
-    expect(response.headers['content-type']).toBe('application/json; charset=utf-8')
-    expect(response.headers['cache-control']).toBe('private, no-cache')
-  })
-
-  test('ignores attributes and keys that it does not know', async () => {
-    const { user } = newUserBody({ id: 777, created_at: 'x', admin: true, password_digest: '$x' })
-    const response = await app.http.post('/users').send({ user, id: 778, token: 'y' })
-    expect(response.status).toBe(201)
-    expect(response.body.id).toBeLessThan(777)
-    expect(response.body.created_at).toMatch(TIMESTAMP)
-    expect(Object.keys(response.body)).toHaveLength(5)
-    expect(await digestOf(response.body)).toBeNull()
+    const { body, headers } = await http
+      .post('/users')
+      .send(newUserBody({ name: 'Ann', email: 'Ann@x.co', password: 'correct horse' }))
+      .expect(201)
+    expect(Object.keys(body)).toEqual(['id', 'name', 'email', 'created_at', 'updated_at'])
+    expect(body).toMatchObject({ id: 1, name: 'Ann', email: 'Ann@x.co' })
+    expect(body.created_at).toMatch(/^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/)
+    expect(body.updated_at).toBe(body.created_at)
+    expect(headers.location).toBe('/users/1')
+    expect(headers['content-type']).toBe('application/json; charset=utf-8')
+    expect(headers['cache-control']).toBe('private, no-cache')
   })
 
   test('lets one of twenty with one address through, and answers 422 to the others', async () => {
@@ -55,26 +42,21 @@ describe('POST /users', () => {
     )
     expect(responses.filter(({ status }) => status === 201)).toHaveLength(1)
     for (const { status, body } of responses.filter(response => response.status !== 201)) {
-      expect(status).toBe(422)
-      expect(body.errors).toEqual({ email: ['has already been taken'] })
+      expect([status, body.errors]).toEqual([422, { email: ['has already been taken'] }])
     }
     expect((await app.http.get('/users?email=a@one.co')).body).toHaveLength(1)
   })
 
   test('keeps the password as an Argon2id digest only, and none for null', async () => {
-    const digests = []
-    for (const fields of [
-      { password: 'correct horse' },
-      { password: 'correct horse' },
-      { password: null },
-      {},
-    ]) {
-      digests.push(await digestOf(await create(app, fields)))
-    }
-    const [first, second, ...others] = digests
-    expect(first).toMatch(/^\$argon2id\$v=19\$m=19456,t=2,p=1\$/)
-    expect(second).not.toBe(first)
-    expect(others).toEqual([null, null])
+    const [one, other, none, absent] = [
+      await digestOf(await create(app, { password: 'correct horse' })),
+      await digestOf(await create(app, { password: 'correct horse' })),
+      await digestOf(await create(app, { password: null })),
+      await digestOf(await create(app)),
+    ]
+    expect(one).toMatch(/^\$argon2id\$v=19\$m=19456,t=2,p=1\$/)
+    expect(other).not.toBe(one)
+    expect([none, absent]).toEqual([null, null])
   })
 })
 
@@ -84,91 +66,70 @@ describe('validation', () => {
   const blank = ["can't be blank"]
   const notText = ['must be a string']
   const invalid = ['is invalid']
+  const tooLong = (most: number) => [`is too long (maximum is ${most} characters)`]
+  const tooShort = ['is too short (minimum is 8 characters)']
 
   test.each<[unknown, string]>([
-    [{}, 'is required'],
     [null, 'is required'],
     [5, 'is required'],
     [[], 'is required'],
     [{ user: null }, 'is required'],
     [{ user: 'Ann' }, 'must be an object'],
     [{ user: [{ name: 'Ann' }] }, 'must be an object'],
-    [{ user: false }, 'must be an object'],
   ])('POST and PUT /users answer 422 to the body %j', async (body, message) => {
     const { id } = await create(app)
     for (const request of [app.http.post('/users'), app.http.put(`/users/${id}`)]) {
-      const response = await request.type('json').send(JSON.stringify(body))
-      expect(response.status).toBe(422)
+      const response = await request.type('json').send(JSON.stringify(body)).expect(422)
       expect(response.body).toEqual({
-        message: 'Validation failed',
-        resource: 'User',
-        code: 422,
-        status: false,
-        reason: 'validation_failed',
-        errors: { user: [message] },
+        ...{ message: 'Validation failed', resource: 'User', code: 422, status: false },
+        ...{ reason: 'validation_failed', errors: { user: [message] } },
       })
     }
   })
 
   test('POST /users needs name and email, PUT neither', async () => {
     const { id } = await create(app)
-    const response = await app.http.post('/users').send({ user: {} })
-    expect(response.status).toBe(422)
-    expect(response.body.errors).toEqual({ name: blank, email: blank })
-    expect((await app.http.put(`/users/${id}`).send({ user: {} })).status).toBe(200)
+    const { body } = await app.http.post('/users').send({ user: {} }).expect(422)
+    expect(body.errors).toEqual({ name: blank, email: blank })
+    await app.http.put(`/users/${id}`).send({ user: {} }).expect(200)
   })
 
   test.each<[string, unknown, string[]]>([
     ['name', null, blank],
-    ['name', '', blank],
     ['name', ' \t\n\u3000 ', blank],
     ['name', 5, notText],
     ['name', ['Ann'], notText],
-    ['name', 'a'.repeat(256), ['is too long (maximum is 255 characters)']],
-    ['name', '😀'.repeat(256), ['is too long (maximum is 255 characters)']],
+    ['name', '😀'.repeat(256), tooLong(255)],
     ['name', 'a\u0000b', invalid],
     ['name', 'a\nb', invalid],
-    ['name', 'a\u0085b', invalid],
     ['name', 'a\u202eb', invalid],
-    ['name', 'a\u2066b', invalid],
     ['name', 'a\ud800b', invalid],
-    [
-      'name',
-      `${'a'.repeat(255)}\u0007b`,
-      ['is too long (maximum is 255 characters)', 'is invalid'],
-    ],
+    ['name', `${'a'.repeat(255)}\u0007b`, [...tooLong(255), ...invalid]],
     ['email', null, blank],
-    ['email', '', blank],
     ['email', '  ', blank],
     ['email', { at: 'x' }, notText],
-    ['email', 'ann', invalid],
     ['email', 'ann@', invalid],
     ['email', 'ann@localhost', invalid],
     ['email', 'ann@x.co\u0000', invalid],
     ['email', 'ann@x.co, bob@x.co', invalid],
-    ['email', `a${LONG_EMAIL}`, ['is too long (maximum is 254 characters)']],
+    ['email', `a${LONG_EMAIL}`, tooLong(254)],
     ['password', 12345678, notText],
-    ['password', false, notText],
-    ['password', '', ['is too short (minimum is 8 characters)']],
-    ['password', '1234567', ['is too short (minimum is 8 characters)']],
-    ['password', '😀'.repeat(7), ['is too short (minimum is 8 characters)']],
-    ['password', '1'.repeat(129), ['is too long (maximum is 128 characters)']],
+    ['password', '', tooShort],
+    ['password', '😀'.repeat(7), tooShort],
+    ['password', '1'.repeat(129), tooLong(128)],
     ['password', '12345678\u0000', invalid],
     ['password', '12345678\udfff', invalid],
   ])('POST and PUT /users reject %s %j', async (field, value, messages) => {
     const { id } = await create(app)
     const post = await app.http.post('/users').send(newUserBody({ [field]: value }))
     const put = await app.http.put(`/users/${id}`).send({ user: { [field]: value } })
-    for (const { status, body } of [post, put]) {
-      expect(status).toBe(422)
-      expect(body.errors).toEqual({ [field]: messages })
-    }
+    expect([post.status, post.body.errors]).toEqual([422, { [field]: messages }])
+    expect([put.status, put.body.errors]).toEqual([422, { [field]: messages }])
   })
 
-  test.each<[string, unknown, unknown]>([
+  test.each<[string, string, string]>([
     ['name', '  Ann \n', 'Ann'],
     ['name', 'Zoe\u0308', 'Zoë'],
-    ['name', 'a'.repeat(255), 'a'.repeat(255)],
     ['name', '😀'.repeat(255), '😀'.repeat(255)],
     ['name', "Robert'); DROP TABLE users;--", "Robert'); DROP TABLE users;--"],
     ['email', ' Ann@Example.com ', 'Ann@Example.com'],
@@ -176,10 +137,10 @@ describe('validation', () => {
   ])('POST /users takes %s %j as %j', async (field, value, kept) => {
     const user = await create(app, { [field]: value })
     expect(user[field]).toBe(kept)
-    expect((await app.http.get(`/users/${user.id}`)).body[field]).toBe(kept)
+    expect((await app.http.get(`/users/${user.id}`)).body).toEqual(user)
   })
 
-  test.each(['12345678', '😀'.repeat(8), '1'.repeat(128), '  spaces  ', '😀'.repeat(128)])(
+  test.each(['😀'.repeat(8), '  spaces  ', '😀'.repeat(128)])(
     'POST /users takes the password %j',
     async password => {
       await create(app, { password })
@@ -195,58 +156,34 @@ describe('validation', () => {
 
   test('POST and PUT /users name every wrong field at once, also a taken e-mail', async () => {
     await create(app, { email: 'taken@x.co' })
-    const { id } = await create(app)
+    const { id, email: own } = await create(app)
     for (const [email, message] of [
       ['x', 'is invalid'],
       ['Taken@x.co', 'has already been taken'],
     ]) {
       const user = { name: '', email, password: 'short' }
-      const errors = {
-        name: blank,
-        email: [message],
-        password: ['is too short (minimum is 8 characters)'],
-      }
-      const post = await app.http.post('/users').send({ user })
-      const put = await app.http.put(`/users/${id}`).send({ user })
-      for (const { status, text } of [post, put]) {
-        expect(status).toBe(422)
-        expect(text).toContain(JSON.stringify(errors))
-      }
+      const errors = JSON.stringify({ name: blank, email: [message], password: tooShort })
+      const post = await app.http.post('/users').send({ user }).expect(422)
+      const put = await app.http.put(`/users/${id}`).send({ user }).expect(422)
+      expect(post.text).toContain(errors)
+      expect(put.text).toContain(errors)
     }
-  })
-
-  test('PUT /users/{id} does not treat the user’s own e-mail as taken', async () => {
-    const { id, email } = await create(app)
-    const response = await app.http.put(`/users/${id}`).send({ user: { name: '', email } })
-    expect(response.body.errors).toEqual({ name: blank })
+    const ofOwn = await app.http.put(`/users/${id}`).send({ user: { name: '', email: own } })
+    expect(ofOwn.body.errors).toEqual({ name: blank })
   })
 })
 
-describe('GET', () => {
-  test('/users answers a top-level array of users by id', async () => {
-    const app = await openTestApp()
-    expect((await app.http.get('/users')).body).toEqual([])
-    const users = [await create(app), await create(app)]
-    const response = await app.http.get('/users')
-    expect(response.status).toBe(200)
-    expect(response.body).toEqual(users)
-  })
-
-  test('/users/{id} answers the user, with the percent-encoded id too', async () => {
-    const app = await openTestApp()
-    const user = await create(app)
-    for (const path of [`/users/${user.id}`, '/users/%31', `/users/${user.id}?x=%zz`]) {
-      const response = await app.http.get(path)
-      expect(response.status).toBe(200)
-      expect(response.body).toEqual(user)
-    }
-  })
+test('GET /users/{id} answers the user, with the percent-encoded id too', async () => {
+  const { http } = await openTestApp({ users: [newUserBody()] })
+  const [user] = (await http.get('/users')).body
+  for (const path of ['/users/1', '/users/%31', '/users/1?x=%zz']) {
+    expect((await http.get(path).expect(200)).body).toEqual(user)
+  }
 })
 
 describe.each(['put', 'patch'] as const)('%s /users/{id}', method => {
   const clock = createFakeClock()
   const app = shareTestApp({ now: clock.now })
-  const digest = (user: { readonly id: number }) => digestOf(user, app)
 
   /** Creates a user a second later, and returns it and what changes it. */
   async function opened(fields: Record<string, unknown> = {}) {
@@ -261,52 +198,40 @@ describe.each(['put', 'patch'] as const)('%s /users/{id}', method => {
   test('changes the fields sent and updated_at, and answers 200', async () => {
     const { user, change, nowAfter } = await opened()
     clock.advance(1500)
-    const response = await change({ name: 'Bea' })
-    expect(response.status).toBe(200)
-    expect(response.body).toEqual({ ...user, name: 'Bea', updated_at: nowAfter(1500) })
-    expect((await app.http.get(`/users/${user.id}`)).body).toEqual(response.body)
+    const { status, body } = await change({ name: 'Bea' })
+    expect(status).toBe(200)
+    expect(body).toEqual({ ...user, name: 'Bea', updated_at: nowAfter(1500) })
+    expect((await app.http.get(`/users/${user.id}`)).body).toEqual(body)
   })
 
-  test('repeated leaves the same result', async () => {
+  test('repeated leaves the same result, also with a password', async () => {
     const { user, change } = await opened()
     const body = newUserBody({ password: 'correct horse' })
     const first = await change(body.user)
-    const before = await digest(user)
+    const before = await digestOf(user, app)
     clock.advance(1000)
     const second = await change(body.user)
-    expect(second.status).toBe(200)
-    expect(second.text).toBe(first.text)
-    expect(await digest(user)).toEqual(before)
+    expect([second.status, second.text]).toEqual([200, first.text])
+    expect(await digestOf(user, app)).toEqual(before)
   })
 
-  test('changes updated_at with the password, and when null removes it', async () => {
+  test('changes updated_at with the password, twice at once only once, and when null removes it', async () => {
     const { user, change, nowAfter } = await opened({ password: 'correct horse' })
-    for (const [password, ms] of [
-      ['battery staple', 1],
-      [null, 2],
-      [null, 2],
-    ] as const) {
+    clock.advance(1)
+    const twice = await Promise.all([1, 2].map(() => change({ password: 'battery staple' })))
+    for (const { body } of twice) expect(body.updated_at).toBe(nowAfter(1))
+    for (let time = 0; time < 2; time++) {
       clock.advance(1)
-      expect((await change({ password })).body.updated_at).toBe(nowAfter(ms))
+      expect((await change({ password: null })).body.updated_at).toBe(nowAfter(2))
     }
-    expect(await digest(user)).toBeNull()
-  })
-
-  test('of a new password, twice at once, changes updated_at once', async () => {
-    const { change } = await opened({ password: 'correct horse' })
-    const answers = await Promise.all([
-      change({ password: 'battery staple' }),
-      change({ password: 'battery staple' }),
-    ])
-    expect(answers.map(({ status }) => status)).toEqual([200, 200])
-    expect(answers[0]?.text).toBe(answers[1]?.text)
+    expect(await digestOf(user, app)).toBeNull()
   })
 
   test('with the stored password succeeds, also during a change of the password', async () => {
     let stored = 'password 0'
     let names = 0
     const { change } = await opened({ password: stored })
-    for (let round = 1; round <= 3; round++) {
+    for (let round = 1; round <= 2; round++) {
       const other = `password ${round}`
       let isOver = false
       const changing = change({ password: other }).finally(() => {
@@ -319,12 +244,9 @@ describe.each(['put', 'patch'] as const)('%s /users/{id}', method => {
       answers.push(changed)
       expect(new Set(answers.map(({ status }) => status))).toEqual(new Set([200]))
       // The request with the latest updated_at is the one whose password is stored.
-      const last = answers
-        .map(({ body }) => body.updated_at)
-        .sort()
-        .at(-1)
-      if (changed.body.updated_at === last) stored = other
-      expect((await change({ password: stored })).body.updated_at).toBe(last)
+      const times = answers.map(({ body }) => body.updated_at).sort()
+      if (changed.body.updated_at === times.at(-1)) stored = other
+      expect((await change({ password: stored })).body.updated_at).toBe(times.at(-1))
     }
   })
 
@@ -340,33 +262,27 @@ describe.each(['put', 'patch'] as const)('%s /users/{id}', method => {
   })
 
   test('answers 422 for the e-mail of another user, and changes nothing', async () => {
-    await create(app, { email: 'ann@x.co' })
+    const { email } = await create(app)
     const { user, change } = await opened()
-    const response = await change({ name: 'Bea', email: 'Ann@x.co' })
-    expect(response.status).toBe(422)
-    expect(response.body.errors).toEqual({ email: ['has already been taken'] })
+    const { status, body } = await change({ name: 'Bea', email: String(email).toUpperCase() })
+    expect([status, body.errors]).toEqual([422, { email: ['has already been taken'] }])
     expect((await app.http.get(`/users/${user.id}`)).body).toEqual(user)
-  })
-
-  test('ignores attributes that it does not know', async () => {
-    const { user, change } = await opened()
-    const response = await change({ id: 9, created_at: 'x', updated_at: 'x', version: 9 })
-    expect(response.status).toBe(200)
-    expect(response.body).toEqual(user)
   })
 })
 
-test('DELETE /users/{id} answers 204 without a body, then 404, deletes one user, and frees no id', async () => {
-  const app = await openTestApp()
-  const kept = await create(app)
-  const { id } = await create(app)
-  const response = await app.http.delete(`/users/${id}`)
-  expect(response.status).toBe(204)
-  expect(response.text).toBe('')
-  expect(response.headers).not.toHaveProperty('content-type')
-  const again = await app.http.delete(`/users/${id}`)
-  expect(again.status).toBe(404)
-  expect(again.body.resource).toBe('User')
-  expect((await app.http.get('/users')).body).toEqual([kept])
-  expect((await create(app)).id).toBe(id + 1)
+test('DELETE /users/{id} answers 204 without a body, then 404, and frees its e-mail but no id', async () => {
+  const { http } = await openTestApp({ users: [newUserBody()] })
+  const body = newUserBody()
+  await http.post('/users').send(body).expect(201)
+  const { text, headers } = await http.delete('/users/2').expect(204)
+  expect(text).toBe('')
+  expect(headers).not.toHaveProperty('content-type')
+  expect((await http.delete('/users/2').expect(404)).body.resource).toBe('User')
+  expect((await http.get('/users')).body).toMatchObject([{ id: 1 }])
+  expect((await http.post('/users').send(body).expect(201)).body.id).toBe(3)
+  await http
+    .put('/users/3')
+    .send({ user: { email: 'other@x.co' } })
+    .expect(200)
+  expect((await http.post('/users').send(body).expect(201)).body.id).toBe(4)
 })

@@ -8,33 +8,23 @@ const app = shareTestApp()
 /** The values are not trimmed or composed: the document describes what to send, and the service corrects some other values. */
 const VALUES: Readonly<Record<string, readonly unknown[]>> = {
   name: [
-    ...['A', 'Ann', 'José', '\u{1f600}', 'a b', 'a\u2028b', 'a\u200db', '\ufffd'],
-    ...['a'.repeat(255), '\u{1f600}'.repeat(255), 'a'.repeat(256), '\u{1f600}'.repeat(256)],
-    ...['', ' ', '\u3000', '\ufeff', 'a\u0000b', 'a\u001fb', 'a\u007fb', 'a\u009fb', 'a\u00a0b'],
-    ...['a\u2029b', 'a\u202ab', 'a\u202eb', 'a\u2066b', 'a\u2069b', 'a\u206ab'],
-    ...[null, 1, true, [], {}, ['Ann']],
+    ...['José', '\u{1f600}', 'a b', 'a\u2028b', '\ufffd', '', ' ', '\u3000', 'a\u00a0b'],
+    ...['\u{1f600}'.repeat(255), 'a'.repeat(256), 'a\u0000b', 'a\u001fb', 'a\u007fb', 'a\u009fb'],
+    ...['a\u2029b', 'a\u202ab', 'a\u202eb', 'a\u2066b', 'a\u2069b', 'a\u206ab', null, 1, {}],
   ],
   email: [
-    ...['ann@example.com', 'a+b@example.co.uk', "o'neill@example.com", 'ANN@EXAMPLE.ORG'],
-    ...[
-      '',
-      ' ',
-      'ann',
-      'ann@',
-      '@example.com',
-      'ann@example',
-      'a..b@example.com',
-      'a b@example.com',
-    ],
-    ...['ann@ex_ample.com', 'josé@example.com', `a@${'b'.repeat(245)}.com`, null, 1, [], {}],
-    `a@${'b'.repeat(248)}.com`,
-    `a@${'b'.repeat(249)}.com`,
+    ...['a+b@example.co.uk', "o'neill@example.com", 'ANN@EXAMPLE.ORG', '', 'ann', 'ann@'],
+    ...['@example.com', 'ann@example', 'a..b@example.com', 'a b@example.com', null, 1],
+    ...['ann@ex_ample.com', 'josé@example.com', ...[245, 248, 249].map(longEmail)],
   ],
   password: [
-    ...['12345678', '\u{1f600}'.repeat(8), ' '.repeat(8), '\u202e'.repeat(8), null],
-    ...['1234567', '\u{1f600}'.repeat(7), '', 'x'.repeat(129), '1234567\n', '1234567\u0085'],
-    ...[12345678, true, [], {}],
+    ...['\u{1f600}'.repeat(8), ' '.repeat(8), null, '1234567', '\u{1f600}'.repeat(7), ''],
+    ...['x'.repeat(129), '1234567\n', '1234567\u0085', 12345678, {}],
   ],
+}
+
+function longEmail(chars: number): string {
+  return `a@${'b'.repeat(chars)}.com`
 }
 
 describe.each(Object.entries(VALUES))('the schema of %s in the document', (field, values) => {
@@ -46,8 +36,8 @@ describe.each(Object.entries(VALUES))('the schema of %s in the document', (field
       const validate = described.compile(described.schemas[name] ?? {})
       const { body: user } = await http.post('/users').send(newUserBody()).expect(201)
       for (const value of values) {
-        const body =
-          name === 'NewUser' ? newUserBody({ [field]: value }) : { user: { [field]: value } }
+        const change = { user: { [field]: value } }
+        const body = name === 'NewUser' ? newUserBody(change.user) : change
         const answer = await (name === 'NewUser'
           ? http.post('/users').send(body)
           : http.put(`/users/${user.id}`).send(body))
