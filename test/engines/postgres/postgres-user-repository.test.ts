@@ -3,11 +3,7 @@ import { createClosing } from '../../../src/storage/postgres/batches.ts'
 import { openConnections } from '../../../src/storage/postgres/open-connections.ts'
 import type { Connections, Session } from '../../../src/storage/postgres/postgres-connections.ts'
 import { createPostgresUserRepository } from '../../../src/storage/postgres/postgres-user-repository.ts'
-import {
-  describeUserRepository,
-  type RepositoryHarness,
-} from '../../contracts/user-repository-contract.ts'
-import { describeWordSearch } from '../../contracts/word-search-contract.ts'
+import { describeUserRepository } from '../../contracts/user-repository-contract.ts'
 import { queryPostgres } from '../../support/postgres-client.ts'
 import {
   connectTo,
@@ -21,7 +17,7 @@ import { locationOf } from '../../support/postgres-location.ts'
 /** What the first migration does, and what differs between databases that are no copies. */
 const MARK_AGAIN = 'UPDATE users_summary SET mark = floor(random() * 281474976710656)'
 
-const HARNESS: RepositoryHarness = {
+describeUserRepository({
   name: 'PostgreSQL',
   open: async now => {
     const url = await copyPostgresTemplate()
@@ -35,11 +31,7 @@ const HARNESS: RepositoryHarness = {
     }
     return { repository, close }
   },
-}
-
-describeUserRepository(HARNESS)
-
-describeWordSearch(HARNESS)
+})
 
 const ANN = { name: 'Ann', email: 'ann@example.com', passwordDigest: null }
 

@@ -5,9 +5,8 @@ import { createSqliteUserRepository } from '../../../src/storage/sqlite/sqlite-u
 import { createWriteQueue } from '../../../src/storage/sqlite/write-queue.ts'
 import {
   describeUserRepository,
-  type RepositoryHarness,
+  describeWordSearch,
 } from '../../contracts/user-repository-contract.ts'
-import { describeWordSearch } from '../../contracts/word-search-contract.ts'
 import { temporaryFolder } from '../../support/open-test-app.ts'
 
 async function openRepository(path: string, now: () => number) {
@@ -24,12 +23,10 @@ async function openRepository(path: string, now: () => number) {
   }
 }
 
-const ofFile: RepositoryHarness = {
+describeUserRepository({
   name: 'a SQLite file',
   open: now => openRepository(join(temporaryFolder(), 'users.db'), now),
-}
+})
 
-describeUserRepository(ofFile)
-describeWordSearch(ofFile)
 // It has one connection, so its lists are made at once.
 describeWordSearch({ name: 'SQLite in memory', open: now => openRepository(':memory:', now) })
