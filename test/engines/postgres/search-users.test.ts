@@ -24,16 +24,17 @@ const FILL = `
     FROM generate_series(1, ${USERS}) AS n) AS made;`
 
 const WORDS = [
-  ['ann'],
-  ['ann', 'bob'],
-  ['bob', 'z'],
-  ['rare'],
-  ['rare', 'early'],
-  ['late'],
-  ['x', 'late', 'ann'],
-  ['u1', 'ann'],
-  ['nobody'],
-  ['bob', 'nobody'],
+  '',
+  'ann',
+  'ann bob',
+  'bob z',
+  'rare',
+  'rare early',
+  'late',
+  'x late ann',
+  'u1 ann',
+  'nobody',
+  'bob nobody',
 ]
 
 const FILTERS: readonly UserQuery['filters'][] = [
@@ -44,7 +45,6 @@ const FILTERS: readonly UserQuery['filters'][] = [
   { created_after: at(20), created_before: at(60) },
   { created_after: at(500) },
   { updated_before: at(100), created_after: at(20) },
-  { name: '\0' },
 ]
 
 test('a search of more users than its first walk finds what a scan finds, from each place, in each order', async () => {
@@ -56,14 +56,12 @@ test('a search of more users than its first walk finds what a scan finds, from e
   const users = (await queryPostgres(url, select)) as unknown as ShownUser[]
   expect(users).toHaveLength(USERS)
   const sorts = SORT_KEYS.flatMap(by => [false, true].map(descending => ({ by, descending })))
-  // All words meet all filters and all orders, and all filters meet all orders.
+  // All words meet all filters, and both meet all orders.
   const queries = WORDS.flatMap((words, row) =>
-    FILTERS.flatMap((filters, column) =>
-      [0, 3].map(step => {
-        const sort = sorts[(row + column + step) % sorts.length] ?? { by: 'id', descending: false }
-        return { words, filters, sort }
-      }),
-    ),
+    FILTERS.map((filters, column) => {
+      const sort = sorts[(row + column) % sorts.length] ?? ALL.sort
+      return { words: words.split(' ').filter(word => word !== ''), filters, sort }
+    }),
   )
   for (const asked of queries) {
     const found = users.filter(user => isAsked(user, asked))
