@@ -64,18 +64,6 @@ export function describeApiKeyStore({ name, open }: ApiKeyStoreHarness): void {
       expect(await commands.list()).toEqual(used)
     })
 
-    test('several processes can record the uses of the same keys at the same time', async () => {
-      const { store, commands } = await open()
-      const names = Array.from({ length: 50 }, (_, index) => `key-${index}`)
-      for (const each of names) await commands.create(keyNamed(each))
-      const uses = names.map((each, index) => ({ hash: hashOf(each), usedAt: NOON + index }))
-      for (let round = 0; round < 5; round++) {
-        await Promise.all([store.recordUses(uses), commands.recordUses(uses.toReversed())])
-      }
-      const stored = new Map((await store.list()).map(key => [key.name, key.lastUsedAt]))
-      expect(stored).toEqual(new Map(names.map((each, index) => [each, NOON + index])))
-    })
-
     test('revision changes when a key is created or revoked, and not when it is used', async () => {
       const { store, commands } = await open()
       const seen = [await store.revision()]

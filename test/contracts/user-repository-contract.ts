@@ -358,25 +358,6 @@ export function describeWordSearch(harness: RepositoryHarness): void {
       expect(await namesFound(repository, 'cid')).toEqual(['Cid'])
     })
 
-    test('many creates, updates and deletes at once leave the words of the users that are left', async () => {
-      const { repository } = await opened()
-      const created = await Promise.all(
-        Array.from({ length: 200 }, (_, index) => repository.create(named(`Anna${index}`))),
-      )
-      const every = (step: number) => created.map(({ id }) => id).filter(id => id % step === 0)
-      await Promise.all([
-        ...every(3).map(id => repository.delete(id)),
-        ...every(2).map(id => repository.update(id, { name: `Bert${id}` })),
-        ...every(4).map(id => repository.update(id, { name: `Carl${id}` })),
-        ...every(5).map(id => repository.delete(id)),
-        repository.create(named('Anna')),
-      ])
-      for (const q of ['ann', 'anna', 'bert', 'carl', 'carl8', 'anna1']) {
-        const users = await scan(repository, { ...FIRST, words: [q] })
-        expect(await namesFound(repository, q)).toEqual(users.map(({ name }) => name))
-      }
-    })
-
     test.each([[[]], [['ada']], [['exam', 'ad']]])(
       'a list by e-mail with the words %j goes on behind the e-mail of its position, whoever has it now',
       async words => {

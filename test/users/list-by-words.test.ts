@@ -63,10 +63,11 @@ test('GET /users with q has an ETag that changes with the users', async () => {
 
 test.each([
   ['', 'is empty'],
-  ['%20', 'has no letter and no digit'],
+  ['%00', 'has no letter and no digit'],
   ['%F0%9F%98%80', 'has no letter and no digit'],
   ['a+b+c+d+e+f+g+h+i', 'has too many words (maximum is 8 words)'],
   ['x'.repeat(65), 'has a word that is too long (maximum is 64 characters)'],
+  ['%C3%9F'.repeat(33), 'has a word that is too long (maximum is 64 characters)'],
   ['+x'.repeat(2500), 'is too long (maximum is 4096 characters)'],
   ['%ED%A0%80', 'cannot be decoded'],
   ['a&q=b', 'is given more than once'],

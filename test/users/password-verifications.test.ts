@@ -2,7 +2,6 @@ import { hashSync as hashArgon2 } from '@node-rs/argon2'
 import { hashSync as hashBcrypt } from '@node-rs/bcrypt'
 import { beforeAll, describe, expect, test } from 'vitest'
 import { isCurrentDigest } from '../../src/users/passwords.ts'
-import { openKeyedApp } from '../support/api-keys.ts'
 import { openTestApp, type TestApp } from '../support/open-test-app.ts'
 import { shareTestApp } from '../support/shared-app.ts'
 import { executeSql, holdWrites, selectRows } from '../support/sql.ts'
@@ -158,37 +157,6 @@ describe(`POST ${PATH}`, () => {
       const response = await verify().set('Idempotency-Key', key).expect(200)
       expect(response.headers).not.toHaveProperty('idempotency-replayed')
     }
-  })
-
-  test('is an action of its own for rate limits, which may count by the e-mail', async () => {
-    const rule = {
-      name: 'logins',
-      to: 2,
-      within: '1 hour',
-      only: ['verify'],
-      by: 'body:user.email',
-    }
-    const limited = await openTestApp({ limits: { rateLimits: [rule] } })
-    const statuses = []
-    for (const email of ['a@x.co', 'A@x.co', ' a@X.co', 'b@x.co']) {
-      statuses.push((await verify({ email }, limited)).status)
-    }
-    expect(statuses).toEqual([422, 422, 429, 422])
-    await create({ password: null }, limited)
-  })
-
-  test('needs a key with the scope passwords:verify where keys are required', async () => {
-    const keyed = await openKeyedApp([
-      { name: 'login', scopes: ['passwords:verify'] },
-      { name: 'others', scopes: ['users:read', 'users:write'] },
-    ])
-    const [login = '', others = ''] = keyed.bearers
-    await keyed.http.post('/users').set('Authorization', others).send({ user: ANN }).expect(201)
-    await verify({}, keyed).set('Authorization', login).expect(200)
-    await verify({}, keyed).expect(401)
-    const { status, body } = await verify({}, keyed).set('Authorization', others)
-    expect([status, body.message]).toEqual([403, 'The API key lacks the scope passwords:verify'])
-    await keyed.http.get('/users').set('Authorization', login).expect(403)
   })
 
   test('answers 503 when too many passwords wait', async () => {

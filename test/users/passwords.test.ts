@@ -1,6 +1,5 @@
 import { hashSync as hashBcrypt } from '@node-rs/bcrypt'
 import { expect, test } from 'vitest'
-import { loadConfig } from '../../src/config.ts'
 import { createPasswordHasher } from '../../src/users/passwords.ts'
 import { newUserBody } from '../support/builders.ts'
 import { openTestApp } from '../support/open-test-app.ts'
@@ -28,13 +27,6 @@ test('hash refuses what the queue cannot hold, and serves those that wait in it'
   expect(results[4]).toMatchObject({ reason: { code: 'overloaded' } })
   expect(waiting()).toBe(0)
   expect(await hash(PASSWORD)).toMatch(/^\$argon2id\$/)
-})
-
-test('200 passwords may wait at once by default', async () => {
-  const { maxWaitingPasswords: maxWaiting } = loadConfig({}, '/no/.env')
-  const { verify } = createPasswordHasher({ maxWaiting })
-  const calls = Array.from({ length: 200 }, () => verify(DIGEST, PASSWORD))
-  expect(new Set(await Promise.all(calls))).toEqual(new Set([true]))
 })
 
 test('POST /users takes many passwords at once, and GET is answered meanwhile', async () => {

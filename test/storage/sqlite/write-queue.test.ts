@@ -16,22 +16,6 @@ const MAX_BATCH_WRITES = 250
 /** More turns than the event loop could run if a write waited inside SQLite. */
 const MANY_TURNS = 50
 
-/** Longer than writes wait for a lock. */
-const TOO_LONG_MS = 1000
-
-test('WriteQueue runs writes in the order in which they came', async () => {
-  const { writes, add, stored } = await openQueue()
-  const texts = Array.from({ length: 20 }, (_, index) => `item ${index}`)
-  const settled: string[] = []
-  const sent: Promise<unknown>[] = []
-  for (const [index, text] of texts.entries()) {
-    sent.push(writes.run(() => add(text)).then(result => settled.push(result)))
-    if (index % 7 === 0) await nextTurn()
-  }
-  await Promise.all(sent)
-  expect([settled, stored()]).toEqual([texts, texts])
-})
-
 test('WriteQueue commits the writes of one turn together, and resolves only then', async () => {
   const { writes, add, stored } = await openQueue()
   const seenByLater: unknown[] = []
@@ -110,20 +94,6 @@ test('WriteQueue waits for a lock of another connection while reads and the even
   expect(stored()).toEqual(['first', 'second', 'third', 'fourth'])
 })
 
-test('WriteQueue rejects writes that wait too long for a lock, and continues', async () => {
-  const { writes, other, add, stored } = await openQueue()
-  const clock = fakePerformanceClock()
-  other.exec('BEGIN IMMEDIATE')
-  const results = Promise.allSettled(['a', 'b'].map(text => writes.run(() => add(text))))
-  for (let turn = 0; turn < MANY_TURNS; turn++) await nextTurn()
-  clock.advance(TOO_LONG_MS)
-  const refused = { status: 'rejected', reason: refusal('storage_unavailable') }
-  expect(await results).toEqual([refused, refused])
-  other.exec('COMMIT')
-  expect(await writes.run(() => add('c'))).toBe('c')
-  expect(stored()).toEqual(['c'])
-})
-
 test.each<{ disk: string; rows: string }>([
   // SQLite rolls back the whole transaction for the first error and only the statement for the second.
   { disk: 'full within a row', rows: 'VALUES (@text)' },
@@ -170,7 +140,7 @@ test(`WriteQueue throws overloaded for a write when ${MAX_PENDING_WRITES} wait`,
   expect(stored()).toHaveLength(MAX_PENDING_WRITES + 1)
 })
 
-test('WriteQueue commits many writes in several batches, with turns of the event loop between them', async () => {
+test('WriteQueue runs writes in the order in which they came, in batches with turns of the event loop between them', async () => {
   const { writes, add, stored } = await openQueue()
   const texts = Array.from({ length: 3 * MAX_BATCH_WRITES }, (_, index) => `${index}`)
   const counts = new Set<number>()
