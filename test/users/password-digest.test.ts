@@ -97,10 +97,13 @@ test.each([
   expect([isPasswordDigest(digest), isCurrentDigest(digest)]).toEqual([true, isCurrent])
 })
 
-test('a digest of another system verifies a password as typed, and in the normalised form', async () => {
+test('a digest of another system verifies a password as typed and normalised, and no other', async () => {
   const { verify } = createPasswordHasher()
   const typed = 'ﬁne ﬂour'
   expect(await verify(hashBcrypt(typed, 4), typed)).toBe(true)
   expect(await verify(hashBcrypt('fine flour', 4), typed)).toBe(true)
   expect(await verify(hashBcrypt('other flour', 4), typed)).toBe(false)
+  // To bcrypt these are the same password.
+  expect(await verifyDigest(BCRYPT, `${PASSWORD}\0${PASSWORD}`)).toBe(false)
+  expect(await verifyDigest(BCRYPT, `${PASSWORD}\0`)).toBe(false)
 })

@@ -48,15 +48,16 @@ describe('POST /users', () => {
   })
 
   test('keeps the password as an Argon2id digest only, and none for null', async () => {
-    const [one, other, none, absent] = [
-      await digestOf(await create(app, { password: 'correct horse' })),
-      await digestOf(await create(app, { password: 'correct horse' })),
+    const [one, other, ...none] = [
+      await digestOf(await create(app, { password: '  spaces  ' })),
+      await digestOf(await create(app, { password: '  spaces  ' })),
       await digestOf(await create(app, { password: null })),
       await digestOf(await create(app)),
     ]
     expect(one).toMatch(/^\$argon2id\$v=19\$m=19456,t=2,p=1\$/)
     expect(other).not.toBe(one)
-    expect([none, absent]).toEqual([null, null])
+    expect(none).toEqual([null, null])
+    for (const count of [8, 128]) await create(app, { password: '😀'.repeat(count) })
   })
 })
 
@@ -139,13 +140,6 @@ describe('validation', () => {
     expect(user[field]).toBe(kept)
     expect((await app.http.get(`/users/${user.id}`)).body).toEqual(user)
   })
-
-  test.each(['😀'.repeat(8), '  spaces  ', '😀'.repeat(128)])(
-    'POST /users takes the password %j',
-    async password => {
-      await create(app, { password })
-    },
-  )
 
   test('PASSWORD_MIN_LENGTH sets the minimum length, and the message has it', async () => {
     const strict = await openTestApp({ env: { PASSWORD_MIN_LENGTH: '12' } })

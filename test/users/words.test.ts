@@ -54,7 +54,6 @@ test('foldCase gives the same for each letter and the single letters that Unicod
 test.each([
   ['Łódź Ångström', ['lodz', 'angstrom']],
   ['Straße STRASSE', ['strasse']],
-  ['Søren Kierkegård', ['soren', 'kierkegard']],
   ['Þórður Ægir', ['thordur', 'aegir']],
   ['İstanbul ISTANBUL ıstanbul', ['istanbul']],
   ['Nguyễn Văn Đức', ['nguyen', 'van', 'duc']],
@@ -64,9 +63,7 @@ test.each([
   ['שָׁלוֹם', ['שלום']],
   ['王小明', ['王小明']],
   ['ガブリエル ｶﾞﾌﾞﾘｴﾙ カブリエル', ['ガブリエル', 'カブリエル']],
-  ['김철수', ['김철수']],
   ['हिन्दी कि', ['हिन्दी', 'कि']],
-  ['สมชาย', ['สมชาย']],
   ['ＡＤＡ ﬁn ²', ['ada', 'fin', '2']],
   ["O'Brien-Smith, Dr.", ['o', 'brien', 'smith', 'dr']],
   ['Jean\u00adLuc \u200dA\u200c 葛\u{e0100}城', ['jeanluc', 'a', '葛城']],

@@ -83,12 +83,3 @@ test.each(FILTERS.slice(1))('a count of %o reads the index of its filter', filte
   const names = Object.keys(filters) as (keyof UserFilters)[]
   expect(planOf(countSql(names), filters)).not.toMatch(SCAN)
 })
-
-test('listStatement has one form for each text of its SQL', () => {
-  const statements = QUERIES.flatMap(query => [
-    listStatement(query),
-    listStatement({ ...query, withTotal: true }),
-  ])
-  const forms = new Map(statements.map(({ form, sql }) => [form, sql()]))
-  expect(statements.map(({ form }) => forms.get(form))).toEqual(statements.map(({ sql }) => sql()))
-})
