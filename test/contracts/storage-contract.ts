@@ -10,10 +10,7 @@ export interface StoredDatabase {
   exists(): Promise<boolean>
   /** The e-mails of all users by id. */
   emails(): Promise<string[]>
-  /** Takes the last migration from its history. */
-  forgetMigration(): Promise<void>
-  /** Makes it an unfinished copy of another database. */
-  markCopy(): Promise<void>
+  execute(sql: string): Promise<void>
 }
 
 export interface StorageHarness {
@@ -52,36 +49,20 @@ export async function openStored(engine: StorageEngine, options: Partial<OpenSto
 /** The tests that every storage engine must pass for a database that persists. */
 export function describeStorage({ name, newDatabase }: StorageHarness): void {
   describe(`StorageEngine: ${name}`, () => {
-    test('open gives every process the same signing key and the same users', async () => {
-      const { engine } = await newDatabase()
-      const [one, other] = [await openStored(engine), await openStored(engine)]
-      const keys = await Promise.all([one.signingKey('cursor'), other.signingKey('cursor')])
-      expect(keys[0]).toHaveLength(32)
-      expect(keys[0]).toEqual(keys[1])
-      expect(await one.signingKey('cursor')).toEqual(keys[0])
-      const { id } = await one.users.create(ANN)
-      expect(await other.users.find(id)).toMatchObject({ id })
-    })
-
-    test('every database has a signing key of its own', async () => {
-      const keys = []
-      for (let database = 0; database < 2; database++) {
-        const { engine } = await newDatabase()
-        keys.push((await (await openStored(engine)).signingKey('cursor')).toString('hex'))
-      }
-      expect(keys[0]).not.toBe(keys[1])
-    })
-
-    test('open by several processes at once creates one schema', async () => {
-      const { engine } = await newDatabase()
+    test('open by several processes at once creates one schema and one signing key, another in each database', async () => {
+      const [{ engine }, another] = [await newDatabase(), await newDatabase()]
       const all = await Promise.all(Array.from({ length: 4 }, () => openStored(engine)))
-      const ids = await Promise.all(
-        all.map(async ({ users }, index) => {
-          const { id } = await users.create({ ...ANN, email: `ann${index}@example.com` })
-          return id
-        }),
+      const created = await Promise.all(
+        all.map(({ users }, index) => users.create({ ...ANN, email: `ann${index}@example.com` })),
       )
-      expect(new Set(ids).size).toBe(4)
+      expect(new Set(created.map(({ id }) => id)).size).toBe(4)
+      for (const { id } of created) expect(await all[0]?.users.find(id)).toMatchObject({ id })
+      all.push(await openStored(another.engine))
+      const keys = await Promise.all(all.map(({ signingKey }) => signingKey('cursor')))
+      expect(keys.map(({ length }) => length)).toEqual(Array(5).fill(32))
+      const texts = keys.map(key => key.toString('hex'))
+      expect(new Set(texts.slice(0, 4)).size).toBe(1)
+      expect(new Set(texts).size).toBe(2)
     })
 
     test('what was written is there after the storage is opened again', async () => {
@@ -99,51 +80,47 @@ export function describeStorage({ name, newDatabase }: StorageHarness): void {
       expect(engine.isInMemory).toBe(false)
     })
 
-    test('open with refuse rejects a database that does not exist, and does not create it', async () => {
-      const { engine, exists } = await newDatabase()
-      await expect(openStored(engine, { ifMissing: 'refuse' })).rejects.toThrow(UnusableDatabase)
-      expect(await exists()).toBe(false)
-    })
-
-    test('exists tells whether there is a schema, and does not create it', async () => {
+    test('neither exists nor an open with refuse creates a database', async () => {
       const { engine, exists } = await newDatabase()
       expect(await engine.exists()).toBe(false)
+      await expect(openStored(engine, { ifMissing: 'refuse' })).rejects.toThrow(UnusableDatabase)
       expect(await exists()).toBe(false)
       await openStored(engine)
       expect(await engine.exists()).toBe(true)
     })
 
-    test('open with refuse rejects an older schema', async () => {
-      const { engine, forgetMigration } = await newDatabase()
+    test.each([
+      [
+        'its schema is that of an older release',
+        'DELETE FROM schema_migrations WHERE version = (SELECT max(version) FROM schema_migrations)',
+        ['refuse'],
+      ],
+      [
+        'it is an unfinished copy: run `copy` again, or delete it',
+        'INSERT INTO unfinished_copies (singleton) VALUES (1)',
+        ['refuse', 'create'],
+      ],
+    ] as const)('open says "%s"', async (why, sql, attempts) => {
+      const { engine, execute } = await newDatabase()
       await (await openStored(engine)).close()
-      await forgetMigration()
-      const opened = openStored(engine, { ifMissing: 'refuse' })
-      await expect(opened).rejects.toThrow('its schema is that of an older release')
-      await expect(opened).rejects.toThrow(UnusableDatabase)
-    })
-
-    test.each(['create', 'refuse'] as const)(
-      'open refuses an unfinished copy, if missing: %s',
-      async ifMissing => {
-        const { engine, markCopy } = await newDatabase()
-        await (await openStored(engine)).close()
-        await markCopy()
+      await execute(sql)
+      for (const ifMissing of attempts) {
         const opened = openStored(engine, { ifMissing })
-        await expect(opened).rejects.toThrow(
-          'it is an unfinished copy: run `copy` again, or delete it',
-        )
+        await expect(opened).rejects.toThrow(why)
         await expect(opened).rejects.toThrow(UnusableDatabase)
-      },
-    )
+      }
+    })
 
     test('openTrialImports decides like imports and stores nothing', async () => {
       const { engine, emails } = await newDatabase()
       const storage = await openStored(engine)
       await storage.users.create(ANN)
       const trial = await storage.openTrialImports()
-      const bob = { name: 'Bob', email: 'bob@example.com' }
       const { outcomes } = await trial.write({
-        users: [{ ...ANN, name: 'Anna' }, bob],
+        users: [
+          { ...ANN, name: 'Anna' },
+          { name: 'Bob', email: 'bob@example.com' },
+        ],
         onConflict: 'fail',
         // Its result is not stored.
         checkpointAfter: () => ({}) as ImportCheckpoint,
@@ -153,24 +130,16 @@ export function describeStorage({ name, newDatabase }: StorageHarness): void {
       expect(await emails()).toEqual([ANN.email])
     })
 
-    test('close finishes the writes that wait, and rejects later ones', async () => {
+    test('close finishes the writes that wait, and rejects later calls', async () => {
       const { engine, emails } = await newDatabase()
-      const storage = await openStored(engine)
-      const created = storage.users.create(ANN)
-      await storage.close()
-      expect(await created).toMatchObject({ version: expect.any(String) })
-      expect(await emails()).toEqual([ANN.email])
-      await expect(storage.users.create(ANN)).rejects.toMatchObject({ code: 'shutting_down' })
-    })
-
-    test('close ends the store of API keys', async () => {
-      const { engine } = await newDatabase()
-      const { apiKeys, close } = await openStored(engine)
-      const created = apiKeys.create(API_KEY)
+      const { users, apiKeys, close } = await openStored(engine)
+      const created = [users.create(ANN), apiKeys.create(API_KEY)]
       await close()
-      expect(await created).toBe(true)
+      expect(await Promise.all(created)).toEqual([expect.objectContaining({ id: 1 }), true])
+      expect(await emails()).toEqual([ANN.email])
       const use = { hash: API_KEY.hash, usedAt: 1 }
       for (const call of [
+        () => users.create(ANN),
         () => apiKeys.list(),
         () => apiKeys.revision(),
         () => apiKeys.create(API_KEY),
@@ -183,12 +152,11 @@ export function describeStorage({ name, newDatabase }: StorageHarness): void {
 
     test('writes beyond maxWaitingWrites are refused, and the others are done', async () => {
       const { engine, emails } = await newDatabase()
-      const storage = await openStored(engine, { maxWaitingWrites: 10 })
-      const results = await Promise.allSettled(
-        Array.from({ length: 200 }, (_, index) =>
-          storage.users.create({ ...ANN, email: `ann${index}@example.com` }),
-        ),
+      const { users } = await openStored(engine, { maxWaitingWrites: 10 })
+      const creates = Array.from({ length: 200 }, (_, index) =>
+        users.create({ ...ANN, email: `ann${index}@example.com` }),
       )
+      const results = await Promise.allSettled(creates)
       const refused = results.flatMap(result => (result.status === 'rejected' ? [result] : []))
       expect(refused.length).toBeGreaterThan(0)
       for (const { reason } of refused) expect(reason).toMatchObject({ code: 'overloaded' })
