@@ -6,39 +6,34 @@ import { promisify } from 'node:util'
 import { expect, onTestFinished, test } from 'vitest'
 import { newUserBody } from '../../support/builders.ts'
 import { ask } from '../../support/json-requests.ts'
-import { temporaryFolder } from '../../support/open-test-app.ts'
+import { openTestApp } from '../../support/open-test-app.ts'
 import { findPostgresBinaries } from '../../support/postgres-binaries.ts'
 import { queryPostgres } from '../../support/postgres-client.ts'
 import { createPostgresCluster } from '../../support/postgres-cluster.ts'
 import { canStartClusters } from '../../support/postgres-settings.ts'
-import { spawnService } from '../../support/spawn-service.ts'
 
 const PROJECT = fileURLToPath(new URL('../../..', import.meta.url))
 
 const PASSWORD = `it's a "secret"`
 
-/** As the image of PostgreSQL starts it: its superuser has the password, which all who come by TCP need. */
-async function startLikeTheImage() {
-  const cluster = await createPostgresCluster({
-    authentication: ['host all all 127.0.0.1/32 scram-sha-256'],
-  })
-  onTestFinished(cluster.remove)
-  const env = {
-    PATH: `${findPostgresBinaries()}:${process.env.PATH}`,
-    PGHOST: cluster.socketFolder,
-    PGPORT: String(cluster.port),
-    POSTGRES_PASSWORD: PASSWORD,
-  }
-  const run = (program: string, ...args: string[]) => promisify(execFile)(program, args, { env })
-  const setPassword = `ALTER ROLE postgres PASSWORD '${PASSWORD.replaceAll("'", "''")}'`
-  await run('psql', '--username=postgres', '--dbname=postgres', `--command=${setPassword}`)
-  return { cluster, run }
-}
-
 test.skipIf(!canStartClusters)(
   'deploy/postgres/create-database.sh needs a password, and makes a database in which the role of compose.yaml serves',
   async () => {
-    const { cluster, run } = await startLikeTheImage()
+    // As the image of PostgreSQL starts it: its superuser has the password, which all who come by TCP need.
+    const cluster = await createPostgresCluster({
+      authentication: ['host all all 127.0.0.1/32 scram-sha-256'],
+    })
+    onTestFinished(cluster.remove)
+    const env = {
+      PATH: `${findPostgresBinaries()}:${process.env.PATH}`,
+      PGHOST: cluster.socketFolder,
+      PGPORT: String(cluster.port),
+      POSTGRES_PASSWORD: PASSWORD,
+    }
+    const run = (program: string, ...args: string[]) => promisify(execFile)(program, args, { env })
+    const setPassword = `ALTER ROLE postgres PASSWORD '${PASSWORD.replaceAll("'", "''")}'`
+    await run('psql', '--username=postgres', '--dbname=postgres', `--command=${setPassword}`)
+
     const script = join(PROJECT, 'deploy/postgres/create-database.sh')
     const withoutPassword = run('env', '--unset=POSTGRES_PASSWORD', 'sh', script)
     await expect(withoutPassword).rejects.toMatchObject({ code: expect.any(Number) })
@@ -47,8 +42,7 @@ test.skipIf(!canStartClusters)(
     const compose = readFileSync(join(PROJECT, 'compose.yaml'), 'utf8')
     const [, shown = ''] = /USER_RECORDS_DATABASE=(\S+)/.exec(compose) ?? []
     const DATABASE_URL = shown.replace('@postgres/', `@127.0.0.1:${cluster.port}/`)
-    const env = { DATABASE_URL, PGPASSWORD: PASSWORD }
-    const service = await spawnService({ cwd: temporaryFolder(), env })
+    const service = await openTestApp({ env: { DATABASE_URL, PGPASSWORD: PASSWORD } })
     expect((await ask(service, 'POST /users', newUserBody())).status).toBe(201)
 
     const [, check = ''] = /test: (\[.*pg_isready.*\])/.exec(compose) ?? []

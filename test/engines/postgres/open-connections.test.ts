@@ -37,14 +37,10 @@ test('a process opens as many connections as docs/postgresql.md says, and no mor
 })
 
 test('settings of the URL that would break statements are replaced', async () => {
-  const url = new URL(await newPostgresDatabase())
-  const settings = ['array_nulls=off', 'bytea_output=escape', 'jit=on']
-  url.searchParams.set('options', settings.map(setting => `-c ${setting}`).join(' '))
-  const rows = await connectTo(url.href).read(session =>
-    session.query({
-      text: `SELECT current_setting('array_nulls'), current_setting('bytea_output'), current_setting('jit')`,
-    }),
-  )
+  const options = '-c array_nulls=off -c bytea_output=escape -c jit=on'
+  const url = `${await newPostgresDatabase()}?options=${encodeURIComponent(options)}`
+  const current = ['array_nulls', 'bytea_output', 'jit'].map(name => `current_setting('${name}')`)
+  const rows = await connectTo(url).read(session => session.query({ text: `SELECT ${current}` }))
   expect(rows).toEqual([['on', 'hex', 'off']])
 })
 
@@ -76,14 +72,10 @@ test('report has the connections that work, those that are idle, and what waits 
   const counts = () => connections.report().connections
   const nothing = { active: 0, idle: 0, waiting: 0 }
   expect(counts()).toEqual(nothing)
-  const allWork = meeting(3)
-  const isSeen = meeting(3)
+  const [allWork, isSeen] = [meeting(3), meeting(3)]
   const options = { isPatient: true, deadline: performance.now() + 100_000 }
-  const work = async () => {
-    await allWork()
-    await isSeen()
-  }
-  const first = [connections.transaction(work, options), connections.transaction(work, options)]
+  const transact = () => connections.transaction(() => allWork().then(isSeen), options)
+  const first = [transact(), transact()]
   await allWork()
   const last = connections.transaction(async () => {}, options)
   expect(counts()).toEqual({ active: 2, idle: 0, waiting: 1 })
@@ -95,7 +87,7 @@ test('report has the connections that work, those that are idle, and what waits 
 })
 
 test('a process that was busy until the deadline still hears the answer of the server', async () => {
-  const timeoutMs = 4000
+  const timeoutMs = 2000
   const location = locationOf(await newPostgresDatabase())
   const [config = {}] = location.hosts.map(createClientConfigs(location))
   const settings = { lockTimeoutMs: 0, statementTimeoutMs: 0, hasGenericPlans: false }
@@ -134,7 +126,7 @@ test('long work goes on beside short work that got its connection too late for a
   const read = (text: string, isLong = false) =>
     connections.read(session => session.query({ text }), { isLong })
   await holdOpen(url, 'LOCK TABLE held IN ACCESS EXCLUSIVE MODE')
-  const slept = read('SELECT pg_sleep(4)', true)
+  const slept = read('SELECT pg_sleep(2)', true)
   // More than there are connections: those that wait for one have little time left when they get it.
   const refused = Array.from({ length: 6 }, () => read('SELECT FROM held'))
   for (const one of refused) await expect(one).rejects.toMatchObject(UNAVAILABLE)

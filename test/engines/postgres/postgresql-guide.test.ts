@@ -6,20 +6,16 @@ import { expect, onTestFinished, test } from 'vitest'
 import { newUserBody } from '../../support/builders.ts'
 import { canMakeCertificates, makeCertificates } from '../../support/certificates.ts'
 import { ask } from '../../support/json-requests.ts'
-import { temporaryFolder } from '../../support/open-test-app.ts'
+import { openTestApp, temporaryFolder } from '../../support/open-test-app.ts'
 import { findPostgresBinaries } from '../../support/postgres-binaries.ts'
 import { createPostgresCluster } from '../../support/postgres-cluster.ts'
 import { canStartClusters } from '../../support/postgres-settings.ts'
-import { MAIN, spawnService } from '../../support/spawn-service.ts'
+import { MAIN } from '../../support/spawn-service.ts'
 
 const GUIDE = new URL('../../../docs/postgresql.md', import.meta.url)
 
-const reason = canStartClusters
-  ? canMakeCertificates
-    ? undefined
-    : 'there is no openssl'
-  : 'no PostgreSQL server is installed'
-if (reason !== undefined) console.log(`the commands of docs/postgresql.md are not run: ${reason}`)
+const canRun = canStartClusters && canMakeCertificates
+if (!canRun) console.log('docs/postgresql.md is not run: PostgreSQL or openssl is not installed')
 
 /** A server for which the page is true: it takes nothing but TLS and passwords, except of its superuser. */
 async function startServer() {
@@ -62,7 +58,7 @@ async function openGuide() {
     .replaceAll(/db\.example\.com(:5432)?/g, `localhost:${cluster.port}`)
     .replaceAll('/etc/user-records/ca.pem', rootCertificate)
     .replaceAll('%2Fetc%2Fuser-records%2Fca.pem', encodeURIComponent(rootCertificate))
-  const sh = async (script: string): Promise<string> => {
+  const sh = async (script = ''): Promise<string> => {
     const { stdout } = await promisify(execFile)('sh', ['-ec', script], { cwd, env })
     return stdout
   }
@@ -85,11 +81,11 @@ function settingsOf(block = ''): Record<string, string> {
   )
 }
 
-test.skipIf(reason)(
+test.skipIf(!canRun)(
   'docs/postgresql.md sets up a database, moves a service there from SQLite, backs it up, restores and watches it',
   async () => {
     const { cwd, sh, text } = await openGuide()
-    const before = await spawnService({ cwd, env: { DATABASE_URL: 'file:./data/users.db' } })
+    const before = await openTestApp({ env: { DATABASE_URL: join(cwd, 'data/users.db') } })
     const body = newUserBody()
     const key = { 'Idempotency-Key': 'once' }
     const created = await ask(before, 'POST /users', body, key)
@@ -97,23 +93,22 @@ test.skipIf(reason)(
     await ask(before, 'DELETE /users/3')
     const page = await ask(before, 'GET /users?per_page=1')
     const [, next = ''] = /<([^>]+)>; rel="next"/.exec(page.headers.get('link') ?? '') ?? []
-    before.process.kill('SIGTERM')
-    await before.exited
+    await before.stop()
 
     const setUp = blocksOf(text, 'Set up')
     for (const script of setUp) await sh(script)
     const steps = blocksOf(text, 'Move from SQLite')
     expect(steps).toHaveLength(1)
-    expect(await sh(steps[0] ?? '')).toMatch(/: 2 users, .* verified, in /)
+    expect(await sh(steps[0])).toMatch(/: 2 users, .* verified, in /)
 
-    const [settings] = blocksOf(text, 'Set up', '').map(settingsOf)
-    const after = await spawnService({ cwd, env: { ...settings } })
+    const [settings = {}] = blocksOf(text, 'Set up', '').map(settingsOf)
+    const after = await openTestApp({ env: settings })
     expect((await ask(after, `GET ${next}`)).body).toMatchObject([{ id: 2 }])
     const again = await ask(after, 'POST /users', body, key)
     expect([again.status, again.body]).toEqual([201, created.body])
     expect((await ask(after, 'POST /users', newUserBody())).body).toMatchObject({ id: 4 })
 
-    const [dump = '', create = '', restore = ''] = blocksOf(text, 'Backup')
+    const [dump = '', create, restore] = blocksOf(text, 'Backup')
     const printed = sh(`${setUp[1]?.split('\n')[0]}; user-records-service backup users.dump`)
     await expect(printed).rejects.toMatchObject({
       stderr: expect.stringContaining(dump.trim().split('\n').at(-1) ?? ''),
@@ -121,12 +116,12 @@ test.skipIf(reason)(
     await sh(dump)
     await sh(create)
     expect(await sh(restore)).toMatch(/: sound$/m)
-    const DATABASE_URL = settings?.DATABASE_URL?.replace('/user_records?', '/restored?') ?? ''
-    const restored = await spawnService({ cwd, env: { ...settings, DATABASE_URL } })
+    const DATABASE_URL = settings.DATABASE_URL?.replace('/user_records?', '/restored?')
+    const restored = await openTestApp({ env: { ...settings, DATABASE_URL } })
     expect((await ask(restored, 'GET /users/4')).status).toBe(200)
     expect((await ask(restored, 'POST /users', newUserBody())).body).toMatchObject({ id: 5 })
 
-    const [watch = ''] = blocksOf(text, 'Monitoring')
+    const [watch] = blocksOf(text, 'Monitoring')
     expect(await sh(watch)).toMatch(/^ idle\s+\|\s+[1-9]/m)
   },
 )
