@@ -28,7 +28,7 @@ describe.each(AGES)('a start takes over the %s database', age => {
     }
   })
 
-  test('with every user, byte for byte, and their entity tags', async () => {
+  test('with every user, byte for byte, their entity tags, and what `q` finds', async () => {
     const list = await app.http.get('/users?per_page=1000')
     expect(list.text).toBe(seen.list.text)
     expect(seen.users.length).toBeGreaterThan(50)
@@ -36,12 +36,14 @@ describe.each(AGES)('a start takes over the %s database', age => {
       const user = await app.http.get(`/users/${id}`)
       expect([user.text, user.headers.etag]).toEqual([text, etag])
     }
-    const [first] = seen.users
-    await app.http
-      .get(`/users/${first?.id}`)
-      .set('If-None-Match', first?.etag ?? '')
-      .expect(304)
     for (const id of seen.deleted) await app.http.get(`/users/${id}`).expect(404)
+    for (const { q, name } of seen.searches) {
+      await untilPasses(async () => {
+        const found = await app.http.get('/users').query({ q }).expect(200)
+        const names = found.body.map((user: { name: string }) => user.name)
+        expect({ q, names }).toEqual({ q, names: name === 'Zoë Straße' ? [] : [name] })
+      })
+    }
   })
 
   test('with passwords and digests of every kind', async () => {
@@ -70,22 +72,21 @@ describe.each(AGES)('a start takes over the %s database', age => {
   })
 
   test('with Idempotency-Keys, which give the first answer again', async () => {
-    const total = await count(app)
+    const { text: before } = await app.http.get('/users?per_page=1000')
     for (const { about, key, body, status, text, etag, location } of seen.keys) {
       const repeat = (sent: object) =>
         app.http.post('/users').set('Idempotency-Key', key).send(sent)
+      const again = await repeat(body)
       if (about === 'deletedLater') {
-        await repeat(body).expect(410)
+        expect(again.status).toBe(410)
         continue
       }
-      const again = await repeat(body)
       expect([about, again.status, again.text]).toEqual([about, status, text])
-      expect([again.headers.etag, again.headers.location]).toEqual([etag, location])
-      expect(again.headers['idempotency-replayed']).toBe('true')
+      expect(again.headers).toMatchObject({ etag, location, 'idempotency-replayed': 'true' })
       const other = await repeat({ ...body, user: { name: 'Other', email: 'other@x.co' } })
       expect([other.status, other.body.reason]).toEqual([422, 'idempotency_key_reused'])
     }
-    expect(await count(app)).toBe(total)
+    expect((await app.http.get('/users?per_page=1000')).text).toBe(before)
   })
 
   test('with bans, except those that the oldest releases stored under credentials', async () => {
@@ -98,47 +99,42 @@ describe.each(AGES)('a start takes over the %s database', age => {
       const retryAfter = Number(answer.headers['retry-after'])
       expect(retryAfter).toBeGreaterThan(0)
       expect(retryAfter).toBeLessThanOrEqual(86_400)
-      const other = Object.fromEntries(Object.keys(headers).map(name => [name, '192.0.2.1']))
-      await app.http.get('/users').set(other).expect(200)
     }
   })
 
   test.runIf(age === 'newest')('with API keys, their scopes and their bans', async () => {
     const { app, seen } = await openUpgraded(age, { API_KEYS: 'required' })
-    const ask = (method: 'get' | 'post', name: keyof NonNullable<typeof seen.apiKeys>) =>
-      app.http[method]('/users').set('Authorization', `Bearer ${seen.apiKeys?.[name]}`)
-    await ask('get', 'reader').expect(200)
-    await ask('post', 'reader').expect(403)
-    await ask('get', 'writer').expect(200)
-    await ask('post', 'writer').expect(422)
-    await ask('get', 'revoked').expect(401)
-    await ask('get', 'expired').expect(401)
-    expect((await ask('get', 'banned').expect(403)).headers).toHaveProperty('retry-after')
-  })
-
-  test('with users that `q` finds', async () => {
-    for (const { q, name } of seen.searches) {
-      await untilPasses(async () => {
-        const found = await app.http.get('/users').query({ q }).expect(200)
-        const names = found.body.map((user: { name: string }) => user.name)
-        expect({ q, names }).toEqual({ q, names: name === 'Zoë Straße' ? [] : [name] })
-      })
+    for (const [method, name, status] of [
+      ['get', 'reader', 200],
+      ['post', 'reader', 403],
+      ['post', 'writer', 422],
+      ['get', 'revoked', 401],
+      ['get', 'expired', 401],
+      ['get', 'banned', 403],
+    ] as const) {
+      const bearer = `Bearer ${seen.apiKeys?.[name]}`
+      const answer = await app.http[method]('/users').set('Authorization', bearer)
+      expect([method, name, answer.status]).toEqual([method, name, status])
     }
   })
 
-  test('so that clients can change a user, and the ids of deleted ones are not given out again', async () => {
-    const { app, seen } = await openUpgraded(age)
-    const [first] = seen.users
-    const change = app.http.put(`/users/${first?.id}`).send({ user: { name: 'Changed' } })
+  test('so that clients change users, no id is given out again, and check finds nothing, as after migrate', async () => {
+    const migrated = await openMigrated(age)
+    expect(await lastingRows(migrated.databaseUrl)).toEqual(await lastingRows(app.databaseUrl))
+    const started = await openUpgraded(age)
+    const [first] = started.seen.users
+    const change = started.app.http.put(`/users/${first?.id}`).send({ user: { name: 'Changed' } })
     await change.set('If-Match', first?.etag ?? '').expect(200)
-    const created = await app.http.post('/users').send({ user: { name: 'New', email: 'new@x.co' } })
-    expect(created.body.id).toBeGreaterThan(Math.max(...seen.deleted))
-  })
-
-  test('as migrate does', async () => {
-    const { databaseUrl } = await openMigrated(age)
-    const migrated = await lastingRows(databaseUrl)
-    expect(migrated).toEqual(await lastingRows(app.databaseUrl))
+    const user = { name: 'New', email: 'new@x.co' }
+    const created = await started.app.http.post('/users').send({ user })
+    expect(created.body.id).toBeGreaterThan(Math.max(...started.seen.deleted))
+    await started.app.stop()
+    for (const { cwd, databaseUrl } of [started, migrated]) {
+      const env = { DATABASE_URL: databaseUrl }
+      const checked = await runCommand({ cwd, env, args: ['check', '--json'] })
+      expect(checked).toMatchObject({ code: 0, stderr: '' })
+      expect(JSON.parse(checked.stdout)).toMatchObject({ sound: true, faults: [], pending: [] })
+    }
   })
 })
 
@@ -148,58 +144,37 @@ test.each(AGES)(
     const cwd = temporaryFolder()
     const { databaseUrl, seen } = await openOldDatabase(cwd, age)
     const env = { DATABASE_URL: databaseUrl }
+    const importing = async (args: string[], input = '') => {
+      const ended = await runCommand({ cwd, env, args: ['import', ...args, '--json'], input })
+      return { ...ended, report: ended.stdout && JSON.parse(ended.stdout) }
+    }
     const rejects = join(cwd, 'rejects.ndjson')
     writeFileSync(rejects, `${seen.imports.killedRejects}{"line": 4, "errors": {"na`)
-    const killed = await runCommand({
-      cwd,
-      env,
-      args: ['import', '-', '--format', 'ndjson', '--resume', '--json', '--rejects', rejects],
-      input: seen.imports.killed,
-    })
-    expect(killed).toMatchObject({ code: 3, stderr: '' })
+    const killed = ['-', '--format', 'ndjson', '--resume', '--rejects', rejects]
     const counts = { end: 'done', rows: 8, earlier_rows: 4, created: 5, refused: 3 }
-    expect(JSON.parse(killed.stdout)).toMatchObject(counts)
+    expect(await importing(killed, seen.imports.killed)).toMatchObject({ code: 3, report: counts })
     const lines = readFileSync(rejects, 'utf8').trim().split('\n')
     expect(lines.map(line => JSON.parse(line).line)).toEqual([2, 3, 8])
 
     writeFileSync(join(cwd, 'conflict.csv'), seen.imports.conflict)
-    const conflicting = ['import', 'conflict.csv', '--on-conflict', 'skip', '--json']
+    const conflicting = ['conflict.csv', '--on-conflict', 'skip']
+    const resumed = await importing([...conflicting, '--resume'])
     // 0.1.0 did not store which columns a CSV file has.
-    const isOtherHash = engine === 'sqlite' && age === 'oldest'
-    const resumed = await runCommand({ cwd, env, args: [...conflicting, '--resume'] })
-    if (isOtherHash) {
-      expect(resumed).toMatchObject({ code: 1, stdout: '' })
-      expect(resumed.stderr).toMatch(/^the first 3 rows of \S+ have changed .+ other columns\n$/)
-      const restarted = await runCommand({ cwd, env, args: [...conflicting, '--restart'] })
-      expect(restarted).toMatchObject({ code: 3 })
-      expect(JSON.parse(restarted.stdout)).toMatchObject({ rows: 5, created: 1, skipped: 3 })
+    if (engine === 'sqlite' && age === 'oldest') {
+      const stderr = /^the first 3 rows of \S+ have changed .+ other columns\n$/
+      expect(resumed).toMatchObject({ code: 1, stderr: expect.stringMatching(stderr) })
+      const report = { rows: 5, created: 1, skipped: 3 }
+      const restarted = await importing([...conflicting, '--restart'])
+      expect(restarted).toMatchObject({ code: 3, report })
     } else {
-      expect(resumed).toMatchObject({ code: 3 })
-      expect(JSON.parse(resumed.stdout)).toMatchObject({ rows: 5, earlier_rows: 3, created: 3 })
+      expect(resumed).toMatchObject({ code: 3, report: { rows: 5, earlier_rows: 3, created: 3 } })
     }
 
     writeFileSync(join(cwd, 'finished.ndjson'), seen.imports.finished)
-    const again = ['import', 'finished.ndjson', '--on-conflict', 'update', '--json']
-    const finished = await runCommand({ cwd, env, args: again })
-    expect(finished).toMatchObject({ code: 3, stderr: expect.stringContaining('password_digest') })
-    const repeated = { rows: 7, earlier_rows: 0, unchanged: 6, refused: 1 }
-    expect(JSON.parse(finished.stdout)).toMatchObject(repeated)
+    const report = { rows: 7, earlier_rows: 0, unchanged: 6, refused: 1 }
+    const repeated = await importing(['finished.ndjson', '--on-conflict', 'update'])
+    expect(repeated).toMatchObject({ code: 3, report })
     expect(await runCommand({ cwd, env, args: ['check'] })).toMatchObject({ code: 0, stderr: '' })
-  },
-)
-
-test.each(AGES)(
-  'check finds nothing after a start on the %s database, and after migrate',
-  async age => {
-    const started = await openUpgraded(age)
-    await untilPasses(() => started.app.http.get('/users?q=ada').expect(200))
-    await started.app.stop()
-    for (const { cwd, databaseUrl } of [started, await openMigrated(age)]) {
-      const env = { DATABASE_URL: databaseUrl }
-      const checked = await runCommand({ cwd, env, args: ['check', '--json'] })
-      expect(checked).toMatchObject({ code: 0, stderr: '' })
-      expect(JSON.parse(checked.stdout)).toMatchObject({ sound: true, faults: [], pending: [] })
-    }
   },
 )
 
@@ -214,13 +189,11 @@ test.each(AGES)(
     await openOldDatabase(before, age)
     copyFileSync(join(before, 'users.db'), join(cwd, 'backup.db'))
     const env = { DATABASE_URL: app.databaseUrl }
-    const restored = await runCommand({ cwd, env, args: ['restore', 'backup.db', '--json'] })
-    expect(restored).toMatchObject({ code: 0 })
-    const pending = { oldest: '0006_keep_lengths_of_bans', newest: '0015_use_one_form_of_bcrypt' }
-    expect(JSON.parse(restored.stdout).pending[0]).toBe(pending[age])
+    expect(await runCommand({ cwd, env, args: ['restore', 'backup.db'] })).toMatchObject({
+      code: 0,
+    })
     const again = await openTestApp({ env })
-    const list = await again.http.get('/users?per_page=1000')
-    expect(list.text).toBe(seen.list.text)
+    expect((await again.http.get('/users?per_page=1000')).text).toBe(seen.list.text)
   },
 )
 
@@ -258,11 +231,6 @@ async function walk(app: TestApp, first: string): Promise<number[]> {
     next = /<([^>]+)>; rel="next"/.exec(page.headers.link ?? '')?.[1]
   }
   return ids
-}
-
-async function count(app: TestApp): Promise<number> {
-  const { headers } = await app.http.get('/users?per_page=1&count=true')
-  return Number(headers['x-total-count'])
 }
 
 /** Headers are sent a byte for each character. */

@@ -1,10 +1,5 @@
 import { expect, test } from 'vitest'
-import {
-  forgetIndexedWords,
-  indexNextUsers,
-} from '../../../src/storage/postgres/index-next-users.ts'
 import { createPostgresDatabaseTasks } from '../../../src/storage/postgres/maintenance/postgres-database-tasks.ts'
-import type { Connections } from '../../../src/storage/postgres/postgres-connections.ts'
 import {
   migratePostgres,
   postgresMigrations,
@@ -22,16 +17,6 @@ import { copyPostgresTemplate, newPostgresDatabase } from '../../support/postgre
 import { locationOf } from '../../support/postgres-location.ts'
 import { untilPasses } from '../../support/until.ts'
 import { ALL } from '../../support/user-scan.ts'
-
-/** The database of a release that does not index words. */
-async function olderDatabase(users: number) {
-  const url = await newPostgresDatabase()
-  const connections = connectTo(url)
-  const migrations = postgresMigrations().slice(0, 8)
-  await migratePostgres({ connections, migrations, now: Date.now })
-  await queryPostgres(url, insertUsers(1, users))
-  return { url, connections }
-}
 
 /** A service on a database of this release, in which something without words has inserted users. */
 async function openFilled(users: number) {
@@ -57,7 +42,11 @@ function found(storage: Storage, word: string): Promise<number | undefined> {
 }
 
 test('an interrupted indexing goes on where it was', async () => {
-  const { url } = await olderDatabase(3000)
+  const url = await newPostgresDatabase()
+  // Of a release that does not index words.
+  const migrations = postgresMigrations().slice(0, 8)
+  await migratePostgres({ connections: connectTo(url), migrations, now: Date.now })
+  await queryPostgres(url, insertUsers(1, 3000))
   const aborting = new AbortController()
   const seen: number[] = []
   const first = tasksOn(url).migrate({
@@ -89,36 +78,6 @@ test('users that something without words writes are found by the next search', a
   await expectSound(url)
   await sql('TRUNCATE users')
   expect(await found(storage, 'x')).toBe(0)
-  await expectSound(url)
-})
-
-test('users are indexed again that a service was indexing when it was asked for', async () => {
-  const { url, connections } = await olderDatabase(600)
-  await migratePostgres({ connections, migrations: postgresMigrations(), now: Date.now })
-  await indexNextUsers(connections)
-  await queryPostgres(url, `UPDATE users_words SET words = array_to_tsvector('{z}') WHERE id = 5`)
-  let forgotten: Promise<void> | undefined
-  const forgetMeanwhile: Connections = {
-    ...connections,
-    transaction: (work, options) =>
-      connections.transaction(
-        session =>
-          work({
-            query: async (statement, values) => {
-              const rows = await session.query(statement, values)
-              if (forgotten === undefined && statement.text.includes('FROM users WHERE id >')) {
-                forgotten = forgetIndexedWords(connectTo(url))
-                await Promise.race([forgotten, untilWaiting(url)])
-              }
-              return rows as never
-            },
-          }),
-        options,
-      ),
-  }
-  await indexNextUsers(forgetMeanwhile)
-  await forgotten
-  await tasksOn(url).migrate()
   await expectSound(url)
 })
 

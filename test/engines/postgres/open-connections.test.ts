@@ -44,48 +44,6 @@ test('settings of the URL that would break statements are replaced', async () =>
   expect(rows).toEqual([['on', 'hex', 'off']])
 })
 
-test('idle connections that are no longer trusted are closed when one of them breaks', async () => {
-  const url = await newPostgresDatabase()
-  const connections = connectTo(url)
-  const allAreThere = meeting(2)
-  const pids = await Promise.all(
-    Array.from({ length: 2 }, () =>
-      connections.read(async session => {
-        const [[pid] = [0]] = await session.query<[number]>({ text: 'SELECT pg_backend_pid()' })
-        await allAreThere()
-        return pid
-      }),
-    ),
-  )
-  const refused = connections.transaction(async session => {
-    await session.query({ text: 'SET TRANSACTION READ ONLY' })
-    await session.query({ text: 'CREATE TABLE refused ()' })
-  })
-  await expect(refused).rejects.toMatchObject(UNAVAILABLE)
-  const there = `SELECT pid FROM pg_stat_activity WHERE pid IN (${pids}) ORDER BY pid`
-  await queryPostgres(url, `SELECT pg_terminate_backend(pid) FROM (${there} LIMIT 1) AS one`)
-  await until(async () => (await queryPostgres(url, there)).length === 0)
-})
-
-test('report has the connections that work, those that are idle, and what waits for one', async () => {
-  const connections = connectTo(await newPostgresDatabase())
-  const counts = () => connections.report().connections
-  const nothing = { active: 0, idle: 0, waiting: 0 }
-  expect(counts()).toEqual(nothing)
-  const [allWork, isSeen] = [meeting(3), meeting(3)]
-  const options = { isPatient: true, deadline: performance.now() + 100_000 }
-  const transact = () => connections.transaction(() => allWork().then(isSeen), options)
-  const first = [transact(), transact()]
-  await allWork()
-  const last = connections.transaction(async () => {}, options)
-  expect(counts()).toEqual({ active: 2, idle: 0, waiting: 1 })
-  await isSeen()
-  await Promise.all([...first, last])
-  expect(counts()).toEqual({ active: 0, idle: 2, waiting: 0 })
-  await connections.close()
-  expect(counts()).toEqual(nothing)
-})
-
 test('a process that was busy until the deadline still hears the answer of the server', async () => {
   const timeoutMs = 2000
   const location = locationOf(await newPostgresDatabase())
@@ -132,17 +90,3 @@ test('long work goes on beside short work that got its connection too late for a
   for (const one of refused) await expect(one).rejects.toMatchObject(UNAVAILABLE)
   expect(await slept).toHaveLength(1)
 })
-
-/** Returns a function whose calls end once there are `count` of them. */
-function meeting(count: number): () => Promise<void> {
-  let open: () => void = () => {}
-  let missing = count
-  const isOpen = new Promise<void>(resolve => {
-    open = resolve
-  })
-  return () => {
-    missing--
-    if (missing === 0) open()
-    return isOpen
-  }
-}

@@ -9,10 +9,8 @@ import {
 import { join } from 'node:path'
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import { expect, onTestFinished, test } from 'vitest'
-import { migrate, migrationsOfRelease } from '../../../src/storage/sqlite/migrator.ts'
 import { openSqlite } from '../../../src/storage/sqlite/open-sqlite.ts'
 import { Database } from '../../../src/storage/sqlite/sqlite-driver.ts'
-import { isBusy } from '../../../src/storage/sqlite/sqlite-errors.ts'
 import { UnusableDatabase } from '../../../src/storage/unusable-database.ts'
 import { PAGE_BYTES } from '../../support/damage.ts'
 import { modeOf } from '../../support/databases.ts'
@@ -95,61 +93,10 @@ test('openSqlite waits for a process that writes while the database is not yet i
   expect((await opening).pragma('journal_mode', { simple: true })).toBe('wal')
 })
 
-test('openSqlite succeeds, wherever another process migrates between two of its statements', async () => {
-  let meetings = 0
-  for (let place = 1; ; place++) {
-    const { prepared, met } = await openMeetingAnother(newPath(), place)
-    if (met) meetings++
-    if (prepared < place) break
-  }
-  expect(meetings).toBeGreaterThan(0)
-})
-
 async function open(path: string): Promise<Database> {
   const database = await openSqlite({ path, now: Date.now })
   onTestFinished(() => void database.close())
   return database
-}
-
-/**
- * Opens a new database that another connection migrates just before the statement at `place` is prepared. `met` says
- * whether it could, which a lock can prevent.
- */
-async function openMeetingAnother(path: string, place: number) {
-  const { prepare } = Database.prototype
-  let prepared = 0
-  let met = false
-  Database.prototype.prepare = function (this: Database, sql: string) {
-    prepared++
-    if (prepared === place) {
-      Database.prototype.prepare = prepare
-      met = migrateAsAnother(path)
-    }
-    return prepare.call(this, sql)
-  } as typeof prepare
-  try {
-    await open(path)
-    return { prepared, met }
-  } finally {
-    Database.prototype.prepare = prepare
-  }
-}
-
-/** Whether no lock of another connection prevented it. */
-function migrateAsAnother(path: string): boolean {
-  const other = new Database(path, { timeout: 0 })
-  try {
-    other.pragma('journal_mode = WAL')
-    // Nothing of it has to outlive the machine.
-    other.pragma('synchronous = OFF')
-    migrate(other, migrationsOfRelease(), Date.now)
-    return true
-  } catch (error) {
-    if (isBusy(error)) return false
-    throw error
-  } finally {
-    other.close()
-  }
 }
 
 /** A database in the middle of a write that does not fit into the cache, and the journal that undoes it. */
