@@ -1,143 +1,132 @@
+import { existsSync, watch } from 'node:fs'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { expect, test } from 'vitest'
-import { Database } from '../../src/storage/sqlite/sqlite-driver.ts'
 import { createRandom, inForm, quantile, report } from '../support/faults.ts'
 import { temporaryFolder } from '../support/open-test-app.ts'
-import { spawnService } from '../support/spawn-service.ts'
-import { copyDatabase, makeDatabase, schemas, usersIn } from './databases.ts'
-import { DATABASE, killDuringStart, restart } from './killed-service.ts'
-import { createPopulation } from './population.ts'
-import { createWriter } from './write-load.ts'
-import { findUsers, type WrittenUser } from './written-users.ts'
+import { run, spawnMain, spawnService } from '../support/spawn-service.ts'
+import { until } from '../support/until.ts'
+import { type Clients, createClients } from './clients.ts'
+import { copyDatabase, makeDatabase } from './databases.ts'
 
-const LOADS = inForm({
-  short: [{ before: 'no users', users: 0, kills: 4, writes: 400 }],
-  long: [
-    { before: 'no users', users: 0, kills: 200, writes: 100_000 },
-    { before: 'a million users', users: 1_000_000, kills: 10, writes: 1000 },
-  ],
-})
+const DATABASE = join('data', 'users.db')
 
 const CLIENTS = 32
 
-const MAX_LIFE_MS = inForm({ short: 200, long: 600 })
+/** Longer than the time between the first and the last file access of a start. */
+const OPENING_MS = 50
 
-const STARTS = inForm({ short: 1, long: 30 })
-
-const MAX_KILLS_A_START = inForm({ short: 1, long: 3 })
-
-const OLDER_USERS = inForm({ short: 2000, long: 20_000 })
+const LOADS = inForm({
+  short: [{ older: 0, kills: 4 }],
+  long: [
+    { older: 0, kills: 200 },
+    { older: 1_000_000, kills: 10 },
+  ],
+})
 
 test.each(LOADS)(
-  'kill -9 under mixed writes after $before loses no acknowledged write and leaves no partial one',
-  async load => {
+  'kill -9 under mixed writes beside $older users loses no acknowledged write and leaves no partial one',
+  async ({ older, kills }) => {
     const random = createRandom()
     const cwd = temporaryFolder()
-    if (load.users > 0) makeDatabase(join(cwd, DATABASE), { users: load.users })
-    const population = createPopulation({ clients: CLIENTS, afterId: load.users })
+    if (older > 0) makeDatabase(join(cwd, DATABASE), { users: older })
+    const clients = createClients({ clients: CLIENTS, random })
     const restartsMs: number[] = []
-    let kills = 0
-    let killsDuringStart = 0
-    while (kills < load.kills || population.acknowledged < load.writes) {
-      const { service, ms, problems } = await restart(cwd, population)
-      expect(problems).toEqual([])
-      if (kills > 0) restartsMs.push(ms)
-      const written = population.write(service.port)
-      await sleep(30 + random() * MAX_LIFE_MS)
-      service.process.kill('SIGKILL')
-      kills++
-      await Promise.all([written, service.exited])
-      if (random() < 0.2) {
-        await killDuringStart(cwd, random)
-        killsDuringStart++
+    for (let kill = 0; kill <= kills; kill++) {
+      const startedAt = performance.now()
+      const service = await spawnService({ cwd })
+      restartsMs.push(performance.now() - startedAt)
+      await expectSound(clients, service, older)
+      if (kill < kills) {
+        const enough = clients.acknowledged() + CLIENTS + random() * 500
+        const writing = clients.write(service.port)
+        await until(() => clients.acknowledged() >= enough, 1)
+        service.process.kill('SIGKILL')
+        await Promise.all([writing, service.exited])
+        if (random() < 0.2) await killDuringStart(cwd, random)
       }
     }
-    const { service, problems } = await restart(cwd, population)
-    expect(problems).toEqual([])
-    const there = population.users.flatMap(({ versions }) => versions.at(-1)?.body || [])
-    expect((await usersOverHttp(service.url, load.users)).sort()).toEqual(there.sort())
-    report(`killed under mixed writes after ${load.before}`, {
-      kills,
-      killsDuringStart,
-      acknowledged: population.acknowledged,
-      usersLeft: there.length,
-      medianRestartMs: Math.round(quantile(restartsMs, 0.5)),
-      restartMs99: Math.round(quantile(restartsMs, 0.99)),
-      slowestRestartMs: Math.round(Math.max(...restartsMs)),
-    })
+    expect(await run({ cwd, args: ['check'] })).toMatchObject({ code: 0 })
+    const figures = { kills, medianMs: quantile(restartsMs, 0.5), mostMs: quantile(restartsMs, 1) }
+    report(`killed beside ${older} users`, { ...figures, acknowledged: clients.acknowledged() })
   },
 )
 
-test.each<{ start: string; prepare: (cwd: string) => Promise<readonly WrittenUser[]> }>([
-  { start: 'the first start', prepare: async () => [] },
-  { start: 'a migration', prepare: async cwd => makeOlderDatabase(join(cwd, DATABASE)) },
-  { start: 'a recovery', prepare: writeAndKill },
+test.each<{ start: string; older: number; prepare: (cwd: string, clients: Clients) => unknown }>([
+  { start: 'the first start', older: 0, prepare: () => {} },
+  {
+    start: 'a migration',
+    older: 2000,
+    prepare: cwd => makeDatabase(join(cwd, DATABASE), { users: 2000, migrations: 1 }),
+  },
+  { start: 'a recovery', older: 0, prepare: writeAndKill },
 ])(
   'kill -9 during $start leaves nothing partial, and the next start finds everything',
-  async begin => {
+  async ({ older, prepare }) => {
     const random = createRandom()
     const prepared = temporaryFolder()
-    const users = await begin.prepare(prepared)
-    let kills = 0
-    for (let round = 0; round < STARTS; round++) {
+    const clients = createClients({ clients: 1, random })
+    await prepare(prepared, clients)
+    for (let round = 0; round < inForm({ short: 1, long: 30 }); round++) {
       const cwd = temporaryFolder()
       copyDatabase(join(prepared, DATABASE), join(cwd, DATABASE))
-      for (let left = Math.ceil(random() * MAX_KILLS_A_START); left > 0; left--) {
-        await killDuringStart(cwd, random)
-        kills++
-        const { there, expected } = schemasLeftIn(cwd)
-        expect(there).toEqual(expected)
-      }
+      await killDuringStart(cwd, random)
       const service = await spawnService({ cwd })
-      const database = new Database(join(cwd, DATABASE), { readonly: true })
-      expect(findUsers(database, users).problems).toEqual([])
-      database.close()
+      await expectSound(clients, service, older)
+      expect(await run({ cwd, args: ['check'] })).toMatchObject({ code: 0 })
       service.process.kill('SIGKILL')
-      await service.exited
-      const { there, expected } = schemasLeftIn(cwd)
-      expect(there).toEqual(expected)
     }
-    report(`killed during ${begin.start}`, { kills, users: users.length })
   },
 )
 
-function makeOlderDatabase(path: string): readonly WrittenUser[] {
-  makeDatabase(path, { users: OLDER_USERS, migrations: 1 })
-  return usersIn(path)
+test('SIGTERM under load answers all requests sent before it, and ends with exit code 0', async () => {
+  const random = createRandom()
+  const cwd = temporaryFolder()
+  const clients = createClients({ clients: CLIENTS, random })
+  for (let stop = 0; stop < inForm({ short: 3, long: 30 }); stop++) {
+    const service = await spawnService({ cwd, env: { SHUTDOWN_TIMEOUT: '10 minutes' } })
+    await expectSound(clients, service)
+    const enough = clients.acknowledged() + CLIENTS * (1 + random() * 20)
+    const writing = clients.write(service.port)
+    await until(() => clients.acknowledged() >= enough, 1)
+    const signalledAt = process.hrtime.bigint()
+    service.process.kill('SIGTERM')
+    expect(await service.exited).toMatchObject({ code: 0, stderr: '' })
+    await writing
+    expect(clients.cutAt.splice(0).filter(at => at < signalledAt)).toEqual([])
+  }
+  await expectSound(clients, await spawnService({ cwd }))
+})
+
+/** All that was acknowledged is there. What was under way is done or not done, and stays so. */
+async function expectSound(clients: Clients, service: { url: string; port: number }, older = 0) {
+  expect(await clients.compare(service.url, { afterId: older })).toEqual([])
+  const count = `${service.url}/users?count=true&per_page=1&created_before=2022-01-01T00:00:00Z`
+  expect((await fetch(count)).headers.get('x-total-count')).toBe(`${older}`)
+  await clients.settle(service.port)
+  expect(clients.problems).toEqual([])
 }
 
 /** Leaves a database whose newest users are only in its WAL. */
-async function writeAndKill(cwd: string): Promise<readonly WrittenUser[]> {
+async function writeAndKill(cwd: string, clients: Clients): Promise<void> {
   const service = await spawnService({ cwd })
-  const writer = createWriter({ label: 'lone', random: createRandom(), owners: new Map() })
-  await writer.write(service.port, 60)
+  await clients.write(service.port, 60)
   service.process.kill('SIGKILL')
   await service.exited
-  return writer.users
 }
 
-/** Checks a copy: opening the database itself would do the work of the next start. */
-function schemasLeftIn(cwd: string) {
-  const path = join(temporaryFolder(), 'copy.db')
-  copyDatabase(join(cwd, DATABASE), path)
-  const database = new Database(path)
-  const found = schemas(database)
-  database.close()
-  return found
-}
-
-/** The JSON of each user after `afterId`, from the list in descending order. */
-async function usersOverHttp(url: string, afterId: number): Promise<string[]> {
-  const users: string[] = []
-  let target: string | undefined = '/users?sort=-id&per_page=1000'
-  while (target !== undefined) {
-    const response: Response = await fetch(url + target)
-    const page = (await response.json()) as { id: number }[]
-    const newer = page.filter(({ id }) => id > afterId)
-    users.push(...newer.map(user => JSON.stringify(user)))
-    const next = /<([^>]*)>; rel="next"/.exec(response.headers.get('link') ?? '')?.[1]
-    target = newer.length < page.length ? undefined : next
-  }
-  return users
+/** Kills a start before, during or after its work on the database. */
+async function killDuringStart(cwd: string, random: () => number): Promise<void> {
+  const service = spawnMain({ cwd, env: { PORT: '0' } })
+  const data = join(cwd, 'data')
+  const touched = new Promise<void>(resolve => {
+    const watcher = watch(existsSync(data) ? data : cwd, () => {
+      watcher.close()
+      resolve()
+    })
+  })
+  await Promise.race([touched, service.exited])
+  await sleep(random() * OPENING_MS)
+  service.process.kill('SIGKILL')
+  await service.exited
 }

@@ -1,21 +1,15 @@
-import { spawnSync } from 'node:child_process'
-import { existsSync, readFileSync, realpathSync } from 'node:fs'
+import { existsSync, mkdirSync, readFileSync, realpathSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
-import { fileURLToPath } from 'node:url'
-import type { TestContext } from 'vitest'
+import { compileDisk } from '../support/failing-disk.ts'
 import { temporaryFolder } from '../support/open-test-app.ts'
-
-const LIBRARY = fileURLToPath(new URL('../support/record-disk.c', import.meta.url))
 
 const RECORD_BYTES = 32
 
+/** A disk writes each sector completely or not at all: https://sqlite.org/atomiccommit.html#_hardware_assumptions */
+const SECTOR_BYTES = 512
+
 const KINDS = {
-  c: 'create',
-  d: 'mkdir',
-  w: 'write',
-  t: 'truncate',
-  s: 'sync',
-  u: 'unlink',
+  ...{ c: 'create', d: 'mkdir', w: 'write', t: 'truncate', s: 'sync', u: 'unlink' },
 } as const
 
 /** One change of a file or folder by a process. */
@@ -23,61 +17,35 @@ export interface DiskRecord {
   readonly kind: (typeof KINDS)[keyof typeof KINDS]
   /** Relative to the recorded folder, which itself is ''. */
   readonly path: string
-  /** For a write its bytes; for a truncate the new size. */
+  /** For a write its place; for a truncate the new size. */
   readonly offset: number
   readonly data: Buffer
   /** The time after the call, by the clock of `process.hrtime`. */
   readonly endedAt: bigint
 }
 
-export interface DiskRecorder {
-  /** Environment variables that make a process record its changes below `folder`. Several processes share one record. */
-  environment(folder: string): Record<string, string>
-  records(): DiskRecord[]
-}
-
-/** A recorder in a new folder. Skips the test if recording is not possible. */
-export function recorderOrSkip(context: TestContext): DiskRecorder {
-  const recorder = createDiskRecorder(temporaryFolder())
-  if (typeof recorder !== 'string') return recorder
-  console.log(`skipped: ${recorder}`)
-  return context.skip(recorder)
-}
-
-/** Compiles the library that records, or returns why it cannot. */
-function createDiskRecorder(scratch: string): DiskRecorder | string {
-  if (process.platform !== 'linux') return `LD_PRELOAD is of Linux, not of ${process.platform}`
-  const library = join(scratch, 'record-disk.so')
-  const options = ['-shared', '-fPIC', '-O1', '-o', library, LIBRARY, '-ldl']
-  const compiler = spawnSync('cc', options, { encoding: 'utf8' })
-  if (compiler.error !== undefined) return `no C compiler: ${compiler.error.message}`
-  if (compiler.status !== 0) throw new Error(compiler.stderr)
+/** Variables of the environment that make a process record its changes below a folder, and what was recorded. */
+export function recordDisk(folder: string) {
+  const scratch = temporaryFolder()
   const file = join(scratch, 'records')
   return {
-    environment: folder => ({
-      LD_PRELOAD: library,
-      RECORD_FOLDER: realpathSync(folder),
+    env: {
+      LD_PRELOAD: compileDisk(scratch),
+      FAIL_DISK_FOLDER: realpathSync(folder),
       RECORD_FILE: file,
-    }),
+    },
     records: () => (existsSync(file) ? parse(readFileSync(file)) : []),
   }
-}
-
-/** The folder of a recorded path, in the form of records. */
-export function folderOf(path: string): string {
-  const folder = dirname(path)
-  return folder === '.' ? '' : folder
 }
 
 function parse(bytes: Buffer): DiskRecord[] {
   const records: DiskRecord[] = []
   for (let at = 0; at < bytes.length; ) {
-    const kind = KINDS[String.fromCharCode(bytes.readUInt32LE(at)) as keyof typeof KINDS]
     const pathAt = at + RECORD_BYTES
     const dataAt = pathAt + bytes.readUInt32LE(at + 4)
     const end = dataAt + Number(bytes.readBigUInt64LE(at + 8))
     records.push({
-      kind,
+      kind: KINDS[String.fromCharCode(bytes.readUInt32LE(at)) as keyof typeof KINDS],
       path: bytes.toString('utf8', pathAt, dataAt),
       offset: Number(bytes.readBigInt64LE(at + 16)),
       data: bytes.subarray(dataAt, end),
@@ -86,4 +54,132 @@ function parse(bytes: Buffer): DiskRecord[] {
     at = end
   }
   return records
+}
+
+interface File {
+  readonly synced: Content
+  readonly pending: DiskRecord[]
+}
+
+/** The bytes behind `size` are room for more. */
+interface Content {
+  bytes: Buffer
+  size: number
+}
+
+type Names = Map<string, File | 'folder'>
+
+type NameChange = readonly [path: string, target: File | 'folder' | undefined]
+
+/** A disk that remembers all calls and promises only what was synced. */
+export function createUnreliableDisk() {
+  const names: Names = new Map([['', 'folder']])
+  const syncedNames: Names = new Map(names)
+  const pendingNames = new Map<string, NameChange[]>()
+
+  function rename(...change: NameChange): void {
+    put(names, change)
+    const folder = folderOf(change[0])
+    pendingNames.set(folder, [...(pendingNames.get(folder) ?? []), change])
+  }
+
+  function fileAt(path: string): File {
+    const target = names.get(path)
+    if (target === undefined || target === 'folder') throw new Error(`${path} is no file`)
+    return target
+  }
+
+  function sync(path: string): void {
+    if (names.get(path) === 'folder') {
+      for (const change of pendingNames.get(path) ?? []) put(syncedNames, change)
+      pendingNames.delete(path)
+      return
+    }
+    const { synced, pending } = fileAt(path)
+    for (const record of pending.splice(0)) change(synced, record)
+  }
+
+  return {
+    apply: (record: DiskRecord): void => {
+      const { kind, path } = record
+      const empty = { bytes: Buffer.alloc(0), size: 0 }
+      if (kind === 'create') rename(path, { synced: empty, pending: [] })
+      else if (kind === 'mkdir') rename(path, 'folder')
+      else if (kind === 'unlink') rename(path, undefined)
+      else if (kind === 'sync') sync(path)
+      else fileAt(path).pending.push(record)
+    },
+    /**
+     * Writes into an empty folder a state that is possible after a power cut now. For a file: everything before its last
+     * sync, and any of the later writes and truncates, each write complete or only some of its sectors. For a folder: all
+     * names before its last sync, and the first few of the later changes, because file systems keep their order.
+     */
+    losePower: (folder: string, random: () => number): void => {
+      const left: Names = new Map(syncedNames)
+      for (const changes of pendingNames.values()) {
+        const count = Math.floor(random() * (changes.length + 1))
+        for (const change of changes.slice(0, count)) put(left, change)
+      }
+      // In this order a folder comes before its content.
+      for (const path of [...left.keys()].sort()) {
+        const target = left.get(path)
+        if (target === undefined || !isReachable(path, left)) continue
+        if (target === 'folder') mkdirSync(join(folder, path), { recursive: true })
+        else writeFileSync(join(folder, path), whatIsLeft(target, random))
+      }
+    },
+  }
+}
+
+function put(names: Names, [path, target]: NameChange): void {
+  if (target === undefined) names.delete(path)
+  else names.set(path, target)
+}
+
+function folderOf(path: string): string {
+  return dirname(path).replace(/^\.$/, '')
+}
+
+function isReachable(path: string, names: Names): boolean {
+  return path === '' || (names.has(folderOf(path)) && isReachable(folderOf(path), names))
+}
+
+function whatIsLeft({ synced, pending }: File, random: () => number): Buffer {
+  const content = { bytes: Buffer.from(synced.bytes.subarray(0, synced.size)), size: synced.size }
+  // In practice none or all of the pending writes are the most likely, but random choices would rarely give these.
+  const share = [0, 1, random()][Math.floor(random() * 3)] as number
+  for (const record of pending) {
+    if (random() < share) change(content, record)
+    else if (share > 0 && record.kind === 'write' && random() < 0.5) tear(content, record, random)
+  }
+  return content.bytes.subarray(0, content.size)
+}
+
+function tear(content: Content, { data, offset }: DiskRecord, random: () => number): void {
+  for (let at = offset; at < offset + data.length; ) {
+    const next = Math.min(offset + data.length, at - (at % SECTOR_BYTES) + SECTOR_BYTES)
+    if (random() < 0.5) write(content, at, data.subarray(at - offset, next - offset))
+    at = next
+  }
+}
+
+function change(content: Content, { kind, offset, data }: DiskRecord): void {
+  if (kind === 'write') write(content, offset, data)
+  else resize(content, offset)
+}
+
+function write(content: Content, offset: number, data: Buffer): void {
+  if (offset + data.length > content.size) resize(content, offset + data.length)
+  data.copy(content.bytes, offset)
+}
+
+/** Added bytes are zero, also where a truncate cut off others before. */
+function resize(content: Content, size: number): void {
+  if (size > content.bytes.length) {
+    const bytes = Buffer.alloc(Math.max(size, 2 * content.bytes.length))
+    content.bytes.copy(bytes, 0, 0, content.size)
+    content.bytes = bytes
+  }
+  content.bytes.fill(0, Math.min(size, content.size), Math.max(size, content.size))
+  content.size = size
 }

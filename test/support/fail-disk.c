@@ -1,14 +1,22 @@
-/* Preloaded into the service: makes its disk fail and its clock step, controlled by test/support/failing-disk.ts. */
+/*
+ * Preloaded into the service: makes its disk fail and its clock step, controlled by test/support/failing-disk.ts.
+ * With RECORD_FILE it also records all changes of the folder and of the files in it, in the order of the calls. A record is
+ * the struct below, the path relative to the folder ("" is the folder) and the data. Files ending in -shm are left out: they
+ * are mapped memory, which SQLite rebuilds from the other files.
+ */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <pthread.h>
+#include <stdarg.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <sys/time.h>
 #include <sys/uio.h>
 #include <time.h>
@@ -32,30 +40,87 @@ struct control {
   volatile int64_t failed_calls;
 };
 
+struct record {
+  uint32_t kind; /* a letter: create, mkdir (d), write, truncate, sync, unlink */
+  uint32_t path_length;
+  uint64_t data_length;
+  int64_t offset; /* for a truncate: the new size */
+  int64_t ended_at; /* CLOCK_MONOTONIC in nanoseconds */
+};
+
+enum { AT_POSITION = -1 };
+
 static struct control nothing;
 static struct control *control = &nothing;
 static const char *folder;
 static size_t folder_length;
+static int record_file = -1;
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
-__attribute__((constructor)) static void map_control(void) {
+__attribute__((constructor)) static void prepare(void) {
   const char *path = getenv("FAIL_DISK_CONTROL");
   const char *below = getenv("FAIL_DISK_FOLDER");
-  if (!path || !below) return;
+  const char *records = getenv("RECORD_FILE");
+  if (!below) return;
   /* A copy, because PostgreSQL writes the titles of its processes over the environment. */
   folder = strdup(below);
   folder_length = strlen(folder);
-  int fd = open(path, O_RDWR);
-  if (fd < 0) return;
-  void *page = mmap(NULL, sizeof *control, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-  close(fd);
-  if (page != MAP_FAILED) control = page;
+  int fd = path ? open(path, O_RDWR) : -1;
+  if (fd >= 0) {
+    void *page = mmap(NULL, sizeof *control, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    close(fd);
+    if (page != MAP_FAILED) control = page;
+  }
+  if (records) record_file = open(records, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
+}
+
+/* The part of an absolute path below the folder: "" for the folder, "/name" in it, NULL elsewhere. */
+static const char *inside(const char *path) {
+  if (!folder || strncmp(path, folder, folder_length)) return NULL;
+  const char *rest = path + folder_length;
+  return *rest == '/' || *rest == 0 ? rest : NULL;
+}
+
+static const char *path_of(int fd, char *path) {
+  char link[32];
+  snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
+  ssize_t length = readlink(link, path, PATH_MAX - 1);
+  path[length < 0 ? 0 : length] = 0;
+  return inside(path);
 }
 
 static int is_in_folder(int fd) {
-  char link[32], path[PATH_MAX];
-  snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
-  ssize_t length = readlink(link, path, sizeof path);
-  return length > (ssize_t)folder_length && !memcmp(path, folder, folder_length) && path[folder_length] == '/';
+  char buffer[PATH_MAX];
+  const char *path = path_of(fd, buffer);
+  return path && *path == '/';
+}
+
+static void record(char kind, const char *path, int64_t offset, const void *data, size_t length) {
+  size_t end = strlen(path);
+  if (end >= 4 && !strcmp(path + end - 4, "-shm")) return;
+  if (*path == '/') path++;
+  struct timespec now;
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  struct record head = {kind, strlen(path), length, offset, now.tv_sec * INT64_C(1000000000) + now.tv_nsec};
+  struct iovec parts[] = {{&head, sizeof head}, {(void *)path, head.path_length}, {(void *)data, length}};
+  if (writev(record_file, parts, 3) != (ssize_t)(sizeof head + head.path_length + length)) abort();
+}
+
+/* Between these two a call is done, and recorded if it succeeds, before any other one is. */
+static void begin(void) {
+  if (record_file >= 0) pthread_mutex_lock(&lock);
+}
+
+static ssize_t end(char kind, int fd, int64_t offset, const void *data, ssize_t result) {
+  if (record_file < 0) return result;
+  int saved = errno;
+  char buffer[PATH_MAX];
+  const char *path = kind && result >= 0 ? path_of(fd, buffer) : NULL;
+  if (path && offset == AT_POSITION) offset = lseek(fd, 0, SEEK_CUR) - result;
+  if (path) record(kind, path, offset, data, kind == 'w' ? result : 0);
+  pthread_mutex_unlock(&lock);
+  errno = saved;
+  return result;
 }
 
 /* Whether this call must fail; sets errno. */
@@ -89,7 +154,9 @@ static size_t shortened(int fd, size_t length) {
 #define WRITING(name, offset_type) \
   ssize_t name(int fd, const void *bytes, size_t length, offset_type offset) { \
     REAL(ssize_t, name, int, const void *, size_t, offset_type); \
-    return fails(fd, write_error()) ? -1 : real(fd, bytes, shortened(fd, length), offset); \
+    begin(); \
+    ssize_t result = fails(fd, write_error()) ? -1 : real(fd, bytes, shortened(fd, length), offset); \
+    return end('w', fd, offset, bytes, result); \
   }
 WRITING(pwrite, off_t)
 WRITING(pwrite64, off64_t)
@@ -104,7 +171,9 @@ WRITING_PARTS(pwritev64, off64_t)
 
 ssize_t write(int fd, const void *bytes, size_t length) {
   REAL(ssize_t, write, int, const void *, size_t);
-  return fails(fd, write_error()) ? -1 : real(fd, bytes, shortened(fd, length));
+  begin();
+  ssize_t result = fails(fd, write_error()) ? -1 : real(fd, bytes, shortened(fd, length));
+  return end('w', fd, AT_POSITION, bytes, result);
 }
 
 #define READING(name, offset_type) \
@@ -123,7 +192,9 @@ ssize_t read(int fd, void *bytes, size_t length) {
 #define SYNCING(name) \
   int name(int fd) { \
     REAL(int, name, int); \
-    if (!fails(fd, control->sync_error)) return real(fd); \
+    begin(); \
+    if (!fails(fd, control->sync_error)) return end('s', fd, 0, NULL, real(fd)); \
+    end(0, fd, 0, NULL, -1); \
     control->until_sync = 0; \
     return -1; \
   }
@@ -133,7 +204,8 @@ SYNCING(fdatasync)
 #define TRUNCATING(name, length_type) \
   int name(int fd, length_type length) { \
     REAL(int, name, int, length_type); \
-    return fails(fd, control->truncate_error) ? -1 : real(fd, length); \
+    begin(); \
+    return end('t', fd, length, NULL, fails(fd, control->truncate_error) ? -1 : real(fd, length)); \
   }
 TRUNCATING(ftruncate, off_t)
 TRUNCATING(ftruncate64, off64_t)
@@ -158,3 +230,45 @@ time_t time(time_t *where) {
   if (where) *where = now;
   return now;
 }
+
+static int open_file(int from, const char *path, int flags, mode_t mode) {
+  REAL(int, openat64, int, const char *, int, ...);
+  begin();
+  int saved = errno;
+  int is_new = record_file >= 0 && (flags & O_CREAT) && faccessat(from, path, F_OK, 0);
+  errno = saved;
+  int fd = real(from, path, flags, mode);
+  return end(is_new ? 'c' : 0, fd, 0, NULL, fd);
+}
+
+#define OPENING(name, from, ...) \
+  int name(__VA_ARGS__, int flags, ...) { \
+    mode_t mode = 0; \
+    if (flags & (O_CREAT | __O_TMPFILE)) { \
+      va_list list; \
+      va_start(list, flags); \
+      mode = va_arg(list, mode_t); \
+      va_end(list); \
+    } \
+    return open_file(from, path, flags, mode); \
+  }
+OPENING(open, AT_FDCWD, const char *path)
+OPENING(open64, AT_FDCWD, const char *path)
+OPENING(openat, from, int from, const char *path)
+OPENING(openat64, from, int from, const char *path)
+
+/* A change of a name, which has a real path only before or after it. */
+#define NAMING(name, kind, is_before, parameters, ...) \
+  int name parameters { \
+    int (*real) parameters = (int(*) parameters)dlsym(RTLD_NEXT, #name); \
+    char buffer[PATH_MAX]; \
+    const char *found = NULL; \
+    begin(); \
+    if (is_before && record_file >= 0 && realpath(path, buffer)) found = inside(buffer); \
+    int result = real(__VA_ARGS__); \
+    if (!is_before && record_file >= 0 && realpath(path, buffer)) found = inside(buffer); \
+    if (!result && found) record(kind, found, 0, NULL, 0); \
+    return end(0, -1, 0, NULL, result); \
+  }
+NAMING(unlink, 'u', 1, (const char *path), path)
+NAMING(mkdir, 'd', 0, (const char *path, mode_t mode), path, mode)

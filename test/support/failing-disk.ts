@@ -58,12 +58,18 @@ export function whyNoFailingDisk(): string | undefined {
   }
 }
 
+/** Compiles the library to preload. */
+export function compileDisk(place: string): string {
+  const library = join(place, 'fail-disk.so')
+  execFileSync('cc', ['-shared', '-fPIC', '-o', library, SOURCE, '-ldl'])
+  return library
+}
+
 /** `folder` is where the service, or a server of any user, keeps its data. */
 export function createFailingDisk(folder: string): FailingDisk {
   const place = temporaryFolder()
   chmodSync(place, 0o755)
-  const library = join(place, 'fail-disk.so')
-  execFileSync('cc', ['-shared', '-fPIC', '-o', library, SOURCE, '-ldl'])
+  const library = compileDisk(place)
   const control = join(place, 'control')
   writeFileSync(control, Buffer.alloc(4096))
   chmodSync(control, 0o666)
