@@ -1,13 +1,10 @@
 import { expect } from 'vitest'
-import { type Dice, expectStatus, NAMES, type Step } from './step.ts'
-import { type ModelFilters, placeOf, type UserModel, wordsIn } from './user-model.ts'
+import { placeOf, type UserModel, wordsIn } from './user-model.ts'
+import { type Dice, expectStatus, NAMES, type Step } from './user-steps.ts'
 
-const SORT_NAMES = ['id', 'name', 'email', 'created_at', 'updated_at']
+const SORT_NAMES = ['id', 'name', 'email', 'created_at', 'updated_at'] as const
 
-const WRONG = [
-  ...['per_page=0', 'page=0', 'sort=password', 'after=x', 'created_after=now', 'x=1'],
-  ...['q=%22*%22', 'q=%FF', 'q=a+b+c+d+e+f+g+h+i', `q=${'a'.repeat(65)}`],
-]
+const WRONG = ['per_page=0', 'sort=password', 'after=x', 'created_after=now', 'q=%22*%22']
 
 /** Also one that no user has. */
 const ASKED = ['user', 'COM', 'user1', 'ann', 'Änn', 'o', "O'B", 'sam user', 'zoe*', 'nobody']
@@ -29,7 +26,7 @@ export function listUsers(dice: Dice, model: UserModel): Step {
   const isWrapped = dice.in100(30)
   const wrong = dice.in100(4) ? [dice.pick(WRONG)] : []
   const parameters = {
-    ...(sort !== 'id' || cursor !== undefined || dice.in100(50) ? { sort } : {}),
+    ...((sort !== 'id' || cursor !== undefined) && { sort }),
     ...(perPage !== 100 && { per_page: perPage }),
     ...(page !== undefined && { page }),
     ...(cursor !== undefined && { after: cursor.text }),
@@ -54,26 +51,18 @@ export function listUsers(dice: Dice, model: UserModel): Step {
       const start = ((page ?? 1) - 1) * perPage
       const users = behind.slice(start, start + perPage)
       const hasMore = behind.length > start + perPage
-      const told = JSON.parse(answer.body)
-      expect(isWrapped ? told.data : told).toEqual(users)
-      const total = isCounted ? String(all.length) : undefined
-      expect(answer.headers['x-total-count']).toBe(total)
-      if (isWrapped) {
-        expect(told).toEqual({
-          data: users,
-          ...(cursor === undefined && { page: page ?? 1 }),
-          has_more: hasMore,
-          ...(isCounted && { total_count: all.length }),
-        })
+      const envelope = {
+        data: users,
+        ...(cursor === undefined && { page: page ?? 1 }),
+        has_more: hasMore,
+        ...(isCounted && { total_count: all.length }),
       }
+      expect(JSON.parse(answer.body)).toEqual(isWrapped ? envelope : users)
+      expect(answer.headers['x-total-count']).toBe(isCounted ? String(all.length) : undefined)
       const links = linksOf(answer.headers.link)
-      expect(Object.keys(links).toSorted()).toEqual(
-        [
-          ...(page === undefined ? [] : ['first']),
-          ...(hasMore ? ['next'] : []),
-          ...(page !== undefined && page > 1 ? ['prev'] : []),
-        ].toSorted(),
-      )
+      const relations = { first: page, next: hasMore, prev: page !== undefined && page > 1 }
+      const expected = Object.entries(relations).flatMap(([name, isThere]) => (isThere ? name : []))
+      expect(Object.keys(links).toSorted()).toEqual(expected)
       const last = users.at(-1)
       const text = new URLSearchParams(links.next?.split('?')[1]).get('after')
       if (last === undefined || text === null) return
@@ -83,20 +72,22 @@ export function listUsers(dice: Dice, model: UserModel): Step {
   }
 }
 
-function someFilters(dice: Dice, model: UserModel): ModelFilters {
+function someFilters(dice: Dice, model: UserModel) {
   const users = [...model.users.values()].map(({ shown }) => shown)
-  const time = (by: 'created_at' | 'updated_at') =>
-    users.length === 0 ? new Date().toISOString() : dice.pick(users)[by]
-  const email = users.length === 0 ? 'x@example.com' : dice.pick(users).email.toUpperCase()
+  const { email, created_at, updated_at } = users.length === 0 ? NOBODY : dice.pick(users)
   return {
-    ...(dice.in100(20) && { email }),
+    ...(dice.in100(20) && { email: email.toUpperCase() }),
     ...(dice.in100(40) && { name: dice.pick(NAMES) }),
-    ...(dice.in100(25) && { created_after: time('created_at') }),
-    ...(dice.in100(25) && { created_before: time('created_at') }),
-    ...(dice.in100(25) && { updated_after: time('updated_at') }),
-    ...(dice.in100(25) && { updated_before: time('updated_at') }),
+    ...(dice.in100(25) && { created_after: created_at }),
+    ...(dice.in100(25) && { created_before: created_at }),
+    ...(dice.in100(25) && { updated_after: updated_at }),
+    ...(dice.in100(25) && { updated_before: updated_at }),
   }
 }
+
+const TIME = '2026-01-31T12:00:00.000Z'
+
+const NOBODY = { email: 'x@example.com', created_at: TIME, updated_at: TIME }
 
 /** Mostly beginnings of words of a user, in any order. */
 function someWords(dice: Dice, model: UserModel): string {
@@ -117,9 +108,8 @@ function condition(dice: Dice, { listTag, oldListTags }: UserModel) {
   const none: Readonly<Record<string, string>> = {}
   if (roll < 4) return { headers: none, isKnown: false }
   if (roll < 5) return { headers: { 'If-None-Match': '*' }, isKnown: true }
-  if (roll < 8 || listTag === undefined)
-    return { headers: { 'If-None-Match': old }, isKnown: false }
-  return { headers: { 'If-None-Match': `${old}, ${listTag}` }, isKnown: true }
+  const isKnown = roll >= 8 && listTag !== undefined
+  return { headers: { 'If-None-Match': isKnown ? `${old}, ${listTag}` : old }, isKnown }
 }
 
 /** The revision changes after each change, and only then, for every list. */

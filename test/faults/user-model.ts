@@ -1,8 +1,6 @@
 import type { RawAnswer } from '../support/raw-http.ts'
 import type { ShownUser } from '../support/user-order.ts'
 
-export type SortKey = keyof ShownUser
-
 /** A user as the service must show it. */
 export interface ModelUser {
   shown: ShownUser
@@ -10,15 +8,6 @@ export interface ModelUser {
   /** The ETags of its previous versions. */
   readonly oldTags: string[]
   password: string | null
-}
-
-/** The result of an idempotency key. */
-export interface ModelKey {
-  readonly body: string
-  readonly id: number
-  /** The user and the ETag in the first response. */
-  readonly shown: ShownUser
-  readonly tag: string
 }
 
 /** A place in a list that a client got. */
@@ -29,38 +18,12 @@ export interface ModelCursor {
   readonly id: number
 }
 
-export interface ModelFilters {
-  readonly email?: string
-  readonly name?: string
-  readonly q?: string
-  readonly created_after?: string
-  readonly created_before?: string
-  readonly updated_after?: string
-  readonly updated_before?: string
-}
+export type ModelFilters = Readonly<Record<string, string>>
+
+export type UserModel = ReturnType<typeof createUserModel>
 
 /** The expected users, kept as simply as possible. Responses of the service are compared with them. */
-export interface UserModel {
-  readonly users: Map<number, ModelUser>
-  readonly keys: Map<string, ModelKey>
-  readonly cursors: ModelCursor[]
-  /** All assigned ids, in order. */
-  readonly ids: number[]
-  /** The user of the last change, which may have deleted it. */
-  lastChanged: number
-  /** The ETag of the lists since the last change, once a response had one, and the previous ones. */
-  listTag: string | undefined
-  readonly oldListTags: string[]
-  isTaken(email: string | undefined, exceptId?: number): boolean
-  add(answer: RawAnswer, password: string | null): ModelUser
-  change(user: ModelUser, answer: RawAnswer): void
-  remove(id: number): void
-  /** In the order of a sort such as `-name`. */
-  list(sort: string, filters: ModelFilters): ShownUser[]
-  isBehind(user: ShownUser, cursor: ModelCursor): boolean
-}
-
-export function createUserModel(): UserModel {
+export function createUserModel() {
   const users = new Map<number, ModelUser>()
 
   function noteChange(id: number): void {
@@ -69,21 +32,25 @@ export function createUserModel(): UserModel {
     model.listTag = undefined
   }
 
-  const model: UserModel = {
+  const model = {
     users,
-    keys: new Map(),
-    cursors: [],
-    ids: [],
+    /** The first responses to idempotency keys. */
+    keys: new Map<string, Pick<ModelUser, 'shown' | 'tag'> & { readonly body: string }>(),
+    cursors: [] as ModelCursor[],
+    /** All assigned ids, in order. */
+    ids: [] as number[],
+    /** The user of the last change, which may have deleted it. */
     lastChanged: 0,
-    listTag: undefined,
-    oldListTags: [],
+    /** The ETag of the lists since the last change, once a response had one, and the previous ones. */
+    listTag: undefined as string | undefined,
+    oldListTags: [] as string[],
 
-    isTaken: (email, exceptId) =>
+    isTaken: (email: string | undefined, exceptId?: number): boolean =>
       [...users.values()].some(
         ({ shown }) => shown.id !== exceptId && shown.email.toLowerCase() === email?.toLowerCase(),
       ),
 
-    add: ({ body, headers }, password) => {
+    add: ({ body, headers }: RawAnswer, password: string | null): ModelUser => {
       const shown: ShownUser = JSON.parse(body)
       const user = { shown, tag: headers.etag ?? '', oldTags: [], password }
       users.set(shown.id, user)
@@ -92,25 +59,26 @@ export function createUserModel(): UserModel {
       return user
     },
 
-    change: (user, { body, headers }) => {
+    change: (user: ModelUser, { body, headers }: RawAnswer): void => {
       user.shown = JSON.parse(body)
       user.oldTags.push(user.tag)
       user.tag = headers.etag ?? ''
       noteChange(user.shown.id)
     },
 
-    remove: id => {
+    remove: (id: number): void => {
       users.delete(id)
       noteChange(id)
     },
 
-    list: (sort, filters) =>
+    /** In the order of a sort such as `-name`. */
+    list: (sort: string, filters: ModelFilters): ShownUser[] =>
       [...users.values()]
         .map(({ shown }) => shown)
         .filter(user => matches(user, filters))
         .sort((one, other) => compare(sort, placeOf(sort, one), placeOf(sort, other))),
 
-    isBehind: (user, cursor) => {
+    isBehind: (user: ShownUser, cursor: ModelCursor): boolean => {
       const place = placeOf(cursor.sort, user)
       // E-mails are unique, so a user that now has the e-mail of the cursor came after it.
       if (cursor.sort.endsWith('email') && place.key === cursor.key) return false
@@ -121,7 +89,7 @@ export function createUserModel(): UserModel {
 }
 
 /** Compares by the capital, which is the same for all small forms of a letter. The names of the test have no ß. */
-export function fold(text: string): string {
+function fold(text: string): string {
   return text.toUpperCase().toLowerCase()
 }
 
@@ -133,7 +101,7 @@ export function wordsIn(text: string): string[] {
 
 /** The sort key of a user, and its id. */
 export function placeOf(sort: string, user: ShownUser): { key: string; id: number } {
-  const by = sort.replace('-', '') as SortKey
+  const by = sort.replace('-', '') as keyof ShownUser
   const value = String(user[by])
   const key = by === 'id' ? '' : by === 'name' ? fold(value) : value
   return { key: by === 'email' ? value.toLowerCase() : key, id: user.id }
@@ -148,19 +116,15 @@ function compare(sort: string, one: Place, other: Place): number {
 }
 
 function matches(user: ShownUser, filters: ModelFilters): boolean {
-  const { email, name, q, created_after, created_before, updated_after, updated_before } = filters
-  return (
-    (q === undefined || isFound(user, wordsIn(q))) &&
-    (email === undefined || user.email.toLowerCase() === email.toLowerCase()) &&
-    (name === undefined || fold(user.name) === fold(name)) &&
-    (created_after === undefined || user.created_at > created_after) &&
-    (created_before === undefined || user.created_at < created_before) &&
-    (updated_after === undefined || user.updated_at > updated_after) &&
-    (updated_before === undefined || user.updated_at < updated_before)
-  )
-}
-
-function isFound({ name, email }: ShownUser, asked: readonly string[]): boolean {
-  const words = [...wordsIn(name), ...wordsIn(email)]
-  return asked.every(beginning => words.some(word => word.startsWith(beginning)))
+  const words = [...wordsIn(user.name), ...wordsIn(user.email)]
+  const isSo: Readonly<Record<string, (value: string) => boolean>> = {
+    q: q => wordsIn(q).every(beginning => words.some(word => word.startsWith(beginning))),
+    email: email => user.email.toLowerCase() === email.toLowerCase(),
+    name: name => fold(user.name) === fold(name),
+    created_after: time => user.created_at > time,
+    created_before: time => user.created_at < time,
+    updated_after: time => user.updated_at > time,
+    updated_before: time => user.updated_at < time,
+  }
+  return Object.entries(filters).every(([name, value]) => isSo[name]?.(value))
 }

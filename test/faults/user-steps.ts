@@ -1,8 +1,33 @@
 import { expect } from 'vitest'
+import type { Asked } from '../support/keep-alive-client.ts'
 import type { RawAnswer } from '../support/raw-http.ts'
-import { type Dice, expectStatus, NAMES, type Step } from './step.ts'
 import { listUsers } from './user-list-steps.ts'
 import type { ModelUser, UserModel } from './user-model.ts'
+
+/** A request, and a check of its response: throws if the model expects another one, and updates the model. */
+export interface Step {
+  readonly asked: Asked
+  check(answer: RawAnswer): void
+}
+
+export type Dice = ReturnType<typeof createDice>
+
+/** Random choices. */
+export function createDice(random: () => number) {
+  const below = (count: number) => Math.floor(random() * count)
+  return {
+    /** A whole number from 0 to below `count`. */
+    below,
+    /** True in this many of a hundred cases. */
+    in100: (share: number) => below(100) < share,
+    pick: <T>(from: readonly T[]) => from[below(from.length)] as T,
+  }
+}
+
+/** Few names, so that many are equal, some of them only when case is ignored. */
+export const NAMES =
+  `Ann|ANN|ann|Bob|bob|Ähn|ähn|Sam|ſam|zed|😀|\uffee|µm|Μm|μm|ϑ"|θ"|Θ"|back\\slash
+Ann-Zoë O'Bob|Sam Ähnlich|ＺＯＥ 9`.split(/[|\n]/)
 
 const EMAILS = Array.from({ length: 60 }, (_, serial) => `user${serial}@example.com`)
 
@@ -39,61 +64,58 @@ function create(dice: Dice, model: UserModel): Step {
   return {
     asked: { method: 'POST', path: '/users', headers, body },
     check: answer => {
+      const isReplayed = answer.headers['idempotency-replayed']
       if (kept !== undefined) {
-        if (!model.users.has(kept.id)) return expectStatus(answer, 410)
+        if (!model.users.has(kept.shown.id)) return expectStatus(answer, 410)
         if (kept.body !== body) return expectStatus(answer, 422)
-        expect(answer.headers['idempotency-replayed']).toBe('true')
+        expect(isReplayed).toBe('true')
         return expectUser(answer, 201, kept)
       }
-      expect(answer.headers['idempotency-replayed']).toBeUndefined()
+      expect(isReplayed).toBeUndefined()
       const errors = errorsOf(user, model.isTaken(user.email))
       if (errors !== undefined) return expectErrors(answer, errors)
       expectStatus(answer, 201)
       const lastId = model.ids.at(-1) ?? 0
-      const created = model.add(answer, user.password ?? null)
-      const { id, created_at, updated_at } = created.shown
-      expect(created.shown).toEqual({
-        ...shownFields(user),
-        id,
-        created_at,
-        updated_at: created_at,
-      })
+      const { shown, tag } = model.add(answer, user.password ?? null)
+      const { id, created_at } = shown
+      const { name, email } = user
+      expect(shown).toEqual({ id, name, email, created_at, updated_at: created_at })
       expect(answer.headers.location).toBe(`/users/${id}`)
       expect(id).toBeGreaterThan(lastId)
-      expect(updated_at).toMatch(/^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/)
-      if (key !== undefined)
-        model.keys.set(key, { body, id, shown: created.shown, tag: created.tag })
+      expect(created_at).toMatch(/^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/)
+      if (key !== undefined) model.keys.set(key, { body, shown, tag })
     },
   }
 }
 
 function change(dice: Dice, model: UserModel): Step {
   const { id, user } = someone(dice, model)
-  const fields = {
+  const { password, ...shownFields }: Fields = {
     ...(dice.in100(50) && { name: dice.in100(4) ? '' : dice.pick(NAMES) }),
     ...(dice.in100(30) && { email: anyCase(dice, dice.pick(EMAILS)) }),
     ...(dice.in100(12) && { password: dice.in100(40) ? null : dice.pick(PASSWORDS) }),
   }
   const { headers, isMet } = condition(dice, user)
-  const method = dice.pick(['PUT', 'PATCH'])
+  const body = JSON.stringify({ user: { ...shownFields, password } })
   return {
-    asked: { method, path: `/users/${id}`, headers, body: JSON.stringify({ user: fields }) },
+    asked: { method: dice.pick(['PUT', 'PATCH']), path: `/users/${id}`, headers, body },
     check: answer => {
-      const isTaken = model.isTaken(fields.email, id)
-      if (fields.name === '') return expectErrors(answer, errorsOf(fields, isTaken) ?? {})
+      const isTaken = model.isTaken(shownFields.email, id)
+      if (shownFields.name === '') return expectErrors(answer, errorsOf(shownFields, isTaken) ?? {})
       if (user === undefined) return expectStatus(answer, 404)
       if (!isMet) return expectStatus(answer, 412)
       if (isTaken) return expectErrors(answer, { email: [TAKEN] })
-      const expected = { ...user.shown, ...shownFields(fields) }
-      const password = 'password' in fields ? (fields.password ?? null) : user.password
-      const isSame = password === user.password && sameFields(expected, user.shown)
-      if (isSame) return expectUser(answer, 200, user)
+      const before = user.shown
+      const expected = { ...before, ...shownFields }
+      const isSame = expected.name === before.name && expected.email === before.email
+      if (isSame && (password === undefined || password === user.password)) {
+        return expectUser(answer, 200, user)
+      }
       expectStatus(answer, 200)
-      const before = user.shown.updated_at
       model.change(user, answer)
-      user.password = password
+      if (password !== undefined) user.password = password
       expect(user.shown).toEqual({ ...expected, updated_at: user.shown.updated_at })
-      expect(user.shown.updated_at > before).toBe(true)
+      expect(user.shown.updated_at > before.updated_at).toBe(true)
       expect(user.oldTags).not.toContain(user.tag)
     },
   }
@@ -117,12 +139,8 @@ function read(dice: Dice, model: UserModel): Step {
   const { id, user } = someone(dice, model)
   const { tag = '"x"', oldTags = [] } = user ?? {}
   const [ifNoneMatch, isKnown] = dice.pick<Condition>([
-    [undefined, false],
-    [undefined, false],
-    [tag, true],
-    [`W/${tag}`, true],
-    [`"x", ${tag}`, true],
-    ['*', true],
+    ...NO_CONDITION.map(none => [none, false] as const),
+    ...[tag, `W/${tag}`, `"x", ${tag}`, '*'].map(value => [value, true] as const),
     [oldTags.at(-1) ?? '"x"', false],
   ])
   const headers = ifNoneMatch === undefined ? {} : { 'If-None-Match': ifNoneMatch }
@@ -149,20 +167,15 @@ function someone(dice: Dice, model: UserModel): { id: number; user: ModelUser | 
 /** The value of a header, if it is sent, and whether its condition is true. */
 type Condition = readonly [header: string | undefined, isSo: boolean]
 
+const NO_CONDITION = [undefined, undefined]
+
 function condition(dice: Dice, user: ModelUser | undefined) {
   const { tag = '"x"', oldTags = [] } = user ?? {}
   const [ifMatch, isMet] = dice.pick<Condition>([
-    [undefined, true],
-    [undefined, true],
-    [undefined, true],
-    [tag, true],
-    [`"x", ${tag}`, true],
-    ['*', true],
-    [`W/${tag}`, false],
-    [oldTags.at(-1) ?? '"x"', false],
+    ...[...NO_CONDITION, undefined, tag, `"x", ${tag}`, '*'].map(value => [value, true] as const),
+    ...[`W/${tag}`, oldTags.at(-1) ?? '"x"'].map(value => [value, false] as const),
   ])
-  const headers: Readonly<Record<string, string>> =
-    ifMatch === undefined ? {} : { 'If-Match': ifMatch }
+  const headers: Record<string, string> = ifMatch === undefined ? {} : { 'If-Match': ifMatch }
   return { headers, isMet }
 }
 
@@ -170,14 +183,6 @@ interface Fields {
   readonly name?: string
   readonly email?: string
   readonly password?: string | null
-}
-
-function shownFields({ password: _, ...fields }: Fields) {
-  return fields
-}
-
-function sameFields(one: Fields, other: Fields): boolean {
-  return one.name === other.name && one.email === other.email
 }
 
 function errorsOf({ name }: Fields, isTaken: boolean): object | undefined {
@@ -190,6 +195,10 @@ function errorsOf({ name }: Fields, isTaken: boolean): object | undefined {
 
 function anyCase(dice: Dice, text: string): string {
   return dice.in100(20) ? text.toUpperCase() : text
+}
+
+export function expectStatus({ status, body }: RawAnswer, expected: number): void {
+  expect(status, body).toBe(expected)
 }
 
 function expectErrors(answer: RawAnswer, errors: object): void {

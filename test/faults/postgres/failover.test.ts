@@ -8,8 +8,6 @@ import { spawnService } from '../../support/spawn-service.ts'
 import { until } from '../../support/until.ts'
 import { serveClients } from './served-cluster.ts'
 
-const FAILOVERS = inForm({ short: 1, long: 5 })
-
 /** A primary that waits for its standby in each commit. */
 async function createPair() {
   const primary = await createPostgresCluster()
@@ -17,13 +15,10 @@ async function createPair() {
   return { primary, standby: await primary.createStandby({ isSynchronous: true }) }
 }
 
-test.each([
-  { loss: 'killed', lose: 'kill' },
-  { loss: 'frozen', lose: 'freeze' },
-] as const)(
-  'when the primary is $loss and its synchronous standby promoted, writes go there and no acknowledged one is lost',
-  async ({ loss, lose }) => {
-    for (let failover = 0; failover < FAILOVERS; failover++) {
+test.each(['kill', 'freeze'] as const)(
+  'when the primary is lost by %s and its synchronous standby promoted, writes go there and no acknowledged one is lost',
+  async lose => {
+    for (let failover = 0; failover < inForm({ short: 1, long: 5 }); failover++) {
       const { primary, standby } = await createPair()
       const hosts = [primary, standby].map(({ port }) => `127.0.0.1:${port}`)
       const service = await serveClients(`postgres://postgres@${hosts}/postgres`)
@@ -35,7 +30,7 @@ test.each([
       await standby.promote()
       await clients.untilEachHasWritten()
       expect(await statusOf('/readyz')).toBe(200)
-      await expectNothingLost(`failover from a primary that was ${loss}`)
+      await expectNothingLost(`failover after ${lose}`)
       service.process.kill('SIGKILL')
       await primary.remove()
     }
@@ -49,8 +44,7 @@ test('a write that no synchronous standby confirms gets 503 outcome_unknown, and
   const newUser = newUserBody()
   const create = () => ask(service, 'POST /users', newUser, { 'Idempotency-Key': 'once' })
   await standby.kill()
-  const { status, body } = await create()
-  expect([status, body.reason]).toEqual([503, 'outcome_unknown'])
+  expect(await create()).toMatchObject({ status: 503, body: { reason: 'outcome_unknown' } })
   expect((await ask(service, 'GET /users')).body).toEqual([])
   await standby.start()
   await until(async () => (await create()).status === 201)

@@ -1,95 +1,117 @@
-import { expect, onTestFinished, test } from 'vitest'
+import { join } from 'node:path'
+import { describe, expect, onTestFinished, test } from 'vitest'
 import { newUserBody } from '../../support/builders.ts'
+import {
+  createFailingDisk,
+  type FailingDisk,
+  whyNoFailingDisk,
+} from '../../support/failing-disk.ts'
 import { inForm } from '../../support/faults.ts'
 import { ask } from '../../support/json-requests.ts'
 import { openTestApp, temporaryFolder } from '../../support/open-test-app.ts'
 import { queryPostgres } from '../../support/postgres-client.ts'
-import type { PostgresCluster } from '../../support/postgres-cluster.ts'
+import { createPostgresCluster, type PostgresCluster } from '../../support/postgres-cluster.ts'
 import { run } from '../../support/spawn-service.ts'
 import { until } from '../../support/until.ts'
 import { serveClients, useCluster } from './served-cluster.ts'
 
 const ROUNDS = inForm({ short: 1, long: 10 })
 
-const cluster = useCluster()
+describe('a server', () => {
+  const cluster = useCluster()
 
-let databases = 0
+  let databases = 0
 
-/** An empty database on the server of this file. */
-async function newDatabase(): Promise<string> {
-  const name = `outage_${++databases}`
-  await queryPostgres(cluster().url(), `CREATE DATABASE ${name}`)
-  return cluster().url(name)
-}
+  async function newDatabase(): Promise<string> {
+    const name = `outage_${++databases}`
+    await queryPostgres(cluster().url(), `CREATE DATABASE ${name}`)
+    return cluster().url(name)
+  }
 
-interface Outage {
-  readonly what: string
-  readonly begin: (cluster: PostgresCluster) => unknown
-  readonly end: (cluster: PostgresCluster) => unknown
-}
+  test.each<[what: string, begin: (cluster: PostgresCluster) => unknown]>([
+    ['stopped fast', ({ stop }) => stop('fast')],
+    ['stopped at once', ({ stop }) => stop('immediate')],
+    ['killed', ({ kill }) => kill()],
+    ['frozen', ({ freeze }) => freeze()],
+  ])(
+    'that is %s: requests get 503, and afterwards no acknowledged write is lost',
+    async (what, begin) => {
+      const databaseUrl = await newDatabase()
+      const service = await serveClients(databaseUrl)
+      const { clients, statusOf, expectNothingLost } = service
+      for (let round = 0; round < ROUNDS; round++) {
+        await clients.untilEachHasWritten()
+        await begin(cluster())
+        await until(async () => (await statusOf('/readyz')) === 503)
+        expect(await statusOf('/livez')).toBe(200)
+        for (const query of ['', '/1', '?count=true&created_after=2000-01-01T00:00:00Z']) {
+          const { status, headers, body } = await ask(service, `GET /users${query}`)
+          expect([status, headers.get('retry-after')]).toEqual([503, '1'])
+          expect(body).toMatchObject({ reason: 'storage_unavailable' })
+        }
+        if (what === 'frozen') cluster().thaw()
+        else await cluster().start()
+        await until(async () => (await statusOf('/readyz')) === 200)
+      }
+      await expectNothingLost(`PostgreSQL ${what}`)
+      const env = { DATABASE_URL: databaseUrl }
+      expect(await run({ cwd: temporaryFolder(), env, args: ['check'] })).toMatchObject({ code: 0 })
+    },
+  )
 
-test.each<Outage>([
-  { what: 'stopped fast', begin: ({ stop }) => stop('fast'), end: ({ start }) => start() },
-  { what: 'stopped at once', begin: ({ stop }) => stop('immediate'), end: ({ start }) => start() },
-  { what: 'killed', begin: ({ kill }) => kill(), end: ({ start }) => start() },
-  { what: 'frozen', begin: ({ freeze }) => freeze(), end: ({ thaw }) => thaw() },
-])(
-  'while PostgreSQL is $what, requests get 503; afterwards no acknowledged write is lost',
-  async ({ what, begin, end }) => {
-    const databaseUrl = await newDatabase()
-    const service = await serveClients(databaseUrl)
-    const { clients, statusOf, expectNothingLost } = service
+  test('that restarts, or ends connections, needs no restart of the service', async () => {
+    const { clients, expectNothingLost } = await serveClients(await newDatabase())
     for (let round = 0; round < ROUNDS; round++) {
       await clients.untilEachHasWritten()
-      await begin(cluster())
-      await until(async () => (await statusOf('/readyz')) === 503)
-      expect(await statusOf('/livez')).toBe(200)
-      const created = 'created_after=2000-01-01T00:00:00Z'
-      for (const path of ['/users', '/users/1', `/users?count=true&${created}`]) {
-        const { status, headers, body } = await ask(service, `GET ${path}`)
-        expect([status, headers.get('retry-after')]).toEqual([503, '1'])
-        expect(body).toMatchObject({ reason: 'storage_unavailable' })
-      }
-      await end(cluster())
-      await until(async () => (await statusOf('/readyz')) === 200)
+      await cluster().restart()
+      await clients.untilEachHasWritten()
+      await queryPostgres(
+        cluster().url(),
+        `SELECT pg_terminate_backend(pid) FROM pg_stat_activity
+       WHERE backend_type = 'client backend' AND pid <> pg_backend_pid()`,
+      )
     }
-    await expectNothingLost(`PostgreSQL ${what}`)
-    const env = { DATABASE_URL: databaseUrl }
-    expect(await run({ cwd: temporaryFolder(), env, args: ['check'] })).toMatchObject({ code: 0 })
+    await expectNothingLost('PostgreSQL restarted')
+  })
+
+  test('that takes no writes: /readyz is 503 and reads are answered, also if nobody writes', async () => {
+    const env = { DATABASE_URL: await newDatabase() }
+    const { http } = await openTestApp({ env, users: [newUserBody()] })
+    const untilReady = (status: number) =>
+      until(async () => (await http.get('/readyz')).status === status)
+    const configure = async (change: string) => {
+      await queryPostgres(cluster().url(), `ALTER SYSTEM ${change}`)
+      await queryPostgres(cluster().url(), 'SELECT pg_reload_conf()')
+    }
+    onTestFinished(() => configure('RESET default_transaction_read_only'))
+    await untilReady(200)
+    await configure('SET default_transaction_read_only = on')
+    await untilReady(503)
+    for (const path of ['/users', '/users/1', '/livez']) await http.get(path).expect(200)
+    await configure('RESET default_transaction_read_only')
+    await untilReady(200)
+  })
+})
+
+const reason = whyNoFailingDisk()
+if (reason !== undefined) console.log(`skipped: ${reason}`)
+
+test.skipIf(reason)(
+  'while the disk of PostgreSQL is full, writes that need space get 503 and reads are answered',
+  async () => {
+    let disk: FailingDisk | undefined
+    const cluster = await createPostgresCluster({
+      environmentOf: data => {
+        disk = createFailingDisk(join(data, 'base'))
+        return disk.env
+      },
+    })
+    onTestFinished(cluster.remove)
+    const { clients, statusOf, expectNothingLost } = await serveClients(cluster.url())
+    disk?.fail({ writes: 'ENOSPC' })
+    await until(() => (clients.answers['POST 503 storage_unavailable'] ?? 0) > 50)
+    expect(await statusOf('/users')).toBe(200)
+    disk?.work()
+    await expectNothingLost('disk of PostgreSQL full')
   },
 )
-
-test('a restart of PostgreSQL, and ended connections, are survived without a restart of the service', async () => {
-  const { clients, expectNothingLost } = await serveClients(await newDatabase())
-  for (let round = 0; round < ROUNDS; round++) {
-    await clients.untilEachHasWritten()
-    await cluster().restart()
-    await clients.untilEachHasWritten()
-    await queryPostgres(
-      cluster().url(),
-      `SELECT pg_terminate_backend(pid) FROM pg_stat_activity
-       WHERE backend_type = 'client backend' AND pid <> pg_backend_pid()`,
-    )
-  }
-  await expectNothingLost('PostgreSQL restarted')
-})
-
-test('while PostgreSQL takes no writes, /readyz is 503 and reads are answered, also if nobody writes', async () => {
-  const env = { DATABASE_URL: await newDatabase() }
-  const { http } = await openTestApp({ env, users: [newUserBody()] })
-  const untilReady = (status: number) =>
-    until(async () => (await http.get('/readyz')).status === status)
-  const configure = async (change: string) => {
-    await queryPostgres(cluster().url(), `ALTER SYSTEM ${change}`)
-    await queryPostgres(cluster().url(), 'SELECT pg_reload_conf()')
-  }
-  onTestFinished(() => configure('RESET default_transaction_read_only'))
-  await untilReady(200)
-  await configure('SET default_transaction_read_only = on')
-  await untilReady(503)
-  await http.get('/users').expect(200)
-  await http.get('/users/1').expect(200)
-  await http.get('/livez').expect(200)
-  await configure('RESET default_transaction_read_only')
-  await untilReady(200)
-})

@@ -1,13 +1,13 @@
 import { afterAll, beforeAll, expect } from 'vitest'
-import { createRandom, report } from '../../support/faults.ts'
+import { report } from '../../support/faults.ts'
 import { temporaryFolder } from '../../support/open-test-app.ts'
 import {
   type ClusterOptions,
   createPostgresCluster,
   type PostgresCluster,
 } from '../../support/postgres-cluster.ts'
-import { type SpawnedService, spawnService } from '../../support/spawn-service.ts'
-import { type SteadfastClients, startSteadfastClients } from './steadfast-clients.ts'
+import { spawnService } from '../../support/spawn-service.ts'
+import { createClients } from '../clients.ts'
 
 /** A PostgreSQL server for all tests of a file, each of which leaves it running. */
 export function useCluster(options?: ClusterOptions): () => PostgresCluster {
@@ -19,31 +19,27 @@ export function useCluster(options?: ClusterOptions): () => PostgresCluster {
   return () => cluster as PostgresCluster
 }
 
-export interface ClientedService extends SpawnedService {
-  readonly clients: SteadfastClients
-  /** The status of a request. */
-  statusOf(path: string): Promise<number>
-  /** Ends the clients. Expects that no acknowledged write is lost, and no response was wrong. */
-  expectNothingLost(what: string): Promise<void>
-}
-
 /** A service in a process of its own, and clients, each of which has written. It ends with the test. */
-export async function serveClients(databaseUrl: string): Promise<ClientedService> {
+export async function serveClients(databaseUrl: string) {
   const env = { DATABASE_URL: databaseUrl, LOG_LEVEL: 'fatal' }
   const service = await spawnService({ cwd: temporaryFolder(), env })
   const { port, url } = service
-  const clients = startSteadfastClients({ port, clients: 16, random: createRandom() })
+  const clients = createClients()
+  const writing = clients.write(port)
   await clients.untilEachHasWritten()
   return {
     ...service,
     clients,
-    statusOf: async path => (await fetch(url + path)).status,
-    expectNothingLost: async what => {
+    statusOf: async (path: string) => (await fetch(url + path)).status,
+    /** Ends the clients. No acknowledged write may be lost, and no response may have been wrong. */
+    expectNothingLost: async (what: string) => {
       await clients.untilEachHasWritten()
-      await clients.stop()
+      clients.stop()
+      await writing
+      expect(await clients.compare(url)).toEqual([])
+      await clients.settle(port)
       expect(clients.problems).toEqual([])
-      expect(await clients.compare(port)).toEqual([])
-      expect(service.process.exitCode).toBeNull()
+      expect([clients.cutAt, service.process.exitCode]).toEqual([[], null])
       report(what, clients.answers)
     },
   }

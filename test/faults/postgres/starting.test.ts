@@ -41,12 +41,8 @@ test('a start ends with one line if no server comes, or none that answers', asyn
   const all = [1, port].map(each =>
     problemsOfStart({ env: { DATABASE_URL: `postgres://ann:s3cret@127.0.0.1:${each}/users` } }),
   )
-  for (const problems of await Promise.all(all)) {
-    expect(problems).toEqual([
-      expect.stringContaining('DATABASE_URL was "postgres://***@127.0.0.1'),
-    ])
-    expect(problems[0]).not.toContain('s3cret')
-  }
+  const shown = expect.stringMatching(/^(?!.*s3cret)DATABASE_URL was "postgres:\/\/\*\*\*@127/)
+  expect(await Promise.all(all)).toEqual([[shown], [shown]])
 })
 
 test('a signal ends a start that waits for a server, with exit code 0', async () => {
@@ -63,10 +59,8 @@ test('a signal ends a start that waits for a server, with exit code 0', async ()
 })
 
 test('what waiting cannot mend ends a start with a line that says why', async () => {
-  await queryPostgres(
-    cluster().url(),
-    `CREATE ROLE ann LOGIN PASSWORD 'right'; CREATE ROLE bob LOGIN; CREATE ROLE eve`,
-  )
+  const roles = `CREATE ROLE ann LOGIN PASSWORD 'right'; CREATE ROLE bob LOGIN; CREATE ROLE eve`
+  await queryPostgres(cluster().url(), roles)
   await queryPostgres(cluster().url(), 'CREATE DATABASE mended')
   const expectProblem = async (DATABASE_URL: string, why: string) =>
     expect(await problemsOfStart({ env: { DATABASE_URL } })).toEqual([expect.stringContaining(why)])
@@ -87,29 +81,11 @@ test('what waiting cannot mend ends a start with a line that says why', async ()
   await expectProblem(urlOf('ann:right', 'mended'), 'GRANT the rights that are missing')
 })
 
-test.each(['bans', 'api_keys'])(
-  'a start ends with one line if it cannot read the table %s',
-  async table => {
-    const DATABASE_URL = await copyPostgresTemplate()
-    await holdOpen(DATABASE_URL, `LOCK TABLE ${table} IN ACCESS EXCLUSIVE MODE`)
-    const problems = await problemsOfStart({
-      env: { DATABASE_URL, API_KEYS: 'required' },
-      limits: { blocklist: [{ path: '/no' }] },
-    })
-    expect(problems).toEqual([expect.stringMatching(/^DATABASE_URL was "postgres:\/\/.*\(55P03\)/)])
-  },
-)
-
-test('a first start ends with one line while no synchronous standby confirms anything', async () => {
-  await queryPostgres(cluster().url(), 'CREATE DATABASE unconfirmed')
-  const configure = async (change: string) => {
-    await queryPostgres(cluster().url(), `ALTER SYSTEM ${change}`)
-    await queryPostgres(cluster().url(), 'SELECT pg_reload_conf()')
-  }
-  await configure(`SET synchronous_standby_names = 'nobody'`)
-  onTestFinished(() => configure('RESET synchronous_standby_names'))
-  const problems = await problemsOfStart({
-    env: { DATABASE_URL: urlOf('postgres', 'unconfirmed') },
-  })
-  expect(problems).toEqual([expect.stringContaining('DATABASE_URL was "postgres://')])
+test('a start ends with one line if it cannot read a table', async () => {
+  const DATABASE_URL = await copyPostgresTemplate()
+  await holdOpen(DATABASE_URL, 'LOCK TABLE bans IN ACCESS EXCLUSIVE MODE')
+  const limits = { blocklist: [{ path: '/no' }] }
+  expect(await problemsOfStart({ env: { DATABASE_URL }, limits })).toEqual([
+    expect.stringMatching(/^DATABASE_URL was "postgres:\/\/.*\(55P03\)/),
+  ])
 })
