@@ -125,19 +125,19 @@ describe.skipIf(!canRunAsNobody)('without write permission', () => {
     const data = join(cwd, 'data')
     for (const path of [cwd, data]) chmodSync(path, 0o755)
     if (isRoot) for (const path of [cwd, data, file]) chownSync(path, NOBODY, NOBODY)
-    return { cwd, data, file }
+    return { cwd, folder: data, file }
   }
 
   test.each([
     ['file', 0o444],
-    ['data', 0o555],
+    ['folder', 0o555],
   ] as const)(
     'on the %s a start is refused, and the error says what to do',
     async (which, mode) => {
       const { cwd, ...paths } = await folderOfOwner()
       chmodSync(paths[which], mode)
       const why = /DATABASE_URL.*it cannot be written: give the user of this process/
-      await expectRefused({ cwd, ...owner }, why).finally(() => chmodSync(paths.data, 0o755))
+      await expectRefused({ cwd, ...owner }, why).finally(() => chmodSync(paths.folder, 0o755))
     },
   )
 

@@ -1,164 +1,82 @@
 import { expect, test } from 'vitest'
-import { inForm, isLong, report } from '../support/faults.ts'
+import { inForm, report } from '../support/faults.ts'
 import { createUser, fillDatabase } from '../support/fill-users.ts'
-import { goodput, type LoadOptions, load } from '../support/load.ts'
 import { temporaryFolder } from '../support/open-test-app.ts'
-import { startProbe } from '../support/probe-latency.ts'
-import { residentMb } from '../support/process-memory.ts'
-import { type SpawnedService, spawnService } from '../support/spawn-service.ts'
+import { spawnService } from '../support/spawn-service.ts'
 import { UNHURRIED } from '../support/unhurried.ts'
+import { until } from '../support/until.ts'
+import { type CrowdOptions, crowd, keepAsking } from './crowd.ts'
 
-const LONG_SECONDS = 10
+/** Every request that waits at all is rejected, however fast the machine is. */
+const IMPATIENT = { MAX_EVENT_LOOP_DELAY: '1ms' }
 
-const USERS = 1000
+const FEW_PASSWORDS = { ...UNHURRIED, MAX_WAITING_PASSWORDS: '20' }
 
-async function openFilled(env: Readonly<Record<string, string>> = {}): Promise<SpawnedService> {
+async function openFilled(env: Readonly<Record<string, string>>) {
   const cwd = temporaryFolder()
-  await fillDatabase(cwd, USERS, 'x'.repeat(100))
+  await fillDatabase(cwd, 1000, 'x'.repeat(100))
   return spawnService({ cwd, env, keepsLog: false })
 }
 
-/** Milliseconds until three responses in a row succeed, in the long form each within 20 ms. */
-async function recoveryMs({ url }: SpawnedService): Promise<number> {
-  const startedAt = performance.now()
-  for (let quick = 0; quick < 3; ) {
-    const askedAt = performance.now()
-    const { status } = await fetch(`${url}/users/1`)
-    const isQuick = !isLong || performance.now() - askedAt < 20
-    quick = status === 200 && isQuick ? quick + 1 : 0
-  }
-  return Math.round(performance.now() - startedAt)
-}
-
-/** For the long form: the defaults of the service. */
-const USUAL = { MAX_EVENT_LOOP_DELAY: '500ms' }
-
-/** For the short form: every request that waits at all is rejected, however fast the machine is. */
-const IMPATIENT = { MAX_EVENT_LOOP_DELAY: '1ms' }
-
-interface Overload {
-  readonly workload: LoadOptions['workload']
-  readonly usual: number
-  readonly many: number
-  /** The statuses that the crowd of the short form waits for. It must get no other ones. */
-  readonly until: readonly number[]
-  /** The statuses that another client may get meanwhile in the short form. */
+interface Overload extends Pick<CrowdOptions, 'workload' | 'clients'> {
+  /** The statuses that the crowd waits for. It must get no other ones. */
+  readonly crowded: readonly number[]
+  /** The statuses that another client may get meanwhile. */
   readonly newcomer: readonly number[]
   readonly env: Readonly<Record<string, string>>
 }
 
+const [SHED, SERVED] = [
+  [200, 503],
+  [200, 201, 404],
+]
+
 test.each<Overload>([
-  {
-    workload: 'list',
-    usual: 10,
-    many: 1000,
-    until: [200, 503],
-    newcomer: [200, 503],
-    env: IMPATIENT,
+  { workload: 'list', clients: 1000, crowded: SHED, newcomer: SHED, env: IMPATIENT },
+  { workload: 'password', clients: 100, crowded: [201, 503], newcomer: [200], env: FEW_PASSWORDS },
+  { workload: 'mixed', clients: 400, crowded: SERVED, newcomer: [200], env: UNHURRIED },
+])(
+  '$clients clients at once ($workload): the service keeps answering, to others too, and recovers',
+  async options => {
+    const { crowded, newcomer, env } = options
+    const { port, url } = await openFilled(env)
+    const [livez, others] = [keepAsking(`${url}/livez`), keepAsking(`${url}/users/1`)]
+    const least = inForm({ short: 1, long: 3000 })
+    const isOver: CrowdOptions['isOver'] = statuses =>
+      crowded.every(status => (statuses[status] ?? 0) >= least)
+    const statuses = await crowd({ ...options, port, isOver })
+    expect(Object.keys(statuses).map(Number)).toEqual(crowded)
+    expect(await livez()).toEqual([200])
+    expect(newcomer).toEqual(expect.arrayContaining(await others()))
+    await until(async () => (await fetch(`${url}/users/1`)).status === 200)
+    report(`overload: ${options.workload} by ${options.clients}`, statuses)
   },
-  {
-    workload: 'password',
-    usual: 20,
-    many: inForm({ short: 100, long: 600 }),
-    until: [201, 503],
-    newcomer: [200],
-    env: { ...UNHURRIED, MAX_WAITING_PASSWORDS: '20' },
-  },
-  {
-    workload: 'mixed',
-    usual: 50,
-    many: inForm({ short: 400, long: 2000 }),
-    until: [200, 201, 404],
-    newcomer: [200],
-    env: UNHURRIED,
-  },
-  {
-    workload: 'read',
-    usual: 50,
-    many: inForm({ short: 400, long: 2000 }),
-    until: [200],
-    newcomer: [200],
-    env: UNHURRIED,
-  },
-])('the service keeps answering under $workload by $many clients at once', async options => {
-  const { workload, usual, many, until, env } = options
-  const service = await openFilled(isLong ? USUAL : env)
-  const { port, url } = service
-  const alone =
-    isLong && (await load({ port, workload, connections: usual, seconds: LONG_SECONDS }))
-
-  const alive = startProbe(`${url}/livez`, { pauseMs: 20 })
-  const newcomers = startProbe(`${url}/users/1`, { pauseMs: 50, keepAlive: false })
-  const end = isLong ? { seconds: LONG_SECONDS } : { until }
-  const crowd = await load({ port, workload, connections: many, ...end, run: 'crowd' })
-  const [livez, newcomer] = [await alive.stop(), await newcomers.stop()]
-  const recoveredInMs = await recoveryMs(service)
-
-  const orRefused = isLong ? [503] : []
-  expectOnly(livez, [200])
-  expectOnly(newcomer, [...options.newcomer, ...orRefused])
-  expectOnly(crowd, [...until, ...orRefused])
-  for (const status of until) expect(crowd.statuses[status], `${status}`).toBeGreaterThan(0)
-  if (!alone) return
-  const [before, during] = [goodput(alone), goodput(crowd)]
-  const share = Math.round((during / before) * 100) / 100
-  report(`overload: ${workload} by ${many}`, {
-    answersASecond: { [`by ${usual}`]: before, [`by ${many}`]: during, share },
-    refused: crowd.statuses[503] ?? 0,
-    livez,
-    newcomer,
-    recoveredInMs,
-    peakMb: residentMb(service.process.pid, 'VmHWM'),
-  })
-})
-
-function expectOnly(
-  { statuses }: { statuses: Readonly<Record<string, number>> },
-  allowed: readonly number[],
-): void {
-  const others = Object.entries(statuses).filter(([status]) => !allowed.includes(Number(status)))
-  expect(others).toEqual([])
-}
+)
 
 test('200 creates with passwords at once all succeed, while reads continue', async () => {
-  const service = await openFilled(UNHURRIED)
-  const before = residentMb(service.process.pid)
-  const reads = startProbe(`${service.url}/users/1`)
-  await reads.started
-  const startedAt = performance.now()
+  const { url } = await openFilled(UNHURRIED)
+  const reads = keepAsking(`${url}/users/1`)
   const responses = await Promise.all(
-    Array.from({ length: 200 }, () => createUser(service.url, { password: 'correct horse' })),
+    Array.from({ length: 200 }, () => createUser(url, { password: 'correct horse' })),
   )
-  const seconds = Math.round(performance.now() - startedAt) / 1000
-  const meanwhile = await reads.stop()
   expect(responses.map(({ status }) => status)).toEqual(Array(200).fill(201))
-  expect(Object.keys(meanwhile.statuses)).toEqual(['200'])
-  const grownMb = residentMb(service.process.pid, 'VmHWM') - before
-  report('200 passwords at once', { seconds, grownMb, reads: meanwhile })
+  expect(await reads()).toEqual([200])
 })
 
 test('a 503 for overload has the format of all errors, and Retry-After', async () => {
   const env = { ...UNHURRIED, MAX_WAITING_PASSWORDS: '1' }
-  const service = await spawnService({ cwd: temporaryFolder(), env })
-  let refused: Response[] = []
+  const { url } = await spawnService({ cwd: temporaryFolder(), env })
   // The requests may arrive so far apart that none of them waits.
-  while (refused.length === 0) {
+  const refused = await until(async () => {
     const responses = await Promise.all(
-      Array.from({ length: 20 }, (_, index) =>
-        createUser(service.url, { email: `${index}@example.com`, password: 'correct horse' }),
-      ),
+      Array.from({ length: 20 }, () => createUser(url, { password: 'correct horse' })),
     )
-    refused = responses.filter(({ status }) => status === 503)
-  }
-  for (const response of refused) {
-    expect(response.headers.get('retry-after')).toMatch(/^[1-9]\d*$/)
-    expect(response.headers.get('x-request-id')).toMatch(/^[\w.-]{1,128}$/)
-    expect(await response.json()).toEqual({
-      message: expect.any(String),
-      resource: 'User',
-      code: 503,
-      status: false,
-      reason: 'overloaded',
-    })
-  }
+    return responses.find(({ status }) => status === 503)
+  })
+  expect(refused.headers.get('retry-after')).toMatch(/^[1-9]\d*$/)
+  expect(refused.headers.get('x-request-id')).toMatch(/^[\w.-]{1,128}$/)
+  expect(await refused.json()).toEqual({
+    ...{ message: expect.any(String), resource: 'User', code: 503, status: false },
+    reason: 'overloaded',
+  })
 })
