@@ -4,9 +4,9 @@ import { createRequire } from 'node:module'
 import { dirname, join } from 'node:path'
 import { fileURLToPath, pathToFileURL } from 'node:url'
 import { promisify } from 'node:util'
-import { beforeAll, describe, expect, test } from 'vitest'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { temporaryFolder } from '../support/open-test-app.ts'
 import { shareTestApp } from '../support/shared-app.ts'
-import { sharedFolder } from '../support/shared-folder.ts'
 
 const SOURCE = fileURLToPath(new URL('../generated-client/', import.meta.url))
 
@@ -26,12 +26,10 @@ const OPTIONS = {
 
 const app = shareTestApp()
 
-const sharedPath = sharedFolder()
-let folder: string
+const folder = temporaryFolder(afterAll)
 
 /** A project with the client that openapi-typescript makes from the document of the service. */
 beforeAll(async () => {
-  folder = sharedPath()
   mkdirSync(join(folder, 'node_modules'))
   const types = resolve('openapi-fetch').replace(/dist.*$/, '')
   symlinkSync(types, join(folder, 'node_modules/openapi-fetch'))

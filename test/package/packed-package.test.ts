@@ -11,8 +11,8 @@ import {
 } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
-import { beforeAll, expect, test } from 'vitest'
-import { sharedFolder } from '../support/shared-folder.ts'
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import { temporaryFolder } from '../support/open-test-app.ts'
 
 const PROJECT = fileURLToPath(new URL('../../', import.meta.url))
 
@@ -30,7 +30,7 @@ const { packages: locked }: { packages: Readonly<Record<string, Locked>> } = rea
   join(PROJECT, 'package-lock.json'),
 )
 
-const folder = sharedFolder()
+const folder = temporaryFolder(afterAll)
 
 /** The package as `npm pack` makes it. */
 let packed: string
@@ -38,11 +38,11 @@ let packed: string
 let plain: string
 
 beforeAll(() => {
-  const args = ['pack', '--ignore-scripts', '--silent', '--pack-destination', folder()]
+  const args = ['pack', '--ignore-scripts', '--silent', '--pack-destination', folder]
   execFileSync('npm', args, { cwd: PROJECT, stdio: ['ignore', 'ignore', 'pipe'] })
-  const [tarball = ''] = readdirSync(folder())
-  execFileSync('tar', ['-xzf', tarball], { cwd: folder() })
-  packed = join(folder(), 'package')
+  const [tarball = ''] = readdirSync(folder)
+  execFileSync('tar', ['-xzf', tarball], { cwd: folder })
+  packed = join(folder, 'package')
   plain = projectWith()
 })
 
@@ -68,7 +68,7 @@ function needsOf({ dependencies, optionalDependencies }: Locked): string[] {
  * npm would fetch.
  */
 function projectWith(others: readonly string[] = []): string {
-  const cwd = mkdtempSync(join(folder(), 'project-'))
+  const cwd = mkdtempSync(join(folder, 'project-'))
   const modules = join(cwd, 'node_modules')
   cpSync(packed, join(modules, 'user-records-service'), { recursive: true })
   const needed = needsOf(readJson(join(packed, 'package.json')))
