@@ -1,18 +1,29 @@
 import { execFile } from 'node:child_process'
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
 import { expect, onTestFinished, test } from 'vitest'
 import { newUserBody } from '../../support/builders.ts'
 import { canMakeCertificates, makeCertificates } from '../../support/certificates.ts'
+import { importUsers } from '../../support/import-users.ts'
 import { ask } from '../../support/json-requests.ts'
 import { openTestApp, temporaryFolder } from '../../support/open-test-app.ts'
 import { findPostgresBinaries } from '../../support/postgres-binaries.ts'
+import { queryPostgres } from '../../support/postgres-client.ts'
 import { createPostgresCluster } from '../../support/postgres-cluster.ts'
+import { openStorage } from '../../support/postgres-connections.ts'
+import { copyPostgresTemplate } from '../../support/postgres-databases.ts'
 import { canStartClusters } from '../../support/postgres-settings.ts'
 import { MAIN } from '../../support/spawn-service.ts'
 
-const GUIDE = new URL('../../../docs/postgresql.md', import.meta.url)
+const PROJECT = fileURLToPath(new URL('../../..', import.meta.url))
+
+const read = (path: string) => readFileSync(join(PROJECT, path), 'utf8')
+
+const PASSWORD = `it's a "secret"`
+
+const FIRST_ID = 3_000_000_000_001
 
 const canRun = canStartClusters && canMakeCertificates
 if (!canRun) console.log('docs/postgresql.md is not run: PostgreSQL or openssl is not installed')
@@ -54,7 +65,7 @@ async function openGuide() {
     PGPORT: String(cluster.port),
     PGUSER: 'postgres',
   }
-  const text = readFileSync(GUIDE, 'utf8')
+  const text = read('docs/postgresql.md')
     .replaceAll(/db\.example\.com(:5432)?/g, `localhost:${cluster.port}`)
     .replaceAll('/etc/user-records/ca.pem', rootCertificate)
     .replaceAll('%2Fetc%2Fuser-records%2Fca.pem', encodeURIComponent(rootCertificate))
@@ -125,3 +136,62 @@ test.skipIf(!canRun)(
     expect(await sh(watch)).toMatch(/^ idle\s+\|\s+[1-9]/m)
   },
 )
+
+test.skipIf(!canStartClusters)(
+  'deploy/postgres/create-database.sh needs a password, and makes a database in which the role of compose.yaml serves',
+  async () => {
+    // As the image of PostgreSQL starts it: its superuser has the password, which all who come by TCP need.
+    const cluster = await createPostgresCluster({
+      authentication: ['host all all 127.0.0.1/32 scram-sha-256'],
+    })
+    onTestFinished(cluster.remove)
+    const env = {
+      PATH: `${findPostgresBinaries()}:${process.env.PATH}`,
+      PGHOST: cluster.socketFolder,
+      PGPORT: String(cluster.port),
+      POSTGRES_PASSWORD: PASSWORD,
+    }
+    const run = (program: string, ...args: string[]) => promisify(execFile)(program, args, { env })
+    const setPassword = `ALTER ROLE postgres PASSWORD '${PASSWORD.replaceAll("'", "''")}'`
+    await run('psql', '--username=postgres', '--dbname=postgres', `--command=${setPassword}`)
+
+    const script = join(PROJECT, 'deploy/postgres/create-database.sh')
+    const withoutPassword = run('env', '--unset=POSTGRES_PASSWORD', 'sh', script)
+    await expect(withoutPassword).rejects.toMatchObject({ code: expect.any(Number) })
+    await run('sh', script)
+
+    const compose = read('compose.yaml')
+    const [, shown = ''] = /USER_RECORDS_DATABASE=(\S+)/.exec(compose) ?? []
+    const DATABASE_URL = shown.replace('@postgres/', `@127.0.0.1:${cluster.port}/`)
+    const service = await openTestApp({ env: { DATABASE_URL, PGPASSWORD: PASSWORD } })
+    expect((await ask(service, 'POST /users', newUserBody())).status).toBe(201)
+
+    const [, check = ''] = /test: (\[.*pg_isready.*\])/.exec(compose) ?? []
+    const [kind, program = '', ...args] = JSON.parse(check) as string[]
+    expect(kind).toBe('CMD')
+    expect((await run(program, ...args)).stdout).toContain('accepting connections')
+
+    const superuser = new URL(cluster.url())
+    superuser.password = encodeURIComponent(PASSWORD)
+    await expect(queryPostgres(superuser.href, 'SELECT 1')).rejects.toMatchObject({ code: '28P01' })
+  },
+)
+
+test('a cell as docs/scaling.md describes it gives out ids of its range, until an import has higher ones', async () => {
+  const url = await copyPostgresTemplate()
+  const [, statement = ''] = /```sql\n(ALTER SEQUENCE .*)\n```/.exec(read('docs/scaling.md')) ?? []
+  expect(statement).toContain(String(FIRST_ID))
+  await queryPostgres(url, statement)
+  const { users, imports } = await openStorage(url)
+  const create = async (name: string) =>
+    (await users.create({ name, email: `${name}@example.com`, passwordDigest: null })).id
+  const importWith = (id: number) =>
+    importUsers(imports, [{ name: 'Moved', email: `${id}@example.com`, id }])
+  expect(await create('ann')).toBe(FIRST_ID)
+  await importWith(1_000_000_000_001)
+  const next = await create('bea')
+  expect(next).toBeGreaterThan(FIRST_ID)
+  expect(Math.floor(next / 1e12)).toBe(3)
+  await importWith(4_000_000_000_001)
+  expect(Math.floor((await create('cid')) / 1e12)).toBe(4)
+})
