@@ -1,26 +1,16 @@
 import { execFile, spawn } from 'node:child_process'
 import { once } from 'node:events'
-import {
-  closeSync,
-  mkdirSync,
-  openSync,
-  readdirSync,
-  readFileSync,
-  readlinkSync,
-  writeFileSync,
-} from 'node:fs'
+import { closeSync, mkdirSync, openSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { promisify } from 'node:util'
-import { expect, onTestFinished, test } from 'vitest'
-import { Database } from '../../src/storage/sqlite/sqlite-driver.ts'
+import { expect, test } from 'vitest'
 import { makeDatabase } from '../faults/databases.ts'
-import { emailsIn, filesOf } from '../support/databases.ts'
+import { filesOf } from '../support/databases.ts'
 import { fillDatabase } from '../support/fill-users.ts'
 import { temporaryFolder } from '../support/open-test-app.ts'
 import { openPipe } from '../support/pipe.ts'
-import { runCommand } from '../support/run-command.ts'
-import { MAIN, run, spawnMain } from '../support/spawn-service.ts'
+import { MAIN, spawnMain } from '../support/spawn-service.ts'
 import { countIn } from '../support/transfer.ts'
 import { until } from '../support/until.ts'
 
@@ -33,21 +23,6 @@ async function folderOf(users: number): Promise<string> {
   await fillDatabase(cwd, users)
   return cwd
 }
-
-test.each([
-  [['import', '-'], 3],
-  [['migrate', '--json'], 0],
-  [['export', 'no/users.csv'], 1],
-])('%j prints the same as in the process of a test, with exit code %i', async (args, code) => {
-  const cwd = await folderOf(1)
-  const input = '{}\n'
-  const timeless = (text: string) => text.replace(/\d+ rows\/s|\d+ s,/g, 'TIME')
-  const spawned = await run({ cwd, args, input })
-  const called = await runCommand({ cwd, args, input })
-  expect(spawned.code).toBe(code)
-  const stdout = timeless(called.stdout)
-  expect({ ...spawned, stdout: timeless(spawned.stdout) }).toEqual({ ...called, stdout })
-})
 
 test.skipIf(!isLinux).each([[['export']], [['export', '--help']]])(
   '%j on a full disk says so in one line',
@@ -109,44 +84,6 @@ test('import ends at once by a signal while it waits for standard input, and goe
   child.process.kill('SIGTERM')
   expect((await child.exited).code).toBe(143)
 })
-
-/** A command that has opened a database of three users, which another program has locked. On Linux only. */
-async function startLocked(...args: string[]) {
-  const cwd = temporaryFolder()
-  const path = join(cwd, 'data', 'users.db')
-  makeDatabase(path, { users: 3 })
-  const locker = new Database(path)
-  onTestFinished(() => void locker.close())
-  locker.exec('BEGIN EXCLUSIVE')
-  const child = spawnMain({ cwd, args })
-  const folder = `/proc/${child.process.pid}/fd`
-  const isOpen = (fd: string) => {
-    try {
-      return readlinkSync(join(folder, fd)) === path
-    } catch {
-      return false
-    }
-  }
-  await until(() => readdirSync(folder).some(isOpen), 1)
-  return { cwd, locker, child }
-}
-
-test.skipIf(!isLinux)('backup waits for a short lock of another process', async () => {
-  const { cwd, locker, child } = await startLocked('backup', 'copy.db')
-  locker.exec('COMMIT')
-  expect((await child.exited).code).toBe(0)
-  expect(emailsIn(join(cwd, 'copy.db'))).toHaveLength(3)
-})
-
-test.skipIf(!isLinux)(
-  'check ends at once by a signal, also while it waits for a lock',
-  async () => {
-    const { child } = await startLocked('check')
-    child.process.kill('SIGTERM')
-    expect(await child.exited).toEqual({ code: null, stdout: '', stderr: '' })
-    expect(child.process.signalCode).toBe('SIGTERM')
-  },
-)
 
 test('docs/operations.md shows commands that work, in their order', async () => {
   const cwd = temporaryFolder()

@@ -33,13 +33,3 @@ test.each([
   expect(readdirSync(join(cwd, 'data'))).toEqual(before)
   expect(emailsIn(join(cwd, 'data', 'users.db'))).toHaveLength(1)
 })
-
-test('import creates no rejects file at the path of a new database', async () => {
-  const cwd = temporaryFolder()
-  writeFileSync(join(cwd, 'users.ndjson'), '{}\n')
-  for (const path of ['data/users.db', 'data/users.db-wal']) {
-    const args = ['import', 'users.ndjson', '--rejects', path]
-    expect((await runCommand({ cwd, args })).code).toBe(2)
-  }
-  expect(readdirSync(cwd)).toEqual(['users.ndjson'])
-})

@@ -114,19 +114,6 @@ test.each([
   expect(await faults()).toEqual([])
 })
 
-test('lists with q are made anew after migrate --reindex', async () => {
-  const { url, migrate, open } = await openOlder(10)
-  await migrate()
-  await executeSql(url, SPOIL)
-  const service = await open()
-  const wrong = await ask(service, 'GET /users?q=zzz')
-  expect(wrong.body).toMatchObject([{ id: 3 }])
-  await migrate('--reindex')
-  const headers = { 'If-None-Match': wrong.headers.get('ETag') ?? '' }
-  const right = await ask(service, 'GET /users?q=zzz', undefined, headers)
-  expect([right.status, right.body]).toEqual([200, []])
-})
-
 test('an index that another release has left, or a killed migrate --reindex, is completed', async () => {
   const { url, faults, migrate, open } = await openOlder(1200)
   await migrate()
