@@ -1,7 +1,6 @@
 import { describe, expect, onTestFinished, test } from 'vitest'
 import type { OpenStorageOptions, StorageEngine } from '../../src/storage/storage.ts'
 import { UnusableDatabase } from '../../src/storage/unusable-database.ts'
-import type { ImportCheckpoint } from '../../src/users/transfer/user-import-store.ts'
 
 /** A database that no engine has opened yet, and what it stores. */
 export interface StoredDatabase {
@@ -109,25 +108,6 @@ export function describeStorage({ name, newDatabase }: StorageHarness): void {
         await expect(opened).rejects.toThrow(why)
         await expect(opened).rejects.toThrow(UnusableDatabase)
       }
-    })
-
-    test('openTrialImports decides like imports and stores nothing', async () => {
-      const { engine, emails } = await newDatabase()
-      const storage = await openStored(engine)
-      await storage.users.create(ANN)
-      const trial = await storage.openTrialImports()
-      const { outcomes } = await trial.write({
-        users: [
-          { ...ANN, name: 'Anna' },
-          { name: 'Bob', email: 'bob@example.com' },
-        ],
-        onConflict: 'fail',
-        // Its result is not stored.
-        checkpointAfter: () => ({}) as ImportCheckpoint,
-      })
-      expect(outcomes).toEqual(['email_taken', 'created'])
-      await storage.close()
-      expect(await emails()).toEqual([ANN.email])
     })
 
     test('close finishes the writes that wait, and rejects later calls', async () => {

@@ -1,9 +1,9 @@
-import { copyFileSync, readFileSync, writeFileSync } from 'node:fs'
+import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import type { Response } from 'supertest'
 import { beforeAll, describe, expect, onTestFinished, test } from 'vitest'
 import type { Environment } from '../../src/config.ts'
-import { engine, isEngine } from '../support/engine.ts'
+import { engine } from '../support/engine.ts'
 import { type Age, openOldDatabase, type SeenDatabase } from '../support/old-database.ts'
 import { type AtEnd, openTestApp, type TestApp, temporaryFolder } from '../support/open-test-app.ts'
 import { runCommand } from '../support/run-command.ts'
@@ -156,44 +156,11 @@ test.each(AGES)(
     const lines = readFileSync(rejects, 'utf8').trim().split('\n')
     expect(lines.map(line => JSON.parse(line).line)).toEqual([2, 3, 8])
 
-    writeFileSync(join(cwd, 'conflict.csv'), seen.imports.conflict)
-    const conflicting = ['conflict.csv', '--on-conflict', 'skip']
-    const resumed = await importing([...conflicting, '--resume'])
-    // 0.1.0 did not store which columns a CSV file has.
-    if (engine === 'sqlite' && age === 'oldest') {
-      const stderr = /^the first 3 rows of \S+ have changed .+ other columns\n$/
-      expect(resumed).toMatchObject({ code: 1, stderr: expect.stringMatching(stderr) })
-      const report = { rows: 5, created: 1, skipped: 3 }
-      const restarted = await importing([...conflicting, '--restart'])
-      expect(restarted).toMatchObject({ code: 3, report })
-    } else {
-      expect(resumed).toMatchObject({ code: 3, report: { rows: 5, earlier_rows: 3, created: 3 } })
-    }
-
     writeFileSync(join(cwd, 'finished.ndjson'), seen.imports.finished)
     const report = { rows: 7, earlier_rows: 0, unchanged: 6, refused: 1 }
     const repeated = await importing(['finished.ndjson', '--on-conflict', 'update'])
     expect(repeated).toMatchObject({ code: 3, report })
     expect(await runCommand({ cwd, env, args: ['check'] })).toMatchObject({ code: 0, stderr: '' })
-  },
-)
-
-test.each(AGES)(
-  'a backup from before the upgrade of the %s database goes back, and is migrated again',
-  async age => {
-    if (!isEngine('sqlite', 'restore, which PostgreSQL does itself')) return
-    const { app, cwd, seen } = await openUpgraded(age)
-    await app.http.delete('/users/1').expect(204)
-    await app.stop()
-    const before = temporaryFolder()
-    await openOldDatabase(before, age)
-    copyFileSync(join(before, 'users.db'), join(cwd, 'backup.db'))
-    const env = { DATABASE_URL: app.databaseUrl }
-    expect(await runCommand({ cwd, env, args: ['restore', 'backup.db'] })).toMatchObject({
-      code: 0,
-    })
-    const again = await openTestApp({ env })
-    expect((await again.http.get('/users?per_page=1000')).text).toBe(seen.list.text)
   },
 )
 
@@ -235,8 +202,6 @@ async function walk(app: TestApp, first: string): Promise<number[]> {
 
 /** Headers are sent a byte for each character. */
 function toBytes(headers: SeenDatabase['bans'][number]): Record<string, string> {
-  const entries = Object.entries(headers)
-  return Object.fromEntries(
-    entries.map(([name, text]) => [name, Buffer.from(text).toString('latin1')]),
-  )
+  const toLatin1 = (text: string) => Buffer.from(text).toString('latin1')
+  return Object.fromEntries(Object.entries(headers).map(([name, text]) => [name, toLatin1(text)]))
 }

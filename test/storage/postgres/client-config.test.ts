@@ -41,10 +41,9 @@ describe.skipIf(!canMakeCertificates)('a service does not start', () => {
     ['sslkey', 'other.key', 'is not the key of the certificate in '],
   ])('with %s=%s, which %s', async (parameter, file, why) => {
     const right = { sslrootcert: 'ca.pem', sslcert: 'client.pem', sslkey: 'client.key' }
-    const paths = Object.entries({ ...right, [parameter]: file }).map(
-      ([name, path]) => `${name}=${files.path(path)}`,
-    )
-    const url = `postgres://localhost/users?sslmode=verify-full&${paths.join('&')}`
+    const paths = Object.entries({ ...right, [parameter]: file })
+    const query = paths.map(([name, path]) => `&${name}=${files.path(path)}`).join('')
+    const url = `postgres://localhost/users?sslmode=verify-full${query}`
     const started = openTestApp({ env: { DATABASE_URL: url } })
     const message = `the file "${files.path(file)}" of ${parameter} ${why}`
     await expect(started).rejects.toThrow(message)

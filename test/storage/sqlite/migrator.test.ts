@@ -2,13 +2,7 @@ import { join } from 'node:path'
 import { expect, onTestFinished, test } from 'vitest'
 import { appliedMigrations, migrate } from '../../../src/storage/sqlite/migrator.ts'
 import { Database } from '../../../src/storage/sqlite/sqlite-driver.ts'
-import {
-  CATS,
-  DOGS,
-  describeMigrator,
-  migrationsIn,
-  migrationsOf,
-} from '../../contracts/migrator-contract.ts'
+import { CATS, describeMigrator, migrationsIn } from '../../contracts/migrator-contract.ts'
 import { temporaryFolder } from '../../support/open-test-app.ts'
 
 describeMigrator('SQLite', async () => {
@@ -22,28 +16,6 @@ describeMigrator('SQLite', async () => {
     tables: async () =>
       select(`SELECT name FROM sqlite_schema WHERE type = 'table' ORDER BY name`).pluck().all(),
   }
-})
-
-test('migrate locks others out until it has applied what is missing', () => {
-  const database = openDatabase()
-  const other = openDatabase(database.name)
-  database.pragma('journal_mode = WAL')
-  migrate(database, migrationsOf(CATS), Date.now)
-  const migrations = migrationsOf(CATS, `SELECT meet(); ${DOGS}`)
-  const refusals: unknown[] = []
-  other.function('meet', () => null)
-  database.function('meet', () => {
-    try {
-      migrate(other, migrations, Date.now)
-    } catch (error) {
-      refusals.push(error)
-    }
-    return null
-  })
-  migrate(database, migrations, Date.now)
-  expect(refusals).toEqual([expect.objectContaining({ code: 'SQLITE_BUSY' })])
-  migrate(other, migrations, Date.now)
-  expect(appliedMigrations(other)).toMatchObject([{ version: 1 }, { version: 2 }])
 })
 
 test.each([

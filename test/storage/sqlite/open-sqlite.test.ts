@@ -7,11 +7,9 @@ import {
   writeFileSync,
 } from 'node:fs'
 import { join } from 'node:path'
-import { setImmediate as nextTurn } from 'node:timers/promises'
 import { expect, onTestFinished, test } from 'vitest'
 import { openSqlite } from '../../../src/storage/sqlite/open-sqlite.ts'
 import { Database } from '../../../src/storage/sqlite/sqlite-driver.ts'
-import { UnusableDatabase } from '../../../src/storage/unusable-database.ts'
 import { PAGE_BYTES } from '../../support/damage.ts'
 import { modeOf } from '../../support/databases.ts'
 import { fillWithUsers } from '../../support/fill-with-users.ts'
@@ -39,12 +37,6 @@ test('openSqlite creates folders with mode 700 and files with mode 600, and keep
   expect([join(there, '..'), there, `${there}-wal`].map(modeOf)).toEqual([0o751, 0o640, 0o640])
 })
 
-test('openSqlite accepts a path with characters that have a meaning in URLs', async () => {
-  const path = join(temporaryFolder(), 'a b?mode=memory#%41.db')
-  insertUser(await open(path), 'a@x.co')
-  expect([path, `${path}-wal`].filter(existsSync)).toHaveLength(2)
-})
-
 test.each([
   { what: 'of a database with users', users: ['a@x.co'], isFirstPageThere: true },
   { what: 'of a first start without its first page', users: [], isFirstPageThere: false },
@@ -58,16 +50,6 @@ test.each([
   expect(existsSync(`${path}-journal`)).toBe(false)
 })
 
-test('openSqlite does not touch a file beside it that has the name of a journal but is none', async () => {
-  const path = join(temporaryFolder(), 'notes')
-  writeFileSync(path, 'to do: nothing')
-  writeFileSync(`${path}-journal`, 'dear diary')
-  await expect(open(path)).rejects.toThrow('it is not a SQLite database')
-  expect(readFileSync(`${path}-journal`, 'utf8')).toBe('dear diary')
-  await expect(open(join(path, 'users.db'))).rejects.toThrow(UnusableDatabase)
-  expect(readFileSync(path, 'utf8')).toBe('to do: nothing')
-})
-
 test('openSqlite rejects a database that was cut short while it has writes in its WAL', async () => {
   const path = newPath()
   await fillWithUsers(path, 1000)
@@ -76,21 +58,6 @@ test('openSqlite rejects a database that was cut short while it has writes in it
   const before = readFileSync(path, 'latin1')
   await expect(open(path)).rejects.toThrow('it is damaged: restore it from a backup')
   expect(readFileSync(path, 'latin1')).toBe(before)
-})
-
-test('openSqlite waits for a process that writes while the database is not yet in WAL mode', async () => {
-  const path = newPath()
-  const other = new Database(path)
-  onTestFinished(() => void other.close())
-  other.exec('BEGIN IMMEDIATE')
-  let settled = false
-  const opening = open(path).finally(() => {
-    settled = true
-  })
-  for (let turn = 0; turn < 10; turn++) await nextTurn()
-  expect(settled).toBe(false)
-  other.exec('COMMIT')
-  expect((await opening).pragma('journal_mode', { simple: true })).toBe('wal')
 })
 
 async function open(path: string): Promise<Database> {

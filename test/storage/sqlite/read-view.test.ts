@@ -37,15 +37,6 @@ test('reads of one turn see one state; a request that arrives later sees what ot
   expect(count()).toBe(1)
 })
 
-test('a query that throws leaves the view usable', () => {
-  const { view, count } = open()
-  const failing = () => {
-    throw new Error('no')
-  }
-  expect(() => view.read(failing)).toThrow('no')
-  expect(count()).toBe(0)
-})
-
 test('no view delays the checkpoint of another process beyond its turn', async () => {
   const { other, count, add } = open()
   add()
