@@ -67,28 +67,21 @@ describe('DATABASE_URL', () => {
     ['postgres://db.example:', one('db.example')],
     ['postgres://:6000/users', { ...one('localhost', 6000), database: 'users' }],
     ['postgres://ann:@db.example', { ...one('db.example'), ...ann }],
-    ['postgres://:s3cret@/users', { password: 's3cret', database: 'users' }],
-    // Percent-encoding, everywhere.
     [
       'postgres://a%40b:%40%3A%2F%3F%23%25@h/d%2Fe',
       { ...one('h'), user: 'a@b', password: '@:/?#%', database: 'd/e' },
     ],
-    ['postgres://h/%C3%A4?us%65r=%61', { ...one('h'), user: 'a', database: 'ä' }],
     // What the WHATWG would take for something else.
     ['postgres://ann:a:b?c#d&e@h/', { ...one('h'), ...ann, password: 'a:b?c#d&e' }],
-    ['postgres://h/d/e#f', { ...one('h'), database: 'd/e#f' }],
-    ['postgres://h?password=a+b=c', { ...one('h'), password: 'a+b=c' }],
     // Several hosts, with IPv6 in brackets; as a parameter without them.
     [
       'postgres://ann@a,b:2,[::1],:4/',
       { ...ann, ...at(['a', 5432], ['b', 2], ['::1', 5432], ['localhost', 4]) },
     ],
     ['postgres:///?host=a,::1&port=6000', at(['a', 6000], ['::1', 6000])],
-    ['postgres:///?host=a,b&port=,2', at(['a', 5432], ['b', 2])],
     ['postgres://[fe80::1%25eth0]', one('fe80::1%eth0')],
     // Folders of sockets.
     ['postgres://%2Fvar%2Frun:6000', one('/var/run', 6000)],
-    ['postgres://localhost:6000/?host=/tmp', one('/tmp', 6000)],
     // Parameters win over what is before them.
     [
       'postgres://ann:x@h:1/x?user=bob&password=s3cret&host=g&port=2&dbname=users',
@@ -96,12 +89,10 @@ describe('DATABASE_URL', () => {
     ],
     ['postgres://?application_name=my%20app', { applicationName: 'my app' }],
     ['postgres://?connect_timeout=3', { connectTimeoutMs: 3000 }],
-    ['postgres://?connect_timeout=0', { connectTimeoutMs: undefined }],
     [
       'postgres://?options=-c+search_path%3Dapp+-c+work_mem%3D1MB',
       { options: '-c search_path=app -c work_mem=1MB' },
     ],
-    ['postgres://?options=-c%20timezone=UTC+3', { options: '-c timezone=UTC+3' }],
   ])('%j is understood as in libpq', (url, expected) => {
     expect(locate(url)).toEqual({ ...DEFAULTS, ...expected, url })
   })
@@ -111,10 +102,6 @@ describe('DATABASE_URL', () => {
     ['sslmode=require', { verify: 'none' }],
     ['sslmode=require&sslrootcert=ca.pem', { verify: 'ca', rootCertificate: 'ca.pem' }],
     ['sslmode=verify-ca', { verify: 'ca' }],
-    [
-      'sslmode=verify-full&sslrootcert=/a%20b/ca.pem',
-      { verify: 'full', rootCertificate: '/a b/ca.pem' },
-    ],
     ['sslrootcert=system', { verify: 'full' }],
     [
       'sslmode=require&sslcert=c.pem&sslkey=k.pem',
@@ -128,28 +115,21 @@ describe('DATABASE_URL', () => {
 
   test.each([
     ['h?sslmode=prefer', `its sslmode ${LEFT_TO_SERVER}: ${MODES}`],
-    ['h?sslmode=REQUIRE', `its sslmode is wrong: ${MODES}`],
     ['h?sslmode', 'its parameter sslmode is empty'],
-    ['h?dbname=', 'its parameter dbname is empty'],
     ['h?sslmod=require', 'it has the unknown parameter "sslmod" (did you mean sslmode?)'],
     ['h?__proto__=x', 'it has the unknown parameter "__proto__"'],
-    ['h?sslmode=require&&user=a', 'it has the unknown parameter ""'],
     ['h?user=a&us%65r=b', 'it has the parameter user twice'],
     ['h?user=x@y', 'a ? in its password must be written as %3F, and an @ in a parameter as %40'],
     ['h?connect_timeout=1.5', `its connect_timeout is wrong: ${SECONDS}`],
-    ['h?port=0', `its port is wrong: ${PORTS}`],
     ['h?port=65536', `its port is wrong: ${PORTS}`],
     ['h:5,g:6?port=5,6,7', `its port has 3 ports for 2 hosts: ${PORTS}`],
     ['h?host=h:5432', `its host is wrong: ${HOSTS}`],
     ['2001:db8::1/', 'a host in it is not HOST, HOST:PORT or [IPV6]:PORT'],
-    ['[::1/', 'a host in it is not HOST, HOST:PORT or [IPV6]:PORT'],
-    ['[127.0.0.1]/', 'the text in brackets in it is not an IPv6 address'],
     ['h/users\n', 'a blank in it must be written as %20'],
     ['h/%ff', 'a % in it does not begin an encoded character: write % itself as %25'],
     ['h/a%00b', 'it has the character %00'],
     ['h?sslrootcert=ca.pem', `its sslrootcert ${UNENCRYPTED}: ${FILE}`],
     ['h?sslmode=require&sslcert=c.pem', `its sslcert needs sslkey or PGSSLKEY: ${FILE}`],
-    ['h?sslmode=require&sslkey=k', `its sslkey needs sslcert or PGSSLCERT: ${FILE}`],
     [
       'h?sslmode=verify-ca&sslrootcert=system',
       `its sslmode is too weak for sslrootcert=system, which needs verify-full: ${MODES}`,
@@ -166,21 +146,12 @@ describe('DATABASE_URL', () => {
     'postgres://ann:s3cret@h?sslmode=prefer',
     'postgres://ann:x@s3cret@h/users',
     'postgres://ann:s3cret/x@h/users',
-    'postgres://ann:x:s3cret@h?port=x',
-    'postgres://ann:s3cret%40h/users',
     'postgres://ann:s3cret%zz@h/users',
-    'postgres://ann:s3cret',
     'postgres://h?sslmode=allow&password=s3cret',
-    'postgres://h?password=s3cret%',
     'postgres://h?password=x@s3cret&port=0',
-    'postgres://h?password=x&s3cret=1',
-    'postgres://h?password=x&y@s3cret=1',
-    'postgres://h?password=x%26y/s3cret&password=x',
-    'postgres://h?pass%77ord=s3cret&port=0',
     'postgres://h?sslpassword=s3cret',
     'postgres:ann:s3cret//x@h/users',
     'postgres://ann:/?s3cret=x@h/users',
-    'postgres:/ann:s3cret@h/users',
   ])('%j is refused without its password', url => {
     const problems = problemsWith(url)
     expect(problems).toHaveLength(1)
@@ -231,23 +202,12 @@ describe('variables of libpq', () => {
   })
 
   test.each([
-    ['PGHOST', 'a b', `; ${HOSTS}`],
     ['PGPORT', '1,2', `, but it has 2 ports for 1 host; ${PORTS}`],
     ['PGSSLMODE', 'prefer', `, but it ${LEFT_TO_SERVER}; ${MODES}`],
-    ['PGCONNECT_TIMEOUT', 'soon', `; ${SECONDS}`],
     ['PGHOSTADDR', '10.0.0.1', '; it may be left out only, because PGHOST also takes addresses'],
     ['PGSERVICE', 'users', '; it may be left out only, because service files are not read'],
   ])('%s=%s is refused by its own name', (name, text, rest) => {
     expect(problemsWith('postgres://', { [name]: text })).toEqual([`${name} was "${text}"${rest}`])
-  })
-
-  test('of a client certificate without its key are refused, if there is TLS', () => {
-    const certificate = { PGSSLCERT: 'c.pem' }
-    expect(problemsWith('postgres://', certificate)).toEqual([])
-    expect(problemsWith('postgres://?sslmode=require', certificate)).toEqual([
-      `PGSSLCERT was "c.pem", but it needs sslkey or PGSSLKEY; ${FILE}`,
-    ])
-    expect(problemsWith('postgres://?sslmode=require&sslkey=k.pem', certificate)).toEqual([])
   })
 
   test('of .env are warned of if they are nearly right, and not checked with SQLite', () => {

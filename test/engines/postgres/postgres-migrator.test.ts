@@ -2,9 +2,7 @@ import { expect, test } from 'vitest'
 import type { Connections } from '../../../src/storage/postgres/postgres-connections.ts'
 import {
   migratePostgres,
-  postgresMigrationStatus,
   postgresMigrations,
-  requireMigrated,
 } from '../../../src/storage/postgres/postgres-migrator.ts'
 import { CATS, DOGS, describeMigrator, migrationsOf } from '../../contracts/migrator-contract.ts'
 import { queryPostgres } from '../../support/postgres-client.ts'
@@ -48,30 +46,6 @@ describeMigrator('PostgreSQL', async () => {
     ...database,
     migrate: (migrations, now) => migratePostgres({ connections, migrations, now }),
   }
-})
-
-test('an older schema has to be migrated, and a newer one is refused by status too', async () => {
-  const { connections, sql } = await opened()
-  const both = migrationsOf(CATS, DOGS)
-  await migrate(connections, migrationsOf(CATS))
-  expect(await postgresMigrationStatus(connections, both)).toEqual([
-    { name: '0001_pets', appliedAt: expect.stringMatching(/^\d{4}-.*Z$/) },
-    { name: '0002_pets', appliedAt: undefined },
-  ])
-  const older = 'its schema is that of an older release: run `migrate`'
-  await expect(requireMigrated(connections, both)).rejects.toThrow(older)
-  await migrate(connections, both)
-  await requireMigrated(connections, both)
-  await sql(`INSERT INTO schema_migrations VALUES (3, '0003_birds', 'x', 'y')`)
-  for (const attempt of [requireMigrated, postgresMigrationStatus]) {
-    await expect(attempt(connections, both)).rejects.toThrow('its schema version 3 is from a newer')
-  }
-})
-
-test('several processes that migrate at the same time apply each migration once', async () => {
-  const { url, history } = await opened()
-  await Promise.all(Array.from({ length: 6 }, () => migrate(connectTo(url))))
-  expect(await history()).toHaveLength(postgresMigrations().length)
 })
 
 test('migrate waits for another process that migrates, but not for another schema, and not for ever', async () => {
@@ -134,9 +108,7 @@ test('migrate needs no right to change the schema if nothing is pending, and say
 
 test.each([
   'CREATE TABLE users (id int)',
-  'CREATE TABLE schema_migrations (version text)',
   'CREATE TABLE cats (name text); CREATE INDEX users_by_name ON cats (name)',
-  `CREATE FUNCTION note_inserted_users() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN END'`,
 ])('migrate rejects another program’s database with %s, and leaves it as it was', async text => {
   const { sql, connections, tables } = await opened()
   await sql(text)

@@ -1,14 +1,12 @@
 import { inspect } from 'node:util'
-import { expect, onTestFinished, test } from 'vitest'
+import { expect, test } from 'vitest'
 import { totalOf } from '../../../src/metrics/histogram.ts'
 import { createPostgresEngine } from '../../../src/storage/postgres/postgres-storage.ts'
 import { describeStorage } from '../../contracts/storage-contract.ts'
 import { describeStorageReport } from '../../contracts/storage-report-contract.ts'
-import { createPostgresCluster } from '../../support/postgres-cluster.ts'
 import { openStorage } from '../../support/postgres-connections.ts'
 import { copyPostgresTemplate, newPostgresDatabase } from '../../support/postgres-databases.ts'
 import { locationOf } from '../../support/postgres-location.ts'
-import { canStartClusters } from '../../support/postgres-settings.ts'
 import { executeSql, selectRows } from '../../support/sql.ts'
 
 describeStorage({
@@ -38,25 +36,6 @@ async function openNew() {
 describeStorageReport({ name: 'PostgreSQL', open: openNew })
 
 const newUser = (email: string) => ({ name: 'Ann', email, passwordDigest: null })
-
-test.skipIf(!canStartClusters)(
-  'report answers while the server is away, and keeps its counts',
-  async () => {
-    const cluster = await createPostgresCluster()
-    onTestFinished(cluster.remove)
-    const { users, report } = await openStorage(cluster.url())
-    await users.create(newUser('ann@example.com'))
-    const { commits } = await report()
-    await cluster.kill()
-    const refused = users.create(newUser('bob@example.com'))
-    expect((await report()).waitingWrites).toBe(1)
-    // The latter if it was sent before this process has noticed that the server is gone.
-    const codes = /^(storage_unavailable|outcome_unknown)$/
-    await expect(refused).rejects.toMatchObject({ code: expect.stringMatching(codes) })
-    const connections = { active: 0, idle: expect.any(Number), waiting: 0 }
-    expect(await report()).toEqual({ engine: 'postgres', waitingWrites: 0, commits, connections })
-  },
-)
 
 test('a write whose connection was lost in COMMIT is repeated, and counted once', async () => {
   const { databaseUrl, storage } = await openNew()
