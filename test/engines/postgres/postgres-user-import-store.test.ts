@@ -78,8 +78,9 @@ test('decides and numbers random batches as SQLite does, also in a dry run', asy
         for (const [index, batch] of all.entries()) {
           expect((await trial.write(batch)).outcomes).toEqual(expected[index])
         }
-        const digests = await sqlite.store.findDigestsByEmail(EMAILS)
-        expect(await trial.findDigestsByEmail(EMAILS)).toEqual(digests)
+        const emails = [...'abcde'].map(letter => `${letter}@example.com`)
+        const digests = await sqlite.store.findDigestsByEmail(emails)
+        expect(await trial.findDigestsByEmail(emails)).toEqual(digests)
       }
       clock.advance(-all.length)
       for (const [index, batch] of all.entries()) {
@@ -91,8 +92,6 @@ test('decides and numbers random batches as SQLite does, also in a dry run', asy
     { numRuns: 25, seed: 7 },
   )
 })
-
-const EMAILS = [...'abcde'].map(letter => `${letter}@example.com`)
 
 test('a batch can swap and rotate the e-mails of existing users', async () => {
   const { store, users } = await openStore(Date.now)
