@@ -1,89 +1,146 @@
 import { writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { setTimeout as sleep } from 'node:timers/promises'
 import { parseArgs } from 'node:util'
-import { createClient } from './client.ts'
-import { createFaultWindows } from './fault-windows.ts'
-import * as compare from './final-checks.ts'
-import { createLedger } from './ledger.ts'
-import { startLoad } from './load.ts'
-import { startScraping } from './observe.ts'
-import { type PlanResults, runPlan } from './plan.ts'
-import { createProblems } from './problems.ts'
-import { report } from './report.ts'
-import { openSite } from './site.ts'
+import { queryPostgres } from '../support/postgres-client.ts'
+import { until } from '../support/until.ts'
+import { openSite, type Service, type Site } from './site.ts'
+import { startTraffic } from './traffic.ts'
 
-const USAGE = 'npm run soak -- [--minutes 60] [--rate 300] [--report FILE]'
+const USAGE = 'npm run soak -- [--minutes 60] [--rate 300]'
 
-/** Runs the soak and prints its report. Returns the exit code. */
+/** Runs the soak and says what it finds. Returns the exit code. */
 export async function main(args: readonly string[]): Promise<number> {
   const options = readOptions(args)
   if (options === undefined) {
     console.error(USAGE)
     return 2
   }
-  const { minutes, rate } = options
-  const ended = new AbortController()
-  const { signal } = ended
-  for (const name of ['SIGINT', 'SIGTERM'] as const) {
-    process.on(name, () => ended.abort(new Error(`ended by ${name}`)))
-  }
-  const startedAt = new Date()
-  const problems = createProblems()
+  const interrupted = new Promise<number>(resolve => {
+    for (const name of ['SIGINT', 'SIGTERM'] as const) process.once(name, () => resolve(130))
+  })
   const site = await openSite()
   try {
-    const windows = createFaultWindows()
-    const ledger = createLedger(problems)
-    const client = createClient(site, windows, problems)
-    const parts = { site, client, ledger, windows, problems }
-    const scraping = startScraping(site, windows, problems)
-    const load = startLoad(parts, rate)
-    const plan: PlanResults = { results: [], samples: [] }
-    await Promise.race([runPlan({ ...parts, minutes, signal }, plan), untilAborted(signal)])
-    await load.stop()
-    await scraping.stop()
-    const { seen } = scraping
-    const url = site.standby.url()
-    const checked = await site.command('check', '--json')
-    const checks: compare.Check[] = [
-      await compare.compareUsers(url, ledger),
-      ...(await compare.compareCounts(site.services, problems)),
-      ...compare.compareRefusals(site.services),
-      await compare.compareBans(site, url),
-      ...compare.compareUsage(plan.samples),
-      compare.compareLogs(site.services, windows),
-      {
-        check: '`check` finds nothing',
-        isFine: checked.code === 0,
-        figure: checked.code === 0 ? 'sound' : checked.stdout + checked.stderr,
-      },
-      {
-        check: 'metrics showed both outages',
-        isFine: seen.storageDown > 0 && seen.limitStoreDown > 0,
-        figure: `${seen.all} scrapes; storage down in ${seen.storageDown}, limit store in ${seen.limitStoreDown}; ${seen.unplanned} of these at other moments, when either answered late`,
-      },
-      {
-        check: 'every answer is one that the contract allows at its moment',
-        isFine: problems.count() === 0,
-        figure: `${problems.count()} are not`,
-      },
-    ]
-    client.close()
-    const run = { site, startedAt, minutes, rate, leftOut: load.leftOut(), client }
-    const text = report({ ...run, ...plan, checks, problems })
-    console.log(text)
-    if (options.file !== undefined) writeFileSync(options.file, text)
-    return checks.every(({ isFine }) => isFine) ? 0 : 1
-  } catch (error) {
-    if (!signal.aborted) throw error
-    console.error(String(signal.reason))
-    return 130
+    return await Promise.race([soak(site, options), interrupted])
   } finally {
     await site.close()
   }
 }
 
-function untilAborted(signal: AbortSignal): Promise<never> {
-  return new Promise((_, reject) => {
-    signal.addEventListener('abort', () => reject(signal.reason), { once: true })
+async function soak(site: Site, { minutes, rate }: { minutes: number; rate: number }) {
+  const { services, postgres, redis } = site
+  const [a, b] = services as [Service, Service]
+  const traffic = startTraffic(site, rate)
+  const { note, during, flood, scan } = traffic
+  const usages: ReturnType<Service['usage']>[] = []
+  let imported = 0
+
+  async function sample(): Promise<string> {
+    const now = services.map(service => service.usage())
+    usages.push(...now)
+    return now.map(each => `${each.name}: ${each.residentMb} MB, ${each.files} files`).join('; ')
+  }
+
+  /** Imports users beside the services, and continues whenever the database goes away. */
+  async function importUsers(count: number): Promise<string> {
+    const rows = Array.from({ length: count }, () => {
+      imported++
+      return `{"name": "Imported", "email": "imported${imported}@example.com"}\n`
+    })
+    const file = join(site.folder, `import-${imported}.ndjson`)
+    writeFileSync(file, rows.join(''))
+    for (let attempt = 1; ; attempt++) {
+      const more = attempt === 1 ? [] : ['--resume']
+      const { code, stderr } = await site.command('import', file, ...more)
+      if (code === 0) return `${count} users in ${attempt} attempts`
+      if (attempt === 60) throw new Error(`an import ended with ${code}: ${stderr}`)
+      await sleep(1000)
+    }
+  }
+
+  async function stopRedis(): Promise<string> {
+    await redis.stop()
+    await sleep(5000)
+    await redis.start()
+    return flood({ isExact: false })
+  }
+
+  async function killPostgres(): Promise<string> {
+    const importing = importUsers(20_000)
+    const unfinished = 'SELECT FROM imports WHERE record_count > 0 AND NOT is_finished'
+    await until(async () => (await queryPostgres(postgres.url(), unfinished)).length > 0)
+    await postgres.kill()
+    await untilReady(503)
+    await postgres.start()
+    await untilReady(200)
+    return importing
+  }
+
+  const untilReady = (status: number) =>
+    until(async () => {
+      const all = await Promise.all(services.map(({ url }) => fetch(`${url}/readyz`)))
+      return all.every(answer => answer.status === status)
+    }, 50)
+
+  const restart = (service: Service, signal: 'SIGTERM' | 'SIGKILL') => () =>
+    during(service.name, async () => {
+      const code = await service.stop(signal)
+      if (code !== (signal === 'SIGTERM' ? 0 : null)) note(`${service.name} ended with ${code}`)
+      await service.start()
+      return `${service.name} is back`
+    })
+
+  const steps: readonly (readonly [at: number, step: string, run: () => Promise<string>])[] = [
+    [0.05, 'import', () => importUsers(2000)],
+    [0.1, 'usage', sample],
+    [0.12, 'flood', () => flood({ isExact: true })],
+    [0.15, 'scan', scan],
+    [0.2, 'Redis stopped', stopRedis],
+    [0.35, 'PostgreSQL killed', () => during('database', killPostgres)],
+    [0.5, 'usage', sample],
+    [0.52, 'restart', restart(a, 'SIGTERM')],
+    [0.65, 'kill -9', restart(b, 'SIGKILL')],
+    [0.75, 'usage', sample],
+    [0.8, 'import', () => importUsers(2000)],
+    [0.85, 'flood', () => flood({ isExact: false })],
+    [0.9, 'scan', scan],
+    [1, 'usage', sample],
+  ]
+  const startedAt = Date.now()
+  for (const [at, step, run] of steps) {
+    await sleep(Math.max(0, startedAt + at * minutes * 60_000 - Date.now()))
+    const result = await run().catch(error => note(`${step}: ${error?.stack ?? error}`) ?? 'failed')
+    console.log(`${Math.round((Date.now() - startedAt) / 1000)} s, ${step}: ${result}`)
+  }
+  const acknowledged = await traffic.stop()
+  await compareImported(postgres.url(), imported).catch(error => note(String(error)))
+  const { code, stdout, stderr } = await site.command('check')
+  if (code !== 0) note(`check: ${stdout}${stderr}`)
+  for (const grown of grownIn(usages)) note(`grown: ${grown}`)
+  for (const problem of traffic.problems.slice(0, 50)) console.log(problem)
+  const found = traffic.problems.length
+  console.log(`${acknowledged} acknowledged writes and ${imported} imported users compared`)
+  console.log(found === 0 ? 'passed' : `failed: ${found} problems`)
+  return found === 0 ? 0 : 1
+}
+
+async function compareImported(url: string, imported: number): Promise<void> {
+  const [row] = await queryPostgres(
+    url,
+    `SELECT count(*) AS count FROM users WHERE email LIKE 'imported%' AND name = 'Imported'`,
+  )
+  if (row?.count !== imported) throw new Error(`${row?.count} of ${imported} imported users`)
+}
+
+/** Processes that need more and more, each from its first to its last sample. */
+function grownIn(usages: readonly ReturnType<Service['usage']>[]): string[] {
+  return [...new Set(usages.map(({ pid }) => pid))].flatMap(pid => {
+    const ofOne = usages.filter(usage => usage.pid === pid)
+    const [first, last] = [ofOne[0], ofOne.at(-1)]
+    if (first === undefined || last === undefined) return []
+    const isSmall =
+      last.residentMb <= first.residentMb * 1.5 + 100 && last.files <= first.files + 50
+    return isSmall ? [] : `${JSON.stringify(first)}, then ${JSON.stringify(last)}`
   })
 }
 
@@ -94,13 +151,12 @@ function readOptions(args: readonly string[]) {
       options: {
         minutes: { type: 'string', default: '60' },
         rate: { type: 'string', default: '300' },
-        report: { type: 'string' },
       },
     })
     const minutes = Number(values.minutes)
     const rate = Number(values.rate)
     const isRight = minutes >= 1 && minutes <= 24 * 60 && rate > 0 && rate <= 5000
-    return isRight ? { minutes, rate, file: values.report } : undefined
+    return isRight ? { minutes, rate } : undefined
   } catch {
     return undefined
   }

@@ -1,26 +1,39 @@
-import { execFile } from 'node:child_process'
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { type ChildProcess, execFile, spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { cleanUpAfter } from '../support/clean-up-after.ts'
+import { findFreePort } from '../support/free-port.ts'
 import { createPostgresCluster } from '../support/postgres-cluster.ts'
 import { startRedis } from '../support/redis-server.ts'
 import { UNHURRIED } from '../support/unhurried.ts'
-import { RULES } from './rules.ts'
-import { createService, MAIN, type Service } from './service.ts'
+import { until } from '../support/until.ts'
 
-/** What each program may do. */
-const SCOPES = {
-  full: 'users:read,users:write,passwords:verify',
-  reader: 'users:read',
-  verifier: 'passwords:verify',
-  revoked: 'users:read',
-} as const
+const MAIN = fileURLToPath(new URL('../../dist/main.js', import.meta.url))
 
-export type KeyName = keyof typeof SCOPES
+/** How many lists a client may get in a minute. */
+export const LISTS_A_MINUTE = 40
+
+/** Banned with the last of them. */
+export const STRIKES = 3
+
+const LIMITS = {
+  throttle: [{ name: 'floods', userAgent: 'flood', limit: LISTS_A_MINUTE, period: '1 minute' }],
+  bans: [
+    {
+      ...{ name: 'scanners', path: '/wp-*', mode: 'fail2ban' },
+      ...{ maxretry: STRIKES, findtime: '1 minute', bantime: '1 minute' },
+    },
+  ],
+}
 
 export type Site = Awaited<ReturnType<typeof openSite>>
 
-/** Starts two services on one PostgreSQL with a standby and one Redis. After an error nothing of it runs. */
+export type Service = Awaited<ReturnType<typeof createService>>
+
+/** Starts two services on one PostgreSQL and one Redis. After an error nothing of it runs. */
 export async function openSite() {
   const folder = mkdtempSync(join(tmpdir(), 'user-records-soak-'))
   const closers: (() => unknown)[] = [() => rmSync(folder, { recursive: true, force: true })]
@@ -29,52 +42,80 @@ export async function openSite() {
     for (let closer = closers.pop(); closer !== undefined; closer = closers.pop()) await closer()
   }
   try {
-    const primary = await createPostgresCluster()
-    closers.push(primary.remove)
-    const standby = await primary.createStandby({ isSynchronous: true })
+    const postgres = await createPostgresCluster()
+    closers.push(postgres.remove)
     const redis = await startRedis()
     closers.push(redis.remove)
-    const hosts = `127.0.0.1:${primary.port},127.0.0.1:${standby.port}`
-    const urlOf = (program: string) =>
-      `postgres://postgres@${hosts}/postgres?application_name=${program}`
-    const limitsFile = join(folder, 'limits.json')
-    const writeRules = (version: keyof typeof RULES) =>
-      writeFileSync(limitsFile, JSON.stringify(RULES[version]))
-    writeRules('first')
-    const command = commandOn(urlOf('command'), folder)
+    writeFileSync(join(folder, 'limits.json'), JSON.stringify(LIMITS))
+    const command = (...args: string[]) => runCommand(folder, postgres.url(), args)
     await command('migrate')
-    const keys: Partial<Record<KeyName, string>> = {}
-    for (const [name, scope] of Object.entries(SCOPES)) {
-      const { stdout } = await command('keys', 'create', '--name', name, '--scope', scope)
-      keys[name as KeyName] = stdout.trim()
+    const scope = ['--name', 'soak', '--scope', 'users:read,users:write']
+    const { stdout } = await command('keys', 'create', ...scope)
+    const env = {
+      ...{ DATABASE_URL: postgres.url(), CACHE_STORE: 'redis', REDIS_URL: redis.url },
+      ...{ LIMITS_FILE: 'limits.json', API_KEYS: 'required', TRUST_PROXY: 'loopback' },
+      ...UNHURRIED,
     }
-    const shared = {
-      ...{ CACHE_STORE: 'redis', REDIS_URL: redis.url, API_KEYS: 'required' },
-      ...{ LIMITS_FILE: limitsFile, TRUST_PROXY: 'loopback', ...UNHURRIED },
-    }
-    const open = (name: string) =>
-      createService({
-        ...{ name, cwd: folder },
-        env: { ...shared, DATABASE_URL: urlOf(`soak-${name}`) },
-      })
-    const services: readonly [Service, Service] = [await open('a'), await open('b')]
-    closers.push(() => Promise.all(services.map(service => service.stop())))
+    const services = [await createService('a', folder, env), await createService('b', folder, env)]
+    closers.push(() => Promise.all(services.map(service => service.stop('SIGTERM'))))
     for (const service of services) await service.start()
-    return { folder, services, primary, standby, redis, keys, command, writeRules, close }
+    const headers = { Authorization: `Bearer ${stdout.trim()}` }
+    return { folder, services, postgres, redis, headers, command, close }
   } catch (error) {
     await close()
     throw error
   }
 }
 
-/** Runs commands of the service on the database. */
-function commandOn(url: string, cwd: string) {
-  const env = { PATH: process.env.PATH, HOME: process.env.HOME, DATABASE_URL: url }
-  return (...args: string[]): Promise<{ code: number; stdout: string; stderr: string }> =>
-    new Promise(resolve => {
-      execFile(process.execPath, [MAIN, ...args], { cwd, env }, (error, stdout, stderr) => {
-        const code = error === null ? 0 : typeof error.code === 'number' ? error.code : -1
-        resolve({ code, stdout, stderr })
+/** A service that can be started again and again, on the same port. */
+async function createService(name: string, cwd: string, settings: Record<string, string>) {
+  const port = await findFreePort()
+  const { PATH, HOME } = process.env
+  const env = { PATH, HOME, PORT: String(port), ...settings }
+  let child: ChildProcess | undefined
+  return {
+    name,
+    port,
+    url: `http://127.0.0.1:${port}`,
+    /** Resolves when it serves. */
+    start: async (): Promise<void> => {
+      const started = spawn(process.execPath, [MAIN], {
+        ...{ cwd, env, stdio: 'ignore' },
+        // Ctrl-C is for the soak, which then stops it.
+        detached: true,
       })
+      const end = cleanUpAfter('cat > /dev/null; kill -KILL "$1"', String(started.pid))
+      started.once('exit', end)
+      child = started
+      await until(async () => {
+        if (started.exitCode !== null) throw new Error(`${name} ended with ${started.exitCode}`)
+        const ready = await fetch(`http://127.0.0.1:${port}/readyz`).catch(() => undefined)
+        return ready?.status === 200
+      }, 50)
+    },
+    /** Resolves with its exit code. */
+    stop: async (signal: 'SIGTERM' | 'SIGKILL'): Promise<number | null> => {
+      if (child === undefined || child.exitCode !== null || child.signalCode !== null) return null
+      child.kill(signal)
+      return (await once(child, 'exit'))[0]
+    },
+    /** What it uses now. */
+    usage: () => {
+      const pid = Number(child?.pid)
+      const status = readFileSync(`/proc/${pid}/status`, 'utf8')
+      const residentMb = Math.round(Number(/^VmRSS:\s+(\d+)/m.exec(status)?.[1]) / 1024)
+      return { name, pid, residentMb, files: readdirSync(`/proc/${pid}/fd`).length }
+    },
+  }
+}
+
+/** Runs a command of the service on a database. */
+function runCommand(cwd: string, url: string, args: readonly string[]) {
+  const env = { PATH: process.env.PATH, HOME: process.env.HOME, DATABASE_URL: url }
+  return new Promise<{ code: number; stdout: string; stderr: string }>(resolve => {
+    execFile(process.execPath, [MAIN, ...args], { cwd, env }, (error, stdout, stderr) => {
+      const code = error === null ? 0 : typeof error.code === 'number' ? error.code : -1
+      resolve({ code, stdout, stderr })
     })
+  })
 }
