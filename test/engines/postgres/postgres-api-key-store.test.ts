@@ -1,3 +1,4 @@
+import { randomBytes } from 'node:crypto'
 import { expect, test } from 'vitest'
 import { createPostgresApiKeyStore } from '../../../src/storage/postgres/postgres-api-key-store.ts'
 import { describeApiKeyStore, keyNamed } from '../../contracts/api-key-store-contract.ts'
@@ -45,7 +46,9 @@ test('several processes can create, use and revoke the same keys at the same tim
   const work = async (each: ReturnType<typeof openStore>, mine: readonly string[]) => {
     // One after the other, because a connection that does not become free in time is an error.
     let count = 0
-    for (const name of mine) if (await each.create(keyNamed(name))) count++
+    for (const name of mine) {
+      if (await each.create(keyNamed(name, { hash: randomBytes(32) }))) count++
+    }
     const uses = (await each.list()).map(({ hash }) => ({ hash, usedAt: 1 }))
     await each.recordUses(mine === names ? uses : uses.toReversed())
     for (const name of mine) if (await each.revoke(name)) count--
