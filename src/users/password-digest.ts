@@ -111,13 +111,16 @@ function scryptOfPhc(digest: string): Verify | undefined {
   // The library needs a little more than the blocks themselves.
   const options = { N: 2 ** logCost, r: blocks, p: lanes, maxmem: 2 * memoryBytes + 2 ** 20 }
   const expected = Buffer.from(hash, 'base64')
-  return password =>
-    new Promise((resolve, reject) => {
+  return async password => {
+    // To scrypt, `a` and `a\0` are the same password: HMAC fills a short key with zero bytes.
+    if (password.endsWith('\0')) return false
+    return new Promise((resolve, reject) => {
       scrypt(password, Buffer.from(salt, 'base64'), expected.length, options, (error, key) => {
         if (error === null) resolve(timingSafeEqual(key, expected))
         else reject(error)
       })
     })
+  }
 }
 
 /** The named groups of a match; empty if the text does not match. */

@@ -32,7 +32,9 @@ test.each([
 ])('a digest of %s is recognised, and verifies only its own password', async (_kind, digest) => {
   expect(isPasswordDigest(digest)).toBe(true)
   expect(await verifyDigest(digest, PASSWORD)).toBe(true)
-  expect(await verifyDigest(digest, 'wrong horse')).toBe(false)
+  for (const wrong of ['wrong horse', `${PASSWORD}\0`, `${PASSWORD}\0${PASSWORD}`]) {
+    expect(await verifyDigest(digest, wrong)).toBe(false)
+  }
 })
 
 test.each([
@@ -103,7 +105,4 @@ test('a digest of another system verifies a password as typed and normalised, an
   expect(await verify(hashBcrypt(typed, 4), typed)).toBe(true)
   expect(await verify(hashBcrypt('fine flour', 4), typed)).toBe(true)
   expect(await verify(hashBcrypt('other flour', 4), typed)).toBe(false)
-  // To bcrypt these are the same password.
-  expect(await verifyDigest(BCRYPT, `${PASSWORD}\0${PASSWORD}`)).toBe(false)
-  expect(await verifyDigest(BCRYPT, `${PASSWORD}\0`)).toBe(false)
 })
