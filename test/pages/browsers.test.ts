@@ -1,6 +1,7 @@
 import { describe, expect, test } from 'vitest'
 import { newUserBody } from '../support/builders.ts'
-import { isWithoutBrowser, openContext } from '../support/open-browser.ts'
+import { whyNoBrowser } from '../support/chromium-settings.ts'
+import { openContext } from '../support/open-browser.ts'
 import { openTestApp } from '../support/open-test-app.ts'
 
 /** What scripts of a page at evil.example get, after its name has begun to resolve to 127.0.0.1. */
@@ -20,7 +21,7 @@ async function actAs(port: number) {
   )
 }
 
-describe.skipIf(isWithoutBrowser())('a page whose host name resolves to this service', () => {
+describe.skipIf(whyNoBrowser())('a page whose host name resolves to this service', () => {
   test.each([
     { does: 'nothing', hosts: '', statuses: [421, 421], users: 1 },
     { does: 'everything', hosts: '*', statuses: [200, 201], users: 2 },

@@ -1,7 +1,8 @@
 import type { Locator, Page } from 'playwright-core'
 import { describe, expect, test } from 'vitest'
 import { openKeyedApp } from '../support/api-keys.ts'
-import { findSerious, isWithoutBrowser, LOOKS, openPage } from '../support/open-browser.ts'
+import { whyNoBrowser } from '../support/chromium-settings.ts'
+import { findSerious, LOOKS, openPage } from '../support/open-browser.ts'
 import { openTestApp } from '../support/open-test-app.ts'
 import { shareTestApp } from '../support/shared-app.ts'
 
@@ -65,7 +66,7 @@ async function execute(section: Locator): Promise<string> {
   return (await status.innerText()).trim()
 }
 
-describe.skipIf(isWithoutBrowser())('in a browser', () => {
+describe.skipIf(whyNoBrowser())('in a browser', () => {
   test('GET /docs lists every operation, asks for no key, and has the colours of the system', async () => {
     const { url } = await openTestApp()
     const { page, troubles } = await openDocs(url)

@@ -1,11 +1,10 @@
-import { existsSync, readFileSync } from 'node:fs'
+import { readFileSync } from 'node:fs'
 import { createRequire } from 'node:module'
 import type { AxeResults } from 'axe-core'
 import { type Browser, type BrowserContext, chromium, type Page } from 'playwright-core'
 import { onTestFinished } from 'vitest'
+import { CHROMIUM } from './chromium-settings.ts'
 import type { AtEnd } from './open-test-app.ts'
-
-const CHROMIUM = process.env.CHROMIUM_PATH || '/usr/bin/chromium'
 
 const FLAGS = [
   '--no-sandbox',
@@ -29,13 +28,6 @@ const TIMEOUT_MS = 100_000
  * the pipe between them.
  */
 let shared: Promise<Browser> | undefined
-
-/** Whether there is no browser here. If so, prints it. */
-export function isWithoutBrowser(): boolean {
-  const isMissing = !existsSync(CHROMIUM)
-  if (isMissing) console.log(`skipped: there is no Chromium at ${CHROMIUM} (CHROMIUM_PATH)`)
-  return isMissing
-}
 
 export interface WatchedPage {
   readonly page: Page
