@@ -109,7 +109,7 @@ async function soak(site: Site, { minutes, rate }: { minutes: number; rate: numb
   const startedAt = Date.now()
   for (const [at, step, run] of steps) {
     await sleep(Math.max(0, startedAt + at * minutes * 60_000 - Date.now()))
-    const result = await run().catch(error => note(`${step}: ${error?.stack ?? error}`) ?? 'failed')
+    const result = await run().catch(error => note(`${step}: ${error?.stack ?? error}`))
     console.log(`${Math.round((Date.now() - startedAt) / 1000)} s, ${step}: ${result}`)
   }
   const acknowledged = await traffic.stop()
@@ -139,7 +139,7 @@ function grownIn(usages: readonly ReturnType<Service['usage']>[]): string[] {
     const [first, last] = [ofOne[0], ofOne.at(-1)]
     if (first === undefined || last === undefined) return []
     const isSmall =
-      last.residentMb <= first.residentMb * 1.5 + 100 && last.files <= first.files + 50
+      last.residentMb <= first.residentMb * 1.5 + 100 && last.files <= first.files + 100
     return isSmall ? [] : `${JSON.stringify(first)}, then ${JSON.stringify(last)}`
   })
 }

@@ -45,8 +45,9 @@ export function startTraffic({ services, headers }: Site, rate: number) {
   const met = (what: string, from: number) =>
     faults.some(fault => fault.what === what && fault.to >= from)
 
-  const note = (problem: string) => {
+  const note = (problem: string): string => {
     problems.push(`${new Date().toISOString()} ${problem}`.slice(0, 500))
+    return 'failed'
   }
 
   const clients = WRITERS_A_SERVICE + READERS_A_SERVICE
@@ -135,7 +136,7 @@ export function startTraffic({ services, headers }: Site, rate: number) {
       for (const service of [one, other]) {
         while ((await statusAt(service, '/users/0')) !== 403) {
           if (Date.now() < giveUpAt) await sleep(100)
-          else return note(`${service.name} does not know a ban`) ?? 'failed'
+          else return note(`${service.name} does not know a ban`)
         }
       }
       return 'banned by both'
