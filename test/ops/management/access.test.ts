@@ -1,6 +1,4 @@
-import { once } from 'node:events'
-import { type AddressInfo, createServer } from 'node:net'
-import { describe, expect, onTestFinished, test } from 'vitest'
+import { describe, expect, test } from 'vitest'
 import { findFreePort } from '../../support/free-port.ts'
 import {
   BEARER,
@@ -121,8 +119,7 @@ describe('without MANAGEMENT_TOKEN', () => {
   const app = shareManagedApp()
 
   test('no request needs one, and one that is sent is ignored', async () => {
-    await app.ops.get('/nowhere').expect(404)
-    await app.ops.get('/nowhere').set(BEARER).expect(404)
+    for (const headers of [{}, BEARER]) await app.ops.get('/nowhere').set(headers).expect(404)
   })
 
   test.each([
@@ -184,21 +181,16 @@ describe('with ALLOWED_HOSTS unset, and a token', () => {
   })
 })
 
-describe('with ALLOWED_HOSTS unset, behind a trusted proxy', () => {
-  const TRUST_PROXY = 'loopback'
-  const open = shareManagedApp({ env: { ...UNSET, TRUST_PROXY } })
-  const locked = shareManagedApp({ env: { ...UNSET, ...WITH_TOKEN, TRUST_PROXY } })
-
-  test('another name is 421 without a token', async () => {
-    await open.ops.get('/limits').set('Host', 'evil.example').expect(421)
-  })
-
-  test('any name is served with a token, and a page counts by the forwarded host', async () => {
-    await locked.ops.get('/limits').set('Host', 'ops.example').expect(401)
-    const headers = { 'X-Forwarded-Host': 'ops.example', Origin: 'https://ops.example' }
-    const request = locked.ops.get('/nowhere').set({ ...BEARER, ...headers })
-    await request.expect(404)
-  })
+test('with ALLOWED_HOSTS unset, behind a trusted proxy, another name is 421 without a token', async () => {
+  const env = { ...UNSET, TRUST_PROXY: 'loopback' }
+  const open = await openManagedApp({ env })
+  await open.ops.get('/limits').set('Host', 'evil.example').expect(421)
+  const locked = await openManagedApp({ env: { ...env, ...WITH_TOKEN } })
+  await locked.ops.get('/limits').set('Host', 'ops.example').expect(401)
+  // A page counts by the forwarded host.
+  const headers = { 'X-Forwarded-Host': 'ops.example', Origin: 'https://ops.example' }
+  const { status } = await locked.ops.get('/nowhere').set({ ...BEARER, ...headers })
+  expect(status).toBe(404)
 })
 
 test('the port listens, and asks for the token, with MANAGEMENT_HOST=0.0.0.0', async () => {
@@ -219,46 +211,24 @@ test('ALLOWED_HOSTS names the only hosts of the port, which listens on MANAGEMEN
 })
 
 describe('the start ends with exit code 1 and says why:', () => {
+  const app = shareManagedApp()
   const IN_USE = 'but it is in use on 127\\.0\\.0\\.1'
+  const NO_TOKEN = 'but MANAGEMENT_TOKEN, which it needs beyond loopback, is not set; .*'
 
-  test.each<[string, (held: string, free: string) => Record<string, string>, string]>([
-    [
-      'MANAGEMENT_PORT is in use',
-      held => ({ MANAGEMENT_PORT: held }),
-      `MANAGEMENT_PORT was "\\d+", ${IN_USE}; it may be a whole number .*`,
-    ],
-    [
-      'MANAGEMENT_HOST is no address of this machine',
-      () => ({ MANAGEMENT_HOST: '192.0.2.1', MANAGEMENT_TOKEN: TOKEN }),
-      'MANAGEMENT_HOST was "192\\.0\\.2\\.1", but it cannot be listened on \\(EADDRNOTAVAIL\\); .*',
-    ],
-    [
-      'PORT is in use, after the management port listens',
-      held => ({ PORT: held }),
-      `PORT was "\\d+", ${IN_USE}; .*`,
-    ],
+  test.each([
+    ['MANAGEMENT_PORT is in use', '0', '127.0.0.1', `MANAGEMENT_PORT was "\\d+", ${IN_USE}; .*`],
     [
       'both ports are the same',
-      (_held, free) => ({ PORT: free, MANAGEMENT_PORT: free }),
-      `PORT was "\\d+", ${IN_USE}, and MANAGEMENT_PORT is the same; .*`,
+      ...['same', '127.0.0.1', `PORT was "\\d+", ${IN_USE}, and MANAGEMENT_PORT is the same; .*`],
     ],
     [
-      'without a token beyond loopback, and other settings are wrong',
-      () => ({ PORT: 'none', MANAGEMENT_HOST: '::' }),
-      'PORT was "none"; .*\nMANAGEMENT_HOST was "::", but MANAGEMENT_TOKEN, which it needs beyond loopback, is not set; .*',
+      'without a token beyond loopback, and another setting is wrong',
+      ...['none', '::', `PORT was "none"; .*\nMANAGEMENT_HOST was "::", ${NO_TOKEN}`],
     ],
-    [
-      'a short token, which it does not show',
-      () => ({ MANAGEMENT_TOKEN: 'fifteen-letters' }),
-      'MANAGEMENT_TOKEN was "\\*\\*\\*"; it may be 16 to 1000 characters .*',
-    ],
-  ])('%s', async (_why, settings, lines) => {
-    const server = createServer().listen(0, '127.0.0.1')
-    onTestFinished(() => void server.close())
-    await once(server, 'listening')
-    const held = String((server.address() as AddressInfo).port)
-    const changes = settings(held, `${await findFreePort()}`)
-    const env = { PORT: '0', MANAGEMENT_PORT: '0', ...changes }
+  ])('%s', async (_why, port, host, lines) => {
+    const free = `${await findFreePort()}`
+    const [PORT, MANAGEMENT_PORT] = port === 'same' ? [free, free] : [port, `${app.port}`]
+    const env = { PORT, MANAGEMENT_PORT, MANAGEMENT_HOST: host }
     const { code, stdout, stderr } = await runCommand({ cwd: temporaryFolder(), env })
     expect({ code, stdout }).toEqual({ code: 1, stdout: '' })
     expect(stderr).toMatch(new RegExp(`^${lines}\n$`))
