@@ -11,6 +11,12 @@ import { Database } from '../../src/storage/sqlite/sqlite-driver.ts'
 import { fillWithUsers } from './fill-with-users.ts'
 import { locationOf } from './postgres-location.ts'
 
+/** Why `copy` refuses a database, as a source or as a target. */
+export const REFUSALS = {
+  older: 'its schema is that of an older release: run `migrate`',
+  unfinished: 'it is an unfinished copy: run `copy` again, or delete it',
+}
+
 /** The tables that `copy` copies, and the used ids. */
 const TABLES = {
   users: 'SELECT * FROM users ORDER BY id',

@@ -1,5 +1,6 @@
 import { join } from 'node:path'
 import { onTestFinished } from 'vitest'
+import type { UserRow } from '../../src/storage/postgres/import-decisions.ts'
 import { openSqlite } from '../../src/storage/sqlite/open-sqlite.ts'
 import { createReadView } from '../../src/storage/sqlite/read-view.ts'
 import { createSqliteUserImportStore } from '../../src/storage/sqlite/sqlite-user-import-store.ts'
@@ -31,16 +32,9 @@ export async function importUsers(
   return (await store.write({ users, onConflict, checkpointAfter: () => CHECKPOINT })).outcomes
 }
 
-/** All columns of a stored user. */
-export interface UserRow {
-  readonly id: number
-  readonly name: string
-  readonly email: string
-  readonly passwordDigest: string | null
-  readonly createdAt: string
-  readonly updatedAt: string
-}
+export type { UserRow }
 
+/** The stored users, each a `UserRow`. */
 export const SELECT_USERS = `
   SELECT id, name, email, password_digest AS "passwordDigest", created_at AS "createdAt",
     updated_at AS "updatedAt"

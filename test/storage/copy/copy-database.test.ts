@@ -14,13 +14,10 @@ import {
   makeCopySource,
   openSource,
   openTarget,
+  REFUSALS,
 } from '../../support/copy-databases.ts'
 import { execute, modeOf } from '../../support/databases.ts'
 import { temporaryFolder } from '../../support/open-test-app.ts'
-
-const OLDER = 'its schema is that of an older release: run `migrate`'
-
-const UNFINISHED = 'it is an unfinished copy: run `copy` again, or delete it'
 
 async function place() {
   const folder = temporaryFolder()
@@ -121,7 +118,7 @@ describe('a copy', () => {
     await expect(copyInChunks(at, change, 100)).rejects.toThrow(
       `after the copy ${message}: make sure that no other program writes to it, and run \`copy\` again`,
     )
-    await expect(open(at.to)).rejects.toThrow(UNFINISHED)
+    await expect(open(at.to)).rejects.toThrow(REFUSALS.unfinished)
   })
 })
 
@@ -151,7 +148,7 @@ test('source and target are refused if they are older or of another program, and
   execute(cats, 'CREATE TABLE cats (id INTEGER)')
   const before = [older, cats].map(path => readFileSync(path))
   for (const openEnd of [openSource, openTarget]) {
-    await expect(openEnd(older)).rejects.toThrow(OLDER)
+    await expect(openEnd(older)).rejects.toThrow(REFUSALS.older)
     await expect(openEnd(cats)).rejects.toThrow('of another program')
   }
   expect([older, cats].map(path => readFileSync(path))).toEqual(before)
@@ -199,10 +196,10 @@ describe('the target', () => {
     const at = await place()
     expect(await interruptCopy(at, 2)).toBe(true)
     const before = readFileSync(at.to)
-    await expect(open(at.to)).rejects.toThrow(UNFINISHED)
-    await expect(openSource(at.to)).rejects.toThrow(UNFINISHED)
+    await expect(open(at.to)).rejects.toThrow(REFUSALS.unfinished)
+    await expect(openSource(at.to)).rejects.toThrow(REFUSALS.unfinished)
     expect(readFileSync(at.to).equals(before)).toBe(true)
-    expect(examine(at.to)).toMatchObject({ faults: [UNFINISHED] })
+    expect(examine(at.to)).toMatchObject({ faults: [REFUSALS.unfinished] })
     await copyInChunks(at)
     await makeEmpty(at.to)
   })

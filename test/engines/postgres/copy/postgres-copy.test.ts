@@ -10,6 +10,7 @@ import {
   makeCopySource,
   openSource,
   openTarget,
+  REFUSALS,
 } from '../../../support/copy-databases.ts'
 import { execute } from '../../../support/databases.ts'
 import { temporaryFolder } from '../../../support/open-test-app.ts'
@@ -23,10 +24,6 @@ import { canStartClusters } from '../../../support/postgres-settings.ts'
 import { until, untilPasses } from '../../../support/until.ts'
 
 const TIME = '2026-01-31T12:00:00.000Z'
-
-const OLDER = 'its schema is that of an older release: run `migrate`'
-
-const UNFINISHED = 'it is an unfinished copy: run `copy` again, or delete it'
 
 async function makeSource(): Promise<string> {
   const path = join(temporaryFolder(), 'from.db')
@@ -109,9 +106,9 @@ describe('a copy between SQLite and PostgreSQL', () => {
       expect(await interruptCopy(at, 3 + 2 * index)).toBe(true)
       execute(at.from, sql)
     }
-    await expect(openStorage(at.to)).rejects.toThrow(UNFINISHED)
-    await expect(openSource(at.to)).rejects.toThrow(UNFINISHED)
-    expect(await faultsOf(at.to)).toEqual([UNFINISHED])
+    await expect(openStorage(at.to)).rejects.toThrow(REFUSALS.unfinished)
+    await expect(openSource(at.to)).rejects.toThrow(REFUSALS.unfinished)
+    expect(await faultsOf(at.to)).toEqual([REFUSALS.unfinished])
     await copyInChunks(at)
     expect(await contentOf(at.to)).toEqual(copiedContent(at.from))
     expect(await faultsOf(at.to)).toEqual([])
@@ -167,8 +164,8 @@ describe('the source', () => {
       url,
       'DELETE FROM schema_migrations WHERE version = (SELECT max(version) FROM schema_migrations)',
     )
-    await expect(openSource(url)).rejects.toThrow(OLDER)
-    await expect(openTarget(url)).rejects.toThrow(OLDER)
+    await expect(openSource(url)).rejects.toThrow(REFUSALS.older)
+    await expect(openTarget(url)).rejects.toThrow(REFUSALS.older)
   })
 
   test('may be the source of two copies, or the target of one', async () => {
