@@ -1,10 +1,10 @@
 // Runs all suites one after another, or those that are named: `npm run test:all -- engines pages`. At the end it prints a table
-// of their seconds and counts, and last a line `N passed, M failed`. Exits with 1 if a suite failed or had no test.
+// of their seconds and counts, what failed, and last a line `N passed, M failed`. Exits with 1 if a suite failed or had no test.
 
 import { spawnSync } from 'node:child_process'
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
-import { join } from 'node:path'
+import { join, relative } from 'node:path'
 
 const SUITES = ['test', 'engines', 'process', 'pages', 'package', 'faults']
 
@@ -21,6 +21,9 @@ rmSync(folder, { recursive: true })
 console.log(
   `\n${[['suite', 'seconds', 'passed', 'failed', 'skipped'], ...rows.map(cellsOf)].map(lineOf).join('\n')}`,
 )
+for (const { failures } of rows) {
+  for (const failure of failures) console.log(failure)
+}
 console.log(`${sumOf('passed')} passed, ${sumOf('failed')} failed`)
 process.exit(rows.every(({ isSuccess }) => isSuccess) ? 0 : 1)
 
@@ -42,13 +45,28 @@ function runSuite(name) {
 
 function countsIn(report) {
   try {
-    const { numPassedTests, numFailedTests, numPendingTests } = JSON.parse(
+    const { numPassedTests, numFailedTests, numPendingTests, testResults } = JSON.parse(
       readFileSync(report, 'utf8'),
     )
-    return { passed: numPassedTests, failed: numFailedTests, skipped: numPendingTests }
+    const failures = testResults.flatMap(failuresOf)
+    return { passed: numPassedTests, failed: numFailedTests, skipped: numPendingTests, failures }
   } catch {
-    return { passed: 0, failed: 0, skipped: 0 }
+    return { passed: 0, failed: 0, skipped: 0, failures: [] }
   }
+}
+
+/** One line for each failed test of a file, or for the file that does not load. */
+function failuresOf({ name, status, message, assertionResults }) {
+  const file = relative(process.cwd(), name)
+  const failed = assertionResults.filter(test => test.status === 'failed')
+  const lines = failed.map(
+    ({ fullName, failureMessages }) => `FAILED ${file}: ${fullName}: ${firstLines(failureMessages[0])}`,
+  )
+  return lines.length === 0 && status === 'failed' ? [`FAILED ${file}: ${firstLines(message)}`] : lines
+}
+
+function firstLines(text = '') {
+  return text.split('\n').slice(0, 6).join(' | ').slice(0, 600)
 }
 
 function cellsOf({ name, seconds, passed, failed, skipped }) {
