@@ -60,9 +60,12 @@ function failuresOf({ name, status, message, assertionResults }) {
   const file = relative(process.cwd(), name)
   const failed = assertionResults.filter(test => test.status === 'failed')
   const lines = failed.map(
-    ({ fullName, failureMessages }) => `FAILED ${file}: ${fullName}: ${firstLines(failureMessages[0])}`,
+    ({ fullName, failureMessages }) =>
+      `FAILED ${file}: ${fullName}: ${firstLines(failureMessages[0])}`,
   )
-  return lines.length === 0 && status === 'failed' ? [`FAILED ${file}: ${firstLines(message)}`] : lines
+  return lines.length === 0 && status === 'failed'
+    ? [`FAILED ${file}: ${firstLines(message)}`]
+    : lines
 }
 
 function firstLines(text = '') {

@@ -8,51 +8,42 @@ const SOURCE = fileURLToPath(new URL('../src', import.meta.url))
 /** Which rooms each room may know; one without a row may know none. What is in a folder within a room is a room of its own. */
 const ALLOWED = tableOf(`
   main: cli
-  cli: cli/access cli/database cli/limits cli/serve cli/terminal cli/transfer config did-you-mean errors version
-  cli/serve: cli/database cli/terminal config config-values did-you-mean errors http/server loopback mask-credentials
-      ops ops/management version wiring
-  cli/access: access cli/terminal errors limits limits/rules wiring
-  cli/database: cli/terminal storage storage/copy wiring
-  cli/limits: access cli/terminal config errors http/server limits limits/rules wiring
-  cli/transfer: cli/terminal config errors files users/transfer wiring
+  cli: cli/access cli/database cli/limits cli/serve cli/terminal cli/transfer config errors version
+  cli/serve: cli/database cli/terminal config errors ops ops/management server version wiring
   library: errors limits/rules wiring
-  wiring: access app config config-values did-you-mean errors http http/server limits limits/rules mask-credentials
-      ops/management ops/metrics redis-location storage storage/copy storage/postgres storage/postgres/copy
-      storage/postgres/maintenance storage/redis storage/sqlite storage/sqlite/copy storage/sqlite/maintenance users
-      users/transfer version waiting
+  cli/transfer: cli/terminal config errors files users/transfer wiring
+  cli/limits: access cli/terminal config errors limits limits/rules server wiring
+  cli/database: cli/terminal storage storage/copy wiring
+  cli/access: access cli/terminal errors limits limits/rules wiring
+  wiring: access app config errors http limits limits/rules ops/management ops/metrics server storage storage/copy
+      storage/postgres storage/postgres/copy storage/postgres/maintenance storage/redis storage/sqlite
+      storage/sqlite/copy storage/sqlite/maintenance users users/passwords users/transfer version waiting
   storage/sqlite/maintenance: files storage storage/sqlite users
-  storage/sqlite: access errors files limits native-package storage users users/transfer
   storage/sqlite/copy: storage storage/copy storage/sqlite
-  storage/postgres/copy: postgres-location storage storage/copy storage/postgres
+  storage/postgres/maintenance: config storage storage/postgres
+  storage/postgres/copy: config storage storage/copy storage/postgres
+  ops/management: errors http http/pages limits limits/rules metrics ops/metrics
+  storage/sqlite: access errors files limits native-package storage users users/transfer
+  storage/postgres: access config errors limits storage users users/transfer
   storage/copy: storage
-  storage/postgres/maintenance: postgres-location storage storage/postgres
-  storage/postgres: access errors limits postgres-location storage users users/transfer
-  storage/redis: limits redis-location waiting
+  ops/metrics: http limits metrics server storage version
   storage: access limits metrics users users/transfer
-  app: access config errors http http/document http/pages http/server interface limits ops users version
-  users/transfer: checked-query errors instant users
-  cli/terminal: config did-you-mean errors
-  http/pages: errors http http/document
-  ops: config http http/document
-  users: checked-query errors http http/document instant native-package
-  config: config-values did-you-mean dotenv errors mask-credentials postgres-parameters redis-url value-kind
-  http/document: errors http
-  http/server: errors http loopback
+  users/transfer: errors http users users/passwords
+  storage/redis: config limits waiting
+  app: access config errors http http/openapi http/pages limits ops server users version
+  users: errors http http/openapi users/passwords
+  ops: config http http/openapi
   limits: errors http limits/rules waiting
-  http: errors metrics
-  ops/metrics: http http/server limits metrics storage version
-  checked-query: errors
-  ops/management: checked-query errors http http/pages instant limits limits/rules metrics ops/metrics
-  config-values: duration locate-postgres loopback postgres-location postgres-url value-kind
-  locate-postgres: postgres-location postgres-parameters postgres-url value-kind
-  mask-credentials: postgres-location
-  postgres-parameters: postgres-location postgres-url value-kind
-  postgres-url: did-you-mean postgres-location
-  redis-url: redis-location value-kind
-  limits/rules: did-you-mean duration http
+  http/pages: errors http http/openapi
+  users/passwords: errors native-package
+  server: config errors http
+  limits/rules: config http
+  http/openapi: errors http
+  cli/terminal: config errors
   access: errors http
   native-package: errors
-  did-you-mean: value-kind`)
+  http: errors metrics
+  config: errors`)
 
 /** Files that may know a room which the rest of theirs may not. */
 const ONLY = tableOf(`
@@ -66,9 +57,9 @@ const ONLY = tableOf(`
   storage/postgres -> users/transfer: storage/postgres/import-checkpoints.ts storage/postgres/import-decisions.ts
       storage/postgres/import-statements.ts storage/postgres/postgres-trial-import-store.ts
       storage/postgres/postgres-user-import-store.ts
-  users -> http: users/password-verification-operation.ts users/password-verification-routes.ts users/user-operations.ts
-      users/user-routes.ts
-  users -> http/document: users/password-verification-operation.ts users/user-operations.ts
+  users -> http: users/later-than.ts users/list-query.ts users/password-verification-operation.ts
+      users/password-verification-routes.ts users/user-openapi.ts users/user-router.ts users/user-service.ts
+  users -> http/openapi: users/password-verification-operation.ts users/user-openapi.ts
   wiring -> storage/postgres: wiring/open-storage.ts
   wiring -> storage/postgres/maintenance: wiring/create-database-tasks.ts
   wiring -> storage/redis: wiring/open-counters.ts
@@ -80,7 +71,7 @@ const ONLY = tableOf(`
 /** Files, or folders with all that is in them, that may import a package. */
 const PACKAGE_DOORS = tableOf(`
   better-sqlite3: storage/sqlite/sqlite-driver.ts
-  express: access/key-checks.ts access/key-needs.ts http library.ts limits app.ts ops/management users/user-routes.ts
+  express: access/key-checks.ts access/key-needs.ts http library.ts limits app.ts ops/management server users/user-router.ts
       wiring/open-app.ts wiring/open-records.ts
   express-rate-limit: limits
   @redis/client: storage/redis
@@ -89,8 +80,8 @@ const PACKAGE_DOORS = tableOf(`
   tldts: limits
   commander: cli
   csv-stringify/sync: cli
-  @node-rs/argon2: users/passwords.ts users/password-digest.ts
-  @node-rs/bcrypt: users/password-digest.ts`)
+  @node-rs/argon2: users/passwords/hasher.ts users/passwords/digest.ts
+  @node-rs/bcrypt: users/passwords/digest.ts`)
 
 /** Names with what follows `: ` on their line and on those that begin with four more blanks. */
 function tableOf(text: string): ReadonlyMap<string, readonly string[]> {

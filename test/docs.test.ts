@@ -1,6 +1,6 @@
 import { existsSync, readdirSync, readFileSync } from 'node:fs'
 import { expect, test } from 'vitest'
-import { VARIABLES } from '../src/config.ts'
+import { VARIABLES } from '../src/config/settings.ts'
 import { ERROR_KINDS, type ErrorKind } from '../src/http/error-kinds.ts'
 import { checkLimits } from '../src/limits/rules/checked-limits.ts'
 

@@ -5,7 +5,7 @@ import express, { type RequestHandler } from 'express'
 import pino from 'pino'
 import supertest from 'supertest'
 import { describe, expect, onTestFinished, test } from 'vitest'
-import { VARIABLES } from '../src/config.ts'
+import { VARIABLES } from '../src/config/settings.ts'
 import {
   createUserRecords,
   OperatorError,

@@ -1,6 +1,6 @@
 import { Console } from 'node:console'
 import { Command, CommanderError } from 'commander'
-import type { Environment } from '../config.ts'
+import type { Environment } from '../config/settings.ts'
 import { OperatorError, ServiceError } from '../errors.ts'
 import { readVersion } from '../version.ts'
 import { addAccessCommands } from './access/access-commands.ts'

@@ -1,5 +1,5 @@
 import type { Command } from 'commander'
-import { nearest } from '../did-you-mean.ts'
+import { nearest } from '../config/did-you-mean.ts'
 import { readVersion } from '../version.ts'
 import { type CommandContext, EXIT, UsageError } from './terminal/command-context.ts'
 import { print } from './terminal/print.ts'

@@ -1,8 +1,8 @@
-import { RETRY_AFTER } from '../http/document/described-headers.ts'
-import { component } from '../http/document/references.ts'
 import type { Endpoint } from '../http/endpoints.ts'
 import { jsonReply } from '../http/json-reply.ts'
 import { JSON_TYPE } from '../http/negotiation.ts'
+import { RETRY_AFTER } from '../http/openapi/described-headers.ts'
+import { component } from '../http/openapi/references.ts'
 import type { Answer, Tag } from '../http/operation.ts'
 import type { Reply } from '../http/reply.ts'
 

@@ -1,5 +1,5 @@
 import pino, { type Logger, type LoggerOptions } from 'pino'
-import type { Config } from '../config.ts'
+import type { Config } from '../config/settings.ts'
 import { createLineWriter } from './line-writer.ts'
 
 export interface FlushableLogger {

@@ -1,6 +1,6 @@
 import { createHash, timingSafeEqual } from 'node:crypto'
 import { canonicalJson } from './canonical-json.ts'
-import type { PasswordHasher } from './passwords.ts'
+import type { PasswordHasher } from './passwords/hasher.ts'
 
 /** Compares request bodies as JSON values, without storing them. */
 export interface Fingerprints {

@@ -1,4 +1,4 @@
-import { MAX_SHOWN_MS } from '../instant.ts'
+import { MAX_SHOWN_MS } from '../http/instant.ts'
 import { usedUp } from './used-up.ts'
 
 /**

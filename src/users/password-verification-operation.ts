@@ -1,7 +1,7 @@
-import { toJsonSchema } from '../http/document/json-schema.ts'
+import { toJsonSchema } from '../http/openapi/json-schema.ts'
 import type { Operation } from '../http/operation.ts'
-import type { UserRules } from './user.ts'
-import { bodySchema, STORAGE, USERS, userContent } from './user-operations.ts'
+import { bodySchema, STORAGE, USERS, userContent } from './user-openapi.ts'
+import type { UserRules } from './user-schemas.ts'
 
 /** The verification of a password in the OpenAPI document. */
 export function verificationOperation({ schemas }: UserRules): Operation {

@@ -1,7 +1,7 @@
 import type { Endpoint } from '../http/endpoints.ts'
 import { verificationOperation } from './password-verification-operation.ts'
 import type { PasswordVerifications } from './password-verifications.ts'
-import type { UserRules } from './user.ts'
+import type { UserRules } from './user-schemas.ts'
 
 /** The endpoint that verifies a password. */
 export function passwordVerificationRoutes(

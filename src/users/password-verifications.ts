@@ -1,7 +1,7 @@
 import { ServiceError } from '../errors.ts'
-import { isCurrentDigest, type LoginHasher } from './passwords.ts'
-import { isPossibleEmail, isPossiblePassword, type UserRules } from './user.ts'
+import { isCurrentDigest, type LoginHasher } from './passwords/hasher.ts'
 import type { StoredUser, UserRepository } from './user-repository.ts'
+import { isPossibleEmail, isPossiblePassword, type UserRules } from './user-schemas.ts'
 
 /** Verifies the passwords of users for other programs. */
 export interface PasswordVerifications {

@@ -1,17 +1,10 @@
 import { createHash } from 'node:crypto'
-import type { SentParameter } from '../checked-query.ts'
 import { type FieldError, ServiceError } from '../errors.ts'
+import type { SentParameter } from '../http/checked-query.ts'
 import type { Cursors } from './cursor.ts'
 import type { Fingerprints } from './fingerprint.ts'
-import { type ListRequest, parseListRequest } from './list-request.ts'
-import type { PasswordHasher } from './passwords.ts'
-import {
-  EMAIL_TAKEN,
-  type NewUserInput,
-  type Parsed,
-  type UserInput,
-  type UserRules,
-} from './user.ts'
+import { type ListRequest, parseListRequest } from './list-query.ts'
+import type { PasswordHasher } from './passwords/hasher.ts'
 import type {
   ExpectedVersions,
   IdempotentCreate,
@@ -21,6 +14,13 @@ import type {
   UserPage,
   UserRepository,
 } from './user-repository.ts'
+import {
+  EMAIL_TAKEN,
+  type NewUserInput,
+  type Parsed,
+  type UserInput,
+  type UserRules,
+} from './user-schemas.ts'
 
 /** A page of users. */
 export interface UserList {

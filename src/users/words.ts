@@ -1,4 +1,4 @@
-import { foldCase } from './user.ts'
+import { foldCase } from './user-schemas.ts'
 
 /** Words longer than this are cut, in stored text as in an index. In code points, after folding. */
 export const MAX_WORD_CHARS = 64

@@ -1,4 +1,4 @@
-import { type DatabaseOption, describeMistake } from '../config.ts'
+import { type DatabaseOption, describeMistake } from '../config/settings.ts'
 import { OperatorError } from '../errors.ts'
 import { UnusableDatabase } from '../storage/unusable-database.ts'
 

@@ -1,5 +1,10 @@
-import { type Config, type Environment, readSettings, type SettingOptions } from '../config.ts'
-import { type UnknownSetting, unknownInWords } from '../did-you-mean.ts'
+import { type UnknownSetting, unknownInWords } from '../config/did-you-mean.ts'
+import {
+  type Config,
+  type Environment,
+  readSettings,
+  type SettingOptions,
+} from '../config/settings.ts'
 import { OperatorError } from '../errors.ts'
 import type { CheckedLimits } from '../limits/rules/compiled-rules.ts'
 

@@ -1,9 +1,9 @@
 import type { Logger } from 'pino'
-import { type Config, describeProblem } from '../config.ts'
+import type { RedisLocation } from '../config/redis-location.ts'
+import { type Config, describeProblem } from '../config/settings.ts'
 import { OperatorError } from '../errors.ts'
 import type { CounterStore } from '../limits/counter-store.ts'
 import { createMemoryCounterStore } from '../limits/memory-counter-store.ts'
-import type { RedisLocation } from '../redis-location.ts'
 import type { Storage } from '../storage/storage.ts'
 import type { Clocks } from './clocks.ts'
 

@@ -1,5 +1,5 @@
 import type { Logger } from 'pino'
-import { type Config, describeMistake } from '../config.ts'
+import { type Config, describeMistake } from '../config/settings.ts'
 import { OperatorError } from '../errors.ts'
 import type { BanControl } from '../limits/ban-control.ts'
 import type { Limiter } from '../limits/limiter.ts'

@@ -2,7 +2,7 @@ import type { RequestMetrics } from '../http/request-metrics.ts'
 import type { LimitsReport } from '../limits/rule-report.ts'
 import type { ServiceReport } from '../ops/metrics/service-report.ts'
 import type { Storage } from '../storage/storage.ts'
-import type { PasswordHasher } from '../users/passwords.ts'
+import type { PasswordHasher } from '../users/passwords/hasher.ts'
 import { createPatientWaits } from '../waiting/patient-waits.ts'
 
 /** Puts together what a process reports about itself, apart from its server. */

@@ -1,5 +1,5 @@
-import { type Config, checkSettings, VARIABLES } from '../config.ts'
-import { nearest, unknownInWords } from '../did-you-mean.ts'
+import { nearest, unknownInWords } from '../config/did-you-mean.ts'
+import { type Config, checkSettings, VARIABLES } from '../config/settings.ts'
 import { OperatorError } from '../errors.ts'
 import type { CheckedLimits } from '../limits/rules/compiled-rules.ts'
 import type { LimitsFile } from '../limits/rules/limits-file.ts'

@@ -1,7 +1,6 @@
 import { randomBytes } from 'node:crypto'
 import fc from 'fast-check'
 import { describe, expect, onTestFinished, test } from 'vitest'
-import { foldCase } from '../../src/users/user.ts'
 import { idOf, splitUsers } from '../../src/users/user-json.ts'
 import {
   type NewUser,
@@ -11,6 +10,7 @@ import {
   type UserQuery,
   type UserRepository,
 } from '../../src/users/user-repository.ts'
+import { foldCase } from '../../src/users/user-schemas.ts'
 import { areBegun, firstChars, parseAskedWords, wordsOfUser } from '../../src/users/words.ts'
 import { createFakeClock } from '../support/fake-clock.ts'
 import type { ShownUser } from '../support/user-order.ts'

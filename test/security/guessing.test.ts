@@ -6,15 +6,15 @@ import { createSqliteUserRepository } from '../../src/storage/sqlite/sqlite-user
 import { createWriteQueue } from '../../src/storage/sqlite/write-queue.ts'
 import { createCursors } from '../../src/users/cursor.ts'
 import { createFingerprints } from '../../src/users/fingerprint.ts'
-import { isPasswordDigest, kindOfDigest } from '../../src/users/password-digest.ts'
 import { createPasswordVerifications } from '../../src/users/password-verifications.ts'
+import { isPasswordDigest, kindOfDigest } from '../../src/users/passwords/digest.ts'
 import {
   createPasswordHasher,
   DECOY,
   isCurrentDigest,
   type LoginHasher,
-} from '../../src/users/passwords.ts'
-import { createUserRules } from '../../src/users/user.ts'
+} from '../../src/users/passwords/hasher.ts'
+import { createUserRules } from '../../src/users/user-schemas.ts'
 import { createUserService } from '../../src/users/user-service.ts'
 import { newUserBody } from '../support/builders.ts'
 

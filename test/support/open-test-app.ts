@@ -8,11 +8,11 @@ import {
   logManagementAddress,
   openManagementPort,
 } from '../../src/cli/serve/open-management-port.ts'
-import { type Environment, loadConfig } from '../../src/config.ts'
-import type { Timeouts } from '../../src/http/server/server.ts'
+import { type Environment, loadConfig } from '../../src/config/settings.ts'
 import type { BanControl } from '../../src/limits/ban-control.ts'
 import type { LimitsReport } from '../../src/limits/rule-report.ts'
 import type { ReloadResult } from '../../src/ops/management/operations.ts'
+import type { Timeouts } from '../../src/server/server.ts'
 import { createClocks } from '../../src/wiring/clocks.ts'
 import { openService } from '../../src/wiring/open-service.ts'
 import { createProcessOperations } from '../../src/wiring/process-operations.ts'

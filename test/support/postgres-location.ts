@@ -1,5 +1,5 @@
-import { locatePostgres } from '../../src/locate-postgres.ts'
-import type { PostgresLocation } from '../../src/postgres-location.ts'
+import { locatePostgres } from '../../src/config/locate-postgres.ts'
+import type { PostgresLocation } from '../../src/config/postgres-location.ts'
 
 /** The location that a URL names by itself. */
 export function locationOf(url: string): PostgresLocation {

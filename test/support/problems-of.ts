@@ -1,4 +1,4 @@
-import { type Environment, loadConfig } from '../../src/config.ts'
+import { type Environment, loadConfig } from '../../src/config/settings.ts'
 import { OperatorError } from '../../src/errors.ts'
 
 /** The path of a `.env` file that is not there. */

@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
-import { foldCase } from '../../src/users/user.ts'
+import { foldCase } from '../../src/users/user-schemas.ts'
 import {
   areBegun,
   createWordTest,

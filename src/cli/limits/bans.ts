@@ -1,4 +1,4 @@
-import { type Config, describeProblem } from '../../config.ts'
+import { type Config, describeProblem } from '../../config/settings.ts'
 import { OperatorError } from '../../errors.ts'
 import { endOf, jsonOf } from '../../limits/ban-json.ts'
 import type { BanMistake } from '../../limits/ban-mistakes.ts'

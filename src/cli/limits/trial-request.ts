@@ -1,7 +1,7 @@
 import { request as httpRequest, validateHeaderName, validateHeaderValue } from 'node:http'
 import { OperatorError } from '../../errors.ts'
-import { createInnerConnection } from '../../http/server/inner-connection.ts'
-import type { HttpServer } from '../../http/server/server.ts'
+import { createInnerConnection } from '../../server/inner-connection.ts'
+import type { HttpServer } from '../../server/server.ts'
 
 /** A request to send, with each header as it is written on the wire. */
 export interface TrialRequest {

@@ -1,15 +1,15 @@
 import type { AddressInfo } from 'node:net'
 import type { Logger } from 'pino'
+import { isLoopback } from '../../config/loopback.ts'
 import {
   type Config,
   describeProblem,
   findGivenName,
   type SettingName,
   type SettingOptions,
-} from '../../config.ts'
+} from '../../config/settings.ts'
 import { OperatorError } from '../../errors.ts'
-import type { HttpServer } from '../../http/server/server.ts'
-import { isLoopback } from '../../loopback.ts'
+import type { HttpServer } from '../../server/server.ts'
 
 /** Where a server listens, and the settings that say so. */
 export interface Binding {

@@ -1,9 +1,9 @@
 import type { AddressInfo } from 'node:net'
 import type { Logger } from 'pino'
-import { type Config, describeProblem } from '../../config.ts'
-import { NEEDS_TOKEN } from '../../config-values.ts'
+import { isLoopback } from '../../config/loopback.ts'
+import { type Config, describeProblem } from '../../config/settings.ts'
+import { NEEDS_TOKEN } from '../../config/values.ts'
 import { OperatorError } from '../../errors.ts'
-import { isLoopback } from '../../loopback.ts'
 import type { Operations } from '../../ops/management/operations.ts'
 import { addressLog, listen, urlOf } from './listen.ts'
 

@@ -1,5 +1,5 @@
-import { type Config, loadConfig } from '../../config.ts'
-import { unknownInWords } from '../../did-you-mean.ts'
+import { unknownInWords } from '../../config/did-you-mean.ts'
+import { type Config, loadConfig } from '../../config/settings.ts'
 import { notify } from './print.ts'
 import type { Terminal } from './terminal.ts'
 

@@ -1,5 +1,5 @@
 import type { Readable, Writable } from 'node:stream'
-import type { Environment } from '../../config.ts'
+import type { Environment } from '../../config/settings.ts'
 
 /** Standard output or standard error: a terminal, a pipe or a file. */
 export interface OutputStream extends Writable {

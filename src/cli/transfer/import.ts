@@ -1,5 +1,5 @@
 import { resolve } from 'node:path'
-import type { Config } from '../../config.ts'
+import type { Config } from '../../config/settings.ts'
 import { OperatorError } from '../../errors.ts'
 import { isSameFile } from '../../files/durable-files.ts'
 import { ImportMismatch, ImportUnfinished } from '../../users/transfer/import-batches.ts'

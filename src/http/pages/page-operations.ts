@@ -1,8 +1,8 @@
 /** The pages for people, in the OpenAPI document. */
 
-import { ABOUT_TAG } from '../document/openapi-endpoint.ts'
-import { component } from '../document/references.ts'
 import { HTML_TYPE, JSON_TYPE } from '../negotiation.ts'
+import { ABOUT_TAG } from '../openapi/openapi-endpoint.ts'
+import { component } from '../openapi/references.ts'
 import type { DescribedContent, Operation } from '../operation.ts'
 
 const PAGE: DescribedContent = {

@@ -1,4 +1,4 @@
-import { nearest } from '../../did-you-mean.ts'
+import { nearest } from '../../config/did-you-mean.ts'
 import type { CheckedLimits, RuleKind } from './compiled-rules.ts'
 import type { JsonPath, LineOf } from './json-lines.ts'
 import { isObject } from './rule-values.ts'

@@ -1,6 +1,5 @@
 import { ServiceError } from '../../errors.ts'
 import { usedUp } from '../../users/used-up.ts'
-import { foldCase } from '../../users/user.ts'
 import { storedUser } from '../../users/user-json.ts'
 import {
   IDEMPOTENCY_TTL_MS,
@@ -8,6 +7,7 @@ import {
   type NewUser,
   type StoredUser,
 } from '../../users/user-repository.ts'
+import { foldCase } from '../../users/user-schemas.ts'
 import { type Closing, createBatches, type Outcome } from './batches.ts'
 import type { Connections, Session, Statement } from './postgres-connections.ts'
 import { sqlStateOf, violates } from './postgres-errors.ts'

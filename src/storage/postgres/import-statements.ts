@@ -1,6 +1,6 @@
 import type { ImportedUser } from '../../users/transfer/user-import-store.ts'
 import { usedUp } from '../../users/used-up.ts'
-import { foldCase } from '../../users/user.ts'
+import { foldCase } from '../../users/user-schemas.ts'
 import { emailKey, type UserRow } from './import-decisions.ts'
 import type { Session } from './postgres-connections.ts'
 import { sqlStateOf } from './postgres-errors.ts'

@@ -1,9 +1,9 @@
+import type { RedisLocation } from '../../config/redis-location.ts'
 import type { CounterStore } from '../../limits/counter-store.ts'
 import {
   createFallbackCounterStore,
   type FallbackCounterStore,
 } from '../../limits/fallback-counter-store.ts'
-import type { RedisLocation } from '../../redis-location.ts'
 import { createCounterKeys } from './counter-keys.ts'
 import { createRedisCounterStore } from './redis-counter-store.ts'
 import { asUnusableRedis, reasonOf } from './redis-errors.ts'

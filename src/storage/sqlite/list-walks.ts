@@ -1,5 +1,5 @@
-import { MAX_NAME_CHARS } from '../../users/user.ts'
 import type { Position, UserFilters, UserQuery, UserSort } from '../../users/user-repository.ts'
+import { MAX_NAME_CHARS } from '../../users/user-schemas.ts'
 import { comparePositions } from './compare-positions.ts'
 
 /** A read of an index of a column, in the order of its keys and then of ids. */

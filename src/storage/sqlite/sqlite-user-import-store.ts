@@ -6,7 +6,7 @@ import type {
   UserImportStore,
 } from '../../users/transfer/user-import-store.ts'
 import { requireExactId } from '../../users/used-up.ts'
-import { foldCase } from '../../users/user.ts'
+import { foldCase } from '../../users/user-schemas.ts'
 import type { Database } from './sqlite-driver.ts'
 import { translateSqliteError } from './sqlite-errors.ts'
 import { findEach } from './sqlite-statements.ts'

@@ -1,7 +1,7 @@
 import { ServiceError } from '../../errors.ts'
 import { laterThan } from '../../users/later-than.ts'
-import { foldCase } from '../../users/user.ts'
 import type { ExpectedVersions, UserChange, UserJson } from '../../users/user-repository.ts'
+import { foldCase } from '../../users/user-schemas.ts'
 import type { Database } from './sqlite-driver.ts'
 import { rememberStatements } from './sqlite-statements.ts'
 import { REPRESENTATION } from './user-representation.ts'

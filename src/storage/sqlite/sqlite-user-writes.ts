@@ -1,12 +1,12 @@
 import { ServiceError } from '../../errors.ts'
 import { requireExactId } from '../../users/used-up.ts'
-import { foldCase } from '../../users/user.ts'
 import { storedUser } from '../../users/user-json.ts'
 import {
   IDEMPOTENCY_TTL_MS,
   type IdempotencyClaim,
   type UserWrites,
 } from '../../users/user-repository.ts'
+import { foldCase } from '../../users/user-schemas.ts'
 import type { Database } from './sqlite-driver.ts'
 import { violates } from './sqlite-errors.ts'
 import { createUserUpdate, DIGEST_CHANGED, expectedVersion } from './sqlite-user-update.ts'

@@ -1,6 +1,12 @@
 import { z } from 'zod'
-import { instantMs, instantText, MAX_SHOWN_MS, MIN_SHOWN_MS, NO_INSTANT } from '../../instant.ts'
-import { isPasswordDigest } from '../password-digest.ts'
+import {
+  instantMs,
+  instantText,
+  MAX_SHOWN_MS,
+  MIN_SHOWN_MS,
+  NO_INSTANT,
+} from '../../http/instant.ts'
+import { isPasswordDigest } from '../passwords/digest.ts'
 import { MAX_ID } from '../used-up.ts'
 
 // The bounds allow every value that the service can show, so that every export can be imported.

@@ -1,4 +1,4 @@
-import type { PasswordHasher } from '../passwords.ts'
+import type { PasswordHasher } from '../passwords/hasher.ts'
 import type { ImportRecord } from './import-batches.ts'
 import type { ImportRow, ImportRules } from './import-rules.ts'
 import { errorsByField, type Prepared, type RejectedRow } from './import-settlement.ts'

@@ -5,7 +5,7 @@ import {
   parseBody,
   type UserRulesOptions,
   userOf,
-} from '../user.ts'
+} from '../user-schemas.ts'
 import { checkTogether, importFields } from './import-fields.ts'
 import type { ImportedUser } from './user-import-store.ts'
 

@@ -1,5 +1,5 @@
 import type { FieldError } from '../../errors.ts'
-import { EMAIL_TAKEN } from '../user.ts'
+import { EMAIL_TAKEN } from '../user-schemas.ts'
 import type { ImportRecord } from './import-batches.ts'
 import type { ImportCounts, ImportedUser, ImportOutcome } from './user-import-store.ts'
 

@@ -1,6 +1,6 @@
-import type { SentParameter } from '../../checked-query.ts'
+import type { SentParameter } from '../../http/checked-query.ts'
 import type { Cursors } from '../cursor.ts'
-import { parseListRequest } from '../list-request.ts'
+import { parseListRequest } from '../list-query.ts'
 import { idOf, splitUsers } from '../user-json.ts'
 import type { Position, UserJson, UserRepository } from '../user-repository.ts'
 

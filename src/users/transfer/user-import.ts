@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { ServiceError } from '../../errors.ts'
-import type { PasswordHasher } from '../passwords.ts'
+import type { PasswordHasher } from '../passwords/hasher.ts'
 import {
   createRecordHash,
   ImportMismatch,

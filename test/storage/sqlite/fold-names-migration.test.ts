@@ -1,7 +1,7 @@
 import { expect, onTestFinished, test } from 'vitest'
 import { migrate, migrationsOfRelease } from '../../../src/storage/sqlite/migrator.ts'
 import { Database } from '../../../src/storage/sqlite/sqlite-driver.ts'
-import { foldCase } from '../../../src/users/user.ts'
+import { foldCase } from '../../../src/users/user-schemas.ts'
 import { codePoints, TWINS } from '../../support/letters.ts'
 
 const FOLDING = 9

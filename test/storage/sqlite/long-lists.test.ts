@@ -11,13 +11,13 @@ import { createSqliteUserReads } from '../../../src/storage/sqlite/sqlite-user-r
 import { createWideList } from '../../../src/storage/sqlite/wide-list.ts'
 import { createWordIndex } from '../../../src/storage/sqlite/word-index.ts'
 import { createWordSearch } from '../../../src/storage/sqlite/word-search.ts'
-import { MAX_NAME_CHARS } from '../../../src/users/user.ts'
 import {
   SORT_KEYS,
   type UserFilters,
   type UserQuery,
   type UserSort,
 } from '../../../src/users/user-repository.ts'
+import { MAX_NAME_CHARS } from '../../../src/users/user-schemas.ts'
 import { temporaryFolder } from '../../support/open-test-app.ts'
 import { byCodePoints, type ShownUser } from '../../support/user-order.ts'
 import { ALL, at, idsOf, isAsked } from '../../support/user-scan.ts'

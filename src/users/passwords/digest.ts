@@ -1,5 +1,5 @@
 import { scrypt, timingSafeEqual } from 'node:crypto'
-import { loadNativePackage } from '../native-package.ts'
+import { loadNativePackage } from '../../native-package.ts'
 
 const { verify: verifyArgon2 } =
   loadNativePackage<typeof import('@node-rs/argon2')>('@node-rs/argon2')

@@ -2,8 +2,8 @@ import { randomBytes, scryptSync } from 'node:crypto'
 import { hashSync as hashArgon2 } from '@node-rs/argon2'
 import { hashSync as hashBcrypt } from '@node-rs/bcrypt'
 import { expect, test } from 'vitest'
-import { isPasswordDigest, verifyDigest } from '../../src/users/password-digest.ts'
-import { createPasswordHasher, isCurrentDigest } from '../../src/users/passwords.ts'
+import { isPasswordDigest, verifyDigest } from '../../../src/users/passwords/digest.ts'
+import { createPasswordHasher, isCurrentDigest } from '../../../src/users/passwords/hasher.ts'
 
 const PASSWORD = 'correct horse'
 

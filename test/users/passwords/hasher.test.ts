@@ -1,8 +1,8 @@
 import { hashSync as hashBcrypt } from '@node-rs/bcrypt'
 import { expect, test } from 'vitest'
-import { createPasswordHasher } from '../../src/users/passwords.ts'
-import { newUserBody } from '../support/builders.ts'
-import { openTestApp } from '../support/open-test-app.ts'
+import { createPasswordHasher } from '../../../src/users/passwords/hasher.ts'
+import { newUserBody } from '../../support/builders.ts'
+import { openTestApp } from '../../support/open-test-app.ts'
 
 const PASSWORD = 'correct horse'
 

@@ -2,11 +2,16 @@ import { writeFileSync } from 'node:fs'
 import { userInfo } from 'node:os'
 import { join } from 'node:path'
 import { describe, expect, onTestFinished, test, vi } from 'vitest'
-import { type Config, type Environment, loadConfig, readSettings } from '../src/config.ts'
-import type { PostgresLocation } from '../src/postgres-location.ts'
-import { readRecordSettings } from '../src/wiring/record-settings.ts'
-import { temporaryFolder } from './support/open-test-app.ts'
-import { NO_DOTENV, problemsOf } from './support/problems-of.ts'
+import type { PostgresLocation } from '../../src/config/postgres-location.ts'
+import {
+  type Config,
+  type Environment,
+  loadConfig,
+  readSettings,
+} from '../../src/config/settings.ts'
+import { readRecordSettings } from '../../src/wiring/record-settings.ts'
+import { temporaryFolder } from '../support/open-test-app.ts'
+import { NO_DOTENV, problemsOf } from '../support/problems-of.ts'
 
 const SYSTEM_USER = userInfo().username
 

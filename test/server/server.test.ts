@@ -1,12 +1,12 @@
 import { once } from 'node:events'
 import { expect, test } from 'vitest'
-import { newUserBody } from '../../support/builders.ts'
-import { openTestApp, type TestApp } from '../../support/open-test-app.ts'
-import { type RawAnswer, sendRaw } from '../../support/raw-http.ts'
-import { AS_JSON, requestBytes } from '../../support/raw-request.ts'
-import { shareTestApp } from '../../support/shared-app.ts'
-import { holdWrites } from '../../support/sql.ts'
-import { until, untilPasses } from '../../support/until.ts'
+import { newUserBody } from '../support/builders.ts'
+import { openTestApp, type TestApp } from '../support/open-test-app.ts'
+import { type RawAnswer, sendRaw } from '../support/raw-http.ts'
+import { AS_JSON, requestBytes } from '../support/raw-request.ts'
+import { shareTestApp } from '../support/shared-app.ts'
+import { holdWrites } from '../support/sql.ts'
+import { until, untilPasses } from '../support/until.ts'
 
 const LONG = 'a'.repeat(17_000)
 

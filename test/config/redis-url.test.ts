@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest'
-import { loadConfig } from '../src/config.ts'
-import type { RedisLocation } from '../src/redis-location.ts'
-import { NO_DOTENV, problemsOf } from './support/problems-of.ts'
+import type { RedisLocation } from '../../src/config/redis-location.ts'
+import { loadConfig } from '../../src/config/settings.ts'
+import { NO_DOTENV, problemsOf } from '../support/problems-of.ts'
 
 function nodes(...all: (readonly [string, number])[]) {
   return { nodes: all.map(([host, port]) => ({ host, port })) }

@@ -2,17 +2,17 @@ import { once } from 'node:events'
 import { type AddressInfo, connect, createServer, type Socket } from 'node:net'
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import { expect, onTestFinished, test, vi } from 'vitest'
-import { createConnections } from '../../../src/http/server/connections.ts'
+import { createConnections } from '../../src/server/connections.ts'
 import {
   portsOf,
   readUnacknowledged,
   type Unacknowledged,
-} from '../../../src/http/server/unacknowledged.ts'
-import { newUserBody } from '../../support/builders.ts'
-import { openTestApp } from '../../support/open-test-app.ts'
-import { type RawExchange, sendRaw } from '../../support/raw-http.ts'
-import { AS_JSON, requestBytes } from '../../support/raw-request.ts'
-import { until } from '../../support/until.ts'
+} from '../../src/server/unacknowledged.ts'
+import { newUserBody } from '../support/builders.ts'
+import { openTestApp } from '../support/open-test-app.ts'
+import { type RawExchange, sendRaw } from '../support/raw-http.ts'
+import { AS_JSON, requestBytes } from '../support/raw-request.ts'
+import { until } from '../support/until.ts'
 
 const MAX_CONNECTIONS = 5
 

@@ -2,10 +2,10 @@ import { STATUS_CODES } from 'node:http'
 import type { Socket } from 'node:net'
 import type { Request, Response } from 'express'
 import type { Logger } from 'pino'
-import { type ErrorCode, ServiceError } from '../../errors.ts'
-import { errorContextOf, errorReply } from '../error-replies.ts'
-import { fixedHeaders, writeReply } from '../reply.ts'
-import type { RequestMetrics } from '../request-metrics.ts'
+import { type ErrorCode, ServiceError } from '../errors.ts'
+import { errorContextOf, errorReply } from '../http/error-replies.ts'
+import { fixedHeaders, writeReply } from '../http/reply.ts'
+import type { RequestMetrics } from '../http/request-metrics.ts'
 
 export interface ClientErrorOptions {
   readonly log: Logger

@@ -1,9 +1,9 @@
 import { z } from 'zod'
-import { checkQuery, queryError, type SentParameter } from '../checked-query.ts'
-import { instantMs, instantText, MAX_SHOWN_MS } from '../instant.ts'
+import { checkQuery, queryError, type SentParameter } from '../http/checked-query.ts'
+import { instantMs, instantText, MAX_SHOWN_MS } from '../http/instant.ts'
 import type { Cursors } from './cursor.ts'
-import { foldCase, toNfc } from './user.ts'
 import { type Position, SORT_KEYS, type UserFilters, type UserSort } from './user-repository.ts'
+import { foldCase, toNfc } from './user-schemas.ts'
 import { parseAskedWords } from './words.ts'
 
 /** A valid query of the list, with its defaults filled in. */

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { maskCredentials } from '../src/mask-credentials.ts'
+import { maskCredentials } from '../../src/config/mask-credentials.ts'
 
 test.each([
   ['postgres://user:s3cret@host/db', 'postgres://***@host/db'],

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest'
-import { findUnknownSettings, nearest, unknownInWords } from '../src/did-you-mean.ts'
+import { findUnknownSettings, nearest, unknownInWords } from '../../src/config/did-you-mean.ts'
 
 test.each([
   ['except', 'except'],

@@ -1,3 +1,10 @@
+import { OperatorError } from '../errors.ts'
+import { findUnknownSettings, type UnknownSetting } from './did-you-mean.ts'
+import { readDotenv } from './env-file.ts'
+import { maskCredentials } from './mask-credentials.ts'
+import { POSTGRES_VARIABLES } from './postgres-parameters.ts'
+import { redisUrl } from './redis-url.ts'
+import type { ValueKind, Variables, WrongVariable } from './value-kind.ts'
 import {
   accessToken,
   cacheStore,
@@ -15,14 +22,7 @@ import {
   portNumber,
   size,
   trustedProxies,
-} from './config-values.ts'
-import { findUnknownSettings, type UnknownSetting } from './did-you-mean.ts'
-import { readDotenv } from './dotenv.ts'
-import { OperatorError } from './errors.ts'
-import { maskCredentials } from './mask-credentials.ts'
-import { POSTGRES_VARIABLES } from './postgres-parameters.ts'
-import { redisUrl } from './redis-url.ts'
-import type { ValueKind, Variables, WrongVariable } from './value-kind.ts'
+} from './values.ts'
 
 /** The text of each variable, by its name. */
 export type Environment = Variables

@@ -1,10 +1,10 @@
 import { createHmac, randomBytes } from 'node:crypto'
 import { availableParallelism } from 'node:os'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { ServiceError } from '../errors.ts'
-import { loadNativePackage } from '../native-package.ts'
-import { createEvenTimes } from './even-times.ts'
-import { argon2idParameters, kindOfDigest, verifyDigest } from './password-digest.ts'
+import { ServiceError } from '../../errors.ts'
+import { loadNativePackage } from '../../native-package.ts'
+import { argon2idParameters, kindOfDigest, verifyDigest } from './digest.ts'
+import { createEvenTimes } from './login-timing.ts'
 
 /** Makes Argon2id digests of passwords, in PHC form, and verifies passwords against digests. */
 export interface PasswordHasher {

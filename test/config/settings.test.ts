@@ -9,9 +9,9 @@ import {
   readSettings,
   VARIABLES,
   type VariableName,
-} from '../src/config.ts'
-import { temporaryFolder } from './support/open-test-app.ts'
-import { NO_DOTENV, problemsOf } from './support/problems-of.ts'
+} from '../../src/config/settings.ts'
+import { temporaryFolder } from '../support/open-test-app.ts'
+import { NO_DOTENV, problemsOf } from '../support/problems-of.ts'
 
 const DEFAULTS: Config = {
   host: '127.0.0.1',
@@ -39,7 +39,7 @@ const DEFAULTS: Config = {
   maxWaitingPasswords: 250,
 }
 
-const ENV_EXAMPLE = fileURLToPath(new URL('../.env.example', import.meta.url))
+const ENV_EXAMPLE = fileURLToPath(new URL('../../.env.example', import.meta.url))
 
 const LONG_TOKEN = 'x'.repeat(1000)
 

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { createEvenTimes } from '../../src/users/even-times.ts'
+import { createEvenTimes } from '../../../src/users/passwords/login-timing.ts'
 
 test('restOf makes each failure wait for the slowest kind, by the shortest time of each kind', () => {
   const { restOf } = createEvenTimes()

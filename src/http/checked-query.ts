@@ -1,5 +1,5 @@
 import type { z } from 'zod'
-import { type FieldError, ServiceError } from './errors.ts'
+import { type FieldError, ServiceError } from '../errors.ts'
 
 /** A query parameter. Its value is `undefined` if it cannot be decoded. */
 export interface SentParameter {

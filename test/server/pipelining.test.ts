@@ -1,12 +1,12 @@
 import { once } from 'node:events'
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import { expect, test } from 'vitest'
-import { newUserBody } from '../../support/builders.ts'
-import { openTestApp } from '../../support/open-test-app.ts'
-import { type RawExchange, sendRaw } from '../../support/raw-http.ts'
-import { AS_JSON, CHUNKED, CLOSING, requestBytes } from '../../support/raw-request.ts'
-import { shareTestApp } from '../../support/shared-app.ts'
-import { holdWrites } from '../../support/sql.ts'
+import { newUserBody } from '../support/builders.ts'
+import { openTestApp } from '../support/open-test-app.ts'
+import { type RawExchange, sendRaw } from '../support/raw-http.ts'
+import { AS_JSON, CHUNKED, CLOSING, requestBytes } from '../support/raw-request.ts'
+import { shareTestApp } from '../support/shared-app.ts'
+import { holdWrites } from '../support/sql.ts'
 
 /** More than may wait in all, if they were all read immediately. */
 const MANY = 12_000

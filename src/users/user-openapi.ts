@@ -1,3 +1,4 @@
+import { JSON_TYPE } from '../http/negotiation.ts'
 import {
   ETAG,
   header,
@@ -5,13 +6,12 @@ import {
   IF_MATCH,
   IF_NONE_MATCH,
   LOCATION,
-} from '../http/document/described-headers.ts'
-import { queryParametersOf, toJsonSchema } from '../http/document/json-schema.ts'
-import { component } from '../http/document/references.ts'
-import { JSON_TYPE } from '../http/negotiation.ts'
+} from '../http/openapi/described-headers.ts'
+import { queryParametersOf, toJsonSchema } from '../http/openapi/json-schema.ts'
+import { component } from '../http/openapi/references.ts'
 import type { Answer, JsonSchema, Operation, Tag } from '../http/operation.ts'
-import { listParameters, SAMPLE_CURSOR } from './list-request.ts'
-import { EMAIL_TAKEN, type UserRules } from './user.ts'
+import { listParameters, SAMPLE_CURSOR } from './list-query.ts'
+import { EMAIL_TAKEN, type UserRules } from './user-schemas.ts'
 
 /** The heading of all operations of users. */
 export const USERS: Tag = {
