@@ -1,34 +1,45 @@
 import cors from 'cors'
-import type { Application, RequestHandler } from 'express'
+import type { Application, RequestHandler, Router } from 'express'
 import type { Logger } from 'pino'
 import { SCOPE_OF_ACTION } from './access/action-scopes.ts'
-import { recogniseKeys, requireKeys } from './access/key-checks.ts'
-import { compileKeyNeeds } from './access/key-needs.ts'
+import { recogniseKeys, requireKey, requireScope } from './access/key-checks.ts'
 import type { KeyRing } from './access/key-ring.ts'
 import type { Config } from './config/settings.ts'
-import { ServiceError } from './errors.ts'
-import { createExpressApp } from './http/create-express-app.ts'
-import { createSenders } from './http/create-senders.ts'
-import { denyShedRequests } from './http/deny-shed-requests.ts'
-import { type Endpoint, mountEndpoints } from './http/endpoints.ts'
-import { answerErrors, errorHandler } from './http/error-replies.ts'
-import { createTemplateFinder } from './http/find-template.ts'
+import { createErrorHandler } from './http/error-handler.ts'
+import { createExpressApp } from './http/express-app.ts'
+import {
+  denyLateAndShed,
+  markMalformedPath,
+  requireAllowedHost,
+  requireDecodablePath,
+  requireHost,
+} from './http/gate.ts'
+import { HTML_TYPE, JSON_TYPE } from './http/negotiation.ts'
 import { describeService } from './http/openapi/interface.ts'
-import { openApiEndpoint } from './http/openapi/openapi-endpoint.ts'
-import { docsRoutes } from './http/pages/docs-page.ts'
-import { homeRoute } from './http/pages/home.ts'
+import { answerWithDocument, documentEndpoint } from './http/openapi/openapi-endpoint.ts'
+import { createDocsRouter } from './http/pages/docs-page.ts'
+import { answerWithHome } from './http/pages/home.ts'
+import { docsEndpoint, homeEndpoint } from './http/pages/page-operations.ts'
+import { createReplySender } from './http/reply.ts'
 import { requestLog } from './http/request-log.ts'
 import type { RequestMetrics } from './http/request-metrics.ts'
-import { requireAllowedHost } from './http/require-allowed-host.ts'
-import { requireDecodablePath } from './http/require-decodable-path.ts'
-import { requireHost } from './http/require-host.ts'
-import { nameResources } from './http/resources.ts'
+import {
+  accept,
+  acceptJson,
+  answerNotFound,
+  createRouteParts,
+  createRouter,
+  type RouteParts,
+  routesOf,
+} from './http/router.ts'
 import type { Limiter } from './limits/limiter.ts'
-import { createReadiness, healthRoutes } from './ops/health.ts'
+import { createHealthRouter, createReadiness, healthEndpoints } from './ops/health.ts'
 import type { Stopping } from './server/stopping.ts'
-import { passwordVerificationRoutes } from './users/password-verification-routes.ts'
+import { verificationEndpoint } from './users/password-verification-operation.ts'
+import { createPasswordVerificationRouter } from './users/password-verification-router.ts'
 import type { PasswordVerifications } from './users/password-verifications.ts'
-import { userRoutes } from './users/user-router.ts'
+import { userEndpoints } from './users/user-openapi.ts'
+import { createUserRouter } from './users/user-router.ts'
 import type { UserRules } from './users/user-schemas.ts'
 import type { UserService } from './users/user-service.ts'
 import { readVersion } from './version.ts'
@@ -83,65 +94,88 @@ const MAX_PAUSE_MS = 500
 /** The Express application. Its middleware stands in the order in which a request meets it. */
 export function createApp(dependencies: AppDependencies): Application {
   const { users, verifications, rules, ping, stopping, log, newRequestId } = dependencies
-  const { limiter, keys, isCountingLocally, metrics } = dependencies
+  const { limiter, keys, isCountingLocally, metrics, isOnLoopback } = dependencies
   const { trustProxy, corsOrigins, bodyLimitBytes, maxEventLoopDelayMs } = dependencies.settings
-  const { isOnLoopback, onHostRefused } = dependencies
-  const app = createExpressApp(trustProxy)
+  const sendReply = createReplySender()
   const overloadPauseMs = Math.min(maxEventLoopDelayMs, MAX_PAUSE_MS)
-  const { sendReply, sendError } = createSenders({ log, overloadPauseMs })
-  const mounting = { sendReply, sendError, bodyLimitBytes }
-  const version = readVersion()
+  const handleError = createErrorHandler({ log, sendReply, overloadPauseMs })
+  const open = createRouteParts({ sendReply, bodyLimitBytes })
+  const parts: RouteParts = {
+    ...open,
+    scope: action => (keys === undefined ? [] : [requireScope(action)]),
+    limit: action => (limiter === undefined ? [] : [limiter.limit(action)]),
+    limitByBody: action => (limiter === undefined ? [] : [limiter.limitByBody(action)]),
+  }
   const isReady = createReadiness({ ping, isStopping: stopping.hasBegun })
-  const unlimited = healthRoutes({ isReady, isCountingLocally })
-  // Users first: Express tries the routes in order, so each one before them would slow their requests down.
-  const limited: readonly Endpoint[] = [
-    ...userRoutes(users, rules),
-    ...passwordVerificationRoutes(verifications, rules),
-    homeRoute({ version, needsKeys: keys !== undefined, isReady }),
-    ...docsRoutes(),
-    openApiEndpoint(baseUrl => ({
-      ...describeService({ needsKeys: keys !== undefined }),
-      version,
-      baseUrl,
-      limited,
-      unlimited,
-      settings: { bodyLimitBytes, scopes: keys && SCOPE_OF_ACTION },
-    })),
-  ]
-  nameResources(app, limited)
+  const about = { version: readVersion(), needsKeys: keys !== undefined }
+  const health = createHealthRouter({ isReady, isCountingLocally }, open)
+  const pages = createPages({ ...about, isReady, rules, settings: { bodyLimitBytes } }, open)
+  const verificationRouter = createPasswordVerificationRouter(verifications, parts)
+  const userRouter = createUserRouter(users, parts)
+  const routers = [userRouter, verificationRouter, health, ...pages]
 
-  const templateOf = createTemplateFinder([...limited, ...unlimited].map(({ path }) => path))
-  app.use(requestLog({ log, newRequestId, templateOf, metrics }))
-  app.use(requireHost)
-  mountEndpoints(app, unlimited, mounting)
-  app.use(
-    answerErrors(
-      requireAllowedHost({ ...dependencies.settings, isOnLoopback, onRefused: onHostRefused }),
-      sendError,
-    ),
-  )
-  if (corsOrigins !== undefined) app.use(allowOrigins(corsOrigins))
-  app.use(answerErrors(denyLateConnections(stopping), sendError))
-  app.use(answerErrors(denyShedRequests, sendError))
-  if (keys !== undefined) app.use(recogniseKeys(keys))
-  if (limiter !== undefined) app.use(answerErrors(limiter.filter, sendError))
-  if (keys !== undefined) app.use(answerErrors(requireKeys(compileKeyNeeds(limited)), sendError))
-  app.use(requireDecodablePath)
-  mountEndpoints(app, limited, { ...mounting, guards: limiter })
-  app.use(() => {
-    throw new ServiceError('path_not_found')
-  })
-  app.use(errorHandler(sendError))
+  const routes = routers.flatMap(routesOf).map(({ path }) => path)
+  const gate = createRouter()
+  gate.use(requestLog({ log, newRequestId, routes, metrics }))
+  gate.use(requireHost, health)
+  const onRefused = dependencies.onHostRefused
+  gate.use(requireAllowedHost({ ...dependencies.settings, isOnLoopback, onRefused }))
+  if (corsOrigins !== undefined) gate.use(allowOrigins(corsOrigins))
+  gate.use(denyLateAndShed(stopping.isTooLate))
+  if (keys !== undefined) gate.use(recogniseKeys(keys))
+  if (limiter !== undefined) gate.use(limiter.filter)
+  gate.use(keys === undefined ? requireDecodablePath : markMalformedPath, handleError)
+  userRouter.use(handleError)
+
+  const app = createExpressApp(trustProxy)
+  app.use(gate)
+  // What needs no key stands before the check of keys.
+  if (keys !== undefined) app.use(pages, requireKey)
+  app.use(userRouter, verificationRouter)
+  if (keys === undefined) app.use(pages)
+  app.use(answerNotFound, handleError)
   return app
 }
 
-function denyLateConnections(stopping: AppDependencies['stopping']): RequestHandler {
-  return (request, _response, next) => {
-    next(stopping.isTooLate(request.socket) ? new ServiceError('shutting_down') : undefined)
-  }
+interface PagesOptions {
+  readonly version: string
+  readonly needsKeys: boolean
+  readonly isReady: () => Promise<boolean>
+  readonly rules: UserRules
+  readonly settings: { readonly bodyLimitBytes: number }
 }
 
-/** CORS. The endpoints answer OPTIONS, because they know which methods a path allows. */
+/** What the service says about itself. */
+function createPages(options: PagesOptions, parts: RouteParts): Router[] {
+  const { version, needsKeys, isReady, rules, settings } = options
+  const { answer, otherMethods } = parts
+  const describe = (baseUrl: string) => ({
+    ...describeService({ needsKeys }),
+    version,
+    baseUrl,
+    limited: [
+      ...userEndpoints(rules),
+      verificationEndpoint(rules),
+      homeEndpoint({ version, needsKeys }),
+      docsEndpoint,
+      documentEndpoint,
+    ],
+    unlimited: healthEndpoints(),
+    settings: { ...settings, scopes: needsKeys ? SCOPE_OF_ACTION : undefined },
+  })
+  const router = createRouter()
+  router
+    .route('/')
+    .get(accept(JSON_TYPE, HTML_TYPE), answer(answerWithHome({ version, needsKeys, isReady })))
+    .all(otherMethods)
+  router
+    .route('/openapi.json')
+    .get(acceptJson, answer(answerWithDocument(describe)))
+    .all(otherMethods)
+  return [router, createDocsRouter(parts)]
+}
+
+/** CORS. The routes answer OPTIONS, because they know which methods a path allows. */
 function allowOrigins(origins: readonly string[] | '*'): RequestHandler {
   return cors({
     origin: origins === '*' ? '*' : [...origins],

@@ -22,7 +22,7 @@ const ALLOWED = tableOf(`
   storage/sqlite/copy: storage storage/copy storage/sqlite
   storage/postgres/maintenance: config storage storage/postgres
   storage/postgres/copy: config storage storage/copy storage/postgres
-  ops/management: errors http http/pages limits limits/rules metrics ops/metrics
+  ops/management: errors http http/pages limits limits/rules metrics ops ops/metrics
   storage/sqlite: access errors files limits native-package storage users users/transfer
   storage/postgres: access config errors limits storage users users/transfer
   storage/copy: storage
@@ -30,7 +30,7 @@ const ALLOWED = tableOf(`
   storage: access limits metrics users users/transfer
   users/transfer: errors http users users/passwords
   storage/redis: config limits waiting
-  app: access config errors http http/openapi http/pages limits ops server users version
+  app: access config http http/openapi http/pages limits ops server users version
   users: errors http http/openapi users/passwords
   ops: config http http/openapi
   limits: errors http limits/rules waiting
@@ -57,8 +57,6 @@ const ONLY = tableOf(`
   storage/postgres -> users/transfer: storage/postgres/import-checkpoints.ts storage/postgres/import-decisions.ts
       storage/postgres/import-statements.ts storage/postgres/postgres-trial-import-store.ts
       storage/postgres/postgres-user-import-store.ts
-  users -> http: users/later-than.ts users/list-query.ts users/password-verification-operation.ts
-      users/password-verification-routes.ts users/user-openapi.ts users/user-router.ts users/user-service.ts
   users -> http/openapi: users/password-verification-operation.ts users/user-openapi.ts
   wiring -> storage/postgres: wiring/open-storage.ts
   wiring -> storage/postgres/maintenance: wiring/create-database-tasks.ts
@@ -71,7 +69,8 @@ const ONLY = tableOf(`
 /** Files, or folders with all that is in them, that may import a package. */
 const PACKAGE_DOORS = tableOf(`
   better-sqlite3: storage/sqlite/sqlite-driver.ts
-  express: access/key-checks.ts access/key-needs.ts http library.ts limits app.ts ops/management server users/user-router.ts
+  express: access/key-checks.ts http library.ts limits app.ts ops/health.ts ops/management server users/password-verification-router.ts
+      users/user-router.ts
       wiring/open-app.ts wiring/open-records.ts
   express-rate-limit: limits
   @redis/client: storage/redis

@@ -1,10 +1,11 @@
-import type { Endpoint } from '../http/endpoints.ts'
-import { jsonReply } from '../http/json-reply.ts'
+import type { Router } from 'express'
 import { JSON_TYPE } from '../http/negotiation.ts'
 import { RETRY_AFTER } from '../http/openapi/described-headers.ts'
+import type { Endpoint } from '../http/openapi/described-operations.ts'
 import { component } from '../http/openapi/references.ts'
 import type { Answer, Tag } from '../http/operation.ts'
-import type { Reply } from '../http/reply.ts'
+import { jsonReply, type Reply } from '../http/reply.ts'
+import { createRouter, type RouteParts } from '../http/router.ts'
 
 const HEALTH: Tag = { name: 'Health', description: 'For monitoring and load balancers.' }
 
@@ -35,21 +36,32 @@ export interface HealthOptions {
 }
 
 /** `/livez` answers 200 while the process runs; `/readyz` answers 200 while `isReady`, otherwise 503. */
-export function healthRoutes({
-  isReady,
-  isCountingLocally = () => false,
-}: HealthOptions): readonly Endpoint[] {
-  async function handleReadiness(): Promise<Reply> {
+export function createHealthRouter(
+  { isReady, isCountingLocally = () => false }: HealthOptions,
+  { answer, otherMethods }: RouteParts,
+): Router {
+  async function answerReadiness(): Promise<Reply> {
     if (!(await isReady())) return jsonReply(503, { status: 'unavailable' }, { 'Retry-After': '1' })
     return jsonReply(200, { status: 'ok', ...(isCountingLocally() && { limits: 'local' }) })
   }
 
+  const router = createRouter()
+  router.route('/livez').get(answer(answerLiveness)).all(otherMethods)
+  router.route('/readyz').get(answer(answerReadiness)).all(otherMethods)
+  return router
+}
+
+export function answerLiveness(): Reply {
+  return jsonReply(200, { status: 'ok' })
+}
+
+/** The operations of health checks, for the OpenAPI document. */
+export function healthEndpoints(): readonly Endpoint[] {
   return [
     {
       method: 'get',
       path: '/livez',
       produces: [],
-      handle: () => jsonReply(200, { status: 'ok' }),
       operation: () => ({
         id: 'checkLiveness',
         tag: HEALTH,
@@ -62,7 +74,6 @@ export function healthRoutes({
       method: 'get',
       path: '/readyz',
       produces: [],
-      handle: handleReadiness,
       operation: () => ({
         id: 'checkReadiness',
         tag: HEALTH,

@@ -3,7 +3,7 @@ import type { Socket } from 'node:net'
 import type { Request, Response } from 'express'
 import type { Logger } from 'pino'
 import { type ErrorCode, ServiceError } from '../errors.ts'
-import { errorContextOf, errorReply } from '../http/error-replies.ts'
+import { errorContextOf, errorReply } from '../http/error-handler.ts'
 import { fixedHeaders, writeReply } from '../http/reply.ts'
 import type { RequestMetrics } from '../http/request-metrics.ts'
 

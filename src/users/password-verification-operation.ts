@@ -1,10 +1,11 @@
+import type { Endpoint } from '../http/openapi/described-operations.ts'
 import { toJsonSchema } from '../http/openapi/json-schema.ts'
 import type { Operation } from '../http/operation.ts'
 import { bodySchema, STORAGE, USERS, userContent } from './user-openapi.ts'
 import type { UserRules } from './user-schemas.ts'
 
 /** The verification of a password in the OpenAPI document. */
-export function verificationOperation({ schemas }: UserRules): Operation {
+function verificationOperation({ schemas }: UserRules): Operation {
   const pointer = '/user/password'
   return {
     id: 'verifyPassword',
@@ -33,5 +34,14 @@ export function verificationOperation({ schemas }: UserRules): Operation {
       wrong_credentials: {},
       ...STORAGE,
     },
+  }
+}
+
+export function verificationEndpoint(rules: UserRules): Endpoint {
+  return {
+    method: 'post',
+    path: '/password-verifications',
+    action: 'verify',
+    operation: () => verificationOperation(rules),
   }
 }

@@ -7,6 +7,7 @@ import {
   IF_NONE_MATCH,
   LOCATION,
 } from '../http/openapi/described-headers.ts'
+import type { Endpoint } from '../http/openapi/described-operations.ts'
 import { queryParametersOf, toJsonSchema } from '../http/openapi/json-schema.ts'
 import { component } from '../http/openapi/references.ts'
 import type { Answer, JsonSchema, Operation, Tag } from '../http/operation.ts'
@@ -268,4 +269,20 @@ export function bodySchema(name: string, schema: JsonSchema): JsonSchema {
     ...schema,
     properties: { user: component('schemas', name, user) },
   })
+}
+
+/** The operations of users, for the OpenAPI document. */
+export function userEndpoints(rules: UserRules): readonly Endpoint[] {
+  const { list, create, read, update, patch, remove } = userOperations(rules)
+  const of = { resource: 'User' }
+  const all = { ...of, path: '/users' }
+  const one = { ...of, path: '/users/{id}' }
+  return [
+    { ...all, method: 'get', action: 'list', operation: () => list },
+    { ...all, method: 'post', action: 'create', operation: () => create },
+    { ...one, method: 'get', action: 'read', operation: () => read },
+    { ...one, method: 'put', action: 'update', operation: () => update },
+    { ...one, method: 'patch', action: 'update', operation: () => patch },
+    { ...one, method: 'delete', action: 'delete', produces: [], operation: () => remove },
+  ]
 }

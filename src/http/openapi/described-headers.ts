@@ -1,4 +1,4 @@
-import { DECOMPRESSORS } from '../content-codings.ts'
+import { DECOMPRESSORS } from '../body.ts'
 import type { Header, Parameter } from '../operation.ts'
 import { component } from './references.ts'
 

@@ -1,7 +1,21 @@
 import type { ErrorCode } from '../../errors.ts'
-import type { Action, Endpoint } from '../endpoints.ts'
+import type { Action } from '../actions.ts'
 import { JSON_TYPE } from '../negotiation.ts'
 import type { Operation } from '../operation.ts'
+
+/** Where an operation is, and what stands before it. */
+export interface Endpoint {
+  readonly method: string
+  /** With parameters in braces, as in `/users/{id}`. */
+  readonly path: string
+  readonly action?: Action
+  readonly resource?: string
+  /** Whether it needs no API key, even if keys are required. */
+  readonly isOpen?: true
+  /** Media types of its responses; JSON if left out. */
+  readonly produces?: readonly string[]
+  readonly operation: () => Operation
+}
 
 /** One operation of the OpenAPI document, with what the table of endpoints says about it. */
 export interface DescribedOperation {
@@ -53,8 +67,7 @@ export function operationsOf(
 ): readonly DescribedOperation[] {
   return endpoints.flatMap(endpoint => {
     const { method, path, resource, action, produces = [JSON_TYPE] } = endpoint
-    const operation = endpoint.operation?.()
-    if (operation === undefined) return []
+    const operation = endpoint.operation()
     const needsKey = needsKeys && !endpoint.isOpen
     const codes = [
       ...OF_ANY,

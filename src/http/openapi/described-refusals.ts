@@ -1,7 +1,6 @@
 import { STATUS_CODES } from 'node:http'
-import { type ErrorCode, type ErrorDetails, ServiceError } from '../../errors.ts'
-import { ERROR_KINDS, type ErrorKind } from '../error-kinds.ts'
-import { errorReply } from '../error-replies.ts'
+import { ERRORS, type ErrorCode, type ErrorDetails, kindOf, ServiceError } from '../../errors.ts'
+import { errorReply } from '../error-handler.ts'
 import { JSON_TYPE, PROBLEM_TYPE } from '../negotiation.ts'
 import type { Answer, Example, Header } from '../operation.ts'
 import {
@@ -14,7 +13,7 @@ import {
 import { ERROR, PROBLEM } from './error-schemas.ts'
 import { component } from './references.ts'
 
-/** The headers that only some errors have. `ERROR_KINDS` says which. */
+/** The headers that only some errors have. `ERRORS` says which. */
 const OWN_HEADERS: Readonly<Record<string, Header>> = {
   'Retry-After': RETRY_AFTER,
   'WWW-Authenticate': WWW_AUTHENTICATE,
@@ -43,12 +42,12 @@ export interface Refusals {
 export function describeRefusals(cases: ErrorCases): Refusals {
   const answers = new Map<number, Answer>()
   for (const code of cases.keys()) {
-    const { status } = ERROR_KINDS[code]
+    const { status } = ERRORS[code]
     if (!answers.has(status)) answers.set(status, describeStatus(status, cases))
   }
   return {
     of: codes => {
-      const statuses = codes.map(code => ERROR_KINDS[code].status)
+      const statuses = codes.map(code => ERRORS[code].status)
       return Object.fromEntries(statuses.map(status => [status, answers.get(status) as Answer]))
     },
     other: describeOther(),
@@ -56,7 +55,7 @@ export function describeRefusals(cases: ErrorCases): Refusals {
 }
 
 function describeStatus(status: number, cases: ErrorCases): Answer {
-  const codes = [...cases.keys()].filter(code => ERROR_KINDS[code].status === status)
+  const codes = [...cases.keys()].filter(code => ERRORS[code].status === status)
   const abouts = codes.map(kindOf).map(({ message, about = `${message}.` }) => about)
   const name = (STATUS_CODES[status] ?? '').replaceAll(/[^A-Za-z]/g, '')
   return component('responses', name, {
@@ -107,10 +106,6 @@ function ownHeaders(codes: readonly ErrorCode[]): Readonly<Record<string, Header
     .map(kindOf)
     .flatMap(({ headers = {}, ownHeaders = [] }) => [...Object.keys(headers), ...ownHeaders])
   return Object.fromEntries(Object.entries(OWN_HEADERS).filter(([name]) => names.includes(name)))
-}
-
-function kindOf(code: ErrorCode): ErrorKind {
-  return ERROR_KINDS[code]
 }
 
 function examplesOf(

@@ -1,9 +1,11 @@
 import { createHash } from 'node:crypto'
-import { entityTag, matchesIfNoneMatch } from '../conditional-requests.ts'
-import type { Endpoint } from '../endpoints.ts'
+import type { Request } from 'express'
+import { entityTag, matchesIfNoneMatch } from '../headers.ts'
 import { JSON_TYPE } from '../negotiation.ts'
 import type { Operation, Tag } from '../operation.ts'
+import type { Reply } from '../reply.ts'
 import { ETAG, IF_NONE_MATCH } from './described-headers.ts'
+import type { Endpoint } from './described-operations.ts'
 import type { ApiDescription } from './openapi.ts'
 
 /** The tag of operations in which the service describes itself. */
@@ -21,7 +23,7 @@ interface MadeDocument {
  * `GET /openapi.json`: the OpenAPI document. It is made on the first request, and again if an outer application passes on a
  * request through another mount path than the last one.
  */
-export function openApiEndpoint(described: (baseUrl: string) => ApiDescription): Endpoint {
+export function answerWithDocument(described: (baseUrl: string) => ApiDescription) {
   let last: { readonly baseUrl: string; readonly made: Promise<MadeDocument> } | undefined
 
   async function make(baseUrl: string): Promise<MadeDocument> {
@@ -41,21 +43,22 @@ export function openApiEndpoint(described: (baseUrl: string) => ApiDescription):
     return made
   }
 
-  return {
-    method: 'get',
-    path: '/openapi.json',
-    isOpen: true,
-    operation,
-    handle: async request => {
-      const { body, version } = await documentFor(request.baseUrl)
-      const headers = { ETag: entityTag(version), 'Cache-Control': CACHE_CONTROL }
-      const isFresh = matchesIfNoneMatch(request.headers['if-none-match'], version)
-      return isFresh ? { status: 304, headers } : { status: 200, headers, body }
-    },
+  return async (request: Request): Promise<Reply> => {
+    const { body, version } = await documentFor(request.baseUrl)
+    const headers = { ETag: entityTag(version), 'Cache-Control': CACHE_CONTROL }
+    const isFresh = matchesIfNoneMatch(request.headers['if-none-match'], version)
+    return isFresh ? { status: 304, headers } : { status: 200, headers, body }
   }
 }
 
-function operation(): Operation {
+export const documentEndpoint: Endpoint = {
+  method: 'get',
+  path: '/openapi.json',
+  isOpen: true,
+  operation: describeDocument,
+}
+
+function describeDocument(): Operation {
   const headers = { ETag: ETAG }
   const sample = { openapi: '3.1.1', info: { title: 'User Records Service', version: '1.0.0' } }
   return {

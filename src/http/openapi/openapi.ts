@@ -1,6 +1,5 @@
-import type { ErrorCode } from '../../errors.ts'
-import { ACTIONS, type Action, type Endpoint } from '../endpoints.ts'
-import { ERROR_KINDS } from '../error-kinds.ts'
+import { ERRORS, type ErrorCode } from '../../errors.ts'
+import { ACTIONS, type Action } from '../actions.ts'
 import { JSON_TYPE } from '../negotiation.ts'
 import type { Answer, Operation, Tag } from '../operation.ts'
 import {
@@ -9,7 +8,7 @@ import {
   LIMIT_HEADERS,
   X_REQUEST_ID,
 } from './described-headers.ts'
-import { type DescribedOperation, operationsOf } from './described-operations.ts'
+import { type DescribedOperation, type Endpoint, operationsOf } from './described-operations.ts'
 import {
   describeRefusals,
   type ErrorCase,
@@ -86,7 +85,7 @@ function inReadingOrder(rows: readonly DescribedOperation[]): readonly Described
 function casesOf(rows: readonly DescribedOperation[]): ErrorCases {
   const cases = new Map<ErrorCode, ErrorCase>()
   const codes = rows.flatMap(row => row.codes)
-  for (const code of Object.keys(ERROR_KINDS) as ErrorCode[]) {
+  for (const code of Object.keys(ERRORS) as ErrorCode[]) {
     if (!codes.includes(code)) continue
     const own = rows.find(({ operation }) => operation.refusals?.[code] !== undefined)
     const details = own?.operation.refusals?.[code] ?? {}

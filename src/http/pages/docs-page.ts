@@ -1,6 +1,6 @@
-import type { Endpoint } from '../endpoints.ts'
-import { packedPageRoutes } from './packed-page.ts'
-import { describeDocs } from './page-operations.ts'
+import type { Router } from 'express'
+import type { RouteParts } from '../router.ts'
+import { createPageRouter } from './packed-page.ts'
 
 /**
  * Only scripts, styles and requests of this service. `data:` is for icons in the style sheet of Swagger UI. Styles that it
@@ -18,12 +18,7 @@ const CONTENT_SECURITY_POLICY = [
 ].join('; ')
 
 /** `GET /docs`, the OpenAPI document for people, with requests to try, and below it the files that its page loads. */
-export function docsRoutes(): readonly Endpoint[] {
-  return packedPageRoutes({
-    folder: 'docs',
-    path: '/docs',
-    assetsPath: '/docs',
-    policy: CONTENT_SECURITY_POLICY,
-    operation: describeDocs,
-  })
+export function createDocsRouter(parts: RouteParts): Router {
+  const page = { folder: 'docs', path: '/docs', assetsPath: '/docs' }
+  return createPageRouter({ ...page, policy: CONTENT_SECURITY_POLICY }, parts)
 }

@@ -1,9 +1,7 @@
 import type { Request } from 'express'
-import type { Endpoint } from '../endpoints.ts'
 import { HTML_TYPE, JSON_TYPE, parseAccept, qualityOf } from '../negotiation.ts'
 import type { Reply } from '../reply.ts'
 import { createPageFiles } from './packed-page.ts'
-import { describeHome } from './page-operations.ts'
 
 /** The paths that the page links to, by their names in JSON. */
 const PATHS = {
@@ -38,7 +36,7 @@ export interface HomeOptions {
 }
 
 /** `GET /` says where everything else is: as a page to a client that prefers HTML, otherwise as JSON. */
-export function homeRoute({ version, needsKeys, isReady }: HomeOptions): Endpoint {
+export function answerWithHome({ version, needsKeys, isReady }: HomeOptions) {
   const read = createPageFiles('docs')
 
   async function page({ baseUrl }: Request): Promise<Reply> {
@@ -51,26 +49,29 @@ export function homeRoute({ version, needsKeys, isReady }: HomeOptions): Endpoin
     }
   }
 
-  function describe(status: string, baseUrl: string): Readonly<Record<string, string>> {
-    const paths = Object.entries(PATHS).map(([name, path]) => [name, baseUrl + path])
-    const message = needsKeys ? MESSAGE + MESSAGE_ABOUT_KEYS : MESSAGE
-    return { message, version, status, ...Object.fromEntries(paths) }
+  return async (request: Request): Promise<Reply> => {
+    const preferences = parseAccept(request.headers.accept)
+    const prefersHtml = qualityOf(preferences, HTML_TYPE) > qualityOf(preferences, JSON_TYPE)
+    if (prefersHtml) return page(request)
+    const status = (await isReady()) ? 'ok' : 'unavailable'
+    const described = homeAsJson({ version, needsKeys, status, baseUrl: request.baseUrl })
+    return { status: 200, body: JSON.stringify(described) }
   }
+}
 
-  return {
-    method: 'get',
-    path: '/',
-    isOpen: true,
-    produces: [JSON_TYPE, HTML_TYPE],
-    operation: () => describeHome(describe('ok', '')),
-    handle: async request => {
-      const preferences = parseAccept(request.headers.accept)
-      const prefersHtml = qualityOf(preferences, HTML_TYPE) > qualityOf(preferences, JSON_TYPE)
-      if (prefersHtml) return page(request)
-      const status = (await isReady()) ? 'ok' : 'unavailable'
-      return { status: 200, body: JSON.stringify(describe(status, request.baseUrl)) }
-    },
-  }
+/** What `GET /` answers as JSON. */
+export function homeAsJson({
+  version,
+  needsKeys,
+  status,
+  baseUrl,
+}: Pick<HomeOptions, 'version' | 'needsKeys'> & {
+  readonly status: string
+  readonly baseUrl: string
+}): Readonly<Record<string, string>> {
+  const paths = Object.entries(PATHS).map(([name, path]) => [name, baseUrl + path])
+  const message = needsKeys ? MESSAGE + MESSAGE_ABOUT_KEYS : MESSAGE
+  return { message, version, status, ...Object.fromEntries(paths) }
 }
 
 /** The page with its links below the path where another application has mounted the service. */

@@ -1,10 +1,9 @@
 import { readFile } from 'node:fs/promises'
-import type { Request } from 'express'
+import type { Request, Router } from 'express'
 import { ServiceError } from '../../errors.ts'
-import type { Endpoint } from '../endpoints.ts'
 import { HTML_TYPE } from '../negotiation.ts'
-import type { Operation } from '../operation.ts'
 import type { Reply } from '../reply.ts'
+import { accept, createRouter, type RouteParts } from '../router.ts'
 
 /** The output of `scripts/build-pages.mjs`, a folder for each page. The path is the same from `src` and from `dist`. */
 const DIST = new URL('../../../dist/', import.meta.url)
@@ -25,8 +24,6 @@ export interface PackedPage {
   readonly assetsPath: string
   /** The Content-Security-Policy of the page. */
   readonly policy: string
-  /** Describes the page for the OpenAPI document. */
-  readonly operation?: () => Operation
 }
 
 const ASSET_HEADERS = {
@@ -48,8 +45,10 @@ export function createPageFiles(folder: string): (name: string) => Promise<Buffe
 }
 
 /** A page and the files that it loads. */
-export function packedPageRoutes(options: PackedPage): readonly Endpoint[] {
-  const { folder, path, assetsPath, policy, operation } = options
+export function createPageRouter(
+  { folder, path, assetsPath, policy }: PackedPage,
+  { answer, otherMethods }: RouteParts,
+): Router {
   const read = createPageFiles(folder)
 
   async function page(): Promise<Reply> {
@@ -77,21 +76,8 @@ export function packedPageRoutes(options: PackedPage): readonly Endpoint[] {
     }
   }
 
-  return [
-    {
-      method: 'get',
-      path,
-      isOpen: true,
-      produces: [HTML_TYPE],
-      handle: page,
-      ...(operation && { operation }),
-    },
-    {
-      method: 'get',
-      path: `${assetsPath}/{release}/{file}`,
-      isOpen: true,
-      produces: [],
-      handle: asset,
-    },
-  ]
+  const router = createRouter()
+  router.route(path).get(accept(HTML_TYPE), answer(page)).all(otherMethods)
+  router.route(`${assetsPath}/:release/:file`).get(answer(asset)).all(otherMethods)
+  return router
 }

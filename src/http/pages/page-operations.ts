@@ -1,9 +1,11 @@
 /** The pages for people, in the OpenAPI document. */
 
 import { HTML_TYPE, JSON_TYPE } from '../negotiation.ts'
+import type { Endpoint } from '../openapi/described-operations.ts'
 import { ABOUT_TAG } from '../openapi/openapi-endpoint.ts'
 import { component } from '../openapi/references.ts'
 import type { DescribedContent, Operation } from '../operation.ts'
+import { homeAsJson } from './home.ts'
 
 const PAGE: DescribedContent = {
   schema: { type: 'string' },
@@ -59,4 +61,25 @@ export function describeDocs(): Operation {
       200: { description: 'The page.', content: { [HTML_TYPE]: PAGE } },
     },
   }
+}
+
+/** `GET /` of a service. */
+export function homeEndpoint(about: { version: string; needsKeys: boolean }): Endpoint {
+  const example = homeAsJson({ ...about, status: 'ok', baseUrl: '' })
+  const produces = [JSON_TYPE, HTML_TYPE]
+  return {
+    method: 'get',
+    path: '/',
+    isOpen: true,
+    produces,
+    operation: () => describeHome(example),
+  }
+}
+
+export const docsEndpoint: Endpoint = {
+  method: 'get',
+  path: '/docs',
+  isOpen: true,
+  produces: [HTML_TYPE],
+  operation: describeDocs,
 }

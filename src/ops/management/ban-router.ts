@@ -1,22 +1,24 @@
-import type { Request } from 'express'
-import type { Endpoint } from '../../http/endpoints.ts'
-import { jsonReply } from '../../http/json-reply.ts'
+import type { Request, Router } from 'express'
 import { queryParameters, queryString } from '../../http/query-string.ts'
-import type { Reply } from '../../http/reply.ts'
+import { jsonReply, type Reply } from '../../http/reply.ts'
+import { acceptJson, createRouter, type RouteParts } from '../../http/router.ts'
 import { jsonOf } from '../../limits/ban-json.ts'
 import type { Ban, BanPage } from '../../limits/ban-store.ts'
 import { encodeBanCursor } from './ban-cursor.ts'
 import { parseBanLift, parseBanList, parseBanOrder } from './ban-requests.ts'
 import type { Operations } from './operations.ts'
 
-export interface BanEndpointOptions {
+export interface BanRouterOptions {
   readonly operations: Pick<Operations, 'listBans' | 'addBan' | 'liftBans'>
   /** Milliseconds since the epoch. */
   readonly now: () => number
 }
 
 /** The bans in force: to list, to add and to lift. */
-export function banEndpoints({ operations, now }: BanEndpointOptions): readonly Endpoint[] {
+export function createBanRouter(
+  { operations, now }: BanRouterOptions,
+  { answer, readBody, otherMethods }: RouteParts,
+): Router {
   async function list(request: Request): Promise<Reply> {
     const parameters = queryParameters(request.url)
     const { selection, after, perPage } = parseBanList(parameters, await importKeys())
@@ -39,12 +41,14 @@ export function banEndpoints({ operations, now }: BanEndpointOptions): readonly 
   }
 
   const represent = (ban: Ban) => jsonOf(ban, now())
-  const path = '/bans'
-  return [
-    { method: 'get', path, handle: list },
-    { method: 'post', path, takesBody: true, handle: add },
-    { method: 'delete', path, produces: [], handle: lift },
-  ]
+  const router = createRouter()
+  router
+    .route('/bans')
+    .get(acceptJson, answer(list))
+    .post(acceptJson, readBody, answer(add))
+    .delete(answer(lift))
+    .all(otherMethods)
+  return router
 }
 
 /** Only where bans are asked for: the list of public suffixes takes 5 MB and 50 ms. */

@@ -1,15 +1,16 @@
+import type { Router } from 'express'
 import { ServiceError } from '../../errors.ts'
-import type { Endpoint } from '../../http/endpoints.ts'
-import { jsonReply } from '../../http/json-reply.ts'
-import type { Reply } from '../../http/reply.ts'
+import { jsonReply, type Reply } from '../../http/reply.ts'
+import { acceptJson, createRouter, type RouteParts } from '../../http/router.ts'
 import type { RuleReport } from '../../limits/rule-report.ts'
 import type { Operations } from './operations.ts'
 import type { RuleStatus } from './service-status.ts'
 
 /** The rules in force with what they have done, and a way to read them again. */
-export function limitsEndpoints(
+export function createLimitsRouter(
   operations: Pick<Operations, 'report' | 'reloadLimits'>,
-): readonly Endpoint[] {
+  { answer, readBody, otherMethods }: RouteParts,
+): Router {
   async function list(): Promise<Reply> {
     const { limits } = await operations.report()
     return jsonReply(200, (limits?.rules ?? []).map(representRule))
@@ -31,11 +32,11 @@ export function limitsEndpoints(
     }
   }
 
-  return [
-    { method: 'get', path: '/limits', handle: list },
-    // It needs no body, but one of a page's form is refused by its type.
-    { method: 'post', path: '/limits/reload', takesBody: true, handle: reload },
-  ]
+  const router = createRouter()
+  router.route('/limits').get(acceptJson, answer(list)).all(otherMethods)
+  // It needs no body, but one of a page's form is refused by its type.
+  router.route('/limits/reload').post(acceptJson, readBody, answer(reload)).all(otherMethods)
+  return router
 }
 
 /** A rule as `GET /limits` and `GET /status` answer. */

@@ -1,5 +1,6 @@
-import type { Endpoint } from '../../http/endpoints.ts'
-import { packedPageRoutes } from '../../http/pages/packed-page.ts'
+import type { Router } from 'express'
+import { createPageRouter } from '../../http/pages/packed-page.ts'
+import type { RouteParts } from '../../http/router.ts'
 
 /** Only files and requests of this port, and no text that becomes markup or script. */
 const CONTENT_SECURITY_POLICY = [
@@ -16,11 +17,7 @@ const CONTENT_SECURITY_POLICY = [
 ].join('; ')
 
 /** `GET /`, the page for operators, and the files that it loads. They hold no data; the page asks `GET /status` for it. */
-export function operatorPageRoutes(): readonly Endpoint[] {
-  return packedPageRoutes({
-    folder: 'operator',
-    path: '/',
-    assetsPath: '/assets',
-    policy: CONTENT_SECURITY_POLICY,
-  })
+export function createOperatorPage(parts: RouteParts): Router {
+  const page = { folder: 'operator', path: '/', assetsPath: '/assets' }
+  return createPageRouter({ ...page, policy: CONTENT_SECURITY_POLICY }, parts)
 }

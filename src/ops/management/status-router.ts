@@ -1,16 +1,15 @@
-import type { Request } from 'express'
+import type { Request, Router } from 'express'
 import { z } from 'zod'
 import { checkQuery, queryError } from '../../http/checked-query.ts'
-import type { Endpoint } from '../../http/endpoints.ts'
 import { instantMs, instantText } from '../../http/instant.ts'
-import { jsonReply } from '../../http/json-reply.ts'
 import { queryParameters } from '../../http/query-string.ts'
-import type { Reply } from '../../http/reply.ts'
+import { jsonReply, type Reply } from '../../http/reply.ts'
+import { acceptJson, createRouter, type RouteParts } from '../../http/router.ts'
 import type { Operations } from './operations.ts'
 import type { StatusHistory } from './status-history.ts'
 import { statusOf } from './status-of.ts'
 
-export interface StatusEndpointOptions {
+export interface StatusRouterOptions {
   readonly operations: Pick<Operations, 'report' | 'checks'>
   readonly history: Pick<StatusHistory, 'read'>
   readonly version: string
@@ -19,7 +18,10 @@ export interface StatusEndpointOptions {
 }
 
 /** `GET /status`. With `since` its history has only the samples after that time. */
-export function statusEndpoint(options: StatusEndpointOptions): Endpoint {
+export function createStatusRouter(
+  options: StatusRouterOptions,
+  { answer, otherMethods }: RouteParts,
+): Router {
   const { operations, history, version, now } = options
 
   async function handle(request: Request): Promise<Reply> {
@@ -34,7 +36,9 @@ export function statusEndpoint(options: StatusEndpointOptions): Endpoint {
     return jsonReply(200, status)
   }
 
-  return { method: 'get', path: '/status', handle }
+  const router = createRouter()
+  router.route('/status').get(acceptJson, answer(handle)).all(otherMethods)
+  return router
 }
 
 const statusParameters = z.strictObject({

@@ -1,0 +1,110 @@
+/** Proactive negotiation by the Accept header: RFC 9110 12.5.1. */
+
+export const JSON_TYPE = 'application/json'
+export const PROBLEM_TYPE = 'application/problem+json'
+export const HTML_TYPE = 'text/html'
+
+interface MediaRange {
+  readonly type: string
+  readonly subtype: string
+  /** From 0, not acceptable, to 1. */
+  readonly quality: number
+}
+
+/** The media ranges of an Accept header. */
+export type Preferences = readonly MediaRange[]
+
+const ANYTHING: Preferences = [{ type: '*', subtype: '*', quality: 1 }]
+
+const QUALITY = /^(?:0(?:\.\d{0,3})?|1(?:\.0{0,3})?)$/
+
+/**
+ * The preferences in an Accept header. One that is absent, empty or malformed accepts anything.
+ * Parameters of media types are ignored, because no type here comes in several forms.
+ */
+export function parseAccept(header: string | undefined): Preferences {
+  if (header === undefined || header === '*/*') return ANYTHING
+  const ranges: MediaRange[] = []
+  for (const { type, subtype, parameters } of parseMediaTypes(header) ?? []) {
+    const quality = parameters.find(({ name }) => name === 'q')?.value ?? '1'
+    if (!QUALITY.test(quality) || (type === '*' && subtype !== '*')) return ANYTHING
+    ranges.push({ type, subtype, quality: Number(quality) })
+  }
+  return ranges.length === 0 ? ANYTHING : ranges
+}
+
+/** The quality that the most specific range gives to a type such as `text/html`; 0 if it is not acceptable. */
+export function qualityOf(preferences: Preferences, mediaType: string): number {
+  const [type, subtype] = mediaType.split('/')
+  let specificity = -1
+  let quality = 0
+  for (const range of preferences) {
+    if (range.type !== '*' && range.type !== type) continue
+    if (range.subtype !== '*' && range.subtype !== subtype) continue
+    const rangeSpecificity = Number(range.type !== '*') + Number(range.subtype !== '*')
+    if (rangeSpecificity < specificity) continue
+    quality = rangeSpecificity > specificity ? range.quality : Math.max(quality, range.quality)
+    specificity = rangeSpecificity
+  }
+  return quality
+}
+
+/** Whether the client prefers errors in the format of RFC 9457 to the service's own. */
+export function prefersProblem(header: string | undefined): boolean {
+  if (header === undefined || header === '*/*' || header === JSON_TYPE) return false
+  const preferences = parseAccept(header)
+  return qualityOf(preferences, PROBLEM_TYPE) > qualityOf(preferences, JSON_TYPE)
+}
+
+/** Whether a response of one of `types` is acceptable. A client that accepts only problem+json gets JSON too. */
+export function isAcceptable(header: string | undefined, types: readonly string[]): boolean {
+  if (header === undefined || header === '*/*' || header === types[0]) return true
+  const preferences = parseAccept(header)
+  const known = types.includes(JSON_TYPE) ? [...types, PROBLEM_TYPE] : types
+  return known.some(type => qualityOf(preferences, type) > 0)
+}
+
+/** A media type or range: RFC 9110 8.3.1 and 12.5.1. Names are in lower case. */
+export interface MediaType {
+  readonly type: string
+  readonly subtype: string
+  /** In the order of the header. Values are as sent, with or without quotes. */
+  readonly parameters: readonly { readonly name: string; readonly value: string }[]
+}
+
+const TOKEN = "[!#$%&'*+.^_`|~0-9A-Za-z-]+"
+
+const VALUE = `${TOKEN}|"(?:[^"\\\\]|\\\\.)*"`
+
+// Each blank matches in one way only, so that no header causes backtracking.
+const MEMBER = new RegExp(
+  `[ \\t]*(?:(${TOKEN})/(${TOKEN})[ \\t]*((?:;[ \\t]*(?:${TOKEN}=(?:${VALUE})[ \\t]*)?)*))?(?:,|$)`,
+  'y',
+)
+
+const PARAMETER = new RegExp(`;[ \\t]*(${TOKEN})=(${VALUE})`, 'g')
+
+/** The members of a comma list of media types, without empty ones; `undefined` if the list is malformed. */
+export function parseMediaTypes(header: string): readonly MediaType[] | undefined {
+  const types: MediaType[] = []
+  MEMBER.lastIndex = 0
+  while (MEMBER.lastIndex < header.length) {
+    const member = MEMBER.exec(header)
+    if (member === null) return undefined
+    const [, type, subtype, parameters = ''] = member
+    if (type === undefined || subtype === undefined) continue
+    types.push({
+      type: type.toLowerCase(),
+      subtype: subtype.toLowerCase(),
+      parameters: parseParameters(parameters),
+    })
+  }
+  return types
+}
+
+function parseParameters(text: string): MediaType['parameters'] {
+  return Array.from(text.matchAll(PARAMETER), ([, name = '', value = '']) => ({
+    name: name.toLowerCase(),
+    value,
+  }))
+}
