@@ -36,7 +36,6 @@ import type { Limiter } from './limits/limiter.ts'
 import { createHealthRouter, createReadiness, healthEndpoints } from './ops/health.ts'
 import type { Stopping } from './server/stopping.ts'
 import { verificationEndpoint } from './users/password-verification-operation.ts'
-import { createPasswordVerificationRouter } from './users/password-verification-router.ts'
 import type { PasswordVerifications } from './users/password-verifications.ts'
 import { userEndpoints } from './users/user-openapi.ts'
 import { createUserRouter } from './users/user-router.ts'
@@ -110,11 +109,8 @@ export function createApp(dependencies: AppDependencies): Application {
   const about = { version: readVersion(), needsKeys: keys !== undefined }
   const health = createHealthRouter({ isReady, isCountingLocally }, open)
   const pages = createPages({ ...about, isReady, rules, settings: { bodyLimitBytes } }, open)
-  const verificationRouter = createPasswordVerificationRouter(verifications, parts)
-  const userRouter = createUserRouter(users, parts)
-  const routers = [userRouter, verificationRouter, health, ...pages]
-
-  const routes = routers.flatMap(routesOf).map(({ path }) => path)
+  const userRouter = createUserRouter({ users, verifications }, parts)
+  const routes = [userRouter, health, pages].flatMap(routesOf).map(({ path }) => path)
   const gate = createRouter()
   gate.use(requestLog({ log, newRequestId, routes, metrics }))
   gate.use(requireHost, health)
@@ -131,7 +127,7 @@ export function createApp(dependencies: AppDependencies): Application {
   app.use(gate)
   // What needs no key stands before the check of keys.
   if (keys !== undefined) app.use(pages, requireKey)
-  app.use(userRouter, verificationRouter)
+  app.use(userRouter)
   if (keys === undefined) app.use(pages)
   app.use(answerNotFound, handleError)
   return app
@@ -146,7 +142,7 @@ interface PagesOptions {
 }
 
 /** What the service says about itself. */
-function createPages(options: PagesOptions, parts: RouteParts): Router[] {
+function createPages(options: PagesOptions, parts: RouteParts): Router {
   const { version, needsKeys, isReady, rules, settings } = options
   const { answer, otherMethods } = parts
   const describe = (baseUrl: string) => ({
@@ -163,7 +159,7 @@ function createPages(options: PagesOptions, parts: RouteParts): Router[] {
     unlimited: healthEndpoints(),
     settings: { ...settings, scopes: needsKeys ? SCOPE_OF_ACTION : undefined },
   })
-  const router = createRouter()
+  const router = createDocsRouter(parts)
   router
     .route('/')
     .get(accept(JSON_TYPE, HTML_TYPE), answer(answerWithHome({ version, needsKeys, isReady })))
@@ -172,7 +168,7 @@ function createPages(options: PagesOptions, parts: RouteParts): Router[] {
     .route('/openapi.json')
     .get(acceptJson, answer(answerWithDocument(describe)))
     .all(otherMethods)
-  return [router, createDocsRouter(parts)]
+  return router
 }
 
 /** CORS. The routes answer OPTIONS, because they know which methods a path allows. */

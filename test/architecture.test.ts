@@ -69,7 +69,7 @@ const ONLY = tableOf(`
 /** Files, or folders with all that is in them, that may import a package. */
 const PACKAGE_DOORS = tableOf(`
   better-sqlite3: storage/sqlite/sqlite-driver.ts
-  express: access/key-checks.ts http library.ts limits app.ts ops/health.ts ops/management server users/password-verification-router.ts
+  express: access/key-checks.ts http library.ts limits app.ts ops/health.ts ops/management server
       users/user-router.ts
       wiring/open-app.ts wiring/open-records.ts
   express-rate-limit: limits

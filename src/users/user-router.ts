@@ -8,11 +8,20 @@ import {
 import { type QueryParameter, queryParameters, queryString } from '../http/query-string.ts'
 import type { Reply } from '../http/reply.ts'
 import { acceptJson, createRouter, type RouteParts } from '../http/router.ts'
+import type { PasswordVerifications } from './password-verifications.ts'
 import type { StoredUser } from './user-repository.ts'
 import type { UserList, UserService } from './user-service.ts'
 
+export interface UserRouterOptions {
+  readonly users: UserService
+  readonly verifications: PasswordVerifications
+}
+
 /** The routes of users: they turn requests into values for the service, and its values into replies. */
-export function createUserRouter(users: UserService, parts: RouteParts): Router {
+export function createUserRouter(
+  { users, verifications }: UserRouterOptions,
+  parts: RouteParts,
+): Router {
   const { scope, limit, limitByBody, readBody, answer, otherMethods } = parts
 
   async function list(request: Request): Promise<Reply> {
@@ -49,6 +58,11 @@ export function createUserRouter(users: UserService, parts: RouteParts): Router 
     return { status: 204 }
   }
 
+  /** Without an ETag: the response is the result of the verification, and not the state of its path. */
+  async function verify({ body }: Request): Promise<Reply> {
+    return { status: 200, body: (await verifications.verify(body)).json }
+  }
+
   const change = [
     ...limit('update'),
     acceptJson,
@@ -75,6 +89,17 @@ export function createUserRouter(users: UserService, parts: RouteParts): Router 
     .put(scope('update'), change)
     .patch(scope('update'), change)
     .delete(scope('delete'), limit('delete'), answer(remove))
+    .all(otherMethods)
+  router
+    .route('/password-verifications')
+    .post(
+      scope('verify'),
+      limit('verify'),
+      acceptJson,
+      readBody,
+      limitByBody('verify'),
+      answer(verify),
+    )
     .all(otherMethods)
   return router
 }
