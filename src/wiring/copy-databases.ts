@@ -2,10 +2,10 @@ import { maskCredentials } from '../config/mask-credentials.ts'
 import { type DatabaseOption, type Environment, readDatabaseOption } from '../config/settings.ts'
 import type { DatabaseLocation } from '../config/values.ts'
 import { OperatorError } from '../errors.ts'
+import { isFileOfDatabase } from '../open-database.ts'
 import { type CopyProgress, type CopyResult, copyDatabase } from '../storage/copy/copy-database.ts'
 import type { CopySource, CopyTarget } from '../storage/copy/database-copy.ts'
 import { blameOption, blameOptionIn } from './blame-option.ts'
-import { isFileOfDatabase } from './open-storage.ts'
 
 export interface CopyBetween {
   /** The texts of the options. */

@@ -1,11 +1,11 @@
 import { availableParallelism } from 'node:os'
 import type { Config } from '../config/settings.ts'
+import { type CommandStorageOptions, openStorageForCommand } from '../open-database.ts'
 import { createCursors } from '../users/cursor.ts'
 import { createPasswordHasher, createTrialHasher } from '../users/passwords/hasher.ts'
 import { createImportRules } from '../users/transfer/import-rules.ts'
 import { createUserExporter, type UserExporter } from '../users/transfer/user-export.ts'
 import { createUserImporter, type UserImporter } from '../users/transfer/user-import.ts'
-import { type CommandStorageOptions, openStorageForCommand } from './open-storage.ts'
 
 /** Import and export of many users, beside a running service or without one. */
 export interface UserTransfer {

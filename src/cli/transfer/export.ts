@@ -1,6 +1,6 @@
 import { stringify } from 'csv-stringify/sync'
 import { ServiceError } from '../../errors.ts'
-import { isFileOfDatabase } from '../../wiring/open-storage.ts'
+import { isFileOfDatabase } from '../../open-database.ts'
 import { openUserTransfer } from '../../wiring/open-user-transfer.ts'
 import { EXIT, UsageError } from '../terminal/command-context.ts'
 import { watchInterruption } from '../terminal/interruption.ts'

@@ -9,7 +9,7 @@ import { parseBanLift, parseBanList, parseBanOrder } from './ban-requests.ts'
 import type { Operations } from './operations.ts'
 
 export interface BanRouterOptions {
-  readonly operations: Pick<Operations, 'listBans' | 'addBan' | 'liftBans'>
+  readonly operations: Pick<Operations, 'bans'>
   /** Milliseconds since the epoch. */
   readonly now: () => number
 }
@@ -22,7 +22,7 @@ export function createBanRouter(
   async function list(request: Request): Promise<Reply> {
     const parameters = queryParameters(request.url)
     const { selection, after, perPage } = parseBanList(parameters, await importKeys())
-    const page = await operations.listBans({
+    const page = await operations.bans.list({
       ...selection,
       ...(after && { after }),
       limit: perPage,
@@ -32,12 +32,12 @@ export function createBanRouter(
   }
 
   async function add({ body }: Request): Promise<Reply> {
-    return jsonReply(201, represent(await operations.addBan(parseBanOrder(body))))
+    return jsonReply(201, represent(await operations.bans.add(parseBanOrder(body))))
   }
 
   async function lift(request: Request): Promise<Reply> {
     const selection = parseBanLift(queryParameters(request.url), await importKeys())
-    return jsonReply(200, { lifted: await operations.liftBans(selection) })
+    return jsonReply(200, { lifted: await operations.bans.lift(selection) })
   }
 
   const represent = (ban: Ban) => jsonOf(ban, now())

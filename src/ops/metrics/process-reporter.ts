@@ -1,23 +1,21 @@
-import type { RequestMetrics } from '../http/request-metrics.ts'
-import type { LimitsReport } from '../limits/rule-report.ts'
-import type { ServiceReport } from '../ops/metrics/service-report.ts'
-import type { Storage } from '../storage/storage.ts'
-import type { PasswordHasher } from '../users/passwords/hasher.ts'
-import { createPatientWaits } from '../waiting/patient-waits.ts'
+import type { RequestMetrics } from '../../http/request-metrics.ts'
+import type { LimitsReport } from '../../limits/rule-report.ts'
+import type { Storage } from '../../storage/storage.ts'
+import { createPatientWaits } from '../../waiting/patient-waits.ts'
+import { openProcessMeter } from './process-meter.ts'
+import type { ServiceReport } from './service-report.ts'
 
 /** Puts together what a process reports about itself, apart from its server. */
 export interface ProcessReporter {
   /** Resolves within about `PING_TIMEOUT_MS`, even while the database does not answer. */
-  report(): Promise<AppReport>
+  report(): Promise<Omit<ServiceReport, 'server'>>
   close(): Promise<void>
 }
-
-export type AppReport = Omit<ServiceReport, 'server'>
 
 export interface ProcessReporterOptions {
   readonly metrics: RequestMetrics
   readonly storage: Pick<Storage, 'report' | 'users'>
-  readonly passwords: Pick<PasswordHasher, 'waiting'>
+  readonly passwords: { waiting(): number }
   /** `undefined` without limits. */
   readonly limitsReport: () => LimitsReport | undefined
 }
@@ -25,14 +23,12 @@ export interface ProcessReporterOptions {
 /** A database that takes longer counts as down: a scrape must not wait. */
 const PING_TIMEOUT_MS = 500
 
-export async function openProcessReporter({
+export function openProcessReporter({
   metrics,
   storage,
   passwords,
   limitsReport,
-}: ProcessReporterOptions): Promise<ProcessReporter> {
-  // Only where reports are asked for: prom-client is not needed otherwise.
-  const { openProcessMeter } = await import('../ops/metrics/process-meter.ts')
+}: ProcessReporterOptions): ProcessReporter {
   const meter = openProcessMeter()
   const isStorageUp = createStorageCheck(storage.users.ping)
   return {

@@ -1,12 +1,12 @@
-import { type UnknownSetting, unknownInWords } from '../config/did-you-mean.ts'
+import { type UnknownSetting, unknownInWords } from '../../config/did-you-mean.ts'
 import {
   type Config,
   type Environment,
   readSettings,
   type SettingOptions,
-} from '../config/settings.ts'
-import { OperatorError } from '../errors.ts'
-import type { CheckedLimits } from '../limits/rules/compiled-rules.ts'
+} from '../../config/settings.ts'
+import { OperatorError } from '../../errors.ts'
+import type { CheckedLimits } from '../../limits/rules/compiled-rules.ts'
 
 export interface LoadedSettings {
   readonly config: Config
@@ -25,8 +25,8 @@ export async function loadSettings(
   let limits: CheckedLimits | undefined
   if (config.limitsFile !== undefined) {
     try {
-      // Imported only if there are rules, as in `openApp`.
-      const { readLimits } = await import('./open-limits.ts')
+      // Imported only if there are rules, as in `service.ts`.
+      const { readLimits } = await import('../../open-limits.ts')
       limits = await readLimits(config.limitsFile)
     } catch (error) {
       if (!(error instanceof OperatorError)) throw error

@@ -1,14 +1,13 @@
-import { randomUUID } from 'node:crypto'
 import express, { type Application } from 'express'
 import pino, { type Logger } from 'pino'
-import { maskCredentials } from '../config/mask-credentials.ts'
-import { openApp } from './open-app.ts'
-import { isInMemory } from './open-storage.ts'
+import { maskCredentials } from './config/mask-credentials.ts'
+import { isInMemory } from './open-database.ts'
+import { openApp } from './service.ts'
 import {
   type RecordSettings,
   readRecordSettings,
   type UserRecordsSettings,
-} from './record-settings.ts'
+} from './wiring/record-settings.ts'
 
 /** The service inside another program. */
 export interface UserRecords {
@@ -78,13 +77,7 @@ async function openOnce({ config, limits }: RecordSettings, log: Logger) {
   let closed: Promise<void> | undefined
   const isClosed = () => closed !== undefined
   const stopping = { hasBegun: isClosed, isTooLate: isClosed }
-  const { app, readAnew, close } = await openApp({
-    config,
-    log,
-    limits,
-    stopping,
-    newRequestId: randomUUID,
-  })
+  const { app, readAnew, close } = await openApp({ config, log, limits, stopping })
   return {
     app,
     readAnew,

@@ -1,15 +1,14 @@
 import { randomUUID } from 'node:crypto'
 import type { Logger } from 'pino'
-import type { Config } from '../config/settings.ts'
-import { createRuleLines } from '../limits/rule-lines.ts'
-import { createManagementApp } from '../ops/management/management-app.ts'
-import type { Operations } from '../ops/management/operations.ts'
-import { createStatusHistory } from '../ops/management/status-history.ts'
-import { createHttpServer, type HttpServer } from '../server/server.ts'
-import { createStopping } from '../server/stopping.ts'
-import { readVersion } from '../version.ts'
 import { createClocks } from './clocks.ts'
-import { writeRefusedHost } from './refused-hosts.ts'
+import type { Config } from './config/settings.ts'
+import { createRuleLines, writeRefusedHost } from './limits/rule-lines.ts'
+import { createManagementApp } from './ops/management/management-app.ts'
+import type { Operations } from './ops/management/operations.ts'
+import { createStatusHistory } from './ops/management/status-history.ts'
+import { createHttpServer, type HttpServer } from './server/server.ts'
+import { createStopping } from './server/stopping.ts'
+import { readVersion } from './version.ts'
 
 export interface ManagementOptions {
   readonly config: Config
@@ -17,6 +16,9 @@ export interface ManagementOptions {
   readonly log: Logger
   readonly operations: Operations
 }
+
+/** Nobody is to be sent away because the public port is busy. */
+const CAPACITY = { maxEventLoopDelayMs: 60_000, maxWaitingRequests: 1000 }
 
 /**
  * The server of the management port, which does not listen yet. It has an admission of its own, so that a flood of the public
@@ -31,10 +33,8 @@ export function createManagementServer(options: ManagementOptions): HttpServer {
   const stopping = createStopping()
   let opened: HttpServer | undefined
   const app = createManagementApp({
-    operations,
-    history,
+    ...{ operations, history, log },
     version: readVersion(),
-    log,
     newRequestId: randomUUID,
     now: clocks.now,
     isOnLoopback: () => opened?.isOnLoopback() ?? false,
@@ -42,9 +42,7 @@ export function createManagementServer(options: ManagementOptions): HttpServer {
     settings: config,
   })
   const server = createHttpServer({
-    app,
-    stopping,
-    log,
+    ...{ app, stopping, log },
     newRequestId: randomUUID,
     capacity: { ...CAPACITY, maxConnections },
     onLateRequest: () => {},
@@ -62,10 +60,4 @@ export function createManagementServer(options: ManagementOptions): HttpServer {
       return server.stop(timeoutMs)
     },
   }
-}
-
-const CAPACITY = {
-  // Nobody is to be sent away because the public port is busy.
-  maxEventLoopDelayMs: 60_000,
-  maxWaitingRequests: 1000,
 }
