@@ -13,10 +13,8 @@ import { denyShedRequests } from './http/deny-shed-requests.ts'
 import { type Endpoint, mountEndpoints } from './http/endpoints.ts'
 import { answerErrors, errorHandler } from './http/error-replies.ts'
 import { createTemplateFinder } from './http/find-template.ts'
-import { describeService } from './http/openapi/interface.ts'
-import { openApiEndpoint } from './http/openapi/openapi-endpoint.ts'
-import { docsRoutes } from './http/pages/docs-page.ts'
-import { homeRoute } from './http/pages/home.ts'
+import type { DescribedOperation } from './http/openapi/operation.ts'
+import { pageOperations, pageRoutes } from './http/pages.ts'
 import { requestLog } from './http/request-log.ts'
 import type { RequestMetrics } from './http/request-metrics.ts'
 import { requireAllowedHost } from './http/require-allowed-host.ts'
@@ -24,10 +22,11 @@ import { requireDecodablePath } from './http/require-decodable-path.ts'
 import { requireHost } from './http/require-host.ts'
 import { nameResources } from './http/resources.ts'
 import type { Limiter } from './limits/limiter.ts'
-import { createReadiness, healthRoutes } from './ops/health.ts'
+import { createReadiness, healthOperations, healthRoutes } from './ops/health.ts'
 import type { Stopping } from './server/stopping.ts'
 import { passwordVerificationRoutes } from './users/password-verification-routes.ts'
 import type { PasswordVerifications } from './users/password-verifications.ts'
+import { describeUserOperations } from './users/user-openapi.ts'
 import { userRoutes } from './users/user-router.ts'
 import type { UserRules } from './users/user-schemas.ts'
 import type { UserService } from './users/user-service.ts'
@@ -90,23 +89,19 @@ export function createApp(dependencies: AppDependencies): Application {
   const overloadPauseMs = Math.min(maxEventLoopDelayMs, MAX_PAUSE_MS)
   const { sendReply, sendError } = createSenders({ log, overloadPauseMs })
   const mounting = { sendReply, sendError, bodyLimitBytes }
-  const version = readVersion()
   const isReady = createReadiness({ ping, isStopping: stopping.hasBegun })
   const unlimited = healthRoutes({ isReady, isCountingLocally })
+  const userOperations = describeUserOperations(rules)
+  const operations = [userOperations, pageOperations, healthOperations].flatMap(
+    (byId): readonly DescribedOperation[] => Object.values(byId),
+  )
+  const scopes = keys && SCOPE_OF_ACTION
+  const settings = { version: readVersion(), bodyLimitBytes, scopes }
   // Users first: Express tries the routes in order, so each one before them would slow their requests down.
   const limited: readonly Endpoint[] = [
-    ...userRoutes(users, rules),
-    ...passwordVerificationRoutes(verifications, rules),
-    homeRoute({ version, needsKeys: keys !== undefined, isReady }),
-    ...docsRoutes(),
-    openApiEndpoint(baseUrl => ({
-      ...describeService({ needsKeys: keys !== undefined }),
-      version,
-      baseUrl,
-      limited,
-      unlimited,
-      settings: { bodyLimitBytes, scopes: keys && SCOPE_OF_ACTION },
-    })),
+    ...userRoutes(users, userOperations),
+    ...passwordVerificationRoutes(verifications, userOperations),
+    ...pageRoutes({ operations, settings, isReady }),
   ]
   nameResources(app, limited)
 

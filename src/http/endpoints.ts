@@ -2,7 +2,6 @@ import type { Application, Request, RequestHandler } from 'express'
 import { ServiceError } from '../errors.ts'
 import { answerErrors, type SendError } from './error-replies.ts'
 import { isAcceptable, JSON_TYPE } from './negotiation.ts'
-import type { Operation } from './operation.ts'
 import type { Reply, SendReply } from './reply.ts'
 import { readJsonBody } from './request-body.ts'
 
@@ -34,8 +33,6 @@ export interface Endpoint {
   /** Media types of its responses; JSON if left out. With `[]` the Accept header is ignored. */
   readonly produces?: readonly string[]
   readonly handle: (request: Request) => Reply | Promise<Reply>
-  /** Describes what it takes and answers, for the OpenAPI document. Without it, the document leaves the endpoint out. */
-  readonly operation?: () => Operation
 }
 
 /** Middleware that may deny an action, before and after its body is read. */

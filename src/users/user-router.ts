@@ -2,21 +2,15 @@ import type { Request } from 'express'
 import { entityTag, matchesIfNoneMatch, parseIfMatch } from '../http/conditional-requests.ts'
 import type { Endpoint } from '../http/endpoints.ts'
 import { parseIdempotencyKey } from '../http/idempotency-key.ts'
+import type { DescribedOperation } from '../http/openapi/operation.ts'
 import { type QueryParameter, queryParameters, queryString } from '../http/query-string.ts'
 import type { Reply } from '../http/reply.ts'
-import { userOperations } from './user-openapi.ts'
+import type { UserOperations } from './user-openapi.ts'
 import type { StoredUser } from './user-repository.ts'
-import type { UserRules } from './user-schemas.ts'
 import type { UserList, UserService } from './user-service.ts'
 
 /** The endpoints of users: turn requests into values for the service, and its values into replies. */
-export function userRoutes(users: UserService, rules: UserRules): readonly Endpoint[] {
-  let described: ReturnType<typeof userOperations> | undefined
-  const operations = () => {
-    described ??= userOperations(rules)
-    return described
-  }
-
+export function userRoutes(users: UserService, operations: UserOperations): readonly Endpoint[] {
   async function list(request: Request): Promise<Reply> {
     const parameters = queryParameters(request.url)
     const ifNoneMatch = request.headers['if-none-match']
@@ -51,60 +45,19 @@ export function userRoutes(users: UserService, rules: UserRules): readonly Endpo
     return { status: 204 }
   }
 
-  const oneUser = '/users/{id}'
+  const route = (operation: DescribedOperation, handle: Endpoint['handle']): Endpoint => ({
+    ...operation,
+    resource: 'User',
+    takesBody: operation.body !== undefined,
+    handle,
+  })
   return [
-    {
-      method: 'get',
-      path: '/users',
-      resource: 'User',
-      action: 'list',
-      operation: () => operations().list,
-      handle: list,
-    },
-    {
-      method: 'post',
-      path: '/users',
-      resource: 'User',
-      action: 'create',
-      takesBody: true,
-      operation: () => operations().create,
-      handle: create,
-    },
-    {
-      method: 'get',
-      path: oneUser,
-      resource: 'User',
-      action: 'read',
-      operation: () => operations().read,
-      handle: read,
-    },
-    {
-      method: 'put',
-      path: oneUser,
-      resource: 'User',
-      action: 'update',
-      takesBody: true,
-      operation: () => operations().update,
-      handle: update,
-    },
-    {
-      method: 'patch',
-      path: oneUser,
-      resource: 'User',
-      action: 'update',
-      takesBody: true,
-      operation: () => operations().patch,
-      handle: update,
-    },
-    {
-      method: 'delete',
-      path: oneUser,
-      resource: 'User',
-      action: 'delete',
-      produces: [],
-      operation: () => operations().remove,
-      handle: remove,
-    },
+    route(operations.listUsers, list),
+    route(operations.createUser, create),
+    route(operations.readUser, read),
+    route(operations.updateUser, update),
+    route(operations.patchUser, update),
+    route(operations.deleteUser, remove),
   ]
 }
 

@@ -1,5 +1,6 @@
 import type { Endpoint } from '../../http/endpoints.ts'
-import { packedPageRoutes } from '../../http/pages/packed-page.ts'
+import { HTML_TYPE } from '../../http/negotiation.ts'
+import { assetReply, pageReply } from '../../http/page-files.ts'
 
 /** Only files and requests of this port, and no text that becomes markup or script. */
 const CONTENT_SECURITY_POLICY = [
@@ -17,10 +18,20 @@ const CONTENT_SECURITY_POLICY = [
 
 /** `GET /`, the page for operators, and the files that it loads. They hold no data; the page asks `GET /status` for it. */
 export function operatorPageRoutes(): readonly Endpoint[] {
-  return packedPageRoutes({
-    folder: 'operator',
-    path: '/',
-    assetsPath: '/assets',
-    policy: CONTENT_SECURITY_POLICY,
-  })
+  return [
+    {
+      method: 'get',
+      path: '/',
+      isOpen: true,
+      produces: [HTML_TYPE],
+      handle: () => pageReply('operator/index.html', CONTENT_SECURITY_POLICY),
+    },
+    {
+      method: 'get',
+      path: '/assets/{release}/{file}',
+      isOpen: true,
+      produces: [],
+      handle: request => assetReply('operator', request),
+    },
+  ]
 }
