@@ -65,7 +65,10 @@ function packOperator() {
   }
 }
 
-/** Writes the files that pages load into `dist/FOLDER/RELEASE`, plain and compressed, and last the pages into `dist/FOLDER`. */
+/**
+ * Writes the files that pages load into `dist/FOLDER/RELEASE`, compressed into `dist/FOLDER/RELEASE.gz`, and last the pages into
+ * `dist/FOLDER`.
+ */
 function packPages(folder, paths, pages) {
   const files = paths.map(path => ({ name: basename(path), bytes: readFileSync(path) }))
   const digest = createHash('sha256')
@@ -74,9 +77,10 @@ function packPages(folder, paths, pages) {
   const target = join(PROJECT, 'dist', folder)
   rmSync(target, { recursive: true, force: true })
   mkdirSync(join(target, release), { recursive: true })
+  mkdirSync(join(target, `${release}.gz`))
   for (const { name, bytes } of files) {
     writeFileSync(join(target, release, name), bytes)
-    writeFileSync(join(target, release, `${name}.gz`), gzipSync(bytes, { level: 9 }))
+    writeFileSync(join(target, `${release}.gz`, name), gzipSync(bytes, { level: 9 }))
   }
   for (const [name, path] of Object.entries(pages)) {
     const html = readFileSync(path, 'utf8')

@@ -8,13 +8,11 @@ import type { Reply } from './reply.ts'
 /** The output of `scripts/build-pages.mjs`. The path is the same from `src` and from `dist`. */
 const DIST = new URL('../../dist/', import.meta.url)
 
-const TYPES = new Map([
-  ['.css', 'text/css; charset=utf-8'],
-  ['.js', 'text/javascript; charset=utf-8'],
-  ['.svg', 'image/svg+xml; charset=utf-8'],
-  ['.txt', 'text/plain; charset=utf-8'],
-  ['', 'text/plain; charset=utf-8'],
-])
+const TYPES: Readonly<Record<string, string>> = {
+  '.css': 'text/css',
+  '.js': 'text/javascript',
+  '.svg': 'image/svg+xml',
+}
 
 const ASSET_HEADERS = {
   'Cache-Control': 'public, max-age=31536000, immutable',
@@ -32,24 +30,22 @@ export async function pageReply(file: string, contentSecurityPolicy: string): Pr
 }
 
 /**
- * A file that a page loads, `{release}/{file}` of a folder of `dist`. `release` is a hash of all files, so that what is at one
- * path never changes. Throws `path_not_found`.
+ * A file that a page loads, from a folder of `dist`. `release` is a hash of all its files, so that what is at one path never
+ * changes. Throws `path_not_found`.
  */
 export async function assetReply(folder: string, request: Request): Promise<Reply> {
-  const path = `${request.params.release}/${request.params.file}`
-  const type = TYPES.get(extname(path))
-  if (type === undefined || !/^[0-9a-f]{16}\/[\w.-]+$/.test(path)) {
-    throw new ServiceError('path_not_found')
-  }
+  const { release, file } = request.params as Record<string, string>
   const isGzip = request.acceptsEncodings('gzip', 'identity') === 'gzip'
-  const file = new URL(`${folder}/${path}${isGzip ? '.gz' : ''}`, DIST)
-  const body = await readFile(file).catch(cause => {
+  const path = `${folder}/${release}${isGzip ? '.gz' : ''}/${file}`
+  if (!/^\w+\/[0-9a-f]{16}(?:\.gz)?\/\w[\w.-]*$/.test(path))
+    throw new ServiceError('path_not_found')
+  const body = await readFile(new URL(path, DIST)).catch(cause => {
     throw cause.code === 'ENOENT' ? new ServiceError('path_not_found') : cause
   })
   return {
     status: 200,
     headers: { ...ASSET_HEADERS, ...(isGzip && { 'Content-Encoding': 'gzip' }) },
     body,
-    type,
+    type: `${TYPES[extname(path)] ?? 'text/plain'}; charset=utf-8`,
   }
 }

@@ -10,8 +10,6 @@ import type { DescribedOperation } from './openapi/operation.ts'
 import { assetReply, pageReply } from './page-files.ts'
 import type { Reply } from './reply.ts'
 
-const ABOUT = { name: 'About', description: 'What the service says about itself.' }
-
 /** The paths that the home page links to, by their names in JSON. */
 const PATHS = {
   docs: '/docs',
@@ -26,60 +24,49 @@ const MESSAGE =
 
 const MESSAGE_ABOUT_KEYS = ' Requests for users need an API key: "Authorization: Bearer KEY".'
 
-const PATH = z.string().meta({ format: 'uri-reference' })
+const HOME = z.object({
+  message: z.string(),
+  version: z.string(),
+  status: z.enum(['ok', 'unavailable']).describe('What `/readyz` says.'),
+  ...Object.fromEntries(Object.keys(PATHS).map(name => [name, z.string()])),
+})
 
-const HOME = z
-  .object({
-    message: z.string(),
-    version: z.string(),
-    status: z
-      .enum(['ok', 'unavailable'])
-      .describe('Whether requests can be served, as `/readyz` says.'),
-    ...{ docs: PATH, openapi: PATH, users: PATH, health: PATH, readiness: PATH },
-  })
-  .meta({ id: 'Home' })
+const PAGE = { [HTML_TYPE]: { schema: z.string() } }
 
-const PAGE = { schema: z.string(), example: '<!doctype html>\n<html lang="en">\n' }
+const OPENAPI = z.looseObject({ openapi: z.string().regex(/^3\.1\./) })
 
-const OPENAPI = z
-  .looseObject({ openapi: z.string().regex(/^3\.1\./) })
-  .meta({ examples: [{ openapi: '3.1.1' }] })
+const ABOUT = {
+  method: 'get',
+  isOpen: true,
+  tag: { name: 'About', description: 'What the service says about itself.' },
+} as const
 
 /** The operations in which the service describes itself. */
 export const pageOperations = {
   showHome: {
+    ...ABOUT,
     id: 'showHome',
-    method: 'get',
     path: '/',
-    isOpen: true,
     produces: [JSON_TYPE, HTML_TYPE],
-    tag: ABOUT,
     summary: 'Where everything is',
     description: 'The paths of the service: a page for clients that prefer HTML, otherwise JSON.',
     answers: {
-      200: {
-        description: 'What the service is, and its paths.',
-        content: { [JSON_TYPE]: { schema: HOME }, [HTML_TYPE]: PAGE },
-      },
+      200: { description: 'The paths.', content: { [JSON_TYPE]: { schema: HOME }, ...PAGE } },
     },
   },
   showDocs: {
+    ...ABOUT,
     id: 'showDocs',
-    method: 'get',
     path: '/docs',
-    isOpen: true,
     produces: [HTML_TYPE],
-    tag: ABOUT,
     summary: 'This document, for people',
     description: 'A page with the whole interface, and requests to try.',
-    answers: { 200: { description: 'The page.', content: { [HTML_TYPE]: PAGE } } },
+    answers: { 200: { description: 'The page.', content: PAGE } },
   },
   readInterface: {
+    ...ABOUT,
     id: 'readInterface',
-    method: 'get',
     path: '/openapi.json',
-    isOpen: true,
-    tag: ABOUT,
     summary: 'This document',
     description: 'The interface in OpenAPI 3.1, with the settings of this service.',
     parameters: [IF_NONE_MATCH],

@@ -2,15 +2,16 @@ import { z } from 'zod'
 import {
   type oas31,
   createDocument as toDocument,
-  type ZodOpenApiOperationObject,
   type ZodOpenApiOverride,
   type ZodOpenApiPathsObject,
+  type ZodOpenApiResponseObject,
 } from 'zod-openapi'
 import type { Action } from '../endpoints.ts'
+import { ERROR_KINDS } from '../error-kinds.ts'
 import { JSON_TYPE } from '../negotiation.ts'
 import { COMMON_HEADERS, CONTENT_ENCODING, LIMIT_HEADERS, X_REQUEST_ID } from './headers.ts'
-import type { Answer, DescribedOperation } from './operation.ts'
-import { describeRefusals, findRefusals } from './refusals.ts'
+import type { DescribedOperation } from './operation.ts'
+import { describeRefusals, findRefusals, OTHERWISE } from './refusals.ts'
 
 export interface DocumentSettings {
   readonly version: string
@@ -32,19 +33,26 @@ export function createDocument(
   operations: readonly DescribedOperation[],
   { version, baseUrl, bodyLimitBytes, scopes }: DocumentSettings,
 ): unknown {
-  const rows = operations.map(operation => ({
-    operation,
-    codes: findRefusals(operation, scopes !== undefined),
-  }))
-  const refusals = describeRefusals(new Set(rows.flatMap(({ codes }) => codes)))
+  const codesOf = (operation: DescribedOperation) => findRefusals(operation, scopes !== undefined)
+  const refusals = describeRefusals(new Set(operations.flatMap(codesOf)))
   const paths: ZodOpenApiPathsObject = {}
-  for (const { operation, codes } of rows) {
-    const { path, method, action, answers } = operation
+  for (const operation of operations) {
+    const { path, method, action, isUnfiltered } = operation
     const scope = action && scopes?.[action]
-    const described: ZodOpenApiOperationObject = {
+    const common = { ...COMMON_HEADERS, ...(action && LIMIT_HEADERS) }
+    const responses: Record<string, ZodOpenApiResponseObject> = {}
+    const statuses = codesOf(operation).map(code => ERROR_KINDS[code].status as number)
+    for (const [status, refusal] of refusals) {
+      if (statuses.includes(status)) responses[status] = refusal
+    }
+    if (!isUnfiltered) responses.default = OTHERWISE
+    for (const [status, { headers, ...answer }] of Object.entries(operation.answers)) {
+      responses[status] = { ...answer, headers: z.object({ ...common, ...headers }) }
+    }
+    const described = {
       ...describeRequest(operation, bodyLimitBytes),
       ...(scopes && { security: scope === undefined ? [] : [{ [KEY_SCHEME]: [scope] }] }),
-      responses: { ...describeAnswers(answers, action), ...refusals(codes) },
+      responses,
     }
     paths[path] = { ...paths[path], [method]: described }
   }
@@ -70,7 +78,6 @@ export function createDocument(
 
 function describeRequest(operation: DescribedOperation, bodyLimitBytes: number) {
   const { id, tag, summary, description, parameters = [], query, body } = operation
-  const { description: bodyDescription, ...media } = body ?? {}
   return {
     operationId: id,
     tags: [tag.name],
@@ -85,9 +92,9 @@ function describeRequest(operation: DescribedOperation, bodyLimitBytes: number) 
     ],
     ...(body && {
       requestBody: {
-        description: `${bodyDescription} At most ${bodyLimitBytes} bytes, also after decompression.`,
+        description: `Other attributes are ignored. At most ${bodyLimitBytes} bytes, also after decompression.`,
         required: true,
-        content: { [JSON_TYPE]: media },
+        content: { [JSON_TYPE]: { schema: body } },
       },
     }),
   }
@@ -99,15 +106,6 @@ function describeQuery(query: z.ZodObject): oas31.ParameterObject[] {
   return Object.entries(properties as Record<string, oas31.SchemaObject>).map(
     ([name, { description = '', ...schema }]) => ({ name, in: 'query', description, schema }),
   )
-}
-
-function describeAnswers(answers: DescribedOperation['answers'], action: Action | undefined) {
-  const common = { ...COMMON_HEADERS, ...(action !== undefined && LIMIT_HEADERS) }
-  const described = Object.entries<Answer>(answers).map(([status, { headers, ...answer }]) => [
-    status,
-    { ...answer, headers: z.object({ ...common, ...headers }) },
-  ])
-  return Object.fromEntries(described)
 }
 
 /** zod closes each object of a response, but clients must be ready for new fields. Text or null becomes one type. */
@@ -141,20 +139,12 @@ Create, list, read, change and delete users, and verify their passwords, as JSON
 **Credentials.** ${needsKeys ? KEYS : NO_KEYS}
 
 **Formats.** Bodies are \`application/json\` in UTF-8. If \`Accept\` allows neither that nor \`application/problem+json\`, the
-response is 406. HEAD works wherever GET does and returns the same response without its body, and OPTIONS works on every path
-and lists its methods in \`Allow\`; neither is shown below. Other methods get 405 with \`Allow\`, unknown paths 404.
+response is 406. HEAD works wherever GET does, and OPTIONS on every path; neither is shown below. Other methods get 405 with
+\`Allow\`, unknown paths 404.
 
 **Errors** have the form \`Error\`. Clients whose \`Accept\` gives \`application/problem+json\` a higher quality than
-\`application/json\` get \`Problem\` of RFC 9457 instead. Errors are never cached.
-
-**Versions.** Users and lists have an \`ETag\`. With \`If-None-Match\`, the response is 304 if nothing has changed. With
-\`If-Match\`, a user is changed only if it still has the named version; otherwise the response is 412.
-
-**Retries.** A create with an \`Idempotency-Key\` can be repeated for 24 hours. \`Retry-After\` is the number of seconds to wait
-before a retry.
+\`application/json\` get \`Problem\` of RFC 9457 instead. The responses below list their \`reason\`s.
 
 **Limits.** The operator may have set limits: a blocked or banned client gets 403, a client that sends too many requests 429.
 \`RateLimit\` and \`RateLimit-Policy\` say what is allowed and what is left. A rule may respond in another way, such as with a
-redirect.
-
-**Pages of other origins** may call the service if the operator allows their origin. Responses then have CORS headers.`
+redirect.`

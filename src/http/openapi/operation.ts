@@ -1,5 +1,5 @@
 import type { z } from 'zod'
-import type { ZodOpenApiMediaTypeObject, ZodOpenApiResponseObject } from 'zod-openapi'
+import type { ZodOpenApiResponseObject } from 'zod-openapi'
 import type { ErrorCode } from '../../errors.ts'
 import type { Action } from '../endpoints.ts'
 
@@ -28,8 +28,8 @@ export interface DescribedOperation {
   readonly parameters?: readonly z.ZodType[]
   /** Query parameters. They are described by the values that their texts become. */
   readonly query?: z.ZodObject
-  /** A JSON body. Without it, none is read. */
-  readonly body?: ZodOpenApiMediaTypeObject & { readonly description: string }
+  /** Of a JSON body. Without it, none is read. */
+  readonly body?: z.ZodType
   /** Responses that are no errors, by status. `headers` are added to those of every response. */
   readonly answers: Readonly<Record<number, Answer>>
   /** Errors besides those of every similar operation. */

@@ -1,16 +1,10 @@
 import { STATUS_CODES } from 'node:http'
 import { z } from 'zod'
-import type { ZodOpenApiResponseObject, ZodOpenApiResponsesObject } from 'zod-openapi'
+import type { ZodOpenApiResponseObject } from 'zod-openapi'
 import type { ErrorCode } from '../../errors.ts'
 import { ERROR_KINDS, type ErrorKind } from '../error-kinds.ts'
 import { JSON_TYPE, PROBLEM_TYPE } from '../negotiation.ts'
-import {
-  COMMON_HEADERS,
-  LIMIT_HEADERS,
-  REDIRECT,
-  RETRY_AFTER,
-  WWW_AUTHENTICATE,
-} from './headers.ts'
+import { COMMON_HEADERS, IDEMPOTENCY_KEY, IF_MATCH, LIMIT_HEADERS, RETRY_AFTER } from './headers.ts'
 import type { DescribedOperation } from './operation.ts'
 
 const STATUS = z.int().min(100).max(599)
@@ -18,7 +12,6 @@ const STATUS = z.int().min(100).max(599)
 /** No enum: a client must be ready for the codes of later releases. */
 const REASON = z.string().describe('What happened, for programs: a stable name.')
 
-/** The format of every error. */
 const ERROR = z
   .object({
     message: z.string().describe('For people.'),
@@ -31,16 +24,7 @@ const ERROR = z
       .optional()
       .describe('Everything that is wrong with each field or parameter.'),
   })
-  .meta({
-    id: 'Error',
-    description: 'What went wrong.',
-    examples: [
-      {
-        ...{ message: 'Validation failed', resource: 'User', code: 422, status: false },
-        ...{ reason: 'validation_failed', errors: { email: ['is invalid'] } },
-      },
-    ],
-  })
+  .meta({ id: 'Error', description: 'What went wrong.' })
 
 const PROBLEM = z
   .object({
@@ -61,83 +45,75 @@ const PROBLEM = z
       )
       .optional(),
   })
-  .meta({ id: 'Problem', description: 'The same by RFC 9457, for clients that prefer it.' })
+  .meta({ id: 'Problem', description: 'What went wrong, in the format of RFC 9457.' })
 
 const CONTENT = { [JSON_TYPE]: { schema: ERROR }, [PROBLEM_TYPE]: { schema: PROBLEM } }
 
-const OF_ANY = [
-  ...(['request_malformed', 'request_timeout', 'headers_too_large'] as const),
-  ...(['body_too_large', 'internal_error'] as const),
-]
-
-/** Errors of the filter of the limits, and of what stands before it. */
-const OF_FILTERED = [
-  ...(['host_not_allowed', 'blocked', 'rate_limited', 'overloaded', 'shutting_down'] as const),
-]
-
-const OF_KEYS = ['key_required', 'scope_missing'] as const
-
-const OF_BODIES = ['body_malformed', 'media_type_unsupported', 'encoding_unsupported'] as const
+const HEADERS = { ...COMMON_HEADERS, ...LIMIT_HEADERS }
 
 /** Statuses that may come with `Retry-After`. */
 const RETRIED = [403, 409, 429, 503]
 
-/** The errors that an operation may answer. */
-export function findRefusals(operation: DescribedOperation, needsKeys: boolean): ErrorCode[] {
-  const { path, action, isOpen, isUnfiltered, produces, body, refusals = [] } = operation
-  return [
-    ...OF_ANY,
-    ...(isUnfiltered ? [] : OF_FILTERED),
-    ...(needsKeys && !isOpen ? OF_KEYS : []),
-    ...(path.includes('{') ? (['path_malformed'] as const) : []),
-    ...(produces?.length === 0 ? [] : (['not_acceptable'] as const)),
-    ...(body === undefined ? [] : OF_BODIES),
-    ...(action === undefined ? [] : (['storage_unavailable'] as const)),
-    ...refusals,
-  ]
-}
-
-/**
- * Describes each status of these errors once, with all its reasons. Returns a function that picks the responses for some of
- * the errors, by status.
- */
-export function describeRefusals(codes: ReadonlySet<ErrorCode>) {
-  const reasons = new Map<number, string[]>()
-  for (const code of codes) {
-    const { status, message, about = `${message}.` }: ErrorKind = ERROR_KINDS[code]
-    reasons.set(status, [...(reasons.get(status) ?? []), `- \`${code}\`: ${about}`])
-  }
-  const responses = new Map<number, ZodOpenApiResponseObject>()
-  for (const [status, lines] of reasons) {
-    const needsKey = codes.has('key_required') && [401, 403].includes(status)
-    responses.set(status, {
-      id: `${STATUS_CODES[status]}`.replaceAll(/[^A-Za-z]/g, ''),
-      description: lines.join('\n'),
-      headers: z.object({
-        ...{ ...COMMON_HEADERS, ...LIMIT_HEADERS },
-        ...(RETRIED.includes(status) && { 'Retry-After': RETRY_AFTER }),
-        ...(needsKey && { 'WWW-Authenticate': WWW_AUTHENTICATE }),
-      }),
-      content: CONTENT,
-    })
-  }
-  return (own: readonly ErrorCode[]): ZodOpenApiResponsesObject => ({
-    ...Object.fromEntries(
-      own.map(code => [ERROR_KINDS[code].status, responses.get(ERROR_KINDS[code].status)]),
-    ),
-    ...(own.includes('rate_limited') && { default: OTHERWISE }),
-  })
-}
+const OF_IDEMPOTENCY = [
+  'idempotency_key_malformed',
+  'idempotency_key_in_use',
+  'idempotent_user_deleted',
+  'idempotency_key_reused',
+] as const
 
 /** What a rule of the limits may answer instead of 429. */
-const OTHERWISE: ZodOpenApiResponseObject = {
+export const OTHERWISE: ZodOpenApiResponseObject = {
   id: 'Otherwise',
   description:
     'What a rule of the limits may answer instead of 429, such as a redirect, with any status. ' +
     'If a program of the operator answers, headers and body may be any too.',
   headers: z.object({
-    ...{ ...COMMON_HEADERS, ...LIMIT_HEADERS },
-    ...{ 'Retry-After': RETRY_AFTER, Location: REDIRECT },
+    ...HEADERS,
+    'Retry-After': RETRY_AFTER,
+    Location: z.string().optional().describe('Where a redirect leads.'),
   }),
   content: CONTENT,
+}
+
+/** The errors that an operation may answer. */
+export function findRefusals(operation: DescribedOperation, needsKeys: boolean): ErrorCode[] {
+  const { path, action, isOpen, isUnfiltered, produces, query, body } = operation
+  const { parameters = [], refusals = [] } = operation
+  const codes: ErrorCode[] = ['request_malformed', 'request_timeout', 'headers_too_large']
+  codes.push('body_too_large', 'internal_error', ...refusals)
+  if (!isUnfiltered) codes.push('host_not_allowed', 'overloaded', 'shutting_down')
+  if (!isUnfiltered) codes.push('blocked', 'rate_limited')
+  if (needsKeys && !isOpen) codes.push('key_required', 'scope_missing')
+  if (path.includes('{')) codes.push('path_malformed')
+  if (produces?.length !== 0) codes.push('not_acceptable')
+  if (query) codes.push('query_invalid')
+  if (body) codes.push('body_malformed', 'media_type_unsupported', 'encoding_unsupported')
+  if (body) codes.push('validation_failed')
+  if (parameters.includes(IF_MATCH)) codes.push('version_mismatch')
+  if (parameters.includes(IDEMPOTENCY_KEY)) codes.push(...OF_IDEMPOTENCY)
+  if (action) codes.push('storage_unavailable')
+  return codes
+}
+
+/** The responses with these errors, by status: each with its reasons. */
+export function describeRefusals(
+  codes: ReadonlySet<ErrorCode>,
+): ReadonlyMap<number, ZodOpenApiResponseObject> {
+  const responses = new Map<number, ZodOpenApiResponseObject>()
+  for (const code of codes) {
+    const { status, message, about = `${message}.` }: ErrorKind = ERROR_KINDS[code]
+    const { description = '' } = responses.get(status) ?? {}
+    const isAboutKeys = codes.has('key_required') && (status === 401 || status === 403)
+    responses.set(status, {
+      id: `${STATUS_CODES[status]}`.replaceAll(/[^A-Za-z]/g, ''),
+      description: `${description}- \`${code}\`: ${about}\n`,
+      headers: z.object({
+        ...HEADERS,
+        ...(RETRIED.includes(status) && { 'Retry-After': RETRY_AFTER }),
+        ...(isAboutKeys && { 'WWW-Authenticate': z.string().optional() }),
+      }),
+      content: CONTENT,
+    })
+  }
+  return responses
 }
