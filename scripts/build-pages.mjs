@@ -30,7 +30,9 @@ function packDocs() {
   packPages(
     'docs',
     [
-      ...['docs/icon.svg', 'docs/start.js', 'home/home.css'].map(name => join(PAGES, name)),
+      ...['docs/icon.svg', 'docs/docs.css', 'docs/start.js', 'home/home.css'].map(name =>
+        join(PAGES, name),
+      ),
       ...shipped.map(name => join(SWAGGER_UI, name)),
     ],
     { 'index.html': join(PAGES, 'docs/index.html'), 'home.html': join(PAGES, 'home/index.html') },

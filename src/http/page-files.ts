@@ -34,18 +34,18 @@ export async function pageReply(file: string, contentSecurityPolicy: string): Pr
  * changes. Throws `path_not_found`.
  */
 export async function assetReply(folder: string, request: Request): Promise<Reply> {
-  const { release, file } = request.params as Record<string, string>
+  const path = `${request.params.release}/${request.params.file}`
+  const [, release, file] = /^([0-9a-f]{16})\/(\w[\w.-]*)$/.exec(path) ?? []
+  if (release === undefined || file === undefined) throw new ServiceError('path_not_found')
   const isGzip = request.acceptsEncodings('gzip', 'identity') === 'gzip'
-  const path = `${folder}/${release}${isGzip ? '.gz' : ''}/${file}`
-  if (!/^\w+\/[0-9a-f]{16}(?:\.gz)?\/\w[\w.-]*$/.test(path))
-    throw new ServiceError('path_not_found')
-  const body = await readFile(new URL(path, DIST)).catch(cause => {
+  const url = new URL(`${folder}/${release}${isGzip ? '.gz' : ''}/${file}`, DIST)
+  const body = await readFile(url).catch(cause => {
     throw cause.code === 'ENOENT' ? new ServiceError('path_not_found') : cause
   })
   return {
     status: 200,
     headers: { ...ASSET_HEADERS, ...(isGzip && { 'Content-Encoding': 'gzip' }) },
     body,
-    type: `${TYPES[extname(path)] ?? 'text/plain'}; charset=utf-8`,
+    type: `${TYPES[extname(file)] ?? 'text/plain'}; charset=utf-8`,
   }
 }

@@ -12,8 +12,8 @@ const USERS = {
 
 const TIME = z
   .string()
-  .regex(/T[\d:]{8}\.\d{3}Z$/)
-  .meta({ format: 'date-time' })
+  .regex(/^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/)
+  .meta({ format: 'date-time', examples: ['2026-01-31T12:00:00.000Z'] })
 
 const USER = z
   .strictObject({

@@ -1,8 +1,9 @@
 import { STATUS_CODES } from 'node:http'
 import { z } from 'zod'
 import type { ZodOpenApiResponseObject } from 'zod-openapi'
-import type { ErrorCode } from '../../errors.ts'
+import { type ErrorCode, ServiceError } from '../../errors.ts'
 import { ERROR_KINDS, type ErrorKind } from '../error-kinds.ts'
+import { errorReply } from '../error-replies.ts'
 import { JSON_TYPE, PROBLEM_TYPE } from '../negotiation.ts'
 import { COMMON_HEADERS, IDEMPOTENCY_KEY, IF_MATCH, LIMIT_HEADERS, RETRY_AFTER } from './headers.ts'
 import type { DescribedOperation } from './operation.ts'
@@ -47,8 +48,6 @@ const PROBLEM = z
   })
   .meta({ id: 'Problem', description: 'What went wrong, in the format of RFC 9457.' })
 
-const CONTENT = { [JSON_TYPE]: { schema: ERROR }, [PROBLEM_TYPE]: { schema: PROBLEM } }
-
 const HEADERS = { ...COMMON_HEADERS, ...LIMIT_HEADERS }
 
 /** Statuses that may come with `Retry-After`. */
@@ -72,26 +71,27 @@ export const OTHERWISE: ZodOpenApiResponseObject = {
     'Retry-After': RETRY_AFTER,
     Location: z.string().optional().describe('Where a redirect leads.'),
   }),
-  content: CONTENT,
+  content: errorContent('rate_limited'),
 }
 
 /** The errors that an operation may answer. */
 export function findRefusals(operation: DescribedOperation, needsKeys: boolean): ErrorCode[] {
   const { path, action, isOpen, isUnfiltered, produces, query, body } = operation
   const { parameters = [], refusals = [] } = operation
-  const codes: ErrorCode[] = ['request_malformed', 'request_timeout', 'headers_too_large']
-  codes.push('body_too_large', 'internal_error', ...refusals)
-  if (!isUnfiltered) codes.push('host_not_allowed', 'overloaded', 'shutting_down')
-  if (!isUnfiltered) codes.push('blocked', 'rate_limited')
-  if (needsKeys && !isOpen) codes.push('key_required', 'scope_missing')
-  if (path.includes('{')) codes.push('path_malformed')
-  if (produces?.length !== 0) codes.push('not_acceptable')
+  const codes: ErrorCode[] = []
   if (query) codes.push('query_invalid')
-  if (body) codes.push('body_malformed', 'media_type_unsupported', 'encoding_unsupported')
-  if (body) codes.push('validation_failed')
+  if (body) codes.push('validation_failed', 'body_malformed')
+  if (body) codes.push('media_type_unsupported', 'encoding_unsupported')
   if (parameters.includes(IF_MATCH)) codes.push('version_mismatch')
   if (parameters.includes(IDEMPOTENCY_KEY)) codes.push(...OF_IDEMPOTENCY)
   if (action) codes.push('storage_unavailable')
+  if (path.includes('{')) codes.push('path_malformed')
+  if (produces?.length !== 0) codes.push('not_acceptable')
+  if (needsKeys && !isOpen) codes.push('key_required', 'scope_missing')
+  if (!isUnfiltered) codes.push('host_not_allowed', 'overloaded', 'shutting_down')
+  if (!isUnfiltered) codes.push('blocked', 'rate_limited')
+  codes.push(...refusals, 'internal_error')
+  codes.push('request_malformed', 'request_timeout', 'headers_too_large', 'body_too_large')
   return codes
 }
 
@@ -102,7 +102,7 @@ export function describeRefusals(
   const responses = new Map<number, ZodOpenApiResponseObject>()
   for (const code of codes) {
     const { status, message, about = `${message}.` }: ErrorKind = ERROR_KINDS[code]
-    const { description = '' } = responses.get(status) ?? {}
+    const { description = '', content = errorContent(code) } = responses.get(status) ?? {}
     const isAboutKeys = codes.has('key_required') && (status === 401 || status === 403)
     responses.set(status, {
       id: `${STATUS_CODES[status]}`.replaceAll(/[^A-Za-z]/g, ''),
@@ -112,8 +112,21 @@ export function describeRefusals(
         ...(RETRIED.includes(status) && { 'Retry-After': RETRY_AFTER }),
         ...(isAboutKeys && { 'WWW-Authenticate': z.string().optional() }),
       }),
-      content: CONTENT,
+      content,
     })
   }
   return responses
+}
+
+/** Both forms of an error. `errorReply` makes the examples, as it makes the real responses. */
+function errorContent(code: ErrorCode) {
+  const { example, hasNoTarget }: ErrorKind = ERROR_KINDS[code]
+  const error = new ServiceError(code, example)
+  const resource = hasNoTarget ? 'Request' : 'User'
+  const exampleIn = (accept: string) =>
+    JSON.parse(String(errorReply(error, { accept, resource }).body))
+  return {
+    [JSON_TYPE]: { schema: ERROR, example: exampleIn(JSON_TYPE) },
+    [PROBLEM_TYPE]: { schema: PROBLEM, example: exampleIn(PROBLEM_TYPE) },
+  }
 }
