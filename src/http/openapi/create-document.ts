@@ -9,7 +9,7 @@ import {
 import type { Action } from '../endpoints.ts'
 import { ERROR_KINDS } from '../error-kinds.ts'
 import { JSON_TYPE } from '../negotiation.ts'
-import { COMMON_HEADERS, CONTENT_ENCODING, LIMIT_HEADERS, X_REQUEST_ID } from './headers.ts'
+import { COMMON_HEADERS, CONTENT_ENCODING, X_REQUEST_ID } from './headers.ts'
 import type { DescribedOperation } from './operation.ts'
 import { describeRefusals, findRefusals, OTHERWISE } from './refusals.ts'
 
@@ -25,6 +25,13 @@ export interface DocumentSettings {
 /** The name of the security scheme. */
 const KEY_SCHEME = 'apiKey'
 
+const KEY = {
+  type: 'http',
+  scheme: 'bearer',
+  description:
+    'An API key from the operator, with the scope that the operation needs, such as `users:write`.',
+} as const
+
 /**
  * The OpenAPI 3.1 document of these operations. HEAD and OPTIONS are left out: a generated client would get a method of each
  * for every path.
@@ -39,7 +46,6 @@ export function createDocument(
   for (const operation of operations) {
     const { path, method, action, isUnfiltered } = operation
     const scope = action && scopes?.[action]
-    const common = { ...COMMON_HEADERS, ...(action && LIMIT_HEADERS) }
     const responses: Record<string, ZodOpenApiResponseObject> = {}
     const statuses = codesOf(operation).map(code => ERROR_KINDS[code].status as number)
     for (const [status, refusal] of refusals) {
@@ -47,7 +53,7 @@ export function createDocument(
     }
     if (!isUnfiltered) responses.default = OTHERWISE
     for (const [status, { headers, ...answer }] of Object.entries(operation.answers)) {
-      responses[status] = { ...answer, headers: z.object({ ...common, ...headers }) }
+      responses[status] = { ...answer, headers: z.object({ ...COMMON_HEADERS, ...headers }) }
     }
     const described = {
       ...describeRequest(operation, bodyLimitBytes),
@@ -70,7 +76,7 @@ export function createDocument(
       security: scopes ? [{ [KEY_SCHEME]: [] }] : [],
       tags: [...new Set(operations.map(({ tag }) => tag))],
       paths,
-      ...(scopes && { components: { securitySchemes: { [KEY_SCHEME]: describeKeys(scopes) } } }),
+      ...(scopes && { components: { securitySchemes: { [KEY_SCHEME]: KEY } } }),
     },
     { override: adaptSchema },
   )
@@ -116,15 +122,6 @@ const adaptSchema: ZodOpenApiOverride = ({ zodSchema, jsonSchema }) => {
   if (nothing?.type !== 'null' || others.length > 0 || text?.type !== 'string') return
   delete jsonSchema.anyOf
   Object.assign(jsonSchema, text, { ...jsonSchema, type: ['string', 'null'] })
-}
-
-function describeKeys(scopes: Readonly<Record<Action, string>>) {
-  const names = [...new Set(Object.values(scopes))].map(scope => `\`${scope}\``)
-  return {
-    type: 'http',
-    scheme: 'bearer',
-    description: `An API key from the operator, with the scope that the operation needs: ${names.join(', ')}.`,
-  } as const
 }
 
 const NO_KEYS = 'The service asks for none. Anyone who can reach it can do everything.'

@@ -14,17 +14,13 @@ export const RETRY_AFTER = header(
   z.int().min(0).optional(),
 )
 
-/** On every response. */
+/** On every response, the limits where one counted the request. */
 export const COMMON_HEADERS: Schemas = {
   'X-Request-Id': header(
     'XRequestId',
     "The id of the request in the log of the service: the client's own, or a new one.",
     z.string().regex(/^[A-Za-z0-9._-]{1,128}$/),
   ),
-}
-
-/** On responses to requests that a limit has counted. */
-export const LIMIT_HEADERS: Schemas = {
   RateLimit: header(
     'RateLimit',
     'The limits that counted the request: `r` requests are left for `t` seconds.',

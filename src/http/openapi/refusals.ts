@@ -5,7 +5,7 @@ import { type ErrorCode, ServiceError } from '../../errors.ts'
 import { ERROR_KINDS, type ErrorKind } from '../error-kinds.ts'
 import { errorReply } from '../error-replies.ts'
 import { JSON_TYPE, PROBLEM_TYPE } from '../negotiation.ts'
-import { COMMON_HEADERS, IDEMPOTENCY_KEY, IF_MATCH, LIMIT_HEADERS, RETRY_AFTER } from './headers.ts'
+import { COMMON_HEADERS, IDEMPOTENCY_KEY, IF_MATCH, RETRY_AFTER } from './headers.ts'
 import type { DescribedOperation } from './operation.ts'
 
 const STATUS = z.int().min(100).max(599)
@@ -48,8 +48,6 @@ const PROBLEM = z
   })
   .meta({ id: 'Problem', description: 'What went wrong, in the format of RFC 9457.' })
 
-const HEADERS = { ...COMMON_HEADERS, ...LIMIT_HEADERS }
-
 /** Statuses that may come with `Retry-After`. */
 const RETRIED = [403, 409, 429, 503]
 
@@ -64,10 +62,10 @@ const OF_IDEMPOTENCY = [
 export const OTHERWISE: ZodOpenApiResponseObject = {
   id: 'Otherwise',
   description:
-    'What a rule of the limits may answer instead of 429, such as a redirect, with any status. ' +
+    'What a rule of the limits may answer instead of 429 (`rate_limited`), such as a redirect, with any status. ' +
     'If a program of the operator answers, headers and body may be any too.',
   headers: z.object({
-    ...HEADERS,
+    ...COMMON_HEADERS,
     'Retry-After': RETRY_AFTER,
     Location: z.string().optional().describe('Where a redirect leads.'),
   }),
@@ -108,7 +106,7 @@ export function describeRefusals(
       id: `${STATUS_CODES[status]}`.replaceAll(/[^A-Za-z]/g, ''),
       description: `${description}- \`${code}\`: ${about}\n`,
       headers: z.object({
-        ...HEADERS,
+        ...COMMON_HEADERS,
         ...(RETRIED.includes(status) && { 'Retry-After': RETRY_AFTER }),
         ...(isAboutKeys && { 'WWW-Authenticate': z.string().optional() }),
       }),
