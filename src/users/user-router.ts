@@ -2,7 +2,6 @@ import type { Request } from 'express'
 import { entityTag, matchesIfNoneMatch, parseIfMatch } from '../http/conditional-requests.ts'
 import type { Endpoint } from '../http/endpoints.ts'
 import { parseIdempotencyKey } from '../http/idempotency-key.ts'
-import type { DescribedOperation } from '../http/openapi/operation.ts'
 import { type QueryParameter, queryParameters, queryString } from '../http/query-string.ts'
 import type { Reply } from '../http/reply.ts'
 import type { UserOperations } from './user-openapi.ts'
@@ -45,12 +44,10 @@ export function userRoutes(users: UserService, operations: UserOperations): read
     return { status: 204 }
   }
 
-  const route = (operation: DescribedOperation, handle: Endpoint['handle']): Endpoint => ({
-    ...operation,
-    resource: 'User',
-    takesBody: operation.body !== undefined,
-    handle,
-  })
+  const route = (
+    operation: UserOperations[keyof UserOperations],
+    handle: Endpoint['handle'],
+  ): Endpoint => ({ ...operation, resource: 'User', takesBody: 'body' in operation, handle })
   return [
     route(operations.listUsers, list),
     route(operations.createUser, create),

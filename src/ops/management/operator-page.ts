@@ -1,6 +1,6 @@
 import type { Endpoint } from '../../http/endpoints.ts'
 import { HTML_TYPE } from '../../http/negotiation.ts'
-import { assetReply, pageReply } from '../../http/page-files.ts'
+import { assetReply, pageReply } from '../../http/pages/page-files.ts'
 
 /** Only files and requests of this port, and no text that becomes markup or script. */
 const CONTENT_SECURITY_POLICY = [

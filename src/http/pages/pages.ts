@@ -1,14 +1,14 @@
 import { createHash } from 'node:crypto'
 import type { Request } from 'express'
 import { z } from 'zod'
-import { entityTag, matchesIfNoneMatch } from './conditional-requests.ts'
-import type { Endpoint } from './endpoints.ts'
-import { HTML_TYPE, JSON_TYPE, parseAccept, qualityOf } from './negotiation.ts'
-import type { DocumentSettings } from './openapi/create-document.ts'
-import { ETAG, IF_NONE_MATCH } from './openapi/headers.ts'
-import type { DescribedOperation } from './openapi/operation.ts'
+import { entityTag, matchesIfNoneMatch } from '../conditional-requests.ts'
+import type { Endpoint } from '../endpoints.ts'
+import { HTML_TYPE, JSON_TYPE, parseAccept, qualityOf } from '../negotiation.ts'
+import type { DocumentSettings } from '../openapi/create-document.ts'
+import { ETAG, IF_NONE_MATCH } from '../openapi/headers.ts'
+import type { DescribedOperation } from '../openapi/operation.ts'
+import type { Reply } from '../reply.ts'
 import { assetReply, pageReply } from './page-files.ts'
-import type { Reply } from './reply.ts'
 
 /** The paths that the home page links to, by their names in JSON. */
 const PATHS = {
@@ -153,7 +153,7 @@ function createDocumentHandler(
     | undefined
   return async ({ baseUrl, headers: { 'if-none-match': ifNoneMatch } }) => {
     if (made?.baseUrl !== baseUrl) {
-      const { createDocument } = await import('./openapi/create-document.ts')
+      const { createDocument } = await import('../openapi/create-document.ts')
       const body = Buffer.from(JSON.stringify(createDocument(operations, { ...settings, baseUrl })))
       made = { baseUrl, body, version: createHash('sha256').update(body).digest('base64url') }
     }
