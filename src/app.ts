@@ -1,5 +1,5 @@
 import cors from 'cors'
-import type { Application, RequestHandler, Router } from 'express'
+import type { Application, RequestHandler } from 'express'
 import type { Logger } from 'pino'
 import { SCOPE_OF_ACTION } from './access/action-scopes.ts'
 import { recogniseKeys, requireKey, requireScope } from './access/key-checks.ts'
@@ -14,29 +14,16 @@ import {
   requireDecodablePath,
   requireHost,
 } from './http/gate.ts'
-import { HTML_TYPE, JSON_TYPE } from './http/negotiation.ts'
-import { describeService } from './http/openapi/interface.ts'
-import { answerWithDocument, documentEndpoint } from './http/openapi/openapi-endpoint.ts'
-import { createDocsRouter } from './http/pages/docs-page.ts'
-import { answerWithHome } from './http/pages/home.ts'
-import { docsEndpoint, homeEndpoint } from './http/pages/page-operations.ts'
+import { createPages, pageOperations } from './http/pages/pages.ts'
 import { createReplySender } from './http/reply.ts'
 import { requestLog } from './http/request-log.ts'
 import type { RequestMetrics } from './http/request-metrics.ts'
-import {
-  accept,
-  acceptJson,
-  answerNotFound,
-  createRouteParts,
-  type RouteParts,
-  routesOf,
-} from './http/router.ts'
+import { answerNotFound, createRouteParts, type RouteParts, routesOf } from './http/router.ts'
 import type { Limiter } from './limits/limiter.ts'
-import { createHealthRouter, createReadiness, healthEndpoints } from './ops/health.ts'
+import { createHealthRouter, createReadiness, healthOperations } from './ops/health.ts'
 import type { Stopping } from './server/stopping.ts'
-import { verificationEndpoint } from './users/password-verification-operation.ts'
 import type { PasswordVerifications } from './users/password-verifications.ts'
-import { userEndpoints } from './users/user-openapi.ts'
+import { describeUserOperations } from './users/user-openapi.ts'
 import { createUserRouter } from './users/user-router.ts'
 import type { UserRules } from './users/user-schemas.ts'
 import type { UserService } from './users/user-service.ts'
@@ -105,9 +92,12 @@ export function createApp(dependencies: AppDependencies): Application {
     limitByBody: action => (limiter === undefined ? [] : [limiter.limitByBody(action)]),
   }
   const isReady = createReadiness({ ping, isStopping: stopping.hasBegun })
-  const about = { version: readVersion(), needsKeys: keys !== undefined }
   const health = createHealthRouter({ isReady, isCountingLocally }, open)
-  const pages = createPages({ ...about, isReady, rules, settings: { bodyLimitBytes } }, open)
+  const described = { ...describeUserOperations(rules), ...pageOperations, ...healthOperations }
+  const operations = Object.values(described)
+  const scopes = keys && SCOPE_OF_ACTION
+  const settings = { version: readVersion(), bodyLimitBytes, scopes }
+  const pages = createPages({ operations, settings, isReady }, open)
   const userRouter = createUserRouter({ users, verifications }, parts)
   const routes = [userRouter, health, pages].flatMap(routesOf).map(({ path }) => path)
   const app = createExpressApp(trustProxy)
@@ -128,44 +118,6 @@ export function createApp(dependencies: AppDependencies): Application {
   if (keys === undefined) app.use(pages)
   app.use(answerNotFound, handleError)
   return app
-}
-
-interface PagesOptions {
-  readonly version: string
-  readonly needsKeys: boolean
-  readonly isReady: () => Promise<boolean>
-  readonly rules: UserRules
-  readonly settings: { readonly bodyLimitBytes: number }
-}
-
-/** What the service says about itself. */
-function createPages(options: PagesOptions, parts: RouteParts): Router {
-  const { version, needsKeys, isReady, rules, settings } = options
-  const { answer, otherMethods } = parts
-  const describe = (baseUrl: string) => ({
-    ...describeService({ needsKeys }),
-    version,
-    baseUrl,
-    limited: [
-      ...userEndpoints(rules),
-      verificationEndpoint(rules),
-      homeEndpoint({ version, needsKeys }),
-      docsEndpoint,
-      documentEndpoint,
-    ],
-    unlimited: healthEndpoints(),
-    settings: { ...settings, scopes: needsKeys ? SCOPE_OF_ACTION : undefined },
-  })
-  const router = createDocsRouter(parts)
-  router
-    .route('/')
-    .get(accept(JSON_TYPE, HTML_TYPE), answer(answerWithHome({ version, needsKeys, isReady })))
-    .all(otherMethods)
-  router
-    .route('/openapi.json')
-    .get(acceptJson, answer(answerWithDocument(describe)))
-    .all(otherMethods)
-  return router
 }
 
 /** CORS. The routes answer OPTIONS, because they know which methods a path allows. */

@@ -29,8 +29,6 @@ export interface ErrorKind {
   readonly about?: string
   /** Headers with the same value on every response. `details.headers` adds to them. */
   readonly headers?: Readonly<Record<string, string>>
-  /** Names of headers that `details.headers` may have. */
-  readonly ownHeaders?: readonly string[]
   /** Details of its example in the OpenAPI document. */
   readonly example?: ErrorDetails
   /** Whether it occurs before the target of the request is known. */
@@ -93,14 +91,11 @@ export const ERRORS = {
     status: 403,
     message: 'Forbidden',
     about: 'A blocklist or a ban denies the request. A ban ends after `Retry-After` seconds.',
-    ownHeaders: ['Retry-After'],
-    example: { headers: { 'Retry-After': '1800' } },
   },
   scope_missing: {
     status: 403,
     message: 'The API key lacks a scope',
     about: 'The API key lacks the scope that the operation needs; `message` names it.',
-    ownHeaders: ['WWW-Authenticate'],
     example: {
       message: 'The API key lacks the scope users:write',
       headers: { 'WWW-Authenticate': 'Bearer error="insufficient_scope", scope="users:write"' },
@@ -187,7 +182,6 @@ export const ERRORS = {
   rate_limited: {
     status: 429,
     message: 'Too many requests, please try again later.',
-    ownHeaders: ['Retry-After'],
     example: { violatedPolicies: ['signups'] },
   },
   headers_too_large: {

@@ -36,7 +36,7 @@ const ALLOWED = tableOf(`
   storage: access errors limits metrics users users/transfer
   users/transfer: errors http users users/passwords
   storage/redis: config limits waiting
-  app: access config http http/openapi http/pages limits ops server users version
+  app: access config http http/pages limits ops server users version
   users: errors http http/openapi users/passwords
   ops: config http http/openapi
   limits: errors http limits/rules waiting

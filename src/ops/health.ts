@@ -1,13 +1,64 @@
 import type { Router } from 'express'
+import { z } from 'zod'
 import { JSON_TYPE } from '../http/negotiation.ts'
 import { RETRY_AFTER } from '../http/openapi/described-headers.ts'
-import type { Endpoint } from '../http/openapi/described-operations.ts'
-import { component } from '../http/openapi/references.ts'
-import type { Answer, Tag } from '../http/operation.ts'
+import type { DescribedOperation } from '../http/openapi/operation.ts'
 import { jsonReply, type Reply } from '../http/reply.ts'
 import { createRouter, type RouteParts } from '../http/router.ts'
 
-const HEALTH: Tag = { name: 'Health', description: 'For monitoring and load balancers.' }
+const HEALTH = {
+  method: 'get',
+  isOpen: true,
+  isUnfiltered: true,
+  produces: [],
+  tag: { name: 'Health', description: 'For monitoring and load balancers.' },
+} as const
+
+const OK = z.literal('ok')
+
+const READY = z.object({
+  status: OK,
+  limits: z
+    .literal('local')
+    .optional()
+    .describe('This process counts limits alone: the counters that it shares cannot be reached.'),
+})
+
+/** What health checks answer. */
+export const healthOperations = {
+  checkLiveness: {
+    ...HEALTH,
+    id: 'checkLiveness',
+    path: '/livez',
+    summary: 'Whether the process runs',
+    description: 'Answers 200 while the process runs. Limits do not apply.',
+    answers: {
+      200: {
+        description: 'The process runs.',
+        content: { [JSON_TYPE]: { schema: z.object({ status: OK }) } },
+      },
+    },
+  },
+  checkReadiness: {
+    ...HEALTH,
+    id: 'checkReadiness',
+    path: '/readyz',
+    summary: 'Whether the service is ready',
+    description:
+      'For load balancers, which should send requests only while it answers 200. Limits do not apply.',
+    answers: {
+      200: {
+        description: 'The service is ready.',
+        content: { [JSON_TYPE]: { schema: READY, example: { status: 'ok' } } },
+      },
+      503: {
+        description: 'The database does not answer, or the service is stopping.',
+        headers: { 'Retry-After': RETRY_AFTER },
+        content: { [JSON_TYPE]: { schema: z.object({ status: z.literal('unavailable') }) } },
+      },
+    },
+  },
+} satisfies Record<string, DescribedOperation>
 
 export interface ReadinessOptions {
   /** Rejects when the service cannot answer requests now. */
@@ -53,86 +104,4 @@ export function createHealthRouter(
 
 export function answerLiveness(): Reply {
   return jsonReply(200, { status: 'ok' })
-}
-
-/** The operations of health checks, for the OpenAPI document. */
-export function healthEndpoints(): readonly Endpoint[] {
-  return [
-    {
-      method: 'get',
-      path: '/livez',
-      produces: [],
-      operation: () => ({
-        id: 'checkLiveness',
-        tag: HEALTH,
-        summary: 'Whether the process runs',
-        description: 'Answers 200 while the process runs. Limits do not apply.',
-        answers: { 200: describeReport('The process runs.', 'ok') },
-      }),
-    },
-    {
-      method: 'get',
-      path: '/readyz',
-      produces: [],
-      operation: () => ({
-        id: 'checkReadiness',
-        tag: HEALTH,
-        summary: 'Whether the service is ready',
-        description:
-          'For load balancers, which should send requests only while it answers 200. Limits do not apply.',
-        answers: {
-          200: describeReady(),
-          503: describeReport(
-            'The database does not answer, or the service is stopping.',
-            'unavailable',
-          ),
-        },
-      }),
-    },
-  ]
-}
-
-function describeReport(description: string, status: string): Answer {
-  const schema = component('schemas', status === 'ok' ? 'Healthy' : 'Unhealthy', {
-    type: 'object',
-    properties: { status: { type: 'string', const: status } },
-    required: ['status'],
-  })
-  return {
-    description,
-    ...(status !== 'ok' && { headers: { 'Retry-After': RETRY_AFTER } }),
-    content: {
-      [JSON_TYPE]: { schema, examples: { [status]: { summary: description, value: { status } } } },
-    },
-  }
-}
-
-function describeReady(): Answer {
-  const schema = component('schemas', 'Ready', {
-    type: 'object',
-    properties: {
-      status: { type: 'string', const: 'ok' },
-      limits: {
-        type: 'string',
-        const: 'local',
-        description:
-          'Only while this process counts limits by itself, because the counters that it shares cannot be reached.',
-      },
-    },
-    required: ['status'],
-  })
-  const description = 'The service is ready.'
-  const local = 'The service is ready, and counts limits by itself.'
-  return {
-    description,
-    content: {
-      [JSON_TYPE]: {
-        schema,
-        examples: {
-          ok: { summary: description, value: { status: 'ok' } },
-          local: { summary: local, value: { status: 'ok', limits: 'local' } },
-        },
-      },
-    },
-  }
 }

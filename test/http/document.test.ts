@@ -248,7 +248,7 @@ function undocumented(
 ): string[] {
   const response = responses[status] ?? (status === 302 ? responses.default : undefined)
   if (response === undefined) return ['the status']
-  const { headers: known = {}, content } = response
+  const { description, headers: known = {}, content } = response
   const isKnown = (name: string) => Object.keys(known).some(one => one.toLowerCase() === name)
   const unknown = Object.keys(headers).filter(name => !isKnown(name) && !LEFT_OUT.includes(name))
   const broken = Object.entries(known).filter(([name, { required, schema }]) => {
@@ -256,7 +256,9 @@ function undocumented(
     if (value === undefined) return required
     return !described.compile(schema)(schema.type === 'integer' ? Number(value) : value)
   })
-  const wrong = [...unknown, ...broken.map(([name]) => name)]
+  const [, reason = ''] = (status >= 300 && /"reason":"(\w+)"/.exec(body)) || []
+  const isListed = reason === '' || description.includes(`\`${reason}\``)
+  const wrong = [...unknown, ...broken.map(([name]) => name), ...(isListed ? [] : [reason])]
   if (content === undefined) return body === '' ? wrong : [...wrong, 'a body']
   const type = headers['content-type']?.replace('; charset=utf-8', '') ?? ''
   const media = content[type]
