@@ -9,40 +9,88 @@ export interface AdmissionOptions {
   readonly serve: (request: Request, response: Response) => void
 }
 
-/** A part of a turn of the event loop. */
-interface Slice {
-  /** By `performance.now()`; `undefined` before its first request. */
-  startedMs: number | undefined
-}
+const HEALTH_CHECK = /^\/(?:livez|readyz)(?:$|\?)/
 
 /** How long requests are served until everything else has its turn. */
 const SLICE_MS = 75
 
-/**
- * The same while clients connect, and for `CONNECTING_MS` after each of them: libuv may accept only one connection in each
- * turn of the event loop, so that only short turns accept many.
- */
-const SHORT_SLICE_MS = 2
+/** While clients connect, requests are served and connections accepted for this long in turn. */
+const ACCEPTING_MS = 20
 
-const CONNECTING_MS = 20
+/** A turn of the event loop that takes longer makes connecting clients wait. */
+const LONG_TURN_MS = 5
+
+/** After this many turns without a new connection nobody is waiting to connect. */
+const CONNECTING_TURNS = 3
+
+/** How many requests are scheduled for a slice. Each has a callback of its own, so that all its work counts as its time. */
+const BATCH = 1000
 
 /**
  * Decides when a request is served, and whether. It is served immediately while the event loop keeps up. Otherwise requests
- * wait for a slice of a later turn; between slices everything else has its turn. A request that waited too long, or finds
- * too many waiting, is refused before anything is done for it. Health checks never wait.
+ * wait in a queue, which is served in slices; between slices everything else has its turn. A request that waited too long,
+ * or finds the queue full, is refused before anything is done for it. Health checks never wait.
  *
  * A 503 costs about as much CPU as a read, so shedding by load would save nothing. Requests are shed by how long they
  * waited: a client that retries immediately has at least waited first.
  */
 export function createAdmission(options: AdmissionOptions) {
   const { maxEventLoopDelayMs, maxWaitingRequests, serve } = options
-  const ofNew: Slice = { startedMs: undefined }
-  const ofWaiting: Slice = { startedMs: undefined }
-  let waitingRequests = 0
+  const waiting: Response[] = []
   let shedRequests = 0
-  /** When the request arrived that was the last to wait no longer. */
-  let reachedMs = 0
-  let connectingUntilMs = 0
+  let turnStartedAt: number | undefined
+  let lastTurnMs = 0
+  let sliceStartedAt: number | undefined
+  /** How many requests of the batch have not had their callback yet. */
+  let batchLeft = 0
+  /** In how many turns, this one included, more connections are expected. */
+  let connectingTurns = 0
+  let acceptingUntil = 0
+
+  function beginTurn(now: number): number {
+    if (turnStartedAt === undefined) {
+      turnStartedAt = now
+      setImmediate(endTurn, now)
+    }
+    return turnStartedAt
+  }
+
+  function endTurn(startedAt: number): void {
+    turnStartedAt = undefined
+    lastTurnMs = performance.now() - startedAt
+    if (batchLeft === 0) beginSlice()
+  }
+
+  function beginSlice(): void {
+    sliceStartedAt = undefined
+    batchLeft = Math.min(waiting.length, isAccepting(performance.now()) ? 1 : BATCH)
+    if (connectingTurns > 0) connectingTurns--
+    for (let count = 0; count < batchLeft; count++) setImmediate(serveNext)
+  }
+
+  function serveNext(): void {
+    const now = performance.now()
+    sliceStartedAt ??= now
+    if (hasTime(sliceStartedAt, now)) serveWaiting(waiting.shift() as Response, now)
+    batchLeft--
+    if (batchLeft === 0) beginSlice()
+  }
+
+  function hasTime(startedAt: number, now: number): boolean {
+    return now - startedAt < (connectingTurns > 0 ? ACCEPTING_MS : SLICE_MS) && !isAccepting(now)
+  }
+
+  function isAccepting(now: number): boolean {
+    return connectingTurns > 0 && now < acceptingUntil
+  }
+
+  function serveWaiting(response: Response, now: number): void {
+    const request: Request = response.req
+    // The client hung up, or a malformed body was answered already.
+    if (request.socket.destroyed || response.writableEnded) return
+    if (now - request.arrivedAt > maxEventLoopDelayMs) shed(request, response)
+    else serve(request, response)
+  }
 
   function shed(request: Request, response: Response): void {
     request.isShed = true
@@ -50,62 +98,38 @@ export function createAdmission(options: AdmissionOptions) {
     serve(request, response)
   }
 
-  /** Each has a callback of its own, so that all its work counts as its time. They are called in the order of arrival. */
-  function serveWaiting(response: Response): void {
-    const request: Request = response.req
-    const nowMs = performance.now()
-    if (!hasTime(ofWaiting, nowMs)) {
-      setImmediate(serveWaiting, response)
-      return
-    }
-    waitingRequests--
-    reachedMs = request.arrivedAt
-    // The client hung up, or a malformed body was answered already.
-    if (request.socket.destroyed || response.writableEnded) return
-    if (nowMs - request.arrivedAt > maxEventLoopDelayMs) shed(request, response)
-    else serve(request, response)
-  }
-
-  function hasTime(slice: Slice, nowMs: number): boolean {
-    if (slice.startedMs === undefined) {
-      slice.startedMs = nowMs
-      setImmediate(() => {
-        slice.startedMs = undefined
-      })
-    }
-    return nowMs - slice.startedMs < (nowMs < connectingUntilMs ? SHORT_SLICE_MS : SLICE_MS)
-  }
-
   /**
    * Whether waiting requests must be served before new ones. Not as soon as one waits: queued requests make work for
    * the garbage collector, and a thousand clients that read one user each would be served half as fast.
    */
-  function isBehind(nowMs: number): boolean {
-    return waitingRequests > 0 && nowMs - reachedMs > maxEventLoopDelayMs / 2
+  function isBehind(now: number): boolean {
+    const [first] = waiting
+    return first !== undefined && now - (first.req as Request).arrivedAt > maxEventLoopDelayMs / 2
   }
 
   /** Call for each request that is to be served now or later. */
   function admit(response: Response): void {
     const request: Request = response.req
-    const nowMs = performance.now()
-    request.arrivedAt = nowMs
-    if (isHealthCheck(request.url)) serve(request, response)
-    else if (hasTime(ofNew, nowMs) && !isBehind(nowMs)) serve(request, response)
-    else if (waitingRequests < maxWaitingRequests) {
-      if (waitingRequests === 0) reachedMs = nowMs
-      waitingRequests++
-      setImmediate(serveWaiting, response)
-    } else shed(request, response)
+    const now = performance.now()
+    request.arrivedAt = now
+    if (HEALTH_CHECK.test(request.url)) serve(request, response)
+    else if (hasTime(beginTurn(now), now) && !isBehind(now)) serve(request, response)
+    else if (waiting.length < maxWaitingRequests) waiting.push(response)
+    else shed(request, response)
   }
 
-  /** Call for every new connection. */
+  /**
+   * Call for every new connection. libuv may accept only one in each turn of the event loop, so that only turns in which
+   * nothing is served accept many.
+   */
   function addConnection(): void {
-    connectingUntilMs = performance.now() + CONNECTING_MS
+    const now = performance.now()
+    beginTurn(now)
+    connectingTurns = CONNECTING_TURNS
+    const isTheirTurn = now > acceptingUntil + ACCEPTING_MS
+    if (isTheirTurn && lastTurnMs > LONG_TURN_MS) acceptingUntil = now + ACCEPTING_MS
   }
 
-  return { admit, addConnection, report: () => ({ waitingRequests, shedRequests }) }
-}
-
-function isHealthCheck(url: string): boolean {
-  return /^\/(?:livez|readyz)(?:$|\?)/.test(url)
+  const report = () => ({ waitingRequests: waiting.length, shedRequests })
+  return { admit, addConnection, report }
 }

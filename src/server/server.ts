@@ -39,15 +39,14 @@ export interface HttpServerOptions extends Omit<ClientErrorOptions, 'connections
   readonly onLateRequest: () => void
 }
 
-/** How long a client may take, in milliseconds. */
+/**
+ * How long a client may take to send the headers of a request, to send all of it, and to accept some bytes of a response, in
+ * milliseconds; and how often that is checked.
+ */
 export interface Timeouts {
-  /** To send the headers of a request. */
   readonly headersMs: number
-  /** To send a whole request. */
   readonly requestMs: number
-  /** To accept some bytes of a response. */
   readonly takeMs: number
-  /** How often the other times are checked. */
   readonly checkEveryMs: number
 }
 

@@ -23,23 +23,16 @@ export interface StopOptions {
  */
 export const LISTEN_BACKLOG = 4096
 
-const TURN_MS = 20
+/** How long a request that was sent may take to arrive. */
+const ARRIVAL_MS = 100
 
 /**
- * How many turns a request may take to arrive. Turns and not time, because a turn reads everything that has arrived, however
- * long a busy process takes for it.
- */
-const ARRIVAL_TURNS = 5
-
-/**
- * A stop that has not begun. It answers every request that was sent before it began:
+ * A stop that has not begun. Every request that was sent before it is answered:
  *
- * 1. For `ARRIVAL_TURNS` all connections are served. Responses that are the last of their connection say
- *    `Connection: close`, and /readyz answers 503.
- * 2. The same for connections that the system still holds from before, until none comes in a turn of the event loop: libuv
- *    may accept only one in each. Of more than `LISTEN_BACKLOG`, the last came later.
- * 3. New connections are too late: their requests are answered 503. Idle connections are closed.
- * 4. When only connections are left that came too late, the port is closed too.
+ * 1. For `ARRIVAL_MS`, and until the system holds no connection from before, all connections are served. Responses that are
+ *    the last of their connection say `Connection: close`, and /readyz answers 503.
+ * 2. New connections are too late: their requests are answered 503. Idle connections are closed.
+ * 3. When only connections are left that came too late, the port is closed too.
  */
 export function createStopping(): Stopping {
   const late = new WeakSet<Socket>()
@@ -48,6 +41,7 @@ export function createStopping(): Stopping {
 
   async function run({ server, connections, timeoutMs }: StopOptions): Promise<boolean> {
     const endsAt = performance.now() + timeoutMs
+    const bytesRead = new WeakMap<Socket, number>()
     let refusesAll = false
     let accepted = 0
     hasBegun = true
@@ -59,16 +53,15 @@ export function createStopping(): Stopping {
       const isLast = waiting.length === 0
       if (isLast && current?.headersSent === false) current.setHeader('Connection', 'close')
     }
-    const bytesRead = new WeakMap<Socket, number>()
     closeIdle(connections, bytesRead)
-    for (let turn = 1; server.listening || connections.size > 0; turn++) {
-      if (performance.now() >= endsAt) break
-      await sleep(TURN_MS)
+    while (performance.now() < endsAt && (server.listening || connections.size > 0)) {
+      await sleep(ARRIVAL_MS)
+      // One more turn of the event loop reads all that has arrived, however busy the process was, and accepts a connection
+      // if the system holds any: libuv may accept only one in each. After a whole backlog, the next were not sent before.
       const before = accepted
-      // After the reads of this turn of the event loop, not before them.
       await nextTurn()
-      if (turn % ARRIVAL_TURNS === 0) closeIdle(connections, bytesRead)
-      refusesAll ||= turn >= ARRIVAL_TURNS && (accepted === before || accepted > LISTEN_BACKLOG)
+      refusesAll ||= accepted === before || accepted > LISTEN_BACKLOG
+      closeIdle(connections, bytesRead)
       if (refusesAll && [...connections.keys()].every(isTooLate)) server.close()
     }
     const isComplete = [...connections.values()].every(isIdle)
