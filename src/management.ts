@@ -7,7 +7,7 @@ import { createManagementApp } from './ops/management/management-app.ts'
 import type { Operations } from './ops/management/operations.ts'
 import { createStatusHistory } from './ops/management/status-history.ts'
 import { createHttpServer, type HttpServer } from './server/server.ts'
-import { createStopping } from './server/stopping.ts'
+import { createStopping } from './server/stop.ts'
 import { readVersion } from './version.ts'
 
 export interface ManagementOptions {

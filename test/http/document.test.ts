@@ -285,7 +285,7 @@ test('the routes that are mounted are the operations of the document, and the fi
   const mounted = routers
     .flatMap(routesOf)
     .flatMap(({ path, methods }) => methods.map(method => `${method} ${path}`))
-  const users = describeUserOperations(createUserRules({ passwordMinLength: 8 }))
+  const users = describeUserOperations(createUserRules({ passwordMinChars: 8 }))
   const documented = Object.values({ ...users, ...pageOperations, ...healthOperations })
   const lines = documented.map(({ method, path }) => `${method} ${path}`)
   expect(mounted.sort()).toEqual([...lines, 'get /docs/{release}/{file}'].sort())
