@@ -1,17 +1,21 @@
 import { Console } from 'node:console'
+import type { Readable } from 'node:stream'
 import { Command, CommanderError } from 'commander'
 import type { Environment } from '../config/settings.ts'
 import { OperatorError, ServiceError } from '../errors.ts'
 import { readVersion } from '../version.ts'
 import { addAccessCommands } from './access/access-commands.ts'
 import { addDatabaseCommands } from './database/database-commands.ts'
-import { addHelpCommands, rejectExtraArgument } from './help-commands.ts'
 import { addLimitsCommands } from './limits/limits-commands.ts'
 import { addServiceCommands } from './serve/service-commands.ts'
 import { type CommandContext, EXIT, UsageError } from './terminal/command-context.ts'
-import { notify } from './terminal/print.ts'
-import { isBrokenPipe, watchStandardStreams } from './terminal/standard-streams.ts'
-import { createTerminal, type StandardStreams, type Terminal } from './terminal/terminal.ts'
+import {
+  isBrokenPipe,
+  notify,
+  print,
+  type Terminal,
+  watchStandardStreams,
+} from './terminal/terminal.ts'
 import { addTransferCommands } from './transfer/transfer-commands.ts'
 
 const EPILOGUE = `
@@ -34,130 +38,96 @@ After SIGINT or SIGTERM, serve exits with 0 if every request was answered, other
 export async function runCommandLine(
   args: readonly string[],
   environment: Environment,
-  streams: StandardStreams,
+  streams: Pick<Terminal, 'stdout' | 'stderr'> & { readonly stdin: Readable },
 ): Promise<number> {
-  const terminal = createTerminal(environment, streams)
+  const { stdout, stderr } = streams
+  const terminal: Terminal = { environment, stdout, stderr, stdin: () => streams.stdin }
   const watched = watchStandardStreams(terminal)
   try {
     const exitCode = await runCommand(args, terminal)
     await watched.throwIfLost()
     return exitCode
   } catch (error) {
-    return report(terminal, error)
+    if (isBrokenPipe(error)) return EXIT.brokenPipe
+    report(terminal, error)
+    return EXIT.failed
   } finally {
     watched.end()
   }
 }
 
-/** Prints what went wrong and returns the exit code. */
-function report(terminal: Terminal, error: unknown): number {
-  if (error instanceof UsageError) {
-    notify(terminal, error.message)
-    return EXIT.wrongUsage
-  }
-  if (error instanceof OperatorError) notify(terminal, error.problems.join('\n'))
-  else new Console(terminal.stdout, terminal.stderr).error(error)
-  return EXIT.failed
-}
+/** Without them, arguments that begin with an option are those of `serve`. */
+const OPTIONS_OF_ALL = ['-h', '--help', '-v', '--version']
 
-/** Throws `UsageError`, and what the command throws. */
 async function runCommand(args: readonly string[], terminal: Terminal): Promise<number> {
   let exitCode: number = EXIT.done
-  const context: CommandContext = {
-    terminal,
-    run: async command => {
-      try {
-        exitCode = await command()
-      } catch (error) {
-        if (!isBrokenPipe(error)) throw asOperatorError(error)
-        exitCode = BROKEN_PIPE_EXIT_CODE
-      }
-    },
-  }
-  const program = createProgram(context)
-  let current = program
-  for (const command of commandsUnder(program)) {
-    command.exitOverride(error => {
-      current = command
+  const run: CommandContext['run'] = async command => {
+    try {
+      exitCode = await command()
+    } catch (error) {
+      if (error instanceof UsageError) program.error(error.message)
       throw error
-    })
+    }
   }
-  program.hook('preAction', (_program, command) => {
-    current = command
-    rejectExtraArgument(program, command)
-  })
+  const program = createProgram({ terminal, run })
+  const [first = '-'] = args
+  const isServe = first.startsWith('-') && !OPTIONS_OF_ALL.includes(first)
   try {
-    await program.parseAsync(args, { from: 'user' })
+    await program.parseAsync(isServe ? ['serve', ...args] : args, { from: 'user' })
+    return exitCode
   } catch (error) {
+    if (!(error instanceof CommanderError)) throw error
     // Commander also throws after it printed help or the version, with exit code 0.
-    const isPrinted = error instanceof CommanderError && error.exitCode === 0
-    if (!isPrinted) throw withHint(error, current)
+    return error.exitCode === 0 ? EXIT.done : EXIT.wrongUsage
   }
-  return exitCode
 }
 
 /** The width of help that is not shown on a terminal. */
 const DEFAULT_HELP_CHARS = 80
 
 function createProgram(context: CommandContext): Command {
+  const { stdout, stderr } = context.terminal
+  // Commands inherit what is set before they are added.
   const program = new Command('user-records-service')
     .description('Serve user records as JSON over HTTP, and maintain their database.')
     .usage('[COMMAND] [OPTIONS]')
+    .version(readVersion(), '-v, --version', 'print the version')
+    .helpOption('-h, --help', 'print this help')
     .addHelpText('after', EPILOGUE)
-    .helpCommand(false)
+    .exitOverride()
+    .configureOutput({
+      writeOut: text => stdout.write(text),
+      writeErr: text => stderr.write(text),
+      outputError: (text, write) => write(`${onOneLine(text)}; see --help\n`),
+      getOutHelpWidth: () => stdout.columns ?? DEFAULT_HELP_CHARS,
+      getErrHelpWidth: () => stderr.columns ?? DEFAULT_HELP_CHARS,
+    })
   addServiceCommands(program, context)
   addAccessCommands(program, context)
   addLimitsCommands(program, context)
   addTransferCommands(program, context)
   addDatabaseCommands(program, context)
-  addHelpCommands(program, context)
-  const version = readVersion()
-  const { stdout } = context.terminal
-  for (const command of commandsUnder(program)) {
-    command
-      .version(version, '-v, --version', 'print the version')
-      .helpOption('-h, --help', 'print this help')
-      .allowExcessArguments()
-      .configureOutput({
-        outputError: () => {},
-        writeOut: text => stdout.write(text),
-        getOutHelpWidth: () => stdout.columns ?? DEFAULT_HELP_CHARS,
-      })
-  }
+  program
+    .command('version')
+    .description('print the version')
+    .action(() => context.run(() => print(context.terminal, readVersion()).then(() => EXIT.done)))
   return program
 }
 
-function commandsUnder(command: Command): Command[] {
-  return [command, ...command.commands.flatMap(commandsUnder)]
+function onOneLine(text: string): string {
+  return text
+    .replace('error: ', '')
+    .replace(/\.?\n$/, '')
+    .replaceAll('\n', ' ')
 }
 
-/** For example `user-records-service bans add`. */
-function fullNameOf(command: Command): string {
-  const name = command.name()
-  return command.parent === null ? name : `${fullNameOf(command.parent)} ${name}`
-}
-
-/** As shells report a program that SIGPIPE ended. Node ignores that signal. */
-const BROKEN_PIPE_EXIT_CODE = 128 + 13
-
-/** Errors of the database and the system become one line for the operator. Others are returned as they are. */
-function asOperatorError(error: unknown): unknown {
-  if (error instanceof ServiceError) {
+/** Errors of the database and the system become one line for the operator. Others are printed with their stack. */
+function report(terminal: Terminal, error: unknown): void {
+  if (error instanceof OperatorError) notify(terminal, error.problems.join('\n'))
+  else if (error instanceof ServiceError) {
     const { cause } = error.details
     const reason = cause instanceof Error ? cause.message : error.code
-    return new OperatorError([`the database is not available: ${reason}`], { cause: error })
-  }
-  const isSystemError = error instanceof Error && 'syscall' in error
-  return isSystemError ? new OperatorError([error.message], { cause: error }) : error
-}
-
-/** A mistake in the command line gets a hint which help to read. Other errors are returned as they are. */
-function withHint(error: unknown, current: Command): unknown {
-  if (!(error instanceof CommanderError || error instanceof UsageError)) return error
-  const about = error instanceof UsageError ? (error.about ?? current) : current
-  return new UsageError(`${onOneLine(error.message)}; see ${fullNameOf(about)} --help`)
-}
-
-function onOneLine(message: string): string {
-  return message.replace('error: ', '').replaceAll('\n', ' ')
+    notify(terminal, `the database is not available: ${reason}`)
+  } else if (error instanceof Error && 'syscall' in error) notify(terminal, error.message)
+  else new Console(terminal.stdout, terminal.stderr).error(error)
 }

@@ -1,54 +1,42 @@
 import { maskCredentials } from '../config/mask-credentials.ts'
-import { type DatabaseOption, type Environment, readDatabaseOption } from '../config/settings.ts'
+import { describeMistake, type Environment, readDatabaseOption } from '../config/settings.ts'
 import type { DatabaseLocation } from '../config/values.ts'
 import { OperatorError } from '../errors.ts'
-import { type CopyProgress, type CopyResult, copyDatabase } from '../storage/copy/copy-database.ts'
-import type { CopySource, CopyTarget } from '../storage/copy/database-copy.ts'
-import { blameOption, blameOptionIn } from './blame-option.ts'
+import { type CopyOptions, copyDatabase } from '../storage/copy/copy-database.ts'
+import { blaming } from '../storage/unusable-database.ts'
 import { isFileOfDatabase } from './open-storage.ts'
 
-export interface CopyBetween {
+export interface CopyBetween extends Pick<CopyOptions, 'onProgress' | 'signal'> {
   /** The texts of the options. */
   readonly from: string
   readonly to: string
   readonly environment: Environment
-  readonly onProgress: (progress: CopyProgress) => void
-  readonly signal: AbortSignal
-}
-
-/** What was copied, and the options with credentials masked. */
-export interface Copied extends CopyResult {
-  readonly from: string
-  readonly to: string
 }
 
 /** Copies everything from one database into another. Throws `OperatorError`, and the reason of `signal`. */
-export async function copyDatabases(options: CopyBetween): Promise<Copied> {
-  const { from, to, environment, onProgress, signal } = options
-  const ofSource: DatabaseOption = { name: '--from', url: from }
-  const ofTarget: DatabaseOption = { name: '--to', url: to }
-  const sourceLocation = readDatabaseOption(ofSource, environment)
-  const targetLocation = readDatabaseOption(ofTarget, environment)
+export async function copyDatabases({ from, to, environment, ...options }: CopyBetween) {
+  const inSource = (reason: string) => describeMistake('--from', from, reason)
+  const inTarget = (reason: string) => describeMistake('--to', to, reason)
+  const sourceLocation = readDatabaseOption({ name: '--from', url: from }, environment)
+  const targetLocation = readDatabaseOption({ name: '--to', url: to }, environment)
   requireTwo(sourceLocation, targetLocation)
-  const source = await blameOption(ofSource, () => openSource(sourceLocation))
-  try {
-    const target = await blameOption(ofTarget, () => openTarget(targetLocation))
-    try {
-      const result = await blameOption(ofTarget, () =>
-        copyDatabase({
-          source: blameOptionIn(ofSource, source),
-          target: blameOptionIn(ofTarget, target),
-          onProgress,
-          signal,
-        }),
-      )
-      return { ...result, from: maskCredentials(from), to: maskCredentials(to) }
-    } finally {
-      await target.close()
-    }
-  } finally {
-    await source.close()
+  const opened = await blaming(inSource, () => openSource(sourceLocation))
+  const source = blamingEach(inSource, opened)
+  const copy = async () => {
+    const target = await openTarget(targetLocation)
+    return copyDatabase({ ...options, source, target }).finally(target.close)
   }
+  const result = await blaming(inTarget, copy).finally(source.close)
+  return { ...result, from: maskCredentials(from), to: maskCredentials(to) }
+}
+
+/** Blames each method alone, because a copy calls those of both databases in turn. */
+function blamingEach<T extends object>(describe: (reason: string) => string, methods: T): T {
+  const entries = Object.entries(methods).map(([name, method]) => [
+    name,
+    (...values: unknown[]) => blaming(describe, () => method(...values)),
+  ])
+  return Object.fromEntries(entries)
 }
 
 /** A second connection of one process to a file would drop the locks of the first. PostgreSQL has a lock of its own. */
@@ -60,27 +48,21 @@ function requireTwo(source: DatabaseLocation, target: DatabaseLocation): void {
   if (isSame) throw new OperatorError(['--from and --to name the same database'])
 }
 
-/**
- * Loads only the drivers that the copy uses. A new engine needs one more case here and in `openTarget`.
- */
-async function openSource(location: DatabaseLocation): Promise<CopySource> {
+/** Loads only the drivers that the copy uses. A new engine needs one more case here and in `openTarget`. */
+async function openSource(location: DatabaseLocation) {
   if (location.kind === 'sqlite') {
-    const { openSqliteCopySource } = await import('../storage/sqlite/copy/sqlite-copy-source.ts')
-    return openSqliteCopySource(location.path)
+    const sqlite = await import('../storage/sqlite/copy/sqlite-copy-source.ts')
+    return sqlite.openSqliteCopySource(location.path)
   }
-  const { openPostgresCopySource } = await import(
-    '../storage/postgres/copy/postgres-copy-source.ts'
-  )
-  return openPostgresCopySource(location)
+  const postgres = await import('../storage/postgres/copy/postgres-copy-source.ts')
+  return postgres.openPostgresCopySource(location)
 }
 
-async function openTarget(location: DatabaseLocation): Promise<CopyTarget> {
+async function openTarget(location: DatabaseLocation) {
   if (location.kind === 'sqlite') {
-    const { openSqliteCopyTarget } = await import('../storage/sqlite/copy/sqlite-copy-target.ts')
-    return openSqliteCopyTarget(location.path)
+    const sqlite = await import('../storage/sqlite/copy/sqlite-copy-target.ts')
+    return sqlite.openSqliteCopyTarget(location.path)
   }
-  const { openPostgresCopyTarget } = await import(
-    '../storage/postgres/copy/postgres-copy-target.ts'
-  )
-  return openPostgresCopyTarget(location)
+  const postgres = await import('../storage/postgres/copy/postgres-copy-target.ts')
+  return postgres.openPostgresCopyTarget(location)
 }

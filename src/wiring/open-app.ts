@@ -1,7 +1,7 @@
 import type { Application } from 'express'
 import type { Logger } from 'pino'
 import { type AppDependencies, createApp } from '../app.ts'
-import type { Config } from '../config/settings.ts'
+import { type Config, describeProblem } from '../config/settings.ts'
 import { createRequestMetrics, type RequestMetrics } from '../http/request-metrics.ts'
 import { type BanControl, createControlWithoutRules } from '../limits/ban-control.ts'
 import type { Limiter } from '../limits/limiter.ts'
@@ -11,13 +11,13 @@ import type { LimitsReport } from '../limits/rule-report.ts'
 import { type CheckedLimits, NO_LIMITS } from '../limits/rules/compiled-rules.ts'
 import type { ReloadResult } from '../ops/management/operations.ts'
 import type { Storage } from '../storage/storage.ts'
+import { blaming } from '../storage/unusable-database.ts'
 import { createCursors } from '../users/cursor.ts'
 import { createFingerprints } from '../users/fingerprint.ts'
 import { createPasswordVerifications } from '../users/password-verifications.ts'
 import { createPasswordHasher } from '../users/passwords/hasher.ts'
 import { createUserRules } from '../users/user-schemas.ts'
 import { createUserService } from '../users/user-service.ts'
-import { blameSetting } from './blame-setting.ts'
 import { type Clocks, createClocks } from './clocks.ts'
 import { logIndexing } from './log-indexing.ts'
 import { openKeys } from './open-keys.ts'
@@ -84,7 +84,9 @@ export async function openApp(options: AppOptions): Promise<OpenApp> {
   try {
     const parts = { storage, opened, limits }
     const build = () => buildApp({ ...options, clocks }, parts)
-    return { ...(await blameSetting(config.database, build)), close }
+    const describe = (reason: string) =>
+      describeProblem('DATABASE_URL', config.database.url, reason)
+    return { ...(await blaming(describe, build)), close }
   } catch (error) {
     await close()
     throw error

@@ -1,9 +1,9 @@
-import type { Config } from '../config/settings.ts'
+import { type Config, describeMistake, describeProblem } from '../config/settings.ts'
 import type { DatabaseLocation } from '../config/values.ts'
 import { createPostgresEngine } from '../storage/postgres/postgres-storage.ts'
 import { createSqliteEngine } from '../storage/sqlite/sqlite-storage.ts'
 import type { OpenStorageOptions, Storage, StorageEngine } from '../storage/storage.ts'
-import { blameFile, blameSetting } from './blame-setting.ts'
+import { blaming } from '../storage/unusable-database.ts'
 import { createClocks } from './clocks.ts'
 
 export type ServiceStorageOptions = Pick<
@@ -19,8 +19,9 @@ export function openStorage(
   { database, maxWaitingWrites }: Config,
   options: ServiceStorageOptions,
 ): Promise<Storage> {
-  return blameSetting(database, () =>
-    engineOf(database).open({ maxWaitingWrites, ifMissing: 'create', ...options }),
+  return blaming(
+    reason => describeProblem('DATABASE_URL', database.url, reason),
+    () => engineOf(database).open({ maxWaitingWrites, ifMissing: 'create', ...options }),
   )
 }
 
@@ -36,7 +37,8 @@ export function openStorageForCommand(
 ): Promise<Storage> {
   const { now, steadyNow } = createClocks()
   const shared = { now, steadyNow, maxWaitingWrites, ...options }
-  return blameFile(database, async () => {
+  const describe = (reason: string) => describeMistake('DATABASE_URL', database.url, reason)
+  return blaming(describe, async () => {
     const engine = engineOf(database)
     if (ifMissing !== 'use empty') return engine.open({ ...shared, ifMissing })
     return (await engine.exists())
@@ -55,7 +57,7 @@ export function isFileOfDatabase(path: string, { database }: Pick<Config, 'datab
   return engineOf(database).ownsFile(path)
 }
 
-/** A new engine needs one more case here and in `createDatabaseTasks`. */
+/** A new engine needs one more case here and in `withDatabaseTasks`. */
 function engineOf(location: DatabaseLocation): StorageEngine {
   switch (location.kind) {
     case 'sqlite':

@@ -3,43 +3,29 @@ import type { Config } from '../config/settings.ts'
 import { createCursors } from '../users/cursor.ts'
 import { createPasswordHasher, createTrialHasher } from '../users/passwords/hasher.ts'
 import { createImportRules } from '../users/transfer/import-rules.ts'
-import { createUserExporter, type UserExporter } from '../users/transfer/user-export.ts'
-import { createUserImporter, type UserImporter } from '../users/transfer/user-import.ts'
-import { type CommandStorageOptions, openStorageForCommand } from './open-storage.ts'
-
-/** Import and export of many users, beside a running service or without one. */
-export interface UserTransfer {
-  readonly importer: UserImporter
-  readonly exporter: UserExporter
-  close(): Promise<void>
-}
-
-type Purpose = 'import' | 'dry run' | 'export'
+import { createUserExporter } from '../users/transfer/user-export.ts'
+import { createUserImporter } from '../users/transfer/user-import.ts'
+import { openStorageForCommand } from './open-storage.ts'
 
 /** An export needs an existing database with this release's schema; a dry run without a database uses an empty one. */
-const IF_MISSING: Readonly<Record<Purpose, CommandStorageOptions['ifMissing']>> = {
-  import: 'create',
-  'dry run': 'use empty',
-  export: 'refuse',
-}
+const IF_MISSING = { import: 'create', 'dry run': 'use empty', export: 'refuse' } as const
 
 /** The default size of libuv's thread pool. */
 const MAX_HASHING_THREADS = 4
 
-/** Opens import and export for one purpose. Throws `OperatorError` when the database cannot be opened. */
+/** Opens import and export beside a running service or without one. Throws `OperatorError` if the database cannot be opened. */
 export async function openUserTransfer(
   config: Config,
-  { purpose }: { readonly purpose: Purpose },
-): Promise<UserTransfer> {
+  { purpose }: { readonly purpose: keyof typeof IF_MISSING },
+) {
   const isDryRun = purpose === 'dry run'
   const storage = await openStorageForCommand(config, {
     ifMissing: IF_MISSING[purpose],
     mustPersist: !isDryRun,
     isBulk: true,
   })
-  const passwords = createPasswordHasher({
-    maxConcurrent: Math.min(availableParallelism(), MAX_HASHING_THREADS),
-  })
+  const maxConcurrent = Math.min(availableParallelism(), MAX_HASHING_THREADS)
+  const passwords = createPasswordHasher({ maxConcurrent })
   return {
     importer: createUserImporter({
       store: isDryRun ? await storage.openTrialImports() : storage.imports,

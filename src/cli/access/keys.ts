@@ -9,44 +9,43 @@ import { durationMs } from '../../limits/rules/rule-values.ts'
 import { textInWords } from '../../limits/rules/rule-words.ts'
 import { type CommandStorageOptions, openStorageForCommand } from '../../wiring/open-storage.ts'
 import { EXIT, type JsonFlags, UsageError } from '../terminal/command-context.ts'
-import { notify, print, printJson } from '../terminal/print.ts'
-import { readConfig } from '../terminal/read-config.ts'
-import type { Terminal } from '../terminal/terminal.ts'
+import { notify, print, printJson, readConfig, type Terminal } from '../terminal/terminal.ts'
 
-export interface CreateOptions extends JsonFlags {
+export interface CreateFlags extends JsonFlags {
   readonly name: string
   /** Each may be several, with commas between them. */
-  readonly scopes: readonly string[]
+  readonly scope: readonly string[]
   /** A time as in rules; the key never expires if it is left out. */
-  readonly expires: string | undefined
+  readonly expires?: string
 }
 
-/** Creates a key and prints it, alone on standard output. */
-export async function createKey(terminal: Terminal, options: CreateOptions): Promise<number> {
+/** Creates a key and prints it, alone on standard output. A key that cannot be printed is revoked at once. */
+export async function createKey(terminal: Terminal, flags: CreateFlags): Promise<number> {
+  const { name, scope, expires, json = false } = flags
   const key = createApiKey(randomBytes)
   const stored = {
-    name: requireName('--name', options.name),
+    name: requireName('--name', name),
     hash: hashApiKey(key),
-    scopes: parseScopes(options.scopes),
-    ...parseExpiry(options.expires, Date.now()),
+    scopes: parseScopes(scope),
+    ...parseExpiry(expires, Date.now()),
+    lastUsedAt: undefined,
   }
-  const create = (store: ApiKeyStore) => store.create(stored)
   // A key may be there before the first start of a service that requires one.
-  if (!(await withKeys({ terminal, ifMissing: 'create' }, create))) {
-    throw new OperatorError([
-      `there is a key ${textInWords(stored.name)} already: choose another name, or revoke it first`,
-    ])
-  }
-  const created = { ...stored, lastUsedAt: undefined }
-  if (options.json) {
-    await printJson(terminal, { ...jsonOf(created), key })
-  } else {
-    await print(terminal, key)
-    notify(
-      terminal,
-      `created: ${rightsOf(created)}\nThe database has only its hash, and the key is never shown again.`,
-    )
-  }
+  await withKeys({ terminal, ifMissing: 'create' }, async store => {
+    if (!(await store.create(stored))) {
+      throw new OperatorError([
+        `there is a key ${textInWords(name)} already: choose another name, or revoke it first`,
+      ])
+    }
+    try {
+      await (json ? printJson(terminal, { ...jsonOf(stored), key }) : print(terminal, key))
+    } catch (error) {
+      await store.revoke(name)
+      throw error
+    }
+  })
+  const note = 'The database has only its hash, and the key is never shown again.'
+  if (!json) notify(terminal, `created: ${rightsOf(stored)}\n${note}`)
   return EXIT.done
 }
 
@@ -58,20 +57,16 @@ export async function listKeys(terminal: Terminal, { json }: JsonFlags): Promise
   return EXIT.done
 }
 
-export interface RevokeOptions extends JsonFlags {
-  readonly name: string
-}
-
 /** Revokes the key of a name. */
-export async function revokeKey(terminal: Terminal, options: RevokeOptions): Promise<number> {
-  const name = requireName('NAME', options.name)
-  const revoke = (store: ApiKeyStore) => store.revoke(name)
-  if (!(await withKeys({ terminal, ifMissing: 'refuse' }, revoke))) {
-    throw new OperatorError([`there is no key ${textInWords(name)}; see keys list`])
-  }
-  await (options.json
-    ? printJson(terminal, { revoked: name })
-    : print(terminal, `revoked: ${textInWords(name)}`))
+export async function revokeKey(
+  terminal: Terminal,
+  { name, json }: JsonFlags & { readonly name: string },
+): Promise<number> {
+  requireName('NAME', name)
+  const isRevoked = await withKeys({ terminal, ifMissing: 'refuse' }, store => store.revoke(name))
+  if (!isRevoked) throw new OperatorError([`there is no key ${textInWords(name)}; see keys list`])
+  if (json) await printJson(terminal, { revoked: name })
+  else await print(terminal, `revoked: ${textInWords(name)}`)
   return EXIT.done
 }
 
@@ -100,12 +95,8 @@ function parseExpiry(
   throw new UsageError(`--expires was ${textInWords(time)}; ${may}`)
 }
 
-interface KeyAccess extends Pick<CommandStorageOptions, 'ifMissing'> {
-  readonly terminal: Terminal
-}
-
 async function withKeys<T>(
-  { terminal, ifMissing }: KeyAccess,
+  { terminal, ifMissing }: Pick<CommandStorageOptions, 'ifMissing'> & { terminal: Terminal },
   work: (store: ApiKeyStore) => Promise<T>,
 ): Promise<T> {
   const config = readConfig(terminal)

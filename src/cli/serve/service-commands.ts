@@ -1,11 +1,11 @@
 import type { Command } from 'commander'
-import type { MigrateFlags } from '../database/migrate.ts'
+import type { MigrateFlags } from '../database/database.ts'
 import { type CommandContext, jsonOption } from '../terminal/command-context.ts'
 
 /** Adds `serve`, the default command, and `migrate`. */
 export function addServiceCommands(program: Command, { terminal, run }: CommandContext): void {
   program
-    .command('serve', { isDefault: true })
+    .command('serve')
     .description('serve HTTP requests (the default command)')
     .option('--host <ADDRESS>', 'address to listen on, instead of HOST')
     .option('--port <NUMBER>', 'port to listen on, instead of PORT; 0 picks a free port')
@@ -31,7 +31,7 @@ export function addServiceCommands(program: Command, { terminal, run }: CommandC
     .addOption(jsonOption())
     .action((flags: MigrateFlags) =>
       run(async () => {
-        const { migrate } = await import('../database/migrate.ts')
+        const { migrate } = await import('../database/database.ts')
         return migrate(terminal, flags)
       }),
     )

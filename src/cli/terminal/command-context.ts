@@ -1,4 +1,4 @@
-import { type Command, Option } from 'commander'
+import { Option } from 'commander'
 import type { Terminal } from './terminal.ts'
 
 /** What every command gets. */
@@ -15,11 +15,13 @@ export const EXIT = {
   wrongUsage: 2,
   /** Done, but with findings: rejected rows, a damaged database, limits with an unexpected outcome. */
   foundFaults: 3,
+  /** As shells report a program that SIGPIPE ended. Node ignores that signal. */
+  brokenPipe: 128 + 13,
 } as const
 
 /** The value of `jsonOption`. */
 export interface JsonFlags {
-  readonly json?: boolean
+  readonly json?: boolean | undefined
 }
 
 /** `--json`, for every command that prints a result. */
@@ -27,13 +29,5 @@ export function jsonOption(): Option {
   return new Option('--json', 'print the result as JSON')
 }
 
-/** A mistake in the command line: something unknown, missing or not valid. */
-export class UsageError extends Error {
-  /** The command whose `--help` describes the right usage; `undefined` for the command that was called. */
-  readonly about: Command | undefined
-
-  constructor(message: string, about?: Command) {
-    super(message)
-    this.about = about
-  }
-}
+/** A mistake in the command line that commander does not find. */
+export class UsageError extends Error {}

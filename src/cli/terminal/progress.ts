@@ -2,8 +2,11 @@ import type { OutputStream } from './terminal.ts'
 
 /** Shows the progress of a long command. */
 export interface Progress {
-  /** `done` units are done; `share` is the part of the whole, from 0 to 1, if it is known. */
-  update(done: number, share?: number): void
+  /**
+   * `done` units are done; `share` is the part of the whole, from 0 to 1, if it is known. Another unit than that of the last
+   * update begins a step with a rate and a remaining time of its own.
+   */
+  update(done: number, share?: number, unit?: string): void
   /** Shows a step without a count, on a terminal. */
   tell(what: string): void
   /** Clears the bar. */
@@ -32,50 +35,44 @@ const CLEAR_LINE = '\r\x1b[2K'
  */
 export function createProgress(
   { stderr }: { readonly stderr: Pick<OutputStream, 'write' | 'isTTY'> },
-  { unit, monotonicNow = () => performance.now() }: ProgressOptions,
+  { unit: firstUnit, monotonicNow = () => performance.now() }: ProgressOptions,
 ): Progress {
   const isTerminal = stderr.isTTY === true
-  const startedAt = monotonicNow()
+  let startedAt = monotonicNow()
   let shownAt = startedAt
+  let currentUnit = firstUnit
 
-  function show(describeAt: (elapsedSeconds: number) => string): void {
-    const now = monotonicNow()
-    if (now - shownAt < (isTerminal ? REDRAW_MS : LINE_MS)) return
-    shownAt = now
-    const text = describeAt((now - startedAt) / 1000)
-    stderr.write(isTerminal ? `${CLEAR_LINE}${text}` : `${text}\n`)
+  function end(): void {
+    if (isTerminal) stderr.write(CLEAR_LINE)
   }
 
   return {
-    update: (done, share) =>
-      show(elapsedSeconds => {
-        const text = describe({ done, share, unit, elapsedSeconds })
-        return isTerminal && share !== undefined ? `${bar(share)} ${text}` : text
-      }),
+    update: (done, share, unit = firstUnit) => {
+      const now = monotonicNow()
+      if (unit !== currentUnit) {
+        end()
+        currentUnit = unit
+        startedAt = now
+        shownAt = now
+      }
+      if (now - shownAt < (isTerminal ? REDRAW_MS : LINE_MS)) return
+      shownAt = now
+      const seconds = (now - startedAt) / 1000
+      const parts = [
+        share !== undefined && `${Math.floor(share * 100)} %`,
+        `${grouped(done)} ${unit}`,
+        `${grouped(done / seconds)} ${unit}/s`,
+        share !== undefined && share > 0 && `${inWords((seconds / share) * (1 - share))} left`,
+      ]
+      const text = parts.filter(part => part !== false).join(', ')
+      if (!isTerminal) stderr.write(`${text}\n`)
+      else stderr.write(`${CLEAR_LINE}${share === undefined ? '' : `${bar(share)} `}${text}`)
+    },
     tell: what => {
       if (isTerminal) stderr.write(`${CLEAR_LINE}${what}`)
     },
-    end: () => {
-      if (isTerminal) stderr.write(CLEAR_LINE)
-    },
+    end,
   }
-}
-
-interface State {
-  readonly done: number
-  readonly share: number | undefined
-  readonly unit: string
-  readonly elapsedSeconds: number
-}
-
-function describe({ done, share, unit, elapsedSeconds }: State): string {
-  const parts = [
-    share !== undefined && `${Math.floor(share * 100)} %`,
-    `${grouped(done)} ${unit}`,
-    `${grouped(done / elapsedSeconds)} ${unit}/s`,
-    share !== undefined && share > 0 && `${inWords((elapsedSeconds / share) * (1 - share))} left`,
-  ]
-  return parts.filter(part => part !== false).join(', ')
 }
 
 function bar(share: number): string {

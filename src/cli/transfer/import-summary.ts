@@ -1,6 +1,6 @@
+import type { RejectedRow } from '../../users/transfer/import-settlement.ts'
 import type { ImportResult } from '../../users/transfer/user-import.ts'
 import { grouped, inWords } from '../terminal/progress.ts'
-import { describeRejectedRow } from './rejects-file.ts'
 
 /** An import that has ended. */
 export interface EndedImport {
@@ -59,4 +59,12 @@ export function describeConflict({ result, isDryRun }: EndedImport): string | un
         `--on-conflict skip or update the import would end at the first, line ${firstConflict.line}`
     : `${describeRejectedRow(firstConflict)}; ` +
         '--resume continues with this row, and --on-conflict skip or update resolves the conflict'
+}
+
+/** A rejected row in one line, such as `line 17: email is invalid`. */
+export function describeRejectedRow({ line, errors }: RejectedRow): string {
+  const parts = Object.entries(errors).flatMap(([field, messages]) =>
+    messages.map(message => `${field} ${message}`),
+  )
+  return `line ${line}: ${parts.join(', ')}`
 }

@@ -297,6 +297,21 @@ test.each<[args: string[], code: number, says: string]>([
   expect(readFileSync(join(cwd, 'users.ndjson'), 'utf8')).toBe(ndjson([ANN]))
 })
 
+test('import that cannot open its database makes no file for rejected rows, and leaves one as it was', async () => {
+  const cwd = folderWith(ndjson([ANN]))
+  writeFileSync(join(cwd, 'other.txt'), 'no database')
+  const args = ['import', 'users.ndjson', ...KEEP_REJECTS]
+  const fail = async () => {
+    const { code, stderr } = await runCommand({ cwd, args, env: { DATABASE_URL: 'other.txt' } })
+    expect({ code, stderr }).toEqual({ code: 1, stderr: expect.stringContaining('other.txt') })
+  }
+  await fail()
+  expect(existsSync(join(cwd, 'rejects.ndjson'))).toBe(false)
+  writeFileSync(join(cwd, 'rejects.ndjson'), 'earlier')
+  await fail()
+  expect(readFileSync(join(cwd, 'rejects.ndjson'), 'utf8')).toBe('earlier')
+})
+
 test.each([[['import', 'users.ndjson']], [['export']]])(
   '%j with a database in memory is refused, because only a service can have one',
   async args => {

@@ -1,0 +1,203 @@
+import {
+  accessSync,
+  appendFileSync,
+  constants,
+  createReadStream,
+  createWriteStream,
+  type ReadStream,
+  renameSync,
+  rmSync,
+  statSync,
+  truncateSync,
+} from 'node:fs'
+import { dirname } from 'node:path'
+import { addAbortSignal, PassThrough, pipeline } from 'node:stream'
+import { pipeline as pipelineToEnd } from 'node:stream/promises'
+import { createGunzip, createGzip } from 'node:zlib'
+import { OperatorError } from '../../errors.ts'
+import { syncFile, syncFolder } from '../../files/durable-files.ts'
+import { partialNameOf, removeLeftovers } from '../../files/partial-file.ts'
+import type { RejectsSink } from '../../users/transfer/user-import.ts'
+import { type Terminal, toWriteError, write } from '../terminal/terminal.ts'
+import { nameOf, STANDARD_STREAM } from './format.ts'
+
+export interface FileOptions {
+  readonly terminal: Terminal
+  readonly signal: AbortSignal
+  /** Whether the file is packed with gzip. Ignored for a standard stream. */
+  readonly isPacked: boolean
+}
+
+/** The input of a command. */
+export interface InputFile {
+  /**
+   * Unpacked bytes. An abort makes them throw the reason of the signal. They throw `OperatorError` if reading fails, or
+   * if they begin like gzip, or with a mark of UTF-16. Other bytes that are not UTF-8 are not detected here.
+   */
+  readonly chunks: AsyncIterable<Buffer>
+  /** The share of the file that was read when the last chunk was asked for, 0 to 1; `undefined` if its length is unknown. */
+  share(): number | undefined
+}
+
+/** A transaction never has rows of two chunks. This size is enough for a full transaction, and takes little memory. */
+const CHUNK_BYTES = 1024 * 1024
+
+const PACKED_CHUNK_BYTES = 64 * 1024
+
+/** Opens a file or standard input. Throws `OperatorError` for a file that cannot be read. */
+export function openInputFile(file: string, options: FileOptions): InputFile {
+  const { terminal, signal } = options
+  const isStandard = file === STANDARD_STREAM
+  const isPacked = options.isPacked && !isStandard
+  const size = isStandard ? 0 : sizeOf(file)
+  let readBytes = 0
+
+  async function* chunks(): AsyncGenerator<Buffer> {
+    signal.throwIfAborted()
+    const highWaterMark = isPacked ? PACKED_CHUNK_BYTES : CHUNK_BYTES
+    // Opened at the first read: before that, nobody would catch its error.
+    const source = isStandard ? terminal.stdin() : createReadStream(file, { highWaterMark })
+    addAbortSignal(signal, source)
+    let isFirst = true
+    try {
+      for await (const chunk of isPacked ? gunzip(source as ReadStream, file) : source) {
+        if (isFirst) requireText(chunk, nameOf(file))
+        isFirst = false
+        yield chunk
+        if ('bytesRead' in source) readBytes = source.bytesRead
+      }
+    } catch (error) {
+      signal.throwIfAborted()
+      throw toReadError(file, error)
+    }
+  }
+
+  return {
+    chunks: chunks(),
+    share: () => (size === 0 ? undefined : Math.min(1, readBytes / size)),
+  }
+}
+
+function sizeOf(file: string): number {
+  try {
+    const stats = statSync(file)
+    if (stats.isDirectory()) throw new OperatorError([`${file} is a folder`])
+    accessSync(file, constants.R_OK)
+    return stats.size
+  } catch (error) {
+    throw toReadError(file, error)
+  }
+}
+
+function toReadError(file: string, error: unknown): unknown {
+  const { code } = error as NodeJS.ErrnoException
+  if (error instanceof OperatorError || code === undefined) return error
+  return new OperatorError([`${nameOf(file)} cannot be read (${code})`], { cause: error })
+}
+
+/** Two common mistakes, which would otherwise end as text that cannot be read. */
+function requireText([first, second]: Buffer, name: string): void {
+  if (first === 0x1f && second === 0x8b) {
+    const how = 'gunzip unpacks it, and so does an import of a file whose name ends in .gz'
+    throw new OperatorError([`${name} is packed with gzip; ${how}`])
+  }
+  const isLittle = first === 0xff && second === 0xfe
+  if (!isLittle && !(first === 0xfe && second === 0xff)) return
+  const order = isLittle ? 'LE' : 'BE'
+  const convert = `iconv -f UTF-16${order} -t UTF-8`
+  throw new OperatorError([`${name} is UTF-16 ${order} and not UTF-8; ${convert} converts it`])
+}
+
+/** Unpacked chunks. Throws `OperatorError` after those before the place where the data are damaged or incomplete. */
+async function* gunzip(source: ReadStream, file: string): AsyncGenerator<Buffer> {
+  let failure: NodeJS.ErrnoException | undefined
+  // A stream that fails drops what it holds. This one takes the good chunks before.
+  const unpacked = new PassThrough()
+  const gunzipping = pipeline(source, createGunzip({ chunkSize: CHUNK_BYTES }), error => {
+    failure = error ?? undefined
+    if (failure !== undefined) unpacked.end()
+  })
+  yield* gunzipping.pipe(unpacked)
+  const code = failure?.code ?? (source.bytesRead === 0 ? 'Z_BUF_ERROR' : undefined)
+  if (failure !== undefined && !code?.startsWith('Z_')) throw failure
+  if (code === 'Z_BUF_ERROR')
+    throw new OperatorError([`${file} is cut off: the end of its gzip data is missing`])
+  if (failure === undefined) return
+  throw new OperatorError([
+    failure.message === 'incorrect header check'
+      ? `${file} is not gzip, although its name ends in .gz`
+      : `${file} is damaged: its gzip data has an ${failure.message}`,
+  ])
+}
+
+/**
+ * Writes to standard output, or to a new file that replaces an existing one once it is complete and synced to disk. Only the
+ * user of this process can read the file. Throws `OperatorError` with its name if it cannot be written, or if it exists
+ * and is not a regular file. An abort makes it throw the reason of the signal, or an `AbortError`.
+ */
+export async function writeOutput(
+  file: string,
+  texts: AsyncIterable<string>,
+  { terminal, signal, isPacked }: FileOptions,
+): Promise<void> {
+  if (file === STANDARD_STREAM) {
+    const aborted = new Promise<never>((_resolve, reject) => {
+      signal.addEventListener('abort', () => reject(signal.reason))
+    })
+    aborted.catch(() => {})
+    // One after the other: text that is still buffered when the process exits is lost.
+    for await (const text of texts) await Promise.race([write(terminal, text), aborted])
+    return
+  }
+  // The rename would replace a device such as /dev/null with a file.
+  if (statSync(file, { throwIfNoEntry: false })?.isFile() === false) {
+    throw new OperatorError([`${file} is not a regular file; - stands for standard output`])
+  }
+  const partial = partialNameOf(file)
+  try {
+    removeLeftovers(file)
+    const output = createWriteStream(partial, { flags: 'wx', mode: 0o600 })
+    await (isPacked
+      ? pipelineToEnd(texts, createGzip(), output, { signal })
+      : pipelineToEnd(texts, output, { signal }))
+    syncFile(partial)
+    renameSync(partial, file)
+    syncFolder(dirname(file))
+  } catch (error) {
+    rmSync(partial, { force: true })
+    throw toWriteError(file, error)
+  }
+}
+
+/**
+ * Keeps rejected rows in a file, as NDJSON of `{"line", "errors"}`. The first write makes a new file, which only the user of this
+ * process can read. Throws `OperatorError` if it cannot be written or is not a regular file: a resumed import rewrites its end.
+ */
+export function createRejectsSink(path: string): RejectsSink {
+  const stats = statSync(path, { throwIfNoEntry: false })
+  if (stats?.isFile() === false)
+    throw new OperatorError([`--rejects ${path} is not a regular file`])
+  const writing = <T>(work: () => T): T => {
+    try {
+      return work()
+    } catch (error) {
+      throw toWriteError(`--rejects ${path}`, error)
+    }
+  }
+  writing(() => accessSync(stats === undefined ? dirname(path) : path, constants.W_OK))
+  let written: number | undefined
+  return {
+    write: (bytes, rows) => {
+      if (bytes === written && rows.length === 0) return bytes
+      const text = rows.map(row => `${JSON.stringify(row)}\n`).join('')
+      return writing(() => {
+        const size = statSync(path, { throwIfNoEntry: false })?.size ?? 0
+        const start = Math.min(bytes, size)
+        if (start < size) truncateSync(path, start)
+        appendFileSync(path, text, { mode: 0o600, flush: true })
+        written = start + Buffer.byteLength(text)
+        return written
+      })
+    },
+  }
+}
