@@ -4,8 +4,8 @@ import { Command, CommanderError } from 'commander'
 import type { Environment } from '../config/settings.ts'
 import { OperatorError, ServiceError } from '../errors.ts'
 import { readVersion } from '../version.ts'
-import { addAccessCommands } from './access/access-commands.ts'
-import { addDatabaseCommands } from './database/database-commands.ts'
+import { addDatabaseCommands } from './database.ts'
+import { addKeyCommands } from './keys.ts'
 import { addLimitsCommands } from './limits/limits-commands.ts'
 import { addServiceCommands } from './serve/service-commands.ts'
 import { type CommandContext, EXIT, UsageError } from './terminal/command-context.ts'
@@ -31,6 +31,9 @@ Exit codes:
   143  interrupted by SIGTERM
 After SIGINT or SIGTERM, serve exits with 0 if every request was answered, otherwise with 1.`
 
+/** Without them, arguments that begin with an option are those of `serve`. */
+const OPTIONS_OF_ALL = ['-h', '--help', '-v', '--version']
+
 /**
  * Runs the command that `args` name and resolves to the exit code. Prints what went wrong on standard error. No command but
  * a `serve` that listened touches the process beyond `streams` and, until it ends, SIGINT and SIGTERM.
@@ -42,44 +45,23 @@ export async function runCommandLine(
 ): Promise<number> {
   const { stdout, stderr } = streams
   const terminal: Terminal = { environment, stdout, stderr, stdin: () => streams.stdin }
-  const watched = watchStandardStreams(terminal)
-  try {
-    const exitCode = await runCommand(args, terminal)
-    await watched.throwIfLost()
-    return exitCode
-  } catch (error) {
-    if (isBrokenPipe(error)) return EXIT.brokenPipe
-    report(terminal, error)
-    return EXIT.failed
-  } finally {
-    watched.end()
-  }
-}
-
-/** Without them, arguments that begin with an option are those of `serve`. */
-const OPTIONS_OF_ALL = ['-h', '--help', '-v', '--version']
-
-async function runCommand(args: readonly string[], terminal: Terminal): Promise<number> {
+  const endWatch = watchStandardStreams(terminal)
   let exitCode: number = EXIT.done
-  const run: CommandContext['run'] = async command => {
-    try {
+  const program = createProgram({
+    terminal,
+    run: async command => {
       exitCode = await command()
-    } catch (error) {
-      if (error instanceof UsageError) program.error(error.message)
-      throw error
-    }
-  }
-  const program = createProgram({ terminal, run })
+    },
+  })
   const [first = '-'] = args
   const isServe = first.startsWith('-') && !OPTIONS_OF_ALL.includes(first)
   try {
     await program.parseAsync(isServe ? ['serve', ...args] : args, { from: 'user' })
-    return exitCode
   } catch (error) {
-    if (!(error instanceof CommanderError)) throw error
-    // Commander also throws after it printed help or the version, with exit code 0.
-    return error.exitCode === 0 ? EXIT.done : EXIT.wrongUsage
+    exitCode = report(terminal, error)
   }
+  const loss = await endWatch()
+  return exitCode === EXIT.done && loss !== undefined ? report(terminal, loss) : exitCode
 }
 
 /** The width of help that is not shown on a terminal. */
@@ -103,7 +85,7 @@ function createProgram(context: CommandContext): Command {
       getErrHelpWidth: () => stderr.columns ?? DEFAULT_HELP_CHARS,
     })
   addServiceCommands(program, context)
-  addAccessCommands(program, context)
+  addKeyCommands(program, context)
   addLimitsCommands(program, context)
   addTransferCommands(program, context)
   addDatabaseCommands(program, context)
@@ -121,8 +103,15 @@ function onOneLine(text: string): string {
     .replaceAll('\n', ' ')
 }
 
-/** Errors of the database and the system become one line for the operator. Others are printed with their stack. */
-function report(terminal: Terminal, error: unknown): void {
+/** Prints what went wrong, if commander has not, and returns the exit code. */
+function report(terminal: Terminal, error: unknown): number {
+  // Commander also throws after it printed help or the version, with exit code 0.
+  if (error instanceof CommanderError) return error.exitCode === 0 ? EXIT.done : EXIT.wrongUsage
+  if (isBrokenPipe(error)) return EXIT.brokenPipe
+  if (error instanceof UsageError) {
+    notify(terminal, `${error.message}; see --help`)
+    return EXIT.wrongUsage
+  }
   if (error instanceof OperatorError) notify(terminal, error.problems.join('\n'))
   else if (error instanceof ServiceError) {
     const { cause } = error.details
@@ -130,4 +119,5 @@ function report(terminal: Terminal, error: unknown): void {
     notify(terminal, `the database is not available: ${reason}`)
   } else if (error instanceof Error && 'syscall' in error) notify(terminal, error.message)
   else new Console(terminal.stdout, terminal.stderr).error(error)
+  return EXIT.failed
 }

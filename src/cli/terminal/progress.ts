@@ -2,11 +2,8 @@ import type { OutputStream } from './terminal.ts'
 
 /** Shows the progress of a long command. */
 export interface Progress {
-  /**
-   * `done` units are done; `share` is the part of the whole, from 0 to 1, if it is known. Another unit than that of the last
-   * update begins a step with a rate and a remaining time of its own.
-   */
-  update(done: number, share?: number, unit?: string): void
+  /** `done` units are done; `share` is the part of the whole, from 0 to 1, if it is known. */
+  update(done: number, share?: number): void
   /** Shows a step without a count, on a terminal. */
   tell(what: string): void
   /** Clears the bar. */
@@ -35,27 +32,17 @@ const CLEAR_LINE = '\r\x1b[2K'
  */
 export function createProgress(
   { stderr }: { readonly stderr: Pick<OutputStream, 'write' | 'isTTY'> },
-  { unit: firstUnit, monotonicNow = () => performance.now() }: ProgressOptions,
+  { unit, monotonicNow = () => performance.now() }: ProgressOptions,
 ): Progress {
-  const isTerminal = stderr.isTTY === true
-  let startedAt = monotonicNow()
+  const startedAt = monotonicNow()
   let shownAt = startedAt
-  let currentUnit = firstUnit
-
-  function end(): void {
-    if (isTerminal) stderr.write(CLEAR_LINE)
+  const draw = (text: string) => {
+    if (stderr.isTTY) stderr.write(`${CLEAR_LINE}${text}`)
   }
-
   return {
-    update: (done, share, unit = firstUnit) => {
+    update: (done, share) => {
       const now = monotonicNow()
-      if (unit !== currentUnit) {
-        end()
-        currentUnit = unit
-        startedAt = now
-        shownAt = now
-      }
-      if (now - shownAt < (isTerminal ? REDRAW_MS : LINE_MS)) return
+      if (now - shownAt < (stderr.isTTY ? REDRAW_MS : LINE_MS)) return
       shownAt = now
       const seconds = (now - startedAt) / 1000
       const parts = [
@@ -65,13 +52,11 @@ export function createProgress(
         share !== undefined && share > 0 && `${inWords((seconds / share) * (1 - share))} left`,
       ]
       const text = parts.filter(part => part !== false).join(', ')
-      if (!isTerminal) stderr.write(`${text}\n`)
-      else stderr.write(`${CLEAR_LINE}${share === undefined ? '' : `${bar(share)} `}${text}`)
+      if (!stderr.isTTY) stderr.write(`${text}\n`)
+      else draw(share === undefined ? text : `${bar(share)} ${text}`)
     },
-    tell: what => {
-      if (isTerminal) stderr.write(`${CLEAR_LINE}${what}`)
-    },
-    end,
+    tell: draw,
+    end: () => draw(''),
   }
 }
 

@@ -51,29 +51,25 @@ export function readConfig(terminal: Terminal): Config {
 }
 
 /**
- * Catches errors of standard output and standard error, which would end the process in the middle of a command. `throwIfLost`
- * throws `OperatorError` if standard output could not be written, for example on a full disk.
+ * Catches errors of standard output and standard error, which would end the process in the middle of a command. The returned
+ * function ends that, and resolves to why standard output could not be written, for example on a full disk, if so.
  */
-export function watchStandardStreams({ stdout, stderr }: Terminal) {
-  let failure: unknown
+export function watchStandardStreams({ stdout, stderr }: Terminal): () => Promise<unknown> {
+  let loss: unknown
   const onOutputError = (error: unknown) => {
     // A reader that has closed the pipe wants no more output.
-    if (!isBrokenPipe(error)) failure ??= error
+    if (!isBrokenPipe(error)) loss ??= toWriteError('standard output', error)
   }
   // There is nowhere left to report it, and the work itself is not affected.
   const ignore = () => {}
   stdout.on('error', onOutputError)
   stderr.on('error', ignore)
-  return {
-    throwIfLost: async () => {
-      // A stream reports an error only after the call of `write` has returned.
-      await nextTurn()
-      if (failure !== undefined) throw toWriteError('standard output', failure)
-    },
-    end: () => {
-      stdout.off('error', onOutputError)
-      stderr.off('error', ignore)
-    },
+  return async () => {
+    // A stream reports an error only after the call of `write` has returned.
+    await nextTurn()
+    stdout.off('error', onOutputError)
+    stderr.off('error', ignore)
+    return loss
   }
 }
 

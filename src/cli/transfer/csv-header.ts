@@ -5,17 +5,14 @@ import { IMPORT_COLUMNS } from '../../users/transfer/import-fields.ts'
 const DELIMITERS = [',', ';', '\t']
 
 /** A file of something else may have thousands of columns. */
-const MAX_SHOWN_COLUMNS = 20
-
-const MAX_SHOWN_CHARS = 40
+const MAX_SHOWN_CHARS = 800
 
 /** The delimiter with which a first line has the columns of users, otherwise the one that splits it into the most fields. */
 export function recogniseDelimiter(line: string): string {
-  const headers = DELIMITERS.map(delimiter => line.replaceAll('"', '').split(delimiter))
-  const found = headers.findIndex(header => missingIn(columnsOf(header)).length === 0)
-  const most = Math.max(...headers.map(header => header.length))
-  const index = found < 0 ? headers.findIndex(header => header.length === most) : found
-  return DELIMITERS[index] as string
+  const fieldsBy = (delimiter: string) => line.replaceAll('"', '').split(delimiter)
+  const isHeader = (delimiter: string) => missingIn(columnsOf(fieldsBy(delimiter))).length === 0
+  const [most] = DELIMITERS.toSorted((a, b) => fieldsBy(b).length - fieldsBy(a).length)
+  return DELIMITERS.find(isHeader) ?? (most as string)
 }
 
 /** The columns that a first line names. Throws `OperatorError` if they are not those of users. */
@@ -44,10 +41,9 @@ function problemOf(header: readonly string[], missing: readonly string[]): strin
   }
   const names = missing.map(name => JSON.stringify(name)).join(' and ')
   const shown = header
-    .slice(0, MAX_SHOWN_COLUMNS)
-    .map(field => JSON.stringify(field.slice(0, MAX_SHOWN_CHARS)))
-  const more = header.length - shown.length
-  const all = `${shown.join(', ')}${more > 0 ? ` and ${more} more` : ''}`
-  const found = header.every(field => field === '') ? 'nothing' : all
+    .map(field => JSON.stringify(field))
+    .join(', ')
+    .slice(0, MAX_SHOWN_CHARS)
+  const found = header.every(field => field === '') ? 'nothing' : shown
   return `the first line does not name ${names}; it names ${found}; known columns are ${IMPORT_COLUMNS.join(', ')}`
 }

@@ -11,8 +11,8 @@ import {
   truncateSync,
 } from 'node:fs'
 import { dirname } from 'node:path'
-import { addAbortSignal, PassThrough, pipeline } from 'node:stream'
-import { pipeline as pipelineToEnd } from 'node:stream/promises'
+import { addAbortSignal, PassThrough } from 'node:stream'
+import { pipeline } from 'node:stream/promises'
 import { createGunzip, createGzip } from 'node:zlib'
 import { OperatorError } from '../../errors.ts'
 import { syncFile, syncFolder } from '../../files/durable-files.ts'
@@ -60,7 +60,7 @@ export function openInputFile(file: string, options: FileOptions): InputFile {
     addAbortSignal(signal, source)
     let isFirst = true
     try {
-      for await (const chunk of isPacked ? gunzip(source as ReadStream, file) : source) {
+      for await (const chunk of isPacked ? unpack(source as ReadStream, file) : source) {
         if (isFirst) requireText(chunk, nameOf(file))
         isFirst = false
         yield chunk
@@ -80,13 +80,13 @@ export function openInputFile(file: string, options: FileOptions): InputFile {
 
 function sizeOf(file: string): number {
   try {
-    const stats = statSync(file)
-    if (stats.isDirectory()) throw new OperatorError([`${file} is a folder`])
     accessSync(file, constants.R_OK)
-    return stats.size
+    const stats = statSync(file)
+    if (!stats.isDirectory()) return stats.size
   } catch (error) {
     throw toReadError(file, error)
   }
+  throw new OperatorError([`${file} is a folder`])
 }
 
 function toReadError(file: string, error: unknown): unknown {
@@ -109,26 +109,33 @@ function requireText([first, second]: Buffer, name: string): void {
 }
 
 /** Unpacked chunks. Throws `OperatorError` after those before the place where the data are damaged or incomplete. */
-async function* gunzip(source: ReadStream, file: string): AsyncGenerator<Buffer> {
+async function* unpack(source: ReadStream, file: string): AsyncGenerator<Buffer> {
   let failure: NodeJS.ErrnoException | undefined
+  const gunzip = createGunzip({ chunkSize: CHUNK_BYTES })
   // A stream that fails drops what it holds. This one takes the good chunks before.
   const unpacked = new PassThrough()
-  const gunzipping = pipeline(source, createGunzip({ chunkSize: CHUNK_BYTES }), error => {
-    failure = error ?? undefined
-    if (failure !== undefined) unpacked.end()
+  source.on('error', error => gunzip.destroy(error))
+  gunzip.on('error', error => {
+    failure = error
+    unpacked.end()
   })
-  yield* gunzipping.pipe(unpacked)
-  const code = failure?.code ?? (source.bytesRead === 0 ? 'Z_BUF_ERROR' : undefined)
-  if (failure !== undefined && !code?.startsWith('Z_')) throw failure
-  if (code === 'Z_BUF_ERROR')
-    throw new OperatorError([`${file} is cut off: the end of its gzip data is missing`])
-  if (failure === undefined) return
-  throw new OperatorError([
-    failure.message === 'incorrect header check'
-      ? `${file} is not gzip, although its name ends in .gz`
-      : `${file} is damaged: its gzip data has an ${failure.message}`,
-  ])
+  source.pipe(gunzip).pipe(unpacked)
+  try {
+    yield* unpacked
+  } finally {
+    source.destroy()
+  }
+  if (failure === undefined && source.bytesRead > 0) return
+  if (failure?.code?.startsWith('Z_') === false) throw failure
+  const { message } = failure ?? new Error('unexpected end of file')
+  const problem = GZIP_PROBLEMS.get(message) ?? `is damaged: its gzip data has an ${message}`
+  throw new OperatorError([`${file} ${problem}`])
 }
+
+const GZIP_PROBLEMS = new Map([
+  ['unexpected end of file', 'is cut off: the end of its gzip data is missing'],
+  ['incorrect header check', 'is not gzip, although its name ends in .gz'],
+])
 
 /**
  * Writes to standard output, or to a new file that replaces an existing one once it is complete and synced to disk. Only the
@@ -158,8 +165,8 @@ export async function writeOutput(
     removeLeftovers(file)
     const output = createWriteStream(partial, { flags: 'wx', mode: 0o600 })
     await (isPacked
-      ? pipelineToEnd(texts, createGzip(), output, { signal })
-      : pipelineToEnd(texts, output, { signal }))
+      ? pipeline(texts, createGzip(), output, { signal })
+      : pipeline(texts, output, { signal }))
     syncFile(partial)
     renameSync(partial, file)
     syncFolder(dirname(file))

@@ -20,13 +20,7 @@ export function nameOf(file: string): string {
   return file === STANDARD_STREAM ? 'standard input' : file
 }
 
-/** Names of characters that are hard to type. */
-const DELIMITERS = new Map([
-  ['comma', ','],
-  ['semicolon', ';'],
-  ['tab', '\t'],
-  ['\\t', '\t'],
-])
+const DELIMITERS = new Map(Object.entries({ comma: ',', semicolon: ';', tab: '\t', '\\t': '\t' }))
 
 /**
  * The format from the options, otherwise from the name of the file; NDJSON for a standard stream. `delimiter` is one UTF-16
