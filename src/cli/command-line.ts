@@ -13,6 +13,7 @@ import {
   isBrokenPipe,
   notify,
   print,
+  printJson,
   type Terminal,
   watchStandardStreams,
 } from './terminal/terminal.ts'
@@ -49,8 +50,11 @@ export async function runCommandLine(
   let exitCode: number = EXIT.done
   const program = createProgram({
     terminal,
-    run: async command => {
-      exitCode = await command()
+    run: async (command, { json = false } = {}) => {
+      const outcome = await command()
+      exitCode = typeof outcome === 'number' ? outcome : (outcome.exitCode ?? EXIT.done)
+      if (typeof outcome === 'number') return
+      await (json ? printJson(terminal, outcome.json) : print(terminal, outcome.lines.join('\n')))
     },
   })
   const [first = '-'] = args
@@ -92,7 +96,7 @@ function createProgram(context: CommandContext): Command {
   program
     .command('version')
     .description('print the version')
-    .action(() => context.run(() => print(context.terminal, readVersion()).then(() => EXIT.done)))
+    .action(() => context.run(async () => ({ lines: [readVersion()], json: undefined })))
   return program
 }
 

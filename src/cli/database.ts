@@ -1,18 +1,16 @@
 import type { Command } from 'commander'
-import type {
-  TaskOptions as DatabaseTaskOptions,
-  DatabaseTasks,
-} from '../storage/database-tasks.ts'
+import type { DatabaseTasks, TaskProgress } from '../storage/database-tasks.ts'
 import {
   type CommandContext,
   EXIT,
   type JsonFlags,
   jsonOption,
+  type Outcome,
   UsageError,
 } from './terminal/command-context.ts'
 import { grouped, type Progress } from './terminal/progress.ts'
 import { runTask, type Task, type TaskOptions } from './terminal/run-task.ts'
-import { print, printJson, readConfig, type Terminal } from './terminal/terminal.ts'
+import { readConfig, type Terminal } from './terminal/terminal.ts'
 
 const COPY_HELP = `
 Copies users with their ids, password digests and times, used ids, idempotency keys, bans, API keys and signing keys.
@@ -29,29 +27,29 @@ export function addDatabaseCommands(program: Command, { terminal, run }: Command
       'build the index of words again; until it is done, lists with q are answered 503',
     )
     .addOption(jsonOption())
-    .action((flags: MigrateFlags) => run(() => migrate(terminal, flags)))
+    .action((flags: MigrateFlags) => run(() => migrate(terminal, flags), flags))
   program
     .command('backup')
     .description('copy the database to a file; a service may be running')
     .argument('<FILE>', 'where to write it; a file there is replaced once the backup is complete')
     .addOption(jsonOption())
-    .action((file: string, flags: JsonFlags) => run(() => backup(terminal, file, flags)))
+    .action((file: string, flags: JsonFlags) => run(() => backup(terminal, file), flags))
   program
     .command('restore')
     .description('replace the database with a backup; no service may be running')
     .argument('<FILE>', 'a backup of this release or an older one')
     .addOption(jsonOption())
-    .action((file: string, flags: JsonFlags) => run(() => restore(terminal, file, flags)))
+    .action((file: string, flags: JsonFlags) => run(() => restore(terminal, file), flags))
   program
     .command('check')
     .description('check the whole database for damage; a service may be running')
     .addOption(jsonOption())
-    .action((flags: JsonFlags) => run(() => check(terminal, flags)))
+    .action((flags: JsonFlags) => run(() => check(terminal), flags))
   program
     .command('compact')
     .description('shrink the database file by its free space; no service may be running')
     .addOption(jsonOption())
-    .action((flags: JsonFlags) => run(() => compact(terminal, flags)))
+    .action((flags: JsonFlags) => run(() => compact(terminal), flags))
   program
     .command('copy')
     .description('copy everything from one database to another, empty one')
@@ -59,7 +57,7 @@ export function addDatabaseCommands(program: Command, { terminal, run }: Command
     .requiredOption('--to <URL>', 'the database to fill; no service may be running')
     .addOption(jsonOption())
     .addHelpText('after', COPY_HELP)
-    .action((flags: CopyFlags) => run(() => copy(terminal, flags)))
+    .action((flags: CopyFlags) => run(() => copy(terminal, flags), flags))
 }
 
 interface MigrateFlags extends JsonFlags {
@@ -68,11 +66,11 @@ interface MigrateFlags extends JsonFlags {
 }
 
 /** The next call, or a service, goes on with an index of words whose building was interrupted. */
-async function migrate(terminal: Terminal, flags: MigrateFlags): Promise<number> {
-  const { status = false, reindex = false, json } = flags
+async function migrate(terminal: Terminal, flags: MigrateFlags): Promise<Outcome | number> {
+  const { status = false, reindex = false } = flags
   if (status && reindex)
     throw new UsageError('--status changes nothing, so it cannot be given with --reindex')
-  return runOnDatabase(terminal, { json, unit: 'ids' }, async (tasks, { progress, signal }) => {
+  return runOnDatabase(terminal, { unit: 'ids' }, async (tasks, { progress, signal }) => {
     const onIndexing = ({ through = 0, lastId = 0 }) =>
       progress.update(through, through / Math.max(1, lastId))
     if (!status) await tasks.migrate({ reindex, signal, onIndexing })
@@ -86,17 +84,17 @@ async function migrate(terminal: Terminal, flags: MigrateFlags): Promise<number>
   })
 }
 
-async function backup(terminal: Terminal, file: string, { json }: JsonFlags): Promise<number> {
+async function backup(terminal: Terminal, file: string): Promise<Outcome | number> {
   requireName(file)
-  return runOnDatabase(terminal, { ...ALONE, json }, async (tasks, { progress }) => {
+  return runOnDatabase(terminal, ALONE, async (tasks, { progress }) => {
     const { bytes } = await tasks.backup({ file, onProgress: showingBytes(progress) })
     return { lines: [`${file}: ${inMegabytes(bytes)} MB, checked`], json: { file, bytes } }
   })
 }
 
-async function restore(terminal: Terminal, file: string, { json }: JsonFlags): Promise<number> {
+async function restore(terminal: Terminal, file: string): Promise<Outcome | number> {
   requireName(file)
-  return runOnDatabase(terminal, { ...ALONE, json }, async (tasks, { progress }) => {
+  return runOnDatabase(terminal, ALONE, async (tasks, { progress }) => {
     const onProgress = showingBytes(progress)
     const { setAside, pending } = await tasks.restore({ file, onProgress })
     const kept = setAside === undefined ? [] : [`${setAside}: the previous database`]
@@ -107,8 +105,8 @@ async function restore(terminal: Terminal, file: string, { json }: JsonFlags): P
   })
 }
 
-function check(terminal: Terminal, { json }: JsonFlags): Promise<number> {
-  return runOnDatabase(terminal, { ...ALONE, json }, async tasks => {
+function check(terminal: Terminal): Promise<Outcome | number> {
+  return runOnDatabase(terminal, ALONE, async tasks => {
     const { faults, pending, advice } = await tasks.check()
     const sound = faults.length === 0
     const found = [...(sound ? ['sound'] : faults), ...(advice === undefined ? [] : [advice])]
@@ -121,8 +119,8 @@ function check(terminal: Terminal, { json }: JsonFlags): Promise<number> {
   })
 }
 
-function compact(terminal: Terminal, { json }: JsonFlags): Promise<number> {
-  return runOnDatabase(terminal, { ...ALONE, json }, async tasks => {
+function compact(terminal: Terminal): Promise<Outcome | number> {
+  return runOnDatabase(terminal, ALONE, async tasks => {
     const { bytesBefore, bytesAfter } = await tasks.compact({ environment: terminal.environment })
     const sizes = `${inMegabytes(bytesBefore)} MB before, ${inMegabytes(bytesAfter)} MB now`
     return {
@@ -137,34 +135,31 @@ interface CopyFlags extends JsonFlags {
   readonly to: string
 }
 
-function copy(terminal: Terminal, { from, to, json }: CopyFlags): Promise<number> {
+function copy(terminal: Terminal, { from, to }: CopyFlags): Promise<Outcome | number> {
   const hint = 'interrupted: run the same command again to start over'
+  const options = { unit: 'users copied or verified', hint }
   const startedAt = performance.now()
-  return runAndPrint(
-    terminal,
-    { json, unit: 'users copied or verified', hint },
-    async ({ progress, signal }) => {
-      const { copyDatabases } = await import('../wiring/copy-databases.ts')
-      const copied = await copyDatabases({
-        ...{ from, to, signal, environment: terminal.environment },
-        onProgress: ({ step, users, totalUsers }) => {
-          const done = step === 'copy' ? users : totalUsers + users
-          progress.update(done, Math.min(1, done / Math.max(1, 2 * totalUsers)))
-        },
-      })
-      const { users, idempotencyKeys, bans, apiKeys, lastId, checksum, ...named } = copied
-      const seconds = (performance.now() - startedAt) / 1000
-      const rows = `${grouped(users)} users, ${grouped(idempotencyKeys)} idempotency keys`
-      const others = `${grouped(bans)} bans, ${grouped(apiKeys)} API keys`
-      return {
-        lines: [`${named.to}: ${rows}, ${others}, verified, in ${seconds.toFixed(1)} s`],
-        json: {
-          ...{ ...named, users, idempotency_keys: idempotencyKeys, bans, api_keys: apiKeys },
-          ...{ last_id: lastId, checksum, seconds: Number(seconds.toFixed(3)) },
-        },
-      }
-    },
-  )
+  return runTask(terminal, options, async ({ progress, signal }) => {
+    const { copyDatabases } = await import('../wiring/copy-databases.ts')
+    const copied = await copyDatabases({
+      ...{ from, to, signal, environment: terminal.environment },
+      onProgress: ({ step, users, totalUsers }) => {
+        const done = step === 'copy' ? users : totalUsers + users
+        progress.update(done, Math.min(1, done / Math.max(1, 2 * totalUsers)))
+      },
+    })
+    const { users, idempotencyKeys, bans, apiKeys, lastId, checksum, ...named } = copied
+    const seconds = (performance.now() - startedAt) / 1000
+    const rows = `${grouped(users)} users, ${grouped(idempotencyKeys)} idempotency keys`
+    const others = `${grouped(bans)} bans, ${grouped(apiKeys)} API keys`
+    return {
+      lines: [`${named.to}: ${rows}, ${others}, verified, in ${seconds.toFixed(1)} s`],
+      json: {
+        ...{ ...named, users, idempotency_keys: idempotencyKeys, bans, api_keys: apiKeys },
+        ...{ last_id: lastId, checksum, seconds: Number(seconds.toFixed(3)) },
+      },
+    }
+  })
 }
 
 /** While SQLite works on this thread, only the default action of a signal ends the process at once. */
@@ -176,11 +171,9 @@ function inMegabytes(bytes: number): string {
   return (bytes / BYTES_PER_MB).toFixed(1)
 }
 
-function showingBytes(progress: Progress): DatabaseTaskOptions['onProgress'] {
-  return step => {
-    if (step === 'check') progress.tell('checking each page, row and index')
-    else progress.update(step.done / BYTES_PER_MB, step.done / step.total)
-  }
+const showingBytes = (progress: Progress) => (step: TaskProgress) => {
+  if (step === 'check') progress.tell('checking each page, row and index')
+  else progress.update(step.done / BYTES_PER_MB, step.done / step.total)
 }
 
 function pendingLines(names: readonly string[]): readonly string[] {
@@ -193,37 +186,12 @@ function requireName(file: string): void {
   if (file === '') throw new UsageError('FILE must not be empty')
 }
 
-/** The result of a command, in both forms in which it can be printed. */
-interface Outcome {
-  readonly lines: readonly string[]
-  readonly json: unknown
-  /** `EXIT.done` if left out. */
-  readonly exitCode?: number
-}
-
-interface RunOptions extends JsonFlags, TaskOptions {}
-
 async function runOnDatabase(
   terminal: Terminal,
-  options: RunOptions,
+  options: TaskOptions,
   work: (tasks: DatabaseTasks, task: Task) => Promise<Outcome>,
-): Promise<number> {
+): Promise<Outcome | number> {
   const { withDatabaseTasks } = await import('../wiring/with-database-tasks.ts')
   const config = readConfig(terminal)
-  return runAndPrint(terminal, options, task =>
-    withDatabaseTasks(config, tasks => work(tasks, task)),
-  )
-}
-
-function runAndPrint(
-  terminal: Terminal,
-  { json: asJson = false, ...options }: RunOptions,
-  work: (task: Task) => Promise<Outcome>,
-): Promise<number> {
-  return runTask(terminal, options, async task => {
-    const { lines, json, exitCode = EXIT.done } = await work(task)
-    task.progress.end()
-    await (asJson ? printJson(terminal, json) : print(terminal, lines.join('\n')))
-    return exitCode
-  })
+  return runTask(terminal, options, task => withDatabaseTasks(config, tasks => work(tasks, task)))
 }

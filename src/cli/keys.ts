@@ -13,6 +13,7 @@ import {
   EXIT,
   type JsonFlags,
   jsonOption,
+  type Outcome,
   UsageError,
 } from './terminal/command-context.ts'
 import { notify, print, printJson, readConfig, type Terminal } from './terminal/terminal.ts'
@@ -34,13 +35,13 @@ export function addKeyCommands(program: Command, { terminal, run }: CommandConte
     .command('list')
     .description('print the keys that are not revoked, by name')
     .addOption(jsonOption())
-    .action((flags: JsonFlags) => run(() => listKeys(terminal, flags)))
+    .action((flags: JsonFlags) => run(() => listKeys(terminal), flags))
   keys
     .command('revoke')
     .argument('<NAME>', 'the name of the key')
     .description('revoke a key for ever')
     .addOption(jsonOption())
-    .action((name: string, flags: JsonFlags) => run(() => revokeKey(terminal, name, flags)))
+    .action((name: string, flags: JsonFlags) => run(() => revokeKey(terminal, name), flags))
 }
 
 interface CreateFlags extends JsonFlags {
@@ -85,20 +86,16 @@ async function createKey(terminal: Terminal, flags: CreateFlags): Promise<number
   return EXIT.done
 }
 
-async function listKeys(terminal: Terminal, { json }: JsonFlags): Promise<number> {
+async function listKeys(terminal: Terminal): Promise<Outcome> {
   const keys = await withKeys(terminal, 'refuse', store => store.list())
-  if (json) await printJson(terminal, keys.map(jsonOf))
-  else await print(terminal, keys.map(lineOf).join('\n') || 'no keys')
-  return EXIT.done
+  return { lines: keys.length === 0 ? ['no keys'] : keys.map(lineOf), json: keys.map(jsonOf) }
 }
 
-async function revokeKey(terminal: Terminal, name: string, { json }: JsonFlags): Promise<number> {
+async function revokeKey(terminal: Terminal, name: string): Promise<Outcome> {
   requireName('NAME', name)
   const isRevoked = await withKeys(terminal, 'refuse', store => store.revoke(name))
   if (!isRevoked) throw new OperatorError([`there is no key ${textInWords(name)}; see keys list`])
-  if (json) await printJson(terminal, { revoked: name })
-  else await print(terminal, `revoked: ${textInWords(name)}`)
-  return EXIT.done
+  return { lines: [`revoked: ${textInWords(name)}`], json: { revoked: name } }
 }
 
 async function withKeys<T>(

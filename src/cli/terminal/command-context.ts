@@ -4,8 +4,16 @@ import type { Terminal } from './terminal.ts'
 /** What every command gets. */
 export interface CommandContext {
   readonly terminal: Terminal
-  /** Runs a command that resolves to its exit code: one of `EXIT`, or 128 plus the number of a signal. */
-  readonly run: (command: () => Promise<number>) => Promise<void>
+  /** Runs a command, and prints its outcome or takes its exit code: one of `EXIT`, or 128 plus the number of a signal. */
+  readonly run: (command: () => Promise<Outcome | number>, flags?: JsonFlags) => Promise<void>
+}
+
+/** The result of a command in both forms in which it can be printed. */
+export interface Outcome {
+  readonly lines: readonly string[]
+  readonly json: unknown
+  /** `EXIT.done` if left out. */
+  readonly exitCode?: number
 }
 
 /** Exit codes; `--help` lists them. */

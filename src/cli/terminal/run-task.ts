@@ -20,14 +20,14 @@ export interface Task {
 const SIGNALS = ['SIGINT', 'SIGTERM'] as const
 
 /**
- * Runs the work of a long command, and gives signals and the line of the progress bar back at its end. Returns its exit code;
- * if it throws because its signal was aborted, 128 plus the number of the signal, as in shells.
+ * Runs the work of a long command, and gives signals and the line of the progress bar back at its end. If it throws because its
+ * signal was aborted, returns 128 plus the number of the signal, as in shells.
  */
-export async function runTask(
+export async function runTask<T>(
   terminal: Terminal,
   { unit, isAbortable = true, hint }: TaskOptions,
-  work: (task: Task) => Promise<number>,
-): Promise<number> {
+  work: (task: Task) => Promise<T>,
+): Promise<T | number> {
   const progress = createProgress(terminal, { unit })
   const controller = new AbortController()
   let exitCode = 0

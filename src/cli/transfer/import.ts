@@ -2,22 +2,17 @@ import { resolve } from 'node:path'
 import { OperatorError } from '../../errors.ts'
 import { isSameFile } from '../../files/durable-files.ts'
 import { ImportMismatch, ImportUnfinished } from '../../users/transfer/import-batches.ts'
-import type { ImportProgress } from '../../users/transfer/user-import.ts'
+import type { RejectedRow } from '../../users/transfer/import-settlement.ts'
+import type { ImportResult } from '../../users/transfer/user-import.ts'
 import type { ConflictPolicy } from '../../users/transfer/user-import-store.ts'
 import { openUserTransfer } from '../../wiring/open-user-transfer.ts'
 import { EXIT, type JsonFlags, UsageError } from '../terminal/command-context.ts'
-import { grouped, type Progress } from '../terminal/progress.ts'
+import { grouped, inWords, type Progress } from '../terminal/progress.ts'
 import { runTask } from '../terminal/run-task.ts'
 import { notify, print, readConfig, type Terminal } from '../terminal/terminal.ts'
 import { csvRecords } from './csv-records.ts'
 import { createRejectsSink, openInputFile } from './files.ts'
 import { type FormatFlags, formatOf, nameOf, requireOtherFile, STANDARD_STREAM } from './format.ts'
-import {
-  describeConflict,
-  describeImport,
-  describeRejectedRow,
-  summarizeImport,
-} from './import-summary.ts'
 import { ndjsonRecords } from './ndjson-records.ts'
 
 export interface ImportFlags extends FormatFlags, JsonFlags {
@@ -105,7 +100,7 @@ const MAX_SHOWN_REJECTS = 10
 
 function createRejectsDisplay(terminal: Terminal, progress: Progress) {
   let shown = 0
-  return (rejected: ImportProgress['rejected']): void => {
+  return (rejected: readonly RejectedRow[]): void => {
     if (rejected.length === 0 || shown > MAX_SHOWN_REJECTS) return
     progress.end()
     const rows = rejected.slice(0, MAX_SHOWN_REJECTS - shown)
@@ -114,4 +109,71 @@ function createRejectsDisplay(terminal: Terminal, progress: Progress) {
     if (shown > MAX_SHOWN_REJECTS)
       notify(terminal, 'more rows were rejected; --rejects FILE keeps them all')
   }
+}
+
+/** An import that has ended. */
+interface EndedImport {
+  readonly result: ImportResult
+  readonly isDryRun: boolean
+  readonly seconds: number
+}
+
+/** What `import --json` prints. */
+function summarizeImport({ result, isDryRun, seconds }: EndedImport) {
+  const { end, progress, firstConflict } = result
+  const { records, resumed, counts, conflicts } = progress
+  const { rejected, ...others } = counts
+  return {
+    end,
+    dry_run: isDryRun,
+    rows: records,
+    earlier_rows: resumed,
+    ...others,
+    // Scripts depend on the name `refused`.
+    refused: rejected,
+    conflicts,
+    first_conflict: firstConflict ?? null,
+    seconds: Math.round(seconds * 1000) / 1000,
+  }
+}
+
+/** The summary in one line. */
+function describeImport({ result, isDryRun, seconds }: EndedImport): string {
+  const { end, progress } = result
+  const { records, resumed, counts } = progress
+  const { created, updated, unchanged, skipped, rejected } = counts
+  const done = Object.entries({ created, updated, unchanged, skipped, rejected })
+    .filter(([name, count]) => count > 0 || name === 'created')
+    .map(([name, count]) => `${grouped(count)} ${name}`)
+  const rate = grouped((records - resumed) / seconds)
+  const start = isDryRun ? 'dry run, nothing was changed: ' : ''
+  return [
+    `${start}${end === 'done' ? '' : 'stopped early: '}${grouped(records)} rows, ${done.join(', ')}`,
+    resumed > 0 && `${grouped(resumed)} of the rows by an earlier run`,
+    `${inWords(seconds)}, ${rate} rows/s`,
+  ]
+    .filter(part => part !== false)
+    .join('; ')
+}
+
+/**
+ * For the policy `fail`: the row at which the import ended, or, after a dry run, the row at which an import would end.
+ * `undefined` without a conflict.
+ */
+function describeConflict({ result, isDryRun }: EndedImport): string | undefined {
+  const { firstConflict, progress } = result
+  if (firstConflict === undefined) return undefined
+  return isDryRun
+    ? `${grouped(progress.conflicts)} of the rejected rows conflict with other users: without ` +
+        `--on-conflict skip or update the import would end at the first, line ${firstConflict.line}`
+    : `${describeRejectedRow(firstConflict)}; ` +
+        '--resume continues with this row, and --on-conflict skip or update resolves the conflict'
+}
+
+/** A rejected row in one line, such as `line 17: email is invalid`. */
+function describeRejectedRow({ line, errors }: RejectedRow): string {
+  const parts = Object.entries(errors).flatMap(([field, messages]) =>
+    messages.map(message => `${field} ${message}`),
+  )
+  return `line ${line}: ${parts.join(', ')}`
 }
