@@ -1,4 +1,4 @@
-import type { Command } from 'commander'
+import { type Command, Option } from 'commander'
 import type { DatabaseTasks, TaskProgress } from '../storage/database-tasks.ts'
 import {
   type CommandContext,
@@ -21,10 +21,11 @@ export function addDatabaseCommands(program: Command, { terminal, run }: Command
   program
     .command('migrate')
     .description('migrate the database to the schema of this release, and index words of its users')
-    .option('--status', 'only list the migrations and when each was applied')
-    .option(
-      '--reindex',
-      'build the index of words again; until it is done, lists with q are answered 503',
+    .option('--reindex', 'build the index of words again; lists with q get 503 until it is done')
+    .addOption(
+      new Option('--status', 'only list the migrations and when each was applied').conflicts(
+        'reindex',
+      ),
     )
     .addOption(jsonOption())
     .action((flags: MigrateFlags) => run(() => migrate(terminal, flags), flags))
@@ -68,8 +69,6 @@ interface MigrateFlags extends JsonFlags {
 /** The next call, or a service, goes on with an index of words whose building was interrupted. */
 async function migrate(terminal: Terminal, flags: MigrateFlags): Promise<Outcome | number> {
   const { status = false, reindex = false } = flags
-  if (status && reindex)
-    throw new UsageError('--status changes nothing, so it cannot be given with --reindex')
   return runOnDatabase(terminal, { unit: 'ids' }, async (tasks, { progress, signal }) => {
     const onIndexing = ({ through = 0, lastId = 0 }) =>
       progress.update(through, through / Math.max(1, lastId))

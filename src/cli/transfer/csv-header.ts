@@ -1,5 +1,7 @@
 import { OperatorError } from '../../errors.ts'
 import { IMPORT_COLUMNS } from '../../users/transfer/import-fields.ts'
+import type { CsvRow } from './csv-rows.ts'
+import { TOO_LONG } from './row-limit.ts'
 
 /** The delimiters that are recognised, the most common first. */
 const DELIMITERS = [',', ';', '\t']
@@ -15,8 +17,9 @@ export function recogniseDelimiter(line: string): string {
   return DELIMITERS.find(isHeader) ?? (most as string)
 }
 
-/** The columns that a first line names. Throws `OperatorError` if they are not those of users. */
-export function checkHeader(header: readonly string[]): readonly string[] {
+/** The columns that a first line names. Throws `OperatorError` if they are not those of users, or the line is too long. */
+export function checkHeader({ fields: header }: CsvRow): readonly string[] {
+  if (header === undefined) throw new OperatorError([`the first line ${TOO_LONG.problem}`])
   const columns = columnsOf(header)
   const missing = missingIn(columns)
   if (missing.length > 0) throw new OperatorError([problemOf(header, missing)])

@@ -42,7 +42,7 @@ export async function* csvRecords(
   function* recordsOf(rows: readonly CsvRow[]): Generator<ImportRecord> {
     for (const row of rows) {
       if (columns === undefined) {
-        columns = checkHeader(fieldsOfHeader(row))
+        columns = checkHeader(row)
         columnsRaw = `${JSON.stringify(columns)}\n`
         continue
       }
@@ -92,11 +92,6 @@ function notUtf8(file: string, line: number): OperatorError {
 function throwFaultOf(parser: CsvParser | undefined): void {
   const fault = parser?.fault()
   if (fault !== undefined) throw new OperatorError([`the file is not CSV: ${fault}`])
-}
-
-function fieldsOfHeader({ fields }: CsvRow): readonly string[] {
-  if (fields === undefined) throw new OperatorError([`the first line ${TOO_LONG.problem}`])
-  return fields
 }
 
 function recordOf({ line, fields }: CsvRow, columns: readonly string[]): ImportRecord {

@@ -1,10 +1,10 @@
 import { stringify } from 'csv-stringify/sync'
 import { ServiceError } from '../../errors.ts'
 import { openUserTransfer } from '../../wiring/open-user-transfer.ts'
-import { EXIT, type JsonFlags, UsageError } from '../terminal/command-context.ts'
+import { EXIT, type JsonFlags, type Outcome, UsageError } from '../terminal/command-context.ts'
 import { grouped } from '../terminal/progress.ts'
 import { runTask } from '../terminal/run-task.ts'
-import { print, readConfig, type Terminal } from '../terminal/terminal.ts'
+import { readConfig, type Terminal } from '../terminal/terminal.ts'
 import { writeOutput } from './files.ts'
 import { type FormatFlags, formatOf, requireOtherFile, STANDARD_STREAM } from './format.ts'
 
@@ -23,11 +23,14 @@ export interface ExportFlags extends FormatFlags, JsonFlags, ListFlags {
 
 const COLUMNS = ['id', 'name', 'email', 'created_at', 'updated_at']
 
-/** Runs `export`. Returns the exit code. */
-export async function exportUsers(terminal: Terminal, flags: ExportFlags): Promise<number> {
-  const { file, withDigests = false, json = false } = flags
+/** Runs `export`. */
+export async function exportUsers(
+  terminal: Terminal,
+  flags: ExportFlags,
+): Promise<Outcome | number> {
+  const { file, withDigests = false } = flags
   const { name: format, delimiter = ',', isPacked } = formatOf(file, flags)
-  if (json && file === STANDARD_STREAM)
+  if (flags.json && file === STANDARD_STREAM)
     throw new UsageError('--json needs a FILE: standard output is for the users themselves')
   const config = readConfig(terminal)
   requireOtherFile(file, config)
@@ -60,11 +63,9 @@ export async function exportUsers(terminal: Terminal, flags: ExportFlags): Promi
     } finally {
       await close()
     }
-    progress.end()
     if (file === STANDARD_STREAM) return EXIT.done
-    const summary = { file, format, gzip: isPacked, users: done }
-    await print(terminal, json ? JSON.stringify(summary) : `${file}: ${grouped(done)} users`)
-    return EXIT.done
+    const json = { file, format, gzip: isPacked, users: done }
+    return { lines: [`${file}: ${grouped(done)} users`], json }
   })
 }
 

@@ -28,24 +28,20 @@ export interface FileOptions {
   readonly isPacked: boolean
 }
 
-/** The input of a command. */
-export interface InputFile {
-  /**
-   * Unpacked bytes. An abort makes them throw the reason of the signal. They throw `OperatorError` if reading fails, or
-   * if they begin like gzip, or with a mark of UTF-16. Other bytes that are not UTF-8 are not detected here.
-   */
-  readonly chunks: AsyncIterable<Buffer>
-  /** The share of the file that was read when the last chunk was asked for, 0 to 1; `undefined` if its length is unknown. */
-  share(): number | undefined
-}
-
 /** A transaction never has rows of two chunks. This size is enough for a full transaction, and takes little memory. */
 const CHUNK_BYTES = 1024 * 1024
 
 const PACKED_CHUNK_BYTES = 64 * 1024
 
-/** Opens a file or standard input. Throws `OperatorError` for a file that cannot be read. */
-export function openInputFile(file: string, options: FileOptions): InputFile {
+/**
+ * Opens a file or standard input. Throws `OperatorError` for a file that cannot be read.
+ *
+ * `chunks` are unpacked bytes. An abort makes them throw the reason of the signal. They throw `OperatorError` if reading
+ * fails, or if they begin like gzip, or with a mark of UTF-16. Other bytes that are not UTF-8 are not detected here.
+ *
+ * `share` is the part of the file, from 0 to 1, that was read for earlier chunks; `undefined` if its length is unknown.
+ */
+export function openInputFile(file: string, options: FileOptions) {
   const { terminal, signal } = options
   const isStandard = file === STANDARD_STREAM
   const isPacked = options.isPacked && !isStandard

@@ -28,7 +28,7 @@ export interface ImportFlags extends FormatFlags, JsonFlags {
 export async function importUsers(terminal: Terminal, flags: ImportFlags): Promise<number> {
   const { file, onConflict, rejects, dryRun: isDryRun = false, json = false } = flags
   const { name: format, delimiter, isPacked } = formatOf(file, flags)
-  const start = startOf(flags)
+  const start = flags.resume ? 'resume' : flags.restart ? 'restart' : 'new'
   if (rejects === STANDARD_STREAM)
     throw new UsageError('--rejects needs a file, because a resumed import rewrites the end of it')
   const config = readConfig(terminal)
@@ -70,13 +70,6 @@ export async function importUsers(terminal: Terminal, flags: ImportFlags): Promi
       await transfer.close()
     }
   })
-}
-
-function startOf({ resume = false, restart = false, dryRun = false }: ImportFlags) {
-  if (resume && restart) throw new UsageError('--resume cannot be used with --restart')
-  const start = resume ? 'resume' : restart ? 'restart' : 'new'
-  if (start !== 'new' && dryRun) throw new UsageError(`--${start} cannot be used with --dry-run`)
-  return start
 }
 
 function asOperatorError(error: unknown): unknown {

@@ -28,8 +28,18 @@ export function addTransferCommands(program: Command, { terminal, run }: Command
     )
     .option('--rejects <FILE>', 'write line and errors of each rejected row to it, as NDJSON')
     .option('--resume', 'continue an interrupted import of this file')
-    .option('--restart', 'start at the first row, even if an earlier import was interrupted')
-    .option('--dry-run', 'report what the import would do, and change nothing')
+    .addOption(
+      new Option(
+        '--restart',
+        'start at the first row, even if an earlier import was interrupted',
+      ).conflicts('resume'),
+    )
+    .addOption(
+      new Option('--dry-run', 'report what the import would do, and change nothing').conflicts([
+        'resume',
+        'restart',
+      ]),
+    )
     .addOption(jsonOption())
     .addHelpText('after', IMPORT_HELP)
     .action((file: string, flags: Omit<ImportFlags, 'file'>) =>
@@ -53,6 +63,6 @@ export function addTransferCommands(program: Command, { terminal, run }: Command
     exportCommand.option(`--${name}-before <TIME>`, `only users ${name} before this time`)
   }
   exportCommand.action((file: string, flags: Omit<ExportFlags, 'file'>) =>
-    run(async () => (await import('./export.ts')).exportUsers(terminal, { ...flags, file })),
+    run(async () => (await import('./export.ts')).exportUsers(terminal, { ...flags, file }), flags),
   )
 }

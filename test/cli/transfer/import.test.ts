@@ -278,8 +278,21 @@ test.each<[args: string[], code: number, says: string]>([
   [['users.txt'], 2, 'add --format ndjson or --format csv'],
   [['users.ndjson', '--format', 'xml'], 2, '--format'],
   [['users.ndjson', '--on-conflict', 'merge'], 2, '--on-conflict'],
-  [['users.ndjson', '--resume', '--dry-run'], 2, '--resume cannot be used with'],
-  [['users.ndjson', '--restart', '--resume'], 2, '--resume cannot be used with'],
+  [
+    ['users.ndjson', '--resume', '--dry-run'],
+    2,
+    "'--dry-run' cannot be used with option '--resume'",
+  ],
+  [
+    ['users.ndjson', '--restart', '--dry-run'],
+    2,
+    "'--dry-run' cannot be used with option '--restart'",
+  ],
+  [
+    ['users.ndjson', '--restart', '--resume'],
+    2,
+    "'--restart' cannot be used with option '--resume'",
+  ],
   [['users.ndjson', '--rejects', './users.ndjson'], 2, '--rejects names'],
   [['users.ndjson', '--rejects', 'again.ndjson'], 2, '--rejects names'],
   [['users.ndjson', '--rejects', 'no/rejects'], 1, 'no/rejects cannot be written'],
