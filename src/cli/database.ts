@@ -1,4 +1,4 @@
-import { type Command, Option } from 'commander'
+import type { Command } from 'commander'
 import type { DatabaseTasks, TaskProgress } from '../storage/database-tasks.ts'
 import {
   type CommandContext,
@@ -18,45 +18,35 @@ An interrupted copy starts over when the command runs again. Until it is complet
 
 /** Adds `migrate`, `backup`, `restore`, `check`, `compact` and `copy`. */
 export function addDatabaseCommands(program: Command, { terminal, run }: CommandContext): void {
-  program
-    .command('migrate')
-    .description('migrate the database to the schema of this release, and index words of its users')
+  const add = (name: string, description: string) =>
+    program.command(name).description(description).addOption(jsonOption())
+
+  add('migrate', 'migrate the database to the schema of this release, and index words of its users')
     .option('--reindex', 'build the index of words again; lists with q get 503 until it is done')
     .addOption(
-      new Option('--status', 'only list the migrations and when each was applied').conflicts(
-        'reindex',
-      ),
+      program
+        .createOption('--status', 'only list the migrations and when each was applied')
+        .conflicts('reindex'),
     )
-    .addOption(jsonOption())
     .action((flags: MigrateFlags) => run(() => migrate(terminal, flags), flags))
-  program
-    .command('backup')
-    .description('copy the database to a file; a service may be running')
+  add('backup', 'copy the database to a file; a service may be running')
     .argument('<FILE>', 'where to write it; a file there is replaced once the backup is complete')
-    .addOption(jsonOption())
     .action((file: string, flags: JsonFlags) => run(() => backup(terminal, file), flags))
-  program
-    .command('restore')
-    .description('replace the database with a backup; no service may be running')
+  add('restore', 'replace the database with a backup; no service may be running')
     .argument('<FILE>', 'a backup of this release or an older one')
-    .addOption(jsonOption())
     .action((file: string, flags: JsonFlags) => run(() => restore(terminal, file), flags))
-  program
-    .command('check')
-    .description('check the whole database for damage; a service may be running')
-    .addOption(jsonOption())
-    .action((flags: JsonFlags) => run(() => check(terminal), flags))
-  program
-    .command('compact')
-    .description('shrink the database file by its free space; no service may be running')
-    .addOption(jsonOption())
-    .action((flags: JsonFlags) => run(() => compact(terminal), flags))
-  program
-    .command('copy')
-    .description('copy everything from one database to another, empty one')
-    .requiredOption('--from <URL>', 'the database to read, like DATABASE_URL')
+  add('check', 'check the whole database for damage; a service may be running').action(
+    (flags: JsonFlags) => run(() => check(terminal), flags),
+  )
+  add('compact', 'shrink the database file by its free space; no service may be running').action(
+    (flags: JsonFlags) => run(() => compact(terminal), flags),
+  )
+  add('copy', 'copy everything from one database to another, empty one')
+    .requiredOption(
+      '--from <URL>',
+      'the database to read, like DATABASE_URL; a service may be running',
+    )
     .requiredOption('--to <URL>', 'the database to fill; no service may be running')
-    .addOption(jsonOption())
     .addHelpText('after', COPY_HELP)
     .action((flags: CopyFlags) => run(() => copy(terminal, flags), flags))
 }

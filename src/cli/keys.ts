@@ -1,50 +1,17 @@
 import { randomBytes } from 'node:crypto'
-import type { Command } from 'commander'
 import { createApiKey, hashApiKey, isApiKey } from '../access/api-key.ts'
 import { API_KEY_NAME_RULE, isApiKeyName } from '../access/api-key-name.ts'
 import type { ApiKeyStore, StoredApiKey } from '../access/api-key-store.ts'
 import { SCOPES, type Scope, scopesAmong } from '../access/scopes.ts'
-import { parseDuration } from '../config/duration.ts'
 import { OperatorError } from '../errors.ts'
 import { MAX_DATE_MS } from '../limits/ban-store.ts'
+import { durationMs } from '../limits/rules/rule-values.ts'
 import { textInWords } from '../limits/rules/rule-words.ts'
-import {
-  type CommandContext,
-  EXIT,
-  type JsonFlags,
-  jsonOption,
-  type Outcome,
-  UsageError,
-} from './terminal/command-context.ts'
+import { openStorageForCommand } from '../wiring/open-storage.ts'
+import { EXIT, type JsonFlags, type Outcome, UsageError } from './terminal/command-context.ts'
 import { notify, print, printJson, readConfig, type Terminal } from './terminal/terminal.ts'
 
-/** Adds `keys`, whose commands work on the API keys in the database. */
-export function addKeyCommands(program: Command, { terminal, run }: CommandContext): void {
-  const keys = program
-    .command('keys')
-    .description('create, list or revoke API keys; running services obey within two seconds')
-  keys
-    .command('create')
-    .description('create a key and print it; it is never shown again')
-    .requiredOption('--name <NAME>', 'by which it is listed, logged and revoked')
-    .requiredOption('--scope <SCOPE...>', `one or more of ${SCOPES.join(', ')}`)
-    .option('--expires <TIME>', 'after this time, for example 90d; never if left out')
-    .addOption(jsonOption())
-    .action((flags: CreateFlags) => run(() => createKey(terminal, flags)))
-  keys
-    .command('list')
-    .description('print the keys that are not revoked, by name')
-    .addOption(jsonOption())
-    .action((flags: JsonFlags) => run(() => listKeys(terminal), flags))
-  keys
-    .command('revoke')
-    .argument('<NAME>', 'the name of the key')
-    .description('revoke a key for ever')
-    .addOption(jsonOption())
-    .action((name: string, flags: JsonFlags) => run(() => revokeKey(terminal, name), flags))
-}
-
-interface CreateFlags extends JsonFlags {
+export interface CreateFlags extends JsonFlags {
   readonly name: string
   /** Each may be several, with commas between them. */
   readonly scope: readonly string[]
@@ -52,7 +19,7 @@ interface CreateFlags extends JsonFlags {
 }
 
 /** Creates a key and prints it, alone on standard output. A key that cannot be printed is revoked at once. */
-async function createKey(terminal: Terminal, flags: CreateFlags): Promise<number> {
+export async function createKey(terminal: Terminal, flags: CreateFlags): Promise<number> {
   const { name, json } = flags
   requireName('--name', name)
   const key = createApiKey(randomBytes)
@@ -86,12 +53,14 @@ async function createKey(terminal: Terminal, flags: CreateFlags): Promise<number
   return EXIT.done
 }
 
-async function listKeys(terminal: Terminal): Promise<Outcome> {
+/** All keys that are not revoked, by name. */
+export async function listKeys(terminal: Terminal): Promise<Outcome> {
   const keys = await withKeys(terminal, 'refuse', store => store.list())
   return { lines: keys.length === 0 ? ['no keys'] : keys.map(lineOf), json: keys.map(jsonOf) }
 }
 
-async function revokeKey(terminal: Terminal, name: string): Promise<Outcome> {
+/** Revokes the key of a name. */
+export async function revokeKey(terminal: Terminal, name: string): Promise<Outcome> {
   requireName('NAME', name)
   const isRevoked = await withKeys(terminal, 'refuse', store => store.revoke(name))
   if (!isRevoked) throw new OperatorError([`there is no key ${textInWords(name)}; see keys list`])
@@ -103,7 +72,6 @@ async function withKeys<T>(
   ifMissing: 'create' | 'refuse',
   work: (store: ApiKeyStore) => Promise<T>,
 ): Promise<T> {
-  const { openStorageForCommand } = await import('../wiring/open-storage.ts')
   const storage = await openStorageForCommand(readConfig(terminal), {
     ifMissing,
     mustPersist: true,
@@ -125,11 +93,9 @@ function parseScopes(texts: readonly string[]): readonly Scope[] {
   throw new UsageError(`--scope was ${textInWords(unknown)}; it may be ${SCOPES.join(', ')}`)
 }
 
-const YEAR_MS = 365 * 86_400_000
-
 function lifeMs(time: string): number {
-  const ms = parseDuration(time) ?? 0
-  if (ms > 0 && ms <= YEAR_MS) return ms
+  const ms = durationMs(time)
+  if (ms !== undefined) return ms
   const may = 'it may be a time such as "90d" or "1 hour", more than 0 and at most a year'
   throw new UsageError(`--expires was ${textInWords(time)}; ${may}`)
 }

@@ -16,8 +16,6 @@ export function withDatabaseTasks<T>(
     database.kind === 'sqlite'
       ? createSqliteDatabaseTasks(database.path)
       : createPostgresDatabaseTasks(database)
-  return blaming(
-    reason => describeMistake('DATABASE_URL', database.url, reason),
-    () => work(tasks),
-  )
+  const describe = (reason: string) => describeMistake('DATABASE_URL', database.url, reason)
+  return blaming(describe, () => work(tasks))
 }

@@ -5,8 +5,8 @@ import { EXIT, type JsonFlags, type Outcome, UsageError } from '../terminal/comm
 import { grouped } from '../terminal/progress.ts'
 import { runTask } from '../terminal/run-task.ts'
 import { readConfig, type Terminal } from '../terminal/terminal.ts'
-import { writeOutput } from './files.ts'
-import { type FormatFlags, formatOf, requireOtherFile, STANDARD_STREAM } from './format.ts'
+import { requireOtherFile, writeOutput } from './files.ts'
+import { type FormatFlags, formatOf, STANDARD_STREAM } from './format.ts'
 
 /** The options that are parameters of the list. */
 const LIST_FLAGS = [

@@ -14,10 +14,13 @@ import { dirname } from 'node:path'
 import { addAbortSignal, PassThrough } from 'node:stream'
 import { pipeline } from 'node:stream/promises'
 import { createGunzip, createGzip } from 'node:zlib'
+import type { Config } from '../../config/settings.ts'
 import { OperatorError } from '../../errors.ts'
 import { syncFile, syncFolder } from '../../files/durable-files.ts'
 import { partialNameOf, removeLeftovers } from '../../files/partial-file.ts'
 import type { RejectsSink } from '../../users/transfer/user-import.ts'
+import { isFileOfDatabase } from '../../wiring/open-storage.ts'
+import { UsageError } from '../terminal/command-context.ts'
 import { type Terminal, toWriteError, write } from '../terminal/terminal.ts'
 import { nameOf, STANDARD_STREAM } from './format.ts'
 
@@ -26,6 +29,15 @@ export interface FileOptions {
   readonly signal: AbortSignal
   /** Whether the file is packed with gzip. Ignored for a standard stream. */
   readonly isPacked: boolean
+}
+
+/**
+ * Throws `UsageError` for a file of the database. Even reading one would do harm: closing a file drops all locks that
+ * the process holds on it.
+ */
+export function requireOtherFile(file: string, config: Config): void {
+  if (file === STANDARD_STREAM || !isFileOfDatabase(file, config)) return
+  throw new UsageError(`${file} is the database, or a file that belongs to it`)
 }
 
 /** A transaction never has rows of two chunks. This size is enough for a full transaction, and takes little memory. */

@@ -1,5 +1,3 @@
-import type { Config } from '../../config/settings.ts'
-import { isFileOfDatabase } from '../../wiring/open-storage.ts'
 import { UsageError } from '../terminal/command-context.ts'
 
 export const FILE_FORMATS = ['ndjson', 'csv'] as const
@@ -45,13 +43,4 @@ function formatByName(file: string): Format {
   throw new UsageError(
     `the name of ${JSON.stringify(file)} does not end in .ndjson or .jsonl or .csv, with or without .gz: add --format ndjson or --format csv`,
   )
-}
-
-/**
- * Throws `UsageError` for a file of the database. Even reading one would do harm: closing a file drops all locks that
- * the process holds on it.
- */
-export function requireOtherFile(file: string, config: Config): void {
-  if (file === STANDARD_STREAM || !isFileOfDatabase(file, config)) return
-  throw new UsageError(`${file} is the database, or a file that belongs to it`)
 }

@@ -11,8 +11,8 @@ import { grouped, inWords, type Progress } from '../terminal/progress.ts'
 import { runTask } from '../terminal/run-task.ts'
 import { notify, print, readConfig, type Terminal } from '../terminal/terminal.ts'
 import { csvRecords } from './csv-records.ts'
-import { createRejectsSink, openInputFile } from './files.ts'
-import { type FormatFlags, formatOf, nameOf, requireOtherFile, STANDARD_STREAM } from './format.ts'
+import { createRejectsSink, openInputFile, requireOtherFile } from './files.ts'
+import { type FormatFlags, formatOf, nameOf, STANDARD_STREAM } from './format.ts'
 import { ndjsonRecords } from './ndjson-records.ts'
 
 export interface ImportFlags extends FormatFlags, JsonFlags {
