@@ -21,13 +21,13 @@ export function addDatabaseCommands(program: Command, { terminal, run }: Command
   const add = (name: string, description: string) =>
     program.command(name).description(description).addOption(jsonOption())
 
+  const status = program.createOption(
+    '--status',
+    'only list the migrations and when each was applied',
+  )
   add('migrate', 'migrate the database to the schema of this release, and index words of its users')
     .option('--reindex', 'build the index of words again; lists with q get 503 until it is done')
-    .addOption(
-      program
-        .createOption('--status', 'only list the migrations and when each was applied')
-        .conflicts('reindex'),
-    )
+    .addOption(status.conflicts('reindex'))
     .action((flags: MigrateFlags) => run(() => migrate(terminal, flags), flags))
   add('backup', 'copy the database to a file; a service may be running')
     .argument('<FILE>', 'where to write it; a file there is replaced once the backup is complete')
@@ -59,7 +59,8 @@ interface MigrateFlags extends JsonFlags {
 /** The next call, or a service, goes on with an index of words whose building was interrupted. */
 async function migrate(terminal: Terminal, flags: MigrateFlags): Promise<Outcome | number> {
   const { status = false, reindex = false } = flags
-  return runOnDatabase(terminal, { unit: 'ids' }, async (tasks, { progress, signal }) => {
+  const options = { unit: 'ids', isAbortable: !status }
+  return runOnDatabase(terminal, options, async (tasks, { progress, signal }) => {
     const onIndexing = ({ through = 0, lastId = 0 }) =>
       progress.update(through, through / Math.max(1, lastId))
     if (!status) await tasks.migrate({ reindex, signal, onIndexing })

@@ -15,31 +15,23 @@ export function addTransferCommands(program: Command, { terminal, run }: Command
   const format = () => new Option('--format <FORMAT>', about).choices(FILE_FORMATS)
   const character = 'CSV delimiter: one character, or comma, semicolon or tab'
 
+  const policy = new Option(
+    '--on-conflict <POLICY>',
+    'what to do if an e-mail or id exists already',
+  )
+  const restart = new Option('--restart', 'start at the first row, also after an interruption')
+  const dryRun = new Option('--dry-run', 'report what the import would do, and change nothing')
   program
     .command('import')
     .description('import users from an NDJSON or CSV file')
     .argument('<FILE>', 'the file, or - for standard input')
     .addOption(format())
     .option('--delimiter <CHARACTER>', `${character}; detected if left out`)
-    .addOption(
-      new Option('--on-conflict <POLICY>', 'what to do if an e-mail or id exists already')
-        .choices(CONFLICT_POLICIES)
-        .default('fail'),
-    )
+    .addOption(policy.choices(CONFLICT_POLICIES).default('fail'))
     .option('--rejects <FILE>', 'write line and errors of each rejected row to it, as NDJSON')
     .option('--resume', 'continue an interrupted import of this file')
-    .addOption(
-      new Option(
-        '--restart',
-        'start at the first row, even if an earlier import was interrupted',
-      ).conflicts('resume'),
-    )
-    .addOption(
-      new Option('--dry-run', 'report what the import would do, and change nothing').conflicts([
-        'resume',
-        'restart',
-      ]),
-    )
+    .addOption(restart.conflicts('resume'))
+    .addOption(dryRun.conflicts(['resume', 'restart']))
     .addOption(jsonOption())
     .addHelpText('after', IMPORT_HELP)
     .action((file: string, flags: Omit<ImportFlags, 'file'>) =>
