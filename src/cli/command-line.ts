@@ -1,5 +1,6 @@
 import { Console } from 'node:console'
 import type { Readable } from 'node:stream'
+import { setImmediate as nextTurn } from 'node:timers/promises'
 import { Command, CommanderError } from 'commander'
 import type { Environment } from '../config/settings.ts'
 import { OperatorError, ServiceError } from '../errors.ts'
@@ -15,7 +16,7 @@ import {
   print,
   printJson,
   type Terminal,
-  watchStandardStreams,
+  write,
 } from './terminal/terminal.ts'
 import { addTransferCommands } from './transfer/transfer-commands.ts'
 
@@ -46,32 +47,43 @@ export async function runCommandLine(
 ): Promise<number> {
   const { stdout, stderr } = streams
   const terminal: Terminal = { environment, stdout, stderr, stdin: () => streams.stdin }
-  const endWatch = watchStandardStreams(terminal)
   let exitCode: number = EXIT.done
-  const program = createProgram({
-    terminal,
-    run: async (command, { json = false } = {}) => {
-      const outcome = await command()
-      exitCode = typeof outcome === 'number' ? outcome : (outcome.exitCode ?? EXIT.done)
-      if (typeof outcome === 'number') return
-      await (json ? printJson(terminal, outcome.json) : print(terminal, outcome.lines.join('\n')))
-    },
-  })
+  let help = ''
+  const run: CommandContext['run'] = async (command, { json = false } = {}) => {
+    const outcome = await command()
+    exitCode = typeof outcome === 'number' ? outcome : (outcome.exitCode ?? EXIT.done)
+    if (typeof outcome === 'number') return
+    await (json ? printJson(terminal, outcome.json) : print(terminal, outcome.lines.join('\n')))
+  }
+  const onHelp = (text: string) => {
+    help += text
+  }
+  const program = createProgram({ terminal, run }, onHelp)
   const [first = '-'] = args
   const isServe = first.startsWith('-') && !OPTIONS_OF_ALL.includes(first)
+  // Each write has its error. Without a listener a stream would end the process in the middle of a command.
+  const ignore = () => {}
+  for (const stream of [stdout, stderr]) stream.on('error', ignore)
   try {
-    await program.parseAsync(isServe ? ['serve', ...args] : args, { from: 'user' })
+    await program.parseAsync(isServe ? ['serve', ...args] : args, { from: 'user' }).catch(error => {
+      if (!(error instanceof CommanderError)) throw error
+      // Commander also throws after it printed help or the version, with exit code 0.
+      exitCode = error.exitCode === 0 ? EXIT.done : EXIT.wrongUsage
+    })
+    if (help !== '') await write(terminal, help)
   } catch (error) {
     exitCode = report(terminal, error)
   }
-  const loss = await endWatch()
-  return exitCode === EXIT.done && loss !== undefined ? report(terminal, loss) : exitCode
+  // A stream emits an error only after the call of `write` has returned.
+  await nextTurn()
+  for (const stream of [stdout, stderr]) stream.off('error', ignore)
+  return exitCode
 }
 
 /** The width of help that is not shown on a terminal. */
 const DEFAULT_HELP_CHARS = 80
 
-function createProgram(context: CommandContext): Command {
+function createProgram(context: CommandContext, onHelp: (text: string) => void): Command {
   const { stdout, stderr } = context.terminal
   // Commands inherit what is set before they are added.
   const program = new Command('user-records-service')
@@ -82,7 +94,7 @@ function createProgram(context: CommandContext): Command {
     .addHelpText('after', EPILOGUE)
     .exitOverride()
     .configureOutput({
-      writeOut: text => stdout.write(text),
+      writeOut: onHelp,
       writeErr: text => stderr.write(text),
       outputError: (text, write) => write(`${onOneLine(text)}; see --help\n`),
       getOutHelpWidth: () => stdout.columns ?? DEFAULT_HELP_CHARS,
@@ -107,10 +119,8 @@ function onOneLine(text: string): string {
     .replaceAll('\n', ' ')
 }
 
-/** Prints what went wrong, if commander has not, and returns the exit code. */
+/** Prints what went wrong and returns the exit code. */
 function report(terminal: Terminal, error: unknown): number {
-  // Commander also throws after it printed help or the version, with exit code 0.
-  if (error instanceof CommanderError) return error.exitCode === 0 ? EXIT.done : EXIT.wrongUsage
   if (isBrokenPipe(error)) return EXIT.brokenPipe
   if (error instanceof UsageError) {
     notify(terminal, `${error.message}; see --help`)

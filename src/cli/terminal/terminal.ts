@@ -1,5 +1,4 @@
 import type { Readable, Writable } from 'node:stream'
-import { setImmediate as nextTurn } from 'node:timers/promises'
 import { unknownInWords } from '../../config/did-you-mean.ts'
 import { type Config, type Environment, loadConfig } from '../../config/settings.ts'
 import { OperatorError } from '../../errors.ts'
@@ -20,7 +19,10 @@ export interface Terminal {
   readonly stdin: () => Readable
 }
 
-/** Writes to standard output. Resolves once the text is written, because exiting earlier would cut it off. */
+/**
+ * Writes to standard output. Resolves once the text is written, because exiting earlier would cut it off. Throws
+ * `OperatorError` if it cannot be written, for example on a full disk, and the error of a pipe that its reader has closed.
+ */
 export function write({ stdout }: Terminal, text: string): Promise<void> {
   return new Promise((resolve, reject) => {
     stdout.write(text, error => {
@@ -48,29 +50,6 @@ export function notify({ stderr }: Terminal, text: string): void {
 /** Reads the settings for a command, and warns of unknown names on standard error. Throws `OperatorError`. */
 export function readConfig(terminal: Terminal): Config {
   return loadConfig(terminal.environment, undefined, name => notify(terminal, unknownInWords(name)))
-}
-
-/**
- * Catches errors of standard output and standard error, which would end the process in the middle of a command. The returned
- * function ends that, and resolves to why standard output could not be written, for example on a full disk, if so.
- */
-export function watchStandardStreams({ stdout, stderr }: Terminal): () => Promise<unknown> {
-  let loss: unknown
-  const onOutputError = (error: unknown) => {
-    // A reader that has closed the pipe wants no more output.
-    if (!isBrokenPipe(error)) loss ??= toWriteError('standard output', error)
-  }
-  // There is nowhere left to report it, and the work itself is not affected.
-  const ignore = () => {}
-  stdout.on('error', onOutputError)
-  stderr.on('error', ignore)
-  return async () => {
-    // A stream reports an error only after the call of `write` has returned.
-    await nextTurn()
-    stdout.off('error', onOutputError)
-    stderr.off('error', ignore)
-    return loss
-  }
 }
 
 /** Whether an error means that the reader has closed the pipe, as `head` does. */
