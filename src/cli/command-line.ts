@@ -80,9 +80,6 @@ export async function runCommandLine(
   return exitCode
 }
 
-/** The width of help that is not shown on a terminal. */
-const DEFAULT_HELP_CHARS = 80
-
 function createProgram(context: CommandContext, onHelp: (text: string) => void): Command {
   const { stdout, stderr } = context.terminal
   // Commands inherit what is set before they are added.
@@ -97,8 +94,9 @@ function createProgram(context: CommandContext, onHelp: (text: string) => void):
       writeOut: onHelp,
       writeErr: text => stderr.write(text),
       outputError: (text, write) => write(`${onOneLine(text)}; see --help\n`),
-      getOutHelpWidth: () => stdout.columns ?? DEFAULT_HELP_CHARS,
-      getErrHelpWidth: () => stderr.columns ?? DEFAULT_HELP_CHARS,
+      // Only terminals have a width.
+      getOutHelpWidth: () => stdout.columns ?? 80,
+      getErrHelpWidth: () => stderr.columns ?? 80,
     })
   addServiceCommands(program, context)
   addKeyCommands(program, context)
