@@ -57,7 +57,7 @@ export function isFileOfDatabase(path: string, { database }: Pick<Config, 'datab
   return engineOf(database).ownsFile(path)
 }
 
-/** A new engine needs one more case here and in `withDatabaseTasks`. */
+/** A new engine needs one more case here and in `database-work.ts`. */
 function engineOf(location: DatabaseLocation): StorageEngine {
   switch (location.kind) {
     case 'sqlite':

@@ -9,20 +9,19 @@ const SOURCE = fileURLToPath(new URL('../src', import.meta.url))
 const ALLOWED = tableOf(`
   main: cli
   library: errors limits/rules records wiring
-  cli: cli/access cli/database cli/limits cli/serve cli/terminal cli/transfer config errors version
+  cli: access cli/limits cli/serve cli/terminal cli/transfer config database-work errors limits limits/rules
+      open-database storage version
   records: config open-database service wiring
-  cli/serve: cli/database cli/terminal config errors limits/rules management open-limits ops ops/management server
-      service version
+  cli/serve: cli/terminal config errors limits/rules management open-limits ops ops/management server service version
   cli/limits: access cli/terminal clocks config errors limits limits/rules open-database open-limits server service
   service: access app clocks config http limits limits/rules open-database open-limits ops/management ops/metrics
       server storage users users/passwords
-  cli/transfer: cli/terminal config errors files open-database users/transfer wiring
-  cli/database: cli/terminal storage storage/copy wiring
-  wiring: config errors limits/rules open-database storage storage/copy storage/postgres/copy
-      storage/postgres/maintenance storage/sqlite/copy storage/sqlite/maintenance users users/passwords users/transfer
+  cli/transfer: cli/terminal config errors files open-database open-transfer users/transfer
+  open-transfer: config open-database users users/passwords users/transfer
   open-limits: clocks config errors limits limits/rules ops/management storage storage/redis
   management: clocks config limits ops/management server version
-  cli/access: access cli/terminal errors limits limits/rules open-database
+  database-work: config errors open-database storage storage/copy storage/postgres/copy storage/postgres/maintenance
+      storage/sqlite/copy storage/sqlite/maintenance
   storage/sqlite/maintenance: files storage storage/sqlite users
   storage/sqlite/copy: storage storage/copy storage/sqlite
   storage/postgres/maintenance: config storage storage/postgres
@@ -37,6 +36,7 @@ const ALLOWED = tableOf(`
   users/transfer: errors http users users/passwords
   storage/redis: config limits waiting
   app: access config http http/pages limits ops server users version
+  wiring: config errors limits/rules
   users: errors http http/openapi users/passwords
   ops: config http http/openapi
   limits: errors http limits/rules waiting
