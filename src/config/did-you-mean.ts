@@ -1,4 +1,4 @@
-import type { Variables } from './value-kind.ts'
+import type { Environment } from './values.ts'
 
 /** A variable that sets nothing, although it looks as if it should. */
 export interface UnknownSetting {
@@ -11,24 +11,19 @@ export interface UnknownSetting {
 /** Variables of other programs resemble shorter names: HOSTS resembles HOST, and API_KEY resembles API_KEYS. */
 const MIN_LETTERS = 9
 
-/** The names in `.env` that are not `known`, and those in the environment that are one letter away from a long setting. */
-export function findUnknownSettings(given: {
-  readonly environment: Variables
-  readonly dotenv: Variables
-  readonly settings: readonly string[]
-  /** Settings, and variables of other programs that are read too. */
-  readonly known: readonly string[]
-}): UnknownSetting[] {
-  const { environment, dotenv, settings, known } = given
-  const long = settings.filter(name => name.length >= MIN_LETTERS)
-  const inFile = Object.keys(dotenv).map(name => ({
-    name,
-    source: '.env' as const,
-    didYouMean: nearest(name, known),
-  }))
+/** The names in `.env` that are not `known`, and those in the environment that are one letter away from a long known one. */
+export function findUnknownSettings(
+  environment: Environment,
+  dotenv: Environment,
+  known: readonly string[],
+): UnknownSetting[] {
+  const long = known.filter(name => name.length >= MIN_LETTERS)
+  const inFile = Object.keys(dotenv).map(
+    name => ({ name, source: '.env', didYouMean: nearest(name, known) }) as const,
+  )
   const inEnvironment = Object.keys(environment)
     .filter(name => environment[name] !== '' && !Object.hasOwn(dotenv, name))
-    .map(name => ({ name, source: 'environment' as const, didYouMean: nearest(name, long) }))
+    .map(name => ({ name, source: 'environment', didYouMean: nearest(name, long) }) as const)
     .filter(({ name, didYouMean }) => (didYouMean ?? whyGone(name)) !== undefined)
   return [...inFile, ...inEnvironment].filter(({ name }) => !known.includes(name))
 }

@@ -1,7 +1,7 @@
 import type { AddressInfo, Socket } from 'node:net'
 import type { Application, Request, Response } from 'express'
 import type { Logger } from 'pino'
-import { isLoopback } from '../config/loopback.ts'
+import { isLoopback } from '../config/values.ts'
 import type { RequestMetrics } from '../http/request-metrics.ts'
 import { createAdmission } from './admission.ts'
 import { createClientErrorListener } from './client-errors.ts'

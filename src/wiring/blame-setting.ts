@@ -1,5 +1,5 @@
 import { describeMistake, describeProblem } from '../config/settings.ts'
-import type { DatabaseLocation } from '../config/values.ts'
+import type { DatabaseLocation } from '../config/settings.ts'
 import { OperatorError } from '../errors.ts'
 import { UnusableDatabase } from '../storage/unusable-database.ts'
 

@@ -1,6 +1,6 @@
-import { maskCredentials } from '../config/mask-credentials.ts'
+import { maskCredentials } from '../config/url-parts.ts'
 import { type DatabaseOption, type Environment, readDatabaseOption } from '../config/settings.ts'
-import type { DatabaseLocation } from '../config/values.ts'
+import type { DatabaseLocation } from '../config/settings.ts'
 import { OperatorError } from '../errors.ts'
 import { type CopyProgress, type CopyResult, copyDatabase } from '../storage/copy/copy-database.ts'
 import type { CopySource, CopyTarget } from '../storage/copy/database-copy.ts'

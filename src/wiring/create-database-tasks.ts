@@ -1,5 +1,5 @@
 import type { Config } from '../config/settings.ts'
-import type { DatabaseLocation } from '../config/values.ts'
+import type { DatabaseLocation } from '../config/settings.ts'
 import type { DatabaseTasks } from '../storage/database-tasks.ts'
 import { createPostgresDatabaseTasks } from '../storage/postgres/maintenance/postgres-database-tasks.ts'
 import { createSqliteDatabaseTasks } from '../storage/sqlite/maintenance/sqlite-database-tasks.ts'

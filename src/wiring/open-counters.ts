@@ -1,5 +1,5 @@
 import type { Logger } from 'pino'
-import type { RedisLocation } from '../config/redis-location.ts'
+import type { RedisLocation } from '../config/redis-url.ts'
 import { type Config, describeProblem } from '../config/settings.ts'
 import { OperatorError } from '../errors.ts'
 import type { CounterStore } from '../limits/counter-store.ts'

@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto'
 import express, { type Application } from 'express'
 import pino, { type Logger } from 'pino'
-import { maskCredentials } from '../config/mask-credentials.ts'
+import { maskCredentials } from '../config/url-parts.ts'
 import { openApp } from './open-app.ts'
 import { isInMemory } from './open-storage.ts'
 import {

@@ -1,5 +1,5 @@
 import type { Config } from '../config/settings.ts'
-import type { DatabaseLocation } from '../config/values.ts'
+import type { DatabaseLocation } from '../config/settings.ts'
 import { createPostgresEngine } from '../storage/postgres/postgres-storage.ts'
 import { createSqliteEngine } from '../storage/sqlite/sqlite-storage.ts'
 import type { OpenStorageOptions, Storage, StorageEngine } from '../storage/storage.ts'

@@ -31,19 +31,10 @@ export interface UserRecordsSettings {
 }
 
 /** Settings of the server that listens. The program that mounts the service has a server of its own. */
-const OF_SERVER: readonly string[] = [
-  'HOST',
-  'PORT',
-  'MANAGEMENT_PORT',
-  'MANAGEMENT_HOST',
-  'MANAGEMENT_TOKEN',
-  'SHUTDOWN_TIMEOUT',
-  'MAX_CONNECTIONS',
-  'MAX_EVENT_LOOP_DELAY',
-  'MAX_WAITING_REQUESTS',
-]
+const OF_SERVER =
+  /^(?:HOST|PORT|MANAGEMENT_\w+|SHUTDOWN_TIMEOUT|MAX_(?:CONNECTIONS|EVENT_LOOP_DELAY|WAITING_REQUESTS))$/
 
-const NAMES = [...Object.keys(VARIABLES), 'LIMITS'].filter(name => !OF_SERVER.includes(name))
+const NAMES = [...Object.keys(VARIABLES), 'LIMITS'].filter(name => !OF_SERVER.test(name))
 
 export interface RecordSettings {
   readonly config: Config
@@ -54,51 +45,37 @@ export interface RecordSettings {
 /** The settings of a service that runs inside another program. Throws `OperatorError` with a line for each mistake. */
 export async function readRecordSettings(settings: UserRecordsSettings): Promise<RecordSettings> {
   const { LIMITS: rules, ...others } = settings
-  const problems: string[] = []
-  const values: Record<string, string> = {}
-  for (const [name, value] of Object.entries(others)) {
-    if (value === undefined) continue
-    const text = asText(value)
-    if (!NAMES.includes(name)) problems.push(whyNot(name))
-    else if (text === undefined) problems.push(`${name} must be text or a value of its kind`)
-    else values[name] = text
+  const given = Object.entries(others).filter(([, value]) => value !== undefined)
+  const refused = given.flatMap(([name, value]) => whyNot(name, value) ?? [])
+  const texts = given.filter(each => whyNot(...each) === undefined)
+  const { config, problems } = checkSettings(
+    Object.fromEntries(texts.map(([name, value]) => [name, asText(value)])),
+  )
+  const all = [...refused, ...problems]
+  if (rules !== undefined && others.LIMITS_FILE !== undefined) {
+    all.push('LIMITS and LIMITS_FILE were both given; rules come from one of them')
   }
-  const { config, problems: wrongValues } = checkSettings(values)
-  problems.push(...wrongValues)
-  const limits = rules === undefined ? undefined : await checkRules(rules)
-  if (limits !== undefined && values.LIMITS_FILE !== undefined) {
-    problems.push('LIMITS and LIMITS_FILE were both given; rules come from one of them')
-  }
-  if (limits !== undefined && 'mistakes' in limits) {
-    problems.push(...limits.mistakes.map(mistake => `LIMITS: ${mistake}`))
-  }
-  if (problems.length > 0) throw new OperatorError(problems)
-  return {
-    config: config as Config,
-    limits: limits && 'limits' in limits ? limits.limits : undefined,
-  }
+  // Imported only if there are rules, as in `openApp`.
+  const checked = rules && (await import('../limits/rules/checked-limits.ts')).checkLimits(rules)
+  if (checked && 'mistakes' in checked) all.push(...checked.mistakes.map(line => `LIMITS: ${line}`))
+  if (all.length > 0) throw new OperatorError(all)
+  return { config, limits: checked && 'limits' in checked ? checked.limits : undefined }
 }
 
-async function checkRules(rules: LimitsFile) {
-  // Imported only if there are rules, as in `openApp`.
-  const { checkLimits } = await import('../limits/rules/checked-limits.ts')
-  return checkLimits(rules)
+function whyNot(name: string, value: unknown): string | undefined {
+  if (OF_SERVER.test(name)) {
+    return `${name} is a setting of the server, which here belongs to the program around the service`
+  }
+  if (!NAMES.includes(name)) {
+    return unknownInWords({ name, source: 'environment', didYouMean: nearest(name, NAMES) })
+  }
+  return asText(value) === undefined ? `${name} must be text or a value of its kind` : undefined
 }
 
 /** The text that the environment would hold; `undefined` if no text stands for this value. */
 function asText(value: unknown): string | undefined {
-  if (value === false) return ''
-  if (Array.isArray(value)) return value.every(isPlain) ? value.join(',') : undefined
-  return isPlain(value) ? String(value) : undefined
-}
-
-function isPlain(value: unknown): boolean {
-  return ['string', 'number', 'boolean'].includes(typeof value) || value instanceof URL
-}
-
-function whyNot(name: string): string {
-  if (OF_SERVER.includes(name)) {
-    return `${name} is a setting of the server, which here belongs to the program around the service`
-  }
-  return unknownInWords({ name, source: 'environment', didYouMean: nearest(name, NAMES) })
+  const parts = [value].flat()
+  const isPlain = (part: unknown) =>
+    part instanceof URL || ['string', 'number', 'boolean'].includes(typeof part)
+  return parts.every(isPlain) ? (value === false ? '' : parts.join()) : undefined
 }

@@ -1,6 +1,6 @@
 import type { AddressInfo } from 'node:net'
 import type { Logger } from 'pino'
-import { isLoopback } from '../../config/loopback.ts'
+import { isLoopback } from '../../config/values.ts'
 import { type Config, describeProblem } from '../../config/settings.ts'
 import { NEEDS_TOKEN } from '../../config/values.ts'
 import { OperatorError } from '../../errors.ts'

@@ -2,7 +2,7 @@ import { writeFileSync } from 'node:fs'
 import { userInfo } from 'node:os'
 import { join } from 'node:path'
 import { describe, expect, onTestFinished, test, vi } from 'vitest'
-import type { PostgresLocation } from '../../src/config/postgres-location.ts'
+import type { PostgresLocation } from '../../src/config/postgres-url.ts'
 import {
   type Config,
   type Environment,
@@ -47,13 +47,17 @@ function dotenvOf(variables: Environment): string {
 }
 
 /** What each part may be. */
-const MODES = 'it may be disable, require, verify-ca or verify-full'
+const MODES =
+  'it may be disable, require, verify-ca or verify-full, but not prefer or allow, which leave it to the server whether the connection is encrypted'
 const PORTS = 'it may be a port from 1 to 65535, or one for each host, separated by commas'
 const HOSTS = 'it may be host names, IP addresses or folders of Unix sockets, separated by commas'
+const UNEQUAL = 'there are more or fewer ports than hosts'
 const SECONDS = 'it may be a whole number of seconds, where 0 is the default of the service'
-const FILE = 'it may be the path of a PEM file'
-const UNENCRYPTED = 'has no effect without sslmode, and nothing would be encrypted'
-const LEFT_TO_SERVER = 'would leave it to the server whether the connection is encrypted'
+const UNENCRYPTED =
+  'its parameters for TLS have no effect without sslmode, and nothing would be encrypted'
+const TOGETHER = 'sslcert and sslkey (PGSSLCERT and PGSSLKEY) need each other'
+const MALFORMED =
+  'it cannot be taken apart: a blank and each of % @ / ? & in its user or password must be percent-encoded (%40 for @)'
 
 function at(...hosts: (readonly [string, number])[]) {
   return { hosts: hosts.map(([host, port]) => ({ host, port })) }
@@ -119,25 +123,32 @@ describe('DATABASE_URL', () => {
   })
 
   test.each([
-    ['h?sslmode=prefer', `its sslmode ${LEFT_TO_SERVER}: ${MODES}`],
-    ['h?sslmode', 'its parameter sslmode is empty'],
-    ['h?sslmod=require', 'it has the unknown parameter "sslmod" (did you mean sslmode?)'],
+    ['h?sslmode=prefer', `its sslmode is wrong: ${MODES}`],
+    ['h?sslmode=allow', `its sslmode is wrong: ${MODES}`],
+    ['h?sslmode', `its sslmode is wrong: ${MODES}`],
+    ['h?sslmod=require', 'it has the unknown parameter "sslmod"'],
     ['h?__proto__=x', 'it has the unknown parameter "__proto__"'],
-    ['h?user=a&us%65r=b', 'it has the parameter user twice'],
-    ['h?user=x@y', 'a ? in its password must be written as %3F, and an @ in a parameter as %40'],
+    [
+      'h?hostaddr=10.0.0.1',
+      'its hostaddr is wrong: it may be left out only, because PGHOST also takes addresses',
+    ],
+    ['h?user=a&us%65r=b', 'it has a parameter twice'],
+    ['h?user=x@y', MALFORMED],
     ['h?connect_timeout=1.5', `its connect_timeout is wrong: ${SECONDS}`],
     ['h?port=65536', `its port is wrong: ${PORTS}`],
-    ['h:5,g:6?port=5,6,7', `its port has 3 ports for 2 hosts: ${PORTS}`],
+    ['h:5,g:6?port=5,6,7', `its port is wrong, because ${UNEQUAL}: ${PORTS}`],
     ['h?host=h:5432', `its host is wrong: ${HOSTS}`],
-    ['2001:db8::1/', 'a host in it is not HOST, HOST:PORT or [IPV6]:PORT'],
-    ['h/users\n', 'a blank in it must be written as %20'],
-    ['h/%ff', 'a % in it does not begin an encoded character: write % itself as %25'],
-    ['h/a%00b', 'it has the character %00'],
-    ['h?sslrootcert=ca.pem', `its sslrootcert ${UNENCRYPTED}: ${FILE}`],
-    ['h?sslmode=require&sslcert=c.pem', `its sslcert needs sslkey or PGSSLKEY: ${FILE}`],
+    ['2001:db8::1/', MALFORMED],
+    ['h/users\n', MALFORMED],
+    ['h/%ff', MALFORMED],
+    ['h/a%00b', MALFORMED],
+    ['h?sslrootcert=ca.pem', UNENCRYPTED],
+    ['h?sslcert=c.pem&sslkey=k.pem', UNENCRYPTED],
+    ['h?sslmode=require&sslcert=c.pem', TOGETHER],
+    ['h?sslmode=require&sslkey=k.pem', TOGETHER],
     [
       'h?sslmode=verify-ca&sslrootcert=system',
-      `its sslmode is too weak for sslrootcert=system, which needs verify-full: ${MODES}`,
+      `its sslmode is wrong, because sslrootcert=system needs verify-full: ${MODES}`,
     ],
   ])('postgres://%s is refused in one line: %s', (end, why) => {
     const problems = problemsWith(`postgres://${end}`)
@@ -157,6 +168,7 @@ describe('DATABASE_URL', () => {
     'postgres://h?sslpassword=s3cret',
     'postgres:ann:s3cret//x@h/users',
     'postgres://ann:/?s3cret=x@h/users',
+    'postgres://h?password=x&s3cret=y',
   ])('%j is refused without its password', url => {
     const problems = problemsWith(url)
     expect(problems).toHaveLength(1)
@@ -207,8 +219,8 @@ describe('variables of libpq', () => {
   })
 
   test.each([
-    ['PGPORT', '1,2', `, but it has 2 ports for 1 host; ${PORTS}`],
-    ['PGSSLMODE', 'prefer', `, but it ${LEFT_TO_SERVER}; ${MODES}`],
+    ['PGPORT', '1,2', `, but ${UNEQUAL}; ${PORTS}`],
+    ['PGSSLMODE', 'prefer', `; ${MODES}`],
     ['PGHOSTADDR', '10.0.0.1', '; it may be left out only, because PGHOST also takes addresses'],
     ['PGSERVICE', 'users', '; it may be left out only, because service files are not read'],
   ])('%s=%s is refused by its own name', (name, text, rest) => {
