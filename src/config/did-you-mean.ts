@@ -18,14 +18,14 @@ export function findUnknownSettings(
   known: readonly string[],
 ): UnknownSetting[] {
   const long = known.filter(name => name.length >= MIN_LETTERS)
-  const inFile = Object.keys(dotenv).map(
-    name => ({ name, source: '.env', didYouMean: nearest(name, known) }) as const,
-  )
-  const inEnvironment = Object.keys(environment)
-    .filter(name => environment[name] !== '' && !Object.hasOwn(dotenv, name))
-    .map(name => ({ name, source: 'environment', didYouMean: nearest(name, long) }) as const)
-    .filter(({ name, didYouMean }) => (didYouMean ?? whyGone(name)) !== undefined)
-  return [...inFile, ...inEnvironment].filter(({ name }) => !known.includes(name))
+  const unknown = Object.keys({ ...dotenv, ...environment }).filter(name => !known.includes(name))
+  return unknown.flatMap(name => {
+    const isInFile = Object.hasOwn(dotenv, name)
+    const didYouMean = nearest(name, isInFile ? known : long)
+    const isMeant = environment[name] !== '' && (didYouMean ?? whyGone(name)) !== undefined
+    const source = isInFile ? '.env' : 'environment'
+    return isInFile || isMeant ? [{ name, source, didYouMean }] : []
+  })
 }
 
 /** What to do instead of using a name that is no longer a setting. */
@@ -46,13 +46,13 @@ export function unknownInWords({ name, source, didYouMean }: UnknownSetting): st
  * Ignores case.
  */
 export function nearest(word: string, candidates: readonly string[]): string | undefined {
-  return candidates.find(candidate => isWithinOneEdit(word.toLowerCase(), candidate.toLowerCase()))
-}
-
-function isWithinOneEdit(one: string, other: string): boolean {
-  let start = 0
-  while (start < one.length && one[start] === other[start]) start++
-  const [a, b] = [one.slice(start), other.slice(start)]
-  const isSwapped = a.length > 1 && a[0] === b[1] && a[1] === b[0] && a.slice(2) === b.slice(2)
-  return a.slice(1) === b || a === b.slice(1) || a.slice(1) === b.slice(1) || isSwapped
+  const one = word.toLowerCase()
+  return candidates.find(candidate => {
+    const other = candidate.toLowerCase()
+    const start = [...one].findIndex((letter, index) => letter !== other[index])
+    const [a, b] =
+      start < 0 ? ['', other.slice(one.length)] : [one.slice(start), other.slice(start)]
+    const swapped = `${a.charAt(1)}${a.charAt(0)}${a.slice(2)}`
+    return a.slice(1) === b || a === b.slice(1) || a.slice(1) === b.slice(1) || swapped === b
+  })
 }

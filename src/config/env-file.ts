@@ -1,36 +1,27 @@
 import { readFileSync } from 'node:fs'
-import type { Environment } from './values.ts'
-
-/** What a `.env` file sets. */
-export interface EnvFile {
-  readonly values: Environment
-  /** A line for the operator about each line that cannot be parsed, or about the file. */
-  readonly problems: readonly string[]
-}
 
 /**
- * `export NAME="value" # comment`, where `export`, the quotes and the comment may be missing. Without quotes, a # needs a blank
- * before it: other programs would read the rest in one way or another.
+ * NAME=value, where `export ` may stand before it and a comment behind it. A # begins a comment only after a blank or a quote:
+ * programs differ in how they read it elsewhere.
  */
 const SETTING =
   /^(?:export\s+)?([\w.-]+)\s*=\s*(?:(?:"([^"]*)"|'([^']*)'|`([^`]*)`)?\s*(?:#.*)?|([^\s"'`#][^#]*?)(?:\s+#.*)?)$/
 
-/** Reads a `.env` file. A missing one sets nothing. */
-export function readEnvFile(path: string): EnvFile {
+/** Reads a `.env` file. A missing one sets nothing. `problems` has a line for each line that is wrong, or for the file. */
+export function readEnvFile(path: string) {
   const problems: string[] = []
-  const entries: [name: string, value: string][] = []
+  const values: [name: string, text: string][] = []
   for (const [index, line] of readLines(path, problems).entries()) {
-    const text = line.trim()
-    if (text === '' || text.startsWith('#')) continue
-    const [, name, ...values] = SETTING.exec(text) ?? []
-    if (name !== undefined) entries.push([name, values.find(value => value !== undefined) ?? ''])
-    else problems.push(`${path}, line ${index + 1}: ${MUST_BE}`)
+    const [, name, ...texts] = SETTING.exec(line.trim()) ?? []
+    if (name !== undefined) values.push([name, texts.find(text => text !== undefined) ?? ''])
+    else if (!/^\s*(?:#|$)/.test(line)) {
+      const mayBe =
+        'NAME=value, a comment (#) or blank, with quotes around a value that has a quote or a #'
+      problems.push(`${path}, line ${index + 1}: it must be ${mayBe}`)
+    }
   }
-  return { values: Object.fromEntries(entries), problems }
+  return { values: Object.fromEntries(values), problems }
 }
-
-const MUST_BE =
-  'it must be NAME=value, a comment (#) or blank, with quotes around a value that has a quote or a #'
 
 function readLines(path: string, problems: string[]): string[] {
   try {
@@ -39,10 +30,9 @@ function readLines(path: string, problems: string[]): string[] {
     return text.split(/\r\n|\r|\n/)
   } catch (error) {
     const { code } = error as NodeJS.ErrnoException
+    if (code === 'ENOENT') return []
     const why = code === 'ERR_ENCODING_INVALID_ENCODED_DATA' ? 'it is not UTF-8' : code
-    if (code !== 'ENOENT') {
-      problems.push(`${path} cannot be read (${why}); it must be a file of NAME=value lines`)
-    }
+    problems.push(`${path} cannot be read (${why}); it must be a file of NAME=value lines`)
     return []
   }
 }

@@ -1,55 +1,43 @@
 import { MALFORMED, splitUrl } from './url-parts.ts'
-import type { ValueKind } from './values.ts'
+import type { Environment, Refuse, ValueKind } from './values.ts'
 
 /** Where Redis is, and how to connect to it. */
-export interface RedisLocation {
-  /** The text of the setting. It may have a password: show it through `maskCredentials` only. */
-  readonly url: string
-  /** Several are nodes of one Redis Cluster. One may be a server or a node of a Cluster. */
-  readonly nodes: readonly RedisNode[]
-  readonly username: string | undefined
-  readonly password: string | undefined
-  /** Always 0 in a Cluster. */
-  readonly database: number
-  readonly isEncrypted: boolean
-}
-
-export interface RedisNode {
-  /** A name or an IP address. */
-  readonly host: string
-  readonly port: number
-}
+export type RedisLocation = NonNullable<ReturnType<typeof locateRedis>>
+export type RedisNode = RedisLocation['nodes'][number]
 
 /** Not checked against the network: opening it does that. */
 export const redisUrl: ValueKind<RedisLocation> = {
   mayBe:
     'redis://USER:PASSWORD@HOST:PORT/DATABASE, the same with rediss:// for TLS, or a comma-separated list of nodes of a Redis Cluster',
-  read: (url, _, refuse) => {
-    const [start] = /^rediss?:\/\/(?:[^@/]*@)?/i.exec(url) ?? []
-    if (start === undefined) return undefined
-    // In a list, the scheme, the credentials and the database 0 may stand in each entry.
-    const parts = splitUrl(url.replaceAll(/\/0?(?=,)/g, '').replaceAll(`,${start}`, ','))
-    if (parts === undefined) return refuse({ why: MALFORMED })
-    const { user, password, places, path } = parts
-    const nodes = places.map(({ host, port }) => ({
+  read: locateRedis,
+}
+
+function locateRedis(url: string, _: Environment, refuse: Refuse) {
+  const [start] = /^rediss?:\/\/(?:[^@/]*@)?/i.exec(url) ?? []
+  if (start === undefined) return undefined
+  // In a list, the scheme, the credentials and the database 0 may stand in each entry.
+  const parts = splitUrl(url.replaceAll(/\/0?(?=,)/g, '').replaceAll(`,${start}`, ','))
+  if (parts === undefined) return refuse({ why: MALFORMED })
+  const { user, password, hosts, ports, path } = parts
+  const numbers = ports.map(port => Number(port || 6379))
+  if (hosts.includes('') || numbers.some(port => port < 1 || port > 65_535)) {
+    return refuse({ why: 'a node in it is not HOST, HOST:PORT or [IPV6]:PORT' })
+  }
+  if (!/^\d{0,6}$/.test(path) || url.includes('?') || (hosts.length > 1 && Number(path) > 0)) {
+    return refuse({ why: 'only the number of a database may follow its host, and 0 in a Cluster' })
+  }
+  return {
+    /** The text of the setting. It may have a password: show it through `maskCredentials` only. */
+    url,
+    /** Several are nodes of one Redis Cluster. One may be a server or a node of a Cluster. */
+    nodes: hosts.map((host, index) => ({
       host: decodeURIComponent(host),
-      port: Number(port || 6379),
-    }))
-    if (nodes.some(({ host, port }) => host === '' || port < 1 || port > 65_535)) {
-      return refuse({ why: 'a node in it is not HOST, HOST:PORT or [IPV6]:PORT' })
-    }
-    if (!/^\d{0,6}$/.test(path) || url.includes('?') || (nodes.length > 1 && Number(path) > 0)) {
-      return refuse({
-        why: 'only the number of a database may follow its host, and 0 in a Cluster',
-      })
-    }
-    return {
-      url,
-      nodes,
-      username: decodeURIComponent(user) || undefined,
-      password: decodeURIComponent(password) || undefined,
-      database: Number(path),
-      isEncrypted: /^rediss/i.test(url),
-    }
-  },
+      port: Number(numbers[index]),
+    })),
+    username: decodeURIComponent(user) || undefined,
+    password: decodeURIComponent(password) || undefined,
+    /** Always 0 in a Cluster. */
+    database: Number(path),
+    isEncrypted: /^rediss/i.test(url),
+  } as const
 }

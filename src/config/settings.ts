@@ -1,13 +1,9 @@
+import { isIP } from 'node:net'
 import { fileURLToPath } from 'node:url'
 import { OperatorError } from '../errors.ts'
 import { findUnknownSettings, type UnknownSetting } from './did-you-mean.ts'
 import { readEnvFile } from './env-file.ts'
-import {
-  isPostgresUrl,
-  locatePostgres,
-  POSTGRES_VARIABLES,
-  type PostgresLocation,
-} from './postgres-url.ts'
+import { isPostgresUrl, locatePostgres, POSTGRES_VARIABLES } from './postgres-url.ts'
 import { redisUrl } from './redis-url.ts'
 import { maskCredentials } from './url-parts.ts'
 import * as values from './values.ts'
@@ -15,36 +11,31 @@ import * as values from './values.ts'
 export type Environment = values.Environment
 
 /** Where the database is, by the kind of its engine. */
-export type DatabaseLocation = SqliteLocation | PostgresLocation
-
-export interface SqliteLocation {
-  readonly kind: 'sqlite'
-  /** The text of the setting. */
-  readonly url: string
-  /** A path of the file system, or `:memory:`. */
-  readonly path: string
-}
+export type DatabaseLocation = NonNullable<ReturnType<typeof locateDatabase>>
 
 /** Not checked against the disk or the network: opening it does that. */
 const databaseUrl: values.ValueKind<DatabaseLocation> = {
   mayBe: 'file:PATH, a path, :memory:, or postgres://USER:PASSWORD@HOST:PORT/DATABASE',
-  read: (url, variables, refuse) => {
-    if (isPostgresUrl(url)) return locatePostgres(url, variables, refuse)
-    if (/^file:[^?#]*[?#]/i.test(url)) return refuse({ why: EXTRAS_OF_FILE_URL })
-    const path = pathOf(url)
-    // better-sqlite3 would trim the path and open another file.
-    const isUsable = path !== undefined && path.trim() === path && !/^$|\0/.test(path)
-    return isUsable ? { kind: 'sqlite', url, path } : undefined
-  },
+  read: locateDatabase,
 }
 
 const EXTRAS_OF_FILE_URL =
   'a file: URL has no parameters here: leave out ? and # and what follows them, or give the path without file: if they are part of its name'
 
+function locateDatabase(url: string, variables: Environment, refuse: values.Refuse) {
+  if (isPostgresUrl(url)) return locatePostgres(url, variables, refuse)
+  if (/^file:[^?#]*[?#]/i.test(url)) return refuse({ why: EXTRAS_OF_FILE_URL })
+  const path = pathOf(url)
+  // better-sqlite3 would trim the path and open another file.
+  if (path === undefined || path.trim() !== path || /^$|\0/.test(path)) return undefined
+  /** `path` is one of the file system, or `:memory:`. */
+  return { kind: 'sqlite', url, path } as const
+}
+
 function pathOf(url: string): string | undefined {
   // An unknown scheme, or `:memory:` in other letter case, would name a file. A single letter is a drive of Windows.
   if (/^(?!file:)[a-z][a-z\d+.-]+:/i.test(url)) return undefined
-  if (/^:memory:$/i.test(url)) return url === ':memory:' ? url : undefined
+  if (/^:memory:$/i.test(url) && url !== ':memory:') return undefined
   try {
     return /^[a-z]+:\/\//i.test(url) ? fileURLToPath(url) : url.replace(/^file:/i, '')
   } catch {
@@ -58,15 +49,7 @@ const SETTINGS = {
   host: ['HOST', values.listenAddress, '127.0.0.1'],
   port: ['PORT', values.portNumber, '3000'],
   database: ['DATABASE_URL', databaseUrl, 'file:./data/users.db'],
-  cacheStore: [
-    'CACHE_STORE',
-    values.except(
-      values.oneOf('memory', 'redis', 'none'),
-      'REDIS_URL, which it needs, is not set',
-      (text, { REDIS_URL: url }) => text === 'redis' && url === undefined,
-    ),
-    'memory',
-  ],
+  cacheStore: ['CACHE_STORE', values.oneOf('memory', 'redis', 'none'), 'memory'],
   /** Set if `cacheStore` is `redis`. */
   redis: ['REDIS_URL', redisUrl],
   /** Braces would put all keys on one node of a Cluster. */
@@ -80,7 +63,7 @@ const SETTINGS = {
   ],
   /** `undefined` without a management port. */
   managementPort: ['MANAGEMENT_PORT', values.portNumber],
-  managementHost: ['MANAGEMENT_HOST', values.managementAddress, '127.0.0.1'],
+  managementHost: ['MANAGEMENT_HOST', values.listenAddress, '127.0.0.1'],
   /** `undefined` asks operators for none, which is refused beyond loopback. It can stand in a header as it is. */
   managementToken: [
     'MANAGEMENT_TOKEN',
@@ -154,15 +137,6 @@ export const VARIABLES = Object.fromEntries(
   ]),
 ) as Readonly<Record<VariableName, { kind: values.ValueKind<unknown>; default?: string }>>
 
-/** The values of settings, and what is wrong with them. */
-export interface ReadSettings {
-  /** Only complete if there are no problems. */
-  readonly config: Config
-  /** A line for each wrong value, and for each wrong line of the `.env` file. */
-  readonly problems: readonly string[]
-  readonly unknown: readonly UnknownSetting[]
-}
-
 /** Reads settings as `readSettings` does. Throws `OperatorError` with a line for each problem. */
 export function loadConfig(
   environment: Environment,
@@ -177,14 +151,14 @@ export function loadConfig(
 
 /**
  * Reads each setting from the first that has it: `options`, the environment, a `.env` file. An empty variable counts as
- * unset.
+ * unset. `problems` has a line for each wrong value or line of the file; without any, `config` is complete.
  */
 export function readSettings(
   environment: Environment,
-  dotenvPath = '.env',
+  path = '.env',
   options: SettingOptions = {},
-): ReadSettings {
-  const dotenv = readEnvFile(dotenvPath)
+) {
+  const dotenv = readEnvFile(path)
   const { config, problems } = checkSettings(merge(dotenv.values, environment), options)
   const known = [...Object.keys(VARIABLES), ...POSTGRES_VARIABLES]
   const unknown = findUnknownSettings(environment, dotenv.values, known)
@@ -192,17 +166,26 @@ export function readSettings(
 }
 
 /** Parses the texts of variables. An empty one counts as unset. `options` win over `texts`. */
-export function checkSettings(
-  texts: Environment,
-  options: SettingOptions = {},
-): Pick<ReadSettings, 'config' | 'problems'> {
-  const given = { ...merge(texts), ...options }
+export function checkSettings(texts: Environment, options: SettingOptions = {}) {
+  const given: Environment = { ...merge(texts), ...options }
   const { values: config, mistakes } = values.readTable(SETTINGS, given)
-  const problems = mistakes.map(mistake =>
-    describe({ ...mistake, name: findGivenName(mistake.name, options) }),
+  const problems = mistakes.map(({ name, ...mistake }) =>
+    describe(findGivenName(name, options), mistake),
   )
+  if (config.cacheStore === 'redis' && given.REDIS_URL === undefined) {
+    problems.push(describeProblem('CACHE_STORE', 'redis', 'REDIS_URL, which it needs, is not set'))
+  }
+  const { managementPort: port, managementHost: host } = config
+  // Which address a host name has is known only once the port is open.
+  const isOpen = port !== undefined && isIP(host) !== 0 && !values.isLoopback(host)
+  if (isOpen && given.MANAGEMENT_TOKEN === undefined) {
+    problems.push(describeProblem('MANAGEMENT_HOST', host, NEEDS_TOKEN))
+  }
   return { config: Object.freeze(config), problems }
 }
+
+/** Why a management port is refused. */
+export const NEEDS_TOKEN = 'MANAGEMENT_TOKEN, which it needs beyond loopback, is not set'
 
 /** The name under which the operator gave a setting: its option if that is among `options`, otherwise its variable. */
 export function findGivenName<Name extends string>(name: Name, options: SettingOptions) {
@@ -215,20 +198,16 @@ export function findGivenName<Name extends string>(name: Name, options: SettingO
  */
 export function describeProblem(name: SettingName, text: string, why?: string): string {
   const variable = name.replace('--', '').toUpperCase() as VariableName
-  return describe({ name, text, why, mayBe: VARIABLES[variable].kind.mayBe })
+  return describe(name, { text, why, mayBe: VARIABLES[variable].kind.mayBe })
 }
 
-function describe({ name, text, why, mayBe }: Omit<values.Mistake, 'field'>): string {
+function describe(name: string, { text, why, mayBe }: Omit<values.Mistake, 'name' | 'field'>) {
   const reason = why === undefined ? '' : `, but ${why}`
   return `${name} was ${quote(text)}${reason}; it may be ${mayBe}`
 }
 
 /** A line for the operator about a mistake in what a setting or an option names. */
-export function describeMistake(
-  name: VariableName | DatabaseOption['name'],
-  text: string,
-  mistake: string,
-): string {
+export function describeMistake(name: string, text: string, mistake: string): string {
   return `${name} was ${quote(text)}: ${mistake}`
 }
 
@@ -239,15 +218,12 @@ export interface DatabaseOption {
 }
 
 /** Reads such an option. The variables of libpq add what the URL leaves out. Throws `OperatorError`. */
-export function readDatabaseOption(
-  { name, url }: DatabaseOption,
-  environment: Environment,
-): DatabaseLocation {
+export function readDatabaseOption(option: DatabaseOption, environment: Environment) {
   const variables = merge(readEnvFile('.env').values, environment)
-  const table = { database: [name, databaseUrl, url] } as const
+  const table = { database: [option.name, databaseUrl, option.url] } as const
   const { values: found, mistakes } = values.readTable(table, variables)
-  if (mistakes.length > 0) throw new OperatorError(mistakes.map(describe))
-  return found.database
+  if (mistakes.length === 0) return found.database
+  throw new OperatorError(mistakes.map(mistake => describe(mistake.name, mistake)))
 }
 
 /** The variables that are not empty. The later ones win. */

@@ -1,4 +1,4 @@
-import { BlockList, isIP, isIPv4, isIPv6 } from 'node:net'
+import { isIP, isIPv4, isIPv6 } from 'node:net'
 import { z } from 'zod'
 
 /** The text of each variable, by its name. */
@@ -79,19 +79,6 @@ export function oneOf<const T extends string>(...words: readonly T[]): ValueKind
   return kindOf(mayBe, z.enum(words))
 }
 
-/** A kind that refuses some texts because of the `variables` beside them. */
-export function except<T>(
-  kind: ValueKind<T>,
-  why: string,
-  isRefused: (text: string, variables: Environment) => boolean,
-): ValueKind<T> {
-  return {
-    ...kind,
-    read: (text, variables, refuse) =>
-      isRefused(text, variables) ? refuse({ why }) : kind.read(text, variables, refuse),
-  }
-}
-
 /** For the port of `server.listen`. */
 export const portNumber: ValueKind<number> = kindOf(
   'a whole number from 0 to 65535, where 0 picks a free port',
@@ -118,17 +105,6 @@ export function size(max: string, examples: string): ValueKind<number> {
 export const listenAddress: ValueKind<string> = kindOf(
   'an IP address or a host name to listen on',
   z.string().refine(text => isIPv6(text) || isHostName(text)),
-)
-
-/** Why a management port is refused. */
-export const NEEDS_TOKEN = 'MANAGEMENT_TOKEN, which it needs beyond loopback, is not set'
-
-/** For the host of the management port. Which address a host name has is known only once the port is open. */
-export const managementAddress: ValueKind<string> = except(
-  listenAddress,
-  NEEDS_TOKEN,
-  (text, { MANAGEMENT_PORT: port, MANAGEMENT_TOKEN: token }) =>
-    port !== undefined && token === undefined && isIP(text) !== 0 && !isLoopback(text),
 )
 
 /** The proxies to trust: how many hops, or which addresses. */
@@ -200,11 +176,7 @@ function isHostName(text: string): boolean {
   return /^(?!-)[\w-]+(\.[\w-]+)*$/.test(text)
 }
 
-const LOOPBACK = new BlockList()
-LOOPBACK.addSubnet('127.0.0.0', 8)
-LOOPBACK.addAddress('::1', 'ipv6')
-
 /** Whether only programs of this machine can reach an IP address. */
 export function isLoopback(address: string): boolean {
-  return LOOPBACK.check(address, isIPv6(address) ? 'ipv6' : 'ipv4')
+  return /^(?:::ffff:)?127\.|^::1$/i.test(address)
 }

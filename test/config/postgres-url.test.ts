@@ -51,7 +51,7 @@ const MODES =
   'it may be disable, require, verify-ca or verify-full, but not prefer or allow, which leave it to the server whether the connection is encrypted'
 const PORTS = 'it may be a port from 1 to 65535, or one for each host, separated by commas'
 const HOSTS = 'it may be host names, IP addresses or folders of Unix sockets, separated by commas'
-const UNEQUAL = 'there are more or fewer ports than hosts'
+const UNEQUAL = 'it has more or fewer ports (also of PGPORT) than hosts (also of PGHOST)'
 const SECONDS = 'it may be a whole number of seconds, where 0 is the default of the service'
 const UNENCRYPTED =
   'its parameters for TLS have no effect without sslmode, and nothing would be encrypted'
@@ -126,8 +126,8 @@ describe('DATABASE_URL', () => {
     ['h?sslmode=prefer', `its sslmode is wrong: ${MODES}`],
     ['h?sslmode=allow', `its sslmode is wrong: ${MODES}`],
     ['h?sslmode', `its sslmode is wrong: ${MODES}`],
-    ['h?sslmod=require', 'it has the unknown parameter "sslmod"'],
-    ['h?__proto__=x', 'it has the unknown parameter "__proto__"'],
+    ['h?sslmod=require', 'its parameter "sslmod" is unknown'],
+    ['h?__proto__=x', 'its parameter "__proto__" is unknown'],
     [
       'h?hostaddr=10.0.0.1',
       'its hostaddr is wrong: it may be left out only, because PGHOST also takes addresses',
@@ -136,7 +136,7 @@ describe('DATABASE_URL', () => {
     ['h?user=x@y', MALFORMED],
     ['h?connect_timeout=1.5', `its connect_timeout is wrong: ${SECONDS}`],
     ['h?port=65536', `its port is wrong: ${PORTS}`],
-    ['h:5,g:6?port=5,6,7', `its port is wrong, because ${UNEQUAL}: ${PORTS}`],
+    ['h:5,g:6?port=5,6,7', UNEQUAL],
     ['h?host=h:5432', `its host is wrong: ${HOSTS}`],
     ['2001:db8::1/', MALFORMED],
     ['h/users\n', MALFORMED],
@@ -148,7 +148,7 @@ describe('DATABASE_URL', () => {
     ['h?sslmode=require&sslkey=k.pem', TOGETHER],
     [
       'h?sslmode=verify-ca&sslrootcert=system',
-      `its sslmode is wrong, because sslrootcert=system needs verify-full: ${MODES}`,
+      'sslrootcert=system (or PGSSLROOTCERT) needs sslmode=verify-full',
     ],
   ])('postgres://%s is refused in one line: %s', (end, why) => {
     const problems = problemsWith(`postgres://${end}`)
@@ -219,12 +219,21 @@ describe('variables of libpq', () => {
   })
 
   test.each([
-    ['PGPORT', '1,2', `, but ${UNEQUAL}; ${PORTS}`],
+    ['PGPORT', '1,x', `; ${PORTS}`],
     ['PGSSLMODE', 'prefer', `; ${MODES}`],
     ['PGHOSTADDR', '10.0.0.1', '; it may be left out only, because PGHOST also takes addresses'],
     ['PGSERVICE', 'users', '; it may be left out only, because service files are not read'],
   ])('%s=%s is refused by its own name', (name, text, rest) => {
     expect(problemsWith('postgres://', { [name]: text })).toEqual([`${name} was "${text}"${rest}`])
+  })
+
+  test.each([
+    [{ PGPORT: '1,2' }, UNEQUAL],
+    [{ PGSSLMODE: 'require', PGSSLCERT: 'c.pem' }, TOGETHER],
+  ])('%j do not fit together', (variables, why) => {
+    expect(problemsWith('postgres://', variables)).toEqual([
+      `DATABASE_URL was "postgres://", but ${why}; it may be ${MAY_BE}`,
+    ])
   })
 
   test('of .env are warned of if they are nearly right, and not checked with SQLite', () => {
