@@ -31,16 +31,10 @@ export interface Mistake {
 export type Setting = readonly [name: string, kind: ValueKind<unknown>, unset?: string | false]
 
 /** The values of a table, by its fields. */
-export type ValuesOf<Table> = {
-  readonly [Field in keyof Table]: Table[Field] extends readonly [
-    string,
-    ValueKind<infer T>,
-    infer U,
-  ]
-    ? T | Exclude<U, string>
-    : Table[Field] extends readonly [string, ValueKind<infer T>]
-      ? T | undefined
-      : never
+export type ValuesOf<Table extends Readonly<Record<string, Setting>>> = {
+  readonly [Field in keyof Table]:
+    | (Table[Field][1] extends ValueKind<infer T> ? T : never)
+    | (Table[Field] extends { 2: infer Unset } ? Exclude<Unset, string> : undefined)
 }
 
 /** Reads each row of a table. The value of a wrong text is `undefined`. */
