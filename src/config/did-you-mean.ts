@@ -46,13 +46,13 @@ export function unknownInWords({ name, source, didYouMean }: UnknownSetting): st
  * Ignores case.
  */
 export function nearest(word: string, candidates: readonly string[]): string | undefined {
-  const one = word.toLowerCase()
-  return candidates.find(candidate => {
-    const other = candidate.toLowerCase()
-    const start = [...one].findIndex((letter, index) => letter !== other[index])
-    const [a, b] =
-      start < 0 ? ['', other.slice(one.length)] : [one.slice(start), other.slice(start)]
-    const swapped = `${a.charAt(1)}${a.charAt(0)}${a.slice(2)}`
-    return a.slice(1) === b || a === b.slice(1) || a.slice(1) === b.slice(1) || swapped === b
-  })
+  return candidates.find(candidate => isWithinOneEdit(word.toLowerCase(), candidate.toLowerCase()))
+}
+
+function isWithinOneEdit(one: string, other: string): boolean {
+  let start = 0
+  while (start < one.length && one[start] === other[start]) start++
+  const [a, b] = [one.slice(start), other.slice(start)]
+  const swapped = b.charAt(1) + b.charAt(0) + b.slice(2)
+  return a.slice(1) === b || a === b.slice(1) || a.slice(1) === b.slice(1) || a === swapped
 }

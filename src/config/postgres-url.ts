@@ -1,61 +1,49 @@
 import { isIP } from 'node:net'
 import { userInfo } from 'node:os'
-import { z } from 'zod'
 import { MALFORMED, splitUrl } from './url-parts.ts'
-import * as values from './values.ts'
+import type { Environment, Refuse } from './values.ts'
 
 /** Where a PostgreSQL database is, and how to connect to it. */
 export type PostgresLocation = NonNullable<ReturnType<typeof locatePostgres>>
 export type PostgresHost = PostgresLocation['hosts'][number]
 export type PostgresTls = NonNullable<PostgresLocation['tls']>
 
-const TEXT = values.matching(/./s, 'a text that is not empty')
-const FILE = values.matching(/./s, 'the path of a PEM file')
-
-/** The parameters of a URL by their names in libpq, each with the variable that gives it where the URL does not. */
-const PARAMETERS = {
-  // Without a host, libpq would use a Unix socket, in a folder that differs from build to build.
+/** The parameters of a URL by their names in libpq: the variables that give what it leaves out, and what they may be. */
+const PARAMETERS: Readonly<Record<string, Parameter>> = {
   host: [
     'PGHOST',
-    listOf(isHost, 'host names, IP addresses or folders of Unix sockets'),
-    'localhost',
+    'host names, IP addresses or folders of Unix sockets, separated by commas',
+    text => text.split(',').every(isHost),
   ],
-  port: ['PGPORT', listOf(isPort, 'a port from 1 to 65535, or one for each host'), '5432'],
-  user: ['PGUSER', TEXT],
-  password: ['PGPASSWORD', values.matching(/^/, 'a password')],
-  dbname: ['PGDATABASE', TEXT],
+  port: [
+    'PGPORT',
+    'a port from 1 to 65535, or one for each host, separated by commas',
+    text => text.split(',').every(isPort),
+  ],
+  user: ['PGUSER'],
+  password: ['PGPASSWORD'],
+  dbname: ['PGDATABASE'],
   sslmode: [
     'PGSSLMODE',
-    values.kindOf(
-      'disable, require, verify-ca or verify-full, but not prefer or allow, which leave it to the server whether the connection is encrypted',
-      z.enum(['disable', 'require', 'verify-ca', 'verify-full']),
-    ),
+    'disable, require, verify-ca or verify-full, but not prefer or allow, which leave it to the server whether the connection is encrypted',
+    text => /^(?:disable|require|verify-ca|verify-full)$/.test(text),
   ],
-  sslrootcert: ['PGSSLROOTCERT', FILE],
-  sslcert: ['PGSSLCERT', FILE],
-  sslkey: ['PGSSLKEY', FILE],
-  application_name: ['PGAPPNAME', TEXT, 'user-records-service'],
+  sslrootcert: ['PGSSLROOTCERT'],
+  sslcert: ['PGSSLCERT'],
+  sslkey: ['PGSSLKEY'],
+  application_name: ['PGAPPNAME'],
   connect_timeout: [
     'PGCONNECT_TIMEOUT',
-    values.matching(
-      /^-?\d{1,6}$/,
-      'a whole number of seconds, where 0 is the default of the service',
-    ),
-    '0',
+    'a whole number of seconds, where 0 is the default of the service',
+    text => /^-?\d{1,6}$/.test(text),
   ],
-  options: ['PGOPTIONS', TEXT],
+  options: ['PGOPTIONS'],
   // They would lead to another database if they were ignored.
-  hostaddr: [
-    'PGHOSTADDR',
-    values.matching(/^(?!)/, 'left out only, because PGHOST also takes addresses'),
-  ],
-  service: [
-    'PGSERVICE',
-    values.matching(/^(?!)/, 'left out only, because service files are not read'),
-  ],
-} as const
+  hostaddr: ['PGHOSTADDR', 'left out only, because PGHOST also takes addresses', () => false],
+  service: ['PGSERVICE', 'left out only, because service files are not read', () => false],
+}
 
-type Parameters = values.ValuesOf<typeof PARAMETERS>
+type Parameter = readonly [variable: string, mayBe?: string, isRight?: (text: string) => boolean]
 
 /** The variables that complete a URL, or that cannot be used with one. */
 export const POSTGRES_VARIABLES: readonly string[] = Object.values(PARAMETERS).map(([name]) => name)
@@ -65,26 +53,29 @@ export function isPostgresUrl(text: string): boolean {
 }
 
 /** The location that a URL names. What it leaves out comes from the variables of libpq, then from its defaults. */
-export function locatePostgres(url: string, variables: values.Environment, refuse: values.Refuse) {
+export function locatePostgres(url: string, variables: Environment, refuse: Refuse) {
   const inUrl = parametersOf(url)
   if (typeof inUrl === 'string') return refuse({ why: inUrl })
-  const texts = Object.entries(PARAMETERS).map(([name, [variable]]) => [
-    variable,
-    inUrl.get(name) ?? variables[variable],
-  ])
-  const { values: given, mistakes } = values.readTable(PARAMETERS, Object.fromEntries(texts))
-  for (const mistake of mistakes) {
-    const why = `its ${mistake.field} is wrong: it may be ${mistake.mayBe}`
-    refuse(inUrl.has(mistake.field) ? { why } : mistake)
+  const given: Record<string, string | undefined> = {}
+  let isWrong = false
+  for (const [parameter, [name, mayBe = '', isRight]] of Object.entries(PARAMETERS)) {
+    const text = inUrl.get(parameter) ?? variables[name]
+    given[parameter] = text
+    if (text === undefined || !isRight || isRight(text)) continue
+    isWrong = true
+    const why = `its ${parameter} is wrong: it may be ${mayBe}`
+    refuse(inUrl.has(parameter) ? { why } : { name, text, mayBe })
   }
-  if (mistakes.length > 0) return undefined
-  const why = findContradiction(given, [...inUrl.keys()])
-  if (why !== undefined) return refuse({ why })
+  if (isWrong) return undefined
   const user = given.user ?? findSystemUser()
-  if (user === undefined) return refuse({ why: 'it names no user, and this process has none' })
-  const { host, port, options } = given
-  const portOf = (index: number) => Number(port[port.length > 1 ? index : 0] || 5432)
+  const why = user === undefined ? NO_USER : findContradiction(given, [...inUrl.keys()])
+  if (user === undefined || why !== undefined) return refuse({ why })
+  const ports = given.port?.split(',') ?? []
+  const portOf = (index: number) => Number(ports[ports.length > 1 ? index : 0] || 5432)
+  // Without a host, libpq would use a Unix socket, in a folder that differs from build to build.
+  const hosts = (given.host ?? '').split(',').map(host => host || 'localhost')
   const timeoutMs = Number(given.connect_timeout) * 1000
+  const { options } = given
   return {
     kind: 'postgres',
     /** The text of the setting. It may have a password: show it through `maskCredentials` only. */
@@ -93,13 +84,13 @@ export function locatePostgres(url: string, variables: values.Environment, refus
      * Names, IP addresses, or folders of Unix sockets, which begin with a slash. Tried in this order; the first that accepts
      * writes is used. At least one.
      */
-    hosts: host.map((name, index) => ({ host: name || 'localhost', port: portOf(index) })),
+    hosts: hosts.map((host, index) => ({ host, port: portOf(index) })),
     user,
     database: given.dbname ?? user,
     password: given.password || undefined,
     /** `undefined` for connections without TLS. */
     tls: tlsOf(given),
-    applicationName: given.application_name,
+    applicationName: given.application_name ?? 'user-records-service',
     /** `undefined` for the default of the service. */
     connectTimeoutMs: timeoutMs > 0 ? timeoutMs : undefined,
     /** Command-line options for the server, such as `-c search_path=app`. `new URLSearchParams()` writes blanks as +. */
@@ -107,10 +98,12 @@ export function locatePostgres(url: string, variables: values.Environment, refus
   } as const
 }
 
+const NO_USER = 'it names no user, and the user of this process has no name'
+
 /** Why parameters that are right by themselves cannot be used together. */
-function findContradiction(given: Parameters, inUrl: readonly string[]): string | undefined {
-  const { host, port, sslmode, sslrootcert: root, sslcert, sslkey } = given
-  if (port.length > 1 && port.length !== host.length) {
+function findContradiction(given: Environment, inUrl: readonly string[]): string | undefined {
+  const { host = '', port = '', sslmode, sslrootcert: root, sslcert, sslkey } = given
+  if (port.includes(',') && port.split(',').length !== host.split(',').length) {
     return 'it has more or fewer ports (also of PGPORT) than hosts (also of PGHOST)'
   }
   if (root === 'system' && sslmode !== undefined && sslmode !== 'verify-full') {
@@ -125,7 +118,7 @@ function findContradiction(given: Parameters, inUrl: readonly string[]): string 
 }
 
 /** As in libpq: `require` with a root certificate verifies the chain, and `system` stands for public certificates. */
-function tlsOf({ sslmode, sslrootcert: root, sslcert: certificate, sslkey: key }: Parameters) {
+function tlsOf({ sslmode, sslrootcert: root, sslcert: certificate, sslkey: key }: Environment) {
   const isSystem = root === 'system'
   const mode = sslmode ?? (isSystem ? 'verify-full' : 'disable')
   if (mode === 'disable') return undefined
@@ -164,6 +157,8 @@ function parametersOf(url: string): URLSearchParams | string {
     return isSecret ? MALFORMED : `its parameter ${JSON.stringify(unknown.slice(0, 50))} is unknown`
   }
   if (new Set(names).size < names.length) return 'it has a parameter twice'
+  const empty = names.find(name => name !== 'password' && parameters.get(name) === '')
+  if (empty !== undefined) return `its parameter ${empty} is empty`
   const before = { user, password, host: hosts.join(), port: ports.join(), dbname }
   for (const [name, text] of Object.entries(before)) {
     if (text !== '' && !parameters.has(name)) parameters.set(name, decodeURIComponent(text))
@@ -171,16 +166,10 @@ function parametersOf(url: string): URLSearchParams | string {
   return parameters
 }
 
-/** A list with commas. Its entries may be empty. */
-function listOf(isEntry: (text: string) => boolean, mayBe: string): values.ValueKind<string[]> {
-  const parse = (text: string) => values.parseList(text, entry => entry === '' || isEntry(entry))
-  return values.kindOf(`${mayBe}, separated by commas`, z.string().transform(parse))
-}
-
 function isHost(text: string): boolean {
-  return text.startsWith('/') || isIP(text) !== 0 || /^[^\s@:/?#[\]]+$/.test(text)
+  return text.startsWith('/') || isIP(text) !== 0 || /^[^\s@:/?#[\]]*$/.test(text)
 }
 
 function isPort(text: string): boolean {
-  return /^\d{1,5}$/.test(text) && Number(text) >= 1 && Number(text) <= 65_535
+  return text === '' || (/^\d{1,5}$/.test(text) && Number(text) >= 1 && Number(text) <= 65_535)
 }

@@ -115,10 +115,17 @@ const SETTINGS = {
   maxWaitingWrites: ['MAX_WAITING_WRITES', values.count('writes'), '10000'],
   /** How many passwords may wait to be hashed. */
   maxWaitingPasswords: ['MAX_WAITING_PASSWORDS', values.count('passwords'), '250'],
-} as const satisfies Readonly<Record<string, values.Setting>>
+} as const satisfies Readonly<Record<string, Setting>>
+
+/** The variable, the kind of its value, and the text that is parsed if it is not set, or `false` as it is. */
+type Setting = readonly [name: string, kind: values.ValueKind<unknown>, unset?: string | false]
 
 /** The settings of the service, parsed and frozen. Times are in milliseconds, sizes in bytes. */
-export type Config = values.ValuesOf<typeof SETTINGS>
+export type Config = {
+  readonly [Field in keyof typeof SETTINGS]:
+    | ((typeof SETTINGS)[Field][1] extends values.ValueKind<infer T> ? T : never)
+    | ((typeof SETTINGS)[Field] extends { 2: infer Unset } ? Exclude<Unset, string> : undefined)
+}
 
 /** The name of a setting in the environment. */
 export type VariableName = (typeof SETTINGS)[keyof Config][0]
@@ -131,7 +138,7 @@ export type SettingOptions = { readonly [Name in 'HOST' | 'PORT']?: string }
 
 /** The kind and the default of each setting, in the order of the table. */
 export const VARIABLES = Object.fromEntries(
-  Object.values<values.Setting>(SETTINGS).map(([name, kind, unset]) => [
+  Object.values<Setting>(SETTINGS).map(([name, kind, unset]) => [
     name,
     { kind, default: unset || undefined },
   ]),
@@ -168,10 +175,14 @@ export function readSettings(
 /** Parses the texts of variables. An empty one counts as unset. `options` win over `texts`. */
 export function checkSettings(texts: Environment, options: SettingOptions = {}) {
   const given: Environment = { ...merge(texts), ...options }
-  const { values: config, mistakes } = values.readTable(SETTINGS, given)
-  const problems = mistakes.map(({ name, ...mistake }) =>
-    describe(findGivenName(name, options), mistake),
-  )
+  const problems: string[] = []
+  const read = ([name, kind, unset]: Setting): unknown => {
+    const text = given[name] ?? unset
+    if (text === undefined || text === false) return text
+    return readText(kind, { name: findGivenName(name, options), text }, given, problems)
+  }
+  const fields = Object.entries(SETTINGS).map(([field, row]) => [field, read(row)])
+  const config: Config = Object.fromEntries(fields)
   if (config.cacheStore === 'redis' && given.REDIS_URL === undefined) {
     problems.push(describeProblem('CACHE_STORE', 'redis', 'REDIS_URL, which it needs, is not set'))
   }
@@ -182,6 +193,21 @@ export function checkSettings(texts: Environment, options: SettingOptions = {}) 
     problems.push(describeProblem('MANAGEMENT_HOST', host, NEEDS_TOKEN))
   }
   return { config: Object.freeze(config), problems }
+}
+
+/** The value of a text. If it is wrong, `problems` gets a line for each mistake. */
+function readText<T>(
+  kind: values.ValueKind<T>,
+  given: { readonly name: string; readonly text: string },
+  variables: Environment,
+  problems: string[],
+): T | undefined {
+  const shown = { ...given, ...(kind.isSecret && { text: '***' }), mayBe: kind.mayBe }
+  const before = problems.length
+  const refuse: values.Refuse = mistake => void problems.push(describe({ ...shown, ...mistake }))
+  const value = kind.read(given.text, variables, refuse)
+  if (value === undefined && problems.length === before) refuse({})
+  return value
 }
 
 /** Why a management port is refused. */
@@ -198,10 +224,10 @@ export function findGivenName<Name extends string>(name: Name, options: SettingO
  */
 export function describeProblem(name: SettingName, text: string, why?: string): string {
   const variable = name.replace('--', '').toUpperCase() as VariableName
-  return describe(name, { text, why, mayBe: VARIABLES[variable].kind.mayBe })
+  return describe({ name, text, why, mayBe: VARIABLES[variable].kind.mayBe })
 }
 
-function describe(name: string, { text, why, mayBe }: Omit<values.Mistake, 'name' | 'field'>) {
+function describe({ name, text, why, mayBe }: values.Mistake): string {
   const reason = why === undefined ? '' : `, but ${why}`
   return `${name} was ${quote(text)}${reason}; it may be ${mayBe}`
 }
@@ -218,12 +244,12 @@ export interface DatabaseOption {
 }
 
 /** Reads such an option. The variables of libpq add what the URL leaves out. Throws `OperatorError`. */
-export function readDatabaseOption(option: DatabaseOption, environment: Environment) {
+export function readDatabaseOption({ name, url }: DatabaseOption, environment: Environment) {
   const variables = merge(readEnvFile('.env').values, environment)
-  const table = { database: [option.name, databaseUrl, option.url] } as const
-  const { values: found, mistakes } = values.readTable(table, variables)
-  if (mistakes.length === 0) return found.database
-  throw new OperatorError(mistakes.map(mistake => describe(mistake.name, mistake)))
+  const problems: string[] = []
+  const location = readText(databaseUrl, { name, text: url }, variables, problems)
+  if (location === undefined) throw new OperatorError(problems)
+  return location
 }
 
 /** The variables that are not empty. The later ones win. */

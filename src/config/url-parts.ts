@@ -40,12 +40,11 @@ const SECRET = /((?:pass|pwd|secret|token|key|%)[\w%]*\s*=).*/is
  */
 export function maskCredentials(text: string): string {
   const [scheme = ''] = /^(?!file:)[a-z][a-z\d+.-]+:(?:\/\/)?/i.exec(text) ?? []
-  const hasLogin = (scheme !== '' || text.includes('//')) && text.includes('@')
-  // A list of origins or of hosts with ports is malformed too.
+  const hasLogin = /^(?!file:)(?:[a-z][a-z\d+.-]+:|.*\/\/).*@/is.test(text)
+  // A list of origins is malformed too, but has no password without any @.
   const mayHaveLogin = hasLogin || /^(?!http).*\/\/$/i.test(scheme)
-  const isShown = !mayHaveLogin || splitUrl(text) !== undefined
-  const masked = isShown
-    ? text.replace(/\/\/[^@/]*@/, '//***@').replace(SECRET, '$1***')
-    : `${scheme}***`
+  const isMalformed = mayHaveLogin && splitUrl(text) === undefined
+  const shown = isMalformed ? `${scheme}***` : text.replace(/^([^@/]*\/\/)[^@/]*@/, '$1***@')
+  const masked = shown.replace(SECRET, '$1***')
   return masked.length > 200 ? `${masked.slice(0, 200)}…` : masked
 }

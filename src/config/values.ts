@@ -14,47 +14,15 @@ export interface ValueKind<T> {
   read(text: string, variables: Environment, refuse: Refuse): T | undefined
 }
 
-/** What is left out is that of the text which is read. */
 export type Refuse = (mistake: Partial<Mistake>) => undefined
 
+/** What is wrong. What `refuse` does not get is that of the text which is read. */
 export interface Mistake {
-  /** Of the table. */
-  readonly field: string
   readonly name: string
   readonly text: string
   readonly mayBe: string
   /** Completes the sentence "NAME was TEXT, but …", where `mayBe` is not enough. It shows no credentials. */
   readonly why?: string | undefined
-}
-
-/** A row of a table: the variable, its kind, and the text that is parsed if it is not set, or `false` as it is. */
-export type Setting = readonly [name: string, kind: ValueKind<unknown>, unset?: string | false]
-
-/** The values of a table, by its fields. */
-export type ValuesOf<Table extends Readonly<Record<string, Setting>>> = {
-  readonly [Field in keyof Table]:
-    | (Table[Field][1] extends ValueKind<infer T> ? T : never)
-    | (Table[Field] extends { 2: infer Unset } ? Exclude<Unset, string> : undefined)
-}
-
-/** Reads each row of a table. The value of a wrong text is `undefined`. */
-export function readTable<Table extends Readonly<Record<string, Setting>>>(
-  table: Table,
-  variables: Environment,
-): { readonly values: ValuesOf<Table>; readonly mistakes: readonly Mistake[] } {
-  const mistakes: Mistake[] = []
-  const read = (field: string, [name, kind, unset]: Setting): unknown => {
-    const text = variables[name] ?? unset
-    if (text === undefined || text === false) return text
-    const shown = { field, name, text: kind.isSecret ? '***' : text, mayBe: kind.mayBe }
-    const before = mistakes.length
-    const refuse: Refuse = mistake => void mistakes.push({ ...shown, ...mistake })
-    const value = kind.read(text, variables, refuse)
-    if (value === undefined && mistakes.length === before) refuse({})
-    return value
-  }
-  const fields = Object.entries(table).map(([field, row]) => [field, read(field, row)])
-  return { values: Object.fromEntries(fields), mistakes }
 }
 
 /** A kind of value that depends on nothing but its text. `schema` refuses a text, or turns it into `undefined`. */

@@ -125,7 +125,8 @@ describe('DATABASE_URL', () => {
   test.each([
     ['h?sslmode=prefer', `its sslmode is wrong: ${MODES}`],
     ['h?sslmode=allow', `its sslmode is wrong: ${MODES}`],
-    ['h?sslmode', `its sslmode is wrong: ${MODES}`],
+    ['h?sslmode', 'its parameter sslmode is empty'],
+    ['h?sslrootcert=&sslmode=require', 'its parameter sslrootcert is empty'],
     ['h?sslmod=require', 'its parameter "sslmod" is unknown'],
     ['h?__proto__=x', 'its parameter "__proto__" is unknown'],
     [

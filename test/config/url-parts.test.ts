@@ -36,6 +36,7 @@ test.each([
   ['postgres:///db?host=/var/run/postgresql', 'postgres:///db?host=/var/run/postgresql'],
   ['https://a.example, http://b:80/', 'https://a.example, http://b:80/'],
   ['users.example:3000,other:80', 'users.example:3000,other:80'],
+  ['file:///data/ann@home.db', 'file:///data/ann@home.db'],
   ['file:./data/ann@home.db', 'file:./data/ann@home.db'],
   ['C:\\ann:x@home\\users.db', 'C:\\ann:x@home\\users.db'],
   [':memory:', ':memory:'],
