@@ -45,13 +45,16 @@ export interface RecordSettings {
 /** The settings of a service that runs inside another program. Throws `OperatorError` with a line for each mistake. */
 export async function readRecordSettings(settings: UserRecordsSettings): Promise<RecordSettings> {
   const { LIMITS: rules, ...others } = settings
-  const given = Object.entries(others).filter(([, value]) => value !== undefined)
-  const refused = given.flatMap(([name, value]) => whyNot(name, value) ?? [])
-  const texts = given.filter(each => whyNot(...each) === undefined)
-  const { config, problems } = checkSettings(
-    Object.fromEntries(texts.map(([name, value]) => [name, asText(value)])),
-  )
-  const all = [...refused, ...problems]
+  const all: string[] = []
+  const texts: Record<string, string | undefined> = {}
+  for (const [name, value] of Object.entries(others)) {
+    if (value === undefined) continue
+    const why = whyNot(name, value)
+    if (why === undefined) texts[name] = asText(value)
+    else all.push(why)
+  }
+  const { config, problems } = checkSettings(texts)
+  all.push(...problems)
   if (rules !== undefined && others.LIMITS_FILE !== undefined) {
     all.push('LIMITS and LIMITS_FILE were both given; rules come from one of them')
   }

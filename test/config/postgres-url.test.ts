@@ -96,6 +96,8 @@ describe('DATABASE_URL', () => {
       'postgres://ann:x@h:1/x?user=bob&password=s3cret&host=g&port=2&dbname=users',
       { ...one('g', 2), user: 'bob', password: 's3cret', database: 'users' },
     ],
+    // A + means itself, except where it can only be a blank.
+    ['postgres://h?password=a+b%2Bc', { ...one('h'), password: 'a+b+c' }],
     ['postgres://?application_name=my%20app', { applicationName: 'my app' }],
     ['postgres://?connect_timeout=3', { connectTimeoutMs: 3000 }],
     [
