@@ -1,11 +1,11 @@
-import { maskCredentials } from './config/mask-credentials.ts'
 import {
   type Config,
+  type DatabaseLocation,
   describeMistake,
   type Environment,
   readDatabaseOption,
 } from './config/settings.ts'
-import type { DatabaseLocation } from './config/values.ts'
+import { maskCredentials } from './config/url-parts.ts'
 import { OperatorError } from './errors.ts'
 import { isFileOfDatabase } from './open-database.ts'
 import { type CopyOptions, copyDatabase } from './storage/copy/copy-database.ts'

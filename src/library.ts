@@ -1,6 +1,6 @@
 import type { Logger } from 'pino'
+import type { UserRecordsSettings } from './record-settings.ts'
 import type { UserRecords } from './records.ts'
-import type { UserRecordsSettings } from './wiring/record-settings.ts'
 
 export { OperatorError } from './errors.ts'
 export type * from './limits/rules/limits-file.ts'

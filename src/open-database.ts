@@ -1,6 +1,10 @@
 import { createClocks } from './clocks.ts'
-import { type Config, describeMistake, describeProblem } from './config/settings.ts'
-import type { DatabaseLocation } from './config/values.ts'
+import {
+  type Config,
+  type DatabaseLocation,
+  describeMistake,
+  describeProblem,
+} from './config/settings.ts'
 import { createPostgresEngine } from './storage/postgres/postgres-storage.ts'
 import { createSqliteEngine } from './storage/sqlite/sqlite-storage.ts'
 import type { OpenStorageOptions, Storage, StorageEngine } from './storage/storage.ts'

@@ -1,13 +1,13 @@
 import express, { type Application } from 'express'
 import pino, { type Logger } from 'pino'
-import { maskCredentials } from './config/mask-credentials.ts'
+import { maskCredentials } from './config/url-parts.ts'
 import { isInMemory } from './open-database.ts'
-import { openApp } from './service.ts'
 import {
   type RecordSettings,
   readRecordSettings,
   type UserRecordsSettings,
-} from './wiring/record-settings.ts'
+} from './record-settings.ts'
+import { openApp } from './service.ts'
 
 /** The service inside another program. */
 export interface UserRecords {

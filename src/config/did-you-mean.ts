@@ -1,4 +1,4 @@
-import type { Variables } from './value-kind.ts'
+import type { Environment } from './values.ts'
 
 /** A variable that sets nothing, although it looks as if it should. */
 export interface UnknownSetting {
@@ -11,26 +11,21 @@ export interface UnknownSetting {
 /** Variables of other programs resemble shorter names: HOSTS resembles HOST, and API_KEY resembles API_KEYS. */
 const MIN_LETTERS = 9
 
-/** The names in `.env` that are not `known`, and those in the environment that are one letter away from a long setting. */
-export function findUnknownSettings(given: {
-  readonly environment: Variables
-  readonly dotenv: Variables
-  readonly settings: readonly string[]
-  /** Settings, and variables of other programs that are read too. */
-  readonly known: readonly string[]
-}): UnknownSetting[] {
-  const { environment, dotenv, settings, known } = given
-  const long = settings.filter(name => name.length >= MIN_LETTERS)
-  const inFile = Object.keys(dotenv).map(name => ({
-    name,
-    source: '.env' as const,
-    didYouMean: nearest(name, known),
-  }))
-  const inEnvironment = Object.keys(environment)
-    .filter(name => environment[name] !== '' && !Object.hasOwn(dotenv, name))
-    .map(name => ({ name, source: 'environment' as const, didYouMean: nearest(name, long) }))
-    .filter(({ name, didYouMean }) => (didYouMean ?? whyGone(name)) !== undefined)
-  return [...inFile, ...inEnvironment].filter(({ name }) => !known.includes(name))
+/** The names in `.env` that are not `known`, and those in the environment that are one letter away from a long known one. */
+export function findUnknownSettings(
+  environment: Environment,
+  dotenv: Environment,
+  known: readonly string[],
+): UnknownSetting[] {
+  const long = known.filter(name => name.length >= MIN_LETTERS)
+  const unknown = Object.keys({ ...dotenv, ...environment }).filter(name => !known.includes(name))
+  return unknown.flatMap(name => {
+    const isInFile = Object.hasOwn(dotenv, name)
+    const didYouMean = nearest(name, isInFile ? known : long)
+    const isMeant = environment[name] !== '' && (didYouMean ?? whyGone(name)) !== undefined
+    const source = isInFile ? '.env' : 'environment'
+    return isInFile || isMeant ? [{ name, source, didYouMean }] : []
+  })
 }
 
 /** What to do instead of using a name that is no longer a setting. */
@@ -58,6 +53,6 @@ function isWithinOneEdit(one: string, other: string): boolean {
   let start = 0
   while (start < one.length && one[start] === other[start]) start++
   const [a, b] = [one.slice(start), other.slice(start)]
-  const isSwapped = a.length > 1 && a[0] === b[1] && a[1] === b[0] && a.slice(2) === b.slice(2)
-  return a.slice(1) === b || a === b.slice(1) || a.slice(1) === b.slice(1) || isSwapped
+  const swapped = b.charAt(1) + b.charAt(0) + b.slice(2)
+  return a.slice(1) === b || a === b.slice(1) || a.slice(1) === b.slice(1) || a === swapped
 }

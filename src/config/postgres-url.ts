@@ -1,126 +1,175 @@
-import { isIPv6 } from 'node:net'
-import { nearest } from './did-you-mean.ts'
-import { POSTGRES_PARAMETERS, type PostgresParameter } from './postgres-location.ts'
+import { isIP } from 'node:net'
+import { userInfo } from 'node:os'
+import { MALFORMED, splitUrl } from './url-parts.ts'
+import type { Environment, Refuse } from './values.ts'
 
-/** The texts of what a URL gives, decoded. */
-export type PostgresUrl = Readonly<Partial<Record<PostgresParameter, string>>>
+/** Where a PostgreSQL database is, and how to connect to it. */
+export type PostgresLocation = NonNullable<ReturnType<typeof locatePostgres>>
+export type PostgresHost = PostgresLocation['hosts'][number]
+export type PostgresTls = NonNullable<PostgresLocation['tls']>
 
-/** A URL that cannot be used. The message completes a sentence that begins with its name, and shows no part of a password. */
-export class MalformedUrl extends Error {}
+/** The parameters of a URL by their names in libpq: the variables that give what it leaves out, and what they may be. */
+const PARAMETERS: Readonly<Record<string, Parameter>> = {
+  host: [
+    'PGHOST',
+    'host names, IP addresses or folders of Unix sockets, separated by commas',
+    text => text.split(',').every(isHost),
+  ],
+  port: [
+    'PGPORT',
+    'a port from 1 to 65535, or one for each host, separated by commas',
+    text => text.split(',').every(isPort),
+  ],
+  user: ['PGUSER'],
+  password: ['PGPASSWORD'],
+  dbname: ['PGDATABASE'],
+  sslmode: [
+    'PGSSLMODE',
+    'disable, require, verify-ca or verify-full, but not prefer or allow, which leave it to the server whether the connection is encrypted',
+    text => /^(?:disable|require|verify-ca|verify-full)$/.test(text),
+  ],
+  sslrootcert: ['PGSSLROOTCERT'],
+  sslcert: ['PGSSLCERT'],
+  sslkey: ['PGSSLKEY'],
+  application_name: ['PGAPPNAME'],
+  connect_timeout: [
+    'PGCONNECT_TIMEOUT',
+    'a whole number of seconds, where 0 is the default of the service',
+    text => /^-?\d{1,6}$/.test(text),
+  ],
+  options: ['PGOPTIONS'],
+  // They would lead to another database if they were ignored.
+  hostaddr: ['PGHOSTADDR', 'left out only, because PGHOST also takes addresses', () => false],
+  service: ['PGSERVICE', 'left out only, because service files are not read', () => false],
+}
+
+type Parameter = readonly [variable: string, mayBe?: string, isRight?: (text: string) => boolean]
+
+/** The variables that complete a URL, or that cannot be used with one. */
+export const POSTGRES_VARIABLES: readonly string[] = Object.values(PARAMETERS).map(([name]) => name)
 
 export function isPostgresUrl(text: string): boolean {
   return /^postgres(?:ql)?:\/\//i.test(text)
 }
 
-/**
- * Takes a URL apart as libpq does, which is unlike `new URL()`: there may be several hosts or none, a folder may be a host,
- * and # and + mean themselves. A parameter wins over the same thing before the ?. Throws `MalformedUrl`.
- * https://www.postgresql.org/docs/current/libpq-connect.html#LIBPQ-CONNSTRING-URIS
- */
-export function parsePostgresUrl(url: string): PostgresUrl {
-  const { userInfo, hosts, database, query } = splitUrl(url.slice(url.indexOf('//') + 2))
-  const [user = '', ...password] = userInfo.split(':')
-  const before = {
-    user: decode(user),
-    password: decode(password.join(':')),
-    ...parseHosts(hosts),
-    dbname: decode(database),
+/** The location that a URL names. What it leaves out comes from the variables of libpq, then from its defaults. */
+export function locatePostgres(url: string, variables: Environment, refuse: Refuse) {
+  const inUrl = parametersOf(url)
+  if (typeof inUrl === 'string') return refuse({ why: inUrl })
+  const given: Record<string, string | undefined> = {}
+  let isWrong = false
+  for (const [parameter, [name, mayBe = '', isRight]] of Object.entries(PARAMETERS)) {
+    const text = inUrl.get(parameter) ?? variables[name]
+    given[parameter] = text
+    if (text === undefined || !isRight || isRight(text)) continue
+    isWrong = true
+    const why = `its ${parameter} is wrong: it may be ${mayBe}`
+    refuse(inUrl.has(parameter) ? { why } : { name, text, mayBe })
   }
-  const given = Object.entries(before).filter(([, text]) => text !== '')
-  return { ...Object.fromEntries(given), ...parseQuery(query) }
-}
-
-function splitUrl(rest: string) {
-  const at = rest.indexOf('@')
-  const slash = rest.indexOf('/')
-  const hasUser = at !== -1 && (slash === -1 || at < slash)
-  const userInfo = hasUser ? rest.slice(0, at) : ''
-  // libpq would take the value of a parameter for the host.
-  const [, ...parameters] = userInfo.split('?')
-  if (parameters.some(text => text.includes('='))) {
-    throw new MalformedUrl(
-      'a ? in its password must be written as %3F, and an @ in a parameter as %40',
-    )
-  }
-  const [place = '', ...query] = rest.slice(hasUser ? at + 1 : 0).split('?')
-  if (place.includes('@')) {
-    throw new MalformedUrl('an @ or / of its user or password must be written as %40 or %2F')
-  }
-  if (/\s/.test(place)) throw new MalformedUrl('a blank in it must be written as %20')
-  const [hosts = '', ...database] = place.split('/')
+  if (isWrong) return undefined
+  const user = given.user ?? findSystemUser()
+  const why = user === undefined ? NO_USER : findContradiction(given, [...inUrl.keys()])
+  if (user === undefined || why !== undefined) return refuse({ why })
+  const ports = given.port?.split(',') ?? []
+  const portOf = (index: number) => Number(ports[ports.length > 1 ? index : 0] || 5432)
+  // Without a host, libpq would use a Unix socket, in a folder that differs from build to build.
+  const hosts = (given.host ?? '').split(',').map(host => host || 'localhost')
+  const timeoutMs = Number(given.connect_timeout) * 1000
+  const { options } = given
   return {
-    userInfo,
-    hosts,
-    database: database.join('/'),
-    query: query.join('?'),
-  }
+    kind: 'postgres',
+    /** The text of the setting. It may have a password: show it through `maskCredentials` only. */
+    url,
+    /**
+     * Names, IP addresses, or folders of Unix sockets, which begin with a slash. Tried in this order; the first that accepts
+     * writes is used. At least one.
+     */
+    hosts: hosts.map((host, index) => ({ host, port: portOf(index) })),
+    user,
+    database: given.dbname ?? user,
+    password: given.password || undefined,
+    /** `undefined` for connections without TLS. */
+    tls: tlsOf(given),
+    applicationName: given.application_name ?? 'user-records-service',
+    /** `undefined` for the default of the service. */
+    connectTimeoutMs: timeoutMs > 0 ? timeoutMs : undefined,
+    /** Command-line options for the server, such as `-c search_path=app`. `new URLSearchParams()` writes blanks as +. */
+    options: options?.includes('-c+') ? options.replaceAll('+', ' ') : options,
+  } as const
 }
 
-/** The hosts and the ports, as comma-separated lists of equal length; empty texts where the URL has none. */
-function parseHosts(text: string): { readonly host: string; readonly port: string } {
-  const entries = text.split(',').map(entry => {
-    const parts = /^(?:\[([^\]]*)\]|([^:[\]]*))(?::([^:]*))?$/.exec(entry)
-    if (parts === null) {
-      throw new MalformedUrl('a host in it is not HOST, HOST:PORT or [IPV6]:PORT')
-    }
-    const [, address, host = '', port = ''] = parts
-    if (address !== undefined && !isIPv6(decode(address))) {
-      throw new MalformedUrl('the text in brackets in it is not an IPv6 address')
-    }
-    return { host: decode(address ?? host), port: decode(port) }
-  })
+const NO_USER = 'it names no user, and the user of this process has no name'
+
+/** Why parameters that are right by themselves cannot be used together. */
+function findContradiction(given: Environment, inUrl: readonly string[]): string | undefined {
+  const { host = '', port = '', sslmode, sslrootcert: root, sslcert, sslkey } = given
+  if (port.includes(',') && port.split(',').length !== host.split(',').length) {
+    return 'it has more or fewer ports (also of PGPORT) than hosts (also of PGHOST)'
+  }
+  if (root === 'system' && sslmode !== undefined && sslmode !== 'verify-full') {
+    return 'sslrootcert=system (or PGSSLROOTCERT) needs sslmode=verify-full'
+  }
+  const hasTls = tlsOf(given) !== undefined
+  if (sslmode === undefined && !hasTls && inUrl.some(name => name.startsWith('ssl'))) {
+    return 'its parameters for TLS have no effect without sslmode, and nothing would be encrypted'
+  }
+  const isHalf = hasTls && (sslcert === undefined) !== (sslkey === undefined)
+  return isHalf ? 'sslcert and sslkey (PGSSLCERT and PGSSLKEY) need each other' : undefined
+}
+
+/** As in libpq: `require` with a root certificate verifies the chain, and `system` stands for public certificates. */
+function tlsOf({ sslmode, sslrootcert: root, sslcert: certificate, sslkey: key }: Environment) {
+  const isSystem = root === 'system'
+  const mode = sslmode ?? (isSystem ? 'verify-full' : 'disable')
+  if (mode === 'disable') return undefined
+  const verifiesChain = mode === 'verify-ca' || root !== undefined
   return {
-    host: entries.map(({ host }) => host).join(','),
-    port: entries.map(({ port }) => port).join(','),
-  }
+    /** What is checked of the server's certificate: nothing, its chain, or its chain and the name of the host. */
+    verify: mode === 'verify-full' ? 'full' : verifiesChain ? 'ca' : 'none',
+    /** Paths of PEM files. Without `rootCertificate`, the root certificates of Node are trusted. */
+    rootCertificate: isSystem ? undefined : root,
+    /** Given together with `key`, or not at all. */
+    certificate,
+    key,
+  } as const
 }
 
-function parseQuery(query: string): PostgresUrl {
-  const texts = new Map<PostgresParameter, string>()
-  // As in libpq, the last parameter may have an & after it.
-  const parts = (query.endsWith('&') ? query.slice(0, -1) : query).split('&')
-  for (const part of query === '' ? [] : parts) {
-    const equals = part.indexOf('=')
-    const name = decode(equals === -1 ? part : part.slice(0, equals))
-    const known = POSTGRES_PARAMETERS.find(parameter => parameter === name)
-    if (known === undefined)
-      throw new MalformedUrl(describeUnknown(name, isInPassword(query, texts)))
-    if (texts.has(known)) throw new MalformedUrl(`it has the parameter ${known} twice`)
-    const text = equals === -1 ? '' : part.slice(equals + 1)
-    if (text === '' && known !== 'password') {
-      throw new MalformedUrl(`its parameter ${known} is empty`)
-    }
-    texts.set(known, decode(known === 'options' ? withBlanks(text) : text))
-  }
-  return Object.fromEntries(texts)
-}
-
-/** Whether an unknown name may be a part of a password in which characters are not encoded. */
-function isInPassword(query: string, before: ReadonlyMap<PostgresParameter, string>): boolean {
-  return query.includes('@') || before.has('password')
-}
-
-function describeUnknown(name: string, isSecret: boolean): string {
-  if (isSecret) {
-    return 'it has an unknown parameter: each of ?, &, / and @ in its password must be percent-encoded'
-  }
-  const similar = nearest(name, POSTGRES_PARAMETERS)
-  const hint = similar === undefined ? '' : ` (did you mean ${similar}?)`
-  return `it has the unknown parameter ${JSON.stringify(name.slice(0, 50))}${hint}`
-}
-
-/** `new URLSearchParams()` writes blanks as +. A + after -c has no other meaning: no name of a setting begins with it. */
-function withBlanks(options: string): string {
-  return options.includes('-c+') ? options.replaceAll('+', ' ') : options
-}
-
-function decode(text: string): string {
-  let decoded: string
+function findSystemUser(): string | undefined {
   try {
-    decoded = decodeURIComponent(text)
+    return userInfo().username
   } catch {
-    throw new MalformedUrl('a % in it does not begin an encoded character: write % itself as %25')
+    // In a container, the user may have a number only.
+    return undefined
   }
-  if (decoded.includes('\0')) throw new MalformedUrl('it has the character %00')
-  return decoded
+}
+
+/** The parameters of a URL, or what is wrong with it. As in libpq, they win over the same things before the ?, and + means itself. */
+function parametersOf(url: string): URLSearchParams | string {
+  const parts = splitUrl(url)
+  if (parts === undefined) return MALFORMED
+  const { user, password, hosts, ports, path: dbname, query } = parts
+  const parameters = new URLSearchParams(query.replaceAll('+', '%2B'))
+  const names = [...parameters.keys()]
+  const unknown = names.find(name => !Object.hasOwn(PARAMETERS, name))
+  if (unknown !== undefined) {
+    // It may be a part of the password.
+    const isSecret = parameters.has('password')
+    return isSecret ? MALFORMED : `its parameter ${JSON.stringify(unknown.slice(0, 50))} is unknown`
+  }
+  if (new Set(names).size < names.length) return 'it has a parameter twice'
+  const empty = names.find(name => name !== 'password' && parameters.get(name) === '')
+  if (empty !== undefined) return `its parameter ${empty} is empty`
+  const before = { user, password, host: hosts.join(), port: ports.join(), dbname }
+  for (const [name, text] of Object.entries(before)) {
+    if (text !== '' && !parameters.has(name)) parameters.set(name, decodeURIComponent(text))
+  }
+  return parameters
+}
+
+function isHost(text: string): boolean {
+  return text.startsWith('/') || isIP(text) !== 0 || /^[^\s@:/?#[\]]*$/.test(text)
+}
+
+function isPort(text: string): boolean {
+  return text === '' || (/^\d{1,5}$/.test(text) && Number(text) >= 1 && Number(text) <= 65_535)
 }

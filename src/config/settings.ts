@@ -1,140 +1,148 @@
+import { isIP } from 'node:net'
+import { fileURLToPath } from 'node:url'
 import { OperatorError } from '../errors.ts'
 import { findUnknownSettings, type UnknownSetting } from './did-you-mean.ts'
-import { readDotenv } from './env-file.ts'
-import { maskCredentials } from './mask-credentials.ts'
-import { POSTGRES_VARIABLES } from './postgres-parameters.ts'
+import { readEnvFile } from './env-file.ts'
+import { isPostgresUrl, locatePostgres, POSTGRES_VARIABLES } from './postgres-url.ts'
 import { redisUrl } from './redis-url.ts'
-import type { ValueKind, Variables, WrongVariable } from './value-kind.ts'
-import {
-  accessToken,
-  cacheStore,
-  count,
-  type DatabaseLocation,
-  databaseUrl,
-  duration,
-  hostNames,
-  keyPrefix,
-  limitsPath,
-  listenAddress,
-  managementAddress,
-  oneOf,
-  origins,
-  portNumber,
-  size,
-  trustedProxies,
-} from './values.ts'
+import { maskCredentials } from './url-parts.ts'
+import * as values from './values.ts'
 
-/** The text of each variable, by its name. */
-export type Environment = Variables
+export type Environment = values.Environment
 
-/** A row of the table of settings. */
-interface Setting<T = unknown, Name = string, Option = string> {
-  /** The variable. */
-  readonly name: Name
-  readonly kind: ValueKind<T>
-  /** The text that is parsed if the variable is not set. */
-  readonly default?: string
-  /** The value if the variable is not set and has no default; `undefined` if left out. */
-  readonly unset?: false
-  /** The option of `serve` that also sets it. */
-  readonly option?: Option
+/** Where the database is, by the kind of its engine. */
+export type DatabaseLocation = NonNullable<ReturnType<typeof locateDatabase>>
+
+/** Not checked against the disk or the network: opening it does that. */
+const databaseUrl: values.ValueKind<DatabaseLocation> = {
+  mayBe: 'file:PATH, a path, :memory:, or postgres://USER:PASSWORD@HOST:PORT/DATABASE',
+  read: locateDatabase,
+}
+
+const EXTRAS_OF_FILE_URL =
+  'a file: URL has no parameters here: leave out ? and # and what follows them, or give the path without file: if they are part of its name'
+
+function locateDatabase(url: string, variables: Environment, refuse: values.Refuse) {
+  if (isPostgresUrl(url)) return locatePostgres(url, variables, refuse)
+  if (/^file:[^?#]*[?#]/i.test(url)) return refuse({ why: EXTRAS_OF_FILE_URL })
+  const path = pathOf(url)
+  // better-sqlite3 would trim the path and open another file.
+  if (path === undefined || path.trim() !== path || /^$|\0/.test(path)) return undefined
+  /** `path` is one of the file system, or `:memory:`. */
+  return { kind: 'sqlite', url, path } as const
+}
+
+function pathOf(url: string): string | undefined {
+  // An unknown scheme, or `:memory:` in other letter case, would name a file. A single letter is a drive of Windows.
+  if (/^(?!file:)[a-z][a-z\d+.-]+:/i.test(url)) return undefined
+  if (/^:memory:$/i.test(url) && url !== ':memory:') return undefined
+  try {
+    return /^[a-z]+:\/\//i.test(url) ? fileURLToPath(url) : url.replace(/^file:/i, '')
+  } catch {
+    // Not the URL of a local file, such as one with a host.
+    return undefined
+  }
 }
 
 /** The settings by their fields in `Config`, in the order of the README. */
 const SETTINGS = {
-  host: { name: 'HOST', kind: listenAddress, default: '127.0.0.1', option: '--host' },
-  port: {
-    name: 'PORT',
-    kind: portNumber,
-    default: '3000',
-    option: '--port',
-  },
-  database: { name: 'DATABASE_URL', kind: databaseUrl, default: 'file:./data/users.db' },
-  cacheStore: { name: 'CACHE_STORE', kind: cacheStore, default: 'memory' },
+  host: ['HOST', values.listenAddress, '127.0.0.1'],
+  port: ['PORT', values.portNumber, '3000'],
+  database: ['DATABASE_URL', databaseUrl, 'file:./data/users.db'],
+  cacheStore: ['CACHE_STORE', values.oneOf('memory', 'redis', 'none'), 'memory'],
   /** Set if `cacheStore` is `redis`. */
-  redis: { name: 'REDIS_URL', kind: redisUrl },
-  redisPrefix: { name: 'REDIS_PREFIX', kind: keyPrefix, default: 'user-records:' },
+  redis: ['REDIS_URL', redisUrl],
+  /** Braces would put all keys on one node of a Cluster. */
+  redisPrefix: [
+    'REDIS_PREFIX',
+    values.matching(
+      /^[\w.:/-]{1,100}$/,
+      'up to 100 letters, digits and any of . _ - : / that keys in Redis begin with',
+    ),
+    'user-records:',
+  ],
   /** `undefined` without a management port. */
-  managementPort: { name: 'MANAGEMENT_PORT', kind: portNumber },
-  managementHost: { name: 'MANAGEMENT_HOST', kind: managementAddress, default: '127.0.0.1' },
-  /** `undefined` asks operators for none, which is refused beyond loopback. */
-  managementToken: { name: 'MANAGEMENT_TOKEN', kind: accessToken },
+  managementPort: ['MANAGEMENT_PORT', values.portNumber],
+  managementHost: ['MANAGEMENT_HOST', values.listenAddress, '127.0.0.1'],
+  /** `undefined` asks operators for none, which is refused beyond loopback. It can stand in a header as it is. */
+  managementToken: [
+    'MANAGEMENT_TOKEN',
+    {
+      ...values.matching(
+        /^[!-~]{16,1000}$/,
+        '16 to 1000 characters of ASCII that can be seen, such as the output of: openssl rand -hex 32',
+      ),
+      isSecret: true,
+    },
+  ],
   /** Whether each request needs an API key. */
-  apiKeys: { name: 'API_KEYS', kind: oneOf('off', 'required'), default: 'off' },
+  apiKeys: ['API_KEYS', values.oneOf('off', 'required'), 'off'],
   /** `undefined` allows addresses and names of this machine while only it can connect, and any host otherwise. */
-  allowedHosts: { name: 'ALLOWED_HOSTS', kind: hostNames },
-  /** `undefined` without limits. */
-  limitsFile: { name: 'LIMITS_FILE', kind: limitsPath },
+  allowedHosts: ['ALLOWED_HOSTS', values.hostNames],
+  /** `undefined` without limits. The extension decides how the file is read. */
+  limitsFile: [
+    'LIMITS_FILE',
+    values.matching(
+      /\.(?:json|m?js)$/,
+      'the path of a .json file or an ES module (.js, .mjs) with the rules of the limits',
+    ),
+  ],
   /** `false` if no proxy is trusted. */
-  trustProxy: { name: 'TRUST_PROXY', kind: trustedProxies, unset: false },
-  logLevel: {
-    name: 'LOG_LEVEL',
-    kind: oneOf('fatal', 'error', 'warn', 'info', 'debug', 'trace', 'silent'),
-    default: 'info',
-  },
+  trustProxy: ['TRUST_PROXY', values.trustedProxies, false],
+  logLevel: [
+    'LOG_LEVEL',
+    values.oneOf('fatal', 'error', 'warn', 'info', 'debug', 'trace', 'silent'),
+    'info',
+  ],
   /** `undefined` without CORS. */
-  corsOrigins: { name: 'CORS_ORIGINS', kind: origins },
-  bodyLimitBytes: { name: 'BODY_LIMIT', kind: size('100mb', 'such as 100kb'), default: '100kb' },
+  corsOrigins: ['CORS_ORIGINS', values.origins],
+  bodyLimitBytes: ['BODY_LIMIT', values.size('100mb', 'such as 100kb'), '100kb'],
   /** In code points. */
-  passwordMinChars: { name: 'PASSWORD_MIN_LENGTH', kind: count('characters', 128), default: '8' },
-  shutdownTimeoutMs: {
-    name: 'SHUTDOWN_TIMEOUT',
-    kind: duration('1 hour', 'such as 10s or "1 minute", or a number of seconds'),
-    default: '10s',
-  },
-  maxConnections: { name: 'MAX_CONNECTIONS', kind: count('connections'), default: '10000' },
+  passwordMinChars: ['PASSWORD_MIN_LENGTH', values.count('characters', 128), '8'],
+  shutdownTimeoutMs: [
+    'SHUTDOWN_TIMEOUT',
+    values.duration('1 hour', 'such as 10s or "1 minute", or a number of seconds'),
+    '10s',
+  ],
+  maxConnections: ['MAX_CONNECTIONS', values.count('connections'), '10000'],
   /** How long a request may wait for its turn. */
-  maxEventLoopDelayMs: {
-    name: 'MAX_EVENT_LOOP_DELAY',
-    kind: duration('1 minute', 'such as 500ms'),
-    default: '500ms',
-  },
-  maxWaitingRequests: { name: 'MAX_WAITING_REQUESTS', kind: count('requests'), default: '5000' },
-  maxWaitingWrites: { name: 'MAX_WAITING_WRITES', kind: count('writes'), default: '10000' },
+  maxEventLoopDelayMs: [
+    'MAX_EVENT_LOOP_DELAY',
+    values.duration('1 minute', 'such as 500ms'),
+    '500ms',
+  ],
+  maxWaitingRequests: ['MAX_WAITING_REQUESTS', values.count('requests'), '5000'],
+  maxWaitingWrites: ['MAX_WAITING_WRITES', values.count('writes'), '10000'],
   /** How many passwords may wait to be hashed. */
-  maxWaitingPasswords: { name: 'MAX_WAITING_PASSWORDS', kind: count('passwords'), default: '250' },
+  maxWaitingPasswords: ['MAX_WAITING_PASSWORDS', values.count('passwords'), '250'],
 } as const satisfies Readonly<Record<string, Setting>>
 
+/** The variable, the kind of its value, and the text that is parsed if it is not set, or `false` as it is. */
+type Setting = readonly [name: string, kind: values.ValueKind<unknown>, unset?: string | false]
+
 /** The settings of the service, parsed and frozen. Times are in milliseconds, sizes in bytes. */
-export type Config = { readonly [Field in keyof Table]: ValueOf<Table[Field]> }
-
-type Table = typeof SETTINGS
-type Row = Table[keyof Table]
-
-type ValueOf<R extends Setting> =
-  | (R extends Setting<infer T> ? T : never)
-  | (R extends { default: string } ? never : R extends { unset: infer U } ? U : undefined)
+export type Config = {
+  readonly [Field in keyof typeof SETTINGS]:
+    | ((typeof SETTINGS)[Field][1] extends values.ValueKind<infer T> ? T : never)
+    | ((typeof SETTINGS)[Field] extends { 2: infer Unset } ? Exclude<Unset, string> : undefined)
+}
 
 /** The name of a setting in the environment. */
-export type VariableName = Row['name']
-
-type RowWithOption = Extract<Row, { option: string }>
-
-/** Texts from the command line, by the variables that they override. */
-export type SettingOptions = Readonly<Partial<Record<RowWithOption['name'], string>>>
+export type VariableName = (typeof SETTINGS)[keyof Config][0]
 
 /** A name under which an operator can give a setting: its variable or its option. */
-export type SettingName = VariableName | RowWithOption['option']
+export type SettingName = VariableName | '--host' | '--port'
 
-type AnyRow = Setting<unknown, VariableName, RowWithOption['option']>
+/** Texts of the options `--host` and `--port`, by the variables that they override. */
+export type SettingOptions = { readonly [Name in 'HOST' | 'PORT']?: string }
 
-/** The settings by their variables, in the order of the table. */
+/** The kind and the default of each setting, in the order of the table. */
 export const VARIABLES = Object.fromEntries(
-  Object.values(SETTINGS).map(row => [row.name, row]),
-) as Readonly<Record<VariableName, AnyRow>>
-
-/** The values of settings, and what is wrong with their texts. */
-export interface CheckedSettings {
-  /** `undefined` for each value that is wrong. */
-  readonly config: { readonly [Field in keyof Config]: Config[Field] | undefined }
-  /** A line for each wrong value. */
-  readonly problems: readonly string[]
-}
-
-/** Settings from all sources. `problems` also has the problems of the `.env` file. */
-export interface ReadSettings extends CheckedSettings {
-  readonly unknown: readonly UnknownSetting[]
-}
+  Object.values<Setting>(SETTINGS).map(([name, kind, unset]) => [
+    name,
+    { kind, default: unset || undefined },
+  ]),
+) as Readonly<Record<VariableName, { kind: values.ValueKind<unknown>; default?: string }>>
 
 /** Reads settings as `readSettings` does. Throws `OperatorError` with a line for each problem. */
 export function loadConfig(
@@ -143,71 +151,90 @@ export function loadConfig(
   onUnknown: (name: UnknownSetting) => void = () => {},
 ): Config {
   const { config, problems, unknown } = readSettings(environment, dotenvPath)
-  for (const name of unknown) onUnknown(name)
+  unknown.forEach(onUnknown)
   if (problems.length > 0) throw new OperatorError(problems)
-  return config as Config
+  return config
 }
 
 /**
  * Reads each setting from the first that has it: `options`, the environment, a `.env` file. An empty variable counts as
- * unset.
+ * unset. `problems` has a line for each wrong value or line of the file; without any, `config` is complete.
  */
 export function readSettings(
   environment: Environment,
-  dotenvPath = '.env',
+  path = '.env',
   options: SettingOptions = {},
-): ReadSettings {
-  const dotenv = readDotenv(dotenvPath)
-  const values = { ...withoutEmpty(dotenv.values), ...withoutEmpty(environment) }
-  const { config, problems } = checkSettings(values, options)
-  const unknown = findUnknownSettings({
-    environment,
-    dotenv: dotenv.values,
-    settings: Object.keys(VARIABLES),
-    known: [...Object.keys(VARIABLES), ...POSTGRES_VARIABLES],
-  })
+) {
+  const dotenv = readEnvFile(path)
+  const { config, problems } = checkSettings(merge(dotenv.values, environment), options)
+  const known = [...Object.keys(VARIABLES), ...POSTGRES_VARIABLES]
+  const unknown = findUnknownSettings(environment, dotenv.values, known)
   return { config, problems: [...dotenv.problems, ...problems], unknown }
 }
 
-/** Parses the texts of variables. An empty one counts as unset. `options` win over `values`. */
-export function checkSettings(values: Environment, options: SettingOptions = {}): CheckedSettings {
-  const given: Environment = { ...withoutEmpty(values), ...options }
+/** Parses the texts of variables. An empty one counts as unset. `options` win over `texts`. */
+export function checkSettings(texts: Environment, options: SettingOptions = {}) {
+  const given: Environment = { ...merge(texts), ...options }
   const problems: string[] = []
-  const parse = ({ name, kind, default: defaultText, unset }: AnyRow) => {
-    const text = given[name] ?? defaultText
-    if (text === undefined) return unset
-    const reading = kind.read(text, given)
-    if ('value' in reading) return reading.value
-    problems.push(
-      ...(reading.wrongVariables?.map(describeWrong) ?? [
-        describeProblem(findGivenName(name, options), text, reading.why),
-      ]),
-    )
-    return undefined
+  const read = ([name, kind, unset]: Setting): unknown => {
+    const text = given[name] ?? unset
+    if (text === undefined || text === false) return text
+    return readText(kind, { name: findGivenName(name, options), text }, given, problems)
   }
-  const fields = Object.entries(SETTINGS).map(([field, row]) => [field, parse(row)])
-  const config: CheckedSettings['config'] = Object.fromEntries(fields)
+  const fields = Object.entries(SETTINGS).map(([field, row]) => [field, read(row)])
+  const config: Config = Object.fromEntries(fields)
+  if (config.cacheStore === 'redis' && given.REDIS_URL === undefined) {
+    problems.push(describeProblem('CACHE_STORE', 'redis', 'REDIS_URL, which it needs, is not set'))
+  }
+  const { managementPort: port, managementHost: host } = config
+  // Which address a host name has is known only once the port is open.
+  const isOpen = port !== undefined && isIP(host) !== 0 && !values.isLoopback(host)
+  if (isOpen && given.MANAGEMENT_TOKEN === undefined) {
+    problems.push(describeProblem('MANAGEMENT_HOST', host, NEEDS_TOKEN))
+  }
   return { config: Object.freeze(config), problems }
 }
 
+/** The value of a text. If it is wrong, `problems` gets a line for each mistake. */
+function readText<T>(
+  kind: values.ValueKind<T>,
+  given: { readonly name: string; readonly text: string },
+  variables: Environment,
+  problems: string[],
+): T | undefined {
+  const shown = { ...given, ...(kind.isSecret && { text: '***' }), mayBe: kind.mayBe }
+  const before = problems.length
+  const refuse: values.Refuse = mistake => void problems.push(describe({ ...shown, ...mistake }))
+  const value = kind.read(given.text, variables, refuse)
+  if (value === undefined && problems.length === before) refuse({})
+  return value
+}
+
+/** Why a management port is refused. */
+export const NEEDS_TOKEN = 'MANAGEMENT_TOKEN, which it needs beyond loopback, is not set'
+
 /** The name under which the operator gave a setting: its option if that is among `options`, otherwise its variable. */
-export function findGivenName(name: VariableName, options: SettingOptions): SettingName {
-  return (name in options && VARIABLES[name].option) || name
+export function findGivenName<Name extends string>(name: Name, options: SettingOptions) {
+  return name in options ? (`--${name.toLowerCase()}` as '--host' | '--port') : name
 }
 
 /**
  * A line for the operator about a setting that cannot be used: its name, its value with credentials masked, `why` if the
  * value alone does not show it, and what it may be.
  */
-export function describeProblem(name: SettingName, value: string, why?: string): string {
-  const rows: readonly AnyRow[] = Object.values(VARIABLES)
-  const { kind } = rows.find(row => row.name === name || row.option === name) as AnyRow
-  return describeWrong({ name, text: kind.isSecret ? '***' : value, why, mayBe: kind.mayBe })
+export function describeProblem(name: SettingName, text: string, why?: string): string {
+  const variable = name.replace('--', '').toUpperCase() as VariableName
+  return describe({ name, text, why, mayBe: VARIABLES[variable].kind.mayBe })
 }
 
-function describeWrong({ name, text, why, mayBe }: WrongVariable): string {
+function describe({ name, text, why, mayBe }: values.Mistake): string {
   const reason = why === undefined ? '' : `, but ${why}`
   return `${name} was ${quote(text)}${reason}; it may be ${mayBe}`
+}
+
+/** A line for the operator about a mistake in what a setting or an option names. */
+export function describeMistake(name: string, text: string, mistake: string): string {
+  return `${name} was ${quote(text)}: ${mistake}`
 }
 
 /** An option of a command that names a database as DATABASE_URL does. */
@@ -217,32 +244,20 @@ export interface DatabaseOption {
 }
 
 /** Reads such an option. The variables of libpq add what the URL leaves out. Throws `OperatorError`. */
-export function readDatabaseOption(
-  { name, url }: DatabaseOption,
-  environment: Environment,
-  dotenvPath = '.env',
-): DatabaseLocation {
-  const dotenv = readDotenv(dotenvPath)
-  const values = { ...withoutEmpty(dotenv.values), ...withoutEmpty(environment) }
-  const reading = databaseUrl.read(url, values)
-  if ('value' in reading) return reading.value
-  const wrong = { name, text: url, why: reading.why, mayBe: databaseUrl.mayBe }
-  throw new OperatorError((reading.wrongVariables ?? [wrong]).map(describeWrong))
+export function readDatabaseOption({ name, url }: DatabaseOption, environment: Environment) {
+  const variables = merge(readEnvFile('.env').values, environment)
+  const problems: string[] = []
+  const location = readText(databaseUrl, { name, text: url }, variables, problems)
+  if (location === undefined) throw new OperatorError(problems)
+  return location
 }
 
-/** A line for the operator about a mistake in what a setting or an option names. */
-export function describeMistake(
-  name: VariableName | DatabaseOption['name'],
-  value: string,
-  mistake: string,
-): string {
-  return `${name} was ${quote(value)}: ${mistake}`
+/** The variables that are not empty. The later ones win. */
+function merge(...sources: readonly Environment[]): Environment {
+  const entries = sources.flatMap(Object.entries<string | undefined>)
+  return Object.fromEntries(entries.filter(([, text]) => text !== ''))
 }
 
-function quote(value: string): string {
-  return JSON.stringify(maskCredentials(value))
-}
-
-function withoutEmpty(values: Environment): Environment {
-  return Object.fromEntries(Object.entries(values).filter(([, text]) => text !== ''))
+function quote(text: string): string {
+  return JSON.stringify(maskCredentials(text))
 }

@@ -1,7 +1,7 @@
 import { once } from 'node:events'
 import type { AddressInfo, Socket } from 'node:net'
 import type { Application, Request, Response } from 'express'
-import { isLoopback } from '../config/loopback.ts'
+import { isLoopback } from '../config/values.ts'
 import { type AdmissionOptions, createAdmission } from './admission.ts'
 import { type ClientErrorOptions, createClientErrorListener } from './client-errors.ts'
 import { addConnection, type Connection, type Connections, closeStalled } from './connections.ts'

@@ -19,7 +19,7 @@ test.each([
 
 describe('a setting that is gone', () => {
   const linesOf = (environment: Record<string, string>, dotenv: Record<string, string> = {}) =>
-    findUnknownSettings({ environment, dotenv, settings: [], known: [] }).map(unknownInWords)
+    findUnknownSettings(environment, dotenv, []).map(unknownInWords)
   const line =
     'WORKERS is no longer a setting: to use more cores, run the service several times on one database (docs/operations.md)'
 

@@ -294,11 +294,6 @@ describe('the lines of a .env file', () => {
 
   test.each<[string, string, Partial<Config>]>([
     [
-      'values of several lines, quoted, in which anything may stand',
-      `LIMITS_FILE="a\nPORT\n # b.json"\nDATABASE_URL='users\n=.db' # here\nPORT=4000\n`,
-      { limitsFile: 'a\nPORT\n # b.json', database: fileAt('users\n=.db'), port: 4000 },
-    ],
-    [
       'a # in quotes, and comments behind a blank',
       `DATABASE_URL='a#b.db' #c#d\nPORT=4000 # e#f\nTRUST_PROXY= #g\n`,
       { database: fileAt('a#b.db'), port: 4000 },
@@ -307,30 +302,21 @@ describe('the lines of a .env file', () => {
     expect(readDotenv(text)).toEqual({ ...DEFAULTS, ...parsed })
   })
 
-  const NOT_NAME = 'it must be NAME=value, a comment (#) or blank'
-  const NOT_CLOSED = 'it has a quote that is not closed; it must be closed by the same quote'
-
   test.each([
-    ['a line without =', 'HOST=::1\n\nhush-hush\nPORT=4000\n', 3, NOT_NAME],
-    ['a line without a name', '=hush-hush\n', 1, NOT_NAME],
-    ['a name of two words', 'MY PORT=hush-hush\n', 1, NOT_NAME],
-    ['YAML after line ends of Windows', '# settings\r\nPORT: hush-hush\r\n', 2, NOT_NAME],
-    ['no = behind a value of two lines', 'CORS_ORIGINS="*\n"\nhush-hush\n', 3, NOT_NAME],
-    ['a quote that is never closed', 'HOST=::1\nPORT="4000\n', 2, NOT_CLOSED],
-    ['a quote closed by the next one', 'DATABASE_URL="a.db\nHOST="::1"\n', 1, NOT_CLOSED],
-    ['a # in a value', 'PORT=4000\nDATABASE_URL=./data#1/users.db\n', 2, 'it has a # in its value'],
-    ['text behind a quote', 'TRUST_PROXY="1" 0.0.0.1\n', 1, 'it has text after its closing quote'],
-  ])(
-    'with %s are refused by their number, not shown, and none is lost in silence',
-    (_, text, line, why) => {
-      const path = dotenvOf(text)
-      const [problem = '', ...others] = problemsOf({}, path)
-      expect(others).toEqual([])
-      expect(problem.startsWith(`${path}, line ${line}: ${why}`)).toBe(true)
-      expect(problem).not.toContain('hush-hush')
-      if (why === NOT_NAME) expect(problem.endsWith(why)).toBe(true)
-    },
-  )
+    ['a line without =', 'HOST=::1\n\nhush-hush\nPORT=4000\n', 3],
+    ['a line without a name', '=hush-hush\n', 1],
+    ['a name of two words', 'MY PORT=hush-hush\n', 1],
+    ['YAML after line ends of Windows', '# settings\r\nPORT: hush-hush\r\n', 2],
+    ['a quote that is never closed', 'HOST=::1\nPORT="4000\n', 2],
+    ['a quote closed by another', `HOST="::1'\n`, 1],
+    ['a # in a value', 'PORT=4000\nDATABASE_URL=./data#1/users.db\n', 2],
+    ['text behind a quote', 'TRUST_PROXY="1" 0.0.0.1\n', 1],
+  ])('with %s are refused by their number, not shown', (_, text, line) => {
+    const path = dotenvOf(text)
+    expect(problemsOf({}, path)).toEqual([
+      `${path}, line ${line}: it must be NAME=value, a comment (#) or blank, with quotes around a value that has a quote or a #`,
+    ])
+  })
 
   test('that are wrong are told together with wrong values', () => {
     const problems = problemsOf({ LOG_LEVEL: 'loud' }, dotenvOf('PORT=http\nHOST\n'))

@@ -1,7 +1,7 @@
 import { isIP } from 'node:net'
 import { checkServerIdentity, type PeerCertificate } from 'node:tls'
 import type { ClientConfig } from 'pg'
-import type { PostgresHost, PostgresLocation, PostgresTls } from '../../config/postgres-location.ts'
+import type { PostgresHost, PostgresLocation, PostgresTls } from '../../config/postgres-url.ts'
 import { UnusableDatabase } from '../unusable-database.ts'
 import { readTlsContext } from './tls-context.ts'
 

@@ -1,5 +1,5 @@
 import type { ClientConfig } from 'pg'
-import type { PostgresLocation } from '../../config/postgres-location.ts'
+import type { PostgresLocation } from '../../config/postgres-url.ts'
 import { createClientConfigs } from './client-config.ts'
 import {
   type Connection,

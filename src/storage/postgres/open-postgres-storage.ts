@@ -1,5 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises'
-import type { PostgresLocation } from '../../config/postgres-location.ts'
+import type { PostgresLocation } from '../../config/postgres-url.ts'
 import type { OpenStorageOptions, SigningKeyName, Storage } from '../storage.ts'
 import { UNFINISHED_COPY, UnusableDatabase } from '../unusable-database.ts'
 import { createClosing } from './batches.ts'

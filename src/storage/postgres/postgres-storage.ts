@@ -1,4 +1,4 @@
-import type { PostgresLocation } from '../../config/postgres-location.ts'
+import type { PostgresLocation } from '../../config/postgres-url.ts'
 import type { StorageEngine } from '../storage.ts'
 
 /** A database of PostgreSQL. It must exist; its tables need not. */

@@ -1,7 +1,7 @@
 import { createPrivateKey, X509Certificate } from 'node:crypto'
 import { readFileSync } from 'node:fs'
 import { createSecureContext, type SecureContext } from 'node:tls'
-import type { PostgresTls } from '../../config/postgres-location.ts'
+import type { PostgresTls } from '../../config/postgres-url.ts'
 import { UnusableDatabase } from '../unusable-database.ts'
 
 /** The certificates of connections, from their files. Throws `UnusableDatabase` with the name of a file that cannot be used. */

@@ -1,4 +1,4 @@
-import type { RedisLocation } from '../../config/redis-location.ts'
+import type { RedisLocation } from '../../config/redis-url.ts'
 import type { CounterStore } from '../../limits/counter-store.ts'
 import {
   createFallbackCounterStore,

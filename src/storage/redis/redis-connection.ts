@@ -1,5 +1,5 @@
 import { createClient, createCluster, type RedisClientOptions } from '@redis/client'
-import type { RedisLocation, RedisNode } from '../../config/redis-location.ts'
+import type { RedisLocation, RedisNode } from '../../config/redis-url.ts'
 import { asUnusableRedis, NotACluster } from './redis-errors.ts'
 
 /** A connection to a Redis server, or connections to all masters of a Redis Cluster. */

@@ -1,4 +1,4 @@
-import type { RedisLocation } from '../../config/redis-location.ts'
+import type { RedisLocation } from '../../config/redis-url.ts'
 import { withinPatience } from '../../waiting/patience.ts'
 import { COUNT_SCRIPT, COUNT_SCRIPT_SHA1 } from './counter-script.ts'
 import { openRedisConnection, type RedisConnection } from './redis-connection.ts'

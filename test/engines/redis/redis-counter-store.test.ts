@@ -1,7 +1,7 @@
 import { createHash, randomBytes } from 'node:crypto'
 import { readFileSync } from 'node:fs'
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest'
-import type { RedisLocation } from '../../../src/config/redis-location.ts'
+import type { RedisLocation } from '../../../src/config/redis-url.ts'
 import { loadConfig } from '../../../src/config/settings.ts'
 import type { CounterKey, CounterStore } from '../../../src/limits/counter-store.ts'
 import { createCounterKeys } from '../../../src/storage/redis/counter-keys.ts'

@@ -1,4 +1,4 @@
-import type { PostgresLocation } from '../../../config/postgres-location.ts'
+import type { PostgresLocation } from '../../../config/postgres-url.ts'
 import { checkHistory } from '../../migrations.ts'
 import { OLDER_SCHEMA, UnusableDatabase } from '../../unusable-database.ts'
 import { readHistory, requireUsable } from '../inspect-schema.ts'

@@ -1,4 +1,4 @@
-import type { PostgresLocation } from '../../../config/postgres-location.ts'
+import type { PostgresLocation } from '../../../config/postgres-url.ts'
 import { UnusableDatabase } from '../../unusable-database.ts'
 import { createClientConfigs } from '../client-config.ts'
 import { type Connection, openConnection, type SessionSettings } from '../open-connection.ts'

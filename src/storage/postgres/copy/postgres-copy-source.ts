@@ -1,4 +1,4 @@
-import type { PostgresLocation } from '../../../config/postgres-location.ts'
+import type { PostgresLocation } from '../../../config/postgres-url.ts'
 import type { CopySource } from '../../copy/database-copy.ts'
 import { UNFINISHED_COPY, UnusableDatabase } from '../../unusable-database.ts'
 import { isUnfinishedCopy } from '../postgres-copy-mark.ts'

@@ -1,4 +1,4 @@
-import type { PostgresLocation } from '../../../config/postgres-location.ts'
+import type { PostgresLocation } from '../../../config/postgres-url.ts'
 import type { CopyTarget } from '../../copy/database-copy.ts'
 import { hashOfBan, toStored } from '../ban-text.ts'
 import { isUnfinishedCopy } from '../postgres-copy-mark.ts'

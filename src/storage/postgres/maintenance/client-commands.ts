@@ -1,4 +1,4 @@
-import type { PostgresLocation } from '../../../config/postgres-location.ts'
+import type { PostgresLocation } from '../../../config/postgres-url.ts'
 
 /** How to do with PostgreSQL's own programs what this service leaves to them. Each completes a sentence about a database. */
 export function explainBackup(location: PostgresLocation, file: string): string {

@@ -1,4 +1,4 @@
-import type { PostgresLocation } from '../../../config/postgres-location.ts'
+import type { PostgresLocation } from '../../../config/postgres-url.ts'
 import type { DatabaseTasks } from '../../database-tasks.ts'
 import { UnusableDatabase } from '../../unusable-database.ts'
 import { explainBackup, explainCheck, explainCompact, explainRestore } from './client-commands.ts'

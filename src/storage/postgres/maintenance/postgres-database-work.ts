@@ -1,5 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises'
-import type { PostgresLocation } from '../../../config/postgres-location.ts'
+import type { PostgresLocation } from '../../../config/postgres-url.ts'
 import type { CheckReport, MigrateOptions, MigrationStatus } from '../../database-tasks.ts'
 import { UnusableDatabase } from '../../unusable-database.ts'
 import { areWordsIndexed, forgetIndexedWords, indexNextUsers } from '../index-next-users.ts'

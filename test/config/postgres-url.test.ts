@@ -2,14 +2,14 @@ import { writeFileSync } from 'node:fs'
 import { userInfo } from 'node:os'
 import { join } from 'node:path'
 import { describe, expect, onTestFinished, test, vi } from 'vitest'
-import type { PostgresLocation } from '../../src/config/postgres-location.ts'
+import type { PostgresLocation } from '../../src/config/postgres-url.ts'
 import {
   type Config,
   type Environment,
   loadConfig,
   readSettings,
 } from '../../src/config/settings.ts'
-import { readRecordSettings } from '../../src/wiring/record-settings.ts'
+import { readRecordSettings } from '../../src/record-settings.ts'
 import { temporaryFolder } from '../support/open-test-app.ts'
 import { NO_DOTENV, problemsOf } from '../support/problems-of.ts'
 
@@ -47,13 +47,17 @@ function dotenvOf(variables: Environment): string {
 }
 
 /** What each part may be. */
-const MODES = 'it may be disable, require, verify-ca or verify-full'
+const MODES =
+  'it may be disable, require, verify-ca or verify-full, but not prefer or allow, which leave it to the server whether the connection is encrypted'
 const PORTS = 'it may be a port from 1 to 65535, or one for each host, separated by commas'
 const HOSTS = 'it may be host names, IP addresses or folders of Unix sockets, separated by commas'
+const UNEQUAL = 'it has more or fewer ports (also of PGPORT) than hosts (also of PGHOST)'
 const SECONDS = 'it may be a whole number of seconds, where 0 is the default of the service'
-const FILE = 'it may be the path of a PEM file'
-const UNENCRYPTED = 'has no effect without sslmode, and nothing would be encrypted'
-const LEFT_TO_SERVER = 'would leave it to the server whether the connection is encrypted'
+const UNENCRYPTED =
+  'its parameters for TLS have no effect without sslmode, and nothing would be encrypted'
+const TOGETHER = 'sslcert and sslkey (PGSSLCERT and PGSSLKEY) need each other'
+const MALFORMED =
+  'it cannot be taken apart: a blank and each of % @ / ? & in its user or password must be percent-encoded (%40 for @)'
 
 function at(...hosts: (readonly [string, number])[]) {
   return { hosts: hosts.map(([host, port]) => ({ host, port })) }
@@ -92,6 +96,8 @@ describe('DATABASE_URL', () => {
       'postgres://ann:x@h:1/x?user=bob&password=s3cret&host=g&port=2&dbname=users',
       { ...one('g', 2), user: 'bob', password: 's3cret', database: 'users' },
     ],
+    // A + means itself, except where it can only be a blank.
+    ['postgres://h?password=a+b%2Bc', { ...one('h'), password: 'a+b+c' }],
     ['postgres://?application_name=my%20app', { applicationName: 'my app' }],
     ['postgres://?connect_timeout=3', { connectTimeoutMs: 3000 }],
     [
@@ -119,25 +125,33 @@ describe('DATABASE_URL', () => {
   })
 
   test.each([
-    ['h?sslmode=prefer', `its sslmode ${LEFT_TO_SERVER}: ${MODES}`],
+    ['h?sslmode=prefer', `its sslmode is wrong: ${MODES}`],
+    ['h?sslmode=allow', `its sslmode is wrong: ${MODES}`],
     ['h?sslmode', 'its parameter sslmode is empty'],
-    ['h?sslmod=require', 'it has the unknown parameter "sslmod" (did you mean sslmode?)'],
-    ['h?__proto__=x', 'it has the unknown parameter "__proto__"'],
-    ['h?user=a&us%65r=b', 'it has the parameter user twice'],
-    ['h?user=x@y', 'a ? in its password must be written as %3F, and an @ in a parameter as %40'],
+    ['h?sslrootcert=&sslmode=require', 'its parameter sslrootcert is empty'],
+    ['h?sslmod=require', 'its parameter "sslmod" is unknown'],
+    ['h?__proto__=x', 'its parameter "__proto__" is unknown'],
+    [
+      'h?hostaddr=10.0.0.1',
+      'its hostaddr is wrong: it may be left out only, because PGHOST also takes addresses',
+    ],
+    ['h?user=a&us%65r=b', 'it has a parameter twice'],
+    ['h?user=x@y', MALFORMED],
     ['h?connect_timeout=1.5', `its connect_timeout is wrong: ${SECONDS}`],
     ['h?port=65536', `its port is wrong: ${PORTS}`],
-    ['h:5,g:6?port=5,6,7', `its port has 3 ports for 2 hosts: ${PORTS}`],
+    ['h:5,g:6?port=5,6,7', UNEQUAL],
     ['h?host=h:5432', `its host is wrong: ${HOSTS}`],
-    ['2001:db8::1/', 'a host in it is not HOST, HOST:PORT or [IPV6]:PORT'],
-    ['h/users\n', 'a blank in it must be written as %20'],
-    ['h/%ff', 'a % in it does not begin an encoded character: write % itself as %25'],
-    ['h/a%00b', 'it has the character %00'],
-    ['h?sslrootcert=ca.pem', `its sslrootcert ${UNENCRYPTED}: ${FILE}`],
-    ['h?sslmode=require&sslcert=c.pem', `its sslcert needs sslkey or PGSSLKEY: ${FILE}`],
+    ['2001:db8::1/', MALFORMED],
+    ['h/users\n', MALFORMED],
+    ['h/%ff', MALFORMED],
+    ['h/a%00b', MALFORMED],
+    ['h?sslrootcert=ca.pem', UNENCRYPTED],
+    ['h?sslcert=c.pem&sslkey=k.pem', UNENCRYPTED],
+    ['h?sslmode=require&sslcert=c.pem', TOGETHER],
+    ['h?sslmode=require&sslkey=k.pem', TOGETHER],
     [
       'h?sslmode=verify-ca&sslrootcert=system',
-      `its sslmode is too weak for sslrootcert=system, which needs verify-full: ${MODES}`,
+      'sslrootcert=system (or PGSSLROOTCERT) needs sslmode=verify-full',
     ],
   ])('postgres://%s is refused in one line: %s', (end, why) => {
     const problems = problemsWith(`postgres://${end}`)
@@ -157,6 +171,7 @@ describe('DATABASE_URL', () => {
     'postgres://h?sslpassword=s3cret',
     'postgres:ann:s3cret//x@h/users',
     'postgres://ann:/?s3cret=x@h/users',
+    'postgres://h?password=x&s3cret=y',
   ])('%j is refused without its password', url => {
     const problems = problemsWith(url)
     expect(problems).toHaveLength(1)
@@ -207,12 +222,21 @@ describe('variables of libpq', () => {
   })
 
   test.each([
-    ['PGPORT', '1,2', `, but it has 2 ports for 1 host; ${PORTS}`],
-    ['PGSSLMODE', 'prefer', `, but it ${LEFT_TO_SERVER}; ${MODES}`],
+    ['PGPORT', '1,x', `; ${PORTS}`],
+    ['PGSSLMODE', 'prefer', `; ${MODES}`],
     ['PGHOSTADDR', '10.0.0.1', '; it may be left out only, because PGHOST also takes addresses'],
     ['PGSERVICE', 'users', '; it may be left out only, because service files are not read'],
   ])('%s=%s is refused by its own name', (name, text, rest) => {
     expect(problemsWith('postgres://', { [name]: text })).toEqual([`${name} was "${text}"${rest}`])
+  })
+
+  test.each([
+    [{ PGPORT: '1,2' }, UNEQUAL],
+    [{ PGSSLMODE: 'require', PGSSLCERT: 'c.pem' }, TOGETHER],
+  ])('%j do not fit together', (variables, why) => {
+    expect(problemsWith('postgres://', variables)).toEqual([
+      `DATABASE_URL was "postgres://", but ${why}; it may be ${MAY_BE}`,
+    ])
   })
 
   test('of .env are warned of if they are nearly right, and not checked with SQLite', () => {

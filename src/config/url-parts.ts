@@ -1,0 +1,57 @@
+/** As in libpq, # stands for itself, and so does ? in a password. */
+const URL_PARTS =
+  /^[a-z][a-z\d+.-]+:\/\/(?:([^@/?:]*)(?::([^@/?]*(?:\?[^@/=]*)?))?@)?([^@/?\s]*)(?:\/([^@?\s]*))?(?:\?([^@]*))?$/i
+
+/** A host or an IPv6 address in brackets, and a port. */
+const PLACE = /^(?:\[([\da-f:.]+(?:%25\w+)?)\]|([^:[\]]*))(?::(\d{0,5}))?$/i
+
+/** Completes the sentence "NAME was TEXT, but …" about a URL that `splitUrl` does not understand. */
+export const MALFORMED =
+  'it cannot be taken apart: a blank and each of % @ / ? & in its user or password must be percent-encoded (%40 for @)'
+
+/**
+ * Takes a URL apart, which may have several hosts or none, unlike in `new URL()`. The parts are as they are written, and '' where
+ * the URL leaves them out. `undefined` for what is no such URL.
+ */
+export function splitUrl(url: string) {
+  const parts = URL_PARTS.exec(url)
+  const places = parts?.[3]?.split(',').map(place => PLACE.exec(place)) ?? [null]
+  if (!parts || places.includes(null) || !isDecodable(url)) return undefined
+  const [, user = '', password = '', , path = '', query = ''] = parts
+  const hosts = places.map(place => place?.[1] ?? place?.[2] ?? '')
+  const ports = places.map(place => place?.[3] ?? '')
+  return { user, password, hosts, ports, path, query }
+}
+
+function isDecodable(text: string): boolean {
+  try {
+    return !decodeURIComponent(text).includes('\0')
+  } catch {
+    return false
+  }
+}
+
+/**
+ * The value of a setting with its credentials masked, cut after 200 characters. Of a malformed URL only the scheme is shown:
+ * nobody can tell where a password in it ends.
+ */
+export function maskCredentials(text: string): string {
+  const [scheme = ''] = /^(?!file:)[a-z][a-z\d+.-]+:(?:\/\/)?/i.exec(text) ?? []
+  const start = scheme === '' ? text.indexOf('//') : 0
+  const hasLogin = start >= 0 && text.lastIndexOf('@') > start && !/^file:/i.test(text)
+  // A list of origins is malformed too, but has no password without any @.
+  const mayHaveLogin = hasLogin || /^(?!http).*\/\/$/i.test(scheme)
+  const isMalformed = mayHaveLogin && splitUrl(text) === undefined
+  const shown = isMalformed ? `${scheme}***` : text.replace(/^([^@/]*\/\/)[^@/]*@/, '$1***@')
+  const masked = maskSecret(shown)
+  return masked.length > 200 ? `${masked.slice(0, 200)}…` : masked
+}
+
+/** Masks from the first parameter with the name of a secret, which may be encoded. Its value may have & in it. */
+function maskSecret(text: string): string {
+  for (const { 0: found, 1: name = '', index } of text.matchAll(/(?<![\w%])([\w%]+)\s*=/g)) {
+    if (/pass|pwd|secret|token|key|%/i.test(name))
+      return `${text.slice(0, index + found.length)}***`
+  }
+  return text
+}
