@@ -1,6 +1,5 @@
 import type { AddressInfo } from 'node:net'
 import type { Logger } from 'pino'
-import { isLoopback } from '../../config/values.ts'
 import {
   type Config,
   describeProblem,
@@ -8,6 +7,7 @@ import {
   type SettingName,
   type SettingOptions,
 } from '../../config/settings.ts'
+import { isLoopback } from '../../config/values.ts'
 import { OperatorError } from '../../errors.ts'
 import type { HttpServer } from '../../server/server.ts'
 

@@ -1,7 +1,7 @@
 import type { Logger } from 'pino'
 import { whyGone } from '../../config/did-you-mean.ts'
-import { maskCredentials } from '../../config/url-parts.ts'
 import type { Config, Environment, SettingOptions } from '../../config/settings.ts'
+import { maskCredentials } from '../../config/url-parts.ts'
 import { createLogger, type FlushableLogger } from '../../ops/logger.ts'
 import { readVersion } from '../../version.ts'
 import { type LoadedSettings, loadSettings } from '../../wiring/load-settings.ts'
