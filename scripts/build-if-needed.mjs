@@ -19,7 +19,7 @@ const SOURCES = [
 ]
 
 /** The file that a build writes last. */
-const LAST = 'dist/operator/assets.json'
+const LAST = 'dist/operator/index.html'
 
 function changedAt(path) {
   const stat = statSync(path)

@@ -7,7 +7,7 @@ import { createHash } from 'node:crypto'
 import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { createRequire } from 'node:module'
 import { tmpdir } from 'node:os'
-import { basename, dirname, extname, join } from 'node:path'
+import { basename, dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { gzipSync } from 'node:zlib'
 
@@ -18,14 +18,6 @@ const OPERATOR = join(PAGES, 'operator')
 const SWAGGER_UI = dirname(resolve('swagger-ui-dist/package.json'))
 const { version } = JSON.parse(readFileSync(join(PROJECT, 'package.json'), 'utf8'))
 const UPLOT = dirname(resolve('uplot/package.json'))
-
-const TYPES = {
-  '.css': 'text/css; charset=utf-8',
-  '.js': 'text/javascript; charset=utf-8',
-  '.svg': 'image/svg+xml; charset=utf-8',
-  '.txt': 'text/plain; charset=utf-8',
-  '': 'text/plain; charset=utf-8',
-}
 
 packDocs()
 packOperator()
@@ -38,7 +30,9 @@ function packDocs() {
   packPages(
     'docs',
     [
-      ...['docs/icon.svg', 'docs/start.js', 'home/home.css'].map(name => join(PAGES, name)),
+      ...['docs/icon.svg', 'docs/docs.css', 'docs/start.js', 'home/home.css'].map(name =>
+        join(PAGES, name),
+      ),
       ...shipped.map(name => join(SWAGGER_UI, name)),
     ],
     { 'index.html': join(PAGES, 'docs/index.html'), 'home.html': join(PAGES, 'home/index.html') },
@@ -73,22 +67,23 @@ function packOperator() {
   }
 }
 
-/** Writes pages and the files that they load into `dist/FOLDER`, files plain and compressed, and last a list of files. */
+/**
+ * Writes the files that pages load into `dist/FOLDER/RELEASE`, compressed into `dist/FOLDER/RELEASE.gz`, and last the pages into
+ * `dist/FOLDER`.
+ */
 function packPages(folder, paths, pages) {
+  const files = paths.map(path => ({ name: basename(path), bytes: readFileSync(path) }))
+  const digest = createHash('sha256')
+  for (const { name, bytes } of files) digest.update(`${name}\n${bytes.length}\n`).update(bytes)
+  const release = digest.digest('hex').slice(0, 16)
   const target = join(PROJECT, 'dist', folder)
   rmSync(target, { recursive: true, force: true })
-  mkdirSync(target, { recursive: true })
-  const digest = createHash('sha256')
-  const types = {}
-  for (const path of paths) {
-    const bytes = readFileSync(path)
-    const name = basename(path)
-    digest.update(`${name}\n${bytes.length}\n`).update(bytes)
-    types[name] = TYPES[extname(name)]
-    writeFileSync(join(target, name), bytes)
-    writeFileSync(join(target, `${name}.gz`), gzipSync(bytes, { level: 9 }))
+  mkdirSync(join(target, release), { recursive: true })
+  mkdirSync(join(target, `${release}.gz`))
+  for (const { name, bytes } of files) {
+    writeFileSync(join(target, release, name), bytes)
+    writeFileSync(join(target, `${release}.gz`, name), gzipSync(bytes, { level: 9 }))
   }
-  const release = digest.digest('hex').slice(0, 16)
   for (const [name, path] of Object.entries(pages)) {
     const html = readFileSync(path, 'utf8')
     writeFileSync(
@@ -96,5 +91,4 @@ function packPages(folder, paths, pages) {
       html.replaceAll('{release}', release).replaceAll('{version}', version),
     )
   }
-  writeFileSync(join(target, 'assets.json'), JSON.stringify({ release, types }, null, 2))
 }

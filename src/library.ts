@@ -1,5 +1,5 @@
 import type { Logger } from 'pino'
-import type { UserRecords } from './wiring/open-records.ts'
+import type { UserRecords } from './records.ts'
 import type { UserRecordsSettings } from './wiring/record-settings.ts'
 
 export { OperatorError } from './errors.ts'
@@ -23,6 +23,6 @@ export async function createUserRecords(
   { logger }: UserRecordsOptions = {},
 ): Promise<UserRecords> {
   // Imported late: a limits file that imports `defineLimits` from here needs neither the database nor the server.
-  const { openRecords } = await import('./wiring/open-records.ts')
+  const { openRecords } = await import('./records.ts')
   return openRecords(settings, logger)
 }

@@ -8,29 +8,35 @@ const SOURCE = fileURLToPath(new URL('../src', import.meta.url))
 /** Which rooms each room may know; one without a row may know none. What is in a folder within a room is a room of its own. */
 const ALLOWED = tableOf(`
   main: cli
-  cli: cli/access cli/database cli/limits cli/serve cli/terminal cli/transfer config errors version
-  cli/serve: cli/database cli/terminal config errors ops ops/management server version wiring
-  library: errors limits/rules wiring
-  cli/transfer: cli/terminal config errors files users/transfer wiring
-  cli/limits: access cli/terminal config errors limits limits/rules server wiring
-  cli/database: cli/terminal storage storage/copy wiring
-  cli/access: access cli/terminal errors limits limits/rules wiring
-  wiring: access app config errors http limits limits/rules ops/management ops/metrics server storage storage/copy
-      storage/postgres storage/postgres/copy storage/postgres/maintenance storage/redis storage/sqlite
-      storage/sqlite/copy storage/sqlite/maintenance users users/passwords users/transfer version waiting
+  library: errors limits/rules records wiring
+  cli: access cli/limits cli/serve cli/terminal cli/transfer config database-work errors limits limits/rules
+      open-database storage version
+  records: config open-database service wiring
+  cli/serve: cli/terminal config errors limits/rules management open-limits ops ops/management server service version
+  cli/limits: access cli/terminal clocks config errors limits limits/rules open-database open-limits server service
+  service: access app clocks config http limits limits/rules open-database open-limits ops/management ops/metrics
+      server storage users users/passwords
+  cli/transfer: cli/terminal config errors files open-database open-transfer users/transfer
+  open-transfer: config open-database users users/passwords users/transfer
+  open-limits: clocks config errors limits limits/rules ops/management storage storage/redis
+  management: clocks config limits ops/management server version
+  database-work: config errors open-database storage storage/copy storage/postgres/copy storage/postgres/maintenance
+      storage/sqlite/copy storage/sqlite/maintenance
   storage/sqlite/maintenance: files storage storage/sqlite users
   storage/sqlite/copy: storage storage/copy storage/sqlite
   storage/postgres/maintenance: config storage storage/postgres
   storage/postgres/copy: config storage storage/copy storage/postgres
-  ops/management: errors http http/pages limits limits/rules metrics ops/metrics
+  ops/management: errors http http/pages limits limits/rules metrics ops ops/metrics
+  open-database: clocks config storage storage/postgres storage/sqlite
   storage/sqlite: access errors files limits native-package storage users users/transfer
   storage/postgres: access config errors limits storage users users/transfer
   storage/copy: storage
-  ops/metrics: http limits metrics server storage version
-  storage: access limits metrics users users/transfer
+  ops/metrics: http limits metrics server storage version waiting
+  storage: access errors limits metrics users users/transfer
   users/transfer: errors http users users/passwords
   storage/redis: config limits waiting
-  app: access config errors http http/openapi http/pages limits ops server users version
+  app: access config http http/pages limits ops server users version
+  wiring: config errors limits/rules
   users: errors http http/openapi users/passwords
   ops: config http http/openapi
   limits: errors http limits/rules waiting
@@ -57,22 +63,13 @@ const ONLY = tableOf(`
   storage/postgres -> users/transfer: storage/postgres/import-checkpoints.ts storage/postgres/import-decisions.ts
       storage/postgres/import-statements.ts storage/postgres/postgres-trial-import-store.ts
       storage/postgres/postgres-user-import-store.ts
-  users -> http: users/later-than.ts users/list-query.ts users/password-verification-operation.ts
-      users/password-verification-routes.ts users/user-openapi.ts users/user-router.ts users/user-service.ts
-  users -> http/openapi: users/password-verification-operation.ts users/user-openapi.ts
-  wiring -> storage/postgres: wiring/open-storage.ts
-  wiring -> storage/postgres/maintenance: wiring/create-database-tasks.ts
-  wiring -> storage/redis: wiring/open-counters.ts
-  wiring -> storage/sqlite: wiring/open-storage.ts
-  wiring -> storage/sqlite/copy: wiring/copy-databases.ts
-  wiring -> storage/postgres/copy: wiring/copy-databases.ts
-  wiring -> storage/sqlite/maintenance: wiring/create-database-tasks.ts`)
+  users -> http/openapi: users/password-verification-operation.ts users/user-openapi.ts`)
 
 /** Files, or folders with all that is in them, that may import a package. */
 const PACKAGE_DOORS = tableOf(`
   better-sqlite3: storage/sqlite/sqlite-driver.ts
-  express: access/key-checks.ts access/key-needs.ts http library.ts limits app.ts ops/management server users/user-router.ts
-      wiring/open-app.ts wiring/open-records.ts
+  express: access/key-checks.ts http library.ts limits app.ts ops/health.ts ops/management server
+      records.ts service.ts users/user-router.ts
   express-rate-limit: limits
   @redis/client: storage/redis
   pg: storage/postgres
@@ -210,7 +207,7 @@ test('the command line loads what a command needs once it is asked for', () => {
     loaded.push(...new Set(targets.filter(target => !loaded.includes(target))))
   }
   expect(loaded).toContain('cli/transfer/transfer-commands.ts')
-  const rooms = ['wiring/', 'storage/', 'http/', 'limits/', 'users/']
+  const rooms = ['service.ts', 'storage/', 'http/', 'limits/', 'users/']
   expect(loaded.filter(file => rooms.some(room => file.startsWith(room)))).toEqual([
     'users/transfer/user-import-store.ts',
   ])

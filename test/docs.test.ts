@@ -1,7 +1,7 @@
 import { existsSync, readdirSync, readFileSync } from 'node:fs'
 import { expect, test } from 'vitest'
 import { VARIABLES } from '../src/config/settings.ts'
-import { ERROR_KINDS, type ErrorKind } from '../src/http/error-kinds.ts'
+import { ERRORS, type ErrorKind } from '../src/errors.ts'
 import { checkLimits } from '../src/limits/rules/checked-limits.ts'
 
 const PROJECT = new URL('../', import.meta.url)
@@ -71,7 +71,7 @@ test('every page of docs/ can be reached from README.md', () => {
 test('docs/errors.md has a heading for each error code that clients see, with its status', () => {
   const sections = [...read('docs/errors.md').matchAll(/^## (\w+)\n\n(\d{3})\./gm)]
   const documented = Object.fromEntries(sections.map(([, code, status]) => [code, Number(status)]))
-  const known = Object.entries<ErrorKind>(ERROR_KINDS)
+  const known = Object.entries<ErrorKind>(ERRORS)
     .filter(([, { shownAs }]) => shownAs === undefined)
     .map(([code, { status }]) => [code, status])
   expect(documented).toEqual(Object.fromEntries(known))

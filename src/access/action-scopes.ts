@@ -1,4 +1,4 @@
-import type { Action } from '../http/endpoints.ts'
+import type { Action } from '../http/actions.ts'
 import type { Scope } from './scopes.ts'
 
 /** The scope that a key needs for each action. */

@@ -1,7 +1,8 @@
 import type { Request, RequestHandler } from 'express'
 import { ServiceError } from '../errors.ts'
-import { bearerToken } from '../http/bearer-token.ts'
-import type { KeyNeed } from './key-needs.ts'
+import type { Action } from '../http/actions.ts'
+import { bearerToken } from '../http/headers.ts'
+import { SCOPE_OF_ACTION } from './action-scopes.ts'
 import type { KeyProblem, KeyRing } from './key-ring.ts'
 
 /** Sets `request.apiKey` if the request has a valid key. Never refuses a request. */
@@ -18,28 +19,43 @@ export function recogniseKeys(ring: Pick<KeyRing, 'recognise'>): RequestHandler 
 }
 
 /**
- * Throws `key_required` for a request that needs a key and has no valid one, and `scope_missing` for one whose key lacks
- * the scope. After `recogniseKeys`.
+ * Throws `key_required` for a request without a valid key. Before the routes, so that nothing tells a client without a key
+ * which paths exist. After `recogniseKeys`.
  */
-export function requireKeys(needOf: (request: Request) => KeyNeed): RequestHandler {
-  return (request, _response, next) => next(refuse(request, needOf(request)))
+export const requireKey: RequestHandler = (request, _response, next) => {
+  const { apiKey, logFields, keyProblem = problemOf(request) } = request
+  if (apiKey !== undefined || isPreflight(request)) {
+    next()
+    return
+  }
+  request.logFields = { ...logFields, keyProblem }
+  next(new ServiceError('key_required'))
 }
 
-function refuse(request: Request, need: KeyNeed): ServiceError | undefined {
-  if (need === 'nothing') return undefined
-  const { apiKey, logFields, keyProblem = problemOf(request) } = request
-  if (apiKey === undefined) {
-    request.logFields = { ...logFields, keyProblem }
-    return new ServiceError('key_required')
-  }
-  if (need === 'any key' || apiKey.scopes.has(need)) return undefined
-  return new ServiceError('scope_missing', {
-    message: `The API key lacks the scope ${need}`,
+/** Throws `scope_missing` unless the key has the scope of the action. After `requireKey`, on the route. */
+export function requireScope(action: Action): RequestHandler {
+  const scope = SCOPE_OF_ACTION[action]
+  return ({ apiKey, isPathMalformed }, _response, next) => {
+    if (apiKey?.scopes.has(scope)) {
+      next(isPathMalformed ? new ServiceError('path_malformed') : undefined)
+      return
+    }
+    const message = `The API key lacks the scope ${scope}`
     // RFC 6750 3.1.
-    headers: { 'WWW-Authenticate': `Bearer error="insufficient_scope", scope="${need}"` },
-  })
+    const challenge = `Bearer error="insufficient_scope", scope="${scope}"`
+    next(new ServiceError('scope_missing', { message, headers: { 'WWW-Authenticate': challenge } }))
+  }
 }
 
 function problemOf({ headers }: Request): KeyProblem | 'missing' {
   return headers.authorization === undefined ? 'missing' : 'malformed'
+}
+
+/** Browsers send no key with it: Fetch Standard, "CORS-preflight request". It reads and changes nothing. */
+function isPreflight({ method, headers }: Request): boolean {
+  return (
+    method === 'OPTIONS' &&
+    headers.origin !== undefined &&
+    headers['access-control-request-method'] !== undefined
+  )
 }

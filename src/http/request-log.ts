@@ -1,16 +1,15 @@
 import type { Request, RequestHandler } from 'express'
 import type { Logger } from 'pino'
-import { logText } from './log-text.ts'
+import { traceIdOf } from './headers.ts'
 import type { RequestMetrics } from './request-metrics.ts'
-import { traceIdOf } from './trace-context.ts'
 
 export interface RequestLogOptions {
   readonly log: Logger
   readonly newRequestId: () => string
   /** The level of the line of a request; `info` if left out. */
   readonly levelOf?: (request: Request) => 'info' | 'debug'
-  /** The template of a path that did not get as far as its route. */
-  readonly templateOf: (request: Request) => string | undefined
+  /** The paths of all routes, such as `/users/{id}`. The line has the one that the request asked for. */
+  readonly routes: readonly string[]
   /** Counts each request that gets a line. Nothing is counted if left out. */
   readonly metrics?: RequestMetrics | undefined
 }
@@ -26,9 +25,10 @@ export function requestLog({
   log,
   newRequestId,
   levelOf = () => 'info',
-  templateOf,
+  routes,
   metrics,
 }: RequestLogOptions): RequestHandler {
+  const routeOf = createRouteFinder(routes)
   return (request, response, next) => {
     request.id = clientRequestId(request.headers['x-request-id']) ?? newRequestId()
     const client = logText(request.ip)
@@ -37,7 +37,7 @@ export function requestLog({
     response.once('close', () => {
       const isAborted = !response.writableFinished
       const ms = performance.now() - request.arrivedAt
-      const route = request.routeTemplate ?? templateOf(request)
+      const route = routeOf(request)
       metrics?.end({
         method: request.method,
         route: route ?? '',
@@ -68,4 +68,37 @@ export function requestLog({
 
 function clientRequestId(header: string | string[] | undefined): string | undefined {
   return typeof header === 'string' && SANE_REQUEST_ID.test(header) ? header : undefined
+}
+
+/** Finds the route of a request that may not have got as far as the router. */
+function createRouteFinder(routes: readonly string[]): (request: Request) => string | undefined {
+  const known = [...new Set(routes)].map(route => ({
+    route,
+    pattern: new RegExp(`^${route.replace(/\{\w+\}/g, '[^/]+')}$`),
+  }))
+  return request => {
+    const path = pathOf(request)
+    return known.find(({ pattern }) => pattern.test(path))?.route
+  }
+}
+
+function pathOf(request: Request): string {
+  try {
+    return request.path
+  } catch {
+    // A target such as http://[/ has no path.
+    return request.url
+  }
+}
+
+const MAX_CHARS = 256
+
+/** JSON does not escape these control characters. Terminals obey them, and some log readers end a line at one. */
+const C1_CONTROL = /[\x80-\x9f]/g
+
+/** Text from a client in a form that is safe to log. */
+export function logText(sent: string): string
+export function logText(sent: string | undefined): string | undefined
+export function logText(sent: string | undefined): string | undefined {
+  return sent?.slice(0, MAX_CHARS).replace(C1_CONTROL, '?')
 }

@@ -4,7 +4,7 @@ import {
   type Histogram,
   type HistogramCounts,
 } from '../metrics/histogram.ts'
-import { METHODS } from './endpoints.ts'
+import { METHODS } from './actions.ts'
 
 /** Upper bounds for the duration of a request, in seconds. */
 export const DURATION_BOUNDS: readonly number[] = [

@@ -20,8 +20,8 @@ declare global {
        */
       id: string
 
-      /** Such as `/users/{id}`. Set by the first handler of a route; read by the request log. */
-      routeTemplate?: string
+      /** Whether its path cannot be decoded: it is refused after the check of its key. */
+      isPathMalformed?: true
 
       /** The code of the error it was answered with. Set by `writeReply`; read by the request log. */
       errorReason?: ErrorCode

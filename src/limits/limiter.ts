@@ -1,5 +1,5 @@
 import type { RequestHandler } from 'express'
-import { ACTIONS, type Action } from '../http/endpoints.ts'
+import { ACTIONS, type Action } from '../http/actions.ts'
 import type { BanList } from './ban-list.ts'
 import type { CounterStore } from './counter-store.ts'
 import { createFilter, type Question } from './filter.ts'
@@ -20,9 +20,9 @@ export interface Limiter {
   /** For all requests, before every route. */
   readonly filter: RequestHandler
   /** For the route of an action, before its body is read. */
-  beforeBody(action: Action): RequestHandler
+  limit(action: Action): RequestHandler
   /** For the route of an action: the limits that count by something in its body. */
-  afterBody(action: Action): RequestHandler
+  limitByBody(action: Action): RequestHandler
   /** Replaces all rules in one step. Counters and bans stay. */
   replace(limits: CheckedLimits): RuleChanges
   /** The ban rules in force. */
@@ -68,8 +68,8 @@ export function createLimiter(options: LimiterOptions): Limiter {
 
   return {
     filter: createFilter(() => rules.questions),
-    beforeBody: action => guardRoute(action, 'beforeBody'),
-    afterBody: action => guardRoute(action, 'afterBody'),
+    limit: action => guardRoute(action, 'beforeBody'),
+    limitByBody: action => guardRoute(action, 'afterBody'),
     replace: limits => {
       const previous = rules.source
       rules = compileRules(limits, parts, rules.tallies)

@@ -1,6 +1,6 @@
 import { channel } from 'node:diagnostics_channel'
 import type { Request } from 'express'
-import { logText } from '../http/log-text.ts'
+import { logText } from '../http/request-log.ts'
 import type { LimitsTrace } from './limits-trace.ts'
 import { LINES_A_SECOND, type OncePerWindow, type RuleLines } from './rule-lines.ts'
 import { factsOf } from './rules/request-facts.ts'

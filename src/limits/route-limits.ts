@@ -1,6 +1,6 @@
 import type { Request, RequestHandler } from 'express'
 import { type RateLimitInfo, rateLimit, type Store } from 'express-rate-limit'
-import type { Action } from '../http/endpoints.ts'
+import type { Action } from '../http/actions.ts'
 import type { Count, CounterStore } from './counter-store.ts'
 import { compileDenyOverLimit } from './deny-over-limit.ts'
 import type { AddLimitHeaders } from './limit-headers.ts'

@@ -1,12 +1,64 @@
-import type { Endpoint } from '../http/endpoints.ts'
-import { jsonReply } from '../http/json-reply.ts'
+import type { Router } from 'express'
+import { z } from 'zod'
 import { JSON_TYPE } from '../http/negotiation.ts'
 import { RETRY_AFTER } from '../http/openapi/described-headers.ts'
-import { component } from '../http/openapi/references.ts'
-import type { Answer, Tag } from '../http/operation.ts'
-import type { Reply } from '../http/reply.ts'
+import type { DescribedOperation } from '../http/openapi/operation.ts'
+import { jsonReply, type Reply } from '../http/reply.ts'
+import { createRouter, type RouteParts } from '../http/router.ts'
 
-const HEALTH: Tag = { name: 'Health', description: 'For monitoring and load balancers.' }
+const HEALTH = {
+  method: 'get',
+  isOpen: true,
+  isUnfiltered: true,
+  produces: [],
+  tag: { name: 'Health', description: 'For monitoring and load balancers.' },
+} as const
+
+const OK = z.literal('ok')
+
+const READY = z.object({
+  status: OK,
+  limits: z
+    .literal('local')
+    .optional()
+    .describe('This process counts limits alone: the counters that it shares cannot be reached.'),
+})
+
+/** What health checks answer. */
+export const healthOperations = {
+  checkLiveness: {
+    ...HEALTH,
+    id: 'checkLiveness',
+    path: '/livez',
+    summary: 'Whether the process runs',
+    description: 'Answers 200 while the process runs. Limits do not apply.',
+    answers: {
+      200: {
+        description: 'The process runs.',
+        content: { [JSON_TYPE]: { schema: z.object({ status: OK }) } },
+      },
+    },
+  },
+  checkReadiness: {
+    ...HEALTH,
+    id: 'checkReadiness',
+    path: '/readyz',
+    summary: 'Whether the service is ready',
+    description:
+      'For load balancers, which should send requests only while it answers 200. Limits do not apply.',
+    answers: {
+      200: {
+        description: 'The service is ready.',
+        content: { [JSON_TYPE]: { schema: READY, example: { status: 'ok' } } },
+      },
+      503: {
+        description: 'The database does not answer, or the service is stopping.',
+        headers: { 'Retry-After': RETRY_AFTER },
+        content: { [JSON_TYPE]: { schema: z.object({ status: z.literal('unavailable') }) } },
+      },
+    },
+  },
+} satisfies Record<string, DescribedOperation>
 
 export interface ReadinessOptions {
   /** Rejects when the service cannot answer requests now. */
@@ -35,93 +87,21 @@ export interface HealthOptions {
 }
 
 /** `/livez` answers 200 while the process runs; `/readyz` answers 200 while `isReady`, otherwise 503. */
-export function healthRoutes({
-  isReady,
-  isCountingLocally = () => false,
-}: HealthOptions): readonly Endpoint[] {
-  async function handleReadiness(): Promise<Reply> {
+export function createHealthRouter(
+  { isReady, isCountingLocally = () => false }: HealthOptions,
+  { answer, otherMethods }: RouteParts,
+): Router {
+  async function answerReadiness(): Promise<Reply> {
     if (!(await isReady())) return jsonReply(503, { status: 'unavailable' }, { 'Retry-After': '1' })
     return jsonReply(200, { status: 'ok', ...(isCountingLocally() && { limits: 'local' }) })
   }
 
-  return [
-    {
-      method: 'get',
-      path: '/livez',
-      produces: [],
-      handle: () => jsonReply(200, { status: 'ok' }),
-      operation: () => ({
-        id: 'checkLiveness',
-        tag: HEALTH,
-        summary: 'Whether the process runs',
-        description: 'Answers 200 while the process runs. Limits do not apply.',
-        answers: { 200: describeReport('The process runs.', 'ok') },
-      }),
-    },
-    {
-      method: 'get',
-      path: '/readyz',
-      produces: [],
-      handle: handleReadiness,
-      operation: () => ({
-        id: 'checkReadiness',
-        tag: HEALTH,
-        summary: 'Whether the service is ready',
-        description:
-          'For load balancers, which should send requests only while it answers 200. Limits do not apply.',
-        answers: {
-          200: describeReady(),
-          503: describeReport(
-            'The database does not answer, or the service is stopping.',
-            'unavailable',
-          ),
-        },
-      }),
-    },
-  ]
+  const router = createRouter()
+  router.route('/livez').get(answer(answerLiveness)).all(otherMethods)
+  router.route('/readyz').get(answer(answerReadiness)).all(otherMethods)
+  return router
 }
 
-function describeReport(description: string, status: string): Answer {
-  const schema = component('schemas', status === 'ok' ? 'Healthy' : 'Unhealthy', {
-    type: 'object',
-    properties: { status: { type: 'string', const: status } },
-    required: ['status'],
-  })
-  return {
-    description,
-    ...(status !== 'ok' && { headers: { 'Retry-After': RETRY_AFTER } }),
-    content: {
-      [JSON_TYPE]: { schema, examples: { [status]: { summary: description, value: { status } } } },
-    },
-  }
-}
-
-function describeReady(): Answer {
-  const schema = component('schemas', 'Ready', {
-    type: 'object',
-    properties: {
-      status: { type: 'string', const: 'ok' },
-      limits: {
-        type: 'string',
-        const: 'local',
-        description:
-          'Only while this process counts limits by itself, because the counters that it shares cannot be reached.',
-      },
-    },
-    required: ['status'],
-  })
-  const description = 'The service is ready.'
-  const local = 'The service is ready, and counts limits by itself.'
-  return {
-    description,
-    content: {
-      [JSON_TYPE]: {
-        schema,
-        examples: {
-          ok: { summary: description, value: { status: 'ok' } },
-          local: { summary: local, value: { status: 'ok', limits: 'local' } },
-        },
-      },
-    },
-  }
+export function answerLiveness(): Reply {
+  return jsonReply(200, { status: 'ok' })
 }

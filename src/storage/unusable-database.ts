@@ -1,3 +1,5 @@
+import { OperatorError } from '../errors.ts'
+
 export interface UnusableDetails extends ErrorOptions {
   /** The file that the message is about, where that is not the database. */
   readonly file?: string
@@ -15,6 +17,24 @@ export class UnusableDatabase extends Error {
     super(message, options)
     this.file = file
     this.isFault = isFault
+  }
+}
+
+/**
+ * Runs `work`, and turns its `UnusableDatabase` into an `OperatorError`: a line about the file that the error names,
+ * otherwise what `describe` makes of the reason, such as `DATABASE_URL was "users.db": REASON`.
+ */
+export async function blaming<T>(
+  describe: (reason: string) => string,
+  work: () => Promise<T>,
+): Promise<T> {
+  try {
+    return await work()
+  } catch (error) {
+    if (!(error instanceof UnusableDatabase)) throw error
+    const { file, message } = error
+    const line = file === undefined ? describe(message) : `${JSON.stringify(file)}: ${message}`
+    throw new OperatorError([line], { cause: error })
   }
 }
 

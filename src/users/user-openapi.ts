@@ -1,271 +1,188 @@
+import { z } from 'zod'
 import { JSON_TYPE } from '../http/negotiation.ts'
 import {
   ETAG,
-  header,
   IDEMPOTENCY_KEY,
   IF_MATCH,
   IF_NONE_MATCH,
-  LOCATION,
 } from '../http/openapi/described-headers.ts'
-import { queryParametersOf, toJsonSchema } from '../http/openapi/json-schema.ts'
-import { component } from '../http/openapi/references.ts'
-import type { Answer, JsonSchema, Operation, Tag } from '../http/operation.ts'
-import { listParameters, SAMPLE_CURSOR } from './list-query.ts'
-import { EMAIL_TAKEN, type UserRules } from './user-schemas.ts'
+import type { Answer, DescribedOperation } from '../http/openapi/operation.ts'
+import { listParameters } from './list-query.ts'
+import { bodyOf, type UserRules } from './user-schemas.ts'
 
-/** The heading of all operations of users. */
-export const USERS: Tag = {
+const USERS = {
   name: 'Users',
   description: 'Create, list, read, change and delete users, and verify their passwords.',
 }
 
-const SAMPLE_USER = {
-  id: 1,
-  name: 'Ann',
-  email: 'ann@example.com',
-  created_at: '2026-01-31T12:00:00.000Z',
-  updated_at: '2026-01-31T12:00:00.000Z',
+const TIME = z
+  .string()
+  .regex(/^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/)
+  .meta({ format: 'date-time', examples: ['2026-01-31T12:00:00.000Z'] })
+
+const USER = z
+  .strictObject({
+    id: z.int().min(1).describe('Later users have larger ids. An id is never used again.'),
+    name: z.string().meta({ description: 'Normalised to NFC.', examples: ['Ann'] }),
+    email: z.string().meta({
+      description: 'Unique without regard to case.',
+      examples: ['ann@example.com'],
+    }),
+    created_at: TIME.meta({ description: 'In UTC.' }),
+    updated_at: TIME.meta({ description: 'Later with each change, even if the clock goes back.' }),
+  })
+  .meta({ id: 'User', description: 'A user. The password is never shown.' })
+
+const USER_PAGE = z
+  .object({
+    data: z.array(USER),
+    page: z.int().min(1).optional().describe('Absent if the request has a cursor.'),
+    has_more: z.boolean().describe('Whether there are users after these.'),
+    total_count: z.int().min(0).optional().describe('With `count=true`.'),
+  })
+  .meta({ id: 'UserPage', description: 'A page of users in an object: with `envelope=true`.' })
+
+const USER_CONTENT = { [JSON_TYPE]: { schema: USER } }
+
+const LIST_CONTENT = { [JSON_TYPE]: { schema: z.union([z.array(USER), USER_PAGE]) } }
+
+const ID = z
+  .int()
+  .min(1)
+  .meta({ param: { id: 'UserId', name: 'id', in: 'path' } })
+
+const VERSION = { ETag: ETAG }
+
+const LIST_HEADERS = {
+  ETag: ETAG,
+  Link: z
+    .string()
+    .optional()
+    .describe('Relative targets: `next` if there are more users, `first` and `prev` with `page`.'),
+  'X-Total-Count': z.int().min(0).optional().describe('Users that match: with `count=true`.'),
 }
 
-const TIME = {
-  type: 'string',
-  format: 'date-time',
-  pattern: '^\\d{4}-\\d\\d-\\d\\dT\\d\\d:\\d\\d:\\d\\d\\.\\d{3}Z$',
+const CREATE_HEADERS = {
+  ETag: ETAG,
+  Location: z.string().describe('The path of the user.'),
+  'Idempotency-Replayed': z
+    .literal('true')
+    .optional()
+    .describe('An earlier request with this `Idempotency-Key` created the user.'),
 }
 
-const USER = component('schemas', 'User', {
-  description: 'A user. The password is never shown.',
-  type: 'object',
-  properties: {
-    id: {
-      type: 'integer',
-      minimum: 1,
-      maximum: Number.MAX_SAFE_INTEGER,
-      description: 'Later users have larger ids. An id is never used again.',
-    },
-    name: { type: 'string', description: 'Normalised to NFC.' },
-    email: { type: 'string', description: 'Unique without regard to case.' },
-    created_at: { ...TIME, description: 'In UTC.' },
-    updated_at: { ...TIME, description: 'Later with each change, even if the clock goes back.' },
-  },
-  required: ['id', 'name', 'email', 'created_at', 'updated_at'],
-  additionalProperties: false,
-})
+/** By id. */
+export type UserOperations = ReturnType<typeof describeUserOperations>
 
-const USER_LIST = component('schemas', 'UserList', {
-  description: 'A page of users.',
-  type: 'array',
-  items: USER,
-})
-
-const USER_PAGE = component('schemas', 'UserPage', {
-  description: 'A page of users in an object: with `envelope=true`.',
-  type: 'object',
-  properties: {
-    data: USER_LIST,
-    page: { type: 'integer', minimum: 1, description: 'Absent if the request has a cursor.' },
-    has_more: { type: 'boolean', description: 'Whether there are users after these.' },
-    total_count: { type: 'integer', minimum: 0, description: 'With `count=true`.' },
-  },
-  required: ['data', 'has_more'],
-})
-
-const ID = component('parameters', 'UserId', {
-  name: 'id',
-  in: 'path',
-  required: true,
-  description: 'A positive integer in plain decimal; anything else is 404.',
-  schema: { type: 'integer', minimum: 1, maximum: Number.MAX_SAFE_INTEGER },
-  example: 1,
-} as const)
-
-const LINK = header('Link', {
-  description:
-    'RFC 8288, with relative targets: `next` if there are more users, `first` and `prev` if `page` was sent.',
-  schema: { type: 'string' },
-  example: `</users?per_page=1&after=${SAMPLE_CURSOR}>; rel="next"`,
-})
-
-const TOTAL = header('XTotalCount', {
-  description: 'Number of users that match the filters: with `count=true`.',
-  schema: { type: 'integer', minimum: 0 },
-  example: 2,
-})
-
-const REPLAYED = header('IdempotencyReplayed', {
-  description: 'An earlier request with this `Idempotency-Key` created the user.',
-  schema: { type: 'string', const: 'true' },
-  example: 'true',
-})
-
-const NOT_MODIFIED: Answer = {
-  description: 'The client has this version.',
-  headers: { ETag: ETAG },
-}
-
-/** The refusals of every operation that reads users. */
-export const STORAGE = { storage_unavailable: {} }
-
-const STORAGE_WRITES = { ...STORAGE, outcome_unknown: {} }
-
-/** The operations of users in the OpenAPI document. */
-export function userOperations({ schemas }: UserRules) {
-  const newUser = bodySchema('NewUser', toJsonSchema(schemas.newUser))
-  const change = bodySchema('UserChange', toJsonSchema(schemas.change))
-  const invalidEmail = { field: 'email', at: { pointer: '/user/email' }, messages: ['is invalid'] }
-
-  const list: Operation = {
-    id: 'listUsers',
-    tag: USERS,
-    summary: 'List users',
-    description:
-      'A page of users. To read all, follow `rel="next"` of `Link`: each page costs the same, and a user that ' +
-      'exists all the time comes exactly once, whatever changes meanwhile.',
-    parameters: [...queryParametersOf(listParameters), IF_NONE_MATCH],
-    answers: {
-      200: {
-        description: 'The users; in an object with `envelope=true`.',
-        headers: { ETag: ETAG, Link: LINK, 'X-Total-Count': TOTAL },
-        content: {
-          [JSON_TYPE]: {
-            schema: { oneOf: [USER_LIST, USER_PAGE] },
-            examples: {
-              list: { summary: 'A page', value: [SAMPLE_USER] },
-              envelope: {
-                summary: 'With envelope=true and count=true',
-                value: { data: [SAMPLE_USER], page: 1, has_more: true, total_count: 2 },
-              },
-            },
-          },
-        },
-      },
-      304: { ...NOT_MODIFIED, description: 'No user has changed since.' },
-    },
-    refusals: {
-      query_invalid: {
-        errors: [
-          {
-            field: 'per_page',
-            at: { parameter: 'per_page' },
-            messages: ['must be a whole number from 1 to 1000'],
-          },
-        ],
-      },
-      words_unavailable: {},
-      ...STORAGE,
-    },
-  }
-
-  const create: Operation = {
-    id: 'createUser',
-    tag: USERS,
-    summary: 'Create a user',
-    description:
-      'With an `Idempotency-Key` it is safe to repeat, for example after a lost connection.',
-    parameters: [IDEMPOTENCY_KEY],
-    body: {
-      description: 'The user. Other attributes are ignored.',
-      schema: newUser,
-      examples: {
-        user: {
-          summary: 'With a password',
-          value: {
-            user: {
-              name: 'Ann',
-              email: 'ann@example.com',
-              password: 'correct horse battery staple',
-            },
-          },
-        },
-        withoutPassword: {
-          summary: 'Without one',
-          value: { user: { name: 'Bea', email: 'bea@example.com' } },
-        },
-      },
-    },
-    answers: {
-      201: {
-        ...answerWithUser('The user.'),
-        headers: { ETag: ETAG, Location: LOCATION, 'Idempotency-Replayed': REPLAYED },
-      },
-    },
-    refusals: {
-      idempotency_key_malformed: {},
-      idempotency_key_in_use: {},
-      idempotent_user_deleted: {},
-      idempotency_key_reused: {},
-      validation_failed: { errors: [invalidEmail] },
-      email_taken: { errors: [EMAIL_TAKEN] },
-      ...STORAGE_WRITES,
-    },
-  }
-
-  const read: Operation = {
-    id: 'readUser',
-    tag: USERS,
-    summary: 'Read a user',
-    description: 'With `If-None-Match`, the user is sent only if it has changed.',
-    parameters: [ID, IF_NONE_MATCH],
-    answers: { 200: answerWithUser('The user.'), 304: NOT_MODIFIED },
-    refusals: { user_not_found: {}, ...STORAGE },
-  }
-
-  const update = (id: string): Operation => ({
-    id,
+/** What requests for users take and answer. In the order of the document, so that its examples work from top to bottom. */
+export function describeUserOperations({ schemas }: UserRules) {
+  const update = {
+    path: '/users/{id}',
+    action: 'update',
     tag: USERS,
     summary: 'Change a user',
     description:
       'Changes the fields that are sent; PUT and PATCH do the same. If all values are the same, ' +
       '`updated_at` stays. With `If-Match`, only if the user still has one of these versions.',
     parameters: [ID, IF_MATCH],
-    body: {
-      description: 'The fields to change. Other attributes are ignored.',
-      schema: change,
-      examples: {
-        name: { summary: 'A new name', value: { user: { name: 'Bea' } } },
-        password: { summary: 'Remove the password', value: { user: { password: null } } },
-      },
-    },
+    body: bodySchema('UserChange', schemas.change),
     answers: { 200: answerWithUser('The user after the change.') },
-    refusals: {
-      validation_failed: { errors: [invalidEmail] },
-      email_taken: { errors: [EMAIL_TAKEN] },
-      user_not_found: {},
-      version_mismatch: {},
-      ...STORAGE_WRITES,
+    refusals: ['email_taken', 'user_not_found', 'outcome_unknown'],
+  } as const
+
+  return {
+    listUsers: {
+      id: 'listUsers',
+      method: 'get',
+      path: '/users',
+      action: 'list',
+      tag: USERS,
+      summary: 'List users',
+      description:
+        'A page of users. To read all, follow `rel="next"` of `Link`: each page costs the same, and a user that ' +
+        'exists all the time comes exactly once, whatever changes meanwhile.',
+      query: listParameters,
+      parameters: [IF_NONE_MATCH],
+      answers: {
+        200: {
+          description: 'The users; in an object with `envelope=true`.',
+          headers: LIST_HEADERS,
+          content: LIST_CONTENT,
+        },
+        304: { description: 'No user has changed since.', headers: VERSION },
+      },
+      refusals: ['words_unavailable'],
     },
-  })
-
-  const remove: Operation = {
-    id: 'deleteUser',
-    tag: USERS,
-    summary: 'Delete a user',
-    description:
-      'The second time it is 404. With `If-Match`, only if the user still has one of these versions.',
-    parameters: [ID, IF_MATCH],
-    answers: { 204: { description: 'The user is deleted.' } },
-    refusals: { user_not_found: {}, version_mismatch: {}, ...STORAGE_WRITES },
-  }
-
-  return { list, create, read, update: update('updateUser'), patch: update('patchUser'), remove }
+    createUser: {
+      id: 'createUser',
+      method: 'post',
+      path: '/users',
+      action: 'create',
+      tag: USERS,
+      summary: 'Create a user',
+      description:
+        'With an `Idempotency-Key` it is safe to repeat, for example after a lost connection.',
+      parameters: [IDEMPOTENCY_KEY],
+      body: bodySchema('NewUser', schemas.newUser),
+      answers: { 201: { ...answerWithUser('The user.'), headers: CREATE_HEADERS } },
+      refusals: ['email_taken', 'outcome_unknown'],
+    },
+    verifyPassword: {
+      id: 'verifyPassword',
+      method: 'post',
+      path: '/password-verifications',
+      action: 'verify',
+      tag: USERS,
+      summary: 'Verify a password',
+      description:
+        'For a login: answers with the user if the password is right. An unknown e-mail, a user without a password and a ' +
+        'wrong password get the same response, in about the same time.',
+      body: bodySchema('Login', schemas.login),
+      answers: {
+        200: { description: 'The user with this e-mail and password.', content: USER_CONTENT },
+      },
+      refusals: ['wrong_credentials'],
+    },
+    readUser: {
+      id: 'readUser',
+      method: 'get',
+      path: '/users/{id}',
+      action: 'read',
+      tag: USERS,
+      summary: 'Read a user',
+      description: 'With `If-None-Match`, the user is sent only if it has changed.',
+      parameters: [ID, IF_NONE_MATCH],
+      answers: {
+        200: answerWithUser('The user.'),
+        304: { description: 'The client has this version.', headers: VERSION },
+      },
+      refusals: ['user_not_found'],
+    },
+    updateUser: { ...update, id: 'updateUser', method: 'put' },
+    patchUser: { ...update, id: 'patchUser', method: 'patch' },
+    deleteUser: {
+      id: 'deleteUser',
+      method: 'delete',
+      path: '/users/{id}',
+      action: 'delete',
+      produces: [],
+      tag: USERS,
+      summary: 'Delete a user',
+      description:
+        'The second time it is 404. With `If-Match`, only if the user still has one of these versions.',
+      parameters: [ID, IF_MATCH],
+      answers: { 204: { description: 'The user is deleted.' } },
+      refusals: ['user_not_found', 'outcome_unknown'],
+    },
+  } satisfies Record<string, DescribedOperation>
 }
 
 function answerWithUser(description: string): Answer {
-  return { description, headers: { ETag: ETAG }, content: userContent() }
+  return { description, headers: VERSION, content: USER_CONTENT }
 }
 
-/** The content of a response with one user. */
-export function userContent(): NonNullable<Answer['content']> {
-  return {
-    [JSON_TYPE]: { schema: USER, examples: { user: { summary: 'A user', value: SAMPLE_USER } } },
-  }
-}
-
-/** Makes two components: the body, and the user inside it under `name`. */
-export function bodySchema(name: string, schema: JsonSchema): JsonSchema {
-  const { user } = schema.properties as { user: JsonSchema }
-  return component('schemas', `${name}Body`, {
-    ...schema,
-    properties: { user: component('schemas', name, user) },
-  })
+/** The schema of a body. The document defines the user inside it under `id`. */
+function bodySchema(id: string, schema: z.ZodType): z.ZodType {
+  const { user } = (schema as z.ZodObject<{ user: z.ZodType }>).shape
+  return bodyOf(user.meta({ id }))
 }

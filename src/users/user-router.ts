@@ -1,21 +1,28 @@
-import type { Request } from 'express'
-import { entityTag, matchesIfNoneMatch, parseIfMatch } from '../http/conditional-requests.ts'
-import type { Endpoint } from '../http/endpoints.ts'
-import { parseIdempotencyKey } from '../http/idempotency-key.ts'
+import type { Request, Router } from 'express'
+import {
+  entityTag,
+  matchesIfNoneMatch,
+  parseIdempotencyKey,
+  parseIfMatch,
+} from '../http/headers.ts'
 import { type QueryParameter, queryParameters, queryString } from '../http/query-string.ts'
 import type { Reply } from '../http/reply.ts'
-import { userOperations } from './user-openapi.ts'
+import { acceptJson, createRouter, type RouteParts } from '../http/router.ts'
+import type { PasswordVerifications } from './password-verifications.ts'
 import type { StoredUser } from './user-repository.ts'
-import type { UserRules } from './user-schemas.ts'
 import type { UserList, UserService } from './user-service.ts'
 
-/** The endpoints of users: turn requests into values for the service, and its values into replies. */
-export function userRoutes(users: UserService, rules: UserRules): readonly Endpoint[] {
-  let described: ReturnType<typeof userOperations> | undefined
-  const operations = () => {
-    described ??= userOperations(rules)
-    return described
-  }
+export interface UserRouterOptions {
+  readonly users: UserService
+  readonly verifications: PasswordVerifications
+}
+
+/** The routes of users: they turn requests into values for the service, and its values into replies. */
+export function createUserRouter(
+  { users, verifications }: UserRouterOptions,
+  parts: RouteParts,
+): Router {
+  const { scope, limit, limitByBody, readBody, answer, otherMethods } = parts
 
   async function list(request: Request): Promise<Reply> {
     const parameters = queryParameters(request.url)
@@ -51,61 +58,50 @@ export function userRoutes(users: UserService, rules: UserRules): readonly Endpo
     return { status: 204 }
   }
 
-  const oneUser = '/users/{id}'
-  return [
-    {
-      method: 'get',
-      path: '/users',
-      resource: 'User',
-      action: 'list',
-      operation: () => operations().list,
-      handle: list,
-    },
-    {
-      method: 'post',
-      path: '/users',
-      resource: 'User',
-      action: 'create',
-      takesBody: true,
-      operation: () => operations().create,
-      handle: create,
-    },
-    {
-      method: 'get',
-      path: oneUser,
-      resource: 'User',
-      action: 'read',
-      operation: () => operations().read,
-      handle: read,
-    },
-    {
-      method: 'put',
-      path: oneUser,
-      resource: 'User',
-      action: 'update',
-      takesBody: true,
-      operation: () => operations().update,
-      handle: update,
-    },
-    {
-      method: 'patch',
-      path: oneUser,
-      resource: 'User',
-      action: 'update',
-      takesBody: true,
-      operation: () => operations().patch,
-      handle: update,
-    },
-    {
-      method: 'delete',
-      path: oneUser,
-      resource: 'User',
-      action: 'delete',
-      produces: [],
-      operation: () => operations().remove,
-      handle: remove,
-    },
+  /** Without an ETag: the response is the result of the verification, and not the state of its path. */
+  async function verify({ body }: Request): Promise<Reply> {
+    return { status: 200, body: (await verifications.verify(body)).json }
+  }
+
+  const change = [
+    ...limit('update'),
+    acceptJson,
+    readBody,
+    ...limitByBody('update'),
+    answer(update),
   ]
+  const router = createRouter()
+  router
+    .route('/users')
+    .get(scope('list'), limit('list'), acceptJson, answer(list))
+    .post(
+      scope('create'),
+      limit('create'),
+      acceptJson,
+      readBody,
+      limitByBody('create'),
+      answer(create),
+    )
+    .all(otherMethods)
+  router
+    .route('/users/:id')
+    .get(scope('read'), limit('read'), acceptJson, answer(read))
+    .put(scope('update'), change)
+    .patch(scope('update'), change)
+    .delete(scope('delete'), limit('delete'), answer(remove))
+    .all(otherMethods)
+  router
+    .route('/password-verifications')
+    .post(
+      scope('verify'),
+      limit('verify'),
+      acceptJson,
+      readBody,
+      limitByBody('verify'),
+      answer(verify),
+    )
+    .all(otherMethods)
+  return router
 }
 
 function userReply(status: number, user: StoredUser, headers: Record<string, string> = {}): Reply {

@@ -1,4 +1,5 @@
-import { readdirSync, readFileSync } from 'node:fs'
+import { readdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
 import { describe, expect, test } from 'vitest'
 import { temporaryFolder } from '../support/open-test-app.ts'
 import { runCommand } from '../support/run-command.ts'
@@ -24,53 +25,87 @@ describe('the command line', () => {
     },
   )
 
-  test.each(['', 'serve', 'limits', 'limits test', 'bans add', 'help'])(
-    'help %s prints the same usage as --help and -h',
-    async command => {
-      const cwd = temporaryFolder()
-      const words = command.split(' ').filter(word => word !== '')
-      const helped = await runCommand({ cwd, args: ['help', ...words] })
-      expect(helped).toMatchObject({ code: 0, stderr: '' })
-      expect(helped.stdout).toMatch(new RegExp(`^Usage: user-records-service ${command}`))
-      for (const option of ['--help', '-h']) {
-        expect(await runCommand({ cwd, args: [...words, option] })).toEqual(helped)
-      }
-      expect(readdirSync(cwd)).toEqual([])
-    },
-  )
+  test.each([
+    ['help', ''],
+    ['help serve', 'serve'],
+    ['help limits', 'limits'],
+    ['limits help test', 'limits test'],
+    ['bans help add', 'bans add'],
+  ])('%s prints the usage of %j as --help and -h do', async (line, command) => {
+    const cwd = temporaryFolder()
+    const words = command.split(' ').filter(word => word !== '')
+    const helped = await runCommand({ cwd, args: line.split(' ') })
+    expect(helped).toMatchObject({ code: 0, stderr: '' })
+    expect(helped.stdout).toMatch(new RegExp(`^Usage: user-records-service ${command}`))
+    for (const option of ['--help', '-h']) {
+      expect(await runCommand({ cwd, args: [...words, option] })).toEqual(helped)
+    }
+    expect(readdirSync(cwd)).toEqual([])
+  })
 
   test.each([
-    ['start', 'unknown command "start"', ''],
-    ['sevre', 'unknown command "sevre" (Did you mean serve?)', ''],
-    ['imort users.csv', 'unknown command "imort" (Did you mean import?)', ''],
-    ['-p 80', "unknown option '-p'", 'serve'],
-    ['--status=yes migrate', "unknown option '--status=yes'", 'serve'],
-    ['--verison', "unknown option '--verison' (Did you mean --version?)", 'serve'],
-    ['serve serve', 'unexpected argument "serve"', 'serve'],
-    ['serve --port', "option '--port <NUMBER>' argument missing", 'serve'],
-    ['migrate down twice', 'unexpected argument "down"', 'migrate'],
-    ['migrate --stauts', "unknown option '--stauts' (Did you mean --status?)", 'migrate'],
-    ['bans', 'bans needs a command: list, lift, add', 'bans'],
-    ['bans lits', 'unknown command "lits" (Did you mean list?)', 'bans'],
-    ['bans list --all', "unknown option '--all'", 'bans list'],
-    ['bans add login', "missing required argument 'KEY'", 'bans add'],
-    ['keys', 'keys needs a command: create, list, revoke', 'keys'],
-    ['keys revoke', "missing required argument 'NAME'", 'keys revoke'],
-    ['keys revoke a b', 'unexpected argument "b"', 'keys revoke'],
-    ['limits', 'limits needs a command: check, test', 'limits'],
-    ['limits check', "missing required argument 'FILE'", 'limits check'],
-    ['help start', 'unknown command "start"', ''],
-    ['help limits tset', 'unknown command "tset" (Did you mean test?)', 'limits'],
-    ['version x', 'unexpected argument "x"', 'version'],
-  ])(
-    '%s ends with exit code 2 and one line that names the right help',
-    async (line, why, about) => {
-      const cwd = temporaryFolder()
-      const help = `user-records-service ${about} --help`.replace('  ', ' ')
-      expect(await runCommand({ cwd, args: line.split(' ') })).toEqual({
-        ...{ code: 2, stdout: '', stderr: `${why}; see ${help}\n` },
-      })
-      expect(readdirSync(cwd)).toEqual([])
-    },
-  )
+    ['start', "unknown command 'start'"],
+    ['sevre', "unknown command 'sevre' (Did you mean serve?)"],
+    ['imort users.csv', "unknown command 'imort' (Did you mean import?)"],
+    ['-p 80', "unknown option '-p'"],
+    ['--status=yes migrate', "unknown option '--status=yes'"],
+    ['--verison', "unknown option '--verison' (Did you mean --version?)"],
+    ['serve serve', "too many arguments for 'serve'. Expected 0 arguments but got 1"],
+    ['serve --port', "option '--port <NUMBER>' argument missing"],
+    ['migrate down twice', "too many arguments for 'migrate'. Expected 0 arguments but got 2"],
+    ['migrate --stauts', "unknown option '--stauts' (Did you mean --status?)"],
+    ['bans lits', "unknown command 'lits' (Did you mean list?)"],
+    ['bans list --all', "unknown option '--all'"],
+    ['bans add login', "missing required argument 'KEY'"],
+    ['keys revoke', "missing required argument 'NAME'"],
+    ['keys revoke a b', "too many arguments for 'revoke'. Expected 1 argument but got 2"],
+    ['limits check', "missing required argument 'FILE'"],
+    ['version x', "too many arguments for 'version'. Expected 0 arguments but got 1"],
+  ])('%s ends with exit code 2 and one line', async (line, why) => {
+    const cwd = temporaryFolder()
+    const stderr = `${why}; see --help\n`
+    expect(await runCommand({ cwd, args: line.split(' ') })).toEqual({
+      ...{ code: 2, stdout: '', stderr },
+    })
+    expect(readdirSync(cwd)).toEqual([])
+  })
+
+  test('each command gives signals back at its end, also one that failed', async () => {
+    const cwd = temporaryFolder()
+    writeFileSync(join(cwd, 'users.ndjson'), '{"name":"Ann","email":"ann@example.com"}\n')
+    const listeners = () => ['SIGINT', 'SIGTERM'].map(name => process.listenerCount(name))
+    const before = listeners()
+    for (const [line, code] of [
+      ['export', 1],
+      ['import users.ndjson', 0],
+      ['import nowhere.ndjson', 1],
+      ['import users.ndjson --rejects no/rejects', 1],
+      ['export --sort age', 2],
+      ['export', 0],
+      ['migrate', 0],
+      ['check', 0],
+      ['backup copy.db', 0],
+      ['backup no/copy.db', 1],
+      ['restore copy.db', 0],
+      ['compact', 0],
+      ['copy --from copy.db --to to.db', 0],
+      ['copy --from copy.db --to to.db', 1],
+    ] as const) {
+      const finished = await runCommand({ cwd, args: line.split(' ') })
+      expect([line, finished.code, ...listeners()]).toEqual([line, code, ...before])
+    }
+  })
+
+  test.each([
+    ['bans', 'bans'],
+    ['keys', 'keys'],
+    ['limits', 'limits'],
+    ['help start', ''],
+  ])('%s ends with exit code 2 and the commands that there are', async (line, command) => {
+    const cwd = temporaryFolder()
+    const { code, stdout, stderr } = await runCommand({ cwd, args: line.split(' ') })
+    expect({ code, stdout }).toEqual({ code: 2, stdout: '' })
+    expect(stderr).toMatch(new RegExp(`^Usage: user-records-service ${command}`))
+    expect(stderr).toMatch(/^Commands:$/m)
+  })
 })

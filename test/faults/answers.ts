@@ -1,5 +1,5 @@
 import { STATUS_CODES } from 'node:http'
-import { ERROR_KINDS } from '../../src/http/error-kinds.ts'
+import { ERRORS } from '../../src/errors.ts'
 
 /** One response as received. */
 export interface Answer {
@@ -83,7 +83,7 @@ export function isBodyOf(status: number, type: string | undefined, body: string)
   if (type === 'text/html; charset=utf-8') return status === 200 && /^<!doctype/.test(body)
   const json = JSON.parse(body)
   if (status < 400) return type === 'application/json; charset=utf-8'
-  const isError = json.reason in ERROR_KINDS && typeof (json.detail ?? json.message) === 'string'
+  const isError = json.reason in ERRORS && typeof (json.detail ?? json.message) === 'string'
   if (type === 'application/problem+json') return isError && json.status === status
   const isOurs = type === 'application/json; charset=utf-8' && json.status === false
   return isOurs && isError && json.code === status

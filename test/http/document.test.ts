@@ -1,5 +1,11 @@
 import { readFileSync } from 'node:fs'
 import { describe, expect, test } from 'vitest'
+import { createPages, pageOperations } from '../../src/http/pages/pages.ts'
+import { createRouteParts, routesOf } from '../../src/http/router.ts'
+import { createHealthRouter, healthOperations } from '../../src/ops/health.ts'
+import { describeUserOperations } from '../../src/users/user-openapi.ts'
+import { createUserRouter, type UserRouterOptions } from '../../src/users/user-router.ts'
+import { createUserRules } from '../../src/users/user-schemas.ts'
 import { newUserBody } from '../support/builders.ts'
 import {
   type DescribedInterface,
@@ -248,7 +254,7 @@ function undocumented(
 ): string[] {
   const response = responses[status] ?? (status === 302 ? responses.default : undefined)
   if (response === undefined) return ['the status']
-  const { headers: known = {}, content } = response
+  const { description, headers: known = {}, content } = response
   const isKnown = (name: string) => Object.keys(known).some(one => one.toLowerCase() === name)
   const unknown = Object.keys(headers).filter(name => !isKnown(name) && !LEFT_OUT.includes(name))
   const broken = Object.entries(known).filter(([name, { required, schema }]) => {
@@ -256,7 +262,9 @@ function undocumented(
     if (value === undefined) return required
     return !described.compile(schema)(schema.type === 'integer' ? Number(value) : value)
   })
-  const wrong = [...unknown, ...broken.map(([name]) => name)]
+  const [, reason = ''] = (status >= 300 && /"reason":"(\w+)"/.exec(body)) || []
+  const isListed = reason === '' || description.includes(`\`${reason}\``)
+  const wrong = [...unknown, ...broken.map(([name]) => name), ...(isListed ? [] : [reason])]
   if (content === undefined) return body === '' ? wrong : [...wrong, 'a body']
   const type = headers['content-type']?.replace('; charset=utf-8', '') ?? ''
   const media = content[type]
@@ -264,3 +272,21 @@ function undocumented(
   const validate = described.compile(media.schema, { closed: true })
   return validate(type.endsWith('json') ? JSON.parse(body) : body) ? wrong : [...wrong, body]
 }
+
+test('the routes that are mounted are the operations of the document, and the files of its page', () => {
+  const parts = createRouteParts({ sendReply: () => {}, bodyLimitBytes: 1 })
+  const settings = { version: '1.0.0', bodyLimitBytes: 1, scopes: undefined }
+  const isReady = async () => true
+  const routers = [
+    createUserRouter({} as UserRouterOptions, parts),
+    createPages({ operations: [], settings, isReady }, parts),
+    createHealthRouter({ isReady }, parts),
+  ]
+  const mounted = routers
+    .flatMap(routesOf)
+    .flatMap(({ path, methods }) => methods.map(method => `${method} ${path}`))
+  const users = describeUserOperations(createUserRules({ passwordMinChars: 8 }))
+  const documented = Object.values({ ...users, ...pageOperations, ...healthOperations })
+  const lines = documented.map(({ method, path }) => `${method} ${path}`)
+  expect(mounted.sort()).toEqual([...lines, 'get /docs/{release}/{file}'].sort())
+})

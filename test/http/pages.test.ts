@@ -22,6 +22,7 @@ const OF_CHROME =
 const TYPES: Readonly<Record<string, string>> = {
   'icon.svg': 'image/svg+xml; charset=utf-8',
   'index.css': 'text/css; charset=utf-8',
+  'docs.css': 'text/css; charset=utf-8',
   'start.js': 'text/javascript; charset=utf-8',
   'swagger-ui.css': 'text/css; charset=utf-8',
   'swagger-ui-bundle.js': 'text/javascript; charset=utf-8',
@@ -158,6 +159,7 @@ test.each([
     .concat(['../../../package.json', '/etc/passwd', '%00', 'swagger-ui.css%00.js'])
     .map(name => `{folder}/${name}`),
   ...['{folder}', '/docs/0123456789abcdef/swagger-ui.css', '/docs/../swagger-ui.css'],
+  ...['{folder}.gz/swagger-ui.css', '{folder}/.', '{folder}/..'],
   ...['/docs/assets.json', '/docs/', '/DOCS'],
 ])('GET %s answers 404', async template => {
   const answer = await askAndClose(app.port, `GET ${template.replace('{folder}', folder)}`)

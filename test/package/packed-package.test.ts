@@ -193,7 +193,8 @@ test('the example of the README is right for a strict project with express and s
 })
 
 test('the package holds what it names, every migration, the pages and their licences, but no sources and no tests', () => {
-  const files = readdirSync(packed, { recursive: true, encoding: 'utf8' })
+  const paths = readdirSync(packed, { recursive: true, encoding: 'utf8' })
+  const files = paths.map(path => path.replace(/\/[0-9a-f]{16}\//, '/'))
   const { bin, exports } = readJson(join(packed, 'package.json'))
   const named = [...Object.values<string>(bin), ...Object.values<string>(exports['.'])]
   expect(named.filter(path => !existsSync(join(packed, path)))).toEqual([])

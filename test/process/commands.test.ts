@@ -5,12 +5,13 @@ import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { promisify } from 'node:util'
 import { expect, test } from 'vitest'
+import { createUserRecords } from '../../src/library.ts'
 import { makeDatabase } from '../faults/databases.ts'
 import { filesOf } from '../support/databases.ts'
 import { fillDatabase } from '../support/fill-users.ts'
 import { temporaryFolder } from '../support/open-test-app.ts'
 import { openPipe } from '../support/pipe.ts'
-import { MAIN, spawnMain } from '../support/spawn-service.ts'
+import { MAIN, run, spawnMain } from '../support/spawn-service.ts'
 import { countIn } from '../support/transfer.ts'
 import { until } from '../support/until.ts'
 
@@ -106,4 +107,25 @@ test('docs/operations.md shows commands that work, in their order', async () => 
   for (const folder of ['backups', 'copies', 'elsewhere']) {
     expect(filesOf(join(cwd, folder, 'users.db'))).toEqual(['users.db'])
   }
+})
+
+test('compact and restore are refused while one process has the database open twice, until it closes both', async () => {
+  const cwd = await folderOf(3)
+  expect(await run({ cwd, args: ['backup', 'saved.db'] })).toMatchObject({ code: 0 })
+  const settings = { DATABASE_URL: join(cwd, 'data', 'users.db') }
+  const first = await createUserRecords(settings)
+  const second = await createUserRecords(settings)
+  const commands = [['compact'], ['restore', 'saved.db']]
+  try {
+    for (const args of commands) {
+      const { code, stderr } = await run({ cwd, args })
+      expect([args, code, stderr]).toEqual([args, 1, expect.stringContaining('has it open')])
+    }
+    await second.close()
+    for (const args of commands) expect(await run({ cwd, args })).toMatchObject({ code: 1 })
+  } finally {
+    await second.close()
+    await first.close()
+  }
+  for (const args of commands) expect(await run({ cwd, args })).toMatchObject({ code: 0 })
 })

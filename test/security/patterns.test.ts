@@ -3,7 +3,7 @@ import { createContext, runInContext } from 'node:vm'
 import { expect, test } from 'vitest'
 import { parseAst } from 'vitest/node'
 import { z } from 'zod'
-import { parseMediaTypes } from '../../src/http/media-types.ts'
+import { parseMediaTypes } from '../../src/http/negotiation.ts'
 
 /**
  * Texts that make some expression backtrack, each in three parts between bars: a beginning, a part that is repeated, and an end at
@@ -98,8 +98,8 @@ const matchers: readonly (readonly [name: string, match: (text: string) => unkno
 test('the expressions that a literal does not show are those of the table', () => {
   expect(literals.length).toBeGreaterThan(40)
   const built = sources.join('\n').match(/new RegExp\(|z\.(?:regexes|iso)\.\w+/g)
-  // Two of them compile texts of a limits file, and two the expressions of media types.
-  const known = [...Array(4).fill('new RegExp('), 'z.iso.datetime', 'z.regexes.email']
+  // Two of them compile texts of a limits file, two the expressions of media types, and one the paths of routes.
+  const known = [...Array(5).fill('new RegExp('), 'z.iso.datetime', 'z.regexes.email']
   expect(built?.sort()).toEqual(known)
 })
 

@@ -3,7 +3,7 @@ import { createApiKey, hashApiKey } from '../../src/access/api-key.ts'
 import type { ApiKeyStore } from '../../src/access/api-key-store.ts'
 import { SCOPES, type Scope } from '../../src/access/scopes.ts'
 import { loadConfig } from '../../src/config/settings.ts'
-import { openStorageForCommand } from '../../src/wiring/open-storage.ts'
+import { openStorageForCommand } from '../../src/open-database.ts'
 import { databaseIn } from './new-database.ts'
 import {
   type AtEnd,

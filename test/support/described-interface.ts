@@ -5,6 +5,7 @@ import addFormats from 'ajv-formats'
 type Json = Readonly<Record<string, unknown>>
 
 export interface DescribedResponse {
+  readonly description: string
   readonly headers?: Readonly<Record<string, { readonly required?: boolean; schema: Json }>>
   readonly content?: Readonly<Record<string, { readonly schema: Json }>>
 }

@@ -169,6 +169,11 @@ WRITING(pwrite64, off64_t)
 WRITING_PARTS(pwritev, off_t)
 WRITING_PARTS(pwritev64, off64_t)
 
+ssize_t writev(int fd, const struct iovec *parts, int count) {
+  REAL(ssize_t, writev, int, const struct iovec *, int);
+  return fails(fd, write_error()) ? -1 : real(fd, parts, count);
+}
+
 ssize_t write(int fd, const void *bytes, size_t length) {
   REAL(ssize_t, write, int, const void *, size_t);
   begin();

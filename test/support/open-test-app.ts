@@ -8,14 +8,13 @@ import {
   logManagementAddress,
   openManagementPort,
 } from '../../src/cli/serve/open-management-port.ts'
+import { createClocks } from '../../src/clocks.ts'
 import { type Environment, loadConfig } from '../../src/config/settings.ts'
 import type { BanControl } from '../../src/limits/ban-control.ts'
 import type { LimitsReport } from '../../src/limits/rule-report.ts'
 import type { ReloadResult } from '../../src/ops/management/operations.ts'
 import type { Timeouts } from '../../src/server/server.ts'
-import { createClocks } from '../../src/wiring/clocks.ts'
-import { openService } from '../../src/wiring/open-service.ts'
-import { createProcessOperations } from '../../src/wiring/process-operations.ts'
+import { openService } from '../../src/service.ts'
 import { databaseIn } from './new-database.ts'
 import { UNHURRIED } from './unhurried.ts'
 
@@ -95,8 +94,7 @@ export async function openTestApp(
     clocks: createClocks({ ...(now && { now }), ...(monotonicNow && { monotonicNow }) }),
     ...(timeouts && { timeouts }),
   })
-  const operations = createProcessOperations(service)
-  const management = await openManagementPort({ config, log, operations })
+  const management = await openManagementPort({ config, log, operations: service })
   const { port } = await service.server.listen({ host: '127.0.0.1', port: 0 })
   if (management !== undefined) logManagementAddress(log, config, management.address)
   const url = `http://127.0.0.1:${port}`

@@ -4,7 +4,10 @@ import { type FinishedProcess, type SpawnOptions, withDatabase } from './spawn-s
 
 export type { FinishedProcess }
 
-export type CommandOptions = Pick<SpawnOptions, 'cwd' | 'env' | 'args' | 'input'>
+export interface CommandOptions extends Pick<SpawnOptions, 'cwd' | 'env' | 'args' | 'input'> {
+  /** What each write to standard output fails with. */
+  readonly outputFault?: Error
+}
 
 let isRunning = false
 
@@ -18,7 +21,7 @@ export async function runCommand(options: CommandOptions): Promise<FinishedProce
   isRunning = true
   const folder = process.cwd()
   process.chdir(cwd)
-  const stdout = collectText()
+  const stdout = collectText(options.outputFault)
   const stderr = collectText()
   const stdin = Readable.from([Buffer.from(input)], { objectMode: false })
   try {
@@ -31,12 +34,12 @@ export async function runCommand(options: CommandOptions): Promise<FinishedProce
   }
 }
 
-function collectText() {
+function collectText(fault?: Error) {
   const chunks: Buffer[] = []
   const stream = new Writable({
     write: (chunk, _encoding, done) => {
-      chunks.push(chunk)
-      done()
+      if (fault === undefined) chunks.push(chunk)
+      done(fault)
     },
   })
   return { stream, text: () => Buffer.concat(chunks).toString() }

@@ -8,13 +8,11 @@ import { possibleKeys } from '../../limits/rules/client-key.ts'
 import type { CompiledBan } from '../../limits/rules/compiled-rules.ts'
 import { durationMs } from '../../limits/rules/rule-values.ts'
 import { keyInWords, textInWords } from '../../limits/rules/rule-words.ts'
-import { readLimits } from '../../wiring/open-limits.ts'
-import { openStorageForCommand } from '../../wiring/open-storage.ts'
+import { openStorageForCommand } from '../../open-database.ts'
+import { readLimits } from '../../open-limits.ts'
 import { EXIT, type JsonFlags, UsageError } from '../terminal/command-context.ts'
-import { print, printJson } from '../terminal/print.ts'
 import { inWords } from '../terminal/progress.ts'
-import { readConfig } from '../terminal/read-config.ts'
-import type { Terminal } from '../terminal/terminal.ts'
+import { print, printJson, readConfig, type Terminal } from '../terminal/terminal.ts'
 
 /** Prints the bans in force, ordered by rule and then by client. */
 export async function listBans(terminal: Terminal, { json }: JsonFlags): Promise<number> {

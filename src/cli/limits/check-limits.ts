@@ -5,11 +5,9 @@ import { plainRules } from '../../limits/rules/plain-rules.ts'
 import { findWarnings } from '../../limits/rules/rule-warnings.ts'
 import { textInWords } from '../../limits/rules/rule-words.ts'
 import { RULE_KINDS } from '../../limits/rules/rules-schema.ts'
-import { readLimits, ruleSurroundings } from '../../wiring/open-limits.ts'
+import { readLimits, ruleSurroundings } from '../../open-limits.ts'
 import { EXIT } from '../terminal/command-context.ts'
-import { notify, print, printJson } from '../terminal/print.ts'
-import { readConfig } from '../terminal/read-config.ts'
-import type { Terminal } from '../terminal/terminal.ts'
+import { notify, print, printJson, readConfig, type Terminal } from '../terminal/terminal.ts'
 
 /**
  * Prints the rules of a file with their defaults, in the order in which a request meets them; warnings go to standard

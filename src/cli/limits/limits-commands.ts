@@ -1,12 +1,13 @@
 import { type Command, Option } from 'commander'
 import { type CommandContext, type JsonFlags, jsonOption } from '../terminal/command-context.ts'
-import { addGroup } from '../terminal/command-group.ts'
 import type { TrialOptions } from './test-limits.ts'
 import { EXPECTATIONS } from './trial-expectation.ts'
 
 /** Adds `limits`, whose commands work on a rules file, and `bans`, whose commands work on the database. */
 export function addLimitsCommands(program: Command, { terminal, run }: CommandContext): void {
-  const limits = addGroup(program, 'limits', 'check or test a rules file; no service needs to run')
+  const limits = program
+    .command('limits')
+    .description('check or test a rules file; no service needs to run')
   limits
     .command('check')
     .argument('<FILE>', 'a rules file, as for LIMITS_FILE')
@@ -43,11 +44,9 @@ export function addLimitsCommands(program: Command, { terminal, run }: CommandCo
         return testLimitsFile(terminal, { file, options })
       }),
     )
-  const bans = addGroup(
-    program,
-    'bans',
-    'list, lift or add bans; running services obey within two seconds',
-  )
+  const bans = program
+    .command('bans')
+    .description('list, lift or add bans; running services obey within two seconds')
   bans
     .command('list')
     .description('print the bans in force, ordered by rule and client')

@@ -36,7 +36,7 @@ export async function openManagementPort(
   const { config } = options
   const { managementHost: host, managementPort: port, managementToken: token } = config
   if (port === undefined) return undefined
-  const { createManagementServer } = await import('../../wiring/open-management.ts')
+  const { createManagementServer } = await import('../../management.ts')
   const server = createManagementServer({ ...options, maxConnections: MANAGEMENT_CONNECTIONS })
   const address = await listen(server, { host, port, settings: SETTINGS })
   if (token === undefined && !isLoopback(address.address)) {

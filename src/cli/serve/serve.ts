@@ -3,12 +3,11 @@ import { whyGone } from '../../config/did-you-mean.ts'
 import type { Config, Environment, SettingOptions } from '../../config/settings.ts'
 import { maskCredentials } from '../../config/url-parts.ts'
 import { createLogger, type FlushableLogger } from '../../ops/logger.ts'
+import { openService, type Service } from '../../service.ts'
 import { readVersion } from '../../version.ts'
-import { type LoadedSettings, loadSettings } from '../../wiring/load-settings.ts'
-import { openService, type Service } from '../../wiring/open-service.ts'
-import { createProcessOperations } from '../../wiring/process-operations.ts'
 import { awaitCrash } from './crash.ts'
 import { listen, logAddress, publicBinding } from './listen.ts'
+import { type LoadedSettings, loadSettings } from './load-settings.ts'
 import { limitConnections, readOpenFilesLimit } from './open-files.ts'
 import {
   logManagementAddress,
@@ -104,7 +103,7 @@ async function listenOrClose(
 ): Promise<ManagementPort | undefined> {
   let management: ManagementPort | undefined
   try {
-    const operations = createProcessOperations({ ...service, reloadLimits: reloads.request })
+    const operations = { ...service, reloadLimits: reloads.request }
     management = await openManagementPort({ config, log, operations })
     logAddress(log, config, await listen(service.server, publicBinding(config, options)))
     if (management !== undefined) logManagementAddress(log, config, management.address)

@@ -34,48 +34,30 @@ export function createProgress(
   { stderr }: { readonly stderr: Pick<OutputStream, 'write' | 'isTTY'> },
   { unit, monotonicNow = () => performance.now() }: ProgressOptions,
 ): Progress {
-  const isTerminal = stderr.isTTY === true
   const startedAt = monotonicNow()
   let shownAt = startedAt
-
-  function show(describeAt: (elapsedSeconds: number) => string): void {
-    const now = monotonicNow()
-    if (now - shownAt < (isTerminal ? REDRAW_MS : LINE_MS)) return
-    shownAt = now
-    const text = describeAt((now - startedAt) / 1000)
-    stderr.write(isTerminal ? `${CLEAR_LINE}${text}` : `${text}\n`)
+  const draw = (text: string) => {
+    if (stderr.isTTY) stderr.write(`${CLEAR_LINE}${text}`)
   }
-
   return {
-    update: (done, share) =>
-      show(elapsedSeconds => {
-        const text = describe({ done, share, unit, elapsedSeconds })
-        return isTerminal && share !== undefined ? `${bar(share)} ${text}` : text
-      }),
-    tell: what => {
-      if (isTerminal) stderr.write(`${CLEAR_LINE}${what}`)
+    update: (done, share) => {
+      const now = monotonicNow()
+      if (now - shownAt < (stderr.isTTY ? REDRAW_MS : LINE_MS)) return
+      shownAt = now
+      const seconds = (now - startedAt) / 1000
+      const parts = [
+        share !== undefined && `${Math.floor(share * 100)} %`,
+        `${grouped(done)} ${unit}`,
+        `${grouped(done / seconds)} ${unit}/s`,
+        share !== undefined && share > 0 && `${inWords((seconds / share) * (1 - share))} left`,
+      ]
+      const text = parts.filter(part => part !== false).join(', ')
+      if (!stderr.isTTY) stderr.write(`${text}\n`)
+      else draw(share === undefined ? text : `${bar(share)} ${text}`)
     },
-    end: () => {
-      if (isTerminal) stderr.write(CLEAR_LINE)
-    },
+    tell: draw,
+    end: () => draw(''),
   }
-}
-
-interface State {
-  readonly done: number
-  readonly share: number | undefined
-  readonly unit: string
-  readonly elapsedSeconds: number
-}
-
-function describe({ done, share, unit, elapsedSeconds }: State): string {
-  const parts = [
-    share !== undefined && `${Math.floor(share * 100)} %`,
-    `${grouped(done)} ${unit}`,
-    `${grouped(done / elapsedSeconds)} ${unit}/s`,
-    share !== undefined && share > 0 && `${inWords((elapsedSeconds / share) * (1 - share))} left`,
-  ]
-  return parts.filter(part => part !== false).join(', ')
 }
 
 function bar(share: number): string {

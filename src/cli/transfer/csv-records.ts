@@ -1,15 +1,14 @@
+import { isUtf8 } from 'node:buffer'
 import { OperatorError } from '../../errors.ts'
 import type { ImportRecord } from '../../users/transfer/import-batches.ts'
-import { recogniseDelimiter } from './csv-delimiter.ts'
-import { checkHeader } from './csv-header.ts'
+import { checkHeader, recogniseDelimiter } from './csv-header.ts'
 import { type CsvParser, type CsvRow, createCsvParser } from './csv-rows.ts'
 import { MAX_ROW_BYTES, TOO_LONG } from './row-limit.ts'
-import { createUtf8Reader } from './utf8-reader.ts'
 
 export interface CsvOptions {
   /** The name of the file in messages. */
   readonly file: string
-  /** One UTF-16 unit. If left out, it is detected from the first line. */
+  /** One UTF-16 unit. If left out, it is recognised by the first line. */
   readonly delimiter?: string | undefined
 }
 
@@ -22,65 +21,66 @@ export interface CsvOptions {
  */
 export async function* csvRecords(
   chunks: AsyncIterable<Buffer>,
-  options: CsvOptions,
-): AsyncGenerator<readonly ImportRecord[]> {
-  let columns: readonly string[] | undefined
-  let isHeaderHashed = false
-  for await (const rows of csvRows(chunks, options)) {
-    const [header] = rows
-    const isFirst = columns === undefined && header !== undefined
-    if (isFirst) columns = checkHeader(fieldsOfHeader(header))
-    const known = columns ?? []
-    const records = rows.slice(isFirst ? 1 : 0).map(row => recordOf(row, known))
-    const [first] = records
-    if (first !== undefined && !isHeaderHashed) {
-      isHeaderHashed = true
-      // Part of the hash by which a resumed import recognises the file.
-      records[0] = { ...first, raw: `${JSON.stringify(known)}\n${first.raw}` }
-    }
-    yield records
-  }
-  if (columns === undefined) {
-    const needed = 'its first line must name the columns, such as name,email'
-    throw new OperatorError([`${options.file} is empty: ${needed}`])
-  }
-}
-
-async function* csvRows(
-  chunks: AsyncIterable<Buffer>,
   { file, delimiter }: CsvOptions,
-): AsyncGenerator<readonly CsvRow[]> {
-  const reader = createUtf8Reader()
+): AsyncGenerator<readonly ImportRecord[]> {
   let parser = delimiter === undefined ? undefined : createCsvParser(delimiter)
-  /** The text read while the delimiter is unknown. */
+  /** The text that was read before the delimiter was known. */
   let start = ''
+  let columns: readonly string[] | undefined
+  /** Part of the hash by which a resumed import recognises the file: that of its first record. */
+  let columnsRaw = ''
 
   function parse(text: string, isWhole: boolean): readonly CsvRow[] {
     if (parser !== undefined) return parser.push(text)
     start += text
-    const found = recogniseDelimiter(start, { isWhole: isWhole || start.length > MAX_ROW_BYTES })
-    if (found === undefined) return []
-    parser = createCsvParser(found)
+    const [line = '', next] = start.replace(/^[\r\n]+/, '').split(/[\r\n]/, 2)
+    if (next === undefined && !isWhole && line.length <= MAX_ROW_BYTES) return []
+    parser = createCsvParser(recogniseDelimiter(line))
     return parser.push(start)
   }
 
-  function line(): number {
-    if (parser !== undefined) return parser.line()
-    const headerParser = createCsvParser(',')
-    headerParser.push(start)
-    return headerParser.line()
+  function* recordsOf(rows: readonly CsvRow[]): Generator<ImportRecord> {
+    for (const row of rows) {
+      if (columns === undefined) {
+        columns = checkHeader(row)
+        columnsRaw = `${JSON.stringify(columns)}\n`
+        continue
+      }
+      const record = recordOf(row, columns)
+      yield columnsRaw === '' ? record : { ...record, raw: columnsRaw + record.raw }
+      columnsRaw = ''
+    }
   }
 
-  for await (const chunk of chunks) {
-    const { text, isWrong } = reader.push(chunk)
-    yield parse(text, false)
+  for await (const { text, isWrong } of decodeUtf8(chunks)) {
+    yield [...recordsOf(parse(text, false))]
     throwFaultOf(parser)
-    if (isWrong) throw notUtf8(file, line())
+    if (isWrong) throw notUtf8(file, parser?.line() ?? start.split(/\r\n?|\n/).length)
   }
-  // Before the last row, because the broken character is part of it.
-  if (reader.endsInside()) throw notUtf8(file, line())
-  yield [...parse('', true), ...(parser?.end() ?? [])]
+  yield [...recordsOf([...parse('', true), ...(parser?.end() ?? [])])]
   throwFaultOf(parser)
+  if (columns !== undefined) return
+  const needed = 'its first line must name the columns, such as name,email'
+  throw new OperatorError([`${file} is empty: ${needed}`])
+}
+
+/** The text of UTF-8 without a byte order mark, up to its first wrong byte, or to a character that the file cuts off. */
+async function* decodeUtf8(chunks: AsyncIterable<Buffer>) {
+  let rest: Buffer = Buffer.alloc(0)
+  let isStart = true
+  for await (const chunk of chunks) {
+    const bytes = rest.length === 0 ? chunk : Buffer.concat([rest, chunk])
+    // A chunk may end inside a character, of which it has up to three bytes.
+    const cut = [0, 1, 2, 3].find(count => isUtf8(bytes.subarray(0, bytes.length - count)))
+    const whole = bytes.toString('utf8', 0, bytes.length - (cut ?? 0))
+    const text = isStart ? whole.replace(/^\ufeff/, '') : whole
+    yield cut === undefined
+      ? { text: text.slice(0, text.indexOf('\ufffd')), isWrong: true }
+      : { text, isWrong: false }
+    rest = bytes.subarray(bytes.length - (cut ?? 0))
+    isStart &&= whole === ''
+  }
+  if (rest.length > 0) yield { text: '', isWrong: true }
 }
 
 /** The encoding cannot be recognised; that of spreadsheets is the most likely. */
@@ -94,20 +94,12 @@ function throwFaultOf(parser: CsvParser | undefined): void {
   if (fault !== undefined) throw new OperatorError([`the file is not CSV: ${fault}`])
 }
 
-function fieldsOfHeader({ fields }: CsvRow): readonly string[] {
-  if (fields === undefined) throw new OperatorError([`the first line ${TOO_LONG.problem}`])
-  return fields
-}
-
 function recordOf({ line, fields }: CsvRow, columns: readonly string[]): ImportRecord {
   if (fields === undefined) return { line, raw: '', content: TOO_LONG }
   const raw = JSON.stringify(fields)
   if (fields.length !== columns.length) {
-    return {
-      line,
-      raw,
-      content: { problem: `has ${fields.length} fields instead of ${columns.length}` },
-    }
+    const problem = `has ${fields.length} fields instead of ${columns.length}`
+    return { line, raw, content: { problem } }
   }
   const row: Record<string, unknown> = Object.create(null)
   for (const [index, name] of columns.entries()) {

@@ -1,112 +1,80 @@
 import { stringify } from 'csv-stringify/sync'
 import { ServiceError } from '../../errors.ts'
-import { isFileOfDatabase } from '../../wiring/open-storage.ts'
-import { openUserTransfer } from '../../wiring/open-user-transfer.ts'
-import { EXIT, UsageError } from '../terminal/command-context.ts'
-import { watchInterruption } from '../terminal/interruption.ts'
-import { print } from '../terminal/print.ts'
-import { createProgress, grouped } from '../terminal/progress.ts'
-import { readConfig } from '../terminal/read-config.ts'
-import type { Terminal } from '../terminal/terminal.ts'
-import { type FormatFlags, formatOf, STANDARD_STREAM } from './file-format.ts'
-import { openOutputFile } from './output-file.ts'
+import { openUserTransfer } from '../../open-transfer.ts'
+import { EXIT, type JsonFlags, type Outcome, UsageError } from '../terminal/command-context.ts'
+import { grouped } from '../terminal/progress.ts'
+import { runTask } from '../terminal/run-task.ts'
+import { readConfig, type Terminal } from '../terminal/terminal.ts'
+import { requireOtherFile, writeOutput } from './files.ts'
+import { type FormatFlags, formatOf, STANDARD_STREAM } from './format.ts'
 
-export interface ExportFlags extends FormatFlags {
+/** The options that are parameters of the list. */
+const LIST_FLAGS = [
+  ...(['sort', 'email', 'name'] as const),
+  ...(['createdAfter', 'createdBefore', 'updatedAfter', 'updatedBefore'] as const),
+]
+
+type ListFlags = Readonly<Partial<Record<(typeof LIST_FLAGS)[number], string>>>
+
+export interface ExportFlags extends FormatFlags, JsonFlags, ListFlags {
+  readonly file: string
   readonly withDigests?: boolean
-  readonly json?: boolean
-  readonly sort?: string
-  readonly email?: string
-  readonly name?: string
-  readonly createdAfter?: string
-  readonly createdBefore?: string
-  readonly updatedAfter?: string
-  readonly updatedBefore?: string
 }
-
-const JSON_NEEDS_FILE = '--json needs a FILE: standard output is for the users themselves'
 
 const COLUMNS = ['id', 'name', 'email', 'created_at', 'updated_at']
 
-/** Runs `export`. Returns the exit code. */
+/** Runs `export`. */
 export async function exportUsers(
   terminal: Terminal,
-  flags: ExportFlags & { readonly file: string },
-): Promise<number> {
-  const { file, withDigests = false, json = false } = flags
+  flags: ExportFlags,
+): Promise<Outcome | number> {
+  const { file, withDigests = false } = flags
   const { name: format, delimiter = ',', isPacked } = formatOf(file, flags)
-  if (json && file === STANDARD_STREAM) throw new UsageError(JSON_NEEDS_FILE)
+  if (flags.json && file === STANDARD_STREAM)
+    throw new UsageError('--json needs a FILE: standard output is for the users themselves')
   const config = readConfig(terminal)
-  if (isFileOfDatabase(file, config)) {
-    throw new UsageError(`${file} is the database, or a file that belongs to it`)
-  }
-  const parameters = parametersOf(flags)
-  const interruption = watchInterruption()
-  const { signal } = interruption
-  const transfer = await openUserTransfer(config, { purpose: 'export' })
-  const progress = createProgress(terminal, { unit: 'users' })
-  const columns = [...COLUMNS, ...(withDigests ? ['password_digest'] : [])]
-  const csv = { columns, delimiter }
-  try {
-    const options = { parameters, withDigests }
+  requireOtherFile(file, config)
+  const columns = withDigests ? [...COLUMNS, 'password_digest'] : COLUMNS
+  const toText = (users: readonly string[]) =>
+    format === 'csv'
+      ? stringify(
+          users.map(user => JSON.parse(user)),
+          { columns, delimiter },
+        )
+      : users.map(user => `${user}\n`).join('')
+
+  return runTask(terminal, { unit: 'users' }, async ({ progress, signal }) => {
+    const { exporter, close } = await openUserTransfer(config, { purpose: 'export' })
+    const options = { parameters: parametersOf(flags), withDigests }
     let done = 0
-    const total = await transfer.exporter.count(options)
-    const output = await openOutputFile(file, { terminal, signal, isPacked })
-    try {
-      if (format === 'csv') await output.write(`${columns.join(delimiter)}\n`)
-      for await (const users of transfer.exporter.users(options)) {
-        signal.throwIfAborted()
-        await output.write(format === 'csv' ? toCsv(users, csv) : toNdjson(users))
+    async function* texts(total: number) {
+      if (format === 'csv') yield stringify([columns], { delimiter })
+      for await (const users of exporter.users(options)) {
+        yield toText(users)
         done += users.length
         progress.update(done, total === 0 ? undefined : Math.min(1, done / total))
       }
-      await output.finish()
+    }
+    try {
+      const total = await exporter.count(options)
+      await writeOutput(file, texts(total), { terminal, signal, isPacked })
     } catch (error) {
-      await output.discard()
-      if (error !== signal.reason) throw error
-      return interruption.exitCode()
+      throw asUsageError(error)
+    } finally {
+      await close()
     }
-    progress.end()
-    if (file !== STANDARD_STREAM) {
-      const summary = { file, format, gzip: isPacked, users: done }
-      await print(terminal, json ? JSON.stringify(summary) : `${file}: ${grouped(done)} users`)
-    }
-    return EXIT.done
-  } catch (error) {
-    throw asUsageError(error)
-  } finally {
-    progress.end()
-    interruption.end()
-    await transfer.close()
-  }
+    if (file === STANDARD_STREAM) return EXIT.done
+    const json = { file, format, gzip: isPacked, users: done }
+    return { lines: [`${file}: ${grouped(done)} users`], json }
+  })
 }
 
-function parametersOf(flags: ExportFlags) {
-  const values = {
-    sort: flags.sort,
-    email: flags.email,
-    name: flags.name,
-    created_after: flags.createdAfter,
-    created_before: flags.createdBefore,
-    updated_after: flags.updatedAfter,
-    updated_before: flags.updatedBefore,
-  }
-  return Object.entries(values).flatMap(([name, value]) =>
-    value === undefined ? [] : [{ name, value }],
-  )
-}
-
-function toNdjson(users: readonly string[]): string {
-  return users.map(json => `${json}\n`).join('')
-}
-
-function toCsv(
-  users: readonly string[],
-  options: { readonly columns: string[]; readonly delimiter: string },
-): string {
-  return stringify(
-    users.map(json => JSON.parse(json)),
-    options,
-  )
+function parametersOf(flags: ListFlags) {
+  return LIST_FLAGS.flatMap(flag => {
+    const name = flag.replace(/[AB]/, letter => `_${letter.toLowerCase()}`)
+    const value = flags[flag]
+    return value === undefined ? [] : [{ name, value }]
+  })
 }
 
 /** Turns the messages about query parameters into messages about options. */

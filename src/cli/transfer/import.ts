@@ -1,121 +1,75 @@
 import { resolve } from 'node:path'
-import type { Config } from '../../config/settings.ts'
 import { OperatorError } from '../../errors.ts'
 import { isSameFile } from '../../files/durable-files.ts'
+import { openUserTransfer } from '../../open-transfer.ts'
 import { ImportMismatch, ImportUnfinished } from '../../users/transfer/import-batches.ts'
 import type { RejectedRow } from '../../users/transfer/import-settlement.ts'
-import type { ImportProgress, RejectsSink } from '../../users/transfer/user-import.ts'
+import type { ImportResult } from '../../users/transfer/user-import.ts'
 import type { ConflictPolicy } from '../../users/transfer/user-import-store.ts'
-import { isFileOfDatabase } from '../../wiring/open-storage.ts'
-import { openUserTransfer } from '../../wiring/open-user-transfer.ts'
-import { EXIT, UsageError } from '../terminal/command-context.ts'
-import { watchInterruption } from '../terminal/interruption.ts'
-import { notify, print } from '../terminal/print.ts'
-import { createProgress, grouped } from '../terminal/progress.ts'
-import { readConfig } from '../terminal/read-config.ts'
-import type { Terminal } from '../terminal/terminal.ts'
+import { EXIT, type JsonFlags, UsageError } from '../terminal/command-context.ts'
+import { grouped, inWords, type Progress } from '../terminal/progress.ts'
+import { runTask } from '../terminal/run-task.ts'
+import { notify, print, readConfig, type Terminal } from '../terminal/terminal.ts'
 import { csvRecords } from './csv-records.ts'
-import { type FormatFlags, formatOf, STANDARD_STREAM } from './file-format.ts'
-import { describeConflict, describeImport, summarizeImport } from './import-summary.ts'
-import { openInputFile } from './input-file.ts'
+import { createRejectsSink, openInputFile, requireOtherFile } from './files.ts'
+import { type FormatFlags, formatOf, nameOf, STANDARD_STREAM } from './format.ts'
 import { ndjsonRecords } from './ndjson-records.ts'
-import { describeRejectedRow, openRejectsFile } from './rejects-file.ts'
-import { followRows, type RowProgress } from './row-progress.ts'
 
-export interface ImportFlags extends FormatFlags {
+export interface ImportFlags extends FormatFlags, JsonFlags {
+  readonly file: string
   readonly onConflict: ConflictPolicy
   readonly rejects?: string
   readonly resume?: boolean
   readonly restart?: boolean
   readonly dryRun?: boolean
-  readonly json?: boolean
 }
-
-/** How many rejected rows are shown without `--rejects`. */
-const MAX_SHOWN_REJECTS = 10
 
 /** Runs `import`. Returns the exit code. */
-export async function importUsers(
-  terminal: Terminal,
-  flags: ImportFlags & { readonly file: string },
-): Promise<number> {
-  const { file, onConflict, rejects: rejectsPath, dryRun = false, json = false } = flags
+export async function importUsers(terminal: Terminal, flags: ImportFlags): Promise<number> {
+  const { file, onConflict, rejects, dryRun: isDryRun = false, json = false } = flags
   const { name: format, delimiter, isPacked } = formatOf(file, flags)
-  if (rejectsPath === STANDARD_STREAM) {
+  const start = flags.resume ? 'resume' : flags.restart ? 'restart' : 'new'
+  if (rejects === STANDARD_STREAM)
     throw new UsageError('--rejects needs a file, because a resumed import rewrites the end of it')
-  }
-  const start = startOf(flags)
   const config = readConfig(terminal)
-  if (rejectsPath !== undefined && isSameFile(rejectsPath, file)) {
+  if (rejects !== undefined && isSameFile(rejects, file))
     throw new UsageError('--rejects names the file to import')
-  }
-  requireOtherFile(file, config)
-  if (rejectsPath !== undefined) requireOtherFile(rejectsPath, config)
-  const interruption = watchInterruption()
-  const input = openInputFile(file, { terminal, signal: interruption.signal, isPacked })
-  const rejects = rejectsPath === undefined ? undefined : openRejectsFile(rejectsPath)
-  const transfer = await openUserTransfer(config, { purpose: dryRun ? 'dry run' : 'import' })
-  const rows = followRows(
-    format === 'csv'
-      ? csvRecords(input.chunks, { file: nameOf(file), delimiter })
-      : ndjsonRecords(input.chunks),
-    input.share,
-  )
-  const screen = createImportDisplay(terminal, {
-    keepsRejects: rejects !== undefined,
-    shareOf: rows.shareOf,
-  })
-  const startedAt = performance.now()
-  try {
-    const result = await transfer.importer.run({
-      source: file === STANDARD_STREAM ? STANDARD_STREAM : resolve(file),
-      records: rows.records,
-      onConflict,
-      start,
-      rejects: rejects ?? NOWHERE,
-      onProgress: screen.update,
-      signal: interruption.signal,
-    })
-    screen.end()
-    const seconds = (performance.now() - startedAt) / 1000
-    const ended = { result, isDryRun: dryRun, seconds }
-    await print(terminal, json ? JSON.stringify(summarizeImport(ended)) : describeImport(ended))
-    if (result.end === 'interrupted') return interruption.exitCode()
-    if (result.end === 'failed') throw dryRun ? result.failure : addHint(result.failure)
-    const conflict = onConflict === 'fail' ? describeConflict(ended) : undefined
-    if (conflict !== undefined) {
-      notify(terminal, conflict)
-      return EXIT.failed
+  for (const path of [file, rejects ?? STANDARD_STREAM]) requireOtherFile(path, config)
+
+  return runTask(terminal, { unit: 'rows' }, async ({ progress, signal }) => {
+    const input = openInputFile(file, { terminal, signal, isPacked })
+    const sink = rejects === undefined ? undefined : createRejectsSink(rejects)
+    const showRejected = createRejectsDisplay(terminal, progress)
+    const transfer = await openUserTransfer(config, { purpose: isDryRun ? 'dry run' : 'import' })
+    const startedAt = performance.now()
+    try {
+      const result = await transfer.importer.run({
+        source: file === STANDARD_STREAM ? file : resolve(file),
+        records:
+          format === 'csv'
+            ? csvRecords(input.chunks, { file: nameOf(file), delimiter })
+            : ndjsonRecords(input.chunks),
+        ...{ onConflict, start, signal },
+        rejects: sink ?? { write: bytes => bytes },
+        onProgress: ({ records, resumed, rejected }) => {
+          if (sink === undefined) showRejected(rejected)
+          progress.update(records - resumed, input.share())
+        },
+      })
+      progress.end()
+      const ended = { result, isDryRun, seconds: (performance.now() - startedAt) / 1000 }
+      await print(terminal, json ? JSON.stringify(summarizeImport(ended)) : describeImport(ended))
+      if (result.end === 'interrupted') throw signal.reason
+      if (result.end === 'failed') throw isDryRun ? result.failure : addHint(result.failure)
+      const conflict = onConflict === 'fail' ? describeConflict(ended) : undefined
+      if (conflict !== undefined) throw new OperatorError([conflict])
+      return result.progress.counts.rejected > 0 ? EXIT.foundFaults : EXIT.done
+    } catch (error) {
+      throw asOperatorError(error)
+    } finally {
+      await transfer.close()
     }
-    return result.progress.counts.rejected > 0 ? EXIT.foundFaults : EXIT.done
-  } catch (error) {
-    screen.end()
-    throw asOperatorError(error)
-  } finally {
-    interruption.end()
-    rejects?.close()
-    await transfer.close()
-  }
-}
-
-/**
- * Throws `UsageError` for a file of the database. Even reading one would do harm: closing a file drops all locks that
- * the process holds on it.
- */
-function requireOtherFile(file: string, config: Config): void {
-  if (file === STANDARD_STREAM || !isFileOfDatabase(file, config)) return
-  throw new UsageError(`${file} is the database, or a file that belongs to it`)
-}
-
-function startOf({ resume = false, restart = false, dryRun = false }: ImportFlags) {
-  if (resume && restart) throw new UsageError('--resume cannot be used with --restart')
-  const start = resume ? 'resume' : restart ? 'restart' : 'new'
-  if (start !== 'new' && dryRun) throw new UsageError(`--${start} cannot be used with --dry-run`)
-  return start
-}
-
-function nameOf(source: string): string {
-  return source === STANDARD_STREAM ? 'standard input' : source
+  })
 }
 
 function asOperatorError(error: unknown): unknown {
@@ -134,32 +88,85 @@ function addHint(failure: unknown): unknown {
   return new OperatorError([line], { cause: failure })
 }
 
-const NOWHERE: RejectsSink = { write: bytes => bytes }
+/** How many rejected rows are shown without `--rejects`. */
+const MAX_SHOWN_REJECTS = 10
 
-/** Shows progress and rejected rows to the operator. */
-function createImportDisplay(
-  terminal: Terminal,
-  options: { keepsRejects: boolean; shareOf: RowProgress['shareOf'] },
-) {
-  const progress = createProgress(terminal, { unit: 'rows' })
+function createRejectsDisplay(terminal: Terminal, progress: Progress) {
   let shown = 0
-
-  function show(rejected: readonly RejectedRow[]): void {
-    if (options.keepsRejects || rejected.length === 0 || shown > MAX_SHOWN_REJECTS) return
+  return (rejected: readonly RejectedRow[]): void => {
+    if (rejected.length === 0 || shown > MAX_SHOWN_REJECTS) return
     progress.end()
-    for (const row of rejected) {
-      shown++
-      if (shown <= MAX_SHOWN_REJECTS) notify(terminal, describeRejectedRow(row))
-    }
+    const rows = rejected.slice(0, MAX_SHOWN_REJECTS - shown)
+    for (const row of rows) notify(terminal, describeRejectedRow(row))
+    shown += rejected.length
     if (shown > MAX_SHOWN_REJECTS)
       notify(terminal, 'more rows were rejected; --rejects FILE keeps them all')
   }
+}
 
+/** An import that has ended. */
+interface EndedImport {
+  readonly result: ImportResult
+  readonly isDryRun: boolean
+  readonly seconds: number
+}
+
+/** What `import --json` prints. */
+function summarizeImport({ result, isDryRun, seconds }: EndedImport) {
+  const { end, progress, firstConflict } = result
+  const { records, resumed, counts, conflicts } = progress
+  const { rejected, ...others } = counts
   return {
-    update: ({ records, resumed, rejected }: ImportProgress) => {
-      show(rejected)
-      progress.update(records - resumed, options.shareOf(records))
-    },
-    end: progress.end,
+    end,
+    dry_run: isDryRun,
+    rows: records,
+    earlier_rows: resumed,
+    ...others,
+    // Scripts depend on the name `refused`.
+    refused: rejected,
+    conflicts,
+    first_conflict: firstConflict ?? null,
+    seconds: Math.round(seconds * 1000) / 1000,
   }
+}
+
+/** The summary in one line. */
+function describeImport({ result, isDryRun, seconds }: EndedImport): string {
+  const { end, progress } = result
+  const { records, resumed, counts } = progress
+  const { created, updated, unchanged, skipped, rejected } = counts
+  const done = Object.entries({ created, updated, unchanged, skipped, rejected })
+    .filter(([name, count]) => count > 0 || name === 'created')
+    .map(([name, count]) => `${grouped(count)} ${name}`)
+  const rate = grouped((records - resumed) / seconds)
+  const start = isDryRun ? 'dry run, nothing was changed: ' : ''
+  return [
+    `${start}${end === 'done' ? '' : 'stopped early: '}${grouped(records)} rows, ${done.join(', ')}`,
+    resumed > 0 && `${grouped(resumed)} of the rows by an earlier run`,
+    `${inWords(seconds)}, ${rate} rows/s`,
+  ]
+    .filter(part => part !== false)
+    .join('; ')
+}
+
+/**
+ * For the policy `fail`: the row at which the import ended, or, after a dry run, the row at which an import would end.
+ * `undefined` without a conflict.
+ */
+function describeConflict({ result, isDryRun }: EndedImport): string | undefined {
+  const { firstConflict, progress } = result
+  if (firstConflict === undefined) return undefined
+  return isDryRun
+    ? `${grouped(progress.conflicts)} of the rejected rows conflict with other users: without ` +
+        `--on-conflict skip or update the import would end at the first, line ${firstConflict.line}`
+    : `${describeRejectedRow(firstConflict)}; ` +
+        '--resume continues with this row, and --on-conflict skip or update resolves the conflict'
+}
+
+/** A rejected row in one line, such as `line 17: email is invalid`. */
+function describeRejectedRow({ line, errors }: RejectedRow): string {
+  const parts = Object.entries(errors).flatMap(([field, messages]) =>
+    messages.map(message => `${field} ${message}`),
+  )
+  return `line ${line}: ${parts.join(', ')}`
 }

@@ -1,45 +1,41 @@
 import { type Command, Option } from 'commander'
 import { CONFLICT_POLICIES } from '../../users/transfer/user-import-store.ts'
-import type { CommandContext } from '../terminal/command-context.ts'
+import { type CommandContext, jsonOption } from '../terminal/command-context.ts'
 import type { ExportFlags } from './export.ts'
-import { FILE_FORMATS } from './file-format.ts'
+import { FILE_FORMATS } from './format.ts'
 import type { ImportFlags } from './import.ts'
+
+const IMPORT_HELP = `
+Fields: name, email, password or password_digest (Argon2, bcrypt or scrypt), and optionally id, created_at and updated_at,
+which are kept as given. The first line of a CSV file names its fields. Other fields are ignored.`
 
 /** Adds `import` and `export`. */
 export function addTransferCommands(program: Command, { terminal, run }: CommandContext): void {
-  const format = () =>
-    new Option('--format <FORMAT>', 'format of the file, if its name does not show it').choices(
-      FILE_FORMATS,
-    )
+  const about = 'format of the file, if its name does not show it'
+  const format = () => new Option('--format <FORMAT>', about).choices(FILE_FORMATS)
+  const character = 'CSV delimiter: one character, or comma, semicolon or tab'
 
+  const policy = new Option(
+    '--on-conflict <POLICY>',
+    'what to do if an e-mail or id exists already',
+  )
+  const restart = new Option('--restart', 'start at the first row, also after an interruption')
+  const dryRun = new Option('--dry-run', 'report what the import would do, and change nothing')
   program
     .command('import')
     .description('import users from an NDJSON or CSV file')
     .argument('<FILE>', 'the file, or - for standard input')
     .addOption(format())
-    .option(
-      '--delimiter <CHARACTER>',
-      'CSV delimiter: one character, or comma, semicolon or tab; detected if left out',
-    )
-    .addOption(
-      new Option('--on-conflict <POLICY>', 'what to do if an e-mail or id exists already')
-        .choices(CONFLICT_POLICIES)
-        .default('fail'),
-    )
-    .option(
-      '--rejects <FILE>',
-      'write the line and the errors of each rejected row to this file, as NDJSON',
-    )
+    .option('--delimiter <CHARACTER>', `${character}; detected if left out`)
+    .addOption(policy.choices(CONFLICT_POLICIES).default('fail'))
+    .option('--rejects <FILE>', 'write line and errors of each rejected row to it, as NDJSON')
     .option('--resume', 'continue an interrupted import of this file')
-    .option('--restart', 'start at the first row, even if an earlier import was interrupted')
-    .option('--dry-run', 'report what the import would do, and change nothing')
-    .option('--json', 'print the summary as JSON')
+    .addOption(restart.conflicts('resume'))
+    .addOption(dryRun.conflicts(['resume', 'restart']))
+    .addOption(jsonOption())
     .addHelpText('after', IMPORT_HELP)
-    .action((file: string, flags: ImportFlags) =>
-      run(async () => {
-        const { importUsers } = await import('./import.ts')
-        return importUsers(terminal, { ...flags, file })
-      }),
+    .action((file: string, flags: Omit<ImportFlags, 'file'>) =>
+      run(async () => (await import('./import.ts')).importUsers(terminal, { ...flags, file })),
     )
 
   const exportCommand = program
@@ -47,32 +43,18 @@ export function addTransferCommands(program: Command, { terminal, run }: Command
     .description('write users to a file as NDJSON or CSV')
     .argument('[FILE]', 'the file, or - for standard output', '-')
     .addOption(format())
-    .option(
-      '--delimiter <CHARACTER>',
-      'CSV delimiter: one character, or comma, semicolon or tab; a comma if left out',
-    )
+    .option('--delimiter <CHARACTER>', `${character}; a comma if left out`)
     .option('--with-digests', 'include the password digests')
     .option('--json', 'print a summary of the written file as JSON')
     .option('--sort <FIELD>', 'id, name, email, created_at or updated_at; -FIELD for descending')
-  for (const name of ['email', 'name']) {
-    exportCommand.option(`--${name} <TEXT>`, `only users with this ${name}, ignoring case`)
-  }
+    .option('--email <TEXT>', 'only users with this email, ignoring case')
+    .option('--name <TEXT>', 'only users with this name, ignoring case')
   for (const name of ['created', 'updated']) {
-    exportCommand
-      .option(
-        `--${name}-after <TIME>`,
-        `only users ${name} after this time, such as 2026-01-31T12:00:00Z`,
-      )
-      .option(`--${name}-before <TIME>`, `only users ${name} before this time`)
+    const after = `only users ${name} after this time, such as 2026-01-31T12:00:00Z`
+    exportCommand.option(`--${name}-after <TIME>`, after)
+    exportCommand.option(`--${name}-before <TIME>`, `only users ${name} before this time`)
   }
-  exportCommand.action((file: string, flags: ExportFlags) =>
-    run(async () => {
-      const { exportUsers } = await import('./export.ts')
-      return exportUsers(terminal, { ...flags, file })
-    }),
+  exportCommand.action((file: string, flags: Omit<ExportFlags, 'file'>) =>
+    run(async () => (await import('./export.ts')).exportUsers(terminal, { ...flags, file }), flags),
   )
 }
-
-const IMPORT_HELP = `
-Fields: name, email, password or password_digest (Argon2, bcrypt or scrypt), and optionally id, created_at and updated_at,
-which are kept as given. The first line of a CSV file names its fields. Other fields are ignored.`

@@ -1,5 +1,5 @@
 import type { Request } from 'express'
-import type { Action } from '../../http/endpoints.ts'
+import type { Action } from '../../http/actions.ts'
 import type { KeyOf } from './client-key.ts'
 import type {
   Answer,

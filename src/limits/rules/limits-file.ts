@@ -1,5 +1,5 @@
 import type { Request, RequestHandler } from 'express'
-import type { Action } from '../../http/endpoints.ts'
+import type { Action } from '../../http/actions.ts'
 
 export type { Action }
 

@@ -1,7 +1,7 @@
 import type { Request } from 'express'
 import { z } from 'zod'
 import { parseDuration } from '../../config/values.ts'
-import { ACTIONS, type Action } from '../../http/endpoints.ts'
+import { ACTIONS, type Action } from '../../http/actions.ts'
 import { compileKey, isKeyName, type KeyOf, listKeyNames } from './client-key.ts'
 import type { Answer, Duration, Key, Patterns, RateLimitRule } from './limits-file.ts'
 import { compileAddresses, compilePatterns, type TextTest } from './patterns.ts'

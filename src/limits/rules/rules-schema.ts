@@ -1,5 +1,5 @@
 import { z } from 'zod'
-import { ACTIONS } from '../../http/endpoints.ts'
+import { ACTIONS } from '../../http/actions.ts'
 import type { CheckedLimits, RuleKind } from './compiled-rules.ts'
 import type { LimitsFile } from './limits-file.ts'
 import { combineMatchers, type MatchTests, matchShape } from './matchers.ts'

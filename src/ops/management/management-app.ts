@@ -1,26 +1,26 @@
-import type { Application, Request, RequestHandler } from 'express'
+import type { Application, Request } from 'express'
 import type { Logger } from 'pino'
-import { ServiceError } from '../../errors.ts'
-import { createExpressApp } from '../../http/create-express-app.ts'
-import { createSenders } from '../../http/create-senders.ts'
-import { denyShedRequests } from '../../http/deny-shed-requests.ts'
-import { type Endpoint, mountEndpoints } from '../../http/endpoints.ts'
-import { errorHandler } from '../../http/error-replies.ts'
-import { createTemplateFinder } from '../../http/find-template.ts'
+import { createErrorHandler } from '../../http/error-handler.ts'
+import { createExpressApp } from '../../http/express-app.ts'
+import {
+  denyLateAndShed,
+  requireAllowedHost,
+  requireDecodablePath,
+  requireHost,
+} from '../../http/gate.ts'
+import { createReplySender } from '../../http/reply.ts'
 import { requestLog } from '../../http/request-log.ts'
-import { requireAllowedHost } from '../../http/require-allowed-host.ts'
-import { requireDecodablePath } from '../../http/require-decodable-path.ts'
-import { requireHost } from '../../http/require-host.ts'
-import { banEndpoints } from './ban-endpoints.ts'
-import { limitsEndpoints } from './limits-endpoints.ts'
-import { managementHealth } from './management-health.ts'
-import { metricsEndpoint } from './metrics-endpoint.ts'
+import { answerNotFound, createRouteParts, routesOf } from '../../http/router.ts'
+import { createBanRouter } from './ban-router.ts'
+import { createLimitsRouter } from './limits-router.ts'
+import { createManagementHealth } from './management-health.ts'
+import { createMetricsRouter } from './metrics-router.ts'
 import type { Operations } from './operations.ts'
-import { operatorPageRoutes } from './operator-page.ts'
+import { createOperatorPage } from './operator-page.ts'
 import { requireOwnOrigin } from './require-own-origin.ts'
 import { requireToken } from './require-token.ts'
-import { statusEndpoint } from './status-endpoint.ts'
 import type { StatusHistory } from './status-history.ts'
+import { createStatusRouter } from './status-router.ts'
 
 export interface ManagementAppOptions {
   readonly operations: Operations
@@ -45,45 +45,33 @@ export interface ManagementAppOptions {
 
 /** The application of the management port. Its middleware stands in the order in which a request meets it. */
 export function createManagementApp(options: ManagementAppOptions): Application {
-  const { operations, log, newRequestId, isOnLoopback, onHostRefused, settings } = options
-  const app = createExpressApp(settings.trustProxy)
-  const senders = createSenders({ log })
-  const health = managementHealth(operations)
-  const endpoints = [...health, ...operatorEndpoints(options)]
-  const isHealthCheck = createPathTest(health)
-  const isOpen = createPathTest(endpoints.filter(endpoint => endpoint.isOpen))
-
-  const templateOf = createTemplateFinder(endpoints.map(({ path }) => path))
-  app.use(requestLog({ log, newRequestId, levelOf, templateOf }))
-  app.use(requireHost)
-  app.use(
-    unless(
-      isHealthCheck,
-      requireAllowedHost({ ...hostSettings(settings), isOnLoopback, onRefused: onHostRefused }),
-    ),
-  )
-  app.use(requireOwnOrigin)
-  app.use(requireToken({ token: settings.managementToken, isOnLoopback, isOpen }))
-  app.use(denyShedRequests)
-  app.use(requireDecodablePath)
-  mountEndpoints(app, endpoints, { ...senders, ...settings })
-  app.use(() => {
-    throw new ServiceError('path_not_found')
-  })
-  app.use(errorHandler(senders.sendError))
-  return app
-}
-
-/** What operators can ask for. Endpoints that hold no data, such as the files of a page, are open. */
-function operatorEndpoints(options: ManagementAppOptions): readonly Endpoint[] {
-  const { operations, now } = options
-  return [
-    ...operatorPageRoutes(),
-    statusEndpoint(options),
-    metricsEndpoint(operations),
-    ...limitsEndpoints(operations),
-    ...banEndpoints({ operations, now }),
+  const { operations, log, newRequestId, isOnLoopback, onHostRefused, settings, now } = options
+  const sendReply = createReplySender()
+  const parts = createRouteParts({ sendReply, ...settings })
+  const health = createManagementHealth(operations, parts)
+  const page = createOperatorPage(parts)
+  const routers = [
+    createStatusRouter(options, parts),
+    createMetricsRouter(operations, parts),
+    createLimitsRouter(operations, parts),
+    createBanRouter({ operations, now }, parts),
   ]
+  const routes = [health, page, ...routers].flatMap(routesOf).map(({ path }) => path)
+
+  const app = createExpressApp(settings.trustProxy)
+  app.use(requestLog({ log, newRequestId, levelOf, routes }))
+  app.use(requireHost, health)
+  app.use(requireAllowedHost({ ...hostSettings(settings), isOnLoopback, onRefused: onHostRefused }))
+  // The files of the page hold no data.
+  app.use(requireOwnOrigin, page)
+  app.use(requireToken({ token: settings.managementToken, isOnLoopback }))
+  app.use(
+    denyLateAndShed(() => false),
+    requireDecodablePath,
+  )
+  app.use(routers)
+  app.use(answerNotFound, createErrorHandler({ log, sendReply }))
+  return app
 }
 
 /**
@@ -101,14 +89,4 @@ function hostSettings({
 /** Reading is not worth a line: monitoring does it every second. */
 function levelOf({ method }: Request): 'info' | 'debug' {
   return ['POST', 'DELETE'].includes(method) ? 'info' : 'debug'
-}
-
-function createPathTest(endpoints: readonly Endpoint[]): (request: Request) => boolean {
-  const templateOf = createTemplateFinder(endpoints.map(({ path }) => path))
-  return request => templateOf(request) !== undefined
-}
-
-function unless(isExempt: (request: Request) => boolean, handler: RequestHandler): RequestHandler {
-  return (request, response, next) =>
-    isExempt(request) ? next() : handler(request, response, next)
 }

@@ -1,13 +1,17 @@
-import type { Request } from 'express'
-import type { Endpoint } from '../../http/endpoints.ts'
-import { jsonReply } from '../../http/json-reply.ts'
+import type { Request, Router } from 'express'
 import { queryParameters } from '../../http/query-string.ts'
-import type { Reply } from '../../http/reply.ts'
+import { jsonReply, type Reply } from '../../http/reply.ts'
+import { createRouter, type RouteParts } from '../../http/router.ts'
+import { answerLiveness } from '../health.ts'
 import type { Operations } from './operations.ts'
+import { requireOwnOrigin } from './require-own-origin.ts'
 
 /** `/livez` and `/readyz` as on the public port. `/readyz?verbose=true` has each check by name. */
-export function managementHealth({ checks }: Pick<Operations, 'checks'>): readonly Endpoint[] {
-  async function handleReadiness(request: Request): Promise<Reply> {
+export function createManagementHealth(
+  { checks }: Pick<Operations, 'checks'>,
+  { answer, otherMethods }: RouteParts,
+): Router {
+  async function answerReadiness(request: Request): Promise<Reply> {
     const { isReady, checks: byName } = await checks()
     const isVerbose = queryParameters(request.url).some(
       ({ name, value }) => name === 'verbose' && value === 'true',
@@ -21,14 +25,8 @@ export function managementHealth({ checks }: Pick<Operations, 'checks'>): readon
     return jsonReply(isReady ? 200 : 503, body, isReady ? {} : { 'Retry-After': '1' })
   }
 
-  return [
-    {
-      method: 'get',
-      path: '/livez',
-      isOpen: true,
-      produces: [],
-      handle: async () => jsonReply(200, { status: 'ok' }),
-    },
-    { method: 'get', path: '/readyz', isOpen: true, produces: [], handle: handleReadiness },
-  ]
+  const router = createRouter()
+  router.route('/livez').all(requireOwnOrigin).get(answer(answerLiveness)).all(otherMethods)
+  router.route('/readyz').all(requireOwnOrigin).get(answer(answerReadiness)).all(otherMethods)
+  return router
 }

@@ -1,5 +1,4 @@
-import type { BanOrder } from '../../limits/ban-orders.ts'
-import type { Ban, BanPage, BanQuery, BanSelection } from '../../limits/ban-store.ts'
+import type { BanControl } from '../../limits/ban-control.ts'
 import type { RuleChanges } from '../../limits/rule-changes.ts'
 import type { ServiceReport } from '../metrics/service-report.ts'
 
@@ -8,12 +7,7 @@ export interface Operations {
   report(): Promise<ServiceReport>
   /** What must work for the service to be ready, by name. */
   checks(): Promise<ReadinessChecks>
-  /** Bans in force, ordered by rule and client. */
-  listBans(query: BanQuery): Promise<BanPage>
-  /** Bans a client, from the next request on. Throws `validation_failed`. */
-  addBan(order: BanOrder): Promise<Ban>
-  /** Lifts bans, from the next request on. Returns how many were in force. */
-  liftBans(selection: BanSelection): Promise<number>
+  readonly bans: BanControl
   /** Puts the limits file in force again. A wrong file leaves the previous rules in force. The log has the result too. */
   reloadLimits(): Promise<ReloadResult>
 }

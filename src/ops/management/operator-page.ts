@@ -1,5 +1,7 @@
-import type { Endpoint } from '../../http/endpoints.ts'
-import { packedPageRoutes } from '../../http/pages/packed-page.ts'
+import type { Request, Router } from 'express'
+import { HTML_TYPE } from '../../http/negotiation.ts'
+import { assetReply, pageReply } from '../../http/pages/page-files.ts'
+import { accept, createRouter, type RouteParts } from '../../http/router.ts'
 
 /** Only files and requests of this port, and no text that becomes markup or script. */
 const CONTENT_SECURITY_POLICY = [
@@ -16,11 +18,11 @@ const CONTENT_SECURITY_POLICY = [
 ].join('; ')
 
 /** `GET /`, the page for operators, and the files that it loads. They hold no data; the page asks `GET /status` for it. */
-export function operatorPageRoutes(): readonly Endpoint[] {
-  return packedPageRoutes({
-    folder: 'operator',
-    path: '/',
-    assetsPath: '/assets',
-    policy: CONTENT_SECURITY_POLICY,
-  })
+export function createOperatorPage({ answer, otherMethods }: RouteParts): Router {
+  const page = () => pageReply('operator/index.html', CONTENT_SECURITY_POLICY)
+  const asset = (request: Request) => assetReply('operator', request)
+  const router = createRouter()
+  router.route('/').get(accept(HTML_TYPE), answer(page)).all(otherMethods)
+  router.route('/assets/:release/:file').get(answer(asset)).all(otherMethods)
+  return router
 }

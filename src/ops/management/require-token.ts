@@ -1,19 +1,17 @@
 import { createHash, timingSafeEqual } from 'node:crypto'
 import type { Request, RequestHandler } from 'express'
 import { ServiceError } from '../../errors.ts'
-import { bearerToken } from '../../http/bearer-token.ts'
+import { bearerToken } from '../../http/headers.ts'
 
 export interface TokenOptions {
   /** `undefined` lets everyone in who can connect. */
   readonly token: string | undefined
   /** Without a token, nobody is let in elsewhere. */
   readonly isOnLoopback: () => boolean
-  /** Whether a request needs no token. */
-  readonly isOpen: (request: Request) => boolean
 }
 
 /** Throws `token_required` for a request without the token, or with another one. */
-export function requireToken({ token, isOnLoopback, isOpen }: TokenOptions): RequestHandler {
+export function requireToken({ token, isOnLoopback }: TokenOptions): RequestHandler {
   const expected = token === undefined ? undefined : digestOf(token)
 
   function isKnown(request: Request): boolean {
@@ -23,7 +21,7 @@ export function requireToken({ token, isOnLoopback, isOpen }: TokenOptions): Req
   }
 
   return (request, _response, next) => {
-    next(isOpen(request) || isKnown(request) ? undefined : new ServiceError('token_required'))
+    next(isKnown(request) ? undefined : new ServiceError('token_required'))
   }
 }
 

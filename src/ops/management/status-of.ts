@@ -2,7 +2,7 @@ import { DURATION_BOUNDS, type RequestSeries } from '../../http/request-metrics.
 import { groupBy } from '../../metrics/group-by.ts'
 import { addCounts, type HistogramCounts, quantileOf, totalOf } from '../../metrics/histogram.ts'
 import type { ServiceReport } from '../metrics/service-report.ts'
-import { representRule } from './limits-endpoints.ts'
+import { representRule } from './limits-router.ts'
 import type { ReadinessChecks } from './operations.ts'
 import type { History, RouteStatus, ServiceStatus } from './service-status.ts'
 

@@ -4,6 +4,7 @@ import { UnusableDatabase } from '../unusable-database.ts'
 import { companionOf, IN_MEMORY } from './database-files.ts'
 import { canReadAhead, isDamaged } from './find-damage.ts'
 import { appliedMigrations } from './migrator.ts'
+import { isOpenHere } from './own-connections.ts'
 import { Database } from './sqlite-driver.ts'
 import { DAMAGED, FOREIGN, NO_DATABASE } from './unusable-reasons.ts'
 
@@ -39,8 +40,7 @@ export function inspect(
   look: (database: Database) => void = () => {},
 ): readonly AppliedMigration[] {
   if (path === IN_MEMORY || !existsSync(path)) return []
-  // Before a connection opens the file: closing any handle to it drops the locks of all connections of this process.
-  const isCached = canReadAhead(path)
+  const isCached = !isOpenHere(path) && canReadAhead(path)
   const database = openToRead(path)
   try {
     const applied = readHistory(database)
@@ -92,6 +92,7 @@ function rollBack(path: string): void {
 
 /** Throws `UnusableDatabase` for a file that is not a SQLite database, or shorter than a page: SQLite treats that as empty. */
 export function requireHeader(path: string): void {
+  if (isOpenHere(path)) return
   const start = startOf(path)
   if (start.length > 0 && !start.equals(SQLITE_HEADER)) {
     throw new UnusableDatabase(NO_DATABASE, { isFault: true })

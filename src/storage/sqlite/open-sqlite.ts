@@ -7,6 +7,7 @@ import { OLDER_SCHEMA, UNFINISHED_COPY, UnusableDatabase } from '../unusable-dat
 import { companionOf, IN_MEMORY, TEMPORARY } from './database-files.ts'
 import { inspect, requireThere, START_PATIENCE_MS } from './inspect-database.ts'
 import { migrate, migrationsOfRelease } from './migrator.ts'
+import { countConnection, isOpenHere } from './own-connections.ts'
 import { createSigningKeys } from './signing-keys.ts'
 import { isUnfinishedCopy } from './sqlite-copy-mark.ts'
 import { Database } from './sqlite-driver.ts'
@@ -44,7 +45,9 @@ export async function openSqlite(options: OpenOptions): Promise<Database> {
       if (mustExist && applied.length < migrations.length) throw new UnusableDatabase(OLDER_SCHEMA)
       syncRecovered(path)
     }
-    return new Database(path, { timeout: START_PATIENCE_MS })
+    const opened = new Database(path, { timeout: START_PATIENCE_MS })
+    countConnection(opened, path)
+    return opened
   })
   try {
     await explainErrors(async () => {
@@ -82,7 +85,7 @@ function refuseUnfinished(database: Database): void {
 /** Creates folders with mode 700 and the file with 600; SQLite gives the WAL the mode of the file. Existing ones stay. */
 export function createPrivately(path: string): void {
   makeFolder(dirname(path))
-  closeSync(openSync(path, 'a', 0o600))
+  if (!isOpenHere(path)) closeSync(openSync(path, 'a', 0o600))
 }
 
 /**

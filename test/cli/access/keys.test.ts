@@ -119,6 +119,23 @@ describe('keys create', () => {
     expect(await selectRows(at.databaseUrl, 'SELECT * FROM api_keys')).toEqual(before)
   })
 
+  test.each([
+    ['ENOSPC', 1, 'standard output cannot be written (ENOSPC: no space left on device)\n'],
+    ['EPIPE', 141, ''],
+  ])('leaves no key behind that it could not print (%s)', async (error, code, stderr) => {
+    const at = await place()
+    await create(at, 'other')
+    const message = `${error}: no space left on device, write`
+    const outputFault = Object.assign(new Error(message), { code: error, syscall: 'write' })
+    for (const asJson of [[], ['--json']]) {
+      const args = ['keys', 'create', '--name', 'web', '--scope', 'users:read', ...asJson]
+      const env = { DATABASE_URL: at.databaseUrl }
+      const finished = await runCommand({ cwd: at.cwd, env, args, outputFault })
+      expect(finished).toEqual({ code, stdout: '', stderr })
+      expect(await namesIn(at)).toEqual(['other'])
+    }
+  })
+
   const MAY_NAME =
     'it may be 1 to 64 letters, digits and any of . _ -, of which the first is a letter or a digit'
   const MAY_SCOPE = 'it may be users:read, users:write, passwords:verify'
@@ -158,7 +175,7 @@ describe('keys create', () => {
       'create',
       ...args,
     )
-    const stderr = `${line}; see user-records-service keys create --help\n`
+    const stderr = `${line}; see --help\n`
     expect(finished).toEqual({ code: 2, stdout: '', stderr })
     expect(finished.stderr).not.toContain(SECRET)
   })

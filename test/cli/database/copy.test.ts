@@ -98,6 +98,13 @@ describe('copy', () => {
     expect(existsSync(at.to)).toBe(false)
   })
 
+  test('blames the source for what is wrong with it, also after rows were copied', async () => {
+    const { cwd, from } = await place()
+    execute(from, `UPDATE sqlite_sequence SET seq = 9007199254740993 WHERE name = 'users'`)
+    const stderr = '--from was "from.db": it has given out ids greater than 9007199254740991\n'
+    expect(await copy(cwd)).toEqual({ code: 1, stdout: '', stderr })
+  })
+
   test('names the user that the target cannot hold', async () => {
     const { cwd, from } = await place()
     execute(from, `PRAGMA ignore_check_constraints = ON; UPDATE users SET name = '' WHERE id = 7`)

@@ -210,8 +210,7 @@ describe('bans lift', () => {
   test.each([[[]], [['x', '--all']], [['--rule', 'login', '--all']]])(
     'with %j does nothing except say what it needs',
     async args => {
-      const stderr =
-        'bans lift needs a KEY, --rule NAME or both, or --all; see user-records-service bans lift --help\n'
+      const stderr = 'bans lift needs a KEY, --rule NAME or both, or --all; see --help\n'
       expect(await bans(place(), 'lift', ...args)).toEqual({ code: 2, stdout: '', stderr })
     },
   )

@@ -450,7 +450,7 @@ describe('limits test', () => {
   ])('refuses %j with exit code 2 and one line', async (args, named) => {
     const { code, stdout, stderr } = await limits('test', { rules: 'export default {}', args })
     expect({ code, stdout }).toEqual({ code: 2, stdout: '' })
-    expect(stderr).toMatch(/^[^\n]+; see user-records-service limits test --help\n$/)
+    expect(stderr).toMatch(/^[^\n]+; see --help\n$/)
     expect(stderr.slice(0, named.length)).toBe(named)
   })
 })

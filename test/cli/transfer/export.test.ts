@@ -67,6 +67,20 @@ test.each([
   },
 )
 
+test.each(['_', 'a', '1', ' ', '.', '@', ':', '-', '#'])(
+  'CSV that is exported with the delimiter %j is read with it as it was written',
+  async delimiter => {
+    const args = ['odd.csv', '--delimiter', delimiter, '--with-digests']
+    expect((await exporting(shared.cwd, ...args)).code).toBe(0)
+    const elsewhere = temporaryFolder()
+    const path = join(shared.cwd, 'odd.csv')
+    expect(await importing(elsewhere, path, '--delimiter', delimiter)).toMatchObject({ code: 0 })
+    expect((await exporting(elsewhere)).stdout).toBe(AS_NDJSON)
+    await exporting(elsewhere, ...args)
+    expect(readFileSync(join(elsewhere, 'odd.csv'), 'utf8')).toBe(readFileSync(path, 'utf8'))
+  },
+)
+
 test('export FILE replaces an existing file when it is complete, and only its own user can read it', async () => {
   const { cwd } = shared
   const file = join(cwd, 'old.ndjson')
@@ -111,9 +125,14 @@ test.each<[args: string[], code: number, says: string]>([
   [['--json'], 2, '--json needs a FILE'],
   [['users.txt'], 2, 'add --format ndjson or --format csv'],
   [['--format', 'xml'], 2, '--format'],
-  [['one.csv', 'two.csv'], 2, 'unexpected argument "two.csv"'],
+  [['one.csv', 'two.csv'], 2, "too many arguments for 'export'"],
   [['--delimiter', ';'], 2, '--delimiter is for CSV'],
-  [['x.csv', '--delimiter', '"'], 2, '--delimiter must be one character'],
+  ...['"', '\r', '\n', '', '::', '😀'].map(
+    text =>
+      [['x.csv', '--delimiter', text], 2, '--delimiter must be one character'] as [
+        ...[string[], number, string],
+      ],
+  ),
   [['--sort', 'age'], 2, '--sort must be one of id, -id, name'],
   [['--created-after', 'soon'], 2, '--created-after must be an ISO 8601'],
   [['no/such/folder/users.csv'], 1, 'no/such/folder/users.csv cannot be written (ENOENT'],

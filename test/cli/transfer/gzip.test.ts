@@ -4,7 +4,7 @@ import { gzipSync } from 'node:zlib'
 import { expect, test } from 'vitest'
 import { temporaryFolder } from '../../support/open-test-app.ts'
 import { runCommand } from '../../support/run-command.ts'
-import { folderWith, importing, manyRows, ndjson } from '../../support/transfer.ts'
+import { countIn, folderWith, importing, manyRows, ndjson } from '../../support/transfer.ts'
 
 const PACKED = 'users.ndjson.gz'
 
@@ -44,6 +44,20 @@ test('import of a truncated .gz takes only complete rows, and continues with the
   const { code, stdout } = await importing(cwd, 'users.csv.gz', '--resume')
   expect(code).toBe(0)
   expect(stdout).toMatch(/^2 rows, 2 created; 1 of the rows by an earlier run; /)
+})
+
+test('import of a large truncated .gz ends with one line, and continues with the whole file', async () => {
+  // More than the chunks that are unpacked ahead.
+  const rows = 60_000
+  const packed = gzipSync(ndjson(manyRows(rows)))
+  const cwd = folderWith(packed.subarray(0, -100), PACKED)
+  const broken = await importing(cwd, PACKED, '--json')
+  expect(broken).toMatchObject({ code: 1, stderr: expect.stringContaining('gz is cut off: ') })
+  expect(JSON.parse(broken.stdout)).toMatchObject({ end: 'failed', created: countIn(cwd) })
+  expect(countIn(cwd)).toBeGreaterThan(rows / 4)
+  writeFileSync(join(cwd, PACKED), packed)
+  expect(await importing(cwd, PACKED, '--resume')).toMatchObject({ code: 0 })
+  expect(countIn(cwd)).toBe(rows)
 })
 
 test('import --resume continues in a .gz to which a part was added', async () => {

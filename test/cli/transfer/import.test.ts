@@ -278,8 +278,21 @@ test.each<[args: string[], code: number, says: string]>([
   [['users.txt'], 2, 'add --format ndjson or --format csv'],
   [['users.ndjson', '--format', 'xml'], 2, '--format'],
   [['users.ndjson', '--on-conflict', 'merge'], 2, '--on-conflict'],
-  [['users.ndjson', '--resume', '--dry-run'], 2, '--resume cannot be used with'],
-  [['users.ndjson', '--restart', '--resume'], 2, '--resume cannot be used with'],
+  [
+    ['users.ndjson', '--resume', '--dry-run'],
+    2,
+    "'--dry-run' cannot be used with option '--resume'",
+  ],
+  [
+    ['users.ndjson', '--restart', '--dry-run'],
+    2,
+    "'--dry-run' cannot be used with option '--restart'",
+  ],
+  [
+    ['users.ndjson', '--restart', '--resume'],
+    2,
+    "'--restart' cannot be used with option '--resume'",
+  ],
   [['users.ndjson', '--rejects', './users.ndjson'], 2, '--rejects names'],
   [['users.ndjson', '--rejects', 'again.ndjson'], 2, '--rejects names'],
   [['users.ndjson', '--rejects', 'no/rejects'], 1, 'no/rejects cannot be written'],
@@ -295,6 +308,21 @@ test.each<[args: string[], code: number, says: string]>([
   expect(finished.stderr).toContain(says)
   expect(['data', '-'].some(name => existsSync(join(cwd, name)))).toBe(false)
   expect(readFileSync(join(cwd, 'users.ndjson'), 'utf8')).toBe(ndjson([ANN]))
+})
+
+test('import that cannot open its database makes no file for rejected rows, and leaves one as it was', async () => {
+  const cwd = folderWith(ndjson([ANN]))
+  writeFileSync(join(cwd, 'other.txt'), 'no database')
+  const args = ['import', 'users.ndjson', ...KEEP_REJECTS]
+  const fail = async () => {
+    const { code, stderr } = await runCommand({ cwd, args, env: { DATABASE_URL: 'other.txt' } })
+    expect({ code, stderr }).toEqual({ code: 1, stderr: expect.stringContaining('other.txt') })
+  }
+  await fail()
+  expect(existsSync(join(cwd, 'rejects.ndjson'))).toBe(false)
+  writeFileSync(join(cwd, 'rejects.ndjson'), 'earlier')
+  await fail()
+  expect(readFileSync(join(cwd, 'rejects.ndjson'), 'utf8')).toBe('earlier')
 })
 
 test.each([[['import', 'users.ndjson']], [['export']]])(

@@ -1,16 +1,16 @@
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { expect, onTestFinished, test } from 'vitest'
-import { openRejectsFile } from '../../../src/cli/transfer/rejects-file.ts'
+import { createRejectsSink } from '../../../src/cli/transfer/files.ts'
 import { loadConfig } from '../../../src/config/settings.ts'
 import { ServiceError } from '../../../src/errors.ts'
+import { openStorageForCommand } from '../../../src/open-database.ts'
+import { openUserTransfer } from '../../../src/open-transfer.ts'
 import { createPasswordHasher } from '../../../src/users/passwords/hasher.ts'
 import type { ImportRecord } from '../../../src/users/transfer/import-batches.ts'
 import { createImportRules } from '../../../src/users/transfer/import-rules.ts'
 import { createUserImporter, type ImportOptions } from '../../../src/users/transfer/user-import.ts'
 import type { UserImportStore } from '../../../src/users/transfer/user-import-store.ts'
-import { openStorageForCommand } from '../../../src/wiring/open-storage.ts'
-import { openUserTransfer } from '../../../src/wiring/open-user-transfer.ts'
 import { importUsers } from '../../support/import-users.ts'
 import { databaseIn } from '../../support/new-database.ts'
 import { temporaryFolder } from '../../support/open-test-app.ts'
@@ -75,7 +75,7 @@ test('an import whose transaction is repeated counts only the last attempt', asy
     },
   }
   const path = join(temporaryFolder(), 'rejects.ndjson')
-  const rejects = openRejectsFile(path)
+  const rejects = createRejectsSink(path)
   const importer = createUserImporter({
     store: failingOnce,
     rules: createImportRules({ passwordMinChars: 8 }),
@@ -84,7 +84,6 @@ test('an import whose transaction is repeated counts only the last attempt', asy
   })
   const records = recordsOf(ANN, {}, { name: 'Bea', email: 'bea@example.com' })
   const result = await importer.run(optionsOf({ records, rejects, onConflict: 'skip' }))
-  rejects.close()
   const counts = { created: 1, updated: 0, unchanged: 0, skipped: 1, rejected: 1 }
   expect(attempts).toBe(2)
   expect(result).toMatchObject({ end: 'done', progress: { records: 3, counts } })

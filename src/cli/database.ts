@@ -1,0 +1,187 @@
+import type { Command } from 'commander'
+import type { DatabaseTasks, TaskProgress } from '../storage/database-tasks.ts'
+import {
+  type CommandContext,
+  EXIT,
+  type JsonFlags,
+  jsonOption,
+  type Outcome,
+  UsageError,
+} from './terminal/command-context.ts'
+import { grouped, type Progress } from './terminal/progress.ts'
+import { runTask, type Task, type TaskOptions } from './terminal/run-task.ts'
+import { readConfig, type Terminal } from './terminal/terminal.ts'
+
+const COPY_HELP = `
+Copies users with their ids, password digests and times, used ids, idempotency keys, bans, API keys and signing keys.
+An interrupted copy starts over when the command runs again. Until it is complete, no service can use the database of --to.`
+
+/** Adds `migrate`, `backup`, `restore`, `check`, `compact` and `copy`. */
+export function addDatabaseCommands(program: Command, { terminal, run }: CommandContext): void {
+  const add = (name: string, description: string) =>
+    program.command(name).description(description).addOption(jsonOption())
+
+  const status = program.createOption(
+    '--status',
+    'only list the migrations and when each was applied',
+  )
+  add('migrate', 'migrate the database to the schema of this release, and index words of its users')
+    .option('--reindex', 'build the index of words again; lists with q get 503 until it is done')
+    .addOption(status.conflicts('reindex'))
+    .action((flags: MigrateFlags) => run(() => migrate(terminal, flags), flags))
+  add('backup', 'copy the database to a file; a service may be running')
+    .argument('<FILE>', 'where to write it; a file there is replaced once the backup is complete')
+    .action((file: string, flags: JsonFlags) => run(() => backup(terminal, file), flags))
+  add('restore', 'replace the database with a backup; no service may be running')
+    .argument('<FILE>', 'a backup of this release or an older one')
+    .action((file: string, flags: JsonFlags) => run(() => restore(terminal, file), flags))
+  add('check', 'check the whole database for damage; a service may be running').action(
+    (flags: JsonFlags) => run(() => check(terminal), flags),
+  )
+  add('compact', 'shrink the database file by its free space; no service may be running').action(
+    (flags: JsonFlags) => run(() => compact(terminal), flags),
+  )
+  add('copy', 'copy everything from one database to another, empty one')
+    .requiredOption(
+      '--from <URL>',
+      'the database to read, like DATABASE_URL; a service may be running',
+    )
+    .requiredOption('--to <URL>', 'the database to fill; no service may be running')
+    .addHelpText('after', COPY_HELP)
+    .action((flags: CopyFlags) => run(() => copy(terminal, flags), flags))
+}
+
+interface MigrateFlags extends JsonFlags {
+  readonly status?: boolean
+  readonly reindex?: boolean
+}
+
+/** The next call, or a service, goes on with an index of words whose building was interrupted. */
+async function migrate(terminal: Terminal, flags: MigrateFlags): Promise<Outcome | number> {
+  const { status = false, reindex = false } = flags
+  const options = { unit: 'ids', isAbortable: !status }
+  return runOnDatabase(terminal, options, async (tasks, { progress, signal }) => {
+    const onIndexing = ({ through = 0, lastId = 0 }) =>
+      progress.update(through, through / Math.max(1, lastId))
+    if (!status) await tasks.migrate({ reindex, signal, onIndexing })
+    const migrations = await tasks.migrationStatus()
+    return {
+      lines: migrations.map(({ name, appliedAt }) => {
+        return `${name}  ${appliedAt === undefined ? 'pending' : `applied ${appliedAt}`}`
+      }),
+      json: migrations.map(({ name, appliedAt }) => ({ name, applied_at: appliedAt ?? null })),
+    }
+  })
+}
+
+async function backup(terminal: Terminal, file: string): Promise<Outcome | number> {
+  requireName(file)
+  return runOnDatabase(terminal, ALONE, async (tasks, { progress }) => {
+    const { bytes } = await tasks.backup({ file, onProgress: showingBytes(progress) })
+    return { lines: [`${file}: ${inMegabytes(bytes)} MB, checked`], json: { file, bytes } }
+  })
+}
+
+async function restore(terminal: Terminal, file: string): Promise<Outcome | number> {
+  requireName(file)
+  return runOnDatabase(terminal, ALONE, async (tasks, { progress }) => {
+    const onProgress = showingBytes(progress)
+    const { setAside, pending } = await tasks.restore({ file, onProgress })
+    const kept = setAside === undefined ? [] : [`${setAside}: the previous database`]
+    return {
+      lines: [`${tasks.name}: restored from ${file}`, ...kept, ...pendingLines(pending)],
+      json: { database: tasks.name, backup: file, kept: setAside ?? null, pending },
+    }
+  })
+}
+
+function check(terminal: Terminal): Promise<Outcome | number> {
+  return runOnDatabase(terminal, ALONE, async tasks => {
+    const { faults, pending, advice } = await tasks.check()
+    const sound = faults.length === 0
+    const found = [...(sound ? ['sound'] : faults), ...(advice === undefined ? [] : [advice])]
+    const lines = found.map(line => `${tasks.name}: ${line}`)
+    return {
+      lines: [...lines, ...(sound ? pendingLines(pending) : [])],
+      json: { database: tasks.name, sound, faults, pending },
+      exitCode: sound ? EXIT.done : EXIT.foundFaults,
+    }
+  })
+}
+
+function compact(terminal: Terminal): Promise<Outcome | number> {
+  return runOnDatabase(terminal, ALONE, async tasks => {
+    const { bytesBefore, bytesAfter } = await tasks.compact({ environment: terminal.environment })
+    const sizes = `${inMegabytes(bytesBefore)} MB before, ${inMegabytes(bytesAfter)} MB now`
+    return {
+      lines: [`${tasks.name}: ${sizes}`],
+      json: { database: tasks.name, bytes_before: bytesBefore, bytes_after: bytesAfter },
+    }
+  })
+}
+
+interface CopyFlags extends JsonFlags {
+  readonly from: string
+  readonly to: string
+}
+
+function copy(terminal: Terminal, { from, to }: CopyFlags): Promise<Outcome | number> {
+  const hint = 'interrupted: run the same command again to start over'
+  const options = { unit: 'users copied or verified', hint }
+  const startedAt = performance.now()
+  return runTask(terminal, options, async ({ progress, signal }) => {
+    const { copyDatabases } = await import('../database-work.ts')
+    const copied = await copyDatabases({
+      ...{ from, to, signal, environment: terminal.environment },
+      onProgress: ({ step, users, totalUsers }) => {
+        const done = step === 'copy' ? users : totalUsers + users
+        progress.update(done, Math.min(1, done / Math.max(1, 2 * totalUsers)))
+      },
+    })
+    const { users, idempotencyKeys, bans, apiKeys, lastId, checksum, ...named } = copied
+    const seconds = (performance.now() - startedAt) / 1000
+    const rows = `${grouped(users)} users, ${grouped(idempotencyKeys)} idempotency keys`
+    const others = `${grouped(bans)} bans, ${grouped(apiKeys)} API keys`
+    return {
+      lines: [`${named.to}: ${rows}, ${others}, verified, in ${seconds.toFixed(1)} s`],
+      json: {
+        ...{ ...named, users, idempotency_keys: idempotencyKeys, bans, api_keys: apiKeys },
+        ...{ last_id: lastId, checksum, seconds: Number(seconds.toFixed(3)) },
+      },
+    }
+  })
+}
+
+/** While SQLite works on this thread, only the default action of a signal ends the process at once. */
+const ALONE = { unit: 'MB', isAbortable: false }
+
+const BYTES_PER_MB = 1e6
+
+function inMegabytes(bytes: number): string {
+  return (bytes / BYTES_PER_MB).toFixed(1)
+}
+
+const showingBytes = (progress: Progress) => (step: TaskProgress) => {
+  if (step === 'check') progress.tell('checking each page, row and index')
+  else progress.update(step.done / BYTES_PER_MB, step.done / step.total)
+}
+
+function pendingLines(names: readonly string[]): readonly string[] {
+  return names.length === 0
+    ? []
+    : [`pending, for the next start or \`migrate\`: ${names.join(', ')}`]
+}
+
+function requireName(file: string): void {
+  if (file === '') throw new UsageError('FILE must not be empty')
+}
+
+async function runOnDatabase(
+  terminal: Terminal,
+  options: TaskOptions,
+  work: (tasks: DatabaseTasks, task: Task) => Promise<Outcome>,
+): Promise<Outcome | number> {
+  const { withDatabaseTasks } = await import('../database-work.ts')
+  const config = readConfig(terminal)
+  return runTask(terminal, options, task => withDatabaseTasks(config, tasks => work(tasks, task)))
+}

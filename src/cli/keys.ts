@@ -1,0 +1,132 @@
+import { randomBytes } from 'node:crypto'
+import { createApiKey, hashApiKey, isApiKey } from '../access/api-key.ts'
+import { API_KEY_NAME_RULE, isApiKeyName } from '../access/api-key-name.ts'
+import type { ApiKeyStore, StoredApiKey } from '../access/api-key-store.ts'
+import { SCOPES, type Scope, scopesAmong } from '../access/scopes.ts'
+import { OperatorError } from '../errors.ts'
+import { MAX_DATE_MS } from '../limits/ban-store.ts'
+import { durationMs } from '../limits/rules/rule-values.ts'
+import { textInWords } from '../limits/rules/rule-words.ts'
+import { openStorageForCommand } from '../open-database.ts'
+import { EXIT, type JsonFlags, type Outcome, UsageError } from './terminal/command-context.ts'
+import { notify, print, printJson, readConfig, type Terminal } from './terminal/terminal.ts'
+
+export interface CreateFlags extends JsonFlags {
+  readonly name: string
+  /** Each may be several, with commas between them. */
+  readonly scope: readonly string[]
+  readonly expires?: string
+}
+
+/** Creates a key and prints it, alone on standard output. A key that cannot be printed is revoked at once. */
+export async function createKey(terminal: Terminal, flags: CreateFlags): Promise<number> {
+  const { name, json } = flags
+  requireName('--name', name)
+  const key = createApiKey(randomBytes)
+  const scopes = parseScopes(flags.scope)
+  const createdAt = Date.now()
+  const expiresAt = flags.expires === undefined ? undefined : createdAt + lifeMs(flags.expires)
+  const stored = {
+    name,
+    hash: hashApiKey(key),
+    scopes,
+    createdAt,
+    expiresAt,
+    lastUsedAt: undefined,
+  }
+  // A key may be there before the first start of a service that requires one.
+  await withKeys(terminal, 'create', async store => {
+    if (!(await store.create(stored))) {
+      throw new OperatorError([
+        `there is a key ${textInWords(name)} already: choose another name, or revoke it first`,
+      ])
+    }
+    try {
+      await (json ? printJson(terminal, { ...jsonOf(stored), key }) : print(terminal, key))
+    } catch (error) {
+      await store.revoke(name)
+      throw error
+    }
+  })
+  const note = 'The database has only its hash, and the key is never shown again.'
+  if (!json) notify(terminal, `created: ${rightsOf(stored)}\n${note}`)
+  return EXIT.done
+}
+
+/** All keys that are not revoked, by name. */
+export async function listKeys(terminal: Terminal): Promise<Outcome> {
+  const keys = await withKeys(terminal, 'refuse', store => store.list())
+  return { lines: keys.length === 0 ? ['no keys'] : keys.map(lineOf), json: keys.map(jsonOf) }
+}
+
+/** Revokes the key of a name. */
+export async function revokeKey(terminal: Terminal, name: string): Promise<Outcome> {
+  requireName('NAME', name)
+  const isRevoked = await withKeys(terminal, 'refuse', store => store.revoke(name))
+  if (!isRevoked) throw new OperatorError([`there is no key ${textInWords(name)}; see keys list`])
+  return { lines: [`revoked: ${textInWords(name)}`], json: { revoked: name } }
+}
+
+async function withKeys<T>(
+  terminal: Terminal,
+  ifMissing: 'create' | 'refuse',
+  work: (store: ApiKeyStore) => Promise<T>,
+): Promise<T> {
+  const storage = await openStorageForCommand(readConfig(terminal), {
+    ifMissing,
+    mustPersist: true,
+  })
+  return work(storage.apiKeys).finally(storage.close)
+}
+
+/** Throws `UsageError` for a name that no key can have, and never repeats a key that was given in its place. */
+function requireName(option: string, name: string): void {
+  if (isApiKeyName(name)) return
+  const given = isApiKey(name) ? 'a key' : textInWords(name)
+  throw new UsageError(`${option} was ${given}; it may be ${API_KEY_NAME_RULE}`)
+}
+
+function parseScopes(texts: readonly string[]): readonly Scope[] {
+  const words = texts.flatMap(text => text.split(',')).map(word => word.trim())
+  const unknown = words.find(word => !SCOPES.some(scope => scope === word))
+  if (unknown === undefined) return scopesAmong(words)
+  throw new UsageError(`--scope was ${textInWords(unknown)}; it may be ${SCOPES.join(', ')}`)
+}
+
+function lifeMs(time: string): number {
+  const ms = durationMs(time)
+  if (ms !== undefined) return ms
+  const may = 'it may be a time such as "90d" or "1 hour", more than 0 and at most a year'
+  throw new UsageError(`--expires was ${textInWords(time)}; ${may}`)
+}
+
+/** A key as `--json` prints it. */
+function jsonOf({ name, scopes, createdAt, expiresAt, lastUsedAt }: StoredApiKey) {
+  return {
+    ...{ name, scopes, created_at: instantOf(createdAt) },
+    ...{ expires_at: instantOf(expiresAt) ?? null, expired: isExpired(expiresAt) },
+    last_used_at: instantOf(lastUsedAt) ?? null,
+  }
+}
+
+function lineOf(key: StoredApiKey): string {
+  const lastUse = instantOf(key.lastUsedAt)
+  const use = lastUse === undefined ? 'never used' : `last used ${lastUse}`
+  return `${rightsOf(key)}  created ${instantOf(key.createdAt)}  ${use}`
+}
+
+function rightsOf({ name, scopes, expiresAt }: StoredApiKey): string {
+  const end = isExpired(expiresAt) ? 'expired' : 'expires'
+  const expiry = expiresAt === undefined ? 'never expires' : `${end} ${instantOf(expiresAt)}`
+  return `${textInWords(name)}  ${scopes.join(',')}  ${expiry}`
+}
+
+function isExpired(expiresAt = Number.POSITIVE_INFINITY): boolean {
+  return expiresAt <= Date.now()
+}
+
+/** Limited to what a date can hold: another program may have written any number into the database. */
+function instantOf(ms: number | undefined): string | undefined {
+  if (ms === undefined) return undefined
+  return new Date(Math.max(-MAX_DATE_MS, Math.min(ms, MAX_DATE_MS))).toISOString()
+}

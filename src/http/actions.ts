@@ -1,0 +1,7 @@
+/** What a route does with the users. Limits and scopes choose routes by it. */
+export const ACTIONS = ['list', 'read', 'create', 'update', 'delete', 'verify'] as const
+
+export type Action = (typeof ACTIONS)[number]
+
+/** The methods of routes. HEAD and OPTIONS are answered beside them. */
+export const METHODS = ['get', 'post', 'put', 'patch', 'delete'] as const

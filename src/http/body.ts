@@ -1,0 +1,148 @@
+import { promisify } from 'node:util'
+import { brotliDecompress, gunzip, inflate } from 'node:zlib'
+import type { Request, RequestHandler } from 'express'
+import { type ErrorCode, ServiceError } from '../errors.ts'
+import { parseMediaTypes } from './negotiation.ts'
+
+const UTF_8 = new TextDecoder('utf-8', { fatal: true })
+
+/** Rejects with `ERR_BUFFER_TOO_LARGE` beyond `maxOutputLength` bytes. */
+type Decompress = (
+  compressed: Buffer,
+  options: { readonly maxOutputLength: number },
+) => Promise<Buffer>
+
+/** The content codings of request bodies: RFC 9110 8.4.1, and brotli. `x-gzip` is an old name of gzip. */
+export const DECOMPRESSORS: ReadonlyMap<string, Decompress> = new Map([
+  ['gzip', promisify(gunzip)],
+  ['x-gzip', promisify(gunzip)],
+  ['deflate', promisify(inflate)],
+  ['br', promisify(brotliDecompress)],
+])
+
+/** The most that a coding adds to data that it cannot shrink. */
+const MAX_CODING_OVERHEAD_BYTES = 1024
+
+/**
+ * Puts the JSON value of the body into `request.body`; `undefined` without a body. A body that an outer application has
+ * already read is used as that left it.
+ * Throws `media_type_unsupported`, `encoding_unsupported`, `body_too_large` and `body_malformed`, in this order.
+ */
+export function readJsonBody(limitBytes: number): RequestHandler {
+  return async (request, _response, next) => {
+    request.body = hasBody(request) ? await readJson(request, limitBytes) : undefined
+    next()
+  }
+}
+
+/**
+ * The value of a body that an outer application has already read: its JSON parser leaves the value, its text parser a string,
+ * its raw parser bytes. A body that was read and discarded counts as empty.
+ */
+function takeParsed(body: unknown, limitBytes: number): unknown {
+  if (typeof body !== 'string' && !Buffer.isBuffer(body)) return body
+  const bytes = Buffer.from(body)
+  if (bytes.length > limitBytes) throw new ServiceError('body_too_large')
+  return parseJson(bytes)
+}
+
+async function readJson(request: Request, limitBytes: number): Promise<unknown> {
+  const refusal = findHeadRefusal(request)
+  if (refusal !== undefined) {
+    await requireEmpty(request, refusal)
+    return undefined
+  }
+  if (request.readableEnded) return takeParsed(request.body, limitBytes)
+  const decompress = DECOMPRESSORS.get(codingOf(request))
+  if (decompress === undefined) return parseJson(await readBytes(request, limitBytes))
+  const compressed = await readBytes(request, limitBytes + MAX_CODING_OVERHEAD_BYTES)
+  if (compressed.length === 0) return undefined
+  return parseJson(await decompressed(compressed, decompress, limitBytes))
+}
+
+/** The error for a body with these headers, if they are not accepted. */
+function findHeadRefusal(request: Request): ErrorCode | undefined {
+  if (!isJsonInUtf8(request.headers['content-type'] ?? '')) return 'media_type_unsupported'
+  const coding = codingOf(request)
+  const isKnown = coding === '' || coding === 'identity' || DECOMPRESSORS.has(coding)
+  return isKnown || request.readableEnded ? undefined : 'encoding_unsupported'
+}
+
+function codingOf({ headers }: Request): string {
+  return headers['content-encoding']?.trim().toLowerCase() ?? ''
+}
+
+/** Throws `refusal` unless the body is empty. A body in chunks shows that only by its first byte or its end. */
+async function requireEmpty(request: Request, refusal: ErrorCode): Promise<void> {
+  if (request.readableEnded) throw new ServiceError(refusal)
+  await readBytes(request, 0, refusal)
+}
+
+function isJsonInUtf8(contentType: string): boolean {
+  if (contentType === 'application/json') return true
+  const [mediaType, ...others] = parseMediaTypes(contentType) ?? []
+  if (mediaType === undefined || others.length > 0) return false
+  const { type, subtype, parameters } = mediaType
+  const isUtf8 = parameters.every(
+    ({ name, value }) => name !== 'charset' || /^("?)utf-8\1$/i.test(value),
+  )
+  return type === 'application' && subtype === 'json' && isUtf8
+}
+
+/** A request has a body if its headers give a length, and that is not zero: RFC 9112 6.3. */
+function hasBody({ headers }: Request): boolean {
+  if (headers['transfer-encoding'] !== undefined) return true
+  const length = headers['content-length']
+  return length !== undefined && Number(length) !== 0
+}
+
+/**
+ * The bytes of the body. Throws `refusal` if there are more than `limitBytes`. Node reads and discards the rest once the
+ * response is sent: a client that is still sending may not read the response before it has finished.
+ */
+function readBytes(
+  request: Request,
+  limitBytes: number,
+  refusal: ErrorCode = 'body_too_large',
+): Promise<Buffer> {
+  if (Number(request.headers['content-length'] ?? 0) > limitBytes) {
+    return Promise.reject(new ServiceError(refusal))
+  }
+  return new Promise((resolve, reject) => {
+    const chunks: Buffer[] = []
+    let bytes = 0
+    request
+      .on('data', (chunk: Buffer) => {
+        bytes += chunk.length
+        if (bytes > limitBytes) {
+          chunks.length = 0
+          reject(new ServiceError(refusal))
+        } else chunks.push(chunk)
+      })
+      .on('end', () => resolve(chunks.length === 1 ? (chunks[0] as Buffer) : Buffer.concat(chunks)))
+      .on('error', cause => reject(new ServiceError('request_malformed', { cause })))
+  })
+}
+
+async function decompressed(
+  compressed: Buffer,
+  decompress: Decompress,
+  maxOutputLength: number,
+): Promise<Buffer> {
+  try {
+    return await decompress(compressed, { maxOutputLength })
+  } catch (cause) {
+    const isTooLarge = (cause as NodeJS.ErrnoException).code === 'ERR_BUFFER_TOO_LARGE'
+    throw new ServiceError(isTooLarge ? 'body_too_large' : 'body_malformed', { cause })
+  }
+}
+
+/** Invalid UTF-8 is rejected, not replaced, so that no name is stored in another spelling. */
+function parseJson(bytes: Buffer): unknown {
+  if (bytes.length === 0) return undefined
+  try {
+    return JSON.parse(UTF_8.decode(bytes))
+  } catch (cause) {
+    throw new ServiceError('body_malformed', { cause })
+  }
+}

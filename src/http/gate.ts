@@ -1,0 +1,131 @@
+import { isIP, isIPv6 } from 'node:net'
+import type { Request, RequestHandler } from 'express'
+import { ServiceError } from '../errors.ts'
+import { requestedHost } from './express-app.ts'
+import { countHeader } from './headers.ts'
+import { logText } from './request-log.ts'
+
+/** A registered name or an address, and a port: RFC 3986 3.2. */
+const HOST = /^(?:\[[\da-f:.]+\]|[\w.~!$&'()*+,;=%-]*)(?::\d*)?$/i
+
+/**
+ * Throws `request_malformed` for HTTP/1.1 without a Host, and for several or an invalid one: RFC 9112 3.2. A proxy in front
+ * of the service may have used another of them.
+ */
+export const requireHost: RequestHandler = (request, _response, next) => {
+  const { host } = request.headers
+  const isMissing = host === undefined && request.httpVersion === '1.1'
+  if (
+    isMissing ||
+    (host !== undefined && !HOST.test(host)) ||
+    countHeader(request.rawHeaders, 'host') > 1
+  ) {
+    throw new ServiceError('request_malformed')
+  }
+  next()
+}
+
+export interface AllowedHostOptions {
+  /**
+   * Names and addresses, without ports; `*` for all. `undefined` allows what `isLocal` does while only programs of this
+   * machine can connect and none of them is trusted to forward requests of others, and otherwise any host.
+   */
+  readonly allowedHosts: readonly string[] | '*' | undefined
+  /** As `createExpressApp`. */
+  readonly trustProxy: false | number | readonly string[]
+  /** Whether the server listens on loopback only. */
+  readonly isOnLoopback: () => boolean
+  /** Called with the host of each request that is refused, in a form that is safe to log. */
+  readonly onRefused: (host: string) => void
+}
+
+/**
+ * Throws `host_not_allowed` for a request that asks for another host. Without this, a page whose host name resolves to this
+ * machine could read and write everything (DNS rebinding): browsers take page and service for one origin.
+ */
+export function requireAllowedHost(options: AllowedHostOptions): RequestHandler {
+  const isAllowed = compileHosts(options)
+  return (request, _response, next) => {
+    const host = requestedHost(request) ?? unnamedHost(request)
+    if (host === undefined || isAllowed(host)) {
+      next()
+      return
+    }
+    options.onRefused(logText(host))
+    next(new ServiceError('host_not_allowed'))
+  }
+}
+
+/**
+ * `undefined` for a request that asks for no host; empty if the one that counts has no name, as in `X-Forwarded-Host: :443`.
+ * That must not hide the Host header.
+ */
+function unnamedHost({ headers }: Request): string | undefined {
+  return headers.host ? '' : undefined
+}
+
+function compileHosts({
+  allowedHosts,
+  trustProxy,
+  isOnLoopback,
+}: AllowedHostOptions): (host: string) => boolean {
+  if (allowedHosts === '*') return () => true
+  if (allowedHosts === undefined) {
+    // Zero hops are no proxy.
+    const trustsProxy = trustProxy !== false && trustProxy !== 0
+    return host => trustsProxy || !isOnLoopback() || isLocal(host)
+  }
+  const known = new Set(allowedHosts.map(comparedHost))
+  return host => known.has(host) || known.has(comparedHost(host))
+}
+
+/** Nobody can make these names or addresses lead elsewhere and then here: RFC 6761 6.3. */
+function isLocal(host: string): boolean {
+  return host === 'localhost' || host.endsWith('.localhost') || isIP(withoutBrackets(host)) !== 0
+}
+
+/** A host as it is compared: an address of IPv6 has many spellings. */
+function comparedHost(host: string): string {
+  // A link-local address may name its interface, as in `fe80::1%eth0`.
+  const [address = ''] = withoutBrackets(host).split('%')
+  if (isIPv6(address)) return new URL(`http://[${address}]`).host
+  return host.toLowerCase().replace(/\.$/, '')
+}
+
+function withoutBrackets(host: string): string {
+  return host.startsWith('[') && host.endsWith(']') ? host.slice(1, -1) : host
+}
+
+/** Throws `shutting_down` for a request that came too late to be answered, and `overloaded` for one that was shed. */
+export function denyLateAndShed(isTooLate: (socket: Request['socket']) => boolean): RequestHandler {
+  return ({ socket, isShed }, _response, next) => {
+    if (isTooLate(socket)) next(new ServiceError('shutting_down'))
+    else next(isShed ? new ServiceError('overloaded') : undefined)
+  }
+}
+
+/** Throws `path_malformed` for a path whose percent-encoding cannot be decoded. */
+export const requireDecodablePath: RequestHandler = (request, _response, next) => {
+  next(isDecodable(request) ? undefined : new ServiceError('path_malformed'))
+}
+
+/**
+ * Marks such a path instead, where the scope of a key is asked first. The router would refuse it before the handlers of its
+ * route, so it is routed by its escaped text.
+ */
+export const markMalformedPath: RequestHandler = (request, _response, next) => {
+  if (!isDecodable(request)) {
+    request.isPathMalformed = true
+    request.url = request.url.replaceAll('%', '%25')
+  }
+  next()
+}
+
+function isDecodable({ path }: Request): boolean {
+  try {
+    if (path.includes('%')) decodeURIComponent(path)
+    return true
+  } catch {
+    return false
+  }
+}

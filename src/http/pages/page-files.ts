@@ -1,0 +1,51 @@
+import { readFile } from 'node:fs/promises'
+import { extname } from 'node:path'
+import type { Request } from 'express'
+import { ServiceError } from '../../errors.ts'
+import { HTML_TYPE } from '../negotiation.ts'
+import type { Reply } from '../reply.ts'
+
+/** The output of `scripts/build-pages.mjs`. The path is the same from `src` and from `dist`. */
+const DIST = new URL('../../../dist/', import.meta.url)
+
+const TYPES: Readonly<Record<string, string>> = {
+  '.css': 'text/css',
+  '.js': 'text/javascript',
+  '.svg': 'image/svg+xml',
+}
+
+const ASSET_HEADERS = {
+  'Cache-Control': 'public, max-age=31536000, immutable',
+  Vary: 'Accept, Accept-Encoding',
+}
+
+/** The page in a file of `dist`, such as `docs/index.html`. */
+export async function pageReply(file: string, contentSecurityPolicy: string): Promise<Reply> {
+  return {
+    status: 200,
+    headers: { 'Content-Security-Policy': contentSecurityPolicy },
+    body: await readFile(new URL(file, DIST)),
+    type: `${HTML_TYPE}; charset=utf-8`,
+  }
+}
+
+/**
+ * A file that a page loads, from a folder of `dist`. `release` is a hash of all its files, so that what is at one path never
+ * changes. Throws `path_not_found`.
+ */
+export async function assetReply(folder: string, request: Request): Promise<Reply> {
+  const path = `${request.params.release}/${request.params.file}`
+  const [, release, file] = /^([0-9a-f]{16})\/(\w[\w.-]*)$/.exec(path) ?? []
+  if (release === undefined || file === undefined) throw new ServiceError('path_not_found')
+  const isGzip = request.acceptsEncodings('gzip', 'identity') === 'gzip'
+  const url = new URL(`${folder}/${release}${isGzip ? '.gz' : ''}/${file}`, DIST)
+  const body = await readFile(url).catch(cause => {
+    throw cause.code === 'ENOENT' ? new ServiceError('path_not_found') : cause
+  })
+  return {
+    status: 200,
+    headers: { ...ASSET_HEADERS, ...(isGzip && { 'Content-Encoding': 'gzip' }) },
+    body,
+    type: `${TYPES[extname(file)] ?? 'text/plain'}; charset=utf-8`,
+  }
+}

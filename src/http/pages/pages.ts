@@ -1,0 +1,165 @@
+import { createHash } from 'node:crypto'
+import type { Request, Router } from 'express'
+import { z } from 'zod'
+import { entityTag, matchesIfNoneMatch } from '../headers.ts'
+import { HTML_TYPE, JSON_TYPE, parseAccept, qualityOf } from '../negotiation.ts'
+import type { DocumentSettings } from '../openapi/create-document.ts'
+import { ETAG, IF_NONE_MATCH } from '../openapi/described-headers.ts'
+import type { DescribedOperation } from '../openapi/operation.ts'
+import type { Reply } from '../reply.ts'
+import { accept, acceptJson, createRouter, type RouteParts } from '../router.ts'
+import { assetReply, pageReply } from './page-files.ts'
+
+/** The paths that the home page links to, by their names in JSON. */
+const PATHS = {
+  docs: '/docs',
+  openapi: '/openapi.json',
+  users: '/users',
+  health: '/livez',
+  readiness: '/readyz',
+}
+
+const MESSAGE =
+  'User Records Service: create, list, read, update and delete users, as JSON over HTTP.'
+
+const MESSAGE_ABOUT_KEYS = ' Requests for users need an API key: "Authorization: Bearer KEY".'
+
+const HOME = z.object({
+  message: z.string(),
+  version: z.string(),
+  status: z.enum(['ok', 'unavailable']).describe('What `/readyz` says.'),
+  ...Object.fromEntries(Object.keys(PATHS).map(name => [name, z.string()])),
+})
+
+const PAGE = { [HTML_TYPE]: { schema: z.string() } }
+
+const OPENAPI = z.looseObject({ openapi: z.string().regex(/^3\.1\./) })
+
+const ABOUT = {
+  method: 'get',
+  isOpen: true,
+  tag: { name: 'About', description: 'What the service says about itself.' },
+} as const
+
+/** The operations in which the service describes itself. */
+export const pageOperations = {
+  showHome: {
+    ...ABOUT,
+    id: 'showHome',
+    path: '/',
+    produces: [JSON_TYPE, HTML_TYPE],
+    summary: 'Where everything is',
+    description: 'The paths of the service: a page for clients that prefer HTML, otherwise JSON.',
+    answers: {
+      200: { description: 'The paths.', content: { [JSON_TYPE]: { schema: HOME }, ...PAGE } },
+    },
+  },
+  showDocs: {
+    ...ABOUT,
+    id: 'showDocs',
+    path: '/docs',
+    produces: [HTML_TYPE],
+    summary: 'This document, for people',
+    description: 'A page with the whole interface, and requests to try.',
+    answers: { 200: { description: 'The page.', content: PAGE } },
+  },
+  readInterface: {
+    ...ABOUT,
+    id: 'readInterface',
+    path: '/openapi.json',
+    summary: 'This document',
+    description: 'The interface in OpenAPI 3.1, with the settings of this service.',
+    parameters: [IF_NONE_MATCH],
+    answers: {
+      200: {
+        description: 'An OpenAPI document.',
+        headers: { ETag: ETAG },
+        content: { [JSON_TYPE]: { schema: OPENAPI } },
+      },
+      304: { description: 'The client has this version.', headers: { ETag: ETAG } },
+    },
+  },
+} satisfies Record<string, DescribedOperation>
+
+/** Browsers may load files of this service only, and no page may frame these. */
+const contentSecurityPolicy = (sources: string) =>
+  `default-src 'none'; ${sources}; base-uri 'none'; form-action 'none'; frame-ancestors 'none'`
+
+/** No scripts, and an empty icon so that browsers ask for no other. */
+const HOME_POLICY = contentSecurityPolicy("style-src 'self'; img-src data:")
+
+/** `data:` is for icons of Swagger UI. Styles that it sets on elements by script need no `unsafe-inline`. */
+const DOCS_POLICY = contentSecurityPolicy(
+  "script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'",
+)
+
+export interface PagesOptions {
+  /** All operations of the service, for the document. */
+  readonly operations: readonly DescribedOperation[]
+  readonly settings: Omit<DocumentSettings, 'baseUrl'>
+  /** Whether requests can be served, as `/readyz` says. */
+  readonly isReady: () => Promise<boolean>
+}
+
+/** `GET /` for people and programs, the OpenAPI document, and `GET /docs`, which shows it, with the files that it loads. */
+export function createPages(
+  { operations, settings, isReady }: PagesOptions,
+  { answer, otherMethods }: RouteParts,
+): Router {
+  const needsKeys = settings.scopes !== undefined
+
+  async function home(request: Request): Promise<Reply> {
+    const { baseUrl } = request
+    const preferences = parseAccept(request.headers.accept)
+    if (qualityOf(preferences, HTML_TYPE) > qualityOf(preferences, JSON_TYPE)) {
+      return withLinksBelow(baseUrl, await pageReply('docs/home.html', HOME_POLICY))
+    }
+    const paths = Object.entries(PATHS).map(([name, path]) => [name, baseUrl + path])
+    const body = {
+      message: needsKeys ? MESSAGE + MESSAGE_ABOUT_KEYS : MESSAGE,
+      version: settings.version,
+      status: (await isReady()) ? 'ok' : 'unavailable',
+      ...Object.fromEntries(paths),
+    }
+    return { status: 200, body: JSON.stringify(body) }
+  }
+
+  const docs = () => pageReply('docs/index.html', DOCS_POLICY)
+  const asset = (request: Request) => assetReply('docs', request)
+  const document = createDocumentHandler(operations, settings)
+  const router = createRouter()
+  router.route('/').get(accept(JSON_TYPE, HTML_TYPE), answer(home)).all(otherMethods)
+  router.route('/docs').get(accept(HTML_TYPE), answer(docs)).all(otherMethods)
+  router.route('/docs/:release/:file').get(answer(asset)).all(otherMethods)
+  router.route('/openapi.json').get(acceptJson, answer(document)).all(otherMethods)
+  return router
+}
+
+/** The page with its links below the path where another application has mounted the service. */
+function withLinksBelow(baseUrl: string, page: Reply): Reply {
+  if (baseUrl === '') return page
+  const base = baseUrl.replaceAll('&', '&amp;').replaceAll('"', '&quot;')
+  return { ...page, body: String(page.body).replaceAll('href="/', () => `href="${base}/`) }
+}
+
+/** Makes the document when it is first asked for, and again for each other mount path than the last. */
+function createDocumentHandler(
+  operations: readonly DescribedOperation[],
+  settings: Omit<DocumentSettings, 'baseUrl'>,
+): (request: Request) => Promise<Reply> {
+  let made:
+    | { readonly baseUrl: string; readonly body: Buffer; readonly version: string }
+    | undefined
+  return async ({ baseUrl, headers: { 'if-none-match': ifNoneMatch } }) => {
+    if (made?.baseUrl !== baseUrl) {
+      const { createDocument } = await import('../openapi/create-document.ts')
+      const body = Buffer.from(JSON.stringify(createDocument(operations, { ...settings, baseUrl })))
+      made = { baseUrl, body, version: createHash('sha256').update(body).digest('base64url') }
+    }
+    const { body, version } = made
+    // It holds nothing personal: any cache may store it, but must revalidate it each time.
+    const headers = { ETag: entityTag(version), 'Cache-Control': 'public, no-cache' }
+    const isFresh = matchesIfNoneMatch(ifNoneMatch, version)
+    return isFresh ? { status: 304, headers } : { status: 200, headers, body }
+  }
+}

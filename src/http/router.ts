@@ -1,0 +1,95 @@
+import express, { type Request, type RequestHandler, type Router } from 'express'
+import { ServiceError } from '../errors.ts'
+import type { Action } from './actions.ts'
+import { readJsonBody } from './body.ts'
+import { isAcceptable, JSON_TYPE } from './negotiation.ts'
+import type { Reply, SendReply } from './reply.ts'
+
+/** What the routes of an application are made of. Each is a handler, or none where the settings ask for nothing. */
+export interface RouteParts {
+  /** Throws `scope_missing` unless the API key has the scope of the action. */
+  scope(action: Action): RequestHandler[]
+  /** The limits of an action that need no body, and those that count by something in it. */
+  limit(action: Action): RequestHandler[]
+  limitByBody(action: Action): RequestHandler[]
+  /** Puts the JSON value of the body into `request.body`. */
+  readonly readBody: RequestHandler
+  /** Sends what `handle` returns. What it throws goes to the error handler. */
+  answer(handle: (request: Request) => Reply | Promise<Reply>): RequestHandler
+  /** Last on each route: answers OPTIONS, and any other method with 405. */
+  readonly otherMethods: RequestHandler
+}
+
+/** A router that compares paths to the letter, as the applications do. */
+export function createRouter(): Router {
+  return express.Router({ caseSensitive: true, strict: true })
+}
+
+/** The parts that need neither keys nor limits. */
+export function createRouteParts({
+  sendReply,
+  bodyLimitBytes,
+}: {
+  readonly sendReply: SendReply
+  readonly bodyLimitBytes: number
+}): RouteParts {
+  const answer: RouteParts['answer'] = handle => async (request, response, next) =>
+    sendReply(request, response, await handle(request), next)
+  return {
+    scope: () => [],
+    limit: () => [],
+    limitByBody: () => [],
+    readBody: readJsonBody(bodyLimitBytes),
+    answer,
+    otherMethods: answer(request => {
+      const headers = { Allow: allowedMethods(request) }
+      if (request.method === 'OPTIONS') return { status: 204, headers }
+      throw new ServiceError(request.isPathMalformed ? 'path_malformed' : 'method_not_allowed', {
+        headers,
+      })
+    }),
+  }
+}
+
+/** Throws `not_acceptable` unless the Accept header allows one of `types`. */
+export function accept(...types: readonly string[]): RequestHandler {
+  const message = `Only ${types.join(' or ')} is available`
+  return (request, _response, next) => {
+    if (!isAcceptable(request.headers.accept, types)) {
+      throw new ServiceError('not_acceptable', { message })
+    }
+    next()
+  }
+}
+
+export const acceptJson = accept(JSON_TYPE)
+
+/** The last handler of an application. */
+export const answerNotFound: RequestHandler = ({ isPathMalformed }) => {
+  throw new ServiceError(isPathMalformed ? 'path_malformed' : 'path_not_found')
+}
+
+interface Route {
+  readonly path: string
+  readonly stack: readonly { readonly method?: string }[]
+}
+
+function methodsOf({ stack }: Route): readonly string[] {
+  return [...new Set(stack.map(({ method }) => method))].filter(method => method !== undefined)
+}
+
+function allowedMethods({ route }: Request): string {
+  const methods = methodsOf(route).flatMap(name => (name === 'get' ? ['GET', 'HEAD'] : [name]))
+  return [...methods, 'OPTIONS'].join(', ').toUpperCase()
+}
+
+/** The routes of a router, with parameters in braces, as in `/users/{id}`. */
+export function routesOf(
+  router: Router,
+): readonly { readonly path: string; readonly methods: readonly string[] }[] {
+  return router.stack.flatMap(({ route }) =>
+    route === undefined
+      ? []
+      : [{ path: route.path.replace(/:(\w+)/g, '{$1}'), methods: methodsOf(route as Route) }],
+  )
+}

@@ -1,0 +1,63 @@
+import { randomUUID } from 'node:crypto'
+import type { Logger } from 'pino'
+import { createClocks } from './clocks.ts'
+import type { Config } from './config/settings.ts'
+import { createRuleLines, writeRefusedHost } from './limits/rule-lines.ts'
+import { createManagementApp } from './ops/management/management-app.ts'
+import type { Operations } from './ops/management/operations.ts'
+import { createStatusHistory } from './ops/management/status-history.ts'
+import { createHttpServer, type HttpServer } from './server/server.ts'
+import { createStopping } from './server/stop.ts'
+import { readVersion } from './version.ts'
+
+export interface ManagementOptions {
+  readonly config: Config
+  readonly maxConnections: number
+  readonly log: Logger
+  readonly operations: Operations
+}
+
+/** Nobody is to be sent away because the public port is busy. */
+const CAPACITY = { maxEventLoopDelayMs: 60_000, maxWaitingRequests: 1000 }
+
+/**
+ * The server of the management port, which does not listen yet. It has an admission of its own, so that a flood of the public
+ * port keeps nobody out of it.
+ */
+export function createManagementServer(options: ManagementOptions): HttpServer {
+  const { config, operations, maxConnections } = options
+  const log = options.log.child({ port: 'management' })
+  const clocks = createClocks()
+  const lines = createRuleLines({ log, ...clocks })
+  const history = createStatusHistory({ report: operations.report, ...clocks })
+  const stopping = createStopping()
+  let opened: HttpServer | undefined
+  const app = createManagementApp({
+    ...{ operations, history, log },
+    version: readVersion(),
+    newRequestId: randomUUID,
+    now: clocks.now,
+    isOnLoopback: () => opened?.isOnLoopback() ?? false,
+    onHostRefused: host => writeRefusedHost(host, lines),
+    settings: config,
+  })
+  const server = createHttpServer({
+    ...{ app, stopping, log },
+    newRequestId: randomUUID,
+    capacity: { ...CAPACITY, maxConnections },
+    onLateRequest: () => {},
+  })
+  opened = server
+  return {
+    ...server,
+    listen: async address => {
+      const bound = await server.listen(address)
+      history.start()
+      return bound
+    },
+    stop: timeoutMs => {
+      history.close()
+      return server.stop(timeoutMs)
+    },
+  }
+}

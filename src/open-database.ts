@@ -1,0 +1,68 @@
+import { createClocks } from './clocks.ts'
+import type { DatabaseLocation } from './config/settings.ts'
+import { type Config, describeMistake, describeProblem } from './config/settings.ts'
+import { createPostgresEngine } from './storage/postgres/postgres-storage.ts'
+import { createSqliteEngine } from './storage/sqlite/sqlite-storage.ts'
+import type { OpenStorageOptions, Storage, StorageEngine } from './storage/storage.ts'
+import { blaming } from './storage/unusable-database.ts'
+
+export type ServiceStorageOptions = Pick<
+  OpenStorageOptions,
+  'now' | 'steadyNow' | 'onWarning' | 'onIndexing'
+>
+
+/**
+ * Opens the database for a service, and creates it if it is missing. Throws `OperatorError`, which says what
+ * DATABASE_URL may be.
+ */
+export function openStorage(
+  { database, maxWaitingWrites }: Config,
+  options: ServiceStorageOptions,
+): Promise<Storage> {
+  return blaming(
+    reason => describeProblem('DATABASE_URL', database.url, reason),
+    () => engineOf(database).open({ maxWaitingWrites, ifMissing: 'create', ...options }),
+  )
+}
+
+export interface CommandStorageOptions extends Pick<OpenStorageOptions, 'mustPersist' | 'isBulk'> {
+  /** What to do without a database: create it, refuse, or use an empty one that is deleted when it closes. */
+  readonly ifMissing: OpenStorageOptions['ifMissing'] | 'use empty'
+}
+
+/** Opens the database for a command, whether or not a service is running. Throws `OperatorError`. */
+export function openStorageForCommand(
+  { database, maxWaitingWrites }: Config,
+  { ifMissing, ...options }: CommandStorageOptions,
+): Promise<Storage> {
+  const { now, steadyNow } = createClocks()
+  const shared = { now, steadyNow, maxWaitingWrites, ...options }
+  const describe = (reason: string) => describeMistake('DATABASE_URL', database.url, reason)
+  return blaming(describe, async () => {
+    const engine = engineOf(database)
+    if (ifMissing !== 'use empty') return engine.open({ ...shared, ifMissing })
+    return (await engine.exists())
+      ? engine.open({ ...shared, ifMissing: 'refuse' })
+      : createSqliteEngine(':memory:').open({ ...shared, ifMissing: 'create' })
+  })
+}
+
+/** Whether the database is lost when the process ends. */
+export function isInMemory({ database }: Config): boolean {
+  return engineOf(database).isInMemory
+}
+
+/** Whether a path leads to a file of the database, also through a link. The file need not exist. */
+export function isFileOfDatabase(path: string, { database }: Pick<Config, 'database'>): boolean {
+  return engineOf(database).ownsFile(path)
+}
+
+/** A new engine needs one more case here and in `database-work.ts`. */
+function engineOf(location: DatabaseLocation): StorageEngine {
+  switch (location.kind) {
+    case 'sqlite':
+      return createSqliteEngine(location.path)
+    case 'postgres':
+      return createPostgresEngine(location)
+  }
+}

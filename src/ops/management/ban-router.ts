@@ -1,0 +1,69 @@
+import type { Request, Router } from 'express'
+import { queryParameters, queryString } from '../../http/query-string.ts'
+import { jsonReply, type Reply } from '../../http/reply.ts'
+import { acceptJson, createRouter, type RouteParts } from '../../http/router.ts'
+import { jsonOf } from '../../limits/ban-json.ts'
+import type { Ban, BanPage } from '../../limits/ban-store.ts'
+import { encodeBanCursor } from './ban-cursor.ts'
+import { parseBanLift, parseBanList, parseBanOrder } from './ban-requests.ts'
+import type { Operations } from './operations.ts'
+
+export interface BanRouterOptions {
+  readonly operations: Pick<Operations, 'bans'>
+  /** Milliseconds since the epoch. */
+  readonly now: () => number
+}
+
+/** The bans in force: to list, to add and to lift. */
+export function createBanRouter(
+  { operations, now }: BanRouterOptions,
+  { answer, readBody, otherMethods }: RouteParts,
+): Router {
+  async function list(request: Request): Promise<Reply> {
+    const parameters = queryParameters(request.url)
+    const { selection, after, perPage } = parseBanList(parameters, await importKeys())
+    const page = await operations.bans.list({
+      ...selection,
+      ...(after && { after }),
+      limit: perPage,
+    })
+    const link = linkToNext(page, parameters)
+    return jsonReply(200, page.bans.map(represent), link === undefined ? {} : { Link: link })
+  }
+
+  async function add({ body }: Request): Promise<Reply> {
+    return jsonReply(201, represent(await operations.bans.add(parseBanOrder(body))))
+  }
+
+  async function lift(request: Request): Promise<Reply> {
+    const selection = parseBanLift(queryParameters(request.url), await importKeys())
+    return jsonReply(200, { lifted: await operations.bans.lift(selection) })
+  }
+
+  const represent = (ban: Ban) => jsonOf(ban, now())
+  const router = createRouter()
+  router
+    .route('/bans')
+    .get(acceptJson, answer(list))
+    .post(acceptJson, readBody, answer(add))
+    .delete(answer(lift))
+    .all(otherMethods)
+  return router
+}
+
+/** Only where bans are asked for: the list of public suffixes takes 5 MB and 50 ms. */
+const importKeys = () => import('../../limits/rules/client-key.ts')
+
+/** RFC 8288, with a relative target, as in the list of users. It keeps the other parameters. */
+function linkToNext(
+  { bans, hasMore }: BanPage,
+  parameters: ReturnType<typeof queryParameters>,
+): string | undefined {
+  const last = bans.at(-1)
+  if (!hasMore || last === undefined) return undefined
+  const kept = parameters
+    .filter(({ name }) => name !== 'after')
+    .map(({ name, value = '' }) => ({ name, value }))
+  const query = queryString([...kept, { name: 'after', value: encodeBanCursor(last) }])
+  return `</bans?${query}>; rel="next"`
+}

@@ -1,0 +1,240 @@
+import { randomUUID } from 'node:crypto'
+import type { Application } from 'express'
+import type { Logger } from 'pino'
+import { type KeyRing, openKeyRing } from './access/key-ring.ts'
+import { type AppDependencies, createApp } from './app.ts'
+import { type Clocks, createClocks } from './clocks.ts'
+import { type Config, describeProblem } from './config/settings.ts'
+import { createRequestMetrics, type RequestMetrics } from './http/request-metrics.ts'
+import { type BanControl, createControlWithoutRules } from './limits/ban-control.ts'
+import type { LimitsTrace } from './limits/limits-trace.ts'
+import { createRuleLines, writeRefusedHost } from './limits/rule-lines.ts'
+import type { LimitsReport } from './limits/rule-report.ts'
+import { type CheckedLimits, NO_LIMITS } from './limits/rules/compiled-rules.ts'
+import { isInMemory, openStorage } from './open-database.ts'
+import type { ReadinessChecks, ReloadResult } from './ops/management/operations.ts'
+import type { ServiceReport } from './ops/metrics/service-report.ts'
+import { createHttpServer, type HttpServer, type Timeouts } from './server/server.ts'
+import { createStopping } from './server/stop.ts'
+import type { IndexingProgress, Storage } from './storage/storage.ts'
+import { blaming } from './storage/unusable-database.ts'
+import { createCursors } from './users/cursor.ts'
+import { createFingerprints } from './users/fingerprint.ts'
+import { createPasswordVerifications } from './users/password-verifications.ts'
+import { createPasswordHasher } from './users/passwords/hasher.ts'
+import { createUserRules } from './users/user-schemas.ts'
+import { createUserService } from './users/user-service.ts'
+
+export interface AppOptions {
+  readonly config: Config
+  readonly log: Logger
+  readonly stopping: AppDependencies['stopping']
+  readonly newRequestId?: () => string
+  /** Whether the server of the application listens on loopback only. A server that is not known counts as reachable by all. */
+  readonly isOnLoopback?: () => boolean
+  /** The machine's clocks if left out. */
+  readonly clocks?: Clocks
+  /** Replaces the rules of the file that `config` names. */
+  readonly limits?: CheckedLimits | undefined
+  /** Replaces the API keys of the storage, even if none are required. */
+  readonly keys?: AppDependencies['keys']
+  /** Called with what each rule of the limits does. */
+  readonly trace?: LimitsTrace
+}
+
+/** The Express application with all that it uses, for any server. */
+export interface OpenApp {
+  readonly app: Application
+  /** Makes reads that begin after this call see everything that was committed before it. */
+  readAnew(): void
+  /** What must work for the service to be ready, by name. */
+  checks(): Promise<ReadinessChecks>
+  /** What the limits have done since the start; `undefined` without limits. */
+  limitsReport(): LimitsReport | undefined
+  /** For operators. */
+  readonly bans: BanControl
+  /** Reads the limits file again. An invalid file leaves the previous rules in force. The log has the result too. */
+  reloadLimits(): Promise<ReloadResult>
+  /** Counts the requests; `undefined` without a management port. */
+  readonly metrics: RequestMetrics | undefined
+  /** What this process has counted, and how it is now. Rejects without a management port. */
+  report(): Promise<Omit<ServiceReport, 'server'>>
+  /** Finishes the waiting writes and closes the storage. */
+  close(): Promise<void>
+}
+
+/**
+ * Opens the storage and what stands on it, and creates the application. Throws `OperatorError` if the database cannot be
+ * opened or the rules of the limits are wrong.
+ */
+export async function openApp(options: AppOptions): Promise<OpenApp> {
+  const { config, log, stopping, clocks = createClocks(), isOnLoopback = () => false } = options
+  const rulesOfLimits = options.limits ?? (await readOwnLimits(config))
+  const opened: { close(): Promise<void> }[] = []
+  const close = async () => {
+    for (const part of opened.toReversed()) await part.close()
+  }
+
+  async function open(): Promise<OpenApp> {
+    const storage = await openStorage(config, {
+      ...clocks,
+      onWarning: (message, err) => log.warn({ err }, message),
+      onIndexing: progress => logIndexing(log, progress),
+    })
+    opened.push(storage)
+    const cursors = createCursors(await storage.signingKey('cursor'))
+
+    const keys = config.apiKeys === 'required' ? await openKeys(storage, options) : undefined
+    if (keys !== undefined) opened.push(keys)
+
+    const lines = createRuleLines({ log, ...clocks })
+    const limits = rulesOfLimits && (await importLimits()).openLimits
+    const openedLimits =
+      limits && (await limits({ ...options, limits: rulesOfLimits, clocks, storage, lines }))
+    if (openedLimits !== undefined) opened.push(openedLimits)
+    const limitsReport = () => openedLimits?.report()
+
+    const passwords = createPasswordHasher({ maxWaiting: config.maxWaitingPasswords })
+    const rules = createUserRules(config)
+    const fingerprints = createFingerprints(passwords)
+    const stored = { users: storage.users, passwords, rules }
+    const users = createUserService({ ...stored, fingerprints, cursors })
+    const verifications = createPasswordVerifications({
+      ...stored,
+      onUpgradeFailure: err => log.warn({ err }, 'cannot replace a weak password digest'),
+    })
+
+    const metrics = config.managementPort === undefined ? undefined : createRequestMetrics()
+    const reporter =
+      metrics && (await importReporter())({ metrics, storage, passwords, limitsReport })
+    if (reporter !== undefined) opened.push(reporter)
+
+    const { ping } = storage.users
+    const app = createApp({
+      ...{ users, verifications, rules, ping, stopping, log, metrics, isOnLoopback },
+      newRequestId: options.newRequestId ?? randomUUID,
+      limiter: openedLimits?.limiter,
+      isCountingLocally: openedLimits?.isCountingLocally,
+      keys: options.keys ?? keys,
+      onHostRefused: host => writeRefusedHost(host, lines),
+      settings: config,
+    })
+    return {
+      ...{ app, metrics, limitsReport, close },
+      readAnew: storage.readAnew,
+      checks: () => check(storage, stopping.hasBegun(), openedLimits?.isCountingLocally()),
+      bans: openedLimits?.bans ?? createControlWithoutRules(storage.bans),
+      report: async () => {
+        if (reporter === undefined) throw new Error('there is no management port')
+        return reporter.report()
+      },
+      reloadLimits: async () =>
+        (await importLimits()).reloadLimits(config, log, openedLimits?.limiter),
+    }
+  }
+
+  const { url } = config.database
+  try {
+    return await blaming(reason => describeProblem('DATABASE_URL', url, reason), open)
+  } catch (error) {
+    await close()
+    throw error
+  }
+}
+
+/** A service: the application with its server. */
+export interface Service extends Omit<OpenApp, 'app' | 'readAnew' | 'metrics'> {
+  readonly server: HttpServer
+  /** What this process has counted, and how it is now. Rejects without a management port. */
+  report(): Promise<ServiceReport>
+}
+
+export interface ServiceOptions extends Omit<AppOptions, 'stopping' | 'isOnLoopback'> {
+  /** How long clients may take. The defaults of `createHttpServer` if left out. */
+  readonly timeouts?: Timeouts
+}
+
+/** Opens the service, which does not listen yet. Throws `OperatorError` when it cannot be opened. */
+export async function openService(options: ServiceOptions): Promise<Service> {
+  const { config, newRequestId = randomUUID } = options
+  const stopping = createStopping()
+  let server: HttpServer | undefined
+  const isOnLoopback = () => server?.isOnLoopback() ?? false
+  const opened = await openApp({ ...options, stopping, newRequestId, isOnLoopback })
+  const { app, readAnew, metrics, report, ...others } = opened
+  const http = createHttpServer({
+    ...{ ...options, app, metrics, stopping, newRequestId },
+    capacity: config,
+    onLateRequest: readAnew,
+  })
+  server = http
+  return {
+    ...others,
+    server: http,
+    report: async () => ({ ...(await report()), server: http.report() }),
+  }
+}
+
+async function readOwnLimits({ limitsFile, cacheStore }: Config) {
+  if (limitsFile !== undefined) return (await importLimits()).readLimits(limitsFile)
+  // Without rules Redis is opened too, so that a wrong password stops this start, and not the one after rules are added.
+  return cacheStore === 'redis' ? NO_LIMITS : undefined
+}
+
+// Only where there are rules: the list of public suffixes takes 5 MB and 50 ms of a start.
+const importLimits = () => import('./open-limits.ts')
+
+// Only where reports are asked for: prom-client is not needed otherwise.
+const importReporter = async () =>
+  (await import('./ops/metrics/process-reporter.ts')).openProcessReporter
+
+/** The API keys of a service that requires them. Rejects when they cannot be read. */
+async function openKeys(
+  { apiKeys, untilReachable }: Storage,
+  { config, log, clocks = createClocks() }: Pick<AppOptions, 'config' | 'log' | 'clocks'>,
+): Promise<KeyRing> {
+  const fail = (message: string) => (err: unknown) => log.error({ err }, message)
+  const ring = await untilReachable(() =>
+    openKeyRing({
+      ...clocks,
+      store: apiKeys,
+      onReadFailure: fail('cannot refresh API keys, keeping those already loaded'),
+      onRecordFailure: fail('cannot record when API keys were used'),
+    }),
+  )
+  if (ring.isEmpty()) {
+    const hint = isInMemory(config)
+      ? 'a database in memory can have none'
+      : 'make one with keys create'
+    log.warn(`API_KEYS is required, but there is no key: ${hint}`)
+  }
+  return ring
+}
+
+/** Writes to the log how far the index of words is. */
+function logIndexing(log: Logger, { isComplete, through, lastId }: IndexingProgress): void {
+  if (isComplete) log.info('index of words is complete')
+  else log.info({ through, lastId }, 'index of words is being built, lists with q are answered 503')
+}
+
+async function check(
+  { users }: Storage,
+  isStopping: boolean,
+  isCountingLocally: boolean | undefined,
+): Promise<ReadinessChecks> {
+  const isStorageUp = await users.ping().then(
+    () => true,
+    () => false,
+  )
+  const status = (isOk: boolean) => ({ status: isOk ? 'ok' : 'unavailable' }) as const
+  return {
+    isReady: !isStopping && isStorageUp,
+    checks: {
+      service: status(!isStopping),
+      storage: status(isStorageUp),
+      ...(isCountingLocally !== undefined && {
+        limits: { status: isCountingLocally ? 'local' : 'ok' },
+      }),
+    },
+  }
+}
