@@ -1,65 +1,67 @@
-import type { Request, Response } from 'express'
-import { createNewcomers } from './newcomers.ts'
-import type { ServerReport } from './server-report.ts'
+import type { Application, Request, Response } from 'express'
 
-/** Decides when a request is served, and whether. */
-export interface Admission {
-  /** Call for every new connection. */
-  addConnection(): void
-  /** Serves a request now or later, or refuses it. */
-  admit(response: Response): void
-  report(): Pick<ServerReport, 'waitingRequests' | 'shedRequests'>
-}
-
-export interface AdmissionOptions {
+/** A server refuses requests and closes connections beyond these numbers. */
+export interface Capacity {
+  readonly maxConnections: number
   /** The longest time that a request may wait for its turn. */
-  readonly maxDelayMs: number
-  /** The most requests that may wait. */
-  readonly maxWaiting: number
-  /** Called for refused requests too, with `isShed`. */
-  readonly serve: (request: Request, response: Response) => void
+  readonly maxEventLoopDelayMs: number
+  readonly maxWaitingRequests: number
 }
+
+const HEALTH_CHECK = /^\/(?:livez|readyz)(?:$|\?)/
+
+/** How long requests are served until everything else has its turn. */
+const SLICE_MS = 75
+
+/** While clients connect, requests are served and connections accepted for this long in turn. */
+const ACCEPTING_MS = 20
+
+/** A turn of the event loop that takes longer makes connecting clients wait. */
+const LONG_TURN_MS = 5
+
+/** After this many turns without a new connection nobody is waiting to connect. */
+const CONNECTING_TURNS = 3
 
 /** How many requests are scheduled for a slice. Each has a callback of its own, so that all its work counts as its time. */
 const BATCH = 1000
 
 /**
- * Serves a request immediately while the event loop keeps up. Otherwise requests wait in a queue, which is served in
- * slices; between slices everything else has its turn. A request that waited too long, or finds the queue full, is
- * refused before anything is done for it. Health checks never wait.
+ * Decides when a request is served, and whether. It is served immediately while the event loop keeps up. Otherwise requests
+ * wait in a queue, which is served in slices; between slices everything else has its turn. A request that waited too long,
+ * or finds the queue full, is served with `isShed`, before anything is done for it. Health checks never wait.
  *
  * A 503 costs about as much CPU as a read, so shedding by load would save nothing. Requests are shed by how long they
  * waited: a client that retries immediately has at least waited first.
  */
-export function createAdmission({ maxDelayMs, maxWaiting, serve }: AdmissionOptions): Admission {
-  const newcomers = createNewcomers()
+export function createAdmission(capacity: Capacity, serve: Application) {
+  const { maxEventLoopDelayMs, maxWaitingRequests } = capacity
   const waiting: Response[] = []
+  let shedRequests = 0
   let turnStartedAt: number | undefined
+  let lastTurnMs = 0
   let sliceStartedAt: number | undefined
   /** How many requests of the batch have not had their callback yet. */
   let batchLeft = 0
-  let shedRequests = 0
+  /** In how many turns, this one included, more connections are expected. */
+  let connectingTurns = 0
+  let acceptingUntil = 0
 
   function beginTurn(now: number): number {
-    if (turnStartedAt === undefined) {
-      turnStartedAt = now
-      setImmediate(endTurn)
-    }
+    if (turnStartedAt === undefined) setImmediate(endTurn, now)
+    turnStartedAt ??= now
     return turnStartedAt
   }
 
-  function endTurn(): void {
-    newcomers.endTurn(performance.now() - (turnStartedAt ?? 0))
+  function endTurn(startedAt: number): void {
     turnStartedAt = undefined
+    lastTurnMs = performance.now() - startedAt
     if (batchLeft === 0) beginSlice()
   }
 
   function beginSlice(): void {
     sliceStartedAt = undefined
-    const isAccepting = newcomers.isAccepting(performance.now())
-    // Only an arrival begins a turn that `endTurn` ends.
-    if (isAccepting) newcomers.endEmptyTurn()
-    batchLeft = Math.min(waiting.length, isAccepting ? 1 : BATCH)
+    batchLeft = Math.min(waiting.length, isAccepting(performance.now()) ? 1 : BATCH)
+    if (connectingTurns > 0) connectingTurns--
     for (let count = 0; count < batchLeft; count++) setImmediate(serveNext)
   }
 
@@ -67,19 +69,22 @@ export function createAdmission({ maxDelayMs, maxWaiting, serve }: AdmissionOpti
     const now = performance.now()
     sliceStartedAt ??= now
     if (hasTime(sliceStartedAt, now)) serveWaiting(waiting.shift() as Response, now)
-    batchLeft--
-    if (batchLeft === 0) beginSlice()
+    if (--batchLeft === 0) beginSlice()
   }
 
   function hasTime(startedAt: number, now: number): boolean {
-    return now - startedAt < newcomers.sliceMs() && !newcomers.isAccepting(now)
+    return now - startedAt < (connectingTurns > 0 ? ACCEPTING_MS : SLICE_MS) && !isAccepting(now)
+  }
+
+  function isAccepting(now: number): boolean {
+    return connectingTurns > 0 && now < acceptingUntil
   }
 
   function serveWaiting(response: Response, now: number): void {
     const request: Request = response.req
     // The client hung up, or a malformed body was answered already.
     if (request.socket.destroyed || response.writableEnded) return
-    if (now - request.arrivedAt > maxDelayMs) shed(request, response)
+    if (now - request.arrivedAt > maxEventLoopDelayMs) shed(request, response)
     else serve(request, response)
   }
 
@@ -95,30 +100,32 @@ export function createAdmission({ maxDelayMs, maxWaiting, serve }: AdmissionOpti
    */
   function isBehind(now: number): boolean {
     const [first] = waiting
-    return first !== undefined && now - (first.req as Request).arrivedAt > maxDelayMs / 2
+    return first !== undefined && now - (first.req as Request).arrivedAt > maxEventLoopDelayMs / 2
   }
 
-  return {
-    addConnection: () => {
-      const now = performance.now()
-      beginTurn(now)
-      newcomers.add(now)
-    },
-
-    admit: response => {
-      const request: Request = response.req
-      const now = performance.now()
-      request.arrivedAt = now
-      if (isHealthCheck(request.url)) serve(request, response)
-      else if (hasTime(beginTurn(now), now) && !isBehind(now)) serve(request, response)
-      else if (waiting.length < maxWaiting) waiting.push(response)
-      else shed(request, response)
-    },
-
-    report: () => ({ waitingRequests: waiting.length, shedRequests }),
+  /** Call for each request that is to be served now or later. */
+  function admit(response: Response): void {
+    const request: Request = response.req
+    const now = performance.now()
+    request.arrivedAt = now
+    if (HEALTH_CHECK.test(request.url)) serve(request, response)
+    else if (hasTime(beginTurn(now), now) && !isBehind(now)) serve(request, response)
+    else if (waiting.length < maxWaitingRequests) waiting.push(response)
+    else shed(request, response)
   }
-}
 
-function isHealthCheck(url: string): boolean {
-  return /^\/(?:livez|readyz)(?:$|\?)/.test(url)
+  /**
+   * Call for every new connection. libuv may accept only one in each turn of the event loop, so that only turns in which
+   * nothing is served accept many.
+   */
+  function addConnection(): void {
+    const now = performance.now()
+    beginTurn(now)
+    connectingTurns = CONNECTING_TURNS
+    const isTheirTurn = now > acceptingUntil + ACCEPTING_MS
+    if (isTheirTurn && lastTurnMs > LONG_TURN_MS) acceptingUntil = now + ACCEPTING_MS
+  }
+
+  const report = () => ({ waitingRequests: waiting.length, shedRequests })
+  return { admit, addConnection, report }
 }

@@ -1,24 +1,20 @@
 import type { Response } from 'express'
 import type { Connection } from './connections.ts'
 
-/** When more requests of a connection wait, reading from it stops. */
+/** While more requests of a connection wait, nothing is read from it. */
 const MAX_WAITING = 20
 
 /** A request takes some kilobytes. When more wait in all, connections with over `MAX_WAITING` are closed. */
 const MAX_WAITING_IN_ALL = 10_000
 
-export interface PipeliningOptions {
-  readonly serve: (response: Response, connection: Connection) => void
-  /** Called for each request that arrives before earlier ones of its connection are answered. */
-  readonly onWaiting: () => void
-}
+type Serve = (response: Response, connection: Connection) => void
 
 /**
  * Returns a function to call for each request that arrives. It serves the requests of a connection one after another:
  * RFC 9112 9.3.2 requires that of unsafe methods, and a flood of requests on one connection then takes turns with the
- * other connections.
+ * other connections. `onWaiting` is called for each that arrives before earlier ones of its connection are answered.
  */
-export function createPipelining({ serve, onWaiting }: PipeliningOptions) {
+export function createPipelining(serve: Serve, onWaiting: () => void) {
   let waitingInAll = 0
 
   function begin(response: Response, connection: Connection): void {
@@ -32,50 +28,31 @@ export function createPipelining({ serve, onWaiting }: PipeliningOptions) {
     const { socket, waiting } = connection
     // Drop it now. Kept until the next request, it would reach the garbage collector's old generation: with 2000
     // clients that read, that took a fifth of the CPU. A request that was answered before its end is still needed.
-    if (response.req.complete) {
-      connection.current = undefined
-      if (connection.newest === response) connection.newest = undefined
-    }
-    if (socket.destroyed) {
-      waitingInAll -= waiting.length
-      waiting.length = 0
-      return
-    }
+    if (response.req.complete) connection.current = undefined
+    waitingInAll -= waiting.length
+    if (socket.destroyed) waiting.length = 0
     const next = waiting.shift()
+    waitingInAll += waiting.length
     if (next === undefined) return
-    waitingInAll--
-    if (waiting.length === 0) release(connection)
+    if (waiting.length === MAX_WAITING) {
+      Reflect.deleteProperty(socket, 'resume')
+      socket.resume()
+    }
     begin(next, connection)
   }
 
   return (response: Response, connection: Connection): void => {
     const { current, waiting, socket } = connection
-    connection.newest = response
     if (waiting.length === 0 && (current === undefined || current.closed)) {
       begin(response, connection)
       return
     }
     waitingInAll++
-    waiting.push(response)
     onWaiting()
-    if (waiting.length > MAX_WAITING) hold(connection)
-    if (waitingInAll > MAX_WAITING_IN_ALL && waiting.length > MAX_WAITING) socket.destroy()
+    if (waiting.push(response) <= MAX_WAITING) return
+    socket.pause()
+    // Node resumes the socket whenever a response was sent.
+    socket.resume = () => socket
+    if (waitingInAll > MAX_WAITING_IN_ALL) socket.destroy()
   }
-}
-
-/** Node resumes the socket whenever a response was sent, so that `resume` is disabled until `release`. */
-function hold(connection: Connection): void {
-  if (connection.isHeld) return
-  connection.isHeld = true
-  const { socket } = connection
-  socket.pause()
-  socket.resume = () => socket
-}
-
-function release(connection: Connection): void {
-  if (!connection.isHeld) return
-  connection.isHeld = false
-  const { socket } = connection
-  Reflect.deleteProperty(socket, 'resume')
-  socket.resume()
 }

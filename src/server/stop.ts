@@ -1,129 +1,83 @@
 import type { Server } from 'node:http'
 import type { Socket } from 'node:net'
-import type { Connections } from './connections.ts'
-import type { Stopping } from './stopping.ts'
+import { setImmediate as nextTurn, setTimeout as sleep } from 'node:timers/promises'
+import { type Connections, isIdle } from './connections.ts'
 
-/** The stop of one server. */
-export interface Stop {
-  /** Call for every new connection. */
-  addConnection(socket: Socket): void
-  /** As `HttpServer.stop`. */
-  run(timeoutMs: number): Promise<boolean>
+/** Whether a service is stopping, and which connections came too late to be served. */
+export interface Stopping {
+  hasBegun(): boolean
+  isTooLate(socket: Socket): boolean
+  /** Stops the server of the service. Resolves to whether all was answered within `timeoutMs`; the rest is cut off. */
+  run(options: StopOptions): Promise<boolean>
 }
 
 export interface StopOptions {
   readonly server: Server
   readonly connections: Connections
-  readonly stopping: Stopping
-  /** The most connections that the system may hold before the server accepts them. */
-  readonly backlog: number
+  readonly timeoutMs: number
 }
 
-const STOP_TURN_MS = 20
+/**
+ * How many connections the system may hold until they are accepted; it may reduce the number. Further clients try again after
+ * a second. Node's default of 511 is too low for a thousand clients at once.
+ */
+export const LISTEN_BACKLOG = 4096
+
+/** How long a request that was sent may take to arrive. */
+const ARRIVAL_MS = 100
 
 /**
- * How many turns a request may take to arrive. Turns and not time, because a turn reads everything that has arrived, however
- * long a busy process takes for it.
- */
-const ARRIVAL_TURNS = 5
-
-/**
- * Stops `server` and answers every request that was sent before the stop. A turn of the stop takes `STOP_TURN_MS`.
+ * A stop that has not begun. Every request that was sent before it is answered:
  *
- *     run
- *      |   1. arrival    All connections are served. Responses that are the last of their connection say
- *      |                 `Connection: close`, and /readyz answers 503.
- *      v   after ARRIVAL_TURNS turns
- *      |   2. backlog    The same, because the system may still hold connections from before the stop.
- *      v   the event loop turned once without a new connection, or more came than the backlog holds
- *      |   3. newcomers  New connections get 503 `shutting_down`. In each turn idle connections are closed; a
- *      |                 connection that has sent nothing yet is idle once it is ARRIVAL_TURNS turns old.
- *      v   only connections of newcomers are left
- *      |   4. closed     The port is closed, so that the system refuses new connections. The rest as in 3.
- *      v   no connection is left
- *     true (exit code 0)
- *
- * After `timeoutMs`, in any phase, the port and all idle connections are closed. The result is true if none is left
- * then; otherwise the rest are cut off and it is false (exit code 1). A second signal ends the process in any phase,
- * with exit code 1: `cli/serve/serve.ts`.
+ * 1. For `ARRIVAL_MS`, and until the system holds no connection from before, all connections are served. Responses that are
+ *    the last of their connection say `Connection: close`, and /readyz answers 503.
+ * 2. New connections are too late: their requests are answered 503. Idle connections are closed.
+ * 3. When only connections are left that came too late, the port is closed too.
  */
-export function createStop({ server, connections, stopping, backlog }: StopOptions): Stop {
-  /** How many turns the stop has taken. */
-  let turn = 0
-  let connectionCount = 0
-  /** The turn in which a connection was made, for those made after the first turn. */
-  const turnMade = new WeakMap<Socket, number>()
+export function createStopping(): Stopping {
+  const late = new WeakSet<Socket>()
+  const isTooLate = (socket: Socket) => late.has(socket)
+  let hasBegun = false
 
-  function addConnection(socket: Socket): void {
-    connectionCount++
-    if (turn > 0) turnMade.set(socket, turn)
-    stopping.addConnection(socket)
-  }
-
-  /** Returns how many connections are left. */
-  function closeIdle(): number {
-    let isAnyArriving = false
-    for (const { socket } of connections.values()) {
-      if (socket.bytesRead > 0) continue
-      if (turn - (turnMade.get(socket) ?? 0) < ARRIVAL_TURNS) isAnyArriving = true
-      else socket.destroy()
-    }
-    // Node 26 treats a connection as idle whose first request is still on its way.
-    if (!isAnyArriving) server.closeIdleConnections()
-    return [...connections.values()].filter(({ socket }) => !socket.destroyed).length
-  }
-
-  /** libuv may accept only one connection in each turn of the event loop, so that the backlog empties over many. */
-  function awaitEmptyBacklog(countAtStart: number): void {
-    const countBefore = connectionCount
-    setImmediate(() => {
-      const isEmpty = connectionCount === countBefore
-      if (isEmpty || connectionCount - countAtStart > backlog) stopping.refuseNewcomers()
-      else awaitEmptyBacklog(countAtStart)
+  async function run({ server, connections, timeoutMs }: StopOptions): Promise<boolean> {
+    const endsAt = performance.now() + timeoutMs
+    const bytesRead = new WeakMap<Socket, number>()
+    let refusesAll = false
+    let accepted = 0
+    hasBegun = true
+    server.on('connection', socket => {
+      accepted++
+      if (refusesAll) late.add(socket)
     })
-  }
-
-  function takeTurn(countAtStart: number): void {
-    turn++
-    if (turn === ARRIVAL_TURNS) awaitEmptyBacklog(countAtStart)
-    if (!stopping.refusesNewcomers()) return
-    closeIdle()
-    const areAllLate = [...connections.values()].every(({ socket }) => stopping.isTooLate(socket))
-    if (areAllLate && server.listening) server.close()
-  }
-
-  function announceClose(): void {
-    for (const { newest, isHeld } of connections.values()) {
-      // A held connection may have more requests, which have not been read yet.
-      if (newest?.headersSent === false && !isHeld) newest.setHeader('Connection', 'close')
+    for (const { current, waiting } of connections.values()) {
+      const isLast = waiting.length === 0
+      if (isLast && current?.headersSent === false) current.setHeader('Connection', 'close')
     }
+    closeIdle(connections, bytesRead)
+    while (performance.now() < endsAt && (server.listening || connections.size > 0)) {
+      await sleep(ARRIVAL_MS)
+      // One more turn of the event loop reads all that has arrived, however busy the process was, and accepts a connection
+      // if the system holds any: libuv may accept only one in each. After a whole backlog, the next were not sent before.
+      const before = accepted
+      await nextTurn()
+      refusesAll ||= accepted === before || accepted > LISTEN_BACKLOG
+      closeIdle(connections, bytesRead)
+      if (refusesAll && [...connections.keys()].every(isTooLate)) server.close()
+    }
+    const isComplete = [...connections.values()].every(isIdle)
+    server.close()
+    for (const socket of connections.keys()) socket.destroy()
+    return isComplete
   }
 
-  function run(timeoutMs: number): Promise<boolean> {
-    stopping.begin()
-    announceClose()
-    const countAtStart = connectionCount
-    return new Promise(resolve => {
-      const turns = setInterval(() => {
-        // After the reads of this turn of the event loop, not before them.
-        setImmediate(takeTurn, countAtStart)
-        if (connections.size === 0 && !server.listening) end(true)
-      }, STOP_TURN_MS)
-      const deadline = setTimeout(() => {
-        server.close()
-        turn += ARRIVAL_TURNS
-        const isAllAnswered = closeIdle() === 0
-        server.closeAllConnections()
-        end(isAllAnswered)
-      }, timeoutMs)
+  return { hasBegun: () => hasBegun, isTooLate, run }
+}
 
-      function end(isAllAnswered: boolean): void {
-        clearInterval(turns)
-        clearTimeout(deadline)
-        resolve(isAllAnswered)
-      }
-    })
+/** Closes the connections that are idle and have sent nothing since the last call. */
+function closeIdle(connections: Connections, bytesRead: WeakMap<Socket, number>): void {
+  for (const connection of connections.values()) {
+    const { socket } = connection
+    if (isIdle(connection) && socket.bytesRead === bytesRead.get(socket)) socket.destroy()
+    else bytesRead.set(socket, socket.bytesRead)
   }
-
-  return { addConnection, run }
 }

@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto'
 import type { ServiceReport } from '../ops/metrics/service-report.ts'
 import { createHttpServer, type HttpServer, type Timeouts } from '../server/server.ts'
-import { createStopping } from '../server/stopping.ts'
+import { createStopping } from '../server/stop.ts'
 import { type AppOptions, type OpenApp, openApp } from './open-app.ts'
 
 export interface Service extends Omit<OpenApp, 'app' | 'readAnew' | 'metrics'> {

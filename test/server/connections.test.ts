@@ -2,17 +2,11 @@ import { once } from 'node:events'
 import { type AddressInfo, connect, createServer, type Socket } from 'node:net'
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import { expect, onTestFinished, test, vi } from 'vitest'
-import { createConnections } from '../../src/server/connections.ts'
-import {
-  portsOf,
-  readUnacknowledged,
-  type Unacknowledged,
-} from '../../src/server/unacknowledged.ts'
+import { addConnection, type Connections, closeStalled } from '../../src/server/connections.ts'
 import { newUserBody } from '../support/builders.ts'
 import { openTestApp } from '../support/open-test-app.ts'
 import { type RawExchange, sendRaw } from '../support/raw-http.ts'
 import { AS_JSON, requestBytes } from '../support/raw-request.ts'
-import { until } from '../support/until.ts'
 
 const MAX_CONNECTIONS = 5
 
@@ -91,12 +85,13 @@ async function openPair(): Promise<{ client: Socket; server: Socket }> {
 }
 
 /** A watched connection with an unread answer, and a clock that the test advances. */
-async function openWatchedPair(unacknowledged = async (): Promise<Unacknowledged> => new Map()) {
+async function openWatchedPair() {
   const { client, server } = await openPair()
   vi.useFakeTimers({ toFake: ['setInterval', 'clearInterval', 'performance'] })
   onTestFinished(() => void vi.useRealTimers())
-  const options = { maxConnections: 1, takeTimeoutMs: 30_000, checkEveryMs: 1000, unacknowledged }
-  createConnections(options).add(server)
+  const connections: Connections = new Map()
+  addConnection(connections, server, 1)
+  setInterval(() => closeStalled(connections, 30_000), 1000)
   server.write(Buffer.alloc(ANSWER_BYTES))
   return { client, server }
 }
@@ -107,7 +102,7 @@ async function readSome(client: Socket, enough: number): Promise<void> {
   }
 }
 
-test('a client is closed that reads nothing for takeTimeoutMs, and not while the system accepts parts of its answer', async () => {
+test('a client is closed that reads nothing for takeMs, and not while the system accepts parts of its answer', async () => {
   const { client, server } = await openWatchedPair()
   for (let round = 1; round <= 4; round++) {
     vi.advanceTimersByTime(25_000)
@@ -118,36 +113,3 @@ test('a client is closed that reads nothing for takeTimeoutMs, and not while the
   vi.advanceTimersByTime(32_000)
   expect(server.destroyed).toBe(true)
 })
-
-test('a client is not closed while it acknowledges too little for the system to accept more', async () => {
-  let bytes: number | undefined = 3_000_000
-  const { server } = await openWatchedPair(async () => {
-    // The tables of the system may lack an open connection while others come and go.
-    return new Map(bytes === undefined ? [] : [[portsOf(server), bytes]])
-  })
-  const passTime = async (seconds: number) => {
-    for (let second = 0; second < seconds; second++) {
-      vi.advanceTimersByTime(1000)
-      await nextTurn()
-    }
-  }
-  for (const acknowledged of [3_000_000, 2_900_000, undefined, 2_800_000, 2_700_000]) {
-    bytes = acknowledged
-    await passTime(10)
-    expect(server.destroyed).toBe(false)
-  }
-  await passTime(32)
-  expect(server.destroyed).toBe(true)
-})
-
-test.skipIf(process.platform !== 'linux')(
-  'readUnacknowledged counts what a client has not acknowledged, on Linux, and less as it reads',
-  async () => {
-    const { client, server } = await openPair()
-    server.write(Buffer.alloc(ANSWER_BYTES))
-    const unacknowledged = async () => (await readUnacknowledged()).get(portsOf(server)) ?? 0
-    await until(async () => (await unacknowledged()) > 0)
-    await readSome(client, ANSWER_BYTES)
-    await until(async () => (await unacknowledged()) === 0)
-  },
-)

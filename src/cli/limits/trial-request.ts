@@ -1,6 +1,7 @@
 import { request as httpRequest, validateHeaderName, validateHeaderValue } from 'node:http'
+import type { Socket } from 'node:net'
+import { duplexPair } from 'node:stream'
 import { OperatorError } from '../../errors.ts'
-import { createInnerConnection } from '../../server/inner-connection.ts'
 import type { HttpServer } from '../../server/server.ts'
 
 /** A request to send, with each header as it is written on the wire. */
@@ -40,15 +41,16 @@ export function problemWithHeader(name: string, value: string): string | undefin
   }
 }
 
-/** Sends a request to a server that does not listen, over an inner connection. Rejects after 10 seconds without an answer. */
+/** Sends a request to a server that does not listen, within this process. Rejects after 10 seconds without an answer. */
 export function sendTrial(server: HttpServer, trial: TrialRequest): Promise<TrialAnswer> {
   const { method, path, ip, body } = trial
-  const connection = createInnerConnection(ip)
-  server.accept(connection.server)
+  const [client, end] = duplexPair()
+  const traits = { remoteAddress: ip, destroySoon: () => end.end() }
+  server.accept(Object.assign(end, traits) as unknown as Socket)
   return new Promise((resolve, reject) => {
     const timer = setTimeout(() => reject(new OperatorError([NO_ANSWER])), TIMEOUT_MS)
     const headers = allHeaders(trial).flat()
-    const createConnection = () => connection.client
+    const createConnection = () => client
     const sent = httpRequest({ method, path, headers, createConnection })
     sent.on('error', reject).on('response', response => {
       const chunks: Buffer[] = []
@@ -59,7 +61,7 @@ export function sendTrial(server: HttpServer, trial: TrialRequest): Promise<Tria
           return [rawHeaders[2 * index] ?? '', rawHeaders[2 * index + 1] ?? ''] as const
         })
         clearTimeout(timer)
-        connection.client.end()
+        client.end()
         resolve({ status, headers: received, body: Buffer.concat(chunks).toString() })
       })
     })

@@ -1,6 +1,6 @@
 import type { RequestReport } from '../../http/request-metrics.ts'
 import type { LimitsReport } from '../../limits/rule-report.ts'
-import type { ServerReport } from '../../server/server-report.ts'
+import type { ServerReport } from '../../server/server.ts'
 import type { StorageReport } from '../../storage/storage-report.ts'
 import type { Labels } from './keep-labels.ts'
 
