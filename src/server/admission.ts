@@ -1,12 +1,11 @@
-import type { Request, Response } from 'express'
+import type { Application, Request, Response } from 'express'
 
-export interface AdmissionOptions {
+/** A server refuses requests and closes connections beyond these numbers. */
+export interface Capacity {
+  readonly maxConnections: number
   /** The longest time that a request may wait for its turn. */
   readonly maxEventLoopDelayMs: number
-  /** The most requests that may wait. */
   readonly maxWaitingRequests: number
-  /** Called for refused requests too, with `isShed`. */
-  readonly serve: (request: Request, response: Response) => void
 }
 
 const HEALTH_CHECK = /^\/(?:livez|readyz)(?:$|\?)/
@@ -29,13 +28,13 @@ const BATCH = 1000
 /**
  * Decides when a request is served, and whether. It is served immediately while the event loop keeps up. Otherwise requests
  * wait in a queue, which is served in slices; between slices everything else has its turn. A request that waited too long,
- * or finds the queue full, is refused before anything is done for it. Health checks never wait.
+ * or finds the queue full, is served with `isShed`, before anything is done for it. Health checks never wait.
  *
  * A 503 costs about as much CPU as a read, so shedding by load would save nothing. Requests are shed by how long they
  * waited: a client that retries immediately has at least waited first.
  */
-export function createAdmission(options: AdmissionOptions) {
-  const { maxEventLoopDelayMs, maxWaitingRequests, serve } = options
+export function createAdmission(capacity: Capacity, serve: Application) {
+  const { maxEventLoopDelayMs, maxWaitingRequests } = capacity
   const waiting: Response[] = []
   let shedRequests = 0
   let turnStartedAt: number | undefined
@@ -48,10 +47,8 @@ export function createAdmission(options: AdmissionOptions) {
   let acceptingUntil = 0
 
   function beginTurn(now: number): number {
-    if (turnStartedAt === undefined) {
-      turnStartedAt = now
-      setImmediate(endTurn, now)
-    }
+    if (turnStartedAt === undefined) setImmediate(endTurn, now)
+    turnStartedAt ??= now
     return turnStartedAt
   }
 
@@ -72,8 +69,7 @@ export function createAdmission(options: AdmissionOptions) {
     const now = performance.now()
     sliceStartedAt ??= now
     if (hasTime(sliceStartedAt, now)) serveWaiting(waiting.shift() as Response, now)
-    batchLeft--
-    if (batchLeft === 0) beginSlice()
+    if (--batchLeft === 0) beginSlice()
   }
 
   function hasTime(startedAt: number, now: number): boolean {

@@ -2,7 +2,7 @@ import { once } from 'node:events'
 import type { AddressInfo, Socket } from 'node:net'
 import type { Application, Request, Response } from 'express'
 import { isLoopback } from '../config/values.ts'
-import { type AdmissionOptions, createAdmission } from './admission.ts'
+import { type Capacity, createAdmission } from './admission.ts'
 import { type ClientErrorOptions, createClientErrorListener } from './client-errors.ts'
 import { addConnection, type Connection, type Connections, closeStalled } from './connections.ts'
 import { createExpressServer } from './express-server.ts'
@@ -32,8 +32,7 @@ export interface ServerReport {
 export interface HttpServerOptions extends Omit<ClientErrorOptions, 'connections'> {
   readonly app: Application
   readonly stopping: Stopping
-  /** The server refuses requests and closes connections beyond these numbers. */
-  readonly capacity: Omit<AdmissionOptions, 'serve'> & { readonly maxConnections: number }
+  readonly capacity: Capacity
   readonly timeouts?: Timeouts
   /** Called for a request that may have been sent after others of its turn of the event loop were served. */
   readonly onLateRequest: () => void
@@ -77,7 +76,7 @@ export function createHttpServer(options: HttpServerOptions): HttpServer {
   const connections: Connections = new Map()
   const { takeMs, checkEveryMs } = timeouts
   const checking = setInterval(() => closeStalled(connections, takeMs), checkEveryMs).unref()
-  const admission = createAdmission({ ...capacity, serve: app })
+  const admission = createAdmission(capacity, app)
   const serveInOrder = createPipelining(serve, onLateRequest)
   const refuse = createClientErrorListener({ ...options, connections })
   let isOnLoopback = false
@@ -140,16 +139,15 @@ function isEndUncertain({ httpVersionMinor, headers }: Request): boolean {
   return headers.upgrade !== undefined || (httpVersionMinor === 0 && isChunked)
 }
 
-const ABSOLUTE_FORM = /^[a-z][a-z0-9+.-]*:\/\/(?:[^/?#]*@)?([^/?#]*)/i
+const ABSOLUTE_FORM = /^[a-z][a-z0-9+.-]*:\/\/(?:[^/?#]*@)?([^/?#]*)(.*)/is
 
 /**
  * Turns a target in absolute form (`GET http://host/path`), as clients send it to a proxy, into a path. The host of the
  * target replaces the Host header: RFC 9112 3.2.2.
  */
 function toOriginForm(request: Request): void {
-  const [origin, host] = ABSOLUTE_FORM.exec(request.url) ?? []
-  if (origin === undefined) return
-  const rest = request.url.slice(origin.length)
+  const [, host, rest] = ABSOLUTE_FORM.exec(request.url) ?? []
+  if (rest === undefined) return
   request.url = rest.startsWith('/') ? rest : `/${rest}`
   request.headers.host = host
 }
