@@ -4,10 +4,11 @@ import type { Endpoint } from '../http/endpoints.ts'
 import { parseIdempotencyKey } from '../http/idempotency-key.ts'
 import { type QueryParameter, queryParameters, queryString } from '../http/query-string.ts'
 import type { Reply } from '../http/reply.ts'
+import type { UserList } from './user-lists.ts'
 import { userOperations } from './user-openapi.ts'
 import type { StoredUser } from './user-repository.ts'
 import type { UserRules } from './user-schemas.ts'
-import type { UserList, UserService } from './user-service.ts'
+import type { UserService } from './user-service.ts'
 
 /** The endpoints of users: turn requests into values for the service, and its values into replies. */
 export function userRoutes(users: UserService, rules: UserRules): readonly Endpoint[] {

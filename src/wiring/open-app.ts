@@ -12,7 +12,6 @@ import { type CheckedLimits, NO_LIMITS } from '../limits/rules/compiled-rules.ts
 import type { ReloadResult } from '../ops/management/operations.ts'
 import type { Storage } from '../storage/storage.ts'
 import { createCursors } from '../users/cursor.ts'
-import { createFingerprints } from '../users/fingerprint.ts'
 import { createPasswordVerifications } from '../users/password-verifications.ts'
 import { createPasswordHasher } from '../users/passwords/hasher.ts'
 import { createUserRules } from '../users/user-schemas.ts'
@@ -141,7 +140,6 @@ async function buildApp(
     users: createUserService({
       users: storage.users,
       passwords,
-      fingerprints: createFingerprints(passwords),
       cursors,
       rules,
     }),
