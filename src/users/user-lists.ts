@@ -48,8 +48,9 @@ export function createUserLists({
   }
 
   function keep(form: string, list: UserList): void {
-    if (kept.size >= MAX_LISTS) kept.clear()
-    if (list.page.json.length <= MAX_LIST_CHARS) kept.set(form, list)
+    if (list.page.json.length > MAX_LIST_CHARS) return
+    if (!kept.has(form) && kept.size >= MAX_LISTS) kept.clear()
+    kept.set(form, list)
   }
 
   return async (parameters, isKnown) => {
