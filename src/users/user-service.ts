@@ -29,7 +29,10 @@ export interface UserService {
    */
   create(body: unknown, idempotencyKey?: string): Promise<CreatedUser>
 
-  /** Changes the fields sent. Throws `validation_failed`, `user_not_found`, `version_mismatch` and `email_taken`. */
+  /**
+   * Changes the fields sent. Throws `validation_failed`, `user_not_found`, `version_mismatch` and `email_taken`, and
+   * `overloaded` while others change the password again and again.
+   */
   update(id: number | undefined, body: unknown, expected?: ExpectedVersions): Promise<StoredUser>
 
   /** Throws `user_not_found` and `version_mismatch`. */
@@ -42,6 +45,9 @@ export interface UserServiceOptions {
   readonly rules: UserRules
   readonly cursors: Cursors
 }
+
+/** How often a password is compared that others change at the same time. Each time takes up to two runs of Argon2id. */
+const MAX_COMPARISONS = 5
 
 export function createUserService(options: UserServiceOptions): UserService {
   const { users, passwords, rules } = options
@@ -98,11 +104,12 @@ export function createUserService(options: UserServiceOptions): UserService {
     update: async (id, body, expected) => {
       const input = await requireValid(rules.parseChange(body), id)
       if (id === undefined) throw new ServiceError('user_not_found')
-      for (;;) {
+      for (let comparison = 1; comparison <= MAX_COMPARISONS; comparison++) {
         const change = await toChange(id, input, expected)
         const updated = await reportTakenEmail(users.update(id, change, expected))
         if (updated !== 'digest_changed') return requireUser(updated)
       }
+      throw new ServiceError('overloaded')
     },
 
     delete: async (id, expected) => {

@@ -29,3 +29,20 @@ test('list makes a list again only after a change, also while others are asked t
   await round()
   expect(made).toBe(52 + 51)
 })
+
+test('update gives up while others change the password each time that it is compared', async () => {
+  let changes = 0
+  const { users, asked } = await openUsers(repository => ({
+    findDigests: async ids => {
+      const found = await repository.findDigests(ids)
+      changes++
+      await repository.update(ids[0] as number, { passwordDigest: `$${changes}` })
+      return found
+    },
+  }))
+  const { user } = await users.create(newUserBody({ password: 'correct horse' }))
+  asked.length = 0
+  const change = users.update(user.id, { user: { password: 'battery staple' } })
+  await expect(change).rejects.toMatchObject({ code: 'overloaded' })
+  expect([changes, asked.length]).toEqual([5, 10])
+})
