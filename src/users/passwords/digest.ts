@@ -15,28 +15,22 @@ type Verify = (password: string) => Promise<boolean>
  */
 const MAX_MEMORY_KIB = 256 * 1024
 
-const MAX_PASSES = 20
-
-const MAX_LANES = 16
-
 /**
  * Memory that scrypt may fill in all lanes together. It fills one lane after another, and this much takes about four
  * seconds, like the highest cost of bcrypt.
  */
 const MAX_SCRYPT_KIB = 4 * MAX_MEMORY_KIB
 
-/** Each step doubles the time: 16 takes about four seconds. */
-const MAX_BCRYPT_COST = 16
-
-/** https://github.com/P-H-C/phc-string-format/blob/master/phc-sf-spec.md; the version is optional. */
+/** Up to 20 passes and 16 lanes. https://github.com/P-H-C/phc-string-format/blob/master/phc-sf-spec.md; the version is optional. */
 const ARGON2 =
-  /^\$argon2(?:id|i|d)\$(?:v=(?:16|19)\$)?m=(?<memoryKib>[1-9]\d{0,6}),t=(?<passes>[1-9]\d{0,2}),p=(?<lanes>[1-9]\d{0,2})\$(?<salt>[A-Za-z\d+/]{11,64})\$(?<hash>[A-Za-z\d+/]{16,86})$/
+  /^\$argon2(?:id|i|d)\$(?:v=(?:16|19)\$)?m=(?<memoryKib>[1-9]\d{0,6}),t=(?<passes>[1-9]|1\d|20),p=(?<lanes>[1-9]|1[0-6])\$(?<salt>[A-Za-z\d+/]{11,64})\$(?<hash>[A-Za-z\d+/]{16,86})$/
 
-const BCRYPT = /^\$2[aby]\$(?<cost>\d\d)\$[./\dA-Za-z]{53}$/
+/** A cost of 4 to 16. Each step doubles the time: 16 takes about four seconds. */
+const BCRYPT = /^\$2[aby]\$(?:0[4-9]|1[0-6])\$[./\dA-Za-z]{53}$/
 
-/** `ln` is the binary logarithm of N: https://www.rfc-editor.org/rfc/rfc7914#section-2 */
+/** Up to 16 lanes. `ln` is the binary logarithm of N: https://www.rfc-editor.org/rfc/rfc7914#section-2 */
 const SCRYPT =
-  /^\$scrypt\$ln=(?<logCost>\d{1,2}),r=(?<blocks>\d{1,2}),p=(?<lanes>\d{1,2})\$(?<salt>[A-Za-z\d+/]{11,86})\$(?<hash>[A-Za-z\d+/]{22,172})$/
+  /^\$scrypt\$ln=(?<logCost>[1-9]\d?),r=(?<blocks>[1-9]\d?),p=(?<lanes>[1-9]|1[0-6])\$(?<salt>[A-Za-z\d+/]{11,86})\$(?<hash>[A-Za-z\d+/]{22,172})$/
 
 /** Whether passwords can be verified against this text: a digest of Argon2, bcrypt or scrypt within the limits above. */
 export function isPasswordDigest(text: string): boolean {
@@ -50,8 +44,9 @@ export async function verifyDigest(digest: string, password: string): Promise<bo
 
 /** The parameters of an Argon2id digest, in KiB and bytes; `undefined` for any other digest, and for an older version. */
 export function argon2idParameters(digest: string) {
-  const { memoryKib, passes, salt = '', hash = '' } = groupsOf(ARGON2, digest)
-  if (!digest.startsWith('$argon2id$v=19$') || memoryKib === undefined) return undefined
+  const groups = ARGON2.exec(digest)?.groups
+  if (groups === undefined || !digest.startsWith('$argon2id$v=19$')) return undefined
+  const { memoryKib, passes, salt = '', hash = '' } = groups
   return {
     memoryKib: Number(memoryKib),
     passes: Number(passes),
@@ -67,42 +62,30 @@ export function kindOfDigest(digest: string): string {
 }
 
 function verifierOf(digest: string): Verify | undefined {
-  return argon2(digest) ?? bcrypt(digest) ?? scryptOfPhc(digest)
+  const argon2 = ARGON2.exec(digest)?.groups
+  if (argon2 !== undefined) {
+    const memoryKib = Number(argon2.memoryKib)
+    const isAffordable = memoryKib >= 8 * Number(argon2.lanes) && memoryKib <= MAX_MEMORY_KIB
+    if (!isAffordable || !isBase64(argon2.salt) || !isBase64(argon2.hash)) return undefined
+    return password => verifyArgon2(digest, password)
+  }
+  if (BCRYPT.test(digest)) {
+    // To bcrypt, `a` and `a\0a` are the same password: it repeats a short one, with a zero byte after each.
+    return async password => (await verifyBcrypt(password, digest)) && !password.includes('\0')
+  }
+  const groups = SCRYPT.exec(digest)?.groups
+  return groups && scryptVerifier(groups)
 }
 
-function argon2(digest: string): Verify | undefined {
-  const { memoryKib, passes, lanes, salt = '', hash = '' } = groupsOf(ARGON2, digest)
-  const isAffordable =
-    isWithin(lanes, { max: MAX_LANES }) &&
-    isWithin(passes, { max: MAX_PASSES }) &&
-    isWithin(memoryKib, { min: 8 * Number(lanes), max: MAX_MEMORY_KIB }) &&
-    isBase64(salt) &&
-    isBase64(hash)
-  return isAffordable ? password => verifyArgon2(digest, password) : undefined
-}
-
-function bcrypt(digest: string): Verify | undefined {
-  const { cost } = groupsOf(BCRYPT, digest)
-  const isAffordable = isWithin(cost, { min: 4, max: MAX_BCRYPT_COST })
-  if (!isAffordable) return undefined
-  // To bcrypt, `a` and `a\0a` are the same password: it repeats a short one, with a zero byte after each.
-  return async password => (await verifyBcrypt(password, digest)) && !password.includes('\0')
-}
-
-function scryptOfPhc(digest: string): Verify | undefined {
-  const groups = groupsOf(SCRYPT, digest)
+function scryptVerifier(groups: Readonly<Record<string, string>>): Verify | undefined {
   const { salt = '', hash = '' } = groups
   const logCost = Number(groups.logCost)
   const blocks = Number(groups.blocks)
   const lanes = Number(groups.lanes)
   const memoryBytes = 128 * blocks * 2 ** logCost
   const isAffordable =
-    logCost >= 1 &&
-    blocks >= 1 &&
     // RFC 7914 2: N must be less than 2 to the power of 128 * r / 8.
     logCost < 16 * blocks &&
-    lanes >= 1 &&
-    lanes <= MAX_LANES &&
     memoryBytes <= MAX_MEMORY_KIB * 1024 &&
     lanes * memoryBytes <= MAX_SCRYPT_KIB * 1024 &&
     isBase64(salt) &&
@@ -123,20 +106,7 @@ function scryptOfPhc(digest: string): Verify | undefined {
   }
 }
 
-/** The named groups of a match; empty if the text does not match. */
-function groupsOf(expression: RegExp, text: string): Readonly<Record<string, string>> {
-  return expression.exec(text)?.groups ?? {}
-}
-
-function isWithin(
-  text: string | undefined,
-  { min = 1, max }: { readonly min?: number; readonly max: number },
-): boolean {
-  const value = Number(text)
-  return value >= min && value <= max
-}
-
 /** Whether a text is valid Base64: some lengths and some last characters are impossible. */
-function isBase64(text: string): boolean {
+function isBase64(text = ''): boolean {
   return Buffer.from(text, 'base64').toString('base64').replaceAll('=', '') === text
 }
