@@ -1,5 +1,5 @@
 import { ServiceError } from '../../errors.ts'
-import { usedUp } from '../../users/used-up.ts'
+import { usedUp } from '../../users/ids-and-times.ts'
 import { storedUser } from '../../users/user-json.ts'
 import type { ExpectedVersions, StoredUser, UserChange } from '../../users/user-repository.ts'
 import { foldCase } from '../../users/user-schemas.ts'

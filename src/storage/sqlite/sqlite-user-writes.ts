@@ -1,5 +1,5 @@
 import { ServiceError } from '../../errors.ts'
-import { requireExactId } from '../../users/used-up.ts'
+import { requireExactId } from '../../users/ids-and-times.ts'
 import { storedUser } from '../../users/user-json.ts'
 import {
   IDEMPOTENCY_TTL_MS,

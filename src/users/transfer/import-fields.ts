@@ -6,8 +6,8 @@ import {
   MIN_SHOWN_MS,
   NO_INSTANT,
 } from '../../http/instant.ts'
+import { MAX_ID } from '../ids-and-times.ts'
 import { isPasswordDigest } from '../passwords/digest.ts'
-import { MAX_ID } from '../used-up.ts'
 
 // The bounds allow every value that the service can show, so that every export can be imported.
 

@@ -3,12 +3,12 @@ import { describe, expect, test } from 'vitest'
 import type { Connections } from '../../../src/storage/postgres/postgres-connections.ts'
 import { openPostgresTrialImportStore } from '../../../src/storage/postgres/postgres-trial-import-store.ts'
 import { createPostgresUserImportStore } from '../../../src/storage/postgres/postgres-user-import-store.ts'
+import { MAX_ID } from '../../../src/users/ids-and-times.ts'
 import {
   CONFLICT_POLICIES,
   type ImportBatch,
   type ImportedUser,
 } from '../../../src/users/transfer/user-import-store.ts'
-import { MAX_ID } from '../../../src/users/used-up.ts'
 import { describeUserImportStore } from '../../contracts/user-import-store-contract.ts'
 import { createFakeClock } from '../../support/fake-clock.ts'
 import {
