@@ -1,4 +1,4 @@
-import { type FieldError, ServiceError } from '../errors.ts'
+import { ServiceError } from '../errors.ts'
 import type { Cursors } from './cursor.ts'
 import { type CreatedUser, createOnce } from './idempotency.ts'
 import type { PasswordHasher } from './passwords/hasher.ts'
@@ -10,7 +10,13 @@ import type {
   UserChange,
   UserRepository,
 } from './user-repository.ts'
-import { EMAIL_TAKEN, type Parsed, type UserInput, type UserRules } from './user-schemas.ts'
+import {
+  EMAIL_TAKEN,
+  type Parsed,
+  parseBody,
+  type UserInput,
+  type UserRules,
+} from './user-schemas.ts'
 
 /**
  * The use cases of users. Every input is validated here. Bodies are JSON values. An `id` of `undefined` is an id that no
@@ -58,12 +64,14 @@ export function createUserService(options: UserServiceOptions): UserService {
     if ('user' in parsed) return parsed.user
     const { errors, email } = parsed
     const taken = email !== undefined && (await users.isEmailTaken(email, exceptId))
-    const all = taken ? inFieldOrder([...errors, EMAIL_TAKEN]) : errors
+    // In the order of the fields: only the name comes before the e-mail.
+    const place = errors[0]?.field === 'name' ? 1 : 0
+    const all = taken ? errors.toSpliced(place, 0, EMAIL_TAKEN) : errors
     throw new ServiceError('validation_failed', { errors: all })
   }
 
   async function prepare(body: unknown): Promise<NewUser> {
-    const { name, email, password } = await requireValid(rules.parseNew(body))
+    const { name, email, password } = await requireValid(parseBody(rules.schemas.newUser, body))
     return { name, email, passwordDigest: password == null ? null : await passwords.hash(password) }
   }
 
@@ -102,7 +110,7 @@ export function createUserService(options: UserServiceOptions): UserService {
     create: (body, key) => reportTakenEmail(create(body, key)),
 
     update: async (id, body, expected) => {
-      const input = await requireValid(rules.parseChange(body), id)
+      const input = await requireValid(parseBody(rules.schemas.change, body), id)
       if (id === undefined) throw new ServiceError('user_not_found')
       for (let comparison = 1; comparison <= MAX_COMPARISONS; comparison++) {
         const change = await toChange(id, input, expected)
@@ -137,9 +145,4 @@ async function reportTakenEmail<T>(write: Promise<T>): Promise<T> {
 /** The error for a taken e-mail when nothing else is wrong. */
 function takenEmail(): ServiceError {
   return new ServiceError('email_taken', { errors: [EMAIL_TAKEN] })
-}
-
-function inFieldOrder(errors: readonly FieldError[]): readonly FieldError[] {
-  const order = ['user', 'name', 'email', 'password']
-  return errors.toSorted((a, b) => order.indexOf(a.field) - order.indexOf(b.field))
 }

@@ -1,6 +1,10 @@
 import { expect, test } from 'vitest'
-import { isPasswordDigest, kindOfDigest } from '../../src/users/passwords/digest.ts'
-import { createPasswordHasher, DECOY, isCurrentDigest } from '../../src/users/passwords/hasher.ts'
+import {
+  isCurrentDigest,
+  isPasswordDigest,
+  kindOfDigest,
+} from '../../src/users/passwords/digest.ts'
+import { createPasswordHasher, DECOY } from '../../src/users/passwords/hasher.ts'
 import { newUserBody } from '../support/builders.ts'
 import { openUsers } from '../support/open-users.ts'
 

@@ -6,7 +6,7 @@ import { createSqliteUserRepository } from '../../src/storage/sqlite/sqlite-user
 import { createWriteQueue } from '../../src/storage/sqlite/write-queue.ts'
 import { createCursors } from '../../src/users/cursor.ts'
 import { createPasswordVerifications } from '../../src/users/password-verifications.ts'
-import { createPasswordHasher, type LoginHasher } from '../../src/users/passwords/hasher.ts'
+import { createPasswordHasher, type PasswordHasher } from '../../src/users/passwords/hasher.ts'
 import type { UserRepository } from '../../src/users/user-repository.ts'
 import { createUserRules } from '../../src/users/user-schemas.ts'
 import { createUserService } from '../../src/users/user-service.ts'
@@ -31,7 +31,7 @@ export async function openUsers(
   const users = { ...repository, ...wrap(repository) }
   const hasher = createPasswordHasher()
   const passwords = new Proxy(hasher, {
-    get: (_target, name: keyof LoginHasher) => {
+    get: (_target, name: keyof PasswordHasher) => {
       if (name !== 'waiting') asked.push(name)
       return hasher[name]
     },

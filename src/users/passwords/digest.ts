@@ -9,6 +9,13 @@ const { verify: verifyBcrypt } =
 /** Whether a digest was made from these bytes of a password. */
 type Verify = (password: string) => Promise<boolean>
 
+/** For Argon2id, the default of the library. From the OWASP Password Storage Cheat Sheet: 19 MiB, 2 passes. */
+export const CURRENT = { memoryCost: 19_456, timeCost: 2, parallelism: 1 }
+
+/** Those of the library. */
+export const SALT_BYTES = 16
+export const HASH_BYTES = 32
+
 /**
  * Memory that one verification may take. Several run at once, so without a limit an imported digest could take all memory
  * of the machine.
@@ -42,17 +49,20 @@ export async function verifyDigest(digest: string, password: string): Promise<bo
   return (await verifierOf(digest)?.(password)) ?? false
 }
 
-/** The parameters of an Argon2id digest, in KiB and bytes; `undefined` for any other digest, and for an older version. */
-export function argon2idParameters(digest: string) {
-  const groups = ARGON2.exec(digest)?.groups
-  if (groups === undefined || !digest.startsWith('$argon2id$v=19$')) return undefined
-  const { memoryKib, passes, salt = '', hash = '' } = groups
-  return {
-    memoryKib: Number(memoryKib),
-    passes: Number(passes),
-    saltBytes: Buffer.from(salt, 'base64').length,
-    hashBytes: Buffer.from(hash, 'base64').length,
-  }
+/**
+ * Whether a digest is Argon2id, and at least as hard to guess as one of this service. More memory makes up for fewer passes,
+ * but not the other way around.
+ */
+export function isCurrentDigest(digest: string): boolean {
+  const { memoryKib, passes, salt = '', hash = '' } = ARGON2.exec(digest)?.groups ?? {}
+  const { memoryCost, timeCost } = CURRENT
+  return (
+    digest.startsWith('$argon2id$v=19$') &&
+    Number(memoryKib) >= memoryCost &&
+    Number(memoryKib) * Number(passes) >= memoryCost * timeCost &&
+    bytesOf(salt).length >= SALT_BYTES &&
+    bytesOf(hash).length >= HASH_BYTES
+  )
 }
 
 /** What of a digest says how long its verification takes: all before the salt. */
@@ -93,12 +103,12 @@ function scryptVerifier(groups: Readonly<Record<string, string>>): Verify | unde
   if (!isAffordable) return undefined
   // The library needs a little more than the blocks themselves.
   const options = { N: 2 ** logCost, r: blocks, p: lanes, maxmem: 2 * memoryBytes + 2 ** 20 }
-  const expected = Buffer.from(hash, 'base64')
+  const expected = bytesOf(hash)
   return async password => {
     // To scrypt, `a` and `a\0` are the same password: HMAC fills a short key with zero bytes.
     if (password.endsWith('\0')) return false
     return new Promise((resolve, reject) => {
-      scrypt(password, Buffer.from(salt, 'base64'), expected.length, options, (error, key) => {
+      scrypt(password, bytesOf(salt), expected.length, options, (error, key) => {
         if (error === null) resolve(timingSafeEqual(key, expected))
         else reject(error)
       })
@@ -108,5 +118,9 @@ function scryptVerifier(groups: Readonly<Record<string, string>>): Verify | unde
 
 /** Whether a text is valid Base64: some lengths and some last characters are impossible. */
 function isBase64(text = ''): boolean {
-  return Buffer.from(text, 'base64').toString('base64').replaceAll('=', '') === text
+  return bytesOf(text).toString('base64').replaceAll('=', '') === text
+}
+
+function bytesOf(base64: string): Buffer {
+  return Buffer.from(base64, 'base64')
 }

@@ -3,7 +3,7 @@ import { availableParallelism } from 'node:os'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { ServiceError } from '../../errors.ts'
 import { loadNativePackage } from '../../native-package.ts'
-import { argon2idParameters, kindOfDigest, verifyDigest } from './digest.ts'
+import { CURRENT, HASH_BYTES, kindOfDigest, SALT_BYTES, verifyDigest } from './digest.ts'
 import { createLoginTiming } from './login-timing.ts'
 
 const { hash } = loadNativePackage<typeof import('@node-rs/argon2')>('@node-rs/argon2')
@@ -14,17 +14,13 @@ export interface PasswordHasher {
   hash(password: string): Promise<string>
   /** Whether `digest` was made from `password`. Throws `overloaded` like `hash`. */
   verify(digest: string, password: string): Promise<boolean>
-  /** Calls that wait for their turn or, after a failed login, for its time. */
-  waiting(): number
-}
-
-/** Verifies the passwords of strangers. */
-export interface LoginHasher extends PasswordHasher {
   /**
-   * Whether `digest` was made from `password`; without a digest it is false. A failure takes about as long for every digest,
+   * For logins: whether `digest` was made from `password`; without a digest it is false. A failure takes about as long for every digest,
    * and without one. Throws `overloaded` like `hash`.
    */
   verifyEvenly(digest: string | undefined, password: string): Promise<boolean>
+  /** Calls that wait for their turn or, after a failed login, for its time. */
+  waiting(): number
 }
 
 export interface PasswordHasherOptions {
@@ -36,15 +32,8 @@ export interface PasswordHasherOptions {
   readonly now?: () => number
 }
 
-/** For Argon2id, the default of the library. From the OWASP Password Storage Cheat Sheet: 19 MiB, 2 passes. */
-const PARAMETERS = { memoryCost: 19_456, timeCost: 2, parallelism: 1 }
-
 /** Hashing runs on the four threads of libuv; one of them stays free to write the log. */
 const MAX_THREADS = 3
-
-const SALT_BYTES = 16
-
-const HASH_BYTES = 32
 
 /** A digest of no password, for users without one. Its verification costs as much as that of one that `hash` makes. */
 export const DECOY = `$argon2id$v=19$m=19456,t=2,p=1$${randomBase64(SALT_BYTES)}$${randomBase64(HASH_BYTES)}`
@@ -53,7 +42,7 @@ export function createPasswordHasher({
   maxConcurrent = Math.min(availableParallelism(), MAX_THREADS),
   maxWaiting = 250,
   now = () => performance.now(),
-}: PasswordHasherOptions = {}): LoginHasher {
+}: PasswordHasherOptions = {}): PasswordHasher {
   const timing = createLoginTiming(now)
   const queue: (() => void)[] = []
   let running = 0
@@ -90,27 +79,11 @@ export function createPasswordHasher({
   }
 
   return {
-    hash: password => inTurn(() => hash(normalise(password), PARAMETERS)),
+    hash: password => inTurn(() => hash(normalise(password), CURRENT)),
     verify: (digest, password) => inTurn(() => verifyEitherForm(digest, password)),
     verifyEvenly,
     waiting,
   }
-}
-
-/**
- * Whether a digest is Argon2id, and at least as hard to guess as one that `hash` makes. More memory makes up for fewer passes,
- * but not the other way around.
- */
-export function isCurrentDigest(digest: string): boolean {
-  const found = argon2idParameters(digest)
-  if (found === undefined) return false
-  const { memoryCost, timeCost } = PARAMETERS
-  return (
-    found.memoryKib >= memoryCost &&
-    found.memoryKib * found.passes >= memoryCost * timeCost &&
-    found.saltBytes >= SALT_BYTES &&
-    found.hashBytes >= HASH_BYTES
-  )
 }
 
 const TRIAL_PREFIX = '$trial$'

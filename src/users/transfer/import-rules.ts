@@ -1,8 +1,7 @@
 import {
-  bodyOf,
   createUserFields,
   type Parsed,
-  parseBody,
+  parseUser,
   type UserRulesOptions,
   userOf,
 } from '../user-schemas.ts'
@@ -32,6 +31,5 @@ export function createImportRules(options: UserRulesOptions): ImportRules {
         updatedAt: updated_at,
       }),
     )
-  const imported = bodyOf(row)
-  return { parseImported: value => parseBody(imported, { user: value }) }
+  return { parseImported: value => parseUser(row, value) }
 }
