@@ -76,12 +76,7 @@ function wholeWordsOf(text: string): readonly string[] {
 
 /** The first `count` code points. */
 export function firstChars(word: string, count: number): string {
-  if (word.length <= count) return word
-  let units = 0
-  for (let chars = 0; chars < count && units < word.length; chars++) {
-    units += (word.codePointAt(units) as number) > 0xffff ? 2 : 1
-  }
-  return word.slice(0, units)
+  return word.length <= count ? word : [...word].slice(0, count).join('')
 }
 
 /**
@@ -102,30 +97,24 @@ function beginsWord(text: string, beginning: string): boolean {
   return false
 }
 
-/** Whether each of `asked` begins one of `words`, all of them folded. */
-export function areBegun(words: readonly string[], asked: readonly string[]): boolean {
-  return asked.every(beginning => words.some(word => word.startsWith(beginning)))
-}
-
 /**
  * The words of a query, or what is wrong with it. A word that begins another one of them is left out, because whoever has
  * the longer one has it too.
  */
-export function parseAskedWords(text: string): { words: readonly string[] } | { error: string } {
-  if (text.length > MAX_QUERY_UNITS)
-    return { error: `is too long (maximum is ${MAX_QUERY_UNITS} characters)` }
+export function parseAskedWords(text: string): { words: readonly string[]; error?: string } {
+  const refuse = (error: string) => ({ words: [], error })
+  if (text.length > MAX_QUERY_UNITS) {
+    return refuse(`is too long (maximum is ${MAX_QUERY_UNITS} characters)`)
+  }
   const words = wholeWordsOf(text)
-  if (words.length === 0) return { error: 'has no letter and no digit' }
+  if (words.length === 0) return refuse('has no letter and no digit')
   if (words.length > MAX_ASKED_WORDS) {
-    return { error: `has too many words (maximum is ${MAX_ASKED_WORDS} words)` }
+    return refuse(`has too many words (maximum is ${MAX_ASKED_WORDS} words)`)
   }
   if (words.some(word => firstChars(word, MAX_WORD_CHARS) !== word)) {
-    return { error: `has a word that is too long (maximum is ${MAX_WORD_CHARS} characters)` }
+    return refuse(`has a word that is too long (maximum is ${MAX_WORD_CHARS} characters)`)
   }
   const distinct = [...new Set(words)]
-  return {
-    words: distinct.filter(word =>
-      distinct.every(other => other === word || !other.startsWith(word)),
-    ),
-  }
+  const isLongest = (word: string) => distinct.filter(other => other.startsWith(word)).length === 1
+  return { words: distinct.filter(isLongest) }
 }

@@ -11,9 +11,10 @@ import {
   type UserRepository,
 } from '../../src/users/user-repository.ts'
 import { foldCase } from '../../src/users/user-schemas.ts'
-import { areBegun, firstChars, parseAskedWords, wordsOfUser } from '../../src/users/words.ts'
+import { firstChars, parseAskedWords, wordsOfUser } from '../../src/users/words.ts'
 import { createFakeClock } from '../support/fake-clock.ts'
 import type { ShownUser } from '../support/user-order.ts'
+import { areBegun } from '../support/user-scan.ts'
 
 export interface OpenedRepository {
   readonly repository: UserRepository
@@ -312,8 +313,7 @@ function queriesOf(users: readonly ShownUser[]): fc.Arbitrary<UserQuery> {
       },
       { weight: 1, arbitrary: odd },
     )
-    .map(asked => parseAskedWords(asked.join(' ')))
-    .map(parsed => ('words' in parsed ? parsed.words : []))
+    .map(asked => parseAskedWords(asked.join(' ')).words)
   const rarely = <T>(arbitrary: fc.Arbitrary<T>) =>
     fc.oneof({ weight: 5, arbitrary: fc.constant(undefined) }, { weight: 1, arbitrary })
   const filters: fc.Arbitrary<UserFilters> = fc.record({

@@ -2,7 +2,6 @@ import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import { foldCase } from '../../src/users/user-schemas.ts'
 import {
-  areBegun,
   createWordTest,
   firstChars,
   foldWords,
@@ -11,6 +10,7 @@ import {
   wordsOfUser,
 } from '../../src/users/words.ts'
 import { codePoints } from '../support/letters.ts'
+import { areBegun } from '../support/user-scan.ts'
 
 /** What can be part of a name. */
 const characters = codePoints(char => /[\p{L}\p{M}\p{N}\p{P}\p{S}\p{Cf}]/u.test(char))
