@@ -1,5 +1,5 @@
 import { OperatorError } from '../../errors.ts'
-import { IMPORT_COLUMNS } from '../../users/transfer/import-fields.ts'
+import { IMPORT_COLUMNS } from '../../users/transfer/import-rows.ts'
 
 /** No row can be a user without these columns. */
 const NEEDED_COLUMNS = ['name', 'email']

@@ -1,5 +1,5 @@
 import { OperatorError } from '../../errors.ts'
-import type { ImportRecord } from '../../users/transfer/import-batches.ts'
+import type { ImportRecord } from '../../users/transfer/import-rows.ts'
 import { recogniseDelimiter } from './csv-delimiter.ts'
 import { checkHeader } from './csv-header.ts'
 import { type CsvParser, type CsvRow, createCsvParser } from './csv-rows.ts'

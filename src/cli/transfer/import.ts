@@ -2,9 +2,13 @@ import { resolve } from 'node:path'
 import type { Config } from '../../config/settings.ts'
 import { OperatorError } from '../../errors.ts'
 import { isSameFile } from '../../files/durable-files.ts'
-import { ImportMismatch, ImportUnfinished } from '../../users/transfer/import-batches.ts'
-import type { RejectedRow } from '../../users/transfer/import-settlement.ts'
-import type { ImportProgress, RejectsSink } from '../../users/transfer/user-import.ts'
+import type { RejectedRow } from '../../users/transfer/import-rows.ts'
+import {
+  ImportMismatch,
+  type ImportProgress,
+  ImportUnfinished,
+  type RejectsSink,
+} from '../../users/transfer/user-import.ts'
 import type { ConflictPolicy } from '../../users/transfer/user-import-store.ts'
 import { isFileOfDatabase } from '../../wiring/open-storage.ts'
 import { openUserTransfer } from '../../wiring/open-user-transfer.ts'

@@ -8,7 +8,7 @@ import {
   statSync,
 } from 'node:fs'
 import { OperatorError } from '../../errors.ts'
-import type { RejectedRow } from '../../users/transfer/import-settlement.ts'
+import type { RejectedRow } from '../../users/transfer/import-rows.ts'
 import type { RejectsSink } from '../../users/transfer/user-import.ts'
 import { toWriteError } from '../terminal/standard-streams.ts'
 

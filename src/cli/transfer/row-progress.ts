@@ -1,4 +1,4 @@
-import type { ImportRecord } from '../../users/transfer/import-batches.ts'
+import type { ImportRecord } from '../../users/transfer/import-rows.ts'
 
 /** The progress of an import, measured as a share of its file. */
 export interface RowProgress {

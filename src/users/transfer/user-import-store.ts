@@ -19,23 +19,13 @@ export const CONFLICT_POLICIES = ['fail', 'skip', 'update'] as const
  */
 export type ConflictPolicy = (typeof CONFLICT_POLICIES)[number]
 
-/** What the import did with a user. The last two are conflicts that the policy does not settle. */
-export type ImportOutcome =
-  | 'created'
-  | 'updated'
-  | 'unchanged'
-  | 'skipped'
-  | 'email_taken'
-  | 'id_taken'
-
 /** Numbers of records by what the import did with them. */
-export interface ImportCounts {
-  readonly created: number
-  readonly updated: number
-  readonly unchanged: number
-  readonly skipped: number
-  readonly rejected: number
-}
+export type ImportCounts = Readonly<
+  Record<'created' | 'updated' | 'unchanged' | 'skipped' | 'rejected', number>
+>
+
+/** What the import did with a user. The last two are conflicts that the policy does not settle. */
+export type ImportOutcome = Exclude<keyof ImportCounts, 'rejected'> | 'email_taken' | 'id_taken'
 
 /** How far an import has come, over all its runs. */
 export interface ImportCheckpoint {

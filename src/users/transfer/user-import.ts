@@ -1,16 +1,14 @@
+import { createHash, type Hash } from 'node:crypto'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { ServiceError } from '../../errors.ts'
-import type { PasswordHasher } from '../passwords/hasher.ts'
+import { EMAIL_TAKEN } from '../user-schemas.ts'
 import {
-  createRecordHash,
-  ImportMismatch,
   type ImportRecord,
-  ImportUnfinished,
-  remainingBatches,
-} from './import-batches.ts'
-import { prepareBatch } from './import-preparation.ts'
-import type { ImportRules } from './import-rules.ts'
-import { addCounts, NO_COUNTS, type RejectedRow, settleBatch } from './import-settlement.ts'
+  type PreparationOptions,
+  type Prepared,
+  prepareBatch,
+  type RejectedRow,
+} from './import-rows.ts'
 import type {
   ConflictPolicy,
   ImportBatch,
@@ -20,6 +18,25 @@ import type {
   UserImportStore,
   WrittenBatch,
 } from './user-import-store.ts'
+
+/** The source to resume is not the source of the earlier import. */
+export class ImportMismatch extends Error {
+  override readonly name = 'ImportMismatch'
+}
+
+/** An earlier import of this source did not finish, and the caller did not say whether to resume or restart it. */
+export class ImportUnfinished extends Error {
+  override readonly name = 'ImportUnfinished'
+  readonly source: string
+  /** Number of records that are done. */
+  readonly records: number
+
+  constructor({ source, records }: ImportCheckpoint) {
+    super(`an import of ${source} did not finish`)
+    this.source = source
+    this.records = records
+  }
+}
 
 /** Where the rejected rows are kept. */
 export interface RejectsSink {
@@ -77,18 +94,28 @@ export interface UserImporter {
   run(options: ImportOptions): Promise<ImportResult>
 }
 
-export interface UserImporterOptions {
+export interface UserImporterOptions extends Omit<PreparationOptions, 'store' | 'onConflict'> {
   readonly store: UserImportStore
-  readonly rules: ImportRules
-  readonly passwords: PasswordHasher
   /** Whether the policy `fail` ends the import at the first conflict; otherwise it rejects every row in conflict. */
   readonly endsAtConflict: boolean
 }
+
+/**
+ * A transaction of this size takes about 80 ms, during which the writes of a running service wait. E-mails are not sorted,
+ * so every transaction writes most pages of their index, however many rows it has: with 500 rows per transaction each row
+ * took twice as long.
+ */
+const MAX_BATCH_RECORDS = 2000
+
+/** With passwords: hashing takes longer than all else, and smaller batches show progress and lose little when the process ends. */
+const MAX_HASHED_RECORDS = 32
 
 /** How long to retry while another process keeps the database locked. */
 const PATIENCE_MS = 30_000
 
 const RETRY_MS = 100
+
+const NO_COUNTS: ImportCounts = { created: 0, updated: 0, unchanged: 0, skipped: 0, rejected: 0 }
 
 export function createUserImporter(dependencies: UserImporterOptions): UserImporter {
   const { store } = dependencies
@@ -107,60 +134,49 @@ export function createUserImporter(dependencies: UserImporterOptions): UserImpor
     }
   }
 
-  /** The checkpoint to resume from, if any. */
-  async function findStart({ source, start }: ImportOptions) {
+  async function run(options: ImportOptions): Promise<ImportResult> {
+    const { source, records, onConflict, start, rejects, onProgress, signal } = options
+    const endsAtConflict = onConflict === 'fail' && dependencies.endsAtConflict
     const last = await store.findCheckpoint(source)
     if (start === 'new' && last !== undefined && !last.isFinished && last.records > 0) {
       throw new ImportUnfinished(last)
     }
-    return start === 'resume' ? last : undefined
-  }
-
-  async function run(options: ImportOptions): Promise<ImportResult> {
-    const { source, records, onConflict, rejects, onProgress, signal } = options
-    const endsAtConflict = onConflict === 'fail' && dependencies.endsAtConflict
-    const resumedFrom = await findStart(options)
+    const resumedFrom = start === 'resume' ? last : undefined
+    /** Of the records that are done. */
+    const hash = createHash('sha256')
     let checkpoint = resumedFrom ?? createCheckpoint(source)
-    const hash = createRecordHash()
-    const { records: resumed, counts: earlierCounts } = checkpoint
-    let progress: ImportProgress = {
-      records: resumed,
-      counts: earlierCounts,
-      resumed,
-      rejected: [],
-      conflicts: 0,
-    }
+    const { records: resumed, counts } = checkpoint
+    let progress: ImportProgress = { records: resumed, resumed, counts, rejected: [], conflicts: 0 }
     let firstConflict: RejectedRow | undefined
+    const ended = (end: ImportResult['end']) => ({ end, progress, firstConflict })
 
-    async function importBatch(
-      batch: readonly ImportRecord[],
-      { isFinished = false } = {},
-    ): Promise<void> {
+    async function importBatch(batch: readonly ImportRecord[], isFinished = false): Promise<void> {
       const prepared = await prepareBatch(batch, { ...dependencies, onConflict })
-      const settle = (outcomes: readonly ImportOutcome[]) =>
-        settleBatch({ batch, prepared, outcomes, endsAtConflict })
+      const users = prepared.flatMap(({ user }) => user ?? [])
+      let settled!: Settled
+      // Called again when the transaction is repeated. What the last call settles is stored.
       const checkpointAfter = (outcomes: readonly ImportOutcome[]): ImportCheckpoint => {
-        const { done, counts, rejected } = settle(outcomes)
+        settled = settle(prepared, { outcomes, endsAtConflict, counts: checkpoint.counts })
+        const done = batch.slice(0, settled.records)
         return {
           source,
           records: checkpoint.records + done.length,
-          recordsHash: hash.digestWith(done),
+          recordsHash: addRecords(hash.copy(), done).digest(),
           // On disk before the checkpoint is: once that is stored, these rows are not read again.
-          rejectsBytes: rejects.write(checkpoint.rejectsBytes, rejected),
-          counts: addCounts(checkpoint.counts, counts),
+          rejectsBytes: rejects.write(checkpoint.rejectsBytes, settled.rejected),
+          counts: settled.counts,
           isFinished,
         }
       }
-      const users = prepared.flatMap(item => ('user' in item ? [item.user] : []))
-      const written = await writePatiently({ users, onConflict, checkpointAfter }, signal)
-      const { done, rejected, conflicts } = settle(written.outcomes)
-      hash.add(done)
-      checkpoint = written.checkpoint
+      checkpoint = (await writePatiently({ users, onConflict, checkpointAfter }, signal)).checkpoint
+      const { rejected, conflicts } = settled
+      addRecords(hash, batch.slice(0, settled.records))
       firstConflict ??= conflicts[0]
+      const { records, counts } = checkpoint
       progress = {
-        records: checkpoint.records,
-        counts: checkpoint.counts,
+        records,
         resumed,
+        counts,
         rejected,
         conflicts: progress.conflicts + conflicts.length,
       }
@@ -170,27 +186,111 @@ export function createUserImporter(dependencies: UserImporterOptions): UserImpor
     try {
       // Overwrites the earlier checkpoint of this source and empties the rejects file.
       if (resumedFrom === undefined) await importBatch([])
-      for await (const batch of remainingBatches({ records, checkpoint, hash })) {
+      for await (const batch of remainingBatches(records, { checkpoint, hash })) {
         signal.throwIfAborted()
         await importBatch(batch)
-        if (endsAtConflict && firstConflict !== undefined) {
-          return { end: 'conflict', progress, firstConflict }
-        }
+        if (endsAtConflict && firstConflict !== undefined) return ended('conflict')
       }
-      await importBatch([], { isFinished: true })
+      await importBatch([], true)
     } catch (error) {
-      if (error === signal.reason) return { end: 'interrupted', progress, firstConflict }
+      if (error === signal.reason) return ended('interrupted')
       if (progress.records === 0 || error instanceof ImportMismatch) throw error
-      return { end: 'failed', progress, firstConflict, failure: error }
+      return { ...ended('failed'), failure: error }
     }
-    return { end: 'done', progress, firstConflict }
+    return ended('done')
   }
 
   return { run }
 }
 
 function createCheckpoint(source: string): ImportCheckpoint {
-  const recordsHash = createRecordHash().digestWith([])
-  const counts = NO_COUNTS
-  return { source, records: 0, recordsHash, rejectsBytes: 0, counts, isFinished: false }
+  const recordsHash = createHash('sha256').digest()
+  return { source, records: 0, recordsHash, rejectsBytes: 0, counts: NO_COUNTS, isFinished: false }
+}
+
+/** Adds records to the hash by which a resumed import recognises them, and returns it. */
+function addRecords(hash: Hash, records: readonly ImportRecord[]): Hash {
+  return hash.update(records.map(({ raw }) => `${raw}\n`).join(''))
+}
+
+/**
+ * The records after those of the checkpoint, in batches of one transaction each. Adds the records of the checkpoint
+ * to `hash`. Throws `ImportMismatch` if they differ from those that were imported.
+ */
+async function* remainingBatches(
+  records: ImportOptions['records'],
+  { checkpoint, hash }: { readonly checkpoint: ImportCheckpoint; readonly hash: Hash },
+): AsyncGenerator<readonly ImportRecord[]> {
+  const { records: resumed, recordsHash, source } = checkpoint
+  let passed = 0
+  for await (const chunk of records) {
+    const old = chunk.slice(0, resumed - passed)
+    addRecords(hash, old)
+    passed += old.length
+    const isLast = old.length > 0 && passed === resumed
+    if (isLast && !hash.copy().digest().equals(recordsHash)) {
+      throw new ImportMismatch(
+        `the first ${resumed} rows of ${source} have changed since the earlier import, or have other columns`,
+      )
+    }
+    yield* batchesOf(chunk.slice(old.length))
+  }
+  if (passed < resumed) {
+    throw new ImportMismatch(
+      `${source} has only ${passed} rows, and the earlier import did ${resumed}`,
+    )
+  }
+}
+
+function* batchesOf(records: readonly ImportRecord[]): Generator<readonly ImportRecord[]> {
+  const length = records.some(hasPassword) ? MAX_HASHED_RECORDS : MAX_BATCH_RECORDS
+  for (let start = 0; start < records.length; start += length) {
+    yield records.slice(start, start + length)
+  }
+}
+
+function hasPassword({ content }: ImportRecord): boolean {
+  return 'row' in content && Object(content.row).password != null
+}
+
+/** What became of a batch. */
+interface Settled {
+  /** How many records are done: all, or those before the conflict that ends the import. */
+  readonly records: number
+  /** With those of earlier batches. */
+  readonly counts: ImportCounts
+  readonly rejected: readonly RejectedRow[]
+  /** The rows in conflict with another user: rejected ones, or the one at which the import ends. */
+  readonly conflicts: readonly RejectedRow[]
+}
+
+/** Joins a batch with the outcomes of its users: one for each, up to the conflict that ended it. */
+function settle(
+  prepared: readonly Prepared[],
+  earlier: {
+    readonly outcomes: readonly ImportOutcome[]
+    readonly endsAtConflict: boolean
+    readonly counts: ImportCounts
+  },
+): Settled {
+  const outcomes = earlier.outcomes.values()
+  const counts: Record<keyof ImportCounts, number> = { ...earlier.counts }
+  const rejected: RejectedRow[] = []
+  const conflicts: RejectedRow[] = []
+  for (const [records, { line, user, errors }] of prepared.entries()) {
+    const outcome = user === undefined ? 'skipped' : (outcomes.next().value as ImportOutcome)
+    const taken = TAKEN[outcome]
+    if (taken !== undefined) conflicts.push({ line, errors: taken })
+    if (taken !== undefined && earlier.endsAtConflict)
+      return { records, counts, rejected, conflicts }
+    const problems = errors ?? taken
+    if (problems !== undefined) rejected.push({ line, errors: problems })
+    counts[problems === undefined ? (outcome as keyof ImportCounts) : 'rejected']++
+  }
+  return { records: prepared.length, counts, rejected, conflicts }
+}
+
+const TAKEN: { readonly [Outcome in ImportOutcome]?: RejectedRow['errors'] } = {
+  email_taken: { email: EMAIL_TAKEN.messages },
+  id_taken: { id: EMAIL_TAKEN.messages },
 }

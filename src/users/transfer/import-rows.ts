@@ -1,0 +1,141 @@
+import { z } from 'zod'
+import {
+  instantMs,
+  instantText,
+  MAX_SHOWN_MS,
+  MIN_SHOWN_MS,
+  NO_INSTANT,
+} from '../../http/instant.ts'
+import { MAX_ID } from '../ids-and-times.ts'
+import { isPasswordDigest } from '../passwords/digest.ts'
+import type { PasswordHasher } from '../passwords/hasher.ts'
+import { createUserFields, parseUser, type UserRulesOptions, userOf } from '../user-schemas.ts'
+import type { ConflictPolicy, ImportedUser, UserImportStore } from './user-import-store.ts'
+
+/** One record of the source, as it was read. */
+export interface ImportRecord {
+  /** The line at which it begins, from 1. */
+  readonly line: number
+  /** Its text, by which a resumed import recognises it. */
+  readonly raw: string
+  /** The fields of a user, or why they cannot be read. */
+  readonly content: { readonly row: unknown } | { readonly problem: string }
+}
+
+/** A record that did not become a user, with messages by field. `row` has those about the record as a whole. */
+export interface RejectedRow {
+  readonly line: number
+  readonly errors: Readonly<Record<string, readonly string[]>>
+}
+
+/** A record before the storage decides about it: a user, or why it is none. With neither it is skipped. */
+export interface Prepared {
+  readonly line: number
+  readonly user?: ImportedUser
+  readonly errors?: RejectedRow['errors']
+}
+
+// The bounds allow every value that the service can show, so that every export can be imported.
+
+const id = z.custom<number>(
+  value => Number.isSafeInteger(value) && Number(value) >= 1,
+  `must be a whole number from 1 to ${MAX_ID}`,
+)
+
+const time = instantText()
+  .transform(instantMs)
+  .refine(ms => ms >= MIN_SHOWN_MS && ms <= MAX_SHOWN_MS, NO_INSTANT)
+  .transform(ms => new Date(ms).toISOString())
+
+const digest = z
+  .string('must be a string')
+  .refine(isPasswordDigest, 'is not a digest of Argon2, bcrypt or scrypt that can be verified')
+
+/** The fields that a row may have besides those that clients send. */
+const importFields = {
+  id: id.optional(),
+  created_at: time.optional(),
+  updated_at: time.optional(),
+  password_digest: digest.nullable().optional(),
+}
+
+/** The names of all fields that a row may have. */
+export const IMPORT_COLUMNS = ['name', 'email', 'password', ...Object.keys(importFields)]
+
+/** The schema of a row: the fields that `user` has in the body of a create, and `importFields`. */
+export function createImportRules(options: UserRulesOptions) {
+  return userOf({ ...createUserFields(options), ...importFields })
+    .refine(row => row.password == null || row.password_digest == null, {
+      message: 'cannot be given together with password',
+      path: ['password_digest'],
+    })
+    .refine(row => !(row.created_at && row.updated_at) || row.created_at <= row.updated_at, {
+      message: 'is before created_at',
+      path: ['updated_at'],
+    })
+}
+
+export type ImportRules = ReturnType<typeof createImportRules>
+
+export interface PreparationOptions {
+  readonly store: Pick<UserImportStore, 'findDigestsByEmail'>
+  readonly rules: ImportRules
+  readonly passwords: Pick<PasswordHasher, 'hash' | 'verify'>
+  readonly onConflict: ConflictPolicy
+}
+
+/** Validates the records of a batch and hashes their passwords, in the order of the records. */
+export async function prepareBatch(
+  batch: readonly ImportRecord[],
+  { store, rules, passwords, onConflict }: PreparationOptions,
+): Promise<readonly Prepared[]> {
+  const rows = batch.map(({ content }) =>
+    'problem' in content ? { errors: { row: [content.problem] } } : parseRow(content.row, rules),
+  )
+  const emails = rows.flatMap(row => ('email' in row && row.password != null ? [row.email] : []))
+  const mayExist = onConflict !== 'fail' && emails.length > 0
+  const known = mayExist ? await store.findDigestsByEmail(emails) : new Map<string, string | null>()
+  /** By e-mail and password: if a row comes twice, both get the same salt, or the second would count as a change. */
+  const digests = new Map<string, Promise<string>>()
+
+  function digestOf(email: string, password: string): Promise<string> {
+    const key = JSON.stringify([email.toLowerCase(), password])
+    const made = digests.get(key) ?? keepOrHash(known.get(email), password)
+    digests.set(key, made)
+    return made
+  }
+
+  async function keepOrHash(digest: string | null | undefined, password: string): Promise<string> {
+    const isSame = digest != null && (await passwords.verify(digest, password))
+    return isSame ? digest : passwords.hash(password)
+  }
+
+  return Promise.all(
+    rows.map(async (row, index): Promise<Prepared> => {
+      const { line } = batch[index] as ImportRecord
+      if ('errors' in row) return { line, errors: row.errors }
+      const {
+        password,
+        password_digest: digest = password,
+        created_at,
+        updated_at,
+        ...fields
+      } = row
+      const user = { ...fields, createdAt: created_at, updatedAt: updated_at }
+      if (password == null) return { line, user: { ...user, passwordDigest: digest } }
+      // Skipped before its password is hashed, because hashing takes long.
+      if (onConflict === 'skip' && known.has(row.email)) return { line }
+      return { line, user: { ...user, passwordDigest: await digestOf(row.email, password) } }
+    }),
+  )
+}
+
+/** The fields of a row, or messages by field; those about the row as a whole under `row`. */
+function parseRow(row: unknown, rules: ImportRules) {
+  const parsed = parseUser(rules, row)
+  if ('user' in parsed) return parsed.user
+  const byField = parsed.errors.map(
+    ({ field, messages }) => [field === 'user' ? 'row' : field, messages] as const,
+  )
+  return { errors: Object.fromEntries(byField) }
+}
