@@ -1,17 +1,13 @@
 import { createHmac, timingSafeEqual } from 'node:crypto'
 import type { Position, UserSort } from './user-repository.ts'
 
-/** Turns positions in a list into text that clients can keep and send back, but cannot make or alter. */
-export interface Cursors {
-  encode(sort: UserSort, position: Position): string
-  /** `undefined` for text that `encode` did not make for this sort. */
-  decode(sort: UserSort, text: string): Position | undefined
-}
-
 /** Half of an HMAC-SHA-256, as RFC 2104 5 allows. */
 const SIGNATURE_BYTES = 16
 
-export function createCursors(key: Buffer): Cursors {
+export type Cursors = ReturnType<typeof createCursors>
+
+/** Turns positions in a list into text that clients can keep and send back, but cannot make or alter. */
+export function createCursors(key: Buffer) {
   function signatureOf(sort: UserSort, payload: Buffer): Buffer {
     const direction = sort.descending ? '-' : ''
     const hmac = createHmac('sha256', key).update(`${direction}${sort.by}\n`).update(payload)
@@ -19,12 +15,13 @@ export function createCursors(key: Buffer): Cursors {
   }
 
   return {
-    encode: (sort, position) => {
+    encode: (sort: UserSort, position: Position): string => {
       const payload = Buffer.from(JSON.stringify([position.key, position.id]))
       return Buffer.concat([signatureOf(sort, payload), payload]).toString('base64url')
     },
 
-    decode: (sort, text) => {
+    /** `undefined` for text that `encode` did not make for this sort. */
+    decode: (sort: UserSort, text: string): Position | undefined => {
       const bytes = Buffer.from(text, 'base64url')
       // Decoding ignores other characters and spare bits, so that altered text may give the same bytes.
       if (bytes.toString('base64url') !== text || bytes.length <= SIGNATURE_BYTES) return undefined

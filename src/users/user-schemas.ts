@@ -163,10 +163,7 @@ export function isPossibleEmail(value: string): boolean {
 
 /** Whether a password may be that of a user, imported ones among them. */
 export function isPossiblePassword(value: string): boolean {
-  return (
-    value.length <= 2 * MAX_POSSIBLE_PASSWORD_CHARS &&
-    countChars(value) <= MAX_POSSIBLE_PASSWORD_CHARS
-  )
+  return countChars(value) <= MAX_POSSIBLE_PASSWORD_CHARS
 }
 
 /** Checks the user of any JSON value by the schema of a body. */

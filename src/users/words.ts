@@ -56,8 +56,6 @@ export function foldWords(text: string): string {
 
 const WORD = /[\p{L}\p{M}\p{N}]+/gu
 const ASCII_WORD = /[0-9a-z]+/g
-// For texts of one or two units. Without ^ and what follows it, V8 14 (Node 26) does not match a letter of two units.
-const ENDS_IN_WORD = /^.?[\p{L}\p{M}\p{N}]$/su
 
 /** The distinct words of a text, folded, cut at MAX_WORD_CHARS, in the order in which they first appear. */
 export function wordsOf(text: string): readonly string[] {
@@ -79,22 +77,9 @@ export function firstChars(word: string, count: number): string {
   return word.length <= count ? word : [...word].slice(0, count).join('')
 }
 
-/**
- * Returns a function that tells whether each of `asked` begins a word of a user, without making all its words. `asked` are
- * words as `parseAskedWords` returns them.
- */
-export function createWordTest(asked: readonly string[]): (user: NamedUser) => boolean {
-  return ({ name, email }) => {
-    const text = foldWords(`${name}\n${email}`)
-    return asked.every(beginning => beginsWord(text, beginning))
-  }
-}
-
-function beginsWord(text: string, beginning: string): boolean {
-  for (let at = text.indexOf(beginning); at >= 0; at = text.indexOf(beginning, at + 1)) {
-    if (!ENDS_IN_WORD.test(text.slice(Math.max(0, at - 2), at))) return true
-  }
-  return false
+/** Whether each of `asked` begins one of `words`, all of them folded. */
+export function areBegun(words: readonly string[], asked: readonly string[]): boolean {
+  return asked.every(beginning => words.some(word => word.startsWith(beginning)))
 }
 
 /**

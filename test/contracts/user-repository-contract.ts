@@ -11,10 +11,9 @@ import {
   type UserRepository,
 } from '../../src/users/user-repository.ts'
 import { foldCase } from '../../src/users/user-schemas.ts'
-import { firstChars, parseAskedWords, wordsOfUser } from '../../src/users/words.ts'
+import { areBegun, firstChars, parseAskedWords, wordsOfUser } from '../../src/users/words.ts'
 import { createFakeClock } from '../support/fake-clock.ts'
 import type { ShownUser } from '../support/user-order.ts'
-import { areBegun } from '../support/user-scan.ts'
 
 export interface OpenedRepository {
   readonly repository: UserRepository

@@ -1,5 +1,5 @@
 import type { UserQuery } from '../../src/users/user-repository.ts'
-import { wordsOfUser } from '../../src/users/words.ts'
+import { areBegun, wordsOfUser } from '../../src/users/words.ts'
 import type { ShownUser } from './user-order.ts'
 
 /** The first 1000 users, and how many there are. */
@@ -31,11 +31,6 @@ export function isAsked(
     (filters.updated_after === undefined || user.updated_at > filters.updated_after) &&
     (filters.updated_before === undefined || user.updated_at < filters.updated_before)
   )
-}
-
-/** Whether each of `asked` begins one of `words`, all of them folded. */
-export function areBegun(words: readonly string[], asked: readonly string[]): boolean {
-  return asked.every(beginning => words.some(word => word.startsWith(beginning)))
 }
 
 export function idsOf(json: string): number[] {

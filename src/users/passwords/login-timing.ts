@@ -7,12 +7,6 @@ export interface FailedVerification {
   readonly runs: number
 }
 
-/** Tells how long the answers to failed verifications must wait, so that their times do not tell the kinds of digests. */
-export interface LoginTiming {
-  /** Milliseconds that the answer must wait, so that it takes as long as one of the slowest known kind. May be negative. */
-  restOf(failure: FailedVerification): number
-}
-
 /**
  * How long a kind is known after its last failure, because its last user may have a new digest since. When it is forgotten, the
  * next failure of that kind is not hidden: one e-mail of a slower kind than others shows in this time.
@@ -26,20 +20,21 @@ const LOAD_STEP = 0.1
 const MAX_LOAD = 4
 
 /**
- * An imported digest may take a hundred times as long as one of this service, or a hundredth. Without a wait, the time would
- * tell that its e-mail belongs to a user.
+ * Tells how long the answers to failed verifications must wait, so that their times do not tell the kinds of digests: an
+ * imported digest may take a hundred times as long as one of this service, or a hundredth.
  *
  * A verification takes longer on a busy machine, and the slowest kind is rarely seen. So its shortest time is known, and the
  * load is learned from all kinds: how much longer than their shortest times the last verifications took.
  *
  * `now` is in milliseconds since any moment.
  */
-export function createLoginTiming(now: () => number): LoginTiming {
+export function createLoginTiming(now: () => number) {
   const kinds = new Map<string, { readonly shortestMs: number; readonly seenAt: number }>()
   let load = 1
 
   return {
-    restOf: ({ kind, tookMs, runs }) => {
+    /** Milliseconds to wait, so that the answer takes as long as one of the slowest known kind. May be negative. */
+    restOf: ({ kind, tookMs, runs }: FailedVerification): number => {
       const ms = tookMs / runs
       const seenAt = now()
       for (const [name, last] of kinds) if (seenAt - last.seenAt > KNOWN_MS) kinds.delete(name)
