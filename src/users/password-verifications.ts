@@ -4,28 +4,16 @@ import type { PasswordHasher } from './passwords/hasher.ts'
 import type { StoredUser, UserRepository } from './user-repository.ts'
 import { isPossibleEmail, isPossiblePassword, parseBody, type UserRules } from './user-schemas.ts'
 
-/** Verifies the passwords of users for other programs. */
-export interface PasswordVerifications {
-  /**
-   * The user with the e-mail and the password of a body. Replaces its digest by a current one afterwards, if that is of another
-   * kind or weaker.
-   * Throws `validation_failed`, and `wrong_credentials` for an unknown e-mail, a user without a password and a wrong password,
-   * after about the same time.
-   */
-  verify(body: unknown): Promise<StoredUser>
-}
+export type PasswordVerifications = ReturnType<typeof createPasswordVerifications>
 
-export interface PasswordVerificationsOptions {
+/** Verifies the passwords of users for other programs. */
+export function createPasswordVerifications(options: {
   readonly users: Pick<UserRepository, 'findByEmail' | 'replaceDigest'>
   readonly passwords: PasswordHasher
   readonly rules: UserRules
   /** Called when a digest could not be replaced for a reason that is no `ServiceError`. The next verification tries again. */
   readonly onUpgradeFailure: (error: unknown) => void
-}
-
-export function createPasswordVerifications(
-  options: PasswordVerificationsOptions,
-): PasswordVerifications {
+}) {
   const { users, passwords, rules, onUpgradeFailure } = options
 
   /** Nobody waits for it: a digest that stays as it was is replaced after the next verification. */
@@ -39,7 +27,12 @@ export function createPasswordVerifications(
   }
 
   return {
-    verify: async body => {
+    /**
+     * The user with the e-mail and the password of a body. Replaces its digest by a current one afterwards, if that is of
+     * another kind or weaker. Throws `validation_failed`, and `wrong_credentials` for an unknown e-mail, a user without a
+     * password and a wrong password, after about the same time.
+     */
+    verify: async (body: unknown): Promise<StoredUser> => {
       const parsed = parseBody(rules.schemas.login, body)
       if ('errors' in parsed) throw new ServiceError('validation_failed', { errors: parsed.errors })
       const { email, password } = parsed.user

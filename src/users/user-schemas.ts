@@ -1,5 +1,5 @@
 import { z } from 'zod'
-import type { FieldError } from '../errors.ts'
+import { type FieldError, ServiceError } from '../errors.ts'
 
 /** A valid user of a body, or what is wrong with it. */
 export type Parsed<T> =
@@ -38,6 +38,11 @@ const EMAIL = z.regexes.email
 
 /** The only error of a field that needs the storage. */
 export const EMAIL_TAKEN: FieldError = fieldError('email', ['has already been taken'])
+
+/** `email_taken`: nothing but the e-mail is wrong. */
+export function takenEmail(): ServiceError {
+  return new ServiceError('email_taken', { errors: [EMAIL_TAKEN] })
+}
 
 const BLANK = "can't be blank"
 const INVALID = 'is invalid'

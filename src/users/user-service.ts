@@ -2,7 +2,7 @@ import { ServiceError } from '../errors.ts'
 import type { Cursors } from './cursor.ts'
 import { type CreatedUser, createOnce } from './idempotency.ts'
 import type { PasswordHasher } from './passwords/hasher.ts'
-import { createUserLists, type ListUsers } from './user-lists.ts'
+import { createUserLists } from './user-lists.ts'
 import type {
   ExpectedVersions,
   NewUser,
@@ -14,48 +14,26 @@ import {
   EMAIL_TAKEN,
   type Parsed,
   parseBody,
+  takenEmail,
   type UserInput,
   type UserRules,
 } from './user-schemas.ts'
+
+/** How often a password is compared that others change at the same time. Each time takes up to two runs of Argon2id. */
+const MAX_COMPARISONS = 5
+
+export type UserService = ReturnType<typeof createUserService>
 
 /**
  * The use cases of users. Every input is validated here. Bodies are JSON values. An `id` of `undefined` is an id that no
  * user has.
  */
-export interface UserService {
-  readonly list: ListUsers
-
-  /** Throws `user_not_found`. */
-  read(id: number | undefined): Promise<StoredUser>
-
-  /**
-   * Creates a user. With an idempotency key that has created one before, returns that user instead.
-   * Throws `idempotency_key_in_use`, `idempotent_user_deleted` and `idempotency_key_reused`. Then throws
-   * `validation_failed`, which also names a taken e-mail, or `email_taken` if nothing else is wrong.
-   */
-  create(body: unknown, idempotencyKey?: string): Promise<CreatedUser>
-
-  /**
-   * Changes the fields sent. Throws `validation_failed`, `user_not_found`, `version_mismatch` and `email_taken`, and
-   * `overloaded` while others change the password again and again.
-   */
-  update(id: number | undefined, body: unknown, expected?: ExpectedVersions): Promise<StoredUser>
-
-  /** Throws `user_not_found` and `version_mismatch`. */
-  delete(id: number | undefined, expected?: ExpectedVersions): Promise<void>
-}
-
-export interface UserServiceOptions {
+export function createUserService(options: {
   readonly users: UserRepository
   readonly passwords: PasswordHasher
   readonly rules: UserRules
   readonly cursors: Cursors
-}
-
-/** How often a password is compared that others change at the same time. Each time takes up to two runs of Argon2id. */
-const MAX_COMPARISONS = 5
-
-export function createUserService(options: UserServiceOptions): UserService {
+}) {
   const { users, passwords, rules } = options
   const createKeyed = createOnce(options)
 
@@ -73,11 +51,6 @@ export function createUserService(options: UserServiceOptions): UserService {
   async function prepare(body: unknown): Promise<NewUser> {
     const { name, email, password } = await requireValid(parseBody(rules.schemas.newUser, body))
     return { name, email, passwordDigest: password == null ? null : await passwords.hash(password) }
-  }
-
-  async function create(body: unknown, key?: string): Promise<CreatedUser> {
-    if (key !== undefined) return createKeyed({ key, body, prepare: () => prepare(body) })
-    return { user: await users.create(await prepare(body)), isReplay: false }
   }
 
   /**
@@ -105,22 +78,41 @@ export function createUserService(options: UserServiceOptions): UserService {
   return {
     list: createUserLists(options),
 
-    read: async id => requireUser(id === undefined ? undefined : await users.find(id)),
+    /** Throws `user_not_found`. */
+    read: async (id: number | undefined): Promise<StoredUser> =>
+      requireUser(id === undefined ? undefined : await users.find(id)),
 
-    create: (body, key) => reportTakenEmail(create(body, key)),
+    /**
+     * Creates a user. With an idempotency key that has created one before, returns that user instead.
+     * Throws `idempotency_key_in_use`, `idempotent_user_deleted` and `idempotency_key_reused`. Then throws
+     * `validation_failed`, which also names a taken e-mail, or `email_taken` if nothing else is wrong.
+     */
+    create: async (body: unknown, key?: string): Promise<CreatedUser> =>
+      key === undefined
+        ? { user: await users.create(await prepare(body)), isReplay: false }
+        : createKeyed({ key, body, prepare: () => prepare(body) }),
 
-    update: async (id, body, expected) => {
+    /**
+     * Changes the fields sent. Throws `validation_failed`, `user_not_found`, `version_mismatch` and `email_taken`, and
+     * `overloaded` while others change the password again and again.
+     */
+    update: async (
+      id: number | undefined,
+      body: unknown,
+      expected?: ExpectedVersions,
+    ): Promise<StoredUser> => {
       const input = await requireValid(parseBody(rules.schemas.change, body), id)
       if (id === undefined) throw new ServiceError('user_not_found')
       for (let comparison = 1; comparison <= MAX_COMPARISONS; comparison++) {
         const change = await toChange(id, input, expected)
-        const updated = await reportTakenEmail(users.update(id, change, expected))
+        const updated = await users.update(id, change, expected)
         if (updated !== 'digest_changed') return requireUser(updated)
       }
       throw new ServiceError('overloaded')
     },
 
-    delete: async (id, expected) => {
+    /** Throws `user_not_found` and `version_mismatch`. */
+    delete: async (id: number | undefined, expected?: ExpectedVersions): Promise<void> => {
       const existed = id !== undefined && (await users.delete(id, expected))
       if (!existed) throw new ServiceError('user_not_found')
     },
@@ -130,19 +122,4 @@ export function createUserService(options: UserServiceOptions): UserService {
 function requireUser<T>(user: T | undefined): T {
   if (user === undefined) throw new ServiceError('user_not_found')
   return user
-}
-
-/** Adds the field and its message to the `email_taken` of the repository. */
-async function reportTakenEmail<T>(write: Promise<T>): Promise<T> {
-  try {
-    return await write
-  } catch (error) {
-    const isTaken = error instanceof ServiceError && error.code === 'email_taken'
-    throw isTaken ? takenEmail() : error
-  }
-}
-
-/** The error for a taken e-mail when nothing else is wrong. */
-function takenEmail(): ServiceError {
-  return new ServiceError('email_taken', { errors: [EMAIL_TAKEN] })
 }

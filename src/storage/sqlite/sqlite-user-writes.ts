@@ -6,7 +6,7 @@ import {
   type IdempotencyClaim,
   type UserWrites,
 } from '../../users/user-repository.ts'
-import { foldCase } from '../../users/user-schemas.ts'
+import { foldCase, takenEmail } from '../../users/user-schemas.ts'
 import type { Database } from './sqlite-driver.ts'
 import { violates } from './sqlite-errors.ts'
 import { createUserUpdate, DIGEST_CHANGED, expectedVersion } from './sqlite-user-update.ts'
@@ -114,6 +114,6 @@ function mapTakenEmail<T>(write: () => T): T {
   try {
     return write()
   } catch (error) {
-    throw violates(error, 'users_email_unique') ? new ServiceError('email_taken') : error
+    throw violates(error, 'users_email_unique') ? takenEmail() : error
   }
 }

@@ -11,22 +11,14 @@ export interface UserExportOptions {
   readonly withDigests: boolean
 }
 
-export interface UserExporter {
-  /** Number of users that match. Throws `query_invalid`. */
-  count(options: UserExportOptions): Promise<number>
-  /**
-   * The users that match, in pages and in the order of the list. A user that exists during the whole export comes exactly
-   * once, whatever is created, changed or deleted meanwhile. Throws `query_invalid` and `storage_unavailable`.
-   */
-  users(options: UserExportOptions): AsyncIterable<readonly UserJson[]>
-}
+export type UserExporter = ReturnType<typeof createUserExporter>
 
 const PAGE_USERS = 1000
 
 export function createUserExporter(options: {
   readonly users: UserRepository
   readonly cursors: Cursors
-}): UserExporter {
+}) {
   const { users: repository, cursors } = options
 
   async function addDigests(users: readonly UserJson[]): Promise<readonly UserJson[]> {
@@ -38,13 +30,18 @@ export function createUserExporter(options: {
   }
 
   return {
-    count: async ({ parameters }) => {
+    /** Number of users that match. Throws `query_invalid`. */
+    count: async ({ parameters }: UserExportOptions): Promise<number> => {
       const asked = parseListRequest(parameters, cursors)
       const query = { ...asked, limit: 1, start: { offset: 0 }, withTotal: true }
       return (await repository.list(query)).total ?? 0
     },
 
-    users: async function* ({ parameters, withDigests }) {
+    /**
+     * The users that match, in pages and in the order of the list. A user that exists during the whole export comes exactly
+     * once, whatever is created, changed or deleted meanwhile. Throws `query_invalid` and `storage_unavailable`.
+     */
+    users: async function* ({ parameters, withDigests }: UserExportOptions) {
       const asked = parseListRequest(parameters, cursors)
       let start: UserQuery['start'] | undefined = { offset: 0 }
       while (start !== undefined) {
