@@ -11,34 +11,29 @@ export interface CreatedUser {
   readonly isReplay: boolean
 }
 
-export interface KeyedCreate {
-  readonly key: string
-  readonly body: unknown
-  /** Validates the body. Not called for a key that is in use or used. */
-  readonly prepare: () => Promise<NewUser>
-}
-
 /**
- * Creates one user for each idempotency key, and returns that user for a repeat with the same body.
+ * Creates one user for each idempotency key, and returns that user for a repeat with the same body. `prepare` validates a body;
+ * it is not called for a key that is in use or used.
  * Throws `idempotency_key_in_use`, `idempotent_user_deleted` and `idempotency_key_reused`.
  */
 export function createOnce(options: {
   readonly users: Pick<UserRepository, 'create' | 'findIdempotentCreate'>
   readonly passwords: PasswordHasher
-}): (create: KeyedCreate) => Promise<CreatedUser> {
-  const { users, passwords } = options
+  readonly prepare: (body: unknown) => Promise<NewUser>
+}) {
+  const { users, passwords, prepare } = options
   /**
    * The keys of creates that run now in this process, because a key in use is reported before a wrong body. Between processes
    * the repository decides, and sees valid bodies only.
    */
   const running = new Set<string>()
 
-  async function run({ key, body, prepare }: KeyedCreate): Promise<CreatedUser> {
+  async function run(body: unknown, key: string): Promise<CreatedUser> {
     const keyHash = createHash('sha256').update(key).digest()
     const earlier = await users.findIdempotentCreate(keyHash)
     if (earlier === 'user_deleted') throw new ServiceError('idempotent_user_deleted')
     if (earlier === undefined) {
-      const user = await prepare()
+      const user = await prepare(body)
       const fingerprint = `${hashOfBody(body)}:${user.passwordDigest ?? ''}`
       return { user: await users.create(user, { keyHash, fingerprint }), isReplay: false }
     }
@@ -47,14 +42,10 @@ export function createOnce(options: {
     return { user: earlier.user, isReplay: true }
   }
 
-  return async create => {
-    if (running.has(create.key)) throw new ServiceError('idempotency_key_in_use')
-    running.add(create.key)
-    try {
-      return await run(create)
-    } finally {
-      running.delete(create.key)
-    }
+  return async (body: unknown, key: string): Promise<CreatedUser> => {
+    if (running.has(key)) throw new ServiceError('idempotency_key_in_use')
+    running.add(key)
+    return run(body, key).finally(() => running.delete(key))
   }
 }
 

@@ -18,11 +18,7 @@ export const SAMPLE_CURSOR = 'ryvb4aqbbsHireHWlPQfx1siIiwxXQ'
 export const listParameters = z.strictObject({
   per_page: parameter(wholeNumber(1000), 'Users per page.', 20).default(100),
   page: optional(wholeNumber(999_999_999_999), 'The number of the page.', 2),
-  after: optional(
-    text(),
-    'The cursor from the previous page; not together with `page`.',
-    SAMPLE_CURSOR,
-  ),
+  after: optional(text(), 'The cursor of the previous page; not with `page`.', SAMPLE_CURSOR),
   sort: parameter(
     z.enum(SORT_NAMES, `must be one of ${SORT_NAMES.join(', ')}`),
     'The field to sort by; descending with `-` before it.',
@@ -116,10 +112,8 @@ function askedWords() {
 }
 
 function boolean() {
-  return z
-    .enum(['true', 'false'], 'must be true or false')
-    .transform(value => value === 'true')
-    .pipe(z.boolean())
+  const schema = z.enum(['true', 'false'], 'must be true or false')
+  return schema.transform(value => value === 'true').pipe(z.boolean())
 }
 
 /**

@@ -12,31 +12,16 @@ export interface UserList {
   readonly nextCursor: string | undefined
 }
 
-export interface ListResult {
-  /** The revision of the users. */
-  readonly revision: string
-  /** `undefined` if the client already has the list of this revision. */
-  readonly list: UserList | undefined
-}
-
-/** `isKnown` says whether the client already has the list of a revision; it is then not made. Throws `query_invalid`. */
-export type ListUsers = (
-  parameters: readonly SentParameter[],
-  isKnown: (revision: string) => boolean,
-) => Promise<ListResult>
-
 /** Limits of the lists that are kept: about 3 MB in all. */
 const MAX_LISTS = 50
 const MAX_LIST_CHARS = 65_536
 
 /** Makes lists, and keeps the last ones: a client that polls the same page costs 52 µs of CPU instead of 137. */
-export function createUserLists({
-  users,
-  cursors,
-}: {
+export function createUserLists(options: {
   readonly users: Pick<UserRepository, 'list' | 'revision'>
   readonly cursors: Cursors
-}): ListUsers {
+}) {
+  const { users, cursors } = options
   /** By the text of their parameters. */
   const kept = new Map<string, UserList>()
 
@@ -53,12 +38,16 @@ export function createUserLists({
     kept.set(form, list)
   }
 
-  return async (parameters, isKnown) => {
+  /**
+   * The revision of the users and a list, or none if the client has that of this revision, which `isKnown` tells. Throws
+   * `query_invalid`.
+   */
+  return async (parameters: readonly SentParameter[], isKnown: (revision: string) => boolean) => {
     const form = JSON.stringify(parameters)
     const last = kept.get(form)
     const request = last?.request ?? parseListRequest(parameters, cursors)
     const revision = await users.revision()
-    if (isKnown(revision)) return { revision, list: undefined }
+    if (isKnown(revision)) return { revision }
     if (last?.page.revision === revision) return { revision, list: last }
     const list = await make(request)
     keep(form, list)

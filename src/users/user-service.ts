@@ -35,7 +35,7 @@ export function createUserService(options: {
   readonly cursors: Cursors
 }) {
   const { users, passwords, rules } = options
-  const createKeyed = createOnce(options)
+  const createKeyed = createOnce({ ...options, prepare })
 
   /** Throws `validation_failed` with every wrong field, a taken e-mail among them. */
   async function requireValid<T>(parsed: Parsed<T>, exceptId?: number): Promise<T> {
@@ -90,7 +90,7 @@ export function createUserService(options: {
     create: async (body: unknown, key?: string): Promise<CreatedUser> =>
       key === undefined
         ? { user: await users.create(await prepare(body)), isReplay: false }
-        : createKeyed({ key, body, prepare: () => prepare(body) }),
+        : createKeyed(body, key),
 
     /**
      * Changes the fields sent. Throws `validation_failed`, `user_not_found`, `version_mismatch` and `email_taken`, and

@@ -18,10 +18,7 @@ const MAX_QUERY_UNITS = MAX_ASKED_WORDS * MAX_WORD_CHARS * 4 * 2
 export const WORDS_VERSION = 1
 
 /** What a user is found by. */
-export interface NamedUser {
-  readonly name: string
-  readonly email: string
-}
+export type NamedUser = Readonly<Record<'name' | 'email', string>>
 
 const ASCII = /^[\0-\x7f]*$/
 

@@ -1,10 +1,13 @@
-import { scrypt, timingSafeEqual } from 'node:crypto'
+import { type ScryptOptions, scrypt, timingSafeEqual } from 'node:crypto'
+import { promisify } from 'node:util'
 import { loadNativePackage } from '../../native-package.ts'
 
 const { verify: verifyArgon2 } =
   loadNativePackage<typeof import('@node-rs/argon2')>('@node-rs/argon2')
 const { verify: verifyBcrypt } =
   loadNativePackage<typeof import('@node-rs/bcrypt')>('@node-rs/bcrypt')
+
+const deriveKey = promisify<string, Buffer, number, ScryptOptions, Buffer>(scrypt)
 
 /** Whether a digest was made from these bytes of a password. */
 type Verify = (password: string) => Promise<boolean>
@@ -67,8 +70,10 @@ export function isCurrentDigest(digest: string): boolean {
 
 /** What of a digest says how long its verification takes: all before the salt. */
 export function kindOfDigest(digest: string): string {
-  if (BCRYPT.test(digest)) return digest.slice(0, '$2b$12'.length)
-  return digest.slice(0, digest.lastIndexOf('$', digest.lastIndexOf('$') - 1))
+  return digest
+    .split('$')
+    .slice(0, BCRYPT.test(digest) ? 3 : -2)
+    .join('$')
 }
 
 function verifierOf(digest: string): Verify | undefined {
@@ -107,12 +112,8 @@ function scryptVerifier(groups: Readonly<Record<string, string>>): Verify | unde
   return async password => {
     // To scrypt, `a` and `a\0` are the same password: HMAC fills a short key with zero bytes.
     if (password.endsWith('\0')) return false
-    return new Promise((resolve, reject) => {
-      scrypt(password, bytesOf(salt), expected.length, options, (error, key) => {
-        if (error === null) resolve(timingSafeEqual(key, expected))
-        else reject(error)
-      })
-    })
+    const key = await deriveKey(password, bytesOf(salt), expected.length, options)
+    return timingSafeEqual(key, expected)
   }
 }
 

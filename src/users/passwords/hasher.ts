@@ -8,20 +8,7 @@ import { createLoginTiming } from './login-timing.ts'
 
 const { hash } = loadNativePackage<typeof import('@node-rs/argon2')>('@node-rs/argon2')
 
-/** Makes Argon2id digests of passwords, in PHC form, and verifies passwords against digests. */
-export interface PasswordHasher {
-  /** Throws `overloaded` when too many calls wait already. */
-  hash(password: string): Promise<string>
-  /** Whether `digest` was made from `password`. Throws `overloaded` like `hash`. */
-  verify(digest: string, password: string): Promise<boolean>
-  /**
-   * For logins: whether `digest` was made from `password`; without a digest it is false. A failure takes about as long for every digest,
-   * and without one. Throws `overloaded` like `hash`.
-   */
-  verifyEvenly(digest: string | undefined, password: string): Promise<boolean>
-  /** Calls that wait for their turn or, after a failed login, for its time. */
-  waiting(): number
-}
+export type PasswordHasher = ReturnType<typeof createPasswordHasher>
 
 export interface PasswordHasherOptions {
   /** Computations at once. Each takes 19 MiB and a thread. */
@@ -38,11 +25,15 @@ const MAX_THREADS = 3
 /** A digest of no password, for users without one. Its verification costs as much as that of one that `hash` makes. */
 export const DECOY = `$argon2id$v=19$m=19456,t=2,p=1$${randomBase64(SALT_BYTES)}$${randomBase64(HASH_BYTES)}`
 
+/**
+ * Makes Argon2id digests of passwords, in PHC form, and verifies passwords against digests. All throw `overloaded` when too
+ * many calls wait already.
+ */
 export function createPasswordHasher({
   maxConcurrent = Math.min(availableParallelism(), MAX_THREADS),
   maxWaiting = 250,
   now = () => performance.now(),
-}: PasswordHasherOptions = {}): PasswordHasher {
+}: PasswordHasherOptions = {}) {
   const timing = createLoginTiming(now)
   const queue: (() => void)[] = []
   let running = 0
@@ -63,25 +54,30 @@ export function createPasswordHasher({
     }
   }
 
-  async function verifyEvenly(digest = DECOY, password: string): Promise<boolean> {
-    const { isRight, tookMs } = await inTurn(async () => {
-      const startedAt = performance.now()
-      const isRight = await verifyEitherForm(digest, password)
-      return { isRight, tookMs: performance.now() - startedAt }
-    })
-    if (isRight) return true
-    const runs = normalise(password) === password ? 1 : 2
-    const restMs = timing.restOf({ kind: kindOfDigest(digest), tookMs, runs })
-    asleep++
-    if (restMs > 0) await sleep(restMs)
-    asleep--
-    return false
-  }
-
   return {
-    hash: password => inTurn(() => hash(normalise(password), CURRENT)),
-    verify: (digest, password) => inTurn(() => verifyEitherForm(digest, password)),
-    verifyEvenly,
+    hash: (password: string): Promise<string> => inTurn(() => hash(normalise(password), CURRENT)),
+
+    /** Whether `digest` was made from `password`. */
+    verify: (digest: string, password: string): Promise<boolean> =>
+      inTurn(() => verifyEitherForm(digest, password)),
+
+    /** The same for logins: without a digest it is false. A failure takes about as long for every digest, and without one. */
+    verifyEvenly: async (digest: string = DECOY, password: string): Promise<boolean> => {
+      const { isRight, tookMs } = await inTurn(async () => {
+        const startedAt = performance.now()
+        const isRight = await verifyEitherForm(digest, password)
+        return { isRight, tookMs: performance.now() - startedAt }
+      })
+      if (isRight) return true
+      const runs = normalise(password) === password ? 1 : 2
+      const restMs = timing.restOf({ kind: kindOfDigest(digest), tookMs, runs })
+      asleep++
+      if (restMs > 0) await sleep(restMs)
+      asleep--
+      return false
+    },
+
+    /** Calls that wait for their turn or, after a failed login, for its time. */
     waiting,
   }
 }
