@@ -136,9 +136,8 @@ export function createSqliteUserImportStore(
           outcomes.push(outcome)
           if (onConflict === 'fail' && outcome !== 'created') break
         }
-        const checkpoint = checkpointAfter(outcomes)
-        saveCheckpoint(checkpoint)
-        return { outcomes, checkpoint }
+        saveCheckpoint(checkpointAfter(outcomes))
+        return outcomes
       }),
   }
 }

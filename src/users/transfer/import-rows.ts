@@ -37,26 +37,25 @@ export interface Prepared {
 
 // The bounds allow every value that the service can show, so that every export can be imported.
 
-const id = z.custom<number>(
-  value => Number.isSafeInteger(value) && Number(value) >= 1,
-  `must be a whole number from 1 to ${MAX_ID}`,
-)
-
 const time = instantText()
   .transform(instantMs)
   .refine(ms => ms >= MIN_SHOWN_MS && ms <= MAX_SHOWN_MS, NO_INSTANT)
   .transform(ms => new Date(ms).toISOString())
 
-const digest = z
-  .string('must be a string')
-  .refine(isPasswordDigest, 'is not a digest of Argon2, bcrypt or scrypt that can be verified')
-
 /** The fields that a row may have besides those that clients send. */
 const importFields = {
-  id: id.optional(),
+  id: z
+    .custom<number>(
+      value => Number.isSafeInteger(value) && Number(value) >= 1,
+      `must be a whole number from 1 to ${MAX_ID}`,
+    )
+    .optional(),
   created_at: time.optional(),
   updated_at: time.optional(),
-  password_digest: digest.nullable().optional(),
+  password_digest: z
+    .string('must be a string')
+    .refine(isPasswordDigest, 'is not a digest of Argon2, bcrypt or scrypt that can be verified')
+    .nullish(),
 }
 
 /** The names of all fields that a row may have. */
@@ -100,32 +99,26 @@ export async function prepareBatch(
 
   function digestOf(email: string, password: string): Promise<string> {
     const key = JSON.stringify([email.toLowerCase(), password])
-    const made = digests.get(key) ?? keepOrHash(known.get(email), password)
+    const made = digests.get(key) ?? keepOrHash(known.get(email) ?? '', password)
     digests.set(key, made)
     return made
   }
 
-  async function keepOrHash(digest: string | null | undefined, password: string): Promise<string> {
-    const isSame = digest != null && (await passwords.verify(digest, password))
-    return isSame ? digest : passwords.hash(password)
+  async function keepOrHash(digest: string, password: string): Promise<string> {
+    return (await passwords.verify(digest, password)) ? digest : passwords.hash(password)
   }
 
   return Promise.all(
     rows.map(async (row, index): Promise<Prepared> => {
       const { line } = batch[index] as ImportRecord
       if ('errors' in row) return { line, errors: row.errors }
-      const {
-        password,
-        password_digest: digest = password,
-        created_at,
-        updated_at,
-        ...fields
-      } = row
-      const user = { ...fields, createdAt: created_at, updatedAt: updated_at }
-      if (password == null) return { line, user: { ...user, passwordDigest: digest } }
+      const { password, created_at: createdAt, updated_at: updatedAt } = row
+      const { id, name, email, password_digest: passwordDigest = password } = row
+      const user = { id, name, email, createdAt, updatedAt }
+      if (password == null) return { line, user: { ...user, passwordDigest } }
       // Skipped before its password is hashed, because hashing takes long.
-      if (onConflict === 'skip' && known.has(row.email)) return { line }
-      return { line, user: { ...user, passwordDigest: await digestOf(row.email, password) } }
+      if (onConflict === 'skip' && known.has(email)) return { line }
+      return { line, user: { ...user, passwordDigest: await digestOf(email, password) } }
     }),
   )
 }

@@ -51,13 +51,6 @@ export interface ImportBatch {
   readonly checkpointAfter: (outcomes: readonly ImportOutcome[]) => ImportCheckpoint
 }
 
-/** What a transaction has stored. */
-export interface WrittenBatch {
-  /** One for each user of the batch, in its order, up to the conflict that ended it. */
-  readonly outcomes: readonly ImportOutcome[]
-  readonly checkpoint: ImportCheckpoint
-}
-
 /**
  * Stores users in bulk. Each call is one transaction, and all throw `storage_unavailable` when the storage cannot be
  * read or written now.
@@ -78,7 +71,7 @@ export interface UserImportStore {
   /**
    * Stores users in their order, and the checkpoint with them. `fail` ends the batch at the first conflict, which is
    * then the last outcome. A user whose e-mail belongs to one existing user and whose id to another is a conflict
-   * under `update` too. Only a created user takes the next id.
+   * under `update` too. Only a created user takes the next id. Returns an outcome for each user, up to that conflict.
    */
-  write(batch: ImportBatch): Promise<WrittenBatch>
+  write(batch: ImportBatch): Promise<readonly ImportOutcome[]>
 }

@@ -16,7 +16,6 @@ import type {
   ImportCounts,
   ImportOutcome,
   UserImportStore,
-  WrittenBatch,
 } from './user-import-store.ts'
 
 /** The source to resume is not the source of the earlier import. */
@@ -84,15 +83,7 @@ export interface ImportResult {
   readonly failure?: unknown
 }
 
-export interface UserImporter {
-  /**
-   * Imports users, each validated by the rules for requests. Every transaction stores a checkpoint with its users, so an
-   * import that was interrupted, even by a crash, resumes without losing or repeating a record.
-   * Throws `ImportMismatch` and `ImportUnfinished`. Any other failure, such as `storage_unavailable` after PATIENCE_MS
-   * without a write, is thrown only while no record is done. After that it is the `failure` of the result.
-   */
-  run(options: ImportOptions): Promise<ImportResult>
-}
+export type UserImporter = ReturnType<typeof createUserImporter>
 
 export interface UserImporterOptions extends Omit<PreparationOptions, 'store' | 'onConflict'> {
   readonly store: UserImportStore
@@ -115,16 +106,15 @@ const PATIENCE_MS = 30_000
 
 const RETRY_MS = 100
 
-const NO_COUNTS: ImportCounts = { created: 0, updated: 0, unchanged: 0, skipped: 0, rejected: 0 }
-
-export function createUserImporter(dependencies: UserImporterOptions): UserImporter {
+export function createUserImporter(dependencies: UserImporterOptions) {
   const { store } = dependencies
 
-  async function writePatiently(batch: ImportBatch, signal: AbortSignal): Promise<WrittenBatch> {
+  async function writePatiently(batch: ImportBatch, signal: AbortSignal): Promise<void> {
     const deadline = performance.now() + PATIENCE_MS
     for (;;) {
       try {
-        return await store.write(batch)
+        await store.write(batch)
+        return
       } catch (error) {
         const mayPass = error instanceof ServiceError && error.code === 'storage_unavailable'
         if (!mayPass || performance.now() > deadline) throw error
@@ -134,31 +124,38 @@ export function createUserImporter(dependencies: UserImporterOptions): UserImpor
     }
   }
 
+  /**
+   * Imports users, each validated by the rules for requests. Every transaction stores a checkpoint with its users, so an
+   * import that was interrupted, even by a crash, resumes without losing or repeating a record.
+   * Throws `ImportMismatch` and `ImportUnfinished`. Any other failure, such as `storage_unavailable` after PATIENCE_MS
+   * without a write, is thrown only while no record is done. After that it is the `failure` of the result.
+   */
   async function run(options: ImportOptions): Promise<ImportResult> {
-    const { source, records, onConflict, start, rejects, onProgress, signal } = options
+    const { source, onConflict, start, rejects, signal } = options
     const endsAtConflict = onConflict === 'fail' && dependencies.endsAtConflict
     const last = await store.findCheckpoint(source)
     if (start === 'new' && last !== undefined && !last.isFinished && last.records > 0) {
       throw new ImportUnfinished(last)
     }
     const resumedFrom = start === 'resume' ? last : undefined
-    /** Of the records that are done. */
-    const hash = createHash('sha256')
     let checkpoint = resumedFrom ?? createCheckpoint(source)
     const { records: resumed, counts } = checkpoint
     let progress: ImportProgress = { records: resumed, resumed, counts, rejected: [], conflicts: 0 }
     let firstConflict: RejectedRow | undefined
     const ended = (end: ImportResult['end']) => ({ end, progress, firstConflict })
+    /** Of the records that are done. */
+    const hash = createHash('sha256')
 
     async function importBatch(batch: readonly ImportRecord[], isFinished = false): Promise<void> {
       const prepared = await prepareBatch(batch, { ...dependencies, onConflict })
       const users = prepared.flatMap(({ user }) => user ?? [])
-      let settled!: Settled
+      let settled!: ReturnType<typeof settle>
+      let stored!: ImportCheckpoint
       // Called again when the transaction is repeated. What the last call settles is stored.
       const checkpointAfter = (outcomes: readonly ImportOutcome[]): ImportCheckpoint => {
         settled = settle(prepared, { outcomes, endsAtConflict, counts: checkpoint.counts })
-        const done = batch.slice(0, settled.records)
-        return {
+        const done = batch.slice(0, settled.done)
+        stored = {
           source,
           records: checkpoint.records + done.length,
           recordsHash: addRecords(hash.copy(), done).digest(),
@@ -167,26 +164,22 @@ export function createUserImporter(dependencies: UserImporterOptions): UserImpor
           counts: settled.counts,
           isFinished,
         }
+        return stored
       }
-      checkpoint = (await writePatiently({ users, onConflict, checkpointAfter }, signal)).checkpoint
-      const { rejected, conflicts } = settled
-      addRecords(hash, batch.slice(0, settled.records))
-      firstConflict ??= conflicts[0]
-      const { records, counts } = checkpoint
-      progress = {
-        records,
-        resumed,
-        counts,
-        rejected,
-        conflicts: progress.conflicts + conflicts.length,
-      }
-      onProgress(progress)
+      await writePatiently({ users, onConflict, checkpointAfter }, signal)
+      checkpoint = stored
+      addRecords(hash, batch.slice(0, settled.done))
+      const { rejected, counts } = settled
+      firstConflict ??= settled.conflicts[0]
+      const conflicts = progress.conflicts + settled.conflicts.length
+      progress = { records: checkpoint.records, resumed, counts, rejected, conflicts }
+      options.onProgress(progress)
     }
 
     try {
       // Overwrites the earlier checkpoint of this source and empties the rejects file.
       if (resumedFrom === undefined) await importBatch([])
-      for await (const batch of remainingBatches(records, { checkpoint, hash })) {
+      for await (const batch of remainingBatches(options.records, { checkpoint, hash })) {
         signal.throwIfAborted()
         await importBatch(batch)
         if (endsAtConflict && firstConflict !== undefined) return ended('conflict')
@@ -205,7 +198,8 @@ export function createUserImporter(dependencies: UserImporterOptions): UserImpor
 
 function createCheckpoint(source: string): ImportCheckpoint {
   const recordsHash = createHash('sha256').digest()
-  return { source, records: 0, recordsHash, rejectsBytes: 0, counts: NO_COUNTS, isFinished: false }
+  const counts = { created: 0, updated: 0, unchanged: 0, skipped: 0, rejected: 0 }
+  return { source, records: 0, recordsHash, rejectsBytes: 0, counts, isFinished: false }
 }
 
 /** Adds records to the hash by which a resumed import recognises them, and returns it. */
@@ -225,15 +219,17 @@ async function* remainingBatches(
   let passed = 0
   for await (const chunk of records) {
     const old = chunk.slice(0, resumed - passed)
-    addRecords(hash, old)
     passed += old.length
-    const isLast = old.length > 0 && passed === resumed
-    if (isLast && !hash.copy().digest().equals(recordsHash)) {
+    const isWhole = addRecords(hash, old).copy().digest().equals(recordsHash)
+    if (old.length > 0 && passed === resumed && !isWhole) {
       throw new ImportMismatch(
         `the first ${resumed} rows of ${source} have changed since the earlier import, or have other columns`,
       )
     }
-    yield* batchesOf(chunk.slice(old.length))
+    const rest = chunk.slice(old.length)
+    const length = rest.some(hasPassword) ? MAX_HASHED_RECORDS : MAX_BATCH_RECORDS
+    for (let start = 0; start < rest.length; start += length)
+      yield rest.slice(start, start + length)
   }
   if (passed < resumed) {
     throw new ImportMismatch(
@@ -242,55 +238,38 @@ async function* remainingBatches(
   }
 }
 
-function* batchesOf(records: readonly ImportRecord[]): Generator<readonly ImportRecord[]> {
-  const length = records.some(hasPassword) ? MAX_HASHED_RECORDS : MAX_BATCH_RECORDS
-  for (let start = 0; start < records.length; start += length) {
-    yield records.slice(start, start + length)
-  }
-}
-
 function hasPassword({ content }: ImportRecord): boolean {
   return 'row' in content && Object(content.row).password != null
-}
-
-/** What became of a batch. */
-interface Settled {
-  /** How many records are done: all, or those before the conflict that ends the import. */
-  readonly records: number
-  /** With those of earlier batches. */
-  readonly counts: ImportCounts
-  readonly rejected: readonly RejectedRow[]
-  /** The rows in conflict with another user: rejected ones, or the one at which the import ends. */
-  readonly conflicts: readonly RejectedRow[]
 }
 
 /** Joins a batch with the outcomes of its users: one for each, up to the conflict that ended it. */
 function settle(
   prepared: readonly Prepared[],
-  earlier: {
+  given: {
     readonly outcomes: readonly ImportOutcome[]
     readonly endsAtConflict: boolean
+    /** Those of earlier batches, to which this one is added. */
     readonly counts: ImportCounts
   },
-): Settled {
-  const outcomes = earlier.outcomes.values()
-  const counts: Record<keyof ImportCounts, number> = { ...earlier.counts }
+) {
+  const outcomes = given.outcomes.values()
+  const counts: Record<keyof ImportCounts, number> = { ...given.counts }
   const rejected: RejectedRow[] = []
+  /** The rows in conflict with another user: rejected ones, or the one at which the import ends. */
   const conflicts: RejectedRow[] = []
-  for (const [records, { line, user, errors }] of prepared.entries()) {
+  for (const [done, { line, user, errors }] of prepared.entries()) {
     const outcome = user === undefined ? 'skipped' : (outcomes.next().value as ImportOutcome)
-    const taken = TAKEN[outcome]
-    if (taken !== undefined) conflicts.push({ line, errors: taken })
-    if (taken !== undefined && earlier.endsAtConflict)
-      return { records, counts, rejected, conflicts }
-    const problems = errors ?? taken
+    const isTaken = outcome === 'email_taken' || outcome === 'id_taken'
+    if (isTaken) conflicts.push({ line, errors: TAKEN[outcome] })
+    if (isTaken && given.endsAtConflict) return { done, counts, rejected, conflicts }
+    const problems = isTaken ? TAKEN[outcome] : errors
     if (problems !== undefined) rejected.push({ line, errors: problems })
-    counts[problems === undefined ? (outcome as keyof ImportCounts) : 'rejected']++
+    counts[isTaken || errors !== undefined ? 'rejected' : outcome]++
   }
-  return { records: prepared.length, counts, rejected, conflicts }
+  return { done: prepared.length, counts, rejected, conflicts }
 }
 
-const TAKEN: { readonly [Outcome in ImportOutcome]?: RejectedRow['errors'] } = {
+const TAKEN = {
   email_taken: { email: EMAIL_TAKEN.messages },
   id_taken: { id: EMAIL_TAKEN.messages },
 }
