@@ -1,4 +1,5 @@
 import { z } from 'zod'
+import type { FieldError } from '../../errors.ts'
 import {
   instantMs,
   instantText,
@@ -89,9 +90,13 @@ export async function prepareBatch(
   { store, rules, passwords, onConflict }: PreparationOptions,
 ): Promise<readonly Prepared[]> {
   const rows = batch.map(({ content }) =>
-    'problem' in content ? { errors: { row: [content.problem] } } : parseRow(content.row, rules),
+    'row' in content
+      ? parseUser(rules, content.row)
+      : { errors: [{ field: 'row', messages: [content.problem] }] },
   )
-  const emails = rows.flatMap(row => ('email' in row && row.password != null ? [row.email] : []))
+  const emails = rows.flatMap(row =>
+    'user' in row && row.user.password != null ? [row.user.email] : [],
+  )
   const mayExist = onConflict !== 'fail' && emails.length > 0
   const known = mayExist ? await store.findDigestsByEmail(emails) : new Map<string, string | null>()
   /** By e-mail and password: if a row comes twice, both get the same salt, or the second would count as a change. */
@@ -111,9 +116,9 @@ export async function prepareBatch(
   return Promise.all(
     rows.map(async (row, index): Promise<Prepared> => {
       const { line } = batch[index] as ImportRecord
-      if ('errors' in row) return { line, errors: row.errors }
-      const { password, created_at: createdAt, updated_at: updatedAt } = row
-      const { id, name, email, password_digest: passwordDigest = password } = row
+      if ('errors' in row) return { line, errors: messagesByField(row.errors) }
+      const { password, created_at: createdAt, updated_at: updatedAt } = row.user
+      const { id, name, email, password_digest: passwordDigest = password } = row.user
       const user = { id, name, email, createdAt, updatedAt }
       if (password == null) return { line, user: { ...user, passwordDigest } }
       // Skipped before its password is hashed, because hashing takes long.
@@ -123,12 +128,7 @@ export async function prepareBatch(
   )
 }
 
-/** The fields of a row, or messages by field; those about the row as a whole under `row`. */
-function parseRow(row: unknown, rules: ImportRules) {
-  const parsed = parseUser(rules, row)
-  if ('user' in parsed) return parsed.user
-  const byField = parsed.errors.map(
-    ({ field, messages }) => [field === 'user' ? 'row' : field, messages] as const,
-  )
-  return { errors: Object.fromEntries(byField) }
+function messagesByField(errors: readonly FieldError[]): RejectedRow['errors'] {
+  const nameOf = (field: string) => (field === 'user' ? 'row' : field)
+  return Object.fromEntries(errors.map(({ field, messages }) => [nameOf(field), messages]))
 }

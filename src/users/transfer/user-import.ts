@@ -61,13 +61,10 @@ export interface ImportOptions {
   readonly signal: AbortSignal
 }
 
-export interface ImportProgress {
-  /** Records that are done, including those of earlier runs. */
-  readonly records: number
+/** `records` and `counts` are those of all runs. */
+export interface ImportProgress extends Pick<ImportCheckpoint, 'records' | 'counts'> {
   /** Records that earlier runs did. */
   readonly resumed: number
-  /** Of all records that are done. */
-  readonly counts: ImportCounts
   /** Rows that the last transaction rejected. */
   readonly rejected: readonly RejectedRow[]
   /** Rows of this run with a conflict that the policy does not settle. */
@@ -75,13 +72,7 @@ export interface ImportProgress {
 }
 
 /** How an import ended. */
-export interface ImportResult {
-  readonly end: 'done' | 'interrupted' | 'conflict' | 'failed'
-  readonly progress: ImportProgress
-  readonly firstConflict: RejectedRow | undefined
-  /** Why it `failed`. */
-  readonly failure?: unknown
-}
+export type ImportResult = Awaited<ReturnType<UserImporter['run']>>
 
 export type UserImporter = ReturnType<typeof createUserImporter>
 
@@ -130,7 +121,7 @@ export function createUserImporter(dependencies: UserImporterOptions) {
    * Throws `ImportMismatch` and `ImportUnfinished`. Any other failure, such as `storage_unavailable` after PATIENCE_MS
    * without a write, is thrown only while no record is done. After that it is the `failure` of the result.
    */
-  async function run(options: ImportOptions): Promise<ImportResult> {
+  async function run(options: ImportOptions) {
     const { source, onConflict, start, rejects, signal } = options
     const endsAtConflict = onConflict === 'fail' && dependencies.endsAtConflict
     const last = await store.findCheckpoint(source)
@@ -142,7 +133,9 @@ export function createUserImporter(dependencies: UserImporterOptions) {
     const { records: resumed, counts } = checkpoint
     let progress: ImportProgress = { records: resumed, resumed, counts, rejected: [], conflicts: 0 }
     let firstConflict: RejectedRow | undefined
-    const ended = (end: ImportResult['end']) => ({ end, progress, firstConflict })
+    const ended = (end: 'done' | 'interrupted' | 'conflict' | 'failed', failure?: unknown) => {
+      return { end, progress, firstConflict, failure }
+    }
     /** Of the records that are done. */
     const hash = createHash('sha256')
 
@@ -188,7 +181,7 @@ export function createUserImporter(dependencies: UserImporterOptions) {
     } catch (error) {
       if (error === signal.reason) return ended('interrupted')
       if (progress.records === 0 || error instanceof ImportMismatch) throw error
-      return { ...ended('failed'), failure: error }
+      return ended('failed', error)
     }
     return ended('done')
   }
