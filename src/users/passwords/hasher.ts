@@ -10,15 +10,6 @@ const { hash } = loadNativePackage<typeof import('@node-rs/argon2')>('@node-rs/a
 
 export type PasswordHasher = ReturnType<typeof createPasswordHasher>
 
-export interface PasswordHasherOptions {
-  /** Computations at once. Each takes 19 MiB and a thread. */
-  readonly maxConcurrent?: number
-  /** Further calls that may wait, at least 1. */
-  readonly maxWaiting?: number
-  /** Milliseconds since any moment. */
-  readonly now?: () => number
-}
-
 /** Hashing runs on the four threads of libuv; one of them stays free to write the log. */
 const MAX_THREADS = 3
 
@@ -29,12 +20,17 @@ export const DECOY = `$argon2id$v=19$m=19456,t=2,p=1$${randomBase64(SALT_BYTES)}
  * Makes Argon2id digests of passwords, in PHC form, and verifies passwords against digests. All throw `overloaded` when too
  * many calls wait already.
  */
-export function createPasswordHasher({
-  maxConcurrent = Math.min(availableParallelism(), MAX_THREADS),
-  maxWaiting = 250,
-  now = () => performance.now(),
-}: PasswordHasherOptions = {}) {
-  const timing = createLoginTiming(now)
+export function createPasswordHasher(
+  options: {
+    /** Computations at once. Each takes 19 MiB and a thread. */
+    readonly maxConcurrent?: number
+    /** Further calls that may wait, at least 1. */
+    readonly maxWaiting?: number
+  } = {},
+) {
+  const { maxConcurrent = Math.min(availableParallelism(), MAX_THREADS), maxWaiting = 250 } =
+    options
+  const timing = createLoginTiming(() => performance.now())
   const queue: (() => void)[] = []
   let running = 0
   let asleep = 0

@@ -1,12 +1,3 @@
-/** A verification that failed. */
-export interface FailedVerification {
-  /** The kind of its digest: those of one kind take the same time. */
-  readonly kind: string
-  readonly tookMs: number
-  /** How many times the digest was computed. */
-  readonly runs: number
-}
-
 /**
  * How long a kind is known after its last failure, because its last user may have a new digest since. When it is forgotten, the
  * next failure of that kind is not hidden: one e-mail of a slower kind than others shows in this time.
@@ -33,8 +24,11 @@ export function createLoginTiming(now: () => number) {
   let load = 1
 
   return {
-    /** Milliseconds to wait, so that the answer takes as long as one of the slowest known kind. May be negative. */
-    restOf: ({ kind, tookMs, runs }: FailedVerification): number => {
+    /**
+     * Milliseconds to wait, so that the answer takes as long as one of the slowest known kind. May be negative. Digests of one
+     * kind take the same time; `runs` says how many times the digest was computed.
+     */
+    restOf: ({ kind, tookMs, runs }: { kind: string; tookMs: number; runs: number }): number => {
       const ms = tookMs / runs
       const seenAt = now()
       for (const [name, last] of kinds) if (seenAt - last.seenAt > KNOWN_MS) kinds.delete(name)
