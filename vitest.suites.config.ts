@@ -24,7 +24,7 @@ const OF_EACH_ENGINE = [
 ]
 
 /** Those of them that open no database. */
-const OF_NO_ENGINE = ['test/users/{canonical-json,user-schemas,words,passwords/*}.test.ts']
+const OF_NO_ENGINE = ['test/users/{user-schemas,user-service,words,passwords/*}.test.ts']
 
 /** Tests of PostgreSQL itself. */
 const OF_POSTGRES = ['test/engines/postgres/**']

@@ -3,7 +3,7 @@ import type { Config } from './config/settings.ts'
 import { openStorageForCommand } from './open-database.ts'
 import { createCursors } from './users/cursor.ts'
 import { createPasswordHasher, createTrialHasher } from './users/passwords/hasher.ts'
-import { createImportRules } from './users/transfer/import-rules.ts'
+import { createImportRules } from './users/transfer/import-rows.ts'
 import { createUserExporter } from './users/transfer/user-export.ts'
 import { createUserImporter } from './users/transfer/user-import.ts'
 

@@ -19,7 +19,6 @@ import { createStopping } from './server/stop.ts'
 import type { IndexingProgress, Storage } from './storage/storage.ts'
 import { blaming } from './storage/unusable-database.ts'
 import { createCursors } from './users/cursor.ts'
-import { createFingerprints } from './users/fingerprint.ts'
 import { createPasswordVerifications } from './users/password-verifications.ts'
 import { createPasswordHasher } from './users/passwords/hasher.ts'
 import { createUserRules } from './users/user-schemas.ts'
@@ -96,9 +95,8 @@ export async function openApp(options: AppOptions): Promise<OpenApp> {
 
     const passwords = createPasswordHasher({ maxWaiting: config.maxWaitingPasswords })
     const rules = createUserRules(config)
-    const fingerprints = createFingerprints(passwords)
     const stored = { users: storage.users, passwords, rules }
-    const users = createUserService({ ...stored, fingerprints, cursors })
+    const users = createUserService({ ...stored, cursors })
     const verifications = createPasswordVerifications({
       ...stored,
       onUpgradeFailure: err => log.warn({ err }, 'cannot replace a weak password digest'),

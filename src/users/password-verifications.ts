@@ -1,51 +1,39 @@
 import { ServiceError } from '../errors.ts'
-import { isCurrentDigest, type LoginHasher } from './passwords/hasher.ts'
+import { isCurrentDigest } from './passwords/digest.ts'
+import type { PasswordHasher } from './passwords/hasher.ts'
 import type { StoredUser, UserRepository } from './user-repository.ts'
-import { isPossibleEmail, isPossiblePassword, type UserRules } from './user-schemas.ts'
+import { isPossibleEmail, isPossiblePassword, parseBody, type UserRules } from './user-schemas.ts'
+
+export type PasswordVerifications = ReturnType<typeof createPasswordVerifications>
 
 /** Verifies the passwords of users for other programs. */
-export interface PasswordVerifications {
-  /**
-   * The user with the e-mail and the password of a body. Replaces its digest by a current one afterwards, if that is of another
-   * kind or weaker.
-   * Throws `validation_failed`, and `wrong_credentials` for an unknown e-mail, a user without a password and a wrong password,
-   * after about the same time.
-   */
-  verify(body: unknown): Promise<StoredUser>
-}
-
-export interface PasswordVerificationsOptions {
+export function createPasswordVerifications(options: {
   readonly users: Pick<UserRepository, 'findByEmail' | 'replaceDigest'>
-  readonly passwords: LoginHasher
-  readonly rules: Pick<UserRules, 'parseLogin'>
+  readonly passwords: PasswordHasher
+  readonly rules: UserRules
   /** Called when a digest could not be replaced for a reason that is no `ServiceError`. The next verification tries again. */
   readonly onUpgradeFailure: (error: unknown) => void
-}
-
-export function createPasswordVerifications(
-  options: PasswordVerificationsOptions,
-): PasswordVerifications {
+}) {
   const { users, passwords, rules, onUpgradeFailure } = options
-  /** Users whose digest is being replaced. */
-  const upgrading = new Set<number>()
 
   /** Nobody waits for it: a digest that stays as it was is replaced after the next verification. */
   async function upgrade(id: number, previous: string, password: string): Promise<void> {
-    if (upgrading.has(id)) return
-    upgrading.add(id)
     try {
       // Replaces only the verified digest. A password that was changed meanwhile stays.
       await users.replaceDigest(id, { previous, next: await passwords.hash(password) })
     } catch (error) {
       if (!(error instanceof ServiceError)) onUpgradeFailure(error)
-    } finally {
-      upgrading.delete(id)
     }
   }
 
   return {
-    verify: async body => {
-      const parsed = rules.parseLogin(body)
+    /**
+     * The user with the e-mail and the password of a body. Replaces its digest by a current one afterwards, if that is of
+     * another kind or weaker. Throws `validation_failed`, and `wrong_credentials` for an unknown e-mail, a user without a
+     * password and a wrong password, after about the same time.
+     */
+    verify: async (body: unknown): Promise<StoredUser> => {
+      const parsed = parseBody(rules.schemas.login, body)
       if ('errors' in parsed) throw new ServiceError('validation_failed', { errors: parsed.errors })
       const { email, password } = parsed.user
       const found = isPossibleEmail(email) ? await users.findByEmail(email) : undefined

@@ -8,7 +8,7 @@ import {
 } from '../http/openapi/described-headers.ts'
 import type { Answer, DescribedOperation } from '../http/openapi/operation.ts'
 import { listParameters } from './list-query.ts'
-import { bodyOf, type UserRules } from './user-schemas.ts'
+import type { UserRules } from './user-schemas.ts'
 
 const USERS = {
   name: 'Users',
@@ -182,7 +182,6 @@ function answerWithUser(description: string): Answer {
 }
 
 /** The schema of a body. The document defines the user inside it under `id`. */
-function bodySchema(id: string, schema: z.ZodType): z.ZodType {
-  const { user } = (schema as z.ZodObject<{ user: z.ZodType }>).shape
-  return bodyOf(user.meta({ id }))
+function bodySchema(id: string, schema: z.ZodObject<{ user: z.ZodType }>): z.ZodType {
+  return z.object({ user: schema.shape.user.meta({ id }) })
 }

@@ -13,19 +13,15 @@ export interface StoredUser {
   readonly json: UserJson
 }
 
-/** A user with what its password is verified against. */
-export interface UserWithDigest {
-  readonly user: StoredUser
-  /** In PHC form, or `null` for a user without a password. */
-  readonly passwordDigest: string | null
-}
-
 export interface NewUser {
   readonly name: string
   readonly email: string
   /** In PHC form, or `null` for a user without a password. */
   readonly passwordDigest: string | null
 }
+
+/** A user with what its password is verified against. */
+export type UserWithDigest = Pick<NewUser, 'passwordDigest'> & { readonly user: StoredUser }
 
 /** The fields to change; those that are absent stay. */
 export interface UserChange {
@@ -37,10 +33,7 @@ export interface UserChange {
 }
 
 /** Two digests of one password, in PHC form. */
-export interface DigestReplacement {
-  readonly previous: string
-  readonly next: string
-}
+export type DigestReplacement = Readonly<Record<'previous' | 'next', string>>
 
 /** A write happens only if the user has one of these versions. Absent for any version. */
 export type ExpectedVersions = readonly string[] | undefined
@@ -49,7 +42,7 @@ export type ExpectedVersions = readonly string[] | undefined
 export interface IdempotencyClaim {
   /** SHA-256 of the key, 32 bytes. */
   readonly keyHash: Buffer
-  /** The same for the same request body. */
+  /** Tells whether a request body is that of this create. */
   readonly fingerprint: string
 }
 
@@ -75,13 +68,10 @@ export interface Position {
   readonly id: number
 }
 
-/** A user must match all that are given. */
+/** A user must match all that are given. Texts are in lower case; times are exclusive bounds, in the format of responses. */
 export interface UserFilters {
-  /** In lower case. */
   readonly email?: string | undefined
-  /** In lower case. */
   readonly name?: string | undefined
-  /** Times are exclusive bounds, in the format of responses. */
   readonly created_after?: string | undefined
   readonly created_before?: string | undefined
   readonly updated_after?: string | undefined

@@ -9,8 +9,9 @@ import { type QueryParameter, queryParameters, queryString } from '../http/query
 import type { Reply } from '../http/reply.ts'
 import { acceptJson, createRouter, type RouteParts } from '../http/router.ts'
 import type { PasswordVerifications } from './password-verifications.ts'
+import type { UserList } from './user-lists.ts'
 import type { StoredUser } from './user-repository.ts'
-import type { UserList, UserService } from './user-service.ts'
+import type { UserService } from './user-service.ts'
 
 export interface UserRouterOptions {
   readonly users: UserService

@@ -1,26 +1,7 @@
 import { z } from 'zod'
-import type { FieldError } from '../errors.ts'
+import { type FieldError, ServiceError } from '../errors.ts'
 
-/** The fields that a client sent for a user, trimmed and normalised. */
-export interface UserInput {
-  readonly name?: string | undefined
-  readonly email?: string | undefined
-  /** `null` for no password. */
-  readonly password?: string | null | undefined
-}
-
-/** A user to create. */
-export type NewUserInput = UserInput & { readonly name: string; readonly email: string }
-
-/** An e-mail and a password to verify. */
-export interface LoginInput {
-  /** Trimmed. May be no address at all. */
-  readonly email: string
-  /** Any text, because imported passwords follow other rules. */
-  readonly password: string
-}
-
-/** A valid body, or what is wrong with it. */
+/** A valid user of a body, or what is wrong with it. */
 export type Parsed<T> =
   | { readonly user: T }
   | {
@@ -29,27 +10,18 @@ export type Parsed<T> =
       readonly email: string | undefined
     }
 
-export interface UserRules {
-  readonly parseNew: (body: unknown) => Parsed<NewUserInput>
-  readonly parseChange: (body: unknown) => Parsed<UserInput>
-  readonly parseLogin: (body: unknown) => Parsed<LoginInput>
-  /** The schemas of the bodies. */
-  readonly schemas: {
-    readonly newUser: z.ZodType
-    readonly change: z.ZodType
-    readonly login: z.ZodType
-  }
-}
-
 export const MAX_NAME_CHARS = 255
 
 /** The longest address that SMTP can carry: RFC 5321 4.5.3.1.3, less the angle brackets. */
-export const MAX_EMAIL_CHARS = 254
+const MAX_EMAIL_CHARS = 254
 
-export const MAX_PASSWORD_CHARS = 128
+const MAX_PASSWORD_CHARS = 128
 
 /** The longest password that is verified. NFKC takes time quadratic in the length of some texts. */
 const MAX_POSSIBLE_PASSWORD_CHARS = 1024
+
+/** The regular expression of zod overflows the stack on several million characters. */
+const MAX_TESTED_UNITS = 100_000
 
 const CONTROL = /\p{Cc}/u
 
@@ -64,40 +36,56 @@ const PASSWORD_PATTERN = `^[^${CONTROLS}]*$`
 
 const EMAIL = z.regexes.email
 
+/** The only error of a field that needs the storage. */
+export const EMAIL_TAKEN: FieldError = fieldError('email', ['has already been taken'])
+
+/** `email_taken`: nothing but the e-mail is wrong. */
+export function takenEmail(): ServiceError {
+  return new ServiceError('email_taken', { errors: [EMAIL_TAKEN] })
+}
+
+const BLANK = "can't be blank"
+const INVALID = 'is invalid'
+const NO_STRING = 'must be a string'
+
 export interface UserRulesOptions {
   /** In code points. */
   readonly passwordMinChars: number
 }
 
+export type UserRules = ReturnType<typeof createUserRules>
+
+/** The fields that a client sent for a user, trimmed and normalised. */
+export type UserInput = z.infer<UserRules['schemas']['change']>['user']
+
 /** The rules for the body `{"user": {…}}` of create, update and verify. */
-export function createUserRules(options: UserRulesOptions): UserRules {
+export function createUserRules(options: UserRulesOptions) {
   const { name, email, password } = createUserFields(options)
-  const newUser = bodyOf(userOf({ name, email, password }))
-  const change = bodyOf(userOf({ name: name.optional(), email: email.optional(), password }))
-  const login = bodyOf(userOf(LOGIN_FIELDS))
   return {
-    parseNew: value => parseBody(newUser, value),
-    parseChange: value => parseBody(change, value),
-    parseLogin: value => parseBody(login, value),
-    schemas: { newUser, change, login },
+    schemas: {
+      newUser: z.object({ user: userOf({ name, email, password }) }),
+      change: z.object({
+        user: userOf({ name: name.optional(), email: email.optional(), password }),
+      }),
+      login: z.object({ user: userOf(LOGIN_FIELDS) }),
+    },
   }
 }
 
-/** Schemas of the fields that clients send. Characters are code points. */
+export function userOf<T extends z.core.$ZodLooseShape>(fields: T) {
+  return z.object(fields, {
+    error: ({ input }) => (input == null ? 'is required' : 'must be an object'),
+  })
+}
+
+/** Schemas of the fields that clients send. Characters are code points. Every broken rule is reported. */
 export function createUserFields({ passwordMinChars }: UserRulesOptions) {
   const name = text()
     .trim()
     .overwrite(toNfc)
-    .check(
-      findProblems(value => {
-        if (value === '') return [BLANK]
-        const unclean = CONTROL.test(value) || BIDIRECTIONAL_OVERRIDES.test(value)
-        return [
-          countChars(value) > MAX_NAME_CHARS && tooLong(MAX_NAME_CHARS),
-          (unclean || !value.isWellFormed()) && INVALID,
-        ]
-      }),
-    )
+    .refine(value => value !== '', { error: BLANK, abort: true })
+    .refine(...atMost(MAX_NAME_CHARS))
+    .refine(value => isPlainText(value) && !BIDIRECTIONAL_OVERRIDES.test(value), INVALID)
     .meta({
       description:
         'Trimmed and put into NFC. Not blank, no control characters, no bidirectional overrides.',
@@ -108,15 +96,9 @@ export function createUserFields({ passwordMinChars }: UserRulesOptions) {
     })
   const email = text()
     .trim()
-    .check(
-      findProblems(value => {
-        if (value === '') return [BLANK]
-        return [
-          !isEmail(value) && INVALID,
-          countChars(value) > MAX_EMAIL_CHARS && tooLong(MAX_EMAIL_CHARS),
-        ]
-      }),
-    )
+    .refine(value => value !== '', { error: BLANK, abort: true })
+    .refine(value => value.length <= MAX_TESTED_UNITS && EMAIL.test(value), INVALID)
+    .refine(...atMost(MAX_EMAIL_CHARS))
     .meta({
       description: 'Trimmed, kept as sent, unique without regard to case.',
       format: 'email',
@@ -125,17 +107,13 @@ export function createUserFields({ passwordMinChars }: UserRulesOptions) {
       examples: ['ann@example.com'],
     })
   const password = z
-    .string({ error: 'must be a string' })
-    .check(
-      findProblems(value => {
-        const chars = countChars(value)
-        return [
-          chars < passwordMinChars && `is too short (minimum is ${passwordMinChars} characters)`,
-          chars > MAX_PASSWORD_CHARS && tooLong(MAX_PASSWORD_CHARS),
-          (CONTROL.test(value) || !value.isWellFormed()) && INVALID,
-        ]
-      }),
+    .string(NO_STRING)
+    .refine(
+      value => countChars(value) >= passwordMinChars,
+      `is too short (minimum is ${passwordMinChars} characters)`,
     )
+    .refine(...atMost(MAX_PASSWORD_CHARS))
+    .refine(isPlainText, INVALID)
     .meta({
       pattern: PASSWORD_PATTERN,
       minLength: passwordMinChars,
@@ -148,7 +126,6 @@ export function createUserFields({ passwordMinChars }: UserRulesOptions) {
       examples: ['correct horse battery staple'],
     })
     .optional()
-
   return { name, email, password }
 }
 
@@ -165,6 +142,59 @@ const LOGIN_FIELDS = {
     writeOnly: true,
     examples: ['correct horse battery staple'],
   }),
+}
+
+function text() {
+  return z.string({ error: ({ input }) => (input == null ? BLANK : NO_STRING) })
+}
+
+function atMost(max: number) {
+  const isShort = (value: string) => countChars(value) <= max
+  return [isShort, `is too long (maximum is ${max} characters)`] as const
+}
+
+function isPlainText(value: string): boolean {
+  return !CONTROL.test(value) && value.isWellFormed()
+}
+
+function countChars(value: string): number {
+  return value.replace(/[\u{10000}-\u{10ffff}]/gu, '_').length
+}
+
+/** Whether a user may have this e-mail. */
+export function isPossibleEmail(value: string): boolean {
+  return value.length <= MAX_EMAIL_CHARS && EMAIL.test(value)
+}
+
+/** Whether a password may be that of a user, imported ones among them. */
+export function isPossiblePassword(value: string): boolean {
+  return countChars(value) <= MAX_POSSIBLE_PASSWORD_CHARS
+}
+
+/** Checks the user of any JSON value by the schema of a body. */
+export function parseBody<T>(
+  { shape }: { readonly shape: { readonly user: z.ZodType<T> } },
+  body: unknown,
+): Parsed<T> {
+  return parseUser(shape.user, Object(body).user)
+}
+
+/** Checks any value by the schema of a user. Errors of the user as a whole are those of the field `user`. */
+export function parseUser<T>(schema: z.ZodType<T>, value: unknown): Parsed<T> {
+  const result = schema.safeParse(value)
+  if (result.success) return { user: result.data }
+  const { formErrors, fieldErrors } = z.flattenError<unknown>(result.error)
+  const all = Object.entries<string[] | undefined>({ user: formErrors, ...fieldErrors })
+  const email = Object(value).email
+  const isEmail = typeof email === 'string' && !('email' in fieldErrors)
+  return {
+    errors: all.flatMap(([field, list = []]) => (list.length > 0 ? fieldError(field, list) : [])),
+    email: isEmail ? email.trim() : undefined,
+  }
+}
+
+function fieldError(field: string, messages: readonly string[]): FieldError {
+  return { field, at: { pointer: field === 'user' ? '/user' : `/user/${field}` }, messages }
 }
 
 /**
@@ -195,83 +225,4 @@ const MAX_NAME_UNITS = MAX_NAME_CHARS * 4 * 2
  */
 export function toNfc(text: string): string {
   return text.length > MAX_NAME_UNITS ? text : text.normalize('NFC')
-}
-
-/** The only error of a field that needs the storage. */
-export const EMAIL_TAKEN: FieldError = fieldError('email', ['has already been taken'])
-
-const BLANK = "can't be blank"
-const INVALID = 'is invalid'
-const tooLong = (max: number) => `is too long (maximum is ${max} characters)`
-
-const userError = {
-  error: ({ input }: { input?: unknown }) => (input == null ? 'is required' : 'must be an object'),
-}
-
-export function userOf<T extends z.core.$ZodLooseShape>(fields: T) {
-  return z.object(fields, userError)
-}
-
-export function bodyOf<T extends z.ZodType>(user: T) {
-  return z.object({ user }, 'is required')
-}
-
-function text() {
-  return z.string({ error: ({ input }) => (input == null ? BLANK : 'must be a string') })
-}
-
-/** A zod check that reports every broken rule of a value. */
-function findProblems(
-  messagesOf: (value: string) => readonly (string | false)[],
-): z.core.CheckFn<string> {
-  return ({ value, issues }) => {
-    for (const message of messagesOf(value)) {
-      if (message !== false) issues.push({ code: 'custom', message, input: value })
-    }
-  }
-}
-
-/** The regular expression of zod overflows the stack on several million characters. */
-const MAX_TESTED_UNITS = 100_000
-
-function isEmail(value: string): boolean {
-  return value.length <= MAX_TESTED_UNITS && EMAIL.test(value)
-}
-
-/** Whether a user may have this e-mail. */
-export function isPossibleEmail(value: string): boolean {
-  return value.length <= MAX_EMAIL_CHARS && EMAIL.test(value)
-}
-
-/** Whether a password may be that of a user, imported ones among them. */
-export function isPossiblePassword(value: string): boolean {
-  return (
-    value.length <= 2 * MAX_POSSIBLE_PASSWORD_CHARS &&
-    countChars(value) <= MAX_POSSIBLE_PASSWORD_CHARS
-  )
-}
-
-function countChars(value: string): number {
-  let chars = 0
-  for (const _ of value) chars++
-  return chars
-}
-
-export function parseBody<T>(schema: z.ZodType<{ user: T }>, value: unknown): Parsed<T> {
-  const result = schema.safeParse(value)
-  if (result.success) return { user: result.data.user }
-  const messages = new Map<string, string[]>()
-  for (const { path, message } of result.error.issues) {
-    const field = String(path[1] ?? 'user')
-    messages.set(field, [...(messages.get(field) ?? []), message])
-  }
-  const email = (value as { user?: { email?: unknown } } | null)?.user?.email
-  return {
-    errors: [...messages].map(([field, list]) => fieldError(field, list)),
-    email: typeof email === 'string' && !messages.has('email') ? email.trim() : undefined,
-  }
-}
-
-function fieldError(field: string, messages: readonly string[]): FieldError {
-  return { field, at: { pointer: field === 'user' ? '/user' : `/user/${field}` }, messages }
 }

@@ -18,10 +18,7 @@ const MAX_QUERY_UNITS = MAX_ASKED_WORDS * MAX_WORD_CHARS * 4 * 2
 export const WORDS_VERSION = 1
 
 /** What a user is found by. */
-export interface NamedUser {
-  readonly name: string
-  readonly email: string
-}
+export type NamedUser = Readonly<Record<'name' | 'email', string>>
 
 const ASCII = /^[\0-\x7f]*$/
 
@@ -56,8 +53,6 @@ export function foldWords(text: string): string {
 
 const WORD = /[\p{L}\p{M}\p{N}]+/gu
 const ASCII_WORD = /[0-9a-z]+/g
-// For texts of one or two units. Without ^ and what follows it, V8 14 (Node 26) does not match a letter of two units.
-const ENDS_IN_WORD = /^.?[\p{L}\p{M}\p{N}]$/su
 
 /** The distinct words of a text, folded, cut at MAX_WORD_CHARS, in the order in which they first appear. */
 export function wordsOf(text: string): readonly string[] {
@@ -76,30 +71,7 @@ function wholeWordsOf(text: string): readonly string[] {
 
 /** The first `count` code points. */
 export function firstChars(word: string, count: number): string {
-  if (word.length <= count) return word
-  let units = 0
-  for (let chars = 0; chars < count && units < word.length; chars++) {
-    units += (word.codePointAt(units) as number) > 0xffff ? 2 : 1
-  }
-  return word.slice(0, units)
-}
-
-/**
- * Returns a function that tells whether each of `asked` begins a word of a user, without making all its words. `asked` are
- * words as `parseAskedWords` returns them.
- */
-export function createWordTest(asked: readonly string[]): (user: NamedUser) => boolean {
-  return ({ name, email }) => {
-    const text = foldWords(`${name}\n${email}`)
-    return asked.every(beginning => beginsWord(text, beginning))
-  }
-}
-
-function beginsWord(text: string, beginning: string): boolean {
-  for (let at = text.indexOf(beginning); at >= 0; at = text.indexOf(beginning, at + 1)) {
-    if (!ENDS_IN_WORD.test(text.slice(Math.max(0, at - 2), at))) return true
-  }
-  return false
+  return word.length <= count ? word : [...word].slice(0, count).join('')
 }
 
 /** Whether each of `asked` begins one of `words`, all of them folded. */
@@ -111,21 +83,20 @@ export function areBegun(words: readonly string[], asked: readonly string[]): bo
  * The words of a query, or what is wrong with it. A word that begins another one of them is left out, because whoever has
  * the longer one has it too.
  */
-export function parseAskedWords(text: string): { words: readonly string[] } | { error: string } {
-  if (text.length > MAX_QUERY_UNITS)
-    return { error: `is too long (maximum is ${MAX_QUERY_UNITS} characters)` }
+export function parseAskedWords(text: string): { words: readonly string[]; error?: string } {
+  const refuse = (error: string) => ({ words: [], error })
+  if (text.length > MAX_QUERY_UNITS) {
+    return refuse(`is too long (maximum is ${MAX_QUERY_UNITS} characters)`)
+  }
   const words = wholeWordsOf(text)
-  if (words.length === 0) return { error: 'has no letter and no digit' }
+  if (words.length === 0) return refuse('has no letter and no digit')
   if (words.length > MAX_ASKED_WORDS) {
-    return { error: `has too many words (maximum is ${MAX_ASKED_WORDS} words)` }
+    return refuse(`has too many words (maximum is ${MAX_ASKED_WORDS} words)`)
   }
   if (words.some(word => firstChars(word, MAX_WORD_CHARS) !== word)) {
-    return { error: `has a word that is too long (maximum is ${MAX_WORD_CHARS} characters)` }
+    return refuse(`has a word that is too long (maximum is ${MAX_WORD_CHARS} characters)`)
   }
   const distinct = [...new Set(words)]
-  return {
-    words: distinct.filter(word =>
-      distinct.every(other => other === word || !other.startsWith(word)),
-    ),
-  }
+  const isLongest = (word: string) => distinct.filter(other => other.startsWith(word)).length === 1
+  return { words: distinct.filter(isLongest) }
 }

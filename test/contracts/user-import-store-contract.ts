@@ -129,7 +129,8 @@ export function describeUserImportStore(
       for (const checkpoint of [{ ...CHECKPOINT, source: last.source }, last, CHECKPOINT]) {
         const checkpointAfter = () => checkpoint
         const written = await store.write({ users: [], onConflict: 'fail', checkpointAfter })
-        expect(written).toEqual({ outcomes: [], checkpoint })
+        expect(written).toEqual([])
+        expect(await store.findCheckpoint(checkpoint.source)).toEqual(checkpoint)
       }
       const failure = new Error('the rejects file cannot be written')
       const seen: (readonly ImportOutcome[])[] = []

@@ -312,8 +312,7 @@ function queriesOf(users: readonly ShownUser[]): fc.Arbitrary<UserQuery> {
       },
       { weight: 1, arbitrary: odd },
     )
-    .map(asked => parseAskedWords(asked.join(' ')))
-    .map(parsed => ('words' in parsed ? parsed.words : []))
+    .map(asked => parseAskedWords(asked.join(' ')).words)
   const rarely = <T>(arbitrary: fc.Arbitrary<T>) =>
     fc.oneof({ weight: 5, arbitrary: fc.constant(undefined) }, { weight: 1, arbitrary })
   const filters: fc.Arbitrary<UserFilters> = fc.record({

@@ -1,60 +1,12 @@
-import { randomBytes } from 'node:crypto'
-import { expect, onTestFinished, test } from 'vitest'
-import { openSqlite } from '../../src/storage/sqlite/open-sqlite.ts'
-import { createReadView } from '../../src/storage/sqlite/read-view.ts'
-import { createSqliteUserRepository } from '../../src/storage/sqlite/sqlite-user-repository.ts'
-import { createWriteQueue } from '../../src/storage/sqlite/write-queue.ts'
-import { createCursors } from '../../src/users/cursor.ts'
-import { createFingerprints } from '../../src/users/fingerprint.ts'
-import { createPasswordVerifications } from '../../src/users/password-verifications.ts'
-import { isPasswordDigest, kindOfDigest } from '../../src/users/passwords/digest.ts'
+import { expect, test } from 'vitest'
 import {
-  createPasswordHasher,
-  DECOY,
   isCurrentDigest,
-  type LoginHasher,
-} from '../../src/users/passwords/hasher.ts'
-import { createUserRules } from '../../src/users/user-schemas.ts'
-import { createUserService } from '../../src/users/user-service.ts'
+  isPasswordDigest,
+  kindOfDigest,
+} from '../../src/users/passwords/digest.ts'
+import { createPasswordHasher, DECOY } from '../../src/users/passwords/hasher.ts'
 import { newUserBody } from '../support/builders.ts'
-
-/** Users in memory, and the calls of the password hasher: their cost is what a client could measure. */
-async function openUsers() {
-  const database = await openSqlite({ path: ':memory:', now: Date.now })
-  const view = createReadView(database)
-  const writes = createWriteQueue(database, view)
-  onTestFinished(async () => {
-    await writes.close()
-    view.end()
-    database.close()
-  })
-  const hasher = createPasswordHasher()
-  const asked: string[] = []
-  const passwords = new Proxy(hasher, {
-    get: (_target, name: keyof LoginHasher) => {
-      if (name !== 'waiting') asked.push(name)
-      return hasher[name]
-    },
-  })
-  const repository = createSqliteUserRepository({ database, writes, view, now: Date.now })
-  const rules = createUserRules({ passwordMinChars: 8 })
-  const users = createUserService({
-    users: repository,
-    passwords,
-    fingerprints: createFingerprints(passwords),
-    cursors: createCursors(randomBytes(32)),
-    rules,
-  })
-  const verifications = createPasswordVerifications({
-    users: repository,
-    passwords,
-    rules,
-    onUpgradeFailure: error => {
-      throw error
-    },
-  })
-  return { users, verifications, asked }
-}
+import { openUsers } from '../support/open-users.ts'
 
 const RIGHT = 'correct horse'
 const WRONG = 'correct horsf'
@@ -79,6 +31,25 @@ test('UserService.update hashes once more for a wrong password, and not at all i
   expect(asked.splice(0)).toEqual(['verify'])
   await users.update(user.id, { user: { password: WRONG } })
   expect(asked).toEqual(['verify', 'hash'])
+})
+
+test('UserService.create hashes once with an idempotency key too, and a repeat computes at most one digest', async () => {
+  const { users, asked } = await openUsers()
+  const repeats = [
+    { body: newUserBody({ password: RIGHT }), first: ['hash'], again: ['verify'] },
+    { body: newUserBody(), first: [], again: [] },
+    { body: newUserBody({ password_confirmation: RIGHT }), first: [], again: [] },
+  ]
+  for (const [index, { body, first, again }] of repeats.entries()) {
+    const key = `key-${index}`
+    const created = await users.create(body, key)
+    expect(asked.splice(0)).toEqual(first)
+    expect(await users.create(body, key)).toEqual({ user: created.user, isReplay: true })
+    expect(asked.splice(0)).toEqual(again)
+    const other = users.create({ user: { ...body.user, name: 'Other' } }, key)
+    await expect(other).rejects.toMatchObject({ code: 'idempotency_key_reused' })
+    expect(asked.splice(0)).toEqual([])
+  }
 })
 
 test('a failed PasswordVerifications.verify does the same work for each cause', async () => {

@@ -29,7 +29,7 @@ export async function importUsers(
   users: readonly ImportedUser[],
   onConflict: ImportBatch['onConflict'] = 'fail',
 ) {
-  return (await store.write({ users, onConflict, checkpointAfter: () => CHECKPOINT })).outcomes
+  return store.write({ users, onConflict, checkpointAfter: () => CHECKPOINT })
 }
 
 export type { UserRow }

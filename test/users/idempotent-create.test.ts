@@ -4,6 +4,7 @@ import { createFakeClock } from '../support/fake-clock.ts'
 import { openTestApp, type TestApp } from '../support/open-test-app.ts'
 import { shareTestApp } from '../support/shared-app.ts'
 import { selectRows } from '../support/sql.ts'
+import { untilPasses } from '../support/until.ts'
 
 const DAY_MS = 24 * 3_600_000
 
@@ -152,13 +153,58 @@ describe('POST /users with an Idempotency-Key', () => {
   test('stores nothing by which a password could be guessed faster than by its digest', async () => {
     const app = await openTestApp()
     const password = 'correct horse'
-    await post(app, newKey(), newUserBody({ password }))
     // Clients of other services send it twice, or in other places.
-    await post(app, newKey(), newUserBody({ password_confirmation: password }))
-    await post(app, newKey(), { ...newUserBody(), password })
-    const keys = await selectRows(app.databaseUrl, 'SELECT fingerprint FROM idempotency_keys')
-    const argon2id = expect.stringMatching(/^\$argon2id\$/)
-    expect(keys.map(({ fingerprint }) => fingerprint)).toEqual([argon2id, argon2id, argon2id])
+    const bodies = [
+      newUserBody({ password }),
+      newUserBody({ password_confirmation: password }),
+      { ...newUserBody(), password },
+    ]
+    for (const body of bodies) await post(app, newKey(), body).expect(201)
+    const keys = await selectRows(
+      app.databaseUrl,
+      `SELECT fingerprint, password_digest AS digest
+       FROM idempotency_keys JOIN users ON id = user_id ORDER BY id`,
+    )
+    const expected = keys.map(({ digest }) => `:${digest ?? ''}`)
+    expect(expected[0]).toMatch(/^:\$argon2id\$/)
+    expect(keys.map(({ fingerprint }) => String(fingerprint).slice(64))).toEqual(expected)
+  })
+
+  test('compares which ignored attributes there are, and not their values, which are not stored', async () => {
+    const key = newKey()
+    const { user } = newUserBody()
+    await post(app, key, { user: { ...user, password_confirmation: 'correct horse' } }).expect(201)
+    const again = post(app, key, { user: { password_confirmation: 'battery staple', ...user } })
+    expect((await again.expect(201)).headers[REPLAYED]).toBe('true')
+    await post(app, key, { user }).expect(422)
+  })
+
+  test('repeats the answer also once the user has another e-mail and another password, or none', async () => {
+    const key = newKey()
+    const body = newUserBody({ password: 'correct horse' })
+    const { text, headers } = await post(app, key, body).expect(201)
+    for (const password of ['battery staple', null]) {
+      const user = { email: newUserBody().user.email, password }
+      await app.http
+        .put(headers.location ?? '')
+        .send({ user })
+        .expect(200)
+      expect((await post(app, key, body).expect(201)).text).toBe(text)
+      await post(app, key, { user: { ...body.user, password } }).expect(422)
+    }
+  })
+
+  test('answers 409 before it looks at the body, as long as the first request runs', async () => {
+    const key = newKey()
+    // Passwords wait in one queue, so these keep the first request running.
+    const others = Array.from({ length: 40 }, () =>
+      app.http.post('/users').send(newUserBody({ password: 'correct horse' })),
+    )
+    const first = [...others, post(app, key, newUserBody({ password: 'correct horse' }))]
+    const answers = Promise.all(first)
+    await untilPasses(() => post(app, key, {}).expect(409))
+    await post(app, key, newUserBody()).expect(409)
+    expect((await answers).map(({ status }) => status)).toEqual(first.map(() => 201))
   })
 
   test.each([
@@ -203,6 +249,8 @@ describe('POST /users with an Idempotency-Key', () => {
     const text = `{"user":${user},"deep":${'['.repeat(40_000)}${']'.repeat(40_000)}}`
     await post(app, key, text).expect(201)
     expect((await post(app, key, text)).headers[REPLAYED]).toBe('true')
+    const deepName = `{"user":{"name":${'['.repeat(40_000)}${']'.repeat(40_000)}}}`
+    await post(app, key, deepName).expect(422)
   })
 
   test('is ignored for other methods', async () => {

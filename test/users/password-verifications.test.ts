@@ -1,7 +1,7 @@
 import { hashSync as hashArgon2 } from '@node-rs/argon2'
 import { hashSync as hashBcrypt } from '@node-rs/bcrypt'
 import { beforeAll, describe, expect, test } from 'vitest'
-import { isCurrentDigest } from '../../src/users/passwords/hasher.ts'
+import { isCurrentDigest } from '../../src/users/passwords/digest.ts'
 import { openTestApp, type TestApp } from '../support/open-test-app.ts'
 import { shareTestApp } from '../support/shared-app.ts'
 import { executeSql, holdWrites, selectRows } from '../support/sql.ts'

@@ -1,15 +1,7 @@
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import { foldCase } from '../../src/users/user-schemas.ts'
-import {
-  areBegun,
-  createWordTest,
-  firstChars,
-  foldWords,
-  parseAskedWords,
-  wordsOf,
-  wordsOfUser,
-} from '../../src/users/words.ts'
+import { areBegun, firstChars, foldWords, parseAskedWords, wordsOf } from '../../src/users/words.ts'
 import { codePoints } from '../support/letters.ts'
 
 /** What can be part of a name. */
@@ -79,22 +71,6 @@ test('firstChars cuts no character', () => {
     expect(firstChars(value, count)).toBe([...value].slice(0, count).join(''))
   })
   fc.assert(isCutByCharacters)
-})
-
-test('createWordTest tells the same as the words of the name and the e-mail', () => {
-  const user = { name: 'Ada Love', email: 'lace.ada@example.com' }
-  expect(wordsOfUser(user)).toEqual(['ada', 'love', 'lace', 'example', 'com'])
-  const letters = fc.string({
-    unit: fc.constantFrom(...'aab\u0301 -\n.王😀𐐨がが9', '\u{1d165}', 'か\u3099'),
-    maxLength: 8,
-  })
-  const isSame = fc.property(letters, letters, fc.oneof(letters, text), (name, email, q) => {
-    const parsed = parseAskedWords(q)
-    if ('error' in parsed) return
-    const isFound = areBegun(wordsOfUser({ name, email }), parsed.words)
-    expect(createWordTest(parsed.words)({ name, email })).toBe(isFound)
-  })
-  fc.assert(isSame, { numRuns: 2000 })
 })
 
 describe('parseAskedWords', () => {

@@ -1,5 +1,5 @@
 import { OperatorError } from '../../errors.ts'
-import { IMPORT_COLUMNS } from '../../users/transfer/import-fields.ts'
+import { IMPORT_COLUMNS } from '../../users/transfer/import-rows.ts'
 import type { CsvRow } from './csv-rows.ts'
 import { TOO_LONG } from './row-limit.ts'
 

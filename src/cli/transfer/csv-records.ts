@@ -1,6 +1,6 @@
 import { isUtf8 } from 'node:buffer'
 import { OperatorError } from '../../errors.ts'
-import type { ImportRecord } from '../../users/transfer/import-batches.ts'
+import type { ImportRecord } from '../../users/transfer/import-rows.ts'
 import { checkHeader, recogniseDelimiter } from './csv-header.ts'
 import { type CsvParser, type CsvRow, createCsvParser } from './csv-rows.ts'
 import { MAX_ROW_BYTES, TOO_LONG } from './row-limit.ts'

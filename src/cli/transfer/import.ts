@@ -2,9 +2,12 @@ import { resolve } from 'node:path'
 import { OperatorError } from '../../errors.ts'
 import { isSameFile } from '../../files/durable-files.ts'
 import { openUserTransfer } from '../../open-transfer.ts'
-import { ImportMismatch, ImportUnfinished } from '../../users/transfer/import-batches.ts'
-import type { RejectedRow } from '../../users/transfer/import-settlement.ts'
-import type { ImportResult } from '../../users/transfer/user-import.ts'
+import type { RejectedRow } from '../../users/transfer/import-rows.ts'
+import {
+  ImportMismatch,
+  type ImportResult,
+  ImportUnfinished,
+} from '../../users/transfer/user-import.ts'
 import type { ConflictPolicy } from '../../users/transfer/user-import-store.ts'
 import { EXIT, type JsonFlags, UsageError } from '../terminal/command-context.ts'
 import { grouped, inWords, type Progress } from '../terminal/progress.ts'

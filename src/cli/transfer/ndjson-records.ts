@@ -1,4 +1,4 @@
-import type { ImportRecord } from '../../users/transfer/import-batches.ts'
+import type { ImportRecord } from '../../users/transfer/import-rows.ts'
 import { MAX_ROW_BYTES, TOO_LONG } from './row-limit.ts'
 
 const NEWLINE = 10

@@ -1,8 +1,8 @@
 import { ServiceError } from '../../errors.ts'
-import { usedUp } from '../../users/used-up.ts'
+import { usedUp } from '../../users/ids-and-times.ts'
 import { storedUser } from '../../users/user-json.ts'
 import type { ExpectedVersions, StoredUser, UserChange } from '../../users/user-repository.ts'
-import { foldCase } from '../../users/user-schemas.ts'
+import { foldCase, takenEmail } from '../../users/user-schemas.ts'
 import type { NamedUser } from '../../users/words.ts'
 import type { Closing, Outcome } from './batches.ts'
 import type { Connections, Session, Statement } from './postgres-connections.ts'
@@ -131,7 +131,7 @@ export function createUserChanger(
     try {
       return await batches.add({ id, change, expected })
     } catch (error) {
-      if (violates(error, 'users_email_unique')) throw new ServiceError('email_taken')
+      if (violates(error, 'users_email_unique')) throw takenEmail()
       throw violates(error, 'users_times') ? usedUp('times') : error
     }
   }
@@ -186,8 +186,9 @@ function outcomeOf(verdict: Verdict, json: string | null): Outcome<Changed> | ty
     case 'digest_changed':
       return { value: verdict }
     case 'version_mismatch':
-    case 'email_taken':
       return { error: new ServiceError(verdict) }
+    case 'email_taken':
+      return { error: takenEmail() }
     default:
       return { value: storedUser(json as string) }
   }

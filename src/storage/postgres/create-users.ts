@@ -1,5 +1,5 @@
 import { ServiceError } from '../../errors.ts'
-import { usedUp } from '../../users/used-up.ts'
+import { usedUp } from '../../users/ids-and-times.ts'
 import { storedUser } from '../../users/user-json.ts'
 import {
   IDEMPOTENCY_TTL_MS,
@@ -7,7 +7,7 @@ import {
   type NewUser,
   type StoredUser,
 } from '../../users/user-repository.ts'
-import { foldCase } from '../../users/user-schemas.ts'
+import { foldCase, takenEmail } from '../../users/user-schemas.ts'
 import { type Closing, createBatches, type Outcome } from './batches.ts'
 import type { Connections, Session, Statement } from './postgres-connections.ts'
 import { sqlStateOf, violates } from './postgres-errors.ts'
@@ -104,9 +104,7 @@ export function createUserCreator(
     const created = new Map(await insert(session, creates))
     return creates.map(({ user }) => {
       const json = created.get(user.email)
-      return json === undefined
-        ? { error: new ServiceError('email_taken') }
-        : { value: storedUser(json) }
+      return json === undefined ? { error: takenEmail() } : { value: storedUser(json) }
     })
   }
 

@@ -1,10 +1,9 @@
-import { laterThan } from '../../users/later-than.ts'
+import { laterThan, requireExactId } from '../../users/ids-and-times.ts'
 import type {
   ConflictPolicy,
   ImportedUser,
   ImportOutcome,
 } from '../../users/transfer/user-import-store.ts'
-import { requireExactId } from '../../users/used-up.ts'
 
 /** A user with all columns that imports write. */
 export interface UserRow {

@@ -1,5 +1,5 @@
+import { usedUp } from '../../users/ids-and-times.ts'
 import type { ImportedUser } from '../../users/transfer/user-import-store.ts'
-import { usedUp } from '../../users/used-up.ts'
 import { foldCase } from '../../users/user-schemas.ts'
 import { emailKey, type UserRow } from './import-decisions.ts'
 import type { Session } from './postgres-connections.ts'

@@ -39,7 +39,8 @@ export async function openPostgresTrialImportStore(
       const outcomes = users.map((row): ImportOutcome => {
         return decisions.decide(row, onConflict, () => idFor(row.id)).outcome
       })
-      return { outcomes, checkpoint: checkpointAfter(outcomes) }
+      checkpointAfter(outcomes)
+      return outcomes
     },
   }
 }

@@ -3,7 +3,6 @@ import type {
   ImportBatch,
   ImportOutcome,
   UserImportStore,
-  WrittenBatch,
 } from '../../users/transfer/user-import-store.ts'
 import { readCheckpoint, saveCheckpoint } from './import-checkpoints.ts'
 import {
@@ -105,7 +104,7 @@ export function createPostgresUserImportStore(
     session: Session,
     batch: ImportBatch,
     ids: ReadonlyMap<number, number>,
-  ): Promise<WrittenBatch> {
+  ): Promise<readonly ImportOutcome[]> {
     const { users, onConflict, checkpointAfter } = batch
     // Only an update changes the users that it finds.
     const isLocked = onConflict === 'update'
@@ -118,9 +117,8 @@ export function createPostgresUserImportStore(
     if (changed.length > 0) await updateUsers(session, changed, idsToPark(existing, changed))
     const inserted = created.size === 0 ? 0 : await insertUsers(session, [...created.values()])
     if (inserted < created.size) throw new Outrun()
-    const checkpoint = checkpointAfter(outcomes)
-    await saveCheckpoint(session, checkpoint, now())
-    return { outcomes, checkpoint }
+    await saveCheckpoint(session, checkpointAfter(outcomes), now())
+    return outcomes
   }
 
   return {

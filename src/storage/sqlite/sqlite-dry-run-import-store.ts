@@ -80,9 +80,10 @@ export function createSqliteDryRunImportStore(
       while (outcomes.length < users.length) {
         const rest = users.slice(outcomes.length)
         const batch = { users: rest, onConflict, checkpointAfter: () => UNUSED_CHECKPOINT }
-        outcomes.push(...(await store.write(batch)).outcomes)
+        outcomes.push(...(await store.write(batch)))
       }
-      return { outcomes, checkpoint: checkpointAfter(outcomes) }
+      checkpointAfter(outcomes)
+      return outcomes
     },
   }
 }

@@ -1,3 +1,4 @@
+import { requireExactId } from '../../users/ids-and-times.ts'
 import type {
   ConflictPolicy,
   ImportCheckpoint,
@@ -5,7 +6,6 @@ import type {
   ImportOutcome,
   UserImportStore,
 } from '../../users/transfer/user-import-store.ts'
-import { requireExactId } from '../../users/used-up.ts'
 import { foldCase } from '../../users/user-schemas.ts'
 import type { Database } from './sqlite-driver.ts'
 import { translateSqliteError } from './sqlite-errors.ts'
@@ -136,9 +136,8 @@ export function createSqliteUserImportStore(
           outcomes.push(outcome)
           if (onConflict === 'fail' && outcome !== 'created') break
         }
-        const checkpoint = checkpointAfter(outcomes)
-        saveCheckpoint(checkpoint)
-        return { outcomes, checkpoint }
+        saveCheckpoint(checkpointAfter(outcomes))
+        return outcomes
       }),
   }
 }

@@ -1,5 +1,5 @@
 import { ServiceError } from '../../errors.ts'
-import { laterThan } from '../../users/later-than.ts'
+import { laterThan } from '../../users/ids-and-times.ts'
 import type { ExpectedVersions, UserChange, UserJson } from '../../users/user-repository.ts'
 import { foldCase } from '../../users/user-schemas.ts'
 import type { Database } from './sqlite-driver.ts'

@@ -1,12 +1,12 @@
 import { ServiceError } from '../../errors.ts'
-import { requireExactId } from '../../users/used-up.ts'
+import { requireExactId } from '../../users/ids-and-times.ts'
 import { storedUser } from '../../users/user-json.ts'
 import {
   IDEMPOTENCY_TTL_MS,
   type IdempotencyClaim,
   type UserWrites,
 } from '../../users/user-repository.ts'
-import { foldCase } from '../../users/user-schemas.ts'
+import { foldCase, takenEmail } from '../../users/user-schemas.ts'
 import type { Database } from './sqlite-driver.ts'
 import { violates } from './sqlite-errors.ts'
 import { createUserUpdate, DIGEST_CHANGED, expectedVersion } from './sqlite-user-update.ts'
@@ -114,6 +114,6 @@ function mapTakenEmail<T>(write: () => T): T {
   try {
     return write()
   } catch (error) {
-    throw violates(error, 'users_email_unique') ? new ServiceError('email_taken') : error
+    throw violates(error, 'users_email_unique') ? takenEmail() : error
   }
 }

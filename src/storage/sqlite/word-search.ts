@@ -1,5 +1,5 @@
 import type { Position, UserQuery } from '../../users/user-repository.ts'
-import { createWordTest } from '../../users/words.ts'
+import { areBegun, wordsOfUser } from '../../users/words.ts'
 import {
   type CandidateReader,
   createCandidateReaders,
@@ -108,9 +108,8 @@ function* countWords(counter: WordCounter): Sliced<number> {
 }
 
 function createTest({ words }: UserQuery, { isExact }: CandidateReader) {
-  const hasWords = createWordTest(words)
   return ([, , name, email, isInFilters]: Candidate): boolean =>
-    isInFilters === 1 && (isExact || hasWords({ name, email }))
+    isInFilters === 1 && (isExact || areBegun(wordsOfUser({ name, email }), words))
 }
 
 function positionOf([id, key]: Candidate): Position {

@@ -2,7 +2,7 @@ import type { SentParameter } from '../../http/checked-query.ts'
 import type { Cursors } from '../cursor.ts'
 import { parseListRequest } from '../list-query.ts'
 import { idOf, splitUsers } from '../user-json.ts'
-import type { Position, UserJson, UserRepository } from '../user-repository.ts'
+import type { UserJson, UserPage, UserQuery, UserRepository } from '../user-repository.ts'
 
 export interface UserExportOptions {
   /** Filters and sort, with the names that the list has for clients. */
@@ -11,22 +11,14 @@ export interface UserExportOptions {
   readonly withDigests: boolean
 }
 
-export interface UserExporter {
-  /** Number of users that match. Throws `query_invalid`. */
-  count(options: UserExportOptions): Promise<number>
-  /**
-   * The users that match, in pages and in the order of the list. A user that exists during the whole export comes exactly
-   * once, whatever is created, changed or deleted meanwhile. Throws `query_invalid` and `storage_unavailable`.
-   */
-  users(options: UserExportOptions): AsyncIterable<readonly UserJson[]>
-}
+export type UserExporter = ReturnType<typeof createUserExporter>
 
 const PAGE_USERS = 1000
 
 export function createUserExporter(options: {
   readonly users: UserRepository
   readonly cursors: Cursors
-}): UserExporter {
+}) {
   const { users: repository, cursors } = options
 
   async function addDigests(users: readonly UserJson[]): Promise<readonly UserJson[]> {
@@ -37,24 +29,28 @@ export function createUserExporter(options: {
     })
   }
 
-  async function* users({ parameters, withDigests }: UserExportOptions) {
-    const { sort, filters, words } = parseListRequest(parameters, cursors)
-    let start: Position | { readonly offset: number } | undefined = { offset: 0 }
-    while (start !== undefined) {
-      const query = { sort, filters, words, limit: PAGE_USERS, start, withTotal: false }
-      const page = await repository.list(query)
-      const found = splitUsers(page.json)
-      yield withDigests ? await addDigests(found) : found
-      start = page.next
-    }
-  }
-
   return {
-    users,
-    count: async ({ parameters }) => {
-      const { sort, filters, words } = parseListRequest(parameters, cursors)
-      const query = { sort, filters, words, limit: 1, start: { offset: 0 }, withTotal: true }
+    /** Number of users that match. Throws `query_invalid`. */
+    count: async ({ parameters }: UserExportOptions): Promise<number> => {
+      const asked = parseListRequest(parameters, cursors)
+      const query = { ...asked, limit: 1, start: { offset: 0 }, withTotal: true }
       return (await repository.list(query)).total ?? 0
+    },
+
+    /**
+     * The users that match, in pages and in the order of the list. A user that exists during the whole export comes exactly
+     * once, whatever is created, changed or deleted meanwhile. Throws `query_invalid` and `storage_unavailable`.
+     */
+    users: async function* ({ parameters, withDigests }: UserExportOptions) {
+      const asked = parseListRequest(parameters, cursors)
+      let start: UserQuery['start'] | undefined = { offset: 0 }
+      while (start !== undefined) {
+        const query = { ...asked, limit: PAGE_USERS, start, withTotal: false }
+        const { json, next }: UserPage = await repository.list(query)
+        const users = splitUsers(json)
+        yield withDigests ? await addDigests(users) : users
+        start = next
+      }
     },
   }
 }

@@ -19,23 +19,13 @@ export const CONFLICT_POLICIES = ['fail', 'skip', 'update'] as const
  */
 export type ConflictPolicy = (typeof CONFLICT_POLICIES)[number]
 
-/** What the import did with a user. The last two are conflicts that the policy does not settle. */
-export type ImportOutcome =
-  | 'created'
-  | 'updated'
-  | 'unchanged'
-  | 'skipped'
-  | 'email_taken'
-  | 'id_taken'
-
 /** Numbers of records by what the import did with them. */
-export interface ImportCounts {
-  readonly created: number
-  readonly updated: number
-  readonly unchanged: number
-  readonly skipped: number
-  readonly rejected: number
-}
+export type ImportCounts = Readonly<
+  Record<'created' | 'updated' | 'unchanged' | 'skipped' | 'rejected', number>
+>
+
+/** What the import did with a user. The last two are conflicts that the policy does not settle. */
+export type ImportOutcome = Exclude<keyof ImportCounts, 'rejected'> | 'email_taken' | 'id_taken'
 
 /** How far an import has come, over all its runs. */
 export interface ImportCheckpoint {
@@ -61,13 +51,6 @@ export interface ImportBatch {
   readonly checkpointAfter: (outcomes: readonly ImportOutcome[]) => ImportCheckpoint
 }
 
-/** What a transaction has stored. */
-export interface WrittenBatch {
-  /** One for each user of the batch, in its order, up to the conflict that ended it. */
-  readonly outcomes: readonly ImportOutcome[]
-  readonly checkpoint: ImportCheckpoint
-}
-
 /**
  * Stores users in bulk. Each call is one transaction, and all throw `storage_unavailable` when the storage cannot be
  * read or written now.
@@ -88,7 +71,7 @@ export interface UserImportStore {
   /**
    * Stores users in their order, and the checkpoint with them. `fail` ends the batch at the first conflict, which is
    * then the last outcome. A user whose e-mail belongs to one existing user and whose id to another is a conflict
-   * under `update` too. Only a created user takes the next id.
+   * under `update` too. Only a created user takes the next id. Returns an outcome for each user, up to that conflict.
    */
-  write(batch: ImportBatch): Promise<WrittenBatch>
+  write(batch: ImportBatch): Promise<readonly ImportOutcome[]>
 }

@@ -1,16 +1,14 @@
+import { createHash, type Hash } from 'node:crypto'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { ServiceError } from '../../errors.ts'
-import type { PasswordHasher } from '../passwords/hasher.ts'
+import { EMAIL_TAKEN } from '../user-schemas.ts'
 import {
-  createRecordHash,
-  ImportMismatch,
   type ImportRecord,
-  ImportUnfinished,
-  remainingBatches,
-} from './import-batches.ts'
-import { prepareBatch } from './import-preparation.ts'
-import type { ImportRules } from './import-rules.ts'
-import { addCounts, NO_COUNTS, type RejectedRow, settleBatch } from './import-settlement.ts'
+  type PreparationOptions,
+  type Prepared,
+  prepareBatch,
+  type RejectedRow,
+} from './import-rows.ts'
 import type {
   ConflictPolicy,
   ImportBatch,
@@ -18,8 +16,26 @@ import type {
   ImportCounts,
   ImportOutcome,
   UserImportStore,
-  WrittenBatch,
 } from './user-import-store.ts'
+
+/** The source to resume is not the source of the earlier import. */
+export class ImportMismatch extends Error {
+  override readonly name = 'ImportMismatch'
+}
+
+/** An earlier import of this source did not finish, and the caller did not say whether to resume or restart it. */
+export class ImportUnfinished extends Error {
+  override readonly name = 'ImportUnfinished'
+  readonly source: string
+  /** Number of records that are done. */
+  readonly records: number
+
+  constructor({ source, records }: ImportCheckpoint) {
+    super(`an import of ${source} did not finish`)
+    this.source = source
+    this.records = records
+  }
+}
 
 /** Where the rejected rows are kept. */
 export interface RejectsSink {
@@ -45,13 +61,10 @@ export interface ImportOptions {
   readonly signal: AbortSignal
 }
 
-export interface ImportProgress {
-  /** Records that are done, including those of earlier runs. */
-  readonly records: number
+/** `records` and `counts` are those of all runs. */
+export interface ImportProgress extends Pick<ImportCheckpoint, 'records' | 'counts'> {
   /** Records that earlier runs did. */
   readonly resumed: number
-  /** Of all records that are done. */
-  readonly counts: ImportCounts
   /** Rows that the last transaction rejected. */
   readonly rejected: readonly RejectedRow[]
   /** Rows of this run with a conflict that the policy does not settle. */
@@ -59,45 +72,40 @@ export interface ImportProgress {
 }
 
 /** How an import ended. */
-export interface ImportResult {
-  readonly end: 'done' | 'interrupted' | 'conflict' | 'failed'
-  readonly progress: ImportProgress
-  readonly firstConflict: RejectedRow | undefined
-  /** Why it `failed`. */
-  readonly failure?: unknown
-}
+export type ImportResult = Awaited<ReturnType<UserImporter['run']>>
 
-export interface UserImporter {
-  /**
-   * Imports users, each validated by the rules for requests. Every transaction stores a checkpoint with its users, so an
-   * import that was interrupted, even by a crash, resumes without losing or repeating a record.
-   * Throws `ImportMismatch` and `ImportUnfinished`. Any other failure, such as `storage_unavailable` after PATIENCE_MS
-   * without a write, is thrown only while no record is done. After that it is the `failure` of the result.
-   */
-  run(options: ImportOptions): Promise<ImportResult>
-}
+export type UserImporter = ReturnType<typeof createUserImporter>
 
-export interface UserImporterOptions {
+export interface UserImporterOptions extends Omit<PreparationOptions, 'store' | 'onConflict'> {
   readonly store: UserImportStore
-  readonly rules: ImportRules
-  readonly passwords: PasswordHasher
   /** Whether the policy `fail` ends the import at the first conflict; otherwise it rejects every row in conflict. */
   readonly endsAtConflict: boolean
 }
+
+/**
+ * A transaction of this size takes about 80 ms, during which the writes of a running service wait. E-mails are not sorted,
+ * so every transaction writes most pages of their index, however many rows it has: with 500 rows per transaction each row
+ * took twice as long.
+ */
+const MAX_BATCH_RECORDS = 2000
+
+/** With passwords: hashing takes longer than all else, and smaller batches show progress and lose little when the process ends. */
+const MAX_HASHED_RECORDS = 32
 
 /** How long to retry while another process keeps the database locked. */
 const PATIENCE_MS = 30_000
 
 const RETRY_MS = 100
 
-export function createUserImporter(dependencies: UserImporterOptions): UserImporter {
+export function createUserImporter(dependencies: UserImporterOptions) {
   const { store } = dependencies
 
-  async function writePatiently(batch: ImportBatch, signal: AbortSignal): Promise<WrittenBatch> {
+  async function writePatiently(batch: ImportBatch, signal: AbortSignal): Promise<void> {
     const deadline = performance.now() + PATIENCE_MS
     for (;;) {
       try {
-        return await store.write(batch)
+        await store.write(batch)
+        return
       } catch (error) {
         const mayPass = error instanceof ServiceError && error.code === 'storage_unavailable'
         if (!mayPass || performance.now() > deadline) throw error
@@ -107,90 +115,154 @@ export function createUserImporter(dependencies: UserImporterOptions): UserImpor
     }
   }
 
-  /** The checkpoint to resume from, if any. */
-  async function findStart({ source, start }: ImportOptions) {
+  /**
+   * Imports users, each validated by the rules for requests. Every transaction stores a checkpoint with its users, so an
+   * import that was interrupted, even by a crash, resumes without losing or repeating a record.
+   * Throws `ImportMismatch` and `ImportUnfinished`. Any other failure, such as `storage_unavailable` after PATIENCE_MS
+   * without a write, is thrown only while no record is done. After that it is the `failure` of the result.
+   */
+  async function run(options: ImportOptions) {
+    const { source, onConflict, start, rejects, signal } = options
+    const endsAtConflict = onConflict === 'fail' && dependencies.endsAtConflict
     const last = await store.findCheckpoint(source)
     if (start === 'new' && last !== undefined && !last.isFinished && last.records > 0) {
       throw new ImportUnfinished(last)
     }
-    return start === 'resume' ? last : undefined
-  }
-
-  async function run(options: ImportOptions): Promise<ImportResult> {
-    const { source, records, onConflict, rejects, onProgress, signal } = options
-    const endsAtConflict = onConflict === 'fail' && dependencies.endsAtConflict
-    const resumedFrom = await findStart(options)
+    const resumedFrom = start === 'resume' ? last : undefined
     let checkpoint = resumedFrom ?? createCheckpoint(source)
-    const hash = createRecordHash()
-    const { records: resumed, counts: earlierCounts } = checkpoint
-    let progress: ImportProgress = {
-      records: resumed,
-      counts: earlierCounts,
-      resumed,
-      rejected: [],
-      conflicts: 0,
-    }
+    const { records: resumed, counts } = checkpoint
+    let progress: ImportProgress = { records: resumed, resumed, counts, rejected: [], conflicts: 0 }
     let firstConflict: RejectedRow | undefined
+    const ended = (end: 'done' | 'interrupted' | 'conflict' | 'failed', failure?: unknown) => {
+      return { end, progress, firstConflict, failure }
+    }
+    /** Of the records that are done. */
+    const hash = createHash('sha256')
 
-    async function importBatch(
-      batch: readonly ImportRecord[],
-      { isFinished = false } = {},
-    ): Promise<void> {
+    async function importBatch(batch: readonly ImportRecord[], isFinished = false): Promise<void> {
       const prepared = await prepareBatch(batch, { ...dependencies, onConflict })
-      const settle = (outcomes: readonly ImportOutcome[]) =>
-        settleBatch({ batch, prepared, outcomes, endsAtConflict })
+      const users = prepared.flatMap(({ user }) => user ?? [])
+      let settled!: ReturnType<typeof settle>
+      let stored!: ImportCheckpoint
+      // Called again when the transaction is repeated. What the last call settles is stored.
       const checkpointAfter = (outcomes: readonly ImportOutcome[]): ImportCheckpoint => {
-        const { done, counts, rejected } = settle(outcomes)
-        return {
+        settled = settle(prepared, { outcomes, endsAtConflict, counts: checkpoint.counts })
+        const done = batch.slice(0, settled.done)
+        stored = {
           source,
           records: checkpoint.records + done.length,
-          recordsHash: hash.digestWith(done),
+          recordsHash: addRecords(hash.copy(), done).digest(),
           // On disk before the checkpoint is: once that is stored, these rows are not read again.
-          rejectsBytes: rejects.write(checkpoint.rejectsBytes, rejected),
-          counts: addCounts(checkpoint.counts, counts),
+          rejectsBytes: rejects.write(checkpoint.rejectsBytes, settled.rejected),
+          counts: settled.counts,
           isFinished,
         }
+        return stored
       }
-      const users = prepared.flatMap(item => ('user' in item ? [item.user] : []))
-      const written = await writePatiently({ users, onConflict, checkpointAfter }, signal)
-      const { done, rejected, conflicts } = settle(written.outcomes)
-      hash.add(done)
-      checkpoint = written.checkpoint
-      firstConflict ??= conflicts[0]
-      progress = {
-        records: checkpoint.records,
-        counts: checkpoint.counts,
-        resumed,
-        rejected,
-        conflicts: progress.conflicts + conflicts.length,
-      }
-      onProgress(progress)
+      await writePatiently({ users, onConflict, checkpointAfter }, signal)
+      checkpoint = stored
+      addRecords(hash, batch.slice(0, settled.done))
+      const { rejected, counts } = settled
+      firstConflict ??= settled.conflicts[0]
+      const conflicts = progress.conflicts + settled.conflicts.length
+      progress = { records: checkpoint.records, resumed, counts, rejected, conflicts }
+      options.onProgress(progress)
     }
 
     try {
       // Overwrites the earlier checkpoint of this source and empties the rejects file.
       if (resumedFrom === undefined) await importBatch([])
-      for await (const batch of remainingBatches({ records, checkpoint, hash })) {
+      for await (const batch of remainingBatches(options.records, { checkpoint, hash })) {
         signal.throwIfAborted()
         await importBatch(batch)
-        if (endsAtConflict && firstConflict !== undefined) {
-          return { end: 'conflict', progress, firstConflict }
-        }
+        if (endsAtConflict && firstConflict !== undefined) return ended('conflict')
       }
-      await importBatch([], { isFinished: true })
+      await importBatch([], true)
     } catch (error) {
-      if (error === signal.reason) return { end: 'interrupted', progress, firstConflict }
+      if (error === signal.reason) return ended('interrupted')
       if (progress.records === 0 || error instanceof ImportMismatch) throw error
-      return { end: 'failed', progress, firstConflict, failure: error }
+      return ended('failed', error)
     }
-    return { end: 'done', progress, firstConflict }
+    return ended('done')
   }
 
   return { run }
 }
 
 function createCheckpoint(source: string): ImportCheckpoint {
-  const recordsHash = createRecordHash().digestWith([])
-  const counts = NO_COUNTS
+  const recordsHash = createHash('sha256').digest()
+  const counts = { created: 0, updated: 0, unchanged: 0, skipped: 0, rejected: 0 }
   return { source, records: 0, recordsHash, rejectsBytes: 0, counts, isFinished: false }
+}
+
+/** Adds records to the hash by which a resumed import recognises them, and returns it. */
+function addRecords(hash: Hash, records: readonly ImportRecord[]): Hash {
+  return hash.update(records.map(({ raw }) => `${raw}\n`).join(''))
+}
+
+/**
+ * The records after those of the checkpoint, in batches of one transaction each. Adds the records of the checkpoint
+ * to `hash`. Throws `ImportMismatch` if they differ from those that were imported.
+ */
+async function* remainingBatches(
+  records: ImportOptions['records'],
+  { checkpoint, hash }: { readonly checkpoint: ImportCheckpoint; readonly hash: Hash },
+): AsyncGenerator<readonly ImportRecord[]> {
+  const { records: resumed, recordsHash, source } = checkpoint
+  let passed = 0
+  for await (const chunk of records) {
+    const old = chunk.slice(0, resumed - passed)
+    passed += old.length
+    const isWhole = addRecords(hash, old).copy().digest().equals(recordsHash)
+    if (old.length > 0 && passed === resumed && !isWhole) {
+      throw new ImportMismatch(
+        `the first ${resumed} rows of ${source} have changed since the earlier import, or have other columns`,
+      )
+    }
+    const rest = chunk.slice(old.length)
+    const length = rest.some(hasPassword) ? MAX_HASHED_RECORDS : MAX_BATCH_RECORDS
+    for (let start = 0; start < rest.length; start += length)
+      yield rest.slice(start, start + length)
+  }
+  if (passed < resumed) {
+    throw new ImportMismatch(
+      `${source} has only ${passed} rows, and the earlier import did ${resumed}`,
+    )
+  }
+}
+
+function hasPassword({ content }: ImportRecord): boolean {
+  return 'row' in content && Object(content.row).password != null
+}
+
+/** Joins a batch with the outcomes of its users: one for each, up to the conflict that ended it. */
+function settle(
+  prepared: readonly Prepared[],
+  given: {
+    readonly outcomes: readonly ImportOutcome[]
+    readonly endsAtConflict: boolean
+    /** Those of earlier batches, to which this one is added. */
+    readonly counts: ImportCounts
+  },
+) {
+  const outcomes = given.outcomes.values()
+  const counts: Record<keyof ImportCounts, number> = { ...given.counts }
+  const rejected: RejectedRow[] = []
+  /** The rows in conflict with another user: rejected ones, or the one at which the import ends. */
+  const conflicts: RejectedRow[] = []
+  for (const [done, { line, user, errors }] of prepared.entries()) {
+    const outcome = user === undefined ? 'skipped' : (outcomes.next().value as ImportOutcome)
+    const isTaken = outcome === 'email_taken' || outcome === 'id_taken'
+    if (isTaken) conflicts.push({ line, errors: TAKEN[outcome] })
+    if (isTaken && given.endsAtConflict) return { done, counts, rejected, conflicts }
+    const problems = isTaken ? TAKEN[outcome] : errors
+    if (problems !== undefined) rejected.push({ line, errors: problems })
+    counts[isTaken || errors !== undefined ? 'rejected' : outcome]++
+  }
+  return { done: prepared.length, counts, rejected, conflicts }
+}
+
+const TAKEN = {
+  email_taken: { email: EMAIL_TAKEN.messages },
+  id_taken: { id: EMAIL_TAKEN.messages },
 }

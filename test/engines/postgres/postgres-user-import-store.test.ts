@@ -3,12 +3,12 @@ import { describe, expect, test } from 'vitest'
 import type { Connections } from '../../../src/storage/postgres/postgres-connections.ts'
 import { openPostgresTrialImportStore } from '../../../src/storage/postgres/postgres-trial-import-store.ts'
 import { createPostgresUserImportStore } from '../../../src/storage/postgres/postgres-user-import-store.ts'
+import { MAX_ID } from '../../../src/users/ids-and-times.ts'
 import {
   CONFLICT_POLICIES,
   type ImportBatch,
   type ImportedUser,
 } from '../../../src/users/transfer/user-import-store.ts'
-import { MAX_ID } from '../../../src/users/used-up.ts'
 import { describeUserImportStore } from '../../contracts/user-import-store-contract.ts'
 import { createFakeClock } from '../../support/fake-clock.ts'
 import {
@@ -70,13 +70,13 @@ test('decides and numbers random batches as SQLite does, also in a dry run', asy
       const expected = []
       for (const batch of all) {
         clock.advance(1)
-        const { outcomes } = await sqlite.store.write(batch)
+        const outcomes = await sqlite.store.write(batch)
         expected.push(outcomes)
         hasConflict ||= batch.onConflict === 'fail' && outcomes.some(each => each !== 'created')
       }
       if (!hasConflict) {
         for (const [index, batch] of all.entries()) {
-          expect((await trial.write(batch)).outcomes).toEqual(expected[index])
+          expect(await trial.write(batch)).toEqual(expected[index])
         }
         const emails = [...'abcde'].map(letter => `${letter}@example.com`)
         const digests = await sqlite.store.findDigestsByEmail(emails)
@@ -85,7 +85,7 @@ test('decides and numbers random batches as SQLite does, also in a dry run', asy
       clock.advance(-all.length)
       for (const [index, batch] of all.entries()) {
         clock.advance(1)
-        expect((await store.write(batch)).outcomes).toEqual(expected[index])
+        expect(await store.write(batch)).toEqual(expected[index])
       }
       expect(await users()).toEqual(await sqlite.users())
     }),

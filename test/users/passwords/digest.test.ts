@@ -2,8 +2,12 @@ import { randomBytes, scryptSync } from 'node:crypto'
 import { hashSync as hashArgon2 } from '@node-rs/argon2'
 import { hashSync as hashBcrypt } from '@node-rs/bcrypt'
 import { expect, test } from 'vitest'
-import { isPasswordDigest, verifyDigest } from '../../../src/users/passwords/digest.ts'
-import { createPasswordHasher, isCurrentDigest } from '../../../src/users/passwords/hasher.ts'
+import {
+  isCurrentDigest,
+  isPasswordDigest,
+  verifyDigest,
+} from '../../../src/users/passwords/digest.ts'
+import { createPasswordHasher } from '../../../src/users/passwords/hasher.ts'
 
 const PASSWORD = 'correct horse'
 

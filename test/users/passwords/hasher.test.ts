@@ -3,6 +3,7 @@ import { expect, test } from 'vitest'
 import { createPasswordHasher } from '../../../src/users/passwords/hasher.ts'
 import { newUserBody } from '../../support/builders.ts'
 import { openTestApp } from '../../support/open-test-app.ts'
+import { until } from '../../support/until.ts'
 
 const PASSWORD = 'correct horse'
 
@@ -25,6 +26,17 @@ test('hash refuses what the queue cannot hold, and serves those that wait in it'
   const done = Array(4).fill('fulfilled')
   expect(results.map(({ status }) => status)).toEqual([...done, 'rejected'])
   expect(results[4]).toMatchObject({ reason: { code: 'overloaded' } })
+  expect(waiting()).toBe(0)
+  expect(await hash(PASSWORD)).toMatch(/^\$argon2id\$/)
+})
+
+test('a failed login that waits for the time of a slower digest counts among those that wait', async () => {
+  const { hash, verifyEvenly, waiting } = createPasswordHasher({ maxConcurrent: 1, maxWaiting: 2 })
+  await verifyEvenly(hashBcrypt(PASSWORD, 12), 'wrong horse')
+  const failed = [verifyEvenly(DIGEST, 'wrong horse'), verifyEvenly(DIGEST, 'wrong horse')]
+  await until(() => waiting() === 2)
+  await expect(hash(PASSWORD)).rejects.toMatchObject({ code: 'overloaded' })
+  expect(await Promise.all(failed)).toEqual([false, false])
   expect(waiting()).toBe(0)
   expect(await hash(PASSWORD)).toMatch(/^\$argon2id\$/)
 })

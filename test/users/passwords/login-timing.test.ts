@@ -1,8 +1,11 @@
 import { expect, test } from 'vitest'
-import { createEvenTimes } from '../../../src/users/passwords/login-timing.ts'
+import { createLoginTiming } from '../../../src/users/passwords/login-timing.ts'
+import { createFakeClock } from '../../support/fake-clock.ts'
+
+const HOUR_MS = 3_600_000
 
 test('restOf makes each failure wait for the slowest kind, by the shortest time of each kind', () => {
-  const { restOf } = createEvenTimes()
+  const { restOf } = createLoginTiming(createFakeClock().now)
   expect(restOf({ kind: 'usual', tookMs: 25, runs: 1 })).toBe(0)
   expect(restOf({ kind: 'slow', tookMs: 700, runs: 1 })).toBe(0)
   expect(restOf({ kind: 'slow', tookMs: 200, runs: 1 })).toBe(0)
@@ -12,8 +15,28 @@ test('restOf makes each failure wait for the slowest kind, by the shortest time 
   expect(restOf({ kind: 'usual', tookMs: 50, runs: 2 })).toBe(350)
 })
 
+test('restOf forgets a kind that it has not seen for an hour', () => {
+  const clock = createFakeClock()
+  const { restOf } = createLoginTiming(clock.now)
+  const usual = { kind: 'usual', tookMs: 25, runs: 1 }
+  restOf({ kind: 'slow', tookMs: 4000, runs: 1 })
+  for (const step of [0, HOUR_MS / 2, HOUR_MS / 2]) {
+    clock.advance(step)
+    expect(restOf(usual)).toBe(3975)
+  }
+  clock.advance(1)
+  expect(restOf(usual)).toBe(0)
+  // It is seen again, and stays known as long as it is.
+  restOf({ kind: 'slow', tookMs: 4000, runs: 1 })
+  for (let hour = 0; hour < 3; hour++) {
+    clock.advance(HOUR_MS)
+    expect(restOf({ kind: 'slow', tookMs: 4000, runs: 1 })).toBe(0)
+    expect(restOf(usual)).toBe(3975)
+  }
+})
+
 test('restOf follows the load of the machine, but not what held up one verification', () => {
-  const { restOf } = createEvenTimes()
+  const { restOf } = createLoginTiming(createFakeClock().now)
   restOf({ kind: 'slow', tookMs: 200, runs: 1 })
   restOf({ kind: 'usual', tookMs: 25, runs: 1 })
   const busy = { kind: 'usual', tookMs: 50, runs: 1 }

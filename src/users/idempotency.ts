@@ -1,0 +1,98 @@
+import { createHash, timingSafeEqual } from 'node:crypto'
+import { ServiceError } from '../errors.ts'
+import type { PasswordHasher } from './passwords/hasher.ts'
+import type { NewUser, StoredUser, UserRepository } from './user-repository.ts'
+import { isPossiblePassword } from './user-schemas.ts'
+
+export interface CreatedUser {
+  /** The user as it was at its creation. */
+  readonly user: StoredUser
+  /** Whether an earlier request with the same idempotency key created it. */
+  readonly isReplay: boolean
+}
+
+/**
+ * Creates one user for each idempotency key, and returns that user for a repeat with the same body. `prepare` validates a body;
+ * it is not called for a key that is in use or used.
+ * Throws `idempotency_key_in_use`, `idempotent_user_deleted` and `idempotency_key_reused`.
+ */
+export function createOnce(options: {
+  readonly users: Pick<UserRepository, 'create' | 'findIdempotentCreate'>
+  readonly passwords: PasswordHasher
+  readonly prepare: (body: unknown) => Promise<NewUser>
+}) {
+  const { users, passwords, prepare } = options
+  /**
+   * The keys of creates that run now in this process, because a key in use is reported before a wrong body. Between processes
+   * the repository decides, and sees valid bodies only.
+   */
+  const running = new Set<string>()
+
+  async function run(body: unknown, key: string): Promise<CreatedUser> {
+    const keyHash = createHash('sha256').update(key).digest()
+    const earlier = await users.findIdempotentCreate(keyHash)
+    if (earlier === 'user_deleted') throw new ServiceError('idempotent_user_deleted')
+    if (earlier === undefined) {
+      const user = await prepare(body)
+      const fingerprint = `${hashOfBody(body)}:${user.passwordDigest ?? ''}`
+      return { user: await users.create(user, { keyHash, fingerprint }), isReplay: false }
+    }
+    const isSame = await isOfBody(earlier.fingerprint, body, passwords)
+    if (!isSame) throw new ServiceError('idempotency_key_reused')
+    return { user: earlier.user, isReplay: true }
+  }
+
+  return async (body: unknown, key: string): Promise<CreatedUser> => {
+    if (running.has(key)) throw new ServiceError('idempotency_key_in_use')
+    running.add(key)
+    return run(body, key).finally(() => running.delete(key))
+  }
+}
+
+/**
+ * A hash of what cannot be a password: the name, the e-mail, and which attributes there are. Any other value may be one, and
+ * could be guessed from a hash faster than from the digest of the password. Without a name or an e-mail it is that of no user.
+ */
+function hashOfBody(body: unknown): string {
+  const user = userOf(body)
+  const texts = [user.name, user.email].map(text => (typeof text === 'string' ? text : null))
+  const names = [Object(body), user].map(object => Object.keys(object).toSorted())
+  return sha256(JSON.stringify([texts, names]))
+}
+
+/** Whether a fingerprint was made from this body: its hash, and the digest of its password. */
+async function isOfBody(fingerprint: string, body: unknown, passwords: PasswordHasher) {
+  const [hash = '', digest] = fingerprint.split(':')
+  if (digest === undefined) return isOfBodyBefore1(fingerprint, body, passwords)
+  if (!isEqual(hash, hashOfBody(body))) return false
+  const { password = null } = userOf(body)
+  if (digest === '') return password === null
+  const mayBeIt = typeof password === 'string' && isPossiblePassword(password)
+  return mayBeIt && passwords.verify(digest, password)
+}
+
+/** The fingerprints of releases before 1.0: a hash of the whole body or, if it may hold a password, a digest of this hash. */
+async function isOfBodyBefore1(fingerprint: string, body: unknown, passwords: PasswordHasher) {
+  const hash = sha256(sortedJson(body))
+  if (fingerprint.startsWith('$')) return passwords.verify(fingerprint, hash)
+  return isEqual(fingerprint, hash)
+}
+
+function sortedJson(value: unknown): string {
+  if (Array.isArray(value)) return `[${value.map(sortedJson)}]`
+  if (value !== Object(value)) return JSON.stringify(value) ?? ''
+  const entries = Object.entries(value as object).toSorted(([a], [b]) => (a < b ? -1 : 1))
+  return `{${entries.map(([name, item]) => `${JSON.stringify(name)}:${sortedJson(item)}`)}}`
+}
+
+function userOf(body: unknown): Readonly<Record<string, unknown>> {
+  return Object(Object(body).user)
+}
+
+function sha256(text: string): string {
+  return createHash('sha256').update(text).digest('hex')
+}
+
+function isEqual(a: string, b: string): boolean {
+  return timingSafeEqual(Buffer.from(a), Buffer.from(b))
+}

@@ -1,0 +1,134 @@
+import { z } from 'zod'
+import type { FieldError } from '../../errors.ts'
+import {
+  instantMs,
+  instantText,
+  MAX_SHOWN_MS,
+  MIN_SHOWN_MS,
+  NO_INSTANT,
+} from '../../http/instant.ts'
+import { MAX_ID } from '../ids-and-times.ts'
+import { isPasswordDigest } from '../passwords/digest.ts'
+import type { PasswordHasher } from '../passwords/hasher.ts'
+import { createUserFields, parseUser, type UserRulesOptions, userOf } from '../user-schemas.ts'
+import type { ConflictPolicy, ImportedUser, UserImportStore } from './user-import-store.ts'
+
+/** One record of the source, as it was read. */
+export interface ImportRecord {
+  /** The line at which it begins, from 1. */
+  readonly line: number
+  /** Its text, by which a resumed import recognises it. */
+  readonly raw: string
+  /** The fields of a user, or why they cannot be read. */
+  readonly content: { readonly row: unknown } | { readonly problem: string }
+}
+
+/** A record that did not become a user, with messages by field. `row` has those about the record as a whole. */
+export interface RejectedRow {
+  readonly line: number
+  readonly errors: Readonly<Record<string, readonly string[]>>
+}
+
+/** A record before the storage decides about it: a user, or why it is none. With neither it is skipped. */
+export interface Prepared {
+  readonly line: number
+  readonly user?: ImportedUser
+  readonly errors?: RejectedRow['errors']
+}
+
+// The bounds allow every value that the service can show, so that every export can be imported.
+
+const time = instantText()
+  .transform(instantMs)
+  .refine(ms => ms >= MIN_SHOWN_MS && ms <= MAX_SHOWN_MS, NO_INSTANT)
+  .transform(ms => new Date(ms).toISOString())
+
+/** The fields that a row may have besides those that clients send. */
+const importFields = {
+  id: z
+    .custom<number>(
+      value => Number.isSafeInteger(value) && Number(value) >= 1,
+      `must be a whole number from 1 to ${MAX_ID}`,
+    )
+    .optional(),
+  created_at: time.optional(),
+  updated_at: time.optional(),
+  password_digest: z
+    .string('must be a string')
+    .refine(isPasswordDigest, 'is not a digest of Argon2, bcrypt or scrypt that can be verified')
+    .nullish(),
+}
+
+/** The names of all fields that a row may have. */
+export const IMPORT_COLUMNS = ['name', 'email', 'password', ...Object.keys(importFields)]
+
+/** The schema of a row: the fields that `user` has in the body of a create, and `importFields`. */
+export function createImportRules(options: UserRulesOptions) {
+  return userOf({ ...createUserFields(options), ...importFields })
+    .refine(row => row.password == null || row.password_digest == null, {
+      message: 'cannot be given together with password',
+      path: ['password_digest'],
+    })
+    .refine(row => !(row.created_at && row.updated_at) || row.created_at <= row.updated_at, {
+      message: 'is before created_at',
+      path: ['updated_at'],
+    })
+}
+
+export type ImportRules = ReturnType<typeof createImportRules>
+
+export interface PreparationOptions {
+  readonly store: Pick<UserImportStore, 'findDigestsByEmail'>
+  readonly rules: ImportRules
+  readonly passwords: Pick<PasswordHasher, 'hash' | 'verify'>
+  readonly onConflict: ConflictPolicy
+}
+
+/** Validates the records of a batch and hashes their passwords, in the order of the records. */
+export async function prepareBatch(
+  batch: readonly ImportRecord[],
+  { store, rules, passwords, onConflict }: PreparationOptions,
+): Promise<readonly Prepared[]> {
+  const rows = batch.map(({ content }) =>
+    'row' in content
+      ? parseUser(rules, content.row)
+      : { errors: [{ field: 'row', messages: [content.problem] }] },
+  )
+  const emails = rows.flatMap(row =>
+    'user' in row && row.user.password != null ? [row.user.email] : [],
+  )
+  const mayExist = onConflict !== 'fail' && emails.length > 0
+  const known = mayExist ? await store.findDigestsByEmail(emails) : new Map<string, string | null>()
+  /** By e-mail and password: if a row comes twice, both get the same salt, or the second would count as a change. */
+  const digests = new Map<string, Promise<string>>()
+
+  function digestOf(email: string, password: string): Promise<string> {
+    const key = JSON.stringify([email.toLowerCase(), password])
+    const made = digests.get(key) ?? keepOrHash(known.get(email) ?? '', password)
+    digests.set(key, made)
+    return made
+  }
+
+  async function keepOrHash(digest: string, password: string): Promise<string> {
+    return (await passwords.verify(digest, password)) ? digest : passwords.hash(password)
+  }
+
+  return Promise.all(
+    rows.map(async (row, index): Promise<Prepared> => {
+      const { line } = batch[index] as ImportRecord
+      if ('errors' in row) return { line, errors: messagesByField(row.errors) }
+      const { password, created_at: createdAt, updated_at: updatedAt } = row.user
+      const { id, name, email, password_digest: passwordDigest = password } = row.user
+      const user = { id, name, email, createdAt, updatedAt }
+      if (password == null) return { line, user: { ...user, passwordDigest } }
+      // Skipped before its password is hashed, because hashing takes long.
+      if (onConflict === 'skip' && known.has(email)) return { line }
+      return { line, user: { ...user, passwordDigest: await digestOf(email, password) } }
+    }),
+  )
+}
+
+function messagesByField(errors: readonly FieldError[]): RejectedRow['errors'] {
+  const nameOf = (field: string) => (field === 'user' ? 'row' : field)
+  return Object.fromEntries(errors.map(({ field, messages }) => [nameOf(field), messages]))
+}

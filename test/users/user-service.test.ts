@@ -1,0 +1,48 @@
+import { expect, test } from 'vitest'
+import { newUserBody } from '../support/builders.ts'
+import { openUsers } from '../support/open-users.ts'
+
+test('list makes a list again only after a change, also while others are asked that are too large to be kept', async () => {
+  let made = 0
+  const { users } = await openUsers(repository => ({
+    list: query => {
+      made++
+      return repository.list(query)
+    },
+  }))
+  const list = (parameters: Record<string, string>) =>
+    users.list(
+      Object.entries(parameters).map(([name, value]) => ({ name, value })),
+      () => false,
+    )
+  const name = '\u{1f600}'.repeat(255)
+  for (let count = 0; count < 110; count++) await users.create(newUserBody({ name }))
+  const round = async () => {
+    for (let page = 1; page <= 50; page++) await list({ per_page: '1', page: String(page) })
+    await list({ per_page: '1000' })
+  }
+  await round()
+  expect(made).toBe(51)
+  await round()
+  expect(made).toBe(52)
+  await users.create(newUserBody())
+  await round()
+  expect(made).toBe(52 + 51)
+})
+
+test('update gives up while others change the password each time that it is compared', async () => {
+  let changes = 0
+  const { users, asked } = await openUsers(repository => ({
+    findDigests: async ids => {
+      const found = await repository.findDigests(ids)
+      changes++
+      await repository.update(ids[0] as number, { passwordDigest: `$${changes}` })
+      return found
+    },
+  }))
+  const { user } = await users.create(newUserBody({ password: 'correct horse' }))
+  asked.length = 0
+  const change = users.update(user.id, { user: { password: 'battery staple' } })
+  await expect(change).rejects.toMatchObject({ code: 'overloaded' })
+  expect([changes, asked.length]).toEqual([5, 10])
+})
