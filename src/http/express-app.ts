@@ -1,6 +1,6 @@
 import { isIPv4, isIPv6 } from 'node:net'
 import express, { type Application, request as expressRequest, type Request } from 'express'
-import { queryObject } from './query-string.ts'
+import { queryObject } from './query.ts'
 
 /** An Express application without any middleware. `trustProxy` is what Express takes as `trust proxy`. */
 export function createExpressApp(trustProxy: false | number | readonly string[]): Application {
@@ -12,7 +12,8 @@ export function createExpressApp(trustProxy: false | number | readonly string[])
   // Only functions in limits files read `request.query`. It is parsed when they do.
   app.set('query parser', queryObject)
   app.set('trust proxy', trustProxy)
-  ignoreForwardedPorts(app)
+  // Without a proxy there is no such address, and asking twice would take a microsecond.
+  if (trustProxy !== false) ignoreForwardedPorts(app)
   return app
 }
 
@@ -50,10 +51,4 @@ function withoutPort(text: string): string {
   if (colon < 0 || text.includes(':', colon + 1)) return text
   const address = text.slice(0, colon)
   return isIPv4(address) ? address : text
-}
-
-/** The host that a request asks for under TRUST_PROXY, without port and final dot, in lower case; `undefined` without one. */
-export function requestedHost(request: Request): string | undefined {
-  const host: string | undefined = request.hostname
-  return host?.toLowerCase().replace(/\.$/, '') || undefined
 }

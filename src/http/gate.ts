@@ -1,7 +1,6 @@
 import { isIP, isIPv6 } from 'node:net'
 import type { Request, RequestHandler } from 'express'
 import { ServiceError } from '../errors.ts'
-import { requestedHost } from './express-app.ts'
 import { countHeader } from './headers.ts'
 import { logText } from './request-log.ts'
 
@@ -56,6 +55,12 @@ export function requireAllowedHost(options: AllowedHostOptions): RequestHandler 
   }
 }
 
+/** The host that a request asks for under TRUST_PROXY, without port and final dot, in lower case; `undefined` without one. */
+export function requestedHost(request: Request): string | undefined {
+  const host: string | undefined = request.hostname
+  return host?.toLowerCase().replace(/\.$/, '') || undefined
+}
+
 /**
  * `undefined` for a request that asks for no host; empty if the one that counts has no name, as in `X-Forwarded-Host: :443`.
  * That must not hide the Host header.
@@ -73,7 +78,7 @@ function compileHosts({
   if (allowedHosts === undefined) {
     // Zero hops are no proxy.
     const trustsProxy = trustProxy !== false && trustProxy !== 0
-    return host => trustsProxy || !isOnLoopback() || isLocal(host)
+    return host => isLocal(host) || trustsProxy || !isOnLoopback()
   }
   const known = new Set(allowedHosts.map(comparedHost))
   return host => known.has(host) || known.has(comparedHost(host))

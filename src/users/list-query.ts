@@ -1,6 +1,6 @@
 import { z } from 'zod'
-import { checkQuery, queryError, type SentParameter } from '../http/checked-query.ts'
 import { instantMs, instantText, MAX_SHOWN_MS } from '../http/instant.ts'
+import { checkQuery, queryError, type SentParameter } from '../http/query.ts'
 import type { Cursors } from './cursor.ts'
 import { SORT_KEYS, type UserSort } from './user-repository.ts'
 import { foldCase, toNfc } from './user-schemas.ts'

@@ -1,4 +1,4 @@
-import type { SentParameter } from '../http/checked-query.ts'
+import type { SentParameter } from '../http/query.ts'
 import type { Cursors } from './cursor.ts'
 import { type ListRequest, parseListRequest } from './list-query.ts'
 import type { UserPage, UserRepository } from './user-repository.ts'

@@ -1,7 +1,7 @@
 /**
  * A user as clients see it: JSON text of `{"id", "name", "email", "created_at", "updated_at"}`, in that order and with
  * nothing else. There is no white space between tokens, and a quote in a name or an e-mail has a backslash before it:
- * `user-json.ts` cuts lists by that. Times are ISO 8601 in UTC with milliseconds and `Z`. The storage writes the text,
+ * `stored-user.ts` cuts lists by that. Times are ISO 8601 in UTC with milliseconds and `Z`. The storage writes the text,
  * because for a whole page that is faster than building and serialising objects.
  */
 export type UserJson = string

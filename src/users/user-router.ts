@@ -5,7 +5,7 @@ import {
   parseIdempotencyKey,
   parseIfMatch,
 } from '../http/headers.ts'
-import { type QueryParameter, queryParameters, queryString } from '../http/query-string.ts'
+import { type QueryParameter, queryParameters, queryString } from '../http/query.ts'
 import type { Reply } from '../http/reply.ts'
 import { acceptJson, createRouter, type RouteParts } from '../http/router.ts'
 import type { PasswordVerifications } from './password-verifications.ts'

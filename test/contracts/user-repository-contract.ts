@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto'
 import fc from 'fast-check'
 import { describe, expect, onTestFinished, test } from 'vitest'
-import { idOf, splitUsers } from '../../src/users/user-json.ts'
+import { idOf, splitUsers } from '../../src/users/stored-user.ts'
 import {
   type NewUser,
   SORT_KEYS,

@@ -1,8 +1,8 @@
 import { isIPv6 } from 'node:net'
 import type { Request } from 'express'
 import { ipKeyGenerator } from 'express-rate-limit'
-import { requestedHost } from '../../http/express-app.ts'
-import { queryParameters } from '../../http/query-string.ts'
+import { requestedHost } from '../../http/gate.ts'
+import { queryParameters } from '../../http/query.ts'
 import type { Quota } from './compiled-rules.ts'
 import { credentialDigest } from './credential-digest.ts'
 

@@ -1,5 +1,5 @@
 import type { Request, Router } from 'express'
-import { queryParameters, queryString } from '../../http/query-string.ts'
+import { queryParameters, queryString } from '../../http/query.ts'
 import { jsonReply, type Reply } from '../../http/reply.ts'
 import { acceptJson, createRouter, type RouteParts } from '../../http/router.ts'
 import { jsonOf } from '../../limits/ban-json.ts'

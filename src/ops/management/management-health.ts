@@ -1,5 +1,5 @@
 import type { Request, Router } from 'express'
-import { queryParameters } from '../../http/query-string.ts'
+import { queryParameters } from '../../http/query.ts'
 import { jsonReply, type Reply } from '../../http/reply.ts'
 import { createRouter, type RouteParts } from '../../http/router.ts'
 import { answerLiveness } from '../health.ts'

@@ -1,6 +1,5 @@
 import { ServiceError } from '../../errors.ts'
-import { usedUp } from '../../users/ids-and-times.ts'
-import { storedUser } from '../../users/user-json.ts'
+import { storedUser, usedUp } from '../../users/stored-user.ts'
 import type { ExpectedVersions, StoredUser, UserChange } from '../../users/user-repository.ts'
 import { foldCase, takenEmail } from '../../users/user-schemas.ts'
 import type { NamedUser } from '../../users/words.ts'

@@ -1,6 +1,5 @@
 import { ServiceError } from '../../errors.ts'
-import { usedUp } from '../../users/ids-and-times.ts'
-import { storedUser } from '../../users/user-json.ts'
+import { storedUser, usedUp } from '../../users/stored-user.ts'
 import {
   IDEMPOTENCY_TTL_MS,
   type IdempotencyClaim,

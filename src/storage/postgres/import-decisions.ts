@@ -1,4 +1,4 @@
-import { laterThan, requireExactId } from '../../users/ids-and-times.ts'
+import { laterThan, requireExactId } from '../../users/stored-user.ts'
 import type {
   ConflictPolicy,
   ImportedUser,

@@ -1,4 +1,4 @@
-import { usedUp } from '../../users/ids-and-times.ts'
+import { usedUp } from '../../users/stored-user.ts'
 import type { ImportedUser } from '../../users/transfer/user-import-store.ts'
 import { foldCase } from '../../users/user-schemas.ts'
 import { emailKey, type UserRow } from './import-decisions.ts'

@@ -1,4 +1,4 @@
-import { lastIdOf, withoutLastUser } from '../../users/user-json.ts'
+import { lastIdOf, withoutLastUser } from '../../users/stored-user.ts'
 import type { UserPage } from '../../users/user-repository.ts'
 import type { ListRow } from './list-sql.ts'
 

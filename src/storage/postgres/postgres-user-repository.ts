@@ -1,4 +1,4 @@
-import { storedUser } from '../../users/user-json.ts'
+import { storedUser } from '../../users/stored-user.ts'
 import type { UserRepository } from '../../users/user-repository.ts'
 import type { Closing } from './batches.ts'
 import { createUserChanger } from './change-users.ts'

@@ -1,4 +1,4 @@
-import { idOf, storedUser } from '../../users/user-json.ts'
+import { idOf, storedUser } from '../../users/stored-user.ts'
 import type { UserJson, UserWithDigest } from '../../users/user-repository.ts'
 import { type Batches, type Closing, createBatches } from './batches.ts'
 import type { Connections, Row, Statement, WorkOptions } from './postgres-connections.ts'

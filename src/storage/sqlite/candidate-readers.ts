@@ -5,7 +5,7 @@ import { firstPlaceOf, NO_ID, type Walk, walkOfEmail, walksOf } from './list-wal
 import type { Database, Statement } from './sqlite-driver.ts'
 import { rememberStatements } from './sqlite-statements.ts'
 import { namesOf } from './user-list-sql.ts'
-import { lookupOf } from './word-prefixes.ts'
+import { lookupOf } from './word-index.ts'
 import { COUNT_WORD_IDS, SELECT_LAST_ID, wordCandidatesSql } from './word-search-sql.ts'
 
 /** One way to read all users that may match, a slice at a time. */

@@ -1,4 +1,4 @@
-import { requireExactId } from '../../users/ids-and-times.ts'
+import { requireExactId } from '../../users/stored-user.ts'
 import type {
   ConflictPolicy,
   ImportCheckpoint,

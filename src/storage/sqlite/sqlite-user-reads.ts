@@ -1,5 +1,5 @@
 import { ServiceError } from '../../errors.ts'
-import { lastIdOf, storedUser, withoutLastUser } from '../../users/user-json.ts'
+import { lastIdOf, storedUser, withoutLastUser } from '../../users/stored-user.ts'
 import type {
   Position,
   StoredUser,

@@ -1,11 +1,11 @@
 import { ServiceError } from '../../errors.ts'
-import { laterThan } from '../../users/ids-and-times.ts'
+import { laterThan } from '../../users/stored-user.ts'
 import type { ExpectedVersions, UserChange, UserJson } from '../../users/user-repository.ts'
 import { foldCase } from '../../users/user-schemas.ts'
 import type { Database } from './sqlite-driver.ts'
 import { rememberStatements } from './sqlite-statements.ts'
 import { REPRESENTATION } from './user-representation.ts'
-import type { WordChanges } from './word-changes.ts'
+import type { WordChanges } from './word-index.ts'
 
 type UserRow = readonly [
   name: string,

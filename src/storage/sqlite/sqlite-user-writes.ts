@@ -1,6 +1,5 @@
 import { ServiceError } from '../../errors.ts'
-import { requireExactId } from '../../users/ids-and-times.ts'
-import { storedUser } from '../../users/user-json.ts'
+import { requireExactId, storedUser } from '../../users/stored-user.ts'
 import {
   IDEMPOTENCY_TTL_MS,
   type IdempotencyClaim,

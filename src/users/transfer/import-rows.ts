@@ -7,9 +7,9 @@ import {
   MIN_SHOWN_MS,
   NO_INSTANT,
 } from '../../http/instant.ts'
-import { MAX_ID } from '../ids-and-times.ts'
 import { isPasswordDigest } from '../passwords/digest.ts'
 import type { PasswordHasher } from '../passwords/hasher.ts'
+import { MAX_ID } from '../stored-user.ts'
 import { createUserFields, parseUser, type UserRulesOptions, userOf } from '../user-schemas.ts'
 import type { ConflictPolicy, ImportedUser, UserImportStore } from './user-import-store.ts'
 

@@ -1,7 +1,7 @@
-import type { SentParameter } from '../../http/checked-query.ts'
+import type { SentParameter } from '../../http/query.ts'
 import type { Cursors } from '../cursor.ts'
 import { parseListRequest } from '../list-query.ts'
-import { idOf, splitUsers } from '../user-json.ts'
+import { idOf, splitUsers } from '../stored-user.ts'
 import type { UserJson, UserPage, UserQuery, UserRepository } from '../user-repository.ts'
 
 export interface UserExportOptions {

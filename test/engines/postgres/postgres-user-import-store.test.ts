@@ -3,7 +3,7 @@ import { describe, expect, test } from 'vitest'
 import type { Connections } from '../../../src/storage/postgres/postgres-connections.ts'
 import { openPostgresTrialImportStore } from '../../../src/storage/postgres/postgres-trial-import-store.ts'
 import { createPostgresUserImportStore } from '../../../src/storage/postgres/postgres-user-import-store.ts'
-import { MAX_ID } from '../../../src/users/ids-and-times.ts'
+import { MAX_ID } from '../../../src/users/stored-user.ts'
 import {
   CONFLICT_POLICIES,
   type ImportBatch,

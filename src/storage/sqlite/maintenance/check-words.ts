@@ -1,7 +1,7 @@
 import type { NamedUser } from '../../../users/words.ts'
 import { openToRead, readHistory } from '../inspect-database.ts'
 import type { Database } from '../sqlite-driver.ts'
-import { prefixesOf } from '../word-prefixes.ts'
+import { prefixesOf } from '../word-index.ts'
 
 interface UserRow extends NamedUser {
   readonly id: number
