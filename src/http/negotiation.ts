@@ -57,8 +57,7 @@ export function prefersProblem(header: string | undefined): boolean {
 }
 
 /** Whether a response of one of `types` is acceptable. A client that accepts only problem+json gets JSON too. */
-export function isAcceptable(header: string | undefined, types: readonly string[]): boolean {
-  if (header === undefined || header === '*/*' || header === types[0]) return true
+export function isAcceptable(header: string, types: readonly string[]): boolean {
   const preferences = parseAccept(header)
   const known = types.includes(JSON_TYPE) ? [...types, PROBLEM_TYPE] : types
   return known.some(type => qualityOf(preferences, type) > 0)

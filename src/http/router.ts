@@ -54,8 +54,9 @@ export function createRouteParts({
 /** Throws `not_acceptable` unless the Accept header allows one of `types`. */
 export function accept(...types: readonly string[]): RequestHandler {
   const message = `Only ${types.join(' or ')} is available`
-  return (request, _response, next) => {
-    if (!isAcceptable(request.headers.accept, types)) {
+  return ({ headers: { accept: sent } }, _response, next) => {
+    const isUsual = sent === undefined || sent === '*/*' || sent === types[0]
+    if (!isUsual && !isAcceptable(sent, types)) {
       throw new ServiceError('not_acceptable', { message })
     }
     next()
