@@ -1,6 +1,11 @@
 import { randomBytes } from 'node:crypto'
-import { createApiKey, hashApiKey, isApiKey } from '../access/api-key.ts'
-import { API_KEY_NAME_RULE, isApiKeyName } from '../access/api-key-name.ts'
+import {
+  API_KEY_NAME_RULE,
+  createApiKey,
+  hashApiKey,
+  isApiKey,
+  isApiKeyName,
+} from '../access/api-key.ts'
 import type { ApiKeyStore, StoredApiKey } from '../access/api-key-store.ts'
 import { SCOPES, type Scope, scopesAmong } from '../access/scopes.ts'
 import { OperatorError } from '../errors.ts'

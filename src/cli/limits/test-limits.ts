@@ -1,7 +1,7 @@
 import { METHODS } from 'node:http'
 import { isIP } from 'node:net'
 import pino from 'pino'
-import { API_KEY_NAME_RULE, isApiKeyName } from '../../access/api-key-name.ts'
+import { API_KEY_NAME_RULE, isApiKeyName } from '../../access/api-key.ts'
 import { SCOPES } from '../../access/scopes.ts'
 import { createClocks } from '../../clocks.ts'
 import type { Config } from '../../config/settings.ts'

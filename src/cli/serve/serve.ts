@@ -5,7 +5,6 @@ import { maskCredentials } from '../../config/url-parts.ts'
 import { createLogger, type FlushableLogger } from '../../ops/logger.ts'
 import { openService, type Service } from '../../service.ts'
 import { readVersion } from '../../version.ts'
-import { awaitCrash } from './crash.ts'
 import { listen, logAddress, publicBinding } from './listen.ts'
 import { type LoadedSettings, loadSettings } from './load-settings.ts'
 import { limitConnections, readOpenFilesLimit } from './open-files.ts'
@@ -15,7 +14,7 @@ import {
   type ManagementPort,
   openManagementPort,
 } from './open-management-port.ts'
-import { type Reloads, type Signals, watchReloads, watchSignals } from './signals.ts'
+import { awaitCrash, type Reloads, type Signals, watchReloads, watchSignals } from './signals.ts'
 
 /**
  * Serves until a signal stops it. Returns the exit code: 0 if all requests were answered, or if it did not listen yet; 1 after

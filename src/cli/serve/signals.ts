@@ -1,3 +1,4 @@
+import type { Logger } from 'pino'
 import type { ReloadResult } from '../../ops/management/operations.ts'
 
 /**
@@ -71,4 +72,14 @@ export function watchReloads(): Reloads {
   const onSignal = () => void request()
   process.on('SIGHUP', onSignal)
   return { begin, request, end: () => void process.off('SIGHUP', onSignal) }
+}
+
+/** Resolves at the first uncaught exception, which is logged and does not end the process by itself. */
+export function awaitCrash(log: Logger): Promise<'crash'> {
+  return new Promise(resolve => {
+    process.once('uncaughtException', err => {
+      log.fatal({ err }, 'crashed')
+      resolve('crash')
+    })
+  })
 }
