@@ -75,7 +75,6 @@ export function locatePostgres(url: string, variables: Environment, refuse: Refu
   // Without a host, libpq would use a Unix socket, in a folder that differs from build to build.
   const hosts = (given.host ?? '').split(',').map(host => host || 'localhost')
   const timeoutMs = Number(given.connect_timeout) * 1000
-  const { options } = given
   return {
     kind: 'postgres',
     /** The text of the setting. It may have a password: show it through `maskCredentials` only. */
@@ -93,8 +92,8 @@ export function locatePostgres(url: string, variables: Environment, refuse: Refu
     applicationName: given.application_name ?? 'user-records-service',
     /** `undefined` for the default of the service. */
     connectTimeoutMs: timeoutMs > 0 ? timeoutMs : undefined,
-    /** Command-line options for the server, such as `-c search_path=app`. `new URLSearchParams()` writes blanks as +. */
-    options: options?.includes('-c+') ? options.replaceAll('+', ' ') : options,
+    /** Command-line options for the server, such as `-c search_path=app`. */
+    options: given.options,
   } as const
 }
 
@@ -148,7 +147,12 @@ function parametersOf(url: string): URLSearchParams | string {
   const parts = splitUrl(url)
   if (parts === undefined) return MALFORMED
   const { user, password, hosts, ports, path: dbname, query } = parts
-  const parameters = new URLSearchParams(query.replaceAll('+', '%2B'))
+  // A blank of options may be written as +, as `new URLSearchParams()` writes it.
+  const pieces = query.split('&').map(piece => {
+    return piece.replaceAll('+', /^options=.*-c\+/.test(piece) ? '%20' : '%2B')
+  })
+  if (pieces.length > 1 && pieces.includes('')) return 'it has an empty parameter'
+  const parameters = new URLSearchParams(pieces.join('&'))
   const names = [...parameters.keys()]
   const unknown = names.find(name => !Object.hasOwn(PARAMETERS, name))
   if (unknown !== undefined) {

@@ -20,7 +20,12 @@ function locateRedis(url: string, _: Environment, refuse: Refuse) {
   if (parts === undefined) return refuse({ why: MALFORMED })
   const { user, password, hosts, ports, path } = parts
   const numbers = ports.map(port => Number(port || 6379))
-  if (hosts.includes('') || numbers.some(port => port < 1 || port > 65_535)) {
+  if (/,/.test(user + password)) {
+    return refuse({
+      why: 'a comma in its user or password must be written as %2C, and nodes share them',
+    })
+  }
+  if (hosts.some(host => /^$|#/.test(host)) || numbers.some(port => port < 1 || port > 65_535)) {
     return refuse({ why: 'a node in it is not HOST, HOST:PORT or [IPV6]:PORT' })
   }
   if (!/^\d{0,6}$/.test(path) || url.includes('?') || (hosts.length > 1 && Number(path) > 0)) {

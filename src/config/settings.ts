@@ -186,9 +186,9 @@ export function checkSettings(texts: Environment, options: SettingOptions = {}) 
   if (config.cacheStore === 'redis' && given.REDIS_URL === undefined) {
     problems.push(describeProblem('CACHE_STORE', 'redis', 'REDIS_URL, which it needs, is not set'))
   }
-  const { managementPort: port, managementHost: host } = config
+  const { managementHost: host } = config
   // Which address a host name has is known only once the port is open.
-  const isOpen = port !== undefined && isIP(host) !== 0 && !values.isLoopback(host)
+  const isOpen = given.MANAGEMENT_PORT !== undefined && isIP(host) !== 0 && !values.isLoopback(host)
   if (isOpen && given.MANAGEMENT_TOKEN === undefined) {
     problems.push(describeProblem('MANAGEMENT_HOST', host, NEEDS_TOKEN))
   }

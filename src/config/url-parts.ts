@@ -1,3 +1,5 @@
+import { isIPv6 } from 'node:net'
+
 /** As in libpq, # stands for itself, and so does ? in a password. */
 const URL_PARTS =
   /^[a-z][a-z\d+.-]+:\/\/(?:([^@/?:]*)(?::([^@/?]*(?:\?[^@/=]*)?))?@)?([^@/?\s]*)(?:\/([^@?\s]*))?(?:\?([^@]*))?$/i
@@ -16,7 +18,9 @@ export const MALFORMED =
 export function splitUrl(url: string) {
   const parts = URL_PARTS.exec(url)
   const places = parts?.[3]?.split(',').map(place => PLACE.exec(place)) ?? [null]
-  if (!parts || places.includes(null) || !isDecodable(url)) return undefined
+  const addresses = places.flatMap(place => place?.[1]?.replace(/%.*/, '') ?? [])
+  if (!parts || places.includes(null) || !addresses.every(isIPv6)) return undefined
+  if (!isDecodable(url)) return undefined
   const [, user = '', password = '', , path = '', query = ''] = parts
   const hosts = places.map(place => place?.[1] ?? place?.[2] ?? '')
   const ports = places.map(place => place?.[3] ?? '')
@@ -40,11 +44,25 @@ export function maskCredentials(text: string): string {
   const start = scheme === '' ? text.indexOf('//') : 0
   const hasLogin = start >= 0 && text.lastIndexOf('@') > start && !/^file:/i.test(text)
   // A list of origins is malformed too, but has no password without any @.
-  const mayHaveLogin = hasLogin || /^(?!http).*\/\/$/i.test(scheme)
+  const isLogin = !/^file:/i.test(text) && start >= 0 && looksLikeLogin(afterScheme(text, scheme))
+  const mayHaveLogin = hasLogin || isLogin || /^(?!http).*\/\/$/i.test(scheme)
   const isMalformed = mayHaveLogin && splitUrl(text) === undefined
-  const shown = isMalformed ? `${scheme}***` : text.replace(/^([^@/]*\/\/)[^@/]*@/, '$1***@')
+  const shown = isMalformed ? `${scheme}***` : text.replace(/^([^@/]*\/\/)[^/]*@/, '$1***@')
   const masked = maskSecret(shown)
   return masked.length > 200 ? `${masked.slice(0, 200)}…` : masked
+}
+
+function afterScheme(text: string, scheme: string): string {
+  return text.slice(scheme === '' ? text.indexOf('//') + 2 : scheme.length)
+}
+
+/** Whether `user:password` is where the hosts should be, because the @ after it is missing or encoded. */
+function looksLikeLogin(text: string): boolean {
+  const [authority = ''] = text.split(/[/?#]/, 1)
+  return authority.split(',').some(host => {
+    const port = host.slice(host.lastIndexOf(']') + 1).split(':')[1] ?? ''
+    return !/^\d*$/.test(port) || Number(port) > 65_535
+  })
 }
 
 /** Masks from the first parameter with the name of a secret, which may be encoded. Its value may have & in it. */

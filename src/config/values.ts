@@ -129,8 +129,9 @@ export function parseList(text: string, isEntry: (text: string) => boolean): str
 
 /** Not a range of 0 bits, which would trust everyone. */
 function isProxy(text: string): boolean {
-  const [, address = '', bits = '1'] = /^([^/]+)(?:\/([1-9]\d{0,2}))?$/.exec(text) ?? []
-  const isRange = isIP(address) !== 0 && Number(bits) <= (isIPv4(address) ? 32 : 128)
+  const [, address = '', bits = '1'] = /^([^/]+)(?:\/(\d{1,3}))?$/.exec(text) ?? []
+  const size = Number(bits)
+  const isRange = isIP(address) !== 0 && size >= 1 && size <= (isIPv4(address) ? 32 : 128)
   return isRange || ['loopback', 'linklocal', 'uniquelocal'].includes(text)
 }
 

@@ -40,7 +40,10 @@ export function createErrorHandler(options: ErrorHandlerOptions): ErrorRequestHa
         : new ServiceError('internal_error', { cause: thrown })
     const reply = errorReply(error, errorContextOf(request))
     const send = () =>
-      sendReply(request, response, reply, failure => handleError(failure, request, response, next))
+      sendReply(request, response, reply, failure => {
+        if (error.code === 'internal_error') response.destroy()
+        else handleError(failure, request, response, next)
+      })
     if (error.code === 'overloaded') {
       setTimeout(send, request.arrivedAt + overloadPauseMs - performance.now())
       return
@@ -97,7 +100,8 @@ export function errorContextOf(request: Request): ErrorContext {
   const { accept } = request.headers
   try {
     const { path, baseUrl = '' } = request
-    return { path: baseUrl + path, accept, resource: resourceOf(path) }
+    const sent = request.isPathMalformed ? path.replaceAll('%25', '%') : path
+    return { path: baseUrl + sent, accept, resource: resourceOf(path) }
   } catch {
     // A target such as http://[/ has no path.
     return { accept }

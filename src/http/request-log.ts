@@ -74,7 +74,7 @@ function clientRequestId(header: string | string[] | undefined): string | undefi
 function createRouteFinder(routes: readonly string[]): (request: Request) => string | undefined {
   const known = [...new Set(routes)].map(route => ({
     route,
-    pattern: new RegExp(`^${route.replace(/\{\w+\}/g, '[^/]+')}$`),
+    pattern: new RegExp(`^${route.replaceAll('.', '\\.').replace(/\{\w+\}/g, '[^/]+')}$`),
   }))
   return request => {
     const path = pathOf(request)

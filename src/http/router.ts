@@ -33,8 +33,10 @@ export function createRouteParts({
   readonly sendReply: SendReply
   readonly bodyLimitBytes: number
 }): RouteParts {
-  const answer: RouteParts['answer'] = handle => async (request, response, next) =>
+  const answer: RouteParts['answer'] = handle => async (request, response, next) => {
+    if (request.isPathMalformed) throw new ServiceError('path_malformed')
     sendReply(request, response, await handle(request), next)
+  }
   return {
     scope: () => [],
     limit: () => [],
@@ -44,9 +46,7 @@ export function createRouteParts({
     otherMethods: answer(request => {
       const headers = { Allow: allowedMethods(request) }
       if (request.method === 'OPTIONS') return { status: 204, headers }
-      throw new ServiceError(request.isPathMalformed ? 'path_malformed' : 'method_not_allowed', {
-        headers,
-      })
+      throw new ServiceError('method_not_allowed', { headers })
     }),
   }
 }

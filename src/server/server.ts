@@ -88,6 +88,12 @@ export function createHttpServer(options: HttpServerOptions): HttpServer {
       socket.destroy()
       return
     }
+    // Node reports no error for the body of a request to upgrade that ends early.
+    socket.on('end', () => {
+      const { waiting = [], current } = connections.get(socket) ?? {}
+      const newest = waiting.at(-1) ?? current
+      if (newest?.req.complete === false && !newest.headersSent) refuse(new Error('no end'), socket)
+    })
     addConnection(connections, socket, capacity.maxConnections)
     admission.addConnection()
   })

@@ -25,7 +25,7 @@ test.each<[string, Partial<RedisLocation>]>([
   ['redis://ann@cache', { username: 'ann' }],
   ['redis://ann:a%40b%2Fc:d%25@cache', { username: 'ann', password: 'a@b/c:d%' }],
   // With or without encoding.
-  ['redis://:a #,b%23@cache', { password: 'a #,b#' }],
+  ['redis://:a #%2Cb%23@cache', { password: 'a #,b#' }],
   ['redis://[::1]:7000', nodes(['::1', 7000])],
   [
     'rediss://ann:secret@one:1,two,[::1]:3/0',

@@ -74,13 +74,27 @@ async function* decodeUtf8(chunks: AsyncIterable<Buffer>) {
     const cut = [0, 1, 2, 3].find(count => isUtf8(bytes.subarray(0, bytes.length - count)))
     const whole = bytes.toString('utf8', 0, bytes.length - (cut ?? 0))
     const text = isStart ? whole.replace(/^\ufeff/, '') : whole
-    yield cut === undefined
-      ? { text: text.slice(0, text.indexOf('\ufffd')), isWrong: true }
-      : { text, isWrong: false }
+    if (cut === undefined) {
+      yield {
+        text: text.slice(0, charsBefore(bytes) - (whole.length - text.length)),
+        isWrong: true,
+      }
+      return
+    }
+    yield { text, isWrong: false }
     rest = bytes.subarray(bytes.length - (cut ?? 0))
     isStart &&= whole === ''
   }
   if (rest.length > 0) yield { text: '', isWrong: true }
+}
+
+/** How many UTF-16 units stand before the first byte that is not UTF-8: U+FFFD may stand there rightly too. */
+function charsBefore(bytes: Buffer): number {
+  const decoded = Buffer.from(bytes.toString())
+  let at = 0
+  while (decoded[at] === bytes[at]) at++
+  while (!isUtf8(bytes.subarray(0, at))) at--
+  return bytes.toString('utf8', 0, at).length
 }
 
 /** The encoding cannot be recognised; that of spreadsheets is the most likely. */

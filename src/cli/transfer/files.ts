@@ -66,14 +66,21 @@ export function openInputFile(file: string, options: FileOptions) {
     // Opened at the first read: before that, nobody would catch its error.
     const source = isStandard ? terminal.stdin() : createReadStream(file, { highWaterMark })
     addAbortSignal(signal, source)
-    let isFirst = true
+    /** What was read before the first two bytes were there. */
+    let start: Buffer | undefined = Buffer.alloc(0)
     try {
       for await (const chunk of isPacked ? unpack(source as ReadStream, file) : source) {
-        if (isFirst) requireText(chunk, nameOf(file))
-        isFirst = false
-        yield chunk
+        const bytes: Buffer = start === undefined ? chunk : Buffer.concat([start, chunk])
+        if (start !== undefined && bytes.length < 2) {
+          start = bytes
+          continue
+        }
+        if (start !== undefined) requireText(bytes, nameOf(file))
+        start = undefined
+        yield bytes
         if ('bytesRead' in source) readBytes = source.bytesRead
       }
+      if (start !== undefined && start.length > 0) yield start
     } catch (error) {
       signal.throwIfAborted()
       throw toReadError(file, error)
@@ -156,6 +163,7 @@ export async function writeOutput(
   { terminal, signal, isPacked }: FileOptions,
 ): Promise<void> {
   if (file === STANDARD_STREAM) {
+    signal.throwIfAborted()
     const aborted = new Promise<never>((_resolve, reject) => {
       signal.addEventListener('abort', () => reject(signal.reason))
     })

@@ -35,7 +35,7 @@ export async function pageReply(file: string, contentSecurityPolicy: string): Pr
  */
 export async function assetReply(folder: string, request: Request): Promise<Reply> {
   const path = `${request.params.release}/${request.params.file}`
-  const [, release, file] = /^([0-9a-f]{16})\/(\w[\w.-]*)$/.exec(path) ?? []
+  const [, release, file] = /^([0-9a-f]{16})\/(\w[\w.-]{0,99})$/.exec(path) ?? []
   if (release === undefined || file === undefined) throw new ServiceError('path_not_found')
   const isGzip = request.acceptsEncodings('gzip', 'identity') === 'gzip'
   const url = new URL(`${folder}/${release}${isGzip ? '.gz' : ''}/${file}`, DIST)
