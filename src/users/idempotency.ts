@@ -73,7 +73,13 @@ async function isOfBody(fingerprint: string, body: unknown, passwords: PasswordH
 
 /** The fingerprints of releases before 1.0: a hash of the whole body or, if it may hold a password, a digest of this hash. */
 async function isOfBodyBefore1(fingerprint: string, body: unknown, passwords: PasswordHasher) {
-  const hash = sha256(sortedJson(body))
+  let hash: string
+  try {
+    hash = sha256(sortedJson(body))
+  } catch {
+    // Nested too deeply to be taken apart, as no body of a user is.
+    return false
+  }
   if (fingerprint.startsWith('$')) return passwords.verify(fingerprint, hash)
   return isEqual(fingerprint, hash)
 }

@@ -4,8 +4,8 @@ import { createErrorHandler } from '../../http/error-handler.ts'
 import { createExpressApp } from '../../http/express-app.ts'
 import {
   denyLateAndShed,
+  markMalformedPath,
   requireAllowedHost,
-  requireDecodablePath,
   requireHost,
 } from '../../http/gate.ts'
 import { createReplySender } from '../../http/reply.ts'
@@ -63,12 +63,9 @@ export function createManagementApp(options: ManagementAppOptions): Application 
   app.use(requireHost, health)
   app.use(requireAllowedHost({ ...hostSettings(settings), isOnLoopback, onRefused: onHostRefused }))
   // The files of the page hold no data.
-  app.use(requireOwnOrigin, page)
+  app.use(requireOwnOrigin, markMalformedPath, page)
   app.use(requireToken({ token: settings.managementToken, isOnLoopback }))
-  app.use(
-    denyLateAndShed(() => false),
-    requireDecodablePath,
-  )
+  app.use(denyLateAndShed(() => false))
   app.use(routers)
   app.use(answerNotFound, createErrorHandler({ log, sendReply }))
   return app

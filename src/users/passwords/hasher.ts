@@ -37,7 +37,7 @@ export function createPasswordHasher(
   const waiting = () => queue.length + asleep
 
   async function inTurn<T>(work: () => Promise<T>): Promise<T> {
-    if (waiting() >= maxWaiting) throw new ServiceError('overloaded')
+    if (queue.length >= maxWaiting) throw new ServiceError('overloaded')
     if (running < maxConcurrent) running++
     // A call that ends passes its slot to this one, so `running` stays the same.
     else await new Promise<void>(resolve => queue.push(resolve))
@@ -59,6 +59,8 @@ export function createPasswordHasher(
 
     /** The same for logins: without a digest it is false. A failure takes about as long for every digest, and without one. */
     verifyEvenly: async (digest: string = DECOY, password: string): Promise<boolean> => {
+      // Counted apart: failed logins that wait for their time keep nobody else from a turn.
+      if (asleep >= maxWaiting) throw new ServiceError('overloaded')
       const { isRight, tookMs } = await inTurn(async () => {
         const startedAt = performance.now()
         const isRight = await verifyEitherForm(digest, password)

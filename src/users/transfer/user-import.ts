@@ -220,15 +220,26 @@ async function* remainingBatches(
       )
     }
     const rest = chunk.slice(old.length)
-    const length = rest.some(hasPassword) ? MAX_HASHED_RECORDS : MAX_BATCH_RECORDS
-    for (let start = 0; start < rest.length; start += length)
-      yield rest.slice(start, start + length)
+    for (let start = 0, end = 0; start < rest.length; start = end) {
+      end = endOfBatch(rest, start)
+      yield rest.slice(start, end)
+    }
   }
   if (passed < resumed) {
     throw new ImportMismatch(
       `${source} has only ${passed} rows, and the earlier import did ${resumed}`,
     )
   }
+}
+
+/** A batch ends with its last record or its last password to hash. */
+function endOfBatch(records: readonly ImportRecord[], start: number): number {
+  const most = Math.min(records.length, start + MAX_BATCH_RECORDS)
+  let end = start
+  for (let passwords = 0; end < most && passwords < MAX_HASHED_RECORDS; end++) {
+    if (hasPassword(records[end] as ImportRecord)) passwords++
+  }
+  return end
 }
 
 function hasPassword({ content }: ImportRecord): boolean {
