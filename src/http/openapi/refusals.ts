@@ -98,7 +98,7 @@ export function describeRefusals(
 ): ReadonlyMap<number, ZodOpenApiResponseObject> {
   const responses = new Map<number, ZodOpenApiResponseObject>()
   for (const code of codes) {
-    const { status, message, about = `${message}.` } = kindOf(code)
+    const { status, message, about = message.replace(/\.?$/, '.') } = kindOf(code)
     const { description = '', content = errorContent(code) } = responses.get(status) ?? {}
     const isAboutKeys = codes.has('key_required') && (status === 401 || status === 403)
     responses.set(status, {
