@@ -60,6 +60,9 @@ test.each<[string, RegExp]>([
   ['redis://one,two/1', NO_DATABASE],
   ['redis://one,rediss://two', NO_DATABASE],
   ['redis://:a@one,redis://:b@two', MALFORMED],
+  ['redis://one,redis://ann:secret@two', /a comma in its user or password/],
+  ['redis://h#x', NO_NODE],
+  ['redis://[1.2.3.4]', MALFORMED],
 ])('REDIS_URL %s is refused in a line that says why, without its password', (url, why) => {
   const problems = problemsOf({ CACHE_STORE: 'redis', REDIS_URL: url })
   expect(problems).toHaveLength(1)

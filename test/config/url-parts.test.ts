@@ -14,6 +14,10 @@ test.each([
   ['postgres://user:s3cret', 'postgres://***'],
   ['postgres://user:s3cret%40host/db', 'postgres://***'],
   ['postgres://host,user:s3cret', 'postgres://***'],
+  ['postgres:user:s3cret%40host/db', 'postgres:***'],
+  ['postgres//user:s3cret', '***'],
+  ['http://user:s3cret%40host', 'http://***'],
+  ['file://user:s3@cret@host/db', 'file://***@host/db'],
   // The slashes are missing.
   ['postgres:user:s3cret@host/db', 'postgres:***'],
   ['postgres:user:s3cret//x@host', 'postgres:***'],

@@ -251,6 +251,21 @@ describe('with a key', () => {
   })
 })
 
+test.each([
+  'GET /users/%41%zz',
+  'OPTIONS /users/%41%zz',
+  'GET /docs/%41%zz/x',
+  'POST /docs/%41%zz/x',
+])(
+  '%s, which cannot be decoded, is refused after the check of the key, and shown as it was sent',
+  async line => {
+    const headers = { Authorization: ofAll(), Accept: 'application/problem+json' }
+    const { status, body } = await send(app, line, headers)
+    const instance = line.split(' ')[1]?.replace('%zz', '%25zz')
+    expect([status, JSON.parse(body)]).toMatchObject([400, { reason: 'path_malformed', instance }])
+  },
+)
+
 describe('an Authorization header', () => {
   test('that is given twice is 401, whichever of them is right', async () => {
     const all = ofAll()

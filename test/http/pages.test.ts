@@ -159,7 +159,7 @@ test.each([
     .concat(['../../../package.json', '/etc/passwd', '%00', 'swagger-ui.css%00.js'])
     .map(name => `{folder}/${name}`),
   ...['{folder}', '/docs/0123456789abcdef/swagger-ui.css', '/docs/../swagger-ui.css'],
-  ...['{folder}.gz/swagger-ui.css', '{folder}/.', '{folder}/..'],
+  ...['{folder}.gz/swagger-ui.css', '{folder}/.', '{folder}/..', `{folder}/${'a'.repeat(300)}`],
   ...['/docs/assets.json', '/docs/', '/DOCS'],
 ])('GET %s answers 404', async template => {
   const answer = await askAndClose(app.port, `GET ${template.replace('{folder}', folder)}`)

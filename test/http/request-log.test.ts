@@ -48,6 +48,7 @@ test.each([
   ['POST /users/abc', '/users/{id}', 405],
   ['GET /nowhere', undefined, 404],
   ['GET /users/1/posts', undefined, 404],
+  ['GET /openapiXjson', undefined, 404],
   ['GET /users/%zz', '/users/{id}', 400],
 ])('%s is logged with the route %s', async (line, route, status) => {
   const id = `route-${line.replaceAll(/[^\w.]/g, '_')}`

@@ -216,6 +216,13 @@ test('a response to a request to upgrade closes the connection', async () => {
   expect(answers[0]).toMatchObject({ status: 200, headers: { connection: 'close' } })
 })
 
+test('a request to upgrade whose client ends its side within the body is refused at once', async () => {
+  const wish = { ...AS_JSON, Connection: 'Upgrade', Upgrade: 'x', 'Content-Length': '10' }
+  const exchange = sendRaw(app.port, requestBytes('POST /users', wish, '{"u'))
+  exchange.socket.end()
+  expect((await exchange.ended)[0]?.status).toBe(400)
+})
+
 const WAITING = { ...AS_JSON, 'Content-Length': '50', Expect: '100-continue' }
 
 test.each(['destroy', 'resetAndDestroy'] as const)(
@@ -226,6 +233,8 @@ test.each(['destroy', 'resetAndDestroy'] as const)(
     exchange.socket.write('{"user"')
     // 100 Continue: the service waits for the body.
     await exchange.answers(1)
+    // A busy service may not have begun with the request. It has once a later one is answered.
+    await expectNoUsers()
     exchange.socket[disconnect]()
     const [line] = await until(() => linesOf(disconnect).length > 0 && linesOf(disconnect))
     expect(line).toMatchObject({ msg: 'request', method: 'POST', route: '/users' })

@@ -245,6 +245,14 @@ describe('invalid CSV ends the import with one line and code 1', () => {
     expect({ code, stderr }).toEqual({ code: 1, stderr: expect.stringMatching(message) })
   })
 
+  test('and names the line of the first wrong byte, also behind a real U+FFFD', async () => {
+    const rows = ['name,email', 'Ann\xef\xbf\xbd,a@x.co', 'Bob,b@x.co', 'C\xe9l,c@x.co', '']
+    const cwd = folderWith(Buffer.from(rows.join('\n'), 'latin1'), 'users.csv')
+    const { stdout, stderr } = await importing(cwd, 'users.csv', '--json')
+    expect(stderr).toMatch(/^users\.csv is not UTF-8 at line 4; /)
+    expect(JSON.parse(stdout)).toMatchObject({ rows: 2, created: 2 })
+  })
+
   test.each([
     [
       'a quote that is not closed',

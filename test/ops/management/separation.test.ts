@@ -130,6 +130,7 @@ test('GET / and its files hold no data and the licence of uPlot, and nothing is 
     expect(source).not.toMatch(/203\.0\.113\.77|ann@example\.com|probing/)
   }
   const licence = await ops.get(`/${/assets\/[0-9a-f]{16}/.exec(text)?.[0]}/LICENSE`).expect(200)
+  await ops.get('/assets/%zz/x').expect(400)
   const uplot = createRequire(import.meta.url).resolve('uplot/package.json')
   const shipped = readFileSync(uplot.replace('package.json', 'LICENSE'), 'utf8')
   expect(licence.text).toBe(shipped)
