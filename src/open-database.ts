@@ -1,10 +1,5 @@
 import { createClocks } from './clocks.ts'
-import {
-  type Config,
-  type DatabaseLocation,
-  describeMistake,
-  describeProblem,
-} from './config/settings.ts'
+import { type Config, type DatabaseLocation, describeMistake } from './config/settings.ts'
 import { createPostgresEngine } from './storage/postgres/postgres-storage.ts'
 import { createSqliteEngine } from './storage/sqlite/sqlite-storage.ts'
 import type { OpenStorageOptions, Storage, StorageEngine } from './storage/storage.ts'
@@ -15,18 +10,12 @@ export type ServiceStorageOptions = Pick<
   'now' | 'steadyNow' | 'onWarning' | 'onIndexing'
 >
 
-/**
- * Opens the database for a service, and creates it if it is missing. Throws `OperatorError`, which says what
- * DATABASE_URL may be.
- */
+/** Opens the database for a service, and creates it if it is missing. Throws `UnusableDatabase`. */
 export function openStorage(
   { database, maxWaitingWrites }: Config,
   options: ServiceStorageOptions,
 ): Promise<Storage> {
-  return blaming(
-    reason => describeProblem('DATABASE_URL', database.url, reason),
-    () => engineOf(database).open({ maxWaitingWrites, ifMissing: 'create', ...options }),
-  )
+  return engineOf(database).open({ maxWaitingWrites, ifMissing: 'create', ...options })
 }
 
 export interface CommandStorageOptions extends Pick<OpenStorageOptions, 'mustPersist' | 'isBulk'> {

@@ -12,6 +12,7 @@ import { createRuleLines, writeRefusedHost } from './limits/rule-lines.ts'
 import type { LimitsReport } from './limits/rule-report.ts'
 import { type CheckedLimits, NO_LIMITS } from './limits/rules/compiled-rules.ts'
 import { isInMemory, openStorage } from './open-database.ts'
+import { isFulfilled } from './ops/health.ts'
 import type { ReadinessChecks, ReloadResult } from './ops/management/operations.ts'
 import type { ServiceReport } from './ops/metrics/service-report.ts'
 import { createHttpServer, type HttpServer, type Timeouts } from './server/server.ts'
@@ -83,15 +84,17 @@ export async function openApp(options: AppOptions): Promise<OpenApp> {
     opened.push(storage)
     const cursors = createCursors(await storage.signingKey('cursor'))
 
-    const keys = config.apiKeys === 'required' ? await openKeys(storage, options) : undefined
+    const keys =
+      config.apiKeys === 'required' ? await openKeys(storage, { config, log, clocks }) : undefined
     if (keys !== undefined) opened.push(keys)
 
     const lines = createRuleLines({ log, ...clocks })
-    const limits = rulesOfLimits && (await importLimits()).openLimits
-    const openedLimits =
-      limits && (await limits({ ...options, limits: rulesOfLimits, clocks, storage, lines }))
-    if (openedLimits !== undefined) opened.push(openedLimits)
-    const limitsReport = () => openedLimits?.report()
+    const partsOfLimits = { ...options, clocks, storage, lines }
+    const limits =
+      rulesOfLimits &&
+      (await (await importLimits()).openLimits({ ...partsOfLimits, limits: rulesOfLimits }))
+    if (limits !== undefined) opened.push(limits)
+    const limitsReport = () => limits?.report()
 
     const passwords = createPasswordHasher({ maxWaiting: config.maxWaitingPasswords })
     const rules = createUserRules(config)
@@ -104,15 +107,16 @@ export async function openApp(options: AppOptions): Promise<OpenApp> {
 
     const metrics = config.managementPort === undefined ? undefined : createRequestMetrics()
     const reporter =
-      metrics && (await importReporter())({ metrics, storage, passwords, limitsReport })
+      metrics &&
+      (await importReporter()).openProcessReporter({ metrics, storage, passwords, limitsReport })
     if (reporter !== undefined) opened.push(reporter)
 
     const { ping } = storage.users
     const app = createApp({
       ...{ users, verifications, rules, ping, stopping, log, metrics, isOnLoopback },
       newRequestId: options.newRequestId ?? randomUUID,
-      limiter: openedLimits?.limiter,
-      isCountingLocally: openedLimits?.isCountingLocally,
+      limiter: limits?.limiter,
+      isCountingLocally: limits?.isCountingLocally,
       keys: options.keys ?? keys,
       onHostRefused: host => writeRefusedHost(host, lines),
       settings: config,
@@ -120,14 +124,13 @@ export async function openApp(options: AppOptions): Promise<OpenApp> {
     return {
       ...{ app, metrics, limitsReport, close },
       readAnew: storage.readAnew,
-      checks: () => check(storage, stopping.hasBegun(), openedLimits?.isCountingLocally()),
-      bans: openedLimits?.bans ?? createControlWithoutRules(storage.bans),
+      checks: () => check(storage, stopping.hasBegun(), limits?.isCountingLocally()),
+      bans: limits?.bans ?? createControlWithoutRules(storage.bans),
       report: async () => {
         if (reporter === undefined) throw new Error('there is no management port')
         return reporter.report()
       },
-      reloadLimits: async () =>
-        (await importLimits()).reloadLimits(config, log, openedLimits?.limiter),
+      reloadLimits: async () => (await importLimits()).reloadLimits(config, log, limits?.limiter),
     }
   }
 
@@ -183,13 +186,12 @@ async function readOwnLimits({ limitsFile, cacheStore }: Config) {
 const importLimits = () => import('./open-limits.ts')
 
 // Only where reports are asked for: prom-client is not needed otherwise.
-const importReporter = async () =>
-  (await import('./ops/metrics/process-reporter.ts')).openProcessReporter
+const importReporter = () => import('./ops/metrics/process-reporter.ts')
 
 /** The API keys of a service that requires them. Rejects when they cannot be read. */
 async function openKeys(
   { apiKeys, untilReachable }: Storage,
-  { config, log, clocks = createClocks() }: Pick<AppOptions, 'config' | 'log' | 'clocks'>,
+  { config, log, clocks }: Required<Pick<AppOptions, 'config' | 'log' | 'clocks'>>,
 ): Promise<KeyRing> {
   const fail = (message: string) => (err: unknown) => log.error({ err }, message)
   const ring = await untilReachable(() =>
@@ -220,10 +222,7 @@ async function check(
   isStopping: boolean,
   isCountingLocally: boolean | undefined,
 ): Promise<ReadinessChecks> {
-  const isStorageUp = await users.ping().then(
-    () => true,
-    () => false,
-  )
+  const isStorageUp = await isFulfilled(users.ping())
   const status = (isOk: boolean) => ({ status: isOk ? 'ok' : 'unavailable' }) as const
   return {
     isReady: !isStopping && isStorageUp,

@@ -14,7 +14,7 @@ const ALLOWED = tableOf(`
   records: config open-database record-settings service
   cli/serve: cli/terminal config errors limits/rules management open-limits ops ops/management server service version
   cli/limits: access cli/terminal clocks config errors limits limits/rules open-database open-limits server service
-  service: access app clocks config http limits limits/rules open-database open-limits ops/management ops/metrics
+  service: access app clocks config http limits limits/rules open-database open-limits ops ops/management ops/metrics
       server storage users users/passwords
   cli/transfer: cli/terminal config errors files open-database open-transfer users/transfer
   open-transfer: config open-database users users/passwords users/transfer

@@ -72,12 +72,16 @@ export type Readiness = () => Promise<boolean>
 /** Not ready once it is stopping, and while `ping` rejects. */
 export function createReadiness({ ping, isStopping }: ReadinessOptions): Readiness {
   return async () => {
-    if (isStopping()) return false
-    return ping().then(
-      () => true,
-      () => false,
-    )
+    return !isStopping() && isFulfilled(ping())
   }
+}
+
+/** Whether a promise is fulfilled. Never rejects. */
+export function isFulfilled(promise: Promise<unknown>): Promise<boolean> {
+  return promise.then(
+    () => true,
+    () => false,
+  )
 }
 
 export interface HealthOptions {

@@ -15,14 +15,20 @@ export function createPasswordVerifications(options: {
   readonly onUpgradeFailure: (error: unknown) => void
 }) {
   const { users, passwords, rules, onUpgradeFailure } = options
+  /** Users whose digest is being replaced. */
+  const upgrading = new Set<number>()
 
   /** Nobody waits for it: a digest that stays as it was is replaced after the next verification. */
   async function upgrade(id: number, previous: string, password: string): Promise<void> {
+    if (upgrading.has(id)) return
+    upgrading.add(id)
     try {
       // Replaces only the verified digest. A password that was changed meanwhile stays.
       await users.replaceDigest(id, { previous, next: await passwords.hash(password) })
     } catch (error) {
       if (!(error instanceof ServiceError)) onUpgradeFailure(error)
+    } finally {
+      upgrading.delete(id)
     }
   }
 
