@@ -41,19 +41,16 @@ function isDecodable(text: string): boolean {
  */
 export function maskCredentials(text: string): string {
   const [scheme = ''] = /^(?!file:)[a-z][a-z\d+.-]+:(?:\/\/)?/i.exec(text) ?? []
-  const start = scheme === '' ? text.indexOf('//') : 0
-  const hasLogin = start >= 0 && text.lastIndexOf('@') > start && !/^file:/i.test(text)
+  const loginAt = scheme === '' ? text.indexOf('//') + 2 : scheme.length
+  const isUrl = loginAt > 1 && !/^file:/i.test(text)
+  const rest = text.slice(loginAt)
   // A list of origins is malformed too, but has no password without any @.
-  const isLogin = !/^file:/i.test(text) && start >= 0 && looksLikeLogin(afterScheme(text, scheme))
-  const mayHaveLogin = hasLogin || isLogin || /^(?!http).*\/\/$/i.test(scheme)
+  const mayHaveLogin =
+    (isUrl && (rest.includes('@') || looksLikeLogin(rest))) || /^(?!http).*\/\/$/i.test(scheme)
   const isMalformed = mayHaveLogin && splitUrl(text) === undefined
   const shown = isMalformed ? `${scheme}***` : text.replace(/^([^@/]*\/\/)[^/]*@/, '$1***@')
   const masked = maskSecret(shown)
   return masked.length > 200 ? `${masked.slice(0, 200)}…` : masked
-}
-
-function afterScheme(text: string, scheme: string): string {
-  return text.slice(scheme === '' ? text.indexOf('//') + 2 : scheme.length)
 }
 
 /** Whether `user:password` is where the hosts should be, because the @ after it is missing or encoded. */

@@ -51,11 +51,8 @@ function decode(text: string): string | undefined {
   }
 }
 
-/** A query parameter. Its value is `undefined` if it cannot be decoded. */
-export interface SentParameter {
-  readonly name: string
-  readonly value: string | undefined
-}
+/** A parameter that did not have to come in a URL. */
+export type SentParameter = Omit<QueryParameter, 'sent'>
 
 /** A query that was checked: its values if they are right, and a message for each parameter that is wrong. */
 export interface CheckedQuery<T> {

@@ -1,5 +1,6 @@
 import type { Request, RequestHandler } from 'express'
 import type { Logger } from 'pino'
+import { pathOf } from './express-app.ts'
 import { traceIdOf } from './headers.ts'
 import type { RequestMetrics } from './request-metrics.ts'
 
@@ -79,15 +80,6 @@ function createRouteFinder(routes: readonly string[]): (request: Request) => str
   return request => {
     const path = pathOf(request)
     return known.find(({ pattern }) => pattern.test(path))?.route
-  }
-}
-
-function pathOf(request: Request): string {
-  try {
-    return request.path
-  } catch {
-    // A target such as http://[/ has no path.
-    return request.url
   }
 }
 

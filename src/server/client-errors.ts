@@ -6,7 +6,7 @@ import { type ErrorCode, ServiceError } from '../errors.ts'
 import { errorContextOf, errorReply } from '../http/error-handler.ts'
 import { writeReply } from '../http/reply.ts'
 import type { RequestMetrics } from '../http/request-metrics.ts'
-import type { Connections } from './connections.ts'
+import { type Connections, newestResponse } from './connections.ts'
 
 export interface ClientErrorOptions {
   readonly log: Logger
@@ -54,8 +54,7 @@ export function createClientErrorListener(options: ClientErrorOptions) {
   }
 
   return (error: ParserError, socket: Socket): void => {
-    const { waiting, current } = connections.get(socket) ?? { waiting: [] }
-    const newest = waiting.at(-1) ?? current
+    const newest = newestResponse(connections, socket)
     if (error.code === 'ECONNRESET' || !socket.writable) {
       socket.destroy()
       return

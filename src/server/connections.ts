@@ -39,6 +39,12 @@ export function isIdle({ waiting, current }: Connection): boolean {
   return current === undefined || (current.req.complete && current.writableFinished)
 }
 
+/** The response to the newest request of a connection; `undefined` if none is open. */
+export function newestResponse(connections: Connections, socket: Socket): Response | undefined {
+  const connection = connections.get(socket)
+  return connection?.waiting.at(-1) ?? connection?.current
+}
+
 /** Closes connections whose clients have accepted nothing of their responses for `takeMs`. Call it again and again. */
 export function closeStalled(connections: Connections, takeMs: number): void {
   const nowMs = performance.now()

@@ -4,7 +4,13 @@ import type { Application, Request, Response } from 'express'
 import { isLoopback } from '../config/values.ts'
 import { type Capacity, createAdmission } from './admission.ts'
 import { type ClientErrorOptions, createClientErrorListener } from './client-errors.ts'
-import { addConnection, type Connection, type Connections, closeStalled } from './connections.ts'
+import {
+  addConnection,
+  type Connection,
+  type Connections,
+  closeStalled,
+  newestResponse,
+} from './connections.ts'
 import { createExpressServer } from './express-server.ts'
 import { createPipelining } from './pipelining.ts'
 import { LISTEN_BACKLOG, type Stopping } from './stop.ts'
@@ -90,8 +96,7 @@ export function createHttpServer(options: HttpServerOptions): HttpServer {
     }
     // Node reports no error for the body of a request to upgrade that ends early.
     socket.on('end', () => {
-      const { waiting = [], current } = connections.get(socket) ?? {}
-      const newest = waiting.at(-1) ?? current
+      const newest = newestResponse(connections, socket)
       if (newest?.req.complete === false && !newest.headersSent) refuse(new Error('no end'), socket)
     })
     addConnection(connections, socket, capacity.maxConnections)

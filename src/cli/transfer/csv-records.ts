@@ -72,29 +72,22 @@ async function* decodeUtf8(chunks: AsyncIterable<Buffer>) {
     const bytes = rest.length === 0 ? chunk : Buffer.concat([rest, chunk])
     // A chunk may end inside a character, of which it has up to three bytes.
     const cut = [0, 1, 2, 3].find(count => isUtf8(bytes.subarray(0, bytes.length - count)))
-    const whole = bytes.toString('utf8', 0, bytes.length - (cut ?? 0))
-    const text = isStart ? whole.replace(/^\ufeff/, '') : whole
-    if (cut === undefined) {
-      yield {
-        text: text.slice(0, charsBefore(bytes) - (whole.length - text.length)),
-        isWrong: true,
-      }
-      return
-    }
-    yield { text, isWrong: false }
-    rest = bytes.subarray(bytes.length - (cut ?? 0))
+    const right = cut === undefined ? rightStart(bytes) : bytes.subarray(0, bytes.length - cut)
+    const whole = right.toString()
+    yield { text: isStart ? whole.replace(/^\ufeff/, '') : whole, isWrong: cut === undefined }
+    rest = bytes.subarray(right.length)
     isStart &&= whole === ''
   }
   if (rest.length > 0) yield { text: '', isWrong: true }
 }
 
-/** How many UTF-16 units stand before the first byte that is not UTF-8: U+FFFD may stand there rightly too. */
-function charsBefore(bytes: Buffer): number {
+/** The whole characters before the first byte that is not UTF-8. U+FFFD may stand there rightly too. */
+function rightStart(bytes: Buffer): Buffer {
   const decoded = Buffer.from(bytes.toString())
-  let at = 0
-  while (decoded[at] === bytes[at]) at++
-  while (!isUtf8(bytes.subarray(0, at))) at--
-  return bytes.toString('utf8', 0, at).length
+  let length = 0
+  while (decoded[length] === bytes[length]) length++
+  while (!isUtf8(bytes.subarray(0, length))) length--
+  return bytes.subarray(0, length)
 }
 
 /** The encoding cannot be recognised; that of spreadsheets is the most likely. */

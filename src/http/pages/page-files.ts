@@ -19,11 +19,15 @@ const ASSET_HEADERS = {
   Vary: 'Accept, Accept-Encoding',
 }
 
+/** The Content-Security-Policy of a page that loads nothing but `sources`, such as `img-src 'self'`, and that no page may frame. */
+export const contentSecurityPolicy = (sources: string) =>
+  `default-src 'none'; ${sources}; base-uri 'none'; form-action 'none'; frame-ancestors 'none'`
+
 /** The page in a file of `dist`, such as `docs/index.html`. */
-export async function pageReply(file: string, contentSecurityPolicy: string): Promise<Reply> {
+export async function pageReply(file: string, policy: string): Promise<Reply> {
   return {
     status: 200,
-    headers: { 'Content-Security-Policy': contentSecurityPolicy },
+    headers: { 'Content-Security-Policy': policy },
     body: await readFile(new URL(file, DIST)),
     type: `${HTML_TYPE}; charset=utf-8`,
   }

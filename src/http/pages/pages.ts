@@ -8,7 +8,7 @@ import { ETAG, IF_NONE_MATCH } from '../openapi/described-headers.ts'
 import type { DescribedOperation } from '../openapi/operation.ts'
 import type { Reply } from '../reply.ts'
 import { accept, acceptJson, createRouter, type RouteParts } from '../router.ts'
-import { assetReply, pageReply } from './page-files.ts'
+import { assetReply, contentSecurityPolicy, pageReply } from './page-files.ts'
 
 /** The paths that the home page links to, by their names in JSON. */
 const PATHS = {
@@ -80,10 +80,6 @@ export const pageOperations = {
     },
   },
 } satisfies Record<string, DescribedOperation>
-
-/** Browsers may load files of this service only, and no page may frame these. */
-const contentSecurityPolicy = (sources: string) =>
-  `default-src 'none'; ${sources}; base-uri 'none'; form-action 'none'; frame-ancestors 'none'`
 
 /** No scripts, and an empty icon so that browsers ask for no other. */
 const HOME_POLICY = contentSecurityPolicy("style-src 'self'; img-src data:")

@@ -1,6 +1,7 @@
 import { isIPv6 } from 'node:net'
 import type { Request } from 'express'
 import { ipKeyGenerator } from 'express-rate-limit'
+import { pathOf } from '../../http/express-app.ts'
 import { requestedHost } from '../../http/gate.ts'
 import { queryParameters } from '../../http/query.ts'
 import type { Quota } from './compiled-rules.ts'
@@ -113,19 +114,11 @@ export function countedAddress(ip: string | undefined): string | undefined {
 }
 
 function comparedPath(request: Request): string {
-  const path = sentPath(request)
+  const path = pathOf(request)
   if (!path.includes('%') && !path.includes('//')) return path
   try {
     return decodeURIComponent(path).replace(/\/{2,}/g, '/')
   } catch {
     return path
-  }
-}
-
-function sentPath(request: Request): string {
-  try {
-    return request.path
-  } catch {
-    return request.url
   }
 }

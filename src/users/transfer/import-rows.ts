@@ -29,7 +29,7 @@ export interface RejectedRow {
   readonly errors: Readonly<Record<string, readonly string[]>>
 }
 
-/** A record before the storage decides about it: a user, or why it is none. With neither it is skipped. */
+/** A checked record: the user to store, or what is wrong with the record. A record that is skipped has neither. */
 export interface Prepared {
   readonly line: number
   readonly user?: ImportedUser
