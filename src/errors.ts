@@ -49,6 +49,14 @@ const UNAVAILABLE = {
   headers: RETRY_SOON,
 } as const
 
+/** The challenge of both ports: RFC 6750 3. */
+export const BEARER_CHALLENGE = 'Bearer realm="user-records"'
+
+/** The challenge to a request whose key or token is not valid, whatever is wrong with it. */
+export const INVALID_TOKEN = {
+  'WWW-Authenticate': `${BEARER_CHALLENGE}, error="invalid_token"`,
+}
+
 /** The one table of error codes: what clients, the log and the OpenAPI document say about each. */
 export const ERRORS = {
   request_malformed: {
@@ -80,12 +88,12 @@ export const ERRORS = {
     message: 'A valid API key is required',
     about:
       'The request has no API key that is valid: none, one that is unknown or revoked, or an expired one.',
-    headers: { 'WWW-Authenticate': 'Bearer' },
+    headers: { 'WWW-Authenticate': BEARER_CHALLENGE },
   },
   token_required: {
     status: 401,
     message: 'The token of the management port is required',
-    headers: { 'WWW-Authenticate': 'Bearer' },
+    headers: { 'WWW-Authenticate': BEARER_CHALLENGE },
   },
   blocked: {
     status: 403,
@@ -98,7 +106,9 @@ export const ERRORS = {
     about: 'The API key lacks the scope that the operation needs; `message` names it.',
     example: {
       message: 'The API key lacks the scope users:write',
-      headers: { 'WWW-Authenticate': 'Bearer error="insufficient_scope", scope="users:write"' },
+      headers: {
+        'WWW-Authenticate': `${BEARER_CHALLENGE}, error="insufficient_scope", scope="users:write"`,
+      },
     },
   },
   origin_not_allowed: {

@@ -1,5 +1,5 @@
 import type { Request, RequestHandler } from 'express'
-import { ServiceError } from '../errors.ts'
+import { BEARER_CHALLENGE, INVALID_TOKEN, ServiceError } from '../errors.ts'
 import type { Action } from '../http/actions.ts'
 import { bearerToken } from '../http/headers.ts'
 import type { KeyProblem, KeyRing } from './key-ring.ts'
@@ -23,13 +23,13 @@ export function recogniseKeys(ring: Pick<KeyRing, 'recognise'>): RequestHandler 
  * which paths exist. After `recogniseKeys`.
  */
 export const requireKey: RequestHandler = (request, _response, next) => {
-  const { apiKey, logFields, keyProblem = problemOf(request) } = request
+  const { apiKey, logFields, keyProblem } = request
   if (apiKey !== undefined || isPreflight(request)) {
     next()
     return
   }
-  request.logFields = { ...logFields, keyProblem }
-  next(new ServiceError('key_required'))
+  request.logFields = { ...logFields, keyProblem: keyProblem ?? problemOf(request) }
+  next(new ServiceError('key_required', keyProblem && { headers: INVALID_TOKEN }))
 }
 
 /** Throws `scope_missing` unless the key has the scope of the action. After `requireKey`, on the route. */
@@ -41,8 +41,7 @@ export function requireScope(action: Action): RequestHandler {
       return
     }
     const message = `The API key lacks the scope ${scope}`
-    // RFC 6750 3.1.
-    const challenge = `Bearer error="insufficient_scope", scope="${scope}"`
+    const challenge = `${BEARER_CHALLENGE}, error="insufficient_scope", scope="${scope}"`
     next(new ServiceError('scope_missing', { message, headers: { 'WWW-Authenticate': challenge } }))
   }
 }

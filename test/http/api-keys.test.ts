@@ -72,6 +72,8 @@ async function statusOf(of: Port, line: string, Authorization?: string | string[
   return (await send(of, line, Authorization === undefined ? {} : { Authorization })).status
 }
 
+const REALM = 'Bearer realm="user-records"'
+
 /** What is refused, apart from the id of the request. */
 function refusalOf({ status, headers, body }: Answer) {
   const { 'www-authenticate': challenge, 'content-length': length } = headers
@@ -101,7 +103,7 @@ describe('without a key', () => {
   test.each([...OPERATIONS, ...OTHERS].map(([line]) => line))('%s is 401', async line => {
     const { status, headers, body } = await send(app, line)
     expect(status).toBe(401)
-    expect(headers).toMatchObject({ 'www-authenticate': 'Bearer', 'cache-control': 'no-store' })
+    expect(headers).toMatchObject({ 'www-authenticate': REALM, 'cache-control': 'no-store' })
     if (line.startsWith('HEAD')) return
     expect(JSON.parse(body)).toEqual({
       message: 'A valid API key is required',
@@ -173,7 +175,7 @@ describe('with a key', () => {
     expect([401, 403]).not.toContain(await statusOf(app, line, ofOnly(needed)))
     const { status, headers, body } = await send(app, line, { Authorization: ofOthers(needed) })
     expect(status).toBe(403)
-    const challenge = `Bearer error="insufficient_scope", scope="${needed}"`
+    const challenge = `${REALM}, error="insufficient_scope", scope="${needed}"`
     expect(headers['www-authenticate']).toBe(challenge)
     if (line.startsWith('HEAD')) return
     expect(JSON.parse(body)).toMatchObject({
@@ -200,9 +202,20 @@ describe('with a key', () => {
     expect(await statusOf(app, 'GET /users', ofAll().replace('Bearer', scheme))).toBe(200)
   })
 
-  test('an unknown, an expired and a missing key get the same answer', async () => {
+  test('an unknown, an expired and a mistyped key get the same answer, which tells a missing one apart', async () => {
     const missing = refusalOf(await send(app, 'GET /users'))
-    for (const Authorization of [ofExpired(), `Bearer ${unknownKey()}`]) {
+    for (const Authorization of [
+      ofExpired(),
+      `Bearer ${unknownKey()}`,
+      `${ofAll()}x`,
+      'Bearer x',
+    ]) {
+      expect(refusalOf(await send(app, 'GET /users', { Authorization }))).toEqual({
+        ...missing,
+        challenge: `${REALM}, error="invalid_token"`,
+      })
+    }
+    for (const Authorization of [`Basic ${btoa('ann:secret')}`, 'Bearer']) {
       expect(refusalOf(await send(app, 'GET /users', { Authorization }))).toEqual(missing)
     }
   })

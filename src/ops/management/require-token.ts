@@ -1,6 +1,6 @@
 import { createHash, timingSafeEqual } from 'node:crypto'
-import type { Request, RequestHandler } from 'express'
-import { ServiceError } from '../../errors.ts'
+import type { RequestHandler } from 'express'
+import { INVALID_TOKEN, ServiceError } from '../../errors.ts'
 import { bearerToken } from '../../http/headers.ts'
 
 export interface TokenOptions {
@@ -14,14 +14,16 @@ export interface TokenOptions {
 export function requireToken({ token, isOnLoopback }: TokenOptions): RequestHandler {
   const expected = token === undefined ? undefined : digestOf(token)
 
-  function isKnown(request: Request): boolean {
+  function isKnown(presented: string | undefined): boolean {
     if (expected === undefined) return isOnLoopback()
     // Digests have one length, and comparing them takes the same time wherever they differ.
-    return timingSafeEqual(digestOf(bearerToken(request) ?? ''), expected)
+    return timingSafeEqual(digestOf(presented ?? ''), expected)
   }
 
   return (request, _response, next) => {
-    next(isKnown(request) ? undefined : new ServiceError('token_required'))
+    const presented = bearerToken(request)
+    if (isKnown(presented)) next()
+    else next(new ServiceError('token_required', presented ? { headers: INVALID_TOKEN } : {}))
   }
 }
 

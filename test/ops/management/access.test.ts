@@ -10,6 +10,8 @@ import { temporaryFolder } from '../../support/open-test-app.ts'
 import { sendRaw } from '../../support/raw-http.ts'
 import { runCommand } from '../../support/run-command.ts'
 
+const NO_TOKEN = 'Bearer realm="user-records"'
+const INVALID_TOKEN = `${NO_TOKEN}, error="invalid_token"`
 const WITH_TOKEN = { MANAGEMENT_TOKEN: TOKEN }
 
 /** The status of `GET` with exactly these lines of a head. */
@@ -32,18 +34,22 @@ describe('with MANAGEMENT_TOKEN', () => {
   )
 
   test.each([
-    ['no token', {}],
+    ['no token', {}, NO_TOKEN],
     ['another token', { Authorization: `Bearer ${TOKEN.replace('o', 'O')}` }],
     ['its beginning', { Authorization: `Bearer ${TOKEN.slice(0, -1)}` }],
     ['more than the token', { Authorization: `Bearer ${TOKEN}x` }],
-    ['an empty token', { Authorization: 'Bearer ' }],
-    ['no scheme', { Authorization: TOKEN }],
-    ['Basic with the token as password', { Authorization: `Basic ${btoa(`ops:${TOKEN}`)}` }],
-    ['the token in another header', { 'X-Api-Key': TOKEN }],
-  ])('a request with %s is 401', async (_what, headers) => {
+    ['an empty token', { Authorization: 'Bearer ' }, NO_TOKEN],
+    ['no scheme', { Authorization: TOKEN }, NO_TOKEN],
+    [
+      'Basic with the token as password',
+      { Authorization: `Basic ${btoa(`ops:${TOKEN}`)}` },
+      NO_TOKEN,
+    ],
+    ['the token in another header', { 'X-Api-Key': TOKEN }, NO_TOKEN],
+  ])('a request with %s is 401', async (_what, headers, challenge = INVALID_TOKEN) => {
     const answer = await app.ops.get('/bans').set(headers).expect(401)
     expect(answer.headers).toMatchObject({
-      ...{ 'www-authenticate': 'Bearer', 'cache-control': 'no-store' },
+      ...{ 'www-authenticate': challenge, 'cache-control': 'no-store' },
     })
     expect(answer.body).toEqual({
       message: 'The token of the management port is required',
@@ -213,7 +219,7 @@ test('ALLOWED_HOSTS names the only hosts of the port, which listens on MANAGEMEN
 describe('the start ends with exit code 1 and says why:', () => {
   const app = shareManagedApp()
   const IN_USE = 'but it is in use on 127\\.0\\.0\\.1'
-  const NO_TOKEN = 'but MANAGEMENT_TOKEN, which it needs beyond loopback, is not set; .*'
+  const WITHOUT_TOKEN = 'but MANAGEMENT_TOKEN, which it needs beyond loopback, is not set; .*'
 
   test.each([
     ['MANAGEMENT_PORT is in use', '0', '127.0.0.1', `MANAGEMENT_PORT was "\\d+", ${IN_USE}; .*`],
@@ -223,7 +229,7 @@ describe('the start ends with exit code 1 and says why:', () => {
     ],
     [
       'without a token beyond loopback, and another setting is wrong',
-      ...['none', '::', `PORT was "none"; .*\nMANAGEMENT_HOST was "::", ${NO_TOKEN}`],
+      ...['none', '::', `PORT was "none"; .*\nMANAGEMENT_HOST was "::", ${WITHOUT_TOKEN}`],
     ],
   ])('%s', async (_why, port, host, lines) => {
     const free = `${await findFreePort()}`
