@@ -12,13 +12,19 @@ import {
   markMalformedPath,
   requireAllowedHost,
   requireDecodablePath,
-  requireHost,
+  requireValidHead,
 } from './http/gate.ts'
 import { createPages, pageOperations } from './http/pages/pages.ts'
 import { createReplySender } from './http/reply.ts'
 import { requestLog } from './http/request-log.ts'
 import type { RequestMetrics } from './http/request-metrics.ts'
-import { answerNotFound, createRouteParts, type RouteParts, routesOf } from './http/router.ts'
+import {
+  answerNotFound,
+  answerServerOptions,
+  createRouteParts,
+  type RouteParts,
+  routesOf,
+} from './http/router.ts'
 import type { Limiter } from './limits/limiter.ts'
 import { createHealthRouter, createReadiness, healthOperations } from './ops/health.ts'
 import type { Stopping } from './server/stop.ts'
@@ -103,7 +109,7 @@ export function createApp(dependencies: AppDependencies): Application {
   const app = createExpressApp(trustProxy)
   // Not in a router of its own, which would cost each request 4 µs of 30.
   app.use(requestLog({ log, newRequestId, routes, metrics }))
-  app.use(requireHost, health)
+  app.use(requireValidHead, health)
   const onRefused = dependencies.onHostRefused
   app.use(requireAllowedHost({ ...dependencies.settings, isOnLoopback, onRefused }))
   if (corsOrigins !== undefined) app.use(allowOrigins(corsOrigins))
@@ -116,7 +122,7 @@ export function createApp(dependencies: AppDependencies): Application {
   userRouter.use(handleError)
   app.use(userRouter)
   if (keys === undefined) app.use(pages)
-  app.use(answerNotFound, handleError)
+  app.use(answerServerOptions(sendReply), answerNotFound, handleError)
   return app
 }
 

@@ -148,7 +148,13 @@ export const ERRORS = {
   body_too_large: {
     status: 413,
     message: 'The body is too large',
-    about: 'The body is too large, before or after inflating.',
+    about: 'The body is too large, before or after inflating. The connection is closed.',
+    headers: { Connection: 'close' },
+  },
+  target_too_long: {
+    status: 414,
+    message: 'The request target is too long',
+    hasNoTarget: true,
   },
   media_type_unsupported: {
     status: 415,
@@ -160,6 +166,12 @@ export const ERRORS = {
     status: 415,
     message: 'The content encoding is not supported',
     headers: { 'Accept-Encoding': 'gzip, deflate, br' },
+  },
+  scheme_not_allowed: {
+    status: 421,
+    message: 'The target has another scheme than the connection',
+    about:
+      'The target is an absolute URL with a scheme that the request did not come by, such as `https` without TLS.',
   },
   host_not_allowed: {
     status: 421,
@@ -205,6 +217,12 @@ export const ERRORS = {
     message: 'Internal Server Error',
     about: 'An error of the service itself; its log has the details.',
     log: { level: 'error', message: 'request failed' },
+  },
+  transfer_coding_unsupported: {
+    status: 501,
+    message: 'The transfer coding is not supported',
+    about: '`Transfer-Encoding` names a coding other than `chunked`.',
+    headers: { Connection: 'close' },
   },
   storage_unavailable: { ...UNAVAILABLE, log: { level: 'warn', message: 'database unavailable' } },
   storage_damaged: {

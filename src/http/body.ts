@@ -1,7 +1,7 @@
 import { promisify } from 'node:util'
 import { brotliDecompress, gunzip, inflate } from 'node:zlib'
 import type { Request, RequestHandler } from 'express'
-import { type ErrorCode, ServiceError } from '../errors.ts'
+import { ServiceError } from '../errors.ts'
 import { parseMediaTypes } from './negotiation.ts'
 
 const UTF_8 = new TextDecoder('utf-8', { fatal: true })
@@ -19,6 +19,17 @@ export const DECOMPRESSORS: ReadonlyMap<string, Decompress> = new Map([
   ['deflate', promisify(inflate)],
   ['br', promisify(brotliDecompress)],
 ])
+
+const JSON_SUBTYPES = ['json']
+
+/** An update changes the fields that are sent, as RFC 7396 says of a merge patch. */
+const PATCH_SUBTYPES = ['json', 'merge-patch+json']
+
+/** The media types that PATCH takes. */
+export const PATCH_TYPES = PATCH_SUBTYPES.map(subtype => `application/${subtype}`)
+
+/** RFC 5789 3.1. */
+export const ACCEPT_PATCH = { 'Accept-Patch': PATCH_TYPES.join(', ') }
 
 /** The most that a coding adds to data that it cannot shrink. */
 const MAX_CODING_OVERHEAD_BYTES = 1024
@@ -49,6 +60,7 @@ function takeParsed(body: unknown, limitBytes: number): unknown {
 async function readJson(request: Request, limitBytes: number): Promise<unknown> {
   const refusal = findHeadRefusal(request)
   if (refusal !== undefined) {
+    if (request.awaitsContinue) throw new ServiceError(...refusal)
     await requireEmpty(request, refusal)
     return undefined
   }
@@ -60,12 +72,18 @@ async function readJson(request: Request, limitBytes: number): Promise<unknown> 
   return parseJson(await decompressed(compressed, decompress, limitBytes))
 }
 
+type Refusal = ConstructorParameters<typeof ServiceError>
+
 /** The error for a body with these headers, if they are not accepted. */
-function findHeadRefusal(request: Request): ErrorCode | undefined {
-  if (!isJsonInUtf8(request.headers['content-type'] ?? '')) return 'media_type_unsupported'
+function findHeadRefusal(request: Request): Refusal | undefined {
+  const { method, headers } = request
+  const isPatch = method === 'PATCH'
+  if (!isJsonInUtf8(headers['content-type'] ?? '', isPatch ? PATCH_SUBTYPES : JSON_SUBTYPES)) {
+    return ['media_type_unsupported', isPatch ? { headers: ACCEPT_PATCH } : {}]
+  }
   const coding = codingOf(request)
   const isKnown = coding === '' || coding === 'identity' || DECOMPRESSORS.has(coding)
-  return isKnown || request.readableEnded ? undefined : 'encoding_unsupported'
+  return isKnown || request.readableEnded ? undefined : ['encoding_unsupported']
 }
 
 function codingOf({ headers }: Request): string {
@@ -73,12 +91,12 @@ function codingOf({ headers }: Request): string {
 }
 
 /** Throws `refusal` unless the body is empty. A body in chunks shows that only by its first byte or its end. */
-async function requireEmpty(request: Request, refusal: ErrorCode): Promise<void> {
-  if (request.readableEnded) throw new ServiceError(refusal)
+async function requireEmpty(request: Request, refusal: Refusal): Promise<void> {
+  if (request.readableEnded) throw new ServiceError(...refusal)
   await readBytes(request, 0, refusal)
 }
 
-function isJsonInUtf8(contentType: string): boolean {
+function isJsonInUtf8(contentType: string, subtypes: readonly string[]): boolean {
   if (contentType === 'application/json') return true
   const [mediaType, ...others] = parseMediaTypes(contentType) ?? []
   if (mediaType === undefined || others.length > 0) return false
@@ -86,7 +104,7 @@ function isJsonInUtf8(contentType: string): boolean {
   const isUtf8 = parameters.every(
     ({ name, value }) => name !== 'charset' || /^("?)utf-8\1$/i.test(value),
   )
-  return type === 'application' && subtype === 'json' && isUtf8
+  return type === 'application' && subtypes.includes(subtype) && isUtf8
 }
 
 /** A request has a body if its headers give a length, and that is not zero: RFC 9112 6.3. */
@@ -103,10 +121,14 @@ function hasBody({ headers }: Request): boolean {
 function readBytes(
   request: Request,
   limitBytes: number,
-  refusal: ErrorCode = 'body_too_large',
+  refusal: Refusal = ['body_too_large'],
 ): Promise<Buffer> {
   if (Number(request.headers['content-length'] ?? 0) > limitBytes) {
-    return Promise.reject(new ServiceError(refusal))
+    return Promise.reject(new ServiceError(...refusal))
+  }
+  if (request.awaitsContinue) {
+    request.awaitsContinue = false
+    request.res?.writeContinue()
   }
   return new Promise((resolve, reject) => {
     const chunks: Buffer[] = []
@@ -116,7 +138,7 @@ function readBytes(
         bytes += chunk.length
         if (bytes > limitBytes) {
           chunks.length = 0
-          reject(new ServiceError(refusal))
+          reject(new ServiceError(...refusal))
         } else chunks.push(chunk)
       })
       .on('end', () => resolve(chunks.length === 1 ? (chunks[0] as Buffer) : Buffer.concat(chunks)))

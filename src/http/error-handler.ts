@@ -84,7 +84,7 @@ export function errorReply(
   const problem = {
     type: isQuota ? QUOTA_EXCEEDED : 'about:blank',
     // The status phrase, as RFC 9457 4.2.1 requires for about:blank.
-    title: STATUS_CODES[status] ?? 'Error',
+    title: phraseOf(status),
     status,
     detail: message,
     ...(path !== undefined && { instance: asUriReference(path) }),
@@ -93,6 +93,17 @@ export function errorReply(
     ...(errors && { errors: errors.flatMap(problemsOfField) }),
   }
   return { status, headers, body: JSON.stringify(problem), type: PROBLEM_TYPE, reason }
+}
+
+/** Phrases of RFC 9110 that Node has in the words of older RFCs. */
+const NEWER_PHRASES: Readonly<Record<number, string>> = {
+  413: 'Content Too Large',
+  422: 'Unprocessable Content',
+}
+
+/** The phrase of a status in the registry of IANA. */
+export function phraseOf(status: number): string {
+  return NEWER_PHRASES[status] ?? STATUS_CODES[status] ?? 'Error'
 }
 
 /** What an error response needs to know about its request. */

@@ -9,17 +9,27 @@ const HOST = /^(?:\[[\da-f:.]+\]|[\w.~!$&'()*+,;=%-]*)(?::\d*)?$/i
 
 /**
  * Throws `request_malformed` for HTTP/1.1 without a Host, and for several or an invalid one: RFC 9112 3.2. A proxy in front
- * of the service may have used another of them.
+ * of the service may have used another of them. A target in absolute form must name a host, and its scheme be that of the
+ * connection (`scheme_not_allowed`): RFC 9110 4.2 and 7.4. Throws `transfer_coding_unsupported`: RFC 9112 6.1.
  */
-export const requireHost: RequestHandler = (request, _response, next) => {
-  const { host } = request.headers
-  const isMissing = host === undefined && request.httpVersion === '1.1'
+export const requireValidHead: RequestHandler = (request, _response, next) => {
+  const { targetScheme } = request
+  const { host, 'transfer-encoding': coding } = request.headers
+  const isMissing =
+    targetScheme === undefined ? host === undefined && request.httpVersion === '1.1' : !host
   if (
     isMissing ||
     (host !== undefined && !HOST.test(host)) ||
     countHeader(request.rawHeaders, 'host') > 1
   ) {
     throw new ServiceError('request_malformed')
+  }
+  if (targetScheme !== undefined && targetScheme !== request.protocol) {
+    throw new ServiceError('scheme_not_allowed')
+  }
+  // Node refuses a body whose last coding is not chunked.
+  if (coding !== undefined && coding.toLowerCase() !== 'chunked') {
+    throw new ServiceError('transfer_coding_unsupported')
   }
   next()
 }

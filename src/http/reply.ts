@@ -54,7 +54,24 @@ export function writeReply(request: Request, response: Response, reply: Reply): 
   if (otherVary !== undefined)
     setField(fields, 'Vary', `${headers?.Vary ?? 'Accept'}, ${otherVary}`)
   if (reply.reason !== undefined) request.errorReason = reply.reason
-  response.writeHead(status, fields).end(body)
+  // The client may send the body that it was not invited to send, or not: nobody can know where the next request begins.
+  if (request.awaitsContinue) setField(fields, 'Connection', 'close')
+  response.writeHead(status, fields)
+  if (headers?.Connection === 'close' && !request.complete && !request.awaitsContinue) {
+    response.write(body)
+    endAfterBody(request, response)
+  } else response.end(body)
+}
+
+/** How long the rest of a refused body is read and discarded. */
+const DISCARDING_MS = 2000
+
+/** A connection that is closed while its client still sends is reset, and the client may never read the response. */
+function endAfterBody(request: Request, response: Response): void {
+  const end = () => response.end()
+  const timer = setTimeout(end, DISCARDING_MS)
+  response.once('close', () => clearTimeout(timer))
+  request.once('end', end).resume()
 }
 
 function setField(fields: HeaderFields, name: string, value = ''): void {

@@ -11,6 +11,12 @@ declare global {
        */
       arrivedAt: number
 
+      /** The scheme of a target in absolute form, in lower case: the application refuses any but its own. */
+      targetScheme?: string | undefined
+
+      /** Whether the client waits for `100 Continue` before it sends the body. */
+      awaitsContinue?: boolean
+
       /** Whether admission shed it: the application then answers `overloaded`. */
       isShed?: boolean
 

@@ -1,7 +1,7 @@
 import express, { type Request, type RequestHandler, type Router } from 'express'
 import { ServiceError } from '../errors.ts'
 import type { Action } from './actions.ts'
-import { readJsonBody } from './body.ts'
+import { ACCEPT_PATCH, readJsonBody } from './body.ts'
 import { isAcceptable, JSON_TYPE } from './negotiation.ts'
 import type { Reply, SendReply } from './reply.ts'
 
@@ -45,7 +45,10 @@ export function createRouteParts({
     answer,
     otherMethods: answer(request => {
       const headers = { Allow: allowedMethods(request) }
-      if (request.method === 'OPTIONS') return { status: 204, headers }
+      if (request.method === 'OPTIONS') {
+        const takesPatch = headers.Allow.includes('PATCH')
+        return { status: 204, headers: { ...headers, ...(takesPatch && ACCEPT_PATCH) } }
+      }
       throw new ServiceError('method_not_allowed', { headers })
     }),
   }
@@ -64,6 +67,15 @@ export function accept(...types: readonly string[]): RequestHandler {
 }
 
 export const acceptJson = accept(JSON_TYPE)
+
+/** Answers `OPTIONS *`, which asks of no path: RFC 9110 9.3.7. */
+export function answerServerOptions(sendReply: SendReply): RequestHandler {
+  return (request, response, next) => {
+    if (request.method === 'OPTIONS' && request.url === '*')
+      sendReply(request, response, { status: 204 }, next)
+    else next()
+  }
+}
 
 /** The last handler of an application. */
 export const answerNotFound: RequestHandler = ({ isPathMalformed }) => {

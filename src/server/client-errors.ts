@@ -43,7 +43,7 @@ export function createClientErrorListener(options: ClientErrorOptions) {
     // If the application has the request already, it also logs and counts it.
     const isKnown = request.id !== undefined
     request.id ??= newRequestId()
-    const refusal = new ServiceError(CODES[error.code ?? ''] ?? 'request_malformed')
+    const refusal = new ServiceError(codeOf(error))
     const reply = errorReply(refusal, errorContextOf(request))
     response.setHeader('Connection', 'close')
     writeReply(request, response, reply)
@@ -69,10 +69,24 @@ export function createClientErrorListener(options: ClientErrorOptions) {
   }
 }
 
+/** A line that has no end yet. In a later packet than the first of its request it may be that of a header. */
+const OPEN_REQUEST_LINE = /(?:^|\r\n\r\n)(?:[A-Z-]{1,20} )?[^\s;]*$/
+
+function codeOf(error: ParserError): ErrorCode {
+  const code = CODES[error.code ?? ''] ?? 'request_malformed'
+  const isInTarget = code === 'headers_too_large' && OPEN_REQUEST_LINE.test(readBefore(error))
+  return isInTarget ? 'target_too_long' : code
+}
+
+/** What of the last packet was read before the error. */
+function readBefore({ rawPacket, bytesParsed }: ParserError): string {
+  return rawPacket?.toString('latin1', 0, bytesParsed) ?? ''
+}
+
 /** A response to bytes that are not a request. */
-function createResponse({ rawPacket, bytesParsed }: ParserError, socket: Socket): Response {
+function createResponse(error: ParserError, socket: Socket): Response {
   const request = new IncomingMessage(socket)
-  const read = rawPacket?.toString('latin1', 0, bytesParsed) ?? ''
+  const read = readBefore(error)
   // The response to a HEAD has no body. After the end of its head, the error is in a later request.
   request.method = read.startsWith('HEAD ') && !read.includes('\r\n\r\n') ? 'HEAD' : 'GET'
   const response = new ServerResponse(request)

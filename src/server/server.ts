@@ -102,6 +102,11 @@ export function createHttpServer(options: HttpServerOptions): HttpServer {
     addConnection(connections, socket, capacity.maxConnections)
     admission.addConnection()
   })
+  // Whoever reads the body invites the client to send it, so that what the head alone decides costs no body.
+  server.on('checkContinue', (request: Request, response: Response) => {
+    request.awaitsContinue = true
+    receive(request, response)
+  })
   // Unknown expectations may be ignored: RFC 9110 10.1.1.
   server.on('checkExpectation', receive)
   server.on('clientError', (error, socket) => refuse(error, socket as Socket))
@@ -150,15 +155,16 @@ function isEndUncertain({ httpVersionMinor, headers }: Request): boolean {
   return headers.upgrade !== undefined || (httpVersionMinor === 0 && isChunked)
 }
 
-const ABSOLUTE_FORM = /^[a-z][a-z0-9+.-]*:\/\/(?:[^/?#]*@)?([^/?#]*)(.*)/is
+const ABSOLUTE_FORM = /^([a-z][a-z0-9+.-]*):\/\/(?:[^/?#]*@)?([^/?#]*)(.*)/is
 
 /**
  * Turns a target in absolute form (`GET http://host/path`), as clients send it to a proxy, into a path. The host of the
  * target replaces the Host header: RFC 9112 3.2.2.
  */
 function toOriginForm(request: Request): void {
-  const [, host, rest] = ABSOLUTE_FORM.exec(request.url) ?? []
+  const [, scheme, host, rest] = ABSOLUTE_FORM.exec(request.url) ?? []
   if (rest === undefined) return
+  request.targetScheme = scheme?.toLowerCase()
   request.url = rest.startsWith('/') ? rest : `/${rest}`
   request.headers.host = host
 }

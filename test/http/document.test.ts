@@ -123,6 +123,8 @@ interface Sent {
   /** The number of its key. */
   readonly key?: number
   readonly query?: string
+  /** Before the path, as clients send it to a proxy. */
+  readonly origin?: string
   readonly headers?: RawHeaders
   readonly body?: string
 }
@@ -139,6 +141,7 @@ const WAYS: readonly Sent[] = [
   { query: '?count=true&envelope=true&per_page=1&page=1&sort=-id' },
   { headers: { Origin: 'https://app.example' } },
   { headers: { Host: 'evil.example' } },
+  { origin: 'https://localhost' },
   { headers: { Host: ['localhost', 'localhost'] } },
   { headers: { 'User-Agent': 'blocked' } },
   ...Array(2).fill({ headers: { 'User-Agent': 'busy' } }),
@@ -149,6 +152,8 @@ const WAYS: readonly Sent[] = [
   { headers: { 'X-Long': 'x'.repeat(20_000) } },
   { headers: CHUNKED, body: `1;${'x'.repeat(20_000)}\r\n` },
   { headers: CHUNKED, body: 'x\r\n' },
+  { query: `?${'x'.repeat(20_000)}` },
+  { headers: { ...CHUNKED, 'Transfer-Encoding': 'gzip, chunked' }, body: '0\r\n\r\n' },
   { body: `"${'x'.repeat(1025)}"` },
   { body: '{' },
   { headers: { 'Content-Type': 'text/plain' } },
@@ -170,11 +175,11 @@ test('every answer to requests of every kind is in the document, which describes
   async function send(
     method: string,
     path: string,
-    { id = 1, key = 0, query = '', headers, body }: Sent,
+    { id = 1, key = 0, query = '', origin = '', headers, body }: Sent,
   ) {
     const fields = path.startsWith('/password') ? login : newUserBody()
     const right = /^p/.test(method) ? JSON.stringify(fields) : ''
-    const line = `${method.toUpperCase()} ${path.replace('{id}', String(id))}${query}`
+    const line = `${method.toUpperCase()} ${origin}${path.replace('{id}', String(id))}${query}`
     const all = { Authorization: app.bearers[key] ?? '', ...AS_JSON, ...headers }
     const answer = await askRaw(app.port, line, all, body ?? right)
     const operation = described.paths[path]?.[method] as DescribedOperation

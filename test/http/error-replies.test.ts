@@ -247,12 +247,18 @@ function expectStructured(answer: RawAnswer, refusal: Refusal): void {
   expectHead(answer, refusal)
 }
 
+/** Where Node has the phrases of older RFCs. */
+const TITLES: Readonly<Record<number, string>> = {
+  413: 'Content Too Large',
+  422: 'Unprocessable Content',
+}
+
 function expectProblem(answer: RawAnswer, refusal: Refusal, detail: string): void {
   const { line, status, reason, errors, instance = line.split(' ')[1] } = refusal
   expect(answer.headers['content-type']).toBe('application/problem+json')
   expect(JSON.parse(answer.body)).toEqual({
     type: 'about:blank',
-    title: STATUS_CODES[status],
+    title: TITLES[status] ?? STATUS_CODES[status],
     status,
     detail,
     instance,

@@ -1,6 +1,7 @@
 import { brotliCompressSync, constants, deflateSync, gzipSync } from 'node:zlib'
 import { describe, expect, test } from 'vitest'
 import { newUserBody } from '../support/builders.ts'
+import { openTestApp } from '../support/open-test-app.ts'
 import { type RawAnswer, sendRaw } from '../support/raw-http.ts'
 import {
   AS_JSON,
@@ -248,14 +249,15 @@ test.each<[string, RawHeaders, Buffer]>([
   ['with a Content-Length', AS_JSON, FIVE_MB],
   ['in chunks', CHUNKED, inChunks(FIVE_MB, 100_000)],
 ])(
-  'a connection whose over-long body %s was refused serves the next request',
+  'a connection whose over-long body %s was refused is closed, once its client has read the answer',
   async (_, headers, body) => {
     const exchange = sendRaw(app.port, requestBytes(CREATE, headers, body))
     await exchange.answers(1)
-    exchange.socket.write(requestBytes(CREATE, { ...AS_JSON, ...CLOSING }, textOf()))
-    const [refusal, success] = await exchange.ended
-    expectRefusal(refusal, 413)
-    expect(success?.status).toBe(201)
+    exchange.socket.write(requestBytes(CREATE, AS_JSON, textOf()))
+    const answers = await exchange.ended
+    expect(answers).toHaveLength(1)
+    expectRefusal(answers[0], 413)
+    expect(answers[0]?.headers.connection).toBe('close')
   },
 )
 
@@ -268,4 +270,62 @@ test('a connection whose body was refused unread serves the next request', async
   ]
   const answers = await sendRaw(app.port, Buffer.concat(requests)).ended
   expect(answers.map(({ status }) => status)).toEqual([415, 404, 405, 200])
+})
+
+const WAITING_BODY = { ...AS_JSON, Expect: '100-continue' }
+
+test.each<[status: number, line: string, headers: RawHeaders]>([
+  [404, 'POST /nowhere', {}],
+  [405, 'PUT /users', {}],
+  [406, CREATE, { Accept: 'image/png' }],
+  [413, CREATE, { 'Content-Length': '200000' }],
+  [415, CREATE, { 'Content-Type': 'text/plain' }],
+  [415, CREATE, { ...CHUNKED, 'Content-Type': 'text/plain' }],
+  [415, CREATE, { 'Content-Encoding': 'zstd' }],
+])(
+  'what the head decides, as %i of %s, does not invite the body',
+  async (status, line, headers) => {
+    const length = 'Transfer-Encoding' in headers ? {} : { 'Content-Length': '20' }
+    const all = { ...WAITING_BODY, ...length, ...headers }
+    // The connection ends although the client keeps it open: nobody can know whether the body follows.
+    const answers = await sendRaw(app.port, requestBytes(line, all)).ended
+    expect(answers).toMatchObject([{ status, headers: { connection: 'close' } }])
+  },
+)
+
+test('a key that is missing and a limit that is reached do not invite the body', async () => {
+  const keyed = await openTestApp({ env: { API_KEYS: 'required' } })
+  const rule = { name: 'creates', to: 1, within: '1 day', only: ['create'] }
+  const limited = await openTestApp({ limits: { rateLimits: [rule] } })
+  await limited.http.post('/users').send({}).expect(422)
+  const all = { ...WAITING_BODY, 'Content-Length': '20' }
+  for (const [{ port }, status] of [
+    [keyed, 401],
+    [limited, 429],
+  ] as const) {
+    expect(await sendRaw(port, requestBytes(CREATE, all)).ended).toMatchObject([{ status }])
+  }
+})
+
+test.each(['application/merge-patch+json', 'application/merge-patch+json; charset=utf-8'])(
+  'PATCH takes %s, and PUT and POST do not',
+  async type => {
+    const { id } = (await app.http.post('/users').send(JSON.parse(textOf())).expect(201)).body
+    const send = (method: 'patch' | 'put' | 'post', path: string) =>
+      app.http[method](path).set('Content-Type', type).send('{"user":{"name":"Joe"}}')
+    const patched = await send('patch', `/users/${id}`).expect(200)
+    expect(patched.body).toMatchObject({ id, name: 'Joe' })
+    await send('put', `/users/${id}`).expect(415)
+    await send('post', '/users').expect(415)
+  },
+)
+
+test('Accept-Patch says what PATCH takes, on OPTIONS and 415', async () => {
+  const types = 'application/json, application/merge-patch+json'
+  const { headers } = await app.http.options('/users/1').expect(204)
+  expect(headers['accept-patch']).toBe(types)
+  const refused = await app.http.patch('/users/1').set('Content-Type', 'text/plain').send('x')
+  expect([refused.status, refused.headers['accept-patch']]).toEqual([415, types])
+  const others = [app.http.options('/users'), app.http.put('/users/1').type('text/plain').send('x')]
+  for (const other of others) expect((await other).headers).not.toHaveProperty('accept-patch')
 })

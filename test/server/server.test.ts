@@ -8,6 +8,8 @@ import { shareTestApp } from '../support/shared-app.ts'
 import { holdWrites } from '../support/sql.ts'
 import { until, untilPasses } from '../support/until.ts'
 
+const CODING = 'transfer_coding_unsupported'
+
 const LONG = 'a'.repeat(17_000)
 
 const CLOSE = 'Connection: close'
@@ -64,7 +66,10 @@ const REFUSED: readonly (readonly [name: string, bytes: string, status: number])
   ['a lone carriage return in a header', get('Name: a\rb'), 400],
   ['a header over 16 KB', get(`Name: ${LONG}`), 431],
   ['headers over 16 KB together', get(`${'Name: 0123456789\r\n'.repeat(1200)}End: x`), 431],
-  ['a path over 16 KB', `GET /${LONG} HTTP/1.1\r\nHost: x\r\n\r\n`, 431],
+  ['a path over 16 KB', `GET /${LONG} HTTP/1.1\r\nHost: x\r\n\r\n`, 414],
+  ['a path over 16 KB without an end', `GET /${LONG}`, 414],
+  ['a query over 16 KB', `GET /users?q=${LONG} HTTP/1.1\r\nHost: x\r\n\r\n`, 414],
+  ['a header over 16 KB without an end', `GET / HTTP/1.1\r\nHost: x\r\nCookie: ${LONG}`, 431],
   ['two different lengths', post('Content-Length: 2\r\nContent-Length: 3', '{}x'), 400],
   ['two lengths in one', post('Content-Length: 2, 2', '{}'), 400],
   ['a negative length', post('Content-Length: -2', '{}'), 400],
@@ -106,12 +111,49 @@ test.each([
   ['two Hosts', 'GET /users HTTP/1.1\r\nHost: x\r\nhOST: y\r\n\r\n'],
   ['a malformed Host', 'GET /users HTTP/1.1\r\nHost: a b/[\r\n\r\n'],
   ['two Hosts in HTTP/1.0', 'GET /users HTTP/1.0\r\nHost: x\r\nHost: x\r\n\r\n'],
+  ['an absolute target without a host', get(CLOSE, 'http:///users')],
+  ['an absolute target with a user and no host', get(CLOSE, 'http://me@/users')],
 ])('%s answers 400', async (_, bytes) => {
   const exchange = sendRaw(app.port, bytes)
   const [answer] = await exchange.answers(1)
   exchange.socket.destroy()
   expect(answer?.status).toBe(400)
   expectFormat(answer)
+})
+
+test.each([
+  [
+    'an absolute target of https',
+    get(CLOSE, 'https://example.com/users'),
+    421,
+    'scheme_not_allowed',
+  ],
+  ['an absolute target of ftp', get(CLOSE, 'ftp://example.com/users'), 421, 'scheme_not_allowed'],
+  ['an unknown transfer coding', post('Transfer-Encoding: foo, chunked', '0\r\n\r\n'), 501, CODING],
+  [
+    'a known one that is not offered',
+    post('Transfer-Encoding: gzip, chunked', '1\r\nx\r\n0\r\n\r\n'),
+    501,
+    CODING,
+  ],
+])('a request with %s is refused', async (_, bytes, status, reason) => {
+  const [answer] = await answersTo(bytes)
+  expect([answer?.status, JSON.parse(answer?.body ?? '').reason]).toEqual([status, reason])
+  expectFormat(answer)
+})
+
+test('an absolute target of https is served where a trusted proxy says that it ended TLS', async () => {
+  const own = await openTestApp({ env: { TRUST_PROXY: 'loopback' } })
+  const bytes = get(`X-Forwarded-Proto: https\r\n${CLOSE}`, 'https://example.com/users')
+  const [answer] = await sendRaw(own.port, bytes).ended
+  expect(answer).toMatchObject({ status: 200, body: '[]' })
+})
+
+test('OPTIONS * is answered for the whole service', async () => {
+  const [answer] = await answersTo(`OPTIONS * HTTP/1.1\r\nHost: x\r\n${CLOSE}\r\n\r\n`)
+  expect(answer).toMatchObject({ status: 204, body: '' })
+  const [other] = await answersTo(`GET * HTTP/1.1\r\nHost: x\r\n${CLOSE}\r\n\r\n`)
+  expect(other?.status).toBe(404)
 })
 
 /** Unusual requests that must be served. */
@@ -122,7 +164,7 @@ const SERVED: readonly (readonly [name: string, bytes: string])[] = [
   ['an absolute target', get(CLOSE, 'http://example.com:8080/users?')],
   ['an absolute target of IPv6', get(CLOSE, 'http://[::1]/users')],
   ['an absolute target in upper case', get(CLOSE, 'HTTP://EXAMPLE.COM/users')],
-  ['an absolute target with a user', get(CLOSE, 'https://me:secret@example.com/users')],
+  ['an absolute target with a user', get(CLOSE, 'http://me:secret@example.com/users')],
   ['an absolute target and no Host, in HTTP/1.0', 'GET http://example.com/users HTTP/1.0\r\n\r\n'],
   ['an upgrade to WebSocket', get(`Connection: Upgrade, close\r\nUpgrade: websocket`, '/users')],
   ['bytes beyond ASCII in a header', get(`Name: \xff\xe9\r\n${CLOSE}`, '/users')],
@@ -290,6 +332,7 @@ const REASONS: Readonly<Record<number, string>> = {
   400: 'request_malformed',
   408: 'request_timeout',
   413: 'body_too_large',
+  414: 'target_too_long',
   431: 'headers_too_large',
 }
 

@@ -8,6 +8,7 @@ import {
 } from 'zod-openapi'
 import { ERRORS } from '../../errors.ts'
 import type { Action } from '../actions.ts'
+import { PATCH_TYPES } from '../body.ts'
 import { JSON_TYPE } from '../negotiation.ts'
 import { COMMON_HEADERS, CONTENT_ENCODING, X_REQUEST_ID } from './described-headers.ts'
 import type { DescribedOperation } from './operation.ts'
@@ -83,7 +84,8 @@ export function createDocument(
 }
 
 function describeRequest(operation: DescribedOperation, bodyLimitBytes: number) {
-  const { id, tag, summary, description, parameters = [], query, body } = operation
+  const { id, method, tag, summary, description, parameters = [], query, body } = operation
+  const types = method === 'patch' ? PATCH_TYPES : [JSON_TYPE]
   return {
     operationId: id,
     tags: [tag.name],
@@ -100,7 +102,7 @@ function describeRequest(operation: DescribedOperation, bodyLimitBytes: number) 
       requestBody: {
         description: `Other attributes are ignored. At most ${bodyLimitBytes} bytes, also after decompression.`,
         required: true,
-        content: { [JSON_TYPE]: { schema: body } },
+        content: Object.fromEntries(types.map(type => [type, { schema: body }])),
       },
     }),
   }

@@ -1,8 +1,7 @@
-import { STATUS_CODES } from 'node:http'
 import { z } from 'zod'
 import type { ZodOpenApiResponseObject } from 'zod-openapi'
 import { type ErrorCode, kindOf, ServiceError } from '../../errors.ts'
-import { errorReply } from '../error-handler.ts'
+import { errorReply, phraseOf } from '../error-handler.ts'
 import { JSON_TYPE, PROBLEM_TYPE } from '../negotiation.ts'
 import { COMMON_HEADERS, IDEMPOTENCY_KEY, IF_MATCH, RETRY_AFTER } from './described-headers.ts'
 import type { DescribedOperation } from './operation.ts'
@@ -89,6 +88,7 @@ export function findRefusals(operation: DescribedOperation, needsKeys: boolean):
   if (!isUnfiltered) codes.push('blocked', 'rate_limited')
   codes.push(...refusals, 'internal_error')
   codes.push('request_malformed', 'request_timeout', 'headers_too_large', 'body_too_large')
+  codes.push('target_too_long', 'scheme_not_allowed', 'transfer_coding_unsupported')
   return codes
 }
 
@@ -102,11 +102,12 @@ export function describeRefusals(
     const { description = '', content = errorContent(code) } = responses.get(status) ?? {}
     const isAboutKeys = codes.has('key_required') && (status === 401 || status === 403)
     responses.set(status, {
-      id: `${STATUS_CODES[status]}`.replaceAll(/[^A-Za-z]/g, ''),
+      id: phraseOf(status).replaceAll(/[^A-Za-z]/g, ''),
       description: `${description}- \`${code}\`: ${about}\n`,
       headers: z.object({
         ...COMMON_HEADERS,
         ...(RETRIED.includes(status) && { 'Retry-After': RETRY_AFTER }),
+        ...(status === 415 && { 'Accept-Patch': z.string().optional() }),
         ...(isAboutKeys && { 'WWW-Authenticate': z.string().optional() }),
       }),
       content,

@@ -6,7 +6,7 @@ import {
   denyLateAndShed,
   markMalformedPath,
   requireAllowedHost,
-  requireHost,
+  requireValidHead,
 } from '../../http/gate.ts'
 import { createReplySender } from '../../http/reply.ts'
 import { requestLog } from '../../http/request-log.ts'
@@ -60,7 +60,7 @@ export function createManagementApp(options: ManagementAppOptions): Application 
 
   const app = createExpressApp(settings.trustProxy)
   app.use(requestLog({ log, newRequestId, levelOf, routes }))
-  app.use(requireHost, health)
+  app.use(requireValidHead, health)
   app.use(requireAllowedHost({ ...hostSettings(settings), isOnLoopback, onRefused: onHostRefused }))
   // The files of the page hold no data.
   app.use(requireOwnOrigin, markMalformedPath, page)
