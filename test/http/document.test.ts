@@ -58,6 +58,21 @@ describe('of a service without keys', () => {
     expect([other.text, other.headers.etag]).toEqual([text, headers.etag])
   })
 
+  test('the document is compressed for clients that take gzip, with an ETag of its own', async () => {
+    const as = (coding: string) => app.http.get(PATH).set('Accept-Encoding', coding).expect(200)
+    const [plain, gzip] = [await as('identity'), await as('gzip, deflate, br')]
+    expect(plain.headers).not.toHaveProperty('content-encoding')
+    expect(gzip.headers['content-encoding']).toBe('gzip')
+    expect(Number(gzip.headers['content-length'])).toBeLessThan(plain.text.length / 4)
+    for (const { headers } of [plain, gzip]) expect(headers.vary).toBe('Accept, Accept-Encoding')
+    expect(gzip.text).toBe(plain.text)
+    expect(gzip.headers.etag).not.toBe(plain.headers.etag)
+    const fresh = app.http.get(PATH).set('If-None-Match', gzip.headers.etag ?? '')
+    expect((await fresh.set('Accept-Encoding', 'gzip')).status).toBe(304)
+    const stale = app.http.get(PATH).set('If-None-Match', gzip.headers.etag ?? '')
+    expect((await stale.set('Accept-Encoding', 'identity')).status).toBe(200)
+  })
+
   test('the document has every operation and its id, and OPTIONS lists the same methods', async () => {
     const { paths } = (await app.http.get(PATH).expect(200)).body
     const ids = Object.entries<Record<string, DescribedOperation>>(paths).map(([path, item]) => [

@@ -1,4 +1,5 @@
 import { createHash } from 'node:crypto'
+import { gzipSync } from 'node:zlib'
 import type { Request, Router } from 'express'
 import { z } from 'zod'
 import { entityTag, matchesIfNoneMatch } from '../headers.ts'
@@ -138,24 +139,41 @@ function withLinksBelow(baseUrl: string, page: Reply): Reply {
   return { ...page, body: String(page.body).replaceAll('href="/', () => `href="${base}/`) }
 }
 
+interface Version {
+  readonly body: Buffer
+  readonly version: string
+}
+
+function versionOf(body: Buffer): Version {
+  return { body, version: createHash('sha256').update(body).digest('base64url') }
+}
+
 /** Makes the document when it is first asked for, and again for each other mount path than the last. */
 function createDocumentHandler(
   operations: readonly DescribedOperation[],
   settings: Omit<DocumentSettings, 'baseUrl'>,
 ): (request: Request) => Promise<Reply> {
   let made:
-    | { readonly baseUrl: string; readonly body: Buffer; readonly version: string }
+    | { readonly baseUrl: string; readonly plain: Version; readonly gzip: Version }
     | undefined
-  return async ({ baseUrl, headers: { 'if-none-match': ifNoneMatch } }) => {
+  return async request => {
+    const { baseUrl } = request
     if (made?.baseUrl !== baseUrl) {
       const { createDocument } = await import('../openapi/create-document.ts')
-      const body = Buffer.from(JSON.stringify(createDocument(operations, { ...settings, baseUrl })))
-      made = { baseUrl, body, version: createHash('sha256').update(body).digest('base64url') }
+      const document = createDocument(operations, { ...settings, baseUrl })
+      const plain = Buffer.from(JSON.stringify(document))
+      made = { baseUrl, plain: versionOf(plain), gzip: versionOf(gzipSync(plain)) }
     }
-    const { body, version } = made
+    const isGzip = request.acceptsEncodings('gzip', 'identity') === 'gzip'
+    const { body, version } = isGzip ? made.gzip : made.plain
     // It holds nothing personal: any cache may store it, but must revalidate it each time.
-    const headers = { ETag: entityTag(version), 'Cache-Control': 'public, no-cache' }
-    const isFresh = matchesIfNoneMatch(ifNoneMatch, version)
+    const headers = {
+      ETag: entityTag(version),
+      'Cache-Control': 'public, no-cache',
+      Vary: 'Accept, Accept-Encoding',
+      ...(isGzip && { 'Content-Encoding': 'gzip' }),
+    }
+    const isFresh = matchesIfNoneMatch(request.headers['if-none-match'], version)
     return isFresh ? { status: 304, headers } : { status: 200, headers, body }
   }
 }
