@@ -30,9 +30,10 @@ function packDocs() {
   packPages(
     'docs',
     [
-      ...['docs/icon.svg', 'docs/docs.css', 'docs/start.js', 'home/home.css'].map(name =>
+      ...['shared/icon.svg', 'shared/shared.css', 'docs/docs.css', 'docs/start.js'].map(name =>
         join(PAGES, name),
       ),
+      ...['home/home.css', 'home/copy.js'].map(name => join(PAGES, name)),
       ...shipped.map(name => join(SWAGGER_UI, name)),
     ],
     { 'index.html': join(PAGES, 'docs/index.html'), 'home.html': join(PAGES, 'home/index.html') },

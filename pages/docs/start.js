@@ -9,6 +9,8 @@ window.SwaggerUIBundle({
   url: 'openapi.json',
   dom_id: '#interface',
   deepLinking: true,
+  // Folded: each operation shows the schemas that it uses.
+  defaultModelsExpandDepth: 0,
   displayOperationId: true,
   tryItOutEnabled: true,
   // No badge of swagger.io: it would tell swagger.io where this service is.

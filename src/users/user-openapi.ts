@@ -82,8 +82,8 @@ export function describeUserOperations({ schemas }: UserRules) {
     tag: USERS,
     summary: 'Change a user',
     description:
-      'Changes the fields that are sent; PUT and PATCH do the same. If all values are the same, ' +
-      '`updated_at` stays. With `If-Match`, only if the user still has one of these versions.',
+      'Changes the fields that are sent. PUT and PATCH do the same; PATCH also takes ' +
+      '`application/merge-patch+json`. If all values are the same, `updated_at` stays. With `If-Match`, only if the user still has one of these versions.',
     parameters: [ID, IF_MATCH],
     body: bodySchema('UserChange', schemas.change),
     answers: { 200: answerWithUser('The user after the change.') },
@@ -159,7 +159,7 @@ export function describeUserOperations({ schemas }: UserRules) {
       refusals: ['user_not_found'],
     },
     updateUser: { ...update, id: 'updateUser', method: 'put' },
-    patchUser: { ...update, id: 'patchUser', method: 'patch' },
+    patchUser: { ...update, id: 'patchUser', method: 'patch', summary: 'Change a user, as PUT' },
     deleteUser: {
       id: 'deleteUser',
       method: 'delete',

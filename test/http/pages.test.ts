@@ -24,6 +24,7 @@ const TYPES: Readonly<Record<string, string>> = {
   'index.css': 'text/css; charset=utf-8',
   'docs.css': 'text/css; charset=utf-8',
   'start.js': 'text/javascript; charset=utf-8',
+  'copy.js': 'text/javascript; charset=utf-8',
   'swagger-ui.css': 'text/css; charset=utf-8',
   'swagger-ui-bundle.js': 'text/javascript; charset=utf-8',
 }

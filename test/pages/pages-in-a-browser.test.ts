@@ -78,11 +78,15 @@ describe.skipIf(whyNoBrowser())('in a browser', () => {
       const seen = await page.evaluate<number>('document.documentElement.scrollWidth')
       expect([scheme, seen, await findSerious(page)]).toEqual([scheme, width, []])
     }
+    await page.context().grantPermissions(['clipboard-read', 'clipboard-write'])
+    await page.getByRole('button', { name: 'Copy: Create a user' }).click()
+    await page.getByText('Copied').waitFor()
+    expect(await page.evaluate('navigator.clipboard.readText()')).toMatch(/^curl .*correct horse/s)
     expect(troubles).toEqual([])
     for (const place of ['/docs', '/openapi.json', '/users', '/livez', '/readyz']) {
       await page.goto(app.url)
       const answer = page.waitForResponse(`${app.url}${place}`)
-      await page.locator(`a[href="${place}"]`).click()
+      await page.locator(`a[href="${place}"]`).first().click()
       expect((await answer).status()).toBe(200)
     }
   })

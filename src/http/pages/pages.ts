@@ -82,8 +82,7 @@ export const pageOperations = {
   },
 } satisfies Record<string, DescribedOperation>
 
-/** No scripts, and an empty icon so that browsers ask for no other. */
-const HOME_POLICY = contentSecurityPolicy("style-src 'self'; img-src data:")
+const HOME_POLICY = contentSecurityPolicy("script-src 'self'; style-src 'self'; img-src 'self'")
 
 /** `data:` is for icons of Swagger UI. Styles that it sets on elements by script need no `unsafe-inline`. */
 const DOCS_POLICY = contentSecurityPolicy(
@@ -132,11 +131,14 @@ export function createPages(
   return router
 }
 
+/** What stands before a path. */
+const LINK = /(?:href|src)="(?=\/)/g
+
 /** The page with its links below the path where another application has mounted the service. */
 function withLinksBelow(baseUrl: string, page: Reply): Reply {
   if (baseUrl === '') return page
   const base = baseUrl.replaceAll('&', '&amp;').replaceAll('"', '&quot;')
-  return { ...page, body: String(page.body).replaceAll('href="/', () => `href="${base}/`) }
+  return { ...page, body: String(page.body).replace(LINK, `$&${base.replaceAll('$', '$$$$')}`) }
 }
 
 interface Version {
