@@ -1,3 +1,4 @@
+import { setTimeout as sleep } from 'node:timers/promises'
 import type { Logger } from 'pino'
 import { whyGone } from '../../config/did-you-mean.ts'
 import type { Config, Environment, SettingOptions } from '../../config/settings.ts'
@@ -15,6 +16,9 @@ import {
   openManagementPort,
 } from './open-management-port.ts'
 import { awaitCrash, type Reloads, type Signals, watchReloads, watchSignals } from './signals.ts'
+
+/** How long closing the database may take once all requests are answered or cut off. */
+const CLOSING_MS = 5000
 
 /**
  * Serves until a signal stops it. Returns the exit code: 0 if all requests were answered, or if it did not listen yet; 1 after
@@ -91,7 +95,9 @@ async function openAndServe(parts: ServeParts): Promise<number> {
   if (end === true) log.info('stopped')
   else log.warn({ reason: end === false ? 'timeout' : end }, 'stopped with unanswered requests')
   if (typeof end === 'string') return 1
-  const closed = await Promise.race([service.close(), signals.second, crash])
+  const late = sleep(CLOSING_MS, 'timeout', { ref: false })
+  const closed = await Promise.race([service.close(), late, signals.second, crash])
+  if (closed !== undefined) log.warn({ reason: closed }, 'stopped with an open database')
   return end && closed === undefined ? 0 : 1
 }
 
