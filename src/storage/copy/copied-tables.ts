@@ -15,7 +15,6 @@ export interface CopiedTable {
   readonly nameRow: (row: CopiedRow) => string
 }
 
-/** Engines write the words of each user, too. */
 export const USERS: CopiedTable = {
   name: 'users',
   label: 'users',
@@ -29,6 +28,11 @@ export const USERS: CopiedTable = {
     updated_at: 'text',
   },
   nameRow: ([id]) => `user ${id}`,
+}
+
+/** What engines index the words of. */
+export function namedUserOf([id, name, , email]: CopiedRow) {
+  return { id: Number(id), name: String(name), email: String(email) }
 }
 
 const IDEMPOTENCY_KEYS: CopiedTable = {

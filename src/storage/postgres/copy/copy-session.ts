@@ -1,10 +1,12 @@
 import type { PostgresLocation } from '../../../config/postgres-url.ts'
 import { checkHistory } from '../../migrations.ts'
-import { OLDER_SCHEMA, UnusableDatabase } from '../../unusable-database.ts'
+import { OLDER_SCHEMA, UNFINISHED_COPY, UnusableDatabase } from '../../unusable-database.ts'
 import { createClientConfigs } from '../client-config.ts'
 import { connectToAny } from '../gateway.ts'
 import { readHistory, requireUsable } from '../inspect-schema.ts'
+import { migrateDatabase } from '../maintenance/postgres-database-work.ts'
 import type { Row, Session } from '../postgres-connections.ts'
+import { isUnfinishedCopy } from '../postgres-copy-mark.ts'
 import { unavailable } from '../postgres-errors.ts'
 import { postgresMigrations } from '../postgres-migrator.ts'
 import { asUnusable } from '../unreachable-reasons.ts'
@@ -14,8 +16,9 @@ export interface CopySession extends Session {
   close(): void
 }
 
-export interface CopySessionOptions {
-  readonly isWritten: boolean
+interface CopySessionOptions {
+  readonly location: PostgresLocation
+  readonly end: 'source' | 'target'
   /** How long a statement may take. A frozen server would otherwise hold the copy for ever. */
   readonly answerTimeoutMs?: number | undefined
 }
@@ -28,10 +31,8 @@ const ANSWER_TIMEOUT_MS = 60_000
 const LOCK_TIMEOUT_MS = 10_000
 
 /** Connects to the host that takes writes. The source may also be one that takes none. */
-export async function openCopySession(
-  location: PostgresLocation,
-  { isWritten, answerTimeoutMs = ANSWER_TIMEOUT_MS }: CopySessionOptions,
-): Promise<CopySession> {
+export async function openCopySession(options: CopySessionOptions): Promise<CopySession> {
+  const { location, end, answerTimeoutMs = ANSWER_TIMEOUT_MS } = options
   const connection = await explained(() =>
     connectToAny(location.hosts.map(createClientConfigs(location)), {
       timeoutMs: location.connectTimeoutMs ?? CONNECT_TIMEOUT_MS,
@@ -43,7 +44,7 @@ export async function openCopySession(
       },
     }),
   )
-  if (isWritten && connection.isReadOnly) {
+  if (end === 'target' && connection.isReadOnly) {
     connection.end()
     throw new UnusableDatabase('its server takes no writes')
   }
@@ -63,41 +64,56 @@ async function explained<T>(work: () => Promise<T>): Promise<T> {
   }
 }
 
-/** Whether a database has no schema yet. Throws `UnusableDatabase` for a schema other than that of this release. */
-export async function lacksSchema(session: Session): Promise<boolean> {
-  const migrations = postgresMigrations()
-  await requireUsable(session)
-  const applied = await readHistory(session)
-  checkHistory(applied, migrations)
-  if (applied.length > 0 && applied.length < migrations.length) {
-    throw new UnusableDatabase(OLDER_SCHEMA)
-  }
-  return applied.length === 0
-}
-
 const NEVER_TIME_OUT = `SELECT set_config('idle_in_transaction_session_timeout', '0', true)`
 
 /** An advisory lock of the schema: the object id of a table is unique in its database. The other half is any number. */
 const LOCK_KEY = `('users'::regclass::oid::bigint << 32) + 1668247673`
 
-const LOCKS = {
+const ENDS = {
   source: {
-    text: `SELECT pg_try_advisory_xact_lock_shared(${LOCK_KEY})`,
+    begin: 'BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY',
+    lock: `SELECT pg_try_advisory_xact_lock_shared(${LOCK_KEY})`,
     refusal: 'it is the target of a copy that is running',
   },
   target: {
-    text: `SELECT pg_try_advisory_xact_lock(${LOCK_KEY})`,
+    begin: 'BEGIN',
+    lock: `SELECT pg_try_advisory_xact_lock(${LOCK_KEY})`,
     refusal: 'another copy that is running uses it, or it is also the source',
   },
 }
 
 /**
- * Locks a database for the transaction that the session has begun: it may be the source of many copies, or the target of
- * one. A lock of the transaction also holds behind a pooler.
+ * Begins the transaction of a copy and locks the database for it, which may be the source of many copies, or the target of
+ * one. A lock of the transaction also holds behind a pooler. The schema must be that of this release.
  */
-export async function lockForCopy(session: Session, end: keyof typeof LOCKS): Promise<void> {
-  const { text, refusal } = LOCKS[end]
-  await session.query({ text: NEVER_TIME_OUT })
-  const [row] = await session.query<[boolean]>({ text })
-  if (!row?.[0]) throw new UnusableDatabase(refusal)
+export async function beginCopy(options: CopySessionOptions): Promise<CopySession> {
+  const { begin, lock, refusal } = ENDS[options.end]
+  const session = await openCopySession(options)
+  try {
+    if (await lacksSchema(session)) {
+      if (options.end === 'source') throw new UnusableDatabase('it has no tables of this service')
+      await migrateDatabase(options.location)
+    }
+    await session.query({ text: begin })
+    await session.query({ text: NEVER_TIME_OUT })
+    const [row] = await session.query<[boolean]>({ text: lock })
+    if (!row?.[0]) throw new UnusableDatabase(refusal)
+    if (options.end === 'source' && (await isUnfinishedCopy(session))) {
+      throw new UnusableDatabase(UNFINISHED_COPY)
+    }
+    return session
+  } catch (error) {
+    session.close()
+    throw error
+  }
+}
+
+async function lacksSchema(session: Session): Promise<boolean> {
+  const migrations = postgresMigrations()
+  await requireUsable(session)
+  const applied = await readHistory(session)
+  checkHistory(applied, migrations)
+  if (applied.length === 0) return true
+  if (applied.length < migrations.length) throw new UnusableDatabase(OLDER_SCHEMA)
+  return false
 }

@@ -1,12 +1,8 @@
 import type { PostgresLocation } from '../../../config/postgres-url.ts'
 import type { CopiedRow, CopiedTable } from '../../copy/copied-tables.ts'
 import type { CopyEnd, CopySource } from '../../copy/copy-ends.ts'
-import { UNFINISHED_COPY, UnusableDatabase } from '../../unusable-database.ts'
 import { fromStored } from '../ban-text.ts'
-import { isUnfinishedCopy } from '../postgres-copy-mark.ts'
-import { type CopySession, lacksSchema, lockForCopy, openCopySession } from './copy-session.ts'
-
-const BEGIN = `BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY`
+import { beginCopy, type CopySession } from './copy-session.ts'
 
 const COUNT_USERS = `SELECT coalesce(sum(user_count), 0)::bigint FROM users_summary`
 
@@ -23,16 +19,7 @@ export async function openPostgresCopySource(
   location: PostgresLocation,
   answerTimeoutMs?: number,
 ): Promise<CopySource> {
-  const session = await openCopySession(location, { isWritten: false, answerTimeoutMs })
-  try {
-    await session.query({ text: BEGIN })
-    if (await lacksSchema(session)) throw new UnusableDatabase('it has no tables of this service')
-    await lockForCopy(session, 'source')
-    if (await isUnfinishedCopy(session)) throw new UnusableDatabase(UNFINISHED_COPY)
-  } catch (error) {
-    session.close()
-    throw error
-  }
+  const session = await beginCopy({ location, end: 'source', answerTimeoutMs })
   return {
     ...createPostgresCopyEnd(session),
     countUsers: async () => {

@@ -5,16 +5,16 @@ import {
   type CopiedRow,
   type CopiedTable,
   HAS_ROWS,
+  namedUserOf,
   USERS,
 } from '../../copy/copied-tables.ts'
 import { type CopyTarget, NOT_EMPTY } from '../../copy/copy-ends.ts'
 import { UnusableDatabase } from '../../unusable-database.ts'
 import { hashOfBan, toStored } from '../ban-text.ts'
-import { migrateDatabase } from '../maintenance/postgres-database-work.ts'
 import { isUnfinishedCopy } from '../postgres-copy-mark.ts'
 import { sqlStateOf } from '../postgres-errors.ts'
-import { insertWords, WRITES_WORDS, wordsText } from '../user-words.ts'
-import { type CopySession, lacksSchema, lockForCopy, openCopySession } from './copy-session.ts'
+import { upsertWords, WRITES_WORDS } from '../user-words.ts'
+import { beginCopy, type CopySession, openCopySession } from './copy-session.ts'
 import { createPostgresCopyEnd } from './postgres-copy-source.ts'
 
 /** A service that runs although the database was empty must not change what is copied. */
@@ -28,7 +28,12 @@ const INSERT_MARK = `INSERT INTO unfinished_copies (singleton) VALUES (1)`
 
 const DELETE_MARK = `DELETE FROM unfinished_copies`
 
-const EMPTIED = ['users_words', 'users_without_words', ...COPIED_TABLES.map(({ name }) => name)]
+/** Keys before users, for a trigger looks for those of each deleted user. */
+const EMPTIED = [
+  ...COPIED_TABLES.map(({ name }) => name),
+  'users_without_words',
+  'users_words',
+].reverse()
 
 const SELECT_MAY_TRUNCATE = `
   SELECT bool_and(has_table_privilege(name, 'TRUNCATE'))
@@ -47,20 +52,9 @@ export async function openPostgresCopyTarget(
   location: PostgresLocation,
   answerTimeoutMs?: number,
 ): Promise<CopyTarget> {
-  const open = () => openCopySession(location, { isWritten: true, answerTimeoutMs })
-  const session = await open()
-  try {
-    if (await lacksSchema(session)) await migrateDatabase(location)
-    await session.query({ text: 'BEGIN' })
-    await lockForCopy(session, 'target')
-  } catch (error) {
-    session.close()
-    throw error
-  }
-  return createTarget(session, open)
-}
+  const options = { location, end: 'target', answerTimeoutMs } as const
+  const session = await beginCopy(options)
 
-function createTarget(session: CopySession, openOther: () => Promise<CopySession>): CopyTarget {
   const run = async (text: string, values: readonly unknown[] = []) => {
     await session.query({ text }, values)
   }
@@ -83,7 +77,7 @@ function createTarget(session: CopySession, openOther: () => Promise<CopySession
         throw new UnusableDatabase(NOT_EMPTY)
       } else {
         // It has to stay if the transaction of this session is undone.
-        const other = await openOther()
+        const other = await openCopySession(options)
         await other.query({ text: INSERT_MARK }).finally(other.close)
         await run('DELETE FROM signing_keys')
       }
@@ -98,7 +92,13 @@ function createTarget(session: CopySession, openOther: () => Promise<CopySession
       } catch (error) {
         if (!isRefusal(error)) throw error
         await run('ROLLBACK TO added')
-        for (const row of rows) await nameRefused(table, row, () => insert(session, table, [row]))
+        for (const row of rows) {
+          await insert(session, table, [row]).catch(refusal => {
+            if (!isRefusal(refusal)) throw refusal
+            const how = `it cannot hold ${table.nameRow(row)}: ${refusal.message}`
+            throw new UnusableDatabase(how, { cause: refusal })
+          })
+        }
         throw error
       }
     },
@@ -123,49 +123,22 @@ async function insert(
   rows: readonly CopiedRow[],
 ): Promise<void> {
   const columns = Object.entries(table.columns).map(([name, type], at) => {
-    const values = rows.map(row => row[at])
-    return {
-      name,
-      array: ARRAYS[type],
-      values: type === 'anyText' ? values.map(value => toStored(String(value))) : values,
-    }
+    const toValue = (row: CopiedRow) => (type === 'anyText' ? toStored(String(row[at])) : row[at])
+    return { name, type, values: rows.map(toValue) }
   })
-  if (table === BANS) {
-    const values = rows.map(([rule, clientKey]) =>
-      hashOfBan({ rule: String(rule), clientKey: String(clientKey) }),
-    )
-    columns.push({ name: 'key_hash', array: ARRAYS.bytes, values })
-  }
+  if (table === BANS) columns.push({ name: 'key_hash', type: 'bytes', values: rows.map(toHash) })
   const names = columns.map(({ name }) => name).join(', ')
-  const arrays = columns.map(({ array }, at) => `$${at + 1}::${array}`).join(', ')
+  const arrays = columns.map(({ type }, at) => `$${at + 1}::${ARRAYS[type]}`).join(', ')
   const text = `INSERT INTO ${table.name} (${names}) SELECT * FROM unnest(${arrays})`
   await session.query(
     { text },
     columns.map(({ values }) => values),
   )
-  if (table !== USERS) return
-  const words = rows.map(([, name, , email]) =>
-    wordsText({ name: String(name), email: String(email) }),
-  )
-  await insertWords(
-    session,
-    rows.map(([id]) => ({ id: Number(id) })),
-    words,
-  )
+  if (table === USERS) await upsertWords(session, rows.map(namedUserOf))
 }
 
-async function nameRefused(
-  { nameRow }: CopiedTable,
-  row: CopiedRow,
-  write: () => Promise<void>,
-): Promise<void> {
-  try {
-    await write()
-  } catch (error) {
-    if (!isRefusal(error)) throw error
-    const { message } = error as Error
-    throw new UnusableDatabase(`it cannot hold ${nameRow(row)}: ${message}`, { cause: error })
-  }
+function toHash([rule, clientKey]: CopiedRow): Buffer {
+  return hashOfBan({ rule: String(rule), clientKey: String(clientKey) })
 }
 
 /** Whether the server refused a value (class 22) or a constraint did (class 23). */
