@@ -32,7 +32,7 @@ interface TableSums extends Readonly<Record<CopyProgress['step'], RowChecksum>> 
   readonly table: CopiedTable
 }
 
-const CHUNK_ROWS = 10_000
+const CHUNK_ROWS = 5000
 
 /**
  * Copies one state of `source` into `target` and compares all rows of both. The target must be empty, or that of an
