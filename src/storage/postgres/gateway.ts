@@ -114,7 +114,7 @@ function pause(ms: number): Promise<void> {
 }
 
 /** Tries the hosts in their order, and the next one beside a slow one. */
-function connectToAny(
+export function connectToAny(
   configs: readonly ClientConfig[],
   options: Omit<OpenConnectionOptions, 'config'>,
 ): Promise<Connection> {
