@@ -47,12 +47,12 @@ const MAX_ID = Number.MAX_SAFE_INTEGER
 
 /** The greatest id whose user has words, unless it is noted. */
 export const INDEXED_THROUGH = `
-  SELECT CASE WHEN words_version = ${WORDS_VERSION} THEN coalesce(indexed_through, ${MAX_ID}) ELSE 0 END
+  SELECT CASE WHEN words_version >= ${WORDS_VERSION} THEN coalesce(indexed_through, ${MAX_ID}) ELSE 0 END
   FROM users_words_state`
 
 /** Whether all words are indexed. Reads the least id by the index, because the table may have many deleted rows. */
 export const SELECT_IS_INDEXED = `
-  SELECT indexed_through IS NULL AND words_version = ${WORDS_VERSION}
+  SELECT indexed_through IS NULL AND words_version >= ${WORDS_VERSION}
     AND (SELECT id FROM users_without_words ORDER BY id LIMIT 1) IS NULL
   FROM users_words_state`
 

@@ -3,7 +3,7 @@ import { ServiceError } from '../../errors.ts'
 import type { IndexingProgress } from '../storage.ts'
 import type { Database } from './sqlite-driver.ts'
 import { translateSqliteError } from './sqlite-errors.ts'
-import { createWordIndex, type WordIndex, type WordIndexProgress } from './word-index.ts'
+import { createWordIndex, type WordIndex } from './word-index.ts'
 import type { WriteQueue } from './write-queue.ts'
 
 export interface WordBuilderOptions {
@@ -51,7 +51,7 @@ async function keepBuilt(options: WordBuilderOptions, signal: AbortSignal): Prom
   const { database } = options
   const index = createWordIndex(database)
   for (;;) {
-    if (lacksUsers(index)) await build(options, signal)
+    if (lacksUsers(index)) await build(options, index, signal)
     // No other process can reach a database in memory.
     if (database.memory) return
     await sleep(LOOK_MS, undefined, { signal, ref: false })
@@ -60,7 +60,7 @@ async function keepBuilt(options: WordBuilderOptions, signal: AbortSignal): Prom
 
 function lacksUsers(index: WordIndex): boolean {
   try {
-    return index.through() !== Number.POSITIVE_INFINITY
+    return index.lacksUsers()
   } catch (error) {
     if (mayPass(translateSqliteError(error))) return false
     throw error
@@ -68,19 +68,19 @@ function lacksUsers(index: WordIndex): boolean {
 }
 
 async function build(
-  { database, writes, onIndexing }: WordBuilderOptions,
+  { writes, onIndexing }: WordBuilderOptions,
+  index: WordIndex,
   signal: AbortSignal,
 ): Promise<void> {
-  const selectLastId = database.prepare<[], number>('SELECT max(id) FROM users').pluck()
   let reportedAt = Number.NEGATIVE_INFINITY
   for (;;) {
     const startedAt = performance.now()
-    const step = await addNext(writes)
+    const step = await addNext(writes, index)
     if (step !== undefined) {
-      const { isComplete, through } = step
+      const { isComplete } = step
       if (isComplete || performance.now() - reportedAt > REPORT_MS) {
         reportedAt = performance.now()
-        onIndexing({ isComplete, through, lastId: selectLastId.get() ?? 0 })
+        onIndexing(step)
       }
       if (isComplete) return
     }
@@ -90,15 +90,12 @@ async function build(
 }
 
 /** Undefined if it must be tried again. */
-async function addNext({ run, words }: WriteQueue): Promise<WordIndexProgress | undefined> {
-  let progress: WordIndexProgress | undefined
+async function addNext(
+  { run }: WriteQueue,
+  index: WordIndex,
+): Promise<IndexingProgress | undefined> {
   try {
-    await run(() =>
-      words.addNext(USERS_A_STEP, now => {
-        progress = now
-      }),
-    )
-    return progress
+    return await run(() => index.addNext(USERS_A_STEP))
   } catch (error) {
     if (mayPass(error)) return undefined
     throw error

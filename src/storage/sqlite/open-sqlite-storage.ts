@@ -3,7 +3,7 @@ import { startWordBuilder } from './build-words.ts'
 import { TEMPORARY } from './database-files.ts'
 import { watchFileBytes } from './file-bytes.ts'
 import { requireFile } from './inspect-database.ts'
-import { createLongLists } from './long-lists.ts'
+import { openLongReads } from './long-reads.ts'
 import { openSqlite } from './open-sqlite.ts'
 import { createReadView } from './read-view.ts'
 import { readSigningKey } from './signing-keys.ts'
@@ -46,9 +46,9 @@ function createSqliteStorage(
   const { now, steadyNow, maxWaitingWrites, isBulk = false, onIndexing, onWarning } = options
   if (isBulk) database.pragma(`wal_autocheckpoint = ${BULK_CHECKPOINT_PAGES}`)
   const view = createReadView(database)
-  const writes = createWriteQueue(database, view, { maxPending: maxWaitingWrites })
+  const writes = createWriteQueue(database, view, { maxPending: maxWaitingWrites, onWarning })
   const builder = onIndexing && startWordBuilder({ database, writes, onIndexing, onWarning })
-  const longLists = createLongLists(database)
+  const longReads = openLongReads(database)
   const fileBytes = watchFileBytes(path)
   let trial: Trial | undefined
   return {
@@ -56,7 +56,7 @@ function createSqliteStorage(
       database,
       writes,
       view,
-      longLists,
+      longReads,
       now,
       steadyNow,
     }),
@@ -81,7 +81,7 @@ function createSqliteStorage(
       await builder?.end()
       await trial?.close()
       await writes.close()
-      longLists.close()
+      await longReads.close()
       view.end()
       try {
         database.pragma('wal_checkpoint(TRUNCATE)')

@@ -123,7 +123,7 @@ function createTarget(database: Database): CopyTarget {
     addUsers: users =>
       transaction(() => {
         addAll(INSERT_USER, users, ([id]) => `user ${id}`)
-        for (const [id, name, , email] of users) words.add(id, { name, email })
+        for (const [id, name, , email] of users) words.put(id, { name, email })
       }),
 
     addIdempotencyKeys: keys =>

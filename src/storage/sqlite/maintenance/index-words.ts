@@ -15,12 +15,10 @@ export async function indexWords(
   database.pragma(`busy_timeout = ${START_PATIENCE_MS}`)
   if (reindex) clearWords(database)
   const index = createWordIndex(database)
-  const selectLastId = database.prepare<[], number>('SELECT max(id) FROM users').pluck()
   const addNext = database.transaction(() => index.addNext(USERS_A_STEP))
-  while (index.through() !== Number.POSITIVE_INFINITY) {
+  while (index.lacksUsers()) {
     signal?.throwIfAborted()
-    const { isComplete, through } = addNext.immediate()
-    onIndexing?.({ isComplete, through, lastId: selectLastId.get() ?? 0 })
+    onIndexing?.(addNext.immediate())
     await nextTurn()
   }
 }
