@@ -1,6 +1,8 @@
 import { firstChars, type NamedUser, WORDS_VERSION, wordsOfUser } from '../../users/words.ts'
 import type { IndexingProgress } from '../storage.ts'
+import type { IndexedWords } from '../word-filler.ts'
 import type { Database } from './sqlite-driver.ts'
+import { translateSqliteError } from './sqlite-errors.ts'
 
 /** The table `users_words`, which finds users by their words. Call it within a transaction. */
 export interface WordIndex {
@@ -89,6 +91,34 @@ export function createWordIndex(database: Database): WordIndex {
     },
   }
   return index
+}
+
+export interface IndexedWordsOptions {
+  readonly database: Database
+  /** Runs work in a transaction. */
+  run<T>(work: () => T): Promise<T>
+  /** How many users are added in a transaction. A hundred take about a millisecond. */
+  readonly usersAStep: number
+}
+
+/** The words of all users, which a service or `migrate` completes. */
+export function createIndexedWords(options: IndexedWordsOptions): IndexedWords {
+  const { database, run, usersAStep } = options
+  let index: WordIndex | undefined
+  const opened = () => {
+    index ??= createWordIndex(database)
+    return index
+  }
+  return {
+    areComplete: async () => {
+      try {
+        return !opened().lacksUsers()
+      } catch (error) {
+        throw translateSqliteError(error)
+      }
+    },
+    addNext: () => run(() => opened().addNext(usersAStep)),
+  }
 }
 
 /** Empties the index, so that it is built again. */

@@ -1,6 +1,7 @@
 import type { PostgresLocation } from '../../../config/postgres-url.ts'
 import { checkHistory } from '../../migrations.ts'
 import { OLDER_SCHEMA, UnusableDatabase } from '../../unusable-database.ts'
+import { beginEmptyWords } from '../index-next-users.ts'
 import { readHistory, requireUsable } from '../inspect-schema.ts'
 import { openConnections } from '../open-connections.ts'
 import type { Session } from '../postgres-connections.ts'
@@ -24,6 +25,7 @@ export async function createSchema(location: PostgresLocation): Promise<void> {
   const connections = openConnections({ location })
   try {
     await migratePostgres({ connections, migrations: postgresMigrations(), now: Date.now })
+    await beginEmptyWords(connections)
   } catch (error) {
     throw asUnusable(error)
   } finally {
