@@ -2,7 +2,9 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import type { PostgresLocation } from '../../config/postgres-url.ts'
 import type { OpenStorageOptions, SigningKeyName, Storage } from '../storage.ts'
 import { UNFINISHED_COPY, UnusableDatabase } from '../unusable-database.ts'
+import { createWordFiller } from '../word-filler.ts'
 import { createClosing } from './batches.ts'
+import { beginEmptyWords, indexedWords } from './index-next-users.ts'
 import { readHistory } from './inspect-schema.ts'
 import { openConnections } from './open-connections.ts'
 import { createPostgresApiKeyStore } from './postgres-api-key-store.ts'
@@ -16,7 +18,6 @@ import { createPostgresUserImportStore } from './postgres-user-import-store.ts'
 import { createPostgresUserRepository } from './postgres-user-repository.ts'
 import { asUnusable, mayPass } from './unreachable-reasons.ts'
 import { createWaitingWrites } from './waiting-writes.ts'
-import { createWordIndexer } from './word-indexer.ts'
 
 /** How long a start waits for a database that cannot be reached. */
 const START_PATIENCE_MS = 10_000
@@ -79,6 +80,7 @@ async function prepare(connections: Connections, options: OpenStorageOptions): P
   const migrations = postgresMigrations()
   if (options.ifMissing === 'create') {
     await migratePostgres({ connections, migrations, now: options.now })
+    await beginEmptyWords(connections)
   } else {
     await requireMigrated(connections, migrations)
   }
@@ -94,14 +96,15 @@ function createPostgresStorage(
   const closing = createClosing()
   const waiting = createWaitingWrites()
   const { onIndexing, onWarning } = options
-  const indexer = createWordIndexer({ connections, onIndexing, onWarning })
+  const words = indexedWords(connections)
+  const filler = createWordFiller({ words, onIndexing, onWarning })
   const users = createPostgresUserRepository({
     connections,
     closing,
     now,
     steadyNow,
     maxWaiting: maxWaitingWrites,
-    catchUp: indexer.catchUp,
+    catchUp: filler.catchUp,
   })
   const imports = createPostgresUserImportStore({ connections, now })
   const bans = createPostgresBanStore({
@@ -137,7 +140,7 @@ function createPostgresStorage(
       ...connections.report(),
     }),
     close: async () => {
-      await indexer.end()
+      await filler.end()
       await closing.close()
       await connections.close()
     },

@@ -1,9 +1,9 @@
 import type { OpenStorageOptions, Storage } from '../storage.ts'
-import { startWordBuilder } from './build-words.ts'
+import { createWordFiller } from '../word-filler.ts'
 import { TEMPORARY } from './database-files.ts'
 import { watchFileBytes } from './file-bytes.ts'
 import { requireFile } from './inspect-database.ts'
-import { createLongLists } from './long-lists.ts'
+import { openLongReads } from './long-reads.ts'
 import { openSqlite } from './open-sqlite.ts'
 import { createReadView } from './read-view.ts'
 import { readSigningKey } from './signing-keys.ts'
@@ -13,6 +13,7 @@ import type { Database } from './sqlite-driver.ts'
 import { createSqliteDryRunImportStore } from './sqlite-dry-run-import-store.ts'
 import { createSqliteUserImportStore } from './sqlite-user-import-store.ts'
 import { createSqliteUserRepository } from './sqlite-user-repository.ts'
+import { createIndexedWords } from './word-index.ts'
 import { createWriteQueue } from './write-queue.ts'
 
 /** No commit is lost: the next start reads the WAL. */
@@ -23,6 +24,12 @@ const CHECKPOINT_FAILED = 'WAL checkpoint at shutdown failed'
  * database once.
  */
 const BULK_CHECKPOINT_PAGES = 16_000
+
+/** How often to look whether another process has emptied the index of words. If that one was killed, nobody else fills it. */
+const LOOK_MS = 2000
+
+/** Reads wait meanwhile. */
+const USERS_A_STEP = 500
 
 /** Opens SQLite in a file or, for the path `:memory:`, in memory. Throws `UnusableDatabase`. */
 export async function openSqliteStorage(
@@ -46,9 +53,10 @@ function createSqliteStorage(
   const { now, steadyNow, maxWaitingWrites, isBulk = false, onIndexing, onWarning } = options
   if (isBulk) database.pragma(`wal_autocheckpoint = ${BULK_CHECKPOINT_PAGES}`)
   const view = createReadView(database)
-  const writes = createWriteQueue(database, view, { maxPending: maxWaitingWrites })
-  const builder = onIndexing && startWordBuilder({ database, writes, onIndexing, onWarning })
-  const longLists = createLongLists(database)
+  const writes = createWriteQueue(database, view, { maxPending: maxWaitingWrites, onWarning })
+  const words = createIndexedWords({ database, run: writes.run, usersAStep: USERS_A_STEP })
+  const filler = createWordFiller({ words, onIndexing, onWarning, lookMs: LOOK_MS })
+  const longReads = openLongReads(database)
   const fileBytes = watchFileBytes(path)
   let trial: Trial | undefined
   return {
@@ -56,7 +64,7 @@ function createSqliteStorage(
       database,
       writes,
       view,
-      longLists,
+      longReads,
       now,
       steadyNow,
     }),
@@ -78,10 +86,10 @@ function createSqliteStorage(
       ...fileBytes(),
     }),
     close: async () => {
-      await builder?.end()
+      await filler.end()
       await trial?.close()
       await writes.close()
-      longLists.close()
+      await longReads.close()
       view.end()
       try {
         database.pragma('wal_checkpoint(TRUNCATE)')

@@ -13,7 +13,7 @@ import { isUnfinishedCopy } from './sqlite-copy-mark.ts'
 import { Database } from './sqlite-driver.ts'
 import { isBusy } from './sqlite-errors.ts'
 import { explainErrors } from './unusable-reasons.ts'
-import { clearOutdatedWords } from './word-index.ts'
+import { beginWords } from './word-index.ts'
 
 const BUSY_PAUSE_MS = 20
 
@@ -56,7 +56,7 @@ export async function openSqlite(options: OpenOptions): Promise<Database> {
       await switchToWal(database)
       migrate(database, migrations, now)
       createSigningKeys(database)
-      clearOutdatedWords(database)
+      beginWords(database)
     })
     // From here on SQLite must not wait for locks, because that blocks the event loop. Writes retry with a timer.
     database.pragma('busy_timeout = 0')

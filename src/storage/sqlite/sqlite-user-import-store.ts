@@ -100,7 +100,7 @@ export function createSqliteUserImportStore(
     const row = [id, name, foldCase(name), email, passwordDigest, createdAt, updatedAt]
     const { lastInsertRowid } = insert.run(row)
     requireExactId(lastInsertRowid)
-    words?.note(Number(lastInsertRowid), { after: { name, email } })
+    words?.note(Number(lastInsertRowid))
   }
 
   function change(id: number, { name, email, passwordDigest }: ImportedUser): ImportOutcome {

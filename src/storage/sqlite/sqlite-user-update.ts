@@ -5,7 +5,7 @@ import { foldCase } from '../../users/user-schemas.ts'
 import type { Database } from './sqlite-driver.ts'
 import { rememberStatements } from './sqlite-statements.ts'
 import { REPRESENTATION } from './user-representation.ts'
-import type { WordChanges } from './word-index.ts'
+import type { WordChanges } from './word-changes.ts'
 
 type UserRow = readonly [
   name: string,
@@ -76,7 +76,7 @@ export function createUserUpdate({ database, words, now }: UserUpdateOptions): U
     const values = [...changed.values(), laterThan(updatedAt, now()), id, version]
     const updated = update.get(...values) as string | undefined
     if (changed.has('name') || changed.has('email')) {
-      words?.note(id, { before: { name: oldName, email: oldEmail }, after: { name, email } })
+      words?.note(id)
     }
     return updated
   }

@@ -21,12 +21,6 @@ export interface SqliteUserWritesOptions {
   readonly steadyNow?: () => number
 }
 
-interface DeletableRow {
-  readonly updated_at: string
-  readonly name: string
-  readonly email: string
-}
-
 const INSERT = `
   INSERT INTO users (name, name_lower, email, password_digest, created_at, updated_at)
   VALUES (?, ?, ?, ?, ?, ?)
@@ -34,7 +28,7 @@ const INSERT = `
 
 const REPLACE_DIGEST = `UPDATE users SET password_digest = ? WHERE id = ? AND password_digest = ?`
 
-const SELECT_DELETABLE = `SELECT updated_at, name, email FROM users WHERE id = ?`
+const SELECT_VERSION = `SELECT updated_at FROM users WHERE id = ?`
 
 const DELETE = `DELETE FROM users WHERE id = ? AND updated_at = ?`
 
@@ -56,7 +50,7 @@ export function createSqliteUserWrites(options: SqliteUserWritesOptions): UserWr
   const { database, writes, now, steadyNow = now } = options
   const insert = database.prepare<unknown[], string>(INSERT).pluck()
   const replaceDigest = database.prepare<[string, number, string]>(REPLACE_DIGEST)
-  const selectDeletable = database.prepare<[number], DeletableRow>(SELECT_DELETABLE)
+  const selectVersion = database.prepare<[number], string>(SELECT_VERSION).pluck()
   const remove = database.prepare<[number, string]>(DELETE)
   const selectKey = database.prepare<[Buffer, number]>(SELECT_KEY)
   const insertKey = database.prepare(INSERT_KEY)
@@ -79,7 +73,7 @@ export function createSqliteUserWrites(options: SqliteUserWritesOptions): UserWr
           const json = insert.get(name, foldCase(name), email, passwordDigest, time, time)
           const user = storedUser(json as string)
           requireExactId(user.id)
-          writes.words.note(user.id, { after: { name, email } })
+          writes.words.note(user.id)
           if (claim !== undefined) {
             const { keyHash, fingerprint } = claim
             const expiresAt = steadyNow() + IDEMPOTENCY_TTL_MS
@@ -100,10 +94,10 @@ export function createSqliteUserWrites(options: SqliteUserWritesOptions): UserWr
 
     delete: (id, expected) =>
       writes.run(() => {
-        const before = selectDeletable.get(id)
-        if (before === undefined) return false
-        remove.run(id, expectedVersion(before.updated_at, expected))
-        writes.words.note(id, { before })
+        const version = selectVersion.get(id)
+        if (version === undefined) return false
+        remove.run(id, expectedVersion(version, expected))
+        writes.words.note(id)
         return true
       }),
   }

@@ -5,7 +5,7 @@ import { createFailedCommits } from './failed-commits.ts'
 import type { ReadView } from './read-view.ts'
 import type { Database } from './sqlite-driver.ts'
 import { isBusy, translateSqliteError } from './sqlite-errors.ts'
-import { createWordChanges, type WordChanges } from './word-index.ts'
+import { createWordChanges, type WordChanges } from './word-changes.ts'
 
 /** Runs the writes to one database in the order of their arrival. */
 export interface WriteQueue {
@@ -24,6 +24,13 @@ export interface WriteQueue {
   commits(): CommitReport
   /** Ends once each write that waits has succeeded or failed. */
   close(): Promise<void>
+}
+
+export interface WriteQueueOptions {
+  /** A write beyond that throws `overloaded`. */
+  readonly maxPending?: number
+  /** Called with a fixed sentence when the index of words turns out to be damaged. */
+  readonly onWarning?: ((message: string, cause?: unknown) => void) | undefined
 }
 
 interface PendingWrite {
@@ -56,7 +63,7 @@ const MAX_BATCH_WRITES = 250
 export function createWriteQueue(
   database: Database,
   view: ReadView,
-  { maxPending = MAX_PENDING_WRITES } = {},
+  { maxPending = MAX_PENDING_WRITES, onWarning = () => {} }: WriteQueueOptions = {},
 ): WriteQueue {
   const begin = database.prepare('BEGIN IMMEDIATE')
   const commit = database.prepare('COMMIT')
@@ -66,7 +73,7 @@ export function createWriteQueue(
   const undo = database.prepare('ROLLBACK TO write')
   const failedCommits = createFailedCommits(database, view)
   const commits = createCommitRecorder()
-  const words = createWordChanges(database)
+  const words = createWordChanges(database, onWarning)
 
   let pending: PendingWrite[] = []
   let scheduled = false
@@ -111,7 +118,7 @@ export function createWriteQueue(
       commits.record({ startedAt, writes: countDone(finished) })
       for (const { settle } of finished) settle()
     } catch (error) {
-      words.undoTo(0)
+      words.undo()
       if (database.inTransaction) rollback.run()
       if (isCommitting) failedCommits.bury()
       refuse(batch, error)
@@ -124,7 +131,6 @@ export function createWriteQueue(
   /** The write is to be settled once the batch is committed. Throws if the whole transaction is lost. */
   function runInSavepoint({ work, resolve, reject }: PendingWrite): FinishedWrite {
     savepoint.run()
-    const mark = words.mark()
     try {
       const value = work() as never
       release.run()
@@ -133,7 +139,6 @@ export function createWriteQueue(
       // A full disk or a failed read makes SQLite roll back the whole transaction, including the other writes.
       if (!database.inTransaction) throw error
       undo.run()
-      words.undoTo(mark)
       release.run()
       return { isRefused: true, settle: () => reject(translateSqliteError(error)) }
     }

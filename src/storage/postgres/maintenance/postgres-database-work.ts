@@ -1,8 +1,8 @@
-import { setTimeout as sleep } from 'node:timers/promises'
 import type { PostgresLocation } from '../../../config/postgres-url.ts'
 import type { CheckReport, MigrateOptions, MigrationStatus } from '../../database-tasks.ts'
 import { UnusableDatabase } from '../../unusable-database.ts'
-import { areWordsIndexed, forgetIndexedWords, indexNextUsers } from '../index-next-users.ts'
+import { fillWords } from '../../word-filler.ts'
+import { forgetIndexedWords, indexedWords } from '../index-next-users.ts'
 import { openConnections } from '../open-connections.ts'
 import { waitFor } from '../open-postgres-storage.ts'
 import type { Connections } from '../postgres-connections.ts'
@@ -19,27 +19,15 @@ import { findPostgresFaults } from './find-postgres-faults.ts'
 /** Brings the schema and the index of words to this release. */
 export function migrateDatabase(
   location: PostgresLocation,
-  options: MigrateOptions = {},
+  { reindex = false, onIndexing, signal }: MigrateOptions = {},
 ): Promise<void> {
   return withConnections(location, async connections => {
     await migratePostgres({ connections, migrations: postgresMigrations(), now: Date.now })
     await openSigningKeys(connections)
-    await indexWords(connections, options)
+    if (reindex) await forgetIndexedWords(connections)
+    // Takes turns with services that do the same.
+    await fillWords(indexedWords(connections), { onStep: onIndexing, signal })
   })
-}
-
-/** Takes turns with services that do the same. */
-async function indexWords(
-  connections: Connections,
-  { reindex = false, onIndexing, signal }: MigrateOptions,
-): Promise<void> {
-  if (reindex) await forgetIndexedWords(connections)
-  while (!(await areWordsIndexed(connections))) {
-    signal?.throwIfAborted()
-    const progress = await indexNextUsers(connections)
-    if (progress === undefined) await sleep(OTHERS_PAUSE_MS)
-    else onIndexing?.(progress)
-  }
 }
 
 /** The migrations of this release in order. */
@@ -50,9 +38,6 @@ export function readMigrationStatus(
     postgresMigrationStatus(connections, postgresMigrations()),
   )
 }
-
-/** While a service indexes. */
-const OTHERS_PAUSE_MS = 20
 
 /** Checks the rows of a database. One that cannot be used because of its content has that as its only fault. */
 export async function checkPostgresDatabase(location: PostgresLocation): Promise<CheckReport> {

@@ -106,7 +106,7 @@ function createTarget(database: Database): CopyTarget {
           )
         }
         if (table !== USERS) return
-        for (const { id, ...user } of rows.map(namedUserOf)) words.add(id, user)
+        for (const { id, ...user } of rows.map(namedUserOf)) words.put(id, user)
       }),
 
     complete: lastId =>

@@ -1,25 +1,35 @@
 import { resolve } from 'node:path'
 import type { CheckReport, DatabaseTasks } from '../../database-tasks.ts'
 import { UnusableDatabase } from '../../unusable-database.ts'
-import { requireFile, requireThere } from '../inspect-database.ts'
+import { fillWords } from '../../word-filler.ts'
+import { requireFile, requireThere, START_PATIENCE_MS } from '../inspect-database.ts'
 import { migrationStatus, openSqlite } from '../open-sqlite.ts'
 import { explainErrors } from '../unusable-reasons.ts'
+import { clearWords, createIndexedWords } from '../word-index.ts'
 import { backupDatabase } from './backup-database.ts'
 import { examineWords } from './check-words.ts'
 import { compactDatabase } from './compact-database.ts'
 import { examine } from './find-faults.ts'
-import { indexWords } from './index-words.ts'
 import { restoreDatabase } from './restore-database.ts'
+
+/** A service that is running can write in between. */
+const USERS_A_STEP = 5000
 
 /** Tasks on a SQLite file. Refuses `:memory:`, which other processes cannot reach. */
 export function createSqliteDatabaseWork(path: string): Omit<DatabaseTasks, 'name'> {
   const now = Date.now
   return {
-    migrate: async (options = {}) => {
+    migrate: async ({ reindex = false, onIndexing, signal } = {}) => {
       requireFile(path)
       const database = await openSqlite({ path, now })
+      const run = async <T>(work: () => T) => database.transaction(work).immediate()
       try {
-        await explainErrors(() => indexWords(database, options))
+        await explainErrors(async () => {
+          database.pragma(`busy_timeout = ${START_PATIENCE_MS}`)
+          if (reindex) clearWords(database)
+          const words = createIndexedWords({ database, run, usersAStep: USERS_A_STEP })
+          await fillWords(words, { onStep: onIndexing, signal })
+        })
       } finally {
         database.close()
       }
