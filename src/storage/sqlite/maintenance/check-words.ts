@@ -1,4 +1,5 @@
 import type { NamedUser } from '../../../users/words.ts'
+import { FAULTS } from '../../check-rules.ts'
 import { openToRead, readHistory } from '../inspect-database.ts'
 import type { Database } from '../sqlite-driver.ts'
 import { prefixesOf } from '../word-index.ts'
@@ -21,9 +22,6 @@ const SELECT_INDEXED = `SELECT term, doc FROM temp.indexed_words`
 const SELECT_USERS = `
   SELECT id, name, email FROM users
   WHERE id <= coalesce((SELECT indexed_through FROM users_words_state WHERE singleton = 1), 9223372036854775807)`
-
-const FAULT =
-  'the index of words differs from the users, so `q` finds too many or too few: run `migrate --reindex`'
 
 /**
  * Compares the index of words with the words of all users, through a read-only connection, which takes about 15 s for a
@@ -51,7 +49,7 @@ function compareWords(database: Database): readonly string[] {
     const prefixes = prefixesOf(user)
     if (prefixes !== '') for (const prefix of prefixes.split(' ')) expected.add(prefix, user.id)
   }
-  return indexed.value() === expected.value() ? [] : [FAULT]
+  return indexed.value() === expected.value() ? [] : [FAULTS.wrongWords]
 }
 
 /** Adds up hashes of pairs, so that their order does not matter: two sums of different pairs differ, except by 1 in 2^64. */

@@ -1,6 +1,6 @@
 import { resolve } from 'node:path'
-import type { CheckReport, DatabaseTasks } from '../../database-tasks.ts'
-import { UnusableDatabase } from '../../unusable-database.ts'
+import { reportFault } from '../../check-rules.ts'
+import type { DatabaseTasks } from '../../database-tasks.ts'
 import { requireFile, requireThere } from '../inspect-database.ts'
 import { migrationStatus, openSqlite } from '../open-sqlite.ts'
 import { explainErrors } from '../unusable-reasons.ts'
@@ -31,21 +31,14 @@ export function createSqliteDatabaseWork(path: string): Omit<DatabaseTasks, 'nam
     backup: ({ file, ...options }) => backupDatabase({ ...options, path, target: resolve(file) }),
     restore: ({ file, ...options }) =>
       restoreDatabase({ ...options, path, backup: resolve(file), now }),
-    check: () => reportFaults(path),
+    check: () =>
+      reportFault(() => {
+        requireThere(path)
+        return explainErrors(() => {
+          const { faults, pending } = examine(path)
+          return { faults: faults.length > 0 ? faults : examineWords(path), pending }
+        })
+      }),
     compact: () => explainErrors(() => compactDatabase(path)),
-  }
-}
-
-/** A file that cannot be read because of its content is a fault to report, like any other. */
-async function reportFaults(path: string): Promise<CheckReport> {
-  requireThere(path)
-  try {
-    return await explainErrors(() => {
-      const { faults, pending } = examine(path)
-      return { faults: faults.length > 0 ? faults : examineWords(path), pending }
-    })
-  } catch (error) {
-    if (!(error instanceof UnusableDatabase && error.isFault)) throw error
-    return { faults: [error.message], pending: [] }
   }
 }
