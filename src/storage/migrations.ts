@@ -1,5 +1,6 @@
 import { createHash } from 'node:crypto'
 import { readdirSync, readFileSync } from 'node:fs'
+import type { MigrationStatus } from './database-tasks.ts'
 import { UnusableDatabase } from './unusable-database.ts'
 
 /** One numbered SQL file, such as `0001_create_users.sql`. */
@@ -69,4 +70,12 @@ export function findMismatch(
     return file?.version !== row.version || file.hash !== row.hash
   })
   return edited && `its migration ${edited.name} differs from the one in this release`
+}
+
+/** The migrations of a release, each with the time at which it was applied to a database. */
+export function statusOf(
+  applied: readonly AppliedMigration[],
+  migrations: readonly Migration[],
+): readonly MigrationStatus[] {
+  return migrations.map(({ name }, index) => ({ name, appliedAt: applied[index]?.applied_at }))
 }

@@ -1,9 +1,8 @@
-import { existsSync } from 'node:fs'
 import type { CopiedRow, CopyTarget } from '../../copy/database-copy.ts'
 import { OLDER_SCHEMA, UnusableDatabase } from '../../unusable-database.ts'
-import { inspect, requireFile } from '../inspect-database.ts'
+import { inspect, requireFile, WHOLE_CACHE_KIB } from '../inspect-database.ts'
 import { migrationsOfRelease } from '../migrator.ts'
-import { openAlone } from '../open-alone.ts'
+import { openExclusively } from '../open-exclusively.ts'
 import { openSqlite } from '../open-sqlite.ts'
 import { isUnfinishedCopy } from '../sqlite-copy-mark.ts'
 import type { Database } from '../sqlite-driver.ts'
@@ -12,8 +11,6 @@ import { clearWords, createWordIndex } from '../word-index.ts'
 import { nameRefused } from './refused-rows.ts'
 import { createSqliteCopyReader } from './sqlite-copy-reader.ts'
 import { createUserIndexes, dropUserIndexes } from './user-indexes.ts'
-
-const CACHE_KIB = 64_000
 
 /** 64 MB: a page that many transactions write is copied from the WAL into the database once. */
 const CHECKPOINT_PAGES = 16_000
@@ -62,31 +59,17 @@ const INSERT_SEQUENCE = `
  */
 export async function openSqliteCopyTarget(path: string): Promise<CopyTarget> {
   requireFile(path)
-  await explainErrors(() => requireMigratable(path))
+  const inspected = await explainErrors(() => inspect(path))
+  // Only an empty file and an unfinished copy are migrated.
+  const { applied } = inspected
+  const isOlder = applied.length > 0 && applied.length < migrationsOfRelease().length
+  if (isOlder && !inspected.isUnfinishedCopy) throw new UnusableDatabase(OLDER_SCHEMA)
   const created = await openSqlite({ path, now: Date.now, isCopyTarget: true })
   created.close()
-  return createTarget(await explainErrors(() => openAlone(path, lock)))
-}
-
-/** Only an empty file and an unfinished copy are migrated. */
-function requireMigratable(path: string): void {
-  if (!existsSync(path)) return
-  const migrations = migrationsOfRelease()
-  let isUnfinished = false
-  const applied = inspect(path, migrations, database => {
-    isUnfinished = isUnfinishedCopy(database)
-  })
-  const isOlder = applied.length > 0 && applied.length < migrations.length
-  if (isOlder && !isUnfinished) throw new UnusableDatabase(OLDER_SCHEMA)
-}
-
-/** A read in this mode takes the lock of every connection, and keeps it until the database is closed. */
-function lock(database: Database): void {
-  database.pragma('locking_mode = EXCLUSIVE')
-  database.pragma('schema_version')
-  database.pragma('synchronous = FULL')
-  database.pragma(`cache_size = -${CACHE_KIB}`)
+  const database = await explainErrors(() => openExclusively(path))
+  database.pragma(`cache_size = -${WHOLE_CACHE_KIB}`)
   database.pragma(`wal_autocheckpoint = ${CHECKPOINT_PAGES}`)
+  return createTarget(database)
 }
 
 function createTarget(database: Database): CopyTarget {

@@ -9,7 +9,7 @@ import {
 import type { CheckReport } from '../../database-tasks.ts'
 import { findMismatch, type Migration } from '../../migrations.ts'
 import { UNFINISHED_COPY } from '../../unusable-database.ts'
-import { openToRead, readHistory } from '../inspect-database.ts'
+import { openView, readHistory, WHOLE_CACHE_KIB } from '../inspect-database.ts'
 import { migrate, migrationsOfRelease } from '../migrator.ts'
 import { isUnfinishedCopy } from '../sqlite-copy-mark.ts'
 import { Database } from '../sqlite-driver.ts'
@@ -24,9 +24,6 @@ interface SchemaRow {
   readonly name: string
   readonly sql: string | null
 }
-
-/** Enough for the index by e-mail, which is read in random order: with 16 MB, a million users take twice as long. */
-const CACHE_KIB = 64_000
 
 const SELECT_SCHEMA = `
   SELECT type, name, sql FROM sqlite_schema WHERE name NOT LIKE 'sqlite!_%' ESCAPE '!' ORDER BY type, name`
@@ -58,24 +55,22 @@ const RULES: readonly Rule[] = [
  * Reads all of a database through a read-only connection, also while others write to it.
  * Throws if it cannot be read or does not belong to this service.
  */
-export function examine(path: string): Examination {
+export async function examine(path: string): Promise<Examination> {
   const migrations = migrationsOfRelease()
-  const database = openToRead(path)
+  const database = await openView(path)
   try {
-    database.pragma(`cache_size = -${CACHE_KIB}`)
+    database.pragma(`cache_size = -${WHOLE_CACHE_KIB}`)
     const applied = readHistory(database)
     const mismatch = findMismatch(applied, migrations)
-    // In one transaction, so that the counts match.
-    const look = database.transaction(() => {
-      const faults = mismatch === undefined ? [] : [mismatch]
-      faults.push(...integrityFaults(database))
-      // Counts over damaged pages mean nothing.
-      if (faults.length > 0) return faults
-      const went = migrations.slice(0, applied.length)
-      return [...foreignKeyFaults(database), ...schemaFaults(database, went)]
-    })
+    const faults = mismatch === undefined ? [] : [mismatch]
+    faults.push(...integrityFaults(database))
+    // Counts over damaged pages mean nothing.
+    if (faults.length === 0) {
+      faults.push(...foreignKeyFaults(database))
+      faults.push(...schemaFaults(database, migrations.slice(0, applied.length)))
+    }
     return {
-      faults: look().slice(0, MAX_FAULTS),
+      faults: faults.slice(0, MAX_FAULTS),
       applied: applied.length,
       pending: migrations.slice(applied.length).map(({ name }) => name),
     }

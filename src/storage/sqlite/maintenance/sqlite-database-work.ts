@@ -1,8 +1,10 @@
 import { resolve } from 'node:path'
 import { reportFault } from '../../check-rules.ts'
 import type { DatabaseTasks } from '../../database-tasks.ts'
-import { requireFile, requireThere } from '../inspect-database.ts'
-import { migrationStatus, openSqlite } from '../open-sqlite.ts'
+import { statusOf } from '../../migrations.ts'
+import { inspect, requireFile, requireThere } from '../inspect-database.ts'
+import { migrationsOfRelease } from '../migrator.ts'
+import { openSqlite } from '../open-sqlite.ts'
 import { explainErrors } from '../unusable-reasons.ts'
 import { backupDatabase } from './backup-database.ts'
 import { examineWords } from './check-words.ts'
@@ -26,7 +28,8 @@ export function createSqliteDatabaseWork(path: string): Omit<DatabaseTasks, 'nam
     },
     migrationStatus: async () => {
       requireFile(path)
-      return migrationStatus(path)
+      const { applied } = await explainErrors(() => inspect(path))
+      return statusOf(applied, migrationsOfRelease())
     },
     backup: ({ file, ...options }) => backupDatabase({ ...options, path, target: resolve(file) }),
     restore: ({ file, ...options }) =>
@@ -34,9 +37,9 @@ export function createSqliteDatabaseWork(path: string): Omit<DatabaseTasks, 'nam
     check: () =>
       reportFault(() => {
         requireThere(path)
-        return explainErrors(() => {
-          const { faults, pending } = examine(path)
-          return { faults: faults.length > 0 ? faults : examineWords(path), pending }
+        return explainErrors(async () => {
+          const { faults, pending } = await examine(path)
+          return { faults: faults.length > 0 ? faults : await examineWords(path), pending }
         })
       }),
     compact: () => explainErrors(() => compactDatabase(path)),
