@@ -1,16 +1,7 @@
-import {
-  chmodSync,
-  chownSync,
-  existsSync,
-  linkSync,
-  readdirSync,
-  renameSync,
-  rmSync,
-  statSync,
-} from 'node:fs'
+import { existsSync, readdirSync, rmSync, statSync } from 'node:fs'
 import { open } from 'node:fs/promises'
 import { basename, dirname, join } from 'node:path'
-import { isSameFile, makeFolder, syncFile, syncFolder } from '../../../files/durable-files.ts'
+import { isSameFile, makeFolder } from '../../../files/durable-files.ts'
 import { removeLeftovers } from '../../../files/partial-file.ts'
 import type { Restored, TaskOptions } from '../../database-tasks.ts'
 import { UnusableDatabase } from '../../unusable-database.ts'
@@ -24,6 +15,7 @@ import { leaveWal } from './backup-database.ts'
 import { copyFile } from './copy-file.ts'
 import { examine } from './find-faults.ts'
 import { withPartialDatabase } from './partial-database.ts'
+import { replaceFile } from './replace-file.ts'
 
 export interface RestoreOptions extends TaskOptions {
   /** The database, which need not exist. */
@@ -37,8 +29,8 @@ const UNREADABLE =
   'it cannot be read, so it is unknown whether a service has it open: stop the service, then move that file ' +
   'and the files beside it whose names end with -wal, -shm or -journal away'
 
-/** Of a link or a rename where a file is mounted alone, or where files cannot have two names. */
-const NOT_REPLACEABLE = ['EBUSY', 'EXDEV', 'EPERM', 'ENOTSUP', 'EOPNOTSUPP', 'EMLINK']
+/** Before the time, in the name that the previous database gets. */
+const KEPT = '.replaced-'
 
 const SELECT_IF_COUNTED = `
   SELECT count(*) FROM sqlite_schema WHERE type = 'table' AND name = 'users_summary'`
@@ -150,17 +142,9 @@ async function replace(path: string, partial: string, now: number): Promise<stri
   try {
     const hasContent = Number(database.pragma('page_count', { simple: true })) > 1
     beginLaterRevision(partial, Math.max(now, revisionIn(database) + 1))
-    takeOwner(partial, path)
-    syncFile(partial)
     removeSecondNames(path)
-    const kept = hasContent ? keep(path, now) : undefined
-    try {
-      explainMove(() => renameSync(partial, path))
-    } catch (error) {
-      if (kept !== undefined) rmSync(kept)
-      throw error
-    }
-    syncFolder(dirname(path))
+    const kept = hasContent ? freeName(path, now) : undefined
+    replaceFile({ path, partial, kept })
     return kept
   } finally {
     database.close()
@@ -187,42 +171,19 @@ function revisionIn(database: Database): number {
   }
 }
 
-/** Whoever could open the old file can open the new one. */
-function takeOwner(partial: string, path: string): void {
-  const { uid, gid } = statSync(path)
-  if (statSync(partial).uid !== uid) chownSync(partial, uid, gid)
+/** Such as `users.db.replaced-20260131T120000Z`. */
+function freeName(path: string, nowMs: number): string {
+  const time = new Date(nowMs).toISOString().replaceAll(/[-:]|\.\d+/g, '')
+  const name = `${path}${KEPT}${time}`
+  let serial = 1
+  while (existsSync(serial === 1 ? name : `${name}-${serial}`)) serial++
+  return serial === 1 ? name : `${name}-${serial}`
 }
 
 /** Left by a restore that was killed before its rename. Two names of a database that is used would mean two WALs. */
 function removeSecondNames(path: string): void {
   for (const name of readdirSync(dirname(path))) {
     const other = join(dirname(path), name)
-    const isKept = name.startsWith(`${basename(path)}.replaced-`)
-    if (isKept && isSameFile(other, path)) rmSync(other)
-  }
-}
-
-/** Gives the database a second name, such as `users.db.replaced-20260131T120000Z`. */
-function keep(path: string, nowMs: number): string {
-  const time = new Date(nowMs).toISOString().replaceAll(/[-:]|\.\d+/g, '')
-  const name = `${path}.replaced-${time}`
-  let serial = 1
-  while (existsSync(serial === 1 ? name : `${name}-${serial}`)) serial++
-  const kept = serial === 1 ? name : `${name}-${serial}`
-  chmodSync(path, 0o600)
-  explainMove(() => linkSync(path, kept))
-  // Otherwise a loss of power could keep the rename and lose this name.
-  syncFolder(dirname(path))
-  return kept
-}
-
-function explainMove(move: () => void): void {
-  try {
-    move()
-  } catch (error) {
-    const { code = '' } = error as NodeJS.ErrnoException
-    if (!NOT_REPLACEABLE.includes(code)) throw error
-    const why = `no other file can take its place (${code}): if it is mounted alone, mount its folder instead; otherwise move it away`
-    throw new UnusableDatabase(why, { cause: error })
+    if (name.startsWith(basename(path) + KEPT) && isSameFile(other, path)) rmSync(other)
   }
 }
