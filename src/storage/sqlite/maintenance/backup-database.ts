@@ -36,7 +36,7 @@ export async function backupDatabase(options: BackupOptions): Promise<Backup> {
     await explainErrors(() => requireUsable(source))
     await explainErrors(() => removeLeftovers(target), target)
     return await withPartialDatabase(target, async partial => {
-      await explainErrors(() => copyPages(source, partial, options), target)
+      await explainErrors(() => copyPages(source, { ...options, target: partial }), target)
       // Ends the read transaction. While it is open, the WAL of the service only grows.
       source.close()
       await explainErrors(() => leaveWal(partial), target)
@@ -61,8 +61,7 @@ function requireTarget(path: string, target: string): void {
 /** Copies a database page by page with SQLite's online backup. */
 async function copyPages(
   source: Database,
-  target: string,
-  { onProgress }: TaskOptions,
+  { target, onProgress }: TaskOptions & { readonly target: string },
 ): Promise<void> {
   const pageBytes = Number(source.pragma('page_size', { simple: true }))
   await source.backup(target, {

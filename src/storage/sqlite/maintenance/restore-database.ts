@@ -1,27 +1,22 @@
 import { existsSync, readdirSync, rmSync, statSync } from 'node:fs'
-import { open } from 'node:fs/promises'
 import { basename, dirname, join } from 'node:path'
 import { isSameFile, makeFolder } from '../../../files/durable-files.ts'
 import { removeLeftovers } from '../../../files/partial-file.ts'
-import type { Restored, TaskOptions } from '../../database-tasks.ts'
+import type { Restored } from '../../database-tasks.ts'
 import { UnusableDatabase } from '../../unusable-database.ts'
 import { companionOf, resolveLinks } from '../database-files.ts'
 import { requireFile } from '../inspect-database.ts'
 import { openExclusively } from '../open-exclusively.ts'
 import { createPrivately } from '../open-sqlite.ts'
 import { Database } from '../sqlite-driver.ts'
-import { asUnusable, EMPTY, explainErrors, IN_USE } from '../unusable-reasons.ts'
-import { leaveWal } from './backup-database.ts'
-import { copyFile } from './copy-file.ts'
-import { examine } from './find-faults.ts'
+import { asUnusable, explainErrors, IN_USE } from '../unusable-reasons.ts'
+import { type CopyOptions, copyVerified } from './copy-verified.ts'
 import { withPartialDatabase } from './partial-database.ts'
 import { replaceFile } from './replace-file.ts'
 
-export interface RestoreOptions extends TaskOptions {
+export interface RestoreOptions extends CopyOptions {
   /** The database, which need not exist. */
   readonly path: string
-  /** Is only read. */
-  readonly backup: string
   readonly now: () => number
 }
 
@@ -57,8 +52,8 @@ export async function restoreDatabase(options: RestoreOptions): Promise<Restored
     removeLeftovers(path)
   })
   return withPartialDatabase(path, async partial => {
-    const pending = await verifiedCopy(partial, options)
-    const setAside = await explainErrors(() => replace(path, partial, options.now()))
+    const pending = await copyVerified(partial, options)
+    const setAside = await explainErrors(() => replace(path, { partial, now: options.now() }))
     return { setAside, pending }
   })
 }
@@ -111,32 +106,11 @@ async function lockOutOfWal(path: string): Promise<Database> {
   }
 }
 
-/** Copies the backup to `partial` and checks it. Returns the names of the migrations that it still lacks. */
-async function verifiedCopy(partial: string, options: RestoreOptions): Promise<readonly string[]> {
-  const { backup } = options
-  const from = await explainErrors(() => open(backup, 'r'), backup)
-  try {
-    const to = await explainErrors(() => open(partial, 'r+'))
-    try {
-      await explainErrors(() => copyFile({ from, to }, options))
-    } finally {
-      await to.close()
-    }
-  } finally {
-    await from.close()
-  }
-  return explainErrors(async () => {
-    leaveWal(partial)
-    options.onProgress('check')
-    const { faults, applied, pending } = await examine(partial)
-    if (faults[0] !== undefined) throw new UnusableDatabase(faults[0])
-    if (applied === 0) throw new UnusableDatabase(EMPTY)
-    return pending
-  }, backup)
-}
-
 /** Returns where the previous database is, if there was one. */
-async function replace(path: string, partial: string, now: number): Promise<string | undefined> {
+async function replace(
+  path: string,
+  { partial, now }: { readonly partial: string; readonly now: number },
+): Promise<string | undefined> {
   createPrivately(path)
   const database = await lockOutOfWal(path)
   try {
