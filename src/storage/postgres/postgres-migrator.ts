@@ -5,6 +5,7 @@ import {
   checkHistory,
   type Migration,
   readMigrations,
+  statusOf,
 } from '../migrations.ts'
 import { OLDER_SCHEMA, UnusableDatabase } from '../unusable-database.ts'
 import { FOREIGN, readHistory, requireUsable } from './inspect-schema.ts'
@@ -101,8 +102,7 @@ export async function postgresMigrationStatus(
   connections: Connections,
   migrations: readonly Migration[],
 ): Promise<readonly MigrationStatus[]> {
-  const applied = await appliedTo(connections, migrations)
-  return migrations.map(({ name }, index) => ({ name, appliedAt: applied[index]?.applied_at }))
+  return statusOf(await appliedTo(connections, migrations), migrations)
 }
 
 /** The history of a database, after checking that this release can use it. */

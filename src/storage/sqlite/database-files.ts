@@ -32,7 +32,7 @@ export function isFileOfDatabase(path: string, database: string): boolean {
 }
 
 /** The absolute path without links, also of a file that does not exist. */
-function resolveLinks(path: string, links = MAX_LINKS): string {
+export function resolveLinks(path: string, links = MAX_LINKS): string {
   const absolute = resolve(path)
   try {
     return realpathSync(absolute)

@@ -74,7 +74,7 @@ describe('a copy', () => {
   test('starts over after an interruption at any write, and again', async () => {
     const at = await place()
     const expected = copiedContent(at.from)
-    const examined = examine(at.from)
+    const examined = await examine(at.from)
     let write = 1
     for (; ; write++) {
       const to = `${at.to}.${write}`
@@ -83,8 +83,8 @@ describe('a copy', () => {
       await interruptCopy({ ...at, to }, 1 + (write % 4))
       await copyInChunks({ ...at, to })
       expect(copiedContent(to)).toEqual(expected)
-      expect(examine(to)).toEqual(examined)
-      expect(examineWords(to)).toEqual([])
+      expect(await examine(to)).toEqual(examined)
+      expect(await examineWords(to)).toEqual([])
     }
     expect(write).toBeGreaterThan(10)
   })
@@ -119,8 +119,8 @@ describe('a copy', () => {
     )
     await copyInChunks(at)
     expect(copiedContent(at.to)).toEqual(copiedContent(at.from))
-    expect(examine(at.to)).toEqual(examine(at.from))
-    expect(examineWords(at.to)).toEqual([])
+    expect(await examine(at.to)).toEqual(await examine(at.from))
+    expect(await examineWords(at.to)).toEqual([])
     expect(indexesOf(at.to)).toEqual(indexesOf(at.from))
   })
 
@@ -237,7 +237,7 @@ describe('the target', () => {
     await expect(open(at.to)).rejects.toThrow(REFUSALS.unfinished)
     await expect(openSource(at.to)).rejects.toThrow(REFUSALS.unfinished)
     expect(readFileSync(at.to).equals(before)).toBe(true)
-    expect(examine(at.to)).toMatchObject({ faults: [REFUSALS.unfinished] })
+    expect(await examine(at.to)).toMatchObject({ faults: [REFUSALS.unfinished] })
     await copyInChunks(at)
     await makeEmpty(at.to)
   })

@@ -1,4 +1,5 @@
 import type { PostgresLocation } from '../../../config/postgres-url.ts'
+import { reportFault } from '../../check-rules.ts'
 import type { CheckReport, MigrateOptions, MigrationStatus } from '../../database-tasks.ts'
 import { UnusableDatabase } from '../../unusable-database.ts'
 import { fillWords } from '../../word-filler.ts'
@@ -39,26 +40,24 @@ export function readMigrationStatus(
   )
 }
 
-/** Checks the rows of a database. One that cannot be used because of its content has that as its only fault. */
-export async function checkPostgresDatabase(location: PostgresLocation): Promise<CheckReport> {
-  try {
-    return await withConnections(location, connections =>
-      findPostgresFaults(connections, postgresMigrations()),
-    )
-  } catch (error) {
-    return { faults: [faultOf(error)], pending: [] }
-  }
-}
-
-/** Rethrows an error that is no fault of the database's content. */
-function faultOf(error: unknown): string {
-  if (error instanceof UnusableDatabase && error.isFault) return error.message
-  if (!MISSING.includes(sqlStateOf(error) ?? '')) throw error
-  return `it lacks what the migrations make: ${(error as Error).message}`
-}
-
-/** A column, a table or a sequence. */
+/** SQLSTATEs for a column and for a table or a sequence. */
 const MISSING = ['42703', '42P01']
+
+/** Checks the rows of a database. One that cannot be used because of its content has that as its only fault. */
+export function checkPostgresDatabase(location: PostgresLocation): Promise<CheckReport> {
+  return reportFault(async () => {
+    try {
+      return await withConnections(location, connections =>
+        findPostgresFaults(connections, postgresMigrations()),
+      )
+    } catch (error) {
+      if (!MISSING.includes(sqlStateOf(error) ?? '')) throw error
+      const { message } = error as Error
+      const why = `it lacks what the migrations make: ${message}`
+      throw new UnusableDatabase(why, { isFault: true, cause: error })
+    }
+  })
+}
 
 /** Waits for a server that cannot be reached yet, as a start does. */
 async function withConnections<T>(

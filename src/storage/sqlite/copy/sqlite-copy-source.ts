@@ -1,14 +1,10 @@
 import { BANS, type CopiedRow, type CopiedTable } from '../../copy/copied-tables.ts'
 import type { CopyEnd, CopySource } from '../../copy/copy-ends.ts'
-import { checkHistory } from '../../migrations.ts'
 import { OLDER_SCHEMA, UNFINISHED_COPY, UnusableDatabase } from '../../unusable-database.ts'
-import { openToRead, readHistory, requireThere } from '../inspect-database.ts'
-import { migrationsOfRelease } from '../migrator.ts'
+import { openView, requireThere, requireUsable } from '../inspect-database.ts'
 import { isUnfinishedCopy } from '../sqlite-copy-mark.ts'
 import type { Database } from '../sqlite-driver.ts'
-import { EMPTY, explainErrors } from '../unusable-reasons.ts'
-
-const CACHE_KIB = 16_000
+import { explainErrors } from '../unusable-reasons.ts'
 
 const COUNT_USERS = `SELECT user_count FROM users_summary WHERE singleton = 1`
 
@@ -23,9 +19,9 @@ const SELECT_LAST_ID = `
 /** Opens one state of a database, which may be in use. Throws `UnusableDatabase`. */
 export async function openSqliteCopySource(path: string): Promise<CopySource> {
   requireThere(path)
-  const database = await explainErrors(() => openToRead(path))
+  const database = await explainErrors(() => openView(path))
   try {
-    await explainErrors(() => beginView(database))
+    await explainErrors(() => requireCopyable(database))
     const countUsers = database.prepare<[], number>(COUNT_USERS).pluck()
     return {
       ...createSqliteCopyEnd(database),
@@ -37,15 +33,8 @@ export async function openSqliteCopySource(path: string): Promise<CopySource> {
   }
 }
 
-/** Begins a read transaction of a database that this release can use. */
-function beginView(database: Database): void {
-  database.pragma(`cache_size = -${CACHE_KIB}`)
-  database.exec('BEGIN')
-  const applied = readHistory(database)
-  const migrations = migrationsOfRelease()
-  if (applied.length === 0) throw new UnusableDatabase(EMPTY)
-  checkHistory(applied, migrations)
-  if (applied.length < migrations.length) throw new UnusableDatabase(OLDER_SCHEMA)
+function requireCopyable(database: Database): void {
+  if (requireUsable(database).length > 0) throw new UnusableDatabase(OLDER_SCHEMA)
   if (isUnfinishedCopy(database)) throw new UnusableDatabase(UNFINISHED_COPY)
   const id = database.prepare<[], string>(SELECT_ODD_ID).pluck().get()
   if (id === undefined) return

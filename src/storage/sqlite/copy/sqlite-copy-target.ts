@@ -7,17 +7,15 @@ import {
 } from '../../copy/copied-tables.ts'
 import { type CopyTarget, NOT_EMPTY } from '../../copy/copy-ends.ts'
 import { OLDER_SCHEMA, UnusableDatabase } from '../../unusable-database.ts'
-import { inspect, readHistory, requireFile } from '../inspect-database.ts'
+import { inspect, requireFile, WHOLE_CACHE_KIB } from '../inspect-database.ts'
 import { migrate, migrationsOfRelease } from '../migrator.ts'
-import { openAlone } from '../open-alone.ts'
+import { openExclusively } from '../open-exclusively.ts'
 import { openSqlite } from '../open-sqlite.ts'
 import { isUnfinishedCopy } from '../sqlite-copy-mark.ts'
 import { Database } from '../sqlite-driver.ts'
 import { explainErrors } from '../unusable-reasons.ts'
 import { clearWords, createWordIndex } from '../word-index.ts'
 import { createSqliteCopyEnd } from './sqlite-copy-source.ts'
-
-const CACHE_KIB = 64_000
 
 const SELECT_IS_USED = `
   SELECT ${HAS_ROWS} OR EXISTS (SELECT 1 FROM sqlite_sequence WHERE name = 'users' AND seq > 0)`
@@ -52,28 +50,16 @@ const SELECT_SAME_EMAIL = `
  */
 export async function openSqliteCopyTarget(path: string): Promise<CopyTarget> {
   requireFile(path)
-  await explainErrors(() => requireMigratable(path))
+  const inspected = await explainErrors(() => inspect(path))
+  // Only an empty file and an unfinished copy are migrated.
+  const { applied } = inspected
+  const isOlder = applied.length > 0 && applied.length < migrationsOfRelease().length
+  if (isOlder && !inspected.isUnfinishedCopy) throw new UnusableDatabase(OLDER_SCHEMA)
   const created = await openSqlite({ path, now: Date.now, isCopyTarget: true })
   created.close()
-  return createTarget(await explainErrors(() => openAlone(path, lock)))
-}
-
-/** Only an empty file and an unfinished copy are migrated. */
-function requireMigratable(path: string): void {
-  const migrations = migrationsOfRelease()
-  inspect(path, migrations, database => {
-    const { length } = readHistory(database)
-    if (length === 0 || length === migrations.length || isUnfinishedCopy(database)) return
-    throw new UnusableDatabase(OLDER_SCHEMA)
-  })
-}
-
-/** A read in this mode takes the lock of every connection, and keeps it until the database is closed. */
-function lock(database: Database): void {
-  database.pragma('locking_mode = EXCLUSIVE')
-  database.pragma('schema_version')
-  database.pragma('synchronous = FULL')
-  database.pragma(`cache_size = -${CACHE_KIB}`)
+  const database = await explainErrors(() => openExclusively(path))
+  database.pragma(`cache_size = -${WHOLE_CACHE_KIB}`)
+  return createTarget(database)
 }
 
 function createTarget(database: Database): CopyTarget {

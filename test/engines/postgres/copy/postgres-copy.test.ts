@@ -134,7 +134,7 @@ describe('a copy between SQLite and PostgreSQL', () => {
     await queryPostgres(to, LEFT_BY_RELEASE_1)
     await copyInChunks({ from, to })
     expect(await contentOf(to)).toEqual(copiedContent(from))
-    expect(await faultsOf(to)).toEqual(examine(from).faults)
+    expect(await faultsOf(to)).toEqual((await examine(from)).faults)
   })
 
   test.skipIf(whyNoPgBouncer())('goes through PgBouncer in transaction pooling mode', async () => {
