@@ -1,6 +1,6 @@
 import { ServiceError } from '../errors.ts'
 import { MAX_SHOWN_MS } from '../http/instant.ts'
-import type { StoredUser, UserJson } from './user-repository.ts'
+import type { StoredUser, UserJson, UserRow } from './user-repository.ts'
 
 /** Every `UserJson` begins with this text and contains it only there: a quote in a name has a backslash before it. */
 const START = '{"id":'
@@ -14,6 +14,13 @@ const VERSION_START = -'2026-01-31T12:00:00.000Z"}'.length
 export function storedUser(json: string): StoredUser {
   // updated_at grows with each change, so it is the version.
   return { id: idAt(json, 0), version: json.slice(VERSION_START, -2), json }
+}
+
+/** The user as clients see it, in the text that every storage makes of the same row. */
+export function showUser({ id, name, email, createdAt, updatedAt }: UserRow): StoredUser {
+  return storedUser(
+    JSON.stringify({ id, name, email, created_at: createdAt, updated_at: updatedAt }),
+  )
 }
 
 /** Removes the last user from a list of at least two. */

@@ -20,6 +20,13 @@ export interface NewUser {
   readonly passwordDigest: string | null
 }
 
+/** A user with all that is stored of it. Times are in the format of responses. */
+export interface UserRow extends NewUser {
+  readonly id: number
+  readonly createdAt: string
+  readonly updatedAt: string
+}
+
 /** A user with what its password is verified against. */
 export type UserWithDigest = Pick<NewUser, 'passwordDigest'> & { readonly user: StoredUser }
 

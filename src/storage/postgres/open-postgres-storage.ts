@@ -11,7 +11,6 @@ import type { Connections } from './postgres-connections.ts'
 import { isUnfinishedCopy } from './postgres-copy-mark.ts'
 import { migratePostgres, postgresMigrations, requireMigrated } from './postgres-migrator.ts'
 import { openSigningKeys } from './postgres-signing-keys.ts'
-import { openPostgresTrialImportStore } from './postgres-trial-import-store.ts'
 import { createPostgresUserImportStore } from './postgres-user-import-store.ts'
 import { createPostgresUserRepository } from './postgres-user-repository.ts'
 import { asUnusable, mayPass } from './unreachable-reasons.ts'
@@ -127,7 +126,6 @@ function createPostgresStorage(
       revoke: waiting.counted(apiKeys.revoke),
       recordUses: waiting.counted(apiKeys.recordUses),
     },
-    openTrialImports: () => openPostgresTrialImportStore({ connections, now }),
     signingKey: async (name: SigningKeyName) => keys.get(name) as Buffer,
     // A statement sees what was committed before it.
     readAnew: () => {},

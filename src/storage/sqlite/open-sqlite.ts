@@ -4,7 +4,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { makeFolder, syncFile } from '../../files/durable-files.ts'
 import type { MigrationStatus } from '../database-tasks.ts'
 import { OLDER_SCHEMA, UNFINISHED_COPY, UnusableDatabase } from '../unusable-database.ts'
-import { companionOf, IN_MEMORY, TEMPORARY } from './database-files.ts'
+import { companionOf, IN_MEMORY } from './database-files.ts'
 import { inspect, requireThere, START_PATIENCE_MS } from './inspect-database.ts'
 import { migrate, migrationsOfRelease } from './migrator.ts'
 import { countConnection, isOpenHere } from './own-connections.ts'
@@ -21,7 +21,7 @@ const BUSY_PAUSE_MS = 20
 export const CACHE_KIB = 4000
 
 export interface OpenOptions {
-  /** A path whose missing folders are created, `:memory:`, or `TEMPORARY`. */
+  /** A path whose missing folders are created, or `:memory:`. */
   readonly path: string
   readonly now: () => number
   /** Whether it must exist with the schema of this release. It is then neither created nor migrated. */
@@ -39,7 +39,7 @@ export async function openSqlite(options: OpenOptions): Promise<Database> {
   const migrations = migrationsOfRelease()
   const database = await explainErrors(() => {
     if (mustExist) requireThere(path)
-    if (path !== IN_MEMORY && path !== TEMPORARY) {
+    if (path !== IN_MEMORY) {
       if (!mustExist) createPrivately(path)
       const applied = inspect(path, migrations, isCopyTarget ? () => {} : refuseUnfinished)
       if (mustExist && applied.length < migrations.length) throw new UnusableDatabase(OLDER_SCHEMA)
