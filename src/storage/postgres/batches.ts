@@ -1,20 +1,12 @@
 import { ServiceError } from '../../errors.ts'
+import type { Gate } from '../gate.ts'
 
 /** What became of one item of a batch. The next batch does not wait for a value that is a promise. */
 export type Outcome<T> = { readonly value: T | Promise<T> } | { readonly error: unknown }
 
-/** Ends the batches of one storage together. */
-export interface Closing {
-  isClosed(): boolean
-  /** Call it before and after work that `close` must wait for. */
-  begin(): void
-  end(): void
-  /** From now on nothing new begins. Resolves once all that has begun has ended. */
-  close(): Promise<void>
-}
-
 export interface BatchOptions<In, Out> {
-  readonly closing: Closing
+  /** Each call is inside until it ends. */
+  readonly closing: Gate
   /**
    * Runs all items at once and returns an outcome for each, in their order. If it throws, all of them fail, and if that is
    * because the storage cannot be used, also those that wait.
@@ -28,10 +20,8 @@ export interface BatchOptions<In, Out> {
 
 /** Joins calls. Those that arrive while a batch runs form the next one, so at most one runs at a time. */
 export interface Batches<In, Out> {
-  /** Throws what `run` says of the item, and `shutting_down` after `close`. */
+  /** Throws what `run` says of the item, and `shutting_down` once the gate is closed. */
   add(item: In): Promise<Out>
-  /** How many items wait, without those that run. */
-  waiting(): number
 }
 
 interface Pending<In, Out> {
@@ -80,31 +70,28 @@ export function createBatches<In, Out>({
       for (const { reject } of batch) reject(error)
       if (isOfStorage(error)) rejectPending(error)
     }
+    for (const _ of batch) closing.leave()
     if (pending.length > 0) setImmediate(flush)
-    else {
-      isBusy = false
-      closing.end()
-    }
+    else isBusy = false
   }
 
   /** They have waited as long as the batch that failed, and would wait as long again. */
   function rejectPending({ cause }: ServiceError): void {
     for (const { reject } of pending.splice(0)) {
       reject(new ServiceError('storage_unavailable', { cause }))
+      closing.leave()
     }
   }
 
   return {
     add: item =>
       new Promise((resolve, reject) => {
-        if (closing.isClosed()) throw new ServiceError('shutting_down')
+        closing.enter()
         pending.push({ item, resolve, reject })
         if (isBusy) return
         isBusy = true
-        closing.begin()
         setImmediate(flush)
       }),
-    waiting: () => pending.length,
   }
 }
 
@@ -114,26 +101,16 @@ function isOfStorage(error: unknown): error is ServiceError {
   )
 }
 
-/** Nothing has begun yet. */
-export function createClosing(): Closing {
-  let running = 0
-  let isClosed = false
-  let onIdle: (() => void) | undefined
-  return {
-    isClosed: () => isClosed,
-    begin: () => {
-      running++
+/** Batches of keys, of which each is asked for once. */
+export function createLookup<K, V>(
+  closing: Gate,
+  find: (keys: readonly K[]) => Promise<readonly (readonly [K, V])[]>,
+): Batches<K, V | undefined> {
+  return createBatches({
+    closing,
+    run: async keys => {
+      const found = new Map(await find(keys.length === 1 ? keys : [...new Set(keys)]))
+      return keys.map(key => ({ value: found.get(key) }))
     },
-    end: () => {
-      running--
-      if (running === 0) onIdle?.()
-    },
-    close: () => {
-      isClosed = true
-      return new Promise(resolve => {
-        onIdle = resolve
-        if (running === 0) resolve()
-      })
-    },
-  }
+  })
 }

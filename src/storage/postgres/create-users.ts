@@ -7,12 +7,13 @@ import {
   type StoredUser,
 } from '../../users/user-repository.ts'
 import { foldCase, takenEmail } from '../../users/user-schemas.ts'
-import { type Closing, createBatches, type Outcome } from './batches.ts'
+import type { Gate } from '../gate.ts'
+import { createBatches, type Outcome } from './batches.ts'
+import { type ContendedWrites, hasState } from './contended-writes.ts'
 import type { Connections, Session, Statement } from './postgres-connections.ts'
 import { sqlStateOf, violates } from './postgres-errors.ts'
 import { REPRESENTATION, type UserReads } from './user-reads.ts'
 import { REPLACE_WORDS, vectorOf, WRITES_WORDS, wordsText } from './user-words.ts'
-import { createWriteBatches } from './write-batches.ts'
 
 interface Create {
   readonly user: NewUser
@@ -75,31 +76,25 @@ const DELETE_EXPIRED_KEY: Statement = {
 
 export interface CreateUsersOptions {
   readonly connections: Connections
-  readonly closing: Closing
+  readonly closing: Gate
+  readonly contended: ContendedWrites
   readonly reads: Pick<UserReads, 'findKey'>
   /** Milliseconds since the epoch. */
   readonly now: () => number
   /** Milliseconds since the epoch that do not jump when the machine's clock is set. */
   readonly steadyNow: () => number
-  readonly maxWaiting: number
 }
 
 /** `UserRepository.create`, with one statement for the calls of one turn of the event loop. */
 export function createUserCreator(
   options: CreateUsersOptions,
 ): (user: NewUser, claim?: IdempotencyClaim) => Promise<StoredUser> {
-  const { connections, closing, reads, now, steadyNow, maxWaiting } = options
+  const { connections, closing, contended, reads, now, steadyNow } = options
 
   async function write(
     session: Session,
     creates: readonly Create[],
-    isAlone: boolean,
   ): Promise<readonly Outcome<StoredUser>[]> {
-    const [only] = creates
-    // Only an expired key is deleted, and no other process may use it meanwhile: it waits for this transaction.
-    if (isAlone && only?.claim !== undefined) {
-      await session.query(DELETE_EXPIRED_KEY, [only.claim.keyHash, steadyNow()])
-    }
     const created = new Map(await insert(session, creates))
     return creates.map(({ user }) => {
       const json = created.get(user.email)
@@ -142,14 +137,38 @@ export function createUserCreator(
     },
   })
 
-  const batches = createWriteBatches<Create, StoredUser>({
-    connections,
+  const batches = createBatches<Create, StoredUser>({
     closing,
-    maxWaiting,
-    keysOf: ({ emailLower, claim }) =>
-      claim === undefined ? [emailLower] : [emailLower, claim.keyHash.toString('hex')],
-    write,
+    keysOf,
+    run: async creates => {
+      try {
+        return await connections.write(session => write(session, creates), {
+          countWrites: countDone,
+        })
+      } catch (error) {
+        if (!hasState(error, OF_ONE)) throw error
+        return creates.map(create => ({ value: writeAlone(create) }))
+      }
+    },
   })
+
+  async function writeAlone(create: Create): Promise<StoredUser> {
+    const { claim } = create
+    const attempt = (deadline: number) =>
+      connections.transaction(
+        async session => {
+          // Only an expired key is deleted, and no other process may use it meanwhile: it waits for this transaction.
+          if (claim !== undefined) {
+            await session.query(DELETE_EXPIRED_KEY, [claim.keyHash, steadyNow()])
+          }
+          return write(session, [create])
+        },
+        { deadline, countWrites: countDone },
+      )
+    const [outcome] = await contended.run(keysOf(create), attempt)
+    if (outcome !== undefined && 'value' in outcome) return outcome.value
+    throw outcome?.error
+  }
 
   /** A used key matters more than a taken e-mail. It is looked up after the write, so that nothing can fail behind one. */
   async function isOfUsedKey(
@@ -163,7 +182,10 @@ export function createUserCreator(
 
   return async (user, claim) => {
     try {
-      const created = await batches.add({ user, emailLower: user.email.toLowerCase(), claim })
+      const create = { user, emailLower: user.email.toLowerCase(), claim }
+      // Behind a create that waits for a lock, a batch would wait for the same lock.
+      const isAlone = contended.isBusy(keysOf(create))
+      const created = await (isAlone ? writeAlone(create) : batches.add(create))
       // Not awaited: what is not deleted now is deleted with a later key.
       if (claim !== undefined) sweeps.add(claim).catch(() => {})
       return created
@@ -177,6 +199,19 @@ export function createUserCreator(
 function isEmailTaken(error: unknown): boolean {
   return error instanceof ServiceError && error.code === 'email_taken'
 }
+
+/** What of a create may wait for the same lock as another write. */
+function keysOf({ emailLower, claim }: Create): readonly string[] {
+  return claim === undefined ? [emailLower] : [emailLower, claim.keyHash.toString('hex')]
+}
+
+/** A create that is refused is not done. */
+function countDone(outcomes: readonly Outcome<unknown>[]): number {
+  return outcomes.filter(outcome => 'value' in outcome).length
+}
+
+/** Errors that one create may have caused: bad values, constraints, conflicts and deadlocks, a lock that was not free. */
+const OF_ONE: readonly string[] = ['22', '23', '40', '55P03']
 
 /** The sequence has reached its end. */
 const NO_MORE_IDS = '2200H'

@@ -1,8 +1,8 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { PostgresLocation } from '../../config/postgres-url.ts'
+import { createGate, through } from '../gate.ts'
 import type { OpenStorageOptions, SigningKeyName, Storage } from '../storage.ts'
 import { UNFINISHED_COPY, UnusableDatabase } from '../unusable-database.ts'
-import { createClosing } from './batches.ts'
 import { readHistory } from './inspect-schema.ts'
 import { openConnections } from './open-connections.ts'
 import { createPostgresApiKeyStore } from './postgres-api-key-store.ts'
@@ -14,7 +14,6 @@ import { openSigningKeys } from './postgres-signing-keys.ts'
 import { createPostgresUserImportStore } from './postgres-user-import-store.ts'
 import { createPostgresUserRepository } from './postgres-user-repository.ts'
 import { asUnusable, mayPass } from './unreachable-reasons.ts'
-import { createWaitingWrites } from './waiting-writes.ts'
 import { createWordIndexer } from './word-indexer.ts'
 
 /** How long a start waits for a database that cannot be reached. */
@@ -90,8 +89,9 @@ function createPostgresStorage(
   options: OpenStorageOptions,
 ): Omit<Storage, 'untilReachable'> {
   const { now, steadyNow, maxWaitingWrites } = options
-  const closing = createClosing()
-  const waiting = createWaitingWrites()
+  /** Reads, and the writes that have been let in. */
+  const closing = createGate()
+  const writes = createGate(maxWaitingWrites)
   const { onIndexing, onWarning } = options
   const indexer = createWordIndexer({ connections, onIndexing, onWarning })
   const users = createPostgresUserRepository({
@@ -99,7 +99,6 @@ function createPostgresStorage(
     closing,
     now,
     steadyNow,
-    maxWaiting: maxWaitingWrites,
     catchUp: indexer.catchUp,
   })
   const imports = createPostgresUserImportStore({ connections, now })
@@ -113,29 +112,30 @@ function createPostgresStorage(
   return {
     users: {
       ...users,
-      create: waiting.counted(users.create),
-      update: waiting.counted(users.update),
-      replaceDigest: waiting.counted(users.replaceDigest),
-      delete: waiting.counted(users.delete),
+      create: through(writes, users.create),
+      update: through(writes, users.update),
+      replaceDigest: through(writes, users.replaceDigest),
+      delete: through(writes, users.delete),
     },
-    imports: { ...imports, write: waiting.counted(imports.write) },
-    bans: { ...bans, save: waiting.counted(bans.save), lift: waiting.counted(bans.lift) },
+    imports: { ...imports, write: through(writes, imports.write) },
+    bans: { ...bans, save: through(writes, bans.save), lift: through(writes, bans.lift) },
     apiKeys: {
       ...apiKeys,
-      create: waiting.counted(apiKeys.create),
-      revoke: waiting.counted(apiKeys.revoke),
-      recordUses: waiting.counted(apiKeys.recordUses),
+      create: through(writes, apiKeys.create),
+      revoke: through(writes, apiKeys.revoke),
+      recordUses: through(writes, apiKeys.recordUses),
     },
     signingKey: async (name: SigningKeyName) => keys.get(name) as Buffer,
     // A statement sees what was committed before it.
     readAnew: () => {},
     report: async () => ({
       engine: 'postgres',
-      waitingWrites: waiting.count(),
+      waitingWrites: writes.count(),
       ...connections.report(),
     }),
     close: async () => {
       await indexer.end()
+      await writes.close()
       await closing.close()
       await connections.close()
     },

@@ -1,5 +1,6 @@
 import { randomUUID } from 'node:crypto'
 import type { Ban, BanStore } from '../../limits/ban-store.ts'
+import type { Gate } from '../gate.ts'
 import {
   type BanPosition,
   deleteBans,
@@ -12,12 +13,12 @@ import {
   upsertBans,
 } from './ban-statements.ts'
 import { banKey } from './ban-text.ts'
-import { type Closing, createBatches } from './batches.ts'
+import { createBatches } from './batches.ts'
 import type { Connections } from './postgres-connections.ts'
 
 export interface PostgresBanStoreOptions {
   readonly connections: Connections
-  readonly closing: Closing
+  readonly closing: Gate
   /** Milliseconds since the epoch. Bans that end before this time are treated as ended. */
   readonly now: () => number
 }

@@ -1,6 +1,7 @@
 import { idOf, storedUser } from '../../users/stored-user.ts'
 import type { UserJson, UserWithDigest } from '../../users/user-repository.ts'
-import { type Batches, type Closing, createBatches } from './batches.ts'
+import type { Gate } from '../gate.ts'
+import { createBatches, createLookup } from './batches.ts'
 import type { Connections, Row, Statement, WorkOptions } from './postgres-connections.ts'
 
 /** SQL for the JSON of a user of `table` as clients see it. */
@@ -77,7 +78,7 @@ export interface UserReads {
 
 export interface UserReadsOptions {
   readonly connections: Connections
-  readonly closing: Closing
+  readonly closing: Gate
   /** Milliseconds since the epoch that do not jump when the machine's clock is set. */
   readonly steadyNow: () => number
 }
@@ -132,18 +133,4 @@ export function createUserReads({ connections, closing, steadyNow }: UserReadsOp
     findKey: keyHash => keys.add(keyHash.toString('hex')),
     revision: () => revisions.add(undefined),
   }
-}
-
-/** Batches of keys, of which each is asked for once. */
-function createLookup<K, V>(
-  closing: Closing,
-  find: (keys: readonly K[]) => Promise<readonly (readonly [K, V])[]>,
-): Batches<K, V | undefined> {
-  return createBatches({
-    closing,
-    run: async keys => {
-      const found = new Map(await find(keys.length === 1 ? keys : [...new Set(keys)]))
-      return keys.map(key => ({ value: found.get(key) }))
-    },
-  })
 }
