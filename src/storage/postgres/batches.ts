@@ -1,8 +1,8 @@
 import { ServiceError } from '../../errors.ts'
 import type { Gate } from '../gate.ts'
 
-/** What became of one item of a batch. The next batch does not wait for a value that is a promise. */
-export type Outcome<T> = { readonly value: T | Promise<T> } | { readonly error: unknown }
+/** What became of one item of a batch. */
+export type Outcome<T> = { readonly value: T } | { readonly error: unknown }
 
 export interface BatchOptions<In, Out> {
   /** Each call is inside until it ends. */
@@ -12,6 +12,8 @@ export interface BatchOptions<In, Out> {
    * because the storage cannot be used, also those that wait.
    */
   readonly run: (items: readonly In[]) => Promise<readonly Outcome<Out>[]>
+  /** Whether an error of `run` may be that of one item. Then each item of the batch runs on its own, and the next batch begins. */
+  readonly isOfOne?: (error: unknown) => boolean
   /** Two items with an equal key never share a batch: the later one waits for the next. */
   readonly keysOf?: (item: In) => readonly string[]
   /** The most items of a batch. By default the arrays of parameters stay in the order of a megabyte. */
@@ -26,7 +28,7 @@ export interface Batches<In, Out> {
 
 interface Pending<In, Out> {
   readonly item: In
-  readonly resolve: (value: Out | Promise<Out>) => void
+  readonly resolve: (value: Out) => void
   readonly reject: (error: unknown) => void
 }
 
@@ -36,6 +38,7 @@ const MAX_ITEMS = 2000
 export function createBatches<In, Out>({
   closing,
   run,
+  isOfOne = () => false,
   keysOf = () => [],
   maxItems = MAX_ITEMS,
 }: BatchOptions<In, Out>): Batches<In, Out> {
@@ -60,27 +63,43 @@ export function createBatches<In, Out>({
   async function flush(): Promise<void> {
     const batch = takeBatch()
     try {
-      const outcomes = await run(batch.map(({ item }) => item))
-      for (const [index, { resolve, reject }] of batch.entries()) {
-        const outcome = outcomes[index] as Outcome<Out>
-        if ('error' in outcome) reject(outcome.error)
-        else resolve(outcome.value)
-      }
+      settle(batch, await run(batch.map(({ item }) => item)))
     } catch (error) {
-      for (const { reject } of batch) reject(error)
-      if (isOfStorage(error)) rejectPending(error)
+      const isSplit = isOfOne(error)
+      if (isSplit && batch.length > 1) for (const one of batch) runAlone(one)
+      else fail(batch, error)
+      if (!isSplit && isOfStorage(error)) rejectPending(error)
     }
-    for (const _ of batch) closing.leave()
     if (pending.length > 0) setImmediate(flush)
     else isBusy = false
   }
 
-  /** They have waited as long as the batch that failed, and would wait as long again. */
-  function rejectPending({ cause }: ServiceError): void {
-    for (const { reject } of pending.splice(0)) {
-      reject(new ServiceError('storage_unavailable', { cause }))
+  function runAlone(one: Pending<In, Out>): void {
+    run([one.item]).then(
+      outcomes => settle([one], outcomes),
+      error => fail([one], error),
+    )
+  }
+
+  function settle(batch: readonly Pending<In, Out>[], outcomes: readonly Outcome<Out>[]): void {
+    for (const [index, { resolve, reject }] of batch.entries()) {
+      const outcome = outcomes[index] as Outcome<Out>
+      if ('error' in outcome) reject(outcome.error)
+      else resolve(outcome.value)
       closing.leave()
     }
+  }
+
+  function fail(batch: readonly Pending<In, Out>[], error: unknown): void {
+    for (const { reject } of batch) {
+      reject(error)
+      closing.leave()
+    }
+  }
+
+  /** They have waited as long as the batch that failed, and would wait as long again. */
+  function rejectPending({ cause }: ServiceError): void {
+    fail(pending.splice(0), new ServiceError('storage_unavailable', { cause }))
   }
 
   return {

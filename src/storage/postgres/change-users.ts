@@ -3,8 +3,8 @@ import { showUser } from '../../users/stored-user.ts'
 import type { UserRepository, UserRow } from '../../users/user-repository.ts'
 import { foldCase, takenEmail } from '../../users/user-schemas.ts'
 import type { Gate } from '../gate.ts'
-import { createLookup } from './batches.ts'
-import { type ContendedWrites, HELD } from './contended-writes.ts'
+import { createBatches, createLookup } from './batches.ts'
+import { type ContendedWrites, HELD, isOfOneWrite } from './contended-writes.ts'
 import type { Connections } from './postgres-connections.ts'
 import { violates } from './postgres-errors.ts'
 import type { UserReads } from './user-reads.ts'
@@ -17,50 +17,68 @@ const FIND_ROWS = {
     FROM users WHERE id = ANY ($1::bigint[])`,
 }
 
-/** SQL that locks a user, unless another transaction holds it. */
-const lockSql = (condition: string, strength: string) => `
-  found AS (SELECT id FROM users WHERE id = $1 AND ${condition} FOR ${strength} SKIP LOCKED)`
-
 /**
- * Changes a user if it still is what was read: each change of a row gives it another `xmin`, the number of a transaction.
- * The words are NULL if name and e-mail stay.
+ * Changes the users that still are what was read and that no other transaction holds: each change of a row gives it another
+ * `xmin`, the number of a transaction. The words are NULL where name and e-mail stay.
  */
 const CHANGE = {
-  name: 'change_user',
+  name: 'change_users',
   text: `
-    WITH ${lockSql('xmin = $2::xid', 'NO KEY UPDATE')}, changed AS (
-      UPDATE users SET name = $3, name_lower = $4, email = $5, password_digest = $6, updated_at = $7
+    WITH wanted AS (
+      SELECT * FROM unnest(
+          $1::bigint[], $2::xid[], $3::text[], $4::text[], $5::text[], $6::text[], $7::text[], $8::text[])
+        AS wanted (id, read_xmin, name, name_lower, email, digest, updated_at, words)
+    ), found AS (
+      SELECT wanted.* FROM users JOIN wanted ON users.id = wanted.id AND users.xmin = read_xmin
+      ORDER BY users.id FOR NO KEY UPDATE OF users SKIP LOCKED
+    ), changed AS (
+      UPDATE users SET name = found.name, name_lower = found.name_lower, email = found.email,
+        password_digest = found.digest, updated_at = found.updated_at
       FROM found WHERE users.id = found.id AND ${WRITES_WORDS}
       RETURNING users.id
     ), named AS (
       INSERT INTO users_words AS former (id, words)
-      SELECT id, ${vectorOf('$8::text')} FROM changed WHERE $8::text IS NOT NULL
+      SELECT id, ${vectorOf('words')} FROM changed JOIN wanted USING (id) WHERE words IS NOT NULL
       ${REPLACE_WORDS}
     )
     SELECT id FROM changed`,
 }
 
-/** Says whether it has deleted the user, and whether there was one. Any `xmin` will do if $2 is NULL. */
+/** Says of each user that there was whether it is deleted. Any `xmin` will do where the read one is NULL. */
 const DELETE = {
-  name: 'delete_user',
+  name: 'delete_users',
   text: `
-    WITH ${lockSql('xmin = coalesce($2::xid, xmin)', 'UPDATE')}, deleted AS (
+    WITH found AS (
+      SELECT users.id FROM users JOIN unnest($1::bigint[], $2::xid[]) AS wanted (id, read_xmin)
+        ON users.id = wanted.id AND users.xmin = coalesce(read_xmin, users.xmin)
+      ORDER BY users.id FOR UPDATE OF users SKIP LOCKED
+    ), deleted AS (
       DELETE FROM users USING found WHERE users.id = found.id RETURNING users.id
     )
-    SELECT EXISTS (SELECT FROM deleted), EXISTS (SELECT FROM users WHERE id = $1)`,
+    SELECT users.id, deleted.id IS NOT NULL FROM users LEFT JOIN deleted ON deleted.id = users.id
+    WHERE users.id = ANY ($1::bigint[])`,
 }
 
 /** Leaves a user that another transaction holds as it is: that transaction may be changing the password. */
 const REPLACE_DIGEST = {
   name: 'replace_digest',
   text: `
-    WITH ${lockSql('password_digest = $2', 'NO KEY UPDATE')}
+    WITH found AS (
+      SELECT id FROM users WHERE id = $1 AND password_digest = $2 FOR NO KEY UPDATE SKIP LOCKED
+    )
     UPDATE users SET password_digest = $3 FROM found WHERE users.id = found.id
     RETURNING users.id`,
 }
 
 interface ReadRow extends UserRow {
   readonly xmin: string
+}
+
+type Delete = Pick<ReadRow, 'id'> & Partial<Pick<ReadRow, 'xmin'>>
+
+interface Change {
+  readonly before: ReadRow
+  readonly after: UserRow
 }
 
 export interface ChangeUsersOptions {
@@ -73,8 +91,8 @@ export interface ChangeUsersOptions {
 }
 
 /**
- * The writes to users that exist. Each is one statement for one user. An update is decided on what was read before, and once
- * more if another transaction has changed the user meanwhile.
+ * The writes to users that exist. An update is decided on what was read before, and once more if another transaction has
+ * changed the user meanwhile. What is decided in one turn of the event loop is written by one statement.
  */
 export function createUserChanges(
   options: ChangeUsersOptions,
@@ -90,18 +108,37 @@ export function createUserChanges(
     ])
   })
 
-  /** Whether the user was still as it was read, and free. */
-  async function write({ xmin, ...before }: ReadRow, after: UserRow, deadline: number) {
-    const { id, name, email, passwordDigest, updatedAt } = after
-    const isRenamed = name !== before.name || email !== before.email
-    const words = isRenamed ? wordsText(after) : null
-    const values = [id, xmin, name, foldCase(name), email, passwordDigest, updatedAt, words]
-    const { length } = await connections.write(session => session.query(CHANGE, values), {
-      deadline,
-      countWrites: changed => changed.length,
+  /** Whether each user was still as it was read, and free. */
+  async function write(all: readonly Change[]): Promise<readonly boolean[]> {
+    const values = valuesOf(all)
+    const rows = await connections.write(session => session.query<[number]>(CHANGE, values), {
+      countWrites: ({ length }) => length,
     })
-    return length === 1
+    const ids = new Set(rows.map(([id]) => id))
+    return all.map(({ after }) => ids.has(after.id))
   }
+
+  const changes = createBatches<Change, boolean>({
+    closing,
+    isOfOne: isOfOneWrite,
+    run: async all => (await write(all)).map(value => ({ value })),
+  })
+
+  const deletes = createBatches<Delete, boolean | typeof HELD>({
+    closing,
+    isOfOne: isOfOneWrite,
+    run: all =>
+      connections.write(
+        async session => {
+          const values = [all.map(({ id }) => id), all.map(({ xmin }) => xmin)]
+          const deleted = new Map(await session.query<[number, boolean]>(DELETE, values))
+          return all.map(({ id }) => ({
+            value: deleted.get(id) === false ? HELD : deleted.has(id),
+          }))
+        },
+        { countWrites: outcomes => outcomes.filter(({ value }) => value !== HELD).length },
+      ),
+  })
 
   /** Looks first: the server writes a violation of the constraint into its log, with the e-mail. */
   async function requireFree(email: string, before: UserRow): Promise<void> {
@@ -112,7 +149,7 @@ export function createUserChanges(
 
   return {
     update: (id, change, expected) =>
-      contended.run([String(id)], async deadline => {
+      contended.run([String(id)], async isAlone => {
         const before = await rows.add(id)
         if (before === undefined) return undefined
         const after = decideChange(before, change, { now: now(), expected })
@@ -120,7 +157,9 @@ export function createUserChanges(
         if (after === before) return showUser(before)
         await requireFree(after.email, before)
         try {
-          return (await write(before, after, deadline)) ? showUser(after) : HELD
+          const change = { before, after }
+          const isWritten = isAlone ? (await write([change]))[0] : await changes.add(change)
+          return isWritten ? showUser(after) : HELD
         } catch (error) {
           throw violates(error, 'users_email_unique') ? takenEmail() : error
         }
@@ -135,24 +174,29 @@ export function createUserChanges(
     },
 
     delete: (id, expected) =>
-      contended.run([String(id)], async deadline => {
-        let xmin: string | undefined
-        if (expected !== undefined) {
-          const before = await rows.add(id)
-          if (before === undefined) return false
-          requireVersion(before, expected)
-          xmin = before.xmin
-        }
-        return connections.write(
-          async session => {
-            const [row] = await session.query<DeletedRow>(DELETE, [id, xmin])
-            const [isDeleted, wasThere] = row as DeletedRow
-            return wasThere && !isDeleted ? HELD : isDeleted
-          },
-          { deadline, countWrites: result => Number(result !== HELD) },
-        )
+      contended.run([String(id)], async () => {
+        if (expected === undefined) return deletes.add({ id })
+        const before = await rows.add(id)
+        if (before === undefined) return false
+        requireVersion(before, expected)
+        return deletes.add(before)
       }),
   }
 }
 
-type DeletedRow = readonly [isDeleted: boolean, wasThere: boolean]
+function valuesOf(changes: readonly Change[]): readonly unknown[][] {
+  const rows = changes.map(({ after }) => after)
+  return [
+    rows.map(({ id }) => id),
+    changes.map(({ before }) => before.xmin),
+    rows.map(({ name }) => name),
+    rows.map(({ name }) => foldCase(name)),
+    rows.map(({ email }) => email),
+    rows.map(({ passwordDigest }) => passwordDigest),
+    rows.map(({ updatedAt }) => updatedAt),
+    changes.map(({ before, after }) => {
+      const isRenamed = before.name !== after.name || before.email !== after.email
+      return isRenamed ? wordsText(after) : null
+    }),
+  ]
+}

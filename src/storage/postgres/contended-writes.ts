@@ -5,25 +5,20 @@ import { sqlStateOf, unavailable } from './postgres-errors.ts'
 /** An attempt returns this if another transaction held the user, or changed it meanwhile. It has changed nothing. */
 export const HELD = Symbol('held')
 
+type Attempt<T> = (isAlone: boolean) => Promise<T | typeof HELD>
+
 /** Writes that other writes may hold up. */
 export interface ContendedWrites {
   /**
    * Runs `attempt` after the earlier writes of this process with one of the keys. While other transactions hold it up, repeats
-   * it after pauses in which it uses no connection. Throws `storage_unavailable` when the time is over.
+   * it after pauses in which it uses no connection. Throws `storage_unavailable` when the time is over. `isAlone` tells an
+   * attempt that others must not share its statement, because the server may make it wait for a lock.
    */
-  run<T>(
-    keys: readonly string[],
-    attempt: (deadline: number) => Promise<T | typeof HELD>,
-  ): Promise<T>
-  /** Whether a write with one of the keys runs or waits. */
-  isBusy(keys: readonly string[]): boolean
+  run<T>(keys: readonly string[], attempt: Attempt<T>): Promise<T>
 }
 
-/** From the call to the end of the last attempt, in milliseconds. */
-const PATIENCE_MS = 1900
-
-/** What is left for an attempt at least: it may wait for a lock within the server, up to the `lock_timeout` of its lane. */
-const ATTEMPT_MS = 400
+/** From the call to the last attempt, in milliseconds. */
+const PATIENCE_MS = 1600
 
 const FIRST_PAUSE_MS = 5
 
@@ -31,6 +26,9 @@ const MAX_PAUSE_MS = 100
 
 /** A lock that was not free in time, deadlocks, conflicts of transactions. */
 const CONTENDED: readonly string[] = ['55P03', '40']
+
+/** Bad values, constraints, and what is contended. */
+const OF_ONE: readonly string[] = ['22', '23', ...CONTENDED]
 
 /** No key of a write. */
 const IN_SERVER = ''
@@ -50,23 +48,20 @@ export function createContendedWrites(): ContendedWrites {
     }
   }
 
-  async function untilFree<T>(
-    attempt: (deadline: number) => Promise<T | typeof HELD>,
-    deadline: number,
-  ): Promise<T> {
+  async function untilFree<T>(attempt: Attempt<T>, deadline: number): Promise<T> {
+    let isAlone = false
     const begin = async () => {
-      if (performance.now() > deadline - ATTEMPT_MS) throw lockHeld()
-      return attempt(deadline)
+      if (performance.now() > deadline) throw lockHeld()
+      return attempt(isAlone)
     }
-    let waitedInServer = false
     for (let pauseMs = FIRST_PAUSE_MS; ; pauseMs = Math.min(2 * pauseMs, MAX_PAUSE_MS)) {
       try {
         // Those that the server made wait do so one at a time, so that they use one connection.
-        const result = await (waitedInServer ? inTurn([IN_SERVER], begin) : begin())
+        const result = await (isAlone ? inTurn([IN_SERVER], begin) : begin())
         if (result !== HELD) return result
       } catch (error) {
         if (!hasState(error, CONTENDED)) throw error
-        waitedInServer = true
+        isAlone = true
       }
       await sleep(pauseMs)
     }
@@ -77,12 +72,16 @@ export function createContendedWrites(): ContendedWrites {
       const deadline = performance.now() + PATIENCE_MS
       return inTurn(keys, () => untilFree(attempt, deadline))
     },
-    isBusy: keys => keys.some(key => lastOf.has(key)),
   }
 }
 
+/** Whether one write of a statement may have made it fail. */
+export function isOfOneWrite(error: unknown): boolean {
+  return hasState(error, OF_ONE)
+}
+
 /** Whether an error of the server, or the one that the connections have made of it, has one of these codes or classes. */
-export function hasState(error: unknown, states: readonly string[]): boolean {
+function hasState(error: unknown, states: readonly string[]): boolean {
   const state = sqlStateOf(error instanceof ServiceError ? error.cause : error) ?? ''
   return states.some(start => state.startsWith(start))
 }

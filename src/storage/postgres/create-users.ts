@@ -9,7 +9,7 @@ import {
 import { foldCase, takenEmail } from '../../users/user-schemas.ts'
 import type { Gate } from '../gate.ts'
 import { createBatches, type Outcome } from './batches.ts'
-import { type ContendedWrites, hasState } from './contended-writes.ts'
+import { type ContendedWrites, isOfOneWrite } from './contended-writes.ts'
 import type { Connections, Session, Statement } from './postgres-connections.ts'
 import { sqlStateOf, violates } from './postgres-errors.ts'
 import { REPRESENTATION, type UserReads } from './user-reads.ts'
@@ -17,7 +17,6 @@ import { REPLACE_WORDS, vectorOf, WRITES_WORDS, wordsText } from './user-words.t
 
 interface Create {
   readonly user: NewUser
-  readonly emailLower: string
   readonly claim: IdempotencyClaim | undefined
 }
 
@@ -139,35 +138,34 @@ export function createUserCreator(
 
   const batches = createBatches<Create, StoredUser>({
     closing,
-    keysOf,
-    run: async creates => {
-      try {
-        return await connections.write(session => write(session, creates), {
-          countWrites: countDone,
-        })
-      } catch (error) {
-        if (!hasState(error, OF_ONE)) throw error
-        return creates.map(create => ({ value: writeAlone(create) }))
-      }
-    },
+    isOfOne: isOfOneWrite,
+    run: creates =>
+      connections.write(session => write(session, creates), { countWrites: countDone }),
   })
 
+  /** Only an expired key is deleted, and no other process may use it meanwhile: it waits for this transaction. */
   async function writeAlone(create: Create): Promise<StoredUser> {
-    const { claim } = create
-    const attempt = (deadline: number) =>
-      connections.transaction(
-        async session => {
-          // Only an expired key is deleted, and no other process may use it meanwhile: it waits for this transaction.
-          if (claim !== undefined) {
-            await session.query(DELETE_EXPIRED_KEY, [claim.keyHash, steadyNow()])
-          }
-          return write(session, [create])
-        },
-        { deadline, countWrites: countDone },
-      )
-    const [outcome] = await contended.run(keysOf(create), attempt)
+    const [outcome] = await connections.transaction(
+      async session => {
+        if (create.claim !== undefined) {
+          await session.query(DELETE_EXPIRED_KEY, [create.claim.keyHash, steadyNow()])
+        }
+        return write(session, [create])
+      },
+      { countWrites: countDone },
+    )
     if (outcome !== undefined && 'value' in outcome) return outcome.value
     throw outcome?.error
+  }
+
+  async function attempt(create: Create, isAlone: boolean): Promise<StoredUser> {
+    if (isAlone) return writeAlone(create)
+    try {
+      return await batches.add(create)
+    } catch (error) {
+      if (!violates(error, 'idempotency_keys_primary_key')) throw error
+      return writeAlone(create)
+    }
   }
 
   /** A used key matters more than a taken e-mail. It is looked up after the write, so that nothing can fail behind one. */
@@ -182,10 +180,8 @@ export function createUserCreator(
 
   return async (user, claim) => {
     try {
-      const create = { user, emailLower: user.email.toLowerCase(), claim }
-      // Behind a create that waits for a lock, a batch would wait for the same lock.
-      const isAlone = contended.isBusy(keysOf(create))
-      const created = await (isAlone ? writeAlone(create) : batches.add(create))
+      const create = { user, claim }
+      const created = await contended.run(keysOf(create), isAlone => attempt(create, isAlone))
       // Not awaited: what is not deleted now is deleted with a later key.
       if (claim !== undefined) sweeps.add(claim).catch(() => {})
       return created
@@ -200,18 +196,16 @@ function isEmailTaken(error: unknown): boolean {
   return error instanceof ServiceError && error.code === 'email_taken'
 }
 
-/** What of a create may wait for the same lock as another write. */
-function keysOf({ emailLower, claim }: Create): readonly string[] {
-  return claim === undefined ? [emailLower] : [emailLower, claim.keyHash.toString('hex')]
+/** What of a create may wait for the same lock as another one. */
+function keysOf({ user, claim }: Create): readonly string[] {
+  const email = user.email.toLowerCase()
+  return claim === undefined ? [email] : [email, claim.keyHash.toString('hex')]
 }
 
 /** A create that is refused is not done. */
 function countDone(outcomes: readonly Outcome<unknown>[]): number {
   return outcomes.filter(outcome => 'value' in outcome).length
 }
-
-/** Errors that one create may have caused: bad values, constraints, conflicts and deadlocks, a lock that was not free. */
-const OF_ONE: readonly string[] = ['22', '23', '40', '55P03']
 
 /** The sequence has reached its end. */
 const NO_MORE_IDS = '2200H'
