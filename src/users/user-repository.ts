@@ -8,7 +8,7 @@ export type UserJson = string
 
 export interface StoredUser {
   readonly id: number
-  /** New with each change and never reused: printable ASCII without quotes. */
+  /** New with each change and never that of other content: printable ASCII without quotes. Made by `stored-user.ts`. */
   readonly version: string
   readonly json: UserJson
 }

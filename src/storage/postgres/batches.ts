@@ -1,12 +1,12 @@
 import { ServiceError } from '../../errors.ts'
-import type { Gate } from '../gate.ts'
+import type { CallGate } from '../call-gate.ts'
 
 /** What became of one item of a batch. */
 export type Outcome<T> = { readonly value: T } | { readonly error: unknown }
 
 export interface BatchOptions<In, Out> {
   /** Each call is inside until it ends. */
-  readonly closing: Gate
+  readonly closing: CallGate
   /**
    * Runs all items at once and returns an outcome for each, in their order. If it throws, all of them fail, and if that is
    * because the storage cannot be used, also those that wait.
@@ -122,7 +122,7 @@ function isOfStorage(error: unknown): error is ServiceError {
 
 /** Batches of keys, of which each is asked for once. */
 export function createLookup<K, V>(
-  closing: Gate,
+  closing: CallGate,
   find: (keys: readonly K[]) => Promise<readonly (readonly [K, V])[]>,
 ): Batches<K, V | undefined> {
   return createBatches({

@@ -2,7 +2,7 @@ import { decideChange, requireVersion } from '../../users/decide-change.ts'
 import { showUser } from '../../users/stored-user.ts'
 import type { UserRepository, UserRow } from '../../users/user-repository.ts'
 import { foldCase, takenEmail } from '../../users/user-schemas.ts'
-import type { Gate } from '../gate.ts'
+import type { CallGate } from '../call-gate.ts'
 import { createBatches, createLookup } from './batches.ts'
 import { type ContendedWrites, HELD, isOfOneWrite } from './contended-writes.ts'
 import type { Connections } from './postgres-connections.ts'
@@ -83,7 +83,7 @@ interface Change {
 
 export interface ChangeUsersOptions {
   readonly connections: Connections
-  readonly closing: Gate
+  readonly closing: CallGate
   readonly contended: ContendedWrites
   readonly reads: Pick<UserReads, 'findOwner'>
   /** Milliseconds since the epoch. */

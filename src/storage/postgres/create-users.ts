@@ -7,7 +7,7 @@ import {
   type StoredUser,
 } from '../../users/user-repository.ts'
 import { foldCase, takenEmail } from '../../users/user-schemas.ts'
-import type { Gate } from '../gate.ts'
+import type { CallGate } from '../call-gate.ts'
 import { createBatches, type Outcome } from './batches.ts'
 import { type ContendedWrites, isOfOneWrite } from './contended-writes.ts'
 import type { Connections, Session, Statement } from './postgres-connections.ts'
@@ -44,6 +44,7 @@ const CREATE: Statement = {
   text: `WITH ${CREATED} SELECT email, json FROM created`,
 }
 
+/** Earlier releases, which may serve at the same time, read `user_version`. */
 const CREATE_WITH_KEYS: Statement = {
   name: 'create_users_with_keys',
   text: `
@@ -75,7 +76,7 @@ const DELETE_EXPIRED_KEY: Statement = {
 
 export interface CreateUsersOptions {
   readonly connections: Connections
-  readonly closing: Gate
+  readonly closing: CallGate
   readonly contended: ContendedWrites
   readonly reads: Pick<UserReads, 'findKey'>
   /** Milliseconds since the epoch. */

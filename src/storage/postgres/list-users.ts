@@ -1,5 +1,5 @@
 import type { UserPage, UserQuery } from '../../users/user-repository.ts'
-import type { Gate } from '../gate.ts'
+import type { CallGate } from '../call-gate.ts'
 import { type Batches, createBatches } from './batches.ts'
 import { toPage } from './list-page.ts'
 import {
@@ -29,7 +29,7 @@ const MAX_SHORT_OFFSET = 1000
 
 export interface UserListerOptions {
   readonly connections: Connections
-  readonly closing: Gate
+  readonly closing: CallGate
   /** Lists users that are found by words. */
   readonly search: (query: UserQuery) => Promise<UserPage>
 }

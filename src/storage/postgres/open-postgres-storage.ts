@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { PostgresLocation } from '../../config/postgres-url.ts'
-import { createGate, through } from '../gate.ts'
+import { createCallGate, through } from '../call-gate.ts'
 import type { OpenStorageOptions, SigningKeyName, Storage } from '../storage.ts'
 import { UNFINISHED_COPY, UnusableDatabase } from '../unusable-database.ts'
 import { readHistory } from './inspect-schema.ts'
@@ -90,8 +90,8 @@ function createPostgresStorage(
 ): Omit<Storage, 'untilReachable'> {
   const { now, steadyNow, maxWaitingWrites } = options
   /** Reads, and the writes that have been let in. */
-  const closing = createGate()
-  const writes = createGate(maxWaitingWrites)
+  const closing = createCallGate()
+  const writes = createCallGate(maxWaitingWrites)
   const { onIndexing, onWarning } = options
   const indexer = createWordIndexer({ connections, onIndexing, onWarning })
   const users = createPostgresUserRepository({

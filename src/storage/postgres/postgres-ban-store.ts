@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto'
 import type { Ban, BanStore } from '../../limits/ban-store.ts'
-import type { Gate } from '../gate.ts'
+import type { CallGate } from '../call-gate.ts'
 import {
   type BanPosition,
   deleteBans,
@@ -18,7 +18,7 @@ import type { Connections } from './postgres-connections.ts'
 
 export interface PostgresBanStoreOptions {
   readonly connections: Connections
-  readonly closing: Gate
+  readonly closing: CallGate
   /** Milliseconds since the epoch. Bans that end before this time are treated as ended. */
   readonly now: () => number
 }

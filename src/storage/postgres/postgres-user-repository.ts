@@ -1,6 +1,6 @@
 import { storedUser } from '../../users/stored-user.ts'
 import type { UserRepository } from '../../users/user-repository.ts'
-import type { Gate } from '../gate.ts'
+import type { CallGate } from '../call-gate.ts'
 import { createUserChanges } from './change-users.ts'
 import { createContendedWrites } from './contended-writes.ts'
 import { createUserCreator } from './create-users.ts'
@@ -13,7 +13,7 @@ const PING = { name: 'ping', text: 'SELECT FROM users WHERE id = 1' }
 
 export interface PostgresUserRepositoryOptions {
   readonly connections: Connections
-  readonly closing: Gate
+  readonly closing: CallGate
   /** Milliseconds since the epoch. */
   readonly now: () => number
   /** Milliseconds since the epoch that do not jump when the machine's clock is set. */
@@ -38,9 +38,9 @@ export function createPostgresUserRepository(
     findIdempotentCreate: async keyHash => {
       const row = await reads.findKey(keyHash)
       if (row === undefined) return undefined
-      const [, id, fingerprint, version, json] = row
-      if (fingerprint === null || version === null || json === null) return 'user_deleted'
-      return { fingerprint, user: { id, version, json } }
+      const [, fingerprint, json] = row
+      if (fingerprint === null || json === null) return 'user_deleted'
+      return { fingerprint, user: storedUser(json) }
     },
 
     find: async id => {

@@ -1,6 +1,6 @@
 import { idOf, storedUser } from '../../users/stored-user.ts'
 import type { UserJson, UserWithDigest } from '../../users/user-repository.ts'
-import type { Gate } from '../gate.ts'
+import type { CallGate } from '../call-gate.ts'
 import { createBatches, createLookup } from './batches.ts'
 import type { Connections, Row, Statement, WorkOptions } from './postgres-connections.ts'
 
@@ -47,20 +47,14 @@ const FIND_OWNERS: Statement = {
 const FIND_KEYS: Statement = {
   name: 'find_keys',
   text: `
-    SELECT key_hash, user_id, fingerprint, user_version, user_json
+    SELECT key_hash, fingerprint, user_json
     FROM idempotency_keys WHERE key_hash = ANY ($1::bytea[]) AND expires_at > $2`,
 }
 
 const FIND_REVISION: Statement = { name: 'find_revision', text: SELECT_REVISION }
 
 /** A row of `idempotency_keys`. */
-export type KeyRow = readonly [
-  keyHash: Buffer,
-  userId: number,
-  fingerprint: string | null,
-  userVersion: string | null,
-  userJson: string | null,
-]
+export type KeyRow = readonly [keyHash: Buffer, fingerprint: string | null, userJson: string | null]
 
 /** The short reads of users. Calls of one turn of the event loop share one query for each kind. */
 export interface UserReads {
@@ -78,7 +72,7 @@ export interface UserReads {
 
 export interface UserReadsOptions {
   readonly connections: Connections
-  readonly closing: Gate
+  readonly closing: CallGate
   /** Milliseconds since the epoch that do not jump when the machine's clock is set. */
   readonly steadyNow: () => number
 }

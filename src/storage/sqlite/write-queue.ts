@@ -1,5 +1,5 @@
+import { createCallGate } from '../call-gate.ts'
 import { createCommitRecorder } from '../commit-recorder.ts'
-import { createGate } from '../gate.ts'
 import type { CommitReport } from '../storage-report.ts'
 import { createFailedCommits } from './failed-commits.ts'
 import type { ReadView } from './read-view.ts'
@@ -67,7 +67,7 @@ export function createWriteQueue(
   const failedCommits = createFailedCommits(database, view)
   const commits = createCommitRecorder()
   const words = createWordChanges(database)
-  const gate = createGate(maxPending)
+  const gate = createCallGate(maxPending)
 
   let pending: PendingWrite[] = []
   let scheduled = false

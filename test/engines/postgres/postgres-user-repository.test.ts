@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { createGate } from '../../../src/storage/gate.ts'
+import { createCallGate } from '../../../src/storage/call-gate.ts'
 import { openConnections } from '../../../src/storage/postgres/open-connections.ts'
 import { createPostgresUserRepository } from '../../../src/storage/postgres/postgres-user-repository.ts'
 import type { Storage } from '../../../src/storage/storage.ts'
@@ -15,7 +15,7 @@ describeUserRepository({
   name: 'PostgreSQL',
   open: async now => {
     const connections = openConnections({ location: locationOf(await copyPostgresTemplate()) })
-    const closing = createGate()
+    const closing = createCallGate()
     const repository = createPostgresUserRepository({
       ...{ connections, closing, now, steadyNow: now },
       catchUp: async () => false,

@@ -1,7 +1,7 @@
 import { ServiceError } from '../errors.ts'
 
 /** Counts the calls that run or wait, refuses those that are too many or too late, and knows when all have ended. */
-export interface Gate {
+export interface CallGate {
   /** Before a call. Throws `shutting_down` after `close`, and `overloaded` while as many as allowed are inside. */
   enter(): void
   /** After a call that has entered, however it ended. */
@@ -13,7 +13,7 @@ export interface Gate {
 }
 
 /** Lets up to `most` calls in at a time. */
-export function createGate(most = Number.POSITIVE_INFINITY): Gate {
+export function createCallGate(most = Number.POSITIVE_INFINITY): CallGate {
   let inside = 0
   let closed: Promise<void> | undefined
   let onEmpty: (() => void) | undefined
@@ -40,7 +40,7 @@ export function createGate(most = Number.POSITIVE_INFINITY): Gate {
 
 /** The same function, each call of which is inside the gate until it ends. */
 export function through<Args extends readonly unknown[], Result>(
-  gate: Gate,
+  gate: CallGate,
   call: (...args: Args) => Promise<Result>,
 ): (...args: Args) => Promise<Result> {
   return async (...args) => {
