@@ -1,5 +1,6 @@
 import type { UserPage, UserQuery } from '../../users/user-repository.ts'
-import { type Batches, type Closing, createBatches } from './batches.ts'
+import type { CallGate } from '../call-gate.ts'
+import { type Batches, createBatches } from './batches.ts'
 import { toPage } from './list-page.ts'
 import {
   countRangeStatement,
@@ -28,7 +29,7 @@ const MAX_SHORT_OFFSET = 1000
 
 export interface UserListerOptions {
   readonly connections: Connections
-  readonly closing: Closing
+  readonly closing: CallGate
   /** Lists users that are found by words. */
   readonly search: (query: UserQuery) => Promise<UserPage>
 }

@@ -1,14 +1,15 @@
 import { randomUUID } from 'node:crypto'
 import type { Ban, BanStore } from '../../limits/ban-store.ts'
+import type { CallGate } from '../call-gate.ts'
 import { BAN_COLUMNS, type BanRow, createBanStore } from '../create-ban-store.ts'
 import { banKey, fromStored, hashOfBan, toStored, utf8OfStored } from './ban-text.ts'
-import { type Closing, createBatches } from './batches.ts'
+import { createBatches } from './batches.ts'
 import type { Connections, Session } from './postgres-connections.ts'
 import { createPostgresSharedStatements } from './postgres-shared-statements.ts'
 
 export interface PostgresBanStoreOptions {
   readonly connections: Connections
-  readonly closing: Closing
+  readonly closing: CallGate
   /** Milliseconds since the epoch. Bans that end before this time are treated as ended. */
   readonly now: () => number
 }

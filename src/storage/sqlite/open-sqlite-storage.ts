@@ -1,6 +1,5 @@
 import type { OpenStorageOptions, Storage } from '../storage.ts'
 import { createWordFiller } from '../word-filler.ts'
-import { TEMPORARY } from './database-files.ts'
 import { watchFileBytes } from './file-bytes.ts'
 import { requireFile } from './inspect-database.ts'
 import { openLongReads } from './long-reads.ts'
@@ -10,7 +9,6 @@ import { readSigningKey } from './signing-keys.ts'
 import { createSqliteApiKeyStore } from './sqlite-api-key-store.ts'
 import { createSqliteBanStore } from './sqlite-ban-store.ts'
 import type { Database } from './sqlite-driver.ts'
-import { createSqliteDryRunImportStore } from './sqlite-dry-run-import-store.ts'
 import { createSqliteUserImportStore } from './sqlite-user-import-store.ts'
 import { createSqliteUserRepository } from './sqlite-user-repository.ts'
 import { createIndexedWords } from './word-index.ts'
@@ -58,7 +56,6 @@ function createSqliteStorage(
   const filler = createWordFiller({ words, onIndexing, onWarning, lookMs: LOOK_MS })
   const longReads = openLongReads(database)
   const fileBytes = watchFileBytes(path)
-  let trial: Trial | undefined
   return {
     users: createSqliteUserRepository({
       database,
@@ -72,10 +69,6 @@ function createSqliteStorage(
     // A ban has ended once both clocks say so: neither a clock that jumps nor a machine that slept shortens it.
     bans: createSqliteBanStore({ database, writes, now: () => Math.min(steadyNow(), now()) }),
     apiKeys: createSqliteApiKeyStore({ database, writes }),
-    openTrialImports: async () => {
-      trial = await openTrial(database, now)
-      return trial.imports
-    },
     signingKey: async name => readSigningKey(database, name),
     readAnew: view.end,
     untilReachable: work => work(),
@@ -87,7 +80,6 @@ function createSqliteStorage(
     }),
     close: async () => {
       await filler.end()
-      await trial?.close()
       await writes.close()
       await longReads.close()
       view.end()
@@ -105,23 +97,4 @@ async function openDatabase(path: string, options: OpenStorageOptions): Promise<
   const { now, ifMissing, mustPersist = false } = options
   if (mustPersist) requireFile(path)
   return openSqlite({ path, now, mustExist: ifMissing !== 'create' })
-}
-
-interface Trial {
-  readonly imports: Storage['imports']
-  close(): Promise<void>
-}
-
-/** Imports are tried in a second database, which SQLite deletes when it is closed. */
-async function openTrial(database: Database, now: () => number): Promise<Trial> {
-  const temporary = await openSqlite({ path: TEMPORARY, now })
-  const writes = createWriteQueue(temporary, createReadView(temporary))
-  const trial = { database: temporary, writes }
-  return {
-    imports: createSqliteDryRunImportStore({ database, trial, now }),
-    close: async () => {
-      await writes.close()
-      temporary.close()
-    },
-  }
 }

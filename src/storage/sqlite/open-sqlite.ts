@@ -4,7 +4,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { makeFolder, syncFile } from '../../files/durable-files.ts'
 import { OLDER_SCHEMA, UNFINISHED_COPY, UnusableDatabase } from '../unusable-database.ts'
 import { connect, isOpenHere } from './connect.ts'
-import { companionOf, IN_MEMORY, TEMPORARY } from './database-files.ts'
+import { companionOf, IN_MEMORY } from './database-files.ts'
 import { inspect, requireThere, START_PATIENCE_MS } from './inspect-database.ts'
 import { migrate, migrationsOfRelease } from './migrator.ts'
 import { createSigningKeys } from './signing-keys.ts'
@@ -19,7 +19,7 @@ const BUSY_PAUSE_MS = 20
 export const CACHE_KIB = 4000
 
 export interface OpenOptions {
-  /** A path whose missing folders are created, `:memory:`, or `TEMPORARY`. */
+  /** A path whose missing folders are created, or `:memory:`. */
   readonly path: string
   readonly now: () => number
   /** Whether it must exist with the schema of this release. It is then neither created nor migrated. */
@@ -35,7 +35,7 @@ export interface OpenOptions {
 export async function openSqlite(options: OpenOptions): Promise<Database> {
   return explainErrors(async () => {
     const { path, now, mustExist } = options
-    if (mustExist || (path !== IN_MEMORY && path !== TEMPORARY)) await prepare(options)
+    if (mustExist || path !== IN_MEMORY) await prepare(options)
     const database = await connect(path, { timeout: START_PATIENCE_MS, lock: switchToWal })
     try {
       migrate(database, migrationsOfRelease(), now)

@@ -27,9 +27,7 @@ interface DigestRow {
 }
 
 interface KeyRow {
-  readonly user_id: number
   readonly fingerprint: string | null
-  readonly user_version: string | null
   readonly user_json: string | null
 }
 
@@ -43,7 +41,7 @@ const SELECT_DIGEST = `SELECT password_digest FROM users WHERE id = ?`
 const SELECT_EMAIL_OWNER = `SELECT id FROM users WHERE lower(email) = lower(?)`
 
 const SELECT_KEY = `
-  SELECT user_id, fingerprint, user_version, user_json
+  SELECT fingerprint, user_json
   FROM idempotency_keys WHERE key_hash = ? AND expires_at > ?`
 
 /** Lists have thousands of possible forms, but clients use only few of them. */
@@ -92,9 +90,9 @@ export function createSqliteUserReads(options: SqliteUserReadsOptions): UserRead
       read(() => {
         const row = selectKey.get(keyHash, steadyNow())
         if (row === undefined) return undefined
-        const { user_id: id, user_version: version, user_json: json, fingerprint } = row
-        if (fingerprint === null || version === null || json === null) return 'user_deleted'
-        return { fingerprint, user: { id, version, json } }
+        const { fingerprint, user_json: json } = row
+        if (fingerprint === null || json === null) return 'user_deleted'
+        return { fingerprint, user: storedUser(json) }
       }),
 
     find: id => read(() => foundUser(select.get(id))),

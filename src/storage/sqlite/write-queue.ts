@@ -1,4 +1,4 @@
-import { ServiceError } from '../../errors.ts'
+import { createCallGate } from '../call-gate.ts'
 import { createCommitRecorder } from '../commit-recorder.ts'
 import type { CommitReport } from '../storage-report.ts'
 import { createFailedCommits } from './failed-commits.ts'
@@ -74,16 +74,15 @@ export function createWriteQueue(
   const failedCommits = createFailedCommits(database, view)
   const commits = createCommitRecorder()
   const words = createWordChanges(database, onWarning)
+  const gate = createCallGate(maxPending)
 
   let pending: PendingWrite[] = []
   let scheduled = false
   let closed: Promise<void> | undefined
-  let onIdle: (() => void) | undefined
 
   function run<T>(work: () => T): Promise<T> {
-    if (closed !== undefined) return Promise.reject(new ServiceError('shutting_down'))
-    if (pending.length >= maxPending) return Promise.reject(new ServiceError('overloaded'))
     return new Promise<T>((resolve, reject) => {
+      gate.enter()
       pending.push({ work, resolve, reject, deadline: performance.now() + LOCK_PATIENCE_MS })
       // Two turns: first this turn's responses are sent, then requests that arrived meanwhile join the batch. Saves 6 % CPU
       // on POST by 50 clients and 12 % on a mix with reads; a single write is not delayed measurably.
@@ -116,16 +115,18 @@ export function createWriteQueue(
       isCommitting = true
       commit.run()
       commits.record({ startedAt, writes: countDone(finished) })
-      for (const { settle } of finished) settle()
+      for (const { settle } of finished) {
+        settle()
+        gate.leave()
+      }
     } catch (error) {
       words.undo()
       if (database.inTransaction) rollback.run()
       if (isCommitting) failedCommits.bury()
       refuse(batch, error)
     }
-    if (pending.length === 0) onIdle?.()
     // Two turns: this batch is answered before the next one blocks the thread.
-    else schedule(() => setImmediate(setImmediate, flush))
+    if (pending.length > 0) schedule(() => setImmediate(setImmediate, flush))
   }
 
   /** The write is to be settled once the batch is committed. Throws if the whole transaction is lost. */
@@ -155,19 +156,18 @@ export function createWriteQueue(
 
   function refuse(writes: readonly PendingWrite[], error: unknown): void {
     const refusal = translateSqliteError(error)
-    for (const { reject } of writes) reject(refusal)
-    if (pending.length === 0) onIdle?.()
+    for (const { reject } of writes) {
+      reject(refusal)
+      gate.leave()
+    }
   }
 
   function close(): Promise<void> {
-    closed ??= new Promise<void>(resolve => {
-      onIdle = resolve
-      if (pending.length === 0) resolve()
-    }).then(failedCommits.close)
+    closed ??= gate.close().then(failedCommits.close)
     return closed
   }
 
-  return { run, words, waiting: () => pending.length, commits: commits.read, close }
+  return { run, words, waiting: gate.count, commits: commits.read, close }
 }
 
 function countDone(writes: readonly FinishedWrite[]): number {
