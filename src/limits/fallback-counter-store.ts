@@ -49,10 +49,8 @@ export function createFallbackCounterStore(
   options: FallbackCounterStoreOptions,
 ): FallbackCounterStore {
   const { shared, local, patienceMs, probe, retryEveryMs, onLost, onBack } = options
-  const patience = createPatience<() => void>({
-    patienceMs,
-    onOver: () => lose(new Error(`no answer within ${patienceMs} ms`)),
-  })
+  const patience = createPatience()
+  const unanswered = new Set<() => void>()
   let isLocal = false
   let isClosed = false
   let probeTimer: NodeJS.Timeout | undefined
@@ -61,8 +59,14 @@ export function createFallbackCounterStore(
     if (isLocal) return
     isLocal = true
     onLost(error)
-    for (const countLocally of patience.takeAll()) countLocally()
+    countAllLocally()
     scheduleProbe()
+  }
+
+  function countAllLocally(): void {
+    const all = [...unanswered]
+    unanswered.clear()
+    for (const countLocally of all) countLocally()
   }
 
   function scheduleProbe(): void {
@@ -80,7 +84,7 @@ export function createFallbackCounterStore(
     onBack()
   }
 
-  function ask<T>({ askShared, askLocal, earlierMs, addWait }: Question<T>): MaybePromise<T> {
+  function ask<T>({ askShared, askLocal, earlierMs = 0, addWait }: Question<T>): MaybePromise<T> {
     if (isLocal) return askLocal()
     let answer: MaybePromise<T>
     try {
@@ -91,22 +95,28 @@ export function createFallbackCounterStore(
     }
     if (!(answer instanceof Promise)) return answer
     return new Promise((resolve, reject) => {
-      const wait = patience.begin(() => {
+      const countLocally = () => {
+        wait.end()
         try {
           resolve(askLocal())
         } catch (error) {
           reject(error)
         }
-      }, earlierMs)
+      }
+      const wait = patience.begin(patienceMs - earlierMs, () =>
+        lose(new Error(`no answer within ${patienceMs} ms`)),
+      )
+      unanswered.add(countLocally)
       answer.then(
         value => {
           // Without effect if the call was counted locally meanwhile.
-          wait.isOver = true
-          const waitedMs = patience.elapsedMs(wait)
+          unanswered.delete(countLocally)
+          wait.end()
+          const waitedMs = wait.elapsedMs()
           resolve(addWait === undefined || waitedMs < MOMENT_MS ? value : addWait(value, waitedMs))
         },
         error => {
-          if (!wait.isOver) lose(error)
+          if (unanswered.has(countLocally)) lose(error)
         },
       )
     })
@@ -134,7 +144,7 @@ export function createFallbackCounterStore(
       isClosed = true
       isLocal = true
       clearTimeout(probeTimer)
-      for (const countLocally of patience.takeAll()) countLocally()
+      countAllLocally()
     },
   }
 }

@@ -80,7 +80,7 @@ export async function indexNextUsers(
         ? { ...(await indexNoted(session)), through: lastId, lastId }
         : { ...(await indexAfter(session, through)), lastId }
     },
-    { isLong: true },
+    { lane: 'long' },
   )
 }
 
@@ -94,7 +94,7 @@ export async function areWordsIndexed(connections: Connections): Promise<boolean
 
 /** Has all users indexed again. */
 export async function forgetIndexedWords(connections: Connections): Promise<void> {
-  await connections.write(session => session.query({ text: BEGIN_ANEW }), { isLong: true })
+  await connections.write(session => session.query({ text: BEGIN_ANEW }), { lane: 'long' })
 }
 
 async function indexAfter(session: Session, through: number) {

@@ -63,7 +63,7 @@ export function createUserLister({
     const parameters = isAlone ? values[0] : transposed(values)
     const rows = await connections.read(
       session => session.query<ListRow>({ text, ...(name && { name }) }, parameters),
-      { isLong: !isShort },
+      { lane: isShort ? 'short' : 'long' },
     )
     // Without parameters all pages are the same one.
     return hasParameters ? rows : queries.map(() => rows[0] as ListRow)
@@ -86,7 +86,7 @@ export function createUserLister({
     if (range === undefined) return undefined
     const { statement, values } = countRangeStatement(query, range)
     const rows = await connections.read(session => session.query<[number]>(statement, values), {
-      isLong: true,
+      lane: 'long',
     })
     return (rows[0]?.[0] ?? 0) <= MAX_SORTED_USERS ? range : undefined
   }

@@ -9,12 +9,12 @@ import { createPostgresApiKeyStore } from './postgres-api-key-store.ts'
 import { createPostgresBanStore } from './postgres-ban-store.ts'
 import type { Connections } from './postgres-connections.ts'
 import { isUnfinishedCopy } from './postgres-copy-mark.ts'
+import { asUnusable, mayPass } from './postgres-errors.ts'
 import { migratePostgres, postgresMigrations, requireMigrated } from './postgres-migrator.ts'
 import { openSigningKeys } from './postgres-signing-keys.ts'
 import { openPostgresTrialImportStore } from './postgres-trial-import-store.ts'
 import { createPostgresUserImportStore } from './postgres-user-import-store.ts'
 import { createPostgresUserRepository } from './postgres-user-repository.ts'
-import { asUnusable, mayPass } from './unreachable-reasons.ts'
 import { createWaitingWrites } from './waiting-writes.ts'
 import { createWordIndexer } from './word-indexer.ts'
 
@@ -137,9 +137,7 @@ function createPostgresStorage(
       ...connections.report(),
     }),
     close: async () => {
-      await indexer.end()
-      await closing.close()
-      await connections.close()
+      await connections.close(Promise.all([indexer.end(), closing.close()]))
     },
   }
 }

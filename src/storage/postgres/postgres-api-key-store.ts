@@ -39,7 +39,9 @@ export function createPostgresApiKeyStore(connections: Connections): ApiKeyStore
   return {
     list: async () => {
       const statement = { name: 'list_api_keys', text: SELECT_ALL }
-      const rows = await connections.read(session => session.query<ApiKeyRow>(statement))
+      const rows = await connections.read(session => session.query<ApiKeyRow>(statement), {
+        lane: 'aside',
+      })
       return rows.map(toApiKey)
     },
 
@@ -63,14 +65,16 @@ export function createPostgresApiKeyStore(connections: Connections): ApiKeyStore
       const values = [uses.map(({ hash }) => hash), uses.map(({ usedAt }) => usedAt)]
       // Another process may be writing the uses of the same keys.
       await connections.write(session => session.query({ text: UPDATE_LAST_USES }, values), {
-        isPatient: true,
+        lane: 'aside',
         countWrites: () => 1,
       })
     },
 
     revision: async () => {
       const statement = { name: 'read_api_key_mark', text: SELECT_MARK }
-      const [row] = await connections.read(session => session.query<[number]>(statement))
+      const [row] = await connections.read(session => session.query<[number]>(statement), {
+        lane: 'aside',
+      })
       return String(row?.[0])
     },
   }

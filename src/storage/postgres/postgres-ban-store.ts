@@ -40,7 +40,7 @@ export function createPostgresBanStore({
           await deleteEndedBans(session, now())
         },
         // Another process may be lifting many.
-        { isPatient: true, countWrites: () => bans.length },
+        { lane: 'aside', countWrites: () => bans.length },
       )
       return bans.map(() => ({ value: undefined }))
     },
@@ -50,7 +50,9 @@ export function createPostgresBanStore({
   async function* load(): AsyncIterable<readonly Ban[]> {
     let after: BanPosition | undefined
     for (;;) {
-      const { bans, last } = await connections.read(session => readBanPage(session, now(), after))
+      const { bans, last } = await connections.read(session => readBanPage(session, now(), after), {
+        lane: 'aside',
+      })
       yield bans
       if (bans.length < PAGE_ROWS) return
       after = last
@@ -60,7 +62,8 @@ export function createPostgresBanStore({
   return {
     load,
 
-    list: query => connections.read(session => listBanPage(session, now(), query)),
+    list: query =>
+      connections.read(session => listBanPage(session, now(), query), { lane: 'aside' }),
 
     save: saves.add,
 
@@ -70,13 +73,14 @@ export function createPostgresBanStore({
           await setWriter(session, writer)
           return deleteBans(session, selection)
         },
-        { isLong: true, countWrites: () => 1 },
+        { lane: 'long', countWrites: () => 1 },
       )
       return deleted
         .filter(({ endsAt }) => endsAt > now())
         .sort((one, other) => one.endsAt - other.endsAt)
     },
 
-    revision: () => connections.read(session => readChangesOfOthers(session, writer)),
+    revision: () =>
+      connections.read(session => readChangesOfOthers(session, writer), { lane: 'aside' }),
   }
 }

@@ -3,7 +3,7 @@ import { createIdCounter, createImportDecisions } from './import-decisions.ts'
 import { readLastId, readUsersOf } from './import-statements.ts'
 import type { PostgresUserImportStoreOptions } from './postgres-user-import-store.ts'
 
-const LONG = { isLong: true }
+const LONG = { lane: 'long' } as const
 
 /**
  * Tries an import: decides as the real store does, and keeps what it decided in memory, some 400 bytes for each user of

@@ -56,7 +56,7 @@ export function createUserSearcher({
     const statement = { text: searchStatement(query, reach), ...(name && { name }) }
     const [row] = await connections.read(
       session => session.query<SearchRow>(statement, searchValuesOf(query)),
-      { isLong },
+      { lane: isLong ? 'long' : 'short' },
     )
     return row as SearchRow
   }

@@ -27,7 +27,7 @@ export interface WriteBatchOptions<In, Out> {
 }
 
 /** How long an item may take in all, in milliseconds. */
-const PATIENCE_MS = 1800
+const PATIENCE_MS = 1500
 
 /** A statement may wait for one lock after the other, and each wait has the whole lock_timeout. */
 const SET_TIMEOUTS = `
@@ -105,7 +105,7 @@ export function createWriteBatches<In, Out>(
         const [only] = await write(endingAt(deadline, session), [item], true)
         return only
       },
-      { isPatient: true, deadline, countWrites: only => countDone([only]) },
+      { lane: 'aside', deadline, countWrites: only => countDone([only]) },
     )
     if (outcome === undefined || outcome === APART) throw lockHeld()
     if ('error' in outcome) throw outcome.error

@@ -4,8 +4,8 @@ import { OLDER_SCHEMA, UnusableDatabase } from '../../unusable-database.ts'
 import { readHistory, requireUsable } from '../inspect-schema.ts'
 import { openConnections } from '../open-connections.ts'
 import type { Session } from '../postgres-connections.ts'
+import { asUnusable } from '../postgres-errors.ts'
 import { migratePostgres, postgresMigrations } from '../postgres-migrator.ts'
-import { asUnusable } from '../unreachable-reasons.ts'
 
 /** Whether a database has no schema yet. Throws `UnusableDatabase` for a schema other than that of this release. */
 export async function lacksSchema(session: Session): Promise<boolean> {

@@ -3,8 +3,7 @@ import { UnusableDatabase } from '../../unusable-database.ts'
 import { createClientConfigs } from '../client-config.ts'
 import { type Connection, openConnection, type SessionSettings } from '../open-connection.ts'
 import type { Row, Session } from '../postgres-connections.ts'
-import { unavailable } from '../postgres-errors.ts'
-import { asUnusable } from '../unreachable-reasons.ts'
+import { asUnusable, unavailable } from '../postgres-errors.ts'
 
 /** A connection for a whole copy. It throws `UnusableDatabase` for every error of the server and of the connection. */
 export interface CopySession extends Session {
@@ -36,7 +35,6 @@ export async function openCopySession(
     lockTimeoutMs: LOCK_TIMEOUT_MS,
     statementTimeoutMs: answerTimeoutMs,
     hasGenericPlans: false,
-    silenceMs: answerTimeoutMs,
   }
   const configOf = createClientConfigs(location)
   let failure: unknown

@@ -23,7 +23,7 @@ const COUNT_ORPHANS = `
 const FAULT =
   'the index of words differs from the users, so `q` finds too many or too few: run `migrate --reindex`'
 
-const LONG = { isLong: true }
+const LONG = { lane: 'long' } as const
 
 /** Compares the words of all users with their names and e-mails, also while others write. Each chunk is of one state. */
 export async function findWordFaults(connections: Connections): Promise<readonly string[]> {

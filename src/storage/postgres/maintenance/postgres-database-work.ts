@@ -6,14 +6,13 @@ import { areWordsIndexed, forgetIndexedWords, indexNextUsers } from '../index-ne
 import { openConnections } from '../open-connections.ts'
 import { waitFor } from '../open-postgres-storage.ts'
 import type { Connections } from '../postgres-connections.ts'
-import { sqlStateOf } from '../postgres-errors.ts'
+import { asUnusable, sqlStateOf } from '../postgres-errors.ts'
 import {
   migratePostgres,
   postgresMigrationStatus,
   postgresMigrations,
 } from '../postgres-migrator.ts'
 import { openSigningKeys } from '../postgres-signing-keys.ts'
-import { asUnusable } from '../unreachable-reasons.ts'
 import { findPostgresFaults } from './find-postgres-faults.ts'
 
 /** Brings the schema and the index of words to this release. */
@@ -75,12 +74,15 @@ function faultOf(error: unknown): string {
 /** A column, a table or a sequence. */
 const MISSING = ['42703', '42P01']
 
+/** Some statements of `check` read all users. */
+const STATEMENT_MS = 60_000
+
 /** Waits for a server that cannot be reached yet, as a start does. */
 async function withConnections<T>(
   location: PostgresLocation,
   work: (connections: Connections) => Promise<T>,
 ): Promise<T> {
-  const connections = openConnections({ location })
+  const connections = openConnections({ location, longStatementMs: STATEMENT_MS })
   try {
     await waitFor(async () => {
       await connections.read(session => session.query({ text: 'SELECT 1' }))
