@@ -8,8 +8,13 @@ import type { LaneName } from '../../../src/storage/postgres/postgres-connection
 import { openTestApp } from '../../support/open-test-app.ts'
 import { queryPostgres } from '../../support/postgres-client.ts'
 import { createPostgresCluster } from '../../support/postgres-cluster.ts'
-import { connectTo, holdOpen } from '../../support/postgres-connections.ts'
-import { newPostgresDatabase } from '../../support/postgres-databases.ts'
+import {
+  connectTo,
+  holdOpen,
+  openStorage,
+  untilWaiting,
+} from '../../support/postgres-connections.ts'
+import { copyPostgresTemplate, newPostgresDatabase } from '../../support/postgres-databases.ts'
 import { locationOf } from '../../support/postgres-location.ts'
 import { canStartClusters } from '../../support/postgres-settings.ts'
 import { until } from '../../support/until.ts'
@@ -90,4 +95,21 @@ test('long work goes on beside short work that got its connection too late for a
   const refused = Array.from({ length: 6 }, () => read('SELECT FROM held'))
   for (const one of refused) await expect(one).rejects.toMatchObject(UNAVAILABLE)
   expect(await slept).toHaveLength(1)
+})
+
+test('a lock on the table of users holds up no poll of bans and API keys, however many reads wait for it', async () => {
+  const url = await copyPostgresTemplate()
+  const { users, bans, apiKeys } = await openStorage(url)
+  const holder = await holdOpen(url, 'LOCK TABLE users IN ACCESS EXCLUSIVE MODE')
+  let ended = 0
+  const reads = [users.find(1), users.findByEmail('ann@example.com'), users.findDigests([1])]
+  const held = reads.map(async read => {
+    await expect(read).rejects.toMatchObject(UNAVAILABLE)
+    ended++
+  })
+  await untilWaiting(url, 2)
+  await Promise.all([bans.revision(), apiKeys.revision(), apiKeys.list(), users.revision()])
+  expect(ended).toBe(0)
+  await Promise.all(held)
+  await holder.query('COMMIT')
 })
