@@ -159,7 +159,7 @@ export function openConnections(options: OpenConnectionsOptions): Connections {
     const { deadline = performance.now() + PATIENCE_MS } = options
     const known = { isAbandoned: false, isLost: false, mayBeCommitted: false }
     const call: Call<T> = { mode, work, lane, deadline, countWrites, ...known }
-    return new Promise((resolve, reject) => {
+    const result = new Promise<T>((resolve, reject) => {
       const abandon = () => {
         call.isAbandoned = true
         const late = new NoAnswer('no answer, or no free connection, in time')
@@ -167,9 +167,6 @@ export function openConnections(options: OpenConnectionsOptions): Connections {
       }
       repeat(call, abandon).then(resolve, reject)
     })
-  }
-
-  function track<T>(result: Promise<T>): Promise<T> {
     running.add(result)
     const forget = () => running.delete(result)
     result.then(forget, forget)
@@ -177,9 +174,9 @@ export function openConnections(options: OpenConnectionsOptions): Connections {
   }
 
   return {
-    read: (work, options) => track(run('read', work, options)),
-    write: (work, options) => track(run('write', work, options)),
-    transaction: (work, options) => track(run('transaction', work, options)),
+    read: (work, options) => run('read', work, options),
+    write: (work, options) => run('write', work, options),
+    transaction: (work, options) => run('transaction', work, options),
     ping: statement =>
       run('read', async session => {
         requireWritable(session as Connection)
