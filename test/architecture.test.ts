@@ -29,7 +29,7 @@ const ALLOWED = tableOf(`
   ops/management: errors http http/pages limits limits/rules metrics ops ops/metrics
   open-database: clocks config storage storage/postgres storage/sqlite
   storage/sqlite: access errors files limits native-package storage users users/transfer
-  storage/postgres: access config errors limits storage users users/transfer
+  storage/postgres: access config errors limits storage users users/transfer waiting
   storage/copy: storage
   ops/metrics: http limits metrics server storage version waiting
   storage: access errors limits metrics users users/transfer

@@ -87,7 +87,7 @@ async function indexNextUsers(connections: Connections): Promise<IndexingProgres
         ? { ...(await indexNoted(session)), through: lastId, lastId }
         : { ...(await indexAfter(session, through)), lastId }
     },
-    { isLong: true },
+    { lane: 'long' },
   )
 }
 
@@ -116,7 +116,7 @@ async function areWordsIndexed(connections: Connections): Promise<boolean> {
 
 /** Has all users indexed again. */
 export async function forgetIndexedWords(connections: Connections): Promise<void> {
-  await connections.write(session => session.query({ text: BEGIN_ANEW }), { isLong: true })
+  await connections.write(session => session.query({ text: BEGIN_ANEW }), { lane: 'long' })
 }
 
 async function indexAfter(session: Session, through: number) {

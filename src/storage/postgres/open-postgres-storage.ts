@@ -11,11 +11,11 @@ import { createPostgresApiKeyStore } from './postgres-api-key-store.ts'
 import { createPostgresBanStore } from './postgres-ban-store.ts'
 import type { Connections } from './postgres-connections.ts'
 import { isUnfinishedCopy } from './postgres-copy-mark.ts'
+import { asUnusable, mayPass } from './postgres-errors.ts'
 import { migratePostgres, postgresMigrations, requireMigrated } from './postgres-migrator.ts'
 import { openSigningKeys } from './postgres-signing-keys.ts'
 import { createPostgresUserImportStore } from './postgres-user-import-store.ts'
 import { createPostgresUserRepository } from './postgres-user-repository.ts'
-import { asUnusable, mayPass } from './unreachable-reasons.ts'
 
 /** How long a start waits for a database that cannot be reached. */
 const START_PATIENCE_MS = 10_000
@@ -137,10 +137,7 @@ function createPostgresStorage(
       ...connections.report(),
     }),
     close: async () => {
-      await filler.end()
-      await writes.close()
-      await closing.close()
-      await connections.close()
+      await connections.close(Promise.all([filler.end(), writes.close(), closing.close()]))
     },
   }
 }

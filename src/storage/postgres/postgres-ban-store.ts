@@ -61,7 +61,7 @@ export function createPostgresBanStore(options: PostgresBanStoreOptions): BanSto
           await session.query({ text: DELETE_SOME_ENDED }, [Math.floor(now())])
         },
         // Another process may be lifting many.
-        { isPatient: true, countWrites: () => bans.length },
+        { lane: 'aside', countWrites: () => bans.length },
       )
       return bans.map(() => ({ value: undefined }))
     },
@@ -79,7 +79,7 @@ export function createPostgresBanStore(options: PostgresBanStoreOptions): BanSto
             await setWriter(session)
             return session.query<[...BanRow]>({ text: deleteInOrder(condition) }, values)
           },
-          { isLong: true, countWrites: () => 1 },
+          { lane: 'long', countWrites: () => 1 },
         ),
       revision: async () => String((await read(SELECT_CHANGES, [writer]))[0]?.[0]),
       toStored,

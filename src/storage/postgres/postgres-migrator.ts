@@ -117,7 +117,7 @@ async function appliedTo(
       checkHistory(applied, migrations)
       return applied
     },
-    { isLong: true },
+    { lane: 'long' },
   )
 }
 
@@ -134,7 +134,7 @@ async function applyNext({ connections, migrations, now }: MigrateOptions): Prom
         if (next !== undefined) await apply(session, next, now())
         return true
       },
-      { isLong: true },
+      { lane: 'long' },
     )
   } catch (error) {
     throw explain(error)

@@ -46,7 +46,7 @@ const RACES: readonly unknown[] = ['23505', '40P01', '40001']
 /** Another writer was between the reads of a batch and its writes. */
 class Outrun extends Error {}
 
-const LONG = { isLong: true }
+const LONG = { lane: 'long' } as const
 
 /**
  * Imports in the tables `users` and `imports` of PostgreSQL. A batch is decided row by row in memory and written with a few

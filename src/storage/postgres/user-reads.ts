@@ -106,14 +106,14 @@ export function createUserReads({ connections, closing, steadyNow }: UserReadsOp
 
   const keys = createLookup<string, KeyRow>(closing, async hashes => {
     const found = hashes.map(hash => Buffer.from(hash, 'hex'))
-    const rows = await read<KeyRow>(FIND_KEYS, [found, steadyNow()], { avoidsUsers: true })
+    const rows = await read<KeyRow>(FIND_KEYS, [found, steadyNow()], { lane: 'aside' })
     return rows.map(row => [row[0].toString('hex'), row])
   })
 
   const revisions = createBatches<undefined, string>({
     closing,
     run: async asked => {
-      const [row] = await read<[string]>(FIND_REVISION, [], { avoidsUsers: true })
+      const [row] = await read<[string]>(FIND_REVISION, [], { lane: 'aside' })
       const [value] = row as [string]
       return asked.map(() => ({ value }))
     },

@@ -2,14 +2,13 @@ import type { PostgresLocation } from '../../../config/postgres-url.ts'
 import { checkHistory } from '../../migrations.ts'
 import { OLDER_SCHEMA, UNFINISHED_COPY, UnusableDatabase } from '../../unusable-database.ts'
 import { createClientConfigs } from '../client-config.ts'
-import { connectToAny } from '../gateway.ts'
+import { connectToAny } from '../hosts.ts'
 import { readHistory, requireUsable } from '../inspect-schema.ts'
 import { migrateDatabase } from '../maintenance/postgres-database-work.ts'
 import type { Row, Session } from '../postgres-connections.ts'
 import { isUnfinishedCopy } from '../postgres-copy-mark.ts'
-import { unavailable } from '../postgres-errors.ts'
+import { asUnusable, unavailable } from '../postgres-errors.ts'
 import { postgresMigrations } from '../postgres-migrator.ts'
-import { asUnusable } from '../unreachable-reasons.ts'
 
 /** A connection for a whole copy. It throws `UnusableDatabase` for every error of the server and of the connection. */
 export interface CopySession extends Session {
@@ -40,7 +39,6 @@ export async function openCopySession(options: CopySessionOptions): Promise<Copy
         lockTimeoutMs: LOCK_TIMEOUT_MS,
         statementTimeoutMs: answerTimeoutMs,
         hasGenericPlans: false,
-        silenceMs: answerTimeoutMs,
       },
     }),
   )

@@ -14,7 +14,7 @@ import type { Connections, Statement } from '../postgres-connections.ts'
 import { isUnfinishedCopy } from '../postgres-copy-mark.ts'
 import { findWordFaults } from './find-word-faults.ts'
 
-const LONG = { isLong: true }
+const LONG = { lane: 'long' } as const
 
 /** The migration that lets a database be an unfinished copy. */
 const COPIES_SINCE = 6

@@ -21,7 +21,7 @@ const SELECT_CHUNK = `
 const COUNT_ORPHANS = `
   SELECT count(*) FROM users_words WHERE NOT EXISTS (SELECT FROM users WHERE users.id = users_words.id)`
 
-const LONG = { isLong: true }
+const LONG = { lane: 'long' } as const
 
 /** Compares the words of all users with their names and e-mails, also while others write. Each chunk is of one state. */
 export async function findWordFaults(connections: Connections): Promise<readonly string[]> {

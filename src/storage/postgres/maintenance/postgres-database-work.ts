@@ -7,14 +7,13 @@ import { forgetIndexedWords, indexedWords } from '../index-next-users.ts'
 import { openConnections } from '../open-connections.ts'
 import { waitFor } from '../open-postgres-storage.ts'
 import type { Connections } from '../postgres-connections.ts'
-import { sqlStateOf } from '../postgres-errors.ts'
+import { asUnusable, sqlStateOf } from '../postgres-errors.ts'
 import {
   migratePostgres,
   postgresMigrationStatus,
   postgresMigrations,
 } from '../postgres-migrator.ts'
 import { openSigningKeys } from '../postgres-signing-keys.ts'
-import { asUnusable } from '../unreachable-reasons.ts'
 import { findPostgresFaults } from './find-postgres-faults.ts'
 
 /** Brings the schema and the index of words to this release. */
@@ -59,12 +58,15 @@ export function checkPostgresDatabase(location: PostgresLocation): Promise<Check
   })
 }
 
+/** Some statements of `check` read all users. */
+const STATEMENT_MS = 60_000
+
 /** Waits for a server that cannot be reached yet, as a start does. */
 async function withConnections<T>(
   location: PostgresLocation,
   work: (connections: Connections) => Promise<T>,
 ): Promise<T> {
-  const connections = openConnections({ location })
+  const connections = openConnections({ location, longStatementMs: STATEMENT_MS })
   try {
     await waitFor(async () => {
       await connections.read(session => session.query({ text: 'SELECT 1' }))

@@ -1,5 +1,6 @@
 import type { ClientConfig } from 'pg'
 import type { PostgresLocation } from '../../config/postgres-url.ts'
+import { NoAnswer } from '../../waiting/patience.ts'
 import { createClientConfigs } from './client-config.ts'
 import {
   type Connection,
@@ -13,7 +14,7 @@ import { isPermanent } from './postgres-errors.ts'
  * Makes connections to the host that takes writes, and knows whether there is one. Without one, it looks for one in
  * the background, one attempt at a time: a server that is away costs its callers nothing, and is soon found again.
  */
-export interface Gateway {
+export interface Hosts {
   /**
    * A new connection to the first host that takes writes, otherwise to one that only reads. `onBroken` is called when the
    * connection breaks. Throws what went wrong, and at once while the last attempt failed.
@@ -21,15 +22,17 @@ export interface Gateway {
   connect(settings: SessionSettings, onBroken: () => void): Promise<Connection>
   /** Changes when connections that were made before should not be used any more. */
   generation(): number
-  /** Call it when a connection was silent for too long or takes no writes any more: the others are no better. */
+  /** Call it when a connection gave no answer or takes no writes any more: the others may be no better. Looks at once. */
   distrust(): void
   close(): void
 }
 
-export interface GatewayOptions {
+export interface HostsOptions {
   readonly location: PostgresLocation
   /** Called with what an operator should know: a fixed sentence for the log, and its cause. */
   readonly onWarning?: ((message: string, cause?: unknown) => void) | undefined
+  /** Called when no host answers any more, or another one takes over: what runs on earlier connections gets no answer. */
+  readonly onLost: () => void
 }
 
 const CONNECT_TIMEOUT_MS = 1000
@@ -47,13 +50,14 @@ const LOOK_SETTINGS: SessionSettings = {
 }
 
 /** Throws `UnusableDatabase` if a file of the location cannot be used. */
-export function createGateway({ location, onWarning = () => {} }: GatewayOptions): Gateway {
+export function createHosts({ location, onWarning = () => {}, onLost }: HostsOptions): Hosts {
   const timeoutMs = Math.min(location.connectTimeoutMs ?? CONNECT_TIMEOUT_MS, CONNECT_TIMEOUT_MS)
   const configs = location.hosts.map(createClientConfigs(location))
   let failure: unknown
   let isReadOnly = false
   let generation = 0
   let isSeeking = false
+  let looking: Promise<void> | undefined
   let isClosed = false
 
   async function attempt(settings: SessionSettings, onBroken: () => void): Promise<Connection> {
@@ -61,7 +65,10 @@ export function createGateway({ location, onWarning = () => {} }: GatewayOptions
       const connection = await connectToAny(configs, { settings, onBroken, timeoutMs })
       if (failure !== undefined) onWarning('database can be reached again')
       failure = undefined
-      if (isReadOnly !== connection.isReadOnly) generation++
+      if (isReadOnly !== connection.isReadOnly) {
+        generation++
+        onLost()
+      }
       if (connection.isReadOnly && !isReadOnly) onWarning('database takes no writes')
       isReadOnly = connection.isReadOnly
       if (isReadOnly) seek()
@@ -69,6 +76,7 @@ export function createGateway({ location, onWarning = () => {} }: GatewayOptions
     } catch (error) {
       if (failure === undefined) onWarning('database cannot be reached', error)
       failure = error
+      if (error instanceof NoAnswer) onLost()
       seek()
       throw error
     }
@@ -81,14 +89,22 @@ export function createGateway({ location, onWarning = () => {} }: GatewayOptions
     while (!isClosed && (failure !== undefined || isReadOnly)) {
       await pause(pauseMs)
       pauseMs = Math.min(2 * pauseMs, LONGEST_PAUSE_MS)
-      if (!isClosed) await look().catch(() => {})
+      if (!isClosed) await look()
     }
     isSeeking = false
   }
 
-  async function look(): Promise<void> {
-    const connection = await attempt(LOOK_SETTINGS, () => {})
-    connection.end()
+  /** One attempt at a time. */
+  function look(): Promise<void> {
+    looking ??= attempt(LOOK_SETTINGS, () => {})
+      .then(
+        connection => connection.end(),
+        () => {},
+      )
+      .finally(() => {
+        looking = undefined
+      })
+    return looking
   }
 
   return {
@@ -99,6 +115,7 @@ export function createGateway({ location, onWarning = () => {} }: GatewayOptions
     generation: () => generation,
     distrust: () => {
       generation++
+      if (!isClosed) look()
     },
     close: () => {
       isClosed = true
