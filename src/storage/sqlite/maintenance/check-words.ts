@@ -1,4 +1,4 @@
-import type { NamedUser } from '../../../users/words.ts'
+import { type NamedUser, WORDS_VERSION } from '../../../users/words.ts'
 import { openToRead, readHistory } from '../inspect-database.ts'
 import type { Database } from '../sqlite-driver.ts'
 import { prefixesOf } from '../word-index.ts'
@@ -14,6 +14,9 @@ const CACHE_KIB = 64_000
 
 /** The content of the index: each beginning of a word with the id of a user. */
 const CREATE_VIEW = `CREATE VIRTUAL TABLE temp.indexed_words USING fts5vocab(main, users_words, instance)`
+
+/** One of another version is built again anyway. */
+const IS_CURRENT = `SELECT words_version = ${WORDS_VERSION} FROM users_words_state WHERE singleton = 1`
 
 const SELECT_INDEXED = `SELECT term, doc FROM temp.indexed_words`
 
@@ -42,6 +45,7 @@ export function examineWords(path: string): readonly string[] {
 
 function compareWords(database: Database): readonly string[] {
   if (readHistory(database).length < WORDS_SINCE) return []
+  if (database.prepare(IS_CURRENT).pluck().get() !== 1) return []
   database.pragma(`cache_size = -${CACHE_KIB}`)
   database.exec(CREATE_VIEW)
   const [indexed, expected] = [createSum(), createSum()]
