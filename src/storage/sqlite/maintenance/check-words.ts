@@ -1,4 +1,4 @@
-import type { NamedUser } from '../../../users/words.ts'
+import { type NamedUser, WORDS_VERSION } from '../../../users/words.ts'
 import { FAULTS } from '../../check-rules.ts'
 import { openView, readHistory, WHOLE_CACHE_KIB } from '../inspect-database.ts'
 import type { Database } from '../sqlite-driver.ts'
@@ -13,6 +13,9 @@ const WORDS_SINCE = 13
 
 /** The content of the index: each beginning of a word with the id of a user. */
 const CREATE_VIEW = `CREATE VIRTUAL TABLE temp.indexed_words USING fts5vocab(main, users_words, instance)`
+
+/** One of another version is built again anyway. */
+const IS_CURRENT = `SELECT words_version = ${WORDS_VERSION} FROM users_words_state WHERE singleton = 1`
 
 const SELECT_INDEXED = `SELECT term, doc FROM temp.indexed_words`
 
@@ -36,6 +39,7 @@ export async function examineWords(path: string): Promise<readonly string[]> {
 
 function compareWords(database: Database): readonly string[] {
   if (readHistory(database).length < WORDS_SINCE) return []
+  if (database.prepare(IS_CURRENT).pluck().get() !== 1) return []
   database.pragma(`cache_size = -${WHOLE_CACHE_KIB}`)
   database.exec(CREATE_VIEW)
   const [indexed, expected] = [createSum(), createSum()]
