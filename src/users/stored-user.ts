@@ -23,10 +23,10 @@ function versionOf(json: UserJson): string {
   return `${json.slice(UPDATED_AT_START, -2)}-${hashOf(json)}`
 }
 
-/** 53 bits in base 36, of UTF-16 units: cyrb53. SHA-256 takes ten times as long, and nobody gains by a collision. */
+/** Twice 30 bits in decimal, which takes 0.2 µs (cyrb53, small integers only). Nobody gains by a collision. */
 function hashOf(text: string): string {
-  let high = 0xdeadbeef
-  let low = 0x41c6ce57
+  let high = 1
+  let low = 2
   for (let index = 0; index < text.length; index++) {
     const unit = text.charCodeAt(index)
     high = Math.imul(high ^ unit, 2654435761)
@@ -34,7 +34,7 @@ function hashOf(text: string): string {
   }
   high = Math.imul(high ^ (high >>> 16), 2246822507) ^ Math.imul(low ^ (low >>> 13), 3266489909)
   low = Math.imul(low ^ (low >>> 16), 2246822507) ^ Math.imul(high ^ (high >>> 13), 3266489909)
-  return (4294967296 * (2097151 & low) + (high >>> 0)).toString(36)
+  return `${high >>> 2}-${low >>> 2}`
 }
 
 /** The user as clients see it, in the text that every storage makes of the same row. */
