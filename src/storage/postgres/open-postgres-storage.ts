@@ -12,6 +12,7 @@ import { isUnfinishedCopy } from './postgres-copy-mark.ts'
 import { migratePostgres, postgresMigrations, requireMigrated } from './postgres-migrator.ts'
 import { openSigningKeys } from './postgres-signing-keys.ts'
 import { openPostgresTrialImportStore } from './postgres-trial-import-store.ts'
+import { createPostgresUserChanges } from './postgres-user-changes.ts'
 import { createPostgresUserImportStore } from './postgres-user-import-store.ts'
 import { createPostgresUserRepository } from './postgres-user-repository.ts'
 import { asUnusable, mayPass } from './unreachable-reasons.ts'
@@ -119,6 +120,7 @@ function createPostgresStorage(
       replaceDigest: waiting.counted(users.replaceDigest),
       delete: waiting.counted(users.delete),
     },
+    changes: createPostgresUserChanges(connections),
     imports: { ...imports, write: waiting.counted(imports.write) },
     bans: { ...bans, save: waiting.counted(bans.save), lift: waiting.counted(bans.lift) },
     apiKeys: {

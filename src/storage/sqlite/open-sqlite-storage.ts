@@ -11,6 +11,7 @@ import { createSqliteApiKeyStore } from './sqlite-api-key-store.ts'
 import { createSqliteBanStore } from './sqlite-ban-store.ts'
 import type { Database } from './sqlite-driver.ts'
 import { createSqliteDryRunImportStore } from './sqlite-dry-run-import-store.ts'
+import { createSqliteUserChanges } from './sqlite-user-changes.ts'
 import { createSqliteUserImportStore } from './sqlite-user-import-store.ts'
 import { createSqliteUserRepository } from './sqlite-user-repository.ts'
 import { createWriteQueue } from './write-queue.ts'
@@ -60,6 +61,7 @@ function createSqliteStorage(
       now,
       steadyNow,
     }),
+    changes: createSqliteUserChanges({ database, view, writes }),
     imports: createSqliteUserImportStore({ database, writes, now }),
     // A ban has ended once both clocks say so: neither a clock that jumps nor a machine that slept shortens it.
     bans: createSqliteBanStore({ database, writes, now: () => Math.min(steadyNow(), now()) }),
