@@ -59,7 +59,7 @@ const ONLY = tableOf(`
   storage/sqlite -> limits: storage/sqlite/sqlite-ban-store.ts
   storage/sqlite -> users/transfer: storage/sqlite/sqlite-user-import-store.ts
       storage/sqlite/sqlite-dry-run-import-store.ts
-  storage/postgres -> limits: storage/postgres/ban-statements.ts storage/postgres/postgres-ban-store.ts
+  storage/postgres -> limits: storage/postgres/postgres-ban-store.ts
   storage/postgres -> users/transfer: storage/postgres/import-checkpoints.ts storage/postgres/import-decisions.ts
       storage/postgres/import-statements.ts storage/postgres/postgres-trial-import-store.ts
       storage/postgres/postgres-user-import-store.ts

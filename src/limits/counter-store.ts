@@ -16,7 +16,7 @@ export interface Count {
   readonly count: number
   /** Milliseconds until the window ends. */
   readonly resetsInMs: number
-  /** How long the count took, if that was more than a moment. */
+  /** How long the request waited for the count, if it had to. */
   readonly waitedMs?: number
 }
 

@@ -7,7 +7,7 @@ export interface FallbackCounterStoreOptions {
   readonly shared: CounterStore
   /** Counts in this process while `shared` does not answer. */
   readonly local: CounterStore
-  /** How long a request waits for `shared`, over all its counts. */
+  /** How long a request waits for `shared`, over all its counts; and for how long `shared` may be silent. */
   readonly patienceMs: number
   /** Resolves if `shared` answers again, otherwise rejects. Called while it does not answer, one call at a time. */
   readonly probe: () => Promise<void>
@@ -33,26 +33,26 @@ interface Question<T> {
   readonly askLocal: () => MaybePromise<T>
   /** How long the request has waited before. */
   readonly earlierMs?: number | undefined
-  /** Adds to an answer how long it took. */
+  /** Adds to an answer how long the request waited for it. */
   readonly addWait?: (answer: T, waitedMs: number) => T
 }
 
-/** Shorter waits do not add up to anything. */
-const MOMENT_MS = 5
-
 /**
- * Counts in a shared store and, while that fails or takes too long, in a local one. The first call that fails ends the wait of
- * all others. From then on calls cost nothing but their local count, until a probe in the background finds the shared store
- * again. No call fails because of the shared store.
+ * Counts in a shared store and, while that fails or does not answer, in a local one. The first call that fails, or that has no
+ * answer after `patienceMs`, ends the wait of all others. From then on calls cost nothing but their local count, until a probe
+ * in the background finds the shared store again.
+ *
+ * A request whose time is up, because it has waited for several counts, is counted locally by this one. The shared store counts
+ * it too, only later: it is slow, but not lost. No call fails because of the shared store.
  */
 export function createFallbackCounterStore(
   options: FallbackCounterStoreOptions,
 ): FallbackCounterStore {
   const { shared, local, patienceMs, probe, retryEveryMs, onLost, onBack } = options
-  const patience = createPatience<() => void>({
-    patienceMs,
-    onOver: () => lose(new Error(`no answer within ${patienceMs} ms`)),
-  })
+  const patience = createPatience()
+  /** What ends the wait of each call by its local count. */
+  const pending = new Set<() => void>()
+  let losses = 0
   let isLocal = false
   let isClosed = false
   let probeTimer: NodeJS.Timeout | undefined
@@ -60,8 +60,9 @@ export function createFallbackCounterStore(
   function lose(error: unknown): void {
     if (isLocal) return
     isLocal = true
+    losses++
     onLost(error)
-    for (const countLocally of patience.takeAll()) countLocally()
+    for (const countLocally of pending) countLocally()
     scheduleProbe()
   }
 
@@ -80,35 +81,44 @@ export function createFallbackCounterStore(
     onBack()
   }
 
-  function ask<T>({ askShared, askLocal, earlierMs, addWait }: Question<T>): MaybePromise<T> {
+  function ask<T>({ askShared, askLocal, earlierMs = 0, addWait }: Question<T>): MaybePromise<T> {
     if (isLocal) return askLocal()
-    let answer: MaybePromise<T>
-    try {
-      answer = askShared()
-    } catch (error) {
-      lose(error)
-      return askLocal()
-    }
-    if (!(answer instanceof Promise)) return answer
+    const lossesBefore = losses
+    const leftMs = patienceMs - earlierMs
     return new Promise((resolve, reject) => {
-      const wait = patience.begin(() => {
-        try {
-          resolve(askLocal())
-        } catch (error) {
-          reject(error)
-        }
-      }, earlierMs)
-      answer.then(
-        value => {
-          // Without effect if the call was counted locally meanwhile.
-          wait.isOver = true
-          const waitedMs = patience.elapsedMs(wait)
-          resolve(addWait === undefined || waitedMs < MOMENT_MS ? value : addWait(value, waitedMs))
+      function settle(answer: T): void {
+        resolve(addWait === undefined ? answer : addWait(answer, silence.elapsedMs()))
+      }
+
+      function countLocally(): void {
+        if (pending.delete(countLocally)) toPromise(askLocal).then(settle, reject)
+      }
+
+      /** Also after the request has gone on, but not for a failure that belongs to an earlier loss. */
+      function loseOnce(error: unknown): void {
+        if (losses === lossesBefore) lose(error)
+      }
+
+      const silence = patience.begin(patienceMs, () =>
+        loseOnce(new Error(`no answer within ${patienceMs} ms`)),
+      )
+      const budget = earlierMs > 0 ? patience.begin(leftMs, countLocally) : undefined
+      const endWaits = () => {
+        silence.end()
+        budget?.end()
+      }
+      pending.add(countLocally)
+      toPromise(askShared).then(
+        answer => {
+          endWaits()
+          if (pending.delete(countLocally)) settle(answer)
         },
         error => {
-          if (!wait.isOver) lose(error)
+          endWaits()
+          loseOnce(error)
         },
       )
+      if (leftMs <= 0) countLocally()
     })
   }
 
@@ -118,7 +128,7 @@ export function createFallbackCounterStore(
         askShared: () => shared.increment(key, windowMs),
         askLocal: () => local.increment(key, windowMs),
         earlierMs,
-        addWait: (count, waitedMs) => ({ ...count, waitedMs }),
+        addWait: ({ count, resetsInMs }, waitedMs) => ({ count, resetsInMs, waitedMs }),
       }),
     // Also in the local store, which may have counted the key during an earlier loss.
     reset: (key, inMs) => {
@@ -134,7 +144,11 @@ export function createFallbackCounterStore(
       isClosed = true
       isLocal = true
       clearTimeout(probeTimer)
-      for (const countLocally of patience.takeAll()) countLocally()
+      for (const countLocally of pending) countLocally()
     },
   }
+}
+
+async function toPromise<T>(ask: () => MaybePromise<T>): Promise<T> {
+  return ask()
 }

@@ -1,42 +1,24 @@
-export interface PatienceOptions {
-  /** How long a call may wait. */
-  readonly patienceMs: number
-  /** Called when a call has waited too long. */
-  readonly onOver: () => void
+/**
+ * Waits with an end, for which time stands still while this process is busy: if a timer is late, the answer may have come long
+ * ago, or the question may not have been sent yet.
+ */
+export interface Patience {
+  /** Calls `onOver` once `ms` have passed, unless the wait has ended before. */
+  begin(ms: number, onOver: () => void): Wait
 }
 
-/** Calls that wait for an answer, in the order in which they were made. */
-export interface Patience<Call> {
-  /** `waitedMs` is taken off its time: how long its caller has waited before. */
-  begin(call: Call, waitedMs?: number): Wait<Call>
-  /** How long a call has waited, without what its caller had waited before. */
-  elapsedMs(wait: Wait<Call>): number
-  /** All calls that still wait. None of them does from then on. */
-  takeAll(): Call[]
+export interface Wait {
+  /** How long it lasts so far. */
+  elapsedMs(): number
+  end(): void
 }
 
-/** The wait of one call. Set `isOver` when its answer arrives. */
-export interface Wait<Call> {
-  readonly call: Call
-  /** On the clock of `createPatience`. */
-  readonly sinceMs: number
-  /** On the same clock: when it has waited too long. */
-  readonly untilMs: number
-  isOver: boolean
-}
-
-/** The longest time between two looks at the calls that wait. */
+/** The longest time between two looks at the waits. */
 const TICK_MS = 10
 
-/**
- * Notices when a call waits too long, with one timer for all of them.
- *
- * Time during which this process was busy does not count: if the timer is late, the answer may have come long ago, or the
- * question may not have been sent yet. And as Node runs timers before it reads from sockets, a call is over only if it still
- * waits after the next read.
- */
-export function createPatience<Call>({ patienceMs, onOver }: PatienceOptions): Patience<Call> {
-  let waits: Wait<Call>[] = []
+/** One timer serves all waits. */
+export function createPatience(): Patience {
+  const waits = new Set<{ readonly untilMs: number; readonly onOver: () => void }>()
   let isTicking = false
   // A clock that stops while this process is busy.
   let countedMs = 0
@@ -46,23 +28,19 @@ export function createPatience<Call>({ patienceMs, onOver }: PatienceOptions): P
     const elapsedMs = performance.now() - countedAt
     countedAt += elapsedMs
     countedMs += elapsedMs > 2 * TICK_MS ? TICK_MS : elapsedMs
-    forgetAnswered()
     if (remainingMs() > 0) schedule()
-    // Runs after the sockets were read.
-    else setImmediate(endIfOver)
+    // Node runs timers before it reads from sockets. This runs after it.
+    else setImmediate(endOverdue)
   }
 
-  function endIfOver(): void {
-    forgetAnswered()
-    if (remainingMs() <= 0) onOver()
+  function endOverdue(): void {
+    for (const wait of waits) {
+      if (wait.untilMs <= countedMs && waits.delete(wait)) wait.onOver()
+    }
     schedule()
   }
 
-  function forgetAnswered(): void {
-    waits = waits.filter(({ isOver }) => !isOver)
-  }
-
-  /** How long the call that must be answered first may still wait. */
+  /** How long the wait that ends first may still last. */
   function remainingMs(): number {
     let firstMs = Number.POSITIVE_INFINITY
     for (const { untilMs } of waits) firstMs = Math.min(firstMs, untilMs)
@@ -74,47 +52,30 @@ export function createPatience<Call>({ patienceMs, onOver }: PatienceOptions): P
   }
 
   function schedule(): void {
-    isTicking = waits.length > 0
+    isTicking = waits.size > 0
     if (isTicking) setTimeout(tick, Math.max(1, Math.min(TICK_MS, remainingMs()))).unref()
   }
 
   return {
-    begin: (call, waitedMs = 0) => {
+    begin: (ms, onOver) => {
       if (!isTicking) countedAt = performance.now()
       const sinceMs = nowMs()
-      const untilMs = sinceMs + patienceMs - waitedMs
-      const wait = { call, sinceMs, untilMs, isOver: false }
-      waits.push(wait)
+      const wait = { untilMs: sinceMs + ms, onOver }
+      waits.add(wait)
       if (!isTicking) schedule()
-      return wait
-    },
-
-    elapsedMs: ({ sinceMs }) => nowMs() - sinceMs,
-
-    takeAll: () => {
-      const taken = waits.filter(({ isOver }) => !isOver)
-      for (const wait of taken) wait.isOver = true
-      waits = []
-      return taken.map(({ call }) => call)
+      return {
+        elapsedMs: () => nowMs() - sinceMs,
+        end: () => void waits.delete(wait),
+      }
     },
   }
 }
 
-/** The value of a promise, if it comes within `patienceMs`. Otherwise rejects. */
-export function withinPatience<T>(patienceMs: number, promise: Promise<T>): Promise<T> {
+/** The value of a promise, if it comes within `ms`. Otherwise rejects. */
+export function withinPatience<T>(ms: number, promise: Promise<T>): Promise<T> {
   return new Promise((resolve, reject) => {
-    const patience = createPatience<undefined>({
-      patienceMs,
-      onOver: () => {
-        patience.takeAll()
-        reject(new Error(`no answer within ${patienceMs} ms`))
-      },
-    })
-    const wait = patience.begin(undefined)
-    promise
-      .finally(() => {
-        wait.isOver = true
-      })
-      .then(resolve, reject)
+    const onOver = () => reject(new Error(`no answer within ${ms} ms`))
+    const { end } = createPatience().begin(ms, onOver)
+    promise.finally(end).then(resolve, reject)
   })
 }

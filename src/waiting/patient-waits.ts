@@ -10,28 +10,25 @@ export interface PatientWaits {
 
 export function createPatientWaits(patienceMs: number): PatientWaits {
   let isLate = false
-  const patience = createPatience<() => void>({
-    patienceMs,
-    onOver: () => {
-      isLate = true
-      for (const giveUp of patience.takeAll()) giveUp()
-    },
-  })
+  const patience = createPatience()
 
   return {
     wait: (answer, otherwise) =>
       new Promise(resolve => {
-        const wait = patience.begin(() => resolve(otherwise))
-        const settle = (value: typeof otherwise) => {
-          wait.isOver = true
-          resolve(value)
-        }
+        const { end } = patience.begin(patienceMs, () => {
+          isLate = true
+          resolve(otherwise)
+        })
         answer.then(
           value => {
+            end()
             isLate = false
-            settle(value)
+            resolve(value)
           },
-          () => settle(otherwise),
+          () => {
+            end()
+            resolve(otherwise)
+          },
         )
       }),
     isLate: () => isLate,

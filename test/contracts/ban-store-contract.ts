@@ -15,7 +15,25 @@ const MANY = 2500
 const ANN = '198.51.100.1'
 
 /** In the order of their bytes as UTF-8. */
-const ODD_TEXTS = ['', '\n', '%', "'; --", 'A', '\\', '__proto__', 'a', 'ab', 'é', '\uffee', '😀']
+const ODD_TEXTS = [
+  '',
+  '\0',
+  '\n',
+  '%',
+  "'; --",
+  'A',
+  '\\',
+  '\\\0',
+  '\\0',
+  '__proto__',
+  'a',
+  'a\0b',
+  'aA',
+  'ab',
+  'é',
+  '\uffee',
+  '😀',
+]
 const LONG = '😀'.repeat(5000)
 
 /** The tests that every `BanStore` must pass. */
@@ -55,7 +73,7 @@ export function describeBanStore({ name, open }: BanStoreHarness): void {
       expect(ends).toEqual(ends.toSorted((one, other) => one - other))
     })
 
-    test.each([...ODD_TEXTS, 'a\0b'])('%j is saved and lifted unchanged', async text => {
+    test.each(ODD_TEXTS)('%j is saved and lifted unchanged', async text => {
       const { store, banOf } = await opened()
       const [ban, neighbour] = [banOf(text, text), banOf(text, `${text}x`)]
       await store.save(ban)
@@ -108,10 +126,10 @@ export function describeBanStore({ name, open }: BanStoreHarness): void {
       for (const each of [store, other]) {
         const { listed, sizes } = await walk(each, { limit: 4 })
         expect(listed).toEqual(bans)
-        expect(sizes).toEqual([...Array(9).fill(4), 3])
+        expect(sizes).toEqual([...Array(13).fill(4), 2])
       }
-      expect((await store.list({ limit: 39 })).hasMore).toBe(false)
-      expect((await store.list({ limit: 38 })).hasMore).toBe(true)
+      expect((await store.list({ limit: 54 })).hasMore).toBe(false)
+      expect((await store.list({ limit: 53 })).hasMore).toBe(true)
     })
 
     test('list goes on after a place where no ban is any more, also of a rule', async () => {

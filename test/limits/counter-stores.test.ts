@@ -113,20 +113,52 @@ test('a call that is not answered in time is counted locally, so are those after
   expect(held).toHaveLength(1)
 })
 
-test('an answer says how long it took, and the time that a request has waited before is taken off', async () => {
+test('a request whose time is up is counted locally, and the shared store is not lost', async () => {
   const pass = holdTime()
   const { store: shared, held } = createHeldStore()
-  const { increment, lost } = openStore({ shared, patienceMs: 30 })
-  const counted = increment(KEY, FOREVER_MS)
+  const { increment, isLocal, lost } = openStore({ shared, patienceMs: 30 })
+  const first = increment(KEY, FOREVER_MS)
   await pass(20)
   held[0]?.answer({ count: 7, resetsInMs: 1 })
-  expect(await counted).toEqual({ count: 7, resetsInMs: 1, waitedMs: expect.closeTo(20) })
-  const later = increment(KEY, FOREVER_MS, 20)
+  expect(await first).toEqual({ count: 7, resetsInMs: 1, waitedMs: expect.closeTo(20) })
+  const second = increment(KEY, FOREVER_MS, 20)
+  const ofOther = increment(KEY, FOREVER_MS)
   await pass(9)
+  expect(held).toHaveLength(3)
+  await pass(3)
+  expect(await second).toMatchObject({ count: 1, waitedMs: expect.closeTo(10, -1) })
+  // Its time is up: it waits no longer, and is counted in the shared store all the same.
+  expect(await increment(KEY, FOREVER_MS, 30)).toMatchObject({ count: 2 })
+  expect(held).toHaveLength(4)
+  for (const [index, { answer }] of held.entries()) answer({ count: 10 + index, resetsInMs: 1 })
+  expect(await ofOther).toMatchObject({ count: 12 })
+  await pass(1000)
+  expect([isLocal(), lost]).toEqual([false, []])
+})
+
+test('a shared store that fails after the request has gone on is lost', async () => {
+  const { store: shared, held } = createHeldStore()
+  const { increment, lost } = openStore({ shared })
+  await increment(KEY, FOREVER_MS, FOREVER_MS)
   expect(lost).toEqual([])
-  await pass(2)
-  expect(await later).toMatchObject({ count: 1 })
-  expect(lost).toHaveLength(1)
+  held[0]?.fail(new Error('broken'))
+  await new Promise(setImmediate)
+  expect(lost).toEqual(['broken'])
+  // Its own count was made once.
+  expect(increment(KEY, FOREVER_MS)).toMatchObject({ count: 2 })
+})
+
+test('what fails after the shared store was found again belongs to its earlier loss', async () => {
+  const pass = holdTime()
+  const { store: shared, held } = createHeldStore()
+  const { increment, lose, lost, back } = openStore({ shared, probe: async () => {} })
+  const counted = increment(KEY, FOREVER_MS)
+  lose(new Error('gone'))
+  await counted
+  await pass(RETRY_MS)
+  held[0]?.fail(new Error('late'))
+  await pass(0)
+  expect([lost, back]).toEqual([['gone'], ['back']])
 })
 
 test('probes go on until one succeeds, and then the shared store counts again', async () => {

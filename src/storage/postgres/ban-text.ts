@@ -14,6 +14,11 @@ export function fromStored(text: string): string {
   return text.replace(/\\[0\\]/g, found => (found === '\\0' ? '\0' : '\\'))
 }
 
+/** SQL for the bytes of a text before `toStored`: both escapes become those of `decode`. */
+export function utf8OfStored(sql: string): string {
+  return `decode(replace(replace(${sql}, '\\\\', '\\134'), '\\0', '\\000'), 'escape')`
+}
+
 /** The same for two bans of the same rule and client. */
 export function banKey({ rule, clientKey }: BanName): string {
   return `${toStored(rule)}\0${toStored(clientKey)}`

@@ -1,19 +1,10 @@
 import { randomUUID } from 'node:crypto'
 import type { Ban, BanStore } from '../../limits/ban-store.ts'
-import {
-  type BanPosition,
-  deleteBans,
-  deleteEndedBans,
-  listBanPage,
-  PAGE_ROWS,
-  readBanPage,
-  readChangesOfOthers,
-  setWriter,
-  upsertBans,
-} from './ban-statements.ts'
-import { banKey } from './ban-text.ts'
+import { BAN_COLUMNS, type BanRow, createBanStore } from '../create-ban-store.ts'
+import { banKey, fromStored, hashOfBan, toStored, utf8OfStored } from './ban-text.ts'
 import { type Closing, createBatches } from './batches.ts'
-import type { Connections } from './postgres-connections.ts'
+import type { Connections, Session } from './postgres-connections.ts'
+import { createPostgresSharedStatements } from './postgres-shared-statements.ts'
 
 export interface PostgresBanStoreOptions {
   readonly connections: Connections
@@ -22,22 +13,51 @@ export interface PostgresBanStoreOptions {
   readonly now: () => number
 }
 
-/** Bans in the table `bans` of PostgreSQL. Saving a ban deletes some of those that have ended. */
-export function createPostgresBanStore({
-  connections,
-  closing,
-  now,
-}: PostgresBanStoreOptions): BanStore {
+/** For the triggers of the table, until the end of the transaction. */
+const SET_WRITER = `SELECT set_config('user_records.writer', $1, true)`
+
+/** In the order of hashes, so that two processes wait for each other in one direction only. */
+const UPSERT = `
+  INSERT INTO bans (key_hash, rule, client_key, ends_at, lasts_ms)
+  SELECT * FROM unnest($1::bytea[], $2::text[], $3::text[], $4::bigint[], $5::bigint[])
+    AS new (key_hash, rule, client_key, ends_at, lasts_ms)
+  ORDER BY key_hash
+  ON CONFLICT (key_hash) DO UPDATE SET ends_at = EXCLUDED.ends_at, lasts_ms = EXCLUDED.lasts_ms`
+
+/** Leaves the rows that another process is changing, and waits for nobody. */
+const DELETE_SOME_ENDED = `
+  DELETE FROM bans WHERE key_hash IN (
+    SELECT key_hash FROM bans WHERE ends_at <= $1
+    ORDER BY ends_at LIMIT 1000 FOR UPDATE SKIP LOCKED)`
+
+/** One statement, which changes `ban_changes` at its end: while it waits for a ban, it holds nothing else. */
+function deleteInOrder(condition: string): string {
+  return `
+    WITH selected AS (SELECT key_hash FROM bans WHERE ${condition} ORDER BY key_hash FOR UPDATE)
+    DELETE FROM bans USING selected WHERE bans.key_hash = selected.key_hash
+    RETURNING ${BAN_COLUMNS}`
+}
+
+/** Marks are random, so that their sum is another one after each change. */
+const SELECT_CHANGES = `
+  SELECT count(*) || ' ' || coalesce(sum(mark), 0) FROM ban_changes WHERE writer <> $1`
+
+/** Bans in PostgreSQL. Saving a ban deletes some of those that have ended. */
+export function createPostgresBanStore(options: PostgresBanStoreOptions): BanStore {
+  const { connections, closing, now } = options
+  const { read } = createPostgresSharedStatements(connections)
   /** Marks the changes of this process, so that its own ones do not change its revision. */
   const writer = randomUUID()
+  const setWriter = (session: Session) => session.query({ text: SET_WRITER }, [writer])
+
   const saves = createBatches<Ban, void>({
     closing,
     run: async bans => {
       await connections.transaction(
         async session => {
-          await setWriter(session, writer)
-          await upsertBans(session, bans)
-          await deleteEndedBans(session, now())
+          await setWriter(session)
+          await session.query({ text: UPSERT }, columnsOf(bans))
+          await session.query({ text: DELETE_SOME_ENDED }, [Math.floor(now())])
         },
         // Another process may be lifting many.
         { isPatient: true, countWrites: () => bans.length },
@@ -47,36 +67,33 @@ export function createPostgresBanStore({
     keysOf: ban => [banKey(ban)],
   })
 
-  async function* load(): AsyncIterable<readonly Ban[]> {
-    let after: BanPosition | undefined
-    for (;;) {
-      const { bans, last } = await connections.read(session => readBanPage(session, now(), after))
-      yield bans
-      if (bans.length < PAGE_ROWS) return
-      after = last
-    }
-  }
-
-  return {
-    load,
-
-    list: query => connections.read(session => listBanPage(session, now(), query)),
-
-    save: saves.add,
-
-    lift: async selection => {
-      const deleted = await connections.transaction(
-        async session => {
-          await setWriter(session, writer)
-          return deleteBans(session, selection)
-        },
-        { isLong: true, countWrites: () => 1 },
-      )
-      return deleted
-        .filter(({ endsAt }) => endsAt > now())
-        .sort((one, other) => one.endsAt - other.endsAt)
+  return createBanStore({
+    now,
+    table: {
+      read,
+      save: saves.add,
+      deleteWhere: (condition, values) =>
+        connections.transaction(
+          async session => {
+            await setWriter(session)
+            return session.query<[...BanRow]>({ text: deleteInOrder(condition) }, values)
+          },
+          { isLong: true, countWrites: () => 1 },
+        ),
+      revision: async () => String((await read(SELECT_CHANGES, [writer]))[0]?.[0]),
+      toStored,
+      fromStored,
+      inUtf8: utf8OfStored,
     },
+  })
+}
 
-    revision: () => connections.read(session => readChangesOfOthers(session, writer)),
-  }
+function columnsOf(bans: readonly Ban[]): readonly unknown[][] {
+  return [
+    bans.map(hashOfBan),
+    bans.map(({ rule }) => toStored(rule)),
+    bans.map(({ clientKey }) => toStored(clientKey)),
+    bans.map(({ endsAt }) => endsAt),
+    bans.map(({ lastsMs }) => lastsMs),
+  ]
 }

@@ -11,10 +11,10 @@ const MAX_REMEMBERED = 5000
 const MAX_REMEMBERED_CHARS = 200
 
 /**
- * Names keys by a hash with a secret, so that who reads the names of keys in Redis learns nothing about clients, not even by
+ * Names keys by a prefix and a hash with a secret, so that who reads the names of keys in Redis learns nothing about clients, not even by
  * trying every address. Remembers the names of recent keys, because to make one takes longer than all the rest of a count.
  */
-export function createCounterKeys(secret: Buffer): (key: CounterKey) => string {
+export function createCounterKeys(prefix: string, secret: Buffer): (key: CounterKey) => string {
   let recent = new Map<string, string>()
   let older = new Map<string, string>()
 
@@ -30,7 +30,7 @@ export function createCounterKeys(secret: Buffer): (key: CounterKey) => string {
     const text = counterText(key)
     const known = recent.get(text)
     if (known !== undefined) return known
-    const name = older.get(text) ?? hashOf(secret, text)
+    const name = older.get(text) ?? prefix + hashOf(secret, text)
     if (text.length <= MAX_REMEMBERED_CHARS) remember(text, name)
     return name
   }

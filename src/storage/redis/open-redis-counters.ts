@@ -45,7 +45,7 @@ export async function openRedisCounters(
     onBroken: error => store.lose(error),
   })
   const store = createFallbackCounterStore({
-    shared: createRedisCounterStore({ nameOf: createCounterKeys(secret), link }),
+    shared: createRedisCounterStore({ nameOf: createCounterKeys(prefix, secret), send: link.send }),
     local,
     patienceMs: PATIENCE_MS,
     probe: link.open,

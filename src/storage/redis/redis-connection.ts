@@ -2,13 +2,11 @@ import { createClient, createCluster, type RedisClientOptions } from '@redis/cli
 import type { RedisLocation, RedisNode } from '../../config/redis-url.ts'
 import { asUnusableRedis, NotACluster } from './redis-errors.ts'
 
-/** A connection to a Redis server, or connections to all masters of a Redis Cluster. */
-export interface RedisConnection {
-  /** In a Cluster, all keys of a command must be in one slot. */
-  readonly isCluster: boolean
-  /** Sends a command to the server that has `key`. Rejects with what the server or the connection says, at once if it is lost. */
-  send(key: string, command: string[]): Promise<unknown>
-}
+/**
+ * Sends a command about one key to the Redis server, or to the master of a Redis Cluster that has it. Commands of one turn of
+ * the event loop are sent together. Rejects with what the server or the connection says, at once if it is lost.
+ */
+export type Send = (key: string, command: string[]) => Promise<unknown>
 
 export interface ConnectOptions {
   readonly location: RedisLocation
@@ -24,7 +22,7 @@ type Client = ReturnType<typeof createClientOf>
  * Connects to Redis, and finds out whether it is a Cluster. There is no queue for commands while it is not connected, and it
  * never connects again by itself: who uses it decides when to.
  */
-export async function openRedisConnection(options: ConnectOptions): Promise<RedisConnection> {
+export async function openRedisConnection(options: ConnectOptions): Promise<Send> {
   const { location, onEnd, signal } = options
   const { client, node } = await openFirst(options)
   if (await isOfCluster(client)) {
@@ -39,7 +37,7 @@ export async function openRedisConnection(options: ConnectOptions): Promise<Redi
   client.on('error', error => {
     if (!signal.aborted) onEnd(error)
   })
-  return { isCluster: false, send: (_key, command) => client.sendCommand(command) }
+  return (_key, command) => client.sendCommand(command)
 }
 
 interface OpenNode {
@@ -105,7 +103,7 @@ async function isOfCluster(client: Client): Promise<boolean> {
 async function openCluster(
   { location, onEnd, signal }: ConnectOptions,
   node: RedisNode,
-): Promise<RedisConnection> {
+): Promise<Send> {
   const cluster = createCluster({
     // Only the one that has answered: others are tried for seconds.
     rootNodes: [{ socket: socketOf(location, node) }],
@@ -131,7 +129,7 @@ async function openCluster(
   cluster.on('node-error', error => {
     if (!signal.aborted) onEnd(error)
   })
-  return { isCluster: true, send: (key, command) => cluster.sendCommand(key, false, command) }
+  return (key, command) => cluster.sendCommand(key, false, command)
 }
 
 function optionsOf({ username, password, database }: RedisLocation) {

@@ -1,61 +1,59 @@
+import { createHash } from 'node:crypto'
 import type { Count, CounterKey, CounterStore } from '../../limits/counter-store.ts'
-import type { RedisLink } from './redis-link.ts'
+import type { Send } from './redis-connection.ts'
+
+/**
+ * Counts a key in a window of as many milliseconds as ARGV says. Returns the count, and the milliseconds until the window ends.
+ * A key without an end would count for ever, so it gets one; such a key remains when a person or a tool removes its end.
+ */
+const COUNT_SCRIPT = `
+local count = redis.call('INCR', KEYS[1])
+local left = -1
+if count > 1 then left = redis.call('PTTL', KEYS[1]) end
+if left < 0 then
+  redis.call('PEXPIRE', KEYS[1], ARGV[1])
+  left = tonumber(ARGV[1])
+end
+return { count, left }`
+
+/** By which Redis knows the script once it has run. */
+const COUNT_SCRIPT_SHA1 = createHash('sha1').update(COUNT_SCRIPT).digest('hex')
 
 export interface RedisCounterStoreOptions {
   readonly nameOf: (key: CounterKey) => string
-  readonly link: Pick<RedisLink, 'count'>
+  readonly send: Send
 }
 
-interface Pending {
-  readonly name: string
-  readonly windowMs: number
-  readonly resolve: (count: Count) => void
-  readonly reject: (error: unknown) => void
-}
-
-/** The most keys of one question, so that none keeps Redis busy for more than a few milliseconds. */
-const MAX_KEYS = 1000
-
-/** Windows end by Redis's own clock. All that is counted within one turn of the event loop is asked at once. */
-export function createRedisCounterStore({ nameOf, link }: RedisCounterStoreOptions): CounterStore {
-  let pending: Pending[] = []
-
-  function add(key: CounterKey, windowMs: number): Promise<Count> {
-    return new Promise((resolve, reject) => {
-      pending.push({ name: nameOf(key), windowMs, resolve, reject })
-      if (pending.length === 1) setImmediate(flush)
-    })
-  }
-
-  function flush(): void {
-    while (pending.length > MAX_KEYS) void send(pending.splice(0, MAX_KEYS))
-    void send(pending)
-    pending = []
-  }
-
-  async function send(batch: readonly Pending[]): Promise<void> {
-    const names = batch.map(({ name }) => name)
-    const windows = batch.map(({ windowMs }) => windowMs)
-    try {
-      const replies = await link.count(names, windows)
-      for (const [index, { resolve }] of batch.entries()) {
-        const count = replies[2 * index] as number
-        resolve({ count, resetsInMs: replies[2 * index + 1] as number })
-      }
-    } catch (error) {
-      for (const { reject } of batch) reject(error)
-    }
-  }
-
+/** Windows end by Redis's own clock. */
+export function createRedisCounterStore({ nameOf, send }: RedisCounterStoreOptions): CounterStore {
   return {
-    // Redis knows whole milliseconds only, and a window must not end early.
-    increment: (key, windowMs) => add(key, wholeMs(windowMs)),
+    increment: (key, windowMs) => countInRedis(send, nameOf(key), windowMs),
+
     reset: async (key, inMs = 0) => {
-      await add(key, inMs > 0 ? -wholeMs(inMs) : 0)
+      const name = nameOf(key)
+      // An end now deletes the key.
+      await send(name, ['PEXPIRE', name, inMs > 0 ? wholeMs(inMs) : '0'])
     },
   }
 }
 
-function wholeMs(ms: number): number {
-  return Math.max(1, Math.ceil(ms))
+/** Counts a name. Redis forgets scripts when it restarts, and then gets its text again. */
+export function countInRedis(send: Send, name: string, windowMs: number): Promise<Count> {
+  const parameters = ['1', name, wholeMs(windowMs)]
+  return send(name, ['EVALSHA', COUNT_SCRIPT_SHA1, ...parameters])
+    .catch((error: Error) => {
+      if (!error.message.startsWith('NOSCRIPT')) throw error
+      return send(name, ['EVAL', COUNT_SCRIPT, ...parameters])
+    })
+    .then(toCount)
+}
+
+function toCount(reply: unknown): Count {
+  const [count, resetsInMs] = reply as [number, number]
+  return { count, resetsInMs }
+}
+
+/** Redis knows whole milliseconds only, and a window must not end early. */
+function wholeMs(ms: number): string {
+  return String(Math.max(1, Math.ceil(ms)))
 }

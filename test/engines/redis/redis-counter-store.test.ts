@@ -26,7 +26,7 @@ async function openStore(url: string, prefix: string, secret = SECRET): Promise<
   const link = createRedisLink({ location, prefix, patienceMs: 3_600_000, onBroken: () => {} })
   onTestFinished(link.close)
   await link.open()
-  return createRedisCounterStore({ nameOf: createCounterKeys(secret), link })
+  return createRedisCounterStore({ nameOf: createCounterKeys(prefix, secret), send: link.send })
 }
 
 async function count(store: CounterStore): Promise<number> {
@@ -55,8 +55,9 @@ describe.skipIf(!canUseRedis)('counters on a Redis server', () => {
     return openStore(redis.url, prefix)
   }
 
-  /** Without the key of the trial, which ends in a second. */
-  const keys = async () => (await redis.keysOf(prefix)).filter(key => key !== `${prefix}trial`)
+  /** Without the keys of the trial, which end in a second. */
+  const keys = async () =>
+    (await redis.keysOf(prefix)).filter(key => !key.startsWith(`${prefix}trial`))
 
   describeCounterStore({
     name: 'Redis',
@@ -88,7 +89,7 @@ describe.skipIf(!canUseRedis)('counters on a Redis server', () => {
     expect(await count(one)).toBe(1)
   })
 
-  test('calls at once are answered in their order, also more than one question holds', async () => {
+  test('calls at once are answered in their order, however many', async () => {
     const store = await open()
     const calls = Array.from({ length: 2500 }, (_, index) => index + 1)
     const answers = calls.map(() => count(store))

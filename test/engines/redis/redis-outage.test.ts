@@ -1,4 +1,6 @@
-import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
+import { once } from 'node:events'
+import { type AddressInfo, connect, createServer } from 'node:net'
+import { afterAll, beforeAll, beforeEach, describe, expect, onTestFinished, test } from 'vitest'
 import { openTestApp, type TestApp } from '../../support/open-test-app.ts'
 import { type RedisCluster, startRedisCluster } from '../../support/redis-cluster.ts'
 import { type RedisServer, startRedis } from '../../support/redis-server.ts'
@@ -34,6 +36,25 @@ function linesOf({ logLines }: TestApp, message: string) {
 function untilCounting({ http }: TestApp, where: 'locally' | 'in Redis') {
   const body = where === 'locally' ? { status: 'ok', limits: 'local' } : { status: 'ok' }
   return untilPasses(() => http.get('/readyz').expect(200, body))
+}
+
+/** The URL of a server whose answers arrive later. It ends with the test. */
+async function slowDown(port: number, delayMs: number): Promise<string> {
+  const proxy = createServer({ noDelay: true }, socket => {
+    const redis = connect({ port, host: '127.0.0.1', noDelay: true })
+    socket.pipe(redis)
+    redis.on('data', data => setTimeout(() => socket.write(data), delayMs))
+    for (const [end, other] of [
+      [socket, redis],
+      [redis, socket],
+    ] as const) {
+      end.on('error', () => {}).on('close', () => other.destroy())
+    }
+  })
+  proxy.listen(0, '127.0.0.1')
+  await once(proxy, 'listening')
+  onTestFinished(() => void proxy.close())
+  return `redis://127.0.0.1:${(proxy.address() as AddressInfo).port}`
 }
 
 /** The statuses of requests of a client, one after the other. */
@@ -106,6 +127,29 @@ describe.skipIf(!canStartRedis)('while Redis cannot be used', () => {
       [200, 200, 200, 429],
       [200, 200, 200, 429],
     ])
+  })
+
+  test('a server that is slow but answers is not lost: limits of four rules hold exactly', async () => {
+    const url = await slowDown(redis.port, 14)
+    const rule = (name: string, limit: number) => {
+      return { name, by: `header:${name}`, limit, period: '1 hour' }
+    }
+    const limits = { throttle: [rule('a', 3), rule('b', 1000), rule('c', 1000), rule('d', 3)] }
+    // Again if an answer took 40 ms after all, on a busy machine.
+    const statuses = await until(async () => {
+      await redis.command('FLUSHALL')
+      const app = await openTestApp({ limits, env: { CACHE_STORE: 'redis', REDIS_URL: url } })
+      const ask = async (a: string, d: string) =>
+        (await app.http.get('/users').set({ a, b: 'b', c: 'c', d })).status
+      const found = []
+      for (let request = 0; request < 5; request++) {
+        found.push(await Promise.all([ask('one', `${request}`), ask(`${request}`, 'one')]))
+      }
+      await app.stop(0)
+      return linesOf(app, LOST).length === 0 && found
+    })
+    const [passes, refused] = [Array(2).fill(200), Array(2).fill(429)]
+    expect(statuses).toEqual([passes, passes, passes, refused, refused])
   })
 
   test.each([

@@ -1,0 +1,51 @@
+import { ServiceError } from '../../errors.ts'
+import type { SharedStatements } from '../shared-statements.ts'
+import type { Database } from './sqlite-driver.ts'
+import { translateSqliteError } from './sqlite-errors.ts'
+import { rememberStatements } from './sqlite-statements.ts'
+import type { WriteQueue } from './write-queue.ts'
+
+export interface SqliteTableOptions {
+  readonly database: Database
+  readonly writes: WriteQueue
+}
+
+/** A list of bans has a form for each number of clients, which are few. */
+const MAX_STATEMENTS = 50
+
+/** The statements of `SharedStatements` on SQLite. */
+export interface SqliteSharedStatements extends SharedStatements {
+  /** Runs a statement within a write of the queue. */
+  run<R extends readonly unknown[]>(sql: string, values?: readonly unknown[]): R[]
+}
+
+export function createSqliteSharedStatements({
+  database,
+  writes,
+}: SqliteTableOptions): SqliteSharedStatements {
+  const prepared = rememberStatements(database, MAX_STATEMENTS)
+
+  function run<R extends readonly unknown[]>(sql: string, values: readonly unknown[] = []): R[] {
+    const statement = prepared(sql, () => sql)
+    // SQLite takes `$1` for a parameter with the name 1.
+    const named = Object.fromEntries(values.map((value, index) => [index + 1, value]))
+    if (statement.reader) return statement.raw().all(named) as unknown[] as R[]
+    statement.run(named)
+    return []
+  }
+
+  return {
+    run,
+
+    read: async (sql, values) => {
+      if (!database.open) throw new ServiceError('shutting_down')
+      try {
+        return run(sql, values)
+      } catch (error) {
+        throw translateSqliteError(error)
+      }
+    },
+
+    write: (sql, values) => writes.run(() => run(sql, values)),
+  }
+}
