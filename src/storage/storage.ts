@@ -1,7 +1,7 @@
 import type { ApiKeyStore } from '../access/api-key-store.ts'
 import type { BanStore } from '../limits/ban-store.ts'
-import type { UserChanges } from '../users/changes/user-changes.ts'
 import type { UserImportStore } from '../users/transfer/user-import-store.ts'
+import type { UserChanges } from '../users/user-changes.ts'
 import type { UserRepository } from '../users/user-repository.ts'
 import type { StorageReport } from './storage-report.ts'
 

@@ -9,7 +9,7 @@ import { JSON_TYPE } from '../http/negotiation.ts'
 import { type QueryParameter, queryParameters, queryString } from '../http/query.ts'
 import type { Reply } from '../http/reply.ts'
 import { accept, acceptJson, createRouter, type RouteParts } from '../http/router.ts'
-import { type ChangeFeed, EVENT_STREAM_TYPE } from './changes/change-feed.ts'
+import { type ChangeFeed, EVENT_STREAM_TYPE } from './change-feed.ts'
 import type { PasswordVerifications } from './password-verifications.ts'
 import type { UserList } from './user-lists.ts'
 import type { StoredUser } from './user-repository.ts'
@@ -89,7 +89,12 @@ export function createUserRouter(
     .all(otherMethods)
   router
     .route('/users/changes')
-    .get(scope('list'), limit('list'), accept(JSON_TYPE, EVENT_STREAM_TYPE), answer(changes.answer))
+    .get(
+      scope('list'),
+      limit('list'),
+      accept(JSON_TYPE, EVENT_STREAM_TYPE),
+      answer(request => changes.answer(request)),
+    )
     .all(otherMethods)
   router
     .route('/users/:id')

@@ -287,7 +287,7 @@ describe('as a stream of events', () => {
   test('it goes on after Last-Event-ID, or else after `after`', async () => {
     const app = await openTestApp({ users: [newUserBody(), newUserBody(), newUserBody()] })
     const opened = await openStream(app)
-    await opened.until(/(?:data[^]*){3}/)
+    await opened.until(/(?:data[\s\S]*){3}/)
     const ids = Array.from(opened.text().matchAll(/id: (.*)\n/g), ([, id = '']) => id)
     const [first = '', second = ''] = ids
     const headers = { 'Last-Event-ID': second }

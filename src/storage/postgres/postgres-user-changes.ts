@@ -1,11 +1,11 @@
 import { ServiceError } from '../../errors.ts'
+import { MAX_ID } from '../../users/stored-user.ts'
 import type {
   ChangePage,
   ChangePosition,
   UserChange,
   UserChanges,
-} from '../../users/changes/user-changes.ts'
-import { MAX_ID } from '../../users/stored-user.ts'
+} from '../../users/user-changes.ts'
 import type { Connections, Statement } from './postgres-connections.ts'
 import { unavailable } from './postgres-errors.ts'
 import { representationOf } from './user-reads.ts'

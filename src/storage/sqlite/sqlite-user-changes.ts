@@ -4,7 +4,7 @@ import type {
   ChangePosition,
   UserChange,
   UserChanges,
-} from '../../users/changes/user-changes.ts'
+} from '../../users/user-changes.ts'
 import type { ReadView } from './read-view.ts'
 import type { Database } from './sqlite-driver.ts'
 import { translateSqliteError } from './sqlite-errors.ts'

@@ -1,5 +1,5 @@
 import { z } from 'zod'
-import { checkQuery, queryError, type SentParameter } from '../../http/query.ts'
+import { checkQuery, queryError, type SentParameter } from '../http/query.ts'
 import { decodeChangeCursor } from './change-cursor.ts'
 
 /** The parameters of `GET /users/changes`. */

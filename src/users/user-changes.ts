@@ -1,4 +1,4 @@
-import type { UserJson } from '../user-repository.ts'
+import type { UserJson } from './user-repository.ts'
 
 /** A place in the feed. Later places are those of later changes. */
 export interface ChangePosition {
