@@ -1,4 +1,5 @@
 import { availableParallelism } from 'node:os'
+import { createClocks } from './clocks.ts'
 import type { Config } from './config/settings.ts'
 import { openStorageForCommand } from './open-database.ts'
 import { createCursors } from './users/cursor.ts'
@@ -24,11 +25,12 @@ export async function openUserTransfer(
     mustPersist: !isDryRun,
     isBulk: true,
   })
+  const trial = isDryRun ? await openTrial(storage) : undefined
   const maxConcurrent = Math.min(availableParallelism(), MAX_HASHING_THREADS)
   const passwords = createPasswordHasher({ maxConcurrent })
   return {
     importer: createUserImporter({
-      store: isDryRun ? await storage.openTrialImports() : storage.imports,
+      store: trial?.store ?? storage.imports,
       rules: createImportRules(config),
       passwords: isDryRun ? createTrialHasher(passwords) : passwords,
       endsAtConflict: !isDryRun,
@@ -37,6 +39,20 @@ export async function openUserTransfer(
       users: storage.users,
       cursors: createCursors(await storage.signingKey('cursor')),
     }),
-    close: storage.close,
+    close: async () => {
+      trial?.close()
+      await storage.close()
+    },
+  }
+}
+
+/** Only when it is used: commands on PostgreSQL run without the binary of better-sqlite3. */
+async function openTrial({ imports, close }: Awaited<ReturnType<typeof openStorageForCommand>>) {
+  try {
+    const { openTrialImports } = await import('./storage/sqlite/trial-imports.ts')
+    return await openTrialImports(imports, createClocks().now)
+  } catch (error) {
+    await close()
+    throw error
   }
 }

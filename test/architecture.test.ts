@@ -17,7 +17,7 @@ const ALLOWED = tableOf(`
   service: access app clocks config http limits limits/rules open-database open-limits ops ops/management ops/metrics
       server storage users users/passwords
   cli/transfer: cli/terminal config errors files open-database open-transfer users/transfer
-  open-transfer: config open-database users users/passwords users/transfer
+  open-transfer: clocks config open-database storage/sqlite users users/passwords users/transfer
   open-limits: clocks config errors limits limits/rules ops/management storage storage/redis
   management: clocks config limits ops/management server version
   database-work: config errors open-database storage storage/copy storage/postgres/copy storage/postgres/maintenance
@@ -25,11 +25,11 @@ const ALLOWED = tableOf(`
   storage/sqlite/maintenance: files storage storage/sqlite users
   storage/sqlite/copy: storage storage/copy storage/sqlite
   storage/postgres/maintenance: config storage storage/postgres
-  storage/postgres/copy: config storage storage/copy storage/postgres
+  storage/postgres/copy: config storage storage/copy storage/postgres storage/postgres/maintenance
   ops/management: errors http http/pages limits limits/rules metrics ops ops/metrics
   open-database: clocks config storage storage/postgres storage/sqlite
   storage/sqlite: access errors files limits native-package storage users users/transfer
-  storage/postgres: access config errors limits storage users users/transfer
+  storage/postgres: access config errors limits storage users users/transfer waiting
   storage/copy: storage
   ops/metrics: http limits metrics server storage version waiting
   storage: access errors limits metrics users users/transfer
@@ -57,11 +57,9 @@ const ONLY = tableOf(`
   storage/sqlite -> access: storage/sqlite/sqlite-api-key-store.ts
   storage/postgres -> access: storage/postgres/postgres-api-key-store.ts
   storage/sqlite -> limits: storage/sqlite/sqlite-ban-store.ts
-  storage/sqlite -> users/transfer: storage/sqlite/sqlite-user-import-store.ts
-      storage/sqlite/sqlite-dry-run-import-store.ts
+  storage/sqlite -> users/transfer: storage/sqlite/sqlite-user-import-store.ts storage/sqlite/trial-imports.ts
   storage/postgres -> limits: storage/postgres/postgres-ban-store.ts
-  storage/postgres -> users/transfer: storage/postgres/import-checkpoints.ts storage/postgres/import-decisions.ts
-      storage/postgres/import-statements.ts storage/postgres/postgres-trial-import-store.ts
+  storage/postgres -> users/transfer: storage/postgres/import-statements.ts
       storage/postgres/postgres-user-import-store.ts
   users -> http/openapi: users/password-verification-operation.ts users/user-openapi.ts`)
 

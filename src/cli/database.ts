@@ -138,14 +138,14 @@ function copy(terminal: Terminal, { from, to }: CopyFlags): Promise<Outcome | nu
         progress.update(done, Math.min(1, done / Math.max(1, 2 * totalUsers)))
       },
     })
-    const { users, idempotencyKeys, bans, apiKeys, lastId, checksum, ...named } = copied
+    const { tables, lastId, checksum, ...named } = copied
     const seconds = (performance.now() - startedAt) / 1000
-    const rows = `${grouped(users)} users, ${grouped(idempotencyKeys)} idempotency keys`
-    const others = `${grouped(bans)} bans, ${grouped(apiKeys)} API keys`
+    const counts = tables.map(({ label, rows }) => `${grouped(rows)} ${label}`).join(', ')
     return {
-      lines: [`${named.to}: ${rows}, ${others}, verified, in ${seconds.toFixed(1)} s`],
+      lines: [`${named.to}: ${counts}, verified, in ${seconds.toFixed(1)} s`],
       json: {
-        ...{ ...named, users, idempotency_keys: idempotencyKeys, bans, api_keys: apiKeys },
+        ...named,
+        ...Object.fromEntries(tables.map(({ name, rows }) => [name, rows])),
         ...{ last_id: lastId, checksum, seconds: Number(seconds.toFixed(3)) },
       },
     }

@@ -1,5 +1,6 @@
 import { createHash } from 'node:crypto'
 import { readdirSync, readFileSync } from 'node:fs'
+import type { MigrationStatus } from './database-tasks.ts'
 import { UnusableDatabase } from './unusable-database.ts'
 
 /** One numbered SQL file, such as `0001_create_users.sql`. */
@@ -46,21 +47,35 @@ export function readMigrations(folder: URL): readonly Migration[] {
   })
 }
 
-/** Throws `MigrationMismatch` for a schema of a newer release, and for an applied file that was edited since. */
+/** Throws `MigrationMismatch` for a history that has a mismatch. */
 export function checkHistory(
   applied: readonly AppliedMigration[],
   migrations: readonly Migration[],
 ): void {
+  const mismatch = findMismatch(applied, migrations)
+  if (mismatch !== undefined) throw new MigrationMismatch(mismatch)
+}
+
+/** What a history has of a newer release, or of a file that was edited since it was applied. */
+export function findMismatch(
+  applied: readonly AppliedMigration[],
+  migrations: readonly Migration[],
+): string | undefined {
   const newest = applied.at(-1)?.version ?? 0
   if (newest > migrations.length) {
-    throw new MigrationMismatch(
-      `its schema version ${newest} is from a newer release: this release knows only ${migrations.length}`,
-    )
+    return `its schema version ${newest} is from a newer release: this release knows only ${migrations.length}`
   }
-  for (const [index, row] of applied.entries()) {
+  const edited = applied.find((row, index) => {
     const file = migrations[index]
-    if (file?.version !== row.version || file.hash !== row.hash) {
-      throw new MigrationMismatch(`its migration ${row.name} differs from the one in this release`)
-    }
-  }
+    return file?.version !== row.version || file.hash !== row.hash
+  })
+  return edited && `its migration ${edited.name} differs from the one in this release`
+}
+
+/** The migrations of a release, each with the time at which it was applied to a database. */
+export function statusOf(
+  applied: readonly AppliedMigration[],
+  migrations: readonly Migration[],
+): readonly MigrationStatus[] {
+  return migrations.map(({ name }, index) => ({ name, appliedAt: applied[index]?.applied_at }))
 }

@@ -15,11 +15,6 @@ export interface Storage {
   readonly imports: UserImportStore
   readonly bans: BanStore
   readonly apiKeys: ApiKeyStore
-  /**
-   * A store for trying imports. It decides as `imports` would, changes nothing in the database, and does not stop at a
-   * conflict. What it collects is deleted when the storage closes. Called at most once.
-   */
-  openTrialImports(): Promise<UserImportStore>
   /** A secret of 32 random bytes, the same for every process that uses the database. */
   signingKey(name: SigningKeyName): Promise<Buffer>
   /** Makes reads that begin after this call see all that was committed before it. */

@@ -8,7 +8,7 @@ export type UserJson = string
 
 export interface StoredUser {
   readonly id: number
-  /** New with each change and never reused: printable ASCII without quotes. */
+  /** New with each change and never that of other content: printable ASCII without quotes. Made by `stored-user.ts`. */
   readonly version: string
   readonly json: UserJson
 }
@@ -18,6 +18,13 @@ export interface NewUser {
   readonly email: string
   /** In PHC form, or `null` for a user without a password. */
   readonly passwordDigest: string | null
+}
+
+/** A user with all that is stored of it. Times are in the format of responses. */
+export interface UserRow extends NewUser {
+  readonly id: number
+  readonly createdAt: string
+  readonly updatedAt: string
 }
 
 /** A user with what its password is verified against. */

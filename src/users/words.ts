@@ -12,10 +12,13 @@ export const MAX_ASKED_WORDS = 8
  */
 const MAX_QUERY_UNITS = MAX_ASKED_WORDS * MAX_WORD_CHARS * 4 * 2
 
-/**
- * Changes with each change of what this file or `foldCase` makes of a text. An index of another version is built again.
- */
-export const WORDS_VERSION = 1
+/** Grows with each change of what this file or `foldCase` makes of a text, or of what an index holds. */
+const RULES_VERSION = 2
+
+const [UNICODE = 0, UNICODE_MINOR = 0] = (process.versions.unicode ?? '').split('.').map(Number)
+
+/** An index of an older version is built again: by other rules, or by another Unicode, which has more letters. */
+export const WORDS_VERSION = RULES_VERSION * 10_000 + UNICODE * 100 + UNICODE_MINOR
 
 /** What a user is found by. */
 export type NamedUser = Readonly<Record<'name' | 'email', string>>

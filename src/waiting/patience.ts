@@ -13,11 +13,11 @@ export interface Wait {
   end(): void
 }
 
-/** The longest time between two looks at the waits. */
-const TICK_MS = 10
+/** Why a wait ended without an answer. */
+export class NoAnswer extends Error {}
 
-/** One timer serves all waits. */
-export function createPatience(): Patience {
+/** One timer serves all waits. It looks at them every `tickMs` at least, and takes no longer stretch for more. */
+export function createPatience({ tickMs = 10 } = {}): Patience {
   const waits = new Set<{ readonly untilMs: number; readonly onOver: () => void }>()
   let isTicking = false
   // A clock that stops while this process is busy.
@@ -27,7 +27,7 @@ export function createPatience(): Patience {
   function tick(): void {
     const elapsedMs = performance.now() - countedAt
     countedAt += elapsedMs
-    countedMs += elapsedMs > 2 * TICK_MS ? TICK_MS : elapsedMs
+    countedMs += elapsedMs > 2 * tickMs ? tickMs : elapsedMs
     if (remainingMs() > 0) schedule()
     // Node runs timers before it reads from sockets. This runs after it.
     else setImmediate(endOverdue)
@@ -48,12 +48,12 @@ export function createPatience(): Patience {
   }
 
   function nowMs(): number {
-    return countedMs + Math.min(performance.now() - countedAt, TICK_MS)
+    return countedMs + Math.min(performance.now() - countedAt, tickMs)
   }
 
   function schedule(): void {
     isTicking = waits.size > 0
-    if (isTicking) setTimeout(tick, Math.max(1, Math.min(TICK_MS, remainingMs()))).unref()
+    if (isTicking) setTimeout(tick, Math.max(1, Math.min(tickMs, remainingMs()))).unref()
   }
 
   return {
@@ -71,10 +71,10 @@ export function createPatience(): Patience {
   }
 }
 
-/** The value of a promise, if it comes within `ms`. Otherwise rejects. */
+/** The value of a promise, if it comes within `ms`. Otherwise rejects with `NoAnswer`. */
 export function withinPatience<T>(ms: number, promise: Promise<T>): Promise<T> {
   return new Promise((resolve, reject) => {
-    const onOver = () => reject(new Error(`no answer within ${ms} ms`))
+    const onOver = () => reject(new NoAnswer(`no answer within ${ms} ms`))
     const { end } = createPatience().begin(ms, onOver)
     promise.finally(end).then(resolve, reject)
   })

@@ -1,6 +1,7 @@
 import { describe, expect, onTestFinished, test } from 'vitest'
 import type { OpenStorageOptions, StorageEngine } from '../../src/storage/storage.ts'
 import { UnusableDatabase } from '../../src/storage/unusable-database.ts'
+import { ALL } from '../support/user-scan.ts'
 
 /** A database that no engine has opened yet, and what it stores. */
 export interface StoredDatabase {
@@ -77,6 +78,14 @@ export function describeStorage({ name, newDatabase }: StorageHarness): void {
       expect(await again.signingKey('cursor')).toEqual(key)
       expect(await again.apiKeys.list()).toEqual([{ ...API_KEY, lastUsedAt: undefined }])
       expect(engine.isInMemory).toBe(false)
+    })
+
+    test('the first users of a new database are found by their words, though nothing builds the index', async () => {
+      const { engine } = await newDatabase()
+      const { users } = await openStored(engine)
+      const { json } = await users.create(ANN)
+      const found = await users.list({ ...ALL, words: ['ann'] })
+      expect(found).toMatchObject({ json: `[${json}]`, total: 1 })
     })
 
     test('neither exists nor an open with refuse creates a database', async () => {

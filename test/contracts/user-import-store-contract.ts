@@ -2,6 +2,7 @@ import { describe, expect, test } from 'vitest'
 import type {
   ImportCheckpoint,
   ImportedUser,
+  ImportKeys,
   ImportOutcome,
   UserImportStore,
 } from '../../src/users/transfer/user-import-store.ts'
@@ -105,15 +106,29 @@ export function describeUserImportStore(
       ])
     })
 
-    test('findDigestsByEmail ignores case, and its keys are spelt as in the call', async () => {
+    test('findUsers finds by e-mail, without regard to case, and by id', async () => {
       const { store } = await openWithTwo()
-      const emails = ['ANN@example.com', 'ann@example.com', 'bea@example.com', 'cid@example.com']
-      expect([...(await store.findDigestsByEmail(emails))]).toEqual([
-        ['ANN@example.com', '$1'],
-        ['ann@example.com', '$1'],
-        ['bea@example.com', null],
+      const found = async (...rows: ImportKeys[]) => {
+        const users = await store.findUsers(rows)
+        return new Map(users.map(user => [user.id, user]))
+      }
+      expect(await found({ email: 'ANN@example.com' })).toEqual(new Map([[1, OLD_ANN]]))
+      const both = new Map<number, object>([
+        [1, OLD_ANN],
+        [2, OLD_BEA],
       ])
-      expect(await store.findDigestsByEmail([])).toEqual(new Map())
+      expect(await found({ ...BEA }, { email: 'ann@example.com' }, CID)).toEqual(both)
+      expect(await found({ ...ANN, id: 2 })).toEqual(both)
+      expect(await found({ ...CID, id: 3 })).toEqual(new Map())
+      expect(await found()).toEqual(new Map())
+    })
+
+    test('lastId is the highest id that was ever given out', async () => {
+      const { store, sql } = await open(createFakeClock().now)
+      expect(await store.lastId()).toBe(0)
+      await importUsers(store, [OLD_ANN, OLD_BEA])
+      await sql('DELETE FROM users')
+      expect(await store.lastId()).toBe(2)
     })
 
     test('the checkpoint of a source is stored with its batch, or neither is', async () => {

@@ -2,16 +2,26 @@ import { symlinkSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, test } from 'vitest'
 import { Database } from '../../src/storage/sqlite/sqlite-driver.ts'
+import { newUserBody } from '../support/builders.ts'
+import { filesOf } from '../support/databases.ts'
 import { whyNoFailingDisk } from '../support/failing-disk.ts'
 import { createRandom, inForm, report } from '../support/faults.ts'
+import { ask } from '../support/json-requests.ts'
 import { openTestApp, temporaryFolder } from '../support/open-test-app.ts'
-import { spawnService } from '../support/spawn-service.ts'
+import { run, spawnService } from '../support/spawn-service.ts'
 import { createClients } from './clients.ts'
+import { makeDatabase } from './databases.ts'
 import { createUnreliableDisk, type DiskRecord, recordDisk } from './recorded-disk.ts'
 
 const MOMENTS = inForm({ short: 40, long: 1000 })
 
 const WRITES_A_CLIENT = inForm({ short: 56, long: 250 })
+
+const TIMES_A_RECORD = inForm({ short: 3, long: 100 })
+
+const OLD = ['one@x.co', 'two@x.co', 'three@x.co']
+
+const NEW_USERS = 5
 
 const DATABASE = join('data', 'users.db')
 
@@ -53,6 +63,38 @@ describe.skipIf(reason !== undefined)('a loss of power', () => {
     expect(syncs).toBeGreaterThan(ENDS.length)
     const acknowledged = clients.acknowledged()
     report('power lost', { moments: MOMENTS, records: records.length, syncs, acknowledged })
+  })
+
+  test('during a restore leaves all of the old database or all of the new one, and never loses the old one', async () => {
+    const random = createRandom()
+    const cwd = temporaryFolder()
+    const recorder = recordDisk(cwd)
+    const killed = await spawnService({ cwd, env: recorder.env })
+    for (const email of OLD) await ask(killed, 'POST /users', newUserBody({ email }))
+    killed.process.kill('SIGKILL')
+    await killed.exited
+    const backup = join(temporaryFolder(), 'copy.db')
+    makeDatabase(backup, { users: NEW_USERS })
+    const served = recorder.records().length
+    const restored = await run({ cwd, env: recorder.env, args: ['restore', backup] })
+    expect(restored).toMatchObject({ code: 0, stderr: '' })
+
+    const disk = createUnreliableDisk()
+    for (const [moment, record] of recorder.records().entries()) {
+      disk.apply(record)
+      for (let times = moment < served - 1 ? 0 : TIMES_A_RECORD; times > 0; times--) {
+        const left = temporaryFolder()
+        disk.losePower(left, random)
+        const path = join(left, DATABASE)
+        const emails = stateOf(path)
+        const kept = filesOf(path).filter(name => name.includes('.replaced-'))
+        const olds = kept.map(name => stateOf(join(left, 'data', name)))
+        const { kind, path: of } = record
+        const isNew = emails.length === NEW_USERS
+        expect({ moment, kind, of, emails: isNew ? OLD : emails }).toMatchObject({ emails: OLD })
+        if (isNew) expect({ moment, kind, of, olds }).toMatchObject({ olds: [OLD] })
+      }
+    }
   })
 
   test.each(['users.db', 'link.db'])(
@@ -98,4 +140,15 @@ async function problemsIn(cwd: string, compare: (url: string) => Promise<string[
   const integrity = database.pragma('integrity_check', { simple: true })
   database.close()
   return [...problems, ...(integrity === 'ok' ? [] : [integrity])]
+}
+
+/** The e-mails in a sound database, after its recovery. */
+function stateOf(path: string): string[] {
+  const database = new Database(path, { fileMustExist: true })
+  try {
+    expect(database.pragma('integrity_check', { simple: true })).toBe('ok')
+    return database.prepare<[], string>('SELECT email FROM users ORDER BY id').pluck().all()
+  } finally {
+    database.close()
+  }
 }

@@ -10,6 +10,7 @@ const SECTOR_BYTES = 512
 
 const KINDS = {
   ...{ c: 'create', d: 'mkdir', w: 'write', t: 'truncate', s: 'sync', u: 'unlink' },
+  ...{ l: 'link', r: 'rename' },
 } as const
 
 /** One change of a file or folder by a process. */
@@ -19,6 +20,7 @@ export interface DiskRecord {
   readonly path: string
   /** For a write its place; for a truncate the new size. */
   readonly offset: number
+  /** For a link and a rename the new path. */
   readonly data: Buffer
   /** The time after the call, by the clock of `process.hrtime`. */
   readonly endedAt: bigint
@@ -75,12 +77,13 @@ type NameChange = readonly [path: string, target: File | 'folder' | undefined]
 export function createUnreliableDisk() {
   const names: Names = new Map([['', 'folder']])
   const syncedNames: Names = new Map(names)
-  const pendingNames = new Map<string, NameChange[]>()
+  /** Changes that a folder does together, such as both of a rename. */
+  const pendingNames = new Map<string, (readonly NameChange[])[]>()
 
-  function rename(...change: NameChange): void {
-    put(names, change)
-    const folder = folderOf(change[0])
-    pendingNames.set(folder, [...(pendingNames.get(folder) ?? []), change])
+  function rename(...changes: readonly [NameChange, ...NameChange[]]): void {
+    put(names, changes)
+    const folder = folderOf(changes[0][0])
+    pendingNames.set(folder, [...(pendingNames.get(folder) ?? []), changes])
   }
 
   function fileAt(path: string): File {
@@ -91,7 +94,7 @@ export function createUnreliableDisk() {
 
   function sync(path: string): void {
     if (names.get(path) === 'folder') {
-      for (const change of pendingNames.get(path) ?? []) put(syncedNames, change)
+      for (const changes of pendingNames.get(path) ?? []) put(syncedNames, changes)
       pendingNames.delete(path)
       return
     }
@@ -101,11 +104,13 @@ export function createUnreliableDisk() {
 
   return {
     apply: (record: DiskRecord): void => {
-      const { kind, path } = record
+      const { kind, path, data } = record
       const empty = { bytes: Buffer.alloc(0), size: 0 }
-      if (kind === 'create') rename(path, { synced: empty, pending: [] })
-      else if (kind === 'mkdir') rename(path, 'folder')
-      else if (kind === 'unlink') rename(path, undefined)
+      if (kind === 'create') rename([path, { synced: empty, pending: [] }])
+      else if (kind === 'mkdir') rename([path, 'folder'])
+      else if (kind === 'unlink') rename([path, undefined])
+      else if (kind === 'link') rename([data.toString(), fileAt(path)])
+      else if (kind === 'rename') rename([data.toString(), fileAt(path)], [path, undefined])
       else if (kind === 'sync') sync(path)
       else fileAt(path).pending.push(record)
     },
@@ -116,9 +121,9 @@ export function createUnreliableDisk() {
      */
     losePower: (folder: string, random: () => number): void => {
       const left: Names = new Map(syncedNames)
-      for (const changes of pendingNames.values()) {
-        const count = Math.floor(random() * (changes.length + 1))
-        for (const change of changes.slice(0, count)) put(left, change)
+      for (const pending of pendingNames.values()) {
+        const count = Math.floor(random() * (pending.length + 1))
+        for (const changes of pending.slice(0, count)) put(left, changes)
       }
       // In this order a folder comes before its content.
       for (const path of [...left.keys()].sort()) {
@@ -131,9 +136,11 @@ export function createUnreliableDisk() {
   }
 }
 
-function put(names: Names, [path, target]: NameChange): void {
-  if (target === undefined) names.delete(path)
-  else names.set(path, target)
+function put(names: Names, changes: readonly NameChange[]): void {
+  for (const [path, target] of changes) {
+    if (target === undefined) names.delete(path)
+    else names.set(path, target)
+  }
 }
 
 function folderOf(path: string): string {

@@ -72,7 +72,7 @@ describe('a TypeScript client generated from the document', () => {
       wrongLogin: [422, 'Wrong email or password'],
       lostUpdate: [412, 'The user is not of the version that If-Match names'],
       refusal: ['User', false, { name: ["can't be blank"], email: ['is invalid'] }],
-      problem: ['Unprocessable Entity', ['#/user/name', '#/user/email']],
+      problem: ['Unprocessable Content', ['#/user/name', '#/user/email']],
       removed: [204, 404, true],
       ready: 'ok',
     })

@@ -1,4 +1,14 @@
-import { chmodSync, chownSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { spawnSync } from 'node:child_process'
+import {
+  chmodSync,
+  chownSync,
+  copyFileSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  statSync,
+  writeFileSync,
+} from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, test } from 'vitest'
 import { makeDatabase } from '../faults/databases.ts'
@@ -7,7 +17,7 @@ import { createFailingDisk, type DiskFaults, whyNoFailingDisk } from '../support
 import { temporaryFolder } from '../support/open-test-app.ts'
 import { canRunAsNobody } from '../support/other-user.ts'
 import { runCommand } from '../support/run-command.ts'
-import { run, spawnService } from '../support/spawn-service.ts'
+import { MAIN, run, spawnService } from '../support/spawn-service.ts'
 import { ndjson, rejectsIn, usersIn } from '../support/transfer.ts'
 import { NOBODY, owner } from '../support/unprivileged-user.ts'
 
@@ -106,15 +116,38 @@ describe.skipIf(whyNot !== undefined)('on a disk', () => {
         expect(failed.failedCalls).toBeGreaterThan(0)
         expect((await runCommand({ cwd, args: ['check'] })).stdout).toMatch(/: sound\n$/)
         expect(emailsIn(path)).toEqual(before)
-        // If even the earlier writes of a restore cannot be undone at once, the copy stays until they are.
-        const kept = filesOf(path).filter(file => file.includes('.replaced-'))
-        for (const file of kept) expect(emailsIn(join(cwd, 'data', file))).toEqual(before)
-        expect(filesOf(path).filter(file => file.includes('.partial'))).toEqual([])
+        expect(filesOf(path).filter(file => /\.(?:replaced-|.*partial$)/.test(file))).toEqual([])
         expect(await runCommand({ cwd, args })).toMatchObject({ code: 0 })
       }
     },
   )
 })
+
+const canMount = spawnSync('unshare', ['--mount', 'true']).status === 0
+if (!canMount) console.log('files that are mounted alone are not tested: mounting is not allowed')
+
+test.skipIf(!canMount).each([
+  ['EXDEV', 7],
+  ['EBUSY', 0],
+])(
+  'restore of a file that is mounted alone fails with one line (%s), and changes nothing',
+  async (code, users) => {
+    const { cwd, path } = place({ users: 7 })
+    const mounted = join(cwd, 'disk', 'mounted.db')
+    if (users > 0) copyFileSync(path, mounted)
+    else writeFileSync(mounted, '')
+    const command = `mount --bind '${mounted}' '${path}' && exec '${process.execPath}' '${MAIN}' restore copy.db`
+    const { status, stderr } = spawnSync('unshare', ['--mount', 'sh', '-c', command], {
+      cwd,
+      env: { PATH: process.env.PATH },
+      encoding: 'utf8',
+    })
+    const line = `no other file can take its place (${code}): if it is mounted alone, mount its folder instead; otherwise move it away\n`
+    expect([status, stderr]).toEqual([1, `DATABASE_URL was "file:./data/users.db": ${line}`])
+    expect(filesOf(path)).toEqual(['users.db'])
+    expect(users === 0 || emailsIn(mounted).length === users).toBe(true)
+  },
+)
 
 describe.skipIf(!canRunAsNobody)('without write permission', () => {
   test.each([
@@ -136,6 +169,15 @@ describe.skipIf(!canRunAsNobody)('without write permission', () => {
     expect([code, stderr]).toEqual([1, expect.stringMatching(/^[^\n]+\n$/)])
     expect(stderr).toMatch(line)
     expect(emailsIn(path)).toHaveLength(7)
+  })
+
+  test('restore leaves the database to its owner, whoever runs it', async () => {
+    const { cwd, path } = place({ users: 7 })
+    const uid = owner.uid ?? statSync(path).uid
+    chownSync(path, uid, statSync(path).gid)
+    expect(await run({ cwd, args: ['restore', 'copy.db'] })).toMatchObject({ code: 0 })
+    const { mode, ...stats } = statSync(path)
+    expect([stats.uid, mode & 0o777, emailsIn(path).length]).toEqual([uid, 0o600, 900])
   })
 
   test('backup of a read-only file in a read-only folder succeeds', async () => {

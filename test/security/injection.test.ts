@@ -98,6 +98,6 @@ test('no line break of a name or an address gets into Location or ETag', async (
   const { body, headers } = await create(trimmed).expect(201)
   expect(body).toMatchObject({ name: 'Ann"\\', email: "a'b@x.co" })
   expect(headers.location).toBe('/users/1')
-  expect(headers.etag).toBe(`"${body.updated_at}"`)
+  expect(headers.etag).toMatch(/^"[-\w.:]+"$/)
   expect(headers).not.toHaveProperty('x-injected')
 })

@@ -2,7 +2,7 @@ import { randomBytes } from 'node:crypto'
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { dirname } from 'node:path'
 import { copyDatabase } from '../../src/storage/copy/copy-database.ts'
-import type { CopySource, CopyTarget } from '../../src/storage/copy/database-copy.ts'
+import type { CopySource, CopyTarget } from '../../src/storage/copy/copy-ends.ts'
 import { openPostgresCopySource } from '../../src/storage/postgres/copy/postgres-copy-source.ts'
 import { openPostgresCopyTarget } from '../../src/storage/postgres/copy/postgres-copy-target.ts'
 import { openSqliteCopySource } from '../../src/storage/sqlite/copy/sqlite-copy-source.ts'
@@ -133,7 +133,7 @@ export async function copyInChunks(
 /** Thrown where a test ends a copy. */
 class Killed extends Error {}
 
-const WRITES = ['begin', 'addUsers', 'addIdempotencyKeys', 'addBans', 'addApiKeys'] as const
+const WRITES = ['begin', 'add', 'complete', 'commit'] as const
 
 /** Copies until the given write of the target, the first is 1, as if the process ended there. Whether there was such a write. */
 export async function interruptCopy(
@@ -145,9 +145,9 @@ export async function interruptCopy(
     Object.fromEntries(
       WRITES.map(name => [
         name,
-        async (value: never) => {
+        async (...values: never[]) => {
           if (++writes === number) throw new Killed()
-          await target[name](value)
+          await (target[name] as (...values: never[]) => Promise<void>)(...values)
         },
       ]),
     ),

@@ -1,4 +1,4 @@
-import { closeSync, openSync, writeSync } from 'node:fs'
+import { closeSync, copyFileSync, openSync, writeSync } from 'node:fs'
 import { Database } from '../../src/storage/sqlite/sqlite-driver.ts'
 
 export const PAGE_BYTES = 4096
@@ -28,5 +28,18 @@ export function forgetInIndex(path: string): void {
     UPDATE sqlite_schema SET rootpage = (SELECT rootpage FROM sqlite_schema WHERE name = 'few')
       WHERE name = 'users_by_name';
     DELETE FROM sqlite_schema WHERE name = 'few'`)
+  database.close()
+}
+
+/** Copies a database in the middle of a write that does not fit into the cache, and the journal that undoes it. */
+export function copyHalfWritten(from: string, to: string): void {
+  const database = new Database(from)
+  database.pragma('journal_mode = DELETE')
+  database.pragma('cache_size = 1')
+  database.exec('BEGIN; CREATE TABLE half (text)')
+  const insert = database.prepare('INSERT INTO half VALUES (?)')
+  for (let row = 0; row < 100; row++) insert.run('half '.repeat(500))
+  for (const ending of ['', '-journal']) copyFileSync(from + ending, to + ending)
+  database.exec('ROLLBACK')
   database.close()
 }

@@ -41,7 +41,7 @@ struct control {
 };
 
 struct record {
-  uint32_t kind; /* a letter: create, mkdir (d), write, truncate, sync, unlink */
+  uint32_t kind; /* a letter: create, mkdir (d), write, truncate, sync, unlink, link (l), rename */
   uint32_t path_length;
   uint64_t data_length;
   int64_t offset; /* for a truncate: the new size */
@@ -277,3 +277,21 @@ OPENING(openat64, from, int from, const char *path)
   }
 NAMING(unlink, 'u', 1, (const char *path), path)
 NAMING(mkdir, 'd', 0, (const char *path, mode_t mode), path, mode)
+
+/* A second name, whose data is the new path relative to the folder. */
+#define MOVING(name, kind) \
+  int name(const char *from, const char *to) { \
+    REAL(int, name, const char *, const char *); \
+    begin(); \
+    char buffer[PATH_MAX]; \
+    char target[PATH_MAX]; \
+    const char *found = NULL; \
+    if (record_file >= 0 && realpath(from, buffer)) found = inside(buffer); \
+    int result = real(from, to); \
+    if (!result && found && realpath(to, target) && inside(target)) { \
+      record(kind, found, 0, inside(target) + 1, strlen(inside(target) + 1)); \
+    } \
+    return end(0, -1, 0, NULL, result); \
+  }
+MOVING(link, 'l')
+MOVING(rename, 'r')

@@ -1,6 +1,5 @@
 import { join } from 'node:path'
 import { onTestFinished } from 'vitest'
-import type { UserRow } from '../../src/storage/postgres/import-decisions.ts'
 import { openSqlite } from '../../src/storage/sqlite/open-sqlite.ts'
 import { createReadView } from '../../src/storage/sqlite/read-view.ts'
 import { createSqliteUserImportStore } from '../../src/storage/sqlite/sqlite-user-import-store.ts'
@@ -11,6 +10,7 @@ import type {
   ImportedUser,
   UserImportStore,
 } from '../../src/users/transfer/user-import-store.ts'
+import type { UserRow } from '../../src/users/user-repository.ts'
 import { temporaryFolder } from './open-test-app.ts'
 
 /** Of an import that goes on. */

@@ -1,5 +1,6 @@
 import { randomBytes } from 'node:crypto'
 import { onTestFinished } from 'vitest'
+import { openLongReads } from '../../src/storage/sqlite/long-reads.ts'
 import { openSqlite } from '../../src/storage/sqlite/open-sqlite.ts'
 import { createReadView } from '../../src/storage/sqlite/read-view.ts'
 import { createSqliteUserRepository } from '../../src/storage/sqlite/sqlite-user-repository.ts'
@@ -27,7 +28,14 @@ export async function openUsers(
     database.close()
   })
   const asked: string[] = []
-  const repository = createSqliteUserRepository({ database, writes, view, now: Date.now })
+  const longReads = openLongReads(database)
+  const repository = createSqliteUserRepository({
+    database,
+    writes,
+    view,
+    longReads,
+    now: Date.now,
+  })
   const users = { ...repository, ...wrap(repository) }
   const hasher = createPasswordHasher()
   const passwords = new Proxy(hasher, {

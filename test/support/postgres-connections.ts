@@ -12,7 +12,7 @@ import { until } from './until.ts'
 /** Connections that are closed after the test. */
 export function connectTo(url: string): Connections {
   const connections = openConnections({ location: locationOf(url) })
-  onTestFinished(connections.close)
+  onTestFinished(() => connections.close())
   return connections
 }
 

@@ -1,4 +1,5 @@
 import type { TestProject } from 'vitest/node'
+import { beginEmptyWords } from '../../src/storage/postgres/index-next-users.ts'
 import { openConnections } from '../../src/storage/postgres/open-connections.ts'
 import {
   migratePostgres,
@@ -53,6 +54,7 @@ async function makeTemplate(url: string, options: string): Promise<string> {
   const connections = openConnections({ location: locationOf(urlOfDatabase(url, name)) })
   const migrations = postgresMigrations()
   await migratePostgres({ connections, migrations, now: Date.now })
+  await beginEmptyWords(connections)
   await connections.close()
   return name
 }

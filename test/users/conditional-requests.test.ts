@@ -1,5 +1,7 @@
 import { describe, expect, test } from 'vitest'
 import { newUserBody } from '../support/builders.ts'
+import { openTestApp, temporaryFolder } from '../support/open-test-app.ts'
+import { runCommand } from '../support/run-command.ts'
 import { shareTestApp } from '../support/shared-app.ts'
 
 const app = shareTestApp()
@@ -22,6 +24,38 @@ test('the ETag of a user is strong, and changes when and only when the user does
   expect(new Set(tags).size).toBe(3)
   expect((await http.get(path)).headers.etag).toBe(tags[2])
   expect(await change({ name: '' })).toBeUndefined()
+})
+
+test('a user whom an import brings back with other content has another ETag, and the earlier one passes no If-Match', async () => {
+  const { http, databaseUrl } = await openTestApp()
+  const key = { 'Idempotency-Key': 'once' }
+  const body = newUserBody()
+  const { headers, body: user } = await http.post('/users').set(key).send(body).expect(201)
+  const { path, tag } = { path: `/users/${user.id}`, tag: String(headers.etag) }
+  const replayed = await http.post('/users').set(key).send(body).expect(201)
+  expect(replayed.headers.etag).toBe(tag)
+  const list = await http.get('/users').expect(200)
+  const bringBack = async (fields: object) => {
+    await http.delete(path).expect(204)
+    const input = `${JSON.stringify({ ...user, ...fields })}\n`
+    const command = { cwd: temporaryFolder(), env: { DATABASE_URL: databaseUrl }, input }
+    const { code } = await runCommand({ ...command, args: ['import', '-'] })
+    expect(code).toBe(0)
+    return http.get(path).expect(200)
+  }
+  for (const fields of [{ name: 'Corrected' }, { email: 'corrected@example.com' }]) {
+    const read = await bringBack(fields)
+    expect(read.body).toEqual({ ...user, ...fields })
+    expect(read.headers.etag).not.toBe(tag)
+    await http.get(path).set('If-None-Match', tag).expect(200)
+    const change = () => http.put(path).send({ user: { name: 'Lost' } })
+    await change().set('If-Match', tag).expect(412)
+    await http.delete(path).set('If-Match', tag).expect(412)
+    expect((await http.get(path)).body).toEqual(read.body)
+    await change().set('If-Match', String(read.headers.etag)).expect(200)
+  }
+  expect((await bringBack({})).headers.etag).toBe(tag)
+  await http.get('/users').set('If-None-Match', String(list.headers.etag)).expect(200)
 })
 
 type ConditionOf = (tag: string) => string

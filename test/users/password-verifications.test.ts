@@ -101,7 +101,7 @@ describe(`POST ${PATH}`, () => {
     }
     const problem = await verify({ email }).set('Accept', 'application/problem+json')
     expect(JSON.parse(problem.text)).toEqual({
-      ...{ type: 'about:blank', title: 'Unprocessable Entity', status: 422, instance: PATH },
+      ...{ type: 'about:blank', title: 'Unprocessable Content', status: 422, instance: PATH },
       ...{ detail: 'Wrong email or password', reason: 'wrong_credentials' },
     })
   })

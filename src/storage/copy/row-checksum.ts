@@ -1,5 +1,5 @@
 import { hash } from 'node:crypto'
-import type { CopiedRow } from './database-copy.ts'
+import type { CopiedRow } from './copied-tables.ts'
 
 /** A checksum of a table, whatever the order of its rows: engines sort some texts differently. */
 export interface RowChecksum {
@@ -16,7 +16,7 @@ export function createRowChecksum(): RowChecksum {
   return {
     add: rows => {
       for (const row of rows) {
-        const digest = hash('sha256', JSON.stringify(row), 'buffer')
+        const digest = hash('sha256', JSON.stringify(row.map(inJson)), 'buffer')
         for (let at = 0; at < 32; at += 4) {
           sum.writeInt32LE(sum.readInt32LE(at) ^ digest.readInt32LE(at), at)
         }
@@ -28,4 +28,8 @@ export function createRowChecksum(): RowChecksum {
     },
     digest: () => sum.toString('hex'),
   }
+}
+
+function inJson(value: CopiedRow[number]): string | number | null {
+  return Buffer.isBuffer(value) ? value.toString('hex') : value
 }

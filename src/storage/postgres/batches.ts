@@ -1,25 +1,19 @@
 import { ServiceError } from '../../errors.ts'
+import type { CallGate } from '../call-gate.ts'
 
-/** What became of one item of a batch. The next batch does not wait for a value that is a promise. */
-export type Outcome<T> = { readonly value: T | Promise<T> } | { readonly error: unknown }
-
-/** Ends the batches of one storage together. */
-export interface Closing {
-  isClosed(): boolean
-  /** Call it before and after work that `close` must wait for. */
-  begin(): void
-  end(): void
-  /** From now on nothing new begins. Resolves once all that has begun has ended. */
-  close(): Promise<void>
-}
+/** What became of one item of a batch. */
+export type Outcome<T> = { readonly value: T } | { readonly error: unknown }
 
 export interface BatchOptions<In, Out> {
-  readonly closing: Closing
+  /** Each call is inside until it ends. */
+  readonly closing: CallGate
   /**
    * Runs all items at once and returns an outcome for each, in their order. If it throws, all of them fail, and if that is
    * because the storage cannot be used, also those that wait.
    */
   readonly run: (items: readonly In[]) => Promise<readonly Outcome<Out>[]>
+  /** Whether an error of `run` may be that of one item. Then each item of the batch runs on its own, and the next batch begins. */
+  readonly isOfOne?: (error: unknown) => boolean
   /** Two items with an equal key never share a batch: the later one waits for the next. */
   readonly keysOf?: (item: In) => readonly string[]
   /** The most items of a batch. By default the arrays of parameters stay in the order of a megabyte. */
@@ -28,15 +22,13 @@ export interface BatchOptions<In, Out> {
 
 /** Joins calls. Those that arrive while a batch runs form the next one, so at most one runs at a time. */
 export interface Batches<In, Out> {
-  /** Throws what `run` says of the item, and `shutting_down` after `close`. */
+  /** Throws what `run` says of the item, and `shutting_down` once the gate is closed. */
   add(item: In): Promise<Out>
-  /** How many items wait, without those that run. */
-  waiting(): number
 }
 
 interface Pending<In, Out> {
   readonly item: In
-  readonly resolve: (value: Out | Promise<Out>) => void
+  readonly resolve: (value: Out) => void
   readonly reject: (error: unknown) => void
 }
 
@@ -46,6 +38,7 @@ const MAX_ITEMS = 2000
 export function createBatches<In, Out>({
   closing,
   run,
+  isOfOne = () => false,
   keysOf = () => [],
   maxItems = MAX_ITEMS,
 }: BatchOptions<In, Out>): Batches<In, Out> {
@@ -70,41 +63,54 @@ export function createBatches<In, Out>({
   async function flush(): Promise<void> {
     const batch = takeBatch()
     try {
-      const outcomes = await run(batch.map(({ item }) => item))
-      for (const [index, { resolve, reject }] of batch.entries()) {
-        const outcome = outcomes[index] as Outcome<Out>
-        if ('error' in outcome) reject(outcome.error)
-        else resolve(outcome.value)
-      }
+      settle(batch, await run(batch.map(({ item }) => item)))
     } catch (error) {
-      for (const { reject } of batch) reject(error)
-      if (isOfStorage(error)) rejectPending(error)
+      const isSplit = isOfOne(error)
+      if (isSplit && batch.length > 1) for (const one of batch) runAlone(one)
+      else fail(batch, error)
+      if (!isSplit && isOfStorage(error)) rejectPending(error)
     }
     if (pending.length > 0) setImmediate(flush)
-    else {
-      isBusy = false
-      closing.end()
+    else isBusy = false
+  }
+
+  function runAlone(one: Pending<In, Out>): void {
+    run([one.item]).then(
+      outcomes => settle([one], outcomes),
+      error => fail([one], error),
+    )
+  }
+
+  function settle(batch: readonly Pending<In, Out>[], outcomes: readonly Outcome<Out>[]): void {
+    for (const [index, { resolve, reject }] of batch.entries()) {
+      const outcome = outcomes[index] as Outcome<Out>
+      if ('error' in outcome) reject(outcome.error)
+      else resolve(outcome.value)
+      closing.leave()
+    }
+  }
+
+  function fail(batch: readonly Pending<In, Out>[], error: unknown): void {
+    for (const { reject } of batch) {
+      reject(error)
+      closing.leave()
     }
   }
 
   /** They have waited as long as the batch that failed, and would wait as long again. */
   function rejectPending({ cause }: ServiceError): void {
-    for (const { reject } of pending.splice(0)) {
-      reject(new ServiceError('storage_unavailable', { cause }))
-    }
+    fail(pending.splice(0), new ServiceError('storage_unavailable', { cause }))
   }
 
   return {
     add: item =>
       new Promise((resolve, reject) => {
-        if (closing.isClosed()) throw new ServiceError('shutting_down')
+        closing.enter()
         pending.push({ item, resolve, reject })
         if (isBusy) return
         isBusy = true
-        closing.begin()
         setImmediate(flush)
       }),
-    waiting: () => pending.length,
   }
 }
 
@@ -114,26 +120,16 @@ function isOfStorage(error: unknown): error is ServiceError {
   )
 }
 
-/** Nothing has begun yet. */
-export function createClosing(): Closing {
-  let running = 0
-  let isClosed = false
-  let onIdle: (() => void) | undefined
-  return {
-    isClosed: () => isClosed,
-    begin: () => {
-      running++
+/** Batches of keys, of which each is asked for once. */
+export function createLookup<K, V>(
+  closing: CallGate,
+  find: (keys: readonly K[]) => Promise<readonly (readonly [K, V])[]>,
+): Batches<K, V | undefined> {
+  return createBatches({
+    closing,
+    run: async keys => {
+      const found = new Map(await find(keys.length === 1 ? keys : [...new Set(keys)]))
+      return keys.map(key => ({ value: found.get(key) }))
     },
-    end: () => {
-      running--
-      if (running === 0) onIdle?.()
-    },
-    close: () => {
-      isClosed = true
-      return new Promise(resolve => {
-        onIdle = resolve
-        if (running === 0) resolve()
-      })
-    },
-  }
+  })
 }

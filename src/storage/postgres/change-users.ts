@@ -1,194 +1,202 @@
-import { ServiceError } from '../../errors.ts'
-import { storedUser, usedUp } from '../../users/stored-user.ts'
-import type { ExpectedVersions, StoredUser, UserChange } from '../../users/user-repository.ts'
+import { decideChange, requireVersion } from '../../users/decide-change.ts'
+import { showUser } from '../../users/stored-user.ts'
+import type { UserRepository, UserRow } from '../../users/user-repository.ts'
 import { foldCase, takenEmail } from '../../users/user-schemas.ts'
-import type { NamedUser } from '../../users/words.ts'
-import type { Closing, Outcome } from './batches.ts'
-import type { Connections, Session, Statement } from './postgres-connections.ts'
+import type { CallGate } from '../call-gate.ts'
+import { createBatches, createLookup } from './batches.ts'
+import { type ContendedWrites, HELD, isOfOneWrite } from './contended-writes.ts'
+import type { Connections } from './postgres-connections.ts'
 import { violates } from './postgres-errors.ts'
-import { representationOf } from './user-reads.ts'
-import { upsertWords, WRITES_WORDS } from './user-words.ts'
-import { APART, createWriteBatches } from './write-batches.ts'
+import type { UserReads } from './user-reads.ts'
+import { REPLACE_WORDS, vectorOf, WRITES_WORDS, wordsText } from './user-words.ts'
 
-interface Change {
-  readonly id: number
-  readonly change: UserChange
-  readonly expected: ExpectedVersions
+const FIND_ROWS = {
+  name: 'find_rows',
+  text: `
+    SELECT id, name, email, password_digest, created_at, updated_at, xmin
+    FROM users WHERE id = ANY ($1::bigint[])`,
 }
-
-type Changed = StoredUser | 'digest_changed' | undefined
-
-/** What the statement says of each user, with the user after it. */
-type ResultRow = readonly [id: number, verdict: Verdict, json: string | null]
-
-type Verdict =
-  | 'absent'
-  | 'locked'
-  | 'version_mismatch'
-  | 'digest_changed'
-  | 'same'
-  | 'email_taken'
-  | 'changed'
 
 /**
- * Locks the users in the order of their ids, then decides and changes. A NULL in a column of `wanted` leaves the field as it
- * is. A user that is there but was not locked is locked by another transaction. Only the locked users are read as they are
- * now: other reads see the state at the start of the statement, perhaps with an e-mail that the same user has since given up.
- * The time is later than before even if the clock stands still or went back; after the year 9999 it violates `users_times`.
+ * Changes the users that still are what was read and that no other transaction holds: each change of a row gives it another
+ * `xmin`, the number of a transaction. The words are NULL where name and e-mail stay.
  */
-function changeSql({ skipsLocked }: { readonly skipsLocked: boolean }): string {
-  const others = skipsLocked ? 'SKIP LOCKED' : ''
-  const notFound = skipsLocked
-    ? `CASE WHEN EXISTS (SELECT FROM users WHERE users.id = wanted.id) THEN 'locked' ELSE 'absent' END`
-    : `'absent'`
-  return `
+const CHANGE = {
+  name: 'change_users',
+  text: `
     WITH wanted AS (
-      SELECT * FROM unnest($1::bigint[], $2::text[], $3::text[], $4::text[], $5::boolean[], $6::text[],
-          $7::boolean[], $8::text[], $9::text[])
-        AS wanted (id, name, name_lower, email, has_digest, digest, has_judged, judged, versions)
+      SELECT * FROM unnest(
+          $1::bigint[], $2::xid[], $3::text[], $4::text[], $5::text[], $6::text[], $7::text[], $8::text[])
+        AS wanted (id, read_xmin, name, name_lower, email, digest, updated_at, words)
     ), found AS (
-      SELECT id, name, name_lower, email, email_lower, password_digest, updated_at, shown
-      FROM users WHERE id = ANY ($1::bigint[])
-      ORDER BY id FOR NO KEY UPDATE ${others}
-    ), decided AS (
-      SELECT found.id, ${representationOf('found')} AS json, found.updated_at AS version,
-        coalesce(wanted.name, found.name) AS name,
-        coalesce(wanted.name_lower, found.name_lower) AS name_lower,
-        coalesce(wanted.email, found.email) AS email,
-        CASE WHEN has_digest THEN digest ELSE password_digest END AS digest,
-        CASE
-          WHEN found.updated_at <> ALL (string_to_array(versions, ' ')) THEN 'version_mismatch'
-          WHEN has_judged AND judged IS DISTINCT FROM password_digest THEN 'digest_changed'
-          WHEN coalesce(wanted.name, found.name) = found.name
-            AND coalesce(wanted.email, found.email) = found.email
-            AND NOT (has_digest AND digest IS DISTINCT FROM password_digest) THEN 'same'
-          WHEN lower(wanted.email COLLATE "C") <> email_lower AND EXISTS (
-            SELECT FROM users AS other
-            WHERE other.email_lower = lower(wanted.email COLLATE "C") AND other.id <> found.id)
-            THEN 'email_taken'
-          ELSE 'changed'
-        END AS verdict
-      FROM found JOIN wanted USING (id)
+      SELECT wanted.* FROM users JOIN wanted ON users.id = wanted.id AND users.xmin = read_xmin
+      ORDER BY users.id FOR NO KEY UPDATE OF users SKIP LOCKED
     ), changed AS (
-      UPDATE users SET name = decided.name, name_lower = decided.name_lower, email = decided.email,
-        password_digest = decided.digest,
-        updated_at = CASE WHEN $10 > users.updated_at COLLATE "C" THEN $10 ELSE
-          to_char(users.updated_at::timestamptz AT TIME ZONE 'UTC' + interval '1 millisecond',
-            'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"') END
-      FROM decided WHERE users.id = decided.id AND verdict = 'changed' AND ${WRITES_WORDS}
-      RETURNING users.id, ${representationOf('users')} AS json
+      UPDATE users SET name = found.name, name_lower = found.name_lower, email = found.email,
+        password_digest = found.digest, updated_at = found.updated_at
+      FROM found WHERE users.id = found.id AND ${WRITES_WORDS}
+      RETURNING users.id
+    ), named AS (
+      INSERT INTO users_words AS former (id, words)
+      SELECT id, ${vectorOf('words')} FROM changed JOIN wanted USING (id) WHERE words IS NOT NULL
+      ${REPLACE_WORDS}
     )
-    SELECT wanted.id,
-      coalesce(verdict, ${notFound}),
-      coalesce(changed.json, decided.json)
-    FROM wanted LEFT JOIN decided USING (id) LEFT JOIN changed USING (id)`
+    SELECT id FROM changed`,
 }
 
-const CHANGE: Statement = { name: 'change_users', text: changeSql({ skipsLocked: true }) }
-
-const CHANGE_PATIENTLY: Statement = {
-  name: 'change_users_patiently',
-  text: changeSql({ skipsLocked: false }),
+/** Says of each user that there was whether it is deleted. Any `xmin` will do where the read one is NULL. */
+const DELETE = {
+  name: 'delete_users',
+  text: `
+    WITH found AS (
+      SELECT users.id FROM users JOIN unnest($1::bigint[], $2::xid[]) AS wanted (id, read_xmin)
+        ON users.id = wanted.id AND users.xmin = coalesce(read_xmin, users.xmin)
+      ORDER BY users.id FOR UPDATE OF users SKIP LOCKED
+    ), deleted AS (
+      DELETE FROM users USING found WHERE users.id = found.id RETURNING users.id
+    )
+    SELECT users.id, deleted.id IS NOT NULL FROM users LEFT JOIN deleted ON deleted.id = users.id
+    WHERE users.id = ANY ($1::bigint[])`,
 }
 
-/** The form of all versions that this storage gives out. */
-const VERSION_CHARS = '2026-01-31T12:00:00.000Z'.length
+/** Leaves a user that another transaction holds as it is: that transaction may be changing the password. */
+const REPLACE_DIGEST = {
+  name: 'replace_digest',
+  text: `
+    WITH found AS (
+      SELECT id FROM users WHERE id = $1 AND password_digest = $2 FOR NO KEY UPDATE SKIP LOCKED
+    )
+    UPDATE users SET password_digest = $3 FROM found WHERE users.id = found.id
+    RETURNING users.id`,
+}
+
+interface ReadRow extends UserRow {
+  readonly xmin: string
+}
+
+type Delete = Pick<ReadRow, 'id'> & Partial<Pick<ReadRow, 'xmin'>>
+
+interface Change {
+  readonly before: ReadRow
+  readonly after: UserRow
+}
 
 export interface ChangeUsersOptions {
   readonly connections: Connections
-  readonly closing: Closing
+  readonly closing: CallGate
+  readonly contended: ContendedWrites
+  readonly reads: Pick<UserReads, 'findOwner'>
   /** Milliseconds since the epoch. */
   readonly now: () => number
-  readonly maxWaiting: number
 }
 
-/** `UserRepository.update`, with one statement for the calls of one turn of the event loop. */
-export function createUserChanger(
+/**
+ * The writes to users that exist. An update is decided on what was read before, and once more if another transaction has
+ * changed the user meanwhile. What is decided in one turn of the event loop is written by one statement.
+ */
+export function createUserChanges(
   options: ChangeUsersOptions,
-): (id: number, change: UserChange, expected?: ExpectedVersions) => Promise<Changed> {
-  const { connections, closing, now, maxWaiting } = options
+): Pick<UserRepository, 'update' | 'replaceDigest' | 'delete'> {
+  const { connections, closing, contended, reads, now } = options
 
-  async function write(session: Session, changes: readonly Change[], isAlone: boolean) {
-    const statement = isAlone ? CHANGE_PATIENTLY : CHANGE
-    const rows = await session.query<ResultRow>(statement, valuesOf(changes, now()))
-    await upsertWords(session, renamedBy(changes, rows))
-    const results = new Map(rows.map(([id, verdict, json]) => [id, outcomeOf(verdict, json)]))
-    return changes.map(({ id }) => results.get(id) as Outcome<Changed> | typeof APART)
+  const rows = createLookup<number, ReadRow>(closing, async ids => {
+    type Columns = [number, string, string, string | null, string, string, xmin: string]
+    const found = await connections.read(session => session.query<Columns>(FIND_ROWS, [ids]))
+    return found.map(([id, name, email, passwordDigest, createdAt, updatedAt, xmin]) => [
+      id,
+      { id, name, email, passwordDigest, createdAt, updatedAt, xmin },
+    ])
+  })
+
+  /** Whether each user was still as it was read, and free. */
+  async function write(all: readonly Change[]): Promise<readonly boolean[]> {
+    const values = valuesOf(all)
+    const rows = await connections.write(session => session.query<[number]>(CHANGE, values), {
+      countWrites: ({ length }) => length,
+    })
+    const ids = new Set(rows.map(([id]) => id))
+    return all.map(({ after }) => ids.has(after.id))
   }
 
-  const batches = createWriteBatches<Change, Changed>({
-    connections,
+  const changes = createBatches<Change, boolean>({
     closing,
-    maxWaiting,
-    keysOf: ({ id, change: { email } }) =>
-      email === undefined ? [String(id)] : [String(id), email.toLowerCase()],
-    isTransaction: changes => changes.some(renames),
-    write,
+    isOfOne: isOfOneWrite,
+    run: async all => (await write(all)).map(value => ({ value })),
   })
 
-  return async (id, change, expected) => {
-    try {
-      return await batches.add({ id, change, expected })
-    } catch (error) {
-      if (violates(error, 'users_email_unique')) throw takenEmail()
-      throw violates(error, 'users_times') ? usedUp('times') : error
-    }
+  const deletes = createBatches<Delete, boolean | typeof HELD>({
+    closing,
+    isOfOne: isOfOneWrite,
+    run: all =>
+      connections.write(
+        async session => {
+          const values = [all.map(({ id }) => id), all.map(({ xmin }) => xmin)]
+          const deleted = new Map(await session.query<[number, boolean]>(DELETE, values))
+          return all.map(({ id }) => ({
+            value: deleted.get(id) === false ? HELD : deleted.has(id),
+          }))
+        },
+        { countWrites: outcomes => outcomes.filter(({ value }) => value !== HELD).length },
+      ),
+  })
+
+  /** Looks first: the server writes a violation of the constraint into its log, with the e-mail. */
+  async function requireFree(email: string, before: UserRow): Promise<void> {
+    const key = email.toLowerCase()
+    if (key === before.email.toLowerCase()) return
+    if ((await reads.findOwner(key)) !== undefined) throw takenEmail()
+  }
+
+  return {
+    update: (id, change, expected) =>
+      contended.run([String(id)], async isAlone => {
+        const before = await rows.add(id)
+        if (before === undefined) return undefined
+        const after = decideChange(before, change, { now: now(), expected })
+        if (after === 'digest_changed') return after
+        if (after === before) return showUser(before)
+        await requireFree(after.email, before)
+        try {
+          const change = { before, after }
+          const isWritten = isAlone ? (await write([change]))[0] : await changes.add(change)
+          return isWritten ? showUser(after) : HELD
+        } catch (error) {
+          throw violates(error, 'users_email_unique') ? takenEmail() : error
+        }
+      }),
+
+    replaceDigest: async (id, { previous, next }) => {
+      const values = [id, previous, next]
+      const { length } = await connections.write(session => session.query(REPLACE_DIGEST, values), {
+        countWrites: () => 1,
+      })
+      return length === 1
+    },
+
+    delete: (id, expected) =>
+      contended.run([String(id)], async () => {
+        if (expected === undefined) return deletes.add({ id })
+        const before = await rows.add(id)
+        if (before === undefined) return false
+        requireVersion(before, expected)
+        return deletes.add(before)
+      }),
   }
 }
 
-/** Whether the words of the user may change. */
-function renames({ change: { name, email } }: Change): boolean {
-  return name !== undefined || email !== undefined
-}
-
-/** The users with a new name or e-mail, as they now are. */
-function renamedBy(changes: readonly Change[], rows: readonly ResultRow[]) {
-  const ids = new Set(changes.filter(renames).map(({ id }) => id))
-  return rows.flatMap(([id, verdict, json]) => {
-    if (verdict !== 'changed' || json === null || !ids.has(id)) return []
-    const { name, email }: NamedUser = JSON.parse(json)
-    return [{ id, name, email }]
-  })
-}
-
-function valuesOf(changes: readonly Change[], now: number): readonly unknown[] {
-  const fields = changes.map(({ change }) => change)
+function valuesOf(changes: readonly Change[]): readonly unknown[][] {
+  const rows = changes.map(({ after }) => after)
   return [
-    changes.map(({ id }) => id),
-    fields.map(({ name }) => name),
-    fields.map(({ name }) => name && foldCase(name)),
-    fields.map(({ email }) => email),
-    fields.map(({ passwordDigest }) => passwordDigest !== undefined),
-    fields.map(({ passwordDigest }) => passwordDigest),
-    fields.map(({ judgedDigest }) => judgedDigest !== undefined),
-    fields.map(({ judgedDigest }) => judgedDigest),
-    changes.map(({ expected }) => expected && joinVersions(expected)),
-    new Date(now).toISOString(),
+    rows.map(({ id }) => id),
+    changes.map(({ before }) => before.xmin),
+    rows.map(({ name }) => name),
+    rows.map(({ name }) => foldCase(name)),
+    rows.map(({ email }) => email),
+    rows.map(({ passwordDigest }) => passwordDigest),
+    rows.map(({ updatedAt }) => updatedAt),
+    changes.map(({ before, after }) => {
+      const isRenamed = before.name !== after.name || before.email !== after.email
+      return isRenamed ? wordsText(after) : null
+    }),
   ]
-}
-
-/** Versions as the statements take them. Clients may send anything, also spaces. */
-export function joinVersions(versions: readonly string[]): string {
-  const possible = versions.filter(
-    version => version.length === VERSION_CHARS && !version.includes(' '),
-  )
-  // A list of no versions would be no list to SQL.
-  return possible.length === 0 ? '-' : possible.join(' ')
-}
-
-function outcomeOf(verdict: Verdict, json: string | null): Outcome<Changed> | typeof APART {
-  switch (verdict) {
-    case 'locked':
-      return APART
-    case 'absent':
-      return { value: undefined }
-    case 'digest_changed':
-      return { value: verdict }
-    case 'version_mismatch':
-      return { error: new ServiceError(verdict) }
-    case 'email_taken':
-      return { error: takenEmail() }
-    default:
-      return { value: storedUser(json as string) }
-  }
 }

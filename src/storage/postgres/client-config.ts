@@ -1,9 +1,33 @@
-import { isIP } from 'node:net'
-import { checkServerIdentity, type PeerCertificate } from 'node:tls'
-import type { ClientConfig } from 'pg'
+import { createPrivateKey, X509Certificate } from 'node:crypto'
+import { readFileSync } from 'node:fs'
+import { isIP, type Socket } from 'node:net'
+import {
+  checkServerIdentity,
+  createSecureContext,
+  type PeerCertificate,
+  type SecureContext,
+} from 'node:tls'
+import pg, { type ClientConfig } from 'pg'
 import type { PostgresHost, PostgresLocation, PostgresTls } from '../../config/postgres-url.ts'
 import { UnusableDatabase } from '../unusable-database.ts'
-import { readTlsContext } from './tls-context.ts'
+
+/** A client that takes nothing from the environment. Its config is one of `createClientConfigs`. */
+export class PostgresClient extends pg.Client {
+  /** What the types of the driver leave out. */
+  declare readonly processID: number
+  declare readonly connection: pg.Connection & {
+    readonly stream: Socket
+    /** By their names. */
+    readonly parsedStatements: Record<string, string>
+  }
+
+  constructor(config: ClientConfig) {
+    super(config)
+    // `Client` takes these from PGOPTIONS and PGREPLICATION if the config has none.
+    const { connectionParameters } = this as unknown as { connectionParameters: object }
+    Object.assign(connectionParameters, { options: config.options, replication: undefined })
+  }
+}
 
 /**
  * How `PostgresClient` connects to each host of a location. Reads the certificate files, once. Throws `UnusableDatabase` if
@@ -50,4 +74,53 @@ function checkName(host: string, certificate: PeerCertificate): Error | undefine
 
 function refuseWithoutPassword(): never {
   throw new UnusableDatabase('the server asks for a password, and none is given')
+}
+
+function readTlsContext({ rootCertificate, certificate, key }: PostgresTls): SecureContext {
+  const ca = rootCertificate && readCertificate('sslrootcert', rootCertificate)
+  const client = certificate && key ? readClientCertificate(certificate, key) : {}
+  return createSecureContext({ ...(ca && { ca }), ...client })
+}
+
+function readCertificate(parameter: string, path: string): string {
+  const text = readFile(parameter, path)
+  // `createSecureContext` ignores a root certificate that it cannot read.
+  if (fails(() => new X509Certificate(text)))
+    throw unusable(parameter, path, 'is not a certificate in PEM format')
+  return text
+}
+
+function readClientCertificate(certificatePath: string, keyPath: string) {
+  const cert = readCertificate('sslcert', certificatePath)
+  const key = readFile('sslkey', keyPath)
+  if (fails(() => createPrivateKey(key)))
+    throw unusable('sslkey', keyPath, 'is not a private key in PEM format without a passphrase')
+  if (!new X509Certificate(cert).checkPrivateKey(createPrivateKey(key))) {
+    const why = `is not the key of the certificate in ${JSON.stringify(certificatePath)}`
+    throw unusable('sslkey', keyPath, why)
+  }
+  return { cert, key }
+}
+
+function readFile(parameter: string, path: string): string {
+  try {
+    return readFileSync(path, 'utf8')
+  } catch (cause) {
+    const { code } = cause as NodeJS.ErrnoException
+    throw unusable(parameter, path, `cannot be read (${code})`)
+  }
+}
+
+/** The error itself is of no use, because it may show some of the key. */
+function fails(read: () => unknown): boolean {
+  try {
+    read()
+    return false
+  } catch {
+    return true
+  }
+}
+
+function unusable(parameter: string, path: string, why: string): UnusableDatabase {
+  return new UnusableDatabase(`the file ${JSON.stringify(path)} of ${parameter} ${why}`)
 }

@@ -7,16 +7,16 @@ import {
   type StoredUser,
 } from '../../users/user-repository.ts'
 import { foldCase, takenEmail } from '../../users/user-schemas.ts'
-import { type Closing, createBatches, type Outcome } from './batches.ts'
+import type { CallGate } from '../call-gate.ts'
+import { createBatches, type Outcome } from './batches.ts'
+import { type ContendedWrites, isOfOneWrite } from './contended-writes.ts'
 import type { Connections, Session, Statement } from './postgres-connections.ts'
 import { sqlStateOf, violates } from './postgres-errors.ts'
 import { REPRESENTATION, type UserReads } from './user-reads.ts'
 import { REPLACE_WORDS, vectorOf, WRITES_WORDS, wordsText } from './user-words.ts'
-import { createWriteBatches } from './write-batches.ts'
 
 interface Create {
   readonly user: NewUser
-  readonly emailLower: string
   readonly claim: IdempotencyClaim | undefined
 }
 
@@ -44,6 +44,7 @@ const CREATE: Statement = {
   text: `WITH ${CREATED} SELECT email, json FROM created`,
 }
 
+/** Earlier releases, which may serve at the same time, read `user_version`. */
 const CREATE_WITH_KEYS: Statement = {
   name: 'create_users_with_keys',
   text: `
@@ -75,31 +76,25 @@ const DELETE_EXPIRED_KEY: Statement = {
 
 export interface CreateUsersOptions {
   readonly connections: Connections
-  readonly closing: Closing
+  readonly closing: CallGate
+  readonly contended: ContendedWrites
   readonly reads: Pick<UserReads, 'findKey'>
   /** Milliseconds since the epoch. */
   readonly now: () => number
   /** Milliseconds since the epoch that do not jump when the machine's clock is set. */
   readonly steadyNow: () => number
-  readonly maxWaiting: number
 }
 
 /** `UserRepository.create`, with one statement for the calls of one turn of the event loop. */
 export function createUserCreator(
   options: CreateUsersOptions,
 ): (user: NewUser, claim?: IdempotencyClaim) => Promise<StoredUser> {
-  const { connections, closing, reads, now, steadyNow, maxWaiting } = options
+  const { connections, closing, contended, reads, now, steadyNow } = options
 
   async function write(
     session: Session,
     creates: readonly Create[],
-    isAlone: boolean,
   ): Promise<readonly Outcome<StoredUser>[]> {
-    const [only] = creates
-    // Only an expired key is deleted, and no other process may use it meanwhile: it waits for this transaction.
-    if (isAlone && only?.claim !== undefined) {
-      await session.query(DELETE_EXPIRED_KEY, [only.claim.keyHash, steadyNow()])
-    }
     const created = new Map(await insert(session, creates))
     return creates.map(({ user }) => {
       const json = created.get(user.email)
@@ -142,14 +137,37 @@ export function createUserCreator(
     },
   })
 
-  const batches = createWriteBatches<Create, StoredUser>({
-    connections,
+  const batches = createBatches<Create, StoredUser>({
     closing,
-    maxWaiting,
-    keysOf: ({ emailLower, claim }) =>
-      claim === undefined ? [emailLower] : [emailLower, claim.keyHash.toString('hex')],
-    write,
+    isOfOne: isOfOneWrite,
+    run: creates =>
+      connections.write(session => write(session, creates), { countWrites: countDone }),
   })
+
+  /** Only an expired key is deleted, and no other process may use it meanwhile: it waits for this transaction. */
+  async function writeAlone(create: Create): Promise<StoredUser> {
+    const [outcome] = await connections.transaction(
+      async session => {
+        if (create.claim !== undefined) {
+          await session.query(DELETE_EXPIRED_KEY, [create.claim.keyHash, steadyNow()])
+        }
+        return write(session, [create])
+      },
+      { countWrites: countDone },
+    )
+    if (outcome !== undefined && 'value' in outcome) return outcome.value
+    throw outcome?.error
+  }
+
+  async function attempt(create: Create, isAlone: boolean): Promise<StoredUser> {
+    if (isAlone) return writeAlone(create)
+    try {
+      return await batches.add(create)
+    } catch (error) {
+      if (!violates(error, 'idempotency_keys_primary_key')) throw error
+      return writeAlone(create)
+    }
+  }
 
   /** A used key matters more than a taken e-mail. It is looked up after the write, so that nothing can fail behind one. */
   async function isOfUsedKey(
@@ -163,7 +181,8 @@ export function createUserCreator(
 
   return async (user, claim) => {
     try {
-      const created = await batches.add({ user, emailLower: user.email.toLowerCase(), claim })
+      const create = { user, claim }
+      const created = await contended.run(keysOf(create), isAlone => attempt(create, isAlone))
       // Not awaited: what is not deleted now is deleted with a later key.
       if (claim !== undefined) sweeps.add(claim).catch(() => {})
       return created
@@ -176,6 +195,17 @@ export function createUserCreator(
 
 function isEmailTaken(error: unknown): boolean {
   return error instanceof ServiceError && error.code === 'email_taken'
+}
+
+/** What of a create may wait for the same lock as another one. */
+function keysOf({ user, claim }: Create): readonly string[] {
+  const email = user.email.toLowerCase()
+  return claim === undefined ? [email] : [email, claim.keyHash.toString('hex')]
+}
+
+/** A create that is refused is not done. */
+function countDone(outcomes: readonly Outcome<unknown>[]): number {
+  return outcomes.filter(outcome => 'value' in outcome).length
 }
 
 /** The sequence has reached its end. */

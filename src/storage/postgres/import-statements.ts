@@ -1,25 +1,29 @@
 import { usedUp } from '../../users/stored-user.ts'
-import type { ImportedUser } from '../../users/transfer/user-import-store.ts'
+import { emailKey } from '../../users/transfer/import-decisions.ts'
+import type { ImportCheckpoint, ImportKeys } from '../../users/transfer/user-import-store.ts'
+import type { UserRow } from '../../users/user-repository.ts'
 import { foldCase } from '../../users/user-schemas.ts'
-import { emailKey, type UserRow } from './import-decisions.ts'
+import {
+  type CheckpointRow,
+  checkpointOf,
+  checkpointValues,
+  SELECT_CHECKPOINT,
+  UPSERT_CHECKPOINT,
+} from '../import-checkpoints.ts'
 import type { Session } from './postgres-connections.ts'
 import { sqlStateOf } from './postgres-errors.ts'
 import { insertWords, upsertWords, WRITES_WORDS, wordsText } from './user-words.ts'
 
 /** For each e-mail a look into the index (`OFFSET 0`), because PostgreSQL prefers to read all of a table of medium size. */
-const WITH_EMAILS = `
-  FROM unnest($1::text[]) AS wanted (email)
-    CROSS JOIN LATERAL (
-      SELECT id, email_lower, password_digest FROM users WHERE email_lower = wanted.email OFFSET 0) AS found`
-
 const SELECT_USERS = `
   SELECT id, name, email, password_digest, created_at, updated_at FROM users
-  WHERE id = ANY(ARRAY(SELECT id ${WITH_EMAILS}) || $2::bigint[])`
+  WHERE id = ANY(ARRAY(
+    SELECT id FROM unnest($1::text[]) AS wanted (email)
+      CROSS JOIN LATERAL (SELECT id FROM users WHERE email_lower = wanted.email OFFSET 0) AS found
+  ) || $2::bigint[])`
 
 /** Locks users in the same order as all other writes, which keeps two of them from waiting for each other. */
 const SELECT_AND_LOCK_USERS = `${SELECT_USERS} ORDER BY id FOR NO KEY UPDATE`
-
-const SELECT_DIGESTS = `SELECT email_lower, password_digest ${WITH_EMAILS}`
 
 /** A role that only serves may not read the sequence itself. */
 const SELECT_LAST_ID = `SELECT coalesce(pg_sequence_last_value('users_id_seq'::regclass), 0)`
@@ -55,7 +59,7 @@ const UPDATE = `
 /** The users with the e-mail or the id of a row. With `isLocked`, nobody else can change or delete them until the commit. */
 export async function readUsersOf(
   session: Session,
-  rows: readonly Pick<ImportedUser, 'id' | 'email'>[],
+  rows: readonly ImportKeys[],
   { isLocked = false } = {},
 ): Promise<UserRow[]> {
   type Row = [
@@ -73,15 +77,6 @@ export async function readUsersOf(
   return found.map(([id, name, email, passwordDigest, createdAt, updatedAt]) => {
     return { id, name, email, passwordDigest, createdAt, updatedAt }
   })
-}
-
-/** Digests by `emailKey`. */
-export async function readDigests(
-  session: Session,
-  emails: readonly string[],
-): Promise<ReadonlyMap<string, string | null>> {
-  const keys = emails.map(emailKey)
-  return new Map(await session.query<[string, string | null]>({ text: SELECT_DIGESTS }, [keys]))
 }
 
 /** The highest id that was given out; 0 if none was. */
@@ -129,6 +124,24 @@ export async function updateUsers(
   if (parkedIds.length > 0) await session.query({ text: PARK_EMAILS }, [parkedIds])
   await session.query({ text: UPDATE }, valuesOf(users))
   await upsertWords(session, users)
+}
+
+/** The last checkpoint of an import from `source`. */
+export async function readCheckpoint(
+  session: Session,
+  source: string,
+): Promise<ImportCheckpoint | undefined> {
+  const [row] = await session.query<CheckpointRow>({ text: SELECT_CHECKPOINT }, [source])
+  return checkpointOf(source, row)
+}
+
+/** Replaces the checkpoint of its source. `now` is in milliseconds since the epoch. */
+export async function saveCheckpoint(
+  session: Session,
+  checkpoint: ImportCheckpoint,
+  now: number,
+): Promise<void> {
+  await session.query({ text: UPSERT_CHECKPOINT }, checkpointValues(checkpoint, now))
 }
 
 function valuesOf(users: readonly UserRow[]): unknown[][] {

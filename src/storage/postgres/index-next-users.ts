@@ -1,5 +1,6 @@
 import { type NamedUser, WORDS_VERSION } from '../../users/words.ts'
 import type { IndexingProgress } from '../storage.ts'
+import type { IndexedWords } from '../word-filler.ts'
 import type { Connections, Session } from './postgres-connections.ts'
 import { upsertWords } from './user-words.ts'
 
@@ -25,6 +26,14 @@ const BEGIN_ANEW = `
   )
   SELECT note_user_changes(0, 1)`
 
+const IS_OUTDATED_AND_EMPTY = `words_version < ${WORDS_VERSION} AND NOT EXISTS (SELECT FROM users)`
+
+const SELECT_IS_OUTDATED_AND_EMPTY = `SELECT ${IS_OUTDATED_AND_EMPTY} FROM users_words_state`
+
+const BEGIN_EMPTY = `
+  UPDATE users_words_state SET words_version = ${WORDS_VERSION}, indexed_through = NULL
+  WHERE ${IS_OUTDATED_AND_EMPTY}`
+
 const SAVE_THROUGH = `UPDATE users_words_state SET indexed_through = $1`
 
 /** The locks keep names and e-mails as they are until the words are there. */
@@ -47,12 +56,12 @@ const MAX_ID = Number.MAX_SAFE_INTEGER
 
 /** The greatest id whose user has words, unless it is noted. */
 export const INDEXED_THROUGH = `
-  SELECT CASE WHEN words_version = ${WORDS_VERSION} THEN coalesce(indexed_through, ${MAX_ID}) ELSE 0 END
+  SELECT CASE WHEN words_version >= ${WORDS_VERSION} THEN coalesce(indexed_through, ${MAX_ID}) ELSE 0 END
   FROM users_words_state`
 
 /** Whether all words are indexed. Reads the least id by the index, because the table may have many deleted rows. */
 export const SELECT_IS_INDEXED = `
-  SELECT indexed_through IS NULL AND words_version = ${WORDS_VERSION}
+  SELECT indexed_through IS NULL AND words_version >= ${WORDS_VERSION}
     AND (SELECT id FROM users_without_words ORDER BY id LIMIT 1) IS NULL
   FROM users_words_state`
 
@@ -64,9 +73,7 @@ type UserRow = readonly [id: number, name: string, email: string]
  * Indexes the next users that have no words, or wrong ones, in one transaction. Returns `undefined` while another process
  * does it.
  */
-export async function indexNextUsers(
-  connections: Connections,
-): Promise<IndexingProgress | undefined> {
+async function indexNextUsers(connections: Connections): Promise<IndexingProgress | undefined> {
   return connections.transaction(
     async session => {
       const [[hasLock] = [false]] = await session.query<[boolean]>({ text: TRY_LOCK })
@@ -80,12 +87,27 @@ export async function indexNextUsers(
         ? { ...(await indexNoted(session)), through: lastId, lastId }
         : { ...(await indexAfter(session, through)), lastId }
     },
-    { isLong: true },
+    { lane: 'long' },
   )
 }
 
-/** Whether all users can be found by their words. */
-export async function areWordsIndexed(connections: Connections): Promise<boolean> {
+/** The words of all users, which a service or `migrate` completes. */
+export function indexedWords(connections: Connections): IndexedWords {
+  return {
+    areComplete: () => areWordsIndexed(connections),
+    addNext: () => indexNextUsers(connections),
+  }
+}
+
+/** Makes the index of a database without users one of this release, so that users that come have words at once. */
+export async function beginEmptyWords(connections: Connections): Promise<void> {
+  const [[isOutdated] = [false]] = await connections.read(session =>
+    session.query<[boolean]>({ text: SELECT_IS_OUTDATED_AND_EMPTY }),
+  )
+  if (isOutdated) await connections.write(session => session.query({ text: BEGIN_EMPTY }))
+}
+
+async function areWordsIndexed(connections: Connections): Promise<boolean> {
   const [[isIndexed] = [false]] = await connections.read(session =>
     session.query<[boolean]>({ text: SELECT_IS_INDEXED }),
   )
@@ -94,7 +116,7 @@ export async function areWordsIndexed(connections: Connections): Promise<boolean
 
 /** Has all users indexed again. */
 export async function forgetIndexedWords(connections: Connections): Promise<void> {
-  await connections.write(session => session.query({ text: BEGIN_ANEW }), { isLong: true })
+  await connections.write(session => session.query({ text: BEGIN_ANEW }), { lane: 'long' })
 }
 
 async function indexAfter(session: Session, through: number) {

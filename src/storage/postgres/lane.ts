@@ -1,5 +1,5 @@
 import { ServiceError } from '../../errors.ts'
-import type { Gateway } from './gateway.ts'
+import type { Hosts } from './hosts.ts'
 import type { Connection, SessionSettings } from './open-connection.ts'
 import type { ConnectionsReport } from './postgres-connections.ts'
 import { unavailable } from './postgres-errors.ts'
@@ -7,12 +7,14 @@ import { unavailable } from './postgres-errors.ts'
 /** Up to `size` connections with the same settings, made when they are needed. */
 export interface Lane {
   /**
-   * A connection for one piece of work. Waits until `deadline`, by `performance.now()`, while all are in use. Throws
+   * A connection for one piece of work. While all are in use it waits, and is forgotten once `isAbandoned`. Throws
    * `storage_unavailable`, and `shutting_down` after `close`.
    */
-  acquire(deadline: number): Promise<Connection>
+  acquire(work: { readonly isAbandoned: boolean }): Promise<Connection>
   /** Gives a connection back. One that is broken is replaced when it is needed. */
   release(connection: Connection): void
+  /** Ends the connections that are in use. */
+  destroyUsed(reason: Error): void
   /** Its connections now. One that is still being made does not count; work waits for it. */
   report(): ConnectionsReport['connections']
   /** Closes the idle connections now and the others when they are released. */
@@ -20,28 +22,28 @@ export interface Lane {
 }
 
 export interface LaneOptions {
-  readonly gateway: Gateway
+  readonly hosts: Hosts
   readonly size: number
   readonly settings: SessionSettings
 }
 
 interface Waiter {
+  readonly work: { readonly isAbandoned: boolean }
   readonly resolve: (connection: Connection) => void
   readonly reject: (error: unknown) => void
-  readonly timer: NodeJS.Timeout
 }
 
 /** A lane without connections yet. It makes one at a time. */
-export function createLane({ gateway, size, settings }: LaneOptions): Lane {
+export function createLane({ hosts, size, settings }: LaneOptions): Lane {
   const generations = new WeakMap<Connection, number>()
   const used = new Set<Connection>()
-  const waiters = new Set<Waiter>()
   let idle: Connection[] = []
+  let waiters: Waiter[] = []
   let isConnecting = false
   let isClosed = false
 
   function isGood(connection: Connection): boolean {
-    return !connection.isBroken && generations.get(connection) === gateway.generation()
+    return !connection.isBroken && generations.get(connection) === hosts.generation()
   }
 
   /** The connection used last: the others can become idle, and the server's caches of one are warm. */
@@ -60,13 +62,13 @@ export function createLane({ gateway, size, settings }: LaneOptions): Lane {
   }
 
   function connectIfNeeded(): void {
-    if (isConnecting || waiters.size === 0 || idle.length + used.size >= size) return
+    if (isConnecting || countWaiting() === 0 || idle.length + used.size >= size) return
     isConnecting = true
-    gateway.connect(settings, endUnusable).then(
+    hosts.connect(settings, endUnusable).then(
       connection => {
         isConnecting = false
-        generations.set(connection, gateway.generation())
-        hand(connection)
+        generations.set(connection, hosts.generation())
+        lend(connection)
         connectIfNeeded()
       },
       error => {
@@ -77,33 +79,29 @@ export function createLane({ gateway, size, settings }: LaneOptions): Lane {
     )
   }
 
-  function hand(connection: Connection): void {
+  function countWaiting(): number {
+    waiters = waiters.filter(({ work }) => !work.isAbandoned)
+    return waiters.length
+  }
+
+  function lend(connection: Connection): void {
     if (isClosed || !isGood(connection)) {
       connection.end()
       connectIfNeeded()
-      return
-    }
-    const [waiter] = waiters
-    if (waiter === undefined) {
+    } else if (countWaiting() === 0) {
       idle.push(connection)
-      return
+    } else {
+      used.add(connection)
+      waiters.shift()?.resolve(connection)
     }
-    waiters.delete(waiter)
-    clearTimeout(waiter.timer)
-    used.add(connection)
-    waiter.resolve(connection)
   }
 
   function rejectAll(error: unknown): void {
-    for (const { reject, timer } of waiters) {
-      clearTimeout(timer)
-      reject(error)
-    }
-    waiters.clear()
+    for (const { reject } of waiters.splice(0)) reject(error)
   }
 
   return {
-    acquire: async deadline => {
+    acquire: async work => {
       if (isClosed) throw new ServiceError('shutting_down')
       const connection = takeIdle()
       if (connection !== undefined) {
@@ -111,22 +109,21 @@ export function createLane({ gateway, size, settings }: LaneOptions): Lane {
         return connection
       }
       return new Promise((resolve, reject) => {
-        const timer = setTimeout(() => {
-          waiters.delete(waiter)
-          reject(unavailable(new Error('no connection became free in time')))
-        }, deadline - performance.now())
-        const waiter = { resolve, reject, timer }
-        waiters.add(waiter)
+        waiters.push({ work, resolve, reject })
         connectIfNeeded()
       })
     },
 
     release: connection => {
       used.delete(connection)
-      hand(connection)
+      lend(connection)
     },
 
-    report: () => ({ active: used.size, idle: idle.length, waiting: waiters.size }),
+    destroyUsed: reason => {
+      for (const connection of used) connection.destroy(reason)
+    },
+
+    report: () => ({ active: used.size, idle: idle.length, waiting: countWaiting() }),
 
     close: () => {
       isClosed = true

@@ -43,13 +43,18 @@ export type ListRow = readonly [
 /** At most this many users are sorted for one page. */
 export const MAX_SORTED_USERS = 10_000
 
+/** Skipping this many users takes about a millisecond. */
+const MAX_SHORT_OFFSET = 1000
+
 /** All that the SQL of a list depends on. The limit is part of it: for an unknown one PostgreSQL plans as for a long list. */
 export interface ListShape {
   readonly sort: UserSort
   readonly filters: readonly FilterName[]
   readonly limit: number
-  /** `undefined` after a position. */
-  readonly offset: number | undefined
+  /** After a position, after few users, whose number is a parameter, or after this many. */
+  readonly start: 'after' | 'near' | number
+  /** Whether few users are read, whatever the parameters are. */
+  readonly isShort: boolean
   readonly withTotal: boolean
   /** The time range whose users are found first and then sorted. */
   readonly sortedRange: Range | undefined
@@ -60,21 +65,16 @@ export function shapeOf(
   { sort, filters, limit, start, withTotal }: UserQuery,
   sortedRange?: Range,
 ): ListShape {
-  const offset = 'offset' in start ? start.offset : undefined
   const names = FILTER_NAMES.filter(name => filters[name] !== undefined)
-  return { sort, filters: names, limit, offset, withTotal, sortedRange }
+  const offset = 'offset' in start ? start.offset : 0
+  const isShort = offset <= MAX_SHORT_OFFSET && names.every(name => name === 'email')
+  const after = 'offset' in start ? (isShort && offset > 0 ? 'near' : offset) : 'after'
+  return { sort, filters: names, limit, start: after, isShort, withTotal, sortedRange }
 }
 
 /** The same text for shapes with the same SQL. */
-export function formOf({
-  sort,
-  filters,
-  limit,
-  offset,
-  withTotal,
-  sortedRange,
-}: ListShape): string {
-  return `${Object.values(sort)} ${filters} ${limit} ${offset} ${withTotal} ${sortedRange?.by}`
+export function formOf({ sort, filters, limit, start, withTotal, sortedRange }: ListShape): string {
+  return `${Object.values(sort)} ${filters} ${limit} ${start} ${withTotal} ${sortedRange?.by}`
 }
 
 /** The statement for one page of a shape. Its parameters are `valuesOf`. */
@@ -90,7 +90,9 @@ export function pageStatement(shape: ListShape): string {
 export function pagesStatement(shape: ListShape): string {
   const names = parametersOf(shape)
   const columns = names.map(name => `"${name}"`).join(', ')
-  const arrays = names.map((name, index) => `$${index + 1}::${name === 'id' ? 'bigint' : 'text'}[]`)
+  const arrays = names.map(
+    (name, index) => `$${index + 1}::${['id', 'offset'].includes(name) ? 'bigint' : 'text'}[]`,
+  )
   const references = Object.fromEntries(names.map(name => [name, `asked."${name}"`]))
   return `
     SELECT page.* FROM unnest(${arrays.join(', ')}) WITH ORDINALITY AS asked (${columns}, place),
@@ -104,8 +106,9 @@ export function valuesOf({ start, filters }: UserQuery, shape: ListShape): reado
   return parametersOf(shape).map(name => values[name])
 }
 
-function parametersOf({ sort, filters, offset }: ListShape): readonly string[] {
-  return [...filters, ...(offset === undefined ? positionOf(sort) : [])]
+function parametersOf({ sort, filters, start }: ListShape): readonly string[] {
+  if (start === 'near') return [...filters, 'offset']
+  return [...filters, ...(start === 'after' ? positionOf(sort) : [])]
 }
 
 /** No two users have the same e-mail, so their ids never decide the order. */
@@ -131,12 +134,12 @@ function pageSql(shape: ListShape, references: References): string {
 }
 
 function rowsSql(shape: ListShape, references: References): string {
-  const { sort, filters, limit, offset, sortedRange } = shape
+  const { sort, filters, limit, start, sortedRange } = shape
   const column = SORT_COLUMNS[sort.by]
   const direction = sort.descending ? 'DESC' : 'ASC'
   const order = positionColumns(sort).map(name => `${name} ${direction}`)
   const conditions = [
-    ...(offset === undefined ? [afterSql(sort, references)] : []),
+    ...(start === 'after' ? [afterSql(sort, references)] : []),
     ...conditionsOf(filters, references),
   ]
   // Planned on its own, so that PostgreSQL does not read the whole list in its order to find few users.
@@ -146,9 +149,14 @@ function rowsSql(shape: ListShape, references: References): string {
       : `(SELECT id, name_lower, email_lower, created_at, updated_at, shown FROM users${whereSql(
           conditionsOf(ofRange(filters, sortedRange), references),
         )} OFFSET 0) AS users`
-  return `
+  const rows = `
       SELECT id, shown, ${column} AS sort_key FROM ${source}${whereSql(conditions)}
-      ORDER BY ${order.join(', ')} LIMIT ${limit + 1} OFFSET ${offset ?? 0}`
+      ORDER BY ${order.join(', ')}`
+  if (start === 'after') return `${rows} LIMIT ${limit + 1}`
+  if (start !== 'near') return `${rows} LIMIT ${limit + 1} OFFSET ${start}`
+  // For an unknown OFFSET alone, PostgreSQL plans as if it were a tenth of the table.
+  const near = `${rows} LIMIT ${MAX_SHORT_OFFSET + limit + 1}`
+  return `SELECT * FROM (${near}) AS near LIMIT ${limit + 1} OFFSET ${references.offset}`
 }
 
 /** The columns that a list is ordered by. */

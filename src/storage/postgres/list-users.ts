@@ -1,5 +1,6 @@
 import type { UserPage, UserQuery } from '../../users/user-repository.ts'
-import { type Batches, type Closing, createBatches } from './batches.ts'
+import type { CallGate } from '../call-gate.ts'
+import { type Batches, createBatches } from './batches.ts'
 import { toPage } from './list-page.ts'
 import {
   countRangeStatement,
@@ -13,22 +14,17 @@ import {
   shapeOf,
   valuesOf,
 } from './list-sql.ts'
-import type { Connections } from './postgres-connections.ts'
+import type { Connections, LaneName, Statement } from './postgres-connections.ts'
 
-/** Lists have thousands of possible forms, but clients use only few of them. The first ones are prepared. */
-const MAX_PREPARED_FORMS = 100
-
+/** Lists have thousands of possible forms, but clients use only few of them. */
 const MAX_FORMS = 500
 
 /** The users of all pages of one statement: about 1 MB. */
 const MAX_USERS_A_STATEMENT = 5000
 
-/** Skipping this many users takes about a millisecond. */
-const MAX_SHORT_OFFSET = 1000
-
 export interface UserListerOptions {
   readonly connections: Connections
-  readonly closing: Closing
+  readonly closing: CallGate
   /** Lists users that are found by words. */
   readonly search: (query: UserQuery) => Promise<UserPage>
 }
@@ -40,42 +36,37 @@ export function createUserLister({
   search,
 }: UserListerOptions): (query: UserQuery) => Promise<UserPage> {
   const batchesOf = new Map<string, Batches<UserQuery, UserPage>>()
-  const names = new Map<string, string>()
+  let forms = 0
 
-  function nameOf(form: string): string | undefined {
-    const known = names.get(form)
-    if (known !== undefined || names.size >= MAX_PREPARED_FORMS) return known
-    const name = `list_${names.size}`
-    names.set(form, name)
-    return name
-  }
-
-  async function readPages(
-    shape: ListShape,
-    queries: readonly UserQuery[],
-  ): Promise<readonly ListRow[]> {
-    const isShort = isShortList(shape)
-    const hasParameters = valuesOf(queries[0] as UserQuery, shape).length > 0
-    const isAlone = queries.length === 1 || !hasParameters
-    const name = isShort ? nameOf(`${isAlone} ${formOf(shape)}`) : undefined
-    const text = isAlone ? pageStatement(shape) : pagesStatement(shape)
-    const values = queries.map(query => valuesOf(query, shape))
-    const parameters = isAlone ? values[0] : transposed(values)
-    const rows = await connections.read(
-      session => session.query<ListRow>({ text, ...(name && { name }) }, parameters),
-      { isLong: !isShort },
-    )
-    // Without parameters all pages are the same one.
-    return hasParameters ? rows : queries.map(() => rows[0] as ListRow)
+  function read(
+    statement: Statement,
+    values: readonly unknown[],
+    lane: LaneName,
+  ): Promise<ListRow[]> {
+    return connections.read(session => session.query<ListRow>(statement, values), { lane })
   }
 
   function createListBatches(shape: ListShape): Batches<UserQuery, UserPage> {
+    const lane = shape.isShort ? 'short' : 'long'
+    const number = ++forms
+    // For what may read many users, PostgreSQL makes a plan for these parameters.
+    const statementOf = (count: string, text: string): Statement =>
+      shape.isShort ? { name: `list_${number}_${count}`, text } : { text }
+    const one = statementOf('one', pageStatement(shape))
+    const many = statementOf('many', pagesStatement(shape))
     return createBatches({
       closing,
       maxItems: Math.ceil(MAX_USERS_A_STATEMENT / shape.limit),
       run: async queries => {
-        const rows = await readPages(shape, queries)
-        return rows.map(row => ({ value: toPage(row, shape) }))
+        const asked = queries.map(query => valuesOf(query, shape))
+        const keys = asked.map(values => values.join('\0'))
+        // Equal pages are read once.
+        const pages = [...new Map(keys.map((key, place) => [key, asked[place] ?? []]))]
+        const rows = await (pages.length === 1
+          ? read(one, asked[0] ?? [], lane)
+          : read(many, transposed(pages.map(([, values]) => values)), lane))
+        const rowOf = new Map(pages.map(([key], place) => [key, rows[place] as ListRow]))
+        return keys.map(key => ({ value: toPage(rowOf.get(key) as ListRow, shape) }))
       },
     })
   }
@@ -86,7 +77,7 @@ export function createUserLister({
     if (range === undefined) return undefined
     const { statement, values } = countRangeStatement(query, range)
     const rows = await connections.read(session => session.query<[number]>(statement, values), {
-      isLong: true,
+      lane: 'long',
     })
     return (rows[0]?.[0] ?? 0) <= MAX_SORTED_USERS ? range : undefined
   }
@@ -104,11 +95,6 @@ export function createUserLister({
     }
     return batches.add(possible)
   }
-}
-
-/** Whether few users are read, whatever the parameters are. */
-function isShortList({ filters, offset = 0 }: ListShape): boolean {
-  return offset <= MAX_SHORT_OFFSET && filters.every(name => name === 'email')
 }
 
 /** PostgreSQL takes no text with NUL. No user has a control character in name or e-mail. */

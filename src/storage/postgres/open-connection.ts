@@ -1,15 +1,16 @@
-import type { Socket } from 'node:net'
-import pg, { type Client, type ClientConfig } from 'pg'
-import { PostgresClient } from './postgres-client.ts'
+import pg, { type ClientConfig } from 'pg'
+import { createPatience, NoAnswer, withinPatience } from '../../waiting/patience.ts'
+import { PostgresClient } from './client-config.ts'
 import type { Row, Session, Statement } from './postgres-connections.ts'
 import { hideRows, isFatal } from './postgres-errors.ts'
 
-/** One open connection. */
+/** One open connection. A statement without an answer ends it, and throws `NoAnswer`. */
 export interface Connection extends Session {
   /** Whether the server takes no writes, because it is a standby or was told so. */
   readonly isReadOnly: boolean
   /** Whether a pooler gives each transaction another session, so that nothing may be kept in a session. */
   readonly isPooled: boolean
+  readonly settings: SessionSettings
   /** Becomes true when the connection cannot be used any more. */
   readonly isBroken: boolean
   /** Ends the connection at once. Statements that wait for a result throw `reason`. */
@@ -20,11 +21,12 @@ export interface Connection extends Session {
 
 export interface SessionSettings {
   readonly lockTimeoutMs: number
+  /** For the server. This process waits a moment longer for its answer. */
   readonly statementTimeoutMs: number
+  /** How long the server lets the session wait inside a transaction; left out: for ever. */
+  readonly idleTimeoutMs?: number
   /** Whether a plan is made once for any values of the parameters. */
   readonly hasGenericPlans: boolean
-  /** How long a statement may stay unanswered before the connection is given up; left out where the caller has a deadline. */
-  readonly silenceMs?: number
 }
 
 export interface OpenConnectionOptions {
@@ -39,16 +41,30 @@ export interface OpenConnectionOptions {
 const SELECT_FACTS = `
   SELECT pg_backend_pid(), current_setting('transaction_read_only') = 'on'`
 
+/** With the settings of TCP, the server notices within half a minute that this process or its machine is gone. */
 const SETTINGS = `
   SELECT set_config('lock_timeout', $1, false), set_config('statement_timeout', $2, false),
-    set_config('plan_cache_mode', $3, false), set_config('default_transaction_isolation', 'read committed', false),
-    set_config('jit', 'off', false), set_config('bytea_output', 'hex', false), set_config('array_nulls', 'on', false)`
+    set_config('idle_in_transaction_session_timeout', $3, false), set_config('plan_cache_mode', $4, false),
+    set_config('default_transaction_isolation', 'read committed', false), set_config('jit', 'off', false),
+    set_config('bytea_output', 'hex', false), set_config('array_nulls', 'on', false),
+    set_config('standard_conforming_strings', 'on', false), set_config('tcp_user_timeout', '20s', false),
+    set_config('tcp_keepalives_idle', '10', false), set_config('tcp_keepalives_interval', '5', false),
+    set_config('tcp_keepalives_count', '2', false)`
 
 const KEEP_ALIVE_AFTER_MS = 10_000
 
+/** From the end of a statement on the server to its answer here. */
+const ANSWER_MS = 300
+
+/** Between two looks at a statement. A stretch in which the process was too busy to listen counts as one. */
+const LOOK_MS = 100
+
+/** Those that were not used for longest are forgotten: each takes some 50 kB of the server's memory. */
+const MAX_PREPARED = 100
+
 type FactsRow = readonly [pid: number, isReadOnly: boolean]
 
-/** Connects to one host. Throws the error of the driver or of the server. */
+/** Connects to one host. Throws the error of the driver or of the server, and `NoAnswer`. */
 export async function openConnection(options: OpenConnectionOptions): Promise<Connection> {
   const { config, timeoutMs, settings, onBroken = () => {} } = options
   const client = new PostgresClient({
@@ -57,65 +73,41 @@ export async function openConnection(options: OpenConnectionOptions): Promise<Co
     keepAlive: true,
     keepAliveInitialDelayMillis: KEEP_ALIVE_AFTER_MS,
   })
-  const link = watch(client, { onBroken, silenceMs: settings.silenceMs })
-  let lateness: Error | undefined
-  const cancel = afterListening(timeoutMs, () => {
-    lateness = new Error('no answer in time')
-    link.destroy(lateness)
-  })
+  const link = watch(client, { onBroken, settings })
   try {
-    await client.connect()
-    const [facts] = await link.query<FactsRow>({ text: SELECT_FACTS })
-    const [pid, isReadOnly] = facts as FactsRow
-    // A pooler has process ids of its own.
-    const isPooled = pid !== (client as unknown as { processID: number }).processID
-    if (!isPooled) await applySettings(link, settings)
-    return Object.assign(link, { isReadOnly, isPooled })
+    return await withinPatience(timeoutMs, prepare(client, link, settings))
   } catch (error) {
     link.destroy(error as Error)
-    throw lateness ?? error
-  } finally {
-    cancel()
+    throw error
   }
 }
 
-/** Into how many parts `afterListening` divides its time. */
-const PARTS = 5
-
-/**
- * Calls `onEnd` after a time, unless the returned function is called first. Node runs timers before it reads sockets, so a
- * process that was busy would miss an answer that has arrived. Here a busy stretch, however long, counts as one part only.
- */
-export function afterListening(ms: number, onEnd: () => void): () => void {
-  let left = PARTS
-  const timer = setInterval(() => {
-    left--
-    if (left > 0) return
-    clearInterval(timer)
-    onEnd()
-  }, ms / PARTS)
-  return () => clearInterval(timer)
+async function prepare(
+  client: PostgresClient,
+  link: Link,
+  settings: SessionSettings,
+): Promise<Connection> {
+  await client.connect()
+  const [facts] = await link.query<FactsRow>({ text: SELECT_FACTS })
+  const [pid, isReadOnly] = facts as FactsRow
+  // A pooler has process ids of its own.
+  const isPooled = pid !== client.processID
+  const { lockTimeoutMs, statementTimeoutMs, idleTimeoutMs = 0, hasGenericPlans } = settings
+  const plans = hasGenericPlans ? 'force_generic_plan' : 'auto'
+  const limits = [lockTimeoutMs, statementTimeoutMs, idleTimeoutMs].map(String)
+  if (!isPooled) await link.query({ text: SETTINGS }, [...limits, plans])
+  return Object.assign(link, { isReadOnly, isPooled, settings })
 }
 
-async function applySettings(link: Session, settings: SessionSettings): Promise<void> {
-  const { lockTimeoutMs, statementTimeoutMs, hasGenericPlans } = settings
-  await link.query({ text: SETTINGS }, [
-    String(lockTimeoutMs),
-    String(statementTimeoutMs),
-    hasGenericPlans ? 'force_generic_plan' : 'auto',
-  ])
-}
+type Link = Omit<Connection, 'isReadOnly' | 'isPooled' | 'settings'>
 
-type Link = Omit<Connection, 'isReadOnly' | 'isPooled'>
+type WatchOptions = Required<Pick<OpenConnectionOptions, 'onBroken' | 'settings'>>
 
 /** A client whose end is watched. */
-function watch(
-  client: Client,
-  {
-    onBroken,
-    silenceMs,
-  }: { readonly onBroken: () => void; readonly silenceMs: number | undefined },
-): Link {
+function watch(client: PostgresClient, { onBroken, settings }: WatchOptions): Link {
+  const prepared = new Set<string>()
+  const patience = createPatience({ tickMs: LOOK_MS })
+  const { statementTimeoutMs } = settings
   let broken: Error | undefined
   let isEnding = false
 
@@ -128,14 +120,25 @@ function watch(
   client.on('error', breakWith)
   client.on('end', () => breakWith(new Error('the server closed the connection')))
 
+  /** The driver never forgets a statement. The message goes with the next one, and needs no answer. */
+  function notePrepared(name: string): void {
+    prepared.delete(name)
+    prepared.add(name)
+    if (prepared.size <= MAX_PREPARED) return
+    const [oldest] = prepared as Set<string> & [string]
+    prepared.delete(oldest)
+    delete client.connection.parsedStatements[oldest]
+    client.connection.close({ type: 'S', name: oldest }, true)
+  }
+
   async function query<R extends Row>(
     { name, text, isUnbounded = false }: Statement,
     values: readonly unknown[] = [],
   ): Promise<R[]> {
-    const cancel =
-      silenceMs === undefined || isUnbounded ? undefined : afterListening(silenceMs, giveUp)
+    const wait = isUnbounded ? undefined : patience.begin(statementTimeoutMs + ANSWER_MS, giveUp)
     try {
       const isPrepared = name !== undefined && !link.isPooled
+      if (isPrepared) notePrepared(name)
       const config = { text, values: values as unknown[], rowMode: 'array' as const }
       const { rows } = await client.query<R>(isPrepared ? { ...config, name } : config)
       return rows
@@ -144,12 +147,12 @@ function watch(
       if (isFatal(error)) breakWith(error as Error)
       throw broken ?? error
     } finally {
-      cancel?.()
+      wait?.end()
     }
   }
 
   function giveUp(): void {
-    link.destroy(new Error(`no answer in ${Number(silenceMs) / 1000} s`))
+    link.destroy(new NoAnswer(`no answer in ${statementTimeoutMs / 1000} s`))
   }
 
   const link = {
@@ -160,20 +163,16 @@ function watch(
     },
     destroy: (reason: Error) => {
       breakWith(reason)
-      streamOf(client).destroy()
+      client.connection.stream.destroy()
     },
     end: () => {
       isEnding = true
       client.end().catch(() => {})
       // A frozen server never closes its end, and must not keep the process alive.
-      streamOf(client).unref()
+      client.connection.stream.unref()
     },
   }
   return link
-}
-
-function streamOf(client: Client): Socket {
-  return (client as unknown as { connection: { stream: Socket } }).connection.stream
 }
 
 const BIGINT_OID = 20

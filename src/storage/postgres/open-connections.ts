@@ -1,53 +1,64 @@
-import { ServiceError } from '../../errors.ts'
+import { createPatience, NoAnswer, withinPatience } from '../../waiting/patience.ts'
 import { createCommitRecorder } from '../commit-recorder.ts'
-import { createGateway, type GatewayOptions } from './gateway.ts'
-import { createLane } from './lane.ts'
-import { afterListening, type Connection, type SessionSettings } from './open-connection.ts'
+import { createHosts, type HostsOptions } from './hosts.ts'
+import { createLane, type Lane } from './lane.ts'
+import type { Connection, SessionSettings } from './open-connection.ts'
 import type {
   Connections,
   ConnectionsReport,
+  LaneName,
   Session,
-  WorkOptions,
   WriteOptions,
 } from './postgres-connections.ts'
 import {
-  isDamage,
+  explainFailure,
   isStale,
-  isUnavailable,
-  isUndone,
+  mayBeDone,
   READ_ONLY,
   sqlStateOf,
   unavailable,
 } from './postgres-errors.ts'
 
-/** The most connections for each kind of work: 10 in all. */
-const SIZES = { read: 2, aside: 1, write: 2, patient: 2, long: 3 }
-
-/** From the call to the 503 of a database that does not answer, in milliseconds. */
+/** From a call to the 503 of a database that does not answer, or of a lane without a free connection. */
 const PATIENCE_MS = 1500
 
-const SHORT = { statementTimeoutMs: 1300, hasGenericPlans: true }
+/** For the answer of a server that ended a statement at the deadline. */
+const ANSWER_MS = 150
 
-const SHORT_READ = { ...SHORT, lockTimeoutMs: 1200 }
+/** Between two looks at the calls that wait. */
+const LOOK_MS = 100
 
-const LONG = {
-  lockTimeoutMs: 1700,
-  statementTimeoutMs: 30_000,
-  hasGenericPlans: false,
-  silenceMs: 32_000,
+/** For what runs at `close`. */
+const CLOSE_MS = 3000
+
+/** Longer than this process ever pauses in a transaction. With a long statement before it: half a minute. */
+const IDLE_MS = 8000
+
+const SHORT: SessionSettings = {
+  lockTimeoutMs: 1200,
+  statementTimeoutMs: 1300,
+  idleTimeoutMs: IDLE_MS,
+  hasGenericPlans: true,
 }
 
-const SETTINGS: Readonly<Record<keyof typeof SIZES, SessionSettings>> = {
-  read: SHORT_READ,
-  aside: SHORT_READ,
-  // What a lock keeps from being written together is written again as patient work, which waits longer.
-  write: { ...SHORT, lockTimeoutMs: 150 },
-  patient: LONG,
-  long: LONG,
+/** The most connections of each lane, 11 in all, and their settings. */
+const LANES: Readonly<Record<LaneName, SessionSettings & { readonly size: number }>> = {
+  short: { ...SHORT, size: 2 },
+  aside: { ...SHORT, size: 2 },
+  // What a lock keeps from being written is tried again, in pauses without a connection.
+  write: { ...SHORT, size: 4, lockTimeoutMs: 150 },
+  long: {
+    size: 3,
+    lockTimeoutMs: 1700,
+    statementTimeoutMs: 20_000,
+    idleTimeoutMs: IDLE_MS,
+    hasGenericPlans: false,
+  },
 }
 
 const SET_LOCALLY = `
-  SELECT set_config('lock_timeout', $1, true), set_config('statement_timeout', $2, true)`
+  SELECT set_config('lock_timeout', $1, true), set_config('statement_timeout', $2, true),
+    set_config('idle_in_transaction_session_timeout', $3, true)`
 
 const SELECT_READ_ONLY = {
   name: 'is_read_only',
@@ -57,91 +68,105 @@ const SELECT_READ_ONLY = {
 /** The first connection may be one that a restart of the server has left behind, and so may the second. */
 const MAX_REPEATS = 2
 
-type Mode = 'read' | 'write' | 'transaction'
-
-type Work<T> = (session: Session) => Promise<T>
-
-interface AttemptOptions<T> {
-  readonly kind: keyof typeof SIZES
+/** One call, and what is known of it. */
+interface Call<T> {
+  readonly mode: 'read' | 'write' | 'transaction'
+  readonly work: (session: Session) => Promise<T>
+  readonly lane: LaneName
+  /** By `performance.now()`. */
   readonly deadline: number
   readonly countWrites: WriteOptions<T>['countWrites'] | undefined
+  /** Whether its caller has got an error instead of its result. */
+  isAbandoned: boolean
+  isLost: boolean
+  mayBeCommitted: boolean
+}
+
+export interface OpenConnectionsOptions extends Omit<HostsOptions, 'onLost'> {
+  /** How long one statement of long work may take; 20 seconds by default. */
+  readonly longStatementMs?: number
 }
 
 /** Connections to a database. They are made when they are needed. */
-export function openConnections(options: GatewayOptions): Connections {
-  const gateway = createGateway(options)
-  const laneOf = (kind: keyof typeof SIZES) =>
-    createLane({ gateway, size: SIZES[kind], settings: SETTINGS[kind] })
-  const lanes = {
-    read: laneOf('read'),
+export function openConnections(options: OpenConnectionsOptions): Connections {
+  const { longStatementMs = LANES.long.statementTimeoutMs } = options
+  const hosts = createHosts({
+    ...options,
+    onLost: () => lanes.long.destroyUsed(new NoAnswer('the server does not answer')),
+  })
+  const laneOf = (name: LaneName, changes?: Partial<SessionSettings>) =>
+    createLane({ hosts, size: LANES[name].size, settings: { ...LANES[name], ...changes } })
+  const lanes: Readonly<Record<LaneName, Lane>> = {
+    short: laneOf('short'),
     aside: laneOf('aside'),
     write: laneOf('write'),
-    patient: laneOf('patient'),
-    long: laneOf('long'),
+    long: laneOf('long', { statementTimeoutMs: longStatementMs }),
   }
-  /** At long work, of which only each statement has an end. */
-  const atLongWork = new Set<Connection>()
   const commits = createCommitRecorder()
   const running = new Set<Promise<unknown>>()
+  const patience = createPatience({ tickMs: LOOK_MS })
 
-  /** Throws `Failed` for anything that goes wrong once there is a connection. */
-  async function attempt<T>(
-    mode: Mode,
-    work: Work<T>,
-    { kind, deadline, countWrites }: AttemptOptions<T>,
-  ): Promise<T> {
-    const lane = lanes[kind]
-    const connection = await lane.acquire(deadline)
-    const isLong = SETTINGS[kind] === LONG
-    if (isLong) atLongWork.add(connection)
-    const leftMs = deadline - performance.now()
-    const cancel = isLong ? undefined : afterListening(leftMs, () => giveUp(connection, leftMs))
-    const effect = { mayBeCommitted: false }
+  async function attempt<T>(call: Call<T>, abandon: () => void): Promise<T> {
+    Object.assign(call, { isLost: false, mayBeCommitted: false })
+    const wait = patience.begin(call.deadline - performance.now() + ANSWER_MS, abandon)
+    const lane = lanes[call.lane]
     try {
-      if (mode !== 'read') requireWritable(connection)
-      const startedAt = countWrites && performance.now()
-      const result = await inMode(mode, work, {
-        connection,
-        effect,
-        settings: SETTINGS[kind],
-      })
-      if (startedAt !== undefined) commits.record({ startedAt, writes: countWrites?.(result) ?? 0 })
-      return result
-    } catch (error) {
-      if (isStale(error)) connection.destroy(error as Error)
-      if (sqlStateOf(error) === READ_ONLY) gateway.distrust()
-      throw new Failed(error, { isLost: connection.isBroken, ...effect })
+      const connection = await lane.acquire(call)
+      if (call.lane === 'long') wait.end()
+      try {
+        return await runOn(connection, call)
+      } catch (error) {
+        if (isStale(error)) connection.destroy(error as Error)
+        if (sqlStateOf(error) === READ_ONLY || error instanceof NoAnswer) hosts.distrust()
+        call.isLost = connection.isBroken
+        throw error
+      } finally {
+        lane.release(connection)
+      }
     } finally {
-      cancel?.()
-      atLongWork.delete(connection)
-      lane.release(connection)
+      wait.end()
     }
   }
 
-  /** A server that does not answer in the time of a whole statement answers no other connection: long work ends too. */
-  function giveUp(connection: Connection, waitedMs: number): void {
-    gateway.distrust()
-    const late = new Error('the server did not answer in time')
-    connection.destroy(late)
-    if (waitedMs < SHORT.statementTimeoutMs) return
-    for (const other of atLongWork) other.destroy(late)
+  async function runOn<T>(connection: Connection, call: Call<T>): Promise<T> {
+    if (call.mode !== 'read') requireWritable(connection)
+    const { countWrites } = call
+    const startedAt = countWrites && performance.now()
+    const result = await inMode(connection, call)
+    if (startedAt !== undefined) commits.record({ startedAt, writes: countWrites?.(result) ?? 0 })
+    return result
   }
 
-  async function run<T>(mode: Mode, work: Work<T>, options: WriteOptions<T> = {}): Promise<T> {
-    const { deadline = performance.now() + PATIENCE_MS, countWrites } = options
-    const kind = kindOf(mode, options)
+  async function repeat<T>(call: Call<T>, abandon: () => void): Promise<T> {
     for (let repeats = 0; ; repeats++) {
       try {
-        return await attempt(mode, work, { kind, deadline, countWrites })
+        return await attempt(call, abandon)
       } catch (error) {
-        if (!(error instanceof Failed)) throw error
-        const isInTime = repeats < MAX_REPEATS && performance.now() < deadline
-        if (!(isInTime && error.isLost && !error.mayBeCommitted)) throw translate(error)
+        const isInTime = repeats < MAX_REPEATS && performance.now() < call.deadline
+        const mayRepeat = isInTime && call.isLost && !mayBeDone(error, call) && !call.isAbandoned
+        if (!mayRepeat) throw explainFailure(error, call)
       }
     }
   }
 
-  function track<T>(result: Promise<T>): Promise<T> {
+  /** The caller is answered in time. What is on a connection by then ends there: with its statement, without a commit. */
+  function run<T>(
+    mode: Call<T>['mode'],
+    work: Call<T>['work'],
+    options: WriteOptions<T> = {},
+  ): Promise<T> {
+    const { lane = mode === 'read' ? 'short' : 'write', countWrites } = options
+    const { deadline = performance.now() + PATIENCE_MS } = options
+    const known = { isAbandoned: false, isLost: false, mayBeCommitted: false }
+    const call: Call<T> = { mode, work, lane, deadline, countWrites, ...known }
+    const result = new Promise<T>((resolve, reject) => {
+      const abandon = () => {
+        call.isAbandoned = true
+        const late = new NoAnswer('no answer, or no free connection, in time')
+        reject(explainFailure(late, { ...call, isLost: true }))
+      }
+      repeat(call, abandon).then(resolve, reject)
+    })
     running.add(result)
     const forget = () => running.delete(result)
     result.then(forget, forget)
@@ -149,9 +174,9 @@ export function openConnections(options: GatewayOptions): Connections {
   }
 
   return {
-    read: (work, options) => track(run('read', work, options)),
-    write: (work, options) => track(run('write', work, options)),
-    transaction: (work, options) => track(run('transaction', work, options)),
+    read: (work, options) => run('read', work, options),
+    write: (work, options) => run('write', work, options),
+    transaction: (work, options) => run('transaction', work, options),
     ping: statement =>
       run('read', async session => {
         requireWritable(session as Connection)
@@ -159,29 +184,24 @@ export function openConnections(options: GatewayOptions): Connections {
         // A server that was told so on the way keeps its connections.
         const [[isReadOnly] = [false]] = await session.query<[boolean]>(SELECT_READ_ONLY)
         if (!isReadOnly) return
-        gateway.distrust()
+        hosts.distrust()
         throw takesNoWrites()
       }),
     report: () => ({
       commits: commits.read(),
       connections: addUp(Object.values(lanes).map(lane => lane.report())),
     }),
-    close: async () => {
-      await Promise.allSettled(running)
-      gateway.close()
-      for (const lane of Object.values(lanes)) lane.close()
+    close: async (last = Promise.resolve()) => {
+      const all = last.then(() => Promise.allSettled(running))
+      await withinPatience(CLOSE_MS, all).catch(() => {})
+      hosts.close()
+      for (const lane of Object.values(lanes)) {
+        lane.close()
+        lane.destroyUsed(new Error('the service closes its connections'))
+      }
+      await all
     },
   }
-}
-
-function kindOf(
-  mode: Mode,
-  { isLong = false, isPatient = false, avoidsUsers = false }: WorkOptions,
-): keyof typeof SIZES {
-  if (isLong) return 'long'
-  if (isPatient) return 'patient'
-  if (mode !== 'read') return 'write'
-  return avoidsUsers ? 'aside' : 'read'
 }
 
 function addUp(
@@ -194,60 +214,27 @@ function addUp(
   }))
 }
 
-/** What work threw, and what is known of its effect. */
-class Failed {
-  readonly cause: unknown
-  /** Whether its connection is lost with it. */
-  readonly isLost: boolean
-  readonly mayBeCommitted: boolean
-
-  constructor(
-    cause: unknown,
-    known: { readonly isLost: boolean; readonly mayBeCommitted: boolean },
-  ) {
-    this.cause = cause
-    this.isLost = known.isLost
-    // While the connection is there, the server has said what became of each statement.
-    this.mayBeCommitted = known.mayBeCommitted && known.isLost && !isUndone(cause)
-  }
-}
-
-function translate({ cause, isLost, mayBeCommitted }: Failed): unknown {
-  if (mayBeCommitted) return new ServiceError('outcome_unknown', { cause })
-  if (isDamage(cause)) return new ServiceError('storage_damaged', { cause })
-  if (cause instanceof ServiceError) return cause
-  return isLost || isUnavailable(cause) ? unavailable(cause) : cause
-}
-
 function requireWritable({ isReadOnly }: Connection): void {
   if (isReadOnly) throw takesNoWrites()
 }
 
-function takesNoWrites(): ServiceError {
+function takesNoWrites() {
   return unavailable(new Error('the server takes no writes'))
 }
 
-interface Place {
-  readonly connection: Connection
-  readonly effect: { mayBeCommitted: boolean }
-  readonly settings: SessionSettings
-}
-
-async function inMode<T>(
-  mode: Mode,
-  work: Work<T>,
-  { connection, effect, settings }: Place,
-): Promise<T> {
+async function inMode<T>(connection: Connection, call: Call<T>): Promise<T> {
+  const { mode, work } = call
   if (mode === 'read') return work(connection)
   if (mode === 'write' && !connection.isPooled) {
-    effect.mayBeCommitted = true
+    call.mayBeCommitted = true
     return work(connection)
   }
   await connection.query({ text: 'BEGIN ISOLATION LEVEL READ COMMITTED' })
   try {
-    if (connection.isPooled) await setLocally(connection, settings)
+    if (connection.isPooled) await setLocally(connection)
     const result = await work(connection)
-    effect.mayBeCommitted = true
+    if (call.isAbandoned) throw new Error('its caller has got an error')
+    call.mayBeCommitted = true
     await connection.query({ text: 'COMMIT' })
     return result
   } catch (error) {
@@ -258,9 +245,8 @@ async function inMode<T>(
 }
 
 /** Settings of the session are lost, or reach other clients, where a pooler hands sessions around. */
-async function setLocally(connection: Connection, settings: SessionSettings): Promise<void> {
-  await connection.query({ text: SET_LOCALLY }, [
-    String(settings.lockTimeoutMs),
-    String(settings.statementTimeoutMs),
-  ])
+async function setLocally(connection: Connection): Promise<void> {
+  const { lockTimeoutMs, statementTimeoutMs, idleTimeoutMs } = connection.settings
+  const values = [lockTimeoutMs, statementTimeoutMs, idleTimeoutMs].map(String)
+  await connection.query({ text: SET_LOCALLY }, values)
 }

@@ -1,23 +1,22 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { PostgresLocation } from '../../config/postgres-url.ts'
+import { createCallGate, through } from '../call-gate.ts'
 import type { OpenStorageOptions, SigningKeyName, Storage } from '../storage.ts'
 import { UNFINISHED_COPY, UnusableDatabase } from '../unusable-database.ts'
-import { createClosing } from './batches.ts'
+import { createWordFiller } from '../word-filler.ts'
+import { beginEmptyWords, indexedWords } from './index-next-users.ts'
 import { readHistory } from './inspect-schema.ts'
 import { openConnections } from './open-connections.ts'
 import { createPostgresApiKeyStore } from './postgres-api-key-store.ts'
 import { createPostgresBanStore } from './postgres-ban-store.ts'
 import type { Connections } from './postgres-connections.ts'
 import { isUnfinishedCopy } from './postgres-copy-mark.ts'
+import { asUnusable, mayPass } from './postgres-errors.ts'
 import { migratePostgres, postgresMigrations, requireMigrated } from './postgres-migrator.ts'
 import { openSigningKeys } from './postgres-signing-keys.ts'
-import { openPostgresTrialImportStore } from './postgres-trial-import-store.ts'
 import { createPostgresUserChanges } from './postgres-user-changes.ts'
 import { createPostgresUserImportStore } from './postgres-user-import-store.ts'
 import { createPostgresUserRepository } from './postgres-user-repository.ts'
-import { asUnusable, mayPass } from './unreachable-reasons.ts'
-import { createWaitingWrites } from './waiting-writes.ts'
-import { createWordIndexer } from './word-indexer.ts'
 
 /** How long a start waits for a database that cannot be reached. */
 const START_PATIENCE_MS = 10_000
@@ -80,6 +79,7 @@ async function prepare(connections: Connections, options: OpenStorageOptions): P
   const migrations = postgresMigrations()
   if (options.ifMissing === 'create') {
     await migratePostgres({ connections, migrations, now: options.now })
+    await beginEmptyWords(connections)
   } else {
     await requireMigrated(connections, migrations)
   }
@@ -92,17 +92,18 @@ function createPostgresStorage(
   options: OpenStorageOptions,
 ): Omit<Storage, 'untilReachable'> {
   const { now, steadyNow, maxWaitingWrites } = options
-  const closing = createClosing()
-  const waiting = createWaitingWrites()
+  /** Reads, and the writes that have been let in. */
+  const closing = createCallGate()
+  const writes = createCallGate(maxWaitingWrites)
   const { onIndexing, onWarning } = options
-  const indexer = createWordIndexer({ connections, onIndexing, onWarning })
+  const words = indexedWords(connections)
+  const filler = createWordFiller({ words, onIndexing, onWarning })
   const users = createPostgresUserRepository({
     connections,
     closing,
     now,
     steadyNow,
-    maxWaiting: maxWaitingWrites,
-    catchUp: indexer.catchUp,
+    catchUp: filler.catchUp,
   })
   const imports = createPostgresUserImportStore({ connections, now })
   const bans = createPostgresBanStore({
@@ -115,33 +116,30 @@ function createPostgresStorage(
   return {
     users: {
       ...users,
-      create: waiting.counted(users.create),
-      update: waiting.counted(users.update),
-      replaceDigest: waiting.counted(users.replaceDigest),
-      delete: waiting.counted(users.delete),
+      create: through(writes, users.create),
+      update: through(writes, users.update),
+      replaceDigest: through(writes, users.replaceDigest),
+      delete: through(writes, users.delete),
     },
     changes: createPostgresUserChanges(connections),
-    imports: { ...imports, write: waiting.counted(imports.write) },
-    bans: { ...bans, save: waiting.counted(bans.save), lift: waiting.counted(bans.lift) },
+    imports: { ...imports, write: through(writes, imports.write) },
+    bans: { ...bans, save: through(writes, bans.save), lift: through(writes, bans.lift) },
     apiKeys: {
       ...apiKeys,
-      create: waiting.counted(apiKeys.create),
-      revoke: waiting.counted(apiKeys.revoke),
-      recordUses: waiting.counted(apiKeys.recordUses),
+      create: through(writes, apiKeys.create),
+      revoke: through(writes, apiKeys.revoke),
+      recordUses: through(writes, apiKeys.recordUses),
     },
-    openTrialImports: () => openPostgresTrialImportStore({ connections, now }),
     signingKey: async (name: SigningKeyName) => keys.get(name) as Buffer,
     // A statement sees what was committed before it.
     readAnew: () => {},
     report: async () => ({
       engine: 'postgres',
-      waitingWrites: waiting.count(),
+      waitingWrites: writes.count(),
       ...connections.report(),
     }),
     close: async () => {
-      await indexer.end()
-      await closing.close()
-      await connections.close()
+      await connections.close(Promise.all([filler.end(), writes.close(), closing.close()]))
     },
   }
 }

@@ -22,7 +22,7 @@ export function createPostgresApiKeyStore(connections: Connections): ApiKeyStore
       const values = [uses.map(({ hash }) => hash), uses.map(({ usedAt }) => usedAt)]
       // Another process may be writing the uses of the same keys.
       await connections.write(session => session.query({ text: UPDATE_LAST_USES }, values), {
-        isPatient: true,
+        lane: 'aside',
         countWrites: () => 1,
       })
     },

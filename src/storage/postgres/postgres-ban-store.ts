@@ -1,14 +1,15 @@
 import { randomUUID } from 'node:crypto'
 import type { Ban, BanStore } from '../../limits/ban-store.ts'
+import type { CallGate } from '../call-gate.ts'
 import { BAN_COLUMNS, type BanRow, createBanStore } from '../create-ban-store.ts'
 import { banKey, fromStored, hashOfBan, toStored, utf8OfStored } from './ban-text.ts'
-import { type Closing, createBatches } from './batches.ts'
+import { createBatches } from './batches.ts'
 import type { Connections, Session } from './postgres-connections.ts'
 import { createPostgresSharedStatements } from './postgres-shared-statements.ts'
 
 export interface PostgresBanStoreOptions {
   readonly connections: Connections
-  readonly closing: Closing
+  readonly closing: CallGate
   /** Milliseconds since the epoch. Bans that end before this time are treated as ended. */
   readonly now: () => number
 }
@@ -60,7 +61,7 @@ export function createPostgresBanStore(options: PostgresBanStoreOptions): BanSto
           await session.query({ text: DELETE_SOME_ENDED }, [Math.floor(now())])
         },
         // Another process may be lifting many.
-        { isPatient: true, countWrites: () => bans.length },
+        { lane: 'aside', countWrites: () => bans.length },
       )
       return bans.map(() => ({ value: undefined }))
     },
@@ -78,7 +79,7 @@ export function createPostgresBanStore(options: PostgresBanStoreOptions): BanSto
             await setWriter(session)
             return session.query<[...BanRow]>({ text: deleteInOrder(condition) }, values)
           },
-          { isLong: true, countWrites: () => 1 },
+          { lane: 'long', countWrites: () => 1 },
         ),
       revision: async () => String((await read(SELECT_CHANGES, [writer]))[0]?.[0]),
       toStored,

@@ -1,7 +1,8 @@
 import type { StorageReport } from '../storage-report.ts'
 
-/** SQL with the parameters `$1`, `$2`, … A statement with a name is prepared once by each connection. */
+/** SQL with the parameters `$1`, `$2`, … One with a name is prepared once by each connection, which forgets the oldest. */
 export interface Statement {
+  /** Belongs to one text for good. */
   readonly name?: string
   readonly text: string
   /** Whether it may take any time, as a migration may. */
@@ -16,17 +17,19 @@ export interface Session {
   query<R extends Row>(statement: Statement, values?: readonly unknown[]): Promise<R[]>
 }
 
+/**
+ * Connections of one kind of work, so that none waits for those of another:
+ * `short` reads of users, and lists of few;
+ * `aside` short work on other tables, which no lock on `users` holds up: polls of bans and API keys must see changes soon;
+ * `write` short writes, which soon give up a lock that others hold;
+ * `long` what may take longer than a second, such as a long list or an import. Only each of its statements has an end.
+ */
+export type LaneName = 'short' | 'aside' | 'write' | 'long'
+
 export interface WorkOptions {
-  /**
-   * For work that may take longer than a second, such as a list or an import. It has connections of its own, so that short
-   * work never waits for it.
-   */
-  readonly isLong?: boolean
-  /** For short reads of other tables than `users`, on a connection of their own: they never wait for a lock on that table. */
-  readonly avoidsUsers?: boolean
-  /** For short work that waits for locks of others, on connections of its own for the same reason. */
-  readonly isPatient?: boolean
-  /** Until when to wait for a connection, by `performance.now()`. */
+  /** By default `short` for reads and `write` for others. */
+  readonly lane?: LaneName
+  /** Until when to wait for a connection, and for the result unless the lane is `long`, by `performance.now()`. */
   readonly deadline?: number
 }
 
@@ -39,15 +42,15 @@ export interface WriteOptions<T> extends WorkOptions {
 export type ConnectionsReport = Required<Pick<StorageReport, 'commits' | 'connections'>>
 
 /**
- * The connections to one PostgreSQL database. Work waits at most about two seconds for a connection, and fails at once
- * while the server is known to be away.
+ * The connections to one PostgreSQL database. Work waits less than two seconds for a connection, and fails at once while the
+ * server is known to be away. Every statement has an end, also on a connection that has gone silent.
  *
  * Every call throws `storage_unavailable` if nothing was changed because the server cannot be reached, takes no writes or
- * has no resources left, or because a lock was not free in time; `outcome_unknown` if the connection broke while it was
- * committing; and `shutting_down` after `close`. Other errors of the server pass as they are: see `postgres-errors.ts`.
+ * has no resources left, or because a lock was not free in time; `outcome_unknown` if there was no answer to a commit; and
+ * `shutting_down` after `close`. Other errors of the server pass as they are: see `postgres-errors.ts`.
  */
 export interface Connections {
-  /** Runs statements that only read. Runs them once more on another connection if theirs breaks. */
+  /** Runs statements that only read. Runs them again on another connection if theirs breaks. */
   read<T>(work: (session: Session) => Promise<T>, options?: WorkOptions): Promise<T>
   /** Runs one statement that writes, in a transaction of its own. */
   write<T>(work: (session: Session) => Promise<T>, options?: WriteOptions<T>): Promise<T>
@@ -57,6 +60,6 @@ export interface Connections {
   ping(statement: Statement): Promise<void>
   /** Asks nobody, and answers after `close` too. */
   report(): ConnectionsReport
-  /** Ends once the work that runs has ended, then closes all connections. */
-  close(): Promise<void>
+  /** Closes all connections once what runs, and `last`, have ended, or after three seconds. */
+  close(last?: Promise<unknown>): Promise<void>
 }

@@ -34,7 +34,7 @@ const CRASH = '57P02'
 const CONNECTION_ERROR = '08'
 
 /** Whether the server has undone the statement that threw this. Without an error of the server nobody knows. */
-export function isUndone(error: unknown): boolean {
+function isUndone(error: unknown): boolean {
   const state = sqlStateOf(error)
   return state !== undefined && state !== CRASH && !state.startsWith(CONNECTION_ERROR)
 }
@@ -59,15 +59,27 @@ const UNAVAILABLE: readonly string[] = ['08', '40', '53', '57', '58', READ_ONLY,
 /** Damaged data and indexes. */
 const DAMAGED: readonly string[] = ['XX001', 'XX002']
 
-/** Whether the server cannot do now what it was asked for. */
-export function isUnavailable(error: unknown): boolean {
-  const state = sqlStateOf(error) ?? ''
-  return UNAVAILABLE.some(start => state.startsWith(start))
+/** What is known of work that failed. */
+export interface Failure {
+  /** Whether its connection is lost with it. */
+  readonly isLost: boolean
+  /** Whether its last statement, which commits, was sent and not answered. */
+  readonly mayBeCommitted: boolean
 }
 
-/** Whether the server found damaged data or a damaged index. */
-export function isDamage(error: unknown): boolean {
-  return DAMAGED.includes(sqlStateOf(error) ?? '')
+/** Whether a write that failed may have been done. While its connection is there, the server has said what became of it. */
+export function mayBeDone(error: unknown, { isLost, mayBeCommitted }: Failure): boolean {
+  return mayBeCommitted && isLost && !isUndone(error)
+}
+
+/** The error for the caller of work that failed. Errors that tell of no outage and no damage stay as they are. */
+export function explainFailure(error: unknown, failure: Failure): unknown {
+  if (mayBeDone(error, failure)) return new ServiceError('outcome_unknown', { cause: error })
+  const state = sqlStateOf(error) ?? ''
+  if (DAMAGED.includes(state)) return new ServiceError('storage_damaged', { cause: error })
+  if (error instanceof ServiceError) return error
+  const isUnavailable = failure.isLost || UNAVAILABLE.some(start => state.startsWith(start))
+  return isUnavailable ? unavailable(error) : error
 }
 
 /**
@@ -79,8 +91,10 @@ export function unavailable(cause: unknown): ServiceError {
   return new ServiceError('storage_unavailable', { cause })
 }
 
-/** Wrong credentials (28), a database that does not exist, no rights (42501), an unknown option or a wrong value of one. */
-const PERMANENT: readonly string[] = ['28', '3D000', '42501', '42704', '22023']
+const NO_RIGHTS = '42501'
+
+/** Wrong credentials (28), a database that does not exist, no rights, an unknown option or a wrong value of one. */
+const PERMANENT: readonly string[] = ['28', '3D000', NO_RIGHTS, '42704', '22023']
 
 /** Whether an attempt to connect fails in the same way until an operator changes something. */
 export function isPermanent(error: unknown): boolean {
@@ -93,10 +107,48 @@ export function isPermanent(error: unknown): boolean {
 function isCertificateError(error: unknown): boolean {
   const { code = '', message } = error as NodeJS.ErrnoException
   return (
-    code.startsWith('ERR_TLS_') ||
-    code.startsWith('ERR_SSL_') ||
+    ['ERR_TLS_', 'ERR_SSL_', 'UNABLE_TO_'].some(start => code.startsWith(start)) ||
     code.includes('CERT') ||
-    code.startsWith('UNABLE_TO_') ||
     message === 'The server does not support SSL connections'
   )
+}
+
+/** Whether waiting may help, for work that may be repeated although it may have been done. */
+export function mayPass(error: unknown): boolean {
+  return (
+    error instanceof ServiceError &&
+    ['storage_unavailable', 'outcome_unknown'].includes(error.code) &&
+    !isPermanent(error.cause)
+  )
+}
+
+const REASONS: Readonly<Record<string, string>> = {
+  '28P01': 'the server refuses this user or password',
+  '28000': 'the server has no such user, or its pg_hba.conf refuses it',
+  '3D000': 'the server has no such database: create it',
+  [NO_RIGHTS]: 'this user may not use it: GRANT the rights that are missing',
+  '53300': 'the server has no connection left: raise its max_connections, or put a pooler in front',
+  ECONNREFUSED: 'no server listens there',
+  ENOTFOUND: 'its host is unknown',
+  EAI_AGAIN: 'its host cannot be looked up now',
+  ENOENT: 'no server listens on that socket',
+}
+
+/** Why a database cannot be opened, in words for an operator. Errors that are no fault of the database stay as they are. */
+export function asUnusable(error: unknown): unknown {
+  if (sqlStateOf(error) === NO_RIGHTS)
+    return new UnusableDatabase(reasonOf(error), { cause: error })
+  if (!(error instanceof ServiceError) || error.code === 'shutting_down') return error
+  const { cause } = error
+  return cause instanceof UnusableDatabase
+    ? cause
+    : new UnusableDatabase(reasonOf(cause), { cause })
+}
+
+function reasonOf(cause: unknown): string {
+  const { code = '', message } = cause as NodeJS.ErrnoException
+  const reason = REASONS[code]
+  if (reason !== undefined) return `${reason} (${code})`
+  if (sqlStateOf(cause) !== undefined) return `the server refuses it: ${message} (${code})`
+  return `it cannot be reached: ${message}${code && ` (${code})`}`
 }

@@ -5,6 +5,7 @@ import {
   checkHistory,
   type Migration,
   readMigrations,
+  statusOf,
 } from '../migrations.ts'
 import { OLDER_SCHEMA, UnusableDatabase } from '../unusable-database.ts'
 import { FOREIGN, readHistory, requireUsable } from './inspect-schema.ts'
@@ -101,8 +102,7 @@ export async function postgresMigrationStatus(
   connections: Connections,
   migrations: readonly Migration[],
 ): Promise<readonly MigrationStatus[]> {
-  const applied = await appliedTo(connections, migrations)
-  return migrations.map(({ name }, index) => ({ name, appliedAt: applied[index]?.applied_at }))
+  return statusOf(await appliedTo(connections, migrations), migrations)
 }
 
 /** The history of a database, after checking that this release can use it. */
@@ -117,7 +117,7 @@ async function appliedTo(
       checkHistory(applied, migrations)
       return applied
     },
-    { isLong: true },
+    { lane: 'long' },
   )
 }
 
@@ -134,7 +134,7 @@ async function applyNext({ connections, migrations, now }: MigrateOptions): Prom
         if (next !== undefined) await apply(session, next, now())
         return true
       },
-      { isLong: true },
+      { lane: 'long' },
     )
   } catch (error) {
     throw explain(error)

@@ -29,7 +29,7 @@ type FeedRow = readonly [
  * The server, how often a standby was promoted to be it, and the database, which may be a copy that CREATE DATABASE made. A
  * standby may have lost the last transactions, whose numbers are then given out again. NULL on a standby.
  */
-const SERVER = `(
+export const SERVER = `(
   SELECT CASE WHEN NOT pg_is_in_recovery() THEN concat_ws(
     '/', system_identifier, left(pg_walfile_name(pg_current_wal_lsn()), 8), pg_database.oid) END
   FROM pg_control_system(), pg_database WHERE datname = current_database())`
@@ -75,10 +75,16 @@ const SELECT_LAST: Statement = {
       ORDER BY changed_in DESC, id DESC LIMIT 1) AS newest ON true`,
 }
 
+const NEW_MARK = `md5(random()::text || clock_timestamp()::text)`
+
+/** For a database that has just been filled: nobody has read its feed. */
+export const BEGIN_FEED = `
+  UPDATE user_feed SET mark = ${NEW_MARK}, server = ${SERVER}, baseline_through = 0, forgotten_in = '0', forgotten_id = 0`
+
 /** Numbers of another server mean nothing here. After a promotion they still do, but cursors may be those of a lost future. */
 const BEGIN_ANEW: Statement = {
   text: `
-    UPDATE user_feed SET mark = md5(random()::text || clock_timestamp()::text), server = ${SERVER}
+    UPDATE user_feed SET mark = ${NEW_MARK}, server = ${SERVER}
     FROM user_feed AS former WHERE user_feed.server IS DISTINCT FROM ${SERVER}
     RETURNING split_part(former.server, '/', 1) <> split_part(user_feed.server, '/', 1)`,
 }
@@ -168,7 +174,7 @@ export function createPostgresUserChanges(connections: Connections): UserChanges
     countDeletions: async () => {
       const [row] = await connections.read(
         session => session.query<[count: number]>(COUNT_DELETIONS),
-        { isLong: true },
+        { lane: 'long' },
       )
       return row?.[0] ?? 0
     },
@@ -182,7 +188,7 @@ async function beginFeedAnew(connections: Connections): Promise<void> {
       const [row] = await session.query<[isOtherServer: boolean]>(BEGIN_ANEW)
       if (row?.[0] === true) await session.query(FORGET_ALL)
     },
-    { isLong: true },
+    { lane: 'long' },
   )
 }
 

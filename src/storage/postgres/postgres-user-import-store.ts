@@ -1,21 +1,21 @@
 import { ServiceError } from '../../errors.ts'
+import {
+  createIdCounter,
+  createImportDecisions,
+  emailKey,
+} from '../../users/transfer/import-decisions.ts'
 import type {
   ImportBatch,
   ImportOutcome,
   UserImportStore,
 } from '../../users/transfer/user-import-store.ts'
-import { readCheckpoint, saveCheckpoint } from './import-checkpoints.ts'
-import {
-  createIdCounter,
-  createImportDecisions,
-  emailKey,
-  type UserRow,
-} from './import-decisions.ts'
+import type { UserRow } from '../../users/user-repository.ts'
 import {
   insertUsers,
-  readDigests,
+  readCheckpoint,
   readLastId,
   readUsersOf,
+  saveCheckpoint,
   takeIds,
   updateUsers,
 } from './import-statements.ts'
@@ -46,7 +46,7 @@ const RACES: readonly unknown[] = ['23505', '40P01', '40001']
 /** Another writer was between the reads of a batch and its writes. */
 class Outrun extends Error {}
 
-const LONG = { isLong: true }
+const LONG = { lane: 'long' } as const
 
 /**
  * Imports in the tables `users` and `imports` of PostgreSQL. A batch is decided row by row in memory and written with a few
@@ -80,20 +80,19 @@ export function createPostgresUserImportStore(
     existing: readonly UserRow[],
     idFor: (place: number) => number,
   ): Plan {
-    const decisions = createImportDecisions(now)
-    decisions.add(existing)
+    const decide = createImportDecisions({ existing, onConflict, now })
     const outcomes: ImportOutcome[] = []
     const places = new Map<number, number>()
     const created = new Map<number, UserRow>()
     const changed = new Map<number, UserRow>()
     for (const [place, row] of users.entries()) {
-      const { outcome, written } = decisions.decide(row, onConflict, () => idFor(place))
+      const { outcome, after } = decide(row, () => idFor(place))
       outcomes.push(outcome)
-      if (outcome === 'created' && written !== undefined) places.set(written.id, place)
-      if (written !== undefined) {
-        const createdBy = places.get(written.id)
-        if (createdBy === undefined) changed.set(written.id, written)
-        else created.set(createdBy, written)
+      if (outcome === 'created' && after !== undefined) places.set(after.id, place)
+      if (after !== undefined) {
+        const createdBy = places.get(after.id)
+        if (createdBy === undefined) changed.set(after.id, after)
+        else created.set(createdBy, after)
       }
       if (onConflict === 'fail' && outcome !== 'created') break
     }
@@ -124,15 +123,9 @@ export function createPostgresUserImportStore(
   return {
     findCheckpoint: source => connections.read(session => readCheckpoint(session, source)),
 
-    findDigestsByEmail: async emails => {
-      const digests = await connections.read(session => readDigests(session, emails), LONG)
-      return new Map(
-        emails.flatMap(email => {
-          const digest = digests.get(emailKey(email))
-          return digest === undefined ? [] : [[email, digest]]
-        }),
-      )
-    },
+    findUsers: rows => connections.read(session => readUsersOf(session, rows), LONG),
+
+    lastId: () => connections.read(readLastId),
 
     write: async batch => {
       for (let attempt = 1; ; attempt++) {

@@ -1,12 +1,11 @@
 import { storedUser } from '../../users/stored-user.ts'
 import type { UserRepository } from '../../users/user-repository.ts'
-import type { Closing } from './batches.ts'
-import { createUserChanger } from './change-users.ts'
+import type { CallGate } from '../call-gate.ts'
+import { createUserChanges } from './change-users.ts'
+import { createContendedWrites } from './contended-writes.ts'
 import { createUserCreator } from './create-users.ts'
-import { createUserDeleter } from './delete-users.ts'
 import { createUserLister } from './list-users.ts'
 import type { Connections } from './postgres-connections.ts'
-import { createDigestReplacer } from './replace-digests.ts'
 import { createUserSearcher } from './search-users.ts'
 import { createUserReads } from './user-reads.ts'
 
@@ -14,33 +13,34 @@ const PING = { name: 'ping', text: 'SELECT FROM users WHERE id = 1' }
 
 export interface PostgresUserRepositoryOptions {
   readonly connections: Connections
-  readonly closing: Closing
+  readonly closing: CallGate
   /** Milliseconds since the epoch. */
   readonly now: () => number
   /** Milliseconds since the epoch that do not jump when the machine's clock is set. */
   readonly steadyNow: () => number
-  /** The most writes of each kind that may wait. */
-  readonly maxWaiting: number
   /** Tries to index the users that lack words. Returns whether all have them. */
   readonly catchUp: () => Promise<boolean>
 }
 
-/** Users in the table `users` of PostgreSQL. Reads and writes of one turn of the event loop share statements. */
+/** Users in the table `users` of PostgreSQL. Reads and creates of one turn of the event loop share statements. */
 export function createPostgresUserRepository(
   options: PostgresUserRepositoryOptions,
 ): UserRepository {
   const { connections } = options
   const reads = createUserReads(options)
+  const contended = createContendedWrites()
 
   return {
-    create: createUserCreator({ ...options, reads }),
+    create: createUserCreator({ ...options, reads, contended }),
+
+    ...createUserChanges({ ...options, reads, contended }),
 
     findIdempotentCreate: async keyHash => {
       const row = await reads.findKey(keyHash)
       if (row === undefined) return undefined
-      const [, id, fingerprint, version, json] = row
-      if (fingerprint === null || version === null || json === null) return 'user_deleted'
-      return { fingerprint, user: { id, version, json } }
+      const [, fingerprint, json] = row
+      if (fingerprint === null || json === null) return 'user_deleted'
+      return { fingerprint, user: storedUser(json) }
     },
 
     find: async id => {
@@ -63,12 +63,6 @@ export function createPostgresUserRepository(
       const owner = await reads.findOwner(email.toLowerCase())
       return owner !== undefined && owner !== exceptId
     },
-
-    update: createUserChanger(options),
-
-    replaceDigest: createDigestReplacer(options),
-
-    delete: createUserDeleter(options),
 
     list: createUserLister({ ...options, search: createUserSearcher(options) }),
 

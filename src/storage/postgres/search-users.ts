@@ -20,7 +20,7 @@ const WALK_COST = { ofId: 0.4, ofOthers: 0.8 }
 /** So that the walk most probably finds the whole page. */
 const SPARE = 2
 
-const MAX_PREPARED_FORMS = 50
+const MAX_FORMS = 500
 
 /** An older release may write users all the time. */
 const MAX_ATTEMPTS = 3
@@ -41,11 +41,13 @@ export function createUserSearcher({
   catchUp,
 }: UserSearcherOptions): (query: UserQuery) => Promise<UserPage> {
   const names = new Map<string, string>()
+  let forms = 0
 
-  function nameOf(form: string): string | undefined {
+  function nameOf(form: string): string {
     const known = names.get(form)
-    if (known !== undefined || names.size >= MAX_PREPARED_FORMS) return known
-    const name = `search_${names.size}`
+    if (known !== undefined) return known
+    if (names.size >= MAX_FORMS) names.clear()
+    const name = `search_${++forms}`
     names.set(form, name)
     return name
   }
@@ -56,7 +58,7 @@ export function createUserSearcher({
     const statement = { text: searchStatement(query, reach), ...(name && { name }) }
     const [row] = await connections.read(
       session => session.query<SearchRow>(statement, searchValuesOf(query)),
-      { isLong },
+      { lane: isLong ? 'long' : 'short' },
     )
     return row as SearchRow
   }

@@ -1,6 +1,7 @@
 import { idOf, storedUser } from '../../users/stored-user.ts'
 import type { UserJson, UserWithDigest } from '../../users/user-repository.ts'
-import { type Batches, type Closing, createBatches } from './batches.ts'
+import type { CallGate } from '../call-gate.ts'
+import { createBatches, createLookup } from './batches.ts'
 import type { Connections, Row, Statement, WorkOptions } from './postgres-connections.ts'
 
 /** SQL for the JSON of a user of `table` as clients see it. */
@@ -46,20 +47,14 @@ const FIND_OWNERS: Statement = {
 const FIND_KEYS: Statement = {
   name: 'find_keys',
   text: `
-    SELECT key_hash, user_id, fingerprint, user_version, user_json
+    SELECT key_hash, fingerprint, user_json
     FROM idempotency_keys WHERE key_hash = ANY ($1::bytea[]) AND expires_at > $2`,
 }
 
 const FIND_REVISION: Statement = { name: 'find_revision', text: SELECT_REVISION }
 
 /** A row of `idempotency_keys`. */
-export type KeyRow = readonly [
-  keyHash: Buffer,
-  userId: number,
-  fingerprint: string | null,
-  userVersion: string | null,
-  userJson: string | null,
-]
+export type KeyRow = readonly [keyHash: Buffer, fingerprint: string | null, userJson: string | null]
 
 /** The short reads of users. Calls of one turn of the event loop share one query for each kind. */
 export interface UserReads {
@@ -77,7 +72,7 @@ export interface UserReads {
 
 export interface UserReadsOptions {
   readonly connections: Connections
-  readonly closing: Closing
+  readonly closing: CallGate
   /** Milliseconds since the epoch that do not jump when the machine's clock is set. */
   readonly steadyNow: () => number
 }
@@ -111,14 +106,14 @@ export function createUserReads({ connections, closing, steadyNow }: UserReadsOp
 
   const keys = createLookup<string, KeyRow>(closing, async hashes => {
     const found = hashes.map(hash => Buffer.from(hash, 'hex'))
-    const rows = await read<KeyRow>(FIND_KEYS, [found, steadyNow()], { avoidsUsers: true })
+    const rows = await read<KeyRow>(FIND_KEYS, [found, steadyNow()], { lane: 'aside' })
     return rows.map(row => [row[0].toString('hex'), row])
   })
 
   const revisions = createBatches<undefined, string>({
     closing,
     run: async asked => {
-      const [row] = await read<[string]>(FIND_REVISION, [], { avoidsUsers: true })
+      const [row] = await read<[string]>(FIND_REVISION, [], { lane: 'aside' })
       const [value] = row as [string]
       return asked.map(() => ({ value }))
     },
@@ -132,18 +127,4 @@ export function createUserReads({ connections, closing, steadyNow }: UserReadsOp
     findKey: keyHash => keys.add(keyHash.toString('hex')),
     revision: () => revisions.add(undefined),
   }
-}
-
-/** Batches of keys, of which each is asked for once. */
-function createLookup<K, V>(
-  closing: Closing,
-  find: (keys: readonly K[]) => Promise<readonly (readonly [K, V])[]>,
-): Batches<K, V | undefined> {
-  return createBatches({
-    closing,
-    run: async keys => {
-      const found = new Map(await find(keys.length === 1 ? keys : [...new Set(keys)]))
-      return keys.map(key => ({ value: found.get(key) }))
-    },
-  })
 }

@@ -5,9 +5,6 @@ import { isSameFile } from '../../files/durable-files.ts'
 /** The path of a database in the memory of the process. */
 export const IN_MEMORY = ':memory:'
 
-/** The path of a temporary database for one connection. SQLite keeps it in memory while it is small, then in a file. */
-export const TEMPORARY = ''
-
 /** The suffixes of the files that SQLite keeps beside a database. */
 export const COMPANIONS = ['-journal', '-wal', '-shm'] as const
 
@@ -32,7 +29,7 @@ export function isFileOfDatabase(path: string, database: string): boolean {
 }
 
 /** The absolute path without links, also of a file that does not exist. */
-function resolveLinks(path: string, links = MAX_LINKS): string {
+export function resolveLinks(path: string, links = MAX_LINKS): string {
   const absolute = resolve(path)
   try {
     return realpathSync(absolute)

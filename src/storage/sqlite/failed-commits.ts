@@ -21,6 +21,9 @@ const CLOSE_PATIENCE_MS = 900
  * overwrites them. If the process dies before that, the next start finds the frames and treats them as committed. So a
  * commit that changes nothing is written over them, at once and then until it succeeds. An attempt whose own fsync fails
  * helps too: the checksums of the frames after it no longer match.
+ *
+ * To answer `outcome_unknown` instead would not be enough: reads would show that nothing was changed, for as long as the process
+ * lives and nobody writes, and after a crash it would be there.
  */
 export function createFailedCommits(database: Database, view: ReadView): FailedCommits {
   // Writes a frame even for the same value. Updating a row to its own values writes none.

@@ -1,15 +1,19 @@
 import { closeSync, existsSync, openSync, readSync } from 'node:fs'
 import { type AppliedMigration, checkHistory, type Migration } from '../migrations.ts'
 import { UnusableDatabase } from '../unusable-database.ts'
+import { connect, isOpenHere } from './connect.ts'
 import { companionOf, IN_MEMORY } from './database-files.ts'
 import { canReadAhead, isDamaged } from './find-damage.ts'
-import { appliedMigrations } from './migrator.ts'
-import { isOpenHere } from './own-connections.ts'
-import { Database } from './sqlite-driver.ts'
-import { DAMAGED, FOREIGN, NO_DATABASE } from './unusable-reasons.ts'
+import { appliedMigrations, migrationsOfRelease } from './migrator.ts'
+import { isUnfinishedCopy } from './sqlite-copy-mark.ts'
+import type { Database } from './sqlite-driver.ts'
+import { DAMAGED, EMPTY, FOREIGN, NO_DATABASE } from './unusable-reasons.ts'
 
 /** How long a start waits for another process that starts, migrates or checkpoints. */
 export const START_PATIENCE_MS = 5000
+
+/** For reading a whole database: its index by e-mail is read in random order, and with 16 MB, a million users take twice as long. */
+export const WHOLE_CACHE_KIB = 64_000
 
 /** https://www.sqlite.org/fileformat.html#magic_header_string */
 const SQLITE_HEADER = Buffer.from('SQLite format 3\0')
@@ -30,64 +34,80 @@ export function requireThere(path: string): void {
   if (!existsSync(path)) throw new UnusableDatabase('there is no such file')
 }
 
+/** What is known of a database before it is opened for writing. */
+export interface Inspected {
+  /** None for a database that is empty or missing. */
+  readonly applied: readonly AppliedMigration[]
+  readonly isUnfinishedCopy: boolean
+}
+
 /**
- * The migrations applied to a database, after checking that this release can use it and, as far as startup time allows, that
- * its pages are intact. Reads through a read-only connection, so a rejected file stays unchanged. `look` may reject it too.
+ * Checks that this release can use a database and, as far as startup time allows, that its pages are intact. Reads through a
+ * read-only connection, so a rejected file stays unchanged.
  */
-export function inspect(
-  path: string,
-  migrations: readonly Migration[],
-  look: (database: Database) => void = () => {},
-): readonly AppliedMigration[] {
-  if (path === IN_MEMORY || !existsSync(path)) return []
+export async function inspect(path: string): Promise<Inspected> {
+  if (path === IN_MEMORY || !existsSync(path)) return { applied: [], isUnfinishedCopy: false }
   const isCached = !isOpenHere(path) && canReadAhead(path)
-  const database = openToRead(path)
+  const database = await openView(path)
   try {
     const applied = readHistory(database)
     if (applied.length > 0 && isDamaged(database, { path, isCached })) {
       throw new UnusableDatabase(DAMAGED, { isFault: true })
     }
-    checkHistory(applied, migrations)
-    look(database)
-    return applied
+    checkHistory(applied, migrationsOfRelease())
+    return { applied, isUnfinishedCopy: isUnfinishedCopy(database) }
   } finally {
     database.close()
   }
 }
 
-/** A read-only connection. Throws `UnusableDatabase` for a file without SQLite's header. */
-export function openToRead(path: string): Database {
-  rollBack(path)
+/**
+ * Opens one state of a database: a read-only connection in a transaction that lasts until it is closed. Throws
+ * `UnusableDatabase` for a file without SQLite's header.
+ */
+export async function openView(path: string): Promise<Database> {
+  await rollBack(path)
   requireHeader(path)
-  return new Database(path, { readonly: true, timeout: START_PATIENCE_MS })
+  return connect(path, {
+    readonly: true,
+    timeout: START_PATIENCE_MS,
+    lock: database => {
+      database.exec('BEGIN')
+      database.pragma('schema_version')
+    },
+  })
 }
 
 /** The migrations applied to a database; none if it is empty. Throws `UnusableDatabase` for the database of another program. */
 export function readHistory(database: Database): readonly AppliedMigration[] {
-  // In one transaction, because another process may be migrating.
-  const read = database.transaction(() => {
-    const applied = appliedMigrations(database)
-    if (applied === undefined && holdsTables(database)) {
-      throw new UnusableDatabase(FOREIGN, { isFault: true })
-    }
-    return applied ?? []
-  })
-  return read()
+  const applied = appliedMigrations(database)
+  if (applied === undefined && holdsTables(database)) {
+    throw new UnusableDatabase(FOREIGN, { isFault: true })
+  }
+  return applied ?? []
+}
+
+/** The migrations that a database lacks. Throws `UnusableDatabase` for an empty one and for one that this release cannot use. */
+export function requireUsable(database: Database): readonly Migration[] {
+  const applied = readHistory(database)
+  if (applied.length === 0) throw new UnusableDatabase(EMPTY)
+  const migrations = migrationsOfRelease()
+  checkHistory(applied, migrations)
+  return migrations.slice(applied.length)
 }
 
 /**
  * Undoes a write that was cut off by the end of its process while the database was not in WAL: the first start of this
  * service, or a program that wrote to a copy. A read-only connection cannot read such a file.
  */
-function rollBack(path: string): void {
+async function rollBack(path: string): Promise<void> {
   const start = startOf(companionOf(path, '-journal')).subarray(0, JOURNAL_HEADER.length)
   if (!start.equals(JOURNAL_HEADER)) return
-  const database = new Database(path, { timeout: START_PATIENCE_MS })
-  try {
-    database.pragma('schema_version')
-  } finally {
-    database.close()
-  }
+  const database = await connect(path, {
+    timeout: START_PATIENCE_MS,
+    lock: opened => void opened.pragma('schema_version'),
+  })
+  database.close()
 }
 
 /** Throws `UnusableDatabase` for a file that is not a SQLite database, or shorter than a page: SQLite treats that as empty. */

@@ -1,58 +1,61 @@
-import type { UserQuery } from '../../users/user-repository.ts'
-import type { Database } from './sqlite-driver.ts'
-import { rememberStatements } from './sqlite-statements.ts'
-import { type IndexedFilter, indexedFiltersOf, matchesSql } from './user-list-sql.ts'
+import type { UserFilters, UserQuery, UserSort } from '../../users/user-repository.ts'
 
-/** How a list without words is read. */
-export interface ListPlan {
-  /** Whether it may read many users. Then it is made in slices, and other requests are served in between. */
-  readonly isWide: boolean
-  /** If set, the users are found by the index of this filter, and all of them sorted. */
-  readonly index?: IndexedFilter
+/** The indexes that find the users of filters. */
+export type FilterIndex = Exclude<UserSort['by'], 'id'>
+
+export type FilterName = keyof UserFilters
+
+/** The column of each filter, which has an index. */
+export const FILTER_COLUMNS: Readonly<Record<FilterName, FilterIndex>> = {
+  email: 'email',
+  name: 'name',
+  created_after: 'created_at',
+  created_before: 'created_at',
+  updated_after: 'updated_at',
+  updated_before: 'updated_at',
 }
 
-/** At most this many users are sorted for one page, or counted. */
-const MAX_SORTED_USERS = 10_000
+const FILTER_NAMES = Object.keys(FILTER_COLUMNS) as readonly FilterName[]
 
 /** Skipping this many users takes about a millisecond. */
 const MAX_SKIPPED_USERS = 10_000
 
-const MAX_PREPARED_FORMS = 20
+/** So many users of a filter are found and sorted in 2 to 20 ms. With more, the page is full soon in the order of the list. */
+export const MAX_SORTED_USERS = 10_000
 
-const NARROW: ListPlan = { isWide: false }
-const WIDE: ListPlan = { isWide: true }
-
-/**
- * Returns a function that plans lists. No index gives the users of a filter in the order of another column. If they are few, it
- * is fastest to find them by the filter and sort them. If they are many, nobody knows beforehand whether the page is full sooner
- * in the order of the list, and either way may read most of the table.
- */
-export function createListPlanner(database: Database): (query: UserQuery) => ListPlan {
-  const prepared = rememberStatements(database, MAX_PREPARED_FORMS)
-
-  function hasFew({ filters }: UserQuery, by: IndexedFilter): boolean {
-    const sql = matchesSql(filters, by)
-    const matches = prepared(sql, () => sql).pluck()
-    return (matches.get({ ...filters, most: MAX_SORTED_USERS + 1 }) as number) <= MAX_SORTED_USERS
-  }
-
-  return query => {
-    const { start, filters } = query
-    // One user at most has an e-mail.
-    if (filters.email !== undefined) return NARROW
-    const isDeep = 'offset' in start && start.offset > MAX_SKIPPED_USERS
-    const indexes = indexedFiltersOf(filters)
-    if (!isDeep && isPageOfIndex(query, indexes)) return NARROW
-    const index = indexes.find(by => hasFew(query, by))
-    return index === undefined ? WIDE : { isWide: false, index }
-  }
+/** The filters that are given. */
+export function namesOf(filters: UserFilters): readonly FilterName[] {
+  return FILTER_NAMES.filter(name => filters[name] !== undefined)
 }
 
-/** Whether one index gives the page as it is. */
-function isPageOfIndex({ sort, withTotal }: UserQuery, indexes: readonly IndexedFilter[]): boolean {
-  const [first, ...others] = indexes
-  if (first === undefined) return true
-  // Users with one name are in the order of their ids.
-  const isInOrder = first === sort.by || (first === 'name' && sort.by === 'id')
-  return isInOrder && others.length === 0 && !withTotal
+/** The indexes that find the users of some of these filters. */
+export function indexesOf(filters: UserFilters): readonly FilterIndex[] {
+  return [...new Set(namesOf(filters).map(name => FILTER_COLUMNS[name]))]
+}
+
+/** Whether an index has the users of its filter in the order of a sort. Those with one name are in the order of their ids. */
+export function isInOrder(index: FilterIndex, by: UserSort['by']): boolean {
+  return index === by || (index === 'name' && by === 'id')
+}
+
+/** Whether an index gives the page as it is. Other lists may read all users. */
+export function isPageOfIndex({ sort, start, filters, words, withTotal }: UserQuery): boolean {
+  if (words.length > 0) return false
+  const [index, ...others] = indexesOf(filters)
+  // One user at most has an e-mail.
+  if (index === 'email') return true
+  if ('offset' in start && start.offset > MAX_SKIPPED_USERS) return false
+  return index === undefined || (isInOrder(index, sort.by) && others.length === 0 && !withTotal)
+}
+
+/**
+ * No index gives the users of a filter in the order of another column. Returns the index with the fewest users, if they are so
+ * few that all of them can be sorted. `counts` is how many users each index of the filters has.
+ */
+export function chooseIndex(
+  { filters }: UserQuery,
+  counts: readonly number[],
+): FilterIndex | undefined {
+  const least = Math.min(...counts)
+  return least <= MAX_SORTED_USERS ? indexesOf(filters)[counts.indexOf(least)] : undefined
 }

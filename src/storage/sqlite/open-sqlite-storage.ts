@@ -1,19 +1,18 @@
 import type { OpenStorageOptions, Storage } from '../storage.ts'
-import { startWordBuilder } from './build-words.ts'
-import { TEMPORARY } from './database-files.ts'
+import { createWordFiller } from '../word-filler.ts'
 import { watchFileBytes } from './file-bytes.ts'
 import { requireFile } from './inspect-database.ts'
-import { createLongLists } from './long-lists.ts'
+import { openLongReads } from './long-reads.ts'
 import { openSqlite } from './open-sqlite.ts'
 import { createReadView } from './read-view.ts'
 import { readSigningKey } from './signing-keys.ts'
 import { createSqliteApiKeyStore } from './sqlite-api-key-store.ts'
 import { createSqliteBanStore } from './sqlite-ban-store.ts'
 import type { Database } from './sqlite-driver.ts'
-import { createSqliteDryRunImportStore } from './sqlite-dry-run-import-store.ts'
 import { createSqliteUserChanges } from './sqlite-user-changes.ts'
 import { createSqliteUserImportStore } from './sqlite-user-import-store.ts'
 import { createSqliteUserRepository } from './sqlite-user-repository.ts'
+import { createIndexedWords } from './word-index.ts'
 import { createWriteQueue } from './write-queue.ts'
 
 /** No commit is lost: the next start reads the WAL. */
@@ -24,6 +23,12 @@ const CHECKPOINT_FAILED = 'WAL checkpoint at shutdown failed'
  * database once.
  */
 const BULK_CHECKPOINT_PAGES = 16_000
+
+/** How often to look whether another process has emptied the index of words. If that one was killed, nobody else fills it. */
+const LOOK_MS = 2000
+
+/** Reads wait meanwhile. */
+const USERS_A_STEP = 500
 
 /** Opens SQLite in a file or, for the path `:memory:`, in memory. Throws `UnusableDatabase`. */
 export async function openSqliteStorage(
@@ -47,17 +52,17 @@ function createSqliteStorage(
   const { now, steadyNow, maxWaitingWrites, isBulk = false, onIndexing, onWarning } = options
   if (isBulk) database.pragma(`wal_autocheckpoint = ${BULK_CHECKPOINT_PAGES}`)
   const view = createReadView(database)
-  const writes = createWriteQueue(database, view, { maxPending: maxWaitingWrites })
-  const builder = onIndexing && startWordBuilder({ database, writes, onIndexing, onWarning })
-  const longLists = createLongLists(database)
+  const writes = createWriteQueue(database, view, { maxPending: maxWaitingWrites, onWarning })
+  const words = createIndexedWords({ database, run: writes.run, usersAStep: USERS_A_STEP })
+  const filler = createWordFiller({ words, onIndexing, onWarning, lookMs: LOOK_MS })
+  const longReads = openLongReads(database)
   const fileBytes = watchFileBytes(path)
-  let trial: Trial | undefined
   return {
     users: createSqliteUserRepository({
       database,
       writes,
       view,
-      longLists,
+      longReads,
       now,
       steadyNow,
     }),
@@ -66,10 +71,6 @@ function createSqliteStorage(
     // A ban has ended once both clocks say so: neither a clock that jumps nor a machine that slept shortens it.
     bans: createSqliteBanStore({ database, writes, now: () => Math.min(steadyNow(), now()) }),
     apiKeys: createSqliteApiKeyStore({ database, writes }),
-    openTrialImports: async () => {
-      trial = await openTrial(database, now)
-      return trial.imports
-    },
     signingKey: async name => readSigningKey(database, name),
     readAnew: view.end,
     untilReachable: work => work(),
@@ -80,10 +81,9 @@ function createSqliteStorage(
       ...fileBytes(),
     }),
     close: async () => {
-      await builder?.end()
-      await trial?.close()
+      await filler.end()
       await writes.close()
-      longLists.close()
+      await longReads.close()
       view.end()
       try {
         database.pragma('wal_checkpoint(TRUNCATE)')
@@ -99,23 +99,4 @@ async function openDatabase(path: string, options: OpenStorageOptions): Promise<
   const { now, ifMissing, mustPersist = false } = options
   if (mustPersist) requireFile(path)
   return openSqlite({ path, now, mustExist: ifMissing !== 'create' })
-}
-
-interface Trial {
-  readonly imports: Storage['imports']
-  close(): Promise<void>
-}
-
-/** Imports are tried in a second database, which SQLite deletes when it is closed. */
-async function openTrial(database: Database, now: () => number): Promise<Trial> {
-  const temporary = await openSqlite({ path: TEMPORARY, now })
-  const writes = createWriteQueue(temporary, createReadView(temporary))
-  const trial = { database: temporary, writes }
-  return {
-    imports: createSqliteDryRunImportStore({ database, trial, now }),
-    close: async () => {
-      await writes.close()
-      temporary.close()
-    },
-  }
 }

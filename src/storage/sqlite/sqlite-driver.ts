@@ -1,3 +1,4 @@
+import { createRequire } from 'node:module'
 import type BetterSqlite3 from 'better-sqlite3'
 import { loadNativePackage } from '../../native-package.ts'
 
@@ -16,6 +17,9 @@ export const Database: typeof BetterSqlite3 = loadNativePackage(
     new Driver(':memory:').close()
   },
 )
+
+/** The file that a thread loads for another connection. */
+export const DRIVER_PATH = createRequire(import.meta.url).resolve(PACKAGE)
 
 export type Database = BetterSqlite3.Database
 

@@ -33,6 +33,9 @@ const SELECT_FEED = `
   SELECT mark, baseline_through AS baseline, forgotten_through AS forgotten, revision
   FROM user_feed, users_summary`
 
+/** SQL for the mark of a feed that begins anew. */
+export const NEW_MARK = 'lower(hex(randomblob(8)))'
+
 /** With many users that have changed since, a page looks at this many and may show none of them. */
 const BASELINE_ROWS = 1000
 

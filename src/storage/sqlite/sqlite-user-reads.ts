@@ -1,38 +1,22 @@
 import { ServiceError } from '../../errors.ts'
-import { lastIdOf, storedUser, withoutLastUser } from '../../users/stored-user.ts'
-import type {
-  Position,
-  StoredUser,
-  UserPage,
-  UserQuery,
-  UserReads,
-  UserSort,
-} from '../../users/user-repository.ts'
-import { createListPlanner } from './list-plan.ts'
-import { fromRangeOn } from './list-walks.ts'
-import { createLongLists, type LongLists, SLICE_MS } from './long-lists.ts'
+import { storedUser } from '../../users/stored-user.ts'
+import type { StoredUser, UserPage, UserQuery, UserReads } from '../../users/user-repository.ts'
+import { isPageOfIndex } from './list-plan.ts'
+import { createLongLists } from './long-lists.ts'
+import type { LongReads } from './long-reads.ts'
 import type { ReadView } from './read-view.ts'
-import { type Sliced, workUntil } from './sliced.ts'
 import type { Database } from './sqlite-driver.ts'
 import { translateSqliteError } from './sqlite-errors.ts'
 import { findEach, rememberStatements } from './sqlite-statements.ts'
-import {
-  type IndexedFilter,
-  type ListRow,
-  listStatement,
-  SELECT_REVISION,
-  sortKeySql,
-} from './user-list-sql.ts'
+import { type ListRow, listStatement, pageOf, SELECT_REVISION } from './user-list-sql.ts'
 import { REPRESENTATION } from './user-representation.ts'
-import { createWideList } from './wide-list.ts'
-import { createWordIndexCheck } from './word-index.ts'
-import { createWordSearch } from './word-search.ts'
+import { ARE_WORDS_INDEXED } from './word-index.ts'
 
 export interface SqliteUserReadsOptions {
   readonly database: Database
   readonly view: ReadView
   /** Whoever opens them closes them before the database. */
-  readonly longLists?: LongLists
+  readonly longReads: LongReads
   /** Milliseconds since the epoch that do not jump when the machine's clock is set. */
   readonly steadyNow: () => number
 }
@@ -43,9 +27,7 @@ interface DigestRow {
 }
 
 interface KeyRow {
-  readonly user_id: number
   readonly fingerprint: string | null
-  readonly user_version: string | null
   readonly user_json: string | null
 }
 
@@ -59,7 +41,7 @@ const SELECT_DIGEST = `SELECT password_digest FROM users WHERE id = ?`
 const SELECT_EMAIL_OWNER = `SELECT id FROM users WHERE lower(email) = lower(?)`
 
 const SELECT_KEY = `
-  SELECT user_id, fingerprint, user_version, user_json
+  SELECT fingerprint, user_json
   FROM idempotency_keys WHERE key_hash = ? AND expires_at > ?`
 
 /** Lists have thousands of possible forms, but clients use only few of them. */
@@ -67,7 +49,7 @@ const MAX_PREPARED_FORMS = 200
 
 /** Reads of the table `users` of SQLite, which run at once, but for lists that take long. */
 export function createSqliteUserReads(options: SqliteUserReadsOptions): UserReads {
-  const { database, view, steadyNow, longLists = createLongLists(database) } = options
+  const { database, view, steadyNow, longReads } = options
   const select = database.prepare<[number], string>(SELECT).pluck()
   const selectByEmail = database.prepare<[string], DigestRow>(SELECT_BY_EMAIL)
   const selectDigest = database.prepare<[number], string | null>(SELECT_DIGEST).pluck()
@@ -75,10 +57,8 @@ export function createSqliteUserReads(options: SqliteUserReadsOptions): UserRead
   const selectRevision = database.prepare<[], string>(SELECT_REVISION).pluck()
   const selectKey = database.prepare<[Buffer, number], KeyRow>(SELECT_KEY)
   const prepared = rememberStatements(database, MAX_PREPARED_FORMS)
-  const hasWordIndex = createWordIndexCheck(database)
-  const searchWords = createWordSearch(database)
-  const planList = createListPlanner(database)
-  const listInSlices = createWideList(database)
+  const areWordsIndexed = database.prepare<[], 0 | 1>(ARE_WORDS_INDEXED).pluck()
+  const listLong = createLongLists(longReads)
 
   async function read<T>(query: () => T): Promise<T> {
     if (!database.open) throw new ServiceError('shutting_down')
@@ -89,46 +69,20 @@ export function createSqliteUserReads(options: SqliteUserReadsOptions): UserRead
     }
   }
 
-  function listAtOnce(query: UserQuery, index?: IndexedFilter): UserPage {
-    const { sort, filters, limit, start } = fromRangeOn(query)
-    const { form, sql } = listStatement(query, index)
-    const row = prepared(form, sql)
-      .raw()
-      .get({ ...filters, limit, offset: 0, ...start }) as ListRow
-    const [json, length, revision, total] = row
-    const page = length > limit ? withoutLastUser(json) : json
-    return {
-      json: page,
-      next: length > limit ? positionOf(lastIdOf(page), sort) : undefined,
-      total: total ?? undefined,
-      revision,
-    }
-  }
-
-  /** Most lists take less than a millisecond. One that takes long begins again where other requests can come between. */
+  /** A list that reads few users takes less than a millisecond. */
   async function list(query: UserQuery): Promise<UserPage> {
-    const page = await read(() => {
-      if (query.words.length === 0) {
-        const { isWide, index } = planList(query)
-        return isWide ? begin(listInSlices(query)) : listAtOnce(query, index)
-      }
-      if (!hasWordIndex()) throw new ServiceError('words_unavailable')
-      return begin(searchWords(query))
-    })
-    return page ?? longLists.list(query)
+    if (isPageOfIndex(query)) return read(() => listAtOnce(query))
+    if (query.words.length > 0 && (await read(() => areWordsIndexed.get())) !== 1) {
+      throw new ServiceError('words_unavailable')
+    }
+    return listLong(query)
   }
 
-  /** The list if it takes no longer than others can wait for it. */
-  function begin(slices: Sliced<UserPage>): UserPage | undefined {
-    // A database in memory has one connection, with which no list can go on in the next turn.
-    const patienceMs = database.memory ? Number.POSITIVE_INFINITY : SLICE_MS
-    return workUntil(slices, performance.now() + patienceMs)
-  }
-
-  function positionOf(id: number, sort: UserSort): Position {
-    if (sort.by === 'id') return { key: '', id }
-    const statement = prepared(sort.by, () => sortKeySql(sort))
-    return { key: statement.pluck().get({ id }) as string, id }
+  function listAtOnce(query: UserQuery): UserPage {
+    const { filters, limit, start } = query
+    const { form, sql } = listStatement(query, { isLong: false })
+    const values = { ...filters, limit, offset: 0, ...start }
+    return pageOf(prepared(form, sql).raw().get(values) as ListRow, query)
   }
 
   return {
@@ -136,9 +90,9 @@ export function createSqliteUserReads(options: SqliteUserReadsOptions): UserRead
       read(() => {
         const row = selectKey.get(keyHash, steadyNow())
         if (row === undefined) return undefined
-        const { user_id: id, user_version: version, user_json: json, fingerprint } = row
-        if (fingerprint === null || version === null || json === null) return 'user_deleted'
-        return { fingerprint, user: { id, version, json } }
+        const { fingerprint, user_json: json } = row
+        if (fingerprint === null || json === null) return 'user_deleted'
+        return { fingerprint, user: storedUser(json) }
       }),
 
     find: id => read(() => foundUser(select.get(id))),

@@ -1,14 +1,16 @@
 import { ServiceError } from '../../errors.ts'
-import { requireExactId, storedUser } from '../../users/stored-user.ts'
+import { decideChange, requireVersion } from '../../users/decide-change.ts'
+import { requireExactId, showUser, storedUser } from '../../users/stored-user.ts'
 import {
   IDEMPOTENCY_TTL_MS,
   type IdempotencyClaim,
+  type UserRow,
   type UserWrites,
 } from '../../users/user-repository.ts'
 import { foldCase, takenEmail } from '../../users/user-schemas.ts'
 import type { Database } from './sqlite-driver.ts'
 import { violates } from './sqlite-errors.ts'
-import { createUserUpdate, DIGEST_CHANGED, expectedVersion } from './sqlite-user-update.ts'
+import { createUserUpdate, ROW_COLUMNS } from './sqlite-user-update.ts'
 import { REPRESENTATION } from './user-representation.ts'
 import type { WriteQueue } from './write-queue.ts'
 
@@ -21,12 +23,6 @@ export interface SqliteUserWritesOptions {
   readonly steadyNow?: () => number
 }
 
-interface DeletableRow {
-  readonly updated_at: string
-  readonly name: string
-  readonly email: string
-}
-
 const INSERT = `
   INSERT INTO users (name, name_lower, email, password_digest, created_at, updated_at)
   VALUES (?, ?, ?, ?, ?, ?)
@@ -34,9 +30,9 @@ const INSERT = `
 
 const REPLACE_DIGEST = `UPDATE users SET password_digest = ? WHERE id = ? AND password_digest = ?`
 
-const SELECT_DELETABLE = `SELECT updated_at, name, email FROM users WHERE id = ?`
+const SELECT_ROW = `SELECT ${ROW_COLUMNS} FROM users WHERE id = ?`
 
-const DELETE = `DELETE FROM users WHERE id = ? AND updated_at = ?`
+const DELETE = `DELETE FROM users WHERE id = ?`
 
 const SELECT_KEY = `SELECT 1 FROM idempotency_keys WHERE key_hash = ? AND expires_at > ?`
 
@@ -56,12 +52,12 @@ export function createSqliteUserWrites(options: SqliteUserWritesOptions): UserWr
   const { database, writes, now, steadyNow = now } = options
   const insert = database.prepare<unknown[], string>(INSERT).pluck()
   const replaceDigest = database.prepare<[string, number, string]>(REPLACE_DIGEST)
-  const selectDeletable = database.prepare<[number], DeletableRow>(SELECT_DELETABLE)
-  const remove = database.prepare<[number, string]>(DELETE)
+  const selectRow = database.prepare<[number], UserRow>(SELECT_ROW)
+  const remove = database.prepare<[number]>(DELETE)
   const selectKey = database.prepare<[Buffer, number]>(SELECT_KEY)
   const insertKey = database.prepare(INSERT_KEY)
   const deleteExpiredKeys = database.prepare(DELETE_EXPIRED_KEYS)
-  const update = createUserUpdate({ database, words: writes.words, now })
+  const update = createUserUpdate(database, writes.words)
 
   function claimKey({ keyHash }: IdempotencyClaim): void {
     deleteExpiredKeys.run({ keyHash, now: steadyNow() })
@@ -79,7 +75,7 @@ export function createSqliteUserWrites(options: SqliteUserWritesOptions): UserWr
           const json = insert.get(name, foldCase(name), email, passwordDigest, time, time)
           const user = storedUser(json as string)
           requireExactId(user.id)
-          writes.words.note(user.id, { after: { name, email } })
+          writes.words.note(user.id)
           if (claim !== undefined) {
             const { keyHash, fingerprint } = claim
             const expiresAt = steadyNow() + IDEMPOTENCY_TTL_MS
@@ -91,8 +87,12 @@ export function createSqliteUserWrites(options: SqliteUserWritesOptions): UserWr
 
     update: (id, change, expected) =>
       writes.run(() => {
-        const updated = mapTakenEmail(() => update(id, change, expected))
-        return updated === undefined || updated === DIGEST_CHANGED ? updated : storedUser(updated)
+        const before = selectRow.get(id)
+        if (before === undefined) return undefined
+        const after = decideChange(before, change, { now: now(), expected })
+        if (after === 'digest_changed') return after
+        if (after !== before) mapTakenEmail(() => update(before, after))
+        return showUser(after)
       }),
 
     replaceDigest: (id, { previous, next }) =>
@@ -100,10 +100,11 @@ export function createSqliteUserWrites(options: SqliteUserWritesOptions): UserWr
 
     delete: (id, expected) =>
       writes.run(() => {
-        const before = selectDeletable.get(id)
+        const before = selectRow.get(id)
         if (before === undefined) return false
-        remove.run(id, expectedVersion(before.updated_at, expected))
-        writes.words.note(id, { before })
+        requireVersion(before, expected)
+        remove.run(id)
+        writes.words.note(id)
         return true
       }),
   }

@@ -41,8 +41,6 @@ export function asUnusable(error: unknown, file?: string): unknown {
 
 function reasonOf(error: unknown): string {
   const { code = '', message } = error as NodeJS.ErrnoException
-  // The exit code of another process.
-  if (typeof code !== 'string') return message
   if (code === 'SQLITE_NOTADB') return NO_DATABASE
   if (isDamage(error)) return DAMAGED
   if (code.startsWith('SQLITE_BUSY')) return 'another process holds a lock on it'

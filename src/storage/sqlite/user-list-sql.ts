@@ -1,13 +1,23 @@
-import type { UserFilters, UserQuery, UserSort } from '../../users/user-repository.ts'
+import { lastIdOf, withoutLastUser } from '../../users/stored-user.ts'
+import type { UserFilters, UserPage, UserQuery, UserSort } from '../../users/user-repository.ts'
+import {
+  FILTER_COLUMNS,
+  type FilterIndex,
+  type FilterName,
+  indexesOf,
+  isInOrder,
+  namesOf,
+} from './list-plan.ts'
 import { REPRESENTATION } from './user-representation.ts'
+import { ARE_WORDS_INDEXED } from './word-index.ts'
 
 export const SELECT_REVISION = `
   SELECT lists_id || '-' || revision FROM users_summary WHERE singleton = 1`
 
-export const SHOWN_COLUMNS = 'id, name, email, created_at, updated_at'
+const SHOWN_COLUMNS = 'id, name, email, created_at, updated_at'
 
 /** The expression that each sort orders by. Each is the first column of an index. */
-export const SORT_EXPRESSIONS: Readonly<Record<UserSort['by'], string>> = {
+const SORT_EXPRESSIONS: Readonly<Record<UserSort['by'], string>> = {
   id: 'id',
   name: 'name_lower',
   email: 'lower(email)',
@@ -15,45 +25,37 @@ export const SORT_EXPRESSIONS: Readonly<Record<UserSort['by'], string>> = {
   updated_at: 'updated_at',
 }
 
-export type FilterName = keyof UserFilters
-
-const FILTER_CONDITIONS: Readonly<Record<FilterName, string>> = {
-  email: 'lower(email) = @email',
-  name: 'name_lower = @name',
-  created_after: 'created_at > @created_after',
-  created_before: 'created_at < @created_before',
-  updated_after: 'updated_at > @updated_after',
-  updated_before: 'updated_at < @updated_before',
-}
-
-const FILTER_NAMES = Object.keys(FILTER_CONDITIONS) as readonly FilterName[]
-
-/** The indexes that find the users of filters. That of e-mails finds one user at most. */
-const FILTER_INDEXES = [
-  { by: 'name', filters: ['name'] },
-  { by: 'created_at', filters: ['created_after', 'created_before'] },
-  { by: 'updated_at', filters: ['updated_after', 'updated_before'] },
-] as const
-
-export type IndexedFilter = (typeof FILTER_INDEXES)[number]['by']
-
-/** The one row of a list statement, as an array. */
+/** The one row of a list. */
 export type ListRow = readonly [
   json: string,
   length: number,
   revision: string,
   total: number | null,
+  /** JSON array of the sort keys of the users; null in the order of ids. */
+  keys: string | null,
+  areWordsIndexed: 0 | 1,
 ]
 
+/** How a list is read. */
+interface ListPlan {
+  /** Whether it may read many users. Then it calls `is_in_time` and, if it has words, has the parameter `match`. */
+  readonly isLong: boolean
+  /** If set, the users are found by the index of this filter, and all of them sorted. */
+  readonly index?: FilterIndex | undefined
+}
+
 /** All that the SQL of a list depends on. */
-interface ListShape {
+interface ListShape extends ListPlan {
   readonly by: UserSort['by']
   readonly descending: boolean
   readonly isAfterPosition: boolean
   readonly withTotal: boolean
-  readonly index: IndexedFilter | undefined
+  readonly hasWords: boolean
   readonly filters: readonly FilterName[]
 }
+
+/** Throws when the time of a list is over. To call it for each user would take longer than to read the user. */
+const IN_TIME = '(users.id % 1009 > 0 OR is_in_time())'
 
 /**
  * The statement for a page. Its one row has up to one user more than the limit, and the other parts of a list. Its
@@ -61,85 +63,136 @@ interface ListShape {
  * less time to make.
  */
 export function listStatement(
-  { sort, filters, start, withTotal }: UserQuery,
-  index?: IndexedFilter,
+  { sort, filters, start, withTotal, words }: UserQuery,
+  { isLong, index }: ListPlan,
 ): { readonly form: string; readonly sql: () => string } {
   const shape: ListShape = {
     ...sort,
     isAfterPosition: !('offset' in start),
     withTotal,
+    hasWords: words.length > 0,
+    isLong,
     index,
     filters: namesOf(filters),
   }
   return { form: Object.values(shape).join(' '), sql: () => listSql(shape) }
 }
 
+/** The page of a row. */
+export function pageOf(row: ListRow, { limit }: UserQuery): UserPage {
+  const [json, length, revision, count, keys] = row
+  const total = count ?? undefined
+  if (length <= limit) return { json, next: undefined, total, revision }
+  const page = withoutLastUser(json)
+  const key: string = keys === null ? '' : JSON.parse(keys)[limit - 1]
+  return { json: page, next: { key, id: lastIdOf(page) }, total, revision }
+}
+
+/** Its row has the number of users of each index of the filters, but at most `@most`. */
+export function countFewSql(filters: UserFilters): string {
+  const counts = indexesOf(filters).map(index => {
+    const conditions = namesOf(filters).filter(name => FILTER_COLUMNS[name] === index)
+    return `(SELECT count(*) FROM (SELECT 1 FROM users${whereSql(conditions.map(conditionOf))} LIMIT @most))`
+  })
+  return `SELECT ${counts.join(', ')}`
+}
+
 function listSql(shape: ListShape): string {
-  const total = shape.withTotal ? countSql(shape.filters, shape.index) : 'NULL'
+  const { by, withTotal, hasWords } = shape
+  const keys = by === 'id' ? 'NULL' : 'json_group_array(sort_key)'
   return `
-    SELECT json_group_array(${REPRESENTATION}), count(*), (${SELECT_REVISION}), (${total})
-    FROM (${rowsSql(shape)} LIMIT @limit + 1 OFFSET @offset)`
+    SELECT json_group_array(${REPRESENTATION}), count(*), (${SELECT_REVISION}),
+      (${withTotal ? countSql(shape) : 'NULL'}), ${keys}, (${hasWords ? ARE_WORDS_INDEXED : '1'})
+    FROM (${hasWords ? searchSql(shape) : readSql(shape)} LIMIT @limit + 1 OFFSET @offset)`
 }
 
-/** The sort key of the user `@id`, for a sort other than by id. */
-export function sortKeySql({ by }: UserSort): string {
-  return `SELECT ${SORT_EXPRESSIONS[by]} FROM users WHERE id = @id`
+function countSql({ hasWords, isLong, index, filters }: ListShape): string {
+  const conditions = filters.map(conditionOf)
+  if (hasWords) return `SELECT count(*) ${foundSql(conditions)}`
+  if (filters.length === 0) return 'SELECT user_count FROM users_summary WHERE singleton = 1'
+  // Looking up many users of an index takes longer than reading the whole table.
+  const hasMany = isLong && new Set(filters.map(name => FILTER_COLUMNS[name])).size > 1
+  const source = index === undefined && hasMany ? ' NOT INDEXED' : indexedSql(index)
+  return `SELECT count(*) FROM users${source}${whereSql([...conditions, ...timeOf(isLong)])}`
 }
 
-export function countSql(filters: readonly FilterName[], index?: IndexedFilter): string {
-  return filters.length === 0
-    ? 'SELECT user_count FROM users_summary WHERE singleton = 1'
-    : `SELECT count(*) FROM users${indexedSql(index)}${whereSql(conditionsOf(filters))}`
-}
-
-/** The indexes that find the users of some of these filters. */
-export function indexedFiltersOf(filters: UserFilters): readonly IndexedFilter[] {
-  return FILTER_INDEXES.filter(index =>
-    index.filters.some(name => filters[name] !== undefined),
-  ).map(({ by }) => by)
-}
-
-/** Counts what an index of filters matches, but stops at `@most`. */
-export function matchesSql(filters: UserFilters, by: IndexedFilter): string {
-  const index = FILTER_INDEXES.find(each => each.by === by)
-  const conditions = conditionsOf(namesOf(filters, index?.filters))
-  return `SELECT count(*) FROM (
-    SELECT 1 FROM users${indexedSql(by)}${whereSql(conditions)} LIMIT @most)`
-}
-
-function rowsSql({ by, descending, isAfterPosition, index, filters }: ListShape): string {
-  const key = by === 'id' ? "''" : SORT_EXPRESSIONS[by]
-  const selects = (isAfterPosition ? keyset(by, descending) : [[]]).map(
-    conditions =>
-      `SELECT ${SHOWN_COLUMNS}, ${key} AS sort_key FROM users${indexedSql(index)}` +
-      whereSql([...conditions, ...conditionsOf(filters)]),
+/** Reads users in the order of the list, or those of an index. */
+function readSql(shape: ListShape): string {
+  const { by, isAfterPosition, isLong, index, filters } = shape
+  // A plus keeps SQLite from finding and sorting all users of a filter where the page is full after a few of the list.
+  const isSought = (column: FilterIndex) =>
+    column === 'email' || column === index || isInOrder(column, by)
+  const conditions = filters.map(
+    name => `${isSought(FILTER_COLUMNS[name]) ? '' : '+'}${conditionOf(name)}`,
   )
-  const direction = descending ? 'DESC' : 'ASC'
-  const keyOrder = by === 'id' ? '' : `sort_key ${direction}, `
-  return `${selects.join(' UNION ALL ')} ORDER BY ${keyOrder}id ${direction}`
+  const selects = (isAfterPosition ? keyset(shape) : [[]]).map(
+    position =>
+      `${selectSql(by)} FROM users${indexedSql(index)}` +
+      whereSql([...position, ...conditions, ...timeOf(isLong)]),
+  )
+  return `${selects.join(' UNION ALL ')} ORDER BY ${orderSql(shape, 'id')}`
+}
+
+/**
+ * Finds users by their words. The index gives them in the order of ids, so that the first ones are enough for a page. For
+ * another order all of them are sorted.
+ */
+function searchSql(shape: ListShape): string {
+  const { by, descending, isAfterPosition, filters } = shape
+  const beyond = descending ? '<' : '>'
+  // FTS5 seeks only to an integer, and better-sqlite3 binds numbers as floating point.
+  const ofId = `users_words.rowid ${beyond} CAST(@id AS INTEGER)`
+  const ranges = keyset(shape).map(conditions => conditions.join(' AND '))
+  const position = by === 'id' ? ofId : `(${ranges.join(' OR ')})`
+  const conditions = [...(isAfterPosition ? [position] : []), ...filters.map(conditionOf)]
+  const order = orderSql({ by, descending }, 'users_words.rowid')
+  return `${selectSql(by)} ${foundSql(conditions)} ORDER BY ${order}`
+}
+
+function foundSql(conditions: readonly string[]): string {
+  return `FROM users_words CROSS JOIN users ON users.id = users_words.rowid
+    WHERE ${['users_words MATCH @match', ...conditions, IN_TIME].join(' AND ')}`
 }
 
 /** The conditions of the ranges that together hold all users after `@key` and `@id`. */
-function keyset(by: UserSort['by'], descending: boolean): readonly (readonly string[])[] {
+function keyset({ by, descending, filters }: ListShape): readonly (readonly string[])[] {
   const beyond = descending ? '<' : '>'
   const key = SORT_EXPRESSIONS[by]
   if (by === 'id') return [[`id ${beyond} @id`]]
   // No two users have the same e-mail, so ids never decide the order.
   if (by === 'email') return [[`${key} ${beyond} @key`]]
   // For (key, id) > (@key, @id) SQLite seeks by the first column only, and would read all users with the same name.
-  return [[`${key} = @key`, `id ${beyond} @id`], [`${key} ${beyond} @key`]]
+  return [
+    [`${key} = @key`, `id ${beyond} @id`],
+    [`${key} ${beyond} ${startOf({ by, descending, filters })}`],
+  ]
 }
 
-/** The filters that are given. */
-export function namesOf(filters: UserFilters, names = FILTER_NAMES): readonly FilterName[] {
-  return names.filter(name => filters[name] !== undefined)
+/** Where users after `@key` begin: not before the range of that column, up to which SQLite would read all of them. */
+function startOf({ by, descending, filters }: Pick<ListShape, 'by' | 'descending' | 'filters'>) {
+  const bound = `${by.replace('_at', '')}_${descending ? 'before' : 'after'}` as FilterName
+  return filters.includes(bound) ? `${descending ? 'min' : 'max'}(@key, @${bound})` : '@key'
 }
 
-export function conditionsOf(filters: readonly FilterName[]): readonly string[] {
-  return filters.map(name => FILTER_CONDITIONS[name])
+function orderSql({ by, descending }: UserSort, id: string): string {
+  const direction = descending ? 'DESC' : 'ASC'
+  return by === 'id' ? `${id} ${direction}` : `sort_key ${direction}, id ${direction}`
 }
 
-function indexedSql(index: IndexedFilter | undefined): string {
+function selectSql(by: UserSort['by']): string {
+  return `SELECT ${SHOWN_COLUMNS}, ${by === 'id' ? "''" : SORT_EXPRESSIONS[by]} AS sort_key`
+}
+
+function conditionOf(name: FilterName): string {
+  const operator = name.endsWith('_after') ? '>' : name.endsWith('_before') ? '<' : '='
+  return `${SORT_EXPRESSIONS[FILTER_COLUMNS[name]]} ${operator} @${name}`
+}
+
+function timeOf(isLong: boolean): readonly string[] {
+  return isLong ? [IN_TIME] : []
+}
+
+function indexedSql(index: FilterIndex | undefined): string {
   return index === undefined ? '' : ` INDEXED BY users_by_${index}`
 }
 

@@ -11,6 +11,7 @@ import { isPasswordDigest } from '../passwords/digest.ts'
 import type { PasswordHasher } from '../passwords/hasher.ts'
 import { MAX_ID } from '../stored-user.ts'
 import { createUserFields, parseUser, type UserRulesOptions, userOf } from '../user-schemas.ts'
+import { emailKey } from './import-decisions.ts'
 import type { ConflictPolicy, ImportedUser, UserImportStore } from './user-import-store.ts'
 
 /** One record of the source, as it was read. */
@@ -78,7 +79,7 @@ export function createImportRules(options: UserRulesOptions) {
 export type ImportRules = ReturnType<typeof createImportRules>
 
 export interface PreparationOptions {
-  readonly store: Pick<UserImportStore, 'findDigestsByEmail'>
+  readonly store: Pick<UserImportStore, 'findUsers'>
   readonly rules: ImportRules
   readonly passwords: Pick<PasswordHasher, 'hash' | 'verify'>
   readonly onConflict: ConflictPolicy
@@ -98,13 +99,14 @@ export async function prepareBatch(
     'user' in row && row.user.password != null ? [row.user.email] : [],
   )
   const mayExist = onConflict !== 'fail' && emails.length > 0
-  const known = mayExist ? await store.findDigestsByEmail(emails) : new Map<string, string | null>()
+  const existing = mayExist ? await store.findUsers(emails.map(email => ({ email }))) : []
+  const known = new Map(existing.map(user => [emailKey(user.email), user.passwordDigest]))
   /** By e-mail and password: if a row comes twice, both get the same salt, or the second would count as a change. */
   const digests = new Map<string, Promise<string>>()
 
   function digestOf(email: string, password: string): Promise<string> {
-    const key = JSON.stringify([email.toLowerCase(), password])
-    const made = digests.get(key) ?? keepOrHash(known.get(email) ?? '', password)
+    const key = JSON.stringify([emailKey(email), password])
+    const made = digests.get(key) ?? keepOrHash(known.get(emailKey(email)) ?? '', password)
     digests.set(key, made)
     return made
   }
@@ -122,7 +124,7 @@ export async function prepareBatch(
       const user = { id, name, email, createdAt, updatedAt }
       if (password == null) return { line, user: { ...user, passwordDigest } }
       // Skipped before its password is hashed, because hashing takes long.
-      if (onConflict === 'skip' && known.has(email)) return { line }
+      if (onConflict === 'skip' && known.has(emailKey(email))) return { line }
       return { line, user: { ...user, passwordDigest: await digestOf(email, password) } }
     }),
   )

@@ -1,3 +1,5 @@
+import type { UserRow } from '../user-repository.ts'
+
 /** A user to import. Times are in the format of responses. */
 export interface ImportedUser {
   /** Without one, a new user gets the next id of the storage. */
@@ -41,6 +43,9 @@ export interface ImportCheckpoint {
   readonly isFinished: boolean
 }
 
+/** What of a row may belong to an existing user. */
+export type ImportKeys = Pick<ImportedUser, 'id' | 'email'>
+
 export interface ImportBatch {
   readonly users: readonly ImportedUser[]
   readonly onConflict: ConflictPolicy
@@ -62,11 +67,11 @@ export interface ImportBatch {
 export interface UserImportStore {
   findCheckpoint(source: string): Promise<ImportCheckpoint | undefined>
 
-  /**
-   * Password digests of the users with these e-mails, without regard to case. The keys are spelt as in `emails`. `null` for
-   * a user without a password; no entry if there is no such user.
-   */
-  findDigestsByEmail(emails: readonly string[]): Promise<ReadonlyMap<string, string | null>>
+  /** The users with one of these e-mails, without regard to case, or ids. One may be there more than once. */
+  findUsers(rows: readonly ImportKeys[]): Promise<readonly UserRow[]>
+
+  /** The highest id that was ever given out; 0 if none was. */
+  lastId(): Promise<number>
 
   /**
    * Stores users in their order, and the checkpoint with them. `fail` ends the batch at the first conflict, which is

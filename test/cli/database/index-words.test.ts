@@ -118,6 +118,7 @@ test('an index that another release has left, or a killed migrate --reindex, is 
   const { url, faults, migrate, open } = await openOlder(1200)
   await migrate()
   await executeSql(url, `${EMPTY}; UPDATE users_words_state SET words_version = 0`)
+  expect(await faults()).toEqual([])
   const service = await open()
   expect(await found(service, 'filled')).toBe(1200)
   await executeSql(url, `${EMPTY}; UPDATE users_words_state SET indexed_through = 0`)

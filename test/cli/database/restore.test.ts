@@ -1,6 +1,8 @@
 import {
   chmodSync,
   existsSync,
+  linkSync,
+  lstatSync,
   mkdirSync,
   readFileSync,
   rmSync,
@@ -10,7 +12,7 @@ import {
 import { join } from 'node:path'
 import { expect, test } from 'vitest'
 import { makeDatabase } from '../../faults/databases.ts'
-import { overwritePages } from '../../support/damage.ts'
+import { copyHalfWritten, overwritePages } from '../../support/damage.ts'
 import { emailsIn, execute, filesOf, modeOf } from '../../support/databases.ts'
 import { ask } from '../../support/json-requests.ts'
 import { openTestApp, temporaryFolder } from '../../support/open-test-app.ts'
@@ -112,14 +114,44 @@ test('restore repairs a database whose pages are damaged, and keeps it', async (
   expect(readFileSync(keptIn(place)[0] ?? '', 'latin1')).toContain('garbage garbage')
 })
 
-test('restore replaces the file that a link leads to', async () => {
+test.each([OLD_USERS, 0])(
+  'restore replaces the file of %i users that a link leads to',
+  async old => {
+    const place = placeWithBackup({ old: 0 })
+    const real = join(place.cwd, 'real.db')
+    if (old > 0) makeDatabase(real, { users: old })
+    symlinkSync(real, place.path)
+    expect((await restore(place)).code).toBe(0)
+    expect(emailsIn(real)).toHaveLength(NEW_USERS)
+    expect(lstatSync(place.path).isSymbolicLink()).toBe(true)
+    expect(filesOf(place.path)).toEqual(['users.db'])
+  },
+)
+
+test('restore undoes an unfinished write of the previous database in that one, not in the new one', async () => {
   const place = placeWithBackup({ old: 0 })
-  const real = join(place.cwd, 'real.db')
-  makeDatabase(real, { users: OLD_USERS })
-  symlinkSync(real, place.path)
+  const whole = join(place.cwd, 'whole.db')
+  makeDatabase(whole, { users: OLD_USERS })
+  copyHalfWritten(whole, place.path)
   expect((await restore(place)).code).toBe(0)
-  expect(emailsIn(real)).toHaveLength(NEW_USERS)
-  expect(filesOf(place.path)).toEqual(['users.db'])
+  const [kept = ''] = keptIn(place)
+  expect(filesOf(place.path)).toHaveLength(2)
+  expect(emailsIn(place.path)).toHaveLength(NEW_USERS)
+  expect(emailsIn(kept)).toHaveLength(OLD_USERS)
+  expect(readFileSync(kept).length).toBe(readFileSync(whole).length)
+})
+
+test('restore removes a second name that a killed one has given to the database, and no other file', async () => {
+  const place = placeWithBackup()
+  const names = ['20200101T000000Z', '20200102T000000Z'].map(
+    time => `${place.path}.replaced-${time}`,
+  )
+  const [second = '', earlier = ''] = names
+  linkSync(place.path, second)
+  writeFileSync(earlier, 'earlier')
+  expect((await restore(place)).code).toBe(0)
+  expect(keptIn(place)).toEqual([earlier, expect.not.stringContaining(second)])
+  expect(emailsIn(place.path)).toHaveLength(NEW_USERS)
 })
 
 const IN_WAL = /copy\.db": a part of it is in .*copy\.db-wal: take a `backup` of it$/

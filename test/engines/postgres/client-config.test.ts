@@ -4,8 +4,7 @@ import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, onTestFinished, test, vi } from 'vitest'
 import type { PostgresLocation } from '../../../src/config/postgres-url.ts'
 import { loadConfig } from '../../../src/config/settings.ts'
-import { createClientConfigs } from '../../../src/storage/postgres/client-config.ts'
-import { PostgresClient } from '../../../src/storage/postgres/postgres-client.ts'
+import { createClientConfigs, PostgresClient } from '../../../src/storage/postgres/client-config.ts'
 import { UnusableDatabase } from '../../../src/storage/unusable-database.ts'
 import {
   type Certificates,

@@ -100,3 +100,19 @@ test('words are those of the user that another release changes while it is index
   expect([await found(storage, 'filled'), await found(storage, 'other')]).toEqual([9, 1])
   await expectSound(url)
 })
+
+test('an index that cannot be written is tried again, until it can', async () => {
+  const { sql, url } = await openFilled(10)
+  await sql('ALTER TABLE users_words RENAME TO users_words_away')
+  await sql('UPDATE users_words_state SET indexed_through = 0')
+  const seen: string[] = []
+  const storage = await openStorage(url, {
+    onWarning: message => seen.push(message),
+    onIndexing: ({ isComplete }) => seen.push(isComplete ? 'complete' : 'indexing'),
+  })
+  await untilPasses(async () => expect(seen).toHaveLength(1))
+  await sql('ALTER TABLE users_words_away RENAME TO users_words')
+  await untilPasses(async () => expect(seen).toHaveLength(2))
+  expect(seen).toEqual(['index of words cannot be built', 'complete'])
+  expect(await found(storage, 'filled')).toBe(10)
+})

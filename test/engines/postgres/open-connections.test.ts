@@ -4,11 +4,17 @@ import { expect, onTestFinished, test } from 'vitest'
 import { createClientConfigs } from '../../../src/storage/postgres/client-config.ts'
 import { openConnection } from '../../../src/storage/postgres/open-connection.ts'
 import { openConnections } from '../../../src/storage/postgres/open-connections.ts'
+import type { LaneName } from '../../../src/storage/postgres/postgres-connections.ts'
 import { openTestApp } from '../../support/open-test-app.ts'
 import { queryPostgres } from '../../support/postgres-client.ts'
 import { createPostgresCluster } from '../../support/postgres-cluster.ts'
-import { connectTo, holdOpen } from '../../support/postgres-connections.ts'
-import { newPostgresDatabase } from '../../support/postgres-databases.ts'
+import {
+  connectTo,
+  holdOpen,
+  openStorage,
+  untilWaiting,
+} from '../../support/postgres-connections.ts'
+import { copyPostgresTemplate, newPostgresDatabase } from '../../support/postgres-databases.ts'
 import { locationOf } from '../../support/postgres-location.ts'
 import { canStartClusters } from '../../support/postgres-settings.ts'
 import { until } from '../../support/until.ts'
@@ -48,7 +54,7 @@ test('a process that was busy until the deadline still hears the answer of the s
   const timeoutMs = 2000
   const location = locationOf(await newPostgresDatabase())
   const [config = {}] = location.hosts.map(createClientConfigs(location))
-  const settings = { lockTimeoutMs: 0, statementTimeoutMs: 0, hasGenericPlans: false }
+  const settings = { lockTimeoutMs: 0, statementTimeoutMs: timeoutMs, hasGenericPlans: false }
   const opening = openConnection({ config, timeoutMs, settings })
   onTestFinished(async () => (await opening).end())
   await nextTurn()
@@ -65,10 +71,10 @@ test.skipIf(!canStartClusters)(
     onTestFinished(async () => {
       await Promise.all([cluster.remove(), connections.close()])
     })
-    const read = (text: string, isLong = false) =>
-      connections.read(session => session.query({ text }), { isLong })
+    const read = (text: string, lane: LaneName = 'short') =>
+      connections.read(session => session.query({ text }), { lane })
     await read('SELECT 1')
-    const ended = expect(read('SELECT pg_sleep(1000)', true)).rejects.toMatchObject(UNAVAILABLE)
+    const ended = expect(read('SELECT pg_sleep(1000)', 'long')).rejects.toMatchObject(UNAVAILABLE)
     const running = `SELECT FROM pg_stat_activity WHERE query LIKE 'SELECT pg_sleep%' AND state = 'active'`
     await until(async () => (await queryPostgres(cluster.url(), running)).length > 0)
     cluster.freeze()
@@ -81,12 +87,29 @@ test('long work goes on beside short work that got its connection too late for a
   const url = await newPostgresDatabase()
   await queryPostgres(url, 'CREATE TABLE held ()')
   const connections = connectTo(url)
-  const read = (text: string, isLong = false) =>
-    connections.read(session => session.query({ text }), { isLong })
+  const read = (text: string, lane: LaneName = 'short') =>
+    connections.read(session => session.query({ text }), { lane })
   await holdOpen(url, 'LOCK TABLE held IN ACCESS EXCLUSIVE MODE')
-  const slept = read('SELECT pg_sleep(2)', true)
+  const slept = read('SELECT pg_sleep(2)', 'long')
   // More than there are connections: those that wait for one have little time left when they get it.
   const refused = Array.from({ length: 6 }, () => read('SELECT FROM held'))
   for (const one of refused) await expect(one).rejects.toMatchObject(UNAVAILABLE)
   expect(await slept).toHaveLength(1)
+})
+
+test('a lock on the table of users holds up no poll of bans and API keys, however many reads wait for it', async () => {
+  const url = await copyPostgresTemplate()
+  const { users, bans, apiKeys } = await openStorage(url)
+  const holder = await holdOpen(url, 'LOCK TABLE users IN ACCESS EXCLUSIVE MODE')
+  let ended = 0
+  const reads = [users.find(1), users.findByEmail('ann@example.com'), users.findDigests([1])]
+  const held = reads.map(async read => {
+    await expect(read).rejects.toMatchObject(UNAVAILABLE)
+    ended++
+  })
+  await untilWaiting(url, 2)
+  await Promise.all([bans.revision(), apiKeys.revision(), apiKeys.list(), users.revision()])
+  expect(ended).toBe(0)
+  await Promise.all(held)
+  await holder.query('COMMIT')
 })

@@ -1,13 +1,14 @@
 import fc from 'fast-check'
-import { describe, expect, test } from 'vitest'
+import { describe, expect, onTestFinished, test } from 'vitest'
 import type { Connections } from '../../../src/storage/postgres/postgres-connections.ts'
-import { openPostgresTrialImportStore } from '../../../src/storage/postgres/postgres-trial-import-store.ts'
 import { createPostgresUserImportStore } from '../../../src/storage/postgres/postgres-user-import-store.ts'
+import { openTrialImports } from '../../../src/storage/sqlite/trial-imports.ts'
 import { MAX_ID } from '../../../src/users/stored-user.ts'
 import {
   CONFLICT_POLICIES,
   type ImportBatch,
   type ImportedUser,
+  type ImportOutcome,
 } from '../../../src/users/transfer/user-import-store.ts'
 import { describeUserImportStore } from '../../contracts/user-import-store-contract.ts'
 import { createFakeClock } from '../../support/fake-clock.ts'
@@ -58,34 +59,39 @@ const batches: fc.Arbitrary<ImportBatch> = fc.record({
 
 test('decides and numbers random batches as SQLite does, also in a dry run', async () => {
   const clock = createFakeClock()
-  const { sql, connections, store, users } = await openStore(clock.now)
+  const { sql, store, users } = await openStore(clock.now)
   const sqlite = await openSqliteImportStore(clock.now)
   await fc.assert(
     fc.asyncProperty(fc.array(batches, { maxLength: 4 }), async all => {
       await sql('TRUNCATE users RESTART IDENTITY')
       await sqlite.sql('DELETE FROM users; DELETE FROM sqlite_sequence')
-      const trial = await openPostgresTrialImportStore({ connections, now: clock.now })
-      // Under `fail` only a dry run goes on behind a conflict.
-      let hasConflict = false
-      const expected = []
+      const trials = await Promise.all(
+        [store, sqlite.store].map(real => openTrialImports(real, clock.now)),
+      )
+      const tried: (readonly ImportOutcome[])[][] = [[], []]
       for (const batch of all) {
         clock.advance(1)
-        const outcomes = await sqlite.store.write(batch)
-        expected.push(outcomes)
-        hasConflict ||= batch.onConflict === 'fail' && outcomes.some(each => each !== 'created')
-      }
-      if (!hasConflict) {
-        for (const [index, batch] of all.entries()) {
-          expect(await trial.write(batch)).toEqual(expected[index])
+        for (const [index, trial] of trials.entries()) {
+          tried[index]?.push(await trial.store.write(batch))
         }
-        const emails = [...'abcde'].map(letter => `${letter}@example.com`)
-        const digests = await sqlite.store.findDigestsByEmail(emails)
-        expect(await trial.findDigestsByEmail(emails)).toEqual(digests)
       }
+      const emails = [...'abcde'].map(letter => ({ email: `${letter}@example.com` }))
+      const predicted = await Promise.all(trials.map(trial => trial.store.findUsers(emails)))
+      for (const trial of trials) trial.close()
       clock.advance(-all.length)
+      // Under `fail` only a dry run goes on behind a conflict.
+      let hasConflict = false
       for (const [index, batch] of all.entries()) {
         clock.advance(1)
-        expect(await store.write(batch)).toEqual(expected[index])
+        const outcomes = await sqlite.store.write(batch)
+        expect(await store.write(batch)).toEqual(outcomes)
+        hasConflict ||= batch.onConflict === 'fail' && outcomes.some(each => each !== 'created')
+        if (!hasConflict) for (const each of tried) expect(each[index]).toEqual(outcomes)
+      }
+      expect(tried[0]).toEqual(tried[1])
+      if (!hasConflict) {
+        const found = await sqlite.store.findUsers(emails)
+        expect(predicted).toEqual([found, found])
       }
       expect(await users()).toEqual(await sqlite.users())
     }),
@@ -174,9 +180,10 @@ describe('when another writer comes in between', () => {
 })
 
 test('after the largest id a user without an id is refused, also in a dry run', async () => {
-  const { connections, store, users } = await openStore(Date.now)
-  const trial = await openPostgresTrialImportStore({ connections, now: Date.now })
-  for (const each of [trial, store]) {
+  const { store, users } = await openStore(Date.now)
+  const trial = await openTrialImports(store, Date.now)
+  onTestFinished(trial.close)
+  for (const each of [trial.store, store]) {
     expect(await importUsers(each, [{ ...ANN, id: MAX_ID }])).toEqual(['created'])
     await expect(importUsers(each, [BEA])).rejects.toMatchObject({ code: 'storage_damaged' })
   }

@@ -1,20 +1,23 @@
 import { expect, test } from 'vitest'
-import { createClosing } from '../../../src/storage/postgres/batches.ts'
+import { createCallGate } from '../../../src/storage/call-gate.ts'
 import { openConnections } from '../../../src/storage/postgres/open-connections.ts'
 import { createPostgresUserRepository } from '../../../src/storage/postgres/postgres-user-repository.ts'
+import type { Storage } from '../../../src/storage/storage.ts'
+import type { StoredUser } from '../../../src/users/user-repository.ts'
 import { describeUserRepository } from '../../contracts/user-repository-contract.ts'
 import { queryPostgres } from '../../support/postgres-client.ts'
-import { holdOpen, openStorage, untilWaiting } from '../../support/postgres-connections.ts'
+import { holdOpen, openStorage } from '../../support/postgres-connections.ts'
 import { copyPostgresTemplate } from '../../support/postgres-databases.ts'
 import { locationOf } from '../../support/postgres-location.ts'
+import { until } from '../../support/until.ts'
 
 describeUserRepository({
   name: 'PostgreSQL',
   open: async now => {
     const connections = openConnections({ location: locationOf(await copyPostgresTemplate()) })
-    const closing = createClosing()
+    const closing = createCallGate()
     const repository = createPostgresUserRepository({
-      ...{ connections, closing, now, steadyNow: now, maxWaiting: 1000 },
+      ...{ connections, closing, now, steadyNow: now },
       catchUp: async () => false,
     })
     const close = async () => {
@@ -25,6 +28,10 @@ describeUserRepository({
   },
 })
 
+/** Sessions that have tried to change a user. */
+const SELECT_ATTEMPTS = `
+  SELECT FROM pg_stat_activity WHERE datname = current_database() AND query LIKE '%UPDATE users SET name = $3%'`
+
 test('update takes back an e-mail that another transaction changes meanwhile', async () => {
   const url = await copyPostgresTemplate()
   const { users } = await openStorage(url)
@@ -32,10 +39,41 @@ test('update takes back an e-mail that another transaction changes meanwhile', a
   const { id } = await users.create({ name: 'Ann', email, passwordDigest: null })
   const other = await holdOpen(url, `UPDATE users SET email = 'other@example.com'`)
   const updated = users.update(id, { name: 'Bea', email })
-  await untilWaiting(url)
+  await until(async () => (await queryPostgres(url, SELECT_ATTEMPTS)).length > 0)
   await other.query('COMMIT')
   expect(await updated).toMatchObject({ json: expect.stringContaining(`"email":"${email}"`) })
   expect(await queryPostgres(url, 'SELECT name, email FROM users')).toEqual([
     { name: 'Bea', email },
   ])
+})
+
+test('updates of one user by several processes at once all succeed, each with a version of its own', async () => {
+  const url = await copyPostgresTemplate()
+  const processes = await Promise.all(Array.from({ length: 3 }, () => openStorage(url)))
+  const [first] = processes as [Storage]
+  const email = 'ann@example.com'
+  const { id } = await first.users.create({ name: 'Ann', email, passwordDigest: null })
+  const updates = processes.flatMap(({ users }, index) =>
+    Array.from({ length: 5 }, (_, nth) => users.update(id, { name: `Ann ${index} ${nth}` })),
+  )
+  const updated = (await Promise.all(updates)) as StoredUser[]
+  expect(new Set(updated.map(({ version }) => version)).size).toBe(15)
+  expect(updated).toContainEqual(await first.users.find(id))
+})
+
+test('of a delete and updates with one version by several processes, one succeeds', async () => {
+  const url = await copyPostgresTemplate()
+  const [one, other] = [await openStorage(url), await openStorage(url)]
+  for (let round = 0; round < 10; round++) {
+    const user = { name: 'Ann', email: `ann${round}@example.com`, passwordDigest: null }
+    const { id, version } = await one.users.create(user)
+    const results = await Promise.allSettled([
+      one.users.update(id, { name: 'Bea' }, [version]),
+      other.users.update(id, { name: 'Cid' }, [version]),
+      other.users.delete(id, [version]),
+    ])
+    const found = await one.users.find(id)
+    const done = results.flatMap(result => (result.status === 'fulfilled' ? [result.value] : []))
+    expect(done.filter(value => value !== undefined && value !== false)).toEqual([found ?? true])
+  }
 })

@@ -1,6 +1,7 @@
 import { randomBytes } from 'node:crypto'
 import { expect, onTestFinished, test } from 'vitest'
 import { createPostgresDatabaseTasks } from '../../../src/storage/postgres/maintenance/postgres-database-tasks.ts'
+import { openTrialImports } from '../../../src/storage/sqlite/trial-imports.ts'
 import { importUsers } from '../../support/import-users.ts'
 import { queryPostgres, withPostgres } from '../../support/postgres-client.ts'
 import { asServingRole, openStorage } from '../../support/postgres-connections.ts'
@@ -11,7 +12,7 @@ test('a role that may not change the schema can serve, import, ban, keep API key
   const owners = await newPostgresDatabase()
   const url = await asServingRole(owners)
   await createPostgresDatabaseTasks(locationOf(owners)).migrate()
-  const { users, imports, bans, apiKeys, openTrialImports, close } = await openStorage(url)
+  const { users, imports, bans, apiKeys, close } = await openStorage(url)
   const ann = { name: 'Ann', email: 'ann@example.com', passwordDigest: null }
   const { id } = await users.create(ann, { keyHash: Buffer.alloc(32), fingerprint: 'f' })
   await users.update(id, { name: 'Anna' })
@@ -20,7 +21,9 @@ test('a role that may not change the schema can serve, import, ban, keep API key
     { ...ann, name: 'Bea' },
   ]
   expect(await importUsers(imports, imported, 'update')).toEqual(['created', 'updated'])
-  expect(await importUsers(await openTrialImports(), [ann])).toEqual(['email_taken'])
+  const trial = await openTrialImports(imports, Date.now)
+  expect(await importUsers(trial.store, [ann])).toEqual(['email_taken'])
+  trial.close()
   expect(await users.delete(id)).toBe(true)
   await bans.save({ rule: 'login', clientKey: 'ann', endsAt: Date.now() + 1e6, lastsMs: 1e6 })
   expect(await bans.lift({})).toHaveLength(1)

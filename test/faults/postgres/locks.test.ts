@@ -1,7 +1,12 @@
 import { expect, test } from 'vitest'
 import { newUserBody } from '../../support/builders.ts'
 import { openTestApp } from '../../support/open-test-app.ts'
-import { holdOpen, insertUser, untilWaiting } from '../../support/postgres-connections.ts'
+import {
+  holdOpen,
+  insertUser,
+  insertUsers,
+  untilWaiting,
+} from '../../support/postgres-connections.ts'
 
 const TABLE = 'LOCK TABLE users IN ACCESS EXCLUSIVE MODE'
 
@@ -38,6 +43,36 @@ test('a transaction that holds the row of a user keeps nobody else waiting, and 
   isHeld = false
   await holder.query('COMMIT')
   expect((await rename(3).expect(200)).body.name).toBe('New 3')
+})
+
+test('a dozen held users and a dozen claimed e-mails keep nobody else waiting', async () => {
+  const lock = `UPDATE users SET name = 'Held', name_lower = 'held' WHERE id <= 12;
+    ${insertUsers(1, 12)}`
+  const { http, holder } = await openLocked(20, lock)
+  const dozen = Array.from({ length: 12 }, (_, index) => index + 1)
+  const held = Promise.all(
+    dozen.flatMap(nth => [
+      http.put(`/users/${nth}`).send({ user: { name: 'New' } }),
+      http.post('/users').send(newUserBody({ email: `u${nth}@x.co` })),
+    ]),
+  )
+  for (let id = 13; id <= 20; id++) {
+    await http
+      .put(`/users/${id}`)
+      .send({ user: { name: 'New' } })
+      .expect(200)
+    await http.post('/users').send(newUserBody()).expect(201)
+  }
+  expect(new Set((await held).map(({ status }) => status))).toEqual(new Set([503]))
+  await holder.query('COMMIT')
+  await http
+    .put('/users/1')
+    .send({ user: { name: 'New' } })
+    .expect(200)
+  await http
+    .post('/users')
+    .send(newUserBody({ email: 'u1@x.co' }))
+    .expect(422)
 })
 
 test('an e-mail that an open transaction claims keeps no other create waiting for it', async () => {

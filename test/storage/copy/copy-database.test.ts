@@ -1,7 +1,8 @@
 import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, onTestFinished, test } from 'vitest'
-import type { CopyTarget } from '../../../src/storage/copy/database-copy.ts'
+import type { CopiedRow } from '../../../src/storage/copy/copied-tables.ts'
+import type { CopyTarget } from '../../../src/storage/copy/copy-ends.ts'
 import { examineWords } from '../../../src/storage/sqlite/maintenance/check-words.ts'
 import { examine } from '../../../src/storage/sqlite/maintenance/find-faults.ts'
 import { openSqlite } from '../../../src/storage/sqlite/open-sqlite.ts'
@@ -33,6 +34,17 @@ async function makeEmpty(path: string): Promise<void> {
   ;(await open(path)).close()
 }
 
+function indexesOf(path: string): unknown[] {
+  const database = new Database(path, { readonly: true })
+  try {
+    return database
+      .prepare(`SELECT name, sql FROM sqlite_schema WHERE type = 'index' ORDER BY name`)
+      .all()
+  } finally {
+    database.close()
+  }
+}
+
 describe('a copy', () => {
   test.each([1, 23])('in chunks of %i rows has everything', async chunkRows => {
     const at = await place()
@@ -46,13 +58,13 @@ describe('a copy', () => {
     const before = copiedContent(at.from)
     let writes = 0
     await copyInChunks(at, target => ({
-      addUsers: async users => {
+      add: async (table, rows) => {
         execute(
           at.from,
           `UPDATE users SET name = 'Changed ${writes++}'; DELETE FROM users WHERE id = 23;
            DELETE FROM bans WHERE rule = 'login'; DELETE FROM api_keys`,
         )
-        await target.addUsers(users)
+        await target.add(table, rows)
       },
     }))
     expect(writes).toBeGreaterThan(2)
@@ -62,7 +74,7 @@ describe('a copy', () => {
   test('starts over after an interruption at any write, and again', async () => {
     const at = await place()
     const expected = copiedContent(at.from)
-    const examined = examine(at.from)
+    const examined = await examine(at.from)
     let write = 1
     for (; ; write++) {
       const to = `${at.to}.${write}`
@@ -71,8 +83,8 @@ describe('a copy', () => {
       await interruptCopy({ ...at, to }, 1 + (write % 4))
       await copyInChunks({ ...at, to })
       expect(copiedContent(to)).toEqual(expected)
-      expect(examine(to)).toEqual(examined)
-      expect(examineWords(to)).toEqual([])
+      expect(await examine(to)).toEqual(examined)
+      expect(await examineWords(to)).toEqual([])
     }
     expect(write).toBeGreaterThan(10)
   })
@@ -91,25 +103,51 @@ describe('a copy', () => {
     expect(copiedContent(at.to)).toEqual(copiedContent(at.from))
   })
 
+  test('starts over where a copy of release 1.0.0 left rows, and no index of users', async () => {
+    const at = await place()
+    await makeEmpty(at.to)
+    execute(
+      at.to,
+      `INSERT INTO unfinished_copies (singleton) VALUES (1);
+       DROP INDEX users_email_unique; DROP INDEX users_by_name;
+       DROP INDEX users_by_created_at; DROP INDEX users_by_updated_at;
+       ATTACH '${at.from}' AS source;
+       INSERT INTO users SELECT * FROM source.users WHERE id < 9;
+       INSERT INTO users_words (rowid, prefixes) SELECT id, 'a ab' FROM users;
+       INSERT INTO idempotency_keys SELECT * FROM source.idempotency_keys;
+       INSERT INTO bans SELECT * FROM source.bans; INSERT INTO api_keys SELECT * FROM source.api_keys`,
+    )
+    await copyInChunks(at)
+    expect(copiedContent(at.to)).toEqual(copiedContent(at.from))
+    expect(await examine(at.to)).toEqual(await examine(at.from))
+    expect(await examineWords(at.to)).toEqual([])
+    expect(indexesOf(at.to)).toEqual(indexesOf(at.from))
+  })
+
+  /** Reads the rows of one table otherwise. */
+  const reading =
+    (name: string, change: (rows: readonly CopiedRow[]) => readonly CopiedRow[]) =>
+    (target: CopyTarget): Partial<CopyTarget> => ({
+      next: async (table, limit) => {
+        const rows = await target.next(table, limit)
+        return table.name === name ? change(rows) : rows
+      },
+    })
+
   const losses: Record<string, (target: CopyTarget) => Partial<CopyTarget>> = {
-    'it has 22 users instead of 23': target => ({
-      users: async (...range) => (await target.users(...range)).filter(([id]) => id !== 7),
-    }),
-    'its users differ from those of the source': target => ({
-      users: async (...range) =>
-        (await target.users(...range)).map(([id, , ...rest]) => [id, 'Other', ...rest]),
-    }),
-    'its bans differ from those of the source': target => ({
-      bans: async (...after) =>
-        (await target.bans(...after)).map(([rule, client, ends]) => [rule, client, ends, 8]),
-    }),
-    'it has 4 API keys instead of 5': target => ({
-      apiKeys: async (...after) =>
-        (await target.apiKeys(...after)).filter(([name]) => name !== 'web'),
-    }),
-    'its signing keys differ from those of the source': target => ({
-      signingKeys: async () => (await target.signingKeys()).map(([name]) => [name, '00']),
-    }),
+    'it has 22 users instead of 23': reading('users', rows => rows.filter(([id]) => id !== 7)),
+    'its users differ from those of the source': reading('users', rows =>
+      rows.map(([id, , ...rest]) => [id ?? null, 'Other', ...rest]),
+    ),
+    'its bans differ from those of the source': reading('bans', rows =>
+      rows.map(([rule = '', client = '', ends = 0]) => [rule, client, ends, 8]),
+    ),
+    'it has 4 API keys instead of 5': reading('api_keys', rows =>
+      rows.filter(([name]) => name !== 'web'),
+    ),
+    'its signing keys differ from those of the source': reading('signing_keys', rows =>
+      rows.map(([name = '']) => [name, Buffer.alloc(32)]),
+    ),
     'it would give out used ids again': () => ({ lastId: async () => 24 }),
   }
 
@@ -199,7 +237,7 @@ describe('the target', () => {
     await expect(open(at.to)).rejects.toThrow(REFUSALS.unfinished)
     await expect(openSource(at.to)).rejects.toThrow(REFUSALS.unfinished)
     expect(readFileSync(at.to).equals(before)).toBe(true)
-    expect(examine(at.to)).toMatchObject({ faults: [REFUSALS.unfinished] })
+    expect(await examine(at.to)).toMatchObject({ faults: [REFUSALS.unfinished] })
     await copyInChunks(at)
     await makeEmpty(at.to)
   })

@@ -1,16 +1,14 @@
-import { writeFileSync } from 'node:fs'
+import { renameSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { expect, onTestFinished, test, vi } from 'vitest'
+import type { Worker } from 'node:worker_threads'
+import { expect, onTestFinished, test } from 'vitest'
 import { createLongLists } from '../../../src/storage/sqlite/long-lists.ts'
+import { type LongReads, openLongReads, steadyMs } from '../../../src/storage/sqlite/long-reads.ts'
 import { openSqlite } from '../../../src/storage/sqlite/open-sqlite.ts'
 import { createReadView } from '../../../src/storage/sqlite/read-view.ts'
-import type { Sliced } from '../../../src/storage/sqlite/sliced.ts'
-import type { SlicedList } from '../../../src/storage/sqlite/sliced-list.ts'
 import type { Database } from '../../../src/storage/sqlite/sqlite-driver.ts'
 import { createSqliteUserReads } from '../../../src/storage/sqlite/sqlite-user-reads.ts'
-import { createWideList } from '../../../src/storage/sqlite/wide-list.ts'
 import { createWordIndex } from '../../../src/storage/sqlite/word-index.ts'
-import { createWordSearch } from '../../../src/storage/sqlite/word-search.ts'
 import {
   SORT_KEYS,
   type UserFilters,
@@ -22,7 +20,6 @@ import { temporaryFolder } from '../../support/open-test-app.ts'
 import { byCodePoints, type ShownUser } from '../../support/user-order.ts'
 import { ALL, at, idsOf, isAsked } from '../../support/user-scan.ts'
 
-/** More than any list keeps or reads in one slice, so that all of them pause. */
 const USERS = 3000
 
 const SORTS: readonly UserSort[] = SORT_KEYS.flatMap(by => [
@@ -51,13 +48,20 @@ const WORDS = [
 
 const COMMON = { ...ALL, words: ['commonbutlonger'] }
 
-test('a list of many slices finds what a scan finds, from each place, in each order', async () => {
+/** Sorted and counted. */
+const NAMED: UserQuery = {
+  ...ALL,
+  filters: { updated_after: at(-1) },
+  sort: { by: 'name', descending: false },
+}
+
+test('a long list finds what a scan finds, from each place, in each order', async () => {
   const database = await openManyUsers()
   const queries = FILTERS.flatMap(filters => SORTS.map(sort => ({ words: [], filters, sort })))
-  expect(expectScanned(database, createWideList(database), queries)).toBeGreaterThan(5)
+  await expectScanned(database, queries)
 })
 
-test('a search of many slices finds what a scan finds, from each place, in each order', async () => {
+test('a search finds what a scan finds, from each place, in each order', async () => {
   const database = await openManyUsers()
   // All words meet all filters, and both meet all orders.
   const queries = WORDS.flatMap((words, row) =>
@@ -65,73 +69,130 @@ test('a search of many slices finds what a scan finds, from each place, in each 
       return { words, filters, sort: SORTS[(row + column) % SORTS.length] ?? ALL.sort }
     }),
   )
-  expect(expectScanned(database, createWordSearch(database), queries)).toBeGreaterThan(10)
+  await expectScanned(database, queries)
 })
 
 test('a long list shows the users of one moment, whatever is written meanwhile', async () => {
   const database = await openManyUsers()
-  const longLists = createLongLists(database)
-  onTestFinished(longLists.close)
+  const list = createLongLists(openedReads(database))
   const remove = database.prepare('DELETE FROM users WHERE id = ?')
   for (const delay of [0, 1, 3]) {
-    const before = await longLists.list(COMMON)
-    const during = longLists.list({ ...COMMON, sort: { by: 'name', descending: false } })
+    const before = await list(NAMED)
+    const during = list(NAMED)
     for (let turn = 0; turn < delay; turn++) await new Promise(resolve => setImmediate(resolve))
     // The list sees all of the write, or nothing.
-    remove.run(101 + delay)
+    remove.run(102 + 2 * delay)
     const page = await during
     const isOld = page.revision === before.revision
     expect(page.total).toBe(Number(before.total) - (isOld ? 0 : 1))
+    expect((await list(NAMED)).total).toBe(Number(before.total) - 1)
   }
 })
 
-test('long lists wait for each other, at most twenty of them, and end when the storage closes', async () => {
-  const longLists = createLongLists(await openManyUsers())
-  const all = Array.from({ length: 22 }, () => longLists.list(COMMON))
+test('at most twenty long lists wait, and all of them end when the storage closes', async () => {
+  const reads = openedReads(await openManyUsers())
+  const list = createLongLists(reads)
+  const all = Array.from({ length: 22 }, () => list(COMMON))
   const results = Promise.allSettled(all)
   await expect(all[20]).rejects.toMatchObject({ code: 'overloaded' })
   await all[0]
-  longLists.close()
-  await expect(all[19]).rejects.toMatchObject({ code: 'shutting_down' })
+  await Promise.all(all.slice(0, 20))
+  const late = list(COMMON)
+  await Promise.all([reads.close(), expect(late).rejects.toMatchObject({ code: 'shutting_down' })])
   await results
-  await expect(longLists.list(COMMON)).rejects.toMatchObject({ code: 'shutting_down' })
+  await expect(list(COMMON)).rejects.toMatchObject({ code: 'shutting_down' })
 })
 
-const MANY = { created_after: '2026-12-31T00:00:00.000Z' }
-const FEW = { created_before: '2026-12-31T00:00:00.000Z', created_after: at(10) }
+/** Never ends by itself. */
+const ENDLESS = `
+  WITH RECURSIVE numbers (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM numbers)
+  SELECT count(*) FROM numbers WHERE is_in_time()`
 
-test('a list that may read many users is made where other work can come between, and no other is', async () => {
+test('a statement that runs beyond its deadline ends, as does one that has waited until then', async () => {
+  const reads = openedReads(await openManyUsers())
+  const endless = reads.first({ sql: ENDLESS, values: {}, deadline: steadyMs() + 50 })
+  const behind = reads.first({ sql: 'SELECT 1', values: {}, deadline: steadyMs() + 50 })
+  await expect(endless).rejects.toMatchObject({ code: 'overloaded' })
+  await expect(behind).rejects.toMatchObject({ code: 'overloaded' })
+  expect(await reads.first({ sql: 'SELECT 2', values: {}, deadline: soon() })).toEqual([2])
+})
+
+test('closing ends a statement that runs', async () => {
+  const reads = openedReads(await openManyUsers())
+  await reads.first({ sql: 'SELECT 1', values: {}, deadline: soon() })
+  const endless = reads.first({ sql: ENDLESS, values: {}, deadline: soon() })
+  await Promise.all([
+    reads.close(),
+    expect(endless).rejects.toMatchObject({ code: 'shutting_down' }),
+  ])
+})
+
+test('what waits for a thread that dies is unavailable, and the next read starts another', async () => {
+  const reads = openedReads(await openManyUsers())
+  const started: Worker[] = []
+  const onWorker = (worker: Worker) => started.push(worker)
+  process.on('worker', onWorker)
+  onTestFinished(() => void process.off('worker', onWorker))
+  expect(await reads.first({ sql: 'SELECT 1', values: {}, deadline: soon() })).toEqual([1])
+  const endless = reads.first({ sql: ENDLESS, values: {}, deadline: soon() })
+  const [thread] = started
+  await Promise.all([
+    thread?.terminate(),
+    expect(endless).rejects.toMatchObject({ code: 'storage_unavailable' }),
+  ])
+  expect(await reads.first({ sql: 'SELECT 2', values: {}, deadline: soon() })).toEqual([2])
+  expect(started).toHaveLength(2)
+})
+
+test('a database that cannot be read makes a long list unavailable or damaged', async () => {
   const database = await openManyUsers()
-  // One more than a list may sort, all of one name and of one time.
-  database.exec(`
-    WITH RECURSIVE counted (serial) AS (SELECT 1 UNION ALL SELECT serial + 1 FROM counted WHERE serial < 10001)
-    INSERT INTO users (id, name, name_lower, email, created_at, updated_at)
-    SELECT 100000 + serial, 'Many', 'many', 'many' || serial || '@x.co', '2027-01-01T00:00:00.000Z', '2027-01-02T00:00:00.000Z'
-    FROM counted`)
-  const page = { json: '[]', next: undefined, total: 0, revision: 'of a long list' }
-  const longLists = { list: async () => page, close: () => {} }
+  const reads = openedReads(database)
+  renameSync(database.name, `${database.name}.away`)
+  const first = () =>
+    reads.first({ sql: 'SELECT count(*) FROM users', values: {}, deadline: soon() })
+  await expect(first()).rejects.toMatchObject({ code: 'storage_unavailable' })
+  writeFileSync(database.name, 'no database'.repeat(500))
+  await expect(first()).rejects.toMatchObject({ code: 'storage_damaged' })
+})
+
+const RANGE = { created_before: at(9000), created_after: at(10) }
+
+test('a list that may read many users is read in the thread, and no other is', async () => {
+  const database = await openManyUsers()
+  const row = ['[]', 0, 'of a long list', null, null, 1]
+  const longReads = { first: async () => row, close: async () => {} }
   const view = createReadView(database)
-  const reads = createSqliteUserReads({ database, view, longLists, steadyNow: Date.now })
-  // Each look at the clock finds that too much time has passed.
-  let nowMs = 0
-  const clock = vi.spyOn(performance, 'now').mockImplementation(() => (nowMs += 1000))
-  onTestFinished(() => clock.mockRestore())
+  const reads = createSqliteUserReads({ database, view, longReads, steadyNow: Date.now })
   const isLong = async (query: Partial<UserQuery>) =>
-    (await reads.list({ ...ALL, withTotal: false, ...query })) === page
+    (await reads.list({ ...ALL, withTotal: false, ...query })).revision === 'of a long list'
   expect([
     await isLong({ start: { offset: 10_001 } }),
-    await isLong({ filters: { name: 'many' }, withTotal: true }),
-    await isLong({ filters: { name: 'many' }, sort: { by: 'email', descending: true } }),
-    await isLong({ filters: MANY }),
-  ]).toEqual([true, true, true, true])
+    await isLong({ filters: { name: 'ann z0' }, withTotal: true }),
+    await isLong({ filters: { name: 'ann z0' }, sort: { by: 'email', descending: true } }),
+    await isLong({ filters: RANGE }),
+    await isLong({
+      filters: { name: 'ann z0', ...RANGE },
+      sort: { by: 'name', descending: false },
+    }),
+    await isLong({ words: ['ann'] }),
+  ]).toEqual([true, true, true, true, true, true])
   expect([
     await isLong({ start: { offset: 10_000 } }),
-    await isLong({ filters: { email: 'many1@x.co', ...MANY }, withTotal: true }),
-    await isLong({ filters: { name: 'many' }, sort: { by: 'name', descending: false } }),
-    await isLong({ filters: MANY, sort: { by: 'created_at', descending: true } }),
-    await isLong({ filters: FEW, withTotal: true }),
-  ]).toEqual([false, false, false, false, false])
+    await isLong({ withTotal: true, sort: { by: 'email', descending: true } }),
+    await isLong({ filters: { email: 'many1@x.co', ...RANGE }, withTotal: true }),
+    await isLong({ filters: { name: 'ann z0' }, sort: { by: 'name', descending: false } }),
+    await isLong({ filters: { name: 'ann z0' } }),
+    await isLong({ filters: RANGE, sort: { by: 'created_at', descending: true } }),
+  ]).toEqual([false, false, false, false, false, false])
 })
+
+const soon = () => steadyMs() + 60_000
+
+function openedReads(database: Database): LongReads {
+  const reads = openLongReads(database)
+  onTestFinished(reads.close)
+  return reads
+}
 
 /** The bytes of the database, which is filled once. */
 let filled: Promise<Buffer> | undefined
@@ -158,7 +219,7 @@ async function fill(): Promise<Buffer> {
       const id = idOf(count)
       const [created, updated] = [at((count * 37) % USERS), at((count * 53) % USERS)]
       insert.run(id, name, name.toLowerCase(), email, created, updated)
-      index.add(id, { name, email })
+      index.put(id, { name, email })
     }
   })
   insertAll()
@@ -180,48 +241,36 @@ function nameOf(count: number): string {
   return `${count % 2 === 0 ? 'Ann' : 'Bob'} ${'zyx'[count % 3]}${count % 50}`
 }
 
-/** The result of slices, and how often they paused. */
-function finish<T>(work: Sliced<T>): { readonly value: T; readonly pauses: number } {
-  for (let pauses = 0; ; pauses++) {
-    const step = work.next()
-    if (step.done) return { value: step.value, pauses }
-  }
-}
-
-/** Expects of each query, from several places, the users that a scan of the table finds. Returns the most pauses of a list. */
-function expectScanned(
+/** Expects of each query, from several places, the users that a scan of the table finds. */
+async function expectScanned(
   database: Database,
-  list: SlicedList,
   queries: readonly Pick<UserQuery, 'words' | 'filters' | 'sort'>[],
-): number {
+): Promise<void> {
+  const list = createLongLists(openedReads(database))
   const select = 'SELECT id, name, email, created_at, updated_at FROM users'
   const users = database.prepare<[], ShownUser>(select).all()
-  let mostPauses = 0
   for (const asked of queries) {
     const sorted = users.toSorted(byCodePoints(asked.sort))
     const idsFrom = (place: number) =>
       sorted.slice(place).flatMap(user => (isAsked(user, asked) ? [user.id] : []))
     const ids = idsFrom(0)
     const query = { ...ALL, ...asked, limit: 700 }
-    const { value, pauses } = finish(list(query))
-    mostPauses = Math.max(mostPauses, pauses)
-    expect([value.total, idsOf(value.json)]).toEqual([ids.length, ids.slice(0, 700)])
-    expect(value.next?.id).toBe(ids.length > 700 ? ids[699] : undefined)
-    if (value.next !== undefined) {
-      const second = finish(list({ ...query, start: value.next, withTotal: false })).value
+    const { json, total, next } = await list(query)
+    expect([total, idsOf(json)]).toEqual([ids.length, ids.slice(0, 700)])
+    expect(next?.id).toBe(ids.length > 700 ? ids[699] : undefined)
+    if (next !== undefined) {
+      const second = await list({ ...query, start: next, withTotal: false })
       expect(idsOf(second.json)).toEqual(ids.slice(700, 1400))
     }
     // Filters may change between two pages, so that a cursor may be outside of their range.
     const start = positionOf(sorted[USERS / 3] as ShownUser, asked.sort)
-    const outside = finish(list({ ...query, start, limit: 5 })).value
+    const outside = await list({ ...query, start, limit: 5 })
     expect(idsOf(outside.json)).toEqual(idsFrom(USERS / 3 + 1).slice(0, 5))
-    // A word search keeps no more than 2000 users.
     for (const offset of [40, 2100]) {
-      const paged = finish(list({ ...query, start: { offset }, limit: 3 })).value
+      const paged = await list({ ...query, start: { offset }, limit: 3 })
       expect([paged.total, idsOf(paged.json)]).toEqual([ids.length, ids.slice(offset, offset + 3)])
     }
   }
-  return mostPauses
 }
 
 function positionOf(user: ShownUser, { by }: UserSort) {

@@ -1,16 +1,9 @@
-import {
-  chmodSync,
-  copyFileSync,
-  existsSync,
-  readFileSync,
-  truncateSync,
-  writeFileSync,
-} from 'node:fs'
+import { chmodSync, existsSync, readFileSync, truncateSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { expect, onTestFinished, test } from 'vitest'
 import { openSqlite } from '../../../src/storage/sqlite/open-sqlite.ts'
-import { Database } from '../../../src/storage/sqlite/sqlite-driver.ts'
-import { PAGE_BYTES } from '../../support/damage.ts'
+import type { Database } from '../../../src/storage/sqlite/sqlite-driver.ts'
+import { copyHalfWritten, PAGE_BYTES } from '../../support/damage.ts'
 import { modeOf } from '../../support/databases.ts'
 import { fillWithUsers } from '../../support/fill-with-users.ts'
 import { temporaryFolder } from '../../support/open-test-app.ts'
@@ -74,16 +67,7 @@ async function leaveHalfWritten(path: string, emails: readonly string[]): Promis
     for (const email of emails) insertUser(database, email)
     database.close()
   }
-  const database = new Database(whole)
-  database.pragma('journal_mode = DELETE')
-  database.pragma('cache_size = 1')
-  database.exec('BEGIN; CREATE TABLE half (text)')
-  const insert = database.prepare('INSERT INTO half VALUES (?)')
-  for (let row = 0; row < 100; row++) insert.run('half '.repeat(500))
-  copyFileSync(whole, path)
-  copyFileSync(`${whole}-journal`, `${path}-journal`)
-  database.exec('ROLLBACK')
-  database.close()
+  copyHalfWritten(whole, path)
 }
 
 function insertUser(database: Database, email: string): void {

@@ -6,6 +6,8 @@ import { describeStorage, openStored } from '../../contracts/storage-contract.ts
 import { describeStorageReport } from '../../contracts/storage-report-contract.ts'
 import { emailsIn, execute } from '../../support/databases.ts'
 import { temporaryFolder } from '../../support/open-test-app.ts'
+import { untilPasses } from '../../support/until.ts'
+import { ALL } from '../../support/user-scan.ts'
 
 const newPath = () => join(temporaryFolder(), 'users.db')
 
@@ -47,4 +49,28 @@ test('fileBytes are the sizes of the file and of its WAL, found through links, w
   const inMemory = await openStored(createSqliteEngine(':memory:'))
   const commits = expect.anything()
   expect(await inMemory.report()).toEqual({ engine: 'sqlite', waitingWrites: 0, commits })
+})
+
+test('an index of words that cannot be built is tried again, until it can', async () => {
+  const path = newPath()
+  const engine = createSqliteEngine(path)
+  const first = await openStored(engine)
+  await first.users.create({ name: 'Ann', email: 'ann@example.com', passwordDigest: null })
+  await first.close()
+  execute(path, 'DROP TABLE users_words; UPDATE users_words_state SET indexed_through = 0')
+  const seen: string[] = []
+  const { users } = await openStored(engine, {
+    onWarning: message => seen.push(message),
+    onIndexing: ({ isComplete }) => seen.push(isComplete ? 'complete' : 'indexing'),
+  })
+  const search = { ...ALL, words: ['ann'] }
+  await untilPasses(async () => expect(seen).toHaveLength(1))
+  await expect(users.list(search)).rejects.toMatchObject({ code: 'words_unavailable' })
+  execute(
+    path,
+    `CREATE VIRTUAL TABLE users_words
+      USING fts5(prefixes, content = '', contentless_delete = 1, detail = none, tokenize = 'ascii')`,
+  )
+  await untilPasses(async () => expect((await users.list(search)).total).toBe(1))
+  expect(seen).toEqual(['index of words cannot be built', 'complete'])
 })

@@ -1,10 +1,11 @@
 import { join } from 'node:path'
 import { expect, onTestFinished, test } from 'vitest'
+import { openLongReads } from '../../../src/storage/sqlite/long-reads.ts'
 import { openSqlite } from '../../../src/storage/sqlite/open-sqlite.ts'
 import { createReadView } from '../../../src/storage/sqlite/read-view.ts'
 import { createSqliteUserImportStore } from '../../../src/storage/sqlite/sqlite-user-import-store.ts'
 import { createSqliteUserRepository } from '../../../src/storage/sqlite/sqlite-user-repository.ts'
-import { clearWords } from '../../../src/storage/sqlite/word-index.ts'
+import { clearWords, createWordIndex } from '../../../src/storage/sqlite/word-index.ts'
 import { createWriteQueue } from '../../../src/storage/sqlite/write-queue.ts'
 import {
   describeUserRepository,
@@ -16,15 +17,20 @@ import { ALL, idsOf } from '../../support/user-scan.ts'
 async function openRepository(path: string, now: () => number = Date.now) {
   const database = await openSqlite({ path, now })
   const view = createReadView(database)
-  const writes = createWriteQueue(database, view)
+  const warnings: string[] = []
+  const onWarning = (message: string) => void warnings.push(message)
+  const writes = createWriteQueue(database, view, { onWarning })
+  const longReads = openLongReads(database)
   return {
     ...{
       database,
       writes,
-      repository: createSqliteUserRepository({ database, writes, view, now }),
+      warnings,
+      repository: createSqliteUserRepository({ database, writes, view, longReads, now }),
     },
     close: async () => {
       await writes.close()
+      await longReads.close()
       view.end()
       database.close()
     },
@@ -36,16 +42,16 @@ describeUserRepository({
   open: now => openRepository(join(temporaryFolder(), 'users.db'), now),
 })
 
-// It has one connection, so its lists are made at once.
+// It has one connection, so its lists are made without a thread.
 describeWordSearch({ name: 'SQLite in memory', open: now => openRepository(':memory:', now) })
 
 async function opened() {
-  const { database, writes, repository, close } = await openRepository(':memory:')
+  const { database, writes, warnings, repository, close } = await openRepository(':memory:')
   onTestFinished(close)
   const imports = createSqliteUserImportStore({ database, writes, now: Date.now })
   const find = async (word: string) =>
     idsOf((await repository.list({ ...ALL, words: [word] })).json)
-  return { database, writes, repository, imports, find }
+  return { database, writes, warnings, repository, imports, find }
 }
 
 const newUser = (name: string) => ({ name, email: `${name}@example.com`, passwordDigest: null })
@@ -76,10 +82,11 @@ test('users that change in the transaction that indexes them are found by their 
   const { database, writes, repository: users, find } = await opened()
   for (const name of ['Ann', 'Bea', 'Cid', 'Dora']) await users.create(newUser(name))
   clearWords(database)
+  const index = createWordIndex(database)
   await expect(find('ann')).rejects.toMatchObject({ code: 'words_unavailable' })
   await Promise.all([
     users.update(1, { name: 'Early' }),
-    writes.run(() => writes.words.addNext(2, () => {})),
+    writes.run(() => index.addNext(2)),
     users.update(2, { name: 'Late' }),
     users.delete(3),
   ])
@@ -87,7 +94,7 @@ test('users that change in the transaction that indexes them are found by their 
     users.update(1, { name: 'Earlier' }),
     users.update(4, { name: 'Latest' }),
     users.create(newUser('Eve')),
-    writes.run(() => writes.words.addNext(10, () => {})),
+    writes.run(() => index.addNext(10)),
     users.delete(2),
   ])
   const words = 'ann bea cid dora early earlier late latest eve example'.split(' ')
@@ -96,4 +103,46 @@ test('users that change in the transaction that indexes them are found by their 
     ...{ ann: [1], bea: [], cid: [], dora: [4], early: [], earlier: [1], late: [4], latest: [4] },
     ...{ eve: [5], example: [1, 4, 5] },
   })
+})
+
+test.each([
+  ['a lost page', 'DELETE FROM users_words_data WHERE id = 10'],
+  ['a wrong page', `UPDATE users_words_data SET block = x'00ff' WHERE id = 10`],
+  ['no table', 'DROP TABLE users_words'],
+])(
+  'with %s of the index of words, writes are done, and it is to be built again',
+  async (_, sql) => {
+    const { database, warnings, repository: users, find } = await opened()
+    for (const name of ['Ann', 'Bea']) await users.create(newUser(name))
+    database.unsafeMode(true)
+    database.exec(sql)
+    const written = await Promise.all([
+      users.create(newUser('Cid')),
+      users.update(1, { name: 'Anna' }),
+      users.delete(2),
+    ])
+    expect(written).toMatchObject([{ id: 3 }, { id: 1 }, true])
+    expect(idsOf((await users.list(ALL)).json)).toEqual([1, 3])
+    await expect(find('ann')).rejects.toMatchObject({ code: 'words_unavailable' })
+    await users.create(newUser('Dora'))
+    expect(warnings).toEqual(['index of words is damaged, and is built again'])
+    if (sql.startsWith('DROP')) return
+    database.transaction(() => createWordIndex(database).addNext(10))()
+    expect([await find('ann'), await find('bea'), await find('dora')]).toEqual([[1], [], [4]])
+  },
+)
+
+test('writes that find a full disk leave an index of words that is right', async () => {
+  const { database, warnings, repository: users, find } = await opened()
+  await users.create(newUser('Ann'))
+  database.pragma(`max_page_count = ${database.pragma('page_count', { simple: true })}`)
+  const many = Array.from({ length: 200 }, (_, nth) => users.create(newUser(`Bea${nth}`)))
+  const results = await Promise.allSettled(many)
+  expect(results).toContainEqual({
+    status: 'rejected',
+    reason: expect.objectContaining({ code: 'storage_unavailable' }),
+  })
+  database.pragma('max_page_count = 1000000')
+  const created = results.flatMap(each => (each.status === 'fulfilled' ? [each.value.id] : []))
+  expect([warnings, await find('bea')]).toEqual([[], created])
 })

@@ -1,17 +1,19 @@
 import { beforeAll, expect, test } from 'vitest'
+import {
+  type FilterIndex,
+  indexesOf,
+  isPageOfIndex,
+} from '../../../src/storage/sqlite/list-plan.ts'
 import { openSqlite } from '../../../src/storage/sqlite/open-sqlite.ts'
 import type { Database } from '../../../src/storage/sqlite/sqlite-driver.ts'
-import {
-  countSql,
-  indexedFiltersOf,
-  listStatement,
-  matchesSql,
-} from '../../../src/storage/sqlite/user-list-sql.ts'
+import { countFewSql, listStatement } from '../../../src/storage/sqlite/user-list-sql.ts'
 import { SORT_KEYS, type UserFilters, type UserQuery } from '../../../src/users/user-repository.ts'
+import { ALL } from '../../support/user-scan.ts'
 
 let database: Database
 beforeAll(async () => {
   database = await openSqlite({ path: ':memory:', now: Date.now })
+  database.function('is_in_time', () => 1)
   return () => void database.close()
 })
 
@@ -62,24 +64,30 @@ test.each(CASES)(
   (_, query) => {
     const { filters, sort, start } = query
     const parameters = { ...filters, limit: 100, offset: 0, ...start }
-    /** The time by which a list is filtered, and not sorted. */
-    const range = indexedFiltersOf(filters).find(by => by !== 'name' && by !== sort.by)
-    const plan = planOf(listStatement(query, range).sql(), parameters)
-    if (range !== undefined) {
-      expect(plan).toContain(`USING INDEX users_by_${range}`)
-      expect(planOf(matchesSql(filters, range), { ...parameters, most: 9 })).not.toMatch(SCAN)
-    } else {
-      const isOneNameInAnotherOrder =
-        filters.name !== undefined && !['id', 'name'].includes(sort.by)
-      expect(plan.includes('TEMP B-TREE'), plan).toBe(isOneNameInAnotherOrder)
-    }
+    const planBy = (isLong: boolean, index?: FilterIndex) =>
+      planOf(listStatement(query, { isLong, index }).sql(), parameters)
     const isWholeList = Object.keys(filters).length === 0 && 'offset' in start
-    if (isWholeList) expect(plan).toMatch(scanOf(sort))
-    else expect(plan).not.toMatch(SCAN)
+    const [index] = indexesOf(filters)
+    if (isPageOfIndex(query)) {
+      const plan = planBy(false)
+      expect(plan).not.toContain('TEMP B-TREE')
+      if (isWholeList) expect(plan).toMatch(scanOf(sort))
+      else expect(plan).not.toMatch(SCAN)
+      return
+    }
+    const few = planBy(true, index)
+    expect(few).toContain(`USING INDEX users_by_${index}`)
+    expect(few).not.toMatch(SCAN)
+    const many = planBy(true)
+    expect(many).not.toContain('TEMP B-TREE')
+    if ('offset' in start) expect(many).toMatch(scanOf(sort))
+    else expect(many).not.toMatch(SCAN)
   },
 )
 
 test.each(FILTERS.slice(1))('a count of %o reads the index of its filter', filters => {
-  const names = Object.keys(filters) as (keyof UserFilters)[]
-  expect(planOf(countSql(names), filters)).not.toMatch(SCAN)
+  expect(planOf(countFewSql(filters), { ...filters, most: 9 })).not.toMatch(SCAN)
+  const query = { ...ALL, filters, limit: 1, start: { key: '', id: 0 } }
+  const sql = listStatement(query, { isLong: true }).sql()
+  expect(planOf(sql, { ...filters, key: '', id: 0, limit: 1, offset: 0 })).not.toMatch(SCAN)
 })

@@ -1,16 +1,25 @@
 import type { PostgresLocation } from '../../../config/postgres-url.ts'
-import { UnusableDatabase } from '../../unusable-database.ts'
+import { checkHistory } from '../../migrations.ts'
+import { OLDER_SCHEMA, UNFINISHED_COPY, UnusableDatabase } from '../../unusable-database.ts'
 import { createClientConfigs } from '../client-config.ts'
-import { type Connection, openConnection, type SessionSettings } from '../open-connection.ts'
+import { connectToAny } from '../hosts.ts'
+import { readHistory, requireUsable } from '../inspect-schema.ts'
+import { migrateDatabase } from '../maintenance/postgres-database-work.ts'
 import type { Row, Session } from '../postgres-connections.ts'
-import { unavailable } from '../postgres-errors.ts'
-import { asUnusable } from '../unreachable-reasons.ts'
+import { isUnfinishedCopy } from '../postgres-copy-mark.ts'
+import { asUnusable, unavailable } from '../postgres-errors.ts'
+import { postgresMigrations } from '../postgres-migrator.ts'
 
 /** A connection for a whole copy. It throws `UnusableDatabase` for every error of the server and of the connection. */
 export interface CopySession extends Session {
-  /** Throws if the connection is broken. */
-  requireOpen(): void
   close(): void
+}
+
+interface CopySessionOptions {
+  readonly location: PostgresLocation
+  readonly end: 'source' | 'target'
+  /** How long a statement may take. A frozen server would otherwise hold the copy for ever. */
+  readonly answerTimeoutMs?: number | undefined
 }
 
 const CONNECT_TIMEOUT_MS = 5000
@@ -20,58 +29,89 @@ const ANSWER_TIMEOUT_MS = 60_000
 
 const LOCK_TIMEOUT_MS = 10_000
 
-export interface CopySessionOptions {
-  readonly isWritten: boolean
-  /** How long a statement may take. A frozen server would otherwise hold the copy for ever. */
-  readonly answerTimeoutMs?: number | undefined
-}
-
-/** Connects to the first host that answers and, if it is to be written, takes writes. */
-export async function openCopySession(
-  location: PostgresLocation,
-  { isWritten, answerTimeoutMs = ANSWER_TIMEOUT_MS }: CopySessionOptions,
-): Promise<CopySession> {
-  const timeoutMs = location.connectTimeoutMs ?? CONNECT_TIMEOUT_MS
-  const settings: SessionSettings = {
-    lockTimeoutMs: LOCK_TIMEOUT_MS,
-    statementTimeoutMs: answerTimeoutMs,
-    hasGenericPlans: false,
-    silenceMs: answerTimeoutMs,
+/** Connects to the host that takes writes. The source may also be one that takes none. */
+export async function openCopySession(options: CopySessionOptions): Promise<CopySession> {
+  const { location, end, answerTimeoutMs = ANSWER_TIMEOUT_MS } = options
+  const connection = await explained(() =>
+    connectToAny(location.hosts.map(createClientConfigs(location)), {
+      timeoutMs: location.connectTimeoutMs ?? CONNECT_TIMEOUT_MS,
+      settings: {
+        lockTimeoutMs: LOCK_TIMEOUT_MS,
+        statementTimeoutMs: answerTimeoutMs,
+        hasGenericPlans: false,
+      },
+    }),
+  )
+  if (end === 'target' && connection.isReadOnly) {
+    connection.end()
+    throw new UnusableDatabase('its server takes no writes')
   }
-  const configOf = createClientConfigs(location)
-  let failure: unknown
-  for (const host of location.hosts) {
-    try {
-      const connection = await openConnection({ config: configOf(host), timeoutMs, settings })
-      if (!(isWritten && connection.isReadOnly)) return createSession(connection)
-      connection.end()
-      failure ??= new UnusableDatabase('its server takes no writes')
-    } catch (error) {
-      failure ??= explain(error)
-    }
-  }
-  throw failure
-}
-
-function createSession(connection: Connection): CopySession {
-  async function query<R extends Row>(...statement: Parameters<Session['query']>): Promise<R[]> {
-    try {
-      return await connection.query<R>(...statement)
-    } catch (error) {
-      throw explain(error)
-    }
-  }
-
   return {
-    query,
-    requireOpen: () => {
-      if (connection.isBroken) throw new UnusableDatabase('its server closed a connection')
-    },
+    query: <R extends Row>(...statement: Parameters<Session['query']>) =>
+      explained(() => connection.query<R>(...statement)),
     close: connection.end,
   }
 }
 
 /** The server's or driver's error is the cause. */
-function explain(error: unknown): unknown {
-  return error instanceof UnusableDatabase ? error : asUnusable(unavailable(error))
+async function explained<T>(work: () => Promise<T>): Promise<T> {
+  try {
+    return await work()
+  } catch (error) {
+    throw error instanceof UnusableDatabase ? error : asUnusable(unavailable(error))
+  }
+}
+
+const NEVER_TIME_OUT = `SELECT set_config('idle_in_transaction_session_timeout', '0', true)`
+
+/** An advisory lock of the schema: the object id of a table is unique in its database. The other half is any number. */
+const LOCK_KEY = `('users'::regclass::oid::bigint << 32) + 1668247673`
+
+const ENDS = {
+  source: {
+    begin: 'BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY',
+    lock: `SELECT pg_try_advisory_xact_lock_shared(${LOCK_KEY})`,
+    refusal: 'it is the target of a copy that is running',
+  },
+  target: {
+    begin: 'BEGIN',
+    lock: `SELECT pg_try_advisory_xact_lock(${LOCK_KEY})`,
+    refusal: 'another copy that is running uses it, or it is also the source',
+  },
+}
+
+/**
+ * Begins the transaction of a copy and locks the database for it, which may be the source of many copies, or the target of
+ * one. A lock of the transaction also holds behind a pooler. The schema must be that of this release.
+ */
+export async function beginCopy(options: CopySessionOptions): Promise<CopySession> {
+  const { begin, lock, refusal } = ENDS[options.end]
+  const session = await openCopySession(options)
+  try {
+    if (await lacksSchema(session)) {
+      if (options.end === 'source') throw new UnusableDatabase('it has no tables of this service')
+      await migrateDatabase(options.location)
+    }
+    await session.query({ text: begin })
+    await session.query({ text: NEVER_TIME_OUT })
+    const [row] = await session.query<[boolean]>({ text: lock })
+    if (!row?.[0]) throw new UnusableDatabase(refusal)
+    if (options.end === 'source' && (await isUnfinishedCopy(session))) {
+      throw new UnusableDatabase(UNFINISHED_COPY)
+    }
+    return session
+  } catch (error) {
+    session.close()
+    throw error
+  }
+}
+
+async function lacksSchema(session: Session): Promise<boolean> {
+  const migrations = postgresMigrations()
+  await requireUsable(session)
+  const applied = await readHistory(session)
+  checkHistory(applied, migrations)
+  if (applied.length === 0) return true
+  if (applied.length < migrations.length) throw new UnusableDatabase(OLDER_SCHEMA)
+  return false
 }

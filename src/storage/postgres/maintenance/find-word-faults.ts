@@ -1,3 +1,4 @@
+import { FAULTS } from '../../check-rules.ts'
 import { INDEXED_THROUGH } from '../index-next-users.ts'
 import type { Connections } from '../postgres-connections.ts'
 import { wordsText } from '../user-words.ts'
@@ -20,10 +21,7 @@ const SELECT_CHUNK = `
 const COUNT_ORPHANS = `
   SELECT count(*) FROM users_words WHERE NOT EXISTS (SELECT FROM users WHERE users.id = users_words.id)`
 
-const FAULT =
-  'the index of words differs from the users, so `q` finds too many or too few: run `migrate --reindex`'
-
-const LONG = { isLong: true }
+const LONG = { lane: 'long' } as const
 
 /** Compares the words of all users with their names and e-mails, also while others write. Each chunk is of one state. */
 export async function findWordFaults(connections: Connections): Promise<readonly string[]> {
@@ -32,14 +30,14 @@ export async function findWordFaults(connections: Connections): Promise<readonly
       session => session.query<ChunkRow>({ text: SELECT_CHUNK }, [last]),
       LONG,
     )
-    if (users.some(isWrong)) return [FAULT]
+    if (users.some(isWrong)) return [FAULTS.wrongWords]
     last = users.at(-1)?.[0]
   }
   const [[orphans] = [0]] = await connections.read(
     session => session.query<[number]>({ text: COUNT_ORPHANS }),
     LONG,
   )
-  return orphans === 0 ? [] : [FAULT]
+  return orphans === 0 ? [] : [FAULTS.wrongWords]
 }
 
 function isWrong([, name, email, words]: ChunkRow): boolean {

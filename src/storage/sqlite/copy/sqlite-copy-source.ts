@@ -1,14 +1,10 @@
-import type { CopySource } from '../../copy/database-copy.ts'
-import { checkHistory } from '../../migrations.ts'
+import { BANS, type CopiedRow, type CopiedTable } from '../../copy/copied-tables.ts'
+import type { CopyEnd, CopySource } from '../../copy/copy-ends.ts'
 import { OLDER_SCHEMA, UNFINISHED_COPY, UnusableDatabase } from '../../unusable-database.ts'
-import { openToRead, readHistory, requireThere } from '../inspect-database.ts'
-import { migrationsOfRelease } from '../migrator.ts'
+import { openView, requireThere, requireUsable } from '../inspect-database.ts'
 import { isUnfinishedCopy } from '../sqlite-copy-mark.ts'
 import type { Database } from '../sqlite-driver.ts'
-import { EMPTY, explainErrors } from '../unusable-reasons.ts'
-import { createSqliteCopyReader } from './sqlite-copy-reader.ts'
-
-const CACHE_KIB = 16_000
+import { explainErrors } from '../unusable-reasons.ts'
 
 const COUNT_USERS = `SELECT user_count FROM users_summary WHERE singleton = 1`
 
@@ -16,23 +12,20 @@ const COUNT_USERS = `SELECT user_count FROM users_summary WHERE singleton = 1`
 const SELECT_ODD_ID = `
   SELECT CAST(id AS TEXT) FROM users WHERE id < 1 OR id > 9007199254740991 LIMIT 1`
 
+const SELECT_LAST_ID = `
+  SELECT max(coalesce((SELECT max(id) FROM users), 0),
+    coalesce((SELECT seq FROM sqlite_sequence WHERE name = 'users'), 0))`
+
 /** Opens one state of a database, which may be in use. Throws `UnusableDatabase`. */
 export async function openSqliteCopySource(path: string): Promise<CopySource> {
   requireThere(path)
-  const database = await explainErrors(() => openToRead(path))
+  const database = await explainErrors(() => openView(path))
   try {
-    const reader = await explainErrors(() => {
-      beginView(database)
-      return createSqliteCopyReader(database)
-    })
-    await explainErrors(() => requireUsualIds(database))
+    await explainErrors(() => requireCopyable(database))
     const countUsers = database.prepare<[], number>(COUNT_USERS).pluck()
     return {
-      ...reader,
+      ...createSqliteCopyEnd(database),
       countUsers: () => explainErrors(() => countUsers.get() ?? 0),
-      close: async () => {
-        database.close()
-      },
     }
   } catch (error) {
     database.close()
@@ -40,20 +33,56 @@ export async function openSqliteCopySource(path: string): Promise<CopySource> {
   }
 }
 
-/** Begins a read transaction of a database that this release can use. */
-function beginView(database: Database): void {
-  database.pragma(`cache_size = -${CACHE_KIB}`)
-  database.exec('BEGIN')
-  const applied = readHistory(database)
-  const migrations = migrationsOfRelease()
-  if (applied.length === 0) throw new UnusableDatabase(EMPTY)
-  checkHistory(applied, migrations)
-  if (applied.length < migrations.length) throw new UnusableDatabase(OLDER_SCHEMA)
+function requireCopyable(database: Database): void {
+  if (requireUsable(database).length > 0) throw new UnusableDatabase(OLDER_SCHEMA)
   if (isUnfinishedCopy(database)) throw new UnusableDatabase(UNFINISHED_COPY)
-}
-
-function requireUsualIds(database: Database): void {
   const id = database.prepare<[], string>(SELECT_ODD_ID).pluck().get()
   if (id === undefined) return
   throw new UnusableDatabase(`user ${id} cannot be copied: ids are from 1 to 9007199254740991`)
+}
+
+/** What both ends do. */
+export function createSqliteCopyEnd(database: Database): CopyEnd {
+  const begun = new Map<CopiedTable, IterableIterator<CopiedRow>>()
+  const selectLastId = database.prepare<[], number>(SELECT_LAST_ID).pluck()
+
+  function beginTable(table: CopiedTable): IterableIterator<CopiedRow> {
+    const rows = database.prepare<[], CopiedRow>(selectOf(table)).raw().iterate()
+    begun.set(table, rows)
+    return rows
+  }
+
+  return {
+    next: (table, limit) =>
+      explainErrors(() => {
+        const rows = begun.get(table) ?? beginTable(table)
+        const chunk: CopiedRow[] = []
+        while (chunk.length < limit) {
+          const { done, value } = rows.next()
+          if (done) break
+          chunk.push(value)
+        }
+        return chunk
+      }),
+    lastId: () => explainErrors(() => requireExact(selectLastId.get() ?? 0)),
+    close: async () => {
+      // A statement that has more rows keeps its database open.
+      for (const rows of begun.values()) rows.return?.()
+      database.close()
+    },
+  }
+}
+
+/** A ban without `lasts_ms` gets a length of decades, as in the service. */
+function selectOf(table: CopiedTable): string {
+  const columns = Object.keys(table.columns).join(', ')
+  const complete =
+    table === BANS ? columns.replace('lasts_ms', 'coalesce(lasts_ms, ends_at)') : columns
+  return `SELECT ${complete} FROM ${table.name} ORDER BY 1`
+}
+
+/** No release gives out a greater id, but a program that writes to the file can. */
+function requireExact(lastId: number): number {
+  if (Number.isSafeInteger(lastId)) return lastId
+  throw new UnusableDatabase('it has given out ids greater than 9007199254740991')
 }

@@ -1,60 +1,54 @@
-import { existsSync } from 'node:fs'
-import type { CopiedRow, CopyTarget } from '../../copy/database-copy.ts'
+import {
+  COPIED_TABLES,
+  type CopiedTable,
+  HAS_ROWS,
+  namedUserOf,
+  USERS,
+} from '../../copy/copied-tables.ts'
+import { type CopyTarget, NOT_EMPTY } from '../../copy/copy-ends.ts'
 import { OLDER_SCHEMA, UnusableDatabase } from '../../unusable-database.ts'
-import { inspect, requireFile } from '../inspect-database.ts'
-import { migrationsOfRelease } from '../migrator.ts'
-import { openAlone } from '../open-alone.ts'
+import { inspect, requireFile, WHOLE_CACHE_KIB } from '../inspect-database.ts'
+import { migrate, migrationsOfRelease } from '../migrator.ts'
+import { openExclusively } from '../open-exclusively.ts'
 import { openSqlite } from '../open-sqlite.ts'
 import { isUnfinishedCopy } from '../sqlite-copy-mark.ts'
-import type { Database } from '../sqlite-driver.ts'
+import { Database } from '../sqlite-driver.ts'
+import { NEW_MARK } from '../sqlite-user-changes.ts'
 import { explainErrors } from '../unusable-reasons.ts'
 import { clearWords, createWordIndex } from '../word-index.ts'
-import { nameRefused } from './refused-rows.ts'
-import { createSqliteCopyReader } from './sqlite-copy-reader.ts'
-import { createUserIndexes, dropUserIndexes } from './user-indexes.ts'
-
-const CACHE_KIB = 64_000
-
-/** 64 MB: a page that many transactions write is copied from the WAL into the database once. */
-const CHECKPOINT_PAGES = 16_000
+import { createSqliteCopyEnd } from './sqlite-copy-source.ts'
 
 const SELECT_IS_USED = `
-  SELECT EXISTS (SELECT 1 FROM users) OR EXISTS (SELECT 1 FROM idempotency_keys)
-    OR EXISTS (SELECT 1 FROM bans) OR EXISTS (SELECT 1 FROM api_keys)
-    OR EXISTS (SELECT 1 FROM sqlite_sequence WHERE name = 'users' AND seq > 0)`
+  SELECT ${HAS_ROWS} OR EXISTS (SELECT 1 FROM sqlite_sequence WHERE name = 'users' AND seq > 0)`
 
 const INSERT_MARK = `INSERT INTO unfinished_copies (singleton) VALUES (1)`
 
 const DELETE_MARK = `DELETE FROM unfinished_copies`
 
 /** About a second for a million users. Keys before users, for a trigger looks for those of each deleted user. */
-const DELETE_ALL = `
-  DELETE FROM idempotency_keys; DELETE FROM users; DELETE FROM bans; DELETE FROM api_keys;
-  DELETE FROM sqlite_sequence WHERE name = 'users'`
+const DELETE_ALL = COPIED_TABLES.map(({ name }) => `DELETE FROM ${name}`)
+  .reverse()
+  .join('; ')
 
-const INSERT_USER = `
-  INSERT INTO users (id, name, name_lower, email, password_digest, created_at, updated_at)
-  VALUES (?, ?, ?, ?, ?, ?, ?)`
+const DELETE_SEQUENCE = `DELETE FROM sqlite_sequence WHERE name = 'users'`
 
-const INSERT_KEY = `
-  INSERT INTO idempotency_keys (key_hash, user_id, fingerprint, user_version, user_json, expires_at)
-  VALUES (unhex(?), ?, ?, ?, ?, ?)`
+const INSERT_SEQUENCE = `INSERT INTO sqlite_sequence (name, seq) VALUES ('users', ?)`
 
-const INSERT_BAN = `INSERT INTO bans (rule, client_key, ends_at, lasts_ms) VALUES (?, ?, ?, ?)`
+/** Whoever follows reads all users as they were before the feed. */
+const BEGIN_FEED = `
+  DELETE FROM user_changes;
+  UPDATE user_feed SET mark = ${NEW_MARK}, baseline_through = (SELECT coalesce(max(id), 0) FROM users), forgotten_through = 0`
 
-const INSERT_API_KEY = `
-  INSERT INTO api_keys (name, key_hash, scopes, created_at, expires_at, last_used_at)
-  VALUES (?, unhex(?), ?, ?, ?, ?)`
+/** The indexes of `users` that statements create, without that of the primary key. */
+const INDEXES = `FROM sqlite_schema WHERE type = 'index' AND tbl_name = 'users' AND sql IS NOT NULL`
 
-const DELETE_SIGNING_KEYS = `DELETE FROM signing_keys`
+const DROP_INDEX = `SELECT 'DROP INDEX ' || name ${INDEXES}`
 
-const INSERT_SIGNING_KEY = `INSERT INTO signing_keys (name, key) VALUES (?, unhex(?))`
+const CREATE_INDEX = `SELECT sql ${INDEXES}`
 
-const RAISE_SEQUENCE = `UPDATE sqlite_sequence SET seq = max(seq, ?) WHERE name = 'users'`
-
-const INSERT_SEQUENCE = `
-  INSERT INTO sqlite_sequence (name, seq)
-  SELECT 'users', ? WHERE NOT EXISTS (SELECT 1 FROM sqlite_sequence WHERE name = 'users')`
+/** A user with the e-mail of another one, which the unique index refuses. */
+const SELECT_SAME_EMAIL = `
+  SELECT max(id) FROM users GROUP BY lower(email) HAVING count(*) > 1 LIMIT 1`
 
 /**
  * Opens a database that no other process has open, and creates it if it is missing. Throws `UnusableDatabase`; a database
@@ -62,98 +56,100 @@ const INSERT_SEQUENCE = `
  */
 export async function openSqliteCopyTarget(path: string): Promise<CopyTarget> {
   requireFile(path)
-  await explainErrors(() => requireMigratable(path))
+  const inspected = await explainErrors(() => inspect(path))
+  // Only an empty file and an unfinished copy are migrated.
+  const { applied } = inspected
+  const isOlder = applied.length > 0 && applied.length < migrationsOfRelease().length
+  if (isOlder && !inspected.isUnfinishedCopy) throw new UnusableDatabase(OLDER_SCHEMA)
   const created = await openSqlite({ path, now: Date.now, isCopyTarget: true })
   created.close()
-  return createTarget(await explainErrors(() => openAlone(path, lock)))
-}
-
-/** Only an empty file and an unfinished copy are migrated. */
-function requireMigratable(path: string): void {
-  if (!existsSync(path)) return
-  const migrations = migrationsOfRelease()
-  let isUnfinished = false
-  const applied = inspect(path, migrations, database => {
-    isUnfinished = isUnfinishedCopy(database)
-  })
-  const isOlder = applied.length > 0 && applied.length < migrations.length
-  if (isOlder && !isUnfinished) throw new UnusableDatabase(OLDER_SCHEMA)
-}
-
-/** A read in this mode takes the lock of every connection, and keeps it until the database is closed. */
-function lock(database: Database): void {
-  database.pragma('locking_mode = EXCLUSIVE')
-  database.pragma('schema_version')
-  database.pragma('synchronous = FULL')
-  database.pragma(`cache_size = -${CACHE_KIB}`)
-  database.pragma(`wal_autocheckpoint = ${CHECKPOINT_PAGES}`)
+  const database = await explainErrors(() => openExclusively(path))
+  database.pragma(`cache_size = -${WHOLE_CACHE_KIB}`)
+  return createTarget(database)
 }
 
 function createTarget(database: Database): CopyTarget {
-  const isUsed = database.prepare<[], 0 | 1>(SELECT_IS_USED).pluck()
   const words = createWordIndex(database)
-  const transaction = <T>(work: () => T) => explainErrors(() => database.transaction(work)())
-
-  function addAll(sql: string, rows: readonly CopiedRow[], nameOf: (row: CopiedRow) => string) {
-    const insert = database.prepare(sql)
-    for (const row of rows) {
-      nameRefused(
-        () => nameOf(row),
-        () => insert.run(row),
-      )
-    }
-  }
-
   return {
-    ...createSqliteCopyReader(database),
-
-    isFree: () => explainErrors(() => isUnfinishedCopy(database) || isUsed.get() === 0),
+    ...createSqliteCopyEnd(database),
 
     begin: () =>
-      transaction(() => {
-        dropUserIndexes(database)
-        if (isUnfinishedCopy(database)) {
-          database.exec(DELETE_ALL)
-          clearWords(database)
-        } else {
-          database.exec(INSERT_MARK)
+      explainErrors(() => {
+        const isUnfinished = isUnfinishedCopy(database)
+        if (!isUnfinished && database.prepare(SELECT_IS_USED).pluck().get() === 1) {
+          throw new UnusableDatabase(NOT_EMPTY)
         }
+        // This journal has only pages that were there before. A WAL would have all that is copied, to be written twice.
+        database.pragma('journal_mode = DELETE')
+        if (!isUnfinished) database.exec(INSERT_MARK)
+        database.exec('BEGIN')
+        dropUserIndexes(database)
+        database.exec(`${DELETE_ALL}; ${DELETE_SEQUENCE}`)
+        clearWords(database)
       }),
 
-    addUsers: users =>
-      transaction(() => {
-        addAll(INSERT_USER, users, ([id]) => `user ${id}`)
-        for (const [id, name, , email] of users) words.add(id, { name, email })
+    add: (table, rows) =>
+      explainErrors(() => {
+        const insert = database.prepare(insertOf(table))
+        for (const row of rows) {
+          nameRefused(
+            () => table.nameRow(row),
+            () => insert.run(row),
+          )
+        }
+        if (table !== USERS) return
+        for (const { id, ...user } of rows.map(namedUserOf)) words.put(id, user)
       }),
 
-    addIdempotencyKeys: keys =>
-      transaction(() => addAll(INSERT_KEY, keys, ([, id]) => `an idempotency key of user ${id}`)),
+    complete: lastId =>
+      explainErrors(() => {
+        database.exec(DELETE_SEQUENCE)
+        database.prepare(INSERT_SEQUENCE).run(lastId)
+        database.exec(BEGIN_FEED)
+        nameRefused(
+          () => `user ${database.prepare(SELECT_SAME_EMAIL).pluck().get()}`,
+          () => createUserIndexes(database),
+        )
+      }),
 
-    addBans: bans =>
-      transaction(() => addAll(INSERT_BAN, bans, ([rule]) => `a ban of ${JSON.stringify(rule)}`)),
-
-    addApiKeys: keys =>
-      transaction(() => addAll(INSERT_API_KEY, keys, ([name]) => `the API key ${name}`)),
-
-    finish: async ({ signingKeys, lastId, verify }) => {
-      try {
-        await explainErrors(() => {
-          database.exec('BEGIN IMMEDIATE')
-          database.exec(DELETE_SIGNING_KEYS)
-          addAll(INSERT_SIGNING_KEY, signingKeys, ([name]) => `the signing key ${name}`)
-          database.prepare(RAISE_SEQUENCE).run(lastId)
-          database.prepare(INSERT_SEQUENCE).run(lastId)
-          createUserIndexes(database)
-        })
-        await verify()
-        await explainErrors(() => database.exec(`${DELETE_MARK}; COMMIT`))
-      } finally {
-        if (database.inTransaction) database.exec('ROLLBACK')
-      }
-    },
-
-    close: async () => {
-      database.close()
-    },
+    commit: () =>
+      explainErrors(() => {
+        database.exec(`${DELETE_MARK}; COMMIT`)
+      }),
   }
+}
+
+function insertOf({ name, columns }: CopiedTable): string {
+  const names = Object.keys(columns)
+  return `INSERT INTO ${name} (${names.join(', ')}) VALUES (${names.map(() => '?').join(', ')})`
+}
+
+/** Runs `write` and says of which row a constraint refuses something. */
+function nameRefused(row: () => string, write: () => void): void {
+  try {
+    write()
+  } catch (error) {
+    if (!(error instanceof Database.SqliteError && error.code.startsWith('SQLITE_CONSTRAINT'))) {
+      throw error
+    }
+    throw new UnusableDatabase(`it cannot hold ${row()}: ${error.message}`, { cause: error })
+  }
+}
+
+/**
+ * Users come in order of their ids, which is no order for the other indexes: filling them row by row takes three times as
+ * long as creating them at the end.
+ */
+function dropUserIndexes(database: Database): void {
+  const statements = database.prepare<[], string>(DROP_INDEX).pluck().all()
+  database.exec(statements.join('; '))
+}
+
+/** Those of this release: an unfinished copy of release 1.0.0 has none that could be asked. */
+function createUserIndexes(database: Database): void {
+  const fresh = new Database(':memory:')
+  migrate(fresh, migrationsOfRelease(), Date.now)
+  const statements = fresh.prepare<[], string>(CREATE_INDEX).pluck().all()
+  fresh.close()
+  database.exec(statements.join('; '))
 }

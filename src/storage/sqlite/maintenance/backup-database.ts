@@ -3,14 +3,11 @@ import { dirname } from 'node:path'
 import { syncFile, syncFolder } from '../../../files/durable-files.ts'
 import { removeLeftovers } from '../../../files/partial-file.ts'
 import type { Backup, TaskOptions } from '../../database-tasks.ts'
-import { checkHistory } from '../../migrations.ts'
 import { UnusableDatabase } from '../../unusable-database.ts'
 import { isFileOfDatabase } from '../database-files.ts'
-import { openToRead, readHistory, requireThere } from '../inspect-database.ts'
-import { migrationsOfRelease } from '../migrator.ts'
+import { openView, requireThere, requireUsable } from '../inspect-database.ts'
 import { Database } from '../sqlite-driver.ts'
-import { EMPTY, explainErrors } from '../unusable-reasons.ts'
-import { copyPages } from './copy-pages.ts'
+import { explainErrors } from '../unusable-reasons.ts'
 import { examine } from './find-faults.ts'
 import { withPartialDatabase } from './partial-database.ts'
 
@@ -21,6 +18,9 @@ export interface BackupOptions extends TaskOptions {
   readonly target: string
 }
 
+/** Takes some milliseconds, after which the progress is shown. */
+const PAGES_A_STEP = 500
+
 /**
  * Copies a snapshot of a database into one file of mode 600. The file is checked and on disk before it gets its name.
  * If it throws `UnusableDatabase`, an existing file of that name stays as it was.
@@ -29,9 +29,11 @@ export async function backupDatabase(options: BackupOptions): Promise<Backup> {
   const { path, target } = options
   requireThere(path)
   requireTarget(path, target)
-  const source = await explainErrors(() => openToRead(path))
+  // One state of the database. Without its transaction, SQLite would restart the copy after each write of another process, and
+  // not finish under constant writes.
+  const source = await explainErrors(() => openView(path))
   try {
-    await explainErrors(() => beginView(source))
+    await explainErrors(() => requireUsable(source))
     await explainErrors(() => removeLeftovers(target), target)
     return await withPartialDatabase(target, async partial => {
       await explainErrors(() => copyPages(source, { ...options, target: partial }), target)
@@ -56,15 +58,18 @@ function requireTarget(path: string, target: string): void {
   if (isFileOfDatabase(target, path)) throw refusal('it is the database itself')
 }
 
-/**
- * Begins a read transaction, so that the copy is a snapshot. Without it, SQLite restarts the copy after each write of
- * another process and would not finish under constant writes.
- */
-function beginView(source: Database): void {
-  source.exec('BEGIN')
-  const applied = readHistory(source)
-  if (applied.length === 0) throw new UnusableDatabase(EMPTY)
-  checkHistory(applied, migrationsOfRelease())
+/** Copies a database page by page with SQLite's online backup. */
+async function copyPages(
+  source: Database,
+  { target, onProgress }: TaskOptions & { readonly target: string },
+): Promise<void> {
+  const pageBytes = Number(source.pragma('page_size', { simple: true }))
+  await source.backup(target, {
+    progress: ({ totalPages, remainingPages }) => {
+      onProgress({ done: (totalPages - remainingPages) * pageBytes, total: totalPages * pageBytes })
+      return PAGES_A_STEP
+    },
+  })
 }
 
 function publish(partial: string, target: string): Backup {

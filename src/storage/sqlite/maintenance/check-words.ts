@@ -1,5 +1,6 @@
-import type { NamedUser } from '../../../users/words.ts'
-import { openToRead, readHistory } from '../inspect-database.ts'
+import { type NamedUser, WORDS_VERSION } from '../../../users/words.ts'
+import { FAULTS } from '../../check-rules.ts'
+import { openView, readHistory, WHOLE_CACHE_KIB } from '../inspect-database.ts'
 import type { Database } from '../sqlite-driver.ts'
 import { prefixesOf } from '../word-index.ts'
 
@@ -10,10 +11,11 @@ interface UserRow extends NamedUser {
 /** The migration that creates the index of words. */
 const WORDS_SINCE = 13
 
-const CACHE_KIB = 64_000
-
 /** The content of the index: each beginning of a word with the id of a user. */
 const CREATE_VIEW = `CREATE VIRTUAL TABLE temp.indexed_words USING fts5vocab(main, users_words, instance)`
+
+/** One of another version is built again anyway. */
+const IS_CURRENT = `SELECT words_version = ${WORDS_VERSION} FROM users_words_state WHERE singleton = 1`
 
 const SELECT_INDEXED = `SELECT term, doc FROM temp.indexed_words`
 
@@ -22,19 +24,14 @@ const SELECT_USERS = `
   SELECT id, name, email FROM users
   WHERE id <= coalesce((SELECT indexed_through FROM users_words_state WHERE singleton = 1), 9223372036854775807)`
 
-const FAULT =
-  'the index of words differs from the users, so `q` finds too many or too few: run `migrate --reindex`'
-
 /**
  * Compares the index of words with the words of all users, through a read-only connection, which takes about 15 s for a
  * million users. FTS5 cannot check it, because it does not have the text. Returns faults.
  */
-export function examineWords(path: string): readonly string[] {
-  const database = openToRead(path)
+export async function examineWords(path: string): Promise<readonly string[]> {
+  const database = await openView(path)
   try {
-    // In one transaction, so that index and users match.
-    const compare = database.transaction(() => compareWords(database))
-    return compare()
+    return compareWords(database)
   } finally {
     database.close()
   }
@@ -42,7 +39,8 @@ export function examineWords(path: string): readonly string[] {
 
 function compareWords(database: Database): readonly string[] {
   if (readHistory(database).length < WORDS_SINCE) return []
-  database.pragma(`cache_size = -${CACHE_KIB}`)
+  if (database.prepare(IS_CURRENT).pluck().get() !== 1) return []
+  database.pragma(`cache_size = -${WHOLE_CACHE_KIB}`)
   database.exec(CREATE_VIEW)
   const [indexed, expected] = [createSum(), createSum()]
   const rows = database.prepare<[], [string, number]>(SELECT_INDEXED).raw()
@@ -51,7 +49,7 @@ function compareWords(database: Database): readonly string[] {
     const prefixes = prefixesOf(user)
     if (prefixes !== '') for (const prefix of prefixes.split(' ')) expected.add(prefix, user.id)
   }
-  return indexed.value() === expected.value() ? [] : [FAULT]
+  return indexed.value() === expected.value() ? [] : [FAULTS.wrongWords]
 }
 
 /** Adds up hashes of pairs, so that their order does not matter: two sums of different pairs differ, except by 1 in 2^64. */

@@ -1,12 +1,15 @@
-import type { CheckReport } from '../../database-tasks.ts'
 import {
-  type AppliedMigration,
-  checkHistory,
-  type Migration,
-  MigrationMismatch,
-} from '../../migrations.ts'
+  describeCounts,
+  FAULTS,
+  MAX_FAULTS,
+  type Rule,
+  SHARED_RULES,
+  SOUND_USER,
+} from '../../check-rules.ts'
+import type { CheckReport } from '../../database-tasks.ts'
+import { findMismatch, type Migration } from '../../migrations.ts'
 import { UNFINISHED_COPY } from '../../unusable-database.ts'
-import { openToRead, readHistory } from '../inspect-database.ts'
+import { openView, readHistory, WHOLE_CACHE_KIB } from '../inspect-database.ts'
 import { migrate, migrationsOfRelease } from '../migrator.ts'
 import { isUnfinishedCopy } from '../sqlite-copy-mark.ts'
 import { Database } from '../sqlite-driver.ts'
@@ -22,59 +25,40 @@ interface SchemaRow {
   readonly sql: string | null
 }
 
-/** Enough for the index by e-mail, which is read in random order: with 16 MB, a million users take twice as long. */
-const CACHE_KIB = 64_000
-
-const MAX_FAULTS = 100
-
 const SELECT_SCHEMA = `
   SELECT type, name, sql FROM sqlite_schema WHERE name NOT LIKE 'sqlite!_%' ESCAPE '!' ORDER BY type, name`
 
-/** Each query counts rows that must not exist. It applies from migration `since` on. */
-const RULES = [
+/** The migration that makes the feed of changes. */
+const FEED_SINCE = 18
+
+const RULES: readonly Rule[] = [
   {
     since: 1,
-    // The constraints of the table, which SQLite does not check on a read-only connection.
-    sql: `SELECT count(*) FROM users WHERE NOT (
-            length(name) BETWEEN 1 AND 255 AND length(email) BETWEEN 1 AND 254
-            AND coalesce(password_digest LIKE '$%', 1)
-            AND length(created_at) = 24 AND length(updated_at) = 24)`,
-    fault: 'users break a constraint of their table',
+    sql: `SELECT count(*) FROM users WHERE NOT (${SOUND_USER})`,
+    fault: FAULTS.brokenUsers,
   },
   {
     since: 1,
     sql: `SELECT max(0, coalesce((SELECT max(id) FROM users), 0)
             - coalesce((SELECT seq FROM sqlite_sequence WHERE name = 'users'), 0))`,
-    fault: 'existing ids would be used again',
+    fault: FAULTS.reusedIds,
   },
   {
     since: 1,
-    // Only for ASCII names: SQLite's lower() changes no other letters.
     sql: `SELECT count(*) FROM users WHERE name_lower <> lower(name) AND name NOT GLOB '*[^ -~]*'`,
-    fault: 'users cannot be found by their name: name_lower is not the name in lower case',
+    fault: FAULTS.wrongNameLower,
   },
+  { since: 2, ...SHARED_RULES.userCount },
+  { since: 2, ...SHARED_RULES.signingKeys },
+  { since: 3, ...SHARED_RULES.storedAnswers },
+  { since: 11, ...SHARED_RULES.apiKeys },
+  { since: FEED_SINCE, ...SHARED_RULES.feedState },
+  { since: FEED_SINCE, ...SHARED_RULES.missedChanges },
+  { since: FEED_SINCE, ...SHARED_RULES.missedDeletions },
   {
-    since: 2,
-    sql: `SELECT abs((SELECT count(*) FROM users)
-            - coalesce((SELECT user_count FROM users_summary WHERE singleton = 1), -1))`,
-    fault: 'is the difference between users_summary.user_count and the number of users',
-  },
-  {
-    since: 2,
-    sql: `SELECT count(*) FROM signing_keys WHERE length(key) <> 32`,
-    fault: 'keys for cursors do not have 32 bytes',
-  },
-  {
-    since: 3,
-    sql: `SELECT count(*) FROM idempotency_keys
-          WHERE user_json IS NOT NULL AND user_id NOT IN (SELECT id FROM users)`,
-    fault: 'answers are stored for an Idempotency-Key whose user is deleted',
-  },
-  {
-    since: 11,
-    sql: `SELECT count(*) FROM api_keys WHERE NOT (
-            length(name) BETWEEN 1 AND 64 AND length(key_hash) = 32 AND scopes <> '')`,
-    fault: 'API keys break a constraint of their table',
+    since: FEED_SINCE,
+    sql: `SELECT count(*) FROM user_changes, users_summary WHERE user_changes.revision > users_summary.revision`,
+    fault: FAULTS.laterChanges,
   },
 ]
 
@@ -82,42 +66,27 @@ const RULES = [
  * Reads all of a database through a read-only connection, also while others write to it.
  * Throws if it cannot be read or does not belong to this service.
  */
-export function examine(path: string): Examination {
+export async function examine(path: string): Promise<Examination> {
   const migrations = migrationsOfRelease()
-  const database = openToRead(path)
+  const database = await openView(path)
   try {
-    database.pragma(`cache_size = -${CACHE_KIB}`)
+    database.pragma(`cache_size = -${WHOLE_CACHE_KIB}`)
     const applied = readHistory(database)
-    const mismatch = mismatchOf(applied, migrations)
-    // In one transaction, so that the counts match.
-    const look = database.transaction(() => {
-      const faults = mismatch === undefined ? [] : [mismatch]
-      faults.push(...integrityFaults(database))
-      // Counts over damaged pages mean nothing.
-      if (faults.length > 0) return faults
-      const went = migrations.slice(0, applied.length)
-      return [...foreignKeyFaults(database), ...schemaFaults(database, went)]
-    })
+    const mismatch = findMismatch(applied, migrations)
+    const faults = mismatch === undefined ? [] : [mismatch]
+    faults.push(...integrityFaults(database))
+    // Counts over damaged pages mean nothing.
+    if (faults.length === 0) {
+      faults.push(...foreignKeyFaults(database))
+      faults.push(...schemaFaults(database, migrations.slice(0, applied.length)))
+    }
     return {
-      faults: look().slice(0, MAX_FAULTS),
+      faults: faults.slice(0, MAX_FAULTS),
       applied: applied.length,
       pending: migrations.slice(applied.length).map(({ name }) => name),
     }
   } finally {
     database.close()
-  }
-}
-
-function mismatchOf(
-  applied: readonly AppliedMigration[],
-  migrations: readonly Migration[],
-): string | undefined {
-  try {
-    checkHistory(applied, migrations)
-    return undefined
-  } catch (error) {
-    if (error instanceof MigrationMismatch) return error.message
-    throw error
   }
 }
 
@@ -141,7 +110,7 @@ function foreignKeyFaults(database: Database): string[] {
 }
 
 /** Differences from the schema that the migrations made, then rows that break a rule. */
-function schemaFaults(database: Database, migrations: readonly Migration[]): string[] {
+function schemaFaults(database: Database, migrations: readonly Migration[]): readonly string[] {
   // It lacks indexes until it is complete.
   if (isUnfinishedCopy(database)) return [UNFINISHED_COPY]
   const there = new Map(schemaOf(database).map(row => [row.name, row]))
@@ -153,10 +122,9 @@ function schemaFaults(database: Database, migrations: readonly Migration[]): str
       : [`the ${type} ${name} differs from the one that the migrations make`]
   })
   if (changed.length > 0) return changed
-  return RULES.filter(({ since }) => since <= migrations.length).flatMap(({ sql, fault }) => {
-    const count = database.prepare<[], number>(sql).pluck().get() ?? 0
-    return count === 0 ? [] : [`${count} ${fault}`]
-  })
+  const rules = RULES.filter(({ since }) => since <= migrations.length)
+  const count = (sql: string) => database.prepare<[], number>(sql).pluck().get() ?? 0
+  return describeCounts(rules.map(({ sql, fault }) => [count(sql), fault]))
 }
 
 function schemaOf(database: Database): readonly SchemaRow[] {

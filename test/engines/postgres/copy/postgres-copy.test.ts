@@ -1,8 +1,10 @@
 import { join } from 'node:path'
 import { describe, expect, onTestFinished, test } from 'vitest'
+import { USERS } from '../../../../src/storage/copy/copied-tables.ts'
 import { openPostgresCopySource } from '../../../../src/storage/postgres/copy/postgres-copy-source.ts'
 import { openPostgresCopyTarget } from '../../../../src/storage/postgres/copy/postgres-copy-target.ts'
 import { checkPostgresDatabase } from '../../../../src/storage/postgres/maintenance/postgres-database-work.ts'
+import { examine } from '../../../../src/storage/sqlite/maintenance/find-faults.ts'
 import {
   copiedContent,
   copyInChunks,
@@ -21,9 +23,18 @@ import { insertUser, openStorage } from '../../../support/postgres-connections.t
 import { copyPostgresTemplate, newPostgresDatabase } from '../../../support/postgres-databases.ts'
 import { locationOf } from '../../../support/postgres-location.ts'
 import { canStartClusters } from '../../../support/postgres-settings.ts'
-import { until, untilPasses } from '../../../support/until.ts'
+import { untilPasses } from '../../../support/until.ts'
 
 const TIME = '2026-01-31T12:00:00.000Z'
+
+/** Release 1.0.0 committed each chunk of rows. */
+const LEFT_BY_RELEASE_1 = `
+  INSERT INTO unfinished_copies (singleton) VALUES (1);
+  ${insertUser('user3@x.co')};
+  INSERT INTO users_words (id, words) SELECT id, to_tsvector('simple', name) FROM users;
+  INSERT INTO idempotency_keys (key_hash, user_id, expires_at) VALUES (sha256('x'), 1, 1);
+  INSERT INTO bans (key_hash, rule, client_key, ends_at, lasts_ms) VALUES (sha256('x'), 'login', '::1', 1, 1);
+  INSERT INTO api_keys (name, key_hash, scopes, created_at) VALUES ('web', sha256('x'), 'users:read', 1)`
 
 async function makeSource(): Promise<string> {
   const path = join(temporaryFolder(), 'from.db')
@@ -64,8 +75,11 @@ describe('a copy between SQLite and PostgreSQL', () => {
       [second, back],
     ]
     for (const [from = '', to = ''] of ways) {
-      const counts = { users: 23, idempotencyKeys: 14, bans: 5, apiKeys: 5, lastId: 25 }
-      expect(await copyInChunks({ from, to })).toMatchObject(counts)
+      const { tables, lastId } = await copyInChunks({ from, to })
+      expect(tables.map(({ label, rows }) => `${rows} ${label}`)).toEqual([
+        ...['23 users', '14 idempotency keys', '5 bans', '5 API keys'],
+      ])
+      expect(lastId).toBe(25)
     }
     expect(copiedContent(back)).toEqual(copiedContent(from))
     await openStorage(first, { ifMissing: 'refuse' })
@@ -83,11 +97,11 @@ describe('a copy between SQLite and PostgreSQL', () => {
     const to = join(temporaryFolder(), 'to.db')
     let writes = 0
     await copyInChunks({ from, to }, target => ({
-      addUsers: async users => {
+      add: async (table, rows) => {
         const change = `UPDATE users SET name = 'Changed ${writes++}'`
         const deletions = 'DELETE FROM users WHERE id = 23; DELETE FROM bans; DELETE FROM api_keys'
         await queryPostgres(from, `${change}; ${deletions}`)
-        await target.addUsers(users)
+        await target.add(table, rows)
       },
     }))
     expect(writes).toBeGreaterThan(2)
@@ -113,6 +127,14 @@ describe('a copy between SQLite and PostgreSQL', () => {
     await untilPasses(() => copyInChunks(at))
     expect(await contentOf(at.to)).toEqual(copiedContent(at.from))
     expect(await faultsOf(at.to)).toEqual([])
+  })
+
+  test('starts over where a copy of release 1.0.0 left rows', async () => {
+    const [from, to] = [await makeSource(), await makeEmpty()]
+    await queryPostgres(to, LEFT_BY_RELEASE_1)
+    await copyInChunks({ from, to })
+    expect(await contentOf(to)).toEqual(copiedContent(from))
+    expect(await faultsOf(to)).toEqual((await examine(from)).faults)
   })
 
   test.skipIf(whyNoPgBouncer())('goes through PgBouncer in transaction pooling mode', async () => {
@@ -146,6 +168,7 @@ describe('a copy between SQLite and PostgreSQL', () => {
     await queryPostgres(from, grant('SELECT'))
     await queryPostgres(to, grant('SELECT, INSERT, UPDATE, DELETE'))
     const at = { from: inRole(from), to: inRole(to) }
+    await queryPostgres(to, LEFT_BY_RELEASE_1)
     expect(await interruptCopy(at, 12)).toBe(true)
     await copyInChunks(at)
     expect(await contentOf(to)).toEqual(copiedContent(path))
@@ -206,20 +229,36 @@ describe('the target', () => {
     await serveOnce(to)
   })
 
-  test('writes nothing once its lock is lost', async () => {
-    const url = await makeEmpty()
-    const target = await openTarget(url)
-    onTestFinished(target.close)
-    await queryPostgres(
-      url,
-      `SELECT pg_terminate_backend(pid) FROM pg_locks WHERE locktype = 'advisory'
-         AND database = (SELECT oid FROM pg_database WHERE datname = current_database())`,
+  test('has nothing but the mark if its connection is lost', async () => {
+    const [from, to] = [await makeSource(), await makeEmpty()]
+    const copying = copyInChunks({ from, to }, () => ({
+      complete: async () => {
+        await queryPostgres(
+          to,
+          `SELECT pg_terminate_backend(pid) FROM pg_locks WHERE locktype = 'advisory'
+             AND database = (SELECT oid FROM pg_database WHERE datname = current_database())`,
+        )
+      },
+    }))
+    await expect(copying).rejects.toThrow(/^(?:it cannot be reached|the server refuses it): /)
+    const [row] = await queryPostgres(
+      to,
+      `SELECT (SELECT count(*)::int FROM users) AS users, (SELECT count(*)::int FROM unfinished_copies) AS marks`,
     )
-    await until(async () =>
-      (await target.begin().then(() => 'written', String)).includes(
-        'its server closed a connection',
-      ),
-    )
+    expect(row).toEqual({ users: 0, marks: 1 })
+  })
+
+  test('is refused by a service before its first row is added', async () => {
+    const [from, to] = [await makeSource(), await makeEmpty()]
+    const refusals: unknown[] = []
+    await copyInChunks({ from, to }, target => ({
+      add: async (table, rows) => {
+        if (refusals.length === 0) refusals.push(await serveOnce(to).catch(error => error.message))
+        await target.add(table, rows)
+      },
+    }))
+    expect(refusals).toEqual([REFUSALS.unfinished])
+    await serveOnce(to)
   })
 
   test.each([
@@ -227,29 +266,47 @@ describe('the target', () => {
     ['a name with a NUL', ['B\u0000', 'b', 'b@x.co', null, TIME, TIME], /0x00/],
     ['the e-mail of another', ['B', 'b', 'ANN@x.co', null, TIME, TIME], /users_email_unique/],
   ] as const)('names the user with %s', async (_, columns, reason) => {
-    const target = await openTarget(await makeEmpty())
-    onTestFinished(target.close)
+    const url = await makeEmpty()
+    const target = await openTarget(url)
     await target.begin()
     const ann = [1, 'Ann', 'ann', 'ann@x.co', null, TIME, TIME] as const
-    const added = target.addUsers([ann, [42, ...columns]])
+    const added = target.add(USERS, [ann, [42, ...columns]])
     await expect(added).rejects.toThrow(/^it cannot hold user 42: /)
     await expect(added).rejects.toThrow(reason)
-    expect(await target.users(undefined, 10)).toEqual([])
-    await target.addUsers([ann])
-    expect(await target.users(undefined, 10)).toEqual([ann])
+    await target.close()
+    // A server notices the end of a connection some time later.
+    const next = await untilPasses(() => openTarget(url))
+    onTestFinished(next.close)
+    await next.begin()
+    await next.add(USERS, [ann])
+    expect(await next.next(USERS, 10)).toEqual([ann])
   })
 
-  test('keeps writes of a service out while it verifies', async () => {
+  test('names another row that it cannot hold', async () => {
+    const [from, to] = [await makeSource(), await makeEmpty()]
+    execute(from, `UPDATE idempotency_keys SET user_version = 'a' || char(0) WHERE user_id = 7`)
+    const copying = copyInChunks({ from, to })
+    await expect(copying).rejects.toThrow(/^it cannot hold an idempotency key of user 7: .*0x00/)
+  })
+
+  test('keeps writes of a service out while it is filled and verified', async () => {
     const [from, to] = [await makeSource(), await makeEmpty()]
     const insert = `SET lock_timeout = '20ms'; ${insertUser('late@x.co')}`
-    let refused: unknown
+    const refused: unknown[] = []
+    const tryToInsert = async () => {
+      refused.push(await queryPostgres(to, insert).catch(error => error.code))
+    }
     await copyInChunks({ from, to }, target => ({
-      signingKeys: async () => {
-        refused = await queryPostgres(to, insert).catch(error => error.code)
-        return target.signingKeys()
+      add: async (table, rows) => {
+        if (table === USERS) await tryToInsert()
+        await target.add(table, rows)
+      },
+      lastId: async () => {
+        await tryToInsert()
+        return target.lastId()
       },
     }))
-    expect(refused).toBe('55P03')
+    expect(refused).toEqual(Array.from({ length: 7 }, () => '55P03'))
     expect(await contentOf(to)).toEqual(copiedContent(from))
   })
 })
@@ -267,8 +324,8 @@ test.skipIf(!canStartClusters)(
     onTestFinished(source.close)
     cluster.freeze()
     const silent = 'it cannot be reached: no answer in 1 s'
-    await expect(source.signingKeys()).rejects.toThrow(silent)
+    await expect(source.lastId()).rejects.toThrow(silent)
     await expect(target.begin()).rejects.toThrow(silent)
-    await expect(target.isFree()).rejects.toThrow(silent)
+    await expect(target.lastId()).rejects.toThrow(silent)
   },
 )

@@ -1,0 +1,91 @@
+import { setTimeout as sleep } from 'node:timers/promises'
+import { ServiceError } from '../../errors.ts'
+import { sqlStateOf, unavailable } from './postgres-errors.ts'
+
+/** An attempt returns this if another transaction held the user, or changed it meanwhile. It has changed nothing. */
+export const HELD = Symbol('held')
+
+type Attempt<T> = (isAlone: boolean) => Promise<T | typeof HELD>
+
+/** Writes that other writes may hold up. */
+export interface ContendedWrites {
+  /**
+   * Runs `attempt` after the earlier writes of this process with one of the keys. While other transactions hold it up, repeats
+   * it after pauses in which it uses no connection. Throws `storage_unavailable` when the time is over. `isAlone` tells an
+   * attempt that others must not share its statement, because the server may make it wait for a lock.
+   */
+  run<T>(keys: readonly string[], attempt: Attempt<T>): Promise<T>
+}
+
+/** From the call to the last attempt, in milliseconds. */
+const PATIENCE_MS = 1600
+
+const FIRST_PAUSE_MS = 5
+
+const MAX_PAUSE_MS = 100
+
+/** A lock that was not free in time, deadlocks, conflicts of transactions. */
+const CONTENDED: readonly string[] = ['55P03', '40']
+
+/** Bad values, constraints, and what is contended. */
+const OF_ONE: readonly string[] = ['22', '23', ...CONTENDED]
+
+/** No key of a write. */
+const IN_SERVER = ''
+
+export function createContendedWrites(): ContendedWrites {
+  /** The last write with each key. */
+  const lastOf = new Map<string, Promise<unknown>>()
+
+  async function inTurn<T>(keys: readonly string[], work: () => Promise<T>): Promise<T> {
+    const earlier = keys.map(key => lastOf.get(key))
+    const result = Promise.allSettled(earlier).then(work)
+    for (const key of keys) lastOf.set(key, result)
+    try {
+      return await result
+    } finally {
+      for (const key of keys) if (lastOf.get(key) === result) lastOf.delete(key)
+    }
+  }
+
+  async function untilFree<T>(attempt: Attempt<T>, deadline: number): Promise<T> {
+    let isAlone = false
+    const begin = async () => {
+      if (performance.now() > deadline) throw lockHeld()
+      return attempt(isAlone)
+    }
+    for (let pauseMs = FIRST_PAUSE_MS; ; pauseMs = Math.min(2 * pauseMs, MAX_PAUSE_MS)) {
+      try {
+        // Those that the server made wait do so one at a time, so that they use one connection.
+        const result = await (isAlone ? inTurn([IN_SERVER], begin) : begin())
+        if (result !== HELD) return result
+      } catch (error) {
+        if (!hasState(error, CONTENDED)) throw error
+        isAlone = true
+      }
+      await sleep(pauseMs)
+    }
+  }
+
+  return {
+    run: (keys, attempt) => {
+      const deadline = performance.now() + PATIENCE_MS
+      return inTurn(keys, () => untilFree(attempt, deadline))
+    },
+  }
+}
+
+/** Whether one write of a statement may have made it fail. */
+export function isOfOneWrite(error: unknown): boolean {
+  return hasState(error, OF_ONE)
+}
+
+/** Whether an error of the server, or the one that the connections have made of it, has one of these codes or classes. */
+function hasState(error: unknown, states: readonly string[]): boolean {
+  const state = sqlStateOf(error instanceof ServiceError ? error.cause : error) ?? ''
+  return states.some(start => state.startsWith(start))
+}
+
+function lockHeld(): ServiceError {
+  return unavailable(new Error('another transaction holds a lock'))
+}

@@ -1,0 +1,183 @@
+import type { ClientConfig } from 'pg'
+import type { PostgresLocation } from '../../config/postgres-url.ts'
+import { NoAnswer } from '../../waiting/patience.ts'
+import { createClientConfigs } from './client-config.ts'
+import {
+  type Connection,
+  type OpenConnectionOptions,
+  openConnection,
+  type SessionSettings,
+} from './open-connection.ts'
+import { isPermanent } from './postgres-errors.ts'
+
+/**
+ * Makes connections to the host that takes writes, and knows whether there is one. Without one, it looks for one in
+ * the background, one attempt at a time: a server that is away costs its callers nothing, and is soon found again.
+ */
+export interface Hosts {
+  /**
+   * A new connection to the first host that takes writes, otherwise to one that only reads. `onBroken` is called when the
+   * connection breaks. Throws what went wrong, and at once while the last attempt failed.
+   */
+  connect(settings: SessionSettings, onBroken: () => void): Promise<Connection>
+  /** Changes when connections that were made before should not be used any more. */
+  generation(): number
+  /** Call it when a connection gave no answer or takes no writes any more: the others may be no better. Looks at once. */
+  distrust(): void
+  close(): void
+}
+
+export interface HostsOptions {
+  readonly location: PostgresLocation
+  /** Called with what an operator should know: a fixed sentence for the log, and its cause. */
+  readonly onWarning?: ((message: string, cause?: unknown) => void) | undefined
+  /** Called when no host answers any more, or another one takes over: what runs on earlier connections gets no answer. */
+  readonly onLost: () => void
+}
+
+const CONNECT_TIMEOUT_MS = 1000
+
+/** When a host has not answered by then, the next one is tried beside it. */
+const NEXT_HOST_AFTER_MS = 200
+
+const FIRST_PAUSE_MS = 50
+const LONGEST_PAUSE_MS = 400
+
+const LOOK_SETTINGS: SessionSettings = {
+  lockTimeoutMs: CONNECT_TIMEOUT_MS,
+  statementTimeoutMs: CONNECT_TIMEOUT_MS,
+  hasGenericPlans: false,
+}
+
+/** Throws `UnusableDatabase` if a file of the location cannot be used. */
+export function createHosts({ location, onWarning = () => {}, onLost }: HostsOptions): Hosts {
+  const timeoutMs = Math.min(location.connectTimeoutMs ?? CONNECT_TIMEOUT_MS, CONNECT_TIMEOUT_MS)
+  const configs = location.hosts.map(createClientConfigs(location))
+  let failure: unknown
+  let isReadOnly = false
+  let generation = 0
+  let isSeeking = false
+  let looking: Promise<void> | undefined
+  let isClosed = false
+
+  async function attempt(settings: SessionSettings, onBroken: () => void): Promise<Connection> {
+    try {
+      const connection = await connectToAny(configs, { settings, onBroken, timeoutMs })
+      if (failure !== undefined) onWarning('database can be reached again')
+      failure = undefined
+      if (isReadOnly !== connection.isReadOnly) {
+        generation++
+        onLost()
+      }
+      if (connection.isReadOnly && !isReadOnly) onWarning('database takes no writes')
+      isReadOnly = connection.isReadOnly
+      if (isReadOnly) seek()
+      return connection
+    } catch (error) {
+      if (failure === undefined) onWarning('database cannot be reached', error)
+      failure = error
+      if (error instanceof NoAnswer) onLost()
+      seek()
+      throw error
+    }
+  }
+
+  async function seek(): Promise<void> {
+    if (isSeeking) return
+    isSeeking = true
+    let pauseMs = FIRST_PAUSE_MS
+    while (!isClosed && (failure !== undefined || isReadOnly)) {
+      await pause(pauseMs)
+      pauseMs = Math.min(2 * pauseMs, LONGEST_PAUSE_MS)
+      if (!isClosed) await look()
+    }
+    isSeeking = false
+  }
+
+  /** One attempt at a time. */
+  function look(): Promise<void> {
+    looking ??= attempt(LOOK_SETTINGS, () => {})
+      .then(
+        connection => connection.end(),
+        () => {},
+      )
+      .finally(() => {
+        looking = undefined
+      })
+    return looking
+  }
+
+  return {
+    connect: async (settings, onBroken) => {
+      if (failure !== undefined) throw failure
+      return attempt(settings, onBroken)
+    },
+    generation: () => generation,
+    distrust: () => {
+      generation++
+      if (!isClosed) look()
+    },
+    close: () => {
+      isClosed = true
+    },
+  }
+}
+
+/** Unlike a promise of `node:timers`, it does not keep the process alive. */
+function pause(ms: number): Promise<void> {
+  return new Promise(resolve => {
+    setTimeout(resolve, ms).unref()
+  })
+}
+
+/** Tries the hosts in their order, and the next one beside a slow one. */
+export function connectToAny(
+  configs: readonly ClientConfig[],
+  options: Omit<OpenConnectionOptions, 'config'>,
+): Promise<Connection> {
+  return new Promise((resolve, reject) => {
+    const waiting = [...configs]
+    let running = 0
+    let isSettled = false
+    let reader: Connection | undefined
+    let failure: unknown
+
+    function tryNext(): void {
+      const config = waiting.shift()
+      if (config === undefined || isSettled) return
+      running++
+      const timer = setTimeout(tryNext, NEXT_HOST_AFTER_MS)
+      openConnection({ ...options, config })
+        .then(judge, error => {
+          if (failure === undefined || isPermanent(error)) failure = error
+        })
+        .finally(() => {
+          clearTimeout(timer)
+          running--
+          tryNext()
+          if (running === 0 && waiting.length === 0) settle()
+        })
+    }
+
+    function judge(connection: Connection): void {
+      if (!isSettled && !connection.isReadOnly) {
+        isSettled = true
+        reader?.end()
+        resolve(connection)
+      } else if (!isSettled && reader === undefined) {
+        reader = connection
+      } else {
+        connection.end()
+      }
+    }
+
+    function settle(): void {
+      if (isSettled) return
+      isSettled = true
+      if (reader === undefined) reject(failure)
+      else resolve(reader)
+    }
+
+    tryNext()
+  })
+}

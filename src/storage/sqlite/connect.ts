@@ -1,0 +1,64 @@
+import { statSync } from 'node:fs'
+import { Database } from './sqlite-driver.ts'
+
+/** How many connections this process has to each file, by device and inode. POSIX keeps locks of a file for the whole process. */
+const connections = new Map<string, number>()
+
+/**
+ * Whether this process has a connection to a file. Closing any other handle to the file would drop the locks of that
+ * connection: https://www.sqlite.org/howtocorrupt.html, 2.2.
+ */
+export function isOpenHere(path: string): boolean {
+  return connections.has(keyOf(path) ?? '')
+}
+
+export interface ConnectOptions {
+  readonly readonly?: boolean
+  /** How long SQLite waits for locks, in milliseconds. */
+  readonly timeout: number
+  /** Takes a lock that the connection keeps. It changes nothing but the journal mode. */
+  readonly lock: (database: Database) => void | Promise<void>
+}
+
+/**
+ * Connects to an existing file, or to a database in memory. `restore` puts a new file in the place of a database that it has
+ * locked. Whoever had opened the old one by then learns it once it has a lock of its own, and connects again: the names of
+ * its WAL and journal now belong to the new file. Until that lock, SQLite itself refuses to write to a file that was moved.
+ */
+export async function connect(path: string, options: ConnectOptions): Promise<Database> {
+  const { lock, ...driverOptions } = options
+  for (;;) {
+    const key = keyOf(path)
+    const database = new Database(path, { ...driverOptions, fileMustExist: true })
+    try {
+      await lock(database)
+      if (keyOf(path) === key) {
+        if (key !== undefined) count(database, key)
+        return database
+      }
+    } catch (error) {
+      if (keyOf(path) === key) {
+        database.close()
+        throw error
+      }
+    }
+    database.close()
+  }
+}
+
+/** Counts a connection until it closes. */
+function count(database: Database, key: string): void {
+  connections.set(key, (connections.get(key) ?? 0) + 1)
+  const close = database.close.bind(database)
+  database.close = () => {
+    const others = (connections.get(key) ?? 1) - 1
+    if (database.open && others > 0) connections.set(key, others)
+    else if (database.open) connections.delete(key)
+    return close()
+  }
+}
+
+function keyOf(path: string): string | undefined {
+  const stats = statSync(path, { throwIfNoEntry: false })
+  return stats && `${stats.dev}:${stats.ino}`
+}

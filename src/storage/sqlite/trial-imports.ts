@@ -1,0 +1,109 @@
+import {
+  createIdCounter,
+  createImportDecisions,
+  emailKey,
+} from '../../users/transfer/import-decisions.ts'
+import type {
+  ImportKeys,
+  ImportOutcome,
+  UserImportStore,
+} from '../../users/transfer/user-import-store.ts'
+import type { UserRow } from '../../users/user-repository.ts'
+import { Database } from './sqlite-driver.ts'
+import { translateSqliteError } from './sqlite-errors.ts'
+import { ROW_COLUMNS } from './sqlite-user-update.ts'
+
+/** A database of one connection, which SQLite deletes when it is closed. It is in memory while it is small, then in a file. */
+const TEMPORARY = ''
+
+/** Memory for pages: e-mails come in any order, so each batch writes to pages all over their index. */
+const CACHE_KIB = 32_000
+
+const CREATE = `
+  CREATE TABLE users (
+    id INTEGER PRIMARY KEY, name TEXT, email TEXT, password_digest TEXT, created_at TEXT, updated_at TEXT);
+  CREATE UNIQUE INDEX users_email_unique ON users (lower(email))`
+
+const INSERT = `
+  INSERT INTO users (id, name, email, password_digest, created_at, updated_at)
+  VALUES (@id, @name, @email, @passwordDigest, @createdAt, @updatedAt)`
+
+/** A user that an earlier row has met stays as it is now, whatever its e-mail was. */
+const INSERT_MET = `${INSERT} ON CONFLICT DO NOTHING`
+
+const UPSERT = `${INSERT}
+  ON CONFLICT (id) DO UPDATE SET name = excluded.name, email = excluded.email,
+    password_digest = excluded.password_digest, updated_at = excluded.updated_at`
+
+const SELECT_BY_EMAIL = `SELECT ${ROW_COLUMNS} FROM users WHERE lower(email) = ?`
+
+const SELECT_BY_ID = `SELECT ${ROW_COLUMNS} FROM users WHERE id = ?`
+
+export interface TrialImports {
+  readonly store: UserImportStore
+  close(): void
+}
+
+/**
+ * Tries imports into any database, which is only read: decides as its own store would, and keeps the users that rows have
+ * created, changed or met in a temporary database.
+ */
+export async function openTrialImports(
+  { findUsers, lastId }: Pick<UserImportStore, 'findUsers' | 'lastId'>,
+  now: () => number,
+): Promise<TrialImports> {
+  const takeId = createIdCounter(await lastId())
+  const trial = new Database(TEMPORARY)
+  trial.pragma(`cache_size = -${CACHE_KIB}`)
+  trial.pragma('journal_mode = MEMORY')
+  trial.exec(CREATE)
+  const insertMet = trial.prepare<[UserRow]>(INSERT_MET)
+  const upsert = trial.prepare<[UserRow]>(UPSERT)
+  const selectByEmail = trial.prepare<[string], UserRow>(SELECT_BY_EMAIL)
+  const selectById = trial.prepare<[number], UserRow>(SELECT_BY_ID)
+
+  /** The users with these e-mails or ids as they would be now. No other user can affect the rows. */
+  function meet(rows: readonly ImportKeys[], found: readonly UserRow[]): UserRow[] {
+    for (const user of found) insertMet.run(user)
+    return rows.flatMap(({ id, email }) => {
+      const namesake = id === undefined ? undefined : selectById.get(id)
+      return [selectByEmail.get(emailKey(email)) ?? [], namesake ?? []].flat()
+    })
+  }
+
+  function inTransaction<T>(work: () => T): T {
+    try {
+      return trial.transaction(work)()
+    } catch (error) {
+      throw translateSqliteError(error)
+    }
+  }
+
+  return {
+    store: {
+      findCheckpoint: async () => undefined,
+
+      findUsers: async rows => {
+        const found = await findUsers(rows)
+        return inTransaction(() => meet(rows, found))
+      },
+
+      lastId,
+
+      write: async ({ users, onConflict, checkpointAfter }) => {
+        const found = users.length === 0 ? [] : await findUsers(users)
+        const outcomes = inTransaction(() => {
+          const decide = createImportDecisions({ existing: meet(users, found), onConflict, now })
+          return users.map((user): ImportOutcome => {
+            const { outcome, after } = decide(user, () => takeId(user.id))
+            if (after !== undefined) upsert.run(after)
+            return outcome
+          })
+        })
+        checkpointAfter(outcomes)
+        return outcomes
+      },
+    },
+    close: () => trial.close(),
+  }
+}

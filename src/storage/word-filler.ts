@@ -1,0 +1,143 @@
+import { setTimeout as sleep } from 'node:timers/promises'
+import { ServiceError } from '../errors.ts'
+import type { IndexingProgress, OpenStorageOptions } from './storage.ts'
+
+/** The index of words of an engine. */
+export interface IndexedWords {
+  /** Whether all users can be found by their words. */
+  areComplete(): Promise<boolean>
+  /** Indexes the next users that lack words, in one transaction. Undefined while another process does it. */
+  addNext(): Promise<IndexingProgress | undefined>
+}
+
+export interface FillOptions {
+  /** Called after each step of this process. */
+  readonly onStep?: ((progress: IndexingProgress) => void) | undefined
+  /** Whether the process does other work, which gets at least half of the time. */
+  readonly isBeside?: boolean
+  readonly signal?: AbortSignal | undefined
+}
+
+export interface WordFillerOptions {
+  readonly words: IndexedWords
+  readonly onIndexing: OpenStorageOptions['onIndexing'] | undefined
+  readonly onWarning: OpenStorageOptions['onWarning'] | undefined
+  /** How often to look for users without words, in milliseconds. Otherwise only `catchUp` does. */
+  readonly lookMs?: number
+}
+
+/** Indexes the users that lack words, beside the other work of a storage. */
+export interface WordFiller {
+  /** Begins, and waits a moment. Returns whether all users have words now. */
+  catchUp(): Promise<boolean>
+  /** Stops where it is; the next one goes on from there. */
+  end(): Promise<void>
+}
+
+/** Between two attempts, while another process indexes. */
+const OTHERS_PAUSE_MS = 50
+
+const RETRY_MS = 1000
+
+const REPORT_MS = 10_000
+
+/** How long a search waits for users that something without words has written. */
+const CATCH_UP_MS = 1000
+
+const FAILED = 'index of words cannot be built'
+
+/** The database is locked or away, or too many writes wait. */
+const PASSING = ['storage_unavailable', 'outcome_unknown', 'overloaded']
+
+/** Indexes users until all have words. */
+export async function fillWords(words: IndexedWords, options: FillOptions = {}): Promise<void> {
+  const { onStep, isBeside = false, signal } = options
+  while (!(await words.areComplete())) {
+    signal?.throwIfAborted()
+    const startedAt = performance.now()
+    const step = await words.addNext()
+    if (step !== undefined) onStep?.(step)
+    const stepMs = isBeside ? performance.now() - startedAt : 0
+    const pauseMs = step === undefined ? OTHERS_PAUSE_MS : stepMs
+    // A process that does nothing else must not end meanwhile.
+    if (!step?.isComplete)
+      await sleep(pauseMs, undefined, { ref: !isBeside, ...(signal && { signal }) })
+  }
+}
+
+/** Begins at once if progress is to be reported, otherwise with the first search that misses words. */
+export function createWordFiller(options: WordFillerOptions): WordFiller {
+  const { words, onIndexing, onWarning, lookMs } = options
+  const ending = new AbortController()
+  const { signal } = ending
+  const pause = (ms: number) => sleep(ms, undefined, { signal, ref: false })
+  let filling: Promise<void> | undefined
+  let isBehind = false
+  let reportedAt = Number.NEGATIVE_INFINITY
+
+  /** Waits for `end` at the latest. */
+  function begin(): Promise<void> {
+    filling ??= fill().finally(() => {
+      filling = undefined
+    })
+    return filling
+  }
+
+  async function fill(): Promise<void> {
+    let hasWarned = false
+    for (;;) {
+      try {
+        await fillWords(words, { onStep: report, isBeside: true, signal })
+        isBehind = false
+        return
+      } catch (error) {
+        if (signal.aborted || isOf(error, ['shutting_down'])) return
+        isBehind = true
+        if (!hasWarned && !isOf(error, PASSING)) {
+          hasWarned = true
+          onWarning?.(FAILED, error)
+        }
+        await pause(RETRY_MS).catch(() => {})
+      }
+    }
+  }
+
+  function report(progress: IndexingProgress): void {
+    const isEnd = progress.isComplete && isBehind
+    const isDue = !progress.isComplete && performance.now() - reportedAt > REPORT_MS
+    isBehind = !progress.isComplete
+    if (!isEnd && !isDue) return
+    reportedAt = performance.now()
+    onIndexing?.(progress)
+  }
+
+  async function keepFilled(everyMs: number): Promise<void> {
+    while (!signal.aborted) {
+      await begin()
+      await pause(everyMs).catch(() => {})
+    }
+  }
+
+  const kept = onIndexing && (lookMs === undefined ? begin() : keepFilled(lookMs))
+  return {
+    catchUp: async () => {
+      if (isBehind || signal.aborted) return false
+      const waiting = new AbortController()
+      const late = sleep(CATCH_UP_MS, undefined, { signal: waiting.signal }).catch(() => {})
+      try {
+        await Promise.race([begin(), late])
+        return await words.areComplete()
+      } finally {
+        waiting.abort()
+      }
+    },
+    end: async () => {
+      ending.abort()
+      await Promise.all([kept, filling])
+    },
+  }
+}
+
+function isOf(error: unknown, codes: readonly string[]): boolean {
+  return error instanceof ServiceError && codes.includes(error.code)
+}

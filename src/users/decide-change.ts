@@ -1,0 +1,30 @@
+import { ServiceError } from '../errors.ts'
+import { laterThan, showUser } from './stored-user.ts'
+import type { ExpectedVersions, UserChange, UserRow } from './user-repository.ts'
+
+/**
+ * What an update makes of a user: `row` itself if no field differs, otherwise the user after it, whose `updatedAt` is later
+ * than before whatever the clock says. `digest_changed` if the user no longer has the `judgedDigest`. `now` is in milliseconds
+ * since the epoch.
+ * Throws `version_mismatch` before that check, and `storage_damaged` if no later time is left.
+ */
+export function decideChange(
+  row: UserRow,
+  change: UserChange,
+  { now, expected }: { readonly now: number; readonly expected?: ExpectedVersions },
+): UserRow | 'digest_changed' {
+  requireVersion(row, expected)
+  const { judgedDigest = row.passwordDigest } = change
+  if (judgedDigest !== row.passwordDigest) return 'digest_changed'
+  const { name = row.name, email = row.email, passwordDigest = row.passwordDigest } = change
+  const isSame = name === row.name && email === row.email && passwordDigest === row.passwordDigest
+  if (isSame) return row
+  return { ...row, name, email, passwordDigest, updatedAt: laterThan(row.updatedAt, now) }
+}
+
+/** Throws `version_mismatch` unless the user has one of the expected versions. */
+export function requireVersion(row: UserRow, expected: ExpectedVersions): void {
+  if (expected !== undefined && !expected.includes(showUser(row).version)) {
+    throw new ServiceError('version_mismatch')
+  }
+}

@@ -1,0 +1,119 @@
+import { expect, onTestFinished, test } from 'vitest'
+import { openConnections } from '../../../src/storage/postgres/open-connections.ts'
+import type { Connections } from '../../../src/storage/postgres/postgres-connections.ts'
+import { queryPostgres } from '../../support/postgres-client.ts'
+import { newPostgresDatabase } from '../../support/postgres-databases.ts'
+import { locationOf } from '../../support/postgres-location.ts'
+import { startSilencingProxy } from '../../support/silencing-proxy.ts'
+import { until } from '../../support/until.ts'
+
+const UNAVAILABLE = { code: 'storage_unavailable' }
+
+/** Connections to a database with the table `things`, through a proxy. */
+async function openThings(longStatementMs?: number) {
+  const databaseUrl = await newPostgresDatabase()
+  await queryPostgres(
+    databaseUrl,
+    'CREATE TABLE things (id integer, name text); INSERT INTO things VALUES (1)',
+  )
+  const proxy = await startSilencingProxy(databaseUrl)
+  const connections = openConnections({
+    location: locationOf(proxy.url),
+    ...(longStatementMs && { longStatementMs }),
+  })
+  onTestFinished(() => connections.close())
+  return { databaseUrl, proxy, connections }
+}
+
+function nameThing({ write }: Pick<Connections, 'write'>, name: string) {
+  return write(session => session.query({ text: 'UPDATE things SET name = $1' }, [name]))
+}
+
+test('each kind of work on a silent connection ends, and the connection is replaced', async () => {
+  const { proxy, connections } = await openThings(2000)
+  const read = (text: string, lane: 'short' | 'long') =>
+    connections.read(session => session.query({ text: `SELECT '${text}'` }), { lane })
+  // As many as there are connections of the kind.
+  proxy.silence('silence', 9)
+  const long = Array.from({ length: 3 }, () => read('silence', 'long'))
+  const writes = Array.from({ length: 4 }, () => nameThing(connections, 'silence'))
+  const transactions = Array.from({ length: 2 }, () =>
+    connections.transaction(
+      session => session.query({ text: `UPDATE things SET name = 'silence'` }),
+      { lane: 'aside' },
+    ),
+  )
+  const outcomes = await Promise.allSettled([...long, ...transactions, ...writes])
+  expect(outcomes.map(one => 'reason' in one && one.reason.code)).toEqual([
+    ...Array(5).fill('storage_unavailable'),
+    ...Array(4).fill('outcome_unknown'),
+  ])
+  expect(proxy.silenced()).toBe(9)
+  // A caller is answered at its own deadline, its connection ends with its statement.
+  await until(() => connections.report().connections.active === 0)
+  expect(await read('long', 'long')).toEqual([['long']])
+  await nameThing(connections, 'Pen')
+})
+
+test('a read on a silent connection does not end long work on another one', async () => {
+  const { proxy, connections } = await openThings()
+  const read = (text: string, lane: 'short' | 'long') =>
+    connections.read(session => session.query({ text }), { lane })
+  const slept = read('SELECT pg_sleep(3)', 'long')
+  proxy.silence('silence')
+  await expect(read(`SELECT 'silence'`, 'short')).rejects.toMatchObject(UNAVAILABLE)
+  expect(await slept).toHaveLength(1)
+})
+
+test('a process that vanishes in a transaction keeps its rows from nobody for long', async () => {
+  const { databaseUrl, proxy, connections } = await openThings()
+  proxy.silence('silence')
+  const vanished = connections.transaction(
+    async session => {
+      await session.query({ text: 'UPDATE things SET name = NULL' })
+      await session.query({ text: `SELECT 'silence'` })
+    },
+    { lane: 'long' },
+  )
+  vanished.catch(() => {})
+  await until(() => proxy.silenced() === 1)
+  await queryPostgres(databaseUrl, `UPDATE things SET name = 'Pen'`)
+})
+
+test('close ends what runs on a silent connection', async () => {
+  const { proxy, connections } = await openThings(10 * 60_000)
+  proxy.silence('silence')
+  const read = connections.read(session => session.query({ text: `SELECT 'silence'` }), {
+    lane: 'long',
+  })
+  const ended = expect(read).rejects.toMatchObject(UNAVAILABLE)
+  await until(() => proxy.silenced() === 1)
+  await connections.close()
+  await ended
+})
+
+test('close waits for what is answered', async () => {
+  const { connections } = await openThings()
+  const slept = connections.read(session => session.query({ text: 'SELECT pg_sleep(1)' }))
+  await connections.close()
+  expect(await slept).toHaveLength(1)
+  await expect(connections.read(async () => 1)).rejects.toMatchObject({ code: 'shutting_down' })
+})
+
+test('a connection forgets the prepared statements that were used longest ago', async () => {
+  const { connections } = await openThings()
+  const rows = await connections.read(
+    async session => {
+      for (let number = 0; number < 300; number++) {
+        await session.query({ name: 'often', text: 'SELECT 1' })
+        await session.query({ name: `once_${number}`, text: `SELECT ${number}` })
+      }
+      expect(await session.query({ name: 'once_0', text: 'SELECT 0' })).toEqual([[0]])
+      return session.query<[string]>({ text: 'SELECT name FROM pg_prepared_statements ORDER BY 1' })
+    },
+    { lane: 'long' },
+  )
+  const names = rows.map(([name]) => name)
+  expect(names).toHaveLength(100)
+  expect(names).toEqual(expect.arrayContaining(['often', 'once_0', 'once_299']))
+})

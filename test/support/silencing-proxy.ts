@@ -1,0 +1,60 @@
+import { once } from 'node:events'
+import { type AddressInfo, connect, createServer, type Socket } from 'node:net'
+import { onTestFinished } from 'vitest'
+
+/** A way to a database on which single connections can go silent: both ends stay open, and nothing passes any more. */
+export interface SilencingProxy {
+  /** Of the database, through the proxy. */
+  readonly url: string
+  /** From now on each of the next `count` connections that send this text goes silent with it. */
+  silence(text: string, count?: number): void
+  /** How many connections have gone silent. */
+  silenced(): number
+}
+
+/** It ends with the test. */
+export async function startSilencingProxy(databaseUrl: string): Promise<SilencingProxy> {
+  const { hostname, port } = new URL(databaseUrl)
+  const sockets = new Set<Socket>()
+  const wanted = new Map<string, number>()
+  let silenced = 0
+
+  function isSilencedBy(chunk: Buffer): boolean {
+    for (const [text, count] of wanted) {
+      if (count === 0 || !chunk.includes(text)) continue
+      wanted.set(text, count - 1)
+      silenced++
+      return true
+    }
+    return false
+  }
+
+  const server = createServer(client => {
+    const upstream = connect(Number(port), hostname)
+    let isSilent = false
+    for (const socket of [client, upstream]) sockets.add(socket.on('error', () => {}))
+    client.on('data', chunk => {
+      isSilent ||= isSilencedBy(chunk)
+      if (!isSilent) upstream.write(chunk)
+    })
+    upstream.on('data', chunk => {
+      if (!isSilent) client.write(chunk)
+    })
+    client.on('close', () => isSilent || upstream.destroy())
+    upstream.on('close', () => isSilent || client.destroy())
+  }).listen(0, '127.0.0.1')
+  onTestFinished(() => {
+    server.close()
+    for (const socket of sockets) socket.destroy()
+  })
+  await once(server, 'listening')
+  const url = new URL(databaseUrl)
+  url.host = `127.0.0.1:${(server.address() as AddressInfo).port}`
+  return {
+    url: url.href,
+    silence: (text, count = 1) => {
+      wanted.set(text, count)
+    },
+    silenced: () => silenced,
+  }
+}
