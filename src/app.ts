@@ -1,5 +1,5 @@
 import cors from 'cors'
-import type { Application, RequestHandler } from 'express'
+import type { Application, Request, RequestHandler } from 'express'
 import type { Logger } from 'pino'
 import { recogniseKeys, requireKey, requireScope } from './access/key-checks.ts'
 import type { KeyRing } from './access/key-ring.ts'
@@ -14,6 +14,7 @@ import {
   requireDecodablePath,
   requireValidHead,
 } from './http/gate.ts'
+import { bearerToken } from './http/headers.ts'
 import { createPages, pageOperations } from './http/pages/pages.ts'
 import { createReplySender } from './http/reply.ts'
 import { requestLog } from './http/request-log.ts'
@@ -28,7 +29,10 @@ import {
 import type { Limiter } from './limits/limiter.ts'
 import { createHealthRouter, createReadiness, healthOperations } from './ops/health.ts'
 import type { Stopping } from './server/stop.ts'
+import { createChangeFeed } from './users/change-feed.ts'
+import type { ChangeWatch } from './users/change-watch.ts'
 import type { PasswordVerifications } from './users/password-verifications.ts'
+import type { UserChanges } from './users/user-changes.ts'
 import { describeUserOperations } from './users/user-openapi.ts'
 import { createUserRouter } from './users/user-router.ts'
 import type { UserRules } from './users/user-schemas.ts'
@@ -39,6 +43,9 @@ import { readVersion } from './version.ts'
 export interface AppDependencies {
   readonly users: UserService
   readonly verifications: PasswordVerifications
+  readonly changes: UserChanges
+  /** Whoever opens it ends it when the service stops. */
+  readonly watch: ChangeWatch
   /** The rules that `users` checks its input by. Their schemas go into the OpenAPI document. */
   readonly rules: UserRules
   /** Rejects when the storage does not answer. */
@@ -60,7 +67,12 @@ export interface AppDependencies {
   readonly onHostRefused: (host: string) => void
   readonly settings: Pick<
     Config,
-    'trustProxy' | 'allowedHosts' | 'corsOrigins' | 'bodyLimitBytes' | 'maxEventLoopDelayMs'
+    | 'trustProxy'
+    | 'allowedHosts'
+    | 'corsOrigins'
+    | 'bodyLimitBytes'
+    | 'maxEventLoopDelayMs'
+    | 'maxWaitingRequests'
   >
 }
 
@@ -104,7 +116,11 @@ export function createApp(dependencies: AppDependencies): Application {
   const scopes = keys && SCOPE_OF_ACTION
   const settings = { version: readVersion(), bodyLimitBytes, scopes }
   const pages = createPages({ operations, settings, isReady }, open)
-  const userRouter = createUserRouter({ users, verifications }, parts)
+  const isAllowed = (request: Request) =>
+    keys === undefined || typeof keys.recognise(bearerToken(request) ?? '') !== 'string'
+  const maxWaiting = dependencies.settings.maxWaitingRequests
+  const changes = createChangeFeed({ ...dependencies, maxWaiting, isAllowed })
+  const userRouter = createUserRouter({ users, verifications, changes }, parts)
   const routes = [userRouter, health, pages].flatMap(routesOf).map(({ path }) => path)
   const app = createExpressApp(trustProxy)
   // Not in a router of its own, which would cost each request 4 µs of 30.

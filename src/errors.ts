@@ -140,6 +140,13 @@ export const ERRORS = {
     status: 410,
     message: 'The user that this Idempotency-Key made has been deleted',
   },
+  cursor_expired: {
+    status: 410,
+    message: 'Start again without a cursor',
+    about:
+      'The cursor is of another database or of a restored one, or older than the deletions that are kept. Start again ' +
+      'without a cursor.',
+  },
   version_mismatch: {
     status: 412,
     message: 'The user is not of the version that If-Match names',

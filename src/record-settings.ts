@@ -25,6 +25,8 @@ export interface UserRecordsSettings {
   readonly CORS_ORIGINS?: string | readonly string[] | undefined
   /** Text such as "100kb", or a number of bytes. */
   readonly BODY_LIMIT?: string | number | undefined
+  /** How long deletions stay in the feed of changes, such as "30d". */
+  readonly CHANGES_RETENTION?: string | number | undefined
   readonly PASSWORD_MIN_LENGTH?: string | number | undefined
   readonly MAX_WAITING_WRITES?: string | number | undefined
   readonly MAX_WAITING_PASSWORDS?: string | number | undefined

@@ -76,7 +76,7 @@ export async function openRecords(
 async function openOnce({ config, limits }: RecordSettings, log: Logger) {
   let closed: Promise<void> | undefined
   const isClosed = () => closed !== undefined
-  const stopping = { hasBegun: isClosed, isTooLate: isClosed }
+  const stopping = { hasBegun: isClosed, begin: new Promise<void>(() => {}), isTooLate: isClosed }
   const { app, readAnew, close } = await openApp({ config, log, limits, stopping })
   return {
     app,

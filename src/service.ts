@@ -16,19 +16,22 @@ import { isFulfilled } from './ops/health.ts'
 import type { ReadinessChecks, ReloadResult } from './ops/management/operations.ts'
 import type { ServiceReport } from './ops/metrics/service-report.ts'
 import { createHttpServer, type HttpServer, type Timeouts } from './server/server.ts'
-import { createStopping } from './server/stop.ts'
+import { createStopping, type Stopping } from './server/stop.ts'
 import type { IndexingProgress, Storage } from './storage/storage.ts'
 import { blaming } from './storage/unusable-database.ts'
+import { createChangeWatch } from './users/change-watch.ts'
 import { createCursors } from './users/cursor.ts'
+import { startForgetting } from './users/forget-deletions.ts'
 import { createPasswordVerifications } from './users/password-verifications.ts'
 import { createPasswordHasher } from './users/passwords/hasher.ts'
+import type { UserRepository } from './users/user-repository.ts'
 import { createUserRules } from './users/user-schemas.ts'
 import { createUserService } from './users/user-service.ts'
 
 export interface AppOptions {
   readonly config: Config
   readonly log: Logger
-  readonly stopping: AppDependencies['stopping']
+  readonly stopping: AppDependencies['stopping'] & Pick<Stopping, 'begin'>
   readonly newRequestId?: () => string
   /** Whether the server of the application listens on loopback only. A server that is not known counts as reachable by all. */
   readonly isOnLoopback?: () => boolean
@@ -98,8 +101,18 @@ export async function openApp(options: AppOptions): Promise<OpenApp> {
 
     const passwords = createPasswordHasher({ maxWaiting: config.maxWaitingPasswords })
     const rules = createUserRules(config)
-    const stored = { users: storage.users, passwords, rules }
+    const watch = createChangeWatch(storage.changes)
+    opened.push({ close: async () => watch.end() })
+    stopping.begin.then(watch.end)
+    const stored = { users: tellingOf(storage.users, watch.touch), passwords, rules }
     const users = createUserService({ ...stored, cursors })
+    const forgetting = startForgetting({
+      ...clocks,
+      changes: storage.changes,
+      retentionMs: config.changesRetentionMs,
+      onFailure: err => log.warn({ err }, 'cannot forget old deletions'),
+    })
+    opened.push(forgetting)
     const verifications = createPasswordVerifications({
       ...stored,
       onUpgradeFailure: err => log.warn({ err }, 'cannot replace a weak password digest'),
@@ -113,7 +126,8 @@ export async function openApp(options: AppOptions): Promise<OpenApp> {
 
     const { ping } = storage.users
     const app = createApp({
-      ...{ users, verifications, rules, ping, stopping, log, metrics, isOnLoopback },
+      ...{ users, verifications, rules, ping, stopping, log, metrics, isOnLoopback, watch },
+      changes: storage.changes,
       newRequestId: options.newRequestId ?? randomUUID,
       limiter: limits?.limiter,
       isCountingLocally: limits?.isCountingLocally,
@@ -209,6 +223,23 @@ async function openKeys(
     log.warn(`API_KEYS is required, but there is no key: ${hint}`)
   }
   return ring
+}
+
+/** The same users, which tell of each write that clients can see. */
+function tellingOf(users: UserRepository, tell: () => void): UserRepository {
+  const telling =
+    <A extends readonly unknown[], T>(write: (...args: A) => Promise<T>) =>
+    async (...args: A) => {
+      const result = await write(...args)
+      tell()
+      return result
+    }
+  return {
+    ...users,
+    create: telling(users.create),
+    update: telling(users.update),
+    delete: telling(users.delete),
+  }
 }
 
 /** Writes to the log how far the index of words is. */

@@ -67,7 +67,7 @@ const ONLY = tableOf(`
 const PACKAGE_DOORS = tableOf(`
   better-sqlite3: storage/sqlite/sqlite-driver.ts
   express: access/key-checks.ts http library.ts limits app.ts ops/health.ts ops/management server
-      records.ts service.ts users/user-router.ts
+      records.ts service.ts users/change-feed.ts users/user-router.ts
   express-rate-limit: limits
   @redis/client: storage/redis
   pg: storage/postgres

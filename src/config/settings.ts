@@ -97,6 +97,11 @@ const SETTINGS = {
   /** `undefined` without CORS. */
   corsOrigins: ['CORS_ORIGINS', values.origins],
   bodyLimitBytes: ['BODY_LIMIT', values.size('100mb', 'such as 100kb'), '100kb'],
+  changesRetentionMs: [
+    'CHANGES_RETENTION',
+    values.duration('3650 days', 'such as 30d', '1 hour'),
+    '30d',
+  ],
   /** In code points. */
   passwordMinChars: ['PASSWORD_MIN_LENGTH', values.count('characters', 128), '8'],
   shutdownTimeoutMs: [

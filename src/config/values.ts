@@ -52,10 +52,10 @@ export function count(unit: string, max = 1_000_000): ValueKind<number> {
   return kindOf(`a whole number of ${unit} from 1 to ${max}`, between(1, max, parseWhole))
 }
 
-/** A time in milliseconds, at least 1. `examples` follow the bounds. */
-export function duration(max: string, examples: string): ValueKind<number> {
-  const schema = between(1, parseDuration(max), parseDuration)
-  return kindOf(`a time from 1ms to ${max}, ${examples}`, schema)
+/** A time in milliseconds. `examples` follow the bounds. */
+export function duration(max: string, examples: string, min = '1ms'): ValueKind<number> {
+  const schema = between(parseDuration(min), parseDuration(max), parseDuration)
+  return kindOf(`a time from ${min} to ${max}, ${examples}`, schema)
 }
 
 /** A number of bytes, at least 1. `examples` follow the bounds. */
@@ -110,7 +110,7 @@ function parseWhole(text: string): number | undefined {
 }
 
 /** A schema of text that `parse` turns into a number from `min` to `max`. */
-function between(min: number, max = 0, parse: (text: string) => number | undefined) {
+function between(min = 0, max = 0, parse: (text: string) => number | undefined) {
   return z.string().transform(parse).pipe(z.number().min(min).max(max))
 }
 

@@ -43,24 +43,38 @@ const JSON_CONTENT_TYPE = 'application/json; charset=utf-8'
 export function writeReply(request: Request, response: Response, reply: Reply): void {
   // A request may be answered with an error while its body still arrives; its handler ends later.
   if (response.headersSent) return
-  const { status, headers, type = JSON_CONTENT_TYPE } = reply
-  const body = BODILESS_STATUSES.has(status) ? undefined : reply.body
+  const body = BODILESS_STATUSES.has(reply.status) ? undefined : reply.body
+  response.writeHead(reply.status, headOf(request, response, reply, body))
+  if (reply.headers?.Connection === 'close' && !request.complete && !request.awaitsContinue) {
+    response.write(body)
+    endAfterBody(request, response)
+  } else response.end(body)
+}
+
+/** Writes the head of a response whose body follows in parts, without a Content-Length. */
+export function beginReply(request: Request, response: Response, head: Omit<Reply, 'body'>): void {
+  response.writeHead(head.status, headOf(request, response, head, undefined))
+}
+
+function headOf(
+  request: Request,
+  response: Response,
+  { headers, type, reason }: Reply,
+  body: Reply['body'],
+): HeaderFields {
   const fields = ['X-Request-Id', request.id, ...FIXED_FIELDS]
-  if (body !== undefined) fields.push('Content-Type', type)
+  const contentType = body === undefined ? type : (type ?? JSON_CONTENT_TYPE)
+  if (contentType !== undefined) fields.push('Content-Type', contentType)
   for (const name in request.replyHeaders) setField(fields, name, request.replyHeaders[name])
   for (const name in headers) setField(fields, name, headers[name])
   if (body !== undefined) setField(fields, 'Content-Length', `${Buffer.byteLength(body)}`)
   const otherVary = response.getHeader('Vary')
   if (otherVary !== undefined)
     setField(fields, 'Vary', `${headers?.Vary ?? 'Accept'}, ${otherVary}`)
-  if (reply.reason !== undefined) request.errorReason = reply.reason
+  if (reason !== undefined) request.errorReason = reason
   // The client may send the body that it was not invited to send, or not: nobody can know where the next request begins.
   if (request.awaitsContinue) setField(fields, 'Connection', 'close')
-  response.writeHead(status, fields)
-  if (headers?.Connection === 'close' && !request.complete && !request.awaitsContinue) {
-    response.write(body)
-    endAfterBody(request, response)
-  } else response.end(body)
+  return fields
 }
 
 /** How long the rest of a refused body is read and discarded. */

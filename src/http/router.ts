@@ -4,6 +4,9 @@ import type { Action } from './actions.ts'
 import { ACCEPT_PATCH, readJsonBody } from './body.ts'
 import { isAcceptable, JSON_TYPE } from './negotiation.ts'
 import type { Reply, SendReply } from './reply.ts'
+import { type StreamReply, sendStream } from './stream.ts'
+
+type Answer = Reply | StreamReply
 
 /** What the routes of an application are made of. Each is a handler, or none where the settings ask for nothing. */
 export interface RouteParts {
@@ -15,7 +18,7 @@ export interface RouteParts {
   /** Puts the JSON value of the body into `request.body`. */
   readonly readBody: RequestHandler
   /** Sends what `handle` returns. What it throws goes to the error handler. */
-  answer(handle: (request: Request) => Reply | Promise<Reply>): RequestHandler
+  answer(handle: (request: Request) => Answer | Promise<Answer>): RequestHandler
   /** Last on each route: answers OPTIONS, and any other method with 405. */
   readonly otherMethods: RequestHandler
 }
@@ -35,7 +38,9 @@ export function createRouteParts({
 }): RouteParts {
   const answer: RouteParts['answer'] = handle => async (request, response, next) => {
     if (request.isPathMalformed) throw new ServiceError('path_malformed')
-    sendReply(request, response, await handle(request), next)
+    const reply = await handle(request)
+    if ('write' in reply) await sendStream(request, response, reply)
+    else sendReply(request, response, reply, next)
   }
   return {
     scope: () => [],

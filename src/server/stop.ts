@@ -6,6 +6,8 @@ import { type Connections, isIdle } from './connections.ts'
 /** Whether a service is stopping, and which connections came too late to be served. */
 export interface Stopping {
   hasBegun(): boolean
+  /** Resolves when it begins. */
+  readonly begin: Promise<void>
   isTooLate(socket: Socket): boolean
   /** Stops the server of the service. Resolves to whether all was answered within `timeoutMs`; the rest is cut off. */
   run(options: StopOptions): Promise<boolean>
@@ -38,6 +40,10 @@ export function createStopping(): Stopping {
   const late = new WeakSet<Socket>()
   const isTooLate = (socket: Socket) => late.has(socket)
   let hasBegun = false
+  let onBegin = () => {}
+  const begin = new Promise<void>(resolve => {
+    onBegin = resolve
+  })
 
   async function run({ server, connections, timeoutMs }: StopOptions): Promise<boolean> {
     const endsAt = performance.now() + timeoutMs
@@ -45,6 +51,7 @@ export function createStopping(): Stopping {
     let refusesAll = false
     let accepted = 0
     hasBegun = true
+    onBegin()
     server.on('connection', socket => {
       accepted++
       if (refusesAll) late.add(socket)
@@ -70,7 +77,7 @@ export function createStopping(): Stopping {
     return isComplete
   }
 
-  return { hasBegun: () => hasBegun, isTooLate, run }
+  return { hasBegun: () => hasBegun, begin, isTooLate, run }
 }
 
 /** Closes the connections that are idle and have sent nothing since the last call. */

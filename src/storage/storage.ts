@@ -1,6 +1,7 @@
 import type { ApiKeyStore } from '../access/api-key-store.ts'
 import type { BanStore } from '../limits/ban-store.ts'
 import type { UserImportStore } from '../users/transfer/user-import-store.ts'
+import type { UserChanges } from '../users/user-changes.ts'
 import type { UserRepository } from '../users/user-repository.ts'
 import type { StorageReport } from './storage-report.ts'
 
@@ -10,6 +11,7 @@ import type { StorageReport } from './storage-report.ts'
  */
 export interface Storage {
   readonly users: UserRepository
+  readonly changes: UserChanges
   readonly imports: UserImportStore
   readonly bans: BanStore
   readonly apiKeys: ApiKeyStore

@@ -7,6 +7,8 @@ import {
   IF_NONE_MATCH,
 } from '../http/openapi/described-headers.ts'
 import type { Answer, DescribedOperation } from '../http/openapi/operation.ts'
+import { EVENT_STREAM_TYPE } from './change-feed.ts'
+import { changeParameters } from './change-query.ts'
 import { listParameters } from './list-query.ts'
 import type { UserRules } from './user-schemas.ts'
 
@@ -41,6 +43,20 @@ const USER_PAGE = z
     total_count: z.int().min(0).optional().describe('With `count=true`.'),
   })
   .meta({ id: 'UserPage', description: 'A page of users in an object: with `envelope=true`.' })
+
+const CHANGE_PAGE = z
+  .object({
+    data: z.array(
+      z.object({
+        id: z.int().min(1),
+        user: USER.nullable().describe('The user as it is now; null if it was deleted.'),
+        deleted_at: TIME.optional().describe('When it was deleted.'),
+      }),
+    ),
+    has_more: z.boolean().describe('Whether there are more changes now.'),
+    next: z.string().describe('What the next request sends as `after`.'),
+  })
+  .meta({ id: 'ChangePage', description: 'Changes of users.' })
 
 const USER_CONTENT = { [JSON_TYPE]: { schema: USER } }
 
@@ -112,6 +128,31 @@ export function describeUserOperations({ schemas }: UserRules) {
         304: { description: 'No user has changed since.', headers: VERSION },
       },
       refusals: ['words_unavailable'],
+    },
+    listChanges: {
+      id: 'listChanges',
+      method: 'get',
+      path: '/users/changes',
+      action: 'list',
+      produces: [JSON_TYPE, EVENT_STREAM_TYPE],
+      tag: USERS,
+      summary: 'Follow changes',
+      description:
+        'The latest change of each user, deletions among them, to keep a copy of all users that is right. Begin without ' +
+        '`after`, apply each entry in order, and go on with `next`. With `wait` the answer comes at the next change. As ' +
+        '`text/event-stream` the changes come as events `user` and `deletion`; it takes `after` or `Last-Event-ID` only.',
+      query: changeParameters,
+      answers: {
+        200: {
+          description: 'The changes after the cursor.',
+          headers: { Link: z.string().optional().describe('`next`, as in the body.') },
+          content: {
+            [JSON_TYPE]: { schema: CHANGE_PAGE },
+            [EVENT_STREAM_TYPE]: { schema: z.string() },
+          },
+        },
+      },
+      refusals: ['cursor_expired'],
     },
     createUser: {
       id: 'createUser',

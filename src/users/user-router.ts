@@ -5,9 +5,11 @@ import {
   parseIdempotencyKey,
   parseIfMatch,
 } from '../http/headers.ts'
+import { JSON_TYPE } from '../http/negotiation.ts'
 import { type QueryParameter, queryParameters, queryString } from '../http/query.ts'
 import type { Reply } from '../http/reply.ts'
-import { acceptJson, createRouter, type RouteParts } from '../http/router.ts'
+import { accept, acceptJson, createRouter, type RouteParts } from '../http/router.ts'
+import { type ChangeFeed, EVENT_STREAM_TYPE } from './change-feed.ts'
 import type { PasswordVerifications } from './password-verifications.ts'
 import type { UserList } from './user-lists.ts'
 import type { StoredUser } from './user-repository.ts'
@@ -16,11 +18,12 @@ import type { UserService } from './user-service.ts'
 export interface UserRouterOptions {
   readonly users: UserService
   readonly verifications: PasswordVerifications
+  readonly changes: ChangeFeed
 }
 
 /** The routes of users: they turn requests into values for the service, and its values into replies. */
 export function createUserRouter(
-  { users, verifications }: UserRouterOptions,
+  { users, verifications, changes }: UserRouterOptions,
   parts: RouteParts,
 ): Router {
   const { scope, limit, limitByBody, readBody, answer, otherMethods } = parts
@@ -82,6 +85,15 @@ export function createUserRouter(
       readBody,
       limitByBody('create'),
       answer(create),
+    )
+    .all(otherMethods)
+  router
+    .route('/users/changes')
+    .get(
+      scope('list'),
+      limit('list'),
+      accept(JSON_TYPE, EVENT_STREAM_TYPE),
+      answer(request => changes.answer(request)),
     )
     .all(otherMethods)
   router

@@ -23,6 +23,7 @@ const DEFAULTS: Config = {
   managementPort: undefined,
   managementHost: '127.0.0.1',
   managementToken: undefined,
+  changesRetentionMs: 30 * 86_400_000,
   apiKeys: 'off',
   allowedHosts: undefined,
   limitsFile: undefined,

@@ -3,6 +3,7 @@ import { describe, expect, test } from 'vitest'
 import { createPages, pageOperations } from '../../src/http/pages/pages.ts'
 import { createRouteParts, routesOf } from '../../src/http/router.ts'
 import { createHealthRouter, healthOperations } from '../../src/ops/health.ts'
+import { encodeChangeCursor } from '../../src/users/change-cursor.ts'
 import { describeUserOperations } from '../../src/users/user-openapi.ts'
 import { createUserRouter, type UserRouterOptions } from '../../src/users/user-router.ts'
 import { createUserRules } from '../../src/users/user-schemas.ts'
@@ -22,6 +23,7 @@ const PATH = '/openapi.json'
 
 const OPERATIONS: Readonly<Record<string, Readonly<Record<string, string>>>> = {
   '/users': { get: 'listUsers', post: 'createUser' },
+  '/users/changes': { get: 'listChanges' },
   '/password-verifications': { post: 'verifyPassword' },
   '/users/{id}': {
     ...{ get: 'readUser', put: 'updateUser', patch: 'patchUser', delete: 'deleteUser' },
@@ -144,6 +146,10 @@ interface Sent {
   readonly body?: string
 }
 
+const CURSOR_OF_ANOTHER_DATABASE = encodeChangeCursor({
+  ...{ mark: 'other', phase: 'changes', key: '1', id: 1, since: '0' },
+})
+
 const WRONG_TAG = '"2000-01-01T00:00:00.000Z"'
 
 /** Ways to send a request to any operation, most of them wrong. */
@@ -153,6 +159,7 @@ const WAYS: readonly Sent[] = [
   { key: 1 },
   { query: '?unknown=1' },
   { query: '?%zz=1' },
+  { query: `?after=${CURSOR_OF_ANOTHER_DATABASE}` },
   { query: '?count=true&envelope=true&per_page=1&page=1&sort=-id' },
   { headers: { Origin: 'https://app.example' } },
   { headers: { Host: 'evil.example' } },
@@ -248,7 +255,9 @@ test('the document describes API keys, with the scope of each operation, if they
   )
   expect(Object.fromEntries(needs)).toEqual({
     ...Object.fromEntries(needs.map(([id]) => [id, ['', false]])),
-    ...Object.fromEntries(['listUsers', 'readUser'].map(id => [id, ['users:read', true]])),
+    ...Object.fromEntries(
+      ['listUsers', 'listChanges', 'readUser'].map(id => [id, ['users:read', true]]),
+    ),
     ...Object.fromEntries(
       ['createUser', 'updateUser', 'patchUser', 'deleteUser'].map(id => [
         id,

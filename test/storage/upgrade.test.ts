@@ -92,6 +92,18 @@ describe.each(AGES)('a start takes over the %s database', age => {
     expect((await app.http.get('/users?per_page=1000')).text).toBe(before)
   })
 
+  test('with a feed of changes, which begins with them in the order of their last change', async () => {
+    const users = JSON.parse((await app.http.get('/users?per_page=1000&sort=updated_at')).text)
+    const entries: { user: unknown }[] = []
+    for (let query = 'limit=7', hasMore = true; hasMore; ) {
+      const { body } = await app.http.get(`/users/changes?${query}`).expect(200)
+      entries.push(...body.data)
+      query = `limit=7&after=${body.next}`
+      hasMore = body.has_more
+    }
+    expect(entries.map(({ user }) => user)).toEqual(users)
+  })
+
   test('with bans, except those that the oldest releases stored under credentials', async () => {
     expect(seen.bans.length).toBeGreaterThan(5)
     for (const headers of seen.bans) {

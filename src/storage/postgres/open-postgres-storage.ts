@@ -14,6 +14,7 @@ import { isUnfinishedCopy } from './postgres-copy-mark.ts'
 import { asUnusable, mayPass } from './postgres-errors.ts'
 import { migratePostgres, postgresMigrations, requireMigrated } from './postgres-migrator.ts'
 import { openSigningKeys } from './postgres-signing-keys.ts'
+import { createPostgresUserChanges } from './postgres-user-changes.ts'
 import { createPostgresUserImportStore } from './postgres-user-import-store.ts'
 import { createPostgresUserRepository } from './postgres-user-repository.ts'
 
@@ -120,6 +121,7 @@ function createPostgresStorage(
       replaceDigest: through(writes, users.replaceDigest),
       delete: through(writes, users.delete),
     },
+    changes: createPostgresUserChanges(connections),
     imports: { ...imports, write: through(writes, imports.write) },
     bans: { ...bans, save: through(writes, bans.save), lift: through(writes, bans.lift) },
     apiKeys: {

@@ -9,6 +9,7 @@ import { readSigningKey } from './signing-keys.ts'
 import { createSqliteApiKeyStore } from './sqlite-api-key-store.ts'
 import { createSqliteBanStore } from './sqlite-ban-store.ts'
 import type { Database } from './sqlite-driver.ts'
+import { createSqliteUserChanges } from './sqlite-user-changes.ts'
 import { createSqliteUserImportStore } from './sqlite-user-import-store.ts'
 import { createSqliteUserRepository } from './sqlite-user-repository.ts'
 import { createIndexedWords } from './word-index.ts'
@@ -65,6 +66,7 @@ function createSqliteStorage(
       now,
       steadyNow,
     }),
+    changes: createSqliteUserChanges({ database, view, writes }),
     imports: createSqliteUserImportStore({ database, writes, now }),
     // A ban has ended once both clocks say so: neither a clock that jumps nor a machine that slept shortens it.
     bans: createSqliteBanStore({ database, writes, now: () => Math.min(steadyNow(), now()) }),

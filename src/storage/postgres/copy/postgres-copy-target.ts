@@ -13,6 +13,7 @@ import { UnusableDatabase } from '../../unusable-database.ts'
 import { hashOfBan, toStored } from '../ban-text.ts'
 import { isUnfinishedCopy } from '../postgres-copy-mark.ts'
 import { sqlStateOf } from '../postgres-errors.ts'
+import { BEGIN_FEED } from '../postgres-user-changes.ts'
 import { upsertWords, WRITES_WORDS } from '../user-words.ts'
 import { beginCopy, type CopySession, openCopySession } from './copy-session.ts'
 import { createPostgresCopyEnd } from './postgres-copy-source.ts'
@@ -28,8 +29,9 @@ const INSERT_MARK = `INSERT INTO unfinished_copies (singleton) VALUES (1)`
 
 const DELETE_MARK = `DELETE FROM unfinished_copies`
 
-/** Keys before users, for a trigger looks for those of each deleted user. */
+/** Keys before users, for a trigger looks for those of each deleted user; changes after them, for a trigger notes those. */
 const EMPTIED = [
+  'user_changes',
   ...COPIED_TABLES.map(({ name }) => name),
   'users_without_words',
   'users_words',
@@ -105,6 +107,7 @@ export async function openPostgresCopyTarget(
 
     complete: async lastId => {
       if (lastId > 0) await run(RAISE_SEQUENCE, [lastId])
+      await run(BEGIN_FEED)
     },
 
     commit: async () => {

@@ -12,6 +12,7 @@ import { UNFINISHED_COPY } from '../../unusable-database.ts'
 import { readHistory, requireUsable } from '../inspect-schema.ts'
 import type { Connections, Statement } from '../postgres-connections.ts'
 import { isUnfinishedCopy } from '../postgres-copy-mark.ts'
+import { SERVER } from '../postgres-user-changes.ts'
 import { findWordFaults } from './find-word-faults.ts'
 
 const LONG = { lane: 'long' } as const
@@ -21,6 +22,9 @@ const COPIES_SINCE = 6
 
 /** The migration that makes the index of words. */
 const WORDS_SINCE = 9
+
+/** The migration that makes the feed of changes. */
+const FEED_SINCE = 12
 
 /** Takes some ten milliseconds. */
 const CHUNK_ROWS = 20_000
@@ -42,6 +46,16 @@ const RULES: readonly Rule[] = [
   { since: 2, ...SHARED_RULES.storedAnswers },
   { since: 4, ...SHARED_RULES.signingKeys },
   { since: 7, ...SHARED_RULES.apiKeys },
+  { since: FEED_SINCE, ...SHARED_RULES.feedState },
+  { since: FEED_SINCE, ...SHARED_RULES.missedChanges },
+  { since: FEED_SINCE, ...SHARED_RULES.missedDeletions },
+  {
+    since: FEED_SINCE,
+    // In another server the feed begins anew with its first reading.
+    sql: `SELECT count(*) FROM user_changes, user_feed
+          WHERE server = ${SERVER} AND changed_in >= pg_snapshot_xmax(pg_current_snapshot())`,
+    fault: FAULTS.laterChanges,
+  },
   {
     since: WORDS_SINCE,
     sql: `SELECT 1 - count(*) FROM users_words_state`,

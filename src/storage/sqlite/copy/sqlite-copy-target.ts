@@ -13,6 +13,7 @@ import { openExclusively } from '../open-exclusively.ts'
 import { openSqlite } from '../open-sqlite.ts'
 import { isUnfinishedCopy } from '../sqlite-copy-mark.ts'
 import { Database } from '../sqlite-driver.ts'
+import { NEW_MARK } from '../sqlite-user-changes.ts'
 import { explainErrors } from '../unusable-reasons.ts'
 import { clearWords, createWordIndex } from '../word-index.ts'
 import { createSqliteCopyEnd } from './sqlite-copy-source.ts'
@@ -32,6 +33,11 @@ const DELETE_ALL = COPIED_TABLES.map(({ name }) => `DELETE FROM ${name}`)
 const DELETE_SEQUENCE = `DELETE FROM sqlite_sequence WHERE name = 'users'`
 
 const INSERT_SEQUENCE = `INSERT INTO sqlite_sequence (name, seq) VALUES ('users', ?)`
+
+/** Whoever follows reads all users as they were before the feed. */
+const BEGIN_FEED = `
+  DELETE FROM user_changes;
+  UPDATE user_feed SET mark = ${NEW_MARK}, baseline_through = (SELECT coalesce(max(id), 0) FROM users), forgotten_through = 0`
 
 /** The indexes of `users` that statements create, without that of the primary key. */
 const INDEXES = `FROM sqlite_schema WHERE type = 'index' AND tbl_name = 'users' AND sql IS NOT NULL`
@@ -99,6 +105,7 @@ function createTarget(database: Database): CopyTarget {
       explainErrors(() => {
         database.exec(DELETE_SEQUENCE)
         database.prepare(INSERT_SEQUENCE).run(lastId)
+        database.exec(BEGIN_FEED)
         nameRefused(
           () => `user ${database.prepare(SELECT_SAME_EMAIL).pluck().get()}`,
           () => createUserIndexes(database),

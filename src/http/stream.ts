@@ -1,0 +1,53 @@
+import { once } from 'node:events'
+import type { Request, Response } from 'express'
+import { beginReply, type Reply } from './reply.ts'
+
+/** A response whose body is made while it is sent. */
+export interface StreamReply extends Pick<Reply, 'headers'> {
+  readonly type: string
+  /** Ends when the body is complete. Throws to break the response off, so that a part of it never looks whole. */
+  write(sink: Sink): Promise<void>
+}
+
+export interface Sink {
+  /** Resolves once the client has taken enough for more. Rejects once it is gone. */
+  send(text: string): Promise<void>
+  /** Aborted once the client is gone. */
+  readonly signal: AbortSignal
+}
+
+/** Aborted once the response is sent or its client is gone. */
+export function closingOf(request: Request): AbortSignal {
+  const response = request.res as Response
+  const closing = new AbortController()
+  if (response.closed) closing.abort()
+  else response.once('close', () => closing.abort())
+  return closing.signal
+}
+
+/** Sends a stream at the pace of its client. What `write` throws is thrown, unless the client is gone. */
+export async function sendStream(
+  request: Request,
+  response: Response,
+  { write, ...head }: StreamReply,
+): Promise<void> {
+  const signal = closingOf(request)
+  beginReply(request, response, { status: 200, ...head })
+  if (request.method === 'HEAD') {
+    response.end()
+    return
+  }
+  response.flushHeaders()
+  try {
+    await write({
+      signal,
+      send: async text => {
+        signal.throwIfAborted()
+        if (!response.write(text)) await once(response, 'drain', { signal })
+      },
+    })
+    response.end()
+  } catch (error) {
+    if (!signal.aborted) throw error
+  }
+}

@@ -1,0 +1,239 @@
+import { ServiceError } from '../../errors.ts'
+import { MAX_ID } from '../../users/stored-user.ts'
+import type {
+  ChangePage,
+  ChangePosition,
+  UserChange,
+  UserChanges,
+} from '../../users/user-changes.ts'
+import type { Connections, Statement } from './postgres-connections.ts'
+import { unavailable } from './postgres-errors.ts'
+import { representationOf } from './user-reads.ts'
+
+/** The numbers of transactions as text: they have 64 bits. */
+type FeedRow = readonly [
+  mark: string,
+  baseline: number,
+  forgottenIn: string,
+  forgottenId: number,
+  isOfThisServer: boolean | null,
+  oldest: string,
+  newest: string,
+  id: number | null,
+  key: string,
+  json: string | null,
+  deletedAt: string | null,
+]
+
+/**
+ * The server, how often a standby was promoted to be it, and the database, which may be a copy that CREATE DATABASE made. A
+ * standby may have lost the last transactions, whose numbers are then given out again. NULL on a standby.
+ */
+export const SERVER = `(
+  SELECT CASE WHEN NOT pg_is_in_recovery() THEN concat_ws(
+    '/', system_identifier, left(pg_walfile_name(pg_current_wal_lsn()), 8), pg_database.oid) END
+  FROM pg_control_system(), pg_database WHERE datname = current_database())`
+
+/** All transactions below it have ended. */
+const OLDEST = `pg_snapshot_xmin(pg_current_snapshot())`
+
+const FEED_COLUMNS = `
+  mark, baseline_through, forgotten_in::text, forgotten_id, server = ${SERVER},
+  ${OLDEST}::text, pg_snapshot_xmax(pg_current_snapshot())::text`
+
+/** With many users that have changed since, a page looks at this many and may show none of them. */
+const BASELINE_ROWS = 1000
+
+/** Users with a change come later, with that. */
+const SELECT_BASELINE: Statement = {
+  name: 'read_users_before_feed',
+  text: `
+    SELECT ${FEED_COLUMNS}, found.*, NULL FROM user_feed LEFT JOIN LATERAL (
+      SELECT users.id, updated_at, CASE WHEN NOT EXISTS (
+        SELECT FROM user_changes WHERE user_changes.id = users.id) THEN ${representationOf('users')} END
+      FROM users WHERE (updated_at, users.id) > ($1, $2) ORDER BY updated_at, users.id LIMIT ${BASELINE_ROWS}
+    ) AS found ON true`,
+}
+
+/** In one statement, so that all of it is of one moment. */
+const SELECT_CHANGES: Statement = {
+  name: 'read_changes',
+  text: `
+    SELECT ${FEED_COLUMNS}, found.* FROM user_feed LEFT JOIN LATERAL (
+      SELECT user_changes.id, changed_in::text, CASE WHEN deleted_at IS NULL THEN ${representationOf('users')} END, deleted_at
+      FROM user_changes LEFT JOIN users ON users.id = user_changes.id
+      WHERE (changed_in, user_changes.id) > ($1::xid8, $2) AND changed_in < ${OLDEST}
+      ORDER BY changed_in, user_changes.id LIMIT $3
+    ) AS found ON true`,
+}
+
+const SELECT_LAST: Statement = {
+  name: 'read_last_change',
+  text: `
+    SELECT mark, changed_in::text, id FROM user_feed LEFT JOIN (
+      SELECT changed_in, id FROM user_changes WHERE changed_in < ${OLDEST}
+      ORDER BY changed_in DESC, id DESC LIMIT 1) AS newest ON true`,
+}
+
+const NEW_MARK = `md5(random()::text || clock_timestamp()::text)`
+
+/** For a database that has just been filled: nobody has read its feed. */
+export const BEGIN_FEED = `
+  UPDATE user_feed SET mark = ${NEW_MARK}, server = ${SERVER}, baseline_through = 0, forgotten_in = '0', forgotten_id = 0`
+
+/** Numbers of another server mean nothing here. After a promotion they still do, but cursors may be those of a lost future. */
+const BEGIN_ANEW: Statement = {
+  text: `
+    UPDATE user_feed SET mark = ${NEW_MARK}, server = ${SERVER}
+    FROM user_feed AS former WHERE user_feed.server IS DISTINCT FROM ${SERVER}
+    RETURNING split_part(former.server, '/', 1) <> split_part(user_feed.server, '/', 1)`,
+}
+
+const FORGET_ALL: Statement = {
+  text: `
+    WITH forgotten AS (DELETE FROM user_changes)
+    UPDATE user_feed SET baseline_through = ${MAX_ID}, forgotten_in = '0', forgotten_id = 0`,
+  isUnbounded: true,
+}
+
+const DELETIONS_A_TIME = 500
+
+/** Only what every transaction sees: a number that is still hidden may be lower than one that is forgotten. */
+const FORGET: Statement = {
+  name: 'forget_deletions',
+  text: `
+    WITH old AS (
+      SELECT changed_in, id FROM (
+        SELECT changed_in, id, deleted_at, max(deleted_at) OVER (ORDER BY changed_in, id) AS latest
+        FROM (
+          SELECT changed_in, id, deleted_at FROM user_changes
+          WHERE deleted_at IS NOT NULL AND changed_in < ${OLDEST}
+          ORDER BY changed_in, id LIMIT ${DELETIONS_A_TIME}) AS first) AS first
+      WHERE latest < $1
+    ), newest AS (SELECT changed_in, id FROM old ORDER BY changed_in DESC, id DESC LIMIT 1
+    ), noted AS (
+      UPDATE user_feed SET forgotten_in = changed_in, forgotten_id = id FROM newest
+      WHERE (changed_in, id) > (forgotten_in, forgotten_id)
+    ), forgotten AS (
+      DELETE FROM user_changes USING old
+      WHERE user_changes.id = old.id AND user_changes.changed_in = old.changed_in RETURNING 1)
+    SELECT count(*) FROM forgotten`,
+}
+
+const COUNT_DELETIONS: Statement = {
+  text: `SELECT count(*) FROM user_changes WHERE deleted_at IS NOT NULL`,
+}
+
+/** The feed in PostgreSQL. It shows a change once no older transaction that writes is running. */
+export function createPostgresUserChanges(connections: Connections): UserChanges {
+  async function readOnce(after: ChangePosition | undefined, limit: number) {
+    // Whether there are users from before the feed is only known with the first page.
+    const isBefore = after === undefined || after.phase === 'before'
+    const rows = await connections.read(session =>
+      isBefore
+        ? session.query<FeedRow>(SELECT_BASELINE, [after?.key ?? '', after?.id ?? 0])
+        : session.query<FeedRow>(SELECT_CHANGES, [after.key, after.id, limit + 1]),
+    )
+    const feed = rows[0] as FeedRow
+    return { feed, rows: rows.filter(([, , , , , , , id]) => id !== null), isBefore }
+  }
+
+  async function read(after: ChangePosition | undefined, limit: number): Promise<ChangePage> {
+    const { feed, rows, isBefore } = await readOnce(after, limit)
+    const [mark, baseline, , , isOfThisServer, oldest] = feed
+    if (isOfThisServer === null) throw unavailable(new Error('a standby shows no changes'))
+    if (!isOfThisServer) {
+      await beginFeedAnew(connections)
+      return read(after, limit)
+    }
+    if (after !== undefined && isExpired(feed, after)) throw new ServiceError('cursor_expired')
+    const from = after ?? { mark, phase: 'before', key: '', id: 0, since: oldest }
+    if (!isBefore) return pageOf(rows, from, limit)
+    if (after === undefined && baseline === 0) return read({ ...from, ...BEGINNING }, limit)
+    return baselinePageOf(rows, from, limit)
+  }
+
+  return {
+    read,
+
+    last: async () => {
+      const [row] = await connections.read(session =>
+        session.query<[mark: string, key: string | null, id: number | null]>(SELECT_LAST),
+      )
+      const [mark = '', key, id] = row ?? []
+      return { mark, phase: 'changes', key: key ?? '0', id: id ?? 0, since: '0' }
+    },
+
+    forgetDeletions: async before => {
+      const [row] = await connections.write(session =>
+        session.query<[count: number]>(FORGET, [new Date(before).toISOString()]),
+      )
+      return row?.[0] === DELETIONS_A_TIME
+    },
+
+    countDeletions: async () => {
+      const [row] = await connections.read(
+        session => session.query<[count: number]>(COUNT_DELETIONS),
+        { lane: 'long' },
+      )
+      return row?.[0] ?? 0
+    },
+  }
+}
+
+/** Lets the cursors of a feed expire whose transactions are those of another server, or of one before a promotion. */
+async function beginFeedAnew(connections: Connections): Promise<void> {
+  await connections.transaction(
+    async session => {
+      const [row] = await session.query<[isOtherServer: boolean]>(BEGIN_ANEW)
+      if (row?.[0] === true) await session.query(FORGET_ALL)
+    },
+    { lane: 'long' },
+  )
+}
+
+function baselinePageOf(
+  rows: readonly FeedRow[],
+  after: ChangePosition,
+  limit: number,
+): ChangePage {
+  const changes: UserChange[] = []
+  let next = after
+  for (const [, , , , , , , id, key, json] of rows) {
+    next = { ...after, key, id: id as number }
+    if (json === null) continue
+    changes.push({ position: next, id: id as number, user: json, deletedAt: undefined })
+    if (changes.length === limit) return { changes, next, hasMore: true }
+  }
+  if (rows.length < BASELINE_ROWS) next = { ...after, ...BEGINNING }
+  return { changes, next, hasMore: true }
+}
+
+function pageOf(rows: readonly FeedRow[], after: ChangePosition, limit: number): ChangePage {
+  const changes = rows
+    .slice(0, limit)
+    .map(([, , , , , , , id, key, json, deletedAt]): UserChange => {
+      const position = { ...after, key, id: id as number }
+      return {
+        position,
+        id: position.id,
+        user: json ?? undefined,
+        deletedAt: deletedAt ?? undefined,
+      }
+    })
+  return { changes, next: changes.at(-1)?.position ?? after, hasMore: rows.length > limit }
+}
+
+const BEGINNING = { phase: 'changes', key: '0', id: 0 } as const
+
+/** A position from before a forgotten deletion that its reader needs, or beyond the present. */
+function isExpired(feed: FeedRow, { mark, phase, key, id, since }: ChangePosition): boolean {
+  const [feedMark, , forgottenIn, forgottenId, , , newest] = feed
+  if (mark !== feedMark) return true
+  const read = phase === 'before' ? 0n : BigInt(key)
+  const began = BigInt(since)
+  const forgotten = BigInt(forgottenIn)
+  if (read >= BigInt(newest) || began > BigInt(newest)) return true
+  const hasRead = read > forgotten || (read === forgotten && id >= forgottenId)
+  return !hasRead && began <= forgotten
+}

@@ -1,0 +1,145 @@
+import type { Request } from 'express'
+import { ServiceError } from '../errors.ts'
+import { JSON_TYPE, parseAccept, qualityOf } from '../http/negotiation.ts'
+import { queryParameters, queryString } from '../http/query.ts'
+import type { Reply } from '../http/reply.ts'
+import { closingOf, type Sink, type StreamReply } from '../http/stream.ts'
+import { encodeChangeCursor } from './change-cursor.ts'
+import { parseChangeQuery, parseStreamQuery } from './change-query.ts'
+import type { ChangeWatch } from './change-watch.ts'
+import type { ChangePage, ChangePosition, UserChange, UserChanges } from './user-changes.ts'
+
+export const EVENT_STREAM_TYPE = 'text/event-stream'
+
+/** Proxies close connections on which nothing comes for some time, often 60 seconds. */
+const COMMENT_MS = 15_000
+
+const STREAM_PAGE = 500
+
+export interface ChangeFeedOptions {
+  readonly changes: UserChanges
+  readonly watch: ChangeWatch
+  /** Requests that may wait or stream at a time. */
+  readonly maxWaiting: number
+  /** Whether a client may still wait: its API key may have been revoked. */
+  readonly isAllowed: (request: Request) => boolean
+}
+
+/** Waiting and streaming requests. */
+export interface ChangeFeedReport {
+  readonly waiting: number
+  readonly streaming: number
+}
+
+export type ChangeFeed = ReturnType<typeof createChangeFeed>
+
+/** `GET /users/changes` in its forms: a page, a page that is waited for, and a stream of events. */
+export function createChangeFeed({ changes, watch, maxWaiting, isAllowed }: ChangeFeedOptions) {
+  let streaming = 0
+  let waiting = 0
+
+  const isFull = () => waiting + streaming >= maxWaiting
+
+  function requireAllowed(request: Request): void {
+    if (!isAllowed(request)) throw new ServiceError('key_required')
+  }
+
+  async function readPage(request: Request): Promise<Reply> {
+    const parameters = queryParameters(request.url)
+    const { after, limit, wait } = parseChangeQuery(parameters)
+    let page = await changes.read(after, limit)
+    if (wait > 0 && page.changes.length === 0 && !page.hasMore && !isFull()) {
+      const closing = closingOf(request)
+      waiting++
+      try {
+        const allowed = () => isAllowed(request)
+        await watch.wait({ after: page.next, ms: wait * 1000, closing, isAllowed: allowed })
+      } finally {
+        waiting--
+      }
+      requireAllowed(request)
+      // A stop answers at once.
+      if (!watch.hasEnded()) page = await changes.read(page.next, limit)
+    }
+    const next = encodeChangeCursor(page.next)
+    const kept = parameters
+      .filter(({ name }) => name !== 'after')
+      .map(({ name, value = '' }) => ({ name, value }))
+    const target = `${request.baseUrl}/users/changes?${queryString([...kept, { name: 'after', value: next }])}`
+    return { status: 200, headers: { Link: `<${target}>; rel="next"` }, body: pageJson(page, next) }
+  }
+
+  async function openStream(request: Request): Promise<StreamReply> {
+    const sent = request.headers['last-event-id']
+    const lastEventId = typeof sent === 'string' && sent !== '' ? sent : undefined
+    const { after } = parseStreamQuery(queryParameters(request.url), lastEventId)
+    if (isFull()) throw new ServiceError('overloaded')
+    // What is wrong with the cursor is said before the stream begins.
+    const first = await changes.read(after, STREAM_PAGE)
+    return {
+      type: EVENT_STREAM_TYPE,
+      // Proxies such as nginx would otherwise collect events before they pass them on.
+      headers: { 'X-Accel-Buffering': 'no' },
+      write: async sink => {
+        streaming++
+        try {
+          await writeEvents(request, sink, first)
+        } finally {
+          streaming--
+        }
+      },
+    }
+  }
+
+  /** Ends without an error when the stream must: its client then connects again, and is told why. */
+  async function writeEvents(request: Request, sink: Sink, first: ChangePage): Promise<void> {
+    const allowed = () => isAllowed(request)
+    let text = 'retry: 1000\n\n'
+    let page = first
+    for (;;) {
+      text += page.changes.map(eventText).join('')
+      if (text !== '') await sink.send(text)
+      text = ''
+      if (watch.hasEnded() || !allowed()) return
+      const after: ChangePosition = page.next
+      if (!page.hasMore) {
+        const startedAt = performance.now()
+        await watch.wait({ after, ms: COMMENT_MS, closing: sink.signal, isAllowed: allowed })
+        if (watch.hasEnded() || sink.signal.aborted || !allowed()) return
+        if (performance.now() - startedAt >= COMMENT_MS - 1) text = ':\n\n'
+      }
+      try {
+        page = await changes.read(after, STREAM_PAGE)
+      } catch (error) {
+        if (error instanceof ServiceError) return
+        throw error
+      }
+    }
+  }
+
+  return {
+    answer: (request: Request): Promise<Reply | StreamReply> => {
+      const preferences = parseAccept(request.headers.accept)
+      const wantsStream =
+        qualityOf(preferences, EVENT_STREAM_TYPE) > qualityOf(preferences, JSON_TYPE)
+      return wantsStream ? openStream(request) : readPage(request)
+    },
+    report: (): ChangeFeedReport => ({ waiting, streaming }),
+  }
+}
+
+function pageJson({ changes, hasMore }: ChangePage, next: string): string {
+  return `{"data":[${changes.map(changeJson).join(',')}],"has_more":${hasMore},"next":"${next}"}`
+}
+
+function changeJson({ id, user, deletedAt }: UserChange): string {
+  return user === undefined
+    ? `{"id":${id},"user":null,"deleted_at":"${deletedAt}"}`
+    : `{"id":${id},"user":${user}}`
+}
+
+function eventText({ id, user, deletedAt, position }: UserChange): string {
+  const [event, data] =
+    user === undefined ? ['deletion', `{"id":${id},"deleted_at":"${deletedAt}"}`] : ['user', user]
+  return `id: ${encodeChangeCursor(position)}\nevent: ${event}\ndata: ${data}\n\n`
+}

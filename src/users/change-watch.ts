@@ -1,0 +1,109 @@
+import { type ChangePosition, isAfter, type UserChanges } from './user-changes.ts'
+
+/** How soon a change by another process is noticed. */
+const POLL_MS = 500
+
+/** The first pauses after a write of this process. On PostgreSQL an older transaction may hide the change for longer. */
+const SOON_MS = 5
+
+export interface Wait {
+  readonly after: ChangePosition
+  readonly ms: number
+  /** Aborted once nobody waits any more. */
+  readonly closing: AbortSignal
+  /** Whether the client may still wait. Asked with each poll. */
+  readonly isAllowed: () => boolean
+}
+
+/** Lets requests wait for changes. However many wait, there is one poll for the whole process, and none while nobody waits. */
+export interface ChangeWatch {
+  /** Resolves once there may be a change after a position, after `ms`, or when one of the others ends the wait. */
+  wait(wait: Wait): Promise<void>
+  /** Call it after a write of this process. */
+  touch(): void
+  waiting(): number
+  hasEnded(): boolean
+  /** Ends each wait, and each later one at once. */
+  end(): void
+}
+
+interface Waiter extends Pick<Wait, 'after' | 'isAllowed'> {
+  wake(): void
+}
+
+export function createChangeWatch({ last }: Pick<UserChanges, 'last'>): ChangeWatch {
+  const waiters = new Set<Waiter>()
+  let isPolling = false
+  let hasEnded = false
+  let touchedAt = Number.NEGATIVE_INFINITY
+  let pauseMs = POLL_MS
+  let hurry = () => {}
+
+  function pollSoon(): void {
+    pauseMs = SOON_MS
+    hurry()
+  }
+
+  async function poll(): Promise<void> {
+    // Without the database, those who wait go on waiting until their time is over.
+    const newest = await last().catch(() => undefined)
+    for (const { after, isAllowed, wake } of waiters) {
+      const isNews = newest !== undefined && (newest.mark !== after.mark || isAfter(newest, after))
+      if (isNews || !isAllowed()) wake()
+    }
+  }
+
+  async function pollAgainAndAgain(): Promise<void> {
+    isPolling = true
+    while (waiters.size > 0) {
+      await poll()
+      await new Promise<void>(resolve => {
+        const timer = setTimeout(resolve, pauseMs)
+        hurry = () => {
+          clearTimeout(timer)
+          resolve()
+        }
+      })
+      hurry = () => {}
+      pauseMs = Math.min(2 * pauseMs, POLL_MS)
+    }
+    isPolling = false
+  }
+
+  return {
+    wait: ({ after, ms, closing, isAllowed }) =>
+      new Promise<void>(resolve => {
+        if (hasEnded || closing.aborted) {
+          resolve()
+          return
+        }
+        const timer = setTimeout(wake, ms)
+        const waiter = { after, isAllowed, wake }
+        function wake(): void {
+          clearTimeout(timer)
+          closing.removeEventListener('abort', wake)
+          waiters.delete(waiter)
+          resolve()
+        }
+        closing.addEventListener('abort', wake)
+        waiters.add(waiter)
+        // A write since its last read may have found nobody waiting.
+        if (performance.now() - touchedAt < POLL_MS) pollSoon()
+        if (!isPolling) void pollAgainAndAgain()
+      }),
+
+    touch: () => {
+      touchedAt = performance.now()
+      if (waiters.size > 0) pollSoon()
+    },
+
+    waiting: () => waiters.size,
+    hasEnded: () => hasEnded,
+
+    end: () => {
+      hasEnded = true
+      for (const { wake } of waiters) wake()
+      hurry()
+    },
+  }
+}

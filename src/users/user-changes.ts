@@ -1,0 +1,60 @@
+import type { UserJson } from './user-repository.ts'
+
+/** A place in the feed. Later places are those of later changes. */
+export interface ChangePosition {
+  /** Of this feed: new when its places begin anew, as in a database that was restored or copied. */
+  readonly mark: string
+  /**
+   * First come the users that were there before the feed, by their `updated_at`, then changes, by the number of the
+   * transaction as decimal digits.
+   */
+  readonly phase: 'before' | 'changes'
+  readonly key: string
+  /** The user, of several with this key. */
+  readonly id: number
+  /** The newest key when the reading began: users that were deleted before that were never shown to this reader. */
+  readonly since: string
+}
+
+/** The latest change of a user: the user as it is now, or when it was deleted. */
+export interface UserChange {
+  readonly position: ChangePosition
+  readonly id: number
+  readonly user: UserJson | undefined
+  /** ISO 8601 in UTC with milliseconds. */
+  readonly deletedAt: string | undefined
+}
+
+export interface ChangePage {
+  readonly changes: readonly UserChange[]
+  /** Where the next page starts. */
+  readonly next: ChangePosition
+  /** Whether there is more now. A page may have less than `limit` and still have more after it. */
+  readonly hasMore: boolean
+}
+
+/** The latest change of each user, deletions among them, in the order of the changes. */
+export interface UserChanges {
+  /**
+   * Up to `limit` changes after a position, or from the beginning. What is read until `hasMore` is false are exactly the
+   * users at that moment: a change that is not shown yet comes after all that are.
+   * Throws `cursor_expired` for a position of another feed, one from before a deletion that is no longer kept, and one that
+   * lies in the future.
+   */
+  read(after: ChangePosition | undefined, limit: number): Promise<ChangePage>
+  /** The position of the last change that `read` would show. For polling: it reads one row. */
+  last(): Promise<ChangePosition>
+  /** Forgets some of the deletions before a time (milliseconds since the epoch). Returns whether there may be more of them. */
+  forgetDeletions(before: number): Promise<boolean>
+  /** How many deletions are kept. */
+  countDeletions(): Promise<number>
+}
+
+/** Whether `one` is after `other`, in the same feed. */
+export function isAfter(one: ChangePosition, other: ChangePosition): boolean {
+  if (one.phase !== other.phase) return one.phase === 'changes'
+  if (one.key !== other.key) {
+    return one.phase === 'before' ? one.key > other.key : BigInt(one.key) > BigInt(other.key)
+  }
+  return one.id > other.id
+}

@@ -1,0 +1,80 @@
+import { setTimeout as sleep } from 'node:timers/promises'
+import { expect } from 'vitest'
+import { createRandom, inForm, report } from '../support/faults.ts'
+import { until } from '../support/until.ts'
+import { type Follower, followPages, followStream } from './followers.ts'
+
+const ROUNDS = inForm({ short: 3, long: 60 })
+
+const WRITERS = 6
+
+export interface FollowedServices {
+  /** The services that are up. */
+  readonly urls: () => readonly string[]
+  /** What happens in the middle of each round, such as a kill. */
+  readonly disturb: (round: number) => Promise<void>
+  /** Something else that writes, such as a transaction, until it resolves. */
+  readonly writeBeside?: (random: () => number) => Promise<void>
+}
+
+/** Random writers, and followers of each kind, whose copies must be exactly the users of the database in the end. */
+export async function expectRightCopies({ urls, disturb, writeBeside }: FollowedServices) {
+  const random = createRandom()
+  const options = { urls, random }
+  const followers: Follower[] = [0, 0, 1].map(wait => followPages(options, wait))
+  followers.push(followStream(options))
+  let isWriting = true
+  let serial = 0
+
+  async function write(): Promise<void> {
+    const all = urls()
+    const url = `${all[Math.floor(random() * all.length)]}/users`
+    const id = 1 + Math.floor(random() * Math.max(1, serial))
+    const dice = random()
+    const body = (user: object) => ({
+      headers: { 'Content-Type': 'application/json' },
+      body: JSON.stringify({ user }),
+    })
+    const email = `u${serial++}@x.co`
+    if (dice < 0.4) await fetch(url, { method: 'POST', ...body({ name: 'A', email }) })
+    else if (dice < 0.8) {
+      await fetch(`${url}/${id}`, { method: 'PUT', ...body({ name: `N${random()}` }) })
+    } else await fetch(`${url}/${id}`, { method: 'DELETE' })
+  }
+
+  async function writeOn(): Promise<void> {
+    while (isWriting) await write().catch(() => sleep(10))
+  }
+
+  async function writeOnBeside(): Promise<void> {
+    while (isWriting) await writeBeside?.(random).catch(() => sleep(10))
+  }
+
+  const writing = [
+    ...Array.from({ length: WRITERS }, writeOn),
+    ...(writeBeside === undefined ? [] : [writeOnBeside(), writeOnBeside()]),
+  ]
+  for (let round = 0; round < ROUNDS; round++) {
+    const enough = serial + 150
+    await until(() => serial >= enough)
+    await disturb(round)
+  }
+  isWriting = false
+  await Promise.all(writing)
+  const users = new Map<number, unknown>()
+  for (let path: string | undefined = '/users?per_page=1000'; path !== undefined; ) {
+    const response: Response = await fetch(urls()[0] + path)
+    for (const user of (await response.json()) as { id: number }[]) users.set(user.id, user)
+    path = /<([^>]+)>; rel="next"/.exec(response.headers.get('link') ?? '')?.[1]
+  }
+  expect(users.size).toBeGreaterThan(20)
+  // What was missed never comes, and nothing else is written.
+  await sleep(3000)
+  for (const follower of followers) await follower.stop()
+  for (const { copy } of followers) {
+    expect(new Map([...copy].sort(([one], [other]) => one - other))).toEqual(users)
+  }
+  const restarts = followers.map(follower => follower.restarts())
+  report('followed', { writes: serial, users: users.size, restarts })
+  return restarts
+}

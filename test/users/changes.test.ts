@@ -1,0 +1,358 @@
+import { get, type IncomingMessage } from 'node:http'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { describe, expect, onTestFinished, test } from 'vitest'
+import { addKey, openKeyedApp, withKeyStore } from '../support/api-keys.ts'
+import { newUserBody } from '../support/builders.ts'
+import { openTestApp, type TestApp } from '../support/open-test-app.ts'
+import { shareTestApp } from '../support/shared-app.ts'
+import { executeSql } from '../support/sql.ts'
+import { until } from '../support/until.ts'
+
+interface Entry {
+  readonly id: number
+  readonly user: { readonly name: string } | null
+  readonly deleted_at?: string
+}
+
+interface Page {
+  readonly data: readonly Entry[]
+  readonly has_more: boolean
+  readonly next: string
+}
+
+const PATH = '/users/changes'
+
+async function read(app: TestApp, query = ''): Promise<Page> {
+  return (await app.http.get(`${PATH}?${query}`).expect(200)).body
+}
+
+/** Follows the feed to its end: the copy of a follower, the cursor, and the entries in their order. */
+async function follow(app: TestApp, after?: string, limit = 100) {
+  const copy = new Map<number, unknown>()
+  const entries: Entry[] = []
+  let next = after
+  for (;;) {
+    const page: Page = await read(
+      app,
+      `limit=${limit}${next === undefined ? '' : `&after=${next}`}`,
+    )
+    for (const entry of page.data) {
+      entries.push(entry)
+      if (entry.user === null) copy.delete(entry.id)
+      else copy.set(entry.id, entry.user)
+    }
+    next = page.next
+    if (!page.has_more) return { copy, entries, next }
+  }
+}
+
+async function create(app: TestApp, name = 'Ann') {
+  return (await app.http.post('/users').send(newUserBody({ name })).expect(201)).body
+}
+
+/** On PostgreSQL a change is hidden while another transaction of that server writes. */
+async function untilShown(app: TestApp, after: string, count: number): Promise<Page> {
+  return until(async () => {
+    const page = await read(app, `after=${after}`)
+    return page.data.length >= count && page
+  })
+}
+
+test('an empty feed has a cursor, with which it goes on', async () => {
+  const app = await openTestApp()
+  const { headers, body } = await app.http.get(PATH).expect(200)
+  expect(body).toEqual({ data: [], has_more: false, next: expect.stringMatching(/^[\w-]+$/) })
+  expect(headers.link).toBe(`<${PATH}?after=${body.next}>; rel="next"`)
+  const user = await create(app)
+  expect((await untilShown(app, body.next, 1)).data).toEqual([{ id: user.id, user }])
+})
+
+describe('the feed', () => {
+  const app = shareTestApp()
+
+  test('has the latest change of each user, and deletions, in the order of the changes', async () => {
+    const { next } = await follow(app)
+    const [ann, bob, cid] = [await create(app), await create(app, 'Bob'), await create(app, 'Cid')]
+    await app.http
+      .put(`/users/${ann.id}`)
+      .send({ user: { name: 'Eve' } })
+      .expect(200)
+    await app.http.delete(`/users/${bob.id}`).expect(204)
+    const eve = (await app.http.get(`/users/${ann.id}`)).body
+    const { data, has_more } = await untilShown(app, next, 3)
+    expect(has_more).toBe(false)
+    expect(data).toEqual([
+      { id: cid.id, user: cid },
+      { id: ann.id, user: eve },
+      { id: bob.id, user: null, deleted_at: expect.stringMatching(/^\d{4}-.*\.\d{3}Z$/) },
+    ])
+    expect(JSON.stringify(data)).not.toMatch(/password|digest/)
+  })
+
+  test('shows a change that changes nothing, a second deletion and an upgraded digest as no change', async () => {
+    const body = newUserBody({ password: 'correct horse' })
+    const { id, name, email } = (await app.http.post('/users').send(body)).body
+    const gone = await create(app)
+    await app.http.delete(`/users/${gone.id}`)
+    const { next } = await follow(app)
+    const since = (await untilShown(app, next, 0)).next
+    await app.http.put(`/users/${id}`).send({ user: { name, email, password: 'correct horse' } })
+    await app.http.delete(`/users/${gone.id}`).expect(404)
+    const digest = '$2b$04$abcdefghijklmnopqrstuuQFtXJsFPQiYs5EQIWCwVEV.K4gWlKq2'
+    await executeSql(
+      app.databaseUrl,
+      `UPDATE users SET password_digest = '${digest}' WHERE id = ${id}`,
+    )
+    const user = await create(app)
+    expect((await untilShown(app, since, 1)).data.at(-1)).toEqual({ id: user.id, user })
+    const shown = (await read(app, `after=${since}`)).data.map(entry => entry.id)
+    expect(shown).not.toContain(id)
+  })
+
+  test('shows a new password, which changes updated_at', async () => {
+    const { id } = await create(app)
+    const { next } = await follow(app)
+    await app.http
+      .put(`/users/${id}`)
+      .send({ user: { password: 'correct horse' } })
+      .expect(200)
+    await until(async () => (await follow(app, next)).entries.some(entry => entry.id === id))
+  })
+
+  test.each([1, 2, 1000])('is the same in pages of %i, and Link keeps the limit', async limit => {
+    for (let count = 0; count < 3; count++) await create(app)
+    const whole = await follow(app)
+    expect((await follow(app, undefined, limit)).copy).toEqual(whole.copy)
+    const { headers } = await app.http.get(`${PATH}?limit=${limit}`).expect(200)
+    expect(headers.link).toMatch(
+      new RegExp(`^<${PATH}\\?limit=${limit}&after=[\\w-]+>; rel="next"$`),
+    )
+  })
+
+  test.each([
+    ['unknown=1', 'unknown', 'is unknown'],
+    ['limit=0', 'limit', 'must be a whole number from 1 to 1000'],
+    ['limit=1001', 'limit', 'must be a whole number from 1 to 1000'],
+    ['limit=', 'limit', 'is empty'],
+    ['limit=1&limit=1', 'limit', 'is given more than once'],
+    ['wait=61', 'wait', 'must be a whole number from 0 to 60'],
+    ['wait=-1', 'wait', 'must be a whole number from 0 to 60'],
+    ['wait=1.5', 'wait', 'must be a whole number from 0 to 60'],
+    ['after=', 'after', 'is empty'],
+    ['after=abc', 'after', 'is not a cursor of changes'],
+    ['after=%zz', 'after', 'cannot be decoded'],
+    ['page=1', 'page', 'is unknown'],
+  ])('answers 400 to %s', async (query, name, message) => {
+    const { body } = await app.http.get(`${PATH}?${query}`).expect(400)
+    expect(body).toMatchObject({ resource: 'User', reason: 'query_invalid' })
+    expect(body.errors).toEqual({ [name]: [message] })
+  })
+
+  test('answers 400 to an altered cursor and 410 to one of another database', async () => {
+    const { next } = await read(app)
+    const altered = `${next.slice(0, -1)}${next.endsWith('A') ? 'B' : 'A'}`
+    const middle = next.length >> 1
+    for (const wrong of [
+      altered,
+      next.slice(1),
+      `${next}x`,
+      next.slice(0, middle) + next.slice(middle + 1),
+    ]) {
+      await app.http.get(`${PATH}?after=${wrong}`).expect(400)
+    }
+    const other = await read(await openTestApp())
+    const { body } = await app.http.get(`${PATH}?after=${other.next}`).expect(410)
+    expect(body).toMatchObject({
+      message: 'Start again without a cursor',
+      reason: 'cursor_expired',
+    })
+  })
+
+  test('GET, HEAD and OPTIONS are allowed, other methods are 405', async () => {
+    const { headers } = await app.http.options(PATH).expect(204)
+    expect(headers.allow).toBe('GET, HEAD, OPTIONS')
+    const head = await app.http.head(PATH).expect(200)
+    expect(head.headers.link).toMatch(/rel="next"$/)
+    for (const method of ['post', 'put', 'patch', 'delete'] as const) {
+      expect((await app.http[method](PATH)).headers.allow).toBe('GET, HEAD, OPTIONS')
+    }
+    const { body } = await app.http.get(PATH).set('Accept', 'image/png').expect(406)
+    expect(body.message).toBe('Only application/json or text/event-stream is available')
+  })
+
+  test('wait holds the request until a change', async () => {
+    const { next } = await follow(app)
+    const { next: since } = await untilShown(app, next, 0)
+    const waiting = app.http.get(`${PATH}?after=${since}&wait=60`).then(({ body }) => body as Page)
+    await sleep(50)
+    const user = await create(app)
+    const { data } = await waiting
+    expect(data.length).toBeGreaterThan(0)
+    await until(async () => (await follow(app, since)).copy.has(user.id))
+  })
+
+  test('wait ends with an empty page when its time is over, and is not used where there is something', async () => {
+    const { next } = await follow(app)
+    const { data } = await read(app, 'wait=60&limit=1')
+    expect(data).toHaveLength(1)
+    await until(async () => {
+      const { next: since } = await follow(app, next)
+      const page = await read(app, `after=${since}&wait=1`)
+      return page.data.length === 0 && page.next === since
+    })
+  })
+})
+
+test('a waiting request is answered when another process changes a user', async () => {
+  const app = await openTestApp()
+  const { next } = await read(app)
+  const waiting = app.http.get(`${PATH}?after=${next}&wait=60`).then(({ body }) => body as Page)
+  await sleep(50)
+  await executeSql(
+    app.databaseUrl,
+    `INSERT INTO users (name, name_lower, email, created_at, updated_at)
+     VALUES ('Joe', 'joe', 'joe@x.co', '2026-01-31T12:00:00.000Z', '2026-01-31T12:00:00.000Z')`,
+  )
+  expect((await waiting).data).toMatchObject([{ user: { name: 'Joe' } }])
+})
+
+test('a stop answers those who wait at once, and ends streams', async () => {
+  const app = await openTestApp()
+  const { next } = await read(app)
+  const waiting = app.http.get(`${PATH}?after=${next}&wait=60`).then(({ body }) => body as Page)
+  const stream = await openStream(app)
+  await stream.until(/retry: 1000\n\n/)
+  await sleep(50)
+  expect(await app.stop()).toBe(true)
+  expect(await waiting).toEqual({ data: [], has_more: false, next })
+  await stream.ended
+})
+
+interface Stream {
+  readonly response: IncomingMessage
+  text(): string
+  until(pattern: RegExp): Promise<void>
+  readonly ended: Promise<void>
+}
+
+function openStream(
+  { port }: TestApp,
+  { query = '', headers = {} }: { query?: string; headers?: Record<string, string> } = {},
+): Promise<Stream> {
+  return new Promise((resolve, reject) => {
+    const accept = { Accept: 'text/event-stream' }
+    const options = {
+      port,
+      path: `${PATH}?${query}`,
+      headers: { ...accept, ...headers },
+      agent: false,
+    }
+    const request = get(options, response => {
+      let text = ''
+      response.setEncoding('utf8').on('data', part => {
+        text += part
+      })
+      const ended = new Promise<void>(end => response.on('close', end))
+      resolve({
+        response,
+        text: () => text,
+        until: async pattern => void (await until(() => pattern.test(text))),
+        ended,
+      })
+    })
+    request.on('error', reject)
+    onTestFinished(() => void request.destroy())
+  })
+}
+
+describe('as a stream of events', () => {
+  test('it begins at the beginning, and tells of each change', async () => {
+    const app = await openTestApp({ users: [newUserBody({ name: 'First\u2028' })] })
+    const first = (await app.http.get('/users/1')).body
+    const { response, text, until: untilText } = await openStream(app)
+    expect([response.statusCode, response.headers['content-type']]).toEqual([
+      200,
+      'text/event-stream',
+    ])
+    expect(response.headers).not.toHaveProperty('content-length')
+    await untilText(/event: user\n/)
+    expect(text()).toMatch(/^retry: 1000\n\nid: [\w-]+\nevent: user\ndata: .*\n\n$/)
+    expect(JSON.parse(/data: (.*)\n/.exec(text())?.[1] ?? '')).toEqual(first)
+    await app.http.delete('/users/1').expect(204)
+    await untilText(/event: deletion\n/)
+    const data = /event: deletion\ndata: (.*)\n\n$/.exec(text())?.[1] ?? ''
+    expect(JSON.parse(data)).toEqual({ id: 1, deleted_at: expect.stringMatching(/Z$/) })
+  })
+
+  test('it goes on after Last-Event-ID, or else after `after`', async () => {
+    const app = await openTestApp({ users: [newUserBody(), newUserBody(), newUserBody()] })
+    const opened = await openStream(app)
+    await opened.until(/(?:data[\s\S]*){3}/)
+    const ids = Array.from(opened.text().matchAll(/id: (.*)\n/g), ([, id = '']) => id)
+    const [first = '', second = ''] = ids
+    const headers = { 'Last-Event-ID': second }
+    const resumed = await openStream(app, { query: `after=${first}`, headers })
+    await resumed.until(/data/)
+    expect(resumed.text()).toMatch(/^retry: 1000\n\nid: .*\nevent: user\ndata: \{"id":3,/)
+    const after = await openStream(app, { query: `after=${first}` })
+    await after.until(/data/)
+    expect(after.text()).toMatch(/^retry: 1000\n\nid: .*\nevent: user\ndata: \{"id":2,/)
+    expect((await read(app, `after=${second}`)).data).toMatchObject([{ id: 3 }])
+  })
+
+  test('limit and wait are 400, and so is an altered Last-Event-ID; a foreign one is 410', async () => {
+    const app = await openTestApp()
+    const ask = (query: string, headers = {}) =>
+      app.http.get(`${PATH}?${query}`).set({ Accept: 'text/event-stream', ...headers })
+    const { body } = await ask('limit=1&wait=1').expect(400)
+    expect(body.errors).toEqual({ limit: ['is unknown'], wait: ['is unknown'] })
+    await ask('', { 'Last-Event-ID': 'x' }).expect(400)
+    const { next } = await read(await openTestApp())
+    await ask('', { 'Last-Event-ID': next }).expect(410)
+    expect((await app.http.head(PATH).set('Accept', 'text/event-stream')).status).toBe(200)
+  })
+})
+
+describe('after CHANGES_RETENTION', () => {
+  const HOUR = 3_600_000
+
+  test('deletions are forgotten: cursors from before them expire, later ones and a new reading go on', async () => {
+    const app = await openTestApp({ users: [1, 2, 3, 4].map(() => newUserBody()) })
+    const { databaseUrl } = app
+    const { next: before } = await untilShown(app, (await follow(app)).next, 0)
+    const partly = (await read(app, 'limit=1')).next
+    await app.http.delete('/users/2').expect(204)
+    await until(async () => (await follow(app, before)).entries.some(({ id }) => id === 2))
+    const { next: between } = await follow(app, before)
+    await app.stop()
+
+    const env = { DATABASE_URL: databaseUrl, CHANGES_RETENTION: '1h' }
+    const kept = await openTestApp({ env, now: () => Date.now() + HOUR / 2 })
+    expect((await follow(kept, before)).entries).toMatchObject([{ id: 2, user: null }])
+    await kept.stop()
+
+    const later = await openTestApp({ env, now: () => Date.now() + 2 * HOUR })
+    for (const cursor of [before, partly]) {
+      await until(async () => (await later.http.get(`${PATH}?after=${cursor}`)).status === 410)
+    }
+    expect((await follow(later, between)).entries).toEqual([])
+    for (const limit of [1, 100]) {
+      const { entries, copy } = await follow(later, undefined, limit)
+      expect(entries.every(({ user }) => user !== null)).toBe(true)
+      expect([...copy.keys()].sort()).toEqual([1, 3, 4])
+    }
+  })
+})
+
+test('a revoked key ends a wait and a stream', async () => {
+  const app = await openKeyedApp([])
+  const key = `Bearer ${await addKey(app.databaseUrl, { name: 'follower', scopes: ['users:read'] })}`
+  await until(async () => (await app.http.get(PATH).set('Authorization', key)).status === 200)
+  const { body } = await app.http.get(PATH).set('Authorization', key)
+  const waiting = app.http.get(`${PATH}?after=${body.next}&wait=60`).set('Authorization', key)
+  const answered = waiting.then(({ status }) => status)
+  const stream = await openStream(app, { headers: { Authorization: key } })
+  await withKeyStore(app.databaseUrl, store => store.revoke('follower'))
+  expect(await answered).toBe(401)
+  await stream.ended
+})
