@@ -14,7 +14,7 @@ import { type CheckedLimits, NO_LIMITS } from './limits/rules/compiled-rules.ts'
 import { isInMemory, openStorage } from './open-database.ts'
 import { isFulfilled } from './ops/health.ts'
 import type { ReadinessChecks, ReloadResult } from './ops/management/operations.ts'
-import type { ServiceReport } from './ops/metrics/service-report.ts'
+import { createReporter, type ServiceReport } from './ops/metrics/service-report.ts'
 import { createHttpServer, type HttpServer, type Timeouts } from './server/server.ts'
 import { createStopping } from './server/stop.ts'
 import type { IndexingProgress, Storage } from './storage/storage.ts'
@@ -57,7 +57,7 @@ export interface OpenApp {
   reloadLimits(): Promise<ReloadResult>
   /** Counts the requests; `undefined` without a management port. */
   readonly metrics: RequestMetrics | undefined
-  /** What this process has counted, and how it is now. Rejects without a management port. */
+  /** What this process has counted, and how it is now. Requests are counted with a management port only. */
   report(): Promise<Omit<ServiceReport, 'server'>>
   /** Finishes the waiting writes and closes the storage. */
   close(): Promise<void>
@@ -105,15 +105,12 @@ export async function openApp(options: AppOptions): Promise<OpenApp> {
       onUpgradeFailure: err => log.warn({ err }, 'cannot replace a weak password digest'),
     })
 
-    const metrics = config.managementPort === undefined ? undefined : createRequestMetrics()
-    const reporter =
-      metrics &&
-      (await importReporter()).openProcessReporter({ metrics, storage, passwords, limitsReport })
-    if (reporter !== undefined) opened.push(reporter)
-
+    const metrics = createRequestMetrics()
+    const counting = config.managementPort === undefined ? undefined : metrics
     const { ping } = storage.users
     const app = createApp({
-      ...{ users, verifications, rules, ping, stopping, log, metrics, isOnLoopback },
+      ...{ users, verifications, rules, ping, stopping, log, isOnLoopback },
+      metrics: counting,
       newRequestId: options.newRequestId ?? randomUUID,
       limiter: limits?.limiter,
       isCountingLocally: limits?.isCountingLocally,
@@ -122,14 +119,12 @@ export async function openApp(options: AppOptions): Promise<OpenApp> {
       settings: config,
     })
     return {
-      ...{ app, metrics, limitsReport, close },
+      ...{ app, limitsReport, close },
+      metrics: counting,
       readAnew: storage.readAnew,
       checks: () => check(storage, stopping.hasBegun(), limits?.isCountingLocally()),
       bans: limits?.bans ?? createControlWithoutRules(storage.bans),
-      report: async () => {
-        if (reporter === undefined) throw new Error('there is no management port')
-        return reporter.report()
-      },
+      report: createReporter({ metrics, storage, passwords, limits: limitsReport }),
       reloadLimits: async () => (await importLimits()).reloadLimits(config, log, limits?.limiter),
     }
   }
@@ -146,7 +141,7 @@ export async function openApp(options: AppOptions): Promise<OpenApp> {
 /** A service: the application with its server. */
 export interface Service extends Omit<OpenApp, 'app' | 'readAnew' | 'metrics'> {
   readonly server: HttpServer
-  /** What this process has counted, and how it is now. Rejects without a management port. */
+  /** What this process has counted, and how it is now. Requests are counted with a management port only. */
   report(): Promise<ServiceReport>
 }
 
@@ -184,9 +179,6 @@ async function readOwnLimits({ limitsFile, cacheStore }: Config) {
 
 // Only where there are rules: the list of public suffixes takes 5 MB and 50 ms of a start.
 const importLimits = () => import('./open-limits.ts')
-
-// Only where reports are asked for: prom-client is not needed otherwise.
-const importReporter = () => import('./ops/metrics/process-reporter.ts')
 
 /** The API keys of a service that requires them. Rejects when they cannot be read. */
 async function openKeys(
