@@ -24,15 +24,9 @@ export function createStatusRouter(
   const { operations, history, version, now } = options
 
   async function handle(request: Request): Promise<Reply> {
-    const since = parseSince(request.url)
+    const past = history.read(parseSince(request.url))
     const [report, readiness] = await Promise.all([operations.report(), operations.checks()])
-    const status = statusOf(report, {
-      ...readiness,
-      version,
-      now: now(),
-      history: history.read(since),
-    })
-    return jsonReply(200, status)
+    return jsonReply(200, statusOf(report, { ...readiness, version, now: now(), history: past }))
   }
 
   const router = createRouter()
