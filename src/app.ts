@@ -20,7 +20,7 @@ import { requestLog } from './http/request-log.ts'
 import type { RequestMetrics } from './http/request-metrics.ts'
 import { answerNotFound, createRouteParts, type RouteParts, routesOf } from './http/router.ts'
 import type { Limiter } from './limits/limiter.ts'
-import { createHealthRouter, createReadiness, healthOperations } from './ops/health.ts'
+import { type CheckReadiness, createHealthRouter, healthOperations } from './ops/health.ts'
 import type { Stopping } from './server/stop.ts'
 import type { PasswordVerifications } from './users/password-verifications.ts'
 import { describeUserOperations } from './users/user-openapi.ts'
@@ -35,8 +35,7 @@ export interface AppDependencies {
   readonly verifications: PasswordVerifications
   /** The rules that `users` checks its input by. Their schemas go into the OpenAPI document. */
   readonly rules: UserRules
-  /** Rejects when the storage does not answer. */
-  readonly ping: () => Promise<void>
+  readonly checks: CheckReadiness
   readonly stopping: Pick<Stopping, 'hasBegun' | 'isTooLate'>
   readonly log: Logger
   readonly newRequestId: () => string
@@ -44,8 +43,6 @@ export interface AppDependencies {
   readonly metrics?: RequestMetrics | undefined
   /** `undefined` without limits. */
   readonly limiter?: Limiter | undefined
-  /** Whether the limits hold for this process only, because counters that others share cannot be reached. */
-  readonly isCountingLocally?: (() => boolean) | undefined
   /** The API keys; `undefined` if none is required. */
   readonly keys?: Pick<KeyRing, 'recognise'> | undefined
   /** Whether the server listens on loopback only. */
@@ -78,8 +75,8 @@ const MAX_PAUSE_MS = 500
 
 /** The Express application. Its middleware stands in the order in which a request meets it. */
 export function createApp(dependencies: AppDependencies): Application {
-  const { users, verifications, rules, ping, stopping, log, newRequestId } = dependencies
-  const { limiter, keys, isCountingLocally, metrics, isOnLoopback } = dependencies
+  const { users, verifications, rules, checks, stopping, log, newRequestId } = dependencies
+  const { limiter, keys, metrics, isOnLoopback } = dependencies
   const { trustProxy, corsOrigins, bodyLimitBytes, maxEventLoopDelayMs } = dependencies.settings
   const sendReply = createReplySender()
   const overloadPauseMs = Math.min(maxEventLoopDelayMs, MAX_PAUSE_MS)
@@ -91,12 +88,12 @@ export function createApp(dependencies: AppDependencies): Application {
     limit: action => (limiter === undefined ? [] : [limiter.limit(action)]),
     limitByBody: action => (limiter === undefined ? [] : [limiter.limitByBody(action)]),
   }
-  const isReady = createReadiness({ ping, isStopping: stopping.hasBegun })
-  const health = createHealthRouter({ isReady, isCountingLocally }, open)
+  const health = createHealthRouter({ checks }, open)
   const described = { ...describeUserOperations(rules), ...pageOperations, ...healthOperations }
   const operations = Object.values(described)
   const scopes = keys && SCOPE_OF_ACTION
   const settings = { version: readVersion(), bodyLimitBytes, scopes }
+  const isReady = async () => (await checks()).isReady
   const pages = createPages({ operations, settings, isReady }, open)
   const userRouter = createUserRouter({ users, verifications }, parts)
   const routes = [userRouter, health, pages].flatMap(routesOf).map(({ path }) => path)

@@ -12,8 +12,8 @@ import { createRuleLines, writeRefusedHost } from './limits/rule-lines.ts'
 import type { LimitsReport } from './limits/rule-report.ts'
 import { type CheckedLimits, NO_LIMITS } from './limits/rules/compiled-rules.ts'
 import { isInMemory, openStorage } from './open-database.ts'
-import { isFulfilled } from './ops/health.ts'
-import type { ReadinessChecks, ReloadResult } from './ops/management/operations.ts'
+import { type CheckReadiness, createReadinessCheck } from './ops/health.ts'
+import type { ReloadResult } from './ops/management/operations.ts'
 import { createReporter, type ServiceReport } from './ops/metrics/service-report.ts'
 import { createHttpServer, type HttpServer, type Timeouts } from './server/server.ts'
 import { createStopping } from './server/stop.ts'
@@ -47,8 +47,7 @@ export interface OpenApp {
   readonly app: Application
   /** Makes reads that begin after this call see everything that was committed before it. */
   readAnew(): void
-  /** What must work for the service to be ready, by name. */
-  checks(): Promise<ReadinessChecks>
+  readonly checks: CheckReadiness
   /** What the limits have done since the start; `undefined` without limits. */
   limitsReport(): LimitsReport | undefined
   /** For operators. */
@@ -107,22 +106,24 @@ export async function openApp(options: AppOptions): Promise<OpenApp> {
 
     const metrics = createRequestMetrics()
     const counting = config.managementPort === undefined ? undefined : metrics
-    const { ping } = storage.users
+    const checks = createReadinessCheck({
+      ping: storage.users.ping,
+      isStopping: stopping.hasBegun,
+      isCountingLocally: limits?.isCountingLocally,
+    })
     const app = createApp({
-      ...{ users, verifications, rules, ping, stopping, log, isOnLoopback },
+      ...{ users, verifications, rules, checks, stopping, log, isOnLoopback },
       metrics: counting,
       newRequestId: options.newRequestId ?? randomUUID,
       limiter: limits?.limiter,
-      isCountingLocally: limits?.isCountingLocally,
       keys: options.keys ?? keys,
       onHostRefused: host => writeRefusedHost(host, lines),
       settings: config,
     })
     return {
-      ...{ app, limitsReport, close },
+      ...{ app, checks, limitsReport, close },
       metrics: counting,
       readAnew: storage.readAnew,
-      checks: () => check(storage, stopping.hasBegun(), limits?.isCountingLocally()),
       bans: limits?.bans ?? createControlWithoutRules(storage.bans),
       report: createReporter({ metrics, storage, passwords, limits: limitsReport }),
       reloadLimits: async () => (await importLimits()).reloadLimits(config, log, limits?.limiter),
@@ -207,23 +208,4 @@ async function openKeys(
 function logIndexing(log: Logger, { isComplete, through, lastId }: IndexingProgress): void {
   if (isComplete) log.info('index of words is complete')
   else log.info({ through, lastId }, 'index of words is being built, lists with q are answered 503')
-}
-
-async function check(
-  { users }: Storage,
-  isStopping: boolean,
-  isCountingLocally: boolean | undefined,
-): Promise<ReadinessChecks> {
-  const isStorageUp = await isFulfilled(users.ping())
-  const status = (isOk: boolean) => ({ status: isOk ? 'ok' : 'unavailable' }) as const
-  return {
-    isReady: !isStopping && isStorageUp,
-    checks: {
-      service: status(!isStopping),
-      storage: status(isStorageUp),
-      ...(isCountingLocally !== undefined && {
-        limits: { status: isCountingLocally ? 'local' : 'ok' },
-      }),
-    },
-  }
 }

@@ -1,8 +1,8 @@
 import type { RequestSeries } from '../../http/request-metrics.ts'
 import type { RuleReport } from '../../limits/rule-report.ts'
 import { totalOf } from '../../metrics/histogram.ts'
+import type { ReadinessChecks } from '../health.ts'
 import type { ServiceReport } from '../metrics/service-report.ts'
-import type { ReadinessChecks } from './operations.ts'
 import type { History, RouteStatus, RuleStatus, ServiceStatus } from './service-status.ts'
 import { countByClass, durationsOf, quantileMs, queuesOf, rounded } from './status-numbers.ts'
 
