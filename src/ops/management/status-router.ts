@@ -24,8 +24,9 @@ export function createStatusRouter(
   const { operations, history, version, now } = options
 
   async function handle(request: Request): Promise<Reply> {
-    const past = history.read(parseSince(request.url))
+    const since = parseSince(request.url)
     const [report, readiness] = await Promise.all([operations.report(), operations.checks()])
+    const past = history.read(since)
     return jsonReply(200, statusOf(report, { ...readiness, version, now: now(), history: past }))
   }
 
