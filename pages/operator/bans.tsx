@@ -6,7 +6,7 @@ import { LiftDialog } from './lift-dialog.tsx'
 import type { PanelProps } from './page.tsx'
 import { Panel } from './panel.tsx'
 import type { Ban } from './service.ts'
-import { type Column, Table } from './table.tsx'
+import { type Column, numbers, Table } from './table.tsx'
 
 /** The list of bans by pages, with a dialog to lift one and a form to add one. */
 export function Bans({ view, actions }: PanelProps) {
@@ -119,11 +119,7 @@ function columnsOf(now: number, lift: (ban: Ban) => void): readonly Column<Ban>[
   return [
     { label: 'Client', kind: 'name', cell: ({ client }) => client },
     { label: 'Rule', kind: 'text', cell: ({ rule }) => rule },
-    {
-      label: 'Ends in',
-      kind: 'number',
-      cell: ({ ends_at }) => formatSpan(Date.parse(ends_at) - now),
-    },
+    numbers('Ends in', ({ ends_at }) => formatSpan(Date.parse(ends_at) - now)),
     {
       label: 'Lift',
       kind: 'action',

@@ -5,7 +5,7 @@ import { Close, type PanelProps } from './page.tsx'
 import { Panel } from './panel.tsx'
 import { Refusal, type Reloaded, reloadLimits } from './service.ts'
 import type { View } from './state.ts'
-import { type Column, Table, type Tone, toneOf } from './table.tsx'
+import { type Column, numbers, Table, type Tone, toneOf } from './table.tsx'
 
 /** What the reload of the file led to: what happened, and the rules or mistakes. */
 interface Answer {
@@ -113,12 +113,11 @@ function columnsOf(view: View | undefined): readonly Column<RuleStatus>[] {
     count('Passed', 'passed', undefined),
     count('Refused', 'refused', 'warn'),
     count('Would refuse', 'would_refuse', 'dry'),
-    {
-      label: 'Per minute',
-      kind: 'number',
-      cell: rule => formatRate(refusalsAMinute(rule)),
-      tone: rule => toneOf(refusalsAMinute(rule), rule.dryRun ? 'dry' : 'warn'),
-    },
+    numbers(
+      'Per minute',
+      rule => formatRate(refusalsAMinute(rule)),
+      rule => toneOf(refusalsAMinute(rule), rule.dryRun ? 'dry' : 'warn'),
+    ),
   ]
 }
 
@@ -128,12 +127,8 @@ function count(
   name: 'counted' | 'passed' | 'refused' | 'would_refuse',
   tone: Tone,
 ): Column<RuleStatus> {
-  return {
-    label,
-    kind: 'number',
-    cell: rule => formatCount(rule[name]),
-    tone: rule => (rule[name] === 0 ? 'zero' : tone),
-  }
+  const cell = (rule: RuleStatus) => formatCount(rule[name])
+  return numbers(label, cell, rule => (rule[name] === 0 ? 'zero' : tone))
 }
 
 function keyOf({ type, rule, dryRun }: RuleStatus): string {

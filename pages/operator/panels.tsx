@@ -10,7 +10,7 @@ import {
 } from './format.ts'
 import { type Fact, Facts, Panel } from './panel.tsx'
 import type { View } from './state.ts'
-import { type Column, Table, toneOf } from './table.tsx'
+import { type Column, numbers, Table, toneOf } from './table.tsx'
 
 const MAX_ROUTES = 12
 const MAX_KEYS = 10
@@ -30,16 +30,17 @@ const ROUTE_COLUMNS: readonly Column<RouteStatus>[] = [
       </>
     ),
   },
-  { label: 'Requests', kind: 'number', cell: ({ count }) => formatCount(count) },
-  { label: 'p50', kind: 'number', cell: ({ p50_ms }) => formatMs(p50_ms) },
-  { label: 'p99', kind: 'number', cell: ({ p99_ms }) => formatMs(p99_ms) },
-  ...(['4xx', '5xx'] as const).map(label => ({
-    label,
-    kind: 'number' as const,
-    cell: (route: RouteStatus) => formatCount(countOf(route, label)),
-    tone: (route: RouteStatus) => toneOf(countOf(route, label), label === '4xx' ? 'warn' : 'bad'),
-  })),
+  numbers('Requests', ({ count }) => formatCount(count)),
+  numbers('p50', ({ p50_ms }) => formatMs(p50_ms)),
+  numbers('p99', ({ p99_ms }) => formatMs(p99_ms)),
+  countsOfClass('4xx', 'warn'),
+  countsOfClass('5xx', 'bad'),
 ]
+
+function countsOfClass(label: string, tone: 'warn' | 'bad'): Column<RouteStatus> {
+  const cell = (route: RouteStatus) => formatCount(countOf(route, label))
+  return numbers(label, cell, route => toneOf(countOf(route, label), tone))
+}
 
 /** The requests with a status of a class. */
 function countOf({ by_status }: RouteStatus, [digit = '']: string): number {
@@ -137,12 +138,10 @@ export function Keys({ view }: ViewProps) {
   if (keys.length === 0) return null
   const columns: readonly Column<(typeof keys)[number]>[] = [
     { label: 'Key', kind: 'name', cell: ([name]) => (name === '_other' ? 'all others' : name) },
-    {
-      label: 'Per second',
-      kind: 'number',
-      cell: ([name]) => formatRate(view?.perSecond(({ requests }) => requests.by_key[name])),
-    },
-    { label: 'Since start', kind: 'number', cell: ([, count]) => formatCount(count) },
+    numbers('Per second', ([name]) =>
+      formatRate(view?.perSecond(({ requests }) => requests.by_key[name])),
+    ),
+    numbers('Since start', ([, count]) => formatCount(count)),
   ]
   return (
     <Panel name="keys" title="API keys" note="by name">

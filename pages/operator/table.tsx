@@ -58,15 +58,13 @@ export function Table<Row>({ id, caption, columns, rows = [], keyOf, empty }: Ta
             {rows.map(row => (
               <tr key={keyOf(row)}>
                 {columns.map(({ label, kind, cell, tone }) => {
-                  const attributes = { class: kind, 'data-label': label, 'data-tone': tone?.(row) }
-                  return kind === 'name' ? (
-                    <th key={label} scope="row" {...attributes}>
+                  const Cell = kind === 'name' ? 'th' : 'td'
+                  const scope = kind === 'name' ? { scope: 'row' as const } : {}
+                  const meaning = { 'data-label': label, 'data-tone': tone?.(row) }
+                  return (
+                    <Cell key={label} class={kind} {...scope} {...meaning}>
                       {cell(row)}
-                    </th>
-                  ) : (
-                    <td key={label} {...attributes}>
-                      {cell(row)}
-                    </td>
+                    </Cell>
                   )
                 })}
               </tr>
@@ -76,6 +74,15 @@ export function Table<Row>({ id, caption, columns, rows = [], keyOf, empty }: Ta
       </div>
     </div>
   )
+}
+
+/** A column of numbers. */
+export function numbers<Row>(
+  label: string,
+  cell: (row: Row) => string,
+  tone?: (row: Row) => Tone,
+): Column<Row> {
+  return { label, kind: 'number', cell, ...(tone && { tone }) }
 }
 
 /** The tone of a number that is unusual unless it is 0. */
