@@ -27,7 +27,7 @@ import {
   routesOf,
 } from './http/router.ts'
 import type { Limiter } from './limits/limiter.ts'
-import { createHealthRouter, createReadiness, healthOperations } from './ops/health.ts'
+import { type CheckReadiness, createHealthRouter, healthOperations } from './ops/health.ts'
 import type { Stopping } from './server/stop.ts'
 import { createChangeFeed } from './users/change-feed.ts'
 import type { ChangeWatch } from './users/change-watch.ts'
@@ -48,8 +48,7 @@ export interface AppDependencies {
   readonly watch: ChangeWatch
   /** The rules that `users` checks its input by. Their schemas go into the OpenAPI document. */
   readonly rules: UserRules
-  /** Rejects when the storage does not answer. */
-  readonly ping: () => Promise<void>
+  readonly checks: CheckReadiness
   readonly stopping: Pick<Stopping, 'hasBegun' | 'isTooLate'>
   readonly log: Logger
   readonly newRequestId: () => string
@@ -57,8 +56,6 @@ export interface AppDependencies {
   readonly metrics?: RequestMetrics | undefined
   /** `undefined` without limits. */
   readonly limiter?: Limiter | undefined
-  /** Whether the limits hold for this process only, because counters that others share cannot be reached. */
-  readonly isCountingLocally?: (() => boolean) | undefined
   /** The API keys; `undefined` if none is required. */
   readonly keys?: Pick<KeyRing, 'recognise'> | undefined
   /** Whether the server listens on loopback only. */
@@ -96,8 +93,8 @@ const MAX_PAUSE_MS = 500
 
 /** The Express application. Its middleware stands in the order in which a request meets it. */
 export function createApp(dependencies: AppDependencies): Application {
-  const { users, verifications, rules, ping, stopping, log, newRequestId } = dependencies
-  const { limiter, keys, isCountingLocally, metrics, isOnLoopback } = dependencies
+  const { users, verifications, rules, checks, stopping, log, newRequestId } = dependencies
+  const { limiter, keys, metrics, isOnLoopback } = dependencies
   const { trustProxy, corsOrigins, bodyLimitBytes, maxEventLoopDelayMs } = dependencies.settings
   const sendReply = createReplySender()
   const overloadPauseMs = Math.min(maxEventLoopDelayMs, MAX_PAUSE_MS)
@@ -109,12 +106,12 @@ export function createApp(dependencies: AppDependencies): Application {
     limit: action => (limiter === undefined ? [] : [limiter.limit(action)]),
     limitByBody: action => (limiter === undefined ? [] : [limiter.limitByBody(action)]),
   }
-  const isReady = createReadiness({ ping, isStopping: stopping.hasBegun })
-  const health = createHealthRouter({ isReady, isCountingLocally }, open)
+  const health = createHealthRouter({ checks }, open)
   const described = { ...describeUserOperations(rules), ...pageOperations, ...healthOperations }
   const operations = Object.values(described)
   const scopes = keys && SCOPE_OF_ACTION
   const settings = { version: readVersion(), bodyLimitBytes, scopes }
+  const isReady = async () => (await checks()).isReady
   const pages = createPages({ operations, settings, isReady }, open)
   const isAllowed = (request: Request) =>
     keys === undefined || typeof keys.recognise(bearerToken(request) ?? '') !== 'string'

@@ -1,8 +1,10 @@
-import type { RequestReport } from '../../http/request-metrics.ts'
+import { setImmediate } from 'node:timers/promises'
+import type { RequestMetrics, RequestReport } from '../../http/request-metrics.ts'
 import type { LimitsReport } from '../../limits/rule-report.ts'
 import type { ServerReport } from '../../server/server.ts'
+import type { Storage } from '../../storage/storage.ts'
 import type { StorageReport } from '../../storage/storage-report.ts'
-import type { Labels } from './keep-labels.ts'
+import { createPatientWaits } from '../../waiting/patient-waits.ts'
 
 /** What the service has counted since its start, and how it is now. */
 export interface ServiceReport {
@@ -14,7 +16,7 @@ export interface ServiceReport {
   /** Passwords that wait to be hashed or verified. */
   readonly waitingPasswords: number
   /** `undefined` without limits. */
-  readonly limits?: LimitsReport
+  readonly limits: LimitsReport | undefined
   readonly process: ProcessUse
 }
 
@@ -29,21 +31,66 @@ export interface ProcessUse {
   readonly memoryBytes: number
   /** How late the event loop is at the moment. */
   readonly eventLoopLagSeconds: number
-  /** The metrics that prom-client collects by itself about the process and Node. */
-  readonly defaults: readonly ProcessMetric[]
 }
 
-/** A metric about the process or Node, as `getMetricsAsJSON` of prom-client returns it. */
-export interface ProcessMetric {
-  readonly name: string
-  readonly help: string
-  readonly type: string
-  /** How the values of several readings become one. */
-  readonly aggregator?: string | undefined
-  readonly values: readonly {
-    readonly value: number
-    readonly labels: Labels
-    /** Of a histogram: `_bucket`, `_sum` or `_count` after the name of the metric. */
-    readonly metricName?: string
-  }[]
+export interface ReportSources {
+  readonly metrics: RequestMetrics
+  readonly storage: Pick<Storage, 'report' | 'users'>
+  readonly passwords: { waiting(): number }
+  readonly limits: () => LimitsReport | undefined
+}
+
+/** A database that takes longer counts as down: monitoring must see one that hangs, and not hang with it. */
+const PING_TIMEOUT_MS = 500
+
+/** Returns what reports about a service, apart from its server. A report takes little longer than `PING_TIMEOUT_MS`. */
+export function createReporter({
+  metrics,
+  storage,
+  passwords,
+  limits,
+}: ReportSources): () => Promise<Omit<ServiceReport, 'server'>> {
+  const waits = createPatientWaits(PING_TIMEOUT_MS)
+  let answer: Promise<boolean> | undefined
+
+  /** A database that does not answer is not asked again before it has answered or failed. */
+  function isStorageUp(): Promise<boolean> {
+    answer ??= storage.users
+      .ping()
+      .then(() => true)
+      .finally(() => {
+        answer = undefined
+      })
+    return waits.wait(answer, false)
+  }
+
+  return async () => {
+    const [isUp, ofStorage, eventLoopLagSeconds] = await Promise.all([
+      isStorageUp(),
+      storage.report(),
+      measureLag(),
+    ])
+    const { user, system } = process.cpuUsage()
+    return {
+      requests: metrics.report(),
+      storage: ofStorage,
+      isStorageUp: isUp,
+      waitingPasswords: passwords.waiting(),
+      limits: limits(),
+      process: {
+        pid: process.pid,
+        startedAt: Math.round(performance.timeOrigin),
+        cpuSeconds: (user + system) / 1e6,
+        memoryBytes: process.memoryUsage.rss(),
+        eventLoopLagSeconds,
+      },
+    }
+  }
+}
+
+/** The time until a callback runs that could run now, in seconds. */
+async function measureLag(): Promise<number> {
+  const startedAt = performance.now()
+  await setImmediate()
+  return (performance.now() - startedAt) / 1000
 }

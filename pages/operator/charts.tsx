@@ -1,7 +1,6 @@
 import type { HistorySample } from '../../src/ops/management/service-status.ts'
-import { type ChartOptions, createChart } from './chart.ts'
-import { byId } from './dom.ts'
-import { formatCount, formatMs, formatRate, formatShare, GAP, NONE } from './format.ts'
+import { Chart, type ChartOptions } from './chart.tsx'
+import { formatCount, formatMs, formatRate, formatShare, GAP } from './format.ts'
 import type { View } from './state.ts'
 
 const LARGE = 210
@@ -9,11 +8,6 @@ const SMALL = 120
 
 const ofClass = (name: string) => (sample: HistorySample) =>
   (sample.by_status[name] ?? 0) / sample.seconds
-
-const rate = (value: number | null | undefined) => formatRate(value ?? undefined)
-const share = (value: number | null | undefined) => formatShare(value ?? undefined)
-const count = (value: number | null | undefined) =>
-  value === null || value === undefined ? NONE : formatCount(value)
 
 /** Powers of ten. */
 const formatMsTick = (ms: number) => (ms >= 1000 ? `${ms / 1000}${GAP}s` : `${ms}${GAP}ms`)
@@ -30,7 +24,7 @@ const CHARTS: readonly ChartOptions[] = [
       { label: '3xx', color: 'unchanged', value: ofClass('3xx') },
       { label: '2xx', color: 'served', value: ofClass('2xx') },
     ],
-    format: rate,
+    format: formatRate,
     minTop: 10,
     height: LARGE,
   },
@@ -56,7 +50,7 @@ const CHARTS: readonly ChartOptions[] = [
       { label: 'by rules', color: 'rejected', value: one => one.refused / one.seconds },
       { label: 'shed', color: 'failed', value: one => one.shed / one.seconds },
     ],
-    format: rate,
+    format: formatRate,
     minTop: 4,
     height: SMALL,
   },
@@ -68,27 +62,31 @@ const CHARTS: readonly ChartOptions[] = [
       { label: 'writes', color: 'unchanged', value: ({ queues }) => queues.writes },
       { label: 'requests', color: 'served', value: ({ queues }) => queues.requests },
     ],
-    format: count,
+    format: formatCount,
     minTop: 4,
     height: SMALL,
   },
   {
     title: 'Processor',
     unit: '100 % is one core',
-    formatTick: share,
+    formatTick: formatShare,
     series: [{ label: 'this process', color: 'served', value: ({ cpu }) => cpu }],
-    format: share,
+    format: formatShare,
     minTop: 0.25,
     height: SMALL,
   },
 ]
 
 /** The charts of the last 15 minutes. */
-export function createCharts() {
-  const charts = CHARTS.map(options => createChart(byId('charts'), options))
-  return {
-    update: ({ samples, now }: View) => {
-      for (const chart of charts) chart.update(samples, now)
-    },
-  }
+export function Charts({ view }: { readonly view: View | undefined }) {
+  return (
+    <section class="charts" id="charts" aria-labelledby="charts-title">
+      <h2 class="unseen" id="charts-title">
+        The last 15 minutes
+      </h2>
+      {CHARTS.map(options => (
+        <Chart key={options.title} {...{ options, view }} />
+      ))}
+    </section>
+  )
 }
