@@ -84,6 +84,7 @@ CREATE OR REPLACE FUNCTION note_truncated_users() RETURNS trigger LANGUAGE plpgs
 BEGIN
   PERFORM note_user_changes(-coalesce(sum(user_count), 0)::bigint, 1) FROM users_summary;
   DELETE FROM users_words;
-  UPDATE user_feed SET server = '';
+  DELETE FROM user_changes;
+  UPDATE user_feed SET mark = md5(random()::text || clock_timestamp()::text), baseline_through = 0, forgotten_in = '0', forgotten_id = 0;
   RETURN NULL;
 END $$;
