@@ -7,8 +7,8 @@ import { type Clocks, createClocks } from './clocks.ts'
 import { type Config, describeProblem } from './config/settings.ts'
 import { createRequestMetrics, type RequestMetrics } from './http/request-metrics.ts'
 import { type BanControl, createControlWithoutRules } from './limits/ban-control.ts'
-import type { LimitsTrace } from './limits/limits-trace.ts'
-import { createRuleLines, writeRefusedHost } from './limits/rule-lines.ts'
+import type { LimitsTrace } from './limits/notices.ts'
+import { createHostLog, createRuleLines } from './limits/rule-lines.ts'
 import type { LimitsReport } from './limits/rule-report.ts'
 import { type CheckedLimits, NO_LIMITS } from './limits/rules/compiled-rules.ts'
 import { isInMemory, openStorage } from './open-database.ts'
@@ -118,7 +118,7 @@ export async function openApp(options: AppOptions): Promise<OpenApp> {
       limiter: limits?.limiter,
       isCountingLocally: limits?.isCountingLocally,
       keys: options.keys ?? keys,
-      onHostRefused: host => writeRefusedHost(host, lines),
+      onHostRefused: createHostLog(lines),
       settings: config,
     })
     return {
@@ -130,7 +130,14 @@ export async function openApp(options: AppOptions): Promise<OpenApp> {
         if (reporter === undefined) throw new Error('there is no management port')
         return reporter.report()
       },
-      reloadLimits: async () => (await importLimits()).reloadLimits(config, log, limits?.limiter),
+      reloadLimits: async () => {
+        try {
+          return await (await importLimits()).reloadLimits(config, log, limits?.limiter)
+        } catch (err) {
+          log.error({ err }, 'limits could not be reloaded, keeping the previous rules')
+          return { outcome: 'failed' }
+        }
+      },
     }
   }
 

@@ -2,7 +2,7 @@ import type { NextFunction, Request, RequestHandler, Response } from 'express'
 import { type ErrorCode, type ErrorDetails, ServiceError } from '../errors.ts'
 import { fixedHeaders } from '../http/reply.ts'
 import { isHeld } from './answer-counts.ts'
-import type { Denial } from './denial.ts'
+import type { Denial } from './filter.ts'
 import { type LimitState, retryAfterSeconds } from './limit-headers.ts'
 import { type Notices, noticeOf } from './notices.ts'
 import type { Answer, FixedAnswer } from './rules/limits-file.ts'
@@ -35,7 +35,8 @@ export function compileDenyOverLimit(
     notices.trace?.({ type, rule: name, key, count, isOver: true, isDenied: !isDryRun })
     notices.publish(notice)
     notices.mark(notice)
-    notices.writeLineOnce('warn', notice, 'limit exceeded', resetsInMs)
+    // Counts are exact, so one request alone sees this one.
+    if (count === limit + 1) notices.writeLine('warn', notice, 'limit exceeded')
     if (isDryRun) {
       tally.wouldRefuse++
       return undefined

@@ -1,7 +1,8 @@
 import { describe, expect, test } from 'vitest'
+import { openLimitedApp } from '../support/limited-app.ts'
 import { canUseRedis } from '../support/redis-settings.ts'
 import { managementUrlOf, useServicePair } from '../support/service-pair.ts'
-import type { SpawnedService } from '../support/spawn-service.ts'
+import { linesOf, type SpawnedService } from '../support/spawn-service.ts'
 import { useTestRedis } from '../support/test-redis.ts'
 import { until } from '../support/until.ts'
 
@@ -91,6 +92,27 @@ describe.skipIf(!canUseRedis)('two services of one database that count in Redis'
       expect(await ask(pair.other, 5, '/login')).toEqual(Array(5).fill(403))
     }))
 
+  test('a ban is made once, and strikes at the other do not prolong it', () =>
+    counted(async ({ ask, address }) => {
+      const endsAt = async () => {
+        const answer = await fetch(`${managementUrlOf(pair.one)}/bans?client=${address}`)
+        const bans = (await answer.json()) as { ends_at: string }[]
+        return bans.map(({ ends_at }) => ends_at)
+      }
+      const lines = () =>
+        both().flatMap(({ stdout }) =>
+          linesOf(stdout()).filter(
+            ({ msg, client }) => msg === 'client banned' && client === address,
+          ),
+        )
+      await ask(pair.one, STRIKES, '/login')
+      const [end] = await endsAt()
+      expect(await ask(pair.other, 3, '/login')).toEqual([403, 403, 403])
+      await until(async () => (await ask(pair.other, 1, '/users'))[0] === 403)
+      expect(await endsAt()).toEqual([end])
+      expect(lines()).toHaveLength(1)
+    }))
+
   test('a client is banned on the next request when its last strike by its answer reaches the other one', () =>
     counted(async ({ ask }) => {
       await ask(pair.one, STRIKES, '/lost')
@@ -119,4 +141,27 @@ describe.skipIf(!canUseRedis)('two services of one database that count in Redis'
       expect(statuses).toEqual([200, 200, 200, 429, 429])
       expect(await ask(pair.other, 1, '/users', 'counted')).toEqual([429])
     }))
+})
+
+describe.skipIf(!canUseRedis)('an answer that is sent after it is counted in Redis', () => {
+  const redis = useTestRedis()
+
+  test.each([
+    ['ends with an object', 'response.status(429).end({ a: 1 })'],
+    ['writes and ends with an object', "response.write('half'); response.end({ a: 1 })"],
+  ])('costs only its own response when a function under with %s', async (_what, code) => {
+    const app = await openLimitedApp(
+      `{
+        bans: [{ name: 'any', status: [200, 429], maxretry: 100, findtime: 60, bantime: 60 }],
+        rateLimits: [{ name: 'one', to: 1, within: 60, with: (request, response) => { ${code} } }],
+      }`,
+      { env: { CACHE_STORE: 'redis', REDIS_URL: redis.url, REDIS_PREFIX: redis.newPrefix() } },
+    )
+    expect(await app.statusOf('GET /users')).toBe(200)
+    await expect(app.ask('GET /users')).rejects.toThrow()
+    await until(
+      () => app.linesOf('a response could not be sent, its connection is closed').length === 1,
+    )
+    await app.http.get('/livez').expect(200)
+  })
 })

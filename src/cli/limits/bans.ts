@@ -1,7 +1,7 @@
 import { type Config, describeProblem } from '../../config/settings.ts'
 import { OperatorError } from '../../errors.ts'
+import type { BanMistake } from '../../limits/ban-control.ts'
 import { endOf, jsonOf } from '../../limits/ban-json.ts'
-import type { BanMistake } from '../../limits/ban-mistakes.ts'
 import { checkBanOrder } from '../../limits/ban-orders.ts'
 import { type Ban, type BanSelection, type BanStore, remainingOf } from '../../limits/ban-store.ts'
 import { possibleKeys } from '../../limits/rules/client-key.ts'

@@ -1,4 +1,4 @@
-import type { TraceStep } from '../../limits/limits-trace.ts'
+import type { TraceStep } from '../../limits/notices.ts'
 import type {
   CheckedLimits,
   CompiledBan,

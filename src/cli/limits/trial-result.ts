@@ -1,4 +1,4 @@
-import type { TraceStep } from '../../limits/limits-trace.ts'
+import type { TraceStep } from '../../limits/notices.ts'
 import type { TrialAnswer } from './trial-request.ts'
 
 /** What the limits did with one request. */

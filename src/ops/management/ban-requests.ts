@@ -1,7 +1,7 @@
 import { z } from 'zod'
 import { ServiceError } from '../../errors.ts'
 import { checkQuery, queryError, type SentParameter } from '../../http/query.ts'
-import type { BanOrder } from '../../limits/ban-orders.ts'
+import type { BanOrder } from '../../limits/ban-control.ts'
 import type { BanSelection } from '../../limits/ban-store.ts'
 import { type BanPlace, decodeBanCursor } from './ban-cursor.ts'
 

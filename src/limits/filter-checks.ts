@@ -1,14 +1,13 @@
 import type { Request } from 'express'
-import { askOfAnswer } from './answer-counts.ts'
+import { checkAnswer } from './answer-counts.ts'
 import {
-  type BanQuestionOptions,
+  type BanCheckOptions,
   checkStandingBan,
   countStrike,
   countStrikeByAnswer,
-} from './ban-questions.ts'
-import { denyBlocked } from './denial.ts'
+} from './ban-checks.ts'
 import { compileDenyOverLimit } from './deny-over-limit.ts'
-import type { Question } from './filter.ts'
+import { type Check, denyBlocked } from './filter.ts'
 import { guardCounter, guardMatch } from './guarded-rule.ts'
 import type { AddLimitHeaders } from './limit-headers.ts'
 import { andThen, type MaybePromise } from './maybe-promise.ts'
@@ -23,15 +22,12 @@ import type {
 import { factsOf } from './rules/request-facts.ts'
 import { type Tally, tallyPass, tallyRefusal } from './tallies.ts'
 
-export interface QuestionOptions extends BanQuestionOptions {
+export interface CheckOptions extends BanCheckOptions {
   readonly addLimitHeaders: AddLimitHeaders
 }
 
-/** The questions of all rules, in the order in which they are asked about every request. */
-export function compileQuestions(
-  rules: CheckedLimits,
-  options: QuestionOptions,
-): readonly Question[] {
+/** The checks of all rules, in the order in which they are asked about every request. */
+export function compileChecks(rules: CheckedLimits, options: CheckOptions): readonly Check[] {
   return [
     ...rules.safelist.map(rule => checkSafelist(rule, options)),
     ...rules.blocklist.map(rule => checkBlocklist(rule, options)),
@@ -46,7 +42,7 @@ export function compileQuestions(
   ]
 }
 
-function checkSafelist(rule: CompiledFilterRule, { notices, tallies }: QuestionOptions): Question {
+function checkSafelist(rule: CompiledFilterRule, { notices, tallies }: CheckOptions): Check {
   const tally = tallies.of(rule)
   const matches = guardMatch('safelist', rule, notices)
   return request => {
@@ -59,7 +55,7 @@ function checkSafelist(rule: CompiledFilterRule, { notices, tallies }: QuestionO
   }
 }
 
-function checkBlocklist(rule: CompiledFilterRule, { notices, tallies }: QuestionOptions): Question {
+function checkBlocklist(rule: CompiledFilterRule, { notices, tallies }: CheckOptions): Check {
   const tally = tallies.of(rule)
   const matches = guardMatch('blocklist', rule, notices)
   return request => {
@@ -74,7 +70,7 @@ function checkBlocklist(rule: CompiledFilterRule, { notices, tallies }: Question
   }
 }
 
-function checkThrottle(rule: CompiledThrottle, options: QuestionOptions): Question {
+function checkThrottle(rule: CompiledThrottle, options: CheckOptions): Check {
   const { notices, addLimitHeaders, tallies } = options
   const { name, limit, windowMs } = rule
   const tally = tallies.of(rule)
@@ -100,13 +96,13 @@ function checkThrottle(rule: CompiledThrottle, options: QuestionOptions): Questi
   }
 }
 
-function checkTrack(rule: CompiledTrack, options: QuestionOptions): Question {
+function checkTrack(rule: CompiledTrack, options: CheckOptions): Check {
   const { notices } = options
   const { statuses } = rule
   const trackOptions = { ...options, tally: options.tallies.of(rule) }
   const prepare = 'limit' in rule ? countTrack(rule, trackOptions) : notifyTrack(rule, trackOptions)
   if (statuses !== undefined)
-    return askOfAnswer({ type: 'track', rule, statuses, notices, prepare })
+    return checkAnswer({ type: 'track', rule, statuses, notices, prepare })
   const matches = guardMatch('track', rule, notices)
   return request => {
     if (!matches(request)) return undefined
@@ -114,7 +110,7 @@ function checkTrack(rule: CompiledTrack, options: QuestionOptions): Question {
   }
 }
 
-interface TrackOptions extends QuestionOptions {
+interface TrackOptions extends CheckOptions {
   readonly tally: Tally
 }
 
@@ -143,11 +139,11 @@ function countTrack(rule: CompiledCounter, options: TrackOptions): Track {
         const isOver = counted !== undefined && counted.count > limit
         notices.trace?.({ type: 'track', rule: name, key, count: counted?.count, isOver })
         if (!isOver) return
-        const { count: used, resetsInMs } = counted
+        const { count: used } = counted
         const facts = { key, count: used, limit, period }
         const notice = noticeOf({ type: 'track', rule, request, counted: facts })
         notices.publish(notice)
-        notices.writeLineOnce('info', notice, 'request tracked', resetsInMs)
+        if (used === limit + 1) notices.writeLine('info', notice, 'request tracked')
       })
   }
 }
