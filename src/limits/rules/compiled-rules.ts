@@ -62,14 +62,6 @@ export interface CompiledRateLimit {
   readonly answer: Answer | undefined
 }
 
-/** A limit, as it applies to one request. */
-export interface Quota {
-  /** What the request is counted by. */
-  readonly key: string
-  readonly limit: number
-  readonly windowMs: number
-}
-
 /** The rules of a limits file, checked and compiled, by their kind. */
 export interface CheckedLimits {
   readonly safelist: readonly CompiledFilterRule[]
