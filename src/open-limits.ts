@@ -12,9 +12,9 @@ import { createMemoryCounterStore } from './limits/memory-counter-store.ts'
 import { createNotices, type LimitsTrace } from './limits/notices.ts'
 import type { RuleLines } from './limits/rule-lines.ts'
 import type { LimitsReport } from './limits/rule-report.ts'
-import type { CheckedLimits } from './limits/rules/compiled-rules.ts'
 import { LimitsRefused, loadLimits } from './limits/rules/load-limits.ts'
 import { findWarnings, type RuleSurroundings } from './limits/rules/rule-warnings.ts'
+import { type CheckedLimits, NO_LIMITS } from './limits/rules/rules-schema.ts'
 import type { ReloadResult } from './ops/management/operations.ts'
 import type { Storage } from './storage/storage.ts'
 
@@ -113,11 +113,12 @@ async function openCounters({ config, clocks, log, storage }: LimitsOptions): Pr
   }
 }
 
-/** The rules of a file. Throws `OperatorError` with a line for each mistake, which `describe` makes. */
+/** The rules of a file; none without one. Throws `OperatorError` with a line for each mistake, which `describe` makes. */
 export async function readLimits(
-  path: string,
-  describe = (mistake: string) => describeMistake('LIMITS_FILE', path, mistake),
+  path: string | undefined,
+  describe = (mistake: string) => describeMistake('LIMITS_FILE', path ?? '', mistake),
 ): Promise<CheckedLimits> {
+  if (path === undefined) return NO_LIMITS
   try {
     return await loadLimits(path)
   } catch (error) {

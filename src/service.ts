@@ -10,7 +10,7 @@ import { type BanControl, createControlWithoutRules } from './limits/ban-control
 import type { LimitsTrace } from './limits/notices.ts'
 import { createHostLog, createRuleLines } from './limits/rule-lines.ts'
 import type { LimitsReport } from './limits/rule-report.ts'
-import { type CheckedLimits, NO_LIMITS } from './limits/rules/compiled-rules.ts'
+import type { CheckedLimits } from './limits/rules/rules-schema.ts'
 import { isInMemory, openStorage } from './open-database.ts'
 import { isFulfilled } from './ops/health.ts'
 import type { ReadinessChecks, ReloadResult } from './ops/management/operations.ts'
@@ -184,9 +184,9 @@ export async function openService(options: ServiceOptions): Promise<Service> {
 }
 
 async function readOwnLimits({ limitsFile, cacheStore }: Config) {
-  if (limitsFile !== undefined) return (await importLimits()).readLimits(limitsFile)
   // Without rules Redis is opened too, so that a wrong password stops this start, and not the one after rules are added.
-  return cacheStore === 'redis' ? NO_LIMITS : undefined
+  if (limitsFile === undefined && cacheStore !== 'redis') return undefined
+  return (await importLimits()).readLimits(limitsFile)
 }
 
 // Only where there are rules: the list of public suffixes takes 5 MB and 50 ms of a start.

@@ -3,8 +3,8 @@ import type { Check } from './filter.ts'
 import { guardMatch } from './guarded-rule.ts'
 import type { MaybePromise } from './maybe-promise.ts'
 import type { Notices } from './notices.ts'
-import type { CompiledFilterRule } from './rules/compiled-rules.ts'
 import { factsOf } from './rules/request-facts.ts'
+import type { CompiledFilterRule } from './rules/rules-schema.ts'
 
 export interface AnswerCheckOptions {
   readonly type: 'ban' | 'track'

@@ -9,7 +9,7 @@ import { type GuardOptions, guardCounter, guardMatch } from './guarded-rule.ts'
 import { retryAfterSeconds } from './limit-headers.ts'
 import { andThen, type MaybePromise } from './maybe-promise.ts'
 import { type Notice, noticeOf } from './notices.ts'
-import type { CompiledBan } from './rules/compiled-rules.ts'
+import type { CompiledBan } from './rules/rules-schema.ts'
 import { type Tallies, tallyPass, tallyRefusal } from './tallies.ts'
 
 export interface BanCheckOptions extends GuardOptions {

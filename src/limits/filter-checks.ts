@@ -12,14 +12,14 @@ import { guardCounter, guardMatch } from './guarded-rule.ts'
 import type { AddLimitHeaders } from './limit-headers.ts'
 import { andThen, type MaybePromise } from './maybe-promise.ts'
 import { noticeOf } from './notices.ts'
+import { factsOf } from './rules/request-facts.ts'
 import type {
   CheckedLimits,
   CompiledCounter,
   CompiledFilterRule,
   CompiledThrottle,
   CompiledTrack,
-} from './rules/compiled-rules.ts'
-import { factsOf } from './rules/request-facts.ts'
+} from './rules/rules-schema.ts'
 import { type Tally, tallyPass, tallyRefusal } from './tallies.ts'
 
 export interface CheckOptions extends BanCheckOptions {

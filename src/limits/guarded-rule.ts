@@ -2,8 +2,8 @@ import type { Request } from 'express'
 import type { Count, CounterStore } from './counter-store.ts'
 import type { MaybePromise } from './maybe-promise.ts'
 import type { Notices, NoticeType } from './notices.ts'
-import type { CompiledCounter, CompiledFilterRule } from './rules/compiled-rules.ts'
 import { factsOf } from './rules/request-facts.ts'
+import type { CompiledCounter, CompiledFilterRule } from './rules/rules-schema.ts'
 
 export interface GuardOptions {
   /** `undefined` if nothing is counted. */

@@ -9,8 +9,8 @@ import type { Notices } from './notices.ts'
 import { createRouteLimit } from './route-limit.ts'
 import { compareRules, type RuleChanges } from './rule-changes.ts'
 import type { LimitsReport } from './rule-report.ts'
-import type { CheckedLimits, CompiledBan } from './rules/compiled-rules.ts'
 import { factsOf } from './rules/request-facts.ts'
+import type { CheckedLimits, CompiledBan } from './rules/rules-schema.ts'
 import { createTallies, type Tallies } from './tallies.ts'
 
 /** The limits of a service, as middleware whose rules can be changed while it runs. */

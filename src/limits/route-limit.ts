@@ -6,9 +6,9 @@ import { compileDenyOverLimit } from './deny-over-limit.ts'
 import type { AddLimitHeaders } from './limit-headers.ts'
 import type { Notices } from './notices.ts'
 import { needsBody } from './rules/client-key.ts'
-import type { CompiledRateLimit } from './rules/compiled-rules.ts'
 import { memoize } from './rules/memoize.ts'
 import { factsOf, type LimitState } from './rules/request-facts.ts'
+import type { CompiledRateLimit } from './rules/rules-schema.ts'
 import { type Tallies, tallyPass } from './tallies.ts'
 
 /** A limit on the routes of some actions. */

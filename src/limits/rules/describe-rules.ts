@@ -1,4 +1,3 @@
-import type { CheckedLimits, RuleKind } from './compiled-rules.ts'
 import type { Answer } from './limits-file.ts'
 import { describeMatching } from './matchers.ts'
 import {
@@ -8,6 +7,7 @@ import {
   textInWords,
   timeInWords,
 } from './rule-words.ts'
+import type { CheckedLimits, RuleKind } from './rules-schema.ts'
 import { RULE_KINDS } from './rules-schema.ts'
 
 /** A checked rule, described in one line. */

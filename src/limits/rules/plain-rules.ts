@@ -1,4 +1,4 @@
-import type { CheckedLimits, RuleKind } from './compiled-rules.ts'
+import type { CheckedLimits, RuleKind } from './rules-schema.ts'
 import { RULE_KINDS } from './rules-schema.ts'
 
 const DEFAULTS: Readonly<Record<RuleKind, object>> = {
