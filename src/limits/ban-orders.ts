@@ -1,8 +1,8 @@
 import { type BanMistake, type BanOrder, NO_LIMITS_FILE } from './ban-control.ts'
 import type { Ban } from './ban-store.ts'
 import { namedKey } from './rules/client-key.ts'
+import { keyInWords } from './rules/describe-rules.ts'
 import { durationMs } from './rules/rule-values.ts'
-import { keyInWords } from './rules/rule-words.ts'
 import type { CompiledBan } from './rules/rules-schema.ts'
 
 /** What decides whether an order can be carried out. */

@@ -1,6 +1,6 @@
 import type { NoticeType, TraceStep } from '../../limits/notices.ts'
+import { keyInWords, textInWords, timeInWords } from '../../limits/rules/describe-rules.ts'
 import type { Key } from '../../limits/rules/limits-file.ts'
-import { keyInWords, textInWords, timeInWords } from '../../limits/rules/rule-words.ts'
 import type { CheckedLimits, RuleKind } from '../../limits/rules/rules-schema.ts'
 
 /** A header as it is written on the wire. */

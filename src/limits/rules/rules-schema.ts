@@ -165,7 +165,10 @@ export type CompiledRateLimit = Compiled<'rateLimits'>
 export type CompiledFilterRule = ReturnType<typeof filterRule>
 
 /** A rule that counts: `limit` requests of a key pass in each window of `windowMs`. */
-export type CompiledCounter = Pick<CompiledThrottle, 'name' | 'isDryRun' | 'keyOf' | 'limit' | 'windowMs'>
+export type CompiledCounter = Pick<
+  CompiledThrottle,
+  'name' | 'isDryRun' | 'keyOf' | 'limit' | 'windowMs'
+>
 
 /** The rules of a service without limits. */
 export const NO_LIMITS: CheckedLimits = {
