@@ -1,24 +1,18 @@
 import type { Request, Response } from 'express'
 import type { Check } from './filter.ts'
-import { guardMatch } from './guarded-rule.ts'
+import type { GuardedRule } from './guard-rule.ts'
 import type { MaybePromise } from './maybe-promise.ts'
-import type { Notices } from './notices.ts'
 import { factsOf } from './rules/request-facts.ts'
-import type { CompiledFilterRule } from './rules/rules-schema.ts'
 
-export interface AnswerCheckOptions {
-  readonly type: 'ban' | 'track'
-  readonly rule: CompiledFilterRule
-  readonly statuses: ReadonlySet<number>
-  readonly notices: Notices
-  /** Prepares the count of a matching request, which may still change. Its result is called when the answer counts. */
-  readonly prepare: (request: Request) => () => MaybePromise<void>
-}
-
-/** The check of a rule with `status`: it decides nothing, and counts a matching request once its answer is known. */
-export function checkAnswer(options: AnswerCheckOptions): Check {
-  const { type, rule, statuses, notices, prepare } = options
-  const matches = guardMatch(type, rule, notices)
+/**
+ * The check of a rule with `status`: it decides nothing, and counts a matching request once its answer is known. `prepare` takes
+ * what it needs of the request, which may still change, and returns what counts it.
+ */
+export function checkAnswer(
+  { matches, trace }: GuardedRule,
+  statuses: ReadonlySet<number>,
+  prepare: (request: Request) => () => MaybePromise<void>,
+): Check {
   return request => {
     if (!matches(request)) return undefined
     const count = prepare(request)
@@ -26,7 +20,7 @@ export function checkAnswer(options: AnswerCheckOptions): Check {
     facts.answerCounts ??= []
     facts.answerCounts.push(status => {
       if (statuses.has(status)) return count()
-      notices.trace?.({ type, rule: rule.name, otherStatus: status })
+      trace?.({ otherStatus: status })
     })
     return undefined
   }

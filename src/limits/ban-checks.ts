@@ -3,45 +3,41 @@ import { ServiceError } from '../errors.ts'
 import { checkAnswer } from './answer-counts.ts'
 import type { BanList } from './ban-list.ts'
 import type { Ban } from './ban-store.ts'
-import type { Count } from './counter-store.ts'
+import type { Count, CounterStore } from './counter-store.ts'
 import { type Check, type Denial, denyBlocked } from './filter.ts'
-import { type GuardOptions, guardCounter, guardMatch } from './guarded-rule.ts'
+import { type GuardedRule, type GuardOptions, guardRule } from './guard-rule.ts'
 import { retryAfterSeconds } from './limit-headers.ts'
 import { andThen, type MaybePromise } from './maybe-promise.ts'
-import { type Notice, noticeOf } from './notices.ts'
+import type { Notice, Notices } from './notices.ts'
 import type { CompiledBan } from './rules/rules-schema.ts'
-import { type Tallies, tallyPass, tallyRefusal } from './tallies.ts'
+import { tallyPass, tallyRefusal } from './tallies.ts'
 
 export interface BanCheckOptions extends GuardOptions {
   readonly bans: BanList
-  readonly tallies: Tallies
   /** Milliseconds since the epoch. */
   readonly now: () => number
 }
 
 /** Denies all requests of a client whose ban is in force. */
 export function checkStandingBan(rule: CompiledBan, options: BanCheckOptions): Check {
-  const { keyOf } = guardCounter('ban', rule, options)
+  const ban = openBan(rule, options)
   return request => {
     if (options.bans.isEmpty()) return undefined
-    const key = keyOf(request)
-    const remainingMs = remainingOf(rule, key, options)
-    if (remainingMs === undefined) return undefined
-    return handleBanned({ rule, request, key, remainingMs }, options)
+    const key = ban.keyOf(request)
+    const remainingMs = ban.remainingMs(key)
+    return remainingMs === undefined ? undefined : ban.refuse(request, key, remainingMs)
   }
 }
 
 /**
- * Counts a matching request as a strike. Counts are exact, so one request alone sees the one that is `maxretry`, and bans the
- * client.
+ * Counts a matching request as a strike: when it comes or, for a rule with `status`, once its answer is known. Counts are exact,
+ * so one request alone sees the one that is `maxretry`, and bans the client.
  */
-export function countStrike(rule: CompiledBan, options: BanCheckOptions): Check {
-  const { notices, now, tallies } = options
-  const { isDryRun, banMs, deniesStrikes, limit } = rule
-  const tally = tallies.of(rule)
-  const matches = guardMatch('ban', rule, notices)
-  const { keyOf, count } = guardCounter('ban', rule, options)
-  const ban = createBanClient(rule, options)
+export function checkStrike(rule: CompiledBan, options: BanCheckOptions): Check {
+  const { notices } = options
+  const { limit, banMs, isDryRun, deniesStrikes, statuses } = rule
+  const ban = openBan(rule, options)
+  const { tally, matches, keyOf, count, trace, noticeOf } = ban
 
   function decide(
     request: Request,
@@ -50,127 +46,99 @@ export function countStrike(rule: CompiledBan, options: BanCheckOptions): Check 
   ): MaybePromise<Denial | undefined> {
     // An earlier strike has banned the client, perhaps in another process, and this one was counted before that was known.
     if (counted !== undefined && counted.count > limit) {
-      const remainingMs = remainingOf(rule, key, options) ?? banMs
-      return handleBanned({ rule, request, key, remainingMs }, options)
+      return ban.refuse(request, key, ban.remainingMs(key) ?? banMs)
     }
     const isLast = counted?.count === limit
-    const notice = banNotice({ rule, request, key, count: counted?.count })
-    return andThen(isLast ? ban(notice) : undefined, () => {
-      const { count } = notice
-      notices.trace?.({
-        type: 'ban',
-        rule: rule.name,
-        key,
-        count,
-        isDenied: deniesStrikes && !isDryRun,
-      })
+    const notice = noticeOf(request, key, counted?.count)
+    return andThen(isLast ? ban.begin(notice) : undefined, () => {
+      trace?.({ key, count: counted?.count, isDenied: deniesStrikes && !isDryRun })
       if (counted !== undefined) tally.counted++
       if (deniesStrikes) tallyRefusal(tally, rule)
       else if (counted !== undefined) tally.passed++
       if (isLast || deniesStrikes) notices.publish(notice)
       if (!deniesStrikes) return undefined
-      notices.mark(notice, isLast ? { banEndsAt: timeIn(banMs, now) } : {})
+      notices.mark(notice, isLast ? { banEndsAt: ban.endsAt(banMs) } : {})
       if (isDryRun) return undefined
       return isLast ? denyBanned(banMs) : denyBlocked
     })
   }
 
-  return request => {
-    if (!matches(request)) return undefined
-    const key = keyOf(request)
-    // A banned client gets this far only in a dry run. Its ban is not prolonged.
-    if (remainingOf(rule, key, options) !== undefined) return undefined
-    return andThen(count(request, key), counted => decide(request, key, counted))
-  }
-}
-
-/** The same for a rule with `status`: counts once the answer is known, so the ban begins with the next request. */
-export function countStrikeByAnswer(
-  rule: CompiledBan,
-  statuses: ReadonlySet<number>,
-  options: BanCheckOptions,
-): Check {
-  const { bans, notices, tallies } = options
-  const tally = tallies.of(rule)
-  const { keyOf, count } = guardCounter('ban', rule, options)
-  const ban = createBanClient(rule, options)
-
-  function decide(notice: Notice): MaybePromise<void> {
-    const { key, count: strikes } = notice
+  /** The ban begins with the next request of the client. */
+  function countAnswer(
+    request: Request,
+    key: string | undefined,
+    counted: Count | undefined,
+  ): MaybePromise<void> {
     // An earlier strike has banned the client, perhaps in another process.
-    if (strikes !== undefined && strikes > rule.limit) {
-      return remainingOf(rule, key, options) === undefined ? bans.catchUp() : undefined
+    if (counted !== undefined && counted.count > limit) {
+      return ban.remainingMs(key) === undefined ? options.bans.catchUp() : undefined
     }
-    notices.trace?.({ type: 'ban', rule: rule.name, key, count: strikes })
-    if (strikes === undefined) return
+    trace?.({ key, count: counted?.count })
+    if (counted === undefined) return
     tallyPass(tally)
-    if (strikes === rule.limit) return andThen(ban(notice), () => notices.publish(notice))
+    if (counted.count < limit) return
+    const notice = noticeOf(request, key, limit)
+    return andThen(ban.begin(notice), () => notices.publish(notice))
   }
 
-  return checkAnswer({
-    type: 'ban',
-    rule,
-    statuses,
-    notices,
-    prepare: request => {
-      const key = keyOf(request)
-      return () => {
-        // It was let in before its ban, or the rule is in dry run. Its ban is not prolonged.
-        if (remainingOf(rule, key, options) !== undefined) return
-        return andThen(count(request, key), counted =>
-          decide(banNotice({ rule, request, key, count: counted?.count })),
-        )
-      }
-    },
+  /** A banned client gets this far if it was let in before its ban, or in a dry run. Its ban is not prolonged. */
+  function strike<Result>(
+    request: Request,
+    key: string | undefined,
+    use: (request: Request, key: string | undefined, counted: Count | undefined) => Result,
+  ) {
+    if (ban.remainingMs(key) !== undefined) return undefined
+    return andThen(count(request, key), counted => use(request, key, counted))
+  }
+
+  if (statuses === undefined) {
+    return request => (matches(request) ? strike(request, keyOf(request), decide) : undefined)
+  }
+  return checkAnswer(ban, statuses, request => {
+    const key = keyOf(request)
+    return () => strike(request, key, countAnswer)
   })
 }
 
-interface BannedRequest {
-  readonly rule: CompiledBan
-  readonly request: Request
-  readonly key: string | undefined
-  readonly remainingMs: number
-}
-
-/** Reports a request of a client whose ban is in force. Returns its denial; `undefined` if the rule is in dry run. */
-function handleBanned(banned: BannedRequest, options: BanCheckOptions): Denial | undefined {
-  const { rule, key, remainingMs } = banned
-  const { notices, now, tallies } = options
-  tallyRefusal(tallies.of(rule), rule)
-  const notice = banNotice(banned)
-  notices.trace?.({ type: 'ban', rule: rule.name, key, isBanned: true, isDenied: !rule.isDryRun })
-  notices.publish(notice)
-  notices.mark(notice, { banEndsAt: timeIn(remainingMs, now) })
-  return rule.isDryRun ? undefined : denyBanned(remainingMs)
-}
-
-/** Bans the client whose last strike a notice is about. */
-function createBanClient(rule: CompiledBan, options: BanCheckOptions) {
+/** What both checks of a rule do with its bans. */
+function openBan(rule: CompiledBan, options: BanCheckOptions) {
   const { bans, notices, now } = options
-  const { banMs: forMs } = rule
-  return (notice: Notice): MaybePromise<void> => {
-    const { key = '' } = notice
-    const banEndsAt = timeIn(forMs, now)
-    return andThen(bans.add({ ...idOf(rule, key), forMs }), () => {
-      notices.writeLine('warn', notice, 'client banned', { banEndsAt })
-      const ban = { rule: rule.name, clientKey: key }
-      void forgetStrikesSoon(ban, remainingOf(rule, key, options) ?? 0, options)
-    })
+  const { isDryRun, banMs } = rule
+  const guarded: GuardedRule = guardRule('ban', rule, options)
+  // Well-formed, because the database replaces lone surrogates.
+  const name = rule.name.toWellFormed()
+  const idOf = (clientKey: string) => ({ rule: name, clientKey, isDryRun })
+  const endsAt = (remainingMs: number) => new Date(now() + remainingMs).toISOString()
+  const remainingMs = (key: string | undefined) =>
+    key === undefined ? undefined : bans.remainingMs(idOf(key))
+
+  return {
+    ...guarded,
+    endsAt,
+    /** Milliseconds until the ban of a client ends; `undefined` without one. */
+    remainingMs,
+
+    /** Bans the client whose last strike a notice is about. */
+    begin: (notice: Notice): MaybePromise<void> => {
+      const { key = '' } = notice
+      const banEndsAt = endsAt(banMs)
+      return andThen(bans.add({ ...idOf(key), forMs: banMs }), () => {
+        notices.writeLine('warn', notice, 'client banned', { banEndsAt })
+        const ban = { rule: rule.name, clientKey: key }
+        void forgetStrikesSoon(ban, remainingMs(key) ?? 0, options)
+      })
+    },
+
+    /** Reports a request of a banned client. Returns its denial; `undefined` if the rule is in dry run. */
+    refuse: (request: Request, key: string | undefined, remainingMs: number) => {
+      tallyRefusal(guarded.tally, rule)
+      const notice = guarded.noticeOf(request, key)
+      guarded.trace?.({ key, isBanned: true, isDenied: !isDryRun })
+      notices.publish(notice)
+      notices.mark(notice, { banEndsAt: endsAt(remainingMs) })
+      return isDryRun ? undefined : denyBanned(remainingMs)
+    },
   }
-}
-
-/** Milliseconds until the ban of a client by a rule ends; `undefined` without one. */
-function remainingOf(
-  rule: CompiledBan,
-  key: string | undefined,
-  { bans }: BanCheckOptions,
-): number | undefined {
-  return key === undefined ? undefined : bans.remainingMs(idOf(rule, key))
-}
-
-/** Well-formed, because the database replaces lone surrogates. */
-function idOf({ name, isDryRun }: CompiledBan, clientKey: string) {
-  return { rule: name.toWellFormed(), clientKey, isDryRun }
 }
 
 function denyBanned(remainingMs: number): Denial {
@@ -178,19 +146,11 @@ function denyBanned(remainingMs: number): Denial {
   return (_response, next) => next(new ServiceError('blocked', { headers }))
 }
 
-function banNotice(decision: {
-  readonly rule: CompiledBan
-  readonly request: Request
-  readonly key: string | undefined
-  readonly count?: number | undefined
-}): Notice {
-  const { rule, request, key, count } = decision
-  const counted = { key, count, limit: rule.limit, period: rule.windowMs }
-  return noticeOf({ type: 'ban', rule, request, counted })
-}
-
-function timeIn(ms: number, now: () => number): string {
-  return new Date(now() + ms).toISOString()
+/** Where strikes are counted. */
+export interface StrikeOptions {
+  /** `undefined` if nothing is counted. */
+  readonly store: CounterStore | undefined
+  readonly notices: Notices
 }
 
 /** All services on one database obey a ban after two seconds, and a busy one a little later. */
@@ -203,7 +163,7 @@ const KNOWN_AFTER_MS = 10_000
 export function forgetStrikesSoon(
   ban: Pick<Ban, 'rule' | 'clientKey'>,
   remainingMs: number,
-  options: GuardOptions,
+  options: StrikeOptions,
 ): Promise<void> {
   return forgetStrikes(ban, options, Math.min(KNOWN_AFTER_MS, remainingMs / 2))
 }
@@ -211,7 +171,7 @@ export function forgetStrikesSoon(
 /** Resets the count of a client whose ban an operator has made or lifted. A failure of the store is logged. */
 export async function forgetStrikes(
   { rule, clientKey: key }: Pick<Ban, 'rule' | 'clientKey'>,
-  { store, notices }: GuardOptions,
+  { store, notices }: StrikeOptions,
   inMs = 0,
 ): Promise<void> {
   try {

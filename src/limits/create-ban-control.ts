@@ -1,15 +1,14 @@
-import { forgetStrikes } from './ban-checks.ts'
+import { forgetStrikes, type StrikeOptions } from './ban-checks.ts'
 import { type BanControl, banRefused } from './ban-control.ts'
 import type { BanList } from './ban-list.ts'
 import { checkBanOrder } from './ban-orders.ts'
 import type { Ban, BanStore } from './ban-store.ts'
-import type { GuardOptions } from './guarded-rule.ts'
 import type { Limiter } from './limiter.ts'
 
 /** How many counts are reset at a time, each of them with a call to the store. */
 const FORGOTTEN_AT_ONCE = 1000
 
-export interface BanControlOptions extends GuardOptions {
+export interface BanControlOptions extends StrikeOptions {
   readonly banStore: BanStore
   readonly bans: BanList
   readonly limiter: Pick<Limiter, 'banRules'>

@@ -1,26 +1,20 @@
 import type { Request } from 'express'
 import { checkAnswer } from './answer-counts.ts'
-import {
-  type BanCheckOptions,
-  checkStandingBan,
-  countStrike,
-  countStrikeByAnswer,
-} from './ban-checks.ts'
+import { type BanCheckOptions, checkStandingBan, checkStrike } from './ban-checks.ts'
 import { compileDenyOverLimit } from './deny-over-limit.ts'
 import { type Check, denyBlocked } from './filter.ts'
-import { guardCounter, guardMatch } from './guarded-rule.ts'
+import { type GuardedRule, type GuardOptions, guardRule } from './guard-rule.ts'
 import type { AddLimitHeaders } from './limit-headers.ts'
 import { andThen, type MaybePromise } from './maybe-promise.ts'
-import { noticeOf } from './notices.ts'
+import type { Notices } from './notices.ts'
 import { factsOf } from './rules/request-facts.ts'
 import type {
   CheckedLimits,
-  CompiledCounter,
   CompiledFilterRule,
   CompiledThrottle,
   CompiledTrack,
 } from './rules/rules-schema.ts'
-import { type Tally, tallyPass, tallyRefusal } from './tallies.ts'
+import { tallyPass, tallyRefusal } from './tallies.ts'
 
 export interface CheckOptions extends BanCheckOptions {
   readonly addLimitHeaders: AddLimitHeaders
@@ -32,38 +26,33 @@ export function compileChecks(rules: CheckedLimits, options: CheckOptions): read
     ...rules.safelist.map(rule => checkSafelist(rule, options)),
     ...rules.blocklist.map(rule => checkBlocklist(rule, options)),
     ...rules.bans.map(rule => checkStandingBan(rule, options)),
-    ...rules.bans.map(rule =>
-      rule.statuses === undefined
-        ? countStrike(rule, options)
-        : countStrikeByAnswer(rule, rule.statuses, options),
-    ),
+    ...rules.bans.map(rule => checkStrike(rule, options)),
     ...rules.throttle.map(rule => checkThrottle(rule, options)),
     ...rules.track.map(rule => checkTrack(rule, options)),
   ]
 }
 
-function checkSafelist(rule: CompiledFilterRule, { notices, tallies }: CheckOptions): Check {
-  const tally = tallies.of(rule)
-  const matches = guardMatch('safelist', rule, notices)
+function checkSafelist(rule: CompiledFilterRule, options: GuardOptions): Check {
+  const { tally, matches, trace, noticeOf } = guardRule('safelist', rule, options)
   return request => {
     if (!matches(request)) return undefined
     factsOf(request).isSafe = true
     tallyPass(tally)
-    notices.trace?.({ type: 'safelist', rule: rule.name })
-    notices.publish(noticeOf({ type: 'safelist', rule, request }))
+    trace?.({})
+    options.notices.publish(noticeOf(request))
     return 'pass'
   }
 }
 
-function checkBlocklist(rule: CompiledFilterRule, { notices, tallies }: CheckOptions): Check {
-  const tally = tallies.of(rule)
-  const matches = guardMatch('blocklist', rule, notices)
+function checkBlocklist(rule: CompiledFilterRule, options: GuardOptions): Check {
+  const { notices } = options
+  const { tally, matches, trace, noticeOf } = guardRule('blocklist', rule, options)
   return request => {
     if (!matches(request)) return undefined
     tally.counted++
     tallyRefusal(tally, rule)
-    const notice = noticeOf({ type: 'blocklist', rule, request })
-    notices.trace?.({ type: 'blocklist', rule: rule.name, isDenied: !rule.isDryRun })
+    trace?.({ isDenied: !rule.isDryRun })
+    const notice = noticeOf(request)
     notices.publish(notice)
     notices.mark(notice)
     return rule.isDryRun ? undefined : denyBlocked
@@ -71,23 +60,21 @@ function checkBlocklist(rule: CompiledFilterRule, { notices, tallies }: CheckOpt
 }
 
 function checkThrottle(rule: CompiledThrottle, options: CheckOptions): Check {
-  const { notices, addLimitHeaders, tallies } = options
+  const { notices, addLimitHeaders } = options
   const { name, limit, windowMs } = rule
-  const tally = tallies.of(rule)
-  const matches = guardMatch('throttle', rule, notices)
-  const { keyOf, count } = guardCounter('throttle', rule, options)
+  const { tally, matches, keyOf, count, trace } = guardRule('throttle', rule, options)
   const denyOverLimit = compileDenyOverLimit('throttle', rule, { notices, tally })
   return request => {
     if (!matches(request)) return undefined
     const key = keyOf(request)
     return andThen(count(request, key), counted => {
-      notices.trace?.({ type: 'throttle', rule: name, key, count: counted?.count })
+      trace?.({ key, count: counted?.count })
       if (key === undefined || counted === undefined) return undefined
-      if (counted.count <= limit) {
+      const { count: used, resetsInMs } = counted
+      if (used <= limit) {
         tallyPass(tally)
         return undefined
       }
-      const { count: used, resetsInMs } = counted
       const state = { key, limit, windowMs, count: used, resetsInMs }
       const denial = denyOverLimit(request, state)
       if (denial !== undefined) addLimitHeaders(request, name, state)
@@ -96,54 +83,43 @@ function checkThrottle(rule: CompiledThrottle, options: CheckOptions): Check {
   }
 }
 
-function checkTrack(rule: CompiledTrack, options: CheckOptions): Check {
-  const { notices } = options
-  const { statuses } = rule
-  const trackOptions = { ...options, tally: options.tallies.of(rule) }
-  const prepare = 'limit' in rule ? countTrack(rule, trackOptions) : notifyTrack(rule, trackOptions)
-  if (statuses !== undefined)
-    return checkAnswer({ type: 'track', rule, statuses, notices, prepare })
-  const matches = guardMatch('track', rule, notices)
-  return request => {
-    if (!matches(request)) return undefined
-    return andThen(prepare(request)(), () => undefined)
-  }
-}
-
-interface TrackOptions extends CheckOptions {
-  readonly tally: Tally
+function checkTrack(rule: CompiledTrack, options: GuardOptions): Check {
+  const guarded = guardRule('track', rule, options)
+  const prepare =
+    'limit' in rule
+      ? countTrack(rule.limit, guarded, options.notices)
+      : notifyTrack(guarded, options.notices)
+  if (rule.statuses !== undefined) return checkAnswer(guarded, rule.statuses, prepare)
+  return request =>
+    guarded.matches(request) ? andThen(prepare(request)(), () => undefined) : undefined
 }
 
 /** What a track does with a request that matches, in two steps: before it is answered, and when it counts. */
 type Track = (request: Request) => () => MaybePromise<void>
 
-function notifyTrack(rule: CompiledFilterRule, { notices, tally }: TrackOptions): Track {
+function notifyTrack({ tally, trace, noticeOf }: GuardedRule, notices: Notices): Track {
   return request => () => {
     tallyPass(tally)
-    const notice = noticeOf({ type: 'track', rule, request })
-    notices.trace?.({ type: 'track', rule: rule.name })
+    const notice = noticeOf(request)
+    trace?.({})
     notices.publish(notice)
     notices.writeLine('info', notice, 'request tracked')
   }
 }
 
-function countTrack(rule: CompiledCounter, options: TrackOptions): Track {
-  const { notices, tally } = options
-  const { name, limit, windowMs: period } = rule
-  const { keyOf, count } = guardCounter('track', rule, options)
+function countTrack(limit: number, guarded: GuardedRule, notices: Notices): Track {
+  const { tally, keyOf, count, trace, noticeOf } = guarded
   return request => {
     const key = keyOf(request)
     return () =>
       andThen(count(request, key), counted => {
         if (counted !== undefined) tallyPass(tally)
         const isOver = counted !== undefined && counted.count > limit
-        notices.trace?.({ type: 'track', rule: name, key, count: counted?.count, isOver })
+        trace?.({ key, count: counted?.count, isOver })
         if (!isOver) return
-        const { count: used } = counted
-        const facts = { key, count: used, limit, period }
-        const notice = noticeOf({ type: 'track', rule, request, counted: facts })
+        const notice = noticeOf(request, key, counted.count)
         notices.publish(notice)
-        if (used === limit + 1) notices.writeLine('info', notice, 'request tracked')
+        if (counted.count === limit + 1) notices.writeLine('info', notice, 'request tracked')
       })
   }
 }
