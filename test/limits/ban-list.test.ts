@@ -184,3 +184,26 @@ describe('follow', () => {
     expect(restOf(ANN, BOB)).toEqual([HOUR, HOUR])
   })
 })
+
+test('what operators change while the store is being read stays changed', async () => {
+  const gate = createGate()
+  let isSlow = false
+  const { bans, restOf, followChange } = await open({
+    kept: [stored(ANN)],
+    replace: () => ({
+      load: async function* () {
+        if (isSlow) await gate.opened
+        yield [stored(ANN)]
+      },
+    }),
+  })
+  isSlow = true
+  const followed = followChange()
+  await turn()
+  bans.obey(stored(BOB))
+  const forgotten = bans.forget([stored(ANN)])
+  await turn()
+  gate.open()
+  await Promise.all([followed, forgotten])
+  expect(restOf(ANN, BOB)).toEqual([undefined, HOUR])
+})
