@@ -1,5 +1,4 @@
 import { describe, expect, test } from 'vitest'
-import { openLimitedApp } from '../support/limited-app.ts'
 import { canUseRedis } from '../support/redis-settings.ts'
 import { managementUrlOf, useServicePair } from '../support/service-pair.ts'
 import { linesOf, type SpawnedService } from '../support/spawn-service.ts'
@@ -141,27 +140,4 @@ describe.skipIf(!canUseRedis)('two services of one database that count in Redis'
       expect(statuses).toEqual([200, 200, 200, 429, 429])
       expect(await ask(pair.other, 1, '/users', 'counted')).toEqual([429])
     }))
-})
-
-describe.skipIf(!canUseRedis)('an answer that is sent after it is counted in Redis', () => {
-  const redis = useTestRedis()
-
-  test.each([
-    ['ends with an object', 'response.status(429).end({ a: 1 })'],
-    ['writes and ends with an object', "response.write('half'); response.end({ a: 1 })"],
-  ])('costs only its own response when a function under with %s', async (_what, code) => {
-    const app = await openLimitedApp(
-      `{
-        bans: [{ name: 'any', status: [200, 429], maxretry: 100, findtime: 60, bantime: 60 }],
-        rateLimits: [{ name: 'one', to: 1, within: 60, with: (request, response) => { ${code} } }],
-      }`,
-      { env: { CACHE_STORE: 'redis', REDIS_URL: redis.url, REDIS_PREFIX: redis.newPrefix() } },
-    )
-    expect(await app.statusOf('GET /users')).toBe(200)
-    await expect(app.ask('GET /users')).rejects.toThrow()
-    await until(
-      () => app.linesOf('a response could not be sent, its connection is closed').length === 1,
-    )
-    await app.http.get('/livez').expect(200)
-  })
 })
