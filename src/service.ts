@@ -7,10 +7,10 @@ import { type Clocks, createClocks } from './clocks.ts'
 import { type Config, describeProblem } from './config/settings.ts'
 import { createRequestMetrics, type RequestMetrics } from './http/request-metrics.ts'
 import { type BanControl, createControlWithoutRules } from './limits/ban-control.ts'
-import type { LimitsTrace } from './limits/limits-trace.ts'
-import { createRuleLines, writeRefusedHost } from './limits/rule-lines.ts'
+import type { LimitsTrace } from './limits/notices.ts'
+import { createHostLog, createRuleLines } from './limits/rule-lines.ts'
 import type { LimitsReport } from './limits/rule-report.ts'
-import { type CheckedLimits, NO_LIMITS } from './limits/rules/compiled-rules.ts'
+import type { CheckedLimits } from './limits/rules/rules-schema.ts'
 import { isInMemory, openStorage } from './open-database.ts'
 import { type CheckReadiness, createReadinessCheck } from './ops/health.ts'
 import type { ReloadResult } from './ops/management/operations.ts'
@@ -131,7 +131,7 @@ export async function openApp(options: AppOptions): Promise<OpenApp> {
       newRequestId: options.newRequestId ?? randomUUID,
       limiter: limits?.limiter,
       keys: options.keys ?? keys,
-      onHostRefused: host => writeRefusedHost(host, lines),
+      onHostRefused: createHostLog(lines),
       settings: config,
     })
     return {
@@ -140,7 +140,14 @@ export async function openApp(options: AppOptions): Promise<OpenApp> {
       readAnew: storage.readAnew,
       bans: limits?.bans ?? createControlWithoutRules(storage.bans),
       report: createReporter({ metrics, storage, passwords, limits: limitsReport }),
-      reloadLimits: async () => (await importLimits()).reloadLimits(config, log, limits?.limiter),
+      reloadLimits: async () => {
+        try {
+          return await (await importLimits()).reloadLimits(config, log, limits?.limiter)
+        } catch (err) {
+          log.error({ err }, 'limits could not be reloaded, keeping the previous rules')
+          return { outcome: 'failed' }
+        }
+      },
     }
   }
 
@@ -187,9 +194,9 @@ export async function openService(options: ServiceOptions): Promise<Service> {
 }
 
 async function readOwnLimits({ limitsFile, cacheStore }: Config) {
-  if (limitsFile !== undefined) return (await importLimits()).readLimits(limitsFile)
   // Without rules Redis is opened too, so that a wrong password stops this start, and not the one after rules are added.
-  return cacheStore === 'redis' ? NO_LIMITS : undefined
+  if (limitsFile === undefined && cacheStore !== 'redis') return undefined
+  return (await importLimits()).readLimits(limitsFile)
 }
 
 // Only where there are rules: the list of public suffixes takes 5 MB and 50 ms of a start.

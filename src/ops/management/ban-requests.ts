@@ -1,7 +1,7 @@
 import { z } from 'zod'
 import { ServiceError } from '../../errors.ts'
 import { checkQuery, queryError, type SentParameter } from '../../http/query.ts'
-import type { BanOrder } from '../../limits/ban-orders.ts'
+import type { BanOrder } from '../../limits/ban-control.ts'
 import type { BanQuery, BanSelection } from '../../limits/ban-store.ts'
 
 type BanPlace = NonNullable<BanQuery['after']>
