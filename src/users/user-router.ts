@@ -1,9 +1,11 @@
 import type { Request, Router } from 'express'
+import { ServiceError } from '../errors.ts'
 import {
   entityTag,
+  matchesIfMatch,
   matchesIfNoneMatch,
   parseIdempotencyKey,
-  parseIfMatch,
+  preconditionOf,
 } from '../http/headers.ts'
 import { JSON_TYPE } from '../http/negotiation.ts'
 import { type QueryParameter, queryParameters, queryString } from '../http/query.ts'
@@ -30,10 +32,7 @@ export function createUserRouter(
 
   async function list(request: Request): Promise<Reply> {
     const parameters = queryParameters(request.url)
-    const ifNoneMatch = request.headers['if-none-match']
-    const { revision, list } = await users.list(parameters, known =>
-      matchesIfNoneMatch(ifNoneMatch, known),
-    )
+    const { revision, list } = await users.list(parameters, known => isFresh(request, known))
     return list === undefined ? notModified(revision) : listReply(list, parameters, request.baseUrl)
   }
 
@@ -48,17 +47,16 @@ export function createUserRouter(
 
   async function read(request: Request): Promise<Reply> {
     const user = await users.read(idOf(request))
-    const isFresh = matchesIfNoneMatch(request.headers['if-none-match'], user.version)
-    return isFresh ? notModified(user.version) : userReply(200, user)
+    return isFresh(request, user.version) ? notModified(user.version) : userReply(200, user)
   }
 
   async function update(request: Request): Promise<Reply> {
-    const expected = parseIfMatch(request.headers['if-match'])
-    return userReply(200, await users.update(idOf(request), request.body, expected))
+    const precondition = preconditionOf(request.headers)
+    return userReply(200, await users.update(idOf(request), request.body, precondition))
   }
 
   async function remove(request: Request): Promise<Reply> {
-    await users.delete(idOf(request), parseIfMatch(request.headers['if-match']))
+    await users.delete(idOf(request), preconditionOf(request.headers))
     return { status: 204 }
   }
 
@@ -115,6 +113,12 @@ export function createUserRouter(
     )
     .all(otherMethods)
   return router
+}
+
+/** Whether the client has the version. Throws `version_mismatch` if If-Match does not allow it. */
+function isFresh({ headers }: Request, version: string): boolean {
+  if (!matchesIfMatch(headers['if-match'], version)) throw new ServiceError('version_mismatch')
+  return matchesIfNoneMatch(headers['if-none-match'], version)
 }
 
 function userReply(status: number, user: StoredUser, headers: Record<string, string> = {}): Reply {
