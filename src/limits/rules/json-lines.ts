@@ -20,10 +20,10 @@ export interface LocatedJson {
 /** Parts further inside have no positions of their own: rules are less deep, but a text may be as deep as it is long. */
 const MAX_DEPTH = 10
 
-const BLANKS = /[ \t\n\r]*/y
+const BLANKS = /[ \t\n\r]+/y
 
 /** A text in quotes, a number or a word. `JSON.parse` checks it. */
-const SCALAR = /"(?:[^"\\\n]|\\.)*"?|[-+.\w]*/y
+const SCALAR = /"(?:[^"\\\n]|\\.)*"?|[-+.\w]+/y
 
 /** `first`: a member, an item or the end of what has just begun. `more`: what may follow a value. */
 type Expected = 'value' | 'first' | 'name' | 'colon' | 'more'
