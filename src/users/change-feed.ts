@@ -16,6 +16,9 @@ const COMMENT_MS = 15_000
 
 const STREAM_PAGE = 500
 
+/** How long a stream may take to end at a stop. Its client goes on with another service after the last whole event. */
+const LAST_MS = 500
+
 export interface ChangeFeedOptions {
   readonly changes: UserChanges
   readonly watch: ChangeWatch
@@ -59,7 +62,7 @@ export function createChangeFeed({ changes, watch, maxWaiting, isAllowed }: Chan
       }
       requireAllowed(request)
       // A stop answers at once.
-      if (!watch.hasEnded()) page = await changes.read(page.next, limit)
+      if (!watch.ended.aborted) page = await changes.read(page.next, limit)
     }
     const next = encodeChangeCursor(page.next)
     const kept = parameters
@@ -82,6 +85,7 @@ export function createChangeFeed({ changes, watch, maxWaiting, isAllowed }: Chan
       headers: { 'X-Accel-Buffering': 'no' },
       write: async sink => {
         streaming++
+        cutOffAtStop(request, sink)
         try {
           await writeEvents(request, sink, first)
         } finally {
@@ -89,6 +93,13 @@ export function createChangeFeed({ changes, watch, maxWaiting, isAllowed }: Chan
         }
       },
     }
+  }
+
+  /** A client that takes nothing would hold up the stop. */
+  function cutOffAtStop(request: Request, { signal }: Sink): void {
+    const cutOff = () => setTimeout(() => request.res?.destroy(), LAST_MS).unref()
+    if (watch.ended.aborted) cutOff()
+    else watch.ended.addEventListener('abort', cutOff, { signal })
   }
 
   /** Ends without an error when the stream must: its client then connects again, and is told why. */
@@ -100,12 +111,12 @@ export function createChangeFeed({ changes, watch, maxWaiting, isAllowed }: Chan
       text += page.changes.map(eventText).join('')
       if (text !== '') await sink.send(text)
       text = ''
-      if (watch.hasEnded() || !allowed()) return
+      if (watch.ended.aborted || !allowed()) return
       const after: ChangePosition = page.next
       if (!page.hasMore) {
         const startedAt = performance.now()
         await watch.wait({ after, ms: COMMENT_MS, closing: sink.signal, isAllowed: allowed })
-        if (watch.hasEnded() || sink.signal.aborted || !allowed()) return
+        if (watch.ended.aborted || sink.signal.aborted || !allowed()) return
         if (performance.now() - startedAt >= COMMENT_MS - 1) text = ':\n\n'
       }
       try {
