@@ -1,5 +1,5 @@
 import cors from 'cors'
-import type { Application, Request, RequestHandler } from 'express'
+import type { Application, RequestHandler } from 'express'
 import type { Logger } from 'pino'
 import { recogniseKeys, requireKey, requireScope } from './access/key-checks.ts'
 import type { KeyRing } from './access/key-ring.ts'
@@ -14,7 +14,6 @@ import {
   requireDecodablePath,
   requireValidHead,
 } from './http/gate.ts'
-import { bearerToken } from './http/headers.ts'
 import { createPages, pageOperations } from './http/pages/pages.ts'
 import { createReplySender } from './http/reply.ts'
 import { requestLog } from './http/request-log.ts'
@@ -29,10 +28,8 @@ import {
 import type { Limiter } from './limits/limiter.ts'
 import { type CheckReadiness, createHealthRouter, healthOperations } from './ops/health.ts'
 import type { Stopping } from './server/stop.ts'
-import { createChangeFeed } from './users/change-feed.ts'
-import type { ChangeWatch } from './users/change-watch.ts'
+import type { ChangeFeed } from './users/change-feed.ts'
 import type { PasswordVerifications } from './users/password-verifications.ts'
-import type { UserChanges } from './users/user-changes.ts'
 import { describeUserOperations } from './users/user-openapi.ts'
 import { createUserRouter } from './users/user-router.ts'
 import type { UserRules } from './users/user-schemas.ts'
@@ -43,9 +40,7 @@ import { readVersion } from './version.ts'
 export interface AppDependencies {
   readonly users: UserService
   readonly verifications: PasswordVerifications
-  readonly changes: UserChanges
-  /** Whoever opens it ends it when the service stops. */
-  readonly watch: ChangeWatch
+  readonly changes: ChangeFeed
   /** The rules that `users` checks its input by. Their schemas go into the OpenAPI document. */
   readonly rules: UserRules
   readonly checks: CheckReadiness
@@ -64,12 +59,7 @@ export interface AppDependencies {
   readonly onHostRefused: (host: string) => void
   readonly settings: Pick<
     Config,
-    | 'trustProxy'
-    | 'allowedHosts'
-    | 'corsOrigins'
-    | 'bodyLimitBytes'
-    | 'maxEventLoopDelayMs'
-    | 'maxWaitingRequests'
+    'trustProxy' | 'allowedHosts' | 'corsOrigins' | 'bodyLimitBytes' | 'maxEventLoopDelayMs'
   >
 }
 
@@ -93,7 +83,7 @@ const MAX_PAUSE_MS = 500
 
 /** The Express application. Its middleware stands in the order in which a request meets it. */
 export function createApp(dependencies: AppDependencies): Application {
-  const { users, verifications, rules, checks, stopping, log, newRequestId } = dependencies
+  const { users, verifications, changes, rules, checks, stopping, log, newRequestId } = dependencies
   const { limiter, keys, metrics, isOnLoopback } = dependencies
   const { trustProxy, corsOrigins, bodyLimitBytes, maxEventLoopDelayMs } = dependencies.settings
   const sendReply = createReplySender()
@@ -113,10 +103,6 @@ export function createApp(dependencies: AppDependencies): Application {
   const settings = { version: readVersion(), bodyLimitBytes, scopes }
   const isReady = async () => (await checks()).isReady
   const pages = createPages({ operations, settings, isReady }, open)
-  const isAllowed = (request: Request) =>
-    keys === undefined || typeof keys.recognise(bearerToken(request) ?? '') !== 'string'
-  const maxWaiting = dependencies.settings.maxWaitingRequests
-  const changes = createChangeFeed({ ...dependencies, maxWaiting, isAllowed })
   const userRouter = createUserRouter({ users, verifications, changes }, parts)
   const routes = [userRouter, health, pages].flatMap(routesOf).map(({ path }) => path)
   const app = createExpressApp(trustProxy)

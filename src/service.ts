@@ -1,6 +1,7 @@
 import { randomUUID } from 'node:crypto'
 import type { Application } from 'express'
 import type { Logger } from 'pino'
+import { isKeyValid } from './access/key-checks.ts'
 import { type KeyRing, openKeyRing } from './access/key-ring.ts'
 import { type AppDependencies, createApp } from './app.ts'
 import { type Clocks, createClocks } from './clocks.ts'
@@ -19,6 +20,7 @@ import { createHttpServer, type HttpServer, type Timeouts } from './server/serve
 import { createStopping, type Stopping } from './server/stop.ts'
 import type { IndexingProgress, Storage } from './storage/storage.ts'
 import { blaming } from './storage/unusable-database.ts'
+import { createChangeFeed } from './users/change-feed.ts'
 import { createChangeWatch } from './users/change-watch.ts'
 import { createCursors } from './users/cursor.ts'
 import { startForgetting } from './users/forget-deletions.ts'
@@ -117,6 +119,14 @@ export async function openApp(options: AppOptions): Promise<OpenApp> {
       onUpgradeFailure: err => log.warn({ err }, 'cannot replace a weak password digest'),
     })
 
+    const ring = options.keys ?? keys
+    const changes = createChangeFeed({
+      changes: storage.changes,
+      watch,
+      maxWaiting: config.maxWaitingRequests,
+      isAllowed: request => ring === undefined || isKeyValid(ring, request),
+    })
+
     const metrics = createRequestMetrics()
     const counting = config.managementPort === undefined ? undefined : metrics
     const checks = createReadinessCheck({
@@ -125,12 +135,11 @@ export async function openApp(options: AppOptions): Promise<OpenApp> {
       isCountingLocally: limits?.isCountingLocally,
     })
     const app = createApp({
-      ...{ users, verifications, rules, checks, stopping, log, isOnLoopback, watch },
-      changes: storage.changes,
+      ...{ users, verifications, changes, rules, checks, stopping, log, isOnLoopback },
       metrics: counting,
       newRequestId: options.newRequestId ?? randomUUID,
       limiter: limits?.limiter,
-      keys: options.keys ?? keys,
+      keys: ring,
       onHostRefused: createHostLog(lines),
       settings: config,
     })
@@ -139,7 +148,10 @@ export async function openApp(options: AppOptions): Promise<OpenApp> {
       metrics: counting,
       readAnew: storage.readAnew,
       bans: limits?.bans ?? createControlWithoutRules(storage.bans),
-      report: createReporter({ metrics, storage, passwords, limits: limitsReport }),
+      report: createReporter({
+        ...{ metrics, storage, passwords, limits: limitsReport },
+        feed: () => ({ ...changes.report(), deletions: forgetting.kept() }),
+      }),
       reloadLimits: async () => {
         try {
           return await (await importLimits()).reloadLimits(config, log, limits?.limiter)

@@ -231,6 +231,22 @@ test('a stop answers those who wait at once, and ends streams', async () => {
   await stream.ended
 })
 
+test('who waits and who streams is counted, and no more than MAX_WAITING_REQUESTS may', async () => {
+  const app = await openTestApp({ env: { MANAGEMENT_PORT: '0', MAX_WAITING_REQUESTS: '2' } })
+  const { next } = await read(app)
+  const metrics = async () => (await fetch(`${app.managementUrl}/metrics`)).text()
+  const waiting = app.http.get(`${PATH}?after=${next}&wait=60`).then(({ status }) => status)
+  const stream = await openStream(app)
+  await until(async () => /^change_feed_requests\{state="waiting"\} 1$/m.test(await metrics()))
+  expect(await metrics()).toMatch(/^change_feed_requests\{state="streaming"\} 1$/m)
+  expect((await read(app, `after=${next}&wait=60`)).data).toEqual([])
+  await app.http.get(PATH).set('Accept', 'text/event-stream').expect(503)
+  stream.response.destroy()
+  await until(async () => /^change_feed_requests\{state="streaming"\} 0$/m.test(await metrics()))
+  await create(app)
+  expect(await waiting).toBe(200)
+})
+
 interface Stream {
   readonly response: IncomingMessage
   text(): string

@@ -126,6 +126,18 @@ export const SERVICE_METRICS: readonly (NumberMetric | HistogramMetric)[] = [
     read: ({ storage: { connections } }) => (connections ? one(connections.waiting) : []),
   },
   {
+    name: 'change_feed_requests',
+    type: 'gauge',
+    help: 'Number of requests that wait for a change of a user, and of streams of changes.',
+    read: ({ feed: { waiting, streaming } }) => by('state', { waiting, streaming }),
+  },
+  {
+    name: 'change_feed_deletions',
+    type: 'gauge',
+    help: 'Number of deleted users that the feed of changes still has, counted once a minute.',
+    read: ({ feed }) => one(feed.deletions),
+  },
+  {
     name: 'limit_decisions_total',
     type: 'counter',
     help: 'Number of requests that a rule has let pass, refused, or would have refused without its dry run.',

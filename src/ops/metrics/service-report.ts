@@ -15,9 +15,19 @@ export interface ServiceReport {
   readonly isStorageUp: boolean
   /** Passwords that wait to be hashed or verified. */
   readonly waitingPasswords: number
+  readonly feed: FeedReport
   /** `undefined` without limits. */
   readonly limits: LimitsReport | undefined
   readonly process: ProcessUse
+}
+
+/** The feed of changes. */
+export interface FeedReport {
+  /** Requests that wait for a change, and streams of events. */
+  readonly waiting: number
+  readonly streaming: number
+  /** Deletions that were kept when they were last counted. */
+  readonly deletions: number
 }
 
 /** What a process uses of the machine. */
@@ -37,6 +47,7 @@ export interface ReportSources {
   readonly metrics: RequestMetrics
   readonly storage: Pick<Storage, 'report' | 'users'>
   readonly passwords: { waiting(): number }
+  readonly feed: () => FeedReport
   readonly limits: () => LimitsReport | undefined
 }
 
@@ -48,6 +59,7 @@ export function createReporter({
   metrics,
   storage,
   passwords,
+  feed,
   limits,
 }: ReportSources): () => Promise<Omit<ServiceReport, 'server'>> {
   const waits = createPatientWaits(PING_TIMEOUT_MS)
@@ -76,6 +88,7 @@ export function createReporter({
       storage: ofStorage,
       isStorageUp: isUp,
       waitingPasswords: passwords.waiting(),
+      feed: feed(),
       limits: limits(),
       process: {
         pid: process.pid,

@@ -62,6 +62,7 @@ function createReport(): ServiceReport {
     },
     isStorageUp: true,
     waitingPasswords: 9,
+    feed: { waiting: 21, streaming: 22, deletions: 23 },
     limits: {
       rules: ODD_RULES.map((rule, index) => ({
         ...{ type: 'throttle', rule, isDryRun: false },
@@ -102,6 +103,7 @@ test.each(FORMATS)('%s text says exactly what the report says', async (_, accept
     )
   expect(valuesOf('http_requests_by_key_total')).toEqual({ 'key-1': 1, 'key-2': 1, 'key-3': 1 })
   expect(valuesOf('queue_length')).toEqual({ requests: 3, writes: 5, passwords: 9 })
+  expect(valuesOf('change_feed_requests')).toEqual({ waiting: 21, streaming: 22 })
   expect(valuesOf('storage_bytes')).toEqual({ database: 4096, wal: 1e21 })
   expect(valuesOf('storage_connections')).toEqual({ active: 6, idle: 7 })
   for (const [name, value] of [
@@ -113,6 +115,7 @@ test.each(FORMATS)('%s text says exactly what the report says', async (_, accept
     ['storage_commit_duration_seconds_sum', 99.3001],
     ['storage_commit_writes_sum', 3003],
     ['storage_connections_waiting', 8],
+    ['change_feed_deletions', 23],
     ['limit_bans', 10],
     ['limit_store_up', 0],
   ] as const) {
