@@ -1,4 +1,4 @@
-import type { IncomingMessage } from 'node:http'
+import type { IncomingHttpHeaders, IncomingMessage } from 'node:http'
 import type { Request } from 'express'
 import { ServiceError } from '../errors.ts'
 
@@ -88,14 +88,25 @@ export function entityTag(version: string): string {
 }
 
 /**
- * The versions that If-Match accepts; `undefined` if it accepts any. It never accepts a weak tag.
- * A malformed header accepts none.
+ * Whether If-Match is true of a version, as RFC 9110 13.1.1 says; `undefined` if it is true of any. It never is by a weak
+ * tag, and a malformed header never is.
  */
-export function parseIfMatch(ifMatch: string | undefined): readonly string[] | undefined {
+export function parseIfMatch(
+  ifMatch: string | undefined,
+): ((version: string) => boolean) | undefined {
   if (ifMatch === undefined || ifMatch.trim() === '*') return undefined
-  return parseEntityTags(ifMatch)
-    .filter(({ isWeak }) => !isWeak)
-    .map(({ opaque }) => opaque)
+  const tags = parseEntityTags(ifMatch)
+  return version => tags.some(({ isWeak, opaque }) => !isWeak && opaque === version)
+}
+
+/** Whether If-Match and If-None-Match let a write happen to a version; `undefined` if they let it to any. */
+export function parsePreconditions({
+  'if-match': ifMatch,
+  'if-none-match': ifNoneMatch,
+}: IncomingHttpHeaders): ((version: string) => boolean) | undefined {
+  const isMatch = parseIfMatch(ifMatch)
+  if (ifNoneMatch === undefined) return isMatch
+  return version => isMatch?.(version) !== false && !matchesIfNoneMatch(ifNoneMatch, version)
 }
 
 /** Whether If-None-Match says that the client has this version. */

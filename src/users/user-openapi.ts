@@ -100,7 +100,7 @@ export function describeUserOperations({ schemas }: UserRules) {
     description:
       'Changes the fields that are sent. PUT and PATCH do the same; PATCH also takes ' +
       '`application/merge-patch+json`. If all values are the same, `updated_at` stays. With `If-Match`, only if the user still has one of these versions.',
-    parameters: [ID, IF_MATCH],
+    parameters: [ID, IF_MATCH, IF_NONE_MATCH],
     body: bodySchema('UserChange', schemas.change),
     answers: { 200: answerWithUser('The user after the change.') },
     refusals: ['email_taken', 'user_not_found', 'outcome_unknown'],
@@ -118,7 +118,7 @@ export function describeUserOperations({ schemas }: UserRules) {
         'A page of users. To read all, follow `rel="next"` of `Link`: each page costs the same, and a user that ' +
         'exists all the time comes exactly once, whatever changes meanwhile.',
       query: listParameters,
-      parameters: [IF_NONE_MATCH],
+      parameters: [IF_MATCH, IF_NONE_MATCH],
       answers: {
         200: {
           description: 'The users; in an object with `envelope=true`.',
@@ -192,7 +192,7 @@ export function describeUserOperations({ schemas }: UserRules) {
       tag: USERS,
       summary: 'Read a user',
       description: 'With `If-None-Match`, the user is sent only if it has changed.',
-      parameters: [ID, IF_NONE_MATCH],
+      parameters: [ID, IF_MATCH, IF_NONE_MATCH],
       answers: {
         200: answerWithUser('The user.'),
         304: { description: 'The client has this version.', headers: VERSION },
@@ -211,7 +211,7 @@ export function describeUserOperations({ schemas }: UserRules) {
       summary: 'Delete a user',
       description:
         'The second time it is 404. With `If-Match`, only if the user still has one of these versions.',
-      parameters: [ID, IF_MATCH],
+      parameters: [ID, IF_MATCH, IF_NONE_MATCH],
       answers: { 204: { description: 'The user is deleted.' } },
       refusals: ['user_not_found', 'outcome_unknown'],
     },

@@ -42,8 +42,8 @@ export interface UserChange {
 /** Two digests of one password, in PHC form. */
 export type DigestReplacement = Readonly<Record<'previous' | 'next', string>>
 
-/** A write happens only if the user has one of these versions. Absent for any version. */
-export type ExpectedVersions = readonly string[] | undefined
+/** A write happens only if this is true of the version of the user. Absent for any version. */
+export type IsExpected = (version: string) => boolean
 
 /** Recognises a repeated create. */
 export interface IdempotencyClaim {
@@ -145,7 +145,7 @@ export interface UserRepository {
   update(
     id: number,
     change: UserChange,
-    expected?: ExpectedVersions,
+    isExpected?: IsExpected,
   ): Promise<StoredUser | 'digest_changed' | undefined>
 
   /**
@@ -156,7 +156,7 @@ export interface UserRepository {
   replaceDigest(id: number, replacement: DigestReplacement): Promise<boolean>
 
   /** Returns whether there was such a user. Throws `version_mismatch`. */
-  delete(id: number, expected?: ExpectedVersions): Promise<boolean>
+  delete(id: number, isExpected?: IsExpected): Promise<boolean>
 
   /**
    * The users that match, in the order of the sort. Throws `words_unavailable` while the index of words is being built, and

@@ -1,9 +1,11 @@
 import type { Request, Router } from 'express'
+import { ServiceError } from '../errors.ts'
 import {
   entityTag,
   matchesIfNoneMatch,
   parseIdempotencyKey,
   parseIfMatch,
+  parsePreconditions,
 } from '../http/headers.ts'
 import { JSON_TYPE } from '../http/negotiation.ts'
 import { type QueryParameter, queryParameters, queryString } from '../http/query.ts'
@@ -34,6 +36,7 @@ export function createUserRouter(
     const { revision, list } = await users.list(parameters, known =>
       matchesIfNoneMatch(ifNoneMatch, known),
     )
+    requireMatch(request, revision)
     return list === undefined ? notModified(revision) : listReply(list, parameters, request.baseUrl)
   }
 
@@ -48,17 +51,18 @@ export function createUserRouter(
 
   async function read(request: Request): Promise<Reply> {
     const user = await users.read(idOf(request))
+    requireMatch(request, user.version)
     const isFresh = matchesIfNoneMatch(request.headers['if-none-match'], user.version)
     return isFresh ? notModified(user.version) : userReply(200, user)
   }
 
   async function update(request: Request): Promise<Reply> {
-    const expected = parseIfMatch(request.headers['if-match'])
-    return userReply(200, await users.update(idOf(request), request.body, expected))
+    const isExpected = parsePreconditions(request.headers)
+    return userReply(200, await users.update(idOf(request), request.body, isExpected))
   }
 
   async function remove(request: Request): Promise<Reply> {
-    await users.delete(idOf(request), parseIfMatch(request.headers['if-match']))
+    await users.delete(idOf(request), parsePreconditions(request.headers))
     return { status: 204 }
   }
 
@@ -115,6 +119,13 @@ export function createUserRouter(
     )
     .all(otherMethods)
   return router
+}
+
+/** Throws `version_mismatch` if If-Match is false of what is read. */
+function requireMatch({ headers }: Request, version: string): void {
+  if (parseIfMatch(headers['if-match'])?.(version) === false) {
+    throw new ServiceError('version_mismatch')
+  }
 }
 
 function userReply(status: number, user: StoredUser, headers: Record<string, string> = {}): Reply {

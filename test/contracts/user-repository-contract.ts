@@ -14,6 +14,7 @@ import { foldCase } from '../../src/users/user-schemas.ts'
 import { areBegun, firstChars, parseAskedWords, wordsOfUser } from '../../src/users/words.ts'
 import { createFakeClock } from '../support/fake-clock.ts'
 import type { ShownUser } from '../support/user-order.ts'
+import { oneOf } from '../support/versions.ts'
 
 export interface OpenedRepository {
   readonly repository: UserRepository
@@ -128,7 +129,7 @@ export function describeUserRepository(harness: RepositoryHarness): void {
       const calls = [
         repository.update(user.id, set),
         repository.update(user.id, late),
-        repository.update(user.id, late, ['another version']),
+        repository.update(user.id, late, oneOf('another version')),
         repository.update(user.id, { ...late, judgedDigest: '$2' }),
         repository.update(other.id + 1, late),
       ]
@@ -236,14 +237,14 @@ export function describeUserRepository(harness: RepositoryHarness): void {
       clock.advance(-untilEndMs)
       const outcomes = await outcomesOf([
         repository.update(a, { name: 'New' }),
-        repository.update(b, { name: 'New' }, ['another version', 'x y']),
-        repository.update(b, { name: 'New' }, []),
+        repository.update(b, { name: 'New' }, oneOf('another version', 'x y')),
+        repository.update(b, { name: 'New' }, oneOf()),
         repository.update(c, { email: shown(created[0] as StoredUser).email.toUpperCase() }),
         repository.update(999, { name: 'New' }),
         repository.update(last, { name: 'New' }),
         repository.update(d, { name: 'New', judgedDigest: '$other' }),
         repository.update(d, { passwordDigest: '$new' }),
-        repository.delete(e, ['another version']),
+        repository.delete(e, oneOf('another version')),
         repository.delete(999),
         repository.delete(f),
         repository.delete(f),
@@ -349,7 +350,7 @@ export function describeWordSearch(harness: RepositoryHarness): void {
       const changed = await outcomesOf([
         repository.update(ann.id, { name: 'Refused', email: 'cid@example.com' }),
         repository.update(ann.id, { name: 'Dora' }),
-        repository.delete(ann.id, ['another version']),
+        repository.delete(ann.id, oneOf('another version')),
       ])
       const taken = 'email_taken'
       expect([...created, ...changed]).toEqual([

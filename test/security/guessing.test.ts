@@ -7,6 +7,7 @@ import {
 import { createPasswordHasher, DECOY } from '../../src/users/passwords/hasher.ts'
 import { newUserBody } from '../support/builders.ts'
 import { openUsers } from '../support/open-users.ts'
+import { oneOf } from '../support/versions.ts'
 
 const RIGHT = 'correct horse'
 const WRONG = 'correct horsf'
@@ -20,7 +21,7 @@ test('UserService.update hashes once more for a wrong password, and not at all i
     const outcomes = await Promise.allSettled([
       users.update(user.id, { user: { password, email: 'Taken@x.co' } }),
       users.update(user.id, { user: { password, name: '' } }),
-      users.update(user.id, { user: { password } }, ['2000-01-01T00:00:00.000Z']),
+      users.update(user.id, { user: { password } }, oneOf('2000-01-01T00:00:00.000Z')),
       users.update(undefined, { user: { password } }),
     ])
     expect(outcomes.map(({ status }) => status)).toEqual(outcomes.map(() => 'rejected'))

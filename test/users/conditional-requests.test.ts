@@ -113,6 +113,55 @@ describe.each(['put', 'patch', 'delete'] as const)('If-Match on %s /users/{id}',
   })
 })
 
+describe.each(['put', 'patch', 'delete'] as const)('If-None-Match on %s /users/{id}', method => {
+  const body = { user: { name: 'Changed' } }
+
+  test.each<[string, ConditionOf]>([
+    ['the tag', tag => tag],
+    ['the tag as a weak one', tag => `"a", W/${tag}`],
+    ['a star', () => '*'],
+  ])('answers 412 to %s, and changes nothing', async (_name, conditionOf) => {
+    const { http, path, user, tag } = await createUser()
+    const response = await http[method](path).set('If-None-Match', conditionOf(tag)).send(body)
+    expect(response.body).toMatchObject({ code: 412, reason: 'version_mismatch' })
+    const both = http[method](path).set('If-Match', tag).set('If-None-Match', conditionOf(tag))
+    await both.send(body).expect(412)
+    expect((await http.get(path)).body).toEqual(user)
+  })
+
+  test('lets another tag through, beside the tag in If-Match', async () => {
+    const { http, path, tag } = await createUser()
+    const response = await http[method](path)
+      .set('If-None-Match', '"a"')
+      .set('If-Match', tag)
+      .send(body)
+    expect(response.status).toBe(method === 'delete' ? 204 : 200)
+  })
+
+  test('answers 404 before 412 if there is no user', async () => {
+    await app.http[method]('/users/999').set('If-None-Match', '*').send(body).expect(404)
+  })
+})
+
+test('If-Match on GET and HEAD is 412 for another or a weak tag, before If-None-Match, and else without effect', async () => {
+  const { http, path, tag } = await createUser()
+  const { headers } = await http.get('/users')
+  for (const [target, current] of [
+    [path, tag],
+    ['/users', String(headers.etag)],
+  ] as const) {
+    for (const method of ['get', 'head'] as const) {
+      const read = (ifMatch: string) => http[method](target).set('If-Match', ifMatch)
+      for (const wrong of ['"a"', `W/${current}`, '']) await read(wrong).expect(412)
+      await read('"a"').set('If-None-Match', current).expect(412)
+      await read(current).set('If-None-Match', current).expect(304)
+      await read(`"a", ${current}`).expect(200)
+      await read('*').expect(200)
+    }
+  }
+  await http.get('/users/999').set('If-Match', '"a"').expect(404)
+})
+
 describe('If-Match on PUT /users/{id}', () => {
   test('is checked after validation and before a taken e-mail', async () => {
     const { http, path } = await createUser()

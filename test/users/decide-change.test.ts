@@ -2,6 +2,7 @@ import { expect, test } from 'vitest'
 import { decideChange, requireVersion } from '../../src/users/decide-change.ts'
 import { showUser } from '../../src/users/stored-user.ts'
 import type { UserRow } from '../../src/users/user-repository.ts'
+import { oneOf } from '../support/versions.ts'
 
 const NOON = '2026-01-31T12:00:00.000Z'
 
@@ -36,8 +37,8 @@ test('decideChange checks the version, then the digest, then whether a later tim
   const last = { ...ANN, updatedAt: '9999-12-31T23:59:59.999Z' }
   const { version } = showUser(last)
   const change = { name: 'Bea', judgedDigest: null }
-  const decide = (fields: object, expected: readonly string[]) =>
-    decideChange(last, { ...change, ...fields }, { ...at(NOON), expected })
+  const decide = (fields: object, versions: readonly string[]) =>
+    decideChange(last, { ...change, ...fields }, { ...at(NOON), isExpected: oneOf(...versions) })
   expect(() => decide({}, ['x'])).toThrow(expect.objectContaining({ code: 'version_mismatch' }))
   expect(decide({}, ['x', version])).toBe('digest_changed')
   const compared = { judgedDigest: '$1' }
@@ -46,8 +47,8 @@ test('decideChange checks the version, then the digest, then whether a later tim
   expect(decide({ ...compared, name: ANN.name }, [version])).toBe(last)
 })
 
-test('requireVersion accepts any version only if none is named', () => {
+test('requireVersion accepts any version only without a condition', () => {
   const mismatch = expect.objectContaining({ code: 'version_mismatch' })
   requireVersion(ANN, undefined)
-  expect(() => requireVersion(ANN, [])).toThrow(mismatch)
+  expect(() => requireVersion(ANN, oneOf())).toThrow(mismatch)
 })

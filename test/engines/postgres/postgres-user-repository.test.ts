@@ -10,6 +10,7 @@ import { holdOpen, openStorage } from '../../support/postgres-connections.ts'
 import { copyPostgresTemplate } from '../../support/postgres-databases.ts'
 import { locationOf } from '../../support/postgres-location.ts'
 import { until } from '../../support/until.ts'
+import { oneOf } from '../../support/versions.ts'
 
 describeUserRepository({
   name: 'PostgreSQL',
@@ -68,9 +69,9 @@ test('of a delete and updates with one version by several processes, one succeed
     const user = { name: 'Ann', email: `ann${round}@example.com`, passwordDigest: null }
     const { id, version } = await one.users.create(user)
     const results = await Promise.allSettled([
-      one.users.update(id, { name: 'Bea' }, [version]),
-      other.users.update(id, { name: 'Cid' }, [version]),
-      other.users.delete(id, [version]),
+      one.users.update(id, { name: 'Bea' }, oneOf(version)),
+      other.users.update(id, { name: 'Cid' }, oneOf(version)),
+      other.users.delete(id, oneOf(version)),
     ])
     const found = await one.users.find(id)
     const done = results.flatMap(result => (result.status === 'fulfilled' ? [result.value] : []))
