@@ -121,7 +121,7 @@ rateLimits
   })
 
   test('understands limits.example.json, and a file without rules', async () => {
-    expect(await checked({ file: EXAMPLE })).toContain('holds 8 rules')
+    expect(await checked({ file: EXAMPLE })).toContain('holds 10 rules')
     expect(await checked({ file: 'none.json', rules: '{}' })).toBe('none.json holds no rules\n')
     const one = '{"blocklist": [{"path": "/x"}]}'
     expect(await checked({ file: 'one.json', rules: one })).toMatch(/^one\.json holds 1 rule\n/)
