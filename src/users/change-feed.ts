@@ -1,5 +1,5 @@
 import type { Request } from 'express'
-import { ServiceError } from '../errors.ts'
+import { INVALID_TOKEN, ServiceError } from '../errors.ts'
 import { JSON_TYPE, parseAccept, qualityOf } from '../http/negotiation.ts'
 import { queryParameters, queryString } from '../http/query.ts'
 import type { Reply } from '../http/reply.ts'
@@ -44,7 +44,7 @@ export function createChangeFeed({ changes, watch, maxWaiting, isAllowed }: Chan
   const isFull = () => waiting + streaming >= maxWaiting
 
   function requireAllowed(request: Request): void {
-    if (!isAllowed(request)) throw new ServiceError('key_required')
+    if (!isAllowed(request)) throw new ServiceError('key_required', { headers: INVALID_TOKEN })
   }
 
   async function readPage(request: Request): Promise<Reply> {

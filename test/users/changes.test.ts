@@ -369,9 +369,9 @@ test('a revoked key ends a wait and a stream', async () => {
   await until(async () => (await app.http.get(PATH).set('Authorization', key)).status === 200)
   const { body } = await app.http.get(PATH).set('Authorization', key)
   const waiting = app.http.get(`${PATH}?after=${body.next}&wait=60`).set('Authorization', key)
-  const answered = waiting.then(({ status }) => status)
+  const answered = waiting.then(({ status, headers }) => [status, headers['www-authenticate']])
   const stream = await openStream(app, { headers: { Authorization: key } })
   await withKeyStore(app.databaseUrl, store => store.revoke('follower'))
-  expect(await answered).toBe(401)
+  expect(await answered).toEqual([401, expect.stringContaining('error="invalid_token"')])
   await stream.ended
 })
