@@ -75,6 +75,7 @@ function packOperator() {
       'operator',
       [
         ...modules,
+        fileOf(join(PAGES, 'shared/shared.css')),
         ...['icon.svg', 'page.css'].map(name => fileOf(join(OPERATOR, name))),
         ...['uPlot.iife.min.js', 'uPlot.min.css'].map(name => fileOf(join(UPLOT, 'dist', name))),
         { ...fileOf(join(UPLOT, 'LICENSE')), name: 'uPlot.LICENSE' },
