@@ -10,6 +10,10 @@ const SORT_NAMES = SORT_KEYS.flatMap(key => [key, `-${key}`])
 
 const LATEST = new Date(MAX_SHOWN_MS).toISOString()
 
+const MAX_IDS = 500
+
+const MAX_EMAILS = 100
+
 const SAMPLE_INSTANT = '2026-01-31T12:00:00Z'
 
 export const SAMPLE_CURSOR = 'ryvb4aqbbsHireHWlPQfx1siIiwxXQ'
@@ -24,7 +28,16 @@ export const listParameters = z.strictObject({
     'The field to sort by; descending with `-` before it.',
     '-name',
   ).default('id'),
-  email: optional(folded(), 'Users with this e-mail, without regard to case.', 'ann@example.com'),
+  id: optional(
+    ids(),
+    'Users with one of these ids, at most 500; an id that no user has is not found.',
+    [1, 7],
+  ),
+  email: optional(
+    emails(),
+    'Users with one of these e-mails, at most 100, without regard to case.',
+    ['ann@example.com'],
+  ),
   name: optional(folded(), 'Users with this name, without regard to case.', 'Ann'),
   q: optional(
     askedWords(),
@@ -51,7 +64,8 @@ export function parseListRequest(parameters: readonly SentParameter[], cursors: 
   if (isGiven('page') && isGiven('after')) errors.set('after', 'cannot be given together with page')
   if (data === undefined || errors.size > 0) throw queryError(errors)
 
-  const { per_page, page, after: cursor, sort: sortName, q, count, envelope, ...filters } = data
+  const { per_page, page, after: cursor, sort: sortName, q, count, envelope, ...others } = data
+  const { id, email, ...filters } = others
   const sort = parseSort(sortName)
   const after = cursor === undefined ? undefined : cursors.decode(sort, cursor)
   if (cursor !== undefined && after === undefined) {
@@ -59,7 +73,7 @@ export function parseListRequest(parameters: readonly SentParameter[], cursors: 
   }
   return {
     sort,
-    filters,
+    filters: { ...filters, ...(id && { ids: id }), ...(email && { emails: email }) },
     /** Folded. */
     words: q === undefined ? [] : parseAskedWords(q).words,
     perPage: per_page,
@@ -100,7 +114,31 @@ function text() {
 }
 
 function folded() {
-  return text().overwrite(value => foldCase(toNfc(value)))
+  return text().overwrite(fold)
+}
+
+function fold(value: string): string {
+  return foldCase(toNfc(value))
+}
+
+/** Positive integers; those that are too large for an id are left out. One that is given twice counts once. */
+function ids() {
+  const message = `must be 1 to ${MAX_IDS} ids, positive integers separated by commas`
+  return text()
+    .regex(/^[1-9]\d*(?:,[1-9]\d*)*$/, message)
+    .transform(value => [...new Set(value.split(',').map(Number))])
+    .pipe(z.array(z.number()).max(MAX_IDS, message))
+    .transform(all => all.filter(Number.isSafeInteger))
+    .pipe(z.array(z.int().min(1)).meta({ minItems: 1, maxItems: MAX_IDS }))
+}
+
+/** Folded. */
+function emails() {
+  const message = `must be 1 to ${MAX_EMAILS} addresses separated by commas`
+  return text()
+    .regex(/^[^,]+(?:,[^,]+)*$/, message)
+    .transform(value => [...new Set(value.split(',').map(fold))])
+    .pipe(z.array(z.string()).max(MAX_EMAILS, message).meta({ minItems: 1 }))
 }
 
 /** Its output is still text, as the OpenAPI document shows it. */

@@ -77,7 +77,10 @@ export interface Position {
 
 /** A user must match all that are given. Texts are in lower case; times are exclusive bounds, in the format of responses. */
 export interface UserFilters {
-  readonly email?: string | undefined
+  /** Users with one of these ids, at most 500. */
+  readonly ids?: readonly number[] | undefined
+  /** Users with one of these e-mails, at most 100, which contain no comma. */
+  readonly emails?: readonly string[] | undefined
   readonly name?: string | undefined
   readonly created_after?: string | undefined
   readonly created_before?: string | undefined

@@ -4,6 +4,8 @@ import { type Batches, createBatches } from './batches.ts'
 import { toPage } from './list-page.ts'
 import {
   countRangeStatement,
+  type FilterName,
+  filtersIn,
   formOf,
   type ListRow,
   type ListShape,
@@ -72,20 +74,19 @@ export function createUserLister({
   }
 
   /** Whether it is faster to sort what is in a time range than to skip what is not. */
-  async function sortedRangeOf(query: UserQuery): Promise<ListShape['sortedRange']> {
+  async function foundFirst(query: UserQuery): Promise<readonly FilterName[] | undefined> {
     const range = rangeToCount(query)
     if (range === undefined) return undefined
     const { statement, values } = countRangeStatement(query, range)
     const rows = await connections.read(session => session.query<[number]>(statement, values), {
       lane: 'long',
     })
-    return (rows[0]?.[0] ?? 0) <= MAX_SORTED_USERS ? range : undefined
+    return (rows[0]?.[0] ?? 0) <= MAX_SORTED_USERS ? filtersIn(query, range) : undefined
   }
 
   return async query => {
-    if (query.words.length > 0) return search(withoutNul(query))
-    const possible = withoutNul(query)
-    const shape = shapeOf(possible, await sortedRangeOf(possible))
+    if (query.words.length > 0) return search(query)
+    const shape = shapeOf(query, await foundFirst(query))
     const form = formOf(shape)
     let batches = batchesOf.get(form)
     if (batches === undefined) {
@@ -93,17 +94,8 @@ export function createUserLister({
       batches = createListBatches(shape)
       batchesOf.set(form, batches)
     }
-    return batches.add(possible)
+    return batches.add(query)
   }
-}
-
-/** PostgreSQL takes no text with NUL. No user has a control character in name or e-mail. */
-export function withoutNul(query: UserQuery): UserQuery {
-  const filters = Object.entries(query.filters).map(([name, text]) => [
-    name,
-    text?.replaceAll('\0', '\u0001'),
-  ])
-  return { ...query, filters: Object.fromEntries(filters) }
 }
 
 /** An array for each parameter instead of one for each page. */

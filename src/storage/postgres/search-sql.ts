@@ -3,8 +3,8 @@ import { SELECT_IS_INDEXED } from './index-next-users.ts'
 import {
   afterSql,
   conditionsOf,
-  FILTER_NAMES,
-  type FilterName,
+  filtersOf,
+  filterValues,
   positionColumns,
   positionOf,
   type References,
@@ -75,7 +75,7 @@ export function searchStatement(query: UserQuery, reach: Reach): string {
 
 /** The values of the parameters. Words hold only letters, marks and digits, so nothing in them means anything to `tsquery`. */
 export function searchValuesOf(query: UserQuery): readonly unknown[] {
-  const values: Record<string, unknown> = { ...query.filters, ...query.start }
+  const values: Record<string, unknown> = { ...filterValues(query.filters), ...query.start }
   const words = query.words.map(word => `'${word}':*`).join(' & ')
   return [words, ...parametersOf(query).map(name => values[name])]
 }
@@ -85,10 +85,6 @@ export function searchFormOf(query: UserQuery, reach: Reach): string {
   const { sort, limit, withTotal } = query
   const { offset, isAfter } = offsetOf(query)
   return `${Object.values(sort)} ${filtersOf(query)} ${limit} ${offset} ${isAfter} ${withTotal} ${reach}`
-}
-
-export function filtersOf({ filters }: UserQuery): readonly FilterName[] {
-  return FILTER_NAMES.filter(name => filters[name] !== undefined)
 }
 
 export function offsetOf({ start }: UserQuery) {

@@ -2,7 +2,7 @@ import { ServiceError } from '../../errors.ts'
 import type { UserPage, UserQuery } from '../../users/user-repository.ts'
 import { chooseIndex, indexesOf, MAX_SORTED_USERS } from './list-plan.ts'
 import { type LongReads, steadyMs } from './long-reads.ts'
-import { countFewSql, type ListRow, listStatement, pageOf } from './user-list-sql.ts'
+import { countFewSql, filterValues, type ListRow, listStatement, pageOf } from './user-list-sql.ts'
 import { matchOf } from './word-index.ts'
 
 /** More would wait too long: one of them may take seconds. */
@@ -21,7 +21,7 @@ export function createLongLists(reads: LongReads): (query: UserQuery) => Promise
   async function indexFor(query: UserQuery, deadline: number) {
     const { filters, words } = query
     if (words.length > 0 || indexesOf(filters).length === 0) return undefined
-    const values = { ...filters, most: MAX_SORTED_USERS + 1 }
+    const values = { ...filterValues(filters), most: MAX_SORTED_USERS + 1 }
     const counts = await reads.first({ sql: countFewSql(filters), values, deadline })
     return chooseIndex(query, counts as number[])
   }
@@ -30,7 +30,7 @@ export function createLongLists(reads: LongReads): (query: UserQuery) => Promise
     const deadline = steadyMs() + MAX_LIST_MS
     const index = await indexFor(query, deadline)
     const { filters, words, limit, start } = query
-    const values = { ...filters, limit, offset: 0, ...start, match: matchOf(words) }
+    const values = { ...filterValues(filters), limit, offset: 0, ...start, match: matchOf(words) }
     const sql = listStatement(query, { isLong: true, index }).sql()
     const row = (await reads.first({ sql, values, deadline })) as ListRow
     if (row[5] === 0) throw new ServiceError('words_unavailable')

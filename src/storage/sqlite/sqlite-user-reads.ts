@@ -8,7 +8,13 @@ import type { ReadView } from './read-view.ts'
 import type { Database } from './sqlite-driver.ts'
 import { translateSqliteError } from './sqlite-errors.ts'
 import { findEach, rememberStatements } from './sqlite-statements.ts'
-import { type ListRow, listStatement, pageOf, SELECT_REVISION } from './user-list-sql.ts'
+import {
+  filterValues,
+  type ListRow,
+  listStatement,
+  pageOf,
+  SELECT_REVISION,
+} from './user-list-sql.ts'
 import { REPRESENTATION } from './user-representation.ts'
 import { ARE_WORDS_INDEXED } from './word-index.ts'
 
@@ -81,7 +87,7 @@ export function createSqliteUserReads(options: SqliteUserReadsOptions): UserRead
   function listAtOnce(query: UserQuery): UserPage {
     const { filters, limit, start } = query
     const { form, sql } = listStatement(query, { isLong: false })
-    const values = { ...filters, limit, offset: 0, ...start }
+    const values = { ...filterValues(filters), limit, offset: 0, ...start }
     return pageOf(prepared(form, sql).raw().get(values) as ListRow, query)
   }
 

@@ -7,6 +7,7 @@ import {
   indexesOf,
   isInOrder,
   namesOf,
+  soughtOf,
 } from './list-plan.ts'
 import { REPRESENTATION } from './user-representation.ts'
 import { ARE_WORDS_INDEXED } from './word-index.ts'
@@ -54,6 +55,14 @@ interface ListShape extends ListPlan {
   readonly filters: readonly FilterName[]
 }
 
+/** SQL for a JSON array as a list. */
+const listed = (name: 'ids' | 'emails') => `(SELECT value FROM json_each(@${name}))`
+
+const SOUGHT_IDS = {
+  ids: 'SELECT value FROM json_each(@ids)',
+  emails: `SELECT id FROM users WHERE lower(email) IN ${listed('emails')}`,
+}
+
 /** Throws when the time of a list is over. To call it for each user would take longer than to read the user. */
 const IN_TIME = '(users.id % 1009 > 0 OR is_in_time())'
 
@@ -76,6 +85,11 @@ export function listStatement(
     filters: namesOf(filters),
   }
   return { form: Object.values(shape).join(' '), sql: () => listSql(shape) }
+}
+
+/** The parameters of the filters. */
+export function filterValues({ ids, emails, ...others }: UserFilters) {
+  return { ...others, ids: JSON.stringify(ids), emails: JSON.stringify(emails) }
 }
 
 /** The page of a row. */
@@ -107,8 +121,11 @@ function listSql(shape: ListShape): string {
 }
 
 function countSql({ hasWords, isLong, index, filters }: ListShape): string {
-  const conditions = filters.map(conditionOf)
-  if (hasWords) return `SELECT count(*) ${foundSql(conditions)}`
+  if (hasWords) return `SELECT count(*) ${foundSql(filters)}`
+  const sought = soughtOf(filters)
+  const conditions = filters.map(
+    name => `${sought === undefined || name === sought ? '' : '+'}${conditionOf(name)}`,
+  )
   if (filters.length === 0) return 'SELECT user_count FROM users_summary WHERE singleton = 1'
   // Looking up many users of an index takes longer than reading the whole table.
   const hasMany = isLong && new Set(filters.map(name => FILTER_COLUMNS[name])).size > 1
@@ -119,16 +136,18 @@ function countSql({ hasWords, isLong, index, filters }: ListShape): string {
 /** Reads users in the order of the list, or those of an index. */
 function readSql(shape: ListShape): string {
   const { by, isAfterPosition, isLong, index, filters } = shape
+  const sought = soughtOf(filters)
+  const isSought = (name: FilterName) => {
+    const column = FILTER_COLUMNS[name]
+    return sought === undefined ? column === index || isInOrder(column, by) : name === sought
+  }
   // A plus keeps SQLite from finding and sorting all users of a filter where the page is full after a few of the list.
-  const isSought = (column: FilterIndex) =>
-    column === 'email' || column === index || isInOrder(column, by)
-  const conditions = filters.map(
-    name => `${isSought(FILTER_COLUMNS[name]) ? '' : '+'}${conditionOf(name)}`,
-  )
+  const conditions = filters.map(name => `${isSought(name) ? '' : '+'}${conditionOf(name)}`)
+  const plus = sought === undefined ? '' : '+'
   const selects = (isAfterPosition ? keyset(shape) : [[]]).map(
     position =>
       `${selectSql(by)} FROM users${indexedSql(index)}` +
-      whereSql([...position, ...conditions, ...timeOf(isLong)]),
+      whereSql([...position.map(part => plus + part), ...conditions, ...timeOf(isLong)]),
   )
   return `${selects.join(' UNION ALL ')} ORDER BY ${orderSql(shape, 'id')}`
 }
@@ -144,14 +163,21 @@ function searchSql(shape: ListShape): string {
   const ofId = `users_words.rowid ${beyond} CAST(@id AS INTEGER)`
   const ranges = keyset(shape).map(conditions => conditions.join(' AND '))
   const position = by === 'id' ? ofId : `(${ranges.join(' OR ')})`
-  const conditions = [...(isAfterPosition ? [position] : []), ...filters.map(conditionOf)]
   const order = orderSql({ by, descending }, 'users_words.rowid')
-  return `${selectSql(by)} ${foundSql(conditions)} ORDER BY ${order}`
+  return `${selectSql(by)} ${foundSql(filters, isAfterPosition ? [position] : [])} ORDER BY ${order}`
 }
 
-function foundSql(conditions: readonly string[]): string {
+function foundSql(filters: readonly FilterName[], others: readonly string[] = []): string {
+  const sought = soughtOf(filters)
+  const conditions = [
+    'users_words MATCH @match',
+    // Looks only at these users of the index of words.
+    ...(sought ? [`users_words.rowid IN (${SOUGHT_IDS[sought]})`] : []),
+    ...filters.filter(name => name !== sought).map(conditionOf),
+    ...others,
+  ]
   return `FROM users_words CROSS JOIN users ON users.id = users_words.rowid
-    WHERE ${['users_words MATCH @match', ...conditions, IN_TIME].join(' AND ')}`
+    WHERE ${[...conditions, IN_TIME].join(' AND ')}`
 }
 
 /** The conditions of the ranges that together hold all users after `@key` and `@id`. */
@@ -184,6 +210,8 @@ function selectSql(by: UserSort['by']): string {
 }
 
 function conditionOf(name: FilterName): string {
+  if (name === 'ids' || name === 'emails')
+    return `${SORT_EXPRESSIONS[FILTER_COLUMNS[name]]} IN ${listed(name)}`
   const operator = name.endsWith('_after') ? '>' : name.endsWith('_before') ? '<' : '='
   return `${SORT_EXPRESSIONS[FILTER_COLUMNS[name]]} ${operator} @${name}`
 }
