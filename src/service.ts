@@ -121,7 +121,10 @@ export async function openApp(options: AppOptions): Promise<OpenApp> {
     const metrics = config.managementPort === undefined ? undefined : createRequestMetrics()
     const reporter =
       metrics &&
-      (await importReporter()).openProcessReporter({ metrics, storage, passwords, limitsReport })
+      (await importReporter()).openProcessReporter({
+        ...{ metrics, storage, passwords, limitsReport },
+        wholeLists: users.whole,
+      })
     if (reporter !== undefined) opened.push(reporter)
 
     const { ping } = storage.users

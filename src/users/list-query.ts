@@ -2,7 +2,7 @@ import { z } from 'zod'
 import { instantMs, instantText, MAX_SHOWN_MS } from '../http/instant.ts'
 import { checkQuery, queryError, type SentParameter } from '../http/query.ts'
 import type { Cursors } from './cursor.ts'
-import { SORT_KEYS, type UserSort } from './user-repository.ts'
+import { SORT_KEYS, type UserSelection, type UserSort } from './user-repository.ts'
 import { foldCase, toNfc } from './user-schemas.ts'
 import { parseAskedWords } from './words.ts'
 
@@ -57,6 +57,35 @@ export const listParameters = z.strictObject({
 /** A valid query of the list, with its defaults filled in. */
 export type ListRequest = ReturnType<typeof parseListRequest>
 
+/** What divides a list into pages. */
+const PAGING = { per_page: true, page: true, after: true, count: true, envelope: true } as const
+
+const wholeListParameters = listParameters.omit(PAGING)
+
+/** The query of a whole list, which has no pages. Throws `query_invalid` with every wrong parameter. */
+export function parseWholeList(parameters: readonly SentParameter[]): UserSelection {
+  const { data, errors } = checkQuery(parameters, wholeListParameters)
+  for (const name of Object.keys(PAGING)) {
+    if (errors.has(name)) errors.set(name, 'cannot be given for the whole list')
+  }
+  if (data === undefined || errors.size > 0) throw queryError(errors)
+  return selectionOf(data)
+}
+
+function selectionOf({
+  sort,
+  id,
+  email,
+  q,
+  ...filters
+}: z.output<typeof wholeListParameters>): UserSelection {
+  return {
+    sort: parseSort(sort),
+    filters: { ...filters, ...(id && { ids: id }), ...(email && { emails: email }) },
+    words: q === undefined ? [] : parseAskedWords(q).words,
+  }
+}
+
 /** Throws `query_invalid` with every wrong parameter. */
 export function parseListRequest(parameters: readonly SentParameter[], cursors: Cursors) {
   const { data, errors } = checkQuery(parameters, listParameters)
@@ -64,18 +93,14 @@ export function parseListRequest(parameters: readonly SentParameter[], cursors: 
   if (isGiven('page') && isGiven('after')) errors.set('after', 'cannot be given together with page')
   if (data === undefined || errors.size > 0) throw queryError(errors)
 
-  const { per_page, page, after: cursor, sort: sortName, q, count, envelope, ...others } = data
-  const { id, email, ...filters } = others
-  const sort = parseSort(sortName)
-  const after = cursor === undefined ? undefined : cursors.decode(sort, cursor)
+  const { per_page, page, after: cursor, count, envelope, ...others } = data
+  const selection = selectionOf(others)
+  const after = cursor === undefined ? undefined : cursors.decode(selection.sort, cursor)
   if (cursor !== undefined && after === undefined) {
     throw queryError(new Map([['after', 'is not a cursor for this sort']]))
   }
   return {
-    sort,
-    filters: { ...filters, ...(id && { ids: id }), ...(email && { emails: email }) },
-    /** Folded. */
-    words: q === undefined ? [] : parseAskedWords(q).words,
+    ...selection,
     perPage: per_page,
     /** `undefined` if the list continues from `after`. */
     page: after === undefined ? (page ?? 1) : undefined,

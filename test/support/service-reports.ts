@@ -16,6 +16,7 @@ export function serviceReport(changes: Partial<ServiceReport> = {}): ServiceRepo
     },
     isStorageUp: true,
     waitingPasswords: 0,
+    wholeLists: 2,
     process: {
       pid: 4711,
       startedAt: 0,

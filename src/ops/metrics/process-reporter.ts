@@ -16,6 +16,7 @@ export interface ProcessReporterOptions {
   readonly metrics: RequestMetrics
   readonly storage: Pick<Storage, 'report' | 'users'>
   readonly passwords: { waiting(): number }
+  readonly wholeLists: { running(): number }
   /** `undefined` without limits. */
   readonly limitsReport: () => LimitsReport | undefined
 }
@@ -27,6 +28,7 @@ export function openProcessReporter({
   metrics,
   storage,
   passwords,
+  wholeLists,
   limitsReport,
 }: ProcessReporterOptions): ProcessReporter {
   const meter = openProcessMeter()
@@ -44,6 +46,7 @@ export function openProcessReporter({
         storage: ofStorage,
         isStorageUp: isUp,
         waitingPasswords: passwords.waiting(),
+        wholeLists: wholeLists.running(),
         ...(limits && { limits }),
         process,
       }

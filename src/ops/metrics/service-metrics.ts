@@ -94,6 +94,13 @@ const REQUEST_METRICS: readonly ServiceMetric[] = [
         passwords: waitingPasswords,
       }),
   },
+  {
+    name: 'whole_lists',
+    type: 'gauge',
+    help: 'Number of whole lists that are being sent.',
+    labels: [],
+    read: ({ wholeLists }) => one(wholeLists),
+  },
 ]
 
 const STORAGE_METRICS: readonly ServiceMetric[] = [

@@ -13,6 +13,8 @@ export interface ServiceReport {
   readonly isStorageUp: boolean
   /** Passwords that wait to be hashed or verified. */
   readonly waitingPasswords: number
+  /** Whole lists that are being sent. */
+  readonly wholeLists: number
   /** `undefined` without limits. */
   readonly limits?: LimitsReport
   readonly process: ProcessUse

@@ -1,4 +1,9 @@
-import type { UserFilters, UserQuery, UserSort } from '../../users/user-repository.ts'
+import type {
+  UserFilters,
+  UserQuery,
+  UserSelection,
+  UserSort,
+} from '../../users/user-repository.ts'
 import type { Statement } from './postgres-connections.ts'
 import { representationOf, SELECT_REVISION } from './user-reads.ts'
 
@@ -158,12 +163,10 @@ function rowsSql(shape: ListShape, references: References): string {
   const { sort, limit, start } = shape
   const { source, others } = sourceOf(shape, references)
   const column = SORT_COLUMNS[sort.by]
-  const direction = sort.descending ? 'DESC' : 'ASC'
-  const order = positionColumns(sort).map(name => `${name} ${direction}`)
   const conditions = [...(start === 'after' ? [afterSql(sort, references)] : []), ...others]
   const rows = `
       SELECT id, shown, ${column} AS sort_key FROM ${source}${whereSql(conditions)}
-      ORDER BY ${order.join(', ')}`
+      ORDER BY ${orderOf(sort)}`
   if (start === 'after') return `${rows} LIMIT ${limit + 1}`
   if (start !== 'near') return `${rows} LIMIT ${limit + 1} OFFSET ${start}`
   // For an unknown OFFSET alone, PostgreSQL plans as if it were a tenth of the table.
@@ -171,8 +174,19 @@ function rowsSql(shape: ListShape, references: References): string {
   return `SELECT * FROM (${near}) AS near LIMIT ${limit + 1} OFFSET ${references.offset}`
 }
 
+/** The statement for all users that match. Its parameters are the filters, in their order. */
+export function walkStatement(selection: UserSelection, foundFirst: readonly FilterName[]): string {
+  const filters = filtersOf(selection)
+  const references = Object.fromEntries(filters.map((name, index) => [name, `$${index + 1}`]))
+  const { source, others } = sourceOf({ filters, foundFirst }, references)
+  return `SELECT ${representationOf('users')} FROM ${source}${whereSql(others)} ORDER BY ${orderOf(selection.sort)}`
+}
+
 /** What the users are read from, and the conditions that remain. */
-function sourceOf({ filters, foundFirst }: ListShape, references: References) {
+function sourceOf(
+  { filters, foundFirst }: Pick<ListShape, 'filters' | 'foundFirst'>,
+  references: References,
+) {
   const others = filters.filter(name => !foundFirst.includes(name))
   const first = whereSql(conditionsOf(foundFirst, references))
   // Planned on its own, so that PostgreSQL does not read the whole list in its order to find few users.
@@ -188,6 +202,14 @@ export function positionColumns({ by }: UserSort): readonly string[] {
   return by === 'id' || by === 'email' ? [SORT_COLUMNS[by]] : [SORT_COLUMNS[by], 'id']
 }
 
+/** What follows ORDER BY. */
+export function orderOf(sort: UserSort): string {
+  const direction = sort.descending ? 'DESC' : 'ASC'
+  return positionColumns(sort)
+    .map(name => `${name} ${direction}`)
+    .join(', ')
+}
+
 /** The condition for users after a position. */
 export function afterSql(sort: UserSort, references: References): string {
   const beyond = sort.descending ? '<' : '>'
@@ -200,7 +222,7 @@ export function afterSql(sort: UserSort, references: References): string {
  * If the range has few users, it is faster to find them and sort them. If it has many, it is faster to read the list in its
  * order and skip the users that do not match.
  */
-export function rangeToCount(query: UserQuery): Range | undefined {
+export function rangeToCount(query: UserSelection): Range | undefined {
   const { sort, filters } = query
   if (filters.name !== undefined || soughtOf(query).length > 0) return undefined
   const ranges = RANGES.filter(range => range.filters.some(name => filters[name] !== undefined))
@@ -209,7 +231,7 @@ export function rangeToCount(query: UserQuery): Range | undefined {
 
 /** Counts the users in a range, up to one more than MAX_SORTED_USERS. */
 export function countRangeStatement(
-  query: UserQuery,
+  query: UserSelection,
   range: Range,
 ): { readonly statement: Statement; readonly values: readonly unknown[] } {
   const names = filtersIn(query, range)
@@ -223,7 +245,7 @@ export function countRangeStatement(
 }
 
 /** The filters of a range. */
-export function filtersIn(query: UserQuery, range: Range): readonly FilterName[] {
+export function filtersIn(query: UserSelection, range: Range): readonly FilterName[] {
   const inRange: readonly FilterName[] = range.filters
   return filtersOf(query).filter(name => inRange.includes(name))
 }

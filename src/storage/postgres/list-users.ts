@@ -1,4 +1,4 @@
-import type { UserPage, UserQuery } from '../../users/user-repository.ts'
+import type { UserPage, UserQuery, UserSelection } from '../../users/user-repository.ts'
 import type { CallGate } from '../call-gate.ts'
 import { type Batches, createBatches } from './batches.ts'
 import { toPage } from './list-page.ts'
@@ -14,6 +14,7 @@ import {
   pagesStatement,
   rangeToCount,
   shapeOf,
+  soughtOf,
   valuesOf,
 } from './list-sql.ts'
 import type { Connections, LaneName, Statement } from './postgres-connections.ts'
@@ -73,20 +74,9 @@ export function createUserLister({
     })
   }
 
-  /** Whether it is faster to sort what is in a time range than to skip what is not. */
-  async function foundFirst(query: UserQuery): Promise<readonly FilterName[] | undefined> {
-    const range = rangeToCount(query)
-    if (range === undefined) return undefined
-    const { statement, values } = countRangeStatement(query, range)
-    const rows = await connections.read(session => session.query<[number]>(statement, values), {
-      lane: 'long',
-    })
-    return (rows[0]?.[0] ?? 0) <= MAX_SORTED_USERS ? filtersIn(query, range) : undefined
-  }
-
   return async query => {
     if (query.words.length > 0) return search(query)
-    const shape = shapeOf(query, await foundFirst(query))
+    const shape = shapeOf(query, await findFirst(connections, query))
     const form = formOf(shape)
     let batches = batchesOf.get(form)
     if (batches === undefined) {
@@ -96,6 +86,20 @@ export function createUserLister({
     }
     return batches.add(query)
   }
+}
+
+/** The filters whose users are found first: few of them, which it is faster to sort than to skip all others. */
+export async function findFirst(
+  connections: Connections,
+  query: UserSelection,
+): Promise<readonly FilterName[]> {
+  const range = rangeToCount(query)
+  if (range === undefined) return soughtOf(query)
+  const { statement, values } = countRangeStatement(query, range)
+  const rows = await connections.read(session => session.query<[number]>(statement, values), {
+    lane: 'long',
+  })
+  return (rows[0]?.[0] ?? 0) <= MAX_SORTED_USERS ? filtersIn(query, range) : []
 }
 
 /** An array for each parameter instead of one for each page. */

@@ -5,7 +5,7 @@ import {
   conditionsOf,
   filtersOf,
   filterValues,
-  positionColumns,
+  orderOf,
   positionOf,
   type References,
   SORT_COLUMNS,
@@ -61,7 +61,7 @@ export function searchStatement(query: UserQuery, reach: Reach): string {
   return `
     WITH found AS MATERIALIZED (
       SELECT id, ${SORT_COLUMNS[sort.by]} AS sort_key FROM ${sourceSql(query, reach)}
-      ORDER BY ${orderSql(query)} LIMIT ${offset + limit + 1}
+      ORDER BY ${orderOf(query.sort)} LIMIT ${offset + limit + 1}
     )
     SELECT '[' || coalesce(string_agg(${representationOf('shown_users')}, ',' ORDER BY place), '') || ']', count(*),
       ${lastKey}, (${SELECT_REVISION}), ${total}, (SELECT count(*) FROM found), ${walked},
@@ -71,6 +71,14 @@ export function searchStatement(query: UserQuery, reach: Reach): string {
       FROM (SELECT id, sort_key, row_number() OVER () AS place FROM found OFFSET ${offset}) AS page
         CROSS JOIN LATERAL (SELECT shown FROM users WHERE users.id = page.id OFFSET 0) AS json
     ) AS shown_users`
+}
+
+/** The statement for all users that match. */
+export function searchAllStatement(query: UserQuery): string {
+  const conditions = [HAS_WORDS, ...conditionsOf(filtersOf(query), referencesOf(query))]
+  // Planned on its own, so that PostgreSQL does not read all users in their order to find few.
+  const found = `SELECT users.* FROM ${MATCHES}${whereSql(conditions)} OFFSET 0`
+  return `SELECT ${representationOf('users')} FROM (${found}) AS users ORDER BY ${orderOf(query.sort)}`
 }
 
 /** The values of the parameters. Words hold only letters, marks and digits, so nothing in them means anything to `tsquery`. */
@@ -118,7 +126,7 @@ function sourceSql(query: UserQuery, reach: Reach): string {
 
 function walkedSql(query: UserQuery, reach: number, columns = ''): string {
   const table = query.sort.by === 'id' ? 'users_words' : 'users'
-  return `SELECT ${columns} FROM ${table}${whereSql(placeConditions(query))} ORDER BY ${orderSql(query)} LIMIT ${reach}`
+  return `SELECT ${columns} FROM ${table}${whereSql(placeConditions(query))} ORDER BY ${orderOf(query.sort)} LIMIT ${reach}`
 }
 
 function gatherSql(query: UserQuery): string {
@@ -145,11 +153,4 @@ function placeConditions(query: UserQuery): readonly string[] {
 
 function afterConditions(query: UserQuery): readonly string[] {
   return offsetOf(query).isAfter ? [afterSql(query.sort, referencesOf(query))] : []
-}
-
-function orderSql({ sort }: UserQuery): string {
-  const direction = sort.descending ? 'DESC' : 'ASC'
-  return positionColumns(sort)
-    .map(name => `${name} ${direction}`)
-    .join(', ')
 }

@@ -1,4 +1,9 @@
-import type { UserFilters, UserQuery, UserSort } from '../../users/user-repository.ts'
+import type {
+  UserFilters,
+  UserQuery,
+  UserSelection,
+  UserSort,
+} from '../../users/user-repository.ts'
 
 /** The indexes of the filters that may match many users. */
 export type FilterIndex = Exclude<UserSort['by'], 'id' | 'email'>
@@ -60,7 +65,7 @@ export function isPageOfIndex({ sort, start, filters, words, withTotal }: UserQu
  * few that all of them can be sorted. `counts` is how many users each index of the filters has.
  */
 export function chooseIndex(
-  { filters }: UserQuery,
+  { filters }: UserSelection,
   counts: readonly number[],
 ): FilterIndex | undefined {
   const least = Math.min(...counts)

@@ -64,7 +64,7 @@ export function createSqliteUserReads(options: SqliteUserReadsOptions): UserRead
   const selectKey = database.prepare<[Buffer, number], KeyRow>(SELECT_KEY)
   const prepared = rememberStatements(database, MAX_PREPARED_FORMS)
   const areWordsIndexed = database.prepare<[], 0 | 1>(ARE_WORDS_INDEXED).pluck()
-  const listLong = createLongLists(longReads)
+  const longLists = createLongLists(longReads)
 
   async function read<T>(query: () => T): Promise<T> {
     if (!database.open) throw new ServiceError('shutting_down')
@@ -81,7 +81,7 @@ export function createSqliteUserReads(options: SqliteUserReadsOptions): UserRead
     if (query.words.length > 0 && (await read(() => areWordsIndexed.get())) !== 1) {
       throw new ServiceError('words_unavailable')
     }
-    return listLong(query)
+    return longLists.page(query)
   }
 
   function listAtOnce(query: UserQuery): UserPage {
@@ -118,6 +118,8 @@ export function createSqliteUserReads(options: SqliteUserReadsOptions): UserRead
       }),
 
     list,
+
+    walk: longLists.walk,
 
     revision: () => read(() => selectRevision.get() as string),
 

@@ -1,5 +1,11 @@
 import { lastIdOf, withoutLastUser } from '../../users/stored-user.ts'
-import type { UserFilters, UserPage, UserQuery, UserSort } from '../../users/user-repository.ts'
+import type {
+  UserFilters,
+  UserPage,
+  UserQuery,
+  UserSelection,
+  UserSort,
+} from '../../users/user-repository.ts'
 import {
   FILTER_COLUMNS,
   type FilterIndex,
@@ -102,6 +108,30 @@ export function pageOf(row: ListRow, { limit }: UserQuery): UserPage {
   return { json: page, next: { key, id: lastIdOf(page) }, total, revision }
 }
 
+/**
+ * The statement for all users that match, each as a row: its JSON, or null from time to time so that a walk to the next user
+ * that matches can be interrupted. Its parameters are the filters and, if there are words, `match`.
+ */
+export function walkSql(selection: UserSelection, index: FilterIndex | undefined): string {
+  const { sort, words } = selection
+  const filters = namesOf(selection.filters)
+  const hasWords = words.length > 0
+  const sought = soughtOf(filters)
+  const isSought = (name: FilterName) =>
+    name === sought || (!hasWords && isFoundInOrder(name, { by: sort.by, index, sought }))
+  const checks = filters.filter(name => !isSought(name)).map(conditionOf)
+  const user =
+    checks.length === 0 ? REPRESENTATION : `iif(${checks.join(' AND ')}, ${REPRESENTATION}, NULL)`
+  const seen = checks.length === 0 ? [] : [`(${checks.join(' AND ')} OR users.id % 1009 = 0)`]
+  const found = filters.filter(isSought)
+  const source = hasWords
+    ? foundSql(found, seen)
+    : `FROM users${indexedSql(index)}${whereSql([...found.map(conditionOf), ...seen])}`
+  const id = hasWords ? 'users_words.rowid' : 'id'
+  const key = sort.by === 'id' ? '' : `${SORT_EXPRESSIONS[sort.by]} ${directionOf(sort)}, `
+  return `SELECT ${user} ${source} ORDER BY ${key}${id} ${directionOf(sort)}`
+}
+
 /** Its row has the number of users of each index of the filters, but at most `@most`. */
 export function countFewSql(filters: UserFilters): string {
   const counts = indexesOf(filters).map(index => {
@@ -137,10 +167,7 @@ function countSql({ hasWords, isLong, index, filters }: ListShape): string {
 function readSql(shape: ListShape): string {
   const { by, isAfterPosition, isLong, index, filters } = shape
   const sought = soughtOf(filters)
-  const isSought = (name: FilterName) => {
-    const column = FILTER_COLUMNS[name]
-    return sought === undefined ? column === index || isInOrder(column, by) : name === sought
-  }
+  const isSought = (name: FilterName) => isFoundInOrder(name, { by, index, sought })
   // A plus keeps SQLite from finding and sorting all users of a filter where the page is full after a few of the list.
   const conditions = filters.map(name => `${isSought(name) ? '' : '+'}${conditionOf(name)}`)
   const plus = sought === undefined ? '' : '+'
@@ -150,6 +177,15 @@ function readSql(shape: ListShape): string {
       whereSql([...position.map(part => plus + part), ...conditions, ...timeOf(isLong)]),
   )
   return `${selects.join(' UNION ALL ')} ORDER BY ${orderSql(shape, 'id')}`
+}
+
+/** Whether the users of a filter are found by an index that gives them in the order of the list, or are few. */
+function isFoundInOrder(
+  name: FilterName,
+  { by, index, sought }: Pick<ListShape, 'by' | 'index'> & { sought: FilterName | undefined },
+): boolean {
+  const column = FILTER_COLUMNS[name]
+  return sought === undefined ? column === index || isInOrder(column, by) : name === sought
 }
 
 /**
@@ -201,8 +237,12 @@ function startOf({ by, descending, filters }: Pick<ListShape, 'by' | 'descending
 }
 
 function orderSql({ by, descending }: UserSort, id: string): string {
-  const direction = descending ? 'DESC' : 'ASC'
+  const direction = directionOf({ descending })
   return by === 'id' ? `${id} ${direction}` : `sort_key ${direction}, id ${direction}`
+}
+
+function directionOf({ descending }: Pick<UserSort, 'descending'>): string {
+  return descending ? 'DESC' : 'ASC'
 }
 
 function selectSql(by: UserSort['by']): string {

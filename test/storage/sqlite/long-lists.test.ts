@@ -74,7 +74,7 @@ test('a search finds what a scan finds, from each place, in each order', async (
 
 test('a long list shows the users of one moment, whatever is written meanwhile', async () => {
   const database = await openManyUsers()
-  const list = createLongLists(openedReads(database))
+  const list = createLongLists(openedReads(database)).page
   const remove = database.prepare('DELETE FROM users WHERE id = ?')
   for (const delay of [0, 1, 3]) {
     const before = await list(NAMED)
@@ -91,7 +91,7 @@ test('a long list shows the users of one moment, whatever is written meanwhile',
 
 test('at most twenty long lists wait, and all of them end when the storage closes', async () => {
   const reads = openedReads(await openManyUsers())
-  const list = createLongLists(reads)
+  const list = createLongLists(reads).page
   const all = Array.from({ length: 22 }, () => list(COMMON))
   const results = Promise.allSettled(all)
   await expect(all[20]).rejects.toMatchObject({ code: 'overloaded' })
@@ -161,7 +161,7 @@ const RANGE = { created_before: at(9000), created_after: at(10) }
 test('a list that may read many users is read in the thread, and no other is', async () => {
   const database = await openManyUsers()
   const row = ['[]', 0, 'of a long list', null, null, 1]
-  const longReads = { first: async () => row, close: async () => {} }
+  const longReads = { first: async () => row, walk: async () => true, close: async () => {} }
   const view = createReadView(database)
   const reads = createSqliteUserReads({ database, view, longReads, steadyNow: Date.now })
   const isLong = async (query: Partial<UserQuery>) =>
@@ -248,7 +248,7 @@ async function expectScanned(
   database: Database,
   queries: readonly Pick<UserQuery, 'words' | 'filters' | 'sort'>[],
 ): Promise<void> {
-  const list = createLongLists(openedReads(database))
+  const list = createLongLists(openedReads(database)).page
   const select = 'SELECT id, name, email, created_at, updated_at FROM users'
   const users = database.prepare<[], ShownUser>(select).all()
   for (const asked of queries) {
