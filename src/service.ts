@@ -150,6 +150,7 @@ export async function openApp(options: AppOptions): Promise<OpenApp> {
       bans: limits?.bans ?? createControlWithoutRules(storage.bans),
       report: createReporter({
         ...{ metrics, storage, passwords, limits: limitsReport },
+        wholeLists: users.whole,
         feed: () => ({ ...changes.report(), deletions: forgetting.kept() }),
       }),
       reloadLimits: async () => {

@@ -2,8 +2,8 @@ import { STATUS_CODES } from 'node:http'
 import type { ErrorRequestHandler, Request } from 'express'
 import type { Logger } from 'pino'
 import { type ErrorCode, type FieldError, kindOf, ServiceError } from '../errors.ts'
-import { PROBLEM_TYPE, prefersProblem } from './negotiation.ts'
-import type { Reply, SendReply } from './reply.ts'
+import { PROBLEM_TYPE, prefersToJson } from './negotiation.ts'
+import { breakOff, type Reply, type SendReply } from './reply.ts'
 
 /** Registered by draft-ietf-httpapi-ratelimit-headers. */
 const QUOTA_EXCEEDED = 'https://iana.org/assignments/http-problem-types#quota-exceeded'
@@ -44,14 +44,14 @@ export function createErrorHandler(options: ErrorHandlerOptions): ErrorRequestHa
         if (error.code === 'internal_error') response.destroy()
         else handleError(failure, request, response, next)
       })
-    if (error.code === 'overloaded') {
+    if (error.code === 'overloaded' && !response.headersSent) {
       setTimeout(send, request.arrivedAt + overloadPauseMs - performance.now())
       return
     }
     const { log: line } = kindOf(error.code)
     if (line !== undefined)
       log[line.level]({ requestId: request.id, err: error.cause }, line.message)
-    if (response.headersSent) response.destroy()
+    if (response.headersSent) breakOff(response)
     else send()
   }
 }
@@ -66,7 +66,7 @@ export function errorReply(
   const { status = kind.status, message = kind.message, errors, violatedPolicies } = details
   const reason = (kind.shownAs ?? code) as ErrorCode
   const headers = { 'Cache-Control': 'no-store', ...kind.headers, ...details.headers }
-  if (!prefersProblem(accept)) {
+  if (!prefersToJson(PROBLEM_TYPE, accept)) {
     const body = {
       message,
       resource: resource ?? 'Request',

@@ -49,11 +49,16 @@ export function qualityOf(preferences: Preferences, mediaType: string): number {
   return quality
 }
 
-/** Whether the client prefers errors in the format of RFC 9457 to the service's own. */
-export function prefersProblem(header: string | undefined): boolean {
+/** Whether the client prefers a media type to JSON. For errors: the format of RFC 9457. */
+export function prefersToJson(mediaType: string, header: string | undefined): boolean {
   if (header === undefined || header === '*/*' || header === JSON_TYPE) return false
   const preferences = parseAccept(header)
-  return qualityOf(preferences, PROBLEM_TYPE) > qualityOf(preferences, JSON_TYPE)
+  return qualityOf(preferences, mediaType) > qualityOf(preferences, JSON_TYPE)
+}
+
+/** The same for a form that only clients understand that name it: `*` does not ask for it. */
+export function asksInsteadOfJson(mediaType: string, header: string | undefined): boolean {
+  return prefersToJson(mediaType, header) && header?.toLowerCase().includes(mediaType) === true
 }
 
 /** Whether a response of one of `types` is acceptable. A client that accepts only problem+json gets JSON too. */

@@ -77,6 +77,17 @@ function headOf(
   return fields
 }
 
+/**
+ * Ends a response in the middle, so that its client knows that it is not whole: a client of HTTP/1.0 takes the end of the
+ * connection for the end of the response, but not a reset.
+ */
+export function breakOff(response: Response): void {
+  const { socket } = response
+  const isTcp = socket?.remoteAddress !== undefined && !('encrypted' in socket)
+  if (isTcp) socket.resetAndDestroy()
+  else response.destroy()
+}
+
 /** How long the rest of a refused body is read and discarded. */
 const DISCARDING_MS = 2000
 

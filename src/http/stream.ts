@@ -5,7 +5,10 @@ import { beginReply, type Reply } from './reply.ts'
 /** A response whose body is made while it is sent. */
 export interface StreamReply extends Pick<Reply, 'headers'> {
   readonly type: string
-  /** Ends when the body is complete. Throws to break the response off, so that a part of it never looks whole. */
+  /**
+   * Ends when the body is complete. What it throws before it sends anything is answered as an error. Later it breaks the
+   * response off, so that a part of it never looks whole.
+   */
   write(sink: Sink): Promise<void>
 }
 
@@ -32,22 +35,22 @@ export async function sendStream(
   { write, ...head }: StreamReply,
 ): Promise<void> {
   const signal = closingOf(request)
-  beginReply(request, response, { status: 200, ...head })
-  if (request.method === 'HEAD') {
-    response.end()
-    return
+  const begin = () => {
+    if (response.headersSent) return
+    beginReply(request, response, { status: 200, ...head })
+    response.flushHeaders()
   }
-  response.flushHeaders()
   try {
-    await write({
-      signal,
-      send: async text => {
-        signal.throwIfAborted()
-        if (!response.write(text)) await once(response, 'drain', { signal })
-      },
-    })
+    if (request.method !== 'HEAD') await write({ signal, send })
+    begin()
     response.end()
   } catch (error) {
     if (!signal.aborted) throw error
+  }
+
+  async function send(text: string): Promise<void> {
+    signal.throwIfAborted()
+    begin()
+    if (!response.write(text)) await once(response, 'drain', { signal })
   }
 }

@@ -56,7 +56,8 @@ export function closeStalled(connections: Connections, takeMs: number): void {
     const takenBytes = countTakenBytes(socket)
     if (socket.writableLength === 0 || takenBytes !== connection.takenBytes) {
       Object.assign(connection, { takenBytes, takenMs: nowMs })
-    } else if (nowMs - connection.takenMs >= patienceMs) socket.destroy()
+      // A client of HTTP/1.0 would take the end of the connection for the end of the response.
+    } else if (nowMs - connection.takenMs >= patienceMs) socket.resetAndDestroy()
   }
 }
 

@@ -73,7 +73,11 @@ export function createStopping(): Stopping {
     }
     const isComplete = [...connections.values()].every(isIdle)
     server.close()
-    for (const socket of connections.keys()) socket.destroy()
+    for (const connection of connections.values()) {
+      // A reset shows that a response is not whole.
+      if (isIdle(connection)) connection.socket.destroy()
+      else connection.socket.resetAndDestroy()
+    }
     return isComplete
   }
 

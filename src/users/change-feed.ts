@@ -1,6 +1,6 @@
 import type { Request } from 'express'
 import { INVALID_TOKEN, ServiceError } from '../errors.ts'
-import { JSON_TYPE, parseAccept, qualityOf } from '../http/negotiation.ts'
+import { asksInsteadOfJson } from '../http/negotiation.ts'
 import { queryParameters, queryString } from '../http/query.ts'
 import type { Reply } from '../http/reply.ts'
 import { closingOf, type Sink, type StreamReply } from '../http/stream.ts'
@@ -130,9 +130,7 @@ export function createChangeFeed({ changes, watch, maxWaiting, isAllowed }: Chan
 
   return {
     answer: (request: Request): Promise<Reply | StreamReply> => {
-      const preferences = parseAccept(request.headers.accept)
-      const wantsStream =
-        qualityOf(preferences, EVENT_STREAM_TYPE) > qualityOf(preferences, JSON_TYPE)
+      const wantsStream = asksInsteadOfJson(EVENT_STREAM_TYPE, request.headers.accept)
       return wantsStream ? openStream(request) : readPage(request)
     },
     report: (): ChangeFeedReport => ({ waiting, streaming }),

@@ -2,13 +2,17 @@ import { z } from 'zod'
 import { instantMs, instantText, MAX_SHOWN_MS } from '../http/instant.ts'
 import { checkQuery, queryError, type SentParameter } from '../http/query.ts'
 import type { Cursors } from './cursor.ts'
-import { SORT_KEYS, type UserSort } from './user-repository.ts'
+import { SORT_KEYS, type UserSelection, type UserSort } from './user-repository.ts'
 import { foldCase, toNfc } from './user-schemas.ts'
 import { parseAskedWords } from './words.ts'
 
 const SORT_NAMES = SORT_KEYS.flatMap(key => [key, `-${key}`])
 
 const LATEST = new Date(MAX_SHOWN_MS).toISOString()
+
+const MAX_IDS = 500
+
+const MAX_EMAILS = 100
 
 const SAMPLE_INSTANT = '2026-01-31T12:00:00Z'
 
@@ -24,7 +28,16 @@ export const listParameters = z.strictObject({
     'The field to sort by; descending with `-` before it.',
     '-name',
   ).default('id'),
-  email: optional(folded(), 'Users with this e-mail, without regard to case.', 'ann@example.com'),
+  id: optional(
+    ids(),
+    'Users with one of these ids, at most 500; an id that no user has is not found.',
+    [1, 7],
+  ),
+  email: optional(
+    emails(),
+    'Users with one of these e-mails, at most 100, without regard to case.',
+    ['ann@example.com'],
+  ),
   name: optional(folded(), 'Users with this name, without regard to case.', 'Ann'),
   q: optional(
     askedWords(),
@@ -44,6 +57,35 @@ export const listParameters = z.strictObject({
 /** A valid query of the list, with its defaults filled in. */
 export type ListRequest = ReturnType<typeof parseListRequest>
 
+/** What divides a list into pages. */
+const PAGING = { per_page: true, page: true, after: true, count: true, envelope: true } as const
+
+const wholeListParameters = listParameters.omit(PAGING)
+
+/** The query of a whole list, which has no pages. Throws `query_invalid` with every wrong parameter. */
+export function parseWholeList(parameters: readonly SentParameter[]): UserSelection {
+  const { data, errors } = checkQuery(parameters, wholeListParameters)
+  for (const name of Object.keys(PAGING)) {
+    if (errors.has(name)) errors.set(name, 'cannot be given for the whole list')
+  }
+  if (data === undefined || errors.size > 0) throw queryError(errors)
+  return selectionOf(data)
+}
+
+function selectionOf({
+  sort,
+  id,
+  email,
+  q,
+  ...filters
+}: z.output<typeof wholeListParameters>): UserSelection {
+  return {
+    sort: parseSort(sort),
+    filters: { ...filters, ...(id && { ids: id }), ...(email && { emails: email }) },
+    words: q === undefined ? [] : parseAskedWords(q).words,
+  }
+}
+
 /** Throws `query_invalid` with every wrong parameter. */
 export function parseListRequest(parameters: readonly SentParameter[], cursors: Cursors) {
   const { data, errors } = checkQuery(parameters, listParameters)
@@ -51,17 +93,14 @@ export function parseListRequest(parameters: readonly SentParameter[], cursors: 
   if (isGiven('page') && isGiven('after')) errors.set('after', 'cannot be given together with page')
   if (data === undefined || errors.size > 0) throw queryError(errors)
 
-  const { per_page, page, after: cursor, sort: sortName, q, count, envelope, ...filters } = data
-  const sort = parseSort(sortName)
-  const after = cursor === undefined ? undefined : cursors.decode(sort, cursor)
+  const { per_page, page, after: cursor, count, envelope, ...others } = data
+  const selection = selectionOf(others)
+  const after = cursor === undefined ? undefined : cursors.decode(selection.sort, cursor)
   if (cursor !== undefined && after === undefined) {
     throw queryError(new Map([['after', 'is not a cursor for this sort']]))
   }
   return {
-    sort,
-    filters,
-    /** Folded. */
-    words: q === undefined ? [] : parseAskedWords(q).words,
+    ...selection,
     perPage: per_page,
     /** `undefined` if the list continues from `after`. */
     page: after === undefined ? (page ?? 1) : undefined,
@@ -100,7 +139,31 @@ function text() {
 }
 
 function folded() {
-  return text().overwrite(value => foldCase(toNfc(value)))
+  return text().overwrite(fold)
+}
+
+function fold(value: string): string {
+  return foldCase(toNfc(value))
+}
+
+/** Positive integers; those that are too large for an id are left out. One that is given twice counts once. */
+function ids() {
+  const message = `must be 1 to ${MAX_IDS} ids, positive integers separated by commas`
+  return text()
+    .regex(/^[1-9]\d*(?:,[1-9]\d*)*$/, message)
+    .transform(value => [...new Set(value.split(',').map(Number))])
+    .pipe(z.array(z.number()).max(MAX_IDS, message))
+    .transform(all => all.filter(Number.isSafeInteger))
+    .pipe(z.array(z.int().min(1)).meta({ minItems: 1, maxItems: MAX_IDS }))
+}
+
+/** Folded. */
+function emails() {
+  const message = `must be 1 to ${MAX_EMAILS} addresses separated by commas`
+  return text()
+    .regex(/^[^,]+(?:,[^,]+)*$/, message)
+    .transform(value => [...new Set(value.split(',').map(fold))])
+    .pipe(z.array(z.string()).max(MAX_EMAILS, message).meta({ minItems: 1 }))
 }
 
 /** Its output is still text, as the OpenAPI document shows it. */

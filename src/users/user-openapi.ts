@@ -11,6 +11,7 @@ import { EVENT_STREAM_TYPE } from './change-feed.ts'
 import { changeParameters } from './change-query.ts'
 import { listParameters } from './list-query.ts'
 import type { UserRules } from './user-schemas.ts'
+import { NDJSON_TYPE } from './whole-lists.ts'
 
 const USERS = {
   name: 'Users',
@@ -60,7 +61,10 @@ const CHANGE_PAGE = z
 
 const USER_CONTENT = { [JSON_TYPE]: { schema: USER } }
 
-const LIST_CONTENT = { [JSON_TYPE]: { schema: z.union([z.array(USER), USER_PAGE]) } }
+const LIST_CONTENT = {
+  [JSON_TYPE]: { schema: z.union([z.array(USER), USER_PAGE]) },
+  [NDJSON_TYPE]: { schema: z.string() },
+}
 
 const ID = z
   .int()
@@ -70,7 +74,7 @@ const ID = z
 const VERSION = { ETag: ETAG }
 
 const LIST_HEADERS = {
-  ETag: ETAG,
+  ETag: ETAG.optional(),
   Link: z
     .string()
     .optional()
@@ -112,11 +116,14 @@ export function describeUserOperations({ schemas }: UserRules) {
       method: 'get',
       path: '/users',
       action: 'list',
+      produces: [JSON_TYPE, NDJSON_TYPE],
       tag: USERS,
       summary: 'List users',
       description:
         'A page of users. To read all, follow `rel="next"` of `Link`: each page costs the same, and a user that ' +
-        'exists all the time comes exactly once, whatever changes meanwhile.',
+        'exists all the time comes exactly once, whatever changes meanwhile. As `application/x-ndjson` all users that match ' +
+        'come in one response, one object a line, as they are at one moment; it takes neither `per_page`, `page` and `after` ' +
+        'nor `count` and `envelope`, and has no `ETag`. A response that breaks off is not complete.',
       query: listParameters,
       parameters: [IF_MATCH, IF_NONE_MATCH],
       answers: {

@@ -77,7 +77,10 @@ export interface Position {
 
 /** A user must match all that are given. Texts are in lower case; times are exclusive bounds, in the format of responses. */
 export interface UserFilters {
-  readonly email?: string | undefined
+  /** Users with one of these ids, at most 500. */
+  readonly ids?: readonly number[] | undefined
+  /** Users with one of these e-mails, at most 100, which contain no comma. */
+  readonly emails?: readonly string[] | undefined
   readonly name?: string | undefined
   readonly created_after?: string | undefined
   readonly created_before?: string | undefined
@@ -85,11 +88,16 @@ export interface UserFilters {
   readonly updated_before?: string | undefined
 }
 
-export interface UserQuery {
+/** Some users in an order. */
+export interface UserSelection {
   readonly sort: UserSort
   readonly filters: UserFilters
   /** Each of them begins a word of the name or of the e-mail. At most MAX_ASKED_WORDS, as `parseAskedWords` returns them. */
   readonly words: readonly string[]
+}
+
+/** A page of them. */
+export interface UserQuery extends UserSelection {
   /** From 1 to 1000. */
   readonly limit: number
   /** After a position, which costs the same anywhere in the list, or after `offset` users, which are read and skipped. */
@@ -97,6 +105,8 @@ export interface UserQuery {
   /** Whether to count all matches too. With filters, this reads each of them. */
   readonly withTotal: boolean
 }
+
+export type TakeUsers = (lines: string) => Promise<void>
 
 export interface UserPage {
   /** JSON text of an array of `UserJson`, without white space between tokens. */
@@ -163,6 +173,14 @@ export interface UserRepository {
    * `overloaded` if reading them takes too long.
    */
   list(query: UserQuery): Promise<UserPage>
+
+  /**
+   * Gives all users that match to `take`, in the order of the sort, as they are at one moment: `UserJson` and a line feed for
+   * each, some 64 KB at a time, and sometimes an empty text while none match. What `take` throws ends the walk, and is
+   * thrown. However many users there are, memory is bounded: nothing more is read before `take` has ended, but for
+   * one such text. Throws as `list` does, `overloaded` only with words; the storage may fail at any time.
+   */
+  walk(selection: UserSelection, take: TakeUsers): Promise<void>
 
   /** New with each change of any user that clients can see, and unique among all databases: printable ASCII without quotes. */
   revision(): Promise<string>

@@ -7,15 +7,17 @@ import {
   parseIdempotencyKey,
   preconditionOf,
 } from '../http/headers.ts'
-import { JSON_TYPE } from '../http/negotiation.ts'
+import { asksInsteadOfJson, JSON_TYPE } from '../http/negotiation.ts'
 import { type QueryParameter, queryParameters, queryString } from '../http/query.ts'
 import type { Reply } from '../http/reply.ts'
 import { accept, acceptJson, createRouter, type RouteParts } from '../http/router.ts'
+import type { StreamReply } from '../http/stream.ts'
 import { type ChangeFeed, EVENT_STREAM_TYPE } from './change-feed.ts'
 import type { PasswordVerifications } from './password-verifications.ts'
 import type { UserList } from './user-lists.ts'
 import type { StoredUser } from './user-repository.ts'
 import type { UserService } from './user-service.ts'
+import { NDJSON_TYPE } from './whole-lists.ts'
 
 export interface UserRouterOptions {
   readonly users: UserService
@@ -30,8 +32,12 @@ export function createUserRouter(
 ): Router {
   const { scope, limit, limitByBody, readBody, answer, otherMethods } = parts
 
-  async function list(request: Request): Promise<Reply> {
+  async function list(request: Request): Promise<Reply | StreamReply> {
     const parameters = queryParameters(request.url)
+    if (asksInsteadOfJson(NDJSON_TYPE, request.headers.accept)) {
+      const write = users.whole.open(parameters)
+      return { type: NDJSON_TYPE, write: ({ send }) => write(send) }
+    }
     const { revision, list } = await users.list(parameters, known => isFresh(request, known))
     return list === undefined ? notModified(revision) : listReply(list, parameters, request.baseUrl)
   }
@@ -75,7 +81,7 @@ export function createUserRouter(
   const router = createRouter()
   router
     .route('/users')
-    .get(scope('list'), limit('list'), acceptJson, answer(list))
+    .get(scope('list'), limit('list'), accept(JSON_TYPE, NDJSON_TYPE), answer(list))
     .post(
       scope('create'),
       limit('create'),

@@ -18,6 +18,7 @@ import {
   type UserInput,
   type UserRules,
 } from './user-schemas.ts'
+import { createWholeLists } from './whole-lists.ts'
 
 /** How often a password is compared that others change at the same time. Each time takes up to two runs of Argon2id. */
 const MAX_COMPARISONS = 5
@@ -77,6 +78,8 @@ export function createUserService(options: {
 
   return {
     list: createUserLists(options),
+
+    whole: createWholeLists(users),
 
     /** Throws `user_not_found`. */
     read: async (id: number | undefined): Promise<StoredUser> =>

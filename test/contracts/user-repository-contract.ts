@@ -183,7 +183,13 @@ export function describeUserRepository(harness: RepositoryHarness): void {
         { sort, limit: 7, withTotal: true },
         { sort, limit: 7, start: { offset: 50 } },
         { sort, limit: 7, filters: { name: 'n3' }, withTotal: true },
-        { sort, limit: 7, filters: { email: emails[5] } },
+        { sort, limit: 7, filters: { emails: emails.slice(5, 7) } },
+        {
+          sort,
+          limit: 7,
+          filters: { ids: [...ids.slice(3, 20), 999], name: 'n3' },
+          withTotal: true,
+        },
         ...users.slice(0, 5).map(user => ({ sort, limit: 7, start: positionOf(user, sort) })),
       ])
       const calls = [
@@ -317,7 +323,8 @@ function queriesOf(users: readonly ShownUser[]): fc.Arbitrary<UserQuery> {
   const rarely = <T>(arbitrary: fc.Arbitrary<T>) =>
     fc.oneof({ weight: 5, arbitrary: fc.constant(undefined) }, { weight: 1, arbitrary })
   const filters: fc.Arbitrary<UserFilters> = fc.record({
-    email: rarely(user.map(({ email }) => email.toLowerCase())),
+    ids: rarely(fc.array(user.map(({ id }) => id))),
+    emails: rarely(fc.array(user.map(({ email }) => email.toLowerCase()))),
     name: rarely(user.map(({ name }) => foldCase(name))),
     created_after: rarely(user.map(({ created_at }) => created_at)),
     created_before: rarely(user.map(({ created_at }) => created_at)),

@@ -74,9 +74,14 @@ export function listUsers(dice: Dice, model: UserModel): Step {
 
 function someFilters(dice: Dice, model: UserModel) {
   const users = [...model.users.values()].map(({ shown }) => shown)
-  const { email, created_at, updated_at } = users.length === 0 ? NOBODY : dice.pick(users)
+  const { id, email, created_at, updated_at } = users.length === 0 ? NOBODY : dice.pick(users)
   return {
-    ...(dice.in100(20) && { email: email.toUpperCase() }),
+    ...(dice.in100(20) &&
+      (id % 2 === 0
+        ? {
+            id: `${id},${users.flatMap(user => (user.id % 3 === 0 ? user.id : [])).slice(0, 400) || 7}`,
+          }
+        : { email: `nobody@x.co,${email.toUpperCase()}` })),
     ...(dice.in100(40) && { name: dice.pick(NAMES) }),
     ...(dice.in100(25) && { created_after: created_at }),
     ...(dice.in100(25) && { created_before: created_at }),
@@ -87,7 +92,7 @@ function someFilters(dice: Dice, model: UserModel) {
 
 const TIME = '2026-01-31T12:00:00.000Z'
 
-const NOBODY = { email: 'x@example.com', created_at: TIME, updated_at: TIME }
+const NOBODY = { id: 7, email: 'x@example.com', created_at: TIME, updated_at: TIME }
 
 /** Mostly beginnings of words of a user, in any order. */
 function someWords(dice: Dice, model: UserModel): string {

@@ -119,7 +119,8 @@ function matches(user: ShownUser, filters: ModelFilters): boolean {
   const words = [...wordsIn(user.name), ...wordsIn(user.email)]
   const isSo: Readonly<Record<string, (value: string) => boolean>> = {
     q: q => wordsIn(q).every(beginning => words.some(word => word.startsWith(beginning))),
-    email: email => user.email.toLowerCase() === email.toLowerCase(),
+    id: ids => ids.split(',').map(Number).includes(user.id),
+    email: emails => emails.toLowerCase().split(',').includes(user.email.toLowerCase()),
     name: name => fold(user.name) === fold(name),
     created_after: time => user.created_at > time,
     created_before: time => user.created_at < time,

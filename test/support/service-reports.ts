@@ -20,6 +20,7 @@ export function serviceReport(changes: Partial<ServiceReport> = {}): ServiceRepo
     },
     isStorageUp: true,
     waitingPasswords: 0,
+    wholeLists: 2,
     feed: { waiting: 0, streaming: 0, deletions: 0 },
     limits: undefined,
     process: { pid: 4711, startedAt: 0, cpuSeconds: 0, memoryBytes: 0, eventLoopLagSeconds: 0 },

@@ -25,7 +25,8 @@ export function isAsked(
   return (
     areBegun(wordsOfUser(user), words) &&
     (filters.name === undefined || user.name.toLowerCase() === filters.name) &&
-    (filters.email === undefined || user.email === filters.email) &&
+    (filters.ids === undefined || filters.ids.includes(user.id)) &&
+    (filters.emails === undefined || filters.emails.includes(user.email)) &&
     (filters.created_after === undefined || user.created_at > filters.created_after) &&
     (filters.created_before === undefined || user.created_at < filters.created_before) &&
     (filters.updated_after === undefined || user.updated_at > filters.updated_after) &&

@@ -101,6 +101,19 @@ describe('GET /users per_page, page and after', () => {
     },
   )
 
+  test('walks through the users of ids and of e-mails in any order, and a cursor stays when the ids change', async () => {
+    const path = '/users?id=5,1,2,4&per_page=1&count=true&sort=-name'
+    expect((await walk(five, path)).map(idsOf)).toEqual([[4], [2], [5], [1]])
+    const next = await nextOf(five, path)
+    expect(idsOf((await five.http.get(next.replace(/id=[^&]*/, 'id=1,2,3'))).body)).toEqual([2])
+    const all = await five.http.get('/users')
+    const emails = all.body.slice(1, 4).map(({ email }: ShownUser) => email.toUpperCase())
+    const byEmail = await walk(five, `/users?email=${emails}&per_page=2&sort=-id`)
+    expect(byEmail.map(idsOf)).toEqual([[4, 3], [2]])
+    const head = await five.http.get('/users?id=4,5&page=1&envelope=true&count=true')
+    expect(head.body).toMatchObject({ page: 1, has_more: false, total_count: 2 })
+  })
+
   test('accepts a cursor, and an ETag, from before a restart', async () => {
     const app = await openTestApp({ users: someUsers(2) })
     const next = await nextOf(app, '/users?per_page=1&sort=name')
@@ -168,8 +181,23 @@ describe('GET /users filters', () => {
   })
 
   test.each([
+    ['id=3,1', [1, 3]],
+    ['id=2', [2]],
+    ['id=5,5,4,4,99,99999999999999999999', [4, 5]],
+    ['id=9007199254740993', []],
+    ['id=1,2,3&name=zo%C3%8B&sort=-id', [2, 1]],
+    ['id=1,2,5&updated_before=2026-01-31T12:00:04Z', [2]],
+    ['id=1,2,3&email=ann@example.com', [1]],
+    ['id=2,3&email=ann@example.com', []],
+    ['id=1,2,3&q=zoe', [1, 2]],
     ['email=ANN@example.COM', [1]],
+    ['email=Nobody@x.co,ANN@example.COM,ann@Example.com', [1]],
+    ['email=ann@example.com,nobody@x.co&q=zoe', [1]],
+    ['email=ann@example.com&q=bob', []],
+    ['email=ann@ex%EF%BC%A1mple.com', []],
+    ['email=ann@e%C5%BFample.com,ANN@EXAMPLE.COM', [1]],
     ['email=ann@example', []],
+    ['email=%00', []],
     ['name=zo%C3%8B', [1, 2]],
     ['name=Zoe%CC%88', [1, 2]],
     ['name=zoe', []],
@@ -214,6 +242,7 @@ test('GET /users count and envelope answer the object of data, page, has_more an
 const WRONG_QUERIES = `
   foo=1 Page=1 __proto__=1 sort[]=id per_page per_page= per_page=0 per_page=1001
   per_page=010 per_page=1.0 per_page=1e2 per_page=-1 per_page=10&per_page=10
+  id= id=0 id=-1 id=1.5 id=1, id=,1 id=1,,2 id=01 id=a id=1;2 id=1&id=2 email=a@x.co, email=,
   page=0 page=99999999999999999999 after= after=x after=%ff sort=password sort=- sort=--id
   sort=ID sort=id,name email= email=% name=%c3 name=a&name=b created_after=2026-01-31
   created_after=2026-01-31T12:00:00 created_before=2026-02-30T12:00:00Z updated_after=1769860800
@@ -225,6 +254,21 @@ describe('GET /users rejects', () => {
     const { body } = await five.http.get(`/users?${query}`)
     expect(body).toMatchObject({ resource: 'User', code: 400, status: false })
     expect(Object.keys(body.errors)).toEqual([name])
+  })
+
+  test('more than 500 ids or 100 addresses, of which one that is repeated counts once', async () => {
+    const ids = Array.from({ length: 501 }, (_, index) => index + 1)
+    const emails = ids.slice(0, 101).map(id => `u${id}@x.co`)
+    const ask = (name: string, values: readonly unknown[]) =>
+      five.http.get(`/users?${name}=${values.join()}&per_page=1000`)
+    const many = await ask('id', ids).expect(400)
+    expect(many.body.errors).toEqual({
+      id: ['must be 1 to 500 ids, positive integers separated by commas'],
+    })
+    expect(idsOf((await ask('id', [...ids.slice(1), 2]).expect(200)).body)).toEqual([2, 3, 4, 5])
+    const long = await ask('email', emails).expect(400)
+    expect(long.body.errors).toEqual({ email: ['must be 1 to 100 addresses separated by commas'] })
+    await ask('email', [...emails.slice(1), 'U2@x.co']).expect(200)
   })
 
   test('page together with after, and reports every wrong parameter, in either format', async () => {

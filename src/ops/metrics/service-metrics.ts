@@ -126,6 +126,12 @@ export const SERVICE_METRICS: readonly (NumberMetric | HistogramMetric)[] = [
     read: ({ storage: { connections } }) => (connections ? one(connections.waiting) : []),
   },
   {
+    name: 'whole_lists',
+    type: 'gauge',
+    help: 'Number of whole lists that are being sent.',
+    read: ({ wholeLists }) => one(wholeLists),
+  },
+  {
     name: 'change_feed_requests',
     type: 'gauge',
     help: 'Number of requests that wait for a change of a user, and of streams of changes.',

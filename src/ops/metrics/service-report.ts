@@ -15,6 +15,8 @@ export interface ServiceReport {
   readonly isStorageUp: boolean
   /** Passwords that wait to be hashed or verified. */
   readonly waitingPasswords: number
+  /** Whole lists that are being sent. */
+  readonly wholeLists: number
   readonly feed: FeedReport
   /** `undefined` without limits. */
   readonly limits: LimitsReport | undefined
@@ -47,6 +49,7 @@ export interface ReportSources {
   readonly metrics: RequestMetrics
   readonly storage: Pick<Storage, 'report' | 'users'>
   readonly passwords: { waiting(): number }
+  readonly wholeLists: { running(): number }
   readonly feed: () => FeedReport
   readonly limits: () => LimitsReport | undefined
 }
@@ -59,6 +62,7 @@ export function createReporter({
   metrics,
   storage,
   passwords,
+  wholeLists,
   feed,
   limits,
 }: ReportSources): () => Promise<Omit<ServiceReport, 'server'>> {
@@ -88,6 +92,7 @@ export function createReporter({
       storage: ofStorage,
       isStorageUp: isUp,
       waitingPasswords: passwords.waiting(),
+      wholeLists: wholeLists.running(),
       feed: feed(),
       limits: limits(),
       process: {

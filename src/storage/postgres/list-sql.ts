@@ -1,4 +1,9 @@
-import type { UserFilters, UserQuery, UserSort } from '../../users/user-repository.ts'
+import type {
+  UserFilters,
+  UserQuery,
+  UserSelection,
+  UserSort,
+} from '../../users/user-repository.ts'
 import type { Statement } from './postgres-connections.ts'
 import { representationOf, SELECT_REVISION } from './user-reads.ts'
 
@@ -14,7 +19,8 @@ export const SORT_COLUMNS: Readonly<Record<UserSort['by'], string>> = {
 export type FilterName = keyof UserFilters
 
 const FILTERS: Readonly<Record<FilterName, string>> = {
-  email: 'email_lower =',
+  ids: 'id =',
+  emails: 'email_lower =',
   name: 'name_lower =',
   created_after: 'created_at >',
   created_before: 'created_at <',
@@ -56,25 +62,34 @@ export interface ListShape {
   /** Whether few users are read, whatever the parameters are. */
   readonly isShort: boolean
   readonly withTotal: boolean
-  /** The time range whose users are found first and then sorted. */
-  readonly sortedRange: Range | undefined
+  /** The filters whose users are found first and then sorted. */
+  readonly foundFirst: readonly FilterName[]
 }
 
 /** The shape of a query. Queries of one shape differ in their parameters only. */
-export function shapeOf(
-  { sort, filters, limit, start, withTotal }: UserQuery,
-  sortedRange?: Range,
-): ListShape {
-  const names = FILTER_NAMES.filter(name => filters[name] !== undefined)
+export function shapeOf(query: UserQuery, foundFirst = soughtOf(query)): ListShape {
+  const { sort, limit, start, withTotal } = query
+  const filters = filtersOf(query)
   const offset = 'offset' in start ? start.offset : 0
-  const isShort = offset <= MAX_SHORT_OFFSET && names.every(name => name === 'email')
+  const isShort = offset <= MAX_SHORT_OFFSET && (filters.length === 0 || soughtOf(query).length > 0)
   const after = 'offset' in start ? (isShort && offset > 0 ? 'near' : offset) : 'after'
-  return { sort, filters: names, limit, start: after, isShort, withTotal, sortedRange }
+  return { sort, filters, limit, start: after, isShort, withTotal, foundFirst }
+}
+
+/** The filters that are given. */
+export function filtersOf({ filters }: Pick<UserQuery, 'filters'>): readonly FilterName[] {
+  return FILTER_NAMES.filter(name => filters[name] !== undefined)
+}
+
+/** The filter that names few users, if there is one. */
+export function soughtOf({ filters }: Pick<UserQuery, 'filters'>): readonly FilterName[] {
+  if (filters.ids !== undefined) return ['ids']
+  return filters.emails === undefined ? [] : ['emails']
 }
 
 /** The same text for shapes with the same SQL. */
-export function formOf({ sort, filters, limit, start, withTotal, sortedRange }: ListShape): string {
-  return `${Object.values(sort)} ${filters} ${limit} ${start} ${withTotal} ${sortedRange?.by}`
+export function formOf({ sort, filters, limit, start, withTotal, foundFirst }: ListShape): string {
+  return `${Object.values(sort)} ${filters} ${limit} ${start} ${withTotal} ${foundFirst}`
 }
 
 /** The statement for one page of a shape. Its parameters are `valuesOf`. */
@@ -102,8 +117,18 @@ export function pagesStatement(shape: ListShape): string {
 
 /** The values of one page, in the order of its parameters. */
 export function valuesOf({ start, filters }: UserQuery, shape: ListShape): readonly unknown[] {
-  const values: Record<string, unknown> = { ...filters, ...start }
+  const values: Record<string, unknown> = { ...filterValues(filters), ...start }
   return parametersOf(shape).map(name => values[name])
+}
+
+/** Lists with commas between their members, because an array of arrays cannot be taken apart into the arrays of each page. */
+export function filterValues(filters: UserFilters): Readonly<Partial<Record<FilterName, string>>> {
+  // PostgreSQL takes no text with NUL. No user has a control character in name or e-mail.
+  const values = Object.entries(filters).map(([name, value]) => [
+    name,
+    value && String(value).replaceAll('\0', '\u0001'),
+  ])
+  return Object.fromEntries(values)
 }
 
 function parametersOf({ sort, filters, start }: ListShape): readonly string[] {
@@ -122,11 +147,12 @@ export type References = Readonly<Record<string, string>>
 
 function pageSql(shape: ListShape, references: References): string {
   const { sort, limit, filters, withTotal } = shape
+  const { source, others } = sourceOf(shape, references)
   const lastKey = sort.by === 'id' ? 'NULL' : `(array_agg(sort_key))[${limit}]`
   const count =
     filters.length === 0
       ? 'SELECT sum(user_count)::bigint FROM users_summary'
-      : `SELECT count(*) FROM users${whereSql(conditionsOf(filters, references))}`
+      : `SELECT count(*) FROM ${source}${whereSql(others)}`
   return `
     SELECT '[' || coalesce(string_agg(${representationOf('shown_users')}, ','), '') || ']', count(*), ${lastKey},
       (${SELECT_REVISION}), ${withTotal ? `(${count})` : 'NULL::bigint'}
@@ -134,24 +160,13 @@ function pageSql(shape: ListShape, references: References): string {
 }
 
 function rowsSql(shape: ListShape, references: References): string {
-  const { sort, filters, limit, start, sortedRange } = shape
+  const { sort, limit, start } = shape
+  const { source, others } = sourceOf(shape, references)
   const column = SORT_COLUMNS[sort.by]
-  const direction = sort.descending ? 'DESC' : 'ASC'
-  const order = positionColumns(sort).map(name => `${name} ${direction}`)
-  const conditions = [
-    ...(start === 'after' ? [afterSql(sort, references)] : []),
-    ...conditionsOf(filters, references),
-  ]
-  // Planned on its own, so that PostgreSQL does not read the whole list in its order to find few users.
-  const source =
-    sortedRange === undefined
-      ? 'users'
-      : `(SELECT id, name_lower, email_lower, created_at, updated_at, shown FROM users${whereSql(
-          conditionsOf(ofRange(filters, sortedRange), references),
-        )} OFFSET 0) AS users`
+  const conditions = [...(start === 'after' ? [afterSql(sort, references)] : []), ...others]
   const rows = `
       SELECT id, shown, ${column} AS sort_key FROM ${source}${whereSql(conditions)}
-      ORDER BY ${order.join(', ')}`
+      ORDER BY ${orderOf(sort)}`
   if (start === 'after') return `${rows} LIMIT ${limit + 1}`
   if (start !== 'near') return `${rows} LIMIT ${limit + 1} OFFSET ${start}`
   // For an unknown OFFSET alone, PostgreSQL plans as if it were a tenth of the table.
@@ -159,9 +174,40 @@ function rowsSql(shape: ListShape, references: References): string {
   return `SELECT * FROM (${near}) AS near LIMIT ${limit + 1} OFFSET ${references.offset}`
 }
 
+/** The statement for all users that match. Its parameters are the filters, in their order. */
+export function walkStatement(selection: UserSelection, foundFirst: readonly FilterName[]): string {
+  const filters = filtersOf(selection)
+  const references = Object.fromEntries(filters.map((name, index) => [name, `$${index + 1}`]))
+  const { source, others } = sourceOf({ filters, foundFirst }, references)
+  return `SELECT ${representationOf('users')} FROM ${source}${whereSql(others)} ORDER BY ${orderOf(selection.sort)}`
+}
+
+/** What the users are read from, and the conditions that remain. */
+function sourceOf(
+  { filters, foundFirst }: Pick<ListShape, 'filters' | 'foundFirst'>,
+  references: References,
+) {
+  const others = filters.filter(name => !foundFirst.includes(name))
+  const first = whereSql(conditionsOf(foundFirst, references))
+  // Planned on its own, so that PostgreSQL does not read the whole list in its order to find few users.
+  const few = `(SELECT id, name_lower, email_lower, created_at, updated_at, shown FROM users${first} OFFSET 0) AS users`
+  return {
+    source: foundFirst.length === 0 ? 'users' : few,
+    others: conditionsOf(others, references),
+  }
+}
+
 /** The columns that a list is ordered by. */
 export function positionColumns({ by }: UserSort): readonly string[] {
   return by === 'id' || by === 'email' ? [SORT_COLUMNS[by]] : [SORT_COLUMNS[by], 'id']
+}
+
+/** What follows ORDER BY. */
+export function orderOf(sort: UserSort): string {
+  const direction = sort.descending ? 'DESC' : 'ASC'
+  return positionColumns(sort)
+    .map(name => `${name} ${direction}`)
+    .join(', ')
 }
 
 /** The condition for users after a position. */
@@ -176,30 +222,32 @@ export function afterSql(sort: UserSort, references: References): string {
  * If the range has few users, it is faster to find them and sort them. If it has many, it is faster to read the list in its
  * order and skip the users that do not match.
  */
-export function rangeToCount({ sort, filters }: UserQuery): Range | undefined {
-  if (filters.email !== undefined || filters.name !== undefined) return undefined
+export function rangeToCount(query: UserSelection): Range | undefined {
+  const { sort, filters } = query
+  if (filters.name !== undefined || soughtOf(query).length > 0) return undefined
   const ranges = RANGES.filter(range => range.filters.some(name => filters[name] !== undefined))
   return ranges.some(({ by }) => by === sort.by) ? undefined : ranges[0]
 }
 
 /** Counts the users in a range, up to one more than MAX_SORTED_USERS. */
 export function countRangeStatement(
-  { filters }: UserQuery,
+  query: UserSelection,
   range: Range,
 ): { readonly statement: Statement; readonly values: readonly unknown[] } {
-  const names = ofRange(FILTER_NAMES, range).filter(name => filters[name] !== undefined)
+  const names = filtersIn(query, range)
   const references = Object.fromEntries(names.map((name, index) => [name, `$${index + 1}`]))
   const where = whereSql(conditionsOf(names, references))
   const rows = `SELECT FROM users${where} LIMIT ${MAX_SORTED_USERS + 1}`
   return {
     statement: { text: `SELECT count(*) FROM (${rows}) AS matches` },
-    values: names.map(name => filters[name]),
+    values: names.map(name => query.filters[name]),
   }
 }
 
-function ofRange(names: readonly FilterName[], range: Range): readonly FilterName[] {
+/** The filters of a range. */
+export function filtersIn(query: UserSelection, range: Range): readonly FilterName[] {
   const inRange: readonly FilterName[] = range.filters
-  return names.filter(name => inRange.includes(name))
+  return filtersOf(query).filter(name => inRange.includes(name))
 }
 
 /** The condition of each filter. */
@@ -207,7 +255,12 @@ export function conditionsOf(
   filters: readonly FilterName[],
   references: References,
 ): readonly string[] {
-  return filters.map(name => `${FILTERS[name]} ${references[name]}`)
+  return filters.map(name => {
+    const value = references[name]
+    if (name === 'ids') return `${FILTERS.ids} ANY (string_to_array(${value}, ',')::bigint[])`
+    if (name === 'emails') return `${FILTERS.emails} ANY (string_to_array(${value}, ','))`
+    return `${FILTERS[name]} ${value}`
+  })
 }
 
 /** The clause for all conditions; none for no condition. */

@@ -1,9 +1,11 @@
-import type { UserPage, UserQuery } from '../../users/user-repository.ts'
+import type { UserPage, UserQuery, UserSelection } from '../../users/user-repository.ts'
 import type { CallGate } from '../call-gate.ts'
 import { type Batches, createBatches } from './batches.ts'
 import { toPage } from './list-page.ts'
 import {
   countRangeStatement,
+  type FilterName,
+  filtersIn,
   formOf,
   type ListRow,
   type ListShape,
@@ -12,6 +14,7 @@ import {
   pagesStatement,
   rangeToCount,
   shapeOf,
+  soughtOf,
   valuesOf,
 } from './list-sql.ts'
 import type { Connections, LaneName, Statement } from './postgres-connections.ts'
@@ -71,21 +74,9 @@ export function createUserLister({
     })
   }
 
-  /** Whether it is faster to sort what is in a time range than to skip what is not. */
-  async function sortedRangeOf(query: UserQuery): Promise<ListShape['sortedRange']> {
-    const range = rangeToCount(query)
-    if (range === undefined) return undefined
-    const { statement, values } = countRangeStatement(query, range)
-    const rows = await connections.read(session => session.query<[number]>(statement, values), {
-      lane: 'long',
-    })
-    return (rows[0]?.[0] ?? 0) <= MAX_SORTED_USERS ? range : undefined
-  }
-
   return async query => {
-    if (query.words.length > 0) return search(withoutNul(query))
-    const possible = withoutNul(query)
-    const shape = shapeOf(possible, await sortedRangeOf(possible))
+    if (query.words.length > 0) return search(query)
+    const shape = shapeOf(query, await findFirst(connections, query))
     const form = formOf(shape)
     let batches = batchesOf.get(form)
     if (batches === undefined) {
@@ -93,17 +84,22 @@ export function createUserLister({
       batches = createListBatches(shape)
       batchesOf.set(form, batches)
     }
-    return batches.add(possible)
+    return batches.add(query)
   }
 }
 
-/** PostgreSQL takes no text with NUL. No user has a control character in name or e-mail. */
-export function withoutNul(query: UserQuery): UserQuery {
-  const filters = Object.entries(query.filters).map(([name, text]) => [
-    name,
-    text?.replaceAll('\0', '\u0001'),
-  ])
-  return { ...query, filters: Object.fromEntries(filters) }
+/** The filters whose users are found first: few of them, which it is faster to sort than to skip all others. */
+export async function findFirst(
+  connections: Connections,
+  query: UserSelection,
+): Promise<readonly FilterName[]> {
+  const range = rangeToCount(query)
+  if (range === undefined) return soughtOf(query)
+  const { statement, values } = countRangeStatement(query, range)
+  const rows = await connections.read(session => session.query<[number]>(statement, values), {
+    lane: 'long',
+  })
+  return (rows[0]?.[0] ?? 0) <= MAX_SORTED_USERS ? filtersIn(query, range) : []
 }
 
 /** An array for each parameter instead of one for each page. */

@@ -41,19 +41,22 @@ const SHORT: SessionSettings = {
   hasGenericPlans: true,
 }
 
-/** The most connections of each lane, 11 in all, and their settings. */
+/** What may take long: each of its statements has this end. */
+const LONG: SessionSettings = {
+  lockTimeoutMs: 1700,
+  statementTimeoutMs: 20_000,
+  idleTimeoutMs: IDLE_MS,
+  hasGenericPlans: false,
+}
+
+/** The most connections of each lane, 15 in all, and their settings. */
 const LANES: Readonly<Record<LaneName, SessionSettings & { readonly size: number }>> = {
   short: { ...SHORT, size: 2 },
   aside: { ...SHORT, size: 2 },
   // What a lock keeps from being written is tried again, in pauses without a connection.
   write: { ...SHORT, size: 4, lockTimeoutMs: 150 },
-  long: {
-    size: 3,
-    lockTimeoutMs: 1700,
-    statementTimeoutMs: 20_000,
-    idleTimeoutMs: IDLE_MS,
-    hasGenericPlans: false,
-  },
+  long: { ...LONG, size: 3 },
+  whole: { ...LONG, size: 4 },
 }
 
 const SET_LOCALLY = `
@@ -70,7 +73,7 @@ const MAX_REPEATS = 2
 
 /** One call, and what is known of it. */
 interface Call<T> {
-  readonly mode: 'read' | 'write' | 'transaction'
+  readonly mode: 'read' | 'write' | 'transaction' | 'snapshot'
   readonly work: (session: Session) => Promise<T>
   readonly lane: LaneName
   /** By `performance.now()`. */
@@ -92,7 +95,10 @@ export function openConnections(options: OpenConnectionsOptions): Connections {
   const { longStatementMs = LANES.long.statementTimeoutMs } = options
   const hosts = createHosts({
     ...options,
-    onLost: () => lanes.long.destroyUsed(new NoAnswer('the server does not answer')),
+    onLost: () => {
+      for (const name of ['long', 'whole'] as const)
+        lanes[name].destroyUsed(new NoAnswer('the server does not answer'))
+    },
   })
   const laneOf = (name: LaneName, changes?: Partial<SessionSettings>) =>
     createLane({ hosts, size: LANES[name].size, settings: { ...LANES[name], ...changes } })
@@ -101,6 +107,7 @@ export function openConnections(options: OpenConnectionsOptions): Connections {
     aside: laneOf('aside'),
     write: laneOf('write'),
     long: laneOf('long', { statementTimeoutMs: longStatementMs }),
+    whole: laneOf('whole', { statementTimeoutMs: longStatementMs }),
   }
   const commits = createCommitRecorder()
   const running = new Set<Promise<unknown>>()
@@ -112,7 +119,7 @@ export function openConnections(options: OpenConnectionsOptions): Connections {
     const lane = lanes[call.lane]
     try {
       const connection = await lane.acquire(call)
-      if (call.lane === 'long') wait.end()
+      if (call.lane === 'long' || call.lane === 'whole') wait.end()
       try {
         return await runOn(connection, call)
       } catch (error) {
@@ -129,7 +136,7 @@ export function openConnections(options: OpenConnectionsOptions): Connections {
   }
 
   async function runOn<T>(connection: Connection, call: Call<T>): Promise<T> {
-    if (call.mode !== 'read') requireWritable(connection)
+    if (call.mode === 'write' || call.mode === 'transaction') requireWritable(connection)
     const { countWrites } = call
     const startedAt = countWrites && performance.now()
     const result = await inMode(connection, call)
@@ -177,6 +184,7 @@ export function openConnections(options: OpenConnectionsOptions): Connections {
     read: (work, options) => run('read', work, options),
     write: (work, options) => run('write', work, options),
     transaction: (work, options) => run('transaction', work, options),
+    snapshot: (work, options) => run('snapshot', work, options),
     ping: statement =>
       run('read', async session => {
         requireWritable(session as Connection)
@@ -229,12 +237,14 @@ async function inMode<T>(connection: Connection, call: Call<T>): Promise<T> {
     call.mayBeCommitted = true
     return work(connection)
   }
-  await connection.query({ text: 'BEGIN ISOLATION LEVEL READ COMMITTED' })
+  const isSnapshot = mode === 'snapshot'
+  const level = isSnapshot ? 'REPEATABLE READ READ ONLY' : 'READ COMMITTED'
+  await connection.query({ text: `BEGIN ISOLATION LEVEL ${level}` })
   try {
     if (connection.isPooled) await setLocally(connection)
     const result = await work(connection)
     if (call.isAbandoned) throw new Error('its caller has got an error')
-    call.mayBeCommitted = true
+    call.mayBeCommitted = !isSnapshot
     await connection.query({ text: 'COMMIT' })
     return result
   } catch (error) {

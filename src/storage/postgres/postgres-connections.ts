@@ -22,14 +22,15 @@ export interface Session {
  * `short` reads of users, and lists of few;
  * `aside` short work on other tables, which no lock on `users` holds up: polls of bans and API keys must see changes soon;
  * `write` short writes, which soon give up a lock that others hold;
- * `long` what may take longer than a second, such as a long list or an import. Only each of its statements has an end.
+ * `long` what may take longer than a second, such as a long list or an import. Only each of its statements has an end;
+ * `whole` the same for whole lists, each of which takes as long as its client.
  */
-export type LaneName = 'short' | 'aside' | 'write' | 'long'
+export type LaneName = 'short' | 'aside' | 'write' | 'long' | 'whole'
 
 export interface WorkOptions {
   /** By default `short` for reads and `write` for others. */
   readonly lane?: LaneName
-  /** Until when to wait for a connection, and for the result unless the lane is `long`, by `performance.now()`. */
+  /** Until when to wait for a connection, and for the result unless the lane is `long` or `whole`, by `performance.now()`. */
   readonly deadline?: number
 }
 
@@ -56,6 +57,11 @@ export interface Connections {
   write<T>(work: (session: Session) => Promise<T>, options?: WriteOptions<T>): Promise<T>
   /** Runs statements in one transaction (READ COMMITTED), which is rolled back if the work throws. */
   transaction<T>(work: (session: Session) => Promise<T>, options?: WriteOptions<T>): Promise<T>
+  /**
+   * Runs statements that only read, all of which see one moment. Runs them again if their connection breaks soon after the
+   * call.
+   */
+  snapshot<T>(work: (session: Session) => Promise<T>, options: WorkOptions): Promise<T>
   /** Runs a statement. Throws `storage_unavailable` unless the server answers now and takes writes. */
   ping(statement: Statement): Promise<void>
   /** Asks nobody, and answers after `close` too. */

@@ -8,6 +8,7 @@ import { createUserLister } from './list-users.ts'
 import type { Connections } from './postgres-connections.ts'
 import { createUserSearcher } from './search-users.ts'
 import { createUserReads } from './user-reads.ts'
+import { createUserWalker } from './walk-users.ts'
 
 const PING = { name: 'ping', text: 'SELECT FROM users WHERE id = 1' }
 
@@ -65,6 +66,8 @@ export function createPostgresUserRepository(
     },
 
     list: createUserLister({ ...options, search: createUserSearcher(options) }),
+
+    walk: createUserWalker(options),
 
     revision: reads.revision,
 

@@ -3,9 +3,9 @@ import { SELECT_IS_INDEXED } from './index-next-users.ts'
 import {
   afterSql,
   conditionsOf,
-  FILTER_NAMES,
-  type FilterName,
-  positionColumns,
+  filtersOf,
+  filterValues,
+  orderOf,
   positionOf,
   type References,
   SORT_COLUMNS,
@@ -61,7 +61,7 @@ export function searchStatement(query: UserQuery, reach: Reach): string {
   return `
     WITH found AS MATERIALIZED (
       SELECT id, ${SORT_COLUMNS[sort.by]} AS sort_key FROM ${sourceSql(query, reach)}
-      ORDER BY ${orderSql(query)} LIMIT ${offset + limit + 1}
+      ORDER BY ${orderOf(query.sort)} LIMIT ${offset + limit + 1}
     )
     SELECT '[' || coalesce(string_agg(${representationOf('shown_users')}, ',' ORDER BY place), '') || ']', count(*),
       ${lastKey}, (${SELECT_REVISION}), ${total}, (SELECT count(*) FROM found), ${walked},
@@ -73,9 +73,17 @@ export function searchStatement(query: UserQuery, reach: Reach): string {
     ) AS shown_users`
 }
 
+/** The statement for all users that match. */
+export function searchAllStatement(query: UserQuery): string {
+  const conditions = [HAS_WORDS, ...conditionsOf(filtersOf(query), referencesOf(query))]
+  // Planned on its own, so that PostgreSQL does not read all users in their order to find few.
+  const found = `SELECT users.* FROM ${MATCHES}${whereSql(conditions)} OFFSET 0`
+  return `SELECT ${representationOf('users')} FROM (${found}) AS users ORDER BY ${orderOf(query.sort)}`
+}
+
 /** The values of the parameters. Words hold only letters, marks and digits, so nothing in them means anything to `tsquery`. */
 export function searchValuesOf(query: UserQuery): readonly unknown[] {
-  const values: Record<string, unknown> = { ...query.filters, ...query.start }
+  const values: Record<string, unknown> = { ...filterValues(query.filters), ...query.start }
   const words = query.words.map(word => `'${word}':*`).join(' & ')
   return [words, ...parametersOf(query).map(name => values[name])]
 }
@@ -85,10 +93,6 @@ export function searchFormOf(query: UserQuery, reach: Reach): string {
   const { sort, limit, withTotal } = query
   const { offset, isAfter } = offsetOf(query)
   return `${Object.values(sort)} ${filtersOf(query)} ${limit} ${offset} ${isAfter} ${withTotal} ${reach}`
-}
-
-export function filtersOf({ filters }: UserQuery): readonly FilterName[] {
-  return FILTER_NAMES.filter(name => filters[name] !== undefined)
 }
 
 export function offsetOf({ start }: UserQuery) {
@@ -122,7 +126,7 @@ function sourceSql(query: UserQuery, reach: Reach): string {
 
 function walkedSql(query: UserQuery, reach: number, columns = ''): string {
   const table = query.sort.by === 'id' ? 'users_words' : 'users'
-  return `SELECT ${columns} FROM ${table}${whereSql(placeConditions(query))} ORDER BY ${orderSql(query)} LIMIT ${reach}`
+  return `SELECT ${columns} FROM ${table}${whereSql(placeConditions(query))} ORDER BY ${orderOf(query.sort)} LIMIT ${reach}`
 }
 
 function gatherSql(query: UserQuery): string {
@@ -149,11 +153,4 @@ function placeConditions(query: UserQuery): readonly string[] {
 
 function afterConditions(query: UserQuery): readonly string[] {
   return offsetOf(query).isAfter ? [afterSql(query.sort, referencesOf(query))] : []
-}
-
-function orderSql({ sort }: UserQuery): string {
-  const direction = sort.descending ? 'DESC' : 'ASC'
-  return positionColumns(sort)
-    .map(name => `${name} ${direction}`)
-    .join(', ')
 }

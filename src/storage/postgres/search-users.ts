@@ -1,6 +1,7 @@
 import { ServiceError } from '../../errors.ts'
 import type { UserPage, UserQuery } from '../../users/user-repository.ts'
 import { toPage } from './list-page.ts'
+import { soughtOf } from './list-sql.ts'
 import type { Connections } from './postgres-connections.ts'
 import {
   offsetOf,
@@ -65,8 +66,8 @@ export function createUserSearcher({
 
   /** The row with the whole page. */
   async function find(query: UserQuery): Promise<SearchRow> {
-    // At most one user: no walk is shorter.
-    if (query.filters.email !== undefined) return run(query, 'gather', true)
+    // Few users: no walk is shorter.
+    if (soughtOf(query).length > 0) return run(query, 'gather', true)
     const firstReach = isById(query) ? FIRST_REACH.ofId : FIRST_REACH.ofOthers
     const first = await run(query, firstReach, query.withTotal)
     if (isWhole(first, query, firstReach)) return first

@@ -1,13 +1,19 @@
-import type { UserFilters, UserQuery, UserSort } from '../../users/user-repository.ts'
+import type {
+  UserFilters,
+  UserQuery,
+  UserSelection,
+  UserSort,
+} from '../../users/user-repository.ts'
 
-/** The indexes that find the users of filters. */
-export type FilterIndex = Exclude<UserSort['by'], 'id'>
+/** The indexes of the filters that may match many users. */
+export type FilterIndex = Exclude<UserSort['by'], 'id' | 'email'>
 
 export type FilterName = keyof UserFilters
 
 /** The column of each filter, which has an index. */
-export const FILTER_COLUMNS: Readonly<Record<FilterName, FilterIndex>> = {
-  email: 'email',
+export const FILTER_COLUMNS: Readonly<Record<FilterName, UserSort['by']>> = {
+  ids: 'id',
+  emails: 'email',
   name: 'name',
   created_after: 'created_at',
   created_before: 'created_at',
@@ -28,22 +34,28 @@ export function namesOf(filters: UserFilters): readonly FilterName[] {
   return FILTER_NAMES.filter(name => filters[name] !== undefined)
 }
 
-/** The indexes that find the users of some of these filters. */
+/** The filter that names few users, if there is one: they are found first, and all of them sorted. */
+export function soughtOf(names: readonly FilterName[]): 'ids' | 'emails' | undefined {
+  if (names.includes('ids')) return 'ids'
+  return names.includes('emails') ? 'emails' : undefined
+}
+
+/** The indexes that find the users of the filters that may match many. */
 export function indexesOf(filters: UserFilters): readonly FilterIndex[] {
-  return [...new Set(namesOf(filters).map(name => FILTER_COLUMNS[name]))]
+  const columns = namesOf(filters).map(name => FILTER_COLUMNS[name])
+  return [...new Set(columns)].filter(column => column !== 'id' && column !== 'email')
 }
 
 /** Whether an index has the users of its filter in the order of a sort. Those with one name are in the order of their ids. */
-export function isInOrder(index: FilterIndex, by: UserSort['by']): boolean {
+export function isInOrder(index: UserSort['by'], by: UserSort['by']): boolean {
   return index === by || (index === 'name' && by === 'id')
 }
 
 /** Whether an index gives the page as it is. Other lists may read all users. */
 export function isPageOfIndex({ sort, start, filters, words, withTotal }: UserQuery): boolean {
   if (words.length > 0) return false
+  if (soughtOf(namesOf(filters)) !== undefined) return true
   const [index, ...others] = indexesOf(filters)
-  // One user at most has an e-mail.
-  if (index === 'email') return true
   if ('offset' in start && start.offset > MAX_SKIPPED_USERS) return false
   return index === undefined || (isInOrder(index, sort.by) && others.length === 0 && !withTotal)
 }
@@ -53,7 +65,7 @@ export function isPageOfIndex({ sort, start, filters, words, withTotal }: UserQu
  * few that all of them can be sorted. `counts` is how many users each index of the filters has.
  */
 export function chooseIndex(
-  { filters }: UserQuery,
+  { filters }: UserSelection,
   counts: readonly number[],
 ): FilterIndex | undefined {
   const least = Math.min(...counts)

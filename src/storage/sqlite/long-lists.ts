@@ -1,9 +1,16 @@
 import { ServiceError } from '../../errors.ts'
-import type { UserPage, UserQuery } from '../../users/user-repository.ts'
-import { chooseIndex, indexesOf, MAX_SORTED_USERS } from './list-plan.ts'
+import type { UserPage, UserQuery, UserReads, UserSelection } from '../../users/user-repository.ts'
+import { chooseIndex, indexesOf, MAX_SORTED_USERS, namesOf, soughtOf } from './list-plan.ts'
 import { type LongReads, steadyMs } from './long-reads.ts'
-import { countFewSql, type ListRow, listStatement, pageOf } from './user-list-sql.ts'
-import { matchOf } from './word-index.ts'
+import {
+  countFewSql,
+  filterValues,
+  type ListRow,
+  listStatement,
+  pageOf,
+  walkSql,
+} from './user-list-sql.ts'
+import { ARE_WORDS_INDEXED, matchOf } from './word-index.ts'
 
 /** More would wait too long: one of them may take seconds. */
 const MAX_WAITING = 20
@@ -11,17 +18,21 @@ const MAX_WAITING = 20
 /** From the call on. Clients and proxies give up after some time, and a list that nobody waits for keeps others waiting. */
 const MAX_LIST_MS = 20_000
 
-/**
- * Returns a function that makes lists that may read many users, each in one statement. It throws `overloaded` if too many
- * wait or one takes too long, and `words_unavailable` if the index lacks users.
- */
-export function createLongLists(reads: LongReads): (query: UserQuery) => Promise<UserPage> {
+/** Lists that may read many users. */
+export interface LongLists extends Pick<UserReads, 'walk'> {
+  /** Throws `overloaded` if too many wait or one takes too long, and `words_unavailable` if the index lacks users. */
+  page(query: UserQuery): Promise<UserPage>
+}
+
+/** Makes each list in one statement. */
+export function createLongLists(reads: LongReads): LongLists {
   let waiting = 0
 
-  async function indexFor(query: UserQuery, deadline: number) {
+  async function indexFor(query: UserSelection, deadline: number) {
     const { filters, words } = query
-    if (words.length > 0 || indexesOf(filters).length === 0) return undefined
-    const values = { ...filters, most: MAX_SORTED_USERS + 1 }
+    const isFew = soughtOf(namesOf(filters)) !== undefined
+    if (words.length > 0 || isFew || indexesOf(filters).length === 0) return undefined
+    const values = { ...filterValues(filters), most: MAX_SORTED_USERS + 1 }
     const counts = await reads.first({ sql: countFewSql(filters), values, deadline })
     return chooseIndex(query, counts as number[])
   }
@@ -30,20 +41,33 @@ export function createLongLists(reads: LongReads): (query: UserQuery) => Promise
     const deadline = steadyMs() + MAX_LIST_MS
     const index = await indexFor(query, deadline)
     const { filters, words, limit, start } = query
-    const values = { ...filters, limit, offset: 0, ...start, match: matchOf(words) }
+    const values = { ...filterValues(filters), limit, offset: 0, ...start, match: matchOf(words) }
     const sql = listStatement(query, { isLong: true, index }).sql()
     const row = (await reads.first({ sql, values, deadline })) as ListRow
     if (row[5] === 0) throw new ServiceError('words_unavailable')
     return pageOf(row, query)
   }
 
-  return async query => {
-    if (waiting >= MAX_WAITING) throw new ServiceError('overloaded')
-    waiting++
-    try {
-      return await make(query)
-    } finally {
-      waiting--
-    }
+  return {
+    page: async query => {
+      if (waiting >= MAX_WAITING) throw new ServiceError('overloaded')
+      waiting++
+      try {
+        return await make(query)
+      } finally {
+        waiting--
+      }
+    },
+
+    walk: async (selection, take) => {
+      const { filters, words } = selection
+      // Without words, the first users come soon.
+      const deadline = words.length > 0 ? steadyMs() + MAX_LIST_MS : Number.POSITIVE_INFINITY
+      const sql = walkSql(selection, await indexFor(selection, deadline))
+      const values = { ...filterValues(filters), match: matchOf(words) }
+      const condition = words.length > 0 ? ARE_WORDS_INDEXED : 'SELECT 1'
+      const hasWalked = await reads.walk({ sql, values, deadline, condition }, take)
+      if (!hasWalked) throw new ServiceError('words_unavailable')
+    },
   }
 }

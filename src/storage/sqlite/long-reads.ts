@@ -1,4 +1,4 @@
-import { setTimeout as sleep } from 'node:timers/promises'
+import { setImmediate as nextTurn, setTimeout as sleep } from 'node:timers/promises'
 import { Worker } from 'node:worker_threads'
 import { ServiceError } from '../../errors.ts'
 import { Database, DRIVER_PATH } from './sqlite-driver.ts'
@@ -11,6 +11,13 @@ export interface LongReads {
    * `storage_unavailable` if the thread dies, and `shutting_down` after `close`.
    */
   first(statement: LongStatement): Promise<readonly unknown[]>
+  /**
+   * Gives `take` the texts of a statement of one column, each with a line feed and without those that are null, as they are at
+   * one moment: about 64 KB at a time, and after some milliseconds less. Other reads run in between. The deadline is that of
+   * the first of them. Resolves to false, without any, if the condition does not hold at that moment. Throws as `first`
+   * does, and what `take` throws.
+   */
+  walk(statement: WalkStatement, take: (lines: string) => Promise<void>): Promise<boolean>
   /** Ends what runs, and rejects what waits. */
   close(): Promise<void>
 }
@@ -22,13 +29,32 @@ export interface LongStatement {
   readonly deadline: number
 }
 
+export interface WalkStatement extends LongStatement {
+  /** SQL whose value is 1 if it holds. */
+  readonly condition: string
+}
+
+/** What the thread is asked for: the row of a statement, the next lines of a walk, which the first task begins, or its end. */
+type Task =
+  | { readonly first: LongStatement }
+  | { readonly walk: number; readonly begin?: WalkStatement | undefined }
+  | { readonly end: number }
+
+interface Lines {
+  readonly text: string
+  readonly isLast: boolean
+  /** Whether the condition does not hold. */
+  readonly isRefused?: boolean
+}
+
 type Answer =
   | { readonly row: readonly unknown[] }
+  | { readonly lines: Lines }
   | { readonly isLate: true }
   | { readonly error: { readonly message: string; readonly code?: string | undefined } }
 
 interface Waiting {
-  readonly resolve: (row: readonly unknown[]) => void
+  readonly resolve: (answer: Answer) => void
   readonly reject: (error: unknown) => void
 }
 
@@ -47,12 +73,16 @@ export function openLongReads(database: Database): LongReads {
   return database.memory ? readAtOnce(database) : readInThread(database.name)
 }
 
-/** The thread gets the text of this function, so it uses nothing else of this module. Opens the database when first asked. */
-function createRunner(open: () => Database): (statement: LongStatement) => Answer {
+/** The thread gets the text of this function, so it uses nothing else of this module. */
+function createRunner(open: () => Database): (task: Task) => Answer {
+  const maxChars = 65_536
+  const maxMs = 5
   const nowMs = () => Number(process.hrtime.bigint()) / 1e6
+  const walks = new Map<number, { connection: Database; rows: Iterator<string | null> }>()
   let database: Database | undefined
   let endsAt = 0
-  const opened = () => {
+
+  function opened(): Database {
     const connection = open()
     connection.function('is_in_time', () => {
       if (nowMs() > endsAt) throw new Error('late')
@@ -60,12 +90,68 @@ function createRunner(open: () => Database): (statement: LongStatement) => Answe
     })
     return connection
   }
-  return ({ sql, values, deadline }) => {
-    endsAt = deadline
+
+  function end(id: number): void {
+    const walk = walks.get(id)
+    walks.delete(id)
+    walk?.rows.return?.()
+    walk?.connection.close()
+  }
+
+  /** Each has a connection of its own, which keeps the state of the database. */
+  function begin(id: number, { sql, values, condition }: WalkStatement): boolean {
+    const connection = opened()
+    try {
+      connection.exec('BEGIN')
+      if (connection.prepare(condition).pluck().get() === 1) {
+        const rows = connection.prepare<unknown[], string | null>(sql).pluck().iterate(values)
+        walks.set(id, { connection, rows })
+      }
+    } finally {
+      if (!walks.has(id)) connection.close()
+    }
+    return walks.has(id)
+  }
+
+  function walkOn(id: number): Lines {
+    const stopAt = nowMs() + maxMs
+    const { rows } = walks.get(id) as { rows: Iterator<string | null> }
+    let text = ''
+    try {
+      for (;;) {
+        const { value, done = false } = rows.next()
+        if (typeof value === 'string') text += `${value}\n`
+        if (done) end(id)
+        if (done || text.length > maxChars || nowMs() > stopAt) return { text, isLast: done }
+      }
+    } catch (error) {
+      end(id)
+      throw error
+    }
+  }
+
+  function run(task: Task): Answer {
+    if ('first' in task) {
+      database ??= opened()
+      const { sql, values } = task.first
+      return { row: database.prepare(sql).raw().get(values) as unknown[] }
+    }
+    if ('end' in task) {
+      end(task.end)
+      return { row: [] }
+    }
+    if (task.begin !== undefined && !begin(task.walk, task.begin)) {
+      return { lines: { text: '', isLast: true, isRefused: true } }
+    }
+    return { lines: walkOn(task.walk) }
+  }
+
+  return task => {
+    const statement = 'first' in task ? task.first : 'walk' in task ? task.begin : undefined
+    endsAt = statement?.deadline ?? Number.POSITIVE_INFINITY
     if (nowMs() > endsAt) return { isLate: true }
     try {
-      database ??= opened()
-      return { row: database.prepare(sql).raw().get(values) as unknown[] }
+      return run(task)
     } catch (error) {
       const { message, code } = error as Error & { code?: string }
       return nowMs() > endsAt ? { isLate: true } : { error: { message, code } }
@@ -80,7 +166,7 @@ const PROGRAM = `
     database.pragma('cache_size = -${CACHE_KIB}')
     return database
   })
-  parentPort.on('message', ({ id, statement }) => parentPort.postMessage({ id, answer: run(statement) }))`
+  parentPort.on('message', ({ id, task }) => parentPort.postMessage({ id, answer: run(task) }))`
 
 function readInThread(path: string): LongReads {
   const waiting = new Map<number, Waiting>()
@@ -97,7 +183,7 @@ function readInThread(path: string): LongReads {
       waiting.delete(id)
       if (waiting.size === 0) started.unref()
       try {
-        resolve(rowOf(answer))
+        resolve(checked(answer))
       } catch (error) {
         reject(error)
       }
@@ -119,16 +205,24 @@ function readInThread(path: string): LongReads {
     waiting.clear()
   }
 
-  return {
-    first: async statement => {
+  /** All tasks of one read go to one thread. */
+  function askerOf(): Asker {
+    let own: Worker | undefined
+    return async task => {
       if (isClosed) throw new ServiceError('shutting_down')
+      thread ??= start()
+      own ??= thread
+      if (own !== thread) throw new ServiceError('storage_unavailable')
       return new Promise((resolve, reject) => {
-        thread ??= start()
-        thread.postMessage({ id: ++lastId, statement })
-        thread.ref()
+        own?.postMessage({ id: ++lastId, task })
+        own?.ref()
         waiting.set(lastId, { resolve, reject })
       })
-    },
+    }
+  }
+
+  return {
+    ...readsBy(askerOf),
     close: async () => {
       isClosed = true
       const ending = thread
@@ -138,20 +232,60 @@ function readInThread(path: string): LongReads {
   }
 }
 
+/** A walk reads a copy, because a database in memory has one connection, and one state. */
 function readAtOnce(database: Database): LongReads {
-  const run = createRunner(() => database)
-  return {
-    first: async statement => {
+  const runHere = createRunner(() => database)
+  const reads = readsBy(() => {
+    let run: typeof runHere | undefined
+    return async task => {
       if (!database.open) throw new ServiceError('shutting_down')
-      return rowOf(run(statement))
+      if ('first' in task) return checked(runHere(task))
+      // Everything else has its turn between two parts.
+      await nextTurn()
+      run ??= createRunner(() => new Database(database.serialize()))
+      return checked(run(task))
+    }
+  })
+  return { ...reads, close: async () => {} }
+}
+
+type Asker = (task: Task) => Promise<Answer>
+
+/** `askerOf` returns a function for the tasks of one read. */
+function readsBy(askerOf: () => Asker): Pick<LongReads, 'first' | 'walk'> {
+  let walks = 0
+  return {
+    first: async statement => rowOf(await askerOf()({ first: statement })),
+    walk: async (statement, take) => {
+      const walk = ++walks
+      const ask = askerOf()
+      let isRead = false
+      let next = ask({ walk, begin: statement })
+      try {
+        for (;;) {
+          const { text, isLast, isRefused = false } = linesOf(await next)
+          isRead = isLast
+          if (isRefused) return false
+          if (!isLast) next = ask({ walk })
+          // Whoever takes may end the walk before it is awaited.
+          next.catch(() => {})
+          await take(text)
+          if (isLast) return true
+        }
+      } finally {
+        if (!isRead) ask({ end: walk }).catch(() => {})
+      }
     },
-    close: async () => {},
   }
 }
 
-function rowOf(answer: Answer): readonly unknown[] {
-  if ('row' in answer) return answer.row
+const rowOf = (answer: Answer) => (answer as { row: readonly unknown[] }).row
+
+const linesOf = (answer: Answer) => (answer as { lines: Lines }).lines
+
+function checked(answer: Answer): Answer {
   if ('isLate' in answer) throw new ServiceError('overloaded')
+  if (!('error' in answer)) return answer
   const { message, code } = answer.error
   throw code?.startsWith('SQLITE_')
     ? translateSqliteError(new Database.SqliteError(message, code))

@@ -8,7 +8,13 @@ import type { ReadView } from './read-view.ts'
 import type { Database } from './sqlite-driver.ts'
 import { translateSqliteError } from './sqlite-errors.ts'
 import { findEach, rememberStatements } from './sqlite-statements.ts'
-import { type ListRow, listStatement, pageOf, SELECT_REVISION } from './user-list-sql.ts'
+import {
+  filterValues,
+  type ListRow,
+  listStatement,
+  pageOf,
+  SELECT_REVISION,
+} from './user-list-sql.ts'
 import { REPRESENTATION } from './user-representation.ts'
 import { ARE_WORDS_INDEXED } from './word-index.ts'
 
@@ -58,7 +64,7 @@ export function createSqliteUserReads(options: SqliteUserReadsOptions): UserRead
   const selectKey = database.prepare<[Buffer, number], KeyRow>(SELECT_KEY)
   const prepared = rememberStatements(database, MAX_PREPARED_FORMS)
   const areWordsIndexed = database.prepare<[], 0 | 1>(ARE_WORDS_INDEXED).pluck()
-  const listLong = createLongLists(longReads)
+  const longLists = createLongLists(longReads)
 
   async function read<T>(query: () => T): Promise<T> {
     if (!database.open) throw new ServiceError('shutting_down')
@@ -75,13 +81,13 @@ export function createSqliteUserReads(options: SqliteUserReadsOptions): UserRead
     if (query.words.length > 0 && (await read(() => areWordsIndexed.get())) !== 1) {
       throw new ServiceError('words_unavailable')
     }
-    return listLong(query)
+    return longLists.page(query)
   }
 
   function listAtOnce(query: UserQuery): UserPage {
     const { filters, limit, start } = query
     const { form, sql } = listStatement(query, { isLong: false })
-    const values = { ...filters, limit, offset: 0, ...start }
+    const values = { ...filterValues(filters), limit, offset: 0, ...start }
     return pageOf(prepared(form, sql).raw().get(values) as ListRow, query)
   }
 
@@ -112,6 +118,8 @@ export function createSqliteUserReads(options: SqliteUserReadsOptions): UserRead
       }),
 
     list,
+
+    walk: longLists.walk,
 
     revision: () => read(() => selectRevision.get() as string),
 

@@ -1,5 +1,11 @@
 import { lastIdOf, withoutLastUser } from '../../users/stored-user.ts'
-import type { UserFilters, UserPage, UserQuery, UserSort } from '../../users/user-repository.ts'
+import type {
+  UserFilters,
+  UserPage,
+  UserQuery,
+  UserSelection,
+  UserSort,
+} from '../../users/user-repository.ts'
 import {
   FILTER_COLUMNS,
   type FilterIndex,
@@ -7,6 +13,7 @@ import {
   indexesOf,
   isInOrder,
   namesOf,
+  soughtOf,
 } from './list-plan.ts'
 import { REPRESENTATION } from './user-representation.ts'
 import { ARE_WORDS_INDEXED } from './word-index.ts'
@@ -54,6 +61,14 @@ interface ListShape extends ListPlan {
   readonly filters: readonly FilterName[]
 }
 
+/** SQL for a JSON array as a list. */
+const listed = (name: 'ids' | 'emails') => `(SELECT value FROM json_each(@${name}))`
+
+const SOUGHT_IDS = {
+  ids: 'SELECT value FROM json_each(@ids)',
+  emails: `SELECT id FROM users WHERE lower(email) IN ${listed('emails')}`,
+}
+
 /** Throws when the time of a list is over. To call it for each user would take longer than to read the user. */
 const IN_TIME = '(users.id % 1009 > 0 OR is_in_time())'
 
@@ -78,6 +93,11 @@ export function listStatement(
   return { form: Object.values(shape).join(' '), sql: () => listSql(shape) }
 }
 
+/** The parameters of the filters. */
+export function filterValues({ ids, emails, ...others }: UserFilters) {
+  return { ...others, ids: JSON.stringify(ids), emails: JSON.stringify(emails) }
+}
+
 /** The page of a row. */
 export function pageOf(row: ListRow, { limit }: UserQuery): UserPage {
   const [json, length, revision, count, keys] = row
@@ -86,6 +106,30 @@ export function pageOf(row: ListRow, { limit }: UserQuery): UserPage {
   const page = withoutLastUser(json)
   const key: string = keys === null ? '' : JSON.parse(keys)[limit - 1]
   return { json: page, next: { key, id: lastIdOf(page) }, total, revision }
+}
+
+/**
+ * The statement for all users that match, each as a row: its JSON, or null from time to time so that a walk to the next user
+ * that matches can be interrupted. Its parameters are the filters and, if there are words, `match`.
+ */
+export function walkSql(selection: UserSelection, index: FilterIndex | undefined): string {
+  const { sort, words } = selection
+  const filters = namesOf(selection.filters)
+  const hasWords = words.length > 0
+  const sought = soughtOf(filters)
+  const isSought = (name: FilterName) =>
+    name === sought || (!hasWords && isFoundInOrder(name, { by: sort.by, index, sought }))
+  const checks = filters.filter(name => !isSought(name)).map(conditionOf)
+  const user =
+    checks.length === 0 ? REPRESENTATION : `iif(${checks.join(' AND ')}, ${REPRESENTATION}, NULL)`
+  const seen = checks.length === 0 ? [] : [`(${checks.join(' AND ')} OR users.id % 1009 = 0)`]
+  const found = filters.filter(isSought)
+  const source = hasWords
+    ? foundSql(found, seen)
+    : `FROM users${indexedSql(index)}${whereSql([...found.map(conditionOf), ...seen])}`
+  const id = hasWords ? 'users_words.rowid' : 'id'
+  const key = sort.by === 'id' ? '' : `${SORT_EXPRESSIONS[sort.by]} ${directionOf(sort)}, `
+  return `SELECT ${user} ${source} ORDER BY ${key}${id} ${directionOf(sort)}`
 }
 
 /** Its row has the number of users of each index of the filters, but at most `@most`. */
@@ -107,8 +151,11 @@ function listSql(shape: ListShape): string {
 }
 
 function countSql({ hasWords, isLong, index, filters }: ListShape): string {
-  const conditions = filters.map(conditionOf)
-  if (hasWords) return `SELECT count(*) ${foundSql(conditions)}`
+  if (hasWords) return `SELECT count(*) ${foundSql(filters)}`
+  const sought = soughtOf(filters)
+  const conditions = filters.map(
+    name => `${sought === undefined || name === sought ? '' : '+'}${conditionOf(name)}`,
+  )
   if (filters.length === 0) return 'SELECT user_count FROM users_summary WHERE singleton = 1'
   // Looking up many users of an index takes longer than reading the whole table.
   const hasMany = isLong && new Set(filters.map(name => FILTER_COLUMNS[name])).size > 1
@@ -119,18 +166,26 @@ function countSql({ hasWords, isLong, index, filters }: ListShape): string {
 /** Reads users in the order of the list, or those of an index. */
 function readSql(shape: ListShape): string {
   const { by, isAfterPosition, isLong, index, filters } = shape
+  const sought = soughtOf(filters)
+  const isSought = (name: FilterName) => isFoundInOrder(name, { by, index, sought })
   // A plus keeps SQLite from finding and sorting all users of a filter where the page is full after a few of the list.
-  const isSought = (column: FilterIndex) =>
-    column === 'email' || column === index || isInOrder(column, by)
-  const conditions = filters.map(
-    name => `${isSought(FILTER_COLUMNS[name]) ? '' : '+'}${conditionOf(name)}`,
-  )
+  const conditions = filters.map(name => `${isSought(name) ? '' : '+'}${conditionOf(name)}`)
+  const plus = sought === undefined ? '' : '+'
   const selects = (isAfterPosition ? keyset(shape) : [[]]).map(
     position =>
       `${selectSql(by)} FROM users${indexedSql(index)}` +
-      whereSql([...position, ...conditions, ...timeOf(isLong)]),
+      whereSql([...position.map(part => plus + part), ...conditions, ...timeOf(isLong)]),
   )
   return `${selects.join(' UNION ALL ')} ORDER BY ${orderSql(shape, 'id')}`
+}
+
+/** Whether the users of a filter are found by an index that gives them in the order of the list, or are few. */
+function isFoundInOrder(
+  name: FilterName,
+  { by, index, sought }: Pick<ListShape, 'by' | 'index'> & { sought: FilterName | undefined },
+): boolean {
+  const column = FILTER_COLUMNS[name]
+  return sought === undefined ? column === index || isInOrder(column, by) : name === sought
 }
 
 /**
@@ -144,14 +199,21 @@ function searchSql(shape: ListShape): string {
   const ofId = `users_words.rowid ${beyond} CAST(@id AS INTEGER)`
   const ranges = keyset(shape).map(conditions => conditions.join(' AND '))
   const position = by === 'id' ? ofId : `(${ranges.join(' OR ')})`
-  const conditions = [...(isAfterPosition ? [position] : []), ...filters.map(conditionOf)]
   const order = orderSql({ by, descending }, 'users_words.rowid')
-  return `${selectSql(by)} ${foundSql(conditions)} ORDER BY ${order}`
+  return `${selectSql(by)} ${foundSql(filters, isAfterPosition ? [position] : [])} ORDER BY ${order}`
 }
 
-function foundSql(conditions: readonly string[]): string {
+function foundSql(filters: readonly FilterName[], others: readonly string[] = []): string {
+  const sought = soughtOf(filters)
+  const conditions = [
+    'users_words MATCH @match',
+    // Looks only at these users of the index of words.
+    ...(sought ? [`users_words.rowid IN (${SOUGHT_IDS[sought]})`] : []),
+    ...filters.filter(name => name !== sought).map(conditionOf),
+    ...others,
+  ]
   return `FROM users_words CROSS JOIN users ON users.id = users_words.rowid
-    WHERE ${['users_words MATCH @match', ...conditions, IN_TIME].join(' AND ')}`
+    WHERE ${[...conditions, IN_TIME].join(' AND ')}`
 }
 
 /** The conditions of the ranges that together hold all users after `@key` and `@id`. */
@@ -175,8 +237,12 @@ function startOf({ by, descending, filters }: Pick<ListShape, 'by' | 'descending
 }
 
 function orderSql({ by, descending }: UserSort, id: string): string {
-  const direction = descending ? 'DESC' : 'ASC'
+  const direction = directionOf({ descending })
   return by === 'id' ? `${id} ${direction}` : `sort_key ${direction}, id ${direction}`
+}
+
+function directionOf({ descending }: Pick<UserSort, 'descending'>): string {
+  return descending ? 'DESC' : 'ASC'
 }
 
 function selectSql(by: UserSort['by']): string {
@@ -184,6 +250,8 @@ function selectSql(by: UserSort['by']): string {
 }
 
 function conditionOf(name: FilterName): string {
+  if (name === 'ids' || name === 'emails')
+    return `${SORT_EXPRESSIONS[FILTER_COLUMNS[name]]} IN ${listed(name)}`
   const operator = name.endsWith('_after') ? '>' : name.endsWith('_before') ? '<' : '='
   return `${SORT_EXPRESSIONS[FILTER_COLUMNS[name]]} ${operator} @${name}`
 }

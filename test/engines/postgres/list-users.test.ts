@@ -1,8 +1,9 @@
 import { expect, test } from 'vitest'
 import { createCallGate } from '../../../src/storage/call-gate.ts'
+import { pageStatement, pagesStatement, shapeOf } from '../../../src/storage/postgres/list-sql.ts'
 import { createUserLister } from '../../../src/storage/postgres/list-users.ts'
-import type { UserQuery } from '../../../src/users/user-repository.ts'
-import { queryPostgres } from '../../support/postgres-client.ts'
+import { SORT_KEYS, type UserQuery } from '../../../src/users/user-repository.ts'
+import { queryPostgres, withPostgres } from '../../support/postgres-client.ts'
 import { connectTo, insertUsers } from '../../support/postgres-connections.ts'
 import { copyPostgresTemplate } from '../../support/postgres-databases.ts'
 
@@ -39,3 +40,37 @@ test('pages of different numbers are one prepared statement, alone and together,
   )
   expect(names).toHaveLength(2)
 })
+
+test.each([
+  { ids: [3, 5] },
+  { emails: ['u3@x.co', 'u5@x.co'] },
+  { ids: [3], emails: ['u3@x.co'], name: 'filled 3', created_after: '2026-01-01T00:00:00.000Z' },
+])(
+  'the users of %j are found by the index of ids or e-mails, alone and together',
+  async filters => {
+    const url = await copyPostgresTemplate()
+    await queryPostgres(url, `${insertUsers(1, 3000)} ANALYZE users`)
+    const index = filters.ids ? 'users_primary_key' : 'users_email_unique'
+    const shapes = SORT_KEYS.flatMap(by =>
+      [{ offset: 0 }, { offset: 40 }, { key: '', id: 1 }].map(start =>
+        shapeOf({ ...MANY, sort: { by, descending: false }, filters, start, withTotal: true }),
+      ),
+    )
+    await withPostgres(url, async client => {
+      await client.query('SET plan_cache_mode = force_generic_plan')
+      for (const [nth, text] of shapes
+        .flatMap(shape => [pageStatement(shape), pagesStatement(shape)])
+        .entries()) {
+        await client.query(`PREPARE asked_${nth} AS ${text}`)
+        const count = Math.max(
+          ...Array.from(text.matchAll(/\$(\d+)/g), ([, place]) => Number(place)),
+        )
+        const explained = `EXPLAIN EXECUTE asked_${nth} (${Array(count).fill('NULL')})`
+        const plan = (await client.query(explained)).rows.map(row => row['QUERY PLAN']).join('\n')
+        const indexes = plan.match(/\busers_(?:primary_key|email_unique|by_\w+)/g)
+        expect(new Set(indexes)).toEqual(new Set([index]))
+        expect(plan).not.toMatch(/Seq Scan on users\b/)
+      }
+    })
+  },
+)

@@ -43,6 +43,7 @@ test('the first sample only begins, and the others have what happened since the 
     server: { connections: 9, waitingRequests: 4, shedRequests },
     storage: { ...storage, waitingWrites: 5 },
     waitingPasswords: 6,
+    wholeLists: 2,
     process: { ...process, cpuSeconds: shedRequests },
   })
   expect(await sample(reportOf(10, count(200, 5, 900), count(503, 0.001, 7)))).toBeUndefined()

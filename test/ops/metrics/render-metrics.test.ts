@@ -62,6 +62,7 @@ function createReport(): ServiceReport {
     },
     isStorageUp: true,
     waitingPasswords: 9,
+    wholeLists: 2,
     feed: { waiting: 21, streaming: 22, deletions: 23 },
     limits: {
       rules: ODD_RULES.map((rule, index) => ({
@@ -102,6 +103,7 @@ test.each(FORMATS)('%s text says exactly what the report says', async (_, accept
       all(name).map(({ labels, value }) => [Object.values(labels)[0] ?? '', value]),
     )
   expect(valuesOf('http_requests_by_key_total')).toEqual({ 'key-1': 1, 'key-2': 1, 'key-3': 1 })
+  expect(valuesOf('whole_lists')).toEqual({ '': 2 })
   expect(valuesOf('queue_length')).toEqual({ requests: 3, writes: 5, passwords: 9 })
   expect(valuesOf('change_feed_requests')).toEqual({ waiting: 21, streaming: 22 })
   expect(valuesOf('storage_bytes')).toEqual({ database: 4096, wal: 1e21 })

@@ -6,7 +6,11 @@ import {
 } from '../../../src/storage/sqlite/list-plan.ts'
 import { openSqlite } from '../../../src/storage/sqlite/open-sqlite.ts'
 import type { Database } from '../../../src/storage/sqlite/sqlite-driver.ts'
-import { countFewSql, listStatement } from '../../../src/storage/sqlite/user-list-sql.ts'
+import {
+  countFewSql,
+  filterValues,
+  listStatement,
+} from '../../../src/storage/sqlite/user-list-sql.ts'
 import { SORT_KEYS, type UserFilters, type UserQuery } from '../../../src/users/user-repository.ts'
 import { ALL } from '../../support/user-scan.ts'
 
@@ -21,12 +25,24 @@ const NOON = '2026-01-31T12:00:00.000Z'
 
 const FILTERS: readonly UserFilters[] = [
   {},
-  { email: 'ann@example.com' },
   { name: 'ann' },
   { created_after: NOON },
   { created_after: NOON, created_before: NOON },
   { updated_before: NOON },
   { updated_after: NOON, updated_before: NOON },
+]
+
+/** Few users are found first, whatever else is asked. */
+const SOUGHT: readonly UserFilters[] = [
+  { ids: [3, 5, 7] },
+  { emails: ['ann@example.com', 'bob@example.com'] },
+  {
+    ids: [3, 5],
+    emails: ['ann@example.com'],
+    name: 'ann',
+    created_after: NOON,
+    updated_before: NOON,
+  },
 ]
 
 const STARTS: readonly UserQuery['start'][] = [{ offset: 0 }, { key: 'm', id: 5 }]
@@ -56,6 +72,28 @@ const QUERIES = FILTERS.flatMap(filters =>
     STARTS.map(start => ({ filters, sort, start, words: [], limit: 100, withTotal: false })),
   ),
 )
+
+test.each(SOUGHT)('users of %o are found by the index of ids or e-mails in each list', filters => {
+  for (const words of [[], ['ann']]) {
+    for (const sort of SORTS) {
+      for (const start of STARTS) {
+        const query = { filters, sort, start, words, limit: 100, withTotal: true }
+        expect(isPageOfIndex(query)).toBe(words.length === 0)
+        const sql = listStatement(query, { isLong: words.length > 0 }).sql()
+        const parameters = { limit: 100, offset: 0, ...start, match: '"ann"' }
+        const plan = planOf(sql, { ...filterValues(filters), ...parameters })
+        expect(plan).not.toMatch(SCAN)
+        const searches = plan.match(/(?:SEARCH users |SCAN users_words VIRTUAL).*$/gm) ?? []
+        const found = filters.ids
+          ? 'INTEGER PRIMARY KEY (rowid=?)'
+          : 'INDEX users_email_unique (<expr>=?)'
+        const wanted = words.length === 0 ? found : / INDEX \d+:.*=|PRIMARY KEY|users_email_unique/
+        for (const search of searches) expect(search).toMatch(wanted)
+        expect(searches).not.toEqual([])
+      }
+    }
+  }
+})
 
 const CASES = QUERIES.map(query => [JSON.stringify(query), query] as const)
 

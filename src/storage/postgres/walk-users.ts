@@ -1,0 +1,89 @@
+import { ServiceError } from '../../errors.ts'
+import type { TakeUsers, UserRepository, UserSelection } from '../../users/user-repository.ts'
+import { SELECT_IS_INDEXED } from './index-next-users.ts'
+import { filtersOf, filterValues, walkStatement } from './list-sql.ts'
+import { findFirst } from './list-users.ts'
+import type { Connections, Session } from './postgres-connections.ts'
+import { unavailable } from './postgres-errors.ts'
+import { searchAllStatement, searchValuesOf } from './search-sql.ts'
+
+/** About 64 KB. */
+const FETCH = { text: 'FETCH 500 FROM whole_list' }
+
+const FETCHED = 500
+
+/** Plans as for a list of which only the beginning is read: a sort of all users would keep the client waiting for it. */
+const PLAN_FOR_FIRST = { text: `SELECT set_config('cursor_tuple_fraction', '0', true)` }
+
+const IS_INDEXED = { text: `SELECT (${SELECT_IS_INDEXED})` }
+
+/** While the client reads slowly, the server must not take this process for dead: see `idleTimeoutMs`. */
+const AWAKE_MS = 2000
+
+const AWAKE = { text: 'SELECT' }
+
+/** An older release may write users all the time. */
+const MAX_ATTEMPTS = 3
+
+export interface UserWalkerOptions {
+  readonly connections: Connections
+  /** Tries to index the users that lack words. Returns whether all have them. */
+  readonly catchUp: () => Promise<boolean>
+}
+
+/** `UserRepository.walk`, by a cursor in a transaction, which a pooler keeps in one session too. */
+export function createUserWalker({
+  connections,
+  catchUp,
+}: UserWalkerOptions): UserRepository['walk'] {
+  async function statementOf(selection: UserSelection) {
+    if (selection.words.length > 0) {
+      const query = { ...selection, limit: 1, start: { offset: 0 }, withTotal: false }
+      return { text: searchAllStatement(query), values: searchValuesOf(query) }
+    }
+    const text = walkStatement(selection, await findFirst(connections, selection))
+    const values = filterValues(selection.filters)
+    return { text, values: filtersOf(selection).map(name => values[name]) }
+  }
+
+  /** Returns whether all users can be found. */
+  async function walk(selection: UserSelection, take: TakeUsers): Promise<boolean> {
+    const { text, values } = await statementOf(selection)
+    let hasBegun = false
+    const read = async (session: Session) => {
+      // What was taken cannot be given again.
+      if (hasBegun) throw unavailable(new Error('the connection of a whole list broke'))
+      await session.query(PLAN_FOR_FIRST)
+      if (selection.words.length > 0) {
+        const [[isIndexed] = [false]] = await session.query<[boolean]>(IS_INDEXED)
+        if (!isIndexed) return false
+      }
+      await session.query({ text: `DECLARE whole_list NO SCROLL CURSOR FOR ${text}` }, values)
+      for (;;) {
+        const users = await session.query<[string]>(FETCH)
+        hasBegun = true
+        const lines = users.map(([json]) => `${json}\n`).join('')
+        await keepAwake(session, take(lines))
+        if (users.length < FETCHED) return true
+      }
+    }
+    return connections.snapshot(read, { lane: 'whole' })
+  }
+
+  return async (selection, take) => {
+    for (let attempts = 1; !(await walk(selection, take)); attempts++) {
+      if (attempts === MAX_ATTEMPTS || !(await catchUp()))
+        throw new ServiceError('words_unavailable')
+    }
+  }
+}
+
+async function keepAwake(session: Session, taking: Promise<void>): Promise<void> {
+  // The next statement shows what went wrong.
+  const timer = setInterval(() => session.query(AWAKE).catch(() => {}), AWAKE_MS)
+  try {
+    await taking
+  } finally {
+    clearInterval(timer)
+  }
+}
