@@ -117,7 +117,7 @@ const FORGET_NEXT: Statement = {
 }
 
 /** For how long a request waits for the feed to begin anew. */
-const BEGIN_MS = 1500
+const BEGIN_MS = 1000
 
 const DELETIONS_A_TIME = 500
 
