@@ -13,7 +13,7 @@ if (reason !== undefined) console.log(`skipped: ${reason}`)
 describe.skipIf(reason)('through PgBouncer in transaction pooling mode', () => {
   test('the service works, with many requests at once, and so do the commands', async () => {
     const DATABASE_URL = await startPgBouncer(await newPostgresDatabase())
-    const { http } = await openTestApp({ env: { DATABASE_URL } })
+    const { http, url } = await openTestApp({ env: { DATABASE_URL } })
     const create = (_: unknown, index: number) =>
       http.post('/users').set('Idempotency-Key', `key-${index}`).send(newUserBody()).expect(201)
     const created = await Promise.all(Array.from({ length: 200 }, create))
@@ -27,6 +27,9 @@ describe.skipIf(reason)('through PgBouncer in transaction pooling mode', () => {
       http.get(`/users?per_page=7&page=${page}&sort=-name&count=true`).expect(200)
     const lists = await Promise.all(ids.map((_, index) => list(1 + (index % 20))))
     expect(new Set(lists.map(({ headers }) => headers['x-total-count']))).toEqual(new Set(['200']))
+    const headers = { Accept: 'application/x-ndjson' }
+    const whole = await (await fetch(`${url}/users?sort=-name`, { headers })).text()
+    expect(whole.match(/\n/g)).toHaveLength(200)
     await Promise.all(ids.map(id => http.delete(`/users/${id}`).expect(204)))
 
     const run = (args: string[], input = '') =>

@@ -57,6 +57,9 @@ test('a search of more users than its first walk finds what a scan finds, from e
   for (const asked of queries) {
     const found = users.filter(user => isAsked(user, asked))
     const ids = found.toSorted(byCodePoints(asked.sort)).map(({ id }) => id)
+    const lines: string[] = []
+    await repository.walk(asked, async text => void lines.push(text))
+    expect(idsOf(`[${lines.join('').trimEnd().replaceAll('\n', ',')}]`)).toEqual(ids)
     const query = { ...ALL, ...asked, limit: 300 }
     const { json, next, total } = await repository.list(query)
     expect([total, idsOf(json)]).toEqual([ids.length, ids.slice(0, 300)])

@@ -248,7 +248,7 @@ async function expectScanned(
   database: Database,
   queries: readonly Pick<UserQuery, 'words' | 'filters' | 'sort'>[],
 ): Promise<void> {
-  const list = createLongLists(openedReads(database)).page
+  const { page: list, walk } = createLongLists(openedReads(database))
   const select = 'SELECT id, name, email, created_at, updated_at FROM users'
   const users = database.prepare<[], ShownUser>(select).all()
   for (const asked of queries) {
@@ -256,6 +256,9 @@ async function expectScanned(
     const idsFrom = (place: number) =>
       sorted.slice(place).flatMap(user => (isAsked(user, asked) ? [user.id] : []))
     const ids = idsFrom(0)
+    const lines: string[] = []
+    await walk(asked, async text => void lines.push(text))
+    expect(idsOf(`[${lines.join('').trimEnd().replaceAll('\n', ',')}]`)).toEqual(ids)
     const query = { ...ALL, ...asked, limit: 700 }
     const { json, total, next } = await list(query)
     expect([total, idsOf(json)]).toEqual([ids.length, ids.slice(0, 700)])
