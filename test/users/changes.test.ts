@@ -50,6 +50,15 @@ async function create(app: TestApp, name = 'Ann') {
   return (await app.http.post('/users').send(newUserBody({ name })).expect(201)).body
 }
 
+/** The end of the feed, once all that was written before is shown. */
+async function settle(app: TestApp): Promise<string> {
+  const { id } = await create(app)
+  return until(async () => {
+    const { copy, next } = await follow(app)
+    return copy.has(id) && next
+  })
+}
+
 /** On PostgreSQL a change is hidden while another transaction of that server writes. */
 async function untilShown(app: TestApp, after: string, count: number): Promise<Page> {
   return until(async () => {
@@ -71,7 +80,7 @@ describe('the feed', () => {
   const app = shareTestApp()
 
   test('has the latest change of each user, and deletions, in the order of the changes', async () => {
-    const { next } = await follow(app)
+    const next = await settle(app)
     const [ann, bob, cid] = [await create(app), await create(app, 'Bob'), await create(app, 'Cid')]
     await app.http
       .put(`/users/${ann.id}`)
@@ -94,8 +103,7 @@ describe('the feed', () => {
     const { id, name, email } = (await app.http.post('/users').send(body)).body
     const gone = await create(app)
     await app.http.delete(`/users/${gone.id}`)
-    const { next } = await follow(app)
-    const since = (await untilShown(app, next, 0)).next
+    const since = await settle(app)
     await app.http.put(`/users/${id}`).send({ user: { name, email, password: 'correct horse' } })
     await app.http.delete(`/users/${gone.id}`).expect(404)
     const digest = '$2b$04$abcdefghijklmnopqrstuuQFtXJsFPQiYs5EQIWCwVEV.K4gWlKq2'
@@ -184,8 +192,7 @@ describe('the feed', () => {
   })
 
   test('wait holds the request until a change', async () => {
-    const { next } = await follow(app)
-    const { next: since } = await untilShown(app, next, 0)
+    const since = await settle(app)
     const waiting = app.http.get(`${PATH}?after=${since}&wait=60`).then(({ body }) => body as Page)
     await sleep(50)
     const user = await create(app)
@@ -195,7 +202,7 @@ describe('the feed', () => {
   })
 
   test('wait ends with an empty page when its time is over, and is not used where there is something', async () => {
-    const { next } = await follow(app)
+    const next = await settle(app)
     const { data } = await read(app, 'wait=60&limit=1')
     expect(data).toHaveLength(1)
     await until(async () => {

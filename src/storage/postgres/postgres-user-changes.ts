@@ -72,7 +72,7 @@ const SELECT_CHANGES: Statement = {
 const SELECT_LAST: Statement = {
   name: 'read_last_change',
   text: `
-    SELECT mark, changed_in::text, id FROM user_feed LEFT JOIN (
+    SELECT CASE WHEN server <> ${SERVER} THEN '' ELSE mark END, changed_in::text, id FROM user_feed LEFT JOIN (
       SELECT changed_in, id FROM user_changes WHERE changed_in < ${OLDEST}
       ORDER BY changed_in DESC, id DESC LIMIT 1) AS newest ON true`,
 }
