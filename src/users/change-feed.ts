@@ -38,8 +38,17 @@ export type ChangeFeed = ReturnType<typeof createChangeFeed>
 
 /** `GET /users/changes` in its forms: a page, a page that is waited for, and a stream of events. */
 export function createChangeFeed({ changes, watch, maxWaiting, isAllowed }: ChangeFeedOptions) {
+  /** Pages that are being read: a thousand who wait for one change need one reading. */
+  const reading = new Map<string, Promise<ChangePage>>()
   let streaming = 0
   let waiting = 0
+
+  function readShared(after: ChangePosition, limit: number): Promise<ChangePage> {
+    const key = `${encodeChangeCursor(after)} ${limit}`
+    const shared = reading.get(key) ?? changes.read(after, limit).finally(() => reading.delete(key))
+    reading.set(key, shared)
+    return shared
+  }
 
   const isFull = () => waiting + streaming >= maxWaiting
 
@@ -62,7 +71,7 @@ export function createChangeFeed({ changes, watch, maxWaiting, isAllowed }: Chan
       }
       requireAllowed(request)
       // A stop answers at once.
-      if (!watch.ended.aborted) page = await changes.read(page.next, limit)
+      if (!watch.ended.aborted) page = await readShared(page.next, limit)
     }
     const next = encodeChangeCursor(page.next)
     const kept = parameters
