@@ -91,9 +91,6 @@ const CREATE_HEADERS = {
     .describe('An earlier request with this `Idempotency-Key` created the user.'),
 }
 
-/** By id. */
-export type UserOperations = ReturnType<typeof describeUserOperations>
-
 /** What requests for users take and answer. In the order of the document, so that its examples work from top to bottom. */
 export function describeUserOperations({ schemas }: UserRules) {
   const update = {

@@ -11,8 +11,9 @@ import {
   type UserRepository,
 } from '../../src/users/user-repository.ts'
 import { foldCase } from '../../src/users/user-schemas.ts'
-import { areBegun, firstChars, parseAskedWords, wordsOfUser } from '../../src/users/words.ts'
+import { firstChars, parseAskedWords, wordsOfUser } from '../../src/users/words.ts'
 import { among } from '../support/among.ts'
+import { areBegun } from '../support/are-begun.ts'
 import { createFakeClock } from '../support/fake-clock.ts'
 import type { ShownUser } from '../support/user-order.ts'
 
