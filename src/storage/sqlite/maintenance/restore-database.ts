@@ -9,6 +9,7 @@ import { requireFile } from '../inspect-database.ts'
 import { openExclusively } from '../open-exclusively.ts'
 import { createPrivately } from '../open-sqlite.ts'
 import { Database } from '../sqlite-driver.ts'
+import { expireCursors } from '../sqlite-user-changes.ts'
 import { asUnusable, explainErrors, IN_USE } from '../unusable-reasons.ts'
 import { type CopyOptions, copyVerified } from './copy-verified.ts'
 import { withPartialDatabase } from './partial-database.ts'
@@ -131,6 +132,7 @@ function beginLaterRevision(partial: string, least: number): void {
   try {
     const isCounted = database.prepare(SELECT_IF_COUNTED).pluck().get() === 1
     if (isCounted) database.prepare(BEGIN_LATER_REVISION).run(least)
+    expireCursors(database)
   } finally {
     database.close()
   }
