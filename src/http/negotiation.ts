@@ -56,6 +56,13 @@ export function prefersToJson(mediaType: string, header: string | undefined): bo
   return qualityOf(preferences, mediaType) > qualityOf(preferences, JSON_TYPE)
 }
 
+/** Whether the client asks for another form of a path, by its name: whoever takes anything gets JSON. */
+export function asksFor(mediaType: string, header: string | undefined): boolean {
+  const isNamed = () =>
+    parseAccept(header).some(({ type, subtype }) => `${type}/${subtype}` === mediaType)
+  return prefersToJson(mediaType, header) && isNamed()
+}
+
 /** Whether a response of one of `types` is acceptable. A client that accepts only problem+json gets JSON too. */
 export function isAcceptable(header: string, types: readonly string[]): boolean {
   const preferences = parseAccept(header)

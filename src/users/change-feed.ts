@@ -1,6 +1,6 @@
 import type { Request } from 'express'
 import { ServiceError } from '../errors.ts'
-import { prefersToJson } from '../http/negotiation.ts'
+import { asksFor } from '../http/negotiation.ts'
 import { queryParameters, queryString } from '../http/query.ts'
 import type { Reply } from '../http/reply.ts'
 import { closingOf, type Sink, type StreamReply } from '../http/stream.ts'
@@ -119,7 +119,7 @@ export function createChangeFeed({ changes, watch, maxWaiting, isAllowed }: Chan
 
   return {
     answer: (request: Request): Promise<Reply | StreamReply> => {
-      const wantsStream = prefersToJson(EVENT_STREAM_TYPE, request.headers.accept)
+      const wantsStream = asksFor(EVENT_STREAM_TYPE, request.headers.accept)
       return wantsStream ? openStream(request) : readPage(request)
     },
     report: (): ChangeFeedReport => ({ waiting, streaming }),

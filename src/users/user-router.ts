@@ -5,7 +5,7 @@ import {
   parseIdempotencyKey,
   parseIfMatch,
 } from '../http/headers.ts'
-import { JSON_TYPE, prefersToJson } from '../http/negotiation.ts'
+import { asksFor, JSON_TYPE } from '../http/negotiation.ts'
 import { type QueryParameter, queryParameters, queryString } from '../http/query.ts'
 import type { Reply } from '../http/reply.ts'
 import { accept, acceptJson, createRouter, type RouteParts } from '../http/router.ts'
@@ -32,7 +32,7 @@ export function createUserRouter(
 
   async function list(request: Request): Promise<Reply | StreamReply> {
     const parameters = queryParameters(request.url)
-    if (prefersToJson(NDJSON_TYPE, request.headers.accept)) {
+    if (asksFor(NDJSON_TYPE, request.headers.accept)) {
       const write = users.whole.open(parameters)
       return { type: NDJSON_TYPE, write: ({ send }) => write(send) }
     }

@@ -179,13 +179,14 @@ function readInThread(path: string): LongReads {
     // Without the options of the process, which may be about its main module.
     const started = new Worker(PROGRAM, { eval: true, execArgv: [], workerData })
     started.on('message', ({ id, answer }: { id: number; answer: Answer }) => {
-      const { resolve, reject } = waiting.get(id) as Waiting
+      // `close` has rejected what was on its way.
+      const asked = waiting.get(id)
       waiting.delete(id)
       if (waiting.size === 0) started.unref()
       try {
-        resolve(checked(answer))
+        asked?.resolve(checked(answer))
       } catch (error) {
-        reject(error)
+        asked?.reject(error)
       }
     })
     started.on('error', cause => fail(started, cause))
