@@ -9,7 +9,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 
 /** Development packages of which the build copies files into `dist`. What they depend on is not copied. */
-const COPIED = ['swagger-ui-dist', 'uplot']
+const COPIED = ['swagger-ui-dist', 'uplot', 'preact']
 
 const MAX_OUTPUT_BYTES = 64 * 1024 * 1024
 

@@ -1,5 +1,5 @@
 import cors from 'cors'
-import type { Application, Request, RequestHandler } from 'express'
+import type { Application, RequestHandler } from 'express'
 import type { Logger } from 'pino'
 import { recogniseKeys, requireKey, requireScope } from './access/key-checks.ts'
 import type { KeyRing } from './access/key-ring.ts'
@@ -14,7 +14,6 @@ import {
   requireDecodablePath,
   requireValidHead,
 } from './http/gate.ts'
-import { bearerToken } from './http/headers.ts'
 import { createPages, pageOperations } from './http/pages/pages.ts'
 import { createReplySender } from './http/reply.ts'
 import { requestLog } from './http/request-log.ts'
@@ -27,12 +26,10 @@ import {
   routesOf,
 } from './http/router.ts'
 import type { Limiter } from './limits/limiter.ts'
-import { createHealthRouter, createReadiness, healthOperations } from './ops/health.ts'
+import { type CheckReadiness, createHealthRouter, healthOperations } from './ops/health.ts'
 import type { Stopping } from './server/stop.ts'
-import { createChangeFeed } from './users/change-feed.ts'
-import type { ChangeWatch } from './users/change-watch.ts'
+import type { ChangeFeed } from './users/change-feed.ts'
 import type { PasswordVerifications } from './users/password-verifications.ts'
-import type { UserChanges } from './users/user-changes.ts'
 import { describeUserOperations } from './users/user-openapi.ts'
 import { createUserRouter } from './users/user-router.ts'
 import type { UserRules } from './users/user-schemas.ts'
@@ -43,13 +40,10 @@ import { readVersion } from './version.ts'
 export interface AppDependencies {
   readonly users: UserService
   readonly verifications: PasswordVerifications
-  readonly changes: UserChanges
-  /** Whoever opens it ends it when the service stops. */
-  readonly watch: ChangeWatch
+  readonly changes: ChangeFeed
   /** The rules that `users` checks its input by. Their schemas go into the OpenAPI document. */
   readonly rules: UserRules
-  /** Rejects when the storage does not answer. */
-  readonly ping: () => Promise<void>
+  readonly checks: CheckReadiness
   readonly stopping: Pick<Stopping, 'hasBegun' | 'isTooLate'>
   readonly log: Logger
   readonly newRequestId: () => string
@@ -57,8 +51,6 @@ export interface AppDependencies {
   readonly metrics?: RequestMetrics | undefined
   /** `undefined` without limits. */
   readonly limiter?: Limiter | undefined
-  /** Whether the limits hold for this process only, because counters that others share cannot be reached. */
-  readonly isCountingLocally?: (() => boolean) | undefined
   /** The API keys; `undefined` if none is required. */
   readonly keys?: Pick<KeyRing, 'recognise'> | undefined
   /** Whether the server listens on loopback only. */
@@ -67,12 +59,7 @@ export interface AppDependencies {
   readonly onHostRefused: (host: string) => void
   readonly settings: Pick<
     Config,
-    | 'trustProxy'
-    | 'allowedHosts'
-    | 'corsOrigins'
-    | 'bodyLimitBytes'
-    | 'maxEventLoopDelayMs'
-    | 'maxWaitingRequests'
+    'trustProxy' | 'allowedHosts' | 'corsOrigins' | 'bodyLimitBytes' | 'maxEventLoopDelayMs'
   >
 }
 
@@ -96,8 +83,8 @@ const MAX_PAUSE_MS = 500
 
 /** The Express application. Its middleware stands in the order in which a request meets it. */
 export function createApp(dependencies: AppDependencies): Application {
-  const { users, verifications, rules, ping, stopping, log, newRequestId } = dependencies
-  const { limiter, keys, isCountingLocally, metrics, isOnLoopback } = dependencies
+  const { users, verifications, changes, rules, checks, stopping, log, newRequestId } = dependencies
+  const { limiter, keys, metrics, isOnLoopback } = dependencies
   const { trustProxy, corsOrigins, bodyLimitBytes, maxEventLoopDelayMs } = dependencies.settings
   const sendReply = createReplySender()
   const overloadPauseMs = Math.min(maxEventLoopDelayMs, MAX_PAUSE_MS)
@@ -109,17 +96,13 @@ export function createApp(dependencies: AppDependencies): Application {
     limit: action => (limiter === undefined ? [] : [limiter.limit(action)]),
     limitByBody: action => (limiter === undefined ? [] : [limiter.limitByBody(action)]),
   }
-  const isReady = createReadiness({ ping, isStopping: stopping.hasBegun })
-  const health = createHealthRouter({ isReady, isCountingLocally }, open)
+  const health = createHealthRouter({ checks }, open)
   const described = { ...describeUserOperations(rules), ...pageOperations, ...healthOperations }
   const operations = Object.values(described)
   const scopes = keys && SCOPE_OF_ACTION
   const settings = { version: readVersion(), bodyLimitBytes, scopes }
+  const isReady = async () => (await checks()).isReady
   const pages = createPages({ operations, settings, isReady }, open)
-  const isAllowed = (request: Request) =>
-    keys === undefined || typeof keys.recognise(bearerToken(request) ?? '') !== 'string'
-  const maxWaiting = dependencies.settings.maxWaitingRequests
-  const changes = createChangeFeed({ ...dependencies, maxWaiting, isAllowed })
   const userRouter = createUserRouter({ users, verifications, changes }, parts)
   const routes = [userRouter, health, pages].flatMap(routesOf).map(({ path }) => path)
   const app = createExpressApp(trustProxy)

@@ -149,8 +149,9 @@ export const ERRORS = {
   },
   version_mismatch: {
     status: 412,
-    message: 'The user is not of the version that If-Match names',
-    about: '`If-Match` names another version, or a weak one. Nothing was changed.',
+    message: 'The version is not one that If-Match or If-None-Match allows',
+    about:
+      '`If-Match` names another version, or a weak one, or `If-None-Match` names this one. Nothing was changed.',
   },
   body_too_large: {
     status: 413,

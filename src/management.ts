@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto'
 import type { Logger } from 'pino'
 import { createClocks } from './clocks.ts'
 import type { Config } from './config/settings.ts'
-import { createRuleLines, writeRefusedHost } from './limits/rule-lines.ts'
+import { createHostLog, createRuleLines } from './limits/rule-lines.ts'
 import { createManagementApp } from './ops/management/management-app.ts'
 import type { Operations } from './ops/management/operations.ts'
 import { createStatusHistory } from './ops/management/status-history.ts'
@@ -38,7 +38,7 @@ export function createManagementServer(options: ManagementOptions): HttpServer {
     newRequestId: randomUUID,
     now: clocks.now,
     isOnLoopback: () => opened?.isOnLoopback() ?? false,
-    onHostRefused: host => writeRefusedHost(host, lines),
+    onHostRefused: createHostLog(lines),
     settings: config,
   })
   const server = createHttpServer({

@@ -2,17 +2,19 @@ import type { Logger } from 'pino'
 import type { Clocks } from './clocks.ts'
 import { type Config, describeMistake, describeProblem } from './config/settings.ts'
 import { OperatorError } from './errors.ts'
+import { forgetStrikes, forgetStrikesSoon } from './limits/ban-checks.ts'
 import type { BanControl } from './limits/ban-control.ts'
+import { openBanList } from './limits/ban-list.ts'
 import type { CounterStore } from './limits/counter-store.ts'
-import type { Limiter } from './limits/limiter.ts'
-import type { LimitsTrace } from './limits/limits-trace.ts'
+import { createBanControl } from './limits/create-ban-control.ts'
+import { createLimiter, type Limiter } from './limits/limiter.ts'
 import { createMemoryCounterStore } from './limits/memory-counter-store.ts'
-import { openLimiter } from './limits/open-limiter.ts'
+import { createNotices, type LimitsTrace } from './limits/notices.ts'
 import type { RuleLines } from './limits/rule-lines.ts'
 import type { LimitsReport } from './limits/rule-report.ts'
-import type { CheckedLimits } from './limits/rules/compiled-rules.ts'
 import { LimitsRefused, loadLimits } from './limits/rules/load-limits.ts'
 import { findWarnings, type RuleSurroundings } from './limits/rules/rule-warnings.ts'
+import { type CheckedLimits, NO_LIMITS } from './limits/rules/rules-schema.ts'
 import type { ReloadResult } from './ops/management/operations.ts'
 import type { Storage } from './storage/storage.ts'
 
@@ -40,28 +42,40 @@ export interface OpenLimits {
 
 /** Opens the limits of a service. Rejects when its bans cannot be read. Throws `OperatorError` when its counters cannot be used. */
 export async function openLimits(options: LimitsOptions): Promise<OpenLimits> {
-  const { config, clocks, storage } = options
+  const { config, clocks, storage, log, limits } = options
+  const { now } = clocks
   logWarnings(options)
-  const counters = await openCounters(options)
-  const { store, isLocal } = counters
+  const { store, isLocal, close } = await openCounters(options)
+  const notices = createNotices(options)
   try {
-    const { limiter, bans, close } = await openLimiter({
-      ...{ ...options, ...clocks, store },
-      banStore: storage.bans,
+    const bans = await openBanList({
+      ...clocks,
+      store: storage.bans,
       untilReachable: storage.untilReachable,
+      onStoreFailure: err => log.error({ err }, 'cannot persist a ban'),
+      onReadFailure: err => log.error({ err }, 'cannot refresh bans, keeping those already loaded'),
+      onForeignChange: change => {
+        notices.banChanged(change, 'another process')
+        const { happened, ban } = change
+        // The client may have strikes here too.
+        void (happened === 'made'
+          ? forgetStrikesSoon(ban, ban.endsAt - now(), { store, notices })
+          : forgetStrikes(ban, { store, notices }))
+      },
     })
+    const limiter = createLimiter({ limits, store, bans, notices, now })
     return {
       limiter,
-      bans,
+      bans: createBanControl({ banStore: storage.bans, store, bans, notices, now, limiter }),
       isCountingLocally: isLocal,
       report: () => ({ ...limiter.report(), store: config.cacheStore, isStoreUp: !isLocal() }),
       close: async () => {
-        await close()
-        counters.close()
+        await bans.close()
+        close()
       },
     }
   } catch (error) {
-    counters.close()
+    close()
     throw error
   }
 }
@@ -99,11 +113,12 @@ async function openCounters({ config, clocks, log, storage }: LimitsOptions): Pr
   }
 }
 
-/** The rules of a file. Throws `OperatorError` with a line for each mistake, which `describe` makes. */
+/** The rules of a file; none without one. Throws `OperatorError` with a line for each mistake, which `describe` makes. */
 export async function readLimits(
-  path: string,
-  describe = (mistake: string) => describeMistake('LIMITS_FILE', path, mistake),
+  path: string | undefined,
+  describe = (mistake: string) => describeMistake('LIMITS_FILE', path ?? '', mistake),
 ): Promise<CheckedLimits> {
+  if (path === undefined) return NO_LIMITS
   try {
     return await loadLimits(path)
   } catch (error) {
@@ -128,14 +143,11 @@ export async function reloadLimits(
     logWarnings({ limits, config, log })
     log.info(changes, 'limits reloaded')
     return { outcome: 'reloaded', changes }
-  } catch (err) {
-    if (err instanceof LimitsRefused) {
-      const { mistakes } = err
-      log.error({ mistakes }, 'limits file is invalid, keeping the previous rules')
-      return { outcome: 'invalid', mistakes }
-    }
-    log.error({ err }, 'limits could not be reloaded, keeping the previous rules')
-    return { outcome: 'failed' }
+  } catch (error) {
+    if (!(error instanceof LimitsRefused)) throw error
+    const { mistakes } = error
+    log.error({ mistakes }, 'limits file is invalid, keeping the previous rules')
+    return { outcome: 'invalid', mistakes }
   }
 }
 

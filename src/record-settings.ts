@@ -1,8 +1,8 @@
 import { nearest, unknownInWords } from './config/did-you-mean.ts'
 import { type Config, checkSettings, VARIABLES } from './config/settings.ts'
 import { OperatorError } from './errors.ts'
-import type { CheckedLimits } from './limits/rules/compiled-rules.ts'
 import type { LimitsFile } from './limits/rules/limits-file.ts'
+import type { CheckedLimits } from './limits/rules/rules-schema.ts'
 
 /**
  * Settings under their names in the environment, as text or as their natural type. `.env.example` explains them and has their

@@ -1,24 +1,26 @@
 import { randomUUID } from 'node:crypto'
 import type { Application } from 'express'
 import type { Logger } from 'pino'
+import { isKeyValid } from './access/key-checks.ts'
 import { type KeyRing, openKeyRing } from './access/key-ring.ts'
 import { type AppDependencies, createApp } from './app.ts'
 import { type Clocks, createClocks } from './clocks.ts'
 import { type Config, describeProblem } from './config/settings.ts'
 import { createRequestMetrics, type RequestMetrics } from './http/request-metrics.ts'
 import { type BanControl, createControlWithoutRules } from './limits/ban-control.ts'
-import type { LimitsTrace } from './limits/limits-trace.ts'
-import { createRuleLines, writeRefusedHost } from './limits/rule-lines.ts'
+import type { LimitsTrace } from './limits/notices.ts'
+import { createHostLog, createRuleLines } from './limits/rule-lines.ts'
 import type { LimitsReport } from './limits/rule-report.ts'
-import { type CheckedLimits, NO_LIMITS } from './limits/rules/compiled-rules.ts'
+import type { CheckedLimits } from './limits/rules/rules-schema.ts'
 import { isInMemory, openStorage } from './open-database.ts'
-import { isFulfilled } from './ops/health.ts'
-import type { ReadinessChecks, ReloadResult } from './ops/management/operations.ts'
-import type { ServiceReport } from './ops/metrics/service-report.ts'
+import { type CheckReadiness, createReadinessCheck } from './ops/health.ts'
+import type { ReloadResult } from './ops/management/operations.ts'
+import { createReporter, type ServiceReport } from './ops/metrics/service-report.ts'
 import { createHttpServer, type HttpServer, type Timeouts } from './server/server.ts'
 import { createStopping, type Stopping } from './server/stop.ts'
 import type { IndexingProgress, Storage } from './storage/storage.ts'
 import { blaming } from './storage/unusable-database.ts'
+import { createChangeFeed } from './users/change-feed.ts'
 import { createChangeWatch } from './users/change-watch.ts'
 import { createCursors } from './users/cursor.ts'
 import { startForgetting } from './users/forget-deletions.ts'
@@ -50,8 +52,7 @@ export interface OpenApp {
   readonly app: Application
   /** Makes reads that begin after this call see everything that was committed before it. */
   readAnew(): void
-  /** What must work for the service to be ready, by name. */
-  checks(): Promise<ReadinessChecks>
+  readonly checks: CheckReadiness
   /** What the limits have done since the start; `undefined` without limits. */
   limitsReport(): LimitsReport | undefined
   /** For operators. */
@@ -60,7 +61,7 @@ export interface OpenApp {
   reloadLimits(): Promise<ReloadResult>
   /** Counts the requests; `undefined` without a management port. */
   readonly metrics: RequestMetrics | undefined
-  /** What this process has counted, and how it is now. Rejects without a management port. */
+  /** What this process has counted, and how it is now. Requests are counted with a management port only. */
   report(): Promise<Omit<ServiceReport, 'server'>>
   /** Finishes the waiting writes and closes the storage. */
   close(): Promise<void>
@@ -118,36 +119,48 @@ export async function openApp(options: AppOptions): Promise<OpenApp> {
       onUpgradeFailure: err => log.warn({ err }, 'cannot replace a weak password digest'),
     })
 
-    const metrics = config.managementPort === undefined ? undefined : createRequestMetrics()
-    const reporter =
-      metrics &&
-      (await importReporter()).openProcessReporter({
-        ...{ metrics, storage, passwords, limitsReport },
-        wholeLists: users.whole,
-      })
-    if (reporter !== undefined) opened.push(reporter)
-
-    const { ping } = storage.users
-    const app = createApp({
-      ...{ users, verifications, rules, ping, stopping, log, metrics, isOnLoopback, watch },
+    const ring = options.keys ?? keys
+    const changes = createChangeFeed({
       changes: storage.changes,
+      watch,
+      maxWaiting: config.maxWaitingRequests,
+      isAllowed: request => ring === undefined || isKeyValid(ring, request),
+    })
+
+    const metrics = createRequestMetrics()
+    const counting = config.managementPort === undefined ? undefined : metrics
+    const checks = createReadinessCheck({
+      ping: storage.users.ping,
+      isStopping: stopping.hasBegun,
+      isCountingLocally: limits?.isCountingLocally,
+    })
+    const app = createApp({
+      ...{ users, verifications, changes, rules, checks, stopping, log, isOnLoopback },
+      metrics: counting,
       newRequestId: options.newRequestId ?? randomUUID,
       limiter: limits?.limiter,
-      isCountingLocally: limits?.isCountingLocally,
-      keys: options.keys ?? keys,
-      onHostRefused: host => writeRefusedHost(host, lines),
+      keys: ring,
+      onHostRefused: createHostLog(lines),
       settings: config,
     })
     return {
-      ...{ app, metrics, limitsReport, close },
+      ...{ app, checks, limitsReport, close },
+      metrics: counting,
       readAnew: storage.readAnew,
-      checks: () => check(storage, stopping.hasBegun(), limits?.isCountingLocally()),
       bans: limits?.bans ?? createControlWithoutRules(storage.bans),
-      report: async () => {
-        if (reporter === undefined) throw new Error('there is no management port')
-        return reporter.report()
+      report: createReporter({
+        ...{ metrics, storage, passwords, limits: limitsReport },
+        wholeLists: users.whole,
+        feed: () => ({ ...changes.report(), deletions: forgetting.kept() }),
+      }),
+      reloadLimits: async () => {
+        try {
+          return await (await importLimits()).reloadLimits(config, log, limits?.limiter)
+        } catch (err) {
+          log.error({ err }, 'limits could not be reloaded, keeping the previous rules')
+          return { outcome: 'failed' }
+        }
       },
-      reloadLimits: async () => (await importLimits()).reloadLimits(config, log, limits?.limiter),
     }
   }
 
@@ -163,7 +176,7 @@ export async function openApp(options: AppOptions): Promise<OpenApp> {
 /** A service: the application with its server. */
 export interface Service extends Omit<OpenApp, 'app' | 'readAnew' | 'metrics'> {
   readonly server: HttpServer
-  /** What this process has counted, and how it is now. Rejects without a management port. */
+  /** What this process has counted, and how it is now. Requests are counted with a management port only. */
   report(): Promise<ServiceReport>
 }
 
@@ -194,16 +207,13 @@ export async function openService(options: ServiceOptions): Promise<Service> {
 }
 
 async function readOwnLimits({ limitsFile, cacheStore }: Config) {
-  if (limitsFile !== undefined) return (await importLimits()).readLimits(limitsFile)
   // Without rules Redis is opened too, so that a wrong password stops this start, and not the one after rules are added.
-  return cacheStore === 'redis' ? NO_LIMITS : undefined
+  if (limitsFile === undefined && cacheStore !== 'redis') return undefined
+  return (await importLimits()).readLimits(limitsFile)
 }
 
 // Only where there are rules: the list of public suffixes takes 5 MB and 50 ms of a start.
 const importLimits = () => import('./open-limits.ts')
-
-// Only where reports are asked for: prom-client is not needed otherwise.
-const importReporter = () => import('./ops/metrics/process-reporter.ts')
 
 /** The API keys of a service that requires them. Rejects when they cannot be read. */
 async function openKeys(
@@ -249,23 +259,4 @@ function tellingOf(users: UserRepository, tell: () => void): UserRepository {
 function logIndexing(log: Logger, { isComplete, through, lastId }: IndexingProgress): void {
   if (isComplete) log.info('index of words is complete')
   else log.info({ through, lastId }, 'index of words is being built, lists with q are answered 503')
-}
-
-async function check(
-  { users }: Storage,
-  isStopping: boolean,
-  isCountingLocally: boolean | undefined,
-): Promise<ReadinessChecks> {
-  const isStorageUp = await isFulfilled(users.ping())
-  const status = (isOk: boolean) => ({ status: isOk ? 'ok' : 'unavailable' }) as const
-  return {
-    isReady: !isStopping && isStorageUp,
-    checks: {
-      service: status(!isStopping),
-      storage: status(isStorageUp),
-      ...(isCountingLocally !== undefined && {
-        limits: { status: isCountingLocally ? 'local' : 'ok' },
-      }),
-    },
-  }
 }

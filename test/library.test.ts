@@ -1,5 +1,7 @@
+import { once } from 'node:events'
 import { writeFileSync } from 'node:fs'
 import { createServer } from 'node:http'
+import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
 import express, { type RequestHandler } from 'express'
 import pino from 'pino'
@@ -16,6 +18,7 @@ import { addKey } from './support/api-keys.ts'
 import { newUserBody } from './support/builders.ts'
 import { execute } from './support/databases.ts'
 import { temporaryFolder } from './support/open-test-app.ts'
+import { sendRaw } from './support/raw-http.ts'
 
 /** The service in memory, unless the settings say otherwise; closed after the test. */
 async function open(settings: UserRecordsSettings = {}, options: UserRecordsOptions = {}) {
@@ -381,4 +384,23 @@ describe('under the path of another application', () => {
     const { body } = await http.post('/api/users').send(newUserBody()).expect(422)
     expect(body.errors).toEqual({ user: ['is required'] })
   })
+})
+
+// The server of another program hands on all requests of a packet in one turn of the event loop.
+test('limits count requests that were sent together each by its own key', async () => {
+  const { records } = await open({
+    LIMITS: { rateLimits: [{ name: 'it', to: 9, within: 60, by: 'query:id', only: ['list'] }] },
+  })
+  const server = createServer(records.app).listen(0, '127.0.0.1')
+  onTestFinished(() => void server.close())
+  await once(server, 'listening')
+  const { port } = server.address() as AddressInfo
+  const sent = [1, 1, 1, 2, 1, 2].map(
+    id => `GET /users?id=${id} HTTP/1.1\r\nHost: localhost\r\n\r\n`,
+  )
+  const exchange = sendRaw(port, sent.join(''))
+  const answers = await exchange.answers(sent.length)
+  exchange.socket.destroy()
+  const left = answers.map(({ headers }) => /r=(\d)/.exec(String(headers.ratelimit))?.[1])
+  expect(left).toEqual(['8', '7', '6', '8', '5', '7'])
 })

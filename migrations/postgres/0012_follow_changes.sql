@@ -14,8 +14,8 @@ CREATE INDEX user_changes_by_transaction ON user_changes (changed_in, id);
 CREATE INDEX user_changes_of_deleted ON user_changes (changed_in, id) WHERE deleted_at IS NOT NULL;
 
 -- mark: of this feed, new when cursors must expire. Users up to the id baseline_through without a change were there before the
--- feed. Deletions up to forgotten_in and forgotten_id may be forgotten. server: which server, timeline and database has the
--- transactions of the feed; they mean nothing in another server, such as one that was restored from a dump.
+-- feed. Deletions up to forgotten_in and forgotten_id may be forgotten. server: which server, timeline, database and table
+-- has the transactions of the feed; they mean nothing after a restore from a dump, which makes the table anew.
 CREATE TABLE user_feed (
   singleton smallint CONSTRAINT user_feed_primary_key PRIMARY KEY,
   mark text NOT NULL,
@@ -28,7 +28,7 @@ CREATE TABLE user_feed (
 
 INSERT INTO user_feed (singleton, mark, baseline_through, forgotten_in, forgotten_id, server)
 SELECT 1, md5(random()::text || clock_timestamp()::text), coalesce((SELECT max(id) FROM users), 0), '0', 0,
-  concat_ws('/', system_identifier, left(pg_walfile_name(pg_current_wal_lsn()), 8), pg_database.oid)
+  concat_ws('/', system_identifier, left(pg_walfile_name(pg_current_wal_lsn()), 8), pg_database.oid, 'user_feed'::regclass::oid)
 FROM pg_control_system(), pg_database WHERE datname = current_database();
 
 CREATE OR REPLACE FUNCTION note_inserted_users() RETURNS trigger LANGUAGE plpgsql SET search_path FROM CURRENT AS $$
@@ -84,6 +84,7 @@ CREATE OR REPLACE FUNCTION note_truncated_users() RETURNS trigger LANGUAGE plpgs
 BEGIN
   PERFORM note_user_changes(-coalesce(sum(user_count), 0)::bigint, 1) FROM users_summary;
   DELETE FROM users_words;
-  UPDATE user_feed SET server = '';
+  DELETE FROM user_changes;
+  UPDATE user_feed SET mark = md5(random()::text || clock_timestamp()::text), baseline_through = 0, forgotten_in = '0', forgotten_id = 0;
   RETURN NULL;
 END $$;

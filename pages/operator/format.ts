@@ -3,6 +3,9 @@
 /** A space that does not break. */
 export const GAP = '\u00a0'
 
+/** A number, unless there is none yet. */
+export type Maybe = number | null | undefined
+
 /** Where there is no value. */
 export const NONE = '–'
 
@@ -17,7 +20,8 @@ const TWO_DIGITS = new Intl.NumberFormat('en', {
 })
 
 /** Exact below ten million. */
-export function formatCount(count: number): string {
+export function formatCount(count: Maybe): string {
+  if (count == null) return NONE
   if (count < 1e7) return WHOLE.format(count)
   return count < 1e9
     ? `${ONE_DIGIT.format(count / 1e6)}${GAP}M`
@@ -32,16 +36,21 @@ export function formatPlain(value: number): string {
 }
 
 /** A number of events in some time. */
-export function formatRate(rate: number | undefined): string {
-  if (rate === undefined) return NONE
+export function formatRate(rate: Maybe): string {
+  if (rate == null) return NONE
   if (rate === 0) return '0'
   if (rate < 0.05) return '<0.1'
   return rate < 9.95 ? ONE_DIGIT.format(rate) : formatCount(rate)
 }
 
+/** The same with its unit. */
+export function formatPerSecond(rate: Maybe): string {
+  return rate == null ? NONE : `${formatRate(rate)}${GAP}/s`
+}
+
 /** Milliseconds. */
-export function formatMs(ms: number | null | undefined): string {
-  if (ms === null || ms === undefined) return NONE
+export function formatMs(ms: Maybe): string {
+  if (ms == null) return NONE
   if (ms >= 999.5) return `${(ms < 9995 ? TWO_DIGITS : ONE_DIGIT).format(ms / 1000)}${GAP}s`
   const digits = ms < 0.995 ? TWO_DIGITS : ms < 9.95 ? ONE_DIGIT : WHOLE
   return `${digits.format(ms)}${GAP}ms`
@@ -61,8 +70,8 @@ export function formatBytes(bytes: number): string {
 }
 
 /** A share of 1, such as of a processor core. */
-export function formatShare(share: number | undefined): string {
-  if (share === undefined) return NONE
+export function formatShare(share: Maybe): string {
+  if (share == null) return NONE
   const percent = share * 100
   if (percent > 0 && percent < 0.05) return `<0.1${GAP}%`
   return `${(percent === 0 || percent >= 9.95 ? WHOLE : ONE_DIGIT).format(percent)}${GAP}%`

@@ -10,8 +10,8 @@ export interface Poller {
 }
 
 /**
- * Calls `poll` every two seconds while the page can be seen. When `poll` resolves to false or rejects, it tries again sooner at
- * first, and then every five seconds.
+ * Calls `poll`, which never rejects, every two seconds while the page can be seen. When it resolves to false, it tries again
+ * sooner at first, and then every five seconds.
  */
 export function createPoller(poll: () => Promise<boolean>): Poller {
   let timer = 0
@@ -20,41 +20,25 @@ export function createPoller(poll: () => Promise<boolean>): Poller {
   /** Changes with each start and stop, so that at most one round goes on. */
   let round = 0
 
-  async function run(): Promise<void> {
-    const mine = round
-    let isWell = false
-    try {
-      isWell = await poll()
-    } finally {
-      if (mine === round) schedule(isWell)
-    }
-  }
-
-  function schedule(isWell: boolean): void {
-    timer = window.setTimeout(run, isWell ? EVERY_MS : retryMs)
+  async function run(mine: number): Promise<void> {
+    const isWell = await poll()
+    if (mine !== round) return
+    timer = window.setTimeout(run, isWell ? EVERY_MS : retryMs, mine)
     retryMs = isWell ? FIRST_RETRY_MS : Math.min(retryMs * 2, MAX_RETRY_MS)
   }
 
-  function halt(): void {
+  function restart(): void {
     round++
     window.clearTimeout(timer)
+    if (isRunning && !document.hidden) void run(round)
   }
 
-  function resume(): void {
-    halt()
-    if (isRunning && !document.hidden) void run()
+  function set(isOn: boolean): void {
+    isRunning = isOn
+    retryMs = FIRST_RETRY_MS
+    restart()
   }
 
-  document.addEventListener('visibilitychange', resume)
-  return {
-    start: () => {
-      isRunning = true
-      retryMs = FIRST_RETRY_MS
-      resume()
-    },
-    stop: () => {
-      isRunning = false
-      halt()
-    },
-  }
+  document.addEventListener('visibilitychange', restart)
+  return { start: () => set(true), stop: () => set(false) }
 }

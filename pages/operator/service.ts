@@ -1,5 +1,19 @@
 import type { ServiceStatus } from '../../src/ops/management/service-status.ts'
-import { readToken } from './token.ts'
+
+const TOKEN = 'management-token'
+
+/** The token of this tab; `undefined` if none was given. */
+export function readToken(): string | undefined {
+  return sessionStorage.getItem(TOKEN) ?? undefined
+}
+
+export function keepToken(token: string): void {
+  sessionStorage.setItem(TOKEN, token)
+}
+
+export function forgetToken(): void {
+  sessionStorage.removeItem(TOKEN)
+}
 
 /** A ban in force, as `GET /bans` answers. */
 export interface Ban {
@@ -20,9 +34,11 @@ export interface BanOrder {
   readonly for?: string
 }
 
-/** An answer that is no success. */
+/** An answer that is no success, or not what was asked for. */
 export class Refusal extends Error {
   readonly status: number
+  /** In a few words, for the head of the page. */
+  readonly reason: string
   /** Messages by field. */
   readonly errors: Readonly<Record<string, readonly string[]>>
 
@@ -30,8 +46,15 @@ export class Refusal extends Error {
     const { message, errors } = (body ?? {}) as Partial<Pick<Refusal, 'message' | 'errors'>>
     super(message ?? `The service answered ${status}`)
     this.status = status
+    this.reason = status === 200 ? 'No status in the answer' : `Answers ${status}`
     this.errors = errors ?? {}
   }
+}
+
+/** What went wrong with a request, in words. */
+export function explain(error: unknown): string {
+  if (!(error instanceof Refusal)) return 'The service cannot be reached.'
+  return error.status === 401 ? 'The service asks for a token.' : error.message
 }
 
 /** Longer than a busy service needs. */
@@ -43,6 +66,9 @@ const BANS_PER_PAGE = 15
 export async function fetchStatus(since: string | undefined): Promise<ServiceStatus> {
   const query = since === undefined ? '' : `?${new URLSearchParams({ since })}`
   const { body } = await ask('GET', `status${query}`)
+  const status = body as Partial<ServiceStatus> | null
+  // A proxy may answer anything with 200.
+  if (!Array.isArray(status?.history?.samples)) throw new Refusal(200, undefined)
   return body as ServiceStatus
 }
 

@@ -32,6 +32,11 @@ export const requireKey: RequestHandler = (request, _response, next) => {
   next(new ServiceError('key_required', keyProblem && { headers: INVALID_TOKEN }))
 }
 
+/** Whether a request that `requireKey` has let through may still go on: its key may have expired or been revoked. */
+export function isKeyValid(ring: Pick<KeyRing, 'recognise'>, request: Request): boolean {
+  return typeof ring.recognise(bearerToken(request) ?? '') !== 'string'
+}
+
 /** Throws `scope_missing` unless the key has the scope of the action. After `requireKey`, on the route. */
 export function requireScope(action: Action): RequestHandler {
   const scope = SCOPE_OF_ACTION[action]

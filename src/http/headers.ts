@@ -87,15 +87,24 @@ export function entityTag(version: string): string {
   return `"${version}"`
 }
 
-/**
- * The versions that If-Match accepts; `undefined` if it accepts any. It never accepts a weak tag.
- * A malformed header accepts none.
- */
-export function parseIfMatch(ifMatch: string | undefined): readonly string[] | undefined {
-  if (ifMatch === undefined || ifMatch.trim() === '*') return undefined
-  return parseEntityTags(ifMatch)
-    .filter(({ isWeak }) => !isWeak)
-    .map(({ opaque }) => opaque)
+interface ConditionalHeaders {
+  readonly 'if-match'?: string | undefined
+  readonly 'if-none-match'?: string | undefined
+}
+
+/** Whether If-Match allows a version: a list of tags or `*`. A weak tag allows none, and neither does a malformed header. */
+export function matchesIfMatch(ifMatch: string | undefined, version: string): boolean {
+  if (ifMatch === undefined || ifMatch.trim() === '*') return true
+  return parseEntityTags(ifMatch).some(({ isWeak, opaque }) => !isWeak && opaque === version)
+}
+
+/** What the headers of a write ask of the version that it finds; `undefined` if they ask nothing: RFC 9110 13.2.2. */
+export function preconditionOf({
+  'if-match': ifMatch,
+  'if-none-match': ifNoneMatch,
+}: ConditionalHeaders): ((version: string) => boolean) | undefined {
+  if (ifMatch === undefined && ifNoneMatch === undefined) return undefined
+  return version => matchesIfMatch(ifMatch, version) && !matchesIfNoneMatch(ifNoneMatch, version)
 }
 
 /** Whether If-None-Match says that the client has this version. */

@@ -56,11 +56,9 @@ export function prefersToJson(mediaType: string, header: string | undefined): bo
   return qualityOf(preferences, mediaType) > qualityOf(preferences, JSON_TYPE)
 }
 
-/** Whether the client asks for another form of a path, by its name: whoever takes anything gets JSON. */
-export function asksFor(mediaType: string, header: string | undefined): boolean {
-  const isNamed = () =>
-    parseAccept(header).some(({ type, subtype }) => `${type}/${subtype}` === mediaType)
-  return prefersToJson(mediaType, header) && isNamed()
+/** The same for a form that only clients understand that name it: `*` does not ask for it. */
+export function asksInsteadOfJson(mediaType: string, header: string | undefined): boolean {
+  return prefersToJson(mediaType, header) && header?.toLowerCase().includes(mediaType) === true
 }
 
 /** Whether a response of one of `types` is acceptable. A client that accepts only problem+json gets JSON too. */

@@ -45,10 +45,10 @@ export function writeReply(request: Request, response: Response, reply: Reply): 
   if (response.headersSent) return
   const body = BODILESS_STATUSES.has(reply.status) ? undefined : reply.body
   response.writeHead(reply.status, headOf(request, response, reply, body))
-  if (reply.headers?.Connection === 'close' && !request.complete && !request.awaitsContinue) {
-    response.write(body)
-    endAfterBody(request, response)
-  } else response.end(body)
+  if (!request.complete && (reply.headers?.Connection === 'close' || request.awaitsContinue)) {
+    closeAfterBody(request)
+  }
+  response.end(body)
 }
 
 /** Writes the head of a response whose body follows in parts, without a Content-Length. */
@@ -91,12 +91,16 @@ export function breakOff(response: Response): void {
 /** How long the rest of a refused body is read and discarded. */
 const DISCARDING_MS = 2000
 
-/** A connection that is closed while its client still sends is reset, and the client may never read the response. */
-function endAfterBody(request: Request, response: Response): void {
-  const end = () => response.end()
-  const timer = setTimeout(end, DISCARDING_MS)
-  response.once('close', () => clearTimeout(timer))
-  request.once('end', end).resume()
+/**
+ * A connection that is closed while its client still sends is reset, and the client may never read the response. So only the
+ * side of the service is closed at first. A client may also send a body that it was not invited to send.
+ */
+function closeAfterBody({ socket }: Request): void {
+  // Node calls it once the last response is written, and then reads and discards the rest of the body.
+  socket.destroySoon = () => {
+    const timer = setTimeout(() => socket.destroy(), DISCARDING_MS)
+    socket.once('close', () => clearTimeout(timer)).end()
+  }
 }
 
 function setField(fields: HeaderFields, name: string, value = ''): void {

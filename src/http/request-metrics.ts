@@ -1,9 +1,4 @@
-import {
-  createHistogram,
-  findRange,
-  type Histogram,
-  type HistogramCounts,
-} from '../metrics/histogram.ts'
+import { createHistogram, type Histogram, type HistogramCounts } from '../metrics/histogram.ts'
 import { METHODS } from './actions.ts'
 
 /** Upper bounds for the duration of a request, in seconds. */
@@ -20,20 +15,26 @@ export interface Exemplar {
   readonly at: number
 }
 
-/** The requests with one method, route and status that have ended. */
-export interface RequestSeries {
+/** What tells the counted requests apart. */
+export type RequestLabels = {
   /** In upper case; `_OTHER` for a method that no route knows. */
   readonly method: string
   /** The template of a route, such as `/users/{id}`; empty for paths without a route. */
   readonly route: string
   /** 0 for a request whose client left before it was answered. */
   readonly status: number
-  readonly seconds: HistogramCounts
-  /** By the index of the range in `seconds.counts`. */
-  readonly exemplars?: Readonly<Record<number, Exemplar>>
 }
 
-/** What one process has counted of its requests since its start. */
+/** The requests with these labels that have ended. */
+export interface RequestSeries {
+  /** The same object in each report. */
+  readonly labels: RequestLabels
+  readonly seconds: HistogramCounts
+  /** By the index of the range in `seconds.counts`. */
+  readonly exemplars: ReadonlyMap<number, Exemplar>
+}
+
+/** What has been counted since the start. */
 export interface RequestReport {
   readonly series: readonly RequestSeries[]
   /** Requests that have begun and have not ended. */
@@ -42,21 +43,15 @@ export interface RequestReport {
   readonly byKey: Readonly<Record<string, number>>
 }
 
-/** A request that has ended. */
-export interface EndedRequest {
-  /** As sent. */
-  readonly method: string
-  /** As in `RequestSeries`. */
-  readonly route: string
-  /** As in `RequestSeries`. */
-  readonly status: number
+/** A request that has ended; its method is as it was sent. */
+export interface EndedRequest extends RequestLabels {
   readonly seconds: number
   /** The name of its API key. */
   readonly key: string | undefined
   readonly traceId: string | undefined
 }
 
-/** Counts the requests of one process. */
+/** Counts the requests of a service. */
 export interface RequestMetrics {
   begin(): void
   /** Call once for each `begin`. */
@@ -75,14 +70,10 @@ const MAX_KEY_NAMES = 200
 const KNOWN_METHODS = new Set([...METHODS.map(method => method.toUpperCase()), 'HEAD', 'OPTIONS'])
 
 interface Recorded {
-  readonly method: string
-  readonly route: string
-  readonly status: number
+  readonly labels: RequestLabels
   readonly seconds: Histogram
-  exemplars: Record<number, Exemplar> | undefined
+  readonly exemplars: Map<number, Exemplar>
 }
-
-type ByStatus = Map<number, Recorded>
 
 /** `now` is in milliseconds since the epoch. */
 export function createRequestMetrics({
@@ -90,19 +81,18 @@ export function createRequestMetrics({
 }: {
   now?: () => number
 } = {}): RequestMetrics {
-  // Nested, because a key of several parts would have to be put together for each request.
-  const byRoute = new Map<string, Map<string, ByStatus>>()
+  const recorded = new Map<string, Recorded>()
   const byKey = new Map<string, number>()
   let inFlight = 0
 
-  function seriesOf(route: string, method: string, status: number): Recorded {
-    const found = byRoute.get(route)?.get(method)?.get(status)
-    if (found !== undefined) return found
+  function seriesOf(method: string, route: string, status: number): Recorded {
+    const name = `${method} ${status} ${route}`
+    const known = recorded.get(name)
+    if (known !== undefined) return known
     const seconds = createHistogram(DURATION_BOUNDS)
-    const series: Recorded = { method, route, status, seconds, exemplars: undefined }
-    const byMethod = getOrAdd(byRoute, route, () => new Map<string, ByStatus>())
-    getOrAdd(byMethod, method, () => new Map<number, Recorded>()).set(status, series)
-    return series
+    const added = { labels: { method, route, status }, seconds, exemplars: new Map() }
+    recorded.set(name, added)
+    return added
   }
 
   function addKey(name: string): void {
@@ -118,35 +108,21 @@ export function createRequestMetrics({
 
     end: ({ method, route, status, seconds, key, traceId }) => {
       inFlight--
-      const series = seriesOf(route, KNOWN_METHODS.has(method) ? method : OTHER_METHOD, status)
-      series.seconds.observe(seconds)
+      const series = seriesOf(KNOWN_METHODS.has(method) ? method : OTHER_METHOD, route, status)
+      const range = series.seconds.observe(seconds)
+      if (traceId !== undefined) series.exemplars.set(range, { traceId, seconds, at: now() })
       if (key !== undefined) addKey(key)
-      if (traceId === undefined) return
-      series.exemplars ??= {}
-      series.exemplars[findRange(DURATION_BOUNDS, seconds)] = { traceId, seconds, at: now() }
     },
 
-    addMalformed: status => seriesOf('', OTHER_METHOD, status).seconds.observe(0),
+    addMalformed: status => seriesOf(OTHER_METHOD, '', status).seconds.observe(0),
 
     report: () => ({
-      series: [...byRoute.values()]
-        .flatMap(byMethod => [...byMethod.values()])
-        .flatMap(byStatus => [...byStatus.values()])
-        .map(({ seconds, exemplars, ...labels }) => ({
-          ...labels,
-          seconds: seconds.read(),
-          ...(exemplars && { exemplars: { ...exemplars } }),
-        })),
+      series: Array.from(recorded.values(), series => ({
+        ...series,
+        seconds: series.seconds.read(),
+      })),
       inFlight,
       byKey: Object.fromEntries(byKey),
     }),
   }
-}
-
-function getOrAdd<Key, Value>(map: Map<Key, Value>, key: Key, create: () => Value): Value {
-  const found = map.get(key)
-  if (found !== undefined) return found
-  const created = create()
-  map.set(key, created)
-  return created
 }

@@ -1,24 +1,18 @@
 import type { Request, Response } from 'express'
-import type { Question } from './filter.ts'
-import { guardMatch } from './guarded-rule.ts'
+import type { Check } from './filter.ts'
+import type { GuardedRule } from './guard-rule.ts'
 import type { MaybePromise } from './maybe-promise.ts'
-import type { Notices } from './notices.ts'
-import type { CompiledFilterRule } from './rules/compiled-rules.ts'
 import { factsOf } from './rules/request-facts.ts'
 
-export interface AnswerQuestionOptions {
-  readonly type: 'ban' | 'track'
-  readonly rule: CompiledFilterRule
-  readonly statuses: ReadonlySet<number>
-  readonly notices: Notices
-  /** Prepares the count of a matching request, which may still change. Its result is called when the answer counts. */
-  readonly prepare: (request: Request) => () => MaybePromise<void>
-}
-
-/** The question of a rule with `status`: it decides nothing, and counts a matching request once its answer is known. */
-export function askOfAnswer(options: AnswerQuestionOptions): Question {
-  const { type, rule, statuses, notices, prepare } = options
-  const matches = guardMatch(type, rule, notices)
+/**
+ * The check of a rule with `status`: it decides nothing, and counts a matching request once its answer is known. `prepare` takes
+ * what it needs of the request, which may still change, and returns what counts it.
+ */
+export function checkAnswer(
+  { matches, trace }: GuardedRule,
+  statuses: ReadonlySet<number>,
+  prepare: (request: Request) => () => MaybePromise<void>,
+): Check {
   return request => {
     if (!matches(request)) return undefined
     const count = prepare(request)
@@ -26,7 +20,7 @@ export function askOfAnswer(options: AnswerQuestionOptions): Question {
     facts.answerCounts ??= []
     facts.answerCounts.push(status => {
       if (statuses.has(status)) return count()
-      notices.trace?.({ type, rule: rule.name, otherStatus: status })
+      trace?.({ otherStatus: status })
     })
     return undefined
   }
@@ -42,9 +36,14 @@ export function isHeld(response: Response): boolean {
 
 /**
  * Counts a request that the filter lets pass when its response is complete, and sends the response after that: the next
- * request of the client finds the ban that it has earned, in whichever process.
+ * request of the client finds the ban that it has earned, in whichever process. Calls `onFailure` with what `end` throws when
+ * its caller, such as the `with` function of a rule, cannot catch it any more.
  */
-export function countByAnswer(request: Request, response: Response): void {
+export function countByAnswer(
+  request: Request,
+  response: Response,
+  onFailure: (error: unknown) => void,
+): void {
   const counts = request.limitFacts?.answerCounts
   if (counts === undefined) return
   const { end } = response
@@ -57,7 +56,11 @@ export function countByAnswer(request: Request, response: Response): void {
     if (waits.length === 0) return send()
     held.add(response)
     response.end = (() => response) as Response['end']
-    void Promise.all(waits).then(send, send)
+    const fail = (error: unknown) => {
+      onFailure(error)
+      response.destroy()
+    }
+    void Promise.all(waits).then(send, send).catch(fail)
     return response
   }
   response.end = endLater as Response['end']

@@ -1,5 +1,4 @@
-import { banRefused, NO_LIMITS_FILE } from './ban-mistakes.ts'
-import type { BanOrder } from './ban-orders.ts'
+import { ServiceError } from '../errors.ts'
 import type { Ban, BanPage, BanQuery, BanSelection, BanStore } from './ban-store.ts'
 
 /** What operators do with the bans of a running service. */
@@ -12,6 +11,39 @@ export interface BanControl {
   lift(selection: BanSelection): Promise<number>
 }
 
+/** An operator's order to ban a client as if it had broken a rule. Nothing in it has been checked. */
+export interface BanOrder {
+  /** The name of a ban rule. */
+  readonly rule?: unknown
+  /** The client as the rule counts it, such as its address; a JSON list in a text for several keys. */
+  readonly client?: unknown
+  /** A time as in rules; the bantime of the rule if left out. */
+  readonly for?: unknown
+}
+
+/** Why such an order is refused. */
+export interface BanMistake {
+  readonly field: 'rule' | 'client' | 'for'
+  readonly problem:
+    | 'blank'
+    | 'no text'
+    | 'no limits file'
+    | 'nothing counts'
+    | 'unknown'
+    | 'dry run'
+    | 'no such client'
+    | 'no time'
+  /** What is wrong, for clients of the management port. */
+  readonly message: string
+}
+
+/** Without the rules of a file no client is banned. */
+export const NO_LIMITS_FILE: BanMistake = {
+  field: 'rule',
+  problem: 'no limits file',
+  message: 'is unknown: LIMITS_FILE is not set, and without its rules no client is banned',
+}
+
 /** For a service without rules, which bans nobody. */
 export function createControlWithoutRules(store: BanStore): BanControl {
   return {
@@ -21,4 +53,12 @@ export function createControlWithoutRules(store: BanStore): BanControl {
     },
     lift: async selection => (await store.lift(selection)).length,
   }
+}
+
+/** The error for the management port. */
+export function banRefused(mistakes: readonly BanMistake[]): ServiceError {
+  const errors = mistakes.map(({ field, message }) => {
+    return { field, at: { pointer: `/ban/${field}` }, messages: [message] }
+  })
+  return new ServiceError('validation_failed', { errors })
 }

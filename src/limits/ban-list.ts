@@ -1,12 +1,19 @@
 import { createPatientWaits } from '../waiting/patient-waits.ts'
-import { type BanEntries, type BanEntry, type BanId, createBanEntries } from './ban-entries.ts'
 import { type Ban, type BanStore, remainingOf } from './ban-store.ts'
 import type { MaybePromise } from './maybe-promise.ts'
+
+/** A client that a rule may have banned. */
+export interface BanId {
+  readonly rule: string
+  readonly clientKey: string
+  /** Bans of rules in dry run are apart from those of all others, and stay in memory. */
+  readonly isDryRun?: boolean | undefined
+}
 
 /** A ban that was made or lifted. */
 export interface BanChange {
   readonly happened: 'made' | 'lifted'
-  readonly ban: BanId
+  readonly ban: Pick<Ban, 'rule' | 'clientKey' | 'endsAt'>
 }
 
 /** The bans in force, in memory, because every request asks for them. */
@@ -15,16 +22,20 @@ export interface BanList {
   /** How many bans are in force, without those of rules in dry run. */
   count(): number
   /** Milliseconds until a ban ends; `undefined` if none is in force. */
-  remainingMs(rule: string, clientKey: string): number | undefined
+  remainingMs(id: BanId): number | undefined
   /**
-   * Bans a client from now on, and replaces an earlier ban. Only with `isKept` the store saves it. Resolves when the store
-   * has the ban, or soon if it does not answer.
+   * Bans a client from now on, and replaces an earlier ban. Resolves when the store has the ban, or soon if it does not
+   * answer; the ban is then saved later.
    */
-  add(ban: { rule: string; clientKey: string; forMs: number; isKept: boolean }): MaybePromise<void>
+  add(ban: BanId & { readonly forMs: number }): MaybePromise<void>
+  /** Obeys a ban that was saved in the store without this list. */
+  obey(ban: Ban): void
+  /** Forgets bans that were lifted in the store. */
+  forget(lifted: readonly Ban[]): Promise<void>
   /** Reads the store again if other processes have made or lifted bans. */
   follow(): Promise<void>
-  /** Reads the store again in any case. Once it resolves, what the store had at the call is known, unless the store fails. */
-  refresh(): Promise<void>
+  /** Does the same for a ban that the store must have already. Resolves when it is known, or soon if the store does not answer. */
+  catchUp(): MaybePromise<void>
   /** Resolves when the bans that this process has made are saved, or cannot be. */
   saved(): Promise<void>
   /** Stops following the store. Once this resolves, the store is no longer used. */
@@ -54,79 +65,87 @@ const MAX_BANS = 100_000
 /** How long a request may wait until the store has the ban that it has earned: after its answer, no crash lifts the ban. */
 const SAVE_PATIENCE_MS = 500
 
-/** How many bans are saved again at once. */
-const MAX_SAVED_AGAIN = 100
+/** How many bans are saved at once when the store takes them again. */
+const MAX_SAVES = 100
 
 /** A change must take effect within two seconds, of which reading `MAX_BANS` bans takes 0.2. */
 const FOLLOW_EVERY_MS = 500
 
+interface Entry {
+  /** As the store has it, by the wall clock: the only one that processes share. */
+  readonly ban: Ban
+  /** By the monotonic clock. */
+  readonly endsAt: number
+  state: 'dry run' | 'saving' | 'refused' | 'saved'
+}
+
 /** Reads the bans in the store, and then follows its changes. Rejects when it cannot be read. */
 export async function openBanList(options: BanListOptions): Promise<BanList> {
-  const { store, now, monotonicNow, onStoreFailure, maxBans = MAX_BANS } = options
+  const { store, now, monotonicNow, maxBans = MAX_BANS } = options
   const { untilReachable = work => work() } = options
-  let entries = createEntries()
-  let readings = 0
-  let readRevision: string | undefined
-  /** Number of the last store read that succeeded, and of one that must follow even if the revision has not changed. */
-  let lastReading = 0
-  let neededReading = 0
+  /** What the last read found. */
+  let found = new Map<string, Entry>()
+  /** Bans that it may have missed, because they were made here, in the order in which they were. No ban is in both. */
+  const own = new Map<string, Entry>()
   const saves = new Set<Promise<void>>()
-  const saveWaits = createPatientWaits(SAVE_PATIENCE_MS)
-  /** Bans that the store has refused so far. */
-  const unsaved = new Map<BanEntry, Ban>()
-  let isSavingAgain = false
+  const waits = createPatientWaits(SAVE_PATIENCE_MS)
+  let readRevision: string | undefined
   let following: Promise<void> | undefined
   let isFailing = false
   let isClosed = false
 
-  /** A ban that has ended only by the monotonic clock is kept: the next read of the store would start it again. */
-  function isOver({ endsAt, storedEnd }: BanEntry): boolean {
-    return endsAt <= monotonicNow() && storedEnd <= now()
+  /** A ban that has ended only by the monotonic clock is kept: the next read would take it for a new one. */
+  const isOver = ({ ban, endsAt }: Entry) => endsAt <= monotonicNow() && ban.endsAt <= now()
+
+  function hold(key: string, entry: Entry): void {
+    forget(key)
+    for (const [first, other] of own) {
+      if (!isOver(other) && own.size < maxBans) break
+      own.delete(first)
+    }
+    own.set(key, entry)
   }
 
-  function createEntries(): BanEntries {
-    return createBanEntries({ maxBans, isOver })
+  function forget(key: string): void {
+    own.delete(key)
+    found.delete(key)
   }
 
-  /**
-   * Replaces what was read from the store before, and returns the bans that other processes have made or lifted. `revision`
-   * was read before the bans: the next read finds a change in between.
-   */
+  /** `revision` was read before the bans: the next read finds a change in between. */
   async function read(revision: string): Promise<readonly BanChange[]> {
-    const reading = ++readings
-    const found = createEntries()
+    // This read finds them, unless they were lifted.
+    const settled = [...own].filter(([, { state }]) => state === 'saved')
+    const bans = new Map<string, Entry>()
     const changes: BanChange[] = []
-    for await (const bans of store.load()) {
+    for await (const part of store.load()) {
       if (isClosed) return []
-      for (const ban of bans) {
-        const { rule, clientKey, endsAt: storedEnd } = ban
-        let entry = entries.find(ban)
-        if (entry?.storedEnd !== storedEnd) {
-          // The wall clock is the only clock that this process shares with the one that made the ban.
-          const endsAt = monotonicNow() + remainingOf(ban, now())
-          if (endsAt <= monotonicNow()) continue
-          entry = { rule, clientKey, endsAt, storedEnd, isKept: true, knownFrom: reading }
-          changes.push(changeOf('made', entry))
-        }
-        entry.knownFrom = Math.min(entry.knownFrom, reading)
-        found.load(entry)
+      for (const ban of part) {
+        const key = keyOf(ban)
+        const known = [found.get(key), own.get(key)].find(each => each?.ban.endsAt === ban.endsAt)
+        const endsAt = monotonicNow() + remainingOf(ban, now())
+        if (known === undefined && endsAt <= monotonicNow()) continue
+        if (known === undefined) changes.push({ happened: 'made', ban })
+        bans.set(key, known ?? { ban, endsAt, state: 'saved' })
+        if (bans.size > maxBans) bans.delete(bans.keys().next().value as string)
       }
     }
-    for (const entry of entries.all()) {
-      if (entry.knownFrom > reading) found.append(entry)
-      else if (found.find(entry) === undefined && entry.endsAt > monotonicNow())
-        changes.push(changeOf('lifted', entry))
+    for (const [key, entry] of settled) if (own.get(key) === entry) own.delete(key)
+    const gone = new Map<string, Ban>()
+    for (const known of [found, settled]) {
+      for (const [key, { ban, endsAt }] of known)
+        if (!bans.has(key) && endsAt > monotonicNow()) gone.set(key, ban)
     }
-    entries = found
+    for (const ban of gone.values()) changes.push({ happened: 'lifted', ban })
+    for (const key of own.keys()) bans.delete(key)
+    found = bans
     readRevision = revision
-    lastReading = reading
     return changes
   }
 
   async function readIfChanged(): Promise<void> {
     try {
       const revision = await store.revision()
-      if ((revision === readRevision && lastReading >= neededReading) || isClosed) return
+      if (revision === readRevision || isClosed) return
       for (const change of await read(revision)) options.onForeignChange(change)
       isFailing = false
     } catch (error) {
@@ -135,7 +154,7 @@ export async function openBanList(options: BanListOptions): Promise<BanList> {
     }
   }
 
-  /** Reads of the store never overlap: a slow one delays the next. */
+  /** Reads never overlap: a slow one delays the next. */
   function follow(): Promise<void> {
     following ??= readIfChanged().finally(() => {
       following = undefined
@@ -143,91 +162,101 @@ export async function openBanList(options: BanListOptions): Promise<BanList> {
     return following
   }
 
-  async function save(entry: BanEntry, ban: Ban): Promise<void> {
+  async function save(entry: Entry): Promise<void> {
+    const wasRefused = entry.state === 'refused'
+    entry.state = 'saving'
     try {
-      await store.save(ban)
+      await store.save(entry.ban)
+      entry.state = 'saved'
     } catch (error) {
-      if (!unsaved.has(entry)) onStoreFailure(error)
-      unsaved.set(entry, ban)
-      const [oldest] = unsaved.keys()
-      if (unsaved.size > maxBans && oldest !== undefined) unsaved.delete(oldest)
-      return
+      entry.state = 'refused'
+      if (!wasRefused) options.onStoreFailure(error)
     }
-    unsaved.delete(entry)
-    entry.knownFrom = Math.min(entry.knownFrom, readings + 1)
   }
 
-  function startSaving(entry: BanEntry, ban: Ban): Promise<void> {
-    const saving = save(entry, ban).finally(() => saves.delete(saving))
+  function startSaving(entry: Entry): Promise<void> {
+    const saving = save(entry).finally(() => saves.delete(saving))
     saves.add(saving)
     return saving
   }
 
-  /** Whether a ban is in force, and no read has found it in the store, where it could have been lifted since. */
-  function isWorthSaving(entry: BanEntry): boolean {
-    const isInForce = entries.find(entry) === entry && entry.endsAt > monotonicNow()
-    return isInForce && entry.knownFrom === Infinity
+  /** Waits for the store, but not for long, and not at all while it does not answer. */
+  function soon(work: Promise<void>): MaybePromise<void> {
+    const isLate = waits.isLate()
+    const waited = waits.wait(work, undefined)
+    return isLate ? undefined : waited
   }
 
-  /** Tries some of the bans that the store has refused so far. */
-  async function saveAgain(): Promise<void> {
-    if (isSavingAgain) return
-    isSavingAgain = true
-    for (const [entry, ban] of unsaved) {
-      if (!isWorthSaving(entry)) unsaved.delete(entry)
-      else if (saves.size >= MAX_SAVED_AGAIN) break
-      else void startSaving(entry, ban)
+  function saveRefused(): void {
+    for (const entry of own.values()) {
+      if (saves.size >= MAX_SAVES) return
+      if (entry.state === 'refused' && entry.endsAt > monotonicNow()) void startSaving(entry)
     }
-    await Promise.all(saves)
-    isSavingAgain = false
   }
 
   await untilReachable(async () => read(await store.revision()))
   const timer = setInterval(() => {
     void follow()
-    void saveAgain()
+    saveRefused()
   }, FOLLOW_EVERY_MS).unref()
 
   return {
-    isEmpty: () => entries.isEmpty(),
+    isEmpty: () => own.size + found.size === 0,
 
     count: () => {
       const instant = monotonicNow()
       let count = 0
-      for (const { endsAt, isKept } of entries.all()) if (isKept && endsAt > instant) count++
+      for (const entries of [own, found]) {
+        for (const { endsAt, state } of entries.values())
+          if (endsAt > instant && state !== 'dry run') count++
+      }
       return count
     },
 
-    remainingMs: (rule, clientKey) => {
-      const entry = entries.find({ rule, clientKey })
+    remainingMs: id => {
+      const key = keyOf(id)
+      const entry = own.get(key) ?? found.get(key)
       if (entry === undefined) return undefined
       const remaining = entry.endsAt - monotonicNow()
       if (remaining > 0) return remaining
-      if (isOver(entry)) entries.remove(entry)
+      if (isOver(entry)) forget(key)
       return undefined
     },
 
-    add: ({ rule, clientKey, forMs, isKept }) => {
+    add: ({ rule, clientKey, isDryRun, forMs }) => {
       // Whole milliseconds, as the store keeps them.
-      const storedEnd = Math.ceil(now() + forMs)
-      const endsAt = monotonicNow() + forMs
-      const entry = { rule, clientKey, endsAt, storedEnd, isKept, knownFrom: Infinity }
-      entries.append(entry)
-      const ban = { rule, clientKey, endsAt: storedEnd, lastsMs: forMs }
-      if (!isKept) return undefined
-      const isLate = saveWaits.isLate()
-      const waited = saveWaits.wait(startSaving(entry, ban), undefined)
-      return isLate ? undefined : waited
+      const ban = { rule, clientKey, endsAt: Math.ceil(now() + forMs), lastsMs: forMs }
+      const state = isDryRun ? 'dry run' : 'saving'
+      const entry: Entry = { ban, endsAt: monotonicNow() + forMs, state }
+      hold(keyOf({ rule, clientKey, isDryRun }), entry)
+      return isDryRun ? undefined : soon(startSaving(entry))
+    },
+
+    obey: ban => {
+      const endsAt = monotonicNow() + remainingOf(ban, now())
+      hold(keyOf(ban), { ban, endsAt, state: 'saved' })
+    },
+
+    forget: async lifted => {
+      // What is being read now may have them still.
+      await following
+      for (const ban of lifted) {
+        const key = keyOf(ban)
+        const { endsAt } = (own.get(key) ?? found.get(key))?.ban ?? {}
+        // The client may have been banned again.
+        if (endsAt === ban.endsAt) forget(key)
+      }
     },
 
     follow,
 
-    refresh: async () => {
-      const needed = readings + 1
-      neededReading = needed
-      await follow()
-      // What was being read may have been too early.
-      if (lastReading < needed) await follow()
+    catchUp: () => {
+      const readAgain = async () => {
+        // What is being read now may be too early.
+        await following
+        await follow()
+      }
+      return soon(readAgain())
     },
 
     saved: async () => {
@@ -242,9 +271,7 @@ export async function openBanList(options: BanListOptions): Promise<BanList> {
   }
 }
 
-function changeOf(
-  happened: BanChange['happened'],
-  { rule, clientKey, storedEnd: endsAt }: BanEntry,
-): BanChange {
-  return { happened, ban: { rule, clientKey, endsAt } }
+/** Differs for different bans, whatever characters their names have. */
+function keyOf({ rule, clientKey, isDryRun = false }: BanId): string {
+  return `${isDryRun} ${rule.length} ${rule} ${clientKey}`
 }

@@ -1,19 +1,9 @@
-import { type BanMistake, NO_LIMITS_FILE } from './ban-mistakes.ts'
+import { type BanMistake, type BanOrder, NO_LIMITS_FILE } from './ban-control.ts'
 import type { Ban } from './ban-store.ts'
 import { namedKey } from './rules/client-key.ts'
-import type { CompiledBan } from './rules/compiled-rules.ts'
+import { keyInWords } from './rules/describe-rules.ts'
 import { durationMs } from './rules/rule-values.ts'
-import { keyInWords } from './rules/rule-words.ts'
-
-/** An operator's order to ban a client as if it had broken a rule. Nothing in it has been checked. */
-export interface BanOrder {
-  /** The name of a ban rule. */
-  readonly rule?: unknown
-  /** The client as the rule counts it, such as its address; a JSON list in a text for several keys. */
-  readonly client?: unknown
-  /** A time as in rules; the bantime of the rule if left out. */
-  readonly for?: unknown
-}
+import type { CompiledBan } from './rules/rules-schema.ts'
 
 /** What decides whether an order can be carried out. */
 export interface BanSurroundings {

@@ -2,17 +2,15 @@ import type { RequestHandler } from 'express'
 import { ACTIONS, type Action } from '../http/actions.ts'
 import type { BanList } from './ban-list.ts'
 import type { CounterStore } from './counter-store.ts'
-import { createFilter, type Question } from './filter.ts'
-import { compileQuestions, type QuestionOptions } from './filter-questions.ts'
+import { type Check, createFilter } from './filter.ts'
+import { type CheckOptions, compileChecks } from './filter-checks.ts'
 import { createLimitHeaders } from './limit-headers.ts'
-import type { LimitsTrace } from './limits-trace.ts'
-import { createNotices } from './notices.ts'
-import { createRouteLimit } from './route-limits.ts'
+import type { Notices } from './notices.ts'
+import { createRouteLimit } from './route-limit.ts'
 import { compareRules, type RuleChanges } from './rule-changes.ts'
-import type { RuleLines } from './rule-lines.ts'
 import type { LimitsReport } from './rule-report.ts'
-import type { CheckedLimits, CompiledBan } from './rules/compiled-rules.ts'
 import { factsOf } from './rules/request-facts.ts'
+import type { CheckedLimits, CompiledBan } from './rules/rules-schema.ts'
 import { createTallies, type Tallies } from './tallies.ts'
 
 /** The limits of a service, as middleware whose rules can be changed while it runs. */
@@ -36,20 +34,14 @@ export interface LimiterOptions {
   /** `undefined` if nothing is counted. */
   readonly store: CounterStore | undefined
   readonly bans: BanList
-  /** Writes log lines about the rules. */
-  readonly lines: RuleLines
+  readonly notices: Notices
   /** Milliseconds since the epoch. */
   readonly now: () => number
-  /** Called with what each rule does. */
-  readonly trace?: LimitsTrace | undefined
 }
 
 export function createLimiter(options: LimiterOptions): Limiter {
-  const parts = {
-    ...options,
-    notices: createNotices(options),
-    addLimitHeaders: createLimitHeaders(),
-  }
+  const { bans, notices } = options
+  const parts = { ...options, addLimitHeaders: createLimitHeaders() }
   let rules = compileRules(options.limits, parts)
 
   function guardRoute(action: Action, when: 'beforeBody' | 'afterBody'): RequestHandler {
@@ -67,7 +59,10 @@ export function createLimiter(options: LimiterOptions): Limiter {
   }
 
   return {
-    filter: createFilter(() => rules.questions),
+    filter: createFilter({
+      checksInForce: () => rules.checks,
+      onSendingFailure: notices.sendingFailed,
+    }),
     limit: action => guardRoute(action, 'beforeBody'),
     limitByBody: action => guardRoute(action, 'afterBody'),
     replace: limits => {
@@ -76,21 +71,21 @@ export function createLimiter(options: LimiterOptions): Limiter {
       return compareRules(previous, limits)
     },
     banRules: () => rules.source.bans,
-    report: () => ({ rules: rules.tallies.report(), bans: options.bans.count() }),
+    report: () => ({ rules: rules.tallies.report(), bans: bans.count() }),
   }
 }
 
 interface CompiledRules {
   readonly source: CheckedLimits
   readonly tallies: Tallies
-  readonly questions: readonly Question[]
+  readonly checks: readonly Check[]
   readonly beforeBody: Readonly<Record<Action, readonly RequestHandler[]>>
   readonly afterBody: Readonly<Record<Action, readonly RequestHandler[]>>
 }
 
 function compileRules(
   limits: CheckedLimits,
-  { store, ...others }: Omit<QuestionOptions, 'tallies'>,
+  { store, ...others }: Omit<CheckOptions, 'tallies'>,
   previous?: Tallies,
 ): CompiledRules {
   const tallies = createTallies(limits, previous)
@@ -114,7 +109,7 @@ function compileRules(
   return {
     source: limits,
     tallies,
-    questions: compileQuestions(limits, { ...parts, store }),
+    checks: compileChecks(limits, { ...parts, store }),
     beforeBody: groupByAction(false),
     afterBody: groupByAction(true),
   }

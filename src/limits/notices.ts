@@ -1,8 +1,10 @@
 import { channel } from 'node:diagnostics_channel'
+import { isIP } from 'node:net'
 import type { Request } from 'express'
 import { logText } from '../http/request-log.ts'
-import type { LimitsTrace } from './limits-trace.ts'
-import { LINES_A_SECOND, type OncePerWindow, type RuleLines } from './rule-lines.ts'
+import type { BanChange } from './ban-list.ts'
+import { MAX_DATE_MS } from './ban-store.ts'
+import { LINES_A_SECOND, type RuleLines } from './rule-lines.ts'
 import { factsOf } from './rules/request-facts.ts'
 
 export type NoticeType = 'safelist' | 'blocklist' | 'ban' | 'throttle' | 'rateLimit' | 'track'
@@ -22,6 +24,31 @@ export interface Notice {
   readonly dryRun?: true
 }
 
+/**
+ * What one rule did with one request. A rule that matches is traced once; a later step of the same rule and request adds to
+ * the earlier one.
+ */
+export interface TraceStep {
+  readonly type: NoticeType
+  readonly rule: string
+  /** What the request is counted by; `undefined` if it is not counted. */
+  readonly key?: string | undefined
+  readonly count?: number | undefined
+  /** Whether the count is over the rule's limit. */
+  readonly isOver?: boolean
+  /** Whether the client was banned before this request. */
+  readonly isBanned?: boolean
+  /** Whether the rule denied the request. */
+  readonly isDenied?: boolean
+  /** The status of the answer, if the rule counts only others. */
+  readonly otherStatus?: number
+  /** What a function of the rule threw. */
+  readonly failure?: unknown
+}
+
+/** Called for each rule that matches a request or whose function fails, before the response is sent. */
+export type LimitsTrace = (step: TraceStep) => void
+
 export interface Notices {
   /** Publishes a decision on the channel. */
   publish(notice: Notice): void
@@ -29,12 +56,14 @@ export interface Notices {
   mark(notice: Notice, more?: Readonly<Record<string, unknown>>): void
   /** Writes a log line about a decision, unless the rule has written `LINES_A_SECOND` within the last second. */
   writeLine(level: 'warn' | 'info', notice: Notice, message: string, more?: object): void
-  /** Does the same, but only once for a key in its window, which ends in `resetsInMs`. */
-  writeLineOnce(level: 'warn' | 'info', notice: Notice, message: string, resetsInMs: number): void
+  /** Logs a ban that was not earned by a request here. */
+  banChanged(change: BanChange, by: 'an operator' | 'another process'): void
   /** Logs that a function of a rule threw; the request passes. */
   functionFailed(type: NoticeType, rule: string, error: unknown): void
   /** Logs that the store could not count; the request passes. */
   storeFailed(error: unknown): void
+  /** Logs that a response could not be sent after its request was counted. */
+  sendingFailed(error: unknown): void
   /** Set only while rules are tried: `limits test` shows what each of them did. */
   readonly trace: LimitsTrace | undefined
 }
@@ -50,15 +79,6 @@ export interface NoticesOptions {
 export function createNotices({ lines, trace }: NoticesOptions): Notices {
   const published = channel(CHANNEL_NAME)
 
-  function writeLine({ level, notice, message, more, once }: NoticeLine): void {
-    const { type, rule, dryRun, limit, period, request } = notice
-    const line = { level, message, source: `${type} ${rule}`, most: LINES_A_SECOND }
-    lines.write(once === undefined ? line : { ...line, once }, () => {
-      const client = logText(factsOf(request).ip)
-      return { type, rule, dryRun, limit, period, client, ...more }
-    })
-  }
-
   return {
     trace,
 
@@ -70,12 +90,26 @@ export function createNotices({ lines, trace }: NoticesOptions): Notices {
       request.logFields = { type, rule, dryRun, ...more }
     },
 
-    writeLine: (level, notice, message, more) => writeLine({ level, notice, message, more }),
+    writeLine: (level, { type, rule, dryRun, limit, period, request }, message, more) => {
+      lines.write({ level, message, source: `${type} ${rule}`, most: LINES_A_SECOND }, () => {
+        const client = logText(factsOf(request).ip)
+        return { type, rule, dryRun, limit, period, client, ...more }
+      })
+    },
 
-    writeLineOnce: (level, notice, message, resetsInMs) => {
-      const { type, rule, key } = notice
-      const once = { key: `${type}\n${rule}\n${key}`, resetsInMs }
-      writeLine({ level, notice, message, once })
+    banChanged: ({ happened, ban }, by) => {
+      const { rule, clientKey, endsAt } = ban
+      const isMade = happened === 'made'
+      const level = isMade ? 'warn' : 'info'
+      const message = `${isMade ? 'client banned' : 'ban lifted'} by ${by}`
+      const source = `bans ${happened} ${rule}`
+      lines.write({ level, message, source, most: LINES_A_SECOND }, () => {
+        // Only addresses are logged: a rule may also count by personal data such as an e-mail address.
+        const [address = ''] = clientKey.split('/')
+        const client = isIP(address) === 0 ? undefined : clientKey
+        const banEndsAt = new Date(Math.min(endsAt, MAX_DATE_MS)).toISOString()
+        return { type: 'ban', rule, client, ...(isMade && { banEndsAt }) }
+      })
     },
 
     functionFailed: (type, rule, err) => {
@@ -91,15 +125,12 @@ export function createNotices({ lines, trace }: NoticesOptions): Notices {
       const message = 'counter store failed, requests allowed'
       lines.write({ level: 'error', message, source: 'store', most: 1 }, () => ({ err }))
     },
-  }
-}
 
-interface NoticeLine {
-  readonly level: 'warn' | 'info'
-  readonly notice: Notice
-  readonly message: string
-  readonly more?: object | undefined
-  readonly once?: OncePerWindow
+    sendingFailed: err => {
+      const message = 'a response could not be sent, its connection is closed'
+      lines.write({ level: 'error', message, source: 'sending', most: 1 }, () => ({ err }))
+    },
+  }
 }
 
 /** The notice of a rule's decision; `counted` is given where the rule counts. */

@@ -1,4 +1,4 @@
-import type { CheckedLimits } from './rules/compiled-rules.ts'
+import type { CheckedLimits } from './rules/rules-schema.ts'
 import { RULE_KINDS } from './rules/rules-schema.ts'
 
 /** The difference between two sets of rules; rules by kind and name, as in `throttle "posts"`. */

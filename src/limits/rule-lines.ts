@@ -8,18 +8,11 @@ export interface RuleLine {
   readonly source: string
   /** The most lines that the source writes within a second. */
   readonly most: number
-  /** Given if the line is written only once for a key in its window, which ends in `resetsInMs`. */
-  readonly once?: OncePerWindow
-}
-
-export interface OncePerWindow {
-  readonly key: string
-  readonly resetsInMs: number
 }
 
 /** Writes lines to the log, of which clients can cause as many as they send requests. */
 export interface RuleLines {
-  /** Writes a line if it is neither repeated nor throttled. `fieldsOf` is called only for lines that may be written. */
+  /** Writes a line unless it is throttled; the next one says how many were left out. `fieldsOf` is called only if it is written. */
   write(line: RuleLine, fieldsOf: () => object): void
 }
 
@@ -32,63 +25,41 @@ export interface RuleLinesOptions {
 }
 
 export function createRuleLines({ log, monotonicNow }: RuleLinesOptions): RuleLines {
-  const countLeftOut = createLineThrottle(monotonicNow)
-  const isFirstInWindow = createOncePerWindow(monotonicNow)
+  const sources = new Map<string, { readonly written: number[]; leftOut: number }>()
   return {
-    write: ({ level, message, source, most, once }, fieldsOf) => {
-      if (once !== undefined && !isFirstInWindow(once)) return
-      const leftOut = countLeftOut(source, most)
-      if (leftOut === undefined) return
+    write: ({ level, message, source, most }, fieldsOf) => {
+      const now = monotonicNow()
+      const lines = sources.get(source) ?? { written: [], leftOut: 0 }
+      sources.set(source, lines)
+      const { written, leftOut } = lines
+      if (written.length >= most && now - (written[0] as number) < 1000) {
+        lines.leftOut++
+        return
+      }
+      if (written.length >= most) written.shift()
+      written.push(now)
+      lines.leftOut = 0
       log[level]({ ...fieldsOf(), leftOut: leftOut || undefined }, message)
     },
   }
 }
 
-/**
- * Lets a source write at most `most` lines in any second. Returns how many lines were left out since the last one, or
- * `undefined` if this one is to be left out too.
- */
-function createLineThrottle(monotonicNow: () => number) {
-  const sources = new Map<string, { written: number[]; leftOut: number }>()
-  return (source: string, most: number): number | undefined => {
-    const now = monotonicNow()
-    const lines = sources.get(source) ?? { written: [], leftOut: 0 }
-    sources.set(source, lines)
-    const { written, leftOut } = lines
-    if (written.length >= most && now - (written[0] as number) < 1000) {
-      lines.leftOut++
-      return undefined
-    }
-    if (written.length >= most) written.shift()
-    written.push(now)
-    lines.leftOut = 0
-    return leftOut
+/** How many refused hosts are remembered. */
+const MAX_HOSTS = 10_000
+
+/** Logs hosts that ALLOWED_HOSTS refuses: each once, and at most `LINES_A_SECOND` of all hosts. */
+export function createHostLog(lines: RuleLines): (refusedHost: string) => void {
+  const line = {
+    level: 'warn',
+    message: 'a request asked for a host that ALLOWED_HOSTS does not allow',
+    source: 'refused hosts',
+    most: LINES_A_SECOND,
+  } as const
+  const known = new Set<string>()
+  return host => {
+    if (known.has(host)) return
+    if (known.size >= MAX_HOSTS) known.clear()
+    known.add(host)
+    lines.write(line, () => ({ setting: 'ALLOWED_HOSTS', host }))
   }
-}
-
-/** How many keys are remembered; beyond that, the oldest is forgotten. */
-const MAX_ANNOUNCED = 10_000
-
-/** Returns whether a key comes for the first time in its window. */
-function createOncePerWindow(monotonicNow: () => number) {
-  const endByKey = new Map<string, number>()
-  return ({ key, resetsInMs }: OncePerWindow): boolean => {
-    const now = monotonicNow()
-    if ((endByKey.get(key) ?? 0) > now) return false
-    endByKey.delete(key)
-    if (endByKey.size >= MAX_ANNOUNCED) {
-      const [oldest = ''] = endByKey.keys()
-      endByKey.delete(oldest)
-    }
-    endByKey.set(key, now + resetsInMs)
-    return true
-  }
-}
-
-/** Logs a host that ALLOWED_HOSTS refuses: once, and at most `LINES_A_SECOND` of all hosts. */
-export function writeRefusedHost(host: string, lines: RuleLines): void {
-  const once = { key: host, resetsInMs: Number.MAX_SAFE_INTEGER }
-  const throttled = { source: 'refused hosts', most: LINES_A_SECOND, once }
-  const message = 'a request asked for a host that ALLOWED_HOSTS does not allow'
-  lines.write({ level: 'warn', message, ...throttled }, () => ({ setting: 'ALLOWED_HOSTS', host }))
 }

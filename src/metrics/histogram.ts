@@ -7,7 +7,8 @@ export interface HistogramCounts {
 
 /** Counts values in ranges. */
 export interface Histogram {
-  observe(value: number): void
+  /** Returns the index of the value's range. */
+  observe(value: number): number
   /** A copy of the counts since the start. */
   read(): HistogramCounts
 }
@@ -18,26 +19,13 @@ export function createHistogram(bounds: readonly number[]): Histogram {
   let sum = 0
   return {
     observe: value => {
-      const index = findRange(bounds, value)
+      let index = 0
+      while (index < bounds.length && value > (bounds[index] as number)) index++
       counts[index] = (counts[index] as number) + 1
       sum += value
+      return index
     },
     read: () => ({ counts: [...counts], sum }),
-  }
-}
-
-/** The index of the first bound that is at least the value; the number of bounds if all are less. */
-export function findRange(bounds: readonly number[], value: number): number {
-  let index = 0
-  while (index < bounds.length && value > (bounds[index] as number)) index++
-  return index
-}
-
-/** The counts of two histograms with the same bounds together. */
-export function addCounts(one: HistogramCounts, other: HistogramCounts): HistogramCounts {
-  return {
-    counts: one.counts.map((count, index) => count + (other.counts[index] ?? 0)),
-    sum: one.sum + other.sum,
   }
 }
 
@@ -51,7 +39,7 @@ export function totalOf({ counts }: Pick<HistogramCounts, 'counts'>): number {
  * all bounds. `undefined` without values.
  */
 export function quantileOf(
-  { counts }: Pick<HistogramCounts, 'counts'>,
+  counts: readonly number[],
   bounds: readonly number[],
   q: number,
 ): number | undefined {

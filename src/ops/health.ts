@@ -1,8 +1,9 @@
-import type { Router } from 'express'
+import type { Request, RequestHandler, Router } from 'express'
 import { z } from 'zod'
 import { JSON_TYPE } from '../http/negotiation.ts'
 import { RETRY_AFTER } from '../http/openapi/described-headers.ts'
 import type { DescribedOperation } from '../http/openapi/operation.ts'
+import { type QueryParameter, queryParameters } from '../http/query.ts'
 import { jsonReply, type Reply } from '../http/reply.ts'
 import { createRouter, type RouteParts } from '../http/router.ts'
 
@@ -60,52 +61,77 @@ export const healthOperations = {
   },
 } satisfies Record<string, DescribedOperation>
 
+/** What must work for the service to be ready, by name. */
+export interface ReadinessChecks {
+  readonly isReady: boolean
+  readonly checks: Readonly<Record<string, { readonly status: 'ok' | 'local' | 'unavailable' }>>
+}
+
+export type CheckReadiness = () => Promise<ReadinessChecks>
+
 export interface ReadinessOptions {
-  /** Rejects when the service cannot answer requests now. */
+  /** Rejects when the database does not answer. */
   readonly ping: () => Promise<void>
   readonly isStopping: () => boolean
+  /** Whether limits that should hold for several processes hold for this one only; `undefined` without limits. */
+  readonly isCountingLocally: (() => boolean) | undefined
 }
 
-/** Resolves to whether the service can answer requests; never rejects. */
-export type Readiness = () => Promise<boolean>
-
-/** Not ready once it is stopping, and while `ping` rejects. */
-export function createReadiness({ ping, isStopping }: ReadinessOptions): Readiness {
+/** Ready until it is stopping, and while `ping` resolves. The check never rejects. */
+export function createReadinessCheck(options: ReadinessOptions): CheckReadiness {
+  const { ping, isStopping, isCountingLocally } = options
+  const status = (isOk: boolean) => ({ status: isOk ? 'ok' : 'unavailable' }) as const
   return async () => {
-    return !isStopping() && isFulfilled(ping())
+    const isStorageUp = await ping().then(
+      () => true,
+      () => false,
+    )
+    return {
+      isReady: !isStopping() && isStorageUp,
+      checks: {
+        service: status(!isStopping()),
+        storage: status(isStorageUp),
+        ...(isCountingLocally && { limits: { status: isCountingLocally() ? 'local' : 'ok' } }),
+      },
+    }
   }
-}
-
-/** Whether a promise is fulfilled. Never rejects. */
-export function isFulfilled(promise: Promise<unknown>): Promise<boolean> {
-  return promise.then(
-    () => true,
-    () => false,
-  )
 }
 
 export interface HealthOptions {
-  readonly isReady: Readiness
-  /** Whether limits that should hold for several processes hold for this one only. */
-  readonly isCountingLocally?: (() => boolean) | undefined
+  readonly checks: CheckReadiness
+  /** For operators: `/readyz?verbose=true` has each check by name. */
+  readonly canBeVerbose?: boolean
+  /** Stand before both routes. */
+  readonly guards?: readonly RequestHandler[]
 }
 
-/** `/livez` answers 200 while the process runs; `/readyz` answers 200 while `isReady`, otherwise 503. */
+/** `/livez` answers 200 while the process runs; `/readyz` answers 200 while the service is ready, otherwise 503. */
 export function createHealthRouter(
-  { isReady, isCountingLocally = () => false }: HealthOptions,
+  { checks: check, canBeVerbose = false, guards = [] }: HealthOptions,
   { answer, otherMethods }: RouteParts,
 ): Router {
-  async function answerReadiness(): Promise<Reply> {
-    if (!(await isReady())) return jsonReply(503, { status: 'unavailable' }, { 'Retry-After': '1' })
-    return jsonReply(200, { status: 'ok', ...(isCountingLocally() && { limits: 'local' }) })
+  async function answerReadiness({ url }: Request): Promise<Reply> {
+    const { isReady, checks } = await check()
+    const asksForMore = ({ name, value }: QueryParameter) => name === 'verbose' && value === 'true'
+    const body = {
+      status: isReady ? 'ok' : 'unavailable',
+      ...(isReady && checks.limits?.status === 'local' && { limits: 'local' }),
+      ...(canBeVerbose && queryParameters(url).some(asksForMore) && { checks }),
+    }
+    return jsonReply(isReady ? 200 : 503, body, isReady ? {} : { 'Retry-After': '1' })
   }
 
+  const answerLiveness = () => jsonReply(200, { status: 'ok' })
   const router = createRouter()
-  router.route('/livez').get(answer(answerLiveness)).all(otherMethods)
-  router.route('/readyz').get(answer(answerReadiness)).all(otherMethods)
+  const routes = [
+    ['/livez', answer(answerLiveness)],
+    ['/readyz', answer(answerReadiness)],
+  ] as const
+  for (const [path, handler] of routes) {
+    router
+      .route(path)
+      .get(...guards, handler)
+      .all(...guards, otherMethods)
+  }
   return router
-}
-
-export function answerLiveness(): Reply {
-  return jsonReply(200, { status: 'ok' })
 }

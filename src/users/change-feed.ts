@@ -1,6 +1,6 @@
 import type { Request } from 'express'
-import { ServiceError } from '../errors.ts'
-import { asksFor } from '../http/negotiation.ts'
+import { INVALID_TOKEN, ServiceError } from '../errors.ts'
+import { asksInsteadOfJson } from '../http/negotiation.ts'
 import { queryParameters, queryString } from '../http/query.ts'
 import type { Reply } from '../http/reply.ts'
 import { closingOf, type Sink, type StreamReply } from '../http/stream.ts'
@@ -15,6 +15,9 @@ export const EVENT_STREAM_TYPE = 'text/event-stream'
 const COMMENT_MS = 15_000
 
 const STREAM_PAGE = 500
+
+/** How long a stream may take to end at a stop. Its client goes on with another service after the last whole event. */
+const LAST_MS = 500
 
 export interface ChangeFeedOptions {
   readonly changes: UserChanges
@@ -35,13 +38,22 @@ export type ChangeFeed = ReturnType<typeof createChangeFeed>
 
 /** `GET /users/changes` in its forms: a page, a page that is waited for, and a stream of events. */
 export function createChangeFeed({ changes, watch, maxWaiting, isAllowed }: ChangeFeedOptions) {
+  /** Pages that are being read: a thousand who wait for one change need one reading. */
+  const reading = new Map<string, Promise<ChangePage>>()
   let streaming = 0
   let waiting = 0
+
+  function readShared(after: ChangePosition, limit: number): Promise<ChangePage> {
+    const key = `${encodeChangeCursor(after)} ${limit}`
+    const shared = reading.get(key) ?? changes.read(after, limit).finally(() => reading.delete(key))
+    reading.set(key, shared)
+    return shared
+  }
 
   const isFull = () => waiting + streaming >= maxWaiting
 
   function requireAllowed(request: Request): void {
-    if (!isAllowed(request)) throw new ServiceError('key_required')
+    if (!isAllowed(request)) throw new ServiceError('key_required', { headers: INVALID_TOKEN })
   }
 
   async function readPage(request: Request): Promise<Reply> {
@@ -59,7 +71,7 @@ export function createChangeFeed({ changes, watch, maxWaiting, isAllowed }: Chan
       }
       requireAllowed(request)
       // A stop answers at once.
-      if (!watch.hasEnded()) page = await changes.read(page.next, limit)
+      if (!watch.ended.aborted) page = await readShared(page.next, limit)
     }
     const next = encodeChangeCursor(page.next)
     const kept = parameters
@@ -82,6 +94,7 @@ export function createChangeFeed({ changes, watch, maxWaiting, isAllowed }: Chan
       headers: { 'X-Accel-Buffering': 'no' },
       write: async sink => {
         streaming++
+        cutOffAtStop(request, sink)
         try {
           await writeEvents(request, sink, first)
         } finally {
@@ -89,6 +102,13 @@ export function createChangeFeed({ changes, watch, maxWaiting, isAllowed }: Chan
         }
       },
     }
+  }
+
+  /** A client that takes nothing would hold up the stop. */
+  function cutOffAtStop(request: Request, { signal }: Sink): void {
+    const cutOff = () => setTimeout(() => request.res?.destroy(), LAST_MS).unref()
+    if (watch.ended.aborted) cutOff()
+    else watch.ended.addEventListener('abort', cutOff, { signal })
   }
 
   /** Ends without an error when the stream must: its client then connects again, and is told why. */
@@ -100,12 +120,12 @@ export function createChangeFeed({ changes, watch, maxWaiting, isAllowed }: Chan
       text += page.changes.map(eventText).join('')
       if (text !== '') await sink.send(text)
       text = ''
-      if (watch.hasEnded() || !allowed()) return
+      if (watch.ended.aborted || !allowed()) return
       const after: ChangePosition = page.next
       if (!page.hasMore) {
         const startedAt = performance.now()
         await watch.wait({ after, ms: COMMENT_MS, closing: sink.signal, isAllowed: allowed })
-        if (watch.hasEnded() || sink.signal.aborted || !allowed()) return
+        if (watch.ended.aborted || sink.signal.aborted || !allowed()) return
         if (performance.now() - startedAt >= COMMENT_MS - 1) text = ':\n\n'
       }
       try {
@@ -119,7 +139,7 @@ export function createChangeFeed({ changes, watch, maxWaiting, isAllowed }: Chan
 
   return {
     answer: (request: Request): Promise<Reply | StreamReply> => {
-      const wantsStream = asksFor(EVENT_STREAM_TYPE, request.headers.accept)
+      const wantsStream = asksInsteadOfJson(EVENT_STREAM_TYPE, request.headers.accept)
       return wantsStream ? openStream(request) : readPage(request)
     },
     report: (): ChangeFeedReport => ({ waiting, streaming }),

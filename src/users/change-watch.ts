@@ -22,9 +22,10 @@ export interface ChangeWatch {
   /** Call it after a write of this process. */
   touch(): void
   waiting(): number
-  hasEnded(): boolean
   /** Ends each wait, and each later one at once. */
   end(): void
+  /** Aborted by `end`. */
+  readonly ended: AbortSignal
 }
 
 interface Waiter extends Pick<Wait, 'after' | 'isAllowed'> {
@@ -34,7 +35,8 @@ interface Waiter extends Pick<Wait, 'after' | 'isAllowed'> {
 export function createChangeWatch({ last }: Pick<UserChanges, 'last'>): ChangeWatch {
   const waiters = new Set<Waiter>()
   let isPolling = false
-  let hasEnded = false
+  const ending = new AbortController()
+  const ended = ending.signal
   let touchedAt = Number.NEGATIVE_INFINITY
   let pauseMs = POLL_MS
   let hurry = () => {}
@@ -73,7 +75,7 @@ export function createChangeWatch({ last }: Pick<UserChanges, 'last'>): ChangeWa
   return {
     wait: ({ after, ms, closing, isAllowed }) =>
       new Promise<void>(resolve => {
-        if (hasEnded || closing.aborted) {
+        if (ended.aborted || closing.aborted) {
           resolve()
           return
         }
@@ -98,10 +100,10 @@ export function createChangeWatch({ last }: Pick<UserChanges, 'last'>): ChangeWa
     },
 
     waiting: () => waiters.size,
-    hasEnded: () => hasEnded,
+    ended,
 
     end: () => {
-      hasEnded = true
+      ending.abort()
       for (const { wake } of waiters) wake()
       hurry()
     },

@@ -1,6 +1,6 @@
 import { ServiceError } from '../errors.ts'
 import { laterThan, showUser } from './stored-user.ts'
-import type { ExpectedVersions, UserChange, UserRow } from './user-repository.ts'
+import type { Precondition, UserChange, UserRow } from './user-repository.ts'
 
 /**
  * What an update makes of a user: `row` itself if no field differs, otherwise the user after it, whose `updatedAt` is later
@@ -11,9 +11,9 @@ import type { ExpectedVersions, UserChange, UserRow } from './user-repository.ts
 export function decideChange(
   row: UserRow,
   change: UserChange,
-  { now, expected }: { readonly now: number; readonly expected?: ExpectedVersions },
+  { now, precondition }: { readonly now: number; readonly precondition?: Precondition },
 ): UserRow | 'digest_changed' {
-  requireVersion(row, expected)
+  requireVersion(row, precondition)
   const { judgedDigest = row.passwordDigest } = change
   if (judgedDigest !== row.passwordDigest) return 'digest_changed'
   const { name = row.name, email = row.email, passwordDigest = row.passwordDigest } = change
@@ -22,9 +22,9 @@ export function decideChange(
   return { ...row, name, email, passwordDigest, updatedAt: laterThan(row.updatedAt, now) }
 }
 
-/** Throws `version_mismatch` unless the user has one of the expected versions. */
-export function requireVersion(row: UserRow, expected: ExpectedVersions): void {
-  if (expected !== undefined && !expected.includes(showUser(row).version)) {
+/** Throws `version_mismatch` unless the precondition allows the version of the user. */
+export function requireVersion(row: UserRow, precondition: Precondition): void {
+  if (precondition !== undefined && !precondition(showUser(row).version)) {
     throw new ServiceError('version_mismatch')
   }
 }

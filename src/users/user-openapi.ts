@@ -91,9 +91,6 @@ const CREATE_HEADERS = {
     .describe('An earlier request with this `Idempotency-Key` created the user.'),
 }
 
-/** By id. */
-export type UserOperations = ReturnType<typeof describeUserOperations>
-
 /** What requests for users take and answer. In the order of the document, so that its examples work from top to bottom. */
 export function describeUserOperations({ schemas }: UserRules) {
   const update = {
@@ -104,7 +101,7 @@ export function describeUserOperations({ schemas }: UserRules) {
     description:
       'Changes the fields that are sent. PUT and PATCH do the same; PATCH also takes ' +
       '`application/merge-patch+json`. If all values are the same, `updated_at` stays. With `If-Match`, only if the user still has one of these versions.',
-    parameters: [ID, IF_MATCH],
+    parameters: [ID, IF_MATCH, IF_NONE_MATCH],
     body: bodySchema('UserChange', schemas.change),
     answers: { 200: answerWithUser('The user after the change.') },
     refusals: ['email_taken', 'user_not_found', 'outcome_unknown'],
@@ -125,7 +122,7 @@ export function describeUserOperations({ schemas }: UserRules) {
         'come in one response, one object a line, as they are at one moment; it takes neither `per_page`, `page` and `after` ' +
         'nor `count` and `envelope`, and has no `ETag`. A response that breaks off is not complete.',
       query: listParameters,
-      parameters: [IF_NONE_MATCH],
+      parameters: [IF_MATCH, IF_NONE_MATCH],
       answers: {
         200: {
           description: 'The users; in an object with `envelope=true`.',
@@ -199,7 +196,7 @@ export function describeUserOperations({ schemas }: UserRules) {
       tag: USERS,
       summary: 'Read a user',
       description: 'With `If-None-Match`, the user is sent only if it has changed.',
-      parameters: [ID, IF_NONE_MATCH],
+      parameters: [ID, IF_MATCH, IF_NONE_MATCH],
       answers: {
         200: answerWithUser('The user.'),
         304: { description: 'The client has this version.', headers: VERSION },
@@ -218,7 +215,7 @@ export function describeUserOperations({ schemas }: UserRules) {
       summary: 'Delete a user',
       description:
         'The second time it is 404. With `If-Match`, only if the user still has one of these versions.',
-      parameters: [ID, IF_MATCH],
+      parameters: [ID, IF_MATCH, IF_NONE_MATCH],
       answers: { 204: { description: 'The user is deleted.' } },
       refusals: ['user_not_found', 'outcome_unknown'],
     },

@@ -42,8 +42,8 @@ export interface UserChange {
 /** Two digests of one password, in PHC form. */
 export type DigestReplacement = Readonly<Record<'previous' | 'next', string>>
 
-/** A write happens only if the user has one of these versions. Absent for any version. */
-export type ExpectedVersions = readonly string[] | undefined
+/** A write happens only if this allows the version that the user has. Absent for any version. */
+export type Precondition = ((version: string) => boolean) | undefined
 
 /** Recognises a repeated create. */
 export interface IdempotencyClaim {
@@ -155,7 +155,7 @@ export interface UserRepository {
   update(
     id: number,
     change: UserChange,
-    expected?: ExpectedVersions,
+    precondition?: Precondition,
   ): Promise<StoredUser | 'digest_changed' | undefined>
 
   /**
@@ -166,7 +166,7 @@ export interface UserRepository {
   replaceDigest(id: number, replacement: DigestReplacement): Promise<boolean>
 
   /** Returns whether there was such a user. Throws `version_mismatch`. */
-  delete(id: number, expected?: ExpectedVersions): Promise<boolean>
+  delete(id: number, precondition?: Precondition): Promise<boolean>
 
   /**
    * The users that match, in the order of the sort. Throws `words_unavailable` while the index of words is being built, and

@@ -1,11 +1,13 @@
 import type { Request, Router } from 'express'
+import { ServiceError } from '../errors.ts'
 import {
   entityTag,
+  matchesIfMatch,
   matchesIfNoneMatch,
   parseIdempotencyKey,
-  parseIfMatch,
+  preconditionOf,
 } from '../http/headers.ts'
-import { asksFor, JSON_TYPE } from '../http/negotiation.ts'
+import { asksInsteadOfJson, JSON_TYPE } from '../http/negotiation.ts'
 import { type QueryParameter, queryParameters, queryString } from '../http/query.ts'
 import type { Reply } from '../http/reply.ts'
 import { accept, acceptJson, createRouter, type RouteParts } from '../http/router.ts'
@@ -32,14 +34,11 @@ export function createUserRouter(
 
   async function list(request: Request): Promise<Reply | StreamReply> {
     const parameters = queryParameters(request.url)
-    if (asksFor(NDJSON_TYPE, request.headers.accept)) {
+    if (asksInsteadOfJson(NDJSON_TYPE, request.headers.accept)) {
       const write = users.whole.open(parameters)
       return { type: NDJSON_TYPE, write: ({ send }) => write(send) }
     }
-    const ifNoneMatch = request.headers['if-none-match']
-    const { revision, list } = await users.list(parameters, known =>
-      matchesIfNoneMatch(ifNoneMatch, known),
-    )
+    const { revision, list } = await users.list(parameters, known => isFresh(request, known))
     return list === undefined ? notModified(revision) : listReply(list, parameters, request.baseUrl)
   }
 
@@ -54,17 +53,16 @@ export function createUserRouter(
 
   async function read(request: Request): Promise<Reply> {
     const user = await users.read(idOf(request))
-    const isFresh = matchesIfNoneMatch(request.headers['if-none-match'], user.version)
-    return isFresh ? notModified(user.version) : userReply(200, user)
+    return isFresh(request, user.version) ? notModified(user.version) : userReply(200, user)
   }
 
   async function update(request: Request): Promise<Reply> {
-    const expected = parseIfMatch(request.headers['if-match'])
-    return userReply(200, await users.update(idOf(request), request.body, expected))
+    const precondition = preconditionOf(request.headers)
+    return userReply(200, await users.update(idOf(request), request.body, precondition))
   }
 
   async function remove(request: Request): Promise<Reply> {
-    await users.delete(idOf(request), parseIfMatch(request.headers['if-match']))
+    await users.delete(idOf(request), preconditionOf(request.headers))
     return { status: 204 }
   }
 
@@ -121,6 +119,12 @@ export function createUserRouter(
     )
     .all(otherMethods)
   return router
+}
+
+/** Whether the client has the version. Throws `version_mismatch` if If-Match does not allow it. */
+function isFresh({ headers }: Request, version: string): boolean {
+  if (!matchesIfMatch(headers['if-match'], version)) throw new ServiceError('version_mismatch')
+  return matchesIfNoneMatch(headers['if-none-match'], version)
 }
 
 function userReply(status: number, user: StoredUser, headers: Record<string, string> = {}): Reply {

@@ -4,8 +4,8 @@ import { type CreatedUser, createOnce } from './idempotency.ts'
 import type { PasswordHasher } from './passwords/hasher.ts'
 import { createUserLists } from './user-lists.ts'
 import type {
-  ExpectedVersions,
   NewUser,
+  Precondition,
   StoredUser,
   UserChange,
   UserRepository,
@@ -62,11 +62,11 @@ export function createUserService(options: {
   async function toChange(
     id: number,
     { password, ...fields }: UserInput,
-    expected: ExpectedVersions,
+    precondition: Precondition,
   ): Promise<UserChange> {
     if (password === undefined) return fields
     const { version } = requireUser(await users.find(id))
-    if (expected?.includes(version) === false) throw new ServiceError('version_mismatch')
+    if (precondition?.(version) === false) throw new ServiceError('version_mismatch')
     const { email } = fields
     if (email !== undefined && (await users.isEmailTaken(email, id))) throw takenEmail()
     if (password === null) return { ...fields, passwordDigest: null }
@@ -102,21 +102,21 @@ export function createUserService(options: {
     update: async (
       id: number | undefined,
       body: unknown,
-      expected?: ExpectedVersions,
+      precondition?: Precondition,
     ): Promise<StoredUser> => {
       const input = await requireValid(parseBody(rules.schemas.change, body), id)
       if (id === undefined) throw new ServiceError('user_not_found')
       for (let comparison = 1; comparison <= MAX_COMPARISONS; comparison++) {
-        const change = await toChange(id, input, expected)
-        const updated = await users.update(id, change, expected)
+        const change = await toChange(id, input, precondition)
+        const updated = await users.update(id, change, precondition)
         if (updated !== 'digest_changed') return requireUser(updated)
       }
       throw new ServiceError('overloaded')
     },
 
     /** Throws `user_not_found` and `version_mismatch`. */
-    delete: async (id: number | undefined, expected?: ExpectedVersions): Promise<void> => {
-      const existed = id !== undefined && (await users.delete(id, expected))
+    delete: async (id: number | undefined, precondition?: Precondition): Promise<void> => {
+      const existed = id !== undefined && (await users.delete(id, precondition))
       if (!existed) throw new ServiceError('user_not_found')
     },
   }

@@ -77,11 +77,6 @@ export function firstChars(word: string, count: number): string {
   return word.length <= count ? word : [...word].slice(0, count).join('')
 }
 
-/** Whether each of `asked` begins one of `words`, all of them folded. */
-export function areBegun(words: readonly string[], asked: readonly string[]): boolean {
-  return asked.every(beginning => words.some(word => word.startsWith(beginning)))
-}
-
 /**
  * The words of a query, or what is wrong with it. A word that begins another one of them is left out, because whoever has
  * the longer one has it too.

@@ -3,6 +3,7 @@ import { totalOf } from '../../src/metrics/histogram.ts'
 import type { Storage } from '../../src/storage/storage.ts'
 import { COMMIT_WRITES_BOUNDS } from '../../src/storage/storage-report.ts'
 import type { StoredUser } from '../../src/users/user-repository.ts'
+import { among } from '../support/among.ts'
 import { holdWrites } from '../support/sql.ts'
 
 export interface StorageReportHarness {
@@ -68,7 +69,7 @@ export function describeStorageReport({ name, open }: StorageReportHarness): voi
       const taken = newUser()
       const { id } = await users.create(taken)
       expect(await codesOf([users.create(taken)])).toEqual(['email_taken'])
-      const update = users.update(id, { name: 'Bob' }, ['other'])
+      const update = users.update(id, { name: 'Bob' }, among('other'))
       expect(await codesOf([update])).toEqual(['version_mismatch'])
       expect(await counts()).toEqual({ commits: 1, writes: 1 })
       const same = Array.from({ length: 5 }, () => users.create({ ...newUser(), email: 'a@b.co' }))

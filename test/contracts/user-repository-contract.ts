@@ -11,7 +11,9 @@ import {
   type UserRepository,
 } from '../../src/users/user-repository.ts'
 import { foldCase } from '../../src/users/user-schemas.ts'
-import { areBegun, firstChars, parseAskedWords, wordsOfUser } from '../../src/users/words.ts'
+import { firstChars, parseAskedWords, wordsOfUser } from '../../src/users/words.ts'
+import { among } from '../support/among.ts'
+import { areBegun } from '../support/are-begun.ts'
 import { createFakeClock } from '../support/fake-clock.ts'
 import type { ShownUser } from '../support/user-order.ts'
 
@@ -128,7 +130,7 @@ export function describeUserRepository(harness: RepositoryHarness): void {
       const calls = [
         repository.update(user.id, set),
         repository.update(user.id, late),
-        repository.update(user.id, late, ['another version']),
+        repository.update(user.id, late, among('another version')),
         repository.update(user.id, { ...late, judgedDigest: '$2' }),
         repository.update(other.id + 1, late),
       ]
@@ -242,14 +244,14 @@ export function describeUserRepository(harness: RepositoryHarness): void {
       clock.advance(-untilEndMs)
       const outcomes = await outcomesOf([
         repository.update(a, { name: 'New' }),
-        repository.update(b, { name: 'New' }, ['another version', 'x y']),
-        repository.update(b, { name: 'New' }, []),
+        repository.update(b, { name: 'New' }, among('another version', 'x y')),
+        repository.update(b, { name: 'New' }, among()),
         repository.update(c, { email: shown(created[0] as StoredUser).email.toUpperCase() }),
         repository.update(999, { name: 'New' }),
         repository.update(last, { name: 'New' }),
         repository.update(d, { name: 'New', judgedDigest: '$other' }),
         repository.update(d, { passwordDigest: '$new' }),
-        repository.delete(e, ['another version']),
+        repository.delete(e, among('another version')),
         repository.delete(999),
         repository.delete(f),
         repository.delete(f),
@@ -356,7 +358,7 @@ export function describeWordSearch(harness: RepositoryHarness): void {
       const changed = await outcomesOf([
         repository.update(ann.id, { name: 'Refused', email: 'cid@example.com' }),
         repository.update(ann.id, { name: 'Dora' }),
-        repository.delete(ann.id, ['another version']),
+        repository.delete(ann.id, among('another version')),
       ])
       const taken = 'email_taken'
       expect([...created, ...changed]).toEqual([

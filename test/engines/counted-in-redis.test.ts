@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest'
 import { canUseRedis } from '../support/redis-settings.ts'
 import { managementUrlOf, useServicePair } from '../support/service-pair.ts'
-import type { SpawnedService } from '../support/spawn-service.ts'
+import { linesOf, type SpawnedService } from '../support/spawn-service.ts'
 import { useTestRedis } from '../support/test-redis.ts'
 import { until } from '../support/until.ts'
 
@@ -89,6 +89,27 @@ describe.skipIf(!canUseRedis)('two services of one database that count in Redis'
     counted(async ({ ask }) => {
       expect(await ask(pair.one, 5, '/login')).toEqual([403, 403, 404, 404, 404])
       expect(await ask(pair.other, 5, '/login')).toEqual(Array(5).fill(403))
+    }))
+
+  test('a ban is made once, and strikes at the other do not prolong it', () =>
+    counted(async ({ ask, address }) => {
+      const endsAt = async () => {
+        const answer = await fetch(`${managementUrlOf(pair.one)}/bans?client=${address}`)
+        const bans = (await answer.json()) as { ends_at: string }[]
+        return bans.map(({ ends_at }) => ends_at)
+      }
+      const lines = () =>
+        both().flatMap(({ stdout }) =>
+          linesOf(stdout()).filter(
+            ({ msg, client }) => msg === 'client banned' && client === address,
+          ),
+        )
+      await ask(pair.one, STRIKES, '/login')
+      const [end] = await endsAt()
+      expect(await ask(pair.other, 3, '/login')).toEqual([403, 403, 403])
+      await until(async () => (await ask(pair.other, 1, '/users'))[0] === 403)
+      expect(await endsAt()).toEqual([end])
+      expect(lines()).toHaveLength(1)
     }))
 
   test('a client is banned on the next request when its last strike by its answer reaches the other one', () =>

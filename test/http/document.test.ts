@@ -309,7 +309,7 @@ test('the routes that are mounted are the operations of the document, and the fi
   const routers = [
     createUserRouter({} as UserRouterOptions, parts),
     createPages({ operations: [], settings, isReady }, parts),
-    createHealthRouter({ isReady }, parts),
+    createHealthRouter({ checks: async () => ({ isReady: true, checks: {} }) }, parts),
   ]
   const mounted = routers
     .flatMap(routesOf)

@@ -1,5 +1,7 @@
+import { once } from 'node:events'
+import { connect } from 'node:net'
 import { brotliCompressSync, constants, deflateSync, gzipSync } from 'node:zlib'
-import { describe, expect, test } from 'vitest'
+import { describe, expect, onTestFinished, test } from 'vitest'
 import { newUserBody } from '../support/builders.ts'
 import { openTestApp } from '../support/open-test-app.ts'
 import { type RawAnswer, sendRaw } from '../support/raw-http.ts'
@@ -292,6 +294,20 @@ test.each<[status: number, line: string, headers: RawHeaders]>([
     expect(answers).toMatchObject([{ status, headers: { connection: 'close' } }])
   },
 )
+
+test('a client that sends its body uninvited is not reset, which could cost it the answer', async () => {
+  const length = { 'Content-Length': `${FIVE_MB.length}` }
+  for (const line of ['POST /nowhere', CREATE]) {
+    const socket = connect({ port: app.port, host: '127.0.0.1', allowHalfOpen: true })
+    onTestFinished(() => void socket.destroy())
+    socket.write(requestBytes(line, { ...WAITING_BODY, ...length }))
+    const [answer] = await once(socket, 'data')
+    expect(String(answer)).toMatch(/^HTTP\/1.1 4(04|13) /)
+    socket.resume().end(FIVE_MB)
+    // Rejects when the connection is reset.
+    await once(socket, 'close')
+  }
+})
 
 test('a key that is missing and a limit that is reached do not invite the body', async () => {
   const keyed = await openTestApp({ env: { API_KEYS: 'required' } })

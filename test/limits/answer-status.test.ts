@@ -1,5 +1,9 @@
+import express from 'express'
+import supertest from 'supertest'
 import { describe, expect, test } from 'vitest'
+import { createFilter } from '../../src/limits/filter.ts'
 import type { BanRule, TrackRule } from '../../src/limits/rules/limits-file.ts'
+import { factsOf } from '../../src/limits/rules/request-facts.ts'
 import {
   ANN,
   BOB,
@@ -155,3 +159,34 @@ test('with CACHE_STORE=none nobody is banned, but fail2ban still refuses and a p
   expect(await statusesOf([NONE, 'GET /wp-a', NONE], ANN, own)).toEqual([404, 403, 404])
   await untilPasses(() => expect(own.trackedRules()).toEqual(['track', 'track']))
 })
+
+test.each([
+  ['ends with an object', 'end'],
+  ['writes and then ends with an object', 'write'],
+])(
+  'a handler that %s while its answer is counted elsewhere loses only this one',
+  async (_what, how) => {
+    const failures: unknown[] = []
+    const filter = createFilter({
+      checksInForce: () => [
+        request => {
+          // As with Redis, which answers in a later turn of the event loop.
+          factsOf(request).answerCounts = [() => new Promise(resolve => setImmediate(resolve))]
+          return undefined
+        },
+      ],
+      onSendingFailure: error => failures.push(error),
+    })
+    const http = supertest(
+      express()
+        .get('/right', filter, (_request, response) => void response.end('right'))
+        .get('/wrong', filter, (_request, response) => {
+          if (how === 'write') response.write('half')
+          response.end({ a: 1 })
+        }),
+    )
+    await expect(http.get('/wrong')).rejects.toThrow()
+    expect(failures).toMatchObject([{ code: 'ERR_INVALID_ARG_TYPE' }])
+    await http.get('/right').expect(200)
+  },
+)

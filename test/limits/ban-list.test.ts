@@ -8,7 +8,7 @@ import { until } from '../support/until.ts'
 
 const START = createFakeClock().now()
 
-const BAN = { rule: 'login', clientKey: ANN, forMs: HOUR, isKept: true }
+const BAN = { rule: 'login', clientKey: ANN, forMs: HOUR }
 
 /** A ban in the store that ends some time after the start of the clocks. */
 function stored(clientKey: string, endsAfterMs = HOUR): Ban {
@@ -43,7 +43,8 @@ async function open({ kept = [], maxBans, replace = () => ({}) }: Scene = {}) {
   onTestFinished(() => bans.close())
   return {
     ...{ bans, kept, wall, steady, failures, foreign },
-    restOf: (...keys: string[]) => keys.map(key => bans.remainingMs('login', key)),
+    restOf: (...keys: string[]) =>
+      keys.map(clientKey => bans.remainingMs({ rule: 'login', clientKey })),
     /** Follows the store after another process has changed it. */
     followChange: () => {
       store.written()
@@ -78,7 +79,7 @@ describe('add', () => {
     bans.add({ ...BAN, clientKey: 'replaced' })
     bans.add({ ...BAN, clientKey: 'replaced', forMs: DAY })
     bans.add(BAN)
-    bans.add({ ...BAN, clientKey: 'in dry run', isKept: false })
+    bans.add({ ...BAN, clientKey: 'in dry run', isDryRun: true })
     await bans.saved()
     steady.advance(MINUTE)
     isAway = false
@@ -158,10 +159,12 @@ describe('follow', () => {
       replace: () => ({ save: () => Promise.reject(new Error('disk full')) }),
     })
     bans.add(BAN)
-    bans.add({ ...BAN, clientKey: BOB, isKept: false })
+    bans.add({ ...BAN, clientKey: BOB, isDryRun: true })
     kept.push(stored('other'))
     await followChange()
-    expect(restOf(ANN, BOB, 'other')).toEqual([HOUR, HOUR, HOUR])
+    expect(restOf(ANN, 'other')).toEqual([HOUR, HOUR])
+    const ofDryRun = { rule: 'login', clientKey: BOB, isDryRun: true }
+    expect([bans.remainingMs(ofDryRun), ...restOf(BOB)]).toEqual([HOUR, undefined])
   })
 
   test('keeps a ban that begins while it reads', async () => {
@@ -180,4 +183,27 @@ describe('follow', () => {
     await followChange()
     expect(restOf(ANN, BOB)).toEqual([HOUR, HOUR])
   })
+})
+
+test('what operators change while the store is being read stays changed', async () => {
+  const gate = createGate()
+  let isSlow = false
+  const { bans, restOf, followChange } = await open({
+    kept: [stored(ANN)],
+    replace: () => ({
+      load: async function* () {
+        if (isSlow) await gate.opened
+        yield [stored(ANN)]
+      },
+    }),
+  })
+  isSlow = true
+  const followed = followChange()
+  await turn()
+  bans.obey(stored(BOB))
+  const forgotten = bans.forget([stored(ANN)])
+  await turn()
+  gate.open()
+  await Promise.all([followed, forgotten])
+  expect(restOf(ANN, BOB)).toEqual([undefined, HOUR])
 })

@@ -26,6 +26,24 @@ test('a reload that failed does not keep the next one waiting', async () => {
   expect(await second).toEqual({ outcome: 'failed' })
 })
 
+test('a reload on SIGHUP that failed ends nothing, and the next one reloads', async () => {
+  const { begin, request, end } = watchReloads()
+  onTestFinished(end)
+  const unhandled: unknown[] = []
+  const listen = (reason: unknown) => unhandled.push(reason)
+  process.on('unhandledRejection', listen)
+  onTestFinished(() => void process.off('unhandledRejection', listen))
+  let reloads = 0
+  begin(async () => {
+    if (++reloads === 1) throw new Error('no')
+    return { outcome: 'failed' }
+  })
+  process.emit('SIGHUP', 'SIGHUP')
+  expect(await request()).toEqual({ outcome: 'failed' })
+  await new Promise(setImmediate)
+  expect([reloads, unhandled]).toEqual([2, []])
+})
+
 describe('a reload', () => {
   test.each([
     { kind: 'rateLimits', rule: (to: number) => ({ to, within: 60 }), over: 429 },

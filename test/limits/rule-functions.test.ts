@@ -102,6 +102,7 @@ describe.each([
     ['(request, response, next) => next()', 0],
     [`(request, response, next) => next('router')`, 0],
     ['(request, response, next) => { setTimeout(next, 1) }', 0],
+    ['(request, response, next) => { next(); next() }', 0],
     [`() => { ${BOOM} }`, 2],
     [`async () => { ${BOOM} }`, 2],
   ])('of %s lets the request pass to the next rule', async (code, failed) => {

@@ -201,10 +201,11 @@ test('the package holds what it names, every migration, the pages and their lice
   const migrationsOf = (folder: string) =>
     readdirSync(join(folder, 'migrations'), { recursive: true }).sort()
   expect(migrationsOf(packed)).toEqual(migrationsOf(PROJECT))
-  const pages = ['docs/index.html', 'docs/home.html', 'docs/LICENSE', 'docs/NOTICE']
+  const ofDocs = ['index.html', 'home.html', 'LICENSE', 'NOTICE'].map(name => `docs/${name}`)
+  const ofOperator = ['index.html', 'uPlot.LICENSE', 'preact.LICENSE']
   expect(files).toEqual(
     expect.arrayContaining(
-      [...pages, 'operator/index.html', 'operator/LICENSE'].map(path => `dist/${path}`),
+      [...ofDocs, ...ofOperator.map(name => `operator/${name}`)].map(path => `dist/${path}`),
     ),
   )
   expect(files.filter(path => /(?<!\.d)\.ts$|\.map$|^(?:src|test|bench)\b/.test(path))).toEqual([])

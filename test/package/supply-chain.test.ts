@@ -63,8 +63,8 @@ test('npm run sbom lists what production needs and what the pages contain, each 
   const names = installed
     .filter(([, { dev }]) => !dev)
     .map(([path, { name }]) => name ?? path.replace(/^.*node_modules\//, ''))
-  // The build copies files of these two into the pages.
-  const expected = new Set([...names, 'swagger-ui-dist', 'uplot'])
+  // The build copies files of these three into the pages.
+  const expected = new Set([...names, 'swagger-ui-dist', 'uplot', 'preact'])
   const listed = new Set(purls.map(purl => purl.replace(/^pkg:npm\/(.+)@[^@]+$/, '$1')))
   expect([...listed].sort()).toEqual([...expected].sort())
 })

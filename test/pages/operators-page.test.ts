@@ -254,6 +254,8 @@ describe.skipIf(whyNoBrowser())('GET / in a browser', () => {
     // Such as that of a proxy.
     await answerStatus(page, () => ({ answers: ++answers }))
     await until(() => answers > 1, 50)
+    await shows('connection', 'No status in the answer since')
+    expect(await textOf('tiles')).toContain('1 in all')
     await page.unroute('**/status*')
     await http.get('/users').expect(200)
     await shows('tiles', '2 in all')
@@ -271,6 +273,30 @@ describe.skipIf(whyNoBrowser())('GET / in a browser', () => {
     expect(before).not.toContain('PID 4711')
     await shows('process', 'PID 4711')
     expect(await textOf('readiness')).toBe('Ready')
+  })
+
+  test('a service without rules says so, and lines of a chart differ by more than their color', async () => {
+    const { managementUrl } = await openManagedApp()
+    const { page, shows, unexpected } = await openOperatorPage(managementUrl)
+    await shows('tiles', 'no rules')
+    await shows('limits', 'No rules: no request is limited.')
+    expect(await page.locator('#add-ban').isDisabled()).toBe(true)
+    const styles = await page.evaluate<string[]>(
+      `[...document.querySelectorAll('.chart:nth-of-type(2) .swatch')]
+         .map(swatch => getComputedStyle(swatch).borderTopStyle)`,
+    )
+    expect(new Set(styles).size).toBe(3)
+    expect(unexpected()).toEqual([])
+  })
+
+  test('on a phone limits and bans come before the small charts', async () => {
+    const { page } = await openWithBans()
+    await page.setViewportSize({ width: 390, height: 900 })
+    const parts = ['.chart', '.limits', '.bans', '.chart:nth-of-type(3)', '.routes', '.database']
+    const tops = await page.evaluate<number[]>(
+      `${JSON.stringify(parts)}.map(part => document.querySelector(part).getBoundingClientRect().top)`,
+    )
+    expect(tops).toEqual(tops.toSorted((one, other) => one - other))
   })
 
   test('does not fetch while nobody sees it', async () => {

@@ -67,7 +67,7 @@ test('no answer sets a cookie, or can be framed, sniffed or stored by a shared c
 })
 
 test.each([
-  ['/', "style-src 'self'; img-src data:"],
+  ['/', "script-src 'self'; style-src 'self'; img-src 'self'"],
   ['/docs', "script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'"],
 ])('%s takes scripts from %s only, and cannot be framed or send forms', async (path, own) => {
   const { headers } = await app.http.get(path).set('Accept', 'text/html').expect(200)

@@ -5,6 +5,7 @@ import {
   kindOfDigest,
 } from '../../src/users/passwords/digest.ts'
 import { createPasswordHasher, DECOY } from '../../src/users/passwords/hasher.ts'
+import { among } from '../support/among.ts'
 import { newUserBody } from '../support/builders.ts'
 import { openUsers } from '../support/open-users.ts'
 
@@ -20,7 +21,7 @@ test('UserService.update hashes once more for a wrong password, and not at all i
     const outcomes = await Promise.allSettled([
       users.update(user.id, { user: { password, email: 'Taken@x.co' } }),
       users.update(user.id, { user: { password, name: '' } }),
-      users.update(user.id, { user: { password } }, ['2000-01-01T00:00:00.000Z']),
+      users.update(user.id, { user: { password } }, among('2000-01-01T00:00:00.000Z')),
       users.update(undefined, { user: { password } }),
     ])
     expect(outcomes.map(({ status }) => status)).toEqual(outcomes.map(() => 'rejected'))

@@ -37,3 +37,18 @@ test('a stop waits until a slow client has taken its whole answer', async () => 
   expect(bodies).toEqual(Array(asked).fill(list?.body))
   expect(await stopped).toBe(true)
 })
+
+test('a stop cuts off a stream of events whose client takes nothing', async () => {
+  const folder = temporaryFolder()
+  await fillDatabase(folder, 20_000, 'x'.repeat(255))
+  const env = { DATABASE_URL: join(folder, 'data', 'users.db') }
+  const { port, stop } = await openTestApp({ env })
+  const stream = sendRaw(
+    port,
+    requestBytes('GET /users/changes', { Accept: 'text/event-stream' }),
+  ).socket
+  await once(stream, 'readable')
+  stream.pause()
+  await sleep(STUCK_MS)
+  expect(await stop(5000)).toBe(true)
+})

@@ -1,4 +1,8 @@
-import { DURATION_BOUNDS, type RequestSeries } from '../../src/http/request-metrics.ts'
+import {
+  DURATION_BOUNDS,
+  type RequestLabels,
+  type RequestSeries,
+} from '../../src/http/request-metrics.ts'
 import type { RuleReport } from '../../src/limits/rule-report.ts'
 import { createHistogram } from '../../src/metrics/histogram.ts'
 import type { ServiceReport } from '../../src/ops/metrics/service-report.ts'
@@ -17,26 +21,25 @@ export function serviceReport(changes: Partial<ServiceReport> = {}): ServiceRepo
     isStorageUp: true,
     waitingPasswords: 0,
     wholeLists: 2,
-    process: {
-      pid: 4711,
-      startedAt: 0,
-      cpuSeconds: 0,
-      memoryBytes: 0,
-      eventLoopLagSeconds: 0,
-      defaults: [],
-    },
+    feed: { waiting: 0, streaming: 0, deletions: 0 },
+    limits: undefined,
+    process: { pid: 4711, startedAt: 0, cpuSeconds: 0, memoryBytes: 0, eventLoopLagSeconds: 0 },
     ...changes,
   }
 }
 
 /** Requests, of which each took one of `seconds`. */
 export function seriesOf(
-  name: Partial<Omit<RequestSeries, 'seconds'>>,
+  labels: Partial<RequestLabels>,
   seconds: readonly number[],
 ): RequestSeries {
   const histogram = createHistogram(DURATION_BOUNDS)
   for (const one of seconds) histogram.observe(one)
-  return { method: 'GET', route: '/users', status: 200, ...name, seconds: histogram.read() }
+  return {
+    labels: { method: 'GET', route: '/users', status: 200, ...labels },
+    seconds: histogram.read(),
+    exemplars: new Map(),
+  }
 }
 
 /** A report of requests that have ended. */

@@ -1,5 +1,6 @@
 import type { UserQuery } from '../../src/users/user-repository.ts'
-import { areBegun, wordsOfUser } from '../../src/users/words.ts'
+import { wordsOfUser } from '../../src/users/words.ts'
+import { areBegun } from './are-begun.ts'
 import type { ShownUser } from './user-order.ts'
 
 /** The first 1000 users, and how many there are. */

@@ -6,7 +6,7 @@ import { newUserBody } from '../support/builders.ts'
 import { openTestApp, type TestApp } from '../support/open-test-app.ts'
 import { shareTestApp } from '../support/shared-app.ts'
 import { executeSql } from '../support/sql.ts'
-import { until } from '../support/until.ts'
+import { until, untilPasses } from '../support/until.ts'
 
 interface Entry {
   readonly id: number
@@ -50,6 +50,15 @@ async function create(app: TestApp, name = 'Ann') {
   return (await app.http.post('/users').send(newUserBody({ name })).expect(201)).body
 }
 
+/** The end of the feed, once all that was written before is shown. */
+async function settle(app: TestApp): Promise<string> {
+  const { id } = await create(app)
+  return until(async () => {
+    const { copy, next } = await follow(app)
+    return copy.has(id) && next
+  })
+}
+
 /** On PostgreSQL a change is hidden while another transaction of that server writes. */
 async function untilShown(app: TestApp, after: string, count: number): Promise<Page> {
   return until(async () => {
@@ -71,7 +80,7 @@ describe('the feed', () => {
   const app = shareTestApp()
 
   test('has the latest change of each user, and deletions, in the order of the changes', async () => {
-    const { next } = await follow(app)
+    const next = await settle(app)
     const [ann, bob, cid] = [await create(app), await create(app, 'Bob'), await create(app, 'Cid')]
     await app.http
       .put(`/users/${ann.id}`)
@@ -94,8 +103,7 @@ describe('the feed', () => {
     const { id, name, email } = (await app.http.post('/users').send(body)).body
     const gone = await create(app)
     await app.http.delete(`/users/${gone.id}`)
-    const { next } = await follow(app)
-    const since = (await untilShown(app, next, 0)).next
+    const since = await settle(app)
     await app.http.put(`/users/${id}`).send({ user: { name, email, password: 'correct horse' } })
     await app.http.delete(`/users/${gone.id}`).expect(404)
     const digest = '$2b$04$abcdefghijklmnopqrstuuQFtXJsFPQiYs5EQIWCwVEV.K4gWlKq2'
@@ -121,8 +129,11 @@ describe('the feed', () => {
 
   test.each([1, 2, 1000])('is the same in pages of %i, and Link keeps the limit', async limit => {
     for (let count = 0; count < 3; count++) await create(app)
-    const whole = await follow(app)
-    expect((await follow(app, undefined, limit)).copy).toEqual(whole.copy)
+    await untilPasses(async () => {
+      const whole = await follow(app)
+      expect(whole.copy.size).toBeGreaterThan(2)
+      expect((await follow(app, undefined, limit)).copy).toEqual(whole.copy)
+    })
     const { headers } = await app.http.get(`${PATH}?limit=${limit}`).expect(200)
     expect(headers.link).toMatch(
       new RegExp(`^<${PATH}\\?limit=${limit}&after=[\\w-]+>; rel="next"$`),
@@ -181,8 +192,7 @@ describe('the feed', () => {
   })
 
   test('wait holds the request until a change', async () => {
-    const { next } = await follow(app)
-    const { next: since } = await untilShown(app, next, 0)
+    const since = await settle(app)
     const waiting = app.http.get(`${PATH}?after=${since}&wait=60`).then(({ body }) => body as Page)
     await sleep(50)
     const user = await create(app)
@@ -192,7 +202,7 @@ describe('the feed', () => {
   })
 
   test('wait ends with an empty page when its time is over, and is not used where there is something', async () => {
-    const { next } = await follow(app)
+    const next = await settle(app)
     const { data } = await read(app, 'wait=60&limit=1')
     expect(data).toHaveLength(1)
     await until(async () => {
@@ -226,6 +236,22 @@ test('a stop answers those who wait at once, and ends streams', async () => {
   expect(await app.stop()).toBe(true)
   expect(await waiting).toEqual({ data: [], has_more: false, next })
   await stream.ended
+})
+
+test('who waits and who streams is counted, and no more than MAX_WAITING_REQUESTS may', async () => {
+  const app = await openTestApp({ env: { MANAGEMENT_PORT: '0', MAX_WAITING_REQUESTS: '2' } })
+  const { next } = await read(app)
+  const metrics = async () => (await fetch(`${app.managementUrl}/metrics`)).text()
+  const waiting = app.http.get(`${PATH}?after=${next}&wait=60`).then(({ status }) => status)
+  const stream = await openStream(app)
+  await until(async () => /^change_feed_requests\{state="waiting"\} 1$/m.test(await metrics()))
+  expect(await metrics()).toMatch(/^change_feed_requests\{state="streaming"\} 1$/m)
+  expect((await read(app, `after=${next}&wait=60`)).data).toEqual([])
+  await app.http.get(PATH).set('Accept', 'text/event-stream').expect(503)
+  stream.response.destroy()
+  await until(async () => /^change_feed_requests\{state="streaming"\} 0$/m.test(await metrics()))
+  await create(app)
+  expect(await waiting).toBe(200)
 })
 
 interface Stream {
@@ -350,9 +376,9 @@ test('a revoked key ends a wait and a stream', async () => {
   await until(async () => (await app.http.get(PATH).set('Authorization', key)).status === 200)
   const { body } = await app.http.get(PATH).set('Authorization', key)
   const waiting = app.http.get(`${PATH}?after=${body.next}&wait=60`).set('Authorization', key)
-  const answered = waiting.then(({ status }) => status)
+  const answered = waiting.then(({ status, headers }) => [status, headers['www-authenticate']])
   const stream = await openStream(app, { headers: { Authorization: key } })
   await withKeyStore(app.databaseUrl, store => store.revoke('follower'))
-  expect(await answered).toBe(401)
+  expect(await answered).toEqual([401, expect.stringContaining('error="invalid_token"')])
   await stream.ended
 })

@@ -113,6 +113,60 @@ describe.each(['put', 'patch', 'delete'] as const)('If-Match on %s /users/{id}',
   })
 })
 
+describe.each(['put', 'patch', 'delete'] as const)('If-None-Match on %s /users/{id}', method => {
+  const body = { user: { name: 'Changed' } }
+
+  test.each<[string, ConditionOf]>([
+    ['the tag', tag => tag],
+    ['the tag as a weak one', tag => `W/${tag}`],
+    ['a list with the tag', tag => `"a", ${tag}`],
+    ['a star', () => '*'],
+  ])('answers 412 to %s, and changes nothing', async (_name, conditionOf) => {
+    const { http, path, user, tag } = await createUser()
+    const response = await http[method](path).set('If-None-Match', conditionOf(tag)).send(body)
+    expect(response.body).toMatchObject({ code: 412, reason: 'version_mismatch' })
+    expect((await http.get(path)).body).toEqual(user)
+  })
+
+  test('lets another tag through, and is asked beside If-Match', async () => {
+    const { http, path, tag } = await createUser()
+    const send = (headers: Record<string, string>) => http[method](path).set(headers).send(body)
+    await send({ 'If-Match': tag, 'If-None-Match': tag }).expect(412)
+    await send({ 'If-Match': '"b"', 'If-None-Match': '"a"' }).expect(412)
+    const { status } = await send({ 'If-Match': tag, 'If-None-Match': '"a"' })
+    expect(status).toBe(method === 'delete' ? 204 : 200)
+  })
+
+  test('answers 404 if there is no user', async () => {
+    await app.http[method]('/users/999').set('If-None-Match', '*').send(body).expect(404)
+  })
+})
+
+describe('If-Match on GET and HEAD', () => {
+  test.each<[string, ConditionOf, number]>([
+    ['the tag', tag => tag, 200],
+    ['a star', () => '*', 200],
+    ['another tag', () => '"a"', 412],
+    ['the tag as a weak one', tag => `W/${tag}`, 412],
+  ])('of a user and a list is asked: %s', async (_name, conditionOf, status) => {
+    const { http, path } = await createUser()
+    for (const target of [path, '/users']) {
+      const { etag = '' } = (await http.get(target).expect(200)).headers
+      for (const method of ['get', 'head'] as const) {
+        await http[method](target).set('If-Match', conditionOf(etag)).expect(status)
+      }
+    }
+  })
+
+  test('comes before If-None-Match', async () => {
+    const { http, path, tag } = await createUser()
+    const both = (ifMatch: string) =>
+      http.get(path).set({ 'If-Match': ifMatch, 'If-None-Match': tag })
+    await both('"a"').expect(412)
+    await both(tag).expect(304)
+  })
+})
+
 describe('If-Match on PUT /users/{id}', () => {
   test('is checked after validation and before a taken e-mail', async () => {
     const { http, path } = await createUser()

@@ -1,7 +1,8 @@
 import { expect, test } from 'vitest'
 import { decideChange, requireVersion } from '../../src/users/decide-change.ts'
 import { showUser } from '../../src/users/stored-user.ts'
-import type { UserRow } from '../../src/users/user-repository.ts'
+import type { Precondition, UserRow } from '../../src/users/user-repository.ts'
+import { among } from '../support/among.ts'
 
 const NOON = '2026-01-31T12:00:00.000Z'
 
@@ -36,18 +37,20 @@ test('decideChange checks the version, then the digest, then whether a later tim
   const last = { ...ANN, updatedAt: '9999-12-31T23:59:59.999Z' }
   const { version } = showUser(last)
   const change = { name: 'Bea', judgedDigest: null }
-  const decide = (fields: object, expected: readonly string[]) =>
-    decideChange(last, { ...change, ...fields }, { ...at(NOON), expected })
-  expect(() => decide({}, ['x'])).toThrow(expect.objectContaining({ code: 'version_mismatch' }))
-  expect(decide({}, ['x', version])).toBe('digest_changed')
+  const decide = (fields: object, precondition: Precondition) =>
+    decideChange(last, { ...change, ...fields }, { ...at(NOON), precondition })
+  expect(() => decide({}, among('x'))).toThrow(
+    expect.objectContaining({ code: 'version_mismatch' }),
+  )
+  expect(decide({}, among('x', version))).toBe('digest_changed')
   const compared = { judgedDigest: '$1' }
   const usedUp = expect.objectContaining({ code: 'storage_damaged' })
-  expect(() => decide(compared, [version])).toThrow(usedUp)
-  expect(decide({ ...compared, name: ANN.name }, [version])).toBe(last)
+  expect(() => decide(compared, among(version))).toThrow(usedUp)
+  expect(decide({ ...compared, name: ANN.name }, among(version))).toBe(last)
 })
 
 test('requireVersion accepts any version only if none is named', () => {
   const mismatch = expect.objectContaining({ code: 'version_mismatch' })
   requireVersion(ANN, undefined)
-  expect(() => requireVersion(ANN, [])).toThrow(mismatch)
+  expect(() => requireVersion(ANN, among())).toThrow(mismatch)
 })

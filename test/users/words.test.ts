@@ -1,7 +1,8 @@
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import { foldCase } from '../../src/users/user-schemas.ts'
-import { areBegun, firstChars, foldWords, parseAskedWords, wordsOf } from '../../src/users/words.ts'
+import { firstChars, foldWords, parseAskedWords, wordsOf } from '../../src/users/words.ts'
+import { areBegun } from '../support/are-begun.ts'
 import { codePoints } from '../support/letters.ts'
 
 /** What can be part of a name. */

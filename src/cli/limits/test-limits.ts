@@ -1,21 +1,28 @@
-import { METHODS } from 'node:http'
-import { isIP } from 'node:net'
+import { request as httpRequest, METHODS, validateHeaderName, validateHeaderValue } from 'node:http'
+import { isIP, type Socket } from 'node:net'
+import { duplexPair } from 'node:stream'
 import pino from 'pino'
 import { API_KEY_NAME_RULE, isApiKeyName } from '../../access/api-key.ts'
 import { SCOPES } from '../../access/scopes.ts'
 import { createClocks } from '../../clocks.ts'
 import type { Config } from '../../config/settings.ts'
+import { OperatorError } from '../../errors.ts'
+import type { TraceStep } from '../../limits/notices.ts'
+import { textInWords } from '../../limits/rules/describe-rules.ts'
 import { durationMs } from '../../limits/rules/rule-values.ts'
-import { textInWords } from '../../limits/rules/rule-words.ts'
+import type { HttpServer } from '../../server/server.ts'
 import { openService, type ServiceOptions } from '../../service.ts'
 import { EXIT, type JsonFlags, UsageError } from '../terminal/command-context.ts'
 import { notify, print, printJson, readConfig, type Terminal } from '../terminal/terminal.ts'
 import { readLimitsFile } from './check-limits.ts'
-import { createRuleTrace } from './rule-trace.ts'
-import { type Expectation, whyUnexpected } from './trial-expectation.ts'
-import { plainTrial, reportTrial } from './trial-report.ts'
-import { problemWithHeader, sendTrial, type TrialRequest } from './trial-request.ts'
-import { createTrialResult, type TrialResult } from './trial-result.ts'
+import {
+  type Expectation,
+  type HeaderLine,
+  plainTrial,
+  reportTrial,
+  type TrialResult,
+  whyUnexpected,
+} from './trial-report.ts'
 
 /** The options of `limits test` as they were given. */
 export interface TrialOptions extends JsonFlags {
@@ -57,6 +64,17 @@ export async function testLimitsFile(
   return EXIT.foundFaults
 }
 
+/** A request to send. */
+interface TrialRequest {
+  readonly method: string
+  /** With the query string. */
+  readonly path: string
+  /** The client's address. */
+  readonly ip: string
+  readonly headers: readonly HeaderLine[]
+  readonly body: string | undefined
+}
+
 interface Repeated {
   readonly config: Config
   readonly file: string
@@ -74,7 +92,7 @@ async function sendAll(repeated: Repeated): Promise<readonly TrialResult[]> {
   // Redis has its own clock, and counts for services that run.
   const cacheStore = config.cacheStore === 'none' ? 'none' : 'memory'
   let nowMs = Date.now()
-  let trace = createRuleTrace()
+  const steps = new Map<string, TraceStep>()
   const service = await openService({
     config: {
       ...config,
@@ -88,15 +106,18 @@ async function sendAll(repeated: Repeated): Promise<readonly TrialResult[]> {
     },
     log: pino({ level: 'silent' }),
     clocks: createClocks({ now: () => nowMs, monotonicNow: () => nowMs }),
-    trace: step => trace.add(step),
+    trace: step => {
+      const rule = `${step.type} ${step.rule}`
+      steps.set(rule, { ...steps.get(rule), ...step })
+    },
     ...(key !== undefined && { keys: createTrialKey(key) }),
   })
   const results: TrialResult[] = []
   try {
     for (let sent = 0; sent < times; sent++) {
-      trace = createRuleTrace()
+      steps.clear()
       const answer = await sendTrial(service.server, request)
-      results.push(createTrialResult(answer, trace.steps()))
+      results.push({ ...answer, steps: [...steps.values()] })
       nowMs += everyMs
     }
   } finally {
@@ -163,4 +184,64 @@ function parseEvery(text: string): number {
 
 function wrong(option: string, value: string, mayBe: string): UsageError {
   return new UsageError(`${option} was ${textInWords(value)}; it may be ${mayBe}`)
+}
+
+/** These frame the message and are set by the command. */
+const OWN_HEADERS = ['connection', 'content-length', 'expect', 'transfer-encoding', 'upgrade']
+
+const TIMEOUT_MS = 10_000
+
+const NO_ANSWER =
+  'the request got no answer within 10 seconds: a function under `with` does not answer'
+
+/** Why a header cannot be sent; `undefined` if it can. */
+function problemWithHeader(name: string, value: string): string | undefined {
+  if (OWN_HEADERS.includes(name.toLowerCase())) return 'the command sets this one itself'
+  try {
+    validateHeaderName(name)
+    validateHeaderValue(name, value)
+    return undefined
+  } catch {
+    return 'it may be a header such as "Accept: text/html"'
+  }
+}
+
+/** Sends a request to a server that does not listen, within this process. Rejects after 10 seconds without an answer. */
+function sendTrial(server: HttpServer, trial: TrialRequest): Promise<Omit<TrialResult, 'steps'>> {
+  const { method, path, ip, body } = trial
+  const [client, end] = duplexPair()
+  const traits = { remoteAddress: ip, destroySoon: () => end.end() }
+  server.accept(Object.assign(end, traits) as unknown as Socket)
+  return new Promise((resolve, reject) => {
+    const timer = setTimeout(() => reject(new OperatorError([NO_ANSWER])), TIMEOUT_MS)
+    const headers = allHeaders(trial).flat()
+    const createConnection = () => client
+    const sent = httpRequest({ method, path, headers, createConnection })
+    sent.on('error', reject).on('response', response => {
+      const chunks: Buffer[] = []
+      response.on('data', chunk => chunks.push(chunk)).on('error', reject)
+      response.on('end', () => {
+        const { statusCode: status = 0, rawHeaders } = response
+        const received = Array.from({ length: rawHeaders.length / 2 }, (_, index) => {
+          return [rawHeaders[2 * index] ?? '', rawHeaders[2 * index + 1] ?? ''] as const
+        })
+        clearTimeout(timer)
+        client.end()
+        resolve({ status, headers: received, body: Buffer.concat(chunks).toString() })
+      })
+    })
+    sent.end(body)
+  })
+}
+
+function allHeaders({ method, headers, body }: TrialRequest) {
+  const has = (name: string) => headers.some(([given]) => given.toLowerCase() === name)
+  const takesBody = body !== undefined || ['POST', 'PUT', 'PATCH'].includes(method)
+  return [
+    ...(has('host') ? [] : [['Host', 'localhost'] as const]),
+    ...headers,
+    ...(body === undefined || has('content-type') ? [] : [['Content-Type', 'application/json']]),
+    ...(takesBody ? [['Content-Length', `${Buffer.byteLength(body ?? '')}`]] : []),
+    ['Connection', 'close'],
+  ]
 }

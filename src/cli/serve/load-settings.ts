@@ -6,7 +6,7 @@ import {
   type SettingOptions,
 } from '../../config/settings.ts'
 import { OperatorError } from '../../errors.ts'
-import type { CheckedLimits } from '../../limits/rules/compiled-rules.ts'
+import type { CheckedLimits } from '../../limits/rules/rules-schema.ts'
 
 export interface LoadedSettings {
   readonly config: Config

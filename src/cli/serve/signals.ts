@@ -69,7 +69,8 @@ export function watchReloads(): Reloads {
     return result
   }
 
-  const onSignal = () => void request()
+  // Whatever reloads has logged its failure, which must not end the process.
+  const onSignal = () => void request().catch(() => {})
   process.on('SIGHUP', onSignal)
   return { begin, request, end: () => void process.off('SIGHUP', onSignal) }
 }

@@ -41,12 +41,12 @@ export const COMMON_HEADERS: Schemas = {
 
 export const IF_NONE_MATCH = requestHeader(
   'If-None-Match',
-  'Entity tags that the client has, or `*`. If one of them is current, the response is 304.',
+  'Entity tags that the client has, or `*`. If one of them is current, the response to GET is 304, to others 412.',
 )
 
 export const IF_MATCH = requestHeader(
   'If-Match',
-  'Entity tags, one of which must be that of the current version, or `*`; otherwise 412 and no change. ' +
+  'Entity tags, one of which must be that of the current version, or `*`; otherwise the response is 412. ' +
     'Weak tags never match.',
 )
 

@@ -1,8 +1,13 @@
 import { nearest } from '../../config/did-you-mean.ts'
-import type { CheckedLimits, RuleKind } from './compiled-rules.ts'
 import type { JsonPath, LineOf } from './json-lines.ts'
 import { isObject } from './rule-values.ts'
-import { RULE_KINDS, RULE_SCHEMAS, RULE_SHAPES } from './rules-schema.ts'
+import {
+  type CheckedLimits,
+  RULE_KINDS,
+  RULE_SCHEMAS,
+  RULE_SHAPES,
+  type RuleKind,
+} from './rules-schema.ts'
 
 interface Mistake {
   readonly at: JsonPath
@@ -23,19 +28,11 @@ export function checkLimits(
   const mistakes: Mistake[] = Object.keys(value)
     .filter(key => !Object.hasOwn(RULE_SCHEMAS, key))
     .map(key => ({ at: [key], text: unknownKey(key, RULE_KINDS) }))
-  const check = <Kind extends RuleKind>(kind: Kind) => {
+  const checked = RULE_KINDS.map(kind => {
     const rules = Object.hasOwn(value, kind) ? value[kind] : undefined
-    return checkRules(kind, rules, mistakes)
-  }
-  const limits: CheckedLimits = {
-    safelist: check('safelist'),
-    blocklist: check('blocklist'),
-    bans: check('bans'),
-    throttle: check('throttle'),
-    track: check('track'),
-    rateLimits: check('rateLimits'),
-  }
-  if (mistakes.length === 0) return { limits }
+    return [kind, checkRules(kind, rules, mistakes)]
+  })
+  if (mistakes.length === 0) return { limits: Object.fromEntries(checked) as CheckedLimits }
   return {
     mistakes: mistakes.map(({ at, text }) => {
       const place = lineOf === undefined ? '' : `line ${lineOf(at)}: `
@@ -45,18 +42,14 @@ export function checkLimits(
 }
 
 /** The valid rules of a kind. */
-function checkRules<Kind extends RuleKind>(
-  kind: Kind,
-  rules: unknown,
-  mistakes: Mistake[],
-): CheckedLimits[Kind] {
+function checkRules(kind: RuleKind, rules: unknown, mistakes: Mistake[]): readonly object[] {
   if (rules === undefined) return []
   if (!Array.isArray(rules)) {
     mistakes.push({ at: [kind], text: `${kind}: must be a list of rules` })
     return []
   }
   const names = new Set<string>()
-  const checked = rules.flatMap((rule: unknown, index) => {
+  return rules.flatMap((rule: unknown, index) => {
     const place = `${kind}[${index}]`
     const given = isObject(rule) && typeof rule.name === 'string' ? rule.name : undefined
     const label = given === undefined ? place : `${place} ${JSON.stringify(given)}`
@@ -69,7 +62,6 @@ function checkRules<Kind extends RuleKind>(
     names.add(name)
     return compiled
   })
-  return checked as readonly object[] as CheckedLimits[Kind]
 }
 
 /** A list with the compiled rule; empty if it has mistakes. */

@@ -1,14 +1,7 @@
-import type { CheckedLimits, RuleKind } from './compiled-rules.ts'
-import type { Answer } from './limits-file.ts'
-import { describeMatching } from './matchers.ts'
-import {
-  functionInWords,
-  keyInWords,
-  statusesInWords,
-  textInWords,
-  timeInWords,
-} from './rule-words.ts'
-import { RULE_KINDS } from './rules-schema.ts'
+import type { Answer, Key, Matching, Patterns } from './limits-file.ts'
+import { MATCH_KEYS } from './matchers.ts'
+import { listOf, toRegExp } from './patterns.ts'
+import { type CheckedLimits, RULE_KINDS, type RuleKind } from './rules-schema.ts'
 
 /** A checked rule, described in one line. */
 export interface DescribedRule {
@@ -35,43 +28,63 @@ function describeKind<Kind extends RuleKind>(
 const DESCRIBERS: {
   readonly [Kind in RuleKind]: (rule: CheckedLimits[Kind][number]) => string
 } = {
-  safelist: ({ source }) => `${describeMatching(source)}: passes, and no other rule is asked`,
+  safelist: ({ source }) => `${matchInWords(source)}: passes, and no other rule is asked`,
 
-  blocklist: ({ source }) => `${describeMatching(source)}: gets 403`,
+  blocklist: ({ source }) => `${matchInWords(source)}: gets 403`,
 
   bans: ({ source, limit, windowMs, banMs, deniesStrikes }) => {
-    const { by, mode = 'allow2ban', status } = source
-    const what = `${describeMatching(source)}${statusesInWords(status)}`
+    const { by, mode = 'allow2ban' } = source
     const match = deniesStrikes ? 'gets 403' : 'passes'
     const ban = `everything with the same ${keyInWords(by)} gets 403 for ${timeInWords(banMs)}`
-    return `${what}: ${match}; after ${limit} in ${timeInWords(windowMs)} ${ban} (${mode})`
+    return `${matchInWords(source)}: ${match}; after ${limit} in ${timeInWords(windowMs)} ${ban} (${mode})`
   },
 
   throttle: ({ source, limit, windowMs, answer }) => {
     const first = `the first ${limit} in ${timeInWords(windowMs)} by ${keyInWords(source.by)} pass`
-    return `${describeMatching(source)}: ${first}, others get ${answerInWords(answer)}`
+    return `${matchInWords(source)}: ${first}, others get ${answerInWords(answer)}`
   },
 
   track: rule => {
-    const { source } = rule
-    const what = `${describeMatching(source)}${statusesInWords(source.status)}`
-    const passes = `${what}: passes and is reported`
+    const passes = `${matchInWords(rule.source)}: passes and is reported`
     if (!('limit' in rule)) return passes
-    const key = keyInWords(source.by)
+    const key = keyInWords(rule.source.by)
     return `${passes} after the first ${rule.limit} in ${timeInWords(rule.windowMs)} by ${key}`
   },
 
   rateLimits: ({ source, actions, limit, windowMs, answer }) => {
-    const count = typeof limit === 'number' ? `${limit}` : 'N'
+    const { to, within, by } = source
+    const count = typeof limit === 'number' ? limit : 'N'
     const window = typeof windowMs === 'number' ? timeInWords(windowMs) : 'T'
-    const where = [
-      typeof source.to === 'function' && `N is the result of ${functionInWords(source.to)}`,
-      typeof source.within === 'function' && `T is the result of ${functionInWords(source.within)}`,
-    ].filter(part => part !== false)
-    const first = `the first ${count} in ${window} by ${keyInWords(source.by)} pass`
-    const sentence = `${actions.join(', ') || 'no action'}: ${first}, others get ${answerInWords(answer)}`
-    return [sentence, ...where].join('; ')
+    const first = `the first ${count} in ${window} by ${keyInWords(by)} pass`
+    return [
+      `${actions.join(', ') || 'no action'}: ${first}, others get ${answerInWords(answer)}`,
+      ...(typeof to === 'function' ? [`N is the result of ${functionInWords(to)}`] : []),
+      ...(typeof within === 'function' ? [`T is the result of ${functionInWords(within)}`] : []),
+    ].join('; ')
   },
+}
+
+/** The requests that a rule of the filter is about. */
+function matchInWords(rule: Matching & { readonly status?: readonly number[] }): string {
+  const parts = MATCH_KEYS.flatMap(key => {
+    const value = rule[key]
+    if (value === undefined) return []
+    if (typeof value === 'function') return [`match by ${functionInWords(value)}`]
+    if (key === 'ip') return [`ip ${[value].flat().join(' or ')}`]
+    if (key !== 'header' && key !== 'query') return [`${key} ${patternsInWords(value as Patterns)}`]
+    return Object.entries(value).map(
+      ([name, given]) => `${key} ${textInWords(name)} ${patternsInWords(given)}`,
+    )
+  })
+  const status = rule.status === undefined ? '' : `, answered with ${rule.status.join(' or ')}`
+  return (parts.join(', ') || 'every request') + status
+}
+
+function patternsInWords(patterns: Patterns): string {
+  const words = listOf(patterns).map(pattern =>
+    typeof pattern === 'string' ? textInWords(pattern) : String(toRegExp(pattern)),
+  )
+  return words.join(' or ')
 }
 
 function answerInWords(given: Answer | undefined): string {
@@ -82,9 +95,89 @@ function answerInWords(given: Answer | undefined): string {
     return `302 to ${textInWords(given.redirect)}${alert}`
   }
   const { status = 429, message, headers = {} } = given
-  const parts = [
-    message !== undefined && JSON.stringify(message),
-    ...Object.entries(headers).map(([name, value]) => JSON.stringify(`${name}: ${value}`)),
-  ].filter(part => part !== false)
-  return [status, ...parts].join(' and ')
+  const texts = Object.entries(headers).map(([name, value]) => `${name}: ${value}`)
+  if (message !== undefined) texts.unshift(message)
+  return [status, ...texts.map(text => JSON.stringify(text))].join(' and ')
+}
+
+const UNITS = [
+  { name: 'day', ms: 86_400_000 },
+  { name: 'hour', ms: 3_600_000 },
+  { name: 'minute', ms: 60_000 },
+  { name: 'second', ms: 1000 },
+]
+
+/** A time as in a limits file, such as `1 day`, `90 seconds` or `50 ms`, in the largest unit that is exact. */
+export function timeInWords(ms: number): string {
+  const unit = UNITS.find(each => ms % each.ms === 0)
+  if (unit === undefined) return `${ms} ms`
+  const count = ms / unit.ms
+  return `${count} ${unit.name}${count === 1 ? '' : 's'}`
+}
+
+/** What a rule counts by, as in `ip and header:X-Api-Key`. */
+export function keyInWords(key: Key = 'ip'): string {
+  return [key]
+    .flat()
+    .map(part => (typeof part === 'function' ? functionInWords(part) : part))
+    .join(' and ')
+}
+
+const KEYS_OF_FUNCTIONS = ['', 'by', 'match', 'to', 'within', 'with']
+
+/** A function with its name. A function that was written in place has the name of its key, which is left out. */
+function functionInWords({ name }: { readonly name: string }): string {
+  return KEYS_OF_FUNCTIONS.includes(name) ? 'a function' : `a function (${name})`
+}
+
+/** A text as it is, or in quotes if it has blanks, line breaks or other unusual characters. */
+export function textInWords(text: string): string {
+  return /^[\w.:/@%+*-]+$/.test(text) ? text : JSON.stringify(text)
+}
+
+/** What each kind of rule has where the file says nothing else. */
+const DEFAULTS: Readonly<Record<RuleKind, object>> = {
+  safelist: {},
+  blocklist: { dryRun: false },
+  bans: { by: 'ip', mode: 'allow2ban', dryRun: false },
+  throttle: { by: 'ip', with: { status: 429 }, dryRun: false },
+  track: { by: 'ip', dryRun: false },
+  rateLimits: { by: 'ip', with: { status: 429 }, dryRun: false },
+}
+
+/** The field of a compiled rule that holds a time of the file, in milliseconds. */
+const COMPILED_TIMES: Readonly<Record<string, string>> = {
+  findtime: 'windowMs',
+  period: 'windowMs',
+  within: 'windowMs',
+  bantime: 'banMs',
+}
+
+/**
+ * The rules as plain JSON, in the order in which a request meets them. Each has its kind and its defaults. Times are in
+ * milliseconds under names such as `period_ms`, `actions` replaces `only` and `except`, and functions are the text
+ * `[function]`.
+ */
+export function plainRules(limits: CheckedLimits): readonly object[] {
+  return RULE_KINDS.flatMap(kind =>
+    limits[kind].map(rule => {
+      const members = Object.entries({ ...DEFAULTS[kind], ...rule.source })
+        .filter(([key]) => key !== 'only' && key !== 'except')
+        .map(([key, value]) => {
+          const time = COMPILED_TIMES[key]
+          const isTime = time !== undefined && typeof value !== 'function'
+          return isTime ? [`${key}_ms`, rule[time as keyof typeof rule]] : [key, toPlain(value)]
+        })
+      const actions = 'actions' in rule && { actions: rule.actions }
+      return { kind, ...Object.fromEntries(members), ...actions }
+    }),
+  )
+}
+
+function toPlain(value: unknown): unknown {
+  if (typeof value === 'function') return '[function]'
+  if (value instanceof RegExp) return { regex: value.source, flags: value.flags }
+  if (Array.isArray(value)) return value.map(toPlain)
+  if (typeof value !== 'object' || value === null) return value
+  return Object.fromEntries(Object.entries(value).map(([key, item]) => [key, toPlain(item)]))
 }

@@ -7,6 +7,9 @@ export interface TextPlace {
 /** The path to a part of a JSON text, as in `['bans', 0, 'findtime']`. */
 export type JsonPath = readonly (string | number)[]
 
+/** The line of a part of a JSON text. For a missing part, the line of the nearest part around it. */
+export type LineOf = (path: JsonPath) => number
+
 /** The positions of the parts of a JSON text. */
 export interface LocatedJson {
   readonly lineOf: LineOf
@@ -14,12 +17,16 @@ export interface LocatedJson {
   readonly repeated: readonly JsonPath[]
 }
 
-/** The line of a part of a JSON text. For a missing part, the line of the nearest part around it. */
-export type LineOf = (path: JsonPath) => number
+/** Parts further inside have no positions of their own: rules are less deep, but a text may be as deep as it is long. */
+const MAX_DEPTH = 10
 
-const BLANKS = ' \t\n\r'
+const BLANKS = /[ \t\n\r]+/y
 
-const LITERAL = /[-+.\w]+/y
+/** A text in quotes, a number or a word. `JSON.parse` checks it. */
+const SCALAR = /"(?:[^"\\\n]|\\.)*"?|[-+.\w]+/y
+
+/** `first`: a member, an item or the end of what has just begun. `more`: what may follow a value. */
+type Expected = 'value' | 'first' | 'name' | 'colon' | 'more'
 
 /**
  * Finds the positions of the parts of a JSON text, which `JSON.parse` does not report. The position of a member is that of
@@ -29,91 +36,64 @@ export function locateJson(text: string): LocatedJson | { readonly wrongAt: Text
   /** The offset of each part, by its path as JSON. */
   const starts = new Map<string, number>()
   const repeated: JsonPath[] = []
+  const path: (string | number)[] = []
+  /** What closes the objects and lists that are open. */
+  const ends: string[] = []
   let at = 0
+  let next = 'value' as Expected
 
-  function skipBlanks(): void {
-    while (at < text.length && BLANKS.includes(text.charAt(at))) at++
+  function read(token: RegExp): string {
+    token.lastIndex = at
+    return token.exec(text)?.[0] ?? ''
   }
 
-  function take(char: string): boolean {
-    skipBlanks()
-    if (text[at] !== char) return false
+  /** Steps to a part of the innermost object or list, which begins here. */
+  function begin(part: string | number): void {
+    path[path.length - 1] = part
+    if (path.length > MAX_DEPTH) return
+    const id = JSON.stringify(path)
+    if (starts.has(id)) repeated.push([...path])
+    starts.set(id, at)
+  }
+
+  /** Steps over what is expected here. False for anything else. */
+  function step(): boolean {
+    const char = text.charAt(at)
+    const end = ends.at(-1)
+    if (char === end && (next === 'first' || next === 'more')) {
+      ends.pop()
+      path.pop()
+      next = 'more'
+    } else if (next === 'more') {
+      if (char !== ',' || end === undefined) return false
+      next = end === '}' ? 'name' : 'value'
+    } else if (next === 'colon') {
+      if (char !== ':') return false
+      next = 'value'
+    } else {
+      const isName = end === '}' && next !== 'value'
+      if (end === ']') begin((path.at(-1) as number) + 1)
+      if (!isName && (char === '{' || char === '[')) {
+        ends.push(char === '{' ? '}' : ']')
+        path.push(-1)
+        next = 'first'
+      } else {
+        const token = read(SCALAR)
+        const value = parseScalar(token)
+        if (value === undefined || (isName && typeof value !== 'string')) return false
+        if (isName) begin(value as string)
+        next = isName ? 'colon' : 'more'
+        at += token.length - 1
+      }
+    }
     at++
     return true
   }
 
-  function need(char: string): void {
-    if (!take(char)) throw new Misplaced()
-  }
-
-  /** Reads a text in quotes, which `JSON.parse` checks. */
-  function readText(): string {
-    skipBlanks()
-    const start = at
-    need('"')
-    while (at < text.length && text[at] !== '"' && text[at] !== '\n')
-      at += text[at] === '\\' ? 2 : 1
-    at = Math.min(at + 1, text.length)
-    return parseAt(start) as string
-  }
-
-  function parseAt(start: number): unknown {
-    try {
-      return JSON.parse(text.slice(start, at))
-    } catch {
-      at = start
-      throw new Misplaced()
-    }
-  }
-
-  function readValue(path: JsonPath): void {
-    skipBlanks()
-    if (text[at] === '{') readMembers(path)
-    else if (text[at] === '[') readItems(path)
-    else if (text[at] === '"') readText()
-    else {
-      const start = at
-      LITERAL.lastIndex = at
-      at += LITERAL.exec(text)?.[0].length ?? 0
-      parseAt(start)
-    }
-  }
-
-  function readMembers(path: JsonPath): void {
-    need('{')
-    if (take('}')) return
-    do {
-      skipBlanks()
-      const start = at
-      const member = [...path, readText()]
-      if (starts.has(JSON.stringify(member))) repeated.push(member)
-      starts.set(JSON.stringify(member), start)
-      need(':')
-      readValue(member)
-    } while (take(','))
-    need('}')
-  }
-
-  function readItems(path: JsonPath): void {
-    need('[')
-    if (take(']')) return
-    let index = 0
-    do {
-      skipBlanks()
-      const item = [...path, index++]
-      starts.set(JSON.stringify(item), at)
-      readValue(item)
-    } while (take(','))
-    need(']')
-  }
-
-  try {
-    readValue([])
-    skipBlanks()
-    if (at < text.length) throw new Misplaced()
-  } catch (error) {
-    if (!(error instanceof Misplaced)) throw error
-    return { wrongAt: placeAt(text, at) }
+  for (;;) {
+    at += read(BLANKS).length
+    if (next === 'more' && ends.length === 0 && at === text.length) break
+    if (!step()) return { wrongAt: placeAt(text, at) }
   }
   return {
     repeated,
@@ -125,8 +105,14 @@ export function locateJson(text: string): LocatedJson | { readonly wrongAt: Text
   }
 }
 
-/** The text at the current position is not valid JSON. */
-class Misplaced extends Error {}
+/** `undefined` for what is no JSON. */
+function parseScalar(token: string): unknown {
+  try {
+    return JSON.parse(token)
+  } catch {
+    return undefined
+  }
+}
 
 function placeAt(text: string, offset: number): TextPlace {
   const before = text.slice(0, offset).split('\n')

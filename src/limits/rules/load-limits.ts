@@ -2,8 +2,8 @@ import { readFile } from 'node:fs/promises'
 import { resolve } from 'node:path'
 import { pathToFileURL } from 'node:url'
 import { checkLimits } from './checked-limits.ts'
-import type { CheckedLimits } from './compiled-rules.ts'
 import { type JsonPath, type LineOf, locateJson } from './json-lines.ts'
+import type { CheckedLimits } from './rules-schema.ts'
 
 /** Why a limits file cannot be used: a line for each mistake. */
 export class LimitsRefused extends Error {

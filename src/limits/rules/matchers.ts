@@ -7,7 +7,6 @@ import { listOf, type TextTest } from './patterns.ts'
 import { factsOf, headerValues, queryValues } from './request-facts.ts'
 import { requireSync } from './require-sync.ts'
 import { addresses, functionOf, patterns, patternsByName } from './rule-values.ts'
-import { byNameInWords, functionInWords, patternsInWords } from './rule-words.ts'
 
 /** Throws if a function of the rule does. */
 export type RequestTest = (request: Request) => boolean
@@ -16,7 +15,6 @@ export type RequestTest = (request: Request) => boolean
 interface Matcher<Value> {
   /** Checks a value and compiles it. */
   readonly schema: z.ZodType<RequestTest, Value>
-  readonly describe: (value: Value) => string
   /** What to say about a rule whose value is allowed but surely a mistake, such as `matches no request: …`. */
   readonly findWarnings?: (value: Value) => readonly string[]
 }
@@ -34,7 +32,6 @@ export const MATCHERS: { readonly [Key in MatchKey]: Matcher<Values[Key]> } = {
         ({ method }) =>
           test(method) || (method === 'HEAD' && test('GET')),
     ),
-    describe: value => `method ${patternsInWords(value)}`,
     findWarnings: value => {
       const isUnknown = allAre(value, text => !METHODS.includes(text.toUpperCase()))
       return isUnknown ? ['matches no request: there is no such method'] : []
@@ -47,7 +44,6 @@ export const MATCHERS: { readonly [Key in MatchKey]: Matcher<Values[Key]> } = {
         request =>
           test(factsOf(request).path),
     ),
-    describe: value => `path ${patternsInWords(value)}`,
     findWarnings: value => {
       const isRelative = allAre(value, text => !text.startsWith('/'))
       // A path may contain an encoded question mark, so such a pattern may match something, but not what was meant.
@@ -69,7 +65,6 @@ export const MATCHERS: { readonly [Key in MatchKey]: Matcher<Values[Key]> } = {
         return ip !== undefined && isIncluded(ip)
       }
     }),
-    describe: value => `ip ${[value].flat().join(' or ')}`,
   },
 
   host: {
@@ -80,7 +75,6 @@ export const MATCHERS: { readonly [Key in MatchKey]: Matcher<Values[Key]> } = {
           return host !== undefined && test(host)
         },
     ),
-    describe: value => `host ${patternsInWords(value)}`,
     findWarnings: value => {
       const hasPort = allAre(value, text => /^[^:]*:\d+$/.test(text))
       return hasPort ? ['matches no request: hosts are compared without their port'] : []
@@ -89,14 +83,12 @@ export const MATCHERS: { readonly [Key in MatchKey]: Matcher<Values[Key]> } = {
 
   userAgent: {
     schema: patterns().transform(test => headerTest('user-agent', test)),
-    describe: value => `userAgent ${patternsInWords(value)}`,
   },
 
   header: {
     schema: patternsByName.transform(tests =>
       allOf(tests.map(([name, test]) => headerTest(name.toLowerCase(), test))),
     ),
-    describe: value => byNameInWords('header', value),
     findWarnings: value => {
       const reason = whyNoHeader(Object.keys(value))
       return reason === undefined ? [] : [`matches no request: ${reason}`]
@@ -113,7 +105,6 @@ export const MATCHERS: { readonly [Key in MatchKey]: Matcher<Values[Key]> } = {
         ),
       ),
     ),
-    describe: value => byNameInWords('query', value),
   },
 
   match: {
@@ -122,11 +113,10 @@ export const MATCHERS: { readonly [Key in MatchKey]: Matcher<Values[Key]> } = {
         request =>
           Boolean(requireSync(match(request))),
     ),
-    describe: value => `match by ${functionInWords(value)}`,
   },
 }
 
-const MATCH_KEYS = Object.keys(MATCHERS) as MatchKey[]
+export const MATCH_KEYS = Object.keys(MATCHERS) as MatchKey[]
 
 /** A schema for each key, which a rule may leave out. */
 export const matchShape = Object.fromEntries(
@@ -144,16 +134,6 @@ export function combineMatchers(tests: MatchTests): RequestTest {
 /** Whether a rule has no key to match by, and so matches every request. */
 export function matchesAll(rule: Matching): boolean {
   return MATCH_KEYS.every(key => rule[key] === undefined)
-}
-
-/** The requests that a rule matches, in words. */
-export function describeMatching(rule: Matching): string {
-  return MATCH_KEYS.flatMap(key => describeKey(key, rule)).join(', ') || 'every request'
-}
-
-function describeKey<Key extends MatchKey>(key: Key, rule: Matching): readonly string[] {
-  const value = rule[key]
-  return value === undefined ? [] : [MATCHERS[key].describe(value as Values[Key])]
 }
 
 /** What to say about a rule whose values are allowed but surely a mistake, such as `matches no request: …`. */

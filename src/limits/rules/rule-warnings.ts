@@ -1,6 +1,6 @@
-import type { CheckedLimits } from './compiled-rules.ts'
 import type { Key } from './limits-file.ts'
 import { findMatchWarnings, matchesAll, whyNoHeader } from './matchers.ts'
+import type { CheckedLimits } from './rules-schema.ts'
 
 /** What rules depend on besides the file. */
 export interface RuleSurroundings {

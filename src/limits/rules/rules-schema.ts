@@ -1,6 +1,5 @@
 import { z } from 'zod'
 import { ACTIONS } from '../../http/actions.ts'
-import type { CheckedLimits, RuleKind } from './compiled-rules.ts'
 import type { LimitsFile } from './limits-file.ts'
 import { combineMatchers, type MatchTests, matchShape } from './matchers.ts'
 import {
@@ -17,12 +16,12 @@ import {
   statuses,
 } from './rule-values.ts'
 
+export type RuleKind = keyof LimitsFile
+
 type FileRule<Kind extends RuleKind> = NonNullable<LimitsFile[Kind]>[number]
 
 /** A schema for each key of a rule of the file, no more and no fewer. */
 type ShapeOf<Rule> = { readonly [Key in keyof Rule]-?: z.ZodType<unknown, Rule[Key] | undefined> }
-
-type WithoutSource<Rule> = Rule extends unknown ? Omit<Rule, 'source'> : never
 
 const safelistShape = { name: ruleName, ...matchShape }
 
@@ -73,10 +72,8 @@ export const RULE_SHAPES = {
 
 export const RULE_KINDS = Object.keys(RULE_SHAPES) as RuleKind[]
 
-/** Checks a rule that has a name, and compiles it. */
-export const RULE_SCHEMAS: {
-  readonly [Kind in RuleKind]: z.ZodType<WithoutSource<CheckedLimits[Kind][number]>>
-} = {
+/** Checks a rule that has a name, and compiles it. Functions in it may throw. */
+export const RULE_SCHEMAS = {
   safelist: z.strictObject(RULE_SHAPES.safelist).transform(filterRule),
 
   blocklist: z.strictObject(RULE_SHAPES.blocklist).transform(filterRule),
@@ -91,11 +88,13 @@ export const RULE_SCHEMAS: {
     })
     .transform(rule => ({
       ...filterRule(rule),
+      /** Those of the answers that count; `undefined` if a request counts before it is answered. */
       statuses: rule.status,
       keyOf: rule.by,
       limit: rule.maxretry,
       windowMs: rule.findtime,
       banMs: rule.bantime,
+      /** Whether each match is denied, not only the requests of a banned client. */
       deniesStrikes: rule.mode === 'fail2ban',
     })),
 
@@ -147,4 +146,36 @@ export const RULE_SCHEMAS: {
 function filterRule(rule: MatchTests & { readonly name: string; readonly dryRun?: boolean }) {
   const { name, dryRun = false, ...tests } = rule
   return { name, isDryRun: dryRun, matches: combineMatchers(tests) }
+}
+
+type Compiled<Kind extends RuleKind> = z.output<(typeof RULE_SCHEMAS)[Kind]> & {
+  /** As written in the file, to describe and compare it. */
+  readonly source: FileRule<Kind>
+}
+
+/** The rules of a limits file, checked and compiled, by their kind. */
+export type CheckedLimits = { readonly [Kind in RuleKind]-?: readonly Compiled<Kind>[] }
+
+export type CompiledBan = Compiled<'bans'>
+export type CompiledThrottle = Compiled<'throttle'>
+export type CompiledTrack = Compiled<'track'>
+export type CompiledRateLimit = Compiled<'rateLimits'>
+
+/** A rule of the filter, of any kind. */
+export type CompiledFilterRule = ReturnType<typeof filterRule>
+
+/** A rule that counts: `limit` requests of a key pass in each window of `windowMs`. */
+export type CompiledCounter = Pick<
+  CompiledThrottle,
+  'name' | 'isDryRun' | 'keyOf' | 'limit' | 'windowMs'
+>
+
+/** The rules of a service without limits. */
+export const NO_LIMITS: CheckedLimits = {
+  safelist: [],
+  blocklist: [],
+  bans: [],
+  throttle: [],
+  track: [],
+  rateLimits: [],
 }

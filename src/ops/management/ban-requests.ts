@@ -1,22 +1,13 @@
 import { z } from 'zod'
 import { ServiceError } from '../../errors.ts'
 import { checkQuery, queryError, type SentParameter } from '../../http/query.ts'
-import type { BanOrder } from '../../limits/ban-orders.ts'
-import type { BanSelection } from '../../limits/ban-store.ts'
-import { type BanPlace, decodeBanCursor } from './ban-cursor.ts'
+import type { BanOrder } from '../../limits/ban-control.ts'
+import type { BanQuery, BanSelection } from '../../limits/ban-store.ts'
 
-/** What turns the texts of operators into what rules work with. Loaded with the first request that needs it. */
-export interface ClientReading {
-  /** All keys that a client may have, for any rule. */
-  possibleKeys(name: string): readonly string[]
-}
+type BanPlace = NonNullable<BanQuery['after']>
 
-/** Bans chosen by rule and client, a page at a time. */
-export interface BanListRequest {
-  readonly selection: BanSelection
-  readonly after: BanPlace | undefined
-  readonly perPage: number
-}
+/** Returns all keys that a client may have, for any rule. */
+export type PossibleKeys = (client: string) => readonly string[]
 
 const PER_PAGE_RULE = 'must be a whole number from 1 to 1000'
 
@@ -24,7 +15,14 @@ const chosen = { rule: z.string().optional(), client: z.string().optional() }
 
 const listParameters = z.strictObject({
   ...chosen,
-  after: z.string().optional(),
+  after: z
+    .string()
+    .transform((text, context) => {
+      const place = decodeBanCursor(text)
+      if (place === undefined) context.addIssue('is not a cursor of this list')
+      return place
+    })
+    .optional(),
   per_page: z
     .string()
     .regex(/^[1-9]\d{0,3}$/, PER_PAGE_RULE)
@@ -41,22 +39,18 @@ const liftParameters = z.strictObject({
 /** Throws `query_invalid` with every wrong parameter. */
 export function parseBanList(
   parameters: readonly SentParameter[],
-  reading: ClientReading,
-): BanListRequest {
+  possibleKeys: PossibleKeys,
+): BanQuery {
   const { data, errors } = checkQuery(parameters, listParameters)
-  const cursor = parameters.find(({ name }) => name === 'after')?.value
-  const after = cursor === undefined ? undefined : decodeBanCursor(cursor)
-  if (cursor !== undefined && after === undefined && !errors.has('after')) {
-    errors.set('after', 'is not a cursor of this list')
-  }
   if (data === undefined || errors.size > 0) throw queryError(errors)
-  return { selection: selectionOf(data, reading), after, perPage: data.per_page }
+  const { after, per_page } = data
+  return { ...selectionOf(data, possibleKeys), ...(after && { after }), limit: per_page }
 }
 
 /** Throws `query_invalid` with every wrong parameter, and for a query that neither chooses bans nor asks for all. */
 export function parseBanLift(
   parameters: readonly SentParameter[],
-  reading: ClientReading,
+  possibleKeys: PossibleKeys,
 ): BanSelection {
   const { data, errors } = checkQuery(parameters, liftParameters)
   const isSome = parameters.some(({ name }) => name === 'rule' || name === 'client')
@@ -64,16 +58,33 @@ export function parseBanLift(
   if (isSome && isAll) errors.set('all', 'cannot be given together with rule or client')
   if (!isSome && !isAll) errors.set('all', 'must be true if neither rule nor client is given')
   if (data === undefined || errors.size > 0) throw queryError(errors)
-  return selectionOf(data, reading)
+  return selectionOf(data, possibleKeys)
 }
 
 function selectionOf(
   { rule, client }: { readonly rule?: string | undefined; readonly client?: string | undefined },
-  { possibleKeys }: ClientReading,
+  possibleKeys: PossibleKeys,
 ): BanSelection {
   return {
     ...(rule !== undefined && { rule }),
     ...(client !== undefined && { clientKeys: possibleKeys(client) }),
+  }
+}
+
+const PLACE = z.tuple([z.string(), z.string()])
+
+/** A place in the list as opaque text. It needs no signature, because whoever may send one may list all bans. */
+export function encodeBanCursor({ rule, clientKey }: BanPlace): string {
+  return Buffer.from(JSON.stringify([rule, clientKey])).toString('base64url')
+}
+
+/** `undefined` for text that does not decode to a place. */
+function decodeBanCursor(text: string): BanPlace | undefined {
+  try {
+    const [rule, clientKey] = PLACE.parse(JSON.parse(Buffer.from(text, 'base64url').toString()))
+    return { rule, clientKey }
+  } catch {
+    return undefined
   }
 }
 

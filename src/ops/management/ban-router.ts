@@ -4,8 +4,7 @@ import { jsonReply, type Reply } from '../../http/reply.ts'
 import { acceptJson, createRouter, type RouteParts } from '../../http/router.ts'
 import { jsonOf } from '../../limits/ban-json.ts'
 import type { Ban, BanPage } from '../../limits/ban-store.ts'
-import { encodeBanCursor } from './ban-cursor.ts'
-import { parseBanLift, parseBanList, parseBanOrder } from './ban-requests.ts'
+import { encodeBanCursor, parseBanLift, parseBanList, parseBanOrder } from './ban-requests.ts'
 import type { Operations } from './operations.ts'
 
 export interface BanRouterOptions {
@@ -21,12 +20,7 @@ export function createBanRouter(
 ): Router {
   async function list(request: Request): Promise<Reply> {
     const parameters = queryParameters(request.url)
-    const { selection, after, perPage } = parseBanList(parameters, await importKeys())
-    const page = await operations.bans.list({
-      ...selection,
-      ...(after && { after }),
-      limit: perPage,
-    })
+    const page = await operations.bans.list(parseBanList(parameters, await importKeys()))
     const link = linkToNext(page, parameters)
     return jsonReply(200, page.bans.map(represent), link === undefined ? {} : { Link: link })
   }
@@ -52,7 +46,7 @@ export function createBanRouter(
 }
 
 /** Only where bans are asked for: the list of public suffixes takes 5 MB and 50 ms. */
-const importKeys = () => import('../../limits/rules/client-key.ts')
+const importKeys = async () => (await import('../../limits/rules/client-key.ts')).possibleKeys
 
 /** RFC 8288, with a relative target, as in the list of users. It keeps the other parameters. */
 function linkToNext(

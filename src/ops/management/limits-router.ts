@@ -2,9 +2,8 @@ import type { Router } from 'express'
 import { ServiceError } from '../../errors.ts'
 import { jsonReply, type Reply } from '../../http/reply.ts'
 import { acceptJson, createRouter, type RouteParts } from '../../http/router.ts'
-import type { RuleReport } from '../../limits/rule-report.ts'
 import type { Operations } from './operations.ts'
-import type { RuleStatus } from './service-status.ts'
+import { ruleStatusOf } from './status-of.ts'
 
 /** The rules in force with what they have done, and a way to read them again. */
 export function createLimitsRouter(
@@ -13,7 +12,7 @@ export function createLimitsRouter(
 ): Router {
   async function list(): Promise<Reply> {
     const { limits } = await operations.report()
-    return jsonReply(200, (limits?.rules ?? []).map(representRule))
+    return jsonReply(200, (limits?.rules ?? []).map(ruleStatusOf))
   }
 
   async function reload(): Promise<Reply> {
@@ -37,10 +36,4 @@ export function createLimitsRouter(
   // It needs no body, but one of a page's form is refused by its type.
   router.route('/limits/reload').post(acceptJson, readBody, answer(reload)).all(otherMethods)
   return router
-}
-
-/** A rule as `GET /limits` and `GET /status` answer. */
-export function representRule(report: RuleReport): RuleStatus {
-  const { type, rule, isDryRun, counted, passed, refused, wouldRefuse } = report
-  return { type, rule, dryRun: isDryRun, counted, passed, refused, would_refuse: wouldRefuse }
 }

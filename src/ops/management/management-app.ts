@@ -11,9 +11,9 @@ import {
 import { createReplySender } from '../../http/reply.ts'
 import { requestLog } from '../../http/request-log.ts'
 import { answerNotFound, createRouteParts, routesOf } from '../../http/router.ts'
+import { createHealthRouter } from '../health.ts'
 import { createBanRouter } from './ban-router.ts'
 import { createLimitsRouter } from './limits-router.ts'
-import { createManagementHealth } from './management-health.ts'
 import { createMetricsRouter } from './metrics-router.ts'
 import type { Operations } from './operations.ts'
 import { createOperatorPage } from './operator-page.ts'
@@ -48,7 +48,11 @@ export function createManagementApp(options: ManagementAppOptions): Application 
   const { operations, log, newRequestId, isOnLoopback, onHostRefused, settings, now } = options
   const sendReply = createReplySender()
   const parts = createRouteParts({ sendReply, ...settings })
-  const health = createManagementHealth(operations, parts)
+  const { checks } = operations
+  const health = createHealthRouter(
+    { checks, canBeVerbose: true, guards: [requireOwnOrigin] },
+    parts,
+  )
   const page = createOperatorPage(parts)
   const routers = [
     createStatusRouter(options, parts),

@@ -1,6 +1,10 @@
 import type { Router } from 'express'
 import { accept, createRouter, type RouteParts } from '../../http/router.ts'
-import { OPEN_METRICS_TYPE, PROMETHEUS_TYPE, renderMetrics } from '../metrics/render-metrics.ts'
+import {
+  createMetricsRenderer,
+  OPEN_METRICS_TYPE,
+  PROMETHEUS_TYPE,
+} from '../metrics/render-metrics.ts'
 import type { Operations } from './operations.ts'
 
 /** `GET /metrics`, for Prometheus. */
@@ -8,6 +12,7 @@ export function createMetricsRouter(
   { report }: Pick<Operations, 'report'>,
   { answer, otherMethods }: RouteParts,
 ): Router {
+  const renderMetrics = createMetricsRenderer()
   const handle = answer(async ({ headers }) => ({
     status: 200,
     headers: { 'Cache-Control': 'no-store' },

@@ -1,20 +1,15 @@
 import type { BanControl } from '../../limits/ban-control.ts'
 import type { RuleChanges } from '../../limits/rule-changes.ts'
+import type { CheckReadiness } from '../health.ts'
 import type { ServiceReport } from '../metrics/service-report.ts'
 
 /** What the management port asks of the service. */
 export interface Operations {
   report(): Promise<ServiceReport>
-  /** What must work for the service to be ready, by name. */
-  checks(): Promise<ReadinessChecks>
+  readonly checks: CheckReadiness
   readonly bans: BanControl
   /** Puts the limits file in force again. A wrong file leaves the previous rules in force. The log has the result too. */
   reloadLimits(): Promise<ReloadResult>
-}
-
-export interface ReadinessChecks {
-  readonly isReady: boolean
-  readonly checks: Readonly<Record<string, { readonly status: 'ok' | 'local' | 'unavailable' }>>
 }
 
 export type ReloadResult =

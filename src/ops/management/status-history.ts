@@ -1,8 +1,6 @@
-import type { RequestSeries } from '../../http/request-metrics.ts'
-import type { RuleReport } from '../../limits/rule-report.ts'
 import type { ServiceReport } from '../metrics/service-report.ts'
 import type { History, HistorySample } from './service-status.ts'
-import { countByClass, durationsOf, quantileMs, queuesOf, rounded, timeOf } from './status-of.ts'
+import { countByClass, durationsOf, quantileMs, queuesOf, rounded } from './status-numbers.ts'
 
 const SAMPLE_MS = 2000
 const KEPT_MS = 15 * 60_000
@@ -30,31 +28,26 @@ export interface StatusHistory {
   close(): void
 }
 
-/** What a sample is the difference to. */
-interface Mark {
-  /** By the clock that does not jump. */
-  readonly at: number
-  readonly report: ServiceReport
-}
-
 export function createStatusHistory(options: StatusHistoryOptions): StatusHistory {
   const { now, monotonicNow } = options
   let samples: readonly HistorySample[] = []
-  let last: Mark | undefined
+  let last: Totals | undefined
   let isSampling = false
   let timer: NodeJS.Timeout | undefined
 
   function add(report: ServiceReport): void {
-    const mark = { at: monotonicNow(), report }
+    const totals = totalsOf(report, monotonicNow())
     const wallMs = now()
-    if (last !== undefined && mark.at > last.at) {
+    if (last !== undefined && totals.at > last.at) {
       const kept = samples.filter(({ at }) => isKept(Date.parse(at), wallMs))
-      samples = [...kept, sampleOf(timeOf(wallMs), last, mark)].slice(-MAX_SAMPLES)
+      const at = new Date(wallMs).toISOString()
+      const added = { at, ...differenceOf(last, totals), queues: queuesOf(report) }
+      samples = [...kept, added].slice(-MAX_SAMPLES)
     }
-    last = mark
+    last = totals
   }
 
-  const sample = async () => {
+  async function sample(): Promise<void> {
     if (isSampling) return
     isSampling = true
     try {
@@ -71,10 +64,8 @@ export function createStatusHistory(options: StatusHistoryOptions): StatusHistor
     }),
     sample,
     start: () => {
-      const attempt = () => {
-        // A service that cannot report leaves a gap, which the next sample covers.
-        sample().catch(() => {})
-      }
+      // A service that cannot report leaves a gap, which the next sample covers.
+      const attempt = () => void sample().catch(() => {})
       attempt()
       timer = setInterval(attempt, SAMPLE_MS).unref()
     },
@@ -87,66 +78,61 @@ function isKept(atMs: number, nowMs: number): boolean {
   return atMs < nowMs && nowMs - atMs < KEPT_MS
 }
 
-function sampleOf(at: string, from: Mark, to: Mark): HistorySample {
-  const seconds = (to.at - from.at) / 1000
-  const { report } = to
-  const ended = subtractSeries(report.requests.series, from.report.requests.series)
-  const durations = durationsOf(ended)
+/** What a sample is the difference of. */
+interface Totals {
+  /** Milliseconds, by the clock that does not jump. */
+  readonly at: number
+  readonly byStatus: Readonly<Record<string, number>>
+  readonly durations: readonly number[]
+  readonly shed: number
+  readonly cpuSeconds: number
+  /** By type and name of the rule. */
+  readonly refused: Readonly<Record<string, number>>
+  readonly wouldRefuse: Readonly<Record<string, number>>
+}
+
+function totalsOf({ requests, server, process, limits }: ServiceReport, at: number): Totals {
+  const rules = limits?.rules ?? []
+  const ofRules = (name: 'refused' | 'wouldRefuse') =>
+    Object.fromEntries(rules.map(rule => [`${rule.type} ${rule.rule}`, rule[name]]))
   return {
     at,
+    byStatus: countByClass(requests.series),
+    durations: durationsOf(requests.series),
+    shed: server.shedRequests,
+    cpuSeconds: process.cpuSeconds,
+    refused: ofRules('refused'),
+    wouldRefuse: ofRules('wouldRefuse'),
+  }
+}
+
+function differenceOf(from: Totals, to: Totals): Omit<HistorySample, 'at' | 'queues'> {
+  const seconds = (to.at - from.at) / 1000
+  const durations = to.durations.map((count, range) => count - (from.durations[range] ?? 0))
+  return {
     seconds: rounded(seconds),
-    by_status: countByClass(ended),
+    by_status: growth(from.byStatus, to.byStatus),
     p50_ms: quantileMs(durations, 0.5),
     p90_ms: quantileMs(durations, 0.9),
     p99_ms: quantileMs(durations, 0.99),
-    shed: growth(report.server.shedRequests, from.report.server.shedRequests),
-    ...refusalsBetween(from.report, report),
-    queues: queuesOf(report),
-    cpu: rounded((report.process.cpuSeconds - from.report.process.cpuSeconds) / seconds),
+    shed: to.shed - from.shed,
+    refused: sumOf(growth(from.refused, to.refused)),
+    would_refuse: sumOf(growth(from.wouldRefuse, to.wouldRefuse)),
+    cpu: rounded((to.cpuSeconds - from.cpuSeconds) / seconds),
   }
 }
 
-/** Requests that ended between two reports. */
-function subtractSeries(
-  series: readonly RequestSeries[],
-  previous: readonly RequestSeries[],
-): readonly RequestSeries[] {
-  const before = new Map(previous.map(one => [keyOfSeries(one), one.seconds]))
-  return series.map(({ method, route, status, seconds }) => {
-    const known = before.get(keyOfSeries({ method, route, status }))
-    const counts = seconds.counts.map((count, index) => growth(count, known?.counts[index]))
-    return { method, route, status, seconds: { counts, sum: growth(seconds.sum, known?.sum) } }
-  })
-}
-
-/** By rule, because a reload may remove a rule with its counts. */
-function refusalsBetween(from: ServiceReport, to: ServiceReport) {
-  const before = new Map(from.limits?.rules.map(rule => [keyOfRule(rule), rule]))
-  let refused = 0
-  let wouldRefuse = 0
-  for (const rule of to.limits?.rules ?? []) {
-    const known = before.get(keyOfRule(rule))
-    refused += growth(rule.refused, known?.refused)
-    wouldRefuse += growth(rule.wouldRefuse, known?.wouldRefuse)
-  }
-  return { refused, would_refuse: wouldRefuse }
-}
-
-/** What tells rules apart: their names are unique within a type. */
-function keyOfRule({ type, rule }: Pick<RuleReport, 'type' | 'rule'>): string {
-  return `${type} ${rule}`
-}
-
-/** What tells series apart: their labels. */
-function keyOfSeries({
-  method,
-  route,
-  status,
-}: Pick<RequestSeries, 'method' | 'route' | 'status'>): string {
-  return `${route} ${method} ${status}`
-}
+type Counts = Readonly<Record<string, number>>
 
 /** Counts that went back, as those of a rule that was removed and came again, have begun at 0. */
-function growth(count: number, before = 0): number {
-  return count >= before ? count - before : count
+function growth(from: Counts, to: Counts): Counts {
+  const grown = Object.entries(to).map(([name, count]) => {
+    const before = from[name] ?? 0
+    return [name, count >= before ? count - before : count]
+  })
+  return Object.fromEntries(grown)
+}
+
+function sumOf(counts: Counts): number {
+  return Object.values(counts).reduce((sum, count) => sum + count, 0)
 }

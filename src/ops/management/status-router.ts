@@ -26,13 +26,8 @@ export function createStatusRouter(
   async function handle(request: Request): Promise<Reply> {
     const since = parseSince(request.url)
     const [report, readiness] = await Promise.all([operations.report(), operations.checks()])
-    const status = statusOf(report, {
-      ...readiness,
-      version,
-      now: now(),
-      history: history.read(since),
-    })
-    return jsonReply(200, status)
+    const past = history.read(since)
+    return jsonReply(200, statusOf(report, { ...readiness, version, now: now(), history: past }))
   }
 
   const router = createRouter()

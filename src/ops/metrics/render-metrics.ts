@@ -1,4 +1,5 @@
 import {
+  collectDefaultMetrics,
   openMetricsContentType,
   prometheusContentType,
   Registry,
@@ -6,9 +7,8 @@ import {
 } from 'prom-client'
 import { parseAccept, qualityOf } from '../../http/negotiation.ts'
 import type { Exemplar } from '../../http/request-metrics.ts'
-import { keepLabels, type Labels } from './keep-labels.ts'
-import { type HistogramMetric, SERVICE_METRICS, type ServiceMetric } from './service-metrics.ts'
-import type { ProcessMetric, ServiceReport } from './service-report.ts'
+import { type HistogramMetric, type Labels, SERVICE_METRICS } from './service-metrics.ts'
+import type { ServiceReport } from './service-report.ts'
 
 /** Media types of the two formats. */
 export const PROMETHEUS_TYPE = 'text/plain'
@@ -20,45 +20,42 @@ export interface RenderedMetrics {
   readonly type: string
 }
 
-/** A value as prom-client writes it. */
-interface PromValue {
-  /** The name of the metric if left out. */
-  readonly metricName?: string
-  readonly labels: Labels
-  /** Further labels, which prom-client formats once for all values that have the same object. */
-  readonly sharedLabels: Labels
-  readonly value: number
-  readonly exemplar?: PromExemplar | undefined
-}
-
-interface PromExemplar {
-  readonly labelSet: Labels
-  readonly value: number
-  /** Seconds since the epoch. */
-  readonly timestamp: number
-}
-
-interface PromMetric {
-  readonly name: string
-  readonly help: string
-  readonly type: string
-  readonly values: readonly PromValue[]
-}
-
 /**
- * The metrics of a service in the text format of Prometheus, or in that of OpenMetrics, with exemplars, for an Accept header
- * that prefers it.
+ * Returns the metrics of a service and its process in the text format of Prometheus, or in that of OpenMetrics, with exemplars,
+ * for an Accept header that prefers it.
  */
-export async function renderMetrics(
+export type RenderMetrics = (
   report: ServiceReport,
   accept: string | undefined,
-): Promise<RenderedMetrics> {
-  const type = prefersOpenMetrics(accept) ? openMetricsContentType : prometheusContentType
-  const registry = new Registry<RegistryContentType>()
-  registry.setContentType(type)
-  for (const metric of SERVICE_METRICS) register(registry, toPromMetric(metric, report))
-  for (const metric of report.process.defaults) register(registry, withSharedLabels(metric))
-  return { body: await registry.metrics(), type }
+) => Promise<RenderedMetrics>
+
+/** Gauges of prom-client whose names are those of counters. Each is the sum over the types of another metric. */
+const MISNAMED = ['handles', 'requests', 'resources'].map(kind => `nodejs_active_${kind}_total`)
+
+/** What the monitor of Node says of a time too short to measure: NaN, or as the least 2^63 nanoseconds. */
+const UNMEASURED = /^(nodejs_eventloop_lag_\w+) (?:Nan|9223372036\S*)$/gm
+
+/** Begins to measure the lag of the event loop and the garbage collection, which only the end of the process ends. */
+export function createMetricsRenderer(): RenderMetrics {
+  const defaults = new Registry()
+  collectDefaultMetrics({ register: defaults })
+  for (const name of MISNAMED) defaults.removeSingleMetric(name)
+
+  return async (report, accept) => {
+    const type = prefersOpenMetrics(accept) ? openMetricsContentType : prometheusContentType
+    // For OpenMetrics, prom-client renames its counters for good. So each answer has a registry and objects of its own.
+    const registry = new Registry<RegistryContentType>()
+    registry.setContentType(type)
+    for (const metric of SERVICE_METRICS) {
+      const { name, help, type } = metric
+      const values = metric.type === 'histogram' ? bucketsOf(metric, report) : metric.read(report)
+      const get = async () => ({ name: own.name, help, type, values })
+      const own = { name, type, get }
+      register(registry, own)
+    }
+    for (const metric of defaults.getMetricsAsArray()) register(registry, Object.create(metric))
+    return { body: (await registry.metrics()).replaceAll(UNMEASURED, '$1 0'), type }
+  }
 }
 
 function prefersOpenMetrics(accept: string | undefined): boolean {
@@ -66,54 +63,35 @@ function prefersOpenMetrics(accept: string | undefined): boolean {
   return qualityOf(preferences, OPEN_METRICS_TYPE) > qualityOf(preferences, PROMETHEUS_TYPE)
 }
 
-/** prom-client takes every object with `get`. It changes the name of the object, so that each registry needs its own. */
-function register(registry: Registry<RegistryContentType>, metric: PromMetric): void {
-  const registered = { ...metric, get: () => Promise.resolve(registered) }
-  registry.registerMetric(registered as never)
+/** prom-client takes every object with `get`. */
+function register(registry: Registry<RegistryContentType>, metric: object): void {
+  registry.registerMetric(metric as never)
 }
 
-function toPromMetric(metric: ServiceMetric, report: ServiceReport): PromMetric {
-  const { name, help, type } = metric
-  const keep = keepLabels(name)
-  const values: readonly PromValue[] =
-    metric.type === 'histogram'
-      ? histogramValues(metric, report)
-      : metric.read(report).map(({ labels, value }, index) => ({
-          labels: NO_LABELS,
-          sharedLabels: keep(labels, index),
-          value,
-        }))
-  return { name, help, type, values }
+/** A sample of a histogram as prom-client writes it. */
+interface BucketSample {
+  /** The name of the metric with an end. */
+  readonly metricName: string
+  readonly labels: Labels
+  /** Further labels, which prom-client formats once for all samples that have the same object. */
+  readonly sharedLabels: Labels
+  readonly value: number
+  readonly exemplar?: object | undefined
 }
 
-function withSharedLabels(metric: ProcessMetric): PromMetric {
-  const keep = keepLabels(metric.name)
-  const values = metric.values.map(({ labels, ...rest }, index) => ({
-    ...rest,
-    labels: NO_LABELS,
-    sharedLabels: keep(labels, index),
-  }))
-  return { ...metric, values }
-}
-
-const NO_LABELS: Labels = {}
-
-function histogramValues(
+function bucketsOf(
   { name, bounds, read }: HistogramMetric,
   report: ServiceReport,
-): readonly PromValue[] {
-  const metricName = `${name}_bucket`
-  const ranges = [...bounds.map(String), '+Inf'].map(le => ({ le }))
-  const keep = keepLabels(name)
-  return read(report).flatMap(({ labels, counts, sum, exemplars }, sample) => {
-    const sharedLabels = keep(labels, sample)
-    const ofAll = { labels: NO_LABELS, sharedLabels }
+): readonly BucketSample[] {
+  return read(report).flatMap(({ labels: sharedLabels, ranges: { counts, sum }, exemplars }) => {
     let value = 0
-    const buckets = ranges.map((range, index) => {
-      value += counts[index] ?? 0
-      const exemplar = toPromExemplar(exemplars?.[index])
-      return { metricName, labels: range, sharedLabels, value, exemplar }
+    const buckets = counts.map((count, index) => {
+      value += count
+      const labels = { le: bounds[index] ?? '+Inf' }
+      const exemplar = toPromExemplar(exemplars?.get(index))
+      return { metricName: `${name}_bucket`, labels, sharedLabels, value, exemplar }
     })
+    const ofAll = { labels: {}, sharedLabels }
     return [
       ...buckets,
       { metricName: `${name}_sum`, ...ofAll, value: sum },
@@ -122,7 +100,7 @@ function histogramValues(
   })
 }
 
-function toPromExemplar(exemplar: Exemplar | undefined): PromExemplar | undefined {
+function toPromExemplar(exemplar: Exemplar | undefined): object | undefined {
   if (exemplar === undefined) return undefined
   const { traceId, seconds, at } = exemplar
   return { labelSet: { trace_id: traceId }, value: seconds, timestamp: at / 1000 }

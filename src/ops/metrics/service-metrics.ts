@@ -2,14 +2,15 @@ import { DURATION_BOUNDS, type Exemplar } from '../../http/request-metrics.ts'
 import type { HistogramCounts } from '../../metrics/histogram.ts'
 import { COMMIT_SECONDS_BOUNDS, COMMIT_WRITES_BOUNDS } from '../../storage/storage-report.ts'
 import { readVersion } from '../../version.ts'
-import type { Labels } from './keep-labels.ts'
 import type { ServiceReport } from './service-report.ts'
+
+/** The labels of a sample, by their names. */
+export type Labels = Readonly<Record<string, string | number>>
 
 interface MetricFacts {
   readonly name: string
   /** One sentence, with the unit. */
   readonly help: string
-  readonly labels: readonly string[]
 }
 
 /** A metric whose values are numbers. */
@@ -18,7 +19,7 @@ export interface NumberMetric extends MetricFacts {
   readonly read: (report: ServiceReport) => readonly NumberSample[]
 }
 
-export interface NumberSample {
+interface NumberSample {
   readonly labels: Labels
   readonly value: number
 }
@@ -31,62 +32,53 @@ export interface HistogramMetric extends MetricFacts {
   readonly read: (report: ServiceReport) => readonly HistogramSample[]
 }
 
-export interface HistogramSample extends HistogramCounts {
+interface HistogramSample {
   readonly labels: Labels
+  readonly ranges: HistogramCounts
   /** By the index of the range. */
-  readonly exemplars?: Readonly<Record<number, Exemplar>> | undefined
+  readonly exemplars?: ReadonlyMap<number, Exemplar>
 }
 
-export type ServiceMetric = NumberMetric | HistogramMetric
+const NO_LABELS: Labels = {}
 
-const REQUEST_METRICS: readonly ServiceMetric[] = [
+/** The metrics of the service, besides those of prom-client about the process and Node. */
+export const SERVICE_METRICS: readonly (NumberMetric | HistogramMetric)[] = [
   {
     name: 'http_request_duration_seconds',
     type: 'histogram',
     help: 'Time from the arrival of a request to the end of its response, in seconds. Status 0 means that the client left before.',
-    labels: ['method', 'route', 'status'],
     bounds: DURATION_BOUNDS,
     read: ({ requests }) =>
-      requests.series.map(({ method, route, status, seconds, exemplars }) => ({
-        labels: { method, route, status: String(status) },
-        ...seconds,
-        exemplars,
-      })),
+      requests.series.map(({ seconds: ranges, ...series }) => ({ ...series, ranges })),
   },
   {
     name: 'http_requests_in_flight',
     type: 'gauge',
     help: 'Number of requests that have begun and have not ended.',
-    labels: [],
     read: ({ requests }) => one(requests.inFlight),
   },
   {
     name: 'http_connections',
     type: 'gauge',
     help: 'Number of open connections of clients.',
-    labels: [],
     read: ({ server }) => one(server.connections),
   },
   {
     name: 'http_requests_shed_total',
     type: 'counter',
     help: 'Number of requests refused because they waited too long or too many waited.',
-    labels: [],
     read: ({ server }) => one(server.shedRequests),
   },
   {
     name: 'http_requests_by_key_total',
     type: 'counter',
     help: 'Number of requests with a valid API key, by the name of the key.',
-    labels: ['key'],
-    read: ({ requests }) =>
-      Object.entries(requests.byKey).map(([key, value]) => ({ labels: { key }, value })),
+    read: ({ requests }) => by('key', requests.byKey),
   },
   {
     name: 'queue_length',
     type: 'gauge',
     help: 'Number of requests that wait for their turn, writes that wait for the database, and passwords that wait for a thread.',
-    labels: ['queue'],
     read: ({ server, storage, waitingPasswords }) =>
       by('queue', {
         requests: server.waitingRequests,
@@ -95,50 +87,35 @@ const REQUEST_METRICS: readonly ServiceMetric[] = [
       }),
   },
   {
-    name: 'whole_lists',
-    type: 'gauge',
-    help: 'Number of whole lists that are being sent.',
-    labels: [],
-    read: ({ wholeLists }) => one(wholeLists),
-  },
-]
-
-const STORAGE_METRICS: readonly ServiceMetric[] = [
-  {
     name: 'storage_up',
     type: 'gauge',
     help: 'Whether the database has answered just now, 1 or 0.',
-    labels: [],
     read: ({ isStorageUp }) => one(Number(isStorageUp)),
   },
   {
     name: 'storage_commit_duration_seconds',
     type: 'histogram',
     help: 'Duration of a committed transaction, in seconds.',
-    labels: [],
     bounds: COMMIT_SECONDS_BOUNDS,
-    read: ({ storage }) => [{ labels: {}, ...storage.commits.seconds }],
+    read: ({ storage }) => [{ labels: NO_LABELS, ranges: storage.commits.seconds }],
   },
   {
     name: 'storage_commit_writes',
     type: 'histogram',
     help: 'Number of writes that shared one committed transaction.',
-    labels: [],
     bounds: COMMIT_WRITES_BOUNDS,
-    read: ({ storage }) => [{ labels: {}, ...storage.commits.writes }],
+    read: ({ storage }) => [{ labels: NO_LABELS, ranges: storage.commits.writes }],
   },
   {
     name: 'storage_bytes',
     type: 'gauge',
     help: 'Size of the files of the database, in bytes. Only with SQLite in a file.',
-    labels: ['file'],
-    read: ({ storage: { fileBytes } }) => (fileBytes ? by('file', { ...fileBytes }) : []),
+    read: ({ storage }) => by('file', { ...storage.fileBytes }),
   },
   {
     name: 'storage_connections',
     type: 'gauge',
     help: 'Number of connections to the database. Only with PostgreSQL.',
-    labels: ['state'],
     read: ({ storage: { connections } }) =>
       connections ? by('state', { active: connections.active, idle: connections.idle }) : [],
   },
@@ -146,74 +123,81 @@ const STORAGE_METRICS: readonly ServiceMetric[] = [
     name: 'storage_connections_waiting',
     type: 'gauge',
     help: 'Number of statements and transactions that wait for a connection. Only with PostgreSQL.',
-    labels: [],
     read: ({ storage: { connections } }) => (connections ? one(connections.waiting) : []),
   },
-]
-
-const LIMIT_METRICS: readonly ServiceMetric[] = [
+  {
+    name: 'whole_lists',
+    type: 'gauge',
+    help: 'Number of whole lists that are being sent.',
+    read: ({ wholeLists }) => one(wholeLists),
+  },
+  {
+    name: 'change_feed_requests',
+    type: 'gauge',
+    help: 'Number of requests that wait for a change of a user, and of streams of changes.',
+    read: ({ feed: { waiting, streaming } }) => by('state', { waiting, streaming }),
+  },
+  {
+    name: 'change_feed_deletions',
+    type: 'gauge',
+    help: 'Number of deleted users that the feed of changes still has, counted once a minute.',
+    read: ({ feed }) => one(feed.deletions),
+  },
   {
     name: 'limit_decisions_total',
     type: 'counter',
     help: 'Number of requests that a rule has let pass, refused, or would have refused without its dry run.',
-    labels: ['type', 'rule', 'outcome'],
-    read: ({ limits }) =>
-      (limits?.rules ?? []).flatMap(({ type, rule, passed, refused, wouldRefuse }) => [
-        { labels: { type, rule, outcome: 'passed' }, value: passed },
-        { labels: { type, rule, outcome: 'refused' }, value: refused },
-        { labels: { type, rule, outcome: 'would_refuse' }, value: wouldRefuse },
-      ]),
+    read: report =>
+      rulesIn(report).flatMap(({ labels, passed, refused, wouldRefuse }) =>
+        by('outcome', { passed, refused, would_refuse: wouldRefuse }, labels),
+      ),
   },
   {
     name: 'limit_requests_counted_total',
     type: 'counter',
     help: 'Number of requests that a rule has matched and, if it counts, counted.',
-    labels: ['type', 'rule'],
-    read: ({ limits }) =>
-      (limits?.rules ?? []).map(({ type, rule, counted }) => ({
-        labels: { type, rule },
-        value: counted,
-      })),
+    read: report => rulesIn(report).map(({ labels, counted }) => ({ labels, value: counted })),
   },
   {
     name: 'limit_bans',
     type: 'gauge',
     help: 'Number of bans in force.',
-    labels: [],
     read: ({ limits }) => one(limits?.bans ?? 0),
   },
   {
     name: 'limit_store_up',
     type: 'gauge',
     help: 'Whether the store that counts for the limits can be reached, 1 or 0. It is 1 without limits.',
-    labels: [],
     read: ({ limits }) => one(Number(limits?.isStoreUp ?? true)),
   },
-]
-
-const PROCESS_METRICS: readonly ServiceMetric[] = [
   {
     name: 'user_records_build_info',
     type: 'gauge',
     help: 'Always 1. The labels have the versions of the service and of Node.',
-    labels: ['version', 'node'],
-    read: () => [{ labels: { version: readVersion(), node: process.version }, value: 1 }],
+    read: () => one(1, { version: readVersion(), node: process.version }),
   },
 ]
 
-/** The metrics of the service, besides those of prom-client about the process and Node. */
-export const SERVICE_METRICS: readonly ServiceMetric[] = [
-  ...REQUEST_METRICS,
-  ...STORAGE_METRICS,
-  ...LIMIT_METRICS,
-  ...PROCESS_METRICS,
-]
-
-function one(value: number): readonly NumberSample[] {
-  return [{ labels: {}, value }]
+function one(value: number, labels = NO_LABELS): readonly NumberSample[] {
+  return [{ labels, value }]
 }
 
 /** A sample for each member. Its name is the value of `label`. */
-function by(label: string, values: Readonly<Record<string, number>>): readonly NumberSample[] {
-  return Object.entries(values).map(([name, value]) => ({ labels: { [label]: name }, value }))
+function by(
+  label: string,
+  values: Readonly<Record<string, number>>,
+  others: Labels = NO_LABELS,
+): readonly NumberSample[] {
+  return Object.entries(values).map(([name, value]) => ({
+    labels: { ...others, [label]: name },
+    value,
+  }))
+}
+
+/** What each rule has done, with its labels. Prometheus stops reading at a NUL; prom-client escapes everything else. */
+function rulesIn({ limits }: ServiceReport) {
+  return (limits?.rules ?? []).map(({ type, rule, ...counts }) => ({
+    ...counts,
+    labels: { type, rule: rule.replaceAll('\0', '\ufffd') },
+  }))
 }

@@ -1,8 +1,10 @@
-import type { RequestReport } from '../../http/request-metrics.ts'
+import { setImmediate } from 'node:timers/promises'
+import type { RequestMetrics, RequestReport } from '../../http/request-metrics.ts'
 import type { LimitsReport } from '../../limits/rule-report.ts'
 import type { ServerReport } from '../../server/server.ts'
+import type { Storage } from '../../storage/storage.ts'
 import type { StorageReport } from '../../storage/storage-report.ts'
-import type { Labels } from './keep-labels.ts'
+import { createPatientWaits } from '../../waiting/patient-waits.ts'
 
 /** What the service has counted since its start, and how it is now. */
 export interface ServiceReport {
@@ -15,9 +17,19 @@ export interface ServiceReport {
   readonly waitingPasswords: number
   /** Whole lists that are being sent. */
   readonly wholeLists: number
+  readonly feed: FeedReport
   /** `undefined` without limits. */
-  readonly limits?: LimitsReport
+  readonly limits: LimitsReport | undefined
   readonly process: ProcessUse
+}
+
+/** The feed of changes. */
+export interface FeedReport {
+  /** Requests that wait for a change, and streams of events. */
+  readonly waiting: number
+  readonly streaming: number
+  /** Deletions that were kept when they were last counted. */
+  readonly deletions: number
 }
 
 /** What a process uses of the machine. */
@@ -31,21 +43,72 @@ export interface ProcessUse {
   readonly memoryBytes: number
   /** How late the event loop is at the moment. */
   readonly eventLoopLagSeconds: number
-  /** The metrics that prom-client collects by itself about the process and Node. */
-  readonly defaults: readonly ProcessMetric[]
 }
 
-/** A metric about the process or Node, as `getMetricsAsJSON` of prom-client returns it. */
-export interface ProcessMetric {
-  readonly name: string
-  readonly help: string
-  readonly type: string
-  /** How the values of several readings become one. */
-  readonly aggregator?: string | undefined
-  readonly values: readonly {
-    readonly value: number
-    readonly labels: Labels
-    /** Of a histogram: `_bucket`, `_sum` or `_count` after the name of the metric. */
-    readonly metricName?: string
-  }[]
+export interface ReportSources {
+  readonly metrics: RequestMetrics
+  readonly storage: Pick<Storage, 'report' | 'users'>
+  readonly passwords: { waiting(): number }
+  readonly wholeLists: { running(): number }
+  readonly feed: () => FeedReport
+  readonly limits: () => LimitsReport | undefined
+}
+
+/** A database that takes longer counts as down: monitoring must see one that hangs, and not hang with it. */
+const PING_TIMEOUT_MS = 500
+
+/** Returns what reports about a service, apart from its server. A report takes little longer than `PING_TIMEOUT_MS`. */
+export function createReporter({
+  metrics,
+  storage,
+  passwords,
+  wholeLists,
+  feed,
+  limits,
+}: ReportSources): () => Promise<Omit<ServiceReport, 'server'>> {
+  const waits = createPatientWaits(PING_TIMEOUT_MS)
+  let answer: Promise<boolean> | undefined
+
+  /** A database that does not answer is not asked again before it has answered or failed. */
+  function isStorageUp(): Promise<boolean> {
+    answer ??= storage.users
+      .ping()
+      .then(() => true)
+      .finally(() => {
+        answer = undefined
+      })
+    return waits.wait(answer, false)
+  }
+
+  return async () => {
+    const [isUp, ofStorage, eventLoopLagSeconds] = await Promise.all([
+      isStorageUp(),
+      storage.report(),
+      measureLag(),
+    ])
+    const { user, system } = process.cpuUsage()
+    return {
+      requests: metrics.report(),
+      storage: ofStorage,
+      isStorageUp: isUp,
+      waitingPasswords: passwords.waiting(),
+      wholeLists: wholeLists.running(),
+      feed: feed(),
+      limits: limits(),
+      process: {
+        pid: process.pid,
+        startedAt: Math.round(performance.timeOrigin),
+        cpuSeconds: (user + system) / 1e6,
+        memoryBytes: process.memoryUsage.rss(),
+        eventLoopLagSeconds,
+      },
+    }
+  }
+}
+
+/** The time until a callback runs that could run now, in seconds. */
+async function measureLag(): Promise<number> {
+  const startedAt = performance.now()
+  await setImmediate()
+  return (performance.now() - startedAt) / 1000
 }

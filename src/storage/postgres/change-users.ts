@@ -148,11 +148,11 @@ export function createUserChanges(
   }
 
   return {
-    update: (id, change, expected) =>
+    update: (id, change, precondition) =>
       contended.run([String(id)], async isAlone => {
         const before = await rows.add(id)
         if (before === undefined) return undefined
-        const after = decideChange(before, change, { now: now(), expected })
+        const after = decideChange(before, change, { now: now(), precondition })
         if (after === 'digest_changed') return after
         if (after === before) return showUser(before)
         await requireFree(after.email, before)
@@ -173,12 +173,12 @@ export function createUserChanges(
       return length === 1
     },
 
-    delete: (id, expected) =>
+    delete: (id, precondition) =>
       contended.run([String(id)], async () => {
-        if (expected === undefined) return deletes.add({ id })
+        if (precondition === undefined) return deletes.add({ id })
         const before = await rows.add(id)
         if (before === undefined) return false
-        requireVersion(before, expected)
+        requireVersion(before, precondition)
         return deletes.add(before)
       }),
   }

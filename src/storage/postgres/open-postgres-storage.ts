@@ -98,6 +98,13 @@ function createPostgresStorage(
   const { onIndexing, onWarning } = options
   const words = indexedWords(connections)
   const filler = createWordFiller({ words, onIndexing, onWarning })
+  /** Writes that have been let in still read. */
+  async function endInOrder(): Promise<void> {
+    await filler.end()
+    await writes.close()
+    await closing.close()
+  }
+
   const users = createPostgresUserRepository({
     connections,
     closing,
@@ -139,7 +146,7 @@ function createPostgresStorage(
       ...connections.report(),
     }),
     close: async () => {
-      await connections.close(Promise.all([filler.end(), writes.close(), closing.close()]))
+      await connections.close(endInOrder())
     },
   }
 }

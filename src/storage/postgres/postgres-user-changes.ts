@@ -6,6 +6,7 @@ import type {
   UserChange,
   UserChanges,
 } from '../../users/user-changes.ts'
+import { NoAnswer, withinPatience } from '../../waiting/patience.ts'
 import type { Connections, Statement } from './postgres-connections.ts'
 import { unavailable } from './postgres-errors.ts'
 import { representationOf } from './user-reads.ts'
@@ -26,12 +27,13 @@ type FeedRow = readonly [
 ]
 
 /**
- * The server, how often a standby was promoted to be it, and the database, which may be a copy that CREATE DATABASE made. A
- * standby may have lost the last transactions, whose numbers are then given out again. NULL on a standby.
+ * The server, how often a standby was promoted to be it, the database, which may be a copy that CREATE DATABASE made, and the
+ * table, which `pg_restore` makes anew. A standby may have lost the last transactions, whose numbers are then given out again.
+ * NULL on a standby.
  */
 export const SERVER = `(
   SELECT CASE WHEN NOT pg_is_in_recovery() THEN concat_ws(
-    '/', system_identifier, left(pg_walfile_name(pg_current_wal_lsn()), 8), pg_database.oid) END
+    '/', system_identifier, left(pg_walfile_name(pg_current_wal_lsn()), 8), pg_database.oid, 'user_feed'::regclass::oid) END
   FROM pg_control_system(), pg_database WHERE datname = current_database())`
 
 /** All transactions below it have ended. */
@@ -70,7 +72,7 @@ const SELECT_CHANGES: Statement = {
 const SELECT_LAST: Statement = {
   name: 'read_last_change',
   text: `
-    SELECT mark, changed_in::text, id FROM user_feed LEFT JOIN (
+    SELECT CASE WHEN server <> ${SERVER} THEN '' ELSE mark END, changed_in::text, id FROM user_feed LEFT JOIN (
       SELECT changed_in, id FROM user_changes WHERE changed_in < ${OLDEST}
       ORDER BY changed_in DESC, id DESC LIMIT 1) AS newest ON true`,
 }
@@ -81,20 +83,41 @@ const NEW_MARK = `md5(random()::text || clock_timestamp()::text)`
 export const BEGIN_FEED = `
   UPDATE user_feed SET mark = ${NEW_MARK}, server = ${SERVER}, baseline_through = 0, forgotten_in = '0', forgotten_id = 0`
 
-/** Numbers of another server mean nothing here. After a promotion they still do, but cursors may be those of a lost future. */
+/** Whether `one` of two values of `server` is that of a dump that became the other one: its transactions mean nothing there. */
+const isRestored = (one: string, other: string) => `
+  (split_part(${one}, '/', 1), split_part(${one}, '/', 4)) <> (split_part(${other}, '/', 1), split_part(${other}, '/', 4))`
+
+/** After a promotion the numbers of transactions still mean something, but cursors may be those of a lost future. */
 const BEGIN_ANEW: Statement = {
   text: `
     UPDATE user_feed SET mark = ${NEW_MARK}, server = ${SERVER}
     FROM user_feed AS former WHERE user_feed.server IS DISTINCT FROM ${SERVER}
-    RETURNING split_part(former.server, '/', 1) <> split_part(user_feed.server, '/', 1)`,
+    RETURNING ${isRestored('former.server', 'user_feed.server')}`,
 }
 
 const FORGET_ALL: Statement = {
   text: `
     WITH forgotten AS (DELETE FROM user_changes)
     UPDATE user_feed SET baseline_through = ${MAX_ID}, forgotten_in = '0', forgotten_id = 0`,
-  isUnbounded: true,
 }
+
+/** A write of one of their users waits for the end of the statement. */
+const CHANGES_A_TIME = 5000
+
+/** The changes of the next users, unless the feed has begun anew. The lock keeps it from that until the commit. */
+const FORGET_NEXT: Statement = {
+  text: `
+    WITH restored AS (
+      SELECT FROM user_feed WHERE ${isRestored('server', SERVER)} FOR SHARE
+    ), next AS (
+      SELECT id FROM user_changes WHERE id > $1 AND EXISTS (SELECT FROM restored) ORDER BY id LIMIT ${CHANGES_A_TIME}
+    ), forgotten AS (
+      DELETE FROM user_changes USING next WHERE user_changes.id = next.id)
+    SELECT max(id) FROM next`,
+}
+
+/** For how long a request waits for the feed to begin anew. */
+const BEGIN_MS = 1000
 
 const DELETIONS_A_TIME = 500
 
@@ -126,6 +149,19 @@ const COUNT_DELETIONS: Statement = {
 
 /** The feed in PostgreSQL. It shows a change once no older transaction that writes is running. */
 export function createPostgresUserChanges(connections: Connections): UserChanges {
+  let beginning: Promise<void> | undefined
+
+  async function untilBegun(): Promise<void> {
+    beginning ??= beginFeedAnew(connections).finally(() => {
+      beginning = undefined
+    })
+    try {
+      await withinPatience(BEGIN_MS, beginning)
+    } catch (error) {
+      throw error instanceof NoAnswer ? unavailable(error) : error
+    }
+  }
+
   async function readOnce(after: ChangePosition | undefined, limit: number) {
     // Whether there are users from before the feed is only known with the first page.
     const isBefore = after === undefined || after.phase === 'before'
@@ -143,7 +179,7 @@ export function createPostgresUserChanges(connections: Connections): UserChanges
     const [mark, baseline, , , isOfThisServer, oldest] = feed
     if (isOfThisServer === null) throw unavailable(new Error('a standby shows no changes'))
     if (!isOfThisServer) {
-      await beginFeedAnew(connections)
+      await untilBegun()
       return read(after, limit)
     }
     if (after !== undefined && isExpired(feed, after)) throw new ServiceError('cursor_expired')
@@ -181,11 +217,22 @@ export function createPostgresUserChanges(connections: Connections): UserChanges
   }
 }
 
-/** Lets the cursors of a feed expire whose transactions are those of another server, or of one before a promotion. */
+/**
+ * Lets the cursors of a feed expire whose transactions are those of another server, or of one before a promotion. After a
+ * restore it forgets the changes first, most of them in short transactions: nobody reads them.
+ */
 async function beginFeedAnew(connections: Connections): Promise<void> {
+  let through: number | null = 0
+  while (through !== null) {
+    const [row] = await connections.write(
+      session => session.query<[number | null]>(FORGET_NEXT, [through]),
+      { lane: 'long' },
+    )
+    through = row?.[0] ?? null
+  }
   await connections.transaction(
     async session => {
-      const [row] = await session.query<[isOtherServer: boolean]>(BEGIN_ANEW)
+      const [row] = await session.query<[isRestored: boolean]>(BEGIN_ANEW)
       if (row?.[0] === true) await session.query(FORGET_ALL)
     },
     { lane: 'long' },

@@ -40,11 +40,15 @@ export const NEW_MARK = 'lower(hex(randomblob(8)))'
 const BASELINE_ROWS = 1000
 
 /** Users with a change come later, with that. */
-const SELECT_BASELINE = `
+const readBaselineSql = (condition: string) => `
   SELECT id, updated_at, CASE WHEN id <= @baseline AND NOT EXISTS (
     SELECT 1 FROM user_changes WHERE user_changes.id = users.id) THEN ${REPRESENTATION} END
-  FROM users INDEXED BY users_by_updated_at
-  WHERE (updated_at, id) > (@key, @id) ORDER BY updated_at, id LIMIT ${BASELINE_ROWS}`
+  FROM users INDEXED BY users_by_updated_at WHERE ${condition}`
+
+/** For (updated_at, id) > (@key, @id) SQLite seeks by the time only, and an import may give one time to all users. */
+export const SELECT_BASELINE = `
+  ${readBaselineSql('updated_at = @key AND id > @id')} UNION ALL ${readBaselineSql('updated_at > @key')}
+  ORDER BY updated_at, id LIMIT ${BASELINE_ROWS}`
 
 const SELECT_CHANGES = `
   SELECT user_changes.id, revision, deleted_at, CASE WHEN deleted_at IS NULL THEN (

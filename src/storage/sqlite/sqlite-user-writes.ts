@@ -85,11 +85,11 @@ export function createSqliteUserWrites(options: SqliteUserWritesOptions): UserWr
         }),
       ),
 
-    update: (id, change, expected) =>
+    update: (id, change, precondition) =>
       writes.run(() => {
         const before = selectRow.get(id)
         if (before === undefined) return undefined
-        const after = decideChange(before, change, { now: now(), expected })
+        const after = decideChange(before, change, { now: now(), precondition })
         if (after === 'digest_changed') return after
         if (after !== before) mapTakenEmail(() => update(before, after))
         return showUser(after)
@@ -98,11 +98,11 @@ export function createSqliteUserWrites(options: SqliteUserWritesOptions): UserWr
     replaceDigest: (id, { previous, next }) =>
       writes.run(() => replaceDigest.run(next, id, previous).changes === 1),
 
-    delete: (id, expected) =>
+    delete: (id, precondition) =>
       writes.run(() => {
         const before = selectRow.get(id)
         if (before === undefined) return false
-        requireVersion(before, expected)
+        requireVersion(before, precondition)
         remove.run(id)
         writes.words.note(id)
         return true

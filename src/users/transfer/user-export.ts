@@ -11,8 +11,6 @@ export interface UserExportOptions {
   readonly withDigests: boolean
 }
 
-export type UserExporter = ReturnType<typeof createUserExporter>
-
 const PAGE_USERS = 1000
 
 export function createUserExporter(options: {

@@ -5,6 +5,7 @@ import { createPostgresUserRepository } from '../../../src/storage/postgres/post
 import type { Storage } from '../../../src/storage/storage.ts'
 import type { StoredUser } from '../../../src/users/user-repository.ts'
 import { describeUserRepository } from '../../contracts/user-repository-contract.ts'
+import { among } from '../../support/among.ts'
 import { queryPostgres } from '../../support/postgres-client.ts'
 import { holdOpen, openStorage } from '../../support/postgres-connections.ts'
 import { copyPostgresTemplate } from '../../support/postgres-databases.ts'
@@ -68,9 +69,9 @@ test('of a delete and updates with one version by several processes, one succeed
     const user = { name: 'Ann', email: `ann${round}@example.com`, passwordDigest: null }
     const { id, version } = await one.users.create(user)
     const results = await Promise.allSettled([
-      one.users.update(id, { name: 'Bea' }, [version]),
-      other.users.update(id, { name: 'Cid' }, [version]),
-      other.users.delete(id, [version]),
+      one.users.update(id, { name: 'Bea' }, among(version)),
+      other.users.update(id, { name: 'Cid' }, among(version)),
+      other.users.delete(id, among(version)),
     ])
     const found = await one.users.find(id)
     const done = results.flatMap(result => (result.status === 'fulfilled' ? [result.value] : []))

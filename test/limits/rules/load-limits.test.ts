@@ -68,6 +68,17 @@ test.each<[name: string, text: string | Buffer, mistake: RegExp]>([
     '{ "blocklist": [{ "userAgent": { "regex": "a",\n"regex": "b" } }] }',
     /^line 2: blocklist\[0\]: userAgent\.regex is given twice$/,
   ],
+  [
+    'deep.json',
+    `{ "bans": [],\n"throttle": [\n${'['.repeat(100_000)}${']'.repeat(100_000)}] }`,
+    /^line 3: throttle\[0\]: must be an object$/,
+  ],
+  [
+    'deep in a rule.json',
+    `{ "blocklist": [{\n"header": ${'{"a":'.repeat(100_000)}1${'}'.repeat(100_000)} }] }`,
+    /^line 2: blocklist\[0\]: header\.a must be a pattern /,
+  ],
+  ['deep and broken.json', `{ "bans":\n${'['.repeat(100_000)} }`, /cannot be read \(line 2, /],
   ['throws lines.mjs', `throw new Error('boom\\nand more')`, /^the file .*\(boom and more\)$/],
   ['throws null.mjs', 'throw null', /cannot be read \(null\)$/],
   ['broken.mjs', 'export default {', /cannot be read \(/],

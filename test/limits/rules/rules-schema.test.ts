@@ -2,7 +2,7 @@ import { inspect } from 'node:util'
 import type { Request } from 'express'
 import { describe, expect, test } from 'vitest'
 import { checkLimits } from '../../../src/limits/rules/checked-limits.ts'
-import type { RuleKind } from '../../../src/limits/rules/compiled-rules.ts'
+import type { RuleKind } from '../../../src/limits/rules/rules-schema.ts'
 import { RULE_KINDS } from '../../../src/limits/rules/rules-schema.ts'
 
 /** A valid rule of each kind. */

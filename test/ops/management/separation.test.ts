@@ -101,7 +101,7 @@ test('it answers while the public port is flooded', async () => {
   expect(answered).toEqual(new Set([200, 404]))
 })
 
-test('GET / and its files hold no data and the licence of uPlot, and nothing is inline', async () => {
+test('GET / and its files hold no data, have the licences of uPlot and Preact, and nothing is inline', async () => {
   const { ops, http } = await openManagedApp({
     limits: { bans: [{ name: 'probing', path: '/wp-*', maxretry: 3, findtime: 60, bantime: 60 }] },
   })
@@ -129,9 +129,11 @@ test('GET / and its files hold no data and the licence of uPlot, and nothing is 
   for (const source of sources) {
     expect(source).not.toMatch(/203\.0\.113\.77|ann@example\.com|probing/)
   }
-  const licence = await ops.get(`/${/assets\/[0-9a-f]{16}/.exec(text)?.[0]}/LICENSE`).expect(200)
+  const [assets] = /assets\/[0-9a-f]{16}/.exec(text) ?? []
+  for (const name of ['uPlot', 'preact']) {
+    const licence = await ops.get(`/${assets}/${name}.LICENSE`).expect(200)
+    const manifest = createRequire(import.meta.url).resolve(`${name.toLowerCase()}/package.json`)
+    expect(licence.text).toBe(readFileSync(manifest.replace('package.json', 'LICENSE'), 'utf8'))
+  }
   await ops.get('/assets/%zz/x').expect(400)
-  const uplot = createRequire(import.meta.url).resolve('uplot/package.json')
-  const shipped = readFileSync(uplot.replace('package.json', 'LICENSE'), 'utf8')
-  expect(licence.text).toBe(shipped)
 })

@@ -106,3 +106,15 @@ test('GET /status?since= is 400 for what is no instant, and names the parameter'
     expect(body).toMatchObject({ reason: 'query_invalid', errors: { since: [message] } })
   }
 })
+
+test('GET /status has the same start whatever the clock says', async () => {
+  vi.useFakeTimers({ toFake: ['Date'], now: Date.now() })
+  onTestFinished(() => void vi.useRealTimers())
+  const { ops } = await openManagedApp()
+  const before = (await ops.get('/status').expect(200)).body
+  // Back to before the start.
+  vi.setSystemTime(Date.parse(before.started_at) - 60_000)
+  const after = (await ops.get('/status').expect(200)).body
+  expect(after.started_at).toBe(before.started_at)
+  expect(Date.parse(after.now)).toBeLessThan(Date.parse(after.started_at))
+})

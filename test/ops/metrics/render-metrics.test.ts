@@ -1,9 +1,9 @@
 import { readFileSync } from 'node:fs'
-import { expect, onTestFinished, test } from 'vitest'
+import { register } from 'prom-client'
+import { expect, test } from 'vitest'
 import { createRequestMetrics, DURATION_BOUNDS } from '../../../src/http/request-metrics.ts'
 import { createHistogram, totalOf } from '../../../src/metrics/histogram.ts'
-import { openProcessMeter } from '../../../src/ops/metrics/process-meter.ts'
-import { renderMetrics } from '../../../src/ops/metrics/render-metrics.ts'
+import { createMetricsRenderer } from '../../../src/ops/metrics/render-metrics.ts'
 import { SERVICE_METRICS } from '../../../src/ops/metrics/service-metrics.ts'
 import type { ServiceReport } from '../../../src/ops/metrics/service-report.ts'
 import { COMMIT_SECONDS_BOUNDS, COMMIT_WRITES_BOUNDS } from '../../../src/storage/storage-report.ts'
@@ -28,10 +28,10 @@ const ODD_RULES = [
   'nul\0',
 ]
 
+const renderMetrics = createMetricsRenderer()
+
 /** A report in which every metric has values. */
-async function reportOf(): Promise<ServiceReport> {
-  const meter = openProcessMeter()
-  onTestFinished(meter.close)
+function createReport(): ServiceReport {
   const metrics = createRequestMetrics({ now: () => 1_700_000_000_123 })
   for (const [index, status] of [200, 200, 404, 0].entries()) {
     metrics.begin()
@@ -63,6 +63,7 @@ async function reportOf(): Promise<ServiceReport> {
     isStorageUp: true,
     waitingPasswords: 9,
     wholeLists: 2,
+    feed: { waiting: 21, streaming: 22, deletions: 23 },
     limits: {
       rules: ODD_RULES.map((rule, index) => ({
         ...{ type: 'throttle', rule, isDryRun: false },
@@ -70,17 +71,20 @@ async function reportOf(): Promise<ServiceReport> {
       })),
       ...{ bans: 10, store: 'redis', isStoreUp: false },
     },
-    process: await meter.read(),
+    process: { pid: 1, startedAt: 2, cpuSeconds: 3, memoryBytes: 4, eventLoopLagSeconds: 5 },
   }
 }
 
 test.each(FORMATS)('%s text says exactly what the report says', async (_, accept, mediaType) => {
-  const report = await reportOf()
+  const report = createReport()
   const { type, body } = await renderMetrics(report, accept)
   expect([type, body.endsWith('\n# EOF\n')]).toEqual([mediaType, accept === OPEN_METRICS])
   const { all, read } = parseMetrics(body)
   const ofSeries = 'http_request_duration_seconds'
-  for (const { method, route, status, seconds } of report.requests.series) {
+  for (const {
+    labels: { method, route, status },
+    seconds,
+  } of report.requests.series) {
     const labels = { method, route, status: String(status) }
     let below = 0
     const buckets = seconds.counts.map((count, index) => {
@@ -101,6 +105,7 @@ test.each(FORMATS)('%s text says exactly what the report says', async (_, accept
   expect(valuesOf('http_requests_by_key_total')).toEqual({ 'key-1': 1, 'key-2': 1, 'key-3': 1 })
   expect(valuesOf('whole_lists')).toEqual({ '': 2 })
   expect(valuesOf('queue_length')).toEqual({ requests: 3, writes: 5, passwords: 9 })
+  expect(valuesOf('change_feed_requests')).toEqual({ waiting: 21, streaming: 22 })
   expect(valuesOf('storage_bytes')).toEqual({ database: 4096, wal: 1e21 })
   expect(valuesOf('storage_connections')).toEqual({ active: 6, idle: 7 })
   for (const [name, value] of [
@@ -112,6 +117,7 @@ test.each(FORMATS)('%s text says exactly what the report says', async (_, accept
     ['storage_commit_duration_seconds_sum', 99.3001],
     ['storage_commit_writes_sum', 3003],
     ['storage_connections_waiting', 8],
+    ['change_feed_deletions', 23],
     ['limit_bans', 10],
     ['limit_store_up', 0],
   ] as const) {
@@ -139,7 +145,7 @@ function documentedMetrics(): (readonly [name: string, labels: readonly string[]
 test.each(FORMATS)(
   '%s text has each metric of docs/operations.md once, with its type, help and labels, and no other',
   async (format, accept) => {
-    const { body } = await renderMetrics(await reportOf(), accept)
+    const { body } = await renderMetrics(createReport(), accept)
     const { types, helps, samples } = parseMetrics(body)
     const nameOf = (name: string) => (format === 'OpenMetrics' ? name.replace(/_total$/, '') : name)
     const documented = documentedMetrics()
@@ -166,7 +172,7 @@ test.each(FORMATS)(
 )
 
 test('exemplars are in OpenMetrics text only, at the range of their request', async () => {
-  const report = await reportOf()
+  const report = createReport()
   const plain = await renderMetrics(report, undefined)
   expect(plain.body).not.toContain(TRACE)
   const { samples } = parseMetrics((await renderMetrics(report, OPEN_METRICS)).body)
@@ -194,5 +200,20 @@ test.each([
     'application/openmetrics-text',
   ],
 ])('for Accept %j the type is %s', async (accept, type) => {
-  expect((await renderMetrics(await reportOf(), accept)).type.split(';')[0]).toBe(type)
+  expect((await renderMetrics(createReport(), accept)).type.split(';')[0]).toBe(type)
+})
+
+test('a format is the same after an answer in the other one, and at the same time', async () => {
+  const namesIn = async (accept: string | undefined) =>
+    Object.keys(parseMetrics((await renderMetrics(createReport(), accept)).body).types)
+  const accepts = FORMATS.map(([, accept]) => accept)
+  const before = [await namesIn(undefined), await namesIn(OPEN_METRICS)]
+  expect(before[0]).toContain('process_cpu_seconds_total')
+  expect(before[1]).toContain('process_cpu_seconds')
+  expect(await Promise.all(accepts.map(namesIn))).toEqual(before)
+  // The monitor of the event loop has measured nothing since the answers before.
+  const { read } = parseMetrics((await renderMetrics(createReport(), undefined)).body)
+  const lags = ['min', 'mean', 'p99'].map(name => read(`nodejs_eventloop_lag_${name}_seconds`))
+  expect(lags.every(lag => lag !== undefined && lag < 60)).toBe(true)
+  expect(register.getMetricsAsArray()).toEqual([])
 })

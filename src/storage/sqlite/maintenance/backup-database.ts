@@ -7,6 +7,7 @@ import { UnusableDatabase } from '../../unusable-database.ts'
 import { isFileOfDatabase } from '../database-files.ts'
 import { openView, requireThere, requireUsable } from '../inspect-database.ts'
 import { Database } from '../sqlite-driver.ts'
+import { NEW_MARK } from '../sqlite-user-changes.ts'
 import { explainErrors } from '../unusable-reasons.ts'
 import { examine } from './find-faults.ts'
 import { withPartialDatabase } from './partial-database.ts'
@@ -39,7 +40,7 @@ export async function backupDatabase(options: BackupOptions): Promise<Backup> {
       await explainErrors(() => copyPages(source, { ...options, target: partial }), target)
       // Ends the read transaction. While it is open, the WAL of the service only grows.
       source.close()
-      await explainErrors(() => leaveWal(partial), target)
+      await explainErrors(() => makeStandalone(partial), target)
       options.onProgress('check')
       const { faults } = await explainErrors(() => examine(partial))
       if (faults[0] !== undefined) throw new UnusableDatabase(`it is not sound: ${faults[0]}`)
@@ -79,11 +80,19 @@ function publish(partial: string, target: string): Backup {
   return { bytes: statSync(target).size }
 }
 
-/** A copy of a database in WAL mode is in WAL mode too, and reading it would create files beside it. */
-export function leaveWal(path: string): void {
+const HAS_FEED = `SELECT count(*) FROM sqlite_schema WHERE type = 'table' AND name = 'user_feed'`
+
+/**
+ * Makes a copy of a database one of its own. In WAL mode, reading it would create files beside it. Whoever follows its changes
+ * may have read some that it does not have, also if somebody puts the file in its place by hand.
+ */
+export function makeStandalone(path: string): void {
   const database = new Database(path)
   try {
     database.pragma('journal_mode = DELETE')
+    if (database.prepare(HAS_FEED).pluck().get() === 1) {
+      database.exec(`UPDATE user_feed SET mark = ${NEW_MARK}`)
+    }
   } finally {
     database.close()
   }

@@ -2,7 +2,7 @@ import { type FileHandle, open } from 'node:fs/promises'
 import type { TaskOptions } from '../../database-tasks.ts'
 import { UnusableDatabase } from '../../unusable-database.ts'
 import { EMPTY, explainErrors } from '../unusable-reasons.ts'
-import { leaveWal } from './backup-database.ts'
+import { makeStandalone } from './backup-database.ts'
 import { examine } from './find-faults.ts'
 
 export interface CopyOptions extends TaskOptions {
@@ -26,7 +26,7 @@ export async function copyVerified(
     await from.close()
   }
   return explainErrors(async () => {
-    leaveWal(partial)
+    makeStandalone(partial)
     onProgress('check')
     const { faults, applied, pending } = await examine(partial)
     if (faults[0] !== undefined) throw new UnusableDatabase(faults[0])

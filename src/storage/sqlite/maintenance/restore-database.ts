@@ -9,7 +9,6 @@ import { requireFile } from '../inspect-database.ts'
 import { openExclusively } from '../open-exclusively.ts'
 import { createPrivately } from '../open-sqlite.ts'
 import { Database } from '../sqlite-driver.ts'
-import { NEW_MARK } from '../sqlite-user-changes.ts'
 import { asUnusable, explainErrors, IN_USE } from '../unusable-reasons.ts'
 import { type CopyOptions, copyVerified } from './copy-verified.ts'
 import { withPartialDatabase } from './partial-database.ts'
@@ -28,14 +27,12 @@ const UNREADABLE =
 /** Before the time, in the name that the previous database gets. */
 const KEPT = '.replaced-'
 
-const SELECT_IF_THERE = `SELECT count(*) FROM sqlite_schema WHERE type = 'table' AND name = ?`
+const SELECT_IF_COUNTED = `
+  SELECT count(*) FROM sqlite_schema WHERE type = 'table' AND name = 'users_summary'`
 
 /** `?` comes from the clock, so that the revision is new even if that of the previous database cannot be read. */
 const BEGIN_LATER_REVISION = `
   UPDATE users_summary SET revision = max(revision + 1, ?) WHERE singleton = 1`
-
-/** Whoever follows changes may have read some that the backup does not have. */
-const EXPIRE_CURSORS = `UPDATE user_feed SET mark = ${NEW_MARK}`
 
 /**
  * Replaces a database by a checked copy of a backup, under the exclusive lock of the old one: the old file gets a second name,
@@ -132,9 +129,8 @@ async function replace(
 function beginLaterRevision(partial: string, least: number): void {
   const database = new Database(partial)
   try {
-    const isThere = (table: string) => database.prepare(SELECT_IF_THERE).pluck().get(table) === 1
-    if (isThere('users_summary')) database.prepare(BEGIN_LATER_REVISION).run(least)
-    if (isThere('user_feed')) database.exec(EXPIRE_CURSORS)
+    const isCounted = database.prepare(SELECT_IF_COUNTED).pluck().get() === 1
+    if (isCounted) database.prepare(BEGIN_LATER_REVISION).run(least)
   } finally {
     database.close()
   }

@@ -1,0 +1,45 @@
+import type { ComponentChildren } from 'preact'
+
+export interface PanelFrame {
+  /** Of the style sheet, and of the heading with `-title`. */
+  readonly name: string
+  readonly title: string
+  /** Beside the title, in gray. */
+  readonly note?: ComponentChildren
+  readonly noteId?: string
+  /** At the right end of the head. */
+  readonly button?: ComponentChildren
+  readonly children: ComponentChildren
+}
+
+/** A part of the page with a heading. */
+export function Panel({ name, title, note, noteId, button, children }: PanelFrame) {
+  return (
+    <section class={`panel ${name}`} aria-labelledby={`${name}-title`}>
+      <div class="panel-head">
+        <h2 id={`${name}-title`}>{title}</h2>
+        <span class="faint" id={noteId}>
+          {note}
+        </span>
+        {button}
+      </div>
+      {children}
+    </section>
+  )
+}
+
+export type Fact = readonly [term: string, value: string]
+
+/** A list of terms with their values. */
+export function Facts({ id, facts }: { readonly id: string; readonly facts: readonly Fact[] }) {
+  return (
+    <dl class="facts" id={id}>
+      {facts.map(([term, value]) => (
+        <div key={term}>
+          <dt>{term}</dt>
+          <dd>{value}</dd>
+        </div>
+      ))}
+    </dl>
+  )
+}

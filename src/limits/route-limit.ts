@@ -1,0 +1,152 @@
+import type { Request, RequestHandler } from 'express'
+import { rateLimit, type Store } from 'express-rate-limit'
+import type { Action } from '../http/actions.ts'
+import type { CounterStore } from './counter-store.ts'
+import { compileDenyOverLimit } from './deny-over-limit.ts'
+import type { AddLimitHeaders } from './limit-headers.ts'
+import type { Notices } from './notices.ts'
+import { needsBody } from './rules/client-key.ts'
+import { memoize } from './rules/memoize.ts'
+import { factsOf, type LimitState } from './rules/request-facts.ts'
+import type { CompiledRateLimit } from './rules/rules-schema.ts'
+import { type Tallies, tallyPass } from './tallies.ts'
+
+/** A limit on the routes of some actions. */
+export interface RouteLimit {
+  readonly actions: ReadonlySet<Action>
+  /** Whether it counts by something in the body, which must be read first. */
+  readonly needsBody: boolean
+  readonly handler: RequestHandler
+}
+
+export interface RouteLimitOptions {
+  readonly store: CounterStore
+  readonly notices: Notices
+  readonly tallies: Tallies
+  readonly addLimitHeaders: AddLimitHeaders
+}
+
+/** The most limiters of express-rate-limit that a rule keeps, one for each window that its function returns. */
+const MAX_WINDOWS = 100
+
+/** express-rate-limit on the routes, with the counters of all limits as its store. */
+export function createRouteLimit(rule: CompiledRateLimit, options: RouteLimitOptions): RouteLimit {
+  const { notices, tallies, addLimitHeaders } = options
+  const { name, isDryRun, keyOf, limit, windowMs } = rule
+  const tally = tallies.of(rule)
+  const denyOverLimit = compileDenyOverLimit('rateLimit', rule, { notices, tally })
+
+  /** Finds what applies to a request. False if it has no key, or if a function of the rule fails: it then passes. */
+  function begin(request: Request): boolean {
+    try {
+      const key = keyOf(request)
+      if (key === undefined) return false
+      factsOf(request).routeLimit = {
+        key,
+        limit: typeof limit === 'function' ? limit(request) : limit,
+        windowMs: typeof windowMs === 'function' ? windowMs(request) : windowMs,
+        count: 0,
+        resetsInMs: 0,
+      }
+      return true
+    } catch (error) {
+      notices.functionFailed('rateLimit', name, error)
+      return false
+    }
+  }
+
+  function handleCount(request: Request): void {
+    const state = stateOf(request)
+    if (!isDryRun) addLimitHeaders(request, name, state)
+    if (state.count > state.limit) return
+    tallyPass(tally)
+    notices.trace?.({ type: 'rateLimit', rule: name, key: state.key, count: state.count })
+  }
+
+  function limitWithin(windowMs: number, skip?: (request: Request) => boolean): RequestHandler {
+    /**
+     * express-rate-limit tells its store a key, but not whose it is. It counts requests in the order in which it has asked for
+     * their keys.
+     */
+    const counting: Request[] = []
+    return rateLimit({
+      windowMs,
+      limit: request => stateOf(request).limit,
+      keyGenerator: request => {
+        counting.push(request)
+        return stateOf(request).key
+      },
+      ...(skip && { skip }),
+      // Ours cost much less.
+      standardHeaders: false,
+      legacyHeaders: false,
+      store: createStore({
+        ...options,
+        rule: name,
+        next: () => counting.shift() as Request,
+        handleCount,
+      }),
+      handler: (request, response, next) => {
+        const denial = denyOverLimit(request, stateOf(request))
+        if (denial === undefined) next()
+        else denial(response, next)
+      },
+      passOnStoreError: true,
+      logger: { warn: notices.storeFailed, error: notices.storeFailed },
+      validate: false,
+    })
+  }
+
+  function limitWithinAny(): RequestHandler {
+    const limiterOf = memoize((windowMs: number) => limitWithin(windowMs), MAX_WINDOWS)
+    return (request, response, next) => {
+      if (begin(request)) limiterOf(stateOf(request).windowMs)(request, response, next)
+      else next()
+    }
+  }
+
+  return {
+    actions: new Set(rule.actions),
+    needsBody: needsBody(rule.source.by),
+    handler:
+      typeof windowMs === 'function'
+        ? limitWithinAny()
+        : limitWithin(windowMs, request => !begin(request)),
+  }
+}
+
+/** The limit that is counting a request: several rules on one route count one after another. */
+function stateOf(request: Request): LimitState {
+  return factsOf(request).routeLimit as LimitState
+}
+
+interface StoreOptions extends RouteLimitOptions {
+  readonly rule: string
+  /** The request that is counted next. */
+  readonly next: () => Request
+  /** Called once it is counted. */
+  readonly handleCount: (request: Request) => void
+}
+
+/** The counter store in the form that express-rate-limit needs. */
+function createStore({ store, rule, next, handleCount }: StoreOptions): Store {
+  const counterKey = (key: string) => ({ type: 'rateLimit', rule, key }) as const
+
+  return {
+    increment: async key => {
+      const request = next()
+      const facts = factsOf(request)
+      const state = stateOf(request)
+      const counted = await store.increment(counterKey(key), state.windowMs, facts.waitedMs)
+      facts.addWait(counted)
+      state.count = counted.count
+      state.resetsInMs = counted.resetsInMs
+      handleCount(request)
+      return { totalHits: counted.count, resetTime: undefined }
+    },
+    decrement: async () => {},
+    resetKey: async key => {
+      await store.reset(counterKey(key))
+    },
+  }
+}

@@ -1,0 +1,49 @@
+import { execFileSync } from 'node:child_process'
+import { join } from 'node:path'
+import { expect, onTestFinished, test } from 'vitest'
+import { openConnections } from '../../../src/storage/postgres/open-connections.ts'
+import { createPostgresUserChanges } from '../../../src/storage/postgres/postgres-user-changes.ts'
+import { newUserBody } from '../../support/builders.ts'
+import { openTestApp, temporaryFolder } from '../../support/open-test-app.ts'
+import { findPostgresBinaries } from '../../support/postgres-binaries.ts'
+import { queryPostgres } from '../../support/postgres-client.ts'
+import { copyPostgresTemplate, newPostgresDatabase } from '../../support/postgres-databases.ts'
+import { locationOf } from '../../support/postgres-location.ts'
+import { until } from '../../support/until.ts'
+
+function runProgram(name: string, ...args: string[]): void {
+  execFileSync(join(findPostgresBinaries() as string, name), args)
+}
+
+test('GET /users/changes answers 410 after pg_restore into the same database, emptied', async () => {
+  const databaseUrl = await newPostgresDatabase()
+  const file = join(temporaryFolder(), 'users.dump')
+  const env = { DATABASE_URL: databaseUrl }
+  const before = await openTestApp({ env, users: [newUserBody()] })
+  await before.http.get('/users/changes').expect(200)
+  runProgram('pg_dump', '--format=custom', '--no-owner', `--file=${file}`, databaseUrl)
+  await before.http.delete('/users/1').expect(204)
+  const { next } = (await before.http.get('/users/changes').expect(200)).body
+  await queryPostgres(databaseUrl, 'DROP SCHEMA public CASCADE; CREATE SCHEMA public')
+  runProgram('pg_restore', '--no-owner', '--exit-on-error', `--dbname=${databaseUrl}`, file)
+  const { http } = await openTestApp({ env })
+  const { body } = await http.get(`/users/changes?after=${next}`).expect(410)
+  expect(body).toMatchObject({ reason: 'cursor_expired' })
+  expect((await http.get('/users/changes').expect(200)).body.data).toHaveLength(1)
+})
+
+test('the feed of a restored database begins anew, although to forget all changes takes longer than a statement may', async () => {
+  const databaseUrl = await copyPostgresTemplate()
+  await queryPostgres(
+    databaseUrl,
+    `INSERT INTO user_changes (id, changed_in, deleted_at)
+     SELECT id, '3', '2026-01-31T12:00:00.000Z' FROM generate_series(1, 500000) AS id;
+     UPDATE user_feed SET server = 'another/00000001/1/1'`,
+  )
+  const connections = openConnections({ location: locationOf(databaseUrl), longStatementMs: 50 })
+  onTestFinished(() => connections.close())
+  const changes = createPostgresUserChanges(connections)
+  const page = await until(() => changes.read(undefined, 1).catch(() => undefined))
+  expect(page.changes).toEqual([])
+  expect(await queryPostgres(databaseUrl, 'SELECT FROM user_changes')).toEqual([])
+})

@@ -1,0 +1,56 @@
+import pino from 'pino'
+import supertest from 'supertest'
+import { expect, onTestFinished, test } from 'vitest'
+import { openManagementPort } from '../../../src/cli/serve/open-management-port.ts'
+import { loadConfig } from '../../../src/config/settings.ts'
+import type { Operations } from '../../../src/ops/management/operations.ts'
+
+const broken = (): never => {
+  throw new Error('broken inside')
+}
+
+/** Fail at once or later. */
+const OPERATIONS: readonly Operations[] = [
+  {
+    report: broken,
+    checks: broken,
+    reloadLimits: broken,
+    bans: { list: broken, add: broken, lift: broken },
+  },
+  {
+    report: async () => broken(),
+    checks: async () => broken(),
+    reloadLimits: async () => broken(),
+    bans: { list: async () => broken(), add: async () => broken(), lift: async () => broken() },
+  },
+]
+
+test.each(OPERATIONS)(
+  'a fault of the service answers 500 and is logged, and the port goes on',
+  async operations => {
+    const lines: string[] = []
+    const log = pino({ level: 'error' }, { write: (line: string) => void lines.push(line) })
+    const config = loadConfig({ MANAGEMENT_PORT: '0' })
+    const port = await openManagementPort({ config, log, operations })
+    onTestFinished(() => port?.close())
+    const ops = supertest(`http://127.0.0.1:${port?.address.port}`)
+    const ban = { rule: 'login', client: '192.0.2.1' }
+    for (const ask of [
+      () => ops.get('/status'),
+      () => ops.get('/metrics'),
+      () => ops.get('/limits'),
+      () => ops.get('/readyz'),
+      () => ops.get('/bans'),
+      () => ops.post('/bans').send({ ban }),
+      () => ops.delete('/bans?all=true'),
+      () => ops.post('/limits/reload').send({}),
+    ]) {
+      const { status, body } = await ask()
+      expect([status, body.reason]).toEqual([500, 'internal_error'])
+      expect(JSON.stringify(body)).not.toContain('broken')
+      expect(lines.at(-1)).toContain('broken inside')
+    }
+    expect(lines).toHaveLength(8)
+    await ops.get('/livez').expect(200)
+  },
+)
