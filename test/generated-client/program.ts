@@ -7,7 +7,11 @@ type Problem = components['schemas']['Problem']
 
 /** What the program of a client finds out about the service; it throws for what a client could not go on with. */
 export async function useService(baseUrl: string): Promise<Record<string, unknown>> {
-  const client = createClient<paths>({ baseUrl })
+  // Without the forms that are streams. Lists in parameters have commas.
+  const client = createClient<paths, 'application/json' | 'application/problem+json'>({
+    baseUrl,
+    querySerializer: { array: { style: 'form', explode: false } },
+  })
 
   const created = await client.POST('/users', {
     body: { user: { name: 'Ann', email: 'ann@example.com', password: 'correct horse' } },
@@ -22,7 +26,13 @@ export async function useService(baseUrl: string): Promise<Record<string, unknow
 
   const listed = await client.GET('/users', {
     params: {
-      query: { sort: '-name', per_page: 1, count: true, created_after: '2026-01-31T12:00:00Z' },
+      query: {
+        id: [1, 2],
+        sort: '-name',
+        per_page: 1,
+        count: true,
+        created_after: '2026-01-31T12:00:00Z',
+      },
     },
   })
   const list = present(listed.data)

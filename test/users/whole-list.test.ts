@@ -180,6 +180,7 @@ describe('GET /users as application/x-ndjson', () => {
     ['application/*;q=0.5, application/x-ndjson', NDJSON],
     ['application/x-ndjson, application/json', 'application/json; charset=utf-8'],
     ['application/x-ndjson;q=0.9, */*', 'application/json; charset=utf-8'],
+    ['application/json;q=0.1, */*', 'application/json; charset=utf-8'],
     ['application/x-ndjson;q=0', 406],
     ['*/*', 'application/json; charset=utf-8'],
     ['text/csv', 406],

@@ -1,6 +1,14 @@
 import { setImmediate as nextTurn, setTimeout as sleep } from 'node:timers/promises'
 import { Worker } from 'node:worker_threads'
 import { ServiceError } from '../../errors.ts'
+import {
+  type Answer,
+  createLongRunner,
+  type Lines,
+  type LongStatement,
+  type Task,
+  type WalkStatement,
+} from './long-runner.ts'
 import { Database, DRIVER_PATH } from './sqlite-driver.ts'
 import { translateSqliteError } from './sqlite-errors.ts'
 
@@ -22,37 +30,6 @@ export interface LongReads {
   close(): Promise<void>
 }
 
-export interface LongStatement {
-  readonly sql: string
-  readonly values: Readonly<Record<string, unknown>>
-  /** When to end it, as a time of `steadyMs`. Only a call of the SQL function `is_in_time` ends a statement that runs. */
-  readonly deadline: number
-}
-
-export interface WalkStatement extends LongStatement {
-  /** SQL whose value is 1 if it holds. */
-  readonly condition: string
-}
-
-/** What the thread is asked for: the row of a statement, the next lines of a walk, which the first task begins, or its end. */
-type Task =
-  | { readonly first: LongStatement }
-  | { readonly walk: number; readonly begin?: WalkStatement | undefined }
-  | { readonly end: number }
-
-interface Lines {
-  readonly text: string
-  readonly isLast: boolean
-  /** Whether the condition does not hold. */
-  readonly isRefused?: boolean
-}
-
-type Answer =
-  | { readonly row: readonly unknown[] }
-  | { readonly lines: Lines }
-  | { readonly isLate: true }
-  | { readonly error: { readonly message: string; readonly code?: string | undefined } }
-
 interface Waiting {
   readonly resolve: (answer: Answer) => void
   readonly reject: (error: unknown) => void
@@ -73,95 +50,9 @@ export function openLongReads(database: Database): LongReads {
   return database.memory ? readAtOnce(database) : readInThread(database.name)
 }
 
-/** The thread gets the text of this function, so it uses nothing else of this module. */
-function createRunner(open: () => Database): (task: Task) => Answer {
-  const maxChars = 65_536
-  const maxMs = 5
-  const nowMs = () => Number(process.hrtime.bigint()) / 1e6
-  const walks = new Map<number, { connection: Database; rows: Iterator<string | null> }>()
-  let database: Database | undefined
-  let endsAt = 0
-
-  function opened(): Database {
-    const connection = open()
-    connection.function('is_in_time', () => {
-      if (nowMs() > endsAt) throw new Error('late')
-      return 1
-    })
-    return connection
-  }
-
-  function end(id: number): void {
-    const walk = walks.get(id)
-    walks.delete(id)
-    walk?.rows.return?.()
-    walk?.connection.close()
-  }
-
-  /** Each has a connection of its own, which keeps the state of the database. */
-  function begin(id: number, { sql, values, condition }: WalkStatement): boolean {
-    const connection = opened()
-    try {
-      connection.exec('BEGIN')
-      if (connection.prepare(condition).pluck().get() === 1) {
-        const rows = connection.prepare<unknown[], string | null>(sql).pluck().iterate(values)
-        walks.set(id, { connection, rows })
-      }
-    } finally {
-      if (!walks.has(id)) connection.close()
-    }
-    return walks.has(id)
-  }
-
-  function walkOn(id: number): Lines {
-    const stopAt = nowMs() + maxMs
-    const { rows } = walks.get(id) as { rows: Iterator<string | null> }
-    let text = ''
-    try {
-      for (;;) {
-        const { value, done = false } = rows.next()
-        if (typeof value === 'string') text += `${value}\n`
-        if (done) end(id)
-        if (done || text.length > maxChars || nowMs() > stopAt) return { text, isLast: done }
-      }
-    } catch (error) {
-      end(id)
-      throw error
-    }
-  }
-
-  function run(task: Task): Answer {
-    if ('first' in task) {
-      database ??= opened()
-      const { sql, values } = task.first
-      return { row: database.prepare(sql).raw().get(values) as unknown[] }
-    }
-    if ('end' in task) {
-      end(task.end)
-      return { row: [] }
-    }
-    if (task.begin !== undefined && !begin(task.walk, task.begin)) {
-      return { lines: { text: '', isLast: true, isRefused: true } }
-    }
-    return { lines: walkOn(task.walk) }
-  }
-
-  return task => {
-    const statement = 'first' in task ? task.first : 'walk' in task ? task.begin : undefined
-    endsAt = statement?.deadline ?? Number.POSITIVE_INFINITY
-    if (nowMs() > endsAt) return { isLate: true }
-    try {
-      return run(task)
-    } catch (error) {
-      const { message, code } = error as Error & { code?: string }
-      return nowMs() > endsAt ? { isLate: true } : { error: { message, code } }
-    }
-  }
-}
-
 const PROGRAM = `
   const { parentPort, workerData } = require('node:worker_threads')
-  const run = (${createRunner})(() => {
+  const run = (${createLongRunner})(() => {
     const database = new (require(workerData.driver))(workerData.path, { readonly: true, timeout: 0 })
     database.pragma('cache_size = -${CACHE_KIB}')
     return database
@@ -179,13 +70,14 @@ function readInThread(path: string): LongReads {
     // Without the options of the process, which may be about its main module.
     const started = new Worker(PROGRAM, { eval: true, execArgv: [], workerData })
     started.on('message', ({ id, answer }: { id: number; answer: Answer }) => {
-      const { resolve, reject } = waiting.get(id) as Waiting
+      // `close` has rejected what was on its way.
+      const asked = waiting.get(id)
       waiting.delete(id)
       if (waiting.size === 0) started.unref()
       try {
-        resolve(checked(answer))
+        asked?.resolve(checked(answer))
       } catch (error) {
-        reject(error)
+        asked?.reject(error)
       }
     })
     started.on('error', cause => fail(started, cause))
@@ -234,7 +126,7 @@ function readInThread(path: string): LongReads {
 
 /** A walk reads a copy, because a database in memory has one connection, and one state. */
 function readAtOnce(database: Database): LongReads {
-  const runHere = createRunner(() => database)
+  const runHere = createLongRunner(() => database)
   const reads = readsBy(() => {
     let run: typeof runHere | undefined
     return async task => {
@@ -242,7 +134,7 @@ function readAtOnce(database: Database): LongReads {
       if ('first' in task) return checked(runHere(task))
       // Everything else has its turn between two parts.
       await nextTurn()
-      run ??= createRunner(() => new Database(database.serialize()))
+      run ??= createLongRunner(() => new Database(database.serialize()))
       return checked(run(task))
     }
   })
