@@ -16,6 +16,9 @@ const COMMENT_MS = 15_000
 
 const STREAM_PAGE = 500
 
+/** A stream ends within two seconds after its key was revoked, of which the keys in memory may be one. */
+const CHECK_MS = 750
+
 /** How long a stream may take to end at a stop. Its client goes on with another service after the last whole event. */
 const LAST_MS = 500
 
@@ -95,9 +98,14 @@ export function createChangeFeed({ changes, watch, maxWaiting, isAllowed }: Chan
       write: async sink => {
         streaming++
         cutOffAtStop(request, sink)
+        // A client that takes little is not asked by the poll.
+        const checking = setInterval(() => {
+          if (!isAllowed(request)) request.res?.destroy()
+        }, CHECK_MS)
         try {
           await writeEvents(request, sink, first)
         } finally {
+          clearInterval(checking)
           streaming--
         }
       },

@@ -382,3 +382,25 @@ test('a revoked key ends a wait and a stream', async () => {
   expect(await answered).toEqual([401, expect.stringContaining('error="invalid_token"')])
   await stream.ended
 })
+
+/** More than the buffers of a connection hold. */
+const MANY_USERS = `
+  INSERT INTO users (name, name_lower, email, created_at, updated_at)
+  WITH RECURSIVE serial(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM serial WHERE i < 20000)
+  SELECT '${'x'.repeat(255)}', '${'x'.repeat(255)}', 'u' || i || '@x.co', '2026-01-31T12:00:00.000Z', '2026-01-31T12:00:00.000Z'
+  FROM serial`
+
+test('a revoked key ends a stream whose client takes nothing', async () => {
+  const app = await openKeyedApp([])
+  const { databaseUrl } = app
+  await executeSql(databaseUrl, MANY_USERS)
+  const key = `Bearer ${await addKey(databaseUrl, { name: 'follower', scopes: ['users:read'] })}`
+  await until(async () => (await app.http.get(PATH).set('Authorization', key)).status === 200)
+  const stream = await openStream(app, { headers: { Authorization: key } })
+  await stream.until(/event: user/)
+  stream.response.socket.pause()
+  await withKeyStore(databaseUrl, store => store.revoke('follower'))
+  await until(() => app.logLines.some(({ aborted, route }) => aborted === true && route === PATH))
+  stream.response.socket.resume()
+  await stream.ended
+})
