@@ -70,7 +70,7 @@ describe('a TypeScript client generated from the document', () => {
       changed: ['Anna', true],
       verified: [200, true],
       wrongLogin: [422, 'Wrong email or password'],
-      lostUpdate: [412, 'The user is not of the version that If-Match names'],
+      lostUpdate: [412, 'The version is not one that If-Match or If-None-Match allows'],
       refusal: ['User', false, { name: ["can't be blank"], email: ['is invalid'] }],
       problem: ['Unprocessable Content', ['#/user/name', '#/user/email']],
       removed: [204, 404, true],
