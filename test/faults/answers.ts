@@ -54,7 +54,7 @@ function readHead(head: string): Pick<Answer, 'status' | 'headers'> {
 /** Those of the contract, except those of limits and of faults of the service. */
 const STATUSES = [
   ...[100, 200, 201, 204, 304],
-  ...[400, 404, 405, 406, 408, 409, 410, 412, 413, 415, 422, 431],
+  ...[400, 404, 405, 406, 408, 409, 410, 412, 413, 414, 415, 421, 422, 431, 501],
 ]
 
 const LEAK = /SQLITE|SELECT |INSERT |node_modules|\.ts:|\.js:| {4}at |\/tmp\/|\/work\//

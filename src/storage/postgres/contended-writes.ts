@@ -1,5 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { ServiceError } from '../../errors.ts'
+import { createPatience } from '../../waiting/patience.ts'
 import { sqlStateOf, unavailable } from './postgres-errors.ts'
 
 /** An attempt returns this if another transaction held the user, or changed it meanwhile. It has changed nothing. */
@@ -17,8 +18,10 @@ export interface ContendedWrites {
   run<T>(keys: readonly string[], attempt: Attempt<T>): Promise<T>
 }
 
-/** From the call to the last attempt, in milliseconds. */
+/** From the call to the last attempt, in milliseconds. Time in which the process stands still hardly counts. */
 const PATIENCE_MS = 1600
+
+const LOOK_MS = 50
 
 const FIRST_PAUSE_MS = 5
 
@@ -34,6 +37,7 @@ const OF_ONE: readonly string[] = ['22', '23', ...CONTENDED]
 const IN_SERVER = ''
 
 export function createContendedWrites(): ContendedWrites {
+  const patience = createPatience({ tickMs: LOOK_MS })
   /** The last write with each key. */
   const lastOf = new Map<string, Promise<unknown>>()
 
@@ -48,10 +52,10 @@ export function createContendedWrites(): ContendedWrites {
     }
   }
 
-  async function untilFree<T>(attempt: Attempt<T>, deadline: number): Promise<T> {
+  async function untilFree<T>(attempt: Attempt<T>, isOver: () => boolean): Promise<T> {
     let isAlone = false
     const begin = async () => {
-      if (performance.now() > deadline) throw lockHeld()
+      if (isOver()) throw lockHeld()
       return attempt(isAlone)
     }
     for (let pauseMs = FIRST_PAUSE_MS; ; pauseMs = Math.min(2 * pauseMs, MAX_PAUSE_MS)) {
@@ -69,8 +73,11 @@ export function createContendedWrites(): ContendedWrites {
 
   return {
     run: (keys, attempt) => {
-      const deadline = performance.now() + PATIENCE_MS
-      return inTurn(keys, () => untilFree(attempt, deadline))
+      let isOver = false
+      const wait = patience.begin(PATIENCE_MS, () => {
+        isOver = true
+      })
+      return inTurn(keys, () => untilFree(attempt, () => isOver)).finally(wait.end)
     },
   }
 }
