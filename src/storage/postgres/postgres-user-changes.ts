@@ -57,7 +57,7 @@ const SELECT_BASELINE: Statement = {
     ) AS found ON true`,
 }
 
-/** In one statement, so that all of it is of one moment. */
+/** In one statement, so that all of it is of one moment. A bare `changed_in` in ORDER BY would be the text, which sorts 1000 before 999. */
 const SELECT_CHANGES: Statement = {
   name: 'read_changes',
   text: `
@@ -65,7 +65,7 @@ const SELECT_CHANGES: Statement = {
       SELECT user_changes.id, changed_in::text, CASE WHEN deleted_at IS NULL THEN ${representationOf('users')} END, deleted_at
       FROM user_changes LEFT JOIN users ON users.id = user_changes.id
       WHERE (changed_in, user_changes.id) > ($1::xid8, $2) AND changed_in < ${OLDEST}
-      ORDER BY changed_in, user_changes.id LIMIT $3
+      ORDER BY user_changes.changed_in, user_changes.id LIMIT $3
     ) AS found ON true`,
 }
 
