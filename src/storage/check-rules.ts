@@ -21,7 +21,6 @@ export const SOUND_USER = `
 
 /** The text of each fault. */
 export const FAULTS = {
-  laterChanges: 'changes of the feed are later than the newest one',
   brokenUsers: 'users break a constraint of their table',
   reusedIds: 'existing ids would be used again',
   /** Looked for in ASCII names only: each engine folds other letters in its own way. */
@@ -46,27 +45,33 @@ export const SHARED_RULES = {
     sql: `SELECT count(*) FROM signing_keys WHERE length(key) <> 32`,
     fault: 'keys for cursors do not have 32 bytes',
   },
-  feedState: {
-    sql: `SELECT 1 - count(*) FROM user_feed`,
-    fault: 'row of user_feed is missing',
-  },
-  missedChanges: {
-    sql: `SELECT count(*) FROM users LEFT JOIN user_changes ON user_changes.id = users.id
-          WHERE deleted_at IS NOT NULL
-            OR user_changes.id IS NULL AND users.id > (SELECT baseline_through FROM user_feed)`,
-    fault: 'users are missing in the feed of changes',
-  },
-  missedDeletions: {
-    sql: `SELECT count(*) FROM user_changes
-          WHERE deleted_at IS NULL AND NOT EXISTS (SELECT 1 FROM users WHERE users.id = user_changes.id)`,
-    fault: 'users of the feed of changes do not exist',
-  },
   apiKeys: {
     sql: `SELECT count(*) FROM api_keys WHERE NOT (
             length(name) BETWEEN 1 AND 64 AND length(key_hash) = 32 AND scopes <> '')`,
     fault: 'API keys break a constraint of their table',
   },
 } as const
+
+/** Rules of the feed of changes. `laterChanges` selects how many changes are later than the newest one. */
+export function feedRules(since: number, laterChanges: string): readonly Rule[] {
+  return [
+    { since, sql: 'SELECT 1 - count(*) FROM user_feed', fault: 'row of user_feed is missing' },
+    {
+      since,
+      sql: `SELECT count(*) FROM users LEFT JOIN user_changes ON user_changes.id = users.id
+            WHERE deleted_at IS NOT NULL
+              OR user_changes.id IS NULL AND users.id > (SELECT baseline_through FROM user_feed)`,
+      fault: 'users are missing in the feed of changes',
+    },
+    {
+      since,
+      sql: `SELECT count(*) FROM user_changes
+            WHERE deleted_at IS NULL AND NOT EXISTS (SELECT 1 FROM users WHERE users.id = user_changes.id)`,
+      fault: 'users of the feed of changes do not exist',
+    },
+    { since, sql: laterChanges, fault: 'changes of the feed are later than the newest one' },
+  ]
+}
 
 /** The lines of what was counted. */
 export function describeCounts(

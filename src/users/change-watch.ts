@@ -21,7 +21,6 @@ export interface ChangeWatch {
   wait(wait: Wait): Promise<void>
   /** Call it after a write of this process. */
   touch(): void
-  waiting(): number
   /** Ends each wait, and each later one at once. */
   end(): void
   /** Aborted by `end`. */
@@ -99,7 +98,6 @@ export function createChangeWatch({ last }: Pick<UserChanges, 'last'>): ChangeWa
       if (waiters.size > 0) pollSoon()
     },
 
-    waiting: () => waiters.size,
     ended,
 
     end: () => {

@@ -20,82 +20,51 @@ interface FollowOptions {
   readonly random: () => number
 }
 
+/** Where a follower is, and what it has. */
+interface Position {
+  readonly copy: Map<number, unknown>
+  /** The cursor after what it has. */
+  after: string | undefined
+  restarts: number
+}
+
 /** By pages, which are waited for if `wait` is not zero. */
 export function followPages({ urls, random }: FollowOptions, wait: number): Follower {
-  const copy = new Map<number, unknown>()
-  let next: string | undefined
-  let restarts = 0
-  let isStopped = false
-
-  async function step(): Promise<void> {
-    const all = urls()
+  return follow(async position => {
     const limit = 1 + Math.floor(random() * 30)
-    const query = `limit=${limit}&wait=${wait}${next === undefined ? '' : `&after=${next}`}`
-    const url = `${all[Math.floor(random() * all.length)]}/users/changes?${query}`
+    const { after } = position
+    const query = `limit=${limit}&wait=${wait}${after === undefined ? '' : `&after=${after}`}`
+    const url = `${pick(urls(), random)}/users/changes?${query}`
     const response = await fetch(url, { signal: AbortSignal.timeout(20_000) })
-    if (response.status === 410) {
-      next = undefined
-      copy.clear()
-      restarts++
-    }
+    if (response.status === 410) beginAgain(position)
     if (response.status !== 200) throw new Error(`${response.status}`)
     const page = (await response.json()) as { data: Entry[]; next: string; has_more: boolean }
-    for (const entry of page.data) apply(copy, entry)
-    next = page.next
+    for (const entry of page.data) apply(position.copy, entry)
+    position.after = page.next
     if (wait === 0 && !page.has_more) await sleep(5)
-  }
-
-  async function run(): Promise<void> {
-    while (!isStopped) await step().catch(() => sleep(20))
-  }
-
-  const running = run()
-  return {
-    copy,
-    restarts: () => restarts,
-    stop: async () => {
-      isStopped = true
-      await running
-    },
-  }
+  })
 }
 
 /** By a stream of events, opened again whenever it ends. */
 export function followStream({ urls, random }: FollowOptions): Follower {
-  const copy = new Map<number, unknown>()
-  let lastId: string | undefined
-  let restarts = 0
-  let isStopped = false
   let end = () => {}
 
-  function takeEvent(text: string): void {
-    const id = /^id: (.*)$/m.exec(text)?.[1]
-    if (id === undefined) return
-    const data = JSON.parse(/^data: (.*)$/m.exec(text)?.[1] ?? '')
-    apply(copy, { id: data.id, user: /^event: user$/m.test(text) ? data : null })
-    lastId = id
-  }
-
-  function openOnce(): Promise<void> {
+  function openOnce(position: Position): Promise<void> {
     return new Promise(resolve => {
-      const all = urls()
+      const { after } = position
       const headers = {
         Accept: 'text/event-stream',
-        ...(lastId !== undefined && { 'Last-Event-ID': lastId }),
+        ...(after !== undefined && { 'Last-Event-ID': after }),
       }
-      const url = `${all[Math.floor(random() * all.length)]}/users/changes`
+      const url = `${pick(urls(), random)}/users/changes`
       const request = get(url, { headers, agent: false }, response => {
-        if (response.statusCode === 410) {
-          lastId = undefined
-          copy.clear()
-          restarts++
-        }
+        if (response.statusCode === 410) beginAgain(position)
         let text = ''
         response.setEncoding('utf8').on('data', part => {
           text += part
           const events = text.split('\n\n')
           text = events.pop() as string
-          if (response.statusCode === 200) for (const event of events) takeEvent(event)
+          if (response.statusCode === 200) for (const event of events) takeEvent(position, event)
         })
         response.on('error', () => {}).on('close', resolve)
       })
@@ -104,23 +73,52 @@ export function followStream({ urls, random }: FollowOptions): Follower {
     })
   }
 
-  async function run(): Promise<void> {
-    while (!isStopped) {
-      await openOnce()
+  return follow(
+    async position => {
+      await openOnce(position)
       await sleep(10)
-    }
+    },
+    () => end(),
+  )
+}
+
+/** Takes one step after the other until it is stopped; `end` breaks the present one off. */
+function follow(step: (position: Position) => Promise<void>, end = () => {}): Follower {
+  const position: Position = { copy: new Map(), after: undefined, restarts: 0 }
+  let isStopped = false
+
+  async function run(): Promise<void> {
+    while (!isStopped) await step(position).catch(() => sleep(20))
   }
 
   const running = run()
   return {
-    copy,
-    restarts: () => restarts,
+    copy: position.copy,
+    restarts: () => position.restarts,
     stop: async () => {
       isStopped = true
       end()
       await running
     },
   }
+}
+
+function pick(urls: readonly string[], random: () => number): string | undefined {
+  return urls[Math.floor(random() * urls.length)]
+}
+
+function beginAgain(position: Position): void {
+  position.after = undefined
+  position.copy.clear()
+  position.restarts++
+}
+
+function takeEvent(position: Position, text: string): void {
+  const id = /^id: (.*)$/m.exec(text)?.[1]
+  if (id === undefined) return
+  const data = JSON.parse(/^data: (.*)$/m.exec(text)?.[1] ?? '')
+  apply(position.copy, { id: data.id, user: /^event: user$/m.test(text) ? data : null })
+  position.after = id
 }
 
 function apply(copy: Map<number, unknown>, { id, user }: Entry): void {

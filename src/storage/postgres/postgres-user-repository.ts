@@ -4,6 +4,7 @@ import type { CallGate } from '../call-gate.ts'
 import { createUserChanges } from './change-users.ts'
 import { createContendedWrites } from './contended-writes.ts'
 import { createUserCreator } from './create-users.ts'
+import type { ReadIndexedOptions } from './index-next-users.ts'
 import { createUserLister } from './list-users.ts'
 import type { Connections } from './postgres-connections.ts'
 import { createUserSearcher } from './search-users.ts'
@@ -12,15 +13,13 @@ import { createUserWalker } from './walk-users.ts'
 
 const PING = { name: 'ping', text: 'SELECT FROM users WHERE id = 1' }
 
-export interface PostgresUserRepositoryOptions {
+export interface PostgresUserRepositoryOptions extends ReadIndexedOptions {
   readonly connections: Connections
   readonly closing: CallGate
   /** Milliseconds since the epoch. */
   readonly now: () => number
   /** Milliseconds since the epoch that do not jump when the machine's clock is set. */
   readonly steadyNow: () => number
-  /** Tries to index the users that lack words. Returns whether all have them. */
-  readonly catchUp: () => Promise<boolean>
 }
 
 /** Users in the table `users` of PostgreSQL. Reads and creates of one turn of the event loop share statements. */

@@ -1,5 +1,5 @@
-import { ServiceError } from '../../errors.ts'
 import type { UserPage, UserQuery } from '../../users/user-repository.ts'
+import { type ReadIndexedOptions, readIndexed } from './index-next-users.ts'
 import { toPage } from './list-page.ts'
 import { soughtOf } from './list-sql.ts'
 import type { Connections } from './postgres-connections.ts'
@@ -23,13 +23,8 @@ const SPARE = 2
 
 const MAX_FORMS = 500
 
-/** An older release may write users all the time. */
-const MAX_ATTEMPTS = 3
-
-export interface UserSearcherOptions {
+export interface UserSearcherOptions extends ReadIndexedOptions {
   readonly connections: Connections
-  /** Tries to index the users that lack words. Returns whether all have them. */
-  readonly catchUp: () => Promise<boolean>
 }
 
 /**
@@ -37,10 +32,10 @@ export interface UserSearcherOptions {
  * knows no words. A word that many users have is found soon by walking in the order of the list; the users with a rare one
  * are gathered and sorted. So each search begins with a short walk, and what it finds decides.
  */
-export function createUserSearcher({
-  connections,
-  catchUp,
-}: UserSearcherOptions): (query: UserQuery) => Promise<UserPage> {
+export function createUserSearcher(
+  options: UserSearcherOptions,
+): (query: UserQuery) => Promise<UserPage> {
+  const { connections } = options
   const names = new Map<string, string>()
   let forms = 0
 
@@ -79,15 +74,11 @@ export function createUserSearcher({
     return run(query, 'gather', true)
   }
 
-  return async query => {
-    for (let attempts = 1; ; attempts++) {
-      const row = await find(query)
-      const [json, length, lastKey, revision, total, , , , isIndexed] = row
-      if (isIndexed) return toPage([json, length, lastKey, revision, total], query)
-      if (attempts === MAX_ATTEMPTS || !(await catchUp()))
-        throw new ServiceError('words_unavailable')
-    }
-  }
+  return query =>
+    readIndexed(options, async () => {
+      const [json, length, lastKey, revision, total, , , , isIndexed] = await find(query)
+      return isIndexed ? toPage([json, length, lastKey, revision, total], query) : undefined
+    })
 }
 
 function isById({ sort }: UserQuery): boolean {

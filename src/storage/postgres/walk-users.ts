@@ -1,6 +1,5 @@
-import { ServiceError } from '../../errors.ts'
 import type { TakeUsers, UserRepository, UserSelection } from '../../users/user-repository.ts'
-import { SELECT_IS_INDEXED } from './index-next-users.ts'
+import { type ReadIndexedOptions, readIndexed, SELECT_IS_INDEXED } from './index-next-users.ts'
 import { filtersOf, filterValues, walkStatement } from './list-sql.ts'
 import { findFirst } from './list-users.ts'
 import type { Connections, Session } from './postgres-connections.ts'
@@ -22,20 +21,14 @@ const AWAKE_MS = 2000
 
 const AWAKE = { text: 'SELECT' }
 
-/** An older release may write users all the time. */
-const MAX_ATTEMPTS = 3
-
-export interface UserWalkerOptions {
+export interface UserWalkerOptions extends ReadIndexedOptions {
   readonly connections: Connections
-  /** Tries to index the users that lack words. Returns whether all have them. */
-  readonly catchUp: () => Promise<boolean>
 }
 
 /** `UserRepository.walk`, by a cursor in a transaction, which a pooler keeps in one session too. */
-export function createUserWalker({
-  connections,
-  catchUp,
-}: UserWalkerOptions): UserRepository['walk'] {
+export function createUserWalker(options: UserWalkerOptions): UserRepository['walk'] {
+  const { connections } = options
+
   async function statementOf(selection: UserSelection) {
     if (selection.words.length > 0) {
       const query = { ...selection, limit: 1, start: { offset: 0 }, withTotal: false }
@@ -46,8 +39,8 @@ export function createUserWalker({
     return { text, values: filtersOf(selection).map(name => values[name]) }
   }
 
-  /** Returns whether all users can be found. */
-  async function walk(selection: UserSelection, take: TakeUsers): Promise<boolean> {
+  /** Returns `undefined` if users lack words. */
+  async function walk(selection: UserSelection, take: TakeUsers): Promise<true | undefined> {
     const { text, values } = await statementOf(selection)
     let hasBegun = false
     const read = async (session: Session) => {
@@ -56,7 +49,7 @@ export function createUserWalker({
       await session.query(PLAN_FOR_FIRST)
       if (selection.words.length > 0) {
         const [[isIndexed] = [false]] = await session.query<[boolean]>(IS_INDEXED)
-        if (!isIndexed) return false
+        if (!isIndexed) return undefined
       }
       await session.query({ text: `DECLARE whole_list NO SCROLL CURSOR FOR ${text}` }, values)
       for (;;) {
@@ -71,10 +64,7 @@ export function createUserWalker({
   }
 
   return async (selection, take) => {
-    for (let attempts = 1; !(await walk(selection, take)); attempts++) {
-      if (attempts === MAX_ATTEMPTS || !(await catchUp()))
-        throw new ServiceError('words_unavailable')
-    }
+    await readIndexed(options, () => walk(selection, take))
   }
 }
 

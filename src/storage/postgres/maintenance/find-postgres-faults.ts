@@ -1,6 +1,7 @@
 import {
   describeCounts,
   FAULTS,
+  feedRules,
   MAX_FAULTS,
   type Rule,
   SHARED_RULES,
@@ -23,8 +24,10 @@ const COPIES_SINCE = 6
 /** The migration that makes the index of words. */
 const WORDS_SINCE = 9
 
-/** The migration that makes the feed of changes. */
-const FEED_SINCE = 12
+/** In another server the feed begins anew with its first reading. */
+const LATER_CHANGES = `
+  SELECT count(*) FROM user_changes, user_feed
+  WHERE server = ${SERVER} AND changed_in >= pg_snapshot_xmax(pg_current_snapshot())`
 
 /** Takes some ten milliseconds. */
 const CHUNK_ROWS = 20_000
@@ -46,16 +49,7 @@ const RULES: readonly Rule[] = [
   { since: 2, ...SHARED_RULES.storedAnswers },
   { since: 4, ...SHARED_RULES.signingKeys },
   { since: 7, ...SHARED_RULES.apiKeys },
-  { since: FEED_SINCE, ...SHARED_RULES.feedState },
-  { since: FEED_SINCE, ...SHARED_RULES.missedChanges },
-  { since: FEED_SINCE, ...SHARED_RULES.missedDeletions },
-  {
-    since: FEED_SINCE,
-    // In another server the feed begins anew with its first reading.
-    sql: `SELECT count(*) FROM user_changes, user_feed
-          WHERE server = ${SERVER} AND changed_in >= pg_snapshot_xmax(pg_current_snapshot())`,
-    fault: FAULTS.laterChanges,
-  },
+  ...feedRules(12, LATER_CHANGES),
   {
     since: WORDS_SINCE,
     sql: `SELECT 1 - count(*) FROM users_words_state`,

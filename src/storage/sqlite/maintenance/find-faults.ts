@@ -1,6 +1,7 @@
 import {
   describeCounts,
   FAULTS,
+  feedRules,
   MAX_FAULTS,
   type Rule,
   SHARED_RULES,
@@ -28,8 +29,8 @@ interface SchemaRow {
 const SELECT_SCHEMA = `
   SELECT type, name, sql FROM sqlite_schema WHERE name NOT LIKE 'sqlite!_%' ESCAPE '!' ORDER BY type, name`
 
-/** The migration that makes the feed of changes. */
-const FEED_SINCE = 18
+const LATER_CHANGES = `
+  SELECT count(*) FROM user_changes, users_summary WHERE user_changes.revision > users_summary.revision`
 
 const RULES: readonly Rule[] = [
   {
@@ -52,14 +53,7 @@ const RULES: readonly Rule[] = [
   { since: 2, ...SHARED_RULES.signingKeys },
   { since: 3, ...SHARED_RULES.storedAnswers },
   { since: 11, ...SHARED_RULES.apiKeys },
-  { since: FEED_SINCE, ...SHARED_RULES.feedState },
-  { since: FEED_SINCE, ...SHARED_RULES.missedChanges },
-  { since: FEED_SINCE, ...SHARED_RULES.missedDeletions },
-  {
-    since: FEED_SINCE,
-    sql: `SELECT count(*) FROM user_changes, users_summary WHERE user_changes.revision > users_summary.revision`,
-    fault: FAULTS.laterChanges,
-  },
+  ...feedRules(18, LATER_CHANGES),
 ]
 
 /**
