@@ -1,4 +1,4 @@
-import type { z } from 'zod'
+import { z } from 'zod'
 import { type FieldError, ServiceError } from '../errors.ts'
 
 /** One `name=value` of a query, decoded. `value` is undefined if it cannot be decoded. */
@@ -36,11 +36,27 @@ export function queryObject(query: string): Readonly<Record<string, string | rea
   return values
 }
 
-/** The query of a URL. `queryParameters` reads it back. */
-export function queryString(parameters: readonly { name: string; value: string }[]): string {
-  return parameters
-    .map(({ name, value }) => `${encodeURIComponent(name)}=${encodeURIComponent(value)}`)
+/** Another page of a list: how it is related to this one, and the parameter that chooses it. */
+export interface PageTarget {
+  readonly relation?: string
+  readonly name?: string
+  readonly value: string
+}
+
+/**
+ * A link of RFC 8288 to another page, which keeps the other parameters. Its target is relative to the origin, because behind a
+ * proxy the service does not know its origin.
+ */
+export function pageLink(
+  path: string,
+  parameters: readonly SentParameter[],
+  { relation = 'next', name = 'after', value }: PageTarget,
+): string {
+  const kept = parameters.filter(({ name }) => name !== 'page' && name !== 'after')
+  const query = [...kept, { name, value }]
+    .map(({ name, value = '' }) => `${encodeURIComponent(name)}=${encodeURIComponent(value)}`)
     .join('&')
+  return `<${path}?${query}>; rel="${relation}"`
 }
 
 function decode(text: string): string | undefined {
@@ -81,6 +97,22 @@ export function checkQuery<T>(
     if (!errors.has(name) || message === UNKNOWN) errors.set(name, message)
   }
   return { data: result.data, errors }
+}
+
+/** The values of a query. Throws `query_invalid` with a message for each parameter that is wrong. */
+export function validData<T>({ data, errors }: CheckedQuery<T>): T {
+  if (data === undefined || errors.size > 0) throw queryError(errors)
+  return data
+}
+
+/** A schema of whole numbers in plain decimal. */
+export function wholeNumber(min: number, max: number) {
+  const message = `must be a whole number from ${min} to ${max}`
+  return z
+    .string()
+    .regex(/^(?:0|[1-9]\d{0,11})$/, message)
+    .transform(Number)
+    .pipe(z.int().min(min, message).max(max, message))
 }
 
 function namesAndMessage(issue: z.core.$ZodIssue): [string, string][] {

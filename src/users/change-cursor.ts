@@ -29,15 +29,9 @@ export function decodeChangeCursor(text: string): ChangePosition | undefined {
   if (bytes.toString('base64url') !== text || bytes.length <= CHECK_BYTES) return undefined
   const payload = bytes.subarray(CHECK_BYTES)
   if (!bytes.subarray(0, CHECK_BYTES).equals(checkOf(payload))) return undefined
-  const { data } = payloads.safeParse(parseJson(payload.toString()))
-  if (data === undefined) return undefined
-  const [mark, phase, key, id, since] = data
-  return { mark, phase: phase === 1 ? 'changes' : 'before', key, id, since }
-}
-
-function parseJson(text: string): unknown {
   try {
-    return JSON.parse(text)
+    const [mark, phase, key, id, since] = payloads.parse(JSON.parse(payload.toString()))
+    return { mark, phase: phase === 1 ? 'changes' : 'before', key, id, since }
   } catch {
     return undefined
   }

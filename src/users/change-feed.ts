@@ -1,7 +1,7 @@
 import type { Request } from 'express'
 import { INVALID_TOKEN, ServiceError } from '../errors.ts'
 import { asksInsteadOfJson } from '../http/negotiation.ts'
-import { queryParameters, queryString } from '../http/query.ts'
+import { pageLink, queryParameters } from '../http/query.ts'
 import type { Reply } from '../http/reply.ts'
 import { closingOf, type Sink, type StreamReply } from '../http/stream.ts'
 import { encodeChangeCursor } from './change-cursor.ts'
@@ -55,33 +55,26 @@ export function createChangeFeed({ changes, watch, maxWaiting, isAllowed }: Chan
 
   const isFull = () => waiting + streaming >= maxWaiting
 
-  function requireAllowed(request: Request): void {
-    if (!isAllowed(request)) throw new ServiceError('key_required', { headers: INVALID_TOKEN })
-  }
-
   async function readPage(request: Request): Promise<Reply> {
     const parameters = queryParameters(request.url)
     const { after, limit, wait } = parseChangeQuery(parameters)
     let page = await changes.read(after, limit)
     if (wait > 0 && page.changes.length === 0 && !page.hasMore && !isFull()) {
       const closing = closingOf(request)
+      const allowed = () => isAllowed(request)
       waiting++
       try {
-        const allowed = () => isAllowed(request)
         await watch.wait({ after: page.next, ms: wait * 1000, closing, isAllowed: allowed })
       } finally {
         waiting--
       }
-      requireAllowed(request)
+      if (!allowed()) throw new ServiceError('key_required', { headers: INVALID_TOKEN })
       // A stop answers at once.
       if (!watch.ended.aborted) page = await readShared(page.next, limit)
     }
     const next = encodeChangeCursor(page.next)
-    const kept = parameters
-      .filter(({ name }) => name !== 'after')
-      .map(({ name, value = '' }) => ({ name, value }))
-    const target = `${request.baseUrl}/users/changes?${queryString([...kept, { name: 'after', value: next }])}`
-    return { status: 200, headers: { Link: `<${target}>; rel="next"` }, body: pageJson(page, next) }
+    const Link = pageLink(`${request.baseUrl}/users/changes`, parameters, { value: next })
+    return { status: 200, headers: { Link }, body: pageJson(page, next) }
   }
 
   async function openStream(request: Request): Promise<StreamReply> {

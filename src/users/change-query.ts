@@ -1,5 +1,5 @@
 import { z } from 'zod'
-import { checkQuery, queryError, type SentParameter } from '../http/query.ts'
+import { checkQuery, type SentParameter, validData, wholeNumber } from '../http/query.ts'
 import { decodeChangeCursor } from './change-cursor.ts'
 
 /** The parameters of `GET /users/changes`. */
@@ -43,21 +43,12 @@ function parse<T extends { after?: string | undefined }>(
   schema: z.ZodType<T>,
   lastEventId?: string,
 ) {
-  const { data, errors } = checkQuery(parameters, schema)
+  const checked = checkQuery(parameters, schema)
+  const { data, errors } = checked
   const text = lastEventId ?? data?.after
   const after = text === undefined ? undefined : decodeChangeCursor(text)
   if (text !== undefined && after === undefined && !errors.has('after')) {
     errors.set('after', 'is not a cursor of changes')
   }
-  if (data === undefined || errors.size > 0) throw queryError(errors)
-  return { ...data, after }
-}
-
-function wholeNumber(min: number, max: number) {
-  const message = `must be a whole number from ${min} to ${max}`
-  return z
-    .string()
-    .regex(/^(?:0|[1-9]\d{0,3})$/, message)
-    .transform(Number)
-    .pipe(z.int().min(min, message).max(max, message))
+  return { ...validData(checked), after }
 }

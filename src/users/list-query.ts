@@ -1,6 +1,12 @@
 import { z } from 'zod'
 import { instantMs, instantText, MAX_SHOWN_MS } from '../http/instant.ts'
-import { checkQuery, queryError, type SentParameter } from '../http/query.ts'
+import {
+  checkQuery,
+  queryError,
+  type SentParameter,
+  validData,
+  wholeNumber,
+} from '../http/query.ts'
 import type { Cursors } from './cursor.ts'
 import { SORT_KEYS, type UserSelection, type UserSort } from './user-repository.ts'
 import { foldCase, toNfc } from './user-schemas.ts'
@@ -20,8 +26,8 @@ export const SAMPLE_CURSOR = 'ryvb4aqbbsHireHWlPQfx1siIiwxXQ'
 
 /** The parameters of `GET /users`. */
 export const listParameters = z.strictObject({
-  per_page: parameter(wholeNumber(1000), 'Users per page.', 20).default(100),
-  page: optional(wholeNumber(999_999_999_999), 'The number of the page.', 2),
+  per_page: parameter(wholeNumber(1, 1000), 'Users per page.', 20).default(100),
+  page: optional(wholeNumber(1, 999_999_999_999), 'The number of the page.', 2),
   after: optional(text(), 'The cursor of the previous page; not with `page`.', SAMPLE_CURSOR),
   sort: parameter(
     z.enum(SORT_NAMES, `must be one of ${SORT_NAMES.join(', ')}`),
@@ -64,12 +70,12 @@ const wholeListParameters = listParameters.omit(PAGING)
 
 /** The query of a whole list, which has no pages. Throws `query_invalid` with every wrong parameter. */
 export function parseWholeList(parameters: readonly SentParameter[]): UserSelection {
-  const { data, errors } = checkQuery(parameters, wholeListParameters)
+  const checked = checkQuery(parameters, wholeListParameters)
+  const { errors } = checked
   for (const name of Object.keys(PAGING)) {
     if (errors.has(name)) errors.set(name, 'cannot be given for the whole list')
   }
-  if (data === undefined || errors.size > 0) throw queryError(errors)
-  return selectionOf(data)
+  return selectionOf(validData(checked))
 }
 
 function selectionOf({
@@ -88,12 +94,12 @@ function selectionOf({
 
 /** Throws `query_invalid` with every wrong parameter. */
 export function parseListRequest(parameters: readonly SentParameter[], cursors: Cursors) {
-  const { data, errors } = checkQuery(parameters, listParameters)
+  const checked = checkQuery(parameters, listParameters)
   const isGiven = (name: string) => parameters.some(parameter => parameter.name === name)
-  if (isGiven('page') && isGiven('after')) errors.set('after', 'cannot be given together with page')
-  if (data === undefined || errors.size > 0) throw queryError(errors)
-
-  const { per_page, page, after: cursor, count, envelope, ...others } = data
+  if (isGiven('page') && isGiven('after')) {
+    checked.errors.set('after', 'cannot be given together with page')
+  }
+  const { per_page, page, after: cursor, count, envelope, ...others } = validData(checked)
   const selection = selectionOf(others)
   const after = cursor === undefined ? undefined : cursors.decode(selection.sort, cursor)
   if (cursor !== undefined && after === undefined) {
@@ -122,15 +128,6 @@ function parameter<T extends z.ZodType>(schema: T, description: string, example:
 
 function optional<T extends z.ZodType>(schema: T, description: string, example: unknown) {
   return parameter(schema, description, example).optional()
-}
-
-function wholeNumber(max: number) {
-  const message = `must be a whole number from 1 to ${max}`
-  return z
-    .string()
-    .regex(/^[1-9]\d{0,11}$/, message)
-    .transform(Number)
-    .pipe(z.int().min(1).max(max, message))
 }
 
 /** `parseListRequest` reports empty text itself. */

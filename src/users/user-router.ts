@@ -8,7 +8,7 @@ import {
   preconditionOf,
 } from '../http/headers.ts'
 import { asksInsteadOfJson, JSON_TYPE } from '../http/negotiation.ts'
-import { type QueryParameter, queryParameters, queryString } from '../http/query.ts'
+import { pageLink, type QueryParameter, queryParameters } from '../http/query.ts'
 import type { Reply } from '../http/reply.ts'
 import { accept, acceptJson, createRouter, type RouteParts } from '../http/router.ts'
 import type { StreamReply } from '../http/stream.ts'
@@ -158,20 +158,14 @@ function envelope({ request, page }: UserList): string {
   return `{"data":${page.json},${JSON.stringify(fields).slice(1)}`
 }
 
-/**
- * RFC 8288. Targets are relative to the origin, because behind a proxy the service does not know its origin. `baseUrl` is
- * the path under which another application has mounted this one, or empty.
- */
+/** `baseUrl` is the path under which another application has mounted this one, or empty. */
 function linkHeader(
   { request, nextCursor }: UserList,
   parameters: readonly QueryParameter[],
   baseUrl: string,
 ): string {
-  const kept = parameters
-    .filter(({ name }) => name !== 'page' && name !== 'after')
-    .map(({ name, value = '' }) => ({ name, value }))
   const link = (relation: string, name: string, value: string) =>
-    `<${baseUrl}/users?${queryString([...kept, { name, value }])}>; rel="${relation}"`
+    pageLink(`${baseUrl}/users`, parameters, { relation, name, value })
 
   const isNumbered = parameters.some(({ name }) => name === 'page')
   const { page = 1 } = request

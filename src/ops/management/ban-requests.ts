@@ -1,6 +1,6 @@
 import { z } from 'zod'
 import { ServiceError } from '../../errors.ts'
-import { checkQuery, queryError, type SentParameter } from '../../http/query.ts'
+import { checkQuery, type SentParameter, validData, wholeNumber } from '../../http/query.ts'
 import type { BanOrder } from '../../limits/ban-control.ts'
 import type { BanQuery, BanSelection } from '../../limits/ban-store.ts'
 
@@ -8,8 +8,6 @@ type BanPlace = NonNullable<BanQuery['after']>
 
 /** Returns all keys that a client may have, for any rule. */
 export type PossibleKeys = (client: string) => readonly string[]
-
-const PER_PAGE_RULE = 'must be a whole number from 1 to 1000'
 
 const chosen = { rule: z.string().optional(), client: z.string().optional() }
 
@@ -23,12 +21,7 @@ const listParameters = z.strictObject({
       return place
     })
     .optional(),
-  per_page: z
-    .string()
-    .regex(/^[1-9]\d{0,3}$/, PER_PAGE_RULE)
-    .transform(Number)
-    .pipe(z.int().max(1000, PER_PAGE_RULE))
-    .default(100),
+  per_page: wholeNumber(1, 1000).default(100),
 })
 
 const liftParameters = z.strictObject({
@@ -41,10 +34,8 @@ export function parseBanList(
   parameters: readonly SentParameter[],
   possibleKeys: PossibleKeys,
 ): BanQuery {
-  const { data, errors } = checkQuery(parameters, listParameters)
-  if (data === undefined || errors.size > 0) throw queryError(errors)
-  const { after, per_page } = data
-  return { ...selectionOf(data, possibleKeys), ...(after && { after }), limit: per_page }
+  const { after, per_page, ...others } = validData(checkQuery(parameters, listParameters))
+  return { ...selectionOf(others, possibleKeys), ...(after && { after }), limit: per_page }
 }
 
 /** Throws `query_invalid` with every wrong parameter, and for a query that neither chooses bans nor asks for all. */
@@ -52,13 +43,13 @@ export function parseBanLift(
   parameters: readonly SentParameter[],
   possibleKeys: PossibleKeys,
 ): BanSelection {
-  const { data, errors } = checkQuery(parameters, liftParameters)
+  const checked = checkQuery(parameters, liftParameters)
+  const { errors } = checked
   const isSome = parameters.some(({ name }) => name === 'rule' || name === 'client')
   const isAll = parameters.some(({ name }) => name === 'all')
   if (isSome && isAll) errors.set('all', 'cannot be given together with rule or client')
   if (!isSome && !isAll) errors.set('all', 'must be true if neither rule nor client is given')
-  if (data === undefined || errors.size > 0) throw queryError(errors)
-  return selectionOf(data, possibleKeys)
+  return selectionOf(validData(checked), possibleKeys)
 }
 
 function selectionOf(

@@ -1,5 +1,5 @@
 import type { Request, Router } from 'express'
-import { queryParameters, queryString } from '../../http/query.ts'
+import { pageLink, queryParameters } from '../../http/query.ts'
 import { jsonReply, type Reply } from '../../http/reply.ts'
 import { acceptJson, createRouter, type RouteParts } from '../../http/router.ts'
 import { jsonOf } from '../../limits/ban-json.ts'
@@ -48,16 +48,11 @@ export function createBanRouter(
 /** Only where bans are asked for: the list of public suffixes takes 5 MB and 50 ms. */
 const importKeys = async () => (await import('../../limits/rules/client-key.ts')).possibleKeys
 
-/** RFC 8288, with a relative target, as in the list of users. It keeps the other parameters. */
 function linkToNext(
   { bans, hasMore }: BanPage,
   parameters: ReturnType<typeof queryParameters>,
 ): string | undefined {
   const last = bans.at(-1)
   if (!hasMore || last === undefined) return undefined
-  const kept = parameters
-    .filter(({ name }) => name !== 'after')
-    .map(({ name, value = '' }) => ({ name, value }))
-  const query = queryString([...kept, { name: 'after', value: encodeBanCursor(last) }])
-  return `</bans?${query}>; rel="next"`
+  return pageLink('/bans', parameters, { value: encodeBanCursor(last) })
 }

@@ -1,7 +1,7 @@
 import type { Request, Router } from 'express'
 import { z } from 'zod'
 import { instantMs, instantText } from '../../http/instant.ts'
-import { checkQuery, queryError, queryParameters } from '../../http/query.ts'
+import { checkQuery, queryParameters, validData } from '../../http/query.ts'
 import { jsonReply, type Reply } from '../../http/reply.ts'
 import { acceptJson, createRouter, type RouteParts } from '../../http/router.ts'
 import type { Operations } from './operations.ts'
@@ -42,7 +42,5 @@ const statusParameters = z.strictObject({
 /** Milliseconds since the epoch. Throws `query_invalid`. Other parameters are ignored. */
 function parseSince(url: string): number | undefined {
   const parameters = queryParameters(url).filter(({ name }) => name === 'since')
-  const { data, errors } = checkQuery(parameters, statusParameters)
-  if (data === undefined || errors.size > 0) throw queryError(errors)
-  return data.since
+  return validData(checkQuery(parameters, statusParameters)).since
 }
