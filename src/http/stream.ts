@@ -20,12 +20,32 @@ export interface Sink {
 }
 
 /** Aborted once the response is sent or its client is gone. */
-export function closingOf(request: Request): AbortSignal {
+function closingOf(request: Request): AbortSignal {
   const response = request.res as Response
   const closing = new AbortController()
   if (response.closed) closing.abort()
   else response.once('close', () => closing.abort())
   return closing.signal
+}
+
+/**
+ * Aborted once the client has ended its side of the connection, too. It may still read, but one that is gone looks the same
+ * until something is sent to it.
+ */
+export function leavingOf(request: Request): AbortSignal {
+  const { socket } = request
+  const response = request.res as Response
+  const leaving = new AbortController()
+  const leave = () => leaving.abort()
+  if (response.closed || socket.readableEnded) leave()
+  else {
+    socket.once('end', leave)
+    response.once('close', () => {
+      socket.off('end', leave)
+      leave()
+    })
+  }
+  return leaving.signal
 }
 
 /** Sends a stream at the pace of its client. What `write` throws is thrown, unless the client is gone. */

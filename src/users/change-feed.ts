@@ -3,7 +3,7 @@ import { INVALID_TOKEN, ServiceError } from '../errors.ts'
 import { asksInsteadOfJson } from '../http/negotiation.ts'
 import { pageLink, queryParameters } from '../http/query.ts'
 import type { Reply } from '../http/reply.ts'
-import { closingOf, type Sink, type StreamReply } from '../http/stream.ts'
+import { leavingOf, type Sink, type StreamReply } from '../http/stream.ts'
 import { encodeChangeCursor } from './change-cursor.ts'
 import { parseChangeQuery, parseStreamQuery } from './change-query.ts'
 import type { ChangeWatch } from './change-watch.ts'
@@ -60,11 +60,11 @@ export function createChangeFeed({ changes, watch, maxWaiting, isAllowed }: Chan
     const { after, limit, wait } = parseChangeQuery(parameters)
     let page = await changes.read(after, limit)
     if (wait > 0 && page.changes.length === 0 && !page.hasMore && !isFull()) {
-      const closing = closingOf(request)
+      const leaving = leavingOf(request)
       const allowed = () => isAllowed(request)
       waiting++
       try {
-        await watch.wait({ after: page.next, ms: wait * 1000, closing, isAllowed: allowed })
+        await watch.wait({ after: page.next, ms: wait * 1000, leaving, isAllowed: allowed })
       } finally {
         waiting--
       }
@@ -115,6 +115,7 @@ export function createChangeFeed({ changes, watch, maxWaiting, isAllowed }: Chan
   /** Ends without an error when the stream must: its client then connects again, and is told why. */
   async function writeEvents(request: Request, sink: Sink, first: ChangePage): Promise<void> {
     const allowed = () => isAllowed(request)
+    const leaving = leavingOf(request)
     let text = 'retry: 1000\n\n'
     let page = first
     for (;;) {
@@ -125,8 +126,8 @@ export function createChangeFeed({ changes, watch, maxWaiting, isAllowed }: Chan
       const after: ChangePosition = page.next
       if (!page.hasMore) {
         const startedAt = performance.now()
-        await watch.wait({ after, ms: COMMENT_MS, closing: sink.signal, isAllowed: allowed })
-        if (watch.ended.aborted || sink.signal.aborted || !allowed()) return
+        await watch.wait({ after, ms: COMMENT_MS, leaving, isAllowed: allowed })
+        if (watch.ended.aborted || leaving.aborted || !allowed()) return
         if (performance.now() - startedAt >= COMMENT_MS - 1) text = ':\n\n'
       }
       try {

@@ -10,7 +10,7 @@ export interface Wait {
   readonly after: ChangePosition
   readonly ms: number
   /** Aborted once nobody waits any more. */
-  readonly closing: AbortSignal
+  readonly leaving: AbortSignal
   /** Whether the client may still wait. Asked with each poll. */
   readonly isAllowed: () => boolean
 }
@@ -72,9 +72,9 @@ export function createChangeWatch({ last }: Pick<UserChanges, 'last'>): ChangeWa
   }
 
   return {
-    wait: ({ after, ms, closing, isAllowed }) =>
+    wait: ({ after, ms, leaving, isAllowed }) =>
       new Promise<void>(resolve => {
-        if (ended.aborted || closing.aborted) {
+        if (ended.aborted || leaving.aborted) {
           resolve()
           return
         }
@@ -82,11 +82,11 @@ export function createChangeWatch({ last }: Pick<UserChanges, 'last'>): ChangeWa
         const waiter = { after, isAllowed, wake }
         function wake(): void {
           clearTimeout(timer)
-          closing.removeEventListener('abort', wake)
+          leaving.removeEventListener('abort', wake)
           waiters.delete(waiter)
           resolve()
         }
-        closing.addEventListener('abort', wake)
+        leaving.addEventListener('abort', wake)
         waiters.add(waiter)
         // A write since its last read may have found nobody waiting.
         if (performance.now() - touchedAt < POLL_MS) pollSoon()

@@ -1,4 +1,5 @@
 import { get, type IncomingMessage } from 'node:http'
+import { connect } from 'node:net'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { describe, expect, onTestFinished, test } from 'vitest'
 import { addKey, openKeyedApp, withKeyStore } from '../support/api-keys.ts'
@@ -253,6 +254,25 @@ test('who waits and who streams is counted, and no more than MAX_WAITING_REQUEST
   await create(app)
   expect(await waiting).toBe(200)
 })
+
+test.each([
+  ['that waits gets an empty page', `?wait=60`, 'application/json', /"data":\[\]/],
+  ['with a stream gets its end', '', 'text/event-stream', /retry: 1000\n\n\r\n0\r\n\r\n$/],
+])(
+  'a client %s once it has ended its side, as one that is gone has',
+  async (_, query, accept, end) => {
+    const app = await openTestApp({})
+    const { next } = await read(app)
+    const after = query === '' ? '' : `&after=${next}`
+    const client = connect({ port: app.port, host: '127.0.0.1', allowHalfOpen: true })
+    client.end(
+      `GET ${PATH}${query}${after} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nAccept: ${accept}\r\n\r\n`,
+    )
+    let text = ''
+    for await (const part of client.setEncoding('utf8')) text += part
+    expect(text).toMatch(end)
+  },
+)
 
 interface Stream {
   readonly response: IncomingMessage
