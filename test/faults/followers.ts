@@ -18,6 +18,9 @@ interface FollowOptions {
   /** The services that are up, of which one is asked. */
   readonly urls: () => readonly string[]
   readonly random: () => number
+  readonly headers?: Readonly<Record<string, string>>
+  /** The largest number of entries in a page. */
+  readonly maxLimit?: number
 }
 
 /** Where a follower is, and what it has. */
@@ -29,13 +32,14 @@ interface Position {
 }
 
 /** By pages, which are waited for if `wait` is not zero. */
-export function followPages({ urls, random }: FollowOptions, wait: number): Follower {
+export function followPages(options: FollowOptions, wait: number): Follower {
+  const { urls, random, headers = {}, maxLimit = 30 } = options
   return follow(async position => {
-    const limit = 1 + Math.floor(random() * 30)
+    const limit = 1 + Math.floor(random() * maxLimit)
     const { after } = position
     const query = `limit=${limit}&wait=${wait}${after === undefined ? '' : `&after=${after}`}`
     const url = `${pick(urls(), random)}/users/changes?${query}`
-    const response = await fetch(url, { signal: AbortSignal.timeout(20_000) })
+    const response = await fetch(url, { headers, signal: AbortSignal.timeout(20_000) })
     if (response.status === 410) beginAgain(position)
     if (response.status !== 200) throw new Error(`${response.status}`)
     const page = (await response.json()) as { data: Entry[]; next: string; has_more: boolean }
@@ -46,13 +50,14 @@ export function followPages({ urls, random }: FollowOptions, wait: number): Foll
 }
 
 /** By a stream of events, opened again whenever it ends. */
-export function followStream({ urls, random }: FollowOptions): Follower {
+export function followStream({ urls, random, headers: more }: FollowOptions): Follower {
   let end = () => {}
 
   function openOnce(position: Position): Promise<void> {
     return new Promise(resolve => {
       const { after } = position
       const headers = {
+        ...more,
         Accept: 'text/event-stream',
         ...(after !== undefined && { 'Last-Event-ID': after }),
       }

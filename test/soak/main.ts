@@ -2,10 +2,11 @@ import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { parseArgs } from 'node:util'
+import { type Follower, followPages, followStream } from '../faults/followers.ts'
 import { queryPostgres } from '../support/postgres-client.ts'
 import { until } from '../support/until.ts'
 import { openSite, type Service, type Site } from './site.ts'
-import { startTraffic } from './traffic.ts'
+import { readAll, startTraffic } from './traffic.ts'
 
 const USAGE = 'npm run soak -- [--minutes 60] [--rate 300]'
 
@@ -28,10 +29,15 @@ export async function main(args: readonly string[]): Promise<number> {
 }
 
 async function soak(site: Site, { minutes, rate }: { minutes: number; rate: number }) {
-  const { services, postgres, redis } = site
+  const { services, primary, standby, redis, headers } = site
   const [a, b] = services as [Service, Service]
   const traffic = startTraffic(site, rate)
   const { note, during, flood, scan } = traffic
+  const following = {
+    ...{ urls: () => services.map(({ url }) => url), random: Math.random },
+    ...{ headers, maxLimit: 1000 },
+  }
+  const followers = [followPages(following, 1), followStream(following)]
   const usages: ReturnType<Service['usage']>[] = []
   let imported = 0
 
@@ -68,12 +74,20 @@ async function soak(site: Site, { minutes, rate }: { minutes: number; rate: numb
   async function killPostgres(): Promise<string> {
     const importing = importUsers(20_000)
     const unfinished = 'SELECT FROM imports WHERE record_count > 0 AND NOT is_finished'
-    await until(async () => (await queryPostgres(postgres.url(), unfinished)).length > 0)
-    await postgres.kill()
+    await until(async () => (await queryPostgres(primary.url(), unfinished)).length > 0)
+    await primary.kill()
     await untilReady(503)
-    await postgres.start()
+    await primary.start()
     await untilReady(200)
     return importing
+  }
+
+  async function failOver(): Promise<string> {
+    await primary.kill()
+    await untilReady(503)
+    await standby.promote()
+    await untilReady(200)
+    return 'the standby serves'
   }
 
   const untilReady = (status: number) =>
@@ -97,8 +111,9 @@ async function soak(site: Site, { minutes, rate }: { minutes: number; rate: numb
     [0.15, 'scan', scan],
     [0.2, 'Redis stopped', stopRedis],
     [0.35, 'PostgreSQL killed', () => during('database', killPostgres)],
-    [0.5, 'usage', sample],
-    [0.52, 'restart', restart(a, 'SIGTERM')],
+    [0.45, 'usage', sample],
+    [0.5, 'failover', () => during('database', failOver)],
+    [0.55, 'restart', restart(a, 'SIGTERM')],
     [0.65, 'kill -9', restart(b, 'SIGKILL')],
     [0.75, 'usage', sample],
     [0.8, 'import', () => importUsers(2000)],
@@ -113,7 +128,8 @@ async function soak(site: Site, { minutes, rate }: { minutes: number; rate: numb
     console.log(`${Math.round((Date.now() - startedAt) / 1000)} s, ${step}: ${result}`)
   }
   const acknowledged = await traffic.stop()
-  await compareImported(postgres.url(), imported).catch(error => note(String(error)))
+  await compareImported(standby.url(), imported).catch(error => note(String(error)))
+  await compareFollowers(followers, await readAll(site)).catch(error => note(String(error)))
   const { code, stdout, stderr } = await site.command('check')
   if (code !== 0) note(`check: ${stdout}${stderr}`)
   for (const grown of grownIn(usages)) note(`grown: ${grown}`)
@@ -130,6 +146,25 @@ async function compareImported(url: string, imported: number): Promise<void> {
     `SELECT count(*) AS count FROM users WHERE email LIKE 'imported%' AND name = 'Imported'`,
   )
   if (row?.count !== imported) throw new Error(`${row?.count} of ${imported} imported users`)
+}
+
+/** Each copy must become exactly these users. A follower that is behind gets half a minute. */
+async function compareFollowers(
+  followers: readonly Follower[],
+  users: ReadonlyMap<number, string>,
+) {
+  const giveUpAt = Date.now() + 30_000
+  for (const [index, { copy, restarts, stop }] of followers.entries()) {
+    const differing = () => {
+      const ids = new Set([...users.keys(), ...copy.keys()])
+      return [...ids].filter(id => JSON.stringify(copy.get(id)) !== users.get(id))
+    }
+    while (differing().length > 0 && Date.now() < giveUpAt) await sleep(500)
+    await stop()
+    const wrong = differing()
+    if (wrong.length > 0) throw new Error(`follower ${index} is wrong about the users ${wrong}`)
+    console.log(`follower ${index} has ${copy.size} users, and began again ${restarts()} times`)
+  }
 }
 
 /** Processes that need more and more, each from its first to its last sample. */

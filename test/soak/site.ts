@@ -33,7 +33,7 @@ export type Site = Awaited<ReturnType<typeof openSite>>
 
 export type Service = Awaited<ReturnType<typeof createService>>
 
-/** Starts two services on one PostgreSQL and one Redis. After an error nothing of it runs. */
+/** Starts two services on one Redis and one PostgreSQL, which has a synchronous standby. After an error nothing of it runs. */
 export async function openSite() {
   const folder = mkdtempSync(join(tmpdir(), 'user-records-soak-'))
   const closers: (() => unknown)[] = [() => rmSync(folder, { recursive: true, force: true })]
@@ -42,17 +42,20 @@ export async function openSite() {
     for (let closer = closers.pop(); closer !== undefined; closer = closers.pop()) await closer()
   }
   try {
-    const postgres = await createPostgresCluster()
-    closers.push(postgres.remove)
+    const primary = await createPostgresCluster()
+    closers.push(primary.remove)
+    const standby = await primary.createStandby({ isSynchronous: true })
+    const hosts = [primary, standby].map(({ port }) => `127.0.0.1:${port}`)
+    const databaseUrl = `postgres://postgres@${hosts}/postgres`
     const redis = await startRedis()
     closers.push(redis.remove)
     writeFileSync(join(folder, 'limits.json'), JSON.stringify(LIMITS))
-    const command = (...args: string[]) => runCommand(folder, postgres.url(), args)
+    const command = (...args: string[]) => runCommand(folder, databaseUrl, args)
     await command('migrate')
     const scope = ['--name', 'soak', '--scope', 'users:read,users:write']
     const { stdout } = await command('keys', 'create', ...scope)
     const env = {
-      ...{ DATABASE_URL: postgres.url(), CACHE_STORE: 'redis', REDIS_URL: redis.url },
+      ...{ DATABASE_URL: databaseUrl, CACHE_STORE: 'redis', REDIS_URL: redis.url },
       ...{ LIMITS_FILE: 'limits.json', API_KEYS: 'required', TRUST_PROXY: 'loopback' },
       ...UNHURRIED,
     }
@@ -60,7 +63,7 @@ export async function openSite() {
     closers.push(() => Promise.all(services.map(service => service.stop('SIGTERM'))))
     for (const service of services) await service.start()
     const headers = { Authorization: `Bearer ${stdout.trim()}` }
-    return { folder, services, postgres, redis, headers, command, close }
+    return { folder, services, primary, standby, redis, headers, command, close }
   } catch (error) {
     await close()
     throw error
