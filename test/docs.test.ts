@@ -77,8 +77,8 @@ test('docs/errors.md has a heading for each error code that clients see, with it
   expect(documented).toEqual(Object.fromEntries(known))
 })
 
-test('README.md lists every setting with its default', () => {
-  const rows = [...read('README.md').matchAll(/^\| ([A-Z_, ]+) \| ([^|]+) \|/gm)]
+test('docs/operations/settings.md lists every setting with its default', () => {
+  const rows = [...read('docs/operations/settings.md').matchAll(/^\| ([A-Z_, ]+) \| ([^|]+) \|/gm)]
   const listed = rows.flatMap(([, names = '', defaults = '']) => {
     const values = defaults.split(', ')
     return names.split(', ').map((name, index) => [name, values[index]])

@@ -31,7 +31,7 @@ export function findUnknownSettings(
 /** What to do instead of using a name that is no longer a setting. */
 export function whyGone(name: string): string | undefined {
   if (name !== 'WORKERS') return undefined
-  return 'WORKERS is no longer a setting: to use more cores, run the service several times on one database (docs/operations.md)'
+  return 'WORKERS is no longer a setting: to use more cores, run the service several times on one database (docs/operations/deploy.md)'
 }
 
 /** One line for the operator. */

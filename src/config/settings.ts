@@ -44,7 +44,7 @@ function pathOf(url: string): string | undefined {
   }
 }
 
-/** The settings by their fields in `Config`, in the order of the README. */
+/** The settings by their fields in `Config`, in the order of docs/operations/settings.md. */
 const SETTINGS = {
   host: ['HOST', values.listenAddress, '127.0.0.1'],
   port: ['PORT', values.portNumber, '3000'],

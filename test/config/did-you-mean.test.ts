@@ -21,7 +21,7 @@ describe('a setting that is gone', () => {
   const linesOf = (environment: Record<string, string>, dotenv: Record<string, string> = {}) =>
     findUnknownSettings(environment, dotenv, []).map(unknownInWords)
   const line =
-    'WORKERS is no longer a setting: to use more cores, run the service several times on one database (docs/operations.md)'
+    'WORKERS is no longer a setting: to use more cores, run the service several times on one database (docs/operations/deploy.md)'
 
   test('is told in one line with what to do instead, wherever it is set', () => {
     expect(linesOf({ WORKERS: '2' })).toEqual([line])

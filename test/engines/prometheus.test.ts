@@ -68,9 +68,9 @@ describe.skipIf(!canUsePrometheus)('deploy/prometheus and deploy/grafana', () =>
       return found.length > 0 && found.every(({ health }) => health !== 'unknown') && found
     })
     expect(rules.filter(({ health }) => health !== 'ok')).toEqual([])
-    const guide = readFileSync(join(PROJECT, 'docs/operations.md'), 'utf8')
+    const guide = readFileSync(join(PROJECT, 'docs/operations/alerts.md'), 'utf8')
     for (const { name, query: text, annotations } of rules) {
-      const [, anchor = ''] = annotations.runbook_url?.split('docs/operations.md#') ?? []
+      const [, anchor = ''] = annotations.runbook_url?.split('docs/operations/alerts.md#') ?? []
       expect([name, anchorsOf(guide)]).toEqual([name, expect.arrayContaining([anchor])])
       expect(guide).toContain(`\`${name}\``)
       // Of no other service that the same Prometheus scrapes.

@@ -15,7 +15,10 @@ import { MAIN, run, spawnMain } from '../support/spawn-service.ts'
 import { countIn } from '../support/transfer.ts'
 import { until } from '../support/until.ts'
 
-const GUIDE = new URL('../../docs/operations.md', import.meta.url)
+/** Of the folder docs/operations, in the order in which an operator needs them. */
+const PAGES = ['backups.md', 'upgrades.md', 'keys.md'].map(
+  name => new URL(`../../docs/operations/${name}`, import.meta.url),
+)
 
 const isLinux = process.platform === 'linux'
 
@@ -86,13 +89,14 @@ test('import ends at once by a signal while it waits for standard input, and goe
   expect((await child.exited).code).toBe(143)
 })
 
-test('docs/operations.md shows commands that work, in their order', async () => {
+test('docs/operations shows commands that work, in their order', async () => {
   const cwd = temporaryFolder()
   makeDatabase(join(cwd, 'data', 'users.db'), { users: 10 })
   for (const name of ['backups', 'bin']) mkdirSync(join(cwd, name))
   const command = join(cwd, 'bin', 'user-records-service')
   writeFileSync(command, `#!/bin/sh\nexec "${process.execPath}" "${MAIN}" "$@"\n`, { mode: 0o755 })
-  const steps = [...readFileSync(GUIDE, 'utf8').matchAll(/^```sh\n([\s\S]*?)^```/gm)]
+  const text = PAGES.map(page => readFileSync(page, 'utf8')).join('\n')
+  const steps = [...text.matchAll(/^```sh\n([\s\S]*?)^```/gm)]
   const env = { PATH: `${join(cwd, 'bin')}:${process.env.PATH}`, HOME: process.env.HOME }
   let printed = ''
   for (const [, script = ''] of steps) {
