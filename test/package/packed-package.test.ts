@@ -182,8 +182,8 @@ test('a strict project with what is installed along compiles the package, and ea
   expect(runBuilt(plain, 'refused.cjs').status).toBe(1)
 })
 
-test('the example of the README is right for a strict project with express and supertest, and runs', () => {
-  const example = firstBlock('README.md', 'ts')
+test('the example of docs/library.md is right for a strict project with express and supertest, and runs', () => {
+  const example = firstBlock('docs/library.md', 'ts')
   expect(example).toContain('createUserRecords(')
   const wrong = example.replace('.expect(200, [])', '.expect(200, [{}])')
   const cwd = projectWith(OF_EXAMPLE)
