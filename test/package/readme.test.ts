@@ -116,7 +116,7 @@ async function follow(steps: readonly Step[], { folder, env }: Surroundings): Pr
 }
 
 test('README.md shows what its commands do, and so does what it refers to', async () => {
-  const pages = ['README.md', 'docs/lists.md', 'docs/import-and-export.md']
+  const pages = ['README.md', 'docs/users.md', 'docs/lists.md', 'docs/import-and-export.md']
   const steps = pages.flatMap(readSteps).filter(({ section }) => section !== MOVE)
   expect(steps[0]?.command).toBe('npm ci && npm start')
   expect(steps.filter(({ shown }) => shown !== undefined).length).toBeGreaterThan(5)
