@@ -86,11 +86,13 @@ test.each([
   expect(body).toMatchObject({ resource: 'Request', code: 406, reason: 'not_acceptable' })
 })
 
-test('the page of GET / has the version, links to every path and the commands of the README', async () => {
+test('the page of GET / has the version, links to every path and the commands of README.md and docs/', async () => {
   const { text } = await getPage(app).expect(200)
   expect(text).toContain(`version ${versionOfPackage()}`)
   for (const path of PATHS) expect(text).toContain(`href="${path}"`)
-  const readme = readFileSync(new URL('README.md', PROJECT), 'utf8')
+  const pages = ['README.md', 'docs/users.md', 'docs/lists.md']
+    .map(page => readFileSync(new URL(page, PROJECT), 'utf8'))
+    .join()
   const codes = Array.from(text.matchAll(/<code>([^<]*)<\/code>/g), ([, code = '']) =>
     code.replaceAll('&amp;', '&'),
   )
@@ -99,7 +101,7 @@ test('the page of GET / has the version, links to every path and the commands of
   const scopes = SCOPES.join(',')
   expect(create).toBe(`npx user-records-service keys create --name trial --scope ${scopes}`)
   expect(commands.length).toBeGreaterThan(6)
-  for (const command of commands) expect(readme).toContain(`\`\`\`sh\n${command}\n\`\`\``)
+  for (const command of commands) expect(pages).toContain(`\`\`\`sh\n${command}\n\`\`\``)
 })
 
 test('GET / answers 200 also without a database, and says so in its JSON', async () => {

@@ -18,7 +18,7 @@ const PROJECT = fileURLToPath(new URL('../../', import.meta.url))
 
 const TSC = join(PROJECT, 'node_modules/typescript/bin/tsc')
 
-/** What the users of the package install themselves in the example of the README. */
+/** What the users of the package install themselves for the examples. */
 const OF_EXAMPLE = ['express', 'supertest', '@types/express', '@types/supertest', '@types/node']
 
 interface Locked {
@@ -182,15 +182,18 @@ test('a strict project with what is installed along compiles the package, and ea
   expect(runBuilt(plain, 'refused.cjs').status).toBe(1)
 })
 
-test('the example of the README is right for a strict project with express and supertest, and runs', () => {
-  const example = firstBlock('README.md', 'ts')
-  expect(example).toContain('createUserRecords(')
-  const wrong = example.replace('.expect(200, [])', '.expect(200, [{}])')
-  const cwd = projectWith(OF_EXAMPLE)
-  expect(compile(cwd, { 'example.mts': example, 'wrong.mts': wrong }, ['node'])).toEqual([])
-  expect(runBuilt(cwd, 'example.mjs')).toEqual({ status: 0, stdout: '', stderr: '' })
-  expect(runBuilt(cwd, 'wrong.mjs').status).toBe(1)
-})
+test.each(['README.md', 'docs/library.md'])(
+  'the example of %s is right for a strict project with express and supertest, and runs',
+  page => {
+    const example = firstBlock(page, 'ts')
+    expect(example).toContain('createUserRecords(')
+    const wrong = example.replace('.expect(200, [])', '.expect(200, [{}])')
+    const cwd = projectWith(OF_EXAMPLE)
+    expect(compile(cwd, { 'example.mts': example, 'wrong.mts': wrong }, ['node'])).toEqual([])
+    expect(runBuilt(cwd, 'example.mjs')).toEqual({ status: 0, stdout: '', stderr: '' })
+    expect(runBuilt(cwd, 'wrong.mjs').status).toBe(1)
+  },
+)
 
 test('the package holds what it names, every migration, the pages and their licences, but no sources and no tests', () => {
   const paths = readdirSync(packed, { recursive: true, encoding: 'utf8' })

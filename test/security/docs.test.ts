@@ -9,7 +9,7 @@ const text = readFileSync(new URL('docs/security.md', PROJECT), 'utf8')
 
 /** Each test file, with the test names after it. */
 const references = Array.from(
-  text.matchAll(/`(test\/[\w/.-]+\.ts)`((?: "[^"]+",?)*)/g),
+  text.matchAll(/`(test\/[\w/.-]+\.ts)`((?:\s+"[^"]+",?)*)/g),
   ([, file = '', names = '']) => ({
     file,
     names: Array.from(names.matchAll(/"([^"]+)"/g), ([, name = '']) => name),
