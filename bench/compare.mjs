@@ -36,13 +36,13 @@ const {
   lists: { servers: Object.keys(SERVERS), workloads: Object.keys(WORKLOADS) },
 })
 
-const folder = temporaryFolder()
 const load = loadGenerator()
 const run = { ...currentRun(), generator: load.name, rounds, seconds, connections, users: USERS }
 const isOnPostgres = name => SERVERS[name].engine === 'postgres'
 const usesRedis = name => SERVERS[name].usesRedis
 const postgres = asked.some(isOnPostgres) ? await openPostgres() : undefined
 if (postgres === undefined && asked.some(isOnPostgres)) console.error(NO_POSTGRES)
+const folder = temporaryFolder(postgres)
 const redis = asked.some(usesRedis) ? await openRedis() : undefined
 if (redis === undefined && asked.some(usesRedis)) console.error(NO_REDIS)
 const names = asked.filter(

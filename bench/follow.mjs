@@ -27,7 +27,7 @@ const {
 })
 const run = currentRun()
 const postgres = await openEngine(engine)
-const folder = temporaryFolder()
+const folder = temporaryFolder(postgres)
 const home = join(folder, 'service')
 mkdirSync(home)
 

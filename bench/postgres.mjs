@@ -52,7 +52,7 @@ export async function openPostgres() {
   }
 
   async function drop(url) {
-    await admin.query(`DROP DATABASE ${nameIn(url)} WITH (FORCE)`)
+    await admin.query(`DROP DATABASE IF EXISTS ${nameIn(url)} WITH (FORCE)`)
     created.delete(url)
   }
 
@@ -62,7 +62,7 @@ export async function openPostgres() {
     await server.stop()
   }
 
-  process.once('SIGINT', () => close().finally(() => process.exit(130)))
+  let closing
   return {
     createDatabase,
     drop,
@@ -72,7 +72,11 @@ export async function openPostgres() {
     },
     cpuOf: url => createCpuMeter(admin, nameIn(url)),
     program: name => findProgram(name),
-    close,
+    // Also called while it runs, when a benchmark is interrupted.
+    close: () => {
+      closing ??= close()
+      return closing
+    },
   }
 }
 

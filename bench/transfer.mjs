@@ -8,7 +8,6 @@ import { once } from 'node:events'
 import { createReadStream, createWriteStream, statSync } from 'node:fs'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { Database } from '../dist/storage/sqlite/sqlite-driver.js'
 import { transferTable } from './documents.mjs'
 import { currentRun, writePart } from './measured.mjs'
 import { readOptions } from './options.mjs'
@@ -21,8 +20,6 @@ const PROBE = `data:text/javascript,${encodeURIComponent(`
   import { writeSync } from 'node:fs'
   process.once('exit', () => writeSync(3, String(process.resourceUsage().maxRSS)))`)}`
 
-const SELECT_COUNT = 'SELECT sum(user_count) AS count FROM users_summary'
-
 const {
   engine,
   sizes: [users],
@@ -30,7 +27,7 @@ const {
 } = readOptions({ users: [[1_000_000], 1000, 10_000_000] })
 const run = currentRun()
 const postgres = await openEngine(engine)
-const folder = temporaryFolder()
+const folder = temporaryFolder(postgres)
 const file = name => join(folder, name)
 const input = file('users.ndjson')
 const urls = {}
@@ -64,26 +61,25 @@ async function measureBackup() {
 }
 
 async function measureDump() {
-  const dump = `--file=${file('users.dump')}`
-  await measureProgram('pg_dump', ['--format=custom', '--no-owner', dump, urls.a])
-  const restore = ['--no-owner', '--exit-on-error', '--single-transaction']
-  await measureProgram('pg_restore', [...restore, `--dbname=${urls.restored}`, file('users.dump')])
+  const dump = file('users.dump')
+  const program = name => [postgres.program(name), '--no-owner']
+  await measure('pg_dump', 'a', ['--format=custom', `--file=${dump}`, urls.a], program('pg_dump'))
+  const options = ['--exit-on-error', '--single-transaction', `--dbname=${urls.restored}`]
+  await measure('pg_restore', 'restored', [...options, dump], program('pg_restore'))
   const startedAt = performance.now()
   await postgres.query(urls.restored, 'VACUUM (FREEZE, ANALYZE)')
   addStep('VACUUM (FREEZE, ANALYZE) of all tables after it', startedAt)
 }
 
-async function measureProgram(name, args) {
+/** Runs a command of the service, or a program that does not say how much memory it took. */
+async function measure(
+  what,
+  database,
+  args,
+  program = [process.execPath, '--import', PROBE, SERVICE],
+) {
   const startedAt = performance.now()
-  const child = spawn(postgres.program(name), args, { stdio: ['ignore', 'ignore', 'inherit'] })
-  const [code] = await once(child, 'close')
-  if (code !== 0) throw new Error(`${name} ended with ${code}`)
-  addStep(name, startedAt)
-}
-
-async function measure(what, database, args) {
-  const startedAt = performance.now()
-  const child = spawn(process.execPath, ['--import', PROBE, SERVICE, ...args], {
+  const child = spawn(program[0], [...program.slice(1), ...args], {
     env: environment(database),
     stdio: ['ignore', 'ignore', 'inherit', 'pipe'],
   })
@@ -92,8 +88,8 @@ async function measure(what, database, args) {
     peakKb += chunk
   })
   const [code] = await once(child, 'close')
-  if (code !== 0) throw new Error(`${args.join(' ')} ended with ${code}`)
-  addStep(what, startedAt, Math.round(Number(peakKb) / 1024))
+  if (code !== 0) throw new Error(`${what} ended with ${code}`)
+  addStep(what, startedAt, peakKb === '' ? undefined : Math.round(Number(peakKb) / 1024))
 }
 
 function addStep(what, startedAt, peakMb) {
@@ -124,32 +120,16 @@ function environment(database) {
   return { ...process.env, DATABASE_URL: urls[database] }
 }
 
+/** Kills an import after half of the time that the first one took. */
 async function killHalfWay(database, args) {
-  await runService(urls[database], 'migrate')
   const child = spawn(process.execPath, [SERVICE, ...args], {
     env: environment(database),
     stdio: 'ignore',
   })
   const closed = once(child, 'close')
-  while ((await countUsers(database)) < users / 2 && child.exitCode === null) await sleep(5)
-  child.kill('SIGKILL')
+  await sleep(steps[0].seconds * 500)
+  if (!child.kill('SIGKILL')) throw new Error('the import was over before it could be killed')
   await closed
-  if ((await countUsers(database)) >= users) {
-    throw new Error('the import was over before it could be killed')
-  }
-}
-
-async function countUsers(database) {
-  if (postgres !== undefined) {
-    const { rows } = await postgres.query(urls[database], SELECT_COUNT)
-    return Number(rows[0].count)
-  }
-  const opened = new Database(urls[database], { readonly: true })
-  try {
-    return opened.prepare('SELECT user_count FROM users_summary').pluck().get()
-  } finally {
-    opened.close()
-  }
 }
 
 async function mustBeEqual(one, other) {
