@@ -3,7 +3,7 @@ import { readFileSync, writeFileSync } from 'node:fs'
 import { barsOfCpu } from './chart.mjs'
 import { WORKLOADS } from './load.mjs'
 import { describeRun, grouped, replacePart, table } from './markdown.mjs'
-import { scalingParts } from './scaling.mjs'
+import { ASSUMPTIONS, scalingParts } from './scaling.mjs'
 import { SERVERS } from './servers.mjs'
 import { describeLoad } from './summary.mjs'
 
@@ -24,7 +24,8 @@ export function writeDocuments(measured) {
     .sort((one, other) => workloads.indexOf(one.workload) - workloads.indexOf(other.workload))
   write('performance.svg', barsOfCpu(tables))
   writeParts('performance.md', performanceParts(measured))
-  writeParts('scaling.md', scalingParts(measured))
+  const assumed = Object.fromEntries(ASSUMPTIONS)
+  writeParts('scaling.md', scalingParts(measured, assumed))
 }
 
 /** Requests by the number of users: `columns` with the time to fill and index a database, its size, and `ms` as [median, p99]. */

@@ -2,16 +2,16 @@
 import { grouped, table } from './markdown.mjs'
 import { describeLoad } from './summary.mjs'
 
-/** What the measurements do not say. `npm run scaling -- --help` describes them. */
-export const ASSUMED = {
-  cpuHour: 0.04,
-  diskMonth: 0.1,
-  requestsPerUserDay: 10,
-  peak: 5,
-  use: 0.5,
-  cellCores: 16,
-  restoreHours: 4,
-}
+/** What the measurements do not say: options of `npm run scaling`, their defaults and meaning. */
+export const ASSUMPTIONS = [
+  ['cpu-hour', 0.04, 'price of an hour of one CPU, in dollars'],
+  ['disk-month', 0.1, 'price of a gigabyte of disk for a month, in dollars'],
+  ['requests-per-day', 10, 'requests of one stored user on one day'],
+  ['peak', 5, 'requests of the busiest second, divided by the average'],
+  ['use', 0.5, 'how far a CPU is used in that second'],
+  ['cell-cpus', 16, 'CPUs of the database server of one cell'],
+  ['restore-hours', 4, 'longest restore of one cell, in hours'],
+]
 
 /** Of the workload `mix`. */
 const WRITES = 0.1
@@ -39,30 +39,17 @@ const FREEZE_MAX_AGE = 200e6
 const SECONDS_A_DAY = 86_400
 const HOURS_A_MONTH = 730
 
-/** The content of each part, by its name. */
-export function scalingParts(measured, assumed = ASSUMED) {
+/** The content of each part, by its name. `assumed` has a number for each option. */
+export function scalingParts(measured, assumed) {
   const facts = factsOf(measured)
+  const assumptions = ASSUMPTIONS.map(([option, , meaning]) => [meaning, assumed[option]])
   return {
-    assumptions: assumptions(assumed),
+    assumptions: table(['assumed', 'value'], assumptions),
     setups: setups(measured, assumed),
     sizes: sizes(facts),
     load: load(facts, assumed),
     cells: cells(facts, assumed),
   }
-}
-
-function assumptions(assumed) {
-  const rows = [
-    ['an hour of one CPU', `$${assumed.cpuHour.toFixed(3)}`],
-    ['a gigabyte of disk for a month', `$${assumed.diskMonth.toFixed(2)}`],
-    ['requests of one stored user on one day', assumed.requestsPerUserDay],
-    ['requests that write', percent(WRITES)],
-    ['the busiest second, compared with the average of the day', `${assumed.peak} times`],
-    ['how far a CPU is used in that second', percent(assumed.use)],
-    ['CPUs of the database server of one cell', assumed.cellCores],
-    ['longest restore of one cell', `${assumed.restoreHours} h`],
-  ]
-  return table(['assumed', 'value'], rows)
 }
 
 /** Figures of the measurements by what they mean. */
@@ -126,11 +113,11 @@ function sizes({ sqlite, postgres }) {
 
 function load({ serverMicros, serviceMicros, redisMicros, postgres }, assumed) {
   const rows = SIZES.slice(1).map(users => {
-    const average = (users * assumed.requestsPerUserDay) / SECONDS_A_DAY
+    const average = (users * assumed['requests-per-day']) / SECONDS_A_DAY
     const peak = average * assumed.peak
     const cpusOf = micros => Math.max(1, Math.ceil((peak * micros) / 1e6 / assumed.use))
     const [services, servers, redis] = [serviceMicros, serverMicros, redisMicros].map(cpusOf)
-    const disk = ((users * postgres.bytesPerUser) / 1e9) * assumed.diskMonth
+    const disk = ((users * postgres.bytesPerUser) / 1e9) * assumed['disk-month']
     return [
       short(users),
       grouped(peak),
@@ -139,7 +126,7 @@ function load({ serverMicros, serviceMicros, redisMicros, postgres }, assumed) {
       grouped(redis),
       grouped(services * CONNECTIONS + OTHER_CONNECTIONS),
       inTime(FREEZE_MAX_AGE / (average * WRITES)),
-      `$${grouped((services + servers + redis) * HOURS_A_MONTH * assumed.cpuHour)}`,
+      `$${grouped((services + servers + redis) * HOURS_A_MONTH * assumed['cpu-hour'])}`,
       `$${grouped(disk)}`,
     ]
   })
@@ -149,13 +136,13 @@ function load({ serverMicros, serviceMicros, redisMicros, postgres }, assumed) {
 }
 
 function cells({ serverMicros, postgres }, assumed) {
-  const { cellCores, use, restoreHours } = assumed
-  const byCpu = usersFor((cellCores * 1e6) / serverMicros, assumed)
-  const byRestore = (restoreHours * 3600) / postgres.restoreSeconds
+  const { 'cell-cpus': cpus, 'restore-hours': hours } = assumed
+  const byCpu = usersFor((cpus * 1e6) / serverMicros, assumed)
+  const byRestore = (hours * 3600) / postgres.restoreSeconds
   const users = Math.min(byCpu, byRestore)
   const rows = [
-    [`${cellCores} CPUs at ${percent(use)} serve`, `${short(byCpu)} users`],
-    [`\`pg_restore\` brings back in ${restoreHours} h`, `${short(byRestore)} users`],
+    [`${cpus} CPUs of PostgreSQL serve`, `${short(byCpu)} users`],
+    [`\`pg_restore\` brings back in ${hours} h`, `${short(byRestore)} users`],
     ['so a cell holds', `${short(users)} users, ${inBytes(users * postgres.bytesPerUser)}`],
     ['and a billion users need', `${Math.ceil(1e9 / users)} cells`],
   ]
@@ -173,12 +160,8 @@ function rowOf(measured, group, workload, server) {
 }
 
 /** How many users send so many requests a second in the busiest second, on CPUs that are used no further than assumed. */
-function usersFor(requestsPerSecond, { requestsPerUserDay, peak, use }) {
-  return (requestsPerSecond * use) / peak / (requestsPerUserDay / SECONDS_A_DAY)
-}
-
-function percent(share) {
-  return `${Math.round(share * 100)} %`
+function usersFor(requestsPerSecond, { 'requests-per-day': requests, peak, use }) {
+  return (requestsPerSecond * use) / peak / (requests / SECONDS_A_DAY)
 }
 
 function short(number) {
