@@ -51,6 +51,10 @@ const names = asked.filter(
     (postgres !== undefined || !isOnPostgres(name)) &&
     (redis !== undefined || !usesRedis(name)),
 )
+if (names.length === 0) {
+  console.error('none of these servers takes part in these workloads')
+  process.exit(2)
+}
 const measured = []
 try {
   const databases = {

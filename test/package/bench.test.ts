@@ -21,6 +21,12 @@ test.skipIf(!hasLoadTool)('npm run bench measures the service and prints a table
   expect(stdout).toMatch(/^### GET one\n[\s\S]*^\| this service \| [\d,]+ \| [\d.]+ \| [\d.]+ \|/m)
 })
 
+test('npm run bench refuses servers that take part in none of the workloads', async () => {
+  await expect(bench('--servers', 'keys', '--workloads', 'create')).rejects.toMatchObject({
+    code: 2,
+  })
+})
+
 test.each([
   ['--rounds', '0', '--rounds must be a whole number from 1 to 100'],
   ['--servers', 'rails', '--servers: there is no rails; known are service,'],
