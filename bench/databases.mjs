@@ -55,9 +55,9 @@ export function createNames() {
 }
 
 /**
- * A database with `size` users, of the service or (not `isOurs`) of the peers, on PostgreSQL or in the folder `home`: its `url`, how
- * long it took to fill and to index the words, its size in `bytes`, `drop()`, and `copy(home)`, which has `url`, `drop()`, and on
- * PostgreSQL `cpu` of `cpuOf`.
+ * A database with `size` users, of the service or (not `isOurs`) of the peers, on PostgreSQL or in the folder `home`: its
+ * `url`, how long it took to fill and to index the words, its size in `bytes`, `drop()`, and `copy(home)`, which has
+ * `url`, `drop()`, and on PostgreSQL `cpu` of `cpuOf`.
  */
 export async function makeDatabase({ postgres, home, size, isOurs = true }) {
   const url =

@@ -28,7 +28,7 @@ export function writeDocuments(measured) {
   writeParts('scaling.md', scalingParts(measured, assumed))
 }
 
-/** Requests by the number of users: `columns` with the time to fill and index a database, its size, and `ms` as [median, p99]. */
+/** Requests by the number of users: `columns` with the time to fill a database, its size, and `ms` as [median, p99]. */
 export function sizesTable({ run, columns }) {
   const rows = Object.keys(columns[0].ms).map(name => [
     name,

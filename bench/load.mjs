@@ -13,8 +13,8 @@ const POST = 'POST /users {"user":{"name":"User $n","email":"$run.$n@example.com
 const PUT = 'PUT /users/$id {"user":{"name":"$run $n"}}'
 
 /**
- * In the order of measurement: those that only read come first, because the others add users. The `requests` are sent in turn,
- * with $id for the id of a random user, $n for a serial number and $run for a word that no other run has.
+ * In the order of measurement: those that only read come first, because the others add users. The `requests` are sent in
+ * turn, with $id for the id of a random user, $n for a serial number and $run for a word that no other run has.
  */
 export const WORKLOADS = {
   read: { label: 'GET one', requests: [GET] },
@@ -47,9 +47,10 @@ async function pagesOf({ url, headers, users }) {
 }
 
 /**
- * The name of the load generator, and `drive`, which sends `requests` to the `urls` for `seconds`, each with the `headers`. Each
- * URL gets a generator of its own and its share of the `connections`. It resolves with the number of answered `requests`, the
- * `seconds` that this took, the latency as `p50Ms` and `p99Ms`, which are those of the slowest URL, and how many `failed`.
+ * The name of the load generator, and `drive`, which sends `requests` to the `urls` for `seconds`, each with the
+ * `headers`. Each URL gets a generator of its own and its share of the `connections`. It resolves with the number of
+ * answered `requests`, the `seconds` that this took, the latency as `p50Ms` and `p99Ms`, which are those of the slowest
+ * URL, and how many `failed`.
  */
 export function loadGenerator() {
   const hasWrk = spawnSync('wrk', ['-v'], { stdio: 'ignore' }).error === undefined

@@ -5,8 +5,8 @@ const ENGINES = ['sqlite', 'postgres']
 
 /**
  * Reads the options: whole `numbers`, by their default, least and most; `lists`, by what may be in them, which is all by
- * default; `--write`. With `users`, also `--engine`, and any arguments as numbers of users, by their defaults, least and most.
- * Ends the process with 2 if one of them is wrong.
+ * default; `--write`. With `users`, also `--engine`, and any arguments as numbers of users, by their defaults, least and
+ * most. Ends the process with 2 if one of them is wrong.
  */
 export function readOptions({ numbers = {}, lists = {}, users }) {
   const names = [...Object.keys({ ...numbers, ...lists }), ...(users ? ['engine'] : [])]

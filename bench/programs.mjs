@@ -31,8 +31,8 @@ export async function freePort() {
 }
 
 /**
- * Runs `command`, a line of sh whose parameters are `args`, in a new folder, which is the first of them. Its program gets the
- * `signal` when `stop()` is called or this process ends in any way, and then the folder is deleted.
+ * Runs `command`, a line of sh whose parameters are `args`, in a new folder, which is the first of them. Its program gets
+ * the `signal` when `stop()` is called or this process ends in any way, and then the folder is deleted.
  */
 export function startProgram(command, { folder, args, signal, options }) {
   const script = `${command} &\ncat > /dev/null\nkill -${signal} $!\nwait $!\nrm -rf "$1"`

@@ -19,8 +19,8 @@ const LIMITS = { rateLimits: [{ to: 1_000_000_000, within: '1 minute' }] }
 const START_PATIENCE_MS = 20_000
 
 /**
- * Servers that are compared, which is done in one run. The `base`, a server of another group, is compared with them. They are
- * measured with all workloads, or with those that are named.
+ * Servers that are compared, which is done in one run. The `base`, a server of another group, is compared with them. They
+ * are measured with all workloads, or with those that are named.
  */
 export const GROUPS = {
   sqlite: { title: '' },
@@ -37,9 +37,10 @@ export const GROUPS = {
 }
 
 /**
- * Each is of one group, and its `engine` is SQLite unless it names another. `services` is how many processes serve one database,
- * one by default. With `needsKey`, each request sends an API key. With `usesRedis`, limits are counted there. With `isScraped`, a
- * management port is scraped every second. `plain` is the same server without the limit, the key or the port.
+ * Each is of one group, and its `engine` is SQLite unless it names another. `services` is how many processes serve one
+ * database, one by default. With `needsKey`, each request sends an API key. With `usesRedis`, limits are counted there.
+ * With `isScraped`, a management port is scraped every second. `plain` is the same server without the limit, the key or
+ * the port.
  */
 export const SERVERS = {
   service: { label: 'this service', main: SERVICE, group: 'sqlite' },
@@ -114,9 +115,10 @@ export async function runService(url, ...args) {
 }
 
 /**
- * Starts a server of the comparison with its own copy of the database. Returns the `urls` of its processes, the `managementUrl` of
- * the first, the `headers` that each request must have, `usage()`, which is that of `startProcess` summed over the processes, and
- * `stop()`. The CPU time includes that of PostgreSQL, `postgresMicros`, and that of Redis, `redisMicros`.
+ * Starts a server of the comparison with its own copy of the database. Returns the `urls` of its processes, the
+ * `managementUrl` of the first, the `headers` that each request must have, `usage()`, which is that of `startProcess`
+ * summed over the processes, and `stop()`. The CPU time includes that of PostgreSQL, `postgresMicros`, and that of Redis,
+ * `redisMicros`.
  */
 export async function startServer({ name, databases, redis, folder }) {
   const { main, limits, usesRedis, needsKey, isScraped, engine, services = 1 } = SERVERS[name]
@@ -165,8 +167,8 @@ export async function startServer({ name, databases, redis, folder }) {
 }
 
 /**
- * Starts a server in its folder `home`: its `url`, its `managementUrl` if it has a management port, `usage()` (CPU time and peak
- * memory of the process so far), and `stop()`, which removes the folder.
+ * Starts a server in its folder `home`: its `url`, its `managementUrl` if it has a management port, `usage()` (CPU time
+ * and peak memory of the process so far), and `stop()`, which removes the folder.
  */
 export async function startProcess({ main = SERVICE, env, home }) {
   // The log goes to a file, as under a service manager. Reading it from a pipe would take CPU time from the load.
