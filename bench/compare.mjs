@@ -1,81 +1,72 @@
 // Compares the service with its peers under the same load on this machine. Usage:
 //   npm run bench -- [--rounds 5] [--seconds 3] [--connections 50] [--servers service,fastify-bare]
 //                    [--workloads read,create] [--warm-up 1] [--write]
-// --write keeps the result in bench/measured.json and writes the documents and charts that are made from it. It replaces the
-// tables of which all servers were measured, and no others.
-import { mkdtempSync, rmSync } from 'node:fs'
-import { tmpdir } from 'node:os'
-import { join } from 'node:path'
-import { parseArgs } from 'node:util'
-import { listenBeside } from './beside.mjs'
-import { makePostgresDatabases, makeSqliteDatabases } from './databases.mjs'
-import { canServe, loadGenerator, WORKLOADS } from './load.mjs'
+// --write keeps the result in bench/measured.json and writes the documents and the chart that are made from it. It
+// replaces the tables of which all servers were measured, and no others.
+import { deepStrictEqual } from 'node:assert/strict'
+import { makeDatabase } from './databases.mjs'
+import { loadGenerator, requestsOf, WORKLOADS } from './load.mjs'
 import { currentRun, writeTables } from './measured.mjs'
-import { pagesOf } from './pages.mjs'
+import { readOptions } from './options.mjs'
 import { NO_POSTGRES, openPostgres } from './postgres.mjs'
+import { temporaryFolder } from './programs.mjs'
 import { NO_REDIS, openRedis } from './redis.mjs'
-import { isComplete, reportOf, summarize, titleOf } from './report.mjs'
-import { startScraping, timeScrape } from './scraper.mjs'
-import { needsRedis, SERVERS, startServer } from './servers.mjs'
-import { verify } from './verify.mjs'
+import { SERVERS, startServer, takesPart } from './servers.mjs'
+import { isComplete, reportOf, summarize, titleOf } from './summary.mjs'
 
 const USERS = 10_000
 
-const { values: options } = parseArgs({
-  options: {
-    rounds: { type: 'string', default: '5' },
-    seconds: { type: 'string', default: '3' },
-    'warm-up': { type: 'string', default: '1' },
-    connections: { type: 'string', default: '50' },
-    servers: { type: 'string', default: Object.keys(SERVERS).join() },
-    workloads: { type: 'string', default: Object.keys(WORKLOADS).join() },
-    write: { type: 'boolean', default: false },
-  },
-})
-const rounds = wholeNumber('rounds', 100)
-const seconds = wholeNumber('seconds', 60)
-const warmUpSeconds = wholeNumber('warm-up', 60, 0)
-const connections = wholeNumber('connections', 1000)
-const asked = chosen('servers', SERVERS)
-const workloads = chosen('workloads', WORKLOADS)
+const SCRAPE_EVERY_MS = 1000
 
-const folder = mkdtempSync(join(tmpdir(), 'user-records-bench-'))
-process.once('exit', () => rmSync(folder, { recursive: true, force: true }))
-let running
-let postgres
-let redis
-process.once('SIGINT', async () => {
-  await running?.stop()
-  await postgres?.close()
-  await redis?.close()
-  process.exit(130)
+const {
+  rounds,
+  seconds,
+  connections,
+  'warm-up': warmUpSeconds,
+  servers: asked,
+  workloads,
+  write,
+} = readOptions({
+  numbers: {
+    rounds: [5, 1, 100],
+    seconds: [3, 1, 60],
+    'warm-up': [1, 0, 60],
+    connections: [50, 1, 1000],
+  },
+  lists: { servers: Object.keys(SERVERS), workloads: Object.keys(WORKLOADS) },
 })
 
 const load = loadGenerator()
 const run = { ...currentRun(), generator: load.name, rounds, seconds, connections, users: USERS }
 const isOnPostgres = name => SERVERS[name].engine === 'postgres'
-postgres = asked.some(isOnPostgres) ? await openPostgres() : undefined
+const usesRedis = name => SERVERS[name].usesRedis
+const postgres = asked.some(isOnPostgres) ? await openPostgres() : undefined
 if (postgres === undefined && asked.some(isOnPostgres)) console.error(NO_POSTGRES)
-redis = asked.some(needsRedis) ? await openRedis() : undefined
-if (redis === undefined && asked.some(needsRedis)) console.error(NO_REDIS)
+const folder = temporaryFolder(postgres)
+const redis = asked.some(usesRedis) ? await openRedis() : undefined
+if (redis === undefined && asked.some(usesRedis)) console.error(NO_REDIS)
 const names = asked.filter(
   name =>
-    workloads.some(workload => canServe(name, workload)) &&
+    workloads.some(workload => takesPart(name, workload)) &&
     (postgres !== undefined || !isOnPostgres(name)) &&
-    (redis !== undefined || !needsRedis(name)),
+    (redis !== undefined || !usesRedis(name)),
 )
-const databases = {
-  sqlite: await makeSqliteDatabases(folder, USERS),
-  postgres: postgres && (await makePostgresDatabases(postgres, USERS)),
+if (names.length === 0) {
+  console.error('none of these servers takes part in these workloads')
+  process.exit(2)
 }
 const measured = []
 try {
+  const databases = {
+    sqlite: await makeDatabases(),
+    postgres: postgres && (await makeDatabases(postgres)),
+  }
   for (let round = 0; round < rounds; round++) {
     // Each round starts with a different server, so that none always runs on a warm or a busy machine.
     for (let index = 0; index < names.length; index++) {
       const name = names[(round + index) % names.length]
       process.stderr.write(`round ${round + 1} of ${rounds}: ${SERVERS[name].label}\n`)
-      measured.push(...(await measure(name, round)))
+      measured.push(...(await measure(name, round, databases)))
     }
   }
 } finally {
@@ -84,45 +75,42 @@ try {
 }
 const tables = summarize(measured, run)
 console.log(reportOf(tables))
-if (options.write) {
+if (write) {
   for (const table of tables.filter(table => !isComplete(table))) {
     console.error(`not written, because not all of its servers were measured: ${titleOf(table)}`)
   }
   writeTables(tables.filter(isComplete))
 }
 
-/** One row for each workload that the server can serve. */
-async function measure(name, round) {
+/** Those of one engine, with the same users. */
+async function makeDatabases(postgres) {
+  const ours = await makeDatabase({ postgres, home: folder, size: USERS })
+  const theirs = await makeDatabase({ postgres, home: folder, size: USERS, isOurs: false })
+  return { ours, theirs }
+}
+
+/** One row for each workload of the server. */
+async function measure(name, round, databases) {
   const server = await startServer({ name, databases, redis, folder })
-  running = server
-  const [url] = server.urls
+  const { urls, headers } = server
   try {
-    await verify(name, { url, headers: server.headers })
+    await verify(urls[0], headers)
     const rows = []
-    for (const workload of workloads.filter(workload => canServe(name, workload))) {
-      const targets = workload === 'pages' ? await pagesOf(url, USERS) : undefined
-      const drive = (duration, part) =>
-        load.drive({
-          urls: server.urls,
-          headers: server.headers,
-          workload,
-          targets,
-          users: USERS,
-          run: `${name}.${round}.${workload}.${part}`,
-          connections,
-          seconds: duration,
-        })
+    for (const workload of workloads.filter(workload => takesPart(name, workload))) {
+      const requests = await requestsOf(workload, { url: urls[0], headers, users: USERS })
+      const shared = { urls, headers, requests, users: USERS, connections }
+      const runName = `${name}.${round}.${workload}`
       // The first scrapes take much longer than all later ones.
-      const scraping = startScraping(server.managementUrl)
-      if (warmUpSeconds > 0) await drive(warmUpSeconds, 'warm')
+      const stopScraping = startScraping(server.managementUrl)
+      if (warmUpSeconds > 0) {
+        await load.drive({ ...shared, run: `${runName}.warm`, seconds: warmUpSeconds })
+      }
       const before = await server.usage()
-      const beside = listenBeside(`${url}/users/1`, server.headers)
-      const result = await drive(seconds, 'measured')
-      const besideMs = await beside.stop()
-      await scraping.stop()
+      const result = await load.drive({ ...shared, run: runName, seconds })
       const after = await server.usage()
+      stopScraping()
       if (result.failed > 0) throw new Error(`${name}, ${workload}: ${result.failed} failed`)
-      const requests = result.requests + besideMs.length
+      const perRequest = key => (after[key] - before[key]) / result.requests
       rows.push({
         server: name,
         workload,
@@ -130,35 +118,51 @@ async function measure(name, round) {
         requestsPerSecond: result.requests / result.seconds,
         p50Ms: result.p50Ms,
         p99Ms: result.p99Ms,
-        besideP99Ms: besideMs.sort((a, b) => a - b)[Math.floor(besideMs.length * 0.99)],
-        cpuMicros: (after.cpuMicros - before.cpuMicros) / requests,
-        postgresMicros: (after.postgresMicros - before.postgresMicros) / requests,
-        backgroundMicros: (after.backgroundMicros - before.backgroundMicros) / requests,
-        redisMicros: (after.redisMicros - before.redisMicros) / requests,
+        cpuMicros: perRequest('cpuMicros'),
+        postgresMicros: perRequest('postgresMicros'),
+        redisMicros: perRequest('redisMicros'),
         peakBytes: after.peakBytes,
-        ...(server.managementUrl && { scrapeMs: await timeScrape(server.managementUrl) }),
       })
     }
     return rows
   } finally {
-    running = undefined
     await server.stop()
   }
 }
 
-function wholeNumber(name, most, least = 1) {
-  const number = Number(options[name])
-  if (Number.isInteger(number) && number >= least && number <= most) return number
-  console.error(`--${name} must be a whole number from ${least} to ${most}`)
-  process.exit(2)
+/** Scrapes a management port as Prometheus does. Nothing without one. */
+function startScraping(managementUrl) {
+  if (managementUrl === undefined) return () => {}
+  const scrape = async () => {
+    const response = await fetch(`${managementUrl}/metrics`, {
+      headers: { Accept: 'application/openmetrics-text;version=1.0.0,*/*;q=0.1' },
+    })
+    if (!(await response.text()).endsWith('# EOF\n')) throw new Error('no metrics')
+  }
+  scrape()
+  const timer = setInterval(scrape, SCRAPE_EVERY_MS)
+  return () => clearInterval(timer)
 }
 
-function chosen(name, table) {
-  const keys = options[name].split(',')
-  const unknown = keys.filter(key => !Object.hasOwn(table, key))
-  if (unknown.length === 0) return keys
-  console.error(
-    `--${name}: there is no ${unknown.join(', ')}; known are ${Object.keys(table).join(', ')}`,
-  )
-  process.exit(2)
+/** Rejects unless the server lists, reads, creates and changes users like all the others. */
+async function verify(url, headers) {
+  const ask = async (path, method, user) => {
+    const response = await fetch(`${url}${path}`, {
+      method,
+      headers: { ...headers, ...(user && { 'Content-Type': 'application/json' }) },
+      ...(user && { body: JSON.stringify({ user }) }),
+    })
+    return { status: response.status, body: await response.json() }
+  }
+  const list = await ask('/users', 'GET')
+  deepStrictEqual([list.status, list.body.length], [200, 100])
+  const one = await ask('/users/7', 'GET')
+  deepStrictEqual(one, { status: 200, body: list.body[6] })
+  deepStrictEqual(Object.keys(one.body), ['id', 'name', 'email', 'created_at', 'updated_at'])
+  const created = await ask('/users', 'POST', { name: 'Ann', email: 'ann@example.com' })
+  const { id, name, email } = created.body
+  deepStrictEqual([created.status, name, email], [201, 'Ann', 'ann@example.com'])
+  const renamed = await ask(`/users/${id}`, 'PUT', { name: 'Bob' })
+  deepStrictEqual([renamed.status, renamed.body.name], [200, 'Bob'])
+  deepStrictEqual((await ask(`/users/${id}`, 'GET')).body, renamed.body)
 }

@@ -1,128 +1,101 @@
 // Loads a server with one workload, by wrk if it is installed and otherwise by autocannon.
-import { execFile, execFileSync } from 'node:child_process'
+import { execFile, spawnSync } from 'node:child_process'
 import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
-import { SERVERS } from './servers.mjs'
 
 const SCRIPT = fileURLToPath(new URL('./workloads.lua', import.meta.url))
 
-const JSON_HEADERS = { 'Content-Type': 'application/json' }
+/** Users between the beginnings of two pages. The service remembers 50 lists, a tenth of these. */
+const STEP = 20
+
+const GET = 'GET /users/$id'
+const POST = 'POST /users {"user":{"name":"User $n","email":"$run.$n@example.com"}}'
+const PUT = 'PUT /users/$id {"user":{"name":"$run $n"}}'
 
 /**
- * In the order of measurement. The workloads that only read come first, because the others add users. With a `path`, each
- * request is a GET of it. With a `status`, that is the answer. With `servers`, only those take part.
+ * In the order of measurement: those that only read come first, because the others add users. The `requests` are sent in
+ * turn, with $id for the id of a random user, $n for a serial number and $run for a word that no other run has.
  */
 export const WORKLOADS = {
-  read: { label: 'GET one' },
-  list: { label: 'GET 100', path: '/users' },
-  pages: {
-    label: 'GET 100, a different page each time',
-    servers: ['service', 'fastify-bare', 'postgres', 'fastify-pg'],
+  read: { label: 'GET one', requests: [GET] },
+  pages: { label: 'GET 100, a different page each time' },
+  mix: {
+    label: '90 % GET one, 10 % writes',
+    requests: [...Array(9).fill(GET), PUT, ...Array(9).fill(GET), POST],
   },
-  missing: { label: 'GET of a user that is not there: 404', path: '/users/4000000', status: 404 },
-  query: {
-    label: 'GET of a list with a bad query: 400',
-    path: '/users?per_page=0',
-    status: 400,
-    servers: ['service', 'limited'],
-  },
-  blocked: {
-    label: 'GET that a blocklist denies: 403',
-    path: '/blocked',
-    status: 403,
-    servers: ['limited'],
-  },
-  throttled: {
-    label: 'GET over a throttle: 429',
-    path: '/throttled',
-    status: 429,
-    servers: ['limited'],
-  },
-  mix: { label: '90 % GET one, 10 % writes' },
-  update: { label: 'PUT' },
-  create: { label: 'POST' },
+  update: { label: 'PUT', requests: [PUT] },
+  create: { label: 'POST', requests: [POST] },
 }
 
-/** What the groups of servers are measured with, if not with all workloads. */
-const WORKLOADS_OF_GROUPS = {
-  services: ['read', 'mix', 'update', 'create'],
-  postgresServices: ['read', 'mix', 'update', 'create'],
-  redis: ['read'],
-  keys: ['read'],
-  metrics: ['read'],
+/** The requests of a workload. Those of `pages` are made for a server with so many users. */
+export async function requestsOf(workload, { url, headers, users }) {
+  return WORKLOADS[workload].requests ?? (await pagesOf({ url, headers, users }))
 }
 
-/** Whether a server takes part in a workload, and so can answer it as the workload expects. */
-export function canServe(server, workload) {
-  const chosen = WORKLOADS_OF_GROUPS[SERVERS[server].group]
-  const { servers } = WORKLOADS[workload]
-  return (servers?.includes(server) ?? true) && (chosen?.includes(workload) ?? true)
+/** Pages of 100 users, each behind another user. The service gives out cursors for them; the peers take ids. */
+async function pagesOf({ url, headers, users }) {
+  const ids = Array.from({ length: users / STEP - 100 / STEP }, (_, index) => (index + 1) * STEP)
+  const requests = []
+  for (let page = `/users?per_page=${STEP}`; requests.length < ids.length; ) {
+    const response = await fetch(`${url}${page}`, { headers })
+    await response.arrayBuffer()
+    page = /<([^>]*)>; rel="next"/.exec(response.headers.get('link'))?.[1]
+    if (page === undefined) return ids.map(id => `GET /users?after=${id}`)
+    requests.push(`GET ${page.replace(`per_page=${STEP}`, 'per_page=100')}`)
+  }
+  return requests
 }
 
 /**
- * The name of the load generator, and `drive`, which loads the `urls` with a workload for `seconds`, each request with the
- * `headers`. Each URL gets a generator of its own and its share of the `connections`. With `targets`, each request is a GET of one
- * of these paths. It resolves with the number of answered `requests`, the `seconds` that this took, the latency as `p50Ms` and
- * `p99Ms`, which are those of the slowest URL, and how many requests `failed`.
+ * The name of the load generator, and `drive`, which sends `requests` to the `urls` for `seconds`, each with the
+ * `headers`. Each URL gets a generator of its own and its share of the `connections`. It resolves with the number of
+ * answered `requests`, the `seconds` that this took, the latency as `p50Ms` and `p99Ms`, which are those of the slowest
+ * URL, and how many `failed`.
  */
 export function loadGenerator() {
-  try {
-    execFileSync('wrk', ['-v'], { stdio: 'ignore' })
-  } catch (error) {
-    if (error.code === 'ENOENT') return { name: 'autocannon', drive: driveEach(driveByAutocannon) }
-    // `wrk -v` exits with 1 after it has printed its version.
-  }
-  return { name: 'wrk', drive: driveEach(driveByWrk) }
-}
-
-function driveEach(drive) {
-  return async ({ urls, run, connections, ...options }) => {
-    const results = await Promise.all(
-      urls.map((url, index) =>
-        drive({
-          ...options,
-          url,
-          run: `${run}.${index}`,
-          connections: Math.ceil(connections / urls.length),
-        }),
-      ),
-    )
-    const all = key => results.map(result => result[key])
-    const sum = key => all(key).reduce((total, value) => total + value, 0)
-    return {
-      requests: sum('requests'),
-      seconds: Math.max(...all('seconds')),
-      p50Ms: Math.max(...all('p50Ms')),
-      p99Ms: Math.max(...all('p99Ms')),
-      failed: sum('failed'),
-    }
+  const hasWrk = spawnSync('wrk', ['-v'], { stdio: 'ignore' }).error === undefined
+  const drive = hasWrk ? driveByWrk : driveByAutocannon
+  return {
+    name: hasWrk ? 'wrk' : 'autocannon',
+    drive: async ({ urls, run, connections, ...options }) => {
+      const share = Math.ceil(connections / urls.length)
+      const results = await Promise.all(
+        urls.map((url, index) =>
+          drive({ ...options, url, run: `${run}.${index}`, connections: share }),
+        ),
+      )
+      const all = key => results.map(result => result[key])
+      const sum = key => all(key).reduce((total, value) => total + value, 0)
+      return {
+        requests: sum('requests'),
+        seconds: Math.max(...all('seconds')),
+        p50Ms: Math.max(...all('p50Ms')),
+        p99Ms: Math.max(...all('p99Ms')),
+        failed: sum('failed'),
+      }
+    },
   }
 }
 
-async function driveByWrk({ url, headers, workload, targets, users, run, connections, seconds }) {
+async function driveByWrk({ url, headers, requests, users, run, connections, seconds }) {
   const options = ['-t1', `-c${connections}`, `-d${seconds}s`, '--timeout', '5s', '-s', SCRIPT]
   for (const [name, value] of Object.entries(headers)) options.push('-H', `${name}: ${value}`)
-  const args = [workload, users, run, targetsOf(workload, targets).join(' ')]
-  const { stdout } = await promisify(execFile)('wrk', [...options, url, '--', ...args])
-  const { refused, failed, ...result } = JSON.parse(stdout.slice(stdout.lastIndexOf('\n{') + 1))
-  return { ...result, failed: failed + unexpected(workload, result.requests, refused) }
+  const args = [...options, url, '--', users, run, requests.join('\n')]
+  const { stdout } = await promisify(execFile)('wrk', args)
+  return JSON.parse(stdout.slice(stdout.lastIndexOf('\n{') + 1))
 }
 
-async function driveByAutocannon({
-  url,
-  headers,
-  workload,
-  targets,
-  users,
-  run,
-  connections,
-  seconds,
-}) {
+async function driveByAutocannon({ url, headers, requests, users, run, connections, seconds }) {
   const { default: autocannon } = await import('autocannon')
-  const nextRequest = requests({ workload, targets, users, run })
+  let serial = 0
   const setupRequest = request => {
-    const next = nextRequest()
-    return { ...request, ...next, headers: { ...headers, ...next.headers } }
+    serial++
+    const values = { n: serial, id: 1 + Math.floor(Math.random() * users), run }
+    const line = requests[serial % requests.length]
+    const filled = line.replaceAll(/\$([a-z]+)/g, (_, name) => values[name])
+    const [, method, path, body] = /^(\S+) (\S+) ?(.+)?$/.exec(filled)
+    const type = body && { 'Content-Type': 'application/json' }
+    return { ...request, method, path, body, headers: { ...headers, ...type } }
   }
   const result = await autocannon({
     url,
@@ -131,50 +104,12 @@ async function driveByAutocannon({
     timeout: 5,
     requests: [{ setupRequest }],
   })
-  const { '2xx': succeeded, errors, timeouts, non2xx, duration, latency } = result
-  const answered = succeeded + non2xx
+  const { errors, timeouts, non2xx, duration, latency } = result
   return {
-    requests: answered,
+    requests: result['2xx'] + non2xx,
     seconds: duration,
     p50Ms: latency.p50,
     p99Ms: latency.p99,
-    failed: errors + timeouts + unexpected(workload, answered, non2xx),
-  }
-}
-
-/** How many answers are refusals where none should be, or the other way round. */
-function unexpected(workload, answered, refused) {
-  return WORKLOADS[workload].status === undefined ? refused : answered - refused
-}
-
-function targetsOf(workload, targets) {
-  const { path } = WORKLOADS[workload]
-  return targets ?? (path === undefined ? [] : [path])
-}
-
-/** The same requests as in workloads.lua. */
-function requests({ workload, targets, users, run }) {
-  let serial = 0
-  const pathOfOne = () => `/users/${1 + Math.floor(Math.random() * users)}`
-  const withBody = (method, path, user) => ({
-    method,
-    path,
-    headers: JSON_HEADERS,
-    body: JSON.stringify({ user }),
-  })
-  const create = () =>
-    withBody('POST', '/users', {
-      name: `User ${serial}`,
-      email: `${run}.${serial}@example.com`,
-    })
-  const rename = () => withBody('PUT', pathOfOne(), { name: `${run} ${serial}` })
-  const get = path => ({ method: 'GET', path, headers: {}, body: undefined })
-  const paths = targetsOf(workload, targets)
-  return () => {
-    serial++
-    if (paths.length > 0) return get(paths[Math.floor(Math.random() * paths.length)])
-    if (workload === 'create' || (workload === 'mix' && serial % 20 === 0)) return create()
-    if (workload === 'update' || (workload === 'mix' && serial % 20 === 10)) return rename()
-    return get(pathOfOne())
+    failed: errors + timeouts + non2xx,
   }
 }

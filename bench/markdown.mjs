@@ -7,15 +7,9 @@ export function table(head, rows) {
   return [line(head), rule, ...rows.map(line)].join('\n')
 }
 
-/** Whether other programs took more than half of the CPUs. Less is what the end of another measurement leaves in the load average. */
-export function isBesideOtherWork({ cpus, load = 0 }) {
-  return load > cpus / 2
-}
-
-/** Where and when something was measured, and whether beside other work. */
-export function describeRun(run) {
-  const { node, cpus, cpu, date, load } = run
-  const busy = isBesideOtherWork(run) ? `, beside other work (load average ${load})` : ''
+/** Where and when something was measured, and whether other programs took more than half of the CPUs. */
+export function describeRun({ node, cpus, cpu, date, load }) {
+  const busy = load > cpus / 2 ? `, beside other work (load average ${load})` : ''
   return `Node ${node}, ${cpus} × ${cpu}, ${date}${busy}`
 }
 

@@ -22,28 +22,17 @@ export function readMeasured() {
 
 /** Keeps the part `name` of one engine, and writes the documents again. */
 export function writePart(name, engine, part) {
-  writeMeasured(withPart(readMeasured(), name, engine, part))
+  const measured = readMeasured()
+  writeMeasured({ ...measured, [name]: { ...measured[name], [engine]: part } })
 }
 
-/** Keeps the tables that were measured, and writes the documents again. */
+/** Keeps these tables in place of those of the same group and workload, and writes the documents again. */
 export function writeTables(tables) {
-  writeMeasured(withTables(readMeasured(), tables))
-}
-
-/** All results, with another part `name` of one engine. */
-export function withPart(measured, name, engine, part) {
-  return { ...measured, [name]: { ...measured[name], [engine]: part } }
-}
-
-/** All results, with these tables in place of those of the same group and workload. */
-export function withTables(measured, tables) {
-  const isReplaced = old => tables.some(table => isSameTable(table, old))
-  const kept = measured.compare.filter(table => !isReplaced(table))
-  return { ...measured, compare: [...kept, ...tables] }
-}
-
-function isSameTable(one, other) {
-  return one.group === other.group && one.workload === other.workload
+  const measured = readMeasured()
+  const kept = measured.compare.filter(
+    old => !tables.some(({ group, workload }) => group === old.group && workload === old.workload),
+  )
+  writeMeasured({ ...measured, compare: [...kept, ...tables] })
 }
 
 function writeMeasured(measured) {

@@ -1,4 +1,4 @@
-// Starts the servers to measure, each with a database of its own.
+// The servers to measure, and how they are started.
 import { execFile, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { closeSync, mkdirSync, openSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
@@ -13,78 +13,69 @@ export const SERVICE = path('../dist/main.js')
 
 const PROBE = new URL('./usage-probe.mjs', import.meta.url).href
 
-/** A rate limit that no load reaches, and two rules for paths that only refused requests ask for. */
-const LIMITS = {
-  rateLimits: [{ to: 1_000_000_000, within: '1 minute' }],
-  blocklist: [{ name: 'blocked', path: '/blocked' }],
-  throttle: [{ name: 'throttled', path: '/throttled', limit: 1, period: '1 day' }],
-}
-
-/** Rules that no request meets. */
-const HUNDRED_RULES = {
-  track: Array.from({ length: 100 }, (_, index) => ({ name: `rule ${index}`, path: `/${index}` })),
-}
+/** A rate limit that no load reaches. */
+const LIMITS = { rateLimits: [{ to: 1_000_000_000, within: '1 minute' }] }
 
 const START_PATIENCE_MS = 20_000
 
 /**
- * The others are compared with the first one of their `group`. Without one, that is their `engine`, which is SQLite unless they
- * name another. With `services`, so many of it serve one database. With `needsKey`, each request sends an API key. With `isScraped`, it has a
- * management port, which is scraped every second. `plain` is the same server without what is measured: without a limit that is
- * counted in Redis, without keys, or without a management port.
+ * Servers that are compared, which is done in one run. The `base`, a server of another group, is compared with them. They
+ * are measured with all workloads, or with those that are named.
+ */
+export const GROUPS = {
+  sqlite: { title: '' },
+  postgres: { title: ', on PostgreSQL' },
+  services: { title: ', several services', base: 'service', workloads: ['read', 'mix', 'create'] },
+  postgresServices: {
+    title: ', several services on PostgreSQL',
+    base: 'postgres',
+    workloads: ['read', 'mix', 'create'],
+  },
+  redis: { title: ', with a limit in Redis', base: 'service', workloads: ['read'] },
+  keys: { title: ', with an API key', base: 'service', workloads: ['read'] },
+  metrics: { title: ', with metrics', base: 'service', workloads: ['read'] },
+}
+
+/**
+ * Each is of one group, and its `engine` is SQLite unless it names another. `services` is how many processes serve one
+ * database, one by default. With `needsKey`, each request sends an API key. With `usesRedis`, limits are counted there.
+ * With `isScraped`, a management port is scraped every second. `plain` is the same server without the limit, the key or
+ * the port.
  */
 export const SERVERS = {
-  service: { label: 'this service', main: SERVICE },
+  service: { label: 'this service', main: SERVICE, group: 'sqlite' },
   limited: {
     label: 'this service, a rate limit on every route',
     main: SERVICE,
+    group: 'sqlite',
     limits: LIMITS,
+    plain: 'service',
   },
-  'node-http': { label: 'node:http, nothing else', main: path('./peers/node-http.mjs') },
-  'fastify-bare': { label: 'Fastify with schemas', main: path('./peers/fastify-bare.mjs') },
-  'fastify-full': {
-    label: 'Fastify with helmet, ETag, rate limit, log',
-    main: path('./peers/fastify-full.mjs'),
-  },
-  'express-usual': { label: 'Express the usual way', main: path('./peers/express-usual.mjs') },
-  postgres: { label: 'this service', main: SERVICE, engine: 'postgres' },
+  'node-http': peer('node:http, nothing else', 'node-http', 'sqlite'),
+  'fastify-bare': peer('Fastify with schemas', 'fastify-bare', 'sqlite'),
+  'fastify-full': peer('Fastify with helmet, ETag, rate limit, log', 'fastify-full', 'sqlite'),
+  'express-usual': peer('Express the usual way', 'express-usual', 'sqlite'),
+  postgres: { label: 'this service', main: SERVICE, group: 'postgres', engine: 'postgres' },
   'fastify-pg': {
-    label: 'Fastify with schemas and a pool of `pg`',
-    main: path('./peers/fastify-pg.mjs'),
+    ...peer('Fastify with schemas and a pool of `pg`', 'fastify-pg', 'postgres'),
     engine: 'postgres',
   },
-  'services-2': { label: '2 services', main: SERVICE, group: 'services', services: 2 },
-  'services-4': { label: '4 services', main: SERVICE, group: 'services', services: 4 },
-  'postgres-services-2': {
-    label: '2 services',
-    main: SERVICE,
-    engine: 'postgres',
-    group: 'postgresServices',
-    services: 2,
-  },
-  'postgres-services-4': {
-    label: '4 services',
-    main: SERVICE,
-    engine: 'postgres',
-    group: 'postgresServices',
-    services: 4,
-  },
+  'services-2': several(2, 'services', 'sqlite'),
+  'services-4': several(4, 'services', 'sqlite'),
+  'postgres-services-2': several(2, 'postgresServices', 'postgres'),
+  'postgres-services-4': several(4, 'postgresServices', 'postgres'),
   redis: {
     label: 'this service, a rate limit on every route in Redis',
     main: SERVICE,
     group: 'redis',
     limits: LIMITS,
+    usesRedis: true,
     plain: 'service',
   },
-  'express-plain': {
-    label: 'Express without a limit',
-    main: path('./peers/express-limited.mjs'),
-    group: 'redis',
-  },
+  'express-plain': peer('Express without a limit', 'express-limited', 'redis'),
   'express-redis': {
-    label: 'Express with express-rate-limit and rate-limit-redis',
-    main: path('./peers/express-limited.mjs'),
-    group: 'redis',
+    ...peer('Express with express-rate-limit and rate-limit-redis', 'express-limited', 'redis'),
+    usesRedis: true,
     plain: 'express-plain',
   },
   keys: {
@@ -101,53 +92,49 @@ export const SERVERS = {
     isScraped: true,
     plain: 'service',
   },
-  'metrics-rules': {
-    label: 'this service with 100 rules, metrics scraped every second',
-    main: SERVICE,
-    group: 'metrics',
-    isScraped: true,
-    limits: HUNDRED_RULES,
-  },
 }
 
-/** Whether a server counts limits in Redis. */
-export function needsRedis(name) {
-  const { group, plain } = SERVERS[name]
-  return group === 'redis' && plain !== undefined
+function peer(label, file, group) {
+  return { label, main: path(`./peers/${file}.mjs`), group }
 }
 
-/** Creates an empty database of the service. With `--reindex` it indexes users that SQL has written. */
-export async function migrate(url, ...args) {
-  const migration = spawn(process.execPath, [SERVICE, 'migrate', ...args], {
-    env: { ...process.env, DATABASE_URL: url },
-    stdio: ['ignore', 'ignore', 'inherit'],
-  })
-  await once(migration, 'close')
+function several(services, group, engine) {
+  return { label: `${services} services`, main: SERVICE, group, engine, services }
 }
 
-/** Creates an API key in a database of the service, and returns it. */
-async function createKey(url) {
-  const args = ['keys', 'create', '--name', 'bench', '--scope', 'users:read,users:write']
+/** Whether a server is measured with a workload. */
+export function takesPart(server, workload) {
+  return GROUPS[SERVERS[server].group].workloads?.includes(workload) ?? true
+}
+
+/** Runs a command of the service on a database. Resolves with what it prints. */
+export async function runService(url, ...args) {
   const env = { ...process.env, DATABASE_URL: url }
   const { stdout } = await promisify(execFile)(process.execPath, [SERVICE, ...args], { env })
   return stdout.trim()
 }
 
 /**
- * Starts a server of the comparison with its own copy of the database. Returns the `urls` of its processes, the `managementUrl` of
- * the first, the `headers` that each request must have, `usage()`, which is that of `startProcess` summed over the processes, and
- * `stop()`. On PostgreSQL the CPU time includes that of the server's backends, `postgresMicros`. Its other processes take
- * `backgroundMicros` besides. With Redis the CPU time includes that of Redis, `redisMicros`.
+ * Starts a server of the comparison with its own copy of the database. Returns the `urls` of its processes, the
+ * `managementUrl` of the first, the `headers` that each request must have, `usage()`, which is that of `startProcess`
+ * summed over the processes, and `stop()`. The CPU time includes that of PostgreSQL, `postgresMicros`, and that of Redis,
+ * `redisMicros`.
  */
 export async function startServer({ name, databases, redis, folder }) {
-  const { main, limits, engine = 'sqlite', services = 1, needsKey, isScraped } = SERVERS[name]
+  const { main, limits, usesRedis, needsKey, isScraped, engine, services = 1 } = SERVERS[name]
   const home = join(folder, `${name}-${Date.now()}`)
   mkdirSync(home)
-  const { url, cpu, drop } = await databases[engine].copy(main === SERVICE, home)
+  const database = databases[engine ?? 'sqlite'][main === SERVICE ? 'ours' : 'theirs']
+  const { url, cpu, drop } = await database.copy(home)
   const env = main === SERVICE ? { DATABASE_URL: url, PORT: '0' } : { DATABASE: url }
-  if (needsRedis(name)) Object.assign(env, { CACHE_STORE: 'redis', REDIS_URL: redis.url })
-  const headers = needsKey ? { Authorization: `Bearer ${await createKey(url)}` } : {}
-  if (needsKey) env.API_KEYS = 'required'
+  const headers = {}
+  if (usesRedis) Object.assign(env, { CACHE_STORE: 'redis', REDIS_URL: redis.url })
+  if (needsKey) {
+    const scopes = ['--scope', 'users:read,users:write']
+    const key = await runService(url, 'keys', 'create', '--name', 'bench', ...scopes)
+    headers.Authorization = `Bearer ${key}`
+    env.API_KEYS = 'required'
+  }
   if (isScraped) env.MANAGEMENT_PORT = '0'
   if (limits !== undefined) {
     env.LIMITS_FILE = join(home, 'limits.json')
@@ -166,15 +153,10 @@ export async function startServer({ name, databases, redis, folder }) {
     usage: async () => {
       const usages = await Promise.all(processes.map(process => process.usage()))
       const total = key => usages.reduce((sum, usage) => sum + usage[key], 0)
-      const { clientMicros = 0, backgroundMicros = 0 } = (await cpu?.()) ?? {}
-      const redisMicros = needsRedis(name) ? await redis.cpuMicros() : 0
-      return {
-        cpuMicros: total('cpuMicros') + clientMicros + redisMicros,
-        postgresMicros: clientMicros,
-        backgroundMicros,
-        redisMicros,
-        peakBytes: total('peakBytes'),
-      }
+      const postgresMicros = (await cpu?.()) ?? 0
+      const redisMicros = usesRedis ? await redis.cpuMicros() : 0
+      const cpuMicros = total('cpuMicros') + postgresMicros + redisMicros
+      return { cpuMicros, postgresMicros, redisMicros, peakBytes: total('peakBytes') }
     },
     stop: async () => {
       await Promise.all(processes.map(process => process.stop()))
@@ -185,8 +167,8 @@ export async function startServer({ name, databases, redis, folder }) {
 }
 
 /**
- * Starts a server in its folder `home`: its `url`, its `managementUrl` if it has a management port, `usage()` (CPU time and peak
- * memory of the process so far), and `stop()`, which removes the folder.
+ * Starts a server in its folder `home`: its `url`, its `managementUrl` if it has a management port, `usage()` (CPU time
+ * and peak memory of the process so far), and `stop()`, which removes the folder.
  */
 export async function startProcess({ main = SERVICE, env, home }) {
   // The log goes to a file, as under a service manager. Reading it from a pipe would take CPU time from the load.

@@ -4,5 +4,6 @@ process.on('message', () => {
   process.send({ cpuMicros: user + system, peakBytes: process.resourceUsage().maxRSS * 1024 })
 })
 
-// The channel must not keep the process alive.
+// A server ends with the benchmark. The channel must not keep the process alive.
+process.once('disconnect', () => process.kill(process.pid, 'SIGTERM'))
 process.channel?.unref()

@@ -3,13 +3,12 @@ import etag from '@fastify/etag'
 import helmet from '@fastify/helmet'
 import rateLimit from '@fastify/rate-limit'
 import fastify from 'fastify'
-import { addUserRoutes } from './fastify-routes.mjs'
-import { announce, openUsersTable } from './users-table.mjs'
+import { addUserRoutes, listen } from './fastify-routes.mjs'
+import { openUsersTable } from './users-table.mjs'
 
 const app = fastify({ logger: true })
 await app.register(helmet)
 await app.register(etag)
 await app.register(rateLimit, { max: 1_000_000_000, timeWindow: '1 minute' })
 app.register(async routes => addUserRoutes(routes, openUsersTable()))
-await app.listen({ port: 0, host: '127.0.0.1' })
-announce(app.server.address().port)
+await listen(app)

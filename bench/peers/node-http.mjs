@@ -7,8 +7,9 @@ const users = openUsersTable()
 const server = createServer((request, response) => {
   const { method, url } = request
   if (method === 'GET') {
-    if (url === '/users') send(response, 200, users.list())
-    else if (url.startsWith('/users/')) sendFound(response, users.find(Number(url.slice(7))))
+    if (url.startsWith('/users/')) sendFound(response, users.find(Number(url.slice(7))))
+    else if (url.startsWith('/users?after=')) send(response, 200, users.list(url.slice(13)))
+    else if (url === '/users') send(response, 200, users.list())
     else send(response, 404, { message: 'Not found' })
     return
   }

@@ -30,17 +30,14 @@ export function openUsersTable() {
   database.pragma('journal_mode = WAL')
   database.pragma('synchronous = FULL')
   const find = database.prepare(`SELECT ${COLUMNS} FROM users WHERE id = ?`)
-  const list = database.prepare(`SELECT ${COLUMNS} FROM users ORDER BY id LIMIT 100`)
-  const listAfter = database.prepare(
-    `SELECT ${COLUMNS} FROM users WHERE id > ? ORDER BY id LIMIT 100`,
-  )
+  const list = database.prepare(`SELECT ${COLUMNS} FROM users WHERE id > ? ORDER BY id LIMIT 100`)
   const insert = database.prepare(`
     INSERT INTO users (name, email, created_at, updated_at) VALUES (?, ?, ?, ?) RETURNING ${COLUMNS}`)
   const rename = database.prepare(`
     UPDATE users SET name = ?, updated_at = ? WHERE id = ? RETURNING ${COLUMNS}`)
   return {
     find: id => find.get(id),
-    list: after => (after === undefined ? list.all() : listAfter.all(after)),
+    list: (after = 0) => list.all(Number(after)),
     create: ({ name, email }) => {
       const now = new Date().toISOString()
       return insert.get(name, email, now, now)
