@@ -1,12 +1,15 @@
 import { ServiceError } from '../../errors.ts'
 import { MAX_ID } from '../../users/stored-user.ts'
-import type {
-  ChangePage,
-  ChangePosition,
-  UserChange,
-  UserChanges,
-} from '../../users/user-changes.ts'
+import type { ChangePage, ChangePosition, UserChanges } from '../../users/user-changes.ts'
 import { NoAnswer, withinPatience } from '../../waiting/patience.ts'
+import {
+  BASELINE_ROWS,
+  BEGINNING,
+  baselinePageOf,
+  type ChangeRow,
+  changePageOf,
+  DELETIONS_A_TIME,
+} from '../change-pages.ts'
 import type { Connections, Statement } from './postgres-connections.ts'
 import { unavailable } from './postgres-errors.ts'
 import { representationOf } from './user-reads.ts'
@@ -42,9 +45,6 @@ const OLDEST = `pg_snapshot_xmin(pg_current_snapshot())`
 const FEED_COLUMNS = `
   mark, baseline_through, forgotten_in::text, forgotten_id, server = ${SERVER},
   ${OLDEST}::text, pg_snapshot_xmax(pg_current_snapshot())::text`
-
-/** With many users that have changed since, a page looks at this many and may show none of them. */
-const BASELINE_ROWS = 1000
 
 /** Users with a change come later, with that. */
 const SELECT_BASELINE: Statement = {
@@ -119,8 +119,6 @@ const FORGET_NEXT: Statement = {
 /** For how long a request waits for the feed to begin anew. */
 const BEGIN_MS = 1000
 
-const DELETIONS_A_TIME = 500
-
 /** Only what every transaction sees: a number that is still hidden may be lower than one that is forgotten. */
 const FORGET: Statement = {
   name: 'forget_deletions',
@@ -170,12 +168,14 @@ export function createPostgresUserChanges(connections: Connections): UserChanges
         ? session.query<FeedRow>(SELECT_BASELINE, [after?.key ?? '', after?.id ?? 0])
         : session.query<FeedRow>(SELECT_CHANGES, [after.key, after.id, limit + 1]),
     )
-    const feed = rows[0] as FeedRow
-    return { feed, rows: rows.filter(([, , , , , , , id]) => id !== null), isBefore }
+    const found = rows.flatMap(([, , , , , , , id, key, json, deletedAt]): ChangeRow[] =>
+      id === null ? [] : [[id, key, json, deletedAt]],
+    )
+    return { feed: rows[0] as FeedRow, found, isBefore }
   }
 
   async function read(after: ChangePosition | undefined, limit: number): Promise<ChangePage> {
-    const { feed, rows, isBefore } = await readOnce(after, limit)
+    const { feed, found, isBefore } = await readOnce(after, limit)
     const [mark, baseline, , , isOfThisServer, oldest] = feed
     if (isOfThisServer === null) throw unavailable(new Error('a standby shows no changes'))
     if (!isOfThisServer) {
@@ -184,9 +184,9 @@ export function createPostgresUserChanges(connections: Connections): UserChanges
     }
     if (after !== undefined && isExpired(feed, after)) throw new ServiceError('cursor_expired')
     const from = after ?? { mark, phase: 'before', key: '', id: 0, since: oldest }
-    if (!isBefore) return pageOf(rows, from, limit)
+    if (!isBefore) return changePageOf(found, from, limit)
     if (after === undefined && baseline === 0) return read({ ...from, ...BEGINNING }, limit)
-    return baselinePageOf(rows, from, limit)
+    return baselinePageOf(found, from, limit)
   }
 
   return {
@@ -238,40 +238,6 @@ async function beginFeedAnew(connections: Connections): Promise<void> {
     { lane: 'long' },
   )
 }
-
-function baselinePageOf(
-  rows: readonly FeedRow[],
-  after: ChangePosition,
-  limit: number,
-): ChangePage {
-  const changes: UserChange[] = []
-  let next = after
-  for (const [, , , , , , , id, key, json] of rows) {
-    next = { ...after, key, id: id as number }
-    if (json === null) continue
-    changes.push({ position: next, id: id as number, user: json, deletedAt: undefined })
-    if (changes.length === limit) return { changes, next, hasMore: true }
-  }
-  if (rows.length < BASELINE_ROWS) next = { ...after, ...BEGINNING }
-  return { changes, next, hasMore: true }
-}
-
-function pageOf(rows: readonly FeedRow[], after: ChangePosition, limit: number): ChangePage {
-  const changes = rows
-    .slice(0, limit)
-    .map(([, , , , , , , id, key, json, deletedAt]): UserChange => {
-      const position = { ...after, key, id: id as number }
-      return {
-        position,
-        id: position.id,
-        user: json ?? undefined,
-        deletedAt: deletedAt ?? undefined,
-      }
-    })
-  return { changes, next: changes.at(-1)?.position ?? after, hasMore: rows.length > limit }
-}
-
-const BEGINNING = { phase: 'changes', key: '0', id: 0 } as const
 
 /** A position from before a forgotten deletion that its reader needs, or beyond the present. */
 function isExpired(feed: FeedRow, { mark, phase, key, id, since }: ChangePosition): boolean {
