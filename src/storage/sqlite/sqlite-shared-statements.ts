@@ -1,7 +1,6 @@
-import { ServiceError } from '../../errors.ts'
 import type { SharedStatements } from '../shared-statements.ts'
 import type { Database } from './sqlite-driver.ts'
-import { translateSqliteError } from './sqlite-errors.ts'
+import { guardRead } from './sqlite-errors.ts'
 import { rememberStatements } from './sqlite-statements.ts'
 import type { WriteQueue } from './write-queue.ts'
 
@@ -37,14 +36,7 @@ export function createSqliteSharedStatements({
   return {
     run,
 
-    read: async (sql, values) => {
-      if (!database.open) throw new ServiceError('shutting_down')
-      try {
-        return run(sql, values)
-      } catch (error) {
-        throw translateSqliteError(error)
-      }
-    },
+    read: (sql, values) => guardRead(database, () => run(sql, values)),
 
     write: (sql, values) => writes.run(() => run(sql, values)),
   }

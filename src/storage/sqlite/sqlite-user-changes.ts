@@ -10,7 +10,6 @@ import {
 } from '../change-pages.ts'
 import type { ReadView } from './read-view.ts'
 import type { Database } from './sqlite-driver.ts'
-import { translateSqliteError } from './sqlite-errors.ts'
 import { REPRESENTATION } from './user-representation.ts'
 import type { WriteQueue } from './write-queue.ts'
 
@@ -73,6 +72,7 @@ export function createSqliteUserChanges(options: {
   readonly writes: WriteQueue
 }): UserChanges {
   const { database, view, writes } = options
+  const { read } = view
   const selectFeed = database.prepare<[], FeedRow>(SELECT_FEED)
   const selectBaseline = database.prepare<unknown[], ChangeRow>(SELECT_BASELINE).raw()
   const selectChanges = database.prepare<[number, number], ChangeRow>(SELECT_CHANGES).raw()
@@ -81,15 +81,6 @@ export function createSqliteUserChanges(options: {
   const forget = database.prepare<[number]>(FORGET)
   const noteForgotten = database.prepare<[number]>(NOTE_FORGOTTEN)
   const countDeletions = database.prepare<[], number>(COUNT_DELETIONS).pluck()
-
-  async function read<T>(query: () => T): Promise<T> {
-    if (!database.open) throw new ServiceError('shutting_down')
-    try {
-      return view.read(query)
-    } catch (error) {
-      throw error instanceof ServiceError ? error : translateSqliteError(error)
-    }
-  }
 
   return {
     read: (after, limit) =>

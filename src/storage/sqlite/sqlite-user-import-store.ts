@@ -14,7 +14,7 @@ import {
   UPSERT_CHECKPOINT,
 } from '../import-checkpoints.ts'
 import type { Database } from './sqlite-driver.ts'
-import { translateSqliteError } from './sqlite-errors.ts'
+import { guardRead } from './sqlite-errors.ts'
 import { createUserUpdate, ROW_COLUMNS } from './sqlite-user-update.ts'
 import type { WriteQueue } from './write-queue.ts'
 
@@ -52,13 +52,7 @@ export function createSqliteUserImportStore({
   const upsertCheckpoint = database.prepare<[Record<string, unknown>]>(UPSERT_CHECKPOINT)
   const update = createUserUpdate(database, writes.words)
 
-  async function read<T>(query: () => T): Promise<T> {
-    try {
-      return query()
-    } catch (error) {
-      throw translateSqliteError(error)
-    }
-  }
+  const read = <T>(query: () => T) => guardRead(database, query)
 
   function usersOf(rows: readonly ImportKeys[]): UserRow[] {
     return rows.flatMap(({ id, email }) => {

@@ -6,7 +6,6 @@ import { createLongLists } from './long-lists.ts'
 import type { LongReads } from './long-reads.ts'
 import type { ReadView } from './read-view.ts'
 import type { Database } from './sqlite-driver.ts'
-import { translateSqliteError } from './sqlite-errors.ts'
 import { findEach, rememberStatements } from './sqlite-statements.ts'
 import {
   filterValues,
@@ -56,6 +55,7 @@ const MAX_PREPARED_FORMS = 200
 /** Reads of the table `users` of SQLite, which run at once, but for lists that take long. */
 export function createSqliteUserReads(options: SqliteUserReadsOptions): UserReads {
   const { database, view, steadyNow, longReads } = options
+  const { read } = view
   const select = database.prepare<[number], string>(SELECT).pluck()
   const selectByEmail = database.prepare<[string], DigestRow>(SELECT_BY_EMAIL)
   const selectDigest = database.prepare<[number], string | null>(SELECT_DIGEST).pluck()
@@ -65,15 +65,6 @@ export function createSqliteUserReads(options: SqliteUserReadsOptions): UserRead
   const prepared = rememberStatements(database, MAX_PREPARED_FORMS)
   const areWordsIndexed = database.prepare<[], 0 | 1>(ARE_WORDS_INDEXED).pluck()
   const longLists = createLongLists(longReads)
-
-  async function read<T>(query: () => T): Promise<T> {
-    if (!database.open) throw new ServiceError('shutting_down')
-    try {
-      return view.read(query)
-    } catch (error) {
-      throw translateSqliteError(error)
-    }
-  }
 
   /** A list that reads few users takes less than a millisecond. */
   async function list(query: UserQuery): Promise<UserPage> {

@@ -10,7 +10,7 @@ import type {
 } from '../../users/transfer/user-import-store.ts'
 import type { UserRow } from '../../users/user-repository.ts'
 import { Database } from './sqlite-driver.ts'
-import { translateSqliteError } from './sqlite-errors.ts'
+import { guardRead } from './sqlite-errors.ts'
 import { ROW_COLUMNS } from './sqlite-user-update.ts'
 
 /** A database of one connection, which SQLite deletes when it is closed. It is in memory while it is small, then in a file. */
@@ -71,13 +71,7 @@ export async function openTrialImports(
     })
   }
 
-  function inTransaction<T>(work: () => T): T {
-    try {
-      return trial.transaction(work)()
-    } catch (error) {
-      throw translateSqliteError(error)
-    }
-  }
+  const inTransaction = <T>(work: () => T) => guardRead(trial, trial.transaction(work))
 
   return {
     store: {
@@ -92,7 +86,7 @@ export async function openTrialImports(
 
       write: async ({ users, onConflict, checkpointAfter }) => {
         const found = users.length === 0 ? [] : await findUsers(users)
-        const outcomes = inTransaction(() => {
+        const outcomes = await inTransaction(() => {
           const decide = createImportDecisions({ existing: meet(users, found), onConflict, now })
           return users.map((user): ImportOutcome => {
             const { outcome, after } = decide(user, () => takeId(user.id))
