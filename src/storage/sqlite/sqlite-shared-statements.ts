@@ -1,7 +1,7 @@
 import type { SharedStatements } from '../shared-statements.ts'
 import type { Database } from './sqlite-driver.ts'
 import { guardRead } from './sqlite-errors.ts'
-import { rememberStatements } from './sqlite-statements.ts'
+import { numbered, rememberStatements } from './sqlite-statements.ts'
 import type { WriteQueue } from './write-queue.ts'
 
 export interface SqliteTableOptions {
@@ -26,10 +26,8 @@ export function createSqliteSharedStatements({
 
   function run<R extends readonly unknown[]>(sql: string, values: readonly unknown[] = []): R[] {
     const statement = prepared(sql, () => sql)
-    // SQLite takes `$1` for a parameter with the name 1.
-    const named = Object.fromEntries(values.map((value, index) => [index + 1, value]))
-    if (statement.reader) return statement.raw().all(named) as unknown[] as R[]
-    statement.run(named)
+    if (statement.reader) return statement.raw().all(numbered(values)) as unknown[] as R[]
+    statement.run(numbered(values))
     return []
   }
 

@@ -14,6 +14,11 @@ export function rememberStatements(database: Database, most: number) {
   }
 }
 
+/** The values of `$1`, `$2`, …, which SQLite takes for names. */
+export function numbered(values: readonly unknown[]): Record<string, unknown> {
+  return Object.fromEntries(values.map((value, index) => [index + 1, value]))
+}
+
 /** Calls `find` for each key. A key for which it returns `undefined` has no entry in the result. */
 export function findEach<K, V>(
   keys: readonly K[],

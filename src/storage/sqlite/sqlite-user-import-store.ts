@@ -15,6 +15,7 @@ import {
 } from '../import-checkpoints.ts'
 import type { Database } from './sqlite-driver.ts'
 import { guardRead } from './sqlite-errors.ts'
+import { numbered } from './sqlite-statements.ts'
 import { createUserUpdate, ROW_COLUMNS } from './sqlite-user-update.ts'
 import type { WriteQueue } from './write-queue.ts'
 
@@ -90,9 +91,4 @@ export function createSqliteUserImportStore({
         return outcomes
       }),
   }
-}
-
-/** The values of `$1`, `$2`, …, which SQLite takes for names. */
-function numbered(values: readonly unknown[]): Record<string, unknown> {
-  return Object.fromEntries(values.map((value, index) => [index + 1, value]))
 }
