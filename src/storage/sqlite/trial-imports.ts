@@ -1,8 +1,4 @@
-import {
-  createIdCounter,
-  createImportDecisions,
-  emailKey,
-} from '../../users/transfer/import-decisions.ts'
+import { createIdCounter, createImportDecisions } from '../../users/transfer/import-decisions.ts'
 import type {
   ImportKeys,
   ImportOutcome,
@@ -11,7 +7,7 @@ import type {
 import type { UserRow } from '../../users/user-repository.ts'
 import { Database } from './sqlite-driver.ts'
 import { guardRead } from './sqlite-errors.ts'
-import { ROW_COLUMNS } from './sqlite-user-update.ts'
+import { createUserFinder } from './sqlite-user-rows.ts'
 
 /** A database of one connection, which SQLite deletes when it is closed. It is in memory while it is small, then in a file. */
 const TEMPORARY = ''
@@ -35,10 +31,6 @@ const UPSERT = `${INSERT}
   ON CONFLICT (id) DO UPDATE SET name = excluded.name, email = excluded.email,
     password_digest = excluded.password_digest, updated_at = excluded.updated_at`
 
-const SELECT_BY_EMAIL = `SELECT ${ROW_COLUMNS} FROM users WHERE lower(email) = ?`
-
-const SELECT_BY_ID = `SELECT ${ROW_COLUMNS} FROM users WHERE id = ?`
-
 export interface TrialImports {
   readonly store: UserImportStore
   close(): void
@@ -59,16 +51,12 @@ export async function openTrialImports(
   trial.exec(CREATE)
   const insertMet = trial.prepare<[UserRow]>(INSERT_MET)
   const upsert = trial.prepare<[UserRow]>(UPSERT)
-  const selectByEmail = trial.prepare<[string], UserRow>(SELECT_BY_EMAIL)
-  const selectById = trial.prepare<[number], UserRow>(SELECT_BY_ID)
+  const usersOf = createUserFinder(trial)
 
   /** The users with these e-mails or ids as they would be now. No other user can affect the rows. */
   function meet(rows: readonly ImportKeys[], found: readonly UserRow[]): UserRow[] {
     for (const user of found) insertMet.run(user)
-    return rows.flatMap(({ id, email }) => {
-      const namesake = id === undefined ? undefined : selectById.get(id)
-      return [selectByEmail.get(emailKey(email)) ?? [], namesake ?? []].flat()
-    })
+    return usersOf(rows)
   }
 
   const inTransaction = <T>(work: () => T) => guardRead(trial, trial.transaction(work))
