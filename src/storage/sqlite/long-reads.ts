@@ -9,6 +9,7 @@ import {
   type Task,
   type WalkStatement,
 } from './long-runner.ts'
+import { CACHE_KIB } from './open-sqlite.ts'
 import { Database, DRIVER_PATH } from './sqlite-driver.ts'
 import { translateSqliteError } from './sqlite-errors.ts'
 
@@ -37,8 +38,6 @@ interface Waiting {
 
 /** How long `close` waits for the thread: it ends with the next call of `is_in_time`. */
 const CLOSE_MS = 3000
-
-const CACHE_KIB = 4000
 
 /** Milliseconds of a clock that all threads share, and that nobody sets. */
 export function steadyMs(): number {
