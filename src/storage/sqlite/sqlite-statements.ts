@@ -19,6 +19,11 @@ export function numbered(values: readonly unknown[]): Record<string, unknown> {
   return Object.fromEntries(values.map((value, index) => [index + 1, value]))
 }
 
+export function hasTable(database: Database, name: string): boolean {
+  const sql = `SELECT count(*) FROM sqlite_schema WHERE type = 'table' AND name = ?`
+  return database.prepare(sql).pluck().get(name) === 1
+}
+
 /** Calls `find` for each key. A key for which it returns `undefined` has no entry in the result. */
 export function findEach<K, V>(
   keys: readonly K[],

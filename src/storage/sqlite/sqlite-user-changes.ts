@@ -10,6 +10,7 @@ import {
 } from '../change-pages.ts'
 import type { ReadView } from './read-view.ts'
 import type { Database } from './sqlite-driver.ts'
+import { hasTable } from './sqlite-statements.ts'
 import { REPRESENTATION } from './user-representation.ts'
 import type { WriteQueue } from './write-queue.ts'
 
@@ -57,12 +58,9 @@ const NOTE_FORGOTTEN = `UPDATE user_feed SET forgotten_through = max(forgotten_t
 
 const COUNT_DELETIONS = `SELECT count(*) FROM user_changes WHERE deleted_at IS NOT NULL`
 
-const HAS_FEED = `SELECT count(*) FROM sqlite_schema WHERE type = 'table' AND name = 'user_feed'`
-
 /** For a copy of a database: whoever follows changes may have read some that it does not have. */
 export function expireCursors(database: Database): void {
-  if (database.prepare(HAS_FEED).pluck().get() === 0) return
-  database.exec(`UPDATE user_feed SET mark = ${NEW_MARK}`)
+  if (hasTable(database, 'user_feed')) database.exec(`UPDATE user_feed SET mark = ${NEW_MARK}`)
 }
 
 /** The feed in SQLite: each page shows one moment of the database. */

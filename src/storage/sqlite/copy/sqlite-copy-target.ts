@@ -8,7 +8,7 @@ import {
 import { type CopyTarget, NOT_EMPTY } from '../../copy/copy-ends.ts'
 import { OLDER_SCHEMA, UnusableDatabase } from '../../unusable-database.ts'
 import { inspect, requireFile, WHOLE_CACHE_KIB } from '../inspect-database.ts'
-import { migrate, migrationsOfRelease } from '../migrator.ts'
+import { migrationsOfRelease, withFreshSchema } from '../migrator.ts'
 import { openExclusively } from '../open-exclusively.ts'
 import { openSqlite } from '../open-sqlite.ts'
 import { isUnfinishedCopy } from '../sqlite-copy-mark.ts'
@@ -147,9 +147,8 @@ function dropUserIndexes(database: Database): void {
 
 /** Those of this release: an unfinished copy of release 1.0.0 has none that could be asked. */
 function createUserIndexes(database: Database): void {
-  const fresh = new Database(':memory:')
-  migrate(fresh, migrationsOfRelease(), Date.now)
-  const statements = fresh.prepare<[], string>(CREATE_INDEX).pluck().all()
-  fresh.close()
+  const statements = withFreshSchema(migrationsOfRelease(), fresh =>
+    fresh.prepare<[], string>(CREATE_INDEX).pluck().all(),
+  )
   database.exec(statements.join('; '))
 }
