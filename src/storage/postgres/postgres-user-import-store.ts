@@ -20,7 +20,7 @@ import {
   updateUsers,
 } from './import-statements.ts'
 import type { Connections, Session } from './postgres-connections.ts'
-import { sqlStateOf } from './postgres-errors.ts'
+import { isOfState } from './postgres-errors.ts'
 
 export interface PostgresUserImportStoreOptions {
   readonly connections: Connections
@@ -41,7 +41,7 @@ interface Plan {
 const MAX_ATTEMPTS = 5
 
 /** SQLSTATEs of a batch that met another writer: a taken e-mail or id, a deadlock, a conflict of transactions. */
-const RACES: readonly unknown[] = ['23505', '40P01', '40001']
+const RACES: readonly string[] = ['23505', '40P01', '40001']
 
 /** Another writer was between the reads of a batch and its writes. */
 class Outrun extends Error {}
@@ -157,6 +157,6 @@ function idsToPark(existing: readonly UserRow[], changed: readonly UserRow[]): n
 }
 
 function isRace(error: unknown): boolean {
-  if (error instanceof Outrun) return true
-  return RACES.includes(sqlStateOf(error) ?? sqlStateOf((error as Error).cause))
+  if (error instanceof Outrun || isOfState(error, RACES)) return true
+  return isOfState((error as Error).cause, RACES)
 }

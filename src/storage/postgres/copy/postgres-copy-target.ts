@@ -12,7 +12,7 @@ import { type CopyTarget, NOT_EMPTY } from '../../copy/copy-ends.ts'
 import { UnusableDatabase } from '../../unusable-database.ts'
 import { hashOfBan, toStored } from '../ban-text.ts'
 import { isUnfinishedCopy } from '../postgres-copy-mark.ts'
-import { sqlStateOf } from '../postgres-errors.ts'
+import { isOfState } from '../postgres-errors.ts'
 import { BEGIN_FEED } from '../postgres-user-changes.ts'
 import { upsertWords, WRITES_WORDS } from '../user-words.ts'
 import { beginCopy, type CopySession, openCopySession } from './copy-session.ts'
@@ -146,6 +146,5 @@ function toHash([rule, clientKey]: CopiedRow): Buffer {
 
 /** Whether the server refused a value (class 22) or a constraint did (class 23). */
 function isRefusal(error: unknown): boolean {
-  const state = sqlStateOf((error as Error).cause)
-  return state?.startsWith('22') === true || state?.startsWith('23') === true
+  return isOfState((error as Error).cause, ['22', '23'])
 }
