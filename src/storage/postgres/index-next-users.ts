@@ -63,7 +63,7 @@ export const INDEXED_THROUGH = `
   SELECT CASE WHEN words_version >= ${WORDS_VERSION} THEN coalesce(indexed_through, ${MAX_ID}) ELSE 0 END
   FROM users_words_state`
 
-/** Whether all words are indexed. Reads the least id by the index, because the table may have many deleted rows. */
+/** SQL for whether all words are indexed. Reads the least id by the index, because the table may have many deleted rows. */
 export const SELECT_IS_INDEXED = `
   SELECT indexed_through IS NULL AND words_version >= ${WORDS_VERSION}
     AND (SELECT id FROM users_without_words ORDER BY id LIMIT 1) IS NULL
@@ -98,7 +98,7 @@ async function indexNextUsers(connections: Connections): Promise<IndexingProgres
 /** The words of all users, which a service or `migrate` completes. */
 export function indexedWords(connections: Connections): IndexedWords {
   return {
-    areComplete: () => areWordsIndexed(connections),
+    areComplete: () => connections.read(areWordsIndexed),
     addNext: () => indexNextUsers(connections),
   }
 }
@@ -111,10 +111,9 @@ export async function beginEmptyWords(connections: Connections): Promise<void> {
   if (isOutdated) await connections.write(session => session.query({ text: BEGIN_EMPTY }))
 }
 
-async function areWordsIndexed(connections: Connections): Promise<boolean> {
-  const [[isIndexed] = [false]] = await connections.read(session =>
-    session.query<[boolean]>({ text: SELECT_IS_INDEXED }),
-  )
+/** Whether all words are indexed. */
+export async function areWordsIndexed(session: Session): Promise<boolean> {
+  const [[isIndexed] = [false]] = await session.query<[boolean]>({ text: SELECT_IS_INDEXED })
   return isIndexed
 }
 

@@ -5,7 +5,7 @@ import type {
   UserSort,
 } from '../../users/user-repository.ts'
 import type { Statement } from './postgres-connections.ts'
-import { representationOf, SELECT_REVISION } from './user-reads.ts'
+import { REPRESENTATION, representationOf, SELECT_REVISION } from './user-reads.ts'
 
 /** The column that each sort orders by. It is the first column of an index that ends in the id. */
 export const SORT_COLUMNS: Readonly<Record<UserSort['by'], string>> = {
@@ -179,7 +179,7 @@ export function walkStatement(selection: UserSelection, foundFirst: readonly Fil
   const filters = filtersOf(selection)
   const references = Object.fromEntries(filters.map((name, index) => [name, `$${index + 1}`]))
   const { source, others } = sourceOf({ filters, foundFirst }, references)
-  return `SELECT ${representationOf('users')} FROM ${source}${whereSql(others)} ORDER BY ${orderOf(selection.sort)}`
+  return `SELECT ${REPRESENTATION} FROM ${source}${whereSql(others)} ORDER BY ${orderOf(selection.sort)}`
 }
 
 /** What the users are read from, and the conditions that remain. */

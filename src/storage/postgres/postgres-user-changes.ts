@@ -12,7 +12,7 @@ import {
 } from '../change-pages.ts'
 import type { Connections, Statement } from './postgres-connections.ts'
 import { unavailable } from './postgres-errors.ts'
-import { representationOf } from './user-reads.ts'
+import { REPRESENTATION } from './user-reads.ts'
 
 /** The numbers of transactions as text: they have 64 bits. */
 type FeedRow = readonly [
@@ -52,7 +52,7 @@ const SELECT_BASELINE: Statement = {
   text: `
     SELECT ${FEED_COLUMNS}, found.*, NULL FROM user_feed LEFT JOIN LATERAL (
       SELECT users.id, updated_at, CASE WHEN NOT EXISTS (
-        SELECT FROM user_changes WHERE user_changes.id = users.id) THEN ${representationOf('users')} END
+        SELECT FROM user_changes WHERE user_changes.id = users.id) THEN ${REPRESENTATION} END
       FROM users WHERE (updated_at, users.id) > ($1, $2) ORDER BY updated_at, users.id LIMIT ${BASELINE_ROWS}
     ) AS found ON true`,
 }
@@ -62,7 +62,7 @@ const SELECT_CHANGES: Statement = {
   name: 'read_changes',
   text: `
     SELECT ${FEED_COLUMNS}, found.* FROM user_feed LEFT JOIN LATERAL (
-      SELECT user_changes.id, changed_in::text, CASE WHEN deleted_at IS NULL THEN ${representationOf('users')} END, deleted_at
+      SELECT user_changes.id, changed_in::text, CASE WHEN deleted_at IS NULL THEN ${REPRESENTATION} END, deleted_at
       FROM user_changes LEFT JOIN users ON users.id = user_changes.id
       WHERE (changed_in, user_changes.id) > ($1::xid8, $2) AND changed_in < ${OLDEST}
       ORDER BY user_changes.changed_in, user_changes.id LIMIT $3

@@ -1,4 +1,4 @@
-import type { UserQuery } from '../../users/user-repository.ts'
+import type { UserQuery, UserSelection } from '../../users/user-repository.ts'
 import { SELECT_IS_INDEXED } from './index-next-users.ts'
 import {
   afterSql,
@@ -11,7 +11,7 @@ import {
   SORT_COLUMNS,
   whereSql,
 } from './list-sql.ts'
-import { representationOf, SELECT_REVISION } from './user-reads.ts'
+import { REPRESENTATION, representationOf, SELECT_REVISION } from './user-reads.ts'
 
 /** The row of a search. The page may lack users while `reached` equals the reach of the search. */
 export type SearchRow = readonly [
@@ -34,6 +34,9 @@ export type SearchRow = readonly [
  * words and then sorts them.
  */
 export type Reach = number | 'gather'
+
+/** Users with words: those after a place, if one is given. */
+type Search = UserSelection & Partial<Pick<UserQuery, 'start'>>
 
 /** Of users that no walk finds soon, PostgreSQL chooses whether the words or the filters find fewer. */
 const MATCHES = `users JOIN users_words USING (id)`
@@ -74,15 +77,15 @@ export function searchStatement(query: UserQuery, reach: Reach): string {
 }
 
 /** The statement for all users that match. */
-export function searchAllStatement(query: UserQuery): string {
+export function searchAllStatement(query: UserSelection): string {
   const conditions = [HAS_WORDS, ...conditionsOf(filtersOf(query), referencesOf(query))]
   // Planned on its own, so that PostgreSQL does not read all users in their order to find few.
   const found = `SELECT users.* FROM ${MATCHES}${whereSql(conditions)} OFFSET 0`
-  return `SELECT ${representationOf('users')} FROM (${found}) AS users ORDER BY ${orderOf(query.sort)}`
+  return `SELECT ${REPRESENTATION} FROM (${found}) AS users ORDER BY ${orderOf(query.sort)}`
 }
 
 /** The values of the parameters. Words hold only letters, marks and digits, so nothing in them means anything to `tsquery`. */
-export function searchValuesOf(query: UserQuery): readonly unknown[] {
+export function searchValuesOf(query: Search): readonly unknown[] {
   const values: Record<string, unknown> = { ...filterValues(query.filters), ...query.start }
   const words = query.words.map(word => `'${word}':*`).join(' & ')
   return [words, ...parametersOf(query).map(name => values[name])]
@@ -95,16 +98,16 @@ export function searchFormOf(query: UserQuery, reach: Reach): string {
   return `${Object.values(sort)} ${filtersOf(query)} ${limit} ${offset} ${isAfter} ${withTotal} ${reach}`
 }
 
-export function offsetOf({ start }: UserQuery) {
+export function offsetOf({ start = { offset: 0 } }: Search) {
   return 'offset' in start ? { offset: start.offset, isAfter: false } : { offset: 0, isAfter: true }
 }
 
-function parametersOf(query: UserQuery): readonly string[] {
+function parametersOf(query: Search): readonly string[] {
   return [...filtersOf(query), ...(offsetOf(query).isAfter ? positionOf(query.sort) : [])]
 }
 
 /** `$1` is the words. */
-function referencesOf(query: UserQuery): References {
+function referencesOf(query: Search): References {
   return Object.fromEntries(parametersOf(query).map((name, index) => [name, `$${index + 2}`]))
 }
 
