@@ -1,5 +1,7 @@
+import { lastIdOf, withoutLastUser } from '../../users/stored-user.ts'
 import type {
   UserFilters,
+  UserPage,
   UserQuery,
   UserSelection,
   UserSort,
@@ -180,6 +182,19 @@ export function walkStatement(selection: UserSelection, foundFirst: readonly Fil
   const references = Object.fromEntries(filters.map((name, index) => [name, `$${index + 1}`]))
   const { source, others } = sourceOf({ filters, foundFirst }, references)
   return `SELECT ${REPRESENTATION} FROM ${source}${whereSql(others)} ORDER BY ${orderOf(selection.sort)}`
+}
+
+/** The page of a row, which has one user more than `limit` if more follow. */
+export function toPage(row: ListRow, { limit }: { readonly limit: number }): UserPage {
+  const [json, length, lastKey, revision, total] = row
+  const hasMore = length > limit
+  const page = hasMore ? withoutLastUser(json) : json
+  return {
+    json: page,
+    next: hasMore ? { key: lastKey ?? '', id: lastIdOf(page) } : undefined,
+    total: total ?? undefined,
+    revision,
+  }
 }
 
 /** What the users are read from, and the conditions that remain. */

@@ -1,7 +1,6 @@
 import type { UserPage, UserQuery, UserSelection } from '../../users/user-repository.ts'
 import type { CallGate } from '../call-gate.ts'
 import { type Batches, createBatches } from './batches.ts'
-import { toPage } from './list-page.ts'
 import {
   countRangeStatement,
   type FilterName,
@@ -15,6 +14,7 @@ import {
   rangeToCount,
   shapeOf,
   soughtOf,
+  toPage,
   valuesOf,
 } from './list-sql.ts'
 import type { Connections, LaneName, Statement } from './postgres-connections.ts'

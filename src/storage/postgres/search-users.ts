@@ -1,7 +1,6 @@
 import type { UserPage, UserQuery } from '../../users/user-repository.ts'
 import { type ReadIndexedOptions, readIndexed } from './index-next-users.ts'
-import { toPage } from './list-page.ts'
-import { soughtOf } from './list-sql.ts'
+import { soughtOf, toPage } from './list-sql.ts'
 import type { Connections } from './postgres-connections.ts'
 import {
   offsetOf,
