@@ -25,6 +25,8 @@ const SELECT_TABLES = `
 const SELECT_HISTORY = `
   SELECT version, name, hash, applied_at FROM schema_migrations ORDER BY version`
 
+const SELECT_IS_UNFINISHED = `SELECT EXISTS (SELECT FROM unfinished_copies)`
+
 const UNDEFINED_COLUMN = '42703'
 
 /** Why a database is refused that has tables or functions of these names, but not from this service. */
@@ -68,4 +70,10 @@ export async function readHistory(session: Session): Promise<readonly AppliedMig
     if (sqlStateOf(error) !== UNDEFINED_COLUMN) throw error
     throw new UnusableDatabase(FOREIGN, { isFault: true, cause: error })
   }
+}
+
+/** Whether a copy began in a database and is not complete. The schema must be that of this release. */
+export async function isUnfinishedCopy(session: Session): Promise<boolean> {
+  const [row] = await session.query<[boolean]>({ text: SELECT_IS_UNFINISHED })
+  return row?.[0] === true
 }

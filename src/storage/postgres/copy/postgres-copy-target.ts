@@ -11,7 +11,7 @@ import {
 import { type CopyTarget, NOT_EMPTY } from '../../copy/copy-ends.ts'
 import { UnusableDatabase } from '../../unusable-database.ts'
 import { hashOfBan, toStored } from '../ban-text.ts'
-import { isUnfinishedCopy } from '../postgres-copy-mark.ts'
+import { isUnfinishedCopy } from '../inspect-schema.ts'
 import { isOfState } from '../postgres-errors.ts'
 import { BEGIN_FEED } from '../postgres-user-changes.ts'
 import { upsertWords, WRITES_WORDS } from '../user-words.ts'

@@ -10,9 +10,8 @@ import {
 import type { CheckReport } from '../../database-tasks.ts'
 import { findMismatch, type Migration } from '../../migrations.ts'
 import { UNFINISHED_COPY } from '../../unusable-database.ts'
-import { readHistory, requireUsable } from '../inspect-schema.ts'
+import { isUnfinishedCopy, readHistory, requireUsable } from '../inspect-schema.ts'
 import type { Connections, Statement } from '../postgres-connections.ts'
-import { isUnfinishedCopy } from '../postgres-copy-mark.ts'
 import { SERVER } from '../postgres-user-changes.ts'
 import { findWordFaults } from './find-word-faults.ts'
 

@@ -10,9 +10,8 @@ import {
 import type { CheckReport } from '../../database-tasks.ts'
 import { findMismatch, type Migration } from '../../migrations.ts'
 import { UNFINISHED_COPY } from '../../unusable-database.ts'
-import { openView, readHistory, WHOLE_CACHE_KIB } from '../inspect-database.ts'
+import { isUnfinishedCopy, openView, readHistory, WHOLE_CACHE_KIB } from '../inspect-database.ts'
 import { migrationsOfRelease, withFreshSchema } from '../migrator.ts'
-import { isUnfinishedCopy } from '../sqlite-copy-mark.ts'
 import type { Database } from '../sqlite-driver.ts'
 
 export interface Examination extends CheckReport {
