@@ -1,5 +1,5 @@
 import type { AppliedMigration } from '../migrations.ts'
-import { UnusableDatabase } from '../unusable-database.ts'
+import { FOREIGN, UnusableDatabase } from '../unusable-database.ts'
 import type { Session } from './postgres-connections.ts'
 import { sqlStateOf } from './postgres-errors.ts'
 
@@ -28,9 +28,6 @@ const SELECT_HISTORY = `
 const SELECT_IS_UNFINISHED = `SELECT EXISTS (SELECT FROM unfinished_copies)`
 
 const UNDEFINED_COLUMN = '42703'
-
-/** Why a database is refused that has tables or functions of these names, but not from this service. */
-export const FOREIGN = 'it is the database of another program'
 
 /** Throws `UnusableDatabase` for a server that is too old, and for a database that cannot hold the schema. */
 export async function requireUsable(session: Session): Promise<void> {

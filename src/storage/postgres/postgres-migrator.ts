@@ -7,8 +7,8 @@ import {
   readMigrations,
   statusOf,
 } from '../migrations.ts'
-import { OLDER_SCHEMA, UnusableDatabase } from '../unusable-database.ts'
-import { FOREIGN, readHistory, requireUsable } from './inspect-schema.ts'
+import { FOREIGN, OLDER_SCHEMA, UnusableDatabase } from '../unusable-database.ts'
+import { readHistory, requireUsable } from './inspect-schema.ts'
 import type { Connections, Session } from './postgres-connections.ts'
 import { isOfState, NO_RIGHTS, sqlStateOf } from './postgres-errors.ts'
 

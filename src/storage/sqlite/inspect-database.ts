@@ -1,13 +1,13 @@
 import { closeSync, existsSync, openSync, readSync } from 'node:fs'
 import { type AppliedMigration, checkHistory, type Migration } from '../migrations.ts'
-import { UnusableDatabase } from '../unusable-database.ts'
+import { FOREIGN, UnusableDatabase } from '../unusable-database.ts'
 import { connect, isOpenHere } from './connect.ts'
 import { companionOf, IN_MEMORY } from './database-files.ts'
 import { canReadAhead, isDamaged } from './find-damage.ts'
 import { appliedMigrations, migrationsOfRelease } from './migrator.ts'
 import type { Database } from './sqlite-driver.ts'
 import { hasTable } from './sqlite-statements.ts'
-import { DAMAGED, EMPTY, FOREIGN, NO_DATABASE } from './unusable-reasons.ts'
+import { DAMAGED, EMPTY, NO_DATABASE } from './unusable-reasons.ts'
 
 /** How long a start waits for another process that starts, migrates or checkpoints. */
 export const START_PATIENCE_MS = 5000

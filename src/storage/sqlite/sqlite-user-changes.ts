@@ -11,7 +11,7 @@ import {
 import type { ReadView } from './read-view.ts'
 import type { Database } from './sqlite-driver.ts'
 import { hasTable } from './sqlite-statements.ts'
-import { REPRESENTATION } from './user-representation.ts'
+import { REPRESENTATION } from './sqlite-user-rows.ts'
 import type { WriteQueue } from './write-queue.ts'
 
 interface FeedRow {

@@ -7,6 +7,7 @@ import type { LongReads } from './long-reads.ts'
 import type { ReadView } from './read-view.ts'
 import type { Database } from './sqlite-driver.ts'
 import { findEach, rememberStatements } from './sqlite-statements.ts'
+import { REPRESENTATION } from './sqlite-user-rows.ts'
 import {
   filterValues,
   type ListRow,
@@ -14,7 +15,6 @@ import {
   pageOf,
   SELECT_REVISION,
 } from './user-list-sql.ts'
-import { REPRESENTATION } from './user-representation.ts'
 import { ARE_WORDS_INDEXED } from './word-index.ts'
 
 export interface SqliteUserReadsOptions {

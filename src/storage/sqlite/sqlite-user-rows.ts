@@ -4,6 +4,10 @@ import type { Database } from './sqlite-driver.ts'
 import { rememberStatements } from './sqlite-statements.ts'
 import type { WordChanges } from './word-changes.ts'
 
+/** A user as clients see it. It must not contain the password digest. */
+export const REPRESENTATION = `json_object(
+  'id', id, 'name', name, 'email', email, 'created_at', created_at, 'updated_at', updated_at)`
+
 /** The columns of a `UserRow`, by its names. */
 export const ROW_COLUMNS = `id, name, email, password_digest AS passwordDigest, created_at AS createdAt, updated_at AS updatedAt`
 

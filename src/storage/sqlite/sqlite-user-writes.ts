@@ -10,8 +10,7 @@ import {
 import { foldCase, takenEmail } from '../../users/user-schemas.ts'
 import type { Database } from './sqlite-driver.ts'
 import { violates } from './sqlite-errors.ts'
-import { createUserUpdate, ROW_COLUMNS } from './sqlite-user-rows.ts'
-import { REPRESENTATION } from './user-representation.ts'
+import { createUserUpdate, REPRESENTATION, ROW_COLUMNS } from './sqlite-user-rows.ts'
 import type { WriteQueue } from './write-queue.ts'
 
 export interface SqliteUserWritesOptions {
