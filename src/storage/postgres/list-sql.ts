@@ -30,7 +30,7 @@ const FILTERS: Readonly<Record<FilterName, string>> = {
   updated_before: 'updated_at <',
 }
 
-export const FILTER_NAMES = Object.keys(FILTERS) as readonly FilterName[]
+const FILTER_NAMES = Object.keys(FILTERS) as readonly FilterName[]
 
 const RANGES = [
   { by: 'created_at', filters: ['created_after', 'created_before'] },
@@ -213,7 +213,7 @@ function sourceOf(
 }
 
 /** The columns that a list is ordered by. */
-export function positionColumns({ by }: UserSort): readonly string[] {
+function positionColumns({ by }: UserSort): readonly string[] {
   return by === 'id' || by === 'email' ? [SORT_COLUMNS[by]] : [SORT_COLUMNS[by], 'id']
 }
 

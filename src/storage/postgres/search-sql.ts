@@ -47,12 +47,8 @@ const HAS_WORDS = 'words @@ $1::tsquery'
 export function searchStatement(query: UserQuery, reach: Reach): string {
   const { sort, limit, withTotal } = query
   const { offset } = offsetOf(query)
-  const filters = filtersOf(query)
-  const references = referencesOf(query)
-  const all =
-    filters.length === 0
-      ? `SELECT count(*) FROM users_words WHERE ${HAS_WORDS}`
-      : `SELECT count(*) FROM ${MATCHES}${whereSql([HAS_WORDS, ...conditionsOf(filters, references)])}`
+  const counted = filtersOf(query).length === 0 ? 'users_words' : MATCHES
+  const all = `SELECT count(*) FROM ${counted}${whereSql([HAS_WORDS, ...filterConditions(query)])}`
   const lastKey = sort.by === 'id' ? 'NULL' : `(array_agg(sort_key ORDER BY place))[${limit}]`
   const walked =
     reach === 'gather'
@@ -78,7 +74,7 @@ export function searchStatement(query: UserQuery, reach: Reach): string {
 
 /** The statement for all users that match. */
 export function searchAllStatement(query: UserSelection): string {
-  const conditions = [HAS_WORDS, ...conditionsOf(filtersOf(query), referencesOf(query))]
+  const conditions = [HAS_WORDS, ...filterConditions(query)]
   // Planned on its own, so that PostgreSQL does not read all users in their order to find few.
   const found = `SELECT users.* FROM ${MATCHES}${whereSql(conditions)} OFFSET 0`
   return `SELECT ${REPRESENTATION} FROM (${found}) AS users ORDER BY ${orderOf(query.sort)}`
@@ -111,9 +107,13 @@ function referencesOf(query: Search): References {
   return Object.fromEntries(parametersOf(query).map((name, index) => [name, `$${index + 2}`]))
 }
 
+function filterConditions(query: Search): readonly string[] {
+  return conditionsOf(filtersOf(query), referencesOf(query))
+}
+
 function sourceSql(query: UserQuery, reach: Reach): string {
   if (reach === 'gather') return gatherSql(query)
-  const conditions = conditionsOf(filtersOf(query), referencesOf(query))
+  const conditions = filterConditions(query)
   const isById = query.sort.by === 'id'
   const [walked, looked] = isById
     ? ['users_words', conditions.length > 0 ? 'users' : undefined]
@@ -133,7 +133,7 @@ function walkedSql(query: UserQuery, reach: number, columns = ''): string {
 }
 
 function gatherSql(query: UserQuery): string {
-  const conditions = conditionsOf(filtersOf(query), referencesOf(query))
+  const conditions = filterConditions(query)
   const isById = query.sort.by === 'id'
   const source = isById && conditions.length === 0 ? 'users_words' : MATCHES
   const columns = source === MATCHES ? columnsOf('users') : columnsOf('users_words')
@@ -149,7 +149,7 @@ function columnsOf(table: string): string {
 /** Where a walk begins and ends: the position, and filters of the column that the list is sorted by. */
 function placeConditions(query: UserQuery): readonly string[] {
   const column = SORT_COLUMNS[query.sort.by]
-  const conditions = conditionsOf(filtersOf(query), referencesOf(query))
+  const conditions = filterConditions(query)
   const ofColumn = conditions.filter(condition => condition.startsWith(`${column} `))
   return [...afterConditions(query), ...ofColumn]
 }
