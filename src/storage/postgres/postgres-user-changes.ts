@@ -239,7 +239,7 @@ async function beginFeedAnew(connections: Connections): Promise<void> {
   )
 }
 
-/** A position from before a forgotten deletion that its reader needs, or beyond the present. */
+/** Whether a position is of another feed, before a forgotten deletion that its reader needs, or beyond the last change. */
 function isExpired(feed: FeedRow, { mark, phase, key, id, since }: ChangePosition): boolean {
   const [feedMark, , forgottenIn, forgottenId, , , newest] = feed
   if (mark !== feedMark) return true

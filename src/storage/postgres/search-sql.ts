@@ -13,7 +13,7 @@ import {
 } from './list-sql.ts'
 import { REPRESENTATION, representationOf, SELECT_REVISION } from './user-reads.ts'
 
-/** The row of a search. The page may lack users while `reached` equals the reach of the search. */
+/** The row of a search. If `walked` equals the reach, the page may lack users. */
 export type SearchRow = readonly [
   json: string,
   length: number,
@@ -38,7 +38,7 @@ export type Reach = number | 'gather'
 /** Users with words: those after a place, if one is given. */
 type Search = UserSelection & Partial<Pick<UserQuery, 'start'>>
 
-/** Of users that no walk finds soon, PostgreSQL chooses whether the words or the filters find fewer. */
+/** PostgreSQL begins with the words or with the filters, whichever find fewer users. */
 const MATCHES = `users JOIN users_words USING (id)`
 
 const HAS_WORDS = 'words @@ $1::tsquery'

@@ -121,7 +121,7 @@ function beginningOf({ mark, baseline, revision }: FeedRow): ChangePosition {
   return { mark, since: String(revision), ...(baseline > 0 ? before : BEGINNING) }
 }
 
-/** A position from before a forgotten deletion that its reader needs, or beyond the present. */
+/** Whether a position is of another feed, before a forgotten deletion that its reader needs, or beyond the last change. */
 function isExpired(feed: FeedRow, { mark, phase, key, since }: ChangePosition): boolean {
   if (mark !== feed.mark) return true
   const read = phase === 'before' ? 0 : Number(key)

@@ -29,7 +29,7 @@ const INSERT_MARK = `INSERT INTO unfinished_copies (singleton) VALUES (1)`
 
 const DELETE_MARK = `DELETE FROM unfinished_copies`
 
-/** Keys before users, for a trigger looks for those of each deleted user; changes after them, for a trigger notes those. */
+/** Keys before users, because a trigger looks for those of each deleted user. Changes last, because a trigger notes them. */
 const EMPTIED = [
   'user_changes',
   ...COPIED_TABLES.map(({ name }) => name),

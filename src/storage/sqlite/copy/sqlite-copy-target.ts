@@ -24,7 +24,7 @@ const INSERT_MARK = `INSERT INTO unfinished_copies (singleton) VALUES (1)`
 
 const DELETE_MARK = `DELETE FROM unfinished_copies`
 
-/** About a second for a million users. Keys before users, for a trigger looks for those of each deleted user. */
+/** Takes about a second for a million users. Keys come first, because a trigger looks for those of each deleted user. */
 const DELETE_ALL = COPIED_TABLES.map(({ name }) => `DELETE FROM ${name}`)
   .reverse()
   .join('; ')
@@ -144,7 +144,7 @@ function dropUserIndexes(database: Database): void {
   database.exec(statements.join('; '))
 }
 
-/** Those of this release: an unfinished copy of release 1.0.0 has none that could be asked. */
+/** Those of this release, because an unfinished copy by release 1.0.0 has no indexes to read the SQL of. */
 function createUserIndexes(database: Database): void {
   const statements = withFreshSchema(migrationsOfRelease(), fresh =>
     fresh.prepare<[], string>(CREATE_INDEX).pluck().all(),
