@@ -105,9 +105,8 @@ export function indexedWords(connections: Connections): IndexedWords {
 
 /** Makes the index of a database without users one of this release, so that users that come have words at once. */
 export async function beginEmptyWords(connections: Connections): Promise<void> {
-  const [[isOutdated] = [false]] = await connections.read(session =>
-    session.query<[boolean]>({ text: SELECT_IS_OUTDATED_AND_EMPTY }),
-  )
+  const statement = { text: SELECT_IS_OUTDATED_AND_EMPTY }
+  const [[isOutdated] = [false]] = await connections.query<[boolean]>(statement)
   if (isOutdated) await connections.write(session => session.query({ text: BEGIN_EMPTY }))
 }
 

@@ -186,6 +186,8 @@ export function openConnections(options: OpenConnectionsOptions): Connections {
 
   return {
     read: (work, options) => run('read', work, options),
+    query: (statement, values, options) =>
+      run('read', session => session.query(statement, values), options),
     write: (work, options) => run('write', work, options),
     transaction: (work, options) => run('transaction', work, options),
     snapshot: (work, options) => run('snapshot', work, options),

@@ -53,6 +53,12 @@ export type ConnectionsReport = Required<Pick<StorageReport, 'commits' | 'connec
 export interface Connections {
   /** Runs statements that only read. Runs them again on another connection if theirs breaks. */
   read<T>(work: (session: Session) => Promise<T>, options?: WorkOptions): Promise<T>
+  /** Runs one statement that only reads, as `read` does. */
+  query<R extends Row>(
+    statement: Statement,
+    values?: readonly unknown[],
+    options?: WorkOptions,
+  ): Promise<R[]>
   /** Runs one statement that writes, in a transaction of its own. */
   write<T>(work: (session: Session) => Promise<T>, options?: WriteOptions<T>): Promise<T>
   /** Runs statements in one transaction (READ COMMITTED), which is rolled back if the work throws. */

@@ -22,8 +22,5 @@ export async function openSigningKeys(
 }
 
 async function readKeys(connections: Connections): Promise<ReadonlyMap<SigningKeyName, Buffer>> {
-  const rows = await connections.read(session =>
-    session.query<[SigningKeyName, Buffer]>({ text: SELECT_KEYS }, [SIGNING_KEYS]),
-  )
-  return new Map(rows)
+  return new Map(await connections.query({ text: SELECT_KEYS }, [SIGNING_KEYS]))
 }

@@ -163,11 +163,9 @@ export function createPostgresUserChanges(connections: Connections): UserChanges
   async function readOnce(after: ChangePosition | undefined, limit: number) {
     // Whether there are users from before the feed is only known with the first page.
     const isBefore = after === undefined || after.phase === 'before'
-    const rows = await connections.read(session =>
-      isBefore
-        ? session.query<FeedRow>(SELECT_BASELINE, [after?.key ?? '', after?.id ?? 0])
-        : session.query<FeedRow>(SELECT_CHANGES, [after.key, after.id, limit + 1]),
-    )
+    const rows = isBefore
+      ? await connections.query<FeedRow>(SELECT_BASELINE, [after?.key ?? '', after?.id ?? 0])
+      : await connections.query<FeedRow>(SELECT_CHANGES, [after.key, after.id, limit + 1])
     const found = rows.flatMap(([, , , , , , , id, key, json, deletedAt]): ChangeRow[] =>
       id === null ? [] : [[id, key, json, deletedAt]],
     )
@@ -193,10 +191,8 @@ export function createPostgresUserChanges(connections: Connections): UserChanges
     read,
 
     last: async () => {
-      const [row] = await connections.read(session =>
-        session.query<[mark: string, key: string | null, id: number | null]>(SELECT_LAST),
-      )
-      const [mark = '', key, id] = row ?? []
+      type LastRow = [mark: string, key: string | null, id: number | null]
+      const [[mark, key, id] = ['', null, null]] = await connections.query<LastRow>(SELECT_LAST)
       return { mark, phase: 'changes', key: key ?? '0', id: id ?? 0, since: '0' }
     },
 
@@ -208,11 +204,9 @@ export function createPostgresUserChanges(connections: Connections): UserChanges
     },
 
     countDeletions: async () => {
-      const [row] = await connections.read(
-        session => session.query<[count: number]>(COUNT_DELETIONS),
-        { lane: 'long' },
-      )
-      return row?.[0] ?? 0
+      const long = { lane: 'long' } as const
+      const [[count] = [0]] = await connections.query<[number]>(COUNT_DELETIONS, [], long)
+      return count
     },
   }
 }

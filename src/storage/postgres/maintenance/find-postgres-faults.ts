@@ -11,7 +11,7 @@ import type { CheckReport } from '../../database-tasks.ts'
 import { findMismatch, type Migration } from '../../migrations.ts'
 import { UNFINISHED_COPY } from '../../unusable-database.ts'
 import { isUnfinishedCopy, readHistory, requireUsable } from '../inspect-schema.ts'
-import type { Connections, Statement } from '../postgres-connections.ts'
+import type { Connections } from '../postgres-connections.ts'
 import { SERVER } from '../postgres-user-changes.ts'
 import { findWordFaults } from './find-word-faults.ts'
 
@@ -96,7 +96,7 @@ async function findRowFaults(
   const counts = { broken: 0, wrong: 0 }
   for (let last: number | null = 0; version > 0 && last !== null; ) {
     type ChunkRow = [last: number | null, broken: number, wrong: number]
-    const [chunk] = await query<ChunkRow>(connections, { text: CHECK_USERS }, [last])
+    const [chunk] = await connections.query<ChunkRow>({ text: CHECK_USERS }, [last], LONG)
     const [end, broken, wrong] = chunk as ChunkRow
     last = end
     counts.broken += broken
@@ -107,16 +107,8 @@ async function findRowFaults(
     [counts.wrong, FAULTS.wrongNameLower],
   ]
   for (const { sql, fault } of RULES.filter(({ since }) => since <= version)) {
-    const [[count] = [0]] = await query<[number]>(connections, { text: sql })
+    const [[count] = [0]] = await connections.query<[number]>({ text: sql }, [], LONG)
     found.push([count, fault])
   }
   return describeCounts(found)
-}
-
-function query<R extends readonly unknown[]>(
-  connections: Connections,
-  statement: Statement,
-  values: readonly unknown[] = [],
-): Promise<R[]> {
-  return connections.read(session => session.query<R>(statement, values), LONG)
 }

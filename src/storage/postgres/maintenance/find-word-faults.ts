@@ -26,17 +26,11 @@ const LONG = { lane: 'long' } as const
 /** Compares the words of all users with their names and e-mails, also while others write. Each chunk is of one state. */
 export async function findWordFaults(connections: Connections): Promise<readonly string[]> {
   for (let last: number | undefined = 0; last !== undefined; ) {
-    const users: readonly ChunkRow[] = await connections.read(
-      session => session.query<ChunkRow>({ text: SELECT_CHUNK }, [last]),
-      LONG,
-    )
+    const users: ChunkRow[] = await connections.query({ text: SELECT_CHUNK }, [last], LONG)
     if (users.some(isWrong)) return [FAULTS.wrongWords]
     last = users.at(-1)?.[0]
   }
-  const [[orphans] = [0]] = await connections.read(
-    session => session.query<[number]>({ text: COUNT_ORPHANS }),
-    LONG,
-  )
+  const [[orphans] = [0]] = await connections.query<[number]>({ text: COUNT_ORPHANS }, [], LONG)
   return orphans === 0 ? [] : [FAULTS.wrongWords]
 }
 

@@ -69,7 +69,7 @@ async function withConnections<T>(
   const connections = openConnections({ location, longStatementMs: STATEMENT_MS })
   try {
     await waitFor(async () => {
-      await connections.read(session => session.query({ text: 'SELECT 1' }))
+      await connections.query({ text: 'SELECT 1' })
     })
     return await work(connections)
   } catch (error) {
