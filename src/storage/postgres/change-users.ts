@@ -44,7 +44,7 @@ const CHANGE = {
     SELECT id FROM changed`,
 }
 
-/** Says of each user that there was whether it is deleted. Any `xmin` will do where the read one is NULL. */
+/** Returns each user that existed and whether it is deleted now. Where the read `xmin` is NULL, any matches. */
 const DELETE = {
   name: 'delete_users',
   text: `

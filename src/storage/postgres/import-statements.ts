@@ -112,7 +112,7 @@ export async function insertUsers(session: Session, users: readonly UserRow[]): 
   return length
 }
 
-/** Sets the columns of existing users. With `parkedIds` of those whose present e-mail is the new one of another. */
+/** Sets the columns of existing users. `parkedIds` are those whose present e-mail becomes that of another. */
 export async function updateUsers(
   session: Session,
   users: readonly UserRow[],

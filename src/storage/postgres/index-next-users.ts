@@ -58,7 +58,7 @@ const MAX_ATTEMPTS = 3
 
 const MAX_ID = Number.MAX_SAFE_INTEGER
 
-/** The greatest id whose user has words, unless it is noted. */
+/** SQL for the id up to which all users have words, but for those in `users_without_words`. */
 export const INDEXED_THROUGH = `
   SELECT CASE WHEN words_version >= ${WORDS_VERSION} THEN coalesce(indexed_through, ${MAX_ID}) ELSE 0 END
   FROM users_words_state`

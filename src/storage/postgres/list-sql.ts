@@ -59,7 +59,7 @@ export interface ListShape {
   readonly sort: UserSort
   readonly filters: readonly FilterName[]
   readonly limit: number
-  /** After a position, after few users, whose number is a parameter, or after this many. */
+  /** `after` a position, `near` the beginning, after few users whose number is a parameter, or after this many users. */
   readonly start: 'after' | 'near' | number
   /** Whether few users are read, whatever the parameters are. */
   readonly isShort: boolean
@@ -278,7 +278,7 @@ export function conditionsOf(
   })
 }
 
-/** The clause for all conditions; none for no condition. */
+/** The WHERE clause; empty without conditions. */
 export function whereSql(conditions: readonly string[]): string {
   return conditions.length === 0 ? '' : ` WHERE ${conditions.join(' AND ')}`
 }

@@ -80,7 +80,7 @@ export function createUserLister({
   }
 }
 
-/** The filters whose users are found first: few of them, which it is faster to sort than to skip all others. */
+/** The filters whose users are found first. They are few: sorting them is faster than skipping all others. */
 export async function findFirst(
   connections: Connections,
   query: UserSelection,

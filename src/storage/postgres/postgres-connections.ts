@@ -35,7 +35,7 @@ export interface WorkOptions {
 }
 
 export interface WriteOptions<T> extends WorkOptions {
-  /** How many writes that were asked of the storage the result has done. Without it, the work is housekeeping: none. */
+  /** How many writes of callers are done with the result. Left out for housekeeping, which does none. */
   readonly countWrites?: (result: T) => number
 }
 

@@ -104,7 +104,7 @@ const FORGET_ALL: Statement = {
 /** A write of one of their users waits for the end of the statement. */
 const CHANGES_A_TIME = 5000
 
-/** The changes of the next users, unless the feed has begun anew. The lock keeps it from that until the commit. */
+/** Forgets the changes of the next users, unless the feed has begun anew. The lock keeps it as it is until the commit. */
 const FORGET_NEXT: Statement = {
   text: `
     WITH restored AS (
@@ -212,7 +212,7 @@ export function createPostgresUserChanges(connections: Connections): UserChanges
 }
 
 /**
- * Lets the cursors of a feed expire whose transactions are those of another server, or of one before a promotion. After a
+ * Lets the cursors expire of a feed that comes from another server, or from before a promotion. After a
  * restore it forgets the changes first, most of them in short transactions: nobody reads them.
  */
 async function beginFeedAnew(connections: Connections): Promise<void> {

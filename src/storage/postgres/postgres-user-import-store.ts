@@ -37,7 +37,7 @@ interface Plan {
   readonly changed: readonly UserRow[]
 }
 
-/** How often a batch is tried whose users other writers change at the same time. */
+/** Attempts to write a batch while other writers change its users. */
 const MAX_ATTEMPTS = 5
 
 /** SQLSTATEs of a batch that met another writer: a taken e-mail or id, a deadlock, a conflict of transactions. */

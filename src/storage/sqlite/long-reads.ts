@@ -158,7 +158,7 @@ function readsBy(askerOf: () => Asker): Pick<LongReads, 'first' | 'walk'> {
           isRead = isLast
           if (isRefused) return false
           if (!isLast) next = ask({ walk })
-          // Whoever takes may end the walk before it is awaited.
+          // `take` may end the walk before this is awaited.
           next.catch(() => {})
           await take(text)
           if (isLast) return true

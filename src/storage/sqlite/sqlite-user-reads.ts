@@ -20,7 +20,7 @@ import { ARE_WORDS_INDEXED } from './word-index.ts'
 export interface SqliteUserReadsOptions {
   readonly database: Database
   readonly view: ReadView
-  /** Whoever opens them closes them before the database. */
+  /** The caller closes them, before the database. */
   readonly longReads: LongReads
   /** Milliseconds since the epoch that do not jump when the machine's clock is set. */
   readonly steadyNow: () => number

@@ -33,7 +33,7 @@ const DELETE_SEQUENCE = `DELETE FROM sqlite_sequence WHERE name = 'users'`
 
 const INSERT_SEQUENCE = `INSERT INTO sqlite_sequence (name, seq) VALUES ('users', ?)`
 
-/** Whoever follows reads all users as they were before the feed. */
+/** A follower then reads all users as those from before the feed. */
 const BEGIN_FEED = `
   DELETE FROM user_changes;
   UPDATE user_feed SET mark = ${NEW_MARK}, baseline_through = (SELECT coalesce(max(id), 0) FROM users), forgotten_through = 0`
