@@ -2,7 +2,7 @@ import { ServiceError } from '../../errors.ts'
 import { type NamedUser, WORDS_VERSION } from '../../users/words.ts'
 import type { IndexingProgress } from '../storage.ts'
 import type { IndexedWords } from '../word-filler.ts'
-import type { Connections, Session } from './postgres-connections.ts'
+import { type Connections, LONG_WORK, type Session } from './postgres-connections.ts'
 import { upsertWords } from './user-words.ts'
 
 /** How many users are indexed in a transaction. It takes about 20 ms, and a write of one of them waits for its end. */
@@ -78,21 +78,18 @@ type UserRow = readonly [id: number, name: string, email: string]
  * does it.
  */
 async function indexNextUsers(connections: Connections): Promise<IndexingProgress | undefined> {
-  return connections.transaction(
-    async session => {
-      const [[hasLock] = [false]] = await session.query<[boolean]>({ text: TRY_LOCK })
-      if (!hasLock) return undefined
-      const [state] = await session.query<StateRow>({ text: SELECT_STATE })
-      const [version, indexedThrough, lastId] = state as StateRow
-      const isOutdated = version < WORDS_VERSION
-      if (isOutdated) await session.query({ text: BEGIN_ANEW })
-      const through = isOutdated ? 0 : indexedThrough
-      return through === null
-        ? { ...(await indexNoted(session)), through: lastId, lastId }
-        : { ...(await indexAfter(session, through)), lastId }
-    },
-    { lane: 'long' },
-  )
+  return connections.transaction(async session => {
+    const [[hasLock] = [false]] = await session.query<[boolean]>({ text: TRY_LOCK })
+    if (!hasLock) return undefined
+    const [state] = await session.query<StateRow>({ text: SELECT_STATE })
+    const [version, indexedThrough, lastId] = state as StateRow
+    const isOutdated = version < WORDS_VERSION
+    if (isOutdated) await session.query({ text: BEGIN_ANEW })
+    const through = isOutdated ? 0 : indexedThrough
+    return through === null
+      ? { ...(await indexNoted(session)), through: lastId, lastId }
+      : { ...(await indexAfter(session, through)), lastId }
+  }, LONG_WORK)
 }
 
 /** The words of all users, which a service or `migrate` completes. */
@@ -135,7 +132,7 @@ export async function readIndexed<T>(
 
 /** Has all users indexed again. */
 export async function forgetIndexedWords(connections: Connections): Promise<void> {
-  await connections.write(session => session.query({ text: BEGIN_ANEW }), { lane: 'long' })
+  await connections.write(session => session.query({ text: BEGIN_ANEW }), LONG_WORK)
 }
 
 async function indexAfter(session: Session, through: number) {

@@ -17,7 +17,7 @@ import {
   toPage,
   valuesOf,
 } from './list-sql.ts'
-import type { Connections, Statement } from './postgres-connections.ts'
+import { type Connections, LONG_WORK, type Statement } from './postgres-connections.ts'
 
 /** Lists have thousands of possible forms, but clients use only few of them. */
 const MAX_FORMS = 500
@@ -88,7 +88,7 @@ export async function findFirst(
   const range = rangeToCount(query)
   if (range === undefined) return soughtOf(query)
   const { statement, values } = countRangeStatement(query, range)
-  const [[count] = [0]] = await connections.query<[number]>(statement, values, { lane: 'long' })
+  const [[count] = [0]] = await connections.query<[number]>(statement, values, LONG_WORK)
   return count <= MAX_SORTED_USERS ? filtersIn(query, range) : []
 }
 

@@ -34,6 +34,9 @@ export interface WorkOptions {
   readonly deadline?: number
 }
 
+/** For work that may take longer than a second. */
+export const LONG_WORK = { lane: 'long' } as const
+
 export interface WriteOptions<T> extends WorkOptions {
   /** How many writes of callers are done with the result. Left out for housekeeping, which does none. */
   readonly countWrites?: (result: T) => number

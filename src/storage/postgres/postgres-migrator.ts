@@ -9,7 +9,7 @@ import {
 } from '../migrations.ts'
 import { FOREIGN, OLDER_SCHEMA, UnusableDatabase } from '../unusable-database.ts'
 import { readHistory, requireUsable } from './inspect-schema.ts'
-import type { Connections, Session } from './postgres-connections.ts'
+import { type Connections, LONG_WORK, type Session } from './postgres-connections.ts'
 import { isOfState, NO_RIGHTS, sqlStateOf } from './postgres-errors.ts'
 
 export interface MigrateOptions {
@@ -108,32 +108,26 @@ async function appliedTo(
   connections: Connections,
   migrations: readonly Migration[],
 ): Promise<readonly AppliedMigration[]> {
-  return connections.read(
-    async session => {
-      await requireUsable(session)
-      const applied = await readHistory(session)
-      checkHistory(applied, migrations)
-      return applied
-    },
-    { lane: 'long' },
-  )
+  return connections.read(async session => {
+    await requireUsable(session)
+    const applied = await readHistory(session)
+    checkHistory(applied, migrations)
+    return applied
+  }, LONG_WORK)
 }
 
 /** Returns false if another process holds the lock. */
 async function applyNext({ connections, migrations, now }: MigrateOptions): Promise<boolean> {
   try {
-    return await connections.transaction(
-      async session => {
-        const [[hasLock] = [false]] = await session.query<[boolean]>({ text: TRY_LOCK })
-        if (!hasLock) return false
-        const applied = await readHistory(session)
-        checkHistory(applied, migrations)
-        const next = migrations[applied.length]
-        if (next !== undefined) await apply(session, next, now())
-        return true
-      },
-      { lane: 'long' },
-    )
+    return await connections.transaction(async session => {
+      const [[hasLock] = [false]] = await session.query<[boolean]>({ text: TRY_LOCK })
+      if (!hasLock) return false
+      const applied = await readHistory(session)
+      checkHistory(applied, migrations)
+      const next = migrations[applied.length]
+      if (next !== undefined) await apply(session, next, now())
+      return true
+    }, LONG_WORK)
   } catch (error) {
     throw explain(error)
   }

@@ -10,7 +10,7 @@ import {
   changePageOf,
   DELETIONS_A_TIME,
 } from '../change-pages.ts'
-import type { Connections, Statement } from './postgres-connections.ts'
+import { type Connections, LONG_WORK, type Statement } from './postgres-connections.ts'
 import { unavailable } from './postgres-errors.ts'
 import { REPRESENTATION } from './user-reads.ts'
 
@@ -204,8 +204,7 @@ export function createPostgresUserChanges(connections: Connections): UserChanges
     },
 
     countDeletions: async () => {
-      const long = { lane: 'long' } as const
-      const [[count] = [0]] = await connections.query<[number]>(COUNT_DELETIONS, [], long)
+      const [[count] = [0]] = await connections.query<[number]>(COUNT_DELETIONS, [], LONG_WORK)
       return count
     },
   }
@@ -220,17 +219,14 @@ async function beginFeedAnew(connections: Connections): Promise<void> {
   while (through !== null) {
     const [row] = await connections.write(
       session => session.query<[number | null]>(FORGET_NEXT, [through]),
-      { lane: 'long' },
+      LONG_WORK,
     )
     through = row?.[0] ?? null
   }
-  await connections.transaction(
-    async session => {
-      const [row] = await session.query<[isRestored: boolean]>(BEGIN_ANEW)
-      if (row?.[0] === true) await session.query(FORGET_ALL)
-    },
-    { lane: 'long' },
-  )
+  await connections.transaction(async session => {
+    const [row] = await session.query<[isRestored: boolean]>(BEGIN_ANEW)
+    if (row?.[0] === true) await session.query(FORGET_ALL)
+  }, LONG_WORK)
 }
 
 /** Whether a position is of another feed, before a forgotten deletion that its reader needs, or beyond the last change. */

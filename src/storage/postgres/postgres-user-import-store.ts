@@ -19,7 +19,7 @@ import {
   takeIds,
   updateUsers,
 } from './import-statements.ts'
-import type { Connections, Session } from './postgres-connections.ts'
+import { type Connections, LONG_WORK, type Session } from './postgres-connections.ts'
 import { isOfState } from './postgres-errors.ts'
 
 export interface PostgresUserImportStoreOptions {
@@ -46,8 +46,6 @@ const RACES: readonly string[] = ['23505', '40P01', '40001']
 /** Another writer was between the reads of a batch and its writes. */
 class Outrun extends Error {}
 
-const LONG = { lane: 'long' } as const
-
 /**
  * Imports in the tables `users` and `imports` of PostgreSQL. A batch is decided row by row in memory and written with a few
  * statements. If another writer gets in between, the whole batch is repeated.
@@ -65,13 +63,13 @@ export function createPostgresUserImportStore(
     const { users } = batch
     const known = await connections.read(async session => {
       return { users: await readUsersOf(session, users), lastId: await readLastId(session) }
-    }, LONG)
+    }, LONG_WORK)
     const idFor = createIdCounter(known.lastId)
     const { created } = plan(batch, known.users, place => idFor(users[place]?.id))
     const places = [...created.keys()]
     if (places.length === 0) return new Map()
     const wanted = places.map(place => users[place]?.id)
-    const ids = await connections.write(session => takeIds(session, wanted), LONG)
+    const ids = await connections.write(session => takeIds(session, wanted), LONG_WORK)
     return new Map(places.map((place, index) => [place, ids[index] as number]))
   }
 
@@ -123,7 +121,7 @@ export function createPostgresUserImportStore(
   return {
     findCheckpoint: source => connections.read(session => readCheckpoint(session, source)),
 
-    findUsers: rows => connections.read(session => readUsersOf(session, rows), LONG),
+    findUsers: rows => connections.read(session => readUsersOf(session, rows), LONG_WORK),
 
     lastId: () => connections.read(readLastId),
 
@@ -132,7 +130,7 @@ export function createPostgresUserImportStore(
         try {
           const ids = batch.users.length === 0 ? new Map() : await takeIdsFor(batch)
           return await connections.transaction(session => write(session, batch, ids), {
-            ...LONG,
+            ...LONG_WORK,
             countWrites: () => 1,
           })
         } catch (error) {
