@@ -23,16 +23,3 @@ export function hasTable(database: Database, name: string): boolean {
   const sql = `SELECT count(*) FROM sqlite_schema WHERE type = 'table' AND name = ?`
   return database.prepare(sql).pluck().get(name) === 1
 }
-
-/** Calls `find` for each key. A key for which it returns `undefined` has no entry in the result. */
-export function findEach<K, V>(
-  keys: readonly K[],
-  find: (key: K) => V | undefined,
-): ReadonlyMap<K, V> {
-  const found = new Map<K, V>()
-  for (const key of keys) {
-    const value = find(key)
-    if (value !== undefined) found.set(key, value)
-  }
-  return found
-}

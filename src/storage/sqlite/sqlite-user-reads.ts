@@ -6,7 +6,7 @@ import { createLongLists } from './long-lists.ts'
 import type { LongReads } from './long-reads.ts'
 import type { ReadView } from './read-view.ts'
 import type { Database } from './sqlite-driver.ts'
-import { findEach, rememberStatements } from './sqlite-statements.ts'
+import { rememberStatements } from './sqlite-statements.ts'
 import { REPRESENTATION } from './sqlite-user-rows.ts'
 import {
   filterValues,
@@ -100,7 +100,15 @@ export function createSqliteUserReads(options: SqliteUserReadsOptions): UserRead
         return row && { user: storedUser(row.json), passwordDigest: row.passwordDigest }
       }),
 
-    findDigests: ids => read(() => findEach(ids, id => selectDigest.get(id))),
+    findDigests: ids =>
+      read(() => {
+        const digests = new Map<number, string | null>()
+        for (const id of ids) {
+          const digest = selectDigest.get(id)
+          if (digest !== undefined) digests.set(id, digest)
+        }
+        return digests
+      }),
 
     isEmailTaken: (email, exceptId) =>
       read(() => {
