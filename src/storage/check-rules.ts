@@ -7,7 +7,7 @@ export interface Rule {
   readonly since: number
   /** Selects how many there are. */
   readonly sql: string
-  /** Follows that number. */
+  /** What there is too much of: follows the number in a message. */
   readonly fault: string
 }
 
@@ -73,7 +73,7 @@ export function feedRules(since: number, laterChanges: string): readonly Rule[] 
   ]
 }
 
-/** The lines of what was counted. */
+/** A line for each count that is not 0. */
 export function describeCounts(
   counts: readonly (readonly [count: number, fault: string])[],
 ): readonly string[] {

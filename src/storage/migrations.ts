@@ -56,7 +56,7 @@ export function checkHistory(
   if (mismatch !== undefined) throw new MigrationMismatch(mismatch)
 }
 
-/** What a history has of a newer release, or of a file that was edited since it was applied. */
+/** Why a history does not fit: it is from a newer release, or a file was edited after it was applied. */
 export function findMismatch(
   applied: readonly AppliedMigration[],
   migrations: readonly Migration[],

@@ -19,8 +19,8 @@ export interface CommitReport {
   readonly seconds: HistogramCounts
   /**
    * Writes that shared one transaction. Their sum is the number of writes that callers were told are done. A write that was
-   * refused, such as one with a taken e-mail, does not count, although it took part: it has changed nothing. Nor does one
-   * on PostgreSQL that needed no transaction, because what it read is as it was asked for.
+   * refused, such as one with a taken e-mail, does not count, because it has changed nothing. Nor does an update on
+   * PostgreSQL of a user who is already as asked, because it needs no transaction.
    */
   readonly writes: HistogramCounts
 }

@@ -20,13 +20,13 @@ export interface Storage {
   /** Makes reads that begin after this call see all that was committed before it. */
   readAnew(): void
   /**
-   * What this process has done with the database, and what waits. Neither asks the database nor fails without it, and
-   * answers after `close` too.
+   * What this process has done with the database, and what waits. Does not ask the database, so it works without it,
+   * and after `close`.
    */
   report(): Promise<StorageReport>
   /**
-   * For the reads of a start: repeats `work` for as long as `open` waits for a server that cannot be reached. Throws
-   * `UnusableDatabase` then, and other errors as they are.
+   * For the reads of a start: repeats `work` while the server cannot be reached, for as long as `open` would wait, and
+   * then throws `UnusableDatabase`. Throws other errors as they are.
    */
   untilReachable<T>(work: () => Promise<T>): Promise<T>
   /** Finishes the writes that wait, then closes the database. Called once. */
@@ -34,7 +34,9 @@ export interface Storage {
 }
 
 /** What a secret is for: the cursors of lists, or the names of counters in Redis. */
-export type SigningKeyName = 'cursor' | 'counters'
+export const SIGNING_KEYS = ['cursor', 'counters'] as const
+
+export type SigningKeyName = (typeof SIGNING_KEYS)[number]
 
 export interface OpenStorageOptions {
   /** Milliseconds since the epoch. */

@@ -43,3 +43,6 @@ export const OLDER_SCHEMA = 'its schema is that of an older release: run `migrat
 
 /** For everything but `copy`. */
 export const UNFINISHED_COPY = 'it is an unfinished copy: run `copy` again, or delete it'
+
+/** For a database whose tables, or functions of their names, are not from this service. */
+export const FOREIGN = 'it is the database of another program'

@@ -35,6 +35,7 @@ export async function openUsers(
     view,
     longReads,
     now: Date.now,
+    steadyNow: Date.now,
   })
   const users = { ...repository, ...wrap(repository) }
   const hasher = createPasswordHasher()

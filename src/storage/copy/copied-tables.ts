@@ -30,7 +30,7 @@ export const USERS: CopiedTable = {
   nameRow: ([id]) => `user ${id}`,
 }
 
-/** What engines index the words of. */
+/** The user of a row, for the index of its words. */
 export function namedUserOf([id, name, , email]: CopiedRow) {
   return { id: Number(id), name: String(name), email: String(email) }
 }

@@ -27,7 +27,7 @@ export interface CopyResult {
   readonly checksum: string
 }
 
-/** What was read of a table, in the source and in the target. */
+/** Checksums of what was read of a table: by `copy` from the source, by `verify` from the target. */
 interface TableSums extends Readonly<Record<CopyProgress['step'], RowChecksum>> {
   readonly table: CopiedTable
 }

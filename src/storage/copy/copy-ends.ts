@@ -2,7 +2,7 @@ import type { CopiedRow, CopiedTable } from './copied-tables.ts'
 
 /** One end of a copy. Each call throws `UnusableDatabase` if the database cannot be used. */
 export interface CopyEnd {
-  /** The next rows of a table, at most `limit` of them, which is the same in each call. None once all were read. */
+  /** The next rows of a table, at most `limit`, which must be the same in each call. Empty once all have been read. */
   next(table: CopiedTable, limit: number): Promise<readonly CopiedRow[]>
   /** The greatest id that was ever given out; 0 if none was. */
   lastId(): Promise<number>

@@ -44,7 +44,7 @@ const CHANGE = {
     SELECT id FROM changed`,
 }
 
-/** Says of each user that there was whether it is deleted. Any `xmin` will do where the read one is NULL. */
+/** Returns each user that existed and whether it is deleted now. Where the read `xmin` is NULL, any matches. */
 const DELETE = {
   name: 'delete_users',
   text: `
@@ -101,7 +101,7 @@ export function createUserChanges(
 
   const rows = createLookup<number, ReadRow>(closing, async ids => {
     type Columns = [number, string, string, string | null, string, string, xmin: string]
-    const found = await connections.read(session => session.query<Columns>(FIND_ROWS, [ids]))
+    const found = await connections.query<Columns>(FIND_ROWS, [ids])
     return found.map(([id, name, email, passwordDigest, createdAt, updatedAt, xmin]) => [
       id,
       { id, name, email, passwordDigest, createdAt, updatedAt, xmin },

@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { ServiceError } from '../../errors.ts'
 import { createPatience } from '../../waiting/patience.ts'
-import { sqlStateOf, unavailable } from './postgres-errors.ts'
+import { isOfState, unavailable } from './postgres-errors.ts'
 
 /** An attempt returns this if another transaction held the user, or changed it meanwhile. It has changed nothing. */
 export const HELD = Symbol('held')
@@ -89,8 +89,7 @@ export function isOfOneWrite(error: unknown): boolean {
 
 /** Whether an error of the server, or the one that the connections have made of it, has one of these codes or classes. */
 function hasState(error: unknown, states: readonly string[]): boolean {
-  const state = sqlStateOf(error instanceof ServiceError ? error.cause : error) ?? ''
-  return states.some(start => state.startsWith(start))
+  return isOfState(error instanceof ServiceError ? error.cause : error, states)
 }
 
 function lockHeld(): ServiceError {

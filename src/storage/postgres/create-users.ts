@@ -11,7 +11,7 @@ import type { CallGate } from '../call-gate.ts'
 import { createBatches, type Outcome } from './batches.ts'
 import { type ContendedWrites, isOfOneWrite } from './contended-writes.ts'
 import type { Connections, Session, Statement } from './postgres-connections.ts'
-import { sqlStateOf, violates } from './postgres-errors.ts'
+import { NO_MORE_IDS, sqlStateOf, violates } from './postgres-errors.ts'
 import { REPRESENTATION, type UserReads } from './user-reads.ts'
 import { REPLACE_WORDS, vectorOf, WRITES_WORDS, wordsText } from './user-words.ts'
 
@@ -207,6 +207,3 @@ function keysOf({ user, claim }: Create): readonly string[] {
 function countDone(outcomes: readonly Outcome<unknown>[]): number {
   return outcomes.filter(outcome => 'value' in outcome).length
 }
-
-/** The sequence has reached its end. */
-const NO_MORE_IDS = '2200H'

@@ -1,3 +1,4 @@
+import { setTimeout as sleep } from 'node:timers/promises'
 import type { ClientConfig } from 'pg'
 import type { PostgresLocation } from '../../config/postgres-url.ts'
 import { NoAnswer } from '../../waiting/patience.ts'
@@ -87,7 +88,7 @@ export function createHosts({ location, onWarning = () => {}, onLost }: HostsOpt
     isSeeking = true
     let pauseMs = FIRST_PAUSE_MS
     while (!isClosed && (failure !== undefined || isReadOnly)) {
-      await pause(pauseMs)
+      await sleep(pauseMs, undefined, { ref: false })
       pauseMs = Math.min(2 * pauseMs, LONGEST_PAUSE_MS)
       if (!isClosed) await look()
     }
@@ -121,13 +122,6 @@ export function createHosts({ location, onWarning = () => {}, onLost }: HostsOpt
       isClosed = true
     },
   }
-}
-
-/** Unlike a promise of `node:timers`, it does not keep the process alive. */
-function pause(ms: number): Promise<void> {
-  return new Promise(resolve => {
-    setTimeout(resolve, ms).unref()
-  })
 }
 
 /** Tries the hosts in their order, and the next one beside a slow one. */

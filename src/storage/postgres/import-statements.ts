@@ -11,7 +11,7 @@ import {
   UPSERT_CHECKPOINT,
 } from '../import-checkpoints.ts'
 import type { Session } from './postgres-connections.ts'
-import { sqlStateOf } from './postgres-errors.ts'
+import { NO_MORE_IDS, sqlStateOf } from './postgres-errors.ts'
 import { insertWords, upsertWords, WRITES_WORDS, wordsText } from './user-words.ts'
 
 /** For each e-mail a look into the index (`OFFSET 0`), because PostgreSQL prefers to read all of a table of medium size. */
@@ -29,9 +29,6 @@ const SELECT_AND_LOCK_USERS = `${SELECT_USERS} ORDER BY id FOR NO KEY UPDATE`
 const SELECT_LAST_ID = `SELECT coalesce(pg_sequence_last_value('users_id_seq'::regclass), 0)`
 
 const TAKE_IDS = `SELECT unnest(take_user_ids($1::bigint[]))`
-
-/** The sequence has given out its largest number. */
-const NO_NUMBER_LEFT = '2200H'
 
 const COLUMNS = 'id, name, name_lower, email, password_digest, updated_at'
 
@@ -97,7 +94,7 @@ export async function takeIds(
     const rows = await session.query<[number]>({ text: TAKE_IDS }, [wanted])
     return rows.map(([id]) => id)
   } catch (error) {
-    throw sqlStateOf(error) === NO_NUMBER_LEFT ? usedUp('ids') : error
+    throw sqlStateOf(error) === NO_MORE_IDS ? usedUp('ids') : error
   }
 }
 
@@ -115,7 +112,7 @@ export async function insertUsers(session: Session, users: readonly UserRow[]): 
   return length
 }
 
-/** Sets the columns of existing users. With `parkedIds` of those whose present e-mail is the new one of another. */
+/** Sets the columns of existing users. `parkedIds` are those whose present e-mail becomes that of another. */
 export async function updateUsers(
   session: Session,
   users: readonly UserRow[],

@@ -2,7 +2,7 @@ import { ServiceError } from '../../errors.ts'
 import { type NamedUser, WORDS_VERSION } from '../../users/words.ts'
 import type { IndexingProgress } from '../storage.ts'
 import type { IndexedWords } from '../word-filler.ts'
-import type { Connections, Session } from './postgres-connections.ts'
+import { type Connections, LONG_WORK, type Session } from './postgres-connections.ts'
 import { upsertWords } from './user-words.ts'
 
 /** How many users are indexed in a transaction. It takes about 20 ms, and a write of one of them waits for its end. */
@@ -58,12 +58,12 @@ const MAX_ATTEMPTS = 3
 
 const MAX_ID = Number.MAX_SAFE_INTEGER
 
-/** The greatest id whose user has words, unless it is noted. */
+/** SQL for the id up to which all users have words, but for those in `users_without_words`. */
 export const INDEXED_THROUGH = `
   SELECT CASE WHEN words_version >= ${WORDS_VERSION} THEN coalesce(indexed_through, ${MAX_ID}) ELSE 0 END
   FROM users_words_state`
 
-/** Whether all words are indexed. Reads the least id by the index, because the table may have many deleted rows. */
+/** SQL for whether all words are indexed. Reads the least id by the index, because the table may have many deleted rows. */
 export const SELECT_IS_INDEXED = `
   SELECT indexed_through IS NULL AND words_version >= ${WORDS_VERSION}
     AND (SELECT id FROM users_without_words ORDER BY id LIMIT 1) IS NULL
@@ -78,43 +78,38 @@ type UserRow = readonly [id: number, name: string, email: string]
  * does it.
  */
 async function indexNextUsers(connections: Connections): Promise<IndexingProgress | undefined> {
-  return connections.transaction(
-    async session => {
-      const [[hasLock] = [false]] = await session.query<[boolean]>({ text: TRY_LOCK })
-      if (!hasLock) return undefined
-      const [state] = await session.query<StateRow>({ text: SELECT_STATE })
-      const [version, indexedThrough, lastId] = state as StateRow
-      const isOutdated = version < WORDS_VERSION
-      if (isOutdated) await session.query({ text: BEGIN_ANEW })
-      const through = isOutdated ? 0 : indexedThrough
-      return through === null
-        ? { ...(await indexNoted(session)), through: lastId, lastId }
-        : { ...(await indexAfter(session, through)), lastId }
-    },
-    { lane: 'long' },
-  )
+  return connections.transaction(async session => {
+    const [[hasLock] = [false]] = await session.query<[boolean]>({ text: TRY_LOCK })
+    if (!hasLock) return undefined
+    const [state] = await session.query<StateRow>({ text: SELECT_STATE })
+    const [version, indexedThrough, lastId] = state as StateRow
+    const isOutdated = version < WORDS_VERSION
+    if (isOutdated) await session.query({ text: BEGIN_ANEW })
+    const through = isOutdated ? 0 : indexedThrough
+    return through === null
+      ? { ...(await indexNoted(session)), through: lastId, lastId }
+      : { ...(await indexAfter(session, through)), lastId }
+  }, LONG_WORK)
 }
 
 /** The words of all users, which a service or `migrate` completes. */
 export function indexedWords(connections: Connections): IndexedWords {
   return {
-    areComplete: () => areWordsIndexed(connections),
+    areComplete: () => connections.read(areWordsIndexed),
     addNext: () => indexNextUsers(connections),
   }
 }
 
 /** Makes the index of a database without users one of this release, so that users that come have words at once. */
 export async function beginEmptyWords(connections: Connections): Promise<void> {
-  const [[isOutdated] = [false]] = await connections.read(session =>
-    session.query<[boolean]>({ text: SELECT_IS_OUTDATED_AND_EMPTY }),
-  )
+  const statement = { text: SELECT_IS_OUTDATED_AND_EMPTY }
+  const [[isOutdated] = [false]] = await connections.query<[boolean]>(statement)
   if (isOutdated) await connections.write(session => session.query({ text: BEGIN_EMPTY }))
 }
 
-async function areWordsIndexed(connections: Connections): Promise<boolean> {
-  const [[isIndexed] = [false]] = await connections.read(session =>
-    session.query<[boolean]>({ text: SELECT_IS_INDEXED }),
-  )
+/** Whether all words are indexed. */
+export async function areWordsIndexed(session: Session): Promise<boolean> {
+  const [[isIndexed] = [false]] = await session.query<[boolean]>({ text: SELECT_IS_INDEXED })
   return isIndexed
 }
 
@@ -137,7 +132,7 @@ export async function readIndexed<T>(
 
 /** Has all users indexed again. */
 export async function forgetIndexedWords(connections: Connections): Promise<void> {
-  await connections.write(session => session.query({ text: BEGIN_ANEW }), { lane: 'long' })
+  await connections.write(session => session.query({ text: BEGIN_ANEW }), LONG_WORK)
 }
 
 async function indexAfter(session: Session, through: number) {

@@ -1,5 +1,5 @@
 import type { AppliedMigration } from '../migrations.ts'
-import { UnusableDatabase } from '../unusable-database.ts'
+import { FOREIGN, UnusableDatabase } from '../unusable-database.ts'
 import type { Session } from './postgres-connections.ts'
 import { sqlStateOf } from './postgres-errors.ts'
 
@@ -25,10 +25,9 @@ const SELECT_TABLES = `
 const SELECT_HISTORY = `
   SELECT version, name, hash, applied_at FROM schema_migrations ORDER BY version`
 
-const UNDEFINED_COLUMN = '42703'
+const SELECT_IS_UNFINISHED = `SELECT EXISTS (SELECT FROM unfinished_copies)`
 
-/** Why a database is refused that has tables or functions of these names, but not from this service. */
-export const FOREIGN = 'it is the database of another program'
+const UNDEFINED_COLUMN = '42703'
 
 /** Throws `UnusableDatabase` for a server that is too old, and for a database that cannot hold the schema. */
 export async function requireUsable(session: Session): Promise<void> {
@@ -68,4 +67,10 @@ export async function readHistory(session: Session): Promise<readonly AppliedMig
     if (sqlStateOf(error) !== UNDEFINED_COLUMN) throw error
     throw new UnusableDatabase(FOREIGN, { isFault: true, cause: error })
   }
+}
+
+/** Whether a copy began in a database and is not complete. The schema must be that of this release. */
+export async function isUnfinishedCopy(session: Session): Promise<boolean> {
+  const [row] = await session.query<[boolean]>({ text: SELECT_IS_UNFINISHED })
+  return row?.[0] === true
 }

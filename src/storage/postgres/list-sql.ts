@@ -1,11 +1,13 @@
+import { lastIdOf, withoutLastUser } from '../../users/stored-user.ts'
 import type {
   UserFilters,
+  UserPage,
   UserQuery,
   UserSelection,
   UserSort,
 } from '../../users/user-repository.ts'
 import type { Statement } from './postgres-connections.ts'
-import { representationOf, SELECT_REVISION } from './user-reads.ts'
+import { REPRESENTATION, representationOf, SELECT_REVISION } from './user-reads.ts'
 
 /** The column that each sort orders by. It is the first column of an index that ends in the id. */
 export const SORT_COLUMNS: Readonly<Record<UserSort['by'], string>> = {
@@ -28,7 +30,7 @@ const FILTERS: Readonly<Record<FilterName, string>> = {
   updated_before: 'updated_at <',
 }
 
-export const FILTER_NAMES = Object.keys(FILTERS) as readonly FilterName[]
+const FILTER_NAMES = Object.keys(FILTERS) as readonly FilterName[]
 
 const RANGES = [
   { by: 'created_at', filters: ['created_after', 'created_before'] },
@@ -57,7 +59,7 @@ export interface ListShape {
   readonly sort: UserSort
   readonly filters: readonly FilterName[]
   readonly limit: number
-  /** After a position, after few users, whose number is a parameter, or after this many. */
+  /** `after` a position, `near` the beginning, after few users whose number is a parameter, or after this many users. */
   readonly start: 'after' | 'near' | number
   /** Whether few users are read, whatever the parameters are. */
   readonly isShort: boolean
@@ -179,7 +181,20 @@ export function walkStatement(selection: UserSelection, foundFirst: readonly Fil
   const filters = filtersOf(selection)
   const references = Object.fromEntries(filters.map((name, index) => [name, `$${index + 1}`]))
   const { source, others } = sourceOf({ filters, foundFirst }, references)
-  return `SELECT ${representationOf('users')} FROM ${source}${whereSql(others)} ORDER BY ${orderOf(selection.sort)}`
+  return `SELECT ${REPRESENTATION} FROM ${source}${whereSql(others)} ORDER BY ${orderOf(selection.sort)}`
+}
+
+/** The page of a row, which has one user more than `limit` if more follow. */
+export function toPage(row: ListRow, { limit }: { readonly limit: number }): UserPage {
+  const [json, length, lastKey, revision, total] = row
+  const hasMore = length > limit
+  const page = hasMore ? withoutLastUser(json) : json
+  return {
+    json: page,
+    next: hasMore ? { key: lastKey ?? '', id: lastIdOf(page) } : undefined,
+    total: total ?? undefined,
+    revision,
+  }
 }
 
 /** What the users are read from, and the conditions that remain. */
@@ -198,7 +213,7 @@ function sourceOf(
 }
 
 /** The columns that a list is ordered by. */
-export function positionColumns({ by }: UserSort): readonly string[] {
+function positionColumns({ by }: UserSort): readonly string[] {
   return by === 'id' || by === 'email' ? [SORT_COLUMNS[by]] : [SORT_COLUMNS[by], 'id']
 }
 
@@ -263,7 +278,7 @@ export function conditionsOf(
   })
 }
 
-/** The clause for all conditions; none for no condition. */
+/** The WHERE clause; empty without conditions. */
 export function whereSql(conditions: readonly string[]): string {
   return conditions.length === 0 ? '' : ` WHERE ${conditions.join(' AND ')}`
 }

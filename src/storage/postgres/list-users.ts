@@ -1,7 +1,6 @@
 import type { UserPage, UserQuery, UserSelection } from '../../users/user-repository.ts'
 import type { CallGate } from '../call-gate.ts'
 import { type Batches, createBatches } from './batches.ts'
-import { toPage } from './list-page.ts'
 import {
   countRangeStatement,
   type FilterName,
@@ -15,9 +14,10 @@ import {
   rangeToCount,
   shapeOf,
   soughtOf,
+  toPage,
   valuesOf,
 } from './list-sql.ts'
-import type { Connections, LaneName, Statement } from './postgres-connections.ts'
+import { type Connections, LONG_WORK, type Statement } from './postgres-connections.ts'
 
 /** Lists have thousands of possible forms, but clients use only few of them. */
 const MAX_FORMS = 500
@@ -41,16 +41,8 @@ export function createUserLister({
   const batchesOf = new Map<string, Batches<UserQuery, UserPage>>()
   let forms = 0
 
-  function read(
-    statement: Statement,
-    values: readonly unknown[],
-    lane: LaneName,
-  ): Promise<ListRow[]> {
-    return connections.read(session => session.query<ListRow>(statement, values), { lane })
-  }
-
   function createListBatches(shape: ListShape): Batches<UserQuery, UserPage> {
-    const lane = shape.isShort ? 'short' : 'long'
+    const options = { lane: shape.isShort ? 'short' : 'long' } as const
     const number = ++forms
     // For what may read many users, PostgreSQL makes a plan for these parameters.
     const statementOf = (count: string, text: string): Statement =>
@@ -65,9 +57,9 @@ export function createUserLister({
         const keys = asked.map(values => values.join('\0'))
         // Equal pages are read once.
         const pages = [...new Map(keys.map((key, place) => [key, asked[place] ?? []]))]
-        const rows = await (pages.length === 1
-          ? read(one, asked[0] ?? [], lane)
-          : read(many, transposed(pages.map(([, values]) => values)), lane))
+        const isOne = pages.length === 1
+        const values = isOne ? asked[0] : transposed(pages.map(([, values]) => values))
+        const rows = await connections.query<ListRow>(isOne ? one : many, values, options)
         const rowOf = new Map(pages.map(([key], place) => [key, rows[place] as ListRow]))
         return keys.map(key => ({ value: toPage(rowOf.get(key) as ListRow, shape) }))
       },
@@ -88,7 +80,7 @@ export function createUserLister({
   }
 }
 
-/** The filters whose users are found first: few of them, which it is faster to sort than to skip all others. */
+/** The filters whose users are found first. They are few: sorting them is faster than skipping all others. */
 export async function findFirst(
   connections: Connections,
   query: UserSelection,
@@ -96,10 +88,8 @@ export async function findFirst(
   const range = rangeToCount(query)
   if (range === undefined) return soughtOf(query)
   const { statement, values } = countRangeStatement(query, range)
-  const rows = await connections.read(session => session.query<[number]>(statement, values), {
-    lane: 'long',
-  })
-  return (rows[0]?.[0] ?? 0) <= MAX_SORTED_USERS ? filtersIn(query, range) : []
+  const [[count] = [0]] = await connections.query<[number]>(statement, values, LONG_WORK)
+  return count <= MAX_SORTED_USERS ? filtersIn(query, range) : []
 }
 
 /** An array for each parameter instead of one for each page. */

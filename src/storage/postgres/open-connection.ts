@@ -92,11 +92,15 @@ async function prepare(
   const [pid, isReadOnly] = facts as FactsRow
   // A pooler has process ids of its own.
   const isPooled = pid !== client.processID
-  const { lockTimeoutMs, statementTimeoutMs, idleTimeoutMs = 0, hasGenericPlans } = settings
-  const plans = hasGenericPlans ? 'force_generic_plan' : 'auto'
-  const limits = [lockTimeoutMs, statementTimeoutMs, idleTimeoutMs].map(String)
-  if (!isPooled) await link.query({ text: SETTINGS }, [...limits, plans])
+  const plans = settings.hasGenericPlans ? 'force_generic_plan' : 'auto'
+  if (!isPooled) await link.query({ text: SETTINGS }, [...limitsOf(settings), plans])
   return Object.assign(link, { isReadOnly, isPooled, settings })
+}
+
+/** The values of `lock_timeout`, `statement_timeout` and `idle_in_transaction_session_timeout`. */
+export function limitsOf(settings: SessionSettings): readonly string[] {
+  const { lockTimeoutMs, statementTimeoutMs, idleTimeoutMs = 0 } = settings
+  return [lockTimeoutMs, statementTimeoutMs, idleTimeoutMs].map(String)
 }
 
 type Link = Omit<Connection, 'isReadOnly' | 'isPooled' | 'settings'>

@@ -2,7 +2,7 @@ import { createPatience, NoAnswer, withinPatience } from '../../waiting/patience
 import { createCommitRecorder } from '../commit-recorder.ts'
 import { createHosts, type HostsOptions } from './hosts.ts'
 import { createLane, type Lane } from './lane.ts'
-import type { Connection, SessionSettings } from './open-connection.ts'
+import { type Connection, limitsOf, type SessionSettings } from './open-connection.ts'
 import type {
   Connections,
   ConnectionsReport,
@@ -59,6 +59,8 @@ const LANES: Readonly<Record<LaneName, SessionSettings & { readonly size: number
   whole: { ...LONG, size: 4 },
 }
 
+const LONG_LANES: readonly LaneName[] = ['long', 'whole']
+
 const SET_LOCALLY = `
   SELECT set_config('lock_timeout', $1, true), set_config('statement_timeout', $2, true),
     set_config('idle_in_transaction_session_timeout', $3, true)`
@@ -96,18 +98,20 @@ export function openConnections(options: OpenConnectionsOptions): Connections {
   const hosts = createHosts({
     ...options,
     onLost: () => {
-      for (const name of ['long', 'whole'] as const)
+      for (const name of LONG_LANES)
         lanes[name].destroyUsed(new NoAnswer('the server does not answer'))
     },
   })
-  const laneOf = (name: LaneName, changes?: Partial<SessionSettings>) =>
-    createLane({ hosts, size: LANES[name].size, settings: { ...LANES[name], ...changes } })
+  const laneOf = (name: LaneName) => {
+    const changes = LONG_LANES.includes(name) ? { statementTimeoutMs: longStatementMs } : {}
+    return createLane({ hosts, size: LANES[name].size, settings: { ...LANES[name], ...changes } })
+  }
   const lanes: Readonly<Record<LaneName, Lane>> = {
     short: laneOf('short'),
     aside: laneOf('aside'),
     write: laneOf('write'),
-    long: laneOf('long', { statementTimeoutMs: longStatementMs }),
-    whole: laneOf('whole', { statementTimeoutMs: longStatementMs }),
+    long: laneOf('long'),
+    whole: laneOf('whole'),
   }
   const commits = createCommitRecorder()
   const running = new Set<Promise<unknown>>()
@@ -119,7 +123,7 @@ export function openConnections(options: OpenConnectionsOptions): Connections {
     const lane = lanes[call.lane]
     try {
       const connection = await lane.acquire(call)
-      if (call.lane === 'long' || call.lane === 'whole') wait.end()
+      if (LONG_LANES.includes(call.lane)) wait.end()
       try {
         return await runOn(connection, call)
       } catch (error) {
@@ -182,6 +186,8 @@ export function openConnections(options: OpenConnectionsOptions): Connections {
 
   return {
     read: (work, options) => run('read', work, options),
+    query: (statement, values, options) =>
+      run('read', session => session.query(statement, values), options),
     write: (work, options) => run('write', work, options),
     transaction: (work, options) => run('transaction', work, options),
     snapshot: (work, options) => run('snapshot', work, options),
@@ -256,7 +262,5 @@ async function inMode<T>(connection: Connection, call: Call<T>): Promise<T> {
 
 /** Settings of the session are lost, or reach other clients, where a pooler hands sessions around. */
 async function setLocally(connection: Connection): Promise<void> {
-  const { lockTimeoutMs, statementTimeoutMs, idleTimeoutMs } = connection.settings
-  const values = [lockTimeoutMs, statementTimeoutMs, idleTimeoutMs].map(String)
-  await connection.query({ text: SET_LOCALLY }, values)
+  await connection.query({ text: SET_LOCALLY }, limitsOf(connection.settings))
 }

@@ -34,8 +34,11 @@ export interface WorkOptions {
   readonly deadline?: number
 }
 
+/** For work that may take longer than a second. */
+export const LONG_WORK = { lane: 'long' } as const
+
 export interface WriteOptions<T> extends WorkOptions {
-  /** How many writes that were asked of the storage the result has done. Without it, the work is housekeeping: none. */
+  /** How many writes of callers are done with the result. Left out for housekeeping, which does none. */
   readonly countWrites?: (result: T) => number
 }
 
@@ -53,6 +56,12 @@ export type ConnectionsReport = Required<Pick<StorageReport, 'commits' | 'connec
 export interface Connections {
   /** Runs statements that only read. Runs them again on another connection if theirs breaks. */
   read<T>(work: (session: Session) => Promise<T>, options?: WorkOptions): Promise<T>
+  /** Runs one statement that only reads, as `read` does. */
+  query<R extends Row>(
+    statement: Statement,
+    values?: readonly unknown[],
+    options?: WorkOptions,
+  ): Promise<R[]>
   /** Runs one statement that writes, in a transaction of its own. */
   write<T>(work: (session: Session) => Promise<T>, options?: WriteOptions<T>): Promise<T>
   /** Runs statements in one transaction (READ COMMITTED), which is rolled back if the work throws. */

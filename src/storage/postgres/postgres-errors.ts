@@ -4,16 +4,18 @@ import { UnusableDatabase } from '../unusable-database.ts'
 
 /** Whether the server refused a row because of this constraint or index. */
 export function violates(error: unknown, constraint: string): boolean {
-  return (
-    error instanceof pg.DatabaseError &&
-    error.code?.startsWith('23') === true &&
-    error.constraint === constraint
-  )
+  return isOfState(error, ['23']) && (error as pg.DatabaseError).constraint === constraint
 }
 
 /** The SQLSTATE of an error of the server: https://www.postgresql.org/docs/current/errcodes-appendix.html */
 export function sqlStateOf(error: unknown): string | undefined {
   return error instanceof pg.DatabaseError ? error.code : undefined
+}
+
+/** Whether an error is one of the server with one of these SQLSTATEs, or of one of these classes (two characters). */
+export function isOfState(error: unknown, states: readonly string[]): boolean {
+  const state = sqlStateOf(error)
+  return state !== undefined && states.some(start => state.startsWith(start))
 }
 
 /** Removes the fields in which the server quotes rows, with e-mails and digests: errors get into logs. */
@@ -35,8 +37,7 @@ const CONNECTION_ERROR = '08'
 
 /** Whether the server has undone the statement that threw this. Without an error of the server nobody knows. */
 function isUndone(error: unknown): boolean {
-  const state = sqlStateOf(error)
-  return state !== undefined && state !== CRASH && !state.startsWith(CONNECTION_ERROR)
+  return sqlStateOf(error) !== undefined && !isOfState(error, [CRASH, CONNECTION_ERROR])
 }
 
 /**
@@ -44,7 +45,7 @@ function isUndone(error: unknown): boolean {
  * connection prepares it anew.
  */
 export function isStale(error: unknown): boolean {
-  return ['0A000', '26000'].includes(sqlStateOf(error) ?? '')
+  return isOfState(error, ['0A000', '26000'])
 }
 
 /** The SQLSTATE of a write that a server refuses because it takes none. */
@@ -75,11 +76,9 @@ export function mayBeDone(error: unknown, { isLost, mayBeCommitted }: Failure): 
 /** The error for the caller of work that failed. Errors that tell of no outage and no damage stay as they are. */
 export function explainFailure(error: unknown, failure: Failure): unknown {
   if (mayBeDone(error, failure)) return new ServiceError('outcome_unknown', { cause: error })
-  const state = sqlStateOf(error) ?? ''
-  if (DAMAGED.includes(state)) return new ServiceError('storage_damaged', { cause: error })
+  if (isOfState(error, DAMAGED)) return new ServiceError('storage_damaged', { cause: error })
   if (error instanceof ServiceError) return error
-  const isUnavailable = failure.isLost || UNAVAILABLE.some(start => state.startsWith(start))
-  return isUnavailable ? unavailable(error) : error
+  return failure.isLost || isOfState(error, UNAVAILABLE) ? unavailable(error) : error
 }
 
 /**
@@ -91,15 +90,18 @@ export function unavailable(cause: unknown): ServiceError {
   return new ServiceError('storage_unavailable', { cause })
 }
 
-const NO_RIGHTS = '42501'
+/** This role may not do what it tried. */
+export const NO_RIGHTS = '42501'
+
+/** The sequence of ids has reached its end. */
+export const NO_MORE_IDS = '2200H'
 
 /** Wrong credentials (28), a database that does not exist, no rights, an unknown option or a wrong value of one. */
 const PERMANENT: readonly string[] = ['28', '3D000', NO_RIGHTS, '42704', '22023']
 
 /** Whether an attempt to connect fails in the same way until an operator changes something. */
 export function isPermanent(error: unknown): boolean {
-  const state = sqlStateOf(error)
-  if (state !== undefined) return PERMANENT.some(start => state.startsWith(start))
+  if (sqlStateOf(error) !== undefined) return isOfState(error, PERMANENT)
   return error instanceof UnusableDatabase || isCertificateError(error)
 }
 

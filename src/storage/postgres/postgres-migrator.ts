@@ -7,10 +7,10 @@ import {
   readMigrations,
   statusOf,
 } from '../migrations.ts'
-import { OLDER_SCHEMA, UnusableDatabase } from '../unusable-database.ts'
-import { FOREIGN, readHistory, requireUsable } from './inspect-schema.ts'
-import type { Connections, Session } from './postgres-connections.ts'
-import { sqlStateOf } from './postgres-errors.ts'
+import { FOREIGN, OLDER_SCHEMA, UnusableDatabase } from '../unusable-database.ts'
+import { readHistory, requireUsable } from './inspect-schema.ts'
+import { type Connections, LONG_WORK, type Session } from './postgres-connections.ts'
+import { isOfState, NO_RIGHTS, sqlStateOf } from './postgres-errors.ts'
 
 export interface MigrateOptions {
   readonly connections: Connections
@@ -57,12 +57,10 @@ const NO_RIGHT_TO_MIGRATE =
 const BUSY =
   'its schema is not current, and a transaction uses its tables, such as that of pg_dump: migrate once that has ended'
 
-const INSUFFICIENT_PRIVILEGE = '42501'
-
 const LOCK_NOT_AVAILABLE = '55P03'
 
 /** SQLSTATEs for a table, an index, a type or a function that exists already. */
-const DUPLICATES: readonly unknown[] = ['42P07', '42710', '42723']
+const DUPLICATES: readonly string[] = ['42P07', '42710', '42723']
 
 /** The migrations of this release for PostgreSQL. */
 export function postgresMigrations(): readonly Migration[] {
@@ -110,46 +108,39 @@ async function appliedTo(
   connections: Connections,
   migrations: readonly Migration[],
 ): Promise<readonly AppliedMigration[]> {
-  return connections.read(
-    async session => {
-      await requireUsable(session)
-      const applied = await readHistory(session)
-      checkHistory(applied, migrations)
-      return applied
-    },
-    { lane: 'long' },
-  )
+  return connections.read(async session => {
+    await requireUsable(session)
+    const applied = await readHistory(session)
+    checkHistory(applied, migrations)
+    return applied
+  }, LONG_WORK)
 }
 
 /** Returns false if another process holds the lock. */
 async function applyNext({ connections, migrations, now }: MigrateOptions): Promise<boolean> {
   try {
-    return await connections.transaction(
-      async session => {
-        const [[hasLock] = [false]] = await session.query<[boolean]>({ text: TRY_LOCK })
-        if (!hasLock) return false
-        const applied = await readHistory(session)
-        checkHistory(applied, migrations)
-        const next = migrations[applied.length]
-        if (next !== undefined) await apply(session, next, now())
-        return true
-      },
-      { lane: 'long' },
-    )
+    return await connections.transaction(async session => {
+      const [[hasLock] = [false]] = await session.query<[boolean]>({ text: TRY_LOCK })
+      if (!hasLock) return false
+      const applied = await readHistory(session)
+      checkHistory(applied, migrations)
+      const next = migrations[applied.length]
+      if (next !== undefined) await apply(session, next, now())
+      return true
+    }, LONG_WORK)
   } catch (error) {
     throw explain(error)
   }
 }
 
 function explain(error: unknown): unknown {
-  const state = sqlStateOf(error)
-  if (DUPLICATES.includes(state)) {
+  if (isOfState(error, DUPLICATES)) {
     return new UnusableDatabase(FOREIGN, { isFault: true, cause: error })
   }
-  if (error instanceof Error && sqlStateOf(error.cause) === LOCK_NOT_AVAILABLE) {
+  if (sqlStateOf((error as Error).cause) === LOCK_NOT_AVAILABLE) {
     return new UnusableDatabase(BUSY, { cause: error })
   }
-  if (state !== INSUFFICIENT_PRIVILEGE) return error
+  if (sqlStateOf(error) !== NO_RIGHTS) return error
   return new UnusableDatabase(NO_RIGHT_TO_MIGRATE, { cause: error })
 }
 

@@ -1,8 +1,6 @@
 import { randomBytes } from 'node:crypto'
-import type { SigningKeyName } from '../storage.ts'
+import { SIGNING_KEYS, type SigningKeyName } from '../storage.ts'
 import type { Connections } from './postgres-connections.ts'
-
-const NAMES: readonly SigningKeyName[] = ['cursor', 'counters']
 
 const SELECT_KEYS = `SELECT name, key FROM signing_keys WHERE name = ANY($1::text[])`
 
@@ -15,7 +13,7 @@ export async function openSigningKeys(
   connections: Connections,
 ): Promise<ReadonlyMap<SigningKeyName, Buffer>> {
   const there = await readKeys(connections)
-  const missing = NAMES.filter(name => !there.has(name))
+  const missing = SIGNING_KEYS.filter(name => !there.has(name))
   if (missing.length === 0) return there
   const keys = missing.map(() => randomBytes(32))
   await connections.write(session => session.query({ text: INSERT_UNLESS_THERE }, [missing, keys]))
@@ -24,8 +22,5 @@ export async function openSigningKeys(
 }
 
 async function readKeys(connections: Connections): Promise<ReadonlyMap<SigningKeyName, Buffer>> {
-  const rows = await connections.read(session =>
-    session.query<[SigningKeyName, Buffer]>({ text: SELECT_KEYS }, [NAMES]),
-  )
-  return new Map(rows)
+  return new Map(await connections.query({ text: SELECT_KEYS }, [SIGNING_KEYS]))
 }

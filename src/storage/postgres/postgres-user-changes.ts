@@ -1,15 +1,18 @@
 import { ServiceError } from '../../errors.ts'
 import { MAX_ID } from '../../users/stored-user.ts'
-import type {
-  ChangePage,
-  ChangePosition,
-  UserChange,
-  UserChanges,
-} from '../../users/user-changes.ts'
+import type { ChangePage, ChangePosition, UserChanges } from '../../users/user-changes.ts'
 import { NoAnswer, withinPatience } from '../../waiting/patience.ts'
-import type { Connections, Statement } from './postgres-connections.ts'
+import {
+  BASELINE_ROWS,
+  BEGINNING,
+  baselinePageOf,
+  type ChangeRow,
+  changePageOf,
+  DELETIONS_A_TIME,
+} from '../change-pages.ts'
+import { type Connections, LONG_WORK, type Statement } from './postgres-connections.ts'
 import { unavailable } from './postgres-errors.ts'
-import { representationOf } from './user-reads.ts'
+import { REPRESENTATION } from './user-reads.ts'
 
 /** The numbers of transactions as text: they have 64 bits. */
 type FeedRow = readonly [
@@ -43,16 +46,13 @@ const FEED_COLUMNS = `
   mark, baseline_through, forgotten_in::text, forgotten_id, server = ${SERVER},
   ${OLDEST}::text, pg_snapshot_xmax(pg_current_snapshot())::text`
 
-/** With many users that have changed since, a page looks at this many and may show none of them. */
-const BASELINE_ROWS = 1000
-
 /** Users with a change come later, with that. */
 const SELECT_BASELINE: Statement = {
   name: 'read_users_before_feed',
   text: `
     SELECT ${FEED_COLUMNS}, found.*, NULL FROM user_feed LEFT JOIN LATERAL (
       SELECT users.id, updated_at, CASE WHEN NOT EXISTS (
-        SELECT FROM user_changes WHERE user_changes.id = users.id) THEN ${representationOf('users')} END
+        SELECT FROM user_changes WHERE user_changes.id = users.id) THEN ${REPRESENTATION} END
       FROM users WHERE (updated_at, users.id) > ($1, $2) ORDER BY updated_at, users.id LIMIT ${BASELINE_ROWS}
     ) AS found ON true`,
 }
@@ -62,7 +62,7 @@ const SELECT_CHANGES: Statement = {
   name: 'read_changes',
   text: `
     SELECT ${FEED_COLUMNS}, found.* FROM user_feed LEFT JOIN LATERAL (
-      SELECT user_changes.id, changed_in::text, CASE WHEN deleted_at IS NULL THEN ${representationOf('users')} END, deleted_at
+      SELECT user_changes.id, changed_in::text, CASE WHEN deleted_at IS NULL THEN ${REPRESENTATION} END, deleted_at
       FROM user_changes LEFT JOIN users ON users.id = user_changes.id
       WHERE (changed_in, user_changes.id) > ($1::xid8, $2) AND changed_in < ${OLDEST}
       ORDER BY user_changes.changed_in, user_changes.id LIMIT $3
@@ -104,7 +104,7 @@ const FORGET_ALL: Statement = {
 /** A write of one of their users waits for the end of the statement. */
 const CHANGES_A_TIME = 5000
 
-/** The changes of the next users, unless the feed has begun anew. The lock keeps it from that until the commit. */
+/** Forgets the changes of the next users, unless the feed has begun anew. The lock keeps it as it is until the commit. */
 const FORGET_NEXT: Statement = {
   text: `
     WITH restored AS (
@@ -118,8 +118,6 @@ const FORGET_NEXT: Statement = {
 
 /** For how long a request waits for the feed to begin anew. */
 const BEGIN_MS = 1000
-
-const DELETIONS_A_TIME = 500
 
 /** Only what every transaction sees: a number that is still hidden may be lower than one that is forgotten. */
 const FORGET: Statement = {
@@ -165,17 +163,17 @@ export function createPostgresUserChanges(connections: Connections): UserChanges
   async function readOnce(after: ChangePosition | undefined, limit: number) {
     // Whether there are users from before the feed is only known with the first page.
     const isBefore = after === undefined || after.phase === 'before'
-    const rows = await connections.read(session =>
-      isBefore
-        ? session.query<FeedRow>(SELECT_BASELINE, [after?.key ?? '', after?.id ?? 0])
-        : session.query<FeedRow>(SELECT_CHANGES, [after.key, after.id, limit + 1]),
+    const rows = isBefore
+      ? await connections.query<FeedRow>(SELECT_BASELINE, [after?.key ?? '', after?.id ?? 0])
+      : await connections.query<FeedRow>(SELECT_CHANGES, [after.key, after.id, limit + 1])
+    const found = rows.flatMap(([, , , , , , , id, key, json, deletedAt]): ChangeRow[] =>
+      id === null ? [] : [[id, key, json, deletedAt]],
     )
-    const feed = rows[0] as FeedRow
-    return { feed, rows: rows.filter(([, , , , , , , id]) => id !== null), isBefore }
+    return { feed: rows[0] as FeedRow, found, isBefore }
   }
 
   async function read(after: ChangePosition | undefined, limit: number): Promise<ChangePage> {
-    const { feed, rows, isBefore } = await readOnce(after, limit)
+    const { feed, found, isBefore } = await readOnce(after, limit)
     const [mark, baseline, , , isOfThisServer, oldest] = feed
     if (isOfThisServer === null) throw unavailable(new Error('a standby shows no changes'))
     if (!isOfThisServer) {
@@ -184,19 +182,17 @@ export function createPostgresUserChanges(connections: Connections): UserChanges
     }
     if (after !== undefined && isExpired(feed, after)) throw new ServiceError('cursor_expired')
     const from = after ?? { mark, phase: 'before', key: '', id: 0, since: oldest }
-    if (!isBefore) return pageOf(rows, from, limit)
+    if (!isBefore) return changePageOf(found, from, limit)
     if (after === undefined && baseline === 0) return read({ ...from, ...BEGINNING }, limit)
-    return baselinePageOf(rows, from, limit)
+    return baselinePageOf(found, from, limit)
   }
 
   return {
     read,
 
     last: async () => {
-      const [row] = await connections.read(session =>
-        session.query<[mark: string, key: string | null, id: number | null]>(SELECT_LAST),
-      )
-      const [mark = '', key, id] = row ?? []
+      type LastRow = [mark: string, key: string | null, id: number | null]
+      const [[mark, key, id] = ['', null, null]] = await connections.query<LastRow>(SELECT_LAST)
       return { mark, phase: 'changes', key: key ?? '0', id: id ?? 0, since: '0' }
     },
 
@@ -208,17 +204,14 @@ export function createPostgresUserChanges(connections: Connections): UserChanges
     },
 
     countDeletions: async () => {
-      const [row] = await connections.read(
-        session => session.query<[count: number]>(COUNT_DELETIONS),
-        { lane: 'long' },
-      )
-      return row?.[0] ?? 0
+      const [[count] = [0]] = await connections.query<[number]>(COUNT_DELETIONS, [], LONG_WORK)
+      return count
     },
   }
 }
 
 /**
- * Lets the cursors of a feed expire whose transactions are those of another server, or of one before a promotion. After a
+ * Lets the cursors expire of a feed that comes from another server, or from before a promotion. After a
  * restore it forgets the changes first, most of them in short transactions: nobody reads them.
  */
 async function beginFeedAnew(connections: Connections): Promise<void> {
@@ -226,54 +219,17 @@ async function beginFeedAnew(connections: Connections): Promise<void> {
   while (through !== null) {
     const [row] = await connections.write(
       session => session.query<[number | null]>(FORGET_NEXT, [through]),
-      { lane: 'long' },
+      LONG_WORK,
     )
     through = row?.[0] ?? null
   }
-  await connections.transaction(
-    async session => {
-      const [row] = await session.query<[isRestored: boolean]>(BEGIN_ANEW)
-      if (row?.[0] === true) await session.query(FORGET_ALL)
-    },
-    { lane: 'long' },
-  )
+  await connections.transaction(async session => {
+    const [row] = await session.query<[isRestored: boolean]>(BEGIN_ANEW)
+    if (row?.[0] === true) await session.query(FORGET_ALL)
+  }, LONG_WORK)
 }
 
-function baselinePageOf(
-  rows: readonly FeedRow[],
-  after: ChangePosition,
-  limit: number,
-): ChangePage {
-  const changes: UserChange[] = []
-  let next = after
-  for (const [, , , , , , , id, key, json] of rows) {
-    next = { ...after, key, id: id as number }
-    if (json === null) continue
-    changes.push({ position: next, id: id as number, user: json, deletedAt: undefined })
-    if (changes.length === limit) return { changes, next, hasMore: true }
-  }
-  if (rows.length < BASELINE_ROWS) next = { ...after, ...BEGINNING }
-  return { changes, next, hasMore: true }
-}
-
-function pageOf(rows: readonly FeedRow[], after: ChangePosition, limit: number): ChangePage {
-  const changes = rows
-    .slice(0, limit)
-    .map(([, , , , , , , id, key, json, deletedAt]): UserChange => {
-      const position = { ...after, key, id: id as number }
-      return {
-        position,
-        id: position.id,
-        user: json ?? undefined,
-        deletedAt: deletedAt ?? undefined,
-      }
-    })
-  return { changes, next: changes.at(-1)?.position ?? after, hasMore: rows.length > limit }
-}
-
-const BEGINNING = { phase: 'changes', key: '0', id: 0 } as const
-
-/** A position from before a forgotten deletion that its reader needs, or beyond the present. */
+/** Whether a position is of another feed, before a forgotten deletion that its reader needs, or beyond the last change. */
 function isExpired(feed: FeedRow, { mark, phase, key, id, since }: ChangePosition): boolean {
   const [feedMark, , forgottenIn, forgottenId, , , newest] = feed
   if (mark !== feedMark) return true

@@ -19,8 +19,8 @@ import {
   takeIds,
   updateUsers,
 } from './import-statements.ts'
-import type { Connections, Session } from './postgres-connections.ts'
-import { sqlStateOf } from './postgres-errors.ts'
+import { type Connections, LONG_WORK, type Session } from './postgres-connections.ts'
+import { isOfState } from './postgres-errors.ts'
 
 export interface PostgresUserImportStoreOptions {
   readonly connections: Connections
@@ -37,16 +37,14 @@ interface Plan {
   readonly changed: readonly UserRow[]
 }
 
-/** How often a batch is tried whose users other writers change at the same time. */
+/** Attempts to write a batch while other writers change its users. */
 const MAX_ATTEMPTS = 5
 
 /** SQLSTATEs of a batch that met another writer: a taken e-mail or id, a deadlock, a conflict of transactions. */
-const RACES: readonly unknown[] = ['23505', '40P01', '40001']
+const RACES: readonly string[] = ['23505', '40P01', '40001']
 
 /** Another writer was between the reads of a batch and its writes. */
 class Outrun extends Error {}
-
-const LONG = { lane: 'long' } as const
 
 /**
  * Imports in the tables `users` and `imports` of PostgreSQL. A batch is decided row by row in memory and written with a few
@@ -65,13 +63,13 @@ export function createPostgresUserImportStore(
     const { users } = batch
     const known = await connections.read(async session => {
       return { users: await readUsersOf(session, users), lastId: await readLastId(session) }
-    }, LONG)
+    }, LONG_WORK)
     const idFor = createIdCounter(known.lastId)
     const { created } = plan(batch, known.users, place => idFor(users[place]?.id))
     const places = [...created.keys()]
     if (places.length === 0) return new Map()
     const wanted = places.map(place => users[place]?.id)
-    const ids = await connections.write(session => takeIds(session, wanted), LONG)
+    const ids = await connections.write(session => takeIds(session, wanted), LONG_WORK)
     return new Map(places.map((place, index) => [place, ids[index] as number]))
   }
 
@@ -123,7 +121,7 @@ export function createPostgresUserImportStore(
   return {
     findCheckpoint: source => connections.read(session => readCheckpoint(session, source)),
 
-    findUsers: rows => connections.read(session => readUsersOf(session, rows), LONG),
+    findUsers: rows => connections.read(session => readUsersOf(session, rows), LONG_WORK),
 
     lastId: () => connections.read(readLastId),
 
@@ -132,7 +130,7 @@ export function createPostgresUserImportStore(
         try {
           const ids = batch.users.length === 0 ? new Map() : await takeIdsFor(batch)
           return await connections.transaction(session => write(session, batch, ids), {
-            ...LONG,
+            ...LONG_WORK,
             countWrites: () => 1,
           })
         } catch (error) {
@@ -157,6 +155,6 @@ function idsToPark(existing: readonly UserRow[], changed: readonly UserRow[]): n
 }
 
 function isRace(error: unknown): boolean {
-  if (error instanceof Outrun) return true
-  return RACES.includes(sqlStateOf(error) ?? sqlStateOf((error as Error).cause))
+  if (error instanceof Outrun || isOfState(error, RACES)) return true
+  return isOfState((error as Error).cause, RACES)
 }

@@ -1,4 +1,4 @@
-import type { UserQuery } from '../../users/user-repository.ts'
+import type { UserQuery, UserSelection } from '../../users/user-repository.ts'
 import { SELECT_IS_INDEXED } from './index-next-users.ts'
 import {
   afterSql,
@@ -11,9 +11,9 @@ import {
   SORT_COLUMNS,
   whereSql,
 } from './list-sql.ts'
-import { representationOf, SELECT_REVISION } from './user-reads.ts'
+import { REPRESENTATION, representationOf, SELECT_REVISION } from './user-reads.ts'
 
-/** The row of a search. The page may lack users while `reached` equals the reach of the search. */
+/** The row of a search. If `walked` equals the reach, the page may lack users. */
 export type SearchRow = readonly [
   json: string,
   length: number,
@@ -35,7 +35,10 @@ export type SearchRow = readonly [
  */
 export type Reach = number | 'gather'
 
-/** Of users that no walk finds soon, PostgreSQL chooses whether the words or the filters find fewer. */
+/** Users with words: those after a place, if one is given. */
+type Search = UserSelection & Partial<Pick<UserQuery, 'start'>>
+
+/** PostgreSQL begins with the words or with the filters, whichever find fewer users. */
 const MATCHES = `users JOIN users_words USING (id)`
 
 const HAS_WORDS = 'words @@ $1::tsquery'
@@ -44,12 +47,8 @@ const HAS_WORDS = 'words @@ $1::tsquery'
 export function searchStatement(query: UserQuery, reach: Reach): string {
   const { sort, limit, withTotal } = query
   const { offset } = offsetOf(query)
-  const filters = filtersOf(query)
-  const references = referencesOf(query)
-  const all =
-    filters.length === 0
-      ? `SELECT count(*) FROM users_words WHERE ${HAS_WORDS}`
-      : `SELECT count(*) FROM ${MATCHES}${whereSql([HAS_WORDS, ...conditionsOf(filters, references)])}`
+  const counted = filtersOf(query).length === 0 ? 'users_words' : MATCHES
+  const all = `SELECT count(*) FROM ${counted}${whereSql([HAS_WORDS, ...filterConditions(query)])}`
   const lastKey = sort.by === 'id' ? 'NULL' : `(array_agg(sort_key ORDER BY place))[${limit}]`
   const walked =
     reach === 'gather'
@@ -74,15 +73,15 @@ export function searchStatement(query: UserQuery, reach: Reach): string {
 }
 
 /** The statement for all users that match. */
-export function searchAllStatement(query: UserQuery): string {
-  const conditions = [HAS_WORDS, ...conditionsOf(filtersOf(query), referencesOf(query))]
+export function searchAllStatement(query: UserSelection): string {
+  const conditions = [HAS_WORDS, ...filterConditions(query)]
   // Planned on its own, so that PostgreSQL does not read all users in their order to find few.
   const found = `SELECT users.* FROM ${MATCHES}${whereSql(conditions)} OFFSET 0`
-  return `SELECT ${representationOf('users')} FROM (${found}) AS users ORDER BY ${orderOf(query.sort)}`
+  return `SELECT ${REPRESENTATION} FROM (${found}) AS users ORDER BY ${orderOf(query.sort)}`
 }
 
 /** The values of the parameters. Words hold only letters, marks and digits, so nothing in them means anything to `tsquery`. */
-export function searchValuesOf(query: UserQuery): readonly unknown[] {
+export function searchValuesOf(query: Search): readonly unknown[] {
   const values: Record<string, unknown> = { ...filterValues(query.filters), ...query.start }
   const words = query.words.map(word => `'${word}':*`).join(' & ')
   return [words, ...parametersOf(query).map(name => values[name])]
@@ -95,22 +94,26 @@ export function searchFormOf(query: UserQuery, reach: Reach): string {
   return `${Object.values(sort)} ${filtersOf(query)} ${limit} ${offset} ${isAfter} ${withTotal} ${reach}`
 }
 
-export function offsetOf({ start }: UserQuery) {
+export function offsetOf({ start = { offset: 0 } }: Search) {
   return 'offset' in start ? { offset: start.offset, isAfter: false } : { offset: 0, isAfter: true }
 }
 
-function parametersOf(query: UserQuery): readonly string[] {
+function parametersOf(query: Search): readonly string[] {
   return [...filtersOf(query), ...(offsetOf(query).isAfter ? positionOf(query.sort) : [])]
 }
 
 /** `$1` is the words. */
-function referencesOf(query: UserQuery): References {
+function referencesOf(query: Search): References {
   return Object.fromEntries(parametersOf(query).map((name, index) => [name, `$${index + 2}`]))
+}
+
+function filterConditions(query: Search): readonly string[] {
+  return conditionsOf(filtersOf(query), referencesOf(query))
 }
 
 function sourceSql(query: UserQuery, reach: Reach): string {
   if (reach === 'gather') return gatherSql(query)
-  const conditions = conditionsOf(filtersOf(query), referencesOf(query))
+  const conditions = filterConditions(query)
   const isById = query.sort.by === 'id'
   const [walked, looked] = isById
     ? ['users_words', conditions.length > 0 ? 'users' : undefined]
@@ -130,7 +133,7 @@ function walkedSql(query: UserQuery, reach: number, columns = ''): string {
 }
 
 function gatherSql(query: UserQuery): string {
-  const conditions = conditionsOf(filtersOf(query), referencesOf(query))
+  const conditions = filterConditions(query)
   const isById = query.sort.by === 'id'
   const source = isById && conditions.length === 0 ? 'users_words' : MATCHES
   const columns = source === MATCHES ? columnsOf('users') : columnsOf('users_words')
@@ -146,7 +149,7 @@ function columnsOf(table: string): string {
 /** Where a walk begins and ends: the position, and filters of the column that the list is sorted by. */
 function placeConditions(query: UserQuery): readonly string[] {
   const column = SORT_COLUMNS[query.sort.by]
-  const conditions = conditionsOf(filtersOf(query), referencesOf(query))
+  const conditions = filterConditions(query)
   const ofColumn = conditions.filter(condition => condition.startsWith(`${column} `))
   return [...afterConditions(query), ...ofColumn]
 }

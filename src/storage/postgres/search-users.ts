@@ -1,7 +1,6 @@
 import type { UserPage, UserQuery } from '../../users/user-repository.ts'
 import { type ReadIndexedOptions, readIndexed } from './index-next-users.ts'
-import { toPage } from './list-page.ts'
-import { soughtOf } from './list-sql.ts'
+import { soughtOf, toPage } from './list-sql.ts'
 import type { Connections } from './postgres-connections.ts'
 import {
   offsetOf,
@@ -52,10 +51,9 @@ export function createUserSearcher(
     // For what may read many users, PostgreSQL makes a plan for these words and filters.
     const name = isLong ? undefined : nameOf(searchFormOf(query, reach))
     const statement = { text: searchStatement(query, reach), ...(name && { name }) }
-    const [row] = await connections.read(
-      session => session.query<SearchRow>(statement, searchValuesOf(query)),
-      { lane: isLong ? 'long' : 'short' },
-    )
+    const [row] = await connections.query<SearchRow>(statement, searchValuesOf(query), {
+      lane: isLong ? 'long' : 'short',
+    })
     return row as SearchRow
   }
 

@@ -2,7 +2,7 @@ import { idOf, storedUser } from '../../users/stored-user.ts'
 import type { UserJson, UserWithDigest } from '../../users/user-repository.ts'
 import type { CallGate } from '../call-gate.ts'
 import { createBatches, createLookup } from './batches.ts'
-import type { Connections, Row, Statement, WorkOptions } from './postgres-connections.ts'
+import type { Connections, Statement } from './postgres-connections.ts'
 
 /** SQL for the JSON of a user of `table` as clients see it. */
 export function representationOf(table: string): string {
@@ -79,11 +79,7 @@ export interface UserReadsOptions {
 
 /** The statements of `UserReads`, on these connections. */
 export function createUserReads({ connections, closing, steadyNow }: UserReadsOptions): UserReads {
-  const read = <R extends Row>(
-    statement: Statement,
-    values?: readonly unknown[],
-    options?: WorkOptions,
-  ) => connections.read(session => session.query<R>(statement, values), options)
+  const read = connections.query
 
   const users = createLookup<number, UserJson>(closing, async ids => {
     const rows = await (ids.length === 1

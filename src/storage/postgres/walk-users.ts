@@ -1,5 +1,5 @@
 import type { TakeUsers, UserRepository, UserSelection } from '../../users/user-repository.ts'
-import { type ReadIndexedOptions, readIndexed, SELECT_IS_INDEXED } from './index-next-users.ts'
+import { areWordsIndexed, type ReadIndexedOptions, readIndexed } from './index-next-users.ts'
 import { filtersOf, filterValues, walkStatement } from './list-sql.ts'
 import { findFirst } from './list-users.ts'
 import type { Connections, Session } from './postgres-connections.ts'
@@ -7,14 +7,12 @@ import { unavailable } from './postgres-errors.ts'
 import { searchAllStatement, searchValuesOf } from './search-sql.ts'
 
 /** About 64 KB. */
-const FETCH = { text: 'FETCH 500 FROM whole_list' }
-
 const FETCHED = 500
+
+const FETCH = { text: `FETCH ${FETCHED} FROM whole_list` }
 
 /** Plans as for a list of which only the beginning is read: a sort of all users would keep the client waiting for it. */
 const PLAN_FOR_FIRST = { text: `SELECT set_config('cursor_tuple_fraction', '0', true)` }
-
-const IS_INDEXED = { text: `SELECT (${SELECT_IS_INDEXED})` }
 
 /** While the client reads slowly, the server must not take this process for dead: see `idleTimeoutMs`. */
 const AWAKE_MS = 2000
@@ -31,8 +29,7 @@ export function createUserWalker(options: UserWalkerOptions): UserRepository['wa
 
   async function statementOf(selection: UserSelection) {
     if (selection.words.length > 0) {
-      const query = { ...selection, limit: 1, start: { offset: 0 }, withTotal: false }
-      return { text: searchAllStatement(query), values: searchValuesOf(query) }
+      return { text: searchAllStatement(selection), values: searchValuesOf(selection) }
     }
     const text = walkStatement(selection, await findFirst(connections, selection))
     const values = filterValues(selection.filters)
@@ -47,10 +44,7 @@ export function createUserWalker(options: UserWalkerOptions): UserRepository['wa
       // What was taken cannot be given again.
       if (hasBegun) throw unavailable(new Error('the connection of a whole list broke'))
       await session.query(PLAN_FOR_FIRST)
-      if (selection.words.length > 0) {
-        const [[isIndexed] = [false]] = await session.query<[boolean]>(IS_INDEXED)
-        if (!isIndexed) return undefined
-      }
+      if (selection.words.length > 0 && !(await areWordsIndexed(session))) return undefined
       await session.query({ text: `DECLARE whole_list NO SCROLL CURSOR FOR ${text}` }, values)
       for (;;) {
         const users = await session.query<[string]>(FETCH)

@@ -11,8 +11,8 @@ const MAX_REMEMBERED = 5000
 const MAX_REMEMBERED_CHARS = 200
 
 /**
- * Names keys by a prefix and a hash with a secret, so that who reads the names of keys in Redis learns nothing about clients, not even by
- * trying every address. Remembers the names of recent keys, because to make one takes longer than all the rest of a count.
+ * Names keys by a prefix and a hash with a secret, so that nobody learns about clients from the names in Redis, not even by
+ * trying every address. Remembers the names of recent keys, because making one takes longer than the rest of a count.
  */
 export function createCounterKeys(prefix: string, secret: Buffer): (key: CounterKey) => string {
   let recent = new Map<string, string>()

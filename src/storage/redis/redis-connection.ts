@@ -88,7 +88,7 @@ function createClientOf(options: RedisClientOptions) {
   return createClient({ ...options, RESP: 2, commandOptions: NO_TIMEOUT })
 }
 
-/** Whoever asks has a timeout of its own, and a signal for each command costs more than the command. */
+/** Callers have timeouts of their own, and a signal for each command costs more than the command. */
 const NO_TIMEOUT = { timeout: 0 }
 
 /** A server that does not allow the question is taken for one of no Cluster. */

@@ -16,7 +16,7 @@ if left < 0 then
 end
 return { count, left }`
 
-/** By which Redis knows the script once it has run. */
+/** Redis knows the script by this hash once it has run. */
 const COUNT_SCRIPT_SHA1 = createHash('sha1').update(COUNT_SCRIPT).digest('hex')
 
 export interface RedisCounterStoreOptions {

@@ -22,7 +22,7 @@ export interface ConnectOptions {
 
 /**
  * Connects to an existing file, or to a database in memory. `restore` puts a new file in the place of a database that it has
- * locked. Whoever had opened the old one by then learns it once it has a lock of its own, and connects again: the names of
+ * locked. A process that opened the old one before notices it with a lock of its own, and connects again: the names of
  * its WAL and journal now belong to the new file. Until that lock, SQLite itself refuses to write to a file that was moved.
  */
 export async function connect(path: string, options: ConnectOptions): Promise<Database> {

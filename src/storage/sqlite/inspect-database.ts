@@ -1,13 +1,13 @@
 import { closeSync, existsSync, openSync, readSync } from 'node:fs'
 import { type AppliedMigration, checkHistory, type Migration } from '../migrations.ts'
-import { UnusableDatabase } from '../unusable-database.ts'
+import { FOREIGN, UnusableDatabase } from '../unusable-database.ts'
 import { connect, isOpenHere } from './connect.ts'
 import { companionOf, IN_MEMORY } from './database-files.ts'
 import { canReadAhead, isDamaged } from './find-damage.ts'
 import { appliedMigrations, migrationsOfRelease } from './migrator.ts'
-import { isUnfinishedCopy } from './sqlite-copy-mark.ts'
 import type { Database } from './sqlite-driver.ts'
-import { DAMAGED, EMPTY, FOREIGN, NO_DATABASE } from './unusable-reasons.ts'
+import { hasTable } from './sqlite-statements.ts'
+import { DAMAGED, EMPTY, NO_DATABASE } from './unusable-reasons.ts'
 
 /** How long a start waits for another process that starts, migrates or checkpoints. */
 export const START_PATIENCE_MS = 5000
@@ -85,6 +85,12 @@ export function readHistory(database: Database): readonly AppliedMigration[] {
     throw new UnusableDatabase(FOREIGN, { isFault: true })
   }
   return applied ?? []
+}
+
+/** Whether a copy began in a database and is not complete. Older schemas have no such copies. */
+export function isUnfinishedCopy(database: Database): boolean {
+  const sql = 'SELECT EXISTS (SELECT 1 FROM unfinished_copies)'
+  return hasTable(database, 'unfinished_copies') && database.prepare(sql).pluck().get() === 1
 }
 
 /** The migrations that a database lacks. Throws `UnusableDatabase` for an empty one and for one that this release cannot use. */

@@ -26,7 +26,7 @@ const FILTER_NAMES = Object.keys(FILTER_COLUMNS) as readonly FilterName[]
 /** Skipping this many users takes about a millisecond. */
 const MAX_SKIPPED_USERS = 10_000
 
-/** So many users of a filter are found and sorted in 2 to 20 ms. With more, the page is full soon in the order of the list. */
+/** Finding and sorting this many users takes 2 to 20 ms. With more, the order of the list finds enough for a page sooner. */
 export const MAX_SORTED_USERS = 10_000
 
 /** The filters that are given. */
@@ -61,8 +61,8 @@ export function isPageOfIndex({ sort, start, filters, words, withTotal }: UserQu
 }
 
 /**
- * No index gives the users of a filter in the order of another column. Returns the index with the fewest users, if they are so
- * few that all of them can be sorted. `counts` is how many users each index of the filters has.
+ * No index gives the users of a filter in the order of another column. Returns the index with the fewest users, unless there
+ * are too many of them to sort. `counts` is how many users each index of the filters has.
  */
 export function chooseIndex(
   { filters }: UserSelection,

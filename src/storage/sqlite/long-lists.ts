@@ -1,5 +1,6 @@
 import { ServiceError } from '../../errors.ts'
 import type { UserPage, UserQuery, UserReads, UserSelection } from '../../users/user-repository.ts'
+import { createCallGate, through } from '../call-gate.ts'
 import { chooseIndex, indexesOf, MAX_SORTED_USERS, namesOf, soughtOf } from './list-plan.ts'
 import { type LongReads, steadyMs } from './long-reads.ts'
 import {
@@ -26,8 +27,6 @@ export interface LongLists extends Pick<UserReads, 'walk'> {
 
 /** Makes each list in one statement. */
 export function createLongLists(reads: LongReads): LongLists {
-  let waiting = 0
-
   async function indexFor(query: UserSelection, deadline: number) {
     const { filters, words } = query
     const isFew = soughtOf(namesOf(filters)) !== undefined
@@ -49,15 +48,7 @@ export function createLongLists(reads: LongReads): LongLists {
   }
 
   return {
-    page: async query => {
-      if (waiting >= MAX_WAITING) throw new ServiceError('overloaded')
-      waiting++
-      try {
-        return await make(query)
-      } finally {
-        waiting--
-      }
-    },
+    page: through(createCallGate(MAX_WAITING), make),
 
     walk: async (selection, take) => {
       const { filters, words } = selection

@@ -9,6 +9,7 @@ import {
   type Task,
   type WalkStatement,
 } from './long-runner.ts'
+import { CACHE_KIB } from './open-sqlite.ts'
 import { Database, DRIVER_PATH } from './sqlite-driver.ts'
 import { translateSqliteError } from './sqlite-errors.ts'
 
@@ -37,8 +38,6 @@ interface Waiting {
 
 /** How long `close` waits for the thread: it ends with the next call of `is_in_time`. */
 const CLOSE_MS = 3000
-
-const CACHE_KIB = 4000
 
 /** Milliseconds of a clock that all threads share, and that nobody sets. */
 export function steadyMs(): number {
@@ -159,7 +158,7 @@ function readsBy(askerOf: () => Asker): Pick<LongReads, 'first' | 'walk'> {
           isRead = isLast
           if (isRefused) return false
           if (!isLast) next = ask({ walk })
-          // Whoever takes may end the walk before it is awaited.
+          // `take` may end the walk before this is awaited.
           next.catch(() => {})
           await take(text)
           if (isLast) return true

@@ -4,12 +4,10 @@ import {
   type Migration,
   readMigrations,
 } from '../migrations.ts'
-import type { Database } from './sqlite-driver.ts'
+import { Database } from './sqlite-driver.ts'
+import { hasTable } from './sqlite-statements.ts'
 
 const MIGRATIONS_FOLDER = new URL('../../../migrations/sqlite/', import.meta.url)
-
-const HISTORY_EXISTS = `
-  SELECT count(*) FROM sqlite_schema WHERE type = 'table' AND name = 'schema_migrations'`
 
 const CREATE_HISTORY = `
   CREATE TABLE IF NOT EXISTS schema_migrations (
@@ -32,8 +30,22 @@ export function migrationsOfRelease(): readonly Migration[] {
 
 /** The history of a database; `undefined` if it has none. */
 export function appliedMigrations(database: Database): readonly AppliedMigration[] | undefined {
-  if (database.prepare(HISTORY_EXISTS).pluck().get() === 0) return undefined
+  if (!hasTable(database, 'schema_migrations')) return undefined
   return database.prepare<[], AppliedMigration>(SELECT_HISTORY).all()
+}
+
+/** Reads from a database in memory that has the schema of these migrations. */
+export function withFreshSchema<T>(
+  migrations: readonly Migration[],
+  read: (fresh: Database) => T,
+): T {
+  const fresh = new Database(':memory:')
+  try {
+    migrate(fresh, migrations, Date.now)
+    return read(fresh)
+  } finally {
+    fresh.close()
+  }
 }
 
 /**

@@ -58,14 +58,7 @@ function createSqliteStorage(
   const longReads = openLongReads(database)
   const fileBytes = watchFileBytes(path)
   return {
-    users: createSqliteUserRepository({
-      database,
-      writes,
-      view,
-      longReads,
-      now,
-      steadyNow,
-    }),
+    users: createSqliteUserRepository({ database, writes, view, longReads, now, steadyNow }),
     changes: createSqliteUserChanges({ database, view, writes }),
     imports: createSqliteUserImportStore({ database, writes, now }),
     // A ban has ended once both clocks say so: neither a clock that jumps nor a machine that slept shortens it.

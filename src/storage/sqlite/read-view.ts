@@ -1,10 +1,11 @@
 import { performance } from 'node:perf_hooks'
 import type { Database } from './sqlite-driver.ts'
+import { guardRead } from './sqlite-errors.ts'
 
 /** Shares one read transaction among the reads that the event loop handles after one poll. */
 export interface ReadView {
-  /** Runs `query`, which must only read, and returns its result. */
-  read<T>(query: () => T): T
+  /** Runs `query` at once. It must only read. Throws what the calls of a `Storage` throw. */
+  read<T>(query: () => T): Promise<T>
   /** Call it before a write, and before a read that must see the database as it is now. */
   end(): void
 }
@@ -37,19 +38,23 @@ export function createReadView(database: Database): ReadView {
     }
   }
 
+  function beginIfNeeded(): void {
+    const poll = countPolls()
+    if (isOpen && poll !== openedAt) end()
+    if (isOpen) return
+    begin.run()
+    isOpen = true
+    openedAt = poll
+    // Perhaps no further read comes, and while a transaction is open, the WAL only grows.
+    setImmediate(end)
+  }
+
   return {
-    read: query => {
-      const poll = countPolls()
-      if (isOpen && poll !== openedAt) end()
-      if (!isOpen) {
-        begin.run()
-        isOpen = true
-        openedAt = poll
-        // Perhaps no further read comes, and while a transaction is open, the WAL only grows.
-        setImmediate(end)
-      }
-      return query()
-    },
+    read: query =>
+      guardRead(database, () => {
+        beginIfNeeded()
+        return query()
+      }),
     end,
   }
 }

@@ -1,8 +1,6 @@
 import { randomBytes } from 'node:crypto'
-import type { SigningKeyName } from '../storage.ts'
+import { SIGNING_KEYS, type SigningKeyName } from '../storage.ts'
 import type { Database } from './sqlite-driver.ts'
-
-const NAMES: readonly SigningKeyName[] = ['cursor', 'counters']
 
 const INSERT_UNLESS_THERE = `INSERT OR IGNORE INTO signing_keys (name, key) VALUES (?, ?)`
 
@@ -11,7 +9,7 @@ const SELECT_KEY = `SELECT key FROM signing_keys WHERE name = ?`
 /** Creates the keys that a database does not have yet, each of 32 random bytes. */
 export function createSigningKeys(database: Database): void {
   const insert = database.prepare(INSERT_UNLESS_THERE)
-  for (const name of NAMES) insert.run(name, randomBytes(32))
+  for (const name of SIGNING_KEYS) insert.run(name, randomBytes(32))
 }
 
 /** The key that a database keeps under `name`. */

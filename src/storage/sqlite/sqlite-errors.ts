@@ -27,6 +27,16 @@ export function isDamage(error: unknown): boolean {
   return error instanceof Database.SqliteError && DAMAGED.test(error.code)
 }
 
+/** Runs a read. Throws what the calls of a `Storage` throw. */
+export async function guardRead<T>(database: Database, read: () => T): Promise<T> {
+  if (!database.open) throw new ServiceError('shutting_down')
+  try {
+    return read()
+  } catch (error) {
+    throw translateSqliteError(error)
+  }
+}
+
 /** `storage_unavailable` or `storage_damaged` if the database cannot be used now; any other error unchanged. */
 export function translateSqliteError(error: unknown): unknown {
   if (isDamage(error)) return new ServiceError('storage_damaged', { cause: error })

@@ -1,8 +1,7 @@
-import { ServiceError } from '../../errors.ts'
 import type { SharedStatements } from '../shared-statements.ts'
 import type { Database } from './sqlite-driver.ts'
-import { translateSqliteError } from './sqlite-errors.ts'
-import { rememberStatements } from './sqlite-statements.ts'
+import { guardRead } from './sqlite-errors.ts'
+import { numbered, rememberStatements } from './sqlite-statements.ts'
 import type { WriteQueue } from './write-queue.ts'
 
 export interface SqliteTableOptions {
@@ -27,24 +26,15 @@ export function createSqliteSharedStatements({
 
   function run<R extends readonly unknown[]>(sql: string, values: readonly unknown[] = []): R[] {
     const statement = prepared(sql, () => sql)
-    // SQLite takes `$1` for a parameter with the name 1.
-    const named = Object.fromEntries(values.map((value, index) => [index + 1, value]))
-    if (statement.reader) return statement.raw().all(named) as unknown[] as R[]
-    statement.run(named)
+    if (statement.reader) return statement.raw().all(numbered(values)) as unknown[] as R[]
+    statement.run(numbered(values))
     return []
   }
 
   return {
     run,
 
-    read: async (sql, values) => {
-      if (!database.open) throw new ServiceError('shutting_down')
-      try {
-        return run(sql, values)
-      } catch (error) {
-        throw translateSqliteError(error)
-      }
-    },
+    read: (sql, values) => guardRead(database, () => run(sql, values)),
 
     write: (sql, values) => writes.run(() => run(sql, values)),
   }

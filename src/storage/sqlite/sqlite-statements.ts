@@ -14,15 +14,12 @@ export function rememberStatements(database: Database, most: number) {
   }
 }
 
-/** Calls `find` for each key. A key for which it returns `undefined` has no entry in the result. */
-export function findEach<K, V>(
-  keys: readonly K[],
-  find: (key: K) => V | undefined,
-): ReadonlyMap<K, V> {
-  const found = new Map<K, V>()
-  for (const key of keys) {
-    const value = find(key)
-    if (value !== undefined) found.set(key, value)
-  }
-  return found
+/** The values of `$1`, `$2`, …, which SQLite takes for names. */
+export function numbered(values: readonly unknown[]): Record<string, unknown> {
+  return Object.fromEntries(values.map((value, index) => [index + 1, value]))
+}
+
+export function hasTable(database: Database, name: string): boolean {
+  const sql = `SELECT count(*) FROM sqlite_schema WHERE type = 'table' AND name = ?`
+  return database.prepare(sql).pluck().get(name) === 1
 }

@@ -1,14 +1,17 @@
 import { ServiceError } from '../../errors.ts'
-import type {
-  ChangePage,
-  ChangePosition,
-  UserChange,
-  UserChanges,
-} from '../../users/user-changes.ts'
+import type { ChangePosition, UserChanges } from '../../users/user-changes.ts'
+import {
+  BASELINE_ROWS,
+  BEGINNING,
+  baselinePageOf,
+  type ChangeRow,
+  changePageOf,
+  DELETIONS_A_TIME,
+} from '../change-pages.ts'
 import type { ReadView } from './read-view.ts'
 import type { Database } from './sqlite-driver.ts'
-import { translateSqliteError } from './sqlite-errors.ts'
-import { REPRESENTATION } from './user-representation.ts'
+import { hasTable } from './sqlite-statements.ts'
+import { REPRESENTATION } from './sqlite-user-rows.ts'
 import type { WriteQueue } from './write-queue.ts'
 
 interface FeedRow {
@@ -18,16 +21,7 @@ interface FeedRow {
   readonly revision: number
 }
 
-type BaselineRow = readonly [id: number, key: string, json: string | null]
-
 type DeletionRow = readonly [revision: number, deletedAt: string]
-
-type ChangeRow = readonly [
-  id: number,
-  revision: number,
-  deletedAt: string | null,
-  json: string | null,
-]
 
 const SELECT_FEED = `
   SELECT mark, baseline_through AS baseline, forgotten_through AS forgotten, revision
@@ -35,9 +29,6 @@ const SELECT_FEED = `
 
 /** SQL for the mark of a feed that begins anew. */
 export const NEW_MARK = 'lower(hex(randomblob(8)))'
-
-/** With many users that have changed since, a page looks at this many and may show none of them. */
-const BASELINE_ROWS = 1000
 
 /** Users with a change come later, with that. */
 const readBaselineSql = (condition: string) => `
@@ -51,13 +42,11 @@ export const SELECT_BASELINE = `
   ORDER BY updated_at, id LIMIT ${BASELINE_ROWS}`
 
 const SELECT_CHANGES = `
-  SELECT user_changes.id, revision, deleted_at, CASE WHEN deleted_at IS NULL THEN (
-    SELECT ${REPRESENTATION} FROM users WHERE users.id = user_changes.id) END
+  SELECT user_changes.id, revision, CASE WHEN deleted_at IS NULL THEN (
+    SELECT ${REPRESENTATION} FROM users WHERE users.id = user_changes.id) END, deleted_at
   FROM user_changes WHERE revision > ? ORDER BY revision LIMIT ?`
 
 const SELECT_LAST = `SELECT coalesce(max(revision), 0) FROM user_changes`
-
-const DELETIONS_A_TIME = 500
 
 const SELECT_FIRST_DELETIONS = `
   SELECT revision, deleted_at FROM user_changes WHERE deleted_at IS NOT NULL
@@ -69,12 +58,9 @@ const NOTE_FORGOTTEN = `UPDATE user_feed SET forgotten_through = max(forgotten_t
 
 const COUNT_DELETIONS = `SELECT count(*) FROM user_changes WHERE deleted_at IS NOT NULL`
 
-const HAS_FEED = `SELECT count(*) FROM sqlite_schema WHERE type = 'table' AND name = 'user_feed'`
-
-/** For a copy of a database: whoever follows changes may have read some that it does not have. */
+/** Call it for a copy of a database: a follower may have read changes that the copy does not have. */
 export function expireCursors(database: Database): void {
-  if (database.prepare(HAS_FEED).pluck().get() === 0) return
-  database.exec(`UPDATE user_feed SET mark = ${NEW_MARK}`)
+  if (hasTable(database, 'user_feed')) database.exec(`UPDATE user_feed SET mark = ${NEW_MARK}`)
 }
 
 /** The feed in SQLite: each page shows one moment of the database. */
@@ -84,8 +70,9 @@ export function createSqliteUserChanges(options: {
   readonly writes: WriteQueue
 }): UserChanges {
   const { database, view, writes } = options
+  const { read } = view
   const selectFeed = database.prepare<[], FeedRow>(SELECT_FEED)
-  const selectBaseline = database.prepare<unknown[], BaselineRow>(SELECT_BASELINE).raw()
+  const selectBaseline = database.prepare<unknown[], ChangeRow>(SELECT_BASELINE).raw()
   const selectChanges = database.prepare<[number, number], ChangeRow>(SELECT_CHANGES).raw()
   const selectLast = database.prepare<[], number>(SELECT_LAST).pluck()
   const selectFirstDeletions = database.prepare<[], DeletionRow>(SELECT_FIRST_DELETIONS).raw()
@@ -93,49 +80,16 @@ export function createSqliteUserChanges(options: {
   const noteForgotten = database.prepare<[number]>(NOTE_FORGOTTEN)
   const countDeletions = database.prepare<[], number>(COUNT_DELETIONS).pluck()
 
-  async function read<T>(query: () => T): Promise<T> {
-    if (!database.open) throw new ServiceError('shutting_down')
-    try {
-      return view.read(query)
-    } catch (error) {
-      throw error instanceof ServiceError ? error : translateSqliteError(error)
-    }
-  }
-
-  function readBaseline({ baseline }: FeedRow, after: ChangePosition, limit: number) {
-    const rows = selectBaseline.all({ baseline, key: after.key, id: after.id })
-    const changes: UserChange[] = []
-    let next = after
-    for (const [id, key, json] of rows) {
-      next = { ...after, key, id }
-      if (json === null) continue
-      changes.push({ position: next, id, user: json, deletedAt: undefined })
-      if (changes.length === limit) return { changes, next, hasMore: true }
-    }
-    if (rows.length < BASELINE_ROWS) next = { ...after, ...BEGINNING }
-    return { changes, next, hasMore: true }
-  }
-
-  function readChanges(after: ChangePosition, limit: number): ChangePage {
-    const rows = selectChanges.all(Number(after.key), limit + 1)
-    const changes = rows.slice(0, limit).map(
-      ([id, revision, deletedAt, json]): UserChange => ({
-        position: { ...after, key: String(revision), id },
-        id,
-        user: json ?? undefined,
-        deletedAt: deletedAt ?? undefined,
-      }),
-    )
-    return { changes, next: changes.at(-1)?.position ?? after, hasMore: rows.length > limit }
-  }
-
   return {
     read: (after, limit) =>
       read(() => {
         const feed = selectFeed.get() as FeedRow
         const from = after ?? beginningOf(feed)
         if (isExpired(feed, from)) throw new ServiceError('cursor_expired')
-        return from.phase === 'before' ? readBaseline(feed, from, limit) : readChanges(from, limit)
+        const { phase, key, id } = from
+        return phase === 'before'
+          ? baselinePageOf(selectBaseline.all({ baseline: feed.baseline, key, id }), from, limit)
+          : changePageOf(selectChanges.all(Number(key), limit + 1), from, limit)
       }),
 
     last: () =>
@@ -162,14 +116,12 @@ export function createSqliteUserChanges(options: {
   }
 }
 
-const BEGINNING = { phase: 'changes', key: '0', id: 0 } as const
-
 function beginningOf({ mark, baseline, revision }: FeedRow): ChangePosition {
   const before = { phase: 'before', key: '', id: 0 } as const
   return { mark, since: String(revision), ...(baseline > 0 ? before : BEGINNING) }
 }
 
-/** A position from before a forgotten deletion that its reader needs, or beyond the present. */
+/** Whether a position is of another feed, before a forgotten deletion that its reader needs, or beyond the last change. */
 function isExpired(feed: FeedRow, { mark, phase, key, since }: ChangePosition): boolean {
   if (mark !== feed.mark) return true
   const read = phase === 'before' ? 0 : Number(key)

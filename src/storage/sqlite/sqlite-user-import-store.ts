@@ -1,9 +1,5 @@
 import { createIdCounter, createImportDecisions } from '../../users/transfer/import-decisions.ts'
-import type {
-  ImportKeys,
-  ImportOutcome,
-  UserImportStore,
-} from '../../users/transfer/user-import-store.ts'
+import type { ImportOutcome, UserImportStore } from '../../users/transfer/user-import-store.ts'
 import type { UserRow } from '../../users/user-repository.ts'
 import { foldCase } from '../../users/user-schemas.ts'
 import {
@@ -14,8 +10,9 @@ import {
   UPSERT_CHECKPOINT,
 } from '../import-checkpoints.ts'
 import type { Database } from './sqlite-driver.ts'
-import { translateSqliteError } from './sqlite-errors.ts'
-import { createUserUpdate, ROW_COLUMNS } from './sqlite-user-update.ts'
+import { guardRead } from './sqlite-errors.ts'
+import { numbered } from './sqlite-statements.ts'
+import { createUserFinder, createUserUpdate } from './sqlite-user-rows.ts'
 import type { WriteQueue } from './write-queue.ts'
 
 export interface SqliteUserImportStoreOptions {
@@ -29,10 +26,6 @@ const INSERT = `
   INSERT INTO users (id, name, name_lower, email, password_digest, created_at, updated_at)
   VALUES (?, ?, ?, ?, ?, ?, ?)`
 
-const SELECT_BY_EMAIL = `SELECT ${ROW_COLUMNS} FROM users WHERE lower(email) = lower(?)`
-
-const SELECT_BY_ID = `SELECT ${ROW_COLUMNS} FROM users WHERE id = ?`
-
 /** The table in which SQLite keeps the last id has no row before the first user. */
 const SELECT_LAST_ID = `SELECT seq FROM sqlite_sequence WHERE name = 'users'`
 
@@ -43,29 +36,15 @@ export function createSqliteUserImportStore({
   now,
 }: SqliteUserImportStoreOptions): UserImportStore {
   const insert = database.prepare(INSERT)
-  const selectByEmail = database.prepare<[string], UserRow>(SELECT_BY_EMAIL)
-  const selectById = database.prepare<[number], UserRow>(SELECT_BY_ID)
   const selectLastId = database.prepare<[], number>(SELECT_LAST_ID).pluck()
   const selectCheckpoint = database
     .prepare<[Record<string, unknown>], CheckpointRow>(SELECT_CHECKPOINT)
     .raw()
   const upsertCheckpoint = database.prepare<[Record<string, unknown>]>(UPSERT_CHECKPOINT)
+  const usersOf = createUserFinder(database)
   const update = createUserUpdate(database, writes.words)
 
-  async function read<T>(query: () => T): Promise<T> {
-    try {
-      return query()
-    } catch (error) {
-      throw translateSqliteError(error)
-    }
-  }
-
-  function usersOf(rows: readonly ImportKeys[]): UserRow[] {
-    return rows.flatMap(({ id, email }) => {
-      const namesake = id === undefined ? undefined : selectById.get(id)
-      return [selectByEmail.get(email) ?? [], namesake ?? []].flat()
-    })
-  }
+  const read = <T>(query: () => T) => guardRead(database, query)
 
   function create({ id, name, email, passwordDigest, createdAt, updatedAt }: UserRow): void {
     insert.run(id, name, foldCase(name), email, passwordDigest, createdAt, updatedAt)
@@ -96,9 +75,4 @@ export function createSqliteUserImportStore({
         return outcomes
       }),
   }
-}
-
-/** The values of `$1`, `$2`, …, which SQLite takes for names. */
-function numbered(values: readonly unknown[]): Record<string, unknown> {
-  return Object.fromEntries(values.map((value, index) => [index + 1, value]))
 }

@@ -6,8 +6,8 @@ import { createLongLists } from './long-lists.ts'
 import type { LongReads } from './long-reads.ts'
 import type { ReadView } from './read-view.ts'
 import type { Database } from './sqlite-driver.ts'
-import { translateSqliteError } from './sqlite-errors.ts'
-import { findEach, rememberStatements } from './sqlite-statements.ts'
+import { rememberStatements } from './sqlite-statements.ts'
+import { REPRESENTATION } from './sqlite-user-rows.ts'
 import {
   filterValues,
   type ListRow,
@@ -15,13 +15,12 @@ import {
   pageOf,
   SELECT_REVISION,
 } from './user-list-sql.ts'
-import { REPRESENTATION } from './user-representation.ts'
 import { ARE_WORDS_INDEXED } from './word-index.ts'
 
 export interface SqliteUserReadsOptions {
   readonly database: Database
   readonly view: ReadView
-  /** Whoever opens them closes them before the database. */
+  /** The caller closes them, before the database. */
   readonly longReads: LongReads
   /** Milliseconds since the epoch that do not jump when the machine's clock is set. */
   readonly steadyNow: () => number
@@ -56,6 +55,7 @@ const MAX_PREPARED_FORMS = 200
 /** Reads of the table `users` of SQLite, which run at once, but for lists that take long. */
 export function createSqliteUserReads(options: SqliteUserReadsOptions): UserReads {
   const { database, view, steadyNow, longReads } = options
+  const { read } = view
   const select = database.prepare<[number], string>(SELECT).pluck()
   const selectByEmail = database.prepare<[string], DigestRow>(SELECT_BY_EMAIL)
   const selectDigest = database.prepare<[number], string | null>(SELECT_DIGEST).pluck()
@@ -65,15 +65,6 @@ export function createSqliteUserReads(options: SqliteUserReadsOptions): UserRead
   const prepared = rememberStatements(database, MAX_PREPARED_FORMS)
   const areWordsIndexed = database.prepare<[], 0 | 1>(ARE_WORDS_INDEXED).pluck()
   const longLists = createLongLists(longReads)
-
-  async function read<T>(query: () => T): Promise<T> {
-    if (!database.open) throw new ServiceError('shutting_down')
-    try {
-      return view.read(query)
-    } catch (error) {
-      throw translateSqliteError(error)
-    }
-  }
 
   /** A list that reads few users takes less than a millisecond. */
   async function list(query: UserQuery): Promise<UserPage> {
@@ -109,7 +100,15 @@ export function createSqliteUserReads(options: SqliteUserReadsOptions): UserRead
         return row && { user: storedUser(row.json), passwordDigest: row.passwordDigest }
       }),
 
-    findDigests: ids => read(() => findEach(ids, id => selectDigest.get(id))),
+    findDigests: ids =>
+      read(() => {
+        const digests = new Map<number, string | null>()
+        for (const id of ids) {
+          const digest = selectDigest.get(id)
+          if (digest !== undefined) digests.set(id, digest)
+        }
+        return digests
+      }),
 
     isEmailTaken: (email, exceptId) =>
       read(() => {

@@ -3,13 +3,8 @@ import { createSqliteUserReads, type SqliteUserReadsOptions } from './sqlite-use
 import { createSqliteUserWrites, type SqliteUserWritesOptions } from './sqlite-user-writes.ts'
 
 /** Users in the table `users` of SQLite. Reads run at once; writes go through the queue. */
-export function createSqliteUserRepository({
-  now,
-  steadyNow = now,
-  ...options
-}: SqliteUserWritesOptions & Omit<SqliteUserReadsOptions, 'steadyNow'>): UserRepository {
-  return {
-    ...createSqliteUserReads({ ...options, steadyNow }),
-    ...createSqliteUserWrites({ ...options, now, steadyNow }),
-  }
+export function createSqliteUserRepository(
+  options: SqliteUserReadsOptions & SqliteUserWritesOptions,
+): UserRepository {
+  return { ...createSqliteUserReads(options), ...createSqliteUserWrites(options) }
 }

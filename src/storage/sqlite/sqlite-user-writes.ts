@@ -10,8 +10,7 @@ import {
 import { foldCase, takenEmail } from '../../users/user-schemas.ts'
 import type { Database } from './sqlite-driver.ts'
 import { violates } from './sqlite-errors.ts'
-import { createUserUpdate, ROW_COLUMNS } from './sqlite-user-update.ts'
-import { REPRESENTATION } from './user-representation.ts'
+import { createUserUpdate, REPRESENTATION, ROW_COLUMNS } from './sqlite-user-rows.ts'
 import type { WriteQueue } from './write-queue.ts'
 
 export interface SqliteUserWritesOptions {
@@ -20,7 +19,7 @@ export interface SqliteUserWritesOptions {
   /** Milliseconds since the epoch. */
   readonly now: () => number
   /** Milliseconds since the epoch that do not jump when the machine's clock is set. */
-  readonly steadyNow?: () => number
+  readonly steadyNow: () => number
 }
 
 const INSERT = `
@@ -49,7 +48,7 @@ const DELETE_EXPIRED_KEYS = `
 
 /** Writes to the table `users` of SQLite, through the queue. */
 export function createSqliteUserWrites(options: SqliteUserWritesOptions): UserWrites {
-  const { database, writes, now, steadyNow = now } = options
+  const { database, writes, now, steadyNow } = options
   const insert = database.prepare<unknown[], string>(INSERT).pluck()
   const replaceDigest = database.prepare<[string, number, string]>(REPLACE_DIGEST)
   const selectRow = database.prepare<[number], UserRow>(SELECT_ROW)

@@ -1,8 +1,4 @@
-import {
-  createIdCounter,
-  createImportDecisions,
-  emailKey,
-} from '../../users/transfer/import-decisions.ts'
+import { createIdCounter, createImportDecisions } from '../../users/transfer/import-decisions.ts'
 import type {
   ImportKeys,
   ImportOutcome,
@@ -10,8 +6,8 @@ import type {
 } from '../../users/transfer/user-import-store.ts'
 import type { UserRow } from '../../users/user-repository.ts'
 import { Database } from './sqlite-driver.ts'
-import { translateSqliteError } from './sqlite-errors.ts'
-import { ROW_COLUMNS } from './sqlite-user-update.ts'
+import { guardRead } from './sqlite-errors.ts'
+import { createUserFinder } from './sqlite-user-rows.ts'
 
 /** A database of one connection, which SQLite deletes when it is closed. It is in memory while it is small, then in a file. */
 const TEMPORARY = ''
@@ -35,10 +31,6 @@ const UPSERT = `${INSERT}
   ON CONFLICT (id) DO UPDATE SET name = excluded.name, email = excluded.email,
     password_digest = excluded.password_digest, updated_at = excluded.updated_at`
 
-const SELECT_BY_EMAIL = `SELECT ${ROW_COLUMNS} FROM users WHERE lower(email) = ?`
-
-const SELECT_BY_ID = `SELECT ${ROW_COLUMNS} FROM users WHERE id = ?`
-
 export interface TrialImports {
   readonly store: UserImportStore
   close(): void
@@ -59,25 +51,15 @@ export async function openTrialImports(
   trial.exec(CREATE)
   const insertMet = trial.prepare<[UserRow]>(INSERT_MET)
   const upsert = trial.prepare<[UserRow]>(UPSERT)
-  const selectByEmail = trial.prepare<[string], UserRow>(SELECT_BY_EMAIL)
-  const selectById = trial.prepare<[number], UserRow>(SELECT_BY_ID)
+  const usersOf = createUserFinder(trial)
 
   /** The users with these e-mails or ids as they would be now. No other user can affect the rows. */
   function meet(rows: readonly ImportKeys[], found: readonly UserRow[]): UserRow[] {
     for (const user of found) insertMet.run(user)
-    return rows.flatMap(({ id, email }) => {
-      const namesake = id === undefined ? undefined : selectById.get(id)
-      return [selectByEmail.get(emailKey(email)) ?? [], namesake ?? []].flat()
-    })
+    return usersOf(rows)
   }
 
-  function inTransaction<T>(work: () => T): T {
-    try {
-      return trial.transaction(work)()
-    } catch (error) {
-      throw translateSqliteError(error)
-    }
-  }
+  const inTransaction = <T>(work: () => T) => guardRead(trial, trial.transaction(work))
 
   return {
     store: {
@@ -92,7 +74,7 @@ export async function openTrialImports(
 
       write: async ({ users, onConflict, checkpointAfter }) => {
         const found = users.length === 0 ? [] : await findUsers(users)
-        const outcomes = inTransaction(() => {
+        const outcomes = await inTransaction(() => {
           const decide = createImportDecisions({ existing: meet(users, found), onConflict, now })
           return users.map((user): ImportOutcome => {
             const { outcome, after } = decide(user, () => takeId(user.id))

@@ -1,7 +1,5 @@
-import { UnusableDatabase } from '../unusable-database.ts'
+import { FOREIGN, UnusableDatabase } from '../unusable-database.ts'
 import { isDamage } from './sqlite-errors.ts'
-
-export const FOREIGN = 'it is the database of another program'
 
 export const NO_DATABASE = 'it is not a SQLite database'
 

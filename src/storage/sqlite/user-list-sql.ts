@@ -15,7 +15,7 @@ import {
   namesOf,
   soughtOf,
 } from './list-plan.ts'
-import { REPRESENTATION } from './user-representation.ts'
+import { REPRESENTATION } from './sqlite-user-rows.ts'
 import { ARE_WORDS_INDEXED } from './word-index.ts'
 
 export const SELECT_REVISION = `

@@ -2,7 +2,7 @@ import { firstChars, type NamedUser, WORDS_VERSION, wordsOfUser } from '../../us
 import type { IndexingProgress } from '../storage.ts'
 import type { IndexedWords } from '../word-filler.ts'
 import type { Database } from './sqlite-driver.ts'
-import { translateSqliteError } from './sqlite-errors.ts'
+import { guardRead } from './sqlite-errors.ts'
 
 /** The table `users_words`, which finds users by their words. Call it within a transaction. */
 export interface WordIndex {
@@ -110,13 +110,7 @@ export function createIndexedWords(options: IndexedWordsOptions): IndexedWords {
     return index
   }
   return {
-    areComplete: async () => {
-      try {
-        return !opened().lacksUsers()
-      } catch (error) {
-        throw translateSqliteError(error)
-      }
-    },
+    areComplete: () => guardRead(database, () => !opened().lacksUsers()),
     addNext: () => run(() => opened().addNext(usersAStep)),
   }
 }
@@ -136,7 +130,7 @@ export function beginWords(database: Database): void {
   begin.immediate()
 }
 
-/** Up to this many code points, each beginning of a word is a term of the index, whose users FTS5 reads one by one. */
+/** Each beginning of a word up to this many code points is a term of the index. FTS5 reads the users of a term one by one. */
 const MAX_TERM_CHARS = 4
 
 /** Half of a character beyond U+FFFF. */
@@ -157,8 +151,8 @@ export function prefixesOf(user: NamedUser): string {
 }
 
 /**
- * The expression of FTS5 for users whose words begin with all of `asked`. For a longer beginning it collects the users of all
- * words that begin so: only whole words are as long.
+ * The expression of FTS5 for users whose words begin with all of `asked`. A longer beginning is no term: FTS5 then collects
+ * the users of all words that begin with it.
  */
 export function matchOf(asked: readonly string[]): string {
   const isTerm = (word: string) => firstChars(word, MAX_TERM_CHARS) === word

@@ -16,7 +16,7 @@ export interface WriteQueue {
    * `shutting_down` after `close`.
    */
   run<T>(work: () => T): Promise<T>
-  /** What the transaction of the writes that run now changes in the index of words. */
+  /** Changes of the index of words by the transaction that runs now. */
   readonly words: WordChanges
   /** Writes that have not ended. */
   waiting(): number
@@ -40,7 +40,7 @@ interface PendingWrite {
   readonly deadline: number
 }
 
-/** A write whose transaction is about to be committed. */
+/** A write that waits for the commit of its transaction. */
 interface FinishedWrite {
   readonly isRefused: boolean
   settle(): void

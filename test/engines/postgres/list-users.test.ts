@@ -35,9 +35,8 @@ test('pages of different numbers are one prepared statement, alone and together,
   // Each twice.
   const together = await Promise.all([...pages, ...pages].map(idsOf))
   expect(together).toEqual([...expected, ...expected])
-  const names = await connections.read(session =>
-    session.query({ text: `SELECT name FROM pg_prepared_statements WHERE name LIKE 'list%'` }),
-  )
+  const text = `SELECT name FROM pg_prepared_statements WHERE name LIKE 'list%'`
+  const names = await connections.query({ text })
   expect(names).toHaveLength(2)
 })
 

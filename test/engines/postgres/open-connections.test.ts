@@ -72,7 +72,7 @@ test.skipIf(!canStartClusters)(
       await Promise.all([cluster.remove(), connections.close()])
     })
     const read = (text: string, lane: LaneName = 'short') =>
-      connections.read(session => session.query({ text }), { lane })
+      connections.query({ text }, [], { lane })
     await read('SELECT 1')
     const ended = expect(read('SELECT pg_sleep(1000)', 'long')).rejects.toMatchObject(UNAVAILABLE)
     const running = `SELECT FROM pg_stat_activity WHERE query LIKE 'SELECT pg_sleep%' AND state = 'active'`
@@ -87,8 +87,7 @@ test('long work goes on beside short work that got its connection too late for a
   const url = await newPostgresDatabase()
   await queryPostgres(url, 'CREATE TABLE held ()')
   const connections = connectTo(url)
-  const read = (text: string, lane: LaneName = 'short') =>
-    connections.read(session => session.query({ text }), { lane })
+  const read = (text: string, lane: LaneName = 'short') => connections.query({ text }, [], { lane })
   await holdOpen(url, 'LOCK TABLE held IN ACCESS EXCLUSIVE MODE')
   const slept = read('SELECT pg_sleep(2)', 'long')
   // More than there are connections: those that wait for one have little time left when they get it.

@@ -32,7 +32,7 @@ function nameThing({ write }: Pick<Connections, 'write'>, name: string) {
 test('each kind of work on a silent connection ends, and the connection is replaced', async () => {
   const { proxy, connections } = await openThings(2000)
   const read = (text: string, lane: 'short' | 'long') =>
-    connections.read(session => session.query({ text: `SELECT '${text}'` }), { lane })
+    connections.query({ text: `SELECT '${text}'` }, [], { lane })
   // As many as there are connections of the kind.
   proxy.silence('silence', 9)
   const long = Array.from({ length: 3 }, () => read('silence', 'long'))
@@ -57,8 +57,7 @@ test('each kind of work on a silent connection ends, and the connection is repla
 
 test('a read on a silent connection does not end long work on another one', async () => {
   const { proxy, connections } = await openThings()
-  const read = (text: string, lane: 'short' | 'long') =>
-    connections.read(session => session.query({ text }), { lane })
+  const read = (text: string, lane: 'short' | 'long') => connections.query({ text }, [], { lane })
   const slept = read('SELECT pg_sleep(3)', 'long')
   proxy.silence('silence')
   await expect(read(`SELECT 'silence'`, 'short')).rejects.toMatchObject(UNAVAILABLE)
@@ -83,9 +82,7 @@ test('a process that vanishes in a transaction keeps its rows from nobody for lo
 test('close ends what runs on a silent connection', async () => {
   const { proxy, connections } = await openThings(10 * 60_000)
   proxy.silence('silence')
-  const read = connections.read(session => session.query({ text: `SELECT 'silence'` }), {
-    lane: 'long',
-  })
+  const read = connections.query({ text: `SELECT 'silence'` }, [], { lane: 'long' })
   const ended = expect(read).rejects.toMatchObject(UNAVAILABLE)
   await until(() => proxy.silenced() === 1)
   await connections.close()
@@ -94,7 +91,7 @@ test('close ends what runs on a silent connection', async () => {
 
 test('close waits for what is answered', async () => {
   const { connections } = await openThings()
-  const slept = connections.read(session => session.query({ text: 'SELECT pg_sleep(1)' }))
+  const slept = connections.query({ text: 'SELECT pg_sleep(1)' })
   await connections.close()
   expect(await slept).toHaveLength(1)
   await expect(connections.read(async () => 1)).rejects.toMatchObject({ code: 'shutting_down' })

@@ -28,19 +28,19 @@ test('reads of one turn see one state; a request that arrives later sees what ot
   const { count, add } = open()
   await nextTurn()
   // All ready events are handled, so this view is open when the event loop polls for new ones.
-  expect(count()).toBe(0)
+  expect(await count()).toBe(0)
   add()
-  expect(count()).toBe(0)
+  expect(await count()).toBe(0)
   const arrival = stat('.')
   Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, ARRIVAL_MS)
   await arrival
-  expect(count()).toBe(1)
+  expect(await count()).toBe(1)
 })
 
 test('no view delays the checkpoint of another process beyond its turn', async () => {
   const { other, count, add } = open()
   add()
-  expect(count()).toBe(1)
+  expect(await count()).toBe(1)
   add()
   const truncated = () => other.pragma('wal_checkpoint(TRUNCATE)', { simple: true }) === 0
   expect(truncated()).toBe(false)

@@ -21,12 +21,13 @@ async function openRepository(path: string, now: () => number = Date.now) {
   const onWarning = (message: string) => void warnings.push(message)
   const writes = createWriteQueue(database, view, { onWarning })
   const longReads = openLongReads(database)
+  const options = { database, writes, view, longReads, now, steadyNow: now }
   return {
     ...{
       database,
       writes,
       warnings,
-      repository: createSqliteUserRepository({ database, writes, view, longReads, now }),
+      repository: createSqliteUserRepository(options),
     },
     close: async () => {
       await writes.close()

@@ -11,8 +11,8 @@ import {
 import { type CopyTarget, NOT_EMPTY } from '../../copy/copy-ends.ts'
 import { UnusableDatabase } from '../../unusable-database.ts'
 import { hashOfBan, toStored } from '../ban-text.ts'
-import { isUnfinishedCopy } from '../postgres-copy-mark.ts'
-import { sqlStateOf } from '../postgres-errors.ts'
+import { isUnfinishedCopy } from '../inspect-schema.ts'
+import { isOfState } from '../postgres-errors.ts'
 import { BEGIN_FEED } from '../postgres-user-changes.ts'
 import { upsertWords, WRITES_WORDS } from '../user-words.ts'
 import { beginCopy, type CopySession, openCopySession } from './copy-session.ts'
@@ -29,7 +29,7 @@ const INSERT_MARK = `INSERT INTO unfinished_copies (singleton) VALUES (1)`
 
 const DELETE_MARK = `DELETE FROM unfinished_copies`
 
-/** Keys before users, for a trigger looks for those of each deleted user; changes after them, for a trigger notes those. */
+/** Keys before users, because a trigger looks for those of each deleted user. Changes last, because a trigger notes them. */
 const EMPTIED = [
   'user_changes',
   ...COPIED_TABLES.map(({ name }) => name),
@@ -146,6 +146,5 @@ function toHash([rule, clientKey]: CopiedRow): Buffer {
 
 /** Whether the server refused a value (class 22) or a constraint did (class 23). */
 function isRefusal(error: unknown): boolean {
-  const state = sqlStateOf((error as Error).cause)
-  return state?.startsWith('22') === true || state?.startsWith('23') === true
+  return isOfState((error as Error).cause, ['22', '23'])
 }

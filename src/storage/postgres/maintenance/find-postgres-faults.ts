@@ -10,13 +10,10 @@ import {
 import type { CheckReport } from '../../database-tasks.ts'
 import { findMismatch, type Migration } from '../../migrations.ts'
 import { UNFINISHED_COPY } from '../../unusable-database.ts'
-import { readHistory, requireUsable } from '../inspect-schema.ts'
-import type { Connections, Statement } from '../postgres-connections.ts'
-import { isUnfinishedCopy } from '../postgres-copy-mark.ts'
+import { isUnfinishedCopy, readHistory, requireUsable } from '../inspect-schema.ts'
+import { type Connections, LONG_WORK } from '../postgres-connections.ts'
 import { SERVER } from '../postgres-user-changes.ts'
 import { findWordFaults } from './find-word-faults.ts'
-
-const LONG = { lane: 'long' } as const
 
 /** The migration that lets a database be an unfinished copy. */
 const COPIES_SINCE = 6
@@ -68,7 +65,7 @@ export async function findPostgresFaults(
   const applied = await connections.read(async session => {
     await requireUsable(session)
     return readHistory(session)
-  }, LONG)
+  }, LONG_WORK)
   const mismatch = findMismatch(applied, migrations)
   const faults = mismatch === undefined ? [] : [mismatch]
 
@@ -87,7 +84,7 @@ export async function findPostgresFaults(
 }
 
 async function findUnfinishedCopy(connections: Connections): Promise<string[]> {
-  return (await connections.read(isUnfinishedCopy, LONG)) ? [UNFINISHED_COPY] : []
+  return (await connections.read(isUnfinishedCopy, LONG_WORK)) ? [UNFINISHED_COPY] : []
 }
 
 async function findRowFaults(
@@ -97,7 +94,7 @@ async function findRowFaults(
   const counts = { broken: 0, wrong: 0 }
   for (let last: number | null = 0; version > 0 && last !== null; ) {
     type ChunkRow = [last: number | null, broken: number, wrong: number]
-    const [chunk] = await query<ChunkRow>(connections, { text: CHECK_USERS }, [last])
+    const [chunk] = await connections.query<ChunkRow>({ text: CHECK_USERS }, [last], LONG_WORK)
     const [end, broken, wrong] = chunk as ChunkRow
     last = end
     counts.broken += broken
@@ -108,16 +105,8 @@ async function findRowFaults(
     [counts.wrong, FAULTS.wrongNameLower],
   ]
   for (const { sql, fault } of RULES.filter(({ since }) => since <= version)) {
-    const [[count] = [0]] = await query<[number]>(connections, { text: sql })
+    const [[count] = [0]] = await connections.query<[number]>({ text: sql }, [], LONG_WORK)
     found.push([count, fault])
   }
   return describeCounts(found)
-}
-
-function query<R extends readonly unknown[]>(
-  connections: Connections,
-  statement: Statement,
-  values: readonly unknown[] = [],
-): Promise<R[]> {
-  return connections.read(session => session.query<R>(statement, values), LONG)
 }

@@ -1,6 +1,6 @@
 import { FAULTS } from '../../check-rules.ts'
 import { INDEXED_THROUGH } from '../index-next-users.ts'
-import type { Connections } from '../postgres-connections.ts'
+import { type Connections, LONG_WORK } from '../postgres-connections.ts'
 import { wordsText } from '../user-words.ts'
 
 type ChunkRow = readonly [id: number, name: string, email: string, words: string | null]
@@ -21,21 +21,17 @@ const SELECT_CHUNK = `
 const COUNT_ORPHANS = `
   SELECT count(*) FROM users_words WHERE NOT EXISTS (SELECT FROM users WHERE users.id = users_words.id)`
 
-const LONG = { lane: 'long' } as const
-
 /** Compares the words of all users with their names and e-mails, also while others write. Each chunk is of one state. */
 export async function findWordFaults(connections: Connections): Promise<readonly string[]> {
   for (let last: number | undefined = 0; last !== undefined; ) {
-    const users: readonly ChunkRow[] = await connections.read(
-      session => session.query<ChunkRow>({ text: SELECT_CHUNK }, [last]),
-      LONG,
-    )
+    const users: ChunkRow[] = await connections.query({ text: SELECT_CHUNK }, [last], LONG_WORK)
     if (users.some(isWrong)) return [FAULTS.wrongWords]
     last = users.at(-1)?.[0]
   }
-  const [[orphans] = [0]] = await connections.read(
-    session => session.query<[number]>({ text: COUNT_ORPHANS }),
-    LONG,
+  const [[orphans] = [0]] = await connections.query<[number]>(
+    { text: COUNT_ORPHANS },
+    [],
+    LONG_WORK,
   )
   return orphans === 0 ? [] : [FAULTS.wrongWords]
 }

@@ -7,7 +7,7 @@ import { forgetIndexedWords, indexedWords } from '../index-next-users.ts'
 import { openConnections } from '../open-connections.ts'
 import { waitFor } from '../open-postgres-storage.ts'
 import type { Connections } from '../postgres-connections.ts'
-import { asUnusable, sqlStateOf } from '../postgres-errors.ts'
+import { asUnusable, isOfState } from '../postgres-errors.ts'
 import {
   migratePostgres,
   postgresMigrationStatus,
@@ -50,7 +50,7 @@ export function checkPostgresDatabase(location: PostgresLocation): Promise<Check
         findPostgresFaults(connections, postgresMigrations()),
       )
     } catch (error) {
-      if (!MISSING.includes(sqlStateOf(error) ?? '')) throw error
+      if (!isOfState(error, MISSING)) throw error
       const { message } = error as Error
       const why = `it lacks what the migrations make: ${message}`
       throw new UnusableDatabase(why, { isFault: true, cause: error })
@@ -69,7 +69,7 @@ async function withConnections<T>(
   const connections = openConnections({ location, longStatementMs: STATEMENT_MS })
   try {
     await waitFor(async () => {
-      await connections.read(session => session.query({ text: 'SELECT 1' }))
+      await connections.query({ text: 'SELECT 1' })
     })
     return await work(connections)
   } catch (error) {

@@ -1,8 +1,7 @@
 import { BANS, type CopiedRow, type CopiedTable } from '../../copy/copied-tables.ts'
 import type { CopyEnd, CopySource } from '../../copy/copy-ends.ts'
 import { OLDER_SCHEMA, UNFINISHED_COPY, UnusableDatabase } from '../../unusable-database.ts'
-import { openView, requireThere, requireUsable } from '../inspect-database.ts'
-import { isUnfinishedCopy } from '../sqlite-copy-mark.ts'
+import { isUnfinishedCopy, openView, requireThere, requireUsable } from '../inspect-database.ts'
 import type { Database } from '../sqlite-driver.ts'
 import { explainErrors } from '../unusable-reasons.ts'
 

@@ -7,11 +7,10 @@ import {
 } from '../../copy/copied-tables.ts'
 import { type CopyTarget, NOT_EMPTY } from '../../copy/copy-ends.ts'
 import { OLDER_SCHEMA, UnusableDatabase } from '../../unusable-database.ts'
-import { inspect, requireFile, WHOLE_CACHE_KIB } from '../inspect-database.ts'
-import { migrate, migrationsOfRelease } from '../migrator.ts'
+import { inspect, isUnfinishedCopy, requireFile, WHOLE_CACHE_KIB } from '../inspect-database.ts'
+import { migrationsOfRelease, withFreshSchema } from '../migrator.ts'
 import { openExclusively } from '../open-exclusively.ts'
 import { openSqlite } from '../open-sqlite.ts'
-import { isUnfinishedCopy } from '../sqlite-copy-mark.ts'
 import { Database } from '../sqlite-driver.ts'
 import { NEW_MARK } from '../sqlite-user-changes.ts'
 import { explainErrors } from '../unusable-reasons.ts'
@@ -25,7 +24,7 @@ const INSERT_MARK = `INSERT INTO unfinished_copies (singleton) VALUES (1)`
 
 const DELETE_MARK = `DELETE FROM unfinished_copies`
 
-/** About a second for a million users. Keys before users, for a trigger looks for those of each deleted user. */
+/** Takes about a second for a million users. Keys come first, because a trigger looks for those of each deleted user. */
 const DELETE_ALL = COPIED_TABLES.map(({ name }) => `DELETE FROM ${name}`)
   .reverse()
   .join('; ')
@@ -34,7 +33,7 @@ const DELETE_SEQUENCE = `DELETE FROM sqlite_sequence WHERE name = 'users'`
 
 const INSERT_SEQUENCE = `INSERT INTO sqlite_sequence (name, seq) VALUES ('users', ?)`
 
-/** Whoever follows reads all users as they were before the feed. */
+/** A follower then reads all users as those from before the feed. */
 const BEGIN_FEED = `
   DELETE FROM user_changes;
   UPDATE user_feed SET mark = ${NEW_MARK}, baseline_through = (SELECT coalesce(max(id), 0) FROM users), forgotten_through = 0`
@@ -145,11 +144,10 @@ function dropUserIndexes(database: Database): void {
   database.exec(statements.join('; '))
 }
 
-/** Those of this release: an unfinished copy of release 1.0.0 has none that could be asked. */
+/** Those of this release, because an unfinished copy by release 1.0.0 has no indexes to read the SQL of. */
 function createUserIndexes(database: Database): void {
-  const fresh = new Database(':memory:')
-  migrate(fresh, migrationsOfRelease(), Date.now)
-  const statements = fresh.prepare<[], string>(CREATE_INDEX).pluck().all()
-  fresh.close()
+  const statements = withFreshSchema(migrationsOfRelease(), fresh =>
+    fresh.prepare<[], string>(CREATE_INDEX).pluck().all(),
+  )
   database.exec(statements.join('; '))
 }

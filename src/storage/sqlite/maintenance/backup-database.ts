@@ -6,11 +6,11 @@ import type { Backup, TaskOptions } from '../../database-tasks.ts'
 import { UnusableDatabase } from '../../unusable-database.ts'
 import { isFileOfDatabase } from '../database-files.ts'
 import { openView, requireThere, requireUsable } from '../inspect-database.ts'
-import { Database } from '../sqlite-driver.ts'
+import type { Database } from '../sqlite-driver.ts'
 import { expireCursors } from '../sqlite-user-changes.ts'
 import { explainErrors } from '../unusable-reasons.ts'
 import { examine } from './find-faults.ts'
-import { withPartialDatabase } from './partial-database.ts'
+import { leaveWal, withDatabase, withPartialDatabase } from './partial-database.ts'
 
 export interface BackupOptions extends TaskOptions {
   /** The database, which may be in use. */
@@ -80,18 +80,4 @@ function publish(partial: string, target: string): Backup {
   renameSync(partial, target)
   syncFolder(dirname(target))
   return { bytes: statSync(target).size }
-}
-
-/** A copy of a database in WAL mode is in WAL mode too, and reading it would create files beside it. */
-export function leaveWal(path: string): void {
-  withDatabase(path, database => database.pragma('journal_mode = DELETE'))
-}
-
-function withDatabase(path: string, work: (database: Database) => void): void {
-  const database = new Database(path)
-  try {
-    work(database)
-  } finally {
-    database.close()
-  }
 }

@@ -2,8 +2,8 @@ import { type FileHandle, open } from 'node:fs/promises'
 import type { TaskOptions } from '../../database-tasks.ts'
 import { UnusableDatabase } from '../../unusable-database.ts'
 import { EMPTY, explainErrors } from '../unusable-reasons.ts'
-import { leaveWal } from './backup-database.ts'
 import { examine } from './find-faults.ts'
+import { leaveWal } from './partial-database.ts'
 
 export interface CopyOptions extends TaskOptions {
   readonly backup: string

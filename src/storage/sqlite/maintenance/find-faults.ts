@@ -10,10 +10,9 @@ import {
 import type { CheckReport } from '../../database-tasks.ts'
 import { findMismatch, type Migration } from '../../migrations.ts'
 import { UNFINISHED_COPY } from '../../unusable-database.ts'
-import { openView, readHistory, WHOLE_CACHE_KIB } from '../inspect-database.ts'
-import { migrate, migrationsOfRelease } from '../migrator.ts'
-import { isUnfinishedCopy } from '../sqlite-copy-mark.ts'
-import { Database } from '../sqlite-driver.ts'
+import { isUnfinishedCopy, openView, readHistory, WHOLE_CACHE_KIB } from '../inspect-database.ts'
+import { migrationsOfRelease, withFreshSchema } from '../migrator.ts'
+import type { Database } from '../sqlite-driver.ts'
 
 export interface Examination extends CheckReport {
   /** Number of migrations applied; 0 if the database is empty. */
@@ -108,7 +107,8 @@ function schemaFaults(database: Database, migrations: readonly Migration[]): rea
   // It lacks indexes until it is complete.
   if (isUnfinishedCopy(database)) return [UNFINISHED_COPY]
   const there = new Map(schemaOf(database).map(row => [row.name, row]))
-  const changed = schemaAfter(migrations).flatMap(({ type, name, sql }) => {
+  const expected = migrations.length === 0 ? [] : withFreshSchema(migrations, schemaOf)
+  const changed = expected.flatMap(({ type, name, sql }) => {
     const found = there.get(name)
     if (found === undefined) return [`the ${type} ${name} is missing`]
     return found.sql === sql
@@ -123,15 +123,4 @@ function schemaFaults(database: Database, migrations: readonly Migration[]): rea
 
 function schemaOf(database: Database): readonly SchemaRow[] {
   return database.prepare<[], SchemaRow>(SELECT_SCHEMA).all()
-}
-
-function schemaAfter(migrations: readonly Migration[]): readonly SchemaRow[] {
-  if (migrations.length === 0) return []
-  const fresh = new Database(':memory:')
-  try {
-    migrate(fresh, migrations, Date.now)
-    return schemaOf(fresh)
-  } finally {
-    fresh.close()
-  }
 }

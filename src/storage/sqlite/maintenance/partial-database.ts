@@ -1,6 +1,7 @@
 import { closeSync, openSync, rmSync } from 'node:fs'
 import { partialNameOf } from '../../../files/partial-file.ts'
 import { COMPANIONS } from '../database-files.ts'
+import { Database } from '../sqlite-driver.ts'
 import { explainErrors } from '../unusable-reasons.ts'
 
 /**
@@ -17,5 +18,20 @@ export async function withPartialDatabase<T>(
     return await work(partial)
   } finally {
     for (const ending of ['', ...COMPANIONS]) rmSync(partial + ending, { force: true })
+  }
+}
+
+/** A copy of a database in WAL mode is in WAL mode too, and reading it would create files beside it. */
+export function leaveWal(path: string): void {
+  withDatabase(path, database => database.pragma('journal_mode = DELETE'))
+}
+
+/** Opens such a file for some work. */
+export function withDatabase(path: string, work: (database: Database) => void): void {
+  const database = new Database(path)
+  try {
+    work(database)
+  } finally {
+    database.close()
   }
 }

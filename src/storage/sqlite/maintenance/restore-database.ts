@@ -8,11 +8,12 @@ import { companionOf, resolveLinks } from '../database-files.ts'
 import { requireFile } from '../inspect-database.ts'
 import { openExclusively } from '../open-exclusively.ts'
 import { createPrivately } from '../open-sqlite.ts'
-import { Database } from '../sqlite-driver.ts'
+import type { Database } from '../sqlite-driver.ts'
+import { hasTable } from '../sqlite-statements.ts'
 import { expireCursors } from '../sqlite-user-changes.ts'
 import { asUnusable, explainErrors, IN_USE } from '../unusable-reasons.ts'
 import { type CopyOptions, copyVerified } from './copy-verified.ts'
-import { withPartialDatabase } from './partial-database.ts'
+import { withDatabase, withPartialDatabase } from './partial-database.ts'
 import { replaceFile } from './replace-file.ts'
 
 export interface RestoreOptions extends CopyOptions {
@@ -27,9 +28,6 @@ const UNREADABLE =
 
 /** Before the time, in the name that the previous database gets. */
 const KEPT = '.replaced-'
-
-const SELECT_IF_COUNTED = `
-  SELECT count(*) FROM sqlite_schema WHERE type = 'table' AND name = 'users_summary'`
 
 /** `?` comes from the clock, so that the revision is new even if that of the previous database cannot be read. */
 const BEGIN_LATER_REVISION = `
@@ -116,7 +114,8 @@ async function replace(
   const database = await lockOutOfWal(path)
   try {
     const hasContent = Number(database.pragma('page_count', { simple: true })) > 1
-    beginLaterRevision(partial, Math.max(now, revisionIn(database) + 1))
+    const least = Math.max(now, revisionIn(database) + 1)
+    withDatabase(partial, copy => beginLaterRevision(copy, least))
     removeSecondNames(path)
     const kept = hasContent ? freeName(path, now) : undefined
     replaceFile({ path, partial, kept })
@@ -127,15 +126,9 @@ async function replace(
 }
 
 /** Clients cache lists by their revision: if one came twice, they would keep an old list. */
-function beginLaterRevision(partial: string, least: number): void {
-  const database = new Database(partial)
-  try {
-    const isCounted = database.prepare(SELECT_IF_COUNTED).pluck().get() === 1
-    if (isCounted) database.prepare(BEGIN_LATER_REVISION).run(least)
-    expireCursors(database)
-  } finally {
-    database.close()
-  }
+function beginLaterRevision(copy: Database, least: number): void {
+  if (hasTable(copy, 'users_summary')) copy.prepare(BEGIN_LATER_REVISION).run(least)
+  expireCursors(copy)
 }
 
 /** 0 if the database is damaged or its schema has no revision. */

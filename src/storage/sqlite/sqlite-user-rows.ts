@@ -4,8 +4,33 @@ import type { Database } from './sqlite-driver.ts'
 import { rememberStatements } from './sqlite-statements.ts'
 import type { WordChanges } from './word-changes.ts'
 
+/** A user as clients see it. It must not contain the password digest. */
+export const REPRESENTATION = `json_object(
+  'id', id, 'name', name, 'email', email, 'created_at', created_at, 'updated_at', updated_at)`
+
 /** The columns of a `UserRow`, by its names. */
 export const ROW_COLUMNS = `id, name, email, password_digest AS passwordDigest, created_at AS createdAt, updated_at AS updatedAt`
+
+const SELECT_BY_EMAIL = `SELECT ${ROW_COLUMNS} FROM users WHERE lower(email) = lower(?)`
+
+const SELECT_BY_ID = `SELECT ${ROW_COLUMNS} FROM users WHERE id = ?`
+
+interface Keys {
+  readonly id?: number | undefined
+  readonly email: string
+}
+
+/** Finds the users with the e-mail or the id of each row of an import. */
+export function createUserFinder(database: Database): (rows: readonly Keys[]) => UserRow[] {
+  const selectByEmail = database.prepare<[string], UserRow>(SELECT_BY_EMAIL)
+  const selectById = database.prepare<[number], UserRow>(SELECT_BY_ID)
+
+  return rows =>
+    rows.flatMap(({ id, email }) => {
+      const namesake = id === undefined ? undefined : selectById.get(id)
+      return [selectByEmail.get(email) ?? [], namesake ?? []].flat()
+    })
+}
 
 /**
  * Names only the columns that change: SQLite rewrites the index of every column in SET, changed or not. When only the name
