@@ -1,6 +1,6 @@
-import type { ServiceReport } from '../metrics/service-report.ts'
+import { queuesOf, type ServiceReport } from '../metrics/service-report.ts'
 import type { History, HistorySample } from './service-status.ts'
-import { countByClass, durationsOf, quantileMs, queuesOf, rounded } from './status-numbers.ts'
+import { countByClass, durationsOf, quantileMs, rounded } from './status-numbers.ts'
 
 const SAMPLE_MS = 2000
 const KEPT_MS = 15 * 60_000

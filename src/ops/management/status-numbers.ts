@@ -1,7 +1,5 @@
 import { DURATION_BOUNDS, type RequestSeries } from '../../http/request-metrics.ts'
 import { quantileOf, totalOf } from '../../metrics/histogram.ts'
-import type { ServiceReport } from '../metrics/service-report.ts'
-import type { ServiceStatus } from './service-status.ts'
 
 /** Requests by class of status; every class is present. */
 export function countByClass(series: readonly RequestSeries[]): Record<string, number> {
@@ -24,15 +22,6 @@ export function durationsOf(series: readonly RequestSeries[]): readonly number[]
 export function quantileMs(durations: readonly number[], q: number): number | null {
   const seconds = quantileOf(durations, DURATION_BOUNDS, q)
   return seconds === undefined ? null : rounded(seconds * 1000)
-}
-
-/** What waits at the moment. */
-export function queuesOf(report: ServiceReport): ServiceStatus['queues'] {
-  return {
-    requests: report.server.waitingRequests,
-    writes: report.storage.waitingWrites,
-    passwords: report.waitingPasswords,
-  }
 }
 
 /** To three digits after the point, because more only lengthen the response. */

@@ -2,9 +2,9 @@ import type { RequestSeries } from '../../http/request-metrics.ts'
 import type { RuleReport } from '../../limits/rule-report.ts'
 import { totalOf } from '../../metrics/histogram.ts'
 import type { ReadinessChecks } from '../health.ts'
-import type { ServiceReport } from '../metrics/service-report.ts'
+import { queuesOf, type ServiceReport } from '../metrics/service-report.ts'
 import type { History, RouteStatus, RuleStatus, ServiceStatus } from './service-status.ts'
-import { countByClass, durationsOf, quantileMs, queuesOf, rounded } from './status-numbers.ts'
+import { countByClass, durationsOf, quantileMs, rounded } from './status-numbers.ts'
 
 /** What a status has beside the report of the service. */
 export interface StatusContext extends ReadinessChecks {

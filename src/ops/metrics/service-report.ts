@@ -45,6 +45,15 @@ export interface ProcessUse {
   readonly eventLoopLagSeconds: number
 }
 
+/** What waits at the moment: requests, writes and passwords. */
+export function queuesOf({ server, storage, waitingPasswords }: ServiceReport) {
+  return {
+    requests: server.waitingRequests,
+    writes: storage.waitingWrites,
+    passwords: waitingPasswords,
+  }
+}
+
 export interface ReportSources {
   readonly metrics: RequestMetrics
   readonly storage: Pick<Storage, 'report' | 'users'>
