@@ -24,6 +24,11 @@ export function quantileMs(durations: readonly number[], q: number): number | nu
   return seconds === undefined ? null : rounded(seconds * 1000)
 }
 
+/** The sum over all names. */
+export function sumOf(counts: Readonly<Record<string, number>>): number {
+  return totalOf({ counts: Object.values(counts) })
+}
+
 /** To three digits after the point, because more only lengthen the response. */
 export function rounded(value: number): number {
   return Math.round(value * 1000) / 1000
