@@ -36,18 +36,17 @@ export function whyUnexpected(
   expectation: Expectation,
   results: readonly TrialResult[],
 ): string | undefined {
-  const index = results.findIndex(denialOf)
-  const { steps = [], status } = results[index] ?? {}
-  const denial = steps.find(isDenial)
-  if (expectation === 'allowed') {
-    return (
-      denial &&
-      `expected allowed, but request ${index + 1} is denied with ${status} by ${nameOf(denial)}`
-    )
+  if (expectation === 'denied') {
+    if (results.slice(-1).some(denialOf)) return undefined
+    return `expected denied, but request ${results.length}, the last one, is allowed`
   }
-  const last = results.at(-1)
-  if (last !== undefined && denialOf(last) !== undefined) return undefined
-  return `expected denied, but request ${results.length}, the last one, is allowed`
+  for (const [index, result] of results.entries()) {
+    const denial = denialOf(result)
+    if (denial !== undefined) {
+      return `expected allowed, but request ${index + 1} is denied with ${result.status} by ${nameOf(denial)}`
+    }
+  }
+  return undefined
 }
 
 /** The report for people. Consecutive requests that the rules treated alike share a paragraph. */
@@ -124,11 +123,9 @@ export function plainTrial(trial: Trial) {
   }
 }
 
-const isDenial = ({ isDenied }: TraceStep) => isDenied === true
-
 /** What denied a request; `undefined` for one that passed. */
 function denialOf({ steps }: TrialResult): TraceStep | undefined {
-  return steps.find(isDenial)
+  return steps.find(({ isDenied }) => isDenied)
 }
 
 /** The headers that limits add to the answer to a request that passed. */
