@@ -1,4 +1,4 @@
-import { useState } from 'preact/hooks'
+import { useRef, useState } from 'preact/hooks'
 import { BanForm } from './ban-form.tsx'
 import { useBanPages } from './ban-pages.ts'
 import { formatCount, formatSpan } from './format.ts'
@@ -68,14 +68,14 @@ export function Bans({ view, actions }: PanelProps) {
 }
 
 function Search({ onSearch }: { readonly onSearch: (client: string) => void }) {
-  const [client, setClient] = useState('')
+  const client = useRef<HTMLInputElement>(null)
   return (
     <search aria-label="Bans">
       <form
         class="filter"
         onSubmit={event => {
           event.preventDefault()
-          onSearch(client.trim())
+          onSearch(client.current?.value.trim() ?? '')
         }}
       >
         <label for="ban-client">Client</label>
@@ -85,11 +85,9 @@ function Search({ onSearch }: { readonly onSearch: (client: string) => void }) {
           autocomplete="off"
           spellcheck={false}
           placeholder="exactly, such as 203.0.113.9"
-          onInput={({ currentTarget: { value } }) => {
-            setClient(value)
-            // The cross of the field was used.
-            if (value === '') onSearch('')
-          }}
+          ref={client}
+          // The cross of the field was used.
+          onInput={({ currentTarget: { value } }) => value === '' && onSearch('')}
         />
         <button type="submit">Find</button>
       </form>

@@ -51,10 +51,15 @@ export class Refusal extends Error {
   }
 }
 
+/** Whether the service has refused a request for lack of a token. */
+export function needsToken(error: unknown): boolean {
+  return error instanceof Refusal && error.status === 401
+}
+
 /** What went wrong with a request, in words. */
 export function explain(error: unknown): string {
   if (!(error instanceof Refusal)) return 'The service cannot be reached.'
-  return error.status === 401 ? 'The service asks for a token.' : error.message
+  return needsToken(error) ? 'The service asks for a token.' : error.message
 }
 
 /** Longer than a busy service needs. */
