@@ -103,7 +103,7 @@ export function Tiles({ view }: { readonly view: View | undefined }) {
             <dd data-tone={view && tone?.(view)}>
               <span class="value">
                 <span class="number">{number}</span>
-                <span class="unit">{unit.map(part => `${GAP}${part}`)}</span>
+                <span class="faint">{unit.map(part => `${GAP}${part}`)}</span>
               </span>
               <span class="below">{view === undefined ? GAP : below(view)}</span>
             </dd>
