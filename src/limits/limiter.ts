@@ -8,10 +8,9 @@ import { createLimitHeaders } from './limit-headers.ts'
 import type { Notices } from './notices.ts'
 import { createRouteLimit } from './route-limit.ts'
 import { compareRules, type RuleChanges } from './rule-changes.ts'
-import type { LimitsReport } from './rule-report.ts'
 import { factsOf } from './rules/request-facts.ts'
 import type { CheckedLimits, CompiledBan } from './rules/rules-schema.ts'
-import { createTallies, type Tallies } from './tallies.ts'
+import { createTallies, type LimitsReport, type Tallies } from './tallies.ts'
 
 /** The limits of a service, as middleware whose rules can be changed while it runs. */
 export interface Limiter {

@@ -1,5 +1,5 @@
 import type { RequestSeries } from '../../http/request-metrics.ts'
-import type { RuleReport } from '../../limits/rule-report.ts'
+import type { RuleReport } from '../../limits/tallies.ts'
 import { totalOf } from '../../metrics/histogram.ts'
 import type { ReadinessChecks } from '../health.ts'
 import { queuesOf, type ServiceReport } from '../metrics/service-report.ts'

@@ -1,6 +1,6 @@
 import { setImmediate } from 'node:timers/promises'
 import type { RequestMetrics, RequestReport } from '../../http/request-metrics.ts'
-import type { LimitsReport } from '../../limits/rule-report.ts'
+import type { LimitsReport } from '../../limits/tallies.ts'
 import type { ServerReport } from '../../server/server.ts'
 import type { Storage } from '../../storage/storage.ts'
 import type { StorageReport } from '../../storage/storage-report.ts'
