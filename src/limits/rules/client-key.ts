@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto'
 import { isIP } from 'node:net'
 import type { Request } from 'express'
 import { getDomain } from 'tldts'
-import { hasCredentials, namedDigest } from './credential-digest.ts'
+import { credentialDigest, hasCredentials, namedDigest } from './credential-digest.ts'
 import type { Key, KeyName, KeyPart } from './limits-file.ts'
 import { memoize } from './memoize.ts'
 import { countedAddress, factsOf, headerValues, queryValues } from './request-facts.ts'
@@ -197,10 +197,10 @@ function domainKey(): KeyOf {
 
 function headerKey(name: string): KeyOf {
   const lowerCaseName = name.toLowerCase()
-  if (hasCredentials(lowerCaseName)) {
-    return request => factsOf(request).credentialDigest(lowerCaseName)
-  }
-  return request => headerValues(request, lowerCaseName).join(', ') || undefined
+  const sentValue = (request: Request) => headerValues(request, lowerCaseName).join(', ')
+  return hasCredentials(lowerCaseName)
+    ? request => credentialDigest(sentValue(request))
+    : request => sentValue(request) || undefined
 }
 
 /** A text or a number in the body, at a path such as `user.email`: trimmed and in lower case. */
