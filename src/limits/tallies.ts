@@ -42,7 +42,8 @@ export interface Tallies {
   find(kind: RuleKind, name: string): Tally | undefined
 }
 
-const TYPES: Readonly<Record<RuleKind, NoticeType>> = {
+/** The type of the rules of a kind, as in their notices. */
+export const TYPE_OF_KIND: Readonly<Record<RuleKind, NoticeType>> = {
   safelist: 'safelist',
   blocklist: 'blocklist',
   bans: 'ban',
@@ -69,7 +70,7 @@ export function createTallies(limits: CheckedLimits, previous?: Tallies): Tallie
 
     report: () =>
       entries.map(({ kind, rule: { name, isDryRun }, tally }) => {
-        return { type: TYPES[kind], rule: name, isDryRun, ...tally }
+        return { type: TYPE_OF_KIND[kind], rule: name, isDryRun, ...tally }
       }),
   }
 }

@@ -1,7 +1,8 @@
 import type { NoticeType, TraceStep } from '../../limits/notices.ts'
 import { keyInWords, textInWords, timeInWords } from '../../limits/rules/describe-rules.ts'
 import type { Key } from '../../limits/rules/limits-file.ts'
-import type { CheckedLimits, RuleKind } from '../../limits/rules/rules-schema.ts'
+import { type CheckedLimits, RULE_KINDS, type RuleKind } from '../../limits/rules/rules-schema.ts'
+import { TYPE_OF_KIND } from '../../limits/tallies.ts'
 
 /** A header as it is written on the wire. */
 export type HeaderLine = readonly [name: string, value: string]
@@ -155,18 +156,13 @@ function valuesByName(headers: readonly HeaderLine[]): Readonly<Record<string, s
   return Object.fromEntries(values)
 }
 
-const KIND_OF_TYPE: Readonly<Record<NoticeType, RuleKind>> = {
-  safelist: 'safelist',
-  blocklist: 'blocklist',
-  ban: 'bans',
-  throttle: 'throttle',
-  track: 'track',
-  rateLimit: 'rateLimits',
-}
-
 /** As in `bans "login"`. */
 function nameOf({ type, rule }: TraceStep): string {
-  return `${KIND_OF_TYPE[type]} ${JSON.stringify(rule)}`
+  return `${kindOf(type)} ${JSON.stringify(rule)}`
+}
+
+function kindOf(type: NoticeType): RuleKind {
+  return RULE_KINDS.find(kind => TYPE_OF_KIND[kind] === type) as RuleKind
 }
 
 /** A rule of any kind, with the keys that some kinds have. */
@@ -180,7 +176,7 @@ interface AnyRule {
 }
 
 function ruleOf({ type, rule }: TraceStep, { limits }: Trial): AnyRule {
-  const rules: readonly (AnyRule & { readonly name: string })[] = limits[KIND_OF_TYPE[type]]
+  const rules: readonly (AnyRule & { readonly name: string })[] = limits[kindOf(type)]
   return rules.find(({ name }) => name === rule) ?? {}
 }
 
