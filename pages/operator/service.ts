@@ -28,12 +28,6 @@ export interface BanPage {
   readonly next: string | undefined
 }
 
-export interface BanOrder {
-  readonly rule: string
-  readonly client: string
-  readonly for?: string
-}
-
 /** An answer that is no success, or not what was asked for. */
 export class Refusal extends Error {
   readonly status: number
@@ -84,7 +78,7 @@ export async function fetchBans(client: string, next?: string): Promise<BanPage>
   return { bans: body as readonly Ban[], next: nextOf(link) }
 }
 
-export async function addBan(order: BanOrder): Promise<Ban> {
+export async function addBan(order: { rule: string; client: string; for?: string }): Promise<Ban> {
   const { body } = await ask('POST', 'bans', { ban: order })
   return body as Ban
 }
