@@ -2,7 +2,7 @@ import type { RequestHandler } from 'express'
 import { ACTIONS, type Action } from '../http/actions.ts'
 import type { BanList } from './ban-list.ts'
 import type { CounterStore } from './counter-store.ts'
-import { type Check, createFilter } from './filter.ts'
+import { createFilter } from './filter.ts'
 import { type CheckOptions, compileChecks } from './filter-checks.ts'
 import { createLimitHeaders } from './limit-headers.ts'
 import type { Notices } from './notices.ts'
@@ -74,19 +74,11 @@ export function createLimiter(options: LimiterOptions): Limiter {
   }
 }
 
-interface CompiledRules {
-  readonly source: CheckedLimits
-  readonly tallies: Tallies
-  readonly checks: readonly Check[]
-  readonly beforeBody: Readonly<Record<Action, readonly RequestHandler[]>>
-  readonly afterBody: Readonly<Record<Action, readonly RequestHandler[]>>
-}
-
 function compileRules(
   limits: CheckedLimits,
   { store, ...others }: Omit<CheckOptions, 'tallies'>,
   previous?: Tallies,
-): CompiledRules {
+) {
   const tallies = createTallies(limits, previous)
   const parts = { ...others, tallies }
   const routes =

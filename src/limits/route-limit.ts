@@ -3,13 +3,12 @@ import { type ClientRateLimitInfo, rateLimit } from 'express-rate-limit'
 import type { Action } from '../http/actions.ts'
 import type { CounterStore } from './counter-store.ts'
 import { compileDenyOverLimit } from './deny-over-limit.ts'
-import type { AddLimitHeaders } from './limit-headers.ts'
-import type { Notices } from './notices.ts'
+import type { CheckOptions } from './filter-checks.ts'
 import { needsBody } from './rules/client-key.ts'
 import { memoize } from './rules/memoize.ts'
 import { factsOf, type LimitState } from './rules/request-facts.ts'
 import type { CompiledRateLimit } from './rules/rules-schema.ts'
-import { type Tallies, tallyPass } from './tallies.ts'
+import { tallyPass } from './tallies.ts'
 
 /** A limit on the routes of some actions. */
 export interface RouteLimit {
@@ -19,11 +18,8 @@ export interface RouteLimit {
   readonly handler: RequestHandler
 }
 
-export interface RouteLimitOptions {
+export interface RouteLimitOptions extends Omit<CheckOptions, 'bans' | 'now'> {
   readonly store: CounterStore
-  readonly notices: Notices
-  readonly tallies: Tallies
-  readonly addLimitHeaders: AddLimitHeaders
 }
 
 /** The most limiters of express-rate-limit that a rule keeps, one for each window that its function returns. */
