@@ -1,11 +1,11 @@
-import { useState } from 'preact/hooks'
+import { useRef, useState } from 'preact/hooks'
 import { BanForm } from './ban-form.tsx'
 import { useBanPages } from './ban-pages.ts'
-import { formatCount, formatSpan } from './format.ts'
-import { LiftDialog } from './lift-dialog.tsx'
+import { Dialog, Wrong } from './dialog.tsx'
+import { formatCount, formatMoment, formatSpan } from './format.ts'
 import type { PanelProps } from './page.tsx'
-import { Panel } from './panel.tsx'
-import type { Ban } from './service.ts'
+import { Facts, Panel } from './panel.tsx'
+import { type Ban, liftBan } from './service.ts'
 import { type Column, numbers, Table } from './table.tsx'
 
 /** The list of bans by pages, with a dialog to lift one and a form to add one. */
@@ -32,7 +32,6 @@ export function Bans({ view, actions }: PanelProps) {
       name="bans"
       title="Bans"
       note={view && `${formatCount(view.status.bans)} in force`}
-      noteId="bans-count"
       button={
         <button type="button" id="add-ban" {...add}>
           Add a ban…
@@ -68,14 +67,14 @@ export function Bans({ view, actions }: PanelProps) {
 }
 
 function Search({ onSearch }: { readonly onSearch: (client: string) => void }) {
-  const [client, setClient] = useState('')
+  const client = useRef<HTMLInputElement>(null)
   return (
     <search aria-label="Bans">
       <form
         class="filter"
         onSubmit={event => {
           event.preventDefault()
-          onSearch(client.trim())
+          onSearch(client.current?.value.trim() ?? '')
         }}
       >
         <label for="ban-client">Client</label>
@@ -85,11 +84,9 @@ function Search({ onSearch }: { readonly onSearch: (client: string) => void }) {
           autocomplete="off"
           spellcheck={false}
           placeholder="exactly, such as 203.0.113.9"
-          onInput={({ currentTarget: { value } }) => {
-            setClient(value)
-            // The cross of the field was used.
-            if (value === '') onSearch('')
-          }}
+          ref={client}
+          // The cross of the field was used.
+          onInput={({ currentTarget: { value } }) => value === '' && onSearch('')}
         />
         <button type="submit">Find</button>
       </form>
@@ -134,4 +131,46 @@ function columnsOf(now: number, lift: (ban: Ban) => void): readonly Column<Ban>[
       ),
     },
   ]
+}
+
+interface LiftProps extends Pick<PanelProps, 'actions'> {
+  readonly ban: Ban
+  /** The time of the service, in milliseconds since the epoch. */
+  readonly now: number
+  readonly onLifted: () => void
+  readonly onClose: () => void
+}
+
+/** The dialog that lifts a ban. */
+function LiftDialog({ ban, now, actions, onLifted, onClose }: LiftProps) {
+  const [error, setError] = useState<string>()
+  const ends = Date.parse(ban.ends_at)
+
+  async function lift(): Promise<boolean> {
+    try {
+      const wasInForce = await liftBan(ban)
+      const which = `the ban of ${ban.client} by ${ban.rule}`
+      actions.notify(wasInForce ? `Lifted ${which}.` : `When lifted, ${which} had ended.`)
+      onLifted()
+      return true
+    } catch (problem) {
+      setError(actions.explain(problem))
+      return false
+    }
+  }
+
+  const props = { id: 'lift-dialog', title: 'Lift this ban?', action: 'Lift the ban' }
+  return (
+    <Dialog {...props} isDanger onSubmit={lift} onClose={onClose}>
+      <Facts
+        id="lift-facts"
+        facts={[
+          ['Client', ban.client],
+          ['Rule', ban.rule],
+          ['Ends', `${formatMoment(ends, now)}, in ${formatSpan(ends - now)}`],
+        ]}
+      />
+      <Wrong id="lift-error" text={error} />
+    </Dialog>
+  )
 }

@@ -25,8 +25,6 @@ export interface ChartOptions {
   readonly isLogarithmic?: boolean
   /** The top of the axis is at least this. */
   readonly minTop: number
-  /** In pixels, as in the style sheet. */
-  readonly height: number
 }
 
 const SPAN_SECONDS = 15 * 60
@@ -42,7 +40,7 @@ const DASHES = [[], [7, 4], [2, 3]]
 
 /** A chart of the last 15 minutes, with a legend that has the values at the pointer, or else the newest ones. */
 export function Chart({ options, view }: { options: ChartOptions; view: View | undefined }) {
-  const { title, unit, series, format, isStacked, height } = options
+  const { title, unit, series, format, isStacked } = options
   const canvas = useRef<HTMLDivElement>(null)
   const plot = useRef<UPlot>(null)
   /** When the samples that are drawn end, in seconds since the epoch. */
@@ -72,7 +70,7 @@ export function Chart({ options, view }: { options: ChartOptions; view: View | u
     )
     plot.current = made
     new ResizeObserver(() => {
-      const width = Math.floor(host.clientWidth)
+      const { clientWidth: width, clientHeight: height } = host
       if (width > 0 && width !== made.width) made.setSize({ width, height })
     }).observe(host)
     matchMedia('(prefers-color-scheme: dark)').addEventListener('change', () => made.redraw())
@@ -116,7 +114,7 @@ export function Chart({ options, view }: { options: ChartOptions; view: View | u
 
 /** What is the same for a chart as long as it lives. */
 function plotOptions(options: ChartOptions, host: HTMLElement): UPlot.Options {
-  const { series, height, isStacked, isLogarithmic, formatTick = formatPlain } = options
+  const { series, isStacked, isLogarithmic, formatTick = formatPlain } = options
   const colorOf = (name: string) => {
     host.style.color = `var(--${name})`
     return getComputedStyle(host).color
@@ -126,7 +124,7 @@ function plotOptions(options: ChartOptions, host: HTMLElement): UPlot.Options {
   const line = { stroke: () => colorOf('line'), width: 1 }
   return {
     width: 300,
-    height,
+    height: host.clientHeight,
     legend: { show: false },
     // At the right there is half of the last time.
     padding: [8, 20, 0, 0],

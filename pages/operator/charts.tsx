@@ -3,9 +3,6 @@ import { Chart, type ChartOptions } from './chart.tsx'
 import { formatCount, formatMs, formatRate, formatShare, GAP } from './format.ts'
 import type { View } from './state.ts'
 
-const LARGE = 210
-const SMALL = 120
-
 const ofClass = (name: string) => (sample: HistorySample) =>
   (sample.by_status[name] ?? 0) / sample.seconds
 
@@ -26,7 +23,6 @@ const CHARTS: readonly ChartOptions[] = [
     ],
     format: formatRate,
     minTop: 10,
-    height: LARGE,
   },
   {
     title: 'Latency',
@@ -40,7 +36,6 @@ const CHARTS: readonly ChartOptions[] = [
     format: formatMs,
     formatTick: formatMsTick,
     minTop: 1,
-    height: LARGE,
   },
   {
     title: 'Refused',
@@ -52,7 +47,6 @@ const CHARTS: readonly ChartOptions[] = [
     ],
     format: formatRate,
     minTop: 4,
-    height: SMALL,
   },
   {
     title: 'Queues',
@@ -64,7 +58,6 @@ const CHARTS: readonly ChartOptions[] = [
     ],
     format: formatCount,
     minTop: 4,
-    height: SMALL,
   },
   {
     title: 'Processor',
@@ -73,7 +66,6 @@ const CHARTS: readonly ChartOptions[] = [
     series: [{ label: 'this process', color: 'served', value: ({ cpu }) => cpu }],
     format: formatShare,
     minTop: 0.25,
-    height: SMALL,
   },
 ]
 

@@ -9,15 +9,11 @@ export type Maybe = number | null | undefined
 /** Where there is no value. */
 export const NONE = '–'
 
-const WHOLE = new Intl.NumberFormat('en', { maximumFractionDigits: 0 })
-const ONE_DIGIT = new Intl.NumberFormat('en', {
-  minimumFractionDigits: 1,
-  maximumFractionDigits: 1,
-})
-const TWO_DIGITS = new Intl.NumberFormat('en', {
-  minimumFractionDigits: 2,
-  maximumFractionDigits: 2,
-})
+const withDigits = (digits: number) =>
+  new Intl.NumberFormat('en', { minimumFractionDigits: digits, maximumFractionDigits: digits })
+const WHOLE = withDigits(0)
+const ONE_DIGIT = withDigits(1)
+const TWO_DIGITS = withDigits(2)
 
 /** Exact below ten million. */
 export function formatCount(count: Maybe): string {

@@ -4,8 +4,6 @@ import { type Connection, readinessOf } from './readiness.ts'
 import type { View } from './state.ts'
 import { Token } from './token.tsx'
 
-const SHORT: Readonly<Record<string, string>> = { ok: 'ok', local: 'local', unavailable: 'down' }
-
 const ICON = new URL('icon.svg', import.meta.url).href
 
 export interface HeaderProps {
@@ -33,7 +31,7 @@ export function Header({ connection, view, actions }: HeaderProps) {
         <ul class="chips" id="checks" aria-label="Checks">
           {Object.entries(view?.status.checks ?? {}).map(([name, { status }]) => (
             <li key={name} data-tone={status}>
-              {`${name} ${SHORT[status] ?? status}`}
+              {`${name} ${status === 'unavailable' ? 'down' : status}`}
             </li>
           ))}
         </ul>

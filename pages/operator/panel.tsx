@@ -1,24 +1,23 @@
 import type { ComponentChildren } from 'preact'
 
 export interface PanelFrame {
-  /** Of the style sheet, and of the heading with `-title`. */
+  /** Of the style sheet, of the heading with `-title`, and of the note with `-note`. */
   readonly name: string
   readonly title: string
   /** Beside the title, in gray. */
   readonly note?: ComponentChildren
-  readonly noteId?: string
   /** At the right end of the head. */
   readonly button?: ComponentChildren
   readonly children: ComponentChildren
 }
 
 /** A part of the page with a heading. */
-export function Panel({ name, title, note, noteId, button, children }: PanelFrame) {
+export function Panel({ name, title, note, button, children }: PanelFrame) {
   return (
     <section class={`panel ${name}`} aria-labelledby={`${name}-title`}>
       <div class="panel-head">
         <h2 id={`${name}-title`}>{title}</h2>
-        <span class="faint" id={noteId}>
+        <span class="faint" id={`${name}-note`}>
           {note}
         </span>
         {button}

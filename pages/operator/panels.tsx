@@ -95,7 +95,7 @@ export function Database({ view }: ViewProps) {
   const storage = view?.status.storage
   const note = storage && `${ENGINES[storage.engine]}${storage.up ? '' : ', down'}`
   return (
-    <Panel name="database" title="Database" note={note} noteId="database-engine">
+    <Panel name="database" title="Database" note={note}>
       <Facts id="database" facts={view === undefined ? [] : factsOfDatabase(view)} />
     </Panel>
   )

@@ -28,12 +28,6 @@ export interface BanPage {
   readonly next: string | undefined
 }
 
-export interface BanOrder {
-  readonly rule: string
-  readonly client: string
-  readonly for?: string
-}
-
 /** An answer that is no success, or not what was asked for. */
 export class Refusal extends Error {
   readonly status: number
@@ -51,10 +45,15 @@ export class Refusal extends Error {
   }
 }
 
+/** Whether the service has refused a request for lack of a token. */
+export function needsToken(error: unknown): boolean {
+  return error instanceof Refusal && error.status === 401
+}
+
 /** What went wrong with a request, in words. */
 export function explain(error: unknown): string {
   if (!(error instanceof Refusal)) return 'The service cannot be reached.'
-  return error.status === 401 ? 'The service asks for a token.' : error.message
+  return needsToken(error) ? 'The service asks for a token.' : error.message
 }
 
 /** Longer than a busy service needs. */
@@ -79,7 +78,7 @@ export async function fetchBans(client: string, next?: string): Promise<BanPage>
   return { bans: body as readonly Ban[], next: nextOf(link) }
 }
 
-export async function addBan(order: BanOrder): Promise<Ban> {
+export async function addBan(order: { rule: string; client: string; for?: string }): Promise<Ban> {
   const { body } = await ask('POST', 'bans', { ban: order })
   return body as Ban
 }

@@ -3,7 +3,7 @@ import { formatMoment } from './format.ts'
 import { type Notice, Page } from './page.tsx'
 import { createPoller } from './poller.ts'
 import { type Connection, readinessOf } from './readiness.ts'
-import { explain, fetchStatus, Refusal } from './service.ts'
+import { explain, fetchStatus, needsToken, Refusal } from './service.ts'
 import { createState } from './state.ts'
 
 const MAX_NOTICES = 3
@@ -28,7 +28,7 @@ const actions = {
     show()
   },
   explain: (error: unknown) => {
-    if (error instanceof Refusal && error.status === 401) askForToken()
+    if (needsToken(error)) askForToken()
     return explain(error)
   },
 }
@@ -54,7 +54,7 @@ async function poll(): Promise<boolean> {
     show()
     return true
   } catch (error) {
-    if (error instanceof Refusal && error.status === 401) askForToken()
+    if (needsToken(error)) askForToken()
     else showLost(error)
     return false
   }

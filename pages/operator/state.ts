@@ -79,7 +79,7 @@ function joinSamples(
 
 /** A sum over the samples of the last ten seconds, as a rate for each second. */
 export function recentRate(
-  samples: readonly HistorySample[],
+  { samples }: Pick<View, 'samples'>,
   numberIn: (sample: HistorySample) => number,
 ): number | undefined {
   const recent = samples.slice(-5)

@@ -1,4 +1,3 @@
-import type { HistorySample } from '../../src/ops/management/service-status.ts'
 import {
   formatCount,
   formatMs,
@@ -20,17 +19,15 @@ interface Tile {
   tone?(view: View): Tone
 }
 
-const rateOf = ({ samples }: View, numberIn: (sample: HistorySample) => number) =>
-  recentRate(samples, numberIn)
-const failures = (view: View) => rateOf(view, sample => sample.by_status['5xx'] ?? 0)
-const shed = (view: View) => rateOf(view, sample => sample.shed)
-const refused = (view: View) => rateOf(view, sample => sample.refused)
+const failures = (view: View) => recentRate(view, sample => sample.by_status['5xx'] ?? 0)
+const shed = (view: View) => recentRate(view, sample => sample.shed)
+const refused = (view: View) => recentRate(view, sample => sample.refused)
 
 const TILES: readonly Tile[] = [
   {
     label: 'Requests',
     title: 'Requests that ended, a second, over the last ten seconds',
-    value: view => formatPerSecond(rateOf(view, requestsIn)),
+    value: view => formatPerSecond(recentRate(view, requestsIn)),
     below: ({ status }) => `${formatCount(status.requests.total)} in all`,
   },
   {
@@ -38,7 +35,7 @@ const TILES: readonly Tile[] = [
     title: 'Requests answered with a status from 500 on, a second, over the last ten seconds',
     value: view => formatPerSecond(failures(view)),
     below: view => {
-      const all = rateOf(view, requestsIn)
+      const all = recentRate(view, requestsIn)
       return all ? `${formatShare((failures(view) ?? 0) / all)} of requests` : 'no requests'
     },
     tone: view => toneOf(failures(view), 'bad'),
@@ -77,7 +74,8 @@ const TILES: readonly Tile[] = [
     label: 'Refused',
     title: 'Requests that rules refused, a second, over the last ten seconds',
     value: view => formatPerSecond(refused(view)),
-    below: view => `dry runs ${formatRate(rateOf(view, sample => sample.would_refuse))}${GAP}/s`,
+    below: view =>
+      `dry runs ${formatRate(recentRate(view, sample => sample.would_refuse))}${GAP}/s`,
     tone: view => toneOf(refused(view), 'warn'),
   },
   {
@@ -105,7 +103,7 @@ export function Tiles({ view }: { readonly view: View | undefined }) {
             <dd data-tone={view && tone?.(view)}>
               <span class="value">
                 <span class="number">{number}</span>
-                <span class="unit">{unit.map(part => `${GAP}${part}`)}</span>
+                <span class="faint">{unit.map(part => `${GAP}${part}`)}</span>
               </span>
               <span class="below">{view === undefined ? GAP : below(view)}</span>
             </dd>

@@ -3,12 +3,12 @@ import { ServiceError } from '../errors.ts'
 import { checkAnswer } from './answer-counts.ts'
 import type { BanList } from './ban-list.ts'
 import type { Ban } from './ban-store.ts'
-import type { Count, CounterStore } from './counter-store.ts'
+import type { Count } from './counter-store.ts'
 import { type Check, type Denial, denyBlocked } from './filter.ts'
 import { type GuardedRule, type GuardOptions, guardRule } from './guard-rule.ts'
 import { retryAfterSeconds } from './limit-headers.ts'
 import { andThen, type MaybePromise } from './maybe-promise.ts'
-import type { Notice, Notices } from './notices.ts'
+import type { Notice } from './notices.ts'
 import type { CompiledBan } from './rules/rules-schema.ts'
 import { tallyPass, tallyRefusal } from './tallies.ts'
 
@@ -147,11 +147,7 @@ function denyBanned(remainingMs: number): Denial {
 }
 
 /** Where strikes are counted. */
-export interface StrikeOptions {
-  /** `undefined` if nothing is counted. */
-  readonly store: CounterStore | undefined
-  readonly notices: Notices
-}
+export type StrikeOptions = Pick<GuardOptions, 'store' | 'notices'>
 
 /** All services on one database obey a ban after two seconds, and a busy one a little later. */
 const KNOWN_AFTER_MS = 10_000

@@ -97,13 +97,18 @@ export async function openBanList(options: BanListOptions): Promise<BanList> {
   /** A ban that has ended only by the monotonic clock is kept: the next read would take it for a new one. */
   const isOver = ({ ban, endsAt }: Entry) => endsAt <= monotonicNow() && ban.endsAt <= now()
 
-  function hold(key: string, entry: Entry): void {
+  const endOf = (ban: Ban) => monotonicNow() + remainingOf(ban, now())
+
+  function hold(ban: Ban, state: Entry['state']): Entry {
+    const key = keyOf({ ...ban, isDryRun: state === 'dry run' })
     forget(key)
     for (const [first, other] of own) {
       if (!isOver(other) && own.size < maxBans) break
       own.delete(first)
     }
+    const entry = { ban, endsAt: endOf(ban), state }
     own.set(key, entry)
+    return entry
   }
 
   function forget(key: string): void {
@@ -122,7 +127,7 @@ export async function openBanList(options: BanListOptions): Promise<BanList> {
       for (const ban of part) {
         const key = keyOf(ban)
         const known = [found.get(key), own.get(key)].find(each => each?.ban.endsAt === ban.endsAt)
-        const endsAt = monotonicNow() + remainingOf(ban, now())
+        const endsAt = endOf(ban)
         if (known === undefined && endsAt <= monotonicNow()) continue
         if (known === undefined) changes.push({ happened: 'made', ban })
         bans.set(key, known ?? { ban, endsAt, state: 'saved' })
@@ -226,16 +231,11 @@ export async function openBanList(options: BanListOptions): Promise<BanList> {
     add: ({ rule, clientKey, isDryRun, forMs }) => {
       // Whole milliseconds, as the store keeps them.
       const ban = { rule, clientKey, endsAt: Math.ceil(now() + forMs), lastsMs: forMs }
-      const state = isDryRun ? 'dry run' : 'saving'
-      const entry: Entry = { ban, endsAt: monotonicNow() + forMs, state }
-      hold(keyOf({ rule, clientKey, isDryRun }), entry)
+      const entry = hold(ban, isDryRun ? 'dry run' : 'saving')
       return isDryRun ? undefined : soon(startSaving(entry))
     },
 
-    obey: ban => {
-      const endsAt = monotonicNow() + remainingOf(ban, now())
-      hold(keyOf(ban), { ban, endsAt, state: 'saved' })
-    },
+    obey: ban => void hold(ban, 'saved'),
 
     forget: async lifted => {
       // What is being read now may have them still.

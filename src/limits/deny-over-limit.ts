@@ -26,8 +26,12 @@ export function compileDenyOverLimit(
   rule: LimitRule,
   { notices, tally }: { readonly notices: Notices; readonly tally: Tally },
 ): DenyOverLimit {
-  const { name, isDryRun } = rule
-  const answer = compileAnswer(rule)
+  const { name, isDryRun, answer } = rule
+  // What never changes is made once.
+  const details: ErrorDetails = {
+    violatedPolicies: [name],
+    ...(typeof answer === 'object' && detailsOf(answer)),
+  }
 
   return (request, { key, count, limit, windowMs: period, resetsInMs }) => {
     const { logFields, replyHeaders } = request
@@ -42,10 +46,15 @@ export function compileDenyOverLimit(
       tally.wouldRefuse++
       return undefined
     }
-    return (response, next) =>
-      answer({
-        ...{ request, response, next },
-        retryAfter: String(retryAfterSeconds(resetsInMs)),
+    return (response, next) => {
+      const retryAfter = String(retryAfterSeconds(resetsInMs))
+      if (typeof answer !== 'function') {
+        tally.refused++
+        const headers = { 'Retry-After': retryAfter, ...details.headers }
+        return next(new ServiceError('rate_limited', { ...details, headers }))
+      }
+      answerBy(answer, {
+        ...{ request, response, next, retryAfter },
         onFailure: error => notices.functionFailed(type, name, error),
         onRefused: () => void tally.refused++,
         onPassed: () => {
@@ -55,6 +64,7 @@ export function compileDenyOverLimit(
           request.replyHeaders = replyHeaders
         },
       })
+    }
   }
 }
 
@@ -69,17 +79,6 @@ interface DeniedExchange {
   /** One of these is called once it is known whether the request passes. */
   readonly onRefused: () => void
   readonly onPassed: () => void
-}
-
-/** Compiles the answer of a rule. The parts that never change are made once. */
-function compileAnswer({ name, answer }: LimitRule): (exchange: DeniedExchange) => void {
-  if (typeof answer === 'function') return exchange => answerBy(answer, exchange)
-  const details = { violatedPolicies: [name], ...(answer && detailsOf(answer)) }
-  return ({ next, retryAfter, onRefused }) => {
-    onRefused()
-    const headers = { 'Retry-After': retryAfter, ...details.headers }
-    next(new ServiceError('rate_limited', { ...details, headers }))
-  }
 }
 
 /** Lets a function of the rule answer. If it throws before it has begun to answer, the request passes. */

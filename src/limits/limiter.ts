@@ -2,16 +2,15 @@ import type { RequestHandler } from 'express'
 import { ACTIONS, type Action } from '../http/actions.ts'
 import type { BanList } from './ban-list.ts'
 import type { CounterStore } from './counter-store.ts'
-import { type Check, createFilter } from './filter.ts'
+import { createFilter } from './filter.ts'
 import { type CheckOptions, compileChecks } from './filter-checks.ts'
 import { createLimitHeaders } from './limit-headers.ts'
 import type { Notices } from './notices.ts'
 import { createRouteLimit } from './route-limit.ts'
 import { compareRules, type RuleChanges } from './rule-changes.ts'
-import type { LimitsReport } from './rule-report.ts'
 import { factsOf } from './rules/request-facts.ts'
 import type { CheckedLimits, CompiledBan } from './rules/rules-schema.ts'
-import { createTallies, type Tallies } from './tallies.ts'
+import { createTallies, type LimitsReport, type Tallies } from './tallies.ts'
 
 /** The limits of a service, as middleware whose rules can be changed while it runs. */
 export interface Limiter {
@@ -75,19 +74,11 @@ export function createLimiter(options: LimiterOptions): Limiter {
   }
 }
 
-interface CompiledRules {
-  readonly source: CheckedLimits
-  readonly tallies: Tallies
-  readonly checks: readonly Check[]
-  readonly beforeBody: Readonly<Record<Action, readonly RequestHandler[]>>
-  readonly afterBody: Readonly<Record<Action, readonly RequestHandler[]>>
-}
-
 function compileRules(
   limits: CheckedLimits,
   { store, ...others }: Omit<CheckOptions, 'tallies'>,
   previous?: Tallies,
-): CompiledRules {
+) {
   const tallies = createTallies(limits, previous)
   const parts = { ...others, tallies }
   const routes =

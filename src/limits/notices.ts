@@ -141,18 +141,6 @@ export function noticeOf(
   },
 ): Notice {
   const { type, request, rule, counted } = decision
-  // Key by key: this is done for each request that is denied, and a spread takes a microsecond.
-  const notice =
-    counted === undefined
-      ? { type, rule: rule.name, request, key: undefined }
-      : {
-          type,
-          rule: rule.name,
-          request,
-          key: counted.key,
-          count: counted.count,
-          limit: counted.limit,
-          period: counted.period,
-        }
+  const notice = { type, rule: rule.name, request, key: undefined, ...counted }
   return rule.isDryRun ? { ...notice, dryRun: true } : notice
 }

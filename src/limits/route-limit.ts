@@ -1,15 +1,14 @@
 import type { Request, RequestHandler } from 'express'
-import { rateLimit, type Store } from 'express-rate-limit'
+import { type ClientRateLimitInfo, rateLimit } from 'express-rate-limit'
 import type { Action } from '../http/actions.ts'
 import type { CounterStore } from './counter-store.ts'
 import { compileDenyOverLimit } from './deny-over-limit.ts'
-import type { AddLimitHeaders } from './limit-headers.ts'
-import type { Notices } from './notices.ts'
+import type { CheckOptions } from './filter-checks.ts'
 import { needsBody } from './rules/client-key.ts'
 import { memoize } from './rules/memoize.ts'
 import { factsOf, type LimitState } from './rules/request-facts.ts'
 import type { CompiledRateLimit } from './rules/rules-schema.ts'
-import { type Tallies, tallyPass } from './tallies.ts'
+import { tallyPass } from './tallies.ts'
 
 /** A limit on the routes of some actions. */
 export interface RouteLimit {
@@ -19,11 +18,8 @@ export interface RouteLimit {
   readonly handler: RequestHandler
 }
 
-export interface RouteLimitOptions {
+export interface RouteLimitOptions extends Omit<CheckOptions, 'bans' | 'now'> {
   readonly store: CounterStore
-  readonly notices: Notices
-  readonly tallies: Tallies
-  readonly addLimitHeaders: AddLimitHeaders
 }
 
 /** The most limiters of express-rate-limit that a rule keeps, one for each window that its function returns. */
@@ -31,7 +27,7 @@ const MAX_WINDOWS = 100
 
 /** express-rate-limit on the routes, with the counters of all limits as its store. */
 export function createRouteLimit(rule: CompiledRateLimit, options: RouteLimitOptions): RouteLimit {
-  const { notices, tallies, addLimitHeaders } = options
+  const { store, notices, tallies, addLimitHeaders } = options
   const { name, isDryRun, keyOf, limit, windowMs } = rule
   const tally = tallies.of(rule)
   const denyOverLimit = compileDenyOverLimit('rateLimit', rule, { notices, tally })
@@ -55,12 +51,21 @@ export function createRouteLimit(rule: CompiledRateLimit, options: RouteLimitOpt
     }
   }
 
-  function handleCount(request: Request): void {
+  async function count(request: Request): Promise<ClientRateLimitInfo> {
+    const facts = factsOf(request)
     const state = stateOf(request)
+    const { key, limit, windowMs } = state
+    const counterKey = { type: 'rateLimit', rule: name, key } as const
+    const counted = await store.increment(counterKey, windowMs, facts.waitedMs)
+    facts.addWait(counted)
+    state.count = counted.count
+    state.resetsInMs = counted.resetsInMs
     if (!isDryRun) addLimitHeaders(request, name, state)
-    if (state.count > state.limit) return
-    tallyPass(tally)
-    notices.trace?.({ type: 'rateLimit', rule: name, key: state.key, count: state.count })
+    if (state.count <= limit) {
+      tallyPass(tally)
+      notices.trace?.({ type: 'rateLimit', rule: name, key, count: state.count })
+    }
+    return { totalHits: state.count, resetTime: undefined }
   }
 
   function limitWithin(windowMs: number, skip?: (request: Request) => boolean): RequestHandler {
@@ -80,12 +85,12 @@ export function createRouteLimit(rule: CompiledRateLimit, options: RouteLimitOpt
       // Ours cost much less.
       standardHeaders: false,
       legacyHeaders: false,
-      store: createStore({
-        ...options,
-        rule: name,
-        next: () => counting.shift() as Request,
-        handleCount,
-      }),
+      store: {
+        increment: () => count(counting.shift() as Request),
+        // Nobody asks for these.
+        decrement: () => {},
+        resetKey: () => {},
+      },
       handler: (request, response, next) => {
         const denial = denyOverLimit(request, stateOf(request))
         if (denial === undefined) next()
@@ -118,35 +123,4 @@ export function createRouteLimit(rule: CompiledRateLimit, options: RouteLimitOpt
 /** The limit that is counting a request: several rules on one route count one after another. */
 function stateOf(request: Request): LimitState {
   return factsOf(request).routeLimit as LimitState
-}
-
-interface StoreOptions extends RouteLimitOptions {
-  readonly rule: string
-  /** The request that is counted next. */
-  readonly next: () => Request
-  /** Called once it is counted. */
-  readonly handleCount: (request: Request) => void
-}
-
-/** The counter store in the form that express-rate-limit needs. */
-function createStore({ store, rule, next, handleCount }: StoreOptions): Store {
-  const counterKey = (key: string) => ({ type: 'rateLimit', rule, key }) as const
-
-  return {
-    increment: async key => {
-      const request = next()
-      const facts = factsOf(request)
-      const state = stateOf(request)
-      const counted = await store.increment(counterKey(key), state.windowMs, facts.waitedMs)
-      facts.addWait(counted)
-      state.count = counted.count
-      state.resetsInMs = counted.resetsInMs
-      handleCount(request)
-      return { totalHits: counted.count, resetTime: undefined }
-    },
-    decrement: async () => {},
-    resetKey: async key => {
-      await store.reset(counterKey(key))
-    },
-  }
 }

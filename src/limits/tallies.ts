@@ -1,13 +1,35 @@
 import type { NoticeType } from './notices.ts'
-import type { RuleReport } from './rule-report.ts'
 import { type CheckedLimits, RULE_KINDS, type RuleKind } from './rules/rules-schema.ts'
 
-/** What one rule has done, as in its report. The checks of the rule add to it. */
+/** What one rule has done since the start. The checks of the rule add to it. */
 export interface Tally {
+  /** Requests that the rule matched and, if it counts, counted. */
   counted: number
+  /** Of those, requests that the rule let pass, and not only because it is in dry run. */
   passed: number
+  /** Requests that the rule refused, with those of clients that it has banned. */
   refused: number
+  /** Requests that it would have refused if it were not in dry run. */
   wouldRefuse: number
+}
+
+/** The tally of a rule. Kept over a reload if the rule keeps its type and name. */
+export interface RuleReport extends Readonly<Tally> {
+  readonly type: NoticeType
+  readonly rule: string
+  readonly isDryRun: boolean
+}
+
+/** The limits as one process sees them. */
+export interface LimitsReport {
+  /** In the order in which requests meet them. */
+  readonly rules: readonly RuleReport[]
+  /** Bans in force. */
+  readonly bans: number
+  /** Where requests are counted. */
+  readonly store: 'memory' | 'redis' | 'none'
+  /** Whether that store can be reached; otherwise this process counts by itself. */
+  readonly isStoreUp: boolean
 }
 
 /** The tallies of the rules in force. */
@@ -20,7 +42,8 @@ export interface Tallies {
   find(kind: RuleKind, name: string): Tally | undefined
 }
 
-const TYPES: Readonly<Record<RuleKind, NoticeType>> = {
+/** The type of the rules of a kind, as in their notices. */
+export const TYPE_OF_KIND: Readonly<Record<RuleKind, NoticeType>> = {
   safelist: 'safelist',
   blocklist: 'blocklist',
   bans: 'ban',
@@ -47,7 +70,7 @@ export function createTallies(limits: CheckedLimits, previous?: Tallies): Tallie
 
     report: () =>
       entries.map(({ kind, rule: { name, isDryRun }, tally }) => {
-        return { type: TYPES[kind], rule: name, isDryRun, ...tally }
+        return { type: TYPE_OF_KIND[kind], rule: name, isDryRun, ...tally }
       }),
   }
 }

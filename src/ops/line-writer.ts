@@ -127,7 +127,9 @@ export function createLineWriter(
   /** Retries after every error except EPIPE: EAGAIN of a full pipe and ENOSPC of a full disk may pass. */
   function handleError({ code }: NodeJS.ErrnoException): void {
     if (code === 'EPIPE') {
-      giveUp()
+      isReaderGone = true
+      chunks.length = 0
+      open = ''
       return
     }
     isStalled = true
@@ -136,12 +138,6 @@ export function createLineWriter(
       send()
     }, retryMs).unref()
     retryMs = Math.min(2 * retryMs, MAX_RETRY_MS)
-  }
-
-  function giveUp(): void {
-    isReaderGone = true
-    chunks.length = 0
-    open = ''
   }
 
   async function flush(): Promise<void> {

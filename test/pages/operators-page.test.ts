@@ -90,7 +90,7 @@ describe.skipIf(whyNoBrowser())('GET / in a browser', () => {
       }),
     )
     expect(await textOf('process')).toContain(`PID ${status.process.pid}`)
-    expect(await textOf('database-engine')).toBe('SQLite')
+    expect(await textOf('database-note')).toBe('SQLite')
     expect(await textOf('database')).toContain(`Commits in all ${status.storage.commits.count}`)
     const plot = page.locator('.plot').first()
     await until(async () => /2xx/.test((await plot.getAttribute('aria-label')) ?? ''), 50)
@@ -161,7 +161,7 @@ describe.skipIf(whyNoBrowser())('GET / in a browser', () => {
     const opened = await openWithBans(hosts(20))
     const { ops, page, rowsOf, hasRows, button, shows, unexpected } = opened
     const clientsShown = async () => (await rowsOf('bans')).map(([client]) => client)
-    await shows('bans-count', '20 in force')
+    await shows('bans-note', '20 in force')
     await hasRows('bans', 15)
     const first = await clientsShown()
     await button('Next').click()
@@ -171,7 +171,7 @@ describe.skipIf(whyNoBrowser())('GET / in a browser', () => {
     await page.locator('#bans tbody button').last().focus()
     const name = await focused(page)
     await ops.delete('/bans?client=192.0.2.1').expect(200)
-    await shows('bans-count', '19 in force')
+    await shows('bans-note', '19 in force')
     expect(await focused(page)).toBe(name)
     await button('Previous').click()
     await hasRows('bans', 15)

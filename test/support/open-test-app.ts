@@ -11,7 +11,7 @@ import {
 import { createClocks } from '../../src/clocks.ts'
 import { type Environment, loadConfig } from '../../src/config/settings.ts'
 import type { BanControl } from '../../src/limits/ban-control.ts'
-import type { LimitsReport } from '../../src/limits/rule-report.ts'
+import type { LimitsReport } from '../../src/limits/tallies.ts'
 import type { ReloadResult } from '../../src/ops/management/operations.ts'
 import type { Timeouts } from '../../src/server/server.ts'
 import { openService } from '../../src/service.ts'

@@ -3,7 +3,7 @@ import {
   type RequestLabels,
   type RequestSeries,
 } from '../../src/http/request-metrics.ts'
-import type { RuleReport } from '../../src/limits/rule-report.ts'
+import type { RuleReport } from '../../src/limits/tallies.ts'
 import { createHistogram } from '../../src/metrics/histogram.ts'
 import type { ServiceReport } from '../../src/ops/metrics/service-report.ts'
 

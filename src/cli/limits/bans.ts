@@ -1,9 +1,15 @@
 import { type Config, describeProblem } from '../../config/settings.ts'
 import { OperatorError } from '../../errors.ts'
 import type { BanMistake } from '../../limits/ban-control.ts'
-import { endOf, jsonOf } from '../../limits/ban-json.ts'
 import { checkBanOrder } from '../../limits/ban-orders.ts'
-import { type Ban, type BanSelection, type BanStore, remainingOf } from '../../limits/ban-store.ts'
+import {
+  type Ban,
+  type BanSelection,
+  type BanStore,
+  endOf,
+  jsonOf,
+  remainingOf,
+} from '../../limits/ban-store.ts'
 import { possibleKeys } from '../../limits/rules/client-key.ts'
 import { keyInWords, textInWords } from '../../limits/rules/describe-rules.ts'
 import { durationMs } from '../../limits/rules/rule-values.ts'

@@ -1,7 +1,8 @@
 import type { NoticeType, TraceStep } from '../../limits/notices.ts'
 import { keyInWords, textInWords, timeInWords } from '../../limits/rules/describe-rules.ts'
 import type { Key } from '../../limits/rules/limits-file.ts'
-import type { CheckedLimits, RuleKind } from '../../limits/rules/rules-schema.ts'
+import { type CheckedLimits, RULE_KINDS, type RuleKind } from '../../limits/rules/rules-schema.ts'
+import { TYPE_OF_KIND } from '../../limits/tallies.ts'
 
 /** A header as it is written on the wire. */
 export type HeaderLine = readonly [name: string, value: string]
@@ -36,18 +37,17 @@ export function whyUnexpected(
   expectation: Expectation,
   results: readonly TrialResult[],
 ): string | undefined {
-  const index = results.findIndex(denialOf)
-  const { steps = [], status } = results[index] ?? {}
-  const denial = steps.find(isDenial)
-  if (expectation === 'allowed') {
-    return (
-      denial &&
-      `expected allowed, but request ${index + 1} is denied with ${status} by ${nameOf(denial)}`
-    )
+  if (expectation === 'denied') {
+    if (results.slice(-1).some(denialOf)) return undefined
+    return `expected denied, but request ${results.length}, the last one, is allowed`
   }
-  const last = results.at(-1)
-  if (last !== undefined && denialOf(last) !== undefined) return undefined
-  return `expected denied, but request ${results.length}, the last one, is allowed`
+  for (const [index, result] of results.entries()) {
+    const denial = denialOf(result)
+    if (denial !== undefined) {
+      return `expected allowed, but request ${index + 1} is denied with ${result.status} by ${nameOf(denial)}`
+    }
+  }
+  return undefined
 }
 
 /** The report for people. Consecutive requests that the rules treated alike share a paragraph. */
@@ -124,11 +124,9 @@ export function plainTrial(trial: Trial) {
   }
 }
 
-const isDenial = ({ isDenied }: TraceStep) => isDenied === true
-
 /** What denied a request; `undefined` for one that passed. */
 function denialOf({ steps }: TrialResult): TraceStep | undefined {
-  return steps.find(isDenial)
+  return steps.find(({ isDenied }) => isDenied)
 }
 
 /** The headers that limits add to the answer to a request that passed. */
@@ -158,18 +156,13 @@ function valuesByName(headers: readonly HeaderLine[]): Readonly<Record<string, s
   return Object.fromEntries(values)
 }
 
-const KIND_OF_TYPE: Readonly<Record<NoticeType, RuleKind>> = {
-  safelist: 'safelist',
-  blocklist: 'blocklist',
-  ban: 'bans',
-  throttle: 'throttle',
-  track: 'track',
-  rateLimit: 'rateLimits',
-}
-
 /** As in `bans "login"`. */
 function nameOf({ type, rule }: TraceStep): string {
-  return `${KIND_OF_TYPE[type]} ${JSON.stringify(rule)}`
+  return `${kindOf(type)} ${JSON.stringify(rule)}`
+}
+
+function kindOf(type: NoticeType): RuleKind {
+  return RULE_KINDS.find(kind => TYPE_OF_KIND[kind] === type) as RuleKind
 }
 
 /** A rule of any kind, with the keys that some kinds have. */
@@ -183,7 +176,7 @@ interface AnyRule {
 }
 
 function ruleOf({ type, rule }: TraceStep, { limits }: Trial): AnyRule {
-  const rules: readonly (AnyRule & { readonly name: string })[] = limits[KIND_OF_TYPE[type]]
+  const rules: readonly (AnyRule & { readonly name: string })[] = limits[kindOf(type)]
   return rules.find(({ name }) => name === rule) ?? {}
 }
 

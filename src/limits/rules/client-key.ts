@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto'
 import { isIP } from 'node:net'
 import type { Request } from 'express'
 import { getDomain } from 'tldts'
-import { hasCredentials, namedDigest } from './credential-digest.ts'
+import { credentialDigest, hasCredentials, namedDigest } from './credential-digest.ts'
 import type { Key, KeyName, KeyPart } from './limits-file.ts'
 import { memoize } from './memoize.ts'
 import { countedAddress, factsOf, headerValues, queryValues } from './request-facts.ts'
@@ -73,8 +73,6 @@ export function needsBody(key: Key | undefined): boolean {
 /** Finds the key of a request. */
 export function compileKey(key: Key | undefined): KeyOf {
   const parts = partsOf(key).map(compilePart)
-  const [only] = parts
-  if (parts.length === 1 && only !== undefined) return request => shorten(only(request))
   return request => {
     const values: string[] = []
     for (const part of parts) {
@@ -82,7 +80,7 @@ export function compileKey(key: Key | undefined): KeyOf {
       if (value === undefined) return undefined
       values.push(value)
     }
-    return shorten(JSON.stringify(values))
+    return joinParts(values)
   }
 }
 
@@ -92,12 +90,15 @@ export function compileKey(key: Key | undefined): KeyOf {
  */
 export function namedKey(key: Key | undefined, name: string): string | undefined {
   const parts = partsOf(key)
-  const [only] = parts
-  if (parts.length === 1 && only !== undefined) return shorten(namedPart(only, name))
-  const names = parseTexts(name)
-  const values = parts.map((part, index) => namedPart(part, names[index] ?? ''))
-  if (names.length !== parts.length || values.includes(undefined)) return undefined
-  return shorten(JSON.stringify(values))
+  const names = parts.length === 1 ? [name] : parseTexts(name)
+  const values = names.flatMap((each, index) => namedPart(parts[index], each) ?? [])
+  const isComplete = names.length === parts.length && values.length === parts.length
+  return isComplete ? joinParts(values) : undefined
+}
+
+/** The key of a client that has these values for the parts of a key. */
+function joinParts(values: readonly string[]): string {
+  return shorten(values.length === 1 ? (values[0] as string) : JSON.stringify(values))
 }
 
 /** All keys that the client an operator names may have, for any rule. */
@@ -116,8 +117,8 @@ function possibleLists(names: readonly string[]): readonly (readonly string[])[]
   return [names, counted, ...withCredential]
 }
 
-function namedPart(part: KeyPart, name: string): string | undefined {
-  if (name === '') return undefined
+function namedPart(part: KeyPart | undefined, name: string): string | undefined {
+  if (name === '' || part === undefined) return undefined
   if (typeof part === 'function') return name
   const { keyOfName } = kindOf(part)
   return keyOfName === undefined ? name : keyOfName(name, argumentOf(part))
@@ -148,8 +149,8 @@ function parseTexts(text: string): readonly string[] {
  * Hashes a long key: clients choose some keys, and many long ones would fill the memory. Half of a surrogate pair is
  * replaced, as the database does, so that a ban is found there under the same key.
  */
-function shorten(key: string | undefined): string | undefined {
-  if (key === undefined || key.length <= MAX_KEY_CHARS) return key?.toWellFormed()
+function shorten(key: string): string {
+  if (key.length <= MAX_KEY_CHARS) return key.toWellFormed()
   return createHash('sha256').update(key).digest('base64url')
 }
 
@@ -197,10 +198,10 @@ function domainKey(): KeyOf {
 
 function headerKey(name: string): KeyOf {
   const lowerCaseName = name.toLowerCase()
-  if (hasCredentials(lowerCaseName)) {
-    return request => factsOf(request).credentialDigest(lowerCaseName)
-  }
-  return request => headerValues(request, lowerCaseName).join(', ') || undefined
+  const sentValue = (request: Request) => headerValues(request, lowerCaseName).join(', ')
+  return hasCredentials(lowerCaseName)
+    ? request => credentialDigest(sentValue(request))
+    : request => sentValue(request) || undefined
 }
 
 /** A text or a number in the body, at a path such as `user.email`: trimmed and in lower case. */

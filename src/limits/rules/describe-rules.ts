@@ -1,6 +1,7 @@
 import type { Answer, Key, Matching, Patterns } from './limits-file.ts'
 import { MATCH_KEYS } from './matchers.ts'
 import { listOf, toRegExp } from './patterns.ts'
+import { durationMs } from './rule-values.ts'
 import { type CheckedLimits, RULE_KINDS, type RuleKind } from './rules-schema.ts'
 
 /** A checked rule, described in one line. */
@@ -145,13 +146,7 @@ const DEFAULTS: Readonly<Record<RuleKind, object>> = {
   rateLimits: { by: 'ip', with: { status: 429 }, dryRun: false },
 }
 
-/** The field of a compiled rule that holds a time of the file, in milliseconds. */
-const COMPILED_TIMES: Readonly<Record<string, string>> = {
-  findtime: 'windowMs',
-  period: 'windowMs',
-  within: 'windowMs',
-  bantime: 'banMs',
-}
+const TIMES = ['findtime', 'period', 'within', 'bantime']
 
 /**
  * The rules as plain JSON, in the order in which a request meets them. Each has its kind and its defaults. Times are in
@@ -164,9 +159,8 @@ export function plainRules(limits: CheckedLimits): readonly object[] {
       const members = Object.entries({ ...DEFAULTS[kind], ...rule.source })
         .filter(([key]) => key !== 'only' && key !== 'except')
         .map(([key, value]) => {
-          const time = COMPILED_TIMES[key]
-          const isTime = time !== undefined && typeof value !== 'function'
-          return isTime ? [`${key}_ms`, rule[time as keyof typeof rule]] : [key, toPlain(value)]
+          const isTime = TIMES.includes(key) && typeof value !== 'function'
+          return isTime ? [`${key}_ms`, durationMs(value)] : [key, toPlain(value)]
         })
       const actions = 'actions' in rule && { actions: rule.actions }
       return { kind, ...Object.fromEntries(members), ...actions }

@@ -27,11 +27,9 @@ type MatchKey = keyof Values
 export const MATCHERS: { readonly [Key in MatchKey]: Matcher<Values[Key]> } = {
   method: {
     // HEAD is answered like GET, so a rule for GET matches both.
-    schema: patterns(text => text.toUpperCase()).transform(
-      (test): RequestTest =>
-        ({ method }) =>
-          test(method) || (method === 'HEAD' && test('GET')),
-    ),
+    schema: patterns(text => text.toUpperCase()).transform(test => {
+      return ({ method }: Request) => test(method) || (method === 'HEAD' && test('GET'))
+    }),
     findWarnings: value => {
       const isUnknown = allAre(value, text => !METHODS.includes(text.toUpperCase()))
       return isUnknown ? ['matches no request: there is no such method'] : []
@@ -39,11 +37,7 @@ export const MATCHERS: { readonly [Key in MatchKey]: Matcher<Values[Key]> } = {
   },
 
   path: {
-    schema: patterns().transform(
-      (test): RequestTest =>
-        request =>
-          test(factsOf(request).path),
-    ),
+    schema: patterns().transform(test => textTest(request => factsOf(request).path, test)),
     findWarnings: value => {
       const isRelative = allAre(value, text => !text.startsWith('/'))
       // A path may contain an encoded question mark, so such a pattern may match something, but not what was meant.
@@ -58,22 +52,12 @@ export const MATCHERS: { readonly [Key in MatchKey]: Matcher<Values[Key]> } = {
   },
 
   ip: {
-    schema: addresses.transform((includes): RequestTest => {
-      const isIncluded = memoize(includes)
-      return request => {
-        const { ip } = factsOf(request)
-        return ip !== undefined && isIncluded(ip)
-      }
-    }),
+    schema: addresses.transform(test => textTest(request => factsOf(request).ip, memoize(test))),
   },
 
   host: {
-    schema: patterns(text => text.toLowerCase()).transform(
-      (test): RequestTest =>
-        request => {
-          const { host } = factsOf(request)
-          return host !== undefined && test(host)
-        },
+    schema: patterns(text => text.toLowerCase()).transform(test =>
+      textTest(request => factsOf(request).host, test),
     ),
     findWarnings: value => {
       const hasPort = allAre(value, text => /^[^:]*:\d+$/.test(text))
@@ -99,7 +83,7 @@ export const MATCHERS: { readonly [Key in MatchKey]: Matcher<Values[Key]> } = {
     schema: patternsByName.transform(tests =>
       allOf(
         tests.map(
-          ([name, test]): RequestTest =>
+          ([name, test]) =>
             request =>
               queryValues(request, name).some(test),
         ),
@@ -108,11 +92,9 @@ export const MATCHERS: { readonly [Key in MatchKey]: Matcher<Values[Key]> } = {
   },
 
   match: {
-    schema: functionOf<Values['match']>('must be a function of the request').transform(
-      (match): RequestTest =>
-        request =>
-          Boolean(requireSync(match(request))),
-    ),
+    schema: functionOf<Values['match']>('must be a function of the request').transform(match => {
+      return (request: Request) => Boolean(requireSync(match(request)))
+    }),
   },
 }
 
@@ -153,6 +135,14 @@ const TOKEN = /^[\w!#$%&'*+.^`|~-]+$/
 export function whyNoHeader(names: readonly string[]): string | undefined {
   const name = names.find(each => !TOKEN.test(each))
   return name === undefined ? undefined : `no header can have the name ${JSON.stringify(name)}`
+}
+
+/** A request without the text does not match. */
+function textTest(find: (request: Request) => string | undefined, test: TextTest): RequestTest {
+  return request => {
+    const text = find(request)
+    return text !== undefined && test(text)
+  }
 }
 
 function headerTest(lowerCaseName: string, test: TextTest): RequestTest {

@@ -28,11 +28,11 @@ export function compilePatterns(
   patterns: Patterns,
   normalize: (text: string) => string = text => text,
 ): TextTest {
-  const tests = listOf(patterns).map(pattern =>
-    typeof pattern === 'string'
-      ? compileText(normalize(pattern))
-      : expressionTest(toRegExp(pattern)),
-  )
+  const tests = listOf(patterns).map((pattern): TextTest => {
+    if (typeof pattern === 'string') return compileText(normalize(pattern))
+    const expression = toRegExp(pattern)
+    return text => expression.test(text)
+  })
   const [only] = tests
   return tests.length === 1 && only !== undefined ? only : text => tests.some(test => test(text))
 }
@@ -62,10 +62,6 @@ function wildcardTest(pattern: string): TextTest {
     }
     return position <= text.length - end.length
   }
-}
-
-function expressionTest(expression: RegExp): TextTest {
-  return text => expression.test(text)
 }
 
 /** Drops the flags g and y: with them an expression continues where its last match ended. */

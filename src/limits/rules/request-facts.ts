@@ -4,7 +4,6 @@ import { ipKeyGenerator } from 'express-rate-limit'
 import { pathOf } from '../../http/express-app.ts'
 import { requestedHost } from '../../http/gate.ts'
 import { queryParameters } from '../../http/query.ts'
-import { credentialDigest } from './credential-digest.ts'
 
 /** A household or a small site has a network of at least this size in IPv6: RFC 6177. */
 const IPV6_PREFIX_BITS = 56
@@ -46,7 +45,6 @@ export class RequestFacts {
   #ipKey: string | undefined
   #path: string | undefined
   #host: string | undefined
-  #digests: Map<string, string | undefined> | undefined
 
   constructor(request: Request) {
     this.#request = request
@@ -77,16 +75,6 @@ export class RequestFacts {
   get host(): string | undefined {
     this.#host ??= requestedHost(this.#request)
     return this.#host
-  }
-
-  /** The digest of a header with credentials; `undefined` without it. */
-  credentialDigest(lowerCaseName: string): string | undefined {
-    this.#digests ??= new Map()
-    if (!this.#digests.has(lowerCaseName)) {
-      const value = headerValues(this.#request, lowerCaseName).join(', ')
-      this.#digests.set(lowerCaseName, value === '' ? undefined : credentialDigest(value))
-    }
-    return this.#digests.get(lowerCaseName)
   }
 }
 

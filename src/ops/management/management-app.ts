@@ -45,7 +45,8 @@ export interface ManagementAppOptions {
 
 /** The application of the management port. Its middleware stands in the order in which a request meets it. */
 export function createManagementApp(options: ManagementAppOptions): Application {
-  const { operations, log, newRequestId, isOnLoopback, onHostRefused, settings, now } = options
+  const { operations, log, newRequestId, isOnLoopback, settings, now } = options
+  const { allowedHosts, trustProxy, managementToken: token } = settings
   const sendReply = createReplySender()
   const parts = createRouteParts({ sendReply, ...settings })
   const { checks } = operations
@@ -62,29 +63,24 @@ export function createManagementApp(options: ManagementAppOptions): Application 
   ]
   const routes = [health, page, ...routers].flatMap(routesOf).map(({ path }) => path)
 
-  const app = createExpressApp(settings.trustProxy)
+  const app = createExpressApp(trustProxy)
   app.use(requestLog({ log, newRequestId, levelOf, routes }))
   app.use(requireValidHead, health)
-  app.use(requireAllowedHost({ ...hostSettings(settings), isOnLoopback, onRefused: onHostRefused }))
+  app.use(
+    requireAllowedHost({
+      ...{ allowedHosts, isOnLoopback, onRefused: options.onHostRefused },
+      // A proxy that is trusted forwards requests to the public port. Without a token this one is for programs of this machine, so
+      // that no page may reach it by another name.
+      trustProxy: token === undefined ? false : trustProxy,
+    }),
+  )
   // The files of the page hold no data.
   app.use(requireOwnOrigin, markMalformedPath, page)
-  app.use(requireToken({ token: settings.managementToken, isOnLoopback }))
+  app.use(requireToken({ token, isOnLoopback }))
   app.use(denyLateAndShed(() => false))
   app.use(routers)
   app.use(answerNotFound, createErrorHandler({ log, sendReply }))
   return app
-}
-
-/**
- * A proxy that is trusted forwards requests to the public port. Without a token this one is for programs of this machine, so that
- * no page may reach it by another name.
- */
-function hostSettings({
-  allowedHosts,
-  trustProxy,
-  managementToken,
-}: ManagementAppOptions['settings']) {
-  return { allowedHosts, trustProxy: managementToken === undefined ? false : trustProxy } as const
 }
 
 /** Reading is not worth a line: monitoring does it every second. */

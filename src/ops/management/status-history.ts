@@ -1,6 +1,6 @@
-import type { ServiceReport } from '../metrics/service-report.ts'
+import { queuesOf, type ServiceReport } from '../metrics/service-report.ts'
 import type { History, HistorySample } from './service-status.ts'
-import { countByClass, durationsOf, quantileMs, queuesOf, rounded } from './status-numbers.ts'
+import { countByClass, durationsOf, quantileMs, rounded, sumOf } from './status-numbers.ts'
 
 const SAMPLE_MS = 2000
 const KEPT_MS = 15 * 60_000
@@ -131,8 +131,4 @@ function growth(from: Counts, to: Counts): Counts {
     return [name, count >= before ? count - before : count]
   })
   return Object.fromEntries(grown)
-}
-
-function sumOf(counts: Counts): number {
-  return Object.values(counts).reduce((sum, count) => sum + count, 0)
 }

@@ -1,7 +1,5 @@
 import { DURATION_BOUNDS, type RequestSeries } from '../../http/request-metrics.ts'
 import { quantileOf, totalOf } from '../../metrics/histogram.ts'
-import type { ServiceReport } from '../metrics/service-report.ts'
-import type { ServiceStatus } from './service-status.ts'
 
 /** Requests by class of status; every class is present. */
 export function countByClass(series: readonly RequestSeries[]): Record<string, number> {
@@ -26,13 +24,9 @@ export function quantileMs(durations: readonly number[], q: number): number | nu
   return seconds === undefined ? null : rounded(seconds * 1000)
 }
 
-/** What waits at the moment. */
-export function queuesOf(report: ServiceReport): ServiceStatus['queues'] {
-  return {
-    requests: report.server.waitingRequests,
-    writes: report.storage.waitingWrites,
-    passwords: report.waitingPasswords,
-  }
+/** The sum over all names. */
+export function sumOf(counts: Readonly<Record<string, number>>): number {
+  return totalOf({ counts: Object.values(counts) })
 }
 
 /** To three digits after the point, because more only lengthen the response. */

@@ -1,10 +1,10 @@
 import type { RequestSeries } from '../../http/request-metrics.ts'
-import type { RuleReport } from '../../limits/rule-report.ts'
+import type { RuleReport } from '../../limits/tallies.ts'
 import { totalOf } from '../../metrics/histogram.ts'
 import type { ReadinessChecks } from '../health.ts'
-import type { ServiceReport } from '../metrics/service-report.ts'
+import { queuesOf, type ServiceReport } from '../metrics/service-report.ts'
 import type { History, RouteStatus, RuleStatus, ServiceStatus } from './service-status.ts'
-import { countByClass, durationsOf, quantileMs, queuesOf, rounded } from './status-numbers.ts'
+import { countByClass, durationsOf, quantileMs, rounded, sumOf } from './status-numbers.ts'
 
 /** What a status has beside the report of the service. */
 export interface StatusContext extends ReadinessChecks {
@@ -18,6 +18,7 @@ export interface StatusContext extends ReadinessChecks {
 export function statusOf(report: ServiceReport, context: StatusContext): ServiceStatus {
   const { version, now, isReady, checks, history } = context
   const { requests, server, limits, process } = report
+  const byStatus = countByClass(requests.series)
   return {
     version,
     started_at: new Date(process.startedAt).toISOString(),
@@ -25,10 +26,10 @@ export function statusOf(report: ServiceReport, context: StatusContext): Service
     ready: isReady,
     checks,
     requests: {
-      total: requests.series.reduce((total, { seconds }) => total + totalOf(seconds), 0),
+      total: sumOf(byStatus),
       in_flight: requests.inFlight,
       shed: server.shedRequests,
-      by_status: countByClass(requests.series),
+      by_status: byStatus,
       by_route: routesOf(requests.series),
       by_key: requests.byKey,
     },
@@ -61,7 +62,9 @@ function routesOf(series: readonly RequestSeries[]): readonly RouteStatus[] {
   const byRoute = new Map<string, RequestSeries[]>()
   for (const one of series) {
     const name = `${one.labels.method} ${one.labels.route}`
-    byRoute.set(name, [...(byRoute.get(name) ?? []), one])
+    const group = byRoute.get(name)
+    if (group === undefined) byRoute.set(name, [one])
+    else group.push(one)
   }
   return Array.from(byRoute.values(), routeOf).sort((one, other) => other.count - one.count)
 }

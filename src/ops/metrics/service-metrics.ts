@@ -2,7 +2,7 @@ import { DURATION_BOUNDS, type Exemplar } from '../../http/request-metrics.ts'
 import type { HistogramCounts } from '../../metrics/histogram.ts'
 import { COMMIT_SECONDS_BOUNDS, COMMIT_WRITES_BOUNDS } from '../../storage/storage-report.ts'
 import { readVersion } from '../../version.ts'
-import type { ServiceReport } from './service-report.ts'
+import { queuesOf, type ServiceReport } from './service-report.ts'
 
 /** The labels of a sample, by their names. */
 export type Labels = Readonly<Record<string, string | number>>
@@ -79,12 +79,7 @@ export const SERVICE_METRICS: readonly (NumberMetric | HistogramMetric)[] = [
     name: 'queue_length',
     type: 'gauge',
     help: 'Number of requests that wait for their turn, writes that wait for the database, and passwords that wait for a thread.',
-    read: ({ server, storage, waitingPasswords }) =>
-      by('queue', {
-        requests: server.waitingRequests,
-        writes: storage.waitingWrites,
-        passwords: waitingPasswords,
-      }),
+    read: report => by('queue', queuesOf(report)),
   },
   {
     name: 'storage_up',

@@ -1,6 +1,6 @@
 import { setImmediate } from 'node:timers/promises'
 import type { RequestMetrics, RequestReport } from '../../http/request-metrics.ts'
-import type { LimitsReport } from '../../limits/rule-report.ts'
+import type { LimitsReport } from '../../limits/tallies.ts'
 import type { ServerReport } from '../../server/server.ts'
 import type { Storage } from '../../storage/storage.ts'
 import type { StorageReport } from '../../storage/storage-report.ts'
@@ -43,6 +43,15 @@ export interface ProcessUse {
   readonly memoryBytes: number
   /** How late the event loop is at the moment. */
   readonly eventLoopLagSeconds: number
+}
+
+/** What waits at the moment: requests, writes and passwords. */
+export function queuesOf({ server, storage, waitingPasswords }: ServiceReport) {
+  return {
+    requests: server.waitingRequests,
+    writes: storage.waitingWrites,
+    passwords: waitingPasswords,
+  }
 }
 
 export interface ReportSources {
