@@ -3,7 +3,7 @@ import { OperatorError } from '../../errors.ts'
 import type { ImportRecord } from '../../users/transfer/import-rows.ts'
 import { checkHeader, recogniseDelimiter } from './csv-header.ts'
 import { type CsvParser, type CsvRow, createCsvParser } from './csv-rows.ts'
-import { MAX_ROW_BYTES, TOO_LONG } from './row-limit.ts'
+import { MAX_ROW_BYTES, TOO_LONG } from './format.ts'
 
 export interface CsvOptions {
   /** The name of the file in messages. */
