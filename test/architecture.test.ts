@@ -12,7 +12,7 @@ const ALLOWED = tableOf(`
   cli: access cli/limits cli/serve cli/terminal cli/transfer config database-work errors limits limits/rules
       open-database storage version
   records: config open-database record-settings service
-  cli/serve: cli/terminal config errors limits/rules management open-limits ops ops/management server service version
+  cli/serve: config errors limits/rules management open-limits ops ops/management server service version
   cli/limits: access cli/terminal clocks config errors limits limits/rules open-database open-limits server service
   service: access app clocks config http limits limits/rules open-database open-limits ops ops/management ops/metrics
       server storage users users/passwords

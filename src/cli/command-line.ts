@@ -8,7 +8,6 @@ import { readVersion } from '../version.ts'
 import { addDatabaseCommands } from './database.ts'
 import { addKeyCommands } from './key-commands.ts'
 import { addLimitsCommands } from './limits/limits-commands.ts'
-import { addServiceCommands } from './serve/service-commands.ts'
 import { type CommandContext, EXIT, UsageError } from './terminal/command-context.ts'
 import {
   isBrokenPipe,
@@ -98,7 +97,7 @@ function createProgram(context: CommandContext, onHelp: (text: string) => void):
       getOutHelpWidth: () => stdout.columns ?? 80,
       getErrHelpWidth: () => stderr.columns ?? 80,
     })
-  addServiceCommands(program, context)
+  addServeCommand(program, context)
   addKeyCommands(program, context)
   addLimitsCommands(program, context)
   addTransferCommands(program, context)
@@ -108,6 +107,24 @@ function createProgram(context: CommandContext, onHelp: (text: string) => void):
     .description('print the version')
     .action(() => context.run(async () => ({ lines: [readVersion()], json: undefined })))
   return program
+}
+
+/** Adds `serve`, the default command. */
+function addServeCommand(program: Command, { terminal, run }: CommandContext): void {
+  program
+    .command('serve')
+    .description('serve HTTP requests (the default command)')
+    .option('--host <ADDRESS>', 'address to listen on, instead of HOST')
+    .option('--port <NUMBER>', 'port to listen on, instead of PORT; 0 picks a free port')
+    .action(({ host, port }: { host?: string; port?: string }) =>
+      run(async () => {
+        const { serve } = await import('./serve/serve.ts')
+        return serve(terminal.environment, {
+          ...(host !== undefined && { HOST: host }),
+          ...(port !== undefined && { PORT: port }),
+        })
+      }),
+    )
 }
 
 function onOneLine(text: string): string {
