@@ -6,15 +6,14 @@ import { maskCredentials } from '../../config/url-parts.ts'
 import { createLogger, type FlushableLogger } from '../../ops/logger.ts'
 import { openService, type Service } from '../../service.ts'
 import { readVersion } from '../../version.ts'
-import { listen, logAddress, publicBinding } from './listen.ts'
 import { type LoadedSettings, loadSettings } from './load-settings.ts'
 import { limitConnections, readOpenFilesLimit } from './open-files.ts'
 import {
-  logManagementAddress,
   MANAGEMENT_CONNECTIONS,
   type ManagementPort,
   openManagementPort,
-} from './open-management-port.ts'
+  openPublicPort,
+} from './ports.ts'
 import { awaitCrash, type Reloads, type Signals, watchReloads, watchSignals } from './signals.ts'
 
 /** How long closing the database may take once all requests are answered or cut off. */
@@ -110,8 +109,8 @@ async function listenOrClose(
   try {
     const operations = { ...service, reloadLimits: reloads.request }
     management = await openManagementPort({ config, log, operations })
-    logAddress(log, config, await listen(service.server, publicBinding(config, options)))
-    if (management !== undefined) logManagementAddress(log, config, management.address)
+    await openPublicPort(service.server, { config, log, options })
+    management?.logAddress()
     return management
   } catch (error) {
     await management?.close()
