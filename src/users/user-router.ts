@@ -14,10 +14,9 @@ import { accept, acceptJson, createRouter, type RouteParts } from '../http/route
 import type { StreamReply } from '../http/stream.ts'
 import { type ChangeFeed, EVENT_STREAM_TYPE } from './change-feed.ts'
 import type { PasswordVerifications } from './password-verifications.ts'
-import type { UserList } from './user-lists.ts'
+import { NDJSON_TYPE, type UserList } from './user-lists.ts'
 import type { StoredUser } from './user-repository.ts'
 import type { UserService } from './user-service.ts'
-import { NDJSON_TYPE } from './whole-lists.ts'
 
 export interface UserRouterOptions {
   readonly users: UserService
