@@ -1,4 +1,3 @@
-import { randomUUID } from 'node:crypto'
 import type { Logger } from 'pino'
 import { createClocks } from './clocks.ts'
 import type { Config } from './config/settings.ts'
@@ -35,7 +34,6 @@ export function createManagementServer(options: ManagementOptions): HttpServer {
   const app = createManagementApp({
     ...{ operations, history, log },
     version: readVersion(),
-    newRequestId: randomUUID,
     now: clocks.now,
     isOnLoopback: () => opened?.isOnLoopback() ?? false,
     onHostRefused: createHostLog(lines),
@@ -43,7 +41,6 @@ export function createManagementServer(options: ManagementOptions): HttpServer {
   })
   const server = createHttpServer({
     ...{ app, stopping, log },
-    newRequestId: randomUUID,
     capacity: { ...CAPACITY, maxConnections },
     onLateRequest: () => {},
   })

@@ -1,4 +1,3 @@
-import { randomUUID } from 'node:crypto'
 import type { Application } from 'express'
 import type { Logger } from 'pino'
 import { isKeyValid } from './access/key-checks.ts'
@@ -34,7 +33,6 @@ export interface AppOptions {
   readonly config: Config
   readonly log: Logger
   readonly stopping: AppDependencies['stopping'] & Pick<Stopping, 'begin'>
-  readonly newRequestId?: () => string
   /** Whether the server of the application listens on loopback only. A server that is not known counts as reachable by all. */
   readonly isOnLoopback?: () => boolean
   /** The machine's clocks if left out. */
@@ -137,7 +135,6 @@ export async function openApp(options: AppOptions): Promise<OpenApp> {
     const app = createApp({
       ...{ users, verifications, changes, rules, checks, stopping, log, isOnLoopback },
       metrics: counting,
-      newRequestId: options.newRequestId ?? randomUUID,
       limiter: limits?.limiter,
       keys: ring,
       onHostRefused: createHostLog(lines),
@@ -187,15 +184,14 @@ export interface ServiceOptions extends Omit<AppOptions, 'stopping' | 'isOnLoopb
 
 /** Opens the service, which does not listen yet. Throws `OperatorError` when it cannot be opened. */
 export async function openService(options: ServiceOptions): Promise<Service> {
-  const { config, newRequestId = randomUUID } = options
   const stopping = createStopping()
   let server: HttpServer | undefined
   const isOnLoopback = () => server?.isOnLoopback() ?? false
-  const opened = await openApp({ ...options, stopping, newRequestId, isOnLoopback })
+  const opened = await openApp({ ...options, stopping, isOnLoopback })
   const { app, readAnew, metrics, report, ...others } = opened
   const http = createHttpServer({
-    ...{ ...options, app, metrics, stopping, newRequestId },
-    capacity: config,
+    ...{ ...options, app, metrics, stopping },
+    capacity: options.config,
     onLateRequest: readAnew,
   })
   server = http

@@ -1,3 +1,4 @@
+import { randomUUID } from 'node:crypto'
 import type { Request, RequestHandler } from 'express'
 import type { Logger } from 'pino'
 import { pathOf } from './express-app.ts'
@@ -6,7 +7,6 @@ import type { RequestMetrics } from './request-metrics.ts'
 
 export interface RequestLogOptions {
   readonly log: Logger
-  readonly newRequestId: () => string
   /** The level of the line of a request; `info` if left out. */
   readonly levelOf?: (request: Request) => 'info' | 'debug'
   /** The paths of all routes, such as `/users/{id}`. The line has the one that the request asked for. */
@@ -24,14 +24,13 @@ const SANE_REQUEST_ID = /^[\w.-]{1,128}$/
  */
 export function requestLog({
   log,
-  newRequestId,
   levelOf = () => 'info',
   routes,
   metrics,
 }: RequestLogOptions): RequestHandler {
   const routeOf = createRouteFinder(routes)
   return (request, response, next) => {
-    request.id = clientRequestId(request.headers['x-request-id']) ?? newRequestId()
+    request.id = clientRequestId(request.headers['x-request-id']) ?? randomUUID()
     const client = logText(request.ip)
     const traceId = traceIdOf(request)
     metrics?.begin()

@@ -1,3 +1,4 @@
+import { randomUUID } from 'node:crypto'
 import { IncomingMessage, ServerResponse } from 'node:http'
 import type { Socket } from 'node:net'
 import type { Request, Response } from 'express'
@@ -10,7 +11,6 @@ import { type Connections, newestResponse } from './connections.ts'
 
 export interface ClientErrorOptions {
   readonly log: Logger
-  readonly newRequestId: () => string
   /** Counts each request that is refused. Nothing is counted if left out. */
   readonly metrics?: Pick<RequestMetrics, 'addMalformed'> | undefined
   readonly connections: Connections
@@ -30,7 +30,7 @@ type ParserError = NodeJS.ErrnoException & { rawPacket?: Buffer; bytesParsed?: n
  * connection, because nobody can know where the next request begins.
  */
 export function createClientErrorListener(options: ClientErrorOptions) {
-  const { log, newRequestId, metrics, connections } = options
+  const { log, metrics, connections } = options
   const refused = new WeakSet<Socket>()
 
   function refuse(error: ParserError, response: Response): void {
@@ -42,7 +42,7 @@ export function createClientErrorListener(options: ClientErrorOptions) {
     }
     // If the application has the request already, it also logs and counts it.
     const isKnown = request.id !== undefined
-    request.id ??= newRequestId()
+    request.id ??= randomUUID()
     const refusal = new ServiceError(codeOf(error))
     const reply = errorReply(refusal, errorContextOf(request))
     response.setHeader('Connection', 'close')
