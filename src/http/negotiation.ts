@@ -49,7 +49,7 @@ export function qualityOf(preferences: Preferences, mediaType: string): number {
   return quality
 }
 
-/** Whether the client prefers a media type to JSON. For errors: the format of RFC 9457. */
+/** Whether the client prefers a media type to JSON. */
 export function prefersToJson(mediaType: string, header: string | undefined): boolean {
   if (header === undefined || header === '*/*' || header === JSON_TYPE) return false
   const preferences = parseAccept(header)
