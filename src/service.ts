@@ -20,12 +20,11 @@ import { createStopping, type Stopping } from './server/stop.ts'
 import type { IndexingProgress, Storage } from './storage/storage.ts'
 import { blaming } from './storage/unusable-database.ts'
 import { createChangeFeed } from './users/change-feed.ts'
-import { createChangeWatch } from './users/change-watch.ts'
+import { callAfterWrites, createChangeWatch } from './users/change-watch.ts'
 import { createCursors } from './users/cursor.ts'
 import { startForgetting } from './users/forget-deletions.ts'
 import { createPasswordVerifications } from './users/password-verifications.ts'
 import { createPasswordHasher } from './users/passwords/hasher.ts'
-import type { UserRepository } from './users/user-repository.ts'
 import { createUserRules } from './users/user-schemas.ts'
 import { createUserService } from './users/user-service.ts'
 
@@ -103,7 +102,7 @@ export async function openApp(options: AppOptions): Promise<OpenApp> {
     const watch = createChangeWatch(storage.changes)
     opened.push({ close: async () => watch.end() })
     stopping.begin.then(watch.end)
-    const stored = { users: tellingOf(storage.users, watch.touch), passwords, rules }
+    const stored = { users: callAfterWrites(storage.users, watch.touch), passwords, rules }
     const users = createUserService({ ...stored, cursors })
     const forgetting = startForgetting({
       ...clocks,
@@ -232,23 +231,6 @@ async function openKeys(
     log.warn(`API_KEYS is required, but there is no key: ${hint}`)
   }
   return ring
-}
-
-/** The same users, which tell of each write that clients can see. */
-function tellingOf(users: UserRepository, tell: () => void): UserRepository {
-  const telling =
-    <A extends readonly unknown[], T>(write: (...args: A) => Promise<T>) =>
-    async (...args: A) => {
-      const result = await write(...args)
-      tell()
-      return result
-    }
-  return {
-    ...users,
-    create: telling(users.create),
-    update: telling(users.update),
-    delete: telling(users.delete),
-  }
 }
 
 /** Writes to the log how far the index of words is. */
