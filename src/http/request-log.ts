@@ -1,7 +1,6 @@
 import { randomUUID } from 'node:crypto'
 import type { Request, RequestHandler } from 'express'
 import type { Logger } from 'pino'
-import { pathOf } from './express-app.ts'
 import { traceIdOf } from './headers.ts'
 import type { RequestMetrics } from './request-metrics.ts'
 
@@ -79,6 +78,15 @@ function createRouteFinder(routes: readonly string[]): (request: Request) => str
   return request => {
     const path = pathOf(request)
     return known.find(({ pattern }) => pattern.test(path))?.route
+  }
+}
+
+/** The path of a request; its whole target where that has none, such as `http://[/`. */
+export function pathOf(request: Request): string {
+  try {
+    return request.path
+  } catch {
+    return request.url
   }
 }
 
