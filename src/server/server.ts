@@ -9,10 +9,10 @@ import {
   type Connection,
   type Connections,
   closeStalled,
+  createPipelining,
   newestResponse,
 } from './connections.ts'
 import { createExpressServer } from './express-server.ts'
-import { createPipelining } from './pipelining.ts'
 import { LISTEN_BACKLOG, type Stopping } from './stop.ts'
 
 /** An HTTP server that limits what clients can use up. When it stops, it still answers every request sent before. */
