@@ -16,12 +16,12 @@ export interface ManagementOptions {
   readonly operations: Operations
 }
 
-/** Nobody is to be sent away because the public port is busy. */
+/** High enough that a busy public port turns no operator away. */
 const CAPACITY = { maxEventLoopDelayMs: 60_000, maxWaitingRequests: 1000 }
 
 /**
- * The server of the management port, which does not listen yet. It has an admission of its own, so that a flood of the public
- * port keeps nobody out of it.
+ * The server of the management port, which does not listen yet. It has its own admission, so it stays reachable during a
+ * flood of the public port.
  */
 export function createManagementServer(options: ManagementOptions): HttpServer {
   const { config, operations, maxConnections } = options

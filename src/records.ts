@@ -65,7 +65,7 @@ export async function openRecords(
   app.disable('x-powered-by')
   app.use((request, response) => {
     request.arrivedAt = performance.now()
-    // Set by the application around this one, unless it is disabled there.
+    // The outer application sets it, unless it has disabled that.
     response.removeHeader('X-Powered-By')
     // No `onLateRequest` here: the server of another program does not report late requests, so every request may be one.
     records.readAnew()
@@ -167,7 +167,7 @@ function whyNot(name: string, value: unknown): string | undefined {
   return asText(value) === undefined ? `${name} must be text or a value of its kind` : undefined
 }
 
-/** The text that the environment would hold; `undefined` if no text stands for this value. */
+/** The value as the environment would hold it; `undefined` if it cannot be written as text. */
 function asText(value: unknown): string | undefined {
   const parts = [value].flat()
   const isPlain = (part: unknown) =>

@@ -32,7 +32,10 @@ export interface AppOptions {
   readonly config: Config
   readonly log: Logger
   readonly stopping: AppDependencies['stopping'] & Pick<Stopping, 'begin'>
-  /** Whether the server of the application listens on loopback only. A server that is not known counts as reachable by all. */
+  /**
+   * Whether the server of the application listens on loopback only. If left out, the server counts as reachable from
+   * anywhere.
+   */
   readonly isOnLoopback?: () => boolean
   /** The machine's clocks if left out. */
   readonly clocks?: Clocks
@@ -202,7 +205,7 @@ export async function openService(options: ServiceOptions): Promise<Service> {
 }
 
 async function readOwnLimits({ limitsFile, cacheStore }: Config) {
-  // Without rules Redis is opened too, so that a wrong password stops this start, and not the one after rules are added.
+  // Redis is opened even without rules: a wrong password then stops this start, not the first one with rules.
   if (limitsFile === undefined && cacheStore !== 'redis') return undefined
   return (await importLimits()).readLimits(limitsFile)
 }

@@ -32,12 +32,13 @@ Exit codes:
   143  interrupted by SIGTERM
 After SIGINT or SIGTERM, serve exits with 0 if every request was answered, otherwise with 1.`
 
-/** Without them, arguments that begin with an option are those of `serve`. */
+/** If the arguments begin with any other option, they are those of `serve`. */
 const OPTIONS_OF_ALL = ['-h', '--help', '-v', '--version']
 
 /**
- * Runs the command that `args` name and resolves to the exit code. Prints what went wrong on standard error. No command but
- * a `serve` that listened touches the process beyond `streams` and, until it ends, SIGINT and SIGTERM.
+ * Runs the command that `args` name and resolves to the exit code. Prints what went wrong on standard error. A command
+ * changes nothing of the process but `streams` and, until it ends, what SIGINT and SIGTERM do. Only a `serve` that has
+ * listened leaves more behind.
  */
 export async function runCommandLine(
   args: readonly string[],

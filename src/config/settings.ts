@@ -122,7 +122,7 @@ const SETTINGS = {
   maxWaitingPasswords: ['MAX_WAITING_PASSWORDS', values.count('passwords'), '250'],
 } as const satisfies Readonly<Record<string, Setting>>
 
-/** The variable, the kind of its value, and the text that is parsed if it is not set, or `false` as it is. */
+/** The variable, the kind of its value, and its default: a text to parse, or `false` as it is. */
 type Setting = readonly [name: string, kind: values.ValueKind<unknown>, unset?: string | false]
 
 /** The settings of the service, parsed and frozen. Times are in milliseconds, sizes in bytes. */

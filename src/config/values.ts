@@ -16,7 +16,7 @@ export interface ValueKind<T> {
 
 export type Refuse = (mistake: Partial<Mistake>) => undefined
 
-/** What is wrong. What `refuse` does not get is that of the text which is read. */
+/** What is wrong. Fields that `refuse` does not get come from the text that is being read. */
 export interface Mistake {
   readonly name: string
   readonly text: string

@@ -56,7 +56,7 @@ export function prefersToJson(mediaType: string, header: string | undefined): bo
   return qualityOf(preferences, mediaType) > qualityOf(preferences, JSON_TYPE)
 }
 
-/** The same for a form that only clients understand that name it: `*` does not ask for it. */
+/** Like `prefersToJson`, but the header must name the media type: a client that accepts anything may not understand it. */
 export function asksInsteadOfJson(mediaType: string, header: string | undefined): boolean {
   return prefersToJson(mediaType, header) && header?.toLowerCase().includes(mediaType) === true
 }

@@ -27,7 +27,7 @@ type ParserError = NodeJS.ErrnoException & { rawPacket?: Buffer; bytesParsed?: n
 
 /**
  * Returns a function that answers a request that Node's parser refuses, in the format of all other errors. It closes the
- * connection, because nobody can know where the next request begins.
+ * connection, because nothing shows where the next request begins.
  */
 export function createClientErrorListener(options: ClientErrorOptions) {
   const { log, metrics, connections } = options
@@ -69,7 +69,7 @@ export function createClientErrorListener(options: ClientErrorOptions) {
   }
 }
 
-/** A line that has no end yet. In a later packet than the first of its request it may be that of a header. */
+/** A request line without its end. After the first packet of a request, it may also be the line of a header. */
 const OPEN_REQUEST_LINE = /(?:^|\r\n\r\n)(?:[A-Z-]{1,20} )?[^\s;]*$/
 
 function codeOf(error: ParserError): ErrorCode {
@@ -78,7 +78,7 @@ function codeOf(error: ParserError): ErrorCode {
   return isInTarget ? 'target_too_long' : code
 }
 
-/** What of the last packet was read before the error. */
+/** The part of the last packet that was read before the error. */
 function readBefore({ rawPacket, bytesParsed }: ParserError): string {
   return rawPacket?.toString('latin1', 0, bytesParsed) ?? ''
 }

@@ -45,7 +45,7 @@ export function newestResponse(connections: Connections, socket: Socket): Respon
   return connection?.waiting.at(-1) ?? connection?.current
 }
 
-/** Closes connections whose clients have accepted nothing of their responses for `takeMs`. Call it again and again. */
+/** Closes connections whose clients have accepted nothing of their responses for `takeMs`. Call it regularly. */
 export function closeStalled(connections: Connections, takeMs: number): void {
   const nowMs = performance.now()
   let backlogBytes = 0

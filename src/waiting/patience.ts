@@ -1,6 +1,6 @@
 /**
- * Waits with an end, for which time stands still while this process is busy: if a timer is late, the answer may have come long
- * ago, or the question may not have been sent yet.
+ * Timeouts whose clock stops while this process is busy: when a timer is late, the answer may have come long ago, or the
+ * question may not have been sent yet.
  */
 export interface Patience {
   /** Calls `onOver` once `ms` have passed, unless the wait has ended before. */
@@ -16,7 +16,9 @@ export interface Wait {
 /** Why a wait ended without an answer. */
 export class NoAnswer extends Error {}
 
-/** One timer serves all waits. It looks at them every `tickMs` at least, and takes no longer stretch for more. */
+/**
+ * One timer serves all waits. It ticks at least every `tickMs`, and a much longer gap between two ticks counts as `tickMs`.
+ */
 export function createPatience({ tickMs = 10 } = {}): Patience {
   const waits = new Set<{ readonly untilMs: number; readonly onOver: () => void }>()
   let isTicking = false

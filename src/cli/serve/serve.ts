@@ -32,7 +32,7 @@ export async function serve(
   try {
     return await loadAndServe({ environment, options, signals, reloads })
   } catch (error) {
-    // Not after it has served: a signal would then replace the exit code.
+    // Only if it did not start: after it has served, a signal would replace the exit code.
     signals.end()
     reloads.end()
     throw error

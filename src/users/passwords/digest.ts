@@ -15,7 +15,7 @@ type Verify = (password: string) => Promise<boolean>
 /** For Argon2id, the default of the library. From the OWASP Password Storage Cheat Sheet: 19 MiB, 2 passes. */
 export const CURRENT = { memoryCost: 19_456, timeCost: 2, parallelism: 1 }
 
-/** Those of the library. */
+/** The sizes that the library uses. */
 export const SALT_BYTES = 16
 export const HASH_BYTES = 32
 
@@ -68,7 +68,7 @@ export function isCurrentDigest(digest: string): boolean {
   )
 }
 
-/** What of a digest says how long its verification takes: all before the salt. */
+/** The part of a digest that determines how long its verification takes: all before the salt. */
 export function kindOfDigest(digest: string): string {
   return digest
     .split('$')

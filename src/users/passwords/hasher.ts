@@ -13,7 +13,9 @@ export type PasswordHasher = ReturnType<typeof createPasswordHasher>
 /** Hashing runs on the four threads of libuv; one of them stays free to write the log. */
 const MAX_THREADS = 3
 
-/** A digest of no password, for users without one. Its verification costs as much as that of one that `hash` makes. */
+/**
+ * A digest that matches no password, for users without one. To verify it costs as much as to verify one made by `hash`.
+ */
 export const DECOY = `$argon2id$v=19$m=19456,t=2,p=1$${randomBase64(SALT_BYTES)}$${randomBase64(HASH_BYTES)}`
 
 /**
@@ -57,9 +59,12 @@ export function createPasswordHasher(
     verify: (digest: string, password: string): Promise<boolean> =>
       inTurn(() => verifyEitherForm(digest, password)),
 
-    /** The same for logins: without a digest it is false. A failure takes about as long for every digest, and without one. */
+    /**
+     * Like `verify`, but for logins: false without a digest, and every failure takes about the same time, whatever the
+     * digest.
+     */
     verifyEvenly: async (digest: string = DECOY, password: string): Promise<boolean> => {
-      // Counted apart: failed logins that wait for their time keep nobody else from a turn.
+      // Counted separately: failed logins that sleep must not take places in the queue.
       if (asleep >= maxWaiting) throw new ServiceError('overloaded')
       const { isRight, tookMs } = await inTurn(async () => {
         const startedAt = performance.now()
