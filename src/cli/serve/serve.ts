@@ -1,12 +1,18 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Logger } from 'pino'
-import { whyGone } from '../../config/did-you-mean.ts'
-import type { Config, Environment, SettingOptions } from '../../config/settings.ts'
+import { unknownInWords, whyGone } from '../../config/did-you-mean.ts'
+import {
+  type Config,
+  type Environment,
+  readSettings,
+  type SettingOptions,
+} from '../../config/settings.ts'
 import { maskCredentials } from '../../config/url-parts.ts'
+import { OperatorError } from '../../errors.ts'
+import type { CheckedLimits } from '../../limits/rules/rules-schema.ts'
 import { createLogger, type FlushableLogger } from '../../ops/logger.ts'
 import { openService, type Service } from '../../service.ts'
 import { readVersion } from '../../version.ts'
-import { type LoadedSettings, loadSettings } from './load-settings.ts'
 import { limitConnections, readOpenFilesLimit } from './open-files.ts'
 import {
   MANAGEMENT_CONNECTIONS,
@@ -65,6 +71,29 @@ async function loadAndServe(serveOptions: ServeOptions): Promise<number> {
   }
 }
 
+type LoadedSettings = Awaited<ReturnType<typeof loadSettings>>
+
+/** The settings and the rules of the limits. Throws `OperatorError` with a line for each mistake in either. */
+async function loadSettings(environment: Environment, options: SettingOptions) {
+  const { config, problems, unknown } = readSettings(environment, undefined, options)
+  const mistakes = [...problems]
+  /** `undefined` without LIMITS_FILE. */
+  let limits: CheckedLimits | undefined
+  if (config.limitsFile !== undefined) {
+    try {
+      // Imported only if there are rules, as in `service.ts`.
+      const { readLimits } = await import('../../open-limits.ts')
+      limits = await readLimits(config.limitsFile)
+    } catch (error) {
+      if (!(error instanceof OperatorError)) throw error
+      mistakes.push(...error.problems)
+    }
+  }
+  // A mistyped name may be the cause of the other mistakes.
+  if (mistakes.length > 0) throw new OperatorError([...mistakes, ...unknown.map(unknownInWords)])
+  return { config, limits, unknown }
+}
+
 interface ServeParts extends ServeOptions, Pick<LoadedSettings, 'limits'> {
   readonly config: Config
   /** Nothing has been released yet. */
@@ -89,7 +118,11 @@ async function openAndServe(parts: ServeParts): Promise<number> {
   release()
   if ((await Promise.race([signals.first, crash])) === 'crash') return 1
   log.info('stopping')
-  const stopped = stopServers(parts, { service, management })
+  // First for clients, and then for operators.
+  const stopped = service.server.stop(config.shutdownTimeoutMs).then(async isComplete => {
+    await management?.close()
+    return isComplete
+  })
   const end = await Promise.race([stopped, signals.second, crash])
   if (end === true) log.info('stopped')
   else log.warn({ reason: end === false ? 'timeout' : end }, 'stopped with unanswered requests')
@@ -117,21 +150,6 @@ async function listenOrClose(
     await service.close()
     throw error
   }
-}
-
-interface Servers {
-  readonly service: Service
-  readonly management: ManagementPort | undefined
-}
-
-/** Stops listening, first for clients and then for operators. Resolves to whether all requests of clients were answered in time. */
-async function stopServers(
-  { config }: ServeParts,
-  { service, management }: Servers,
-): Promise<boolean> {
-  const isComplete = await service.server.stop(config.shutdownTimeoutMs)
-  await management?.close()
-  return isComplete
 }
 
 function logStart(
