@@ -2,7 +2,7 @@ import { hash } from 'node:crypto'
 import { crc32 } from 'node:zlib'
 
 /** What every key begins with, so that scanners find keys in source code and logs. */
-export const API_KEY_PREFIX = 'urk_'
+const API_KEY_PREFIX = 'urk_'
 
 /** None of these needs escaping in URLs and shells. With the `_` of the prefix, a double click selects the whole key. */
 const DIGITS = '0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz'

@@ -122,7 +122,7 @@ function listOrAll(what: string, isEntry: (text: string) => boolean) {
 }
 
 /** The entries of a comma-separated list; `undefined` if one is wrong. */
-export function parseList(text: string, isEntry: (text: string) => boolean): string[] | undefined {
+function parseList(text: string, isEntry: (text: string) => boolean): string[] | undefined {
   const entries = text.split(',').map(entry => entry.trim())
   return entries.every(isEntry) ? entries : undefined
 }

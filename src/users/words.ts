@@ -1,7 +1,7 @@
 import { foldCase } from './user-schemas.ts'
 
 /** Words longer than this are cut, in stored text as in an index. In code points, after folding. */
-export const MAX_WORD_CHARS = 64
+const MAX_WORD_CHARS = 64
 
 /** Words of a query. */
 export const MAX_ASKED_WORDS = 8

@@ -1,25 +1,13 @@
-/**
- * Timeouts whose clock stops while this process is busy: when a timer is late, the answer may have come long ago, or the
- * question may not have been sent yet.
- */
-export interface Patience {
-  /** Calls `onOver` once `ms` have passed, unless the wait has ended before. */
-  begin(ms: number, onOver: () => void): Wait
-}
-
-export interface Wait {
-  /** How long it lasts so far. */
-  elapsedMs(): number
-  end(): void
-}
-
 /** Why a wait ended without an answer. */
 export class NoAnswer extends Error {}
 
 /**
+ * Timeouts whose clock stops while this process is busy: when a timer is late, the answer may have come long ago, or the
+ * question may not have been sent yet.
+ *
  * One timer serves all waits. It ticks at least every `tickMs`, and a much longer gap between two ticks counts as `tickMs`.
  */
-export function createPatience({ tickMs = 10 } = {}): Patience {
+export function createPatience({ tickMs = 10 } = {}) {
   const waits = new Set<{ readonly untilMs: number; readonly onOver: () => void }>()
   let isTicking = false
   // A clock that stops while this process is busy.
@@ -59,13 +47,15 @@ export function createPatience({ tickMs = 10 } = {}): Patience {
   }
 
   return {
-    begin: (ms, onOver) => {
+    /** Calls `onOver` once `ms` have passed, unless the wait has ended before. */
+    begin: (ms: number, onOver: () => void) => {
       if (!isTicking) countedAt = performance.now()
       const sinceMs = nowMs()
       const wait = { untilMs: sinceMs + ms, onOver }
       waits.add(wait)
       if (!isTicking) schedule()
       return {
+        /** How long the wait lasts so far. */
         elapsedMs: () => nowMs() - sinceMs,
         end: () => void waits.delete(wait),
       }
