@@ -74,7 +74,7 @@ const PACKAGE_DOORS = tableOf(`
   tldts: limits
   commander: cli
   csv-stringify/sync: cli
-  @node-rs/argon2: users/passwords/hasher.ts users/passwords/digest.ts
+  @node-rs/argon2: users/passwords/digest.ts
   @node-rs/bcrypt: users/passwords/digest.ts`)
 
 /** Names with what follows `: ` on their line and on those that begin with four more blanks. */
