@@ -25,14 +25,14 @@ const EXTRAS_OF_FILE_URL =
 function locateDatabase(url: string, variables: Environment, refuse: values.Refuse) {
   if (isPostgresUrl(url)) return locatePostgres(url, variables, refuse)
   if (/^file:[^?#]*[?#]/i.test(url)) return refuse({ why: EXTRAS_OF_FILE_URL })
-  const path = pathOf(url)
+  const path = filePathOf(url)
   // better-sqlite3 would trim the path and open another file.
   if (path === undefined || path.trim() !== path || /^$|\0/.test(path)) return undefined
   /** `path` is one of the file system, or `:memory:`. */
   return { kind: 'sqlite', url, path } as const
 }
 
-function pathOf(url: string): string | undefined {
+function filePathOf(url: string): string | undefined {
   // An unknown scheme, or `:memory:` in other letter case, would name a file. A single letter is a drive of Windows.
   if (/^(?!file:)[a-z][a-z\d+.-]+:/i.test(url)) return undefined
   if (/^:memory:$/i.test(url) && url !== ':memory:') return undefined
