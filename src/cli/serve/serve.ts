@@ -14,12 +14,7 @@ import { createLogger, type FlushableLogger } from '../../ops/logger.ts'
 import { openService, type Service } from '../../service.ts'
 import { readVersion } from '../../version.ts'
 import { limitConnections, readOpenFilesLimit } from './open-files.ts'
-import {
-  MANAGEMENT_CONNECTIONS,
-  type ManagementPort,
-  openManagementPort,
-  openPublicPort,
-} from './ports.ts'
+import { type ManagementPort, openManagementPort, openPublicPort } from './ports.ts'
 import { awaitCrash, type Reloads, type Signals, watchReloads, watchSignals } from './signals.ts'
 
 /** How long closing the database may take once all requests are answered or cut off. */
@@ -56,10 +51,7 @@ async function loadAndServe(serveOptions: ServeOptions): Promise<number> {
   const { environment, options } = serveOptions
   const settings = await loadSettings(environment, options)
   const openFiles = readOpenFilesLimit()
-  const maxConnections = limitConnections(openFiles, {
-    maxConnections: settings.config.maxConnections,
-    otherConnections: settings.config.managementPort === undefined ? 0 : MANAGEMENT_CONNECTIONS,
-  })
+  const maxConnections = limitConnections(settings.config, openFiles)
   const config = { ...settings.config, maxConnections }
   const logger = await createLogger(config)
   logStart(logger.log, settings, { openFiles, maxConnections })
