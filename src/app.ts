@@ -46,7 +46,6 @@ export interface AppDependencies {
   readonly checks: CheckReadiness
   readonly stopping: Pick<Stopping, 'hasBegun' | 'isTooLate'>
   readonly log: Logger
-  readonly newRequestId: () => string
   /** Counts the requests. Nothing is counted if left out. */
   readonly metrics?: RequestMetrics | undefined
   /** `undefined` without limits. */
@@ -83,7 +82,7 @@ const MAX_PAUSE_MS = 500
 
 /** The Express application. Its middleware stands in the order in which a request meets it. */
 export function createApp(dependencies: AppDependencies): Application {
-  const { users, verifications, changes, rules, checks, stopping, log, newRequestId } = dependencies
+  const { users, verifications, changes, rules, checks, stopping, log } = dependencies
   const { limiter, keys, metrics, isOnLoopback } = dependencies
   const { trustProxy, corsOrigins, bodyLimitBytes, maxEventLoopDelayMs } = dependencies.settings
   const sendReply = createReplySender()
@@ -107,7 +106,7 @@ export function createApp(dependencies: AppDependencies): Application {
   const routes = [userRouter, health, pages].flatMap(routesOf).map(({ path }) => path)
   const app = createExpressApp(trustProxy)
   // Not in a router of its own, which would cost each request 4 µs of 30.
-  app.use(requestLog({ log, newRequestId, routes, metrics }))
+  app.use(requestLog({ log, routes, metrics }))
   app.use(requireValidHead, health)
   const onRefused = dependencies.onHostRefused
   app.use(requireAllowedHost({ ...dependencies.settings, isOnLoopback, onRefused }))

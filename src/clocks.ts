@@ -5,8 +5,8 @@ export interface Clocks {
   /** Milliseconds since some moment. Never goes back and never jumps. */
   readonly monotonicNow: () => number
   /**
-   * Milliseconds since the epoch: the wall clock at the start, plus the time since then. Does not jump when the machine's
-   * clock is set, so that what is kept for a day is kept for a day.
+   * Milliseconds since the epoch: the wall clock at the start, plus the time since then. It does not jump when the
+   * machine's clock is set, so a period of a day lasts a day.
    */
   readonly steadyNow: () => number
 }

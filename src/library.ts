@@ -1,6 +1,5 @@
 import type { Logger } from 'pino'
-import type { UserRecordsSettings } from './record-settings.ts'
-import type { UserRecords } from './records.ts'
+import type { UserRecords, UserRecordsSettings } from './records.ts'
 
 export { OperatorError } from './errors.ts'
 export type * from './limits/rules/limits-file.ts'

@@ -1,4 +1,3 @@
-import { randomUUID } from 'node:crypto'
 import type { Logger } from 'pino'
 import { createClocks } from './clocks.ts'
 import type { Config } from './config/settings.ts'
@@ -17,12 +16,12 @@ export interface ManagementOptions {
   readonly operations: Operations
 }
 
-/** Nobody is to be sent away because the public port is busy. */
+/** High enough that a busy public port turns no operator away. */
 const CAPACITY = { maxEventLoopDelayMs: 60_000, maxWaitingRequests: 1000 }
 
 /**
- * The server of the management port, which does not listen yet. It has an admission of its own, so that a flood of the public
- * port keeps nobody out of it.
+ * The server of the management port, which does not listen yet. It has its own admission, so it stays reachable during a
+ * flood of the public port.
  */
 export function createManagementServer(options: ManagementOptions): HttpServer {
   const { config, operations, maxConnections } = options
@@ -35,7 +34,6 @@ export function createManagementServer(options: ManagementOptions): HttpServer {
   const app = createManagementApp({
     ...{ operations, history, log },
     version: readVersion(),
-    newRequestId: randomUUID,
     now: clocks.now,
     isOnLoopback: () => opened?.isOnLoopback() ?? false,
     onHostRefused: createHostLog(lines),
@@ -43,7 +41,6 @@ export function createManagementServer(options: ManagementOptions): HttpServer {
   })
   const server = createHttpServer({
     ...{ app, stopping, log },
-    newRequestId: randomUUID,
     capacity: { ...CAPACITY, maxConnections },
     onLateRequest: () => {},
   })

@@ -5,15 +5,10 @@ import { createSqliteEngine } from './storage/sqlite/sqlite-storage.ts'
 import type { OpenStorageOptions, Storage, StorageEngine } from './storage/storage.ts'
 import { blaming } from './storage/unusable-database.ts'
 
-export type ServiceStorageOptions = Pick<
-  OpenStorageOptions,
-  'now' | 'steadyNow' | 'onWarning' | 'onIndexing'
->
-
 /** Opens the database for a service, and creates it if it is missing. Throws `UnusableDatabase`. */
 export function openStorage(
   { database, maxWaitingWrites }: Config,
-  options: ServiceStorageOptions,
+  options: Pick<OpenStorageOptions, 'now' | 'steadyNow' | 'onWarning' | 'onIndexing'>,
 ): Promise<Storage> {
   return engineOf(database).open({ maxWaitingWrites, ifMissing: 'create', ...options })
 }

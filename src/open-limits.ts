@@ -34,7 +34,7 @@ export interface OpenLimits {
   readonly limiter: Limiter
   /** For operators. */
   readonly bans: BanControl
-  /** Whether this process counts by itself because counters that others share cannot be reached. */
+  /** Whether this process counts alone because the shared counters cannot be reached. */
   isCountingLocally(): boolean
   report(): LimitsReport
   close(): Promise<void>
@@ -83,7 +83,7 @@ export async function openLimits(options: LimitsOptions): Promise<OpenLimits> {
 interface Counters {
   /** `undefined` if nothing is counted. */
   readonly store: CounterStore | undefined
-  /** Whether this process counts by itself although others should count with it. */
+  /** Whether this process counts alone because the shared counters cannot be reached. */
   isLocal(): boolean
   close(): void
 }
@@ -113,7 +113,10 @@ async function openCounters({ config, clocks, log, storage }: LimitsOptions): Pr
   }
 }
 
-/** The rules of a file; none without one. Throws `OperatorError` with a line for each mistake, which `describe` makes. */
+/**
+ * Reads the rules of a file. Without a path there are none. Throws `OperatorError` with a line from `describe` for each
+ * mistake.
+ */
 export async function readLimits(
   path: string | undefined,
   describe = (mistake: string) => describeMistake('LIMITS_FILE', path ?? '', mistake),
@@ -151,7 +154,7 @@ export async function reloadLimits(
   }
 }
 
-/** What decides, besides the file, whether rules can work. */
+/** The settings that decide whether rules can work. */
 export function ruleSurroundings({
   cacheStore,
   apiKeys,

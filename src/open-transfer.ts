@@ -8,20 +8,19 @@ import { createImportRules } from './users/transfer/import-rows.ts'
 import { createUserExporter } from './users/transfer/user-export.ts'
 import { createUserImporter } from './users/transfer/user-import.ts'
 
-/** An export needs an existing database with this release's schema; a dry run without a database uses an empty one. */
-const IF_MISSING = { import: 'create', 'dry run': 'use empty', export: 'refuse' } as const
-
 /** The default size of libuv's thread pool. */
 const MAX_HASHING_THREADS = 4
 
-/** Opens import and export beside a running service or without one. Throws `OperatorError` if the database cannot be opened. */
-export async function openUserTransfer(
+/**
+ * Opens an import beside a running service or without one. Throws `OperatorError` if the database cannot be opened. A dry run
+ * without a database uses an empty one.
+ */
+export async function openUserImport(
   config: Config,
-  { purpose }: { readonly purpose: keyof typeof IF_MISSING },
+  { isDryRun = false }: { readonly isDryRun?: boolean } = {},
 ) {
-  const isDryRun = purpose === 'dry run'
   const storage = await openStorageForCommand(config, {
-    ifMissing: IF_MISSING[purpose],
+    ifMissing: isDryRun ? 'use empty' : 'create',
     mustPersist: !isDryRun,
     isBulk: true,
   })
@@ -35,15 +34,19 @@ export async function openUserTransfer(
       passwords: isDryRun ? createTrialHasher(passwords) : passwords,
       endsAtConflict: !isDryRun,
     }),
-    exporter: createUserExporter({
-      users: storage.users,
-      cursors: createCursors(await storage.signingKey('cursor')),
-    }),
     close: async () => {
       trial?.close()
       await storage.close()
     },
   }
+}
+
+/** The same for an export, which needs an existing database with this release's schema. */
+export async function openUserExport(config: Config) {
+  const options = { ifMissing: 'refuse', mustPersist: true, isBulk: true } as const
+  const { users, signingKey, close } = await openStorageForCommand(config, options)
+  const cursors = createCursors(await signingKey('cursor'))
+  return { exporter: createUserExporter({ users, cursors }), close }
 }
 
 /** Only when it is used: commands on PostgreSQL run without the binary of better-sqlite3. */

@@ -1,13 +1,41 @@
 import express, { type Application } from 'express'
 import pino, { type Logger } from 'pino'
+import { nearest, unknownInWords } from './config/did-you-mean.ts'
+import { type Config, checkSettings, VARIABLES } from './config/settings.ts'
 import { maskCredentials } from './config/url-parts.ts'
+import { OperatorError } from './errors.ts'
+import type { LimitsFile } from './limits/rules/limits-file.ts'
+import type { CheckedLimits } from './limits/rules/rules-schema.ts'
 import { isInMemory } from './open-database.ts'
-import {
-  type RecordSettings,
-  readRecordSettings,
-  type UserRecordsSettings,
-} from './record-settings.ts'
 import { openApp } from './service.ts'
+
+/**
+ * Settings under their names in the environment, as text or as their natural type. `.env.example` explains them and has their
+ * defaults. The settings of a server are missing, because the caller brings the server.
+ */
+export interface UserRecordsSettings {
+  readonly DATABASE_URL?: string | URL | undefined
+  readonly CACHE_STORE?: 'memory' | 'redis' | 'none' | undefined
+  readonly REDIS_URL?: string | URL | undefined
+  readonly REDIS_PREFIX?: string | undefined
+  /** The rules of the limits themselves, instead of LIMITS_FILE. */
+  readonly LIMITS?: LimitsFile | undefined
+  readonly LIMITS_FILE?: string | undefined
+  readonly API_KEYS?: 'off' | 'required' | undefined
+  /** Names without ports, or "*". Unset allows any host, because the program around the service listens. */
+  readonly ALLOWED_HOSTS?: string | readonly string[] | undefined
+  readonly TRUST_PROXY?: string | number | readonly string[] | false | undefined
+  /** Replaces the level of the logger that is passed. */
+  readonly LOG_LEVEL?: string | undefined
+  readonly CORS_ORIGINS?: string | readonly string[] | undefined
+  /** Text such as "100kb", or a number of bytes. */
+  readonly BODY_LIMIT?: string | number | undefined
+  /** How long deletions stay in the feed of changes, such as "30d". */
+  readonly CHANGES_RETENTION?: string | number | undefined
+  readonly PASSWORD_MIN_LENGTH?: string | number | undefined
+  readonly MAX_WAITING_WRITES?: string | number | undefined
+  readonly MAX_WAITING_PASSWORDS?: string | number | undefined
+}
 
 /** The service inside another program. */
 export interface UserRecords {
@@ -37,7 +65,7 @@ export async function openRecords(
   app.disable('x-powered-by')
   app.use((request, response) => {
     request.arrivedAt = performance.now()
-    // Set by the application around this one, unless it is disabled there.
+    // The outer application sets it, unless it has disabled that.
     response.removeHeader('X-Powered-By')
     // No `onLateRequest` here: the server of another program does not report late requests, so every request may be one.
     records.readAnew()
@@ -92,4 +120,57 @@ function loggerOf({ LOG_LEVEL: level }: UserRecordsSettings, logger: Logger | un
   // Without a stream of its own, pino would open standard output and watch the end of the process.
   if (logger === undefined) return pino({ level: 'silent' }, { write: () => {} })
   return level === undefined ? logger : logger.child({}, { level })
+}
+
+/** Settings of the server that listens. The program that mounts the service has a server of its own. */
+const OF_SERVER =
+  /^(?:HOST|PORT|MANAGEMENT_\w+|SHUTDOWN_TIMEOUT|MAX_(?:CONNECTIONS|EVENT_LOOP_DELAY|WAITING_REQUESTS))$/
+
+const NAMES = [...Object.keys(VARIABLES), 'LIMITS'].filter(name => !OF_SERVER.test(name))
+
+export interface RecordSettings {
+  readonly config: Config
+  /** The rules that were given instead of a file. */
+  readonly limits: CheckedLimits | undefined
+}
+
+/** The settings of a service that runs inside another program. Throws `OperatorError` with a line for each mistake. */
+export async function readRecordSettings(settings: UserRecordsSettings): Promise<RecordSettings> {
+  const { LIMITS: rules, ...others } = settings
+  const all: string[] = []
+  const texts: Record<string, string | undefined> = {}
+  for (const [name, value] of Object.entries(others)) {
+    if (value === undefined) continue
+    const why = whyNot(name, value)
+    if (why === undefined) texts[name] = asText(value)
+    else all.push(why)
+  }
+  const { config, problems } = checkSettings(texts)
+  all.push(...problems)
+  if (rules !== undefined && others.LIMITS_FILE !== undefined) {
+    all.push('LIMITS and LIMITS_FILE were both given; rules come from one of them')
+  }
+  // Imported only if there are rules, as in `service.ts`.
+  const checked = rules && (await import('./limits/rules/checked-limits.ts')).checkLimits(rules)
+  if (checked && 'mistakes' in checked) all.push(...checked.mistakes.map(line => `LIMITS: ${line}`))
+  if (all.length > 0) throw new OperatorError(all)
+  return { config, limits: checked && 'limits' in checked ? checked.limits : undefined }
+}
+
+function whyNot(name: string, value: unknown): string | undefined {
+  if (OF_SERVER.test(name)) {
+    return `${name} is a setting of the server, which here belongs to the program around the service`
+  }
+  if (!NAMES.includes(name)) {
+    return unknownInWords({ name, source: 'environment', didYouMean: nearest(name, NAMES) })
+  }
+  return asText(value) === undefined ? `${name} must be text or a value of its kind` : undefined
+}
+
+/** The value as the environment would hold it; `undefined` if it cannot be written as text. */
+function asText(value: unknown): string | undefined {
+  const parts = [value].flat()
+  const isPlain = (part: unknown) =>
+    part instanceof URL || ['string', 'number', 'boolean'].includes(typeof part)
+  return parts.every(isPlain) ? (value === false ? '' : parts.join()) : undefined
 }

@@ -1,4 +1,3 @@
-import { randomUUID } from 'node:crypto'
 import type { Application } from 'express'
 import type { Logger } from 'pino'
 import { isKeyValid } from './access/key-checks.ts'
@@ -21,12 +20,11 @@ import { createStopping, type Stopping } from './server/stop.ts'
 import type { IndexingProgress, Storage } from './storage/storage.ts'
 import { blaming } from './storage/unusable-database.ts'
 import { createChangeFeed } from './users/change-feed.ts'
-import { createChangeWatch } from './users/change-watch.ts'
+import { callAfterWrites, createChangeWatch } from './users/change-watch.ts'
 import { createCursors } from './users/cursor.ts'
 import { startForgetting } from './users/forget-deletions.ts'
 import { createPasswordVerifications } from './users/password-verifications.ts'
 import { createPasswordHasher } from './users/passwords/hasher.ts'
-import type { UserRepository } from './users/user-repository.ts'
 import { createUserRules } from './users/user-schemas.ts'
 import { createUserService } from './users/user-service.ts'
 
@@ -34,8 +32,10 @@ export interface AppOptions {
   readonly config: Config
   readonly log: Logger
   readonly stopping: AppDependencies['stopping'] & Pick<Stopping, 'begin'>
-  readonly newRequestId?: () => string
-  /** Whether the server of the application listens on loopback only. A server that is not known counts as reachable by all. */
+  /**
+   * Whether the server of the application listens on loopback only. If left out, the server counts as reachable from
+   * anywhere.
+   */
   readonly isOnLoopback?: () => boolean
   /** The machine's clocks if left out. */
   readonly clocks?: Clocks
@@ -105,7 +105,7 @@ export async function openApp(options: AppOptions): Promise<OpenApp> {
     const watch = createChangeWatch(storage.changes)
     opened.push({ close: async () => watch.end() })
     stopping.begin.then(watch.end)
-    const stored = { users: tellingOf(storage.users, watch.touch), passwords, rules }
+    const stored = { users: callAfterWrites(storage.users, watch.touch), passwords, rules }
     const users = createUserService({ ...stored, cursors })
     const forgetting = startForgetting({
       ...clocks,
@@ -137,7 +137,6 @@ export async function openApp(options: AppOptions): Promise<OpenApp> {
     const app = createApp({
       ...{ users, verifications, changes, rules, checks, stopping, log, isOnLoopback },
       metrics: counting,
-      newRequestId: options.newRequestId ?? randomUUID,
       limiter: limits?.limiter,
       keys: ring,
       onHostRefused: createHostLog(lines),
@@ -187,15 +186,14 @@ export interface ServiceOptions extends Omit<AppOptions, 'stopping' | 'isOnLoopb
 
 /** Opens the service, which does not listen yet. Throws `OperatorError` when it cannot be opened. */
 export async function openService(options: ServiceOptions): Promise<Service> {
-  const { config, newRequestId = randomUUID } = options
   const stopping = createStopping()
   let server: HttpServer | undefined
   const isOnLoopback = () => server?.isOnLoopback() ?? false
-  const opened = await openApp({ ...options, stopping, newRequestId, isOnLoopback })
+  const opened = await openApp({ ...options, stopping, isOnLoopback })
   const { app, readAnew, metrics, report, ...others } = opened
   const http = createHttpServer({
-    ...{ ...options, app, metrics, stopping, newRequestId },
-    capacity: config,
+    ...{ ...options, app, metrics, stopping },
+    capacity: options.config,
     onLateRequest: readAnew,
   })
   server = http
@@ -207,7 +205,7 @@ export async function openService(options: ServiceOptions): Promise<Service> {
 }
 
 async function readOwnLimits({ limitsFile, cacheStore }: Config) {
-  // Without rules Redis is opened too, so that a wrong password stops this start, and not the one after rules are added.
+  // Redis is opened even without rules: a wrong password then stops this start, not the first one with rules.
   if (limitsFile === undefined && cacheStore !== 'redis') return undefined
   return (await importLimits()).readLimits(limitsFile)
 }
@@ -236,23 +234,6 @@ async function openKeys(
     log.warn(`API_KEYS is required, but there is no key: ${hint}`)
   }
   return ring
-}
-
-/** The same users, which tell of each write that clients can see. */
-function tellingOf(users: UserRepository, tell: () => void): UserRepository {
-  const telling =
-    <A extends readonly unknown[], T>(write: (...args: A) => Promise<T>) =>
-    async (...args: A) => {
-      const result = await write(...args)
-      tell()
-      return result
-    }
-  return {
-    ...users,
-    create: telling(users.create),
-    update: telling(users.update),
-    delete: telling(users.delete),
-  }
 }
 
 /** Writes to the log how far the index of words is. */

@@ -8,11 +8,11 @@ const SOURCE = fileURLToPath(new URL('../src', import.meta.url))
 /** Which rooms each room may know; one without a row may know none. What is in a folder within a room is a room of its own. */
 const ALLOWED = tableOf(`
   main: cli
-  library: errors limits/rules record-settings records
+  library: errors limits/rules records
   cli: access cli/limits cli/serve cli/terminal cli/transfer config database-work errors limits limits/rules
       open-database storage version
-  records: config open-database record-settings service
-  cli/serve: cli/terminal config errors limits/rules management open-limits ops ops/management server service version
+  records: config errors limits/rules open-database service
+  cli/serve: config errors limits/rules management open-limits ops ops/management server service version
   cli/limits: access cli/terminal clocks config errors limits limits/rules open-database open-limits server service
   service: access app clocks config http limits limits/rules open-database open-limits ops ops/management ops/metrics
       server storage users users/passwords
@@ -37,7 +37,6 @@ const ALLOWED = tableOf(`
   storage/redis: config limits waiting
   app: access config http http/pages limits ops server users version
   users: errors http http/openapi users/passwords
-  record-settings: config errors limits/rules
   ops: config http http/openapi
   limits: errors http limits/rules waiting
   http/pages: errors http http/openapi
@@ -75,7 +74,7 @@ const PACKAGE_DOORS = tableOf(`
   tldts: limits
   commander: cli
   csv-stringify/sync: cli
-  @node-rs/argon2: users/passwords/hasher.ts users/passwords/digest.ts
+  @node-rs/argon2: users/passwords/digest.ts
   @node-rs/bcrypt: users/passwords/digest.ts`)
 
 /** Names with what follows `: ` on their line and on those that begin with four more blanks. */

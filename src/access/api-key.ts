@@ -2,14 +2,14 @@ import { hash } from 'node:crypto'
 import { crc32 } from 'node:zlib'
 
 /** What every key begins with, so that scanners find keys in source code and logs. */
-export const API_KEY_PREFIX = 'urk_'
+const API_KEY_PREFIX = 'urk_'
 
-/** All of these need no escaping in URLs and shells. With the `_` of the prefix, a double click selects the whole key. */
+/** None of these needs escaping in URLs and shells. With the `_` of the prefix, a double click selects the whole key. */
 const DIGITS = '0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz'
 
 const RANDOM_BYTES = 32
 
-/** The first numbers of digits to the base 62 that hold 256 and 32 bits. */
+/** How many digits in base 62 hold 256 bits, and how many hold 32. */
 const RANDOM_DIGITS = 43
 const CHECKSUM_DIGITS = 6
 
@@ -59,14 +59,14 @@ function checksumOf(text: string): string {
   return digits
 }
 
-/** What `isApiKeyName` asks for, as the end of a sentence that begins with "it may be". */
+/** The rule of `isApiKeyName`. Completes the sentence "it may be …". */
 export const API_KEY_NAME_RULE =
   '1 to 64 letters, digits and any of . _ -, of which the first is a letter or a digit'
 
 /** Names go into log lines, metrics and shells as they are. */
 const NAME = /^[0-9A-Za-z][\w.-]{0,63}$/
 
-/** Whether a key may have this name. A key itself, given in place of a name by mistake, is not one: names are no secrets. */
+/** Whether a key may have this name. Names are not secret, so a key that is given as a name by mistake is refused. */
 export function isApiKeyName(text: string): boolean {
   return NAME.test(text) && !isApiKey(text)
 }

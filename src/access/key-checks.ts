@@ -19,8 +19,8 @@ export function recogniseKeys(ring: Pick<KeyRing, 'recognise'>): RequestHandler 
 }
 
 /**
- * Throws `key_required` for a request without a valid key. Before the routes, so that nothing tells a client without a key
- * which paths exist. After `recogniseKeys`.
+ * Throws `key_required` for a request without a valid key. It stands after `recogniseKeys` and before the routes: a
+ * client without a key cannot find out which paths exist.
  */
 export const requireKey: RequestHandler = (request, _response, next) => {
   const { apiKey, logFields, keyProblem } = request

@@ -39,7 +39,7 @@ export interface KeyRingOptions {
 /** A revoked key must be refused within two seconds. */
 const FOLLOW_EVERY_MS = 500
 
-/** How often the use of a key is written at most. */
+/** The shortest time between two recorded uses of a key. */
 const RECORD_EVERY_MS = 60_000
 
 interface Entry extends ValidKey {
@@ -65,7 +65,7 @@ export async function openKeyRing(options: KeyRingOptions): Promise<KeyRing> {
   const reading = createFailureReport(options.onReadFailure)
   const writing = createFailureReport(options.onRecordFailure)
 
-  /** `revision` was read before the keys: the next read finds a change in between. */
+  /** `revision` must be read before the keys: the next read then notices a change that came between the two. */
   async function read(revision: string): Promise<void> {
     const keys = await store.list()
     entries = new Map(
@@ -128,7 +128,7 @@ export async function openKeyRing(options: KeyRingOptions): Promise<KeyRing> {
 
     recognise: presented => {
       if (presented.length !== API_KEY_CHARS) return 'malformed'
-      // By the hash, so that the time of the look-up tells nothing about other keys.
+      // Looked up by hash, so the time that it takes reveals nothing about other keys.
       const entry = entries.get(hash('sha256', presented, 'base64'))
       if (entry === undefined) return isApiKey(presented) ? 'unknown' : 'malformed'
       const usedAt = now()

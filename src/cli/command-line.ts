@@ -8,7 +8,6 @@ import { readVersion } from '../version.ts'
 import { addDatabaseCommands } from './database.ts'
 import { addKeyCommands } from './key-commands.ts'
 import { addLimitsCommands } from './limits/limits-commands.ts'
-import { addServiceCommands } from './serve/service-commands.ts'
 import { type CommandContext, EXIT, UsageError } from './terminal/command-context.ts'
 import {
   isBrokenPipe,
@@ -33,12 +32,13 @@ Exit codes:
   143  interrupted by SIGTERM
 After SIGINT or SIGTERM, serve exits with 0 if every request was answered, otherwise with 1.`
 
-/** Without them, arguments that begin with an option are those of `serve`. */
+/** If the arguments begin with any other option, they are those of `serve`. */
 const OPTIONS_OF_ALL = ['-h', '--help', '-v', '--version']
 
 /**
- * Runs the command that `args` name and resolves to the exit code. Prints what went wrong on standard error. No command but
- * a `serve` that listened touches the process beyond `streams` and, until it ends, SIGINT and SIGTERM.
+ * Runs the command that `args` name and resolves to the exit code. Prints what went wrong on standard error. A command
+ * changes nothing of the process but `streams` and, until it ends, what SIGINT and SIGTERM do. Only a `serve` that has
+ * listened leaves more behind.
  */
 export async function runCommandLine(
   args: readonly string[],
@@ -98,7 +98,7 @@ function createProgram(context: CommandContext, onHelp: (text: string) => void):
       getOutHelpWidth: () => stdout.columns ?? 80,
       getErrHelpWidth: () => stderr.columns ?? 80,
     })
-  addServiceCommands(program, context)
+  addServeCommand(program, context)
   addKeyCommands(program, context)
   addLimitsCommands(program, context)
   addTransferCommands(program, context)
@@ -108,6 +108,24 @@ function createProgram(context: CommandContext, onHelp: (text: string) => void):
     .description('print the version')
     .action(() => context.run(async () => ({ lines: [readVersion()], json: undefined })))
   return program
+}
+
+/** Adds `serve`, the default command. */
+function addServeCommand(program: Command, { terminal, run }: CommandContext): void {
+  program
+    .command('serve')
+    .description('serve HTTP requests (the default command)')
+    .option('--host <ADDRESS>', 'address to listen on, instead of HOST')
+    .option('--port <NUMBER>', 'port to listen on, instead of PORT; 0 picks a free port')
+    .action(({ host, port }: { host?: string; port?: string }) =>
+      run(async () => {
+        const { serve } = await import('./serve/serve.ts')
+        return serve(terminal.environment, {
+          ...(host !== undefined && { HOST: host }),
+          ...(port !== undefined && { PORT: port }),
+        })
+      }),
+    )
 }
 
 function onOneLine(text: string): string {

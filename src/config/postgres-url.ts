@@ -142,7 +142,10 @@ function findSystemUser(): string | undefined {
   }
 }
 
-/** The parameters of a URL, or what is wrong with it. As in libpq, they win over the same things before the ?, and + means itself. */
+/**
+ * The parameters of a URL, or what is wrong with it. As in libpq, a parameter after the ? wins over the same part before
+ * it, and + stands for itself.
+ */
 function parametersOf(url: string): URLSearchParams | string {
   const parts = splitUrl(url)
   if (parts === undefined) return MALFORMED

@@ -25,14 +25,14 @@ const EXTRAS_OF_FILE_URL =
 function locateDatabase(url: string, variables: Environment, refuse: values.Refuse) {
   if (isPostgresUrl(url)) return locatePostgres(url, variables, refuse)
   if (/^file:[^?#]*[?#]/i.test(url)) return refuse({ why: EXTRAS_OF_FILE_URL })
-  const path = pathOf(url)
+  const path = filePathOf(url)
   // better-sqlite3 would trim the path and open another file.
   if (path === undefined || path.trim() !== path || /^$|\0/.test(path)) return undefined
   /** `path` is one of the file system, or `:memory:`. */
   return { kind: 'sqlite', url, path } as const
 }
 
-function pathOf(url: string): string | undefined {
+function filePathOf(url: string): string | undefined {
   // An unknown scheme, or `:memory:` in other letter case, would name a file. A single letter is a drive of Windows.
   if (/^(?!file:)[a-z][a-z\d+.-]+:/i.test(url)) return undefined
   if (/^:memory:$/i.test(url) && url !== ':memory:') return undefined
@@ -122,7 +122,7 @@ const SETTINGS = {
   maxWaitingPasswords: ['MAX_WAITING_PASSWORDS', values.count('passwords'), '250'],
 } as const satisfies Readonly<Record<string, Setting>>
 
-/** The variable, the kind of its value, and the text that is parsed if it is not set, or `false` as it is. */
+/** The variable, the kind of its value, and its default: a text to parse, or `false` as it is. */
 type Setting = readonly [name: string, kind: values.ValueKind<unknown>, unset?: string | false]
 
 /** The settings of the service, parsed and frozen. Times are in milliseconds, sizes in bytes. */

@@ -12,8 +12,8 @@ export const MALFORMED =
   'it cannot be taken apart: a blank and each of % @ / ? & in its user or password must be percent-encoded (%40 for @)'
 
 /**
- * Takes a URL apart, which may have several hosts or none, unlike in `new URL()`. The parts are as they are written, and '' where
- * the URL leaves them out. `undefined` for what is no such URL.
+ * The parts of a URL, which may have several hosts or none, unlike in `new URL()`. They are as written, and '' if the URL
+ * leaves them out. `undefined` if the text is no such URL.
  */
 export function splitUrl(url: string) {
   const parts = URL_PARTS.exec(url)
@@ -62,7 +62,7 @@ function looksLikeLogin(text: string): boolean {
   })
 }
 
-/** Masks from the first parameter with the name of a secret, which may be encoded. Its value may have & in it. */
+/** Masks everything after the first name of a secret and its =. The name may be encoded, and the value may contain &. */
 function maskSecret(text: string): string {
   for (const { 0: found, 1: name = '', index } of text.matchAll(/(?<![\w%])([\w%]+)\s*=/g)) {
     if (/pass|pwd|secret|token|key|%/i.test(name))

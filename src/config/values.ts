@@ -16,7 +16,7 @@ export interface ValueKind<T> {
 
 export type Refuse = (mistake: Partial<Mistake>) => undefined
 
-/** What is wrong. What `refuse` does not get is that of the text which is read. */
+/** What is wrong. Fields that `refuse` does not get come from the text that is being read. */
 export interface Mistake {
   readonly name: string
   readonly text: string
@@ -26,51 +26,51 @@ export interface Mistake {
 }
 
 /** A kind of value that depends on nothing but its text. `schema` refuses a text, or turns it into `undefined`. */
-export function kindOf<T>(mayBe: string, schema: z.ZodType<T | undefined, string>): ValueKind<T> {
+function kindFrom<T>(mayBe: string, schema: z.ZodType<T | undefined, string>): ValueKind<T> {
   return { mayBe, read: text => schema.safeParse(text).data }
 }
 
 /** Text of one form. */
 export function matching(form: RegExp, mayBe: string): ValueKind<string> {
-  return kindOf(mayBe, z.string().regex(form))
+  return kindFrom(mayBe, z.string().regex(form))
 }
 
 /** One of two or more words. */
 export function oneOf<const T extends string>(...words: readonly T[]): ValueKind<T> {
   const mayBe = words.length === 2 ? words.join(' or ') : `one of ${words.join(', ')}`
-  return kindOf(mayBe, z.enum(words))
+  return kindFrom(mayBe, z.enum(words))
 }
 
 /** For the port of `server.listen`. */
-export const portNumber: ValueKind<number> = kindOf(
+export const portNumber: ValueKind<number> = kindFrom(
   'a whole number from 0 to 65535, where 0 picks a free port',
   between(0, 65_535, parseWhole),
 )
 
 /** A whole number of things, at least 1. `unit` is their plural. */
 export function count(unit: string, max = 1_000_000): ValueKind<number> {
-  return kindOf(`a whole number of ${unit} from 1 to ${max}`, between(1, max, parseWhole))
+  return kindFrom(`a whole number of ${unit} from 1 to ${max}`, between(1, max, parseWhole))
 }
 
 /** A time in milliseconds. `examples` follow the bounds. */
 export function duration(max: string, examples: string, min = '1ms'): ValueKind<number> {
   const schema = between(parseDuration(min), parseDuration(max), parseDuration)
-  return kindOf(`a time from ${min} to ${max}, ${examples}`, schema)
+  return kindFrom(`a time from ${min} to ${max}, ${examples}`, schema)
 }
 
 /** A number of bytes, at least 1. `examples` follow the bounds. */
 export function size(max: string, examples: string): ValueKind<number> {
-  return kindOf(`a size from 1b to ${max}, ${examples}`, between(1, parseSize(max), parseSize))
+  return kindFrom(`a size from 1b to ${max}, ${examples}`, between(1, parseSize(max), parseSize))
 }
 
 /** For the host of `server.listen`. */
-export const listenAddress: ValueKind<string> = kindOf(
+export const listenAddress: ValueKind<string> = kindFrom(
   'an IP address or a host name to listen on',
   z.string().refine(text => isIPv6(text) || isHostName(text)),
 )
 
 /** The proxies to trust: how many hops, or which addresses. */
-export const trustedProxies: ValueKind<number | readonly string[]> = kindOf(
+export const trustedProxies: ValueKind<number | readonly string[]> = kindFrom(
   'the number of proxies in front, or a comma-separated list of addresses, ranges (10.0.0.0/8) ' +
     'and the names loopback, linklocal and uniquelocal',
   z.string().transform(text => (/^\d{1,3}$/.test(text) ? Number(text) : parseList(text, isProxy))),
@@ -118,11 +118,11 @@ function listOrAll(what: string, isEntry: (text: string) => boolean) {
   const schema = z
     .string()
     .transform(text => (text.trim() === '*' ? '*' : parseList(text, isEntry)))
-  return kindOf<readonly string[] | '*'>(`a comma-separated list of ${what}, or *`, schema)
+  return kindFrom<readonly string[] | '*'>(`a comma-separated list of ${what}, or *`, schema)
 }
 
 /** The entries of a comma-separated list; `undefined` if one is wrong. */
-export function parseList(text: string, isEntry: (text: string) => boolean): string[] | undefined {
+function parseList(text: string, isEntry: (text: string) => boolean): string[] | undefined {
   const entries = text.split(',').map(entry => entry.trim())
   return entries.every(isEntry) ? entries : undefined
 }

@@ -35,8 +35,8 @@ export const ACCEPT_PATCH = { 'Accept-Patch': PATCH_TYPES.join(', ') }
 const MAX_CODING_OVERHEAD_BYTES = 1024
 
 /**
- * Puts the JSON value of the body into `request.body`; `undefined` without a body. A body that an outer application has
- * already read is used as that left it.
+ * Puts the JSON value of the body into `request.body`; `undefined` without a body. If an outer application has already
+ * read the body, its result is used.
  * Throws `media_type_unsupported`, `encoding_unsupported`, `body_too_large` and `body_malformed`, in this order.
  */
 export function readJsonBody(limitBytes: number): RequestHandler {
@@ -90,7 +90,9 @@ function codingOf({ headers }: Request): string {
   return headers['content-encoding']?.trim().toLowerCase() ?? ''
 }
 
-/** Throws `refusal` unless the body is empty. A body in chunks shows that only by its first byte or its end. */
+/**
+ * Throws `refusal` unless the body is empty. Only the first byte or the end of a chunked body shows whether it is empty.
+ */
 async function requireEmpty(request: Request, refusal: Refusal): Promise<void> {
   if (request.readableEnded) throw new ServiceError(...refusal)
   await readBytes(request, 0, refusal)

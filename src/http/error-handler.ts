@@ -25,8 +25,8 @@ export interface ErrorHandlerOptions {
 }
 
 /**
- * Answers a `ServiceError` as `ERRORS` says, and any other error as 500 with the detail in the log only. It is the last layer
- * of each router too, so that an error walks no route of another one.
+ * Answers a `ServiceError` as `ERRORS` says, and any other error as 500 with the detail in the log only. It is also the
+ * last layer of each router, so an error skips the routes of the routers after it.
  *
  * `overloaded` is answered no earlier than `overloadPauseMs` after arrival. Without the pause, 600 clients that retried at
  * once cut password throughput to 62 %.

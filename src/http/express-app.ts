@@ -52,12 +52,3 @@ function withoutPort(text: string): string {
   const address = text.slice(0, colon)
   return isIPv4(address) ? address : text
 }
-
-/** The path of a request; its whole target where that has none, such as `http://[/`. */
-export function pathOf(request: Request): string {
-  try {
-    return request.path
-  } catch {
-    return request.url
-  }
-}

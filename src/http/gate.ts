@@ -36,8 +36,8 @@ export const requireValidHead: RequestHandler = (request, _response, next) => {
 
 export interface AllowedHostOptions {
   /**
-   * Names and addresses, without ports; `*` for all. `undefined` allows what `isLocal` does while only programs of this
-   * machine can connect and none of them is trusted to forward requests of others, and otherwise any host.
+   * Names and addresses, without ports; `*` for all. `undefined` allows any host, unless the server listens on loopback
+   * only and trusts no proxy: then only hosts that are `isLocal`.
    */
   readonly allowedHosts: readonly string[] | '*' | undefined
   /** As `createExpressApp`. */
@@ -49,8 +49,8 @@ export interface AllowedHostOptions {
 }
 
 /**
- * Throws `host_not_allowed` for a request that asks for another host. Without this, a page whose host name resolves to this
- * machine could read and write everything (DNS rebinding): browsers take page and service for one origin.
+ * Throws `host_not_allowed` for a request that asks for another host. Without this, a page whose host name resolves to
+ * this machine could read and write everything (DNS rebinding): to browsers, page and service are one origin.
  */
 export function requireAllowedHost(options: AllowedHostOptions): RequestHandler {
   const isAllowed = compileHosts(options)
@@ -72,8 +72,8 @@ export function requestedHost(request: Request): string | undefined {
 }
 
 /**
- * `undefined` for a request that asks for no host; empty if the one that counts has no name, as in `X-Forwarded-Host: :443`.
- * That must not hide the Host header.
+ * `undefined` for a request that asks for no host. Empty if there is a Host header but the host that counts has no name,
+ * as in `X-Forwarded-Host: :443`: a list of hosts must refuse it.
  */
 function unnamedHost({ headers }: Request): string | undefined {
   return headers.host ? '' : undefined
@@ -125,8 +125,8 @@ export const requireDecodablePath: RequestHandler = (request, _response, next) =
 }
 
 /**
- * Marks such a path instead, where the scope of a key is asked first. The router would refuse it before the handlers of its
- * route, so it is routed by its escaped text.
+ * Marks such a path instead of throwing, so that the scope of the key is checked first. Its percent signs are escaped,
+ * because the router would refuse the path before the handlers of its route.
  */
 export const markMalformedPath: RequestHandler = (request, _response, next) => {
   if (!isDecodable(request)) {

@@ -98,7 +98,10 @@ export function matchesIfMatch(ifMatch: string | undefined, version: string): bo
   return parseEntityTags(ifMatch).some(({ isWeak, opaque }) => !isWeak && opaque === version)
 }
 
-/** What the headers of a write ask of the version that it finds; `undefined` if they ask nothing: RFC 9110 13.2.2. */
+/**
+ * The condition that If-Match and If-None-Match set for a write, on the current version; `undefined` without either: RFC
+ * 9110 13.2.2.
+ */
 export function preconditionOf({
   'if-match': ifMatch,
   'if-none-match': ifNoneMatch,

@@ -49,14 +49,14 @@ export function qualityOf(preferences: Preferences, mediaType: string): number {
   return quality
 }
 
-/** Whether the client prefers a media type to JSON. For errors: the format of RFC 9457. */
+/** Whether the client prefers a media type to JSON. */
 export function prefersToJson(mediaType: string, header: string | undefined): boolean {
   if (header === undefined || header === '*/*' || header === JSON_TYPE) return false
   const preferences = parseAccept(header)
   return qualityOf(preferences, mediaType) > qualityOf(preferences, JSON_TYPE)
 }
 
-/** The same for a form that only clients understand that name it: `*` does not ask for it. */
+/** Like `prefersToJson`, but the header must name the media type: a client that accepts anything may not understand it. */
 export function asksInsteadOfJson(mediaType: string, header: string | undefined): boolean {
   return prefersToJson(mediaType, header) && header?.toLowerCase().includes(mediaType) === true
 }

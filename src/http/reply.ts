@@ -72,14 +72,14 @@ function headOf(
   if (otherVary !== undefined)
     setField(fields, 'Vary', `${headers?.Vary ?? 'Accept'}, ${otherVary}`)
   if (reason !== undefined) request.errorReason = reason
-  // The client may send the body that it was not invited to send, or not: nobody can know where the next request begins.
+  // The client may send its body although it was not told to. So nothing shows where the next request begins.
   if (request.awaitsContinue) setField(fields, 'Connection', 'close')
   return fields
 }
 
 /**
- * Ends a response in the middle, so that its client knows that it is not whole: a client of HTTP/1.0 takes the end of the
- * connection for the end of the response, but not a reset.
+ * Breaks a response off, so that its client notices. A client of HTTP/1.0 takes the end of the connection for the end of
+ * the response, so a TCP connection is reset instead.
  */
 export function breakOff(response: Response): void {
   const { socket } = response
@@ -110,10 +110,7 @@ function setField(fields: HeaderFields, name: string, value = ''): void {
   fields[at + 1] = value
 }
 
-/**
- * In characters. A longer response takes so long to send that the time must count for its own request; waking the client is
- * cheap in comparison.
- */
+/** In characters. A longer response is sent at once: sending takes long, and that time must count for its own request. */
 const MAX_DELAYED_LENGTH = 65_536
 
 /**
@@ -123,8 +120,8 @@ const MAX_DELAYED_LENGTH = 65_536
 const MAX_TOGETHER = 32
 
 /**
- * Answers a request. A second reply to the same request is dropped. Calls `onFailure` if the reply cannot be written, perhaps
- * because of a header that middleware added; those that the limits added are then gone.
+ * Answers a request. A second reply to the same request is dropped. Calls `onFailure` if the reply cannot be written,
+ * perhaps because of an invalid header. The headers that the limits added are dropped before that.
  */
 export type SendReply = (
   request: Request,

@@ -1,12 +1,11 @@
+import { randomUUID } from 'node:crypto'
 import type { Request, RequestHandler } from 'express'
 import type { Logger } from 'pino'
-import { pathOf } from './express-app.ts'
 import { traceIdOf } from './headers.ts'
 import type { RequestMetrics } from './request-metrics.ts'
 
 export interface RequestLogOptions {
   readonly log: Logger
-  readonly newRequestId: () => string
   /** The level of the line of a request; `info` if left out. */
   readonly levelOf?: (request: Request) => 'info' | 'debug'
   /** The paths of all routes, such as `/users/{id}`. The line has the one that the request asked for. */
@@ -24,14 +23,13 @@ const SANE_REQUEST_ID = /^[\w.-]{1,128}$/
  */
 export function requestLog({
   log,
-  newRequestId,
   levelOf = () => 'info',
   routes,
   metrics,
 }: RequestLogOptions): RequestHandler {
   const routeOf = createRouteFinder(routes)
   return (request, response, next) => {
-    request.id = clientRequestId(request.headers['x-request-id']) ?? newRequestId()
+    request.id = clientRequestId(request.headers['x-request-id']) ?? randomUUID()
     const client = logText(request.ip)
     const traceId = traceIdOf(request)
     metrics?.begin()
@@ -80,6 +78,15 @@ function createRouteFinder(routes: readonly string[]): (request: Request) => str
   return request => {
     const path = pathOf(request)
     return known.find(({ pattern }) => pattern.test(path))?.route
+  }
+}
+
+/** The path of a request; its whole target where that has none, such as `http://[/`. */
+export function pathOf(request: Request): string {
+  try {
+    return request.path
+  } catch {
+    return request.url
   }
 }
 

@@ -8,7 +8,7 @@ import { type StreamReply, sendStream } from './stream.ts'
 
 type Answer = Reply | StreamReply
 
-/** What the routes of an application are made of. Each is a handler, or none where the settings ask for nothing. */
+/** The handlers that routes are made of. `scope` and the limits are empty if the settings ask for no keys or limits. */
 export interface RouteParts {
   /** Throws `scope_missing` unless the API key has the scope of the action. */
   scope(action: Action): RequestHandler[]
@@ -73,7 +73,7 @@ export function accept(...types: readonly string[]): RequestHandler {
 
 export const acceptJson = accept(JSON_TYPE)
 
-/** Answers `OPTIONS *`, which asks of no path: RFC 9110 9.3.7. */
+/** Answers `OPTIONS *`, which is about the server and not a path: RFC 9110 9.3.7. */
 export function answerServerOptions(sendReply: SendReply): RequestHandler {
   return (request, response, next) => {
     if (request.method === 'OPTIONS' && request.url === '*')

@@ -29,8 +29,8 @@ function closingOf(request: Request): AbortSignal {
 }
 
 /**
- * Aborted once the client has ended its side of the connection, too. It may still read, but one that is gone looks the same
- * until something is sent to it.
+ * Also aborted once the client has closed its side of the connection. It may still read, but until something is sent to
+ * it, it looks like a client that is gone.
  */
 export function leavingOf(request: Request): AbortSignal {
   const { socket } = request

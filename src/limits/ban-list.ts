@@ -1,4 +1,4 @@
-import { createPatientWaits } from '../waiting/patient-waits.ts'
+import { createPatientWaits } from '../waiting/patience.ts'
 import { type Ban, type BanStore, remainingOf } from './ban-store.ts'
 import type { MaybePromise } from './maybe-promise.ts'
 

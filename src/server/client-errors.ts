@@ -1,3 +1,4 @@
+import { randomUUID } from 'node:crypto'
 import { IncomingMessage, ServerResponse } from 'node:http'
 import type { Socket } from 'node:net'
 import type { Request, Response } from 'express'
@@ -10,7 +11,6 @@ import { type Connections, newestResponse } from './connections.ts'
 
 export interface ClientErrorOptions {
   readonly log: Logger
-  readonly newRequestId: () => string
   /** Counts each request that is refused. Nothing is counted if left out. */
   readonly metrics?: Pick<RequestMetrics, 'addMalformed'> | undefined
   readonly connections: Connections
@@ -27,10 +27,10 @@ type ParserError = NodeJS.ErrnoException & { rawPacket?: Buffer; bytesParsed?: n
 
 /**
  * Returns a function that answers a request that Node's parser refuses, in the format of all other errors. It closes the
- * connection, because nobody can know where the next request begins.
+ * connection, because nothing shows where the next request begins.
  */
 export function createClientErrorListener(options: ClientErrorOptions) {
-  const { log, newRequestId, metrics, connections } = options
+  const { log, metrics, connections } = options
   const refused = new WeakSet<Socket>()
 
   function refuse(error: ParserError, response: Response): void {
@@ -42,7 +42,7 @@ export function createClientErrorListener(options: ClientErrorOptions) {
     }
     // If the application has the request already, it also logs and counts it.
     const isKnown = request.id !== undefined
-    request.id ??= newRequestId()
+    request.id ??= randomUUID()
     const refusal = new ServiceError(codeOf(error))
     const reply = errorReply(refusal, errorContextOf(request))
     response.setHeader('Connection', 'close')
@@ -69,7 +69,7 @@ export function createClientErrorListener(options: ClientErrorOptions) {
   }
 }
 
-/** A line that has no end yet. In a later packet than the first of its request it may be that of a header. */
+/** A request line without its end. After the first packet of a request, it may also be the line of a header. */
 const OPEN_REQUEST_LINE = /(?:^|\r\n\r\n)(?:[A-Z-]{1,20} )?[^\s;]*$/
 
 function codeOf(error: ParserError): ErrorCode {
@@ -78,7 +78,7 @@ function codeOf(error: ParserError): ErrorCode {
   return isInTarget ? 'target_too_long' : code
 }
 
-/** What of the last packet was read before the error. */
+/** The part of the last packet that was read before the error. */
 function readBefore({ rawPacket, bytesParsed }: ParserError): string {
   return rawPacket?.toString('latin1', 0, bytesParsed) ?? ''
 }

@@ -21,7 +21,7 @@ import type { Application, Request, Response } from 'express'
 export function createExpressServer(
   app: Application,
   options: ServerOptions,
-  onRequest: (request: Request, response: Response) => void = app,
+  onRequest: (request: Request, response: Response) => void,
 ): Server {
   const prototypes = app as unknown as { request: Request; response: Response }
   class ExpressRequest extends IncomingMessage {}

@@ -9,10 +9,10 @@ import {
   type Connection,
   type Connections,
   closeStalled,
+  createPipelining,
   newestResponse,
 } from './connections.ts'
 import { createExpressServer } from './express-server.ts'
-import { createPipelining } from './pipelining.ts'
 import { LISTEN_BACKLOG, type Stopping } from './stop.ts'
 
 /** An HTTP server that limits what clients can use up. When it stops, it still answers every request sent before. */
@@ -40,7 +40,7 @@ export interface HttpServerOptions extends Omit<ClientErrorOptions, 'connections
   readonly stopping: Stopping
   readonly capacity: Capacity
   readonly timeouts?: Timeouts
-  /** Called for a request that may have been sent after others of its turn of the event loop were served. */
+  /** Called for a request that may have been sent after another one of the same turn of the event loop was served. */
   readonly onLateRequest: () => void
 }
 
@@ -102,7 +102,7 @@ export function createHttpServer(options: HttpServerOptions): HttpServer {
     addConnection(connections, socket, capacity.maxConnections)
     admission.addConnection()
   })
-  // Whoever reads the body invites the client to send it, so that what the head alone decides costs no body.
+  // The client is told to continue only when the body is read. If the head alone decides, no body is sent.
   server.on('checkContinue', (request: Request, response: Response) => {
     request.awaitsContinue = true
     receive(request, response)

@@ -4,9 +4,9 @@ import { asksInsteadOfJson } from '../http/negotiation.ts'
 import { pageLink, queryParameters } from '../http/query.ts'
 import type { Reply } from '../http/reply.ts'
 import { leavingOf, type Sink, type StreamReply } from '../http/stream.ts'
-import { encodeChangeCursor } from './change-cursor.ts'
 import { parseChangeQuery, parseStreamQuery } from './change-query.ts'
 import type { ChangeWatch } from './change-watch.ts'
+import { encodeChangeCursor } from './cursor.ts'
 import type { ChangePage, ChangePosition, UserChange, UserChanges } from './user-changes.ts'
 
 export const EVENT_STREAM_TYPE = 'text/event-stream'
@@ -16,7 +16,7 @@ const COMMENT_MS = 15_000
 
 const STREAM_PAGE = 500
 
-/** A stream ends within two seconds after its key was revoked, of which the keys in memory may be one. */
+/** A stream must end within two seconds after its key is revoked. The keys in memory may be one second late. */
 const CHECK_MS = 750
 
 /** How long a stream may take to end at a stop. Its client goes on with another service after the last whole event. */
@@ -41,7 +41,7 @@ export type ChangeFeed = ReturnType<typeof createChangeFeed>
 
 /** `GET /users/changes` in its forms: a page, a page that is waited for, and a stream of events. */
 export function createChangeFeed({ changes, watch, maxWaiting, isAllowed }: ChangeFeedOptions) {
-  /** Pages that are being read: a thousand who wait for one change need one reading. */
+  /** Pages that are being read: a thousand clients that wait for the same change share one read. */
   const reading = new Map<string, Promise<ChangePage>>()
   let streaming = 0
   let waiting = 0
@@ -82,7 +82,7 @@ export function createChangeFeed({ changes, watch, maxWaiting, isAllowed }: Chan
     const lastEventId = typeof sent === 'string' && sent !== '' ? sent : undefined
     const { after } = parseStreamQuery(queryParameters(request.url), lastEventId)
     if (isFull()) throw new ServiceError('overloaded')
-    // What is wrong with the cursor is said before the stream begins.
+    // Read before the stream begins, so that a wrong cursor is answered as an error.
     const first = await changes.read(after, STREAM_PAGE)
     return {
       type: EVENT_STREAM_TYPE,
@@ -91,7 +91,7 @@ export function createChangeFeed({ changes, watch, maxWaiting, isAllowed }: Chan
       write: async sink => {
         streaming++
         cutOffAtStop(request, sink)
-        // A client that takes little is not asked by the poll.
+        // While a slow client keeps `send` waiting, the poll does not check whether it is still allowed.
         const checking = setInterval(() => {
           if (!isAllowed(request)) request.res?.destroy()
         }, CHECK_MS)

@@ -1,6 +1,6 @@
 import { z } from 'zod'
 import { checkQuery, type SentParameter, validData, wholeNumber } from '../http/query.ts'
-import { decodeChangeCursor } from './change-cursor.ts'
+import { decodeChangeCursor } from './cursor.ts'
 
 /** The parameters of `GET /users/changes`. */
 export const changeParameters = z.strictObject({

@@ -1,4 +1,5 @@
 import { type ChangePosition, isAfter, type UserChanges } from './user-changes.ts'
+import type { UserRepository } from './user-repository.ts'
 
 /** How soon a change by another process is noticed. */
 const POLL_MS = 500
@@ -9,15 +10,18 @@ const SOON_MS = 5
 export interface Wait {
   readonly after: ChangePosition
   readonly ms: number
-  /** Aborted once nobody waits any more. */
+  /** Aborted once the client no longer waits. */
   readonly leaving: AbortSignal
   /** Whether the client may still wait. Asked with each poll. */
   readonly isAllowed: () => boolean
 }
 
-/** Lets requests wait for changes. However many wait, there is one poll for the whole process, and none while nobody waits. */
+/** Lets requests wait for changes. One poll serves all requests of the process. It stops while no request waits. */
 export interface ChangeWatch {
-  /** Resolves once there may be a change after a position, after `ms`, or when one of the others ends the wait. */
+  /**
+   * Resolves once there may be a change after the position, or after `ms`, or when `leaving`, `isAllowed` or `end` ends
+   * the wait.
+   */
   wait(wait: Wait): Promise<void>
   /** Call it after a write of this process. */
   touch(): void
@@ -88,7 +92,7 @@ export function createChangeWatch({ last }: Pick<UserChanges, 'last'>): ChangeWa
         }
         leaving.addEventListener('abort', wake)
         waiters.add(waiter)
-        // A write since its last read may have found nobody waiting.
+        // A write may have come between its last read and this wait.
         if (performance.now() - touchedAt < POLL_MS) pollSoon()
         if (!isPolling) void pollAgainAndAgain()
       }),
@@ -105,5 +109,22 @@ export function createChangeWatch({ last }: Pick<UserChanges, 'last'>): ChangeWa
       for (const { wake } of waiters) wake()
       hurry()
     },
+  }
+}
+
+/** The same users, which call `onWrite` after each write that clients can see. */
+export function callAfterWrites(users: UserRepository, onWrite: () => void): UserRepository {
+  const watched =
+    <A extends readonly unknown[], T>(write: (...args: A) => Promise<T>) =>
+    async (...args: A) => {
+      const result = await write(...args)
+      onWrite()
+      return result
+    }
+  return {
+    ...users,
+    create: watched(users.create),
+    update: watched(users.update),
+    delete: watched(users.delete),
   }
 }

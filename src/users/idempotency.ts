@@ -50,8 +50,9 @@ export function createOnce(options: {
 }
 
 /**
- * A hash of what cannot be a password: the name, the e-mail, and which attributes there are. Any other value may be one, and
- * could be guessed from a hash faster than from the digest of the password. Without a name or an e-mail it is that of no user.
+ * A hash of the parts of a body that cannot be a password: the name, the e-mail, and the names of all attributes. Any
+ * other value may be a password, which can be guessed faster from a hash than from its digest. A body without a name or
+ * an e-mail has the hash of no user.
  */
 function hashOfBody(body: unknown): string {
   const user = userOf(body)
@@ -77,7 +78,7 @@ async function isOfBodyBefore1(fingerprint: string, body: unknown, passwords: Pa
   try {
     hash = sha256(sortedJson(body))
   } catch {
-    // Nested too deeply to be taken apart, as no body of a user is.
+    // Nested too deeply. No body that created a user is.
     return false
   }
   if (fingerprint.startsWith('$')) return passwords.verify(fingerprint, hash)

@@ -22,7 +22,7 @@ const MAX_EMAILS = 100
 
 const SAMPLE_INSTANT = '2026-01-31T12:00:00Z'
 
-export const SAMPLE_CURSOR = 'ryvb4aqbbsHireHWlPQfx1siIiwxXQ'
+const SAMPLE_CURSOR = 'ryvb4aqbbsHireHWlPQfx1siIiwxXQ'
 
 /** The parameters of `GET /users`. */
 export const listParameters = z.strictObject({

@@ -11,14 +11,14 @@ export function createPasswordVerifications(options: {
   readonly users: Pick<UserRepository, 'findByEmail' | 'replaceDigest'>
   readonly passwords: PasswordHasher
   readonly rules: UserRules
-  /** Called when a digest could not be replaced for a reason that is no `ServiceError`. The next verification tries again. */
+  /** Called when replacing a digest fails with anything but a `ServiceError`. The next verification tries again. */
   readonly onUpgradeFailure: (error: unknown) => void
 }) {
   const { users, passwords, rules, onUpgradeFailure } = options
   /** Users whose digest is being replaced. */
   const upgrading = new Set<number>()
 
-  /** Nobody waits for it: a digest that stays as it was is replaced after the next verification. */
+  /** Runs in the background. If it fails, the next verification tries again. */
   async function upgrade(id: number, previous: string, password: string): Promise<void> {
     if (upgrading.has(id)) return
     upgrading.add(id)

@@ -16,8 +16,8 @@ export function storedUser(json: string): StoredUser {
 }
 
 /**
- * `updated_at`, which grows with each change, also of what is not shown; and a hash of what is shown, because an import may
- * bring back a deleted user with the same times and another name.
+ * `updated_at`, which each change increases, even of a field that is not shown; then a hash of what is shown, because an
+ * import may bring back a deleted user with the same times and another name.
  */
 function versionOf(json: UserJson): string {
   return `${json.slice(UPDATED_AT_START, -2)}-${hashOf(json)}`

@@ -1,8 +1,8 @@
 import type { UserJson } from './user-repository.ts'
 
-/** A place in the feed. Later places are those of later changes. */
+/** A position in the feed. Later changes have later positions. */
 export interface ChangePosition {
-  /** Of this feed: new when its places begin anew, as in a database that was restored or copied. */
+  /** Identifies the feed. A database that was restored or copied has a new feed, whose positions start over. */
   readonly mark: string
   /**
    * First come the users that were there before the feed, by their `updated_at`, then changes, by the number of the
@@ -10,7 +10,7 @@ export interface ChangePosition {
    */
   readonly phase: 'before' | 'changes'
   readonly key: string
-  /** The user, of several with this key. */
+  /** The id of the user. Several users may have the same key. */
   readonly id: number
   /** The newest key when the reading began: users that were deleted before that were never shown to this reader. */
   readonly since: string
@@ -36,8 +36,8 @@ export interface ChangePage {
 /** The latest change of each user, deletions among them, in the order of the changes. */
 export interface UserChanges {
   /**
-   * Up to `limit` changes after a position, or from the beginning. What is read until `hasMore` is false are exactly the
-   * users at that moment: a change that is not shown yet comes after all that are.
+   * Up to `limit` changes after a position, or from the beginning. A client that applies all of them until `hasMore` is
+   * false has exactly the users of that moment: a change that is not visible yet comes after all visible ones.
    * Throws `cursor_expired` for a position of another feed, one from before a deletion that is no longer kept, and one that
    * lies in the future.
    */

@@ -10,8 +10,8 @@ import type { Answer, DescribedOperation } from '../http/openapi/operation.ts'
 import { EVENT_STREAM_TYPE } from './change-feed.ts'
 import { changeParameters } from './change-query.ts'
 import { listParameters } from './list-query.ts'
+import { NDJSON_TYPE } from './user-lists.ts'
 import type { UserRules } from './user-schemas.ts'
-import { NDJSON_TYPE } from './whole-lists.ts'
 
 const USERS = {
   name: 'Users',

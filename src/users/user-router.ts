@@ -14,10 +14,9 @@ import { accept, acceptJson, createRouter, type RouteParts } from '../http/route
 import type { StreamReply } from '../http/stream.ts'
 import { type ChangeFeed, EVENT_STREAM_TYPE } from './change-feed.ts'
 import type { PasswordVerifications } from './password-verifications.ts'
-import type { UserList } from './user-lists.ts'
+import { NDJSON_TYPE, type UserList } from './user-lists.ts'
 import type { StoredUser } from './user-repository.ts'
 import type { UserService } from './user-service.ts'
-import { NDJSON_TYPE } from './whole-lists.ts'
 
 export interface UserRouterOptions {
   readonly users: UserService
@@ -52,17 +51,17 @@ export function createUserRouter(
   }
 
   async function read(request: Request): Promise<Reply> {
-    const user = await users.read(idOf(request))
+    const user = await users.read(idInPath(request))
     return isFresh(request, user.version) ? notModified(user.version) : userReply(200, user)
   }
 
   async function update(request: Request): Promise<Reply> {
     const precondition = preconditionOf(request.headers)
-    return userReply(200, await users.update(idOf(request), request.body, precondition))
+    return userReply(200, await users.update(idInPath(request), request.body, precondition))
   }
 
   async function remove(request: Request): Promise<Reply> {
-    await users.delete(idOf(request), preconditionOf(request.headers))
+    await users.delete(idInPath(request), preconditionOf(request.headers))
     return { status: 204 }
   }
 
@@ -179,7 +178,7 @@ function linkHeader(
 }
 
 /** The id in the path; `undefined` for anything but a positive integer in plain decimal. */
-function idOf(request: Request): number | undefined {
+function idInPath(request: Request): number | undefined {
   const text = String(request.params.id)
   const id = Number(text)
   return /^[1-9]\d{0,15}$/.test(text) && Number.isSafeInteger(id) ? id : undefined

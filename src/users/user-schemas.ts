@@ -63,16 +63,16 @@ export function createUserRules(options: UserRulesOptions) {
   const { name, email, password } = createUserFields(options)
   return {
     schemas: {
-      newUser: z.object({ user: userOf({ name, email, password }) }),
+      newUser: z.object({ user: userSchema({ name, email, password }) }),
       change: z.object({
-        user: userOf({ name: name.optional(), email: email.optional(), password }),
+        user: userSchema({ name: name.optional(), email: email.optional(), password }),
       }),
-      login: z.object({ user: userOf(LOGIN_FIELDS) }),
+      login: z.object({ user: userSchema(LOGIN_FIELDS) }),
     },
   }
 }
 
-export function userOf<T extends z.core.$ZodLooseShape>(fields: T) {
+export function userSchema<T extends z.core.$ZodLooseShape>(fields: T) {
   return z.object(fields, {
     error: ({ input }) => (input == null ? 'is required' : 'must be an object'),
   })

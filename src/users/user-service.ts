@@ -2,7 +2,7 @@ import { ServiceError } from '../errors.ts'
 import type { Cursors } from './cursor.ts'
 import { type CreatedUser, createOnce } from './idempotency.ts'
 import type { PasswordHasher } from './passwords/hasher.ts'
-import { createUserLists } from './user-lists.ts'
+import { createUserLists, createWholeLists } from './user-lists.ts'
 import type {
   NewUser,
   Precondition,
@@ -18,7 +18,6 @@ import {
   type UserInput,
   type UserRules,
 } from './user-schemas.ts'
-import { createWholeLists } from './whole-lists.ts'
 
 /** How often a password is compared that others change at the same time. Each time takes up to two runs of Argon2id. */
 const MAX_COMPARISONS = 5

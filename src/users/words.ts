@@ -1,7 +1,7 @@
 import { foldCase } from './user-schemas.ts'
 
 /** Words longer than this are cut, in stored text as in an index. In code points, after folding. */
-export const MAX_WORD_CHARS = 64
+const MAX_WORD_CHARS = 64
 
 /** Words of a query. */
 export const MAX_ASKED_WORDS = 8
@@ -78,8 +78,8 @@ export function firstChars(word: string, count: number): string {
 }
 
 /**
- * The words of a query, or what is wrong with it. A word that begins another one of them is left out, because whoever has
- * the longer one has it too.
+ * The words of a query, or what is wrong with it. A word is left out if another one begins with it: users who have the
+ * longer word match both.
  */
 export function parseAskedWords(text: string): { words: readonly string[]; error?: string } {
   const refuse = (error: string) => ({ words: [], error })

@@ -1,23 +1,13 @@
-/**
- * Waits with an end, for which time stands still while this process is busy: if a timer is late, the answer may have come long
- * ago, or the question may not have been sent yet.
- */
-export interface Patience {
-  /** Calls `onOver` once `ms` have passed, unless the wait has ended before. */
-  begin(ms: number, onOver: () => void): Wait
-}
-
-export interface Wait {
-  /** How long it lasts so far. */
-  elapsedMs(): number
-  end(): void
-}
-
 /** Why a wait ended without an answer. */
 export class NoAnswer extends Error {}
 
-/** One timer serves all waits. It looks at them every `tickMs` at least, and takes no longer stretch for more. */
-export function createPatience({ tickMs = 10 } = {}): Patience {
+/**
+ * Timeouts whose clock stops while this process is busy: when a timer is late, the answer may have come long ago, or the
+ * question may not have been sent yet.
+ *
+ * One timer serves all waits. It ticks at least every `tickMs`, and a much longer gap between two ticks counts as `tickMs`.
+ */
+export function createPatience({ tickMs = 10 } = {}) {
   const waits = new Set<{ readonly untilMs: number; readonly onOver: () => void }>()
   let isTicking = false
   // A clock that stops while this process is busy.
@@ -57,13 +47,15 @@ export function createPatience({ tickMs = 10 } = {}): Patience {
   }
 
   return {
-    begin: (ms, onOver) => {
+    /** Calls `onOver` once `ms` have passed, unless the wait has ended before. */
+    begin: (ms: number, onOver: () => void) => {
       if (!isTicking) countedAt = performance.now()
       const sinceMs = nowMs()
       const wait = { untilMs: sinceMs + ms, onOver }
       waits.add(wait)
       if (!isTicking) schedule()
       return {
+        /** How long the wait lasts so far. */
         elapsedMs: () => nowMs() - sinceMs,
         end: () => void waits.delete(wait),
       }
@@ -78,4 +70,29 @@ export function withinPatience<T>(ms: number, promise: Promise<T>): Promise<T> {
     const { end } = createPatience().begin(ms, onOver)
     promise.finally(end).then(resolve, reject)
   })
+}
+
+/** Waits for the answers of another process, which may be stopped. */
+export function createPatientWaits(patienceMs: number) {
+  let isLate = false
+  const patience = createPatience()
+
+  return {
+    /** Resolves to an answer, or to `otherwise` if it fails or takes too long. */
+    wait: <T>(answer: Promise<T>, otherwise: T): Promise<T> =>
+      new Promise(resolve => {
+        const { end } = patience.begin(patienceMs, () => {
+          isLate = true
+          resolve(otherwise)
+        })
+        const onAnswer = (value: T) => {
+          isLate = false
+          resolve(value)
+        }
+        answer.finally(end).then(onAnswer, () => resolve(otherwise))
+      }),
+
+    /** Whether the last wait took too long and no answer has come since. Waiting is then a waste of time. */
+    isLate: () => isLate,
+  }
 }

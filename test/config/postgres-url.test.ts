@@ -9,7 +9,7 @@ import {
   loadConfig,
   readSettings,
 } from '../../src/config/settings.ts'
-import { readRecordSettings } from '../../src/record-settings.ts'
+import { readRecordSettings } from '../../src/records.ts'
 import { temporaryFolder } from '../support/open-test-app.ts'
 import { NO_DOTENV, problemsOf } from '../support/problems-of.ts'
 

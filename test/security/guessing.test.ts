@@ -1,10 +1,11 @@
 import { expect, test } from 'vitest'
 import {
+  DECOY,
   isCurrentDigest,
   isPasswordDigest,
   kindOfDigest,
 } from '../../src/users/passwords/digest.ts'
-import { createPasswordHasher, DECOY } from '../../src/users/passwords/hasher.ts'
+import { createPasswordHasher } from '../../src/users/passwords/hasher.ts'
 import { among } from '../support/among.ts'
 import { newUserBody } from '../support/builders.ts'
 import { openUsers } from '../support/open-users.ts'

@@ -4,10 +4,7 @@ import { join } from 'node:path'
 import pino from 'pino'
 import supertest from 'supertest'
 import { onTestFinished } from 'vitest'
-import {
-  logManagementAddress,
-  openManagementPort,
-} from '../../src/cli/serve/open-management-port.ts'
+import { openManagementPort } from '../../src/cli/serve/ports.ts'
 import { createClocks } from '../../src/clocks.ts'
 import { type Environment, loadConfig } from '../../src/config/settings.ts'
 import type { BanControl } from '../../src/limits/ban-control.ts'
@@ -96,7 +93,7 @@ export async function openTestApp(
   })
   const management = await openManagementPort({ config, log, operations: service })
   const { port } = await service.server.listen({ host: '127.0.0.1', port: 0 })
-  if (management !== undefined) logManagementAddress(log, config, management.address)
+  management?.logAddress()
   const url = `http://127.0.0.1:${port}`
   let stopped: Promise<boolean> | undefined
   const stop = (timeoutMs = 5000) => {

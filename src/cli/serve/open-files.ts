@@ -1,5 +1,7 @@
 import { execFileSync } from 'node:child_process'
 import { readFileSync } from 'node:fs'
+import type { Config } from '../../config/settings.ts'
+import { MANAGEMENT_CONNECTIONS } from './ports.ts'
 
 /**
  * File descriptors for everything but connections: the database with its temporary files, the log, the event loop, a limits
@@ -27,13 +29,11 @@ export function readOpenFilesLimit(): number | undefined {
   }
 }
 
-/**
- * How many connections fit into `openFiles` files, besides `otherConnections`: at least 1, at most `maxConnections`.
- */
+/** How many connections of clients fit into `openFiles` files: at least 1, at most MAX_CONNECTIONS. */
 export function limitConnections(
-  openFiles: number | undefined,
-  { maxConnections, otherConnections }: { maxConnections: number; otherConnections: number },
+  { maxConnections, managementPort }: Pick<Config, 'maxConnections' | 'managementPort'>,
+  openFiles = Infinity,
 ): number {
-  if (openFiles === undefined) return maxConnections
-  return Math.min(maxConnections, Math.max(1, openFiles - RESERVED_FILES - otherConnections))
+  const managementFiles = managementPort === undefined ? 0 : MANAGEMENT_CONNECTIONS
+  return Math.min(maxConnections, Math.max(1, openFiles - RESERVED_FILES - managementFiles))
 }

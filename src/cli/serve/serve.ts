@@ -1,20 +1,20 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Logger } from 'pino'
-import { whyGone } from '../../config/did-you-mean.ts'
-import type { Config, Environment, SettingOptions } from '../../config/settings.ts'
+import { unknownInWords, whyGone } from '../../config/did-you-mean.ts'
+import {
+  type Config,
+  type Environment,
+  readSettings,
+  type SettingOptions,
+} from '../../config/settings.ts'
 import { maskCredentials } from '../../config/url-parts.ts'
+import { OperatorError } from '../../errors.ts'
+import type { CheckedLimits } from '../../limits/rules/rules-schema.ts'
 import { createLogger, type FlushableLogger } from '../../ops/logger.ts'
 import { openService, type Service } from '../../service.ts'
 import { readVersion } from '../../version.ts'
-import { listen, logAddress, publicBinding } from './listen.ts'
-import { type LoadedSettings, loadSettings } from './load-settings.ts'
 import { limitConnections, readOpenFilesLimit } from './open-files.ts'
-import {
-  logManagementAddress,
-  MANAGEMENT_CONNECTIONS,
-  type ManagementPort,
-  openManagementPort,
-} from './open-management-port.ts'
+import { type ManagementPort, openManagementPort, openPublicPort } from './ports.ts'
 import { awaitCrash, type Reloads, type Signals, watchReloads, watchSignals } from './signals.ts'
 
 /** How long closing the database may take once all requests are answered or cut off. */
@@ -33,7 +33,7 @@ export async function serve(
   try {
     return await loadAndServe({ environment, options, signals, reloads })
   } catch (error) {
-    // Not after it has served: a signal would then replace the exit code.
+    // Only if it did not start: after it has served, a signal would replace the exit code.
     signals.end()
     reloads.end()
     throw error
@@ -51,10 +51,7 @@ async function loadAndServe(serveOptions: ServeOptions): Promise<number> {
   const { environment, options } = serveOptions
   const settings = await loadSettings(environment, options)
   const openFiles = readOpenFilesLimit()
-  const maxConnections = limitConnections(openFiles, {
-    maxConnections: settings.config.maxConnections,
-    otherConnections: settings.config.managementPort === undefined ? 0 : MANAGEMENT_CONNECTIONS,
-  })
+  const maxConnections = limitConnections(settings.config, openFiles)
   const config = { ...settings.config, maxConnections }
   const logger = await createLogger(config)
   logStart(logger.log, settings, { openFiles, maxConnections })
@@ -64,6 +61,29 @@ async function loadAndServe(serveOptions: ServeOptions): Promise<number> {
   } finally {
     await logger.flush()
   }
+}
+
+type LoadedSettings = Awaited<ReturnType<typeof loadSettings>>
+
+/** The settings and the rules of the limits. Throws `OperatorError` with a line for each mistake in either. */
+async function loadSettings(environment: Environment, options: SettingOptions) {
+  const { config, problems, unknown } = readSettings(environment, undefined, options)
+  const mistakes = [...problems]
+  /** `undefined` without LIMITS_FILE. */
+  let limits: CheckedLimits | undefined
+  if (config.limitsFile !== undefined) {
+    try {
+      // Imported only if there are rules, as in `service.ts`.
+      const { readLimits } = await import('../../open-limits.ts')
+      limits = await readLimits(config.limitsFile)
+    } catch (error) {
+      if (!(error instanceof OperatorError)) throw error
+      mistakes.push(...error.problems)
+    }
+  }
+  // A mistyped name may be the cause of the other mistakes.
+  if (mistakes.length > 0) throw new OperatorError([...mistakes, ...unknown.map(unknownInWords)])
+  return { config, limits, unknown }
 }
 
 interface ServeParts extends ServeOptions, Pick<LoadedSettings, 'limits'> {
@@ -90,7 +110,11 @@ async function openAndServe(parts: ServeParts): Promise<number> {
   release()
   if ((await Promise.race([signals.first, crash])) === 'crash') return 1
   log.info('stopping')
-  const stopped = stopServers(parts, { service, management })
+  // First for clients, and then for operators.
+  const stopped = service.server.stop(config.shutdownTimeoutMs).then(async isComplete => {
+    await management?.close()
+    return isComplete
+  })
   const end = await Promise.race([stopped, signals.second, crash])
   if (end === true) log.info('stopped')
   else log.warn({ reason: end === false ? 'timeout' : end }, 'stopped with unanswered requests')
@@ -110,29 +134,14 @@ async function listenOrClose(
   try {
     const operations = { ...service, reloadLimits: reloads.request }
     management = await openManagementPort({ config, log, operations })
-    logAddress(log, config, await listen(service.server, publicBinding(config, options)))
-    if (management !== undefined) logManagementAddress(log, config, management.address)
+    await openPublicPort(service.server, { config, log, options })
+    management?.logAddress()
     return management
   } catch (error) {
     await management?.close()
     await service.close()
     throw error
   }
-}
-
-interface Servers {
-  readonly service: Service
-  readonly management: ManagementPort | undefined
-}
-
-/** Stops listening, first for clients and then for operators. Resolves to whether all requests of clients were answered in time. */
-async function stopServers(
-  { config }: ServeParts,
-  { service, management }: Servers,
-): Promise<boolean> {
-  const isComplete = await service.server.stop(config.shutdownTimeoutMs)
-  await management?.close()
-  return isComplete
 }
 
 function logStart(

@@ -1,7 +1,7 @@
 import { OperatorError } from '../../errors.ts'
 import { IMPORT_COLUMNS } from '../../users/transfer/import-rows.ts'
 import type { CsvRow } from './csv-rows.ts'
-import { TOO_LONG } from './row-limit.ts'
+import { TOO_LONG } from './format.ts'
 
 /** The delimiters that are recognised, the most common first. */
 const DELIMITERS = [',', ';', '\t']

@@ -3,7 +3,7 @@ import { OperatorError } from '../../errors.ts'
 import type { ImportRecord } from '../../users/transfer/import-rows.ts'
 import { checkHeader, recogniseDelimiter } from './csv-header.ts'
 import { type CsvParser, type CsvRow, createCsvParser } from './csv-rows.ts'
-import { MAX_ROW_BYTES, TOO_LONG } from './row-limit.ts'
+import { MAX_ROW_BYTES, TOO_LONG } from './format.ts'
 
 export interface CsvOptions {
   /** The name of the file in messages. */
@@ -27,7 +27,7 @@ export async function* csvRecords(
   /** The text that was read before the delimiter was known. */
   let start = ''
   let columns: readonly string[] | undefined
-  /** Part of the hash by which a resumed import recognises the file: that of its first record. */
+  /** Stands before the raw text of the first record, so that a resumed import also recognises the columns. */
   let columnsRaw = ''
 
   function parse(text: string, isWhole: boolean): readonly CsvRow[] {
@@ -81,7 +81,7 @@ async function* decodeUtf8(chunks: AsyncIterable<Buffer>) {
   if (rest.length > 0) yield { text: '', isWrong: true }
 }
 
-/** The whole characters before the first byte that is not UTF-8. U+FFFD may stand there rightly too. */
+/** The whole characters before the first byte that is not UTF-8. A U+FFFD there may be real. */
 function rightStart(bytes: Buffer): Buffer {
   const decoded = Buffer.from(bytes.toString())
   let length = 0

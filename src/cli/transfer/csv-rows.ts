@@ -1,4 +1,4 @@
-import { MAX_ROW_BYTES } from './row-limit.ts'
+import { MAX_ROW_BYTES } from './format.ts'
 
 export interface CsvRow {
   /** The line at which it begins, from 1. */

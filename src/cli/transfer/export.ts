@@ -1,6 +1,6 @@
 import { stringify } from 'csv-stringify/sync'
 import { ServiceError } from '../../errors.ts'
-import { openUserTransfer } from '../../open-transfer.ts'
+import { openUserExport } from '../../open-transfer.ts'
 import { EXIT, type JsonFlags, type Outcome, UsageError } from '../terminal/command-context.ts'
 import { grouped } from '../terminal/progress.ts'
 import { runTask } from '../terminal/run-task.ts'
@@ -44,7 +44,7 @@ export async function exportUsers(
       : users.map(user => `${user}\n`).join('')
 
   return runTask(terminal, { unit: 'users' }, async ({ progress, signal }) => {
-    const { exporter, close } = await openUserTransfer(config, { purpose: 'export' })
+    const { exporter, close } = await openUserExport(config)
     const options = { parameters: parametersOf(flags), withDigests }
     let done = 0
     async function* texts(total: number) {

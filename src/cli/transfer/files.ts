@@ -16,8 +16,7 @@ import { pipeline } from 'node:stream/promises'
 import { createGunzip, createGzip } from 'node:zlib'
 import type { Config } from '../../config/settings.ts'
 import { OperatorError } from '../../errors.ts'
-import { syncFile, syncFolder } from '../../files/durable-files.ts'
-import { partialNameOf, removeLeftovers } from '../../files/partial-file.ts'
+import { partialNameOf, removeLeftovers, syncFile, syncFolder } from '../../files/durable-files.ts'
 import { isFileOfDatabase } from '../../open-database.ts'
 import type { RejectsSink } from '../../users/transfer/user-import.ts'
 import { UsageError } from '../terminal/command-context.ts'
@@ -110,7 +109,7 @@ function toReadError(file: string, error: unknown): unknown {
   return new OperatorError([`${nameOf(file)} cannot be read (${code})`], { cause: error })
 }
 
-/** Two common mistakes, which would otherwise end as text that cannot be read. */
+/** Two common mistakes, which would otherwise be reported as text that cannot be read. */
 function requireText([first, second]: Buffer, name: string): void {
   if (first === 0x1f && second === 0x8b) {
     const how = 'gunzip unpacks it, and so does an import of a file whose name ends in .gz'
@@ -123,7 +122,9 @@ function requireText([first, second]: Buffer, name: string): void {
   throw new OperatorError([`${name} is UTF-16 ${order} and not UTF-8; ${convert} converts it`])
 }
 
-/** Unpacked chunks. Throws `OperatorError` after those before the place where the data are damaged or incomplete. */
+/**
+ * Unpacked chunks. If the data are damaged or incomplete, yields those before that place, then throws `OperatorError`.
+ */
 async function* unpack(source: ReadStream, file: string): AsyncGenerator<Buffer> {
   let failure: NodeJS.ErrnoException | undefined
   const gunzip = createGunzip({ chunkSize: CHUNK_BYTES })

@@ -1,7 +1,7 @@
 import { resolve } from 'node:path'
 import { OperatorError } from '../../errors.ts'
 import { isSameFile } from '../../files/durable-files.ts'
-import { openUserTransfer } from '../../open-transfer.ts'
+import { openUserImport } from '../../open-transfer.ts'
 import type { RejectedRow } from '../../users/transfer/import-rows.ts'
 import {
   ImportMismatch,
@@ -43,10 +43,10 @@ export async function importUsers(terminal: Terminal, flags: ImportFlags): Promi
     const input = openInputFile(file, { terminal, signal, isPacked })
     const sink = rejects === undefined ? undefined : createRejectsSink(rejects)
     const showRejected = createRejectsDisplay(terminal, progress)
-    const transfer = await openUserTransfer(config, { purpose: isDryRun ? 'dry run' : 'import' })
+    const { importer, close } = await openUserImport(config, { isDryRun })
     const startedAt = performance.now()
     try {
-      const result = await transfer.importer.run({
+      const result = await importer.run({
         source: file === STANDARD_STREAM ? file : resolve(file),
         records:
           format === 'csv'
@@ -70,7 +70,7 @@ export async function importUsers(terminal: Terminal, flags: ImportFlags): Promi
     } catch (error) {
       throw asOperatorError(error)
     } finally {
-      await transfer.close()
+      await close()
     }
   })
 }

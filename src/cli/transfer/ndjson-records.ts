@@ -1,5 +1,5 @@
 import type { ImportRecord } from '../../users/transfer/import-rows.ts'
-import { MAX_ROW_BYTES, TOO_LONG } from './row-limit.ts'
+import { MAX_ROW_BYTES, TOO_LONG } from './format.ts'
 
 const NEWLINE = 10
 const CARRIAGE_RETURN = 13

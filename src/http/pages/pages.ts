@@ -3,7 +3,7 @@ import { gzipSync } from 'node:zlib'
 import type { Request, Router } from 'express'
 import { z } from 'zod'
 import { entityTag, matchesIfNoneMatch } from '../headers.ts'
-import { HTML_TYPE, JSON_TYPE, parseAccept, qualityOf } from '../negotiation.ts'
+import { HTML_TYPE, JSON_TYPE, prefersToJson } from '../negotiation.ts'
 import type { DocumentSettings } from '../openapi/create-document.ts'
 import { ETAG, IF_NONE_MATCH } from '../openapi/described-headers.ts'
 import type { DescribedOperation } from '../openapi/operation.ts'
@@ -106,8 +106,7 @@ export function createPages(
 
   async function home(request: Request): Promise<Reply> {
     const { baseUrl } = request
-    const preferences = parseAccept(request.headers.accept)
-    if (qualityOf(preferences, HTML_TYPE) > qualityOf(preferences, JSON_TYPE)) {
+    if (prefersToJson(HTML_TYPE, request.headers.accept)) {
       return withLinksBelow(baseUrl, await pageReply('docs/home.html', HOME_POLICY))
     }
     const paths = Object.entries(PATHS).map(([name, path]) => [name, baseUrl + path])

@@ -1,9 +1,9 @@
 import { isIPv6 } from 'node:net'
 import type { Request } from 'express'
 import { ipKeyGenerator } from 'express-rate-limit'
-import { pathOf } from '../../http/express-app.ts'
 import { requestedHost } from '../../http/gate.ts'
 import { queryParameters } from '../../http/query.ts'
+import { pathOf } from '../../http/request-log.ts'
 
 /** A household or a small site has a network of at least this size in IPv6: RFC 6177. */
 const IPV6_PREFIX_BITS = 56

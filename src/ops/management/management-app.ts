@@ -27,7 +27,6 @@ export interface ManagementAppOptions {
   readonly history: Pick<StatusHistory, 'read'>
   readonly version: string
   readonly log: Logger
-  readonly newRequestId: () => string
   /** Milliseconds since the epoch. */
   readonly now: () => number
   /** Whether the server of this application listens on loopback only. */
@@ -45,7 +44,7 @@ export interface ManagementAppOptions {
 
 /** The application of the management port. Its middleware stands in the order in which a request meets it. */
 export function createManagementApp(options: ManagementAppOptions): Application {
-  const { operations, log, newRequestId, isOnLoopback, settings, now } = options
+  const { operations, log, isOnLoopback, settings, now } = options
   const { allowedHosts, trustProxy, managementToken: token } = settings
   const sendReply = createReplySender()
   const parts = createRouteParts({ sendReply, ...settings })
@@ -64,7 +63,7 @@ export function createManagementApp(options: ManagementAppOptions): Application 
   const routes = [health, page, ...routers].flatMap(routesOf).map(({ path }) => path)
 
   const app = createExpressApp(trustProxy)
-  app.use(requestLog({ log, newRequestId, levelOf, routes }))
+  app.use(requestLog({ log, levelOf, routes }))
   app.use(requireValidHead, health)
   app.use(
     requireAllowedHost({

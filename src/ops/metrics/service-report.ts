@@ -4,7 +4,7 @@ import type { LimitsReport } from '../../limits/tallies.ts'
 import type { ServerReport } from '../../server/server.ts'
 import type { Storage } from '../../storage/storage.ts'
 import type { StorageReport } from '../../storage/storage-report.ts'
-import { createPatientWaits } from '../../waiting/patient-waits.ts'
+import { createPatientWaits } from '../../waiting/patience.ts'
 
 /** What the service has counted since its start, and how it is now. */
 export interface ServiceReport {

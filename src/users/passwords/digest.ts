@@ -1,8 +1,8 @@
-import { type ScryptOptions, scrypt, timingSafeEqual } from 'node:crypto'
+import { randomBytes, type ScryptOptions, scrypt, timingSafeEqual } from 'node:crypto'
 import { promisify } from 'node:util'
 import { loadNativePackage } from '../../native-package.ts'
 
-const { verify: verifyArgon2 } =
+const { hash: hashArgon2, verify: verifyArgon2 } =
   loadNativePackage<typeof import('@node-rs/argon2')>('@node-rs/argon2')
 const { verify: verifyBcrypt } =
   loadNativePackage<typeof import('@node-rs/bcrypt')>('@node-rs/bcrypt')
@@ -13,11 +13,11 @@ const deriveKey = promisify<string, Buffer, number, ScryptOptions, Buffer>(scryp
 type Verify = (password: string) => Promise<boolean>
 
 /** For Argon2id, the default of the library. From the OWASP Password Storage Cheat Sheet: 19 MiB, 2 passes. */
-export const CURRENT = { memoryCost: 19_456, timeCost: 2, parallelism: 1 }
+const CURRENT = { memoryCost: 19_456, timeCost: 2, parallelism: 1 }
 
-/** Those of the library. */
-export const SALT_BYTES = 16
-export const HASH_BYTES = 32
+/** The sizes that the library uses. */
+const SALT_BYTES = 16
+const HASH_BYTES = 32
 
 /**
  * Memory that one verification may take. Several run at once, so without a limit an imported digest could take all memory
@@ -41,6 +41,14 @@ const BCRYPT = /^\$2[aby]\$(?:0[4-9]|1[0-6])\$[./\dA-Za-z]{53}$/
 /** Up to 16 lanes. `ln` is the binary logarithm of N: https://www.rfc-editor.org/rfc/rfc7914#section-2 */
 const SCRYPT =
   /^\$scrypt\$ln=(?<logCost>[1-9]\d?),r=(?<blocks>[1-9]\d?),p=(?<lanes>[1-9]|1[0-6])\$(?<salt>[A-Za-z\d+/]{11,86})\$(?<hash>[A-Za-z\d+/]{22,172})$/
+
+/** A new digest of a password: Argon2id, in PHC form. */
+export function makeDigest(password: string): Promise<string> {
+  return hashArgon2(password, CURRENT)
+}
+
+/** A digest that matches no password, for users without one. Verifying it costs as much as verifying a new digest. */
+export const DECOY = `$argon2id$v=19$m=19456,t=2,p=1$${randomBase64(SALT_BYTES)}$${randomBase64(HASH_BYTES)}`
 
 /** Whether passwords can be verified against this text: a digest of Argon2, bcrypt or scrypt within the limits above. */
 export function isPasswordDigest(text: string): boolean {
@@ -68,7 +76,7 @@ export function isCurrentDigest(digest: string): boolean {
   )
 }
 
-/** What of a digest says how long its verification takes: all before the salt. */
+/** The part of a digest that determines how long its verification takes: all before the salt. */
 export function kindOfDigest(digest: string): string {
   return digest
     .split('$')
@@ -115,6 +123,10 @@ function scryptVerifier(groups: Readonly<Record<string, string>>): Verify | unde
     const key = await deriveKey(password, bytesOf(salt), expected.length, options)
     return timingSafeEqual(key, expected)
   }
+}
+
+function randomBase64(bytes: number): string {
+  return randomBytes(bytes).toString('base64').replaceAll('=', '')
 }
 
 /** Whether a text is valid Base64: some lengths and some last characters are impossible. */

@@ -2,19 +2,13 @@ import { createHmac, randomBytes } from 'node:crypto'
 import { availableParallelism } from 'node:os'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { ServiceError } from '../../errors.ts'
-import { loadNativePackage } from '../../native-package.ts'
-import { CURRENT, HASH_BYTES, kindOfDigest, SALT_BYTES, verifyDigest } from './digest.ts'
+import { DECOY, kindOfDigest, makeDigest, verifyDigest } from './digest.ts'
 import { createLoginTiming } from './login-timing.ts'
-
-const { hash } = loadNativePackage<typeof import('@node-rs/argon2')>('@node-rs/argon2')
 
 export type PasswordHasher = ReturnType<typeof createPasswordHasher>
 
 /** Hashing runs on the four threads of libuv; one of them stays free to write the log. */
 const MAX_THREADS = 3
-
-/** A digest of no password, for users without one. Its verification costs as much as that of one that `hash` makes. */
-export const DECOY = `$argon2id$v=19$m=19456,t=2,p=1$${randomBase64(SALT_BYTES)}$${randomBase64(HASH_BYTES)}`
 
 /**
  * Makes Argon2id digests of passwords, in PHC form, and verifies passwords against digests. All throw `overloaded` when too
@@ -51,15 +45,18 @@ export function createPasswordHasher(
   }
 
   return {
-    hash: (password: string): Promise<string> => inTurn(() => hash(normalise(password), CURRENT)),
+    hash: (password: string): Promise<string> => inTurn(() => makeDigest(normalise(password))),
 
     /** Whether `digest` was made from `password`. */
     verify: (digest: string, password: string): Promise<boolean> =>
       inTurn(() => verifyEitherForm(digest, password)),
 
-    /** The same for logins: without a digest it is false. A failure takes about as long for every digest, and without one. */
+    /**
+     * Like `verify`, but for logins: false without a digest, and every failure takes about the same time, whatever the
+     * digest.
+     */
     verifyEvenly: async (digest: string = DECOY, password: string): Promise<boolean> => {
-      // Counted apart: failed logins that wait for their time keep nobody else from a turn.
+      // Counted separately: failed logins that sleep must not take places in the queue.
       if (asleep >= maxWaiting) throw new ServiceError('overloaded')
       const { isRight, tookMs } = await inTurn(async () => {
         const startedAt = performance.now()
@@ -103,8 +100,4 @@ async function verifyEitherForm(digest: string, password: string): Promise<boole
 /** Keyboards differ in how they compose a character: NIST SP 800-63B 3.1.1.2. */
 function normalise(password: string): string {
   return password.normalize('NFKC')
-}
-
-function randomBase64(bytes: number): string {
-  return randomBytes(bytes).toString('base64').replaceAll('=', '')
 }

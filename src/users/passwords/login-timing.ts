@@ -1,21 +1,21 @@
 /**
- * How long a kind is known after its last failure, because its last user may have a new digest since. When it is forgotten, the
- * next failure of that kind is not hidden: one e-mail of a slower kind than others shows in this time.
+ * How long a kind is kept after its last failure. Its last user may have a new digest by then. The first failure of a
+ * kind that was forgotten is not hidden, so once in this time one e-mail with a slower kind can be recognised.
  */
 const KNOWN_MS = 3_600_000
 
-/** How far one verification changes what is known of the load of the machine. */
+/** How much one verification changes the estimate of the machine's load. */
 const LOAD_STEP = 0.1
 
-/** One verification that took longer than this, relative to the shortest, was held up by something else. */
+/** The largest load that one verification can show. If it took longer, something else delayed it. */
 const MAX_LOAD = 4
 
 /**
  * Tells how long the answers to failed verifications must wait, so that their times do not tell the kinds of digests: an
  * imported digest may take a hundred times as long as one of this service, or a hundredth.
  *
- * A verification takes longer on a busy machine, and the slowest kind is rarely seen. So its shortest time is known, and the
- * load is learned from all kinds: how much longer than their shortest times the last verifications took.
+ * A verification takes longer on a busy machine, and the slowest kind is rarely seen. So each kind has its shortest time,
+ * and all kinds share the load: how many times their shortest time the last verifications took.
  *
  * `now` is in milliseconds since any moment.
  */

@@ -10,7 +10,7 @@ import {
 import { isPasswordDigest } from '../passwords/digest.ts'
 import type { PasswordHasher } from '../passwords/hasher.ts'
 import { MAX_ID } from '../stored-user.ts'
-import { createUserFields, parseUser, type UserRulesOptions, userOf } from '../user-schemas.ts'
+import { createUserFields, parseUser, type UserRulesOptions, userSchema } from '../user-schemas.ts'
 import { emailKey } from './import-decisions.ts'
 import type { ConflictPolicy, ImportedUser, UserImportStore } from './user-import-store.ts'
 
@@ -65,7 +65,7 @@ export const IMPORT_COLUMNS = ['name', 'email', 'password', ...Object.keys(impor
 
 /** The schema of a row: the fields that `user` has in the body of a create, and `importFields`. */
 export function createImportRules(options: UserRulesOptions) {
-  return userOf({ ...createUserFields(options), ...importFields })
+  return userSchema({ ...createUserFields(options), ...importFields })
     .refine(row => row.password == null || row.password_digest == null, {
       message: 'cannot be given together with password',
       path: ['password_digest'],

@@ -136,7 +136,7 @@ export function createUserImporter(dependencies: UserImporterOptions) {
     const ended = (end: 'done' | 'interrupted' | 'conflict' | 'failed', failure?: unknown) => {
       return { end, progress, firstConflict, failure }
     }
-    /** Of the records that are done. */
+    /** The hash of the records that are done. */
     const hash = createHash('sha256')
 
     async function importBatch(batch: readonly ImportRecord[], isFinished = false): Promise<void> {

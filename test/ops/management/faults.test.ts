@@ -1,7 +1,7 @@
 import pino from 'pino'
 import supertest from 'supertest'
 import { expect, onTestFinished, test } from 'vitest'
-import { openManagementPort } from '../../../src/cli/serve/open-management-port.ts'
+import { openManagementPort } from '../../../src/cli/serve/ports.ts'
 import { loadConfig } from '../../../src/config/settings.ts'
 import type { Operations } from '../../../src/ops/management/operations.ts'
 

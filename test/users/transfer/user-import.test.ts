@@ -5,7 +5,7 @@ import { createRejectsSink } from '../../../src/cli/transfer/files.ts'
 import { loadConfig } from '../../../src/config/settings.ts'
 import { ServiceError } from '../../../src/errors.ts'
 import { openStorageForCommand } from '../../../src/open-database.ts'
-import { openUserTransfer } from '../../../src/open-transfer.ts'
+import { openUserImport } from '../../../src/open-transfer.ts'
 import { createPasswordHasher } from '../../../src/users/passwords/hasher.ts'
 import { createImportRules, type ImportRecord } from '../../../src/users/transfer/import-rows.ts'
 import { createUserImporter, type ImportOptions } from '../../../src/users/transfer/user-import.ts'
@@ -18,7 +18,7 @@ import { holdWrites } from '../../support/sql.ts'
 /** The importer with a new database. */
 async function openImporter() {
   const config = loadConfig({ DATABASE_URL: await databaseIn(temporaryFolder()) })
-  const transfer = await openUserTransfer(config, { purpose: 'import' })
+  const transfer = await openUserImport(config)
   onTestFinished(() => transfer.close())
   return { config, importer: transfer.importer }
 }

@@ -1,7 +1,6 @@
 import { existsSync, renameSync, statSync } from 'node:fs'
 import { dirname } from 'node:path'
-import { syncFile, syncFolder } from '../../../files/durable-files.ts'
-import { removeLeftovers } from '../../../files/partial-file.ts'
+import { removeLeftovers, syncFile, syncFolder } from '../../../files/durable-files.ts'
 import type { Backup, TaskOptions } from '../../database-tasks.ts'
 import { UnusableDatabase } from '../../unusable-database.ts'
 import { isFileOfDatabase } from '../database-files.ts'

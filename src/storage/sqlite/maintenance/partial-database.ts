@@ -1,5 +1,5 @@
 import { closeSync, openSync, rmSync } from 'node:fs'
-import { partialNameOf } from '../../../files/partial-file.ts'
+import { partialNameOf } from '../../../files/durable-files.ts'
 import { COMPANIONS } from '../database-files.ts'
 import { Database } from '../sqlite-driver.ts'
 import { explainErrors } from '../unusable-reasons.ts'

@@ -1,7 +1,6 @@
 import { existsSync, readdirSync, rmSync, statSync } from 'node:fs'
 import { basename, dirname, join } from 'node:path'
-import { isSameFile, makeFolder } from '../../../files/durable-files.ts'
-import { removeLeftovers } from '../../../files/partial-file.ts'
+import { isSameFile, makeFolder, removeLeftovers } from '../../../files/durable-files.ts'
 import type { Restored } from '../../database-tasks.ts'
 import { UnusableDatabase } from '../../unusable-database.ts'
 import { companionOf, resolveLinks } from '../database-files.ts'

@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto'
 import { expect, test } from 'vitest'
-import { decodeChangeCursor, encodeChangeCursor } from '../../src/users/change-cursor.ts'
+import { decodeChangeCursor, encodeChangeCursor } from '../../src/users/cursor.ts'
 import type { ChangePosition } from '../../src/users/user-changes.ts'
 
 const BEFORE: ChangePosition = {

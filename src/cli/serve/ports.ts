@@ -1,0 +1,124 @@
+import type { AddressInfo } from 'node:net'
+import type { Logger } from 'pino'
+import {
+  type Config,
+  describeProblem,
+  findGivenName,
+  NEEDS_TOKEN,
+  type SettingName,
+  type SettingOptions,
+} from '../../config/settings.ts'
+import { isLoopback } from '../../config/values.ts'
+import { OperatorError } from '../../errors.ts'
+import type { Operations } from '../../ops/management/operations.ts'
+import type { HttpServer } from '../../server/server.ts'
+
+export interface PublicPortOptions {
+  readonly config: Config
+  readonly log: Logger
+  readonly options: SettingOptions
+}
+
+/** Listens for clients, and logs where. Throws `OperatorError`, which names the setting that is wrong. */
+export async function openPublicPort(
+  server: HttpServer,
+  { config, log, options }: PublicPortOptions,
+): Promise<void> {
+  const { host, port, managementPort, apiKeys } = config
+  const settings = { host: findGivenName('HOST', options), port: findGivenName('PORT', options) }
+  const sharedWith = port === managementPort ? 'MANAGEMENT_PORT' : undefined
+  const address = await listen(server, { host, port, settings, sharedWith })
+  if (!isLoopback(address.address) && apiKeys !== 'required') {
+    log.warn({ host: address.address }, 'listening beyond loopback without authentication')
+  }
+  const url = urlOf(address)
+  const fields = { url, docs: `${url}/docs`, host: address.address, port: address.port }
+  addressLog(log, config, port).info(fields, 'listening')
+}
+
+/** The port on which operators watch and control the service. */
+export interface ManagementPort {
+  readonly address: AddressInfo
+  /** Call it after the line about the public port, which is the one that programs look for. */
+  logAddress(): void
+  /** Waits up to a second for the requests that still run. */
+  close(): Promise<void>
+}
+
+export interface ManagementPortOptions {
+  readonly config: Config
+  readonly log: Logger
+  readonly operations: Operations
+}
+
+/** The most connections of operators and monitoring. Files are reserved for them. */
+export const MANAGEMENT_CONNECTIONS = 64
+
+const CLOSE_TIMEOUT_MS = 1000
+
+const MANAGEMENT_SETTINGS = { host: 'MANAGEMENT_HOST', port: 'MANAGEMENT_PORT' } as const
+
+/**
+ * Opens the management port; `undefined` if the settings want none. Throws `OperatorError` for an address that cannot be
+ * listened on, and for one beyond loopback without a token.
+ */
+export async function openManagementPort(
+  options: ManagementPortOptions,
+): Promise<ManagementPort | undefined> {
+  const { config, log } = options
+  const { managementHost: host, managementPort: port, managementToken: token } = config
+  if (port === undefined) return undefined
+  const { createManagementServer } = await import('../../management.ts')
+  const server = createManagementServer({ ...options, maxConnections: MANAGEMENT_CONNECTIONS })
+  const address = await listen(server, { host, port, settings: MANAGEMENT_SETTINGS })
+  if (token === undefined && !isLoopback(address.address)) {
+    await server.stop(0)
+    throw new OperatorError([describeProblem('MANAGEMENT_HOST', host, NEEDS_TOKEN)])
+  }
+  return {
+    address,
+    logAddress: () => {
+      const fields = { url: urlOf(address), host: address.address, port: address.port }
+      addressLog(log, config, port).info(fields, 'management port listens')
+    },
+    close: async () => void (await server.stop(CLOSE_TIMEOUT_MS)),
+  }
+}
+
+/** Where a server listens, and the settings that say so. */
+interface Binding {
+  readonly host: string
+  readonly port: number
+  readonly settings: { readonly host: SettingName; readonly port: SettingName }
+  /** Another setting with the same port. */
+  readonly sharedWith?: SettingName | undefined
+}
+
+async function listen(
+  server: HttpServer,
+  { host, port, settings, sharedWith }: Binding,
+): Promise<AddressInfo> {
+  try {
+    return await server.listen({ host, port })
+  } catch (cause) {
+    const { code } = cause as NodeJS.ErrnoException
+    const wrong = (name: SettingName, value: string, why: string) =>
+      new OperatorError([describeProblem(name, value, why)], { cause })
+    if (code === 'EADDRINUSE') {
+      const besides = sharedWith === undefined ? '' : `, and ${sharedWith} is the same`
+      throw wrong(settings.port, `${port}`, `it is in use on ${host}${besides}`)
+    }
+    if (code === 'EACCES') throw wrong(settings.port, `${port}`, 'this user may not listen on it')
+    throw wrong(settings.host, host, `it cannot be listened on (${code})`)
+  }
+}
+
+/** For a line with an address. A port that the system picked is logged at every level but `silent`: only this line says it. */
+function addressLog(log: Logger, { logLevel }: Config, port: number): Logger {
+  const isPicked = port === 0 && logLevel !== 'silent'
+  return isPicked ? log.child({}, { level: 'info' }) : log
+}
+
+function urlOf({ address, family, port }: AddressInfo): string {
+  return `http://${family === 'IPv6' ? `[${address}]` : address}:${port}`
+}
