@@ -2,7 +2,7 @@ import { useLayoutEffect, useRef, useState } from 'preact/hooks'
 import type { RuleStatus } from '../../src/ops/management/service-status.ts'
 import { Dialog, Wrong } from './dialog.tsx'
 import { formatMoment } from './format.ts'
-import type { PanelProps } from './page.tsx'
+import type { PanelProps } from './panel.tsx'
 import { addBan, Refusal } from './service.ts'
 
 export interface BanFormProps extends Pick<PanelProps, 'actions'> {

@@ -1,5 +1,5 @@
 import { useEffect, useState } from 'preact/hooks'
-import type { PanelProps } from './page.tsx'
+import type { PanelProps } from './panel.tsx'
 import { type Ban, type BanPage, fetchBans } from './service.ts'
 
 /** How often the list is asked for again while nothing seems to have changed. */

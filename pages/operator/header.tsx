@@ -1,5 +1,5 @@
 import { formatClock, formatMoment, formatSpan } from './format.ts'
-import type { Actions } from './page.tsx'
+import type { Actions } from './panel.tsx'
 import { type Connection, readinessOf } from './readiness.ts'
 import type { View } from './state.ts'
 import { Token } from './token.tsx'

@@ -2,30 +2,15 @@ import { Bans } from './bans.tsx'
 import { Charts } from './charts.tsx'
 import { Header } from './header.tsx'
 import { Limits } from './limits.tsx'
+import { Close, type PanelProps } from './panel.tsx'
 import { Database, Keys, Process, Routes } from './panels.tsx'
 import type { Connection } from './readiness.ts'
-import type { View } from './state.ts'
 import { Tiles } from './tiles.tsx'
 
 /** Something that happened, at the bottom of the page until it is closed. */
 export interface Notice {
   readonly id: number
   readonly text: string
-}
-
-/** What parts of the page ask of the whole. */
-export interface Actions {
-  /** Asks for the status now. */
-  refresh(): void
-  notify(text: string): void
-  dropNotice(id: number): void
-  /** What went wrong with a request of the operator, in words. Asks for the token if that is what is missing. */
-  explain(error: unknown): string
-}
-
-export interface PanelProps {
-  readonly view: View | undefined
-  readonly actions: Actions
 }
 
 export interface PageProps extends PanelProps {
@@ -74,14 +59,5 @@ export function Page({ view, connection, notices, announcement, actions }: PageP
         ))}
       </div>
     </div>
-  )
-}
-
-/** The button that takes a message away. */
-export function Close({ onClick }: { readonly onClick: () => void }) {
-  return (
-    <button type="button" class="close" aria-label="Close" onClick={onClick}>
-      ×
-    </button>
   )
 }

@@ -1,4 +1,20 @@
 import type { ComponentChildren } from 'preact'
+import type { View } from './state.ts'
+
+/** What parts of the page ask of the whole. */
+export interface Actions {
+  /** Asks for the status now. */
+  refresh(): void
+  notify(text: string): void
+  dropNotice(id: number): void
+  /** What went wrong with a request of the operator, in words. Asks for the token if that is what is missing. */
+  explain(error: unknown): string
+}
+
+export interface PanelProps {
+  readonly view: View | undefined
+  readonly actions: Actions
+}
 
 export interface PanelFrame {
   /** Of the style sheet, of the heading with `-title`, and of the note with `-note`. */
@@ -40,5 +56,14 @@ export function Facts({ id, facts }: { readonly id: string; readonly facts: read
         </div>
       ))}
     </dl>
+  )
+}
+
+/** The button that takes a message away. */
+export function Close({ onClick }: { readonly onClick: () => void }) {
+  return (
+    <button type="button" class="close" aria-label="Close" onClick={onClick}>
+      ×
+    </button>
   )
 }

@@ -1,6 +1,6 @@
 import { useEffect, useRef, useState } from 'preact/hooks'
 import { Dialog, Wrong } from './dialog.tsx'
-import type { Actions } from './page.tsx'
+import type { Actions } from './panel.tsx'
 import type { Connection } from './readiness.ts'
 import { forgetToken, keepToken, readToken } from './service.ts'
 

@@ -1,5 +1,4 @@
 import type { Request, Response } from 'express'
-import type { Check } from './filter.ts'
 import type { GuardedRule } from './guard-rule.ts'
 import type { MaybePromise } from './maybe-promise.ts'
 import { factsOf } from './rules/request-facts.ts'
@@ -12,7 +11,7 @@ export function checkAnswer(
   { matches, trace }: GuardedRule,
   statuses: ReadonlySet<number>,
   prepare: (request: Request) => () => MaybePromise<void>,
-): Check {
+): (request: Request) => undefined {
   return request => {
     if (!matches(request)) return undefined
     const count = prepare(request)

@@ -140,6 +140,7 @@ describe.skipIf(whyNoBrowser())('GET / in a browser', () => {
     await keyboard.press('Enter')
     expect(await focused(page)).toBe('add-client')
     await keyboard.press('Escape')
+    await page.locator('dialog').waitFor({ state: 'detached' })
     expect(await focused(page)).toBe('add-ban')
     await keyboard.press('Space')
     await keyboard.type(CLIENT)
