@@ -16,7 +16,7 @@ export interface SeenAnswer {
   readonly location?: string
 }
 
-/** What clients saw of an old database, and what operators did with it. `scripts/make-old-databases.mjs` writes it. */
+/** What clients saw of an old database, and what operators did with it. */
 export interface SeenDatabase {
   /** Milliseconds since the epoch. */
   readonly madeAt: number
