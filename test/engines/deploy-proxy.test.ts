@@ -66,8 +66,7 @@ describe.skipIf(!canUseNginx)('two services behind deploy/nginx.conf', () => {
       await Promise.race([clients, until(() => paths.size >= before + count)])
     }
     await progress(100)
-    pair.other.process.kill('SIGTERM')
-    expect((await pair.other.exited).code).toBe(0)
+    expect((await pair.other.end('SIGTERM')).code).toBe(0)
     await progress(100)
     await pair.restartOther()
     await Promise.race([clients, until(() => requestsOf(pair.other).length > 50)])
@@ -82,5 +81,5 @@ describe.skipIf(!canUseNginx)('two services behind deploy/nginx.conf', () => {
 
 /** The lines about requests that a service has written so far. */
 function requestsOf(service: SpawnedService): Record<string, unknown>[] {
-  return linesOf(service.stdout().replace(/[^\n]*$/, '')).filter(({ msg }) => msg === 'request')
+  return linesOf(service.stdout()).filter(({ msg }) => msg === 'request')
 }

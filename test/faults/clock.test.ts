@@ -61,7 +61,6 @@ test.skipIf(reason !== undefined)(
     }
     expect(times).toEqual([...new Set(times)].sort())
     expect(Date.parse(times.at(-1) ?? '') - Date.now()).toBeGreaterThan(DAY * 1000 - HOUR * 1000)
-    service.process.kill('SIGTERM')
-    expect((await service.exited).code).toBe(0)
+    expect((await service.end('SIGTERM')).code).toBe(0)
   },
 )

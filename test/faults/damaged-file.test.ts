@@ -75,8 +75,7 @@ test.each([
   const first = await spawnService({ cwd })
   const [name, email] = ['Unmistakable', 'unmistakable@example.com']
   await createUser(first.url, { name, email, password: 'correct horse' })
-  first.process.kill('SIGTERM')
-  await first.exited
+  await first.end('SIGTERM')
 
   const path = join(cwd, 'data', 'users.db')
   const bytes = readFileSync(path)
@@ -102,8 +101,7 @@ test('of a WAL that is cut off, with garbage behind it or not, all users up to t
     expect((await createUser(service.url)).status).toBe(201)
     walBytes.push(statSync(`${path}-wal`).size)
   }
-  service.process.kill('SIGKILL')
-  await service.exited
+  await service.end('SIGKILL')
   const all = walBytes.at(-1) as number
   const lengths = Array.from({ length: inForm({ short: 5, long: 200 }) }, () => random() * all)
   for (const length of [all, ...lengths.map(Math.floor)]) {
@@ -159,8 +157,7 @@ test.runIf(isLong)(
     database.prepare('INSERT INTO filler VALUES (zeroblob(?))').run(HUGE_BYTES)
     database.pragma('wal_checkpoint(TRUNCATE)')
     const service = await spawnService({ cwd })
-    service.process.kill('SIGTERM')
-    await service.exited
+    await service.end('SIGTERM')
     database.exec('CREATE TABLE more (text); INSERT INTO more VALUES (1)')
     truncateSync(path, HUGE_BYTES / 2)
     await expectRefused({ cwd }, DAMAGED)

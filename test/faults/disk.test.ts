@@ -7,12 +7,7 @@ import { createRandom, inForm, report } from '../support/faults.ts'
 import { fillWithUsers } from '../support/fill-with-users.ts'
 import { ask, expectUnavailable, timeUntil } from '../support/json-requests.ts'
 import { temporaryFolder } from '../support/open-test-app.ts'
-import {
-  killAndStartAgain,
-  run,
-  type SpawnedService,
-  spawnService,
-} from '../support/spawn-service.ts'
+import { run, type SpawnedService, spawnService } from '../support/spawn-service.ts'
 import { until } from '../support/until.ts'
 import { createClients } from './clients.ts'
 
@@ -30,6 +25,11 @@ async function start() {
   const started = await startOnFailingDisk()
   expect((await ask(started.service, 'POST /users', OLD)).status).toBe(201)
   return started
+}
+
+async function killAndStartAgain(cwd: string, service: SpawnedService) {
+  await service.end('SIGKILL')
+  return spawnService({ cwd })
 }
 
 async function emailsIn(service: SpawnedService): Promise<string[]> {
@@ -58,7 +58,7 @@ describe.skipIf(reason !== undefined)('a disk', () => {
       const recoveryMs = await timeUntil(async () => (await create()).status === 201)
       report(`a disk that ${what}`, { recoveryMs })
       expect((await create()).headers.get('Idempotency-Replayed')).toBe('true')
-      const again = await killAndStartAgain({ cwd, service })
+      const again = await killAndStartAgain(cwd, service)
       expect(await emailsIn(again)).toEqual(['old@x.co', 'refused@x.co'])
     },
   )
@@ -69,7 +69,7 @@ describe.skipIf(reason !== undefined)('a disk', () => {
       const { cwd, disk, service } = await start()
       disk.fail({ syncs: 'EIO', failures })
       expectUnavailable(await ask(service, 'POST /users', REFUSED))
-      const again = await killAndStartAgain({ cwd, service })
+      const again = await killAndStartAgain(cwd, service)
       expect(await emailsIn(again)).toEqual(['old@x.co'])
     },
   )
@@ -80,15 +80,14 @@ describe.skipIf(reason !== undefined)('a disk', () => {
     expectUnavailable(await ask(service, 'POST /users', REFUSED))
     disk.fail({ syncs: 'EIO', passes: 1000 })
     await until(() => disk.passesLeft() < 1000, 5)
-    const again = await killAndStartAgain({ cwd, service })
+    const again = await killAndStartAgain(cwd, service)
     expect(await emailsIn(again)).toEqual(['old@x.co'])
   })
 
   test('that fails does not prevent a clean stop, and the log warns', async () => {
     const { cwd, disk, service } = await start()
     disk.fail({ writes: 'EIO', syncs: 'EIO', truncates: 'EIO' })
-    service.process.kill('SIGTERM')
-    const { code, stdout, stderr } = await service.exited
+    const { code, stdout, stderr } = await service.end('SIGTERM')
     expect([code, stderr]).toEqual([0, ''])
     expect(stdout).toMatch(/"level":"warn".*"msg":"WAL checkpoint at shutdown failed"/)
     expect(await emailsIn(await spawnService({ cwd }))).toEqual(['old@x.co'])
@@ -147,8 +146,7 @@ describe.skipIf(reason !== undefined)('a disk', () => {
         await clients.untilEachHasWritten()
       }
       expect(service.process.exitCode).toBeNull()
-      service.process.kill('SIGKILL')
-      await Promise.all([writing, service.exited])
+      await Promise.all([writing, service.end('SIGKILL')])
     }
     const last = await spawnService({ cwd })
     expect(await clients.compare(last.url)).toEqual([])

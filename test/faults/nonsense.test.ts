@@ -80,8 +80,7 @@ toString | page[] | sort%00 | %zz | offset | `,
   expect(Object.keys(statuses).map(Number)).toEqual(expect.arrayContaining(expected))
   const forbidden = await fetch(`${service.url}/users?name=${FORBIDDEN}`)
   expect(await forbidden.json()).toEqual([])
-  service.process.kill('SIGTERM')
-  const { code, stdout, stderr } = await service.exited
+  const { code, stdout, stderr } = await service.end('SIGTERM')
   // A clean end also shows that no connection was left open.
   expect([code, stderr]).toEqual([0, ''])
   const lines = linesOf(stdout)

@@ -40,8 +40,7 @@ describe.skipIf(reason !== undefined)('a loss of power', () => {
     for (const end of ENDS) {
       const service = await spawnService({ cwd, env: recorder.env })
       await clients.write(service.port, WRITES_A_CLIENT)
-      service.process.kill(end)
-      expect((await service.exited).code).toBe(end === 'SIGTERM' ? 0 : null)
+      expect((await service.end(end)).code).toBe(end === 'SIGTERM' ? 0 : null)
     }
     expect(clients.problems).toEqual([])
 
@@ -71,8 +70,7 @@ describe.skipIf(reason !== undefined)('a loss of power', () => {
     const recorder = recordDisk(cwd)
     const killed = await spawnService({ cwd, env: recorder.env })
     for (const email of OLD) await ask(killed, 'POST /users', newUserBody({ email }))
-    killed.process.kill('SIGKILL')
-    await killed.exited
+    await killed.end('SIGKILL')
     const backup = join(temporaryFolder(), 'copy.db')
     makeDatabase(backup, { users: NEW_USERS })
     const served = recorder.records().length
@@ -102,8 +100,7 @@ describe.skipIf(reason !== undefined)('a loss of power', () => {
     async name => {
       const cwd = temporaryFolder()
       const killed = await spawnService({ cwd })
-      killed.process.kill('SIGKILL')
-      await killed.exited
+      await killed.end('SIGKILL')
       symlinkSync('users.db', join(cwd, 'data', 'link.db'))
       const recorder = recordDisk(cwd)
       await spawnService({ cwd, env: { ...recorder.env, DATABASE_URL: join('data', name) } })

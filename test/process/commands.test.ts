@@ -1,6 +1,6 @@
 import { execFile, spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { closeSync, mkdirSync, openSync, readFileSync, writeFileSync } from 'node:fs'
+import { mkdirSync, openSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { promisify } from 'node:util'
@@ -28,20 +28,10 @@ async function folderOf(users: number): Promise<string> {
 test.skipIf(!isLinux).each([[['export']], [['export', '--help']]])(
   '%j on a full disk says so in one line',
   async args => {
-    const full = openSync('/dev/full', 'w')
-    const stdio = ['ignore', full, 'pipe'] as const
-    const child = spawn(process.execPath, [MAIN, ...args], {
-      cwd: await folderOf(3),
-      stdio: [...stdio],
-    })
-    closeSync(full)
-    let stderr = ''
-    child.stderr?.on('data', chunk => {
-      stderr += chunk
-    })
-    const [code] = await once(child, 'close')
-    const line = 'standard output cannot be written (ENOSPC: no space left on device)\n'
-    expect({ code, stderr }).toEqual({ code: 1, stderr: line })
+    const stdoutTo = openSync('/dev/full', 'w')
+    const stderr = 'standard output cannot be written (ENOSPC: no space left on device)\n'
+    const { exited } = spawnMain({ cwd: await folderOf(3), args, stdoutTo })
+    expect(await exited).toMatchObject({ code: 1, stderr })
   },
 )
 
@@ -49,9 +39,7 @@ test('export to a slow reader loses nothing', async () => {
   // The pipe is full of the first page, and the last page fits into the buffer of the stream.
   const cwd = await folderOf(1050)
   const pipe = openPipe()
-  const stdio = ['ignore', pipe.writeEnd, 'inherit'] as const
-  const child = spawn(process.execPath, [MAIN, 'export'], { cwd, stdio: [...stdio] })
-  closeSync(pipe.writeEnd)
+  const { process: child } = spawnMain({ cwd, args: ['export'], stdoutTo: pipe.writeEnd })
   let text = ''
   while (child.exitCode === null) {
     text += pipe.readNow(4096)
@@ -82,8 +70,7 @@ test('import ends at once by a signal while it waits for standard input, and goe
   await until(() => countIn(cwd) === 1)
   child.process.stdin?.write('{}\n{"name":"Bea","email":"bea@example.com"}\n')
   await until(() => countIn(cwd) === 2)
-  child.process.kill('SIGTERM')
-  expect((await child.exited).code).toBe(143)
+  expect((await child.end('SIGTERM')).code).toBe(143)
 })
 
 test('docs/operations.md shows commands that work, in their order', async () => {

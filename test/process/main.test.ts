@@ -128,6 +128,5 @@ async function warningsOf(service: SpawnedService): Promise<Record<string, unkno
 }
 
 async function logAfterStop(service: SpawnedService): Promise<Record<string, unknown>[]> {
-  service.process.kill('SIGTERM')
-  return linesOf((await service.exited).stdout)
+  return linesOf((await service.end('SIGTERM')).stdout)
 }

@@ -76,12 +76,10 @@ test('while a request holds the stop, both ports answer, requests that come are 
 test('SHUTDOWN_TIMEOUT cuts off a client that does not finish its body, with exit code 1, and no idle service', async () => {
   const held = await spawnService({ cwd: temporaryFolder(), env: { SHUTDOWN_TIMEOUT: '300ms' } })
   const post = await beginPost(held.port)
-  held.process.kill('SIGTERM')
-  expect((await held.exited).code).toBe(1)
+  expect((await held.end('SIGTERM')).code).toBe(1)
   expect(await post.ended).toMatchObject([{ status: 100 }])
   const idle = await spawnService({ cwd: temporaryFolder(), env: { SHUTDOWN_TIMEOUT: '1ms' } })
-  idle.process.kill('SIGTERM')
-  expect((await idle.exited).code).toBe(0)
+  expect((await idle.end('SIGTERM')).code).toBe(0)
 })
 
 test('a second signal ends the service at once with exit code 1', async () => {

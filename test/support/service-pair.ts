@@ -87,6 +87,5 @@ export function useServicePair({ limits = {}, env = () => ({}) }: ServicePairOpt
 
 /** From the log of its start. */
 export function managementUrlOf(service: SpawnedService): string {
-  const log = service.stdout()
-  return findManagementUrl(linesOf(log.slice(0, log.lastIndexOf('\n') + 1)))
+  return findManagementUrl(linesOf(service.stdout()))
 }

@@ -36,8 +36,7 @@ test('followers of two services have exactly the users, beside slow and rolled b
         await cluster().start()
       }
       const [killed] = services.splice(round % 2, 1)
-      killed?.process.kill('SIGKILL')
-      await killed?.exited
+      await killed?.end('SIGKILL')
       services.push(await spawnService(options))
     },
   })
