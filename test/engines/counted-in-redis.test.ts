@@ -1,8 +1,8 @@
 import { describe, expect, test } from 'vitest'
-import { canUseRedis } from '../support/redis-settings.ts'
+import { canUseRedis } from '../support/programs.ts'
 import { managementUrlOf, useServicePair } from '../support/service-pair.ts'
 import { linesOf, type SpawnedService } from '../support/spawn-service.ts'
-import { useTestRedis } from '../support/test-redis.ts'
+import { useTestRedis } from '../support/start-redis.ts'
 import { until } from '../support/until.ts'
 
 const LIMIT = 20

@@ -14,8 +14,7 @@ import { Database } from '../../src/storage/sqlite/sqlite-driver.ts'
 import { newUserBody } from '../support/builders.ts'
 import { overwritePages, PAGE_BYTES } from '../support/damage.ts'
 import { createRandom, inForm, isLong } from '../support/faults.ts'
-import { createUser } from '../support/fill-users.ts'
-import { fillWithUsers } from '../support/fill-with-users.ts'
+import { fillWithUsers } from '../support/fill-users.ts'
 import { ask, expectUnavailable } from '../support/json-requests.ts'
 import { openTestApp, temporaryFolder } from '../support/open-test-app.ts'
 import { canRunAsNobody } from '../support/other-user.ts'
@@ -74,7 +73,7 @@ test.each([
   const cwd = temporaryFolder()
   const first = await spawnService({ cwd })
   const [name, email] = ['Unmistakable', 'unmistakable@example.com']
-  await createUser(first.url, { name, email, password: 'correct horse' })
+  await ask(first, 'POST /users', newUserBody({ name, email, password: 'correct horse' }))
   await first.end('SIGTERM')
 
   const path = join(cwd, 'data', 'users.db')
@@ -98,7 +97,7 @@ test('of a WAL that is cut off, with garbage behind it or not, all users up to t
   const walBytes: number[] = []
   // Too few to start a checkpoint.
   for (let count = 0; count < 20; count++) {
-    expect((await createUser(service.url)).status).toBe(201)
+    expect((await ask(service, 'POST /users', newUserBody())).status).toBe(201)
     walBytes.push(statSync(`${path}-wal`).size)
   }
   await service.end('SIGKILL')

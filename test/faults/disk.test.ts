@@ -2,17 +2,15 @@ import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { describe, expect, test } from 'vitest'
 import { newUserBody } from '../support/builders.ts'
-import { type DiskFaults, startOnFailingDisk, whyNoFailingDisk } from '../support/failing-disk.ts'
+import { type DiskFaults, startOnFailingDisk } from '../support/failing-disk.ts'
 import { createRandom, inForm, report } from '../support/faults.ts'
-import { fillWithUsers } from '../support/fill-with-users.ts'
+import { fillWithUsers } from '../support/fill-users.ts'
 import { ask, expectUnavailable, timeUntil } from '../support/json-requests.ts'
 import { temporaryFolder } from '../support/open-test-app.ts'
+import { canFailDisks } from '../support/programs.ts'
 import { run, type SpawnedService, spawnService } from '../support/spawn-service.ts'
 import { until } from '../support/until.ts'
 import { createClients } from './clients.ts'
-
-const reason = whyNoFailingDisk()
-if (reason !== undefined) console.log(`test/faults/disk.test.ts is skipped: ${reason}`)
 
 /** More users than the pages that the service keeps in memory can hold. */
 const MANY_USERS = 40_000
@@ -37,7 +35,7 @@ async function emailsIn(service: SpawnedService): Promise<string[]> {
   return body.map(({ email }: { email: string }) => email)
 }
 
-describe.skipIf(reason !== undefined)('a disk', () => {
+describe.skipIf(!canFailDisks)('a disk', () => {
   test.each<[what: string, faults: DiskFaults]>([
     ['fails from a sync on', { writes: 'EIO', syncs: 'EIO', untilSync: true }],
     ['is full within a write', { writes: 'ENOSPC', passes: 3 }],

@@ -3,8 +3,9 @@ import { readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { connect } from 'node:net'
 import { join } from 'node:path'
 import { expect, onTestFinished, test } from 'vitest'
+import { newUserBody } from '../support/builders.ts'
 import { modeOf } from '../support/databases.ts'
-import { createUser } from '../support/fill-users.ts'
+import { ask } from '../support/json-requests.ts'
 import { temporaryFolder } from '../support/open-test-app.ts'
 import { linesOf, type SpawnedService, spawnService } from '../support/spawn-service.ts'
 import { until } from '../support/until.ts'
@@ -22,8 +23,8 @@ test('--port and --host override the environment and .env, also without the word
 
 test('without settings the service keeps its data in ./data/users.db, which only its own user can read', async () => {
   const cwd = temporaryFolder()
-  const { url } = await spawnService({ cwd })
-  expect((await createUser(url)).status).toBe(201)
+  const service = await spawnService({ cwd })
+  expect((await ask(service, 'POST /users', newUserBody())).status).toBe(201)
   expect(readdirSync(cwd)).toEqual(['data'])
   expect(modeOf(join(cwd, 'data'))).toBe(0o700)
   const files = readdirSync(join(cwd, 'data'))
@@ -34,9 +35,9 @@ test('without settings the service keeps its data in ./data/users.db, which only
 test('the service reads .env in the working directory, and the environment overrides it', async () => {
   const cwd = temporaryFolder()
   writeFileSync(join(cwd, '.env'), 'DATABASE_URL=from-dotenv.db\nPORT=1\nBODY_LIMIT=20b')
-  const { url } = await spawnService({ cwd, env: { PORT: '0' } })
+  const service = await spawnService({ cwd, env: { PORT: '0' } })
   expect(readdirSync(cwd)).toContain('from-dotenv.db')
-  expect((await createUser(url)).status).toBe(413)
+  expect((await ask(service, 'POST /users', newUserBody())).status).toBe(413)
 })
 
 test.each([

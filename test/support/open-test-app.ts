@@ -10,6 +10,7 @@ import {
 } from '../../src/cli/serve/open-management-port.ts'
 import { createClocks } from '../../src/clocks.ts'
 import { type Environment, loadConfig } from '../../src/config/settings.ts'
+import type { OperatorError } from '../../src/errors.ts'
 import type { BanControl } from '../../src/limits/ban-control.ts'
 import type { LimitsReport } from '../../src/limits/rule-report.ts'
 import type { ReloadResult } from '../../src/ops/management/operations.ts'
@@ -136,4 +137,12 @@ export function temporaryFolder(atEnd: AtEnd = onTestFinished): string {
   const folder = mkdtempSync(join(tmpdir(), 'user-records-'))
   atEnd(() => rmSync(folder, { recursive: true, force: true }))
   return folder
+}
+
+/** The lines that tell an operator why the service does not start, in this process. None if it does. */
+export function problemsOfStart(options: TestAppOptions): Promise<readonly string[]> {
+  return openTestApp(options).then(
+    () => [],
+    (error: OperatorError) => error.problems,
+  )
 }

@@ -5,16 +5,19 @@ import {
   postgresMigrations,
 } from '../../../src/storage/postgres/postgres-migrator.ts'
 import type { Storage } from '../../../src/storage/storage.ts'
-import { queryPostgres } from '../../support/postgres-client.ts'
 import {
   connectTo,
   holdOpen,
   insertUsers,
+  locationOf,
   openStorage,
   untilWaiting,
 } from '../../support/postgres-connections.ts'
-import { copyPostgresTemplate, newPostgresDatabase } from '../../support/postgres-databases.ts'
-import { locationOf } from '../../support/postgres-location.ts'
+import {
+  copyPostgresTemplate,
+  newPostgresDatabase,
+  queryPostgres,
+} from '../../support/postgres-databases.ts'
 import { untilPasses } from '../../support/until.ts'
 import { ALL } from '../../support/user-scan.ts'
 

@@ -6,17 +6,20 @@ import { openConnection } from '../../../src/storage/postgres/open-connection.ts
 import { openConnections } from '../../../src/storage/postgres/open-connections.ts'
 import type { LaneName } from '../../../src/storage/postgres/postgres-connections.ts'
 import { openTestApp } from '../../support/open-test-app.ts'
-import { queryPostgres } from '../../support/postgres-client.ts'
 import { createPostgresCluster } from '../../support/postgres-cluster.ts'
 import {
   connectTo,
   holdOpen,
+  locationOf,
   openStorage,
   untilWaiting,
 } from '../../support/postgres-connections.ts'
-import { copyPostgresTemplate, newPostgresDatabase } from '../../support/postgres-databases.ts'
-import { locationOf } from '../../support/postgres-location.ts'
-import { canStartClusters } from '../../support/postgres-settings.ts'
+import {
+  copyPostgresTemplate,
+  newPostgresDatabase,
+  queryPostgres,
+} from '../../support/postgres-databases.ts'
+import { canStartClusters } from '../../support/programs.ts'
 import { until } from '../../support/until.ts'
 
 const GUIDE = new URL('../../../docs/postgresql.md', import.meta.url)

@@ -5,10 +5,13 @@ import { openConnections } from '../../../src/storage/postgres/open-connections.
 import { createPostgresUserChanges } from '../../../src/storage/postgres/postgres-user-changes.ts'
 import { newUserBody } from '../../support/builders.ts'
 import { openTestApp, temporaryFolder } from '../../support/open-test-app.ts'
-import { findPostgresBinaries } from '../../support/postgres-binaries.ts'
-import { queryPostgres } from '../../support/postgres-client.ts'
-import { copyPostgresTemplate, newPostgresDatabase } from '../../support/postgres-databases.ts'
-import { locationOf } from '../../support/postgres-location.ts'
+import { locationOf } from '../../support/postgres-connections.ts'
+import {
+  copyPostgresTemplate,
+  newPostgresDatabase,
+  queryPostgres,
+} from '../../support/postgres-databases.ts'
+import { findPostgresBinaries } from '../../support/programs.ts'
 import { until } from '../../support/until.ts'
 
 function runProgram(name: string, ...args: string[]): void {

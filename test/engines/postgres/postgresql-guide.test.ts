@@ -9,12 +9,10 @@ import { canMakeCertificates, makeCertificates } from '../../support/certificate
 import { importUsers } from '../../support/import-users.ts'
 import { ask } from '../../support/json-requests.ts'
 import { openTestApp, temporaryFolder } from '../../support/open-test-app.ts'
-import { findPostgresBinaries } from '../../support/postgres-binaries.ts'
-import { queryPostgres } from '../../support/postgres-client.ts'
 import { createPostgresCluster } from '../../support/postgres-cluster.ts'
 import { openStorage } from '../../support/postgres-connections.ts'
-import { copyPostgresTemplate } from '../../support/postgres-databases.ts'
-import { canStartClusters } from '../../support/postgres-settings.ts'
+import { copyPostgresTemplate, queryPostgres } from '../../support/postgres-databases.ts'
+import { canStartClusters, findPostgresBinaries } from '../../support/programs.ts'
 import { MAIN } from '../../support/spawn-service.ts'
 
 const PROJECT = fileURLToPath(new URL('../../..', import.meta.url))

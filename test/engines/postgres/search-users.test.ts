@@ -1,10 +1,8 @@
 import { expect, test } from 'vitest'
 import { createPostgresDatabaseTasks } from '../../../src/storage/postgres/maintenance/postgres-database-tasks.ts'
 import { SORT_KEYS, type UserQuery } from '../../../src/users/user-repository.ts'
-import { queryPostgres } from '../../support/postgres-client.ts'
-import { openStorage } from '../../support/postgres-connections.ts'
-import { copyPostgresTemplate } from '../../support/postgres-databases.ts'
-import { locationOf } from '../../support/postgres-location.ts'
+import { locationOf, openStorage } from '../../support/postgres-connections.ts'
+import { copyPostgresTemplate, queryPostgres } from '../../support/postgres-databases.ts'
 import { byCodePoints, type ShownUser } from '../../support/user-order.ts'
 import { ALL, at, idsOf, isAsked, NOON } from '../../support/user-scan.ts'
 

@@ -3,10 +3,13 @@ import { expect, onTestFinished, test } from 'vitest'
 import { createPostgresDatabaseTasks } from '../../../src/storage/postgres/maintenance/postgres-database-tasks.ts'
 import { openTrialImports } from '../../../src/storage/sqlite/trial-imports.ts'
 import { importUsers } from '../../support/import-users.ts'
-import { queryPostgres, withPostgres } from '../../support/postgres-client.ts'
-import { asServingRole, openStorage } from '../../support/postgres-connections.ts'
-import { copyPostgresTemplate, newPostgresDatabase } from '../../support/postgres-databases.ts'
-import { locationOf } from '../../support/postgres-location.ts'
+import { asServingRole, locationOf, openStorage } from '../../support/postgres-connections.ts'
+import {
+  copyPostgresTemplate,
+  newPostgresDatabase,
+  queryPostgres,
+  withPostgres,
+} from '../../support/postgres-databases.ts'
 
 test('a role that may not change the schema can serve, import, ban, keep API keys and check once it is migrated', async () => {
   const owners = await newPostgresDatabase()

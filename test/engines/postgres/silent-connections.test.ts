@@ -1,9 +1,8 @@
 import { expect, onTestFinished, test } from 'vitest'
 import { openConnections } from '../../../src/storage/postgres/open-connections.ts'
 import type { Connections } from '../../../src/storage/postgres/postgres-connections.ts'
-import { queryPostgres } from '../../support/postgres-client.ts'
-import { newPostgresDatabase } from '../../support/postgres-databases.ts'
-import { locationOf } from '../../support/postgres-location.ts'
+import { locationOf } from '../../support/postgres-connections.ts'
+import { newPostgresDatabase, queryPostgres } from '../../support/postgres-databases.ts'
 import { startSilencingProxy } from '../../support/silencing-proxy.ts'
 import { until } from '../../support/until.ts'
 

@@ -1,6 +1,6 @@
 import { createHash, randomBytes } from 'node:crypto'
 import { readFileSync } from 'node:fs'
-import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest'
+import { describe, expect, onTestFinished, test } from 'vitest'
 import type { RedisLocation } from '../../../src/config/redis-url.ts'
 import { loadConfig } from '../../../src/config/settings.ts'
 import type { CounterKey, CounterStore } from '../../../src/limits/counter-store.ts'
@@ -8,9 +8,10 @@ import { createCounterKeys } from '../../../src/storage/redis/counter-keys.ts'
 import { createRedisCounterStore } from '../../../src/storage/redis/redis-counter-store.ts'
 import { createRedisLink } from '../../../src/storage/redis/redis-link.ts'
 import { describeCounterStore } from '../../contracts/counter-store-contract.ts'
-import { type RedisCluster, startRedisCluster } from '../../support/redis-cluster.ts'
-import { canStartRedis, canUseRedis } from '../../support/redis-settings.ts'
-import { connectTo, useTestRedis } from '../../support/test-redis.ts'
+import { canStartRedis, canUseRedis } from '../../support/programs.ts'
+import { startRedisCluster } from '../../support/redis-cluster.ts'
+import { shareServer } from '../../support/shared-app.ts'
+import { connectTo, useTestRedis } from '../../support/start-redis.ts'
 
 const GUIDE = new URL('../../../docs/limits.md', import.meta.url)
 
@@ -113,15 +114,9 @@ describe.skipIf(!canUseRedis)('counters on a Redis server', () => {
 })
 
 describe.skipIf(!canStartRedis)('counters in a Redis Cluster', () => {
-  let cluster: RedisCluster
+  const cluster = shareServer(startRedisCluster)
   let prefix = ''
   let prefixes = 0
-
-  beforeAll(async () => {
-    cluster = await startRedisCluster()
-  })
-
-  afterAll(() => cluster?.remove())
 
   describeCounterStore({
     name: 'Redis Cluster',

@@ -16,13 +16,15 @@ import {
 } from '../../../support/copy-databases.ts'
 import { execute } from '../../../support/databases.ts'
 import { temporaryFolder } from '../../../support/open-test-app.ts'
-import { startPgBouncer, whyNoPgBouncer } from '../../../support/pgbouncer.ts'
-import { queryPostgres } from '../../../support/postgres-client.ts'
+import { startPgBouncer } from '../../../support/pgbouncer.ts'
 import { createPostgresCluster } from '../../../support/postgres-cluster.ts'
-import { insertUser, openStorage } from '../../../support/postgres-connections.ts'
-import { copyPostgresTemplate, newPostgresDatabase } from '../../../support/postgres-databases.ts'
-import { locationOf } from '../../../support/postgres-location.ts'
-import { canStartClusters } from '../../../support/postgres-settings.ts'
+import { insertUser, locationOf, openStorage } from '../../../support/postgres-connections.ts'
+import {
+  copyPostgresTemplate,
+  newPostgresDatabase,
+  queryPostgres,
+} from '../../../support/postgres-databases.ts'
+import { canStartClusters, canUsePgBouncer } from '../../../support/programs.ts'
 import { untilPasses } from '../../../support/until.ts'
 
 const TIME = '2026-01-31T12:00:00.000Z'
@@ -137,7 +139,7 @@ describe('a copy between SQLite and PostgreSQL', () => {
     expect(await faultsOf(to)).toEqual((await examine(from)).faults)
   })
 
-  test.skipIf(whyNoPgBouncer())('goes through PgBouncer in transaction pooling mode', async () => {
+  test.skipIf(!canUsePgBouncer)('goes through PgBouncer in transaction pooling mode', async () => {
     const from = await makeSource()
     const to = await startPgBouncer(await newPostgresDatabase())
     await copyInChunks({ from, to })
