@@ -7,6 +7,7 @@ import { describe, expect, onTestFinished, test } from 'vitest'
 import { cleanUpAfter } from '../support/clean-up-after.ts'
 import { byEngine } from '../support/engine.ts'
 import { findFreePort } from '../support/free-port.ts'
+import { ask } from '../support/json-requests.ts'
 import { temporaryFolder } from '../support/open-test-app.ts'
 import { canUsePrometheus } from '../support/programs.ts'
 import { managementUrlOf } from '../support/service-pair.ts'
@@ -55,15 +56,15 @@ describe.skipIf(!canUsePrometheus)('deploy/prometheus and deploy/grafana', () =>
   test('have data in a real Prometheus for each expression, and lead to a request and to what to do', async () => {
     const { service, use } = await openMonitoredService()
     const target = new URL(managementUrlOf(service)).host
-    const ask = await startPrometheus(target)
+    const askPrometheus = await startPrometheus(target)
     const query = async (expression: string) => {
-      const { result } = (await ask('query', { query: expression })) as {
+      const { result } = (await askPrometheus('query', { query: expression })) as {
         result: { metric: Record<string, string>; value: [number, string] }[]
       }
       return result.map(({ metric, value }) => ({ metric, value: Number(value[1]) }))
     }
     const rules = await until(async () => {
-      const { groups } = (await ask('rules')) as { groups: { rules: AlertRule[] }[] }
+      const { groups } = (await askPrometheus('rules')) as { groups: { rules: AlertRule[] }[] }
       const found = groups.flatMap(group => group.rules)
       return found.length > 0 && found.every(({ health }) => health !== 'unknown') && found
     })
@@ -114,7 +115,7 @@ describe.skipIf(!canUsePrometheus)('deploy/prometheus and deploy/grafana', () =>
     expect(odd.map(({ metric }) => metric.rule)).toEqual([ODD_RULE])
 
     const aroundNow = (seconds: number) => `${Date.now() / 1000 + seconds}`
-    const exemplars = await ask('query_exemplars', {
+    const exemplars = await askPrometheus('query_exemplars', {
       query: 'http_request_duration_seconds_bucket',
       ...{ start: aroundNow(-3600), end: aroundNow(3600) },
     })
@@ -227,17 +228,9 @@ async function openMonitoredService(): Promise<MonitoredService> {
   await until(() => managementUrlOf(service) !== '')
   let users = 0
 
-  async function send(line: string, user?: object, headers: Record<string, string> = {}) {
-    const [method = '', path = ''] = line.split(' ')
-    const response = await fetch(`${service.url}${path}`, {
-      method,
-      headers: {
-        ...{ Authorization: `Bearer ${created.stdout.trim()}`, 'Content-Type': 'application/json' },
-        ...headers,
-      },
-      ...(user && { body: JSON.stringify({ user }) }),
-    })
-    await response.arrayBuffer()
+  async function send(line: string, user?: object, headers = {}) {
+    const credentials = { Authorization: `Bearer ${created.stdout.trim()}` }
+    await ask(service, line, user && { user }, { ...credentials, ...headers })
   }
 
   async function use(traceId: string) {

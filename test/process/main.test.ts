@@ -32,14 +32,6 @@ test('without settings the service keeps its data in ./data/users.db, which only
   expect(files.map(file => modeOf(join(cwd, 'data', file)))).toEqual(files.map(() => 0o600))
 })
 
-test('the service reads .env in the working directory, and the environment overrides it', async () => {
-  const cwd = temporaryFolder()
-  writeFileSync(join(cwd, '.env'), 'DATABASE_URL=from-dotenv.db\nPORT=1\nBODY_LIMIT=20b')
-  const service = await spawnService({ cwd, env: { PORT: '0' } })
-  expect(readdirSync(cwd)).toContain('from-dotenv.db')
-  expect((await ask(service, 'POST /users', newUserBody())).status).toBe(413)
-})
-
 test.each([
   [{ HOST: '0.0.0.0' }, 'listening beyond loopback without authentication'],
   [

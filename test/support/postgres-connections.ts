@@ -2,8 +2,9 @@ import { randomBytes } from 'node:crypto'
 import type { Client } from 'pg'
 import { onTestFinished } from 'vitest'
 import { locatePostgres, type PostgresLocation } from '../../src/config/postgres-url.ts'
+import type { DatabaseTasks } from '../../src/storage/database-tasks.ts'
+import { createPostgresDatabaseTasks } from '../../src/storage/postgres/maintenance/postgres-database-tasks.ts'
 import { openConnections } from '../../src/storage/postgres/open-connections.ts'
-import type { Connections } from '../../src/storage/postgres/postgres-connections.ts'
 import { createPostgresEngine } from '../../src/storage/postgres/postgres-storage.ts'
 import type { OpenStorageOptions } from '../../src/storage/storage.ts'
 import { openStored } from '../contracts/storage-contract.ts'
@@ -11,8 +12,11 @@ import { connectToPostgres, queryPostgres } from './postgres-databases.ts'
 import { until } from './until.ts'
 
 /** Connections that are closed after the test. */
-export function connectTo(url: string): Connections {
-  const connections = openConnections({ location: locationOf(url) })
+export function connectTo(
+  url: string,
+  options: Omit<Parameters<typeof openConnections>[0], 'location'> = {},
+) {
+  const connections = openConnections({ location: locationOf(url), ...options })
   onTestFinished(() => connections.close())
   return connections
 }
@@ -21,6 +25,11 @@ export function connectTo(url: string): Connections {
 export function openStorage(url: string, options: Partial<OpenStorageOptions> = {}) {
   const engine = createPostgresEngine(locationOf(url))
   return openStored(engine, { maxWaitingWrites: 1000, ...options })
+}
+
+/** What commands do with a database. */
+export function tasksOn(url: string): DatabaseTasks {
+  return createPostgresDatabaseTasks(locationOf(url))
 }
 
 /** Begins a transaction with this SQL, and leaves it open. It ends with the test, if not before. */

@@ -1,5 +1,4 @@
 import { expect, test } from 'vitest'
-import { createPostgresDatabaseTasks } from '../../../src/storage/postgres/maintenance/postgres-database-tasks.ts'
 import {
   migratePostgres,
   postgresMigrations,
@@ -9,8 +8,8 @@ import {
   connectTo,
   holdOpen,
   insertUsers,
-  locationOf,
   openStorage,
+  tasksOn,
   untilWaiting,
 } from '../../support/postgres-connections.ts'
 import {
@@ -28,8 +27,6 @@ async function openFilled(users: number) {
   await queryPostgres(url, insertUsers(1, users))
   return { url, storage, sql: (text: string) => queryPostgres(url, text) }
 }
-
-const tasksOn = (url: string) => createPostgresDatabaseTasks(locationOf(url))
 
 async function expectSound(url: string): Promise<void> {
   expect(await tasksOn(url).check()).toMatchObject({ faults: [], pending: [] })

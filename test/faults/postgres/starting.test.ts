@@ -1,10 +1,9 @@
 import { once } from 'node:events'
 import { type AddressInfo, createServer } from 'node:net'
 import { expect, onTestFinished, test } from 'vitest'
-import { createPostgresDatabaseTasks } from '../../../src/storage/postgres/maintenance/postgres-database-tasks.ts'
 import { openTestApp, problemsOfStart, temporaryFolder } from '../../support/open-test-app.ts'
 import { createPostgresCluster } from '../../support/postgres-cluster.ts'
-import { holdOpen, locationOf } from '../../support/postgres-connections.ts'
+import { holdOpen, tasksOn } from '../../support/postgres-connections.ts'
 import { copyPostgresTemplate, queryPostgres } from '../../support/postgres-databases.ts'
 import { shareServer } from '../../support/shared-app.ts'
 import { spawnMain } from '../../support/spawn-service.ts'
@@ -77,7 +76,7 @@ test('what waiting cannot mend ends a start with a line that says why', async ()
   ] as const) {
     await expectProblem(url, why)
   }
-  await createPostgresDatabaseTasks(locationOf(cluster.url('mended'))).migrate()
+  await tasksOn(cluster.url('mended')).migrate()
   await expectProblem(urlOf('ann:right', 'mended'), 'GRANT the rights that are missing')
 })
 
