@@ -3,18 +3,16 @@ import { once } from 'node:events'
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { get } from 'node:http'
 import { join } from 'node:path'
-import { fileURLToPath } from 'node:url'
 import { describe, expect, onTestFinished, test } from 'vitest'
 import { newUserBody } from '../support/builders.ts'
 import { cleanUpAfter } from '../support/clean-up-after.ts'
 import { findFreePort } from '../support/free-port.ts'
 import { temporaryFolder } from '../support/open-test-app.ts'
 import { canUseNginx } from '../support/programs.ts'
+import { readProject } from '../support/project.ts'
 import { useServicePair } from '../support/service-pair.ts'
 import { linesOf, type SpawnedService } from '../support/spawn-service.ts'
 import { until } from '../support/until.ts'
-
-const SHIPPED = fileURLToPath(new URL('../../deploy/nginx.conf', import.meta.url))
 
 const CLIENTS = 8
 
@@ -97,7 +95,7 @@ function requestsOf(service: SpawnedService): Record<string, unknown>[] {
 async function startNginx(ports: readonly [number, number]): Promise<number> {
   const folder = temporaryFolder()
   const port = await findFreePort()
-  const site = readFileSync(SHIPPED, 'utf8')
+  const site = readProject('deploy/nginx.conf')
     .replaceAll(/^ *(?:ssl_certificate|auth_basic).*\n/gm, '')
     .replace('listen 443 ssl', `listen 127.0.0.1:${port}`)
     .replace('127.0.0.1:3000', `127.0.0.1:${ports[0]}`)

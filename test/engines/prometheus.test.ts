@@ -2,7 +2,6 @@ import { spawn, spawnSync } from 'node:child_process'
 import { once } from 'node:events'
 import { copyFileSync, openSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { fileURLToPath } from 'node:url'
 import { describe, expect, onTestFinished, test } from 'vitest'
 import { cleanUpAfter } from '../support/clean-up-after.ts'
 import { byEngine } from '../support/engine.ts'
@@ -10,11 +9,11 @@ import { findFreePort } from '../support/free-port.ts'
 import { ask } from '../support/json-requests.ts'
 import { temporaryFolder } from '../support/open-test-app.ts'
 import { canUsePrometheus } from '../support/programs.ts'
+import { PROJECT, readProject } from '../support/project.ts'
 import { managementUrlOf } from '../support/service-pair.ts'
 import { run, type SpawnedService, spawnService } from '../support/spawn-service.ts'
 import { until } from '../support/until.ts'
 
-const PROJECT = fileURLToPath(new URL('../..', import.meta.url))
 const SHIPPED = join(PROJECT, 'deploy/prometheus')
 const TOKEN = 'token-of-the-monitoring-tests'
 const ODD_RULE = 'odd "quoted" \\ back\nline ü'
@@ -69,7 +68,7 @@ describe.skipIf(!canUsePrometheus)('deploy/prometheus and deploy/grafana', () =>
       return found.length > 0 && found.every(({ health }) => health !== 'unknown') && found
     })
     expect(rules.filter(({ health }) => health !== 'ok')).toEqual([])
-    const guide = readFileSync(join(PROJECT, 'docs/operations.md'), 'utf8')
+    const guide = readProject('docs/operations.md')
     for (const { name, query: text, annotations } of rules) {
       const [, anchor = ''] = annotations.runbook_url?.split('docs/operations.md#') ?? []
       expect([name, anchorsOf(guide)]).toEqual([name, expect.arrayContaining([anchor])])
@@ -78,7 +77,7 @@ describe.skipIf(!canUsePrometheus)('deploy/prometheus and deploy/grafana', () =>
       for (const selector of selectorsOf(text)) expect(selector).toContain('job="user-records"')
     }
 
-    const dashboard = readFileSync(join(PROJECT, 'deploy/grafana/user-records.json'), 'utf8')
+    const dashboard = readProject('deploy/grafana/user-records.json')
     const { panels, templating }: Dashboard = JSON.parse(dashboard)
     // As Grafana sends them for all instances.
     const ofPanels = panels

@@ -1,6 +1,6 @@
 import { execFile, spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { mkdirSync, openSync, readFileSync, writeFileSync } from 'node:fs'
+import { mkdirSync, openSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { promisify } from 'node:util'
@@ -11,11 +11,10 @@ import { filesOf } from '../support/databases.ts'
 import { fillDatabase } from '../support/fill-users.ts'
 import { temporaryFolder } from '../support/open-test-app.ts'
 import { openPipe } from '../support/pipe.ts'
+import { readProject } from '../support/project.ts'
 import { MAIN, run, spawnMain } from '../support/spawn-service.ts'
 import { countIn } from '../support/transfer.ts'
 import { until } from '../support/until.ts'
-
-const GUIDE = new URL('../../docs/operations.md', import.meta.url)
 
 const isLinux = process.platform === 'linux'
 
@@ -79,7 +78,7 @@ test('docs/operations.md shows commands that work, in their order', async () => 
   for (const name of ['backups', 'bin']) mkdirSync(join(cwd, name))
   const command = join(cwd, 'bin', 'user-records-service')
   writeFileSync(command, `#!/bin/sh\nexec "${process.execPath}" "${MAIN}" "$@"\n`, { mode: 0o755 })
-  const steps = [...readFileSync(GUIDE, 'utf8').matchAll(/^```sh\n([\s\S]*?)^```/gm)]
+  const steps = [...readProject('docs/operations.md').matchAll(/^```sh\n([\s\S]*?)^```/gm)]
   const env = { PATH: `${join(cwd, 'bin')}:${process.env.PATH}`, HOME: process.env.HOME }
   let printed = ''
   for (const [, script = ''] of steps) {

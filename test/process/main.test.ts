@@ -1,5 +1,5 @@
 import { once } from 'node:events'
-import { readdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { readdirSync, writeFileSync } from 'node:fs'
 import { connect } from 'node:net'
 import { join } from 'node:path'
 import { expect, onTestFinished, test } from 'vitest'
@@ -7,6 +7,7 @@ import { newUserBody } from '../support/builders.ts'
 import { modeOf } from '../support/databases.ts'
 import { ask } from '../support/json-requests.ts'
 import { temporaryFolder } from '../support/open-test-app.ts'
+import { readProject } from '../support/project.ts'
 import { linesOf, type SpawnedService, spawnService } from '../support/spawn-service.ts'
 import { until } from '../support/until.ts'
 
@@ -59,9 +60,7 @@ test('the log begins with version, database and number of rules, and has a JSON 
     await fetch(`${service.url}/users`, { headers: { 'X-Request-Id': id } })
   }
   await until(() => service.stdout().includes('"second"'))
-  const { version } = JSON.parse(
-    readFileSync(new URL('../../package.json', import.meta.url), 'utf8'),
-  )
+  const { version } = JSON.parse(readProject('package.json'))
   const time = expect.any(String)
   const msg = 'starting'
   expect(await logAfterStop(service)).toEqual([

@@ -1,4 +1,3 @@
-import { readFileSync } from 'node:fs'
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import { expect, onTestFinished, test } from 'vitest'
 import { createClientConfigs } from '../../../src/storage/postgres/client-config.ts'
@@ -20,15 +19,14 @@ import {
   queryPostgres,
 } from '../../support/postgres-databases.ts'
 import { canStartClusters } from '../../support/programs.ts'
+import { readProject } from '../../support/project.ts'
 import { until } from '../../support/until.ts'
-
-const GUIDE = new URL('../../../docs/postgresql.md', import.meta.url)
 
 const UNAVAILABLE = { code: 'storage_unavailable' }
 
 test('a process opens as many connections as docs/postgresql.md says, and no more', async () => {
   const [, most = ''] =
-    /A process opens up to (\d+) connections/.exec(readFileSync(GUIDE, 'utf8')) ?? []
+    /A process opens up to (\d+) connections/.exec(readProject('docs/postgresql.md')) ?? []
   const { http, databaseUrl } = await openTestApp({
     users: [{ user: { name: 'Ann', email: 'ann@example.com' } }],
   })

@@ -1,5 +1,4 @@
 import { createHash, randomBytes } from 'node:crypto'
-import { readFileSync } from 'node:fs'
 import { describe, expect, onTestFinished, test } from 'vitest'
 import type { RedisLocation } from '../../../src/config/redis-url.ts'
 import { loadConfig } from '../../../src/config/settings.ts'
@@ -9,11 +8,10 @@ import { createRedisCounterStore } from '../../../src/storage/redis/redis-counte
 import { createRedisLink } from '../../../src/storage/redis/redis-link.ts'
 import { describeCounterStore } from '../../contracts/counter-store-contract.ts'
 import { canStartRedis, canUseRedis } from '../../support/programs.ts'
+import { readProject } from '../../support/project.ts'
 import { startRedisCluster } from '../../support/redis-cluster.ts'
 import { shareServer } from '../../support/shared-app.ts'
 import { connectTo, useTestRedis } from '../../support/start-redis.ts'
-
-const GUIDE = new URL('../../../docs/limits.md', import.meta.url)
 
 const SECRET = Buffer.alloc(32, 7)
 
@@ -149,7 +147,7 @@ describe.skipIf(!canStartRedis)('counters in a Redis Cluster', () => {
 
   test('a user with only the rights that the guide names counts there', async () => {
     const shown = /`ACL (SETUSER limits on >PASSWORD ~user-records:\* .*)`/
-    const [, user = ''] = shown.exec(readFileSync(GUIDE, 'utf8')) ?? []
+    const [, user = ''] = shown.exec(readProject('docs/limits.md')) ?? []
     for (const node of cluster.nodes) await node.command('ACL', ...user.split(' '))
     const url = cluster.url.replace('redis://', 'redis://limits:PASSWORD@')
     const store = await openStore(url, 'user-records:')
