@@ -40,10 +40,16 @@ function placeWithFreeSpace({ users = MANY, mode = 'WAL' } = {}) {
   return made
 }
 
-/** Sends a command a signal as soon as it has `begun`. On a busy machine it may have ended before. */
-async function signalled(signal: NodeJS.Signals, options: SpawnOptions, begun: () => boolean) {
+/** Sends a command a signal some time after it has `begun`. On a busy machine it may have ended before. */
+async function signalled(
+  signal: NodeJS.Signals,
+  options: SpawnOptions,
+  begun: () => boolean,
+  delayMs = 0,
+) {
   const child = spawnMain(options)
   await until(() => begun() || child.process.exitCode !== null, 1)
+  await sleep(delayMs)
   return child.end(signal)
 }
 
@@ -124,20 +130,13 @@ test('migrate ends by SIGTERM with 143, and goes on where it was', async () => {
   await expectSound(cwd)
 })
 
-/** Whether a database is locked and changed. */
-function isAtWork(path: string): boolean {
-  return filesOf(path).some(name => /-(?:wal|journal)$/.test(name))
-}
-
 describe('kill -9', () => {
   test('of a backup at any moment leaves the earlier file or the whole backup, and the next one succeeds', async () => {
     const { cwd, file } = place()
     writeFileSync(file, 'earlier')
     for (const delayMs of [0, 15, 60, 150]) {
-      const child = spawnMain({ cwd, args: ['backup', 'copy.db'] })
-      await until(() => filesOf(file).length > 1 || child.process.exitCode !== null, 1)
-      await sleep(delayMs)
-      await child.end('SIGKILL')
+      const hasBegun = () => filesOf(file).length > 1
+      await signalled('SIGKILL', { cwd, args: ['backup', 'copy.db'] }, hasBegun, delayMs)
       if (statSync(file).size !== 'earlier'.length) expect(emailsIn(file)).toHaveLength(MANY)
     }
     expect((await run({ cwd, args: ['backup', 'copy.db'] })).code).toBe(0)
@@ -154,14 +153,12 @@ describe('kill -9', () => {
         const cwd = temporaryFolder()
         const path = join(cwd, 'data', 'users.db')
         copyDatabase(prepared.path, path)
-        const child = spawnMain({ cwd, args: ['restore', prepared.file] })
+        const args = ['restore', prepared.file]
         const hasBegun = () => filesOf(path).some(name => name.endsWith('.partial'))
-        await until(() => hasBegun() || child.process.exitCode !== null, 1)
-        await sleep(random() * 250)
-        await child.end('SIGKILL')
+        await signalled('SIGKILL', { cwd, args }, hasBegun, random() * 250)
         await expectSound(cwd)
         expect([MANY, MANY + 1]).toContain(emailsIn(path).length)
-        expect((await run({ cwd, args: ['restore', prepared.file] })).code).toBe(0)
+        expect((await run({ cwd, args })).code).toBe(0)
         expect(emailsIn(path)).toHaveLength(MANY + 1)
         expect(filesOf(path).filter(name => name.includes('.partial'))).toEqual([])
       }
@@ -179,12 +176,12 @@ describe('kill -9', () => {
         const path = join(cwd, 'data', 'users.db')
         copyDatabase(prepared[round % prepared.length] ?? '', path)
         const bytes = statSync(path).size
-        const child = spawnMain({ cwd, args: ['compact'] })
-        await until(() => isAtWork(path) || child.process.exitCode !== null, 1)
-        await sleep(random() * 100)
-        await child.end('SIGKILL')
+        const args = ['compact']
+        // It is locked and changed.
+        const hasBegun = () => filesOf(path).some(name => /-(?:wal|journal)$/.test(name))
+        await signalled('SIGKILL', { cwd, args }, hasBegun, random() * 100)
         await expectSound(cwd)
-        expect((await run({ cwd, args: ['compact'] })).code).toBe(0)
+        expect((await run({ cwd, args })).code).toBe(0)
         expect(statSync(path).size).toBeLessThan(bytes * 0.5)
         await expectSound(cwd)
         expect(emailsIn(path)).toHaveLength(MANY / 3)
