@@ -1,14 +1,6 @@
 import { availableParallelism } from 'node:os'
 import { defineConfig } from 'vitest/config'
-import { whyNoBrowser } from './test/support/chromium-settings.ts'
-import { skippedOnNginx } from './test/support/nginx-settings.ts'
-import {
-  canUsePostgres,
-  forgetPostgresVariables,
-  skippedOnPostgres,
-} from './test/support/postgres-settings.ts'
-import { skippedOnPrometheus } from './test/support/prometheus-settings.ts'
-import { skippedOnRedis } from './test/support/redis-settings.ts'
+import { canUsePostgres, forgetPostgresVariables, SKIPPED } from './test/support/programs.ts'
 
 /** Tests of the service whose answers come from the database. The suite `engines` runs them on PostgreSQL too. */
 const OF_EACH_ENGINE = [
@@ -18,7 +10,7 @@ const OF_EACH_ENGINE = [
   'test/limits/{bans,ban-list,by-credential,by-key,reload,rule-functions}.test.ts',
   'test/ops/**/{bans,health,request-counts,status}.test.ts',
   'test/cli/{access/**/*,database/index-words}.test.ts',
-  'test/process/{keys-at-once,one-database}.test.ts',
+  'test/process/one-database.test.ts',
   'test/security/{data-at-rest,forgery,injection,log-secrets,mass-assignment,prototype-pollution,key-secrets}.test.ts',
   'test/storage/upgrade.test.ts',
 ]
@@ -28,15 +20,6 @@ const OF_NO_ENGINE = ['test/users/{user-schemas,user-service,words,passwords/*}.
 
 /** Tests of PostgreSQL itself. */
 const OF_POSTGRES = ['test/engines/postgres/**']
-
-/** Which tests are skipped for the lack of a program, and why. */
-const SKIPPED = {
-  postgres: skippedOnPostgres(),
-  redis: skippedOnRedis(),
-  prometheus: skippedOnPrometheus(),
-  nginx: skippedOnNginx(),
-  chromium: whyNoBrowser(),
-}
 
 forgetPostgresVariables(process.env)
 const skipped = Object.values(SKIPPED).filter(reason => reason !== undefined)

@@ -1,8 +1,8 @@
 import { describe, expect, test } from 'vitest'
-import { canUseRedis } from '../support/redis-settings.ts'
+import { canUseRedis } from '../support/programs.ts'
 import { managementUrlOf, useServicePair } from '../support/service-pair.ts'
 import { linesOf, type SpawnedService } from '../support/spawn-service.ts'
-import { useTestRedis } from '../support/test-redis.ts'
+import { useTestRedis } from '../support/start-redis.ts'
 import { until } from '../support/until.ts'
 
 const LIMIT = 20
@@ -117,27 +117,5 @@ describe.skipIf(!canUseRedis)('two services of one database that count in Redis'
       await ask(pair.one, STRIKES, '/lost')
       await ask(pair.other, 1, '/lost')
       expect(await ask(pair.other, 1, '/users')).toEqual([403])
-    }))
-
-  test('a lift at one is obeyed by both, and the client starts from zero', () =>
-    counted(async ({ ask, address }) => {
-      await ask(pair.one, STRIKES, '/login')
-      await until(async () => (await ask(pair.other, 1, '/users'))[0] === 403)
-      await fetch(`${managementUrlOf(pair.other)}/bans?client=${address}`, { method: 'DELETE' })
-      for (const service of both()) {
-        await until(async () => (await ask(service, 1, '/users'))[0] === 200)
-      }
-      expect(await ask(pair.one, 2, '/login')).toEqual([404, 404])
-    }))
-
-  test('what one had counted still counts when it was killed, and when it is back', () =>
-    counted(async ({ ask }) => {
-      await ask(pair.other, LIMIT - 3, '/users', 'counted')
-      pair.other.process.kill('SIGKILL')
-      await pair.other.exited
-      const statuses = await ask(pair.one, 5, '/users', 'counted')
-      await pair.restartOther()
-      expect(statuses).toEqual([200, 200, 200, 429, 429])
-      expect(await ask(pair.other, 1, '/users', 'counted')).toEqual([429])
     }))
 })

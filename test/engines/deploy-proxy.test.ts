@@ -1,8 +1,15 @@
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { get } from 'node:http'
-import { describe, expect, test } from 'vitest'
+import { join } from 'node:path'
+import { describe, expect, onTestFinished, test } from 'vitest'
 import { newUserBody } from '../support/builders.ts'
-import { startNginx } from '../support/nginx.ts'
-import { canUseNginx } from '../support/nginx-settings.ts'
+import { cleanUpAfter } from '../support/clean-up-after.ts'
+import { findFreePort } from '../support/free-port.ts'
+import { temporaryFolder } from '../support/open-test-app.ts'
+import { canUseNginx } from '../support/programs.ts'
+import { readProject } from '../support/project.ts'
 import { useServicePair } from '../support/service-pair.ts'
 import { linesOf, type SpawnedService } from '../support/spawn-service.ts'
 import { until } from '../support/until.ts'
@@ -10,7 +17,7 @@ import { until } from '../support/until.ts'
 const CLIENTS = 8
 
 describe.skipIf(!canUseNginx)('two services behind deploy/nginx.conf', () => {
-  const pair = useServicePair({})
+  const pair = useServicePair()
 
   test('both serve, and both know the address of the client, whatever it says itself', async () => {
     const port = await startNginx([pair.one.port, pair.other.port])
@@ -66,8 +73,7 @@ describe.skipIf(!canUseNginx)('two services behind deploy/nginx.conf', () => {
       await Promise.race([clients, until(() => paths.size >= before + count)])
     }
     await progress(100)
-    pair.other.process.kill('SIGTERM')
-    expect((await pair.other.exited).code).toBe(0)
+    expect((await pair.other.end('SIGTERM')).code).toBe(0)
     await progress(100)
     await pair.restartOther()
     await Promise.race([clients, until(() => requestsOf(pair.other).length > 50)])
@@ -82,5 +88,41 @@ describe.skipIf(!canUseNginx)('two services behind deploy/nginx.conf', () => {
 
 /** The lines about requests that a service has written so far. */
 function requestsOf(service: SpawnedService): Record<string, unknown>[] {
-  return linesOf(service.stdout().replace(/[^\n]*$/, '')).filter(({ msg }) => msg === 'request')
+  return linesOf(service.stdout()).filter(({ msg }) => msg === 'request')
+}
+
+/** Starts nginx with `deploy/nginx.conf`, without TLS and passwords, in front of services on these ports. Returns its port. */
+async function startNginx(ports: readonly [number, number]): Promise<number> {
+  const folder = temporaryFolder()
+  const port = await findFreePort()
+  const site = readProject('deploy/nginx.conf')
+    .replaceAll(/^ *(?:ssl_certificate|auth_basic).*\n/gm, '')
+    .replace('listen 443 ssl', `listen 127.0.0.1:${port}`)
+    .replace('127.0.0.1:3000', `127.0.0.1:${ports[0]}`)
+    .replace('127.0.0.1:3001', `127.0.0.1:${ports[1]}`)
+  const kinds = ['client_body', 'proxy', 'fastcgi', 'uwsgi', 'scgi']
+  const paths = kinds.map(kind => `${kind}_temp_path ${join(folder, kind)};`)
+  writeFileSync(
+    join(folder, 'nginx.conf'),
+    `daemon off; master_process off; pid ${join(folder, 'pid')}; error_log ${join(folder, 'error.log')};
+     events {}
+     http { access_log off; ${paths.join(' ')}
+     ${site} }`,
+  )
+  mkdirSync(join(folder, 'client_body'))
+  const nginx = spawn('nginx', ['-p', folder, '-c', 'nginx.conf'], { stdio: 'ignore' })
+  const end = cleanUpAfter('cat > /dev/null; kill -KILL "$1"', String(nginx.pid))
+  onTestFinished(async () => {
+    nginx.kill('SIGTERM')
+    if (nginx.exitCode === null) await once(nginx, 'exit')
+    end()
+  })
+  await until(async () => {
+    if (nginx.exitCode !== null) throw new Error(readFileSync(join(folder, 'error.log'), 'utf8'))
+    return fetch(`http://127.0.0.1:${port}/livez`).then(
+      () => true,
+      () => false,
+    )
+  })
+  return port
 }

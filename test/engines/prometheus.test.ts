@@ -2,18 +2,18 @@ import { spawn, spawnSync } from 'node:child_process'
 import { once } from 'node:events'
 import { copyFileSync, openSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { fileURLToPath } from 'node:url'
 import { describe, expect, onTestFinished, test } from 'vitest'
 import { cleanUpAfter } from '../support/clean-up-after.ts'
 import { byEngine } from '../support/engine.ts'
 import { findFreePort } from '../support/free-port.ts'
+import { ask } from '../support/json-requests.ts'
 import { temporaryFolder } from '../support/open-test-app.ts'
-import { canUsePrometheus } from '../support/prometheus-settings.ts'
+import { canUsePrometheus } from '../support/programs.ts'
+import { PROJECT, readProject } from '../support/project.ts'
 import { managementUrlOf } from '../support/service-pair.ts'
 import { run, type SpawnedService, spawnService } from '../support/spawn-service.ts'
 import { until } from '../support/until.ts'
 
-const PROJECT = fileURLToPath(new URL('../..', import.meta.url))
 const SHIPPED = join(PROJECT, 'deploy/prometheus')
 const TOKEN = 'token-of-the-monitoring-tests'
 const ODD_RULE = 'odd "quoted" \\ back\nline ü'
@@ -55,20 +55,20 @@ describe.skipIf(!canUsePrometheus)('deploy/prometheus and deploy/grafana', () =>
   test('have data in a real Prometheus for each expression, and lead to a request and to what to do', async () => {
     const { service, use } = await openMonitoredService()
     const target = new URL(managementUrlOf(service)).host
-    const ask = await startPrometheus(target)
+    const askPrometheus = await startPrometheus(target)
     const query = async (expression: string) => {
-      const { result } = (await ask('query', { query: expression })) as {
+      const { result } = (await askPrometheus('query', { query: expression })) as {
         result: { metric: Record<string, string>; value: [number, string] }[]
       }
       return result.map(({ metric, value }) => ({ metric, value: Number(value[1]) }))
     }
     const rules = await until(async () => {
-      const { groups } = (await ask('rules')) as { groups: { rules: AlertRule[] }[] }
+      const { groups } = (await askPrometheus('rules')) as { groups: { rules: AlertRule[] }[] }
       const found = groups.flatMap(group => group.rules)
       return found.length > 0 && found.every(({ health }) => health !== 'unknown') && found
     })
     expect(rules.filter(({ health }) => health !== 'ok')).toEqual([])
-    const guide = readFileSync(join(PROJECT, 'docs/operations/alerts.md'), 'utf8')
+    const guide = readProject('docs/operations/alerts.md')
     for (const { name, query: text, annotations } of rules) {
       const [, anchor = ''] = annotations.runbook_url?.split('docs/operations/alerts.md#') ?? []
       expect([name, anchorsOf(guide)]).toEqual([name, expect.arrayContaining([anchor])])
@@ -77,7 +77,7 @@ describe.skipIf(!canUsePrometheus)('deploy/prometheus and deploy/grafana', () =>
       for (const selector of selectorsOf(text)) expect(selector).toContain('job="user-records"')
     }
 
-    const dashboard = readFileSync(join(PROJECT, 'deploy/grafana/user-records.json'), 'utf8')
+    const dashboard = readProject('deploy/grafana/user-records.json')
     const { panels, templating }: Dashboard = JSON.parse(dashboard)
     // As Grafana sends them for all instances.
     const ofPanels = panels
@@ -114,7 +114,7 @@ describe.skipIf(!canUsePrometheus)('deploy/prometheus and deploy/grafana', () =>
     expect(odd.map(({ metric }) => metric.rule)).toEqual([ODD_RULE])
 
     const aroundNow = (seconds: number) => `${Date.now() / 1000 + seconds}`
-    const exemplars = await ask('query_exemplars', {
+    const exemplars = await askPrometheus('query_exemplars', {
       query: 'http_request_duration_seconds_bucket',
       ...{ start: aroundNow(-3600), end: aroundNow(3600) },
     })
@@ -227,17 +227,9 @@ async function openMonitoredService(): Promise<MonitoredService> {
   await until(() => managementUrlOf(service) !== '')
   let users = 0
 
-  async function send(line: string, user?: object, headers: Record<string, string> = {}) {
-    const [method = '', path = ''] = line.split(' ')
-    const response = await fetch(`${service.url}${path}`, {
-      method,
-      headers: {
-        ...{ Authorization: `Bearer ${created.stdout.trim()}`, 'Content-Type': 'application/json' },
-        ...headers,
-      },
-      ...(user && { body: JSON.stringify({ user }) }),
-    })
-    await response.arrayBuffer()
+  async function send(line: string, user?: object, headers = {}) {
+    const credentials = { Authorization: `Bearer ${created.stdout.trim()}` }
+    await ask(service, line, user && { user }, { ...credentials, ...headers })
   }
 
   async function use(traceId: string) {

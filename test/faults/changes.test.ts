@@ -11,8 +11,7 @@ test('followers of two services on one file have exactly its users, whatever is 
     urls: () => services.map(({ url }) => url),
     disturb: async round => {
       const [killed] = services.splice(round % 2, 1)
-      killed?.process.kill('SIGKILL')
-      await killed?.exited
+      await killed?.end('SIGKILL')
       const input = `{"name":"Imported","email":"i${round}@x.co"}\n{"name":"Again","email":"i0@x.co"}\n`
       const args = ['import', '-', '--format', 'ndjson', '--on-conflict', 'update']
       expect(await run({ cwd: options.cwd, args, input })).toMatchObject({ code: 0 })
@@ -40,8 +39,7 @@ test('after a restore, followers begin again and have exactly the users of the b
       }
       if (round > 1) return
       const [service] = services
-      service?.process.kill('SIGTERM')
-      await service?.exited
+      await service?.end('SIGTERM')
       expect(await run({ cwd, args: ['restore', backup] })).toMatchObject({ code: 0 })
       services.splice(0, 1, await spawnService({ cwd, keepsLog: false }))
     },

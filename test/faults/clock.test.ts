@@ -2,12 +2,10 @@ import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { expect, test } from 'vitest'
 import { newUserBody } from '../support/builders.ts'
-import { startOnFailingDisk, whyNoFailingDisk } from '../support/failing-disk.ts'
+import { startOnFailingDisk } from '../support/failing-disk.ts'
 import { ask } from '../support/json-requests.ts'
 import { temporaryFolder } from '../support/open-test-app.ts'
-
-const reason = whyNoFailingDisk()
-if (reason !== undefined) console.log(`test/faults/clock.test.ts is skipped: ${reason}`)
+import { canFailDisks } from '../support/programs.ts'
 
 const HOUR = 3600
 
@@ -26,7 +24,7 @@ const RULES = [
   { line: 'GET /users', client: '198.51.100.3', allowed: 200, refused: 429 },
 ]
 
-test.skipIf(reason !== undefined)(
+test.skipIf(!canFailDisks)(
   'a clock that steps while the service runs: updated_at grows, and no window, ban or key is extended or dropped',
   async () => {
     const cwd = temporaryFolder()
@@ -61,7 +59,6 @@ test.skipIf(reason !== undefined)(
     }
     expect(times).toEqual([...new Set(times)].sort())
     expect(Date.parse(times.at(-1) ?? '') - Date.now()).toBeGreaterThan(DAY * 1000 - HOUR * 1000)
-    service.process.kill('SIGTERM')
-    expect((await service.exited).code).toBe(0)
+    expect((await service.end('SIGTERM')).code).toBe(0)
   },
 )

@@ -14,8 +14,7 @@ import { Database } from '../../src/storage/sqlite/sqlite-driver.ts'
 import { newUserBody } from '../support/builders.ts'
 import { overwritePages, PAGE_BYTES } from '../support/damage.ts'
 import { createRandom, inForm, isLong } from '../support/faults.ts'
-import { createUser } from '../support/fill-users.ts'
-import { fillWithUsers } from '../support/fill-with-users.ts'
+import { fillWithUsers } from '../support/fill-users.ts'
 import { ask, expectUnavailable } from '../support/json-requests.ts'
 import { openTestApp, temporaryFolder } from '../support/open-test-app.ts'
 import { canRunAsNobody } from '../support/other-user.ts'
@@ -74,9 +73,8 @@ test.each([
   const cwd = temporaryFolder()
   const first = await spawnService({ cwd })
   const [name, email] = ['Unmistakable', 'unmistakable@example.com']
-  await createUser(first.url, { name, email, password: 'correct horse' })
-  first.process.kill('SIGTERM')
-  await first.exited
+  await ask(first, 'POST /users', newUserBody({ name, email, password: 'correct horse' }))
+  await first.end('SIGTERM')
 
   const path = join(cwd, 'data', 'users.db')
   const bytes = readFileSync(path)
@@ -99,11 +97,10 @@ test('of a WAL that is cut off, with garbage behind it or not, all users up to t
   const walBytes: number[] = []
   // Too few to start a checkpoint.
   for (let count = 0; count < 20; count++) {
-    expect((await createUser(service.url)).status).toBe(201)
+    expect((await ask(service, 'POST /users', newUserBody())).status).toBe(201)
     walBytes.push(statSync(`${path}-wal`).size)
   }
-  service.process.kill('SIGKILL')
-  await service.exited
+  await service.end('SIGKILL')
   const all = walBytes.at(-1) as number
   const lengths = Array.from({ length: inForm({ short: 5, long: 200 }) }, () => random() * all)
   for (const length of [all, ...lengths.map(Math.floor)]) {
@@ -159,8 +156,7 @@ test.runIf(isLong)(
     database.prepare('INSERT INTO filler VALUES (zeroblob(?))').run(HUGE_BYTES)
     database.pragma('wal_checkpoint(TRUNCATE)')
     const service = await spawnService({ cwd })
-    service.process.kill('SIGTERM')
-    await service.exited
+    await service.end('SIGTERM')
     database.exec('CREATE TABLE more (text); INSERT INTO more VALUES (1)')
     truncateSync(path, HUGE_BYTES / 2)
     await expectRefused({ cwd }, DAMAGED)

@@ -2,22 +2,15 @@ import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { describe, expect, test } from 'vitest'
 import { newUserBody } from '../support/builders.ts'
-import { type DiskFaults, startOnFailingDisk, whyNoFailingDisk } from '../support/failing-disk.ts'
+import { type DiskFaults, startOnFailingDisk } from '../support/failing-disk.ts'
 import { createRandom, inForm, report } from '../support/faults.ts'
-import { fillWithUsers } from '../support/fill-with-users.ts'
+import { fillWithUsers } from '../support/fill-users.ts'
 import { ask, expectUnavailable, timeUntil } from '../support/json-requests.ts'
 import { temporaryFolder } from '../support/open-test-app.ts'
-import {
-  killAndStartAgain,
-  run,
-  type SpawnedService,
-  spawnService,
-} from '../support/spawn-service.ts'
+import { canFailDisks } from '../support/programs.ts'
+import { run, type SpawnedService, spawnService } from '../support/spawn-service.ts'
 import { until } from '../support/until.ts'
 import { createClients } from './clients.ts'
-
-const reason = whyNoFailingDisk()
-if (reason !== undefined) console.log(`test/faults/disk.test.ts is skipped: ${reason}`)
 
 /** More users than the pages that the service keeps in memory can hold. */
 const MANY_USERS = 40_000
@@ -32,12 +25,17 @@ async function start() {
   return started
 }
 
+async function killAndStartAgain(cwd: string, service: SpawnedService) {
+  await service.end('SIGKILL')
+  return spawnService({ cwd })
+}
+
 async function emailsIn(service: SpawnedService): Promise<string[]> {
   const { body } = await ask(service, 'GET /users?per_page=1000')
   return body.map(({ email }: { email: string }) => email)
 }
 
-describe.skipIf(reason !== undefined)('a disk', () => {
+describe.skipIf(!canFailDisks)('a disk', () => {
   test.each<[what: string, faults: DiskFaults]>([
     ['fails from a sync on', { writes: 'EIO', syncs: 'EIO', untilSync: true }],
     ['is full within a write', { writes: 'ENOSPC', passes: 3 }],
@@ -58,7 +56,7 @@ describe.skipIf(reason !== undefined)('a disk', () => {
       const recoveryMs = await timeUntil(async () => (await create()).status === 201)
       report(`a disk that ${what}`, { recoveryMs })
       expect((await create()).headers.get('Idempotency-Replayed')).toBe('true')
-      const again = await killAndStartAgain({ cwd, service })
+      const again = await killAndStartAgain(cwd, service)
       expect(await emailsIn(again)).toEqual(['old@x.co', 'refused@x.co'])
     },
   )
@@ -69,7 +67,7 @@ describe.skipIf(reason !== undefined)('a disk', () => {
       const { cwd, disk, service } = await start()
       disk.fail({ syncs: 'EIO', failures })
       expectUnavailable(await ask(service, 'POST /users', REFUSED))
-      const again = await killAndStartAgain({ cwd, service })
+      const again = await killAndStartAgain(cwd, service)
       expect(await emailsIn(again)).toEqual(['old@x.co'])
     },
   )
@@ -80,15 +78,14 @@ describe.skipIf(reason !== undefined)('a disk', () => {
     expectUnavailable(await ask(service, 'POST /users', REFUSED))
     disk.fail({ syncs: 'EIO', passes: 1000 })
     await until(() => disk.passesLeft() < 1000, 5)
-    const again = await killAndStartAgain({ cwd, service })
+    const again = await killAndStartAgain(cwd, service)
     expect(await emailsIn(again)).toEqual(['old@x.co'])
   })
 
   test('that fails does not prevent a clean stop, and the log warns', async () => {
     const { cwd, disk, service } = await start()
     disk.fail({ writes: 'EIO', syncs: 'EIO', truncates: 'EIO' })
-    service.process.kill('SIGTERM')
-    const { code, stdout, stderr } = await service.exited
+    const { code, stdout, stderr } = await service.end('SIGTERM')
     expect([code, stderr]).toEqual([0, ''])
     expect(stdout).toMatch(/"level":"warn".*"msg":"WAL checkpoint at shutdown failed"/)
     expect(await emailsIn(await spawnService({ cwd }))).toEqual(['old@x.co'])
@@ -147,8 +144,7 @@ describe.skipIf(reason !== undefined)('a disk', () => {
         await clients.untilEachHasWritten()
       }
       expect(service.process.exitCode).toBeNull()
-      service.process.kill('SIGKILL')
-      await Promise.all([writing, service.exited])
+      await Promise.all([writing, service.end('SIGKILL')])
     }
     const last = await spawnService({ cwd })
     expect(await clients.compare(last.url)).toEqual([])

@@ -1,6 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { expect } from 'vitest'
 import { createRandom, inForm, report } from '../support/faults.ts'
+import { ask, readAllUsers } from '../support/json-requests.ts'
 import { until } from '../support/until.ts'
 import { type Follower, followPages, followStream } from './followers.ts'
 
@@ -28,18 +29,13 @@ export async function expectRightCopies({ urls, disturb, writeBeside }: Followed
 
   async function write(): Promise<void> {
     const all = urls()
-    const url = `${all[Math.floor(random() * all.length)]}/users`
-    const id = 1 + Math.floor(random() * Math.max(1, serial))
+    const service = { url: String(all[Math.floor(random() * all.length)]) }
+    const path = `/users/${1 + Math.floor(random() * Math.max(1, serial))}`
     const dice = random()
-    const body = (user: object) => ({
-      headers: { 'Content-Type': 'application/json' },
-      body: JSON.stringify({ user }),
-    })
     const email = `u${serial++}@x.co`
-    if (dice < 0.4) await fetch(url, { method: 'POST', ...body({ name: 'A', email }) })
-    else if (dice < 0.8) {
-      await fetch(`${url}/${id}`, { method: 'PUT', ...body({ name: `N${random()}` }) })
-    } else await fetch(`${url}/${id}`, { method: 'DELETE' })
+    if (dice < 0.4) await ask(service, 'POST /users', { user: { name: 'A', email } })
+    else if (dice < 0.8) await ask(service, `PUT ${path}`, { user: { name: `N${random()}` } })
+    else await ask(service, `DELETE ${path}`)
   }
 
   async function writeOn(): Promise<void> {
@@ -61,18 +57,14 @@ export async function expectRightCopies({ urls, disturb, writeBeside }: Followed
   }
   isWriting = false
   await Promise.all(writing)
-  const users = new Map<number, unknown>()
-  for (let path: string | undefined = '/users?per_page=1000'; path !== undefined; ) {
-    const response: Response = await fetch(urls()[0] + path)
-    for (const user of (await response.json()) as { id: number }[]) users.set(user.id, user)
-    path = /<([^>]+)>; rel="next"/.exec(response.headers.get('link') ?? '')?.[1]
-  }
+  const users = await readAllUsers(String(urls()[0]))
   expect(users.size).toBeGreaterThan(20)
   // What was missed never comes, and nothing else is written.
   await sleep(3000)
   for (const follower of followers) await follower.stop()
   for (const { copy } of followers) {
-    expect(new Map([...copy].sort(([one], [other]) => one - other))).toEqual(users)
+    const shown = [...copy].map(([id, user]) => [id, JSON.stringify(user)] as const)
+    expect(new Map(shown.sort(([one], [other]) => one - other))).toEqual(users)
   }
   const restarts = followers.map(follower => follower.restarts())
   report('followed', { writes: serial, users: users.size, restarts })

@@ -7,12 +7,7 @@ interface Entry {
 }
 
 /** Keeps a copy of the users of a database by its feed, from whichever services serve it, until it is stopped. */
-export interface Follower {
-  readonly copy: ReadonlyMap<number, unknown>
-  /** How often it had to begin again. */
-  restarts(): number
-  stop(): Promise<void>
-}
+export type Follower = ReturnType<typeof follow>
 
 interface FollowOptions {
   /** The services that are up, of which one is asked. */
@@ -88,7 +83,7 @@ export function followStream({ urls, random, headers: more }: FollowOptions): Fo
 }
 
 /** Takes one step after the other until it is stopped; `end` breaks the present one off. */
-function follow(step: (position: Position) => Promise<void>, end = () => {}): Follower {
+function follow(step: (position: Position) => Promise<void>, end = () => {}) {
   const position: Position = { copy: new Map(), after: undefined, restarts: 0 }
   let isStopped = false
 
@@ -98,9 +93,10 @@ function follow(step: (position: Position) => Promise<void>, end = () => {}): Fo
 
   const running = run()
   return {
-    copy: position.copy,
+    copy: position.copy as ReadonlyMap<number, unknown>,
+    /** How often it had to begin again. */
     restarts: () => position.restarts,
-    stop: async () => {
+    stop: async (): Promise<void> => {
       isStopped = true
       end()
       await running

@@ -41,8 +41,7 @@ test.each(LOADS)(
         const enough = clients.acknowledged() + CLIENTS + random() * 500
         const writing = clients.write(service.port)
         await until(() => clients.acknowledged() >= enough, 1)
-        service.process.kill('SIGKILL')
-        await Promise.all([writing, service.exited])
+        await Promise.all([writing, service.end('SIGKILL')])
         if (random() < 0.2) await killDuringStart(cwd, random)
       }
     }
@@ -79,25 +78,6 @@ test.each<{ start: string; older: number; prepare: (cwd: string, clients: Client
   },
 )
 
-test('SIGTERM under load answers all requests sent before it, and ends with exit code 0', async () => {
-  const random = createRandom()
-  const cwd = temporaryFolder()
-  const clients = createClients({ clients: CLIENTS, random })
-  for (let stop = 0; stop < inForm({ short: 3, long: 30 }); stop++) {
-    const service = await spawnService({ cwd, env: { SHUTDOWN_TIMEOUT: '10 minutes' } })
-    await expectSound(clients, service)
-    const enough = clients.acknowledged() + CLIENTS * (1 + random() * 20)
-    const writing = clients.write(service.port)
-    await until(() => clients.acknowledged() >= enough, 1)
-    const signalledAt = process.hrtime.bigint()
-    service.process.kill('SIGTERM')
-    expect(await service.exited).toMatchObject({ code: 0, stderr: '' })
-    await writing
-    expect(clients.cutAt.splice(0).filter(at => at < signalledAt)).toEqual([])
-  }
-  await expectSound(clients, await spawnService({ cwd }))
-})
-
 /** All that was acknowledged is there. What was under way is done or not done, and stays so. */
 async function expectSound(clients: Clients, service: { url: string; port: number }, older = 0) {
   expect(await clients.compare(service.url, { afterId: older })).toEqual([])
@@ -111,8 +91,7 @@ async function expectSound(clients: Clients, service: { url: string; port: numbe
 async function writeAndKill(cwd: string, clients: Clients): Promise<void> {
   const service = await spawnService({ cwd })
   await clients.write(service.port, 60)
-  service.process.kill('SIGKILL')
-  await service.exited
+  await service.end('SIGKILL')
 }
 
 /** Kills a start before, during or after its work on the database. */
@@ -127,6 +106,5 @@ async function killDuringStart(cwd: string, random: () => number): Promise<void>
   })
   await Promise.race([touched, service.exited])
   await sleep(random() * OPENING_MS)
-  service.process.kill('SIGKILL')
-  await service.exited
+  await service.end('SIGKILL')
 }

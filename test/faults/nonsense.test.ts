@@ -2,6 +2,7 @@ import { connect } from 'node:net'
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
 import { inForm, report, SEED } from '../support/faults.ts'
+import { ask } from '../support/json-requests.ts'
 import { openManagedApp, TOKEN } from '../support/management-requests.ts'
 import { temporaryFolder } from '../support/open-test-app.ts'
 import { linesOf, type SpawnedService, spawnService } from '../support/spawn-service.ts'
@@ -78,10 +79,8 @@ toString | page[] | sort%00 | %zz | offset | `,
   report('nonsense', statuses)
   const expected = [200, 201, 400, 404, 405, 406, 413, 415, 422, 431]
   expect(Object.keys(statuses).map(Number)).toEqual(expect.arrayContaining(expected))
-  const forbidden = await fetch(`${service.url}/users?name=${FORBIDDEN}`)
-  expect(await forbidden.json()).toEqual([])
-  service.process.kill('SIGTERM')
-  const { code, stdout, stderr } = await service.exited
+  expect((await ask(service, `GET /users?name=${FORBIDDEN}`)).body).toEqual([])
+  const { code, stdout, stderr } = await service.end('SIGTERM')
   // A clean end also shows that no connection was left open.
   expect([code, stderr]).toEqual([0, ''])
   const lines = linesOf(stdout)
@@ -154,18 +153,16 @@ function expectOfAll(
 }
 
 /** Some users that exist for certain, their versions, and the cursor of a page. */
-async function makeUsers({ url }: SpawnedService, round: number) {
+async function makeUsers(service: SpawnedService, round: number) {
   const tags: string[] = []
   const paths: string[] = []
   for (let nth = 0; nth < 8; nth++) {
     const user = { name: `Ann ${nth}`, email: `ann${nth}.of.${round}@${DOMAIN}` }
-    const headers = { 'Content-Type': 'application/json' }
-    const body = JSON.stringify({ user })
-    const answer = await fetch(`${url}/users`, { method: 'POST', headers, body })
-    paths.push(answer.headers.get('location') ?? '')
-    tags.push(answer.headers.get('etag') ?? '')
+    const { headers } = await ask(service, 'POST /users', { user })
+    paths.push(headers.get('location') ?? '')
+    tags.push(headers.get('etag') ?? '')
   }
-  const list = await fetch(`${url}/users?per_page=1`, { method: 'HEAD' })
+  const list = await ask(service, 'HEAD /users?per_page=1')
   return { paths, tags, cursor: /after=([\w-]+)/.exec(list.headers.get('link') ?? '')?.[1] }
 }
 

@@ -4,10 +4,10 @@ import { describe, expect, test } from 'vitest'
 import { Database } from '../../src/storage/sqlite/sqlite-driver.ts'
 import { newUserBody } from '../support/builders.ts'
 import { filesOf } from '../support/databases.ts'
-import { whyNoFailingDisk } from '../support/failing-disk.ts'
 import { createRandom, inForm, report } from '../support/faults.ts'
 import { ask } from '../support/json-requests.ts'
 import { openTestApp, temporaryFolder } from '../support/open-test-app.ts'
+import { canFailDisks } from '../support/programs.ts'
 import { run, spawnService } from '../support/spawn-service.ts'
 import { createClients } from './clients.ts'
 import { makeDatabase } from './databases.ts'
@@ -28,10 +28,7 @@ const DATABASE = join('data', 'users.db')
 /** A process killed in the middle of a call would do the call or not, and would not record it. */
 const ENDS = ['SIGTERM', 'SIGKILL', 'SIGTERM'] as const
 
-const reason = whyNoFailingDisk()
-if (reason !== undefined) console.log(`test/faults/power-loss.test.ts is skipped: ${reason}`)
-
-describe.skipIf(reason !== undefined)('a loss of power', () => {
+describe.skipIf(!canFailDisks)('a loss of power', () => {
   test('at any moment loses no acknowledged write', async () => {
     const random = createRandom()
     const cwd = temporaryFolder()
@@ -40,8 +37,7 @@ describe.skipIf(reason !== undefined)('a loss of power', () => {
     for (const end of ENDS) {
       const service = await spawnService({ cwd, env: recorder.env })
       await clients.write(service.port, WRITES_A_CLIENT)
-      service.process.kill(end)
-      expect((await service.exited).code).toBe(end === 'SIGTERM' ? 0 : null)
+      expect((await service.end(end)).code).toBe(end === 'SIGTERM' ? 0 : null)
     }
     expect(clients.problems).toEqual([])
 
@@ -71,8 +67,7 @@ describe.skipIf(reason !== undefined)('a loss of power', () => {
     const recorder = recordDisk(cwd)
     const killed = await spawnService({ cwd, env: recorder.env })
     for (const email of OLD) await ask(killed, 'POST /users', newUserBody({ email }))
-    killed.process.kill('SIGKILL')
-    await killed.exited
+    await killed.end('SIGKILL')
     const backup = join(temporaryFolder(), 'copy.db')
     makeDatabase(backup, { users: NEW_USERS })
     const served = recorder.records().length
@@ -102,8 +97,7 @@ describe.skipIf(reason !== undefined)('a loss of power', () => {
     async name => {
       const cwd = temporaryFolder()
       const killed = await spawnService({ cwd })
-      killed.process.kill('SIGKILL')
-      await killed.exited
+      await killed.end('SIGKILL')
       symlinkSync('users.db', join(cwd, 'data', 'link.db'))
       const recorder = recordDisk(cwd)
       await spawnService({ cwd, env: { ...recorder.env, DATABASE_URL: join('data', name) } })

@@ -1,13 +1,11 @@
-import { spawn } from 'node:child_process'
-import { once } from 'node:events'
-import { closeSync, openSync } from 'node:fs'
-import { expect, onTestFinished, test } from 'vitest'
+import { openSync } from 'node:fs'
+import { expect, test } from 'vitest'
 import { inForm } from '../support/faults.ts'
 import { findFreePort } from '../support/free-port.ts'
 import { temporaryFolder } from '../support/open-test-app.ts'
 import { openPipe } from '../support/pipe.ts'
 import { sendRaw } from '../support/raw-http.ts'
-import { MAIN } from '../support/spawn-service.ts'
+import { spawnMain } from '../support/spawn-service.ts'
 import { until } from '../support/until.ts'
 
 /** Enough lines to fill a pipe; in the long form also the buffer of the service. */
@@ -29,18 +27,9 @@ test.each<[reader: string, open: () => number]>([
   ],
   ['a full disk', () => openSync('/dev/full', 'a')],
 ])('a log with %s delays neither requests nor the stop', async (_reader, open) => {
-  const stdout = open()
   const port = await findFreePort()
-  const child = spawn(process.execPath, [MAIN], {
-    cwd: temporaryFolder(),
-    env: { PATH: process.env.PATH, PORT: `${port}` },
-    stdio: ['ignore', stdout, 'pipe'],
-  })
-  closeSync(stdout)
-  onTestFinished(() => {
-    child.kill('SIGKILL')
-  })
-  const exited = once(child, 'exit')
+  const env = { PORT: `${port}` }
+  const { end } = spawnMain({ cwd: temporaryFolder(), env, stdoutTo: open() })
   await until(() => fetch(`http://127.0.0.1:${port}/livez`).catch(() => undefined))
   for (let batch = 0; batch < BATCHES; batch++) {
     const { answers, socket } = sendRaw(port, REQUEST.repeat(BATCH))
@@ -48,6 +37,5 @@ test.each<[reader: string, open: () => number]>([
     expect(new Set(statuses)).toEqual(new Set([200]))
     socket.destroy()
   }
-  child.kill('SIGTERM')
-  expect((await exited)[0]).toBe(0)
+  expect((await end('SIGTERM')).code).toBe(0)
 })

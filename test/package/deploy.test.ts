@@ -12,7 +12,6 @@ import {
 } from 'node:fs'
 import { join } from 'node:path'
 import { createInterface } from 'node:readline'
-import { fileURLToPath } from 'node:url'
 import parsers from '@stoplight/spectral-parsers'
 import { describe, expect, onTestFinished, test } from 'vitest'
 import { z } from 'zod'
@@ -20,16 +19,11 @@ import { type Environment, loadConfig } from '../../src/config/settings.ts'
 import { temporaryFolder } from '../support/open-test-app.ts'
 import { canRunAsNobody } from '../support/other-user.ts'
 import { NO_DOTENV } from '../support/problems-of.ts'
+import { PROJECT, readProject } from '../support/project.ts'
 import { owner } from '../support/unprivileged-user.ts'
 
-const PROJECT = fileURLToPath(new URL('../../', import.meta.url))
-
-function read(path: string): string {
-  return readFileSync(join(PROJECT, path), 'utf8')
-}
-
 function readYaml(path: string) {
-  const { data, diagnostics } = parsers.Yaml.parse(read(path))
+  const { data, diagnostics } = parsers.Yaml.parse(readProject(path))
   expect(diagnostics).toEqual([])
   return data
 }
@@ -40,7 +34,7 @@ function pairsIn(text: string): Environment {
 }
 
 /** The instructions of the Dockerfile, each on one line. */
-const instructions = read('Dockerfile')
+const instructions = readProject('Dockerfile')
   .replaceAll(/^#.*\n/gm, '')
   .replaceAll(/\\\n\s*/g, '')
   .split('\n')
@@ -61,7 +55,7 @@ function configWith(environment: Environment = {}) {
 
 describe('the Dockerfile', () => {
   test('copies what is in the project and let through by .dockerignore', () => {
-    const allowed = read('.dockerignore').match(/(?<=^!).+/gm) ?? []
+    const allowed = readProject('.dockerignore').match(/(?<=^!).+/gm) ?? []
     const copied = instructions
       .filter(({ name, text }) => name === 'COPY' && !text.startsWith('--from'))
       .flatMap(({ text }) => text.split(' ').slice(0, -1))
@@ -186,7 +180,7 @@ describe('compose.yaml', () => {
 
   /** The variables that its comments tell the caller to export, in the lines that set one of them. */
   function exportedVariables(named: string): Environment {
-    const blocks = read('compose.yaml').match(/(?:^# +export .*\n)+/gm) ?? []
+    const blocks = readProject('compose.yaml').match(/(?:^# +export .*\n)+/gm) ?? []
     const shown = blocks.find(block => block.includes(`${named} `)) ?? ''
     return pairsIn(shown.replaceAll('=…', `=${SECRET}`))
   }
@@ -304,7 +298,7 @@ describe('the units of systemd', () => {
     const folder = temporaryFolder()
     for (const name of UNITS) {
       // The paths of the machine that it is for are not there.
-      const text = read(`deploy/${name}`).replaceAll('/usr/bin/node', process.execPath)
+      const text = readProject(`deploy/${name}`).replaceAll('/usr/bin/node', process.execPath)
       writeFileSync(join(folder, name), text)
     }
     const paths = UNITS.map(name => join(folder, name))
@@ -316,7 +310,7 @@ describe('the units of systemd', () => {
   })
 
   test('run instances on ports of their own, stop them later than they stop themselves, and confine them', () => {
-    const unit = read('deploy/user-records@.service').replaceAll('%i', '3001')
+    const unit = readProject('deploy/user-records@.service').replaceAll('%i', '3001')
     const values = valuesOf(unit)
     const { shutdownTimeoutMs, database, managementPort } = configOf(unit)
     expect(values('ExecStart')[0]).toMatch(/ serve --port 3001$/)
@@ -335,7 +329,8 @@ describe('the units of systemd', () => {
 
   test('run a command that makes a backup', () => {
     const [, command = ''] =
-      /^ExecStart=\/bin\/sh -c '(.*)'$/m.exec(read('deploy/user-records-backup.service')) ?? []
+      /^ExecStart=\/bin\/sh -c '(.*)'$/m.exec(readProject('deploy/user-records-backup.service')) ??
+      []
     const cwd = temporaryFolder()
     const script = command
       .replace('/usr/bin/node /opt/user-records-service', `${process.execPath} ${PROJECT}`)

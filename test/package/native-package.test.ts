@@ -1,11 +1,9 @@
 import { cpSync, existsSync, mkdirSync, readdirSync, symlinkSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
-import { fileURLToPath } from 'node:url'
 import { expect, test } from 'vitest'
 import { temporaryFolder } from '../support/open-test-app.ts'
+import { PROJECT } from '../support/project.ts'
 import { run } from '../support/spawn-service.ts'
-
-const PROJECT = fileURLToPath(new URL('../../', import.meta.url))
 
 const SQLITE = process.versions.node.startsWith('20.') ? 'better-sqlite3-node-20' : 'better-sqlite3'
 

@@ -10,11 +10,9 @@ import {
   writeFileSync,
 } from 'node:fs'
 import { dirname, join } from 'node:path'
-import { fileURLToPath } from 'node:url'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { temporaryFolder } from '../support/open-test-app.ts'
-
-const PROJECT = fileURLToPath(new URL('../../', import.meta.url))
+import { PROJECT, readProject } from '../support/project.ts'
 
 const TSC = join(PROJECT, 'node_modules/typescript/bin/tsc')
 
@@ -115,7 +113,7 @@ function runBuilt(cwd: string, name: string, env: NodeJS.ProcessEnv = process.en
 
 /** The first block of code in a page. */
 function firstBlock(page: string, language: string): string {
-  const text = readFileSync(join(PROJECT, page), 'utf8')
+  const text = readProject(page)
   return new RegExp(`^\`\`\`${language}\\n([\\s\\S]*?)^\`\`\`$`, 'm').exec(text)?.[1] ?? ''
 }
 

@@ -1,12 +1,10 @@
 import { execFile } from 'node:child_process'
-import { copyFileSync, mkdirSync, readFileSync } from 'node:fs'
+import { copyFileSync, mkdirSync } from 'node:fs'
 import { join } from 'node:path'
-import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
 import { expect, test } from 'vitest'
 import { temporaryFolder } from '../support/open-test-app.ts'
-
-const PROJECT = fileURLToPath(new URL('../../', import.meta.url))
+import { PROJECT, readProject } from '../support/project.ts'
 
 interface Locked {
   readonly name?: string
@@ -28,11 +26,9 @@ interface Component {
 
 const PERMISSIVE = /^(MIT|ISC|0BSD|BSD-3-Clause|Apache-2\.0|\((\S+ OR )*MIT( OR \S+)*\))$/
 
-function readJson(file: string) {
-  return JSON.parse(readFileSync(join(PROJECT, file), 'utf8'))
-}
-
-const { packages }: { packages: Readonly<Record<string, Locked>> } = readJson('package-lock.json')
+const { packages }: { packages: Readonly<Record<string, Locked>> } = JSON.parse(
+  readProject('package-lock.json'),
+)
 
 /** The installed packages, without the workspaces of this project, which are listed as a folder and a link. */
 const installed = Object.entries(packages).filter(

@@ -3,10 +3,10 @@ import type { Page } from 'playwright-core'
 import { describe, expect, test } from 'vitest'
 import type { ServiceStatus } from '../../src/ops/management/service-status.ts'
 import { newUserBody } from '../support/builders.ts'
-import { whyNoBrowser } from '../support/chromium-settings.ts'
 import { type ManagedApp, openManagedApp, TOKEN } from '../support/management-requests.ts'
 import { findSerious, LOOKS } from '../support/open-browser.ts'
 import { focused, type OperatorPage, openOperatorPage, tabTo } from '../support/operator-page.ts'
+import { canOpenPages } from '../support/programs.ts'
 import { until } from '../support/until.ts'
 
 const CLIENT = '203.0.113.77'
@@ -53,7 +53,7 @@ function answerStatus(page: Page, change: (status: ServiceStatus) => object) {
   })
 }
 
-describe.skipIf(whyNoBrowser())('GET / in a browser', () => {
+describe.skipIf(!canOpenPages)('GET / in a browser', () => {
   test('shows what GET /status says', async () => {
     const { ops, http, textOf, shows, rowsOf, unexpected, page } = await openWithBans([CLIENT])
     await http.post('/users').send(newUserBody()).expect(201)

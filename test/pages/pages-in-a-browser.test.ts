@@ -2,12 +2,12 @@ import type { Locator, Page } from 'playwright-core'
 import { describe, expect, test } from 'vitest'
 import { openKeyedApp } from '../support/api-keys.ts'
 import { newUserBody } from '../support/builders.ts'
-import { whyNoBrowser } from '../support/chromium-settings.ts'
 import { findSerious, LOOKS, openContext, openPage } from '../support/open-browser.ts'
 import { openTestApp } from '../support/open-test-app.ts'
+import { canOpenPages } from '../support/programs.ts'
 import { shareTestApp } from '../support/shared-app.ts'
 
-describe.skipIf(whyNoBrowser())('in a browser', () => {
+describe.skipIf(!canOpenPages)('in a browser', () => {
   test('GET /docs lists every operation, has the colours of the system, and executes a create and a list', async () => {
     const { url, http } = await openTestApp()
     const { page, troubles } = await openDocs(url)

@@ -10,7 +10,7 @@ import { emailsIn, execute, filesOf } from '../support/databases.ts'
 import { createRandom, inForm } from '../support/faults.ts'
 import { ask } from '../support/json-requests.ts'
 import { temporaryFolder } from '../support/open-test-app.ts'
-import { run, signalled, spawnMain, spawnService } from '../support/spawn-service.ts'
+import { run, type SpawnOptions, spawnMain, spawnService } from '../support/spawn-service.ts'
 import { countIn, folderWith, manyRows, ndjson, rejectsIn } from '../support/transfer.ts'
 import { until } from '../support/until.ts'
 
@@ -40,6 +40,19 @@ function placeWithFreeSpace({ users = MANY, mode = 'WAL' } = {}) {
   return made
 }
 
+/** Sends a command a signal some time after it has `begun`. On a busy machine it may have ended before. */
+async function signalled(
+  signal: NodeJS.Signals,
+  options: SpawnOptions,
+  begun: () => boolean,
+  delayMs = 0,
+) {
+  const child = spawnMain(options)
+  await until(() => begun() || child.process.exitCode !== null, 1)
+  await sleep(delayMs)
+  return child.end(signal)
+}
+
 async function expectSound(cwd: string): Promise<void> {
   const stdout = './data/users.db: sound\n'
   expect(await run({ cwd, args: ['check'] })).toMatchObject({ code: 0, stdout })
@@ -61,7 +74,7 @@ test.each([
     // Repeated if the import had ended before the signal.
     const { cwd, ...finished } = await until(async () => {
       const cwd = folderWith(text)
-      const ended = await signalled(signal, { cwd, args, begun: () => countIn(cwd) >= atLeast })
+      const ended = await signalled(signal, { cwd, args }, () => countIn(cwd) >= atLeast)
       return countIn(cwd) < 18_000 && { cwd, ...ended }
     })
     expect(finished).toMatchObject({ code, stdout: expect.stringMatching(stdout) })
@@ -88,7 +101,7 @@ test.each([
     const args = ['copy', '--from', 'from.db', '--to', 'to.db', '--json']
     // The mark changes two pages of 4 KiB, whose former content the journal has.
     const begun = () => (statSync(`${to}-journal`, { throwIfNoEntry: false })?.size ?? 0) > 30_000
-    const ended = await signalled(signal, { cwd, args, begun })
+    const ended = await signalled(signal, { cwd, args }, begun)
     expect(ended).toEqual({ code, stdout: '', stderr })
     const env = { DATABASE_URL: 'to.db' }
     for (const command of [['serve'], ['export'], ['migrate'], ['bans', 'list']]) {
@@ -108,7 +121,7 @@ test('migrate ends by SIGTERM with 143, and goes on where it was', async () => {
     const path = join(cwd, 'data', 'users.db')
     makeDatabase(path, { users: MANY, migrations: 12 })
     const begun = () => filesOf(path).some(name => name.endsWith('-wal'))
-    const ended = await signalled('SIGTERM', { cwd, args: ['migrate'], begun })
+    const ended = await signalled('SIGTERM', { cwd, args: ['migrate'] }, begun)
     // A signal that comes before it is awaited, or after the work, says nothing.
     return ended.code !== 0 && ended.code !== null && { cwd, ended }
   })
@@ -117,21 +130,13 @@ test('migrate ends by SIGTERM with 143, and goes on where it was', async () => {
   await expectSound(cwd)
 })
 
-/** Whether a database is locked and changed. */
-function isAtWork(path: string): boolean {
-  return filesOf(path).some(name => /-(?:wal|journal)$/.test(name))
-}
-
 describe('kill -9', () => {
   test('of a backup at any moment leaves the earlier file or the whole backup, and the next one succeeds', async () => {
     const { cwd, file } = place()
     writeFileSync(file, 'earlier')
     for (const delayMs of [0, 15, 60, 150]) {
-      const child = spawnMain({ cwd, args: ['backup', 'copy.db'] })
-      await until(() => filesOf(file).length > 1 || child.process.exitCode !== null, 1)
-      await sleep(delayMs)
-      child.process.kill('SIGKILL')
-      await child.exited
+      const hasBegun = () => filesOf(file).length > 1
+      await signalled('SIGKILL', { cwd, args: ['backup', 'copy.db'] }, hasBegun, delayMs)
       if (statSync(file).size !== 'earlier'.length) expect(emailsIn(file)).toHaveLength(MANY)
     }
     expect((await run({ cwd, args: ['backup', 'copy.db'] })).code).toBe(0)
@@ -148,15 +153,12 @@ describe('kill -9', () => {
         const cwd = temporaryFolder()
         const path = join(cwd, 'data', 'users.db')
         copyDatabase(prepared.path, path)
-        const child = spawnMain({ cwd, args: ['restore', prepared.file] })
+        const args = ['restore', prepared.file]
         const hasBegun = () => filesOf(path).some(name => name.endsWith('.partial'))
-        await until(() => hasBegun() || child.process.exitCode !== null, 1)
-        await sleep(random() * 250)
-        child.process.kill('SIGKILL')
-        await child.exited
+        await signalled('SIGKILL', { cwd, args }, hasBegun, random() * 250)
         await expectSound(cwd)
         expect([MANY, MANY + 1]).toContain(emailsIn(path).length)
-        expect((await run({ cwd, args: ['restore', prepared.file] })).code).toBe(0)
+        expect((await run({ cwd, args })).code).toBe(0)
         expect(emailsIn(path)).toHaveLength(MANY + 1)
         expect(filesOf(path).filter(name => name.includes('.partial'))).toEqual([])
       }
@@ -174,13 +176,12 @@ describe('kill -9', () => {
         const path = join(cwd, 'data', 'users.db')
         copyDatabase(prepared[round % prepared.length] ?? '', path)
         const bytes = statSync(path).size
-        const child = spawnMain({ cwd, args: ['compact'] })
-        await until(() => isAtWork(path) || child.process.exitCode !== null, 1)
-        await sleep(random() * 100)
-        child.process.kill('SIGKILL')
-        await child.exited
+        const args = ['compact']
+        // It is locked and changed.
+        const hasBegun = () => filesOf(path).some(name => /-(?:wal|journal)$/.test(name))
+        await signalled('SIGKILL', { cwd, args }, hasBegun, random() * 100)
         await expectSound(cwd)
-        expect((await run({ cwd, args: ['compact'] })).code).toBe(0)
+        expect((await run({ cwd, args })).code).toBe(0)
         expect(statSync(path).size).toBeLessThan(bytes * 0.5)
         await expectSound(cwd)
         expect(emailsIn(path)).toHaveLength(MANY / 3)
@@ -196,8 +197,7 @@ test('backup, restore and compact keep what only the WAL of a killed service has
   const { body } = await ask(killed, 'POST /users', newUserBody({ email: 'gone@x.co' }))
   await ask(killed, `DELETE /users/${body.id}`)
   await ask(killed, 'POST /users', newUserBody({ email: 'in-wal@x.co' }))
-  killed.process.kill('SIGKILL')
-  await killed.exited
+  await killed.end('SIGKILL')
   const bytes = statSync(path).size + statSync(`${path}-wal`).size
   expect((await run({ cwd, args: ['backup', 'copy.db'] })).code).toBe(0)
   expect(emailsIn(file).at(-1)).toBe('in-wal@x.co')
@@ -241,8 +241,7 @@ describe('at once', () => {
         expect([code, headers.get('X-Total-Count')]).toEqual(code === 0 ? [0, count] : [1, '2000'])
         if (code !== 0) expect(stderr).toMatch(IN_USE)
         expect((await ask(service, 'POST /users', newUserBody())).status).toBe(201)
-        service.process.kill('SIGTERM')
-        await service.exited
+        await service.end('SIGTERM')
         expect((await run({ cwd, args: ['check'] })).stdout).toContain('sound')
       }
     },

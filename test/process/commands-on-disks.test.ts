@@ -13,16 +13,14 @@ import { join } from 'node:path'
 import { describe, expect, test } from 'vitest'
 import { makeDatabase } from '../faults/databases.ts'
 import { emailsIn, execute, filesOf } from '../support/databases.ts'
-import { createFailingDisk, type DiskFaults, whyNoFailingDisk } from '../support/failing-disk.ts'
+import { createFailingDisk, type DiskFaults } from '../support/failing-disk.ts'
 import { temporaryFolder } from '../support/open-test-app.ts'
 import { canRunAsNobody } from '../support/other-user.ts'
+import { canFailDisks } from '../support/programs.ts'
 import { runCommand } from '../support/run-command.ts'
 import { MAIN, run, spawnService } from '../support/spawn-service.ts'
 import { ndjson, rejectsIn, usersIn } from '../support/transfer.ts'
 import { NOBODY, owner } from '../support/unprivileged-user.ts'
-
-const whyNot = whyNoFailingDisk()
-if (whyNot !== undefined) console.log(`commands on failing disks are not tested: ${whyNot}`)
 
 /** A database of which two thirds are free space, a backup of another one, and the empty folder `disk`. */
 function place({ users = 300, mode = 'WAL' } = {}) {
@@ -43,7 +41,7 @@ async function runOnDisk(cwd: string, folder: string, args: readonly string[], f
   return { code, stdout, stderr, failedCalls: disk.failedCalls(), passesLeft: disk.passesLeft() }
 }
 
-describe.skipIf(whyNot !== undefined)('on a disk', () => {
+describe.skipIf(!canFailDisks)('on a disk', () => {
   test('without room export FILE names the file, and leaves none', async () => {
     const { cwd } = place()
     const args = ['export', 'disk/users.csv']

@@ -1,6 +1,6 @@
 import { execFile, spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { closeSync, mkdirSync, openSync, readFileSync, writeFileSync } from 'node:fs'
+import { mkdirSync, openSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { promisify } from 'node:util'
@@ -11,14 +11,13 @@ import { filesOf } from '../support/databases.ts'
 import { fillDatabase } from '../support/fill-users.ts'
 import { temporaryFolder } from '../support/open-test-app.ts'
 import { openPipe } from '../support/pipe.ts'
+import { readProject } from '../support/project.ts'
 import { MAIN, run, spawnMain } from '../support/spawn-service.ts'
 import { countIn } from '../support/transfer.ts'
 import { until } from '../support/until.ts'
 
 /** Of the folder docs/operations, in the order in which an operator needs them. */
-const PAGES = ['backups.md', 'upgrades.md', 'keys.md'].map(
-  name => new URL(`../../docs/operations/${name}`, import.meta.url),
-)
+const PAGES = ['backups.md', 'upgrades.md', 'keys.md']
 
 const isLinux = process.platform === 'linux'
 
@@ -31,20 +30,10 @@ async function folderOf(users: number): Promise<string> {
 test.skipIf(!isLinux).each([[['export']], [['export', '--help']]])(
   '%j on a full disk says so in one line',
   async args => {
-    const full = openSync('/dev/full', 'w')
-    const stdio = ['ignore', full, 'pipe'] as const
-    const child = spawn(process.execPath, [MAIN, ...args], {
-      cwd: await folderOf(3),
-      stdio: [...stdio],
-    })
-    closeSync(full)
-    let stderr = ''
-    child.stderr?.on('data', chunk => {
-      stderr += chunk
-    })
-    const [code] = await once(child, 'close')
-    const line = 'standard output cannot be written (ENOSPC: no space left on device)\n'
-    expect({ code, stderr }).toEqual({ code: 1, stderr: line })
+    const stdoutTo = openSync('/dev/full', 'w')
+    const stderr = 'standard output cannot be written (ENOSPC: no space left on device)\n'
+    const { exited } = spawnMain({ cwd: await folderOf(3), args, stdoutTo })
+    expect(await exited).toMatchObject({ code: 1, stderr })
   },
 )
 
@@ -52,9 +41,7 @@ test('export to a slow reader loses nothing', async () => {
   // The pipe is full of the first page, and the last page fits into the buffer of the stream.
   const cwd = await folderOf(1050)
   const pipe = openPipe()
-  const stdio = ['ignore', pipe.writeEnd, 'inherit'] as const
-  const child = spawn(process.execPath, [MAIN, 'export'], { cwd, stdio: [...stdio] })
-  closeSync(pipe.writeEnd)
+  const { process: child } = spawnMain({ cwd, args: ['export'], stdoutTo: pipe.writeEnd })
   let text = ''
   while (child.exitCode === null) {
     text += pipe.readNow(4096)
@@ -85,8 +72,7 @@ test('import ends at once by a signal while it waits for standard input, and goe
   await until(() => countIn(cwd) === 1)
   child.process.stdin?.write('{}\n{"name":"Bea","email":"bea@example.com"}\n')
   await until(() => countIn(cwd) === 2)
-  child.process.kill('SIGTERM')
-  expect((await child.exited).code).toBe(143)
+  expect((await child.end('SIGTERM')).code).toBe(143)
 })
 
 test('docs/operations shows commands that work, in their order', async () => {
@@ -95,7 +81,7 @@ test('docs/operations shows commands that work, in their order', async () => {
   for (const name of ['backups', 'bin']) mkdirSync(join(cwd, name))
   const command = join(cwd, 'bin', 'user-records-service')
   writeFileSync(command, `#!/bin/sh\nexec "${process.execPath}" "${MAIN}" "$@"\n`, { mode: 0o755 })
-  const text = PAGES.map(page => readFileSync(page, 'utf8')).join('\n')
+  const text = PAGES.map(page => readProject(`docs/operations/${page}`)).join('\n')
   const steps = [...text.matchAll(/^```sh\n([\s\S]*?)^```/gm)]
   const env = { PATH: `${join(cwd, 'bin')}:${process.env.PATH}`, HOME: process.env.HOME }
   let printed = ''

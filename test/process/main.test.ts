@@ -1,11 +1,13 @@
 import { once } from 'node:events'
-import { readdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { readdirSync, writeFileSync } from 'node:fs'
 import { connect } from 'node:net'
 import { join } from 'node:path'
 import { expect, onTestFinished, test } from 'vitest'
+import { newUserBody } from '../support/builders.ts'
 import { modeOf } from '../support/databases.ts'
-import { createUser } from '../support/fill-users.ts'
+import { ask } from '../support/json-requests.ts'
 import { temporaryFolder } from '../support/open-test-app.ts'
+import { readProject } from '../support/project.ts'
 import { linesOf, type SpawnedService, spawnService } from '../support/spawn-service.ts'
 import { until } from '../support/until.ts'
 
@@ -22,21 +24,13 @@ test('--port and --host override the environment and .env, also without the word
 
 test('without settings the service keeps its data in ./data/users.db, which only its own user can read', async () => {
   const cwd = temporaryFolder()
-  const { url } = await spawnService({ cwd })
-  expect((await createUser(url)).status).toBe(201)
+  const service = await spawnService({ cwd })
+  expect((await ask(service, 'POST /users', newUserBody())).status).toBe(201)
   expect(readdirSync(cwd)).toEqual(['data'])
   expect(modeOf(join(cwd, 'data'))).toBe(0o700)
   const files = readdirSync(join(cwd, 'data'))
   expect(files).toContain('users.db')
   expect(files.map(file => modeOf(join(cwd, 'data', file)))).toEqual(files.map(() => 0o600))
-})
-
-test('the service reads .env in the working directory, and the environment overrides it', async () => {
-  const cwd = temporaryFolder()
-  writeFileSync(join(cwd, '.env'), 'DATABASE_URL=from-dotenv.db\nPORT=1\nBODY_LIMIT=20b')
-  const { url } = await spawnService({ cwd, env: { PORT: '0' } })
-  expect(readdirSync(cwd)).toContain('from-dotenv.db')
-  expect((await createUser(url)).status).toBe(413)
 })
 
 test.each([
@@ -66,9 +60,7 @@ test('the log begins with version, database and number of rules, and has a JSON 
     await fetch(`${service.url}/users`, { headers: { 'X-Request-Id': id } })
   }
   await until(() => service.stdout().includes('"second"'))
-  const { version } = JSON.parse(
-    readFileSync(new URL('../../package.json', import.meta.url), 'utf8'),
-  )
+  const { version } = JSON.parse(readProject('package.json'))
   const time = expect.any(String)
   const msg = 'starting'
   expect(await logAfterStop(service)).toEqual([
@@ -128,6 +120,5 @@ async function warningsOf(service: SpawnedService): Promise<Record<string, unkno
 }
 
 async function logAfterStop(service: SpawnedService): Promise<Record<string, unknown>[]> {
-  service.process.kill('SIGTERM')
-  return linesOf((await service.exited).stdout)
+  return linesOf((await service.end('SIGTERM')).stdout)
 }

@@ -12,7 +12,7 @@ test.each(['trace', 'fatal'])(
     const env = { MANAGEMENT_PORT: '0', LOG_LEVEL }
     const { url, stdout } = await spawnService({ cwd: temporaryFolder(), env })
     const [first, second] = await until(() => {
-      const lines = linesOf(stdout().replace(/[^\n]*$/, '')).filter(isAboutListening)
+      const lines = linesOf(stdout()).filter(isAboutListening)
       return lines.length === 2 && lines
     })
     // Programs look for the first line with an address to find the public port.

@@ -5,10 +5,12 @@ import { expect, test } from 'vitest'
 import { Database } from '../../src/storage/sqlite/sqlite-driver.ts'
 import { beginPost } from '../support/begin-post.ts'
 import { newUserBody } from '../support/builders.ts'
+import { ask } from '../support/json-requests.ts'
 import { temporaryFolder } from '../support/open-test-app.ts'
 import { type RawAnswer, type RawExchange, sendRaw } from '../support/raw-http.ts'
+import { AS_JSON, askAndClose, CLOSING, requestBytes } from '../support/raw-request.ts'
 import { managementUrlOf } from '../support/service-pair.ts'
-import { linesOf, spawnService } from '../support/spawn-service.ts'
+import { linesOf, type SpawnedService, spawnService } from '../support/spawn-service.ts'
 import { until } from '../support/until.ts'
 
 /** Longer than a test may take, so that no stop ends by its timeout. */
@@ -38,7 +40,7 @@ test('while a request holds the stop, both ports answer, requests that come are 
   const unfinished = sendRaw(service.port, get('/readyz'))
   await Promise.all(silent.map(({ socket }) => once(socket, 'connect')))
   await Promise.all([...idle, unfinished].map(exchange => exchange.answers(1)))
-  unfinished.socket.write(get('/readyz').slice(0, -2))
+  unfinished.socket.write(get('/readyz').subarray(0, -2))
   const post = await beginPost(service.port)
   service.process.kill('SIGTERM')
 
@@ -76,12 +78,10 @@ test('while a request holds the stop, both ports answer, requests that come are 
 test('SHUTDOWN_TIMEOUT cuts off a client that does not finish its body, with exit code 1, and no idle service', async () => {
   const held = await spawnService({ cwd: temporaryFolder(), env: { SHUTDOWN_TIMEOUT: '300ms' } })
   const post = await beginPost(held.port)
-  held.process.kill('SIGTERM')
-  expect((await held.exited).code).toBe(1)
+  expect((await held.end('SIGTERM')).code).toBe(1)
   expect(await post.ended).toMatchObject([{ status: 100 }])
   const idle = await spawnService({ cwd: temporaryFolder(), env: { SHUTDOWN_TIMEOUT: '1ms' } })
-  idle.process.kill('SIGTERM')
-  expect((await idle.exited).code).toBe(0)
+  expect((await idle.end('SIGTERM')).code).toBe(0)
 })
 
 test('a second signal ends the service at once with exit code 1', async () => {
@@ -150,33 +150,30 @@ test('a create that was committed before a kill -9 is answered when it is repeat
       if (status === 201) process.kill(process.pid, 'SIGKILL')
       return writeHead.call(this, status, ...rest)
     }`)}`
-  const options = {
-    method: 'POST',
-    headers: { 'Content-Type': 'application/json', 'Idempotency-Key': 'key-5f6d9a' },
-    body: JSON.stringify(newUserBody({ password: 'correct horse' })),
-  }
+  const body = newUserBody({ password: 'correct horse' })
+  const create = (service: SpawnedService) =>
+    ask(service, 'POST /users', body, { 'Idempotency-Key': 'key-5f6d9a' })
   const doomed = await spawnService({ cwd, env: { NODE_OPTIONS: `--import=${killer}` } })
-  await expect(fetch(`${doomed.url}/users`, options)).rejects.toThrow()
+  await expect(create(doomed)).rejects.toThrow()
   expect((await doomed.exited).code).toBeNull()
   const restarted = await spawnService({ cwd })
-  const response = await fetch(`${restarted.url}/users`, options)
-  expect([response.status, response.headers.get('idempotency-replayed')]).toEqual([201, 'true'])
-  const users = await (await fetch(`${restarted.url}/users`)).json()
-  expect(users).toEqual([await response.json()])
+  const answer = await create(restarted)
+  expect([answer.status, answer.headers.get('idempotency-replayed')]).toEqual([201, 'true'])
+  expect((await ask(restarted, 'GET /users')).body).toEqual([answer.body])
 })
 
 test('SIGTERM during waves of requests loses none that was sent before, cuts off none, and leaves one file', async () => {
   const cwd = temporaryFolder()
   const service = await spawnService({ cwd, env: NO_HURRY })
   const wave = (size: number) =>
-    Array.from({ length: size }, () => sendRaw(service.port, post(newUserBody(), 'close')))
+    Array.from({ length: size }, () => sendRaw(service.port, post(CLOSING)))
 
   const first = await Promise.all(wave(40).map(({ ended }) => ended))
   const keptAlive = Array.from({ length: 40 }, () => sendRaw(service.port, get('/livez')))
   await Promise.all(keptAlive.map(exchange => exchange.answers(1)))
   // While it sleeps, connections fill the system's backlog, and it sees the signal before them.
   service.process.kill('SIGSTOP')
-  for (const { socket } of keptAlive) socket.write(post(newUserBody()))
+  for (const { socket } of keptAlive) socket.write(post())
   const early = wave(300)
   await Promise.all([...keptAlive, ...early].map(sent))
   service.process.kill('SIGTERM')
@@ -213,8 +210,7 @@ test('SIGTERM during waves of requests loses none that was sent before, cuts off
 /** Asks on new connections until an answer has this status. */
 async function untilStatus(port: number, path: string, status: number): Promise<RawAnswer> {
   for (;;) {
-    const [answer] = await sendRaw(port, get(path, 'close')).ended
-    if (answer === undefined) throw new Error(`no answer to ${path}`)
+    const answer = await askAndClose(port, `GET ${path}`)
     if (answer.status === status) return answer
   }
 }
@@ -224,12 +220,10 @@ function sent({ socket }: RawExchange): Promise<void> {
   return new Promise(resolve => socket.write('', () => resolve()))
 }
 
-function get(path: string, connection = 'keep-alive'): string {
-  return `GET ${path} HTTP/1.1\r\nHost: localhost\r\nConnection: ${connection}\r\n\r\n`
+function get(path: string): Buffer {
+  return requestBytes(`GET ${path}`)
 }
 
-function post(body: object, connection = 'keep-alive'): string {
-  const json = JSON.stringify(body)
-  const type = `Content-Type: application/json\r\nContent-Length: ${json.length}`
-  return `POST /users HTTP/1.1\r\nHost: localhost\r\n${type}\r\nConnection: ${connection}\r\n\r\n${json}`
+function post(headers = {}): Buffer {
+  return requestBytes('POST /users', { ...AS_JSON, ...headers }, JSON.stringify(newUserBody()))
 }

@@ -2,7 +2,8 @@ import { spawn, spawnSync } from 'node:child_process'
 import { once } from 'node:events'
 import { expect, onTestFinished, test } from 'vitest'
 import { createTerminalFormat } from '../../src/ops/terminal-log.ts'
-import { createUser } from '../support/fill-users.ts'
+import { newUserBody } from '../support/builders.ts'
+import { ask } from '../support/json-requests.ts'
 import { temporaryFolder } from '../support/open-test-app.ts'
 import { MAIN } from '../support/spawn-service.ts'
 import { untilPasses } from '../support/until.ts'
@@ -37,7 +38,7 @@ test.skipIf(!hasScript)(
     const time = '\\d\\d:\\d\\d:\\d\\d'
     expect(listening).toMatch(new RegExp(`^${time} listening on ${url}, docs at ${url}/docs$`))
     await fetch(`${url}/docs`)
-    await createUser(url)
+    await ask({ url }, 'POST /users', newUserBody())
     await fetch(`${url}/ann@example.com`)
     expect((await linesAfterStart(3)).slice(1)).toEqual([
       expect.stringMatching(`^${time} GET /docs 200 (<1|\\d+) ms$`),

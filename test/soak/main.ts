@@ -3,10 +3,11 @@ import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { parseArgs } from 'node:util'
 import { type Follower, followPages, followStream } from '../faults/followers.ts'
-import { queryPostgres } from '../support/postgres-client.ts'
+import { readAllUsers } from '../support/json-requests.ts'
+import { queryPostgres } from '../support/postgres-databases.ts'
 import { until } from '../support/until.ts'
 import { openSite, type Service, type Site } from './site.ts'
-import { readAll, startTraffic } from './traffic.ts'
+import { startTraffic } from './traffic.ts'
 
 const USAGE = 'npm run soak -- [--minutes 60] [--rate 300]'
 
@@ -129,7 +130,9 @@ async function soak(site: Site, { minutes, rate }: { minutes: number; rate: numb
   }
   const acknowledged = await traffic.stop()
   await compareImported(standby.url(), imported).catch(error => note(String(error)))
-  await compareFollowers(followers, await readAll(site)).catch(error => note(String(error)))
+  await compareFollowers(followers, await readAllUsers(a.url, headers)).catch(error =>
+    note(String(error)),
+  )
   const { code, stdout, stderr } = await site.command('check')
   if (code !== 0) note(`check: ${stdout}${stderr}`)
   for (const grown of grownIn(usages)) note(`grown: ${grown}`)

@@ -44,7 +44,7 @@ export async function openSite() {
   try {
     const primary = await createPostgresCluster()
     closers.push(primary.remove)
-    const standby = await primary.createStandby({ isSynchronous: true })
+    const standby = await primary.createStandby()
     const hosts = [primary, standby].map(({ port }) => `127.0.0.1:${port}`)
     const databaseUrl = `postgres://postgres@${hosts}/postgres`
     const redis = await startRedis()

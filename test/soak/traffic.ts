@@ -35,14 +35,6 @@ const REQUESTS: readonly Request[] = [
   [422, 'POST /users', { body: '{"user": {"name": ""}}', headers: JSON_TYPE }],
 ]
 
-/** All users by id, each as it is represented. */
-export async function readAll({ services, headers }: Site): Promise<ReadonlyMap<number, string>> {
-  const accept = { ...headers, Accept: 'application/x-ndjson' }
-  const response = await fetch(`${services[0]?.url}/users`, { headers: accept })
-  const lines = (await response.text()).trimEnd().split('\n')
-  return new Map(lines.map(line => [JSON.parse(line).id, line]))
-}
-
 /** Steady traffic of clients that write and read, and what was wrong with it. */
 export function startTraffic({ services, headers }: Site, rate: number) {
   const problems: string[] = []

@@ -3,24 +3,13 @@ import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 
-/** Whether tests can make certificates. */
+/** Whether tests can make certificates. If not, the reason has been printed. */
 export const canMakeCertificates = spawnSync('openssl', ['version']).status === 0
+if (!canMakeCertificates) console.log('tests of TLS are skipped: openssl is not installed')
 
-/** Certificates for tests, in PEM files of one folder. */
-export interface Certificates {
-  /** Of a file, which need not exist. */
-  path(file: string): string
-  text(file: string): string
-  /** Makes `NAME.key`. */
-  makeKey(name: string): void
-  /** Makes `NAME.pem` for `NAME.key`, which signs itself. */
-  makeAuthority(name: string): void
-  /** Makes `NAME.pem`. */
-  makeCertificate(name: string, options: CertificateOptions): void
-  remove(): void
-}
+export type Certificates = ReturnType<typeof makeCertificates>
 
-export interface CertificateOptions {
+interface CertificateOptions {
   /** The name of the authority. */
   readonly by: string
   /** The name of the key. */
@@ -30,23 +19,29 @@ export interface CertificateOptions {
   readonly altNames?: string
 }
 
-export function makeCertificates(): Certificates {
+/** Certificates for tests, in PEM files of one folder. */
+export function makeCertificates() {
   const folder = mkdtempSync(join(tmpdir(), 'user-records-certificates-'))
   const path = (file: string) => join(folder, file)
   const openssl = (...args: string[]) => {
     execFileSync('openssl', args, { cwd: folder, stdio: 'ignore' })
   }
   return {
+    /** Of a file, which need not exist. */
     path,
-    text: file => readFileSync(path(file), 'utf8'),
-    makeKey: name => {
+    text: (file: string) => readFileSync(path(file), 'utf8'),
+    /** Makes `NAME.key`. */
+    makeKey: (name: string): void => {
       openssl('genpkey', '-algorithm', 'RSA', '-out', `${name}.key`)
     },
-    makeAuthority: name => {
+    /** Makes `NAME.pem` for `NAME.key`, which signs itself. */
+    makeAuthority: (name: string): void => {
       const request = ['-x509', '-new', '-key', `${name}.key`, '-subj', `/CN=${name}`]
       openssl('req', ...request, '-days', '2', '-out', `${name}.pem`)
     },
-    makeCertificate: (name, { by, key, commonName, altNames }) => {
+    /** Makes `NAME.pem`. */
+    makeCertificate: (name: string, options: CertificateOptions): void => {
+      const { by, key, commonName, altNames } = options
       const request = `${name}.csr`
       openssl('req', '-new', '-key', `${key}.key`, '-subj', `/CN=${commonName}`, '-out', request)
       writeFileSync(path('extensions'), altNames === undefined ? '' : `subjectAltName=${altNames}`)

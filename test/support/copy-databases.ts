@@ -8,8 +8,8 @@ import { openPostgresCopyTarget } from '../../src/storage/postgres/copy/postgres
 import { openSqliteCopySource } from '../../src/storage/sqlite/copy/sqlite-copy-source.ts'
 import { openSqliteCopyTarget } from '../../src/storage/sqlite/copy/sqlite-copy-target.ts'
 import { Database } from '../../src/storage/sqlite/sqlite-driver.ts'
-import { fillWithUsers } from './fill-with-users.ts'
-import { locationOf } from './postgres-location.ts'
+import { fillWithUsers } from './fill-users.ts'
+import { locationOf } from './postgres-connections.ts'
 
 /** Why `copy` refuses a database, as a source or as a target. */
 export const REFUSALS = {

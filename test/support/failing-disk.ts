@@ -5,7 +5,7 @@ import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { onTestFinished } from 'vitest'
 import { temporaryFolder } from './open-test-app.ts'
-import { type SpawnedService, spawnService } from './spawn-service.ts'
+import { spawnService } from './spawn-service.ts'
 
 type ErrorName = 'ENOSPC' | 'EIO' | 'EROFS'
 
@@ -25,19 +25,7 @@ export interface DiskFaults {
   readonly shortWrites?: boolean
 }
 
-/** The disk and the clock of a service that is spawned with `env`, also while it runs. */
-export interface FailingDisk {
-  readonly env: Readonly<Record<string, string>>
-  /** Replaces the previous faults. */
-  fail(faults: DiskFaults): void
-  work(): void
-  /** Moves the service's wall clock away from the clock of the test. Its monotonic clock stays. */
-  shiftClock(seconds: number): void
-  /** Number of calls that have failed since `fail` was called. */
-  failedCalls(): number
-  /** Number of `passes` that are left. */
-  passesLeft(): number
-}
+export type FailingDisk = ReturnType<typeof createFailingDisk>
 
 const SOURCE = fileURLToPath(new URL('fail-disk.c', import.meta.url))
 
@@ -47,17 +35,6 @@ const CLOCK_FIELD = 8
 
 const FAILED_CALLS_FIELD = 9
 
-/** Why disk faults cannot be simulated here, if so: they need Linux and a C compiler. */
-export function whyNoFailingDisk(): string | undefined {
-  if (process.platform !== 'linux') return 'LD_PRELOAD is of Linux'
-  try {
-    execFileSync('cc', ['--version'], { stdio: 'ignore' })
-    return undefined
-  } catch {
-    return 'there is no C compiler (cc)'
-  }
-}
-
 /** Compiles the library to preload. */
 export function compileDisk(place: string): string {
   const library = join(place, 'fail-disk.so')
@@ -65,8 +42,11 @@ export function compileDisk(place: string): string {
   return library
 }
 
-/** `folder` is where the service, or a server of any user, keeps its data. */
-export function createFailingDisk(folder: string): FailingDisk {
+/**
+ * The disk and the clock of a service that is spawned with `env`, also while it runs. `folder` is where it, or a server of any
+ * user, keeps its data.
+ */
+export function createFailingDisk(folder: string) {
   const place = temporaryFolder()
   chmodSync(place, 0o755)
   const library = compileDisk(place)
@@ -92,6 +72,7 @@ export function createFailingDisk(folder: string): FailingDisk {
     return Number(field.readBigInt64LE())
   }
 
+  /** Replaces the previous faults. */
   function fail(faults: DiskFaults): void {
     const errnoOf = (name?: ErrorName) => (name === undefined ? 0 : constants.errno[name])
     const { writes, syncs, reads, truncates, passes = 0, failures = -1 } = faults
@@ -104,23 +85,20 @@ export function createFailingDisk(folder: string): FailingDisk {
     env: { LD_PRELOAD: library, FAIL_DISK_CONTROL: control, FAIL_DISK_FOLDER: folder },
     fail,
     work: () => fail({}),
-    shiftClock: seconds => write(CLOCK_FIELD, [seconds]),
+    /** Moves the service's wall clock away from the clock of the test. Its monotonic clock stays. */
+    shiftClock: (seconds: number) => write(CLOCK_FIELD, [seconds]),
+    /** Number of calls that have failed since `fail` was called. */
     failedCalls: () => read(FAILED_CALLS_FIELD),
+    /** Number of `passes` that are left. */
     passesLeft: () => read(PASSES_FIELD),
   }
-}
-
-export interface OnFailingDisk {
-  readonly cwd: string
-  readonly disk: FailingDisk
-  readonly service: SpawnedService
 }
 
 /** The built service, with its data in `data` below `cwd`. */
 export async function startOnFailingDisk(
   cwd = temporaryFolder(),
   env: Readonly<Record<string, string>> = {},
-): Promise<OnFailingDisk> {
+) {
   const disk = createFailingDisk(join(cwd, 'data'))
   return { cwd, disk, service: await spawnService({ cwd, env: { ...env, ...disk.env } }) }
 }

@@ -1,30 +1,27 @@
 import { join } from 'node:path'
 import { openSqlite } from '../../src/storage/sqlite/open-sqlite.ts'
-import { newUserBody } from './builders.ts'
-import { indexAllWords } from './index-all-words.ts'
-
-/** Creates a user over HTTP. */
-export function createUser(url: string, fields: Record<string, unknown> = {}): Promise<Response> {
-  return fetch(`${url}/users`, {
-    method: 'POST',
-    headers: { 'Content-Type': 'application/json' },
-    body: JSON.stringify(newUserBody(fields)),
-  })
-}
+import { clearWords, createWordIndex } from '../../src/storage/sqlite/word-index.ts'
 
 const FILL = `
-  WITH RECURSIVE serial(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM serial WHERE i < @count)
+  WITH RECURSIVE serial (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM serial WHERE i < @count),
+    filled AS (SELECT coalesce(@name, 'Name ' || i) AS name, 'user' || i || '@x.co' AS email FROM serial)
   INSERT INTO users (name, name_lower, email, created_at, updated_at)
-  SELECT @name, lower(@name), 'filled' || i || '@example.com', @time, @time FROM serial`
+  SELECT name, lower(name), email, @time, @time FROM filled`
 
-/** Adds users to the database in the folder of a service that is not running. */
-export async function fillDatabase(
-  folder: string,
-  count: number,
-  name = 'Filled in',
-): Promise<void> {
-  const database = await openSqlite({ path: join(folder, 'data', 'users.db'), now: Date.now })
+/** Adds users to a database that no service has open. It is made if it is not there. */
+export async function fillWithUsers(path: string, count: number, name?: string): Promise<void> {
+  const database = await openSqlite({ path, now: Date.now })
   database.prepare(FILL).run({ count, name, time: new Date().toISOString() })
-  indexAllWords(database)
+  clearWords(database)
+  const index = createWordIndex(database)
+  const indexAll = database.transaction(() => {
+    while (!index.addNext(10_000).isComplete);
+  })
+  indexAll()
   database.close()
+}
+
+/** The same for the database in the folder of a service. */
+export function fillDatabase(folder: string, count: number, name?: string): Promise<void> {
+  return fillWithUsers(join(folder, 'data', 'users.db'), count, name)
 }

@@ -26,6 +26,13 @@ export async function ask(
   return { status: answer.status, headers: answer.headers, body: text && JSON.parse(text) }
 }
 
+/** All users by id, each as a line of the whole list. */
+export async function readAllUsers(url: string, headers: Readonly<Record<string, string>> = {}) {
+  const accept = { ...headers, Accept: 'application/x-ndjson' }
+  const text = await (await fetch(`${url}/users`, { headers: accept })).text()
+  return new Map((text.match(/.+/g) ?? []).map(line => [JSON.parse(line).id as number, line]))
+}
+
 /** Expects a 503 with Retry-After. */
 export function expectUnavailable(answer: JsonAnswer): void {
   expect([answer.status, answer.headers.get('Retry-After')]).toEqual([503, '1'])

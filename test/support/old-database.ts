@@ -5,8 +5,7 @@ import { onTestFinished } from 'vitest'
 import { execute } from './databases.ts'
 import { engine } from './engine.ts'
 import type { AtEnd } from './open-test-app.ts'
-import { queryPostgres } from './postgres-client.ts'
-import { createPostgresDatabase } from './postgres-databases.ts'
+import { createPostgresDatabase, queryPostgres } from './postgres-databases.ts'
 
 /** What a request was answered with. */
 export interface SeenAnswer {
@@ -16,13 +15,13 @@ export interface SeenAnswer {
   readonly location?: string
 }
 
-/** What clients saw of an old database, and what operators did with it. `scripts/make-old-databases.mjs` writes it. */
+/** What clients saw of an old database, and what operators did with it. */
 export interface SeenDatabase {
   /** Milliseconds since the epoch. */
   readonly madeAt: number
   readonly limits: object
   readonly list: SeenAnswer
-  readonly users: readonly (SeenAnswer & { readonly id: number })[]
+  readonly users: readonly { id: number; text: string; etag: string }[]
   /** A link to the second page for each sort, and the ids of all pages from there on. */
   readonly walks: readonly { sort: string; next: string; rest: readonly number[] }[]
   /** E-mails and passwords. */
@@ -37,6 +36,7 @@ export interface SeenDatabase {
   /** Texts of imported files. */
   readonly imports: Readonly<Record<'finished' | 'killed' | 'killedRejects' | 'conflict', string>>
   readonly deleted: readonly number[]
+  /** Each must find the user of this name, and it alone, after the upgrade. */
   readonly searches: readonly { q: string; name: string }[]
 }
 
@@ -53,7 +53,7 @@ export async function openOldDatabase(
   atEnd: AtEnd = onTestFinished,
 ): Promise<{ readonly databaseUrl: string; readonly seen: SeenDatabase }> {
   const fixture = fileURLToPath(new URL(`old-databases/${engine}/${age}/`, import.meta.url))
-  const seen: SeenDatabase = JSON.parse(readFileSync(join(fixture, 'seen.json'), 'utf8'))
+  const seen = readSeen(join(fixture, 'seen.json'))
   const ageMs = Date.now() - seen.madeAt
   const sql = `
     UPDATE bans SET ends_at = ends_at + ${ageMs};
@@ -72,4 +72,15 @@ export async function openOldDatabase(
   copyFileSync(join(fixture, 'users.db'), databaseUrl)
   execute(databaseUrl, sql)
   return { databaseUrl, seen }
+}
+
+/** In the file, users are in the text of the list, with their entity tags by id beside it, and searches by name. */
+function readSeen(path: string): SeenDatabase {
+  const { tags, searches, ...seen } = JSON.parse(readFileSync(path, 'utf8'))
+  const users: { id: number }[] = JSON.parse(seen.list.text)
+  return {
+    ...seen,
+    users: users.map(user => ({ id: user.id, text: JSON.stringify(user), etag: tags[user.id] })),
+    searches: Object.entries(searches).map(([name, q]) => ({ name, q })),
+  }
 }

@@ -3,8 +3,7 @@ import { createRequire } from 'node:module'
 import type { AxeResults } from 'axe-core'
 import { type Browser, type BrowserContext, chromium, type Page } from 'playwright-core'
 import { onTestFinished } from 'vitest'
-import { CHROMIUM } from './chromium-settings.ts'
-import type { AtEnd } from './open-test-app.ts'
+import { CHROMIUM } from './programs.ts'
 
 const FLAGS = [
   '--no-sandbox',
@@ -29,15 +28,12 @@ const TIMEOUT_MS = 100_000
  */
 let shared: Promise<Browser> | undefined
 
-export interface WatchedPage {
-  readonly page: Page
-  /** Problems so far: console messages, requests that failed or went to another server, policy violations. */
-  readonly troubles: readonly string[]
-}
-
-/** A page that may only reach the service at `url`, with nothing of other tests. It ends with the test, or when what `atEnd` is given is called. */
-export async function openPage(url: string, atEnd: AtEnd = onTestFinished): Promise<WatchedPage> {
-  const context = await openContext(atEnd)
+/**
+ * A page that may only reach the service at `url`, with nothing of other tests, and its problems so far: console messages, requests
+ * that failed or went to another server, policy violations. It ends with the test.
+ */
+export async function openPage(url: string) {
+  const context = await openContext()
   const page = await context.newPage()
   const troubles: string[] = []
   await page.exposeFunction('reportViolation', (text: string) => troubles.push(`policy: ${text}`))
@@ -56,12 +52,12 @@ export async function openPage(url: string, atEnd: AtEnd = onTestFinished): Prom
 }
 
 /** What a new browser shows, without cookies, cache or storage of others. */
-export async function openContext(atEnd: AtEnd = onTestFinished): Promise<BrowserContext> {
+export async function openContext(): Promise<BrowserContext> {
   shared ??= chromium.launch({ executablePath: CHROMIUM, args: FLAGS })
   const browser = await shared
   const context = await browser.newContext({ viewport: { width: 1100, height: 900 } })
   context.setDefaultTimeout(TIMEOUT_MS)
-  atEnd(() => context.close())
+  onTestFinished(() => context.close())
   return context
 }
 

@@ -7,6 +7,7 @@ import { onTestFinished } from 'vitest'
 import { openManagementPort } from '../../src/cli/serve/ports.ts'
 import { createClocks } from '../../src/clocks.ts'
 import { type Environment, loadConfig } from '../../src/config/settings.ts'
+import type { OperatorError } from '../../src/errors.ts'
 import type { BanControl } from '../../src/limits/ban-control.ts'
 import type { LimitsReport } from '../../src/limits/tallies.ts'
 import type { ReloadResult } from '../../src/ops/management/operations.ts'
@@ -133,4 +134,12 @@ export function temporaryFolder(atEnd: AtEnd = onTestFinished): string {
   const folder = mkdtempSync(join(tmpdir(), 'user-records-'))
   atEnd(() => rmSync(folder, { recursive: true, force: true }))
   return folder
+}
+
+/** The lines that tell an operator why the service does not start, in this process. None if it does. */
+export function problemsOfStart(options: TestAppOptions): Promise<readonly string[]> {
+  return openTestApp(options).then(
+    () => [],
+    (error: OperatorError) => error.problems,
+  )
 }

@@ -1,61 +1,48 @@
-import type { Locator, Page } from 'playwright-core'
-import { onTestFinished } from 'vitest'
-import { openPage, type WatchedPage } from './open-browser.ts'
-import type { AtEnd } from './open-test-app.ts'
+import type { Page } from 'playwright-core'
+import { openPage } from './open-browser.ts'
 import { until } from './until.ts'
 
 /** What Chromium itself logs about answers that the page expects, and about a service that is away. */
 const EXPECTED =
   /^(?:error: Failed to load resource: (?:the server responded with a status of 4\d\d|net::ERR_)|failed: )/
 
-export interface OperatorPage extends WatchedPage {
-  /** Troubles but for answers that the page expects. */
-  unexpected(): readonly string[]
-  /** The text of the part of the page with an id. */
-  textOf(id: string): Promise<string>
-  /** Resolves once the part with an id has this text. */
-  shows(id: string, text: string | RegExp): Promise<void>
-  /** Resolves once a notice has this text. */
-  notices(text: string | RegExp): Promise<void>
-  /** The rows of the table in the part with an id, as texts of their cells. */
-  rowsOf(id: string): Promise<readonly (readonly string[])[]>
-  /** Resolves once the table in the part with an id has this many rows. */
-  hasRows(id: string, count: number): Promise<void>
-  button(name: string): Locator
-}
+export type OperatorPage = Awaited<ReturnType<typeof openOperatorPage>>
 
 /** The operator's page, once it shows data or asks for a token. */
-export async function openOperatorPage(
-  url: string,
-  { isLocked = false, atEnd = onTestFinished }: { isLocked?: boolean; atEnd?: AtEnd } = {},
-): Promise<OperatorPage> {
-  const watched = await openPage(url, atEnd)
+export async function openOperatorPage(url: string, { isLocked = false } = {}) {
+  const watched = await openPage(url)
   const { page, troubles } = watched
   await page.goto(`${url}/`)
+  /** The text of the part of the page with an id. */
   const textOf = async (id: string) => squeeze(await page.locator(`#${id}`).innerText())
-  const holds = (text: string, sought: string | RegExp) =>
-    typeof sought === 'string' ? text.includes(sought) : sought.test(text)
-  const shows = async (id: string, sought: string | RegExp) => {
-    await until(async () => holds(await textOf(id), sought), 50)
+  /** Resolves once the part with an id has this text. */
+  const shows = async (id: string, sought: string | RegExp): Promise<void> => {
+    const holds = (text: string) =>
+      typeof sought === 'string' ? text.includes(sought) : sought.test(text)
+    await until(async () => holds(await textOf(id)), 50)
   }
   if (isLocked) await page.locator('#token-dialog[open]').waitFor()
   else await shows('connection', 'Live')
   return {
     ...watched,
-    unexpected: () => troubles.filter(trouble => !EXPECTED.test(trouble)),
     textOf,
     shows,
-    notices: sought => shows('notices', sought),
-    rowsOf: async id => {
+    /** Troubles but for answers that the page expects. */
+    unexpected: () => troubles.filter(trouble => !EXPECTED.test(trouble)),
+    /** Resolves once a notice has this text. */
+    notices: (sought: string | RegExp) => shows('notices', sought),
+    /** The rows of the table in the part with an id, as texts of their cells. */
+    rowsOf: async (id: string): Promise<readonly (readonly string[])[]> => {
       const rows = await page.locator(`#${id} tbody tr`).all()
       return Promise.all(
         rows.map(async row => (await row.locator('th, td').allInnerTexts()).map(squeeze)),
       )
     },
-    hasRows: async (id, count) => {
+    /** Resolves once the table in the part with an id has this many rows. */
+    hasRows: async (id: string, count: number): Promise<void> => {
       await until(async () => (await page.locator(`#${id} tbody tr`).count()) === count, 50)
     },
-    button: name => page.getByRole('button', { name, exact: true }),
+    button: (name: string) => page.getByRole('button', { name, exact: true }),
   }
 }
 

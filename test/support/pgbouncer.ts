@@ -1,26 +1,17 @@
-import { type ChildProcess, execFileSync, spawn } from 'node:child_process'
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
 import { chmodSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { onTestFinished } from 'vitest'
 import { findFreePort } from './free-port.ts'
 import { temporaryFolder } from './open-test-app.ts'
-import { connectToPostgres } from './postgres-client.ts'
+import { connectToPostgres } from './postgres-databases.ts'
 import { owner } from './unprivileged-user.ts'
 import { untilPasses } from './until.ts'
 
-/** Why tests through PgBouncer cannot run, if so. */
-export function whyNoPgBouncer(): string | undefined {
-  try {
-    execFileSync('pgbouncer', ['--version'], { stdio: 'ignore' })
-    return undefined
-  } catch {
-    return 'PgBouncer is not installed'
-  }
-}
-
 /** Starts PgBouncer, with transaction pooling and few connections, in front of a database. Returns the URL through it. */
 export async function startPgBouncer(databaseUrl: string): Promise<string> {
-  const { hostname, port, pathname, username } = new URL(databaseUrl)
+  const { hostname, port, username } = new URL(databaseUrl)
   const folder = temporaryFolder()
   chmodSync(folder, 0o755)
   const listenPort = await findFreePort()
@@ -43,18 +34,13 @@ default_pool_size = 3
 `,
   )
   const child = spawn('pgbouncer', [configuration], { stdio: 'ignore', ...owner })
-  onTestFinished(() => endOf(child))
+  onTestFinished(async () => {
+    child.kill('SIGKILL')
+    if (child.exitCode === null) await once(child, 'exit')
+  })
   const url = new URL(databaseUrl)
   url.host = `127.0.0.1:${listenPort}`
-  url.pathname = pathname
   const client = await untilPasses(() => connectToPostgres(url.href))
   await client.end()
   return url.href
-}
-
-async function endOf(child: ChildProcess): Promise<void> {
-  if (child.exitCode !== null) return
-  const ended = new Promise(resolve => child.once('exit', resolve))
-  child.kill('SIGKILL')
-  await ended
 }

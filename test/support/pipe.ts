@@ -3,33 +3,25 @@ import { closeSync, constants, openSync, readSync } from 'node:fs'
 import { join } from 'node:path'
 import { onTestFinished } from 'vitest'
 import { temporaryFolder } from './open-test-app.ts'
-import { until } from './until.ts'
 
-/** A pipe of the system. Nothing is read from it unless the test calls a method for that. */
-export interface Pipe {
-  /** The end for a process that writes. Close it here once the process has it. */
-  readonly writeEnd: number
-  /** Reads the content of the pipe, at most this many bytes. */
-  readNow(maxBytes?: number): string
-  /** Reads until it has seen a match. */
-  readUntil(pattern: RegExp): Promise<RegExpExecArray>
-  /** Closes the reading end: further writes fail with EPIPE. */
-  closeReader(): void
-}
-
-/** Unless `nonBlocking`, writes to it block, as with a pipe of a shell. */
-export function openPipe({ nonBlocking = false } = {}): Pipe {
+/**
+ * A pipe of the system, and `writeEnd`, which is to be closed here once a process has it. Nothing is read from it unless the test
+ * calls a method for that. Unless `nonBlocking`, writes to it block, as with a pipe of a shell.
+ */
+export function openPipe({ nonBlocking = false } = {}) {
   const path = join(temporaryFolder(), 'pipe')
   execFileSync('mkfifo', [path])
   const reader = openSync(path, constants.O_RDONLY | constants.O_NONBLOCK)
   const writeEnd = openSync(path, constants.O_WRONLY | (nonBlocking ? constants.O_NONBLOCK : 0))
   let isOpen = true
+  /** Closes the reading end: further writes fail with EPIPE. */
   const closeReader = () => {
     if (isOpen) closeSync(reader)
     isOpen = false
   }
   onTestFinished(closeReader)
 
+  /** Reads the content of the pipe, at most this many bytes. */
   function readNow(maxBytes = Number.POSITIVE_INFINITY): string {
     const chunks: Buffer[] = []
     let left = maxBytes
@@ -47,13 +39,5 @@ export function openPipe({ nonBlocking = false } = {}): Pipe {
     return Buffer.concat(chunks).toString()
   }
 
-  async function readUntil(pattern: RegExp): Promise<RegExpExecArray> {
-    let text = ''
-    return until(() => {
-      text += readNow()
-      return pattern.exec(text)
-    }, 10) as Promise<RegExpExecArray>
-  }
-
-  return { writeEnd, readNow, readUntil, closeReader }
+  return { writeEnd, readNow, closeReader }
 }

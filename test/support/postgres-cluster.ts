@@ -3,7 +3,7 @@ import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { type ClusterFolder, makeClusterFolder } from './cluster-folder.ts'
 import { findFreePort } from './free-port.ts'
-import { queryPostgres } from './postgres-client.ts'
+import { queryPostgres } from './postgres-databases.ts'
 import { type PostmasterOptions, startPostmaster } from './postmaster.ts'
 
 export interface ClusterOptions {
@@ -15,13 +15,6 @@ export interface ClusterOptions {
   readonly files?: Readonly<Record<string, string>>
   /** Variables of the server's environment, for its data folder. */
   readonly environmentOf?: (data: string) => Readonly<Record<string, string>>
-  /** Whether commits survive a loss of power. They survive `kill` in any case. */
-  readonly isDurable?: boolean
-}
-
-export interface StandbyOptions {
-  /** Whether a commit on the primary waits until the standby has it. */
-  readonly isSynchronous?: boolean
 }
 
 /** A PostgreSQL server of the tests' own. Each method returns when its effect is there. */
@@ -40,18 +33,20 @@ export interface PostgresCluster {
   /** Stops all processes of the server: it then accepts connections and never answers. */
   freeze(): void
   thaw(): void
-  /** A running copy of the server that follows it. It is removed together with it. */
-  createStandby(options?: StandbyOptions): Promise<PostgresCluster>
+  /** A running copy of the server, for which each commit waits. It is removed together with it. */
+  createStandby(): Promise<PostgresCluster>
   /** Makes a standby accept writes. */
   promote(): Promise<void>
   /** Ends the server and deletes its files. A second call does nothing. */
   remove(): Promise<void>
 }
 
-const NOT_DURABLE = ['fsync = off', 'full_page_writes = off']
-
-/** The default from PostgreSQL 14 on. */
-const PASSWORDS = "password_encryption = 'scram-sha-256'"
+/** Commits survive `kill`, but no loss of power. The kind of passwords is the default from PostgreSQL 14 on. */
+const CONFIGURATION = [
+  'fsync = off',
+  'full_page_writes = off',
+  "password_encryption = 'scram-sha-256'",
+]
 
 const TRUST = ['local all,replication all trust', 'host all,replication all 127.0.0.1/32 trust']
 
@@ -62,17 +57,17 @@ const TRUST = ['local all,replication all trust', 'host all,replication all 127.
 export async function createPostgresCluster(
   options: ClusterOptions = {},
 ): Promise<PostgresCluster> {
-  const { configuration = [], authentication = [], files = {}, isDurable = false } = options
+  const { configuration = [], authentication = [], files = {} } = options
   const fill = async (folder: ClusterFolder) => {
     const access = ['--auth=trust', '--username=postgres']
     const texts = ['--encoding=UTF8', '--locale=C', '--no-sync']
     await folder.run('initdb', ['-D', folder.data, ...access, ...texts])
-    const lines = [PASSWORDS, ...(isDurable ? [] : NOT_DURABLE), ...configuration]
+    const lines = [...CONFIGURATION, ...configuration]
     appendFileSync(join(folder.data, 'postgresql.conf'), `${lines.join('\n')}\n`)
     folder.write('pg_hba.conf', `${[...authentication, ...TRUST].join('\n')}\n`)
     for (const [name, text] of Object.entries(files)) folder.write(name, text)
   }
-  return openIn(makeClusterFolder(isDurable), fill, options.environmentOf)
+  return openIn(makeClusterFolder(), fill, options.environmentOf)
 }
 
 /** Fills a folder, and starts a server on it. */
@@ -103,7 +98,6 @@ async function openCluster(
   const { port } = options
   let server = await startPostmaster(folder, options)
   const standbys: PostgresCluster[] = []
-  const synchronous: string[] = []
   const cluster: PostgresCluster = {
     port,
     socketFolder: folder.path,
@@ -121,17 +115,12 @@ async function openCluster(
     freeze: () => server.freeze(),
     thaw: () => server.thaw(),
     promote: () => folder.run('pg_ctl', ['promote', '-D', folder.data]),
-    createStandby: async ({ isSynchronous = false } = {}) => {
-      const standby = await openIn(makeClusterFolder(false), (copy, name) =>
+    createStandby: async () => {
+      const standby = await openIn(makeClusterFolder(), (copy, name) =>
         copyCluster(cluster, copy, name),
       )
       standbys.push(standby)
-      const name = nameOf(standby.port)
-      if (isSynchronous) {
-        synchronous.push(name)
-        await waitFor(cluster, synchronous)
-      }
-      await untilFollowed(cluster, { name, isSynchronous })
+      await waitForCommitsOf(cluster, nameOf(standby.port))
       return standby
     },
     remove: async () => {
@@ -149,18 +138,11 @@ function copyCluster({ port }: PostgresCluster, { data, run }: ClusterFolder, na
   return run('pg_basebackup', ['-D', data, '-d', primary, ...copying])
 }
 
-/** Lets each commit wait for all these standbys. */
-async function waitFor(primary: PostgresCluster, names: readonly string[]): Promise<void> {
-  const setting = `FIRST ${names.length} (${names.join(', ')})`
-  await queryPostgres(primary.url(), `ALTER SYSTEM SET synchronous_standby_names = '${setting}'`)
-  await queryPostgres(primary.url(), 'SELECT pg_reload_conf()')
-}
-
-async function untilFollowed(
-  primary: PostgresCluster,
-  { name, isSynchronous }: { readonly name: string; readonly isSynchronous: boolean },
-): Promise<void> {
-  const isThere = isSynchronous ? `sync_state = 'sync'` : `state = 'streaming'`
-  const standbys = `SELECT FROM pg_stat_replication WHERE application_name = '${name}' AND ${isThere}`
-  while ((await queryPostgres(primary.url(), standbys)).length === 0) await sleep(20)
+/** Lets each commit wait for a standby. */
+async function waitForCommitsOf(primary: PostgresCluster, standby: string): Promise<void> {
+  const query = (text: string) => queryPostgres(primary.url(), text)
+  await query(`ALTER SYSTEM SET synchronous_standby_names = '${standby}'`)
+  await query('SELECT pg_reload_conf()')
+  const isThere = `SELECT FROM pg_stat_replication WHERE application_name = '${standby}' AND sync_state = 'sync'`
+  while ((await query(isThere)).length === 0) await sleep(20)
 }

@@ -1,40 +1,35 @@
 import { randomBytes } from 'node:crypto'
 import type { Client } from 'pg'
 import { onTestFinished } from 'vitest'
+import { locatePostgres, type PostgresLocation } from '../../src/config/postgres-url.ts'
+import type { DatabaseTasks } from '../../src/storage/database-tasks.ts'
+import { createPostgresDatabaseTasks } from '../../src/storage/postgres/maintenance/postgres-database-tasks.ts'
 import { openConnections } from '../../src/storage/postgres/open-connections.ts'
-import type { Connections } from '../../src/storage/postgres/postgres-connections.ts'
 import { createPostgresEngine } from '../../src/storage/postgres/postgres-storage.ts'
-import type { OpenStorageOptions, Storage } from '../../src/storage/storage.ts'
-import { connectToPostgres, queryPostgres } from './postgres-client.ts'
-import { locationOf } from './postgres-location.ts'
+import type { OpenStorageOptions } from '../../src/storage/storage.ts'
+import { openStored } from '../contracts/storage-contract.ts'
+import { connectToPostgres, queryPostgres } from './postgres-databases.ts'
 import { until } from './until.ts'
 
 /** Connections that are closed after the test. */
-export function connectTo(url: string): Connections {
-  const connections = openConnections({ location: locationOf(url) })
+export function connectTo(
+  url: string,
+  options: Omit<Parameters<typeof openConnections>[0], 'location'> = {},
+) {
+  const connections = openConnections({ location: locationOf(url), ...options })
   onTestFinished(() => connections.close())
   return connections
 }
 
 /** Opens a database as a service does. It is closed after the test. */
-export async function openStorage(
-  url: string,
-  options: Partial<OpenStorageOptions> = {},
-): Promise<Storage> {
-  const storage = await createPostgresEngine(locationOf(url)).open({
-    now: Date.now,
-    steadyNow: Date.now,
-    maxWaitingWrites: 1000,
-    ifMissing: 'create',
-    ...options,
-  })
-  let closed: Promise<void> | undefined
-  const close = () => {
-    closed ??= storage.close()
-    return closed
-  }
-  onTestFinished(close)
-  return { ...storage, close }
+export function openStorage(url: string, options: Partial<OpenStorageOptions> = {}) {
+  const engine = createPostgresEngine(locationOf(url))
+  return openStored(engine, { maxWaitingWrites: 1000, ...options })
+}
+
+/** What commands do with a database. */
+export function tasksOn(url: string): DatabaseTasks {
+  return createPostgresDatabaseTasks(locationOf(url))
 }
 
 /** Begins a transaction with this SQL, and leaves it open. It ends with the test, if not before. */
@@ -87,4 +82,11 @@ export async function asServingRole(url: string): Promise<string> {
   const restricted = new URL(url)
   restricted.username = role
   return restricted.href
+}
+
+/** The location that a URL names by itself. */
+export function locationOf(url: string): PostgresLocation {
+  const location = locatePostgres(url, {}, () => undefined)
+  if (location === undefined) throw new Error('the URL is wrong')
+  return location
 }

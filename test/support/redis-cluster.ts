@@ -1,27 +1,16 @@
 import { type RedisServer, startRedis } from './redis-server.ts'
 import { untilPasses } from './until.ts'
 
-/** A Redis Cluster of the tests' own. */
-export interface RedisCluster {
-  readonly nodes: readonly RedisServer[]
-  /** A comma list of all nodes. */
-  readonly url: string
-  remove(): Promise<void>
-}
+export type RedisCluster = Awaited<ReturnType<typeof startRedisCluster>>
 
-/** Milliseconds until a node that does not answer counts as failed. */
-const NODE_TIMEOUT_MS = 1000
+/** A node that does not answer for a second counts as failed. */
+const SETTINGS =
+  '--cluster-enabled yes --repl-diskless-sync-delay 0 --cluster-node-timeout 1000'.split(' ')
 
-const SETTINGS = ['--cluster-enabled', 'yes', '--repl-diskless-sync-delay', '0']
-
-/** Three masters, and as many replicas for each. */
-export async function startRedisCluster({ replicas = 0 } = {}): Promise<RedisCluster> {
+/** A Redis Cluster of the tests' own: three masters, and as many replicas for each. */
+export async function startRedisCluster({ replicas = 0 } = {}) {
   const nodes = await Promise.all(
-    Array.from({ length: 3 * (1 + replicas) }, () =>
-      startRedis({
-        args: [...SETTINGS, '--cluster-node-timeout', `${NODE_TIMEOUT_MS}`],
-      }),
-    ),
+    Array.from({ length: 3 * (1 + replicas) }, () => startRedis({ args: SETTINGS })),
   )
   const [first] = nodes as [RedisServer]
   const addresses = nodes.map(({ port }) => `127.0.0.1:${port}`)
@@ -43,8 +32,9 @@ export async function startRedisCluster({ replicas = 0 } = {}): Promise<RedisClu
   )
   return {
     nodes,
+    /** A comma list of all nodes. */
     url: `redis://${addresses.join(',')}`,
-    remove: async () => {
+    remove: async (): Promise<void> => {
       await Promise.all(nodes.map(node => node.remove()))
     },
   }

@@ -16,23 +16,7 @@ export interface RedisServerOptions {
   readonly tls?: readonly string[]
 }
 
-/** A Redis server of the tests' own, on 127.0.0.1. Each method returns when its effect is there. */
-export interface RedisServer {
-  readonly port: number
-  readonly folder: string
-  /** Without credentials. */
-  readonly url: string
-  /** Runs a command with redis-cli, and returns what it prints. */
-  command(...args: readonly string[]): Promise<string>
-  start(): Promise<void>
-  /** Kills it, and with it all that it keeps. */
-  stop(): Promise<void>
-  /** It then accepts connections and never answers. */
-  freeze(): void
-  thaw(): void
-  /** Kills it and deletes its files. */
-  remove(): Promise<void>
-}
+export type RedisServer = Awaited<ReturnType<typeof startRedis>>
 
 /** Ends the server when its own input ends, which is when the process of the tests ends. */
 const RUN = `
@@ -49,13 +33,15 @@ const CLUSTER_PORT_OFFSET = 10_000
 /** Ports from here on may belong to connections. */
 const FIRST_PORT_OF_CONNECTIONS = 32_768
 
-export async function startRedis(options: RedisServerOptions = {}): Promise<RedisServer> {
+/** A Redis server of the tests' own, on 127.0.0.1. Each method returns when its effect is there. */
+export async function startRedis(options: RedisServerOptions = {}) {
   const { args = [], password, tls } = options
   const folder = mkdtempSync(join(tmpdir(), 'user-records-redis-'))
   const secret = password === undefined ? [] : ['--requirepass', password]
   let port = 0
   let running: { readonly shell: ChildProcess; readonly id: number } | undefined
 
+  /** Runs a command with redis-cli, and returns what it prints. */
   async function command(...words: readonly string[]): Promise<string> {
     const env = { ...process.env, ...(password !== undefined && { REDISCLI_AUTH: password }) }
     const place = ['-h', '127.0.0.1', '-p', `${port}`, ...(tls ?? [])]
@@ -94,6 +80,7 @@ export async function startRedis(options: RedisServerOptions = {}): Promise<Redi
     if (!(await tryToStart())) throw new Error('the port of the server is in use')
   }
 
+  /** Kills it, and with it all that it keeps. */
   async function stop(): Promise<void> {
     if (running === undefined) return
     const { shell } = running
@@ -109,14 +96,16 @@ export async function startRedis(options: RedisServerOptions = {}): Promise<Redi
   await startAnywhere()
   return {
     port,
-    folder,
+    /** Without credentials. */
     url: `${tls === undefined ? 'redis' : 'rediss'}://127.0.0.1:${port}`,
     command,
     start,
     stop,
+    /** It then accepts connections and never answers. */
     freeze: () => signal('SIGSTOP'),
     thaw: () => signal('SIGCONT'),
-    remove: async () => {
+    /** Kills it and deletes its files. */
+    remove: async (): Promise<void> => {
       await stop()
       rmSync(folder, { recursive: true, force: true })
     },

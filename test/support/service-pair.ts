@@ -8,26 +8,18 @@ import { findManagementUrl } from './open-test-app.ts'
 import { createPostgresDatabase } from './postgres-databases.ts'
 import { linesOf, type SpawnedService, spawnService } from './spawn-service.ts'
 
-export interface ServicePairOptions {
-  /** Text of the limits file of both. */
+interface ServicePairOptions {
+  /** Of both, as JSON. */
   readonly limits?: object
   /** Called when both start. */
   readonly env?: () => Readonly<Record<string, string>>
 }
 
-/** Two services of one database, in processes of their own, for all tests of a file. */
-export interface ServicePair {
-  readonly one: SpawnedService
-  readonly other: SpawnedService
-  /** The working directory of both. */
-  readonly cwd: string
-  readonly databaseUrl: string
-  /** Starts the other one again on its port, once it has ended. */
-  restartOther(): Promise<void>
-}
-
-/** Both start at the same moment, where there is no database yet. Each has a management port. */
-export function useServicePair({ limits = {}, env = () => ({}) }: ServicePairOptions): ServicePair {
+/**
+ * Two services of one database, in processes of their own, for all tests of a file. Both start at the same moment, where there is
+ * no database yet. Each has a management port.
+ */
+export function useServicePair({ limits = {}, env = () => ({}) }: ServicePairOptions = {}) {
   const cwd = mkdtempSync(join(tmpdir(), 'user-records-pair-'))
   let databaseUrl = join(cwd, 'users.db')
   let dropDatabase = async () => {}
@@ -58,10 +50,7 @@ export function useServicePair({ limits = {}, env = () => ({}) }: ServicePairOpt
   })
 
   afterAll(async () => {
-    for (const { process, exited } of services) {
-      process.kill('SIGKILL')
-      await exited
-    }
+    for (const { end } of services) await end('SIGKILL')
     await dropDatabase()
     rmSync(cwd, { recursive: true, force: true })
   })
@@ -76,8 +65,10 @@ export function useServicePair({ limits = {}, env = () => ({}) }: ServicePairOpt
     get databaseUrl() {
       return databaseUrl
     },
+    /** The working directory of both. */
     cwd,
-    restartOther: async () => {
+    /** Starts the other one again on its port, once it has ended. */
+    restartOther: async (): Promise<void> => {
       const [one, other] = services as [SpawnedService, SpawnedService]
       await other.exited
       services = [one, await start(other.port)]
@@ -87,6 +78,5 @@ export function useServicePair({ limits = {}, env = () => ({}) }: ServicePairOpt
 
 /** From the log of its start. */
 export function managementUrlOf(service: SpawnedService): string {
-  const log = service.stdout()
-  return findManagementUrl(linesOf(log.slice(0, log.lastIndexOf('\n') + 1)))
+  return findManagementUrl(linesOf(service.stdout()))
 }

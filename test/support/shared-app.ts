@@ -15,6 +15,17 @@ export function shareKeyedApp(keys: readonly TestKey[], options: TestAppOptions 
   return share(atEnd => openKeyedApp(keys, options, atEnd))
 }
 
+/** A server for all tests of a file or of a `describe`, which is removed after them. */
+export function shareServer<T extends { remove(): void | Promise<void> }>(
+  start: () => Promise<T>,
+): T {
+  return share(async atEnd => {
+    const server = await start()
+    atEnd(server.remove)
+    return server
+  })
+}
+
 export function share<T extends object>(open: (atEnd: AtEnd) => Promise<T>): T {
   let app: T | undefined
   let endAll = async () => {}

@@ -2,18 +2,11 @@ import { once } from 'node:events'
 import { type AddressInfo, connect, createServer, type Socket } from 'node:net'
 import { onTestFinished } from 'vitest'
 
-/** A way to a database on which single connections can go silent: both ends stay open, and nothing passes any more. */
-export interface SilencingProxy {
-  /** Of the database, through the proxy. */
-  readonly url: string
-  /** From now on each of the next `count` connections that send this text goes silent with it. */
-  silence(text: string, count?: number): void
-  /** How many connections have gone silent. */
-  silenced(): number
-}
-
-/** It ends with the test. */
-export async function startSilencingProxy(databaseUrl: string): Promise<SilencingProxy> {
+/**
+ * A way to a database on which single connections can go silent: both ends stay open, and nothing passes any more. It ends with
+ * the test.
+ */
+export async function startSilencingProxy(databaseUrl: string) {
   const { hostname, port } = new URL(databaseUrl)
   const sockets = new Set<Socket>()
   const wanted = new Map<string, number>()
@@ -51,10 +44,13 @@ export async function startSilencingProxy(databaseUrl: string): Promise<Silencin
   const url = new URL(databaseUrl)
   url.host = `127.0.0.1:${(server.address() as AddressInfo).port}`
   return {
+    /** Of the database, through the proxy. */
     url: url.href,
-    silence: (text, count = 1) => {
+    /** From now on each of the next `count` connections that send this text goes silent with it. */
+    silence: (text: string, count = 1) => {
       wanted.set(text, count)
     },
+    /** How many connections have gone silent. */
     silenced: () => silenced,
   }
 }

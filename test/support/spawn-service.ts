@@ -1,11 +1,11 @@
 import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
+import { closeSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
 import { onTestFinished } from 'vitest'
 import { engine } from './engine.ts'
 import { databaseIn } from './new-database.ts'
 import { UNHURRIED } from './unhurried.ts'
-import { until } from './until.ts'
 
 export const MAIN = fileURLToPath(new URL('../../dist/main.js', import.meta.url))
 
@@ -31,6 +31,8 @@ export interface SpawnOptions {
   readonly outlivesTest?: boolean
   /** Whether standard input stays open for the test to write to. */
   readonly keepsInputOpen?: boolean
+  /** The open file that is its standard output, if the test does not collect that. It is closed once the process has it. */
+  readonly stdoutTo?: number
 }
 
 export interface FinishedProcess {
@@ -46,6 +48,8 @@ export interface SpawnedService {
   /** Its output so far. */
   stdout(): string
   readonly exited: Promise<FinishedProcess>
+  /** Sends it a signal, and waits for its end. */
+  end(signal: NodeJS.Signals): Promise<FinishedProcess>
 }
 
 /** Runs the built command line to its end. */
@@ -71,23 +75,9 @@ export async function spawnService(options: SpawnOptions): Promise<SpawnedServic
   return { ...child, url, port: Number(new URL(url).port) }
 }
 
-/** The lines of a log, parsed. */
+/** The lines of a log, parsed, without a last one that is not complete yet. */
 export function linesOf(output: string): Record<string, unknown>[] {
-  const lines = output.split('\n').filter(line => line !== '')
-  return lines.map(line => JSON.parse(line))
-}
-
-/** Starts it again after `kill -9`, on the same files but without the previous `env`. */
-export async function killAndStartAgain({
-  cwd,
-  service,
-}: {
-  readonly cwd: string
-  readonly service: SpawnedService
-}): Promise<SpawnedService> {
-  service.process.kill('SIGKILL')
-  await service.exited
-  return spawnService({ cwd })
+  return (output.match(/.+\n/g) ?? []).map(line => JSON.parse(line))
 }
 
 /** On an engine without a default database: adds the one of the folder. */
@@ -100,7 +90,7 @@ export async function withDatabase<T extends SpawnOptions>(options: T): Promise<
 /** Starts the built command line. */
 export function spawnMain(options: SpawnOptions) {
   const { env = {}, cwd, args = [], nodeArgs = [], uid, gid, input } = options
-  const { keepsInputOpen = false, outlivesTest = false, openFiles, main = MAIN } = options
+  const { keepsInputOpen, outlivesTest, openFiles, stdoutTo, main = MAIN } = options
   const command = [process.execPath, ...nodeArgs, main, ...args]
   const limited = ['/bin/sh', '-c', `ulimit -n ${openFiles} && exec "$@"`, 'sh', ...command]
   const [program = '', ...rest] = openFiles === undefined ? command : limited
@@ -109,13 +99,14 @@ export function spawnMain(options: SpawnOptions) {
     env: { PATH: process.env.PATH, HOME: process.env.HOME, ...env },
     stdio: [
       input === undefined && !keepsInputOpen ? 'ignore' : 'pipe',
-      'pipe',
+      stdoutTo ?? 'pipe',
       'pipe',
       ...(nodeArgs.length > 0 ? (['ipc'] as const) : []),
     ],
     ...(uid !== undefined && { uid }),
     ...(gid !== undefined && { gid }),
   })
+  if (stdoutTo !== undefined) closeSync(stdoutTo)
   // The process may end before it has read all input.
   child.stdin?.on('error', () => {})
   if (!keepsInputOpen) child.stdin?.end(input)
@@ -137,16 +128,9 @@ export function spawnMain(options: SpawnOptions) {
       child.kill('SIGKILL')
     })
   }
-  return { process: child, stdout: () => stdout, exited }
-}
-
-/** Sends a command a signal as soon as `begun`. On a busy machine the command may have ended before. */
-export async function signalled(
-  signal: NodeJS.Signals,
-  options: SpawnOptions & { readonly begun: () => boolean },
-): Promise<FinishedProcess> {
-  const child = spawnMain(options)
-  await until(() => options.begun() || child.process.exitCode !== null, 1)
-  child.process.kill(signal)
-  return child.exited
+  const end = (signal: NodeJS.Signals) => {
+    child.kill(signal)
+    return exited
+  }
+  return { process: child, stdout: () => stdout, exited, end }
 }

@@ -1,7 +1,7 @@
 import { onTestFinished } from 'vitest'
 import { Database } from '../../src/storage/sqlite/sqlite-driver.ts'
 import { byEngine, engine } from './engine.ts'
-import { connectToPostgres, queryPostgres, withPostgres } from './postgres-client.ts'
+import { connectToPostgres, queryPostgres, withPostgres } from './postgres-databases.ts'
 
 /** A row by the names of its columns. */
 export type SqlRow = Record<string, unknown>

@@ -5,11 +5,15 @@ import {
   migratePostgres,
   postgresMigrations,
 } from '../../src/storage/postgres/postgres-migrator.ts'
-import { dropForgottenDatabases, newDatabaseName, urlOfDatabase } from './forgotten-databases.ts'
-import { queryPostgres } from './postgres-client.ts'
 import { createPostgresCluster } from './postgres-cluster.ts'
-import { locationOf } from './postgres-location.ts'
-import { TEST_POSTGRES_URL } from './postgres-settings.ts'
+import { locationOf } from './postgres-connections.ts'
+import {
+  dropForgottenDatabases,
+  newDatabaseName,
+  queryPostgres,
+  urlOfDatabase,
+} from './postgres-databases.ts'
+import { TEST_POSTGRES_URL } from './programs.ts'
 
 export interface PostgresServer {
   /** Of a role that may create databases. */

@@ -1,20 +1,17 @@
 import { once } from 'node:events'
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { afterAll, beforeAll, describe, expect, onTestFinished, test, vi } from 'vitest'
+import { describe, expect, onTestFinished, test, vi } from 'vitest'
 import type { PostgresLocation } from '../../../src/config/postgres-url.ts'
 import { loadConfig } from '../../../src/config/settings.ts'
 import { createClientConfigs, PostgresClient } from '../../../src/storage/postgres/client-config.ts'
 import { UnusableDatabase } from '../../../src/storage/unusable-database.ts'
-import {
-  type Certificates,
-  canMakeCertificates,
-  makeCertificates,
-} from '../../support/certificates.ts'
+import { canMakeCertificates, makeCertificates } from '../../support/certificates.ts'
 import { temporaryFolder } from '../../support/open-test-app.ts'
-import { queryPostgres } from '../../support/postgres-client.ts'
-import { createPostgresCluster, type PostgresCluster } from '../../support/postgres-cluster.ts'
-import { canStartClusters } from '../../support/postgres-settings.ts'
+import { createPostgresCluster } from '../../support/postgres-cluster.ts'
+import { queryPostgres } from '../../support/postgres-databases.ts'
+import { canStartClusters } from '../../support/programs.ts'
+import { shareServer } from '../../support/shared-app.ts'
 import { until } from '../../support/until.ts'
 
 const SERVER_CERTIFICATES = {
@@ -25,14 +22,9 @@ const SERVER_CERTIFICATES = {
 
 type ServerCertificate = keyof typeof SERVER_CERTIFICATES | 'self'
 
-if (!canMakeCertificates) console.error('tests of TLS are skipped: openssl is not installed')
-
 describe.skipIf(!canStartClusters || !canMakeCertificates)('a connection', () => {
-  let files: Certificates
-  let cluster: PostgresCluster
-
-  beforeAll(async () => {
-    files = makeCertificates()
+  const files = shareServer(async () => makeCertificates())
+  const cluster = shareServer(async () => {
     for (const name of ['ca', 'otherCa', 'self', 'server', 'client']) files.makeKey(name)
     for (const name of ['ca', 'otherCa', 'self']) files.makeAuthority(name)
     for (const [name, options] of Object.entries(SERVER_CERTIFICATES)) {
@@ -44,7 +36,7 @@ describe.skipIf(!canStartClusters || !canMakeCertificates)('a connection', () =>
     files.makeCertificate('annOfOther', { by: 'otherCa', key, commonName: 'ann' })
     const names = ['ca.pem', 'self.pem', 'self.key', 'server.key']
     const all = [...names, ...Object.keys(SERVER_CERTIFICATES).map(name => `${name}.pem`)]
-    cluster = await createPostgresCluster({
+    const started = await createPostgresCluster({
       configuration: [
         'ssl = on',
         `ssl_ca_file = 'ca.pem'`,
@@ -60,16 +52,12 @@ describe.skipIf(!canStartClusters || !canMakeCertificates)('a connection', () =>
       files: Object.fromEntries(all.map(name => [name, files.text(name)])),
     })
     await queryPostgres(
-      cluster.url(),
+      started.url(),
       `SET password_encryption = 'scram-sha-256';
       CREATE ROLE ann LOGIN; CREATE ROLE bob LOGIN; CREATE ROLE eve LOGIN PASSWORD 's3cret';
       SET password_encryption = 'md5'; CREATE ROLE dan LOGIN PASSWORD 's3cret'`,
     )
-  })
-
-  afterAll(async () => {
-    await cluster?.remove()
-    files?.remove()
+    return started
   })
 
   /** A parameter `name` whose value ends in `.pem` or `.key` is the path of that file. */

@@ -1,20 +1,22 @@
 import { expect, test } from 'vitest'
-import { createPostgresDatabaseTasks } from '../../../src/storage/postgres/maintenance/postgres-database-tasks.ts'
 import {
   migratePostgres,
   postgresMigrations,
 } from '../../../src/storage/postgres/postgres-migrator.ts'
 import type { Storage } from '../../../src/storage/storage.ts'
-import { queryPostgres } from '../../support/postgres-client.ts'
 import {
   connectTo,
   holdOpen,
   insertUsers,
   openStorage,
+  tasksOn,
   untilWaiting,
 } from '../../support/postgres-connections.ts'
-import { copyPostgresTemplate, newPostgresDatabase } from '../../support/postgres-databases.ts'
-import { locationOf } from '../../support/postgres-location.ts'
+import {
+  copyPostgresTemplate,
+  newPostgresDatabase,
+  queryPostgres,
+} from '../../support/postgres-databases.ts'
 import { untilPasses } from '../../support/until.ts'
 import { ALL } from '../../support/user-scan.ts'
 
@@ -25,8 +27,6 @@ async function openFilled(users: number) {
   await queryPostgres(url, insertUsers(1, users))
   return { url, storage, sql: (text: string) => queryPostgres(url, text) }
 }
-
-const tasksOn = (url: string) => createPostgresDatabaseTasks(locationOf(url))
 
 async function expectSound(url: string): Promise<void> {
   expect(await tasksOn(url).check()).toMatchObject({ faults: [], pending: [] })

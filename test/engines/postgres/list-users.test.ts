@@ -3,9 +3,12 @@ import { createCallGate } from '../../../src/storage/call-gate.ts'
 import { pageStatement, pagesStatement, shapeOf } from '../../../src/storage/postgres/list-sql.ts'
 import { createUserLister } from '../../../src/storage/postgres/list-users.ts'
 import { SORT_KEYS, type UserQuery } from '../../../src/users/user-repository.ts'
-import { queryPostgres, withPostgres } from '../../support/postgres-client.ts'
 import { connectTo, insertUsers } from '../../support/postgres-connections.ts'
-import { copyPostgresTemplate } from '../../support/postgres-databases.ts'
+import {
+  copyPostgresTemplate,
+  queryPostgres,
+  withPostgres,
+} from '../../support/postgres-databases.ts'
 
 const MANY: UserQuery = {
   sort: { by: 'email', descending: true },

@@ -1,4 +1,3 @@
-import { readFileSync } from 'node:fs'
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import { expect, onTestFinished, test } from 'vitest'
 import { createClientConfigs } from '../../../src/storage/postgres/client-config.ts'
@@ -6,26 +5,28 @@ import { openConnection } from '../../../src/storage/postgres/open-connection.ts
 import { openConnections } from '../../../src/storage/postgres/open-connections.ts'
 import type { LaneName } from '../../../src/storage/postgres/postgres-connections.ts'
 import { openTestApp } from '../../support/open-test-app.ts'
-import { queryPostgres } from '../../support/postgres-client.ts'
 import { createPostgresCluster } from '../../support/postgres-cluster.ts'
 import {
   connectTo,
   holdOpen,
+  locationOf,
   openStorage,
   untilWaiting,
 } from '../../support/postgres-connections.ts'
-import { copyPostgresTemplate, newPostgresDatabase } from '../../support/postgres-databases.ts'
-import { locationOf } from '../../support/postgres-location.ts'
-import { canStartClusters } from '../../support/postgres-settings.ts'
+import {
+  copyPostgresTemplate,
+  newPostgresDatabase,
+  queryPostgres,
+} from '../../support/postgres-databases.ts'
+import { canStartClusters } from '../../support/programs.ts'
+import { readProject } from '../../support/project.ts'
 import { until } from '../../support/until.ts'
-
-const GUIDE = new URL('../../../docs/postgresql.md', import.meta.url)
 
 const UNAVAILABLE = { code: 'storage_unavailable' }
 
 test('a process opens as many connections as docs/postgresql.md says, and no more', async () => {
   const [, most = ''] =
-    /A process opens up to (\d+) connections/.exec(readFileSync(GUIDE, 'utf8')) ?? []
+    /A process opens up to (\d+) connections/.exec(readProject('docs/postgresql.md')) ?? []
   const { http, databaseUrl } = await openTestApp({
     users: [{ user: { name: 'Ann', email: 'ann@example.com' } }],
   })

@@ -1,16 +1,17 @@
 import { describe, expect, test } from 'vitest'
 import { newUserBody } from '../../support/builders.ts'
 import { openTestApp, temporaryFolder } from '../../support/open-test-app.ts'
-import { startPgBouncer, whyNoPgBouncer } from '../../support/pgbouncer.ts'
-import { queryPostgres } from '../../support/postgres-client.ts'
+import { startPgBouncer } from '../../support/pgbouncer.ts'
 import { holdOpen } from '../../support/postgres-connections.ts'
-import { copyPostgresTemplate, newPostgresDatabase } from '../../support/postgres-databases.ts'
+import {
+  copyPostgresTemplate,
+  newPostgresDatabase,
+  queryPostgres,
+} from '../../support/postgres-databases.ts'
+import { canUsePgBouncer } from '../../support/programs.ts'
 import { runCommand } from '../../support/run-command.ts'
 
-const reason = whyNoPgBouncer()
-if (reason !== undefined) console.log(`skipped: ${reason}`)
-
-describe.skipIf(reason)('through PgBouncer in transaction pooling mode', () => {
+describe.skipIf(!canUsePgBouncer)('through PgBouncer in transaction pooling mode', () => {
   test('the service works, with many requests at once, and so do the commands', async () => {
     const DATABASE_URL = await startPgBouncer(await newPostgresDatabase())
     const { http, url } = await openTestApp({ env: { DATABASE_URL } })

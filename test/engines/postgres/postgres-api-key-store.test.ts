@@ -2,9 +2,8 @@ import { randomBytes } from 'node:crypto'
 import { expect, test } from 'vitest'
 import { createPostgresApiKeyStore } from '../../../src/storage/postgres/postgres-api-key-store.ts'
 import { describeApiKeyStore, keyNamed } from '../../contracts/api-key-store-contract.ts'
-import { queryPostgres } from '../../support/postgres-client.ts'
 import { connectTo } from '../../support/postgres-connections.ts'
-import { copyPostgresTemplate } from '../../support/postgres-databases.ts'
+import { copyPostgresTemplate, queryPostgres } from '../../support/postgres-databases.ts'
 
 async function opened() {
   const url = await copyPostgresTemplate()

@@ -5,9 +5,8 @@ import { createCallGate } from '../../../src/storage/call-gate.ts'
 import { createPostgresBanStore } from '../../../src/storage/postgres/postgres-ban-store.ts'
 import { describeBanStore } from '../../contracts/ban-store-contract.ts'
 import { createFakeClock } from '../../support/fake-clock.ts'
-import { queryPostgres } from '../../support/postgres-client.ts'
 import { connectTo } from '../../support/postgres-connections.ts'
-import { copyPostgresTemplate } from '../../support/postgres-databases.ts'
+import { copyPostgresTemplate, queryPostgres } from '../../support/postgres-databases.ts'
 
 async function opened(now: () => number = Date.now) {
   const url = await copyPostgresTemplate()

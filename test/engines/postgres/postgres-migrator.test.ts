@@ -5,14 +5,13 @@ import {
   postgresMigrations,
 } from '../../../src/storage/postgres/postgres-migrator.ts'
 import { CATS, DOGS, describeMigrator, migrationsOf } from '../../contracts/migrator-contract.ts'
-import { queryPostgres } from '../../support/postgres-client.ts'
 import {
   asServingRole,
   connectTo,
   holdOpen,
   insertUser,
 } from '../../support/postgres-connections.ts'
-import { newPostgresDatabase } from '../../support/postgres-databases.ts'
+import { newPostgresDatabase, queryPostgres } from '../../support/postgres-databases.ts'
 
 const UNUSABLE = { name: 'UnusableDatabase' }
 

@@ -4,9 +4,8 @@ import { totalOf } from '../../../src/metrics/histogram.ts'
 import { createPostgresEngine } from '../../../src/storage/postgres/postgres-storage.ts'
 import { describeStorage } from '../../contracts/storage-contract.ts'
 import { describeStorageReport } from '../../contracts/storage-report-contract.ts'
-import { openStorage } from '../../support/postgres-connections.ts'
+import { locationOf, openStorage } from '../../support/postgres-connections.ts'
 import { copyPostgresTemplate, newPostgresDatabase } from '../../support/postgres-databases.ts'
-import { locationOf } from '../../support/postgres-location.ts'
 import { executeSql, selectRows } from '../../support/sql.ts'
 
 describeStorage({

@@ -1,14 +1,16 @@
 import { execFileSync } from 'node:child_process'
 import { join } from 'node:path'
-import { expect, onTestFinished, test } from 'vitest'
-import { openConnections } from '../../../src/storage/postgres/open-connections.ts'
+import { expect, test } from 'vitest'
 import { createPostgresUserChanges } from '../../../src/storage/postgres/postgres-user-changes.ts'
 import { newUserBody } from '../../support/builders.ts'
 import { openTestApp, temporaryFolder } from '../../support/open-test-app.ts'
-import { findPostgresBinaries } from '../../support/postgres-binaries.ts'
-import { queryPostgres } from '../../support/postgres-client.ts'
-import { copyPostgresTemplate, newPostgresDatabase } from '../../support/postgres-databases.ts'
-import { locationOf } from '../../support/postgres-location.ts'
+import { connectTo } from '../../support/postgres-connections.ts'
+import {
+  copyPostgresTemplate,
+  newPostgresDatabase,
+  queryPostgres,
+} from '../../support/postgres-databases.ts'
+import { findPostgresBinaries } from '../../support/programs.ts'
 import { until } from '../../support/until.ts'
 
 function runProgram(name: string, ...args: string[]): void {
@@ -40,9 +42,7 @@ test('the feed of a restored database begins anew, although to forget all change
      SELECT id, '3', '2026-01-31T12:00:00.000Z' FROM generate_series(1, 500000) AS id;
      UPDATE user_feed SET server = 'another/00000001/1/1'`,
   )
-  const connections = openConnections({ location: locationOf(databaseUrl), longStatementMs: 50 })
-  onTestFinished(() => connections.close())
-  const changes = createPostgresUserChanges(connections)
+  const changes = createPostgresUserChanges(connectTo(databaseUrl, { longStatementMs: 50 }))
   const page = await until(() => changes.read(undefined, 1).catch(() => undefined))
   expect(page.changes).toEqual([])
   expect(await queryPostgres(databaseUrl, 'SELECT FROM user_changes')).toEqual([])

@@ -19,9 +19,8 @@ import {
   SELECT_USERS,
   type UserRow,
 } from '../../support/import-users.ts'
-import { queryPostgres } from '../../support/postgres-client.ts'
 import { connectTo, insertUser } from '../../support/postgres-connections.ts'
-import { copyPostgresTemplate } from '../../support/postgres-databases.ts'
+import { copyPostgresTemplate, queryPostgres } from '../../support/postgres-databases.ts'
 
 async function openStore(now: () => number) {
   const url = await copyPostgresTemplate()

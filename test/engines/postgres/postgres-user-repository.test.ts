@@ -6,10 +6,8 @@ import type { Storage } from '../../../src/storage/storage.ts'
 import type { StoredUser } from '../../../src/users/user-repository.ts'
 import { describeUserRepository } from '../../contracts/user-repository-contract.ts'
 import { among } from '../../support/among.ts'
-import { queryPostgres } from '../../support/postgres-client.ts'
-import { holdOpen, openStorage } from '../../support/postgres-connections.ts'
-import { copyPostgresTemplate } from '../../support/postgres-databases.ts'
-import { locationOf } from '../../support/postgres-location.ts'
+import { holdOpen, locationOf, openStorage } from '../../support/postgres-connections.ts'
+import { copyPostgresTemplate, queryPostgres } from '../../support/postgres-databases.ts'
 import { until } from '../../support/until.ts'
 
 describeUserRepository({

@@ -1,7 +1,6 @@
 import { execFile } from 'node:child_process'
-import { mkdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { mkdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
 import { expect, onTestFinished, test } from 'vitest'
 import { newUserBody } from '../../support/builders.ts'
@@ -9,17 +8,12 @@ import { canMakeCertificates, makeCertificates } from '../../support/certificate
 import { importUsers } from '../../support/import-users.ts'
 import { ask } from '../../support/json-requests.ts'
 import { openTestApp, temporaryFolder } from '../../support/open-test-app.ts'
-import { findPostgresBinaries } from '../../support/postgres-binaries.ts'
-import { queryPostgres } from '../../support/postgres-client.ts'
 import { createPostgresCluster } from '../../support/postgres-cluster.ts'
 import { openStorage } from '../../support/postgres-connections.ts'
-import { copyPostgresTemplate } from '../../support/postgres-databases.ts'
-import { canStartClusters } from '../../support/postgres-settings.ts'
+import { copyPostgresTemplate, queryPostgres } from '../../support/postgres-databases.ts'
+import { canStartClusters, findPostgresBinaries } from '../../support/programs.ts'
+import { PROJECT, readProject } from '../../support/project.ts'
 import { MAIN } from '../../support/spawn-service.ts'
-
-const PROJECT = fileURLToPath(new URL('../../..', import.meta.url))
-
-const read = (path: string) => readFileSync(join(PROJECT, path), 'utf8')
 
 const PASSWORD = `it's a "secret"`
 
@@ -65,7 +59,7 @@ async function openGuide() {
     PGPORT: String(cluster.port),
     PGUSER: 'postgres',
   }
-  const text = read('docs/postgresql.md')
+  const text = readProject('docs/postgresql.md')
     .replaceAll(/db\.example\.com(:5432)?/g, `localhost:${cluster.port}`)
     .replaceAll('/etc/user-records/ca.pem', rootCertificate)
     .replaceAll('%2Fetc%2Fuser-records%2Fca.pem', encodeURIComponent(rootCertificate))
@@ -160,7 +154,7 @@ test.skipIf(!canStartClusters)(
     await expect(withoutPassword).rejects.toMatchObject({ code: expect.any(Number) })
     await run('sh', script)
 
-    const compose = read('compose.yaml')
+    const compose = readProject('compose.yaml')
     const [, shown = ''] = /USER_RECORDS_DATABASE=(\S+)/.exec(compose) ?? []
     const DATABASE_URL = shown.replace('@postgres/', `@127.0.0.1:${cluster.port}/`)
     const service = await openTestApp({ env: { DATABASE_URL, PGPASSWORD: PASSWORD } })
@@ -179,7 +173,8 @@ test.skipIf(!canStartClusters)(
 
 test('a cell as docs/scaling.md describes it gives out ids of its range, until an import has higher ones', async () => {
   const url = await copyPostgresTemplate()
-  const [, statement = ''] = /```sql\n(ALTER SEQUENCE .*)\n```/.exec(read('docs/scaling.md')) ?? []
+  const [, statement = ''] =
+    /```sql\n(ALTER SEQUENCE .*)\n```/.exec(readProject('docs/scaling.md')) ?? []
   expect(statement).toContain(String(FIRST_ID))
   await queryPostgres(url, statement)
   const { users, imports } = await openStorage(url)

@@ -1,10 +1,7 @@
 import { expect, test } from 'vitest'
-import { createPostgresDatabaseTasks } from '../../../src/storage/postgres/maintenance/postgres-database-tasks.ts'
 import { SORT_KEYS, type UserQuery } from '../../../src/users/user-repository.ts'
-import { queryPostgres } from '../../support/postgres-client.ts'
-import { openStorage } from '../../support/postgres-connections.ts'
-import { copyPostgresTemplate } from '../../support/postgres-databases.ts'
-import { locationOf } from '../../support/postgres-location.ts'
+import { openStorage, tasksOn } from '../../support/postgres-connections.ts'
+import { copyPostgresTemplate, queryPostgres } from '../../support/postgres-databases.ts'
 import { byCodePoints, type ShownUser } from '../../support/user-order.ts'
 import { ALL, at, idsOf, isAsked, NOON } from '../../support/user-scan.ts'
 
@@ -41,7 +38,7 @@ const FILTERS: readonly UserQuery['filters'][] = [
 test('a search of more users than its first walk finds what a scan finds, from each place, in each order', async () => {
   const url = await copyPostgresTemplate()
   await queryPostgres(url, FILL)
-  await createPostgresDatabaseTasks(locationOf(url)).migrate()
+  await tasksOn(url).migrate()
   const { users: repository } = await openStorage(url)
   const select = 'SELECT id::int, name, email, created_at, updated_at FROM users'
   const users = (await queryPostgres(url, select)) as unknown as ShownUser[]

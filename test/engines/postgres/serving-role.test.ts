@@ -1,17 +1,19 @@
 import { randomBytes } from 'node:crypto'
 import { expect, onTestFinished, test } from 'vitest'
-import { createPostgresDatabaseTasks } from '../../../src/storage/postgres/maintenance/postgres-database-tasks.ts'
 import { openTrialImports } from '../../../src/storage/sqlite/trial-imports.ts'
 import { importUsers } from '../../support/import-users.ts'
-import { queryPostgres, withPostgres } from '../../support/postgres-client.ts'
-import { asServingRole, openStorage } from '../../support/postgres-connections.ts'
-import { copyPostgresTemplate, newPostgresDatabase } from '../../support/postgres-databases.ts'
-import { locationOf } from '../../support/postgres-location.ts'
+import { asServingRole, openStorage, tasksOn } from '../../support/postgres-connections.ts'
+import {
+  copyPostgresTemplate,
+  newPostgresDatabase,
+  queryPostgres,
+  withPostgres,
+} from '../../support/postgres-databases.ts'
 
 test('a role that may not change the schema can serve, import, ban, keep API keys and check once it is migrated', async () => {
   const owners = await newPostgresDatabase()
   const url = await asServingRole(owners)
-  await createPostgresDatabaseTasks(locationOf(owners)).migrate()
+  await tasksOn(owners).migrate()
   const { users, imports, bans, apiKeys, close } = await openStorage(url)
   const ann = { name: 'Ann', email: 'ann@example.com', passwordDigest: null }
   const { id } = await users.create(ann, { keyHash: Buffer.alloc(32), fingerprint: 'f' })
@@ -34,7 +36,7 @@ test('a role that may not change the schema can serve, import, ban, keep API key
   expect(await apiKeys.list()).toMatchObject([{ ...key, lastUsedAt: 1 }])
   expect(await apiKeys.revoke('web')).toBe(true)
   await close()
-  const report = await createPostgresDatabaseTasks(locationOf(url)).check()
+  const report = await tasksOn(url).check()
   expect(report).toMatchObject({ faults: [], pending: [] })
 })
 

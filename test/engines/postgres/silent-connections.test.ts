@@ -1,9 +1,7 @@
-import { expect, onTestFinished, test } from 'vitest'
-import { openConnections } from '../../../src/storage/postgres/open-connections.ts'
+import { expect, test } from 'vitest'
 import type { Connections } from '../../../src/storage/postgres/postgres-connections.ts'
-import { queryPostgres } from '../../support/postgres-client.ts'
-import { newPostgresDatabase } from '../../support/postgres-databases.ts'
-import { locationOf } from '../../support/postgres-location.ts'
+import { connectTo } from '../../support/postgres-connections.ts'
+import { newPostgresDatabase, queryPostgres } from '../../support/postgres-databases.ts'
 import { startSilencingProxy } from '../../support/silencing-proxy.ts'
 import { until } from '../../support/until.ts'
 
@@ -17,11 +15,7 @@ async function openThings(longStatementMs?: number) {
     'CREATE TABLE things (id integer, name text); INSERT INTO things VALUES (1)',
   )
   const proxy = await startSilencingProxy(databaseUrl)
-  const connections = openConnections({
-    location: locationOf(proxy.url),
-    ...(longStatementMs && { longStatementMs }),
-  })
-  onTestFinished(() => connections.close())
+  const connections = connectTo(proxy.url, longStatementMs ? { longStatementMs } : {})
   return { databaseUrl, proxy, connections }
 }
 

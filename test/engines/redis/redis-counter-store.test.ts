@@ -1,6 +1,5 @@
 import { createHash, randomBytes } from 'node:crypto'
-import { readFileSync } from 'node:fs'
-import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest'
+import { describe, expect, onTestFinished, test } from 'vitest'
 import type { RedisLocation } from '../../../src/config/redis-url.ts'
 import { loadConfig } from '../../../src/config/settings.ts'
 import type { CounterKey, CounterStore } from '../../../src/limits/counter-store.ts'
@@ -8,11 +7,11 @@ import { createCounterKeys } from '../../../src/storage/redis/counter-keys.ts'
 import { createRedisCounterStore } from '../../../src/storage/redis/redis-counter-store.ts'
 import { createRedisLink } from '../../../src/storage/redis/redis-link.ts'
 import { describeCounterStore } from '../../contracts/counter-store-contract.ts'
-import { type RedisCluster, startRedisCluster } from '../../support/redis-cluster.ts'
-import { canStartRedis, canUseRedis } from '../../support/redis-settings.ts'
-import { connectTo, useTestRedis } from '../../support/test-redis.ts'
-
-const GUIDE = new URL('../../../docs/limits.md', import.meta.url)
+import { canStartRedis, canUseRedis } from '../../support/programs.ts'
+import { readProject } from '../../support/project.ts'
+import { startRedisCluster } from '../../support/redis-cluster.ts'
+import { shareServer } from '../../support/shared-app.ts'
+import { connectTo, useTestRedis } from '../../support/start-redis.ts'
 
 const SECRET = Buffer.alloc(32, 7)
 
@@ -113,15 +112,9 @@ describe.skipIf(!canUseRedis)('counters on a Redis server', () => {
 })
 
 describe.skipIf(!canStartRedis)('counters in a Redis Cluster', () => {
-  let cluster: RedisCluster
+  const cluster = shareServer(startRedisCluster)
   let prefix = ''
   let prefixes = 0
-
-  beforeAll(async () => {
-    cluster = await startRedisCluster()
-  })
-
-  afterAll(() => cluster?.remove())
 
   describeCounterStore({
     name: 'Redis Cluster',
@@ -154,7 +147,7 @@ describe.skipIf(!canStartRedis)('counters in a Redis Cluster', () => {
 
   test('a user with only the rights that the guide names counts there', async () => {
     const shown = /`ACL (SETUSER limits on >PASSWORD ~user-records:\* .*)`/
-    const [, user = ''] = shown.exec(readFileSync(GUIDE, 'utf8')) ?? []
+    const [, user = ''] = shown.exec(readProject('docs/limits.md')) ?? []
     for (const node of cluster.nodes) await node.command('ACL', ...user.split(' '))
     const url = cluster.url.replace('redis://', 'redis://limits:PASSWORD@')
     const store = await openStore(url, 'user-records:')

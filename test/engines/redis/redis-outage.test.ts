@@ -1,10 +1,11 @@
 import { once } from 'node:events'
 import { type AddressInfo, connect, createServer } from 'node:net'
-import { afterAll, beforeAll, beforeEach, describe, expect, onTestFinished, test } from 'vitest'
+import { beforeEach, describe, expect, onTestFinished, test } from 'vitest'
 import { openTestApp, type TestApp } from '../../support/open-test-app.ts'
-import { type RedisCluster, startRedisCluster } from '../../support/redis-cluster.ts'
+import { canStartRedis } from '../../support/programs.ts'
+import { startRedisCluster } from '../../support/redis-cluster.ts'
 import { type RedisServer, startRedis } from '../../support/redis-server.ts'
-import { canStartRedis } from '../../support/redis-settings.ts'
+import { shareServer } from '../../support/shared-app.ts'
 import { until, untilPasses } from '../../support/until.ts'
 
 /** Requests without the header are counted too, but never refused. */
@@ -67,13 +68,7 @@ async function statusesOf({ http }: TestApp, client: string, requests: number): 
 }
 
 describe.skipIf(!canStartRedis)('while Redis cannot be used', () => {
-  let redis: RedisServer
-
-  beforeAll(async () => {
-    redis = await startRedis()
-  })
-
-  afterAll(() => redis?.remove())
+  const redis = shareServer(startRedis)
 
   // Then it is empty, and has the settings of its start.
   beforeEach(async () => {
@@ -193,13 +188,7 @@ describe.skipIf(!canStartRedis)('while Redis cannot be used', () => {
 })
 
 describe.skipIf(!canStartRedis)('while a node of a Redis Cluster cannot be used', () => {
-  let cluster: RedisCluster
-
-  beforeAll(async () => {
-    cluster = await startRedisCluster({ replicas: 1 })
-  })
-
-  afterAll(() => cluster?.remove())
+  const cluster = shareServer(() => startRedisCluster({ replicas: 1 }))
 
   /** Sets whether replicas may take over, and returns a master. */
   async function chooseMaster({ mayBeReplaced }: { mayBeReplaced: boolean }): Promise<RedisServer> {

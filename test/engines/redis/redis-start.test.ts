@@ -1,18 +1,15 @@
-import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest'
-import {
-  type Certificates,
-  canMakeCertificates,
-  makeCertificates,
-} from '../../support/certificates.ts'
+import { describe, expect, onTestFinished, test } from 'vitest'
+import { canMakeCertificates, makeCertificates } from '../../support/certificates.ts'
 import {
   openTestApp,
+  problemsOfStart,
   type TestApp,
   type TestAppOptions,
   temporaryFolder,
 } from '../../support/open-test-app.ts'
-import { problemsOfStart } from '../../support/problems-of-start.ts'
-import { type RedisServer, startRedis } from '../../support/redis-server.ts'
-import { canStartRedis } from '../../support/redis-settings.ts'
+import { canStartRedis } from '../../support/programs.ts'
+import { startRedis } from '../../support/redis-server.ts'
+import { shareServer } from '../../support/shared-app.ts'
 import { run, spawnService } from '../../support/spawn-service.ts'
 import { until, untilPasses } from '../../support/until.ts'
 
@@ -41,13 +38,7 @@ function refusalOf(options: TestAppOptions): Promise<readonly string[]> {
 }
 
 describe.skipIf(!canStartRedis)('the start with a Redis that wants a password', () => {
-  let redis: RedisServer
-
-  beforeAll(async () => {
-    redis = await startRedis({ password: 's3cret' })
-  })
-
-  afterAll(() => redis?.remove())
+  const redis = shareServer(() => startRedis({ password: 's3cret' }))
 
   const at = (userInfo: string, path = '') => `redis://${userInfo}127.0.0.1:${redis.port}${path}`
 
@@ -100,26 +91,18 @@ describe.skipIf(!canStartRedis)('the start with a Redis that wants a password', 
 })
 
 describe.skipIf(!canStartRedis || !canMakeCertificates)('TLS', () => {
-  let certificates: Certificates
-  let redis: RedisServer
-
-  beforeAll(async () => {
-    certificates = makeCertificates()
+  const certificates = shareServer(async () => makeCertificates())
+  const redis = shareServer(async () => {
     for (const name of ['authority', 'server']) certificates.makeKey(name)
     certificates.makeAuthority('authority')
     const named = { commonName: 'localhost', altNames: 'DNS:localhost' }
     certificates.makeCertificate('server', { by: 'authority', key: 'server', ...named })
     const { path } = certificates
     const files = ['--tls-cert-file', path('server.pem'), '--tls-key-file', path('server.key')]
-    redis = await startRedis({
+    return startRedis({
       args: [...files, '--tls-ca-cert-file', path('authority.pem'), '--tls-auth-clients', 'no'],
       tls: ['--tls', '--cacert', path('authority.pem'), '--sni', 'localhost'],
     })
-  })
-
-  afterAll(async () => {
-    await redis?.remove()
-    certificates?.remove()
   })
 
   /** How a process of its own is started, which trusts the private CA. */

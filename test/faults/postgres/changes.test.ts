@@ -1,15 +1,16 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { expect, test } from 'vitest'
 import { temporaryFolder } from '../../support/open-test-app.ts'
-import { withPostgres } from '../../support/postgres-client.ts'
+import { createPostgresCluster } from '../../support/postgres-cluster.ts'
+import { withPostgres } from '../../support/postgres-databases.ts'
+import { shareServer } from '../../support/shared-app.ts'
 import { run, type SpawnedService, spawnService } from '../../support/spawn-service.ts'
 import { expectRightCopies } from '../followed-writes.ts'
-import { useCluster } from './served-cluster.ts'
 
-const cluster = useCluster()
+const cluster = shareServer(createPostgresCluster)
 
 test('followers of two services have exactly the users, beside slow and rolled back transactions, kills and crashes', async () => {
-  const env = { DATABASE_URL: cluster().url() }
+  const env = { DATABASE_URL: cluster.url() }
   const options = { cwd: temporaryFolder(), keepsLog: false, env }
   const services: SpawnedService[] = [await spawnService(options), await spawnService(options)]
   let serial = 0
@@ -32,12 +33,11 @@ test('followers of two services have exactly the users, beside slow and rolled b
       }),
     disturb: async round => {
       if (round === 1) {
-        await cluster().kill()
-        await cluster().start()
+        await cluster.kill()
+        await cluster.start()
       }
       const [killed] = services.splice(round % 2, 1)
-      killed?.process.kill('SIGKILL')
-      await killed?.exited
+      await killed?.end('SIGKILL')
       services.push(await spawnService(options))
     },
   })

@@ -12,7 +12,7 @@ import { serveClients } from './served-cluster.ts'
 async function createPair() {
   const primary = await createPostgresCluster()
   onTestFinished(primary.remove)
-  return { primary, standby: await primary.createStandby({ isSynchronous: true }) }
+  return { primary, standby: await primary.createStandby() }
 }
 
 test.each(['kill', 'freeze'] as const)(

@@ -1,31 +1,29 @@
 import { join } from 'node:path'
 import { describe, expect, onTestFinished, test } from 'vitest'
 import { newUserBody } from '../../support/builders.ts'
-import {
-  createFailingDisk,
-  type FailingDisk,
-  whyNoFailingDisk,
-} from '../../support/failing-disk.ts'
+import { createFailingDisk, type FailingDisk } from '../../support/failing-disk.ts'
 import { inForm } from '../../support/faults.ts'
 import { ask } from '../../support/json-requests.ts'
 import { openTestApp, temporaryFolder } from '../../support/open-test-app.ts'
-import { queryPostgres } from '../../support/postgres-client.ts'
 import { createPostgresCluster, type PostgresCluster } from '../../support/postgres-cluster.ts'
+import { queryPostgres } from '../../support/postgres-databases.ts'
+import { canFailDisks } from '../../support/programs.ts'
+import { shareServer } from '../../support/shared-app.ts'
 import { run } from '../../support/spawn-service.ts'
 import { until } from '../../support/until.ts'
-import { serveClients, useCluster } from './served-cluster.ts'
+import { serveClients } from './served-cluster.ts'
 
 const ROUNDS = inForm({ short: 1, long: 10 })
 
 describe('a server', () => {
-  const cluster = useCluster()
+  const cluster = shareServer(createPostgresCluster)
 
   let databases = 0
 
   async function newDatabase(): Promise<string> {
     const name = `outage_${++databases}`
-    await queryPostgres(cluster().url(), `CREATE DATABASE ${name}`)
-    return cluster().url(name)
+    await queryPostgres(cluster.url(), `CREATE DATABASE ${name}`)
+    return cluster.url(name)
   }
 
   test.each<[what: string, begin: (cluster: PostgresCluster) => unknown]>([
@@ -41,7 +39,7 @@ describe('a server', () => {
       const { clients, statusOf, expectNothingLost } = service
       for (let round = 0; round < ROUNDS; round++) {
         await clients.untilEachHasWritten()
-        await begin(cluster())
+        await begin(cluster)
         await until(async () => (await statusOf('/readyz')) === 503)
         expect(await statusOf('/livez')).toBe(200)
         for (const query of ['', '/1', '?count=true&created_after=2000-01-01T00:00:00Z']) {
@@ -49,8 +47,8 @@ describe('a server', () => {
           expect([status, headers.get('retry-after')]).toEqual([503, '1'])
           expect(body).toMatchObject({ reason: 'storage_unavailable' })
         }
-        if (what === 'frozen') cluster().thaw()
-        else await cluster().start()
+        if (what === 'frozen') cluster.thaw()
+        else await cluster.start()
         await until(async () => (await statusOf('/readyz')) === 200)
       }
       await expectNothingLost(`PostgreSQL ${what}`)
@@ -63,10 +61,10 @@ describe('a server', () => {
     const { clients, expectNothingLost } = await serveClients(await newDatabase())
     for (let round = 0; round < ROUNDS; round++) {
       await clients.untilEachHasWritten()
-      await cluster().restart()
+      await cluster.restart()
       await clients.untilEachHasWritten()
       await queryPostgres(
-        cluster().url(),
+        cluster.url(),
         `SELECT pg_terminate_backend(pid) FROM pg_stat_activity
        WHERE backend_type = 'client backend' AND pid <> pg_backend_pid()`,
       )
@@ -80,8 +78,8 @@ describe('a server', () => {
     const untilReady = (status: number) =>
       until(async () => (await http.get('/readyz')).status === status)
     const configure = async (change: string) => {
-      await queryPostgres(cluster().url(), `ALTER SYSTEM ${change}`)
-      await queryPostgres(cluster().url(), 'SELECT pg_reload_conf()')
+      await queryPostgres(cluster.url(), `ALTER SYSTEM ${change}`)
+      await queryPostgres(cluster.url(), 'SELECT pg_reload_conf()')
     }
     onTestFinished(() => configure('RESET default_transaction_read_only'))
     await untilReady(200)
@@ -93,10 +91,7 @@ describe('a server', () => {
   })
 })
 
-const reason = whyNoFailingDisk()
-if (reason !== undefined) console.log(`skipped: ${reason}`)
-
-test.skipIf(reason)(
+test.skipIf(!canFailDisks)(
   'while the disk of PostgreSQL is full, writes that need space get 503 and reads are answered',
   async () => {
     let disk: FailingDisk | undefined

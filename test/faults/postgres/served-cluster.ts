@@ -1,23 +1,8 @@
-import { afterAll, beforeAll, expect } from 'vitest'
+import { expect } from 'vitest'
 import { report } from '../../support/faults.ts'
 import { temporaryFolder } from '../../support/open-test-app.ts'
-import {
-  type ClusterOptions,
-  createPostgresCluster,
-  type PostgresCluster,
-} from '../../support/postgres-cluster.ts'
 import { spawnService } from '../../support/spawn-service.ts'
 import { createClients } from '../clients.ts'
-
-/** A PostgreSQL server for all tests of a file, each of which leaves it running. */
-export function useCluster(options?: ClusterOptions): () => PostgresCluster {
-  let cluster: PostgresCluster | undefined
-  beforeAll(async () => {
-    cluster = await createPostgresCluster(options)
-  })
-  afterAll(() => cluster?.remove())
-  return () => cluster as PostgresCluster
-}
 
 /** A service in a process of its own, and clients, each of which has written. It ends with the test. */
 export async function serveClients(databaseUrl: string) {

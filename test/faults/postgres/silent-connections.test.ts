@@ -1,37 +1,11 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { expect, test } from 'vitest'
-import { newUserBody } from '../../support/builders.ts'
 import { openTestApp } from '../../support/open-test-app.ts'
-import { queryPostgres } from '../../support/postgres-client.ts'
 import { insertUser } from '../../support/postgres-connections.ts'
-import { copyPostgresTemplate } from '../../support/postgres-databases.ts'
+import { copyPostgresTemplate, queryPostgres } from '../../support/postgres-databases.ts'
 import { startSilencingProxy } from '../../support/silencing-proxy.ts'
 import { until } from '../../support/until.ts'
 import { serveClients } from './served-cluster.ts'
-
-test('requests on connections that go silent get 503, while and after others are answered', async () => {
-  const databaseUrl = await copyPostgresTemplate()
-  const proxy = await startSilencingProxy(databaseUrl)
-  const { http } = await openTestApp({
-    env: { DATABASE_URL: proxy.url },
-    users: Array.from({ length: 4 }, () => newUserBody()),
-  })
-  const rename = (id: number, name: string) => http.put(`/users/${id}`).send({ user: { name } })
-  await rename(3, 'Bea').expect(200)
-  proxy.silence('silence', 4)
-  const silent = Promise.all([
-    http.get('/users?q=silence&count=true').expect(503),
-    http.get('/users?q=silence&count=true&sort=name').expect(503),
-    rename(1, 'Silence').expect(503),
-    rename(2, 'Silence').expect(503),
-  ])
-  // Both changes may be in one statement.
-  await until(() => proxy.silenced() >= 3)
-  await http.get('/users?q=bea&count=true').expect(200)
-  await silent
-  await http.get('/users?q=bea&count=true').expect(200)
-  await rename(1, 'Ann').expect(200)
-})
 
 test('the index of words is completed after its connection went silent', async () => {
   const databaseUrl = await copyPostgresTemplate()

@@ -1,23 +1,22 @@
 import { once } from 'node:events'
 import { type AddressInfo, createServer } from 'node:net'
 import { expect, onTestFinished, test } from 'vitest'
-import { createPostgresDatabaseTasks } from '../../../src/storage/postgres/maintenance/postgres-database-tasks.ts'
-import { openTestApp, temporaryFolder } from '../../support/open-test-app.ts'
-import { queryPostgres } from '../../support/postgres-client.ts'
-import { holdOpen } from '../../support/postgres-connections.ts'
-import { copyPostgresTemplate } from '../../support/postgres-databases.ts'
-import { locationOf } from '../../support/postgres-location.ts'
-import { problemsOfStart } from '../../support/problems-of-start.ts'
+import { openTestApp, problemsOfStart, temporaryFolder } from '../../support/open-test-app.ts'
+import { createPostgresCluster } from '../../support/postgres-cluster.ts'
+import { holdOpen, tasksOn } from '../../support/postgres-connections.ts'
+import { copyPostgresTemplate, queryPostgres } from '../../support/postgres-databases.ts'
+import { shareServer } from '../../support/shared-app.ts'
 import { spawnMain } from '../../support/spawn-service.ts'
-import { useCluster } from './served-cluster.ts'
 
-const cluster = useCluster({
-  authentication: ['host all ann 127.0.0.1/32 scram-sha-256', 'host all bob 127.0.0.1/32 reject'],
-})
+const cluster = shareServer(() =>
+  createPostgresCluster({
+    authentication: ['host all ann 127.0.0.1/32 scram-sha-256', 'host all bob 127.0.0.1/32 reject'],
+  }),
+)
 
 /** A URL of a database on the server of this file. */
 const urlOf = (user: string, database = 'postgres') =>
-  `postgres://${user}@127.0.0.1:${cluster().port}/${database}`
+  `postgres://${user}@127.0.0.1:${cluster.port}/${database}`
 
 /** The port of a server that accepts connections and never answers, as a frozen one. */
 async function listenSilently() {
@@ -30,9 +29,9 @@ async function listenSilently() {
 }
 
 test('a start waits for a server that comes later', async () => {
-  await cluster().stop()
+  await cluster.stop()
   const app = openTestApp({ env: { DATABASE_URL: urlOf('postgres') } })
-  await cluster().start()
+  await cluster.start()
   await (await app).http.get('/readyz').expect(200)
 })
 
@@ -60,8 +59,8 @@ test('a signal ends a start that waits for a server, with exit code 0', async ()
 
 test('what waiting cannot mend ends a start with a line that says why', async () => {
   const roles = `CREATE ROLE ann LOGIN PASSWORD 'right'; CREATE ROLE bob LOGIN; CREATE ROLE eve`
-  await queryPostgres(cluster().url(), roles)
-  await queryPostgres(cluster().url(), 'CREATE DATABASE mended')
+  await queryPostgres(cluster.url(), roles)
+  await queryPostgres(cluster.url(), 'CREATE DATABASE mended')
   const expectProblem = async (DATABASE_URL: string, why: string) =>
     expect(await problemsOfStart({ env: { DATABASE_URL } })).toEqual([expect.stringContaining(why)])
   for (const [url, why] of [
@@ -77,7 +76,7 @@ test('what waiting cannot mend ends a start with a line that says why', async ()
   ] as const) {
     await expectProblem(url, why)
   }
-  await createPostgresDatabaseTasks(locationOf(cluster().url('mended'))).migrate()
+  await tasksOn(cluster.url('mended')).migrate()
   await expectProblem(urlOf('ann:right', 'mended'), 'GRANT the rights that are missing')
 })
 

@@ -7,8 +7,6 @@ import {
 } from '../../support/certificates.ts'
 import { openTestApp } from '../../support/open-test-app.ts'
 
-if (!canMakeCertificates) console.error('tests of TLS are skipped: openssl is not installed')
-
 describe.skipIf(!canMakeCertificates)('a service does not start', () => {
   let files: Certificates
 

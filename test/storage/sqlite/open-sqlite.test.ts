@@ -5,7 +5,7 @@ import { openSqlite } from '../../../src/storage/sqlite/open-sqlite.ts'
 import type { Database } from '../../../src/storage/sqlite/sqlite-driver.ts'
 import { copyHalfWritten, PAGE_BYTES } from '../../support/damage.ts'
 import { modeOf } from '../../support/databases.ts'
-import { fillWithUsers } from '../../support/fill-with-users.ts'
+import { fillWithUsers } from '../../support/fill-users.ts'
 import { temporaryFolder } from '../../support/open-test-app.ts'
 
 const newPath = () => join(temporaryFolder(), 'users.db')

@@ -1,13 +1,12 @@
 import { describe, expect, test } from 'vitest'
-import { createPostgresDatabaseTasks } from '../../../../src/storage/postgres/maintenance/postgres-database-tasks.ts'
 import { temporaryFolder } from '../../../support/open-test-app.ts'
-import { queryPostgres } from '../../../support/postgres-client.ts'
-import { insertUsers } from '../../../support/postgres-connections.ts'
-import { copyPostgresTemplate, newPostgresDatabase } from '../../../support/postgres-databases.ts'
-import { locationOf } from '../../../support/postgres-location.ts'
+import { insertUsers, tasksOn } from '../../../support/postgres-connections.ts'
+import {
+  copyPostgresTemplate,
+  newPostgresDatabase,
+  queryPostgres,
+} from '../../../support/postgres-databases.ts'
 import { runCommand } from '../../../support/run-command.ts'
-
-const tasksOn = (url: string) => createPostgresDatabaseTasks(locationOf(url))
 
 describe('what is left to programs of PostgreSQL', () => {
   const TLS = 'sslmode=verify-full&sslrootcert'
