@@ -1,4 +1,4 @@
-// The chart of README.md as SVG, which follows the light or dark scheme of the reader.
+// The chart of docs/performance.md as SVG, which follows the light or dark scheme of the reader.
 import { SERVERS } from './servers.mjs'
 import { titleOf } from './summary.mjs'
 
