@@ -23,6 +23,7 @@ const preflight = (origin: string, method = 'POST'): Headers => ({
   Origin: origin,
   'Access-Control-Request-Method': method,
   'Access-Control-Request-Headers': ASKED,
+  'Access-Control-Request-Private-Network': 'true',
 })
 
 /** The members of a list of names, sorted, in lower case. */

@@ -1,30 +1,12 @@
 import { createHash } from 'node:crypto'
 import { expect, test } from 'vitest'
-import { decodeChangeCursor, encodeChangeCursor } from '../../src/users/change-cursor.ts'
-import type { ChangePosition } from '../../src/users/user-changes.ts'
-
-const BEFORE: ChangePosition = {
-  mark: '219f376665821294',
-  phase: 'before',
-  key: '2026-01-31T12:00:00.000Z',
-  id: 7,
-  since: '42',
-}
-
-const CHANGES: ChangePosition = { ...BEFORE, phase: 'changes', key: '43' }
+import { decodeChangeCursor } from '../../src/users/change-cursor.ts'
 
 /** A cursor whose check is right, as anybody can make it. */
 function forge(payload: string): string {
   const check = createHash('sha256').update(`changes\n${payload}`).digest().subarray(0, 6)
   return Buffer.concat([check, Buffer.from(payload)]).toString('base64url')
 }
-
-test.each([BEFORE, { ...BEFORE, key: '', id: 0 }, CHANGES, { ...CHANGES, key: '0', id: 0 }])(
-  'decodeChangeCursor gives the position that was encoded: $phase $key',
-  position => {
-    expect(decodeChangeCursor(encodeChangeCursor(position))).toEqual(position)
-  },
-)
 
 test.each([
   'null',
