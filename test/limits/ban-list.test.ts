@@ -88,20 +88,6 @@ describe('add', () => {
     expect(failures).toHaveLength(4)
   })
 
-  test('resolves when the store has the ban, which is in force before', async () => {
-    const gate = createGate()
-    const { bans, kept, restOf } = await open({
-      replace: store => ({ save: ban => gate.opened.then(() => store.save(ban)) }),
-    })
-    const found: unknown[] = []
-    const added = Promise.resolve(bans.add(BAN)).then(() => found.push(...kept))
-    expect(restOf(ANN)).toEqual([HOUR])
-    await turn()
-    gate.open()
-    await added
-    expect(found).toHaveLength(1)
-  })
-
   test('resolves although the store does not answer', async () => {
     const { bans, restOf } = await open({ replace: () => ({ save: () => new Promise(() => {}) }) })
     await bans.add(BAN)
