@@ -15,26 +15,9 @@ interface Refusal {
   readonly lines: readonly string[]
 }
 
-const SHORT_OF_REDIS =
-  'CACHE_STORE was "redis", but REDIS_URL, which it needs, is not set; it may be one of'
 const NOT_SQLITE = 'but it is not a SQLite database; it may be file:PATH'
 
 test.each<Refusal>([
-  {
-    why: 'two wrong values',
-    env: { PORT: '70000', LOG_LEVEL: 'loud' },
-    lines: ['PORT was "70000"; it may be a whole', 'LOG_LEVEL was "loud"; it may be one of fatal'],
-  },
-  {
-    why: 'a wrong value in .env',
-    files: { '.env': 'CACHE_STORE=redis\n' },
-    lines: [SHORT_OF_REDIS],
-  },
-  {
-    why: 'a .env that is a folder',
-    files: { '.env': undefined },
-    lines: ['.env cannot be read (EISDIR); it must be'],
-  },
   {
     why: 'a .env with a line that is not a setting',
     env: { PORT: 'http' },

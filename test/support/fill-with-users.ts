@@ -1,15 +1,20 @@
 import { openSqlite } from '../../src/storage/sqlite/open-sqlite.ts'
-import { indexAllWords } from './index-all-words.ts'
+import { clearWords, createWordIndex } from '../../src/storage/sqlite/word-index.ts'
 
 const FILL = `
   WITH RECURSIVE serial (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM serial WHERE i < @count)
   INSERT INTO users (name, name_lower, email, created_at, updated_at)
-  SELECT 'Name ' || i, 'name ' || i, 'user' || i || '@x.co', @time, @time FROM serial`
+  SELECT coalesce(@name, 'Name ' || i), lower(coalesce(@name, 'name ' || i)), 'user' || i || '@x.co', @time, @time
+  FROM serial`
 
-/** Makes a database with `count` users, with ids from 1. */
-export async function fillWithUsers(path: string, count: number): Promise<void> {
+/** Adds `count` users to a database, with ids from 1 in a new one, and one name for all if it is given. */
+export async function fillWithUsers(path: string, count: number, name?: string): Promise<void> {
   const database = await openSqlite({ path, now: Date.now })
-  database.prepare(FILL).run({ count, time: new Date().toISOString() })
-  indexAllWords(database)
+  database.prepare(FILL).run({ count, name: name ?? null, time: new Date().toISOString() })
+  clearWords(database)
+  const index = createWordIndex(database)
+  database.transaction(() => {
+    while (!index.addNext(10_000).isComplete);
+  })()
   database.close()
 }

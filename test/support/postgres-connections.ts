@@ -5,6 +5,7 @@ import { openConnections } from '../../src/storage/postgres/open-connections.ts'
 import type { Connections } from '../../src/storage/postgres/postgres-connections.ts'
 import { createPostgresEngine } from '../../src/storage/postgres/postgres-storage.ts'
 import type { OpenStorageOptions, Storage } from '../../src/storage/storage.ts'
+import { openStored } from './open-stored.ts'
 import { connectToPostgres, queryPostgres } from './postgres-client.ts'
 import { locationOf } from './postgres-location.ts'
 import { until } from './until.ts'
@@ -17,24 +18,8 @@ export function connectTo(url: string): Connections {
 }
 
 /** Opens a database as a service does. It is closed after the test. */
-export async function openStorage(
-  url: string,
-  options: Partial<OpenStorageOptions> = {},
-): Promise<Storage> {
-  const storage = await createPostgresEngine(locationOf(url)).open({
-    now: Date.now,
-    steadyNow: Date.now,
-    maxWaitingWrites: 1000,
-    ifMissing: 'create',
-    ...options,
-  })
-  let closed: Promise<void> | undefined
-  const close = () => {
-    closed ??= storage.close()
-    return closed
-  }
-  onTestFinished(close)
-  return { ...storage, close }
+export function openStorage(url: string, options?: Partial<OpenStorageOptions>): Promise<Storage> {
+  return openStored(createPostgresEngine(locationOf(url)), options)
 }
 
 /** Begins a transaction with this SQL, and leaves it open. It ends with the test, if not before. */

@@ -243,32 +243,12 @@ describe('keys revoke', () => {
   })
 })
 
-test('the commands work while a service runs', async () => {
-  const at = await place()
-  const service = await openTestApp({ env: { DATABASE_URL: at.databaseUrl } })
-  const key = await create(at, 'web')
-  expect(await keys(at, 'revoke', 'web')).toMatchObject({ code: 0 })
-  expect(await namesIn(at)).toEqual([])
-  expect(JSON.stringify(service.logLines)).not.toContain(key)
-})
-
 describe.runIf(isEngine('sqlite', 'keys commands without a usable file'))('without a file', () => {
   test('create makes the database, which a service then uses', async () => {
     const at = await place()
     await create(at, 'web')
     await openTestApp({ env: { DATABASE_URL: at.databaseUrl } })
     expect(await namesIn(at)).toEqual(['web'])
-  })
-
-  test('restore brings back a key that was revoked after the backup, as the guide says', async () => {
-    const at = await place()
-    await create(at, 'web')
-    const before = await printed(at, 'list')
-    expect(await run(at, 'backup', 'kept.db')).toMatchObject({ code: 0 })
-    await keys(at, 'revoke', 'web')
-    await create(at, 'later')
-    expect(await run(at, 'restore', 'kept.db')).toMatchObject({ code: 0 })
-    expect(await printed(at, 'list')).toEqual(before)
   })
 
   test.each([[['list']], [['revoke', 'web']]])(
