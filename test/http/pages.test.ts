@@ -7,7 +7,7 @@ import { newUserBody } from '../support/builders.ts'
 import { openTestApp, type TestApp } from '../support/open-test-app.ts'
 import { sendRaw } from '../support/raw-http.ts'
 import { askAndClose, CLOSING, requestBytes } from '../support/raw-request.ts'
-import { shareKeyedApp, shareTestApp } from '../support/shared-app.ts'
+import { shareTestApp } from '../support/shared-app.ts'
 import { executeSql } from '../support/sql.ts'
 
 const PROJECT = new URL('../../', import.meta.url)
@@ -31,7 +31,7 @@ const TYPES: Readonly<Record<string, string>> = {
 
 const app = shareTestApp({ users: [newUserBody({ name: 'José' })] })
 
-const keyed = shareKeyedApp([])
+const keyed = shareTestApp({ keys: [] })
 
 /** The folder of the files that the page of `GET /docs` loads, such as `/docs/0123456789abcdef`. */
 let folder: string

@@ -2,7 +2,7 @@ import { get, type IncomingMessage } from 'node:http'
 import { connect } from 'node:net'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { describe, expect, onTestFinished, test } from 'vitest'
-import { addKey, openKeyedApp, withKeyStore } from '../support/api-keys.ts'
+import { withKeyStore } from '../support/api-keys.ts'
 import { newUserBody } from '../support/builders.ts'
 import { openTestApp, type TestApp } from '../support/open-test-app.ts'
 import { shareTestApp } from '../support/shared-app.ts'
@@ -390,10 +390,11 @@ describe('after CHANGES_RETENTION', () => {
   })
 })
 
+const FOLLOWER = { name: 'follower', scopes: ['users:read'] } as const
+
 test('a revoked key ends a wait and a stream', async () => {
-  const app = await openKeyedApp([])
-  const key = `Bearer ${await addKey(app.databaseUrl, { name: 'follower', scopes: ['users:read'] })}`
-  await until(async () => (await app.http.get(PATH).set('Authorization', key)).status === 200)
+  const app = await openTestApp({ keys: [FOLLOWER] })
+  const [key = ''] = app.bearers
   const { body } = await app.http.get(PATH).set('Authorization', key)
   const waiting = app.http.get(`${PATH}?after=${body.next}&wait=60`).set('Authorization', key)
   const answered = waiting.then(({ status, headers }) => [status, headers['www-authenticate']])
@@ -411,12 +412,10 @@ const MANY_USERS = `
   FROM serial`
 
 test('a revoked key ends a stream whose client takes nothing', async () => {
-  const app = await openKeyedApp([])
-  const { databaseUrl } = app
+  const app = await openTestApp({ keys: [FOLLOWER] })
+  const { databaseUrl, bearers } = app
   await executeSql(databaseUrl, MANY_USERS)
-  const key = `Bearer ${await addKey(databaseUrl, { name: 'follower', scopes: ['users:read'] })}`
-  await until(async () => (await app.http.get(PATH).set('Authorization', key)).status === 200)
-  const stream = await openStream(app, { headers: { Authorization: key } })
+  const stream = await openStream(app, { headers: { Authorization: bearers[0] ?? '' } })
   await stream.until(/event: user/)
   stream.response.socket.pause()
   await withKeyStore(databaseUrl, store => store.revoke('follower'))

@@ -1,7 +1,6 @@
 import { readFileSync } from 'node:fs'
 import { createRequire } from 'node:module'
 import { describe, expect, test } from 'vitest'
-import { openKeyedApp } from '../../support/api-keys.ts'
 import { newUserBody } from '../../support/builders.ts'
 import {
   BEARER,
@@ -51,10 +50,12 @@ test('limits do not apply to the management port, and its requests count for non
 })
 
 test('API keys open nothing on the management port, and its token nothing on the public one', async () => {
-  const env = { MANAGEMENT_PORT: '0', MANAGEMENT_TOKEN: TOKEN }
-  const { http, bearers, managementUrl } = await openKeyedApp([{}], { env })
+  const { http, ops, bearers } = await openManagedApp({
+    env: { MANAGEMENT_TOKEN: TOKEN },
+    keys: [{}],
+  })
   const headers = { Authorization: bearers[0] ?? '' }
-  expect((await fetch(`${managementUrl}/nowhere`, { headers })).status).toBe(401)
+  await ops.get('/nowhere').set(headers).expect(401)
   await http.get('/users').set(headers).expect(200)
   await http.get('/users').set(BEARER).expect(401)
 })

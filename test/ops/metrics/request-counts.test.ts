@@ -1,10 +1,8 @@
 import { expect, test } from 'vitest'
-import { addKey, unknownKey } from '../../support/api-keys.ts'
+import { unknownKey } from '../../support/api-keys.ts'
 import { newUserBody } from '../../support/builders.ts'
 import { type ManagedApp, openManagedApp } from '../../support/management-requests.ts'
 import { type Metrics, parseMetrics } from '../../support/metrics-text.ts'
-import { databaseIn } from '../../support/new-database.ts'
-import { temporaryFolder } from '../../support/open-test-app.ts'
 import { sendRaw } from '../../support/raw-http.ts'
 import { untilPasses } from '../../support/until.ts'
 
@@ -139,22 +137,20 @@ test('shed requests are counted as many as were answered with overloaded', async
 })
 
 test('requests with an API key are counted by its name', async () => {
-  const { app, bearers } = await openWithKeys(
-    { name: 'reader', scopes: ['users:read'] },
-    { name: 'constructor' },
-    { name: 'expired', expiresAt: 1 },
-  )
-  const [reader = '', other = '', expired = ''] = bearers
+  const reading = { name: 'reader', scopes: ['users:read'] } as const
+  const keys = [reading, { name: 'constructor' }, { name: 'expired', expiresAt: 1 }]
+  const app = await openManagedApp({ keys })
+  const [reader = '', other = '', expired = ''] = app.bearers
   for (const [line, key, status] of [
     ['GET /users', reader, 200],
     ['DELETE /users/1', reader, 403],
     ['GET /nowhere', reader, 404],
     ['GET /users', other, 200],
     ['GET /users', expired, 401],
-    ['GET /users', unknownKey(), 401],
-    ['GET /users', 'x', 401],
+    ['GET /users', `Bearer ${unknownKey()}`, 401],
+    ['GET /users', 'Bearer x', 401],
   ] as const) {
-    expect(await send(app, line, [`Authorization: Bearer ${key}`])).toBe(status)
+    expect(await send(app, line, [`Authorization: ${key}`])).toBe(status)
   }
   await untilPasses(async () => {
     const byKey = (await readMetrics(app)).all('http_requests_by_key_total')
@@ -180,9 +176,10 @@ test('decisions of the limits are counted by rule and outcome, from 0 on', async
 })
 
 test('nothing of a user, a client or a key is in any metric', async () => {
-  const { app, bearers } = await openWithKeys({})
+  const app = await openManagedApp({ keys: [{}] })
+  const [bearer = ''] = app.bearers
   const headers = [
-    `Authorization: Bearer ${bearers[0]}`,
+    `Authorization: ${bearer}`,
     ...['User-Agent: secretagent', 'Cookie: secretcookie', 'X-Request-Id: secretrequest'],
     ...['Idempotency-Key: secretidempotency', 'X-Forwarded-For: 203.0.113.77'],
   ]
@@ -198,14 +195,8 @@ test('nothing of a user, a client or a key is in any metric', async () => {
   for (const accept of ['text/plain', 'application/openmetrics-text']) {
     const { text } = await app.ops.get('/metrics').set('Accept', accept).expect(200)
     expect(text).toContain('users')
-    for (const told of [
-      'secret',
-      '470011470011',
-      '127.0.0.1',
-      '203.0.113',
-      bearers[0]?.slice(-20),
-    ]) {
-      expect(text.toLowerCase()).not.toContain(told?.toLowerCase())
+    for (const told of ['secret', '470011470011', '127.0.0.1', '203.0.113', bearer.slice(-20)]) {
+      expect(text.toLowerCase()).not.toContain(told.toLowerCase())
     }
   }
 })
@@ -228,15 +219,6 @@ function countsIn(metrics: Metrics): Counts {
     return [`${method} ${route} ${status}`, value] as const
   })
   return Object.fromEntries(counts)
-}
-
-/** A service that requires keys, with these; the metrics have no requests of opening it. */
-async function openWithKeys(...keys: readonly Parameters<typeof addKey>[1][]) {
-  const databaseUrl = await databaseIn(temporaryFolder())
-  const bearers: string[] = []
-  for (const key of keys) bearers.push(await addKey(databaseUrl, key))
-  const env = { DATABASE_URL: databaseUrl, API_KEYS: 'required' }
-  return { app: await openManagedApp({ env }), bearers }
 }
 
 /** A request on a connection of its own. */
