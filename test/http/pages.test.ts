@@ -221,12 +221,7 @@ function getBytes(path: string, coding?: string) {
 /** What is received: status line and headers without the date, and what follows them, as bytes. */
 async function headAndBody(line: string, accept: string): Promise<readonly [string, string]> {
   const headers = { ...CLOSING, Accept: accept, 'X-Request-Id': 'same' }
-  const exchange = sendRaw(app.port, requestBytes(line, headers))
-  let received = ''
-  exchange.socket.on('data', chunk => {
-    received += chunk.toString('latin1')
-  })
-  await exchange.ended
+  const received = await sendRaw(app.port, requestBytes(line, headers)).text
   const [head = '', body = ''] = received.split('\r\n\r\n')
   return [`${head}\r\n`.replace(/Date: .*\r\n/, ''), body]
 }

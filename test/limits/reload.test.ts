@@ -1,11 +1,10 @@
-import { once } from 'node:events'
 import { rmSync, writeFileSync } from 'node:fs'
-import { request as httpRequest } from 'node:http'
 import { describe, expect, onTestFinished, test } from 'vitest'
 import { watchReloads } from '../../src/cli/serve/signals.ts'
-import { newUserBody } from '../support/builders.ts'
+import { beginPost } from '../support/begin-post.ts'
 import { openLimitedApp, shareLimitedApp } from '../support/limited-app.ts'
 import { openTestApp } from '../support/open-test-app.ts'
+import { CLOSING } from '../support/raw-request.ts'
 
 const RELOADED = 'limits reloaded'
 
@@ -180,18 +179,10 @@ describe('a reload', () => {
 
   test('does not disturb a request whose body is still arriving', async () => {
     await app.startOver({ rateLimits: [{ to: 5, within: 60 }] })
-    const body = JSON.stringify(newUserBody())
-    const type = { 'Content-Type': 'application/json', 'Content-Length': body.length }
-    const headers = { ...type, Expect: '100-continue' }
-    const request = httpRequest(`${app.url}/users`, { method: 'POST', headers })
-    request.flushHeaders()
-    await once(request, 'continue')
+    const post = await beginPost(app.port, CLOSING)
     await app.change({ rateLimits: [{ name: 'b', to: 1, within: 60, by: 'body:user.name' }] })
-    const answered = once(request, 'response')
-    request.end(body)
-    const [response] = await answered
-    expect(response.statusCode).toBe(201)
-    response.resume()
+    post.finish()
+    expect(await post.ended).toMatchObject([{ status: 100 }, { status: 201 }])
   })
 
   test('keeps counting under many requests', async () => {

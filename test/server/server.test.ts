@@ -31,15 +31,6 @@ function answersTo(bytes: string): Promise<readonly RawAnswer[]> {
   return sendRaw(app.port, Buffer.from(bytes, 'latin1')).ended
 }
 
-/** All that is received until the service closes the connection. */
-async function textOf(bytes: string): Promise<string> {
-  const { socket, ended } = sendRaw(app.port, bytes)
-  const chunks: Buffer[] = []
-  socket.on('data', chunk => chunks.push(chunk))
-  await ended
-  return Buffer.concat(chunks).toString()
-}
-
 const linesOf = (id = '') => app.logLines.filter(({ requestId }) => requestId === id)
 
 function expectNoWarning({ logLines }: TestApp = app): void {
@@ -100,9 +91,10 @@ test.each(REFUSED)(
 )
 
 test('a HEAD is refused without a body, but a refusal after it has one', async () => {
-  const refused = await textOf('HEAD / HTTP/1.1\r\nHost: x\r\nnonsense\r\n\r\n')
+  const refused = await sendRaw(app.port, 'HEAD / HTTP/1.1\r\nHost: x\r\nnonsense\r\n\r\n').text
   expect(refused).toMatch(/^HTTP\/1.1 400 .*\r\nContent-Length: [1-9].*\r\n\r\n$/s)
-  const received = await textOf('HEAD /nowhere HTTP/1.1\r\nHost: x\r\n\r\nnonsense\r\n\r\n')
+  const two = 'HEAD /nowhere HTTP/1.1\r\nHost: x\r\n\r\nnonsense\r\n\r\n'
+  const received = await sendRaw(app.port, two).text
   expect(received).toMatch(/ 404 .* 400 .*\r\n\r\n\{"message"/s)
 })
 

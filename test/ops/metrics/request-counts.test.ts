@@ -4,6 +4,13 @@ import { newUserBody } from '../../support/builders.ts'
 import { type ManagedApp, openManagedApp } from '../../support/management-requests.ts'
 import { type Metrics, parseMetrics } from '../../support/metrics-text.ts'
 import { sendRaw } from '../../support/raw-http.ts'
+import {
+  AS_JSON,
+  askAndClose,
+  CLOSING,
+  type RawHeaders,
+  requestBytes,
+} from '../../support/raw-request.ts'
 import { untilPasses } from '../../support/until.ts'
 
 const DURATION = 'http_request_duration_seconds'
@@ -15,21 +22,23 @@ type Counts = Record<string, number>
 
 const USER = JSON.stringify(newUserBody())
 
+type Rest = readonly [headers?: RawHeaders, body?: string]
+
 /** By the route that their metrics name. */
-const REQUESTS: readonly [route: string, ...Parameters<typeof requestText>][] = [
-  ['/users', 'POST /users', [], USER],
-  ['/users', 'POST /users', [], USER],
-  ['/users', 'POST /users', [], '{'],
-  ['/users', 'POST /users?x=1', [], USER],
+const REQUESTS: readonly [route: string, line: string, ...Rest][] = [
+  ['/users', 'POST /users', {}, USER],
+  ['/users', 'POST /users', {}, USER],
+  ['/users', 'POST /users', {}, '{'],
+  ['/users', 'POST /users?x=1', {}, USER],
   ['/users/{id}', 'GET /users/1?name=a'],
   ['/users/{id}', 'HEAD /users/1'],
   ['/users/{id}', 'GET /users/ann@example.com'],
-  ['/users/{id}', 'PUT /users/1', [], '{"user":{"name":"Other"}}'],
-  ['/users/{id}', 'DELETE /users/1', ['If-Match: "no"']],
+  ['/users/{id}', 'PUT /users/1', {}, '{"user":{"name":"Other"}}'],
+  ['/users/{id}', 'DELETE /users/1', { 'If-Match': '"no"' }],
   ['/users/{id}', 'DELETE /users/1'],
   ['/users', 'GET /users'],
   ['/users', 'OPTIONS /users'],
-  ['/users', 'GET /users', ['Accept: text/css']],
+  ['/users', 'GET /users', { Accept: 'text/css' }],
   ['/users', 'PROPFIND /users'],
   ['', 'PURGE /nowhere'],
   ['', 'GET /users/1/posts'],
@@ -38,9 +47,9 @@ const REQUESTS: readonly [route: string, ...Parameters<typeof requestText>][] = 
   ['/livez', 'GET /livez'],
   ['/readyz', 'HEAD /readyz'],
   // Refused before their routes.
-  ['/users/{id}', 'GET /users/7', ['User-Agent: sqlmap']],
-  ['', 'GET /seven', ['User-Agent: sqlmap']],
-  ['/users', 'GET /users', ['Host: localhost']],
+  ['/users/{id}', 'GET /users/7', { 'User-Agent': 'sqlmap' }],
+  ['', 'GET /seven', { 'User-Agent': 'sqlmap' }],
+  ['/users', 'GET /users', { Host: ['localhost', 'localhost'] }],
 ]
 
 const MALFORMED = [
@@ -67,7 +76,7 @@ test('each request is counted once by method, route and status, as the log has i
   for (const bytes of MALFORMED) {
     increase(expected, `_OTHER  ${(await sendRaw(app.port, bytes).ended)[0]?.status}`)
   }
-  const lost = sendRaw(app.port, requestText('POST /password-verifications', EXPECTING))
+  const lost = sendRaw(app.port, requestBytes('POST /password-verifications', EXPECTING))
   await lost.answers(1)
   lost.socket.resetAndDestroy()
   increase(expected, 'POST /password-verifications 0')
@@ -103,7 +112,7 @@ test('each request is counted once by method, route and status, as the log has i
 
 test('a request is in flight until it is answered, and its connection is open; none of this port', async () => {
   const app = await openManagedApp()
-  const exchange = sendRaw(app.port, requestText('POST /users', EXPECTING))
+  const exchange = sendRaw(app.port, requestBytes('POST /users', { ...CLOSING, ...EXPECTING }))
   await exchange.answers(1)
   const expectNow = (open: number, counts: Counts) =>
     // A connection that opening the service took, or that was answered, may be closed a little later.
@@ -150,7 +159,7 @@ test('requests with an API key are counted by its name', async () => {
     ['GET /users', `Bearer ${unknownKey()}`, 401],
     ['GET /users', 'Bearer x', 401],
   ] as const) {
-    expect(await send(app, line, [`Authorization: ${key}`])).toBe(status)
+    expect(await send(app, line, { Authorization: key })).toBe(status)
   }
   await untilPasses(async () => {
     const byKey = (await readMetrics(app)).all('http_requests_by_key_total')
@@ -178,11 +187,11 @@ test('decisions of the limits are counted by rule and outcome, from 0 on', async
 test('nothing of a user, a client or a key is in any metric', async () => {
   const app = await openManagedApp({ keys: [{}] })
   const [bearer = ''] = app.bearers
-  const headers = [
-    `Authorization: ${bearer}`,
-    ...['User-Agent: secretagent', 'Cookie: secretcookie', 'X-Request-Id: secretrequest'],
-    ...['Idempotency-Key: secretidempotency', 'X-Forwarded-For: 203.0.113.77'],
-  ]
+  const headers = {
+    ...{ Authorization: bearer, 'User-Agent': 'secretagent', Cookie: 'secretcookie' },
+    ...{ 'X-Request-Id': 'secretrequest', 'Idempotency-Key': 'secretidempotency' },
+    'X-Forwarded-For': '203.0.113.77',
+  }
   const user = { name: 'Secretname', email: 'secret@example.com', password: 'secretpassword' }
   for (const line of [
     ...['POST /users', 'POST /password-verifications', 'GET /users/470011470011'],
@@ -190,7 +199,7 @@ test('nothing of a user, a client or a key is in any metric', async () => {
     ...['GET /users/%zz/secretpath', 'SECRETMETHOD /users', 'PROPFIND /secretpath'],
   ]) {
     await send(app, line, headers, JSON.stringify({ user }))
-    await send(app, line, [], JSON.stringify({ user }))
+    await send(app, line, {}, JSON.stringify({ user }))
   }
   for (const accept of ['text/plain', 'application/openmetrics-text']) {
     const { text } = await app.ops.get('/metrics').set('Accept', accept).expect(200)
@@ -201,7 +210,7 @@ test('nothing of a user, a client or a key is in any metric', async () => {
   }
 })
 
-const EXPECTING = ['Content-Length: 50', 'Expect: 100-continue']
+const EXPECTING = { ...AS_JSON, 'Content-Length': '50', Expect: '100-continue' }
 
 function increase(counts: Counts, key: string, by = 1): void {
   counts[key] = (counts[key] ?? 0) + by
@@ -221,14 +230,8 @@ function countsIn(metrics: Metrics): Counts {
   return Object.fromEntries(counts)
 }
 
-/** A request on a connection of its own. */
-function requestText(line: string, headers: readonly string[] = [], body = ''): string {
-  const length = body === '' ? [] : [`Content-Length: ${Buffer.byteLength(body)}`]
-  const json = 'Content-Type: application/json'
-  const lines = [`${line} HTTP/1.1`, 'Host: localhost', 'Connection: close', json, ...length]
-  return `${[...lines, ...headers].join('\r\n')}\r\n\r\n${body}`
-}
-
-async function send({ port }: Pick<ManagedApp, 'port'>, ...parts: Parameters<typeof requestText>) {
-  return (await sendRaw(port, requestText(...parts)).ended)[0]?.status
+/** The status of a request on a connection of its own. */
+async function send({ port }: Pick<ManagedApp, 'port'>, line: string, ...rest: Rest) {
+  const [headers, body] = rest
+  return (await askAndClose(port, line, { ...AS_JSON, ...headers }, body)).status
 }
