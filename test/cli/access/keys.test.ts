@@ -5,7 +5,7 @@ import { execute } from '../../support/databases.ts'
 import { isEngine } from '../../support/engine.ts'
 import { databaseIn } from '../../support/new-database.ts'
 import { openTestApp, temporaryFolder } from '../../support/open-test-app.ts'
-import { type FinishedProcess, runCommand } from '../../support/run-command.ts'
+import { type FinishedProcess, runCommand, stderrOf, stdoutOf } from '../../support/run-command.ts'
 import { executeSql, selectRows, storedBytes } from '../../support/sql.ts'
 
 const INSTANT = expect.stringMatching(/^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/)
@@ -40,8 +40,7 @@ async function create(at: Place, name: string, ...args: string[]): Promise<strin
 }
 
 async function printed(at: Place, ...args: string[]) {
-  const { code, stdout, stderr } = await keys(at, ...args, '--json')
-  expect({ code, stderr }).toEqual({ code: 0, stderr: '' })
+  const stdout = await stdoutOf(keys(at, ...args, '--json'))
   return JSON.parse(stdout)
 }
 
@@ -194,8 +193,7 @@ describe('keys list', () => {
       `UPDATE api_keys SET created_at = 0, last_used_at = 1900000000000, expires_at = 1000 WHERE name = 'old';
        UPDATE api_keys SET expires_at = 9000000000000000 WHERE name = 'far'`,
     )
-    const { code, stdout, stderr } = await keys(at, 'list')
-    expect({ code, stderr }).toEqual({ code: 0, stderr: '' })
+    const stdout = await stdoutOf(keys(at, 'list'))
     // A time that no date can hold is shown as the last possible one.
     const last = '+275760-09-13T00:00:00.000Z'
     expect(stdout.replaceAll(/(created|expires) 20[^ ]+Z/g, '$1 T').split('\n')).toEqual([
@@ -236,8 +234,7 @@ describe('keys revoke', () => {
   })
 
   test('of a key instead of a name does not repeat the key', async () => {
-    const { code, stdout, stderr } = await keys(await place(), 'revoke', SECRET)
-    expect({ code, stdout }).toEqual({ code: 2, stdout: '' })
+    const stderr = await stderrOf(keys(await place(), 'revoke', SECRET), 2)
     expect(stderr).toMatch(/^NAME was a key; it may be 1 to 64 letters, /)
     expect(stderr).not.toContain(SECRET)
   })

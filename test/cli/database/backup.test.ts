@@ -7,7 +7,7 @@ import { emailsIn, filesOf, modeOf } from '../../support/databases.ts'
 import { fillWithUsers } from '../../support/fill-with-users.ts'
 import { ask } from '../../support/json-requests.ts'
 import { openTestApp, temporaryFolder } from '../../support/open-test-app.ts'
-import { runCommand } from '../../support/run-command.ts'
+import { runCommand, stdoutOf } from '../../support/run-command.ts'
 
 async function placeWithUsers(users = 3) {
   const cwd = temporaryFolder()
@@ -25,9 +25,7 @@ test('backup of a running service is one file of mode 600 with all acknowledged 
   const service = await openTestApp({ env: { DATABASE_URL: place.path } })
   const emails = ['one@x.co', 'two@x.co']
   for (const email of emails) await ask(service, 'POST /users', newUserBody({ email }))
-  const { code, stdout, stderr } = await backup(place, 'copy.db')
-  expect({ code, stderr }).toEqual({ code: 0, stderr: '' })
-  expect(stdout).toMatch(/^copy\.db: [\d.]+ MB, checked\n$/)
+  expect(await stdoutOf(backup(place, 'copy.db'))).toMatch(/^copy\.db: [\d.]+ MB, checked\n$/)
   expect(emailsIn(place.file)).toEqual(['user1@x.co', ...emails])
   expect(filesOf(place.file)).toEqual(['copy.db'])
   expect(modeOf(place.file)).toBe(0o600)
@@ -48,8 +46,7 @@ test('backup replaces an older one, whatever its mode, removes the partial files
   for (const name of [...staying, ofKilled, `${ofKilled}-journal`]) {
     writeFileSync(join(place.cwd, name), 'half')
   }
-  const { code, stdout, stderr } = await backup(place, 'copy.db', '--json')
-  expect({ code, stderr }).toEqual({ code: 0, stderr: '' })
+  const stdout = await stdoutOf(backup(place, 'copy.db', '--json'))
   expect(JSON.parse(stdout)).toEqual({ file: 'copy.db', bytes: statSync(place.file).size })
   expect(emailsIn(place.file)).toHaveLength(3)
   expect(modeOf(place.file)).toBe(0o600)

@@ -4,7 +4,7 @@ import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { describe, expect, onTestFinished, test, vi } from 'vitest'
 import { temporaryFolder } from '../../support/open-test-app.ts'
-import { runCommand } from '../../support/run-command.ts'
+import { runCommand, stderrOf, stdoutOf } from '../../support/run-command.ts'
 
 const EXAMPLE = fileURLToPath(new URL('../../../limits.example.json', import.meta.url))
 
@@ -25,16 +25,13 @@ async function limits(command: string, { rules, file = 'rules.mjs', args = [], e
   return finished
 }
 
-async function checked(asked: Asked): Promise<string> {
-  const { code, stdout, stderr } = await limits('check', asked)
-  expect({ code, stderr }).toEqual({ code: 0, stderr: '' })
-  return stdout
+function checked(asked: Asked): Promise<string> {
+  return stdoutOf(limits('check', asked))
 }
 
 /** What `limits test` prints below its first line, in paragraphs. */
 async function tried(asked: Asked): Promise<readonly string[]> {
-  const { code, stdout, stderr } = await limits('test', asked)
-  expect({ code, stderr }).toEqual({ code: 0, stderr: '' })
+  const stdout = await stdoutOf(limits('test', asked))
   return stdout.trimEnd().split('\n\n').slice(1)
 }
 
@@ -142,8 +139,7 @@ rateLimits
     ],
   ])('refuses %s with exit code 1 and a line for each mistake', async (file, rules, lines) => {
     const asked = { file, ...(rules !== undefined && { rules }) }
-    const { code, stdout, stderr } = await limits('check', asked)
-    expect({ code, stdout }).toEqual({ code: 1, stdout: '' })
+    const stderr = await stderrOf(limits('check', asked))
     expect(stderr.split('\n')).toEqual([
       ...lines.map(line => (typeof line === 'string' ? line : expect.stringMatching(line))),
       '',
@@ -415,8 +411,7 @@ describe('limits test', () => {
     [['--expect', 'refused'], "option '--expect <OUTCOME>' argument 'refused' is"],
     [['--colour'], "unknown option '--colour'"],
   ])('refuses %j with exit code 2 and one line', async (args, named) => {
-    const { code, stdout, stderr } = await limits('test', { rules: 'export default {}', args })
-    expect({ code, stdout }).toEqual({ code: 2, stdout: '' })
+    const stderr = await stderrOf(limits('test', { rules: 'export default {}', args }), 2)
     expect(stderr).toMatch(/^[^\n]+; see --help\n$/)
     expect(stderr.slice(0, named.length)).toBe(named)
   })
