@@ -293,14 +293,9 @@ describe('the lines of a .env file', () => {
     expect(readDotenv(text)).toEqual({ ...DEFAULTS, port: 4000, host: '0.0.0.0' })
   })
 
-  test.each<[string, string, Partial<Config>]>([
-    [
-      'a # in quotes, and comments behind a blank',
-      `DATABASE_URL='a#b.db' #c#d\nPORT=4000 # e#f\nTRUST_PROXY= #g\n`,
-      { database: fileAt('a#b.db'), port: 4000 },
-    ],
-  ])('may have %s', (_, text, parsed) => {
-    expect(readDotenv(text)).toEqual({ ...DEFAULTS, ...parsed })
+  test('may have a # in quotes, and comments behind a blank', () => {
+    const text = `DATABASE_URL='a#b.db' #c#d\nPORT=4000 # e#f\nTRUST_PROXY= #g\n`
+    expect(readDotenv(text)).toEqual({ ...DEFAULTS, database: fileAt('a#b.db'), port: 4000 })
   })
 
   test.each([

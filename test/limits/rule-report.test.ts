@@ -110,20 +110,6 @@ describe.each([false, true])('with dryRun %s', dryRun => {
   })
 })
 
-test('rules after the one that lets a request pass or refuses it count nothing', async () => {
-  await app.startOver({
-    safelist: [{ name: 'office', ip: ANN }],
-    throttle: [POSTS, { ...POSTS, name: 'later', limit: 9 }],
-    track: [{ name: 'seen', path: '/posts' }],
-  })
-  await app.statuses(3, 'GET /posts', ANN)
-  await app.statuses(5, 'GET /posts', BOB)
-  expect(numbersOf('office')).toEqual(numbers(3, 3, 0))
-  expect(numbersOf('posts')).toEqual(numbers(5, 2, 3))
-  expect(numbersOf('later').counted).toBe(2)
-  expect(numbersOf('seen').counted).toBe(2)
-})
-
 test('the report has the rules in the order of requests; with CACHE_STORE=none only what still acts has numbers', async () => {
   const rules = {
     rateLimits: [LISTS, { to: 1, within: 60, dryRun: true }],

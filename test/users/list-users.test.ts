@@ -240,7 +240,7 @@ test('GET /users count and envelope answer the object of data, page, has_more an
 
 /** Queries whose first parameter is wrong. */
 const WRONG_QUERIES = `
-  foo=1 Page=1 __proto__=1 sort[]=id per_page per_page= per_page=0 per_page=1001
+  foo=1 Page=1 __proto__=1 constructor=1 then=1 __proto__.polluted=1 sort[]=id per_page per_page= per_page=0 per_page=1001
   per_page=010 per_page=1.0 per_page=1e2 per_page=-1 per_page=10&per_page=10
   id= id=0 id=-1 id=1.5 id=1, id=,1 id=1,,2 id=01 id=a id=1;2 id=1&id=2 email=a@x.co, email=,
   page=0 page=99999999999999999999 after= after=x after=%ff sort=password sort=- sort=--id
