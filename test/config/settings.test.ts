@@ -190,9 +190,7 @@ describe('wrong values:', () => {
   )
 
   test.each([
-    'file:users.db?',
-    'FILE:users.db#main',
-    'file:///var/u.db?mode=ro',
+    ...['file:users.db?', 'FILE:users.db#main', 'file:///var/u.db?mode=ro'],
     'file::memory:?cache=shared',
   ])('DATABASE_URL=%s is refused with a sentence that says why', url => {
     expect(problemsOf({ DATABASE_URL: url })).toEqual([
@@ -336,9 +334,11 @@ describe('readSettings reports names that set nothing:', () => {
     readSettings(environment, path).unknown
 
   test.each([
-    ['DATABASE_ULR', 'DATABASE_URL'],
-    ['LOGLEVEL', 'LOG_LEVEL'],
-    ['log_level', 'LOG_LEVEL'],
+    ...[
+      ['DATABASE_ULR', 'DATABASE_URL'],
+      ['LOGLEVEL', 'LOG_LEVEL'],
+      ['log_level', 'LOG_LEVEL'],
+    ],
     ['CORS_ORIGIN', 'CORS_ORIGINS'],
   ])('%s of the environment, one letter away from %s', (name, didYouMean) => {
     expect(unknownIn({ [name]: 'x' })).toEqual([{ name, source: 'environment', didYouMean }])

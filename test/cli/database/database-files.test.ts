@@ -6,12 +6,8 @@ import { temporaryFolder } from '../../support/open-test-app.ts'
 import { runCommand } from '../../support/run-command.ts'
 
 test.each([
-  'data/users.db',
-  'data/users.db-wal',
-  'data/users.db-journal',
-  'other/../data/users.db-shm',
-  'link/users.db',
-  'file.csv',
+  ...['data/users.db', 'data/users.db-wal', 'data/users.db-journal', 'other/../data/users.db-shm'],
+  ...['link/users.db', 'file.csv'],
 ])('%s, a file of the database, is not written by import or export', async path => {
   const cwd = temporaryFolder()
   writeFileSync(join(cwd, 'users.ndjson'), '{"name":"Ann","email":"ann@example.com"}\n{}\n')

@@ -37,13 +37,11 @@ const FILTERS: readonly UserFilters[] = [
 ]
 
 const WORDS = [
-  ['ann'],
-  ['ann', 'bob'],
-  ['ann', 'z'],
-  ['commonbutlong'],
-  ['commonbutlongest', 'bob'],
-  ['u1', 'ann'],
-  ['bob', 'nobody'],
+  ...[['ann'], ['ann', 'bob'], ['ann', 'z'], ['commonbutlong'], ['commonbutlongest', 'bob']],
+  ...[
+    ['u1', 'ann'],
+    ['bob', 'nobody'],
+  ],
 ]
 
 const COMMON = { ...ALL, words: ['commonbutlonger'] }
