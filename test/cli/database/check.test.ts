@@ -1,33 +1,21 @@
-import { join } from 'node:path'
 import { expect, test } from 'vitest'
-import { makeDatabase } from '../../faults/databases.ts'
+import { openPlace } from '../../support/command-place.ts'
 import { forgetInIndex } from '../../support/damage.ts'
 import { execute } from '../../support/databases.ts'
 import { ask } from '../../support/json-requests.ts'
-import { openTestApp, temporaryFolder } from '../../support/open-test-app.ts'
-import { runCommand, stdoutOf } from '../../support/run-command.ts'
-
-function placeWithUsers({ users = 20, ...schema }: { users?: number; migrations?: number } = {}) {
-  const cwd = temporaryFolder()
-  const path = join(cwd, 'data', 'users.db')
-  makeDatabase(path, { users, ...schema })
-  return { cwd, path }
-}
-
-function check(cwd: string, ...args: string[]) {
-  return runCommand({ cwd, args: ['check', ...args] })
-}
+import { openTestApp } from '../../support/open-test-app.ts'
+import { stdoutOf } from '../../support/run-command.ts'
 
 test('check says that a database is sound, also while a service writes to it', async () => {
-  const { cwd, path } = placeWithUsers()
+  const { path, run } = openPlace({ users: 20 })
   const sound = { code: 0, stdout: './data/users.db: sound\n', stderr: '' }
-  expect(await check(cwd)).toEqual(sound)
+  expect(await run('check')).toEqual(sound)
   const service = await openTestApp({ env: { DATABASE_URL: path } })
   let isOver = false
   const writing = (async () => {
     while (!isOver) await ask(service, 'PUT /users/1', { user: { name: `${Math.random()}` } })
   })()
-  const checked = await check(cwd).finally(() => {
+  const checked = await run('check').finally(() => {
     isOver = true
   })
   await writing
@@ -35,14 +23,14 @@ test('check says that a database is sound, also while a service writes to it', a
 })
 
 test('check names the migrations that are pending, applies none, and prints the same as JSON', async () => {
-  const { cwd, path } = placeWithUsers({ migrations: 2 })
-  const { code, stdout } = await check(cwd)
+  const { path, run } = openPlace({ users: 20, migrations: 2 })
+  const { code, stdout } = await run('check')
   expect(code).toBe(0)
   expect(stdout).toMatch(
     /^\.\/data\/users\.db: sound\npending, for the next start or `migrate`: 0003_\w+, 0004_/,
   )
   const checked = async () => {
-    const { code, stdout, stderr } = await check(cwd, '--json')
+    const { code, stdout, stderr } = await run('check', '--json')
     return { code, stderr, ...JSON.parse(stdout) }
   }
   const sound = { code: 0, stderr: '', database: './data/users.db', sound: true, faults: [] }
@@ -93,9 +81,9 @@ test.each<[found: string, spoil: (path: string) => void]>([
   ],
   ['row 1500 missing from index users_by_name', forgetInIndex],
 ])('check finds that %s, with exit code 3', async (found, spoilIt) => {
-  const { cwd, path } = placeWithUsers({ users: spoilIt === forgetInIndex ? 3000 : 20 })
+  const { path, run } = openPlace({ users: spoilIt === forgetInIndex ? 3000 : 20 })
   spoilIt(path)
-  const stdout = await stdoutOf(check(cwd), 3)
+  const stdout = await stdoutOf(run('check'), 3)
   expect(stdout).toContain(`./data/users.db: ${found}\n`)
   expect(stdout).not.toContain('sound')
 })
