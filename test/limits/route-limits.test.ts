@@ -101,7 +101,15 @@ type ActionName = keyof typeof LINES_OF_ACTIONS
 const ALL_ACTIONS = Object.keys(LINES_OF_ACTIONS) as ActionName[]
 
 const LINES_OF_NO_ACTION = [
-  ...['OPTIONS /users', 'GET /', 'GET /livez', 'GET /nowhere', 'GET /users/', 'POST /Users'],
+  ...[
+    'OPTIONS /users',
+    'GET /',
+    'GET /docs',
+    'GET /livez',
+    'GET /nowhere',
+    'GET /users/',
+    'POST /Users',
+  ],
   ...['DELETE /users', 'POST /users/99', 'GET /password-verifications', 'GET /users/%zz'],
 ]
 
