@@ -19,12 +19,6 @@ const NOT_SQLITE = 'but it is not a SQLite database; it may be file:PATH'
 
 test.each<Refusal>([
   {
-    why: 'a .env with a line that is not a setting',
-    env: { PORT: 'http' },
-    files: { '.env': '\uFEFFDATABASE_URL=a.db\nhush\nPORT=1\n' },
-    lines: ['.env, line 2: it must be NAME=value', 'PORT was "http"; it may be a whole'],
-  },
-  {
     why: 'limits with two mistakes',
     env: { LIMITS_FILE: './limits.json' },
     files: { 'limits.json': '{"throttles": [], "track": [{ "limit": 3 }]}' },

@@ -223,12 +223,6 @@ describe('wrong values:', () => {
     expect(problems[0]?.split('; it may be ')[0]).toBe(`${name} was ${shown}`)
   })
 
-  test('several have a line for each', () => {
-    const environment = { PORT: 'http', LOG_LEVEL: 'loud', BODY_LIMIT: '0', HOST: 'localhost' }
-    const names = problemsOf(environment).map(line => line.split(' ')[0])
-    expect(names).toEqual(['PORT', 'LOG_LEVEL', 'BODY_LIMIT'])
-  })
-
   test('a refusal is one line, and a short one, whatever the value holds', () => {
     const [problem = ''] = problemsOf({ PORT: `1\n2\r\n${'9'.repeat(10_000)}` })
     expect(problem).not.toMatch(/[\r\n]/)

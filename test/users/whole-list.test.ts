@@ -188,14 +188,6 @@ describe('GET /users as application/x-ndjson', () => {
     await few.http.post('/users').set('Accept', NDJSON).send(newUserBody()).expect(406)
   })
 
-  test('counts as list for the limits', async () => {
-    const app = await openTestApp({
-      limits: { rateLimits: [{ to: 1, within: '1 hour', only: ['list'] }] },
-    })
-    expect((await ask(app).expect(200)).headers.ratelimit).toContain('r=0')
-    await ask(app).expect(429)
-  })
-
   test('shows the users of its beginning, whatever changes meanwhile', async () => {
     const app = await openMany()
     const response = await begin(app, '?sort=-id')
