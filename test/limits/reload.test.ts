@@ -15,16 +15,6 @@ const statusOf = (agent: string) => app.statusOf('GET /users', { 'User-Agent': a
 
 const blocking = (agent: string) => ({ blocklist: [{ name: agent, userAgent: agent }] })
 
-test('a reload that failed does not keep the next one waiting', async () => {
-  const results = [Promise.reject(new Error('no')), Promise.resolve({ outcome: 'failed' })]
-  const { begin, request, end } = watchReloads()
-  onTestFinished(end)
-  const [first, second] = [request(), request()]
-  begin(() => results.shift() as ReturnType<typeof request>)
-  await expect(first).rejects.toThrow('no')
-  expect(await second).toEqual({ outcome: 'failed' })
-})
-
 test('a reload on SIGHUP that failed ends nothing, and the next one reloads', async () => {
   const { begin, request, end } = watchReloads()
   onTestFinished(end)
