@@ -1,5 +1,6 @@
 import { expect, test } from 'vitest'
 import { newUserBody } from '../support/builders.ts'
+import { linksOf } from '../support/list-pages.ts'
 import { openTestApp, type TestApp } from '../support/open-test-app.ts'
 import { shareTestApp } from '../support/shared-app.ts'
 
@@ -39,7 +40,7 @@ test('GET /users with q goes with sort, filters, count, envelope and pages, and 
   const first = await http.get('/users?q=ann+EXAM&sort=-name&per_page=2&count=true&envelope=true')
   expect(first.body).toMatchObject({ page: 1, has_more: true, total_count: 4 })
   expect(namesOf(first.body.data)).toEqual(['Anne C', 'Ann B'])
-  const next = /<([^>]*)>; rel="next"/.exec(first.headers.link ?? '')?.[1] ?? ''
+  const { next = '' } = linksOf(first.headers.link)
   expect(new URL(next, 'http://x').searchParams.get('q')).toBe('ann EXAM')
   const second = await http.get(next)
   expect(namesOf(second.body.data)).toEqual(['Ann A', 'Ann'])

@@ -2,6 +2,7 @@ import { beforeAll, describe, expect, test } from 'vitest'
 import { newUserBody } from '../support/builders.ts'
 import { byEngine } from '../support/engine.ts'
 import { createFakeClock } from '../support/fake-clock.ts'
+import { linksOf, walk } from '../support/list-pages.ts'
 import { openTestApp, type TestApp } from '../support/open-test-app.ts'
 import { shareTestApp } from '../support/shared-app.ts'
 import { executeSql } from '../support/sql.ts'
@@ -16,27 +17,9 @@ const idsOf = (body: readonly ShownUser[]) => body.map(({ id }) => id)
 
 const namesOf = (body: readonly ShownUser[]) => body.map(({ name }) => name)
 
-/** The targets of a Link header by their relation. */
-function linksOf(header: string | undefined): Record<string, string> {
-  const links = [...(header ?? '').matchAll(/<([^>]*)>; rel="(\w+)"/g)]
-  return Object.fromEntries(links.map(([, target, relation]) => [relation, target]))
-}
-
 /** The target of the link to the next page. */
 async function nextOf({ http }: TestApp, path: string): Promise<string> {
   return linksOf((await http.get(path).expect(200)).headers.link).next ?? ''
-}
-
-/** The users of each page. Between the pages something may happen. */
-async function walk({ http }: TestApp, first: string, between = async (_page: number) => {}) {
-  const pages: ShownUser[][] = []
-  for (let target: string | undefined = first; target !== undefined; ) {
-    const response: { body: ShownUser[]; headers: { link?: string } } = await http.get(target)
-    pages.push(response.body)
-    target = linksOf(response.headers.link).next
-    await between(pages.length)
-  }
-  return pages
 }
 
 const five = shareTestApp({ users: someNamed('a', 'b', 'a', 'b', 'a') })
