@@ -113,9 +113,12 @@ describe.each([false, true])('with dryRun %s', dryRun => {
 test('the report has the rules in the order of requests; with CACHE_STORE=none only what still acts has numbers', async () => {
   const rules = {
     rateLimits: [LISTS, { to: 1, within: 60, dryRun: true }],
-    track: [{ name: 'seen', path: '/a' }],
+    track: [
+      { name: 'seen', path: '/a' },
+      { name: 'missing', path: '/a', status: [404] },
+    ],
     throttle: [POSTS],
-    bans: [LOGIN, PROBING],
+    bans: [LOGIN, PROBING, { ...LOGIN, name: 'lost', path: '/a', status: [404] }],
     blocklist: [{ name: 'bad', path: '/bad' }],
     safelist: [{ name: 'good', path: '/good' }],
   }
@@ -129,8 +132,10 @@ test('the report has the rules in the order of requests; with CACHE_STORE=none o
       { type: 'blocklist', rule: 'bad', ...NOTHING, counted: 4, refused: 4 },
       { type: 'ban', rule: 'login', ...NOTHING },
       { type: 'ban', rule: 'probing', ...NOTHING, refused: 4 },
+      { type: 'ban', rule: 'lost', ...NOTHING },
       { type: 'throttle', rule: 'posts', ...NOTHING },
       { type: 'track', rule: 'seen', ...NOTHING, counted: 4, passed: 4 },
+      { type: 'track', rule: 'missing', ...NOTHING, counted: 4, passed: 4 },
       { type: 'rateLimit', rule: 'lists', ...NOTHING },
       { type: 'rateLimit', rule: 'rateLimits[1]', ...NOTHING, isDryRun: true },
     ],
