@@ -1,14 +1,11 @@
 import { newUserBody } from './builders.ts'
-import { type RawExchange, sendRaw } from './raw-http.ts'
+import { sendRaw } from './raw-http.ts'
 import { AS_JSON, type RawHeaders, requestBytes } from './raw-request.ts'
 
-export interface BegunPost extends RawExchange {
-  /** Sends the body. */
-  finish(): void
-}
-
-/** Sends the head of a create, and resolves once the service has it. The first answer is `100 Continue`. */
-export async function beginPost(port: number, headers: RawHeaders = {}): Promise<BegunPost> {
+/**
+ * Sends the head of a create, and resolves once the service has it. The first answer is `100 Continue`; `finish` sends the body.
+ */
+export async function beginPost(port: number, headers: RawHeaders = {}) {
   const body = JSON.stringify(newUserBody())
   const waiting = { 'Content-Length': `${body.length}`, Expect: '100-continue' }
   const bytes = requestBytes('POST /users', { ...AS_JSON, ...waiting, ...headers })

@@ -6,21 +6,9 @@ import { join } from 'node:path'
 /** Whether tests can make certificates. */
 export const canMakeCertificates = spawnSync('openssl', ['version']).status === 0
 
-/** Certificates for tests, in PEM files of one folder. */
-export interface Certificates {
-  /** Of a file, which need not exist. */
-  path(file: string): string
-  text(file: string): string
-  /** Makes `NAME.key`. */
-  makeKey(name: string): void
-  /** Makes `NAME.pem` for `NAME.key`, which signs itself. */
-  makeAuthority(name: string): void
-  /** Makes `NAME.pem`. */
-  makeCertificate(name: string, options: CertificateOptions): void
-  remove(): void
-}
+export type Certificates = ReturnType<typeof makeCertificates>
 
-export interface CertificateOptions {
+interface CertificateOptions {
   /** The name of the authority. */
   readonly by: string
   /** The name of the key. */
@@ -30,23 +18,28 @@ export interface CertificateOptions {
   readonly altNames?: string
 }
 
-export function makeCertificates(): Certificates {
+/** Certificates for tests, in PEM files of one folder. */
+export function makeCertificates() {
   const folder = mkdtempSync(join(tmpdir(), 'user-records-certificates-'))
   const path = (file: string) => join(folder, file)
   const openssl = (...args: string[]) => {
     execFileSync('openssl', args, { cwd: folder, stdio: 'ignore' })
   }
   return {
+    /** Of a file, which need not exist. */
     path,
-    text: file => readFileSync(path(file), 'utf8'),
-    makeKey: name => {
+    text: (file: string) => readFileSync(path(file), 'utf8'),
+    /** Makes `NAME.key`. */
+    makeKey: (name: string) => {
       openssl('genpkey', '-algorithm', 'RSA', '-out', `${name}.key`)
     },
-    makeAuthority: name => {
+    /** Makes `NAME.pem` for `NAME.key`, which signs itself. */
+    makeAuthority: (name: string) => {
       const request = ['-x509', '-new', '-key', `${name}.key`, '-subj', `/CN=${name}`]
       openssl('req', ...request, '-days', '2', '-out', `${name}.pem`)
     },
-    makeCertificate: (name, { by, key, commonName, altNames }) => {
+    /** Makes `NAME.pem`. */
+    makeCertificate: (name: string, { by, key, commonName, altNames }: CertificateOptions) => {
       const request = `${name}.csr`
       openssl('req', '-new', '-key', `${key}.key`, '-subj', `/CN=${commonName}`, '-out', request)
       writeFileSync(path('extensions'), altNames === undefined ? '' : `subjectAltName=${altNames}`)
