@@ -20,6 +20,10 @@ import { runCommand, stderrOf } from '../../support/run-command.ts'
 
 const BACKUP = ['backup', 'copy.db']
 
+const RESTORE = ['restore', 'copy.db']
+
+const TRANSFERS = [['import', '-'], ['export']]
+
 const COMMANDS = [['migrate'], ['migrate', '--status'], BACKUP, ['compact'], ['check']]
 
 const NO_DATABASE = /: it is not a SQLite database$/m
@@ -73,7 +77,7 @@ test.each<[what: string, reason: RegExp, spoil: (path: string) => unknown]>([
 })
 
 test.each<[url: string, reason: RegExp, commands: string[][]]>([
-  [':memory:', /: such a database is in the memory/, [...COMMANDS, ['restore', 'copy.db']]],
+  [':memory:', /: such a database is in the memory/, [...COMMANDS, RESTORE, ...TRANSFERS]],
   ['./none/users.db', /: there is no such file$/m, [BACKUP, ['compact'], ['check']]],
   ['./data', /: .*\(EISDIR\)$/m, COMMANDS],
   ['./empty.db', /: it is empty$/m, [BACKUP, ['compact']]],
@@ -104,7 +108,7 @@ test('compact refuses an index that lacks rows, which SQLite would not notice', 
 const IN_USE = /^DATABASE_URL was "[^"]+": a process has it open: stop the service first\n$/
 
 /** Commands that no other process may disturb. */
-const ALONE = [['restore', 'copy.db'], ['compact']]
+const ALONE = [RESTORE, ['compact']]
 
 function placeInMode(mode: string) {
   const place = openPlace({ users: 7 })

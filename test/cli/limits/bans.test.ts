@@ -106,20 +106,6 @@ describe('a running service', () => {
     expect([await strike(), await strike(), await strike()]).toEqual([404, 404, 403])
   })
 
-  test('obeys an add with 403 and Retry-After, also after a restart', async () => {
-    const at = place()
-    const service = await serve(at)
-    expect(await printed(at, 'add', 'login', ANN, '--for', '10 minutes')).toMatch(
-      /^banned: login {2}198\.51\.100\.1 {2}until \S+Z \((10 min 0|9 min 59) s\)\n$/,
-    )
-    const { headers } = await untilPasses(() => ask(service, '/users').expect(403))
-    expect(Number(headers['retry-after'])).toBeGreaterThan(0)
-    expect(Number(headers['retry-after'])).toBeLessThanOrEqual(600)
-    await ask(service, '/users', BOB).expect(200)
-    await service.stop()
-    await ask(await serve(at), '/users').expect(403)
-  })
-
   test('logs each ban that a command adds or lifts, without a key that may be a person', async () => {
     const at = place()
     const service = await serve(at)

@@ -330,16 +330,6 @@ test('import that cannot open its database makes no file for rejected rows, and 
   expect(readFileSync(join(cwd, 'rejects.ndjson'), 'utf8')).toBe('earlier')
 })
 
-test.each([[['import', 'users.ndjson']], [['export']]])(
-  '%j with a database in memory is refused, because only a service can have one',
-  async args => {
-    const env = { DATABASE_URL: ':memory:' }
-    const { code, stderr } = await runCommand({ cwd: folderWith(ndjson([ANN])), args, env })
-    expect(code).toBe(1)
-    expect(stderr).toMatch(/^DATABASE_URL was ":memory:": such a database is in the memory .+\n$/)
-  },
-)
-
 test('import beside a service that writes: neither loses anything', async () => {
   const cwd = folderWith(ndjson(manyRows(5000)))
   const service = await openTestApp({ env: { DATABASE_URL: join(cwd, 'data', 'users.db') } })
