@@ -113,8 +113,8 @@ const SCENARIOS: Readonly<Record<string, (app: LimitedApp) => Promise<void>>> = 
       expect(await Promise.all(deletes)).toEqual(times(50, 404))
     }
     const { status, headers, body } = await at('b.example.co.uk:3000')
-    expect([status, headers.location]).toEqual([302, '/busy'])
-    expect(body.message).toBe('Too many signups on domain!')
+    expect([status, headers.location, headers['retry-after']]).toEqual([302, '/busy', '10'])
+    expect(body).toMatchObject({ message: 'Too many signups on domain!', code: 302 })
     expect((await at('other.co.uk')).status).toBe(201)
   },
 

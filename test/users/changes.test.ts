@@ -359,40 +359,37 @@ describe('as a stream of events', () => {
   })
 })
 
-describe('after CHANGES_RETENTION', () => {
-  const HOUR = 3_600_000
+const HOUR = 3_600_000
 
-  test('deletions are forgotten: cursors from before them expire, later ones and a new reading go on', async () => {
-    const app = await openTestApp({ users: [1, 2, 3, 4].map(() => newUserBody()) })
-    const { databaseUrl } = app
-    const { next: before } = await until(async () => {
-      const followed = await follow(app)
-      return followed.copy.size === 4 && followed
-    })
-    const partly = (await read(app, 'limit=1')).next
-    await app.http.delete('/users/2').expect(204)
-    await until(async () => (await follow(app, before)).entries.some(({ id }) => id === 2))
-    const { next: between } = await follow(app, before)
-    await app.stop()
-
-    const env = { DATABASE_URL: databaseUrl, CHANGES_RETENTION: '1h' }
-    const kept = await openTestApp({ env, now: () => Date.now() + HOUR / 2 })
-    expect((await follow(kept, before)).entries).toMatchObject([{ id: 2, user: null }])
-    await kept.stop()
-
-    const later = await openTestApp({ env, now: () => Date.now() + 2 * HOUR })
-    for (const cursor of [before, partly]) {
-      await until(async () => (await later.http.get(`${PATH}?after=${cursor}`)).status === 410)
-    }
-    expect((await follow(later, between)).entries).toEqual([])
-    for (const limit of [1, 100]) {
-      const { entries, copy } = await follow(later, undefined, limit)
-      expect(entries.every(({ user }) => user !== null)).toBe(true)
-      expect([...copy.keys()].sort()).toEqual([1, 3, 4])
-    }
+test('after CHANGES_RETENTION deletions are forgotten: cursors from before them expire, later ones and a new reading go on', async () => {
+  const app = await openTestApp({ users: [1, 2, 3, 4].map(() => newUserBody()) })
+  const { databaseUrl } = app
+  const { next: before } = await until(async () => {
+    const followed = await follow(app)
+    return followed.copy.size === 4 && followed
   })
-})
+  const partly = (await read(app, 'limit=1')).next
+  await app.http.delete('/users/2').expect(204)
+  await until(async () => (await follow(app, before)).entries.some(({ id }) => id === 2))
+  const { next: between } = await follow(app, before)
+  await app.stop()
 
+  const env = { DATABASE_URL: databaseUrl, CHANGES_RETENTION: '1h' }
+  const kept = await openTestApp({ env, now: () => Date.now() + HOUR / 2 })
+  expect((await follow(kept, before)).entries).toMatchObject([{ id: 2, user: null }])
+  await kept.stop()
+
+  const later = await openTestApp({ env, now: () => Date.now() + 2 * HOUR })
+  for (const cursor of [before, partly]) {
+    await until(async () => (await later.http.get(`${PATH}?after=${cursor}`)).status === 410)
+  }
+  expect((await follow(later, between)).entries).toEqual([])
+  for (const limit of [1, 100]) {
+    const { entries, copy } = await follow(later, undefined, limit)
+    expect(entries.every(({ user }) => user !== null)).toBe(true)
+    expect([...copy.keys()].sort()).toEqual([1, 3, 4])
+  }
+})
 const FOLLOWER = { name: 'follower', scopes: ['users:read'] } as const
 
 test('a revoked key ends a wait and a stream', async () => {

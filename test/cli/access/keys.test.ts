@@ -180,38 +180,35 @@ describe('keys create', () => {
   })
 })
 
-describe('keys list', () => {
-  test('prints a line for each key by name: scopes, expiry, creation and last use', async () => {
-    const at = await place()
-    expect(await run(at, 'migrate')).toMatchObject({ code: 0 })
-    expect(await keys(at, 'list')).toEqual({ code: 0, stdout: 'no keys\n', stderr: '' })
-    expect(await printed(at, 'list')).toEqual([])
-    for (const name of ['web', 'old', 'far']) await create(at, name, '--expires', '90d')
-    await create(at, 'Batch', '--scope', 'users:write')
-    await executeSql(
-      at.databaseUrl,
-      `UPDATE api_keys SET created_at = 0, last_used_at = 1900000000000, expires_at = 1000 WHERE name = 'old';
-       UPDATE api_keys SET expires_at = 9000000000000000 WHERE name = 'far'`,
-    )
-    const stdout = await stdoutOf(keys(at, 'list'))
-    // A time that no date can hold is shown as the last possible one.
-    const last = '+275760-09-13T00:00:00.000Z'
-    expect(stdout.replaceAll(/(created|expires) 20[^ ]+Z/g, '$1 T').split('\n')).toEqual([
-      'Batch  users:read,users:write  never expires  created T  never used',
-      `far  users:read  expires ${last}  created T  never used`,
-      'old  users:read  expired 1970-01-01T00:00:01.000Z  created 1970-01-01T00:00:00.000Z  last used 2030-03-17T17:46:40.000Z',
-      'web  users:read  expires T  created T  never used',
-      '',
-    ])
-    expect(await printed(at, 'list')).toMatchObject([
-      { name: 'Batch', expired: false, expires_at: null, last_used_at: null },
-      { name: 'far', expired: false, expires_at: last },
-      { name: 'old', expired: true, last_used_at: '2030-03-17T17:46:40.000Z' },
-      { name: 'web', expired: false, expires_at: INSTANT },
-    ])
-  })
+test('keys list prints a line for each key by name: scopes, expiry, creation and last use', async () => {
+  const at = await place()
+  expect(await run(at, 'migrate')).toMatchObject({ code: 0 })
+  expect(await keys(at, 'list')).toEqual({ code: 0, stdout: 'no keys\n', stderr: '' })
+  expect(await printed(at, 'list')).toEqual([])
+  for (const name of ['web', 'old', 'far']) await create(at, name, '--expires', '90d')
+  await create(at, 'Batch', '--scope', 'users:write')
+  await executeSql(
+    at.databaseUrl,
+    `UPDATE api_keys SET created_at = 0, last_used_at = 1900000000000, expires_at = 1000 WHERE name = 'old';
+     UPDATE api_keys SET expires_at = 9000000000000000 WHERE name = 'far'`,
+  )
+  const stdout = await stdoutOf(keys(at, 'list'))
+  // A time that no date can hold is shown as the last possible one.
+  const last = '+275760-09-13T00:00:00.000Z'
+  expect(stdout.replaceAll(/(created|expires) 20[^ ]+Z/g, '$1 T').split('\n')).toEqual([
+    'Batch  users:read,users:write  never expires  created T  never used',
+    `far  users:read  expires ${last}  created T  never used`,
+    'old  users:read  expired 1970-01-01T00:00:01.000Z  created 1970-01-01T00:00:00.000Z  last used 2030-03-17T17:46:40.000Z',
+    'web  users:read  expires T  created T  never used',
+    '',
+  ])
+  expect(await printed(at, 'list')).toMatchObject([
+    { name: 'Batch', expired: false, expires_at: null, last_used_at: null },
+    { name: 'far', expired: false, expires_at: last },
+    { name: 'old', expired: true, last_used_at: '2030-03-17T17:46:40.000Z' },
+    { name: 'web', expired: false, expires_at: INSTANT },
+  ])
 })
-
 describe('keys revoke', () => {
   test('removes the key of a name, and no other', async () => {
     const at = await place()
