@@ -83,10 +83,8 @@ describe('the feed', () => {
   test('has the latest change of each user, and deletions, in the order of the changes', async () => {
     const next = await settle(app)
     const [ann, bob, cid] = [await create(app), await create(app, 'Bob'), await create(app, 'Cid')]
-    await app.http
-      .put(`/users/${ann.id}`)
-      .send({ user: { name: 'Eve' } })
-      .expect(200)
+    const renamed = { user: { name: 'Eve' } }
+    await app.http.put(`/users/${ann.id}`).send(renamed).expect(200)
     await app.http.delete(`/users/${bob.id}`).expect(204)
     const eve = (await app.http.get(`/users/${ann.id}`)).body
     const { data, has_more } = await untilShown(app, next, 3)
@@ -121,10 +119,8 @@ describe('the feed', () => {
   test('shows a new password, which changes updated_at', async () => {
     const { id } = await create(app)
     const { next } = await follow(app)
-    await app.http
-      .put(`/users/${id}`)
-      .send({ user: { password: 'correct horse' } })
-      .expect(200)
+    const change = { user: { password: 'correct horse' } }
+    await app.http.put(`/users/${id}`).send(change).expect(200)
     await until(async () => (await follow(app, next)).entries.some(entry => entry.id === id))
   })
 

@@ -165,11 +165,8 @@ describe('POST /users with an Idempotency-Key', () => {
     const body = newUserBody({ password: 'correct horse' })
     const { text, headers } = await post(app, key, body).expect(201)
     for (const password of ['battery staple', null]) {
-      const user = { email: newUserBody().user.email, password }
-      await app.http
-        .put(headers.location ?? '')
-        .send({ user })
-        .expect(200)
+      const change = { user: { email: newUserBody().user.email, password } }
+      await app.http.put(`${headers.location}`).send(change).expect(200)
       expect((await post(app, key, body).expect(201)).text).toBe(text)
       await post(app, key, { user: { ...body.user, password } }).expect(422)
     }

@@ -21,10 +21,8 @@ async function digestOf({ id }: { readonly id: number }, { databaseUrl }: TestAp
 describe('POST /users', () => {
   test('answers 201, the user with its fields in order, and Location', async () => {
     const { http } = await openTestApp()
-    const { body, headers } = await http
-      .post('/users')
-      .send(newUserBody({ name: 'Ann', email: 'Ann@x.co', password: 'correct horse' }))
-      .expect(201)
+    const ann = newUserBody({ name: 'Ann', email: 'Ann@x.co', password: 'correct horse' })
+    const { body, headers } = await http.post('/users').send(ann).expect(201)
     expect(Object.keys(body)).toEqual(['id', 'name', 'email', 'created_at', 'updated_at'])
     expect(body).toMatchObject({ id: 1, name: 'Ann', email: 'Ann@x.co' })
     expect(body.created_at).toMatch(/^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/)
@@ -209,9 +207,7 @@ test('DELETE /users/{id} answers 204 without a body, then 404, and frees its e-m
   expect((await http.delete('/users/2').expect(404)).body.resource).toBe('User')
   expect((await http.get('/users')).body).toMatchObject([{ id: 1 }])
   expect((await http.post('/users').send(body).expect(201)).body.id).toBe(3)
-  await http
-    .put('/users/3')
-    .send({ user: { email: 'other@x.co' } })
-    .expect(200)
+  const freed = { user: { email: 'other@x.co' } }
+  await http.put('/users/3').send(freed).expect(200)
   expect((await http.post('/users').send(body).expect(201)).body.id).toBe(4)
 })

@@ -191,10 +191,8 @@ describe('GET /users as application/x-ndjson', () => {
   test('shows the users of its beginning, whatever changes meanwhile', async () => {
     const app = await openMany()
     const response = await begin(app, '?sort=-id')
-    await app.http
-      .put('/users/3')
-      .send({ user: { name: 'Later' } })
-      .expect(200)
+    const later = { user: { name: 'Later' } }
+    await app.http.put('/users/3').send(later).expect(200)
     await app.http.delete('/users/2').expect(204)
     await app.http.post('/users').send(newUserBody()).expect(201)
     const users = await usersOf(response)
@@ -247,8 +245,8 @@ describe('GET /users as application/x-ndjson', () => {
       expect(error.code).toBe('ECONNRESET')
       expect(received).toMatch(/^HTTP\/1.1 200 OK\r\n/)
       expect(received).not.toMatch(/0\r\n\r\n$/)
-      const failures = app.logLines.filter(({ level }) => Number(level) >= 40)
-      expect(failures).toHaveLength(1)
+      // Other reads of the database may warn meanwhile.
+      expect(app.logLines.filter(({ level }) => level === 50)).toHaveLength(1)
       await until(() => app.logLines.find(({ msg, aborted }) => msg === 'request' && aborted))
     },
   )

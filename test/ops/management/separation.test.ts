@@ -103,13 +103,10 @@ test('it answers while the public port is flooded', async () => {
 })
 
 test('GET / and its files hold no data, have the licences of uPlot and Preact, and nothing is inline', async () => {
-  const { ops, http } = await openManagedApp({
+  const { ops } = await openManagedApp({
+    users: [newUserBody({ email: 'ann@example.com' })],
     limits: { bans: [{ name: 'probing', path: '/wp-*', maxretry: 3, findtime: 60, bantime: 60 }] },
   })
-  await http
-    .post('/users')
-    .send(newUserBody({ email: 'ann@example.com' }))
-    .expect(201)
   const ban = { rule: 'probing', client: '203.0.113.77' }
   await ops.post('/bans').send({ ban }).expect(201)
   const { headers, text } = await ops.get('/').set('Accept', 'text/html').expect(200)

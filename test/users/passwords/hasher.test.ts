@@ -26,10 +26,8 @@ test('POST /users takes many passwords at once, and GET is answered meanwhile', 
   const { http } = await openTestApp()
   let created = 0
   const creates = Array.from({ length: 30 }, async () => {
-    await http
-      .post('/users')
-      .send(newUserBody({ password: PASSWORD }))
-      .expect(201)
+    const body = newUserBody({ password: PASSWORD })
+    await http.post('/users').send(body).expect(201)
     created++
   })
   expect((await http.get('/users/1')).status).not.toBe(503)
