@@ -103,10 +103,8 @@ describe('CORS_ORIGINS as a list', () => {
       expect(headers).not.toHaveProperty('access-control-allow-origin')
     }
     expect(fieldsIn(answer.headers.vary)).toEqual(['accept', 'origin'])
-    expect([options.status, fieldsIn(options.headers.allow)]).toEqual([
-      204,
-      ['get', 'head', 'options', 'post'],
-    ])
+    expect(options.status).toBe(204)
+    expect(fieldsIn(options.headers.allow)).toEqual(['get', 'head', 'options', 'post'])
   })
 })
 
