@@ -64,16 +64,6 @@ function nameOf(ring: KeyRing, key: string): string {
   return typeof found === 'string' ? found : `key ${found.name}`
 }
 
-test('KeyRing follows the store by itself, and reads the keys only after a change', async () => {
-  const { state, ring, change, pass } = await open()
-  state.keys = []
-  for (let turn = 0; turn < 3; turn++) await pass(500)
-  expect([state.lists, nameOf(ring, KEY), ring.isEmpty()]).toEqual([1, 'key a', false])
-  change([])
-  await pass(500)
-  expect([state.lists, nameOf(ring, KEY), ring.isEmpty()]).toEqual([2, 'unknown', true])
-})
-
 test('KeyRing keeps the last keys while the store fails, which is reported once', async () => {
   const { state, ring, change, pass, onReadFailure } = await open()
   const failure = new Error('away')
@@ -141,17 +131,6 @@ test('KeyRing records uses of valid keys, at most once a minute for each, with t
     [{ hash: hashApiKey(other), usedAt: start + 59_000 }],
     [{ hash: hashApiKey(KEY), usedAt: start + 59_000 }],
   ])
-})
-
-test('KeyRing records uses that are not due yet when it closes, also over a change of the keys', async () => {
-  const { recorded, ring, change, pass, now } = await open()
-  ring.recognise(KEY)
-  await pass(1000)
-  ring.recognise(KEY)
-  change([stored(KEY), stored(unknownKey(), { name: 'b' })])
-  await pass(0)
-  await ring.close()
-  expect(recorded.slice(1)).toEqual([[{ hash: hashApiKey(KEY), usedAt: now() }]])
 })
 
 test('KeyRing records uses again a minute after a failure, which is reported once', async () => {

@@ -190,9 +190,7 @@ describe('wrong values:', () => {
   )
 
   test.each([
-    'file:users.db?',
-    'FILE:users.db#main',
-    'file:///var/u.db?mode=ro',
+    ...['file:users.db?', 'FILE:users.db#main', 'file:///var/u.db?mode=ro'],
     'file::memory:?cache=shared',
   ])('DATABASE_URL=%s is refused with a sentence that says why', url => {
     expect(problemsOf({ DATABASE_URL: url })).toEqual([
@@ -223,12 +221,6 @@ describe('wrong values:', () => {
     const problems = problemsOf({ [name]: text })
     expect(problems).toHaveLength(1)
     expect(problems[0]?.split('; it may be ')[0]).toBe(`${name} was ${shown}`)
-  })
-
-  test('several have a line for each', () => {
-    const environment = { PORT: 'http', LOG_LEVEL: 'loud', BODY_LIMIT: '0', HOST: 'localhost' }
-    const names = problemsOf(environment).map(line => line.split(' ')[0])
-    expect(names).toEqual(['PORT', 'LOG_LEVEL', 'BODY_LIMIT'])
   })
 
   test('a refusal is one line, and a short one, whatever the value holds', () => {
@@ -293,14 +285,9 @@ describe('the lines of a .env file', () => {
     expect(readDotenv(text)).toEqual({ ...DEFAULTS, port: 4000, host: '0.0.0.0' })
   })
 
-  test.each<[string, string, Partial<Config>]>([
-    [
-      'a # in quotes, and comments behind a blank',
-      `DATABASE_URL='a#b.db' #c#d\nPORT=4000 # e#f\nTRUST_PROXY= #g\n`,
-      { database: fileAt('a#b.db'), port: 4000 },
-    ],
-  ])('may have %s', (_, text, parsed) => {
-    expect(readDotenv(text)).toEqual({ ...DEFAULTS, ...parsed })
+  test('may have a # in quotes, and comments behind a blank', () => {
+    const text = `DATABASE_URL='a#b.db' #c#d\nPORT=4000 # e#f\nTRUST_PROXY= #g\n`
+    expect(readDotenv(text)).toEqual({ ...DEFAULTS, database: fileAt('a#b.db'), port: 4000 })
   })
 
   test.each([
@@ -341,9 +328,11 @@ describe('readSettings reports names that set nothing:', () => {
     readSettings(environment, path).unknown
 
   test.each([
-    ['DATABASE_ULR', 'DATABASE_URL'],
-    ['LOGLEVEL', 'LOG_LEVEL'],
-    ['log_level', 'LOG_LEVEL'],
+    ...[
+      ['DATABASE_ULR', 'DATABASE_URL'],
+      ['LOGLEVEL', 'LOG_LEVEL'],
+      ['log_level', 'LOG_LEVEL'],
+    ],
     ['CORS_ORIGIN', 'CORS_ORIGINS'],
   ])('%s of the environment, one letter away from %s', (name, didYouMean) => {
     expect(unknownIn({ [name]: 'x' })).toEqual([{ name, source: 'environment', didYouMean }])

@@ -1,6 +1,7 @@
-import { describe, expect, onTestFinished, test } from 'vitest'
-import type { OpenStorageOptions, StorageEngine } from '../../src/storage/storage.ts'
+import { describe, expect, test } from 'vitest'
+import type { StorageEngine } from '../../src/storage/storage.ts'
 import { UnusableDatabase } from '../../src/storage/unusable-database.ts'
+import { openStored } from '../support/open-stored.ts'
 import { ALL } from '../support/user-scan.ts'
 
 /** A database that no engine has opened yet, and what it stores. */
@@ -27,24 +28,6 @@ const API_KEY = {
   createdAt: 0,
   expiresAt: undefined,
 } as const
-
-/** Opens a database as a process of its own does. It is closed after the test. */
-export async function openStored(engine: StorageEngine, options: Partial<OpenStorageOptions> = {}) {
-  const storage = await engine.open({
-    now: Date.now,
-    steadyNow: Date.now,
-    maxWaitingWrites: 10,
-    ifMissing: 'create',
-    ...options,
-  })
-  let closed: Promise<void> | undefined
-  const close = () => {
-    closed ??= storage.close()
-    return closed
-  }
-  onTestFinished(close)
-  return { ...storage, close }
-}
 
 /** The tests that every storage engine must pass for a database that persists. */
 export function describeStorage({ name, newDatabase }: StorageHarness): void {

@@ -2,20 +2,20 @@ import { randomBytes } from 'node:crypto'
 import fc from 'fast-check'
 import { describe, expect, onTestFinished, test } from 'vitest'
 import { idOf, splitUsers } from '../../src/users/stored-user.ts'
-import {
-  type NewUser,
-  SORT_KEYS,
-  type StoredUser,
-  type UserFilters,
-  type UserQuery,
-  type UserRepository,
+import type {
+  NewUser,
+  StoredUser,
+  UserFilters,
+  UserQuery,
+  UserRepository,
 } from '../../src/users/user-repository.ts'
 import { foldCase } from '../../src/users/user-schemas.ts'
 import { firstChars, parseAskedWords, wordsOfUser } from '../../src/users/words.ts'
 import { among } from '../support/among.ts'
 import { areBegun } from '../support/are-begun.ts'
 import { createFakeClock } from '../support/fake-clock.ts'
-import type { ShownUser } from '../support/user-order.ts'
+import { positionOf, type ShownUser, SORTS } from '../support/user-order.ts'
+import { ALL } from '../support/user-scan.ts'
 
 export interface OpenedRepository {
   readonly repository: UserRepository
@@ -37,19 +37,7 @@ function newUser(fields: Partial<NewUser> = {}): NewUser {
 
 const named = (name: string, email?: string) => newUser({ name, ...(email && { email }) })
 
-const FIRST: UserQuery = {
-  sort: { by: 'id', descending: false },
-  filters: {},
-  words: [],
-  limit: 1000,
-  start: { offset: 0 },
-  withTotal: false,
-}
-
-const SORTS = SORT_KEYS.flatMap(by => [
-  { by, descending: false },
-  { by, descending: true },
-])
+const FIRST: UserQuery = { ...ALL, withTotal: false }
 
 async function listed(repository: UserRepository, query: Partial<UserQuery> = {}) {
   return JSON.parse((await repository.list({ ...FIRST, ...query })).json) as ShownUser[]
@@ -65,12 +53,6 @@ function shown({ json }: StoredUser): ShownUser {
 
 async function digestOf(repository: UserRepository, { id }: StoredUser) {
   return (await repository.findDigests([id])).get(id)
-}
-
-/** The place right after a user in a sort. */
-function positionOf(user: StoredUser, { by }: UserQuery['sort']): UserQuery['start'] {
-  const key = String(shown(user)[by])
-  return { key: by === 'id' ? '' : by.endsWith('_at') ? key : key.toLowerCase(), id: user.id }
 }
 
 /** What became of each call: its value, or the code of its error. */
@@ -191,7 +173,9 @@ export function describeUserRepository(harness: RepositoryHarness): void {
           filters: { ids: [...ids.slice(3, 20), 999], name: 'n3' },
           withTotal: true,
         },
-        ...users.slice(0, 5).map(user => ({ sort, limit: 7, start: positionOf(user, sort) })),
+        ...users
+          .slice(0, 5)
+          .map(user => ({ sort, limit: 7, start: positionOf(shown(user), sort) })),
       ])
       const calls = [
         ...[...ids, ...ids].map(id => () => repository.find(id)),

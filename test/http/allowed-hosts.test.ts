@@ -66,19 +66,15 @@ describe('with ALLOWED_HOSTS', () => {
   const names = 'Users.Example., other.example,192.0.2.1,[2001:DB8::1]'
   const app = shareTestApp({ env: { ALLOWED_HOSTS: names } })
 
-  test.each([
-    ...['users.example', 'USERS.example.:8443', 'other.example', '192.0.2.1:80'],
-    '[2001:db8:0:0:0:0:0:1]:80',
-  ])('a request for %s is served, whatever its case, port or final dot', async host => {
-    expect(await statusFor(app, host)).toBe(200)
-  })
+  const served = ['users.example', 'USERS.example.:8443', 'other.example', '192.0.2.1:80']
+  const refused = ['localhost', '127.0.0.1', 'example', 'a.users.example']
 
-  test.each(['localhost', '127.0.0.1', 'example', 'a.users.example'])(
-    'a request for %s is 421',
-    async host => {
-      expect(await statusFor(app, host)).toBe(421)
-    },
-  )
+  test.each([
+    ...[...served, '[2001:db8:0:0:0:0:0:1]:80'].map(host => [host, 200] as const),
+    ...refused.map(host => [host, 421] as const),
+  ])('a request for %s is %d, whatever its case, port or final dot', async (host, status) => {
+    expect(await statusFor(app, host)).toBe(status)
+  })
 })
 
 describe('with ALLOWED_HOSTS behind a trusted proxy', () => {

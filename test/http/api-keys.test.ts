@@ -2,13 +2,13 @@ import { type IncomingHttpHeaders, type OutgoingHttpHeaders, request } from 'nod
 import { text } from 'node:stream/consumers'
 import { describe, expect, test } from 'vitest'
 import { SCOPES, type Scope } from '../../src/access/scopes.ts'
-import { addKey, openKeyedApp, unknownKey, withKeyStore } from '../support/api-keys.ts'
+import { addKey, unknownKey, withKeyStore } from '../support/api-keys.ts'
 import { newUserBody } from '../support/builders.ts'
 import { createFakeClock } from '../support/fake-clock.ts'
 import { openTestApp, type TestApp } from '../support/open-test-app.ts'
 import { sendRaw } from '../support/raw-http.ts'
 import { requestBytes } from '../support/raw-request.ts'
-import { shareKeyedApp } from '../support/shared-app.ts'
+import { shareTestApp } from '../support/shared-app.ts'
 import { executeSql } from '../support/sql.ts'
 import { until } from '../support/until.ts'
 
@@ -81,8 +81,8 @@ function refusalOf({ status, headers, body }: Answer) {
 }
 
 /** One key with all scopes, one that has expired, and one with each scope alone and with all but it. */
-const app = shareKeyedApp(
-  [
+const app = shareTestApp({
+  keys: [
     { name: 'all' },
     { name: 'gone', expiresAt: 1 },
     ...SCOPES.flatMap(scope => [
@@ -90,8 +90,8 @@ const app = shareKeyedApp(
       { name: `without.${scope.replace(':', '-')}`, scopes: SCOPES.filter(one => one !== scope) },
     ]),
   ],
-  { env: { CORS_ORIGINS: ORIGIN, BODY_LIMIT: '1kb' } },
-)
+  env: { CORS_ORIGINS: ORIGIN, BODY_LIMIT: '1kb' },
+})
 
 const bearerOf = (index: number) => app.bearers[index] ?? ''
 const ofAll = () => bearerOf(0)
@@ -222,7 +222,10 @@ describe('with a key', () => {
 
   test('a key is valid until the moment at which it expires', async () => {
     const clock = createFakeClock()
-    const expiring = await openKeyedApp([{ expiresAt: clock.now() + 1000 }], { now: clock.now })
+    const expiring = await openTestApp({
+      keys: [{ expiresAt: clock.now() + 1000 }],
+      now: clock.now,
+    })
     const statuses = []
     for (const passedMs of [999, 1]) {
       clock.advance(passedMs)
@@ -240,7 +243,7 @@ describe('with a key', () => {
   })
 
   test('keys that are loaded stay valid while the database cannot tell of changes', async () => {
-    const { databaseUrl, logLines, ...loaded } = await openKeyedApp([{ name: 'loaded' }])
+    const { databaseUrl, logLines, ...loaded } = await openTestApp({ keys: [{ name: 'loaded' }] })
     await executeSql(databaseUrl, 'DROP TABLE api_key_changes')
     await until(() => logLines.some(({ msg }) => /^cannot refresh API keys/.test(String(msg))))
     expect(await statusOf(loaded, 'GET /users', loaded.bearers[0])).toBe(200)
@@ -248,7 +251,7 @@ describe('with a key', () => {
 
   test('its last use is recorded in the background, and again when the service stops', async () => {
     const clock = createFakeClock()
-    const used = await openKeyedApp([{ name: 'used' }, { name: 'unused' }], { now: clock.now })
+    const used = await openTestApp({ keys: [{ name: 'used' }, { name: 'unused' }], now: clock.now })
     const use = () => statusOf(used, 'GET /users', used.bearers[0])
     const lastUses = () =>
       withKeyStore(used.databaseUrl, async store =>
@@ -334,7 +337,7 @@ describe('the log', () => {
   })
 
   test('warns of a service that needs a key while there is no key yet', async () => {
-    const { logLines } = await openKeyedApp([])
+    const { logLines } = await openTestApp({ keys: [] })
     const msg = 'API_KEYS is required, but there is no key: make one with keys create'
     expect(logLines).toContainEqual(expect.objectContaining({ level: 40, msg }))
   })

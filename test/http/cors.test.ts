@@ -23,6 +23,7 @@ const preflight = (origin: string, method = 'POST'): Headers => ({
   Origin: origin,
   'Access-Control-Request-Method': method,
   'Access-Control-Request-Headers': ASKED,
+  'Access-Control-Request-Private-Network': 'true',
 })
 
 /** The members of a list of names, sorted, in lower case. */
@@ -102,10 +103,8 @@ describe('CORS_ORIGINS as a list', () => {
       expect(headers).not.toHaveProperty('access-control-allow-origin')
     }
     expect(fieldsIn(answer.headers.vary)).toEqual(['accept', 'origin'])
-    expect([options.status, fieldsIn(options.headers.allow)]).toEqual([
-      204,
-      ['get', 'head', 'options', 'post'],
-    ])
+    expect(options.status).toBe(204)
+    expect(fieldsIn(options.headers.allow)).toEqual(['get', 'head', 'options', 'post'])
   })
 })
 

@@ -16,7 +16,7 @@ import {
 import { openTestApp } from '../support/open-test-app.ts'
 import type { RawAnswer } from '../support/raw-http.ts'
 import { AS_JSON, askRaw, CHUNKED, type RawHeaders } from '../support/raw-request.ts'
-import { shareKeyedApp, shareTestApp } from '../support/shared-app.ts'
+import { shareTestApp } from '../support/shared-app.ts'
 import { executeSql } from '../support/sql.ts'
 
 const PATH = '/openapi.json'
@@ -119,7 +119,8 @@ describe('of a service without keys', () => {
 })
 
 /** With limits, CORS and keys, so that there is every kind of answer. */
-const app = shareKeyedApp([{ name: 'all' }, { name: 'verifier', scopes: ['passwords:verify'] }], {
+const app = shareTestApp({
+  keys: [{ name: 'all' }, { name: 'verifier', scopes: ['passwords:verify'] }],
   env: {
     ALLOWED_HOSTS: 'localhost,127.0.0.1',
     BODY_LIMIT: '1kb',

@@ -1,7 +1,7 @@
 import { gzipSync } from 'node:zlib'
 import { expect, test } from 'vitest'
-import { openKeyedApp } from '../support/api-keys.ts'
 import { newUserBody } from '../support/builders.ts'
+import { openTestApp } from '../support/open-test-app.ts'
 import {
   AS_JSON,
   askAndClose,
@@ -104,7 +104,7 @@ test.each(PAIRS)(
     }
     const env = { ALLOWED_HOSTS: 'localhost,127.0.0.1' }
     const keys = [{ name: 'all' }, { name: 'verifier', scopes: ['passwords:verify'] }] as const
-    const { port, bearers } = await openKeyedApp(keys, { limits, env })
+    const { port, bearers } = await openTestApp({ keys, limits, env })
     const bearer = bearers[broken.has('scope') ? 1 : 0] ?? ''
     const headers = {
       ...ALL_WRONG,

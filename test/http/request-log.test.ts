@@ -1,11 +1,9 @@
 import { describe, expect, test } from 'vitest'
 import { newUserBody } from '../support/builders.ts'
-import { byEngine } from '../support/engine.ts'
 import { openTestApp, type TestApp } from '../support/open-test-app.ts'
 import { sendRaw } from '../support/raw-http.ts'
 import { askAndClose, requestBytes } from '../support/raw-request.ts'
 import { shareTestApp } from '../support/shared-app.ts'
-import { executeSql } from '../support/sql.ts'
 
 const NEW_ID = /^[\da-f]{8}(-[\da-f]{4}){3}-[\da-f]{12}$/
 
@@ -208,16 +206,4 @@ describe('behind a trusted proxy that names clients with their ports', () => {
     const { headers } = await ask(sent)
     expect(linesOf(headers['x-request-id'], proxied)?.at(-1)).toMatchObject({ client })
   })
-})
-
-const DRIVER_ERROR = byEngine({ sqlite: 'SqliteError', postgres: 'DatabaseError' })
-
-test('an internal error is logged once beside the line of its request, with the same id', async () => {
-  const broken = await openTestApp()
-  await executeSql(broken.databaseUrl, 'DROP TABLE users')
-  const answer = await askAndClose(broken.port, 'GET /users')
-  expect(linesOf(answer.headers['x-request-id'], broken)).toMatchObject([
-    { level: 50, err: { type: DRIVER_ERROR, stack: expect.stringContaining('at ') } },
-    { level: 30, msg: 'request', status: 500 },
-  ])
 })

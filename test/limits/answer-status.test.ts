@@ -4,15 +4,7 @@ import { describe, expect, test } from 'vitest'
 import { createFilter } from '../../src/limits/filter.ts'
 import type { BanRule, TrackRule } from '../../src/limits/rules/limits-file.ts'
 import { factsOf } from '../../src/limits/rules/request-facts.ts'
-import {
-  ANN,
-  BOB,
-  HOUR,
-  type LimitedApp,
-  MINUTE,
-  openLimitedApp,
-  shareLimitedApp,
-} from '../support/limited-app.ts'
+import { ANN, BOB, HOUR, MINUTE, shareLimitedApp } from '../support/limited-app.ts'
 import { selectRows } from '../support/sql.ts'
 import { untilPasses } from '../support/until.ts'
 
@@ -25,8 +17,6 @@ const LOST: BanRule = {
   bantime: '1 hour',
 }
 
-const LOST_ONCE: BanRule = { ...LOST, maxretry: 1 }
-
 const USERS = 'GET /users'
 const NONE = 'GET /users/7'
 const ELSEWHERE = 'GET /nowhere'
@@ -34,9 +24,9 @@ const ELSEWHERE = 'GET /nowhere'
 const app = shareLimitedApp()
 
 /** The statuses of these requests, one after the other. */
-async function statusesOf(lines: readonly string[], client = ANN, { statusOf }: LimitedApp = app) {
+async function statusesOf(lines: readonly string[], client = ANN) {
   const found = []
-  for (const line of lines) found.push(await statusOf(line, client))
+  for (const line of lines) found.push(await app.statusOf(line, client))
   return found
 }
 
@@ -86,7 +76,7 @@ describe('a ban with status', () => {
     await app.startOver({
       blocklist: [{ name: 'tools', userAgent: 'nikto' }],
       bans: [
-        { ...LOST_ONCE, name: 'refused', status: [403, 429] },
+        { ...LOST, maxretry: 1, name: 'refused', status: [403, 429] },
         { ...anyAnswer, name: 'probing', path: '/wp-*', mode: 'fail2ban', maxretry: 9 },
       ],
       throttle: [{ name: 'all', limit: 3, period: '1 minute', path: '/users' }],
@@ -145,19 +135,6 @@ test('a track with status reports answers with one of these, with a limit only t
   })
   const often = app.notices.filter(({ rule }) => rule === 'often')
   expect(often.map(({ count }) => count)).toEqual([3, 4])
-})
-
-test('with CACHE_STORE=none nobody is banned, but fail2ban still refuses and a plain track reports', async () => {
-  const { status: _, ...probing } = {
-    ...LOST_ONCE,
-    name: 'probing',
-    path: '/wp-*',
-    mode: 'fail2ban' as const,
-  }
-  const limits = { bans: [LOST_ONCE, probing], track: [{ name: 'track', status: [404] }] }
-  const own = await openLimitedApp(limits, { env: { CACHE_STORE: 'none' } })
-  expect(await statusesOf([NONE, 'GET /wp-a', NONE], ANN, own)).toEqual([404, 403, 404])
-  await untilPasses(() => expect(own.trackedRules()).toEqual(['track', 'track']))
 })
 
 test.each([

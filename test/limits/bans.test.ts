@@ -37,7 +37,7 @@ async function denialOf({ ask }: LimitedApp, from?: From) {
 
 const PASSED = [200, undefined]
 
-test('maxretry matching requests pass, and then none of that client', async () => {
+test('maxretry matching requests within findtime pass, and then none of that client', async () => {
   await app.startOver({ bans: [LOGIN] })
   expect(await app.statuses(5, 'POST /login')).toEqual(Array(5).fill(404))
   for (const line of ['GET /login', 'OPTIONS /users', 'DELETE /users/1', 'GET /users/%zz']) {
@@ -45,7 +45,10 @@ test('maxretry matching requests pass, and then none of that client', async () =
     expect([line, status, headers['retry-after']]).toEqual([line, 403, '3600'])
     expect(headers['cache-control']).toBe('no-store')
   }
-  expect(await app.statusOf('POST /login', BOB)).toBe(404)
+  expect(await app.statuses(4, 'POST /login', BOB)).toEqual(Array(4).fill(404))
+  app.clock.advance(MINUTE)
+  expect(await app.statuses(4, 'POST /login', BOB)).toEqual(Array(4).fill(404))
+  expect(await denialOf(app, BOB)).toEqual(PASSED)
 })
 
 test('a ban lasts exactly for bantime, tells the rest in whole seconds, and clears the count', async () => {

@@ -1,20 +1,16 @@
-import { afterAll, expect, test } from 'vitest'
-import { addKey, unknownKey } from '../support/api-keys.ts'
+import { expect, test } from 'vitest'
+import { unknownKey } from '../support/api-keys.ts'
 import { shareLimitedApp } from '../support/limited-app.ts'
-import { databaseIn } from '../support/new-database.ts'
-import { openTestApp, temporaryFolder } from '../support/open-test-app.ts'
-
-const databaseUrl = await databaseIn(temporaryFolder(afterAll), undefined, afterAll)
-
-const bearerOf = async (...key: Parameters<typeof addKey>) => `Bearer ${await addKey(...key)}`
-const WEB = await bearerOf(databaseUrl, { name: 'web' })
-const BATCH = await bearerOf(databaseUrl, { name: 'batch' })
-const READER = await bearerOf(databaseUrl, { name: 'reader', scopes: ['users:read'] })
-const VERIFIER = await bearerOf(databaseUrl, { name: 'verifier', scopes: ['passwords:verify'] })
-const EXPIRED = await bearerOf(databaseUrl, { name: 'expired', expiresAt: 1 })
+import { openTestApp } from '../support/open-test-app.ts'
 
 const app = shareLimitedApp({
-  env: { DATABASE_URL: databaseUrl, API_KEYS: 'required' },
+  keys: [
+    { name: 'web' },
+    { name: 'batch' },
+    { name: 'reader', scopes: ['users:read'] },
+    { name: 'verifier', scopes: ['passwords:verify'] },
+    { name: 'expired', expiresAt: 1 },
+  ],
 })
 
 /** The statuses of `GET /users` for each of these values of `Authorization`; '' sends none. */
@@ -33,10 +29,11 @@ test.each([
   ['bans', { maxretry: 2, findtime: '1 hour', bantime: '1 hour' }, 403],
 ])('%s by key count each key apart, and no request without one', async (kind, rule, refused) => {
   await app.startOver({ [kind]: [{ name: 'by key', ...rule, by: 'key' }] })
-  const lower = WEB.replace('Bearer', 'bearer')
-  const statuses = await statusesOf([WEB, lower, WEB, BATCH, BATCH, BATCH, WEB])
+  const [web = '', batch = '', , , expired = ''] = app.bearers
+  const lower = web.replace('Bearer', 'bearer')
+  const statuses = await statusesOf([web, lower, web, batch, batch, batch, web])
   expect(statuses).toEqual([200, 200, refused, 200, 200, refused, refused])
-  for (const bearer of ['', EXPIRED, `Bearer ${unknownKey()}`, 'Basic x']) {
+  for (const bearer of ['', expired, `Bearer ${unknownKey()}`, 'Basic x']) {
     expect(await statusesOf(Array(3).fill(bearer))).toEqual([401, 401, 401])
   }
 })
@@ -44,7 +41,8 @@ test.each([
 test('with API_KEYS=off no request is counted by key, and a warning says so', async () => {
   const limits = { throttle: [{ limit: 1, period: 60, by: 'key' }] }
   const { http, logLines } = await openTestApp({ limits })
-  expect(await statusesOf([WEB, WEB], http)).toEqual([200, 200])
+  const bearer = `Bearer ${unknownKey()}`
+  expect(await statusesOf([bearer, bearer], http)).toEqual([200, 200])
   const warning = 'throttle "throttle[0]" counts nothing: API_KEYS is off, so no request has a key'
   expect(logLines).toContainEqual(expect.objectContaining({ level: 40, warning }))
 })
@@ -60,6 +58,7 @@ test('the filter answers before the key is asked for, and a safelist replaces no
 
 test('a limit on a route counts no request that lacks the key or the scope', async () => {
   await app.startOver({ rateLimits: [{ to: 1, within: '1 hour' }] })
-  expect(await statusesOf(['', VERIFIER, '', VERIFIER])).toEqual([401, 403, 401, 403])
-  expect(await statusesOf([READER, READER])).toEqual([200, 429])
+  const [, , reader = '', verifier = ''] = app.bearers
+  expect(await statusesOf(['', verifier, '', verifier])).toEqual([401, 403, 401, 403])
+  expect(await statusesOf([reader, reader])).toEqual([200, 429])
 })

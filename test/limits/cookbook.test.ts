@@ -1,7 +1,7 @@
 import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { expect, test } from 'vitest'
-import { addKey, unknownKey } from '../support/api-keys.ts'
+import { unknownKey } from '../support/api-keys.ts'
 import { newUserBody } from '../support/builders.ts'
 import {
   type From,
@@ -11,7 +11,6 @@ import {
   openLimitedApp,
   SECOND,
 } from '../support/limited-app.ts'
-import { databaseIn } from '../support/new-database.ts'
 import { temporaryFolder } from '../support/open-test-app.ts'
 
 const GUIDE = readFileSync(new URL('../../docs/limits.md', import.meta.url), 'utf8')
@@ -38,7 +37,7 @@ function times(count: number, status: number): number[] {
   return Array(count).fill(status)
 }
 
-const SCENARIOS: Readonly<Record<string, (app: LimitedApp, key: string) => Promise<void>>> = {
+const SCENARIOS: Readonly<Record<string, (app: LimitedApp) => Promise<void>>> = {
   'Sign-ups': async app => {
     expect(await statusesOf(6, () => create(app))).toEqual([...times(5, 201), 429])
     app.clock.advance(MINUTE)
@@ -69,8 +68,8 @@ const SCENARIOS: Readonly<Record<string, (app: LimitedApp, key: string) => Promi
     expect(await statusOf('GET /users')).toBe(200)
   },
 
-  'Guessed API keys': async ({ statusOf, clock }, key) => {
-    const read = () => statusOf('GET /users', { Authorization: `Bearer ${key}` })
+  'Guessed API keys': async ({ statusOf, clock, bearers }) => {
+    const read = () => statusOf('GET /users', { Authorization: bearers[0] ?? '' })
     const guess = () => statusOf('GET /users', { Authorization: `Bearer ${unknownKey()}` })
     for (let count = 0; count < 19; count++) expect(await guess()).toBe(401)
     expect(await read()).toBe(200)
@@ -114,8 +113,8 @@ const SCENARIOS: Readonly<Record<string, (app: LimitedApp, key: string) => Promi
       expect(await Promise.all(deletes)).toEqual(times(50, 404))
     }
     const { status, headers, body } = await at('b.example.co.uk:3000')
-    expect([status, headers.location]).toEqual([302, '/busy'])
-    expect(body.message).toBe('Too many signups on domain!')
+    expect([status, headers.location, headers['retry-after']]).toEqual([302, '/busy', '10'])
+    expect(body).toMatchObject({ message: 'Too many signups on domain!', code: 302 })
     expect((await at('other.co.uk')).status).toBe(201)
   },
 
@@ -141,8 +140,6 @@ test.each([...RECIPES])('the recipe %j starts, and does what it says', async (ti
   // In a folder where no package is installed.
   const path = join(temporaryFolder(), language === 'json' ? 'limits.json' : 'limits.mjs')
   writeFileSync(path, code)
-  const databaseUrl = await databaseIn(temporaryFolder())
-  const key = KEYED.has(title) ? await addKey(databaseUrl) : ''
-  const env = { LIMITS_FILE: path, DATABASE_URL: databaseUrl, API_KEYS: key ? 'required' : 'off' }
-  await SCENARIOS[title]?.(await openLimitedApp({}, { env }), key)
+  const options = { env: { LIMITS_FILE: path }, ...(KEYED.has(title) && { keys: [{}] }) }
+  await SCENARIOS[title]?.(await openLimitedApp({}, options))
 })

@@ -161,26 +161,6 @@ test('what fails after the shared store was found again belongs to its earlier l
   expect([lost, back]).toEqual([['gone'], ['back']])
 })
 
-test('probes go on until one succeeds, and then the shared store counts again', async () => {
-  const pass = holdTime()
-  let probes = 0
-  const { increment, lose, isLocal, lost, back } = openStore({
-    probe: async () => {
-      if (++probes < 4) throw new Error('still gone')
-    },
-  })
-  await increment(KEY, FOREVER_MS)
-  lose(new Error('gone'))
-  lose(new Error('noticed twice'))
-  expect(await increment(KEY, FOREVER_MS)).toMatchObject({ count: 1 })
-  await pass(4 * RETRY_MS - 1)
-  expect([probes, isLocal()]).toEqual([3, true])
-  await pass(1)
-  expect([probes, isLocal()]).toEqual([4, false])
-  expect(await increment(KEY, FOREVER_MS)).toMatchObject({ count: 2 })
-  expect([lost, back]).toEqual([['gone'], ['back']])
-})
-
 test('reset also forgets what the local store counted during an earlier loss', async () => {
   const pass = holdTime()
   const { increment, reset, lose, isLocal } = openStore({ probe: async () => {} })

@@ -138,15 +138,6 @@ describe('a line about a track', () => {
   })
 })
 
-test('a line about a ban is not written ten times for bans of ten clients and more', async () => {
-  await app.startOver({ bans: [{ ...LOGIN, name: 'many', maxretry: 1 }] })
-  for (let index = 1; index <= 14; index++) await app.ask('GET /login', `192.0.2.${index}`)
-  expect(app.linesOf('client banned')).toHaveLength(10)
-  app.clock.advance(SECOND)
-  await app.ask('GET /login')
-  expect(app.linesOf('client banned')[10]).toMatchObject({ client: ANN, leftOut: 4 })
-})
-
 describe('dryRun', () => {
   const TRIAL = { name: 'trial', dryRun: true }
 

@@ -1,11 +1,10 @@
-import { once } from 'node:events'
 import { rmSync, writeFileSync } from 'node:fs'
-import { request as httpRequest } from 'node:http'
 import { describe, expect, onTestFinished, test } from 'vitest'
 import { watchReloads } from '../../src/cli/serve/signals.ts'
-import { newUserBody } from '../support/builders.ts'
+import { beginPost } from '../support/begin-post.ts'
 import { openLimitedApp, shareLimitedApp } from '../support/limited-app.ts'
 import { openTestApp } from '../support/open-test-app.ts'
+import { CLOSING } from '../support/raw-request.ts'
 
 const RELOADED = 'limits reloaded'
 
@@ -15,16 +14,6 @@ const app = shareLimitedApp()
 const statusOf = (agent: string) => app.statusOf('GET /users', { 'User-Agent': agent })
 
 const blocking = (agent: string) => ({ blocklist: [{ name: agent, userAgent: agent }] })
-
-test('a reload that failed does not keep the next one waiting', async () => {
-  const results = [Promise.reject(new Error('no')), Promise.resolve({ outcome: 'failed' })]
-  const { begin, request, end } = watchReloads()
-  onTestFinished(end)
-  const [first, second] = [request(), request()]
-  begin(() => results.shift() as ReturnType<typeof request>)
-  await expect(first).rejects.toThrow('no')
-  expect(await second).toEqual({ outcome: 'failed' })
-})
 
 test('a reload on SIGHUP that failed ends nothing, and the next one reloads', async () => {
   const { begin, request, end } = watchReloads()
@@ -180,18 +169,10 @@ describe('a reload', () => {
 
   test('does not disturb a request whose body is still arriving', async () => {
     await app.startOver({ rateLimits: [{ to: 5, within: 60 }] })
-    const body = JSON.stringify(newUserBody())
-    const type = { 'Content-Type': 'application/json', 'Content-Length': body.length }
-    const headers = { ...type, Expect: '100-continue' }
-    const request = httpRequest(`${app.url}/users`, { method: 'POST', headers })
-    request.flushHeaders()
-    await once(request, 'continue')
+    const post = await beginPost(app.port, CLOSING)
     await app.change({ rateLimits: [{ name: 'b', to: 1, within: 60, by: 'body:user.name' }] })
-    const answered = once(request, 'response')
-    request.end(body)
-    const [response] = await answered
-    expect(response.statusCode).toBe(201)
-    response.resume()
+    post.finish()
+    expect(await post.ended).toMatchObject([{ status: 100 }, { status: 201 }])
   })
 
   test('keeps counting under many requests', async () => {

@@ -6,8 +6,11 @@ const app = shareLimitedApp()
 
 const failures = () => app.linesOf('rule function failed, request allowed')
 
+/** How many requests each rule has counted, let pass and refused. */
 const numbers = () =>
-  app.limitsReport().rules.map(({ counted, passed, refused }) => [counted, passed, refused])
+  app
+    .limitsReport()
+    .rules.map(({ counted, passed, refused }) => `${counted}, ${passed}, ${refused}`)
 
 test('functions of a route limit take count, window and key from each request', async () => {
   await app.startOver(`{ rateLimits: [{
@@ -50,7 +53,7 @@ test.each([
   }
   const line = { level: 50, type: 'rateLimit', rule: 'faulty' }
   expect(failures()).toMatchObject([line, line, line])
-  expect(numbers()).toEqual([[0, 0, 0]])
+  expect(numbers()).toEqual(['0, 0, 0'])
 })
 
 test('a filter rule whose function throws counts nothing', async () => {
@@ -59,10 +62,7 @@ test('a filter rule whose function throws counts nothing', async () => {
     throttle: [{ name: 'keyed', limit: 1, period: 60, by: () => { ${BOOM} } }],
   }`)
   expect(await app.statuses(3, 'GET /users')).toEqual([200, 200, 200])
-  expect(numbers()).toEqual([
-    [0, 0, 0],
-    [0, 0, 0],
-  ])
+  expect(numbers()).toEqual(['0, 0, 0', '0, 0, 0'])
 })
 
 describe.each([
@@ -91,10 +91,7 @@ describe.each([
     expect(status).toBe(denied)
     if (denied === 418) expect(body).toEqual({ tea: true })
     expect(headers.ratelimit).toBe('"first"; r=0; t=60')
-    expect(numbers()).toEqual([
-      [3, 1, 2],
-      [1, 1, 0],
-    ])
+    expect(numbers()).toEqual(['3, 1, 2', '1, 1, 0'])
     expect(await app.lineOf('GET /users')).toMatchObject({ status: denied, type, rule: 'first' })
   })
 
@@ -114,10 +111,7 @@ describe.each([
     if (kind === 'throttle') expect(passed.headers).not.toHaveProperty('ratelimit')
     const line = { status: 429, rule: 'second', reason: 'rate_limited' }
     expect(await app.lineOf('GET /users')).toMatchObject(line)
-    expect(numbers()).toEqual([
-      [3, 3, 0],
-      [3, 2, 1],
-    ])
+    expect(numbers()).toEqual(['3, 3, 0', '3, 2, 1'])
     const requests = await until(() => {
       const found = app.linesOf('request')
       return found.length === 3 && found

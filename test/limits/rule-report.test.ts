@@ -110,26 +110,15 @@ describe.each([false, true])('with dryRun %s', dryRun => {
   })
 })
 
-test('rules after the one that lets a request pass or refuses it count nothing', async () => {
-  await app.startOver({
-    safelist: [{ name: 'office', ip: ANN }],
-    throttle: [POSTS, { ...POSTS, name: 'later', limit: 9 }],
-    track: [{ name: 'seen', path: '/posts' }],
-  })
-  await app.statuses(3, 'GET /posts', ANN)
-  await app.statuses(5, 'GET /posts', BOB)
-  expect(numbersOf('office')).toEqual(numbers(3, 3, 0))
-  expect(numbersOf('posts')).toEqual(numbers(5, 2, 3))
-  expect(numbersOf('later').counted).toBe(2)
-  expect(numbersOf('seen').counted).toBe(2)
-})
-
 test('the report has the rules in the order of requests; with CACHE_STORE=none only what still acts has numbers', async () => {
   const rules = {
     rateLimits: [LISTS, { to: 1, within: 60, dryRun: true }],
-    track: [{ name: 'seen', path: '/a' }],
+    track: [
+      { name: 'seen', path: '/a' },
+      { name: 'missing', path: '/a', status: [404] },
+    ],
     throttle: [POSTS],
-    bans: [LOGIN, PROBING],
+    bans: [LOGIN, PROBING, { ...LOGIN, name: 'lost', path: '/a', status: [404] }],
     blocklist: [{ name: 'bad', path: '/bad' }],
     safelist: [{ name: 'good', path: '/good' }],
   }
@@ -143,8 +132,10 @@ test('the report has the rules in the order of requests; with CACHE_STORE=none o
       { type: 'blocklist', rule: 'bad', ...NOTHING, counted: 4, refused: 4 },
       { type: 'ban', rule: 'login', ...NOTHING },
       { type: 'ban', rule: 'probing', ...NOTHING, refused: 4 },
+      { type: 'ban', rule: 'lost', ...NOTHING },
       { type: 'throttle', rule: 'posts', ...NOTHING },
       { type: 'track', rule: 'seen', ...NOTHING, counted: 4, passed: 4 },
+      { type: 'track', rule: 'missing', ...NOTHING, counted: 4, passed: 4 },
       { type: 'rateLimit', rule: 'lists', ...NOTHING },
       { type: 'rateLimit', rule: 'rateLimits[1]', ...NOTHING, isDryRun: true },
     ],

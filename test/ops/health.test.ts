@@ -2,7 +2,7 @@ import { describe, expect, test } from 'vitest'
 import { beginPost } from '../support/begin-post.ts'
 import { openManagedApp, shareManagedApp } from '../support/management-requests.ts'
 import { openTestApp } from '../support/open-test-app.ts'
-import { executeSql, holdWrites } from '../support/sql.ts'
+import { executeSql } from '../support/sql.ts'
 import { untilPasses } from '../support/until.ts'
 
 const OK = { status: 'ok' }
@@ -61,12 +61,6 @@ test('GET /readyz answers 503 while the database does not answer, and storage_up
   await executeSql(databaseUrl, 'ALTER TABLE elsewhere RENAME TO users')
   await http.get('/readyz').expect(200, OK)
   expect(await metrics()).toContain('\nstorage_up 1\n')
-})
-
-test('GET /readyz answers 200 while another process writes', async () => {
-  const { http, databaseUrl } = await openTestApp()
-  await holdWrites(databaseUrl)
-  await http.get('/readyz').expect(200)
 })
 
 test('GET /readyz answers 503 while the service shuts down; GET /livez 200, and running requests are answered', async () => {

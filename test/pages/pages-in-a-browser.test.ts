@@ -1,6 +1,5 @@
 import type { Locator, Page } from 'playwright-core'
 import { describe, expect, test } from 'vitest'
-import { openKeyedApp } from '../support/api-keys.ts'
 import { newUserBody } from '../support/builders.ts'
 import { findSerious, LOOKS, openContext, openPage } from '../support/open-browser.ts'
 import { openTestApp } from '../support/open-test-app.ts'
@@ -48,7 +47,7 @@ describe.skipIf(!canOpenPages)('in a browser', () => {
   })
 
   test('GET /docs takes an API key where one is required, and sends it only then', async () => {
-    const { url, bearers, logLines } = await openKeyedApp([{ name: 'docs' }])
+    const { url, bearers, logLines } = await openTestApp({ keys: [{ name: 'docs' }] })
     const key = bearers[0]?.slice('Bearer '.length) ?? ''
     const { page, troubles } = await openDocs(url)
     const list = await openOperation(page, 'GET', '/users')

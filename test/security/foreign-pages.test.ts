@@ -23,19 +23,6 @@ test.each([
   expect((await open.http.get('/users')).body).toEqual([])
 })
 
-test.each(['/users', '/users/1', '/nowhere'])(
-  'without CORS_ORIGINS a preflight of %s grants nothing',
-  async path => {
-    const { headers } = await app.http.options(path).set({
-      Origin: PAGE,
-      'Access-Control-Request-Method': 'DELETE',
-      'Access-Control-Request-Headers': 'content-type',
-      'Access-Control-Request-Private-Network': 'true',
-    })
-    expect(Object.keys(headers).filter(name => name.startsWith('access-control'))).toEqual([])
-  },
-)
-
 test('no method can be put in the place of another by a form', async () => {
   const { http } = app
   const { body: user, headers } = await http.post('/users').send(newUserBody()).expect(201)

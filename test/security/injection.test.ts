@@ -59,9 +59,7 @@ describe('the log', () => {
 })
 
 const BREAKS = [
-  '\r\nX-Injected: yes',
-  '%0d%0aX-Injected: yes',
-  '%0D%0A%0D%0A<script>',
+  ...['\r\nX-Injected: yes', '%0d%0aX-Injected: yes', '%0D%0A%0D%0A<script>'],
   '>; rel="x", <//evil.example>',
 ]
 

@@ -1,7 +1,8 @@
 import { expect, test } from 'vitest'
 import { hashApiKey } from '../../src/access/api-key.ts'
-import { addKey, openKeyedApp, unknownKey, withKeyStore } from '../support/api-keys.ts'
+import { addKey, unknownKey, withKeyStore } from '../support/api-keys.ts'
 import { newUserBody } from '../support/builders.ts'
+import { openTestApp } from '../support/open-test-app.ts'
 import { sendRaw } from '../support/raw-http.ts'
 import { storedBytes } from '../support/sql.ts'
 import { until } from '../support/until.ts'
@@ -38,7 +39,10 @@ test('no key is in the log, in an answer or in the database, however it is sent'
     track: [{ name: 'by header', by: 'header:authorization', limit: 1, period: '1 hour' }],
     bans: [{ maxretry: 1, findtime: 60, bantime: 60, by: 'header:x-none' }],
   }
-  const app = await openKeyedApp([{ name: 'valid' }, { name: 'expired', expiresAt: 1 }], { limits })
+  const app = await openTestApp({
+    keys: [{ name: 'valid' }, { name: 'expired', expiresAt: 1 }],
+    limits,
+  })
   const [valid = '', expired = ''] = app.bearers.map(bearer => bearer.slice('Bearer '.length))
   const revoked = await addKey(app.databaseUrl, { name: 'revoked' })
   const status = async () =>

@@ -3,10 +3,10 @@ import { type AddressInfo, connect, createServer, type Socket } from 'node:net'
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import { expect, onTestFinished, test, vi } from 'vitest'
 import { addConnection, type Connections, closeStalled } from '../../src/server/connections.ts'
-import { newUserBody } from '../support/builders.ts'
+import { beginPost } from '../support/begin-post.ts'
 import { openTestApp } from '../support/open-test-app.ts'
 import { type RawExchange, sendRaw } from '../support/raw-http.ts'
-import { AS_JSON, requestBytes } from '../support/raw-request.ts'
+import { requestBytes } from '../support/raw-request.ts'
 
 const MAX_CONNECTIONS = 5
 
@@ -25,15 +25,6 @@ async function idleConnections(port: number, count: number): Promise<RawExchange
     exchanges.push(exchange)
   }
   return exchanges
-}
-
-/** Sends the head of a create, and resolves once the service has read it. */
-async function beginPost(port: number) {
-  const body = JSON.stringify(newUserBody())
-  const waiting = { 'Content-Length': `${body.length}`, Expect: '100-continue' }
-  const exchange = sendRaw(port, requestBytes('POST /users', { ...AS_JSON, ...waiting }))
-  await exchange.answers(1)
-  return { ...exchange, finish: () => exchange.socket.write(body) }
 }
 
 test('a connection over MAX_CONNECTIONS replaces the oldest idle one', async () => {

@@ -1,9 +1,9 @@
 import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import type { Response } from 'supertest'
 import { beforeAll, describe, expect, onTestFinished, test } from 'vitest'
 import type { Environment } from '../../src/config/settings.ts'
 import { engine } from '../support/engine.ts'
+import { walk } from '../support/list-pages.ts'
 import { type Age, openOldDatabase, type SeenDatabase } from '../support/old-database.ts'
 import { type AtEnd, openTestApp, type TestApp, temporaryFolder } from '../support/open-test-app.ts'
 import { runCommand } from '../support/run-command.ts'
@@ -66,7 +66,7 @@ describe.each(AGES)('a start takes over the %s database', age => {
     for (const { sort, next, rest } of seen.walks) {
       const isMoved = engine === 'sqlite' && age === 'oldest' && sort.endsWith('name')
       const keeps = (id: number) => !isMoved || !moved.has(id)
-      const ids = await walk(app, next)
+      const ids = (await walk<{ id: number }>(app, next)).flat().map(({ id }) => id)
       expect({ sort, ids: ids.filter(keeps) }).toEqual({ sort, ids: rest.filter(keeps) })
     }
   })
@@ -204,16 +204,6 @@ async function lastingRows(databaseUrl: string) {
       ?.map(({ password_digest: _, expires_at: __, applied_at: ___, ...row }) => row)
       .toSorted((one, other) => (JSON.stringify(one) < JSON.stringify(other) ? -1 : 1)),
   )
-}
-
-async function walk(app: TestApp, first: string): Promise<number[]> {
-  const ids: number[] = []
-  for (let next: string | undefined = first; next !== undefined; ) {
-    const page: Response = await app.http.get(next).expect(200)
-    ids.push(...page.body.map(({ id }: { id: number }) => id))
-    next = /<([^>]+)>; rel="next"/.exec(page.headers.link ?? '')?.[1]
-  }
-  return ids
 }
 
 /** Headers are sent a byte for each character. */

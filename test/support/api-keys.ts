@@ -4,14 +4,6 @@ import type { ApiKeyStore } from '../../src/access/api-key-store.ts'
 import { SCOPES, type Scope } from '../../src/access/scopes.ts'
 import { loadConfig } from '../../src/config/settings.ts'
 import { openStorageForCommand } from '../../src/open-database.ts'
-import { databaseIn } from './new-database.ts'
-import {
-  type AtEnd,
-  openTestApp,
-  type TestApp,
-  type TestAppOptions,
-  temporaryFolder,
-} from './open-test-app.ts'
 
 export interface TestKey {
   readonly name?: string
@@ -47,22 +39,4 @@ export function addKey(databaseUrl: string, options: TestKey = {}): Promise<stri
     await store.create({ name, hash: hashApiKey(key), scopes, createdAt: 0, expiresAt })
     return key
   })
-}
-
-export interface KeyedApp extends TestApp {
-  /** The value of `Authorization` for each key, in the order of the options. */
-  readonly bearers: readonly string[]
-}
-
-/** A service that requires API keys, with the given ones in its database. */
-export async function openKeyedApp(
-  keys: readonly TestKey[],
-  { env, ...options }: TestAppOptions = {},
-  atEnd?: AtEnd,
-): Promise<KeyedApp> {
-  const databaseUrl = await databaseIn(temporaryFolder(atEnd), undefined, atEnd)
-  const bearers: string[] = []
-  for (const key of keys) bearers.push(`Bearer ${await addKey(databaseUrl, key)}`)
-  const required = { DATABASE_URL: databaseUrl, API_KEYS: 'required', ...env }
-  return { ...(await openTestApp({ ...options, env: required }, atEnd)), bearers }
 }

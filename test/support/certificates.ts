@@ -31,17 +31,16 @@ export function makeCertificates() {
     path,
     text: (file: string) => readFileSync(path(file), 'utf8'),
     /** Makes `NAME.key`. */
-    makeKey: (name: string): void => {
+    makeKey: (name: string) => {
       openssl('genpkey', '-algorithm', 'RSA', '-out', `${name}.key`)
     },
     /** Makes `NAME.pem` for `NAME.key`, which signs itself. */
-    makeAuthority: (name: string): void => {
+    makeAuthority: (name: string) => {
       const request = ['-x509', '-new', '-key', `${name}.key`, '-subj', `/CN=${name}`]
       openssl('req', ...request, '-days', '2', '-out', `${name}.pem`)
     },
     /** Makes `NAME.pem`. */
-    makeCertificate: (name: string, options: CertificateOptions): void => {
-      const { by, key, commonName, altNames } = options
+    makeCertificate: (name: string, { by, key, commonName, altNames }: CertificateOptions) => {
       const request = `${name}.csr`
       openssl('req', '-new', '-key', `${key}.key`, '-subj', `/CN=${commonName}`, '-out', request)
       writeFileSync(path('extensions'), altNames === undefined ? '' : `subjectAltName=${altNames}`)

@@ -1,9 +1,6 @@
 import { join } from 'node:path'
 import { onTestFinished } from 'vitest'
-import { openSqlite } from '../../src/storage/sqlite/open-sqlite.ts'
-import { createReadView } from '../../src/storage/sqlite/read-view.ts'
-import { createSqliteUserImportStore } from '../../src/storage/sqlite/sqlite-user-import-store.ts'
-import { createWriteQueue } from '../../src/storage/sqlite/write-queue.ts'
+import { Database } from '../../src/storage/sqlite/sqlite-driver.ts'
 import type {
   ImportBatch,
   ImportCheckpoint,
@@ -11,6 +8,7 @@ import type {
   UserImportStore,
 } from '../../src/users/transfer/user-import-store.ts'
 import type { UserRow } from '../../src/users/user-repository.ts'
+import { openSqliteStored } from './open-stored.ts'
 import { temporaryFolder } from './open-test-app.ts'
 
 /** Of an import that goes on. */
@@ -42,18 +40,14 @@ export const SELECT_USERS = `
 
 /** A store on an empty database of SQLite. */
 export async function openSqliteImportStore(now: () => number) {
-  const database = await openSqlite({ path: join(temporaryFolder(), 'users.db'), now })
-  const writes = createWriteQueue(database, createReadView(database))
-  onTestFinished(async () => {
-    await writes.close()
-    database.close()
-  })
+  const path = join(temporaryFolder(), 'users.db')
+  const { imports } = await openSqliteStored(path, { now })
+  const database = new Database(path)
+  onTestFinished(() => void database.close())
   const selectUsers = database.prepare<[], UserRow>(SELECT_USERS)
   return {
-    store: createSqliteUserImportStore({ database, writes, now }),
+    store: imports,
     users: async () => selectUsers.all(),
-    sql: async (text: string) => {
-      database.exec(text)
-    },
+    sql: async (text: string) => void database.exec(text),
   }
 }

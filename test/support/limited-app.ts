@@ -3,8 +3,8 @@ import { writeFileSync } from 'node:fs'
 import type { Test } from 'supertest'
 import { onTestFinished } from 'vitest'
 import { CHANNEL_NAME, type Notice } from '../../src/limits/notices.ts'
-import { createFakeClock, type FakeClock } from './fake-clock.ts'
-import { type AtEnd, openTestApp, type TestApp, type TestAppOptions } from './open-test-app.ts'
+import { createFakeClock } from './fake-clock.ts'
+import { type AtEnd, openTestApp, type TestAppOptions } from './open-test-app.ts'
 import { share } from './shared-app.ts'
 import { until } from './until.ts'
 
@@ -21,38 +21,21 @@ export type From = string | Readonly<Record<string, string>>
 
 type LogLine = Record<string, unknown>
 
-/** A service behind a proxy, so that X-Forwarded-For names the client, with a clock that stands still. */
-export interface LimitedApp extends TestApp {
-  readonly clock: FakeClock
-  /** What was published about requests to this service. */
-  readonly notices: Notice[]
-  /** Sends a request such as `GET /users`. Follows no redirect. */
-  ask(line: string, from?: From): Test
-  statusOf(line: string, from?: From): Promise<number>
-  /** The statuses of equal requests, one after the other. */
-  statuses(count: number, line: string, from?: From): Promise<number[]>
-  linesOf(message: string): LogLine[]
-  /** The log line of a request, which is written when its response is closed. */
-  lineOf(line: string, from?: From): Promise<LogLine>
-  /** The rules of the lines about tracked requests. */
-  trackedRules(): unknown[]
-  /** Replaces the rules: an object, or the code of one. */
-  change(limits: object | string): Promise<void>
-  /** Puts these rules in force a day later, with all counts, numbers and the log as after a start. */
-  startOver(limits: object | string): Promise<void>
-}
+export type LimitedApp = Awaited<ReturnType<typeof openLimitedApp>>
 
+/** A service behind a proxy, so that X-Forwarded-For names the client, with a clock that stands still. */
 export async function openLimitedApp(
   limits: object | string,
   { env, ...options }: TestAppOptions = {},
   atEnd: AtEnd = onTestFinished,
-): Promise<LimitedApp> {
+) {
   const clock = createFakeClock()
   const app = await openTestApp(
     { limits: codeOf(limits), env: { TRUST_PROXY: '1', ...env }, now: clock.now, ...options },
     atEnd,
   )
   const { http, logLines, port } = app
+  /** What was published about requests to this service. */
   const notices: Notice[] = []
   const listen = (message: unknown) => {
     const notice = message as Notice
@@ -64,6 +47,7 @@ export async function openLimitedApp(
   })
   let serial = 0
 
+  /** Sends a request such as `GET /users`. Follows no redirect. */
   function ask(line: string, from: From = {}): Test {
     const [method = '', path = ''] = line.split(' ')
     const headers = typeof from === 'string' ? { 'X-Forwarded-For': from } : from
@@ -75,6 +59,7 @@ export async function openLimitedApp(
     return (await ask(line, from)).status
   }
 
+  /** The statuses of equal requests, one after the other. */
   async function statuses(count: number, line: string, from?: From): Promise<number[]> {
     const found = []
     for (let index = 0; index < count; index++) found.push(await statusOf(line, from))
@@ -85,18 +70,21 @@ export async function openLimitedApp(
     return logLines.filter(({ msg }) => msg === message)
   }
 
+  /** The log line of a request, which is written when its response is closed. */
   async function lineOf(line: string, from?: From): Promise<LogLine> {
     const requestId = `request-${++serial}`
     await ask(line, from).set('X-Request-Id', requestId)
     return until(() => linesOf('request').find(found => found.requestId === requestId))
   }
 
+  /** Replaces the rules: an object, or the code of one. */
   async function change(changed: object | string): Promise<void> {
     writeFileSync(app.limitsPath, `export default ${codeOf(changed)}`)
     const result = await app.reloadLimits()
     if (result.outcome !== 'reloaded') throw new Error(JSON.stringify(result))
   }
 
+  /** Puts these rules in force a day later, with all counts, numbers and the log as after a start. */
   async function startOver(changed: object | string): Promise<void> {
     clock.advance(DAY)
     await change({})
@@ -108,6 +96,7 @@ export async function openLimitedApp(
   return {
     ...app,
     ...{ clock, notices, ask, statusOf, statuses, linesOf, lineOf, change, startOver },
+    /** The rules of the lines about tracked requests. */
     trackedRules: () => linesOf('request tracked').map(({ rule }) => rule),
   }
 }

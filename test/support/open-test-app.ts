@@ -13,6 +13,7 @@ import type { LimitsReport } from '../../src/limits/tallies.ts'
 import type { ReloadResult } from '../../src/ops/management/operations.ts'
 import type { Timeouts } from '../../src/server/server.ts'
 import { openService } from '../../src/service.ts'
+import { addKey, type TestKey } from './api-keys.ts'
 import { databaseIn } from './new-database.ts'
 import { UNHURRIED } from './unhurried.ts'
 
@@ -27,6 +28,8 @@ export interface TestAppOptions {
   readonly limits?: object | string
   /** Bodies of creates: users that the service has when the test gets it. */
   readonly users?: readonly object[]
+  /** API keys in its database, which it then requires of each request. */
+  readonly keys?: readonly TestKey[]
   readonly timeouts?: Timeouts
 }
 
@@ -44,6 +47,8 @@ export interface TestApp {
   /** Of the management port; empty without one. */
   readonly managementUrl: string
   readonly limitsPath: string
+  /** The value of `Authorization` for each key, in the order of the options. */
+  readonly bearers: readonly string[]
   reloadLimits(): Promise<ReloadResult>
   /** What the limits have done. */
   limitsReport(): LimitsReport
@@ -60,7 +65,7 @@ export type AtEnd = (end: () => void | Promise<void>) => void
  * called, the last first.
  */
 export async function openTestApp(
-  { env = {}, now, monotonicNow = now, limits, users = [], timeouts }: TestAppOptions = {},
+  { env = {}, now, monotonicNow = now, limits, users = [], keys, timeouts }: TestAppOptions = {},
   atEnd: AtEnd = onTestFinished,
 ): Promise<TestApp> {
   const folder = temporaryFolder(atEnd)
@@ -70,12 +75,15 @@ export async function openTestApp(
   if (limits !== undefined) {
     writeFileSync(limitsPath, isModule ? `export default ${limits}` : JSON.stringify(limits))
   }
+  const bearers: string[] = []
+  for (const key of keys ?? []) bearers.push(`Bearer ${await addKey(databaseUrl, key)}`)
   const environment = {
     ...UNHURRIED,
     // Most tests that send a Host are not about which hosts are allowed.
     ALLOWED_HOSTS: '*',
     DATABASE_URL: databaseUrl,
     LIMITS_FILE: limits === undefined ? '' : limitsPath,
+    ...(keys && { API_KEYS: 'required' }),
     ...env,
   }
   const config = loadConfig(environment, join(folder, '.env'))
@@ -119,7 +127,7 @@ export async function openTestApp(
   const managementUrl = findManagementUrl(logLines)
   return {
     ...{ url, port, databaseUrl, managementUrl, limitsPath, http, logLines, logText },
-    ...{ reloadLimits, limitsReport, stop },
+    ...{ bearers, reloadLimits, limitsReport, stop },
     bans: () => service.bans,
   }
 }

@@ -7,7 +7,7 @@ import { createPostgresDatabaseTasks } from '../../src/storage/postgres/maintena
 import { openConnections } from '../../src/storage/postgres/open-connections.ts'
 import { createPostgresEngine } from '../../src/storage/postgres/postgres-storage.ts'
 import type { OpenStorageOptions } from '../../src/storage/storage.ts'
-import { openStored } from '../contracts/storage-contract.ts'
+import { openStored } from './open-stored.ts'
 import { connectToPostgres, queryPostgres } from './postgres-databases.ts'
 import { until } from './until.ts'
 
@@ -22,9 +22,8 @@ export function connectTo(
 }
 
 /** Opens a database as a service does. It is closed after the test. */
-export function openStorage(url: string, options: Partial<OpenStorageOptions> = {}) {
-  const engine = createPostgresEngine(locationOf(url))
-  return openStored(engine, { maxWaitingWrites: 1000, ...options })
+export function openStorage(url: string, options?: Partial<OpenStorageOptions>) {
+  return openStored(createPostgresEngine(locationOf(url)), options)
 }
 
 /** What commands do with a database. */

@@ -11,6 +11,8 @@ export interface RawExchange {
   readonly socket: Socket
   /** All bytes that the server sent until it closed the connection. */
   readonly ended: Promise<readonly RawAnswer[]>
+  /** The same bytes as they came, a character for each. */
+  readonly text: Promise<string>
   /** Resolves once this many responses are complete. */
   answers(count: number): Promise<readonly RawAnswer[]>
 }
@@ -47,7 +49,8 @@ export function sendRaw(port: number, bytes: string | Buffer): RawExchange {
       check()
     })
   }
-  return { socket, ended, answers }
+  const text = ended.then(() => received().toString('latin1'))
+  return { socket, ended, text, answers }
 }
 
 /** Splits responses that have a Content-Length or no body, as all responses of this service. */

@@ -1,4 +1,5 @@
 import { Readable, Writable } from 'node:stream'
+import { expect } from 'vitest'
 import { runCommandLine } from '../../src/cli/command-line.ts'
 import { type FinishedProcess, type SpawnOptions, withDatabase } from './spawn-service.ts'
 
@@ -32,6 +33,20 @@ export async function runCommand(options: CommandOptions): Promise<FinishedProce
     process.chdir(folder)
     isRunning = false
   }
+}
+
+/** What a command printed that ended with this code and nothing on standard error. */
+export async function stdoutOf(ending: Promise<FinishedProcess>, code = 0): Promise<string> {
+  const { stdout, ...rest } = await ending
+  expect(rest).toEqual({ code, stderr: '' })
+  return stdout
+}
+
+/** What a command said that was refused with this code and printed nothing. */
+export async function stderrOf(ending: Promise<FinishedProcess>, code = 1): Promise<string> {
+  const { stderr, ...rest } = await ending
+  expect(rest).toEqual({ code, stdout: '' })
+  return stderr
 }
 
 function collectText(fault?: Error) {

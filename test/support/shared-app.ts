@@ -1,5 +1,4 @@
 import { afterAll, beforeAll } from 'vitest'
-import { type KeyedApp, openKeyedApp, type TestKey } from './api-keys.ts'
 import { type AtEnd, openTestApp, type TestApp, type TestAppOptions } from './open-test-app.ts'
 
 /**
@@ -8,11 +7,6 @@ import { type AtEnd, openTestApp, type TestApp, type TestAppOptions } from './op
  */
 export function shareTestApp(options: TestAppOptions = {}): TestApp {
   return share(atEnd => openTestApp(options, atEnd))
-}
-
-/** The same of a service that requires API keys, with the given ones in its database. */
-export function shareKeyedApp(keys: readonly TestKey[], options: TestAppOptions = {}): KeyedApp {
-  return share(atEnd => openKeyedApp(keys, options, atEnd))
 }
 
 /** A server for all tests of a file or of a `describe`, which is removed after them. */

@@ -18,25 +18,18 @@ export async function selectRows(databaseUrl: string, sql: string): Promise<SqlR
   return onSqlite(databaseUrl, database => database.prepare<[], SqlRow>(sql).all())
 }
 
-export interface HeldWrites {
-  /** Lets the writes go on. A second call does nothing. */
-  release(): Promise<void>
-}
-
 const LOCK = 'BEGIN; LOCK TABLE users, bans, imports IN SHARE ROW EXCLUSIVE MODE'
 
-/** Locks the database of a service, so that its writes wait and its reads do not. It ends with the test. */
-export async function holdWrites(databaseUrl: string): Promise<HeldWrites> {
+/** Locks the database of a service, so that its writes wait and its reads do not, until `release` or the end of the test. */
+export async function holdWrites(databaseUrl: string) {
   const release = engine === 'postgres' ? await lockTables(databaseUrl) : lockFile(databaseUrl)
   let released: Promise<void> | undefined
-  const held = {
-    release: () => {
-      released ??= release()
-      return released
-    },
+  const releaseOnce = () => {
+    released ??= release()
+    return released
   }
-  onTestFinished(held.release)
-  return held
+  onTestFinished(releaseOnce)
+  return { release: releaseOnce }
 }
 
 async function lockTables(databaseUrl: string): Promise<() => Promise<void>> {

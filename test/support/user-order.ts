@@ -1,4 +1,4 @@
-import type { UserSort } from '../../src/users/user-repository.ts'
+import { SORT_KEYS, type UserSort } from '../../src/users/user-repository.ts'
 
 export interface ShownUser {
   readonly id: number
@@ -15,4 +15,15 @@ export function byCodePoints({ by, descending }: UserSort) {
     const order = by === 'id' ? 0 : Buffer.compare(keyOf(one), keyOf(other))
     return (order || one.id - other.id) * (descending ? -1 : 1)
   }
+}
+
+/** Each sort in both directions. */
+export const SORTS: readonly UserSort[] = SORT_KEYS.flatMap(by =>
+  [false, true].map(descending => ({ by, descending })),
+)
+
+/** The place right after a user in a sort. */
+export function positionOf(user: ShownUser, { by }: UserSort) {
+  const text = String(user[by])
+  return { key: by === 'id' ? '' : by.endsWith('_at') ? text : text.toLowerCase(), id: user.id }
 }

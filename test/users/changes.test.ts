@@ -2,7 +2,7 @@ import { get, type IncomingMessage } from 'node:http'
 import { connect } from 'node:net'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { describe, expect, onTestFinished, test } from 'vitest'
-import { addKey, openKeyedApp, withKeyStore } from '../support/api-keys.ts'
+import { withKeyStore } from '../support/api-keys.ts'
 import { newUserBody } from '../support/builders.ts'
 import { openTestApp, type TestApp } from '../support/open-test-app.ts'
 import { shareTestApp } from '../support/shared-app.ts'
@@ -83,10 +83,8 @@ describe('the feed', () => {
   test('has the latest change of each user, and deletions, in the order of the changes', async () => {
     const next = await settle(app)
     const [ann, bob, cid] = [await create(app), await create(app, 'Bob'), await create(app, 'Cid')]
-    await app.http
-      .put(`/users/${ann.id}`)
-      .send({ user: { name: 'Eve' } })
-      .expect(200)
+    const renamed = { user: { name: 'Eve' } }
+    await app.http.put(`/users/${ann.id}`).send(renamed).expect(200)
     await app.http.delete(`/users/${bob.id}`).expect(204)
     const eve = (await app.http.get(`/users/${ann.id}`)).body
     const { data, has_more } = await untilShown(app, next, 3)
@@ -121,10 +119,8 @@ describe('the feed', () => {
   test('shows a new password, which changes updated_at', async () => {
     const { id } = await create(app)
     const { next } = await follow(app)
-    await app.http
-      .put(`/users/${id}`)
-      .send({ user: { password: 'correct horse' } })
-      .expect(200)
+    const change = { user: { password: 'correct horse' } }
+    await app.http.put(`/users/${id}`).send(change).expect(200)
     await until(async () => (await follow(app, next)).entries.some(entry => entry.id === id))
   })
 
@@ -316,10 +312,8 @@ describe('as a stream of events', () => {
     const app = await openTestApp({ users: [newUserBody({ name: 'First\u2028' })] })
     const first = (await app.http.get('/users/1')).body
     const { response, text, until: untilText } = await openStream(app)
-    expect([response.statusCode, response.headers['content-type']]).toEqual([
-      200,
-      'text/event-stream',
-    ])
+    expect(response.statusCode).toBe(200)
+    expect(response.headers['content-type']).toBe('text/event-stream')
     expect(response.headers).not.toHaveProperty('content-length')
     await untilText(/event: user\n/)
     expect(text()).toMatch(/^retry: 1000\n\nid: [\w-]+\nevent: user\ndata: .*\n\n$/)
@@ -359,41 +353,42 @@ describe('as a stream of events', () => {
   })
 })
 
-describe('after CHANGES_RETENTION', () => {
-  const HOUR = 3_600_000
+const HOUR = 3_600_000
 
-  test('deletions are forgotten: cursors from before them expire, later ones and a new reading go on', async () => {
-    const app = await openTestApp({ users: [1, 2, 3, 4].map(() => newUserBody()) })
-    const { databaseUrl } = app
-    const { next: before } = await untilShown(app, (await follow(app)).next, 0)
-    const partly = (await read(app, 'limit=1')).next
-    await app.http.delete('/users/2').expect(204)
-    await until(async () => (await follow(app, before)).entries.some(({ id }) => id === 2))
-    const { next: between } = await follow(app, before)
-    await app.stop()
-
-    const env = { DATABASE_URL: databaseUrl, CHANGES_RETENTION: '1h' }
-    const kept = await openTestApp({ env, now: () => Date.now() + HOUR / 2 })
-    expect((await follow(kept, before)).entries).toMatchObject([{ id: 2, user: null }])
-    await kept.stop()
-
-    const later = await openTestApp({ env, now: () => Date.now() + 2 * HOUR })
-    for (const cursor of [before, partly]) {
-      await until(async () => (await later.http.get(`${PATH}?after=${cursor}`)).status === 410)
-    }
-    expect((await follow(later, between)).entries).toEqual([])
-    for (const limit of [1, 100]) {
-      const { entries, copy } = await follow(later, undefined, limit)
-      expect(entries.every(({ user }) => user !== null)).toBe(true)
-      expect([...copy.keys()].sort()).toEqual([1, 3, 4])
-    }
+test('after CHANGES_RETENTION deletions are forgotten: cursors from before them expire, later ones and a new reading go on', async () => {
+  const app = await openTestApp({ users: [1, 2, 3, 4].map(() => newUserBody()) })
+  const { databaseUrl } = app
+  const { next: before } = await until(async () => {
+    const followed = await follow(app)
+    return followed.copy.size === 4 && followed
   })
+  const partly = (await read(app, 'limit=1')).next
+  await app.http.delete('/users/2').expect(204)
+  await until(async () => (await follow(app, before)).entries.some(({ id }) => id === 2))
+  const { next: between } = await follow(app, before)
+  await app.stop()
+
+  const env = { DATABASE_URL: databaseUrl, CHANGES_RETENTION: '1h' }
+  const kept = await openTestApp({ env, now: () => Date.now() + HOUR / 2 })
+  expect((await follow(kept, before)).entries).toMatchObject([{ id: 2, user: null }])
+  await kept.stop()
+
+  const later = await openTestApp({ env, now: () => Date.now() + 2 * HOUR })
+  for (const cursor of [before, partly]) {
+    await until(async () => (await later.http.get(`${PATH}?after=${cursor}`)).status === 410)
+  }
+  expect((await follow(later, between)).entries).toEqual([])
+  for (const limit of [1, 100]) {
+    const { entries, copy } = await follow(later, undefined, limit)
+    expect(entries.every(({ user }) => user !== null)).toBe(true)
+    expect([...copy.keys()].sort()).toEqual([1, 3, 4])
+  }
 })
+const FOLLOWER = { name: 'follower', scopes: ['users:read'] } as const
 
 test('a revoked key ends a wait and a stream', async () => {
-  const app = await openKeyedApp([])
-  const key = `Bearer ${await addKey(app.databaseUrl, { name: 'follower', scopes: ['users:read'] })}`
-  await until(async () => (await app.http.get(PATH).set('Authorization', key)).status === 200)
+  const app = await openTestApp({ keys: [FOLLOWER] })
+  const [key = ''] = app.bearers
   const { body } = await app.http.get(PATH).set('Authorization', key)
   const waiting = app.http.get(`${PATH}?after=${body.next}&wait=60`).set('Authorization', key)
   const answered = waiting.then(({ status, headers }) => [status, headers['www-authenticate']])
@@ -411,12 +406,10 @@ const MANY_USERS = `
   FROM serial`
 
 test('a revoked key ends a stream whose client takes nothing', async () => {
-  const app = await openKeyedApp([])
-  const { databaseUrl } = app
+  const app = await openTestApp({ keys: [FOLLOWER] })
+  const { databaseUrl, bearers } = app
   await executeSql(databaseUrl, MANY_USERS)
-  const key = `Bearer ${await addKey(databaseUrl, { name: 'follower', scopes: ['users:read'] })}`
-  await until(async () => (await app.http.get(PATH).set('Authorization', key)).status === 200)
-  const stream = await openStream(app, { headers: { Authorization: key } })
+  const stream = await openStream(app, { headers: { Authorization: bearers[0] ?? '' } })
   await stream.until(/event: user/)
   stream.response.socket.pause()
   await withKeyStore(databaseUrl, store => store.revoke('follower'))

@@ -1,17 +1,6 @@
 import { createHash } from 'node:crypto'
 import { expect, test } from 'vitest'
-import { decodeChangeCursor, encodeChangeCursor } from '../../src/users/cursor.ts'
-import type { ChangePosition } from '../../src/users/user-changes.ts'
-
-const BEFORE: ChangePosition = {
-  mark: '219f376665821294',
-  phase: 'before',
-  key: '2026-01-31T12:00:00.000Z',
-  id: 7,
-  since: '42',
-}
-
-const CHANGES: ChangePosition = { ...BEFORE, phase: 'changes', key: '43' }
+import { decodeChangeCursor } from '../../src/users/cursor.ts'
 
 /** A cursor whose check is right, as anybody can make it. */
 function forge(payload: string): string {
@@ -19,30 +8,11 @@ function forge(payload: string): string {
   return Buffer.concat([check, Buffer.from(payload)]).toString('base64url')
 }
 
-test.each([BEFORE, { ...BEFORE, key: '', id: 0 }, CHANGES, { ...CHANGES, key: '0', id: 0 }])(
-  'decodeChangeCursor gives the position that was encoded: $phase $key',
-  position => {
-    expect(decodeChangeCursor(encodeChangeCursor(position))).toEqual(position)
-  },
-)
-
 test.each([
-  'null',
-  '{}',
-  '[]',
-  'no JSON',
-  '["mark",1,"x",0,"0"]',
-  '["mark",1,"1.5",0,"0"]',
-  '["mark",1,"-1",0,"0"]',
-  '["mark",1,"99999999999999999999",0,"0"]',
-  '["mark",1,0,0,"0"]',
-  '["mark",1,"0","x","0"]',
-  '["mark",1,"0",1.5,"0"]',
-  '["mark",1,"0",0,"x"]',
-  '["mark",0,"\\u0000",0,"0"]',
-  '["mark",2,"0",0,"0"]',
-  '[1,1,"0",0,"0"]',
-  '["mark",1,"0",0]',
+  ...['null', '{}', '[]', 'no JSON', '["mark",1,"x",0,"0"]', '["mark",1,"1.5",0,"0"]'],
+  ...['["mark",1,"-1",0,"0"]', '["mark",1,"99999999999999999999",0,"0"]', '["mark",1,0,0,"0"]'],
+  ...['["mark",1,"0","x","0"]', '["mark",1,"0",1.5,"0"]', '["mark",1,"0",0,"x"]'],
+  ...['["mark",0,"\\u0000",0,"0"]', '["mark",2,"0",0,"0"]', '[1,1,"0",0,"0"]', '["mark",1,"0",0]'],
 ])('decodeChangeCursor refuses other values, although their check is right: %s', payload => {
   expect(decodeChangeCursor(forge(payload))).toBeUndefined()
 })

@@ -57,25 +57,6 @@ describe('POST /users with an Idempotency-Key', () => {
     expect((await post(app, key, same)).headers[REPLAYED]).toBe('true')
   })
 
-  test('answers 422 to any other body, also an invalid one', async () => {
-    const key = newKey()
-    const user = { name: 'Ann', email: 'ann@x.co', password: 'correct horse' }
-    await post(app, key, { user }).expect(201)
-    const count = await userCount(app)
-    for (const body of [
-      { user: { ...user, password: 'battery staple' } },
-      { user: { ...user, x: 1 } },
-      { user: { ...user, name: '' } },
-      {},
-    ]) {
-      const response = await post(app, key, body)
-      expect([body, response.status]).toEqual([body, 422])
-      expect(response.body).not.toHaveProperty('errors')
-      expect(response.body.message).toMatch(/Idempotency-Key/)
-    }
-    expect(await userCount(app)).toBe(count)
-  })
-
   test('stores no error, so that a corrected body may use the key again', async () => {
     const [key, taken] = [newKey(), newKey()]
     const body = newUserBody()
@@ -184,11 +165,8 @@ describe('POST /users with an Idempotency-Key', () => {
     const body = newUserBody({ password: 'correct horse' })
     const { text, headers } = await post(app, key, body).expect(201)
     for (const password of ['battery staple', null]) {
-      const user = { email: newUserBody().user.email, password }
-      await app.http
-        .put(headers.location ?? '')
-        .send({ user })
-        .expect(200)
+      const change = { user: { email: newUserBody().user.email, password } }
+      await app.http.put(`${headers.location}`).send(change).expect(200)
       expect((await post(app, key, body).expect(201)).text).toBe(text)
       await post(app, key, { user: { ...body.user, password } }).expect(422)
     }

@@ -2,6 +2,7 @@ import { beforeAll, describe, expect, test } from 'vitest'
 import { newUserBody } from '../support/builders.ts'
 import { byEngine } from '../support/engine.ts'
 import { createFakeClock } from '../support/fake-clock.ts'
+import { linksOf, walk } from '../support/list-pages.ts'
 import { openTestApp, type TestApp } from '../support/open-test-app.ts'
 import { shareTestApp } from '../support/shared-app.ts'
 import { executeSql } from '../support/sql.ts'
@@ -16,27 +17,9 @@ const idsOf = (body: readonly ShownUser[]) => body.map(({ id }) => id)
 
 const namesOf = (body: readonly ShownUser[]) => body.map(({ name }) => name)
 
-/** The targets of a Link header by their relation. */
-function linksOf(header: string | undefined): Record<string, string> {
-  const links = [...(header ?? '').matchAll(/<([^>]*)>; rel="(\w+)"/g)]
-  return Object.fromEntries(links.map(([, target, relation]) => [relation, target]))
-}
-
 /** The target of the link to the next page. */
 async function nextOf({ http }: TestApp, path: string): Promise<string> {
   return linksOf((await http.get(path).expect(200)).headers.link).next ?? ''
-}
-
-/** The users of each page. Between the pages something may happen. */
-async function walk({ http }: TestApp, first: string, between = async (_page: number) => {}) {
-  const pages: ShownUser[][] = []
-  for (let target: string | undefined = first; target !== undefined; ) {
-    const response: { body: ShownUser[]; headers: { link?: string } } = await http.get(target)
-    pages.push(response.body)
-    target = linksOf(response.headers.link).next
-    await between(pages.length)
-  }
-  return pages
 }
 
 const five = shareTestApp({ users: someNamed('a', 'b', 'a', 'b', 'a') })
@@ -240,7 +223,7 @@ test('GET /users count and envelope answer the object of data, page, has_more an
 
 /** Queries whose first parameter is wrong. */
 const WRONG_QUERIES = `
-  foo=1 Page=1 __proto__=1 sort[]=id per_page per_page= per_page=0 per_page=1001
+  foo=1 Page=1 __proto__=1 constructor=1 then=1 __proto__.polluted=1 sort[]=id per_page per_page= per_page=0 per_page=1001
   per_page=010 per_page=1.0 per_page=1e2 per_page=-1 per_page=10&per_page=10
   id= id=0 id=-1 id=1.5 id=1, id=,1 id=1,,2 id=01 id=a id=1;2 id=1&id=2 email=a@x.co, email=,
   page=0 page=99999999999999999999 after= after=x after=%ff sort=password sort=- sort=--id
@@ -323,28 +306,12 @@ describe('GET /users ETag', () => {
   })
 })
 
-test('HEAD /users answers with the headers of GET and no body', async () => {
-  const path = '/users?per_page=2&count=true'
-  const get = await five.http.get(path)
-  const head = await five.http.head(path).expect(200)
-  expect(head.text).toBeUndefined()
-  for (const name of ['etag', 'link', 'x-total-count', 'content-type', 'content-length']) {
-    expect(head.headers[name]).toBe(get.headers[name])
-  }
-})
-
 test('GET /users shows each change at once, of any process', async () => {
   const { http, databaseUrl } = await openTestApp({ users: someNamed('Ann', 'Bea') })
-  const names = async (query = '') => namesOf((await http.get(`/users${query}`)).body)
-  expect([await names(), await names('?')]).toEqual(Array(2).fill(['Ann', 'Bea']))
+  const names = async (query = '') => namesOf((await http.get(`/users${query}`)).body).join()
+  expect([await names(), await names('?')]).toEqual(['Ann,Bea', 'Ann,Bea'])
   await http.put('/users/2').send({ user: { name: 'Cid' } })
-  expect([await names(), await names('?sort=-id')]).toEqual([
-    ['Ann', 'Cid'],
-    ['Cid', 'Ann'],
-  ])
+  expect([await names(), await names('?sort=-id')]).toEqual(['Ann,Cid', 'Cid,Ann'])
   await executeSql(databaseUrl, `UPDATE users SET name = 'Dan' WHERE id = 2`)
-  expect([await names(), await names('?sort=-id')]).toEqual([
-    ['Ann', 'Dan'],
-    ['Dan', 'Ann'],
-  ])
+  expect([await names(), await names('?sort=-id')]).toEqual(['Ann,Dan', 'Dan,Ann'])
 })

@@ -28,12 +28,8 @@ interface Login {
 }
 
 async function create(fields: Login = {}, { http }: TestApp = app) {
-  return (
-    await http
-      .post('/users')
-      .send({ user: { ...ANN, ...fields } })
-      .expect(201)
-  ).body
+  const sent = { user: { ...ANN, ...fields } }
+  return (await http.post('/users').send(sent).expect(201)).body
 }
 
 function verify(fields: Login = {}, { http }: TestApp = app) {

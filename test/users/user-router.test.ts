@@ -21,10 +21,8 @@ async function digestOf({ id }: { readonly id: number }, { databaseUrl }: TestAp
 describe('POST /users', () => {
   test('answers 201, the user with its fields in order, and Location', async () => {
     const { http } = await openTestApp()
-    const { body, headers } = await http
-      .post('/users')
-      .send(newUserBody({ name: 'Ann', email: 'Ann@x.co', password: 'correct horse' }))
-      .expect(201)
+    const ann = newUserBody({ name: 'Ann', email: 'Ann@x.co', password: 'correct horse' })
+    const { body, headers } = await http.post('/users').send(ann).expect(201)
     expect(Object.keys(body)).toEqual(['id', 'name', 'email', 'created_at', 'updated_at'])
     expect(body).toMatchObject({ id: 1, name: 'Ann', email: 'Ann@x.co' })
     expect(body.created_at).toMatch(/^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/)
@@ -70,31 +68,6 @@ describe('validation', () => {
   const tooLong = (most: number) => [`is too long (maximum is ${most} characters)`]
   const tooShort = ['is too short (minimum is 8 characters)']
 
-  test.each<[unknown, string]>([
-    [null, 'is required'],
-    [5, 'is required'],
-    [[], 'is required'],
-    [{ user: null }, 'is required'],
-    [{ user: 'Ann' }, 'must be an object'],
-    [{ user: [{ name: 'Ann' }] }, 'must be an object'],
-  ])('POST and PUT /users answer 422 to the body %j', async (body, message) => {
-    const { id } = await create(app)
-    for (const request of [app.http.post('/users'), app.http.put(`/users/${id}`)]) {
-      const response = await request.type('json').send(JSON.stringify(body)).expect(422)
-      expect(response.body).toEqual({
-        ...{ message: 'Validation failed', resource: 'User', code: 422, status: false },
-        ...{ reason: 'validation_failed', errors: { user: [message] } },
-      })
-    }
-  })
-
-  test('POST /users needs name and email, PUT neither', async () => {
-    const { id } = await create(app)
-    const { body } = await app.http.post('/users').send({ user: {} }).expect(422)
-    expect(body.errors).toEqual({ name: blank, email: blank })
-    await app.http.put(`/users/${id}`).send({ user: {} }).expect(200)
-  })
-
   test.each<[string, unknown, string[]]>([
     ['name', null, blank],
     ['name', ' \t\n\u3000 ', blank],
@@ -105,6 +78,7 @@ describe('validation', () => {
     ['name', 'a\nb', invalid],
     ['name', 'a\u202eb', invalid],
     ['name', 'a\ud800b', invalid],
+    ['name', '\udc00a', invalid],
     ['name', `${'a'.repeat(255)}\u0007b`, [...tooLong(255), ...invalid]],
     ['email', null, blank],
     ['email', '  ', blank],
@@ -112,6 +86,7 @@ describe('validation', () => {
     ['email', 'ann@', invalid],
     ['email', 'ann@localhost', invalid],
     ['email', 'ann@x.co\u0000', invalid],
+    ['email', '\ud800a@x.co', invalid],
     ['email', 'ann@x.co, bob@x.co', invalid],
     ['email', `a${LONG_EMAIL}`, tooLong(254)],
     ['password', 12345678, notText],
@@ -120,6 +95,7 @@ describe('validation', () => {
     ['password', '1'.repeat(129), tooLong(128)],
     ['password', '12345678\u0000', invalid],
     ['password', '12345678\udfff', invalid],
+    ['password', '12345678\u009f', invalid],
   ])('POST and PUT /users reject %s %j', async (field, value, messages) => {
     const { id } = await create(app)
     const post = await app.http.post('/users').send(newUserBody({ [field]: value }))
@@ -146,24 +122,6 @@ describe('validation', () => {
     const response = await strict.http.post('/users').send(newUserBody({ password: '12345678901' }))
     expect(response.body.errors).toEqual({ password: ['is too short (minimum is 12 characters)'] })
     await create(strict, { password: '123456789012' })
-  })
-
-  test('POST and PUT /users name every wrong field at once, also a taken e-mail', async () => {
-    await create(app, { email: 'taken@x.co' })
-    const { id, email: own } = await create(app)
-    for (const [email, message] of [
-      ['x', 'is invalid'],
-      ['Taken@x.co', 'has already been taken'],
-    ]) {
-      const user = { name: '', email, password: 'short' }
-      const errors = JSON.stringify({ name: blank, email: [message], password: tooShort })
-      const post = await app.http.post('/users').send({ user }).expect(422)
-      const put = await app.http.put(`/users/${id}`).send({ user }).expect(422)
-      expect(post.text).toContain(errors)
-      expect(put.text).toContain(errors)
-    }
-    const ofOwn = await app.http.put(`/users/${id}`).send({ user: { name: '', email: own } })
-    expect(ofOwn.body.errors).toEqual({ name: blank })
   })
 })
 
@@ -221,11 +179,14 @@ describe.each(['put', 'patch'] as const)('%s /users/{id}', method => {
     expect(await digestOf(user, app)).toBeNull()
   })
 
-  test('makes updated_at later although the clock goes back', async () => {
-    const { user, change } = await opened()
-    clock.advance(-3_600_000)
-    expect((await change({ name: 'Bea' })).body.updated_at > user.updated_at).toBe(true)
-  })
+  test.each([0, -3_600_000])(
+    'makes updated_at later although the clock moves by %i',
+    async step => {
+      const { user, change } = await opened()
+      clock.advance(step)
+      expect((await change({ name: 'Bea' })).body.updated_at > user.updated_at).toBe(true)
+    },
+  )
 
   test('answers 422 for the e-mail of another user, and changes nothing', async () => {
     const { email } = await create(app)
@@ -246,9 +207,7 @@ test('DELETE /users/{id} answers 204 without a body, then 404, and frees its e-m
   expect((await http.delete('/users/2').expect(404)).body.resource).toBe('User')
   expect((await http.get('/users')).body).toMatchObject([{ id: 1 }])
   expect((await http.post('/users').send(body).expect(201)).body.id).toBe(3)
-  await http
-    .put('/users/3')
-    .send({ user: { email: 'other@x.co' } })
-    .expect(200)
+  const freed = { user: { email: 'other@x.co' } }
+  await http.put('/users/3').send(freed).expect(200)
   expect((await http.post('/users').send(body).expect(201)).body.id).toBe(4)
 })

@@ -123,14 +123,6 @@ describe('GET /users as application/x-ndjson', () => {
       expect(new Set(idsOf(all)).size).toBe(place === ':memory:' ? 1500 : MANY)
       const names = all.map(({ name }) => name)
       expect(names).toEqual(names.toSorted().reverse())
-      const [first, last] = [all[0], all.at(-1)] as [ShownUser, ShownUser]
-      const found = await usersOf(await begin(app, `?sort=-name&id=${last.id},${first.id}`))
-      expect(found).toEqual([first, last])
-      const time = all.find(({ id }) => id === 900)?.created_at ?? ''
-      const late = await usersOf(await begin(app, `?sort=email&created_after=${time}`))
-      expect(new Set(idsOf(late))).toEqual(
-        new Set(idsOf(all.filter(({ created_at }) => created_at > time))),
-      )
     },
   )
 
@@ -196,21 +188,11 @@ describe('GET /users as application/x-ndjson', () => {
     await few.http.post('/users').set('Accept', NDJSON).send(newUserBody()).expect(406)
   })
 
-  test('counts as list for the limits', async () => {
-    const app = await openTestApp({
-      limits: { rateLimits: [{ to: 1, within: '1 hour', only: ['list'] }] },
-    })
-    expect((await ask(app).expect(200)).headers.ratelimit).toContain('r=0')
-    await ask(app).expect(429)
-  })
-
   test('shows the users of its beginning, whatever changes meanwhile', async () => {
     const app = await openMany()
     const response = await begin(app, '?sort=-id')
-    await app.http
-      .put('/users/3')
-      .send({ user: { name: 'Later' } })
-      .expect(200)
+    const later = { user: { name: 'Later' } }
+    await app.http.put('/users/3').send(later).expect(200)
     await app.http.delete('/users/2').expect(204)
     await app.http.post('/users').send(newUserBody()).expect(201)
     const users = await usersOf(response)
@@ -263,7 +245,8 @@ describe('GET /users as application/x-ndjson', () => {
       expect(error.code).toBe('ECONNRESET')
       expect(received).toMatch(/^HTTP\/1.1 200 OK\r\n/)
       expect(received).not.toMatch(/0\r\n\r\n$/)
-      const failures = app.logLines.filter(({ level }) => Number(level) >= 40)
+      // Other reads of the database, of no request, may warn meanwhile.
+      const failures = app.logLines.filter(line => Number(line.level) >= 40 && line.requestId)
       expect(failures).toHaveLength(1)
       await until(() => app.logLines.find(({ msg, aborted }) => msg === 'request' && aborted))
     },

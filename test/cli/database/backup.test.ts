@@ -1,34 +1,21 @@
 import { readFileSync, statSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { expect, test } from 'vitest'
-import { makeDatabase } from '../../faults/databases.ts'
 import { newUserBody } from '../../support/builders.ts'
+import { openPlace } from '../../support/command-place.ts'
 import { emailsIn, filesOf, modeOf } from '../../support/databases.ts'
-import { fillWithUsers } from '../../support/fill-users.ts'
 import { ask } from '../../support/json-requests.ts'
-import { openTestApp, temporaryFolder } from '../../support/open-test-app.ts'
-import { runCommand } from '../../support/run-command.ts'
-
-async function placeWithUsers(users = 3) {
-  const cwd = temporaryFolder()
-  const path = join(cwd, 'data', 'users.db')
-  await fillWithUsers(path, users)
-  return { cwd, path, file: join(cwd, 'copy.db') }
-}
-
-function backup({ cwd }: { cwd: string }, ...args: string[]) {
-  return runCommand({ cwd, args: ['backup', ...args] })
-}
+import { openTestApp } from '../../support/open-test-app.ts'
+import { runCommand, stdoutOf } from '../../support/run-command.ts'
 
 test('backup of a running service is one file of mode 600 with all acknowledged users, which can be served', async () => {
-  const place = await placeWithUsers(1)
+  const place = openPlace({ users: 1 })
+  const earlier = emailsIn(place.path)
   const service = await openTestApp({ env: { DATABASE_URL: place.path } })
   const emails = ['one@x.co', 'two@x.co']
   for (const email of emails) await ask(service, 'POST /users', newUserBody({ email }))
-  const { code, stdout, stderr } = await backup(place, 'copy.db')
-  expect({ code, stderr }).toEqual({ code: 0, stderr: '' })
-  expect(stdout).toMatch(/^copy\.db: [\d.]+ MB, checked\n$/)
-  expect(emailsIn(place.file)).toEqual(['user1@x.co', ...emails])
+  expect(await stdoutOf(place.run('backup', 'copy.db'))).toMatch(/^copy\.db: [\d.]+ MB, checked\n$/)
+  expect(emailsIn(place.file)).toEqual([...earlier, ...emails])
   expect(filesOf(place.file)).toEqual(['copy.db'])
   expect(modeOf(place.file)).toBe(0o600)
   // Not in WAL, and so readable in a read-only folder: https://www.sqlite.org/fileformat.html#file_format_version_numbers
@@ -39,7 +26,7 @@ test('backup of a running service is one file of mode 600 with all acknowledged 
 })
 
 test('backup replaces an older one, whatever its mode, removes the partial files of killed ones only, and prints JSON', async () => {
-  const place = await placeWithUsers()
+  const place = openPlace({ users: 3 })
   writeFileSync(place.file, 'older', { mode: 0o644 })
   const ofRunning = `copy.db.${process.ppid}-0123abcd.partial`
   const staying = [ofRunning, 'copy.db.note.partial']
@@ -48,8 +35,7 @@ test('backup replaces an older one, whatever its mode, removes the partial files
   for (const name of [...staying, ofKilled, `${ofKilled}-journal`]) {
     writeFileSync(join(place.cwd, name), 'half')
   }
-  const { code, stdout, stderr } = await backup(place, 'copy.db', '--json')
-  expect({ code, stderr }).toEqual({ code: 0, stderr: '' })
+  const stdout = await stdoutOf(place.run('backup', 'copy.db', '--json'))
   expect(JSON.parse(stdout)).toEqual({ file: 'copy.db', bytes: statSync(place.file).size })
   expect(emailsIn(place.file)).toHaveLength(3)
   expect(modeOf(place.file)).toBe(0o600)
@@ -57,11 +43,9 @@ test('backup replaces an older one, whatever its mode, removes the partial files
 })
 
 test('backup of an older schema keeps it, and migrates nothing', async () => {
-  const cwd = temporaryFolder()
-  const path = join(cwd, 'data', 'users.db')
-  makeDatabase(path, { users: 5, migrations: 2 })
+  const { cwd, path, run } = openPlace({ users: 5, migrations: 2 })
   const before = readFileSync(path)
-  expect((await backup({ cwd }, 'copy.db')).code).toBe(0)
+  expect((await run('backup', 'copy.db')).code).toBe(0)
   expect(readFileSync(path).equals(before)).toBe(true)
   const env = { DATABASE_URL: 'copy.db' }
   const { stdout } = await runCommand({ cwd, args: ['migrate', '--status'], env })
@@ -74,9 +58,9 @@ test.each([
   ['data/users.db', /: it is the database itself\n$/],
   ['data/users.db-wal', /: it is the database itself\n$/],
 ])('backup to %s fails with one line, and changes nothing', async (file, line) => {
-  const place = await placeWithUsers()
+  const place = openPlace({ users: 3 })
   const before = readFileSync(place.path, 'latin1')
-  expect(await backup(place, file)).toEqual({
+  expect(await place.run('backup', file)).toEqual({
     ...{ code: 1, stdout: '', stderr: expect.stringMatching(line) },
   })
   expect(readFileSync(place.path, 'latin1')).toBe(before)
@@ -84,5 +68,5 @@ test.each([
 })
 
 test.each([[[]], [['one', 'two']], [['']]])('backup with %j is a wrong command', async args => {
-  expect((await backup({ cwd: temporaryFolder() }, ...args)).code).toBe(2)
+  expect((await openPlace().run('backup', ...args)).code).toBe(2)
 })

@@ -1,33 +1,21 @@
-import { join } from 'node:path'
 import { expect, test } from 'vitest'
-import { makeDatabase } from '../../faults/databases.ts'
+import { openPlace } from '../../support/command-place.ts'
 import { forgetInIndex } from '../../support/damage.ts'
 import { execute } from '../../support/databases.ts'
 import { ask } from '../../support/json-requests.ts'
-import { openTestApp, temporaryFolder } from '../../support/open-test-app.ts'
-import { runCommand } from '../../support/run-command.ts'
-
-function placeWithUsers({ users = 20, ...schema }: { users?: number; migrations?: number } = {}) {
-  const cwd = temporaryFolder()
-  const path = join(cwd, 'data', 'users.db')
-  makeDatabase(path, { users, ...schema })
-  return { cwd, path }
-}
-
-function check(cwd: string, ...args: string[]) {
-  return runCommand({ cwd, args: ['check', ...args] })
-}
+import { openTestApp } from '../../support/open-test-app.ts'
+import { stdoutOf } from '../../support/run-command.ts'
 
 test('check says that a database is sound, also while a service writes to it', async () => {
-  const { cwd, path } = placeWithUsers()
+  const { path, run } = openPlace({ users: 20 })
   const sound = { code: 0, stdout: './data/users.db: sound\n', stderr: '' }
-  expect(await check(cwd)).toEqual(sound)
+  expect(await run('check')).toEqual(sound)
   const service = await openTestApp({ env: { DATABASE_URL: path } })
   let isOver = false
   const writing = (async () => {
     while (!isOver) await ask(service, 'PUT /users/1', { user: { name: `${Math.random()}` } })
   })()
-  const checked = await check(cwd).finally(() => {
+  const checked = await run('check').finally(() => {
     isOver = true
   })
   await writing
@@ -35,14 +23,14 @@ test('check says that a database is sound, also while a service writes to it', a
 })
 
 test('check names the migrations that are pending, applies none, and prints the same as JSON', async () => {
-  const { cwd, path } = placeWithUsers({ migrations: 2 })
-  const { code, stdout } = await check(cwd)
+  const { path, run } = openPlace({ users: 20, migrations: 2 })
+  const { code, stdout } = await run('check')
   expect(code).toBe(0)
   expect(stdout).toMatch(
     /^\.\/data\/users\.db: sound\npending, for the next start or `migrate`: 0003_\w+, 0004_/,
   )
   const checked = async () => {
-    const { code, stdout, stderr } = await check(cwd, '--json')
+    const { code, stdout, stderr } = await run('check', '--json')
     return { code, stderr, ...JSON.parse(stdout) }
   }
   const sound = { code: 0, stderr: '', database: './data/users.db', sound: true, faults: [] }
@@ -55,48 +43,32 @@ test('check names the migrations that are pending, applies none, and prints the 
   expect(await checked()).toMatchObject({ code: 3, sound: false, faults })
 })
 
-const spoil = (sql: string) => (path: string) => execute(path, sql)
-
 const UNCHECKED = 'PRAGMA ignore_check_constraints = ON;'
 
-test.each<[found: string, spoil: (path: string) => void]>([
-  [
-    '2 is the difference between users_summary.user_count and the number of users',
-    spoil('UPDATE users_summary SET user_count = 18'),
-  ],
-  [
-    '5 existing ids would be used again',
-    spoil(`UPDATE sqlite_sequence SET seq = 15 WHERE name = 'users'`),
-  ],
-  [
-    '1 users cannot be found by their name: name_lower is not the name in lower case',
-    spoil(`UPDATE users SET name_lower = 'other' WHERE id = 3`),
-  ],
-  ['the index users_by_name is missing', spoil('DROP INDEX users_by_name')],
-  ['the trigger api_keys_deleted is missing', spoil('DROP TRIGGER api_keys_deleted')],
-  [
-    'the table users differs from the one that the migrations make',
-    spoil('ALTER TABLE users ADD COLUMN age INTEGER'),
-  ],
-  [
-    '20 users break a constraint of their table',
-    spoil(`${UNCHECKED} UPDATE users SET created_at = 'now'`),
-  ],
-  [
-    '1 answers are stored for an Idempotency-Key whose user is deleted',
-    spoil(`INSERT INTO idempotency_keys VALUES (zeroblob(32), 99, 'f', 'v', '{}', 0)`),
-  ],
-  [
-    '1 API keys break a constraint of their table',
-    spoil(`${UNCHECKED}
-      INSERT INTO api_keys VALUES ('web', zeroblob(31), 'users:read', 1, NULL, NULL)`),
-  ],
-  ['row 1500 missing from index users_by_name', forgetInIndex],
-])('check finds that %s, with exit code 3', async (found, spoilIt) => {
-  const { cwd, path } = placeWithUsers({ users: spoilIt === forgetInIndex ? 3000 : 20 })
-  spoilIt(path)
-  const { code, stdout, stderr } = await check(cwd)
-  expect({ code, stderr }).toEqual({ code: 3, stderr: '' })
+/** What is found after this SQL; without any, an index is spoiled that no SQL can spoil. */
+const FOUND: Readonly<Record<string, string>> = {
+  '2 is the difference between users_summary.user_count and the number of users':
+    'UPDATE users_summary SET user_count = 18',
+  '5 existing ids would be used again': `UPDATE sqlite_sequence SET seq = 15 WHERE name = 'users'`,
+  '1 users cannot be found by their name: name_lower is not the name in lower case':
+    "UPDATE users SET name_lower = 'other' WHERE id = 3",
+  'the index users_by_name is missing': 'DROP INDEX users_by_name',
+  'the trigger api_keys_deleted is missing': 'DROP TRIGGER api_keys_deleted',
+  'the table users differs from the one that the migrations make':
+    'ALTER TABLE users ADD COLUMN age INTEGER',
+  '20 users break a constraint of their table': `${UNCHECKED} UPDATE users SET created_at = 'now'`,
+  '1 answers are stored for an Idempotency-Key whose user is deleted':
+    "INSERT INTO idempotency_keys VALUES (zeroblob(32), 99, 'f', 'v', '{}', 0)",
+  '1 API keys break a constraint of their table': `${UNCHECKED}
+    INSERT INTO api_keys VALUES ('web', zeroblob(31), 'users:read', 1, NULL, NULL)`,
+  'row 1500 missing from index users_by_name': '',
+}
+
+test.each(Object.entries(FOUND))('check finds that %s, with exit code 3', async (found, sql) => {
+  const { path, run } = openPlace({ users: sql === '' ? 3000 : 20 })
+  if (sql === '') forgetInIndex(path)
+  else execute(path, sql)
+  const stdout = await stdoutOf(run('check'), 3)
   expect(stdout).toContain(`./data/users.db: ${found}\n`)
   expect(stdout).not.toContain('sound')
 })

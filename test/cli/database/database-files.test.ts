@@ -1,21 +1,16 @@
 import { readdirSync, symlinkSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { expect, test } from 'vitest'
+import { openPlace } from '../../support/command-place.ts'
 import { emailsIn } from '../../support/databases.ts'
-import { temporaryFolder } from '../../support/open-test-app.ts'
-import { runCommand } from '../../support/run-command.ts'
 
 test.each([
-  'data/users.db',
-  'data/users.db-wal',
-  'data/users.db-journal',
-  'other/../data/users.db-shm',
-  'link/users.db',
-  'file.csv',
+  ...['data/users.db', 'data/users.db-wal', 'data/users.db-journal', 'other/../data/users.db-shm'],
+  ...['link/users.db', 'file.csv'],
 ])('%s, a file of the database, is not written by import or export', async path => {
-  const cwd = temporaryFolder()
+  const { cwd, run } = openPlace()
   writeFileSync(join(cwd, 'users.ndjson'), '{"name":"Ann","email":"ann@example.com"}\n{}\n')
-  await runCommand({ cwd, args: ['import', 'users.ndjson'] })
+  await run('import', 'users.ndjson')
   symlinkSync('data', join(cwd, 'first'))
   symlinkSync(join(cwd, 'first'), join(cwd, 'link'))
   symlinkSync('data/users.db-wal', join(cwd, 'file.csv'))
@@ -26,7 +21,7 @@ test.each([
     ['import', path, '--format', 'csv'],
   ]
   for (const args of commands) {
-    const { code, stdout, stderr } = await runCommand({ cwd, args })
+    const { code, stdout, stderr } = await run(...args)
     expect({ args, code, stdout }).toEqual({ args, code: 2, stdout: '' })
     expect(stderr).toContain(`${path} is the database, or a file that belongs to it; `)
   }

@@ -3,6 +3,7 @@ import { basename, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { expect, test } from 'vitest'
 import { Database } from '../../../src/storage/sqlite/sqlite-driver.ts'
+import { openPlace } from '../../support/command-place.ts'
 import { modeOf } from '../../support/databases.ts'
 import { temporaryFolder } from '../../support/open-test-app.ts'
 import { runCommand } from '../../support/run-command.ts'
@@ -15,13 +16,9 @@ const NAMES = readdirSync(FOLDER)
 
 const TIME = String.raw`\d{4}-\d\d-\d\dT[\d:.]{12}Z`
 
-function migrateIn(cwd: string) {
-  return (...args: string[]) => runCommand({ cwd, args: ['migrate', ...args] })
-}
-
 test('migrate --status lists what is pending and creates nothing; migrate applies it once', async () => {
-  const cwd = temporaryFolder()
-  const migrate = migrateIn(cwd)
+  const { cwd, path, run } = openPlace()
+  const migrate = (...args: string[]) => run('migrate', ...args)
   const asJson = async () => JSON.parse((await migrate('--status', '--json')).stdout)
   expect(await asJson()).toEqual(NAMES.map(name => ({ name, applied_at: null })))
   const stdout = NAMES.map(name => `${name}  pending\n`).join('')
@@ -31,7 +28,6 @@ test('migrate --status lists what is pending and creates nothing; migrate applie
   expect(first).toMatchObject({ code: 0, stderr: '' })
   const lines = NAMES.map(name => expect.stringMatching(`^${name}  applied ${TIME}$`))
   expect(first.stdout.trimEnd().split('\n')).toEqual(lines)
-  const path = join(cwd, 'data', 'users.db')
   expect(modeOf(path)).toBe(0o600)
   expect(await migrate()).toEqual(first)
   const applied = NAMES.map(name => ({ name, applied_at: expect.stringMatching(`^${TIME}$`) }))
@@ -53,7 +49,7 @@ test('migrate rejects wrong settings like serve', async () => {
 })
 
 test('migrate refuses --reindex together with --status', async () => {
-  const { code, stderr } = await migrateIn(temporaryFolder())('--status', '--reindex')
+  const { code, stderr } = await openPlace().run('migrate', '--status', '--reindex')
   expect(code).toBe(2)
   expect(stderr).toContain('--reindex')
 })

@@ -11,13 +11,18 @@ import { expect, onTestFinished, test } from 'vitest'
 import { Database } from '../../../src/storage/sqlite/sqlite-driver.ts'
 import { makeDatabase } from '../../faults/databases.ts'
 import { newUserBody } from '../../support/builders.ts'
+import { openPlace } from '../../support/command-place.ts'
 import { forgetInIndex, overwritePages, PAGE_BYTES } from '../../support/damage.ts'
 import { execute, filesOf, modeOf } from '../../support/databases.ts'
 import { ask } from '../../support/json-requests.ts'
 import { openTestApp, temporaryFolder } from '../../support/open-test-app.ts'
-import { runCommand } from '../../support/run-command.ts'
+import { runCommand, stderrOf } from '../../support/run-command.ts'
 
 const BACKUP = ['backup', 'copy.db']
+
+const RESTORE = ['restore', 'copy.db']
+
+const TRANSFERS = [['import', '-'], ['export']]
 
 const COMMANDS = [['migrate'], ['migrate', '--status'], BACKUP, ['compact'], ['check']]
 
@@ -72,7 +77,7 @@ test.each<[what: string, reason: RegExp, spoil: (path: string) => unknown]>([
 })
 
 test.each<[url: string, reason: RegExp, commands: string[][]]>([
-  [':memory:', /: such a database is in the memory/, [...COMMANDS, ['restore', 'copy.db']]],
+  [':memory:', /: such a database is in the memory/, [...COMMANDS, RESTORE, ...TRANSFERS]],
   ['./none/users.db', /: there is no such file$/m, [BACKUP, ['compact'], ['check']]],
   ['./data', /: .*\(EISDIR\)$/m, COMMANDS],
   ['./empty.db', /: it is empty$/m, [BACKUP, ['compact']]],
@@ -92,26 +97,24 @@ test.each<[url: string, reason: RegExp, commands: string[][]]>([
 })
 
 test('compact refuses an index that lacks rows, which SQLite would not notice', async () => {
-  const cwd = temporaryFolder()
-  const path = join(cwd, 'data', 'users.db')
-  makeDatabase(path, { users: 3000 })
+  const { path, run } = openPlace({ users: 3000 })
   forgetInIndex(path)
-  const ended = await runCommand({ cwd, args: ['compact'] })
-  expect(ended).toMatchObject({ code: 1, stderr: expect.stringMatching(/: it is damaged: /) })
+  expect(await run('compact')).toMatchObject({
+    code: 1,
+    stderr: expect.stringMatching(/: it is damaged: /),
+  })
 })
 
 const IN_USE = /^DATABASE_URL was "[^"]+": a process has it open: stop the service first\n$/
 
 /** Commands that no other process may disturb. */
-const ALONE = [['restore', 'copy.db'], ['compact']]
+const ALONE = [RESTORE, ['compact']]
 
 function placeInMode(mode: string) {
-  const cwd = temporaryFolder()
-  const path = join(cwd, 'data', 'users.db')
-  makeDatabase(path, { users: 7 })
-  makeDatabase(join(cwd, 'copy.db'), { users: 5 })
-  execute(path, `PRAGMA journal_mode = ${mode}`)
-  return { cwd, path }
+  const place = openPlace({ users: 7 })
+  makeDatabase(place.file, { users: 5 })
+  execute(place.path, `PRAGMA journal_mode = ${mode}`)
+  return place
 }
 
 test.each([
@@ -120,27 +123,25 @@ test.each([
   ['DELETE', 'reads', 'BEGIN; SELECT count(*) FROM users'],
   ['DELETE', 'locks it', 'BEGIN EXCLUSIVE'],
 ])('in mode %s restore and compact fail while a program %s', async (mode, _what, sql) => {
-  const { cwd, path } = placeInMode(mode)
+  const { path, run } = placeInMode(mode)
   const before = readFileSync(path)
   const other = new Database(path)
   onTestFinished(() => void other.close())
   other.exec(sql)
   for (const args of ALONE) {
-    const stderr = expect.stringMatching(IN_USE)
-    expect(await runCommand({ cwd, args })).toEqual({ code: 1, stdout: '', stderr })
+    expect(await stderrOf(run(...args))).toMatch(IN_USE)
   }
   expect(readFileSync(path).equals(before)).toBe(true)
 })
 
 test('restore and compact fail while a service runs, also an idle one, which continues', async () => {
-  const { cwd, path } = placeInMode('WAL')
+  const { path, run } = placeInMode('WAL')
   const service = await openTestApp({ env: { DATABASE_URL: path } })
   for (const args of ALONE) {
-    const stderr = expect.stringMatching(IN_USE)
-    expect(await runCommand({ cwd, args })).toEqual({ code: 1, stdout: '', stderr })
+    expect(await stderrOf(run(...args))).toMatch(IN_USE)
   }
   expect((await ask(service, 'GET /users')).body).toHaveLength(7)
   expect((await ask(service, 'POST /users', newUserBody())).status).toBe(201)
   await service.stop()
-  for (const args of ALONE) expect((await runCommand({ cwd, args })).code).toBe(0)
+  for (const args of ALONE) expect((await run(...args)).code).toBe(0)
 })

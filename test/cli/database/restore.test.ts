@@ -12,44 +12,41 @@ import {
 import { join } from 'node:path'
 import { expect, test } from 'vitest'
 import { makeDatabase } from '../../faults/databases.ts'
+import { type CommandPlace, openPlace } from '../../support/command-place.ts'
 import { copyHalfWritten, overwritePages } from '../../support/damage.ts'
 import { emailsIn, execute, filesOf, modeOf } from '../../support/databases.ts'
 import { ask } from '../../support/json-requests.ts'
-import { openTestApp, temporaryFolder } from '../../support/open-test-app.ts'
-import { runCommand } from '../../support/run-command.ts'
+import { openTestApp } from '../../support/open-test-app.ts'
+import { stderrOf, stdoutOf } from '../../support/run-command.ts'
 
 const OLD_USERS = 7
 
 const NEW_USERS = 5
 
-type Place = ReturnType<typeof placeWithBackup>
-
 /** A database of `old` users, and a backup of another one. */
 function placeWithBackup({
   old = OLD_USERS,
-  ...schema
+  migrations,
 }: {
   old?: number
   migrations?: number
 } = {}) {
-  const cwd = temporaryFolder()
-  const place = { cwd, path: join(cwd, 'data', 'users.db'), file: join(cwd, 'copy.db') }
-  mkdirSync(join(cwd, 'data'))
-  if (old > 0) makeDatabase(place.path, { users: old })
-  makeDatabase(place.file, { users: NEW_USERS, ...schema })
+  const place = openPlace(old > 0 ? { users: old } : undefined)
+  mkdirSync(join(place.cwd, 'data'), { recursive: true })
+  makeDatabase(place.file, { users: NEW_USERS, ...(migrations && { migrations }) })
   return place
 }
 
-function restore({ cwd }: { cwd: string }, ...args: string[]) {
-  return runCommand({ cwd, args: ['restore', 'copy.db', ...args] })
+function restore({ run }: CommandPlace, ...args: string[]) {
+  return run('restore', 'copy.db', ...args)
 }
 
-function keptIn({ path, cwd }: Place): string[] {
+function keptIn({ path, cwd }: CommandPlace): string[] {
   const kept = filesOf(path).filter(name => name.includes('.replaced-'))
   return kept.map(name => join(cwd, 'data', name))
 }
 
-async function listOf({ path }: Place) {
+async function listOf({ path }: CommandPlace) {
   return ask(await openTestApp({ env: { DATABASE_URL: path } }), 'GET /users')
 }
 
@@ -57,8 +54,7 @@ test('restore replaces the database with the backup, keeps the previous one, and
   const place = placeWithBackup()
   chmodSync(place.path, 0o644)
   const before = readFileSync(place.file)
-  const { code, stdout, stderr } = await restore(place)
-  expect({ code, stderr }).toEqual({ code: 0, stderr: '' })
+  const stdout = await stdoutOf(restore(place))
   const [kept = ''] = keptIn(place)
   expect(stdout).toBe(`./data/users.db: restored from copy.db\n${kept}: the previous database\n`)
   expect(kept).toMatch(/users\.db\.replaced-\d{8}T\d{6}Z$/)
@@ -156,7 +152,7 @@ test('restore removes a second name that a killed one has given to the database,
 
 const IN_WAL = /copy\.db": a part of it is in .*copy\.db-wal: take a `backup` of it$/
 
-test.each<[why: string, line: RegExp, prepare: (place: Place) => unknown, file?: string]>([
+test.each<[why: string, line: RegExp, prepare: (place: CommandPlace) => unknown, file?: string]>([
   ['no file', /^".*copy\.db": there is no such file$/, ({ file }) => rmSync(file)],
   ['an empty file', /^".*copy\.db": it is empty$/, ({ file }) => writeFileSync(file, '')],
   ['a folder', /^".*data": it is not a regular file$/, () => undefined, 'data'],
@@ -182,11 +178,7 @@ test.each<[why: string, line: RegExp, prepare: (place: Place) => unknown, file?:
     prepare(place)
     const content = () => existsSync(place.path) && readFileSync(place.path, 'latin1')
     const before = [content(), filesOf(place.path)]
-    const { code, stdout, stderr } = await runCommand({
-      cwd: place.cwd,
-      args: ['restore', file ?? 'copy.db'],
-    })
-    expect({ code, stdout }).toEqual({ code: 1, stdout: '' })
+    const stderr = await stderrOf(place.run('restore', file ?? 'copy.db'))
     expect(stderr).toMatch(/^[^\n]+\n$/)
     expect(stderr.trimEnd()).toMatch(line)
     expect([content(), filesOf(place.path)]).toEqual(before)

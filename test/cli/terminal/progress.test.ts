@@ -49,16 +49,12 @@ test('progress elsewhere is a plain line every five seconds', () => {
   expect(written()).toBe('1 %, 20 rows, 4 rows/s, 8 min 15 s left\n')
 })
 
-test('progress without a known end shows no share and no time left', () => {
-  const { progress, written, pass } = openProgress({ isTTY: true })
-  pass(2000)
-  progress.update(10)
-  expect(written()).toBe('\r\x1b[2K10 rows, 5 rows/s')
-})
-
-test('progress shows hours', () => {
+test.each([
+  [undefined, '10 rows, 0 rows/s'],
+  [0.005, '0 %, 10 rows, 0 rows/s, 1 h 59 min left'],
+])('progress with the share %s is %j', (share, line) => {
   const { progress, written, pass } = openProgress({ isTTY: false })
   pass(36_000)
-  progress.update(5, 0.005)
-  expect(written()).toContain('1 h 59 min left')
+  progress.update(10, share)
+  expect(written()).toBe(`${line}\n`)
 })

@@ -47,16 +47,6 @@ describe('when an e-mail or an id is already taken', () => {
     expect(namesIn(cwd)).toEqual(['Ann', 'Bea', 'Cid', 'Dan'])
   })
 
-  test('--on-conflict skip skips the row, and one that comes twice in the file', async () => {
-    const taken = { name: 'New', email: 'ANN@example.com', password: 'correct horse' }
-    const cwd = await folderAfter([taken, CID, { ...CID, name: 'Cid again' }])
-    const { code, stdout } = await importing(cwd, 'users.ndjson', '--on-conflict', 'skip')
-    expect(code).toBe(0)
-    expect(stdout).toMatch(/^3 rows, 1 created, 2 skipped; /)
-    expect(namesIn(cwd)).toEqual(['Ann', 'Bea', 'Cid'])
-    expect(usersIn(cwd)[0]?.password_digest).toBeNull()
-  })
-
   test('--on-conflict update changes the user with the e-mail, otherwise with the id', async () => {
     const cwd = await folderAfter([
       { name: 'Anna', email: 'ANN@example.com' },

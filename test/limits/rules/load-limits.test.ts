@@ -61,6 +61,9 @@ const NO_OBJECT = /^the file must hold an object of rules$/
 test.each<[name: string, text: string | Buffer, mistake: RegExp]>([
   ['empty.json', '', /cannot be read \(line 1, column 1: .*JSON/],
   ['broken.json', '{\n "bans": [\n { "by": 5, }]}', /cannot be read \(line 3, column 13: .*JSON/],
+  ['two values.json', '{}\n\n{}', /cannot be read \(line 3, column 1: .*JSON/],
+  ['escape.json', '["a",\n "\\x"]', /cannot be read \(line 2, column 2: .*JSON/],
+  ['no end.json', '{"bans":\n', /cannot be read \(line 2, column 1: .*JSON/],
   ['binary.json', Buffer.from([0xff, 0xfe, 0x7b]), /cannot be read \(/],
   ['two lists.json', '{ "bans": [],\n"bans": [] }', /^line 2: "bans" is given twice$/],
   [

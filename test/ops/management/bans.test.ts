@@ -1,6 +1,6 @@
-import type { Response } from 'supertest'
 import { afterEach, describe, expect, test } from 'vitest'
 import { createFakeClock } from '../../support/fake-clock.ts'
+import { linksOf, walk } from '../../support/list-pages.ts'
 import { openManagedApp, shareManagedApp } from '../../support/management-requests.ts'
 
 const LIMITS = {
@@ -166,9 +166,6 @@ async function addAll(): Promise<void> {
 
 const pairsOf = (bans: readonly Ban[]) => bans.map(({ rule, client }) => [rule, client])
 
-/** The target of `rel="next"`. */
-const nextOf = ({ headers }: Response) => /^<(.*)>; rel="next"$/.exec(headers.link ?? '')?.[1]
-
 test('GET /bans lists the bans in force by rule and client, and only those that match', async () => {
   await addAll()
   const { body, headers } = await app.ops.get('/bans').expect(200)
@@ -195,17 +192,12 @@ test('GET /bans walks through all by next, which keeps its place when bans are l
     [6, [6, 1]],
     [7, [7]],
   ]) {
-    const pages: Ban[][] = []
-    for (let path: string | undefined = `/bans?per_page=${perPage}`; path !== undefined; ) {
-      expect(path).toMatch(/^\/bans\?per_page=\d(&after=[\w-]+)?$/)
-      const answer: Response = await app.ops.get(path).expect(200)
-      pages.push(answer.body)
-      path = nextOf(answer)
-    }
+    const pages = await walk<Ban>({ http: app.ops }, `/bans?per_page=${perPage}`)
     expect(pairsOf(pages.flat())).toEqual(ALL)
     expect(pages.map(page => page.length)).toEqual(sizes)
   }
-  const next = nextOf(await app.ops.get('/bans?rule=login&per_page=2')) ?? ''
+  const first = await app.ops.get('/bans?rule=login&per_page=2').expect(200)
+  const { next = '' } = linksOf(first.headers.link)
   expect(next).toMatch(/^\/bans\?rule=login&per_page=2&after=[\w-]+$/)
   await app.ops.delete('/bans?rule=login&client=192.0.2.3').expect(200, { lifted: 1 })
   const { body, headers } = await app.ops.get(next)

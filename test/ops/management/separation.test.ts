@@ -1,7 +1,6 @@
 import { readFileSync } from 'node:fs'
 import { createRequire } from 'node:module'
 import { describe, expect, test } from 'vitest'
-import { openKeyedApp } from '../../support/api-keys.ts'
 import { newUserBody } from '../../support/builders.ts'
 import {
   BEARER,
@@ -51,10 +50,12 @@ test('limits do not apply to the management port, and its requests count for non
 })
 
 test('API keys open nothing on the management port, and its token nothing on the public one', async () => {
-  const env = { MANAGEMENT_PORT: '0', MANAGEMENT_TOKEN: TOKEN }
-  const { http, bearers, managementUrl } = await openKeyedApp([{}], { env })
+  const { http, ops, bearers } = await openManagedApp({
+    env: { MANAGEMENT_TOKEN: TOKEN },
+    keys: [{}],
+  })
   const headers = { Authorization: bearers[0] ?? '' }
-  expect((await fetch(`${managementUrl}/nowhere`, { headers })).status).toBe(401)
+  await ops.get('/nowhere').set(headers).expect(401)
   await http.get('/users').set(headers).expect(200)
   await http.get('/users').set(BEARER).expect(401)
 })
@@ -102,13 +103,10 @@ test('it answers while the public port is flooded', async () => {
 })
 
 test('GET / and its files hold no data, have the licences of uPlot and Preact, and nothing is inline', async () => {
-  const { ops, http } = await openManagedApp({
+  const { ops } = await openManagedApp({
+    users: [newUserBody({ email: 'ann@example.com' })],
     limits: { bans: [{ name: 'probing', path: '/wp-*', maxretry: 3, findtime: 60, bantime: 60 }] },
   })
-  await http
-    .post('/users')
-    .send(newUserBody({ email: 'ann@example.com' }))
-    .expect(201)
   const ban = { rule: 'probing', client: '203.0.113.77' }
   await ops.post('/bans').send({ ban }).expect(201)
   const { headers, text } = await ops.get('/').set('Accept', 'text/html').expect(200)

@@ -1,14 +1,47 @@
 import { expect, test } from 'vitest'
+import { DURATION_BOUNDS, type RequestSeries } from '../../../src/http/request-metrics.ts'
+import type { RuleReport } from '../../../src/limits/tallies.ts'
+import { createHistogram } from '../../../src/metrics/histogram.ts'
 import { createStatusHistory } from '../../../src/ops/management/status-history.ts'
 import type { ServiceReport } from '../../../src/ops/metrics/service-report.ts'
 import { createFakeClock } from '../../support/fake-clock.ts'
-import {
-  reportOfRequests,
-  reportOfRules,
-  reportOfSeries,
-  seriesOf,
-  serviceReport,
-} from '../../support/service-reports.ts'
+
+const NOTHING = { counts: [], sum: 0 }
+
+/** The report of a service that has done nothing yet, but for `changes`. */
+function serviceReport(changes: Partial<ServiceReport> = {}): ServiceReport {
+  return {
+    requests: { series: [], inFlight: 0, byKey: {} },
+    server: { connections: 0, waitingRequests: 0, shedRequests: 0 },
+    storage: { engine: 'sqlite', waitingWrites: 0, commits: { seconds: NOTHING, writes: NOTHING } },
+    ...{ isStorageUp: true, waitingPasswords: 0, wholeLists: 2, limits: undefined },
+    feed: { waiting: 0, streaming: 0, deletions: 0 },
+    process: { pid: 4711, startedAt: 0, cpuSeconds: 0, memoryBytes: 0, eventLoopLagSeconds: 0 },
+    ...changes,
+  }
+}
+
+/** `count` requests that each took so many seconds. */
+function seriesOf(status: number, seconds: number, count: number): RequestSeries {
+  const histogram = createHistogram(DURATION_BOUNDS)
+  for (let index = 0; index < count; index++) histogram.observe(seconds)
+  const labels = { method: 'GET', route: '/users', status }
+  return { labels, seconds: histogram.read(), exemplars: new Map() }
+}
+
+function reportOfSeries(...series: readonly RequestSeries[]): ServiceReport {
+  return serviceReport({ requests: { series, inFlight: 0, byKey: {} } })
+}
+
+const reportOfRequests = (count: number) => reportOfSeries(seriesOf(200, 0.001, count))
+
+/** A report with limits that have done this. */
+function reportOfRules(rules: readonly Partial<RuleReport>[]): ServiceReport {
+  const usual = { type: 'throttle', rule: 'posts', isDryRun: false } as const
+  const counts = { counted: 0, passed: 0, refused: 0, wouldRefuse: 0 }
+  const reports = rules.map(rule => ({ ...usual, ...counts, ...rule }))
+  return serviceReport({ limits: { rules: reports, bans: 0, store: 'memory', isStoreUp: true } })
+}
 
 /** A history of a service that reports what the test says. */
 function openHistory() {
@@ -36,19 +69,17 @@ function openHistory() {
 test('the first sample only begins, and the others have what happened since the one before', async () => {
   const { history, wall, sample } = openHistory()
   const { storage, process } = serviceReport()
-  const count = (status: number, seconds: number, length: number) =>
-    seriesOf({ status }, new Array<number>(length).fill(seconds))
-  const reportOf = (shedRequests: number, ...series: ReturnType<typeof count>[]) => ({
-    ...reportOfSeries(series),
+  const reportOf = (shedRequests: number, ...series: RequestSeries[]) => ({
+    ...reportOfSeries(...series),
     server: { connections: 9, waitingRequests: 4, shedRequests },
     storage: { ...storage, waitingWrites: 5 },
     waitingPasswords: 6,
     wholeLists: 2,
     process: { ...process, cpuSeconds: shedRequests },
   })
-  expect(await sample(reportOf(10, count(200, 5, 900), count(503, 0.001, 7)))).toBeUndefined()
-  const busy = [count(200, 5, 900), count(204, 0.001, 98), count(304, 0.001, 2)]
-  const wrong = [count(404, 0.001, 3), count(503, 0.001, 12), count(0, 0.001, 6)]
+  expect(await sample(reportOf(10, seriesOf(200, 5, 900), seriesOf(503, 0.001, 7)))).toBeUndefined()
+  const busy = [seriesOf(200, 5, 900), seriesOf(204, 0.001, 98), seriesOf(304, 0.001, 2)]
+  const wrong = [seriesOf(404, 0.001, 3), seriesOf(503, 0.001, 12), seriesOf(0, 0.001, 6)]
   expect(await sample(reportOf(12, ...busy, ...wrong))).toEqual({
     at: new Date(wall.now()).toISOString(),
     seconds: 2,

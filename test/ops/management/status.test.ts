@@ -1,6 +1,5 @@
 import { expect, onTestFinished, test, vi } from 'vitest'
 import type { HistorySample, ServiceStatus } from '../../../src/ops/management/service-status.ts'
-import { openKeyedApp } from '../../support/api-keys.ts'
 import { newUserBody } from '../../support/builders.ts'
 import { byEngine } from '../../support/engine.ts'
 import { openManagedApp } from '../../support/management-requests.ts'
@@ -15,8 +14,8 @@ const DATABASE = byEngine<object>({
 })
 
 test('GET /status says what the service does, exact to the request', async () => {
-  const { http, bearers, managementUrl } = await openKeyedApp([{ name: 'billing' }], {
-    env: { MANAGEMENT_PORT: '0' },
+  const { http, bearers, managementUrl } = await openManagedApp({
+    keys: [{ name: 'billing' }],
     limits: { throttle: [{ name: 'many', limit: 99, period: 60 }] },
   })
   const [bearer = ''] = bearers

@@ -19,13 +19,7 @@ const FORMATS = [
 const TRACE = '0af7651916cd43dd8448eb211c80319c'
 
 const ODD_RULES = [
-  '"quoted"',
-  'two\nlines',
-  'back\\slash',
-  '{a="b"} 1',
-  'tab\t, # ü 語',
-  ' ',
-  'nul\0',
+  ...['"quoted"', 'two\nlines', 'back\\slash', '{a="b"} 1', 'tab\t, # ü 語', ' ', 'nul\0'],
 ]
 
 const renderMetrics = createMetricsRenderer()

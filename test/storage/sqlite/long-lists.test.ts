@@ -9,23 +9,13 @@ import { createReadView } from '../../../src/storage/sqlite/read-view.ts'
 import type { Database } from '../../../src/storage/sqlite/sqlite-driver.ts'
 import { createSqliteUserReads } from '../../../src/storage/sqlite/sqlite-user-reads.ts'
 import { createWordIndex } from '../../../src/storage/sqlite/word-index.ts'
-import {
-  SORT_KEYS,
-  type UserFilters,
-  type UserQuery,
-  type UserSort,
-} from '../../../src/users/user-repository.ts'
+import type { UserFilters, UserQuery } from '../../../src/users/user-repository.ts'
 import { MAX_NAME_CHARS } from '../../../src/users/user-schemas.ts'
 import { temporaryFolder } from '../../support/open-test-app.ts'
-import { byCodePoints, type ShownUser } from '../../support/user-order.ts'
+import { byCodePoints, positionOf, type ShownUser, SORTS } from '../../support/user-order.ts'
 import { ALL, at, idsOf, isAsked } from '../../support/user-scan.ts'
 
 const USERS = 3000
-
-const SORTS: readonly UserSort[] = SORT_KEYS.flatMap(by => [
-  { by, descending: false },
-  { by, descending: true },
-])
 
 const FILTERS: readonly UserFilters[] = [
   {},
@@ -37,13 +27,11 @@ const FILTERS: readonly UserFilters[] = [
 ]
 
 const WORDS = [
-  ['ann'],
-  ['ann', 'bob'],
-  ['ann', 'z'],
-  ['commonbutlong'],
-  ['commonbutlongest', 'bob'],
-  ['u1', 'ann'],
-  ['bob', 'nobody'],
+  ...[['ann'], ['ann', 'bob'], ['ann', 'z'], ['commonbutlong'], ['commonbutlongest', 'bob']],
+  ...[
+    ['u1', 'ann'],
+    ['bob', 'nobody'],
+  ],
 ]
 
 const COMMON = { ...ALL, words: ['commonbutlonger'] }
@@ -276,9 +264,4 @@ async function expectScanned(
       expect([paged.total, idsOf(paged.json)]).toEqual([ids.length, ids.slice(offset, offset + 3)])
     }
   }
-}
-
-function positionOf(user: ShownUser, { by }: UserSort) {
-  const text = String(user[by])
-  return { key: by === 'id' ? '' : by.endsWith('_at') ? text : text.toLowerCase(), id: user.id }
 }

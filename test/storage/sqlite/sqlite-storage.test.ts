@@ -2,9 +2,10 @@ import { existsSync, renameSync, statSync, symlinkSync } from 'node:fs'
 import { join } from 'node:path'
 import { expect, test } from 'vitest'
 import { createSqliteEngine } from '../../../src/storage/sqlite/sqlite-storage.ts'
-import { describeStorage, openStored } from '../../contracts/storage-contract.ts'
+import { describeStorage } from '../../contracts/storage-contract.ts'
 import { describeStorageReport } from '../../contracts/storage-report-contract.ts'
 import { emailsIn, execute } from '../../support/databases.ts'
+import { openSqliteStored } from '../../support/open-stored.ts'
 import { temporaryFolder } from '../../support/open-test-app.ts'
 import { untilPasses } from '../../support/until.ts'
 import { ALL } from '../../support/user-scan.ts'
@@ -28,8 +29,7 @@ describeStorageReport({
   name: 'a SQLite file',
   open: async () => {
     const databaseUrl = newPath()
-    const storage = await openStored(createSqliteEngine(databaseUrl), { maxWaitingWrites: 1000 })
-    return { storage, databaseUrl }
+    return { storage: await openSqliteStored(databaseUrl), databaseUrl }
   },
 })
 
@@ -37,7 +37,7 @@ test('fileBytes are the sizes of the file and of its WAL, found through links, w
   const path = newPath()
   const link = join(path, '..', 'link.db')
   symlinkSync('users.db', link)
-  const { users, report, close } = await openStored(createSqliteEngine(link))
+  const { users, report, close } = await openSqliteStored(link)
   await users.create({ name: 'Ann', email: 'ann@example.com', passwordDigest: null })
   const wal = statSync(`${path}-wal`).size
   expect(wal).toBeGreaterThan(0)
@@ -46,20 +46,19 @@ test('fileBytes are the sizes of the file and of its WAL, found through links, w
   expect((await report()).fileBytes).toEqual({ database: statSync(path).size, wal: 0 })
   renameSync(path, `${path}.moved`)
   expect(await report()).not.toHaveProperty('fileBytes')
-  const inMemory = await openStored(createSqliteEngine(':memory:'))
+  const inMemory = await openSqliteStored(':memory:')
   const commits = expect.anything()
   expect(await inMemory.report()).toEqual({ engine: 'sqlite', waitingWrites: 0, commits })
 })
 
 test('an index of words that cannot be built is tried again, until it can', async () => {
   const path = newPath()
-  const engine = createSqliteEngine(path)
-  const first = await openStored(engine)
+  const first = await openSqliteStored(path)
   await first.users.create({ name: 'Ann', email: 'ann@example.com', passwordDigest: null })
   await first.close()
   execute(path, 'DROP TABLE users_words; UPDATE users_words_state SET indexed_through = 0')
   const seen: string[] = []
-  const { users } = await openStored(engine, {
+  const { users } = await openSqliteStored(path, {
     onWarning: message => seen.push(message),
     onIndexing: ({ isComplete }) => seen.push(isComplete ? 'complete' : 'indexing'),
   })

@@ -11,7 +11,8 @@ import {
   filterValues,
   listStatement,
 } from '../../../src/storage/sqlite/user-list-sql.ts'
-import { SORT_KEYS, type UserFilters, type UserQuery } from '../../../src/users/user-repository.ts'
+import type { UserFilters, UserQuery } from '../../../src/users/user-repository.ts'
+import { SORTS } from '../../support/user-order.ts'
 import { ALL } from '../../support/user-scan.ts'
 
 let database: Database
@@ -46,11 +47,6 @@ const SOUGHT: readonly UserFilters[] = [
 ]
 
 const STARTS: readonly UserQuery['start'][] = [{ offset: 0 }, { key: 'm', id: 5 }]
-
-const SORTS = SORT_KEYS.flatMap(by => [
-  { by, descending: false },
-  { by, descending: true },
-])
 
 function planOf(sql: string, parameters: object): string {
   const steps = database.prepare(`EXPLAIN QUERY PLAN ${sql}`).all(parameters)

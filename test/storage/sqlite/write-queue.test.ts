@@ -1,57 +1,13 @@
 import { join } from 'node:path'
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import { expect, onTestFinished, test } from 'vitest'
-import type { ServiceError } from '../../../src/errors.ts'
 import { openSqlite } from '../../../src/storage/sqlite/open-sqlite.ts'
 import { createReadView } from '../../../src/storage/sqlite/read-view.ts'
 import { Database } from '../../../src/storage/sqlite/sqlite-driver.ts'
 import { createWriteQueue } from '../../../src/storage/sqlite/write-queue.ts'
-import { fakePerformanceClock } from '../../support/fake-performance-clock.ts'
 import { temporaryFolder } from '../../support/open-test-app.ts'
 
-const MAX_PENDING_WRITES = 10_000
-
 const MAX_BATCH_WRITES = 250
-
-/** More turns than the event loop could run if a write waited inside SQLite. */
-const MANY_TURNS = 50
-
-test('WriteQueue commits the writes of one turn together, and resolves only then', async () => {
-  const { writes, add, stored } = await openQueue()
-  const seenByLater: unknown[] = []
-  const seenAtResult = await Promise.all([
-    writes.run(() => add('a')).then(stored),
-    writes.run(() => seenByLater.push(stored())),
-    writes.run(() => add('b')).then(stored),
-  ])
-  expect(seenByLater).toEqual([[]])
-  expect(seenAtResult).toEqual([['a', 'b'], 1, ['a', 'b']])
-  expect(await writes.run(stored)).toEqual(['a', 'b'])
-})
-
-test('WriteQueue undoes a write that throws, and no other write', async () => {
-  const { writes, database, add, stored } = await openQueue()
-  const oops = new Error('oops')
-  const results = await Promise.allSettled([
-    writes.run(() => add('before')),
-    writes.run(() => {
-      add('half')
-      throw oops
-    }),
-    writes.run(() => {
-      add('unique')
-      database.prepare(`INSERT INTO items (text) VALUES ('unique')`).run()
-    }),
-    writes.run(() => add('after')),
-  ])
-  expect(results).toEqual([
-    { status: 'fulfilled', value: 'before' },
-    { status: 'rejected', reason: oops },
-    { status: 'rejected', reason: expect.objectContaining({ code: 'SQLITE_CONSTRAINT_UNIQUE' }) },
-    { status: 'fulfilled', value: 'after' },
-  ])
-  expect(stored()).toEqual(['before', 'after'])
-})
 
 test('WriteQueue rejects all writes of a failed commit, stores none of them and continues', async () => {
   const { writes, database, add, stored } = await openQueue()
@@ -67,31 +23,6 @@ test('WriteQueue rejects all writes of a failed commit, stores none of them and 
   expect([stored(), writes.commits().writes.sum]).toEqual([[], 0])
   expect(await writes.run(() => add('again'))).toBe('again')
   expect([stored(), writes.commits().writes.sum]).toEqual([['again'], 1])
-})
-
-test('WriteQueue waits for a lock of another connection while reads and the event loop continue', async () => {
-  const { writes, database, other, add, stored } = await openQueue()
-  fakePerformanceClock()
-  await writes.run(() => add('first'))
-  other.exec('BEGIN IMMEDIATE')
-  let isSettled = false
-  const written = Promise.all(['second', 'third'].map(text => writes.run(() => add(text)))).finally(
-    () => {
-      isSettled = true
-    },
-  )
-  for (let turn = 0; turn < MANY_TURNS; turn++) {
-    await nextTurn()
-    expect(database.prepare('SELECT text FROM items').pluck().all()).toEqual(['first'])
-  }
-  expect(isSettled).toBe(false)
-  const last = writes.run(() => add('fourth'))
-  // It waits like the writes.
-  const closed = writes.close()
-  other.exec('COMMIT')
-  await closed
-  expect([...(await written), await last]).toEqual(['second', 'third', 'fourth'])
-  expect(stored()).toEqual(['first', 'second', 'third', 'fourth'])
 })
 
 test.each<{ disk: string; rows: string }>([
@@ -116,7 +47,10 @@ test.each<{ disk: string; rows: string }>([
       writes.run(addBig('big 2')),
       writes.run(() => add('after')),
     ])
-    const refused = { status: 'rejected', reason: refusal('storage_unavailable') }
+    const refused = {
+      status: 'rejected',
+      reason: expect.objectContaining({ code: 'storage_unavailable' }),
+    }
     expect([results[1], results[3]]).toEqual([refused, refused])
     const answered = results.flatMap(result => (result.status === 'fulfilled' ? result.value : []))
     expect(results).toHaveLength(5)
@@ -128,17 +62,6 @@ test.each<{ disk: string; rows: string }>([
     expect(stored().some(text => String(text).includes('big 3'))).toBe(true)
   },
 )
-
-test(`WriteQueue throws overloaded for a write when ${MAX_PENDING_WRITES} wait`, async () => {
-  const { writes, add, stored } = await openQueue()
-  const accepted = Array.from({ length: MAX_PENDING_WRITES }, (_, index) =>
-    writes.run(() => add(`${index}`)),
-  )
-  await expect(writes.run(() => add('too many'))).rejects.toEqual(refusal('overloaded'))
-  expect(await Promise.all(accepted)).toHaveLength(MAX_PENDING_WRITES)
-  expect(await writes.run(() => add('fits again'))).toBe('fits again')
-  expect(stored()).toHaveLength(MAX_PENDING_WRITES + 1)
-})
 
 test('WriteQueue runs writes in the order in which they came, in batches with turns of the event loop between them', async () => {
   const { writes, add, stored } = await openQueue()
@@ -154,19 +77,6 @@ test('WriteQueue runs writes in the order in which they came, in batches with tu
   }
   expect([...counts]).toEqual([0, 1, 2].map(batches => batches * MAX_BATCH_WRITES))
   expect([await written, stored()]).toEqual([texts, texts])
-})
-
-test('WriteQueue.close finishes waiting writes and rejects later ones', async () => {
-  const { writes, add, stored } = await openQueue()
-  const waiting = ['a', 'b'].map(text => writes.run(() => add(text)))
-  const closed = [writes.close(), writes.close()]
-  await expect(writes.run(() => add('late'))).rejects.toEqual(refusal('shutting_down'))
-  await Promise.all(closed)
-  expect([stored(), await Promise.all(waiting)]).toEqual([
-    ['a', 'b'],
-    ['a', 'b'],
-  ])
-  await expect(writes.run(() => add('later'))).rejects.toEqual(refusal('shutting_down'))
 })
 
 async function openQueue() {
@@ -188,7 +98,6 @@ async function openQueue() {
   return {
     writes: createWriteQueue(database, createReadView(database)),
     database,
-    other,
     /** Writes an item and returns its text. */
     add: (text: string) => {
       insert.run(text)
@@ -197,8 +106,4 @@ async function openQueue() {
     /** The committed texts, in the order of their writes. */
     stored: () => select.all(),
   }
-}
-
-function refusal(code: ServiceError['code']) {
-  return expect.objectContaining({ name: 'ServiceError', code })
 }
