@@ -95,10 +95,11 @@ export function createChangeFeed({ changes, watch, maxWaiting, isAllowed }: Chan
         const checking = setInterval(() => {
           if (!isAllowed(request)) request.res?.destroy()
         }, CHECK_MS)
+        // The end of the stream may have to wait for the client too.
+        sink.signal.addEventListener('abort', () => clearInterval(checking))
         try {
           await writeEvents(request, sink, first)
         } finally {
-          clearInterval(checking)
           streaming--
         }
       },
