@@ -97,7 +97,7 @@ export async function openBanList(options: BanListOptions): Promise<BanList> {
   /** A ban that has ended only by the monotonic clock is kept: the next read would take it for a new one. */
   const isOver = ({ ban, endsAt }: Entry) => endsAt <= monotonicNow() && ban.endsAt <= now()
 
-  const endOf = (ban: Ban) => monotonicNow() + remainingOf(ban, now())
+  const monotonicEndOf = (ban: Ban) => monotonicNow() + remainingOf(ban, now())
 
   function hold(ban: Ban, state: Entry['state']): Entry {
     const key = keyOf({ ...ban, isDryRun: state === 'dry run' })
@@ -106,7 +106,7 @@ export async function openBanList(options: BanListOptions): Promise<BanList> {
       if (!isOver(other) && own.size < maxBans) break
       own.delete(first)
     }
-    const entry = { ban, endsAt: endOf(ban), state }
+    const entry = { ban, endsAt: monotonicEndOf(ban), state }
     own.set(key, entry)
     return entry
   }
@@ -127,7 +127,7 @@ export async function openBanList(options: BanListOptions): Promise<BanList> {
       for (const ban of part) {
         const key = keyOf(ban)
         const known = [found.get(key), own.get(key)].find(each => each?.ban.endsAt === ban.endsAt)
-        const endsAt = endOf(ban)
+        const endsAt = monotonicEndOf(ban)
         if (known === undefined && endsAt <= monotonicNow()) continue
         if (known === undefined) changes.push({ happened: 'made', ban })
         bans.set(key, known ?? { ban, endsAt, state: 'saved' })

@@ -54,14 +54,14 @@ export function createRouteLimit(rule: CompiledRateLimit, options: RouteLimitOpt
   async function count(request: Request): Promise<ClientRateLimitInfo> {
     const facts = factsOf(request)
     const state = stateOf(request)
-    const { key, limit, windowMs } = state
+    const { key } = state
     const counterKey = { type: 'rateLimit', rule: name, key } as const
-    const counted = await store.increment(counterKey, windowMs, facts.waitedMs)
+    const counted = await store.increment(counterKey, state.windowMs, facts.waitedMs)
     facts.addWait(counted)
     state.count = counted.count
     state.resetsInMs = counted.resetsInMs
     if (!isDryRun) addLimitHeaders(request, name, state)
-    if (state.count <= limit) {
+    if (state.count <= state.limit) {
       tallyPass(tally)
       notices.trace?.({ type: 'rateLimit', rule: name, key, count: state.count })
     }

@@ -33,15 +33,15 @@ export function createCursors(key: Buffer) {
 /** A check against mistakes. It needs no secret, because a position in the feed reveals nothing and permits nothing. */
 const CHECK_BYTES = 6
 
-/** The number of a transaction. Both engines can compare numbers of this length. */
-const number = z.string().regex(/^\d{1,18}$/)
+/** The number of a transaction, or of a revision. Both engines can compare numbers of this length. */
+const xid = z.string().regex(/^\d{1,18}$/)
 
-const id = z.int().nonnegative()
+const userId = z.int().nonnegative()
 
 /** Anyone who reads the source can make a valid check for any payload, so the types of its values are checked too. */
 const payloads = z.union([
-  z.tuple([z.string(), z.literal(0), z.string().regex(/^[\d:.TZ-]{0,30}$/), id, number]),
-  z.tuple([z.string(), z.literal(1), number, id, number]),
+  z.tuple([z.string(), z.literal(0), z.string().regex(/^[\d:.TZ-]{0,30}$/), userId, xid]),
+  z.tuple([z.string(), z.literal(1), xid, userId, xid]),
 ])
 
 /** A position in the feed of changes as text that clients keep and send back. */

@@ -211,8 +211,8 @@ export function createPostgresUserChanges(connections: Connections): UserChanges
 }
 
 /**
- * Lets the cursors expire of a feed that comes from another server, or from before a promotion. After a
- * restore it forgets the changes first, most of them in short transactions: nobody reads them.
+ * Expires all cursors when the database comes from another server, or from before a promotion. After a restore it forgets the
+ * changes first, most of them in short transactions: nobody reads them.
  */
 async function beginFeedAnew(connections: Connections): Promise<void> {
   let through: number | null = 0

@@ -6,7 +6,7 @@ import type { Connections, Session } from './postgres-connections.ts'
 import { unavailable } from './postgres-errors.ts'
 import { searchAllStatement, searchValuesOf } from './search-sql.ts'
 
-/** About 64 KB. */
+/** Users in one fetch: about 64 KB. */
 const FETCHED = 500
 
 const FETCH = { text: `FETCH ${FETCHED} FROM whole_list` }

@@ -1,6 +1,6 @@
 import { performance } from 'node:perf_hooks'
 import type { Database } from './sqlite-driver.ts'
-import { guardRead } from './sqlite-errors.ts'
+import { guardWork } from './sqlite-errors.ts'
 
 /** Shares one read transaction among the reads that the event loop handles after one poll. */
 export interface ReadView {
@@ -51,7 +51,7 @@ export function createReadView(database: Database): ReadView {
 
   return {
     read: query =>
-      guardRead(database, () => {
+      guardWork(database, () => {
         beginIfNeeded()
         return query()
       }),

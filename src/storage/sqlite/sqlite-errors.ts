@@ -27,11 +27,11 @@ export function isDamage(error: unknown): boolean {
   return error instanceof Database.SqliteError && DAMAGED.test(error.code)
 }
 
-/** Runs a read. Throws what the calls of a `Storage` throw. */
-export async function guardRead<T>(database: Database, read: () => T): Promise<T> {
+/** Runs work that never waits. Throws what the calls of a `Storage` throw. */
+export async function guardWork<T>(database: Database, work: () => T): Promise<T> {
   if (!database.open) throw new ServiceError('shutting_down')
   try {
-    return read()
+    return work()
   } catch (error) {
     throw translateSqliteError(error)
   }

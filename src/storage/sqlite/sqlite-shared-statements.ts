@@ -1,6 +1,6 @@
 import type { SharedStatements } from '../shared-statements.ts'
 import type { Database } from './sqlite-driver.ts'
-import { guardRead } from './sqlite-errors.ts'
+import { guardWork } from './sqlite-errors.ts'
 import { numbered, rememberStatements } from './sqlite-statements.ts'
 import type { WriteQueue } from './write-queue.ts'
 
@@ -34,7 +34,7 @@ export function createSqliteSharedStatements({
   return {
     run,
 
-    read: (sql, values) => guardRead(database, () => run(sql, values)),
+    read: (sql, values) => guardWork(database, () => run(sql, values)),
 
     write: (sql, values) => writes.run(() => run(sql, values)),
   }

@@ -10,7 +10,7 @@ import {
   UPSERT_CHECKPOINT,
 } from '../import-checkpoints.ts'
 import type { Database } from './sqlite-driver.ts'
-import { guardRead } from './sqlite-errors.ts'
+import { guardWork } from './sqlite-errors.ts'
 import { numbered } from './sqlite-statements.ts'
 import { createUserFinder, createUserUpdate } from './sqlite-user-rows.ts'
 import type { WriteQueue } from './write-queue.ts'
@@ -44,7 +44,7 @@ export function createSqliteUserImportStore({
   const usersOf = createUserFinder(database)
   const update = createUserUpdate(database, writes.words)
 
-  const read = <T>(query: () => T) => guardRead(database, query)
+  const read = <T>(query: () => T) => guardWork(database, query)
 
   function create({ id, name, email, passwordDigest, createdAt, updatedAt }: UserRow): void {
     insert.run(id, name, foldCase(name), email, passwordDigest, createdAt, updatedAt)

@@ -6,7 +6,7 @@ import type {
 } from '../../users/transfer/user-import-store.ts'
 import type { UserRow } from '../../users/user-repository.ts'
 import { Database } from './sqlite-driver.ts'
-import { guardRead } from './sqlite-errors.ts'
+import { guardWork } from './sqlite-errors.ts'
 import { createUserFinder } from './sqlite-user-rows.ts'
 
 /** A database of one connection, which SQLite deletes when it is closed. It is in memory while it is small, then in a file. */
@@ -59,7 +59,7 @@ export async function openTrialImports(
     return usersOf(rows)
   }
 
-  const inTransaction = <T>(work: () => T) => guardRead(trial, trial.transaction(work))
+  const inTransaction = <T>(work: () => T) => guardWork(trial, trial.transaction(work))
 
   return {
     store: {

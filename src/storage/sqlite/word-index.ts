@@ -2,7 +2,7 @@ import { firstChars, type NamedUser, WORDS_VERSION, wordsOfUser } from '../../us
 import type { IndexingProgress } from '../storage.ts'
 import type { IndexedWords } from '../word-filler.ts'
 import type { Database } from './sqlite-driver.ts'
-import { guardRead } from './sqlite-errors.ts'
+import { guardWork } from './sqlite-errors.ts'
 
 /** The table `users_words`, which finds users by their words. Call it within a transaction. */
 export interface WordIndex {
@@ -110,7 +110,7 @@ export function createIndexedWords(options: IndexedWordsOptions): IndexedWords {
     return index
   }
   return {
-    areComplete: () => guardRead(database, () => !opened().lacksUsers()),
+    areComplete: () => guardWork(database, () => !opened().lacksUsers()),
     addNext: () => run(() => opened().addNext(usersAStep)),
   }
 }
