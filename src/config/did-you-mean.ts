@@ -11,7 +11,13 @@ export interface UnknownSetting {
 /** Variables of other programs resemble shorter names: HOSTS resembles HOST, and API_KEY resembles API_KEYS. */
 const MIN_LETTERS = 9
 
-/** The names in `.env` that are not `known`, and those in the environment that are one letter away from a long known one. */
+/** A value of API_KEYS only. With a typo in that name the service would be open to all. */
+const REQUIRED = 'required'
+
+/**
+ * The names in `.env` that are not `known`, and those in the environment that are one letter away from a long known one, or from
+ * API_KEYS with a value that only this setting has.
+ */
 export function findUnknownSettings(
   environment: Environment,
   dotenv: Environment,
@@ -21,7 +27,8 @@ export function findUnknownSettings(
   const unknown = Object.keys({ ...dotenv, ...environment }).filter(name => !known.includes(name))
   return unknown.flatMap(name => {
     const isInFile = Object.hasOwn(dotenv, name)
-    const didYouMean = nearest(name, isInFile ? known : long)
+    const isAny = isInFile || environment[name] === REQUIRED
+    const didYouMean = nearest(name, isAny ? known : long)
     const isMeant = environment[name] !== '' && (didYouMean ?? whyGone(name)) !== undefined
     const source = isInFile ? '.env' : 'environment'
     return isInFile || isMeant ? [{ name, source, didYouMean }] : []

@@ -10,6 +10,15 @@ test.each(['', 'exepct', 'expect', 'exceptfor'])('nearest finds nothing for %j',
   expect(nearest(word, ['within', 'except'])).toBeUndefined()
 })
 
+test.each(['API_KEY', 'APIKEYS', 'API_KYES'])(
+  '%s=required in the environment is a typo of API_KEYS, and with another value the key of another program',
+  name => {
+    const meant = { name, source: 'environment', didYouMean: 'API_KEYS' }
+    expect(findUnknownSettings({ [name]: 'required' }, {}, ['API_KEYS'])).toEqual([meant])
+    expect(findUnknownSettings({ [name]: 'sk-1234' }, {}, ['API_KEYS'])).toEqual([])
+  },
+)
+
 describe('a setting that is gone', () => {
   const linesOf = (environment: Record<string, string>, dotenv: Record<string, string> = {}) =>
     findUnknownSettings(environment, dotenv, []).map(unknownInWords)

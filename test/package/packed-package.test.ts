@@ -180,18 +180,18 @@ test('a strict project with what is installed along compiles the package, and ea
   expect(runBuilt(plain, 'refused.cjs').status).toBe(1)
 })
 
-test.each(['README.md', 'docs/library.md'])(
-  'the example of %s is right for a strict project with express and supertest, and runs',
-  page => {
-    const example = firstBlock(page, 'ts')
-    expect(example).toContain('createUserRecords(')
-    const wrong = example.replace('.expect(200, [])', '.expect(200, [{}])')
-    const cwd = projectWith(OF_EXAMPLE)
-    expect(compile(cwd, { 'example.mts': example, 'wrong.mts': wrong }, ['node'])).toEqual([])
-    expect(runBuilt(cwd, 'example.mjs')).toEqual({ status: 0, stdout: '', stderr: '' })
-    expect(runBuilt(cwd, 'wrong.mjs').status).toBe(1)
-  },
-)
+test.each([
+  ['README.md', 'js'],
+  ['docs/library.md', 'ts'],
+])('the example of %s is right for a strict project, and runs', (page, language) => {
+  const example = firstBlock(page, language)
+  expect(example).toContain('createUserRecords(')
+  const wrong = example.replace('.expect(200, [])', '.expect(200, [{}])')
+  const cwd = projectWith(OF_EXAMPLE)
+  expect(compile(cwd, { 'example.mts': example, 'wrong.mts': wrong }, ['node'])).toEqual([])
+  expect(runBuilt(cwd, 'example.mjs')).toEqual({ status: 0, stdout: '', stderr: '' })
+  expect(runBuilt(cwd, 'wrong.mjs').status).toBe(1)
+})
 
 test('the package holds what it names, every migration, the pages and their licences, but no sources and no tests', () => {
   const paths = readdirSync(packed, { recursive: true, encoding: 'utf8' })
