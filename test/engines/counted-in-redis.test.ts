@@ -109,6 +109,8 @@ describe.skipIf(!canUseRedis)('two services of one database that count in Redis'
       expect(await ask(pair.other, 3, '/login')).toEqual([403, 403, 403])
       await until(async () => (await ask(pair.other, 1, '/users'))[0] === 403)
       expect(await endsAt()).toEqual([end])
+      // The log may arrive after the answers.
+      await until(() => lines().length > 0)
       expect(lines()).toHaveLength(1)
     }))
 
