@@ -70,10 +70,16 @@ const ask = ({ http }: TestApp, path = '/users') => http.get(path).set('Accept',
 async function prepareFailure({ databaseUrl }: TestApp): Promise<() => void> {
   if (engine === 'sqlite') return () => truncateSync(databaseUrl, 80 * 1024)
   const client = await connectToPostgres(databaseUrl)
-  onTestFinished(() => client.end())
+  let failing: Promise<unknown> | undefined
+  onTestFinished(async () => {
+    await failing
+    await client.end()
+  })
   const readers = `SELECT pg_terminate_backend(pid) FROM pg_stat_activity
     WHERE datname = current_database() AND backend_xmin IS NOT NULL AND pid <> pg_backend_pid()`
-  return () => void client.query(readers)
+  return () => {
+    failing = client.query(readers)
+  }
 }
 
 const few = shareTestApp({
