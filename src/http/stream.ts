@@ -48,13 +48,17 @@ export function leavingOf(request: Request): AbortSignal {
   return leaving.signal
 }
 
-/** Sends a stream at the pace of its client. What `write` throws is thrown, unless the client is gone. */
+/**
+ * Sends a stream at the pace of its client. What `write` throws is thrown, unless the client is gone. It is not called if the
+ * client is gone before, so whatever it begins it can end by the signal.
+ */
 export async function sendStream(
   request: Request,
   response: Response,
   { write, ...head }: StreamReply,
 ): Promise<void> {
   const signal = closingOf(request)
+  if (signal.aborted) return
   const begin = () => {
     if (response.headersSent) return
     beginReply(request, response, { status: 200, ...head })
