@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto'
 import { isIP } from 'node:net'
 import type { Request } from 'express'
 import { getDomain } from 'tldts'
-import { credentialDigest, hasCredentials, namedDigest } from './credential-digest.ts'
+import { hasCredentials, namedDigest } from './credential-digest.ts'
 import type { Key, KeyName, KeyPart } from './limits-file.ts'
 import { memoize } from './memoize.ts'
 import { countedAddress, factsOf, headerValues, queryValues } from './request-facts.ts'
@@ -198,10 +198,10 @@ function domainKey(): KeyOf {
 
 function headerKey(name: string): KeyOf {
   const lowerCaseName = name.toLowerCase()
-  const sentValue = (request: Request) => headerValues(request, lowerCaseName).join(', ')
-  return hasCredentials(lowerCaseName)
-    ? request => credentialDigest(sentValue(request))
-    : request => sentValue(request) || undefined
+  if (hasCredentials(lowerCaseName)) {
+    return request => factsOf(request).credentialDigest(lowerCaseName)
+  }
+  return request => headerValues(request, lowerCaseName).join(', ') || undefined
 }
 
 /** A text or a number in the body, at a path such as `user.email`: trimmed and in lower case. */

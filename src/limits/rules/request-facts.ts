@@ -4,6 +4,7 @@ import { ipKeyGenerator } from 'express-rate-limit'
 import { requestedHost } from '../../http/gate.ts'
 import { queryParameters } from '../../http/query.ts'
 import { pathOf } from '../../http/request-log.ts'
+import { credentialDigest } from './credential-digest.ts'
 
 /** A household or a small site has a network of at least this size in IPv6: RFC 6177. */
 const IPV6_PREFIX_BITS = 56
@@ -45,6 +46,7 @@ export class RequestFacts {
   #ipKey: string | undefined
   #path: string | undefined
   #host: string | undefined
+  #digests: Map<string, string | undefined> | undefined
 
   constructor(request: Request) {
     this.#request = request
@@ -75,6 +77,16 @@ export class RequestFacts {
   get host(): string | undefined {
     this.#host ??= requestedHost(this.#request)
     return this.#host
+  }
+
+  /** The digest of a header with credentials; `undefined` without it. */
+  credentialDigest(lowerCaseName: string): string | undefined {
+    this.#digests ??= new Map()
+    if (!this.#digests.has(lowerCaseName)) {
+      const value = headerValues(this.#request, lowerCaseName).join(', ')
+      this.#digests.set(lowerCaseName, value === '' ? undefined : credentialDigest(value))
+    }
+    return this.#digests.get(lowerCaseName)
   }
 }
 
