@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises'
-import { ServiceError } from '../../errors.ts'
+import type { ServiceError } from '../../errors.ts'
 import { createPatience } from '../../waiting/patience.ts'
-import { isOfState, unavailable } from './postgres-errors.ts'
+import { isCausedBy, unavailable } from './postgres-errors.ts'
 
 /** An attempt returns this if another transaction held the user, or changed it meanwhile. It has changed nothing. */
 export const HELD = Symbol('held')
@@ -64,7 +64,7 @@ export function createContendedWrites(): ContendedWrites {
         const result = await (isAlone ? inTurn([IN_SERVER], begin) : begin())
         if (result !== HELD) return result
       } catch (error) {
-        if (!hasState(error, CONTENDED)) throw error
+        if (!isCausedBy(error, CONTENDED)) throw error
         isAlone = true
       }
       await sleep(pauseMs)
@@ -84,12 +84,7 @@ export function createContendedWrites(): ContendedWrites {
 
 /** Whether one write of a statement may have made it fail. */
 export function isOfOneWrite(error: unknown): boolean {
-  return hasState(error, OF_ONE)
-}
-
-/** Whether an error of the server, or the one that the connections have made of it, has one of these codes or classes. */
-function hasState(error: unknown, states: readonly string[]): boolean {
-  return isOfState(error instanceof ServiceError ? error.cause : error, states)
+  return isCausedBy(error, OF_ONE)
 }
 
 function lockHeld(): ServiceError {

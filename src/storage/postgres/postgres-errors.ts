@@ -18,6 +18,11 @@ export function isOfState(error: unknown, states: readonly string[]): boolean {
   return state !== undefined && states.some(start => state.startsWith(start))
 }
 
+/** The same of an error, or of the one of the server for which it stands. */
+export function isCausedBy(error: unknown, states: readonly string[]): boolean {
+  return isOfState(error, states) || isOfState((error as Error).cause, states)
+}
+
 /** Removes the fields in which the server quotes rows, with e-mails and digests: errors get into logs. */
 export function hideRows(error: unknown): void {
   if (error instanceof pg.DatabaseError)

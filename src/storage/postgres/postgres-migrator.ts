@@ -10,7 +10,7 @@ import {
 import { FOREIGN, OLDER_SCHEMA, UnusableDatabase } from '../unusable-database.ts'
 import { readHistory, requireUsable } from './inspect-schema.ts'
 import { type Connections, LONG_WORK, type Session } from './postgres-connections.ts'
-import { isOfState, NO_RIGHTS, sqlStateOf } from './postgres-errors.ts'
+import { isCausedBy, isOfState, NO_RIGHTS, sqlStateOf } from './postgres-errors.ts'
 
 export interface MigrateOptions {
   readonly connections: Connections
@@ -137,7 +137,7 @@ function explain(error: unknown): unknown {
   if (isOfState(error, DUPLICATES)) {
     return new UnusableDatabase(FOREIGN, { isFault: true, cause: error })
   }
-  if (sqlStateOf((error as Error).cause) === LOCK_NOT_AVAILABLE) {
+  if (isCausedBy(error, [LOCK_NOT_AVAILABLE])) {
     return new UnusableDatabase(BUSY, { cause: error })
   }
   if (sqlStateOf(error) !== NO_RIGHTS) return error

@@ -20,7 +20,7 @@ import {
   updateUsers,
 } from './import-statements.ts'
 import { type Connections, LONG_WORK, type Session } from './postgres-connections.ts'
-import { isOfState } from './postgres-errors.ts'
+import { isCausedBy } from './postgres-errors.ts'
 
 export interface PostgresUserImportStoreOptions {
   readonly connections: Connections
@@ -155,6 +155,5 @@ function idsToPark(existing: readonly UserRow[], changed: readonly UserRow[]): n
 }
 
 function isRace(error: unknown): boolean {
-  if (error instanceof Outrun || isOfState(error, RACES)) return true
-  return isOfState((error as Error).cause, RACES)
+  return error instanceof Outrun || isCausedBy(error, RACES)
 }

@@ -12,7 +12,7 @@ import { type CopyTarget, NOT_EMPTY } from '../../copy/copy-ends.ts'
 import { UnusableDatabase } from '../../unusable-database.ts'
 import { hashOfBan, toStored } from '../ban-text.ts'
 import { isUnfinishedCopy } from '../inspect-schema.ts'
-import { isOfState } from '../postgres-errors.ts'
+import { isCausedBy } from '../postgres-errors.ts'
 import { BEGIN_FEED } from '../postgres-user-changes.ts'
 import { upsertWords, WRITES_WORDS } from '../user-words.ts'
 import { beginCopy, type CopySession, openCopySession } from './copy-session.ts'
@@ -146,5 +146,5 @@ function toHash([rule, clientKey]: CopiedRow): Buffer {
 
 /** Whether the server refused a value (class 22) or a constraint did (class 23). */
 function isRefusal(error: unknown): boolean {
-  return isOfState((error as Error).cause, ['22', '23'])
+  return isCausedBy(error, ['22', '23'])
 }
