@@ -1,3 +1,4 @@
+import { statSync } from 'node:fs'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { describe, expect, test } from 'vitest'
@@ -71,6 +72,21 @@ describe.skipIf(!canFailDisks)('a disk', () => {
       expect(await emailsIn(again)).toEqual(['old@x.co'])
     },
   )
+
+  test('that fails to sync as the WAL begins again: after a crash no user of a rejected create exists', async () => {
+    const { cwd, disk, service } = await start()
+    const writtenAt = () => statSync(join(cwd, 'data', 'users.db')).mtimeMs
+    const startedAt = writtenAt()
+    // Once all of the WAL is in the database, the next commit writes at its beginning, behind a header with a sync of its own.
+    while (writtenAt() === startedAt) {
+      expect((await ask(service, 'POST /users', newUserBody())).status).toBe(201)
+    }
+    disk.fail({ syncs: 'EIO', passes: 1 })
+    expectUnavailable(await ask(service, 'POST /users', REFUSED))
+    expect(disk.failedCalls()).toBeGreaterThan(1)
+    const again = await killAndStartAgain(cwd, service)
+    expect((await ask(again, 'GET /users?email=refused@x.co')).body).toEqual([])
+  })
 
   test('that works again: after a crash without another write no user of a rejected create exists', async () => {
     const { cwd, disk, service } = await start()

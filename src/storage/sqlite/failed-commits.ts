@@ -20,7 +20,8 @@ const CLOSE_PATIENCE_MS = 900
  * A COMMIT whose fsync fails has already written its frames into the WAL, including the commit mark. The next commit
  * overwrites them. If the process dies before that, the next start finds the frames and treats them as committed. So a
  * commit that changes nothing is written over them, at once and then until it succeeds. An attempt whose own fsync fails
- * helps too: the checksums of the frames after it no longer match.
+ * helps too: the checksums of the frames after it no longer match. Only in a WAL that begins again, such an attempt ends with
+ * the fsync of the header, before any frame. That WAL has nothing that is committed, and is cut off without an fsync.
  *
  * To answer `outcome_unknown` instead would not be enough: reads would show that nothing was changed, for as long as the process
  * lives and nobody writes, and after a crash it would be there.
@@ -42,8 +43,17 @@ export function createFailedCommits(database: Database, view: ReadView): FailedC
       onBuried?.()
     } catch {
       if (!database.open) return
+      cutEmptyWal()
       const tookMs = performance.now() - startedAt
       timer = setTimeout(bury, Math.max(RETRY_MS, tookMs * REST_PER_ATTEMPT)).unref()
+    }
+  }
+
+  function cutEmptyWal(): void {
+    try {
+      database.pragma('wal_checkpoint(TRUNCATE)')
+    } catch {
+      // A WAL that is not empty is written into the database first, and the disk may still fail.
     }
   }
 
