@@ -23,7 +23,6 @@ import { createChangeFeed } from './users/change-feed.ts'
 import { callAfterWrites, createChangeWatch } from './users/change-watch.ts'
 import { createCursors } from './users/cursor.ts'
 import { startForgetting } from './users/forget-deletions.ts'
-import { createPasswordVerifications } from './users/password-verifications.ts'
 import { createPasswordHasher } from './users/passwords/hasher.ts'
 import { createUserRules } from './users/user-schemas.ts'
 import { createUserService } from './users/user-service.ts'
@@ -105,8 +104,10 @@ export async function openApp(options: AppOptions): Promise<OpenApp> {
     const watch = createChangeWatch(storage.changes)
     opened.push({ close: async () => watch.end() })
     stopping.begin.then(watch.end)
-    const stored = { users: callAfterWrites(storage.users, watch.touch), passwords, rules }
-    const users = createUserService({ ...stored, cursors })
+    const users = createUserService({
+      ...{ users: callAfterWrites(storage.users, watch.touch), passwords, rules, cursors },
+      onUpgradeFailure: err => log.warn({ err }, 'cannot replace a weak password digest'),
+    })
     const forgetting = startForgetting({
       ...clocks,
       changes: storage.changes,
@@ -114,10 +115,6 @@ export async function openApp(options: AppOptions): Promise<OpenApp> {
       onFailure: err => log.warn({ err }, 'cannot forget old deletions'),
     })
     opened.push(forgetting)
-    const verifications = createPasswordVerifications({
-      ...stored,
-      onUpgradeFailure: err => log.warn({ err }, 'cannot replace a weak password digest'),
-    })
 
     const ring = options.keys ?? keys
     const changes = createChangeFeed({
@@ -135,7 +132,7 @@ export async function openApp(options: AppOptions): Promise<OpenApp> {
       isCountingLocally: limits?.isCountingLocally,
     })
     const app = createApp({
-      ...{ users, verifications, changes, rules, checks, stopping, log, isOnLoopback },
+      ...{ users, changes, rules, checks, stopping, log, isOnLoopback },
       metrics: counting,
       limiter: limits?.limiter,
       keys: ring,

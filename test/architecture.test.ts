@@ -60,7 +60,7 @@ const ONLY = tableOf(`
   storage/postgres -> limits: storage/postgres/postgres-ban-store.ts
   storage/postgres -> users/transfer: storage/postgres/import-statements.ts
       storage/postgres/postgres-user-import-store.ts
-  users -> http/openapi: users/password-verification-operation.ts users/user-openapi.ts`)
+  users -> http/openapi: users/user-openapi.ts`)
 
 /** Files, or folders with all that is in them, that may import a package. */
 const PACKAGE_DOORS = tableOf(`
