@@ -1,7 +1,6 @@
 import { hash } from 'node:crypto'
 import { API_KEY_CHARS, isApiKey } from './api-key.ts'
-import type { ApiKeyStore, StoredApiKey } from './api-key-store.ts'
-import type { Scope } from './scopes.ts'
+import type { ApiKeyStore, Scope, StoredApiKey } from './api-key-store.ts'
 
 /** A key that is valid now. */
 export interface ValidKey {

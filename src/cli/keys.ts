@@ -7,7 +7,7 @@ import {
   isApiKeyName,
 } from '../access/api-key.ts'
 import type { ApiKeyStore, StoredApiKey } from '../access/api-key-store.ts'
-import { SCOPES, type Scope, scopesAmong } from '../access/scopes.ts'
+import { SCOPES, type Scope, scopesAmong } from '../access/api-key-store.ts'
 import { OperatorError } from '../errors.ts'
 import { MAX_DATE_MS } from '../limits/ban-store.ts'
 import { textInWords } from '../limits/rules/describe-rules.ts'

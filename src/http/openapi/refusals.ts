@@ -3,8 +3,8 @@ import type { ZodOpenApiResponseObject } from 'zod-openapi'
 import { type ErrorCode, kindOf } from '../../errors.ts'
 import { phraseOf } from '../error-handler.ts'
 import { JSON_TYPE, PROBLEM_TYPE } from '../negotiation.ts'
-import { COMMON_HEADERS, IDEMPOTENCY_KEY, IF_MATCH, RETRY_AFTER } from './described-headers.ts'
 import type { DescribedOperation } from './operation.ts'
+import { COMMON_HEADERS, IDEMPOTENCY_KEY, IF_MATCH, RETRY_AFTER } from './operation.ts'
 
 const STATUS = z.int().min(100).max(599)
 
