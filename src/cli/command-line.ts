@@ -8,13 +8,15 @@ import { readVersion } from '../version.ts'
 import { addDatabaseCommands } from './database.ts'
 import { addKeyCommands } from './key-commands.ts'
 import { addLimitsCommands } from './limits/limits-commands.ts'
-import { type CommandContext, EXIT, UsageError } from './terminal/command-context.ts'
 import {
+  type CommandContext,
+  EXIT,
   isBrokenPipe,
   notify,
   print,
   printJson,
   type Terminal,
+  UsageError,
   write,
 } from './terminal/terminal.ts'
 import { addTransferCommands } from './transfer/transfer-commands.ts'

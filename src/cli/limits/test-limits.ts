@@ -12,8 +12,16 @@ import { textInWords } from '../../limits/rules/describe-rules.ts'
 import { durationMs } from '../../limits/rules/rule-values.ts'
 import type { HttpServer } from '../../server/server.ts'
 import { openService, type ServiceOptions } from '../../service.ts'
-import { EXIT, type JsonFlags, UsageError } from '../terminal/command-context.ts'
-import { notify, print, printJson, readConfig, type Terminal } from '../terminal/terminal.ts'
+import {
+  EXIT,
+  type JsonFlags,
+  notify,
+  print,
+  printJson,
+  readConfig,
+  type Terminal,
+  UsageError,
+} from '../terminal/terminal.ts'
 import { readLimitsFile } from './check-limits.ts'
 import {
   type Expectation,

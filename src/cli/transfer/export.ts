@@ -1,10 +1,16 @@
 import { stringify } from 'csv-stringify/sync'
 import { ServiceError } from '../../errors.ts'
 import { openUserExport } from '../../open-transfer.ts'
-import { EXIT, type JsonFlags, type Outcome, UsageError } from '../terminal/command-context.ts'
-import { grouped } from '../terminal/progress.ts'
 import { runTask } from '../terminal/run-task.ts'
-import { readConfig, type Terminal } from '../terminal/terminal.ts'
+import {
+  EXIT,
+  grouped,
+  type JsonFlags,
+  type Outcome,
+  readConfig,
+  type Terminal,
+  UsageError,
+} from '../terminal/terminal.ts'
 import { requireOtherFile, writeOutput } from './files.ts'
 import { type FormatFlags, formatOf, STANDARD_STREAM } from './format.ts'
 
@@ -47,17 +53,16 @@ export async function exportUsers(
     const { exporter, close } = await openUserExport(config)
     const options = { parameters: parametersOf(flags), withDigests }
     let done = 0
-    async function* texts(total: number) {
+    async function* texts() {
       if (format === 'csv') yield stringify([columns], { delimiter })
       for await (const users of exporter.users(options)) {
         yield toText(users)
         done += users.length
-        progress.update(done, total === 0 ? undefined : Math.min(1, done / total))
+        progress(done)
       }
     }
     try {
-      const total = await exporter.count(options)
-      await writeOutput(file, texts(total), { terminal, signal, isPacked })
+      await writeOutput(file, texts(), { terminal, signal, isPacked })
     } catch (error) {
       throw asUsageError(error)
     } finally {

@@ -19,8 +19,7 @@ import { OperatorError } from '../../errors.ts'
 import { partialNameOf, removeLeftovers, syncFile, syncFolder } from '../../files/durable-files.ts'
 import { isFileOfDatabase } from '../../open-database.ts'
 import type { RejectsSink } from '../../users/transfer/user-import.ts'
-import { UsageError } from '../terminal/command-context.ts'
-import { type Terminal, toWriteError, write } from '../terminal/terminal.ts'
+import { type Terminal, toWriteError, UsageError, write } from '../terminal/terminal.ts'
 import { nameOf, STANDARD_STREAM } from './format.ts'
 
 export interface FileOptions {

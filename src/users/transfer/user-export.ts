@@ -28,13 +28,6 @@ export function createUserExporter(options: {
   }
 
   return {
-    /** Number of users that match. Throws `query_invalid`. */
-    count: async ({ parameters }: UserExportOptions): Promise<number> => {
-      const asked = parseListRequest(parameters, cursors)
-      const query = { ...asked, limit: 1, start: { offset: 0 }, withTotal: true }
-      return (await repository.list(query)).total ?? 0
-    },
-
     /**
      * The users that match, in pages and in the order of the list. A user that exists during the whole export comes exactly
      * once, whatever is created, changed or deleted meanwhile. Throws `query_invalid` and `storage_unavailable`.
