@@ -1,6 +1,7 @@
+import { readFileSync } from 'node:fs'
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Logger } from 'pino'
-import { unknownInWords, whyGone } from '../../config/did-you-mean.ts'
+import { unknownInWords } from '../../config/did-you-mean.ts'
 import {
   type Config,
   type Environment,
@@ -13,9 +14,19 @@ import type { CheckedLimits } from '../../limits/rules/rules-schema.ts'
 import { createLogger, type FlushableLogger } from '../../ops/logger.ts'
 import { openService, type Service } from '../../service.ts'
 import { readVersion } from '../../version.ts'
-import { limitConnections, readOpenFilesLimit } from './open-files.ts'
-import { type ManagementPort, openManagementPort, openPublicPort } from './ports.ts'
+import {
+  MANAGEMENT_CONNECTIONS,
+  type ManagementPort,
+  openManagementPort,
+  openPublicPort,
+} from './ports.ts'
 import { awaitCrash, type Reloads, type Signals, watchReloads, watchSignals } from './signals.ts'
+
+/**
+ * File descriptors for everything but connections: the database with its temporary files, the log, the event loop, a limits
+ * file.
+ */
+const RESERVED_FILES = 64
 
 /** How long closing the database may take once all requests are answered or cut off. */
 const CLOSING_MS = 5000
@@ -153,7 +164,7 @@ function logStart(
   const database = maskCredentials(config.database.url)
   log.info({ version: readVersion(), database, rules }, 'starting')
   for (const { name, source, didYouMean } of unknown) {
-    log.warn({ variable: name, source, didYouMean }, whyGone(name) ?? 'unknown setting')
+    log.warn({ variable: name, source, didYouMean }, 'unknown setting')
   }
   if (maxConnections < config.maxConnections) {
     const wanted = config.maxConnections
@@ -162,4 +173,28 @@ function logStart(
       'MAX_CONNECTIONS lowered to fit the open files limit',
     )
   }
+}
+
+/**
+ * How many files this process may have open; `undefined` if the system does not say or sets no limit. This is the soft
+ * limit. Node has already raised it to the hard limit at its start, so it cannot be raised any more.
+ */
+function readOpenFilesLimit(): number | undefined {
+  try {
+    const limits = readFileSync('/proc/self/limits', 'utf8')
+    const [, limit] = /^Max open files +(\d+)/m.exec(limits) ?? []
+    return limit === undefined ? undefined : Number(limit)
+  } catch {
+    // Only Linux has this file.
+    return undefined
+  }
+}
+
+/** How many connections of clients fit into `openFiles` files: at least 1, at most MAX_CONNECTIONS. */
+function limitConnections(
+  { maxConnections, managementPort }: Config,
+  openFiles = Infinity,
+): number {
+  const managementFiles = managementPort === undefined ? 0 : MANAGEMENT_CONNECTIONS
+  return Math.min(maxConnections, Math.max(1, openFiles - RESERVED_FILES - managementFiles))
 }
