@@ -122,7 +122,8 @@ function addServeCommand(program: Command, { terminal, run }: CommandContext): v
     .action(({ host, port }: { host?: string; port?: string }) =>
       run(async () => {
         const { serve } = await import('./serve/serve.ts')
-        return serve(terminal.environment, {
+        return serve({
+          ...terminal.environment,
           ...(host !== undefined && { HOST: host }),
           ...(port !== undefined && { PORT: port }),
         })

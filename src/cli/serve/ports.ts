@@ -3,31 +3,22 @@ import type { Logger } from 'pino'
 import {
   type Config,
   describeProblem,
-  findGivenName,
   NEEDS_TOKEN,
-  type SettingName,
-  type SettingOptions,
+  type VariableName,
 } from '../../config/settings.ts'
 import { isLoopback } from '../../config/values.ts'
 import { OperatorError } from '../../errors.ts'
 import type { Operations } from '../../ops/management/operations.ts'
 import type { HttpServer } from '../../server/server.ts'
 
-export interface PublicPortOptions {
-  readonly config: Config
-  readonly log: Logger
-  readonly options: SettingOptions
-}
-
 /** Listens for clients, and logs where. Throws `OperatorError`, which names the setting that is wrong. */
 export async function openPublicPort(
   server: HttpServer,
-  { config, log, options }: PublicPortOptions,
+  { config, log }: Omit<ManagementPortOptions, 'operations'>,
 ): Promise<void> {
   const { host, port, managementPort, apiKeys } = config
-  const settings = { host: findGivenName('HOST', options), port: findGivenName('PORT', options) }
   const sharedWith = port === managementPort ? 'MANAGEMENT_PORT' : undefined
-  const address = await listen(server, { host, port, settings, sharedWith })
+  const address = await listen(server, { host, port, settings: PUBLIC_SETTINGS, sharedWith })
   if (!isLoopback(address.address) && apiKeys !== 'required') {
     log.warn({ host: address.address }, 'listening beyond loopback without authentication')
   }
@@ -55,6 +46,8 @@ export interface ManagementPortOptions {
 export const MANAGEMENT_CONNECTIONS = 64
 
 const CLOSE_TIMEOUT_MS = 1000
+
+const PUBLIC_SETTINGS = { host: 'HOST', port: 'PORT' } as const
 
 const MANAGEMENT_SETTINGS = { host: 'MANAGEMENT_HOST', port: 'MANAGEMENT_PORT' } as const
 
@@ -89,9 +82,9 @@ export async function openManagementPort(
 interface Binding {
   readonly host: string
   readonly port: number
-  readonly settings: { readonly host: SettingName; readonly port: SettingName }
+  readonly settings: { readonly host: VariableName; readonly port: VariableName }
   /** Another setting with the same port. */
-  readonly sharedWith?: SettingName | undefined
+  readonly sharedWith?: VariableName | undefined
 }
 
 async function listen(
@@ -102,7 +95,7 @@ async function listen(
     return await server.listen({ host, port })
   } catch (cause) {
     const { code } = cause as NodeJS.ErrnoException
-    const wrong = (name: SettingName, value: string, why: string) =>
+    const wrong = (name: VariableName, value: string, why: string) =>
       new OperatorError([describeProblem(name, value, why)], { cause })
     if (code === 'EADDRINUSE') {
       const besides = sharedWith === undefined ? '' : `, and ${sharedWith} is the same`

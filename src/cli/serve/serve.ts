@@ -2,12 +2,7 @@ import { readFileSync } from 'node:fs'
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Logger } from 'pino'
 import { unknownInWords } from '../../config/did-you-mean.ts'
-import {
-  type Config,
-  type Environment,
-  readSettings,
-  type SettingOptions,
-} from '../../config/settings.ts'
+import { type Config, type Environment, readSettings } from '../../config/settings.ts'
 import { maskCredentials } from '../../config/url-parts.ts'
 import { OperatorError } from '../../errors.ts'
 import type { CheckedLimits } from '../../limits/rules/rules-schema.ts'
@@ -35,14 +30,11 @@ const CLOSING_MS = 5000
  * Serves until a signal stops it. Returns the exit code: 0 if all requests were answered, or if it did not listen yet; 1 after
  * a timeout, a second signal or an uncaught exception. Throws `OperatorError` if it cannot start.
  */
-export async function serve(
-  environment: Environment,
-  options: SettingOptions = {},
-): Promise<number> {
+export async function serve(environment: Environment): Promise<number> {
   const signals = watchSignals()
   const reloads = watchReloads()
   try {
-    return await loadAndServe({ environment, options, signals, reloads })
+    return await loadAndServe({ environment, signals, reloads })
   } catch (error) {
     // Only if it did not start: after it has served, a signal would replace the exit code.
     signals.end()
@@ -53,14 +45,12 @@ export async function serve(
 
 interface ServeOptions {
   readonly environment: Environment
-  readonly options: SettingOptions
   readonly signals: Signals
   readonly reloads: Reloads
 }
 
 async function loadAndServe(serveOptions: ServeOptions): Promise<number> {
-  const { environment, options } = serveOptions
-  const settings = await loadSettings(environment, options)
+  const settings = await loadSettings(serveOptions.environment)
   const openFiles = readOpenFilesLimit()
   const maxConnections = limitConnections(settings.config, openFiles)
   const config = { ...settings.config, maxConnections }
@@ -77,8 +67,8 @@ async function loadAndServe(serveOptions: ServeOptions): Promise<number> {
 type LoadedSettings = Awaited<ReturnType<typeof loadSettings>>
 
 /** The settings and the rules of the limits. Throws `OperatorError` with a line for each mistake in either. */
-async function loadSettings(environment: Environment, options: SettingOptions) {
-  const { config, problems, unknown } = readSettings(environment, undefined, options)
+async function loadSettings(environment: Environment) {
+  const { config, problems, unknown } = readSettings(environment)
   const mistakes = [...problems]
   /** `undefined` without LIMITS_FILE. */
   let limits: CheckedLimits | undefined
@@ -138,14 +128,14 @@ async function openAndServe(parts: ServeParts): Promise<number> {
 
 /** Listens for operators, if the settings want that, and then for clients. */
 async function listenOrClose(
-  { config, options, reloads, logger: { log } }: ServeParts,
+  { config, reloads, logger: { log } }: ServeParts,
   service: Service,
 ): Promise<ManagementPort | undefined> {
   let management: ManagementPort | undefined
   try {
     const operations = { ...service, reloadLimits: reloads.request }
     management = await openManagementPort({ config, log, operations })
-    await openPublicPort(service.server, { config, log, options })
+    await openPublicPort(service.server, { config, log })
     management?.logAddress()
     return management
   } catch (error) {
