@@ -22,17 +22,7 @@ import {
 import { LISTEN_BACKLOG, type Stopping } from './stop.ts'
 
 /** An HTTP server that limits what clients can use up. When it stops, it still answers every request sent before. */
-export interface HttpServer {
-  /** Resolves to the address it listens on. Rejects with the system's error when it cannot be bound. */
-  listen(address: { readonly host: string; readonly port: number }): Promise<AddressInfo>
-  /** Whether it listens on an address that only programs of this machine can reach. */
-  isOnLoopback(): boolean
-  /** Serves a connection that did not arrive through the port. */
-  accept(socket: Socket): void
-  report(): ServerReport
-  /** Stops the server. Resolves to whether every request was answered within `timeoutMs`; the rest are cut off. */
-  stop(timeoutMs: number): Promise<boolean>
-}
+export type HttpServer = ReturnType<typeof createHttpServer>
 
 /** Open connections, requests that wait for their turn, and how many were shed since the start. */
 export interface ServerReport {
@@ -64,7 +54,7 @@ export interface Timeouts {
 const TIMEOUTS = { headersMs: 10_000, requestMs: 25_000, takeMs: 30_000, checkEveryMs: 1000 }
 
 /** A server for `app` that does not listen yet. If `timeouts` is left out, `TIMEOUTS` apply. */
-export function createHttpServer(options: HttpServerOptions): HttpServer {
+export function createHttpServer(options: HttpServerOptions) {
   const { app, stopping, capacity, timeouts = TIMEOUTS, onLateRequest } = options
   const server = createExpressServer(
     app,
@@ -135,19 +125,21 @@ export function createHttpServer(options: HttpServerOptions): HttpServer {
     admission.admit(response)
   }
 
-  async function listen(address: { host: string; port: number }): Promise<AddressInfo> {
-    await once(server.listen({ ...address, backlog: LISTEN_BACKLOG }), 'listening')
-    const bound = server.address() as AddressInfo
-    isOnLoopback = isLoopback(bound.address)
-    return bound
-  }
-
   return {
-    listen,
+    /** Resolves to the address it listens on. Rejects with the system's error when it cannot be bound. */
+    listen: async (address: { readonly host: string; readonly port: number }) => {
+      await once(server.listen({ ...address, backlog: LISTEN_BACKLOG }), 'listening')
+      const bound = server.address() as AddressInfo
+      isOnLoopback = isLoopback(bound.address)
+      return bound
+    },
+    /** Whether it listens on an address that only programs of this machine can reach. */
     isOnLoopback: () => isOnLoopback,
-    accept: socket => void server.emit('connection', socket),
-    report: () => ({ connections: connections.size, ...admission.report() }),
-    stop: timeoutMs =>
+    /** Serves a connection that did not arrive through the port. */
+    accept: (socket: Socket) => void server.emit('connection', socket),
+    report: (): ServerReport => ({ connections: connections.size, ...admission.report() }),
+    /** Stops the server. Resolves to whether every request was answered within `timeoutMs`; the rest are cut off. */
+    stop: (timeoutMs: number): Promise<boolean> =>
       stopping.run({ server, connections, timeoutMs }).finally(() => clearInterval(checking)),
   }
 }

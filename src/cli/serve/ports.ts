@@ -28,13 +28,7 @@ export async function openPublicPort(
 }
 
 /** The port on which operators watch and control the service. */
-export interface ManagementPort {
-  readonly address: AddressInfo
-  /** Call it after the line about the public port, which is the one that programs look for. */
-  logAddress(): void
-  /** Waits up to a second for the requests that still run. */
-  close(): Promise<void>
-}
+export type ManagementPort = NonNullable<Awaited<ReturnType<typeof openManagementPort>>>
 
 export interface ManagementPortOptions {
   readonly config: Config
@@ -55,9 +49,7 @@ const MANAGEMENT_SETTINGS = { host: 'MANAGEMENT_HOST', port: 'MANAGEMENT_PORT' }
  * Opens the management port; `undefined` if the settings want none. Throws `OperatorError` for an address that cannot be
  * listened on, and for one beyond loopback without a token.
  */
-export async function openManagementPort(
-  options: ManagementPortOptions,
-): Promise<ManagementPort | undefined> {
+export async function openManagementPort(options: ManagementPortOptions) {
   const { config, log } = options
   const { managementHost: host, managementPort: port, managementToken: token } = config
   if (port === undefined) return undefined
@@ -70,10 +62,12 @@ export async function openManagementPort(
   }
   return {
     address,
+    /** Call it after the line about the public port, which is the one that programs look for. */
     logAddress: () => {
       const fields = { url: urlOf(address), host: address.address, port: address.port }
       addressLog(log, config, port).info(fields, 'management port listens')
     },
+    /** Waits up to a second for the requests that still run. */
     close: async () => void (await server.stop(CLOSE_TIMEOUT_MS)),
   }
 }
