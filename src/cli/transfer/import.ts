@@ -3,11 +3,7 @@ import { OperatorError } from '../../errors.ts'
 import { isSameFile } from '../../files/durable-files.ts'
 import { openUserImport } from '../../open-transfer.ts'
 import type { RejectedRow } from '../../users/transfer/import-rows.ts'
-import {
-  ImportMismatch,
-  type ImportResult,
-  ImportUnfinished,
-} from '../../users/transfer/user-import.ts'
+import type { ImportResult } from '../../users/transfer/user-import.ts'
 import type { ConflictPolicy } from '../../users/transfer/user-import-store.ts'
 import { runTask } from '../terminal/run-task.ts'
 import {
@@ -74,21 +70,10 @@ export async function importUsers(terminal: Terminal, flags: ImportFlags): Promi
       const conflict = onConflict === 'fail' ? describeConflict(ended) : undefined
       if (conflict !== undefined) throw new OperatorError([conflict])
       return result.progress.counts.rejected > 0 ? EXIT.foundFaults : EXIT.done
-    } catch (error) {
-      throw asOperatorError(error)
     } finally {
       await close()
     }
   })
-}
-
-function asOperatorError(error: unknown): unknown {
-  if (error instanceof ImportMismatch) return new OperatorError([error.message])
-  if (!(error instanceof ImportUnfinished)) return error
-  return new OperatorError([
-    `an earlier import of ${nameOf(error.source)} stopped after ${grouped(error.records)} rows: ` +
-      '--resume continues after them, --restart begins at the first row',
-  ])
 }
 
 /** Adds the hint to resume, because the rows before the failure are done. */
