@@ -1,7 +1,7 @@
 import cors from 'cors'
 import type { Application, RequestHandler } from 'express'
 import type { Logger } from 'pino'
-import { SCOPE_OF_ACTION } from './access/api-key-store.ts'
+import { SCOPE_OF_ACTION } from './access/api-key.ts'
 import { recogniseKeys, requireKey, requireScope } from './access/key-checks.ts'
 import type { KeyRing } from './access/key-ring.ts'
 import type { Config } from './config/settings.ts'

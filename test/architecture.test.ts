@@ -196,7 +196,7 @@ test('the command line loads what a command needs once it is asked for', () => {
   const loaded = ['main.ts']
   for (const file of loaded) {
     const text = files.find(found => found.file === file)?.text ?? ''
-    const atOnce = text.matchAll(/^(?:import|export) (?!type )[^;]*? from '(\.[^']+)'/gm)
+    const atOnce = text.matchAll(/^(?:import|export) (?!type )[^;']*? from '(\.[^']+)'/gm)
     const targets = targetsOf(
       file,
       Array.from(atOnce, ([, name = '']) => name),

@@ -1,6 +1,6 @@
 import { hash } from 'node:crypto'
+import type { ApiKeyStore, Scope, StoredApiKey } from './api-key.ts'
 import { API_KEY_CHARS, isApiKey } from './api-key.ts'
-import type { ApiKeyStore, Scope, StoredApiKey } from './api-key-store.ts'
 
 /** A key that is valid now. */
 export interface ValidKey {

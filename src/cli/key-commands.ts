@@ -1,5 +1,5 @@
 import type { Command } from 'commander'
-import { SCOPES } from '../access/api-key-store.ts'
+import { SCOPES } from '../access/api-key.ts'
 import type { CreateFlags } from './keys.ts'
 import { type CommandContext, type JsonFlags, jsonOption } from './terminal/terminal.ts'
 

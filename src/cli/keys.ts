@@ -1,13 +1,15 @@
 import { randomBytes } from 'node:crypto'
+import type { ApiKeyStore, StoredApiKey } from '../access/api-key.ts'
 import {
   API_KEY_NAME_RULE,
   createApiKey,
   hashApiKey,
   isApiKey,
   isApiKeyName,
+  SCOPES,
+  type Scope,
+  scopesAmong,
 } from '../access/api-key.ts'
-import type { ApiKeyStore, StoredApiKey } from '../access/api-key-store.ts'
-import { SCOPES, type Scope, scopesAmong } from '../access/api-key-store.ts'
 import { OperatorError } from '../errors.ts'
 import { MAX_DATE_MS } from '../limits/ban-store.ts'
 import { textInWords } from '../limits/rules/describe-rules.ts'

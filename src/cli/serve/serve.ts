@@ -34,33 +34,19 @@ export async function serve(environment: Environment): Promise<number> {
   const signals = watchSignals()
   const reloads = watchReloads()
   try {
-    return await loadAndServe({ environment, signals, reloads })
+    const settings = await loadSettings(environment)
+    const openFiles = readOpenFilesLimit()
+    const maxConnections = limitConnections(settings.config, openFiles)
+    const config = { ...settings.config, maxConnections }
+    const logger = await createLogger(config)
+    logStart(logger.log, settings, { openFiles, maxConnections })
+    const parts = { config, limits: settings.limits, logger, signals, reloads }
+    return await openAndServe(parts).finally(() => logger.flush())
   } catch (error) {
     // Only if it did not start: after it has served, a signal would replace the exit code.
     signals.end()
     reloads.end()
     throw error
-  }
-}
-
-interface ServeOptions {
-  readonly environment: Environment
-  readonly signals: Signals
-  readonly reloads: Reloads
-}
-
-async function loadAndServe(serveOptions: ServeOptions): Promise<number> {
-  const settings = await loadSettings(serveOptions.environment)
-  const openFiles = readOpenFilesLimit()
-  const maxConnections = limitConnections(settings.config, openFiles)
-  const config = { ...settings.config, maxConnections }
-  const logger = await createLogger(config)
-  logStart(logger.log, settings, { openFiles, maxConnections })
-  try {
-    const { limits } = settings
-    return await openAndServe({ ...serveOptions, config, limits, logger })
-  } finally {
-    await logger.flush()
   }
 }
 
@@ -87,8 +73,9 @@ async function loadSettings(environment: Environment) {
   return { config, limits, unknown }
 }
 
-interface ServeParts extends ServeOptions, Pick<LoadedSettings, 'limits'> {
-  readonly config: Config
+interface ServeParts extends Pick<LoadedSettings, 'config' | 'limits'> {
+  readonly signals: Signals
+  readonly reloads: Reloads
   /** Nothing has been released yet. */
   readonly logger: FlushableLogger
 }
