@@ -17,7 +17,7 @@ const ALLOWED = tableOf(`
   service: access app clocks config http limits limits/rules open-database open-limits ops ops/management ops/metrics
       server storage users users/passwords
   cli/transfer: cli/terminal config errors files open-database open-transfer users/transfer
-  open-transfer: clocks config open-database storage/sqlite users users/passwords users/transfer
+  open-transfer: clocks config open-database storage/sqlite users/passwords users/transfer
   open-limits: clocks config errors limits limits/rules ops/management storage storage/redis
   management: clocks config limits ops/management server version
   database-work: config errors open-database storage storage/copy storage/postgres/copy storage/postgres/maintenance

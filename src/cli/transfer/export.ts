@@ -1,6 +1,7 @@
 import { stringify } from 'csv-stringify/sync'
 import { ServiceError } from '../../errors.ts'
-import { openUserExport } from '../../open-transfer.ts'
+import { openStorageForCommand } from '../../open-database.ts'
+import { exportPages } from '../../users/transfer/user-export.ts'
 import { runTask } from '../terminal/run-task.ts'
 import {
   EXIT,
@@ -29,6 +30,9 @@ export interface ExportFlags extends FormatFlags, JsonFlags, ListFlags {
 
 const COLUMNS = ['id', 'name', 'email', 'created_at', 'updated_at']
 
+/** It needs a database with the schema of this release. */
+const EXISTING = { ifMissing: 'refuse', mustPersist: true, isBulk: true } as const
+
 /** Runs `export`. */
 export async function exportUsers(
   terminal: Terminal,
@@ -50,19 +54,19 @@ export async function exportUsers(
       : users.map(user => `${user}\n`).join('')
 
   return runTask(terminal, { unit: 'users' }, async ({ progress, signal }) => {
-    const { exporter, close } = await openUserExport(config)
-    const options = { parameters: parametersOf(flags), withDigests }
+    const { users, close } = await openStorageForCommand(config, EXISTING)
     let done = 0
-    async function* texts() {
+    async function* texts(pages: AsyncIterable<readonly string[]>) {
       if (format === 'csv') yield stringify([columns], { delimiter })
-      for await (const users of exporter.users(options)) {
-        yield toText(users)
-        done += users.length
+      for await (const page of pages) {
+        yield toText(page)
+        done += page.length
         progress(done)
       }
     }
     try {
-      await writeOutput(file, texts(), { terminal, signal, isPacked })
+      const pages = exportPages({ users, parameters: parametersOf(flags), withDigests })
+      await writeOutput(file, texts(pages), { terminal, signal, isPacked })
     } catch (error) {
       throw asUsageError(error)
     } finally {
