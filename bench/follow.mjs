@@ -2,19 +2,18 @@
 // the time from the answer to a write until a follower has it. Fails unless each copy is exactly the users in the end.
 // Usage: npm run bench:follow -- [--engine sqlite] [--rate 2000] [--seconds 20] [--write] [USERS]; the default is a million
 // users. --write keeps the result in bench/measured.json and writes the documents that are made from it.
-import { mkdirSync } from 'node:fs'
+import { mkdirSync, writeFileSync } from 'node:fs'
 import { get } from 'node:http'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { isDeepStrictEqual } from 'node:util'
 import { createClient, medianAndP99 } from './client.mjs'
-import { makeDatabase } from './databases.mjs'
 import { followTable } from './documents.mjs'
 import { currentRun, writePart } from './measured.mjs'
 import { readOptions } from './options.mjs'
 import { openEngine } from './postgres.mjs'
 import { temporaryFolder } from './programs.mjs'
-import { startProcess } from './servers.mjs'
+import { runService, startProcess } from './servers.mjs'
 
 const {
   engine,
@@ -39,8 +38,12 @@ const keyOf = ({ id, updated_at }) => `${id} ${updated_at}`
 let isOver = false
 const result = { run, users }
 try {
-  const database = await makeDatabase({ postgres, home: folder, size: users })
-  const service = await startProcess({ env: { DATABASE_URL: database.url, PORT: '0' }, home })
+  const database = postgres ? await postgres.createDatabase() : join(folder, 'users.db')
+  const input = join(folder, 'users.ndjson')
+  const user = (_, n) => `{"name":"User ${n}","email":"u${n}@x.co"}\n`
+  writeFileSync(input, Array.from({ length: users }, user).join(''))
+  await runService(database, 'import', input)
+  const service = await startProcess({ env: { DATABASE_URL: database, PORT: '0' }, home })
   const { url } = service
   const client = createClient(url, 64)
   const followers = {

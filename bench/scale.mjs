@@ -53,7 +53,8 @@ async function measure(size) {
   try {
     await timesOf(WARM_UP, index => get(`/users/${1 + index}`))
     const ms = await PARTS[part]({ get, size, url: service.url, client })
-    return { users: size, bytes: database.bytes, ms }
+    const { fillSeconds, indexSeconds, bytes } = database
+    return { users: size, fillSeconds, indexSeconds, bytes, ms }
   } finally {
     client.close()
     await service.stop()
