@@ -1,9 +1,8 @@
-// The documents and the chart that are made from measured.json.
+// The documents that are made from measured.json.
 import { readFileSync, writeFileSync } from 'node:fs'
-import { barsOfCpu } from './chart.mjs'
 import { WORKLOADS } from './load.mjs'
 import { describeRun, grouped, replacePart, table } from './markdown.mjs'
-import { ASSUMPTIONS, scalingParts } from './scaling.mjs'
+import { scalingParts } from './scaling.mjs'
 import { SERVERS } from './servers.mjs'
 import { describeLoad } from './summary.mjs'
 
@@ -18,17 +17,11 @@ const SHOWN = {
 }
 
 export function writeDocuments(measured) {
-  const workloads = Object.keys(WORKLOADS)
-  const tables = measured.compare
-    .filter(({ group }) => group === 'sqlite')
-    .sort((one, other) => workloads.indexOf(one.workload) - workloads.indexOf(other.workload))
-  write('performance.svg', barsOfCpu(tables))
   writeParts('performance.md', performanceParts(measured))
-  const assumed = Object.fromEntries(ASSUMPTIONS)
-  writeParts('scaling.md', scalingParts(measured, assumed))
+  writeParts('scaling.md', scalingParts(measured))
 }
 
-/** Requests by the number of users: `columns` with the time to fill a database, its size, and `ms` as [median, p99]. */
+/** Requests by the number of users: `columns` with the size of a database, and `ms` as [median, p99]. */
 export function sizesTable({ run, columns }) {
   const rows = Object.keys(columns[0].ms).map(name => [
     name,
@@ -136,14 +129,11 @@ function addedTable(serversOf) {
 }
 
 function writeParts(name, parts) {
-  const before = readFileSync(new URL(name, DOCS), 'utf8')
+  const file = new URL(name, DOCS)
+  const before = readFileSync(file, 'utf8')
   const replaced = Object.entries(parts).reduce(
     (text, [part, content]) => replacePart(text, part, content),
     before,
   )
-  write(name, replaced)
-}
-
-function write(name, content) {
-  writeFileSync(new URL(name, DOCS), content)
+  writeFileSync(file, replaced)
 }

@@ -2,16 +2,14 @@
 import { grouped, table } from './markdown.mjs'
 import { describeLoad } from './summary.mjs'
 
-/** What the measurements do not say: options of `npm run scaling`, their defaults and meaning. */
-export const ASSUMPTIONS = [
-  ['cpu-hour', 0.04, 'price of an hour of one CPU, in dollars'],
-  ['disk-month', 0.1, 'price of a gigabyte of disk for a month, in dollars'],
-  ['requests-per-day', 10, 'requests of one stored user on one day'],
-  ['peak', 5, 'requests of the busiest second, divided by the average'],
-  ['use', 0.5, 'how far a CPU is used in that second'],
-  ['cell-cpus', 16, 'CPUs of the database server of one cell'],
-  ['restore-hours', 4, 'longest restore of one cell, in hours'],
-]
+/** What the measurements do not say. Each has its meaning in the table of `assumptions`. */
+const CPU_HOUR_DOLLARS = 0.04
+const DISK_MONTH_DOLLARS = 0.1
+const REQUESTS_A_DAY = 10
+const PEAK = 5
+const USE = 0.5
+const CELL_CPUS = 16
+const RESTORE_HOURS = 4
 
 /** Of the workload `mix`. */
 const WRITES = 0.1
@@ -39,16 +37,24 @@ const FREEZE_MAX_AGE = 200e6
 const SECONDS_A_DAY = 86_400
 const HOURS_A_MONTH = 730
 
-/** The content of each part, by its name. `assumed` has a number for each option. */
-export function scalingParts(measured, assumed) {
+/** The content of each part, by its name. */
+export function scalingParts(measured) {
   const facts = factsOf(measured)
-  const assumptions = ASSUMPTIONS.map(([option, , meaning]) => [meaning, assumed[option]])
+  const assumptions = [
+    ['price of an hour of one CPU, in dollars', CPU_HOUR_DOLLARS],
+    ['price of a gigabyte of disk for a month, in dollars', DISK_MONTH_DOLLARS],
+    ['requests of one stored user on one day', REQUESTS_A_DAY],
+    ['requests of the busiest second, divided by the average', PEAK],
+    ['how far a CPU is used in that second', USE],
+    ['CPUs of the database server of one cell', CELL_CPUS],
+    ['longest restore of one cell, in hours', RESTORE_HOURS],
+  ]
   return {
     assumptions: table(['assumed', 'value'], assumptions),
-    setups: setups(measured, assumed),
+    setups: setups(measured),
     sizes: sizes(facts),
-    load: load(facts, assumed),
-    cells: cells(facts, assumed),
+    load: load(facts),
+    cells: cells(facts),
   }
 }
 
@@ -78,7 +84,7 @@ function factsOf(measured) {
   }
 }
 
-function setups(measured, assumed) {
+function setups(measured) {
   const rows = SETUPS.map(([name, group, server]) => {
     const [read, mix, create] = ['read', 'mix', 'create'].map(workload =>
       rowOf(measured, group, workload, server),
@@ -88,7 +94,7 @@ function setups(measured, assumed) {
       ...[read, mix, create].map(row => grouped(row.requestsPerSecond)),
       mix.cpuMicros.toFixed(0),
       grouped(mix.peakBytes / 1e6),
-      short(usersFor(mix.requestsPerSecond, assumed)),
+      short(usersFor(mix.requestsPerSecond)),
     ]
   })
   const head = ['setup', 'GET one/s', 'mix/s', 'POST/s', 'CPU µs of the mix', 'memory, MB']
@@ -111,13 +117,13 @@ function sizes({ sqlite, postgres }) {
   return table(['users', ...SIZES.map(short)], rows)
 }
 
-function load({ serverMicros, serviceMicros, redisMicros, postgres }, assumed) {
+function load({ serverMicros, serviceMicros, redisMicros, postgres }) {
   const rows = SIZES.slice(1).map(users => {
-    const average = (users * assumed['requests-per-day']) / SECONDS_A_DAY
-    const peak = average * assumed.peak
-    const cpusOf = micros => Math.max(1, Math.ceil((peak * micros) / 1e6 / assumed.use))
+    const average = (users * REQUESTS_A_DAY) / SECONDS_A_DAY
+    const peak = average * PEAK
+    const cpusOf = micros => Math.max(1, Math.ceil((peak * micros) / 1e6 / USE))
     const [services, servers, redis] = [serviceMicros, serverMicros, redisMicros].map(cpusOf)
-    const disk = ((users * postgres.bytesPerUser) / 1e9) * assumed['disk-month']
+    const disk = ((users * postgres.bytesPerUser) / 1e9) * DISK_MONTH_DOLLARS
     return [
       short(users),
       grouped(peak),
@@ -126,7 +132,7 @@ function load({ serverMicros, serviceMicros, redisMicros, postgres }, assumed) {
       grouped(redis),
       grouped(services * CONNECTIONS + OTHER_CONNECTIONS),
       inTime(FREEZE_MAX_AGE / (average * WRITES)),
-      `$${grouped((services + servers + redis) * HOURS_A_MONTH * assumed['cpu-hour'])}`,
+      `$${grouped((services + servers + redis) * HOURS_A_MONTH * CPU_HOUR_DOLLARS)}`,
       `$${grouped(disk)}`,
     ]
   })
@@ -135,14 +141,13 @@ function load({ serverMicros, serviceMicros, redisMicros, postgres }, assumed) {
   return table([...head, 'CPUs a month', 'disk a month'], rows)
 }
 
-function cells({ serverMicros, postgres }, assumed) {
-  const { 'cell-cpus': cpus, 'restore-hours': hours } = assumed
-  const byCpu = usersFor((cpus * 1e6) / serverMicros, assumed)
-  const byRestore = (hours * 3600) / postgres.restoreSeconds
+function cells({ serverMicros, postgres }) {
+  const byCpu = usersFor((CELL_CPUS * 1e6) / serverMicros)
+  const byRestore = (RESTORE_HOURS * 3600) / postgres.restoreSeconds
   const users = Math.min(byCpu, byRestore)
   const rows = [
-    [`${cpus} CPUs of PostgreSQL serve`, `${short(byCpu)} users`],
-    [`\`pg_restore\` brings back in ${hours} h`, `${short(byRestore)} users`],
+    [`${CELL_CPUS} CPUs of PostgreSQL serve`, `${short(byCpu)} users`],
+    [`\`pg_restore\` brings back in ${RESTORE_HOURS} h`, `${short(byRestore)} users`],
     ['so a cell holds', `${short(users)} users, ${inBytes(users * postgres.bytesPerUser)}`],
     ['and a billion users need', `${Math.ceil(1e9 / users)} cells`],
   ]
@@ -160,8 +165,8 @@ function rowOf(measured, group, workload, server) {
 }
 
 /** How many users send so many requests a second in the busiest second, on CPUs that are used no further than assumed. */
-function usersFor(requestsPerSecond, { 'requests-per-day': requests, peak, use }) {
-  return (requestsPerSecond * use) / peak / (requests / SECONDS_A_DAY)
+function usersFor(requestsPerSecond) {
+  return (requestsPerSecond * USE) / PEAK / (REQUESTS_A_DAY / SECONDS_A_DAY)
 }
 
 function short(number) {

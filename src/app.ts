@@ -1,9 +1,9 @@
 import cors from 'cors'
 import type { Application, RequestHandler } from 'express'
 import type { Logger } from 'pino'
+import { SCOPE_OF_ACTION } from './access/api-key.ts'
 import { recogniseKeys, requireKey, requireScope } from './access/key-checks.ts'
 import type { KeyRing } from './access/key-ring.ts'
-import { SCOPE_OF_ACTION } from './access/scopes.ts'
 import type { Config } from './config/settings.ts'
 import { createErrorHandler } from './http/error-handler.ts'
 import { createExpressApp } from './http/express-app.ts'
@@ -29,7 +29,6 @@ import type { Limiter } from './limits/limiter.ts'
 import { type CheckReadiness, createHealthRouter, healthOperations } from './ops/health.ts'
 import type { Stopping } from './server/stop.ts'
 import type { ChangeFeed } from './users/change-feed.ts'
-import type { PasswordVerifications } from './users/password-verifications.ts'
 import { describeUserOperations } from './users/user-openapi.ts'
 import { createUserRouter } from './users/user-router.ts'
 import type { UserRules } from './users/user-schemas.ts'
@@ -39,7 +38,6 @@ import { readVersion } from './version.ts'
 /** What the application uses. The caller closes it. */
 export interface AppDependencies {
   readonly users: UserService
-  readonly verifications: PasswordVerifications
   readonly changes: ChangeFeed
   /** The rules that `users` checks its input by. Their schemas go into the OpenAPI document. */
   readonly rules: UserRules
@@ -82,7 +80,7 @@ const MAX_PAUSE_MS = 500
 
 /** The Express application. Its middleware stands in the order in which a request meets it. */
 export function createApp(dependencies: AppDependencies): Application {
-  const { users, verifications, changes, rules, checks, stopping, log } = dependencies
+  const { users, changes, rules, checks, stopping, log } = dependencies
   const { limiter, keys, metrics, isOnLoopback } = dependencies
   const { trustProxy, corsOrigins, bodyLimitBytes, maxEventLoopDelayMs } = dependencies.settings
   const sendReply = createReplySender()
@@ -102,7 +100,7 @@ export function createApp(dependencies: AppDependencies): Application {
   const settings = { version: readVersion(), bodyLimitBytes, scopes }
   const isReady = async () => (await checks()).isReady
   const pages = createPages({ operations, settings, isReady }, open)
-  const userRouter = createUserRouter({ users, verifications, changes }, parts)
+  const userRouter = createUserRouter({ users, changes }, parts)
   const routes = [userRouter, health, pages].flatMap(routesOf).map(({ path }) => path)
   const app = createExpressApp(trustProxy)
   // Not in a router of its own, which would cost each request 4 µs of 30.

@@ -2,10 +2,8 @@ import { availableParallelism } from 'node:os'
 import { createClocks } from './clocks.ts'
 import type { Config } from './config/settings.ts'
 import { openStorageForCommand } from './open-database.ts'
-import { createCursors } from './users/cursor.ts'
 import { createPasswordHasher, createTrialHasher } from './users/passwords/hasher.ts'
 import { createImportRules } from './users/transfer/import-rows.ts'
-import { createUserExporter } from './users/transfer/user-export.ts'
 import { createUserImporter } from './users/transfer/user-import.ts'
 
 /** The default size of libuv's thread pool. */
@@ -39,14 +37,6 @@ export async function openUserImport(
       await storage.close()
     },
   }
-}
-
-/** The same for an export, which needs an existing database with this release's schema. */
-export async function openUserExport(config: Config) {
-  const options = { ifMissing: 'refuse', mustPersist: true, isBulk: true } as const
-  const { users, signingKey, close } = await openStorageForCommand(config, options)
-  const cursors = createCursors(await signingKey('cursor'))
-  return { exporter: createUserExporter({ users, cursors }), close }
 }
 
 /** Only when it is used: commands on PostgreSQL run without the binary of better-sqlite3. */

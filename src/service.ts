@@ -1,18 +1,16 @@
-import type { Application } from 'express'
 import type { Logger } from 'pino'
 import { isKeyValid } from './access/key-checks.ts'
 import { type KeyRing, openKeyRing } from './access/key-ring.ts'
 import { type AppDependencies, createApp } from './app.ts'
 import { type Clocks, createClocks } from './clocks.ts'
 import { type Config, describeProblem } from './config/settings.ts'
-import { createRequestMetrics, type RequestMetrics } from './http/request-metrics.ts'
-import { type BanControl, createControlWithoutRules } from './limits/ban-control.ts'
+import { createRequestMetrics } from './http/request-metrics.ts'
+import { createControlWithoutRules } from './limits/ban-control.ts'
 import type { LimitsTrace } from './limits/notices.ts'
 import { createHostLog, createRuleLines } from './limits/rule-lines.ts'
 import type { CheckedLimits } from './limits/rules/rules-schema.ts'
-import type { LimitsReport } from './limits/tallies.ts'
 import { isInMemory, openStorage } from './open-database.ts'
-import { type CheckReadiness, createReadinessCheck } from './ops/health.ts'
+import { createReadinessCheck } from './ops/health.ts'
 import type { ReloadResult } from './ops/management/operations.ts'
 import { createReporter, type ServiceReport } from './ops/metrics/service-report.ts'
 import { createHttpServer, type HttpServer, type Timeouts } from './server/server.ts'
@@ -22,9 +20,8 @@ import { blaming } from './storage/unusable-database.ts'
 import { createChangeFeed } from './users/change-feed.ts'
 import { callAfterWrites, createChangeWatch } from './users/change-watch.ts'
 import { createCursors } from './users/cursor.ts'
-import { startForgetting } from './users/forget-deletions.ts'
-import { createPasswordVerifications } from './users/password-verifications.ts'
 import { createPasswordHasher } from './users/passwords/hasher.ts'
+import { startForgetting } from './users/user-changes.ts'
 import { createUserRules } from './users/user-schemas.ts'
 import { createUserService } from './users/user-service.ts'
 
@@ -47,31 +44,11 @@ export interface AppOptions {
   readonly trace?: LimitsTrace
 }
 
-/** The Express application with all that it uses, for any server. */
-export interface OpenApp {
-  readonly app: Application
-  /** Makes reads that begin after this call see everything that was committed before it. */
-  readAnew(): void
-  readonly checks: CheckReadiness
-  /** What the limits have done since the start; `undefined` without limits. */
-  limitsReport(): LimitsReport | undefined
-  /** For operators. */
-  readonly bans: BanControl
-  /** Reads the limits file again. An invalid file leaves the previous rules in force. The log has the result too. */
-  reloadLimits(): Promise<ReloadResult>
-  /** Counts the requests; `undefined` without a management port. */
-  readonly metrics: RequestMetrics | undefined
-  /** What this process has counted, and how it is now. Requests are counted with a management port only. */
-  report(): Promise<Omit<ServiceReport, 'server'>>
-  /** Finishes the waiting writes and closes the storage. */
-  close(): Promise<void>
-}
-
 /**
  * Opens the storage and what stands on it, and creates the application. Throws `OperatorError` if the database cannot be
  * opened or the rules of the limits are wrong.
  */
-export async function openApp(options: AppOptions): Promise<OpenApp> {
+export async function openApp(options: AppOptions) {
   const { config, log, stopping, clocks = createClocks(), isOnLoopback = () => false } = options
   const rulesOfLimits = options.limits ?? (await readOwnLimits(config))
   const opened: { close(): Promise<void> }[] = []
@@ -79,7 +56,7 @@ export async function openApp(options: AppOptions): Promise<OpenApp> {
     for (const part of opened.toReversed()) await part.close()
   }
 
-  async function open(): Promise<OpenApp> {
+  async function open() {
     const storage = await openStorage(config, {
       ...clocks,
       onWarning: (message, err) => log.warn({ err }, message),
@@ -105,8 +82,10 @@ export async function openApp(options: AppOptions): Promise<OpenApp> {
     const watch = createChangeWatch(storage.changes)
     opened.push({ close: async () => watch.end() })
     stopping.begin.then(watch.end)
-    const stored = { users: callAfterWrites(storage.users, watch.touch), passwords, rules }
-    const users = createUserService({ ...stored, cursors })
+    const users = createUserService({
+      ...{ users: callAfterWrites(storage.users, watch.touch), passwords, rules, cursors },
+      onUpgradeFailure: err => log.warn({ err }, 'cannot replace a weak password digest'),
+    })
     const forgetting = startForgetting({
       ...clocks,
       changes: storage.changes,
@@ -114,10 +93,6 @@ export async function openApp(options: AppOptions): Promise<OpenApp> {
       onFailure: err => log.warn({ err }, 'cannot forget old deletions'),
     })
     opened.push(forgetting)
-    const verifications = createPasswordVerifications({
-      ...stored,
-      onUpgradeFailure: err => log.warn({ err }, 'cannot replace a weak password digest'),
-    })
 
     const ring = options.keys ?? keys
     const changes = createChangeFeed({
@@ -135,7 +110,7 @@ export async function openApp(options: AppOptions): Promise<OpenApp> {
       isCountingLocally: limits?.isCountingLocally,
     })
     const app = createApp({
-      ...{ users, verifications, changes, rules, checks, stopping, log, isOnLoopback },
+      ...{ users, changes, rules, checks, stopping, log, isOnLoopback },
       metrics: counting,
       limiter: limits?.limiter,
       keys: ring,
@@ -143,16 +118,26 @@ export async function openApp(options: AppOptions): Promise<OpenApp> {
       settings: config,
     })
     return {
-      ...{ app, checks, limitsReport, close },
+      app,
+      checks,
+      /** Finishes the waiting writes and closes the storage. */
+      close,
+      /** What the limits have done since the start; `undefined` without limits. */
+      limitsReport,
+      /** Counts the requests; `undefined` without a management port. */
       metrics: counting,
+      /** Makes reads that begin after this call see everything that was committed before it. */
       readAnew: storage.readAnew,
+      /** For operators. */
       bans: limits?.bans ?? createControlWithoutRules(storage.bans),
+      /** What this process has counted, and how it is now. Requests are counted with a management port only. */
       report: createReporter({
         ...{ metrics, storage, passwords, limits: limitsReport },
         wholeLists: users.whole,
         feed: () => ({ ...changes.report(), deletions: forgetting.kept() }),
       }),
-      reloadLimits: async () => {
+      /** Reads the limits file again. An invalid file leaves the previous rules in force. The log has the result too. */
+      reloadLimits: async (): Promise<ReloadResult> => {
         try {
           return await (await importLimits()).reloadLimits(config, log, limits?.limiter)
         } catch (err) {
@@ -173,11 +158,7 @@ export async function openApp(options: AppOptions): Promise<OpenApp> {
 }
 
 /** A service: the application with its server. */
-export interface Service extends Omit<OpenApp, 'app' | 'readAnew' | 'metrics'> {
-  readonly server: HttpServer
-  /** What this process has counted, and how it is now. Requests are counted with a management port only. */
-  report(): Promise<ServiceReport>
-}
+export type Service = Awaited<ReturnType<typeof openService>>
 
 export interface ServiceOptions extends Omit<AppOptions, 'stopping' | 'isOnLoopback'> {
   /** How long clients may take. The defaults of `createHttpServer` if left out. */
@@ -185,7 +166,7 @@ export interface ServiceOptions extends Omit<AppOptions, 'stopping' | 'isOnLoopb
 }
 
 /** Opens the service, which does not listen yet. Throws `OperatorError` when it cannot be opened. */
-export async function openService(options: ServiceOptions): Promise<Service> {
+export async function openService(options: ServiceOptions) {
   const stopping = createStopping()
   let server: HttpServer | undefined
   const isOnLoopback = () => server?.isOnLoopback() ?? false
@@ -200,7 +181,7 @@ export async function openService(options: ServiceOptions): Promise<Service> {
   return {
     ...others,
     server: http,
-    report: async () => ({ ...(await report()), server: http.report() }),
+    report: async (): Promise<ServiceReport> => ({ ...(await report()), server: http.report() }),
   }
 }
 

@@ -2,8 +2,8 @@ import type { Request, RequestHandler } from 'express'
 import { BEARER_CHALLENGE, INVALID_TOKEN, ServiceError } from '../errors.ts'
 import type { Action } from '../http/actions.ts'
 import { bearerToken } from '../http/headers.ts'
+import { SCOPE_OF_ACTION } from './api-key.ts'
 import type { KeyProblem, KeyRing } from './key-ring.ts'
-import { SCOPE_OF_ACTION } from './scopes.ts'
 
 /** Sets `request.apiKey` if the request has a valid key. Never refuses a request. */
 export function recogniseKeys(ring: Pick<KeyRing, 'recognise'>): RequestHandler {

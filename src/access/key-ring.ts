@@ -1,7 +1,6 @@
 import { hash } from 'node:crypto'
+import type { ApiKeyStore, Scope, StoredApiKey } from './api-key.ts'
 import { API_KEY_CHARS, isApiKey } from './api-key.ts'
-import type { ApiKeyStore, StoredApiKey } from './api-key-store.ts'
-import type { Scope } from './scopes.ts'
 
 /** A key that is valid now. */
 export interface ValidKey {
@@ -13,16 +12,7 @@ export interface ValidKey {
 export type KeyProblem = 'malformed' | 'unknown' | 'expired'
 
 /** The keys in memory, because every request asks for them. */
-export interface KeyRing {
-  /** Whether there are no keys, not even expired ones. */
-  isEmpty(): boolean
-  /** The key that a client presents. Recognising a key counts as its use. */
-  recognise(presented: string): ValidKey | KeyProblem
-  /** Reads the store again if other processes have created or revoked keys. */
-  follow(): Promise<void>
-  /** Stops following the store, and records the last uses. Once this resolves, the store is no longer used. */
-  close(): Promise<void>
-}
+export type KeyRing = Awaited<ReturnType<typeof openKeyRing>>
 
 export interface KeyRingOptions {
   readonly store: Omit<ApiKeyStore, 'create' | 'revoke'>
@@ -56,7 +46,7 @@ interface Usage {
 }
 
 /** Reads the keys in the store, and then follows its changes. Rejects when it cannot be read. */
-export async function openKeyRing(options: KeyRingOptions): Promise<KeyRing> {
+export async function openKeyRing(options: KeyRingOptions) {
   const { store, now, monotonicNow } = options
   let entries: ReadonlyMap<string, Entry> = new Map()
   let readRevision: string | undefined
@@ -124,9 +114,11 @@ export async function openKeyRing(options: KeyRingOptions): Promise<KeyRing> {
   }, FOLLOW_EVERY_MS).unref()
 
   return {
+    /** Whether there are no keys, not even expired ones. */
     isEmpty: () => entries.size === 0,
 
-    recognise: presented => {
+    /** The key that a client presents. Recognising a key counts as its use. */
+    recognise: (presented: string): ValidKey | KeyProblem => {
       if (presented.length !== API_KEY_CHARS) return 'malformed'
       // Looked up by hash, so the time that it takes reveals nothing about other keys.
       const entry = entries.get(hash('sha256', presented, 'base64'))
@@ -137,9 +129,11 @@ export async function openKeyRing(options: KeyRingOptions): Promise<KeyRing> {
       return entry
     },
 
+    /** Reads the store again if other processes have created or revoked keys. */
     follow,
 
-    close: async () => {
+    /** Stops following the store, and records the last uses. Once this resolves, the store is no longer used. */
+    close: async (): Promise<void> => {
       clearInterval(timer)
       await Promise.all([following, recording])
       await writing.watch(record(() => true))

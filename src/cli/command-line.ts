@@ -8,13 +8,15 @@ import { readVersion } from '../version.ts'
 import { addDatabaseCommands } from './database.ts'
 import { addKeyCommands } from './key-commands.ts'
 import { addLimitsCommands } from './limits/limits-commands.ts'
-import { type CommandContext, EXIT, UsageError } from './terminal/command-context.ts'
 import {
+  type CommandContext,
+  EXIT,
   isBrokenPipe,
   notify,
   print,
   printJson,
   type Terminal,
+  UsageError,
   write,
 } from './terminal/terminal.ts'
 import { addTransferCommands } from './transfer/transfer-commands.ts'
@@ -120,7 +122,8 @@ function addServeCommand(program: Command, { terminal, run }: CommandContext): v
     .action(({ host, port }: { host?: string; port?: string }) =>
       run(async () => {
         const { serve } = await import('./serve/serve.ts')
-        return serve(terminal.environment, {
+        return serve({
+          ...terminal.environment,
           ...(host !== undefined && { HOST: host }),
           ...(port !== undefined && { PORT: port }),
         })

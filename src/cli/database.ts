@@ -1,16 +1,17 @@
 import type { Command } from 'commander'
 import type { DatabaseTasks, TaskProgress } from '../storage/database-tasks.ts'
+import { type Progress, runTask, type Task, type TaskOptions } from './terminal/run-task.ts'
 import {
   type CommandContext,
   EXIT,
+  grouped,
   type JsonFlags,
   jsonOption,
   type Outcome,
+  readConfig,
+  type Terminal,
   UsageError,
-} from './terminal/command-context.ts'
-import { grouped, type Progress } from './terminal/progress.ts'
-import { runTask, type Task, type TaskOptions } from './terminal/run-task.ts'
-import { readConfig, type Terminal } from './terminal/terminal.ts'
+} from './terminal/terminal.ts'
 
 const COPY_HELP = `
 Copies users with their ids, password digests and times, used ids, idempotency keys, bans, API keys and signing keys.
@@ -62,7 +63,7 @@ async function migrate(terminal: Terminal, flags: MigrateFlags): Promise<Outcome
   const options = { unit: 'ids', isAbortable: !status }
   return runOnDatabase(terminal, options, async (tasks, { progress, signal }) => {
     const onIndexing = ({ through = 0, lastId = 0 }) =>
-      progress.update(through, through / Math.max(1, lastId))
+      progress(through, through / Math.max(1, lastId))
     if (!status) await tasks.migrate({ reindex, signal, onIndexing })
     const migrations = await tasks.migrationStatus()
     return {
@@ -135,7 +136,7 @@ function copy(terminal: Terminal, { from, to }: CopyFlags): Promise<Outcome | nu
       ...{ from, to, signal, environment: terminal.environment },
       onProgress: ({ step, users, totalUsers }) => {
         const done = step === 'copy' ? users : totalUsers + users
-        progress.update(done, Math.min(1, done / Math.max(1, 2 * totalUsers)))
+        progress(done, Math.min(1, done / Math.max(1, 2 * totalUsers)))
       },
     })
     const { tables, lastId, checksum, ...named } = copied
@@ -161,10 +162,10 @@ function inMegabytes(bytes: number): string {
   return (bytes / BYTES_PER_MB).toFixed(1)
 }
 
-const showingBytes = (progress: Progress) => (step: TaskProgress) => {
-  if (step === 'check') progress.tell('checking each page, row and index')
-  else progress.update(step.done / BYTES_PER_MB, step.done / step.total)
-}
+const showingBytes =
+  (progress: Progress) =>
+  ({ done, total }: TaskProgress) =>
+    progress(done / BYTES_PER_MB, done / total)
 
 function pendingLines(names: readonly string[]): readonly string[] {
   return names.length === 0

@@ -1,7 +1,7 @@
 import type { Command } from 'commander'
-import { SCOPES } from '../access/scopes.ts'
+import { SCOPES } from '../access/api-key.ts'
 import type { CreateFlags } from './keys.ts'
-import { type CommandContext, type JsonFlags, jsonOption } from './terminal/command-context.ts'
+import { type CommandContext, type JsonFlags, jsonOption } from './terminal/terminal.ts'
 
 /** Adds `keys`, whose commands work on the API keys in the database. */
 export function addKeyCommands(program: Command, { terminal, run }: CommandContext): void {

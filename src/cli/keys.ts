@@ -1,20 +1,31 @@
 import { randomBytes } from 'node:crypto'
+import type { ApiKeyStore, StoredApiKey } from '../access/api-key.ts'
 import {
   API_KEY_NAME_RULE,
   createApiKey,
   hashApiKey,
   isApiKey,
   isApiKeyName,
+  SCOPES,
+  type Scope,
+  scopesAmong,
 } from '../access/api-key.ts'
-import type { ApiKeyStore, StoredApiKey } from '../access/api-key-store.ts'
-import { SCOPES, type Scope, scopesAmong } from '../access/scopes.ts'
 import { OperatorError } from '../errors.ts'
 import { MAX_DATE_MS } from '../limits/ban-store.ts'
 import { textInWords } from '../limits/rules/describe-rules.ts'
 import { durationMs } from '../limits/rules/rule-values.ts'
 import { openStorageForCommand } from '../open-database.ts'
-import { EXIT, type JsonFlags, type Outcome, UsageError } from './terminal/command-context.ts'
-import { notify, print, printJson, readConfig, type Terminal } from './terminal/terminal.ts'
+import {
+  EXIT,
+  type JsonFlags,
+  notify,
+  type Outcome,
+  print,
+  printJson,
+  readConfig,
+  type Terminal,
+  UsageError,
+} from './terminal/terminal.ts'
 
 export interface CreateFlags extends JsonFlags {
   readonly name: string

@@ -29,23 +29,17 @@ export function findUnknownSettings(
     const isInFile = Object.hasOwn(dotenv, name)
     const isAny = isInFile || environment[name] === REQUIRED
     const didYouMean = nearest(name, isAny ? known : long)
-    const isMeant = environment[name] !== '' && (didYouMean ?? whyGone(name)) !== undefined
+    const isMeant = environment[name] !== '' && didYouMean !== undefined
     const source = isInFile ? '.env' : 'environment'
     return isInFile || isMeant ? [{ name, source, didYouMean }] : []
   })
-}
-
-/** What to do instead of using a name that is no longer a setting. */
-export function whyGone(name: string): string | undefined {
-  if (name !== 'WORKERS') return undefined
-  return 'WORKERS is no longer a setting: to use more cores, run the service several times on one database (docs/operations/deploy.md)'
 }
 
 /** One line for the operator. */
 export function unknownInWords({ name, source, didYouMean }: UnknownSetting): string {
   const where = source === '.env' ? ' in .env' : ''
   const hint = didYouMean === undefined ? '' : `; did you mean ${didYouMean}?`
-  return whyGone(name) ?? `${name}${where} is not a setting${hint}`
+  return `${name}${where} is not a setting${hint}`
 }
 
 /**

@@ -135,12 +135,6 @@ export type Config = {
 /** The name of a setting in the environment. */
 export type VariableName = (typeof SETTINGS)[keyof Config][0]
 
-/** A name under which an operator can give a setting: its variable or its option. */
-export type SettingName = VariableName | '--host' | '--port'
-
-/** Texts of the options `--host` and `--port`, by the variables that they override. */
-export type SettingOptions = { readonly [Name in 'HOST' | 'PORT']?: string }
-
 /** The kind and the default of each setting, in the order of the table. */
 export const VARIABLES = Object.fromEntries(
   Object.values<Setting>(SETTINGS).map(([name, kind, unset]) => [
@@ -162,29 +156,25 @@ export function loadConfig(
 }
 
 /**
- * Reads each setting from the first that has it: `options`, the environment, a `.env` file. An empty variable counts as
- * unset. `problems` has a line for each wrong value or line of the file; without any, `config` is complete.
+ * Reads each setting from the environment, otherwise from a `.env` file. An empty variable counts as unset. `problems` has a
+ * line for each wrong value or line of the file; without any, `config` is complete.
  */
-export function readSettings(
-  environment: Environment,
-  path = '.env',
-  options: SettingOptions = {},
-) {
+export function readSettings(environment: Environment, path = '.env') {
   const dotenv = readEnvFile(path)
-  const { config, problems } = checkSettings(merge(dotenv.values, environment), options)
+  const { config, problems } = checkSettings(merge(dotenv.values, environment))
   const known = [...Object.keys(VARIABLES), ...POSTGRES_VARIABLES]
   const unknown = findUnknownSettings(environment, dotenv.values, known)
   return { config, problems: [...dotenv.problems, ...problems], unknown }
 }
 
-/** Parses the texts of variables. An empty one counts as unset. `options` win over `texts`. */
-export function checkSettings(texts: Environment, options: SettingOptions = {}) {
-  const given: Environment = { ...merge(texts), ...options }
+/** Parses the texts of variables. An empty one counts as unset. */
+export function checkSettings(texts: Environment) {
+  const given: Environment = merge(texts)
   const problems: string[] = []
   const read = ([name, kind, unset]: Setting): unknown => {
     const text = given[name] ?? unset
     if (text === undefined || text === false) return text
-    return readText(kind, { name: findGivenName(name, options), text }, given, problems)
+    return readText(kind, { name, text }, given, problems)
   }
   const fields = Object.entries(SETTINGS).map(([field, row]) => [field, read(row)])
   const config: Config = Object.fromEntries(fields)
@@ -218,18 +208,12 @@ function readText<T>(
 /** Why a management port is refused. */
 export const NEEDS_TOKEN = 'MANAGEMENT_TOKEN, which it needs beyond loopback, is not set'
 
-/** The name under which the operator gave a setting: its option if that is among `options`, otherwise its variable. */
-export function findGivenName<Name extends string>(name: Name, options: SettingOptions) {
-  return name in options ? (`--${name.toLowerCase()}` as '--host' | '--port') : name
-}
-
 /**
  * A line for the operator about a setting that cannot be used: its name, its value with credentials masked, `why` if the
  * value alone does not show it, and what it may be.
  */
-export function describeProblem(name: SettingName, text: string, why?: string): string {
-  const variable = name.replace('--', '').toUpperCase() as VariableName
-  return describe({ name, text, why, mayBe: VARIABLES[variable].kind.mayBe })
+export function describeProblem(name: VariableName, text: string, why?: string): string {
+  return describe({ name, text, why, mayBe: VARIABLES[name].kind.mayBe })
 }
 
 function describe({ name, text, why, mayBe }: values.Mistake): string {

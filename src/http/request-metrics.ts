@@ -52,14 +52,7 @@ export interface EndedRequest extends RequestLabels {
 }
 
 /** Counts the requests of a service. */
-export interface RequestMetrics {
-  begin(): void
-  /** Call once for each `begin`. */
-  end(request: EndedRequest): void
-  /** Counts a request that Node's parser refused. */
-  addMalformed(status: number): void
-  report(): RequestReport
-}
+export type RequestMetrics = ReturnType<typeof createRequestMetrics>
 
 /** No method or name of an API key begins with an underscore. */
 const OTHER_METHOD = '_OTHER'
@@ -76,11 +69,7 @@ interface Recorded {
 }
 
 /** `now` is in milliseconds since the epoch. */
-export function createRequestMetrics({
-  now = Date.now,
-}: {
-  now?: () => number
-} = {}): RequestMetrics {
+export function createRequestMetrics({ now = Date.now }: { now?: () => number } = {}) {
   const recorded = new Map<string, Recorded>()
   const byKey = new Map<string, number>()
   let inFlight = 0
@@ -106,7 +95,8 @@ export function createRequestMetrics({
       inFlight++
     },
 
-    end: ({ method, route, status, seconds, key, traceId }) => {
+    /** Call once for each `begin`. */
+    end: ({ method, route, status, seconds, key, traceId }: EndedRequest) => {
       inFlight--
       const series = seriesOf(KNOWN_METHODS.has(method) ? method : OTHER_METHOD, route, status)
       const range = series.seconds.observe(seconds)
@@ -114,9 +104,10 @@ export function createRequestMetrics({
       if (key !== undefined) addKey(key)
     },
 
-    addMalformed: status => seriesOf(OTHER_METHOD, '', status).seconds.observe(0),
+    /** Counts a request that Node's parser refused. */
+    addMalformed: (status: number) => void seriesOf(OTHER_METHOD, '', status).seconds.observe(0),
 
-    report: () => ({
+    report: (): RequestReport => ({
       series: Array.from(recorded.values(), series => ({
         ...series,
         seconds: series.seconds.read(),

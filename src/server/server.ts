@@ -1,4 +1,11 @@
 import { once } from 'node:events'
+import {
+  createServer,
+  IncomingMessage,
+  type Server,
+  type ServerOptions,
+  ServerResponse,
+} from 'node:http'
 import type { AddressInfo, Socket } from 'node:net'
 import type { Application, Request, Response } from 'express'
 import { isLoopback } from '../config/values.ts'
@@ -12,21 +19,10 @@ import {
   createPipelining,
   newestResponse,
 } from './connections.ts'
-import { createExpressServer } from './express-server.ts'
 import { LISTEN_BACKLOG, type Stopping } from './stop.ts'
 
 /** An HTTP server that limits what clients can use up. When it stops, it still answers every request sent before. */
-export interface HttpServer {
-  /** Resolves to the address it listens on. Rejects with the system's error when it cannot be bound. */
-  listen(address: { readonly host: string; readonly port: number }): Promise<AddressInfo>
-  /** Whether it listens on an address that only programs of this machine can reach. */
-  isOnLoopback(): boolean
-  /** Serves a connection that did not arrive through the port. */
-  accept(socket: Socket): void
-  report(): ServerReport
-  /** Stops the server. Resolves to whether every request was answered within `timeoutMs`; the rest are cut off. */
-  stop(timeoutMs: number): Promise<boolean>
-}
+export type HttpServer = ReturnType<typeof createHttpServer>
 
 /** Open connections, requests that wait for their turn, and how many were shed since the start. */
 export interface ServerReport {
@@ -58,7 +54,7 @@ export interface Timeouts {
 const TIMEOUTS = { headersMs: 10_000, requestMs: 25_000, takeMs: 30_000, checkEveryMs: 1000 }
 
 /** A server for `app` that does not listen yet. If `timeouts` is left out, `TIMEOUTS` apply. */
-export function createHttpServer(options: HttpServerOptions): HttpServer {
+export function createHttpServer(options: HttpServerOptions) {
   const { app, stopping, capacity, timeouts = TIMEOUTS, onLateRequest } = options
   const server = createExpressServer(
     app,
@@ -129,19 +125,21 @@ export function createHttpServer(options: HttpServerOptions): HttpServer {
     admission.admit(response)
   }
 
-  async function listen(address: { host: string; port: number }): Promise<AddressInfo> {
-    await once(server.listen({ ...address, backlog: LISTEN_BACKLOG }), 'listening')
-    const bound = server.address() as AddressInfo
-    isOnLoopback = isLoopback(bound.address)
-    return bound
-  }
-
   return {
-    listen,
+    /** Resolves to the address it listens on. Rejects with the system's error when it cannot be bound. */
+    listen: async (address: { readonly host: string; readonly port: number }) => {
+      await once(server.listen({ ...address, backlog: LISTEN_BACKLOG }), 'listening')
+      const bound = server.address() as AddressInfo
+      isOnLoopback = isLoopback(bound.address)
+      return bound
+    },
+    /** Whether it listens on an address that only programs of this machine can reach. */
     isOnLoopback: () => isOnLoopback,
-    accept: socket => void server.emit('connection', socket),
-    report: () => ({ connections: connections.size, ...admission.report() }),
-    stop: timeoutMs =>
+    /** Serves a connection that did not arrive through the port. */
+    accept: (socket: Socket) => void server.emit('connection', socket),
+    report: (): ServerReport => ({ connections: connections.size, ...admission.report() }),
+    /** Stops the server. Resolves to whether every request was answered within `timeoutMs`; the rest are cut off. */
+    stop: (timeoutMs: number): Promise<boolean> =>
       stopping.run({ server, connections, timeoutMs }).finally(() => clearInterval(checking)),
   }
 }
@@ -167,4 +165,36 @@ function toOriginForm(request: Request): void {
   request.targetScheme = scheme?.toLowerCase()
   request.url = rest.startsWith('/') ? rest : `/${rest}`
   request.headers.host = host
+}
+
+/**
+ * A server whose requests and responses are created with the prototypes that Express gives them.
+ *
+ * `app.handle` sets the prototype of each request and response to `app.request` and `app.response`. V8 then discards
+ * the hidden classes of these objects, and the same route takes several times the CPU. Here both classes already have
+ * these prototypes, so that setting them changes nothing. The application must not be mounted into another one, nor
+ * mount others: that would set other prototypes.
+ *
+ * `onRequest` decides when the application is called. It is not a second listener, because Node copies the list of
+ * listeners for each request once there are two.
+ */
+export function createExpressServer(
+  app: Application,
+  options: ServerOptions,
+  onRequest: (request: Request, response: Response) => void,
+): Server {
+  const prototypes = app as unknown as { request: Request; response: Response }
+  class ExpressRequest extends IncomingMessage {}
+  class ExpressResponse extends ServerResponse {}
+  prototypes.request = adopt(ExpressRequest.prototype, prototypes.request)
+  prototypes.response = adopt(ExpressResponse.prototype, prototypes.response)
+  return createServer(
+    { ...options, IncomingMessage: ExpressRequest, ServerResponse: ExpressResponse },
+    (request, response) => onRequest(request as Request, response as Response),
+  )
+}
+
+/** Makes `prototype` inherit from `expressPrototype`, and returns it. */
+function adopt<T extends object>(prototype: object, expressPrototype: T): T {
+  return Object.setPrototypeOf(prototype, expressPrototype) as T
 }

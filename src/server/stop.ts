@@ -4,14 +4,7 @@ import { setImmediate as nextTurn, setTimeout as sleep } from 'node:timers/promi
 import { type Connections, isIdle } from './connections.ts'
 
 /** Whether a service is stopping, and which connections came too late to be served. */
-export interface Stopping {
-  hasBegun(): boolean
-  /** Resolves when it begins. */
-  readonly begin: Promise<void>
-  isTooLate(socket: Socket): boolean
-  /** Stops the server of the service. Resolves to whether all was answered within `timeoutMs`; the rest is cut off. */
-  run(options: StopOptions): Promise<boolean>
-}
+export type Stopping = ReturnType<typeof createStopping>
 
 export interface StopOptions {
   readonly server: Server
@@ -36,7 +29,7 @@ const ARRIVAL_MS = 100
  * 2. New connections are too late: their requests are answered 503. Idle connections are closed.
  * 3. When only connections are left that came too late, the port is closed too.
  */
-export function createStopping(): Stopping {
+export function createStopping() {
   const late = new WeakSet<Socket>()
   const isTooLate = (socket: Socket) => late.has(socket)
   let hasBegun = false
@@ -45,6 +38,7 @@ export function createStopping(): Stopping {
     onBegin = resolve
   })
 
+  /** Stops the server of the service. Resolves to whether all was answered within `timeoutMs`; the rest is cut off. */
   async function run({ server, connections, timeoutMs }: StopOptions): Promise<boolean> {
     const endsAt = performance.now() + timeoutMs
     const bytesRead = new WeakMap<Socket, number>()
@@ -81,7 +75,13 @@ export function createStopping(): Stopping {
     return isComplete
   }
 
-  return { hasBegun: () => hasBegun, begin, isTooLate, run }
+  return {
+    hasBegun: () => hasBegun,
+    /** Resolves when it begins. */
+    begin,
+    isTooLate,
+    run,
+  }
 }
 
 /** Closes the connections that are idle and have sent nothing since the last call. */

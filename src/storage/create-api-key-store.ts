@@ -1,5 +1,5 @@
-import type { ApiKeyStore, StoredApiKey } from '../access/api-key-store.ts'
-import { scopesAmong } from '../access/scopes.ts'
+import type { ApiKeyStore, StoredApiKey } from '../access/api-key.ts'
+import { scopesAmong } from '../access/api-key.ts'
 import type { SharedStatements } from './shared-statements.ts'
 
 const SELECT_ALL = `

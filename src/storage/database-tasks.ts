@@ -1,7 +1,7 @@
 import type { IndexingProgress } from './storage.ts'
 
-/** The bytes of a step that copies, or the beginning of a check, which reports nothing until its end. */
-export type TaskProgress = { readonly done: number; readonly total: number } | 'check'
+/** The bytes of a step that copies. */
+export type TaskProgress = { readonly done: number; readonly total: number }
 
 export interface TaskOptions {
   readonly onProgress: (progress: TaskProgress) => void

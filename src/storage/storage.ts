@@ -1,4 +1,4 @@
-import type { ApiKeyStore } from '../access/api-key-store.ts'
+import type { ApiKeyStore } from '../access/api-key.ts'
 import type { BanStore } from '../limits/ban-store.ts'
 import type { UserImportStore } from '../users/transfer/user-import-store.ts'
 import type { UserChanges } from '../users/user-changes.ts'

@@ -1,12 +1,19 @@
 import type { Request } from 'express'
+import { z } from 'zod'
 import { INVALID_TOKEN, ServiceError } from '../errors.ts'
 import { asksInsteadOfJson } from '../http/negotiation.ts'
-import { pageLink, queryParameters } from '../http/query.ts'
+import {
+  checkQuery,
+  pageLink,
+  queryParameters,
+  type SentParameter,
+  validData,
+  wholeNumber,
+} from '../http/query.ts'
 import type { Reply } from '../http/reply.ts'
 import { leavingOf, type Sink, type StreamReply } from '../http/stream.ts'
-import { parseChangeQuery, parseStreamQuery } from './change-query.ts'
 import type { ChangeWatch } from './change-watch.ts'
-import { encodeChangeCursor } from './cursor.ts'
+import { decodeChangeCursor, encodeChangeCursor } from './cursor.ts'
 import type { ChangePage, ChangePosition, UserChange, UserChanges } from './user-changes.ts'
 
 export const EVENT_STREAM_TYPE = 'text/event-stream'
@@ -21,6 +28,33 @@ const CHECK_MS = 750
 
 /** How long a stream may take to end at a stop. Its client goes on with another service after the last whole event. */
 const LAST_MS = 500
+
+/** The parameters of `GET /users/changes`. */
+export const changeParameters = z.strictObject({
+  after: z
+    .string()
+    .optional()
+    .meta({
+      description: 'The cursor `next` of the previous answer; without it, from the beginning.',
+      minLength: 1,
+      examples: ['k3Jd0a4zWyI5ZjQ0ZTU3M2Q3YTAiLDEsIjQyIiw3XQ'],
+    }),
+  limit: wholeNumber(1, 1000)
+    .default(100)
+    .meta({
+      description: 'The most changes in the answer.',
+      examples: [500],
+    }),
+  wait: wholeNumber(0, 60)
+    .default(0)
+    .meta({
+      description: 'Seconds to wait while there is no change after the cursor.',
+      examples: [30],
+    }),
+})
+
+/** Those of a stream. */
+const streamParameters = changeParameters.pick({ after: true })
 
 export interface ChangeFeedOptions {
   readonly changes: UserChanges
@@ -57,7 +91,7 @@ export function createChangeFeed({ changes, watch, maxWaiting, isAllowed }: Chan
 
   async function readPage(request: Request): Promise<Reply> {
     const parameters = queryParameters(request.url)
-    const { after, limit, wait } = parseChangeQuery(parameters)
+    const { after, limit, wait } = parseQuery(parameters, changeParameters)
     let page = await changes.read(after, limit)
     if (wait > 0 && page.changes.length === 0 && !page.hasMore && !isFull()) {
       const leaving = leavingOf(request)
@@ -80,7 +114,7 @@ export function createChangeFeed({ changes, watch, maxWaiting, isAllowed }: Chan
   async function openStream(request: Request): Promise<StreamReply> {
     const sent = request.headers['last-event-id']
     const lastEventId = typeof sent === 'string' && sent !== '' ? sent : undefined
-    const { after } = parseStreamQuery(queryParameters(request.url), lastEventId)
+    const { after } = parseQuery(queryParameters(request.url), streamParameters, lastEventId)
     if (isFull()) throw new ServiceError('overloaded')
     // Read before the stream begins, so that a wrong cursor is answered as an error.
     const first = await changes.read(after, STREAM_PAGE)
@@ -163,4 +197,20 @@ function eventText({ id, user, deletedAt, position }: UserChange): string {
   const [event, data] =
     user === undefined ? ['deletion', `{"id":${id},"deleted_at":"${deletedAt}"}`] : ['user', user]
   return `id: ${encodeChangeCursor(position)}\nevent: ${event}\ndata: ${data}\n\n`
+}
+
+/** Throws `query_invalid` with every wrong parameter. The id of the last event counts before `after`. */
+function parseQuery<T extends { after?: string | undefined }>(
+  parameters: readonly SentParameter[],
+  schema: z.ZodType<T>,
+  lastEventId?: string,
+) {
+  const checked = checkQuery(parameters, schema)
+  const { data, errors } = checked
+  const text = lastEventId ?? data?.after
+  const after = text === undefined ? undefined : decodeChangeCursor(text)
+  if (text !== undefined && after === undefined && !errors.has('after')) {
+    errors.set('after', 'is not a cursor of changes')
+  }
+  return { ...validData(checked), after }
 }

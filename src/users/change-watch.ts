@@ -16,30 +16,18 @@ export interface Wait {
   readonly isAllowed: () => boolean
 }
 
-/** Lets requests wait for changes. One poll serves all requests of the process. It stops while no request waits. */
-export interface ChangeWatch {
-  /**
-   * Resolves once there may be a change after the position, or after `ms`, or when `leaving`, `isAllowed` or `end` ends
-   * the wait.
-   */
-  wait(wait: Wait): Promise<void>
-  /** Call it after a write of this process. */
-  touch(): void
-  /** Ends each wait, and each later one at once. */
-  end(): void
-  /** Aborted by `end`. */
-  readonly ended: AbortSignal
-}
-
 interface Waiter extends Pick<Wait, 'after' | 'isAllowed'> {
   wake(): void
 }
 
-export function createChangeWatch({ last }: Pick<UserChanges, 'last'>): ChangeWatch {
+export type ChangeWatch = ReturnType<typeof createChangeWatch>
+
+/** Lets requests wait for changes. One poll serves all requests of the process. It stops while no request waits. */
+export function createChangeWatch({ last }: Pick<UserChanges, 'last'>) {
   const waiters = new Set<Waiter>()
   let isPolling = false
   const ending = new AbortController()
-  const ended = ending.signal
+  const ended: AbortSignal = ending.signal
   let touchedAt = Number.NEGATIVE_INFINITY
   let pauseMs = POLL_MS
   let hurry = () => {}
@@ -76,7 +64,11 @@ export function createChangeWatch({ last }: Pick<UserChanges, 'last'>): ChangeWa
   }
 
   return {
-    wait: ({ after, ms, leaving, isAllowed }) =>
+    /**
+     * Resolves once there may be a change after the position, or after `ms`, or when `leaving`, `isAllowed` or `end` ends
+     * the wait.
+     */
+    wait: ({ after, ms, leaving, isAllowed }: Wait): Promise<void> =>
       new Promise<void>(resolve => {
         if (ended.aborted || leaving.aborted) {
           resolve()
@@ -97,14 +89,17 @@ export function createChangeWatch({ last }: Pick<UserChanges, 'last'>): ChangeWa
         if (!isPolling) void pollAgainAndAgain()
       }),
 
-    touch: () => {
+    /** Call it after a write of this process. */
+    touch: (): void => {
       touchedAt = performance.now()
       if (waiters.size > 0) pollSoon()
     },
 
+    /** Aborted by `end`. */
     ended,
 
-    end: () => {
+    /** Ends each wait, and each later one at once. */
+    end: (): void => {
       ending.abort()
       for (const { wake } of waiters) wake()
       hurry()

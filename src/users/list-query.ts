@@ -1,7 +1,9 @@
 import { z } from 'zod'
-import { instantMs, instantText, MAX_SHOWN_MS } from '../http/instant.ts'
 import {
   checkQuery,
+  instantMs,
+  instantText,
+  MAX_SHOWN_MS,
   queryError,
   type SentParameter,
   validData,

@@ -1,6 +1,6 @@
 import { ServiceError } from '../errors.ts'
-import { MAX_SHOWN_MS } from '../http/instant.ts'
-import type { StoredUser, UserJson, UserRow } from './user-repository.ts'
+import { MAX_SHOWN_MS } from '../http/query.ts'
+import type { Precondition, StoredUser, UserChange, UserJson, UserRow } from './user-repository.ts'
 
 /** Every `UserJson` begins with this text and contains it only there: a quote in a name has a backslash before it. */
 const START = '{"id":'
@@ -95,8 +95,35 @@ export function requireExactId(id: number | bigint): void {
  * The time of a change: the current time, or one millisecond after `previous` if the clock stands still or went back.
  * `now` is in milliseconds since the epoch. Throws `storage_damaged` for a time after the year 9999.
  */
-export function laterThan(previous: string, now: number): string {
+function laterThan(previous: string, now: number): string {
   const ms = Math.max(now, Date.parse(previous) + 1)
   if (ms > MAX_SHOWN_MS) throw usedUp('times')
   return new Date(ms).toISOString()
+}
+
+/**
+ * What an update makes of a user: `row` itself if no field differs, otherwise the user after it, whose `updatedAt` is later
+ * than before whatever the clock says. `digest_changed` if the user no longer has the `judgedDigest`. `now` is in milliseconds
+ * since the epoch.
+ * Throws `version_mismatch` before that check, and `storage_damaged` if no later time is left.
+ */
+export function decideChange(
+  row: UserRow,
+  change: UserChange,
+  { now, precondition }: { readonly now: number; readonly precondition?: Precondition },
+): UserRow | 'digest_changed' {
+  requireVersion(row, precondition)
+  const { judgedDigest = row.passwordDigest } = change
+  if (judgedDigest !== row.passwordDigest) return 'digest_changed'
+  const { name = row.name, email = row.email, passwordDigest = row.passwordDigest } = change
+  const isSame = name === row.name && email === row.email && passwordDigest === row.passwordDigest
+  if (isSame) return row
+  return { ...row, name, email, passwordDigest, updatedAt: laterThan(row.updatedAt, now) }
+}
+
+/** Throws `version_mismatch` unless the precondition allows the version of the user. */
+export function requireVersion(row: UserRow, precondition: Precondition): void {
+  if (precondition !== undefined && !precondition(showUser(row).version)) {
+    throw new ServiceError('version_mismatch')
+  }
 }

@@ -1,14 +1,8 @@
 import { z } from 'zod'
 import { JSON_TYPE } from '../http/negotiation.ts'
-import {
-  ETAG,
-  IDEMPOTENCY_KEY,
-  IF_MATCH,
-  IF_NONE_MATCH,
-} from '../http/openapi/described-headers.ts'
 import type { Answer, DescribedOperation } from '../http/openapi/operation.ts'
-import { EVENT_STREAM_TYPE } from './change-feed.ts'
-import { changeParameters } from './change-query.ts'
+import { ETAG, IDEMPOTENCY_KEY, IF_MATCH, IF_NONE_MATCH } from '../http/openapi/operation.ts'
+import { changeParameters, EVENT_STREAM_TYPE } from './change-feed.ts'
 import { listParameters } from './list-query.ts'
 import { NDJSON_TYPE } from './user-lists.ts'
 import type { UserRules } from './user-schemas.ts'

@@ -13,22 +13,17 @@ import type { Reply } from '../http/reply.ts'
 import { accept, acceptJson, createRouter, type RouteParts } from '../http/router.ts'
 import type { StreamReply } from '../http/stream.ts'
 import { type ChangeFeed, EVENT_STREAM_TYPE } from './change-feed.ts'
-import type { PasswordVerifications } from './password-verifications.ts'
 import { NDJSON_TYPE, type UserList } from './user-lists.ts'
 import type { StoredUser } from './user-repository.ts'
 import type { UserService } from './user-service.ts'
 
 export interface UserRouterOptions {
   readonly users: UserService
-  readonly verifications: PasswordVerifications
   readonly changes: ChangeFeed
 }
 
 /** The routes of users: they turn requests into values for the service, and its values into replies. */
-export function createUserRouter(
-  { users, verifications, changes }: UserRouterOptions,
-  parts: RouteParts,
-): Router {
+export function createUserRouter({ users, changes }: UserRouterOptions, parts: RouteParts): Router {
   const { scope, limit, limitByBody, readBody, answer, otherMethods } = parts
 
   async function list(request: Request): Promise<Reply | StreamReply> {
@@ -67,7 +62,7 @@ export function createUserRouter(
 
   /** Without an ETag: the response is the result of the verification, and not the state of its path. */
   async function verify({ body }: Request): Promise<Reply> {
-    return { status: 200, body: (await verifications.verify(body)).json }
+    return { status: 200, body: (await users.verify(body)).json }
   }
 
   const change = [

@@ -1,6 +1,7 @@
 import { ServiceError } from '../errors.ts'
 import type { Cursors } from './cursor.ts'
 import { type CreatedUser, createOnce } from './idempotency.ts'
+import { isCurrentDigest } from './passwords/digest.ts'
 import type { PasswordHasher } from './passwords/hasher.ts'
 import { createUserLists, createWholeLists } from './user-lists.ts'
 import type {
@@ -12,6 +13,8 @@ import type {
 } from './user-repository.ts'
 import {
   EMAIL_TAKEN,
+  isPossibleEmail,
+  isPossiblePassword,
   type Parsed,
   parseBody,
   takenEmail,
@@ -22,18 +25,22 @@ import {
 /** How often a password is compared that others change at the same time. Each time takes up to two runs of Argon2id. */
 const MAX_COMPARISONS = 5
 
+export interface UserServiceOptions {
+  readonly users: UserRepository
+  readonly passwords: PasswordHasher
+  readonly rules: UserRules
+  readonly cursors: Cursors
+  /** Called when replacing a digest fails with anything but a `ServiceError`. The next verification tries again. */
+  readonly onUpgradeFailure: (error: unknown) => void
+}
+
 export type UserService = ReturnType<typeof createUserService>
 
 /**
  * The use cases of users. Every input is validated here. Bodies are JSON values. An `id` of `undefined` is an id that no
  * user has.
  */
-export function createUserService(options: {
-  readonly users: UserRepository
-  readonly passwords: PasswordHasher
-  readonly rules: UserRules
-  readonly cursors: Cursors
-}) {
+export function createUserService(options: UserServiceOptions) {
   const { users, passwords, rules } = options
   const createKeyed = createOnce({ ...options, prepare })
 
@@ -118,6 +125,49 @@ export function createUserService(options: {
       const existed = id !== undefined && (await users.delete(id, precondition))
       if (!existed) throw new ServiceError('user_not_found')
     },
+
+    verify: createVerification(options),
+  }
+}
+
+/** Verifies passwords for other programs. */
+function createVerification({ users, passwords, rules, onUpgradeFailure }: UserServiceOptions) {
+  /** Users whose digest is being replaced. */
+  const upgrading = new Set<number>()
+
+  /** Runs in the background. */
+  async function upgrade(id: number, previous: string, password: string): Promise<void> {
+    if (upgrading.has(id)) return
+    upgrading.add(id)
+    try {
+      // Replaces only the verified digest. A password that was changed meanwhile stays.
+      await users.replaceDigest(id, { previous, next: await passwords.hash(password) })
+    } catch (error) {
+      if (!(error instanceof ServiceError)) onUpgradeFailure(error)
+    } finally {
+      upgrading.delete(id)
+    }
+  }
+
+  /**
+   * The user with the e-mail and the password of a body. Replaces its digest by a current one afterwards, if that is of
+   * another kind or weaker. Throws `validation_failed`, and `wrong_credentials` for an unknown e-mail, a user without a
+   * password and a wrong password, after about the same time.
+   */
+  return async (body: unknown): Promise<StoredUser> => {
+    const parsed = parseBody(rules.schemas.login, body)
+    if ('errors' in parsed) throw new ServiceError('validation_failed', { errors: parsed.errors })
+    const { email, password } = parsed.user
+    const found = isPossibleEmail(email) ? await users.findByEmail(email) : undefined
+    const isPossible = isPossiblePassword(password)
+    const digest = isPossible ? (found?.passwordDigest ?? undefined) : undefined
+    const isRight = await passwords.verifyEvenly(digest, isPossible ? password : '')
+    if (!isRight || found === undefined || digest === undefined) {
+      throw new ServiceError('wrong_credentials')
+    }
+    const { user } = found
+    if (!isCurrentDigest(digest)) void upgrade(user.id, digest, password)
+    return user
   }
 }
 

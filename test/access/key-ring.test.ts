@@ -1,6 +1,6 @@
 import { expect, onTestFinished, test, vi } from 'vitest'
+import type { ApiKeyStore, ApiKeyUse, StoredApiKey } from '../../src/access/api-key.ts'
 import { hashApiKey } from '../../src/access/api-key.ts'
-import type { ApiKeyStore, ApiKeyUse, StoredApiKey } from '../../src/access/api-key-store.ts'
 import { type KeyRing, openKeyRing } from '../../src/access/key-ring.ts'
 import { unknownKey } from '../support/api-keys.ts'
 import { createFakeClock } from '../support/fake-clock.ts'

@@ -67,7 +67,7 @@ test.each<Refusal>([
 })
 
 test.each(['PORT', '--port'])(
-  'serve does not start on a port in use, and names it as it was given: %s',
+  'serve does not start on a port in use, and names PORT: %s',
   async named => {
     const server = createServer()
     await once(server.listen(0, '127.0.0.1'), 'listening')
@@ -75,18 +75,18 @@ test.each(['PORT', '--port'])(
     const { port } = server.address() as AddressInfo
     const given = named === 'PORT' ? { env: { PORT: `${port}` } } : { args: ['--port', `${port}`] }
     const stderr = await stderrOf(runCommand({ cwd: temporaryFolder(), ...given }))
-    const line = `${named} was "${port}", but it is in use on 127.0.0.1; it may be `
+    const line = `PORT was "${port}", but it is in use on 127.0.0.1; it may be `
     expect(stderr.slice(0, line.length)).toBe(line)
   },
 )
 
-test('serve refuses --port and --host like PORT and HOST, under the names of the options', async () => {
-  const args = ['serve', '--port', '70000', '--host', '']
+test('serve refuses --port and --host like PORT and HOST, under these names', async () => {
+  const args = ['serve', '--port', '70000', '--host', 'a b']
   const env = { LOG_LEVEL: 'loud', PORT: 'http' }
   const stderr = await stderrOf(runCommand({ cwd: temporaryFolder(), args, env }))
   expect(stderr.split('\n')).toEqual([
-    '--host was ""; it may be an IP address or a host name to listen on',
-    '--port was "70000"; it may be a whole number from 0 to 65535, where 0 picks a free port',
+    'HOST was "a b"; it may be an IP address or a host name to listen on',
+    'PORT was "70000"; it may be a whole number from 0 to 65535, where 0 picks a free port',
     expect.stringMatching(/^LOG_LEVEL was "loud"; /),
     '',
   ])

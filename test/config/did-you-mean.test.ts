@@ -1,5 +1,5 @@
-import { describe, expect, test } from 'vitest'
-import { findUnknownSettings, nearest, unknownInWords } from '../../src/config/did-you-mean.ts'
+import { expect, test } from 'vitest'
+import { findUnknownSettings, nearest } from '../../src/config/did-you-mean.ts'
 
 test.each(['except', 'EXCEPT', 'xcept', 'excepts', 'axcept', 'excpet', 'xecept'])(
   'nearest finds "except" for %j',
@@ -18,21 +18,3 @@ test.each(['API_KEY', 'APIKEYS', 'API_KYES'])(
     expect(findUnknownSettings({ [name]: 'sk-1234' }, {}, ['API_KEYS'])).toEqual([])
   },
 )
-
-describe('a setting that is gone', () => {
-  const linesOf = (environment: Record<string, string>, dotenv: Record<string, string> = {}) =>
-    findUnknownSettings(environment, dotenv, []).map(unknownInWords)
-  const line =
-    'WORKERS is no longer a setting: to use more cores, run the service several times on one database (docs/operations/deploy.md)'
-
-  test('is told in one line with what to do instead, wherever it is set', () => {
-    expect(linesOf({ WORKERS: '2' })).toEqual([line])
-    expect(linesOf({}, { WORKERS: '2' })).toEqual([line])
-    expect(linesOf({ WORKERS: '2' }, { WORKERS: '4' })).toEqual([line])
-  })
-
-  test('is not told if it is empty in the environment, nor if another is near it', () => {
-    expect(linesOf({ WORKERS: '' })).toEqual([])
-    expect(linesOf({ WORKER: '2' })).toEqual([])
-  })
-})

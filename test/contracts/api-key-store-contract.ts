@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto'
 import { describe, expect, test } from 'vitest'
-import type { ApiKeyStore, StoredApiKey } from '../../src/access/api-key-store.ts'
+import type { ApiKeyStore, StoredApiKey } from '../../src/access/api-key.ts'
 
 export interface ApiKeyStoreHarness {
   readonly name: string

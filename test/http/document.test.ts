@@ -38,41 +38,15 @@ const OPERATIONS: Readonly<Record<string, Readonly<Record<string, string>>>> = {
 describe('of a service without keys', () => {
   const app = shareTestApp()
 
-  test('GET /openapi.json answers an OpenAPI 3.1 document of this version, which any cache may store and revalidate', async () => {
-    const { headers, body, text } = await app.http.get(PATH).expect(200)
+  test('GET /openapi.json answers an OpenAPI 3.1 document of this version', async () => {
+    const { headers, body } = await app.http.get(PATH).expect(200)
     const packageJson = readFileSync(new URL('../../package.json', import.meta.url), 'utf8')
     expect(body.openapi).toMatch(/^3\.1\.\d+$/)
     expect(body.info).toMatchObject({
       title: 'User Records Service',
       version: JSON.parse(packageJson).version,
     })
-    expect(headers).toMatchObject({
-      'content-type': 'application/json; charset=utf-8',
-      'cache-control': 'public, no-cache',
-      etag: expect.stringMatching(/^"[\w-]{20,}"$/),
-    })
-    const again = await app.http.get(PATH).set('If-None-Match', headers.etag ?? '')
-    expect([again.status, again.text]).toEqual([304, ''])
-    for (const name of ['etag', 'cache-control', 'vary']) {
-      expect(again.headers[name], name).toBe(headers[name])
-    }
-    const other = await (await openTestApp()).http.get(PATH).set('If-None-Match', '"another"')
-    expect([other.text, other.headers.etag]).toEqual([text, headers.etag])
-  })
-
-  test('the document is compressed for clients that take gzip, with an ETag of its own', async () => {
-    const as = (coding: string) => app.http.get(PATH).set('Accept-Encoding', coding).expect(200)
-    const [plain, gzip] = [await as('identity'), await as('gzip, deflate, br')]
-    expect(plain.headers).not.toHaveProperty('content-encoding')
-    expect(gzip.headers['content-encoding']).toBe('gzip')
-    expect(Number(gzip.headers['content-length'])).toBeLessThan(plain.text.length / 4)
-    for (const { headers } of [plain, gzip]) expect(headers.vary).toBe('Accept, Accept-Encoding')
-    expect(gzip.text).toBe(plain.text)
-    expect(gzip.headers.etag).not.toBe(plain.headers.etag)
-    const fresh = app.http.get(PATH).set('If-None-Match', gzip.headers.etag ?? '')
-    expect((await fresh.set('Accept-Encoding', 'gzip')).status).toBe(304)
-    const stale = app.http.get(PATH).set('If-None-Match', gzip.headers.etag ?? '')
-    expect((await stale.set('Accept-Encoding', 'identity')).status).toBe(200)
+    expect(headers['content-type']).toBe('application/json; charset=utf-8')
   })
 
   test('the document has every operation and its id, and OPTIONS lists the same methods', async () => {

@@ -74,15 +74,14 @@ test('the log begins with version, database and number of rules, and has a JSON 
   ])
 })
 
-test('the service warns of names that are not settings or no longer, and shows no value', async () => {
+test('the service warns of names that are not settings, and shows no value', async () => {
   const cwd = temporaryFolder()
-  writeFileSync(join(cwd, '.env'), 'PROT=hush-hush\nLOG_LEVEL=info\nWORKERS=2\n')
+  writeFileSync(join(cwd, '.env'), 'PROT=hush-hush\nLOG_LEVEL=info\n')
   const env = { DATABASE_URI: 'hush-hush', HOSTNAME: 'hush-hush', PORTABLE: '1' }
   const service = await spawnService({ cwd, env })
   const msg = 'unknown setting'
   expect(await warningsOf(service)).toMatchObject([
     { msg, variable: 'PROT', source: '.env' },
-    { variable: 'WORKERS', msg: expect.stringMatching(/^WORKERS is no longer a setting: /) },
     { msg, variable: 'DATABASE_URI', source: 'environment', didYouMean: 'DATABASE_URL' },
   ])
   expect(service.stdout()).not.toContain('hush-hush')

@@ -54,8 +54,8 @@ test('UserService.create hashes once with an idempotency key too, and a repeat c
   }
 })
 
-test('a failed PasswordVerifications.verify does the same work for each cause', async () => {
-  const { users, verifications, asked } = await openUsers()
+test('a failed UserService.verify does the same work for each cause', async () => {
+  const { users, asked } = await openUsers()
   await users.create(newUserBody({ email: 'ann@x.co', password: RIGHT }))
   await users.create(newUserBody({ email: 'none@x.co' }))
   asked.length = 0
@@ -65,7 +65,7 @@ test('a failed PasswordVerifications.verify does the same work for each cause', 
     ['nobody@x.co', RIGHT],
     ['nobody', RIGHT],
   ]) {
-    await expect(verifications.verify({ user: { email, password } })).rejects.toMatchObject({
+    await expect(users.verify({ user: { email, password } })).rejects.toMatchObject({
       code: 'wrong_credentials',
     })
     expect(asked.splice(0)).toEqual(['verifyEvenly'])

@@ -1,7 +1,6 @@
 import { randomBytes } from 'node:crypto'
-import { createApiKey, hashApiKey } from '../../src/access/api-key.ts'
-import type { ApiKeyStore } from '../../src/access/api-key-store.ts'
-import { SCOPES, type Scope } from '../../src/access/scopes.ts'
+import type { ApiKeyStore } from '../../src/access/api-key.ts'
+import { createApiKey, hashApiKey, SCOPES, type Scope } from '../../src/access/api-key.ts'
 import { loadConfig } from '../../src/config/settings.ts'
 import { openStorageForCommand } from '../../src/open-database.ts'
 

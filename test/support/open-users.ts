@@ -1,6 +1,5 @@
 import { randomBytes } from 'node:crypto'
 import { createCursors } from '../../src/users/cursor.ts'
-import { createPasswordVerifications } from '../../src/users/password-verifications.ts'
 import { createPasswordHasher, type PasswordHasher } from '../../src/users/passwords/hasher.ts'
 import type { UserRepository } from '../../src/users/user-repository.ts'
 import { createUserRules } from '../../src/users/user-schemas.ts'
@@ -27,11 +26,8 @@ export async function openUsers(
   const rules = createUserRules({ passwordMinChars: 8 })
   const cursors = createCursors(randomBytes(32))
   return {
-    users: createUserService({ users, passwords, cursors, rules }),
-    verifications: createPasswordVerifications({
-      users,
-      passwords,
-      rules,
+    users: createUserService({
+      ...{ users, passwords, cursors, rules },
       onUpgradeFailure: error => {
         throw error
       },

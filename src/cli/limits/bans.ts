@@ -16,9 +16,16 @@ import { durationMs } from '../../limits/rules/rule-values.ts'
 import type { CompiledBan } from '../../limits/rules/rules-schema.ts'
 import { openStorageForCommand } from '../../open-database.ts'
 import { readLimits } from '../../open-limits.ts'
-import { EXIT, type JsonFlags, UsageError } from '../terminal/command-context.ts'
-import { inWords } from '../terminal/progress.ts'
-import { print, printJson, readConfig, type Terminal } from '../terminal/terminal.ts'
+import {
+  EXIT,
+  inWords,
+  type JsonFlags,
+  print,
+  printJson,
+  readConfig,
+  type Terminal,
+  UsageError,
+} from '../terminal/terminal.ts'
 
 /** Prints the bans in force, ordered by rule and then by client. */
 export async function listBans(terminal: Terminal, { json }: JsonFlags): Promise<number> {

@@ -4,8 +4,7 @@ import { findWarnings } from '../../limits/rules/rule-warnings.ts'
 import type { CheckedLimits } from '../../limits/rules/rules-schema.ts'
 import { RULE_KINDS } from '../../limits/rules/rules-schema.ts'
 import { readLimits, ruleSurroundings } from '../../open-limits.ts'
-import { EXIT } from '../terminal/command-context.ts'
-import { notify, print, printJson, readConfig, type Terminal } from '../terminal/terminal.ts'
+import { EXIT, notify, print, printJson, readConfig, type Terminal } from '../terminal/terminal.ts'
 
 /**
  * Prints the rules of a file with their defaults, in the order in which a request meets them; warnings go to standard

@@ -1,5 +1,5 @@
 import { type Command, Option } from 'commander'
-import { type CommandContext, type JsonFlags, jsonOption } from '../terminal/command-context.ts'
+import { type CommandContext, type JsonFlags, jsonOption } from '../terminal/terminal.ts'
 import type { TrialOptions } from './test-limits.ts'
 
 /** Adds `limits`, whose commands work on a rules file, and `bans`, whose commands work on the database. */

@@ -2,8 +2,7 @@ import { request as httpRequest, METHODS, validateHeaderName, validateHeaderValu
 import { isIP, type Socket } from 'node:net'
 import { duplexPair } from 'node:stream'
 import pino from 'pino'
-import { API_KEY_NAME_RULE, isApiKeyName } from '../../access/api-key.ts'
-import { SCOPES } from '../../access/scopes.ts'
+import { API_KEY_NAME_RULE, isApiKeyName, SCOPES } from '../../access/api-key.ts'
 import { createClocks } from '../../clocks.ts'
 import type { Config } from '../../config/settings.ts'
 import { OperatorError } from '../../errors.ts'
@@ -12,8 +11,16 @@ import { textInWords } from '../../limits/rules/describe-rules.ts'
 import { durationMs } from '../../limits/rules/rule-values.ts'
 import type { HttpServer } from '../../server/server.ts'
 import { openService, type ServiceOptions } from '../../service.ts'
-import { EXIT, type JsonFlags, UsageError } from '../terminal/command-context.ts'
-import { notify, print, printJson, readConfig, type Terminal } from '../terminal/terminal.ts'
+import {
+  EXIT,
+  type JsonFlags,
+  notify,
+  print,
+  printJson,
+  readConfig,
+  type Terminal,
+  UsageError,
+} from '../terminal/terminal.ts'
 import { readLimitsFile } from './check-limits.ts'
 import {
   type Expectation,

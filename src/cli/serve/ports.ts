@@ -3,31 +3,22 @@ import type { Logger } from 'pino'
 import {
   type Config,
   describeProblem,
-  findGivenName,
   NEEDS_TOKEN,
-  type SettingName,
-  type SettingOptions,
+  type VariableName,
 } from '../../config/settings.ts'
 import { isLoopback } from '../../config/values.ts'
 import { OperatorError } from '../../errors.ts'
 import type { Operations } from '../../ops/management/operations.ts'
 import type { HttpServer } from '../../server/server.ts'
 
-export interface PublicPortOptions {
-  readonly config: Config
-  readonly log: Logger
-  readonly options: SettingOptions
-}
-
 /** Listens for clients, and logs where. Throws `OperatorError`, which names the setting that is wrong. */
 export async function openPublicPort(
   server: HttpServer,
-  { config, log, options }: PublicPortOptions,
+  { config, log }: Omit<ManagementPortOptions, 'operations'>,
 ): Promise<void> {
   const { host, port, managementPort, apiKeys } = config
-  const settings = { host: findGivenName('HOST', options), port: findGivenName('PORT', options) }
   const sharedWith = port === managementPort ? 'MANAGEMENT_PORT' : undefined
-  const address = await listen(server, { host, port, settings, sharedWith })
+  const address = await listen(server, { host, port, settings: PUBLIC_SETTINGS, sharedWith })
   if (!isLoopback(address.address) && apiKeys !== 'required') {
     log.warn({ host: address.address }, 'listening beyond loopback without authentication')
   }
@@ -37,13 +28,7 @@ export async function openPublicPort(
 }
 
 /** The port on which operators watch and control the service. */
-export interface ManagementPort {
-  readonly address: AddressInfo
-  /** Call it after the line about the public port, which is the one that programs look for. */
-  logAddress(): void
-  /** Waits up to a second for the requests that still run. */
-  close(): Promise<void>
-}
+export type ManagementPort = NonNullable<Awaited<ReturnType<typeof openManagementPort>>>
 
 export interface ManagementPortOptions {
   readonly config: Config
@@ -56,15 +41,15 @@ export const MANAGEMENT_CONNECTIONS = 64
 
 const CLOSE_TIMEOUT_MS = 1000
 
+const PUBLIC_SETTINGS = { host: 'HOST', port: 'PORT' } as const
+
 const MANAGEMENT_SETTINGS = { host: 'MANAGEMENT_HOST', port: 'MANAGEMENT_PORT' } as const
 
 /**
  * Opens the management port; `undefined` if the settings want none. Throws `OperatorError` for an address that cannot be
  * listened on, and for one beyond loopback without a token.
  */
-export async function openManagementPort(
-  options: ManagementPortOptions,
-): Promise<ManagementPort | undefined> {
+export async function openManagementPort(options: ManagementPortOptions) {
   const { config, log } = options
   const { managementHost: host, managementPort: port, managementToken: token } = config
   if (port === undefined) return undefined
@@ -77,10 +62,12 @@ export async function openManagementPort(
   }
   return {
     address,
+    /** Call it after the line about the public port, which is the one that programs look for. */
     logAddress: () => {
       const fields = { url: urlOf(address), host: address.address, port: address.port }
       addressLog(log, config, port).info(fields, 'management port listens')
     },
+    /** Waits up to a second for the requests that still run. */
     close: async () => void (await server.stop(CLOSE_TIMEOUT_MS)),
   }
 }
@@ -89,9 +76,9 @@ export async function openManagementPort(
 interface Binding {
   readonly host: string
   readonly port: number
-  readonly settings: { readonly host: SettingName; readonly port: SettingName }
+  readonly settings: { readonly host: VariableName; readonly port: VariableName }
   /** Another setting with the same port. */
-  readonly sharedWith?: SettingName | undefined
+  readonly sharedWith?: VariableName | undefined
 }
 
 async function listen(
@@ -102,7 +89,7 @@ async function listen(
     return await server.listen({ host, port })
   } catch (cause) {
     const { code } = cause as NodeJS.ErrnoException
-    const wrong = (name: SettingName, value: string, why: string) =>
+    const wrong = (name: VariableName, value: string, why: string) =>
       new OperatorError([describeProblem(name, value, why)], { cause })
     if (code === 'EADDRINUSE') {
       const besides = sharedWith === undefined ? '' : `, and ${sharedWith} is the same`

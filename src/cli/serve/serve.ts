@@ -1,21 +1,27 @@
+import { readFileSync } from 'node:fs'
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Logger } from 'pino'
-import { unknownInWords, whyGone } from '../../config/did-you-mean.ts'
-import {
-  type Config,
-  type Environment,
-  readSettings,
-  type SettingOptions,
-} from '../../config/settings.ts'
+import { unknownInWords } from '../../config/did-you-mean.ts'
+import { type Config, type Environment, readSettings } from '../../config/settings.ts'
 import { maskCredentials } from '../../config/url-parts.ts'
 import { OperatorError } from '../../errors.ts'
 import type { CheckedLimits } from '../../limits/rules/rules-schema.ts'
 import { createLogger, type FlushableLogger } from '../../ops/logger.ts'
 import { openService, type Service } from '../../service.ts'
 import { readVersion } from '../../version.ts'
-import { limitConnections, readOpenFilesLimit } from './open-files.ts'
-import { type ManagementPort, openManagementPort, openPublicPort } from './ports.ts'
+import {
+  MANAGEMENT_CONNECTIONS,
+  type ManagementPort,
+  openManagementPort,
+  openPublicPort,
+} from './ports.ts'
 import { awaitCrash, type Reloads, type Signals, watchReloads, watchSignals } from './signals.ts'
+
+/**
+ * File descriptors for everything but connections: the database with its temporary files, the log, the event loop, a limits
+ * file.
+ */
+const RESERVED_FILES = 64
 
 /** How long closing the database may take once all requests are answered or cut off. */
 const CLOSING_MS = 5000
@@ -24,14 +30,18 @@ const CLOSING_MS = 5000
  * Serves until a signal stops it. Returns the exit code: 0 if all requests were answered, or if it did not listen yet; 1 after
  * a timeout, a second signal or an uncaught exception. Throws `OperatorError` if it cannot start.
  */
-export async function serve(
-  environment: Environment,
-  options: SettingOptions = {},
-): Promise<number> {
+export async function serve(environment: Environment): Promise<number> {
   const signals = watchSignals()
   const reloads = watchReloads()
   try {
-    return await loadAndServe({ environment, options, signals, reloads })
+    const settings = await loadSettings(environment)
+    const openFiles = readOpenFilesLimit()
+    const maxConnections = limitConnections(settings.config, openFiles)
+    const config = { ...settings.config, maxConnections }
+    const logger = await createLogger(config)
+    logStart(logger.log, settings, { openFiles, maxConnections })
+    const parts = { config, limits: settings.limits, logger, signals, reloads }
+    return await openAndServe(parts).finally(() => logger.flush())
   } catch (error) {
     // Only if it did not start: after it has served, a signal would replace the exit code.
     signals.end()
@@ -40,34 +50,11 @@ export async function serve(
   }
 }
 
-interface ServeOptions {
-  readonly environment: Environment
-  readonly options: SettingOptions
-  readonly signals: Signals
-  readonly reloads: Reloads
-}
-
-async function loadAndServe(serveOptions: ServeOptions): Promise<number> {
-  const { environment, options } = serveOptions
-  const settings = await loadSettings(environment, options)
-  const openFiles = readOpenFilesLimit()
-  const maxConnections = limitConnections(settings.config, openFiles)
-  const config = { ...settings.config, maxConnections }
-  const logger = await createLogger(config)
-  logStart(logger.log, settings, { openFiles, maxConnections })
-  try {
-    const { limits } = settings
-    return await openAndServe({ ...serveOptions, config, limits, logger })
-  } finally {
-    await logger.flush()
-  }
-}
-
 type LoadedSettings = Awaited<ReturnType<typeof loadSettings>>
 
 /** The settings and the rules of the limits. Throws `OperatorError` with a line for each mistake in either. */
-async function loadSettings(environment: Environment, options: SettingOptions) {
-  const { config, problems, unknown } = readSettings(environment, undefined, options)
+async function loadSettings(environment: Environment) {
+  const { config, problems, unknown } = readSettings(environment)
   const mistakes = [...problems]
   /** `undefined` without LIMITS_FILE. */
   let limits: CheckedLimits | undefined
@@ -86,8 +73,9 @@ async function loadSettings(environment: Environment, options: SettingOptions) {
   return { config, limits, unknown }
 }
 
-interface ServeParts extends ServeOptions, Pick<LoadedSettings, 'limits'> {
-  readonly config: Config
+interface ServeParts extends Pick<LoadedSettings, 'config' | 'limits'> {
+  readonly signals: Signals
+  readonly reloads: Reloads
   /** Nothing has been released yet. */
   readonly logger: FlushableLogger
 }
@@ -127,14 +115,14 @@ async function openAndServe(parts: ServeParts): Promise<number> {
 
 /** Listens for operators, if the settings want that, and then for clients. */
 async function listenOrClose(
-  { config, options, reloads, logger: { log } }: ServeParts,
+  { config, reloads, logger: { log } }: ServeParts,
   service: Service,
 ): Promise<ManagementPort | undefined> {
   let management: ManagementPort | undefined
   try {
     const operations = { ...service, reloadLimits: reloads.request }
     management = await openManagementPort({ config, log, operations })
-    await openPublicPort(service.server, { config, log, options })
+    await openPublicPort(service.server, { config, log })
     management?.logAddress()
     return management
   } catch (error) {
@@ -153,7 +141,7 @@ function logStart(
   const database = maskCredentials(config.database.url)
   log.info({ version: readVersion(), database, rules }, 'starting')
   for (const { name, source, didYouMean } of unknown) {
-    log.warn({ variable: name, source, didYouMean }, whyGone(name) ?? 'unknown setting')
+    log.warn({ variable: name, source, didYouMean }, 'unknown setting')
   }
   if (maxConnections < config.maxConnections) {
     const wanted = config.maxConnections
@@ -162,4 +150,28 @@ function logStart(
       'MAX_CONNECTIONS lowered to fit the open files limit',
     )
   }
+}
+
+/**
+ * How many files this process may have open; `undefined` if the system does not say or sets no limit. This is the soft
+ * limit. Node has already raised it to the hard limit at its start, so it cannot be raised any more.
+ */
+function readOpenFilesLimit(): number | undefined {
+  try {
+    const limits = readFileSync('/proc/self/limits', 'utf8')
+    const [, limit] = /^Max open files +(\d+)/m.exec(limits) ?? []
+    return limit === undefined ? undefined : Number(limit)
+  } catch {
+    // Only Linux has this file.
+    return undefined
+  }
+}
+
+/** How many connections of clients fit into `openFiles` files: at least 1, at most MAX_CONNECTIONS. */
+function limitConnections(
+  { maxConnections, managementPort }: Config,
+  openFiles = Infinity,
+): number {
+  const managementFiles = managementPort === undefined ? 0 : MANAGEMENT_CONNECTIONS
+  return Math.min(maxConnections, Math.max(1, openFiles - RESERVED_FILES - managementFiles))
 }

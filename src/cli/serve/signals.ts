@@ -8,16 +8,10 @@ import type { ReloadResult } from '../../ops/management/operations.ts'
 const SIGNAL_ECHO_MS = 500
 
 /** Signals that stop the process: SIGTERM and SIGINT. */
-export interface Signals {
-  readonly first: Promise<'signal'>
-  /** The next signal that is not an echo of the first. */
-  readonly second: Promise<'signal'>
-  /** Restores the default action of both signals. */
-  end(): void
-}
+export type Signals = ReturnType<typeof watchSignals>
 
 /** From now on SIGTERM and SIGINT no longer end the process. */
-export function watchSignals(): Signals {
+export function watchSignals() {
   let firstAt: number | undefined
   let resolveFirst: (value: 'signal') => void
   let resolveSecond: (value: 'signal') => void
@@ -37,7 +31,9 @@ export function watchSignals(): Signals {
   for (const name of names) process.on(name, onSignal)
   return {
     first,
+    /** The next signal that is not an echo of the first. */
     second,
+    /** Restores the default action of both signals. */
     end: () => {
       for (const name of names) process.off(name, onSignal)
     },
@@ -45,18 +41,11 @@ export function watchSignals(): Signals {
 }
 
 /** The reloads that SIGHUP and operators ask for. */
-export interface Reloads {
-  /** Sets what reloads. Reloads that were asked for before begin now. */
-  begin(reload: () => Promise<ReloadResult>): void
-  /** Reloads as SIGHUP does, after all reloads that were asked for before. */
-  request(): Promise<ReloadResult>
-  /** Restores the default action of SIGHUP. */
-  end(): void
-}
+export type Reloads = ReturnType<typeof watchReloads>
 
 /** Reloads one at a time, also on SIGHUP, so that the newest file is in force at the end. */
-export function watchReloads(): Reloads {
-  let begin: Reloads['begin'] = () => {}
+export function watchReloads() {
+  let begin: (reload: () => Promise<ReloadResult>) => void = () => {}
   const begun = new Promise<() => Promise<ReloadResult>>(resolve => {
     begin = resolve
   })
@@ -72,7 +61,14 @@ export function watchReloads(): Reloads {
   // Whatever reloads has logged its failure, which must not end the process.
   const onSignal = () => void request().catch(() => {})
   process.on('SIGHUP', onSignal)
-  return { begin, request, end: () => void process.off('SIGHUP', onSignal) }
+  return {
+    /** Sets what reloads. Reloads that were asked for before begin now. */
+    begin,
+    /** Reloads as SIGHUP does, after all reloads that were asked for before. */
+    request,
+    /** Restores the default action of SIGHUP. */
+    end: () => void process.off('SIGHUP', onSignal),
+  }
 }
 
 /** Resolves at the first uncaught exception, which is logged and does not end the process by itself. */

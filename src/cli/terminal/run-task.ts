@@ -1,5 +1,38 @@
-import { createProgress, type Progress, type ProgressOptions } from './progress.ts'
-import { notify, type Terminal } from './terminal.ts'
+import { grouped, inWords, notify, type Terminal } from './terminal.ts'
+
+/** Tells that `done` units are done; `share` is the part of the whole, from 0 to 1, if it is known. */
+export type Progress = (done: number, share?: number) => void
+
+export interface ProgressOptions {
+  /** What is counted, for example `rows`. */
+  readonly unit: string
+  /** In milliseconds. */
+  readonly monotonicNow?: () => number
+}
+
+const LINE_MS = 5000
+
+/** Progress as a line every `LINE_MS` on standard error, so that the output of the command stays clean. */
+export function createProgress(
+  terminal: Pick<Terminal, 'stderr'>,
+  { unit, monotonicNow = () => performance.now() }: ProgressOptions,
+): Progress {
+  const startedAt = monotonicNow()
+  let shownAt = startedAt
+  return (done, share) => {
+    const now = monotonicNow()
+    if (now - shownAt < LINE_MS) return
+    shownAt = now
+    const seconds = (now - startedAt) / 1000
+    const parts = [
+      share !== undefined && `${Math.floor(share * 100)} %`,
+      `${grouped(done)} ${unit}`,
+      `${grouped(done / seconds)} ${unit}/s`,
+      share !== undefined && share > 0 && `${inWords((seconds / share) * (1 - share))} left`,
+    ]
+    notify(terminal, parts.filter(part => part !== false).join(', '))
+  }
+}
 
 export interface TaskOptions extends Pick<ProgressOptions, 'unit'> {
   /**
@@ -20,8 +53,7 @@ export interface Task {
 const SIGNALS = ['SIGINT', 'SIGTERM'] as const
 
 /**
- * Runs the work of a long command. At its end, clears the progress bar and restores the default action of signals. If the
- * work throws because it was aborted, returns 128 plus the number of the signal, as in shells.
+ * Runs the work of a long command. At its end, restores the default action of signals. If the work throws because it was aborted, returns 128 plus the number of the signal, as in shells.
  */
 export async function runTask<T>(
   terminal: Terminal,
@@ -44,11 +76,9 @@ export async function runTask<T>(
     return await work({ progress, signal: controller.signal })
   } catch (error) {
     if (exitCode === 0 || (error as Error).name !== 'AbortError') throw error
-    progress.end()
     if (hint !== undefined) notify(terminal, hint)
     return exitCode
   } finally {
-    progress.end()
     release()
   }
 }

@@ -1,11 +1,11 @@
 import type { Readable, Writable } from 'node:stream'
+import { Option } from 'commander'
 import { unknownInWords } from '../../config/did-you-mean.ts'
 import { type Config, type Environment, loadConfig } from '../../config/settings.ts'
 import { OperatorError } from '../../errors.ts'
 
 /** Standard output or standard error: a terminal, a pipe or a file. */
 export interface OutputStream extends Writable {
-  readonly isTTY?: boolean
   /** The width of a terminal. */
   readonly columns?: number
 }
@@ -43,7 +43,7 @@ export function printJson(terminal: Terminal, value: unknown): Promise<void> {
 }
 
 /** Writes lines to standard error. */
-export function notify({ stderr }: Terminal, text: string): void {
+export function notify({ stderr }: Pick<Terminal, 'stderr'>, text: string): void {
   stderr.write(`${text}\n`)
 }
 
@@ -67,3 +67,55 @@ export function toWriteError(file: string, error: unknown): unknown {
   const [reason] = error.message.split(',')
   return new OperatorError([`${file} cannot be written (${reason})`], { cause: error })
 }
+
+/** Rounds a number and marks its thousands: `12,345`. */
+export function grouped(count: number): string {
+  return Math.round(count).toLocaleString('en')
+}
+
+/** For example `45 s`, `3 min 5 s` or `2 h 10 min`. */
+export function inWords(seconds: number): string {
+  const whole = Math.ceil(seconds)
+  if (whole < 60) return `${whole} s`
+  if (whole < 3600) return `${Math.floor(whole / 60)} min ${whole % 60} s`
+  return `${Math.floor(whole / 3600)} h ${Math.floor((whole % 3600) / 60)} min`
+}
+
+/** What every command gets. */
+export interface CommandContext {
+  readonly terminal: Terminal
+  /** Runs a command, and prints its outcome or takes its exit code: one of `EXIT`, or 128 plus the number of a signal. */
+  readonly run: (command: () => Promise<Outcome | number>, flags?: JsonFlags) => Promise<void>
+}
+
+/** The result of a command in both forms in which it can be printed. */
+export interface Outcome {
+  readonly lines: readonly string[]
+  readonly json: unknown
+  /** `EXIT.done` if left out. */
+  readonly exitCode?: number
+}
+
+/** Exit codes; `--help` lists them. */
+export const EXIT = {
+  done: 0,
+  failed: 1,
+  wrongUsage: 2,
+  /** Done, but with findings: rejected rows, a damaged database, limits with an unexpected outcome. */
+  foundFaults: 3,
+  /** As shells report a program that SIGPIPE ended. Node ignores that signal. */
+  brokenPipe: 128 + 13,
+} as const
+
+/** The value of `jsonOption`. */
+export interface JsonFlags {
+  readonly json?: boolean | undefined
+}
+
+/** `--json`, for every command that prints a result. */
+export function jsonOption(): Option {
+  return new Option('--json', 'print the result as JSON')
+}
+
+/** A mistake in the command line that commander does not find. */
+export class UsageError extends Error {}

@@ -8,16 +8,7 @@ export interface CsvRow {
 }
 
 /** Parses CSV by RFC 4180 in pieces. Lines end in LF, CRLF or CR; empty lines are skipped. */
-export interface CsvParser {
-  /** The rows that end in this text, or before its first fault. */
-  push(text: string): readonly CsvRow[]
-  /** The last row, if no line end follows it. */
-  end(): readonly CsvRow[]
-  /** Why nothing more can be parsed. Never quotes the file, which may hold passwords. */
-  fault(): string | undefined
-  /** The line at which the text so far ends, from 1. */
-  line(): number
-}
+export type CsvParser = ReturnType<typeof createCsvParser>
 
 const LF = 10
 const CR = 13
@@ -27,7 +18,7 @@ const QUOTE = 34
 type State = 'row start' | 'field start' | 'plain' | 'quoted' | 'after quote'
 
 /** `delimiter` is one UTF-16 unit. */
-export function createCsvParser(delimiter: string): CsvParser {
+export function createCsvParser(delimiter: string) {
   const delimiterUnit = delimiter.charCodeAt(0)
   let state: State = 'row start'
   let previous = 0
@@ -40,6 +31,7 @@ export function createCsvParser(delimiter: string): CsvParser {
   let rowBytes = 0
   let fault: string | undefined
 
+  /** The rows that end in this text, or before its first fault. */
   function push(text: string): readonly CsvRow[] {
     const rows: CsvRow[] = []
     let fieldFrom = 0
@@ -104,6 +96,7 @@ export function createCsvParser(delimiter: string): CsvParser {
     return row
   }
 
+  /** The last row, if no line end follows it. */
   function end(): readonly CsvRow[] {
     if (state === 'quoted')
       fault ??= `a quote is not closed in the row that begins at line ${rowLine}`
@@ -114,5 +107,12 @@ export function createCsvParser(delimiter: string): CsvParser {
     return [takeRow()]
   }
 
-  return { push, end, fault: () => fault, line: () => line }
+  return {
+    push,
+    end,
+    /** Why nothing more can be parsed. Never quotes the file, which may hold passwords. */
+    fault: () => fault,
+    /** The line at which the text so far ends, from 1. */
+    line: () => line,
+  }
 }

@@ -1,10 +1,17 @@
 import { stringify } from 'csv-stringify/sync'
 import { ServiceError } from '../../errors.ts'
-import { openUserExport } from '../../open-transfer.ts'
-import { EXIT, type JsonFlags, type Outcome, UsageError } from '../terminal/command-context.ts'
-import { grouped } from '../terminal/progress.ts'
+import { openStorageForCommand } from '../../open-database.ts'
+import { exportPages } from '../../users/transfer/user-export.ts'
 import { runTask } from '../terminal/run-task.ts'
-import { readConfig, type Terminal } from '../terminal/terminal.ts'
+import {
+  EXIT,
+  grouped,
+  type JsonFlags,
+  type Outcome,
+  readConfig,
+  type Terminal,
+  UsageError,
+} from '../terminal/terminal.ts'
 import { requireOtherFile, writeOutput } from './files.ts'
 import { type FormatFlags, formatOf, STANDARD_STREAM } from './format.ts'
 
@@ -22,6 +29,9 @@ export interface ExportFlags extends FormatFlags, JsonFlags, ListFlags {
 }
 
 const COLUMNS = ['id', 'name', 'email', 'created_at', 'updated_at']
+
+/** It needs a database with the schema of this release. */
+const EXISTING = { ifMissing: 'refuse', mustPersist: true, isBulk: true } as const
 
 /** Runs `export`. */
 export async function exportUsers(
@@ -44,20 +54,19 @@ export async function exportUsers(
       : users.map(user => `${user}\n`).join('')
 
   return runTask(terminal, { unit: 'users' }, async ({ progress, signal }) => {
-    const { exporter, close } = await openUserExport(config)
-    const options = { parameters: parametersOf(flags), withDigests }
+    const { users, close } = await openStorageForCommand(config, EXISTING)
     let done = 0
-    async function* texts(total: number) {
+    async function* texts(pages: AsyncIterable<readonly string[]>) {
       if (format === 'csv') yield stringify([columns], { delimiter })
-      for await (const users of exporter.users(options)) {
-        yield toText(users)
-        done += users.length
-        progress.update(done, total === 0 ? undefined : Math.min(1, done / total))
+      for await (const page of pages) {
+        yield toText(page)
+        done += page.length
+        progress(done)
       }
     }
     try {
-      const total = await exporter.count(options)
-      await writeOutput(file, texts(total), { terminal, signal, isPacked })
+      const pages = exportPages({ users, parameters: parametersOf(flags), withDigests })
+      await writeOutput(file, texts(pages), { terminal, signal, isPacked })
     } catch (error) {
       throw asUsageError(error)
     } finally {

@@ -19,8 +19,7 @@ import { OperatorError } from '../../errors.ts'
 import { partialNameOf, removeLeftovers, syncFile, syncFolder } from '../../files/durable-files.ts'
 import { isFileOfDatabase } from '../../open-database.ts'
 import type { RejectsSink } from '../../users/transfer/user-import.ts'
-import { UsageError } from '../terminal/command-context.ts'
-import { type Terminal, toWriteError, write } from '../terminal/terminal.ts'
+import { type Terminal, toWriteError, UsageError, write } from '../terminal/terminal.ts'
 import { nameOf, STANDARD_STREAM } from './format.ts'
 
 export interface FileOptions {
@@ -65,21 +64,14 @@ export function openInputFile(file: string, options: FileOptions) {
     // Opened at the first read: before that, nobody would catch its error.
     const source = isStandard ? terminal.stdin() : createReadStream(file, { highWaterMark })
     addAbortSignal(signal, source)
-    /** What was read before the first two bytes were there. */
-    let start: Buffer | undefined = Buffer.alloc(0)
+    let isStart = true
     try {
-      for await (const chunk of isPacked ? unpack(source as ReadStream, file) : source) {
-        const bytes: Buffer = start === undefined ? chunk : Buffer.concat([start, chunk])
-        if (start !== undefined && bytes.length < 2) {
-          start = bytes
-          continue
-        }
-        if (start !== undefined) requireText(bytes, nameOf(file))
-        start = undefined
+      for await (const bytes of isPacked ? unpack(source as ReadStream, file) : source) {
+        if (isStart) requireText(bytes, nameOf(file))
+        isStart = false
         yield bytes
         if ('bytesRead' in source) readBytes = source.bytesRead
       }
-      if (start !== undefined && start.length > 0) yield start
     } catch (error) {
       signal.throwIfAborted()
       throw toReadError(file, error)

@@ -1,4 +1,4 @@
-import { UsageError } from '../terminal/command-context.ts'
+import { UsageError } from '../terminal/terminal.ts'
 
 export const FILE_FORMATS = ['ndjson', 'csv'] as const
 

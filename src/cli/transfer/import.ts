@@ -3,16 +3,20 @@ import { OperatorError } from '../../errors.ts'
 import { isSameFile } from '../../files/durable-files.ts'
 import { openUserImport } from '../../open-transfer.ts'
 import type { RejectedRow } from '../../users/transfer/import-rows.ts'
-import {
-  ImportMismatch,
-  type ImportResult,
-  ImportUnfinished,
-} from '../../users/transfer/user-import.ts'
+import type { ImportResult } from '../../users/transfer/user-import.ts'
 import type { ConflictPolicy } from '../../users/transfer/user-import-store.ts'
-import { EXIT, type JsonFlags, UsageError } from '../terminal/command-context.ts'
-import { grouped, inWords, type Progress } from '../terminal/progress.ts'
 import { runTask } from '../terminal/run-task.ts'
-import { notify, print, readConfig, type Terminal } from '../terminal/terminal.ts'
+import {
+  EXIT,
+  grouped,
+  inWords,
+  type JsonFlags,
+  notify,
+  print,
+  readConfig,
+  type Terminal,
+  UsageError,
+} from '../terminal/terminal.ts'
 import { csvRecords } from './csv-records.ts'
 import { createRejectsSink, openInputFile, requireOtherFile } from './files.ts'
 import { type FormatFlags, formatOf, nameOf, STANDARD_STREAM } from './format.ts'
@@ -42,7 +46,7 @@ export async function importUsers(terminal: Terminal, flags: ImportFlags): Promi
   return runTask(terminal, { unit: 'rows' }, async ({ progress, signal }) => {
     const input = openInputFile(file, { terminal, signal, isPacked })
     const sink = rejects === undefined ? undefined : createRejectsSink(rejects)
-    const showRejected = createRejectsDisplay(terminal, progress)
+    const showRejected = createRejectsDisplay(terminal)
     const { importer, close } = await openUserImport(config, { isDryRun })
     const startedAt = performance.now()
     try {
@@ -56,10 +60,9 @@ export async function importUsers(terminal: Terminal, flags: ImportFlags): Promi
         rejects: sink ?? { write: bytes => bytes },
         onProgress: ({ records, resumed, rejected }) => {
           if (sink === undefined) showRejected(rejected)
-          progress.update(records - resumed, input.share())
+          progress(records - resumed, input.share())
         },
       })
-      progress.end()
       const ended = { result, isDryRun, seconds: (performance.now() - startedAt) / 1000 }
       await print(terminal, json ? JSON.stringify(summarizeImport(ended)) : describeImport(ended))
       if (result.end === 'interrupted') throw signal.reason
@@ -67,21 +70,10 @@ export async function importUsers(terminal: Terminal, flags: ImportFlags): Promi
       const conflict = onConflict === 'fail' ? describeConflict(ended) : undefined
       if (conflict !== undefined) throw new OperatorError([conflict])
       return result.progress.counts.rejected > 0 ? EXIT.foundFaults : EXIT.done
-    } catch (error) {
-      throw asOperatorError(error)
     } finally {
       await close()
     }
   })
-}
-
-function asOperatorError(error: unknown): unknown {
-  if (error instanceof ImportMismatch) return new OperatorError([error.message])
-  if (!(error instanceof ImportUnfinished)) return error
-  return new OperatorError([
-    `an earlier import of ${nameOf(error.source)} stopped after ${grouped(error.records)} rows: ` +
-      '--resume continues after them, --restart begins at the first row',
-  ])
 }
 
 /** Adds the hint to resume, because the rows before the failure are done. */
@@ -94,11 +86,10 @@ function addHint(failure: unknown): unknown {
 /** How many rejected rows are shown without `--rejects`. */
 const MAX_SHOWN_REJECTS = 10
 
-function createRejectsDisplay(terminal: Terminal, progress: Progress) {
+function createRejectsDisplay(terminal: Terminal) {
   let shown = 0
   return (rejected: readonly RejectedRow[]): void => {
     if (rejected.length === 0 || shown > MAX_SHOWN_REJECTS) return
-    progress.end()
     const rows = rejected.slice(0, MAX_SHOWN_REJECTS - shown)
     for (const row of rows) notify(terminal, describeRejectedRow(row))
     shown += rejected.length

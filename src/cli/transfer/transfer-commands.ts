@@ -1,6 +1,6 @@
 import { type Command, Option } from 'commander'
 import { CONFLICT_POLICIES } from '../../users/transfer/user-import-store.ts'
-import { type CommandContext, jsonOption } from '../terminal/command-context.ts'
+import { type CommandContext, jsonOption } from '../terminal/terminal.ts'
 import type { ExportFlags } from './export.ts'
 import { FILE_FORMATS } from './format.ts'
 import type { ImportFlags } from './import.ts'

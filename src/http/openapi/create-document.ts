@@ -10,8 +10,8 @@ import { ERRORS } from '../../errors.ts'
 import type { Action } from '../actions.ts'
 import { PATCH_TYPES } from '../body.ts'
 import { JSON_TYPE } from '../negotiation.ts'
-import { COMMON_HEADERS, CONTENT_ENCODING, X_REQUEST_ID } from './described-headers.ts'
 import type { DescribedOperation } from './operation.ts'
+import { COMMON_HEADERS, CONTENT_ENCODING, X_REQUEST_ID } from './operation.ts'
 import { describeRefusals, findRefusals, OTHERWISE } from './refusals.ts'
 
 export interface DocumentSettings {

@@ -1,7 +1,8 @@
-import type { z } from 'zod'
+import { z } from 'zod'
 import type { ZodOpenApiResponseObject } from 'zod-openapi'
 import type { ErrorCode } from '../../errors.ts'
 import type { Action } from '../actions.ts'
+import { DECOMPRESSORS } from '../body.ts'
 
 /** One operation of the service: where it is, and what it takes and answers. */
 export interface DescribedOperation {
@@ -40,3 +41,81 @@ export type Answer = Omit<ZodOpenApiResponseObject, 'headers'> & { readonly head
 
 /** Schemas by name. */
 export type Schemas = Readonly<Record<string, z.ZodType>>
+
+export const ETAG = header(
+  'ETag',
+  'The version in the response, for `If-None-Match` and `If-Match`.',
+  z.string().regex(/^"[!#-~]+"$/),
+)
+
+export const RETRY_AFTER = header(
+  'RetryAfter',
+  'Seconds to wait before a retry.',
+  z.int().min(0).optional(),
+)
+
+/** On every response, the limits where one counted the request. */
+export const COMMON_HEADERS: Schemas = {
+  'X-Request-Id': header(
+    'XRequestId',
+    "The id of the request in the log of the service: the client's own, or a new one.",
+    z.string().regex(/^[A-Za-z0-9._-]{1,128}$/),
+  ),
+  RateLimit: header(
+    'RateLimit',
+    'The limits that counted the request: `r` requests are left for `t` seconds.',
+    z
+      .string()
+      .regex(/^".*"; r=[0-9]+; t=[0-9]+/)
+      .optional(),
+  ),
+  'RateLimit-Policy': header(
+    'RateLimitPolicy',
+    'The limits that counted the request: `q` requests are allowed in `w` seconds.',
+    z
+      .string()
+      .regex(/^".*"; q=[0-9]+; w=[0-9]+; pk=:[A-Za-z0-9+/=]+:/)
+      .optional(),
+  ),
+}
+
+export const IF_NONE_MATCH = requestHeader(
+  'If-None-Match',
+  'Entity tags that the client has, or `*`. If one of them is current, the response to GET is 304, to others 412.',
+)
+
+export const IF_MATCH = requestHeader(
+  'If-Match',
+  'Entity tags, one of which must be that of the current version, or `*`; otherwise the response is 412. ' +
+    'Weak tags never match.',
+)
+
+export const X_REQUEST_ID = requestHeader(
+  'X-Request-Id',
+  'The id of the request, for the log and the response: 1 to 128 of `A-Z a-z 0-9 . _ -`. ' +
+    'Anything else is ignored.',
+)
+
+export const CONTENT_ENCODING = requestHeader(
+  'Content-Encoding',
+  'The compression of the body.',
+  z.enum([...DECOMPRESSORS.keys(), 'identity']),
+)
+
+export const IDEMPOTENCY_KEY = requestHeader(
+  'Idempotency-Key',
+  'A key that nobody can guess, such as a UUID: 1 to 255 visible characters, bare or as a quoted string. ' +
+    'For 24 hours the same key and body get the first 201 again and create nothing.',
+  z.string().regex(/^(?:[!#-~][!-~]{0,254}|"(?:[!#-[\]-~]|\\["\\]){1,255}")$/),
+)
+
+/** A header of many responses, which the document defines once. One with an optional schema may be missing. */
+function header(id: string, description: string, schema: z.ZodType) {
+  return schema.meta({ header: { id, description } })
+}
+
+/** A request header. It has no example: Swagger UI would fill it in and send it. */
+function requestHeader(name: string, description: string, schema: z.ZodType = z.string()) {
+  const id = name.replaceAll('-', '')
+  return schema.optional().meta({ param: { in: 'header', name, id, description } })
+}

@@ -1,10 +1,10 @@
 import { z } from 'zod'
 import type { ZodOpenApiResponseObject } from 'zod-openapi'
-import { type ErrorCode, kindOf, ServiceError } from '../../errors.ts'
-import { errorReply, phraseOf } from '../error-handler.ts'
+import { type ErrorCode, kindOf } from '../../errors.ts'
+import { phraseOf } from '../error-handler.ts'
 import { JSON_TYPE, PROBLEM_TYPE } from '../negotiation.ts'
-import { COMMON_HEADERS, IDEMPOTENCY_KEY, IF_MATCH, RETRY_AFTER } from './described-headers.ts'
 import type { DescribedOperation } from './operation.ts'
+import { COMMON_HEADERS, IDEMPOTENCY_KEY, IF_MATCH, RETRY_AFTER } from './operation.ts'
 
 const STATUS = z.int().min(100).max(599)
 
@@ -46,6 +46,9 @@ const PROBLEM = z
   })
   .meta({ id: 'Problem', description: 'What went wrong, in the format of RFC 9457.' })
 
+/** Both forms of an error. */
+const ERROR_CONTENT = { [JSON_TYPE]: { schema: ERROR }, [PROBLEM_TYPE]: { schema: PROBLEM } }
+
 /** Statuses that may come with `Retry-After`. */
 const RETRIED = [403, 409, 429, 503]
 
@@ -67,7 +70,7 @@ export const OTHERWISE: ZodOpenApiResponseObject = {
     'Retry-After': RETRY_AFTER,
     Location: z.string().optional().describe('Where a redirect leads.'),
   }),
-  content: errorContent('rate_limited'),
+  content: ERROR_CONTENT,
 }
 
 /** The errors that an operation may answer. */
@@ -99,7 +102,7 @@ export function describeRefusals(
   const responses = new Map<number, ZodOpenApiResponseObject>()
   for (const code of codes) {
     const { status, message, about = message.replace(/\.?$/, '.') } = kindOf(code)
-    const { description = '', content = errorContent(code) } = responses.get(status) ?? {}
+    const { description = '' } = responses.get(status) ?? {}
     const isAboutKeys = codes.has('key_required') && (status === 401 || status === 403)
     responses.set(status, {
       id: phraseOf(status).replaceAll(/[^A-Za-z]/g, ''),
@@ -110,21 +113,8 @@ export function describeRefusals(
         ...(status === 415 && { 'Accept-Patch': z.string().optional() }),
         ...(isAboutKeys && { 'WWW-Authenticate': z.string().optional() }),
       }),
-      content,
+      content: ERROR_CONTENT,
     })
   }
   return responses
-}
-
-/** Both forms of an error. `errorReply` makes the examples, as it makes the real responses. */
-function errorContent(code: ErrorCode) {
-  const { example, hasNoTarget } = kindOf(code)
-  const error = new ServiceError(code, example)
-  const resource = hasNoTarget ? 'Request' : 'User'
-  const exampleIn = (accept: string) =>
-    JSON.parse(String(errorReply(error, { accept, resource }).body))
-  return {
-    [JSON_TYPE]: { schema: ERROR, example: exampleIn(JSON_TYPE) },
-    [PROBLEM_TYPE]: { schema: PROBLEM, example: exampleIn(PROBLEM_TYPE) },
-  }
 }

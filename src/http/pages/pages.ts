@@ -1,11 +1,7 @@
-import { createHash } from 'node:crypto'
-import { gzipSync } from 'node:zlib'
 import type { Request, Router } from 'express'
 import { z } from 'zod'
-import { entityTag, matchesIfNoneMatch } from '../headers.ts'
 import { HTML_TYPE, JSON_TYPE, prefersToJson } from '../negotiation.ts'
 import type { DocumentSettings } from '../openapi/create-document.ts'
-import { ETAG, IF_NONE_MATCH } from '../openapi/described-headers.ts'
 import type { DescribedOperation } from '../openapi/operation.ts'
 import type { Reply } from '../reply.ts'
 import { accept, acceptJson, createRouter, type RouteParts } from '../router.ts'
@@ -70,14 +66,8 @@ export const pageOperations = {
     path: '/openapi.json',
     summary: 'This document',
     description: 'The interface in OpenAPI 3.1, with the settings of this service.',
-    parameters: [IF_NONE_MATCH],
     answers: {
-      200: {
-        description: 'An OpenAPI document.',
-        headers: { ETag: ETAG },
-        content: { [JSON_TYPE]: { schema: OPENAPI } },
-      },
-      304: { description: 'The client has this version.', headers: { ETag: ETAG } },
+      200: { description: 'An OpenAPI document.', content: { [JSON_TYPE]: { schema: OPENAPI } } },
     },
   },
 } satisfies Record<string, DescribedOperation>
@@ -140,41 +130,17 @@ function withLinksBelow(baseUrl: string, page: Reply): Reply {
   return { ...page, body: String(page.body).replace(LINK, `$&${base.replaceAll('$', '$$$$')}`) }
 }
 
-interface Version {
-  readonly body: Buffer
-  readonly version: string
-}
-
-function versionOf(body: Buffer): Version {
-  return { body, version: createHash('sha256').update(body).digest('base64url') }
-}
-
 /** Makes the document when it is first asked for, and again for each other mount path than the last. */
 function createDocumentHandler(
   operations: readonly DescribedOperation[],
   settings: Omit<DocumentSettings, 'baseUrl'>,
 ): (request: Request) => Promise<Reply> {
-  let made:
-    | { readonly baseUrl: string; readonly plain: Version; readonly gzip: Version }
-    | undefined
-  return async request => {
-    const { baseUrl } = request
+  let made: { readonly baseUrl: string; readonly body: string } | undefined
+  return async ({ baseUrl }) => {
     if (made?.baseUrl !== baseUrl) {
       const { createDocument } = await import('../openapi/create-document.ts')
-      const document = createDocument(operations, { ...settings, baseUrl })
-      const plain = Buffer.from(JSON.stringify(document))
-      made = { baseUrl, plain: versionOf(plain), gzip: versionOf(gzipSync(plain)) }
+      made = { baseUrl, body: JSON.stringify(createDocument(operations, { ...settings, baseUrl })) }
     }
-    const isGzip = request.acceptsEncodings('gzip', 'identity') === 'gzip'
-    const { body, version } = isGzip ? made.gzip : made.plain
-    // It holds nothing personal: any cache may store it, but must revalidate it each time.
-    const headers = {
-      ETag: entityTag(version),
-      'Cache-Control': 'public, no-cache',
-      Vary: 'Accept, Accept-Encoding',
-      ...(isGzip && { 'Content-Encoding': 'gzip' }),
-    }
-    const isFresh = matchesIfNoneMatch(request.headers['if-none-match'], version)
-    return isFresh ? { status: 304, headers } : { status: 200, headers, body }
+    return { status: 200, body: made.body }
   }
 }

@@ -1,7 +1,6 @@
 import type { Request, Router } from 'express'
 import { z } from 'zod'
-import { instantMs, instantText } from '../../http/instant.ts'
-import { checkQuery, queryParameters, validData } from '../../http/query.ts'
+import { checkQuery, instantMs, instantText, queryParameters, validData } from '../../http/query.ts'
 import { jsonReply, type Reply } from '../../http/reply.ts'
 import { acceptJson, createRouter, type RouteParts } from '../../http/router.ts'
 import type { Operations } from './operations.ts'

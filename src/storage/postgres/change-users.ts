@@ -1,5 +1,4 @@
-import { decideChange, requireVersion } from '../../users/decide-change.ts'
-import { showUser } from '../../users/stored-user.ts'
+import { decideChange, requireVersion, showUser } from '../../users/stored-user.ts'
 import type { UserRepository, UserRow } from '../../users/user-repository.ts'
 import { foldCase, takenEmail } from '../../users/user-schemas.ts'
 import type { CallGate } from '../call-gate.ts'

@@ -1,4 +1,4 @@
-import type { ApiKeyStore } from '../../access/api-key-store.ts'
+import type { ApiKeyStore } from '../../access/api-key.ts'
 import { createApiKeyStore } from '../create-api-key-store.ts'
 import {
   createSqliteSharedStatements,

@@ -1,6 +1,11 @@
 import { ServiceError } from '../../errors.ts'
-import { decideChange, requireVersion } from '../../users/decide-change.ts'
-import { requireExactId, showUser, storedUser } from '../../users/stored-user.ts'
+import {
+  decideChange,
+  requireExactId,
+  requireVersion,
+  showUser,
+  storedUser,
+} from '../../users/stored-user.ts'
 import {
   IDEMPOTENCY_TTL_MS,
   type IdempotencyClaim,

@@ -1,5 +1,4 @@
-import { decideChange } from '../decide-change.ts'
-import { requireExactId } from '../stored-user.ts'
+import { decideChange, requireExactId } from '../stored-user.ts'
 import type { UserRow } from '../user-repository.ts'
 import type { ConflictPolicy, ImportedUser, ImportOutcome } from './user-import-store.ts'
 

@@ -1,12 +1,6 @@
 import { z } from 'zod'
 import type { FieldError } from '../../errors.ts'
-import {
-  instantMs,
-  instantText,
-  MAX_SHOWN_MS,
-  MIN_SHOWN_MS,
-  NO_INSTANT,
-} from '../../http/instant.ts'
+import { instantMs, instantText, MAX_SHOWN_MS, MIN_SHOWN_MS, NO_INSTANT } from '../../http/query.ts'
 import { isPasswordDigest } from '../passwords/digest.ts'
 import type { PasswordHasher } from '../passwords/hasher.ts'
 import { MAX_ID } from '../stored-user.ts'

@@ -1,6 +1,6 @@
 import { createHash, type Hash } from 'node:crypto'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { ServiceError } from '../../errors.ts'
+import { OperatorError, ServiceError } from '../../errors.ts'
 import { EMAIL_TAKEN } from '../user-schemas.ts'
 import {
   type ImportRecord,
@@ -18,24 +18,8 @@ import type {
   UserImportStore,
 } from './user-import-store.ts'
 
-/** The source to resume is not the source of the earlier import. */
-export class ImportMismatch extends Error {
-  override readonly name = 'ImportMismatch'
-}
-
-/** An earlier import of this source did not finish, and the caller did not say whether to resume or restart it. */
-export class ImportUnfinished extends Error {
-  override readonly name = 'ImportUnfinished'
-  readonly source: string
-  /** Number of records that are done. */
-  readonly records: number
-
-  constructor({ source, records }: ImportCheckpoint) {
-    super(`an import of ${source} did not finish`)
-    this.source = source
-    this.records = records
-  }
-}
+/** The source is not that of the earlier import, or that one did not finish and the caller did not say what to do about it. */
+class WrongStart extends OperatorError {}
 
 /** Where the rejected rows are kept. */
 export interface RejectsSink {
@@ -118,7 +102,7 @@ export function createUserImporter(dependencies: UserImporterOptions) {
   /**
    * Imports users, each validated by the rules for requests. Every transaction stores a checkpoint with its users, so an
    * import that was interrupted, even by a crash, resumes without losing or repeating a record.
-   * Throws `ImportMismatch` and `ImportUnfinished`. Any other failure, such as `storage_unavailable` after PATIENCE_MS
+   * Throws `OperatorError` for a wrong start. Any other failure, such as `storage_unavailable` after PATIENCE_MS
    * without a write, is thrown only while no record is done. After that it is the `failure` of the result.
    */
   async function run(options: ImportOptions) {
@@ -126,7 +110,11 @@ export function createUserImporter(dependencies: UserImporterOptions) {
     const endsAtConflict = onConflict === 'fail' && dependencies.endsAtConflict
     const last = await store.findCheckpoint(source)
     if (start === 'new' && last !== undefined && !last.isFinished && last.records > 0) {
-      throw new ImportUnfinished(last)
+      const { records } = last
+      const choice = '--resume continues after them, --restart begins at the first row'
+      throw new WrongStart([
+        `an earlier import of ${nameOf(source)} stopped after ${records} rows: ${choice}`,
+      ])
     }
     const resumedFrom = start === 'resume' ? last : undefined
     let checkpoint = resumedFrom ?? createCheckpoint(source)
@@ -180,13 +168,18 @@ export function createUserImporter(dependencies: UserImporterOptions) {
       await importBatch([], true)
     } catch (error) {
       if (error === signal.reason) return ended('interrupted')
-      if (progress.records === 0 || error instanceof ImportMismatch) throw error
+      if (progress.records === 0 || error instanceof WrongStart) throw error
       return ended('failed', error)
     }
     return ended('done')
   }
 
   return { run }
+}
+
+/** The name of a source, in messages. */
+function nameOf(source: string): string {
+  return source === '-' ? 'standard input' : source
 }
 
 function createCheckpoint(source: string): ImportCheckpoint {
@@ -202,7 +195,7 @@ function addRecords(hash: Hash, records: readonly ImportRecord[]): Hash {
 
 /**
  * The records after those of the checkpoint, in batches of one transaction each. Adds the records of the checkpoint
- * to `hash`. Throws `ImportMismatch` if they differ from those that were imported.
+ * to `hash`. Throws `WrongStart` if they differ from those that were imported.
  */
 async function* remainingBatches(
   records: ImportOptions['records'],
@@ -215,9 +208,9 @@ async function* remainingBatches(
     passed += old.length
     const isWhole = addRecords(hash, old).copy().digest().equals(recordsHash)
     if (old.length > 0 && passed === resumed && !isWhole) {
-      throw new ImportMismatch(
-        `the first ${resumed} rows of ${source} have changed since the earlier import, or have other columns`,
-      )
+      throw new WrongStart([
+        `the first ${resumed} rows of ${nameOf(source)} have changed since the earlier import, or have other columns`,
+      ])
     }
     const rest = chunk.slice(old.length)
     for (let start = 0, end = 0; start < rest.length; start = end) {
@@ -226,9 +219,9 @@ async function* remainingBatches(
     }
   }
   if (passed < resumed) {
-    throw new ImportMismatch(
-      `${source} has only ${passed} rows, and the earlier import did ${resumed}`,
-    )
+    throw new WrongStart([
+      `${nameOf(source)} has only ${passed} rows, and the earlier import did ${resumed}`,
+    ])
   }
 }
 

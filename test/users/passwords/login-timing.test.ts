@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { createLoginTiming } from '../../../src/users/passwords/login-timing.ts'
+import { createLoginTiming } from '../../../src/users/passwords/hasher.ts'
 import { createFakeClock } from '../../support/fake-clock.ts'
 
 const HOUR_MS = 3_600_000

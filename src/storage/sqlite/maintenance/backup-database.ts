@@ -42,7 +42,6 @@ export async function backupDatabase(options: BackupOptions): Promise<Backup> {
       await explainErrors(() => leaveWal(partial), target)
       // Somebody may put the file in the place of a database by hand.
       await explainErrors(() => withDatabase(partial, expireCursors), target)
-      options.onProgress('check')
       const { faults } = await explainErrors(() => examine(partial))
       if (faults[0] !== undefined) throw new UnusableDatabase(`it is not sound: ${faults[0]}`)
       return await explainErrors(() => publish(partial, target), target)

@@ -27,7 +27,6 @@ export async function copyVerified(
   }
   return explainErrors(async () => {
     leaveWal(partial)
-    onProgress('check')
     const { faults, applied, pending } = await examine(partial)
     if (faults[0] !== undefined) throw new UnusableDatabase(faults[0])
     if (applied === 0) throw new UnusableDatabase(EMPTY)
