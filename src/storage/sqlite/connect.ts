@@ -1,17 +1,6 @@
 import { statSync } from 'node:fs'
 import { Database } from './sqlite-driver.ts'
 
-/** How many connections this process has to each file, by device and inode. POSIX keeps locks of a file for the whole process. */
-const connections = new Map<string, number>()
-
-/**
- * Whether this process has a connection to a file. Closing any other handle to the file would drop the locks of that
- * connection: https://www.sqlite.org/howtocorrupt.html, 2.2.
- */
-export function isOpenHere(path: string): boolean {
-  return connections.has(keyOf(path) ?? '')
-}
-
 export interface ConnectOptions {
   readonly readonly?: boolean
   /** How long SQLite waits for locks, in milliseconds. */
@@ -32,10 +21,7 @@ export async function connect(path: string, options: ConnectOptions): Promise<Da
     const database = new Database(path, { ...driverOptions, fileMustExist: true })
     try {
       await lock(database)
-      if (keyOf(path) === key) {
-        if (key !== undefined) count(database, key)
-        return database
-      }
+      if (keyOf(path) === key) return database
     } catch (error) {
       if (keyOf(path) === key) {
         database.close()
@@ -43,18 +29,6 @@ export async function connect(path: string, options: ConnectOptions): Promise<Da
       }
     }
     database.close()
-  }
-}
-
-/** Counts a connection until it closes. */
-function count(database: Database, key: string): void {
-  connections.set(key, (connections.get(key) ?? 0) + 1)
-  const close = database.close.bind(database)
-  database.close = () => {
-    const others = (connections.get(key) ?? 1) - 1
-    if (database.open && others > 0) connections.set(key, others)
-    else if (database.open) connections.delete(key)
-    return close()
   }
 }
 

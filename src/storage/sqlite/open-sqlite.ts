@@ -3,7 +3,7 @@ import { dirname } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { makeFolder, syncFile } from '../../files/durable-files.ts'
 import { OLDER_SCHEMA, UNFINISHED_COPY, UnusableDatabase } from '../unusable-database.ts'
-import { connect, isOpenHere } from './connect.ts'
+import { connect } from './connect.ts'
 import { companionOf, IN_MEMORY } from './database-files.ts'
 import { inspect, requireThere, START_PATIENCE_MS } from './inspect-database.ts'
 import { migrate, migrationsOfRelease } from './migrator.ts'
@@ -66,7 +66,7 @@ async function prepare({ path, mustExist, isCopyTarget }: OpenOptions): Promise<
 /** Creates folders with mode 700 and the file with 600; SQLite gives the WAL the mode of the file. Existing ones stay. */
 export function createPrivately(path: string): void {
   makeFolder(dirname(path))
-  if (!isOpenHere(path)) closeSync(openSync(path, 'a', 0o600))
+  if (!existsSync(path)) closeSync(openSync(path, 'a', 0o600))
 }
 
 /**

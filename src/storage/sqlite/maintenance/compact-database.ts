@@ -1,7 +1,12 @@
 import { accessSync, constants, realpathSync, statSync } from 'node:fs'
 import type { Compacted } from '../../database-tasks.ts'
 import { UnusableDatabase } from '../../unusable-database.ts'
-import { requireHeader, requireThere, requireUsable, WHOLE_CACHE_KIB } from '../inspect-database.ts'
+import {
+  requireContent,
+  requireThere,
+  requireUsable,
+  WHOLE_CACHE_KIB,
+} from '../inspect-database.ts'
 import { openExclusively } from '../open-exclusively.ts'
 import { syncRecovered } from '../open-sqlite.ts'
 import { DAMAGED, EMPTY } from '../unusable-reasons.ts'
@@ -14,7 +19,7 @@ import { DAMAGED, EMPTY } from '../unusable-reasons.ts'
 export async function compactDatabase(link: string): Promise<Compacted> {
   requireThere(link)
   const path = realpathSync(link)
-  requireHeader(path)
+  requireContent(path)
   // SQLite reports a lock that it cannot take on a file without write permission as a failing disk.
   accessSync(path, constants.W_OK)
   const bytesBefore = bytesOf(path)
