@@ -10,8 +10,8 @@ const UNAVAILABLE = /^SQLITE_(BUSY|LOCKED|FULL|IOERR|READONLY|CANTOPEN|NOMEM|PRO
 /** Pages that are damaged or that the disk fails to read; SQLite reports both in the same way. */
 const DAMAGED = /^SQLITE_(CORRUPT|NOTADB)/
 
-/** Whether an error is about `constraint`, as in `UNIQUE constraint failed: index 'users_email_unique'`. */
-export function violates(error: unknown, constraint: string): boolean {
+/** Whether an error is about a constraint with this name, as in `UNIQUE constraint failed: index 'users_email_unique'`. */
+export function violates(error: unknown, constraint = ''): boolean {
   return (
     error instanceof Database.SqliteError &&
     error.code.startsWith('SQLITE_CONSTRAINT') &&
