@@ -1,17 +1,18 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { PostgresLocation } from '../../config/postgres-url.ts'
 import { createCallGate, through } from '../call-gate.ts'
+import { createApiKeyStore } from '../create-api-key-store.ts'
 import type { OpenStorageOptions, SigningKeyName, Storage } from '../storage.ts'
 import { UNFINISHED_COPY, UnusableDatabase } from '../unusable-database.ts'
 import { createWordFiller } from '../word-filler.ts'
 import { beginEmptyWords, indexedWords } from './index-next-users.ts'
 import { isUnfinishedCopy, readHistory } from './inspect-schema.ts'
 import { openConnections } from './open-connections.ts'
-import { createPostgresApiKeyStore } from './postgres-api-key-store.ts'
 import { createPostgresBanStore } from './postgres-ban-store.ts'
 import type { Connections } from './postgres-connections.ts'
 import { asUnusable, mayPass } from './postgres-errors.ts'
 import { migratePostgres, postgresMigrations, requireMigrated } from './postgres-migrator.ts'
+import { createPostgresSharedStatements } from './postgres-shared-statements.ts'
 import { openSigningKeys } from './postgres-signing-keys.ts'
 import { createPostgresUserChanges } from './postgres-user-changes.ts'
 import { createPostgresUserImportStore } from './postgres-user-import-store.ts'
@@ -118,7 +119,7 @@ function createPostgresStorage(
     // A ban has ended once both clocks say so: neither a clock that jumps nor a machine that slept shortens it.
     now: () => Math.min(steadyNow(), now()),
   })
-  const apiKeys = createPostgresApiKeyStore(connections)
+  const apiKeys = createApiKeyStore(createPostgresSharedStatements(connections))
   return {
     users: {
       ...users,

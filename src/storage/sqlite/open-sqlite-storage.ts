@@ -1,3 +1,4 @@
+import { createApiKeyStore } from '../create-api-key-store.ts'
 import type { OpenStorageOptions, Storage } from '../storage.ts'
 import { createWordFiller } from '../word-filler.ts'
 import { watchFileBytes } from './file-bytes.ts'
@@ -6,9 +7,9 @@ import { openLongReads } from './long-reads.ts'
 import { openSqlite } from './open-sqlite.ts'
 import { createReadView } from './read-view.ts'
 import { readSigningKey } from './signing-keys.ts'
-import { createSqliteApiKeyStore } from './sqlite-api-key-store.ts'
 import { createSqliteBanStore } from './sqlite-ban-store.ts'
 import type { Database } from './sqlite-driver.ts'
+import { createSqliteSharedStatements } from './sqlite-shared-statements.ts'
 import { createSqliteUserChanges } from './sqlite-user-changes.ts'
 import { createSqliteUserImportStore } from './sqlite-user-import-store.ts'
 import { createSqliteUserRepository } from './sqlite-user-repository.ts'
@@ -56,14 +57,15 @@ function createSqliteStorage(
   const words = createIndexedWords({ database, run: writes.run, usersAStep: USERS_A_STEP })
   const filler = createWordFiller({ words, onIndexing, onWarning, lookMs: LOOK_MS })
   const longReads = openLongReads(database)
+  const statements = createSqliteSharedStatements({ database, writes })
   const fileBytes = watchFileBytes(path)
   return {
     users: createSqliteUserRepository({ database, writes, view, longReads, now, steadyNow }),
     changes: createSqliteUserChanges({ database, view, writes }),
     imports: createSqliteUserImportStore({ database, writes, now }),
     // A ban has ended once both clocks say so: neither a clock that jumps nor a machine that slept shortens it.
-    bans: createSqliteBanStore({ database, writes, now: () => Math.min(steadyNow(), now()) }),
-    apiKeys: createSqliteApiKeyStore({ database, writes }),
+    bans: createSqliteBanStore({ statements, writes, now: () => Math.min(steadyNow(), now()) }),
+    apiKeys: createApiKeyStore(statements),
     signingKey: async name => readSigningKey(database, name),
     readAnew: view.end,
     untilReachable: work => work(),
