@@ -1,4 +1,5 @@
 import { createApiKeyStore } from '../create-api-key-store.ts'
+import { createSigningKeys } from '../create-signing-keys.ts'
 import type { OpenStorageOptions, Storage } from '../storage.ts'
 import { createWordFiller } from '../word-filler.ts'
 import { watchFileBytes } from './file-bytes.ts'
@@ -6,7 +7,6 @@ import { requireFile } from './inspect-database.ts'
 import { openLongReads } from './long-reads.ts'
 import { openSqlite } from './open-sqlite.ts'
 import { createReadView } from './read-view.ts'
-import { readSigningKey } from './signing-keys.ts'
 import { createSqliteBanStore } from './sqlite-ban-store.ts'
 import type { Database } from './sqlite-driver.ts'
 import { createSqliteSharedStatements } from './sqlite-shared-statements.ts'
@@ -66,7 +66,7 @@ function createSqliteStorage(
     // A ban has ended once both clocks say so: neither a clock that jumps nor a machine that slept shortens it.
     bans: createSqliteBanStore({ statements, writes, now: () => Math.min(steadyNow(), now()) }),
     apiKeys: createApiKeyStore(statements),
-    signingKey: async name => readSigningKey(database, name),
+    signingKey: createSigningKeys(statements),
     readAnew: view.end,
     untilReachable: work => work(),
     report: async () => ({

@@ -7,7 +7,6 @@ import { connect } from './connect.ts'
 import { companionOf, IN_MEMORY } from './database-files.ts'
 import { inspect, requireThere, START_PATIENCE_MS } from './inspect-database.ts'
 import { migrate, migrationsOfRelease } from './migrator.ts'
-import { createSigningKeys } from './signing-keys.ts'
 import type { Database } from './sqlite-driver.ts'
 import { isBusy } from './sqlite-errors.ts'
 import { explainErrors } from './unusable-reasons.ts'
@@ -39,7 +38,6 @@ export async function openSqlite(options: OpenOptions): Promise<Database> {
     const database = await connect(path, { timeout: START_PATIENCE_MS, lock: switchToWal })
     try {
       migrate(database, migrationsOfRelease(), now)
-      createSigningKeys(database)
       beginWords(database)
       // From here on SQLite must not wait for locks, because that blocks the event loop. Writes retry with a timer.
       database.pragma('busy_timeout = 0')
