@@ -2,11 +2,11 @@ import { existsSync, statSync } from 'node:fs'
 import { type AppliedMigration, checkHistory, type Migration } from '../migrations.ts'
 import { FOREIGN, UnusableDatabase } from '../unusable-database.ts'
 import { connect } from './connect.ts'
-import { companionOf, IN_MEMORY } from './database-files.ts'
+import { bytesOf, companionOf, IN_MEMORY } from './database-files.ts'
 import { appliedMigrations, migrationsOfRelease } from './migrator.ts'
 import type { Database } from './sqlite-driver.ts'
+import { DAMAGED, EMPTY, NO_DATABASE } from './sqlite-errors.ts'
 import { hasTable } from './sqlite-statements.ts'
-import { DAMAGED, EMPTY, NO_DATABASE } from './unusable-reasons.ts'
 
 /** How long a start waits for another process that starts, migrates or checkpoints. */
 export const START_PATIENCE_MS = 5000
@@ -102,7 +102,7 @@ export function requireUsable(database: Database): readonly Migration[] {
  * service, or a program that wrote to a copy. A read-only connection cannot read such a file.
  */
 async function rollBack(path: string): Promise<void> {
-  if (sizeOf(companionOf(path, '-journal')) === 0) return
+  if (bytesOf(companionOf(path, '-journal')) === 0) return
   const database = await connect(path, {
     timeout: START_PATIENCE_MS,
     lock: opened => void opened.pragma('schema_version'),
@@ -117,7 +117,7 @@ async function rollBack(path: string): Promise<void> {
 export function requireContent(path: string): void {
   if (!statSync(path).isFile()) throw new UnusableDatabase('it is not a regular file')
   // SQLite takes it for an empty database.
-  if (sizeOf(path) === 1) throw new UnusableDatabase(NO_DATABASE, { isFault: true })
+  if (bytesOf(path) === 1) throw new UnusableDatabase(NO_DATABASE, { isFault: true })
 }
 
 /** Whether a file is shorter than its database or, unless it is large, has pages that are not intact. */
@@ -125,13 +125,9 @@ function isDamaged(database: Database, path: string): boolean {
   const pages = Number(database.pragma('page_count', { simple: true }))
   const pageBytes = Number(database.pragma('page_size', { simple: true }))
   // SQLite checks this itself only without a WAL. With one, the pages that the file lacks may be in the WAL.
-  if (sizeOf(path) + sizeOf(companionOf(path, '-wal')) < pages * pageBytes) return true
-  if (sizeOf(path) > MAX_CHECKED_BYTES) return false
+  if (bytesOf(path) + bytesOf(companionOf(path, '-wal')) < pages * pageBytes) return true
+  if (bytesOf(path) > MAX_CHECKED_BYTES) return false
   return database.pragma('quick_check(1)', { simple: true }) !== 'ok'
-}
-
-function sizeOf(path: string): number {
-  return statSync(path, { throwIfNoEntry: false })?.size ?? 0
 }
 
 function holdsTables(database: Database): boolean {

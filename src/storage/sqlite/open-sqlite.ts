@@ -8,8 +8,7 @@ import { companionOf, IN_MEMORY } from './database-files.ts'
 import { inspect, requireThere, START_PATIENCE_MS } from './inspect-database.ts'
 import { migrate, migrationsOfRelease } from './migrator.ts'
 import type { Database } from './sqlite-driver.ts'
-import { isBusy } from './sqlite-errors.ts'
-import { explainErrors } from './unusable-reasons.ts'
+import { explainErrors, isBusy } from './sqlite-errors.ts'
 import { beginWords } from './word-index.ts'
 
 const BUSY_PAUSE_MS = 20

@@ -1,6 +1,6 @@
 import type { BanStore } from '../../limits/ban-store.ts'
 import { BAN_COLUMNS, type BanRow, createBanStore } from '../create-ban-store.ts'
-import type { SqliteSharedStatements } from './sqlite-shared-statements.ts'
+import type { SqliteSharedStatements } from './sqlite-statements.ts'
 import type { WriteQueue } from './write-queue.ts'
 
 export interface SqliteBanStoreOptions {

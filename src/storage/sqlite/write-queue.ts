@@ -1,6 +1,6 @@
 import { createCallGate } from '../call-gate.ts'
-import { createCommitRecorder } from '../commit-recorder.ts'
 import type { CommitReport } from '../storage-report.ts'
+import { createCommitRecorder } from '../storage-report.ts'
 import { createFailedCommits } from './failed-commits.ts'
 import type { ReadView } from './read-view.ts'
 import type { Database } from './sqlite-driver.ts'

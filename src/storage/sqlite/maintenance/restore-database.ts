@@ -19,14 +19,14 @@ import {
 } from '../../../files/durable-files.ts'
 import type { Restored, TaskOptions } from '../../database-tasks.ts'
 import { UnusableDatabase } from '../../unusable-database.ts'
-import { companionOf, resolveLinks } from '../database-files.ts'
+import { openExclusively } from '../connect.ts'
+import { bytesOf, companionOf, resolveLinks } from '../database-files.ts'
 import { requireFile } from '../inspect-database.ts'
-import { openExclusively } from '../open-exclusively.ts'
 import { createPrivately } from '../open-sqlite.ts'
 import type { Database } from '../sqlite-driver.ts'
+import { asUnusable, EMPTY, explainErrors, IN_USE } from '../sqlite-errors.ts'
 import { hasTable } from '../sqlite-statements.ts'
 import { expireCursors } from '../sqlite-user-changes.ts'
-import { asUnusable, EMPTY, explainErrors, IN_USE } from '../unusable-reasons.ts'
 import { examine } from './find-faults.ts'
 import { leaveWal, withDatabase, withPartialDatabase } from './partial-database.ts'
 
@@ -92,14 +92,14 @@ async function requireAlone(path: string): Promise<void> {
     if (orphan === undefined) return
     throw new UnusableDatabase(`${orphan} exists without the database: move it away`)
   }
-  if (statSync(path).size > 0) (await lockOutOfWal(path)).close()
+  if (bytesOf(path) > 0) (await lockOutOfWal(path)).close()
 }
 
 /** A file beside a database, with content that is not yet in the database itself. */
 function companionWithContent(path: string): string | undefined {
   return (['-wal', '-journal'] as const)
     .map(ending => companionOf(path, ending))
-    .find(file => (statSync(file, { throwIfNoEntry: false })?.size ?? 0) > 0)
+    .find(file => bytesOf(file) > 0)
 }
 
 /**
