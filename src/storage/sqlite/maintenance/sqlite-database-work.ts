@@ -49,7 +49,8 @@ export function createSqliteDatabaseWork(path: string): Omit<DatabaseTasks, 'nam
         requireThere(path)
         return explainErrors(async () => {
           const { faults, pending } = await examine(path)
-          return { faults: faults.length > 0 ? faults : await examineWords(path), pending }
+          const isWhole = faults.length === 0 && pending.length === 0
+          return { faults: isWhole ? await examineWords(path) : faults, pending }
         })
       }),
     compact: () => explainErrors(() => compactDatabase(path)),
