@@ -21,7 +21,7 @@ const ALLOWED = tableOf(`
   open-limits: clocks config errors limits limits/rules ops/management storage storage/redis
   management: clocks config limits ops/management server version
   database-work: config errors open-database storage storage/copy storage/postgres/copy storage/postgres/maintenance
-      storage/sqlite/copy storage/sqlite/maintenance
+      storage/sqlite storage/sqlite/copy storage/sqlite/maintenance
   storage/sqlite/maintenance: files storage storage/sqlite users
   storage/sqlite/copy: storage storage/copy storage/sqlite
   storage/postgres/maintenance: config storage storage/postgres

@@ -111,7 +111,7 @@ function check(terminal: Terminal): Promise<Outcome | number> {
 
 function compact(terminal: Terminal): Promise<Outcome | number> {
   return runOnDatabase(terminal, ALONE, async tasks => {
-    const { bytesBefore, bytesAfter } = await tasks.compact({ environment: terminal.environment })
+    const { bytesBefore, bytesAfter } = await tasks.compact()
     const sizes = `${inMegabytes(bytesBefore)} MB before, ${inMegabytes(bytesAfter)} MB now`
     return {
       lines: [`${tasks.name}: ${sizes}`],
@@ -182,6 +182,6 @@ async function runOnDatabase(
   work: (tasks: DatabaseTasks, task: Task) => Promise<Outcome>,
 ): Promise<Outcome | number> {
   const { withDatabaseTasks } = await import('../database-work.ts')
-  const config = readConfig(terminal)
-  return runTask(terminal, options, task => withDatabaseTasks(config, tasks => work(tasks, task)))
+  const database = { config: readConfig(terminal), environment: terminal.environment }
+  return runTask(terminal, options, task => withDatabaseTasks(database, tasks => work(tasks, task)))
 }

@@ -12,11 +12,6 @@ export interface FileTaskOptions extends TaskOptions {
   readonly file: string
 }
 
-export interface CompactOptions {
-  /** The variables of this process. The task may set those of its driver. */
-  readonly environment: Record<string, string | undefined>
-}
-
 export interface MigrateOptions {
   /** Whether indexes that the service itself fills are built again. */
   readonly reindex?: boolean
@@ -76,5 +71,5 @@ export interface DatabaseTasks {
   /** Checks the database, also while it is in use. Changes nothing. */
   check(): Promise<CheckReport>
   /** Returns free space to the file system. Throws while a service uses the database. */
-  compact(options: CompactOptions): Promise<Compacted>
+  compact(): Promise<Compacted>
 }
