@@ -20,10 +20,7 @@ import { createWriteQueue } from './write-queue.ts'
 /** No commit is lost: the next start reads the WAL. */
 const CHECKPOINT_FAILED = 'WAL checkpoint at shutdown failed'
 
-/**
- * 64 MB instead of 4, and less than `limitWal` allows: a page that many transactions write is copied from the WAL into the
- * database once.
- */
+/** 64 MB instead of 4: a page that many transactions write is copied from the WAL into the database once. */
 const BULK_CHECKPOINT_PAGES = 16_000
 
 /** How often to look whether another process has emptied the index of words. If that one was killed, nobody else fills it. */

@@ -5,7 +5,7 @@ import { createFailedCommits } from './failed-commits.ts'
 import type { ReadView } from './read-view.ts'
 import type { Database } from './sqlite-driver.ts'
 import { isBusy, translateSqliteError } from './sqlite-errors.ts'
-import { createWordChanges, type WordChanges } from './word-changes.ts'
+import { createWordChanges, type WordChanges } from './word-index.ts'
 
 /** Runs the writes to one database in the order of their arrival. */
 export interface WriteQueue {
