@@ -28,9 +28,11 @@ const SELECT_SUMMARY = `SELECT count(*) || ' ' || coalesce(sum(ends_at), 0) FROM
 
 /** Bans in SQLite. Saving a ban deletes some of those that have ended. */
 export function createSqliteBanStore({ statements, writes, now }: SqliteBanStoreOptions): BanStore {
-  const { read, write, run } = statements
+  const { read, run } = statements
   let dataVersion: unknown
-  let summary = ''
+  let revision = ''
+  /** Others may undo what this process has done since the last summary, which is then the same again. */
+  let ownWrites = 0
 
   return createBanStore({
     now,
@@ -39,20 +41,24 @@ export function createSqliteBanStore({ statements, writes, now }: SqliteBanStore
 
       save: ({ rule, clientKey, endsAt, lastsMs }, instant) =>
         writes.run(() => {
+          ownWrites++
           run(DELETE_SOME_ENDED, [instant])
           run(UPSERT, [rule, clientKey, endsAt, lastsMs])
         }),
 
       deleteWhere: (condition, values) =>
-        write<[...BanRow]>(`DELETE FROM bans WHERE ${condition} RETURNING ${BAN_COLUMNS}`, values),
+        writes.run(() => {
+          ownWrites++
+          return run<BanRow>(`DELETE FROM bans WHERE ${condition} RETURNING ${BAN_COLUMNS}`, values)
+        }),
 
       revision: async () => {
         const [[version] = []] = await read(SELECT_DATA_VERSION)
-        if (version === dataVersion) return summary
+        if (version === dataVersion) return revision
         const [[found] = []] = await read(SELECT_SUMMARY)
         dataVersion = version
-        summary = String(found)
-        return summary
+        revision = `${found} ${ownWrites}`
+        return revision
       },
 
       toStored: text => text,
