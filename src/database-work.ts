@@ -1,3 +1,4 @@
+import { dirname } from 'node:path'
 import {
   type Config,
   type DatabaseLocation,
@@ -11,7 +12,7 @@ import { isFileOfDatabase } from './open-database.ts'
 import { type CopyOptions, copyDatabase } from './storage/copy/copy-database.ts'
 import type { DatabaseTasks } from './storage/database-tasks.ts'
 import { createPostgresDatabaseTasks } from './storage/postgres/maintenance/postgres-database-tasks.ts'
-import { createSqliteDatabaseTasks } from './storage/sqlite/maintenance/sqlite-database-tasks.ts'
+import { companionOf } from './storage/sqlite/database-files.ts'
 import { blaming } from './storage/unusable-database.ts'
 
 export interface CopyBetween extends Pick<CopyOptions, 'onProgress' | 'signal'> {
@@ -75,18 +76,33 @@ async function openTarget(location: DatabaseLocation) {
   return postgres.openPostgresCopyTarget(location)
 }
 
+export interface TasksOptions {
+  readonly config: Config
+  /** The variables of this process. One of them is for the driver. */
+  readonly environment: Record<string, string | undefined>
+}
+
 /**
  * Runs `work` with the tasks on the database of the settings. Throws `OperatorError` if the database or a file cannot be used.
  * A new engine needs one more case here and in `open-database.ts`.
  */
 export function withDatabaseTasks<T>(
-  { database }: Config,
+  { config, environment }: TasksOptions,
   work: (tasks: DatabaseTasks) => Promise<T>,
 ): Promise<T> {
-  const tasks =
-    database.kind === 'sqlite'
-      ? createSqliteDatabaseTasks(database.path)
-      : createPostgresDatabaseTasks(database)
+  const { database } = config
   const describe = (reason: string) => describeMistake('DATABASE_URL', database.url, reason)
-  return blaming(describe, () => work(tasks))
+  return blaming(describe, async () => work(await openTasks(database, environment)))
+}
+
+async function openTasks(
+  location: DatabaseLocation,
+  environment: TasksOptions['environment'],
+): Promise<DatabaseTasks> {
+  if (location.kind === 'postgres') return createPostgresDatabaseTasks(location)
+  // SQLite's temporary files hold users, so they belong on the disk of the database; /tmp may also be in memory. SQLite reads
+  // the variable once, when it is loaded.
+  environment.SQLITE_TMPDIR ??= dirname(companionOf(location.path, '-journal'))
+  const sqlite = await import('./storage/sqlite/maintenance/sqlite-database-tasks.ts')
+  return sqlite.createSqliteDatabaseTasks(location.path)
 }

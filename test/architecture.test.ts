@@ -21,15 +21,15 @@ const ALLOWED = tableOf(`
   open-limits: clocks config errors limits limits/rules ops/management storage storage/redis
   management: clocks config limits ops/management server version
   database-work: config errors open-database storage storage/copy storage/postgres/copy storage/postgres/maintenance
-      storage/sqlite/copy storage/sqlite/maintenance
+      storage/sqlite storage/sqlite/copy storage/sqlite/maintenance
   storage/sqlite/maintenance: files storage storage/sqlite users
   storage/sqlite/copy: storage storage/copy storage/sqlite
   storage/postgres/maintenance: config storage storage/postgres
   storage/postgres/copy: config storage storage/copy storage/postgres storage/postgres/maintenance
   ops/management: errors http http/pages limits limits/rules metrics ops ops/metrics
   open-database: clocks config storage storage/postgres storage/sqlite
-  storage/sqlite: access errors files limits native-package storage users users/transfer
-  storage/postgres: access config errors limits storage users users/transfer waiting
+  storage/sqlite: errors files limits native-package storage users users/transfer
+  storage/postgres: config errors limits storage users users/transfer waiting
   storage/copy: storage
   ops/metrics: http limits metrics server storage version waiting
   storage: access errors limits metrics users users/transfer
@@ -53,8 +53,6 @@ const ALLOWED = tableOf(`
 /** Files that may know a room which the rest of theirs may not. */
 const ONLY = tableOf(`
   ops -> config: ops/logger.ts
-  storage/sqlite -> access: storage/sqlite/sqlite-api-key-store.ts
-  storage/postgres -> access: storage/postgres/postgres-api-key-store.ts
   storage/sqlite -> limits: storage/sqlite/sqlite-ban-store.ts
   storage/sqlite -> users/transfer: storage/sqlite/sqlite-user-import-store.ts storage/sqlite/trial-imports.ts
   storage/postgres -> limits: storage/postgres/postgres-ban-store.ts

@@ -1,5 +1,5 @@
 import type { Command } from 'commander'
-import type { DatabaseTasks, TaskProgress } from '../storage/database-tasks.ts'
+import type { BackupProgress, DatabaseTasks } from '../storage/database-tasks.ts'
 import { type Progress, runTask, type Task, type TaskOptions } from './terminal/run-task.ts'
 import {
   type CommandContext,
@@ -78,16 +78,17 @@ async function migrate(terminal: Terminal, flags: MigrateFlags): Promise<Outcome
 async function backup(terminal: Terminal, file: string): Promise<Outcome | number> {
   requireName(file)
   return runOnDatabase(terminal, ALONE, async (tasks, { progress }) => {
-    const { bytes } = await tasks.backup({ file, onProgress: showingBytes(progress) })
+    const onProgress = ({ done, total }: BackupProgress) =>
+      progress(done / BYTES_PER_MB, done / total)
+    const { bytes } = await tasks.backup({ file, onProgress })
     return { lines: [`${file}: ${inMegabytes(bytes)} MB, checked`], json: { file, bytes } }
   })
 }
 
 async function restore(terminal: Terminal, file: string): Promise<Outcome | number> {
   requireName(file)
-  return runOnDatabase(terminal, ALONE, async (tasks, { progress }) => {
-    const onProgress = showingBytes(progress)
-    const { setAside, pending } = await tasks.restore({ file, onProgress })
+  return runOnDatabase(terminal, ALONE, async tasks => {
+    const { setAside, pending } = await tasks.restore({ file })
     const kept = setAside === undefined ? [] : [`${setAside}: the previous database`]
     return {
       lines: [`${tasks.name}: restored from ${file}`, ...kept, ...pendingLines(pending)],
@@ -112,7 +113,7 @@ function check(terminal: Terminal): Promise<Outcome | number> {
 
 function compact(terminal: Terminal): Promise<Outcome | number> {
   return runOnDatabase(terminal, ALONE, async tasks => {
-    const { bytesBefore, bytesAfter } = await tasks.compact({ environment: terminal.environment })
+    const { bytesBefore, bytesAfter } = await tasks.compact()
     const sizes = `${inMegabytes(bytesBefore)} MB before, ${inMegabytes(bytesAfter)} MB now`
     return {
       lines: [`${tasks.name}: ${sizes}`],
@@ -162,11 +163,6 @@ function inMegabytes(bytes: number): string {
   return (bytes / BYTES_PER_MB).toFixed(1)
 }
 
-const showingBytes =
-  (progress: Progress) =>
-  ({ done, total }: TaskProgress) =>
-    progress(done / BYTES_PER_MB, done / total)
-
 function pendingLines(names: readonly string[]): readonly string[] {
   return names.length === 0
     ? []
@@ -183,6 +179,6 @@ async function runOnDatabase(
   work: (tasks: DatabaseTasks, task: Task) => Promise<Outcome>,
 ): Promise<Outcome | number> {
   const { withDatabaseTasks } = await import('../database-work.ts')
-  const config = readConfig(terminal)
-  return runTask(terminal, options, task => withDatabaseTasks(config, tasks => work(tasks, task)))
+  const database = { config: readConfig(terminal), environment: terminal.environment }
+  return runTask(terminal, options, task => withDatabaseTasks(database, tasks => work(tasks, task)))
 }

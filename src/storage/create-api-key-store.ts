@@ -12,6 +12,9 @@ const INSERT_UNLESS_TAKEN = `
   VALUES ($1, $2, $3, $4, $5)
   ON CONFLICT (name) DO NOTHING RETURNING name`
 
+const UPDATE_LAST_USE = `
+  UPDATE api_keys SET last_used_at = $2 WHERE key_hash = $1 AND coalesce(last_used_at, -1) < $2`
+
 const DELETE_ONE = `DELETE FROM api_keys WHERE name = $1 RETURNING name`
 
 type ApiKeyRow = [
@@ -23,13 +26,8 @@ type ApiKeyRow = [
   lastUsedAt: number | null,
 ]
 
-export interface ApiKeyTable extends SharedStatements {
-  /** In one transaction. The engines differ in how they take a list. */
-  readonly recordUses: ApiKeyStore['recordUses']
-}
-
 /** API keys in the table `api_keys` of either engine. */
-export function createApiKeyStore({ read, write, recordUses }: ApiKeyTable): ApiKeyStore {
+export function createApiKeyStore({ read, write }: SharedStatements): ApiKeyStore {
   return {
     list: async () => (await read<ApiKeyRow>(SELECT_ALL)).map(toApiKey),
 
@@ -40,7 +38,9 @@ export function createApiKeyStore({ read, write, recordUses }: ApiKeyTable): Api
 
     revoke: async name => (await write(DELETE_ONE, [name])).length === 1,
 
-    recordUses,
+    recordUses: async uses => {
+      await Promise.all(uses.map(({ hash, usedAt }) => write(UPDATE_LAST_USE, [hash, usedAt])))
+    },
 
     revision: async () => {
       const [row] = await read(SELECT_MARK)

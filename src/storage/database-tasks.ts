@@ -1,20 +1,15 @@
 import type { IndexingProgress } from './storage.ts'
 
-/** The bytes of a step that copies. */
-export type TaskProgress = { readonly done: number; readonly total: number }
-
-export interface TaskOptions {
-  readonly onProgress: (progress: TaskProgress) => void
+/** Bytes that are copied, of all. */
+export interface BackupProgress {
+  readonly done: number
+  readonly total: number
 }
 
-export interface FileTaskOptions extends TaskOptions {
+export interface BackupOptions {
   /** The path of the backup. */
   readonly file: string
-}
-
-export interface CompactOptions {
-  /** The variables of this process. The task may set those of its driver. */
-  readonly environment: Record<string, string | undefined>
+  readonly onProgress: (progress: BackupProgress) => void
 }
 
 export interface MigrateOptions {
@@ -70,11 +65,11 @@ export interface DatabaseTasks {
   /** The migrations of this release in order. Changes nothing. */
   migrationStatus(): Promise<readonly MigrationStatus[]>
   /** Copies the database to `file`, also while it is in use. Only a complete copy replaces an existing `file`. */
-  backup(options: FileTaskOptions): Promise<Backup>
+  backup(options: BackupOptions): Promise<Backup>
   /** Replaces the database with `file`. Throws while a service uses the database. */
-  restore(options: FileTaskOptions): Promise<Restored>
+  restore(options: Pick<BackupOptions, 'file'>): Promise<Restored>
   /** Checks the database, also while it is in use. Changes nothing. */
   check(): Promise<CheckReport>
   /** Returns free space to the file system. Throws while a service uses the database. */
-  compact(options: CompactOptions): Promise<Compacted>
+  compact(): Promise<Compacted>
 }

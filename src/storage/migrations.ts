@@ -22,15 +22,6 @@ export interface AppliedMigration {
   readonly applied_at: string
 }
 
-/** The history of a database does not match the migrations of this release. */
-export class MigrationMismatch extends UnusableDatabase {
-  override readonly name = 'MigrationMismatch'
-
-  constructor(message: string) {
-    super(message, { isFault: true })
-  }
-}
-
 const FILE_NAME = /^(\d{4})_[a-z0-9_]+\.sql$/
 
 /** The migrations of a folder. Its SQL files must be numbered 0001, 0002, … without a gap. */
@@ -47,13 +38,13 @@ export function readMigrations(folder: URL): readonly Migration[] {
   })
 }
 
-/** Throws `MigrationMismatch` for a history that has a mismatch. */
+/** Throws `UnusableDatabase` for a history that has a mismatch. */
 export function checkHistory(
   applied: readonly AppliedMigration[],
   migrations: readonly Migration[],
 ): void {
   const mismatch = findMismatch(applied, migrations)
-  if (mismatch !== undefined) throw new MigrationMismatch(mismatch)
+  if (mismatch !== undefined) throw new UnusableDatabase(mismatch, { isFault: true })
 }
 
 /** Why a history does not fit: it is from a newer release, or a file was edited after it was applied. */

@@ -33,10 +33,8 @@ export interface Storage {
   close(): Promise<void>
 }
 
-/** What secrets are for: the cursors of lists, and the names of counters in Redis. */
-export const SIGNING_KEYS = ['cursor', 'counters'] as const
-
-export type SigningKeyName = (typeof SIGNING_KEYS)[number]
+/** What a secret is for: the cursors of lists, or the names of counters in Redis. */
+export type SigningKeyName = 'cursor' | 'counters'
 
 export interface OpenStorageOptions {
   /** Milliseconds since the epoch. */

@@ -145,6 +145,9 @@ export function describeBanStore({ name, open }: BanStoreHarness): void {
       }
       expect(new Set(seen).size).toBe(6)
       expect(await store.revision()).toBe(seen.at(-1))
+      await store.save(banOf('login', 'soon lifted'))
+      await other.lift({ clientKeys: ['soon lifted'] })
+      expect(seen).not.toContain(await store.revision())
     })
   })
 }

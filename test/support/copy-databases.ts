@@ -95,6 +95,7 @@ export async function makeCopySource(path: string, users = 25): Promise<void> {
     // Of the user that was deleted.
     insertKey.run(randomBytes(32), 2, null, null, null, 1_900_000_000_000)
     for (const ban of BANS) insertBan.run(ban)
+    database.prepare('INSERT INTO signing_keys VALUES (?, ?)').run('cursor', randomBytes(32))
     for (const [name, ...rest] of API_KEYS) insertApiKey.run(name, randomBytes(32), ...rest)
   })()
   database.close()

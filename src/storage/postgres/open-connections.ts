@@ -1,5 +1,5 @@
 import { createPatience, NoAnswer, withinPatience } from '../../waiting/patience.ts'
-import { createCommitRecorder } from '../commit-recorder.ts'
+import { createCommitRecorder } from '../storage-report.ts'
 import { createHosts, type HostsOptions } from './hosts.ts'
 import { createLane, type Lane } from './lane.ts'
 import { type Connection, limitsOf, type SessionSettings } from './open-connection.ts'

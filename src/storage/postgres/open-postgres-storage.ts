@@ -1,18 +1,19 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { PostgresLocation } from '../../config/postgres-url.ts'
 import { createCallGate, through } from '../call-gate.ts'
-import type { OpenStorageOptions, SigningKeyName, Storage } from '../storage.ts'
+import { createApiKeyStore } from '../create-api-key-store.ts'
+import { createSigningKeys } from '../create-signing-keys.ts'
+import type { OpenStorageOptions, Storage } from '../storage.ts'
 import { UNFINISHED_COPY, UnusableDatabase } from '../unusable-database.ts'
 import { createWordFiller } from '../word-filler.ts'
 import { beginEmptyWords, indexedWords } from './index-next-users.ts'
 import { isUnfinishedCopy, readHistory } from './inspect-schema.ts'
 import { openConnections } from './open-connections.ts'
-import { createPostgresApiKeyStore } from './postgres-api-key-store.ts'
 import { createPostgresBanStore } from './postgres-ban-store.ts'
 import type { Connections } from './postgres-connections.ts'
 import { asUnusable, mayPass } from './postgres-errors.ts'
 import { migratePostgres, postgresMigrations, requireMigrated } from './postgres-migrator.ts'
-import { openSigningKeys } from './postgres-signing-keys.ts'
+import { createPostgresSharedStatements } from './postgres-shared-statements.ts'
 import { createPostgresUserChanges } from './postgres-user-changes.ts'
 import { createPostgresUserImportStore } from './postgres-user-import-store.ts'
 import { createPostgresUserRepository } from './postgres-user-repository.ts'
@@ -29,11 +30,8 @@ export async function openPostgresStorage(
 ): Promise<Storage> {
   const connections = openConnections({ location, onWarning: options.onWarning })
   try {
-    const keys = await untilReachable(async () => {
-      await prepare(connections, options)
-      return openSigningKeys(connections)
-    })
-    return { ...createPostgresStorage(connections, keys, options), untilReachable }
+    await untilReachable(() => prepare(connections, options))
+    return createPostgresStorage(connections, options)
   } catch (error) {
     await connections.close()
     throw error
@@ -85,11 +83,7 @@ async function prepare(connections: Connections, options: OpenStorageOptions): P
   if (await connections.read(isUnfinishedCopy)) throw new UnusableDatabase(UNFINISHED_COPY)
 }
 
-function createPostgresStorage(
-  connections: Connections,
-  keys: Awaited<ReturnType<typeof openSigningKeys>>,
-  options: OpenStorageOptions,
-): Omit<Storage, 'untilReachable'> {
+function createPostgresStorage(connections: Connections, options: OpenStorageOptions): Storage {
   const { now, steadyNow, maxWaitingWrites } = options
   /** Reads, and the writes that have been let in. */
   const closing = createCallGate()
@@ -118,7 +112,9 @@ function createPostgresStorage(
     // A ban has ended once both clocks say so: neither a clock that jumps nor a machine that slept shortens it.
     now: () => Math.min(steadyNow(), now()),
   })
-  const apiKeys = createPostgresApiKeyStore(connections)
+  const statements = createPostgresSharedStatements(connections)
+  const apiKeys = createApiKeyStore(statements)
+  const signingKey = createSigningKeys(statements)
   return {
     users: {
       ...users,
@@ -136,9 +132,10 @@ function createPostgresStorage(
       revoke: through(writes, apiKeys.revoke),
       recordUses: through(writes, apiKeys.recordUses),
     },
-    signingKey: async (name: SigningKeyName) => keys.get(name) as Buffer,
+    signingKey: name => untilReachable(() => signingKey(name)),
     // A statement sees what was committed before it.
     readAnew: () => {},
+    untilReachable,
     report: async () => ({
       engine: 'postgres',
       waitingWrites: writes.count(),

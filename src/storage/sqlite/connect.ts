@@ -1,16 +1,7 @@
 import { statSync } from 'node:fs'
+import { UnusableDatabase } from '../unusable-database.ts'
 import { Database } from './sqlite-driver.ts'
-
-/** How many connections this process has to each file, by device and inode. POSIX keeps locks of a file for the whole process. */
-const connections = new Map<string, number>()
-
-/**
- * Whether this process has a connection to a file. Closing any other handle to the file would drop the locks of that
- * connection: https://www.sqlite.org/howtocorrupt.html, 2.2.
- */
-export function isOpenHere(path: string): boolean {
-  return connections.has(keyOf(path) ?? '')
-}
+import { IN_USE, isBusy } from './sqlite-errors.ts'
 
 export interface ConnectOptions {
   readonly readonly?: boolean
@@ -32,10 +23,7 @@ export async function connect(path: string, options: ConnectOptions): Promise<Da
     const database = new Database(path, { ...driverOptions, fileMustExist: true })
     try {
       await lock(database)
-      if (keyOf(path) === key) {
-        if (key !== undefined) count(database, key)
-        return database
-      }
+      if (keyOf(path) === key) return database
     } catch (error) {
       if (keyOf(path) === key) {
         database.close()
@@ -46,19 +34,26 @@ export async function connect(path: string, options: ConnectOptions): Promise<Da
   }
 }
 
-/** Counts a connection until it closes. */
-function count(database: Database, key: string): void {
-  connections.set(key, (connections.get(key) ?? 0) + 1)
-  const close = database.close.bind(database)
-  database.close = () => {
-    const others = (connections.get(key) ?? 1) - 1
-    if (database.open && others > 0) connections.set(key, others)
-    else if (database.open) connections.delete(key)
-    return close()
-  }
-}
-
 function keyOf(path: string): string | undefined {
   const stats = statSync(path, { throwIfNoEntry: false })
   return stats && `${stats.dev}:${stats.ino}`
+}
+
+/**
+ * Opens an existing database that no other process has open, and locks out all others until it is closed. The journal mode
+ * stays, unless another `lock` is given. Throws `UnusableDatabase` at once if another connection is open.
+ */
+export async function openExclusively(path: string, lock = lockWhileOpen): Promise<Database> {
+  try {
+    return await connect(path, { timeout: 0, lock })
+  } catch (error) {
+    throw isBusy(error) ? new UnusableDatabase(IN_USE, { cause: error }) : error
+  }
+}
+
+function lockWhileOpen(database: Database): void {
+  // In WAL mode every open connection, even an idle one, holds a shared lock. The next read takes it exclusively.
+  database.pragma('locking_mode = EXCLUSIVE')
+  database.pragma('synchronous = FULL')
+  database.exec('BEGIN EXCLUSIVE; COMMIT')
 }

@@ -1,6 +1,7 @@
-import { readlinkSync, realpathSync } from 'node:fs'
+import { readlinkSync, realpathSync, statSync } from 'node:fs'
 import { basename, dirname, join, resolve } from 'node:path'
 import { isSameFile } from '../../files/durable-files.ts'
+import type { StorageReport } from '../storage-report.ts'
 
 /** The path of a database in the memory of the process. */
 export const IN_MEMORY = ':memory:'
@@ -48,5 +49,24 @@ function targetOf(link: string): string | undefined {
     return readlinkSync(link)
   } catch {
     return undefined
+  }
+}
+
+/** The size of a file; 0 if there is none. */
+export function bytesOf(path: string): number {
+  return statSync(path, { throwIfNoEntry: false })?.size ?? 0
+}
+
+/** Returns what reads the sizes of the files of a database. Nothing is read of one in memory. */
+export function watchFileBytes(path: string): () => Pick<StorageReport, 'fileBytes'> {
+  if (path === IN_MEMORY) return () => ({})
+  const walPath = companionOf(path, '-wal')
+  return () => {
+    try {
+      // Synchronous, because SQLite reads the same files in this thread, and a stat takes microseconds.
+      return { fileBytes: { database: statSync(path).size, wal: bytesOf(walPath) } }
+    } catch {
+      return {}
+    }
   }
 }

@@ -31,10 +31,8 @@ export interface LongReads {
   close(): Promise<void>
 }
 
-interface Waiting {
-  readonly resolve: (answer: Answer) => void
-  readonly reject: (error: unknown) => void
-}
+/** Gives a task to a runner, and returns the value of its answer. */
+type Ask = (task: Task) => Promise<unknown>
 
 /** How long `close` waits for the thread: it ends with the next call of `is_in_time`. */
 const CLOSE_MS = 3000
@@ -51,16 +49,17 @@ export function openLongReads(database: Database): LongReads {
 
 const PROGRAM = `
   const { parentPort, workerData } = require('node:worker_threads')
-  const run = (${createLongRunner})(() => {
+  const open = () => {
     const database = new (require(workerData.driver))(workerData.path, { readonly: true, timeout: 0 })
     database.pragma('cache_size = -${CACHE_KIB}')
     return database
-  })
-  parentPort.on('message', ({ id, task }) => parentPort.postMessage({ id, answer: run(task) }))`
+  }
+  const run = (${createLongRunner})({ open, openForWalk: open })
+  parentPort.on('message', task => parentPort.postMessage(run(task)))`
 
 function readInThread(path: string): LongReads {
-  const waiting = new Map<number, Waiting>()
-  let lastId = 0
+  /** For the answers, which come in the order of their tasks. */
+  let waiting: { resolve(answer: Answer): void; reject(error: unknown): void }[] = []
   let thread: Worker | undefined
   let isClosed = false
 
@@ -68,16 +67,10 @@ function readInThread(path: string): LongReads {
     const workerData = { driver: DRIVER_PATH, path }
     // Without the options of the process, which may be about its main module.
     const started = new Worker(PROGRAM, { eval: true, execArgv: [], workerData })
-    started.on('message', ({ id, answer }: { id: number; answer: Answer }) => {
-      // `close` has rejected what was on its way.
-      const asked = waiting.get(id)
-      waiting.delete(id)
-      if (waiting.size === 0) started.unref()
-      try {
-        asked?.resolve(checked(answer))
-      } catch (error) {
-        asked?.reject(error)
-      }
+    started.on('message', (answer: Answer) => {
+      // What is asked of another thread, or was rejected by \`close\`, is not answered.
+      if (started === thread) waiting.shift()?.resolve(answer)
+      if (waiting.length === 0) started.unref()
     })
     started.on('error', cause => fail(started, cause))
     started.on('exit', () => fail(started, new Error('the thread has ended')))
@@ -92,28 +85,22 @@ function readInThread(path: string): LongReads {
   }
 
   function rejectAll(error: ServiceError): void {
-    for (const { reject } of waiting.values()) reject(error)
-    waiting.clear()
+    for (const { reject } of waiting) reject(error)
+    waiting = []
   }
 
-  /** All tasks of one read go to one thread. */
-  function askerOf(): Asker {
-    let own: Worker | undefined
-    return async task => {
-      if (isClosed) throw new ServiceError('shutting_down')
-      thread ??= start()
-      own ??= thread
-      if (own !== thread) throw new ServiceError('storage_unavailable')
-      return new Promise((resolve, reject) => {
-        own?.postMessage({ id: ++lastId, task })
-        own?.ref()
-        waiting.set(lastId, { resolve, reject })
-      })
-    }
+  const ask: Ask = async task => {
+    if (isClosed) throw new ServiceError('shutting_down')
+    thread ??= start()
+    thread.postMessage(task)
+    thread.ref()
+    return valueIn(
+      await new Promise<Answer>((resolve, reject) => waiting.push({ resolve, reject })),
+    )
   }
 
   return {
-    ...readsBy(askerOf),
+    ...readsBy(ask),
     close: async () => {
       isClosed = true
       const ending = thread
@@ -125,59 +112,49 @@ function readInThread(path: string): LongReads {
 
 /** A walk reads a copy, because a database in memory has one connection, and one state. */
 function readAtOnce(database: Database): LongReads {
-  const runHere = createLongRunner(() => database)
-  const reads = readsBy(() => {
-    let run: typeof runHere | undefined
-    return async task => {
-      if (!database.open) throw new ServiceError('shutting_down')
-      if ('first' in task) return checked(runHere(task))
-      // Everything else has its turn between two parts.
-      await nextTurn()
-      run ??= createLongRunner(() => new Database(database.serialize()))
-      return checked(run(task))
-    }
+  const run = createLongRunner({
+    open: () => database,
+    openForWalk: () => new Database(database.serialize()),
   })
-  return { ...reads, close: async () => {} }
+  const ask: Ask = async task => {
+    if (!database.open) throw new ServiceError('shutting_down')
+    // Everything else has its turn between two parts of a walk.
+    if (!('first' in task)) await nextTurn()
+    return valueIn(run(task))
+  }
+  return { ...readsBy(ask), close: async () => {} }
 }
 
-type Asker = (task: Task) => Promise<Answer>
-
-/** `askerOf` returns a function for the tasks of one read. */
-function readsBy(askerOf: () => Asker): Pick<LongReads, 'first' | 'walk'> {
+function readsBy(ask: Ask): Pick<LongReads, 'first' | 'walk'> {
   let walks = 0
   return {
-    first: async statement => rowOf(await askerOf()({ first: statement })),
+    first: async statement => (await ask({ first: statement })) as readonly unknown[],
     walk: async (statement, take) => {
       const walk = ++walks
-      const ask = askerOf()
-      let isRead = false
       let next = ask({ walk, begin: statement })
-      try {
-        for (;;) {
-          const { text, isLast, isRefused = false } = linesOf(await next)
-          isRead = isLast
-          if (isRefused) return false
-          if (!isLast) next = ask({ walk })
-          // `take` may end the walk before this is awaited.
-          next.catch(() => {})
+      for (;;) {
+        const lines = (await next) as Lines | undefined
+        if (lines === undefined) return false
+        const { text, isLast } = lines
+        if (!isLast) next = ask({ walk })
+        // `take` may end the walk before this is awaited.
+        next.catch(() => {})
+        try {
           await take(text)
-          if (isLast) return true
+        } catch (error) {
+          if (!isLast) ask({ end: walk }).catch(() => {})
+          throw error
         }
-      } finally {
-        if (!isRead) ask({ end: walk }).catch(() => {})
+        if (isLast) return true
       }
     },
   }
 }
 
-const rowOf = (answer: Answer) => (answer as { row: readonly unknown[] }).row
-
-const linesOf = (answer: Answer) => (answer as { lines: Lines }).lines
-
-function checked(answer: Answer): Answer {
-  if ('isLate' in answer) throw new ServiceError('overloaded')
-  if (!('error' in answer)) return answer
+function valueIn(answer: Answer): unknown {
+  if ('value' in answer) return answer.value
   const { message, code } = answer.error
+  if (code === 'LATE') throw new ServiceError('overloaded')
   throw code?.startsWith('SQLITE_')
     ? translateSqliteError(new Database.SqliteError(message, code))
     : new Error(message)

@@ -22,19 +22,22 @@ export type Task =
 export interface Lines {
   readonly text: string
   readonly isLast: boolean
-  /** Whether the condition does not hold. */
-  readonly isRefused?: boolean
 }
 
-/** What came of a task. */
+/** What came of a task. A statement that was ended has the code `LATE`. */
 export type Answer =
-  | { readonly row: readonly unknown[] }
-  | { readonly lines: Lines }
-  | { readonly isLate: true }
+  | { readonly value: unknown }
   | { readonly error: { readonly message: string; readonly code?: string | undefined } }
 
+export interface Opening {
+  /** The connection of all statements but walks. */
+  readonly open: () => Database
+  /** A connection of one walk, which keeps the state of the database. */
+  readonly openForWalk: () => Database
+}
+
 /** Runs tasks, one after the other. A thread gets the text of this function, so it uses nothing else of this module. */
-export function createLongRunner(open: () => Database): (task: Task) => Answer {
+export function createLongRunner({ open, openForWalk }: Opening): (task: Task) => Answer {
   const maxChars = 65_536
   const maxMs = 5
   const nowMs = () => Number(process.hrtime.bigint()) / 1e6
@@ -42,8 +45,7 @@ export function createLongRunner(open: () => Database): (task: Task) => Answer {
   let database: Database | undefined
   let endsAt = 0
 
-  function opened(): Database {
-    const connection = open()
+  function timed(connection: Database): Database {
     connection.function('is_in_time', () => {
       if (nowMs() > endsAt) throw new Error('late')
       return 1
@@ -58,9 +60,9 @@ export function createLongRunner(open: () => Database): (task: Task) => Answer {
     walk?.connection.close()
   }
 
-  /** Each has a connection of its own, which keeps the state of the database. */
+  /** Returns whether the condition holds. */
   function begin(id: number, { sql, values, condition }: WalkStatement): boolean {
-    const connection = opened()
+    const connection = timed(openForWalk())
     try {
       connection.exec('BEGIN')
       if (connection.prepare(condition).pluck().get() === 1) {
@@ -75,7 +77,8 @@ export function createLongRunner(open: () => Database): (task: Task) => Answer {
 
   function walkOn(id: number): Lines {
     const stopAt = nowMs() + maxMs
-    const { rows } = walks.get(id) as { rows: Iterator<string | null> }
+    const rows = walks.get(id)?.rows
+    if (rows === undefined) throw new Error('the thread of this walk has ended')
     let text = ''
     try {
       for (;;) {
@@ -90,31 +93,27 @@ export function createLongRunner(open: () => Database): (task: Task) => Answer {
     }
   }
 
-  function run(task: Task): Answer {
+  /** The row, the next lines of a walk, or `undefined` if its condition does not hold. */
+  function run(task: Task): unknown[] | Lines | undefined {
     if ('first' in task) {
-      database ??= opened()
+      database ??= timed(open())
       const { sql, values } = task.first
-      return { row: database.prepare(sql).raw().get(values) as unknown[] }
+      return database.prepare(sql).raw().get(values) as unknown[]
     }
-    if ('end' in task) {
-      end(task.end)
-      return { row: [] }
-    }
-    if (task.begin !== undefined && !begin(task.walk, task.begin)) {
-      return { lines: { text: '', isLast: true, isRefused: true } }
-    }
-    return { lines: walkOn(task.walk) }
+    if ('end' in task) end(task.end)
+    else if (task.begin === undefined || begin(task.walk, task.begin)) return walkOn(task.walk)
+    return undefined
   }
 
   return task => {
     const statement = 'first' in task ? task.first : 'walk' in task ? task.begin : undefined
     endsAt = statement?.deadline ?? Number.POSITIVE_INFINITY
-    if (nowMs() > endsAt) return { isLate: true }
     try {
-      return run(task)
+      if (nowMs() > endsAt) throw new Error('late')
+      return { value: run(task) }
     } catch (error) {
       const { message, code } = error as Error & { code?: string }
-      return nowMs() > endsAt ? { isLate: true } : { error: { message, code } }
+      return { error: { message, code: nowMs() > endsAt ? 'LATE' : code } }
     }
   }
 }

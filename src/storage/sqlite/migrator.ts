@@ -4,7 +4,7 @@ import {
   type Migration,
   readMigrations,
 } from '../migrations.ts'
-import { Database } from './sqlite-driver.ts'
+import type { Database } from './sqlite-driver.ts'
 import { hasTable } from './sqlite-statements.ts'
 
 const MIGRATIONS_FOLDER = new URL('../../../migrations/sqlite/', import.meta.url)
@@ -32,20 +32,6 @@ export function migrationsOfRelease(): readonly Migration[] {
 export function appliedMigrations(database: Database): readonly AppliedMigration[] | undefined {
   if (!hasTable(database, 'schema_migrations')) return undefined
   return database.prepare<[], AppliedMigration>(SELECT_HISTORY).all()
-}
-
-/** Reads from a database in memory that has the schema of these migrations. */
-export function withFreshSchema<T>(
-  migrations: readonly Migration[],
-  read: (fresh: Database) => T,
-): T {
-  const fresh = new Database(':memory:')
-  try {
-    migrate(fresh, migrations, Date.now)
-    return read(fresh)
-  } finally {
-    fresh.close()
-  }
 }
 
 /**

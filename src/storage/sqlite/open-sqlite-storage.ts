@@ -1,27 +1,26 @@
+import { createApiKeyStore } from '../create-api-key-store.ts'
+import { createSigningKeys } from '../create-signing-keys.ts'
 import type { OpenStorageOptions, Storage } from '../storage.ts'
 import { createWordFiller } from '../word-filler.ts'
-import { watchFileBytes } from './file-bytes.ts'
+import { watchFileBytes } from './database-files.ts'
 import { requireFile } from './inspect-database.ts'
 import { openLongReads } from './long-reads.ts'
 import { openSqlite } from './open-sqlite.ts'
 import { createReadView } from './read-view.ts'
-import { readSigningKey } from './signing-keys.ts'
-import { createSqliteApiKeyStore } from './sqlite-api-key-store.ts'
 import { createSqliteBanStore } from './sqlite-ban-store.ts'
 import type { Database } from './sqlite-driver.ts'
+import { createSqliteSharedStatements } from './sqlite-statements.ts'
 import { createSqliteUserChanges } from './sqlite-user-changes.ts'
 import { createSqliteUserImportStore } from './sqlite-user-import-store.ts'
-import { createSqliteUserRepository } from './sqlite-user-repository.ts'
+import { createSqliteUserReads } from './sqlite-user-reads.ts'
+import { createSqliteUserWrites } from './sqlite-user-writes.ts'
 import { createIndexedWords } from './word-index.ts'
 import { createWriteQueue } from './write-queue.ts'
 
 /** No commit is lost: the next start reads the WAL. */
 const CHECKPOINT_FAILED = 'WAL checkpoint at shutdown failed'
 
-/**
- * 64 MB instead of 4, and less than `limitWal` allows: a page that many transactions write is copied from the WAL into the
- * database once.
- */
+/** 64 MB instead of 4: a page that many transactions write is copied from the WAL into the database once. */
 const BULK_CHECKPOINT_PAGES = 16_000
 
 /** How often to look whether another process has emptied the index of words. If that one was killed, nobody else fills it. */
@@ -56,15 +55,19 @@ function createSqliteStorage(
   const words = createIndexedWords({ database, run: writes.run, usersAStep: USERS_A_STEP })
   const filler = createWordFiller({ words, onIndexing, onWarning, lookMs: LOOK_MS })
   const longReads = openLongReads(database)
+  const statements = createSqliteSharedStatements(database, writes)
   const fileBytes = watchFileBytes(path)
   return {
-    users: createSqliteUserRepository({ database, writes, view, longReads, now, steadyNow }),
+    users: {
+      ...createSqliteUserReads({ database, view, longReads, steadyNow }),
+      ...createSqliteUserWrites({ database, writes, now, steadyNow }),
+    },
     changes: createSqliteUserChanges({ database, view, writes }),
     imports: createSqliteUserImportStore({ database, writes, now }),
     // A ban has ended once both clocks say so: neither a clock that jumps nor a machine that slept shortens it.
-    bans: createSqliteBanStore({ database, writes, now: () => Math.min(steadyNow(), now()) }),
-    apiKeys: createSqliteApiKeyStore({ database, writes }),
-    signingKey: async name => readSigningKey(database, name),
+    bans: createSqliteBanStore({ statements, writes, now: () => Math.min(steadyNow(), now()) }),
+    apiKeys: createApiKeyStore(statements),
+    signingKey: createSigningKeys(statements),
     readAnew: view.end,
     untilReachable: work => work(),
     report: async () => ({

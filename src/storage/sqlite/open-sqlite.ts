@@ -3,14 +3,12 @@ import { dirname } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { makeFolder, syncFile } from '../../files/durable-files.ts'
 import { OLDER_SCHEMA, UNFINISHED_COPY, UnusableDatabase } from '../unusable-database.ts'
-import { connect, isOpenHere } from './connect.ts'
+import { connect } from './connect.ts'
 import { companionOf, IN_MEMORY } from './database-files.ts'
 import { inspect, requireThere, START_PATIENCE_MS } from './inspect-database.ts'
 import { migrate, migrationsOfRelease } from './migrator.ts'
-import { createSigningKeys } from './signing-keys.ts'
 import type { Database } from './sqlite-driver.ts'
-import { isBusy } from './sqlite-errors.ts'
-import { explainErrors } from './unusable-reasons.ts'
+import { explainErrors, isBusy } from './sqlite-errors.ts'
 import { beginWords } from './word-index.ts'
 
 const BUSY_PAUSE_MS = 20
@@ -39,7 +37,6 @@ export async function openSqlite(options: OpenOptions): Promise<Database> {
     const database = await connect(path, { timeout: START_PATIENCE_MS, lock: switchToWal })
     try {
       migrate(database, migrationsOfRelease(), now)
-      createSigningKeys(database)
       beginWords(database)
       // From here on SQLite must not wait for locks, because that blocks the event loop. Writes retry with a timer.
       database.pragma('busy_timeout = 0')
@@ -66,7 +63,7 @@ async function prepare({ path, mustExist, isCopyTarget }: OpenOptions): Promise<
 /** Creates folders with mode 700 and the file with 600; SQLite gives the WAL the mode of the file. Existing ones stay. */
 export function createPrivately(path: string): void {
   makeFolder(dirname(path))
-  if (!isOpenHere(path)) closeSync(openSync(path, 'a', 0o600))
+  if (!existsSync(path)) closeSync(openSync(path, 'a', 0o600))
 }
 
 /**

@@ -1,12 +1,11 @@
 import type { BanStore } from '../../limits/ban-store.ts'
 import { BAN_COLUMNS, type BanRow, createBanStore } from '../create-ban-store.ts'
-import {
-  createSqliteSharedStatements,
-  type SqliteSharedStatements,
-  type SqliteTableOptions,
-} from './sqlite-shared-statements.ts'
+import type { SqliteSharedStatements } from './sqlite-statements.ts'
+import type { WriteQueue } from './write-queue.ts'
 
-export interface SqliteBanStoreOptions extends SqliteTableOptions {
+export interface SqliteBanStoreOptions {
+  readonly statements: SqliteSharedStatements
+  readonly writes: WriteQueue
   /** Milliseconds since the epoch. Bans that end before this time are treated as ended. */
   readonly now: () => number
 }
@@ -28,19 +27,12 @@ const SELECT_DATA_VERSION = `PRAGMA data_version`
 const SELECT_SUMMARY = `SELECT count(*) || ' ' || coalesce(sum(ends_at), 0) FROM bans`
 
 /** Bans in SQLite. Saving a ban deletes some of those that have ended. */
-export function createSqliteBanStore({ now, ...options }: SqliteBanStoreOptions): BanStore {
-  const { writes } = options
-  const statements = createSqliteSharedStatements(options)
+export function createSqliteBanStore({ statements, writes, now }: SqliteBanStoreOptions): BanStore {
   const { read, run } = statements
-  const changes = createForeignChanges(statements)
-
-  /** Runs a write that does not count as one of others. */
-  function write<T>(work: () => T): Promise<T> {
-    return writes.run(() => {
-      changes.noteOwn()
-      return work()
-    })
-  }
+  let dataVersion: unknown
+  let revision = ''
+  /** Others may undo what this process has done since the last summary, which is then the same again. */
+  let ownWrites = 0
 
   return createBanStore({
     now,
@@ -48,46 +40,30 @@ export function createSqliteBanStore({ now, ...options }: SqliteBanStoreOptions)
       read,
 
       save: ({ rule, clientKey, endsAt, lastsMs }, instant) =>
-        write(() => {
+        writes.run(() => {
+          ownWrites++
           run(DELETE_SOME_ENDED, [instant])
           run(UPSERT, [rule, clientKey, endsAt, lastsMs])
         }),
 
       deleteWhere: (condition, values) =>
-        write(() =>
-          run<BanRow>(`DELETE FROM bans WHERE ${condition} RETURNING ${BAN_COLUMNS}`, values),
-        ),
+        writes.run(() => {
+          ownWrites++
+          return run<BanRow>(`DELETE FROM bans WHERE ${condition} RETURNING ${BAN_COLUMNS}`, values)
+        }),
 
-      revision: changes.revision,
+      revision: async () => {
+        const [[version] = []] = await read(SELECT_DATA_VERSION)
+        if (version === dataVersion) return revision
+        const [[found] = []] = await read(SELECT_SUMMARY)
+        dataVersion = version
+        revision = `${found} ${ownWrites}`
+        return revision
+      },
+
       toStored: text => text,
       fromStored: stored => stored,
       inUtf8: stored => stored,
     },
   })
-}
-
-/** Notices changes of the bans by other connections. */
-function createForeignChanges({ read }: Pick<SqliteSharedStatements, 'read'>) {
-  let dataVersion: unknown
-  let summary: unknown
-  let changes = 0
-  /** Whether this process has written since the summary was read. A new summary then does not prove that another has. */
-  let hasWritten = false
-
-  return {
-    noteOwn: () => {
-      hasWritten = true
-    },
-
-    revision: async () => {
-      const [[version] = []] = await read(SELECT_DATA_VERSION)
-      if (version === dataVersion) return String(changes)
-      const [[found] = []] = await read(SELECT_SUMMARY)
-      if (hasWritten || found !== summary) changes++
-      hasWritten = false
-      summary = found
-      dataVersion = version
-      return String(changes)
-    },
-  }
 }

@@ -1,4 +1,5 @@
 import { ServiceError } from '../../errors.ts'
+import { FOREIGN, UnusableDatabase } from '../unusable-database.ts'
 import { Database } from './sqlite-driver.ts'
 
 /**
@@ -8,10 +9,10 @@ import { Database } from './sqlite-driver.ts'
 const UNAVAILABLE = /^SQLITE_(BUSY|LOCKED|FULL|IOERR|READONLY|CANTOPEN|NOMEM|PROTOCOL)/
 
 /** Pages that are damaged or that the disk fails to read; SQLite reports both in the same way. */
-const DAMAGED = /^SQLITE_(CORRUPT|NOTADB)/
+const DAMAGE = /^SQLITE_(CORRUPT|NOTADB)/
 
-/** Whether an error is about `constraint`, as in `UNIQUE constraint failed: index 'users_email_unique'`. */
-export function violates(error: unknown, constraint: string): boolean {
+/** Whether an error is about a constraint with this name, as in `UNIQUE constraint failed: index 'users_email_unique'`. */
+export function violates(error: unknown, constraint = ''): boolean {
   return (
     error instanceof Database.SqliteError &&
     error.code.startsWith('SQLITE_CONSTRAINT') &&
@@ -24,7 +25,7 @@ export function isBusy(error: unknown): boolean {
 }
 
 export function isDamage(error: unknown): boolean {
-  return error instanceof Database.SqliteError && DAMAGED.test(error.code)
+  return error instanceof Database.SqliteError && DAMAGE.test(error.code)
 }
 
 /** Runs work that never waits. Throws what the calls of a `Storage` throw. */
@@ -37,10 +38,63 @@ export async function guardWork<T>(database: Database, work: () => T): Promise<T
   }
 }
 
+/** Whether the database cannot be used now, for a cause that may pass. */
+export function isUnavailable(error: unknown): boolean {
+  return error instanceof Database.SqliteError && UNAVAILABLE.test(error.code)
+}
+
 /** `storage_unavailable` or `storage_damaged` if the database cannot be used now; any other error unchanged. */
 export function translateSqliteError(error: unknown): unknown {
   if (isDamage(error)) return new ServiceError('storage_damaged', { cause: error })
-  return error instanceof Database.SqliteError && UNAVAILABLE.test(error.code)
-    ? new ServiceError('storage_unavailable', { cause: error })
-    : error
+  return isUnavailable(error) ? new ServiceError('storage_unavailable', { cause: error }) : error
+}
+
+export const NO_DATABASE = 'it is not a SQLite database'
+
+export const DAMAGED =
+  'it is damaged: restore it from a backup, or save what `sqlite3 FILE .recover` can still read'
+
+export const EMPTY = 'it is empty'
+
+export const IN_USE = 'a process has it open: stop the service first'
+
+const NOT_WRITABLE =
+  'it cannot be written: give the user of this process write permission for the file and its folder'
+
+const FULL = 'its disk is full: free some space'
+
+/** Runs `work` and turns its errors into `UnusableDatabase`, about `file` where it is given. */
+export async function explainErrors<T>(work: () => T | Promise<T>, file?: string): Promise<T> {
+  try {
+    return await work()
+  } catch (error) {
+    throw asUnusable(error, file)
+  }
+}
+
+/** An error of SQLite or of the system, in words for an operator. An `AbortError` stays as it is. */
+export function asUnusable(error: unknown, file?: string): unknown {
+  if (error instanceof UnusableDatabase) {
+    if (file === undefined || error.file !== undefined) return error
+    return new UnusableDatabase(error.message, { file, isFault: error.isFault, cause: error })
+  }
+  if ((error as Error).name === 'AbortError') return error
+  const message = reasonOf(error)
+  const isFault = [NO_DATABASE, DAMAGED, FOREIGN].includes(message)
+  const about = file === undefined ? {} : { file }
+  return new UnusableDatabase(message, { isFault, cause: error, ...about })
+}
+
+function reasonOf(error: unknown): string {
+  const { code = '', message } = error as NodeJS.ErrnoException
+  if (code === 'SQLITE_NOTADB') return NO_DATABASE
+  if (isDamage(error)) return DAMAGED
+  if (code.startsWith('SQLITE_BUSY')) return 'another process holds a lock on it'
+  if (/^(SQLITE_READONLY|SQLITE_CANTOPEN|EACCES$|EPERM$|EROFS$)/.test(code))
+    return `${NOT_WRITABLE} (${code})`
+  if (code === 'SQLITE_FULL' || code === 'ENOSPC') return `${FULL} (${code})`
+  if (code.startsWith('SQLITE_IOERR')) return `its disk fails: see the system log (${code})`
+  // Its table of migrations has other columns.
+  if (code === 'SQLITE_ERROR') return FOREIGN
+  return code === '' ? message : `it cannot be opened (${code})`
 }

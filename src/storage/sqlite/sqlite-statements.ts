@@ -1,4 +1,7 @@
+import type { SharedStatements } from '../shared-statements.ts'
 import type { Database, Statement } from './sqlite-driver.ts'
+import { guardWork } from './sqlite-errors.ts'
+import type { WriteQueue } from './write-queue.ts'
 
 /** Returns a function that prepares each form of SQL once, and forgets all of them when there are more than `most`. */
 export function rememberStatements(database: Database, most: number) {
@@ -22,4 +25,35 @@ export function numbered(values: readonly unknown[]): Record<string, unknown> {
 export function hasTable(database: Database, name: string): boolean {
   const sql = `SELECT count(*) FROM sqlite_schema WHERE type = 'table' AND name = ?`
   return database.prepare(sql).pluck().get(name) === 1
+}
+
+/** A list of bans has a form for each number of clients, which are few. */
+const MAX_STATEMENTS = 50
+
+/** The statements of `SharedStatements` on SQLite. */
+export interface SqliteSharedStatements extends SharedStatements {
+  /** Runs a statement within a write of the queue. */
+  run<R extends readonly unknown[]>(sql: string, values?: readonly unknown[]): R[]
+}
+
+export function createSqliteSharedStatements(
+  database: Database,
+  writes: WriteQueue,
+): SqliteSharedStatements {
+  const prepared = rememberStatements(database, MAX_STATEMENTS)
+
+  function run<R extends readonly unknown[]>(sql: string, values: readonly unknown[] = []): R[] {
+    const statement = prepared(sql, () => sql)
+    if (statement.reader) return statement.raw().all(numbered(values)) as unknown[] as R[]
+    statement.run(numbered(values))
+    return []
+  }
+
+  return {
+    run,
+
+    read: (sql, values) => guardWork(database, () => run(sql, values)),
+
+    write: (sql, values) => writes.run(() => run(sql, values)),
+  }
 }

@@ -2,7 +2,7 @@ import type { UserRow } from '../../users/user-repository.ts'
 import { foldCase } from '../../users/user-schemas.ts'
 import type { Database } from './sqlite-driver.ts'
 import { rememberStatements } from './sqlite-statements.ts'
-import type { WordChanges } from './word-changes.ts'
+import type { WordChanges } from './word-index.ts'
 
 /** A user as clients see it. It must not contain the password digest. */
 export const REPRESENTATION = `json_object(

@@ -2,7 +2,7 @@ import { firstChars, type NamedUser, WORDS_VERSION, wordsOfUser } from '../../us
 import type { IndexingProgress } from '../storage.ts'
 import type { IndexedWords } from '../word-filler.ts'
 import type { Database } from './sqlite-driver.ts'
-import { guardWork } from './sqlite-errors.ts'
+import { guardWork, isUnavailable } from './sqlite-errors.ts'
 
 /** The table `users_words`, which finds users by their words. Call it within a transaction. */
 export interface WordIndex {
@@ -10,8 +10,6 @@ export interface WordIndex {
   put(id: number, user: NamedUser): void
   /** Makes it hold these users as they are now, unless their turn to be added is still to come. */
   renew(ids: readonly number[]): void
-  /** Whether it lacks users. */
-  lacksUsers(): boolean
   /** Adds up to `limit` of the users that it lacks, in the order of their ids. Empties what an older release has made. */
   addNext(limit: number): IndexingProgress
 }
@@ -45,7 +43,7 @@ export const ARE_WORDS_INDEXED = `
   FROM users_words_state WHERE singleton = 1`
 
 /** Has the index emptied and built again. */
-export const FORGET_WORDS = `
+const FORGET_WORDS = `
   UPDATE users_words_state SET words_version = 0, indexed_through = 0 WHERE singleton = 1`
 
 /** The revision changes, because lists with words may become others. */
@@ -76,7 +74,6 @@ export function createWordIndex(database: Database): WordIndex {
         else index.put(id, user)
       }
     },
-    lacksUsers: () => selectThrough.get() !== null,
     addNext: limit => {
       if (isOutdated.get() === 1) database.exec(CLEAR)
       const through = selectThrough.get() ?? null
@@ -93,6 +90,56 @@ export function createWordIndex(database: Database): WordIndex {
   return index
 }
 
+/**
+ * What the writes of one transaction change in the index of words. It is written once, right before the commit: FTS5 writes
+ * a tree of its own to the disk at each savepoint, and needs users in the order of their ids to fill one tree.
+ */
+export interface WordChanges {
+  /** Notes that a user may be new, gone, or have other words. */
+  note(id: number): void
+  /** Writes what is noted. An index that cannot be written is to be built again, and the other writes stay. */
+  apply(): void
+  /** Forgets what is noted. */
+  undo(): void
+}
+
+const DAMAGED = 'index of words is damaged, and is built again'
+
+export function createWordChanges(
+  database: Database,
+  onWarning: (message: string, cause?: unknown) => void,
+): WordChanges {
+  const noted = new Set<number>()
+  const savepoint = database.prepare('SAVEPOINT words')
+  // FTS5 writes at a savepoint what it has kept until then.
+  const flush = database.prepare('SAVEPOINT written_words')
+  const rollback = database.prepare('ROLLBACK TO words')
+  const release = database.prepare('RELEASE words')
+  let index: WordIndex | undefined
+
+  return {
+    note: id => noted.add(id),
+    undo: () => noted.clear(),
+    apply: () => {
+      if (noted.size === 0) return
+      const ids = [...noted].sort((one, other) => one - other)
+      noted.clear()
+      savepoint.run()
+      try {
+        index ??= createWordIndex(database)
+        index.renew(ids)
+        flush.run()
+      } catch (error) {
+        if (isUnavailable(error) || !database.inTransaction) throw error
+        rollback.run()
+        database.exec(FORGET_WORDS)
+        onWarning(DAMAGED, error)
+      }
+      release.run()
+    },
+  }
+}
+
 export interface IndexedWordsOptions {
   readonly database: Database
   /** Runs work in a transaction. */
@@ -104,14 +151,16 @@ export interface IndexedWordsOptions {
 /** The words of all users, which a service or `migrate` completes. */
 export function createIndexedWords(options: IndexedWordsOptions): IndexedWords {
   const { database, run, usersAStep } = options
+  const areIndexed = database.prepare<[], 0 | 1>(ARE_WORDS_INDEXED).pluck()
   let index: WordIndex | undefined
-  const opened = () => {
-    index ??= createWordIndex(database)
-    return index
-  }
   return {
-    areComplete: () => guardWork(database, () => !opened().lacksUsers()),
-    addNext: () => run(() => opened().addNext(usersAStep)),
+    areComplete: () => guardWork(database, () => areIndexed.get() === 1),
+    addNext: () =>
+      run(() => {
+        // A damaged index fails here, and not when the database is opened.
+        index ??= createWordIndex(database)
+        return index.addNext(usersAStep)
+      }),
   }
 }
 

@@ -1,11 +1,11 @@
 import { createCallGate } from '../call-gate.ts'
-import { createCommitRecorder } from '../commit-recorder.ts'
 import type { CommitReport } from '../storage-report.ts'
+import { createCommitRecorder } from '../storage-report.ts'
 import { createFailedCommits } from './failed-commits.ts'
 import type { ReadView } from './read-view.ts'
 import type { Database } from './sqlite-driver.ts'
 import { isBusy, translateSqliteError } from './sqlite-errors.ts'
-import { createWordChanges, type WordChanges } from './word-changes.ts'
+import { createWordChanges, type WordChanges } from './word-index.ts'
 
 /** Runs the writes to one database in the order of their arrival. */
 export interface WriteQueue {

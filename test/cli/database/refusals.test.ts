@@ -79,7 +79,7 @@ test.each<[what: string, reason: RegExp, spoil: (path: string) => unknown]>([
 test.each<[url: string, reason: RegExp, commands: string[][]]>([
   [':memory:', /: such a database is in the memory/, [...COMMANDS, RESTORE, ...TRANSFERS]],
   ['./none/users.db', /: there is no such file$/m, [BACKUP, ['compact'], ['check']]],
-  ['./data', /: .*\(EISDIR\)$/m, COMMANDS],
+  ['./data', /: it is not a regular file$/m, COMMANDS],
   ['./empty.db', /: it is empty$/m, [BACKUP, ['compact']]],
 ])('%s is refused in one line, and nothing is made', async (url, reason, commands) => {
   const cwd = temporaryFolder()

@@ -99,7 +99,8 @@ test('a restored list has no entity tag that a client has cached, whatever the c
   const place = placeWithBackup()
   execute(place.path, 'UPDATE users_summary SET revision = 9000000000000')
   expect((await restore(place)).code).toBe(0)
-  expect((await listOf(place)).headers.get('ETag')).toMatch(/^"[0-9a-f]{12}-9000000000001"$/)
+  // The start may have begun to index words, which makes another revision.
+  expect((await listOf(place)).headers.get('ETag')).toMatch(/^"[0-9a-f]{12}-900000000000[12]"$/)
 })
 
 test('restore repairs a database whose pages are damaged, and keeps it', async () => {

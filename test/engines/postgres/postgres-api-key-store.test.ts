@@ -1,13 +1,14 @@
 import { randomBytes } from 'node:crypto'
 import { expect, test } from 'vitest'
-import { createPostgresApiKeyStore } from '../../../src/storage/postgres/postgres-api-key-store.ts'
+import { createApiKeyStore } from '../../../src/storage/create-api-key-store.ts'
+import { createPostgresSharedStatements } from '../../../src/storage/postgres/postgres-shared-statements.ts'
 import { describeApiKeyStore, keyNamed } from '../../contracts/api-key-store-contract.ts'
 import { connectTo } from '../../support/postgres-connections.ts'
 import { copyPostgresTemplate, queryPostgres } from '../../support/postgres-databases.ts'
 
 async function opened() {
   const url = await copyPostgresTemplate()
-  const openStore = () => createPostgresApiKeyStore(connectTo(url))
+  const openStore = () => createApiKeyStore(createPostgresSharedStatements(connectTo(url)))
   return { sql: (text: string) => queryPostgres(url, text), openStore, store: openStore() }
 }
 

@@ -34,17 +34,6 @@ async function makeEmpty(path: string): Promise<void> {
   ;(await open(path)).close()
 }
 
-function indexesOf(path: string): unknown[] {
-  const database = new Database(path, { readonly: true })
-  try {
-    return database
-      .prepare(`SELECT name, sql FROM sqlite_schema WHERE type = 'index' ORDER BY name`)
-      .all()
-  } finally {
-    database.close()
-  }
-}
-
 describe('a copy', () => {
   test.each([1, 23])('in chunks of %i rows has everything', async chunkRows => {
     const at = await place()
@@ -101,27 +90,6 @@ describe('a copy', () => {
     )
     await copyInChunks(at)
     expect(copiedContent(at.to)).toEqual(copiedContent(at.from))
-  })
-
-  test('starts over where a copy of release 1.0.0 left rows, and no index of users', async () => {
-    const at = await place()
-    await makeEmpty(at.to)
-    execute(
-      at.to,
-      `INSERT INTO unfinished_copies (singleton) VALUES (1);
-       DROP INDEX users_email_unique; DROP INDEX users_by_name;
-       DROP INDEX users_by_created_at; DROP INDEX users_by_updated_at;
-       ATTACH '${at.from}' AS source;
-       INSERT INTO users SELECT * FROM source.users WHERE id < 9;
-       INSERT INTO users_words (rowid, prefixes) SELECT id, 'a ab' FROM users;
-       INSERT INTO idempotency_keys SELECT * FROM source.idempotency_keys;
-       INSERT INTO bans SELECT * FROM source.bans; INSERT INTO api_keys SELECT * FROM source.api_keys`,
-    )
-    await copyInChunks(at)
-    expect(copiedContent(at.to)).toEqual(copiedContent(at.from))
-    expect(await examine(at.to)).toEqual(await examine(at.from))
-    expect(await examineWords(at.to)).toEqual([])
-    expect(indexesOf(at.to)).toEqual(indexesOf(at.from))
   })
 
   /** Reads the rows of one table otherwise. */

@@ -4,7 +4,8 @@ import { openLongReads } from '../../../src/storage/sqlite/long-reads.ts'
 import { openSqlite } from '../../../src/storage/sqlite/open-sqlite.ts'
 import { createReadView } from '../../../src/storage/sqlite/read-view.ts'
 import { createSqliteUserImportStore } from '../../../src/storage/sqlite/sqlite-user-import-store.ts'
-import { createSqliteUserRepository } from '../../../src/storage/sqlite/sqlite-user-repository.ts'
+import { createSqliteUserReads } from '../../../src/storage/sqlite/sqlite-user-reads.ts'
+import { createSqliteUserWrites } from '../../../src/storage/sqlite/sqlite-user-writes.ts'
 import { clearWords, createWordIndex } from '../../../src/storage/sqlite/word-index.ts'
 import { createWriteQueue } from '../../../src/storage/sqlite/write-queue.ts'
 import {
@@ -27,7 +28,7 @@ async function openRepository(path: string, now: () => number = Date.now) {
       database,
       writes,
       warnings,
-      repository: createSqliteUserRepository(options),
+      repository: { ...createSqliteUserReads(options), ...createSqliteUserWrites(options) },
     },
     close: async () => {
       await writes.close()

@@ -13,7 +13,6 @@ import {
   postgresMigrationStatus,
   postgresMigrations,
 } from '../postgres-migrator.ts'
-import { openSigningKeys } from '../postgres-signing-keys.ts'
 import { findPostgresFaults } from './find-postgres-faults.ts'
 
 /** Brings the schema and the index of words to this release. */
@@ -23,7 +22,6 @@ export function migrateDatabase(
 ): Promise<void> {
   return withConnections(location, async connections => {
     await migratePostgres({ connections, migrations: postgresMigrations(), now: Date.now })
-    await openSigningKeys(connections)
     if (reindex) await forgetIndexedWords(connections)
     // Takes turns with services that do the same.
     await fillWords(indexedWords(connections), { onStep: onIndexing, signal })

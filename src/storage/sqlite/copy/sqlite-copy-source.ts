@@ -3,7 +3,7 @@ import type { CopyEnd, CopySource } from '../../copy/copy-ends.ts'
 import { OLDER_SCHEMA, UNFINISHED_COPY, UnusableDatabase } from '../../unusable-database.ts'
 import { isUnfinishedCopy, openView, requireThere, requireUsable } from '../inspect-database.ts'
 import type { Database } from '../sqlite-driver.ts'
-import { explainErrors } from '../unusable-reasons.ts'
+import { explainErrors } from '../sqlite-errors.ts'
 
 const COUNT_USERS = `SELECT user_count FROM users_summary WHERE singleton = 1`
 

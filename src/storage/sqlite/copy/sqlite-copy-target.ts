@@ -7,13 +7,13 @@ import {
 } from '../../copy/copied-tables.ts'
 import { type CopyTarget, NOT_EMPTY } from '../../copy/copy-ends.ts'
 import { OLDER_SCHEMA, UnusableDatabase } from '../../unusable-database.ts'
+import { openExclusively } from '../connect.ts'
 import { inspect, isUnfinishedCopy, requireFile, WHOLE_CACHE_KIB } from '../inspect-database.ts'
-import { migrationsOfRelease, withFreshSchema } from '../migrator.ts'
-import { openExclusively } from '../open-exclusively.ts'
+import { migrationsOfRelease } from '../migrator.ts'
 import { openSqlite } from '../open-sqlite.ts'
-import { Database } from '../sqlite-driver.ts'
+import type { Database } from '../sqlite-driver.ts'
+import { explainErrors, violates } from '../sqlite-errors.ts'
 import { NEW_MARK } from '../sqlite-user-changes.ts'
-import { explainErrors } from '../unusable-reasons.ts'
 import { clearWords, createWordIndex } from '../word-index.ts'
 import { createSqliteCopyEnd } from './sqlite-copy-source.ts'
 
@@ -37,17 +37,6 @@ const INSERT_SEQUENCE = `INSERT INTO sqlite_sequence (name, seq) VALUES ('users'
 const BEGIN_FEED = `
   DELETE FROM user_changes;
   UPDATE user_feed SET mark = ${NEW_MARK}, baseline_through = (SELECT coalesce(max(id), 0) FROM users), forgotten_through = 0`
-
-/** The indexes of `users` that statements create, without that of the primary key. */
-const INDEXES = `FROM sqlite_schema WHERE type = 'index' AND tbl_name = 'users' AND sql IS NOT NULL`
-
-const DROP_INDEX = `SELECT 'DROP INDEX ' || name ${INDEXES}`
-
-const CREATE_INDEX = `SELECT sql ${INDEXES}`
-
-/** A user with the e-mail of another one, which the unique index refuses. */
-const SELECT_SAME_EMAIL = `
-  SELECT max(id) FROM users GROUP BY lower(email) HAVING count(*) > 1 LIMIT 1`
 
 /**
  * Opens a database that no other process has open, and creates it if it is missing. Throws `UnusableDatabase`; a database
@@ -82,7 +71,6 @@ function createTarget(database: Database): CopyTarget {
         database.pragma('journal_mode = DELETE')
         if (!isUnfinished) database.exec(INSERT_MARK)
         database.exec('BEGIN')
-        dropUserIndexes(database)
         database.exec(`${DELETE_ALL}; ${DELETE_SEQUENCE}`)
         clearWords(database)
       }),
@@ -91,10 +79,13 @@ function createTarget(database: Database): CopyTarget {
       explainErrors(() => {
         const insert = database.prepare(insertOf(table))
         for (const row of rows) {
-          nameRefused(
-            () => table.nameRow(row),
-            () => insert.run(row),
-          )
+          try {
+            insert.run(row)
+          } catch (error) {
+            if (!violates(error)) throw error
+            const how = `it cannot hold ${table.nameRow(row)}: ${(error as Error).message}`
+            throw new UnusableDatabase(how, { cause: error })
+          }
         }
         if (table !== USERS) return
         for (const { id, ...user } of rows.map(namedUserOf)) words.put(id, user)
@@ -105,10 +96,6 @@ function createTarget(database: Database): CopyTarget {
         database.exec(DELETE_SEQUENCE)
         database.prepare(INSERT_SEQUENCE).run(lastId)
         database.exec(BEGIN_FEED)
-        nameRefused(
-          () => `user ${database.prepare(SELECT_SAME_EMAIL).pluck().get()}`,
-          () => createUserIndexes(database),
-        )
       }),
 
     commit: () =>
@@ -121,33 +108,4 @@ function createTarget(database: Database): CopyTarget {
 function insertOf({ name, columns }: CopiedTable): string {
   const names = Object.keys(columns)
   return `INSERT INTO ${name} (${names.join(', ')}) VALUES (${names.map(() => '?').join(', ')})`
-}
-
-/** Runs `write` and says of which row a constraint refuses something. */
-function nameRefused(row: () => string, write: () => void): void {
-  try {
-    write()
-  } catch (error) {
-    if (!(error instanceof Database.SqliteError && error.code.startsWith('SQLITE_CONSTRAINT'))) {
-      throw error
-    }
-    throw new UnusableDatabase(`it cannot hold ${row()}: ${error.message}`, { cause: error })
-  }
-}
-
-/**
- * Users come in order of their ids, which is no order for the other indexes: filling them row by row takes three times as
- * long as creating them at the end.
- */
-function dropUserIndexes(database: Database): void {
-  const statements = database.prepare<[], string>(DROP_INDEX).pluck().all()
-  database.exec(statements.join('; '))
-}
-
-/** Those of this release, because an unfinished copy by release 1.0.0 has no indexes to read the SQL of. */
-function createUserIndexes(database: Database): void {
-  const statements = withFreshSchema(migrationsOfRelease(), fresh =>
-    fresh.prepare<[], string>(CREATE_INDEX).pluck().all(),
-  )
-  database.exec(statements.join('; '))
 }

@@ -1,17 +1,17 @@
 import { existsSync, renameSync, statSync } from 'node:fs'
 import { dirname } from 'node:path'
 import { removeLeftovers, syncFile, syncFolder } from '../../../files/durable-files.ts'
-import type { Backup, TaskOptions } from '../../database-tasks.ts'
+import type { Backup, BackupOptions } from '../../database-tasks.ts'
 import { UnusableDatabase } from '../../unusable-database.ts'
 import { isFileOfDatabase } from '../database-files.ts'
 import { openView, requireThere, requireUsable } from '../inspect-database.ts'
 import type { Database } from '../sqlite-driver.ts'
+import { explainErrors } from '../sqlite-errors.ts'
 import { expireCursors } from '../sqlite-user-changes.ts'
-import { explainErrors } from '../unusable-reasons.ts'
 import { examine } from './find-faults.ts'
 import { leaveWal, withDatabase, withPartialDatabase } from './partial-database.ts'
 
-export interface BackupOptions extends TaskOptions {
+export interface BackupPlaces extends Pick<BackupOptions, 'onProgress'> {
   /** The database, which may be in use. */
   readonly path: string
   /** An existing file is replaced once the backup is complete. */
@@ -25,7 +25,7 @@ const PAGES_A_STEP = 500
  * Copies a snapshot of a database into one file of mode 600. The file is checked and on disk before it gets its name.
  * If it throws `UnusableDatabase`, an existing file of that name stays as it was.
  */
-export async function backupDatabase(options: BackupOptions): Promise<Backup> {
+export async function backupDatabase(options: BackupPlaces): Promise<Backup> {
   const { path, target } = options
   requireThere(path)
   requireTarget(path, target)
@@ -62,7 +62,7 @@ function requireTarget(path: string, target: string): void {
 /** Copies a database page by page with SQLite's online backup. */
 async function copyPages(
   source: Database,
-  { target, onProgress }: TaskOptions & { readonly target: string },
+  { target, onProgress }: Omit<BackupPlaces, 'path'>,
 ): Promise<void> {
   const pageBytes = Number(source.pragma('page_size', { simple: true }))
   await source.backup(target, {

@@ -1,15 +1,12 @@
 import { type NamedUser, WORDS_VERSION } from '../../../users/words.ts'
 import { FAULTS } from '../../check-rules.ts'
-import { openView, readHistory, WHOLE_CACHE_KIB } from '../inspect-database.ts'
+import { openView, WHOLE_CACHE_KIB } from '../inspect-database.ts'
 import type { Database } from '../sqlite-driver.ts'
 import { prefixesOf } from '../word-index.ts'
 
 interface UserRow extends NamedUser {
   readonly id: number
 }
-
-/** The migration that creates the index of words. */
-const WORDS_SINCE = 13
 
 /** The content of the index: each beginning of a word with the id of a user. */
 const CREATE_VIEW = `CREATE VIRTUAL TABLE temp.indexed_words USING fts5vocab(main, users_words, instance)`
@@ -25,7 +22,7 @@ const SELECT_USERS = `
   WHERE id <= coalesce((SELECT indexed_through FROM users_words_state WHERE singleton = 1), 9223372036854775807)`
 
 /**
- * Compares the index of words with the words of all users, through a read-only connection, which takes about 15 s for a
+ * Compares the index of words of a database of this release with the words of all users, through a read-only connection, which takes about 15 s for a
  * million users. FTS5 cannot check it, because it does not have the text. Returns faults.
  */
 export async function examineWords(path: string): Promise<readonly string[]> {
@@ -38,7 +35,6 @@ export async function examineWords(path: string): Promise<readonly string[]> {
 }
 
 function compareWords(database: Database): readonly string[] {
-  if (readHistory(database).length < WORDS_SINCE) return []
   if (database.prepare(IS_CURRENT).pluck().get() !== 1) return []
   database.pragma(`cache_size = -${WHOLE_CACHE_KIB}`)
   database.exec(CREATE_VIEW)

@@ -1,10 +1,16 @@
-import { accessSync, constants, realpathSync, statSync } from 'node:fs'
+import { accessSync, constants, realpathSync } from 'node:fs'
 import type { Compacted } from '../../database-tasks.ts'
 import { UnusableDatabase } from '../../unusable-database.ts'
-import { requireHeader, requireThere, requireUsable, WHOLE_CACHE_KIB } from '../inspect-database.ts'
-import { openExclusively } from '../open-exclusively.ts'
+import { openExclusively } from '../connect.ts'
+import { bytesOf } from '../database-files.ts'
+import {
+  requireContent,
+  requireThere,
+  requireUsable,
+  WHOLE_CACHE_KIB,
+} from '../inspect-database.ts'
 import { syncRecovered } from '../open-sqlite.ts'
-import { DAMAGED, EMPTY } from '../unusable-reasons.ts'
+import { DAMAGED, EMPTY } from '../sqlite-errors.ts'
 
 /**
  * Returns the free pages of a database to the file system. The file keeps its inode, permissions and journal mode. VACUUM
@@ -14,10 +20,11 @@ import { DAMAGED, EMPTY } from '../unusable-reasons.ts'
 export async function compactDatabase(link: string): Promise<Compacted> {
   requireThere(link)
   const path = realpathSync(link)
-  requireHeader(path)
+  requireContent(path)
   // SQLite reports a lock that it cannot take on a file without write permission as a failing disk.
   accessSync(path, constants.W_OK)
-  const bytesBefore = bytesOf(path)
+  const bytesOfAll = () => bytesOf(path) + bytesOf(`${path}-wal`)
+  const bytesBefore = bytesOfAll()
   if (bytesBefore === 0) throw new UnusableDatabase(EMPTY)
   syncRecovered(path)
   const database = await openExclusively(path)
@@ -34,13 +41,5 @@ export async function compactDatabase(link: string): Promise<Compacted> {
   } finally {
     database.close()
   }
-  return { bytesBefore, bytesAfter: bytesOf(path) }
-}
-
-/** The size of the database with its WAL. */
-function bytesOf(path: string): number {
-  return ['', '-wal'].reduce(
-    (bytes, ending) => bytes + (statSync(path + ending, { throwIfNoEntry: false })?.size ?? 0),
-    0,
-  )
+  return { bytesBefore, bytesAfter: bytesOfAll() }
 }

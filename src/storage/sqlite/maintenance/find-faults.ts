@@ -1,18 +1,10 @@
-import {
-  describeCounts,
-  FAULTS,
-  feedRules,
-  MAX_FAULTS,
-  type Rule,
-  SHARED_RULES,
-  SOUND_USER,
-} from '../../check-rules.ts'
+import { describeCounts, FAULTS, type Rule, SHARED_RULES, SOUND_USER } from '../../check-rules.ts'
 import type { CheckReport } from '../../database-tasks.ts'
 import { findMismatch, type Migration } from '../../migrations.ts'
 import { UNFINISHED_COPY } from '../../unusable-database.ts'
 import { isUnfinishedCopy, openView, readHistory, WHOLE_CACHE_KIB } from '../inspect-database.ts'
-import { migrationsOfRelease, withFreshSchema } from '../migrator.ts'
-import type { Database } from '../sqlite-driver.ts'
+import { migrate, migrationsOfRelease } from '../migrator.ts'
+import { Database } from '../sqlite-driver.ts'
 
 export interface Examination extends CheckReport {
   /** Number of migrations applied; 0 if the database is empty. */
@@ -25,6 +17,8 @@ interface SchemaRow {
   readonly sql: string | null
 }
 
+const MAX_FAULTS = 100
+
 const SELECT_SCHEMA = `
   SELECT type, name, sql FROM sqlite_schema WHERE name NOT LIKE 'sqlite!_%' ESCAPE '!' ORDER BY type, name`
 
@@ -32,31 +26,23 @@ const LATER_CHANGES = `
   SELECT count(*) FROM user_changes, users_summary WHERE user_changes.revision > users_summary.revision`
 
 const RULES: readonly Rule[] = [
+  { sql: `SELECT count(*) FROM users WHERE NOT (${SOUND_USER})`, fault: FAULTS.brokenUsers },
   {
-    since: 1,
-    sql: `SELECT count(*) FROM users WHERE NOT (${SOUND_USER})`,
-    fault: FAULTS.brokenUsers,
-  },
-  {
-    since: 1,
     sql: `SELECT max(0, coalesce((SELECT max(id) FROM users), 0)
             - coalesce((SELECT seq FROM sqlite_sequence WHERE name = 'users'), 0))`,
     fault: FAULTS.reusedIds,
   },
   {
-    since: 1,
     sql: `SELECT count(*) FROM users WHERE name_lower <> lower(name) AND name NOT GLOB '*[^ -~]*'`,
     fault: FAULTS.wrongNameLower,
   },
-  { since: 2, ...SHARED_RULES.userCount },
-  { since: 2, ...SHARED_RULES.signingKeys },
-  { since: 3, ...SHARED_RULES.storedAnswers },
-  { since: 11, ...SHARED_RULES.apiKeys },
-  ...feedRules(18, LATER_CHANGES),
+  ...SHARED_RULES,
+  { sql: LATER_CHANGES, fault: FAULTS.laterChanges },
 ]
 
 /**
- * Reads all of a database through a read-only connection, also while others write to it.
+ * Reads all of a database through a read-only connection, also while others write to it. Rows of an older schema may not yet
+ * be as they must be.
  * Throws if it cannot be read or does not belong to this service.
  */
 export async function examine(path: string): Promise<Examination> {
@@ -67,17 +53,14 @@ export async function examine(path: string): Promise<Examination> {
     const applied = readHistory(database)
     const mismatch = findMismatch(applied, migrations)
     const faults = mismatch === undefined ? [] : [mismatch]
+    const pending = migrations.slice(applied.length).map(({ name }) => name)
+    // Each means nothing once an earlier one has found faults.
     faults.push(...integrityFaults(database))
-    // Counts over damaged pages mean nothing.
     if (faults.length === 0) {
-      faults.push(...foreignKeyFaults(database))
       faults.push(...schemaFaults(database, migrations.slice(0, applied.length)))
     }
-    return {
-      faults: faults.slice(0, MAX_FAULTS),
-      applied: applied.length,
-      pending: migrations.slice(applied.length).map(({ name }) => name),
-    }
+    if (faults.length === 0 && pending.length === 0) faults.push(...rowFaults(database))
+    return { faults: faults.slice(0, MAX_FAULTS), applied: applied.length, pending }
   } finally {
     database.close()
   }
@@ -90,37 +73,35 @@ function integrityFaults(database: Database): string[] {
     .filter(line => line !== 'ok' && line !== '' && !line.startsWith('*** '))
 }
 
-function foreignKeyFaults(database: Database): string[] {
-  const rows = database.pragma('foreign_key_check') as {
-    table: string
-    rowid: number
-    parent: string
-  }[]
-  return rows.map(
-    ({ table, rowid, parent }) =>
-      `row ${rowid} of ${table} refers to a row that is not in ${parent}`,
-  )
-}
-
-/** Differences from the schema that the migrations made, then rows that break a rule. */
+/** Differences from the schema that the migrations made. */
 function schemaFaults(database: Database, migrations: readonly Migration[]): readonly string[] {
-  // It lacks indexes until it is complete.
   if (isUnfinishedCopy(database)) return [UNFINISHED_COPY]
   const there = new Map(schemaOf(database).map(row => [row.name, row]))
-  const expected = migrations.length === 0 ? [] : withFreshSchema(migrations, schemaOf)
-  const changed = expected.flatMap(({ type, name, sql }) => {
+  return schemaAfter(migrations).flatMap(({ type, name, sql }) => {
     const found = there.get(name)
     if (found === undefined) return [`the ${type} ${name} is missing`]
     return found.sql === sql
       ? []
       : [`the ${type} ${name} differs from the one that the migrations make`]
   })
-  if (changed.length > 0) return changed
-  const rules = RULES.filter(({ since }) => since <= migrations.length)
+}
+
+function rowFaults(database: Database): readonly string[] {
   const count = (sql: string) => database.prepare<[], number>(sql).pluck().get() ?? 0
-  return describeCounts(rules.map(({ sql, fault }) => [count(sql), fault]))
+  return describeCounts(RULES.map(({ sql, fault }) => [count(sql), fault]))
 }
 
 function schemaOf(database: Database): readonly SchemaRow[] {
   return database.prepare<[], SchemaRow>(SELECT_SCHEMA).all()
+}
+
+function schemaAfter(migrations: readonly Migration[]): readonly SchemaRow[] {
+  if (migrations.length === 0) return []
+  const fresh = new Database(':memory:')
+  try {
+    migrate(fresh, migrations, Date.now)
+    return schemaOf(fresh)
+  } finally {
+    fresh.close()
+  }
 }

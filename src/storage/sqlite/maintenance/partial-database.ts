@@ -2,7 +2,7 @@ import { closeSync, openSync, rmSync } from 'node:fs'
 import { partialNameOf } from '../../../files/durable-files.ts'
 import { COMPANIONS } from '../database-files.ts'
 import { Database } from '../sqlite-driver.ts'
-import { explainErrors } from '../unusable-reasons.ts'
+import { explainErrors } from '../sqlite-errors.ts'
 
 /**
  * Runs `work` on an empty file of mode 600 beside `path` and returns its result. Then removes the file, unless `work` has

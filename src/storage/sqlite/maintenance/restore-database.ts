@@ -1,29 +1,48 @@
-import { existsSync, readdirSync, rmSync, statSync } from 'node:fs'
+import {
+  chmodSync,
+  chownSync,
+  existsSync,
+  linkSync,
+  readdirSync,
+  renameSync,
+  rmSync,
+  statSync,
+} from 'node:fs'
+import { open, writeFile } from 'node:fs/promises'
 import { basename, dirname, join } from 'node:path'
-import { isSameFile, makeFolder, removeLeftovers } from '../../../files/durable-files.ts'
+import {
+  isSameFile,
+  makeFolder,
+  removeLeftovers,
+  syncFile,
+  syncFolder,
+} from '../../../files/durable-files.ts'
 import type { Restored } from '../../database-tasks.ts'
 import { UnusableDatabase } from '../../unusable-database.ts'
-import { companionOf, resolveLinks } from '../database-files.ts'
+import { openExclusively } from '../connect.ts'
+import { bytesOf, companionOf, resolveLinks } from '../database-files.ts'
 import { requireFile } from '../inspect-database.ts'
-import { openExclusively } from '../open-exclusively.ts'
 import { createPrivately } from '../open-sqlite.ts'
 import type { Database } from '../sqlite-driver.ts'
+import { asUnusable, EMPTY, explainErrors, IN_USE } from '../sqlite-errors.ts'
 import { hasTable } from '../sqlite-statements.ts'
 import { expireCursors } from '../sqlite-user-changes.ts'
-import { asUnusable, explainErrors, IN_USE } from '../unusable-reasons.ts'
-import { type CopyOptions, copyVerified } from './copy-verified.ts'
-import { withDatabase, withPartialDatabase } from './partial-database.ts'
-import { replaceFile } from './replace-file.ts'
+import { examine } from './find-faults.ts'
+import { leaveWal, withDatabase, withPartialDatabase } from './partial-database.ts'
 
-export interface RestoreOptions extends CopyOptions {
+export interface RestoreOptions {
   /** The database, which need not exist. */
   readonly path: string
+  readonly backup: string
   readonly now: () => number
 }
 
 const UNREADABLE =
   'it cannot be read, so it is unknown whether a service has it open: stop the service, then move that file ' +
   'and the files beside it whose names end with -wal, -shm or -journal away'
+
+/** Of a link or a rename where a file is mounted alone, or where files cannot have two names. */
+const NOT_REPLACEABLE = ['EBUSY', 'EXDEV', 'EPERM', 'ENOTSUP', 'EOPNOTSUPP', 'EMLINK']
 
 /** Before the time, in the name that the previous database gets. */
 const KEPT = '.replaced-'
@@ -73,14 +92,34 @@ async function requireAlone(path: string): Promise<void> {
     if (orphan === undefined) return
     throw new UnusableDatabase(`${orphan} exists without the database: move it away`)
   }
-  if (statSync(path).size > 0) (await lockOutOfWal(path)).close()
+  if (bytesOf(path) > 0) (await lockOutOfWal(path)).close()
 }
 
 /** A file beside a database, with content that is not yet in the database itself. */
 function companionWithContent(path: string): string | undefined {
   return (['-wal', '-journal'] as const)
     .map(ending => companionOf(path, ending))
-    .find(file => (statSync(file, { throwIfNoEntry: false })?.size ?? 0) > 0)
+    .find(file => bytesOf(file) > 0)
+}
+
+/**
+ * Copies a backup, which is only read, into the empty file `partial` and checks it there. Returns the names of the migrations
+ * that it still lacks. Throws `UnusableDatabase`, about the backup if that is the cause.
+ */
+async function copyVerified(
+  partial: string,
+  { backup }: RestoreOptions,
+): Promise<readonly string[]> {
+  const from = await explainErrors(() => open(backup, 'r'), backup)
+  const bytes = from.createReadStream({ autoClose: false })
+  await explainErrors(() => writeFile(partial, bytes, { flag: 'r+' })).finally(() => from.close())
+  return explainErrors(async () => {
+    leaveWal(partial)
+    const { faults, applied, pending } = await examine(partial)
+    if (faults[0] !== undefined) throw new UnusableDatabase(faults[0])
+    if (applied === 0) throw new UnusableDatabase(EMPTY)
+    return pending
+  }, backup)
 }
 
 /**
@@ -117,11 +156,38 @@ async function replace(
     withDatabase(partial, copy => beginLaterRevision(copy, least))
     removeSecondNames(path)
     const kept = hasContent ? freeName(path, now) : undefined
-    replaceFile({ path, partial, kept })
+    replaceFile(path, { partial, kept })
     return kept
   } finally {
     database.close()
   }
+}
+
+/**
+ * Gives the name of the old file to `partial`, with its owner, and the name `kept` to the old one, if it is to be kept. However
+ * this process ends, also by a loss of power, `path` leads to all of one of them, and the old one is not lost.
+ */
+function replaceFile(
+  path: string,
+  { partial, kept }: { readonly partial: string; readonly kept: string | undefined },
+): void {
+  const { uid, gid } = statSync(path)
+  if (statSync(partial).uid !== uid) chownSync(partial, uid, gid)
+  syncFile(partial)
+  if (kept !== undefined) chmodSync(path, 0o600)
+  try {
+    if (kept !== undefined) linkSync(path, kept)
+    // Otherwise a loss of power could keep the rename and lose this name.
+    syncFolder(dirname(path))
+    renameSync(partial, path)
+  } catch (error) {
+    if (kept !== undefined) rmSync(kept, { force: true })
+    const { code = '' } = error as NodeJS.ErrnoException
+    if (!NOT_REPLACEABLE.includes(code)) throw error
+    const why = `no other file can take its place (${code}): if it is mounted alone, mount its folder instead; otherwise move it away`
+    throw new UnusableDatabase(why, { cause: error })
+  }
+  syncFolder(dirname(path))
 }
 
 /** Clients cache lists by their revision: if one came twice, they would keep an old list. */

@@ -1,26 +1,58 @@
-import { dirname } from 'node:path'
+import { resolve } from 'node:path'
+import { reportFault } from '../../check-rules.ts'
 import type { DatabaseTasks } from '../../database-tasks.ts'
-import { companionOf } from '../database-files.ts'
+import { statusOf } from '../../migrations.ts'
+import { fillWords } from '../../word-filler.ts'
+import { inspect, requireFile, requireThere, START_PATIENCE_MS } from '../inspect-database.ts'
+import { migrationsOfRelease } from '../migrator.ts'
+import { openSqlite } from '../open-sqlite.ts'
+import { explainErrors } from '../sqlite-errors.ts'
+import { clearWords, createIndexedWords } from '../word-index.ts'
+import { backupDatabase } from './backup-database.ts'
+import { examineWords } from './check-words.ts'
+import { compactDatabase } from './compact-database.ts'
+import { examine } from './find-faults.ts'
+import { restoreDatabase } from './restore-database.ts'
+
+/** A service that is running can write in between. */
+const USERS_A_STEP = 5000
 
 /** Tasks on a SQLite file. Refuses `:memory:`, which other processes cannot reach. */
 export function createSqliteDatabaseTasks(path: string): DatabaseTasks {
-  // Only when it is used: a service on PostgreSQL runs without the binary of better-sqlite3.
-  const loadWork = async () => {
-    const { createSqliteDatabaseWork } = await import('./sqlite-database-work.ts')
-    return createSqliteDatabaseWork(path)
-  }
+  const now = Date.now
   return {
     name: path,
-    migrate: async options => (await loadWork()).migrate(options),
-    migrationStatus: async () => (await loadWork()).migrationStatus(),
-    backup: async options => (await loadWork()).backup(options),
-    restore: async options => (await loadWork()).restore(options),
-    check: async () => (await loadWork()).check(),
-    compact: async options => {
-      // SQLite's temporary file holds users, so it belongs on the disk of the database; /tmp may also be in memory. SQLite
-      // reads the variable once, when it is loaded.
-      options.environment.SQLITE_TMPDIR ??= dirname(companionOf(path, '-journal'))
-      return (await loadWork()).compact(options)
+    migrate: async ({ reindex = false, onIndexing, signal } = {}) => {
+      requireFile(path)
+      const database = await openSqlite({ path, now })
+      const run = async <T>(work: () => T) => database.transaction(work).immediate()
+      try {
+        await explainErrors(async () => {
+          database.pragma(`busy_timeout = ${START_PATIENCE_MS}`)
+          if (reindex) clearWords(database)
+          const words = createIndexedWords({ database, run, usersAStep: USERS_A_STEP })
+          await fillWords(words, { onStep: onIndexing, signal })
+        })
+      } finally {
+        database.close()
+      }
     },
+    migrationStatus: async () => {
+      requireFile(path)
+      const { applied } = await explainErrors(() => inspect(path))
+      return statusOf(applied, migrationsOfRelease())
+    },
+    backup: ({ file, ...options }) => backupDatabase({ ...options, path, target: resolve(file) }),
+    restore: ({ file }) => restoreDatabase({ path, backup: resolve(file), now }),
+    check: () =>
+      reportFault(() => {
+        requireThere(path)
+        return explainErrors(async () => {
+          const { faults, pending } = await examine(path)
+          const isWhole = faults.length === 0 && pending.length === 0
+          return { faults: isWhole ? await examineWords(path) : faults, pending }
+        })
+      }),
+    compact: () => explainErrors(() => compactDatabase(path)),
   }
 }
