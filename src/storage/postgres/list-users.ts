@@ -1,17 +1,18 @@
 import type { UserPage, UserQuery, UserSelection } from '../../users/user-repository.ts'
 import type { CallGate } from '../call-gate.ts'
 import { type Batches, createBatches } from './batches.ts'
+import { type ReadIndexedOptions, readIndexed } from './index-next-users.ts'
 import {
-  countRangeStatement,
+  countStatement,
   type FilterName,
-  filtersIn,
+  filtersToCount,
+  filterValues,
   formOf,
   type ListRow,
   type ListShape,
   MAX_SORTED_USERS,
   pageStatement,
   pagesStatement,
-  rangeToCount,
   shapeOf,
   soughtOf,
   toPage,
@@ -25,24 +26,21 @@ const MAX_FORMS = 500
 /** The users of all pages of one statement: about 1 MB. */
 const MAX_USERS_A_STATEMENT = 5000
 
-export interface UserListerOptions {
+export interface UserListerOptions extends ReadIndexedOptions {
   readonly connections: Connections
   readonly closing: CallGate
-  /** Lists users that are found by words. */
-  readonly search: (query: UserQuery) => Promise<UserPage>
 }
 
 /** `UserRepository.list`. Pages of one form that are asked for in one turn of the event loop share one statement. */
-export function createUserLister({
-  connections,
-  closing,
-  search,
-}: UserListerOptions): (query: UserQuery) => Promise<UserPage> {
-  const batchesOf = new Map<string, Batches<UserQuery, UserPage>>()
+export function createUserLister(
+  options: UserListerOptions,
+): (query: UserQuery) => Promise<UserPage> {
+  const { connections, closing } = options
+  const batchesOf = new Map<string, Batches<UserQuery, UserPage | undefined>>()
   let forms = 0
 
-  function createListBatches(shape: ListShape): Batches<UserQuery, UserPage> {
-    const options = { lane: shape.isShort ? 'short' : 'long' } as const
+  function createListBatches(shape: ListShape): Batches<UserQuery, UserPage | undefined> {
+    const lane = { lane: shape.isShort ? 'short' : 'long' } as const
     const number = ++forms
     // For what may read many users, PostgreSQL makes a plan for these parameters.
     const statementOf = (count: string, text: string): Statement =>
@@ -59,15 +57,14 @@ export function createUserLister({
         const pages = [...new Map(keys.map((key, place) => [key, asked[place] ?? []]))]
         const isOne = pages.length === 1
         const values = isOne ? asked[0] : transposed(pages.map(([, values]) => values))
-        const rows = await connections.query<ListRow>(isOne ? one : many, values, options)
+        const rows = await connections.query<ListRow>(isOne ? one : many, values, lane)
         const rowOf = new Map(pages.map(([key], place) => [key, rows[place] as ListRow]))
         return keys.map(key => ({ value: toPage(rowOf.get(key) as ListRow, shape) }))
       },
     })
   }
 
-  return async query => {
-    if (query.words.length > 0) return search(query)
+  async function list(query: UserQuery): Promise<UserPage | undefined> {
     const shape = shapeOf(query, await findFirst(connections, query))
     const form = formOf(shape)
     let batches = batchesOf.get(form)
@@ -78,6 +75,8 @@ export function createUserLister({
     }
     return batches.add(query)
   }
+
+  return query => readIndexed(options, () => list(query))
 }
 
 /** The filters whose users are found first. They are few: sorting them is faster than skipping all others. */
@@ -85,11 +84,17 @@ export async function findFirst(
   connections: Connections,
   query: UserSelection,
 ): Promise<readonly FilterName[]> {
-  const range = rangeToCount(query)
-  if (range === undefined) return soughtOf(query)
-  const { statement, values } = countRangeStatement(query, range)
-  const [[count] = [0]] = await connections.query<[number]>(statement, values, LONG_WORK)
-  return count <= MAX_SORTED_USERS ? filtersIn(query, range) : []
+  for (const names of filtersToCount(query)) {
+    const values = filterValues(query)
+    const asked = names.map(name => values[name])
+    const [[count] = [0]] = await connections.query<[number]>(
+      countStatement(names),
+      asked,
+      LONG_WORK,
+    )
+    if (count <= MAX_SORTED_USERS) return names
+  }
+  return soughtOf(query)
 }
 
 /** An array for each parameter instead of one for each page. */

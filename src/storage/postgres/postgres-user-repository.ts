@@ -7,7 +7,6 @@ import { createUserCreator } from './create-users.ts'
 import type { ReadIndexedOptions } from './index-next-users.ts'
 import { createUserLister } from './list-users.ts'
 import type { Connections } from './postgres-connections.ts'
-import { createUserSearcher } from './search-users.ts'
 import { createUserReads } from './user-reads.ts'
 import { createUserWalker } from './walk-users.ts'
 
@@ -64,7 +63,7 @@ export function createPostgresUserRepository(
       return owner !== undefined && owner !== exceptId
     },
 
-    list: createUserLister({ ...options, search: createUserSearcher(options) }),
+    list: createUserLister(options),
 
     walk: createUserWalker(options),
 

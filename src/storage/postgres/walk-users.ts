@@ -4,7 +4,6 @@ import { filtersOf, filterValues, walkStatement } from './list-sql.ts'
 import { findFirst } from './list-users.ts'
 import type { Connections, Session } from './postgres-connections.ts'
 import { unavailable } from './postgres-errors.ts'
-import { searchAllStatement, searchValuesOf } from './search-sql.ts'
 
 /** Users in one fetch: about 64 KB. */
 const FETCHED = 500
@@ -28,11 +27,8 @@ export function createUserWalker(options: UserWalkerOptions): UserRepository['wa
   const { connections } = options
 
   async function statementOf(selection: UserSelection) {
-    if (selection.words.length > 0) {
-      return { text: searchAllStatement(selection), values: searchValuesOf(selection) }
-    }
     const text = walkStatement(selection, await findFirst(connections, selection))
-    const values = filterValues(selection.filters)
+    const values = filterValues(selection)
     return { text, values: filtersOf(selection).map(name => values[name]) }
   }
 
