@@ -2,7 +2,6 @@ import { decideChange, requireVersion } from '../../users/decide-change.ts'
 import { showUser } from '../../users/stored-user.ts'
 import type { UserRepository, UserRow } from '../../users/user-repository.ts'
 import { foldCase, takenEmail } from '../../users/user-schemas.ts'
-import type { CallGate } from '../call-gate.ts'
 import { createBatches, createLookup } from './batches.ts'
 import { type ContendedWrites, HELD, isOfOneWrite } from './contended-writes.ts'
 import type { Connections } from './postgres-connections.ts'
@@ -83,7 +82,6 @@ interface Change {
 
 export interface ChangeUsersOptions {
   readonly connections: Connections
-  readonly closing: CallGate
   readonly contended: ContendedWrites
   readonly reads: Pick<UserReads, 'findOwner'>
   /** Milliseconds since the epoch. */
@@ -97,9 +95,9 @@ export interface ChangeUsersOptions {
 export function createUserChanges(
   options: ChangeUsersOptions,
 ): Pick<UserRepository, 'update' | 'replaceDigest' | 'delete'> {
-  const { connections, closing, contended, reads, now } = options
+  const { connections, contended, reads, now } = options
 
-  const rows = createLookup<number, ReadRow>(closing, async ids => {
+  const rows = createLookup<number, ReadRow>(async ids => {
     type Columns = [number, string, string, string | null, string, string, xmin: string]
     const found = await connections.query<Columns>(FIND_ROWS, [ids])
     return found.map(([id, name, email, passwordDigest, createdAt, updatedAt, xmin]) => [
@@ -119,13 +117,11 @@ export function createUserChanges(
   }
 
   const changes = createBatches<Change, boolean>({
-    closing,
     isOfOne: isOfOneWrite,
     run: async all => (await write(all)).map(value => ({ value })),
   })
 
   const deletes = createBatches<Delete, boolean | typeof HELD>({
-    closing,
     isOfOne: isOfOneWrite,
     run: all =>
       connections.write(

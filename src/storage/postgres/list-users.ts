@@ -1,5 +1,4 @@
 import type { UserPage, UserQuery, UserSelection } from '../../users/user-repository.ts'
-import type { CallGate } from '../call-gate.ts'
 import { type Batches, createBatches } from './batches.ts'
 import { type ReadIndexedOptions, readIndexed } from './index-next-users.ts'
 import {
@@ -28,14 +27,13 @@ const MAX_USERS_A_STATEMENT = 5000
 
 export interface UserListerOptions extends ReadIndexedOptions {
   readonly connections: Connections
-  readonly closing: CallGate
 }
 
 /** `UserRepository.list`. Pages of one form that are asked for in one turn of the event loop share one statement. */
 export function createUserLister(
   options: UserListerOptions,
 ): (query: UserQuery) => Promise<UserPage> {
-  const { connections, closing } = options
+  const { connections } = options
   const batchesOf = new Map<string, Batches<UserQuery, UserPage | undefined>>()
   let forms = 0
 
@@ -48,7 +46,6 @@ export function createUserLister(
     const one = statementOf('one', pageStatement(shape))
     const many = statementOf('many', pagesStatement(shape))
     return createBatches({
-      closing,
       maxItems: Math.ceil(MAX_USERS_A_STATEMENT / shape.limit),
       run: async queries => {
         const asked = queries.map(query => valuesOf(query, shape))

@@ -91,22 +91,17 @@ function createPostgresStorage(
   options: OpenStorageOptions,
 ): Omit<Storage, 'untilReachable'> {
   const { now, steadyNow, maxWaitingWrites } = options
-  /** Reads, and the writes that have been let in. */
-  const closing = createCallGate()
   const writes = createCallGate(maxWaitingWrites)
   const { onIndexing, onWarning } = options
   const words = indexedWords(connections)
   const filler = createWordFiller({ words, onIndexing, onWarning })
-  /** Writes that have been let in still read. */
   async function endInOrder(): Promise<void> {
     await filler.end()
     await writes.close()
-    await closing.close()
   }
 
   const users = createPostgresUserRepository({
     connections,
-    closing,
     now,
     steadyNow,
     catchUp: filler.catchUp,
@@ -114,7 +109,6 @@ function createPostgresStorage(
   const imports = createPostgresUserImportStore({ connections, now })
   const bans = createPostgresBanStore({
     connections,
-    closing,
     // A ban has ended once both clocks say so: neither a clock that jumps nor a machine that slept shortens it.
     now: () => Math.min(steadyNow(), now()),
   })

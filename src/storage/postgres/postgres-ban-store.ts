@@ -1,6 +1,5 @@
 import { randomUUID } from 'node:crypto'
 import type { Ban, BanStore } from '../../limits/ban-store.ts'
-import type { CallGate } from '../call-gate.ts'
 import { BAN_COLUMNS, type BanRow, createBanStore } from '../create-ban-store.ts'
 import { banKey, fromStored, hashOfBan, toStored, utf8OfStored } from './ban-text.ts'
 import { createBatches } from './batches.ts'
@@ -9,7 +8,6 @@ import { createPostgresSharedStatements } from './postgres-shared-statements.ts'
 
 export interface PostgresBanStoreOptions {
   readonly connections: Connections
-  readonly closing: CallGate
   /** Milliseconds since the epoch. Bans that end before this time are treated as ended. */
   readonly now: () => number
 }
@@ -45,14 +43,13 @@ const SELECT_CHANGES = `
 
 /** Bans in PostgreSQL. Saving a ban deletes some of those that have ended. */
 export function createPostgresBanStore(options: PostgresBanStoreOptions): BanStore {
-  const { connections, closing, now } = options
+  const { connections, now } = options
   const { read } = createPostgresSharedStatements(connections)
   /** Marks the changes of this process, so that its own ones do not change its revision. */
   const writer = randomUUID()
   const setWriter = (session: Session) => session.query({ text: SET_WRITER }, [writer])
 
   const saves = createBatches<Ban, void>({
-    closing,
     run: async bans => {
       await connections.transaction(
         async session => {

@@ -1,6 +1,5 @@
 import { storedUser } from '../../users/stored-user.ts'
 import type { UserRepository } from '../../users/user-repository.ts'
-import type { CallGate } from '../call-gate.ts'
 import { createUserChanges } from './change-users.ts'
 import { createContendedWrites } from './contended-writes.ts'
 import { createUserCreator } from './create-users.ts'
@@ -14,7 +13,6 @@ const PING = { name: 'ping', text: 'SELECT FROM users WHERE id = 1' }
 
 export interface PostgresUserRepositoryOptions extends ReadIndexedOptions {
   readonly connections: Connections
-  readonly closing: CallGate
   /** Milliseconds since the epoch. */
   readonly now: () => number
   /** Milliseconds since the epoch that do not jump when the machine's clock is set. */

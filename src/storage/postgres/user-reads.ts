@@ -1,6 +1,5 @@
 import { idOf, storedUser } from '../../users/stored-user.ts'
 import type { UserJson, UserWithDigest } from '../../users/user-repository.ts'
-import type { CallGate } from '../call-gate.ts'
 import { createBatches, createLookup } from './batches.ts'
 import type { Connections, Statement } from './postgres-connections.ts'
 
@@ -72,23 +71,22 @@ export interface UserReads {
 
 export interface UserReadsOptions {
   readonly connections: Connections
-  readonly closing: CallGate
   /** Milliseconds since the epoch that do not jump when the machine's clock is set. */
   readonly steadyNow: () => number
 }
 
 /** The statements of `UserReads`, on these connections. */
-export function createUserReads({ connections, closing, steadyNow }: UserReadsOptions): UserReads {
+export function createUserReads({ connections, steadyNow }: UserReadsOptions): UserReads {
   const read = connections.query
 
-  const users = createLookup<number, UserJson>(closing, async ids => {
+  const users = createLookup<number, UserJson>(async ids => {
     const rows = await (ids.length === 1
       ? read<[string]>(FIND_ONE, [ids[0]])
       : read<[string]>(FIND_MANY, [ids]))
     return rows.map(([json]) => [idOf(json), json])
   })
 
-  const byEmail = createLookup<string, UserWithDigest>(closing, async emails => {
+  const byEmail = createLookup<string, UserWithDigest>(async emails => {
     const rows = await read<[string, string, string | null]>(FIND_BY_EMAIL, [emails])
     return rows.map(([email, json, passwordDigest]) => [
       email,
@@ -96,18 +94,17 @@ export function createUserReads({ connections, closing, steadyNow }: UserReadsOp
     ])
   })
 
-  const digests = createLookup<number, string | null>(closing, ids => read(FIND_DIGESTS, [ids]))
+  const digests = createLookup<number, string | null>(ids => read(FIND_DIGESTS, [ids]))
 
-  const owners = createLookup<string, number>(closing, emails => read(FIND_OWNERS, [emails]))
+  const owners = createLookup<string, number>(emails => read(FIND_OWNERS, [emails]))
 
-  const keys = createLookup<string, KeyRow>(closing, async hashes => {
+  const keys = createLookup<string, KeyRow>(async hashes => {
     const found = hashes.map(hash => Buffer.from(hash, 'hex'))
     const rows = await read<KeyRow>(FIND_KEYS, [found, steadyNow()], { lane: 'aside' })
     return rows.map(row => [row[0].toString('hex'), row])
   })
 
   const revisions = createBatches<undefined, string>({
-    closing,
     run: async asked => {
       const [row] = await read<[string]>(FIND_REVISION, [], { lane: 'aside' })
       const [value] = row as [string]

@@ -1,5 +1,4 @@
 import { expect, test } from 'vitest'
-import { createCallGate } from '../../../src/storage/call-gate.ts'
 import { pageStatement, pagesStatement, shapeOf } from '../../../src/storage/postgres/list-sql.ts'
 import { createUserLister } from '../../../src/storage/postgres/list-users.ts'
 import { SORT_KEYS, type UserQuery } from '../../../src/users/user-repository.ts'
@@ -25,7 +24,7 @@ test('pages of different numbers are one prepared statement, alone and together,
   const rows = await queryPostgres(url, 'SELECT id FROM users ORDER BY email_lower DESC')
   const connections = connectTo(url)
   const catchUp = async () => false
-  const list = createUserLister({ connections, closing: createCallGate(), catchUp })
+  const list = createUserLister({ connections, catchUp })
   const idsOf = async (page: number) => {
     const { json } = await list({ ...MANY, start: { offset: (page - 1) * MANY.limit } })
     return JSON.parse(json).map(({ id }: { id: number }) => id)

@@ -1,7 +1,6 @@
 import { randomBytes } from 'node:crypto'
 import { describe, expect, test } from 'vitest'
 import type { Ban, BanStore } from '../../../src/limits/ban-store.ts'
-import { createCallGate } from '../../../src/storage/call-gate.ts'
 import { createPostgresBanStore } from '../../../src/storage/postgres/postgres-ban-store.ts'
 import { describeBanStore } from '../../contracts/ban-store-contract.ts'
 import { createFakeClock } from '../../support/fake-clock.ts'
@@ -10,8 +9,7 @@ import { copyPostgresTemplate, queryPostgres } from '../../support/postgres-data
 
 async function opened(now: () => number = Date.now) {
   const url = await copyPostgresTemplate()
-  const openStore = () =>
-    createPostgresBanStore({ connections: connectTo(url), closing: createCallGate(), now })
+  const openStore = () => createPostgresBanStore({ connections: connectTo(url), now })
   const sql = (text: string) => queryPostgres(url, text)
   return { sql, openStore, store: openStore() }
 }
