@@ -1,3 +1,4 @@
+import { ServiceError } from '../../errors.ts'
 import { lastIdOf, withoutLastUser } from '../../users/stored-user.ts'
 import type {
   UserFilters,
@@ -197,10 +198,10 @@ export function walkStatement(selection: UserSelection, foundFirst: readonly Fil
   return `SELECT ${REPRESENTATION} FROM ${source}${whereSql(others)} ORDER BY ${orderOf(selection.sort)}`
 }
 
-/** The page of a row, which has one user more than `limit` if more follow; `undefined` if users lack words. */
-export function toPage(row: ListRow, { limit }: ListShape): UserPage | undefined {
+/** The page of a row, which has one user more than `limit` if more follow. Throws `words_unavailable` if users lack words. */
+export function toPage(row: ListRow, { limit }: ListShape): UserPage {
   const [json, length, lastKey, revision, total, isIndexed] = row
-  if (!isIndexed) return undefined
+  if (!isIndexed) throw new ServiceError('words_unavailable')
   const hasMore = length > limit
   const page = hasMore ? withoutLastUser(json) : json
   return {

@@ -1,6 +1,5 @@
 import type { UserPage, UserQuery, UserSelection } from '../../users/user-repository.ts'
 import { type Batches, createBatches } from './batches.ts'
-import { type ReadIndexedOptions, readIndexed } from './index-next-users.ts'
 import {
   countStatement,
   type FilterName,
@@ -25,19 +24,14 @@ const MAX_FORMS = 500
 /** The users of all pages of one statement: about 1 MB. */
 const MAX_USERS_A_STATEMENT = 5000
 
-export interface UserListerOptions extends ReadIndexedOptions {
-  readonly connections: Connections
-}
-
 /** `UserRepository.list`. Pages of one form that are asked for in one turn of the event loop share one statement. */
 export function createUserLister(
-  options: UserListerOptions,
+  connections: Connections,
 ): (query: UserQuery) => Promise<UserPage> {
-  const { connections } = options
-  const batchesOf = new Map<string, Batches<UserQuery, UserPage | undefined>>()
+  const batchesOf = new Map<string, Batches<UserQuery, UserPage>>()
   let forms = 0
 
-  function createListBatches(shape: ListShape): Batches<UserQuery, UserPage | undefined> {
+  function createListBatches(shape: ListShape): Batches<UserQuery, UserPage> {
     const lane = { lane: shape.isShort ? 'short' : 'long' } as const
     const number = ++forms
     // For what may read many users, PostgreSQL makes a plan for these parameters.
@@ -61,7 +55,7 @@ export function createUserLister(
     })
   }
 
-  async function list(query: UserQuery): Promise<UserPage | undefined> {
+  return async query => {
     const shape = shapeOf(query, await findFirst(connections, query))
     const form = formOf(shape)
     let batches = batchesOf.get(form)
@@ -72,8 +66,6 @@ export function createUserLister(
     }
     return batches.add(query)
   }
-
-  return query => readIndexed(options, () => list(query))
 }
 
 /** The filters whose users are found first. They are few: sorting them is faster than skipping all others. */

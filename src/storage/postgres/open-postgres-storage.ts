@@ -100,12 +100,7 @@ function createPostgresStorage(
     await writes.close()
   }
 
-  const users = createPostgresUserRepository({
-    connections,
-    now,
-    steadyNow,
-    catchUp: filler.catchUp,
-  })
+  const users = createPostgresUserRepository({ connections, now, steadyNow })
   const imports = createPostgresUserImportStore({ connections, now })
   const bans = createPostgresBanStore({
     connections,

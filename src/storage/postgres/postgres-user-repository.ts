@@ -3,7 +3,6 @@ import type { UserRepository } from '../../users/user-repository.ts'
 import { createUserChanges } from './change-users.ts'
 import { createContendedWrites } from './contended-writes.ts'
 import { createUserCreator } from './create-users.ts'
-import type { ReadIndexedOptions } from './index-next-users.ts'
 import { createUserLister } from './list-users.ts'
 import type { Connections } from './postgres-connections.ts'
 import { createUserReads } from './user-reads.ts'
@@ -11,7 +10,7 @@ import { createUserWalker } from './walk-users.ts'
 
 const PING = { name: 'ping', text: 'SELECT FROM users WHERE id = 1' }
 
-export interface PostgresUserRepositoryOptions extends ReadIndexedOptions {
+export interface PostgresUserRepositoryOptions {
   readonly connections: Connections
   /** Milliseconds since the epoch. */
   readonly now: () => number
@@ -61,9 +60,9 @@ export function createPostgresUserRepository(
       return owner !== undefined && owner !== exceptId
     },
 
-    list: createUserLister(options),
+    list: createUserLister(connections),
 
-    walk: createUserWalker(options),
+    walk: createUserWalker(connections),
 
     revision: reads.revision,
 

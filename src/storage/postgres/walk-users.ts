@@ -1,5 +1,6 @@
-import type { TakeUsers, UserRepository, UserSelection } from '../../users/user-repository.ts'
-import { areWordsIndexed, type ReadIndexedOptions, readIndexed } from './index-next-users.ts'
+import { ServiceError } from '../../errors.ts'
+import type { UserRepository, UserSelection } from '../../users/user-repository.ts'
+import { areWordsIndexed } from './index-next-users.ts'
 import { filtersOf, filterValues, walkStatement } from './list-sql.ts'
 import { findFirst } from './list-users.ts'
 import type { Connections, Session } from './postgres-connections.ts'
@@ -18,43 +19,33 @@ const AWAKE_MS = 2000
 
 const AWAKE = { text: 'SELECT' }
 
-export interface UserWalkerOptions extends ReadIndexedOptions {
-  readonly connections: Connections
-}
-
 /** `UserRepository.walk`, by a cursor in a transaction, which a pooler keeps in one session too. */
-export function createUserWalker(options: UserWalkerOptions): UserRepository['walk'] {
-  const { connections } = options
-
+export function createUserWalker(connections: Connections): UserRepository['walk'] {
   async function statementOf(selection: UserSelection) {
     const text = walkStatement(selection, await findFirst(connections, selection))
     const values = filterValues(selection)
     return { text, values: filtersOf(selection).map(name => values[name]) }
   }
 
-  /** Returns `undefined` if users lack words. */
-  async function walk(selection: UserSelection, take: TakeUsers): Promise<true | undefined> {
+  return async (selection, take) => {
     const { text, values } = await statementOf(selection)
     let hasBegun = false
     const read = async (session: Session) => {
       // What was taken cannot be given again.
       if (hasBegun) throw unavailable(new Error('the connection of a whole list broke'))
       await session.query(PLAN_FOR_FIRST)
-      if (selection.words.length > 0 && !(await areWordsIndexed(session))) return undefined
+      if (selection.words.length > 0 && !(await areWordsIndexed(session)))
+        throw new ServiceError('words_unavailable')
       await session.query({ text: `DECLARE whole_list NO SCROLL CURSOR FOR ${text}` }, values)
       for (;;) {
         const users = await session.query<[string]>(FETCH)
         hasBegun = true
         const lines = users.map(([json]) => `${json}\n`).join('')
         await keepAwake(session, take(lines))
-        if (users.length < FETCHED) return true
+        if (users.length < FETCHED) return
       }
     }
-    return connections.snapshot(read, { lane: 'whole' })
-  }
-
-  return async (selection, take) => {
-    await readIndexed(options, () => walk(selection, take))
+    await connections.snapshot(read, { lane: 'whole' })
   }
 }
 

@@ -24,9 +24,6 @@ const CHECKPOINT_FAILED = 'WAL checkpoint at shutdown failed'
  */
 const BULK_CHECKPOINT_PAGES = 16_000
 
-/** How often to look whether another process has emptied the index of words. If that one was killed, nobody else fills it. */
-const LOOK_MS = 2000
-
 /** Reads wait meanwhile. */
 const USERS_A_STEP = 500
 
@@ -54,7 +51,7 @@ function createSqliteStorage(
   const view = createReadView(database)
   const writes = createWriteQueue(database, view, { maxPending: maxWaitingWrites, onWarning })
   const words = createIndexedWords({ database, run: writes.run, usersAStep: USERS_A_STEP })
-  const filler = createWordFiller({ words, onIndexing, onWarning, lookMs: LOOK_MS })
+  const filler = createWordFiller({ words, onIndexing, onWarning })
   const longReads = openLongReads(database)
   const fileBytes = watchFileBytes(path)
   return {

@@ -23,8 +23,7 @@ test('pages of different numbers are one prepared statement, alone and together,
   await queryPostgres(url, insertUsers(1, 700))
   const rows = await queryPostgres(url, 'SELECT id FROM users ORDER BY email_lower DESC')
   const connections = connectTo(url)
-  const catchUp = async () => false
-  const list = createUserLister({ connections, catchUp })
+  const list = createUserLister(connections)
   const idsOf = async (page: number) => {
     const { json } = await list({ ...MANY, start: { offset: (page - 1) * MANY.limit } })
     return JSON.parse(json).map(({ id }: { id: number }) => id)

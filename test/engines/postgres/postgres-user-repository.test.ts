@@ -13,10 +13,7 @@ describeUserRepository({
   name: 'PostgreSQL',
   open: async now => {
     const connections = openConnections({ location: locationOf(await copyPostgresTemplate()) })
-    const repository = createPostgresUserRepository({
-      ...{ connections, now, steadyNow: now },
-      catchUp: async () => false,
-    })
+    const repository = createPostgresUserRepository({ connections, now, steadyNow: now })
     return { repository, close: () => connections.close() }
   },
 })
