@@ -11,8 +11,6 @@ export interface BatchOptions<In, Out> {
   readonly run: (items: readonly In[]) => Promise<readonly Outcome<Out>[]>
   /** Whether an error of `run` may be that of one item. Then each item of the batch runs on its own, and the next batch begins. */
   readonly isOfOne?: (error: unknown) => boolean
-  /** Two items with an equal key never share a batch: the later one waits for the next. */
-  readonly keysOf?: (item: In) => readonly string[]
   /** The most items of a batch. By default the arrays of parameters stay in the order of a megabyte. */
   readonly maxItems?: number
 }
@@ -35,29 +33,13 @@ const MAX_ITEMS = 2000
 export function createBatches<In, Out>({
   run,
   isOfOne = () => false,
-  keysOf = () => [],
   maxItems = MAX_ITEMS,
 }: BatchOptions<In, Out>): Batches<In, Out> {
-  let pending: Pending<In, Out>[] = []
+  const pending: Pending<In, Out>[] = []
   let isBusy = false
 
-  function takeBatch(): readonly Pending<In, Out>[] {
-    const seen = new Set<string>()
-    const batch: Pending<In, Out>[] = []
-    const rest: Pending<In, Out>[] = []
-    for (const one of pending) {
-      const keys = keysOf(one.item)
-      const isApart = batch.length < maxItems && !keys.some(key => seen.has(key))
-      ;(isApart ? batch : rest).push(one)
-      // Also of those that stay: what comes behind them with the same key must not overtake them.
-      for (const key of keys) seen.add(key)
-    }
-    pending = rest
-    return batch
-  }
-
   async function flush(): Promise<void> {
-    const batch = takeBatch()
+    const batch = pending.splice(0, maxItems)
     try {
       settle(batch, await run(batch.map(({ item }) => item)))
     } catch (error) {

@@ -54,7 +54,9 @@ export function createPostgresBanStore(options: PostgresBanStoreOptions): BanSto
       await connections.transaction(
         async session => {
           await setWriter(session)
-          await session.query({ text: UPSERT }, columnsOf(bans))
+          // Of two saves of one ban, the later one counts.
+          const latest = new Map(bans.map(ban => [banKey(ban), ban]))
+          await session.query({ text: UPSERT }, columnsOf([...latest.values()]))
           await session.query({ text: DELETE_SOME_ENDED }, [Math.floor(now())])
         },
         // Another process may be lifting many.
@@ -62,7 +64,6 @@ export function createPostgresBanStore(options: PostgresBanStoreOptions): BanSto
       )
       return bans.map(() => ({ value: undefined }))
     },
-    keysOf: ban => [banKey(ban)],
   })
 
   return createBanStore({

@@ -30,8 +30,6 @@ export type LaneName = 'short' | 'aside' | 'write' | 'long' | 'whole'
 export interface WorkOptions {
   /** By default `short` for reads and `write` for others. */
   readonly lane?: LaneName
-  /** Until when to wait for a connection, and for the result unless the lane is `long` or `whole`, by `performance.now()`. */
-  readonly deadline?: number
 }
 
 /** For work that may take longer than a second. */
