@@ -6,7 +6,7 @@ import { createBatches, createLookup } from './batches.ts'
 import { type ContendedWrites, HELD, isOfOneWrite } from './contended-writes.ts'
 import type { Connections } from './postgres-connections.ts'
 import { violates } from './postgres-errors.ts'
-import type { UserReads } from './user-reads.ts'
+import type { ShortReads } from './user-reads.ts'
 import { REPLACE_WORDS, vectorOf, WRITES_WORDS, wordsText } from './user-words.ts'
 
 const FIND_ROWS = {
@@ -83,7 +83,7 @@ interface Change {
 export interface ChangeUsersOptions {
   readonly connections: Connections
   readonly contended: ContendedWrites
-  readonly reads: Pick<UserReads, 'findOwner'>
+  readonly reads: Pick<ShortReads, 'isEmailTaken'>
   /** Milliseconds since the epoch. */
   readonly now: () => number
 }
@@ -138,9 +138,8 @@ export function createUserChanges(
 
   /** Looks first: the server writes a violation of the constraint into its log, with the e-mail. */
   async function requireFree(email: string, before: UserRow): Promise<void> {
-    const key = email.toLowerCase()
-    if (key === before.email.toLowerCase()) return
-    if ((await reads.findOwner(key)) !== undefined) throw takenEmail()
+    if (email.toLowerCase() === before.email.toLowerCase()) return
+    if (await reads.isEmailTaken(email)) throw takenEmail()
   }
 
   return {

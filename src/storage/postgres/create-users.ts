@@ -11,7 +11,7 @@ import { createBatches, type Outcome } from './batches.ts'
 import { type ContendedWrites, isOfOneWrite } from './contended-writes.ts'
 import type { Connections, Session, Statement } from './postgres-connections.ts'
 import { NO_MORE_IDS, sqlStateOf, violates } from './postgres-errors.ts'
-import { REPRESENTATION, type UserReads } from './user-reads.ts'
+import { REPRESENTATION, type ShortReads } from './user-reads.ts'
 import { REPLACE_WORDS, vectorOf, WRITES_WORDS, wordsText } from './user-words.ts'
 
 interface Create {
@@ -72,7 +72,7 @@ const DELETE_EXPIRED_KEY: Statement = {
 export interface CreateUsersOptions {
   readonly connections: Connections
   readonly contended: ContendedWrites
-  readonly reads: Pick<UserReads, 'findKey'>
+  readonly reads: Pick<ShortReads, 'findIdempotentCreate'>
   /** Milliseconds since the epoch. */
   readonly now: () => number
   /** Milliseconds since the epoch that do not jump when the machine's clock is set. */
@@ -162,7 +162,7 @@ export function createUserCreator(
   ): Promise<boolean> {
     if (violates(error, 'idempotency_keys_primary_key')) return true
     if (claim === undefined || !isEmailTaken(error)) return false
-    return (await reads.findKey(claim.keyHash)) !== undefined
+    return (await reads.findIdempotentCreate(claim.keyHash)) !== undefined
   }
 
   return async (user, claim) => {
