@@ -1,8 +1,16 @@
-import type { UserPage, UserQuery, UserSelection } from '../../users/user-repository.ts'
+import { ServiceError } from '../../errors.ts'
+import type {
+  UserPage,
+  UserQuery,
+  UserRepository,
+  UserSelection,
+} from '../../users/user-repository.ts'
 import { type Batches, createBatches } from './batches.ts'
+import { areWordsIndexed } from './index-next-users.ts'
 import {
   countStatement,
   type FilterName,
+  filtersOf,
   filtersToCount,
   filterValues,
   formOf,
@@ -15,14 +23,34 @@ import {
   soughtOf,
   toPage,
   valuesOf,
+  walkStatement,
 } from './list-sql.ts'
-import { type Connections, LONG_WORK, type Statement } from './postgres-connections.ts'
+import {
+  type Connections,
+  LONG_WORK,
+  type Session,
+  type Statement,
+} from './postgres-connections.ts'
+import { unavailable } from './postgres-errors.ts'
 
 /** Lists have thousands of possible forms, but clients use only few of them. */
 const MAX_FORMS = 500
 
 /** The users of all pages of one statement: about 1 MB. */
 const MAX_USERS_A_STATEMENT = 5000
+
+/** Users in one fetch: about 64 KB. */
+const FETCHED = 500
+
+const FETCH = { text: `FETCH ${FETCHED} FROM whole_list` }
+
+/** Plans as for a list of which only the beginning is read: a sort of all users would keep the client waiting for it. */
+const PLAN_FOR_FIRST = { text: `SELECT set_config('cursor_tuple_fraction', '0', true)` }
+
+/** While the client reads slowly, the server must not take this process for dead: see `idleTimeoutMs`. */
+const AWAKE_MS = 2000
+
+const AWAKE = { text: 'SELECT' }
 
 /** `UserRepository.list`. Pages of one form that are asked for in one turn of the event loop share one statement. */
 export function createUserLister(
@@ -68,8 +96,44 @@ export function createUserLister(
   }
 }
 
+/** `UserRepository.walk`, by a cursor in a transaction, which a pooler keeps in one session too. */
+export function createUserWalker(connections: Connections): UserRepository['walk'] {
+  return async (selection, take) => {
+    const text = walkStatement(selection, await findFirst(connections, selection))
+    const filters = filterValues(selection)
+    const values = filtersOf(selection).map(name => filters[name])
+    let hasBegun = false
+    const read = async (session: Session) => {
+      // What was taken cannot be given again.
+      if (hasBegun) throw unavailable(new Error('the connection of a whole list broke'))
+      await session.query(PLAN_FOR_FIRST)
+      if (selection.words.length > 0 && !(await areWordsIndexed(session)))
+        throw new ServiceError('words_unavailable')
+      await session.query({ text: `DECLARE whole_list NO SCROLL CURSOR FOR ${text}` }, values)
+      for (;;) {
+        const users = await session.query<[string]>(FETCH)
+        hasBegun = true
+        const lines = users.map(([json]) => `${json}\n`).join('')
+        await keepAwake(session, take(lines))
+        if (users.length < FETCHED) return
+      }
+    }
+    await connections.snapshot(read, { lane: 'whole' })
+  }
+}
+
+async function keepAwake(session: Session, taking: Promise<void>): Promise<void> {
+  // The next statement shows what went wrong.
+  const timer = setInterval(() => session.query(AWAKE).catch(() => {}), AWAKE_MS)
+  try {
+    await taking
+  } finally {
+    clearInterval(timer)
+  }
+}
+
 /** The filters whose users are found first. They are few: sorting them is faster than skipping all others. */
-export async function findFirst(
+async function findFirst(
   connections: Connections,
   query: UserSelection,
 ): Promise<readonly FilterName[]> {

@@ -1,7 +1,6 @@
 import type { ApiKeyStore } from '../../access/api-key-store.ts'
 import { createApiKeyStore } from '../create-api-key-store.ts'
-import type { Connections } from './postgres-connections.ts'
-import { createPostgresSharedStatements } from './postgres-shared-statements.ts'
+import { type Connections, createPostgresSharedStatements } from './postgres-connections.ts'
 
 /** Locks rows in the order of hashes, so that two processes wait for each other in one direction only. */
 const UPDATE_LAST_USES = `

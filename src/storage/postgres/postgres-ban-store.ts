@@ -3,8 +3,11 @@ import type { Ban, BanStore } from '../../limits/ban-store.ts'
 import { BAN_COLUMNS, type BanRow, createBanStore } from '../create-ban-store.ts'
 import { banKey, fromStored, hashOfBan, toStored, utf8OfStored } from './ban-text.ts'
 import { createBatches } from './batches.ts'
-import type { Connections, Session } from './postgres-connections.ts'
-import { createPostgresSharedStatements } from './postgres-shared-statements.ts'
+import {
+  type Connections,
+  createPostgresSharedStatements,
+  type Session,
+} from './postgres-connections.ts'
 
 export interface PostgresBanStoreOptions {
   readonly connections: Connections

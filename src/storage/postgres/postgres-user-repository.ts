@@ -2,10 +2,9 @@ import type { UserRepository } from '../../users/user-repository.ts'
 import { createUserChanges } from './change-users.ts'
 import { createContendedWrites } from './contended-writes.ts'
 import { createUserCreator } from './create-users.ts'
-import { createUserLister } from './list-users.ts'
+import { createUserLister, createUserWalker } from './list-users.ts'
 import type { Connections } from './postgres-connections.ts'
 import { createShortReads } from './user-reads.ts'
-import { createUserWalker } from './walk-users.ts'
 
 const PING = { name: 'ping', text: 'SELECT FROM users WHERE id = 1' }
 
