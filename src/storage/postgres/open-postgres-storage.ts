@@ -22,6 +22,9 @@ const START_PATIENCE_MS = 10_000
 
 const START_PAUSE_MS = 100
 
+/** Some statements of `check` read all users. */
+const TASK_STATEMENT_MS = 60_000
+
 /** Opens a database that exists. Waits for a server that cannot be reached yet. */
 export async function openPostgresStorage(
   location: PostgresLocation,
@@ -50,19 +53,28 @@ async function untilReachable<T>(work: () => Promise<T>): Promise<T> {
 
 /** Whether the tables of the service are there. */
 export async function hasSchema(location: PostgresLocation): Promise<boolean> {
-  const connections = openConnections({ location })
+  const history = await withConnections(location, ({ read }) => read(readHistory))
+  return history.length > 0
+}
+
+/** Runs a task of a command. Waits for a server that cannot be reached yet, as a start does. */
+export async function withConnections<T>(
+  location: PostgresLocation,
+  work: (connections: Connections) => Promise<T>,
+): Promise<T> {
+  const connections = openConnections({ location, longStatementMs: TASK_STATEMENT_MS })
   try {
-    return await untilReachable(async () => {
-      const history = await connections.read(readHistory)
-      return history.length > 0
-    })
+    await waitFor(() => connections.query({ text: 'SELECT 1' }))
+    return await work(connections)
+  } catch (error) {
+    throw asUnusable(error)
   } finally {
     await connections.close()
   }
 }
 
 /** Repeats what fails because the database cannot be reached, also if it may have been done. */
-export async function waitFor<T>(work: () => Promise<T>): Promise<T> {
+async function waitFor<T>(work: () => Promise<T>): Promise<T> {
   const deadline = performance.now() + START_PATIENCE_MS
   for (;;) {
     try {
