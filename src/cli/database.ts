@@ -1,6 +1,6 @@
 import type { Command } from 'commander'
 import type { BackupProgress, DatabaseTasks } from '../storage/database-tasks.ts'
-import { type Progress, runTask, type Task, type TaskOptions } from './terminal/run-task.ts'
+import { runTask, type Task, type TaskOptions } from './terminal/run-task.ts'
 import {
   type CommandContext,
   EXIT,

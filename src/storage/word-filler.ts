@@ -22,14 +22,10 @@ export interface WordFillerOptions {
   readonly words: IndexedWords
   readonly onIndexing: OpenStorageOptions['onIndexing'] | undefined
   readonly onWarning: OpenStorageOptions['onWarning'] | undefined
-  /** How often to look for users without words, in milliseconds. Otherwise only `catchUp` does. */
-  readonly lookMs?: number
 }
 
 /** Indexes the users that lack words, beside the other work of a storage. */
 export interface WordFiller {
-  /** Begins, and waits a moment. Returns whether all users have words now. */
-  catchUp(): Promise<boolean>
   /** Stops where it is; the next one goes on from there. */
   end(): Promise<void>
 }
@@ -41,8 +37,11 @@ const RETRY_MS = 1000
 
 const REPORT_MS = 10_000
 
-/** How long a search waits for users that something without words has written. */
-const CATCH_UP_MS = 1000
+/**
+ * How often to look for users without words: something else may have written them, or another process has emptied the index,
+ * and was killed.
+ */
+const LOOK_MS = 2000
 
 const FAILED = 'index of words cannot be built'
 
@@ -65,31 +64,22 @@ export async function fillWords(words: IndexedWords, options: FillOptions = {}):
   }
 }
 
-/** Begins at once if progress is to be reported, otherwise with the first search that misses words. */
-export function createWordFiller(options: WordFillerOptions): WordFiller {
-  const { words, onIndexing, onWarning, lookMs } = options
+/** Begins at once if progress is to be reported; otherwise another process has to index them. */
+export function createWordFiller({ words, onIndexing, onWarning }: WordFillerOptions): WordFiller {
   const ending = new AbortController()
   const { signal } = ending
-  const pause = (ms: number) => sleep(ms, undefined, { signal, ref: false })
-  let filling: Promise<void> | undefined
+  const pause = (ms: number) => sleep(ms, undefined, { signal, ref: false }).catch(() => {})
   let isBehind = false
   let reportedAt = Number.NEGATIVE_INFINITY
 
-  /** Waits for `end` at the latest. */
-  function begin(): Promise<void> {
-    filling ??= fill().finally(() => {
-      filling = undefined
-    })
-    return filling
-  }
-
-  async function fill(): Promise<void> {
+  async function keepFilled(): Promise<void> {
     let hasWarned = false
-    for (;;) {
+    while (!signal.aborted) {
       try {
         await fillWords(words, { onStep: report, isBeside: true, signal })
         isBehind = false
-        return
+        hasWarned = false
+        await pause(LOOK_MS)
       } catch (error) {
         if (signal.aborted || isOf(error, ['shutting_down'])) return
         isBehind = true
@@ -97,7 +87,7 @@ export function createWordFiller(options: WordFillerOptions): WordFiller {
           hasWarned = true
           onWarning?.(FAILED, error)
         }
-        await pause(RETRY_MS).catch(() => {})
+        await pause(RETRY_MS)
       }
     }
   }
@@ -111,29 +101,11 @@ export function createWordFiller(options: WordFillerOptions): WordFiller {
     onIndexing?.(progress)
   }
 
-  async function keepFilled(everyMs: number): Promise<void> {
-    while (!signal.aborted) {
-      await begin()
-      await pause(everyMs).catch(() => {})
-    }
-  }
-
-  const kept = onIndexing && (lookMs === undefined ? begin() : keepFilled(lookMs))
+  const filling = onIndexing && keepFilled()
   return {
-    catchUp: async () => {
-      if (isBehind || signal.aborted) return false
-      const waiting = new AbortController()
-      const late = sleep(CATCH_UP_MS, undefined, { signal: waiting.signal }).catch(() => {})
-      try {
-        await Promise.race([begin(), late])
-        return await words.areComplete()
-      } finally {
-        waiting.abort()
-      }
-    },
     end: async () => {
       ending.abort()
-      await Promise.all([kept, filling])
+      await filling
     },
   }
 }

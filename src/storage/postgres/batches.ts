@@ -1,12 +1,9 @@
 import { ServiceError } from '../../errors.ts'
-import type { CallGate } from '../call-gate.ts'
 
 /** What became of one item of a batch. */
 export type Outcome<T> = { readonly value: T } | { readonly error: unknown }
 
 export interface BatchOptions<In, Out> {
-  /** Each call is inside until it ends. */
-  readonly closing: CallGate
   /**
    * Runs all items at once and returns an outcome for each, in their order. If it throws, all of them fail, and if that is
    * because the storage cannot be used, also those that wait.
@@ -14,15 +11,13 @@ export interface BatchOptions<In, Out> {
   readonly run: (items: readonly In[]) => Promise<readonly Outcome<Out>[]>
   /** Whether an error of `run` may be that of one item. Then each item of the batch runs on its own, and the next batch begins. */
   readonly isOfOne?: (error: unknown) => boolean
-  /** Two items with an equal key never share a batch: the later one waits for the next. */
-  readonly keysOf?: (item: In) => readonly string[]
   /** The most items of a batch. By default the arrays of parameters stay in the order of a megabyte. */
   readonly maxItems?: number
 }
 
 /** Joins calls. Those that arrive while a batch runs form the next one, so at most one runs at a time. */
 export interface Batches<In, Out> {
-  /** Throws what `run` says of the item, and `shutting_down` once the gate is closed. */
+  /** Throws what `run` says of the item. */
   add(item: In): Promise<Out>
 }
 
@@ -36,32 +31,15 @@ const MAX_ITEMS = 2000
 
 /** A batch begins after the turn of the event loop in which its first item came: a lone call waits for nothing else. */
 export function createBatches<In, Out>({
-  closing,
   run,
   isOfOne = () => false,
-  keysOf = () => [],
   maxItems = MAX_ITEMS,
 }: BatchOptions<In, Out>): Batches<In, Out> {
-  let pending: Pending<In, Out>[] = []
+  const pending: Pending<In, Out>[] = []
   let isBusy = false
 
-  function takeBatch(): readonly Pending<In, Out>[] {
-    const seen = new Set<string>()
-    const batch: Pending<In, Out>[] = []
-    const rest: Pending<In, Out>[] = []
-    for (const one of pending) {
-      const keys = keysOf(one.item)
-      const isApart = batch.length < maxItems && !keys.some(key => seen.has(key))
-      ;(isApart ? batch : rest).push(one)
-      // Also of those that stay: what comes behind them with the same key must not overtake them.
-      for (const key of keys) seen.add(key)
-    }
-    pending = rest
-    return batch
-  }
-
   async function flush(): Promise<void> {
-    const batch = takeBatch()
+    const batch = pending.splice(0, maxItems)
     try {
       settle(batch, await run(batch.map(({ item }) => item)))
     } catch (error) {
@@ -86,15 +64,11 @@ export function createBatches<In, Out>({
       const outcome = outcomes[index] as Outcome<Out>
       if ('error' in outcome) reject(outcome.error)
       else resolve(outcome.value)
-      closing.leave()
     }
   }
 
   function fail(batch: readonly Pending<In, Out>[], error: unknown): void {
-    for (const { reject } of batch) {
-      reject(error)
-      closing.leave()
-    }
+    for (const { reject } of batch) reject(error)
   }
 
   /** They have waited as long as the batch that failed, and would wait as long again. */
@@ -105,7 +79,6 @@ export function createBatches<In, Out>({
   return {
     add: item =>
       new Promise((resolve, reject) => {
-        closing.enter()
         pending.push({ item, resolve, reject })
         if (isBusy) return
         isBusy = true
@@ -122,11 +95,9 @@ function isOfStorage(error: unknown): error is ServiceError {
 
 /** Batches of keys, of which each is asked for once. */
 export function createLookup<K, V>(
-  closing: CallGate,
   find: (keys: readonly K[]) => Promise<readonly (readonly [K, V])[]>,
 ): Batches<K, V | undefined> {
   return createBatches({
-    closing,
     run: async keys => {
       const found = new Map(await find(keys.length === 1 ? keys : [...new Set(keys)]))
       return keys.map(key => ({ value: found.get(key) }))

@@ -1,12 +1,11 @@
 import { decideChange, requireVersion, showUser } from '../../users/stored-user.ts'
 import type { UserRepository, UserRow } from '../../users/user-repository.ts'
 import { foldCase, takenEmail } from '../../users/user-schemas.ts'
-import type { CallGate } from '../call-gate.ts'
 import { createBatches, createLookup } from './batches.ts'
 import { type ContendedWrites, HELD, isOfOneWrite } from './contended-writes.ts'
 import type { Connections } from './postgres-connections.ts'
 import { violates } from './postgres-errors.ts'
-import type { UserReads } from './user-reads.ts'
+import type { ShortReads } from './user-reads.ts'
 import { REPLACE_WORDS, vectorOf, WRITES_WORDS, wordsText } from './user-words.ts'
 
 const FIND_ROWS = {
@@ -82,9 +81,8 @@ interface Change {
 
 export interface ChangeUsersOptions {
   readonly connections: Connections
-  readonly closing: CallGate
   readonly contended: ContendedWrites
-  readonly reads: Pick<UserReads, 'findOwner'>
+  readonly reads: Pick<ShortReads, 'isEmailTaken'>
   /** Milliseconds since the epoch. */
   readonly now: () => number
 }
@@ -96,9 +94,9 @@ export interface ChangeUsersOptions {
 export function createUserChanges(
   options: ChangeUsersOptions,
 ): Pick<UserRepository, 'update' | 'replaceDigest' | 'delete'> {
-  const { connections, closing, contended, reads, now } = options
+  const { connections, contended, reads, now } = options
 
-  const rows = createLookup<number, ReadRow>(closing, async ids => {
+  const rows = createLookup<number, ReadRow>(async ids => {
     type Columns = [number, string, string, string | null, string, string, xmin: string]
     const found = await connections.query<Columns>(FIND_ROWS, [ids])
     return found.map(([id, name, email, passwordDigest, createdAt, updatedAt, xmin]) => [
@@ -118,13 +116,11 @@ export function createUserChanges(
   }
 
   const changes = createBatches<Change, boolean>({
-    closing,
     isOfOne: isOfOneWrite,
     run: async all => (await write(all)).map(value => ({ value })),
   })
 
   const deletes = createBatches<Delete, boolean | typeof HELD>({
-    closing,
     isOfOne: isOfOneWrite,
     run: all =>
       connections.write(
@@ -141,9 +137,8 @@ export function createUserChanges(
 
   /** Looks first: the server writes a violation of the constraint into its log, with the e-mail. */
   async function requireFree(email: string, before: UserRow): Promise<void> {
-    const key = email.toLowerCase()
-    if (key === before.email.toLowerCase()) return
-    if ((await reads.findOwner(key)) !== undefined) throw takenEmail()
+    if (email.toLowerCase() === before.email.toLowerCase()) return
+    if (await reads.isEmailTaken(email)) throw takenEmail()
   }
 
   return {

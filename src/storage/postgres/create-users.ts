@@ -7,12 +7,11 @@ import {
   type StoredUser,
 } from '../../users/user-repository.ts'
 import { foldCase, takenEmail } from '../../users/user-schemas.ts'
-import type { CallGate } from '../call-gate.ts'
 import { createBatches, type Outcome } from './batches.ts'
 import { type ContendedWrites, isOfOneWrite } from './contended-writes.ts'
 import type { Connections, Session, Statement } from './postgres-connections.ts'
 import { NO_MORE_IDS, sqlStateOf, violates } from './postgres-errors.ts'
-import { REPRESENTATION, type UserReads } from './user-reads.ts'
+import { REPRESENTATION, type ShortReads } from './user-reads.ts'
 import { REPLACE_WORDS, vectorOf, WRITES_WORDS, wordsText } from './user-words.ts'
 
 interface Create {
@@ -44,7 +43,10 @@ const CREATE: Statement = {
   text: `WITH ${CREATED} SELECT email, json FROM created`,
 }
 
-/** Earlier releases, which may serve at the same time, read `user_version`. */
+/**
+ * Earlier releases, which may serve at the same time, read `user_version`. Each new key deletes up to two expired ones, which
+ * is faster than they can be added.
+ */
 const CREATE_WITH_KEYS: Statement = {
   name: 'create_users_with_keys',
   text: `
@@ -54,19 +56,12 @@ const CREATE_WITH_KEYS: Statement = {
       FROM unnest($7::text[], $8::bytea[], $9::text[]) AS claim (email, key_hash, fingerprint)
       JOIN created USING (email)
       ORDER BY key_hash
+    ), swept AS (
+      DELETE FROM idempotency_keys WHERE key_hash IN (
+        SELECT key_hash FROM idempotency_keys WHERE expires_at <= $11
+        ORDER BY expires_at LIMIT 2 * cardinality($7) FOR UPDATE SKIP LOCKED)
     )
     SELECT email, json FROM created`,
-}
-
-/** Each new key deletes up to this many expired ones, which is faster than they can be added. */
-const EXPIRED_KEYS_A_CLAIM = 2
-
-const DELETE_EXPIRED_KEYS: Statement = {
-  name: 'delete_expired_keys',
-  text: `
-    DELETE FROM idempotency_keys WHERE key_hash IN (
-      SELECT key_hash FROM idempotency_keys WHERE expires_at <= $1
-      ORDER BY expires_at LIMIT $2 FOR UPDATE SKIP LOCKED)`,
 }
 
 const DELETE_EXPIRED_KEY: Statement = {
@@ -76,9 +71,8 @@ const DELETE_EXPIRED_KEY: Statement = {
 
 export interface CreateUsersOptions {
   readonly connections: Connections
-  readonly closing: CallGate
   readonly contended: ContendedWrites
-  readonly reads: Pick<UserReads, 'findKey'>
+  readonly reads: Pick<ShortReads, 'findIdempotentCreate'>
   /** Milliseconds since the epoch. */
   readonly now: () => number
   /** Milliseconds since the epoch that do not jump when the machine's clock is set. */
@@ -89,7 +83,7 @@ export interface CreateUsersOptions {
 export function createUserCreator(
   options: CreateUsersOptions,
 ): (user: NewUser, claim?: IdempotencyClaim) => Promise<StoredUser> {
-  const { connections, closing, contended, reads, now, steadyNow } = options
+  const { connections, contended, reads, now, steadyNow } = options
 
   async function write(
     session: Session,
@@ -119,26 +113,18 @@ export function createUserCreator(
       claim ? { email: user.email, ...claim } : [],
     )
     if (claims.length === 0) return session.query(CREATE, values)
+    const instant = steadyNow()
     return session.query(CREATE_WITH_KEYS, [
       ...values,
       claims.map(({ email }) => email),
       claims.map(({ keyHash }) => keyHash),
       claims.map(({ fingerprint }) => fingerprint),
-      steadyNow() + IDEMPOTENCY_TTL_MS,
+      instant + IDEMPOTENCY_TTL_MS,
+      instant,
     ])
   }
 
-  const sweeps = createBatches<IdempotencyClaim, void>({
-    closing,
-    run: async claims => {
-      const limit = EXPIRED_KEYS_A_CLAIM * claims.length
-      await connections.write(session => session.query(DELETE_EXPIRED_KEYS, [steadyNow(), limit]))
-      return claims.map(() => ({ value: undefined }))
-    },
-  })
-
   const batches = createBatches<Create, StoredUser>({
-    closing,
     isOfOne: isOfOneWrite,
     run: creates =>
       connections.write(session => write(session, creates), { countWrites: countDone }),
@@ -176,16 +162,13 @@ export function createUserCreator(
   ): Promise<boolean> {
     if (violates(error, 'idempotency_keys_primary_key')) return true
     if (claim === undefined || !isEmailTaken(error)) return false
-    return (await reads.findKey(claim.keyHash)) !== undefined
+    return (await reads.findIdempotentCreate(claim.keyHash)) !== undefined
   }
 
   return async (user, claim) => {
     try {
       const create = { user, claim }
-      const created = await contended.run(keysOf(create), isAlone => attempt(create, isAlone))
-      // Not awaited: what is not deleted now is deleted with a later key.
-      if (claim !== undefined) sweeps.add(claim).catch(() => {})
-      return created
+      return await contended.run(keysOf(create), isAlone => attempt(create, isAlone))
     } catch (error) {
       if (await isOfUsedKey(error, claim)) throw new ServiceError('idempotency_key_in_use')
       throw sqlStateOf(error) === NO_MORE_IDS ? usedUp('ids') : error

@@ -1,15 +1,8 @@
 import { usedUp } from '../../users/stored-user.ts'
 import { emailKey } from '../../users/transfer/import-decisions.ts'
-import type { ImportCheckpoint, ImportKeys } from '../../users/transfer/user-import-store.ts'
+import type { ImportKeys } from '../../users/transfer/user-import-store.ts'
 import type { UserRow } from '../../users/user-repository.ts'
 import { foldCase } from '../../users/user-schemas.ts'
-import {
-  type CheckpointRow,
-  checkpointOf,
-  checkpointValues,
-  SELECT_CHECKPOINT,
-  UPSERT_CHECKPOINT,
-} from '../import-checkpoints.ts'
 import type { Session } from './postgres-connections.ts'
 import { NO_MORE_IDS, sqlStateOf } from './postgres-errors.ts'
 import { insertWords, upsertWords, WRITES_WORDS, wordsText } from './user-words.ts'
@@ -24,9 +17,6 @@ const SELECT_USERS = `
 
 /** Locks users in the same order as all other writes, which keeps two of them from waiting for each other. */
 const SELECT_AND_LOCK_USERS = `${SELECT_USERS} ORDER BY id FOR NO KEY UPDATE`
-
-/** A role that only serves may not read the sequence itself. */
-const SELECT_LAST_ID = `SELECT coalesce(pg_sequence_last_value('users_id_seq'::regclass), 0)`
 
 const TAKE_IDS = `SELECT unnest(take_user_ids($1::bigint[]))`
 
@@ -76,12 +66,6 @@ export async function readUsersOf(
   })
 }
 
-/** The highest id that was given out; 0 if none was. */
-export async function readLastId(session: Session): Promise<number> {
-  const [[lastId] = [0]] = await session.query<[number]>({ text: SELECT_LAST_ID })
-  return lastId
-}
-
 /**
  * Ids for new users, one for each of `wanted`: that one, or the next. No other user ever gets them. Call it in a
  * transaction of its own. Throws `storage_damaged` if none is left.
@@ -121,24 +105,6 @@ export async function updateUsers(
   if (parkedIds.length > 0) await session.query({ text: PARK_EMAILS }, [parkedIds])
   await session.query({ text: UPDATE }, valuesOf(users))
   await upsertWords(session, users)
-}
-
-/** The last checkpoint of an import from `source`. */
-export async function readCheckpoint(
-  session: Session,
-  source: string,
-): Promise<ImportCheckpoint | undefined> {
-  const [row] = await session.query<CheckpointRow>({ text: SELECT_CHECKPOINT }, [source])
-  return checkpointOf(source, row)
-}
-
-/** Replaces the checkpoint of its source. `now` is in milliseconds since the epoch. */
-export async function saveCheckpoint(
-  session: Session,
-  checkpoint: ImportCheckpoint,
-  now: number,
-): Promise<void> {
-  await session.query({ text: UPSERT_CHECKPOINT }, checkpointValues(checkpoint, now))
 }
 
 function valuesOf(users: readonly UserRow[]): unknown[][] {

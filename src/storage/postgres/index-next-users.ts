@@ -1,4 +1,3 @@
-import { ServiceError } from '../../errors.ts'
 import { type NamedUser, WORDS_VERSION } from '../../users/words.ts'
 import type { IndexingProgress } from '../storage.ts'
 import type { IndexedWords } from '../word-filler.ts'
@@ -52,9 +51,6 @@ const SELECT_USERS = `
 
 /** After the users are locked, nobody notes them again before the commit. */
 const DELETE_NOTED = `DELETE FROM users_without_words WHERE id = ANY ($1::bigint[])`
-
-/** An older release may write users all the time. */
-const MAX_ATTEMPTS = 3
 
 const MAX_ID = Number.MAX_SAFE_INTEGER
 
@@ -111,23 +107,6 @@ export async function beginEmptyWords(connections: Connections): Promise<void> {
 export async function areWordsIndexed(session: Session): Promise<boolean> {
   const [[isIndexed] = [false]] = await session.query<[boolean]>({ text: SELECT_IS_INDEXED })
   return isIndexed
-}
-
-export interface ReadIndexedOptions {
-  /** Tries to index the users that lack words. Returns whether all have them. */
-  readonly catchUp: () => Promise<boolean>
-}
-
-/** Reads again while it returns `undefined`, because users lack words. Throws `words_unavailable` if they stay so. */
-export async function readIndexed<T>(
-  { catchUp }: ReadIndexedOptions,
-  read: () => Promise<T | undefined>,
-): Promise<T> {
-  for (let attempts = 1; ; attempts++) {
-    const found = await read()
-    if (found !== undefined) return found
-    if (attempts === MAX_ATTEMPTS || !(await catchUp())) throw new ServiceError('words_unavailable')
-  }
 }
 
 /** Has all users indexed again. */

@@ -1,3 +1,4 @@
+import { ServiceError } from '../../errors.ts'
 import { lastIdOf, withoutLastUser } from '../../users/stored-user.ts'
 import type {
   UserFilters,
@@ -6,11 +7,12 @@ import type {
   UserSelection,
   UserSort,
 } from '../../users/user-repository.ts'
+import { SELECT_IS_INDEXED } from './index-next-users.ts'
 import type { Statement } from './postgres-connections.ts'
 import { REPRESENTATION, representationOf, SELECT_REVISION } from './user-reads.ts'
 
 /** The column that each sort orders by. It is the first column of an index that ends in the id. */
-export const SORT_COLUMNS: Readonly<Record<UserSort['by'], string>> = {
+const SORT_COLUMNS: Readonly<Record<UserSort['by'], string>> = {
   id: 'id',
   name: 'name_lower',
   email: 'email_lower',
@@ -18,11 +20,12 @@ export const SORT_COLUMNS: Readonly<Record<UserSort['by'], string>> = {
   updated_at: 'updated_at',
 }
 
-export type FilterName = keyof UserFilters
+export type FilterName = keyof UserFilters | 'words'
 
 const FILTERS: Readonly<Record<FilterName, string>> = {
   ids: 'id =',
   emails: 'email_lower =',
+  words: 'words @@',
   name: 'name_lower =',
   created_after: 'created_at >',
   created_before: 'created_at <',
@@ -30,14 +33,14 @@ const FILTERS: Readonly<Record<FilterName, string>> = {
   updated_before: 'updated_at <',
 }
 
+type Filtered = Pick<UserSelection, 'filters' | 'words'>
+
 const FILTER_NAMES = Object.keys(FILTERS) as readonly FilterName[]
 
-const RANGES = [
-  { by: 'created_at', filters: ['created_after', 'created_before'] },
-  { by: 'updated_at', filters: ['updated_after', 'updated_before'] },
-] as const
-
-type Range = (typeof RANGES)[number]
+const RANGES: readonly { readonly by: UserSort['by']; readonly names: readonly FilterName[] }[] = [
+  { by: 'created_at', names: ['created_after', 'created_before'] },
+  { by: 'updated_at', names: ['updated_after', 'updated_before'] },
+]
 
 /** The row of a list. `lastKey` is the sort key of the last user within the limit. */
 export type ListRow = readonly [
@@ -46,10 +49,15 @@ export type ListRow = readonly [
   lastKey: string | null,
   revision: string,
   total: number | null,
+  /** Whether all users can be found by their words, if the list has any. */
+  isIndexed: boolean,
 ]
 
 /** At most this many users are sorted for one page. */
 export const MAX_SORTED_USERS = 10_000
+
+/** Looking at the words of twice as many takes about a millisecond. */
+const SAMPLE_USERS = 500
 
 /** Skipping this many users takes about a millisecond. */
 const MAX_SHORT_OFFSET = 1000
@@ -79,8 +87,10 @@ export function shapeOf(query: UserQuery, foundFirst = soughtOf(query)): ListSha
 }
 
 /** The filters that are given. */
-export function filtersOf({ filters }: Pick<UserQuery, 'filters'>): readonly FilterName[] {
-  return FILTER_NAMES.filter(name => filters[name] !== undefined)
+export function filtersOf({ filters, words }: Filtered): readonly FilterName[] {
+  return FILTER_NAMES.filter(name =>
+    name === 'words' ? words.length > 0 : filters[name] !== undefined,
+  )
 }
 
 /** The filter that names few users, if there is one. */
@@ -118,15 +128,19 @@ export function pagesStatement(shape: ListShape): string {
 }
 
 /** The values of one page, in the order of its parameters. */
-export function valuesOf({ start, filters }: UserQuery, shape: ListShape): readonly unknown[] {
-  const values: Record<string, unknown> = { ...filterValues(filters), ...start }
+export function valuesOf(query: UserQuery, shape: ListShape): readonly unknown[] {
+  const values: Record<string, unknown> = { ...filterValues(query), ...query.start }
   return parametersOf(shape).map(name => values[name])
 }
 
-/** Lists with commas between their members, because an array of arrays cannot be taken apart into the arrays of each page. */
-export function filterValues(filters: UserFilters): Readonly<Partial<Record<FilterName, string>>> {
+/**
+ * Lists with commas between their members, because an array of arrays cannot be taken apart into the arrays of each page.
+ * Words hold only letters, marks and digits, so nothing in them means anything to `tsquery`.
+ */
+export function filterValues({ filters, words }: Filtered): Partial<Record<FilterName, string>> {
+  const asked = words.length > 0 ? words.map(word => `'${word}':*`).join(' & ') : undefined
   // PostgreSQL takes no text with NUL. No user has a control character in name or e-mail.
-  const values = Object.entries(filters).map(([name, value]) => [
+  const values = Object.entries({ ...filters, words: asked }).map(([name, value]) => [
     name,
     value && String(value).replaceAll('\0', '\u0001'),
   ])
@@ -139,31 +153,31 @@ function parametersOf({ sort, filters, start }: ListShape): readonly string[] {
 }
 
 /** No two users have the same e-mail, so their ids never decide the order. */
-export function positionOf({ by }: UserSort): readonly ('key' | 'id')[] {
+function positionOf({ by }: UserSort): readonly ('key' | 'id')[] {
   if (by === 'id') return ['id']
   return by === 'email' ? ['key'] : ['key', 'id']
 }
 
 /** SQL for the value of each parameter. */
-export type References = Readonly<Record<string, string>>
+type References = Readonly<Record<string, string>>
 
 function pageSql(shape: ListShape, references: References): string {
   const { sort, limit, filters, withTotal } = shape
-  const { source, others } = sourceOf(shape, references)
   const lastKey = sort.by === 'id' ? 'NULL' : `(array_agg(sort_key))[${limit}]`
   const count =
     filters.length === 0
       ? 'SELECT sum(user_count)::bigint FROM users_summary'
-      : `SELECT count(*) FROM ${source}${whereSql(others)}`
+      : `SELECT count(*) FROM ${matchesOf(shape, references)}`
   return `
     SELECT '[' || coalesce(string_agg(${representationOf('shown_users')}, ','), '') || ']', count(*), ${lastKey},
-      (${SELECT_REVISION}), ${withTotal ? `(${count})` : 'NULL::bigint'}
+      (${SELECT_REVISION}), ${withTotal ? `(${count})` : 'NULL::bigint'},
+      ${filters.includes('words') ? `(${SELECT_IS_INDEXED})` : 'true'}
     FROM (${rowsSql(shape, references)}) AS shown_users`
 }
 
 function rowsSql(shape: ListShape, references: References): string {
   const { sort, limit, start } = shape
-  const { source, others } = sourceOf(shape, references)
+  const { source, others } = sourceOf(shape, references, 'ordered')
   const column = SORT_COLUMNS[sort.by]
   const conditions = [...(start === 'after' ? [afterSql(sort, references)] : []), ...others]
   const rows = `
@@ -180,13 +194,14 @@ function rowsSql(shape: ListShape, references: References): string {
 export function walkStatement(selection: UserSelection, foundFirst: readonly FilterName[]): string {
   const filters = filtersOf(selection)
   const references = Object.fromEntries(filters.map((name, index) => [name, `$${index + 1}`]))
-  const { source, others } = sourceOf({ filters, foundFirst }, references)
+  const { source, others } = sourceOf({ filters, foundFirst }, references, 'ordered')
   return `SELECT ${REPRESENTATION} FROM ${source}${whereSql(others)} ORDER BY ${orderOf(selection.sort)}`
 }
 
-/** The page of a row, which has one user more than `limit` if more follow. */
-export function toPage(row: ListRow, { limit }: { readonly limit: number }): UserPage {
-  const [json, length, lastKey, revision, total] = row
+/** The page of a row, which has one user more than `limit` if more follow. Throws `words_unavailable` if users lack words. */
+export function toPage(row: ListRow, { limit }: ListShape): UserPage {
+  const [json, length, lastKey, revision, total, isIndexed] = row
+  if (!isIndexed) throw new ServiceError('words_unavailable')
   const hasMore = length > limit
   const page = hasMore ? withoutLastUser(json) : json
   return {
@@ -197,18 +212,17 @@ export function toPage(row: ListRow, { limit }: { readonly limit: number }): Use
   }
 }
 
+type Sourced = Pick<ListShape, 'filters' | 'foundFirst'>
+
 /** What the users are read from, and the conditions that remain. */
-function sourceOf(
-  { filters, foundFirst }: Pick<ListShape, 'filters' | 'foundFirst'>,
-  references: References,
-) {
+function sourceOf({ filters, foundFirst }: Sourced, references: References, read: Read) {
   const others = filters.filter(name => !foundFirst.includes(name))
-  const first = whereSql(conditionsOf(foundFirst, references))
+  const first = whereSql(conditionsOf(foundFirst, references, 'few'))
   // Planned on its own, so that PostgreSQL does not read the whole list in its order to find few users.
   const few = `(SELECT id, name_lower, email_lower, created_at, updated_at, shown FROM users${first} OFFSET 0) AS users`
   return {
     source: foundFirst.length === 0 ? 'users' : few,
-    others: conditionsOf(others, references),
+    others: conditionsOf(others, references, read),
   }
 }
 
@@ -218,7 +232,7 @@ function positionColumns({ by }: UserSort): readonly string[] {
 }
 
 /** What follows ORDER BY. */
-export function orderOf(sort: UserSort): string {
+function orderOf(sort: UserSort): string {
   const direction = sort.descending ? 'DESC' : 'ASC'
   return positionColumns(sort)
     .map(name => `${name} ${direction}`)
@@ -226,59 +240,88 @@ export function orderOf(sort: UserSort): string {
 }
 
 /** The condition for users after a position. */
-export function afterSql(sort: UserSort, references: References): string {
+function afterSql(sort: UserSort, references: References): string {
   const beyond = sort.descending ? '<' : '>'
   const values = positionOf(sort).map(name => references[name])
   return `(${positionColumns(sort)}) ${beyond} (${values})`
 }
 
 /**
- * The range to count before a list in another order is made. No index gives a range of one column in the order of another.
- * If the range has few users, it is faster to find them and sort them. If it has many, it is faster to read the list in its
- * order and skip the users that do not match.
+ * What to count before a list is made: the users with the words, and those in a range of another column than the list is
+ * sorted by. No index gives them in the order of the list. If they are few, it is faster to find them and sort them. If they
+ * are many, it is faster to read the list in its order and skip the users that do not match.
  */
-export function rangeToCount(query: UserSelection): Range | undefined {
-  const { sort, filters } = query
-  if (filters.name !== undefined || soughtOf(query).length > 0) return undefined
-  const ranges = RANGES.filter(range => range.filters.some(name => filters[name] !== undefined))
-  return ranges.some(({ by }) => by === sort.by) ? undefined : ranges[0]
+export function filtersToCount(query: UserSelection): readonly (readonly FilterName[])[] {
+  const names = filtersOf(query)
+  if (names.some(name => ['ids', 'emails', 'name'].includes(name))) return []
+  const ranges = RANGES.map(range => ({
+    ...range,
+    names: names.filter(name => range.names.includes(name)),
+  }))
+  const given = ranges.filter(range => range.names.length > 0)
+  const isInOrder = given.some(({ by }) => by === query.sort.by)
+  return [
+    ...(names.includes('words') ? [['words'] as const] : []),
+    ...(isInOrder ? [] : given.slice(0, 1).map(range => range.names)),
+  ]
 }
 
-/** Counts the users in a range, up to one more than MAX_SORTED_USERS. */
-export function countRangeStatement(
-  query: UserSelection,
-  range: Range,
-): { readonly statement: Statement; readonly values: readonly unknown[] } {
-  const names = filtersIn(query, range)
+/**
+ * Counts the users that match some filters, up to one more than MAX_SORTED_USERS. Words that many of the first and of the
+ * last users have are not counted: their index would give all users with them before the first is counted.
+ */
+export function countStatement(names: readonly FilterName[]): Statement {
   const references = Object.fromEntries(names.map((name, index) => [name, `$${index + 1}`]))
-  const where = whereSql(conditionsOf(names, references))
-  const rows = `SELECT FROM users${where} LIMIT ${MAX_SORTED_USERS + 1}`
-  return {
-    statement: { text: `SELECT count(*) FROM (${rows}) AS matches` },
-    values: names.map(name => query.filters[name]),
-  }
+  const most = MAX_SORTED_USERS + 1
+  const rows = `SELECT FROM ${matchesOf({ filters: names, foundFirst: [] }, references)} LIMIT ${most}`
+  const count = `SELECT count(*) FROM (${rows}) AS matches`
+  if (references.words === undefined) return { text: count }
+  const [first, last] = ['ASC', 'DESC'].map(
+    direction => `(
+      SELECT count(*) FROM (SELECT words FROM users_words ORDER BY id ${direction} LIMIT ${SAMPLE_USERS}) AS sample
+      WHERE ${hasWords('$1')})`,
+  )
+  const areMany = `least(${first}, ${last}) > ${SAMPLE_USERS / 10}`
+  return { text: `SELECT CASE WHEN ${areMany} THEN ${most} ELSE (${count}) END` }
 }
 
-/** The filters of a range. */
-export function filtersIn(query: UserSelection, range: Range): readonly FilterName[] {
-  const inRange: readonly FilterName[] = range.filters
-  return filtersOf(query).filter(name => inRange.includes(name))
+/** What follows FROM to count the users that match. */
+function matchesOf(shape: Sourced, references: References): string {
+  const { source, others } = sourceOf(shape, references, 'all')
+  if (shape.filters.length > 1 || references.words === undefined) return source + whereSql(others)
+  return `users_words WHERE ${hasWords(references.words)}`
 }
+
+/** Whether few users with the words are read, all of them, or users in an order until a page is full. */
+type Read = 'few' | 'all' | 'ordered'
 
 /** The condition of each filter. */
-export function conditionsOf(
+function conditionsOf(
   filters: readonly FilterName[],
   references: References,
+  read: Read,
 ): readonly string[] {
   return filters.map(name => {
-    const value = references[name]
+    const value = references[name] as string
     if (name === 'ids') return `${FILTERS.ids} ANY (string_to_array(${value}, ',')::bigint[])`
     if (name === 'emails') return `${FILTERS.emails} ANY (string_to_array(${value}, ','))`
-    return `${FILTERS[name]} ${value}`
+    return name === 'words' ? wordsSql(value, read) : `${FILTERS[name]} ${value}`
   })
 }
 
+function wordsSql(value: string, read: Read): string {
+  const ids = `SELECT id FROM users_words WHERE ${hasWords(value)}`
+  if (read === 'few') return `id = ANY (ARRAY(${ids}))`
+  if (read === 'all') return `id IN (${ids})`
+  // Within `coalesce` PostgreSQL takes it for true of every other user, otherwise of almost none, and reads and sorts all.
+  return `coalesce((SELECT ${hasWords(value)} FROM users_words WHERE users_words.id = users.id), false)`
+}
+
+function hasWords(words: string): string {
+  return `${FILTERS.words} ${words}::tsquery`
+}
+
 /** The WHERE clause; empty without conditions. */
-export function whereSql(conditions: readonly string[]): string {
+function whereSql(conditions: readonly string[]): string {
   return conditions.length === 0 ? '' : ` WHERE ${conditions.join(' AND ')}`
 }

@@ -1,23 +1,37 @@
-import type { UserPage, UserQuery, UserSelection } from '../../users/user-repository.ts'
-import type { CallGate } from '../call-gate.ts'
+import { ServiceError } from '../../errors.ts'
+import type {
+  UserPage,
+  UserQuery,
+  UserRepository,
+  UserSelection,
+} from '../../users/user-repository.ts'
 import { type Batches, createBatches } from './batches.ts'
+import { areWordsIndexed } from './index-next-users.ts'
 import {
-  countRangeStatement,
+  countStatement,
   type FilterName,
-  filtersIn,
+  filtersOf,
+  filtersToCount,
+  filterValues,
   formOf,
   type ListRow,
   type ListShape,
   MAX_SORTED_USERS,
   pageStatement,
   pagesStatement,
-  rangeToCount,
   shapeOf,
   soughtOf,
   toPage,
   valuesOf,
+  walkStatement,
 } from './list-sql.ts'
-import { type Connections, LONG_WORK, type Statement } from './postgres-connections.ts'
+import {
+  type Connections,
+  LONG_WORK,
+  type Session,
+  type Statement,
+} from './postgres-connections.ts'
+import { unavailable } from './postgres-errors.ts'
 
 /** Lists have thousands of possible forms, but clients use only few of them. */
 const MAX_FORMS = 500
@@ -25,24 +39,28 @@ const MAX_FORMS = 500
 /** The users of all pages of one statement: about 1 MB. */
 const MAX_USERS_A_STATEMENT = 5000
 
-export interface UserListerOptions {
-  readonly connections: Connections
-  readonly closing: CallGate
-  /** Lists users that are found by words. */
-  readonly search: (query: UserQuery) => Promise<UserPage>
-}
+/** Users in one fetch: about 64 KB. */
+const FETCHED = 500
+
+const FETCH = { text: `FETCH ${FETCHED} FROM whole_list` }
+
+/** Plans as for a list of which only the beginning is read: a sort of all users would keep the client waiting for it. */
+const PLAN_FOR_FIRST = { text: `SELECT set_config('cursor_tuple_fraction', '0', true)` }
+
+/** While the client reads slowly, the server must not take this process for dead: see `idleTimeoutMs`. */
+const AWAKE_MS = 2000
+
+const AWAKE = { text: 'SELECT' }
 
 /** `UserRepository.list`. Pages of one form that are asked for in one turn of the event loop share one statement. */
-export function createUserLister({
-  connections,
-  closing,
-  search,
-}: UserListerOptions): (query: UserQuery) => Promise<UserPage> {
+export function createUserLister(
+  connections: Connections,
+): (query: UserQuery) => Promise<UserPage> {
   const batchesOf = new Map<string, Batches<UserQuery, UserPage>>()
   let forms = 0
 
   function createListBatches(shape: ListShape): Batches<UserQuery, UserPage> {
-    const options = { lane: shape.isShort ? 'short' : 'long' } as const
+    const lane = { lane: shape.isShort ? 'short' : 'long' } as const
     const number = ++forms
     // For what may read many users, PostgreSQL makes a plan for these parameters.
     const statementOf = (count: string, text: string): Statement =>
@@ -50,7 +68,6 @@ export function createUserLister({
     const one = statementOf('one', pageStatement(shape))
     const many = statementOf('many', pagesStatement(shape))
     return createBatches({
-      closing,
       maxItems: Math.ceil(MAX_USERS_A_STATEMENT / shape.limit),
       run: async queries => {
         const asked = queries.map(query => valuesOf(query, shape))
@@ -59,7 +76,7 @@ export function createUserLister({
         const pages = [...new Map(keys.map((key, place) => [key, asked[place] ?? []]))]
         const isOne = pages.length === 1
         const values = isOne ? asked[0] : transposed(pages.map(([, values]) => values))
-        const rows = await connections.query<ListRow>(isOne ? one : many, values, options)
+        const rows = await connections.query<ListRow>(isOne ? one : many, values, lane)
         const rowOf = new Map(pages.map(([key], place) => [key, rows[place] as ListRow]))
         return keys.map(key => ({ value: toPage(rowOf.get(key) as ListRow, shape) }))
       },
@@ -67,7 +84,6 @@ export function createUserLister({
   }
 
   return async query => {
-    if (query.words.length > 0) return search(query)
     const shape = shapeOf(query, await findFirst(connections, query))
     const form = formOf(shape)
     let batches = batchesOf.get(form)
@@ -80,16 +96,58 @@ export function createUserLister({
   }
 }
 
+/** `UserRepository.walk`, by a cursor in a transaction, which a pooler keeps in one session too. */
+export function createUserWalker(connections: Connections): UserRepository['walk'] {
+  return async (selection, take) => {
+    const text = walkStatement(selection, await findFirst(connections, selection))
+    const filters = filterValues(selection)
+    const values = filtersOf(selection).map(name => filters[name])
+    let hasBegun = false
+    const read = async (session: Session) => {
+      // What was taken cannot be given again.
+      if (hasBegun) throw unavailable(new Error('the connection of a whole list broke'))
+      await session.query(PLAN_FOR_FIRST)
+      if (selection.words.length > 0 && !(await areWordsIndexed(session)))
+        throw new ServiceError('words_unavailable')
+      await session.query({ text: `DECLARE whole_list NO SCROLL CURSOR FOR ${text}` }, values)
+      for (;;) {
+        const users = await session.query<[string]>(FETCH)
+        hasBegun = true
+        const lines = users.map(([json]) => `${json}\n`).join('')
+        await keepAwake(session, take(lines))
+        if (users.length < FETCHED) return
+      }
+    }
+    await connections.snapshot(read, { lane: 'whole' })
+  }
+}
+
+async function keepAwake(session: Session, taking: Promise<void>): Promise<void> {
+  // The next statement shows what went wrong.
+  const timer = setInterval(() => session.query(AWAKE).catch(() => {}), AWAKE_MS)
+  try {
+    await taking
+  } finally {
+    clearInterval(timer)
+  }
+}
+
 /** The filters whose users are found first. They are few: sorting them is faster than skipping all others. */
-export async function findFirst(
+async function findFirst(
   connections: Connections,
   query: UserSelection,
 ): Promise<readonly FilterName[]> {
-  const range = rangeToCount(query)
-  if (range === undefined) return soughtOf(query)
-  const { statement, values } = countRangeStatement(query, range)
-  const [[count] = [0]] = await connections.query<[number]>(statement, values, LONG_WORK)
-  return count <= MAX_SORTED_USERS ? filtersIn(query, range) : []
+  for (const names of filtersToCount(query)) {
+    const values = filterValues(query)
+    const asked = names.map(name => values[name])
+    const [[count] = [0]] = await connections.query<[number]>(
+      countStatement(names),
+      asked,
+      LONG_WORK,
+    )
+    if (count <= MAX_SORTED_USERS) return names
+  }
+  return soughtOf(query)
 }
 
 /** An array for each parameter instead of one for each page. */

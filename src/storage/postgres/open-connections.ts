@@ -167,7 +167,7 @@ export function openConnections(options: OpenConnectionsOptions): Connections {
     options: WriteOptions<T> = {},
   ): Promise<T> {
     const { lane = mode === 'read' ? 'short' : 'write', countWrites } = options
-    const { deadline = performance.now() + PATIENCE_MS } = options
+    const deadline = performance.now() + PATIENCE_MS
     const known = { isAbandoned: false, isLost: false, mayBeCommitted: false }
     const call: Call<T> = { mode, work, lane, deadline, countWrites, ...known }
     const result = new Promise<T>((resolve, reject) => {

@@ -10,10 +10,9 @@ import { beginEmptyWords, indexedWords } from './index-next-users.ts'
 import { isUnfinishedCopy, readHistory } from './inspect-schema.ts'
 import { openConnections } from './open-connections.ts'
 import { createPostgresBanStore } from './postgres-ban-store.ts'
-import type { Connections } from './postgres-connections.ts'
+import { type Connections, createPostgresSharedStatements } from './postgres-connections.ts'
 import { asUnusable, mayPass } from './postgres-errors.ts'
 import { migratePostgres, postgresMigrations, requireMigrated } from './postgres-migrator.ts'
-import { createPostgresSharedStatements } from './postgres-shared-statements.ts'
 import { createPostgresUserChanges } from './postgres-user-changes.ts'
 import { createPostgresUserImportStore } from './postgres-user-import-store.ts'
 import { createPostgresUserRepository } from './postgres-user-repository.ts'
@@ -22,6 +21,9 @@ import { createPostgresUserRepository } from './postgres-user-repository.ts'
 const START_PATIENCE_MS = 10_000
 
 const START_PAUSE_MS = 100
+
+/** Some statements of `check` read all users. */
+const TASK_STATEMENT_MS = 60_000
 
 /** Opens a database that exists. Waits for a server that cannot be reached yet. */
 export async function openPostgresStorage(
@@ -48,19 +50,28 @@ async function untilReachable<T>(work: () => Promise<T>): Promise<T> {
 
 /** Whether the tables of the service are there. */
 export async function hasSchema(location: PostgresLocation): Promise<boolean> {
-  const connections = openConnections({ location })
+  const history = await withConnections(location, ({ read }) => read(readHistory))
+  return history.length > 0
+}
+
+/** Runs a task of a command. Waits for a server that cannot be reached yet, as a start does. */
+export async function withConnections<T>(
+  location: PostgresLocation,
+  work: (connections: Connections) => Promise<T>,
+): Promise<T> {
+  const connections = openConnections({ location, longStatementMs: TASK_STATEMENT_MS })
   try {
-    return await untilReachable(async () => {
-      const history = await connections.read(readHistory)
-      return history.length > 0
-    })
+    await waitFor(() => connections.query({ text: 'SELECT 1' }))
+    return await work(connections)
+  } catch (error) {
+    throw asUnusable(error)
   } finally {
     await connections.close()
   }
 }
 
 /** Repeats what fails because the database cannot be reached, also if it may have been done. */
-export async function waitFor<T>(work: () => Promise<T>): Promise<T> {
+async function waitFor<T>(work: () => Promise<T>): Promise<T> {
   const deadline = performance.now() + START_PATIENCE_MS
   for (;;) {
     try {
@@ -85,30 +96,19 @@ async function prepare(connections: Connections, options: OpenStorageOptions): P
 
 function createPostgresStorage(connections: Connections, options: OpenStorageOptions): Storage {
   const { now, steadyNow, maxWaitingWrites } = options
-  /** Reads, and the writes that have been let in. */
-  const closing = createCallGate()
   const writes = createCallGate(maxWaitingWrites)
   const { onIndexing, onWarning } = options
   const words = indexedWords(connections)
   const filler = createWordFiller({ words, onIndexing, onWarning })
-  /** Writes that have been let in still read. */
   async function endInOrder(): Promise<void> {
     await filler.end()
     await writes.close()
-    await closing.close()
   }
 
-  const users = createPostgresUserRepository({
-    connections,
-    closing,
-    now,
-    steadyNow,
-    catchUp: filler.catchUp,
-  })
+  const users = createPostgresUserRepository({ connections, now, steadyNow })
   const imports = createPostgresUserImportStore({ connections, now })
   const bans = createPostgresBanStore({
     connections,
-    closing,
     // A ban has ended once both clocks say so: neither a clock that jumps nor a machine that slept shortens it.
     now: () => Math.min(steadyNow(), now()),
   })

@@ -1,15 +1,16 @@
 import { randomUUID } from 'node:crypto'
 import type { Ban, BanStore } from '../../limits/ban-store.ts'
-import type { CallGate } from '../call-gate.ts'
 import { BAN_COLUMNS, type BanRow, createBanStore } from '../create-ban-store.ts'
 import { banKey, fromStored, hashOfBan, toStored, utf8OfStored } from './ban-text.ts'
 import { createBatches } from './batches.ts'
-import type { Connections, Session } from './postgres-connections.ts'
-import { createPostgresSharedStatements } from './postgres-shared-statements.ts'
+import {
+  type Connections,
+  createPostgresSharedStatements,
+  type Session,
+} from './postgres-connections.ts'
 
 export interface PostgresBanStoreOptions {
   readonly connections: Connections
-  readonly closing: CallGate
   /** Milliseconds since the epoch. Bans that end before this time are treated as ended. */
   readonly now: () => number
 }
@@ -45,19 +46,20 @@ const SELECT_CHANGES = `
 
 /** Bans in PostgreSQL. Saving a ban deletes some of those that have ended. */
 export function createPostgresBanStore(options: PostgresBanStoreOptions): BanStore {
-  const { connections, closing, now } = options
+  const { connections, now } = options
   const { read } = createPostgresSharedStatements(connections)
   /** Marks the changes of this process, so that its own ones do not change its revision. */
   const writer = randomUUID()
   const setWriter = (session: Session) => session.query({ text: SET_WRITER }, [writer])
 
   const saves = createBatches<Ban, void>({
-    closing,
     run: async bans => {
       await connections.transaction(
         async session => {
           await setWriter(session)
-          await session.query({ text: UPSERT }, columnsOf(bans))
+          // Of two saves of one ban, the later one counts.
+          const latest = new Map(bans.map(ban => [banKey(ban), ban]))
+          await session.query({ text: UPSERT }, columnsOf([...latest.values()]))
           await session.query({ text: DELETE_SOME_ENDED }, [Math.floor(now())])
         },
         // Another process may be lifting many.
@@ -65,7 +67,6 @@ export function createPostgresBanStore(options: PostgresBanStoreOptions): BanSto
       )
       return bans.map(() => ({ value: undefined }))
     },
-    keysOf: ban => [banKey(ban)],
   })
 
   return createBanStore({

@@ -1,3 +1,4 @@
+import type { SharedStatements } from '../shared-statements.ts'
 import type { StorageReport } from '../storage-report.ts'
 
 /** SQL with the parameters `$1`, `$2`, … One with a name is prepared once by each connection, which forgets the oldest. */
@@ -30,8 +31,6 @@ export type LaneName = 'short' | 'aside' | 'write' | 'long' | 'whole'
 export interface WorkOptions {
   /** By default `short` for reads and `write` for others. */
   readonly lane?: LaneName
-  /** Until when to wait for a connection, and for the result unless the lane is `long` or `whole`, by `performance.now()`. */
-  readonly deadline?: number
 }
 
 /** For work that may take longer than a second. */
@@ -77,4 +76,13 @@ export interface Connections {
   report(): ConnectionsReport
   /** Closes all connections once what runs, and `last`, have ended, or after three seconds. */
   close(last?: Promise<unknown>): Promise<void>
+}
+
+/** The statements of `SharedStatements` on PostgreSQL. */
+export function createPostgresSharedStatements(connections: Connections): SharedStatements {
+  return {
+    read: (text, values) => connections.query({ text }, values, { lane: 'aside' }),
+    write: (text, values) =>
+      connections.write(session => session.query({ text }, values), { countWrites: () => 1 }),
+  }
 }

@@ -11,14 +11,13 @@ import type {
 } from '../../users/transfer/user-import-store.ts'
 import type { UserRow } from '../../users/user-repository.ts'
 import {
-  insertUsers,
-  readCheckpoint,
-  readLastId,
-  readUsersOf,
-  saveCheckpoint,
-  takeIds,
-  updateUsers,
-} from './import-statements.ts'
+  type CheckpointRow,
+  checkpointOf,
+  checkpointValues,
+  SELECT_CHECKPOINT,
+  UPSERT_CHECKPOINT,
+} from '../import-checkpoints.ts'
+import { insertUsers, readUsersOf, takeIds, updateUsers } from './import-statements.ts'
 import { type Connections, LONG_WORK, type Session } from './postgres-connections.ts'
 import { isCausedBy } from './postgres-errors.ts'
 
@@ -42,6 +41,9 @@ const MAX_ATTEMPTS = 5
 
 /** SQLSTATEs of a batch that met another writer: a taken e-mail or id, a deadlock, a conflict of transactions. */
 const RACES: readonly string[] = ['23505', '40P01', '40001']
+
+/** The highest id that was given out. A role that only serves may not read the sequence itself. */
+const SELECT_LAST_ID = `SELECT coalesce(pg_sequence_last_value('users_id_seq'::regclass), 0)`
 
 /** Another writer was between the reads of a batch and its writes. */
 class Outrun extends Error {}
@@ -114,12 +116,16 @@ export function createPostgresUserImportStore(
     if (changed.length > 0) await updateUsers(session, changed, idsToPark(existing, changed))
     const inserted = created.size === 0 ? 0 : await insertUsers(session, [...created.values()])
     if (inserted < created.size) throw new Outrun()
-    await saveCheckpoint(session, checkpointAfter(outcomes), now())
+    const checkpoint = checkpointValues(checkpointAfter(outcomes), now())
+    await session.query({ text: UPSERT_CHECKPOINT }, checkpoint)
     return outcomes
   }
 
   return {
-    findCheckpoint: source => connections.read(session => readCheckpoint(session, source)),
+    findCheckpoint: async source => {
+      const [row] = await connections.query<CheckpointRow>({ text: SELECT_CHECKPOINT }, [source])
+      return checkpointOf(source, row)
+    },
 
     findUsers: rows => connections.read(session => readUsersOf(session, rows), LONG_WORK),
 
@@ -142,6 +148,11 @@ export function createPostgresUserImportStore(
       }
     },
   }
+}
+
+async function readLastId(session: Session): Promise<number> {
+  const [[lastId] = [0]] = await session.query<[number]>({ text: SELECT_LAST_ID })
+  return lastId
 }
 
 /** The changed users whose present e-mail becomes that of another changed user. */

@@ -1,21 +1,15 @@
-import { storedUser } from '../../users/stored-user.ts'
 import type { UserRepository } from '../../users/user-repository.ts'
-import type { CallGate } from '../call-gate.ts'
 import { createUserChanges } from './change-users.ts'
 import { createContendedWrites } from './contended-writes.ts'
 import { createUserCreator } from './create-users.ts'
-import type { ReadIndexedOptions } from './index-next-users.ts'
-import { createUserLister } from './list-users.ts'
+import { createUserLister, createUserWalker } from './list-users.ts'
 import type { Connections } from './postgres-connections.ts'
-import { createUserSearcher } from './search-users.ts'
-import { createUserReads } from './user-reads.ts'
-import { createUserWalker } from './walk-users.ts'
+import { createShortReads } from './user-reads.ts'
 
 const PING = { name: 'ping', text: 'SELECT FROM users WHERE id = 1' }
 
-export interface PostgresUserRepositoryOptions extends ReadIndexedOptions {
+export interface PostgresUserRepositoryOptions {
   readonly connections: Connections
-  readonly closing: CallGate
   /** Milliseconds since the epoch. */
   readonly now: () => number
   /** Milliseconds since the epoch that do not jump when the machine's clock is set. */
@@ -27,7 +21,7 @@ export function createPostgresUserRepository(
   options: PostgresUserRepositoryOptions,
 ): UserRepository {
   const { connections } = options
-  const reads = createUserReads(options)
+  const reads = createShortReads(options)
   const contended = createContendedWrites()
 
   return {
@@ -35,40 +29,11 @@ export function createPostgresUserRepository(
 
     ...createUserChanges({ ...options, reads, contended }),
 
-    findIdempotentCreate: async keyHash => {
-      const row = await reads.findKey(keyHash)
-      if (row === undefined) return undefined
-      const [, fingerprint, json] = row
-      if (fingerprint === null || json === null) return 'user_deleted'
-      return { fingerprint, user: storedUser(json) }
-    },
+    ...reads,
 
-    find: async id => {
-      const json = await reads.find(id)
-      return json === undefined ? undefined : storedUser(json)
-    },
+    list: createUserLister(connections),
 
-    findByEmail: email => reads.findByEmail(email.toLowerCase()),
-
-    findDigests: async ids => {
-      const found = await Promise.all(
-        ids.map(async id => [id, await reads.findDigest(id)] as const),
-      )
-      return new Map(
-        found.filter((entry): entry is [number, string | null] => entry[1] !== undefined),
-      )
-    },
-
-    isEmailTaken: async (email, exceptId) => {
-      const owner = await reads.findOwner(email.toLowerCase())
-      return owner !== undefined && owner !== exceptId
-    },
-
-    list: createUserLister({ ...options, search: createUserSearcher(options) }),
-
-    walk: createUserWalker(options),
-
-    revision: reads.revision,
+    walk: createUserWalker(connections),
 
     ping: () => connections.ping(PING),
   }

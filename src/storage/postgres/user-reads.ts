@@ -1,6 +1,5 @@
 import { idOf, storedUser } from '../../users/stored-user.ts'
-import type { UserJson, UserWithDigest } from '../../users/user-repository.ts'
-import type { CallGate } from '../call-gate.ts'
+import type { StoredUser, UserReads, UserWithDigest } from '../../users/user-repository.ts'
 import { createBatches, createLookup } from './batches.ts'
 import type { Connections, Statement } from './postgres-connections.ts'
 
@@ -54,41 +53,29 @@ const FIND_KEYS: Statement = {
 const FIND_REVISION: Statement = { name: 'find_revision', text: SELECT_REVISION }
 
 /** A row of `idempotency_keys`. */
-export type KeyRow = readonly [keyHash: Buffer, fingerprint: string | null, userJson: string | null]
+type KeyRow = readonly [keyHash: Buffer, fingerprint: string | null, userJson: string | null]
 
 /** The short reads of users. Calls of one turn of the event loop share one query for each kind. */
-export interface UserReads {
-  find(id: number): Promise<UserJson | undefined>
-  /** The user with an e-mail in lower case. */
-  findByEmail(emailLower: string): Promise<UserWithDigest | undefined>
-  /** `null` for a user without a password. */
-  findDigest(id: number): Promise<string | null | undefined>
-  /** The id of the user with an e-mail in lower case. */
-  findOwner(emailLower: string): Promise<number | undefined>
-  /** A key that has not expired. */
-  findKey(keyHash: Buffer): Promise<KeyRow | undefined>
-  revision(): Promise<string>
-}
+export type ShortReads = Omit<UserReads, 'list' | 'walk' | 'ping'>
 
-export interface UserReadsOptions {
+export interface ShortReadsOptions {
   readonly connections: Connections
-  readonly closing: CallGate
   /** Milliseconds since the epoch that do not jump when the machine's clock is set. */
   readonly steadyNow: () => number
 }
 
-/** The statements of `UserReads`, on these connections. */
-export function createUserReads({ connections, closing, steadyNow }: UserReadsOptions): UserReads {
+/** `ShortReads` on these connections. */
+export function createShortReads({ connections, steadyNow }: ShortReadsOptions): ShortReads {
   const read = connections.query
 
-  const users = createLookup<number, UserJson>(closing, async ids => {
+  const users = createLookup<number, StoredUser>(async ids => {
     const rows = await (ids.length === 1
       ? read<[string]>(FIND_ONE, [ids[0]])
       : read<[string]>(FIND_MANY, [ids]))
-    return rows.map(([json]) => [idOf(json), json])
+    return rows.map(([json]) => [idOf(json), storedUser(json)])
   })
 
-  const byEmail = createLookup<string, UserWithDigest>(closing, async emails => {
+  const byEmail = createLookup<string, UserWithDigest>(async emails => {
     const rows = await read<[string, string, string | null]>(FIND_BY_EMAIL, [emails])
     return rows.map(([email, json, passwordDigest]) => [
       email,
@@ -96,18 +83,15 @@ export function createUserReads({ connections, closing, steadyNow }: UserReadsOp
     ])
   })
 
-  const digests = createLookup<number, string | null>(closing, ids => read(FIND_DIGESTS, [ids]))
+  const owners = createLookup<string, number>(emails => read(FIND_OWNERS, [emails]))
 
-  const owners = createLookup<string, number>(closing, emails => read(FIND_OWNERS, [emails]))
-
-  const keys = createLookup<string, KeyRow>(closing, async hashes => {
+  const keys = createLookup<string, KeyRow>(async hashes => {
     const found = hashes.map(hash => Buffer.from(hash, 'hex'))
     const rows = await read<KeyRow>(FIND_KEYS, [found, steadyNow()], { lane: 'aside' })
     return rows.map(row => [row[0].toString('hex'), row])
   })
 
   const revisions = createBatches<undefined, string>({
-    closing,
     run: async asked => {
       const [row] = await read<[string]>(FIND_REVISION, [], { lane: 'aside' })
       const [value] = row as [string]
@@ -117,10 +101,24 @@ export function createUserReads({ connections, closing, steadyNow }: UserReadsOp
 
   return {
     find: users.add,
-    findByEmail: byEmail.add,
-    findDigest: digests.add,
-    findOwner: owners.add,
-    findKey: keyHash => keys.add(keyHash.toString('hex')),
+
+    findByEmail: email => byEmail.add(email.toLowerCase()),
+
+    findDigests: async ids => new Map(await read<[number, string | null]>(FIND_DIGESTS, [ids])),
+
+    findIdempotentCreate: async keyHash => {
+      const row = await keys.add(keyHash.toString('hex'))
+      if (row === undefined) return undefined
+      const [, fingerprint, json] = row
+      if (fingerprint === null || json === null) return 'user_deleted'
+      return { fingerprint, user: storedUser(json) }
+    },
+
+    isEmailTaken: async (email, exceptId) => {
+      const owner = await owners.add(email.toLowerCase())
+      return owner !== undefined && owner !== exceptId
+    },
+
     revision: () => revisions.add(undefined),
   }
 }

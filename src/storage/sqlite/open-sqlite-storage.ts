@@ -23,9 +23,6 @@ const CHECKPOINT_FAILED = 'WAL checkpoint at shutdown failed'
 /** 64 MB instead of 4: a page that many transactions write is copied from the WAL into the database once. */
 const BULK_CHECKPOINT_PAGES = 16_000
 
-/** How often to look whether another process has emptied the index of words. If that one was killed, nobody else fills it. */
-const LOOK_MS = 2000
-
 /** Reads wait meanwhile. */
 const USERS_A_STEP = 500
 
@@ -53,7 +50,7 @@ function createSqliteStorage(
   const view = createReadView(database)
   const writes = createWriteQueue(database, view, { maxPending: maxWaitingWrites, onWarning })
   const words = createIndexedWords({ database, run: writes.run, usersAStep: USERS_A_STEP })
-  const filler = createWordFiller({ words, onIndexing, onWarning, lookMs: LOOK_MS })
+  const filler = createWordFiller({ words, onIndexing, onWarning })
   const longReads = openLongReads(database)
   const statements = createSqliteSharedStatements(database, writes)
   const fileBytes = watchFileBytes(path)

@@ -1,5 +1,4 @@
 import { expect, test } from 'vitest'
-import { createCallGate } from '../../../src/storage/call-gate.ts'
 import { pageStatement, pagesStatement, shapeOf } from '../../../src/storage/postgres/list-sql.ts'
 import { createUserLister } from '../../../src/storage/postgres/list-users.ts'
 import { SORT_KEYS, type UserQuery } from '../../../src/users/user-repository.ts'
@@ -24,8 +23,7 @@ test('pages of different numbers are one prepared statement, alone and together,
   await queryPostgres(url, insertUsers(1, 700))
   const rows = await queryPostgres(url, 'SELECT id FROM users ORDER BY email_lower DESC')
   const connections = connectTo(url)
-  const search = () => Promise.reject(new Error('no words'))
-  const list = createUserLister({ connections, closing: createCallGate(), search })
+  const list = createUserLister(connections)
   const idsOf = async (page: number) => {
     const { json } = await list({ ...MANY, start: { offset: (page - 1) * MANY.limit } })
     return JSON.parse(json).map(({ id }: { id: number }) => id)

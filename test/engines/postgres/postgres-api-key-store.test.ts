@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto'
 import { expect, test } from 'vitest'
 import { createApiKeyStore } from '../../../src/storage/create-api-key-store.ts'
-import { createPostgresSharedStatements } from '../../../src/storage/postgres/postgres-shared-statements.ts'
+import { createPostgresSharedStatements } from '../../../src/storage/postgres/postgres-connections.ts'
 import { describeApiKeyStore, keyNamed } from '../../contracts/api-key-store-contract.ts'
 import { connectTo } from '../../support/postgres-connections.ts'
 import { copyPostgresTemplate, queryPostgres } from '../../support/postgres-databases.ts'

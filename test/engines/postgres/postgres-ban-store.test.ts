@@ -1,7 +1,6 @@
 import { randomBytes } from 'node:crypto'
 import { describe, expect, test } from 'vitest'
 import type { Ban, BanStore } from '../../../src/limits/ban-store.ts'
-import { createCallGate } from '../../../src/storage/call-gate.ts'
 import { createPostgresBanStore } from '../../../src/storage/postgres/postgres-ban-store.ts'
 import { describeBanStore } from '../../contracts/ban-store-contract.ts'
 import { createFakeClock } from '../../support/fake-clock.ts'
@@ -10,8 +9,7 @@ import { copyPostgresTemplate, queryPostgres } from '../../support/postgres-data
 
 async function opened(now: () => number = Date.now) {
   const url = await copyPostgresTemplate()
-  const openStore = () =>
-    createPostgresBanStore({ connections: connectTo(url), closing: createCallGate(), now })
+  const openStore = () => createPostgresBanStore({ connections: connectTo(url), now })
   const sql = (text: string) => queryPostgres(url, text)
   return { sql, openStore, store: openStore() }
 }
@@ -80,6 +78,13 @@ describe('createPostgresBanStore', () => {
     await store.save({ ...ban, lastsMs: 7 })
     expect(await all(openStore())).toEqual([{ ...ban, lastsMs: 7 }])
     expect(await store.lift({ rule: text, clientKeys: [text] })).toHaveLength(1)
+  })
+
+  test('of saves of one ban at the same time, the last counts', async () => {
+    const { store } = await opened()
+    const bans = [1, 2, 3].map(hours => banOf('ann', { endsAt: Date.now() + hours * 3_600_000 }))
+    await Promise.all(bans.map(store.save))
+    expect(await all(store)).toEqual([bans[2]])
   })
 
   test('several processes can save and lift the same bans at the same time', async () => {

@@ -1,5 +1,4 @@
 import { expect, test } from 'vitest'
-import { createCallGate } from '../../../src/storage/call-gate.ts'
 import { openConnections } from '../../../src/storage/postgres/open-connections.ts'
 import { createPostgresUserRepository } from '../../../src/storage/postgres/postgres-user-repository.ts'
 import type { Storage } from '../../../src/storage/storage.ts'
@@ -14,16 +13,8 @@ describeUserRepository({
   name: 'PostgreSQL',
   open: async now => {
     const connections = openConnections({ location: locationOf(await copyPostgresTemplate()) })
-    const closing = createCallGate()
-    const repository = createPostgresUserRepository({
-      ...{ connections, closing, now, steadyNow: now },
-      catchUp: async () => false,
-    })
-    const close = async () => {
-      await closing.close()
-      await connections.close()
-    }
-    return { repository, close }
+    const repository = createPostgresUserRepository({ connections, now, steadyNow: now })
+    return { repository, close: () => connections.close() }
   },
 })
 

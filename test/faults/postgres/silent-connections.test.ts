@@ -11,10 +11,10 @@ test('the index of words is completed after its connection went silent', async (
   const databaseUrl = await copyPostgresTemplate()
   const proxy = await startSilencingProxy(databaseUrl)
   const { http } = await openTestApp({ env: { DATABASE_URL: proxy.url } })
-  await queryPostgres(databaseUrl, insertUser('silence@example.com'))
   proxy.silence('silence')
+  await queryPostgres(databaseUrl, insertUser('silence@example.com'))
+  await until(() => proxy.silenced() === 1)
   await http.get('/users?q=ann').expect(503)
-  expect(proxy.silenced()).toBe(1)
   await until(async () => (await http.get('/users?q=ann')).status === 200, 200)
 })
 

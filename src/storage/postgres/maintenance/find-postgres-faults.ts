@@ -2,10 +2,11 @@ import { describeCounts, FAULTS, type Rule, SHARED_RULES, SOUND_USER } from '../
 import type { CheckReport } from '../../database-tasks.ts'
 import { findMismatch, type Migration } from '../../migrations.ts'
 import { UNFINISHED_COPY } from '../../unusable-database.ts'
+import { INDEXED_THROUGH } from '../index-next-users.ts'
 import { isUnfinishedCopy, readHistory, requireUsable } from '../inspect-schema.ts'
 import { type Connections, LONG_WORK } from '../postgres-connections.ts'
 import { SERVER } from '../postgres-user-changes.ts'
-import { findWordFaults } from './find-word-faults.ts'
+import { wordsText } from '../user-words.ts'
 
 /** In another server the feed begins anew with its first reading. */
 const LATER_CHANGES = `
@@ -20,6 +21,22 @@ const CHECK_USERS = `
     count(*) FILTER (WHERE NOT (id BETWEEN 1 AND 9007199254740991 AND ${SOUND_USER})),
     count(*) FILTER (WHERE name_lower <> lower(name COLLATE "C") AND name ~ '^[ -~]*$')
   FROM (SELECT * FROM users WHERE id > $1 ORDER BY id LIMIT ${CHUNK_ROWS}) AS chunk`
+
+/** The words of these users are made in some ten milliseconds, which holds up nothing else: the command only checks. */
+const WORDS_CHUNK_ROWS = 5000
+
+/** Users that are still to be indexed have no words to compare. */
+const SELECT_WORDS = `
+  SELECT chunk.id, name, email,
+    CASE WHEN chunk.id <= (${INDEXED_THROUGH})
+        AND NOT EXISTS (SELECT FROM users_without_words WHERE users_without_words.id = chunk.id)
+      THEN coalesce(array_to_string(tsvector_to_array(words), ' '), '') END
+  FROM (SELECT id, name, email FROM users WHERE id > $1 ORDER BY id LIMIT ${WORDS_CHUNK_ROWS}) AS chunk
+    LEFT JOIN users_words ON users_words.id = chunk.id
+  ORDER BY chunk.id`
+
+const COUNT_ORPHANS = `
+  SELECT count(*) FROM users_words WHERE NOT EXISTS (SELECT FROM users WHERE users.id = users_words.id)`
 
 const RULES: readonly Rule[] = [
   {
@@ -78,4 +95,29 @@ async function findRowFaults(connections: Connections): Promise<readonly string[
     found.push([count, fault])
   }
   return describeCounts(found)
+}
+
+type WordsRow = readonly [id: number, name: string, email: string, words: string | null]
+
+/** Compares the words of all users with their names and e-mails, also while others write. Each chunk is of one state. */
+async function findWordFaults(connections: Connections): Promise<readonly string[]> {
+  for (let last: number | undefined = 0; last !== undefined; ) {
+    const users: WordsRow[] = await connections.query({ text: SELECT_WORDS }, [last], LONG_WORK)
+    if (users.some(isWrong)) return [FAULTS.wrongWords]
+    last = users.at(-1)?.[0]
+  }
+  const [[orphans] = [0]] = await connections.query<[number]>(
+    { text: COUNT_ORPHANS },
+    [],
+    LONG_WORK,
+  )
+  return orphans === 0 ? [] : [FAULTS.wrongWords]
+}
+
+function isWrong([, name, email, words]: WordsRow): boolean {
+  return words !== null && sorted(words) !== sorted(wordsText({ name, email }))
+}
+
+function sorted(words: string): string {
+  return words.split(' ').sort().join(' ')
 }

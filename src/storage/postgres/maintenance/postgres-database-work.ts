@@ -4,10 +4,8 @@ import type { CheckReport, MigrateOptions, MigrationStatus } from '../../databas
 import { UnusableDatabase } from '../../unusable-database.ts'
 import { fillWords } from '../../word-filler.ts'
 import { forgetIndexedWords, indexedWords } from '../index-next-users.ts'
-import { openConnections } from '../open-connections.ts'
-import { waitFor } from '../open-postgres-storage.ts'
-import type { Connections } from '../postgres-connections.ts'
-import { asUnusable, isOfState } from '../postgres-errors.ts'
+import { withConnections } from '../open-postgres-storage.ts'
+import { isOfState } from '../postgres-errors.ts'
 import {
   migratePostgres,
   postgresMigrationStatus,
@@ -54,25 +52,4 @@ export function checkPostgresDatabase(location: PostgresLocation): Promise<Check
       throw new UnusableDatabase(why, { isFault: true, cause: error })
     }
   })
-}
-
-/** Some statements of `check` read all users. */
-const STATEMENT_MS = 60_000
-
-/** Waits for a server that cannot be reached yet, as a start does. */
-async function withConnections<T>(
-  location: PostgresLocation,
-  work: (connections: Connections) => Promise<T>,
-): Promise<T> {
-  const connections = openConnections({ location, longStatementMs: STATEMENT_MS })
-  try {
-    await waitFor(async () => {
-      await connections.query({ text: 'SELECT 1' })
-    })
-    return await work(connections)
-  } catch (error) {
-    throw asUnusable(error)
-  } finally {
-    await connections.close()
-  }
 }
