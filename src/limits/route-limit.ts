@@ -61,10 +61,7 @@ export function createRouteLimit(rule: CompiledRateLimit, options: RouteLimitOpt
     state.count = counted.count
     state.resetsInMs = counted.resetsInMs
     if (!isDryRun) addLimitHeaders(request, name, state)
-    if (state.count <= state.limit) {
-      tallyPass(tally)
-      notices.trace?.({ type: 'rateLimit', rule: name, key, count: state.count })
-    }
+    if (state.count <= state.limit) tallyPass(tally)
     return { totalHits: state.count, resetTime: undefined }
   }
 
