@@ -61,31 +61,19 @@ export default {
 }`
 
 describe('limits check', () => {
-  test('prints the rules in the order of their evaluation, in words, with defaults', async () => {
+  test('prints the rules in the order of their evaluation, with defaults', async () => {
     expect(await checked({ rules: RULES })).toBe(`rules.mjs holds 11 rules, asked in this order
-
-safelist
-  "office": ip 203.0.113.0/24 or 2001:db8::/32: passes, and no other rule is asked
-
-blocklist
-  "tools": userAgent /nikto/i or /sql\\/map/: gets 403 (dry run: this is only reported, and the request passes)
-
-bans
-  "login": path /login: passes; after 5 in 1 minute everything with the same ip gets 403 for 90 minutes (allow2ban)
-  "probing": path /wp-* or *.php: gets 403; after 3 in 10 minutes everything with the same ip gets 403 for 30 minutes (fail2ban)
-  "guesses": path /users*, answered with 401 or 404: passes; after 5 in 1 minute everything with the same ip gets 403 for 1 minute (allow2ban)
-
-throttle
-  "posts": method POST, path "/a b": the first 10 in 1 day by header:X-Key pass, others get 503 and "Later" and "X-Why: full"
-
-track
-  "told": header X-A *, query q 1 or 2, match by a function (plan): passes and is reported
-  "often": host a.example: passes and is reported after the first 6 in 500 ms by ip
-  "lost": every request, answered with 404: passes and is reported after the first 6 in 1 minute by ip
-
-rateLimits
-  "rateLimits[0]": create: the first 5 in 1 minute by ip pass, others get 429
-  "plans": read, create, update, delete, verify: the first N in T by ip and a function (plan) pass, others get 302 to /busy and "Too\\nmany"; N is the result of a function (plan); T is the result of a function
+safelist "office": ip ["203.0.113.0/24","2001:db8::/32"]
+blocklist "tools": userAgent [{"regex":"nikto","flags":"i"},{"regex":"sql/map"}], dryRun true
+bans "login": path /login, maxretry 5, findtime 60 s, bantime 5400 s, by ip, mode allow2ban, dryRun false
+bans "probing": path ["/wp-*","*.php"], maxretry 3, findtime 600 s, bantime 1800 s, mode fail2ban, by ip, dryRun false
+bans "guesses": path /users*, status [401,404], maxretry 5, findtime 60 s, bantime 60 s, by ip, mode allow2ban, dryRun false
+throttle "posts": method POST, path "/a b", limit 10, period 86400 s, by header:X-Key, with {"status":503,"message":"Later","headers":{"X-Why":"full"}}, dryRun false
+track "told": header {"X-A":"*"}, query {"q":["1","2"]}, match "[function]", by ip, dryRun false
+track "often": host a.example, limit 6, period 0.5 s, by ip, dryRun false
+track "lost": status [404], limit 6, period 60 s, by ip, dryRun false
+rateLimits "rateLimits[0]": to 5, within 60 s, by ip, with {"status":429}, dryRun false, actions ["create"]
+rateLimits "plans": to "[function]", within "[function]", by ["ip","[function]"], with {"redirect":"/busy","alert":"Too\\nmany"}, dryRun false, actions ["read","create","update","delete","verify"]
 `)
   })
 
