@@ -1,9 +1,10 @@
 import type { Request } from 'express'
 import type { Count, CounterStore } from './counter-store.ts'
 import type { MaybePromise } from './maybe-promise.ts'
-import { type Notice, type Notices, type NoticeType, noticeOf } from './notices.ts'
+import type { Notice, Notices, NoticeType } from './notices.ts'
+import type { KeyOf } from './rules/client-key.ts'
 import { factsOf } from './rules/request-facts.ts'
-import type { CompiledCounter, CompiledFilterRule } from './rules/rules-schema.ts'
+import type { CompiledFilterRule } from './rules/rules-schema.ts'
 import type { Tallies, Tally } from './tallies.ts'
 
 export interface GuardOptions {
@@ -20,24 +21,36 @@ export interface GuardedRule {
   matches(request: Request): boolean
   /** The key that the rule counts this request by; `undefined` if it has none, its function throws or nothing is counted. */
   keyOf(request: Request): string | undefined
+  /** The result of other functions of the rule; `undefined` if one throws. */
+  guard<T>(ask: () => T): T | undefined
+  /** Logs what a function of the rule threw. */
+  fail(error: unknown): void
   /** Adds one to the count of the key of a request; `undefined` without a key, or if the store fails. */
-  count(request: Request, key: string | undefined): MaybePromise<Count | undefined>
-  /** The notice of a decision about a request. */
-  noticeOf(request: Request, key?: string | undefined, count?: number | undefined): Notice
+  count(
+    request: Request,
+    key: string | undefined,
+    windowMs: number,
+  ): MaybePromise<Count | undefined>
+  /** The notice of a decision about a request; `counted` is given where the rule counts. */
+  noticeOf(request: Request, counted?: Pick<Notice, 'key' | 'count' | 'limit' | 'period'>): Notice
 }
 
 export function guardRule(
   type: NoticeType,
-  rule: CompiledFilterRule & Partial<CompiledCounter>,
+  rule: CompiledFilterRule & { readonly keyOf?: KeyOf },
   { store, notices, tallies }: GuardOptions,
 ): GuardedRule {
-  const { name, limit, windowMs = 0 } = rule
+  const { name, isDryRun } = rule
+
+  function fail(error: unknown): void {
+    notices.functionFailed(type, name, error)
+  }
 
   function guard<T>(ask: () => T): T | undefined {
     try {
       return ask()
     } catch (error) {
-      notices.functionFailed(type, name, error)
+      fail(error)
       return undefined
     }
   }
@@ -48,12 +61,14 @@ export function guardRule(
 
   return {
     tally: tallies.of(rule),
+    fail,
+    guard,
 
     matches: request => guard(() => rule.matches(request)) === true,
 
     keyOf: request => (store === undefined ? undefined : guard(() => rule.keyOf?.(request))),
 
-    count: (request, key) => {
+    count: (request, key, windowMs) => {
       if (store === undefined || key === undefined) return undefined
       const facts = factsOf(request)
       try {
@@ -68,10 +83,9 @@ export function guardRule(
       }
     },
 
-    noticeOf: (request, key, count) =>
-      noticeOf({
-        ...{ type, rule, request },
-        ...(limit !== undefined && { counted: { key, count, limit, period: windowMs } }),
-      }),
+    noticeOf: (request, counted) => {
+      const notice = { type, rule: name, request, key: undefined, ...counted }
+      return isDryRun ? { ...notice, dryRun: true } : notice
+    },
   }
 }

@@ -1,13 +1,15 @@
-import type { RequestHandler } from 'express'
+import type { NextFunction, RequestHandler } from 'express'
 import { ACTIONS, type Action } from '../http/actions.ts'
+import { countByAnswer } from './answer-counts.ts'
 import type { BanList } from './ban-list.ts'
 import type { CounterStore } from './counter-store.ts'
-import { createFilter } from './filter.ts'
+import { askChecks, type Check } from './filter.ts'
 import { type CheckOptions, compileChecks } from './filter-checks.ts'
+import { checkLimit } from './limit-check.ts'
 import { createLimitHeaders } from './limit-headers.ts'
 import type { Notices } from './notices.ts'
-import { createRouteLimit } from './route-limit.ts'
 import { compareRules, type RuleChanges } from './rule-changes.ts'
+import { needsBody } from './rules/client-key.ts'
 import { factsOf } from './rules/request-facts.ts'
 import type { CheckedLimits, CompiledBan } from './rules/rules-schema.ts'
 import { createTallies, type LimitsReport, type Tallies } from './tallies.ts'
@@ -43,27 +45,23 @@ export function createLimiter(options: LimiterOptions): Limiter {
   const parts = { ...options, addLimitHeaders: createLimitHeaders() }
   let rules = compileRules(options.limits, parts)
 
-  function guardRoute(action: Action, when: 'beforeBody' | 'afterBody'): RequestHandler {
+  function askRoute(action: Action, when: 'beforeBody' | 'afterBody'): RequestHandler {
     return (request, response, next) => {
-      if (factsOf(request).isSafe) return next()
-      const limits = rules[when][action]
-      const askFrom = (index: number): unknown =>
-        limits[index] === undefined
-          ? next()
-          : limits[index](request, response, error =>
-              error === undefined ? askFrom(index + 1) : next(error),
-            )
-      askFrom(0)
+      if (factsOf(request).isSafe) next()
+      else void askChecks(rules[when][action], { request, response, next })
     }
   }
 
   return {
-    filter: createFilter({
-      checksInForce: () => rules.checks,
-      onSendingFailure: notices.sendingFailed,
-    }),
-    limit: action => guardRoute(action, 'beforeBody'),
-    limitByBody: action => guardRoute(action, 'afterBody'),
+    filter: (request, response, next) => {
+      const pass: NextFunction = error => {
+        if (error === undefined) countByAnswer(request, response, notices.sendingFailed)
+        next(error)
+      }
+      void askChecks(rules.checks, { request, response, next: pass })
+    },
+    limit: action => askRoute(action, 'beforeBody'),
+    limitByBody: action => askRoute(action, 'afterBody'),
     replace: limits => {
       const previous = rules.source
       rules = compileRules(limits, parts, rules.tallies)
@@ -76,31 +74,34 @@ export function createLimiter(options: LimiterOptions): Limiter {
 
 function compileRules(
   limits: CheckedLimits,
-  { store, ...others }: Omit<CheckOptions, 'tallies'>,
+  options: Omit<CheckOptions, 'tallies'>,
   previous?: Tallies,
 ) {
   const tallies = createTallies(limits, previous)
-  const parts = { ...others, tallies }
-  const routes =
-    store === undefined
-      ? []
-      : limits.rateLimits.map(rule => createRouteLimit(rule, { ...parts, store }))
+  const parts = { ...options, tallies }
+  const routes = limits.rateLimits.map(rule => {
+    return {
+      rule,
+      isByBody: needsBody(rule.source.by),
+      check: checkLimit('rateLimit', rule, parts),
+    }
+  })
 
-  function groupByAction(needsBody: boolean) {
+  function groupByAction(byBody: boolean) {
     return Object.fromEntries(
       ACTIONS.map(action => [
         action,
         routes
-          .filter(limit => limit.needsBody === needsBody && limit.actions.has(action))
-          .map(({ handler }) => handler),
+          .filter(({ rule, isByBody }) => isByBody === byBody && rule.actions.includes(action))
+          .map(({ check }) => check),
       ]),
-    ) as Record<Action, RequestHandler[]>
+    ) as Record<Action, Check[]>
   }
 
   return {
     source: limits,
     tallies,
-    checks: compileChecks(limits, { ...parts, store }),
+    checks: compileChecks(limits, parts),
     beforeBody: groupByAction(false),
     afterBody: groupByAction(true),
   }
