@@ -140,21 +140,19 @@ rateLimits "plans": to "[function]", within "[function]", by ["ip","[function]"]
     const ban = { maxretry: 1, findtime: 1, bantime: 1 }
     const actions = ['list', 'read', 'create', 'update', 'delete', 'verify']
     export default {
-      safelist: [{ name: 'all' }, { name: 'sane', path: ['/x', 'y', /^\\/x?$/], query: { 'a b?': '*' } }],
+      safelist: [{ name: 'all' }, { name: 'sane', path: ['/x', '*y', /^\\/x?$/], query: { 'a b?': '*' } }],
       blocklist: [
-        { name: 'all' }, { name: 'trial', dryRun: true }, { name: 'port', host: ['a.example:80'] },
+        { name: 'all' }, { name: 'trial', dryRun: true },
         { name: 'query', path: ['/search?q=*', '/ok', '*?'] },
-        { name: 'sane', header: { "x!#$%&'*+-.^_\`|~09Az": '*' } }, { name: 'space', header: { 'x sp': '*' } },
       ],
       bans: [{ name: 'every', mode: 'fail2ban', ...ban }, { name: 'sane', by: 'header:x-ok', ...ban }],
       throttle: [
-        { name: 'slash', path: ['users', ''], ...one }, { name: 'star', path: '*x', ...one },
-        { name: 'colon', by: ['ip', 'header:a:b'], ...one }, { name: 'by key', by: 'key', ...one },
+        { name: 'slash', path: ['users'], ...one }, { name: 'star', path: '*x', ...one },
+        { name: 'by key', by: 'key', ...one },
       ],
-      track: [{ name: 'verb', method: 'FETCH' }, { name: 'lower', method: 'get' }],
+      track: [{ name: 'lower', method: 'get' }],
       rateLimits: [
         { name: 'none', to: 1, within: 1, except: actions },
-        { name: 'line', by: 'header:x\\ty', to: 1, within: 1 },
       ],
     }`
     const keyless = 'throttle "by key" counts nothing: API_KEYS is off, so no request has a key'
@@ -169,15 +167,10 @@ rateLimits "plans": to "[function]", within "[function]", by ["ip","[function]"]
       'safelist "all" matches every request: no other rule is ever asked',
       'blocklist "all" denies every request that no safelist lets through',
       'bans "every" denies every request that no safelist lets through',
-      'blocklist "port" matches no request: hosts are compared without their port',
       'blocklist "query" has the path "/search?q=*": a path has no query, use the key query',
       'blocklist "query" has the path "*?": a path has no query, use the key query',
-      'blocklist "space" matches no request: no header can have the name "x sp"',
-      'throttle "slash" matches no request: every path begins with /',
-      'track "verb" matches no request: there is no such method',
-      'throttle "colon" counts nothing: no header can have the name "a:b"',
+      'throttle "slash" has the path "users": paths begin with /',
       keyless,
-      'rateLimits "line" counts nothing: no header can have the name "x\\ty"',
       'rateLimits "none" applies to no action: except names them all',
       'CACHE_STORE is none: nothing is counted, so rules that count deny nothing',
     ])
