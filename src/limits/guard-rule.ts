@@ -70,14 +70,9 @@ export function guardRule(
 
     count: (request, key, windowMs) => {
       if (store === undefined || key === undefined) return undefined
-      const facts = factsOf(request)
       try {
-        const counted = store.increment({ type, rule: name, key }, windowMs, facts.waitedMs)
-        if (!(counted instanceof Promise)) return counted
-        return counted.then(count => {
-          facts.addWait(count)
-          return count
-        }, handleFailure)
+        const counted = store.increment({ type, rule: name, key }, windowMs, factsOf(request))
+        return counted instanceof Promise ? counted.catch(handleFailure) : counted
       } catch (error) {
         return handleFailure(error)
       }

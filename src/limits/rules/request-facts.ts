@@ -39,11 +39,6 @@ export class RequestFacts {
     this.ip = request.ip
   }
 
-  /** Adds the wait for a count to `waitedMs`. */
-  addWait({ waitedMs = 0 }: { readonly waitedMs?: number }): void {
-    this.waitedMs += waitedMs
-  }
-
   /** The address that clients are counted by: for IPv6 only the network. */
   get ipKey(): string | undefined {
     this.#ipKey ??= countedAddress(this.ip)
