@@ -10,7 +10,7 @@ import { retryAfterSeconds } from './limit-headers.ts'
 import { andThen, type MaybePromise } from './maybe-promise.ts'
 import type { Notice } from './notices.ts'
 import type { CompiledBan } from './rules/rules-schema.ts'
-import { tallyPass, tallyRefusal } from './tallies.ts'
+import { tallyRefusal } from './tallies.ts'
 
 export interface BanCheckOptions extends GuardOptions {
   readonly bans: BanList
@@ -68,15 +68,10 @@ export function checkStrike(rule: CompiledBan, options: BanCheckOptions): Check 
     key: string | undefined,
     counted: Count | undefined,
   ): MaybePromise<void> {
-    if (counted === undefined) return undefined
-    // An earlier strike has banned the client, perhaps in another process.
-    if (counted.count > limit) {
-      return ban.remainingMs(key) === undefined ? options.bans.catchUp() : undefined
+    if (counted === undefined || counted.count <= limit) {
+      return andThen(decide(request, key, counted), () => undefined)
     }
-    tallyPass(tally)
-    if (counted.count < limit) return undefined
-    const notice = noticeOf(request, key, limit)
-    return andThen(ban.begin(notice), () => notices.publish(notice))
+    return ban.remainingMs(key) === undefined ? options.bans.catchUp() : undefined
   }
 
   /** A banned client gets this far if it was let in before its ban, or in a dry run. Its ban is not prolonged. */
