@@ -1,4 +1,4 @@
-import { createPatientWaits } from '../waiting/patience.ts'
+import { withinPatience } from '../waiting/patience.ts'
 import { type Ban, type BanStore, remainingOf } from './ban-store.ts'
 import type { MaybePromise } from './maybe-promise.ts'
 
@@ -35,7 +35,7 @@ export interface BanList {
   /** Reads the store again if other processes have made or lifted bans. */
   follow(): Promise<void>
   /** The same for a request that waits: resolves soon, even if the store does not answer. */
-  catchUp(): MaybePromise<void>
+  catchUp(): Promise<void>
   /** Resolves when the bans that this process has made are saved, or cannot be. */
   saved(): Promise<void>
   /** Stops following the store. Once this resolves, the store is no longer used. */
@@ -86,7 +86,6 @@ export async function openBanList(options: BanListOptions): Promise<BanList> {
   /** In the order in which they were made or read. */
   const entries = new Map<string, Entry>()
   const saves = new Set<Promise<void>>()
-  const waits = createPatientWaits(SAVE_PATIENCE_MS)
   let readRevision: string | undefined
   let following: Promise<void> | undefined
   let isFailing = false
@@ -179,13 +178,6 @@ export async function openBanList(options: BanListOptions): Promise<BanList> {
     return saving
   }
 
-  /** Waits for the store, but not for long, and not at all while it does not answer. */
-  function soon(work: Promise<void>): MaybePromise<void> {
-    const isLate = waits.isLate()
-    const waited = waits.wait(work, undefined)
-    return isLate ? undefined : waited
-  }
-
   function saveRefused(): void {
     if (!hasRefused) return
     hasRefused = false
@@ -257,6 +249,11 @@ export async function openBanList(options: BanListOptions): Promise<BanList> {
       await following
     },
   }
+}
+
+/** Waits for the store, but not for long. */
+function soon(work: Promise<void>): Promise<void> {
+  return withinPatience(SAVE_PATIENCE_MS, work).catch(() => {})
 }
 
 /** Differs for different bans, whatever characters their names have. */
