@@ -8,7 +8,7 @@ import { factsOf } from './rules/request-facts.ts'
  * what it needs of the request, which may still change, and returns what counts it.
  */
 export function checkAnswer(
-  { matches }: Pick<GuardedRule, 'matches'>,
+  { matches }: GuardedRule,
   statuses: ReadonlySet<number>,
   prepare: (request: Request) => () => MaybePromise<void>,
 ): (request: Request) => undefined {

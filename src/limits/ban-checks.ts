@@ -35,7 +35,7 @@ export function checkStandingBan(rule: CompiledBan, options: BanCheckOptions): C
  */
 export function checkStrike(rule: CompiledBan, options: BanCheckOptions): Check {
   const { notices } = options
-  const { limit, windowMs, banMs, isDryRun, deniesStrikes, statuses } = rule
+  const { limit, banMs, isDryRun, deniesStrikes, statuses } = rule
   const ban = openBan(rule, options)
   const { tally, matches, keyOf, count, noticeOf } = ban
 
@@ -81,7 +81,7 @@ export function checkStrike(rule: CompiledBan, options: BanCheckOptions): Check 
     use: (request: Request, key: string | undefined, counted: Count | undefined) => Result,
   ) {
     if (ban.remainingMs(key) !== undefined) return undefined
-    return andThen(count(request, key, windowMs), counted => use(request, key, counted))
+    return andThen(count(request, key), counted => use(request, key, counted))
   }
 
   if (statuses === undefined) {
@@ -96,20 +96,17 @@ export function checkStrike(rule: CompiledBan, options: BanCheckOptions): Check 
 /** What both checks of a rule do with its bans. */
 function openBan(rule: CompiledBan, options: BanCheckOptions) {
   const { bans, notices, now } = options
-  const { isDryRun, limit, windowMs: period, banMs } = rule
+  const { isDryRun, banMs } = rule
   const guarded: GuardedRule = guardRule('ban', rule, options)
   // Well-formed, because the database replaces lone surrogates.
   const name = rule.name.toWellFormed()
   const idOf = (clientKey: string) => ({ rule: name, clientKey, isDryRun })
   const endsAt = (remainingMs: number) => new Date(now() + remainingMs).toISOString()
-  const noticeOf = (request: Request, key: string | undefined, count?: number) =>
-    guarded.noticeOf(request, { key, count, limit, period })
   const remainingMs = (key: string | undefined) =>
     key === undefined ? undefined : bans.remainingMs(idOf(key))
 
   return {
     ...guarded,
-    noticeOf,
     endsAt,
     /** Milliseconds until the ban of a client ends; `undefined` without one. */
     remainingMs,
@@ -128,7 +125,7 @@ function openBan(rule: CompiledBan, options: BanCheckOptions) {
     /** Reports a request of a banned client. Returns its denial; `undefined` if the rule is in dry run. */
     refuse: (request: Request, key: string | undefined, remainingMs: number) => {
       tallyRefusal(guarded.tally, rule)
-      const notice = noticeOf(request, key)
+      const notice = guarded.noticeOf(request, key)
       notices.publish(notice)
       notices.mark(notice, { banEndsAt: endsAt(remainingMs) })
       return isDryRun ? undefined : denyBanned(remainingMs)

@@ -3,10 +3,11 @@ import { type ErrorCode, type ErrorDetails, ServiceError } from '../errors.ts'
 import { fixedHeaders } from '../http/reply.ts'
 import { isHeld } from './answer-counts.ts'
 import type { Denial } from './filter.ts'
-import type { GuardedRule } from './guard-rule.ts'
-import { type LimitState, retryAfterSeconds } from './limit-headers.ts'
-import type { Notices } from './notices.ts'
+import { retryAfterSeconds } from './limit-headers.ts'
+import { type Notices, noticeOf } from './notices.ts'
 import type { Answer, FixedAnswer } from './rules/limits-file.ts'
+import type { LimitState } from './rules/request-facts.ts'
+import type { Tally } from './tallies.ts'
 
 /** A rule with a limit, as a throttle or on a route. */
 export interface LimitRule {
@@ -19,12 +20,13 @@ export interface LimitRule {
 /** Reports a request over its limit. Returns its denial; `undefined` if the rule is in dry run. */
 export type DenyOverLimit = (request: Request, state: LimitState) => Denial | undefined
 
-/** Compiles what throttles and route limits both do over their limit. Adds the request to the tally of the rule. */
+/** Compiles what throttles and route limits both do over their limit. Adds the request to `tally`. */
 export function compileDenyOverLimit(
-  { name, isDryRun, answer }: LimitRule,
-  { guarded, notices }: { readonly guarded: GuardedRule; readonly notices: Notices },
+  type: 'throttle' | 'rateLimit',
+  rule: LimitRule,
+  { notices, tally }: { readonly notices: Notices; readonly tally: Tally },
 ): DenyOverLimit {
-  const { tally, noticeOf, fail } = guarded
+  const { name, isDryRun, answer } = rule
   // What never changes is made once.
   const details: ErrorDetails = {
     violatedPolicies: [name],
@@ -34,7 +36,7 @@ export function compileDenyOverLimit(
   return (request, { key, count, limit, windowMs: period, resetsInMs }) => {
     const { logFields, replyHeaders } = request
     tally.counted++
-    const notice = noticeOf(request, { key, count, limit, period })
+    const notice = noticeOf({ type, rule, request, counted: { key, count, limit, period } })
     notices.publish(notice)
     notices.mark(notice)
     // Counts are exact, so one request alone sees this one.
@@ -52,7 +54,7 @@ export function compileDenyOverLimit(
       }
       answerBy(answer, {
         ...{ request, response, next, retryAfter },
-        onFailure: fail,
+        onFailure: error => notices.functionFailed(type, name, error),
         onRefused: () => void tally.refused++,
         onPassed: () => {
           tally.passed++

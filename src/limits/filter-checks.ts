@@ -1,16 +1,24 @@
 import type { Request } from 'express'
 import { checkAnswer } from './answer-counts.ts'
 import { type BanCheckOptions, checkStandingBan, checkStrike } from './ban-checks.ts'
+import { compileDenyOverLimit } from './deny-over-limit.ts'
 import { type Check, denyBlocked } from './filter.ts'
 import { type GuardedRule, type GuardOptions, guardRule } from './guard-rule.ts'
-import { checkLimit, type LimitCheckOptions } from './limit-check.ts'
+import type { AddLimitHeaders } from './limit-headers.ts'
 import { andThen, type MaybePromise } from './maybe-promise.ts'
 import type { Notices } from './notices.ts'
 import { factsOf } from './rules/request-facts.ts'
-import type { CheckedLimits, CompiledFilterRule, CompiledTrack } from './rules/rules-schema.ts'
+import type {
+  CheckedLimits,
+  CompiledFilterRule,
+  CompiledThrottle,
+  CompiledTrack,
+} from './rules/rules-schema.ts'
 import { tallyPass, tallyRefusal } from './tallies.ts'
 
-export interface CheckOptions extends BanCheckOptions, LimitCheckOptions {}
+export interface CheckOptions extends BanCheckOptions {
+  readonly addLimitHeaders: AddLimitHeaders
+}
 
 /** The checks of all rules, in the order in which they are asked about every request. */
 export function compileChecks(rules: CheckedLimits, options: CheckOptions): readonly Check[] {
@@ -19,7 +27,7 @@ export function compileChecks(rules: CheckedLimits, options: CheckOptions): read
     ...rules.blocklist.map(rule => checkBlocklist(rule, options)),
     ...rules.bans.map(rule => checkStandingBan(rule, options)),
     ...rules.bans.map(rule => checkStrike(rule, options)),
-    ...rules.throttle.map(rule => checkLimit('throttle', rule, options)),
+    ...rules.throttle.map(rule => checkThrottle(rule, options)),
     ...rules.track.map(rule => checkTrack(rule, options)),
   ]
 }
@@ -49,11 +57,34 @@ function checkBlocklist(rule: CompiledFilterRule, options: GuardOptions): Check 
   }
 }
 
+function checkThrottle(rule: CompiledThrottle, options: CheckOptions): Check {
+  const { notices, addLimitHeaders } = options
+  const { name, limit, windowMs } = rule
+  const { tally, matches, keyOf, count } = guardRule('throttle', rule, options)
+  const denyOverLimit = compileDenyOverLimit('throttle', rule, { notices, tally })
+  return request => {
+    if (!matches(request)) return undefined
+    const key = keyOf(request)
+    return andThen(count(request, key), counted => {
+      if (key === undefined || counted === undefined) return undefined
+      const { count: used, resetsInMs } = counted
+      if (used <= limit) {
+        tallyPass(tally)
+        return undefined
+      }
+      const state = { key, limit, windowMs, count: used, resetsInMs }
+      const denial = denyOverLimit(request, state)
+      if (denial !== undefined) addLimitHeaders(request, name, state)
+      return denial
+    })
+  }
+}
+
 function checkTrack(rule: CompiledTrack, options: GuardOptions): Check {
   const guarded = guardRule('track', rule, options)
   const prepare =
     'limit' in rule
-      ? countTrack(rule, guarded, options.notices)
+      ? countTrack(rule.limit, guarded, options.notices)
       : notifyTrack(guarded, options.notices)
   if (rule.statuses !== undefined) return checkAnswer(guarded, rule.statuses, prepare)
   return request =>
@@ -72,20 +103,16 @@ function notifyTrack({ tally, noticeOf }: GuardedRule, notices: Notices): Track 
   }
 }
 
-function countTrack(
-  { limit, windowMs }: { readonly limit: number; readonly windowMs: number },
-  guarded: GuardedRule,
-  notices: Notices,
-): Track {
+function countTrack(limit: number, guarded: GuardedRule, notices: Notices): Track {
   const { tally, keyOf, count, noticeOf } = guarded
   return request => {
     const key = keyOf(request)
     return () =>
-      andThen(count(request, key, windowMs), counted => {
+      andThen(count(request, key), counted => {
         if (counted === undefined) return
         tallyPass(tally)
         if (counted.count <= limit) return
-        const notice = noticeOf(request, { key, count: counted.count, limit, period: windowMs })
+        const notice = noticeOf(request, key, counted.count)
         notices.publish(notice)
         if (counted.count === limit + 1) notices.writeLine('info', notice, 'request tracked')
       })

@@ -1,5 +1,6 @@
-import type { NextFunction, Request, Response } from 'express'
+import type { NextFunction, Request, RequestHandler, Response } from 'express'
 import { ServiceError } from '../errors.ts'
+import { countByAnswer } from './answer-counts.ts'
 import type { MaybePromise } from './maybe-promise.ts'
 
 /** What one rule decides about a request; `undefined` leaves the decision to the next check. Never throws or rejects. */
@@ -20,37 +21,51 @@ const BLOCKED = new ServiceError('blocked')
 /** Answers 403. */
 export const denyBlocked: Denial = (_response, next) => next(BLOCKED)
 
-/** A request and what answers it. */
-export interface Exchange {
-  readonly request: Request
-  readonly response: Response
-  readonly next: NextFunction
+export interface FilterOptions {
+  /** The checks in force, in their order. */
+  readonly checksInForce: () => readonly Check[]
+  /** Called if the response to a request that passed cannot be sent. */
+  readonly onSendingFailure: (error: unknown) => void
 }
 
-/** Asks checks about a request until one of them decides. Synchronous until a store answers with a promise. */
-export function askChecks(
-  checks: readonly Check[],
-  exchange: Exchange,
-  index = 0,
-): MaybePromise<void> {
-  const { request, response, next } = exchange
+/** Asks the checks about every request until one of them decides. */
+export function createFilter({ checksInForce, onSendingFailure }: FilterOptions): RequestHandler {
+  /** Asks from `index` on. Synchronous until a store answers with a promise. */
+  function ask(exchange: Exchange, index: number): MaybePromise<void> {
+    const { checks, request, response, next } = exchange
+    for (let at = index; at < checks.length; at++) {
+      const decision = checks[at]?.(request)
+      if (decision instanceof Promise) {
+        return decision.then(decided => act(exchange, decided, at + 1)).catch(next)
+      }
+      if (decision !== undefined) return act(exchange, decision, at + 1)
+    }
+    countByAnswer(request, response, onSendingFailure)
+    next()
+  }
 
-  /** Without a decision, or if a denial lets the request pass, the checks continue at `nextIndex`. */
-  function act(decision: Decision | undefined, nextIndex: number): MaybePromise<void> {
-    if (decision === undefined) return askChecks(checks, exchange, nextIndex)
+  /** Carries out a decision. Without one, or if a denial lets the request pass, the checks continue at `nextIndex`. */
+  function act(
+    exchange: Exchange,
+    decision: Decision | undefined,
+    nextIndex: number,
+  ): MaybePromise<void> {
+    const { response, next } = exchange
+    if (decision === undefined) return ask(exchange, nextIndex)
     if (decision === 'pass') return next()
     decision(response, error => {
-      if (error === undefined) void askChecks(checks, exchange, nextIndex)
+      if (error === undefined) void ask(exchange, nextIndex)
       else next(error)
     })
   }
 
-  for (let at = index; at < checks.length; at++) {
-    const decision = checks[at]?.(request)
-    if (decision instanceof Promise) {
-      return decision.then(decided => act(decided, at + 1)).catch(next)
-    }
-    if (decision !== undefined) return act(decision, at + 1)
-  }
-  next()
+  return (request, response, next) => ask({ checks: checksInForce(), request, response, next }, 0)
+}
+
+/** A request with the checks that were in force when it arrived. */
+interface Exchange {
+  readonly checks: readonly Check[]
+  readonly request: Request
+  readonly response: Response
+  readonly next: NextFunction
 }

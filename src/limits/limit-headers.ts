@@ -1,18 +1,7 @@
 import { createHash } from 'node:crypto'
 import type { Request } from 'express'
 import { memoize } from './rules/memoize.ts'
-
-/** A limit as it applies to one request, and the count of its key. */
-export interface LimitState {
-  /** What the request is counted by. */
-  readonly key: string
-  readonly limit: number
-  readonly windowMs: number
-  /** Includes this request. */
-  readonly count: number
-  /** Milliseconds until the window ends. */
-  readonly resetsInMs: number
-}
+import type { LimitState } from './rules/request-facts.ts'
 
 /**
  * Adds an item for the rule to `RateLimit` and `RateLimit-Policy` of the response, in the form of express-rate-limit's

@@ -1,18 +1,23 @@
 import { isDeepStrictEqual } from 'node:util'
-import type { NextFunction, RequestHandler } from 'express'
+import type { RequestHandler } from 'express'
 import { ACTIONS, type Action } from '../http/actions.ts'
-import { countByAnswer } from './answer-counts.ts'
 import type { BanList } from './ban-list.ts'
 import type { CounterStore } from './counter-store.ts'
-import { askChecks, type Check } from './filter.ts'
+import { createFilter } from './filter.ts'
 import { type CheckOptions, compileChecks } from './filter-checks.ts'
-import { checkLimit } from './limit-check.ts'
 import { createLimitHeaders } from './limit-headers.ts'
 import type { Notices } from './notices.ts'
-import { needsBody } from './rules/client-key.ts'
+import { createRouteLimit } from './route-limit.ts'
 import { factsOf } from './rules/request-facts.ts'
 import { type CheckedLimits, type CompiledBan, RULE_KINDS } from './rules/rules-schema.ts'
 import { createTallies, type LimitsReport, type Tallies } from './tallies.ts'
+
+/** The difference between two sets of rules; rules by kind and name, as in `throttle "posts"`. */
+export interface RuleChanges {
+  readonly came: readonly string[]
+  readonly went: readonly string[]
+  readonly changed: readonly string[]
+}
 
 /** The limits of a service, as middleware whose rules can be changed while it runs. */
 export interface Limiter {
@@ -30,13 +35,6 @@ export interface Limiter {
   report(): Pick<LimitsReport, 'rules' | 'bans'>
 }
 
-/** The difference between two sets of rules; rules by kind and name, as in `throttle "posts"`. */
-export interface RuleChanges {
-  readonly came: readonly string[]
-  readonly went: readonly string[]
-  readonly changed: readonly string[]
-}
-
 export interface LimiterOptions {
   readonly limits: CheckedLimits
   /** `undefined` if nothing is counted. */
@@ -52,23 +50,27 @@ export function createLimiter(options: LimiterOptions): Limiter {
   const parts = { ...options, addLimitHeaders: createLimitHeaders() }
   let rules = compileRules(options.limits, parts)
 
-  function askRoute(action: Action, when: 'beforeBody' | 'afterBody'): RequestHandler {
+  function guardRoute(action: Action, when: 'beforeBody' | 'afterBody'): RequestHandler {
     return (request, response, next) => {
-      if (factsOf(request).isSafe) next()
-      else void askChecks(rules[when][action], { request, response, next })
+      if (factsOf(request).isSafe) return next()
+      const limits = rules[when][action]
+      const askFrom = (index: number): unknown =>
+        limits[index] === undefined
+          ? next()
+          : limits[index](request, response, error =>
+              error === undefined ? askFrom(index + 1) : next(error),
+            )
+      askFrom(0)
     }
   }
 
   return {
-    filter: (request, response, next) => {
-      const pass: NextFunction = error => {
-        if (error === undefined) countByAnswer(request, response, notices.sendingFailed)
-        next(error)
-      }
-      void askChecks(rules.checks, { request, response, next: pass })
-    },
-    limit: action => askRoute(action, 'beforeBody'),
-    limitByBody: action => askRoute(action, 'afterBody'),
+    filter: createFilter({
+      checksInForce: () => rules.checks,
+      onSendingFailure: notices.sendingFailed,
+    }),
+    limit: action => guardRoute(action, 'beforeBody'),
+    limitByBody: action => guardRoute(action, 'afterBody'),
     replace: limits => {
       const previous = rules.source
       rules = compileRules(limits, parts, rules.tallies)
@@ -81,34 +83,31 @@ export function createLimiter(options: LimiterOptions): Limiter {
 
 function compileRules(
   limits: CheckedLimits,
-  options: Omit<CheckOptions, 'tallies'>,
+  { store, ...others }: Omit<CheckOptions, 'tallies'>,
   previous?: Tallies,
 ) {
   const tallies = createTallies(limits, previous)
-  const parts = { ...options, tallies }
-  const routes = limits.rateLimits.map(rule => {
-    return {
-      rule,
-      isByBody: needsBody(rule.source.by),
-      check: checkLimit('rateLimit', rule, parts),
-    }
-  })
+  const parts = { ...others, tallies }
+  const routes =
+    store === undefined
+      ? []
+      : limits.rateLimits.map(rule => createRouteLimit(rule, { ...parts, store }))
 
-  function groupByAction(byBody: boolean) {
+  function groupByAction(needsBody: boolean) {
     return Object.fromEntries(
       ACTIONS.map(action => [
         action,
         routes
-          .filter(({ rule, isByBody }) => isByBody === byBody && rule.actions.includes(action))
-          .map(({ check }) => check),
+          .filter(limit => limit.needsBody === needsBody && limit.actions.has(action))
+          .map(({ handler }) => handler),
       ]),
-    ) as Record<Action, Check[]>
+    ) as Record<Action, RequestHandler[]>
   }
 
   return {
     source: limits,
     tallies,
-    checks: compileChecks(limits, parts),
+    checks: compileChecks(limits, { ...parts, store }),
     beforeBody: groupByAction(false),
     afterBody: groupByAction(true),
   }

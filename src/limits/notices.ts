@@ -97,3 +97,15 @@ export function createNotices(lines: RuleLines): Notices {
     },
   }
 }
+
+/** The notice of a rule's decision; `counted` is given where the rule counts. */
+export function noticeOf(
+  decision: Pick<Notice, 'type' | 'request'> & {
+    readonly rule: { readonly name: string; readonly isDryRun: boolean }
+    readonly counted?: Pick<Notice, 'key' | 'count' | 'limit' | 'period'>
+  },
+): Notice {
+  const { type, request, rule, counted } = decision
+  const notice = { type, rule: rule.name, request, key: undefined, ...counted }
+  return rule.isDryRun ? { ...notice, dryRun: true } : notice
+}

@@ -1,7 +1,7 @@
-import express, { type RequestHandler } from 'express'
+import express from 'express'
 import supertest from 'supertest'
 import { describe, expect, test } from 'vitest'
-import { countByAnswer } from '../../src/limits/answer-counts.ts'
+import { createFilter } from '../../src/limits/filter.ts'
 import type { BanRule, TrackRule } from '../../src/limits/rules/limits-file.ts'
 import { factsOf } from '../../src/limits/rules/request-facts.ts'
 import { ANN, BOB, HOUR, MINUTE, shareLimitedApp } from '../support/limited-app.ts'
@@ -144,16 +144,20 @@ test.each([
   'a handler that %s while its answer is counted elsewhere loses only this one',
   async (_what, how) => {
     const failures: unknown[] = []
-    const count: RequestHandler = (request, response, next) => {
-      // As with Redis, which answers in a later turn of the event loop.
-      factsOf(request).answerCounts = [() => new Promise(resolve => setImmediate(resolve))]
-      countByAnswer(request, response, error => failures.push(error))
-      next()
-    }
+    const filter = createFilter({
+      checksInForce: () => [
+        request => {
+          // As with Redis, which answers in a later turn of the event loop.
+          factsOf(request).answerCounts = [() => new Promise(resolve => setImmediate(resolve))]
+          return undefined
+        },
+      ],
+      onSendingFailure: error => failures.push(error),
+    })
     const http = supertest(
       express()
-        .get('/right', count, (_request, response) => void response.end('right'))
-        .get('/wrong', count, (_request, response) => {
+        .get('/right', filter, (_request, response) => void response.end('right'))
+        .get('/wrong', filter, (_request, response) => {
           if (how === 'write') response.write('half')
           response.end({ a: 1 })
         }),

@@ -18,6 +18,18 @@ declare global {
   }
 }
 
+/** A limit as it applies to one request, and the count of its key. */
+export interface LimitState {
+  /** What the request is counted by. */
+  readonly key: string
+  readonly limit: number
+  readonly windowMs: number
+  /** Includes this request. */
+  count: number
+  /** Milliseconds until the window ends. */
+  resetsInMs: number
+}
+
 /** What rules compare or count by. Each fact is computed once, when the first rule needs it. */
 export class RequestFacts {
   /** The client's address under TRUST_PROXY. */
@@ -26,6 +38,8 @@ export class RequestFacts {
   isSafe = false
   /** What rules do with the status of the answer. Never throw or reject. */
   answerCounts: ((status: number) => void | Promise<void>)[] | undefined
+  /** The route limit that is counting the request. */
+  routeLimit: LimitState | undefined
   /** How long the request has waited for its counts so far. */
   waitedMs = 0
   readonly #request: Request

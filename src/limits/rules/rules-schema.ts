@@ -135,7 +135,6 @@ export const RULE_SCHEMAS = {
     .transform(({ name, dryRun, only = ACTIONS, except = [], by, to, within, with: answer }) => ({
       name,
       isDryRun: dryRun,
-      matches: () => true,
       actions: only.filter(action => !except.includes(action)),
       keyOf: by,
       limit: to,
@@ -164,6 +163,12 @@ export type CompiledRateLimit = Compiled<'rateLimits'>
 
 /** A rule of the filter, of any kind. */
 export type CompiledFilterRule = ReturnType<typeof filterRule>
+
+/** A rule that counts: `limit` requests of a key pass in each window of `windowMs`. */
+export type CompiledCounter = Pick<
+  CompiledThrottle,
+  'name' | 'isDryRun' | 'keyOf' | 'limit' | 'windowMs'
+>
 
 /** The rules of a service without limits. */
 export const NO_LIMITS: CheckedLimits = {
