@@ -9,7 +9,7 @@ import type { CounterStore } from './limits/counter-store.ts'
 import { createBanControl } from './limits/create-ban-control.ts'
 import { createLimiter, type Limiter } from './limits/limiter.ts'
 import { createMemoryCounterStore } from './limits/memory-counter-store.ts'
-import { createNotices, type LimitsTrace } from './limits/notices.ts'
+import { createNotices } from './limits/notices.ts'
 import type { RuleLines } from './limits/rule-lines.ts'
 import { LimitsRefused, loadLimits } from './limits/rules/load-limits.ts'
 import { findWarnings, type RuleSurroundings } from './limits/rules/rule-warnings.ts'
@@ -21,7 +21,6 @@ import type { Storage } from './storage/storage.ts'
 export interface LimitsOptions {
   readonly config: Config
   readonly log: Logger
-  readonly trace?: LimitsTrace | undefined
   readonly limits: CheckedLimits
   readonly storage: Pick<Storage, 'bans' | 'signingKey' | 'untilReachable'>
   readonly clocks: Clocks
@@ -46,7 +45,7 @@ export async function openLimits(options: LimitsOptions): Promise<OpenLimits> {
   const { now } = clocks
   logWarnings(options)
   const { store, isLocal, close } = await openCounters(options)
-  const notices = createNotices(options)
+  const notices = createNotices(options.lines)
   try {
     const bans = await openBanList({
       ...clocks,

@@ -6,7 +6,6 @@ import { type Clocks, createClocks } from './clocks.ts'
 import { type Config, describeProblem } from './config/settings.ts'
 import { createRequestMetrics } from './http/request-metrics.ts'
 import { createControlWithoutRules } from './limits/ban-control.ts'
-import type { LimitsTrace } from './limits/notices.ts'
 import { createHostLog, createRuleLines } from './limits/rule-lines.ts'
 import type { CheckedLimits } from './limits/rules/rules-schema.ts'
 import { isInMemory, openStorage } from './open-database.ts'
@@ -40,8 +39,6 @@ export interface AppOptions {
   readonly limits?: CheckedLimits | undefined
   /** Replaces the API keys of the storage, even if none are required. */
   readonly keys?: AppDependencies['keys']
-  /** Called with what each rule of the limits does. */
-  readonly trace?: LimitsTrace
 }
 
 /**

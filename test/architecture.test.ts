@@ -34,7 +34,7 @@ const ALLOWED = tableOf(`
   ops/metrics: http limits metrics server storage version waiting
   storage: access errors limits metrics users users/transfer
   users/transfer: errors http users users/passwords
-  storage/redis: config limits waiting
+  storage/redis: config limits limits/rules waiting
   app: access config http http/pages limits ops server users version
   users: errors http http/openapi users/passwords
   ops: config http http/openapi

@@ -8,7 +8,7 @@ import { factsOf } from './rules/request-facts.ts'
  * what it needs of the request, which may still change, and returns what counts it.
  */
 export function checkAnswer(
-  { matches, trace }: GuardedRule,
+  { matches }: GuardedRule,
   statuses: ReadonlySet<number>,
   prepare: (request: Request) => () => MaybePromise<void>,
 ): (request: Request) => undefined {
@@ -17,10 +17,7 @@ export function checkAnswer(
     const count = prepare(request)
     const facts = factsOf(request)
     facts.answerCounts ??= []
-    facts.answerCounts.push(status => {
-      if (statuses.has(status)) return count()
-      trace?.({ otherStatus: status })
-    })
+    facts.answerCounts.push(status => (statuses.has(status) ? count() : undefined))
     return undefined
   }
 }

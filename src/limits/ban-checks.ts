@@ -10,7 +10,7 @@ import { retryAfterSeconds } from './limit-headers.ts'
 import { andThen, type MaybePromise } from './maybe-promise.ts'
 import type { Notice } from './notices.ts'
 import type { CompiledBan } from './rules/rules-schema.ts'
-import { tallyPass, tallyRefusal } from './tallies.ts'
+import { tallyRefusal } from './tallies.ts'
 
 export interface BanCheckOptions extends GuardOptions {
   readonly bans: BanList
@@ -37,7 +37,7 @@ export function checkStrike(rule: CompiledBan, options: BanCheckOptions): Check 
   const { notices } = options
   const { limit, banMs, isDryRun, deniesStrikes, statuses } = rule
   const ban = openBan(rule, options)
-  const { tally, matches, keyOf, count, trace, noticeOf } = ban
+  const { tally, matches, keyOf, count, noticeOf } = ban
 
   function decide(
     request: Request,
@@ -51,7 +51,6 @@ export function checkStrike(rule: CompiledBan, options: BanCheckOptions): Check 
     const isLast = counted?.count === limit
     const notice = noticeOf(request, key, counted?.count)
     return andThen(isLast ? ban.begin(notice) : undefined, () => {
-      trace?.({ key, count: counted?.count, isDenied: deniesStrikes && !isDryRun })
       if (counted !== undefined) tally.counted++
       if (deniesStrikes) tallyRefusal(tally, rule)
       else if (counted !== undefined) tally.passed++
@@ -69,16 +68,10 @@ export function checkStrike(rule: CompiledBan, options: BanCheckOptions): Check 
     key: string | undefined,
     counted: Count | undefined,
   ): MaybePromise<void> {
-    // An earlier strike has banned the client, perhaps in another process.
-    if (counted !== undefined && counted.count > limit) {
-      return ban.remainingMs(key) === undefined ? options.bans.catchUp() : undefined
+    if (counted === undefined || counted.count <= limit) {
+      return andThen(decide(request, key, counted), () => undefined)
     }
-    trace?.({ key, count: counted?.count })
-    if (counted === undefined) return
-    tallyPass(tally)
-    if (counted.count < limit) return
-    const notice = noticeOf(request, key, limit)
-    return andThen(ban.begin(notice), () => notices.publish(notice))
+    return ban.remainingMs(key) === undefined ? options.bans.catchUp() : undefined
   }
 
   /** A banned client gets this far if it was let in before its ban, or in a dry run. Its ban is not prolonged. */
@@ -133,7 +126,6 @@ function openBan(rule: CompiledBan, options: BanCheckOptions) {
     refuse: (request: Request, key: string | undefined, remainingMs: number) => {
       tallyRefusal(guarded.tally, rule)
       const notice = guarded.noticeOf(request, key)
-      guarded.trace?.({ key, isBanned: true, isDenied: !isDryRun })
       notices.publish(notice)
       notices.mark(notice, { banEndsAt: endsAt(remainingMs) })
       return isDryRun ? undefined : denyBanned(remainingMs)

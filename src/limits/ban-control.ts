@@ -23,24 +23,14 @@ export interface BanOrder {
 
 /** Why such an order is refused. */
 export interface BanMistake {
-  readonly field: 'rule' | 'client' | 'for'
-  readonly problem:
-    | 'blank'
-    | 'no text'
-    | 'no limits file'
-    | 'nothing counts'
-    | 'unknown'
-    | 'dry run'
-    | 'no such client'
-    | 'no time'
-  /** What is wrong, for clients of the management port. */
+  readonly field: keyof BanOrder
+  /** What is wrong, as in `must be a string`. */
   readonly message: string
 }
 
 /** Without the rules of a file no client is banned. */
 export const NO_LIMITS_FILE: BanMistake = {
   field: 'rule',
-  problem: 'no limits file',
   message: 'is unknown: LIMITS_FILE is not set, and without its rules no client is banned',
 }
 

@@ -1,4 +1,4 @@
-import { createPatientWaits } from '../waiting/patience.ts'
+import { withinPatience } from '../waiting/patience.ts'
 import { type Ban, type BanStore, remainingOf } from './ban-store.ts'
 import type { MaybePromise } from './maybe-promise.ts'
 
@@ -34,8 +34,8 @@ export interface BanList {
   forget(lifted: readonly Ban[]): Promise<void>
   /** Reads the store again if other processes have made or lifted bans. */
   follow(): Promise<void>
-  /** Does the same for a ban that the store must have already. Resolves when it is known, or soon if the store does not answer. */
-  catchUp(): MaybePromise<void>
+  /** The same for a request that waits: resolves soon, even if the store does not answer. */
+  catchUp(): Promise<void>
   /** Resolves when the bans that this process has made are saved, or cannot be. */
   saved(): Promise<void>
   /** Stops following the store. Once this resolves, the store is no longer used. */
@@ -83,15 +83,13 @@ interface Entry {
 export async function openBanList(options: BanListOptions): Promise<BanList> {
   const { store, now, monotonicNow, maxBans = MAX_BANS } = options
   const { untilReachable = work => work() } = options
-  /** What the last read found. */
-  let found = new Map<string, Entry>()
-  /** Bans that it may have missed, because they were made here, in the order in which they were. No ban is in both. */
-  const own = new Map<string, Entry>()
+  /** In the order in which they were made or read. */
+  const entries = new Map<string, Entry>()
   const saves = new Set<Promise<void>>()
-  const waits = createPatientWaits(SAVE_PATIENCE_MS)
   let readRevision: string | undefined
   let following: Promise<void> | undefined
   let isFailing = false
+  let hasRefused = false
   let isClosed = false
 
   /** A ban that has ended only by the monotonic clock is kept: the next read would take it for a new one. */
@@ -101,50 +99,44 @@ export async function openBanList(options: BanListOptions): Promise<BanList> {
 
   function hold(ban: Ban, state: Entry['state']): Entry {
     const key = keyOf({ ...ban, isDryRun: state === 'dry run' })
-    forget(key)
-    for (const [first, other] of own) {
-      if (!isOver(other) && own.size < maxBans) break
-      own.delete(first)
+    entries.delete(key)
+    for (const [first, other] of entries) {
+      if (!isOver(other) && entries.size < maxBans) break
+      entries.delete(first)
     }
     const entry = { ban, endsAt: monotonicEndOf(ban), state }
-    own.set(key, entry)
+    entries.set(key, entry)
     return entry
-  }
-
-  function forget(key: string): void {
-    own.delete(key)
-    found.delete(key)
   }
 
   /** `revision` was read before the bans: the next read finds a change in between. */
   async function read(revision: string): Promise<readonly BanChange[]> {
-    // This read finds them, unless they were lifted.
-    const settled = [...own].filter(([, { state }]) => state === 'saved')
-    const bans = new Map<string, Entry>()
-    const changes: BanChange[] = []
+    // Others are newer than this read, or not in the store.
+    const settled = new Map([...entries].filter(([, { state }]) => state === 'saved'))
+    const stored = new Map<string, Ban>()
     for await (const part of store.load()) {
       if (isClosed) return []
       for (const ban of part) {
-        const key = keyOf(ban)
-        const known = [found.get(key), own.get(key)].find(each => each?.ban.endsAt === ban.endsAt)
-        const endsAt = monotonicEndOf(ban)
-        if (known === undefined && endsAt <= monotonicNow()) continue
-        if (known === undefined) changes.push({ happened: 'made', ban })
-        bans.set(key, known ?? { ban, endsAt, state: 'saved' })
-        if (bans.size > maxBans) bans.delete(bans.keys().next().value as string)
+        stored.set(keyOf(ban), ban)
+        if (stored.size > maxBans) stored.delete(stored.keys().next().value as string)
       }
     }
-    for (const [key, entry] of settled) if (own.get(key) === entry) own.delete(key)
-    const gone = new Map<string, Ban>()
-    for (const known of [found, settled]) {
-      for (const [key, { ban, endsAt }] of known)
-        if (!bans.has(key) && endsAt > monotonicNow()) gone.set(key, ban)
+    const made: BanChange[] = []
+    const lifted: BanChange[] = []
+    for (const [key, entry] of settled) {
+      if (stored.has(key) || entries.get(key) !== entry) continue
+      entries.delete(key)
+      if (entry.endsAt > monotonicNow()) lifted.push({ happened: 'lifted', ban: entry.ban })
     }
-    for (const ban of gone.values()) changes.push({ happened: 'lifted', ban })
-    for (const key of own.keys()) bans.delete(key)
-    found = bans
+    for (const [key, ban] of stored) {
+      const known = entries.get(key)
+      if (known !== settled.get(key) || known?.ban.endsAt === ban.endsAt) continue
+      if (monotonicEndOf(ban) <= monotonicNow()) continue
+      hold(ban, 'saved')
+      made.push({ happened: 'made', ban })
+    }
     readRevision = revision
-    return changes
+    return [...made, ...lifted]
   }
 
   async function readIfChanged(): Promise<void> {
@@ -175,6 +167,7 @@ export async function openBanList(options: BanListOptions): Promise<BanList> {
       entry.state = 'saved'
     } catch (error) {
       entry.state = 'refused'
+      hasRefused = true
       if (!wasRefused) options.onStoreFailure(error)
     }
   }
@@ -185,17 +178,13 @@ export async function openBanList(options: BanListOptions): Promise<BanList> {
     return saving
   }
 
-  /** Waits for the store, but not for long, and not at all while it does not answer. */
-  function soon(work: Promise<void>): MaybePromise<void> {
-    const isLate = waits.isLate()
-    const waited = waits.wait(work, undefined)
-    return isLate ? undefined : waited
-  }
-
   function saveRefused(): void {
-    for (const entry of own.values()) {
-      if (saves.size >= MAX_SAVES) return
-      if (entry.state === 'refused' && entry.endsAt > monotonicNow()) void startSaving(entry)
+    if (!hasRefused) return
+    hasRefused = false
+    for (const entry of entries.values()) {
+      if (entry.state !== 'refused' || entry.endsAt <= monotonicNow()) continue
+      if (saves.size < MAX_SAVES) void startSaving(entry)
+      else hasRefused = true
     }
   }
 
@@ -206,25 +195,24 @@ export async function openBanList(options: BanListOptions): Promise<BanList> {
   }, FOLLOW_EVERY_MS).unref()
 
   return {
-    isEmpty: () => own.size + found.size === 0,
+    isEmpty: () => entries.size === 0,
 
     count: () => {
       const instant = monotonicNow()
       let count = 0
-      for (const entries of [own, found]) {
-        for (const { endsAt, state } of entries.values())
-          if (endsAt > instant && state !== 'dry run') count++
+      for (const { endsAt, state } of entries.values()) {
+        if (endsAt > instant && state !== 'dry run') count++
       }
       return count
     },
 
     remainingMs: id => {
       const key = keyOf(id)
-      const entry = own.get(key) ?? found.get(key)
+      const entry = entries.get(key)
       if (entry === undefined) return undefined
       const remaining = entry.endsAt - monotonicNow()
       if (remaining > 0) return remaining
-      if (isOver(entry)) forget(key)
+      if (isOver(entry)) entries.delete(key)
       return undefined
     },
 
@@ -242,22 +230,14 @@ export async function openBanList(options: BanListOptions): Promise<BanList> {
       await following
       for (const ban of lifted) {
         const key = keyOf(ban)
-        const { endsAt } = (own.get(key) ?? found.get(key))?.ban ?? {}
         // The client may have been banned again.
-        if (endsAt === ban.endsAt) forget(key)
+        if (entries.get(key)?.ban.endsAt === ban.endsAt) entries.delete(key)
       }
     },
 
     follow,
 
-    catchUp: () => {
-      const readAgain = async () => {
-        // What is being read now may be too early.
-        await following
-        await follow()
-      }
-      return soon(readAgain())
-    },
+    catchUp: () => soon(follow()),
 
     saved: async () => {
       await Promise.all(saves)
@@ -269,6 +249,11 @@ export async function openBanList(options: BanListOptions): Promise<BanList> {
       await following
     },
   }
+}
+
+/** Waits for the store, but not for long. */
+function soon(work: Promise<void>): Promise<void> {
+  return withinPatience(SAVE_PATIENCE_MS, work).catch(() => {})
 }
 
 /** Differs for different bans, whatever characters their names have. */

@@ -16,8 +16,11 @@ export interface Count {
   readonly count: number
   /** Milliseconds until the window ends. */
   readonly resetsInMs: number
-  /** How long the request waited for the count, if it had to. */
-  readonly waitedMs?: number
+}
+
+/** How long a request has waited for its counts. A store that may be slow reads it, and adds to it. */
+export interface Waited {
+  waitedMs: number
 }
 
 /**
@@ -26,10 +29,10 @@ export interface Count {
  */
 export interface CounterStore {
   /**
-   * Adds one to the count of a key; begins a window of `windowMs` if none is open. `waitedMs` is how long the request has
-   * waited for earlier counts: a store that limits the wait of a request takes it off.
+   * Adds one to the count of a key; begins a window of `windowMs` if none is open. `waited` is of the request, whose wait for
+   * all its counts a store may limit.
    */
-  increment(key: CounterKey, windowMs: number, waitedMs?: number): MaybePromise<Count>
+  increment(key: CounterKey, windowMs: number, waited?: Waited): MaybePromise<Count>
   /**
    * Forgets a key, so that its next count begins a window: at once or, if it is counted, in `inMs`, which replaces the end of
    * its window.

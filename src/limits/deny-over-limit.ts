@@ -37,7 +37,6 @@ export function compileDenyOverLimit(
     const { logFields, replyHeaders } = request
     tally.counted++
     const notice = noticeOf({ type, rule, request, counted: { key, count, limit, period } })
-    notices.trace?.({ type, rule: name, key, count, isOver: true, isDenied: !isDryRun })
     notices.publish(notice)
     notices.mark(notice)
     // Counts are exact, so one request alone sees this one.
@@ -59,7 +58,6 @@ export function compileDenyOverLimit(
         onRefused: () => void tally.refused++,
         onPassed: () => {
           tally.passed++
-          notices.trace?.({ type, rule: name, isDenied: false })
           request.logFields = logFields
           request.replyHeaders = replyHeaders
         },

@@ -1,5 +1,5 @@
 import { createPatience } from '../waiting/patience.ts'
-import type { CounterStore } from './counter-store.ts'
+import type { CounterStore, Waited } from './counter-store.ts'
 import type { MaybePromise } from './maybe-promise.ts'
 
 export interface FallbackCounterStoreOptions {
@@ -31,10 +31,7 @@ export interface FallbackCounterStore extends CounterStore {
 interface Question<T> {
   readonly askShared: () => MaybePromise<T>
   readonly askLocal: () => MaybePromise<T>
-  /** How long the request has waited before. */
-  readonly earlierMs?: number | undefined
-  /** Adds to an answer how long the request waited for it. */
-  readonly addWait?: (answer: T, waitedMs: number) => T
+  readonly waited?: Waited | undefined
 }
 
 /**
@@ -81,13 +78,14 @@ export function createFallbackCounterStore(
     onBack()
   }
 
-  function ask<T>({ askShared, askLocal, earlierMs = 0, addWait }: Question<T>): MaybePromise<T> {
+  function ask<T>({ askShared, askLocal, waited = { waitedMs: 0 } }: Question<T>): MaybePromise<T> {
     if (isLocal) return askLocal()
     const lossesBefore = losses
-    const leftMs = patienceMs - earlierMs
+    const leftMs = patienceMs - waited.waitedMs
     return new Promise((resolve, reject) => {
       function settle(answer: T): void {
-        resolve(addWait === undefined ? answer : addWait(answer, silence.elapsedMs()))
+        waited.waitedMs += silence.elapsedMs()
+        resolve(answer)
       }
 
       function countLocally(): void {
@@ -102,7 +100,7 @@ export function createFallbackCounterStore(
       const silence = patience.begin(patienceMs, () =>
         loseOnce(new Error(`no answer within ${patienceMs} ms`)),
       )
-      const budget = earlierMs > 0 ? patience.begin(leftMs, countLocally) : undefined
+      const budget = leftMs < patienceMs ? patience.begin(leftMs, countLocally) : undefined
       const endWaits = () => {
         silence.end()
         budget?.end()
@@ -123,12 +121,11 @@ export function createFallbackCounterStore(
   }
 
   return {
-    increment: (key, windowMs, earlierMs) =>
+    increment: (key, windowMs, waited) =>
       ask({
         askShared: () => shared.increment(key, windowMs),
         askLocal: () => local.increment(key, windowMs),
-        earlierMs,
-        addWait: ({ count, resetsInMs }, waitedMs) => ({ count, resetsInMs, waitedMs }),
+        waited,
       }),
     // Also in the local store, which may have counted the key during an earlier loss.
     reset: (key, inMs) => {

@@ -33,12 +33,11 @@ export function compileChecks(rules: CheckedLimits, options: CheckOptions): read
 }
 
 function checkSafelist(rule: CompiledFilterRule, options: GuardOptions): Check {
-  const { tally, matches, trace, noticeOf } = guardRule('safelist', rule, options)
+  const { tally, matches, noticeOf } = guardRule('safelist', rule, options)
   return request => {
     if (!matches(request)) return undefined
     factsOf(request).isSafe = true
     tallyPass(tally)
-    trace?.({})
     options.notices.publish(noticeOf(request))
     return 'pass'
   }
@@ -46,12 +45,11 @@ function checkSafelist(rule: CompiledFilterRule, options: GuardOptions): Check {
 
 function checkBlocklist(rule: CompiledFilterRule, options: GuardOptions): Check {
   const { notices } = options
-  const { tally, matches, trace, noticeOf } = guardRule('blocklist', rule, options)
+  const { tally, matches, noticeOf } = guardRule('blocklist', rule, options)
   return request => {
     if (!matches(request)) return undefined
     tally.counted++
     tallyRefusal(tally, rule)
-    trace?.({ isDenied: !rule.isDryRun })
     const notice = noticeOf(request)
     notices.publish(notice)
     notices.mark(notice)
@@ -62,13 +60,12 @@ function checkBlocklist(rule: CompiledFilterRule, options: GuardOptions): Check 
 function checkThrottle(rule: CompiledThrottle, options: CheckOptions): Check {
   const { notices, addLimitHeaders } = options
   const { name, limit, windowMs } = rule
-  const { tally, matches, keyOf, count, trace } = guardRule('throttle', rule, options)
+  const { tally, matches, keyOf, count } = guardRule('throttle', rule, options)
   const denyOverLimit = compileDenyOverLimit('throttle', rule, { notices, tally })
   return request => {
     if (!matches(request)) return undefined
     const key = keyOf(request)
     return andThen(count(request, key), counted => {
-      trace?.({ key, count: counted?.count })
       if (key === undefined || counted === undefined) return undefined
       const { count: used, resetsInMs } = counted
       if (used <= limit) {
@@ -97,26 +94,24 @@ function checkTrack(rule: CompiledTrack, options: GuardOptions): Check {
 /** What a track does with a request that matches, in two steps: before it is answered, and when it counts. */
 type Track = (request: Request) => () => MaybePromise<void>
 
-function notifyTrack({ tally, trace, noticeOf }: GuardedRule, notices: Notices): Track {
+function notifyTrack({ tally, noticeOf }: GuardedRule, notices: Notices): Track {
   return request => () => {
     tallyPass(tally)
     const notice = noticeOf(request)
-    trace?.({})
     notices.publish(notice)
     notices.writeLine('info', notice, 'request tracked')
   }
 }
 
 function countTrack(limit: number, guarded: GuardedRule, notices: Notices): Track {
-  const { tally, keyOf, count, trace, noticeOf } = guarded
+  const { tally, keyOf, count, noticeOf } = guarded
   return request => {
     const key = keyOf(request)
     return () =>
       andThen(count(request, key), counted => {
-        if (counted !== undefined) tallyPass(tally)
-        const isOver = counted !== undefined && counted.count > limit
-        trace?.({ key, count: counted?.count, isOver })
-        if (!isOver) return
+        if (counted === undefined) return
+        tallyPass(tally)
+        if (counted.count <= limit) return
         const notice = noticeOf(request, key, counted.count)
         notices.publish(notice)
         if (counted.count === limit + 1) notices.writeLine('info', notice, 'request tracked')

@@ -1,7 +1,7 @@
 import type { Request } from 'express'
 import type { Count, CounterStore } from './counter-store.ts'
 import type { MaybePromise } from './maybe-promise.ts'
-import { type Notice, type Notices, type NoticeType, noticeOf, type TraceStep } from './notices.ts'
+import { type Notice, type Notices, type NoticeType, noticeOf } from './notices.ts'
 import { factsOf } from './rules/request-facts.ts'
 import type { CompiledCounter, CompiledFilterRule } from './rules/rules-schema.ts'
 import type { Tallies, Tally } from './tallies.ts'
@@ -24,8 +24,6 @@ export interface GuardedRule {
   count(request: Request, key: string | undefined): MaybePromise<Count | undefined>
   /** The notice of a decision about a request. */
   noticeOf(request: Request, key?: string | undefined, count?: number | undefined): Notice
-  /** Set only while rules are tried. */
-  readonly trace: ((step: Omit<TraceStep, 'type' | 'rule'>) => void) | undefined
 }
 
 export function guardRule(
@@ -34,7 +32,6 @@ export function guardRule(
   { store, notices, tallies }: GuardOptions,
 ): GuardedRule {
   const { name, limit, windowMs = 0 } = rule
-  const { trace } = notices
 
   function guard<T>(ask: () => T): T | undefined {
     try {
@@ -58,14 +55,9 @@ export function guardRule(
 
     count: (request, key) => {
       if (store === undefined || key === undefined) return undefined
-      const facts = factsOf(request)
       try {
-        const counted = store.increment({ type, rule: name, key }, windowMs, facts.waitedMs)
-        if (!(counted instanceof Promise)) return counted
-        return counted.then(count => {
-          facts.addWait(count)
-          return count
-        }, handleFailure)
+        const counted = store.increment({ type, rule: name, key }, windowMs, factsOf(request))
+        return counted instanceof Promise ? counted.catch(handleFailure) : counted
       } catch (error) {
         return handleFailure(error)
       }
@@ -76,7 +68,5 @@ export function guardRule(
         ...{ type, rule, request },
         ...(limit !== undefined && { counted: { key, count, limit, period: windowMs } }),
       }),
-
-    trace: trace && (step => trace({ type, rule: name, ...step })),
   }
 }

@@ -1,3 +1,4 @@
+import { isDeepStrictEqual } from 'node:util'
 import type { RequestHandler } from 'express'
 import { ACTIONS, type Action } from '../http/actions.ts'
 import type { BanList } from './ban-list.ts'
@@ -7,10 +8,16 @@ import { type CheckOptions, compileChecks } from './filter-checks.ts'
 import { createLimitHeaders } from './limit-headers.ts'
 import type { Notices } from './notices.ts'
 import { createRouteLimit } from './route-limit.ts'
-import { compareRules, type RuleChanges } from './rule-changes.ts'
 import { factsOf } from './rules/request-facts.ts'
-import type { CheckedLimits, CompiledBan } from './rules/rules-schema.ts'
+import { type CheckedLimits, type CompiledBan, RULE_KINDS } from './rules/rules-schema.ts'
 import { createTallies, type LimitsReport, type Tallies } from './tallies.ts'
+
+/** The difference between two sets of rules; rules by kind and name, as in `throttle "posts"`. */
+export interface RuleChanges {
+  readonly came: readonly string[]
+  readonly went: readonly string[]
+  readonly changed: readonly string[]
+}
 
 /** The limits of a service, as middleware whose rules can be changed while it runs. */
 export interface Limiter {
@@ -104,4 +111,30 @@ function compileRules(
     beforeBody: groupByAction(false),
     afterBody: groupByAction(true),
   }
+}
+
+function compareRules(previous: CheckedLimits, current: CheckedLimits): RuleChanges {
+  const before = sourcesByRule(previous)
+  const after = sourcesByRule(current)
+  const isChanged = (rule: string) =>
+    before.has(rule) && !isDeepStrictEqual(before.get(rule), after.get(rule))
+  return {
+    came: [...after.keys()].filter(rule => !before.has(rule)),
+    went: [...before.keys()].filter(rule => !after.has(rule)),
+    changed: [...after.keys()].filter(isChanged),
+  }
+}
+
+/** Functions are compared by their code: a module that is read again has new ones. */
+function sourcesByRule(limits: CheckedLimits): ReadonlyMap<string, unknown> {
+  const toText = (_key: string, value: unknown) =>
+    typeof value === 'function' || value instanceof RegExp ? String(value) : value
+  return new Map(
+    RULE_KINDS.flatMap(kind =>
+      limits[kind].map(({ name, source }) => {
+        const plain: unknown = JSON.parse(JSON.stringify(source, toText))
+        return [`${kind} ${JSON.stringify(name)}`, plain] as const
+      }),
+    ),
+  )
 }

@@ -24,31 +24,6 @@ export interface Notice {
   readonly dryRun?: true
 }
 
-/**
- * What one rule did with one request. A rule that matches is traced once; a later step of the same rule and request adds to
- * the earlier one.
- */
-export interface TraceStep {
-  readonly type: NoticeType
-  readonly rule: string
-  /** What the request is counted by; `undefined` if it is not counted. */
-  readonly key?: string | undefined
-  readonly count?: number | undefined
-  /** Whether the count is over the rule's limit. */
-  readonly isOver?: boolean
-  /** Whether the client was banned before this request. */
-  readonly isBanned?: boolean
-  /** Whether the rule denied the request. */
-  readonly isDenied?: boolean
-  /** The status of the answer, if the rule counts only others. */
-  readonly otherStatus?: number
-  /** What a function of the rule threw. */
-  readonly failure?: unknown
-}
-
-/** Called for each rule that matches a request or whose function fails, before the response is sent. */
-export type LimitsTrace = (step: TraceStep) => void
-
 export interface Notices {
   /** Publishes a decision on the channel. */
   publish(notice: Notice): void
@@ -64,24 +39,15 @@ export interface Notices {
   storeFailed(error: unknown): void
   /** Logs that a response could not be sent after its request was counted. */
   sendingFailed(error: unknown): void
-  /** Set only while rules are tried: `limits test` shows what each of them did. */
-  readonly trace: LimitsTrace | undefined
 }
 
 /** The name of the channel of `node:diagnostics_channel` on which notices are published. */
 export const CHANNEL_NAME = 'user-records.limits'
 
-export interface NoticesOptions {
-  readonly lines: RuleLines
-  readonly trace?: LimitsTrace | undefined
-}
-
-export function createNotices({ lines, trace }: NoticesOptions): Notices {
+export function createNotices(lines: RuleLines): Notices {
   const published = channel(CHANNEL_NAME)
 
   return {
-    trace,
-
     publish: notice => {
       if (published.hasSubscribers) published.publish(notice)
     },
@@ -113,7 +79,6 @@ export function createNotices({ lines, trace }: NoticesOptions): Notices {
     },
 
     functionFailed: (type, rule, err) => {
-      trace?.({ type, rule, failure: err })
       const message = 'rule function failed, request allowed'
       const source = `${type} ${rule}`
       lines.write({ level: 'error', message, source, most: LINES_A_SECOND }, () => {

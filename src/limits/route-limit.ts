@@ -56,15 +56,11 @@ export function createRouteLimit(rule: CompiledRateLimit, options: RouteLimitOpt
     const state = stateOf(request)
     const { key } = state
     const counterKey = { type: 'rateLimit', rule: name, key } as const
-    const counted = await store.increment(counterKey, state.windowMs, facts.waitedMs)
-    facts.addWait(counted)
+    const counted = await store.increment(counterKey, state.windowMs, facts)
     state.count = counted.count
     state.resetsInMs = counted.resetsInMs
     if (!isDryRun) addLimitHeaders(request, name, state)
-    if (state.count <= state.limit) {
-      tallyPass(tally)
-      notices.trace?.({ type: 'rateLimit', rule: name, key, count: state.count })
-    }
+    if (state.count <= state.limit) tallyPass(tally)
     return { totalHits: state.count, resetTime: undefined }
   }
 

@@ -71,28 +71,3 @@ export function withinPatience<T>(ms: number, promise: Promise<T>): Promise<T> {
     promise.finally(end).then(resolve, reject)
   })
 }
-
-/** Waits for the answers of another process, which may be stopped. */
-export function createPatientWaits(patienceMs: number) {
-  let isLate = false
-  const patience = createPatience()
-
-  return {
-    /** Resolves to an answer, or to `otherwise` if it fails or takes too long. */
-    wait: <T>(answer: Promise<T>, otherwise: T): Promise<T> =>
-      new Promise(resolve => {
-        const { end } = patience.begin(patienceMs, () => {
-          isLate = true
-          resolve(otherwise)
-        })
-        const onAnswer = (value: T) => {
-          isLate = false
-          resolve(value)
-        }
-        answer.finally(end).then(onAnswer, () => resolve(otherwise))
-      }),
-
-    /** Whether the last wait took too long and no answer has come since. Waiting is then a waste of time. */
-    isLate: () => isLate,
-  }
-}

@@ -112,15 +112,15 @@ describe('a reload', () => {
         { name: 'same', limit: 1000, period: 60, by: request => request.ip },
         { name: 'list', limit: 1000, period: 60, by: ['host', request => ${by}] },
       ],
-      track: [{ name: 'space', header: { '${agent}': '*' } }],
+      track: [{ name: 'asked', path: '/search${by === '2' ? '?q' : ''}' }],
     }`
     await app.startOver(rules('first', '1'))
     expect([await statusOf('first'), await statusOf('sec ond')]).toEqual([403, 200])
     await app.change(rules('sec ond', '2'))
     expect([await statusOf('first'), await statusOf('sec ond')]).toEqual([200, 403])
-    const changed = ['blocklist "agent"', 'throttle "list"', 'track "space"']
+    const changed = ['blocklist "agent"', 'throttle "list"', 'track "asked"']
     expect(app.linesOf(RELOADED).at(-1)).toMatchObject({ came: [], went: [], changed })
-    const warning = 'track "space" matches no request: no header can have the name "sec ond"'
+    const warning = 'track "asked" has the path "/search?q": a path has no query, use the key query'
     const line = expect.objectContaining({ level: 40, warning })
     expect(app.linesOf('limits may not work as intended')).toEqual([line])
   })

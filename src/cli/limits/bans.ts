@@ -1,6 +1,5 @@
-import { type Config, describeProblem } from '../../config/settings.ts'
+import type { Config } from '../../config/settings.ts'
 import { OperatorError } from '../../errors.ts'
-import type { BanMistake } from '../../limits/ban-control.ts'
 import { checkBanOrder } from '../../limits/ban-orders.ts'
 import {
   type Ban,
@@ -11,9 +10,8 @@ import {
   remainingOf,
 } from '../../limits/ban-store.ts'
 import { possibleKeys } from '../../limits/rules/client-key.ts'
-import { keyInWords, textInWords } from '../../limits/rules/describe-rules.ts'
+import { textInWords } from '../../limits/rules/describe-rules.ts'
 import { durationMs } from '../../limits/rules/rule-values.ts'
-import type { CompiledBan } from '../../limits/rules/rules-schema.ts'
 import { openStorageForCommand } from '../../open-database.ts'
 import { readLimits } from '../../open-limits.ts'
 import {
@@ -74,23 +72,30 @@ export interface BanOptions extends JsonFlags {
   readonly time: string | undefined
 }
 
+/** The arguments and the option of `bans add`. */
+const NAMES = { rule: 'RULE', client: 'KEY', for: '--for' } as const
+
 /** Bans a client as if it had broken a rule of LIMITS_FILE. Replaces an earlier ban of the same client and rule. */
 export async function addBan(terminal: Terminal, options: BanOptions): Promise<number> {
-  const { rule, key: client, time } = options
+  const { time } = options
   if (time !== undefined && durationMs(time) === undefined) {
     const may = 'it may be a time such as "1 hour", more than 0 and at most a year'
     throw new UsageError(`--for was ${textInWords(time)}; ${may}`)
   }
   const config = readConfig(terminal)
   const { limitsFile, cacheStore } = config
-  const bans = limitsFile === undefined ? undefined : (await readLimits(limitsFile)).bans
-  const checked = checkBanOrder(
-    { rule, client, for: time },
-    { bans, isCounting: cacheStore !== 'none', now: Date.now() },
-  )
+  const order = { rule: options.rule, client: options.key, for: time }
+  const checked = checkBanOrder(order, {
+    bans: limitsFile === undefined ? undefined : (await readLimits(limitsFile)).bans,
+    isCounting: cacheStore !== 'none',
+    now: Date.now(),
+  })
   if ('mistakes' in checked) {
-    const [first] = checked.mistakes.map(mistake => explain(mistake, { config, bans, options }))
-    throw new OperatorError([first ?? ''])
+    throw new OperatorError(
+      checked.mistakes.map(({ field, message }) => {
+        return `${NAMES[field]} was ${textInWords(order[field] ?? '')}, but it ${message}`
+      }),
+    )
   }
   const { ban } = checked
   await withBans(config, store => store.save(ban))
@@ -98,38 +103,6 @@ export async function addBan(terminal: Terminal, options: BanOptions): Promise<n
     ? printJson(terminal, jsonOf(ban, Date.now()))
     : print(terminal, `banned: ${lineOf(ban)}`))
   return EXIT.done
-}
-
-interface MistakenOrder {
-  readonly config: Config
-  readonly bans: readonly CompiledBan[] | undefined
-  readonly options: BanOptions
-}
-
-function explain({ field, problem }: BanMistake, { config, bans = [], options }: MistakenOrder) {
-  const rule = bans.find(each => each.name === options.rule)
-  if (field === 'client' && rule !== undefined) return explainKey(rule, options.key)
-  switch (problem) {
-    case 'no limits file':
-      return 'LIMITS_FILE is not set: without its rules no client is banned'
-    case 'dry run':
-      return `the rule ${JSON.stringify(options.rule)} is in dry run and bans no client`
-    case 'nothing counts':
-      return 'CACHE_STORE was "none": bans then have no effect'
-    default: {
-      const names = bans.map(each => JSON.stringify(each.name)).join(', ') || 'none'
-      const may = `it has no ban rule ${textInWords(options.rule)}, only ${names}`
-      return describeProblem('LIMITS_FILE', config.limitsFile ?? '', may)
-    }
-  }
-}
-
-function explainKey({ name, source }: CompiledBan, key: string): string {
-  const { by } = source
-  const counted = `the rule ${JSON.stringify(name)} counts by ${keyInWords(by)}`
-  const isList = Array.isArray(by) && by.length > 1
-  const need = isList ? 'a JSON list with a text for each' : 'one of those'
-  return `KEY was ${textInWords(key)}, but ${counted}; it may be ${need}`
 }
 
 /** Few enough for one answer of the database in time. */

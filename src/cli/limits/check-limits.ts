@@ -1,8 +1,7 @@
 import { OperatorError } from '../../errors.ts'
-import { describeRules, plainRules, textInWords } from '../../limits/rules/describe-rules.ts'
+import { type PlainRule, plainRules, textInWords } from '../../limits/rules/describe-rules.ts'
 import { findWarnings } from '../../limits/rules/rule-warnings.ts'
 import type { CheckedLimits } from '../../limits/rules/rules-schema.ts'
-import { RULE_KINDS } from '../../limits/rules/rules-schema.ts'
 import { readLimits, ruleSurroundings } from '../../open-limits.ts'
 import { EXIT, notify, print, printJson, readConfig, type Terminal } from '../terminal/terminal.ts'
 
@@ -19,9 +18,8 @@ export async function checkLimitsFile(
   for (const warning of findWarnings(limits, surroundings)) {
     notify(terminal, `warning: ${warning}`)
   }
-  await (asJson
-    ? printJson(terminal, plainRules(limits))
-    : print(terminal, describeFile(file, limits)))
+  const rules = plainRules(limits)
+  await (asJson ? printJson(terminal, rules) : print(terminal, describeFile(file, rules)))
   return EXIT.done
 }
 
@@ -34,14 +32,16 @@ export async function readLimitsFile(file: string): Promise<CheckedLimits> {
   return readLimits(file, mistake => `${name}: ${mistake}`)
 }
 
-function describeFile(file: string, limits: CheckedLimits): string {
-  const rules = describeRules(limits)
+function describeFile(file: string, rules: readonly PlainRule[]): string {
   if (rules.length === 0) return `${textInWords(file)} holds no rules`
   const count = rules.length === 1 ? '1 rule' : `${rules.length} rules, asked in this order`
-  const parts = RULE_KINDS.map(kind => {
-    const ofKind = rules.filter(rule => rule.kind === kind)
-    const lines = ofKind.map(({ name, words }) => `  ${JSON.stringify(name)}: ${words}`)
-    return ofKind.length === 0 ? '' : `\n\n${kind}\n${lines.join('\n')}`
+  return [`${textInWords(file)} holds ${count}`, ...rules.map(describeRule)].join('\n')
+}
+
+function describeRule({ kind, name, ...members }: PlainRule): string {
+  const words = Object.entries(members).map(([key, value]) => {
+    if (key.endsWith('_ms')) return `${key.slice(0, -'_ms'.length)} ${Number(value) / 1000} s`
+    return `${key} ${typeof value === 'string' ? textInWords(value) : JSON.stringify(value)}`
   })
-  return `${textInWords(file)} holds ${count}${parts.join('')}`
+  return `${kind} ${JSON.stringify(name)}: ${words.join(', ') || 'every request'}`
 }

@@ -1,16 +1,13 @@
-import { request as httpRequest, METHODS, validateHeaderName, validateHeaderValue } from 'node:http'
-import { isIP, type Socket } from 'node:net'
-import { duplexPair } from 'node:stream'
+import { setImmediate } from 'node:timers/promises'
 import pino from 'pino'
-import { API_KEY_NAME_RULE, isApiKeyName, SCOPES } from '../../access/api-key.ts'
+import { SCOPES } from '../../access/api-key.ts'
 import { createClocks } from '../../clocks.ts'
 import type { Config } from '../../config/settings.ts'
-import { OperatorError } from '../../errors.ts'
-import type { TraceStep } from '../../limits/notices.ts'
 import { textInWords } from '../../limits/rules/describe-rules.ts'
 import { durationMs } from '../../limits/rules/rule-values.ts'
-import type { HttpServer } from '../../server/server.ts'
-import { openService, type ServiceOptions } from '../../service.ts'
+import type { CheckedLimits } from '../../limits/rules/rules-schema.ts'
+import type { RuleReport } from '../../limits/tallies.ts'
+import { openService } from '../../service.ts'
 import {
   EXIT,
   type JsonFlags,
@@ -19,30 +16,26 @@ import {
   printJson,
   readConfig,
   type Terminal,
-  UsageError,
 } from '../terminal/terminal.ts'
 import { readLimitsFile } from './check-limits.ts'
 import {
-  type Expectation,
-  type HeaderLine,
-  plainTrial,
-  reportTrial,
-  type TrialResult,
-  whyUnexpected,
-} from './trial-report.ts'
+  type Answer,
+  parseRequest,
+  type RequestOptions,
+  sendTrial,
+  type TrialRequest,
+  wrong,
+} from './trial-request.ts'
 
 /** The options of `limits test` as they were given. */
-export interface TrialOptions extends JsonFlags {
-  readonly method: string
-  readonly path: string
-  readonly ip: string
-  readonly header: readonly string[]
-  readonly key?: string
-  readonly body?: string
+export interface TrialOptions extends RequestOptions, JsonFlags {
   readonly times: string
   readonly every: string
   readonly expect?: Expectation
 }
+
+/** `allowed` expects every request to pass, `denied` the last one to be denied: those before it fill the window. */
+type Expectation = 'allowed' | 'denied'
 
 const MAX_TIMES = 10_000
 
@@ -60,71 +53,65 @@ export async function testLimitsFile(
   const everyMs = parseEvery(options.every)
   const config = readConfig(terminal)
   const limits = await readLimitsFile(file)
-  const results = await sendAll({ config, file, request, key: options.key, times, everyMs })
-  const trial = { file, limits, request, isCounting: config.cacheStore !== 'none', results }
-  await (options.json
-    ? printJson(terminal, plainTrial(trial))
-    : print(terminal, reportTrial(trial)))
+  const log = pino({ level: 'error' }, { write: line => notify(terminal, errorInWords(line)) })
+  const results = await sendAll({ config, limits, log, request, times, everyMs })
+  if (options.json) {
+    const denied = results.filter(({ denied_by }) => denied_by !== null).length
+    const allowed = results.length - denied
+    await printJson(terminal, { file, allowed, denied, results })
+  } else {
+    await print(terminal, results.map(resultInWords).join('\n'))
+  }
   const problem = options.expect && whyUnexpected(options.expect, results)
   if (problem === undefined) return EXIT.done
   notify(terminal, problem)
   return EXIT.foundFaults
 }
 
-/** A request to send. */
-interface TrialRequest {
-  readonly method: string
-  /** With the query string. */
-  readonly path: string
-  /** The client's address. */
-  readonly ip: string
-  readonly headers: readonly HeaderLine[]
-  readonly body: string | undefined
-}
+/** What the limits did with one request, as `--json` prints it. */
+type TrialResult = ReturnType<typeof toResult>
 
 interface Repeated {
   readonly config: Config
-  readonly file: string
+  readonly limits: CheckedLimits
+  readonly log: pino.Logger
   readonly request: TrialRequest
-  /** The name of the API key that the request has. */
-  readonly key: string | undefined
   readonly times: number
   readonly everyMs: number
 }
 
 /** Sends a request several times to a service with an empty database. Its clock advances between two requests. */
 async function sendAll(repeated: Repeated): Promise<readonly TrialResult[]> {
-  const { config, file, request, key, times, everyMs } = repeated
+  const { config, limits, log, request, times, everyMs } = repeated
   const inMemory = { kind: 'sqlite', url: ':memory:', path: ':memory:' } as const
   // Redis has its own clock, and counts for services that run.
   const cacheStore = config.cacheStore === 'none' ? 'none' : 'memory'
+  const { key: name } = request
   let nowMs = Date.now()
-  const steps = new Map<string, TraceStep>()
   const service = await openService({
     config: {
       ...config,
       cacheStore,
       database: inMemory,
-      limitsFile: file,
       trustProxy: false,
       allowedHosts: '*',
       apiKeys: 'off',
       managementPort: undefined,
     },
-    log: pino({ level: 'silent' }),
+    limits,
+    log,
     clocks: createClocks({ now: () => nowMs, monotonicNow: () => nowMs }),
-    trace: step => {
-      const rule = `${step.type} ${step.rule}`
-      steps.set(rule, { ...steps.get(rule), ...step })
-    },
-    ...(key !== undefined && { keys: createTrialKey(key) }),
+    ...(name !== undefined && { keys: { recognise: () => ({ name, scopes: new Set(SCOPES) }) } }),
   })
+  const rulesNow = () => service.limitsReport()?.rules ?? []
   const results: TrialResult[] = []
   try {
-    for (let sent = 0; sent < times; sent++) {
-      steps.clear()
+    for (let number = 1; number <= times; number++) {
+      const before = rulesNow()
       const answer = await sendTrial(service.server, request)
-      results.push({ ...answer, steps: [...steps.values()] })
+      // Some is counted when the response is closed.
+      await setImmediate()
+      results.push(toResult(number, answer, outcomesOf(before, rulesNow())))
       nowMs += everyMs
     }
   } finally {
@@ -133,46 +120,72 @@ async function sendAll(repeated: Repeated): Promise<readonly TrialResult[]> {
   return results
 }
 
-/** A key of this name, with all scopes, whatever a request presents. */
-function createTrialKey(name: string): NonNullable<ServiceOptions['keys']> {
-  const key = { name, scopes: new Set(SCOPES) }
-  return { recognise: () => key }
+const OUTCOMES = [
+  ['refused', 'refused'],
+  ['wouldRefuse', 'would_refuse'],
+  ['passed', 'passed'],
+] as const
+
+/** What each rule did between two reports. Without the rules that did nothing. */
+function outcomesOf(before: readonly RuleReport[], after: readonly RuleReport[]) {
+  return after.flatMap((now, index) => {
+    const { type, rule } = now
+    const earlier = before[index] ?? now
+    const outcome = OUTCOMES.find(([number]) => now[number] > earlier[number])?.[1]
+    return outcome === undefined ? [] : [{ type, rule, outcome }]
+  })
 }
 
-function parseRequest({ method, path, ip, header, key, body }: TrialOptions): TrialRequest {
-  const upperCase = method.toUpperCase()
-  if (!METHODS.includes(upperCase) || upperCase === 'CONNECT') {
-    throw wrong('--method', method, 'a method such as GET')
+function toResult(
+  number: number,
+  { status, headers, body }: Answer,
+  rules: ReturnType<typeof outcomesOf>,
+) {
+  const denial = rules.find(({ outcome }) => outcome === 'refused')
+  return {
+    number,
+    outcome: denial === undefined ? 'allowed' : 'denied',
+    denied_by: denial === undefined ? null : { type: denial.type, rule: denial.rule },
+    // The status and the body of a request that passes do not come from the limits.
+    status: denial === undefined ? null : status,
+    headers,
+    body: denial === undefined ? null : body,
+    rules,
   }
-  if (!/^\/[\x21-\x7e]*$/.test(path)) {
-    throw wrong('--path', path, 'a path that begins with /, with a query or not, percent-encoded')
-  }
-  if (isIP(ip) === 0) throw wrong('--ip', ip, 'an address such as 198.51.100.7')
-  const headers = header.map(parseHeader)
-  return { method: upperCase, path, ip, headers: [...headers, ...keyHeader(key, headers)], body }
 }
 
-/** The header of a request with a key, of which only the name matters. */
-function keyHeader(
-  key: string | undefined,
-  others: TrialRequest['headers'],
-): TrialRequest['headers'] {
-  if (key === undefined) return []
-  if (!isApiKeyName(key)) throw wrong('--key', key, API_KEY_NAME_RULE)
-  if (others.some(([name]) => name.toLowerCase() === 'authorization')) {
-    throw new UsageError('--key sets the header Authorization itself')
-  }
-  return [['Authorization', 'Bearer key']]
+function resultInWords({ number, status, rules }: TrialResult): string {
+  const outcome = status === null ? 'passes' : `is refused with ${status}`
+  const words = rules.map(rule => `${nameOf(rule)} ${rule.outcome.replace('_', ' ')}`)
+  return `request ${number} ${outcome}: ${words.join(', ') || 'no rule counts it'}`
 }
 
-function parseHeader(text: string): readonly [string, string] {
-  const colon = text.indexOf(':')
-  const name = text.slice(0, Math.max(colon, 0)).trim()
-  const value = text.slice(colon + 1).trim()
-  const problem = problemWithHeader(name, value)
-  if (problem !== undefined)
-    throw new UsageError(`--header was ${JSON.stringify(text)}; ${problem}`)
-  return [name, value]
+/** Why an expectation is not met, in one line; `undefined` if it is. */
+function whyUnexpected(
+  expectation: Expectation,
+  results: readonly TrialResult[],
+): string | undefined {
+  if (expectation === 'denied') {
+    if (results.at(-1)?.outcome === 'denied') return undefined
+    return `expected denied, but request ${results.length}, the last one, is allowed`
+  }
+  for (const { number, status, denied_by } of results) {
+    if (denied_by !== null) {
+      return `expected allowed, but request ${number} is denied with ${status} by ${nameOf(denied_by)}`
+    }
+  }
+  return undefined
+}
+
+function nameOf({ type, rule }: Pick<RuleReport, 'type' | 'rule'>): string {
+  return `${type} ${JSON.stringify(rule)}`
+}
+
+/** What went wrong in the service, such as a function of a rule, by a line of its log. */
+function errorInWords(line: string): string {
+  const { msg, type, rule, err } = JSON.parse(line)
+  const place = type === undefined ? '' : `${nameOf({ type, rule })}: `
+  return err === undefined ? place + msg : `${place}${msg}: ${textInWords(err.message)}`
 }
 
 function parseTimes(text: string): number {
@@ -187,68 +200,4 @@ function parseEvery(text: string): number {
   const ms = text === '0' ? 0 : durationMs(text)
   if (ms === undefined) throw wrong('--every', text, '0, or a time such as "10 seconds"')
   return ms
-}
-
-function wrong(option: string, value: string, mayBe: string): UsageError {
-  return new UsageError(`${option} was ${textInWords(value)}; it may be ${mayBe}`)
-}
-
-/** These frame the message and are set by the command. */
-const OWN_HEADERS = ['connection', 'content-length', 'expect', 'transfer-encoding', 'upgrade']
-
-const TIMEOUT_MS = 10_000
-
-const NO_ANSWER =
-  'the request got no answer within 10 seconds: a function under `with` does not answer'
-
-/** Why a header cannot be sent; `undefined` if it can. */
-function problemWithHeader(name: string, value: string): string | undefined {
-  if (OWN_HEADERS.includes(name.toLowerCase())) return 'the command sets this one itself'
-  try {
-    validateHeaderName(name)
-    validateHeaderValue(name, value)
-    return undefined
-  } catch {
-    return 'it may be a header such as "Accept: text/html"'
-  }
-}
-
-/** Sends a request to a server that does not listen, within this process. Rejects after 10 seconds without an answer. */
-function sendTrial(server: HttpServer, trial: TrialRequest): Promise<Omit<TrialResult, 'steps'>> {
-  const { method, path, ip, body } = trial
-  const [client, end] = duplexPair()
-  const traits = { remoteAddress: ip, destroySoon: () => end.end() }
-  server.accept(Object.assign(end, traits) as unknown as Socket)
-  return new Promise((resolve, reject) => {
-    const timer = setTimeout(() => reject(new OperatorError([NO_ANSWER])), TIMEOUT_MS)
-    const headers = allHeaders(trial).flat()
-    const createConnection = () => client
-    const sent = httpRequest({ method, path, headers, createConnection })
-    sent.on('error', reject).on('response', response => {
-      const chunks: Buffer[] = []
-      response.on('data', chunk => chunks.push(chunk)).on('error', reject)
-      response.on('end', () => {
-        const { statusCode: status = 0, rawHeaders } = response
-        const received = Array.from({ length: rawHeaders.length / 2 }, (_, index) => {
-          return [rawHeaders[2 * index] ?? '', rawHeaders[2 * index + 1] ?? ''] as const
-        })
-        clearTimeout(timer)
-        client.end()
-        resolve({ status, headers: received, body: Buffer.concat(chunks).toString() })
-      })
-    })
-    sent.end(body)
-  })
-}
-
-function allHeaders({ method, headers, body }: TrialRequest) {
-  const has = (name: string) => headers.some(([given]) => given.toLowerCase() === name)
-  const takesBody = body !== undefined || ['POST', 'PUT', 'PATCH'].includes(method)
-  return [
-    ...(has('host') ? [] : [['Host', 'localhost'] as const]),
-    ...headers,
-    ...(body === undefined || has('content-type') ? [] : [['Content-Type', 'application/json']]),
-    ...(takesBody ? [['Content-Length', `${Buffer.byteLength(body ?? '')}`]] : []),
-    ['Connection', 'close'],
-  ]
 }

@@ -2,10 +2,16 @@ import { createHash } from 'node:crypto'
 import { isIP } from 'node:net'
 import type { Request } from 'express'
 import { getDomain } from 'tldts'
-import { hasCredentials, namedDigest } from './credential-digest.ts'
 import type { Key, KeyName, KeyPart } from './limits-file.ts'
 import { memoize } from './memoize.ts'
-import { countedAddress, factsOf, headerValues, queryValues } from './request-facts.ts'
+import {
+  countedAddress,
+  factsOf,
+  hasCredentials,
+  headerValues,
+  namedDigest,
+  queryValues,
+} from './request-facts.ts'
 import { requireSync } from './require-sync.ts'
 
 const MAX_KEY_CHARS = 128

@@ -2,7 +2,7 @@ import { readFile } from 'node:fs/promises'
 import { resolve } from 'node:path'
 import { pathToFileURL } from 'node:url'
 import { checkLimits } from './checked-limits.ts'
-import { type JsonPath, type LineOf, locateJson } from './json-lines.ts'
+import { type JsonPath, type LineOf, lineAt, locateJson } from './json-lines.ts'
 import type { CheckedLimits } from './rules-schema.ts'
 
 /** Why a limits file cannot be used: a line for each mistake. */
@@ -59,16 +59,15 @@ interface ReadRules {
 }
 
 function parseJson(text: string): ReadRules {
+  let rules: unknown
   try {
-    const rules: unknown = JSON.parse(text)
-    const located = locateJson(text)
-    return 'lineOf' in located ? { rules, ...located } : { rules }
+    rules = JSON.parse(text)
   } catch (cause) {
-    const located = locateJson(text)
-    if ('lineOf' in located) throw unreadable(cause)
-    const { line, column } = located.wrongAt
-    throw unreadable(cause, `line ${line}, column ${column}`)
+    // Node says where most mistakes are, and shows the text around the others.
+    const [, offset] = /at position (\d+)/.exec(String(cause)) ?? []
+    throw unreadable(cause, offset && `line ${lineAt(text, Number(offset))}`)
   }
+  return { rules, ...locateJson(text) }
 }
 
 async function importModule(path: string): Promise<ReadRules> {

@@ -1,5 +1,6 @@
-import type { Key } from './limits-file.ts'
-import { findMatchWarnings, matchesAll, whyNoHeader } from './matchers.ts'
+import type { Key, Matching } from './limits-file.ts'
+import { matchesAll } from './matchers.ts'
+import { listOf } from './patterns.ts'
 import type { CheckedLimits } from './rules-schema.ts'
 
 /** What rules depend on besides the file. */
@@ -11,8 +12,8 @@ export interface RuleSurroundings {
 }
 
 /**
- * Warnings about rules that are allowed but surely a mistake: they match everything or nothing, or they count while nothing
- * is counted. Only what is certain for every possible request.
+ * Warnings about rules that are allowed but surely a mistake: they match everything, ask for a path that no request has, or
+ * count while nothing is counted.
  */
 export function findWarnings(
   limits: CheckedLimits,
@@ -34,13 +35,11 @@ export function findWarnings(
   }
   for (const [kind, rules] of Object.entries({ safelist, blocklist, bans, throttle, track })) {
     for (const rule of rules) {
-      for (const predicate of findMatchWarnings(rule.source)) warn(kind, rule, predicate)
+      for (const predicate of findPathWarnings(rule.source)) warn(kind, rule, predicate)
     }
   }
   for (const [kind, rules] of Object.entries({ bans, throttle, track, rateLimits })) {
     for (const rule of rules) {
-      const reason = whyNoHeader(headersCountedBy(rule.source.by))
-      if (reason !== undefined) warn(kind, rule, `counts nothing: ${reason}`)
       if (!hasKeys && countsByKey(rule.source.by)) {
         warn(kind, rule, 'counts nothing: API_KEYS is off, so no request has a key')
       }
@@ -62,10 +61,14 @@ function countsByKey(by: Key = 'ip'): boolean {
   return [by].flat().includes('key')
 }
 
-function headersCountedBy(by: Key = 'ip'): readonly string[] {
-  return [by]
-    .flat()
-    .filter(part => typeof part === 'string')
-    .filter(part => part.startsWith('header:'))
-    .map(part => part.slice('header:'.length))
+function findPathWarnings({ path = [] }: Matching): readonly string[] {
+  return listOf(path)
+    .filter(text => typeof text === 'string')
+    .flatMap(text => [
+      ...(/^[^/*]/.test(text) ? [`has the path ${JSON.stringify(text)}: paths begin with /`] : []),
+      // A path may contain an encoded question mark, so it may match something, but not what was meant.
+      ...(text.includes('?')
+        ? [`has the path ${JSON.stringify(text)}: a path has no query, use the key query`]
+        : []),
+    ])
 }

@@ -1,5 +1,5 @@
 import type { BanControl } from '../../limits/ban-control.ts'
-import type { RuleChanges } from '../../limits/rule-changes.ts'
+import type { RuleChanges } from '../../limits/limiter.ts'
 import type { CheckReadiness } from '../health.ts'
 import type { ServiceReport } from '../metrics/service-report.ts'
 

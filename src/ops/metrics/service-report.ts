@@ -4,7 +4,7 @@ import type { LimitsReport } from '../../limits/tallies.ts'
 import type { ServerReport } from '../../server/server.ts'
 import type { Storage } from '../../storage/storage.ts'
 import type { StorageReport } from '../../storage/storage-report.ts'
-import { createPatientWaits } from '../../waiting/patience.ts'
+import { withinPatience } from '../../waiting/patience.ts'
 
 /** What the service has counted since its start, and how it is now. */
 export interface ServiceReport {
@@ -75,7 +75,6 @@ export function createReporter({
   feed,
   limits,
 }: ReportSources): () => Promise<Omit<ServiceReport, 'server'>> {
-  const waits = createPatientWaits(PING_TIMEOUT_MS)
   let answer: Promise<boolean> | undefined
 
   /** A database that does not answer is not asked again before it has answered or failed. */
@@ -86,7 +85,7 @@ export function createReporter({
       .finally(() => {
         answer = undefined
       })
-    return waits.wait(answer, false)
+    return withinPatience(PING_TIMEOUT_MS, answer).catch(() => false)
   }
 
   return async () => {

@@ -4,8 +4,7 @@ import {
   createFallbackCounterStore,
   type FallbackCounterStore,
 } from '../../limits/fallback-counter-store.ts'
-import { createCounterKeys } from './counter-keys.ts'
-import { createRedisCounterStore } from './redis-counter-store.ts'
+import { createCounterKeys, createRedisCounterStore } from './redis-counter-store.ts'
 import { asUnusableRedis, reasonOf } from './redis-errors.ts'
 import { createRedisLink } from './redis-link.ts'
 

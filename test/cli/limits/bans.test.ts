@@ -215,23 +215,29 @@ describe('bans add', () => {
   test.each([
     {
       args: ['logins', ANN],
-      line: 'LIMITS_FILE was "limits.json", but it has no ban rule logins, only "login", "by key", "by both", "on trial"; it may be the path',
+      line: 'RULE was logins, but it must be a ban rule of the limits: "login", "by key", "by both", "on trial"',
     },
-    { args: ['on trial', ANN], line: 'the rule "on trial" is in dry run and bans no client' },
+    {
+      args: ['on trial', ANN],
+      line: 'RULE was "on trial", but it is in dry run and bans no client',
+    },
     {
       args: ['login', 'ann'],
-      line: 'KEY was ann, but the rule "login" counts by ip; it may be one of those',
+      line: 'KEY was ann, but it must be what the rule counts by: ip',
     },
     {
       args: ['by both', ANN],
-      line: 'KEY was 198.51.100.1, but the rule "by both" counts by ip and header:X-Api-Key; it may be a JSON list with a text for each',
+      line: 'KEY was 198.51.100.1, but it must be what the rule counts by: a JSON list, as a text, with a text for each of ip and header:X-Api-Key',
     },
-    { env: { LIMITS_FILE: '' }, line: 'LIMITS_FILE is not set: without its rules' },
+    { env: { LIMITS_FILE: '' }, line: 'RULE was login, but it is unknown: LIMITS_FILE is not set' },
     {
       env: { LIMITS_FILE: 'gone.json' },
       line: 'LIMITS_FILE was "gone.json": the file cannot be read (ENOENT)',
     },
-    { env: { CACHE_STORE: 'none' }, line: 'CACHE_STORE was "none": bans then have no effect' },
+    {
+      env: { CACHE_STORE: 'none' },
+      line: 'RULE was login, but it has no effect, because CACHE_STORE is "none"',
+    },
   ])(
     'rejects $args $env with exit code 1 and one line',
     async ({ args = ['login', ANN], env, line }) => {

@@ -29,10 +29,10 @@ function checked(asked: Asked): Promise<string> {
   return stdoutOf(limits('check', asked))
 }
 
-/** What `limits test` prints below its first line, in paragraphs. */
+/** The lines that `limits test` prints. */
 async function tried(asked: Asked): Promise<readonly string[]> {
   const stdout = await stdoutOf(limits('test', asked))
-  return stdout.trimEnd().split('\n\n').slice(1)
+  return stdout.trimEnd().split('\n')
 }
 
 /** One rule of each kind, with its special options. */
@@ -61,31 +61,19 @@ export default {
 }`
 
 describe('limits check', () => {
-  test('prints the rules in the order of their evaluation, in words, with defaults', async () => {
+  test('prints the rules in the order of their evaluation, with defaults', async () => {
     expect(await checked({ rules: RULES })).toBe(`rules.mjs holds 11 rules, asked in this order
-
-safelist
-  "office": ip 203.0.113.0/24 or 2001:db8::/32: passes, and no other rule is asked
-
-blocklist
-  "tools": userAgent /nikto/i or /sql\\/map/: gets 403 (dry run: this is only reported, and the request passes)
-
-bans
-  "login": path /login: passes; after 5 in 1 minute everything with the same ip gets 403 for 90 minutes (allow2ban)
-  "probing": path /wp-* or *.php: gets 403; after 3 in 10 minutes everything with the same ip gets 403 for 30 minutes (fail2ban)
-  "guesses": path /users*, answered with 401 or 404: passes; after 5 in 1 minute everything with the same ip gets 403 for 1 minute (allow2ban)
-
-throttle
-  "posts": method POST, path "/a b": the first 10 in 1 day by header:X-Key pass, others get 503 and "Later" and "X-Why: full"
-
-track
-  "told": header X-A *, query q 1 or 2, match by a function (plan): passes and is reported
-  "often": host a.example: passes and is reported after the first 6 in 500 ms by ip
-  "lost": every request, answered with 404: passes and is reported after the first 6 in 1 minute by ip
-
-rateLimits
-  "rateLimits[0]": create: the first 5 in 1 minute by ip pass, others get 429
-  "plans": read, create, update, delete, verify: the first N in T by ip and a function (plan) pass, others get 302 to /busy and "Too\\nmany"; N is the result of a function (plan); T is the result of a function
+safelist "office": ip ["203.0.113.0/24","2001:db8::/32"]
+blocklist "tools": userAgent [{"regex":"nikto","flags":"i"},{"regex":"sql/map"}], dryRun true
+bans "login": path /login, maxretry 5, findtime 60 s, bantime 5400 s, by ip, mode allow2ban, dryRun false
+bans "probing": path ["/wp-*","*.php"], maxretry 3, findtime 600 s, bantime 1800 s, mode fail2ban, by ip, dryRun false
+bans "guesses": path /users*, status [401,404], maxretry 5, findtime 60 s, bantime 60 s, by ip, mode allow2ban, dryRun false
+throttle "posts": method POST, path "/a b", limit 10, period 86400 s, by header:X-Key, with {"status":503,"message":"Later","headers":{"X-Why":"full"}}, dryRun false
+track "told": header {"X-A":"*"}, query {"q":["1","2"]}, match "[function]", by ip, dryRun false
+track "often": host a.example, limit 6, period 0.5 s, by ip, dryRun false
+track "lost": status [404], limit 6, period 60 s, by ip, dryRun false
+rateLimits "rateLimits[0]": to 5, within 60 s, by ip, with {"status":429}, dryRun false, actions ["create"]
+rateLimits "plans": to "[function]", within "[function]", by ["ip","[function]"], with {"redirect":"/busy","alert":"Too\\nmany"}, dryRun false, actions ["read","create","update","delete","verify"]
 `)
   })
 
@@ -152,21 +140,19 @@ rateLimits
     const ban = { maxretry: 1, findtime: 1, bantime: 1 }
     const actions = ['list', 'read', 'create', 'update', 'delete', 'verify']
     export default {
-      safelist: [{ name: 'all' }, { name: 'sane', path: ['/x', 'y', /^\\/x?$/], query: { 'a b?': '*' } }],
+      safelist: [{ name: 'all' }, { name: 'sane', path: ['/x', '*y', /^\\/x?$/], query: { 'a b?': '*' } }],
       blocklist: [
-        { name: 'all' }, { name: 'trial', dryRun: true }, { name: 'port', host: ['a.example:80'] },
+        { name: 'all' }, { name: 'trial', dryRun: true },
         { name: 'query', path: ['/search?q=*', '/ok', '*?'] },
-        { name: 'sane', header: { "x!#$%&'*+-.^_\`|~09Az": '*' } }, { name: 'space', header: { 'x sp': '*' } },
       ],
       bans: [{ name: 'every', mode: 'fail2ban', ...ban }, { name: 'sane', by: 'header:x-ok', ...ban }],
       throttle: [
-        { name: 'slash', path: ['users', ''], ...one }, { name: 'star', path: '*x', ...one },
-        { name: 'colon', by: ['ip', 'header:a:b'], ...one }, { name: 'by key', by: 'key', ...one },
+        { name: 'slash', path: ['users'], ...one }, { name: 'star', path: '*x', ...one },
+        { name: 'by key', by: 'key', ...one },
       ],
-      track: [{ name: 'verb', method: 'FETCH' }, { name: 'lower', method: 'get' }],
+      track: [{ name: 'lower', method: 'get' }],
       rateLimits: [
         { name: 'none', to: 1, within: 1, except: actions },
-        { name: 'line', by: 'header:x\\ty', to: 1, within: 1 },
       ],
     }`
     const keyless = 'throttle "by key" counts nothing: API_KEYS is off, so no request has a key'
@@ -181,15 +167,10 @@ rateLimits
       'safelist "all" matches every request: no other rule is ever asked',
       'blocklist "all" denies every request that no safelist lets through',
       'bans "every" denies every request that no safelist lets through',
-      'blocklist "port" matches no request: hosts are compared without their port',
       'blocklist "query" has the path "/search?q=*": a path has no query, use the key query',
       'blocklist "query" has the path "*?": a path has no query, use the key query',
-      'blocklist "space" matches no request: no header can have the name "x sp"',
-      'throttle "slash" matches no request: every path begins with /',
-      'track "verb" matches no request: there is no such method',
-      'throttle "colon" counts nothing: no header can have the name "a:b"',
+      'throttle "slash" has the path "users": paths begin with /',
       keyless,
-      'rateLimits "line" counts nothing: no header can have the name "x\\ty"',
       'rateLimits "none" applies to no action: except names them all',
       'CACHE_STORE is none: nothing is counted, so rules that count deny nothing',
     ])
@@ -199,67 +180,44 @@ rateLimits
   })
 })
 
-const POLICY = expect.stringMatching(/^ {2}RateLimit-Policy: "[^"]+"; q=\d+; w=\d+; pk=:[\w=]+:$/)
-
 describe('limits test', () => {
-  test('says when a client is banned, by its network, and which status does not count', async () => {
-    const args = ['--path', '//%6Cogin', '--ip', '2001:DB9::1', '--times', '4']
+  test('says which requests of a client pass, by its network, and leaves out what does not count', async () => {
+    const args = ['--path', '//%6Cogin', '--ip', '2001:DB9::1', '--times', '3']
     const rules = `export default {
       bans: [{ name: 'login', path: '/login', status: [404], maxretry: 2, findtime: 60, bantime: '1 hour' }],
       track: [{ name: 'found', status: [200] }],
     }`
-    const [first = '', second] = await tried({ rules, args })
-    expect(first.split('\n')).toEqual([
-      'request 1 passes the limits',
-      '  bans "login" matches (1 of 2 in 1 minute for 2001:db9::/56)',
-      '  track "found" matches, and does not count, because the answer is 404',
+    expect(await tried({ rules, args })).toEqual([
+      'request 1 passes: ban "login" passed',
+      'request 2 passes: ban "login" passed',
+      'request 3 is refused with 403: ban "login" refused',
     ])
-    expect(second).toContain('the client is banned for 1 hour (2 of 2 in 1 minute for 2001:db9::')
   })
 
-  test('names every rule that matches, and the one that decides', async () => {
+  test('names every rule that counts the request, and the one that decides', async () => {
     const rules = `export default {
       blocklist: [{ name: 'trial', path: '/a', dryRun: true }],
       bans: [{ name: 'trial', path: '/a', maxretry: 1, findtime: 60, bantime: 60, dryRun: true }],
       throttle: [
         { name: 'trial', limit: 1, period: 60, dryRun: true },
         { name: 'no key', limit: 1, period: 60, by: 'header:X-Key' },
-        { name: 'broken', limit: 1, period: 60, by: () => { throw new Error('oh no') } },
         { name: 'other', path: '/b', limit: 1, period: 60 },
         { name: 'tea', method: 'GET', header: { 'X-Tea': 'yes' }, limit: 2, period: 60,
-          with: (request, response) => response.status(418).set('X-Pot', 'short').send('tea\\n') },
+          with: async (request, response) => {
+            await new Promise(resolve => setTimeout(resolve, 5))
+            response.status(418).send('tea')
+          } },
       ],
       track: [{ name: 'plain' }, { name: 'often', limit: 1, period: 60 }],
     }`
     const headers = ['--header', 'X-Tea: yes', '--header', 'Host: x.example']
-    const args = ['--path', '/a', ...headers, '--times', '30']
-    const [first = '', , third = ''] = await tried({ rules, args })
-    const before = [
-      '  throttle "no key" matches, and does not count, because it has no key (header:X-Key)',
-      '  throttle "broken" lets it pass, because its function failed: "oh no"',
-    ]
-    expect(first.split('\n')).toEqual([
-      'request 1 passes the limits',
-      '  blocklist "trial" matches: would be refused (dry run)',
-      '  bans "trial" matches: the client would be banned for 1 minute (dry run) (1 of 1 in 1 minute for 127.0.0.1)',
-      '  throttle "trial" matches (1 of 1 in 1 minute for 127.0.0.1)',
-      ...before,
-      '  throttle "tea" matches (1 of 2 in 1 minute for 127.0.0.1)',
-      '  track "plain" matches: reported',
-      '  track "often" matches (1 of 1 in 1 minute for 127.0.0.1)',
-    ])
-    expect(third.split('\n')).toEqual([
-      'requests 3 to 30 are refused with 418 by throttle "tea"',
-      '  blocklist "trial" matches: would be refused (dry run)',
-      '  bans "trial" denies a client that it has banned (dry run) (for 127.0.0.1)',
-      '  throttle "trial" matches over its limit: would be refused (dry run) (3 to 30 of 1 in 1 minute for 127.0.0.1)',
-      ...before,
-      '  throttle "tea" matches over its limit: refused (3 to 30 of 2 in 1 minute for 127.0.0.1)',
-      '  RateLimit: "tea"; r=0; t=60',
-      POLICY,
-      '  Retry-After: 60',
-      '  X-Pot: short',
-      '  tea\\n',
+    const args = ['--path', '/a', ...headers, '--times', '3']
+    const trial = 'blocklist "trial" would refuse, ban "trial"'
+    const tracks = 'track "plain" passed, track "often" passed'
+    expect(await tried({ rules, args })).toEqual([
+      `request 1 passes: ${trial} passed, throttle "trial" passed, throttle "tea" passed, ${tracks}`,
+      `request 2 passes: ${trial} would refuse, throttle "trial" would refuse, throttle "tea" passed, ${tracks}`,
+      `request 3 is refused with 418: ${trial} would refuse, throttle "trial" would refuse, throttle "tea" refused`,
     ])
   })
 
@@ -270,49 +228,46 @@ describe('limits test', () => {
     ] }`
     const body = '{"user": {"email": " A@B.example"}}'
     const request = ['--method', 'post', '--path', '/users?x=1', '--body', body, '--key', 'web']
-    const [passing = '', refused] = await tried({ rules, args: [...request, '--times', '2'] })
-    expect(passing).toContain('\n  rateLimits "one" matches (1 of 1 in 1 day for a@b.example)')
-    expect(passing).toContain('\n  rateLimits "two" matches (1 of 5 in 1 day for web)')
-    expect(refused).toMatch(/^request 2 is refused with 302 by rateLimits "one"\n/)
-    expect(refused).toMatch(/\n {2}Location: \/busy\n {2}\{"message":"No"/)
+    expect(await tried({ rules, args: [...request, '--times', '2'] })).toEqual([
+      'request 1 passes: rateLimit "one" passed, rateLimit "two" passed',
+      'request 2 is refused with 302: rateLimit "one" refused, rateLimit "two" passed',
+    ])
   })
 
-  test('says when a function under `with` lets a request pass, and when it fails each time', async () => {
+  test('lets requests pass as a function under `with` says, and tells of functions that fail', async () => {
     const rules = `export default { throttle: [
       { name: 'soft', limit: 1, period: 60, with: (request, response, next) => next() },
       { name: 'broken', limit: 1, period: 60, with: () => { throw new Error('oh no') } },
     ] }`
-    const [, passing = ''] = await tried({ rules, args: ['--times', '30'] })
-    expect(passing.split('\n')).toEqual([
-      'requests 2 to 30 pass the limits',
-      '  throttle "soft" matches over its limit: its function lets it pass (2 to 30 of 1 in 1 minute for 127.0.0.1)',
-      '  throttle "broken" lets it pass, because its function failed: "oh no" (2 to 30 of 1 in 1 minute for 127.0.0.1)',
-    ])
+    const { code, stdout, stderr } = await limits('test', { rules, args: ['--times', '2'] })
+    const passes = [1, 2].map(
+      number => `request ${number} passes: throttle "soft" passed, throttle "broken" passed\n`,
+    )
+    expect({ code, stdout }).toEqual({ code: 0, stdout: passes.join('') })
+    expect(stderr).toBe('throttle "broken": rule function failed, request allowed: "oh no"\n')
   })
 
-  test('says that a safelist asks no other rule, and that no rule matches', async () => {
+  test('says that a safelist lets a request pass, and that no rule counts it', async () => {
     expect(await tried({ file: EXAMPLE, args: ['--ip', '203.0.113.9'] })).toEqual([
-      'request 1 passes the limits\n  safelist "office" matches: no other rule is asked',
+      'request 1 passes: safelist "office" passed',
     ])
     const args = ['--path', '/livez', '--header', 'User-Agent: nikto']
-    const passes = 'request 1 passes the limits\n  no rule matches'
-    expect(await tried({ file: EXAMPLE, args })).toEqual([passes])
+    expect(await tried({ file: EXAMPLE, args })).toEqual(['request 1 passes: no rule counts it'])
   })
 
   test('honours CACHE_STORE=none, trusts no proxy, and leaves Redis alone', async () => {
     const rules = `export default {
       safelist: [{ ip: '192.0.2.1' }],
-      bans: [{ name: 'b', maxretry: 1, findtime: 1, bantime: 1, mode: 'fail2ban' }],
+      bans: [{ name: 'b', maxretry: 2, findtime: 1, bantime: 1 }],
     }`
     const args = ['--header', 'X-Forwarded-For: 192.0.2.1', '--times', '3']
     const none = { CACHE_STORE: 'none', TRUST_PROXY: '1' }
-    const [uncounted] = await tried({ rules, args, env: none })
-    expect(uncounted?.split('\n').slice(0, 2)).toEqual([
-      'requests 1 to 3 are refused with 403 by bans "b"',
-      '  bans "b" matches, and does not count, because CACHE_STORE is none: refused',
-    ])
+    const uncounted = [1, 2, 3].map(number => `request ${number} passes: no rule counts it`)
+    expect(await tried({ rules, args, env: none })).toEqual(uncounted)
     const redis = { CACHE_STORE: 'redis', REDIS_URL: 'redis://:wrong@cache.invalid' }
-    expect(await tried({ rules, args, env: redis })).toEqual(await tried({ rules, args }))
+    const counted = await tried({ rules, args, env: redis })
+    expect(counted).toEqual(await tried({ rules, args }))
+    expect(counted.at(-1)).toBe('request 3 is refused with 403: ban "b" refused')
   })
 
   test('--json prints each request by itself, and --expect what was not expected on standard error', async () => {
@@ -323,32 +278,25 @@ describe('limits test', () => {
     const args = ['--path', '/users?count=true', '--times', '2', '--json', '--expect', 'allowed']
     const { code, stdout, stderr } = await limits('test', { rules, args })
     expect(code).toBe(3)
-    expect(stderr).toBe('expected allowed, but request 2 is denied with 429 by rateLimits "one"\n')
-    const counted = { type: 'rateLimit', key: '127.0.0.1' }
-    const matched = { key: null, count: null, description: 'matches: reported' }
-    const told = { type: 'track', rule: 'told', ...matched }
-    const over = { count: 2, description: 'matches over its limit: refused' }
+    expect(stderr).toBe('expected allowed, but request 2 is denied with 429 by rateLimit "one"\n')
+    const passed = [
+      { type: 'track', rule: 'told', outcome: 'passed' },
+      { type: 'rateLimit', rule: 'one', outcome: 'passed' },
+      { type: 'rateLimit', rule: 'two', outcome: 'passed' },
+    ]
     const first = {
       ...{ number: 1, outcome: 'allowed', denied_by: null, status: null, body: null },
-      headers: {
-        RateLimit: '"one"; r=0; t=60, "two"; r=0; t=60',
-        'RateLimit-Policy': expect.stringMatching(/^"one"; q=1; .*, "two"; q=1; /),
-      },
-      rules: [
-        told,
-        ...['one', 'two'].map(rule => ({ ...counted, rule, count: 1, description: 'matches' })),
-      ],
+      headers: expect.objectContaining({ ratelimit: '"one"; r=0; t=60, "two"; r=0; t=60' }),
+      rules: passed,
     }
     const second = {
       ...{ number: 2, outcome: 'denied', denied_by: { type: 'rateLimit', rule: 'one' } },
-      ...{ status: 429, headers: expect.objectContaining({ 'Retry-After': '60' }) },
+      ...{ status: 429, headers: expect.objectContaining({ 'retry-after': '60' }) },
       body: expect.stringContaining('"code":429'),
-      rules: [told, { ...counted, rule: 'one', ...over }],
+      rules: [passed[0], { ...passed[1], outcome: 'refused' }],
     }
     expect(JSON.parse(stdout)).toEqual({
-      file: 'rules.mjs',
-      request: { method: 'GET', path: '/users?count=true', ip: '127.0.0.1' },
-      ...{ allowed: 1, denied: 1, results: [first, second] },
+      ...{ file: 'rules.mjs', allowed: 1, denied: 1, results: [first, second] },
     })
   })
 
@@ -397,14 +345,10 @@ describe('limits test', () => {
     [['--method', 'CONNECT'], '--method was CONNECT'],
     [['--path', '/ä'], '--path was "/ä"'],
     [['--ip', '198.51.100.0/24'], '--ip was 198.51.100.0/24'],
-    [['--header', 'nothing'], '--header was "nothing"'],
+    [['--header', 'nothing'], '--header was nothing'],
     [['--header', 'A: b\r\nC: d'], '--header was "A: b\\r\\nC: d"'],
     [['--header', 'content-length: 5'], '--header was "content-length: 5"'],
     [['--key', 'a b'], '--key was "a b"'],
-    [
-      ['--key', 'web', '--header', 'authorization: x'],
-      '--key sets the header Authorization itself',
-    ],
     [['--times', '0'], '--times was 0'],
     [['--times', '1e9'], '--times was 1e9'],
     [['--every', 'never'], '--every was never'],

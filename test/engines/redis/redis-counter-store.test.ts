@@ -3,8 +3,10 @@ import { describe, expect, onTestFinished, test } from 'vitest'
 import type { RedisLocation } from '../../../src/config/redis-url.ts'
 import { loadConfig } from '../../../src/config/settings.ts'
 import type { CounterKey, CounterStore } from '../../../src/limits/counter-store.ts'
-import { createCounterKeys } from '../../../src/storage/redis/counter-keys.ts'
-import { createRedisCounterStore } from '../../../src/storage/redis/redis-counter-store.ts'
+import {
+  createCounterKeys,
+  createRedisCounterStore,
+} from '../../../src/storage/redis/redis-counter-store.ts'
 import { createRedisLink } from '../../../src/storage/redis/redis-link.ts'
 import { describeCounterStore } from '../../contracts/counter-store-contract.ts'
 import { canStartRedis, canUseRedis } from '../../support/programs.ts'

@@ -59,11 +59,11 @@ test('loadLimits reads functions and RegExp of a module, and what it imports', a
 const NO_OBJECT = /^the file must hold an object of rules$/
 
 test.each<[name: string, text: string | Buffer, mistake: RegExp]>([
-  ['empty.json', '', /cannot be read \(line 1, column 1: .*JSON/],
-  ['broken.json', '{\n "bans": [\n { "by": 5, }]}', /cannot be read \(line 3, column 13: .*JSON/],
-  ['two values.json', '{}\n\n{}', /cannot be read \(line 3, column 1: .*JSON/],
-  ['escape.json', '["a",\n "\\x"]', /cannot be read \(line 2, column 2: .*JSON/],
-  ['no end.json', '{"bans":\n', /cannot be read \(line 2, column 1: .*JSON/],
+  ['empty.json', '', /cannot be read \(Unexpected end of JSON input\)/],
+  ['broken.json', '{\n "bans": [\n { "by": 5, }]}', /cannot be read \(line 3: .*JSON/],
+  ['two values.json', '{}\n\n{}', /cannot be read \(line 3: .*JSON/],
+  ['escape.json', '["a",\n "\\x"]', /cannot be read \(line 2: .*JSON/],
+  ['no end.json', '{"bans":\n', /cannot be read \(Unexpected end of JSON input\)/],
   ['binary.json', Buffer.from([0xff, 0xfe, 0x7b]), /cannot be read \(/],
   ['two lists.json', '{ "bans": [],\n"bans": [] }', /^line 2: "bans" is given twice$/],
   [
@@ -81,7 +81,7 @@ test.each<[name: string, text: string | Buffer, mistake: RegExp]>([
     `{ "blocklist": [{\n"header": ${'{"a":'.repeat(100_000)}1${'}'.repeat(100_000)} }] }`,
     /^line 2: blocklist\[0\]: header\.a must be a pattern /,
   ],
-  ['deep and broken.json', `{ "bans":\n${'['.repeat(100_000)} }`, /cannot be read \(line 2, /],
+  ['deep and broken.json', `{ "bans":\n${'['.repeat(100_000)} }`, /cannot be read \(.*JSON/],
   ['throws lines.mjs', `throw new Error('boom\\nand more')`, /^the file .*\(boom and more\)$/],
   ['throws null.mjs', 'throw null', /cannot be read \(null\)$/],
   ['broken.mjs', 'export default {', /cannot be read \(/],

@@ -1,0 +1,134 @@
+import { once } from 'node:events'
+import {
+  request as httpRequest,
+  type IncomingMessage,
+  METHODS,
+  validateHeaderName,
+  validateHeaderValue,
+} from 'node:http'
+import { isIP, type Socket } from 'node:net'
+import { duplexPair } from 'node:stream'
+import { text } from 'node:stream/consumers'
+import { API_KEY_NAME_RULE, isApiKeyName } from '../../access/api-key.ts'
+import { OperatorError } from '../../errors.ts'
+import { textInWords } from '../../limits/rules/describe-rules.ts'
+import type { HttpServer } from '../../server/server.ts'
+import { UsageError } from '../terminal/terminal.ts'
+
+/** The options of a request as they were given. */
+export interface RequestOptions {
+  readonly method: string
+  readonly path: string
+  readonly ip: string
+  readonly header: readonly string[]
+  readonly key?: string
+  readonly body?: string
+}
+
+/** A request to send. */
+export interface TrialRequest {
+  readonly method: string
+  /** With the query string. */
+  readonly path: string
+  /** The client's address. */
+  readonly ip: string
+  readonly headers: readonly HeaderLine[]
+  /** The name of the API key that the request has. */
+  readonly key: string | undefined
+  readonly body: string | undefined
+}
+
+type HeaderLine = readonly [name: string, value: string]
+
+/** What the service answers. */
+export interface Answer {
+  readonly status: number
+  readonly headers: NodeJS.Dict<string | string[]>
+  readonly body: string
+}
+
+/** Throws `UsageError`. */
+export function parseRequest({
+  method,
+  path,
+  ip,
+  header,
+  key,
+  body,
+}: RequestOptions): TrialRequest {
+  const upperCase = method.toUpperCase()
+  if (!METHODS.includes(upperCase) || upperCase === 'CONNECT') {
+    throw wrong('--method', method, 'a method such as GET')
+  }
+  if (!/^\/[\x21-\x7e]*$/.test(path)) {
+    throw wrong('--path', path, 'a path that begins with /, with a query or not, percent-encoded')
+  }
+  if (isIP(ip) === 0) throw wrong('--ip', ip, 'an address such as 198.51.100.7')
+  if (key !== undefined && !isApiKeyName(key)) throw wrong('--key', key, API_KEY_NAME_RULE)
+  return { method: upperCase, path, ip, headers: header.map(parseHeader), key, body }
+}
+
+/** These frame the message and are set by the command. */
+const OWN_HEADERS = ['connection', 'content-length', 'expect', 'transfer-encoding', 'upgrade']
+
+function parseHeader(text: string): HeaderLine {
+  const colon = text.indexOf(':')
+  const name = text.slice(0, Math.max(colon, 0)).trim()
+  const value = text.slice(colon + 1).trim()
+  const mayBe = 'a header such as "Accept: text/html", but none that frames the message'
+  if (OWN_HEADERS.includes(name.toLowerCase())) throw wrong('--header', text, mayBe)
+  try {
+    validateHeaderName(name)
+    validateHeaderValue(name, value)
+  } catch {
+    throw wrong('--header', text, mayBe)
+  }
+  return [name, value]
+}
+
+/** The error for an option with a wrong value. */
+export function wrong(option: string, value: string, mayBe: string): UsageError {
+  return new UsageError(`${option} was ${textInWords(value)}; it may be ${mayBe}`)
+}
+
+const TIMEOUT_MS = 10_000
+
+const NO_ANSWER =
+  'the request got no answer within 10 seconds: a function under `with` does not answer'
+
+/**
+ * Sends a request to a server that does not listen, within this process. Rejects with `OperatorError` after 10 seconds without
+ * an answer.
+ */
+export async function sendTrial(server: HttpServer, trial: TrialRequest): Promise<Answer> {
+  const { method, path, ip, body } = trial
+  const [client, end] = duplexPair()
+  const traits = { remoteAddress: ip, destroySoon: () => end.end() }
+  server.accept(Object.assign(end, traits) as unknown as Socket)
+  const timer = setTimeout(() => client.destroy(new OperatorError([NO_ANSWER])), TIMEOUT_MS)
+  try {
+    const headers = allHeaders(trial).flat()
+    const sent = httpRequest({ method, path, headers, createConnection: () => client })
+    sent.end(body)
+    const [response] = (await once(sent, 'response')) as [IncomingMessage]
+    const { statusCode: status = 0, headers: received } = response
+    return { status, headers: received, body: await text(response) }
+  } finally {
+    clearTimeout(timer)
+    client.end()
+  }
+}
+
+function allHeaders({ method, headers, key, body }: TrialRequest) {
+  const has = (name: string) => headers.some(([given]) => given.toLowerCase() === name)
+  const takesBody = body !== undefined || ['POST', 'PUT', 'PATCH'].includes(method)
+  return [
+    ...(has('host') ? [] : [['Host', 'localhost'] as const]),
+    // Before another one: of a key only its name matters.
+    ...(key === undefined ? [] : [['Authorization', 'Bearer key'] as const]),
+    ...headers,
+    ...(body === undefined || has('content-type') ? [] : [['Content-Type', 'application/json']]),
+    ...(takesBody ? [['Content-Length', `${Buffer.byteLength(body ?? '')}`]] : []),
+    ['Connection', 'close'],
+  ]
+}
