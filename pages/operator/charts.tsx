@@ -1,6 +1,6 @@
 import { useLayoutEffect, useRef } from 'preact/hooks'
 import type UPlot from 'uplot'
-import type { HistorySample } from '../../src/ops/management/service-status.ts'
+import type { HistorySample } from '../../src/ops/management/status-history.ts'
 import {
   formatClock,
   formatCount,

@@ -1,5 +1,6 @@
 import type { ComponentChildren } from 'preact'
-import type { HistorySample, ServiceStatus } from '../../src/ops/management/service-status.ts'
+import type { ServiceStatus } from '../../src/ops/management/service-status.ts'
+import type { HistorySample } from '../../src/ops/management/status-history.ts'
 
 /** What the page shows. */
 export interface View {
