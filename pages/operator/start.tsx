@@ -22,7 +22,10 @@ const actions = {
   notify: (text: string) => {
     message = text
     window.clearTimeout(clearing)
-    clearing = window.setTimeout(notify, MESSAGE_MS, '')
+    clearing = window.setTimeout(() => {
+      message = ''
+      show()
+    }, MESSAGE_MS)
     show()
   },
   explain: (error: unknown) => {
