@@ -19,21 +19,12 @@ let clearing = 0
 
 const actions = {
   refresh: () => void poll(),
-  notify: (text: string) => {
-    message = text
-    window.clearTimeout(clearing)
-    clearing = window.setTimeout(() => {
-      message = ''
-      show()
-    }, MESSAGE_MS)
-    show()
-  },
+  notify,
   explain: (error: unknown) => {
     if (needsToken(error)) lock()
     return explain(error)
   },
 }
-const { notify } = actions
 
 // What nobody sees is not asked for.
 document.addEventListener('visibilitychange', () => {
@@ -78,8 +69,19 @@ function joinSamples(known: View['samples'], { now, history }: View['status']): 
   })
 }
 
+function notify(text: string): void {
+  message = text
+  window.clearTimeout(clearing)
+  clearing = window.setTimeout(() => {
+    message = ''
+    show()
+  }, MESSAGE_MS)
+  show()
+}
+
 /** Asks for the token, and for nothing else until there is one. */
 function lock(): void {
+  window.clearTimeout(polling)
   const wasRefused =
     readToken() !== undefined || (connection.kind === 'locked' && connection.wasRefused)
   forgetToken()
