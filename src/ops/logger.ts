@@ -14,7 +14,7 @@ export interface FlushableLogger {
 export async function createLogger({
   logLevel,
 }: Pick<Config, 'logLevel'>): Promise<FlushableLogger> {
-  const lines = createLineWriter(process.stdout)
+  const lines = createLineWriter(process.stdout.fd)
   process.once('exit', lines.flushNow)
   const format = process.stdout.isTTY ? await importFormat() : undefined
   const write = (line: string) => lines.write(format === undefined ? line : format(line))

@@ -1,4 +1,4 @@
-import { Socket } from 'node:net'
+import { closeSync } from 'node:fs'
 import { expect, onTestFinished, test } from 'vitest'
 import { createLineWriter } from '../../src/ops/line-writer.ts'
 import { openPipe } from '../support/pipe.ts'
@@ -12,9 +12,8 @@ const MAX_BESIDE_CHARS = 100_000
 /** Like standard output, if that is a pipe. */
 function openWriterToPipe() {
   const pipe = openPipe({ nonBlocking: true })
-  const stream = new Socket({ fd: pipe.writeEnd, readable: false })
-  onTestFinished(() => void stream.destroy())
-  return { pipe, writer: createLineWriter(stream, { maxWaitingChars: MAX_WAITING_CHARS }) }
+  onTestFinished(() => closeSync(pipe.writeEnd))
+  return { pipe, writer: createLineWriter(pipe.writeEnd, { maxWaitingChars: MAX_WAITING_CHARS }) }
 }
 
 test('the log is buffered up to a bound for a stalled reader, in order, and then whole lines are dropped', async () => {
