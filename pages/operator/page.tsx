@@ -2,7 +2,7 @@ import { Bans } from './bans.tsx'
 import { Charts } from './charts.tsx'
 import { Header, type HeaderProps } from './header.tsx'
 import { Limits } from './limits.tsx'
-import { Database, Process, Routes } from './panels.tsx'
+import { Database, Keys, Process, Routes } from './panels.tsx'
 import { Tiles } from './tiles.tsx'
 
 export interface PageProps extends HeaderProps {
@@ -23,6 +23,7 @@ export function Page({ view, connection, message, actions }: PageProps) {
           <Routes view={view} />
           <Process view={view} />
           <Database view={view} />
+          <Keys view={view} />
         </div>
       </main>
       <p class="message" id="message" role="status">

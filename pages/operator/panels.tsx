@@ -102,3 +102,30 @@ function factsOfDatabase(storage: ServiceStatus['storage']): readonly Fact[] {
     ['Mean commit', formatMs(commits.mean_ms)],
   ]
 }
+
+const MAX_KEYS = 10
+
+/** The API keys with the most requests since the start; nothing without any. */
+export function Keys({ view }: ViewProps) {
+  const keys = Object.entries(view?.status.requests.by_key ?? {})
+  if (keys.length === 0) return null
+  return (
+    <Panel name="keys" title="API keys" note="since the start">
+      <Table
+        id="keys"
+        caption="API keys"
+        columns={[
+          {
+            label: 'Key',
+            kind: 'name',
+            cell: ([name]) => (name === '_other' ? 'all others' : name),
+          },
+          numbers<(typeof keys)[number]>('Requests', ([, count]) => formatCount(count)),
+        ]}
+        rows={keys.toSorted(([, one], [, other]) => other - one).slice(0, MAX_KEYS)}
+        keyOf={([name]) => name}
+        empty=""
+      />
+    </Panel>
+  )
+}
