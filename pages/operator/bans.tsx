@@ -1,175 +1,171 @@
-import { useRef, useState } from 'preact/hooks'
-import { BanForm } from './ban-form.tsx'
-import { useBanPages } from './ban-pages.ts'
-import { Dialog, Wrong } from './dialog.tsx'
-import { formatCount, formatMoment, formatSpan } from './format.ts'
-import { Facts, Panel, type PanelProps } from './panel.tsx'
-import { type Ban, liftBan } from './service.ts'
-import { type Column, numbers, Table } from './table.tsx'
+import { useEffect, useRef, useState } from 'preact/hooks'
+import { formatCount, formatSpan } from './format.ts'
+import { Panel, type PanelProps } from './panel.tsx'
+import { addBan, type Ban, fetchBans, liftBan, MAX_BANS, Refusal } from './service.ts'
+import { numbers, Table } from './table.tsx'
 
-/** The list of bans by pages, with a dialog to lift one and a form to add one. */
+/** How often the list is asked for again while nothing seems to have changed. */
+const REFRESH_MS = 10_000
+
+/** The bans in force, all or those of one client, to lift, and a form that finds or adds one. */
 export function Bans({ view, actions }: PanelProps) {
-  const pages = useBanPages({ view, actions })
-  const [lifting, setLifting] = useState<Ban>()
-  const [isAdding, setAdding] = useState(false)
-  const now = view?.now ?? Date.now()
-  const rules = view?.status.limits.rules.filter(({ type }) => type === 'ban') ?? []
-  const add = {
-    disabled: rules.length === 0,
-    title: view && rules.length === 0 ? 'No rule of the limits bans clients' : '',
-    onClick: () => setAdding(true),
+  const [client, setClient] = useState('')
+  const [bans, reload] = useBans({ view, actions }, client)
+  const now = view === undefined ? 0 : Date.parse(view.status.now)
+
+  async function lift(ban: Ban): Promise<void> {
+    const which = `the ban of ${ban.client} by ${ban.rule}`
+    if (!window.confirm(`Lift ${which}?`)) return
+    try {
+      const wasInForce = await liftBan(ban)
+      actions.notify(wasInForce ? `Lifted ${which}.` : `When lifted, ${which} had ended.`)
+      // Its button will be gone.
+      document.getElementById('ban-client')?.focus()
+    } catch (error) {
+      actions.notify(actions.explain(error))
+    }
+    reload()
   }
 
-  function closeLifting(): void {
-    setLifting(undefined)
-    // Once the ban is lifted, the button that opened the dialog is gone.
-    if (!document.activeElement?.closest('table')) document.getElementById('add-ban')?.focus()
-  }
-
+  const action = (ban: Ban) => (
+    <button
+      type="button"
+      aria-label={`Lift the ban of ${ban.client} by ${ban.rule}`}
+      onClick={() => lift(ban)}
+    >
+      Lift
+    </button>
+  )
+  const inForce = view && `${formatCount(view.status.bans)} in force`
   return (
     <Panel
       name="bans"
       title="Bans"
-      note={view && `${formatCount(view.status.bans)} in force`}
-      button={
-        <button type="button" id="add-ban" {...add}>
-          Add a ban…
-        </button>
-      }
+      note={bans.length < MAX_BANS ? inForce : `${inForce}, the first ${MAX_BANS}`}
     >
-      <Search onSearch={pages.find} />
+      <BanForm {...{ view, actions }} onFind={setClient} onAdded={reload} />
       <Table
         id="bans"
         caption="Bans in force"
-        columns={columnsOf(now, setLifting)}
-        rows={pages.bans.filter(({ ends_at }) => Date.parse(ends_at) > now)}
+        columns={[
+          { label: 'Client', kind: 'name', cell: ban => ban.client },
+          { label: 'Rule', kind: 'text', cell: ({ rule }) => rule },
+          numbers<Ban>('Ends in', ({ ends_at }) => formatSpan(Date.parse(ends_at) - now)),
+          { label: 'Lift', kind: 'number', cell: action },
+        ]}
+        rows={bans.filter(({ ends_at }) => Date.parse(ends_at) > now)}
         keyOf={({ rule, client }) => JSON.stringify([rule, client])}
-        empty={pages.client === '' ? 'No bans in force.' : `No ban of ${pages.client} in force.`}
+        empty={client === '' ? 'No bans in force.' : `No ban of ${client} in force.`}
       />
-      {(pages.number > 1 || pages.hasNext) && <Pager {...pages} />}
-      {isAdding && (
-        <BanForm
-          {...{ rules, now, actions }}
-          onAdded={() => pages.reload()}
-          onClose={() => setAdding(false)}
-        />
-      )}
-      {lifting && (
-        <LiftDialog
-          {...{ ban: lifting, now, actions }}
-          onLifted={() => pages.reload(lifting)}
-          onClose={closeLifting}
-        />
-      )}
     </Panel>
   )
 }
 
-function Search({ onSearch }: { readonly onSearch: (client: string) => void }) {
-  const client = useRef<HTMLInputElement>(null)
-  return (
-    <search aria-label="Bans">
-      <form
-        class="filter"
-        onSubmit={event => {
-          event.preventDefault()
-          onSearch(client.current?.value.trim() ?? '')
-        }}
-      >
-        <label for="ban-client">Client</label>
-        <input
-          id="ban-client"
-          type="search"
-          autocomplete="off"
-          spellcheck={false}
-          placeholder="exactly, such as 203.0.113.9"
-          ref={client}
-          // The cross of the field was used.
-          onInput={({ currentTarget: { value } }) => value === '' && onSearch('')}
-        />
-        <button type="submit">Find</button>
-      </form>
-    </search>
-  )
+/** The first bans in force, as new as the status that is shown, and a function that asks again. */
+function useBans({ view, actions }: PanelProps, client: string) {
+  const [bans, setBans] = useState<readonly Ban[]>([])
+  const [changes, setChanges] = useState(0)
+  const period = view && Math.floor(Date.parse(view.status.now) / REFRESH_MS)
+
+  useEffect(() => {
+    if (period === undefined) return
+    let isNewest = true
+    fetchBans(client).then(
+      found => isNewest && setBans(found),
+      error => isNewest && actions.explain(error),
+    )
+    return () => {
+      isNewest = false
+    }
+  }, [client, view?.status.bans, period, changes])
+
+  return [bans, () => setChanges(known => known + 1)] as const
 }
 
-type PagerProps = Pick<ReturnType<typeof useBanPages>, 'number' | 'hasNext' | 'previous' | 'next'>
-
-function Pager({ number, hasNext, previous, next }: PagerProps) {
-  return (
-    <nav class="pager" aria-label="Pages of bans">
-      <button type="button" disabled={number === 1} onClick={previous}>
-        Previous
-      </button>
-      <span class="faint" id="ban-page">
-        Page {number}
-      </span>
-      <button type="button" disabled={!hasNext} onClick={next}>
-        Next
-      </button>
-    </nav>
-  )
+interface BanFormProps extends PanelProps {
+  readonly onFind: (client: string) => void
+  readonly onAdded: () => void
 }
 
-function columnsOf(now: number, lift: (ban: Ban) => void): readonly Column<Ban>[] {
-  return [
-    { label: 'Client', kind: 'name', cell: ({ client }) => client },
-    { label: 'Rule', kind: 'text', cell: ({ rule }) => rule },
-    numbers('Ends in', ({ ends_at }) => formatSpan(Date.parse(ends_at) - now)),
-    {
-      label: 'Lift',
-      kind: 'action',
-      cell: ban => (
-        <button
-          type="button"
-          aria-label={`Lift the ban of ${ban.client} by ${ban.rule}`}
-          onClick={() => lift(ban)}
-        >
-          Lift
-        </button>
-      ),
-    },
-  ]
-}
+const LABELS: Readonly<Record<string, string>> = { rule: 'Rule', client: 'Client', for: 'For' }
 
-interface LiftProps extends Pick<PanelProps, 'actions'> {
-  readonly ban: Ban
-  /** The time of the service, in milliseconds since the epoch. */
-  readonly now: number
-  readonly onLifted: () => void
-  readonly onClose: () => void
-}
+function BanForm({ view, actions, onFind, onAdded }: BanFormProps) {
+  const [errors, setErrors] = useState<Refusal['errors']>({})
+  const form = useRef<HTMLFormElement>(null)
+  const rules = view?.status.limits.rules.filter(({ type }) => type === 'ban') ?? []
+  const read = (field: string) =>
+    String(new FormData(form.current ?? undefined).get(field) ?? '').trim()
 
-/** The dialog that lifts a ban. */
-function LiftDialog({ ban, now, actions, onLifted, onClose }: LiftProps) {
-  const [error, setError] = useState<string>()
-  const ends = Date.parse(ban.ends_at)
+  function showErrors(found: Refusal['errors']): void {
+    setErrors(found)
+    const [wrong] = Object.keys(found)
+    document.getElementById(`ban-${wrong}`)?.focus()
+  }
 
-  async function lift(): Promise<boolean> {
+  async function add(): Promise<void> {
+    const time = read('for')
+    const order = { rule: read('rule'), client: read('client'), ...(time && { for: time }) }
+    if (order.client === '') {
+      showErrors({ client: ["can't be blank"] })
+      return
+    }
     try {
-      const wasInForce = await liftBan(ban)
-      const which = `the ban of ${ban.client} by ${ban.rule}`
-      actions.notify(wasInForce ? `Lifted ${which}.` : `When lifted, ${which} had ended.`)
-      onLifted()
-      return true
-    } catch (problem) {
-      setError(actions.explain(problem))
-      return false
+      const ban = await addBan(order)
+      setErrors({})
+      actions.notify(`${ban.client} is banned by ${ban.rule}.`)
+      onAdded()
+    } catch (error) {
+      const text = actions.explain(error)
+      const found = error instanceof Refusal ? error.errors : {}
+      showErrors(Object.keys(found).length > 0 ? found : { '': [text] })
     }
   }
 
-  const props = { id: 'lift-dialog', title: 'Lift this ban?', action: 'Lift the ban' }
+  const describe = (field: string) => ({
+    id: `ban-${field}`,
+    name: field,
+    'aria-describedby': 'ban-error',
+    'aria-invalid': errors[field] !== undefined || undefined,
+  })
+  const text = { autocomplete: 'off', spellcheck: false }
+  const messages = Object.entries(errors).map(([field, found]) =>
+    `${LABELS[field] ?? field} ${found.join('; ')}`.trim(),
+  )
   return (
-    <Dialog {...props} isDanger onSubmit={lift} onClose={onClose}>
-      <Facts
-        id="lift-facts"
-        facts={[
-          ['Client', ban.client],
-          ['Rule', ban.rule],
-          ['Ends', `${formatMoment(ends, now)}, in ${formatSpan(ends - now)}`],
-        ]}
-      />
-      <Wrong id="lift-error" text={error} />
-    </Dialog>
+    <form
+      class="fields"
+      ref={form}
+      noValidate
+      onSubmit={event => {
+        event.preventDefault()
+        onFind(read('client'))
+      }}
+    >
+      <label>
+        Client
+        <input {...describe('client')} {...text} placeholder="such as 203.0.113.9" />
+      </label>
+      <button type="submit">Find</button>
+      <label>
+        Rule
+        <select {...describe('rule')}>
+          {rules.map(({ rule, dryRun }) => (
+            <option key={`${rule} ${dryRun}`} value={rule}>
+              {dryRun ? `${rule} (dry run)` : rule}
+            </option>
+          ))}
+        </select>
+      </label>
+      <label>
+        For
+        <input {...describe('for')} {...text} placeholder="as the rule says" />
+      </label>
+      <button type="button" id="add-ban" disabled={rules.length === 0} onClick={add}>
+        Add the ban
+      </button>
+      <p class="bad" id="ban-error" role="alert">
+        {messages.length > 0 && messages.join('. ')}
+      </p>
+    </form>
   )
 }

@@ -1,63 +1,106 @@
-import { formatClock, formatMoment, formatSpan } from './format.ts'
-import type { Actions } from './panel.tsx'
-import { type Connection, readinessOf } from './readiness.ts'
-import type { View } from './state.ts'
-import { Token } from './token.tsx'
+import { useLayoutEffect, useRef } from 'preact/hooks'
+import { formatClock } from './format.ts'
+import type { PanelProps, View } from './panel.tsx'
+import { forgetToken, keepToken, readToken } from './service.ts'
 
 const ICON = new URL('icon.svg', import.meta.url).href
 
-export interface HeaderProps {
+/** How the page stands to the service. */
+export type Connection =
+  | { readonly kind: 'live' }
+  /** A token is needed. `wasRefused` says whether one was given. */
+  | { readonly kind: 'locked'; readonly wasRefused: boolean }
+  /** `since` is the time of the last answer, or of the first attempt, by the browser's clock. */
+  | { readonly kind: 'lost'; readonly since: number; readonly reason: string }
+
+export interface HeaderProps extends PanelProps {
   readonly connection: Connection
-  readonly view: View | undefined
-  readonly actions: Actions
 }
 
 /** Name, version, readiness, checks, and how the page stands to the service. */
 export function Header({ connection, view, actions }: HeaderProps) {
   const { title, tone } = readinessOf(connection, view)
+  const checks = Object.entries(view?.status.checks ?? {})
+  const isLocked = connection.kind === 'locked'
   return (
     <header class="top">
-      <div class="who">
-        <img src={ICON} alt="" width="26" height="26" />
-        <h1>User Records Service</h1>
-        <span class="faint" id="version">
-          {view?.status.version}
-        </span>
-      </div>
-      <div class="state">
-        <strong class="pill" id="readiness" data-tone={tone}>
-          {title}
-        </strong>
-        <ul class="chips" id="checks" aria-label="Checks">
-          {Object.entries(view?.status.checks ?? {}).map(([name, { status }]) => (
-            <li key={name} data-tone={status}>
-              {`${name} ${status === 'unavailable' ? 'down' : status}`}
-            </li>
-          ))}
-        </ul>
-        <span class="faint" id="uptime">
-          {view && describeUptime(view)}
-        </span>
-      </div>
-      <div class="connection">
-        <span id="connection">{describeConnection(connection, view)}</span>
-        <Token {...{ connection, actions }} />
-      </div>
+      <img src={ICON} alt="" width="26" height="26" />
+      <h1>User Records Service</h1>
+      <span id="version">{view?.status.version}</span>
+      <strong class={tone} id="readiness" role="status">
+        {title}
+      </strong>
+      <span class="faint" id="checks">
+        {connection.kind === 'live' &&
+          checks.map(([name, { status }]) => `${name} ${status}`).join(' · ')}
+      </span>
+      <span id="connection">{describeConnection(connection, view)}</span>
+      {isLocked && <TokenForm wasRefused={connection.wasRefused} onEntered={actions.refresh} />}
+      {!isLocked && readToken() !== undefined && (
+        <button
+          type="button"
+          onClick={() => {
+            forgetToken()
+            actions.refresh()
+          }}
+        >
+          Forget the token
+        </button>
+      )}
     </header>
   )
 }
 
-function describeUptime({ status, now }: View): string {
-  const began = Date.parse(status.started_at)
-  return `up ${formatSpan(now - began)}, since ${formatMoment(began, now)}`
+/** The state of the service in a word. */
+export function readinessOf(connection: Connection, view: View | undefined) {
+  if (connection.kind === 'locked') return { title: 'Locked', tone: 'bad' }
+  if (connection.kind === 'lost') return { title: connection.reason, tone: 'bad' }
+  if (view === undefined) return { title: 'Connecting', tone: 'faint' }
+  return view.status.ready ? { title: 'Ready', tone: 'good' } : { title: 'Not ready', tone: 'bad' }
 }
 
 function describeConnection(connection: Connection, view: View | undefined): string {
   if (connection.kind === 'locked') return 'A token is needed'
-  if (connection.kind === 'live') {
-    return view === undefined ? 'Waiting for the service' : `Live · ${formatClock(view.now)}`
+  if (connection.kind === 'lost') return `since ${formatClock(connection.since)}. Trying again…`
+  return view === undefined ? '' : `Live · ${formatClock(Date.parse(view.status.now))}`
+}
+
+interface TokenFormProps {
+  readonly wasRefused: boolean
+  readonly onEntered: () => void
+}
+
+function TokenForm({ wasRefused, onEntered }: TokenFormProps) {
+  const input = useRef<HTMLInputElement>(null)
+  useLayoutEffect(() => input.current?.focus(), [])
+
+  function submit(event: Event): void {
+    event.preventDefault()
+    const field = input.current as HTMLInputElement
+    const token = field.value.trim()
+    if (token === '') return
+    field.value = ''
+    keepToken(token)
+    onEntered()
   }
-  const { since, reason } = connection
-  const age = formatSpan(Date.now() - since)
-  return `${reason} since ${formatMoment(since, Date.now())} (${age}). Trying again…`
+
+  return (
+    <form class="fields" onSubmit={submit}>
+      <label>
+        MANAGEMENT_TOKEN
+        <input
+          id="token"
+          type="password"
+          autocomplete="off"
+          title="It is kept for this tab, until you forget it or close the tab."
+          aria-describedby="token-error"
+          ref={input}
+        />
+      </label>
+      <button type="submit">Use the token</button>
+      <p class="bad" id="token-error" role="alert">
+        {wasRefused && 'The service does not accept this token.'}
+      </p>
+    </form>
+  )
 }

@@ -1,43 +1,49 @@
 import type { ComponentChildren } from 'preact'
-import type { View } from './state.ts'
+import type { ServiceStatus } from '../../src/ops/management/service-status.ts'
+import type { HistorySample } from '../../src/ops/management/status-history.ts'
+
+/** What the page shows. */
+export interface View {
+  readonly status: ServiceStatus
+  /** The last 15 minutes, the oldest first. */
+  readonly samples: readonly HistorySample[]
+}
+
+export interface ViewProps {
+  /** `undefined` before the first answer. */
+  readonly view: View | undefined
+}
 
 /** What parts of the page ask of the whole. */
 export interface Actions {
   /** Asks for the status now. */
   refresh(): void
   notify(text: string): void
-  dropNotice(id: number): void
   /** What went wrong with a request of the operator, in words. Asks for the token if that is what is missing. */
   explain(error: unknown): string
 }
 
-export interface PanelProps {
-  readonly view: View | undefined
+export interface PanelProps extends ViewProps {
   readonly actions: Actions
 }
 
 export interface PanelFrame {
-  /** Of the style sheet, of the heading with `-title`, and of the note with `-note`. */
+  /** Of the heading with `-title`, and of the note with `-note`. */
   readonly name: string
   readonly title: string
   /** Beside the title, in gray. */
   readonly note?: ComponentChildren
-  /** At the right end of the head. */
-  readonly button?: ComponentChildren
   readonly children: ComponentChildren
 }
 
 /** A part of the page with a heading. */
-export function Panel({ name, title, note, button, children }: PanelFrame) {
+export function Panel({ name, title, note, children }: PanelFrame) {
   return (
-    <section class={`panel ${name}`} aria-labelledby={`${name}-title`}>
-      <div class="panel-head">
-        <h2 id={`${name}-title`}>{title}</h2>
-        <span class="faint" id={`${name}-note`}>
-          {note}
-        </span>
-        {button}
-      </div>
+    <section class="panel" aria-labelledby={`${name}-title`}>
+      <h2 id={`${name}-title`}>{title}</h2>
+      <p class="faint" id={`${name}-note`}>
+        {note}
+      </p>
       {children}
     </section>
   )
@@ -56,14 +62,5 @@ export function Facts({ id, facts }: { readonly id: string; readonly facts: read
         </div>
       ))}
     </dl>
-  )
-}
-
-/** The button that takes a message away. */
-export function Close({ onClick }: { readonly onClick: () => void }) {
-  return (
-    <button type="button" class="close" aria-label="Close" onClick={onClick}>
-      ×
-    </button>
   )
 }

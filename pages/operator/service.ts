@@ -22,12 +22,6 @@ export interface Ban {
   readonly ends_at: string
 }
 
-export interface BanPage {
-  readonly bans: readonly Ban[]
-  /** Where the next page is. */
-  readonly next: string | undefined
-}
-
 /** An answer that is no success, or not what was asked for. */
 export class Refusal extends Error {
   readonly status: number
@@ -59,33 +53,32 @@ export function explain(error: unknown): string {
 /** Longer than a busy service needs. */
 const PATIENCE_MS = 10_000
 
-const BANS_PER_PAGE = 15
+/** The most bans that the page lists. */
+export const MAX_BANS = 100
 
 /** The status, with the samples of the last 15 minutes or only those after `since`. */
 export async function fetchStatus(since: string | undefined): Promise<ServiceStatus> {
   const query = since === undefined ? '' : `?${new URLSearchParams({ since })}`
-  const { body } = await ask('GET', `status${query}`)
+  const body = await ask('GET', `status${query}`)
   const status = body as Partial<ServiceStatus> | null
   // A proxy may answer anything with 200.
   if (!Array.isArray(status?.history?.samples)) throw new Refusal(200, undefined)
   return body as ServiceStatus
 }
 
-/** A page of bans: the one at `next` of another page, or the first one. */
-export async function fetchBans(client: string, next?: string): Promise<BanPage> {
-  const query = new URLSearchParams({ per_page: `${BANS_PER_PAGE}`, ...(client && { client }) })
-  const { body, link } = await ask('GET', next ?? `bans?${query}`)
-  return { bans: body as readonly Ban[], next: nextOf(link) }
+/** The first bans in force, all or those of one client. */
+export async function fetchBans(client: string): Promise<readonly Ban[]> {
+  const query = new URLSearchParams({ per_page: `${MAX_BANS}`, ...(client && { client }) })
+  return (await ask('GET', `bans?${query}`)) as readonly Ban[]
 }
 
 export async function addBan(order: { rule: string; client: string; for?: string }): Promise<Ban> {
-  const { body } = await ask('POST', 'bans', { ban: order })
-  return body as Ban
+  return (await ask('POST', 'bans', { ban: order })) as Ban
 }
 
 /** Whether the ban was still in force. */
 export async function liftBan({ rule, client }: Ban): Promise<boolean> {
-  const { body } = await ask('DELETE', `bans?${new URLSearchParams({ rule, client })}`)
+  const body = await ask('DELETE', `bans?${new URLSearchParams({ rule, client })}`)
   return (body as { lifted: number }).lifted > 0
 }
 
@@ -100,11 +93,10 @@ export interface Reloaded {
 
 /** Puts the limits file in force again. Throws a `Refusal` if it is wrong. */
 export async function reloadLimits(): Promise<Reloaded> {
-  const { body } = await ask('POST', 'limits/reload')
-  return body as Reloaded
+  return (await ask('POST', 'limits/reload')) as Reloaded
 }
 
-async function ask(method: string, path: string, sent?: unknown) {
+async function ask(method: string, path: string, sent?: unknown): Promise<unknown> {
   const token = readToken()
   const response = await fetch(path, {
     method,
@@ -119,11 +111,5 @@ async function ask(method: string, path: string, sent?: unknown) {
   })
   const body: unknown = await response.json().catch(() => undefined)
   if (!response.ok || body === undefined) throw new Refusal(response.status, body)
-  return { body, link: response.headers.get('Link') }
-}
-
-/** The target of the relation `next` in a Link header, relative to this page. */
-function nextOf(link: string | null): string | undefined {
-  const member = link?.split(/,\s*(?=<)/).find(text => /;\s*rel="?next"?/.test(text))
-  return /^<\/?([^>]*)>/.exec(member ?? '')?.[1]
+  return body
 }

@@ -1,91 +1,102 @@
 import { render } from 'preact'
-import { formatMoment } from './format.ts'
-import { type Notice, Page } from './page.tsx'
-import { createPoller } from './poller.ts'
-import { type Connection, readinessOf } from './readiness.ts'
-import { explain, fetchStatus, needsToken, Refusal } from './service.ts'
-import { createState } from './state.ts'
+import { formatClock } from './format.ts'
+import { type Connection, readinessOf } from './header.tsx'
+import { Page } from './page.tsx'
+import type { View } from './panel.tsx'
+import { explain, fetchStatus, forgetToken, needsToken, Refusal, readToken } from './service.ts'
 
-const MAX_NOTICES = 3
+const EVERY_MS = 2000
+const KEPT_MS = 15 * 60_000
+const MESSAGE_MS = 10_000
 
 const host = document.getElementById('page') as HTMLElement
-const state = createState()
-const poller = createPoller(poll)
+let view: View | undefined
 let connection: Connection = { kind: 'live' }
 let answeredAt = Date.now()
-let refusals = 0
-let notices: readonly Notice[] = []
-let noticed = 0
-/** What a screen reader was told of the state, if only by the page as it was opened. */
-let told = ''
-let announcement = ''
+let message = ''
+let polling = 0
+let clearing = 0
 
 const actions = {
-  refresh: () => poller.start(),
+  refresh: () => void poll(),
   notify,
-  dropNotice: (id: number) => {
-    notices = notices.filter(notice => notice.id !== id)
-    show()
-  },
   explain: (error: unknown) => {
-    if (needsToken(error)) askForToken()
+    if (needsToken(error)) lock()
     return explain(error)
   },
 }
 
+// What nobody sees is not asked for.
+document.addEventListener('visibilitychange', () => {
+  if (document.hidden) window.clearTimeout(polling)
+  else void poll()
+})
 show()
-poller.start()
-// The age of what is shown, which grows while there are no answers.
-setInterval(() => {
-  if (connection.kind === 'lost' && !document.hidden) show()
-}, 1000)
+void poll()
 
-/** Asks for the status and shows it. Resolves to whether the service answered. */
-async function poll(): Promise<boolean> {
+/** Asks for the status and shows it, now and then every two seconds. */
+async function poll(): Promise<void> {
   try {
-    const status = await fetchStatus(state.newest())
-    const isRestarted = state.accept(status)
-    if (isRestarted) {
-      const began = formatMoment(Date.parse(status.started_at), Date.parse(status.now))
-      notify(`The service was restarted at ${began}.`)
-    } else if (connection.kind === 'lost') notify('The service answers again.')
-    answeredAt = Date.now()
-    connection = { kind: 'live' }
-    show()
-    return true
+    accept(await fetchStatus(view?.samples.at(-1)?.at))
   } catch (error) {
-    if (needsToken(error)) askForToken()
-    else showLost(error)
-    return false
+    if (needsToken(error)) lock()
+    else lose(error)
+  }
+  window.clearTimeout(polling)
+  if (connection.kind !== 'locked' && !document.hidden) {
+    polling = window.setTimeout(poll, EVERY_MS)
   }
 }
 
-function askForToken(): void {
-  connection = { kind: 'locked', refusals: ++refusals }
-  poller.stop()
+function accept(status: View['status']): void {
+  const isRestarted = view !== undefined && view.status.started_at !== status.started_at
+  if (isRestarted)
+    notify(`The service was restarted at ${formatClock(Date.parse(status.started_at))}.`)
+  else if (connection.kind === 'lost') notify('The service answers again.')
+  view = { status, samples: joinSamples(isRestarted ? [] : (view?.samples ?? []), status) }
+  answeredAt = Date.now()
+  connection = { kind: 'live' }
+  show()
+}
+
+/** Without those that are too old, and those of the future that a clock leaves behind when it is set back. */
+function joinSamples(known: View['samples'], { now, history }: View['status']): View['samples'] {
+  const newest = known.at(-1)?.at ?? ''
+  const added = history.samples.filter(({ at }) => at > newest)
+  return [...known, ...added].filter(({ at }) => {
+    const age = Date.parse(now) - Date.parse(at)
+    return age >= 0 && age <= KEPT_MS
+  })
+}
+
+function notify(text: string): void {
+  message = text
+  window.clearTimeout(clearing)
+  clearing = window.setTimeout(() => {
+    message = ''
+    show()
+  }, MESSAGE_MS)
+  show()
+}
+
+/** Asks for the token, and for nothing else until there is one. */
+function lock(): void {
+  window.clearTimeout(polling)
+  const wasRefused =
+    readToken() !== undefined || (connection.kind === 'locked' && connection.wasRefused)
+  forgetToken()
+  connection = { kind: 'locked', wasRefused }
   show()
 }
 
 /** Shows that the service cannot be asked now, until it answers again. */
-function showLost(error: unknown): void {
+function lose(error: unknown): void {
   const reason = error instanceof Refusal ? error.reason : 'Unreachable'
-  if (connection.kind !== 'lost' || connection.reason !== reason) {
-    connection = { kind: 'lost', since: answeredAt, reason }
-  }
-  show()
-}
-
-function notify(text: string): void {
-  notices = [...notices, { id: ++noticed, text }].slice(-MAX_NOTICES)
+  connection = { kind: 'lost', since: answeredAt, reason }
   show()
 }
 
 function show(): void {
-  const view = state.view()
-  const { title, sentence } = readinessOf(connection, view)
-  // A change of state is announced once; what changes with each answer is not.
-  if (sentence !== told && told !== '') announcement = sentence
-  told = sentence
-  document.title = `${title} · ${location.host} · User Records Service`
-  render(<Page {...{ actions, connection, view, notices, announcement }} />, host)
+  document.title = `${readinessOf(connection, view).title} · ${location.host} · User Records Service`
+  render(<Page {...{ actions, connection, view, message }} />, host)
 }

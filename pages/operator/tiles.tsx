@@ -1,115 +1,75 @@
-import {
-  formatCount,
-  formatMs,
-  formatPerSecond,
-  formatRate,
-  formatShare,
-  GAP,
-  NONE,
-} from './format.ts'
-import { recentRate, requestsIn, type View } from './state.ts'
-import { type Tone, toneOf } from './table.tsx'
+import { formatCount, formatMs, formatPerSecond } from './format.ts'
+import type { View, ViewProps } from './panel.tsx'
 
 interface Tile {
   readonly label: string
-  /** What it means, for the reader who points at it. */
-  readonly title: string
-  value(view: View): string
-  below(view: View): string
-  tone?(view: View): Tone
+  readonly value: string
+  readonly below: string
+  /** Whether it is a fault of the service. */
+  readonly isBad?: boolean
 }
 
-const failures = (view: View) => recentRate(view, sample => sample.by_status['5xx'] ?? 0)
-const shed = (view: View) => recentRate(view, sample => sample.shed)
-const refused = (view: View) => recentRate(view, sample => sample.refused)
-
-const TILES: readonly Tile[] = [
-  {
-    label: 'Requests',
-    title: 'Requests that ended, a second, over the last ten seconds',
-    value: view => formatPerSecond(recentRate(view, requestsIn)),
-    below: ({ status }) => `${formatCount(status.requests.total)} in all`,
-  },
-  {
-    label: '5xx',
-    title: 'Requests answered with a status from 500 on, a second, over the last ten seconds',
-    value: view => formatPerSecond(failures(view)),
-    below: view => {
-      const all = recentRate(view, requestsIn)
-      return all ? `${formatShare((failures(view) ?? 0) / all)} of requests` : 'no requests'
-    },
-    tone: view => toneOf(failures(view), 'bad'),
-  },
-  {
-    label: 'p99',
-    title: 'Of a hundred requests of the last two seconds, 99 took less time than this',
-    value: ({ samples }) => formatMs(samples.at(-1)?.p99_ms),
-    below: ({ samples }) => `p50 ${formatMs(samples.at(-1)?.p50_ms)}`,
-  },
-  {
-    label: 'In flight',
-    title: 'Requests that have begun and have not ended',
-    value: ({ status }) => formatCount(status.requests.in_flight),
-    below: ({ status: { connections } }) =>
-      `${formatCount(connections)} connection${connections === 1 ? '' : 's'}`,
-  },
-  {
-    label: 'Waiting',
-    title: 'Requests, writes and passwords that wait for their turn',
-    value: ({ status: { queues } }) =>
-      formatCount(queues.requests + queues.writes + queues.passwords),
-    below: ({ status: { queues } }) => {
-      const [longest] = Object.entries(queues).toSorted(([, one], [, other]) => other - one)
-      return longest === undefined || longest[1] === 0 ? 'nothing' : `most: ${longest[0]}`
-    },
-  },
-  {
-    label: 'Shed',
-    title: 'Requests that were refused because the service was overloaded',
-    value: view => formatPerSecond(shed(view)),
-    below: ({ status }) => `${formatCount(status.requests.shed)} in all`,
-    tone: view => toneOf(shed(view), 'bad'),
-  },
-  {
-    label: 'Refused',
-    title: 'Requests that rules refused, a second, over the last ten seconds',
-    value: view => formatPerSecond(refused(view)),
-    below: view =>
-      `dry runs ${formatRate(recentRate(view, sample => sample.would_refuse))}${GAP}/s`,
-    tone: view => toneOf(refused(view), 'warn'),
-  },
-  {
-    label: 'Bans',
-    title: 'Bans in force',
-    value: ({ status }) => formatCount(status.bans),
-    below: ({ status: { limits } }) => {
-      if (limits.rules.length === 0) return 'no rules'
-      if (limits.store === 'none') return 'no counting'
-      return limits.up ? `in ${limits.store}` : `${limits.store} is down`
-    },
-    tone: ({ status }) => (status.limits.up ? undefined : 'bad'),
-  },
-]
-
 /** The row of numbers at the top. */
-export function Tiles({ view }: { readonly view: View | undefined }) {
+export function Tiles({ view }: ViewProps) {
   return (
-    <dl class="tiles" id="tiles">
-      {TILES.map(({ label, title, value, below, tone }) => {
-        const [number, ...unit] = view === undefined ? [NONE] : value(view).split(GAP)
-        return (
-          <div class="tile" key={label} title={title}>
+    <dl class="tiles" id="tiles" aria-label="Now">
+      {view !== undefined &&
+        tilesOf(view).map(({ label, value, below, isBad }) => (
+          <div class="panel" key={label}>
             <dt>{label}</dt>
-            <dd data-tone={view && tone?.(view)}>
-              <span class="value">
-                <span class="number">{number}</span>
-                <span class="faint">{unit.map(part => `${GAP}${part}`)}</span>
-              </span>
-              <span class="below">{view === undefined ? GAP : below(view)}</span>
-            </dd>
+            <dd class={isBad ? 'value bad' : 'value'}>{value}</dd>
+            <dd class="faint">{below}</dd>
           </div>
-        )
-      })}
+        ))}
     </dl>
   )
+}
+
+/** Rates are those of the newest sample. */
+function tilesOf({ status, samples }: View): readonly Tile[] {
+  const { requests, queues, connections, limits, bans } = status
+  const sample = samples.at(-1)
+  const ended = sample && Object.values(sample.by_status).reduce((sum, count) => sum + count, 0)
+  const perSecond = (count = 0) => formatPerSecond(sample && count / sample.seconds)
+  const failed = requests.by_status['5xx'] ?? 0
+  return [
+    {
+      label: 'Requests',
+      value: perSecond(ended),
+      below: `${formatCount(requests.total)} in all`,
+    },
+    {
+      label: 'Failed',
+      value: perSecond(sample?.by_status['5xx']),
+      below: `${formatCount(failed)} since the start`,
+      isBad: (sample?.by_status['5xx'] ?? 0) > 0,
+    },
+    {
+      label: 'p99',
+      value: formatMs(sample?.p99_ms),
+      below: `p50 ${formatMs(sample?.p50_ms)}`,
+    },
+    {
+      label: 'In flight',
+      value: formatCount(requests.in_flight),
+      below: `connections: ${formatCount(connections)}`,
+    },
+    {
+      label: 'Waiting',
+      value: formatCount(queues.requests + queues.writes + queues.passwords),
+      below: `shed: ${formatCount(requests.shed)}`,
+    },
+    {
+      label: 'Bans',
+      value: formatCount(bans),
+      below: describeCounting(limits),
+      isBad: !limits.up,
+    },
+  ]
+}
+
+function describeCounting({ rules, store, up }: View['status']['limits']): string {
+  if (rules.length === 0) return 'no rules'
+  if (store === 'none') return 'no counting'
+  return up ? `in ${store}` : `${store} is down`
 }

@@ -21,7 +21,7 @@ export async function openOperatorPage(url: string, { isLocked = false } = {}) {
       typeof sought === 'string' ? text.includes(sought) : sought.test(text)
     await until(async () => holds(await textOf(id)), 50)
   }
-  if (isLocked) await page.locator('#token-dialog[open]').waitFor()
+  if (isLocked) await page.locator('#token').waitFor()
   else await shows('connection', 'Live')
   return {
     ...watched,
@@ -29,8 +29,6 @@ export async function openOperatorPage(url: string, { isLocked = false } = {}) {
     shows,
     /** Troubles but for answers that the page expects. */
     unexpected: () => troubles.filter(trouble => !EXPECTED.test(trouble)),
-    /** Resolves once a notice has this text. */
-    notices: (sought: string | RegExp) => shows('notices', sought),
     /** The rows of the table in the part with an id, as texts of their cells. */
     rowsOf: async (id: string): Promise<readonly (readonly string[])[]> => {
       const rows = await page.locator(`#${id} tbody tr`).all()

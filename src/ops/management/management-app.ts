@@ -1,4 +1,4 @@
-import type { Application, Request } from 'express'
+import type { Application, Request, Router } from 'express'
 import type { Logger } from 'pino'
 import { createErrorHandler } from '../../http/error-handler.ts'
 import { createExpressApp } from '../../http/express-app.ts'
@@ -8,27 +8,24 @@ import {
   requireAllowedHost,
   requireValidHead,
 } from '../../http/gate.ts'
+import { HTML_TYPE } from '../../http/negotiation.ts'
+import { assetReply, contentSecurityPolicy, pageReply } from '../../http/pages/page-files.ts'
 import { createReplySender } from '../../http/reply.ts'
 import { requestLog } from '../../http/request-log.ts'
-import { answerNotFound, createRouteParts, routesOf } from '../../http/router.ts'
+import {
+  accept,
+  answerNotFound,
+  createRouteParts,
+  createRouter,
+  type RouteParts,
+  routesOf,
+} from '../../http/router.ts'
 import { createHealthRouter } from '../health.ts'
-import { createBanRouter } from './ban-router.ts'
-import { createLimitsRouter } from './limits-router.ts'
-import { createMetricsRouter } from './metrics-router.ts'
-import type { Operations } from './operations.ts'
-import { createOperatorPage } from './operator-page.ts'
-import { requireOwnOrigin } from './require-own-origin.ts'
-import { requireToken } from './require-token.ts'
-import type { StatusHistory } from './status-history.ts'
-import { createStatusRouter } from './status-router.ts'
+import { createOperationsRouter, type OperationsRouterOptions } from './operations-router.ts'
+import { requireOwnOrigin, requireToken } from './operator-guards.ts'
 
-export interface ManagementAppOptions {
-  readonly operations: Operations
-  readonly history: Pick<StatusHistory, 'read'>
-  readonly version: string
+export interface ManagementAppOptions extends OperationsRouterOptions {
   readonly log: Logger
-  /** Milliseconds since the epoch. */
-  readonly now: () => number
   /** Whether the server of this application listens on loopback only. */
   readonly isOnLoopback: () => boolean
   /** Called with the host of each request that ALLOWED_HOSTS refuses. */
@@ -44,7 +41,7 @@ export interface ManagementAppOptions {
 
 /** The application of the management port. Its middleware stands in the order in which a request meets it. */
 export function createManagementApp(options: ManagementAppOptions): Application {
-  const { operations, log, isOnLoopback, settings, now } = options
+  const { operations, log, isOnLoopback, settings } = options
   const { allowedHosts, trustProxy, managementToken: token } = settings
   const sendReply = createReplySender()
   const parts = createRouteParts({ sendReply, ...settings })
@@ -54,13 +51,8 @@ export function createManagementApp(options: ManagementAppOptions): Application 
     parts,
   )
   const page = createOperatorPage(parts)
-  const routers = [
-    createStatusRouter(options, parts),
-    createMetricsRouter(operations, parts),
-    createLimitsRouter(operations, parts),
-    createBanRouter({ operations, now }, parts),
-  ]
-  const routes = [health, page, ...routers].flatMap(routesOf).map(({ path }) => path)
+  const router = createOperationsRouter(options, parts)
+  const routes = [health, page, router].flatMap(routesOf).map(({ path }) => path)
 
   const app = createExpressApp(trustProxy)
   app.use(requestLog({ log, levelOf, routes }))
@@ -77,9 +69,24 @@ export function createManagementApp(options: ManagementAppOptions): Application 
   app.use(requireOwnOrigin, markMalformedPath, page)
   app.use(requireToken({ token, isOnLoopback }))
   app.use(denyLateAndShed(() => false))
-  app.use(routers)
+  app.use(router)
   app.use(answerNotFound, createErrorHandler({ log, sendReply }))
   return app
+}
+
+const SOURCES = "script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'"
+
+/** Only files and requests of this port, and no text that becomes markup or script. */
+const POLICY = `${contentSecurityPolicy(SOURCES)}; require-trusted-types-for 'script'; trusted-types 'none'`
+
+/** `GET /`, the page for operators, and the files that it loads. They hold no data; the page asks `GET /status` for it. */
+function createOperatorPage({ answer, otherMethods }: RouteParts): Router {
+  const page = () => pageReply('operator/index.html', POLICY)
+  const asset = (request: Request) => assetReply('operator', request)
+  const router = createRouter()
+  router.route('/').get(accept(HTML_TYPE), answer(page)).all(otherMethods)
+  router.route('/assets/:release/:file').get(answer(asset)).all(otherMethods)
+  return router
 }
 
 /** Reading is not worth a line: monitoring does it every second. */

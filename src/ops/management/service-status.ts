@@ -1,116 +1,131 @@
-/** What `GET /status` answers, and all that the operator's page shows. */
-export interface ServiceStatus {
+import type { RequestSeries } from '../../http/request-metrics.ts'
+import type { RuleReport } from '../../limits/tallies.ts'
+import { totalOf } from '../../metrics/histogram.ts'
+import type { ReadinessChecks } from '../health.ts'
+import { queuesOf, type ServiceReport } from '../metrics/service-report.ts'
+import {
+  countByClass,
+  durationsOf,
+  quantileMs,
+  rounded,
+  type StatusHistory,
+} from './status-history.ts'
+
+/** What a status has beside the report of the service. */
+export interface StatusContext extends ReadinessChecks {
   readonly version: string
-  /** ISO 8601, as all times here. */
-  readonly started_at: string
-  readonly now: string
-  readonly ready: boolean
-  /** By name. */
-  readonly checks: Readonly<Record<string, { readonly status: 'ok' | 'local' | 'unavailable' }>>
-  readonly requests: {
-    /** Since the start. */
-    readonly total: number
-    readonly in_flight: number
-    readonly shed: number
-    /** By class: `2xx` to `5xx`, and `aborted` if the client left before the response. */
-    readonly by_status: Readonly<Record<string, number>>
-    /** The most frequent first. */
-    readonly by_route: readonly RouteStatus[]
-    /** By the name of an API key. */
-    readonly by_key: Readonly<Record<string, number>>
-  }
-  readonly connections: number
-  /** What waits. */
-  readonly queues: {
-    readonly requests: number
-    readonly writes: number
-    readonly passwords: number
-  }
-  readonly storage: {
-    readonly engine: 'sqlite' | 'postgres'
-    readonly up: boolean
-    readonly files?: { readonly database_bytes: number; readonly wal_bytes: number }
-    readonly connections?: {
-      readonly active: number
-      readonly idle: number
-      readonly waiting: number
-    }
-    /** Since the start. */
-    readonly commits: {
-      readonly count: number
-      readonly writes: number
-      readonly mean_ms: number | null
-    }
-  }
-  readonly process: ProcessStatus
-  readonly limits: {
-    /** `none` without limits, and with CACHE_STORE=none. */
-    readonly store: 'memory' | 'redis' | 'none'
-    readonly up: boolean
-    /** As `GET /limits` answers. */
-    readonly rules: readonly RuleStatus[]
-  }
-  /** How many bans are in force. */
-  readonly bans: number
-  readonly history: History
+  /** Milliseconds since the epoch. */
+  readonly now: number
+  readonly history: ReturnType<StatusHistory['read']>
 }
+
+/** What `GET /status` answers, and all that the operator's page shows. */
+export type ServiceStatus = ReturnType<typeof statusOf>
 
 /** Of requests that ended since the start. */
-export interface RouteStatus {
-  readonly method: string
-  /** The template of a route; empty for paths without a route. */
-  readonly route: string
-  readonly count: number
-  readonly mean_ms: number | null
-  readonly p50_ms: number | null
-  readonly p99_ms: number | null
-  /** By status, and `aborted` if the client left before the response. */
-  readonly by_status: Readonly<Record<string, number>>
+export type RouteStatus = ReturnType<typeof routeOf>
+
+/** One rule of the limits, as `GET /limits` and `GET /status` answer. */
+export type RuleStatus = ReturnType<typeof ruleStatusOf>
+
+/** All numbers are since the start, if not of this moment. Times are ISO 8601. */
+export function statusOf(report: ServiceReport, context: StatusContext) {
+  const { version, now, isReady, checks, history } = context
+  const { requests, server, limits, process } = report
+  const byStatus = countByClass(requests.series)
+  return {
+    version,
+    started_at: new Date(process.startedAt).toISOString(),
+    now: new Date(now).toISOString(),
+    ready: isReady,
+    /** By name. */
+    checks,
+    requests: {
+      total: Object.values(byStatus).reduce((sum, count) => sum + count, 0),
+      in_flight: requests.inFlight,
+      shed: server.shedRequests,
+      /** By class: `2xx` to `5xx`, and `aborted` if the client left before the response. */
+      by_status: byStatus,
+      /** The most frequent first. */
+      by_route: routesOf(requests.series),
+      /** By the name of an API key. */
+      by_key: requests.byKey,
+    },
+    connections: server.connections,
+    /** What waits. */
+    queues: queuesOf(report),
+    storage: storageOf(report),
+    process: {
+      pid: process.pid,
+      cpu_seconds: rounded(process.cpuSeconds),
+      memory_bytes: process.memoryBytes,
+      event_loop_lag_ms: rounded(process.eventLoopLagSeconds * 1000),
+    },
+    limits: {
+      /** `none` without limits, and with CACHE_STORE=none. */
+      store: limits?.store ?? 'none',
+      up: limits?.isStoreUp ?? true,
+      rules: limits?.rules.map(ruleStatusOf) ?? [],
+    },
+    /** How many bans are in force. */
+    bans: limits?.bans ?? 0,
+    /** The last 15 minutes. */
+    history,
+  }
 }
 
-export interface ProcessStatus {
-  readonly pid: number
-  readonly cpu_seconds: number
-  readonly memory_bytes: number
-  readonly event_loop_lag_ms: number
+export function ruleStatusOf({ isDryRun, wouldRefuse, ...report }: RuleReport) {
+  const { type, rule, counted, passed, refused } = report
+  return { type, rule, dryRun: isDryRun, counted, passed, refused, would_refuse: wouldRefuse }
 }
 
-/** One rule of the limits, as `GET /limits` answers. */
-export interface RuleStatus {
-  readonly type: string
-  readonly rule: string
-  readonly dryRun: boolean
-  readonly counted: number
-  readonly passed: number
-  readonly refused: number
-  readonly would_refuse: number
+function routesOf(series: readonly RequestSeries[]): readonly RouteStatus[] {
+  const byRoute = new Map<string, RequestSeries[]>()
+  for (const one of series) {
+    const name = `${one.labels.method} ${one.labels.route}`
+    const group = byRoute.get(name)
+    if (group === undefined) byRoute.set(name, [one])
+    else group.push(one)
+  }
+  return Array.from(byRoute.values(), routeOf).sort((one, other) => other.count - one.count)
 }
 
-/** The last 15 minutes. `GET /status?since=TIME` has only the samples after that time. */
-export interface History {
-  readonly every_seconds: number
-  /** The oldest first, each with a later time than the one before it. */
-  readonly samples: readonly HistorySample[]
+function routeOf(series: readonly RequestSeries[]) {
+  const { method, route } = (series[0] as RequestSeries).labels
+  const durations = durationsOf(series)
+  const count = totalOf({ counts: durations })
+  const byStatus = series.map(
+    ({ labels: { status }, seconds }) =>
+      [status === 0 ? 'aborted' : status, totalOf(seconds)] as const,
+  )
+  const seconds = series.reduce((sum, { seconds }) => sum + seconds.sum, 0)
+  return {
+    method,
+    /** The template of a route; empty for paths without a route. */
+    route,
+    count,
+    mean_ms: meanMs(seconds, count),
+    p50_ms: quantileMs(durations, 0.5),
+    p99_ms: quantileMs(durations, 0.99),
+    /** By status, and `aborted` if the client left before the response. */
+    by_status: Object.fromEntries(byStatus),
+  }
 }
 
-/** What happened since the sample before. */
-export interface HistorySample {
-  readonly at: string
-  /** The time since the sample before, by a clock that does not jump. Rates are the counts divided by it. */
-  readonly seconds: number
-  /** Requests that ended, by class of status. */
-  readonly by_status: Readonly<Record<string, number>>
-  /** Of the requests that ended; `null` without any. */
-  readonly p50_ms: number | null
-  readonly p90_ms: number | null
-  readonly p99_ms: number | null
-  /** Requests that were refused because the service was overloaded. */
-  readonly shed: number
-  /** Requests that rules refused, and would have refused but for a dry run. */
-  readonly refused: number
-  readonly would_refuse: number
-  /** What waited at that moment. */
-  readonly queues: ServiceStatus['queues']
-  /** CPU seconds that the process used, for each second. */
-  readonly cpu: number
+function meanMs(seconds: number, count: number): number | null {
+  return count === 0 ? null : rounded((seconds / count) * 1000)
+}
+
+function storageOf({ storage, isStorageUp }: ServiceReport) {
+  const { engine, fileBytes, connections, commits } = storage
+  const count = totalOf(commits.seconds)
+  return {
+    engine,
+    up: isStorageUp,
+    ...(fileBytes && {
+      files: { database_bytes: fileBytes.database, wal_bytes: fileBytes.wal },
+    }),
+    ...(connections && { connections }),
+    commits: { count, writes: commits.writes.sum, mean_ms: meanMs(commits.seconds.sum, count) },
+  }
 }

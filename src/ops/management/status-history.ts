@@ -1,10 +1,9 @@
+import { DURATION_BOUNDS, type RequestSeries } from '../../http/request-metrics.ts'
+import { quantileOf, totalOf } from '../../metrics/histogram.ts'
 import { queuesOf, type ServiceReport } from '../metrics/service-report.ts'
-import type { History, HistorySample } from './service-status.ts'
-import { countByClass, durationsOf, quantileMs, rounded, sumOf } from './status-numbers.ts'
 
 const SAMPLE_MS = 2000
 const KEPT_MS = 15 * 60_000
-const MAX_SAMPLES = KEPT_MS / SAMPLE_MS
 
 export interface StatusHistoryOptions {
   readonly report: () => Promise<ServiceReport>
@@ -14,13 +13,19 @@ export interface StatusHistoryOptions {
   readonly monotonicNow: () => number
 }
 
+/** What happened since the sample before. */
+export type HistorySample = ReturnType<typeof sampleBetween>
+
 /** What the service did in the last 15 minutes, in memory. */
 export interface StatusHistory {
-  /** The samples after a time, in milliseconds since the epoch. */
-  read(since?: number): History
+  /** The samples after a time, in milliseconds since the epoch; the oldest first, each with a later time than the one before it. */
+  read(since?: number): {
+    readonly every_seconds: number
+    readonly samples: readonly HistorySample[]
+  }
   /**
-   * Adds a sample of what happened since the one before; the first call only begins. Does nothing while an earlier call
-   * still runs. Rejects if the service cannot report; the next sample then covers the time of this one too.
+   * Adds a sample of what happened since the one before; the first call only begins. Rejects if the service cannot report;
+   * the next sample then covers the time of this one too.
    */
   sample(): Promise<void>
   /** Samples every 2 seconds from now on. The timer does not keep the process alive. */
@@ -29,32 +34,20 @@ export interface StatusHistory {
 }
 
 export function createStatusHistory(options: StatusHistoryOptions): StatusHistory {
-  const { now, monotonicNow } = options
   let samples: readonly HistorySample[] = []
-  let last: Totals | undefined
-  let isSampling = false
+  let last: Moment | undefined
   let timer: NodeJS.Timeout | undefined
 
-  function add(report: ServiceReport): void {
-    const totals = totalsOf(report, monotonicNow())
-    const wallMs = now()
-    if (last !== undefined && totals.at > last.at) {
-      const kept = samples.filter(({ at }) => isKept(Date.parse(at), wallMs))
-      const at = new Date(wallMs).toISOString()
-      const added = { at, ...differenceOf(last, totals), queues: queuesOf(report) }
-      samples = [...kept, added].slice(-MAX_SAMPLES)
-    }
-    last = totals
-  }
-
   async function sample(): Promise<void> {
-    if (isSampling) return
-    isSampling = true
-    try {
-      add(await options.report())
-    } finally {
-      isSampling = false
+    const report = await options.report()
+    const next = { report, at: options.monotonicNow(), wallMs: options.now() }
+    if (last !== undefined && next.at > last.at) {
+      const added = sampleBetween(last, next)
+      // A clock that was set back leaves samples of the future.
+      const kept = samples.filter(({ at }) => at < added.at)
+      samples = [...kept, added].slice(-KEPT_MS / SAMPLE_MS)
     }
+    last = next
   }
 
   return {
@@ -73,62 +66,78 @@ export function createStatusHistory(options: StatusHistoryOptions): StatusHistor
   }
 }
 
-/** A clock that was set back leaves samples of the future. They go, so that times only grow. */
-function isKept(atMs: number, nowMs: number): boolean {
-  return atMs < nowMs && nowMs - atMs < KEPT_MS
-}
-
-/** What a sample is the difference of. */
-interface Totals {
-  /** Milliseconds, by the clock that does not jump. */
+/** The service at a moment. */
+interface Moment {
+  readonly report: ServiceReport
+  /** By the clock that does not jump. */
   readonly at: number
-  readonly byStatus: Readonly<Record<string, number>>
-  readonly durations: readonly number[]
-  readonly shed: number
-  readonly cpuSeconds: number
-  /** By type and name of the rule. */
-  readonly refused: Readonly<Record<string, number>>
-  readonly wouldRefuse: Readonly<Record<string, number>>
+  readonly wallMs: number
 }
 
-function totalsOf({ requests, server, process, limits }: ServiceReport, at: number): Totals {
-  const rules = limits?.rules ?? []
-  const ofRules = (name: 'refused' | 'wouldRefuse') =>
-    Object.fromEntries(rules.map(rule => [`${rule.type} ${rule.rule}`, rule[name]]))
-  return {
-    at,
-    byStatus: countByClass(requests.series),
-    durations: durationsOf(requests.series),
-    shed: server.shedRequests,
-    cpuSeconds: process.cpuSeconds,
-    refused: ofRules('refused'),
-    wouldRefuse: ofRules('wouldRefuse'),
-  }
-}
-
-function differenceOf(from: Totals, to: Totals): Omit<HistorySample, 'at' | 'queues'> {
+function sampleBetween(from: Moment, to: Moment) {
   const seconds = (to.at - from.at) / 1000
-  const durations = to.durations.map((count, range) => count - (from.durations[range] ?? 0))
+  const growth = (numberIn: (report: ServiceReport) => number) =>
+    numberIn(to.report) - numberIn(from.report)
+  // The numbers of a rule that was removed are gone.
+  const decisions = (name: 'refused' | 'wouldRefuse') =>
+    Math.max(
+      0,
+      growth(({ limits }) => (limits?.rules ?? []).reduce((sum, rule) => sum + rule[name], 0)),
+    )
+  const before = durationsOf(from.report.requests.series)
+  const durations = durationsOf(to.report.requests.series).map(
+    (count, range) => count - (before[range] ?? 0),
+  )
+  const ended = countByClass(from.report.requests.series)
+  const byStatus = Object.entries(countByClass(to.report.requests.series)).map(
+    ([name, count]) => [name, count - (ended[name] ?? 0)] as const,
+  )
   return {
+    at: new Date(to.wallMs).toISOString(),
+    /** The time since the sample before, by a clock that does not jump. Rates are the counts divided by it. */
     seconds: rounded(seconds),
-    by_status: growth(from.byStatus, to.byStatus),
+    /** Requests that ended, by class of status. */
+    by_status: Object.fromEntries(byStatus),
+    /** Of the requests that ended; `null` without any. */
     p50_ms: quantileMs(durations, 0.5),
     p90_ms: quantileMs(durations, 0.9),
     p99_ms: quantileMs(durations, 0.99),
-    shed: to.shed - from.shed,
-    refused: sumOf(growth(from.refused, to.refused)),
-    would_refuse: sumOf(growth(from.wouldRefuse, to.wouldRefuse)),
-    cpu: rounded((to.cpuSeconds - from.cpuSeconds) / seconds),
+    /** Requests that were refused because the service was overloaded. */
+    shed: growth(({ server }) => server.shedRequests),
+    /** Requests that rules refused, and would have refused but for a dry run. */
+    refused: decisions('refused'),
+    would_refuse: decisions('wouldRefuse'),
+    /** What waited at that moment. */
+    queues: queuesOf(to.report),
+    /** CPU seconds that the process used, for each second. */
+    cpu: rounded(growth(({ process }) => process.cpuSeconds) / seconds),
   }
 }
 
-type Counts = Readonly<Record<string, number>>
+/** Requests by class of status; every class is present. */
+export function countByClass(series: readonly RequestSeries[]): Record<string, number> {
+  const counts: Record<string, number> = { '2xx': 0, '3xx': 0, '4xx': 0, '5xx': 0, aborted: 0 }
+  for (const { labels, seconds } of series) {
+    const name = labels.status === 0 ? 'aborted' : `${Math.floor(labels.status / 100)}xx`
+    counts[name] = (counts[name] ?? 0) + totalOf(seconds)
+  }
+  return counts
+}
 
-/** Counts that went back, as those of a rule that was removed and came again, have begun at 0. */
-function growth(from: Counts, to: Counts): Counts {
-  const grown = Object.entries(to).map(([name, count]) => {
-    const before = from[name] ?? 0
-    return [name, count >= before ? count - before : count]
-  })
-  return Object.fromEntries(grown)
+/** How many of all these requests fell into each range of durations. */
+export function durationsOf(series: readonly RequestSeries[]): readonly number[] {
+  return Array.from({ length: DURATION_BOUNDS.length + 1 }, (_, range) =>
+    series.reduce((sum, { seconds }) => sum + (seconds.counts[range] ?? 0), 0),
+  )
+}
+
+/** The duration that the share `q` (0 to 1) of requests did not exceed, in milliseconds; `null` without requests. */
+export function quantileMs(durations: readonly number[], q: number): number | null {
+  const seconds = quantileOf(durations, DURATION_BOUNDS, q)
+  return seconds === undefined ? null : rounded(seconds * 1000)
+}
+
+/** To three digits after the point, because more only lengthen the response. */
+export function rounded(value: number): number {
+  return Math.round(value * 1000) / 1000
 }

@@ -46,9 +46,10 @@ export function createMetricsRenderer(): RenderMetrics {
     // For OpenMetrics, prom-client renames its counters for good. So each answer has a registry and objects of its own.
     const registry = new Registry<RegistryContentType>()
     registry.setContentType(type)
-    for (const metric of SERVICE_METRICS) {
-      const { name, help, type } = metric
-      const values = metric.type === 'histogram' ? bucketsOf(metric, report) : metric.read(report)
+    for (const [name, metric] of Object.entries(SERVICE_METRICS)) {
+      const { help, type } = metric
+      const values =
+        metric.type === 'histogram' ? bucketsOf(name, metric, report) : metric.read(report)
       const get = async () => ({ name: own.name, help, type, values })
       const own = { name, type, get }
       register(registry, own)
@@ -80,7 +81,8 @@ interface BucketSample {
 }
 
 function bucketsOf(
-  { name, bounds, read }: HistogramMetric,
+  name: string,
+  { bounds, read }: HistogramMetric,
   report: ServiceReport,
 ): readonly BucketSample[] {
   return read(report).flatMap(({ labels: sharedLabels, ranges: { counts, sum }, exemplars }) => {

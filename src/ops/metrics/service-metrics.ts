@@ -8,7 +8,6 @@ import { queuesOf, type ServiceReport } from './service-report.ts'
 export type Labels = Readonly<Record<string, string | number>>
 
 interface MetricFacts {
-  readonly name: string
   /** One sentence, with the unit. */
   readonly help: string
 }
@@ -41,105 +40,89 @@ interface HistogramSample {
 
 const NO_LABELS: Labels = {}
 
-/** The metrics of the service, besides those of prom-client about the process and Node. */
-export const SERVICE_METRICS: readonly (NumberMetric | HistogramMetric)[] = [
-  {
-    name: 'http_request_duration_seconds',
+/** The metrics of the service, by name, besides those of prom-client about the process and Node. */
+export const SERVICE_METRICS: Readonly<Record<string, NumberMetric | HistogramMetric>> = {
+  http_request_duration_seconds: {
     type: 'histogram',
     help: 'Time from the arrival of a request to the end of its response, in seconds. Status 0 means that the client left before.',
     bounds: DURATION_BOUNDS,
     read: ({ requests }) =>
       requests.series.map(({ seconds: ranges, ...series }) => ({ ...series, ranges })),
   },
-  {
-    name: 'http_requests_in_flight',
+  http_requests_in_flight: {
     type: 'gauge',
     help: 'Number of requests that have begun and have not ended.',
     read: ({ requests }) => one(requests.inFlight),
   },
-  {
-    name: 'http_connections',
+  http_connections: {
     type: 'gauge',
     help: 'Number of open connections of clients.',
     read: ({ server }) => one(server.connections),
   },
-  {
-    name: 'http_requests_shed_total',
+  http_requests_shed_total: {
     type: 'counter',
     help: 'Number of requests refused because they waited too long or too many waited.',
     read: ({ server }) => one(server.shedRequests),
   },
-  {
-    name: 'http_requests_by_key_total',
+  http_requests_by_key_total: {
     type: 'counter',
     help: 'Number of requests with a valid API key, by the name of the key.',
     read: ({ requests }) => by('key', requests.byKey),
   },
-  {
-    name: 'queue_length',
+  queue_length: {
     type: 'gauge',
     help: 'Number of requests that wait for their turn, writes that wait for the database, and passwords that wait for a thread.',
     read: report => by('queue', queuesOf(report)),
   },
-  {
-    name: 'storage_up',
+  storage_up: {
     type: 'gauge',
     help: 'Whether the database has answered just now, 1 or 0.',
     read: ({ isStorageUp }) => one(Number(isStorageUp)),
   },
-  {
-    name: 'storage_commit_duration_seconds',
+  storage_commit_duration_seconds: {
     type: 'histogram',
     help: 'Duration of a committed transaction, in seconds.',
     bounds: COMMIT_SECONDS_BOUNDS,
     read: ({ storage }) => [{ labels: NO_LABELS, ranges: storage.commits.seconds }],
   },
-  {
-    name: 'storage_commit_writes',
+  storage_commit_writes: {
     type: 'histogram',
     help: 'Number of writes that shared one committed transaction.',
     bounds: COMMIT_WRITES_BOUNDS,
     read: ({ storage }) => [{ labels: NO_LABELS, ranges: storage.commits.writes }],
   },
-  {
-    name: 'storage_bytes',
+  storage_bytes: {
     type: 'gauge',
     help: 'Size of the files of the database, in bytes. Only with SQLite in a file.',
     read: ({ storage }) => by('file', { ...storage.fileBytes }),
   },
-  {
-    name: 'storage_connections',
+  storage_connections: {
     type: 'gauge',
     help: 'Number of connections to the database. Only with PostgreSQL.',
     read: ({ storage: { connections } }) =>
       connections ? by('state', { active: connections.active, idle: connections.idle }) : [],
   },
-  {
-    name: 'storage_connections_waiting',
+  storage_connections_waiting: {
     type: 'gauge',
     help: 'Number of statements and transactions that wait for a connection. Only with PostgreSQL.',
     read: ({ storage: { connections } }) => (connections ? one(connections.waiting) : []),
   },
-  {
-    name: 'whole_lists',
+  whole_lists: {
     type: 'gauge',
     help: 'Number of whole lists that are being sent.',
     read: ({ wholeLists }) => one(wholeLists),
   },
-  {
-    name: 'change_feed_requests',
+  change_feed_requests: {
     type: 'gauge',
     help: 'Number of requests that wait for a change of a user, and of streams of changes.',
     read: ({ feed: { waiting, streaming } }) => by('state', { waiting, streaming }),
   },
-  {
-    name: 'change_feed_deletions',
+  change_feed_deletions: {
     type: 'gauge',
     help: 'Number of deleted users that the feed of changes still has, counted once a minute.',
     read: ({ feed }) => one(feed.deletions),
   },
-  {
-    name: 'limit_decisions_total',
+  limit_decisions_total: {
     type: 'counter',
     help: 'Number of requests that a rule has let pass, refused, or would have refused without its dry run.',
     read: report =>
@@ -147,31 +130,27 @@ export const SERVICE_METRICS: readonly (NumberMetric | HistogramMetric)[] = [
         by('outcome', { passed, refused, would_refuse: wouldRefuse }, labels),
       ),
   },
-  {
-    name: 'limit_requests_counted_total',
+  limit_requests_counted_total: {
     type: 'counter',
     help: 'Number of requests that a rule has matched and, if it counts, counted.',
     read: report => rulesIn(report).map(({ labels, counted }) => ({ labels, value: counted })),
   },
-  {
-    name: 'limit_bans',
+  limit_bans: {
     type: 'gauge',
     help: 'Number of bans in force.',
     read: ({ limits }) => one(limits?.bans ?? 0),
   },
-  {
-    name: 'limit_store_up',
+  limit_store_up: {
     type: 'gauge',
     help: 'Whether the store that counts for the limits can be reached, 1 or 0. It is 1 without limits.',
     read: ({ limits }) => one(Number(limits?.isStoreUp ?? true)),
   },
-  {
-    name: 'user_records_build_info',
+  user_records_build_info: {
     type: 'gauge',
     help: 'Always 1. The labels have the versions of the service and of Node.',
     read: () => one(1, { version: readVersion(), node: process.version }),
   },
-]
+}
 
 function one(value: number, labels = NO_LABELS): readonly NumberSample[] {
   return [{ labels, value }]

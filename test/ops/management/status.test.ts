@@ -1,5 +1,6 @@
 import { expect, onTestFinished, test, vi } from 'vitest'
-import type { HistorySample, ServiceStatus } from '../../../src/ops/management/service-status.ts'
+import type { ServiceStatus } from '../../../src/ops/management/service-status.ts'
+import type { HistorySample } from '../../../src/ops/management/status-history.ts'
 import { newUserBody } from '../../support/builders.ts'
 import { byEngine } from '../../support/engine.ts'
 import { openManagedApp } from '../../support/management-requests.ts'

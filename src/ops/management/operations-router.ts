@@ -1,0 +1,122 @@
+import type { Request, Router } from 'express'
+import { z } from 'zod'
+import { ServiceError } from '../../errors.ts'
+import {
+  checkQuery,
+  instantMs,
+  instantText,
+  pageLink,
+  queryParameters,
+  validData,
+} from '../../http/query.ts'
+import { jsonReply, type Reply } from '../../http/reply.ts'
+import { accept, acceptJson, createRouter, type RouteParts } from '../../http/router.ts'
+import { jsonOf } from '../../limits/ban-store.ts'
+import {
+  createMetricsRenderer,
+  OPEN_METRICS_TYPE,
+  PROMETHEUS_TYPE,
+} from '../metrics/render-metrics.ts'
+import { encodeBanCursor, parseBanLift, parseBanList, parseBanOrder } from './ban-requests.ts'
+import type { Operations } from './operations.ts'
+import { ruleStatusOf, statusOf } from './service-status.ts'
+import type { StatusHistory } from './status-history.ts'
+
+export interface OperationsRouterOptions {
+  readonly operations: Operations
+  readonly history: Pick<StatusHistory, 'read'>
+  readonly version: string
+  /** Milliseconds since the epoch. */
+  readonly now: () => number
+}
+
+/** What only operators may ask: status and metrics, the rules of the limits, and bans. */
+export function createOperationsRouter(
+  { operations, history, version, now }: OperationsRouterOptions,
+  { answer, readBody, otherMethods }: RouteParts,
+): Router {
+  const { bans } = operations
+  const renderMetrics = createMetricsRenderer()
+
+  async function showStatus({ url }: Request): Promise<Reply> {
+    const since = parseSince(url)
+    const [report, readiness] = await Promise.all([operations.report(), operations.checks()])
+    const past = history.read(since)
+    return jsonReply(200, statusOf(report, { ...readiness, version, now: now(), history: past }))
+  }
+
+  async function showMetrics({ headers }: Request): Promise<Reply> {
+    const rendered = await renderMetrics(await operations.report(), headers.accept)
+    return { status: 200, headers: { 'Cache-Control': 'no-store' }, ...rendered }
+  }
+
+  async function listRules(): Promise<Reply> {
+    const { limits } = await operations.report()
+    return jsonReply(200, (limits?.rules ?? []).map(ruleStatusOf))
+  }
+
+  async function reloadLimits(): Promise<Reply> {
+    const result = await operations.reloadLimits()
+    switch (result.outcome) {
+      case 'reloaded':
+        return jsonReply(200, { reloaded: true, ...result.changes })
+      case 'no file':
+        return jsonReply(200, { reloaded: false, message: 'LIMITS_FILE is not set' })
+      case 'invalid':
+        throw new ServiceError('limits_invalid', {
+          errors: [{ field: 'LIMITS_FILE', messages: result.mistakes }],
+        })
+      case 'failed':
+        throw new ServiceError('reload_failed')
+    }
+  }
+
+  async function listBans({ url }: Request): Promise<Reply> {
+    const parameters = queryParameters(url)
+    const page = await bans.list(parseBanList(parameters, await importKeys()))
+    const body = page.bans.map(ban => jsonOf(ban, now()))
+    const last = page.bans.at(-1)
+    if (!page.hasMore || last === undefined) return jsonReply(200, body)
+    const next = pageLink('/bans', parameters, { value: encodeBanCursor(last) })
+    return jsonReply(200, body, { Link: next })
+  }
+
+  async function addBan({ body }: Request): Promise<Reply> {
+    return jsonReply(201, jsonOf(await bans.add(parseBanOrder(body)), now()))
+  }
+
+  async function liftBans({ url }: Request): Promise<Reply> {
+    const selection = parseBanLift(queryParameters(url), await importKeys())
+    return jsonReply(200, { lifted: await bans.lift(selection) })
+  }
+
+  const router = createRouter()
+  router.route('/status').get(acceptJson, answer(showStatus)).all(otherMethods)
+  router
+    .route('/metrics')
+    .get(accept(PROMETHEUS_TYPE, OPEN_METRICS_TYPE), answer(showMetrics))
+    .all(otherMethods)
+  router.route('/limits').get(acceptJson, answer(listRules)).all(otherMethods)
+  // It needs no body, but one of a page's form is refused by its type.
+  router.route('/limits/reload').post(acceptJson, readBody, answer(reloadLimits)).all(otherMethods)
+  router
+    .route('/bans')
+    .get(acceptJson, answer(listBans))
+    .post(acceptJson, readBody, answer(addBan))
+    .delete(answer(liftBans))
+    .all(otherMethods)
+  return router
+}
+
+const statusParameters = z.strictObject({
+  since: instantText().transform(instantMs).optional(),
+})
+
+/** Milliseconds since the epoch. Throws `query_invalid`. Other parameters are ignored. */
+function parseSince(url: string): number | undefined {
+  const parameters = queryParameters(url).filter(({ name }) => name === 'since')
+  return validData(checkQuery(parameters, statusParameters)).since
+}
+
+/** Only where bans are asked for: the list of public suffixes takes 5 MB and 50 ms. */
+const importKeys = async () => (await import('../../limits/rules/client-key.ts')).possibleKeys
