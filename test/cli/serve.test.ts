@@ -47,7 +47,7 @@ test.each<Refusal>([
     why: 'a folder as database',
     env: { DATABASE_URL: './folder' },
     files: { folder: undefined },
-    lines: ['DATABASE_URL was "./folder", but it cannot be opened (EISDIR); it may be file:PATH'],
+    lines: ['DATABASE_URL was "./folder", but it is not a regular file; it may be file:PATH'],
   },
 ])('serve does not start with $why, and does not change the files', async refusal => {
   const { env = {}, files = {}, lines } = refusal

@@ -15,7 +15,7 @@ export interface LocatedJson {
 const MAX_DEPTH = 10
 
 /** A text in quotes, a bracket, a comma, or another value. */
-const TOKEN = /"(?:[^"\\]|\\.)*"|[{}[\],]|[^\s{}[\],:"]+/g
+const TOKEN = /"[^"\\]*(?:\\.[^"\\]*)*"?|[{}[\],]|[^\s{}[\],:"]+/g
 
 /**
  * Finds the positions of the parts of a text that `JSON.parse` accepts. The position of a member is that of its name.
