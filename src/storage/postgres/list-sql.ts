@@ -56,6 +56,9 @@ export type ListRow = readonly [
 /** At most this many users are sorted for one page. */
 export const MAX_SORTED_USERS = 10_000
 
+/** Looking at the words of this many users takes a tenth of a second. */
+const WALKED_USERS = 20_000
+
 /** Looking at the words of twice as many takes about a millisecond. */
 const SAMPLE_USERS = 500
 
@@ -74,6 +77,8 @@ export interface ListShape {
   readonly withTotal: boolean
   /** The filters whose users are found first and then sorted. */
   readonly foundFirst: readonly FilterName[]
+  /** Whether only the next WALKED_USERS in the order are read. If they do not fill the page, others may have the words. */
+  readonly isWalk: boolean
 }
 
 /** The shape of a query. Queries of one shape differ in their parameters only. */
@@ -83,7 +88,8 @@ export function shapeOf(query: UserQuery, foundFirst = soughtOf(query)): ListSha
   const offset = 'offset' in start ? start.offset : 0
   const isShort = offset <= MAX_SHORT_OFFSET && (filters.length === 0 || soughtOf(query).length > 0)
   const after = 'offset' in start ? (isShort && offset > 0 ? 'near' : offset) : 'after'
-  return { sort, filters, limit, start: after, isShort, withTotal, foundFirst }
+  const isWalk = foundFirst.length === 0 && filters.includes('words') && !filters.includes('name')
+  return { sort, filters, limit, start: after, isShort, withTotal, foundFirst, isWalk }
 }
 
 /** The filters that are given. */
@@ -176,13 +182,15 @@ function pageSql(shape: ListShape, references: References): string {
 }
 
 function rowsSql(shape: ListShape, references: References): string {
-  const { sort, limit, start } = shape
+  const { sort, limit, start, isWalk } = shape
   const { source, others } = sourceOf(shape, references, 'ordered')
   const column = SORT_COLUMNS[sort.by]
-  const conditions = [...(start === 'after' ? [afterSql(sort, references)] : []), ...others]
+  const after = start === 'after' ? [afterSql(sort, references)] : []
+  const order = `ORDER BY ${orderOf(sort)}`
+  const next = `(SELECT ${LISTED} FROM users${whereSql(after)} ${order} LIMIT ${WALKED_USERS}) AS users`
   const rows = `
-      SELECT id, shown, ${column} AS sort_key FROM ${source}${whereSql(conditions)}
-      ORDER BY ${orderOf(sort)}`
+      SELECT id, shown, ${column} AS sort_key
+      FROM ${isWalk ? next + whereSql(others) : source + whereSql([...after, ...others])} ${order}`
   if (start === 'after') return `${rows} LIMIT ${limit + 1}`
   if (start !== 'near') return `${rows} LIMIT ${limit + 1} OFFSET ${start}`
   // For an unknown OFFSET alone, PostgreSQL plans as if it were a tenth of the table.
@@ -212,6 +220,9 @@ export function toPage(row: ListRow, { limit }: ListShape): UserPage {
   }
 }
 
+/** All columns that a list needs. */
+const LISTED = 'id, name_lower, email_lower, created_at, updated_at, shown'
+
 type Sourced = Pick<ListShape, 'filters' | 'foundFirst'>
 
 /** What the users are read from, and the conditions that remain. */
@@ -219,7 +230,7 @@ function sourceOf({ filters, foundFirst }: Sourced, references: References, read
   const others = filters.filter(name => !foundFirst.includes(name))
   const first = whereSql(conditionsOf(foundFirst, references, 'few'))
   // Planned on its own, so that PostgreSQL does not read the whole list in its order to find few users.
-  const few = `(SELECT id, name_lower, email_lower, created_at, updated_at, shown FROM users${first} OFFSET 0) AS users`
+  const few = `(SELECT ${LISTED} FROM users${first} OFFSET 0) AS users`
   return {
     source: foundFirst.length === 0 ? 'users' : few,
     others: conditionsOf(others, references, read),

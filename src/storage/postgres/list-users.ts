@@ -83,8 +83,7 @@ export function createUserLister(
     })
   }
 
-  return async query => {
-    const shape = shapeOf(query, await findFirst(connections, query))
+  function ask(query: UserQuery, shape: ListShape): Promise<UserPage> {
     const form = formOf(shape)
     let batches = batchesOf.get(form)
     if (batches === undefined) {
@@ -93,6 +92,13 @@ export function createUserLister(
       batchesOf.set(form, batches)
     }
     return batches.add(query)
+  }
+
+  return async query => {
+    const shape = shapeOf(query, await findFirst(connections, query))
+    const page = await ask(query, shape)
+    const isDone = !shape.isWalk || page.next !== undefined
+    return isDone ? page : ask(query, shapeOf(query, ['words']))
   }
 }
 
