@@ -9,7 +9,7 @@ export interface RedisLinkOptions {
   readonly prefix: string
   /** How long Redis may take to count. */
   readonly patienceMs: number
-  /** Called when the connection is lost. */
+  /** Called when the connection is lost and there is no other at once. */
   readonly onBroken: (error: unknown) => void
 }
 
@@ -17,7 +17,7 @@ export interface RedisLinkOptions {
 export interface RedisLink {
   /** Connects and counts something on trial, in place of the connection before. Ends within about a second. */
   open(): Promise<void>
-  /** Rejects while there is no connection. */
+  /** Waits while a connection is being opened. */
   readonly send: Send
   close(): void
 }
@@ -30,46 +30,70 @@ const TRIALS = Array.from({ length: 64 }, (_, index) => `trial-${index}`)
 
 export function createRedisLink(options: RedisLinkOptions): RedisLink {
   const { location, prefix, patienceMs, onBroken } = options
+  let opening: Promise<Send> | undefined
+  /** What `opening` has resolved to: a count does not wait for a promise more than it must. */
   let opened: Send | undefined
   let abort = new AbortController()
+  let openedAt = 0
 
   async function open(): Promise<void> {
     close()
     const { signal } = abort
+    const mine = connect(signal)
+    opening = mine
     try {
-      const send = await withinPatience(OPEN_MS, connect(signal))
-      signal.throwIfAborted()
-      opened = send
+      const send = await withinPatience(OPEN_MS, mine)
+      if (opening === mine) opened = send
+      openedAt = performance.now()
     } catch (error) {
-      if (!signal.aborted) close()
+      if (opening === mine) close()
       throw error
     }
   }
 
   async function connect(signal: AbortSignal): Promise<Send> {
+    let isTried = false
     const onEnd = (error: unknown) => {
-      if (opened !== undefined) onBroken(error)
+      if (isTried) void replace(error)
     }
     const send = await openRedisConnection({ location, signal, onEnd })
     const tryOut = () => Promise.all(TRIALS.map(name => countInRedis(send, prefix + name, OPEN_MS)))
     // The first time, Redis may have to read the script.
     await tryOut()
     await withinPatience(patienceMs, tryOut())
+    isTried = true
     return send
   }
 
+  /** A connection that ends while nothing waits for it, such as one that was idle for long, is replaced without notice. */
+  async function replace(error: unknown): Promise<void> {
+    if (performance.now() - openedAt < OPEN_MS) return onBroken(error)
+    const replaced = open()
+    const { signal } = abort
+    try {
+      await replaced
+    } catch (reason) {
+      if (!signal.aborted || opening === undefined) onBroken(reason)
+    }
+  }
+
   function close(): void {
+    opening?.catch(() => {})
+    opening = undefined
     opened = undefined
     abort.abort()
     abort = new AbortController()
   }
 
+  async function sendOnceOpen(...command: Parameters<Send>): Promise<unknown> {
+    if (opening === undefined) throw new Error('not connected')
+    const send = await opening
+    return send(...command)
+  }
+
   return {
     open,
-    send: async (...command) => {
-      if (opened === undefined) throw new Error('not connected')
-      return opened(...command)
-    },
+    send: (...command) => (opened ?? sendOnceOpen)(...command),
     close,
   }
 }
