@@ -237,7 +237,7 @@ export async function openBanList(options: BanListOptions): Promise<BanList> {
 
     follow,
 
-    catchUp: () => soon(follow()),
+    catchUp: () => soon((following ?? Promise.resolve()).then(follow)),
 
     saved: async () => {
       await Promise.all(saves)

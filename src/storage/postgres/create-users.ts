@@ -43,10 +43,7 @@ const CREATE: Statement = {
   text: `WITH ${CREATED} SELECT email, json FROM created`,
 }
 
-/**
- * Earlier releases, which may serve at the same time, read `user_version`. Each new key deletes up to two expired ones, which
- * is faster than they can be added.
- */
+/** Earlier releases, which may serve at the same time, read `user_version`. */
 const CREATE_WITH_KEYS: Statement = {
   name: 'create_users_with_keys',
   text: `
@@ -56,12 +53,19 @@ const CREATE_WITH_KEYS: Statement = {
       FROM unnest($7::text[], $8::bytea[], $9::text[]) AS claim (email, key_hash, fingerprint)
       JOIN created USING (email)
       ORDER BY key_hash
-    ), swept AS (
-      DELETE FROM idempotency_keys WHERE key_hash IN (
-        SELECT key_hash FROM idempotency_keys WHERE expires_at <= $11
-        ORDER BY expires_at LIMIT 2 * cardinality($7) FOR UPDATE SKIP LOCKED)
     )
     SELECT email, json FROM created`,
+}
+
+/** Each new key deletes up to this many expired ones, which is faster than they can be added. */
+const EXPIRED_KEYS_A_CLAIM = 2
+
+const DELETE_EXPIRED_KEYS: Statement = {
+  name: 'delete_expired_keys',
+  text: `
+    DELETE FROM idempotency_keys WHERE key_hash = ANY (ARRAY(
+      SELECT key_hash FROM idempotency_keys WHERE expires_at <= $1
+      ORDER BY expires_at LIMIT $2 FOR UPDATE SKIP LOCKED))`,
 }
 
 const DELETE_EXPIRED_KEY: Statement = {
@@ -113,16 +117,22 @@ export function createUserCreator(
       claim ? { email: user.email, ...claim } : [],
     )
     if (claims.length === 0) return session.query(CREATE, values)
-    const instant = steadyNow()
     return session.query(CREATE_WITH_KEYS, [
       ...values,
       claims.map(({ email }) => email),
       claims.map(({ keyHash }) => keyHash),
       claims.map(({ fingerprint }) => fingerprint),
-      instant + IDEMPOTENCY_TTL_MS,
-      instant,
+      steadyNow() + IDEMPOTENCY_TTL_MS,
     ])
   }
+
+  const sweeps = createBatches<IdempotencyClaim, void>({
+    run: async claims => {
+      const limit = EXPIRED_KEYS_A_CLAIM * claims.length
+      await connections.write(session => session.query(DELETE_EXPIRED_KEYS, [steadyNow(), limit]))
+      return claims.map(() => ({ value: undefined }))
+    },
+  })
 
   const batches = createBatches<Create, StoredUser>({
     isOfOne: isOfOneWrite,
@@ -168,7 +178,10 @@ export function createUserCreator(
   return async (user, claim) => {
     try {
       const create = { user, claim }
-      return await contended.run(keysOf(create), isAlone => attempt(create, isAlone))
+      const created = await contended.run(keysOf(create), isAlone => attempt(create, isAlone))
+      // Not awaited: what is not deleted now is deleted with a later key.
+      if (claim !== undefined) sweeps.add(claim).catch(() => {})
+      return created
     } catch (error) {
       if (await isOfUsedKey(error, claim)) throw new ServiceError('idempotency_key_in_use')
       throw sqlStateOf(error) === NO_MORE_IDS ? usedUp('ids') : error

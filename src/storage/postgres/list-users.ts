@@ -105,7 +105,10 @@ export function createUserLister(
 /** `UserRepository.walk`, by a cursor in a transaction, which a pooler keeps in one session too. */
 export function createUserWalker(connections: Connections): UserRepository['walk'] {
   return async (selection, take) => {
-    const text = walkStatement(selection, await findFirst(connections, selection))
+    // All users with the words are found before the first is sent: one after another they could be far apart.
+    const first =
+      selection.words.length > 0 ? (['words'] as const) : await findFirst(connections, selection)
+    const text = walkStatement(selection, first)
     const filters = filterValues(selection)
     const values = filtersOf(selection).map(name => filters[name])
     let hasBegun = false

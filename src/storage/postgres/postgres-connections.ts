@@ -83,6 +83,9 @@ export function createPostgresSharedStatements(connections: Connections): Shared
   return {
     read: (text, values) => connections.query({ text }, values, { lane: 'aside' }),
     write: (text, values) =>
-      connections.write(session => session.query({ text }, values), { countWrites: () => 1 }),
+      connections.write(session => session.query({ text }, values), {
+        lane: 'aside',
+        countWrites: () => 1,
+      }),
   }
 }
