@@ -1,8 +1,8 @@
 // Compares the service with its peers under the same load on this machine. Usage:
 //   npm run bench -- [--rounds 5] [--seconds 3] [--connections 50] [--servers service,fastify-bare]
 //                    [--workloads read,create] [--warm-up 1] [--write]
-// --write keeps the result in bench/measured.json and writes the documents and the chart that are made from it. It
-// replaces the tables of which all servers were measured, and no others.
+// --write keeps the result in bench/measured.json and writes the documents that are made from it. It replaces the tables
+// of which all servers were measured, and no others.
 import { deepStrictEqual } from 'node:assert/strict'
 import { makeDatabase } from './databases.mjs'
 import { loadGenerator, requestsOf, WORKLOADS } from './load.mjs'

@@ -121,6 +121,8 @@ function addServeCommand(program: Command, { terminal, run }: CommandContext): v
     .option('--port <NUMBER>', 'port to listen on, instead of PORT; 0 picks a free port')
     .action(({ host, port }: { host?: string; port?: string }) =>
       run(async () => {
+        // An empty variable counts as unset, but who gives an option means it.
+        if (host === '' || port === '') throw new UsageError('--host and --port must not be empty')
         const { serve } = await import('./serve/serve.ts')
         return serve({
           ...terminal.environment,

@@ -80,6 +80,11 @@ test.each(['PORT', '--port'])(
   },
 )
 
+test.each(['--port', '--host'])('serve refuses an empty %s', async option => {
+  const { code, stderr } = await runCommand({ cwd: temporaryFolder(), args: ['serve', option, ''] })
+  expect([code, stderr]).toEqual([2, expect.stringContaining('must not be empty')])
+})
+
 test('serve refuses --port and --host like PORT and HOST, under these names', async () => {
   const args = ['serve', '--port', '70000', '--host', 'a b']
   const env = { LOG_LEVEL: 'loud', PORT: 'http' }

@@ -53,7 +53,8 @@ export interface Task {
 const SIGNALS = ['SIGINT', 'SIGTERM'] as const
 
 /**
- * Runs the work of a long command. At its end, restores the default action of signals. If the work throws because it was aborted, returns 128 plus the number of the signal, as in shells.
+ * Runs the work of a long command. At its end, restores the default action of signals. If the work throws because it was
+ * aborted, returns 128 plus the number of the signal, as in shells.
  */
 export async function runTask<T>(
   terminal: Terminal,

@@ -1,6 +1,5 @@
 import { isUtf8 } from 'node:buffer'
 import { OperatorError } from '../../errors.ts'
-
 import { IMPORT_COLUMNS, type ImportRecord } from '../../users/transfer/import-rows.ts'
 import { type CsvParser, type CsvRow, createCsvParser } from './csv-rows.ts'
 import { MAX_ROW_BYTES, TOO_LONG } from './format.ts'

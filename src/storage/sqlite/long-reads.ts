@@ -68,7 +68,7 @@ function readInThread(path: string): LongReads {
     // Without the options of the process, which may be about its main module.
     const started = new Worker(PROGRAM, { eval: true, execArgv: [], workerData })
     started.on('message', (answer: Answer) => {
-      // What is asked of another thread, or was rejected by \`close\`, is not answered.
+      // What is asked of another thread, or was rejected by `close`, is not answered.
       if (started === thread) waiting.shift()?.resolve(answer)
       if (waiting.length === 0) started.unref()
     })

@@ -113,7 +113,7 @@ export function createUserImporter(dependencies: UserImporterOptions) {
       const { records } = last
       const choice = '--resume continues after them, --restart begins at the first row'
       throw new WrongStart([
-        `an earlier import of ${nameOf(source)} stopped after ${records} rows: ${choice}`,
+        `an earlier import of ${nameOf(source)} stopped after ${records.toLocaleString('en')} rows: ${choice}`,
       ])
     }
     const resumedFrom = start === 'resume' ? last : undefined
