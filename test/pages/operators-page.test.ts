@@ -43,6 +43,25 @@ async function clientsBanned({ ops }: ManagedApp): Promise<readonly string[]> {
   return (body as readonly { client: string }[]).map(({ client }) => client)
 }
 
+/** The colors of lines that have a contrast of less than 3:1 with their panel (WCAG 2.2, 1.4.11). */
+const findFaintLines = (page: Page) =>
+  page.evaluate<string[]>(
+    `(() => {
+       const luminanceOf = color => {
+         const [red, green, blue] = color.match(/\\d+/g).map(value => value / 255)
+           .map(value => value <= 0.04045 ? value / 12.92 : ((value + 0.055) / 1.055) ** 2.4);
+         return 0.2126 * red + 0.7152 * green + 0.0722 * blue;
+       };
+       const panel = luminanceOf(getComputedStyle(document.querySelector('.chart')).backgroundColor);
+       return [...document.querySelectorAll('.chart tr + tr .u-marker')]
+         .map(marker => getComputedStyle(marker).borderTopColor)
+         .filter(color => {
+           const line = luminanceOf(color);
+           return (Math.max(line, panel) + 0.05) / (Math.min(line, panel) + 0.05) < 3;
+         });
+     })()`,
+  )
+
 const widthOf = (page: Page) => page.evaluate('document.documentElement.scrollWidth')
 
 /** Answers the requests of the page for the status with something else. */
@@ -228,6 +247,31 @@ describe.skipIf(!canOpenPages)('GET / in a browser', () => {
     expect(unexpected()).toEqual([])
   })
 
+  test('a legend shows the newest values, or those at the pointer', async () => {
+    const { page, shows, unexpected } = await openWithBans()
+    let p99_ms = 700
+    await answerStatus(page, ({ history, ...status }) => {
+      const samples = history.samples.map(sample => ({ ...sample, p99_ms }))
+      return { ...status, history: { ...history, samples } }
+    })
+    const latency = page.locator('.chart:nth-of-type(2)')
+    const legend = () => latency.locator('.u-legend').innerText()
+    const showNext = async () => {
+      p99_ms++
+      await shows('tiles', `p99 ${p99_ms} ms`)
+    }
+    for (let times = 0; times < 2; times++) {
+      await showNext()
+      expect(await legend()).toContain(`${p99_ms}\u00a0ms`)
+    }
+    await latency.locator('.u-over').hover({ position: { x: 5, y: 5 } })
+    await showNext()
+    expect(await legend()).not.toContain(`${p99_ms}\u00a0ms`)
+    await page.mouse.move(0, 0)
+    await until(async () => (await legend()).includes(`${p99_ms}\u00a0ms`), 50)
+    expect(unexpected()).toEqual([])
+  })
+
   test('says since when the service cannot be reached, keeps its data, and goes on by itself', async () => {
     const { http, page, shows, textOf, rowsOf, unexpected } = await openWithBans()
     await http.get('/users').expect(200)
@@ -356,6 +400,7 @@ describe.skipIf(!canOpenPages)('GET / in a browser', () => {
         await page.setViewportSize({ width, height: 900 })
         await page.emulateMedia({ colorScheme: scheme })
         expect([scheme, width, await findSerious(page)]).toEqual([scheme, width, []])
+        expect([scheme, await findFaintLines(page)]).toEqual([scheme, []])
         expect(await widthOf(page)).toBe(width)
       }
     }
