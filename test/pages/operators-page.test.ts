@@ -231,8 +231,26 @@ describe.skipIf(!canOpenPages)('GET / in a browser', () => {
     await enter('not-the-token-of-the-port')
     await shows('token-error', 'does not accept')
     expect(await focused(page)).toBe('token')
+    // Nothing is asked for without a token, also when the page is looked at again.
+    const asked = await page.evaluate(
+      `(() => {
+         let asked = 0;
+         const ask = globalThis.fetch;
+         globalThis.fetch = (...call) => { asked++; return ask(...call) };
+         document.dispatchEvent(new Event('visibilitychange'));
+         globalThis.fetch = ask;
+         return asked;
+       })()`,
+    )
+    expect(asked).toBe(0)
+    // Announced again, although it is the same text.
+    await page.evaluate(`globalThis.said = document.querySelector('#token-error').firstChild`)
+    await enter('not-the-token-of-the-port')
+    await until(() => page.evaluate('!said.isConnected'), 50)
+    await shows('token-error', 'does not accept')
     await enter(TOKEN)
     await shows('connection', 'Live')
+    expect(await focused(page)).toBe('Forget the token')
     expect(await page.evaluate('JSON.stringify([...Object.entries(localStorage)])')).toBe('[]')
     expect(await page.content()).not.toContain(TOKEN)
     expect(page.url()).not.toContain(TOKEN)
