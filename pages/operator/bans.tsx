@@ -10,7 +10,7 @@ const REFRESH_MS = 10_000
 /** The bans in force, all or those of one client, to lift, and a form that finds or adds one. */
 export function Bans({ view, actions }: PanelProps) {
   const [client, setClient] = useState('')
-  const [bans, reload] = useBans({ view, actions }, client)
+  const { bans, failure, reload, remove } = useBans({ view, actions }, client)
   const now = view === undefined ? 0 : Date.parse(view.status.now)
 
   async function lift(ban: Ban): Promise<void> {
@@ -19,11 +19,17 @@ export function Bans({ view, actions }: PanelProps) {
     try {
       const wasInForce = await liftBan(ban)
       actions.notify(wasInForce ? `Lifted ${which}.` : `When lifted, ${which} had ended.`)
+      remove(ban)
       // Its button will be gone.
       document.getElementById('ban-client')?.focus()
     } catch (error) {
       actions.notify(actions.explain(error))
     }
+    reload()
+  }
+
+  function showAdded(): void {
+    setClient('')
     reload()
   }
 
@@ -37,13 +43,14 @@ export function Bans({ view, actions }: PanelProps) {
     </button>
   )
   const inForce = view && `${formatCount(view.status.bans)} in force`
+  const none = client === '' ? 'No bans in force.' : `No ban of ${client} in force.`
   return (
     <Panel
       name="bans"
       title="Bans"
-      note={bans.length < MAX_BANS ? inForce : `${inForce}, the first ${MAX_BANS}`}
+      note={bans?.length === MAX_BANS ? `${inForce}, the first ${MAX_BANS}` : inForce}
     >
-      <BanForm {...{ view, actions }} onFind={setClient} onAdded={reload} />
+      <BanForm {...{ view, actions }} onFind={setClient} onAdded={showAdded} />
       <Table
         id="bans"
         caption="Bans in force"
@@ -53,17 +60,26 @@ export function Bans({ view, actions }: PanelProps) {
           numbers<Ban>('Ends in', ({ ends_at }) => formatSpan(Date.parse(ends_at) - now)),
           { label: 'Lift', kind: 'number', cell: action },
         ]}
-        rows={bans.filter(({ ends_at }) => Date.parse(ends_at) > now)}
-        keyOf={({ rule, client }) => JSON.stringify([rule, client])}
-        empty={client === '' ? 'No bans in force.' : `No ban of ${client} in force.`}
+        rows={bans?.filter(({ ends_at }) => Date.parse(ends_at) > now)}
+        keyOf={keyOf}
+        empty={failure ?? none}
       />
     </Panel>
   )
 }
 
-/** The first bans in force, as new as the status that is shown, and a function that asks again. */
+const keyOf = ({ rule, client }: Ban) => JSON.stringify([rule, client])
+
+interface Answer {
+  /** `undefined` before the first answer. */
+  readonly bans?: readonly Ban[]
+  /** Why there is no list. */
+  readonly failure?: string
+}
+
+/** The first bans in force, as new as the status that is shown, and functions that ask again and that take a lifted one out. */
 function useBans({ view, actions }: PanelProps, client: string) {
-  const [bans, setBans] = useState<readonly Ban[]>([])
+  const [answer, setAnswer] = useState<Answer>({})
   const [changes, setChanges] = useState(0)
   const period = view && Math.floor(Date.parse(view.status.now) / REFRESH_MS)
 
@@ -71,15 +87,22 @@ function useBans({ view, actions }: PanelProps, client: string) {
     if (period === undefined) return
     let isNewest = true
     fetchBans(client).then(
-      found => isNewest && setBans(found),
-      error => isNewest && actions.explain(error),
+      bans => isNewest && setAnswer({ bans }),
+      error => isNewest && setAnswer({ bans: [], failure: actions.explain(error) }),
     )
     return () => {
       isNewest = false
     }
   }, [client, view?.status.bans, period, changes])
 
-  return [bans, () => setChanges(known => known + 1)] as const
+  return {
+    ...answer,
+    reload: () => setChanges(known => known + 1),
+    remove: (lifted: Ban) =>
+      setAnswer(({ bans = [], ...others }) => {
+        return { ...others, bans: bans.filter(ban => keyOf(ban) !== keyOf(lifted)) }
+      }),
+  }
 }
 
 interface BanFormProps extends PanelProps {
@@ -138,6 +161,7 @@ function BanForm({ view, actions, onFind, onAdded }: BanFormProps) {
       noValidate
       onSubmit={event => {
         event.preventDefault()
+        setErrors({})
         onFind(read('client'))
       }}
     >
@@ -158,7 +182,17 @@ function BanForm({ view, actions, onFind, onAdded }: BanFormProps) {
       </label>
       <label>
         For
-        <input {...describe('for')} {...text} placeholder="as the rule says" />
+        <input
+          {...describe('for')}
+          {...text}
+          placeholder="as the rule says"
+          onKeyDown={event => {
+            if (event.key !== 'Enter') return
+            // Enter alone presses the first button, which finds.
+            event.preventDefault()
+            document.getElementById('add-ban')?.click()
+          }}
+        />
       </label>
       <button type="button" id="add-ban" disabled={rules.length === 0} onClick={add}>
         Add the ban

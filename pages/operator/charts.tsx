@@ -23,7 +23,7 @@ interface ChartOptions {
 
 interface Series {
   readonly label: string
-  /** Stands out from light and dark. */
+  /** Has a contrast of at least 3:1 with light and dark panels. */
   readonly color: string
   readonly value: (sample: HistorySample) => number | null
 }
@@ -33,7 +33,7 @@ const ofClass = (name: string) => (sample: HistorySample) =>
 
 const BLUE = '#4f8de6'
 const TEAL = '#2f9dac'
-const AMBER = '#d1900f'
+const AMBER = '#bd800d'
 const RED = '#e0483d'
 const GRAY = '#86919d'
 
@@ -157,7 +157,8 @@ function plotOptions({ series, format, minTop }: ChartOptions, host: HTMLElement
       setLegend: [
         plot => {
           const newest = plot.data[0].length - 1
-          if (plot.legend.idx == null && newest >= 0) plot.setLegend({ idx: newest }, false)
+          const isPointedAt = (plot.cursor.left ?? -1) >= 0
+          if (!isPointedAt && newest >= 0) plot.setLegend({ idx: newest }, false)
         },
       ],
     },

@@ -8,8 +8,8 @@ const ICON = new URL('icon.svg', import.meta.url).href
 /** How the page stands to the service. */
 export type Connection =
   | { readonly kind: 'live' }
-  /** A token is needed. `wasRefused` says whether one was given. */
-  | { readonly kind: 'locked'; readonly wasRefused: boolean }
+  /** A token is needed. `refusals` is how many were given in vain. */
+  | { readonly kind: 'locked'; readonly refusals: number }
   /** `since` is the time of the last answer, or of the first attempt, by the browser's clock. */
   | { readonly kind: 'lost'; readonly since: number; readonly reason: string }
 
@@ -22,6 +22,10 @@ export function Header({ connection, view, actions }: HeaderProps) {
   const { title, tone } = readinessOf(connection, view)
   const checks = Object.entries(view?.status.checks ?? {})
   const isLocked = connection.kind === 'locked'
+  const forget = useRef<HTMLButtonElement>(null)
+  // The form takes the focus with it when it goes.
+  useLayoutEffect(() => (isLocked ? () => forget.current?.focus() : undefined), [isLocked])
+
   return (
     <header class="top">
       <img src={ICON} alt="" width="26" height="26" />
@@ -35,10 +39,11 @@ export function Header({ connection, view, actions }: HeaderProps) {
           checks.map(([name, { status }]) => `${name} ${status}`).join(' · ')}
       </span>
       <span id="connection">{describeConnection(connection, view)}</span>
-      {isLocked && <TokenForm wasRefused={connection.wasRefused} onEntered={actions.refresh} />}
+      {isLocked && <TokenForm refusals={connection.refusals} onEntered={actions.refresh} />}
       {!isLocked && readToken() !== undefined && (
         <button
           type="button"
+          ref={forget}
           onClick={() => {
             forgetToken()
             actions.refresh()
@@ -66,11 +71,11 @@ function describeConnection(connection: Connection, view: View | undefined): str
 }
 
 interface TokenFormProps {
-  readonly wasRefused: boolean
+  readonly refusals: number
   readonly onEntered: () => void
 }
 
-function TokenForm({ wasRefused, onEntered }: TokenFormProps) {
+function TokenForm({ refusals, onEntered }: TokenFormProps) {
   const input = useRef<HTMLInputElement>(null)
   useLayoutEffect(() => input.current?.focus(), [])
 
@@ -99,7 +104,8 @@ function TokenForm({ wasRefused, onEntered }: TokenFormProps) {
       </label>
       <button type="submit">Use the token</button>
       <p class="bad" id="token-error" role="alert">
-        {wasRefused && 'The service does not accept this token.'}
+        {/* A new element each time, because a screen reader says again only what is new. */}
+        {refusals > 0 && <span key={refusals}>The service does not accept this token.</span>}
       </p>
     </form>
   )

@@ -29,7 +29,7 @@ const actions = {
 // What nobody sees is not asked for.
 document.addEventListener('visibilitychange', () => {
   if (document.hidden) window.clearTimeout(polling)
-  else void poll()
+  else if (connection.kind !== 'locked') void poll()
 })
 show()
 void poll()
@@ -82,10 +82,9 @@ function notify(text: string): void {
 /** Asks for the token, and for nothing else until there is one. */
 function lock(): void {
   window.clearTimeout(polling)
-  const wasRefused =
-    readToken() !== undefined || (connection.kind === 'locked' && connection.wasRefused)
+  const before = connection.kind === 'locked' ? connection.refusals : 0
+  connection = { kind: 'locked', refusals: before + (readToken() === undefined ? 0 : 1) }
   forgetToken()
-  connection = { kind: 'locked', wasRefused }
   show()
 }
 

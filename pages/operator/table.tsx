@@ -19,11 +19,11 @@ export interface TableProps<Row> {
 }
 
 /** A table, or a line that says why there is none. */
-export function Table<Row>({ id, caption, columns, rows = [], keyOf, empty }: TableProps<Row>) {
-  if (rows.length === 0) {
+export function Table<Row>({ id, caption, columns, rows, keyOf, empty }: TableProps<Row>) {
+  if (rows === undefined || rows.length === 0) {
     return (
       <div class="faint" id={id}>
-        {empty}
+        {rows !== undefined && empty}
       </div>
     )
   }

@@ -43,6 +43,25 @@ async function clientsBanned({ ops }: ManagedApp): Promise<readonly string[]> {
   return (body as readonly { client: string }[]).map(({ client }) => client)
 }
 
+/** The colors of lines that have a contrast of less than 3:1 with their panel (WCAG 2.2, 1.4.11). */
+const findFaintLines = (page: Page) =>
+  page.evaluate<string[]>(
+    `(() => {
+       const luminanceOf = color => {
+         const [red, green, blue] = color.match(/\\d+/g).map(value => value / 255)
+           .map(value => value <= 0.04045 ? value / 12.92 : ((value + 0.055) / 1.055) ** 2.4);
+         return 0.2126 * red + 0.7152 * green + 0.0722 * blue;
+       };
+       const panel = luminanceOf(getComputedStyle(document.querySelector('.chart')).backgroundColor);
+       return [...document.querySelectorAll('.chart tr + tr .u-marker')]
+         .map(marker => getComputedStyle(marker).borderTopColor)
+         .filter(color => {
+           const line = luminanceOf(color);
+           return (Math.max(line, panel) + 0.05) / (Math.min(line, panel) + 0.05) < 3;
+         });
+     })()`,
+  )
+
 const widthOf = (page: Page) => page.evaluate('document.documentElement.scrollWidth')
 
 /** Answers the requests of the page for the status with something else. */
@@ -107,11 +126,16 @@ describe.skipIf(!canOpenPages)('GET / in a browser', () => {
     await button('Add the ban').click()
     await shows('ban-error', 'For must be a time')
     expect(await focused(page)).toBe('ban-for')
+    await page.locator('#ban-client').fill(OTHER)
+    await page.locator('#ban-client').press('Enter')
+    await hasRows('bans', 1)
+    expect(await page.locator('#ban-error').textContent()).toBe('')
+    await page.locator('#ban-client').fill(CLIENT)
     await page.locator('#ban-rule').selectOption('probing')
     await page.locator('#ban-for').fill('30 minutes')
     await button('Add the ban').click()
     await shows('message', `${CLIENT} is banned by probing`)
-    expect(await page.locator('#ban-error').textContent()).toBe('')
+    await hasRows('bans', 2)
     expect((await clientsBanned(opened)).toSorted()).toEqual([CLIENT, OTHER].toSorted())
 
     await button('Find').click()
@@ -155,6 +179,35 @@ describe.skipIf(!canOpenPages)('GET / in a browser', () => {
     await shows('message', `Lifted the ban of ${CLIENT} by login.`)
     expect(await focused(page)).toBe('ban-client')
     expect(await clientsBanned(opened)).toEqual([])
+    await tabTo(page, 'ban-for')
+    await keyboard.type('5 minutes')
+    await keyboard.press('Enter')
+    await shows('message', `${CLIENT} is banned by login`)
+    expect(await focused(page)).toBe('ban-for')
+    expect(await clientsBanned(opened)).toEqual([CLIENT])
+    expect(unexpected()).toEqual([])
+  })
+
+  test('says why there is no list of bans, and takes a lifted ban out without a new list', async () => {
+    const { ops, page, textOf, hasRows, button, shows, unexpected } = await openWithBans([CLIENT])
+    page.on('dialog', dialog => void dialog.accept())
+    await hasRows('bans', 1)
+    const lists = /\/bans\?per_page=/
+    await page.route(lists, () => {})
+    await button(`Lift the ban of ${CLIENT} by login`).click()
+    await shows('message', `Lifted the ban of ${CLIENT} by login.`)
+    expect(await textOf('bans')).toBe('No bans in force.')
+    await page.unroute(lists)
+    await page.route(lists, route => route.abort())
+    await page.locator('#ban-client').fill(OTHER)
+    await button('Find').click()
+    await shows('bans', /^The service cannot be reached\.$/)
+    await page.unroute(lists)
+    await ops
+      .post('/bans')
+      .send({ ban: { rule: 'login', client: OTHER } })
+      .expect(201)
+    await hasRows('bans', 1)
     expect(unexpected()).toEqual([])
   })
 
@@ -212,8 +265,26 @@ describe.skipIf(!canOpenPages)('GET / in a browser', () => {
     await enter('not-the-token-of-the-port')
     await shows('token-error', 'does not accept')
     expect(await focused(page)).toBe('token')
+    // Nothing is asked for without a token, also when the page is looked at again.
+    const asked = await page.evaluate(
+      `(() => {
+         let asked = 0;
+         const ask = globalThis.fetch;
+         globalThis.fetch = (...call) => { asked++; return ask(...call) };
+         document.dispatchEvent(new Event('visibilitychange'));
+         globalThis.fetch = ask;
+         return asked;
+       })()`,
+    )
+    expect(asked).toBe(0)
+    // Announced again, although it is the same text.
+    await page.evaluate(`globalThis.said = document.querySelector('#token-error').firstChild`)
+    await enter('not-the-token-of-the-port')
+    await until(() => page.evaluate('!said.isConnected'), 50)
+    await shows('token-error', 'does not accept')
     await enter(TOKEN)
     await shows('connection', 'Live')
+    expect(await focused(page)).toBe('Forget the token')
     expect(await page.evaluate('JSON.stringify([...Object.entries(localStorage)])')).toBe('[]')
     expect(await page.content()).not.toContain(TOKEN)
     expect(page.url()).not.toContain(TOKEN)
@@ -225,6 +296,31 @@ describe.skipIf(!canOpenPages)('GET / in a browser', () => {
     expect(await textOf('token-error')).toBe('')
     await enter(TOKEN)
     await shows('connection', 'Live')
+    expect(unexpected()).toEqual([])
+  })
+
+  test('a legend shows the newest values, or those at the pointer', async () => {
+    const { page, shows, unexpected } = await openWithBans()
+    let p99_ms = 700
+    await answerStatus(page, ({ history, ...status }) => {
+      const samples = history.samples.map(sample => ({ ...sample, p99_ms }))
+      return { ...status, history: { ...history, samples } }
+    })
+    const latency = page.locator('.chart:nth-of-type(2)')
+    const legend = () => latency.locator('.u-legend').innerText()
+    const showNext = async () => {
+      p99_ms++
+      await shows('tiles', `p99 ${p99_ms} ms`)
+    }
+    for (let times = 0; times < 2; times++) {
+      await showNext()
+      expect(await legend()).toContain(`${p99_ms}\u00a0ms`)
+    }
+    await latency.locator('.u-over').hover({ position: { x: 5, y: 5 } })
+    await showNext()
+    expect(await legend()).not.toContain(`${p99_ms}\u00a0ms`)
+    await page.mouse.move(0, 0)
+    await until(async () => (await legend()).includes(`${p99_ms}\u00a0ms`), 50)
     expect(unexpected()).toEqual([])
   })
 
@@ -356,6 +452,7 @@ describe.skipIf(!canOpenPages)('GET / in a browser', () => {
         await page.setViewportSize({ width, height: 900 })
         await page.emulateMedia({ colorScheme: scheme })
         expect([scheme, width, await findSerious(page)]).toEqual([scheme, width, []])
+        expect([scheme, await findFaintLines(page)]).toEqual([scheme, []])
         expect(await widthOf(page)).toBe(width)
       }
     }

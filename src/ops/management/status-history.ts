@@ -1,4 +1,5 @@
 import { DURATION_BOUNDS, type RequestSeries } from '../../http/request-metrics.ts'
+import type { RuleReport } from '../../limits/tallies.ts'
 import { quantileOf, totalOf } from '../../metrics/histogram.ts'
 import { queuesOf, type ServiceReport } from '../metrics/service-report.ts'
 
@@ -18,7 +19,10 @@ export type HistorySample = ReturnType<typeof sampleBetween>
 
 /** What the service did in the last 15 minutes, in memory. */
 export interface StatusHistory {
-  /** The samples after a time, in milliseconds since the epoch; the oldest first, each with a later time than the one before it. */
+  /**
+   * The samples of the last 15 minutes after a time, in milliseconds since the epoch; the oldest first, each with a later time than
+   * the one before it.
+   */
   read(since?: number): {
     readonly every_seconds: number
     readonly samples: readonly HistorySample[]
@@ -51,10 +55,14 @@ export function createStatusHistory(options: StatusHistoryOptions): StatusHistor
   }
 
   return {
-    read: (since = -Infinity) => ({
-      every_seconds: SAMPLE_MS / 1000,
-      samples: samples.filter(({ at }) => Date.parse(at) > since),
-    }),
+    read: (since = -Infinity) => {
+      // No samples are added while the machine is suspended, so those of before it are still here.
+      const after = Math.max(since, options.now() - KEPT_MS)
+      return {
+        every_seconds: SAMPLE_MS / 1000,
+        samples: samples.filter(({ at }) => Date.parse(at) > after),
+      }
+    },
     sample,
     start: () => {
       // A service that cannot report leaves a gap, which the next sample covers.
@@ -78,12 +86,12 @@ function sampleBetween(from: Moment, to: Moment) {
   const seconds = (to.at - from.at) / 1000
   const growth = (numberIn: (report: ServiceReport) => number) =>
     numberIn(to.report) - numberIn(from.report)
-  // The numbers of a rule that was removed are gone.
+  const rulesBefore = new Map(rulesIn(from.report).map(rule => [nameOf(rule), rule]))
+  // Rule by rule, because a reload may remove one, or begin one again at zero.
   const decisions = (name: 'refused' | 'wouldRefuse') =>
-    Math.max(
-      0,
-      growth(({ limits }) => (limits?.rules ?? []).reduce((sum, rule) => sum + rule[name], 0)),
-    )
+    rulesIn(to.report)
+      .map(rule => Math.max(0, rule[name] - (rulesBefore.get(nameOf(rule))?.[name] ?? 0)))
+      .reduce((sum, count) => sum + count, 0)
   const before = durationsOf(from.report.requests.series)
   const durations = durationsOf(to.report.requests.series).map(
     (count, range) => count - (before[range] ?? 0),
@@ -112,6 +120,14 @@ function sampleBetween(from: Moment, to: Moment) {
     /** CPU seconds that the process used, for each second. */
     cpu: rounded(growth(({ process }) => process.cpuSeconds) / seconds),
   }
+}
+
+function rulesIn({ limits }: ServiceReport): readonly RuleReport[] {
+  return limits?.rules ?? []
+}
+
+function nameOf({ type, rule }: RuleReport): string {
+  return `${type} ${rule}`
 }
 
 /** Requests by class of status; every class is present. */

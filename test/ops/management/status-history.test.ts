@@ -116,7 +116,7 @@ test('after the clock was set back the times still grow, and no rate changes', a
   expect(times).toEqual([...new Set(times)].toSorted())
 })
 
-test('the decisions of all rules count, and are no negative number after a rule was removed', async () => {
+test('the decisions of all rules count, also while a reload removes a rule or begins one again', async () => {
   const { sample } = openHistory()
   const [one, other] = [
     { rule: 'a', refused: 50 },
@@ -128,11 +128,12 @@ test('the decisions of all rules count, and are no negative number after a rule 
     { ...other, refused: 10, wouldRefuse: 2 },
   ]
   expect(await sample(reportOfRules(grown))).toMatchObject({ refused: 5, would_refuse: 1 })
-  const [, left] = grown
-  expect(await sample(reportOfRules(left ? [left] : []))).toMatchObject({
-    refused: 0,
-    would_refuse: 0,
-  })
+  const left = { ...other, refused: 14, wouldRefuse: 5 }
+  expect(await sample(reportOfRules([left]))).toMatchObject({ refused: 4, would_refuse: 3 })
+  const begun = { ...one, refused: 2 }
+  const ofOtherType = { rule: 'b', type: 'ban', refused: 1 } as const
+  const reloaded = [begun, { ...left, refused: 0 }, ofOtherType]
+  expect(await sample(reportOfRules(reloaded))).toMatchObject({ refused: 3, would_refuse: 0 })
 })
 
 test('15 minutes are kept, and since gives only what is newer', async () => {
@@ -143,4 +144,15 @@ test('15 minutes are kept, and since gives only what is newer', async () => {
   const since = (index: number) => history.read(Date.parse(samples.at(index)?.at ?? '')).samples
   expect(since(446)).toEqual(samples.slice(447))
   expect(since(-1)).toEqual([])
+})
+
+test('after a suspend of the machine the samples of before it are gone', async () => {
+  const { history, wall, sample } = openHistory()
+  for (const count of [0, 10, 20]) await sample(reportOfRequests(count))
+  wall.advance(14 * 60_000)
+  expect(history.read().samples).toHaveLength(2)
+  wall.advance(60_000)
+  expect(history.read().samples).toEqual([])
+  await sample(reportOfRequests(26))
+  expect(history.read().samples).toMatchObject([{ seconds: 2, by_status: { '2xx': 6 } }])
 })
