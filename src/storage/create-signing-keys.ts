@@ -4,8 +4,7 @@ import type { Storage } from './storage.ts'
 
 const SELECT_KEY = `SELECT key FROM signing_keys WHERE name = $1`
 
-/** Of a name and 32 random bytes. */
-export const INSERT_UNLESS_THERE = `INSERT INTO signing_keys (name, key) VALUES ($1, $2) ON CONFLICT DO NOTHING`
+const INSERT_UNLESS_THERE = `INSERT INTO signing_keys (name, key) VALUES ($1, $2) ON CONFLICT DO NOTHING`
 
 /** Keys in the table `signing_keys` of either engine. One that is not there is created. */
 export function createSigningKeys({ read, write }: SharedStatements): Storage['signingKey'] {

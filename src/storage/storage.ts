@@ -34,9 +34,7 @@ export interface Storage {
 }
 
 /** What a secret is for: the cursors of lists, or the names of counters in Redis. */
-export const SIGNING_KEYS = ['cursor', 'counters'] as const
-
-export type SigningKeyName = (typeof SIGNING_KEYS)[number]
+export type SigningKeyName = 'cursor' | 'counters'
 
 export interface OpenStorageOptions {
   /** Milliseconds since the epoch. */

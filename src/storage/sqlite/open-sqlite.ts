@@ -1,10 +1,7 @@
-import { randomBytes } from 'node:crypto'
 import { closeSync, existsSync, openSync } from 'node:fs'
 import { dirname } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { makeFolder, syncFile } from '../../files/durable-files.ts'
-import { INSERT_UNLESS_THERE } from '../create-signing-keys.ts'
-import { SIGNING_KEYS } from '../storage.ts'
 import { OLDER_SCHEMA, UNFINISHED_COPY, UnusableDatabase } from '../unusable-database.ts'
 import { connect } from './connect.ts'
 import { companionOf, IN_MEMORY } from './database-files.ts'
@@ -12,7 +9,6 @@ import { inspect, requireThere, START_PATIENCE_MS } from './inspect-database.ts'
 import { migrate, migrationsOfRelease } from './migrator.ts'
 import type { Database } from './sqlite-driver.ts'
 import { explainErrors, isBusy } from './sqlite-errors.ts'
-import { numbered } from './sqlite-statements.ts'
 import { beginWords } from './word-index.ts'
 
 const BUSY_PAUSE_MS = 20
@@ -41,7 +37,6 @@ export async function openSqlite(options: OpenOptions): Promise<Database> {
     const database = await connect(path, { timeout: START_PATIENCE_MS, lock: switchToWal })
     try {
       migrate(database, migrationsOfRelease(), now)
-      createSigningKeys(database)
       beginWords(database)
       // From here on SQLite must not wait for locks, because that blocks the event loop. Writes retry with a timer.
       database.pragma('busy_timeout = 0')
@@ -63,14 +58,6 @@ async function prepare({ path, mustExist, isCopyTarget }: OpenOptions): Promise<
     throw new UnusableDatabase(OLDER_SCHEMA)
   }
   syncRecovered(path)
-}
-
-/** Now, while SQLite waits for locks: another process may be writing for long. */
-function createSigningKeys(database: Database): void {
-  const there = database.prepare(`SELECT name FROM signing_keys`).pluck().all()
-  for (const name of SIGNING_KEYS.filter(name => !there.includes(name))) {
-    database.prepare(INSERT_UNLESS_THERE).run(numbered([name, randomBytes(32)]))
-  }
 }
 
 /** Creates folders with mode 700 and the file with 600; SQLite gives the WAL the mode of the file. Existing ones stay. */
