@@ -237,7 +237,7 @@ export async function openBanList(options: BanListOptions): Promise<BanList> {
 
     follow,
 
-    catchUp: () => soon((following ?? Promise.resolve()).then(follow)),
+    catchUp: () => soon(Promise.resolve(following).then(follow)),
 
     saved: async () => {
       await Promise.all(saves)

@@ -43,7 +43,7 @@ export interface Tallies {
 }
 
 /** The type of the rules of a kind, as in their notices. */
-export const TYPE_OF_KIND: Readonly<Record<RuleKind, NoticeType>> = {
+const TYPE_OF_KIND: Readonly<Record<RuleKind, NoticeType>> = {
   safelist: 'safelist',
   blocklist: 'blocklist',
   bans: 'ban',

@@ -178,7 +178,7 @@ function toOriginForm(request: Request): void {
  * `onRequest` decides when the application is called. It is not a second listener, because Node copies the list of
  * listeners for each request once there are two.
  */
-export function createExpressServer(
+function createExpressServer(
   app: Application,
   options: ServerOptions,
   onRequest: (request: Request, response: Response) => void,

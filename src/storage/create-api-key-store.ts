@@ -1,5 +1,4 @@
-import type { ApiKeyStore, StoredApiKey } from '../access/api-key.ts'
-import { scopesAmong } from '../access/api-key.ts'
+import { type ApiKeyStore, type StoredApiKey, scopesAmong } from '../access/api-key.ts'
 import type { SharedStatements } from './shared-statements.ts'
 
 const SELECT_ALL = `

@@ -65,7 +65,7 @@ function wildcardTest(pattern: string): TextTest {
 }
 
 /** Drops the flags g and y: with them an expression continues where its last match ended. */
-export function toRegExp(pattern: Exclude<Pattern, string>): RegExp {
+function toRegExp(pattern: Exclude<Pattern, string>): RegExp {
   return pattern instanceof RegExp
     ? new RegExp(pattern.source, pattern.flags.replace(/[gy]/g, ''))
     : new RegExp(pattern.regex, pattern.flags)

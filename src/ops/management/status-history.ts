@@ -56,7 +56,7 @@ export function createStatusHistory(options: StatusHistoryOptions): StatusHistor
 
   return {
     read: (since = -Infinity) => {
-      // No samples are added while the machine is suspended, so those of before it are still here.
+      // While the machine is suspended, nothing removes old samples.
       const after = Math.max(since, options.now() - KEPT_MS)
       return {
         every_seconds: SAMPLE_MS / 1000,

@@ -88,8 +88,16 @@ export function shapeOf(query: UserQuery, foundFirst = soughtOf(query)): ListSha
   const offset = 'offset' in start ? start.offset : 0
   const isShort = offset <= MAX_SHORT_OFFSET && (filters.length === 0 || soughtOf(query).length > 0)
   const after = 'offset' in start ? (isShort && offset > 0 ? 'near' : offset) : 'after'
-  const isWalk = foundFirst.length === 0 && filters.includes('words') && !filters.includes('name')
+  const isWalk = areWordsFar(filters, foundFirst)
   return { sort, filters, limit, start: after, isShort, withTotal, foundFirst, isWalk }
+}
+
+/** Whether the users with the words may all be far from the beginning of the order, and nothing else says where they are. */
+export function areWordsFar(
+  filters: readonly FilterName[],
+  foundFirst: readonly FilterName[],
+): boolean {
+  return foundFirst.length === 0 && filters.includes('words') && !filters.includes('name')
 }
 
 /** The filters that are given. */

@@ -8,6 +8,7 @@ import type {
 import { type Batches, createBatches } from './batches.ts'
 import { areWordsIndexed } from './index-next-users.ts'
 import {
+  areWordsFar,
   countStatement,
   type FilterName,
   filtersOf,
@@ -105,12 +106,12 @@ export function createUserLister(
 /** `UserRepository.walk`, by a cursor in a transaction, which a pooler keeps in one session too. */
 export function createUserWalker(connections: Connections): UserRepository['walk'] {
   return async (selection, take) => {
-    // All users with the words are found before the first is sent: one after another they could be far apart.
-    const first =
-      selection.words.length > 0 ? (['words'] as const) : await findFirst(connections, selection)
-    const text = walkStatement(selection, first)
+    const names = filtersOf(selection)
+    const first = await findFirst(connections, selection)
+    // All of them are then found before the first is sent.
+    const text = walkStatement(selection, areWordsFar(names, first) ? ['words'] : first)
     const filters = filterValues(selection)
-    const values = filtersOf(selection).map(name => filters[name])
+    const values = names.map(name => filters[name])
     let hasBegun = false
     const read = async (session: Session) => {
       // What was taken cannot be given again.

@@ -52,7 +52,7 @@ function targetOf(link: string): string | undefined {
   }
 }
 
-/** The size of a file; 0 if there is none. */
+/** The size of a file in bytes. A missing file has 0. */
 export function bytesOf(path: string): number {
   return statSync(path, { throwIfNoEntry: false })?.size ?? 0
 }
