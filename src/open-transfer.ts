@@ -4,7 +4,7 @@ import type { Config } from './config/settings.ts'
 import { openStorageForCommand } from './open-database.ts'
 import { createPasswordHasher, createTrialHasher } from './users/passwords/hasher.ts'
 import { createImportRules } from './users/transfer/import-rows.ts'
-import { createUserImporter } from './users/transfer/user-import.ts'
+import { type ImportOptions, runImport } from './users/transfer/user-import.ts'
 
 /** The default size of libuv's thread pool. */
 const MAX_HASHING_THREADS = 4
@@ -25,13 +25,14 @@ export async function openUserImport(
   const trial = isDryRun ? await openTrial(storage) : undefined
   const maxConcurrent = Math.min(availableParallelism(), MAX_HASHING_THREADS)
   const passwords = createPasswordHasher({ maxConcurrent })
+  const parts = {
+    store: trial?.store ?? storage.imports,
+    rules: createImportRules(config),
+    passwords: isDryRun ? createTrialHasher(passwords) : passwords,
+    endsAtConflict: !isDryRun,
+  }
   return {
-    importer: createUserImporter({
-      store: trial?.store ?? storage.imports,
-      rules: createImportRules(config),
-      passwords: isDryRun ? createTrialHasher(passwords) : passwords,
-      endsAtConflict: !isDryRun,
-    }),
+    run: (options: Omit<ImportOptions, keyof typeof parts>) => runImport({ ...options, ...parts }),
     close: async () => {
       trial?.close()
       await storage.close()

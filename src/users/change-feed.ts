@@ -65,12 +65,6 @@ export interface ChangeFeedOptions {
   readonly isAllowed: (request: Request) => boolean
 }
 
-/** Waiting and streaming requests. */
-export interface ChangeFeedReport {
-  readonly waiting: number
-  readonly streaming: number
-}
-
 export type ChangeFeed = ReturnType<typeof createChangeFeed>
 
 /** `GET /users/changes` in its forms: a page, a page that is waited for, and a stream of events. */
@@ -179,7 +173,8 @@ export function createChangeFeed({ changes, watch, maxWaiting, isAllowed }: Chan
       const wantsStream = asksInsteadOfJson(EVENT_STREAM_TYPE, request.headers.accept)
       return wantsStream ? openStream(request) : readPage(request)
     },
-    report: (): ChangeFeedReport => ({ waiting, streaming }),
+    /** How many requests wait or stream now. */
+    report: () => ({ waiting, streaming }),
   }
 }
 

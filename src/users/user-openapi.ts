@@ -86,7 +86,7 @@ const CREATE_HEADERS = {
 }
 
 /** What requests for users take and answer. In the order of the document, so that its examples work from top to bottom. */
-export function describeUserOperations({ schemas }: UserRules) {
+export function describeUserOperations(rules: UserRules) {
   const update = {
     path: '/users/{id}',
     action: 'update',
@@ -96,7 +96,7 @@ export function describeUserOperations({ schemas }: UserRules) {
       'Changes the fields that are sent. PUT and PATCH do the same; PATCH also takes ' +
       '`application/merge-patch+json`. If all values are the same, `updated_at` stays. With `If-Match`, only if the user still has one of these versions.',
     parameters: [ID, IF_MATCH, IF_NONE_MATCH],
-    body: bodySchema('UserChange', schemas.change),
+    body: bodySchema('UserChange', rules.change),
     answers: { 200: answerWithUser('The user after the change.') },
     refusals: ['email_taken', 'user_not_found', 'outcome_unknown'],
   } as const
@@ -162,7 +162,7 @@ export function describeUserOperations({ schemas }: UserRules) {
       description:
         'With an `Idempotency-Key` it is safe to repeat, for example after a lost connection.',
       parameters: [IDEMPOTENCY_KEY],
-      body: bodySchema('NewUser', schemas.newUser),
+      body: bodySchema('NewUser', rules.newUser),
       answers: { 201: { ...answerWithUser('The user.'), headers: CREATE_HEADERS } },
       refusals: ['email_taken', 'outcome_unknown'],
     },
@@ -176,7 +176,7 @@ export function describeUserOperations({ schemas }: UserRules) {
       description:
         'For a login: answers with the user if the password is right. An unknown e-mail, a user without a password and a ' +
         'wrong password get the same response, in about the same time.',
-      body: bodySchema('Login', schemas.login),
+      body: bodySchema('Login', rules.login),
       answers: {
         200: { description: 'The user with this e-mail and password.', content: USER_CONTENT },
       },
@@ -221,6 +221,6 @@ function answerWithUser(description: string): Answer {
 }
 
 /** The schema of a body. The document defines the user inside it under `id`. */
-function bodySchema(id: string, schema: z.ZodObject<{ user: z.ZodType }>): z.ZodType {
-  return z.object({ user: schema.shape.user.meta({ id }) })
+function bodySchema(id: string, user: z.ZodType): z.ZodType {
+  return z.object({ user: user.meta({ id }) })
 }

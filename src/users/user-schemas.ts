@@ -56,19 +56,15 @@ export interface UserRulesOptions {
 export type UserRules = ReturnType<typeof createUserRules>
 
 /** The fields that a client sent for a user, trimmed and normalised. */
-export type UserInput = z.infer<UserRules['schemas']['change']>['user']
+export type UserInput = z.infer<UserRules['change']>
 
-/** The rules for the body `{"user": {…}}` of create, update and verify. */
+/** Schemas of the user in the body `{"user": {…}}` of create, update and verify. */
 export function createUserRules(options: UserRulesOptions) {
   const { name, email, password } = createUserFields(options)
   return {
-    schemas: {
-      newUser: z.object({ user: userSchema({ name, email, password }) }),
-      change: z.object({
-        user: userSchema({ name: name.optional(), email: email.optional(), password }),
-      }),
-      login: z.object({ user: userSchema(LOGIN_FIELDS) }),
-    },
+    newUser: userSchema({ name, email, password }),
+    change: userSchema({ name: name.optional(), email: email.optional(), password }),
+    login: userSchema(LOGIN_FIELDS),
   }
 }
 
@@ -171,12 +167,9 @@ export function isPossiblePassword(value: string): boolean {
   return countChars(value) <= MAX_POSSIBLE_PASSWORD_CHARS
 }
 
-/** Checks the user of any JSON value by the schema of a body. */
-export function parseBody<T>(
-  { shape }: { readonly shape: { readonly user: z.ZodType<T> } },
-  body: unknown,
-): Parsed<T> {
-  return parseUser(shape.user, Object(body).user)
+/** Checks the user of a body, which may be any JSON value, by its schema. */
+export function parseBody<T>(schema: z.ZodType<T>, body: unknown): Parsed<T> {
+  return parseUser(schema, Object(body).user)
 }
 
 /** Checks any value by the schema of a user. Errors of the user as a whole are those of the field `user`. */

@@ -56,7 +56,7 @@ export function createUserService(options: UserServiceOptions) {
   }
 
   async function prepare(body: unknown): Promise<NewUser> {
-    const { name, email, password } = await requireValid(parseBody(rules.schemas.newUser, body))
+    const { name, email, password } = await requireValid(parseBody(rules.newUser, body))
     return { name, email, passwordDigest: password == null ? null : await passwords.hash(password) }
   }
 
@@ -110,7 +110,7 @@ export function createUserService(options: UserServiceOptions) {
       body: unknown,
       precondition?: Precondition,
     ): Promise<StoredUser> => {
-      const input = await requireValid(parseBody(rules.schemas.change, body), id)
+      const input = await requireValid(parseBody(rules.change, body), id)
       if (id === undefined) throw new ServiceError('user_not_found')
       for (let comparison = 1; comparison <= MAX_COMPARISONS; comparison++) {
         const change = await toChange(id, input, precondition)
@@ -155,7 +155,7 @@ function createVerification({ users, passwords, rules, onUpgradeFailure }: UserS
    * password and a wrong password, after about the same time.
    */
   return async (body: unknown): Promise<StoredUser> => {
-    const parsed = parseBody(rules.schemas.login, body)
+    const parsed = parseBody(rules.login, body)
     if ('errors' in parsed) throw new ServiceError('validation_failed', { errors: parsed.errors })
     const { email, password } = parsed.user
     const found = isPossibleEmail(email) ? await users.findByEmail(email) : undefined

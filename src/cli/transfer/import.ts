@@ -47,10 +47,10 @@ export async function importUsers(terminal: Terminal, flags: ImportFlags): Promi
     const input = openInputFile(file, { terminal, signal, isPacked })
     const sink = rejects === undefined ? undefined : createRejectsSink(rejects)
     const showRejected = createRejectsDisplay(terminal)
-    const { importer, close } = await openUserImport(config, { isDryRun })
+    const { run, close } = await openUserImport(config, { isDryRun })
     const startedAt = performance.now()
     try {
-      const result = await importer.run({
+      const result = await run({
         source: file === STANDARD_STREAM ? file : resolve(file),
         records:
           format === 'csv'

@@ -11,20 +11,15 @@ export interface ImportDecision {
   readonly after?: UserRow
 }
 
-export interface ImportDecisionsOptions {
+/** Decides about the rows of a batch in their order. Each sees what those before it did. `takeId` is called for a new user. */
+export function createImportDecisions(options: {
   /** The users with the e-mail or the id of a row. */
   readonly existing: readonly UserRow[]
   readonly onConflict: ConflictPolicy
   /** Milliseconds since the epoch. */
   readonly now: () => number
-}
-
-/** Decides about the rows of a batch in their order. Each sees what those before it did. `takeId` is called for a new user. */
-export function createImportDecisions({
-  existing,
-  onConflict,
-  now,
-}: ImportDecisionsOptions): (row: ImportedUser, takeId: () => number) => ImportDecision {
+}): (row: ImportedUser, takeId: () => number) => ImportDecision {
+  const { existing, onConflict, now } = options
   const byId = new Map<number, UserRow>()
   const byEmail = new Map<string, UserRow>()
   for (const user of existing) put(user)

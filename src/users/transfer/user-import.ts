@@ -10,7 +10,6 @@ import {
   type RejectedRow,
 } from './import-rows.ts'
 import type {
-  ConflictPolicy,
   ImportBatch,
   ImportCheckpoint,
   ImportCounts,
@@ -27,12 +26,14 @@ export interface RejectsSink {
   write(bytes: number, rows: readonly RejectedRow[]): number
 }
 
-export interface ImportOptions {
+export interface ImportOptions extends PreparationOptions {
+  readonly store: UserImportStore
+  /** Whether the policy `fail` ends the import at the first conflict; otherwise it rejects every row in conflict. */
+  readonly endsAtConflict: boolean
   /** The name by which a later import finds the checkpoint of this one. */
   readonly source: string
   /** In order, in chunks of any size. If it throws the reason of the signal, the import ends as `interrupted`. */
   readonly records: AsyncIterable<readonly ImportRecord[]>
-  readonly onConflict: ConflictPolicy
   /**
    * Where to begin. `resume`: after the records that are done, or at the first if there is no checkpoint.
    * `restart`: at the first record. `new`: the same, but only if no earlier import of this source is unfinished.
@@ -56,15 +57,7 @@ export interface ImportProgress extends Pick<ImportCheckpoint, 'records' | 'coun
 }
 
 /** How an import ended. */
-export type ImportResult = Awaited<ReturnType<UserImporter['run']>>
-
-export type UserImporter = ReturnType<typeof createUserImporter>
-
-export interface UserImporterOptions extends Omit<PreparationOptions, 'store' | 'onConflict'> {
-  readonly store: UserImportStore
-  /** Whether the policy `fail` ends the import at the first conflict; otherwise it rejects every row in conflict. */
-  readonly endsAtConflict: boolean
-}
+export type ImportResult = Awaited<ReturnType<typeof runImport>>
 
 /**
  * A transaction of this size takes about 80 ms, during which the writes of a running service wait. E-mails are not sorted,
@@ -81,100 +74,98 @@ const PATIENCE_MS = 30_000
 
 const RETRY_MS = 100
 
-export function createUserImporter(dependencies: UserImporterOptions) {
-  const { store } = dependencies
+/**
+ * Imports users, each validated by the rules for requests. Every transaction stores a checkpoint with its users, so an
+ * import that was interrupted, even by a crash, resumes without losing or repeating a record.
+ * Throws `OperatorError` for a wrong start. Any other failure, such as `storage_unavailable` after PATIENCE_MS
+ * without a write, is thrown only while no record is done. After that it is the `failure` of the result.
+ */
+export async function runImport(options: ImportOptions) {
+  const { store, source, onConflict, start, rejects, signal } = options
+  const endsAtConflict = onConflict === 'fail' && options.endsAtConflict
+  const last = await store.findCheckpoint(source)
+  if (start === 'new' && last !== undefined && !last.isFinished && last.records > 0) {
+    const { records } = last
+    const choice = '--resume continues after them, --restart begins at the first row'
+    throw new WrongStart([
+      `an earlier import of ${nameOf(source)} stopped after ${records.toLocaleString('en')} rows: ${choice}`,
+    ])
+  }
+  const resumedFrom = start === 'resume' ? last : undefined
+  let checkpoint = resumedFrom ?? createCheckpoint(source)
+  const { records: resumed, counts } = checkpoint
+  let progress: ImportProgress = { records: resumed, resumed, counts, rejected: [], conflicts: 0 }
+  let firstConflict: RejectedRow | undefined
+  const ended = (end: 'done' | 'interrupted' | 'conflict' | 'failed', failure?: unknown) => {
+    return { end, progress, firstConflict, failure }
+  }
+  /** The hash of the records that are done. */
+  const hash = createHash('sha256')
 
-  async function writePatiently(batch: ImportBatch, signal: AbortSignal): Promise<void> {
-    const deadline = performance.now() + PATIENCE_MS
-    for (;;) {
-      try {
-        await store.write(batch)
-        return
-      } catch (error) {
-        const mayPass = error instanceof ServiceError && error.code === 'storage_unavailable'
-        if (!mayPass || performance.now() > deadline) throw error
-        signal.throwIfAborted()
-        await sleep(RETRY_MS)
+  async function importBatch(batch: readonly ImportRecord[], isFinished = false): Promise<void> {
+    const prepared = await prepareBatch(batch, options)
+    const users = prepared.flatMap(({ user }) => user ?? [])
+    let settled!: ReturnType<typeof settle>
+    let stored!: ImportCheckpoint
+    // Called again when the transaction is repeated. What the last call settles is stored.
+    const checkpointAfter = (outcomes: readonly ImportOutcome[]): ImportCheckpoint => {
+      settled = settle(prepared, { outcomes, endsAtConflict, counts: checkpoint.counts })
+      const done = batch.slice(0, settled.done)
+      stored = {
+        source,
+        records: checkpoint.records + done.length,
+        recordsHash: addRecords(hash.copy(), done).digest(),
+        // On disk before the checkpoint is: once that is stored, these rows are not read again.
+        rejectsBytes: rejects.write(checkpoint.rejectsBytes, settled.rejected),
+        counts: settled.counts,
+        isFinished,
       }
+      return stored
     }
+    await writePatiently(store, { users, onConflict, checkpointAfter }, signal)
+    checkpoint = stored
+    addRecords(hash, batch.slice(0, settled.done))
+    const { rejected, counts } = settled
+    firstConflict ??= settled.conflicts[0]
+    const conflicts = progress.conflicts + settled.conflicts.length
+    progress = { records: checkpoint.records, resumed, counts, rejected, conflicts }
+    options.onProgress(progress)
   }
 
-  /**
-   * Imports users, each validated by the rules for requests. Every transaction stores a checkpoint with its users, so an
-   * import that was interrupted, even by a crash, resumes without losing or repeating a record.
-   * Throws `OperatorError` for a wrong start. Any other failure, such as `storage_unavailable` after PATIENCE_MS
-   * without a write, is thrown only while no record is done. After that it is the `failure` of the result.
-   */
-  async function run(options: ImportOptions) {
-    const { source, onConflict, start, rejects, signal } = options
-    const endsAtConflict = onConflict === 'fail' && dependencies.endsAtConflict
-    const last = await store.findCheckpoint(source)
-    if (start === 'new' && last !== undefined && !last.isFinished && last.records > 0) {
-      const { records } = last
-      const choice = '--resume continues after them, --restart begins at the first row'
-      throw new WrongStart([
-        `an earlier import of ${nameOf(source)} stopped after ${records.toLocaleString('en')} rows: ${choice}`,
-      ])
+  try {
+    // Overwrites the earlier checkpoint of this source and empties the rejects file.
+    if (resumedFrom === undefined) await importBatch([])
+    for await (const batch of remainingBatches(options.records, { checkpoint, hash })) {
+      signal.throwIfAborted()
+      await importBatch(batch)
+      if (endsAtConflict && firstConflict !== undefined) return ended('conflict')
     }
-    const resumedFrom = start === 'resume' ? last : undefined
-    let checkpoint = resumedFrom ?? createCheckpoint(source)
-    const { records: resumed, counts } = checkpoint
-    let progress: ImportProgress = { records: resumed, resumed, counts, rejected: [], conflicts: 0 }
-    let firstConflict: RejectedRow | undefined
-    const ended = (end: 'done' | 'interrupted' | 'conflict' | 'failed', failure?: unknown) => {
-      return { end, progress, firstConflict, failure }
-    }
-    /** The hash of the records that are done. */
-    const hash = createHash('sha256')
+    await importBatch([], true)
+  } catch (error) {
+    if (error === signal.reason) return ended('interrupted')
+    if (progress.records === 0 || error instanceof WrongStart) throw error
+    return ended('failed', error)
+  }
+  return ended('done')
+}
 
-    async function importBatch(batch: readonly ImportRecord[], isFinished = false): Promise<void> {
-      const prepared = await prepareBatch(batch, { ...dependencies, onConflict })
-      const users = prepared.flatMap(({ user }) => user ?? [])
-      let settled!: ReturnType<typeof settle>
-      let stored!: ImportCheckpoint
-      // Called again when the transaction is repeated. What the last call settles is stored.
-      const checkpointAfter = (outcomes: readonly ImportOutcome[]): ImportCheckpoint => {
-        settled = settle(prepared, { outcomes, endsAtConflict, counts: checkpoint.counts })
-        const done = batch.slice(0, settled.done)
-        stored = {
-          source,
-          records: checkpoint.records + done.length,
-          recordsHash: addRecords(hash.copy(), done).digest(),
-          // On disk before the checkpoint is: once that is stored, these rows are not read again.
-          rejectsBytes: rejects.write(checkpoint.rejectsBytes, settled.rejected),
-          counts: settled.counts,
-          isFinished,
-        }
-        return stored
-      }
-      await writePatiently({ users, onConflict, checkpointAfter }, signal)
-      checkpoint = stored
-      addRecords(hash, batch.slice(0, settled.done))
-      const { rejected, counts } = settled
-      firstConflict ??= settled.conflicts[0]
-      const conflicts = progress.conflicts + settled.conflicts.length
-      progress = { records: checkpoint.records, resumed, counts, rejected, conflicts }
-      options.onProgress(progress)
-    }
-
+async function writePatiently(
+  store: UserImportStore,
+  batch: ImportBatch,
+  signal: AbortSignal,
+): Promise<void> {
+  const deadline = performance.now() + PATIENCE_MS
+  for (;;) {
     try {
-      // Overwrites the earlier checkpoint of this source and empties the rejects file.
-      if (resumedFrom === undefined) await importBatch([])
-      for await (const batch of remainingBatches(options.records, { checkpoint, hash })) {
-        signal.throwIfAborted()
-        await importBatch(batch)
-        if (endsAtConflict && firstConflict !== undefined) return ended('conflict')
-      }
-      await importBatch([], true)
+      await store.write(batch)
+      return
     } catch (error) {
-      if (error === signal.reason) return ended('interrupted')
-      if (progress.records === 0 || error instanceof WrongStart) throw error
-      return ended('failed', error)
+      const mayPass = error instanceof ServiceError && error.code === 'storage_unavailable'
+      if (!mayPass || performance.now() > deadline) throw error
+      signal.throwIfAborted()
+      await sleep(RETRY_MS)
     }
-    return ended('done')
   }
-
-  return { run }
 }
 
 /** The name of a source, in messages. */

@@ -8,19 +8,19 @@ import { openStorageForCommand } from '../../../src/open-database.ts'
 import { openUserImport } from '../../../src/open-transfer.ts'
 import { createPasswordHasher } from '../../../src/users/passwords/hasher.ts'
 import { createImportRules, type ImportRecord } from '../../../src/users/transfer/import-rows.ts'
-import { createUserImporter, type ImportOptions } from '../../../src/users/transfer/user-import.ts'
+import { runImport } from '../../../src/users/transfer/user-import.ts'
 import type { UserImportStore } from '../../../src/users/transfer/user-import-store.ts'
 import { importUsers } from '../../support/import-users.ts'
 import { databaseIn } from '../../support/new-database.ts'
 import { temporaryFolder } from '../../support/open-test-app.ts'
 import { holdWrites } from '../../support/sql.ts'
 
-/** The importer with a new database. */
+/** An importer with a new database. */
 async function openImporter() {
   const config = loadConfig({ DATABASE_URL: await databaseIn(temporaryFolder()) })
   const transfer = await openUserImport(config)
   onTestFinished(() => transfer.close())
-  return { config, importer: transfer.importer }
+  return { config, run: transfer.run }
 }
 
 async function* recordsOf(...rows: unknown[]): AsyncGenerator<readonly ImportRecord[]> {
@@ -29,7 +29,9 @@ async function* recordsOf(...rows: unknown[]): AsyncGenerator<readonly ImportRec
 
 const ANN = { name: 'Ann', email: 'ann@example.com' }
 
-function optionsOf(options: Partial<ImportOptions> = {}): ImportOptions {
+type RunOptions = Parameters<Awaited<ReturnType<typeof openUserImport>>['run']>[0]
+
+function optionsOf(options: Partial<RunOptions> = {}): RunOptions {
   return {
     source: 'users.ndjson',
     records: recordsOf(ANN),
@@ -43,11 +45,11 @@ function optionsOf(options: Partial<ImportOptions> = {}): ImportOptions {
 }
 
 test('an import waits for a lock of another process, unless it is aborted', async () => {
-  const { config, importer } = await openImporter()
+  const { config, run } = await openImporter()
   const held = await holdWrites(config.database.url)
-  const aborted = await importer.run(optionsOf({ signal: AbortSignal.timeout(100) }))
+  const aborted = await run(optionsOf({ signal: AbortSignal.timeout(100) }))
   expect(aborted).toMatchObject({ end: 'interrupted', progress: { records: 0 } })
-  const importing = importer.run(optionsOf())
+  const importing = run(optionsOf())
   setTimeout(() => void held.release(), 100)
   expect(await importing).toMatchObject({ end: 'done', progress: { counts: { created: 1 } } })
 })
@@ -75,14 +77,14 @@ test('an import whose transaction is repeated counts only the last attempt', asy
   }
   const path = join(temporaryFolder(), 'rejects.ndjson')
   const rejects = createRejectsSink(path)
-  const importer = createUserImporter({
+  const records = recordsOf(ANN, {}, { name: 'Bea', email: 'bea@example.com' })
+  const result = await runImport({
+    ...optionsOf({ records, rejects, onConflict: 'skip' }),
     store: failingOnce,
     rules: createImportRules({ passwordMinChars: 8 }),
     passwords: createPasswordHasher(),
     endsAtConflict: true,
   })
-  const records = recordsOf(ANN, {}, { name: 'Bea', email: 'bea@example.com' })
-  const result = await importer.run(optionsOf({ records, rejects, onConflict: 'skip' }))
   const counts = { created: 1, updated: 0, unchanged: 0, skipped: 1, rejected: 1 }
   expect(attempts).toBe(2)
   expect(result).toMatchObject({ end: 'done', progress: { records: 3, counts } })
@@ -91,10 +93,10 @@ test('an import whose transaction is repeated counts only the last attempt', asy
 })
 
 test('an import that starts again forgets the checkpoint of an earlier one before its first row', async () => {
-  const { importer } = await openImporter()
-  await importer.run(optionsOf())
+  const { run } = await openImporter()
+  await run(optionsOf())
   const again = optionsOf({ signal: AbortSignal.abort(), start: 'restart' })
-  expect(await importer.run(again)).toMatchObject({ end: 'interrupted' })
-  const resumed = await importer.run(optionsOf({ start: 'resume', onConflict: 'skip' }))
+  expect(await run(again)).toMatchObject({ end: 'interrupted' })
+  const resumed = await run(optionsOf({ start: 'resume', onConflict: 'skip' }))
   expect(resumed.progress).toMatchObject({ resumed: 0, counts: { created: 0, skipped: 1 } })
 })
