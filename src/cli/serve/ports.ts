@@ -18,7 +18,7 @@ export async function openPublicPort(
 ): Promise<void> {
   const { host, port, managementPort, apiKeys } = config
   const sharedWith = port === managementPort ? 'MANAGEMENT_PORT' : undefined
-  const address = await listen(server, { host, port, settings: PUBLIC_SETTINGS, sharedWith })
+  const address = await listen(server, { host, port, prefix: '', sharedWith })
   if (!isLoopback(address.address) && apiKeys !== 'required') {
     log.warn({ host: address.address }, 'listening beyond loopback without authentication')
   }
@@ -41,10 +41,6 @@ export const MANAGEMENT_CONNECTIONS = 64
 
 const CLOSE_TIMEOUT_MS = 1000
 
-const PUBLIC_SETTINGS = { host: 'HOST', port: 'PORT' } as const
-
-const MANAGEMENT_SETTINGS = { host: 'MANAGEMENT_HOST', port: 'MANAGEMENT_PORT' } as const
-
 /**
  * Opens the management port; `undefined` if the settings want none. Throws `OperatorError` for an address that cannot be
  * listened on, and for one beyond loopback without a token.
@@ -55,7 +51,7 @@ export async function openManagementPort(options: ManagementPortOptions) {
   if (port === undefined) return undefined
   const { createManagementServer } = await import('../../management.ts')
   const server = createManagementServer({ ...options, maxConnections: MANAGEMENT_CONNECTIONS })
-  const address = await listen(server, { host, port, settings: MANAGEMENT_SETTINGS })
+  const address = await listen(server, { host, port, prefix: 'MANAGEMENT_' })
   if (token === undefined && !isLoopback(address.address)) {
     await server.stop(0)
     throw new OperatorError([describeProblem('MANAGEMENT_HOST', host, NEEDS_TOKEN)])
@@ -72,18 +68,19 @@ export async function openManagementPort(options: ManagementPortOptions) {
   }
 }
 
-/** Where a server listens, and the settings that say so. */
+/** Where a server listens. */
 interface Binding {
   readonly host: string
   readonly port: number
-  readonly settings: { readonly host: VariableName; readonly port: VariableName }
+  /** What its settings begin with, such as that of `MANAGEMENT_PORT`. */
+  readonly prefix: '' | 'MANAGEMENT_'
   /** Another setting with the same port. */
   readonly sharedWith?: VariableName | undefined
 }
 
 async function listen(
   server: HttpServer,
-  { host, port, settings, sharedWith }: Binding,
+  { host, port, prefix, sharedWith }: Binding,
 ): Promise<AddressInfo> {
   try {
     return await server.listen({ host, port })
@@ -93,10 +90,10 @@ async function listen(
       new OperatorError([describeProblem(name, value, why)], { cause })
     if (code === 'EADDRINUSE') {
       const besides = sharedWith === undefined ? '' : `, and ${sharedWith} is the same`
-      throw wrong(settings.port, `${port}`, `it is in use on ${host}${besides}`)
+      throw wrong(`${prefix}PORT`, `${port}`, `it is in use on ${host}${besides}`)
     }
-    if (code === 'EACCES') throw wrong(settings.port, `${port}`, 'this user may not listen on it')
-    throw wrong(settings.host, host, `it cannot be listened on (${code})`)
+    if (code === 'EACCES') throw wrong(`${prefix}PORT`, `${port}`, 'this user may not listen on it')
+    throw wrong(`${prefix}HOST`, host, `it cannot be listened on (${code})`)
   }
 }
 

@@ -30,10 +30,7 @@ export interface ExportFlags extends FormatFlags, JsonFlags, ListFlags {
 
 const COLUMNS = ['id', 'name', 'email', 'created_at', 'updated_at']
 
-/** It needs a database with the schema of this release. */
-const EXISTING = { ifMissing: 'refuse', mustPersist: true, isBulk: true } as const
-
-/** Runs `export`. */
+/** Runs `export`, which needs a database with the schema of this release. */
 export async function exportUsers(
   terminal: Terminal,
   flags: ExportFlags,
@@ -54,7 +51,8 @@ export async function exportUsers(
       : users.map(user => `${user}\n`).join('')
 
   return runTask(terminal, { unit: 'users' }, async ({ progress, signal }) => {
-    const { users, close } = await openStorageForCommand(config, EXISTING)
+    const existing = { ifMissing: 'refuse', mustPersist: true } as const
+    const { users, close } = await openStorageForCommand(config, existing)
     let done = 0
     async function* texts(pages: AsyncIterable<readonly string[]>) {
       if (format === 'csv') yield stringify([columns], { delimiter })

@@ -18,9 +18,9 @@ import type { Config } from '../../config/settings.ts'
 import { OperatorError } from '../../errors.ts'
 import { partialNameOf, removeLeftovers, syncFile, syncFolder } from '../../files/durable-files.ts'
 import { isFileOfDatabase } from '../../open-database.ts'
-import type { RejectsSink } from '../../users/transfer/user-import.ts'
+import { nameOf, type RejectsSink } from '../../users/transfer/user-import.ts'
 import { type Terminal, toWriteError, UsageError, write } from '../terminal/terminal.ts'
-import { nameOf, STANDARD_STREAM } from './format.ts'
+import { STANDARD_STREAM } from './format.ts'
 
 export interface FileOptions {
   readonly terminal: Terminal

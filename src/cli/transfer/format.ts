@@ -13,11 +13,6 @@ export interface FormatFlags {
 /** Stands for standard input or output. */
 export const STANDARD_STREAM = '-'
 
-/** A file to read, in messages. */
-export function nameOf(file: string): string {
-  return file === STANDARD_STREAM ? 'standard input' : file
-}
-
 /** The longest row of any format, in bytes of UTF-8 without its line end. A user takes less than a tenth of it. */
 export const MAX_ROW_BYTES = 1024 ** 2
 

@@ -3,7 +3,7 @@ import { OperatorError } from '../../errors.ts'
 import { isSameFile } from '../../files/durable-files.ts'
 import { openUserImport } from '../../open-transfer.ts'
 import type { RejectedRow } from '../../users/transfer/import-rows.ts'
-import type { ImportResult } from '../../users/transfer/user-import.ts'
+import { type ImportResult, nameOf } from '../../users/transfer/user-import.ts'
 import type { ConflictPolicy } from '../../users/transfer/user-import-store.ts'
 import { runTask } from '../terminal/run-task.ts'
 import {
@@ -19,7 +19,7 @@ import {
 } from '../terminal/terminal.ts'
 import { csvRecords } from './csv-records.ts'
 import { createRejectsSink, openInputFile, requireOtherFile } from './files.ts'
-import { type FormatFlags, formatOf, nameOf, STANDARD_STREAM } from './format.ts'
+import { type FormatFlags, formatOf, STANDARD_STREAM } from './format.ts'
 import { ndjsonRecords } from './ndjson-records.ts'
 
 export interface ImportFlags extends FormatFlags, JsonFlags {

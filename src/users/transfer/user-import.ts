@@ -168,8 +168,8 @@ async function writePatiently(
   }
 }
 
-/** The name of a source, in messages. */
-function nameOf(source: string): string {
+/** The name of a source in messages: a file, or `-` for standard input. */
+export function nameOf(source: string): string {
   return source === '-' ? 'standard input' : source
 }
 
