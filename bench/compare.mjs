@@ -4,13 +4,14 @@
 // --write keeps the result in bench/measured.json and writes the documents that are made from it. It replaces the tables
 // of which all servers were measured, and no others.
 import { deepStrictEqual } from 'node:assert/strict'
+import { spawnSync } from 'node:child_process'
 import { makeDatabase } from './databases.mjs'
-import { loadGenerator, requestsOf, WORKLOADS } from './load.mjs'
+import { drive, requestsOf, WORKLOADS } from './load.mjs'
 import { currentRun, writeTables } from './measured.mjs'
-import { readOptions } from './options.mjs'
-import { NO_POSTGRES, openPostgres } from './postgres.mjs'
+import { fail, readOptions } from './options.mjs'
+import { openPostgres } from './postgres.mjs'
 import { temporaryFolder } from './programs.mjs'
-import { NO_REDIS, openRedis } from './redis.mjs'
+import { openRedis } from './redis.mjs'
 import { SERVERS, startServer, takesPart } from './servers.mjs'
 import { isComplete, reportOf, summarize, titleOf } from './summary.mjs'
 
@@ -36,25 +37,20 @@ const {
   lists: { servers: Object.keys(SERVERS), workloads: Object.keys(WORKLOADS) },
 })
 
-const load = loadGenerator()
-const run = { ...currentRun(), generator: load.name, rounds, seconds, connections, users: USERS }
+const run = { ...currentRun(), rounds, seconds, connections, users: USERS }
 const isOnPostgres = name => SERVERS[name].engine === 'postgres'
 const usesRedis = name => SERVERS[name].usesRedis
 const postgres = asked.some(isOnPostgres) ? await openPostgres() : undefined
-if (postgres === undefined && asked.some(isOnPostgres)) console.error(NO_POSTGRES)
-const folder = temporaryFolder(postgres)
+const folder = temporaryFolder()
 const redis = asked.some(usesRedis) ? await openRedis() : undefined
-if (redis === undefined && asked.some(usesRedis)) console.error(NO_REDIS)
 const names = asked.filter(
   name =>
     workloads.some(workload => takesPart(name, workload)) &&
     (postgres !== undefined || !isOnPostgres(name)) &&
     (redis !== undefined || !usesRedis(name)),
 )
-if (names.length === 0) {
-  console.error('none of these servers takes part in these workloads')
-  process.exit(2)
-}
+if (names.length === 0) fail('none of these servers takes part in these workloads')
+if (spawnSync('wrk', ['-v']).error !== undefined) fail('wrk is not installed')
 const measured = []
 try {
   const databases = {
@@ -103,10 +99,10 @@ async function measure(name, round, databases) {
       // The first scrapes take much longer than all later ones.
       const stopScraping = startScraping(server.managementUrl)
       if (warmUpSeconds > 0) {
-        await load.drive({ ...shared, run: `${runName}.warm`, seconds: warmUpSeconds })
+        await drive({ ...shared, run: `${runName}.warm`, seconds: warmUpSeconds })
       }
       const before = await server.usage()
-      const result = await load.drive({ ...shared, run: runName, seconds })
+      const result = await drive({ ...shared, run: runName, seconds })
       const after = await server.usage()
       stopScraping()
       if (result.failed > 0) throw new Error(`${name}, ${workload}: ${result.failed} failed`)

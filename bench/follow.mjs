@@ -27,7 +27,7 @@ const {
 })
 const run = currentRun()
 const postgres = await openEngine(engine)
-const folder = temporaryFolder(postgres)
+const folder = temporaryFolder()
 const home = join(folder, 'service')
 mkdirSync(home)
 

@@ -1,5 +1,5 @@
-// Loads a server with one workload, by wrk if it is installed and otherwise by autocannon.
-import { execFile, spawnSync } from 'node:child_process'
+// Loads servers with one workload, by wrk.
+import { execFile } from 'node:child_process'
 import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
 
@@ -47,69 +47,32 @@ async function pagesOf({ url, headers, users }) {
 }
 
 /**
- * The name of the load generator, and `drive`, which sends `requests` to the `urls` for `seconds`, each with the
- * `headers`. Each URL gets a generator of its own and its share of the `connections`. It resolves with the number of
- * answered `requests`, the `seconds` that this took, the latency as `p50Ms` and `p99Ms`, which are those of the slowest
- * URL, and how many `failed`.
+ * Sends `requests` to the `urls` for `seconds`, each with the `headers`. Each URL gets a wrk of its own and its share of the
+ * `connections`. Resolves with the number of answered `requests`, the `seconds` that this took, the latency as `p50Ms` and
+ * `p99Ms`, which are those of the slowest URL, and how many `failed`.
  */
-export function loadGenerator() {
-  const hasWrk = spawnSync('wrk', ['-v'], { stdio: 'ignore' }).error === undefined
-  const drive = hasWrk ? driveByWrk : driveByAutocannon
+export async function drive({ urls, run, connections, ...options }) {
+  const share = Math.ceil(connections / urls.length)
+  const results = await Promise.all(
+    urls.map((url, index) =>
+      runWrk({ ...options, url, run: `${run}.${index}`, connections: share }),
+    ),
+  )
+  const all = key => results.map(result => result[key])
+  const sum = key => all(key).reduce((total, value) => total + value, 0)
   return {
-    name: hasWrk ? 'wrk' : 'autocannon',
-    drive: async ({ urls, run, connections, ...options }) => {
-      const share = Math.ceil(connections / urls.length)
-      const results = await Promise.all(
-        urls.map((url, index) =>
-          drive({ ...options, url, run: `${run}.${index}`, connections: share }),
-        ),
-      )
-      const all = key => results.map(result => result[key])
-      const sum = key => all(key).reduce((total, value) => total + value, 0)
-      return {
-        requests: sum('requests'),
-        seconds: Math.max(...all('seconds')),
-        p50Ms: Math.max(...all('p50Ms')),
-        p99Ms: Math.max(...all('p99Ms')),
-        failed: sum('failed'),
-      }
-    },
+    requests: sum('requests'),
+    seconds: Math.max(...all('seconds')),
+    p50Ms: Math.max(...all('p50Ms')),
+    p99Ms: Math.max(...all('p99Ms')),
+    failed: sum('failed'),
   }
 }
 
-async function driveByWrk({ url, headers, requests, users, run, connections, seconds }) {
+async function runWrk({ url, headers, requests, users, run, connections, seconds }) {
   const options = ['-t1', `-c${connections}`, `-d${seconds}s`, '--timeout', '5s', '-s', SCRIPT]
   for (const [name, value] of Object.entries(headers)) options.push('-H', `${name}: ${value}`)
   const args = [...options, url, '--', users, run, requests.join('\n')]
   const { stdout } = await promisify(execFile)('wrk', args)
   return JSON.parse(stdout.slice(stdout.lastIndexOf('\n{') + 1))
-}
-
-async function driveByAutocannon({ url, headers, requests, users, run, connections, seconds }) {
-  const { default: autocannon } = await import('autocannon')
-  let serial = 0
-  const setupRequest = request => {
-    serial++
-    const values = { n: serial, id: 1 + Math.floor(Math.random() * users), run }
-    const line = requests[serial % requests.length]
-    const filled = line.replaceAll(/\$([a-z]+)/g, (_, name) => values[name])
-    const [, method, path, body] = /^(\S+) (\S+) ?(.+)?$/.exec(filled)
-    const type = body && { 'Content-Type': 'application/json' }
-    return { ...request, method, path, body, headers: { ...headers, ...type } }
-  }
-  const result = await autocannon({
-    url,
-    connections,
-    duration: seconds,
-    timeout: 5,
-    requests: [{ setupRequest }],
-  })
-  const { errors, timeouts, non2xx, duration, latency } = result
-  return {
-    requests: result['2xx'] + non2xx,
-    seconds: duration,
-    p50Ms: latency.p50,
-    p99Ms: latency.p99,
-    failed: errors + timeouts + non2xx,
-  }
 }

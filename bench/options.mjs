@@ -43,7 +43,8 @@ function chosen(name, value, known) {
   return fail(`--${name}: there is no ${unknown.join(', ')}; known are ${known.join(', ')}`)
 }
 
-function fail(message) {
+/** Ends the process. */
+export function fail(message) {
   console.error(message)
   process.exit(2)
 }

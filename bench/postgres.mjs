@@ -1,4 +1,4 @@
-// The PostgreSQL server of a benchmark: that of BENCH_POSTGRES_URL or TEST_POSTGRES_URL, else a durable one of its own.
+// The PostgreSQL server of a benchmark, which it starts for itself: a durable one, with the settings that initdb writes.
 import { execFileSync } from 'node:child_process'
 import { randomBytes } from 'node:crypto'
 import { chownSync, existsSync, mkdtempSync, readdirSync, readFileSync } from 'node:fs'
@@ -16,66 +16,45 @@ const RUN = '"$2/postgres" -D "$1/data" -h 127.0.0.1 -p "$3" -k "$1"'
 
 const SELECT_PROCESSES = 'SELECT pid FROM pg_stat_activity WHERE datname = $1 OR datname IS NULL'
 
-/** Said when `openPostgres` finds no server. */
-export const NO_POSTGRES =
-  'skipped on PostgreSQL: no server is installed, and BENCH_POSTGRES_URL is not set'
-
 /** As `openPostgres` for the engine postgres; undefined for another one. Ends the process if there is no server. */
 export async function openEngine(engine) {
-  if (engine !== 'postgres') return undefined
-  const postgres = await openPostgres()
-  if (postgres !== undefined) return postgres
-  console.error(NO_POSTGRES)
-  process.exit(0)
+  return engine === 'postgres' ? ((await openPostgres()) ?? process.exit(0)) : undefined
 }
 
 /**
  * `createDatabase(template)` returns the URL of a new database, `drop(url)` removes it, `query(url, sql)` runs statements,
  * `cpuOf(url)` returns a function for the CPU time used so far, `program(name)` the path of a program such as pg_dump.
- * `close()` drops what is left. Undefined without a server.
+ * `close()` ends the server and deletes all of it. Says so and returns undefined if no server is installed.
  */
 export async function openPostgres() {
-  const given = process.env.BENCH_POSTGRES_URL || process.env.TEST_POSTGRES_URL
-  const server = given ? { url: given, stop: async () => {} } : await startServer()
-  if (server === undefined) return undefined
-  const admin = await whenReady(() => connect(server.url))
-  const created = new Set()
-
-  async function createDatabase(template) {
-    const name = `user_records_bench_${randomBytes(6).toString('hex')}`
-    const copy = template === undefined ? '' : ` TEMPLATE ${nameIn(template)}`
-    await admin.query(`CREATE DATABASE ${name}${copy}`)
-    const url = new URL(server.url)
-    url.pathname = name
-    created.add(url.href)
-    return url.href
+  const binaries = findBinaries()
+  if (binaries === undefined) {
+    console.error('skipped on PostgreSQL: no server is installed')
+    return undefined
   }
-
-  async function drop(url) {
-    await admin.query(`DROP DATABASE IF EXISTS ${nameIn(url)} WITH (FORCE)`)
-    created.delete(url)
-  }
-
-  async function close() {
-    for (const url of created) await drop(url)
-    await admin.end()
-    await server.stop()
-  }
-
-  let closing
+  const { url: serverUrl, stop } = await startServer(binaries)
+  const admin = await whenReady(() => connect(serverUrl))
   return {
-    createDatabase,
-    drop,
+    createDatabase: async template => {
+      const name = `bench_${randomBytes(6).toString('hex')}`
+      const copy = template === undefined ? '' : ` TEMPLATE ${nameIn(template)}`
+      await admin.query(`CREATE DATABASE ${name}${copy}`)
+      return new URL(name, serverUrl).href
+    },
+    drop: url => admin.query(`DROP DATABASE ${nameIn(url)} WITH (FORCE)`),
     query: async (url, sql, values) => {
       const client = await connect(url)
       return client.query(sql, values).finally(() => client.end())
     },
     cpuOf: url => createCpuMeter(admin, nameIn(url)),
-    program: name => findProgram(name),
-    // Also called while it runs, when a benchmark is interrupted.
-    close: () => {
-      closing ??= close()
-      return closing
+    program: name => {
+      const path = join(binaries, name)
+      // Clients may be installed elsewhere.
+      return existsSync(path) ? path : name
+    },
+    close: async () => {
+      await admin.end()
+      await stop()
     },
   }
 }
@@ -103,9 +82,7 @@ function microsOf(pid) {
   }
 }
 
-async function startServer() {
-  const binaries = findBinaries()
-  if (binaries === undefined) return undefined
+async function startServer(binaries) {
   const folder = mkdtempSync(join(tmpdir(), 'user-records-bench-pg-'))
   if (OWNER.uid !== undefined) chownSync(folder, OWNER.uid, OWNER.gid)
   const options = { cwd: folder, env: { PATH: process.env.PATH, LC_ALL: 'C', TZ: 'UTC' }, ...OWNER }
@@ -125,12 +102,6 @@ function findBinaries() {
   return [...process.env.PATH.split(delimiter), ...folders].find(
     folder => existsSync(join(folder, 'initdb')) && existsSync(join(folder, 'postgres')),
   )
-}
-
-/** A program beside the server, otherwise one that is on the PATH. */
-function findProgram(name) {
-  const path = join(findBinaries() ?? '', name)
-  return existsSync(path) ? path : name
 }
 
 async function connect(url) {

@@ -9,14 +9,11 @@ import { setTimeout as sleep } from 'node:timers/promises'
 
 const START_PATIENCE_MS = 20_000
 
-/** A new folder, which is removed when this process exits. If it is interrupted, `postgres` is closed before. */
-export function temporaryFolder(postgres) {
+/** A new folder, which is removed when this process exits or is interrupted. */
+export function temporaryFolder() {
   const folder = mkdtempSync(join(tmpdir(), 'user-records-bench-'))
   process.once('exit', () => rmSync(folder, { recursive: true, force: true }))
-  process.once('SIGINT', async () => {
-    await postgres?.close()
-    process.exit(130)
-  })
+  process.once('SIGINT', () => process.exit(130))
   return folder
 }
 

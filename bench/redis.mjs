@@ -8,12 +8,15 @@ import { freePort, startProgram, whenReady } from './programs.mjs'
 
 const RUN = `redis-server --bind 127.0.0.1 --port "$2" --dir "$1" --save '' --appendonly no`
 
-/** Said when `openRedis` finds no server. */
-export const NO_REDIS = 'skipped with Redis: there is no redis-server on the PATH'
-
-/** The `url` of a new server, `cpuMicros()` for the CPU time used so far, and `close()`. Undefined without a server. */
+/**
+ * The `url` of a new server, `cpuMicros()` for the CPU time used so far, and `close()`. Says so and returns undefined if
+ * no server is installed.
+ */
 export async function openRedis() {
-  if (spawnSync('redis-server', ['--version']).error !== undefined) return undefined
+  if (spawnSync('redis-server', ['--version']).error !== undefined) {
+    console.error('skipped with Redis: there is no redis-server on the PATH')
+    return undefined
+  }
   const folder = mkdtempSync(join(tmpdir(), 'user-records-bench-redis-'))
   const port = await freePort()
   const close = startProgram(RUN, { folder, args: [String(port)], signal: 'TERM' })

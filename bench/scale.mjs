@@ -31,7 +31,7 @@ const { engine, sizes, write } = readOptions({
   users: [[10_000, 100_000, 1_000_000], 10_000, 10_000_000],
 })
 const postgres = await openEngine(engine)
-const folder = temporaryFolder(postgres)
+const folder = temporaryFolder()
 const run = currentRun()
 const columns = []
 try {

@@ -43,63 +43,48 @@ export const GROUPS = {
  * the port.
  */
 export const SERVERS = {
-  service: { label: 'this service', main: SERVICE, group: 'sqlite' },
-  limited: {
-    label: 'this service, a rate limit on every route',
-    main: SERVICE,
-    group: 'sqlite',
+  service: own('this service', 'sqlite'),
+  limited: own('this service, a rate limit on every route', 'sqlite', {
     limits: LIMITS,
     plain: 'service',
-  },
+  }),
   'node-http': peer('node:http, nothing else', 'node-http', 'sqlite'),
   'fastify-bare': peer('Fastify with schemas', 'fastify-bare', 'sqlite'),
   'fastify-full': peer('Fastify with helmet, ETag, rate limit, log', 'fastify-full', 'sqlite'),
   'express-usual': peer('Express the usual way', 'express-usual', 'sqlite'),
-  postgres: { label: 'this service', main: SERVICE, group: 'postgres', engine: 'postgres' },
-  'fastify-pg': {
-    ...peer('Fastify with schemas and a pool of `pg`', 'fastify-pg', 'postgres'),
+  postgres: own('this service', 'postgres', { engine: 'postgres' }),
+  'fastify-pg': peer('Fastify with schemas and a pool of `pg`', 'fastify-pg', 'postgres', {
     engine: 'postgres',
-  },
-  'services-2': several(2, 'services', 'sqlite'),
-  'services-4': several(4, 'services', 'sqlite'),
-  'postgres-services-2': several(2, 'postgresServices', 'postgres'),
-  'postgres-services-4': several(4, 'postgresServices', 'postgres'),
-  redis: {
-    label: 'this service, a rate limit on every route in Redis',
-    main: SERVICE,
-    group: 'redis',
+  }),
+  'services-2': own('2 services', 'services', { services: 2 }),
+  'services-4': own('4 services', 'services', { services: 4 }),
+  'postgres-services-2': own('2 services', 'postgresServices', { engine: 'postgres', services: 2 }),
+  'postgres-services-4': own('4 services', 'postgresServices', { engine: 'postgres', services: 4 }),
+  redis: own('this service, a rate limit on every route in Redis', 'redis', {
     limits: LIMITS,
     usesRedis: true,
     plain: 'service',
-  },
+  }),
   'express-plain': peer('Express without a limit', 'express-limited', 'redis'),
-  'express-redis': {
-    ...peer('Express with express-rate-limit and rate-limit-redis', 'express-limited', 'redis'),
-    usesRedis: true,
-    plain: 'express-plain',
-  },
-  keys: {
-    label: 'this service, an API key required',
-    main: SERVICE,
-    group: 'keys',
-    needsKey: true,
-    plain: 'service',
-  },
-  metrics: {
-    label: 'this service, metrics scraped every second',
-    main: SERVICE,
-    group: 'metrics',
+  'express-redis': peer(
+    'Express with express-rate-limit and rate-limit-redis',
+    'express-limited',
+    'redis',
+    { usesRedis: true, plain: 'express-plain' },
+  ),
+  keys: own('this service, an API key required', 'keys', { needsKey: true, plain: 'service' }),
+  metrics: own('this service, metrics scraped every second', 'metrics', {
     isScraped: true,
     plain: 'service',
-  },
+  }),
 }
 
-function peer(label, file, group) {
-  return { label, main: path(`./peers/${file}.mjs`), group }
+function own(label, group, options) {
+  return { label, main: SERVICE, group, ...options }
 }
 
-function several(services, group, engine) {
-  return { label: `${services} services`, main: SERVICE, group, engine, services }
+function peer(label, file, group, options) {
+  return { label, main: path(`./peers/${file}.mjs`), group, ...options }
 }
 
 /** Whether a server is measured with a workload. */
