@@ -12,10 +12,9 @@ import type {
 import { foldCase } from '../../src/users/user-schemas.ts'
 import { firstChars, parseAskedWords, wordsOfUser } from '../../src/users/words.ts'
 import { among } from '../support/among.ts'
-import { areBegun } from '../support/are-begun.ts'
 import { createFakeClock } from '../support/fake-clock.ts'
 import { positionOf, type ShownUser, SORTS } from '../support/user-order.ts'
-import { ALL } from '../support/user-scan.ts'
+import { ALL, areBegun } from '../support/user-scan.ts'
 
 export interface OpenedRepository {
   readonly repository: UserRepository

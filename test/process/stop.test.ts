@@ -2,9 +2,9 @@ import { once } from 'node:events'
 import { readdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { expect, test } from 'vitest'
-import { Database } from '../../src/storage/sqlite/sqlite-driver.ts'
 import { beginPost } from '../support/begin-post.ts'
 import { newUserBody } from '../support/builders.ts'
+import { rowsIn } from '../support/databases.ts'
 import { ask } from '../support/json-requests.ts'
 import { temporaryFolder } from '../support/open-test-app.ts'
 import { type RawAnswer, type RawExchange, sendRaw } from '../support/raw-http.ts'
@@ -202,9 +202,8 @@ test('SIGTERM during waves of requests loses none that was sent before, cuts off
   expect(readdirSync(join(cwd, 'data'))).toEqual(['users.db'])
   const acknowledged = [...before, ...late].flat().filter(({ status }) => status === 201)
   const ids = acknowledged.map(({ body }) => JSON.parse(body).id).sort((a, b) => a - b)
-  const database = new Database(join(cwd, 'data', 'users.db'), { readonly: true })
-  expect(database.prepare('SELECT id FROM users ORDER BY id').pluck().all()).toEqual(ids)
-  database.close()
+  const stored = rowsIn(join(cwd, 'data', 'users.db'), 'SELECT id FROM users ORDER BY id')
+  expect(stored).toEqual(ids.map(id => ({ id })))
 })
 
 /** Asks on new connections until an answer has this status. */

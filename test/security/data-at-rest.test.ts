@@ -1,15 +1,11 @@
-import { chmodSync, cpSync, readdirSync, readFileSync, statSync } from 'node:fs'
+import { chmodSync, cpSync, readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { expect, onTestFinished, test } from 'vitest'
-import { Database } from '../../src/storage/sqlite/sqlite-driver.ts'
 import { newUserBody } from '../support/builders.ts'
+import { execute, modeOf } from '../support/databases.ts'
 import { isEngine } from '../support/engine.ts'
 import { openTestApp, temporaryFolder } from '../support/open-test-app.ts'
 import { storedBytes, storedTables } from '../support/sql.ts'
-
-function modeOf(path: string): string {
-  return (statSync(path).mode & 0o777).toString(8)
-}
 
 const isSqlite = isEngine('sqlite', 'tests of the files of the database')
 
@@ -26,9 +22,9 @@ test.skipIf(process.platform === 'win32' || !isSqlite)(
       const { http } = await openTestApp({ env: { DATABASE_URL: join(path, 'users.db') } })
       await http.post('/users').send(newUserBody()).expect(201)
       const files = readdirSync(path).map(file => [file, modeOf(join(path, file))])
-      const modes = { 'users.db': '600', 'users.db-wal': '600', 'users.db-shm': '600' }
+      const modes = { 'users.db': 0o600, 'users.db-wal': 0o600, 'users.db-shm': 0o600 }
       expect(Object.fromEntries(files)).toEqual(modes)
-      expect(modeOf(path)).toBe('700')
+      expect(modeOf(path)).toBe(0o700)
       // Some releases of Node give the copy of a folder another mode.
       if (path === data) cpSync(data, left, { recursive: true })
       chmodSync(left, 0o700)
@@ -61,10 +57,7 @@ test.runIf(isSqlite)(
     const { http, databaseUrl, stop } = await openTestApp({ users })
     await http.delete('/users/1').expect(204)
     await stop()
-    const database = new Database(databaseUrl)
-    database.exec('VACUUM')
-    database.pragma('wal_checkpoint(TRUNCATE)')
-    database.close()
+    execute(databaseUrl, 'VACUUM; PRAGMA wal_checkpoint(TRUNCATE)')
     expect(readFileSync(databaseUrl).toString('latin1')).not.toMatch(/leaving/i)
   },
 )

@@ -8,6 +8,7 @@ import { openPostgresCopyTarget } from '../../src/storage/postgres/copy/postgres
 import { openSqliteCopySource } from '../../src/storage/sqlite/copy/sqlite-copy-source.ts'
 import { openSqliteCopyTarget } from '../../src/storage/sqlite/copy/sqlite-copy-target.ts'
 import { Database } from '../../src/storage/sqlite/sqlite-driver.ts'
+import { rowsIn } from './databases.ts'
 import { fillWithUsers } from './fill-users.ts'
 import { locationOf } from './postgres-connections.ts'
 
@@ -28,14 +29,8 @@ const TABLES = {
 }
 
 /** All that `copy` copies, from a SQLite database that no process has open. */
-export function copiedContent(path: string): Record<keyof typeof TABLES, unknown[]> {
-  const database = new Database(path, { readonly: true })
-  try {
-    const entries = Object.entries(TABLES).map(([name, sql]) => [name, database.prepare(sql).all()])
-    return Object.fromEntries(entries)
-  } finally {
-    database.close()
-  }
+export function copiedContent(path: string): Record<string, unknown[]> {
+  return Object.fromEntries(Object.entries(TABLES).map(([name, sql]) => [name, rowsIn(path, sql)]))
 }
 
 const FILL_REST = `

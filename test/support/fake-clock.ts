@@ -1,14 +1,11 @@
-/** A clock that stands still until the test moves it, forwards or back. */
-export interface FakeClock {
-  now(): number
-  advance(byMs: number): void
-}
+export type FakeClock = ReturnType<typeof createFakeClock>
 
-export function createFakeClock(startMs = Date.UTC(2026, 0, 31, 12)): FakeClock {
+/** A clock that stands still until the test moves it, forwards or back. */
+export function createFakeClock(startMs = Date.UTC(2026, 0, 31, 12)) {
   let nowMs = startMs
   return {
     now: () => nowMs,
-    advance: byMs => {
+    advance: (byMs: number) => {
       nowMs += byMs
     },
   }

@@ -1,5 +1,6 @@
 import { connect } from 'node:net'
 import { parseAnswers, type RawAnswer } from './raw-http.ts'
+import { AS_JSON, requestBytes } from './raw-request.ts'
 
 export interface Asked {
   readonly method: string
@@ -40,12 +41,7 @@ export function createKeepAliveClient(port: number) {
   }
 }
 
-function bytesOf({ method, path, headers = {}, body }: Asked): string {
-  const lines = Object.entries({ Host: 'localhost', ...headers }).map(
-    ([name, value]) => `${name}: ${value}\r\n`,
-  )
-  if (body !== undefined) {
-    lines.push(`Content-Type: application/json\r\nContent-Length: ${Buffer.byteLength(body)}\r\n`)
-  }
-  return `${method} ${path} HTTP/1.1\r\n${lines.join('')}\r\n${body ?? ''}`
+function bytesOf({ method, path, headers, body }: Asked): Buffer {
+  const type = body === undefined ? {} : AS_JSON
+  return requestBytes(`${method} ${path}`, { ...headers, ...type }, body)
 }

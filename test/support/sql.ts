@@ -1,5 +1,6 @@
 import { onTestFinished } from 'vitest'
 import { Database } from '../../src/storage/sqlite/sqlite-driver.ts'
+import { execute, withSqlite } from './databases.ts'
 import { byEngine, engine } from './engine.ts'
 import { connectToPostgres, queryPostgres, withPostgres } from './postgres-databases.ts'
 
@@ -9,13 +10,13 @@ export type SqlRow = Record<string, unknown>
 /** Changes the database of a service behind its back. The SQL is for both engines. */
 export async function executeSql(databaseUrl: string, sql: string): Promise<void> {
   if (engine === 'postgres') await queryPostgres(databaseUrl, sql)
-  else onSqlite(databaseUrl, database => database.exec(sql))
+  else execute(databaseUrl, sql)
 }
 
 /** Reads from the database of a service. The SQL is for both engines. */
 export async function selectRows(databaseUrl: string, sql: string): Promise<SqlRow[]> {
   if (engine === 'postgres') return queryPostgres(databaseUrl, sql)
-  return onSqlite(databaseUrl, database => database.prepare<[], SqlRow>(sql).all())
+  return withSqlite(databaseUrl, database => database.prepare<[], SqlRow>(sql).all())
 }
 
 const LOCK = 'BEGIN; LOCK TABLE users, bans, imports IN SHARE ROW EXCLUSIVE MODE'
@@ -42,15 +43,6 @@ function lockFile(path: string): () => Promise<void> {
   const database = new Database(path)
   database.exec('BEGIN IMMEDIATE')
   return async () => {
-    database.close()
-  }
-}
-
-function onSqlite<T>(path: string, work: (database: Database) => T): T {
-  const database = new Database(path)
-  try {
-    return work(database)
-  } finally {
     database.close()
   }
 }
@@ -84,7 +76,7 @@ const SELECT_TABLES = {
 /** All that a database stores: the file of SQLite, or the text of all rows. */
 export async function storedBytes(databaseUrl: string): Promise<Buffer> {
   if (engine === 'sqlite') {
-    return onSqlite(databaseUrl, database => Buffer.from(database.serialize()))
+    return withSqlite(databaseUrl, database => Buffer.from(database.serialize()))
   }
   const rows = Object.values(await storedTables(databaseUrl)).flat()
   return Buffer.concat(rows.flatMap(row => Object.values(row).map(toBytes)))

@@ -1,9 +1,9 @@
 import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { Database } from '../../src/storage/sqlite/sqlite-driver.ts'
+import { rowsIn } from './databases.ts'
 import { temporaryFolder } from './open-test-app.ts'
 import { runCommand } from './run-command.ts'
-import type { FinishedProcess } from './spawn-service.ts'
+import { type FinishedProcess, linesOf } from './spawn-service.ts'
 
 /** `import` in a folder whose database is `data/users.db`. */
 export function importing(cwd: string, ...args: string[]): Promise<FinishedProcess> {
@@ -33,18 +33,12 @@ export function manyRows(count: number): { name: string; email: string }[] {
   }))
 }
 
+const SELECT_USERS =
+  'SELECT id, name, email, password_digest, created_at, updated_at FROM users ORDER BY id'
+
 /** All users as stored in the database, by id. */
 export function usersIn(cwd: string): Record<string, unknown>[] {
-  const database = new Database(join(cwd, 'data', 'users.db'), { readonly: true })
-  try {
-    return database
-      .prepare<[], Record<string, unknown>>(
-        'SELECT id, name, email, password_digest, created_at, updated_at FROM users ORDER BY id',
-      )
-      .all()
-  } finally {
-    database.close()
-  }
+  return rowsIn(join(cwd, 'data', 'users.db'), SELECT_USERS)
 }
 
 export function namesIn(cwd: string): unknown[] {
@@ -60,9 +54,6 @@ export function countIn(cwd: string): number {
   }
 }
 
-export function rejectsIn(cwd: string): { line: number; errors: unknown }[] {
-  return readFileSync(join(cwd, 'rejects.ndjson'), 'utf8')
-    .split('\n')
-    .filter(line => line !== '')
-    .map(line => JSON.parse(line))
+export function rejectsIn(cwd: string): Record<string, unknown>[] {
+  return linesOf(readFileSync(join(cwd, 'rejects.ndjson'), 'utf8'))
 }

@@ -1,6 +1,5 @@
 import type { UserQuery } from '../../src/users/user-repository.ts'
 import { wordsOfUser } from '../../src/users/words.ts'
-import { areBegun } from './are-begun.ts'
 import type { ShownUser } from './user-order.ts'
 
 /** The first 1000 users, and how many there are. */
@@ -17,6 +16,11 @@ export const NOON = Date.parse('2026-01-31T12:00:00.000Z')
 
 /** A time after NOON. */
 export const at = (ms: number) => new Date(NOON + ms).toISOString()
+
+/** Whether each of `asked` begins one of `words`, all of them folded. */
+export function areBegun(words: readonly string[], asked: readonly string[]): boolean {
+  return asked.every(beginning => words.some(word => word.startsWith(beginning)))
+}
 
 /** Whether a user has the words and matches the filters, computed independently of any storage. */
 export function isAsked(

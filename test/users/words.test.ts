@@ -2,8 +2,8 @@ import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import { foldCase } from '../../src/users/user-schemas.ts'
 import { firstChars, foldWords, parseAskedWords, wordsOf } from '../../src/users/words.ts'
-import { areBegun } from '../support/are-begun.ts'
 import { codePoints } from '../support/letters.ts'
+import { areBegun } from '../support/user-scan.ts'
 
 /** What can be part of a name. */
 const characters = codePoints(char => /[\p{L}\p{M}\p{N}\p{P}\p{S}\p{Cf}]/u.test(char))
