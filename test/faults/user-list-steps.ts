@@ -1,4 +1,5 @@
 import { expect } from 'vitest'
+import { linksOf } from '../support/list-pages.ts'
 import { placeOf, type UserModel, wordsIn } from './user-model.ts'
 import { type Dice, expectStatus, NAMES, type Step } from './user-steps.ts'
 
@@ -122,9 +123,4 @@ function expectListTag(model: UserModel, tag: string): void {
   if (model.listTag !== undefined) expect(tag).toBe(model.listTag)
   else expect(model.oldListTags).not.toContain(tag)
   model.listTag = tag
-}
-
-function linksOf(header = ''): Record<string, string> {
-  const links = [...header.matchAll(/<([^>]*)>; rel="(\w+)"/g)]
-  return Object.fromEntries(links.map(([, target = '', relation = '']) => [relation, target]))
 }

@@ -160,7 +160,7 @@ describe(`POST ${PATH}`, () => {
 
 const { password } = ANN
 
-// Which digests are replaced is in password-digest.test.ts.
+// Which digests are replaced is in digest.test.ts.
 describe('a successful verification', () => {
   test('replaces a digest of less memory, and nothing that clients see', async () => {
     const old = cheap(password)

@@ -1,7 +1,8 @@
-import { existsSync, linkSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs'
+import { existsSync, linkSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { gunzipSync } from 'node:zlib'
 import { expect, test } from 'vitest'
+import { modeOf } from '../../support/databases.ts'
 import { fillDatabase } from '../../support/fill-users.ts'
 import { ask } from '../../support/json-requests.ts'
 import { openTestApp, temporaryFolder } from '../../support/open-test-app.ts'
@@ -90,7 +91,7 @@ test('export FILE replaces an existing file when it is complete, and only its ow
   const { code, stdout } = await exporting(cwd, 'old.ndjson')
   expect({ code, stdout }).toEqual({ code: 0, stdout: 'old.ndjson: 10 users\n' })
   expect(readFileSync(file, 'utf8')).toBe(AS_NDJSON)
-  expect(statSync(file).mode & 0o777).toBe(0o600)
+  expect(modeOf(file)).toBe(0o600)
   expect(readdirSync(cwd).filter(name => name.startsWith('old'))).toEqual(['old.ndjson'])
 })
 

@@ -1,7 +1,8 @@
-import { existsSync, linkSync, readFileSync, statSync, writeFileSync } from 'node:fs'
+import { existsSync, linkSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { hashSync as hashBcrypt } from '@node-rs/bcrypt'
 import { describe, expect, test } from 'vitest'
+import { modeOf } from '../../support/databases.ts'
 import { ask } from '../../support/json-requests.ts'
 import { openTestApp, temporaryFolder } from '../../support/open-test-app.ts'
 import { runCommand, stdoutOf } from '../../support/run-command.ts'
@@ -163,7 +164,7 @@ describe('a row is rejected', () => {
       ...REJECTED.map(([, errors], index) => ({ line: index + 2, errors })),
       { line: 16, errors: { row: ['is not UTF-8'] } },
     ])
-    expect(statSync(join(cwd, 'rejects.ndjson')).mode & 0o777).toBe(0o600)
+    expect(modeOf(join(cwd, 'rejects.ndjson'))).toBe(0o600)
     expect(usersIn(cwd)).toMatchObject([ANN])
   })
 
