@@ -1,3 +1,4 @@
+import { setTimeout as sleep } from 'node:timers/promises'
 import { type ChangePosition, isAfter, type UserChanges } from './user-changes.ts'
 import type { UserRepository } from './user-repository.ts'
 
@@ -30,34 +31,25 @@ export function createChangeWatch({ last }: Pick<UserChanges, 'last'>) {
   const ended: AbortSignal = ending.signal
   let touchedAt = Number.NEGATIVE_INFINITY
   let pauseMs = POLL_MS
-  let hurry = () => {}
+  let pause = new AbortController()
 
   function pollSoon(): void {
     pauseMs = SOON_MS
-    hurry()
-  }
-
-  async function poll(): Promise<void> {
-    // Without the database, those who wait go on waiting until their time is over.
-    const newest = await last().catch(() => undefined)
-    for (const { after, isAllowed, wake } of waiters) {
-      const isNews = newest !== undefined && (newest.mark !== after.mark || isAfter(newest, after))
-      if (isNews || !isAllowed()) wake()
-    }
+    pause.abort()
   }
 
   async function pollAgainAndAgain(): Promise<void> {
     isPolling = true
     while (waiters.size > 0) {
-      await poll()
-      await new Promise<void>(resolve => {
-        const timer = setTimeout(resolve, pauseMs)
-        hurry = () => {
-          clearTimeout(timer)
-          resolve()
-        }
-      })
-      hurry = () => {}
+      // Without the database, those who wait go on waiting until their time is over.
+      const newest = await last().catch(() => undefined)
+      for (const { after, isAllowed, wake } of waiters) {
+        const isNews =
+          newest !== undefined && (newest.mark !== after.mark || isAfter(newest, after))
+        if (isNews || !isAllowed()) wake()
+      }
+      pause = new AbortController()
+      await sleep(pauseMs, undefined, { signal: pause.signal }).catch(() => {})
       pauseMs = Math.min(2 * pauseMs, POLL_MS)
     }
     isPolling = false
@@ -102,7 +94,7 @@ export function createChangeWatch({ last }: Pick<UserChanges, 'last'>) {
     end: (): void => {
       ending.abort()
       for (const { wake } of waiters) wake()
-      hurry()
+      pause.abort()
     },
   }
 }
