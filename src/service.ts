@@ -11,7 +11,7 @@ import type { CheckedLimits } from './limits/rules/rules-schema.ts'
 import { isInMemory, openStorage } from './open-database.ts'
 import { createReadinessCheck } from './ops/health.ts'
 import type { ReloadResult } from './ops/management/operations.ts'
-import { createReporter, type ServiceReport } from './ops/metrics/service-report.ts'
+import { createReporter } from './ops/metrics/service-report.ts'
 import { createHttpServer, type HttpServer, type Timeouts } from './server/server.ts'
 import { createStopping, type Stopping } from './server/stop.ts'
 import type { IndexingProgress, Storage } from './storage/storage.ts'
@@ -129,7 +129,7 @@ export async function openApp(options: AppOptions) {
       bans: limits?.bans ?? createControlWithoutRules(storage.bans),
       /** What this process has counted, and how it is now. Requests are counted with a management port only. */
       report: createReporter({
-        ...{ metrics, storage, passwords, limits: limitsReport },
+        ...{ checks, metrics, storage, passwords, limits: limitsReport },
         wholeLists: users.whole,
         feed: () => ({ ...changes.report(), deletions: forgetting.kept() }),
       }),
@@ -178,7 +178,7 @@ export async function openService(options: ServiceOptions) {
   return {
     ...others,
     server: http,
-    report: async (): Promise<ServiceReport> => ({ ...(await report()), server: http.report() }),
+    report: () => report(http),
   }
 }
 

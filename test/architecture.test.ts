@@ -31,13 +31,13 @@ const ALLOWED = tableOf(`
   storage/sqlite: errors files limits native-package storage users users/transfer
   storage/postgres: config errors limits storage users users/transfer waiting
   storage/copy: storage
-  ops/metrics: http limits metrics server storage version waiting
+  ops/metrics: http limits metrics ops server storage version
   storage: access errors limits metrics users users/transfer
   users/transfer: errors http users users/passwords
   storage/redis: config limits limits/rules waiting
   app: access config http http/pages limits ops server users version
   users: errors http http/openapi users/passwords
-  ops: config http http/openapi
+  ops: config http http/openapi waiting
   limits: errors http limits/rules waiting
   http/pages: errors http http/openapi
   users/passwords: errors native-package

@@ -1,7 +1,6 @@
 import type { RequestSeries } from '../../http/request-metrics.ts'
 import type { RuleReport } from '../../limits/tallies.ts'
 import { totalOf } from '../../metrics/histogram.ts'
-import type { ReadinessChecks } from '../health.ts'
 import { queuesOf, type ServiceReport } from '../metrics/service-report.ts'
 import {
   countByClass,
@@ -12,7 +11,7 @@ import {
 } from './status-history.ts'
 
 /** What a status has beside the report of the service. */
-export interface StatusContext extends ReadinessChecks {
+export interface StatusContext {
   readonly version: string
   /** Milliseconds since the epoch. */
   readonly now: number
@@ -30,16 +29,16 @@ export type RuleStatus = ReturnType<typeof ruleStatusOf>
 
 /** All numbers are since the start, if not of this moment. Times are ISO 8601. */
 export function statusOf(report: ServiceReport, context: StatusContext) {
-  const { version, now, isReady, checks, history } = context
-  const { requests, server, limits, process } = report
+  const { version, now, history } = context
+  const { readiness, requests, server, limits, process } = report
   const byStatus = countByClass(requests.series)
   return {
     version,
     started_at: new Date(process.startedAt).toISOString(),
     now: new Date(now).toISOString(),
-    ready: isReady,
+    ready: readiness.isReady,
     /** By name. */
-    checks,
+    checks: readiness.checks,
     requests: {
       total: Object.values(byStatus).reduce((sum, count) => sum + count, 0),
       in_flight: requests.inFlight,
@@ -116,12 +115,12 @@ function meanMs(seconds: number, count: number): number | null {
   return count === 0 ? null : rounded((seconds / count) * 1000)
 }
 
-function storageOf({ storage, isStorageUp }: ServiceReport) {
+function storageOf({ storage, readiness }: ServiceReport) {
   const { engine, fileBytes, connections, commits } = storage
   const count = totalOf(commits.seconds)
   return {
     engine,
-    up: isStorageUp,
+    up: readiness.checks.storage.status === 'ok',
     ...(fileBytes && {
       files: { database_bytes: fileBytes.database, wal_bytes: fileBytes.wal },
     }),

@@ -77,7 +77,7 @@ export const SERVICE_METRICS: Readonly<Record<string, NumberMetric | HistogramMe
   storage_up: {
     type: 'gauge',
     help: 'Whether the database has answered just now, 1 or 0.',
-    read: ({ isStorageUp }) => one(Number(isStorageUp)),
+    read: ({ readiness }) => one(Number(readiness.checks.storage.status === 'ok')),
   },
   storage_commit_duration_seconds: {
     type: 'histogram',

@@ -44,7 +44,9 @@ function createReport(): ServiceReport {
   const writes = createHistogram(COMMIT_WRITES_BOUNDS)
   for (const value of [0.0001, 0.3, 99]) seconds.observe(value)
   for (const value of [1, 2, 3000]) writes.observe(value)
+  const [ok, unavailable] = [{ status: 'ok' }, { status: 'unavailable' }] as const
   return {
+    readiness: { isReady: false, checks: { service: unavailable, storage: ok } },
     requests: metrics.report(),
     server: { connections: 12, waitingRequests: 3, shedRequests: 4 },
     storage: {
@@ -54,7 +56,6 @@ function createReport(): ServiceReport {
       fileBytes: { database: 4096, wal: 1e21 },
       connections: { active: 6, idle: 7, waiting: 8 },
     },
-    isStorageUp: true,
     waitingPasswords: 9,
     wholeLists: 2,
     feed: { waiting: 21, streaming: 22, deletions: 23 },
