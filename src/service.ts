@@ -4,13 +4,13 @@ import { type KeyRing, openKeyRing } from './access/key-ring.ts'
 import { type AppDependencies, createApp } from './app.ts'
 import { type Clocks, createClocks } from './clocks.ts'
 import { type Config, describeProblem } from './config/settings.ts'
+import { ServiceError } from './errors.ts'
 import { createRequestMetrics } from './http/request-metrics.ts'
 import { createControlWithoutRules } from './limits/ban-control.ts'
 import { createHostLog, createRuleLines } from './limits/rule-lines.ts'
 import type { CheckedLimits } from './limits/rules/rules-schema.ts'
 import { isInMemory, openStorage } from './open-database.ts'
 import { createReadinessCheck } from './ops/health.ts'
-import type { ReloadResult } from './ops/management/operations.ts'
 import { createReporter } from './ops/metrics/service-report.ts'
 import { createHttpServer, type HttpServer, type Timeouts } from './server/server.ts'
 import { createStopping, type Stopping } from './server/stop.ts'
@@ -133,13 +133,14 @@ export async function openApp(options: AppOptions) {
         wholeLists: users.whole,
         feed: () => ({ ...changes.report(), deletions: forgetting.kept() }),
       }),
-      /** Reads the limits file again. An invalid file leaves the previous rules in force. The log has the result too. */
-      reloadLimits: async (): Promise<ReloadResult> => {
+      /** As `Operations` says. */
+      reloadLimits: async () => {
         try {
           return await (await importLimits()).reloadLimits(config, log, limits?.limiter)
         } catch (err) {
+          if (err instanceof ServiceError) throw err
           log.error({ err }, 'limits could not be reloaded, keeping the previous rules')
-          return { outcome: 'failed' }
+          throw new ServiceError('reload_failed')
         }
       },
     }

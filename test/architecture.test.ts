@@ -14,11 +14,11 @@ const ALLOWED = tableOf(`
   records: config errors limits/rules open-database service
   cli/serve: config errors limits/rules management open-limits ops ops/management server service version
   cli/limits: access cli/terminal clocks config errors limits limits/rules open-database open-limits server service
-  service: access app clocks config http limits limits/rules open-database open-limits ops ops/management ops/metrics
-      server storage users users/passwords
+  service: access app clocks config errors http limits limits/rules open-database open-limits ops ops/metrics server
+      storage users users/passwords
   cli/transfer: cli/terminal config errors files open-database open-transfer users/transfer
   open-transfer: clocks config open-database storage/sqlite users/passwords users/transfer
-  open-limits: clocks config errors limits limits/rules ops/management storage storage/redis
+  open-limits: clocks config errors limits limits/rules storage storage/redis
   management: clocks config limits ops/management server version
   database-work: config errors open-database storage storage/copy storage/postgres/copy storage/postgres/maintenance
       storage/sqlite storage/sqlite/copy storage/sqlite/maintenance

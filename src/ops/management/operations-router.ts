@@ -1,6 +1,5 @@
 import type { Request, Router } from 'express'
 import { z } from 'zod'
-import { ServiceError } from '../../errors.ts'
 import {
   checkQuery,
   instantMs,
@@ -11,16 +10,31 @@ import {
 } from '../../http/query.ts'
 import { jsonReply, type Reply } from '../../http/reply.ts'
 import { accept, acceptJson, createRouter, type RouteParts } from '../../http/router.ts'
+import type { BanControl } from '../../limits/ban-control.ts'
 import { jsonOf } from '../../limits/ban-store.ts'
+import type { RuleChanges } from '../../limits/limiter.ts'
+import type { CheckReadiness } from '../health.ts'
 import {
   createMetricsRenderer,
   OPEN_METRICS_TYPE,
   PROMETHEUS_TYPE,
 } from '../metrics/render-metrics.ts'
+import type { ServiceReport } from '../metrics/service-report.ts'
 import { encodeBanCursor, parseBanLift, parseBanList, parseBanOrder } from './ban-requests.ts'
-import type { Operations } from './operations.ts'
 import { ruleStatusOf, statusOf } from './service-status.ts'
 import type { StatusHistory } from './status-history.ts'
+
+/** What the management port asks of the service. */
+export interface Operations {
+  report(): Promise<ServiceReport>
+  readonly checks: CheckReadiness
+  readonly bans: BanControl
+  /**
+   * Puts the limits file in force again; `undefined` without LIMITS_FILE. Throws `limits_invalid` and `reload_failed`: the
+   * previous rules then stay in force. The log has the result too.
+   */
+  reloadLimits(): Promise<RuleChanges | undefined>
+}
 
 export interface OperationsRouterOptions {
   readonly operations: Operations
@@ -56,19 +70,9 @@ export function createOperationsRouter(
   }
 
   async function reloadLimits(): Promise<Reply> {
-    const result = await operations.reloadLimits()
-    switch (result.outcome) {
-      case 'reloaded':
-        return jsonReply(200, { reloaded: true, ...result.changes })
-      case 'no file':
-        return jsonReply(200, { reloaded: false, message: 'LIMITS_FILE is not set' })
-      case 'invalid':
-        throw new ServiceError('limits_invalid', {
-          errors: [{ field: 'LIMITS_FILE', messages: result.mistakes }],
-        })
-      case 'failed':
-        throw new ServiceError('reload_failed')
-    }
+    const changes = await operations.reloadLimits()
+    const noFile = { reloaded: false, message: 'LIMITS_FILE is not set' }
+    return jsonReply(200, changes === undefined ? noFile : { reloaded: true, ...changes })
   }
 
   async function listBans({ url }: Request): Promise<Reply> {
