@@ -77,7 +77,7 @@ export function createOperationsRouter(
 
   async function listBans({ url }: Request): Promise<Reply> {
     const parameters = queryParameters(url)
-    const page = await bans.list(parseBanList(parameters, await importKeys()))
+    const page = await bans.list(await parseBanList(parameters))
     const body = page.bans.map(ban => jsonOf(ban, now()))
     const last = page.bans.at(-1)
     if (!page.hasMore || last === undefined) return jsonReply(200, body)
@@ -90,7 +90,7 @@ export function createOperationsRouter(
   }
 
   async function liftBans({ url }: Request): Promise<Reply> {
-    const selection = parseBanLift(queryParameters(url), await importKeys())
+    const selection = await parseBanLift(queryParameters(url))
     return jsonReply(200, { lifted: await bans.lift(selection) })
   }
 
@@ -121,6 +121,3 @@ function parseSince(url: string): number | undefined {
   const parameters = queryParameters(url).filter(({ name }) => name === 'since')
   return validData(checkQuery(parameters, statusParameters)).since
 }
-
-/** Only where bans are asked for: the list of public suffixes takes 5 MB and 50 ms. */
-const importKeys = async () => (await import('../../limits/rules/client-key.ts')).possibleKeys
