@@ -7,7 +7,6 @@ import type { Operations } from './ops/management/operations-router.ts'
 import { createStatusHistory } from './ops/management/status-history.ts'
 import { createHttpServer, type HttpServer } from './server/server.ts'
 import { createStopping } from './server/stop.ts'
-import { readVersion } from './version.ts'
 
 export interface ManagementOptions {
   readonly config: Config
@@ -28,12 +27,11 @@ export function createManagementServer(options: ManagementOptions): HttpServer {
   const log = options.log.child({ port: 'management' })
   const clocks = createClocks()
   const lines = createRuleLines({ log, ...clocks })
-  const history = createStatusHistory({ report: operations.report, ...clocks })
+  const history = createStatusHistory(operations.report, clocks)
   const stopping = createStopping()
   let opened: HttpServer | undefined
   const app = createManagementApp({
     ...{ operations, history, log },
-    version: readVersion(),
     now: clocks.now,
     isOnLoopback: () => opened?.isOnLoopback() ?? false,
     onHostRefused: createHostLog(lines),

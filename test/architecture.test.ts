@@ -19,14 +19,14 @@ const ALLOWED = tableOf(`
   cli/transfer: cli/terminal config errors files open-database open-transfer users/transfer
   open-transfer: clocks config open-database storage/sqlite users/passwords users/transfer
   open-limits: clocks config errors limits limits/rules storage storage/redis
-  management: clocks config limits ops/management server version
+  management: clocks config limits ops/management server
   database-work: config errors open-database storage storage/copy storage/postgres/copy storage/postgres/maintenance
       storage/sqlite storage/sqlite/copy storage/sqlite/maintenance
   storage/sqlite/maintenance: files storage storage/sqlite users
   storage/sqlite/copy: storage storage/copy storage/sqlite
   storage/postgres/maintenance: config storage storage/postgres
   storage/postgres/copy: config storage storage/copy storage/postgres storage/postgres/maintenance
-  ops/management: errors http http/pages limits limits/rules metrics ops ops/metrics
+  ops/management: clocks errors http http/pages limits limits/rules metrics ops ops/metrics version
   open-database: clocks config storage storage/postgres storage/sqlite
   storage/sqlite: errors files limits native-package storage users users/transfer
   storage/postgres: config errors limits storage users users/transfer waiting

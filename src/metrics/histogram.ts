@@ -33,27 +33,3 @@ export function createHistogram(bounds: readonly number[]): Histogram {
 export function totalOf({ counts }: Pick<HistogramCounts, 'counts'>): number {
   return counts.reduce((total, count) => total + count, 0)
 }
-
-/**
- * The value below which the share `q` (0 to 1) of all values lies, linear within its range; the highest bound for values above
- * all bounds. `undefined` without values.
- */
-export function quantileOf(
-  counts: readonly number[],
-  bounds: readonly number[],
-  q: number,
-): number | undefined {
-  const total = totalOf({ counts })
-  if (total === 0) return undefined
-  const rank = q * total
-  let below = 0
-  for (const [index, count] of counts.entries()) {
-    if (count > 0 && below + count >= rank) {
-      const lower = bounds[index - 1] ?? 0
-      const upper = bounds[index]
-      return upper === undefined ? lower : lower + ((upper - lower) * (rank - below)) / count
-    }
-    below += count
-  }
-  return bounds.at(-1)
-}

@@ -1,19 +1,11 @@
-import pino, { type Logger, type LoggerOptions } from 'pino'
+import pino, { type LoggerOptions } from 'pino'
 import type { Config } from '../config/settings.ts'
 import { createLineWriter } from './line-writer.ts'
 
-export interface FlushableLogger {
-  /** Its lines are held until `release`, so that a start that fails prints its reason on standard error and nothing else. */
-  readonly log: Logger
-  release(): void
-  /** Call before the process ends. Resolves when all lines are written, or after a second, when the rest are lost. */
-  flush(): Promise<void>
-}
+export type FlushableLogger = Awaited<ReturnType<typeof createLogger>>
 
 /** Logs to standard output: JSON lines, or a shorter form if it is a terminal. */
-export async function createLogger({
-  logLevel,
-}: Pick<Config, 'logLevel'>): Promise<FlushableLogger> {
+export async function createLogger({ logLevel }: Pick<Config, 'logLevel'>) {
   const lines = createLineWriter(process.stdout.fd)
   process.once('exit', lines.flushNow)
   const format = process.stdout.isTTY ? await createTerminalFormat() : undefined
@@ -32,11 +24,13 @@ export async function createLogger({
     },
   }
   return {
+    /** Its lines are held until `release`, so that a start that fails prints its reason on standard error and nothing else. */
     log: pino(options, destination),
     release: () => {
       for (const line of held ?? []) write(line)
       held = undefined
     },
+    /** Call before the process ends. Resolves when all lines are written, or after a second, when the rest are lost. */
     flush: lines.flush,
   }
 }

@@ -39,14 +39,13 @@ export interface Operations {
 export interface OperationsRouterOptions {
   readonly operations: Operations
   readonly history: Pick<StatusHistory, 'read'>
-  readonly version: string
   /** Milliseconds since the epoch. */
   readonly now: () => number
 }
 
 /** What only operators may ask: status and metrics, the rules of the limits, and bans. */
 export function createOperationsRouter(
-  { operations, history, version, now }: OperationsRouterOptions,
+  { operations, history, now }: OperationsRouterOptions,
   { answer, readBody, otherMethods }: RouteParts,
 ): Router {
   const { bans } = operations
@@ -55,8 +54,7 @@ export function createOperationsRouter(
   async function showStatus({ url }: Request): Promise<Reply> {
     const since = parseSince(url)
     const report = await operations.report()
-    const status = statusOf(report, { version, now: now(), history: history.read(since) })
-    return jsonReply(200, status)
+    return jsonReply(200, statusOf(report, { now: now(), history: history.read(since) }))
   }
 
   async function showMetrics({ headers }: Request): Promise<Reply> {

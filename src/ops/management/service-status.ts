@@ -1,6 +1,7 @@
 import type { RequestSeries } from '../../http/request-metrics.ts'
 import type { RuleReport } from '../../limits/tallies.ts'
 import { totalOf } from '../../metrics/histogram.ts'
+import { readVersion } from '../../version.ts'
 import { queuesOf, type ServiceReport } from '../metrics/service-report.ts'
 import {
   countByClass,
@@ -8,11 +9,11 @@ import {
   quantileMs,
   rounded,
   type StatusHistory,
+  sumOf,
 } from './status-history.ts'
 
 /** What a status has beside the report of the service. */
-export interface StatusContext {
-  readonly version: string
+interface StatusContext {
   /** Milliseconds since the epoch. */
   readonly now: number
   readonly history: ReturnType<StatusHistory['read']>
@@ -28,19 +29,18 @@ export type RouteStatus = ReturnType<typeof routeOf>
 export type RuleStatus = ReturnType<typeof ruleStatusOf>
 
 /** All numbers are since the start, if not of this moment. Times are ISO 8601. */
-export function statusOf(report: ServiceReport, context: StatusContext) {
-  const { version, now, history } = context
+export function statusOf(report: ServiceReport, { now, history }: StatusContext) {
   const { readiness, requests, server, limits, process } = report
   const byStatus = countByClass(requests.series)
   return {
-    version,
+    version: readVersion(),
     started_at: new Date(process.startedAt).toISOString(),
     now: new Date(now).toISOString(),
     ready: readiness.isReady,
     /** By name. */
     checks: readiness.checks,
     requests: {
-      total: Object.values(byStatus).reduce((sum, count) => sum + count, 0),
+      total: sumOf(byStatus),
       in_flight: requests.inFlight,
       shed: server.shedRequests,
       /** By class: `2xx` to `5xx`, and `aborted` if the client left before the response. */

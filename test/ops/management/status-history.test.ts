@@ -51,11 +51,7 @@ function openHistory() {
   const wall = createFakeClock()
   const steady = createFakeClock(0)
   let report = async () => serviceReport()
-  const history = createStatusHistory({
-    report: () => report(),
-    now: wall.now,
-    monotonicNow: steady.now,
-  })
+  const history = createStatusHistory(() => report(), { now: wall.now, monotonicNow: steady.now })
 
   /** Samples this report, `ms` after the sample before, and returns the new sample. */
   async function sample(next: ServiceReport | Promise<ServiceReport>, ms = 2000) {
