@@ -5,27 +5,23 @@ export interface HistogramCounts {
   readonly sum: number
 }
 
-/** Counts values in ranges. */
-export interface Histogram {
-  /** Returns the index of the value's range. */
-  observe(value: number): number
-  /** A copy of the counts since the start. */
-  read(): HistogramCounts
-}
+export type Histogram = ReturnType<typeof createHistogram>
 
-/** `bounds` are the upper bounds of the ranges, in ascending order. */
-export function createHistogram(bounds: readonly number[]): Histogram {
+/** Counts values in ranges. `bounds` are their upper bounds, in ascending order. */
+export function createHistogram(bounds: readonly number[]) {
   const counts = new Array<number>(bounds.length + 1).fill(0)
   let sum = 0
   return {
-    observe: value => {
+    /** Returns the index of the value's range. */
+    observe: (value: number) => {
       let index = 0
       while (index < bounds.length && value > (bounds[index] as number)) index++
       counts[index] = (counts[index] as number) + 1
       sum += value
       return index
     },
-    read: () => ({ counts: [...counts], sum }),
+    /** A copy of the counts since the start. */
+    read: (): HistogramCounts => ({ counts: [...counts], sum }),
   }
 }
 

@@ -62,10 +62,8 @@ export const healthOperations = {
   },
 } satisfies Record<string, DescribedOperation>
 
+/** Tells whether the service is ready, and what must work for that, by name. */
 export type CheckReadiness = ReturnType<typeof createReadinessCheck>
-
-/** Whether the service is ready, and what must work for that, by name. */
-export type Readiness = Awaited<ReturnType<CheckReadiness>>
 
 export interface ReadinessOptions {
   /** Rejects when the database does not answer. */

@@ -9,14 +9,13 @@ import {
 import type { AddressInfo, Socket } from 'node:net'
 import type { Application, Request, Response } from 'express'
 import { isLoopback } from '../config/values.ts'
-import { type Capacity, createAdmission } from './admission.ts'
+import { type Capacity, createAdmission, createPipelining } from './admission.ts'
 import { type ClientErrorOptions, createClientErrorListener } from './client-errors.ts'
 import {
   addConnection,
   type Connection,
   type Connections,
   closeStalled,
-  createPipelining,
   newestResponse,
 } from './connections.ts'
 import { LISTEN_BACKLOG, type Stopping } from './stop.ts'
