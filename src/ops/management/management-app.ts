@@ -1,6 +1,7 @@
 import { createHash, timingSafeEqual } from 'node:crypto'
 import type { Application, Request, RequestHandler, Router } from 'express'
 import type { Logger } from 'pino'
+import type { Config } from '../../config/settings.ts'
 import { INVALID_TOKEN, ServiceError } from '../../errors.ts'
 import { createErrorHandler } from '../../http/error-handler.ts'
 import { createExpressApp } from '../../http/express-app.ts'
@@ -32,13 +33,10 @@ export interface ManagementAppOptions extends OperationsRouterOptions {
   readonly isOnLoopback: () => boolean
   /** Called with the host of each request that ALLOWED_HOSTS refuses. */
   readonly onHostRefused: (host: string) => void
-  readonly settings: {
-    /** `undefined` asks for none. */
-    readonly managementToken: string | undefined
-    readonly allowedHosts: readonly string[] | '*' | undefined
-    readonly trustProxy: false | number | readonly string[]
-    readonly bodyLimitBytes: number
-  }
+  readonly settings: Pick<
+    Config,
+    'managementToken' | 'allowedHosts' | 'trustProxy' | 'bodyLimitBytes'
+  >
 }
 
 /** The application of the management port. Its middleware stands in the order in which a request meets it. */

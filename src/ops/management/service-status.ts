@@ -12,13 +12,6 @@ import {
   sumOf,
 } from './status-history.ts'
 
-/** What a status has beside the report of the service. */
-interface StatusContext {
-  /** Milliseconds since the epoch. */
-  readonly now: number
-  readonly history: ReturnType<StatusHistory['read']>
-}
-
 /** What `GET /status` answers, and all that the operator's page shows. */
 export type ServiceStatus = ReturnType<typeof statusOf>
 
@@ -28,8 +21,11 @@ export type RouteStatus = ReturnType<typeof routeOf>
 /** One rule of the limits, as `GET /limits` and `GET /status` answer. */
 export type RuleStatus = ReturnType<typeof ruleStatusOf>
 
-/** All numbers are since the start, if not of this moment. Times are ISO 8601. */
-export function statusOf(report: ServiceReport, { now, history }: StatusContext) {
+/** All numbers are since the start, if not of this moment. Times are ISO 8601; `now` is in milliseconds since the epoch. */
+export function statusOf(
+  report: ServiceReport,
+  { now, history }: { readonly now: number; readonly history: ReturnType<StatusHistory['read']> },
+) {
   const { readiness, requests, server, limits, process } = report
   const byStatus = countByClass(requests.series)
   return {

@@ -213,3 +213,15 @@ test('a format is the same after an answer in the other one, and at the same tim
   expect(lags.every(lag => lag !== undefined && lag < 60)).toBe(true)
   expect(register.getMetricsAsArray()).toEqual([])
 })
+
+test('requests are counted by at most 200 names of keys, and the rest under _other', () => {
+  const metrics = createRequestMetrics()
+  const names = Array.from({ length: 300 }, (_, index) => `key-${index}`)
+  for (const key of [...names, ...names]) {
+    metrics.begin()
+    const request = { method: 'GET', route: '/users', status: 200, seconds: 0.001 }
+    metrics.end({ ...request, key, traceId: undefined })
+  }
+  const counted = Object.fromEntries(names.slice(0, 200).map(name => [name, 2]))
+  expect(metrics.report()).toMatchObject({ byKey: { ...counted, _other: 200 }, inFlight: 0 })
+})
