@@ -29,30 +29,25 @@ export function createManagementServer(options: ManagementOptions): HttpServer {
   const lines = createRuleLines({ log, ...clocks })
   const history = createStatusHistory(operations.report, clocks)
   const stopping = createStopping()
-  let opened: HttpServer | undefined
   const app = createManagementApp({
     ...{ operations, history, log },
     now: clocks.now,
-    isOnLoopback: () => opened?.isOnLoopback() ?? false,
+    isOnLoopback: () => server.isOnLoopback(),
     onHostRefused: createHostLog(lines),
     settings: config,
   })
-  const server = createHttpServer({
+  const server: HttpServer = createHttpServer({
     ...{ app, stopping, log },
     capacity: { ...CAPACITY, maxConnections },
     onLateRequest: () => {},
   })
-  opened = server
+  stopping.begin.then(history.close)
   return {
     ...server,
     listen: async address => {
       const bound = await server.listen(address)
       history.start()
       return bound
-    },
-    stop: timeoutMs => {
-      history.close()
-      return server.stop(timeoutMs)
     },
   }
 }

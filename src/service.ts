@@ -12,7 +12,7 @@ import type { CheckedLimits } from './limits/rules/rules-schema.ts'
 import { isInMemory, openStorage } from './open-database.ts'
 import { createReadinessCheck } from './ops/health.ts'
 import { createReporter } from './ops/metrics/service-report.ts'
-import { createHttpServer, type HttpServer, type Timeouts } from './server/server.ts'
+import { createHttpServer, type Timeouts } from './server/server.ts'
 import { createStopping, type Stopping } from './server/stop.ts'
 import type { IndexingProgress, Storage } from './storage/storage.ts'
 import { blaming } from './storage/unusable-database.ts'
@@ -166,21 +166,15 @@ export interface ServiceOptions extends Omit<AppOptions, 'stopping' | 'isOnLoopb
 /** Opens the service, which does not listen yet. Throws `OperatorError` when it cannot be opened. */
 export async function openService(options: ServiceOptions) {
   const stopping = createStopping()
-  let server: HttpServer | undefined
-  const isOnLoopback = () => server?.isOnLoopback() ?? false
+  const isOnLoopback = (): boolean => server.isOnLoopback()
   const opened = await openApp({ ...options, stopping, isOnLoopback })
   const { app, readAnew, metrics, report, ...others } = opened
-  const http = createHttpServer({
+  const server = createHttpServer({
     ...{ ...options, app, metrics, stopping },
     capacity: options.config,
     onLateRequest: readAnew,
   })
-  server = http
-  return {
-    ...others,
-    server: http,
-    report: () => report(http),
-  }
+  return { ...others, server, report: () => report(server) }
 }
 
 async function readOwnLimits({ limitsFile, cacheStore }: Config) {
