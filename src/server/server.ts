@@ -23,13 +23,6 @@ import { LISTEN_BACKLOG, type Stopping } from './stop.ts'
 /** An HTTP server that limits what clients can use up. When it stops, it still answers every request sent before. */
 export type HttpServer = ReturnType<typeof createHttpServer>
 
-/** Open connections, requests that wait for their turn, and how many were shed since the start. */
-export interface ServerReport {
-  readonly connections: number
-  readonly waitingRequests: number
-  readonly shedRequests: number
-}
-
 export interface HttpServerOptions extends Omit<ClientErrorOptions, 'connections'> {
   readonly app: Application
   readonly stopping: Stopping
@@ -136,7 +129,8 @@ export function createHttpServer(options: HttpServerOptions) {
     isOnLoopback: () => isOnLoopback,
     /** Serves a connection that did not arrive through the port. */
     accept: (socket: Socket) => void server.emit('connection', socket),
-    report: (): ServerReport => ({ connections: connections.size, ...admission.report() }),
+    /** Open connections, requests that wait for their turn, and how many were shed since the start. */
+    report: () => ({ connections: connections.size, ...admission.report() }),
     /** Stops the server. Resolves to whether every request was answered within `timeoutMs`; the rest are cut off. */
     stop: (timeoutMs: number): Promise<boolean> =>
       stopping.run({ server, connections, timeoutMs }).finally(() => clearInterval(checking)),

@@ -41,7 +41,7 @@ export interface ManagementAppOptions extends OperationsRouterOptions {
 
 /** The application of the management port. Its middleware stands in the order in which a request meets it. */
 export function createManagementApp(options: ManagementAppOptions): Application {
-  const { operations, log, isOnLoopback, settings } = options
+  const { operations, log, isOnLoopback, onHostRefused, settings } = options
   const { allowedHosts, trustProxy, managementToken: token } = settings
   const sendReply = createReplySender()
   const parts = createRouteParts({ sendReply, ...settings })
@@ -59,7 +59,7 @@ export function createManagementApp(options: ManagementAppOptions): Application 
   app.use(requireValidHead, health)
   app.use(
     requireAllowedHost({
-      ...{ allowedHosts, isOnLoopback, onRefused: options.onHostRefused },
+      ...{ allowedHosts, isOnLoopback, onHostRefused },
       // A proxy that is trusted forwards requests to the public port. Without a token this one is for programs of this machine, so
       // that no page may reach it by another name.
       trustProxy: token === undefined ? false : trustProxy,

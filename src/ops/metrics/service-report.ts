@@ -1,7 +1,7 @@
 import { setImmediate } from 'node:timers/promises'
 import type { RequestMetrics } from '../../http/request-metrics.ts'
 import type { LimitsReport } from '../../limits/tallies.ts'
-import type { ServerReport } from '../../server/server.ts'
+import type { HttpServer } from '../../server/server.ts'
 import type { Storage } from '../../storage/storage.ts'
 import type { CheckReadiness } from '../health.ts'
 
@@ -35,7 +35,7 @@ const PING_TIMEOUT_MS = 500
 /** Returns what reports about a service. A report takes little longer than `PING_TIMEOUT_MS`. */
 export function createReporter(sources: ReportSources) {
   const { checks, metrics, storage, passwords, wholeLists, feed, limits } = sources
-  return async (server: { report(): ServerReport }) => {
+  return async (server: Pick<HttpServer, 'report'>) => {
     const [readiness, ofStorage, eventLoopLagSeconds] = await Promise.all([
       checks(PING_TIMEOUT_MS),
       storage.report(),
