@@ -75,7 +75,7 @@ export function errorReply({ code, details }: ServiceError, request: Request): R
     title: phraseOf(status),
     status,
     detail: message,
-    ...(path !== '' && { instance: instanceOf(request, path) }),
+    ...(path !== '' && { instance: asInstance(request, path) }),
     reason,
     ...(isQuota && { 'violated-policies': violatedPolicies }),
     ...(errors && { errors: errors.flatMap(problemsOfField) }),
@@ -112,7 +112,7 @@ function problemsOfField({ at, messages }: FieldError) {
  * The path that was sent, with the path under which another application has mounted this one. Escapes what a URI must not
  * contain, such as a stray percent sign. A path of `//x` would name a host.
  */
-function instanceOf({ baseUrl = '', isPathMalformed }: Request, path: string): string {
+function asInstance({ baseUrl = '', isPathMalformed }: Request, path: string): string {
   const sent = baseUrl + (isPathMalformed ? path.replaceAll('%25', '%') : path)
   const escaped = sent.replace(/%(?![0-9A-Fa-f]{2})|[^\w.~!$&'()*+,;=:@%/-]/g, encodeURIComponent)
   return escaped.startsWith('//') ? `/.${escaped}` : escaped

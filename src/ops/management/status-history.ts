@@ -118,7 +118,7 @@ function growthOf(before: Counts, after: Counts): Counts {
   return Object.fromEntries(grown)
 }
 
-/** Of all counts together. */
+/** The sum of all counts. */
 export function sumOf(counts: Counts): number {
   return Object.values(counts).reduce((sum, count) => sum + count, 0)
 }
