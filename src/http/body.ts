@@ -108,8 +108,9 @@ function hasBody({ headers }: Request): boolean {
 }
 
 /**
- * The bytes of the body. Throws `refusal` or `body_too_large` if there are more than `limitBytes`. Node reads and discards the rest once the
- * response is sent: a client that is still sending may not read the response before it has finished.
+ * The bytes of the body. Throws `refusal`, or `body_too_large` without one, if there are more than `limitBytes`. Node reads
+ * and discards the rest once the response is sent: a client that is still sending may not read the response before it has
+ * finished.
  */
 function readBytes(request: Request, limitBytes: number, refusal?: ServiceError): Promise<Buffer> {
   const tooLarge = () => refusal ?? new ServiceError('body_too_large')
