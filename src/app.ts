@@ -81,7 +81,7 @@ const MAX_PAUSE_MS = 500
 /** The Express application. Its middleware stands in the order in which a request meets it. */
 export function createApp(dependencies: AppDependencies): Application {
   const { users, changes, rules, checks, stopping, log } = dependencies
-  const { limiter, keys, metrics, isOnLoopback } = dependencies
+  const { limiter, keys, metrics, isOnLoopback, onHostRefused } = dependencies
   const { trustProxy, corsOrigins, bodyLimitBytes, maxEventLoopDelayMs } = dependencies.settings
   const sendReply = createReplySender()
   const overloadPauseMs = Math.min(maxEventLoopDelayMs, MAX_PAUSE_MS)
@@ -106,8 +106,7 @@ export function createApp(dependencies: AppDependencies): Application {
   // Not in a router of its own, which would cost each request 4 µs of 30.
   app.use(requestLog({ log, routes, metrics }))
   app.use(requireValidHead, health)
-  const onRefused = dependencies.onHostRefused
-  app.use(requireAllowedHost({ ...dependencies.settings, isOnLoopback, onRefused }))
+  app.use(requireAllowedHost({ ...dependencies.settings, isOnLoopback, onHostRefused }))
   if (corsOrigins !== undefined) app.use(allowOrigins(corsOrigins))
   app.use(denyLateAndShed(stopping.isTooLate))
   if (keys !== undefined) app.use(recogniseKeys(keys))

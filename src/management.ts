@@ -3,11 +3,10 @@ import { createClocks } from './clocks.ts'
 import type { Config } from './config/settings.ts'
 import { createHostLog, createRuleLines } from './limits/rule-lines.ts'
 import { createManagementApp } from './ops/management/management-app.ts'
-import type { Operations } from './ops/management/operations.ts'
+import type { Operations } from './ops/management/operations-router.ts'
 import { createStatusHistory } from './ops/management/status-history.ts'
 import { createHttpServer, type HttpServer } from './server/server.ts'
 import { createStopping } from './server/stop.ts'
-import { readVersion } from './version.ts'
 
 export interface ManagementOptions {
   readonly config: Config
@@ -28,33 +27,27 @@ export function createManagementServer(options: ManagementOptions): HttpServer {
   const log = options.log.child({ port: 'management' })
   const clocks = createClocks()
   const lines = createRuleLines({ log, ...clocks })
-  const history = createStatusHistory({ report: operations.report, ...clocks })
+  const history = createStatusHistory(operations.report, clocks)
   const stopping = createStopping()
-  let opened: HttpServer | undefined
   const app = createManagementApp({
     ...{ operations, history, log },
-    version: readVersion(),
     now: clocks.now,
-    isOnLoopback: () => opened?.isOnLoopback() ?? false,
+    isOnLoopback: () => server.isOnLoopback(),
     onHostRefused: createHostLog(lines),
     settings: config,
   })
-  const server = createHttpServer({
+  const server: HttpServer = createHttpServer({
     ...{ app, stopping, log },
     capacity: { ...CAPACITY, maxConnections },
     onLateRequest: () => {},
   })
-  opened = server
+  stopping.begin.then(history.close)
   return {
     ...server,
     listen: async address => {
       const bound = await server.listen(address)
       history.start()
       return bound
-    },
-    stop: timeoutMs => {
-      history.close()
-      return server.stop(timeoutMs)
     },
   }
 }

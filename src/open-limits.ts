@@ -1,7 +1,7 @@
 import type { Logger } from 'pino'
 import type { Clocks } from './clocks.ts'
 import { type Config, describeMistake, describeProblem } from './config/settings.ts'
-import { OperatorError } from './errors.ts'
+import { OperatorError, ServiceError } from './errors.ts'
 import { forgetStrikes, forgetStrikesSoon } from './limits/ban-checks.ts'
 import type { BanControl } from './limits/ban-control.ts'
 import { openBanList } from './limits/ban-list.ts'
@@ -15,7 +15,6 @@ import { LimitsRefused, loadLimits } from './limits/rules/load-limits.ts'
 import { findWarnings, type RuleSurroundings } from './limits/rules/rule-warnings.ts'
 import { type CheckedLimits, NO_LIMITS } from './limits/rules/rules-schema.ts'
 import type { LimitsReport } from './limits/tallies.ts'
-import type { ReloadResult } from './ops/management/operations.ts'
 import type { Storage } from './storage/storage.ts'
 
 export interface LimitsOptions {
@@ -129,27 +128,27 @@ export async function readLimits(
   }
 }
 
-/** Reads the rules again. An invalid file leaves the previous rules in force. The log has the result. */
-export async function reloadLimits(
-  config: Config,
-  log: Logger,
-  limiter: Limiter | undefined,
-): Promise<ReloadResult> {
+/**
+ * Reads the rules again; `undefined` without LIMITS_FILE. Throws `limits_invalid`, and leaves the previous rules in force. The
+ * log has the result.
+ */
+export async function reloadLimits(config: Config, log: Logger, limiter: Limiter | undefined) {
   if (config.limitsFile === undefined || limiter === undefined) {
     log.info('reload ignored: LIMITS_FILE is not set')
-    return { outcome: 'no file' }
+    return undefined
   }
   try {
     const limits = await loadLimits(config.limitsFile)
     const changes = limiter.replace(limits)
     logWarnings({ limits, config, log })
     log.info(changes, 'limits reloaded')
-    return { outcome: 'reloaded', changes }
+    return changes
   } catch (error) {
     if (!(error instanceof LimitsRefused)) throw error
     const { mistakes } = error
     log.error({ mistakes }, 'limits file is invalid, keeping the previous rules')
-    return { outcome: 'invalid', mistakes }
+    const errors = [{ field: 'LIMITS_FILE', messages: mistakes }]
+    throw new ServiceError('limits_invalid', { errors })
   }
 }
 

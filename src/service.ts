@@ -4,15 +4,15 @@ import { type KeyRing, openKeyRing } from './access/key-ring.ts'
 import { type AppDependencies, createApp } from './app.ts'
 import { type Clocks, createClocks } from './clocks.ts'
 import { type Config, describeProblem } from './config/settings.ts'
+import { ServiceError } from './errors.ts'
 import { createRequestMetrics } from './http/request-metrics.ts'
 import { createControlWithoutRules } from './limits/ban-control.ts'
 import { createHostLog, createRuleLines } from './limits/rule-lines.ts'
 import type { CheckedLimits } from './limits/rules/rules-schema.ts'
 import { isInMemory, openStorage } from './open-database.ts'
 import { createReadinessCheck } from './ops/health.ts'
-import type { ReloadResult } from './ops/management/operations.ts'
-import { createReporter, type ServiceReport } from './ops/metrics/service-report.ts'
-import { createHttpServer, type HttpServer, type Timeouts } from './server/server.ts'
+import { createReporter } from './ops/metrics/service-report.ts'
+import { createHttpServer, type Timeouts } from './server/server.ts'
 import { createStopping, type Stopping } from './server/stop.ts'
 import type { IndexingProgress, Storage } from './storage/storage.ts'
 import { blaming } from './storage/unusable-database.ts'
@@ -129,17 +129,18 @@ export async function openApp(options: AppOptions) {
       bans: limits?.bans ?? createControlWithoutRules(storage.bans),
       /** What this process has counted, and how it is now. Requests are counted with a management port only. */
       report: createReporter({
-        ...{ metrics, storage, passwords, limits: limitsReport },
+        ...{ checks, metrics, storage, passwords, limits: limitsReport },
         wholeLists: users.whole,
         feed: () => ({ ...changes.report(), deletions: forgetting.kept() }),
       }),
-      /** Reads the limits file again. An invalid file leaves the previous rules in force. The log has the result too. */
-      reloadLimits: async (): Promise<ReloadResult> => {
+      /** As `Operations` says. */
+      reloadLimits: async () => {
         try {
           return await (await importLimits()).reloadLimits(config, log, limits?.limiter)
         } catch (err) {
+          if (err instanceof ServiceError) throw err
           log.error({ err }, 'limits could not be reloaded, keeping the previous rules')
-          return { outcome: 'failed' }
+          throw new ServiceError('reload_failed')
         }
       },
     }
@@ -165,21 +166,15 @@ export interface ServiceOptions extends Omit<AppOptions, 'stopping' | 'isOnLoopb
 /** Opens the service, which does not listen yet. Throws `OperatorError` when it cannot be opened. */
 export async function openService(options: ServiceOptions) {
   const stopping = createStopping()
-  let server: HttpServer | undefined
-  const isOnLoopback = () => server?.isOnLoopback() ?? false
+  const isOnLoopback = (): boolean => server.isOnLoopback()
   const opened = await openApp({ ...options, stopping, isOnLoopback })
   const { app, readAnew, metrics, report, ...others } = opened
-  const http = createHttpServer({
+  const server = createHttpServer({
     ...{ ...options, app, metrics, stopping },
     capacity: options.config,
     onLateRequest: readAnew,
   })
-  server = http
-  return {
-    ...others,
-    server: http,
-    report: async (): Promise<ServiceReport> => ({ ...(await report()), server: http.report() }),
-  }
+  return { ...others, server, report: () => report(server) }
 }
 
 async function readOwnLimits({ limitsFile, cacheStore }: Config) {

@@ -14,30 +14,30 @@ const ALLOWED = tableOf(`
   records: config errors limits/rules open-database service
   cli/serve: config errors limits/rules management open-limits ops ops/management server service version
   cli/limits: access cli/terminal clocks config errors limits limits/rules open-database open-limits server service
-  service: access app clocks config http limits limits/rules open-database open-limits ops ops/management ops/metrics
-      server storage users users/passwords
+  service: access app clocks config errors http limits limits/rules open-database open-limits ops ops/metrics server
+      storage users users/passwords
   cli/transfer: cli/terminal config errors files open-database open-transfer users/transfer
   open-transfer: clocks config open-database storage/sqlite users/passwords users/transfer
-  open-limits: clocks config errors limits limits/rules ops/management storage storage/redis
-  management: clocks config limits ops/management server version
+  open-limits: clocks config errors limits limits/rules storage storage/redis
+  management: clocks config limits ops/management server
   database-work: config errors open-database storage storage/copy storage/postgres/copy storage/postgres/maintenance
       storage/sqlite storage/sqlite/copy storage/sqlite/maintenance
   storage/sqlite/maintenance: files storage storage/sqlite users
   storage/sqlite/copy: storage storage/copy storage/sqlite
   storage/postgres/maintenance: config storage storage/postgres
   storage/postgres/copy: config storage storage/copy storage/postgres storage/postgres/maintenance
-  ops/management: errors http http/pages limits limits/rules metrics ops ops/metrics
+  ops/management: clocks config errors http http/pages limits limits/rules metrics ops ops/metrics version
   open-database: clocks config storage storage/postgres storage/sqlite
   storage/sqlite: errors files limits native-package storage users users/transfer
   storage/postgres: config errors limits storage users users/transfer waiting
   storage/copy: storage
-  ops/metrics: http limits metrics server storage version waiting
+  ops/metrics: http limits metrics ops server storage version
   storage: access errors limits metrics users users/transfer
   users/transfer: errors http users users/passwords
   storage/redis: config limits limits/rules waiting
   app: access config http http/pages limits ops server users version
   users: errors http http/openapi users/passwords
-  ops: config http http/openapi
+  ops: config http http/openapi waiting
   limits: errors http limits/rules waiting
   http/pages: errors http http/openapi
   users/passwords: errors native-package

@@ -2,6 +2,3 @@
 export const ACTIONS = ['list', 'read', 'create', 'update', 'delete', 'verify'] as const
 
 export type Action = (typeof ACTIONS)[number]
-
-/** The methods of routes. HEAD and OPTIONS are answered beside them. */
-export const METHODS = ['get', 'post', 'put', 'patch', 'delete'] as const

@@ -60,8 +60,9 @@ function takeParsed(body: unknown, limitBytes: number): unknown {
 async function readJson(request: Request, limitBytes: number): Promise<unknown> {
   const refusal = findHeadRefusal(request)
   if (refusal !== undefined) {
-    if (request.awaitsContinue) throw new ServiceError(...refusal)
-    await requireEmpty(request, refusal)
+    if (request.awaitsContinue || request.readableEnded) throw refusal
+    // Only the first byte or the end of a chunked body shows whether it is empty.
+    await readBytes(request, 0, refusal)
     return undefined
   }
   if (request.readableEnded) return takeParsed(request.body, limitBytes)
@@ -72,30 +73,20 @@ async function readJson(request: Request, limitBytes: number): Promise<unknown> 
   return parseJson(await decompressed(compressed, decompress, limitBytes))
 }
 
-type Refusal = ConstructorParameters<typeof ServiceError>
-
 /** The error for a body with these headers, if they are not accepted. */
-function findHeadRefusal(request: Request): Refusal | undefined {
+function findHeadRefusal(request: Request): ServiceError | undefined {
   const { method, headers } = request
   const isPatch = method === 'PATCH'
   if (!isJsonInUtf8(headers['content-type'] ?? '', isPatch ? PATCH_SUBTYPES : JSON_SUBTYPES)) {
-    return ['media_type_unsupported', isPatch ? { headers: ACCEPT_PATCH } : {}]
+    return new ServiceError('media_type_unsupported', isPatch ? { headers: ACCEPT_PATCH } : {})
   }
   const coding = codingOf(request)
   const isKnown = coding === '' || coding === 'identity' || DECOMPRESSORS.has(coding)
-  return isKnown || request.readableEnded ? undefined : ['encoding_unsupported']
+  return isKnown || request.readableEnded ? undefined : new ServiceError('encoding_unsupported')
 }
 
 function codingOf({ headers }: Request): string {
   return headers['content-encoding']?.trim().toLowerCase() ?? ''
-}
-
-/**
- * Throws `refusal` unless the body is empty. Only the first byte or the end of a chunked body shows whether it is empty.
- */
-async function requireEmpty(request: Request, refusal: Refusal): Promise<void> {
-  if (request.readableEnded) throw new ServiceError(...refusal)
-  await readBytes(request, 0, refusal)
 }
 
 function isJsonInUtf8(contentType: string, subtypes: readonly string[]): boolean {
@@ -117,17 +108,13 @@ function hasBody({ headers }: Request): boolean {
 }
 
 /**
- * The bytes of the body. Throws `refusal` if there are more than `limitBytes`. Node reads and discards the rest once the
- * response is sent: a client that is still sending may not read the response before it has finished.
+ * The bytes of the body. Throws `refusal`, or `body_too_large` without one, if there are more than `limitBytes`. Node reads
+ * and discards the rest once the response is sent: a client that is still sending may not read the response before it has
+ * finished.
  */
-function readBytes(
-  request: Request,
-  limitBytes: number,
-  refusal: Refusal = ['body_too_large'],
-): Promise<Buffer> {
-  if (Number(request.headers['content-length'] ?? 0) > limitBytes) {
-    return Promise.reject(new ServiceError(...refusal))
-  }
+function readBytes(request: Request, limitBytes: number, refusal?: ServiceError): Promise<Buffer> {
+  const tooLarge = () => refusal ?? new ServiceError('body_too_large')
+  if (Number(request.headers['content-length'] ?? 0) > limitBytes) return Promise.reject(tooLarge())
   if (request.awaitsContinue) {
     request.awaitsContinue = false
     request.res?.writeContinue()
@@ -140,7 +127,7 @@ function readBytes(
         bytes += chunk.length
         if (bytes > limitBytes) {
           chunks.length = 0
-          reject(new ServiceError(...refusal))
+          reject(tooLarge())
         } else chunks.push(chunk)
       })
       .on('end', () => resolve(chunks.length === 1 ? (chunks[0] as Buffer) : Buffer.concat(chunks)))

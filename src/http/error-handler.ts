@@ -8,15 +8,6 @@ import { breakOff, type Reply, type SendReply } from './reply.ts'
 /** Registered by draft-ietf-httpapi-ratelimit-headers. */
 const QUOTA_EXCEEDED = 'https://iana.org/assignments/http-problem-types#quota-exceeded'
 
-/** Where an error happened. Empty for bytes that could not be parsed as a request. */
-export interface ErrorContext {
-  /** The path that was sent, with the path under which another application has mounted this one. */
-  readonly path?: string
-  readonly accept?: string | undefined
-  /** `Request` if left out. */
-  readonly resource?: string | undefined
-}
-
 export interface ErrorHandlerOptions {
   readonly log: Logger
   readonly sendReply: SendReply
@@ -38,7 +29,7 @@ export function createErrorHandler(options: ErrorHandlerOptions): ErrorRequestHa
       thrown instanceof ServiceError
         ? thrown
         : new ServiceError('internal_error', { cause: thrown })
-    const reply = errorReply(error, errorContextOf(request))
+    const reply = errorReply(error, request)
     const send = () =>
       sendReply(request, response, reply, failure => {
         if (error.code === 'internal_error') response.destroy()
@@ -57,19 +48,16 @@ export function createErrorHandler(options: ErrorHandlerOptions): ErrorRequestHa
 }
 
 /** The response to an error, in the format that the client prefers. */
-export function errorReply(
-  error: ServiceError,
-  { path, accept, resource }: ErrorContext = {},
-): Reply {
-  const { code, details } = error
+export function errorReply({ code, details }: ServiceError, request: Request): Reply {
   const kind = kindOf(code)
+  const path = parsedPath(request)
   const { status = kind.status, message = kind.message, errors, violatedPolicies } = details
   const reason = (kind.shownAs ?? code) as ErrorCode
   const headers = { 'Cache-Control': 'no-store', ...kind.headers, ...details.headers }
-  if (!prefersToJson(PROBLEM_TYPE, accept)) {
+  if (!prefersToJson(PROBLEM_TYPE, request.headers.accept)) {
     const body = {
       message,
-      resource: resource ?? 'Request',
+      resource: /^\/users(?:\/|$)/.test(path) ? 'User' : 'Request',
       code: status,
       status: false,
       reason,
@@ -87,7 +75,7 @@ export function errorReply(
     title: phraseOf(status),
     status,
     detail: message,
-    ...(path !== undefined && { instance: asUriReference(path) }),
+    ...(path !== '' && { instance: asInstance(request, path) }),
     reason,
     ...(isQuota && { 'violated-policies': violatedPolicies }),
     ...(errors && { errors: errors.flatMap(problemsOfField) }),
@@ -106,21 +94,13 @@ export function phraseOf(status: number): string {
   return NEWER_PHRASES[status] ?? STATUS_CODES[status] ?? 'Error'
 }
 
-/** What an error response needs to know about its request. */
-export function errorContextOf(request: Request): ErrorContext {
-  const { accept } = request.headers
+/** Empty for a target without a path, such as `http://[/`, and for bytes that could not be parsed as a request. */
+function parsedPath(request: Partial<Request>): string {
   try {
-    const { path, baseUrl = '' } = request
-    const sent = request.isPathMalformed ? path.replaceAll('%25', '%') : path
-    return { path: baseUrl + sent, accept, resource: resourceOf(path) }
+    return request.path ?? ''
   } catch {
-    // A target such as http://[/ has no path.
-    return { accept }
+    return ''
   }
-}
-
-function resourceOf(path: string): string {
-  return path.startsWith('/users') && (path.length === 6 || path[6] === '/') ? 'User' : 'Request'
 }
 
 function problemsOfField({ at, messages }: FieldError) {
@@ -128,8 +108,12 @@ function problemsOfField({ at, messages }: FieldError) {
   return messages.map(detail => ({ detail, ...place }))
 }
 
-/** Escapes what a URI must not contain, such as a stray percent sign. A path of `//x` would name a host. */
-function asUriReference(path: string): string {
-  const escaped = path.replace(/%(?![0-9A-Fa-f]{2})|[^\w.~!$&'()*+,;=:@%/-]/g, encodeURIComponent)
+/**
+ * The path that was sent, with the path under which another application has mounted this one. Escapes what a URI must not
+ * contain, such as a stray percent sign. A path of `//x` would name a host.
+ */
+function asInstance({ baseUrl = '', isPathMalformed }: Request, path: string): string {
+  const sent = baseUrl + (isPathMalformed ? path.replaceAll('%25', '%') : path)
+  const escaped = sent.replace(/%(?![0-9A-Fa-f]{2})|[^\w.~!$&'()*+,;=:@%/-]/g, encodeURIComponent)
   return escaped.startsWith('//') ? `/.${escaped}` : escaped
 }

@@ -45,7 +45,7 @@ export interface AllowedHostOptions {
   /** Whether the server listens on loopback only. */
   readonly isOnLoopback: () => boolean
   /** Called with the host of each request that is refused, in a form that is safe to log. */
-  readonly onRefused: (host: string) => void
+  readonly onHostRefused: (host: string) => void
 }
 
 /**
@@ -60,7 +60,7 @@ export function requireAllowedHost(options: AllowedHostOptions): RequestHandler 
       next()
       return
     }
-    options.onRefused(logText(host))
+    options.onHostRefused(logText(host))
     next(new ServiceError('host_not_allowed'))
   }
 }

@@ -87,11 +87,6 @@ export function entityTag(version: string): string {
   return `"${version}"`
 }
 
-interface ConditionalHeaders {
-  readonly 'if-match'?: string | undefined
-  readonly 'if-none-match'?: string | undefined
-}
-
 /** Whether If-Match allows a version: a list of tags or `*`. A weak tag allows none, and neither does a malformed header. */
 export function matchesIfMatch(ifMatch: string | undefined, version: string): boolean {
   if (ifMatch === undefined || ifMatch.trim() === '*') return true
@@ -105,7 +100,7 @@ export function matchesIfMatch(ifMatch: string | undefined, version: string): bo
 export function preconditionOf({
   'if-match': ifMatch,
   'if-none-match': ifNoneMatch,
-}: ConditionalHeaders): ((version: string) => boolean) | undefined {
+}: IncomingMessage['headers']): ((version: string) => boolean) | undefined {
   if (ifMatch === undefined && ifNoneMatch === undefined) return undefined
   return version => matchesIfMatch(ifMatch, version) && !matchesIfNoneMatch(ifNoneMatch, version)
 }

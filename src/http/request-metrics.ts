@@ -1,5 +1,4 @@
 import { createHistogram, type Histogram, type HistogramCounts } from '../metrics/histogram.ts'
-import { METHODS } from './actions.ts'
 
 /** Upper bounds for the duration of a request, in seconds. */
 export const DURATION_BOUNDS: readonly number[] = [
@@ -34,15 +33,6 @@ export interface RequestSeries {
   readonly exemplars: ReadonlyMap<number, Exemplar>
 }
 
-/** What has been counted since the start. */
-export interface RequestReport {
-  readonly series: readonly RequestSeries[]
-  /** Requests that have begun and have not ended. */
-  readonly inFlight: number
-  /** Requests with a valid API key, by the name of the key. At most `MAX_KEY_NAMES` of them; the others are under `_other`. */
-  readonly byKey: Readonly<Record<string, number>>
-}
-
 /** A request that has ended; its method is as it was sent. */
 export interface EndedRequest extends RequestLabels {
   readonly seconds: number
@@ -60,7 +50,7 @@ const OTHER_KEYS = '_other'
 
 const MAX_KEY_NAMES = 200
 
-const KNOWN_METHODS = new Set([...METHODS.map(method => method.toUpperCase()), 'HEAD', 'OPTIONS'])
+const KNOWN_METHODS = new Set(['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS'])
 
 interface Recorded {
   readonly labels: RequestLabels
@@ -107,13 +97,19 @@ export function createRequestMetrics({ now = Date.now }: { now?: () => number } 
     /** Counts a request that Node's parser refused. */
     addMalformed: (status: number) => void seriesOf(OTHER_METHOD, '', status).seconds.observe(0),
 
-    report: (): RequestReport => ({
-      series: Array.from(recorded.values(), series => ({
-        ...series,
-        seconds: series.seconds.read(),
-      })),
-      inFlight,
-      byKey: Object.fromEntries(byKey),
-    }),
+    /** What has been counted since the start. */
+    report: () => {
+      const series: readonly RequestSeries[] = Array.from(recorded.values(), one => ({
+        ...one,
+        seconds: one.seconds.read(),
+      }))
+      return {
+        series,
+        /** Requests that have begun and have not ended. */
+        inFlight,
+        /** Requests with a valid API key, by its name. At most `MAX_KEY_NAMES` names; other keys are under `_other`. */
+        byKey: Object.fromEntries(byKey),
+      }
+    },
   }
 }

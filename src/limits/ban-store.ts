@@ -19,15 +19,15 @@ export function remainingOf({ endsAt, lastsMs }: Ban, now: number): number {
 
 /** The bans that match all fields given here; without any field, all bans. */
 export interface BanSelection {
-  readonly rule?: string
+  readonly rule?: string | undefined
   /** Any of these. */
-  readonly clientKeys?: readonly string[]
+  readonly clientKeys?: readonly string[] | undefined
 }
 
 /** Which bans to list. */
 export interface BanQuery extends BanSelection {
   /** Only bans after this place in the order. No ban needs to be there. */
-  readonly after?: Pick<Ban, 'rule' | 'clientKey'>
+  readonly after?: Pick<Ban, 'rule' | 'clientKey'> | undefined
   /** The most bans to return, 1 or more. */
   readonly limit: number
 }

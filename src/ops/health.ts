@@ -6,6 +6,7 @@ import { RETRY_AFTER } from '../http/openapi/operation.ts'
 import { type QueryParameter, queryParameters } from '../http/query.ts'
 import { jsonReply, type Reply } from '../http/reply.ts'
 import { createRouter, type RouteParts } from '../http/router.ts'
+import { withinPatience } from '../waiting/patience.ts'
 
 const HEALTH = {
   method: 'get',
@@ -61,13 +62,8 @@ export const healthOperations = {
   },
 } satisfies Record<string, DescribedOperation>
 
-/** What must work for the service to be ready, by name. */
-export interface ReadinessChecks {
-  readonly isReady: boolean
-  readonly checks: Readonly<Record<string, { readonly status: 'ok' | 'local' | 'unavailable' }>>
-}
-
-export type CheckReadiness = () => Promise<ReadinessChecks>
+/** Tells whether the service is ready, and what must work for that, by name. */
+export type CheckReadiness = ReturnType<typeof createReadinessCheck>
 
 export interface ReadinessOptions {
   /** Rejects when the database does not answer. */
@@ -77,12 +73,11 @@ export interface ReadinessOptions {
   readonly isCountingLocally: (() => boolean) | undefined
 }
 
-/** Ready until it is stopping, and while `ping` resolves. The check never rejects. */
-export function createReadinessCheck(options: ReadinessOptions): CheckReadiness {
-  const { ping, isStopping, isCountingLocally } = options
+/** Ready until it is stopping, and while `ping` resolves within `timeoutMs`. The check never rejects. */
+export function createReadinessCheck({ ping, isStopping, isCountingLocally }: ReadinessOptions) {
   const status = (isOk: boolean) => ({ status: isOk ? 'ok' : 'unavailable' }) as const
-  return async () => {
-    const isStorageUp = await ping().then(
+  return async (timeoutMs = Infinity) => {
+    const isStorageUp = await withinPatience(timeoutMs, ping()).then(
       () => true,
       () => false,
     )
@@ -91,7 +86,9 @@ export function createReadinessCheck(options: ReadinessOptions): CheckReadiness 
       checks: {
         service: status(!isStopping()),
         storage: status(isStorageUp),
-        ...(isCountingLocally && { limits: { status: isCountingLocally() ? 'local' : 'ok' } }),
+        ...(isCountingLocally && {
+          limits: { status: isCountingLocally() ? ('local' as const) : ('ok' as const) },
+        }),
       },
     }
   }
@@ -102,7 +99,7 @@ export interface HealthOptions {
   /** For operators: `/readyz?verbose=true` has each check by name. */
   readonly canBeVerbose?: boolean
   /** Stand before both routes. */
-  readonly guards?: readonly RequestHandler[]
+  readonly guards?: RequestHandler[]
 }
 
 /** `/livez` answers 200 while the process runs; `/readyz` answers 200 while the service is ready, otherwise 503. */
@@ -123,15 +120,7 @@ export function createHealthRouter(
 
   const answerLiveness = () => jsonReply(200, { status: 'ok' })
   const router = createRouter()
-  const routes = [
-    ['/livez', answer(answerLiveness)],
-    ['/readyz', answer(answerReadiness)],
-  ] as const
-  for (const [path, handler] of routes) {
-    router
-      .route(path)
-      .get(...guards, handler)
-      .all(...guards, otherMethods)
-  }
+  router.route('/livez').get(guards, answer(answerLiveness)).all(guards, otherMethods)
+  router.route('/readyz').get(guards, answer(answerReadiness)).all(guards, otherMethods)
   return router
 }

@@ -1,16 +1,6 @@
 import { fstatSync, writeSync, writev } from 'node:fs'
 import { setTimeout as sleep } from 'node:timers/promises'
 
-/** Writes lines to a file descriptor, and never waits for its reader, which may be slow, stalled or gone. */
-export interface LineWriter {
-  /** Buffers a line, or drops it if the buffer is full. */
-  write(line: string): void
-  /** Resolves once all lines are written, or after a second. */
-  flush(): Promise<void>
-  /** Writes what the system accepts immediately. For the exit of the process. */
-  flushNow(): void
-}
-
 /**
  * Lines are collected up to this size, because a write per line would cost as much as reading a user. Files are
  * written by a thread, which then wakes the event loop: with chunks of 8 KB a read took a fifth more CPU.
@@ -36,16 +26,14 @@ const FLUSH_TIMEOUT_MS = 1000
 const FLUSH_POLL_MS = 2
 
 /**
- * A writer that keeps lines in order. It drops lines over `maxWaitingChars`, and all lines once the reader is gone.
+ * Writes lines to a file descriptor in their order, and never waits for its reader, which may be slow or stalled. It drops lines
+ * over `maxWaitingChars`, and all lines once the reader is gone.
  *
  * Not pino's own destination (sonic-boom). It retries a write to a full pipe only after a fixed 100 ms, and so dropped two
  * thirds of the lines before a reader that was fast enough. On a pipe that blocks, it takes three times the CPU of this one, and
  * a stalled reader keeps the process from ending.
  */
-export function createLineWriter(
-  descriptor: number,
-  { maxWaitingChars = MAX_WAITING_CHARS } = {},
-): LineWriter {
+export function createLineWriter(descriptor: number, { maxWaitingChars = MAX_WAITING_CHARS } = {}) {
   const isNonBlocking = isPipe(descriptor)
   /** Bytes, because concatenated strings keep their parts, which take five times the memory. */
   const chunks: Buffer[] = []
@@ -58,6 +46,7 @@ export function createLineWriter(
   let isReaderGone = false
   setInterval(send, FLUSH_INTERVAL_MS).unref()
 
+  /** Buffers a line, or drops it if the buffer is full. */
   function write(line: string): void {
     if (isReaderGone || waitingBytes + open.length + line.length > maxWaitingChars) return
     open += line
@@ -81,11 +70,10 @@ export function createLineWriter(
   function send(): void {
     if (isWriting || isStalled || isEmpty()) return
     if (chunks.length === 0) closeChunk()
-    if (isNonBlocking) sendNow()
-    else sendByThread()
-  }
-
-  function sendNow(): void {
+    if (!isNonBlocking) {
+      sendByThread()
+      return
+    }
     try {
       writeChunks()
       retryMs = FIRST_RETRY_MS
@@ -140,6 +128,7 @@ export function createLineWriter(
     retryMs = Math.min(2 * retryMs, MAX_RETRY_MS)
   }
 
+  /** Resolves once all lines are written, or after a second. */
   async function flush(): Promise<void> {
     const deadline = performance.now() + FLUSH_TIMEOUT_MS
     while ((isWriting || !isEmpty()) && performance.now() < deadline) {
@@ -149,6 +138,7 @@ export function createLineWriter(
     }
   }
 
+  /** Writes what the system accepts immediately. For the exit of the process. */
   function flushNow(): void {
     // A thread is writing: another write could overtake it.
     if (isWriting) return

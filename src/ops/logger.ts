@@ -1,22 +1,14 @@
-import pino, { type Logger, type LoggerOptions } from 'pino'
+import pino, { type LoggerOptions } from 'pino'
 import type { Config } from '../config/settings.ts'
 import { createLineWriter } from './line-writer.ts'
 
-export interface FlushableLogger {
-  /** Its lines are held until `release`, so that a start that fails prints its reason on standard error and nothing else. */
-  readonly log: Logger
-  release(): void
-  /** Call before the process ends. Resolves when all lines are written, or after a second, when the rest are lost. */
-  flush(): Promise<void>
-}
+export type FlushableLogger = Awaited<ReturnType<typeof createLogger>>
 
 /** Logs to standard output: JSON lines, or a shorter form if it is a terminal. */
-export async function createLogger({
-  logLevel,
-}: Pick<Config, 'logLevel'>): Promise<FlushableLogger> {
+export async function createLogger({ logLevel }: Pick<Config, 'logLevel'>) {
   const lines = createLineWriter(process.stdout.fd)
   process.once('exit', lines.flushNow)
-  const format = process.stdout.isTTY ? await importFormat() : undefined
+  const format = process.stdout.isTTY ? await createTerminalFormat() : undefined
   const write = (line: string) => lines.write(format === undefined ? line : format(line))
   let held: string[] | undefined = []
   const options: LoggerOptions = {
@@ -32,18 +24,15 @@ export async function createLogger({
     },
   }
   return {
+    /** Its lines are held until `release`, so that a start that fails prints its reason on standard error and nothing else. */
     log: pino(options, destination),
     release: () => {
       for (const line of held ?? []) write(line)
       held = undefined
     },
+    /** Call before the process ends. Resolves when all lines are written, or after a second, when the rest are lost. */
     flush: lines.flush,
   }
-}
-
-async function importFormat(): Promise<(line: string) => string> {
-  const { createTerminalFormat } = await import('./terminal-log.ts')
-  return createTerminalFormat()
 }
 
 /** The time in the format of pino's isoTime. Formatted once per millisecond: it takes as long as half of a line. */
@@ -58,4 +47,60 @@ function createIsoTime(): () => string {
     }
     return field
   }
+}
+
+/**
+ * Returns a function that formats a JSON log line for a terminal: short for requests and for ports that listen, with all
+ * fields otherwise. As in JSON, a request shows the template of its route and not its path.
+ */
+export async function createTerminalFormat(): Promise<(line: string) => string> {
+  const { isColorSupported, prettyFactory } = await import('pino-pretty')
+  const formatOther = prettyFactory({
+    singleLine: true,
+    translateTime: 'SYS:HH:MM:ss',
+    customPrettifiers: { time: time => String(time) },
+    colorize: isColorSupported,
+  })
+  return line => {
+    const record: LogRecord = JSON.parse(line)
+    const text = formatShort(record)
+    if (text === undefined) return formatOther(line)
+    const [time = ''] = new Date(record.time as string).toTimeString().split(' ')
+    return `${time} ${text}\n`
+  }
+}
+
+type LogRecord = Readonly<Record<string, unknown>>
+
+/** Undefined for a line that has no short form. */
+function formatShort(record: LogRecord): string | undefined {
+  switch (record.msg) {
+    case 'listening':
+      return `listening on ${record.url}, docs at ${record.docs}`
+    case 'management port listens':
+      return `management port listens on ${record.url}, with the page for operators`
+    case 'request':
+    case 'request refused':
+      return formatRequest(record)
+    default:
+      return undefined
+  }
+}
+
+/** For example `POST /users 201 19 ms`; a refusal is followed by its reason. */
+function formatRequest({ method, route, status, aborted, ms, ...record }: LogRecord): string {
+  const { reason, type, rule, dryRun } = record
+  const time = Number(ms) < 1 ? '<1' : Math.round(Number(ms))
+  const decision = dryRun ? 'dry run of' : 'by'
+  return [
+    method ?? '(unreadable)',
+    method && (route ?? '(no route)'),
+    status,
+    aborted && 'aborted',
+    ms !== undefined && `${time} ms`,
+    reason,
+    type !== undefined && `${decision} ${type} ${JSON.stringify(rule)}`,
+  ]
+    .filter(Boolean)
+    .join(' ')
 }

@@ -4,7 +4,7 @@ import type { Socket } from 'node:net'
 import type { Request, Response } from 'express'
 import type { Logger } from 'pino'
 import { type ErrorCode, ServiceError } from '../errors.ts'
-import { errorContextOf, errorReply } from '../http/error-handler.ts'
+import { errorReply } from '../http/error-handler.ts'
 import { writeReply } from '../http/reply.ts'
 import type { RequestMetrics } from '../http/request-metrics.ts'
 import { type Connections, newestResponse } from './connections.ts'
@@ -44,7 +44,7 @@ export function createClientErrorListener(options: ClientErrorOptions) {
     const isKnown = request.id !== undefined
     request.id ??= randomUUID()
     const refusal = new ServiceError(codeOf(error))
-    const reply = errorReply(refusal, errorContextOf(request))
+    const reply = errorReply(refusal, request)
     response.setHeader('Connection', 'close')
     writeReply(request, response, reply)
     if (isKnown) return

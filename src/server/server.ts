@@ -9,27 +9,19 @@ import {
 import type { AddressInfo, Socket } from 'node:net'
 import type { Application, Request, Response } from 'express'
 import { isLoopback } from '../config/values.ts'
-import { type Capacity, createAdmission } from './admission.ts'
+import { type Capacity, createAdmission, createPipelining } from './admission.ts'
 import { type ClientErrorOptions, createClientErrorListener } from './client-errors.ts'
 import {
   addConnection,
   type Connection,
   type Connections,
   closeStalled,
-  createPipelining,
   newestResponse,
 } from './connections.ts'
 import { LISTEN_BACKLOG, type Stopping } from './stop.ts'
 
 /** An HTTP server that limits what clients can use up. When it stops, it still answers every request sent before. */
 export type HttpServer = ReturnType<typeof createHttpServer>
-
-/** Open connections, requests that wait for their turn, and how many were shed since the start. */
-export interface ServerReport {
-  readonly connections: number
-  readonly waitingRequests: number
-  readonly shedRequests: number
-}
 
 export interface HttpServerOptions extends Omit<ClientErrorOptions, 'connections'> {
   readonly app: Application
@@ -137,7 +129,8 @@ export function createHttpServer(options: HttpServerOptions) {
     isOnLoopback: () => isOnLoopback,
     /** Serves a connection that did not arrive through the port. */
     accept: (socket: Socket) => void server.emit('connection', socket),
-    report: (): ServerReport => ({ connections: connections.size, ...admission.report() }),
+    /** Open connections, requests that wait for their turn, and how many were shed since the start. */
+    report: () => ({ connections: connections.size, ...admission.report() }),
     /** Stops the server. Resolves to whether every request was answered within `timeoutMs`; the rest are cut off. */
     stop: (timeoutMs: number): Promise<boolean> =>
       stopping.run({ server, connections, timeoutMs }).finally(() => clearInterval(checking)),

@@ -1,4 +1,5 @@
 import { describe, expect, test } from 'vitest'
+import { createReadinessCheck } from '../../src/ops/health.ts'
 import { beginPost } from '../support/begin-post.ts'
 import { openManagedApp, shareManagedApp } from '../support/management-requests.ts'
 import { openTestApp } from '../support/open-test-app.ts'
@@ -77,4 +78,11 @@ test('GET /readyz answers 503 while the service shuts down; GET /livez 200, and 
   post.finish()
   expect((await post.ended).map(({ status }) => status)).toEqual([100, 201])
   expect(await stopped).toBe(true)
+})
+
+test('a readiness check with a timeout does not wait longer for the database', async () => {
+  const ping = () => new Promise<void>(() => {})
+  const options = { ping, isStopping: () => false, isCountingLocally: undefined }
+  const checks = { service: OK, storage: UNAVAILABLE }
+  expect(await createReadinessCheck(options)(1)).toEqual({ isReady: false, checks })
 })

@@ -1,7 +1,7 @@
 import { spawn, spawnSync } from 'node:child_process'
 import { once } from 'node:events'
 import { expect, onTestFinished, test } from 'vitest'
-import { createTerminalFormat } from '../../src/ops/terminal-log.ts'
+import { createTerminalFormat } from '../../src/ops/logger.ts'
 import { newUserBody } from '../support/builders.ts'
 import { ask } from '../support/json-requests.ts'
 import { temporaryFolder } from '../support/open-test-app.ts'
@@ -70,15 +70,17 @@ test.each([
     { msg: 'management port listens', ...URL_OF_PORT },
     'management port listens on http://127.0.0.1:9464, with the page for operators',
   ],
-])('%j is on a terminal %j', (fields, words) => {
+])('%j is on a terminal %j', async (fields, words) => {
   const time = '2026-01-31T12:00:01.000Z'
   const [local = ''] = new Date(time).toTimeString().split(' ')
   const line = JSON.stringify({ level: 'info', time, ...fields })
-  expect(createTerminalFormat()(`${line}\n`)).toBe(`${local} ${words}\n`)
+  const format = await createTerminalFormat()
+  expect(format(`${line}\n`)).toBe(`${local} ${words}\n`)
 })
 
-test('other lines are on a terminal with all their fields', () => {
+test('other lines are on a terminal with all their fields', async () => {
   const line = { level: 'warn', time: new Date(), rule: 'login', msg: 'client banned' }
-  const text = createTerminalFormat()(`${JSON.stringify(line)}\n`)
+  const format = await createTerminalFormat()
+  const text = format(`${JSON.stringify(line)}\n`)
   expect(text).toMatch(/WARN.*client banned.*"rule":"login".*\n$/)
 })

@@ -10,7 +10,7 @@ import { type Environment, loadConfig } from '../../src/config/settings.ts'
 import type { OperatorError } from '../../src/errors.ts'
 import type { BanControl } from '../../src/limits/ban-control.ts'
 import type { LimitsReport } from '../../src/limits/tallies.ts'
-import type { ReloadResult } from '../../src/ops/management/operations.ts'
+import type { Operations } from '../../src/ops/management/operations-router.ts'
 import type { Timeouts } from '../../src/server/server.ts'
 import { openService } from '../../src/service.ts'
 import { addKey, type TestKey } from './api-keys.ts'
@@ -49,7 +49,7 @@ export interface TestApp {
   readonly limitsPath: string
   /** The value of `Authorization` for each key, in the order of the options. */
   readonly bearers: readonly string[]
-  reloadLimits(): Promise<ReloadResult>
+  readonly reloadLimits: Operations['reloadLimits']
   /** What the limits have done. */
   limitsReport(): LimitsReport
   /** What operators do with bans. */

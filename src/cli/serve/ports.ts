@@ -8,7 +8,7 @@ import {
 } from '../../config/settings.ts'
 import { isLoopback } from '../../config/values.ts'
 import { OperatorError } from '../../errors.ts'
-import type { Operations } from '../../ops/management/operations.ts'
+import type { Operations } from '../../ops/management/operations-router.ts'
 import type { HttpServer } from '../../server/server.ts'
 
 /** Listens for clients, and logs where. Throws `OperatorError`, which names the setting that is wrong. */

@@ -1,5 +1,5 @@
 import type { Logger } from 'pino'
-import type { ReloadResult } from '../../ops/management/operations.ts'
+import type { Operations } from '../../ops/management/operations-router.ts'
 
 /**
  * A second signal within this time is an echo of the first: `npm start` forwards a Ctrl-C that the terminal has already
@@ -40,18 +40,20 @@ export function watchSignals() {
   }
 }
 
+type Reload = Operations['reloadLimits']
+
 /** The reloads that SIGHUP and operators ask for. */
 export type Reloads = ReturnType<typeof watchReloads>
 
 /** Reloads one at a time, also on SIGHUP, so that the newest file is in force at the end. */
 export function watchReloads() {
-  let begin: (reload: () => Promise<ReloadResult>) => void = () => {}
-  const begun = new Promise<() => Promise<ReloadResult>>(resolve => {
+  let begin: (reload: Reload) => void = () => {}
+  const begun = new Promise<Reload>(resolve => {
     begin = resolve
   })
   let reading: Promise<unknown> = begun
 
-  function request(): Promise<ReloadResult> {
+  function request(): ReturnType<Reload> {
     const result = reading.then(async () => (await begun)())
     // A reload that throws must not keep the next one from beginning.
     reading = result.catch(() => {})

@@ -1,5 +1,8 @@
-import type { Application, Request, Router } from 'express'
+import { createHash, timingSafeEqual } from 'node:crypto'
+import type { Application, Request, RequestHandler, Router } from 'express'
 import type { Logger } from 'pino'
+import type { Config } from '../../config/settings.ts'
+import { INVALID_TOKEN, ServiceError } from '../../errors.ts'
 import { createErrorHandler } from '../../http/error-handler.ts'
 import { createExpressApp } from '../../http/express-app.ts'
 import {
@@ -8,6 +11,7 @@ import {
   requireAllowedHost,
   requireValidHead,
 } from '../../http/gate.ts'
+import { bearerToken } from '../../http/headers.ts'
 import { HTML_TYPE } from '../../http/negotiation.ts'
 import { assetReply, contentSecurityPolicy, pageReply } from '../../http/pages/page-files.ts'
 import { createReplySender } from '../../http/reply.ts'
@@ -22,7 +26,6 @@ import {
 } from '../../http/router.ts'
 import { createHealthRouter } from '../health.ts'
 import { createOperationsRouter, type OperationsRouterOptions } from './operations-router.ts'
-import { requireOwnOrigin, requireToken } from './operator-guards.ts'
 
 export interface ManagementAppOptions extends OperationsRouterOptions {
   readonly log: Logger
@@ -30,18 +33,15 @@ export interface ManagementAppOptions extends OperationsRouterOptions {
   readonly isOnLoopback: () => boolean
   /** Called with the host of each request that ALLOWED_HOSTS refuses. */
   readonly onHostRefused: (host: string) => void
-  readonly settings: {
-    /** `undefined` asks for none. */
-    readonly managementToken: string | undefined
-    readonly allowedHosts: readonly string[] | '*' | undefined
-    readonly trustProxy: false | number | readonly string[]
-    readonly bodyLimitBytes: number
-  }
+  readonly settings: Pick<
+    Config,
+    'managementToken' | 'allowedHosts' | 'trustProxy' | 'bodyLimitBytes'
+  >
 }
 
 /** The application of the management port. Its middleware stands in the order in which a request meets it. */
 export function createManagementApp(options: ManagementAppOptions): Application {
-  const { operations, log, isOnLoopback, settings } = options
+  const { operations, log, isOnLoopback, onHostRefused, settings } = options
   const { allowedHosts, trustProxy, managementToken: token } = settings
   const sendReply = createReplySender()
   const parts = createRouteParts({ sendReply, ...settings })
@@ -59,7 +59,7 @@ export function createManagementApp(options: ManagementAppOptions): Application 
   app.use(requireValidHead, health)
   app.use(
     requireAllowedHost({
-      ...{ allowedHosts, isOnLoopback, onRefused: options.onHostRefused },
+      ...{ allowedHosts, isOnLoopback, onHostRefused },
       // A proxy that is trusted forwards requests to the public port. Without a token this one is for programs of this machine, so
       // that no page may reach it by another name.
       trustProxy: token === undefined ? false : trustProxy,
@@ -67,7 +67,7 @@ export function createManagementApp(options: ManagementAppOptions): Application 
   )
   // The files of the page hold no data.
   app.use(requireOwnOrigin, markMalformedPath, page)
-  app.use(requireToken({ token, isOnLoopback }))
+  app.use(requireToken(token, isOnLoopback))
   app.use(denyLateAndShed(() => false))
   app.use(router)
   app.use(answerNotFound, createErrorHandler({ log, sendReply }))
@@ -92,4 +92,50 @@ function createOperatorPage({ answer, otherMethods }: RouteParts): Router {
 /** Reading is not worth a line: monitoring does it every second. */
 function levelOf({ method }: Request): 'info' | 'debug' {
   return ['POST', 'DELETE'].includes(method) ? 'info' : 'debug'
+}
+
+/**
+ * Throws `origin_not_allowed` for a request that a page of another origin sends, also for one that only reads. The own origin
+ * is the host that the request asks for: whether the page came by TLS is known only to a proxy.
+ */
+const requireOwnOrigin: RequestHandler = (request, _response, next) => {
+  const { origin } = request.headers
+  const isOwn = origin === undefined || isOriginOf(request.host, origin)
+  next(isOwn ? undefined : new ServiceError('origin_not_allowed'))
+}
+
+function isOriginOf(host: string | undefined, origin: string): boolean {
+  const page = parseUrl(origin)
+  // Browsers send nothing but an origin. `null` is one that they keep to themselves.
+  if (page === undefined || page.origin !== origin || !page.protocol.startsWith('http'))
+    return false
+  return parseUrl(`${page.protocol}//${host}`)?.host === page.host
+}
+
+function parseUrl(text: string): URL | undefined {
+  return URL.canParse(text) ? new URL(text) : undefined
+}
+
+/**
+ * Throws `token_required` for a request without the token, or with another one. If `token` is `undefined`, everyone is let in
+ * while the server listens on loopback only, and nobody otherwise.
+ */
+function requireToken(token: string | undefined, isOnLoopback: () => boolean): RequestHandler {
+  const expected = token === undefined ? undefined : digestOf(token)
+
+  function isKnown(presented: string | undefined): boolean {
+    if (expected === undefined) return isOnLoopback()
+    // Digests have one length, and comparing them takes the same time wherever they differ.
+    return timingSafeEqual(digestOf(presented ?? ''), expected)
+  }
+
+  return (request, _response, next) => {
+    const presented = bearerToken(request)
+    if (isKnown(presented)) next()
+    else next(new ServiceError('token_required', presented ? { headers: INVALID_TOKEN } : {}))
+  }
+}
+
+function digestOf(text: string): Buffer {
+  return createHash('sha256').update(text).digest()
 }

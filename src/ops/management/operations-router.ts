@@ -1,6 +1,5 @@
 import type { Request, Router } from 'express'
 import { z } from 'zod'
-import { ServiceError } from '../../errors.ts'
 import {
   checkQuery,
   instantMs,
@@ -11,28 +10,42 @@ import {
 } from '../../http/query.ts'
 import { jsonReply, type Reply } from '../../http/reply.ts'
 import { accept, acceptJson, createRouter, type RouteParts } from '../../http/router.ts'
+import type { BanControl } from '../../limits/ban-control.ts'
 import { jsonOf } from '../../limits/ban-store.ts'
+import type { RuleChanges } from '../../limits/limiter.ts'
+import type { CheckReadiness } from '../health.ts'
 import {
   createMetricsRenderer,
   OPEN_METRICS_TYPE,
   PROMETHEUS_TYPE,
 } from '../metrics/render-metrics.ts'
+import type { ServiceReport } from '../metrics/service-report.ts'
 import { encodeBanCursor, parseBanLift, parseBanList, parseBanOrder } from './ban-requests.ts'
-import type { Operations } from './operations.ts'
 import { ruleStatusOf, statusOf } from './service-status.ts'
 import type { StatusHistory } from './status-history.ts'
+
+/** What the management port asks of the service. */
+export interface Operations {
+  report(): Promise<ServiceReport>
+  readonly checks: CheckReadiness
+  readonly bans: BanControl
+  /**
+   * Puts the limits file in force again; `undefined` without LIMITS_FILE. Throws `limits_invalid` and `reload_failed`: the
+   * previous rules then stay in force. The log has the result too.
+   */
+  reloadLimits(): Promise<RuleChanges | undefined>
+}
 
 export interface OperationsRouterOptions {
   readonly operations: Operations
   readonly history: Pick<StatusHistory, 'read'>
-  readonly version: string
   /** Milliseconds since the epoch. */
   readonly now: () => number
 }
 
 /** What only operators may ask: status and metrics, the rules of the limits, and bans. */
 export function createOperationsRouter(
-  { operations, history, version, now }: OperationsRouterOptions,
+  { operations, history, now }: OperationsRouterOptions,
   { answer, readBody, otherMethods }: RouteParts,
 ): Router {
   const { bans } = operations
@@ -40,9 +53,8 @@ export function createOperationsRouter(
 
   async function showStatus({ url }: Request): Promise<Reply> {
     const since = parseSince(url)
-    const [report, readiness] = await Promise.all([operations.report(), operations.checks()])
-    const past = history.read(since)
-    return jsonReply(200, statusOf(report, { ...readiness, version, now: now(), history: past }))
+    const report = await operations.report()
+    return jsonReply(200, statusOf(report, { now: now(), history: history.read(since) }))
   }
 
   async function showMetrics({ headers }: Request): Promise<Reply> {
@@ -56,24 +68,14 @@ export function createOperationsRouter(
   }
 
   async function reloadLimits(): Promise<Reply> {
-    const result = await operations.reloadLimits()
-    switch (result.outcome) {
-      case 'reloaded':
-        return jsonReply(200, { reloaded: true, ...result.changes })
-      case 'no file':
-        return jsonReply(200, { reloaded: false, message: 'LIMITS_FILE is not set' })
-      case 'invalid':
-        throw new ServiceError('limits_invalid', {
-          errors: [{ field: 'LIMITS_FILE', messages: result.mistakes }],
-        })
-      case 'failed':
-        throw new ServiceError('reload_failed')
-    }
+    const changes = await operations.reloadLimits()
+    const noFile = { reloaded: false, message: 'LIMITS_FILE is not set' }
+    return jsonReply(200, changes === undefined ? noFile : { reloaded: true, ...changes })
   }
 
   async function listBans({ url }: Request): Promise<Reply> {
     const parameters = queryParameters(url)
-    const page = await bans.list(parseBanList(parameters, await importKeys()))
+    const page = await bans.list(await parseBanList(parameters))
     const body = page.bans.map(ban => jsonOf(ban, now()))
     const last = page.bans.at(-1)
     if (!page.hasMore || last === undefined) return jsonReply(200, body)
@@ -86,7 +88,7 @@ export function createOperationsRouter(
   }
 
   async function liftBans({ url }: Request): Promise<Reply> {
-    const selection = parseBanLift(queryParameters(url), await importKeys())
+    const selection = await parseBanLift(queryParameters(url))
     return jsonReply(200, { lifted: await bans.lift(selection) })
   }
 
@@ -117,6 +119,3 @@ function parseSince(url: string): number | undefined {
   const parameters = queryParameters(url).filter(({ name }) => name === 'since')
   return validData(checkQuery(parameters, statusParameters)).since
 }
-
-/** Only where bans are asked for: the list of public suffixes takes 5 MB and 50 ms. */
-const importKeys = async () => (await import('../../limits/rules/client-key.ts')).possibleKeys

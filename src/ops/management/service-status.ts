@@ -1,7 +1,7 @@
 import type { RequestSeries } from '../../http/request-metrics.ts'
 import type { RuleReport } from '../../limits/tallies.ts'
 import { totalOf } from '../../metrics/histogram.ts'
-import type { ReadinessChecks } from '../health.ts'
+import { readVersion } from '../../version.ts'
 import { queuesOf, type ServiceReport } from '../metrics/service-report.ts'
 import {
   countByClass,
@@ -9,15 +9,8 @@ import {
   quantileMs,
   rounded,
   type StatusHistory,
+  sumOf,
 } from './status-history.ts'
-
-/** What a status has beside the report of the service. */
-export interface StatusContext extends ReadinessChecks {
-  readonly version: string
-  /** Milliseconds since the epoch. */
-  readonly now: number
-  readonly history: ReturnType<StatusHistory['read']>
-}
 
 /** What `GET /status` answers, and all that the operator's page shows. */
 export type ServiceStatus = ReturnType<typeof statusOf>
@@ -28,20 +21,22 @@ export type RouteStatus = ReturnType<typeof routeOf>
 /** One rule of the limits, as `GET /limits` and `GET /status` answer. */
 export type RuleStatus = ReturnType<typeof ruleStatusOf>
 
-/** All numbers are since the start, if not of this moment. Times are ISO 8601. */
-export function statusOf(report: ServiceReport, context: StatusContext) {
-  const { version, now, isReady, checks, history } = context
-  const { requests, server, limits, process } = report
+/** All numbers are since the start, if not of this moment. Times are ISO 8601; `now` is in milliseconds since the epoch. */
+export function statusOf(
+  report: ServiceReport,
+  { now, history }: { readonly now: number; readonly history: ReturnType<StatusHistory['read']> },
+) {
+  const { readiness, requests, server, limits, process } = report
   const byStatus = countByClass(requests.series)
   return {
-    version,
+    version: readVersion(),
     started_at: new Date(process.startedAt).toISOString(),
     now: new Date(now).toISOString(),
-    ready: isReady,
+    ready: readiness.isReady,
     /** By name. */
-    checks,
+    checks: readiness.checks,
     requests: {
-      total: Object.values(byStatus).reduce((sum, count) => sum + count, 0),
+      total: sumOf(byStatus),
       in_flight: requests.inFlight,
       shed: server.shedRequests,
       /** By class: `2xx` to `5xx`, and `aborted` if the client left before the response. */
@@ -116,12 +111,12 @@ function meanMs(seconds: number, count: number): number | null {
   return count === 0 ? null : rounded((seconds / count) * 1000)
 }
 
-function storageOf({ storage, isStorageUp }: ServiceReport) {
+function storageOf({ storage, readiness }: ServiceReport) {
   const { engine, fileBytes, connections, commits } = storage
   const count = totalOf(commits.seconds)
   return {
     engine,
-    up: isStorageUp,
+    up: readiness.checks.storage.status === 'ok',
     ...(fileBytes && {
       files: { database_bytes: fileBytes.database, wal_bytes: fileBytes.wal },
     }),

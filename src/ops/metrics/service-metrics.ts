@@ -5,49 +5,37 @@ import { readVersion } from '../../version.ts'
 import { queuesOf, type ServiceReport } from './service-report.ts'
 
 /** The labels of a sample, by their names. */
-export type Labels = Readonly<Record<string, string | number>>
+type Labels = Readonly<Record<string, string | number>>
 
-interface MetricFacts {
+/** A line of a metric, as prom-client writes it. */
+interface Sample {
+  /** The name of the metric with an end; only in a histogram. */
+  readonly metricName?: string
+  readonly labels: Labels
+  /** Further labels, which prom-client formats once for all samples that have the same object. */
+  readonly sharedLabels?: Labels
+  readonly value: number
+  readonly exemplar?: object | undefined
+}
+
+interface Metric {
+  readonly type: 'counter' | 'gauge' | 'histogram'
   /** One sentence, with the unit. */
   readonly help: string
-}
-
-/** A metric whose values are numbers. */
-export interface NumberMetric extends MetricFacts {
-  readonly type: 'counter' | 'gauge'
-  readonly read: (report: ServiceReport) => readonly NumberSample[]
-}
-
-interface NumberSample {
-  readonly labels: Labels
-  readonly value: number
-}
-
-/** A metric whose values are counted in ranges. */
-export interface HistogramMetric extends MetricFacts {
-  readonly type: 'histogram'
-  /** The upper bounds of the ranges. */
-  readonly bounds: readonly number[]
-  readonly read: (report: ServiceReport) => readonly HistogramSample[]
-}
-
-interface HistogramSample {
-  readonly labels: Labels
-  readonly ranges: HistogramCounts
-  /** By the index of the range. */
-  readonly exemplars?: ReadonlyMap<number, Exemplar>
+  readonly read: (report: ServiceReport, name: string) => readonly Sample[]
 }
 
 const NO_LABELS: Labels = {}
 
 /** The metrics of the service, by name, besides those of prom-client about the process and Node. */
-export const SERVICE_METRICS: Readonly<Record<string, NumberMetric | HistogramMetric>> = {
+export const SERVICE_METRICS: Readonly<Record<string, Metric>> = {
   http_request_duration_seconds: {
     type: 'histogram',
     help: 'Time from the arrival of a request to the end of its response, in seconds. Status 0 means that the client left before.',
-    bounds: DURATION_BOUNDS,
-    read: ({ requests }) =>
-      requests.series.map(({ seconds: ranges, ...series }) => ({ ...series, ranges })),
+    read: ({ requests }, name) =>
+      requests.series.flatMap(({ seconds, labels, exemplars }) =>
+        bucketsOf(name, { ...seconds, bounds: DURATION_BOUNDS, labels, exemplars }),
+      ),
   },
   http_requests_in_flight: {
     type: 'gauge',
@@ -77,19 +65,19 @@ export const SERVICE_METRICS: Readonly<Record<string, NumberMetric | HistogramMe
   storage_up: {
     type: 'gauge',
     help: 'Whether the database has answered just now, 1 or 0.',
-    read: ({ isStorageUp }) => one(Number(isStorageUp)),
+    read: ({ readiness }) => one(Number(readiness.checks.storage.status === 'ok')),
   },
   storage_commit_duration_seconds: {
     type: 'histogram',
     help: 'Duration of a committed transaction, in seconds.',
-    bounds: COMMIT_SECONDS_BOUNDS,
-    read: ({ storage }) => [{ labels: NO_LABELS, ranges: storage.commits.seconds }],
+    read: ({ storage }, name) =>
+      bucketsOf(name, { ...storage.commits.seconds, bounds: COMMIT_SECONDS_BOUNDS }),
   },
   storage_commit_writes: {
     type: 'histogram',
     help: 'Number of writes that shared one committed transaction.',
-    bounds: COMMIT_WRITES_BOUNDS,
-    read: ({ storage }) => [{ labels: NO_LABELS, ranges: storage.commits.writes }],
+    read: ({ storage }, name) =>
+      bucketsOf(name, { ...storage.commits.writes, bounds: COMMIT_WRITES_BOUNDS }),
   },
   storage_bytes: {
     type: 'gauge',
@@ -152,7 +140,7 @@ export const SERVICE_METRICS: Readonly<Record<string, NumberMetric | HistogramMe
   },
 }
 
-function one(value: number, labels = NO_LABELS): readonly NumberSample[] {
+function one(value: number, labels = NO_LABELS): readonly Sample[] {
   return [{ labels, value }]
 }
 
@@ -161,11 +149,40 @@ function by(
   label: string,
   values: Readonly<Record<string, number>>,
   others: Labels = NO_LABELS,
-): readonly NumberSample[] {
+): readonly Sample[] {
   return Object.entries(values).map(([name, value]) => ({
     labels: { ...others, [label]: name },
     value,
   }))
+}
+
+interface Ranges extends HistogramCounts {
+  readonly bounds: readonly number[]
+  readonly labels?: Labels
+  /** By the index of the range. */
+  readonly exemplars?: ReadonlyMap<number, Exemplar>
+}
+
+function bucketsOf(name: string, ranges: Ranges): readonly Sample[] {
+  const { counts, sum, bounds, labels: sharedLabels = NO_LABELS, exemplars } = ranges
+  let value = 0
+  const buckets = counts.map((count, index) => {
+    value += count
+    const labels = { le: bounds[index] ?? '+Inf' }
+    const found = exemplars?.get(index)
+    const exemplar = found && {
+      labelSet: { trace_id: found.traceId },
+      value: found.seconds,
+      timestamp: found.at / 1000,
+    }
+    return { metricName: `${name}_bucket`, labels, sharedLabels, value, exemplar }
+  })
+  const ofAll = { labels: NO_LABELS, sharedLabels }
+  return [
+    ...buckets,
+    { metricName: `${name}_sum`, ...ofAll, value: sum },
+    { metricName: `${name}_count`, ...ofAll, value },
+  ]
 }
 
 /** What each rule has done, with its labels. Prometheus stops reading at a NUL; prom-client escapes everything else. */

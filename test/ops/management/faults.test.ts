@@ -3,7 +3,7 @@ import supertest from 'supertest'
 import { expect, onTestFinished, test } from 'vitest'
 import { openManagementPort } from '../../../src/cli/serve/ports.ts'
 import { loadConfig } from '../../../src/config/settings.ts'
-import type { Operations } from '../../../src/ops/management/operations.ts'
+import type { Operations } from '../../../src/ops/management/operations-router.ts'
 
 const broken = (): never => {
   throw new Error('broken inside')

@@ -6,15 +6,18 @@ import { createStatusHistory } from '../../../src/ops/management/status-history.
 import type { ServiceReport } from '../../../src/ops/metrics/service-report.ts'
 import { createFakeClock } from '../../support/fake-clock.ts'
 
+const OK = { status: 'ok' } as const
+
 const NOTHING = { counts: [], sum: 0 }
 
 /** The report of a service that has done nothing yet, but for `changes`. */
 function serviceReport(changes: Partial<ServiceReport> = {}): ServiceReport {
   return {
+    readiness: { isReady: true, checks: { service: OK, storage: OK } },
     requests: { series: [], inFlight: 0, byKey: {} },
     server: { connections: 0, waitingRequests: 0, shedRequests: 0 },
     storage: { engine: 'sqlite', waitingWrites: 0, commits: { seconds: NOTHING, writes: NOTHING } },
-    ...{ isStorageUp: true, waitingPasswords: 0, wholeLists: 2, limits: undefined },
+    ...{ waitingPasswords: 0, wholeLists: 2, limits: undefined },
     feed: { waiting: 0, streaming: 0, deletions: 0 },
     process: { pid: 4711, startedAt: 0, cpuSeconds: 0, memoryBytes: 0, eventLoopLagSeconds: 0 },
     ...changes,
@@ -48,11 +51,7 @@ function openHistory() {
   const wall = createFakeClock()
   const steady = createFakeClock(0)
   let report = async () => serviceReport()
-  const history = createStatusHistory({
-    report: () => report(),
-    now: wall.now,
-    monotonicNow: steady.now,
-  })
+  const history = createStatusHistory(() => report(), { now: wall.now, monotonicNow: steady.now })
 
   /** Samples this report, `ms` after the sample before, and returns the new sample. */
   async function sample(next: ServiceReport | Promise<ServiceReport>, ms = 2000) {

@@ -44,7 +44,9 @@ function createReport(): ServiceReport {
   const writes = createHistogram(COMMIT_WRITES_BOUNDS)
   for (const value of [0.0001, 0.3, 99]) seconds.observe(value)
   for (const value of [1, 2, 3000]) writes.observe(value)
+  const [ok, unavailable] = [{ status: 'ok' }, { status: 'unavailable' }] as const
   return {
+    readiness: { isReady: false, checks: { service: unavailable, storage: ok } },
     requests: metrics.report(),
     server: { connections: 12, waitingRequests: 3, shedRequests: 4 },
     storage: {
@@ -54,7 +56,6 @@ function createReport(): ServiceReport {
       fileBytes: { database: 4096, wal: 1e21 },
       connections: { active: 6, idle: 7, waiting: 8 },
     },
-    isStorageUp: true,
     waitingPasswords: 9,
     wholeLists: 2,
     feed: { waiting: 21, streaming: 22, deletions: 23 },
@@ -211,4 +212,16 @@ test('a format is the same after an answer in the other one, and at the same tim
   const lags = ['min', 'mean', 'p99'].map(name => read(`nodejs_eventloop_lag_${name}_seconds`))
   expect(lags.every(lag => lag !== undefined && lag < 60)).toBe(true)
   expect(register.getMetricsAsArray()).toEqual([])
+})
+
+test('requests are counted by at most 200 names of keys, and the rest under _other', () => {
+  const metrics = createRequestMetrics()
+  const names = Array.from({ length: 300 }, (_, index) => `key-${index}`)
+  for (const key of [...names, ...names]) {
+    metrics.begin()
+    const request = { method: 'GET', route: '/users', status: 200, seconds: 0.001 }
+    metrics.end({ ...request, key, traceId: undefined })
+  }
+  const counted = Object.fromEntries(names.slice(0, 200).map(name => [name, 2]))
+  expect(metrics.report()).toMatchObject({ byKey: { ...counted, _other: 200 }, inFlight: 0 })
 })
