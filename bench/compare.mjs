@@ -4,9 +4,8 @@
 // --write keeps the result in bench/measured.json and writes the documents that are made from it. It replaces the tables
 // of which all servers were measured, and no others.
 import { deepStrictEqual } from 'node:assert/strict'
-import { spawnSync } from 'node:child_process'
 import { makeDatabase } from './databases.mjs'
-import { drive, requestsOf, WORKLOADS } from './load.mjs'
+import { drive, GENERATOR, requestsOf, WORKLOADS } from './load.mjs'
 import { currentRun, writeTables } from './measured.mjs'
 import { fail, readOptions } from './options.mjs'
 import { openPostgres } from './postgres.mjs'
@@ -37,7 +36,7 @@ const {
   lists: { servers: Object.keys(SERVERS), workloads: Object.keys(WORKLOADS) },
 })
 
-const run = { ...currentRun(), rounds, seconds, connections, users: USERS }
+const run = { ...currentRun(), generator: GENERATOR, rounds, seconds, connections, users: USERS }
 const isOnPostgres = name => SERVERS[name].engine === 'postgres'
 const usesRedis = name => SERVERS[name].usesRedis
 const postgres = asked.some(isOnPostgres) ? await openPostgres() : undefined
@@ -50,7 +49,6 @@ const names = asked.filter(
     (redis !== undefined || !usesRedis(name)),
 )
 if (names.length === 0) fail('none of these servers takes part in these workloads')
-if (spawnSync('wrk', ['-v']).error !== undefined) fail('wrk is not installed')
 const measured = []
 try {
   const databases = {

@@ -1,5 +1,5 @@
-// Loads servers with one workload, by wrk.
-import { execFile } from 'node:child_process'
+// Loads servers with one workload, by wrk if it is installed and otherwise by autocannon.
+import { execFile, spawnSync } from 'node:child_process'
 import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
 
@@ -46,17 +46,19 @@ async function pagesOf({ url, headers, users }) {
   return requests
 }
 
+/** The name of the load generator. */
+export const GENERATOR = spawnSync('wrk', ['-v']).error === undefined ? 'wrk' : 'autocannon'
+
 /**
- * Sends `requests` to the `urls` for `seconds`, each with the `headers`. Each URL gets a wrk of its own and its share of the
+ * Sends `requests` to the `urls` for `seconds`, each with the `headers`. Each URL gets a generator of its own and its share of the
  * `connections`. Resolves with the number of answered `requests`, the `seconds` that this took, the latency as `p50Ms` and
  * `p99Ms`, which are those of the slowest URL, and how many `failed`.
  */
 export async function drive({ urls, run, connections, ...options }) {
   const share = Math.ceil(connections / urls.length)
+  const load = GENERATOR === 'wrk' ? runWrk : runAutocannon
   const results = await Promise.all(
-    urls.map((url, index) =>
-      runWrk({ ...options, url, run: `${run}.${index}`, connections: share }),
-    ),
+    urls.map((url, index) => load({ ...options, url, run: `${run}.${index}`, connections: share })),
   )
   const all = key => results.map(result => result[key])
   const sum = key => all(key).reduce((total, value) => total + value, 0)
@@ -75,4 +77,33 @@ async function runWrk({ url, headers, requests, users, run, connections, seconds
   const args = [...options, url, '--', users, run, requests.join('\n')]
   const { stdout } = await promisify(execFile)('wrk', args)
   return JSON.parse(stdout.slice(stdout.lastIndexOf('\n{') + 1))
+}
+
+async function runAutocannon({ url, headers, requests, users, run, connections, seconds }) {
+  const { default: autocannon } = await import('autocannon')
+  let serial = 0
+  const setupRequest = request => {
+    serial++
+    const values = { n: serial, id: 1 + Math.floor(Math.random() * users), run }
+    const line = requests[serial % requests.length]
+    const filled = line.replaceAll(/\$([a-z]+)/g, (_, name) => values[name])
+    const [, method, path, body] = /^(\S+) (\S+) ?(.+)?$/.exec(filled)
+    const type = body && { 'Content-Type': 'application/json' }
+    return { ...request, method, path, body, headers: { ...headers, ...type } }
+  }
+  const result = await autocannon({
+    url,
+    connections,
+    duration: seconds,
+    timeout: 5,
+    requests: [{ setupRequest }],
+  })
+  const { errors, timeouts, non2xx, duration, latency } = result
+  return {
+    requests: result['2xx'] + non2xx,
+    seconds: duration,
+    p50Ms: latency.p50,
+    p99Ms: latency.p99,
+    failed: errors + timeouts + non2xx,
+  }
 }

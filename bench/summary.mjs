@@ -49,8 +49,8 @@ export function reportOf(tables) {
 }
 
 /** How a table was measured, in one line. */
-export function describeLoad({ rounds, seconds, connections, users, ...run }) {
-  const load = `wrk with ${connections} connections, ${grouped(users)} users`
+export function describeLoad({ generator, rounds, seconds, connections, users, ...run }) {
+  const load = `${generator} with ${connections} connections, ${grouped(users)} users`
   return `${describeRun(run)}; ${load}, medians of ${rounds} alternating rounds of ${seconds} s:`
 }
 

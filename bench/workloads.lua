@@ -1,5 +1,5 @@
 -- The requests that wrk sends, one after another and again. Arguments: the number of users, a prefix that makes the addresses
--- of this run unique, and the requests, as load.mjs describes them, one a line.
+-- of this run unique, and the requests, as load.mjs describes them, one a line. It does the same in JavaScript for autocannon.
 local requests = {}
 local values = {}
 local users
