@@ -34,7 +34,7 @@ export function createOnce(options: {
     if (earlier === 'user_deleted') throw new ServiceError('idempotent_user_deleted')
     if (earlier === undefined) {
       const user = await prepare(body)
-      const fingerprint = `${hashOfBody(body)}:${user.passwordDigest ?? ''}`
+      const fingerprint = await fingerprintOf(body, user, passwords)
       return { user: await users.create(user, { keyHash, fingerprint }), isReplay: false }
     }
     const isSame = await isOfBody(earlier.fingerprint, body, passwords)
@@ -50,9 +50,23 @@ export function createOnce(options: {
 }
 
 /**
- * A hash of the parts of a body that cannot be a password: the name, the e-mail, and the names of all attributes. Any
- * other value may be a password, which can be guessed faster from a hash than from its digest. A body without a name or
- * an e-mail has the hash of no user.
+ * The hash of a body, the digest of its password and, if it has ignored attributes, a digest of these: any of them may be a
+ * password, which can be guessed faster from a hash.
+ */
+async function fingerprintOf(
+  body: unknown,
+  { passwordDigest }: NewUser,
+  passwords: PasswordHasher,
+): Promise<string> {
+  const ignored = ignoredOf(body)
+  const parts = [hashOfBody(body), passwordDigest ?? '']
+  if (ignored !== undefined) parts.push(await passwords.hash(ignored))
+  return parts.join(':')
+}
+
+/**
+ * A hash of the parts of a body that cannot be a password: the name, the e-mail, and the names of all attributes. A body
+ * without a name or an e-mail has the hash of no user.
  */
 function hashOfBody(body: unknown): string {
   const user = userOf(body)
@@ -61,11 +75,20 @@ function hashOfBody(body: unknown): string {
   return sha256(JSON.stringify([texts, names]))
 }
 
-/** Whether a fingerprint was made from this body: its hash, and the digest of its password. */
+/** A hash of all attributes that a create ignores; `undefined` without any. */
+function ignoredOf(body: unknown): string | undefined {
+  const { user: _user, ...beside } = Object(body)
+  const { name: _name, email: _email, password: _password, ...others } = userOf(body)
+  const hasAny = Object.keys(beside).length + Object.keys(others).length > 0
+  return hasAny ? hashOfValue([beside, others]) : undefined
+}
+
+/** Whether a fingerprint was made from this body. */
 async function isOfBody(fingerprint: string, body: unknown, passwords: PasswordHasher) {
-  const [hash = '', digest] = fingerprint.split(':')
+  const [hash = '', digest, ignoredDigest] = fingerprint.split(':')
   if (digest === undefined) return isOfBodyBefore1(fingerprint, body, passwords)
   if (!isEqual(hash, hashOfBody(body))) return false
+  if (ignoredDigest && !(await passwords.verify(ignoredDigest, ignoredOf(body) ?? ''))) return false
   const { password = null } = userOf(body)
   if (digest === '') return password === null
   const mayBeIt = typeof password === 'string' && isPossiblePassword(password)
@@ -74,15 +97,18 @@ async function isOfBody(fingerprint: string, body: unknown, passwords: PasswordH
 
 /** The fingerprints of releases before 1.0: a hash of the whole body or, if it may hold a password, a digest of this hash. */
 async function isOfBodyBefore1(fingerprint: string, body: unknown, passwords: PasswordHasher) {
-  let hash: string
-  try {
-    hash = sha256(sortedJson(body))
-  } catch {
-    // Nested too deeply. No body that created a user is.
-    return false
-  }
+  const hash = hashOfValue(body)
   if (fingerprint.startsWith('$')) return passwords.verify(fingerprint, hash)
   return isEqual(fingerprint, hash)
+}
+
+/** The same for all values that are nested too deeply. */
+function hashOfValue(value: unknown): string {
+  try {
+    return sha256(sortedJson(value))
+  } catch {
+    return sha256('')
+  }
 }
 
 function sortedJson(value: unknown): string {
