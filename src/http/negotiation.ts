@@ -56,9 +56,13 @@ export function prefersToJson(mediaType: string, header: string | undefined): bo
   return qualityOf(preferences, mediaType) > qualityOf(preferences, JSON_TYPE)
 }
 
-/** Like `prefersToJson`, but the header must name the media type: a client that accepts anything may not understand it. */
-export function asksInsteadOfJson(mediaType: string, header: string | undefined): boolean {
-  return prefersToJson(mediaType, header) && header?.toLowerCase().includes(mediaType) === true
+/**
+ * Like `prefersToJson`, but a client that also accepts JSON must name the media type: one that accepts anything may not
+ * understand it.
+ */
+export function asksInsteadOfJson(mediaType: string, header: string = '*/*'): boolean {
+  if (!prefersToJson(mediaType, header)) return false
+  return header.toLowerCase().includes(mediaType) || !isAcceptable(header, [JSON_TYPE])
 }
 
 /** Whether a response of one of `types` is acceptable. A client that accepts only problem+json gets JSON too. */

@@ -179,6 +179,8 @@ describe('GET /users as application/x-ndjson', () => {
     ['application/x-ndjson, application/json', 'application/json; charset=utf-8'],
     ['application/x-ndjson;q=0.9, */*', 'application/json; charset=utf-8'],
     ['application/json;q=0.1, */*', 'application/json; charset=utf-8'],
+    ['application/json;q=0, */*', 'application/json; charset=utf-8'],
+    ['application/*, application/json;q=0, application/problem+json;q=0', NDJSON],
     ['application/x-ndjson;q=0', 406],
     ['*/*', 'application/json; charset=utf-8'],
     ['text/csv', 406],
