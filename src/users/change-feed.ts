@@ -1,4 +1,4 @@
-import type { Request } from 'express'
+import type { Request, Response } from 'express'
 import { z } from 'zod'
 import { INVALID_TOKEN, ServiceError } from '../errors.ts'
 import { asksInsteadOfJson } from '../http/negotiation.ts'
@@ -119,11 +119,11 @@ export function createChangeFeed({ changes, watch, maxWaiting, isAllowed }: Chan
       write: async sink => {
         streaming++
         cutOffAtStop(request, sink)
-        // While a slow client keeps `send` waiting, the poll does not check whether it is still allowed.
+        // A client that takes nothing keeps `send` waiting, and would keep the end waiting too.
         const checking = setInterval(() => {
-          if (!isAllowed(request)) request.res?.destroy()
+          const response = request.res as Response
+          if (response.writableLength > 0 && !isAllowed(request)) response.destroy()
         }, CHECK_MS)
-        // The end of the stream may have to wait for the client too.
         sink.signal.addEventListener('abort', () => clearInterval(checking))
         try {
           await writeEvents(request, sink, first)

@@ -308,6 +308,11 @@ function openStream(
 }
 
 describe('as a stream of events', () => {
+  test.each(['text/event-stream', 'text/*'])('it is the answer to Accept: %s', async accept => {
+    const { response } = await openStream(await openTestApp(), { headers: { Accept: accept } })
+    expect(response.headers['content-type']).toBe('text/event-stream')
+  })
+
   test('it begins at the beginning, and tells of each change', async () => {
     const app = await openTestApp({ users: [newUserBody({ name: 'First\u2028' })] })
     const first = (await app.http.get('/users/1')).body
@@ -393,10 +398,16 @@ test('a revoked key ends a wait and a stream', async () => {
   const { body } = await app.http.get(PATH).set('Authorization', key)
   const waiting = app.http.get(`${PATH}?after=${body.next}&wait=60`).set('Authorization', key)
   const answered = waiting.then(({ status, headers }) => [status, headers['www-authenticate']])
-  const stream = await openStream(app, { headers: { Authorization: key } })
+  // Streams check at times of their own whether they still may go on.
+  const streams: Stream[] = []
+  for (let count = 0; count < 8; count++) {
+    streams.push(await openStream(app, { headers: { Authorization: key } }))
+    await sleep(90)
+  }
   await withKeyStore(app.databaseUrl, store => store.revoke('follower'))
   expect(await answered).toEqual([401, expect.stringContaining('error="invalid_token"')])
-  await stream.ended
+  await Promise.all(streams.map(({ ended }) => ended))
+  expect(streams.map(({ response }) => response.complete)).toEqual(streams.map(() => true))
 })
 
 /** More than the buffers of a connection hold. */
