@@ -1,7 +1,20 @@
 import type { SharedStatements } from '../shared-statements.ts'
+import type { ReadView } from './read-view.ts'
 import type { Database, Statement } from './sqlite-driver.ts'
 import { guardWork } from './sqlite-errors.ts'
 import type { WriteQueue } from './write-queue.ts'
+
+/** What the stores of one open database share. */
+export interface SqliteParts {
+  readonly database: Database
+  readonly view: ReadView
+  readonly writes: WriteQueue
+  readonly statements: SqliteSharedStatements
+  /** Milliseconds since the epoch. */
+  readonly now: () => number
+  /** Milliseconds since the epoch that do not jump when the machine's clock is set. */
+  readonly steadyNow: () => number
+}
 
 /** Returns a function that prepares each form of SQL once, and forgets all of them when there are more than `most`. */
 export function rememberStatements(database: Database, most: number) {
@@ -18,7 +31,7 @@ export function rememberStatements(database: Database, most: number) {
 }
 
 /** The values of `$1`, `$2`, …, which SQLite takes for names. */
-export function numbered(values: readonly unknown[]): Record<string, unknown> {
+function numbered(values: readonly unknown[]): Record<string, unknown> {
   return Object.fromEntries(values.map((value, index) => [index + 1, value]))
 }
 

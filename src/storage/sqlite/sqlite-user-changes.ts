@@ -8,11 +8,9 @@ import {
   changePageOf,
   DELETIONS_A_TIME,
 } from '../change-pages.ts'
-import type { ReadView } from './read-view.ts'
 import type { Database } from './sqlite-driver.ts'
-import { hasTable } from './sqlite-statements.ts'
+import { hasTable, type SqliteParts } from './sqlite-statements.ts'
 import { REPRESENTATION } from './sqlite-user-rows.ts'
-import type { WriteQueue } from './write-queue.ts'
 
 interface FeedRow {
   readonly mark: string
@@ -64,12 +62,10 @@ export function expireCursors(database: Database): void {
 }
 
 /** The feed in SQLite: each page shows one moment of the database. */
-export function createSqliteUserChanges(options: {
-  readonly database: Database
-  readonly view: ReadView
-  readonly writes: WriteQueue
-}): UserChanges {
-  const { database, view, writes } = options
+export function createSqliteUserChanges(
+  parts: Pick<SqliteParts, 'database' | 'view' | 'writes'>,
+): UserChanges {
+  const { database, view, writes } = parts
   const { read } = view
   const selectFeed = database.prepare<[], FeedRow>(SELECT_FEED)
   const selectBaseline = database.prepare<unknown[], ChangeRow>(SELECT_BASELINE).raw()

@@ -9,18 +9,9 @@ import {
   SELECT_CHECKPOINT,
   UPSERT_CHECKPOINT,
 } from '../import-checkpoints.ts'
-import type { Database } from './sqlite-driver.ts'
 import { guardWork } from './sqlite-errors.ts'
-import { numbered } from './sqlite-statements.ts'
+import type { SqliteParts } from './sqlite-statements.ts'
 import { createUserFinder, createUserUpdate } from './sqlite-user-rows.ts'
-import type { WriteQueue } from './write-queue.ts'
-
-export interface SqliteUserImportStoreOptions {
-  readonly database: Database
-  readonly writes: WriteQueue
-  /** Milliseconds since the epoch. */
-  readonly now: () => number
-}
 
 const INSERT = `
   INSERT INTO users (id, name, name_lower, email, password_digest, created_at, updated_at)
@@ -30,17 +21,12 @@ const INSERT = `
 const SELECT_LAST_ID = `SELECT seq FROM sqlite_sequence WHERE name = 'users'`
 
 /** Imports in the tables `users` and `imports` of SQLite. */
-export function createSqliteUserImportStore({
-  database,
-  writes,
-  now,
-}: SqliteUserImportStoreOptions): UserImportStore {
+export function createSqliteUserImportStore(
+  parts: Pick<SqliteParts, 'database' | 'writes' | 'statements' | 'now'>,
+): UserImportStore {
+  const { database, writes, statements, now } = parts
   const insert = database.prepare(INSERT)
   const selectLastId = database.prepare<[], number>(SELECT_LAST_ID).pluck()
-  const selectCheckpoint = database
-    .prepare<[Record<string, unknown>], CheckpointRow>(SELECT_CHECKPOINT)
-    .raw()
-  const upsertCheckpoint = database.prepare<[Record<string, unknown>]>(UPSERT_CHECKPOINT)
   const usersOf = createUserFinder(database)
   const update = createUserUpdate(database, writes.words)
 
@@ -52,8 +38,10 @@ export function createSqliteUserImportStore({
   }
 
   return {
-    findCheckpoint: source =>
-      read(() => checkpointOf(source, selectCheckpoint.get(numbered([source])))),
+    findCheckpoint: async source => {
+      const [row] = await statements.read<CheckpointRow>(SELECT_CHECKPOINT, [source])
+      return checkpointOf(source, row)
+    },
 
     findUsers: rows => read(() => usersOf(rows)),
 
@@ -71,7 +59,7 @@ export function createSqliteUserImportStore({
           outcomes.push(outcome)
           if (onConflict === 'fail' && outcome !== 'created') break
         }
-        upsertCheckpoint.run(numbered(checkpointValues(checkpointAfter(outcomes), now())))
+        statements.run(UPSERT_CHECKPOINT, checkpointValues(checkpointAfter(outcomes), now()))
         return outcomes
       }),
   }

@@ -9,11 +9,12 @@ export const REPRESENTATION = `json_object(
   'id', id, 'name', name, 'email', email, 'created_at', created_at, 'updated_at', updated_at)`
 
 /** The columns of a `UserRow`, by its names. */
-export const ROW_COLUMNS = `id, name, email, password_digest AS passwordDigest, created_at AS createdAt, updated_at AS updatedAt`
+const ROW_COLUMNS = `id, name, email, password_digest AS passwordDigest, created_at AS createdAt, updated_at AS updatedAt`
 
 const SELECT_BY_EMAIL = `SELECT ${ROW_COLUMNS} FROM users WHERE lower(email) = lower(?)`
 
-const SELECT_BY_ID = `SELECT ${ROW_COLUMNS} FROM users WHERE id = ?`
+/** Selects a `UserRow` by its id. */
+export const SELECT_ROW = `SELECT ${ROW_COLUMNS} FROM users WHERE id = ?`
 
 interface Keys {
   readonly id?: number | undefined
@@ -23,7 +24,7 @@ interface Keys {
 /** Finds the users with the e-mail or the id of each row of an import. */
 export function createUserFinder(database: Database): (rows: readonly Keys[]) => UserRow[] {
   const selectByEmail = database.prepare<[string], UserRow>(SELECT_BY_EMAIL)
-  const selectById = database.prepare<[number], UserRow>(SELECT_BY_ID)
+  const selectById = database.prepare<[number], UserRow>(SELECT_ROW)
 
   return rows =>
     rows.flatMap(({ id, email }) => {
@@ -43,13 +44,11 @@ function updateSql(columns: readonly string[]): string {
 /** More than there are sets of columns that can change. */
 const MAX_PREPARED_FORMS = 20
 
-/** Writes what differs between two states of a user, and its words. Call it within a transaction. */
-export type UpdateUser = (before: UserRow, after: UserRow) => void
-
-export function createUserUpdate(database: Database, words: WordChanges): UpdateUser {
+/** Returns what writes the differences of two states of a user, and its words. Call that within a transaction. */
+export function createUserUpdate(database: Database, words: WordChanges) {
   const prepared = rememberStatements(database, MAX_PREPARED_FORMS)
 
-  return (before, after) => {
+  return (before: UserRow, after: UserRow): void => {
     const { id, name, email, passwordDigest, updatedAt } = after
     const changed = new Map<string, string | null>()
     if (name !== before.name) changed.set('name', name).set('name_lower', foldCase(name))
