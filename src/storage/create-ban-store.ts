@@ -1,6 +1,6 @@
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import type { Ban, BanQuery, BanSelection, BanStore } from '../limits/ban-store.ts'
-import type { SharedStatements } from './shared-statements.ts'
+import type { SharedStatements } from './storage.ts'
 
 /** A ban of an older release on SQLite has no length, and gets one of decades. */
 export const BAN_COLUMNS = 'rule, client_key, ends_at, coalesce(lasts_ms, ends_at)'

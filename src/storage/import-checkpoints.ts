@@ -1,21 +1,18 @@
 import type { ImportCheckpoint } from '../users/transfer/user-import-store.ts'
 
-const COLUMNS = `record_count, records_hash, rejects_bytes, created_count, updated_count, unchanged_count,
-    skipped_count, refused_count, is_finished`
+const COLUMNS = [
+  ...['record_count', 'records_hash', 'rejects_bytes', 'created_count', 'updated_count'],
+  ...['unchanged_count', 'skipped_count', 'refused_count', 'is_finished', 'updated_at'],
+]
 
 /** Selects a `CheckpointRow` by its source. SQL for both engines, as the one below. */
-export const SELECT_CHECKPOINT = `SELECT ${COLUMNS} FROM imports WHERE source = $1`
+export const SELECT_CHECKPOINT = `SELECT ${COLUMNS.join(', ')} FROM imports WHERE source = $1`
 
 /** Takes the values of `checkpointValues`. */
 export const UPSERT_CHECKPOINT = `
-  INSERT INTO imports (source, ${COLUMNS}, updated_at)
+  INSERT INTO imports (source, ${COLUMNS.join(', ')})
   VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)
-  ON CONFLICT (source) DO UPDATE SET
-    record_count = excluded.record_count, records_hash = excluded.records_hash,
-    rejects_bytes = excluded.rejects_bytes, created_count = excluded.created_count,
-    updated_count = excluded.updated_count, unchanged_count = excluded.unchanged_count,
-    skipped_count = excluded.skipped_count, refused_count = excluded.refused_count,
-    is_finished = excluded.is_finished, updated_at = excluded.updated_at`
+  ON CONFLICT (source) DO UPDATE SET ${COLUMNS.map(name => `${name} = excluded.${name}`).join(', ')}`
 
 export type CheckpointRow = readonly [
   records: number,
@@ -27,6 +24,7 @@ export type CheckpointRow = readonly [
   skipped: number,
   rejected: number,
   isFinished: boolean | 0 | 1,
+  updatedAt: string,
 ]
 
 export function checkpointOf(

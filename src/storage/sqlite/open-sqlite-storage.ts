@@ -48,12 +48,12 @@ function createSqliteStorage(
   path: string,
   options: OpenStorageOptions,
 ): Storage {
-  const { now, steadyNow, maxWaitingWrites, isBulk = false, onIndexing, onWarning } = options
+  const { now, steadyNow, isBulk = false, onWarning } = options
   if (isBulk) database.pragma(`wal_autocheckpoint = ${BULK_CHECKPOINT_PAGES}`)
   const view = createReadView(database)
-  const writes = createWriteQueue(database, view, { maxPending: maxWaitingWrites, onWarning })
+  const writes = createWriteQueue(database, view, options)
   const words = createIndexedWords({ database, run: writes.run, usersAStep: USERS_A_STEP })
-  const filler = createWordFiller({ words, onIndexing, onWarning })
+  const filler = createWordFiller(words, options)
   const longReads = openLongReads(database)
   const statements = createSqliteSharedStatements(database, writes)
   const parts = { database, view, writes, statements, now, steadyNow }

@@ -1,4 +1,4 @@
-import type { SharedStatements } from '../shared-statements.ts'
+import type { SharedStatements } from '../storage.ts'
 import type { ReadView } from './read-view.ts'
 import type { Database, Statement } from './sqlite-driver.ts'
 import { guardWork } from './sqlite-errors.ts'

@@ -1,5 +1,5 @@
 import { firstChars, type NamedUser, WORDS_VERSION, wordsOfUser } from '../../users/words.ts'
-import type { IndexingProgress } from '../storage.ts'
+import type { IndexingProgress, OpenStorageOptions } from '../storage.ts'
 import type { IndexedWords } from '../word-filler.ts'
 import type { Database } from './sqlite-driver.ts'
 import { guardWork, isUnavailable } from './sqlite-errors.ts'
@@ -107,7 +107,7 @@ const DAMAGED = 'index of words is damaged, and is built again'
 
 export function createWordChanges(
   database: Database,
-  onWarning: (message: string, cause?: unknown) => void,
+  onWarning: OpenStorageOptions['onWarning'],
 ): WordChanges {
   const noted = new Set<number>()
   const savepoint = database.prepare('SAVEPOINT words')
@@ -133,7 +133,7 @@ export function createWordChanges(
         if (isUnavailable(error) || !database.inTransaction) throw error
         rollback.run()
         database.exec(FORGET_WORDS)
-        onWarning(DAMAGED, error)
+        onWarning?.(DAMAGED, error)
       }
       release.run()
     },
@@ -152,15 +152,10 @@ export interface IndexedWordsOptions {
 export function createIndexedWords(options: IndexedWordsOptions): IndexedWords {
   const { database, run, usersAStep } = options
   const areIndexed = database.prepare<[], 0 | 1>(ARE_WORDS_INDEXED).pluck()
-  let index: WordIndex | undefined
   return {
     areComplete: () => guardWork(database, () => areIndexed.get() === 1),
-    addNext: () =>
-      run(() => {
-        // A damaged index fails here, and not when the database is opened.
-        index ??= createWordIndex(database)
-        return index.addNext(usersAStep)
-      }),
+    // A damaged index fails here, and not when the database is opened.
+    addNext: () => run(() => createWordIndex(database).addNext(usersAStep)),
   }
 }
 

@@ -1,6 +1,6 @@
 import { createCallGate } from '../call-gate.ts'
-import type { CommitReport } from '../storage-report.ts'
-import { createCommitRecorder } from '../storage-report.ts'
+import type { OpenStorageOptions } from '../storage.ts'
+import { type CommitReport, createCommitRecorder } from '../storage-report.ts'
 import { createFailedCommits } from './failed-commits.ts'
 import type { ReadView } from './read-view.ts'
 import type { Database } from './sqlite-driver.ts'
@@ -26,11 +26,9 @@ export interface WriteQueue {
   close(): Promise<void>
 }
 
-export interface WriteQueueOptions {
-  /** A write beyond that throws `overloaded`. */
-  readonly maxPending?: number
-  /** Called with a fixed sentence when the index of words turns out to be damaged. */
-  readonly onWarning?: ((message: string, cause?: unknown) => void) | undefined
+export interface WriteQueueOptions extends Partial<Pick<OpenStorageOptions, 'maxWaitingWrites'>> {
+  /** Called when the index of words turns out to be damaged. */
+  readonly onWarning?: OpenStorageOptions['onWarning'] | undefined
 }
 
 interface PendingWrite {
@@ -51,8 +49,6 @@ const LOCK_PATIENCE_MS = 800
 
 const LOCK_RETRY_MS = 5
 
-const MAX_PENDING_WRITES = 10_000
-
 /** A transaction of this many writes takes about 10 ms, and reads wait meanwhile. Further writes go into the next one. */
 const MAX_BATCH_WRITES = 250
 
@@ -63,7 +59,7 @@ const MAX_BATCH_WRITES = 250
 export function createWriteQueue(
   database: Database,
   view: ReadView,
-  { maxPending = MAX_PENDING_WRITES, onWarning = () => {} }: WriteQueueOptions = {},
+  { maxWaitingWrites, onWarning }: WriteQueueOptions = {},
 ): WriteQueue {
   const begin = database.prepare('BEGIN IMMEDIATE')
   const commit = database.prepare('COMMIT')
@@ -74,11 +70,10 @@ export function createWriteQueue(
   const failedCommits = createFailedCommits(database, view)
   const commits = createCommitRecorder()
   const words = createWordChanges(database, onWarning)
-  const gate = createCallGate(maxPending)
+  const gate = createCallGate(maxWaitingWrites)
 
   let pending: PendingWrite[] = []
   let scheduled = false
-  let closed: Promise<void> | undefined
 
   function run<T>(work: () => T): Promise<T> {
     return new Promise<T>((resolve, reject) => {
@@ -162,12 +157,10 @@ export function createWriteQueue(
     }
   }
 
-  function close(): Promise<void> {
-    closed ??= gate.close().then(failedCommits.close)
-    return closed
+  return {
+    ...{ run, words, waiting: gate.count, commits: commits.read },
+    close: () => gate.close().then(failedCommits.close),
   }
-
-  return { run, words, waiting: gate.count, commits: commits.read, close }
 }
 
 function countDone(writes: readonly FinishedWrite[]): number {
