@@ -52,7 +52,7 @@ function createSqliteStorage(
   if (isBulk) database.pragma(`wal_autocheckpoint = ${BULK_CHECKPOINT_PAGES}`)
   const view = createReadView(database)
   const writes = createWriteQueue(database, view, options)
-  const words = createIndexedWords({ database, run: writes.run, usersAStep: USERS_A_STEP })
+  const words = createIndexedWords(database, { run: writes.run, usersAStep: USERS_A_STEP })
   const filler = createWordFiller(words, options)
   const longReads = openLongReads(database)
   const statements = createSqliteSharedStatements(database, writes)

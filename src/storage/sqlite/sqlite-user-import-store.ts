@@ -28,13 +28,13 @@ export function createSqliteUserImportStore(
   const insert = database.prepare(INSERT)
   const selectLastId = database.prepare<[], number>(SELECT_LAST_ID).pluck()
   const usersOf = createUserFinder(database)
-  const update = createUserUpdate(database, writes.words)
+  const update = createUserUpdate(database, writes)
 
   const read = <T>(query: () => T) => guardWork(database, query)
 
   function create({ id, name, email, passwordDigest, createdAt, updatedAt }: UserRow): void {
     insert.run(id, name, foldCase(name), email, passwordDigest, createdAt, updatedAt)
-    writes.words.note(id)
+    writes.noteWords(id)
   }
 
   return {

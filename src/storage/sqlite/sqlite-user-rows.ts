@@ -2,7 +2,7 @@ import type { UserRow } from '../../users/user-repository.ts'
 import { foldCase } from '../../users/user-schemas.ts'
 import type { Database } from './sqlite-driver.ts'
 import { rememberStatements } from './sqlite-statements.ts'
-import type { WordChanges } from './word-index.ts'
+import type { WriteQueue } from './write-queue.ts'
 
 /** A user as clients see it. It must not contain the password digest. */
 export const REPRESENTATION = `json_object(
@@ -45,7 +45,7 @@ function updateSql(columns: readonly string[]): string {
 const MAX_PREPARED_FORMS = 20
 
 /** Returns what writes the differences of two states of a user, and its words. Call that within a transaction. */
-export function createUserUpdate(database: Database, words: WordChanges) {
+export function createUserUpdate(database: Database, { noteWords }: WriteQueue) {
   const prepared = rememberStatements(database, MAX_PREPARED_FORMS)
 
   return (before: UserRow, after: UserRow): void => {
@@ -57,6 +57,6 @@ export function createUserUpdate(database: Database, words: WordChanges) {
     changed.set('updated_at', updatedAt)
     const columns = [...changed.keys()]
     prepared(columns.join(), () => updateSql(columns)).run(...changed.values(), id)
-    if (changed.has('name') || changed.has('email')) words.note(id)
+    if (changed.has('name') || changed.has('email')) noteWords(id)
   }
 }

@@ -51,7 +51,7 @@ export function createSqliteUserWrites(
   const selectKey = database.prepare<[Buffer, number]>(SELECT_KEY)
   const insertKey = database.prepare(INSERT_KEY)
   const deleteExpiredKeys = database.prepare(DELETE_EXPIRED_KEYS)
-  const update = createUserUpdate(database, writes.words)
+  const update = createUserUpdate(database, writes)
 
   function claimKey({ keyHash }: IdempotencyClaim): void {
     deleteExpiredKeys.run({ keyHash, now: steadyNow() })
@@ -69,7 +69,7 @@ export function createSqliteUserWrites(
           const json = insert.get(name, foldCase(name), email, passwordDigest, time, time)
           const user = storedUser(json as string)
           requireExactId(user.id)
-          writes.words.note(user.id)
+          writes.noteWords(user.id)
           if (claim !== undefined) {
             const { keyHash, fingerprint } = claim
             const expiresAt = steadyNow() + IDEMPOTENCY_TTL_MS
@@ -98,7 +98,7 @@ export function createSqliteUserWrites(
         if (before === undefined) return false
         requireVersion(before, precondition)
         remove.run(id)
-        writes.words.note(id)
+        writes.noteWords(id)
         return true
       }),
   }

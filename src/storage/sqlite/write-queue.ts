@@ -5,7 +5,7 @@ import { createFailedCommits } from './failed-commits.ts'
 import type { ReadView } from './read-view.ts'
 import type { Database } from './sqlite-driver.ts'
 import { isBusy, translateSqliteError } from './sqlite-errors.ts'
-import { createWordChanges, type WordChanges } from './word-index.ts'
+import { createWordChanges } from './word-index.ts'
 
 /** Runs the writes to one database in the order of their arrival. */
 export interface WriteQueue {
@@ -16,8 +16,8 @@ export interface WriteQueue {
    * `shutting_down` after `close`.
    */
   run<T>(work: () => T): Promise<T>
-  /** Changes of the index of words by the transaction that runs now. */
-  readonly words: WordChanges
+  /** Notes that a user may be new, gone, or have other words. Call it within a write. */
+  noteWords(id: number): void
   /** Writes that have not ended. */
   waiting(): number
   /** Transactions so far. */
@@ -158,7 +158,7 @@ export function createWriteQueue(
   }
 
   return {
-    ...{ run, words, waiting: gate.count, commits: commits.read },
+    ...{ run, noteWords: words.note, waiting: gate.count, commits: commits.read },
     close: () => gate.close().then(failedCommits.close),
   }
 }

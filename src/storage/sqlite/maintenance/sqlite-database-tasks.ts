@@ -29,7 +29,7 @@ export function createSqliteDatabaseTasks(path: string): DatabaseTasks {
         await explainErrors(async () => {
           database.pragma(`busy_timeout = ${START_PATIENCE_MS}`)
           if (reindex) clearWords(database)
-          const words = createIndexedWords({ database, run, usersAStep: USERS_A_STEP })
+          const words = createIndexedWords(database, { run, usersAStep: USERS_A_STEP })
           await fillWords(words, { onStep: onIndexing, signal })
         })
       } finally {
