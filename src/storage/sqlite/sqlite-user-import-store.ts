@@ -3,10 +3,8 @@ import type { ImportOutcome, UserImportStore } from '../../users/transfer/user-i
 import type { UserRow } from '../../users/user-repository.ts'
 import { foldCase } from '../../users/user-schemas.ts'
 import {
-  type CheckpointRow,
-  checkpointOf,
   checkpointValues,
-  SELECT_CHECKPOINT,
+  createCheckpointFinder,
   UPSERT_CHECKPOINT,
 } from '../import-checkpoints.ts'
 import { guardWork } from './sqlite-errors.ts'
@@ -38,10 +36,7 @@ export function createSqliteUserImportStore(
   }
 
   return {
-    findCheckpoint: async source => {
-      const [row] = await statements.read<CheckpointRow>(SELECT_CHECKPOINT, [source])
-      return checkpointOf(source, row)
-    },
+    findCheckpoint: createCheckpointFinder(statements),
 
     findUsers: rows => read(() => usersOf(rows)),
 
