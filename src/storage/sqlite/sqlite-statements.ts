@@ -16,13 +16,16 @@ export interface SqliteParts {
   readonly steadyNow: () => number
 }
 
-/** Returns a function that prepares each form of SQL once, and forgets all of them when there are more than `most`. */
-export function rememberStatements(database: Database, most: number) {
+/** Lists of users have thousands of possible forms, and those of bans one for each number of clients. Few are used. */
+const MAX_PREPARED_FORMS = 200
+
+/** Returns a function that prepares each form of SQL once, and forgets all of them when there are too many. */
+export function rememberStatements(database: Database) {
   const statements = new Map<string, Statement<unknown[]>>()
   return (form: string, sqlOf: () => string): Statement<unknown[]> => {
     let statement = statements.get(form)
     if (statement === undefined) {
-      if (statements.size >= most) statements.clear()
+      if (statements.size >= MAX_PREPARED_FORMS) statements.clear()
       statement = database.prepare<unknown[]>(sqlOf())
       statements.set(form, statement)
     }
@@ -40,9 +43,6 @@ export function hasTable(database: Database, name: string): boolean {
   return database.prepare(sql).pluck().get(name) === 1
 }
 
-/** A list of bans has a form for each number of clients, which are few. */
-const MAX_STATEMENTS = 50
-
 /** The statements of `SharedStatements` on SQLite. */
 export interface SqliteSharedStatements extends SharedStatements {
   /** Runs a statement within a write of the queue. */
@@ -53,7 +53,7 @@ export function createSqliteSharedStatements(
   database: Database,
   writes: WriteQueue,
 ): SqliteSharedStatements {
-  const prepared = rememberStatements(database, MAX_STATEMENTS)
+  const prepared = rememberStatements(database)
 
   function run<R extends readonly unknown[]>(sql: string, values: readonly unknown[] = []): R[] {
     const statement = prepared(sql, () => sql)

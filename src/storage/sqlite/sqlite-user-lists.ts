@@ -26,9 +26,6 @@ export interface SqliteUserListsOptions extends Pick<SqliteParts, 'database' | '
   readonly longReads: LongReads
 }
 
-/** Lists have thousands of possible forms, but clients use only few of them. */
-const MAX_PREPARED_FORMS = 200
-
 /** Long lists. More would wait too long: one of them may take seconds. */
 const MAX_WAITING = 20
 
@@ -43,7 +40,7 @@ export function createSqliteUserLists(
   options: SqliteUserListsOptions,
 ): Pick<UserReads, 'list' | 'walk'> {
   const { database, view, longReads } = options
-  const prepared = rememberStatements(database, MAX_PREPARED_FORMS)
+  const prepared = rememberStatements(database)
   const areWordsIndexed = database.prepare<[], 0 | 1>(ARE_WORDS_INDEXED).pluck()
   const listLong = through(createCallGate(MAX_WAITING), readLong)
 

@@ -41,12 +41,9 @@ function updateSql(columns: readonly string[]): string {
   return `UPDATE users SET ${columns.map(column => `${column} = ?`).join(', ')} WHERE id = ?`
 }
 
-/** More than there are sets of columns that can change. */
-const MAX_PREPARED_FORMS = 20
-
 /** Returns what writes the differences of two states of a user, and its words. Call that within a transaction. */
 export function createUserUpdate(database: Database, { noteWords }: WriteQueue) {
-  const prepared = rememberStatements(database, MAX_PREPARED_FORMS)
+  const prepared = rememberStatements(database)
 
   return (before: UserRow, after: UserRow): void => {
     const { id, name, email, passwordDigest, updatedAt } = after

@@ -4,7 +4,8 @@ import type { IndexedWords } from '../word-filler.ts'
 import type { Database } from './sqlite-driver.ts'
 import { guardWork, isUnavailable } from './sqlite-errors.ts'
 
-interface UserRow extends NamedUser {
+/** A user of the index. */
+export interface IndexedUser extends NamedUser {
   readonly id: number
 }
 
@@ -48,7 +49,7 @@ export function createWordIndex(database: Database) {
   const replace = database.prepare<[number, string]>(PUT)
   const remove = database.prepare<[number]>(REMOVE)
   const selectUser = database.prepare<[number], NamedUser>(SELECT_USER)
-  const selectNext = database.prepare<[number, number], UserRow>(SELECT_NEXT)
+  const selectNext = database.prepare<[number, number], IndexedUser>(SELECT_NEXT)
   const selectLastId = database.prepare<[], number | null>(SELECT_LAST_ID).pluck()
   const selectThrough = database.prepare<[], number | null>(SELECT_THROUGH).pluck()
   const updateThrough = database.prepare<[number | null]>(UPDATE_THROUGH)
@@ -153,10 +154,11 @@ export function clearWords(database: Database): void {
 
 /** Makes the index of a database without users one of this release. */
 export function beginWords(database: Database): void {
-  const isOutdated = database.prepare<[], 0 | 1>(IS_OUTDATED).pluck()
-  const hasUsers = database.prepare<[], 0 | 1>('SELECT EXISTS (SELECT 1 FROM users)').pluck()
+  const isOutdatedAndEmpty = database
+    .prepare<[], 0 | 1>(`${IS_OUTDATED} AND NOT EXISTS (SELECT 1 FROM users)`)
+    .pluck()
   const begin = database.transaction(() => {
-    if (isOutdated.get() === 1 && hasUsers.get() === 0) database.exec(CLEAR)
+    if (isOutdatedAndEmpty.get() === 1) database.exec(CLEAR)
   })
   begin.immediate()
 }

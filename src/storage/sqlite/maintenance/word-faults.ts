@@ -1,11 +1,7 @@
-import { type NamedUser, WORDS_VERSION } from '../../../users/words.ts'
+import { WORDS_VERSION } from '../../../users/words.ts'
 import { FAULTS } from '../../check-rules.ts'
 import type { Database } from '../sqlite-driver.ts'
-import { prefixesOf } from '../word-index.ts'
-
-interface UserRow extends NamedUser {
-  readonly id: number
-}
+import { type IndexedUser, prefixesOf } from '../word-index.ts'
 
 /** The content of the index: each beginning of a word with the id of a user. */
 const CREATE_VIEW = `CREATE VIRTUAL TABLE temp.indexed_words USING fts5vocab(main, users_words, instance)`
@@ -30,7 +26,7 @@ export function wordFaults(database: Database): readonly string[] {
   const [indexed, expected] = [createSum(), createSum()]
   const rows = database.prepare<[], [string, number]>(SELECT_INDEXED).raw()
   for (const [prefix, id] of rows.iterate()) indexed.add(prefix, id)
-  for (const user of database.prepare<[], UserRow>(SELECT_USERS).iterate()) {
+  for (const user of database.prepare<[], IndexedUser>(SELECT_USERS).iterate()) {
     const prefixes = prefixesOf(user)
     if (prefixes !== '') for (const prefix of prefixes.split(' ')) expected.add(prefix, user.id)
   }
