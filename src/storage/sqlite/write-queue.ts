@@ -109,7 +109,7 @@ export function createWriteQueue(
       words.apply()
       isCommitting = true
       commit.run()
-      commits.record({ startedAt, writes: countDone(finished) })
+      commits.record({ startedAt, writes: finished.filter(({ isRefused }) => !isRefused).length })
       for (const { settle } of finished) {
         settle()
         gate.leave()
@@ -161,8 +161,4 @@ export function createWriteQueue(
     ...{ run, noteWords: words.note, waiting: gate.count, commits: commits.read },
     close: () => gate.close().then(failedCommits.close),
   }
-}
-
-function countDone(writes: readonly FinishedWrite[]): number {
-  return writes.reduce((count, { isRefused }) => (isRefused ? count : count + 1), 0)
 }
