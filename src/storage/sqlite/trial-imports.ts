@@ -48,34 +48,30 @@ export async function openTrialImports(
   const upsert = trial.prepare<[UserRow]>(UPSERT)
   const usersOf = createUserFinder(trial)
 
-  /** The users with these e-mails or ids as they would be now. No other user can affect the rows. */
-  function meet(rows: readonly ImportKeys[], found: readonly UserRow[]): UserRow[] {
-    for (const user of found) insertMet.run(user)
-    return usersOf(rows)
-  }
-
   const inTransaction = <T>(work: () => T) => guardWork(trial, trial.transaction(work))
+
+  /** The users with these e-mails or ids as they would be now. No other user can affect the rows. */
+  async function meet(rows: readonly ImportKeys[]): Promise<UserRow[]> {
+    const found = await findUsers(rows)
+    return inTransaction(() => {
+      for (const user of found) insertMet.run(user)
+      return usersOf(rows)
+    })
+  }
 
   const store: UserImportStore = {
     findCheckpoint: async () => undefined,
-
-    findUsers: async rows => {
-      const found = await findUsers(rows)
-      return inTransaction(() => meet(rows, found))
-    },
-
+    findUsers: meet,
     lastId,
-
     write: async ({ users, onConflict, checkpointAfter }) => {
-      const found = users.length === 0 ? [] : await findUsers(users)
-      const outcomes = await inTransaction(() => {
-        const decide = createImportDecisions({ existing: meet(users, found), onConflict, now })
-        return users.map((user): ImportOutcome => {
+      const decide = createImportDecisions({ existing: await meet(users), onConflict, now })
+      const outcomes = await inTransaction(() =>
+        users.map((user): ImportOutcome => {
           const { outcome, after } = decide(user, () => takeId(user.id))
           if (after !== undefined) upsert.run(after)
           return outcome
-        })
-      })
+        }),
+      )
       checkpointAfter(outcomes)
       return outcomes
     },
