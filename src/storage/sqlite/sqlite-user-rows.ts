@@ -28,8 +28,8 @@ export function createUserFinder(database: Database): (rows: readonly Keys[]) =>
 
   return rows =>
     rows.flatMap(({ id, email }) => {
-      const namesake = id === undefined ? undefined : selectById.get(id)
-      return [selectByEmail.get(email) ?? [], namesake ?? []].flat()
+      const found = [selectByEmail.get(email), id === undefined ? undefined : selectById.get(id)]
+      return found.filter(user => user !== undefined)
     })
 }
 
