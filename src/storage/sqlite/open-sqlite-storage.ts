@@ -36,18 +36,14 @@ export async function openSqliteStorage(
   if (mustPersist) requireFile(path)
   const database = await openSqlite({ path, now, mustExist: ifMissing !== 'create' })
   try {
-    return createSqliteStorage(database, path, options)
+    return createSqliteStorage(database, options)
   } catch (error) {
     database.close()
     throw error
   }
 }
 
-function createSqliteStorage(
-  database: Database,
-  path: string,
-  options: OpenStorageOptions,
-): Storage {
+function createSqliteStorage(database: Database, options: OpenStorageOptions): Storage {
   const { now, steadyNow, isBulk = false, onWarning } = options
   if (isBulk) database.pragma(`wal_autocheckpoint = ${BULK_CHECKPOINT_PAGES}`)
   const view = createReadView(database)
@@ -60,7 +56,7 @@ function createSqliteStorage(
   return {
     users: {
       ...createSqliteUserReads(parts),
-      ...createSqliteUserLists({ ...parts, longReads }),
+      ...createSqliteUserLists(parts, longReads),
       ...createSqliteUserWrites(parts),
     },
     changes: createSqliteUserChanges(parts),
@@ -74,7 +70,7 @@ function createSqliteStorage(
       engine: 'sqlite',
       waitingWrites: writes.waiting(),
       commits: writes.commits(),
-      ...fileBytesOf(path),
+      ...fileBytesOf(database.name),
     }),
     close: async () => {
       await filler.end()

@@ -21,11 +21,6 @@ import {
 } from './user-list-sql.ts'
 import { ARE_WORDS_INDEXED, matchOf } from './word-index.ts'
 
-export interface SqliteUserListsOptions extends Pick<SqliteParts, 'database' | 'view'> {
-  /** The caller closes them, before the database. */
-  readonly longReads: LongReads
-}
-
 /** Long lists. More would wait too long: one of them may take seconds. */
 const MAX_WAITING = 20
 
@@ -34,12 +29,12 @@ const MAX_LIST_MS = 20_000
 
 /**
  * Lists of the table `users` of SQLite, each in one statement. One that reads few users takes less than a millisecond, and is
- * read at once.
+ * read at once. The caller closes `longReads`, before the database.
  */
 export function createSqliteUserLists(
-  options: SqliteUserListsOptions,
+  { database, view }: Pick<SqliteParts, 'database' | 'view'>,
+  longReads: LongReads,
 ): Pick<UserReads, 'list' | 'walk'> {
-  const { database, view, longReads } = options
   const prepared = rememberStatements(database)
   const areWordsIndexed = database.prepare<[], 0 | 1>(ARE_WORDS_INDEXED).pluck()
   const listLong = through(createCallGate(MAX_WAITING), readLong)

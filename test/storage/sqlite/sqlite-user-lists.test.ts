@@ -178,7 +178,7 @@ test('a list that may read many users is read in the thread, and no other is', a
 const soon = () => steadyMs() + 60_000
 
 function listsOf(database: Database, longReads = openedReads(database)) {
-  return createSqliteUserLists({ database, view: createReadView(database), longReads })
+  return createSqliteUserLists({ database, view: createReadView(database) }, longReads)
 }
 
 function openedReads(database: Database): LongReads {

@@ -25,12 +25,12 @@ async function openRepository(path: string, now: () => number = Date.now) {
   const writes = createWriteQueue(database, view, { onWarning })
   const longReads = openLongReads(database)
   const statements = createSqliteSharedStatements(database, writes)
-  const parts = { database, writes, view, statements, longReads, now, steadyNow: now }
+  const parts = { database, writes, view, statements, now, steadyNow: now }
   return {
     ...{ database, writes, warnings },
     repository: {
       ...createSqliteUserReads(parts),
-      ...createSqliteUserLists(parts),
+      ...createSqliteUserLists(parts, longReads),
       ...createSqliteUserWrites(parts),
     },
     imports: createSqliteUserImportStore(parts),
