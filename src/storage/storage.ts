@@ -26,7 +26,7 @@ export interface Storage {
    * What this process has done with the database, and what waits. Does not ask the database, so it works without it,
    * and after `close`.
    */
-  report(): Promise<StorageReport>
+  report(): StorageReport
   /**
    * For the reads of a start: repeats `work` while the server cannot be reached, for as long as `open` would wait, and
    * then throws `UnusableDatabase`. Throws other errors as they are.

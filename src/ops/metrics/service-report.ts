@@ -89,15 +89,11 @@ export function createReporter({
   }
 
   return async () => {
-    const [isUp, ofStorage, eventLoopLagSeconds] = await Promise.all([
-      isStorageUp(),
-      storage.report(),
-      measureLag(),
-    ])
+    const [isUp, eventLoopLagSeconds] = await Promise.all([isStorageUp(), measureLag()])
     const { user, system } = process.cpuUsage()
     return {
       requests: metrics.report(),
-      storage: ofStorage,
+      storage: storage.report(),
       isStorageUp: isUp,
       waitingPasswords: passwords.waiting(),
       wholeLists: wholeLists.running(),

@@ -135,7 +135,7 @@ function createPostgresStorage(connections: Connections, options: OpenStorageOpt
     // A statement sees what was committed before it.
     readAnew: () => {},
     untilReachable,
-    report: async () => ({
+    report: () => ({
       engine: 'postgres',
       waitingWrites: writes.count(),
       ...connections.report(),

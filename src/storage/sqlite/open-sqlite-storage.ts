@@ -66,7 +66,7 @@ function createSqliteStorage(database: Database, options: OpenStorageOptions): S
     signingKey: createSigningKeys(statements),
     readAnew: view.end,
     untilReachable: work => work(),
-    report: async () => ({
+    report: () => ({
       engine: 'sqlite',
       waitingWrites: writes.waiting(),
       commits: writes.commits(),
