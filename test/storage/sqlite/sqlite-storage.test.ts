@@ -4,7 +4,9 @@ import { expect, test } from 'vitest'
 import { createSqliteEngine } from '../../../src/storage/sqlite/sqlite-storage.ts'
 import { describeStorage } from '../../contracts/storage-contract.ts'
 import { describeStorageReport } from '../../contracts/storage-report-contract.ts'
+import { describeUserImportStore } from '../../contracts/user-import-store-contract.ts'
 import { emailsIn, execute } from '../../support/databases.ts'
+import { openSqliteImportStore } from '../../support/import-users.ts'
 import { openSqliteStored } from '../../support/open-stored.ts'
 import { temporaryFolder } from '../../support/open-test-app.ts'
 import { untilPasses } from '../../support/until.ts'
@@ -32,6 +34,8 @@ describeStorageReport({
     return { storage: await openSqliteStored(databaseUrl), databaseUrl }
   },
 })
+
+describeUserImportStore('SQLite', openSqliteImportStore)
 
 test('fileBytes are the sizes of the file and of its WAL, found through links, while there is a file', async () => {
   const path = newPath()
