@@ -38,12 +38,6 @@ interface PendingWrite {
   readonly deadline: number
 }
 
-/** A write that waits for the commit of its transaction. */
-interface FinishedWrite {
-  readonly isRefused: boolean
-  settle(): void
-}
-
 /** How long a write waits for a lock of another process. Its 503 is then sent within a second. */
 const LOCK_PATIENCE_MS = 800
 
@@ -125,7 +119,7 @@ export function createWriteQueue(
   }
 
   /** The write is to be settled once the batch is committed. Throws if the whole transaction is lost. */
-  function runInSavepoint({ work, resolve, reject }: PendingWrite): FinishedWrite {
+  function runInSavepoint({ work, resolve, reject }: PendingWrite) {
     savepoint.run()
     try {
       const value = work() as never
