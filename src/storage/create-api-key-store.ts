@@ -1,5 +1,5 @@
 import { type ApiKeyStore, type StoredApiKey, scopesAmong } from '../access/api-key.ts'
-import type { SharedStatements } from './shared-statements.ts'
+import type { SharedStatements } from './storage.ts'
 
 const SELECT_ALL = `
   SELECT name, key_hash, scopes, created_at, expires_at, last_used_at FROM api_keys ORDER BY name`

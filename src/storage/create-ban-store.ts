@@ -1,6 +1,6 @@
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import type { Ban, BanQuery, BanSelection, BanStore } from '../limits/ban-store.ts'
-import type { SharedStatements } from './shared-statements.ts'
+import type { SharedStatements } from './storage.ts'
 
 /** A ban of an older release on SQLite has no length, and gets one of decades. */
 export const BAN_COLUMNS = 'rule, client_key, ends_at, coalesce(lasts_ms, ends_at)'
@@ -75,14 +75,11 @@ export function createBanStore({ table, now }: BanStoreOptions): BanStore {
     return conditions
   }
 
-  /** The condition for a place in the list, which must not keep SQLite from using its primary key. */
+  /** The condition for a place in the list. For one rule it lets SQLite seek by its primary key. */
   function placeCondition({ rule, after }: BanQuery, values: unknown[]): string {
     if (after === undefined) return 'true'
-    const order =
-      rule === undefined ? 0 : Buffer.compare(Buffer.from(after.rule), Buffer.from(rule))
-    if (order !== 0) return order < 0 ? 'true' : 'false'
     const keyAfter = `$${values.push(toStored(after.clientKey))}`
-    if (rule !== undefined) return `${inUtf8('client_key')} > ${inUtf8(keyAfter)}`
+    if (rule === after.rule) return `${inUtf8('client_key')} > ${inUtf8(keyAfter)}`
     const ruleAfter = `$${values.push(toStored(after.rule))}`
     const columns = `(${inUtf8('rule')}, ${inUtf8('client_key')})`
     return `${columns} > (${inUtf8(ruleAfter)}, ${inUtf8(keyAfter)})`

@@ -1,6 +1,5 @@
 import { randomBytes } from 'node:crypto'
-import type { SharedStatements } from './shared-statements.ts'
-import type { Storage } from './storage.ts'
+import type { SharedStatements, Storage } from './storage.ts'
 
 const SELECT_KEY = `SELECT key FROM signing_keys WHERE name = $1`
 

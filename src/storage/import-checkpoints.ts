@@ -1,23 +1,20 @@
-import type { ImportCheckpoint } from '../users/transfer/user-import-store.ts'
+import type { ImportCheckpoint, UserImportStore } from '../users/transfer/user-import-store.ts'
+import type { SharedStatements } from './storage.ts'
 
-const COLUMNS = `record_count, records_hash, rejects_bytes, created_count, updated_count, unchanged_count,
-    skipped_count, refused_count, is_finished`
+const COLUMNS = [
+  ...['record_count', 'records_hash', 'rejects_bytes', 'created_count', 'updated_count'],
+  ...['unchanged_count', 'skipped_count', 'refused_count', 'is_finished', 'updated_at'],
+]
 
-/** Selects a `CheckpointRow` by its source. SQL for both engines, as the one below. */
-export const SELECT_CHECKPOINT = `SELECT ${COLUMNS} FROM imports WHERE source = $1`
+const SELECT_CHECKPOINT = `SELECT ${COLUMNS.join(', ')} FROM imports WHERE source = $1`
 
-/** Takes the values of `checkpointValues`. */
+/** Takes the values of `checkpointValues`. SQL for both engines. */
 export const UPSERT_CHECKPOINT = `
-  INSERT INTO imports (source, ${COLUMNS}, updated_at)
+  INSERT INTO imports (source, ${COLUMNS.join(', ')})
   VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)
-  ON CONFLICT (source) DO UPDATE SET
-    record_count = excluded.record_count, records_hash = excluded.records_hash,
-    rejects_bytes = excluded.rejects_bytes, created_count = excluded.created_count,
-    updated_count = excluded.updated_count, unchanged_count = excluded.unchanged_count,
-    skipped_count = excluded.skipped_count, refused_count = excluded.refused_count,
-    is_finished = excluded.is_finished, updated_at = excluded.updated_at`
+  ON CONFLICT (source) DO UPDATE SET ${COLUMNS.map(name => `${name} = excluded.${name}`).join(', ')}`
 
-export type CheckpointRow = readonly [
+type CheckpointRow = readonly [
   records: number,
   recordsHash: Buffer,
   rejectsBytes: number,
@@ -27,21 +24,19 @@ export type CheckpointRow = readonly [
   skipped: number,
   rejected: number,
   isFinished: boolean | 0 | 1,
+  updatedAt: string,
 ]
 
-export function checkpointOf(
-  source: string,
-  row: CheckpointRow | undefined,
-): ImportCheckpoint | undefined {
-  if (row === undefined) return undefined
-  const [records, recordsHash, rejectsBytes, created, updated, unchanged, skipped, rejected] = row
-  return {
-    source,
-    records,
-    recordsHash,
-    rejectsBytes,
-    counts: { created, updated, unchanged, skipped, rejected },
-    isFinished: Boolean(row[8]),
+/** Finds checkpoints in the table `imports` of either engine. */
+export function createCheckpointFinder({
+  read,
+}: SharedStatements): UserImportStore['findCheckpoint'] {
+  return async source => {
+    const [row] = await read<CheckpointRow>(SELECT_CHECKPOINT, [source])
+    if (row === undefined) return undefined
+    const [records, recordsHash, rejectsBytes, created, updated, unchanged, skipped, rejected] = row
+    const counts = { created, updated, unchanged, skipped, rejected }
+    return { source, records, recordsHash, rejectsBytes, counts, isFinished: Boolean(row[8]) }
   }
 }
 

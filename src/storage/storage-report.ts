@@ -25,20 +25,17 @@ export interface CommitReport {
   readonly writes: HistogramCounts
 }
 
-/** Sizes of the files of an embedded database, in bytes. */
-export interface FileBytes {
-  readonly database: number
-  readonly wal: number
-}
-
 /** How one process uses its database. */
 export interface StorageReport {
   readonly engine: 'sqlite' | 'postgres'
   /** Writes that were asked for and have not ended. */
   readonly waitingWrites: number
   readonly commits: CommitReport
-  /** Absent in memory, for a database server, and while the files cannot be found. */
-  readonly fileBytes?: FileBytes
+  /**
+   * Sizes of the files of an embedded database, in bytes. Absent in memory, for a database server, and while the files
+   * cannot be found.
+   */
+  readonly fileBytes?: { readonly database: number; readonly wal: number }
   /** Connections to a database server. */
   readonly connections?: {
     readonly active: number
@@ -49,25 +46,19 @@ export interface StorageReport {
 }
 
 /** Counts the transactions of one process. */
-export interface CommitRecorder {
-  /**
-   * Call it once a transaction has been committed, before its writes are answered. `startedAt` is when it began, by
-   * `performance.now()`. Without `writes`, nothing is recorded.
-   */
-  record(transaction: { readonly startedAt: number; readonly writes: number }): void
-  read(): CommitReport
-}
-
-/** Nothing has been committed yet. */
-export function createCommitRecorder(): CommitRecorder {
+export function createCommitRecorder() {
   const seconds = createHistogram(COMMIT_SECONDS_BOUNDS)
   const writesOfOne = createHistogram(COMMIT_WRITES_BOUNDS)
   return {
-    record: ({ startedAt, writes }) => {
+    /**
+     * Call it once a transaction has been committed, before its writes are answered. `startedAt` is when it began, by
+     * `performance.now()`. Without `writes`, nothing is recorded.
+     */
+    record: ({ startedAt, writes }: { readonly startedAt: number; readonly writes: number }) => {
       if (writes === 0) return
       seconds.observe((performance.now() - startedAt) / 1000)
       writesOfOne.observe(writes)
     },
-    read: () => ({ seconds: seconds.read(), writes: writesOfOne.read() }),
+    read: (): CommitReport => ({ seconds: seconds.read(), writes: writesOfOne.read() }),
   }
 }

@@ -15,15 +15,18 @@ export interface Storage {
   readonly imports: UserImportStore
   readonly bans: BanStore
   readonly apiKeys: ApiKeyStore
-  /** A secret of 32 random bytes, the same for every process that uses the database. */
-  signingKey(name: SigningKeyName): Promise<Buffer>
+  /**
+   * A secret of 32 random bytes for the cursors of lists, or for the names of counters in Redis. The same for every process
+   * that uses the database.
+   */
+  signingKey(name: 'cursor' | 'counters'): Promise<Buffer>
   /** Makes reads that begin after this call see all that was committed before it. */
   readAnew(): void
   /**
    * What this process has done with the database, and what waits. Does not ask the database, so it works without it,
    * and after `close`.
    */
-  report(): Promise<StorageReport>
+  report(): StorageReport
   /**
    * For the reads of a start: repeats `work` while the server cannot be reached, for as long as `open` would wait, and
    * then throws `UnusableDatabase`. Throws other errors as they are.
@@ -33,8 +36,17 @@ export interface Storage {
   close(): Promise<void>
 }
 
-/** What a secret is for: the cursors of lists, or the names of counters in Redis. */
-export type SigningKeyName = 'cursor' | 'counters'
+/**
+ * Runs statements that SQLite and PostgreSQL both understand, with the parameters `$1`, `$2`, … Each is one transaction. A
+ * row is the values of its columns in their order: whole numbers are numbers, bytes are buffers.
+ * Throws what calls of a `Storage` throw when it cannot be used.
+ */
+export interface SharedStatements {
+  /** Runs a short statement that only reads. */
+  read<R extends readonly unknown[]>(sql: string, values?: readonly unknown[]): Promise<R[]>
+  /** Runs a statement that writes, and returns the rows that its RETURNING names. */
+  write<R extends readonly unknown[]>(sql: string, values: readonly unknown[]): Promise<R[]>
+}
 
 export interface OpenStorageOptions {
   /** Milliseconds since the epoch. */

@@ -1,19 +1,18 @@
 import { OperatorError } from '../errors.ts'
 
-export interface UnusableDetails extends ErrorOptions {
-  /** The file that the message is about, where that is not the database. */
-  readonly file?: string
-  /** Whether the cause is the content of the file, and not something around it, such as a lock or a permission. */
-  readonly isFault?: boolean
-}
-
 /** A database, or a file beside it, cannot be used. The message completes a sentence that begins with its name. */
 export class UnusableDatabase extends Error {
   override readonly name: string = 'UnusableDatabase'
+  /** The file that the message is about, where that is not the database. */
   readonly file: string | undefined
+  /** Whether the cause is the content of the file, and not something around it, such as a lock or a permission. */
   readonly isFault: boolean
 
-  constructor(message: string, { file, isFault = false, ...options }: UnusableDetails = {}) {
+  constructor(
+    message: string,
+    details: ErrorOptions & Partial<Pick<UnusableDatabase, 'file' | 'isFault'>> = {},
+  ) {
+    const { file, isFault = false, ...options } = details
     super(message, options)
     this.file = file
     this.isFault = isFault

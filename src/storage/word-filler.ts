@@ -18,18 +18,6 @@ export interface FillOptions {
   readonly signal?: AbortSignal | undefined
 }
 
-export interface WordFillerOptions {
-  readonly words: IndexedWords
-  readonly onIndexing: OpenStorageOptions['onIndexing'] | undefined
-  readonly onWarning: OpenStorageOptions['onWarning'] | undefined
-}
-
-/** Indexes the users that lack words, beside the other work of a storage. */
-export interface WordFiller {
-  /** Stops where it is; the next one goes on from there. */
-  end(): Promise<void>
-}
-
 /** Between two attempts, while another process indexes. */
 const OTHERS_PAUSE_MS = 50
 
@@ -64,8 +52,14 @@ export async function fillWords(words: IndexedWords, options: FillOptions = {}):
   }
 }
 
-/** Begins at once if progress is to be reported; otherwise another process has to index them. */
-export function createWordFiller({ words, onIndexing, onWarning }: WordFillerOptions): WordFiller {
+/**
+ * Indexes the users that lack words, beside the other work of a storage. Begins at once if progress is to be reported;
+ * otherwise another process has to index them.
+ */
+export function createWordFiller(
+  words: IndexedWords,
+  { onIndexing, onWarning }: Pick<OpenStorageOptions, 'onIndexing' | 'onWarning'>,
+) {
   const ending = new AbortController()
   const { signal } = ending
   const pause = (ms: number) => sleep(ms, undefined, { signal, ref: false }).catch(() => {})
@@ -103,6 +97,7 @@ export function createWordFiller({ words, onIndexing, onWarning }: WordFillerOpt
 
   const filling = onIndexing && keepFilled()
   return {
+    /** Stops where it is; the next one goes on from there. */
     end: async () => {
       ending.abort()
       await filling

@@ -20,9 +20,9 @@ export function describeStorageReport({ name, open }: StorageReportHarness): voi
     return {
       ...storage,
       databaseUrl,
-      waitingWrites: async () => (await storage.report()).waitingWrites,
-      counts: async () => {
-        const { seconds, writes } = (await storage.report()).commits
+      waitingWrites: () => storage.report().waitingWrites,
+      counts: () => {
+        const { seconds, writes } = storage.report().commits
         expect(totalOf(writes)).toBe(totalOf(seconds))
         return { commits: totalOf(seconds), writes: writes.sum }
       },
@@ -32,7 +32,7 @@ export function describeStorageReport({ name, open }: StorageReportHarness): voi
   describe(`Storage.report: ${name}`, () => {
     test('each write of any kind that comes alone is one commit, also if it finds nothing to change', async () => {
       const { users, bans, apiKeys, counts, close, report } = await openCounted()
-      expect(await counts()).toEqual({ commits: 0, writes: 0 })
+      expect(counts()).toEqual({ commits: 0, writes: 0 })
       const ban = { rule: 'login', clientKey: 'ann', endsAt: Date.now() + 60_000, lastsMs: 60_000 }
       const { id } = await users.create({ ...newUser(), passwordDigest: '$argon2id$old' })
       const writes = [
@@ -47,21 +47,21 @@ export function describeStorageReport({ name, open }: StorageReportHarness): voi
       ]
       for (const [index, write] of writes.entries()) {
         await write()
-        expect(await counts()).toEqual({ commits: index + 2, writes: index + 2 })
+        expect(counts()).toEqual({ commits: index + 2, writes: index + 2 })
       }
       await close()
-      expect(await report()).toMatchObject({ waitingWrites: 0, commits: expect.anything() })
+      expect(report()).toMatchObject({ waitingWrites: 0, commits: expect.anything() })
     })
 
     test('writes of one turn share one commit, whose seconds are counted, and reads are none', async () => {
       const { users, counts, report } = await openCounted()
       await Promise.all(createMany(users, 7))
-      const { seconds, writes } = (await report()).commits
+      const { seconds, writes } = report().commits
       expect(writes.counts[COMMIT_WRITES_BOUNDS.indexOf(10)]).toBe(1)
       expect(seconds.sum).toBeGreaterThan(0)
       await users.find(1)
       await users.isEmailTaken('nobody@example.com')
-      expect(await counts()).toEqual({ commits: 1, writes: 7 })
+      expect(counts()).toEqual({ commits: 1, writes: 7 })
     })
 
     test('the writes in all commits are those that were acknowledged, and a commit of none is none', async () => {
@@ -71,12 +71,12 @@ export function describeStorageReport({ name, open }: StorageReportHarness): voi
       expect(await codesOf([users.create(taken)])).toEqual(['email_taken'])
       const update = users.update(id, { name: 'Bob' }, among('other'))
       expect(await codesOf([update])).toEqual(['version_mismatch'])
-      expect(await counts()).toEqual({ commits: 1, writes: 1 })
+      expect(counts()).toEqual({ commits: 1, writes: 1 })
       const same = Array.from({ length: 5 }, () => users.create({ ...newUser(), email: 'a@b.co' }))
       const sameKey = Array.from({ length: 5 }, () => users.create(newUser(), claim()))
       const codes = await codesOf([...createMany(users, 600), ...same, ...sameKey])
       expect(codes.filter(code => code === 'done')).toHaveLength(602)
-      const { writes, commits } = await counts()
+      const { writes, commits } = counts()
       expect(writes).toBe(603)
       expect(commits).toBeLessThan(603)
     })
@@ -92,17 +92,17 @@ export function describeStorageReport({ name, open }: StorageReportHarness): voi
         bans.lift({}),
       ]
       const refused = writeAll()
-      expect(await waitingWrites()).toBe(refused.length)
+      expect(waitingWrites()).toBe(refused.length)
       expect(new Set(await codesOf(refused))).toEqual(new Set(['storage_unavailable']))
-      expect(await waitingWrites()).toBe(0)
-      expect(await counts()).toEqual({ commits: 1, writes: 1 })
+      expect(waitingWrites()).toBe(0)
+      expect(counts()).toEqual({ commits: 1, writes: 1 })
       const waiting = writeAll()
-      expect(await waitingWrites()).toBe(waiting.length)
+      expect(waitingWrites()).toBe(waiting.length)
       await release()
       // On a busy machine some of them may have been refused already.
       const done = (await codesOf(waiting)).filter(code => code === 'done')
-      expect(await waitingWrites()).toBe(0)
-      expect((await counts()).writes).toBe(1 + done.length)
+      expect(waitingWrites()).toBe(0)
+      expect(counts().writes).toBe(1 + done.length)
     })
   })
 }

@@ -26,14 +26,14 @@ async function start() {
   return started
 }
 
-async function killAndStartAgain(cwd: string, service: SpawnedService) {
-  await service.end('SIGKILL')
-  return spawnService({ cwd })
-}
-
 async function emailsIn(service: SpawnedService): Promise<string[]> {
   const { body } = await ask(service, 'GET /users?per_page=1000')
   return body.map(({ email }: { email: string }) => email)
+}
+
+async function emailsAfterCrash(cwd: string, service: SpawnedService): Promise<string[]> {
+  await service.end('SIGKILL')
+  return emailsIn(await spawnService({ cwd }))
 }
 
 describe.skipIf(!canFailDisks)('a disk', () => {
@@ -57,8 +57,7 @@ describe.skipIf(!canFailDisks)('a disk', () => {
       const recoveryMs = await timeUntil(async () => (await create()).status === 201)
       report(`a disk that ${what}`, { recoveryMs })
       expect((await create()).headers.get('Idempotency-Replayed')).toBe('true')
-      const again = await killAndStartAgain(cwd, service)
-      expect(await emailsIn(again)).toEqual(['old@x.co', 'refused@x.co'])
+      expect(await emailsAfterCrash(cwd, service)).toEqual(['old@x.co', 'refused@x.co'])
     },
   )
 
@@ -68,8 +67,7 @@ describe.skipIf(!canFailDisks)('a disk', () => {
       const { cwd, disk, service } = await start()
       disk.fail({ syncs: 'EIO', failures })
       expectUnavailable(await ask(service, 'POST /users', REFUSED))
-      const again = await killAndStartAgain(cwd, service)
-      expect(await emailsIn(again)).toEqual(['old@x.co'])
+      expect(await emailsAfterCrash(cwd, service)).toEqual(['old@x.co'])
     },
   )
 
@@ -84,8 +82,7 @@ describe.skipIf(!canFailDisks)('a disk', () => {
     disk.fail({ syncs: 'EIO', passes: 1 })
     expectUnavailable(await ask(service, 'POST /users', REFUSED))
     expect(disk.failedCalls()).toBeGreaterThan(1)
-    const again = await killAndStartAgain(cwd, service)
-    expect((await ask(again, 'GET /users?email=refused@x.co')).body).toEqual([])
+    expect(await emailsAfterCrash(cwd, service)).not.toContain('refused@x.co')
   })
 
   test('that works again: after a crash without another write no user of a rejected create exists', async () => {
@@ -94,8 +91,7 @@ describe.skipIf(!canFailDisks)('a disk', () => {
     expectUnavailable(await ask(service, 'POST /users', REFUSED))
     disk.fail({ syncs: 'EIO', passes: 1000 })
     await until(() => disk.passesLeft() < 1000, 5)
-    const again = await killAndStartAgain(cwd, service)
-    expect(await emailsIn(again)).toEqual(['old@x.co'])
+    expect(await emailsAfterCrash(cwd, service)).toEqual(['old@x.co'])
   })
 
   test('that fails does not prevent a clean stop, and the log warns', async () => {

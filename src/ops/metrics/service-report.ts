@@ -36,9 +36,8 @@ const PING_TIMEOUT_MS = 500
 export function createReporter(sources: ReportSources) {
   const { checks, metrics, storage, passwords, wholeLists, feed, limits } = sources
   return async (server: Pick<HttpServer, 'report'>) => {
-    const [readiness, ofStorage, eventLoopLagSeconds] = await Promise.all([
+    const [readiness, eventLoopLagSeconds] = await Promise.all([
       checks(PING_TIMEOUT_MS),
-      storage.report(),
       measureLag(),
     ])
     const { user, system } = process.cpuUsage()
@@ -46,7 +45,7 @@ export function createReporter(sources: ReportSources) {
       readiness,
       requests: metrics.report(),
       server: server.report(),
-      storage: ofStorage,
+      storage: storage.report(),
       /** Passwords that wait to be hashed or verified. */
       waitingPasswords: passwords.waiting(),
       /** Whole lists that are being sent. */

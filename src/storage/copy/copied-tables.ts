@@ -2,7 +2,7 @@
 export type CopiedRow = readonly (string | number | Buffer | null)[]
 
 /** `anyText` may have characters that PostgreSQL cannot store as they are. */
-export type ColumnType = 'integer' | 'text' | 'anyText' | 'bytes'
+type ColumnType = 'integer' | 'text' | 'anyText' | 'bytes'
 
 /** A table that every engine has under this name and with these columns. */
 export interface CopiedTable {

@@ -1,9 +1,14 @@
 import { hash } from 'node:crypto'
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import { UnusableDatabase } from '../unusable-database.ts'
-import { COPIED_TABLES, COUNTED_TABLES, type CopiedTable, USERS } from './copied-tables.ts'
+import {
+  COPIED_TABLES,
+  COUNTED_TABLES,
+  type CopiedRow,
+  type CopiedTable,
+  USERS,
+} from './copied-tables.ts'
 import type { CopyEnd, CopySource, CopyTarget } from './copy-ends.ts'
-import { createRowChecksum, type RowChecksum } from './row-checksum.ts'
 
 export interface CopyProgress {
   readonly step: 'copy' | 'verify'
@@ -20,30 +25,16 @@ export interface CopyOptions {
   readonly chunkRows?: number
 }
 
-export interface CopyResult {
-  readonly tables: readonly (Pick<CopiedTable, 'name' | 'label'> & { readonly rows: number })[]
-  readonly lastId: number
-  /** SHA-256 over all rows of these tables, in hexadecimal. */
-  readonly checksum: string
-}
-
-/** Checksums of what was read of a table: by `copy` from the source, by `verify` from the target. */
-interface TableSums extends Readonly<Record<CopyProgress['step'], RowChecksum>> {
-  readonly table: CopiedTable
-}
-
 const CHUNK_ROWS = 5000
 
 /**
  * Copies one state of `source` into `target` and compares all rows of both. The target must be empty, or that of an
  * interrupted copy, which starts over. Throws `UnusableDatabase`, and the reason of `signal`.
  */
-export async function copyDatabase(options: CopyOptions): Promise<CopyResult> {
+export async function copyDatabase(options: CopyOptions) {
   const { source, target, onProgress = () => {}, chunkRows = CHUNK_ROWS, signal } = options
   const totalUsers = await source.countUsers()
-  const sums = COPIED_TABLES.map((table): TableSums => {
-    return { table, copy: createRowChecksum(), verify: createRowChecksum() }
-  })
+  const sums = COPIED_TABLES.map(sumsOf)
 
   async function readAll(
     step: CopyProgress['step'],
@@ -59,7 +50,7 @@ export async function copyDatabase(options: CopyOptions): Promise<CopyResult> {
         if (rows.length === 0) break
         await use?.(table, rows)
         sum.add(rows)
-        if (table === USERS) onProgress({ step, users: sum.rows, totalUsers })
+        if (table === USERS) onProgress({ step, users: sum.rows(), totalUsers })
       }
     }
   }
@@ -74,15 +65,46 @@ export async function copyDatabase(options: CopyOptions): Promise<CopyResult> {
   await target.commit()
   const counted = sums.filter(({ table }) => COUNTED_TABLES.includes(table))
   return {
-    tables: counted.map(({ table: { name, label }, copy: { rows } }) => ({ name, label, rows })),
+    tables: counted.map(({ table: { name, label }, copy }) => ({ name, label, rows: copy.rows() })),
     lastId,
-    checksum: hash('sha256', counted.map(({ copy }) => `${copy.rows} ${copy.digest()}\n`).join('')),
+    /** SHA-256 over all rows of these tables, in hexadecimal. */
+    checksum: hash(
+      'sha256',
+      counted.map(({ copy }) => `${copy.rows()} ${copy.digest()}\n`).join(''),
+    ),
   }
 }
 
-function requireEqual({ table: { label }, copy, verify }: TableSums): void {
-  if (verify.rows !== copy.rows) {
-    throw differs(`it has ${verify.rows} ${label} instead of ${copy.rows}`)
+/** Checksums of what is read of a table: by `copy` from the source, by `verify` from the target. */
+function sumsOf(table: CopiedTable) {
+  return { table, copy: createRowChecksum(), verify: createRowChecksum() }
+}
+
+/**
+ * A checksum of a table, whatever the order of its rows: engines sort some texts differently. The SHA-256 of each row as JSON,
+ * combined by exclusive or. A table has no two equal rows that would cancel out.
+ */
+function createRowChecksum() {
+  let sum = 0n
+  let count = 0
+  return {
+    add: (rows: readonly CopiedRow[]) => {
+      for (const row of rows) sum ^= BigInt(`0x${hash('sha256', JSON.stringify(row.map(inJson)))}`)
+      count += rows.length
+    },
+    rows: () => count,
+    /** In hexadecimal. */
+    digest: () => sum.toString(16).padStart(64, '0'),
+  }
+}
+
+function inJson(value: CopiedRow[number]): string | number | null {
+  return Buffer.isBuffer(value) ? value.toString('hex') : value
+}
+
+function requireEqual({ table: { label }, copy, verify }: ReturnType<typeof sumsOf>): void {
+  if (verify.rows() !== copy.rows()) {
+    throw differs(`it has ${verify.rows()} ${label} instead of ${copy.rows()}`)
   }
   if (verify.digest() !== copy.digest()) {
     throw differs(`its ${label} differ from those of the source`)

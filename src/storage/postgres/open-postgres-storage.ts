@@ -97,9 +97,8 @@ async function prepare(connections: Connections, options: OpenStorageOptions): P
 function createPostgresStorage(connections: Connections, options: OpenStorageOptions): Storage {
   const { now, steadyNow, maxWaitingWrites } = options
   const writes = createCallGate(maxWaitingWrites)
-  const { onIndexing, onWarning } = options
   const words = indexedWords(connections)
-  const filler = createWordFiller({ words, onIndexing, onWarning })
+  const filler = createWordFiller(words, options)
   async function endInOrder(): Promise<void> {
     await filler.end()
     await writes.close()
@@ -136,7 +135,7 @@ function createPostgresStorage(connections: Connections, options: OpenStorageOpt
     // A statement sees what was committed before it.
     readAnew: () => {},
     untilReachable,
-    report: async () => ({
+    report: () => ({
       engine: 'postgres',
       waitingWrites: writes.count(),
       ...connections.report(),

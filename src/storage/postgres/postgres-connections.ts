@@ -1,4 +1,4 @@
-import type { SharedStatements } from '../shared-statements.ts'
+import type { SharedStatements } from '../storage.ts'
 import type { StorageReport } from '../storage-report.ts'
 
 /** SQL with the parameters `$1`, `$2`, … One with a name is prepared once by each connection, which forgets the oldest. */

@@ -11,14 +11,17 @@ import type {
 } from '../../users/transfer/user-import-store.ts'
 import type { UserRow } from '../../users/user-repository.ts'
 import {
-  type CheckpointRow,
-  checkpointOf,
   checkpointValues,
-  SELECT_CHECKPOINT,
+  createCheckpointFinder,
   UPSERT_CHECKPOINT,
 } from '../import-checkpoints.ts'
 import { insertUsers, readUsersOf, takeIds, updateUsers } from './import-statements.ts'
-import { type Connections, LONG_WORK, type Session } from './postgres-connections.ts'
+import {
+  type Connections,
+  createPostgresSharedStatements,
+  LONG_WORK,
+  type Session,
+} from './postgres-connections.ts'
 import { isCausedBy } from './postgres-errors.ts'
 
 export interface PostgresUserImportStoreOptions {
@@ -122,10 +125,7 @@ export function createPostgresUserImportStore(
   }
 
   return {
-    findCheckpoint: async source => {
-      const [row] = await connections.query<CheckpointRow>({ text: SELECT_CHECKPOINT }, [source])
-      return checkpointOf(source, row)
-    },
+    findCheckpoint: createCheckpointFinder(createPostgresSharedStatements(connections)),
 
     findUsers: rows => connections.read(session => readUsersOf(session, rows), LONG_WORK),
 

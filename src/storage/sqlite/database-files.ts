@@ -57,16 +57,13 @@ export function bytesOf(path: string): number {
   return statSync(path, { throwIfNoEntry: false })?.size ?? 0
 }
 
-/** Returns what reads the sizes of the files of a database. Nothing is read of one in memory. */
-export function watchFileBytes(path: string): () => Pick<StorageReport, 'fileBytes'> {
-  if (path === IN_MEMORY) return () => ({})
-  const walPath = companionOf(path, '-wal')
-  return () => {
-    try {
-      // Synchronous, because SQLite reads the same files in this thread, and a stat takes microseconds.
-      return { fileBytes: { database: statSync(path).size, wal: bytesOf(walPath) } }
-    } catch {
-      return {}
-    }
+/** The sizes of the files of a database; none of one in memory, or while it cannot be found. */
+export function fileBytesOf(path: string): Pick<StorageReport, 'fileBytes'> {
+  if (path === IN_MEMORY) return {}
+  try {
+    // Synchronous, because SQLite reads the same files in this thread, and a stat takes microseconds.
+    return { fileBytes: { database: statSync(path).size, wal: bytesOf(companionOf(path, '-wal')) } }
+  } catch {
+    return {}
   }
 }

@@ -1,14 +1,6 @@
 import type { ReadView } from './read-view.ts'
 import type { Database } from './sqlite-driver.ts'
 
-/** Makes sure that a transaction whose COMMIT failed does not reappear after a crash. */
-export interface FailedCommits {
-  /** Call it after a COMMIT that failed, before its writes are answered with an error. */
-  bury(): void
-  /** Resolves once no such transaction is left, or after 0.9 s. */
-  close(): Promise<void>
-}
-
 const RETRY_MS = 20
 
 /** The pause after an attempt is this many times as long as the attempt, which blocks the event loop. */
@@ -17,6 +9,8 @@ const REST_PER_ATTEMPT = 5
 const CLOSE_PATIENCE_MS = 900
 
 /**
+ * Makes sure that a transaction whose COMMIT failed does not reappear after a crash.
+ *
  * A COMMIT whose fsync fails has already written its frames into the WAL, including the commit mark. The next commit
  * overwrites them. If the process dies before that, the next start finds the frames and treats them as committed. So a
  * commit that changes nothing is written over them, at once and then until it succeeds. An attempt whose own fsync fails
@@ -26,13 +20,14 @@ const CLOSE_PATIENCE_MS = 900
  * To answer `outcome_unknown` instead would not be enough: reads would show that nothing was changed, for as long as the process
  * lives and nobody writes, and after a crash it would be there.
  */
-export function createFailedCommits(database: Database, view: ReadView): FailedCommits {
+export function createFailedCommits(database: Database, view: ReadView) {
   // Writes a frame even for the same value. Updating a row to its own values writes none.
   const value = database.pragma('user_version', { simple: true })
   const overwrite = database.prepare(`PRAGMA user_version = ${value}`)
   let timer: NodeJS.Timeout | undefined
   let onBuried: (() => void) | undefined
 
+  /** Call it after a COMMIT that failed, before its writes are answered with an error. */
   function bury(): void {
     clearTimeout(timer)
     timer = undefined
@@ -57,6 +52,7 @@ export function createFailedCommits(database: Database, view: ReadView): FailedC
     }
   }
 
+  /** Resolves once no such transaction is left, or after 0.9 s. */
   async function close(): Promise<void> {
     if (timer === undefined) return
     await new Promise<void>(resolve => {

@@ -30,19 +30,12 @@ export function requireThere(path: string): void {
   if (!existsSync(path)) throw new UnusableDatabase('there is no such file')
 }
 
-/** What is known of a database before it is opened for writing. */
-export interface Inspected {
-  /** None for a database that is empty or missing. */
-  readonly applied: readonly AppliedMigration[]
-  readonly isUnfinishedCopy: boolean
-}
-
 /**
  * Checks that this release can use a database and, as far as startup time allows, that its pages are intact. Reads through a
- * read-only connection, so a rejected file stays unchanged.
+ * read-only connection, so a rejected file stays unchanged. No migration is applied to one that is empty or missing.
  */
-export async function inspect(path: string): Promise<Inspected> {
-  if (path === IN_MEMORY || !existsSync(path)) return { applied: [], isUnfinishedCopy: false }
+export async function inspect(path: string) {
+  if (!existsSync(path)) return { applied: [], isUnfinishedCopy: false }
   const database = await openView(path)
   try {
     const applied = readHistory(database)

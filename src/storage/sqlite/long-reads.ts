@@ -142,7 +142,7 @@ function readsBy(ask: Ask): Pick<LongReads, 'first' | 'walk'> {
         try {
           await take(text)
         } catch (error) {
-          if (!isLast) ask({ end: walk }).catch(() => {})
+          if (!isLast) ask({ walk, isOver: true }).catch(() => {})
           throw error
         }
         if (isLast) return true

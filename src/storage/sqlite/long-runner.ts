@@ -12,11 +12,10 @@ export interface WalkStatement extends LongStatement {
   readonly condition: string
 }
 
-/** What the thread is asked for: the row of a statement, the next lines of a walk, which the first task begins, or its end. */
+/** What the thread is asked for: the row of a statement, or the next lines of a walk, which the first task begins, or its end. */
 export type Task =
   | { readonly first: LongStatement }
-  | { readonly walk: number; readonly begin?: WalkStatement | undefined }
-  | { readonly end: number }
+  | { readonly walk: number; readonly begin?: WalkStatement; readonly isOver?: boolean }
 
 /** Of a walk. */
 export interface Lines {
@@ -41,7 +40,7 @@ export function createLongRunner({ open, openForWalk }: Opening): (task: Task) =
   const maxChars = 65_536
   const maxMs = 5
   const nowMs = () => Number(process.hrtime.bigint()) / 1e6
-  const walks = new Map<number, { connection: Database; rows: Iterator<string | null> }>()
+  const walks = new Map<number, Generator<Lines, undefined>>()
   let database: Database | undefined
   let endsAt = 0
 
@@ -53,43 +52,25 @@ export function createLongRunner({ open, openForWalk }: Opening): (task: Task) =
     return connection
   }
 
-  function end(id: number): void {
-    const walk = walks.get(id)
-    walks.delete(id)
-    walk?.rows.return?.()
-    walk?.connection.close()
-  }
-
-  /** Returns whether the condition holds. */
-  function begin(id: number, { sql, values, condition }: WalkStatement): boolean {
+  /** Closes its connection however it ends. Yields nothing if the condition does not hold. */
+  function* linesOf({ sql, values, condition }: WalkStatement): Generator<Lines, undefined> {
     const connection = timed(openForWalk())
     try {
       connection.exec('BEGIN')
-      if (connection.prepare(condition).pluck().get() === 1) {
-        const rows = connection.prepare<unknown[], string | null>(sql).pluck().iterate(values)
-        walks.set(id, { connection, rows })
+      if (connection.prepare(condition).pluck().get() !== 1) return
+      let text = ''
+      let stopAt = nowMs() + maxMs
+      const rows = connection.prepare<unknown[], string | null>(sql).pluck().iterate(values)
+      for (const row of rows) {
+        if (row !== null) text += `${row}\n`
+        if (text.length <= maxChars && nowMs() <= stopAt) continue
+        yield { text, isLast: false }
+        text = ''
+        stopAt = nowMs() + maxMs
       }
+      yield { text, isLast: true }
     } finally {
-      if (!walks.has(id)) connection.close()
-    }
-    return walks.has(id)
-  }
-
-  function walkOn(id: number): Lines {
-    const stopAt = nowMs() + maxMs
-    const rows = walks.get(id)?.rows
-    if (rows === undefined) throw new Error('the thread of this walk has ended')
-    let text = ''
-    try {
-      for (;;) {
-        const { value, done = false } = rows.next()
-        if (typeof value === 'string') text += `${value}\n`
-        if (done) end(id)
-        if (done || text.length > maxChars || nowMs() > stopAt) return { text, isLast: done }
-      }
-    } catch (error) {
-      end(id)
-      throw error
+      connection.close()
     }
   }
 
@@ -100,13 +81,17 @@ export function createLongRunner({ open, openForWalk }: Opening): (task: Task) =
       const { sql, values } = task.first
       return database.prepare(sql).raw().get(values) as unknown[]
     }
-    if ('end' in task) end(task.end)
-    else if (task.begin === undefined || begin(task.walk, task.begin)) return walkOn(task.walk)
-    return undefined
+    const walk = task.begin === undefined ? walks.get(task.walk) : linesOf(task.begin)
+    if (walk === undefined) throw new Error('the thread of this walk has ended')
+    walks.delete(task.walk)
+    const { value: lines } = task.isOver ? walk.return(undefined) : walk.next()
+    if (lines?.isLast) walk.return(undefined)
+    else if (lines !== undefined) walks.set(task.walk, walk)
+    return lines
   }
 
   return task => {
-    const statement = 'first' in task ? task.first : 'walk' in task ? task.begin : undefined
+    const statement = 'first' in task ? task.first : task.begin
     endsAt = statement?.deadline ?? Number.POSITIVE_INFINITY
     try {
       if (nowMs() > endsAt) throw new Error('late')

@@ -2,7 +2,7 @@ import { createApiKeyStore } from '../create-api-key-store.ts'
 import { createSigningKeys } from '../create-signing-keys.ts'
 import type { OpenStorageOptions, Storage } from '../storage.ts'
 import { createWordFiller } from '../word-filler.ts'
-import { watchFileBytes } from './database-files.ts'
+import { fileBytesOf } from './database-files.ts'
 import { requireFile } from './inspect-database.ts'
 import { openLongReads } from './long-reads.ts'
 import { openSqlite } from './open-sqlite.ts'
@@ -12,6 +12,7 @@ import type { Database } from './sqlite-driver.ts'
 import { createSqliteSharedStatements } from './sqlite-statements.ts'
 import { createSqliteUserChanges } from './sqlite-user-changes.ts'
 import { createSqliteUserImportStore } from './sqlite-user-import-store.ts'
+import { createSqliteUserLists } from './sqlite-user-lists.ts'
 import { createSqliteUserReads } from './sqlite-user-reads.ts'
 import { createSqliteUserWrites } from './sqlite-user-writes.ts'
 import { createIndexedWords } from './word-index.ts'
@@ -31,47 +32,45 @@ export async function openSqliteStorage(
   path: string,
   options: OpenStorageOptions,
 ): Promise<Storage> {
-  const database = await openDatabase(path, options)
+  const { now, ifMissing, mustPersist = false } = options
+  if (mustPersist) requireFile(path)
+  const database = await openSqlite({ path, now, mustExist: ifMissing !== 'create' })
   try {
-    return createSqliteStorage(database, path, options)
+    return createSqliteStorage(database, options)
   } catch (error) {
     database.close()
     throw error
   }
 }
 
-function createSqliteStorage(
-  database: Database,
-  path: string,
-  options: OpenStorageOptions,
-): Storage {
-  const { now, steadyNow, maxWaitingWrites, isBulk = false, onIndexing, onWarning } = options
+function createSqliteStorage(database: Database, options: OpenStorageOptions): Storage {
+  const { now, steadyNow, isBulk = false, onWarning } = options
   if (isBulk) database.pragma(`wal_autocheckpoint = ${BULK_CHECKPOINT_PAGES}`)
   const view = createReadView(database)
-  const writes = createWriteQueue(database, view, { maxPending: maxWaitingWrites, onWarning })
-  const words = createIndexedWords({ database, run: writes.run, usersAStep: USERS_A_STEP })
-  const filler = createWordFiller({ words, onIndexing, onWarning })
+  const writes = createWriteQueue(database, view, options)
+  const words = createIndexedWords(database, { run: writes.run, usersAStep: USERS_A_STEP })
+  const filler = createWordFiller(words, options)
   const longReads = openLongReads(database)
   const statements = createSqliteSharedStatements(database, writes)
-  const fileBytes = watchFileBytes(path)
+  const parts = { database, view, writes, statements, now, steadyNow }
   return {
     users: {
-      ...createSqliteUserReads({ database, view, longReads, steadyNow }),
-      ...createSqliteUserWrites({ database, writes, now, steadyNow }),
+      ...createSqliteUserReads(parts),
+      ...createSqliteUserLists(parts, longReads),
+      ...createSqliteUserWrites(parts),
     },
-    changes: createSqliteUserChanges({ database, view, writes }),
-    imports: createSqliteUserImportStore({ database, writes, now }),
-    // A ban has ended once both clocks say so: neither a clock that jumps nor a machine that slept shortens it.
-    bans: createSqliteBanStore({ statements, writes, now: () => Math.min(steadyNow(), now()) }),
+    changes: createSqliteUserChanges(parts),
+    imports: createSqliteUserImportStore(parts),
+    bans: createSqliteBanStore(parts),
     apiKeys: createApiKeyStore(statements),
     signingKey: createSigningKeys(statements),
     readAnew: view.end,
     untilReachable: work => work(),
-    report: async () => ({
+    report: () => ({
       engine: 'sqlite',
       waitingWrites: writes.waiting(),
       commits: writes.commits(),
-      ...fileBytes(),
+      ...fileBytesOf(database.name),
     }),
     close: async () => {
       await filler.end()
@@ -86,10 +85,4 @@ function createSqliteStorage(
       database.close()
     },
   }
-}
-
-async function openDatabase(path: string, options: OpenStorageOptions): Promise<Database> {
-  const { now, ifMissing, mustPersist = false } = options
-  if (mustPersist) requireFile(path)
-  return openSqlite({ path, now, mustExist: ifMissing !== 'create' })
 }

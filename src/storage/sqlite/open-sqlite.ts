@@ -22,7 +22,7 @@ export interface OpenOptions {
   readonly now: () => number
   /** Whether it must exist with the schema of this release. It is then neither created nor migrated. */
   readonly mustExist?: boolean
-  /** Whether it may be an unfinished copy of another database. */
+  /** Whether it may be an unfinished copy of another database. Otherwise only an empty one is then migrated. */
   readonly isCopyTarget?: boolean
 }
 
@@ -54,7 +54,8 @@ async function prepare({ path, mustExist, isCopyTarget }: OpenOptions): Promise<
   else createPrivately(path)
   const { applied, isUnfinishedCopy } = await inspect(path)
   if (isUnfinishedCopy && !isCopyTarget) throw new UnusableDatabase(UNFINISHED_COPY)
-  if (mustExist && applied.length < migrationsOfRelease().length) {
+  const mustBeCurrent = mustExist || (isCopyTarget && applied.length > 0 && !isUnfinishedCopy)
+  if (mustBeCurrent && applied.length < migrationsOfRelease().length) {
     throw new UnusableDatabase(OLDER_SCHEMA)
   }
   syncRecovered(path)

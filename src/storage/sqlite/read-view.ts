@@ -2,15 +2,11 @@ import { performance } from 'node:perf_hooks'
 import type { Database } from './sqlite-driver.ts'
 import { guardWork } from './sqlite-errors.ts'
 
-/** Shares one read transaction among the reads that the event loop handles after one poll. */
-export interface ReadView {
-  /** Runs `query` at once. It must only read. Throws what the calls of a `Storage` throw. */
-  read<T>(query: () => T): Promise<T>
-  /** Call it before a write, and before a read that must see the database as it is now. */
-  end(): void
-}
+export type ReadView = ReturnType<typeof createReadView>
 
 /**
+ * Shares one read transaction among the reads that the event loop handles after one poll.
+ *
  * Without it, each read makes SQLite lock the file, compare its cache with the file and unlock it again: two system calls,
  * and 10 of the 67 µs of a GET of one user.
  *
@@ -19,13 +15,14 @@ export interface ReadView {
  * not for those of the next poll. When a client pipelines, the requests behind the first may have been sent after the poll:
  * the server calls `end` before it handles them.
  */
-export function createReadView(database: Database): ReadView {
+export function createReadView(database: Database) {
   const begin = database.prepare('BEGIN')
   const commit = database.prepare('COMMIT')
   const rollback = database.prepare('ROLLBACK')
   let isOpen = false
   let openedAt = 0
 
+  /** Call it before a write, and before a read that must see the database as it is now. */
   function end(): void {
     if (!isOpen) return
     isOpen = false
@@ -50,7 +47,8 @@ export function createReadView(database: Database): ReadView {
   }
 
   return {
-    read: query =>
+    /** Runs `query` at once. It must only read. Throws what the calls of a `Storage` throw. */
+    read: <T>(query: () => T): Promise<T> =>
       guardWork(database, () => {
         beginIfNeeded()
         return query()

@@ -1,14 +1,6 @@
 import type { BanStore } from '../../limits/ban-store.ts'
 import { BAN_COLUMNS, type BanRow, createBanStore } from '../create-ban-store.ts'
-import type { SqliteSharedStatements } from './sqlite-statements.ts'
-import type { WriteQueue } from './write-queue.ts'
-
-export interface SqliteBanStoreOptions {
-  readonly statements: SqliteSharedStatements
-  readonly writes: WriteQueue
-  /** Milliseconds since the epoch. Bans that end before this time are treated as ended. */
-  readonly now: () => number
-}
+import type { SqliteParts } from './sqlite-statements.ts'
 
 const UPSERT = `
   INSERT INTO bans (rule, client_key, ends_at, lasts_ms) VALUES ($1, $2, $3, $4)
@@ -27,15 +19,19 @@ const SELECT_DATA_VERSION = `PRAGMA data_version`
 const SELECT_SUMMARY = `SELECT count(*) || ' ' || coalesce(sum(ends_at), 0) FROM bans`
 
 /** Bans in SQLite. Saving a ban deletes some of those that have ended. */
-export function createSqliteBanStore({ statements, writes, now }: SqliteBanStoreOptions): BanStore {
-  const { read, run } = statements
+export function createSqliteBanStore(
+  parts: Pick<SqliteParts, 'statements' | 'writes' | 'now' | 'steadyNow'>,
+): BanStore {
+  const { writes, now, steadyNow } = parts
+  const { read, run } = parts.statements
   let dataVersion: unknown
   let revision = ''
   /** Others may undo what this process has done since the last summary, which is then the same again. */
   let ownWrites = 0
 
   return createBanStore({
-    now,
+    // A ban has ended once both clocks say so: neither a clock that jumps nor a machine that slept shortens it.
+    now: () => Math.min(steadyNow(), now()),
     table: {
       read,
 

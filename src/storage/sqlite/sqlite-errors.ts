@@ -81,8 +81,7 @@ export function asUnusable(error: unknown, file?: string): unknown {
   if ((error as Error).name === 'AbortError') return error
   const message = reasonOf(error)
   const isFault = [NO_DATABASE, DAMAGED, FOREIGN].includes(message)
-  const about = file === undefined ? {} : { file }
-  return new UnusableDatabase(message, { isFault, cause: error, ...about })
+  return new UnusableDatabase(message, { file, isFault, cause: error })
 }
 
 function reasonOf(error: unknown): string {

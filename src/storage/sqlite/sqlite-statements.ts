@@ -1,15 +1,31 @@
-import type { SharedStatements } from '../shared-statements.ts'
+import type { SharedStatements } from '../storage.ts'
+import type { ReadView } from './read-view.ts'
 import type { Database, Statement } from './sqlite-driver.ts'
 import { guardWork } from './sqlite-errors.ts'
 import type { WriteQueue } from './write-queue.ts'
 
-/** Returns a function that prepares each form of SQL once, and forgets all of them when there are more than `most`. */
-export function rememberStatements(database: Database, most: number) {
+/** What the stores of one open database share. */
+export interface SqliteParts {
+  readonly database: Database
+  readonly view: ReadView
+  readonly writes: WriteQueue
+  readonly statements: SqliteSharedStatements
+  /** Milliseconds since the epoch. */
+  readonly now: () => number
+  /** Milliseconds since the epoch that do not jump when the machine's clock is set. */
+  readonly steadyNow: () => number
+}
+
+/** Lists of users have thousands of possible forms, and those of bans one for each number of clients. Few are used. */
+const MAX_PREPARED_FORMS = 200
+
+/** Returns a function that prepares each form of SQL once, and forgets all of them when there are too many. */
+export function rememberStatements(database: Database) {
   const statements = new Map<string, Statement<unknown[]>>()
   return (form: string, sqlOf: () => string): Statement<unknown[]> => {
     let statement = statements.get(form)
     if (statement === undefined) {
-      if (statements.size >= most) statements.clear()
+      if (statements.size >= MAX_PREPARED_FORMS) statements.clear()
       statement = database.prepare<unknown[]>(sqlOf())
       statements.set(form, statement)
     }
@@ -18,7 +34,7 @@ export function rememberStatements(database: Database, most: number) {
 }
 
 /** The values of `$1`, `$2`, …, which SQLite takes for names. */
-export function numbered(values: readonly unknown[]): Record<string, unknown> {
+function numbered(values: readonly unknown[]): Record<string, unknown> {
   return Object.fromEntries(values.map((value, index) => [index + 1, value]))
 }
 
@@ -26,9 +42,6 @@ export function hasTable(database: Database, name: string): boolean {
   const sql = `SELECT count(*) FROM sqlite_schema WHERE type = 'table' AND name = ?`
   return database.prepare(sql).pluck().get(name) === 1
 }
-
-/** A list of bans has a form for each number of clients, which are few. */
-const MAX_STATEMENTS = 50
 
 /** The statements of `SharedStatements` on SQLite. */
 export interface SqliteSharedStatements extends SharedStatements {
@@ -40,7 +53,7 @@ export function createSqliteSharedStatements(
   database: Database,
   writes: WriteQueue,
 ): SqliteSharedStatements {
-  const prepared = rememberStatements(database, MAX_STATEMENTS)
+  const prepared = rememberStatements(database)
 
   function run<R extends readonly unknown[]>(sql: string, values: readonly unknown[] = []): R[] {
     const statement = prepared(sql, () => sql)

@@ -8,43 +8,33 @@ import {
   changePageOf,
   DELETIONS_A_TIME,
 } from '../change-pages.ts'
-import type { ReadView } from './read-view.ts'
 import type { Database } from './sqlite-driver.ts'
-import { hasTable } from './sqlite-statements.ts'
+import { hasTable, type SqliteParts } from './sqlite-statements.ts'
 import { REPRESENTATION } from './sqlite-user-rows.ts'
-import type { WriteQueue } from './write-queue.ts'
 
-interface FeedRow {
-  readonly mark: string
-  readonly baseline: number
-  readonly forgotten: number
-  readonly revision: number
-}
-
-type DeletionRow = readonly [revision: number, deletedAt: string]
+type FeedRow = readonly [mark: string, baseline: number, revision: number, forgotten: number]
 
 const SELECT_FEED = `
-  SELECT mark, baseline_through AS baseline, forgotten_through AS forgotten, revision
-  FROM user_feed, users_summary`
+  SELECT mark, baseline_through, revision, forgotten_through FROM user_feed, users_summary`
 
 /** SQL for the mark of a feed that begins anew. */
 export const NEW_MARK = 'lower(hex(randomblob(8)))'
 
 /** Users with a change come later, with that. */
 const readBaselineSql = (condition: string) => `
-  SELECT id, updated_at, CASE WHEN id <= @baseline AND NOT EXISTS (
+  SELECT id, updated_at, CASE WHEN id <= $1 AND NOT EXISTS (
     SELECT 1 FROM user_changes WHERE user_changes.id = users.id) THEN ${REPRESENTATION} END
   FROM users INDEXED BY users_by_updated_at WHERE ${condition}`
 
-/** For (updated_at, id) > (@key, @id) SQLite seeks by the time only, and an import may give one time to all users. */
+/** For (updated_at, id) > ($2, $3) SQLite seeks by the time only, and an import may give one time to all users. */
 export const SELECT_BASELINE = `
-  ${readBaselineSql('updated_at = @key AND id > @id')} UNION ALL ${readBaselineSql('updated_at > @key')}
+  ${readBaselineSql('updated_at = $2 AND id > $3')} UNION ALL ${readBaselineSql('updated_at > $2')}
   ORDER BY updated_at, id LIMIT ${BASELINE_ROWS}`
 
 const SELECT_CHANGES = `
   SELECT user_changes.id, revision, CASE WHEN deleted_at IS NULL THEN (
     SELECT ${REPRESENTATION} FROM users WHERE users.id = user_changes.id) END, deleted_at
-  FROM user_changes WHERE revision > ? ORDER BY revision LIMIT ?`
+  FROM user_changes WHERE revision > $1 ORDER BY revision LIMIT $2`
 
 const SELECT_LAST = `SELECT coalesce(max(revision), 0) FROM user_changes`
 
@@ -52,9 +42,9 @@ const SELECT_FIRST_DELETIONS = `
   SELECT revision, deleted_at FROM user_changes WHERE deleted_at IS NOT NULL
   ORDER BY revision LIMIT ${DELETIONS_A_TIME}`
 
-const FORGET = `DELETE FROM user_changes WHERE deleted_at IS NOT NULL AND revision <= ?`
+const FORGET = `DELETE FROM user_changes WHERE deleted_at IS NOT NULL AND revision <= $1`
 
-const NOTE_FORGOTTEN = `UPDATE user_feed SET forgotten_through = max(forgotten_through, ?)`
+const NOTE_FORGOTTEN = `UPDATE user_feed SET forgotten_through = max(forgotten_through, $1)`
 
 const COUNT_DELETIONS = `SELECT count(*) FROM user_changes WHERE deleted_at IS NOT NULL`
 
@@ -64,67 +54,64 @@ export function expireCursors(database: Database): void {
 }
 
 /** The feed in SQLite: each page shows one moment of the database. */
-export function createSqliteUserChanges(options: {
-  readonly database: Database
-  readonly view: ReadView
-  readonly writes: WriteQueue
-}): UserChanges {
-  const { database, view, writes } = options
-  const { read } = view
-  const selectFeed = database.prepare<[], FeedRow>(SELECT_FEED)
-  const selectBaseline = database.prepare<unknown[], ChangeRow>(SELECT_BASELINE).raw()
-  const selectChanges = database.prepare<[number, number], ChangeRow>(SELECT_CHANGES).raw()
-  const selectLast = database.prepare<[], number>(SELECT_LAST).pluck()
-  const selectFirstDeletions = database.prepare<[], DeletionRow>(SELECT_FIRST_DELETIONS).raw()
-  const forget = database.prepare<[number]>(FORGET)
-  const noteForgotten = database.prepare<[number]>(NOTE_FORGOTTEN)
-  const countDeletions = database.prepare<[], number>(COUNT_DELETIONS).pluck()
+export function createSqliteUserChanges(
+  parts: Pick<SqliteParts, 'view' | 'writes' | 'statements'>,
+): UserChanges {
+  const { view, writes, statements } = parts
+  const { run } = statements
+  const readFeed = () => run<FeedRow>(SELECT_FEED)[0] as FeedRow
 
   return {
     read: (after, limit) =>
-      read(() => {
-        const feed = selectFeed.get() as FeedRow
+      view.read(() => {
+        const feed = readFeed()
         const from = after ?? beginningOf(feed)
         if (isExpired(feed, from)) throw new ServiceError('cursor_expired')
+        const [, baseline] = feed
         const { phase, key, id } = from
         return phase === 'before'
-          ? baselinePageOf(selectBaseline.all({ baseline: feed.baseline, key, id }), from, limit)
-          : changePageOf(selectChanges.all(Number(key), limit + 1), from, limit)
+          ? baselinePageOf(run<ChangeRow>(SELECT_BASELINE, [baseline, key, id]), from, limit)
+          : changePageOf(run<ChangeRow>(SELECT_CHANGES, [Number(key), limit + 1]), from, limit)
       }),
 
     last: () =>
-      read(() => {
-        const { mark } = selectFeed.get() as FeedRow
-        const key = String(selectLast.get())
-        return { mark, phase: 'changes', key, id: 0, since: key }
+      view.read(() => {
+        const [mark] = readFeed()
+        const [[last] = [0]] = run<[revision: number]>(SELECT_LAST)
+        return { mark, phase: 'changes', key: String(last), id: 0, since: String(last) }
       }),
 
     forgetDeletions: before =>
       writes.run(() => {
         const time = new Date(before).toISOString()
-        const rows = selectFirstDeletions.all()
+        const rows = run<[revision: number, deletedAt: string]>(SELECT_FIRST_DELETIONS)
         const kept = rows.findIndex(([, deletedAt]) => deletedAt >= time)
         const old = kept < 0 ? rows : rows.slice(0, kept)
         const [last] = old.at(-1) ?? []
         if (last === undefined) return false
-        noteForgotten.run(last)
-        forget.run(last)
+        run(NOTE_FORGOTTEN, [last])
+        run(FORGET, [last])
         return old.length === DELETIONS_A_TIME
       }),
 
-    countDeletions: () => read(() => countDeletions.get() as number),
+    countDeletions: () =>
+      view.read(() => {
+        const [[count] = [0]] = run<[number]>(COUNT_DELETIONS)
+        return count
+      }),
   }
 }
 
-function beginningOf({ mark, baseline, revision }: FeedRow): ChangePosition {
+function beginningOf([mark, baseline, revision]: FeedRow): ChangePosition {
   const before = { phase: 'before', key: '', id: 0 } as const
   return { mark, since: String(revision), ...(baseline > 0 ? before : BEGINNING) }
 }
 
 /** Whether a position is of another feed, before a forgotten deletion that its reader needs, or beyond the last change. */
 function isExpired(feed: FeedRow, { mark, phase, key, since }: ChangePosition): boolean {
-  if (mark !== feed.mark) return true
+  const [feedMark, , revision, forgotten] = feed
+  if (mark !== feedMark) return true
   const read = phase === 'before' ? 0 : Number(key)
   const through = Math.max(read, Number(since))
-  return through > feed.revision || through < feed.forgotten
+  return through > revision || through < forgotten
 }

@@ -3,24 +3,13 @@ import type { ImportOutcome, UserImportStore } from '../../users/transfer/user-i
 import type { UserRow } from '../../users/user-repository.ts'
 import { foldCase } from '../../users/user-schemas.ts'
 import {
-  type CheckpointRow,
-  checkpointOf,
   checkpointValues,
-  SELECT_CHECKPOINT,
+  createCheckpointFinder,
   UPSERT_CHECKPOINT,
 } from '../import-checkpoints.ts'
-import type { Database } from './sqlite-driver.ts'
 import { guardWork } from './sqlite-errors.ts'
-import { numbered } from './sqlite-statements.ts'
+import type { SqliteParts } from './sqlite-statements.ts'
 import { createUserFinder, createUserUpdate } from './sqlite-user-rows.ts'
-import type { WriteQueue } from './write-queue.ts'
-
-export interface SqliteUserImportStoreOptions {
-  readonly database: Database
-  readonly writes: WriteQueue
-  /** Milliseconds since the epoch. */
-  readonly now: () => number
-}
 
 const INSERT = `
   INSERT INTO users (id, name, name_lower, email, password_digest, created_at, updated_at)
@@ -30,30 +19,24 @@ const INSERT = `
 const SELECT_LAST_ID = `SELECT seq FROM sqlite_sequence WHERE name = 'users'`
 
 /** Imports in the tables `users` and `imports` of SQLite. */
-export function createSqliteUserImportStore({
-  database,
-  writes,
-  now,
-}: SqliteUserImportStoreOptions): UserImportStore {
+export function createSqliteUserImportStore(
+  parts: Pick<SqliteParts, 'database' | 'writes' | 'statements' | 'now'>,
+): UserImportStore {
+  const { database, writes, statements, now } = parts
   const insert = database.prepare(INSERT)
   const selectLastId = database.prepare<[], number>(SELECT_LAST_ID).pluck()
-  const selectCheckpoint = database
-    .prepare<[Record<string, unknown>], CheckpointRow>(SELECT_CHECKPOINT)
-    .raw()
-  const upsertCheckpoint = database.prepare<[Record<string, unknown>]>(UPSERT_CHECKPOINT)
   const usersOf = createUserFinder(database)
-  const update = createUserUpdate(database, writes.words)
+  const update = createUserUpdate(database, writes)
 
   const read = <T>(query: () => T) => guardWork(database, query)
 
   function create({ id, name, email, passwordDigest, createdAt, updatedAt }: UserRow): void {
     insert.run(id, name, foldCase(name), email, passwordDigest, createdAt, updatedAt)
-    writes.words.note(id)
+    writes.noteWords(id)
   }
 
   return {
-    findCheckpoint: source =>
-      read(() => checkpointOf(source, selectCheckpoint.get(numbered([source])))),
+    findCheckpoint: createCheckpointFinder(statements),
 
     findUsers: rows => read(() => usersOf(rows)),
 
@@ -71,7 +54,7 @@ export function createSqliteUserImportStore({
           outcomes.push(outcome)
           if (onConflict === 'fail' && outcome !== 'created') break
         }
-        upsertCheckpoint.run(numbered(checkpointValues(checkpointAfter(outcomes), now())))
+        statements.run(UPSERT_CHECKPOINT, checkpointValues(checkpointAfter(outcomes), now()))
         return outcomes
       }),
   }

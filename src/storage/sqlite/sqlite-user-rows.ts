@@ -2,18 +2,19 @@ import type { UserRow } from '../../users/user-repository.ts'
 import { foldCase } from '../../users/user-schemas.ts'
 import type { Database } from './sqlite-driver.ts'
 import { rememberStatements } from './sqlite-statements.ts'
-import type { WordChanges } from './word-index.ts'
+import type { WriteQueue } from './write-queue.ts'
 
 /** A user as clients see it. It must not contain the password digest. */
 export const REPRESENTATION = `json_object(
   'id', id, 'name', name, 'email', email, 'created_at', created_at, 'updated_at', updated_at)`
 
 /** The columns of a `UserRow`, by its names. */
-export const ROW_COLUMNS = `id, name, email, password_digest AS passwordDigest, created_at AS createdAt, updated_at AS updatedAt`
+const ROW_COLUMNS = `id, name, email, password_digest AS passwordDigest, created_at AS createdAt, updated_at AS updatedAt`
 
 const SELECT_BY_EMAIL = `SELECT ${ROW_COLUMNS} FROM users WHERE lower(email) = lower(?)`
 
-const SELECT_BY_ID = `SELECT ${ROW_COLUMNS} FROM users WHERE id = ?`
+/** Selects a `UserRow` by its id. */
+export const SELECT_ROW = `SELECT ${ROW_COLUMNS} FROM users WHERE id = ?`
 
 interface Keys {
   readonly id?: number | undefined
@@ -23,12 +24,12 @@ interface Keys {
 /** Finds the users with the e-mail or the id of each row of an import. */
 export function createUserFinder(database: Database): (rows: readonly Keys[]) => UserRow[] {
   const selectByEmail = database.prepare<[string], UserRow>(SELECT_BY_EMAIL)
-  const selectById = database.prepare<[number], UserRow>(SELECT_BY_ID)
+  const selectById = database.prepare<[number], UserRow>(SELECT_ROW)
 
   return rows =>
     rows.flatMap(({ id, email }) => {
-      const namesake = id === undefined ? undefined : selectById.get(id)
-      return [selectByEmail.get(email) ?? [], namesake ?? []].flat()
+      const found = [selectByEmail.get(email), id === undefined ? undefined : selectById.get(id)]
+      return found.filter(user => user !== undefined)
     })
 }
 
@@ -40,16 +41,11 @@ function updateSql(columns: readonly string[]): string {
   return `UPDATE users SET ${columns.map(column => `${column} = ?`).join(', ')} WHERE id = ?`
 }
 
-/** More than there are sets of columns that can change. */
-const MAX_PREPARED_FORMS = 20
+/** Returns what writes the differences of two states of a user, and its words. Call that within a transaction. */
+export function createUserUpdate(database: Database, { noteWords }: WriteQueue) {
+  const prepared = rememberStatements(database)
 
-/** Writes what differs between two states of a user, and its words. Call it within a transaction. */
-export type UpdateUser = (before: UserRow, after: UserRow) => void
-
-export function createUserUpdate(database: Database, words: WordChanges): UpdateUser {
-  const prepared = rememberStatements(database, MAX_PREPARED_FORMS)
-
-  return (before, after) => {
+  return (before: UserRow, after: UserRow): void => {
     const { id, name, email, passwordDigest, updatedAt } = after
     const changed = new Map<string, string | null>()
     if (name !== before.name) changed.set('name', name).set('name_lower', foldCase(name))
@@ -58,6 +54,6 @@ export function createUserUpdate(database: Database, words: WordChanges): Update
     changed.set('updated_at', updatedAt)
     const columns = [...changed.keys()]
     prepared(columns.join(), () => updateSql(columns)).run(...changed.values(), id)
-    if (changed.has('name') || changed.has('email')) words.note(id)
+    if (changed.has('name') || changed.has('email')) noteWords(id)
   }
 }

@@ -13,19 +13,9 @@ import {
   type UserWrites,
 } from '../../users/user-repository.ts'
 import { foldCase, takenEmail } from '../../users/user-schemas.ts'
-import type { Database } from './sqlite-driver.ts'
 import { violates } from './sqlite-errors.ts'
-import { createUserUpdate, REPRESENTATION, ROW_COLUMNS } from './sqlite-user-rows.ts'
-import type { WriteQueue } from './write-queue.ts'
-
-export interface SqliteUserWritesOptions {
-  readonly database: Database
-  readonly writes: WriteQueue
-  /** Milliseconds since the epoch. */
-  readonly now: () => number
-  /** Milliseconds since the epoch that do not jump when the machine's clock is set. */
-  readonly steadyNow: () => number
-}
+import type { SqliteParts } from './sqlite-statements.ts'
+import { createUserUpdate, REPRESENTATION, SELECT_ROW } from './sqlite-user-rows.ts'
 
 const INSERT = `
   INSERT INTO users (name, name_lower, email, password_digest, created_at, updated_at)
@@ -33,8 +23,6 @@ const INSERT = `
   RETURNING ${REPRESENTATION}`
 
 const REPLACE_DIGEST = `UPDATE users SET password_digest = ? WHERE id = ? AND password_digest = ?`
-
-const SELECT_ROW = `SELECT ${ROW_COLUMNS} FROM users WHERE id = ?`
 
 const DELETE = `DELETE FROM users WHERE id = ?`
 
@@ -52,8 +40,10 @@ const DELETE_EXPIRED_KEYS = `
     SELECT key_hash FROM idempotency_keys WHERE expires_at <= @now LIMIT ${EXPIRED_KEYS_A_SWEEP})`
 
 /** Writes to the table `users` of SQLite, through the queue. */
-export function createSqliteUserWrites(options: SqliteUserWritesOptions): UserWrites {
-  const { database, writes, now, steadyNow } = options
+export function createSqliteUserWrites(
+  parts: Pick<SqliteParts, 'database' | 'writes' | 'now' | 'steadyNow'>,
+): UserWrites {
+  const { database, writes, now, steadyNow } = parts
   const insert = database.prepare<unknown[], string>(INSERT).pluck()
   const replaceDigest = database.prepare<[string, number, string]>(REPLACE_DIGEST)
   const selectRow = database.prepare<[number], UserRow>(SELECT_ROW)
@@ -61,7 +51,7 @@ export function createSqliteUserWrites(options: SqliteUserWritesOptions): UserWr
   const selectKey = database.prepare<[Buffer, number]>(SELECT_KEY)
   const insertKey = database.prepare(INSERT_KEY)
   const deleteExpiredKeys = database.prepare(DELETE_EXPIRED_KEYS)
-  const update = createUserUpdate(database, writes.words)
+  const update = createUserUpdate(database, writes)
 
   function claimKey({ keyHash }: IdempotencyClaim): void {
     deleteExpiredKeys.run({ keyHash, now: steadyNow() })
@@ -79,7 +69,7 @@ export function createSqliteUserWrites(options: SqliteUserWritesOptions): UserWr
           const json = insert.get(name, foldCase(name), email, passwordDigest, time, time)
           const user = storedUser(json as string)
           requireExactId(user.id)
-          writes.words.note(user.id)
+          writes.noteWords(user.id)
           if (claim !== undefined) {
             const { keyHash, fingerprint } = claim
             const expiresAt = steadyNow() + IDEMPOTENCY_TTL_MS
@@ -108,7 +98,7 @@ export function createSqliteUserWrites(options: SqliteUserWritesOptions): UserWr
         if (before === undefined) return false
         requireVersion(before, precondition)
         remove.run(id)
-        writes.words.note(id)
+        writes.noteWords(id)
         return true
       }),
   }

@@ -31,11 +31,6 @@ const UPSERT = `${INSERT}
   ON CONFLICT (id) DO UPDATE SET name = excluded.name, email = excluded.email,
     password_digest = excluded.password_digest, updated_at = excluded.updated_at`
 
-export interface TrialImports {
-  readonly store: UserImportStore
-  close(): void
-}
-
 /**
  * Tries imports into any database, which is only read: decides as its own store would, and keeps the users that rows have
  * created, changed or met in a temporary database.
@@ -43,7 +38,7 @@ export interface TrialImports {
 export async function openTrialImports(
   { findUsers, lastId }: Pick<UserImportStore, 'findUsers' | 'lastId'>,
   now: () => number,
-): Promise<TrialImports> {
+) {
   const takeId = createIdCounter(await lastId())
   const trial = new Database(TEMPORARY)
   trial.pragma(`cache_size = -${CACHE_KIB}`)
@@ -53,39 +48,33 @@ export async function openTrialImports(
   const upsert = trial.prepare<[UserRow]>(UPSERT)
   const usersOf = createUserFinder(trial)
 
-  /** The users with these e-mails or ids as they would be now. No other user can affect the rows. */
-  function meet(rows: readonly ImportKeys[], found: readonly UserRow[]): UserRow[] {
-    for (const user of found) insertMet.run(user)
-    return usersOf(rows)
-  }
-
   const inTransaction = <T>(work: () => T) => guardWork(trial, trial.transaction(work))
 
-  return {
-    store: {
-      findCheckpoint: async () => undefined,
-
-      findUsers: async rows => {
-        const found = await findUsers(rows)
-        return inTransaction(() => meet(rows, found))
-      },
-
-      lastId,
-
-      write: async ({ users, onConflict, checkpointAfter }) => {
-        const found = users.length === 0 ? [] : await findUsers(users)
-        const outcomes = await inTransaction(() => {
-          const decide = createImportDecisions({ existing: meet(users, found), onConflict, now })
-          return users.map((user): ImportOutcome => {
-            const { outcome, after } = decide(user, () => takeId(user.id))
-            if (after !== undefined) upsert.run(after)
-            return outcome
-          })
-        })
-        checkpointAfter(outcomes)
-        return outcomes
-      },
-    },
-    close: () => trial.close(),
+  /** The users with these e-mails or ids as they would be now. No other user can affect the rows. */
+  async function meet(rows: readonly ImportKeys[]): Promise<UserRow[]> {
+    const found = await findUsers(rows)
+    return inTransaction(() => {
+      for (const user of found) insertMet.run(user)
+      return usersOf(rows)
+    })
   }
+
+  const store: UserImportStore = {
+    findCheckpoint: async () => undefined,
+    findUsers: meet,
+    lastId,
+    write: async ({ users, onConflict, checkpointAfter }) => {
+      const decide = createImportDecisions({ existing: await meet(users), onConflict, now })
+      const outcomes = await inTransaction(() =>
+        users.map((user): ImportOutcome => {
+          const { outcome, after } = decide(user, () => takeId(user.id))
+          if (after !== undefined) upsert.run(after)
+          return outcome
+        }),
+      )
+      checkpointAfter(outcomes)
+      return outcomes
+    },
+  }
+  return { store, close: () => void trial.close() }
 }

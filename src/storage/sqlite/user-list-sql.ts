@@ -43,30 +43,26 @@ export type ListRow = readonly [
   areWordsIndexed: 0 | 1,
 ]
 
-/** How a list is read. */
-interface ListPlan {
-  /** Whether it may read many users. Then it calls `is_in_time` and, if it has words, has the parameter `match`. */
-  readonly isLong: boolean
-  /** If set, the users are found by the index of this filter, and all of them sorted. */
-  readonly index?: FilterIndex | undefined
-}
-
 /** All that the SQL of a list depends on. */
-interface ListShape extends ListPlan {
+interface ListShape {
   readonly by: UserSort['by']
   readonly descending: boolean
   readonly isAfterPosition: boolean
   readonly withTotal: boolean
   readonly hasWords: boolean
   readonly filters: readonly FilterName[]
+  /** Whether it may read many users. Then it calls `is_in_time` and, if it has words, has the parameter `match`. */
+  readonly isLong: boolean
+  /** If set, the users are found by the index of this filter, and all of them sorted. */
+  readonly index?: FilterIndex | undefined
 }
 
 /** SQL for a JSON array as a list. */
 const listed = (name: 'ids' | 'emails') => `(SELECT value FROM json_each(@${name}))`
 
 const SOUGHT_IDS = {
-  ids: 'SELECT value FROM json_each(@ids)',
-  emails: `SELECT id FROM users WHERE lower(email) IN ${listed('emails')}`,
+  ids: listed('ids'),
+  emails: `(SELECT id FROM users WHERE lower(email) IN ${listed('emails')})`,
 }
 
 /** Throws when the time of a list is over. To call it for each user would take longer than to read the user. */
@@ -79,7 +75,7 @@ const IN_TIME = '(users.id % 1009 > 0 OR is_in_time())'
  */
 export function listStatement(
   { sort, filters, start, withTotal, words }: UserQuery,
-  { isLong, index }: ListPlan,
+  { isLong, index }: Pick<ListShape, 'isLong' | 'index'>,
 ): { readonly form: string; readonly sql: () => string } {
   const shape: ListShape = {
     ...sort,
@@ -160,7 +156,7 @@ function countSql({ hasWords, isLong, index, filters }: ListShape): string {
   // Looking up many users of an index takes longer than reading the whole table.
   const hasMany = isLong && new Set(filters.map(name => FILTER_COLUMNS[name])).size > 1
   const source = index === undefined && hasMany ? ' NOT INDEXED' : indexedSql(index)
-  return `SELECT count(*) FROM users${source}${whereSql([...conditions, ...timeOf(isLong)])}`
+  return `SELECT count(*) FROM users${source}${whereSql([...conditions, ...(isLong ? [IN_TIME] : [])])}`
 }
 
 /** Reads users in the order of the list, or those of an index. */
@@ -174,7 +170,7 @@ function readSql(shape: ListShape): string {
   const selects = (isAfterPosition ? keyset(shape) : [[]]).map(
     position =>
       `${selectSql(by)} FROM users${indexedSql(index)}` +
-      whereSql([...position.map(part => plus + part), ...conditions, ...timeOf(isLong)]),
+      whereSql([...position.map(part => plus + part), ...conditions, ...(isLong ? [IN_TIME] : [])]),
   )
   return `${selects.join(' UNION ALL ')} ORDER BY ${orderSql(shape, 'id')}`
 }
@@ -208,7 +204,7 @@ function foundSql(filters: readonly FilterName[], others: readonly string[] = []
   const conditions = [
     'users_words MATCH @match',
     // Looks only at these users of the index of words.
-    ...(sought ? [`users_words.rowid IN (${SOUGHT_IDS[sought]})`] : []),
+    ...(sought ? [`users_words.rowid IN ${SOUGHT_IDS[sought]}`] : []),
     ...filters.filter(name => name !== sought).map(conditionOf),
     ...others,
   ]
@@ -254,10 +250,6 @@ function conditionOf(name: FilterName): string {
     return `${SORT_EXPRESSIONS[FILTER_COLUMNS[name]]} IN ${listed(name)}`
   const operator = name.endsWith('_after') ? '>' : name.endsWith('_before') ? '<' : '='
   return `${SORT_EXPRESSIONS[FILTER_COLUMNS[name]]} ${operator} @${name}`
-}
-
-function timeOf(isLong: boolean): readonly string[] {
-  return isLong ? [IN_TIME] : []
 }
 
 function indexedSql(index: FilterIndex | undefined): string {

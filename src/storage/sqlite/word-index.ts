@@ -1,20 +1,11 @@
 import { firstChars, type NamedUser, WORDS_VERSION, wordsOfUser } from '../../users/words.ts'
-import type { IndexingProgress } from '../storage.ts'
+import type { IndexingProgress, OpenStorageOptions } from '../storage.ts'
 import type { IndexedWords } from '../word-filler.ts'
 import type { Database } from './sqlite-driver.ts'
 import { guardWork, isUnavailable } from './sqlite-errors.ts'
 
-/** The table `users_words`, which finds users by their words. Call it within a transaction. */
-export interface WordIndex {
-  /** Adds a user, or replaces its words. */
-  put(id: number, user: NamedUser): void
-  /** Makes it hold these users as they are now, unless their turn to be added is still to come. */
-  renew(ids: readonly number[]): void
-  /** Adds up to `limit` of the users that it lacks, in the order of their ids. Empties what an older release has made. */
-  addNext(limit: number): IndexingProgress
-}
-
-interface UserRow extends NamedUser {
+/** A user of the index. */
+export interface IndexedUser extends NamedUser {
   readonly id: number
 }
 
@@ -53,74 +44,74 @@ const CLEAR = `
   SET words_version = ${WORDS_VERSION}, indexed_through = CASE WHEN EXISTS (SELECT 1 FROM users) THEN 0 END;
   UPDATE users_summary SET revision = revision + 1`
 
-export function createWordIndex(database: Database): WordIndex {
-  const put = database.prepare<[number, string]>(PUT)
+/** The table `users_words`, which finds users by their words. Call it within a transaction. */
+export function createWordIndex(database: Database) {
+  const replace = database.prepare<[number, string]>(PUT)
   const remove = database.prepare<[number]>(REMOVE)
   const selectUser = database.prepare<[number], NamedUser>(SELECT_USER)
-  const selectNext = database.prepare<[number, number], UserRow>(SELECT_NEXT)
+  const selectNext = database.prepare<[number, number], IndexedUser>(SELECT_NEXT)
   const selectLastId = database.prepare<[], number | null>(SELECT_LAST_ID).pluck()
   const selectThrough = database.prepare<[], number | null>(SELECT_THROUGH).pluck()
   const updateThrough = database.prepare<[number | null]>(UPDATE_THROUGH)
   const isOutdated = database.prepare<[], 0 | 1>(IS_OUTDATED).pluck()
 
-  const index: WordIndex = {
-    put: (id, user) => put.run(id, prefixesOf(user)),
-    renew: ids => {
+  /** Adds a user, or replaces its words. */
+  function put(id: number, user: NamedUser): void {
+    replace.run(id, prefixesOf(user))
+  }
+
+  return {
+    put,
+
+    /** Makes it hold these users as they are now, unless their turn to be added is still to come. */
+    renew: (ids: readonly number[]): void => {
       const through = selectThrough.get() ?? Number.POSITIVE_INFINITY
       for (const id of ids) {
         if (id > through) continue
         const user = selectUser.get(id)
         if (user === undefined) remove.run(id)
-        else index.put(id, user)
+        else put(id, user)
       }
     },
-    addNext: limit => {
+
+    /** Adds up to `limit` of the users that it lacks, in the order of their ids. Empties what an older release has made. */
+    addNext: (limit: number): IndexingProgress => {
       if (isOutdated.get() === 1) database.exec(CLEAR)
       const through = selectThrough.get() ?? null
       const lastId = selectLastId.get() ?? 0
       if (through === null) return { isComplete: true, through: lastId, lastId }
       const users = selectNext.all(through, limit)
-      for (const user of users) index.put(user.id, user)
+      for (const user of users) put(user.id, user)
       const isComplete = users.length < limit
       const last = users.at(-1)?.id ?? through
       updateThrough.run(isComplete ? null : last)
       return { isComplete, through: last, lastId }
     },
   }
-  return index
 }
+
+const DAMAGED = 'index of words is damaged, and is built again'
 
 /**
  * What the writes of one transaction change in the index of words. It is written once, right before the commit: FTS5 writes
  * a tree of its own to the disk at each savepoint, and needs users in the order of their ids to fill one tree.
  */
-export interface WordChanges {
-  /** Notes that a user may be new, gone, or have other words. */
-  note(id: number): void
-  /** Writes what is noted. An index that cannot be written is to be built again, and the other writes stay. */
-  apply(): void
-  /** Forgets what is noted. */
-  undo(): void
-}
-
-const DAMAGED = 'index of words is damaged, and is built again'
-
-export function createWordChanges(
-  database: Database,
-  onWarning: (message: string, cause?: unknown) => void,
-): WordChanges {
+export function createWordChanges(database: Database, onWarning: OpenStorageOptions['onWarning']) {
   const noted = new Set<number>()
   const savepoint = database.prepare('SAVEPOINT words')
   // FTS5 writes at a savepoint what it has kept until then.
   const flush = database.prepare('SAVEPOINT written_words')
   const rollback = database.prepare('ROLLBACK TO words')
   const release = database.prepare('RELEASE words')
-  let index: WordIndex | undefined
+  let index: ReturnType<typeof createWordIndex> | undefined
 
   return {
-    note: id => noted.add(id),
-    undo: () => noted.clear(),
-    apply: () => {
+    /** Notes that a user may be new, gone, or have other words. */
+    note: (id: number): void => void noted.add(id),
+    /** Forgets what is noted. */
+    undo: (): void => noted.clear(),
+    /** Writes what is noted. An index that cannot be written is to be built again, and the other writes stay. */
+    apply: (): void => {
       if (noted.size === 0) return
       const ids = [...noted].sort((one, other) => one - other)
       noted.clear()
@@ -133,34 +124,26 @@ export function createWordChanges(
         if (isUnavailable(error) || !database.inTransaction) throw error
         rollback.run()
         database.exec(FORGET_WORDS)
-        onWarning(DAMAGED, error)
+        onWarning?.(DAMAGED, error)
       }
       release.run()
     },
   }
 }
 
-export interface IndexedWordsOptions {
-  readonly database: Database
-  /** Runs work in a transaction. */
-  run<T>(work: () => T): Promise<T>
-  /** How many users are added in a transaction. A hundred take about a millisecond. */
-  readonly usersAStep: number
-}
-
-/** The words of all users, which a service or `migrate` completes. */
-export function createIndexedWords(options: IndexedWordsOptions): IndexedWords {
-  const { database, run, usersAStep } = options
+/**
+ * The words of all users, which a service or `migrate` completes. `run` runs work in a transaction, which adds `usersAStep`:
+ * a hundred take about a millisecond.
+ */
+export function createIndexedWords(
+  database: Database,
+  { run, usersAStep }: { run<T>(work: () => T): Promise<T>; readonly usersAStep: number },
+): IndexedWords {
   const areIndexed = database.prepare<[], 0 | 1>(ARE_WORDS_INDEXED).pluck()
-  let index: WordIndex | undefined
   return {
     areComplete: () => guardWork(database, () => areIndexed.get() === 1),
-    addNext: () =>
-      run(() => {
-        // A damaged index fails here, and not when the database is opened.
-        index ??= createWordIndex(database)
-        return index.addNext(usersAStep)
-      }),
+    // A damaged index fails here, and not when the database is opened.
+    addNext: () => run(() => createWordIndex(database).addNext(usersAStep)),
   }
 }
 
@@ -171,10 +154,11 @@ export function clearWords(database: Database): void {
 
 /** Makes the index of a database without users one of this release. */
 export function beginWords(database: Database): void {
-  const isOutdated = database.prepare<[], 0 | 1>(IS_OUTDATED).pluck()
-  const hasUsers = database.prepare<[], 0 | 1>('SELECT EXISTS (SELECT 1 FROM users)').pluck()
+  const isOutdatedAndEmpty = database
+    .prepare<[], 0 | 1>(`${IS_OUTDATED} AND NOT EXISTS (SELECT 1 FROM users)`)
+    .pluck()
   const begin = database.transaction(() => {
-    if (isOutdated.get() === 1 && hasUsers.get() === 0) database.exec(CLEAR)
+    if (isOutdatedAndEmpty.get() === 1) database.exec(CLEAR)
   })
   begin.immediate()
 }

@@ -1,11 +1,11 @@
 import { createCallGate } from '../call-gate.ts'
-import type { CommitReport } from '../storage-report.ts'
-import { createCommitRecorder } from '../storage-report.ts'
+import type { OpenStorageOptions } from '../storage.ts'
+import { type CommitReport, createCommitRecorder } from '../storage-report.ts'
 import { createFailedCommits } from './failed-commits.ts'
 import type { ReadView } from './read-view.ts'
 import type { Database } from './sqlite-driver.ts'
 import { isBusy, translateSqliteError } from './sqlite-errors.ts'
-import { createWordChanges, type WordChanges } from './word-index.ts'
+import { createWordChanges } from './word-index.ts'
 
 /** Runs the writes to one database in the order of their arrival. */
 export interface WriteQueue {
@@ -16,8 +16,8 @@ export interface WriteQueue {
    * `shutting_down` after `close`.
    */
   run<T>(work: () => T): Promise<T>
-  /** Changes of the index of words by the transaction that runs now. */
-  readonly words: WordChanges
+  /** Notes that a user may be new, gone, or have other words. Call it within a write. */
+  noteWords(id: number): void
   /** Writes that have not ended. */
   waiting(): number
   /** Transactions so far. */
@@ -26,11 +26,9 @@ export interface WriteQueue {
   close(): Promise<void>
 }
 
-export interface WriteQueueOptions {
-  /** A write beyond that throws `overloaded`. */
-  readonly maxPending?: number
-  /** Called with a fixed sentence when the index of words turns out to be damaged. */
-  readonly onWarning?: ((message: string, cause?: unknown) => void) | undefined
+export interface WriteQueueOptions extends Partial<Pick<OpenStorageOptions, 'maxWaitingWrites'>> {
+  /** Called when the index of words turns out to be damaged. */
+  readonly onWarning?: OpenStorageOptions['onWarning'] | undefined
 }
 
 interface PendingWrite {
@@ -40,18 +38,10 @@ interface PendingWrite {
   readonly deadline: number
 }
 
-/** A write that waits for the commit of its transaction. */
-interface FinishedWrite {
-  readonly isRefused: boolean
-  settle(): void
-}
-
 /** How long a write waits for a lock of another process. Its 503 is then sent within a second. */
 const LOCK_PATIENCE_MS = 800
 
 const LOCK_RETRY_MS = 5
-
-const MAX_PENDING_WRITES = 10_000
 
 /** A transaction of this many writes takes about 10 ms, and reads wait meanwhile. Further writes go into the next one. */
 const MAX_BATCH_WRITES = 250
@@ -63,7 +53,7 @@ const MAX_BATCH_WRITES = 250
 export function createWriteQueue(
   database: Database,
   view: ReadView,
-  { maxPending = MAX_PENDING_WRITES, onWarning = () => {} }: WriteQueueOptions = {},
+  { maxWaitingWrites, onWarning }: WriteQueueOptions = {},
 ): WriteQueue {
   const begin = database.prepare('BEGIN IMMEDIATE')
   const commit = database.prepare('COMMIT')
@@ -74,11 +64,10 @@ export function createWriteQueue(
   const failedCommits = createFailedCommits(database, view)
   const commits = createCommitRecorder()
   const words = createWordChanges(database, onWarning)
-  const gate = createCallGate(maxPending)
+  const gate = createCallGate(maxWaitingWrites)
 
   let pending: PendingWrite[] = []
   let scheduled = false
-  let closed: Promise<void> | undefined
 
   function run<T>(work: () => T): Promise<T> {
     return new Promise<T>((resolve, reject) => {
@@ -114,7 +103,7 @@ export function createWriteQueue(
       words.apply()
       isCommitting = true
       commit.run()
-      commits.record({ startedAt, writes: countDone(finished) })
+      commits.record({ startedAt, writes: finished.filter(({ isRefused }) => !isRefused).length })
       for (const { settle } of finished) {
         settle()
         gate.leave()
@@ -130,7 +119,7 @@ export function createWriteQueue(
   }
 
   /** The write is to be settled once the batch is committed. Throws if the whole transaction is lost. */
-  function runInSavepoint({ work, resolve, reject }: PendingWrite): FinishedWrite {
+  function runInSavepoint({ work, resolve, reject }: PendingWrite) {
     savepoint.run()
     try {
       const value = work() as never
@@ -162,14 +151,8 @@ export function createWriteQueue(
     }
   }
 
-  function close(): Promise<void> {
-    closed ??= gate.close().then(failedCommits.close)
-    return closed
+  return {
+    ...{ run, noteWords: words.note, waiting: gate.count, commits: commits.read },
+    close: () => gate.close().then(failedCommits.close),
   }
-
-  return { run, words, waiting: gate.count, commits: commits.read, close }
-}
-
-function countDone(writes: readonly FinishedWrite[]): number {
-  return writes.reduce((count, { isRefused }) => (isRefused ? count : count + 1), 0)
 }

@@ -4,7 +4,9 @@ import { expect, test } from 'vitest'
 import { createSqliteEngine } from '../../../src/storage/sqlite/sqlite-storage.ts'
 import { describeStorage } from '../../contracts/storage-contract.ts'
 import { describeStorageReport } from '../../contracts/storage-report-contract.ts'
+import { describeUserImportStore } from '../../contracts/user-import-store-contract.ts'
 import { emailsIn, execute } from '../../support/databases.ts'
+import { openSqliteImportStore } from '../../support/import-users.ts'
 import { openSqliteStored } from '../../support/open-stored.ts'
 import { temporaryFolder } from '../../support/open-test-app.ts'
 import { untilPasses } from '../../support/until.ts'
@@ -33,6 +35,8 @@ describeStorageReport({
   },
 })
 
+describeUserImportStore('SQLite', openSqliteImportStore)
+
 test('fileBytes are the sizes of the file and of its WAL, found through links, while there is a file', async () => {
   const path = newPath()
   const link = join(path, '..', 'link.db')
@@ -41,14 +45,14 @@ test('fileBytes are the sizes of the file and of its WAL, found through links, w
   await users.create({ name: 'Ann', email: 'ann@example.com', passwordDigest: null })
   const wal = statSync(`${path}-wal`).size
   expect(wal).toBeGreaterThan(0)
-  expect((await report()).fileBytes).toEqual({ database: statSync(path).size, wal })
+  expect(report().fileBytes).toEqual({ database: statSync(path).size, wal })
   await close()
-  expect((await report()).fileBytes).toEqual({ database: statSync(path).size, wal: 0 })
+  expect(report().fileBytes).toEqual({ database: statSync(path).size, wal: 0 })
   renameSync(path, `${path}.moved`)
-  expect(await report()).not.toHaveProperty('fileBytes')
+  expect(report()).not.toHaveProperty('fileBytes')
   const inMemory = await openSqliteStored(':memory:')
   const commits = expect.anything()
-  expect(await inMemory.report()).toEqual({ engine: 'sqlite', waitingWrites: 0, commits })
+  expect(inMemory.report()).toEqual({ engine: 'sqlite', waitingWrites: 0, commits })
 })
 
 test('an index of words that cannot be built is tried again, until it can', async () => {

@@ -2,6 +2,7 @@ import { beforeAll, expect, test } from 'vitest'
 import { openSqlite } from '../../../src/storage/sqlite/open-sqlite.ts'
 import { createReadView } from '../../../src/storage/sqlite/read-view.ts'
 import type { Database } from '../../../src/storage/sqlite/sqlite-driver.ts'
+import { createSqliteSharedStatements } from '../../../src/storage/sqlite/sqlite-statements.ts'
 import {
   createSqliteUserChanges,
   SELECT_BASELINE,
@@ -25,7 +26,9 @@ beforeAll(async () => {
   database = await openSqlite({ path: ':memory:', now: Date.now })
   database.exec(FILL)
   const view = createReadView(database)
-  changes = createSqliteUserChanges({ database, view, writes: createWriteQueue(database, view) })
+  const writes = createWriteQueue(database, view)
+  const statements = createSqliteSharedStatements(database, writes)
+  changes = createSqliteUserChanges({ view, writes, statements })
   return () => void database.close()
 })
 
@@ -41,7 +44,7 @@ test.each([700, 1000])('read visits each user of one time once, in pages of %i',
 })
 
 test('read seeks to its place among the users of one time', () => {
-  const values = { baseline: USERS, key: '2026-01-31T12:00:00.000Z', id: 2000 }
+  const values = { 1: USERS, 2: '2026-01-31T12:00:00.000Z', 3: 2000 }
   const steps = database.prepare(`EXPLAIN QUERY PLAN ${SELECT_BASELINE}`).all(values)
   const plan = (steps as { detail: string }[]).map(({ detail }) => detail).join('\n')
   expect(plan).toContain('users_by_updated_at (updated_at=? AND rowid>?)')

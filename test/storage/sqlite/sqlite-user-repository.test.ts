@@ -3,7 +3,9 @@ import { expect, onTestFinished, test } from 'vitest'
 import { openLongReads } from '../../../src/storage/sqlite/long-reads.ts'
 import { openSqlite } from '../../../src/storage/sqlite/open-sqlite.ts'
 import { createReadView } from '../../../src/storage/sqlite/read-view.ts'
+import { createSqliteSharedStatements } from '../../../src/storage/sqlite/sqlite-statements.ts'
 import { createSqliteUserImportStore } from '../../../src/storage/sqlite/sqlite-user-import-store.ts'
+import { createSqliteUserLists } from '../../../src/storage/sqlite/sqlite-user-lists.ts'
 import { createSqliteUserReads } from '../../../src/storage/sqlite/sqlite-user-reads.ts'
 import { createSqliteUserWrites } from '../../../src/storage/sqlite/sqlite-user-writes.ts'
 import { clearWords, createWordIndex } from '../../../src/storage/sqlite/word-index.ts'
@@ -22,14 +24,16 @@ async function openRepository(path: string, now: () => number = Date.now) {
   const onWarning = (message: string) => void warnings.push(message)
   const writes = createWriteQueue(database, view, { onWarning })
   const longReads = openLongReads(database)
-  const options = { database, writes, view, longReads, now, steadyNow: now }
+  const statements = createSqliteSharedStatements(database, writes)
+  const parts = { database, writes, view, statements, now, steadyNow: now }
   return {
-    ...{
-      database,
-      writes,
-      warnings,
-      repository: { ...createSqliteUserReads(options), ...createSqliteUserWrites(options) },
+    ...{ database, writes, warnings },
+    repository: {
+      ...createSqliteUserReads(parts),
+      ...createSqliteUserLists(parts, longReads),
+      ...createSqliteUserWrites(parts),
     },
+    imports: createSqliteUserImportStore(parts),
     close: async () => {
       await writes.close()
       await longReads.close()
@@ -48,12 +52,11 @@ describeUserRepository({
 describeWordSearch({ name: 'SQLite in memory', open: now => openRepository(':memory:', now) })
 
 async function opened() {
-  const { database, writes, warnings, repository, close } = await openRepository(':memory:')
+  const { close, ...parts } = await openRepository(':memory:')
   onTestFinished(close)
-  const imports = createSqliteUserImportStore({ database, writes, now: Date.now })
   const find = async (word: string) =>
-    idsOf((await repository.list({ ...ALL, words: [word] })).json)
-  return { database, writes, warnings, repository, imports, find }
+    idsOf((await parts.repository.list({ ...ALL, words: [word] })).json)
+  return { ...parts, find }
 }
 
 const newUser = (name: string) => ({ name, email: `${name}@example.com`, passwordDigest: null })

@@ -6,10 +6,9 @@ import {
   USERS,
 } from '../../copy/copied-tables.ts'
 import { type CopyTarget, NOT_EMPTY } from '../../copy/copy-ends.ts'
-import { OLDER_SCHEMA, UnusableDatabase } from '../../unusable-database.ts'
+import { UnusableDatabase } from '../../unusable-database.ts'
 import { openExclusively } from '../connect.ts'
-import { inspect, isUnfinishedCopy, requireFile, WHOLE_CACHE_KIB } from '../inspect-database.ts'
-import { migrationsOfRelease } from '../migrator.ts'
+import { isUnfinishedCopy, requireFile, WHOLE_CACHE_KIB } from '../inspect-database.ts'
 import { openSqlite } from '../open-sqlite.ts'
 import type { Database } from '../sqlite-driver.ts'
 import { explainErrors, violates } from '../sqlite-errors.ts'
@@ -52,11 +51,6 @@ const SELECT_SAME_EMAIL = `
  */
 export async function openSqliteCopyTarget(path: string): Promise<CopyTarget> {
   requireFile(path)
-  const inspected = await explainErrors(() => inspect(path))
-  // Only an empty file and an unfinished copy are migrated.
-  const { applied } = inspected
-  const isOlder = applied.length > 0 && applied.length < migrationsOfRelease().length
-  if (isOlder && !inspected.isUnfinishedCopy) throw new UnusableDatabase(OLDER_SCHEMA)
   const created = await openSqlite({ path, now: Date.now, isCopyTarget: true })
   created.close()
   const database = await explainErrors(() => openExclusively(path))

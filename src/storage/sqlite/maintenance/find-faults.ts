@@ -1,15 +1,10 @@
 import { describeCounts, FAULTS, type Rule, SHARED_RULES, SOUND_USER } from '../../check-rules.ts'
-import type { CheckReport } from '../../database-tasks.ts'
 import { findMismatch, type Migration } from '../../migrations.ts'
 import { UNFINISHED_COPY } from '../../unusable-database.ts'
 import { isUnfinishedCopy, openView, readHistory, WHOLE_CACHE_KIB } from '../inspect-database.ts'
 import { migrate, migrationsOfRelease } from '../migrator.ts'
 import { Database } from '../sqlite-driver.ts'
-
-export interface Examination extends CheckReport {
-  /** Number of migrations applied; 0 if the database is empty. */
-  readonly applied: number
-}
+import { wordFaults } from './word-faults.ts'
 
 interface SchemaRow {
   readonly type: string
@@ -42,24 +37,26 @@ const RULES: readonly Rule[] = [
 
 /**
  * Reads all of a database through a read-only connection, also while others write to it. Rows of an older schema may not yet
- * be as they must be.
+ * be as they must be. `applied` is the number of migrations applied, 0 if the database is empty.
  * Throws if it cannot be read or does not belong to this service.
  */
-export async function examine(path: string): Promise<Examination> {
+export async function examine(path: string, { withWords = false } = {}) {
   const migrations = migrationsOfRelease()
   const database = await openView(path)
   try {
     database.pragma(`cache_size = -${WHOLE_CACHE_KIB}`)
     const applied = readHistory(database)
     const mismatch = findMismatch(applied, migrations)
-    const faults = mismatch === undefined ? [] : [mismatch]
+    const faults: string[] = mismatch === undefined ? [] : [mismatch]
     const pending = migrations.slice(applied.length).map(({ name }) => name)
     // Each means nothing once an earlier one has found faults.
     faults.push(...integrityFaults(database))
     if (faults.length === 0) {
       faults.push(...schemaFaults(database, migrations.slice(0, applied.length)))
     }
-    if (faults.length === 0 && pending.length === 0) faults.push(...rowFaults(database))
+    const isCurrent = pending.length === 0
+    if (faults.length === 0 && isCurrent) faults.push(...rowFaults(database))
+    if (faults.length === 0 && isCurrent && withWords) faults.push(...wordFaults(database))
     return { faults: faults.slice(0, MAX_FAULTS), applied: applied.length, pending }
   } finally {
     database.close()

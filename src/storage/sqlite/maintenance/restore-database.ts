@@ -208,10 +208,10 @@ function revisionIn(database: Database): number {
 /** Such as `users.db.replaced-20260131T120000Z`. */
 function freeName(path: string, nowMs: number): string {
   const time = new Date(nowMs).toISOString().replaceAll(/[-:]|\.\d+/g, '')
-  const name = `${path}${KEPT}${time}`
-  let serial = 1
-  while (existsSync(serial === 1 ? name : `${name}-${serial}`)) serial++
-  return serial === 1 ? name : `${name}-${serial}`
+  const first = `${path}${KEPT}${time}`
+  let name = first
+  for (let serial = 2; existsSync(name); serial++) name = `${first}-${serial}`
+  return name
 }
 
 /** Left by a restore that was killed before its rename. Two names of a database that is used would mean two WALs. */

@@ -9,7 +9,6 @@ import { openSqlite } from '../open-sqlite.ts'
 import { explainErrors } from '../sqlite-errors.ts'
 import { clearWords, createIndexedWords } from '../word-index.ts'
 import { backupDatabase } from './backup-database.ts'
-import { examineWords } from './check-words.ts'
 import { compactDatabase } from './compact-database.ts'
 import { examine } from './find-faults.ts'
 import { restoreDatabase } from './restore-database.ts'
@@ -30,7 +29,7 @@ export function createSqliteDatabaseTasks(path: string): DatabaseTasks {
         await explainErrors(async () => {
           database.pragma(`busy_timeout = ${START_PATIENCE_MS}`)
           if (reindex) clearWords(database)
-          const words = createIndexedWords({ database, run, usersAStep: USERS_A_STEP })
+          const words = createIndexedWords(database, { run, usersAStep: USERS_A_STEP })
           await fillWords(words, { onStep: onIndexing, signal })
         })
       } finally {
@@ -47,11 +46,7 @@ export function createSqliteDatabaseTasks(path: string): DatabaseTasks {
     check: () =>
       reportFault(() => {
         requireThere(path)
-        return explainErrors(async () => {
-          const { faults, pending } = await examine(path)
-          const isWhole = faults.length === 0 && pending.length === 0
-          return { faults: isWhole ? await examineWords(path) : faults, pending }
-        })
+        return explainErrors(() => examine(path, { withWords: true }))
       }),
     compact: () => explainErrors(() => compactDatabase(path)),
   }

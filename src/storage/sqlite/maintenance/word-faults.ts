@@ -1,12 +1,7 @@
-import { type NamedUser, WORDS_VERSION } from '../../../users/words.ts'
+import { WORDS_VERSION } from '../../../users/words.ts'
 import { FAULTS } from '../../check-rules.ts'
-import { openView, WHOLE_CACHE_KIB } from '../inspect-database.ts'
 import type { Database } from '../sqlite-driver.ts'
-import { prefixesOf } from '../word-index.ts'
-
-interface UserRow extends NamedUser {
-  readonly id: number
-}
+import { type IndexedUser, prefixesOf } from '../word-index.ts'
 
 /** The content of the index: each beginning of a word with the id of a user. */
 const CREATE_VIEW = `CREATE VIRTUAL TABLE temp.indexed_words USING fts5vocab(main, users_words, instance)`
@@ -22,26 +17,16 @@ const SELECT_USERS = `
   WHERE id <= coalesce((SELECT indexed_through FROM users_words_state WHERE singleton = 1), 9223372036854775807)`
 
 /**
- * Compares the index of words of a database of this release with the words of all users, through a read-only connection, which takes about 15 s for a
- * million users. FTS5 cannot check it, because it does not have the text. Returns faults.
+ * Compares the index of words of a database of this release with the words of all users, which takes about 15 s for a million
+ * users. FTS5 cannot check it, because it does not have the text. Returns faults.
  */
-export async function examineWords(path: string): Promise<readonly string[]> {
-  const database = await openView(path)
-  try {
-    return compareWords(database)
-  } finally {
-    database.close()
-  }
-}
-
-function compareWords(database: Database): readonly string[] {
+export function wordFaults(database: Database): readonly string[] {
   if (database.prepare(IS_CURRENT).pluck().get() !== 1) return []
-  database.pragma(`cache_size = -${WHOLE_CACHE_KIB}`)
   database.exec(CREATE_VIEW)
   const [indexed, expected] = [createSum(), createSum()]
   const rows = database.prepare<[], [string, number]>(SELECT_INDEXED).raw()
   for (const [prefix, id] of rows.iterate()) indexed.add(prefix, id)
-  for (const user of database.prepare<[], UserRow>(SELECT_USERS).iterate()) {
+  for (const user of database.prepare<[], IndexedUser>(SELECT_USERS).iterate()) {
     const prefixes = prefixesOf(user)
     if (prefixes !== '') for (const prefix of prefixes.split(' ')) expected.add(prefix, user.id)
   }

@@ -2,12 +2,11 @@ import { renameSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import type { Worker } from 'node:worker_threads'
 import { expect, onTestFinished, test } from 'vitest'
-import { createLongLists } from '../../../src/storage/sqlite/long-lists.ts'
 import { type LongReads, openLongReads, steadyMs } from '../../../src/storage/sqlite/long-reads.ts'
 import { openSqlite } from '../../../src/storage/sqlite/open-sqlite.ts'
 import { createReadView } from '../../../src/storage/sqlite/read-view.ts'
 import type { Database } from '../../../src/storage/sqlite/sqlite-driver.ts'
-import { createSqliteUserReads } from '../../../src/storage/sqlite/sqlite-user-reads.ts'
+import { createSqliteUserLists } from '../../../src/storage/sqlite/sqlite-user-lists.ts'
 import { createWordIndex } from '../../../src/storage/sqlite/word-index.ts'
 import type { UserFilters, UserQuery } from '../../../src/users/user-repository.ts'
 import { MAX_NAME_CHARS } from '../../../src/users/user-schemas.ts'
@@ -62,7 +61,7 @@ test('a search finds what a scan finds, from each place, in each order', async (
 
 test('a long list shows the users of one moment, whatever is written meanwhile', async () => {
   const database = await openManyUsers()
-  const list = createLongLists(openedReads(database)).page
+  const { list } = listsOf(database)
   const remove = database.prepare('DELETE FROM users WHERE id = ?')
   for (const delay of [0, 1, 3]) {
     const before = await list(NAMED)
@@ -78,8 +77,9 @@ test('a long list shows the users of one moment, whatever is written meanwhile',
 })
 
 test('at most twenty long lists wait, and all of them end when the storage closes', async () => {
-  const reads = openedReads(await openManyUsers())
-  const list = createLongLists(reads).page
+  const database = await openManyUsers()
+  const reads = openedReads(database)
+  const { list } = listsOf(database, reads)
   const all = Array.from({ length: 22 }, () => list(COMMON))
   const results = Promise.allSettled(all)
   await expect(all[20]).rejects.toMatchObject({ code: 'overloaded' })
@@ -150,10 +150,9 @@ test('a list that may read many users is read in the thread, and no other is', a
   const database = await openManyUsers()
   const row = ['[]', 0, 'of a long list', null, null, 1]
   const longReads = { first: async () => row, walk: async () => true, close: async () => {} }
-  const view = createReadView(database)
-  const reads = createSqliteUserReads({ database, view, longReads, steadyNow: Date.now })
+  const { list } = listsOf(database, longReads)
   const isLong = async (query: Partial<UserQuery>) =>
-    (await reads.list({ ...ALL, withTotal: false, ...query })).revision === 'of a long list'
+    (await list({ ...ALL, withTotal: false, ...query })).revision === 'of a long list'
   expect([
     await isLong({ start: { offset: 10_001 } }),
     await isLong({ filters: { name: 'ann z0' }, withTotal: true }),
@@ -177,6 +176,10 @@ test('a list that may read many users is read in the thread, and no other is', a
 })
 
 const soon = () => steadyMs() + 60_000
+
+function listsOf(database: Database, longReads = openedReads(database)) {
+  return createSqliteUserLists({ database, view: createReadView(database) }, longReads)
+}
 
 function openedReads(database: Database): LongReads {
   const reads = openLongReads(database)
@@ -236,7 +239,7 @@ async function expectScanned(
   database: Database,
   queries: readonly Pick<UserQuery, 'words' | 'filters' | 'sort'>[],
 ): Promise<void> {
-  const { page: list, walk } = createLongLists(openedReads(database))
+  const { list, walk } = listsOf(database)
   const select = 'SELECT id, name, email, created_at, updated_at FROM users'
   const users = database.prepare<[], ShownUser>(select).all()
   for (const asked of queries) {
