@@ -108,7 +108,7 @@ export function createUserChanges(
   /** Whether each user was still as it was read, and free. */
   async function write(all: readonly Change[]): Promise<readonly boolean[]> {
     const values = valuesOf(all)
-    const rows = await connections.write(session => session.query<[number]>(CHANGE, values), {
+    const rows = await connections.write<[number]>(CHANGE, values, {
       countWrites: ({ length }) => length,
     })
     const ids = new Set(rows.map(([id]) => id))
@@ -122,17 +122,14 @@ export function createUserChanges(
 
   const deletes = createBatches<Delete, boolean | typeof HELD>({
     isOfOne: isOfOneWrite,
-    run: all =>
-      connections.write(
-        async session => {
-          const values = [all.map(({ id }) => id), all.map(({ xmin }) => xmin)]
-          const deleted = new Map(await session.query<[number, boolean]>(DELETE, values))
-          return all.map(({ id }) => ({
-            value: deleted.get(id) === false ? HELD : deleted.has(id),
-          }))
-        },
-        { countWrites: outcomes => outcomes.filter(({ value }) => value !== HELD).length },
-      ),
+    run: async all => {
+      const values = [all.map(({ id }) => id), all.map(({ xmin }) => xmin)]
+      const found = await connections.write<[id: number, isDeleted: boolean]>(DELETE, values, {
+        countWrites: rows => all.length - rows.filter(([, isDeleted]) => !isDeleted).length,
+      })
+      const deleted = new Map(found)
+      return all.map(({ id }) => ({ value: deleted.get(id) === false ? HELD : deleted.has(id) }))
+    },
   })
 
   /** Looks first: the server writes a violation of the constraint into its log, with the e-mail. */
@@ -161,10 +158,8 @@ export function createUserChanges(
 
     replaceDigest: async (id, { previous, next }) => {
       const values = [id, previous, next]
-      const { length } = await connections.write(session => session.query(REPLACE_DIGEST, values), {
-        countWrites: () => 1,
-      })
-      return length === 1
+      const done = await connections.write(REPLACE_DIGEST, values, { countWrites: () => 1 })
+      return done.length === 1
     },
 
     delete: (id, precondition) =>

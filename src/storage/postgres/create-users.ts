@@ -7,9 +7,9 @@ import {
   type StoredUser,
 } from '../../users/user-repository.ts'
 import { foldCase, takenEmail } from '../../users/user-schemas.ts'
-import { createBatches, type Outcome } from './batches.ts'
+import { createBatches } from './batches.ts'
 import { type ContendedWrites, isOfOneWrite } from './contended-writes.ts'
-import type { Connections, Session, Statement } from './postgres-connections.ts'
+import type { Connections, Statement } from './postgres-connections.ts'
 import { NO_MORE_IDS, sqlStateOf, violates } from './postgres-errors.ts'
 import { REPRESENTATION, type ShortReads } from './user-reads.ts'
 import { REPLACE_WORDS, vectorOf, WRITES_WORDS, wordsText } from './user-words.ts'
@@ -57,6 +57,11 @@ const CREATE_WITH_KEYS: Statement = {
     SELECT email, json FROM created`,
 }
 
+type CreatedRow = readonly [email: string, json: string]
+
+/** A create that is refused is not done. */
+const COUNT_CREATED = { countWrites: (rows: readonly CreatedRow[]) => rows.length }
+
 /** Each new key deletes up to this many expired ones, which is faster than they can be added. */
 const EXPIRED_KEYS_A_CLAIM = 2
 
@@ -89,21 +94,8 @@ export function createUserCreator(
 ): (user: NewUser, claim?: IdempotencyClaim) => Promise<StoredUser> {
   const { connections, contended, reads, now, steadyNow } = options
 
-  async function write(
-    session: Session,
-    creates: readonly Create[],
-  ): Promise<readonly Outcome<StoredUser>[]> {
-    const created = new Map(await insert(session, creates))
-    return creates.map(({ user }) => {
-      const json = created.get(user.email)
-      return json === undefined ? { error: takenEmail() } : { value: storedUser(json) }
-    })
-  }
-
-  function insert(
-    session: Session,
-    creates: readonly Create[],
-  ): Promise<readonly (readonly [email: string, json: string])[]> {
+  /** What writes the creates, and its values. It returns a `CreatedRow` for each user whose e-mail was free. */
+  function statementOf(creates: readonly Create[]): [Statement, readonly unknown[]] {
     const users = creates.map(({ user }) => user)
     const values = [
       users.map(({ name }) => name),
@@ -116,43 +108,48 @@ export function createUserCreator(
     const claims = creates.flatMap(({ user, claim }) =>
       claim ? { email: user.email, ...claim } : [],
     )
-    if (claims.length === 0) return session.query(CREATE, values)
-    return session.query(CREATE_WITH_KEYS, [
-      ...values,
+    if (claims.length === 0) return [CREATE, values]
+    const keys = [
       claims.map(({ email }) => email),
       claims.map(({ keyHash }) => keyHash),
       claims.map(({ fingerprint }) => fingerprint),
       steadyNow() + IDEMPOTENCY_TTL_MS,
-    ])
+    ]
+    return [CREATE_WITH_KEYS, [...values, ...keys]]
   }
 
   const sweeps = createBatches<IdempotencyClaim, void>({
     run: async claims => {
-      const limit = EXPIRED_KEYS_A_CLAIM * claims.length
-      await connections.write(session => session.query(DELETE_EXPIRED_KEYS, [steadyNow(), limit]))
+      await connections.write(DELETE_EXPIRED_KEYS, [
+        steadyNow(),
+        EXPIRED_KEYS_A_CLAIM * claims.length,
+      ])
       return claims.map(() => ({ value: undefined }))
     },
   })
 
   const batches = createBatches<Create, StoredUser>({
     isOfOne: isOfOneWrite,
-    run: creates =>
-      connections.write(session => write(session, creates), { countWrites: countDone }),
+    run: async creates => {
+      const rows = await connections.write<CreatedRow>(...statementOf(creates), COUNT_CREATED)
+      const created = new Map(rows)
+      return creates.map(({ user }) => {
+        const json = created.get(user.email)
+        return json === undefined ? { error: takenEmail() } : { value: storedUser(json) }
+      })
+    },
   })
 
   /** Only an expired key is deleted, and no other process may use it meanwhile: it waits for this transaction. */
   async function writeAlone(create: Create): Promise<StoredUser> {
-    const [outcome] = await connections.transaction(
-      async session => {
-        if (create.claim !== undefined) {
-          await session.query(DELETE_EXPIRED_KEY, [create.claim.keyHash, steadyNow()])
-        }
-        return write(session, [create])
-      },
-      { countWrites: countDone },
-    )
-    if (outcome !== undefined && 'value' in outcome) return outcome.value
-    throw outcome?.error
+    const [created] = await connections.transaction(async session => {
+      if (create.claim !== undefined) {
+        await session.query(DELETE_EXPIRED_KEY, [create.claim.keyHash, steadyNow()])
+      }
+      return session.query<CreatedRow>(...statementOf([create]))
+    }, COUNT_CREATED)
+    if (created === undefined) throw takenEmail()
+    return storedUser(created[1])
   }
 
   async function attempt(create: Create, isAlone: boolean): Promise<StoredUser> {
@@ -197,9 +194,4 @@ function isEmailTaken(error: unknown): boolean {
 function keysOf({ user, claim }: Create): readonly string[] {
   const email = user.email.toLowerCase()
   return claim === undefined ? [email] : [email, claim.keyHash.toString('hex')]
-}
-
-/** A create that is refused is not done. */
-function countDone(outcomes: readonly Outcome<unknown>[]): number {
-  return outcomes.filter(outcome => 'value' in outcome).length
 }

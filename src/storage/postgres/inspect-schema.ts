@@ -32,7 +32,7 @@ const UNDEFINED_COLUMN = '42703'
 /** Throws `UnusableDatabase` for a server that is too old, and for a database that cannot hold the schema. */
 export async function requireUsable(session: Session): Promise<void> {
   type ServerRow = [versionNumber: number, version: string, encoding: string, schema: string | null]
-  const [row] = await session.query<ServerRow>({ text: SELECT_SERVER })
+  const [row] = await session.query<ServerRow>(SELECT_SERVER)
   const [versionNumber, version, encoding, schema] = row as ServerRow
   if (versionNumber < OLDEST_VERSION * 10_000) {
     throw new UnusableDatabase(
@@ -60,7 +60,7 @@ export async function readHistory(session: Session): Promise<readonly AppliedMig
   if (!hasHistory) return []
   try {
     type HistoryRow = [version: number, name: string, hash: string, applied_at: string]
-    const rows = await session.query<HistoryRow>({ text: SELECT_HISTORY })
+    const rows = await session.query<HistoryRow>(SELECT_HISTORY)
     return rows.map(([version, name, hash, applied_at]) => ({ version, name, hash, applied_at }))
   } catch (error) {
     // Its table of migrations has other columns.
@@ -71,6 +71,6 @@ export async function readHistory(session: Session): Promise<readonly AppliedMig
 
 /** Whether a copy began in a database and is not complete. The schema must be that of this release. */
 export async function isUnfinishedCopy(session: Session): Promise<boolean> {
-  const [row] = await session.query<[boolean]>({ text: SELECT_IS_UNFINISHED })
+  const [row] = await session.query<[boolean]>(SELECT_IS_UNFINISHED)
   return row?.[0] === true
 }

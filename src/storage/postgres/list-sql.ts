@@ -8,7 +8,6 @@ import type {
   UserSort,
 } from '../../users/user-repository.ts'
 import { SELECT_IS_INDEXED } from './index-next-users.ts'
-import type { Statement } from './postgres-connections.ts'
 import { REPRESENTATION, representationOf, SELECT_REVISION } from './user-reads.ts'
 
 /** The column that each sort orders by. It is the first column of an index that ends in the id. */
@@ -289,19 +288,19 @@ export function filtersToCount(query: UserSelection): readonly (readonly FilterN
  * Counts the users that match some filters, up to one more than MAX_SORTED_USERS. Words that many of the first and of the
  * last users have are not counted: their index would give all users with them before the first is counted.
  */
-export function countStatement(names: readonly FilterName[]): Statement {
+export function countStatement(names: readonly FilterName[]): string {
   const references = Object.fromEntries(names.map((name, index) => [name, `$${index + 1}`]))
   const most = MAX_SORTED_USERS + 1
   const rows = `SELECT FROM ${matchesOf({ filters: names, foundFirst: [] }, references)} LIMIT ${most}`
   const count = `SELECT count(*) FROM (${rows}) AS matches`
-  if (references.words === undefined) return { text: count }
+  if (references.words === undefined) return count
   const [first, last] = ['ASC', 'DESC'].map(
     direction => `(
       SELECT count(*) FROM (SELECT words FROM users_words ORDER BY id ${direction} LIMIT ${SAMPLE_USERS}) AS sample
       WHERE ${hasWords('$1')})`,
   )
   const areMany = `least(${first}, ${last}) > ${SAMPLE_USERS / 10}`
-  return { text: `SELECT CASE WHEN ${areMany} THEN ${most} ELSE (${count}) END` }
+  return `SELECT CASE WHEN ${areMany} THEN ${most} ELSE (${count}) END`
 }
 
 /** What follows FROM to count the users that match. */

@@ -26,12 +26,7 @@ import {
   valuesOf,
   walkStatement,
 } from './list-sql.ts'
-import {
-  type Connections,
-  LONG_WORK,
-  type Session,
-  type Statement,
-} from './postgres-connections.ts'
+import type { Connections, Session, Statement } from './postgres-connections.ts'
 import { unavailable } from './postgres-errors.ts'
 
 /** Lists have thousands of possible forms, but clients use only few of them. */
@@ -43,15 +38,13 @@ const MAX_USERS_A_STATEMENT = 5000
 /** Users in one fetch: about 64 KB. */
 const FETCHED = 500
 
-const FETCH = { text: `FETCH ${FETCHED} FROM whole_list` }
+const FETCH = `FETCH ${FETCHED} FROM whole_list`
 
 /** Plans as for a list of which only the beginning is read: a sort of all users would keep the client waiting for it. */
-const PLAN_FOR_FIRST = { text: `SELECT set_config('cursor_tuple_fraction', '0', true)` }
+const PLAN_FOR_FIRST = `SELECT set_config('cursor_tuple_fraction', '0', true)`
 
 /** While the client reads slowly, the server must not take this process for dead: see `idleTimeoutMs`. */
 const AWAKE_MS = 2000
-
-const AWAKE = { text: 'SELECT' }
 
 /** `UserRepository.list`. Pages of one form that are asked for in one turn of the event loop share one statement. */
 export function createUserLister(
@@ -61,11 +54,11 @@ export function createUserLister(
   let forms = 0
 
   function createListBatches(shape: ListShape): Batches<UserQuery, UserPage> {
-    const lane = { lane: shape.isShort ? 'short' : 'long' } as const
+    const lane = shape.isShort ? 'short' : 'long'
     const number = ++forms
     // For what may read many users, PostgreSQL makes a plan for these parameters.
     const statementOf = (count: string, text: string): Statement =>
-      shape.isShort ? { name: `list_${number}_${count}`, text } : { text }
+      shape.isShort ? { name: `list_${number}_${count}`, text } : text
     const one = statementOf('one', pageStatement(shape))
     const many = statementOf('many', pagesStatement(shape))
     return createBatches({
@@ -119,7 +112,7 @@ export function createUserWalker(connections: Connections): UserRepository['walk
       await session.query(PLAN_FOR_FIRST)
       if (selection.words.length > 0 && !(await areWordsIndexed(session)))
         throw new ServiceError('words_unavailable')
-      await session.query({ text: `DECLARE whole_list NO SCROLL CURSOR FOR ${text}` }, values)
+      await session.query(`DECLARE whole_list NO SCROLL CURSOR FOR ${text}`, values)
       for (;;) {
         const users = await session.query<[string]>(FETCH)
         hasBegun = true
@@ -128,13 +121,13 @@ export function createUserWalker(connections: Connections): UserRepository['walk
         if (users.length < FETCHED) return
       }
     }
-    await connections.snapshot(read, { lane: 'whole' })
+    await connections.snapshot(read)
   }
 }
 
 async function keepAwake(session: Session, taking: Promise<void>): Promise<void> {
   // The next statement shows what went wrong.
-  const timer = setInterval(() => session.query(AWAKE).catch(() => {}), AWAKE_MS)
+  const timer = setInterval(() => session.query('SELECT').catch(() => {}), AWAKE_MS)
   try {
     await taking
   } finally {
@@ -150,11 +143,7 @@ async function findFirst(
   for (const names of filtersToCount(query)) {
     const values = filterValues(query)
     const asked = names.map(name => values[name])
-    const [[count] = [0]] = await connections.query<[number]>(
-      countStatement(names),
-      asked,
-      LONG_WORK,
-    )
+    const [[count] = [0]] = await connections.query<[number]>(countStatement(names), asked, 'long')
     if (count <= MAX_SORTED_USERS) return names
   }
   return soughtOf(query)

@@ -1,7 +1,7 @@
 import pg, { type ClientConfig } from 'pg'
 import { createPatience, NoAnswer, withinPatience } from '../../waiting/patience.ts'
 import { PostgresClient } from './client-config.ts'
-import type { Row, Session, Statement } from './postgres-connections.ts'
+import type { Row, Session, SpecialStatement, Statement } from './postgres-connections.ts'
 import { hideRows, isFatal } from './postgres-errors.ts'
 
 /** One open connection. A statement without an answer ends it, and throws `NoAnswer`. */
@@ -88,12 +88,12 @@ async function prepare(
   settings: SessionSettings,
 ): Promise<Connection> {
   await client.connect()
-  const [facts] = await link.query<FactsRow>({ text: SELECT_FACTS })
+  const [facts] = await link.query<FactsRow>(SELECT_FACTS)
   const [pid, isReadOnly] = facts as FactsRow
   // A pooler has process ids of its own.
   const isPooled = pid !== client.processID
   const plans = settings.hasGenericPlans ? 'force_generic_plan' : 'auto'
-  if (!isPooled) await link.query({ text: SETTINGS }, [...limitsOf(settings), plans])
+  if (!isPooled) await link.query(SETTINGS, [...limitsOf(settings), plans])
   return Object.assign(link, { isReadOnly, isPooled, settings })
 }
 
@@ -136,9 +136,11 @@ function watch(client: PostgresClient, { onBroken, settings }: WatchOptions): Li
   }
 
   async function query<R extends Row>(
-    { name, text, isUnbounded = false }: Statement,
+    statement: Statement,
     values: readonly unknown[] = [],
   ): Promise<R[]> {
+    const { name, text, isUnbounded }: SpecialStatement =
+      typeof statement === 'string' ? { text: statement } : statement
     const wait = isUnbounded ? undefined : patience.begin(statementTimeoutMs + ANSWER_MS, giveUp)
     try {
       const isPrepared = name !== undefined && !link.isPooled

@@ -164,9 +164,8 @@ export function openConnections(options: OpenConnectionsOptions): Connections {
   function run<T>(
     mode: Call<T>['mode'],
     work: Call<T>['work'],
-    options: WriteOptions<T> = {},
+    { lane = 'write', countWrites }: WriteOptions<T> = {},
   ): Promise<T> {
-    const { lane = mode === 'read' ? 'short' : 'write', countWrites } = options
     const deadline = performance.now() + PATIENCE_MS
     const known = { isAbandoned: false, isLost: false, mayBeCommitted: false }
     const call: Call<T> = { mode, work, lane, deadline, countWrites, ...known }
@@ -185,12 +184,13 @@ export function openConnections(options: OpenConnectionsOptions): Connections {
   }
 
   return {
-    read: (work, options) => run('read', work, options),
-    query: (statement, values, options) =>
-      run('read', session => session.query(statement, values), options),
-    write: (work, options) => run('write', work, options),
+    query: (statement, values, lane = 'short') =>
+      run('read', session => session.query(statement, values), { lane }),
+    read: (work, lane = 'short') => run('read', work, { lane }),
+    write: (statement, values, options) =>
+      run('write', session => session.query(statement, values), options),
     transaction: (work, options) => run('transaction', work, options),
-    snapshot: (work, options) => run('snapshot', work, options),
+    snapshot: work => run('snapshot', work, { lane: 'whole' }),
     ping: statement =>
       run('read', async session => {
         requireWritable(session as Connection)
@@ -245,22 +245,22 @@ async function inMode<T>(connection: Connection, call: Call<T>): Promise<T> {
   }
   const isSnapshot = mode === 'snapshot'
   const level = isSnapshot ? 'REPEATABLE READ READ ONLY' : 'READ COMMITTED'
-  await connection.query({ text: `BEGIN ISOLATION LEVEL ${level}` })
+  await connection.query(`BEGIN ISOLATION LEVEL ${level}`)
   try {
     if (connection.isPooled) await setLocally(connection)
     const result = await work(connection)
     if (call.isAbandoned) throw new Error('its caller has got an error')
     call.mayBeCommitted = !isSnapshot
-    await connection.query({ text: 'COMMIT' })
+    await connection.query('COMMIT')
     return result
   } catch (error) {
     // A connection that may still be in the transaction must not be used again.
-    if (!connection.isBroken) await connection.query({ text: 'ROLLBACK' }).catch(connection.destroy)
+    if (!connection.isBroken) await connection.query('ROLLBACK').catch(connection.destroy)
     throw error
   }
 }
 
 /** Settings of the session are lost, or reach other clients, where a pooler hands sessions around. */
 async function setLocally(connection: Connection): Promise<void> {
-  await connection.query({ text: SET_LOCALLY }, limitsOf(connection.settings))
+  await connection.query(SET_LOCALLY, limitsOf(connection.settings))
 }

@@ -50,7 +50,7 @@ async function untilReachable<T>(work: () => Promise<T>): Promise<T> {
 
 /** Whether the tables of the service are there. */
 export async function hasSchema(location: PostgresLocation): Promise<boolean> {
-  const history = await withConnections(location, ({ read }) => read(readHistory))
+  const history = await withConnections(location, readHistory)
   return history.length > 0
 }
 
@@ -61,7 +61,7 @@ export async function withConnections<T>(
 ): Promise<T> {
   const connections = openConnections({ location, longStatementMs: TASK_STATEMENT_MS })
   try {
-    await waitFor(() => connections.query({ text: 'SELECT 1' }))
+    await waitFor(() => connections.query('SELECT 1'))
     return await work(connections)
   } catch (error) {
     throw asUnusable(error)
@@ -91,7 +91,7 @@ async function prepare(connections: Connections, options: OpenStorageOptions): P
   } else {
     await requireMigrated(connections, migrations)
   }
-  if (await connections.read(isUnfinishedCopy)) throw new UnusableDatabase(UNFINISHED_COPY)
+  if (await isUnfinishedCopy(connections)) throw new UnusableDatabase(UNFINISHED_COPY)
 }
 
 function createPostgresStorage(connections: Connections, options: OpenStorageOptions): Storage {

@@ -50,7 +50,7 @@ export function createPostgresBanStore(options: PostgresBanStoreOptions): BanSto
   const { read } = createPostgresSharedStatements(connections)
   /** Marks the changes of this process, so that its own ones do not change its revision. */
   const writer = randomUUID()
-  const setWriter = (session: Session) => session.query({ text: SET_WRITER }, [writer])
+  const setWriter = (session: Session) => session.query(SET_WRITER, [writer])
 
   const saves = createBatches<Ban, void>({
     run: async bans => {
@@ -59,8 +59,8 @@ export function createPostgresBanStore(options: PostgresBanStoreOptions): BanSto
           await setWriter(session)
           // Of two saves of one ban, the later one counts.
           const latest = new Map(bans.map(ban => [banKey(ban), ban]))
-          await session.query({ text: UPSERT }, columnsOf([...latest.values()]))
-          await session.query({ text: DELETE_SOME_ENDED }, [Math.floor(now())])
+          await session.query(UPSERT, columnsOf([...latest.values()]))
+          await session.query(DELETE_SOME_ENDED, [Math.floor(now())])
         },
         // Another process may be lifting many.
         { lane: 'aside', countWrites: () => bans.length },
@@ -78,7 +78,7 @@ export function createPostgresBanStore(options: PostgresBanStoreOptions): BanSto
         connections.transaction(
           async session => {
             await setWriter(session)
-            return session.query<[...BanRow]>({ text: deleteInOrder(condition) }, values)
+            return session.query<[...BanRow]>(deleteInOrder(condition), values)
           },
           { lane: 'long', countWrites: () => 1 },
         ),

@@ -9,7 +9,7 @@ import {
 } from '../migrations.ts'
 import { FOREIGN, OLDER_SCHEMA, UnusableDatabase } from '../unusable-database.ts'
 import { readHistory, requireUsable } from './inspect-schema.ts'
-import { type Connections, LONG_WORK, type Session } from './postgres-connections.ts'
+import type { Connections, Session } from './postgres-connections.ts'
 import { isCausedBy, isOfState, NO_RIGHTS, sqlStateOf } from './postgres-errors.ts'
 
 export interface MigrateOptions {
@@ -113,21 +113,24 @@ async function appliedTo(
     const applied = await readHistory(session)
     checkHistory(applied, migrations)
     return applied
-  }, LONG_WORK)
+  }, 'long')
 }
 
 /** Returns false if another process holds the lock. */
 async function applyNext({ connections, migrations, now }: MigrateOptions): Promise<boolean> {
   try {
-    return await connections.transaction(async session => {
-      const [[hasLock] = [false]] = await session.query<[boolean]>({ text: TRY_LOCK })
-      if (!hasLock) return false
-      const applied = await readHistory(session)
-      checkHistory(applied, migrations)
-      const next = migrations[applied.length]
-      if (next !== undefined) await apply(session, next, now())
-      return true
-    }, LONG_WORK)
+    return await connections.transaction(
+      async session => {
+        const [[hasLock] = [false]] = await session.query<[boolean]>(TRY_LOCK)
+        if (!hasLock) return false
+        const applied = await readHistory(session)
+        checkHistory(applied, migrations)
+        const next = migrations[applied.length]
+        if (next !== undefined) await apply(session, next, now())
+        return true
+      },
+      { lane: 'long' },
+    )
   } catch (error) {
     throw explain(error)
   }
@@ -145,9 +148,9 @@ function explain(error: unknown): unknown {
 }
 
 async function apply(session: Session, next: Migration, now: number): Promise<void> {
-  await session.query({ text: SET_SEARCH_PATH })
-  if (next.version === 1) await session.query({ text: CREATE_HISTORY })
+  await session.query(SET_SEARCH_PATH)
+  if (next.version === 1) await session.query(CREATE_HISTORY)
   await session.query({ text: next.sql, isUnbounded: true })
   const { version, name, hash } = next
-  await session.query({ text: INSERT_HISTORY }, [version, name, hash, new Date(now).toISOString()])
+  await session.query(INSERT_HISTORY, [version, name, hash, new Date(now).toISOString()])
 }

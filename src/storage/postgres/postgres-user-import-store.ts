@@ -18,7 +18,7 @@ import {
   UPSERT_CHECKPOINT,
 } from '../import-checkpoints.ts'
 import { insertUsers, readUsersOf, takeIds, updateUsers } from './import-statements.ts'
-import { type Connections, LONG_WORK, type Session } from './postgres-connections.ts'
+import type { Connections, Session } from './postgres-connections.ts'
 import { isCausedBy } from './postgres-errors.ts'
 
 export interface PostgresUserImportStoreOptions {
@@ -65,13 +65,13 @@ export function createPostgresUserImportStore(
     const { users } = batch
     const known = await connections.read(async session => {
       return { users: await readUsersOf(session, users), lastId: await readLastId(session) }
-    }, LONG_WORK)
+    }, 'long')
     const idFor = createIdCounter(known.lastId)
     const { created } = plan(batch, known.users, place => idFor(users[place]?.id))
     const places = [...created.keys()]
     if (places.length === 0) return new Map()
     const wanted = places.map(place => users[place]?.id)
-    const ids = await connections.write(session => takeIds(session, wanted), LONG_WORK)
+    const ids = await takeIds(connections, wanted)
     return new Map(places.map((place, index) => [place, ids[index] as number]))
   }
 
@@ -117,26 +117,26 @@ export function createPostgresUserImportStore(
     const inserted = created.size === 0 ? 0 : await insertUsers(session, [...created.values()])
     if (inserted < created.size) throw new Outrun()
     const checkpoint = checkpointValues(checkpointAfter(outcomes), now())
-    await session.query({ text: UPSERT_CHECKPOINT }, checkpoint)
+    await session.query(UPSERT_CHECKPOINT, checkpoint)
     return outcomes
   }
 
   return {
     findCheckpoint: async source => {
-      const [row] = await connections.query<CheckpointRow>({ text: SELECT_CHECKPOINT }, [source])
+      const [row] = await connections.query<CheckpointRow>(SELECT_CHECKPOINT, [source])
       return checkpointOf(source, row)
     },
 
-    findUsers: rows => connections.read(session => readUsersOf(session, rows), LONG_WORK),
+    findUsers: rows => connections.read(session => readUsersOf(session, rows), 'long'),
 
-    lastId: () => connections.read(readLastId),
+    lastId: () => readLastId(connections),
 
     write: async batch => {
       for (let attempt = 1; ; attempt++) {
         try {
           const ids = batch.users.length === 0 ? new Map() : await takeIdsFor(batch)
           return await connections.transaction(session => write(session, batch, ids), {
-            ...LONG_WORK,
+            lane: 'long',
             countWrites: () => 1,
           })
         } catch (error) {
@@ -151,7 +151,7 @@ export function createPostgresUserImportStore(
 }
 
 async function readLastId(session: Session): Promise<number> {
-  const [[lastId] = [0]] = await session.query<[number]>({ text: SELECT_LAST_ID })
+  const [[lastId] = [0]] = await session.query<[number]>(SELECT_LAST_ID)
   return lastId
 }
 

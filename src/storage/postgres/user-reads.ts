@@ -87,13 +87,13 @@ export function createShortReads({ connections, steadyNow }: ShortReadsOptions):
 
   const keys = createLookup<string, KeyRow>(async hashes => {
     const found = hashes.map(hash => Buffer.from(hash, 'hex'))
-    const rows = await read<KeyRow>(FIND_KEYS, [found, steadyNow()], { lane: 'aside' })
+    const rows = await read<KeyRow>(FIND_KEYS, [found, steadyNow()], 'aside')
     return rows.map(row => [row[0].toString('hex'), row])
   })
 
   const revisions = createBatches<undefined, string>({
     run: async asked => {
-      const [row] = await read<[string]>(FIND_REVISION, [], { lane: 'aside' })
+      const [row] = await read<[string]>(FIND_REVISION, [], 'aside')
       const [value] = row as [string]
       return asked.map(() => ({ value }))
     },

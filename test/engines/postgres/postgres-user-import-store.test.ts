@@ -206,7 +206,7 @@ function disturbed(
         session =>
           work({
             query: async (statement, values) => {
-              if (statement.text.includes(part)) await disturb()
+              if (String(statement).includes(part)) await disturb()
               return session.query(statement, values)
             },
           }),

@@ -91,9 +91,9 @@ export async function beginCopy(options: CopySessionOptions): Promise<CopySessio
       if (options.end === 'source') throw new UnusableDatabase('it has no tables of this service')
       await migrateDatabase(options.location)
     }
-    await session.query({ text: begin })
-    await session.query({ text: NEVER_TIME_OUT })
-    const [row] = await session.query<[boolean]>({ text: lock })
+    await session.query(begin)
+    await session.query(NEVER_TIME_OUT)
+    const [row] = await session.query<[boolean]>(lock)
     if (!row?.[0]) throw new UnusableDatabase(refusal)
     if (options.end === 'source' && (await isUnfinishedCopy(session))) {
       throw new UnusableDatabase(UNFINISHED_COPY)

@@ -4,7 +4,7 @@ import { findMismatch, type Migration } from '../../migrations.ts'
 import { UNFINISHED_COPY } from '../../unusable-database.ts'
 import { INDEXED_THROUGH } from '../index-next-users.ts'
 import { isUnfinishedCopy, readHistory, requireUsable } from '../inspect-schema.ts'
-import { type Connections, LONG_WORK } from '../postgres-connections.ts'
+import type { Connections } from '../postgres-connections.ts'
 import { SERVER } from '../postgres-user-changes.ts'
 import { wordsText } from '../user-words.ts'
 
@@ -64,12 +64,12 @@ export async function findPostgresFaults(
   const applied = await connections.read(async session => {
     await requireUsable(session)
     return readHistory(session)
-  }, LONG_WORK)
+  }, 'long')
   const mismatch = findMismatch(applied, migrations)
   const pending = migrations.slice(applied.length).map(({ name }) => name)
   if (mismatch !== undefined) return { faults: [mismatch], pending }
   if (pending.length > 0) return { faults: [], pending }
-  if (await connections.read(isUnfinishedCopy, LONG_WORK)) {
+  if (await connections.read(isUnfinishedCopy, 'long')) {
     return { faults: [UNFINISHED_COPY], pending }
   }
   const faults = await findRowFaults(connections)
@@ -80,7 +80,7 @@ async function findRowFaults(connections: Connections): Promise<readonly string[
   const counts = { broken: 0, wrong: 0 }
   for (let last: number | null = 0; last !== null; ) {
     type ChunkRow = [last: number | null, broken: number, wrong: number]
-    const [chunk] = await connections.query<ChunkRow>({ text: CHECK_USERS }, [last], LONG_WORK)
+    const [chunk] = await connections.query<ChunkRow>(CHECK_USERS, [last], 'long')
     const [end, broken, wrong] = chunk as ChunkRow
     last = end
     counts.broken += broken
@@ -91,7 +91,7 @@ async function findRowFaults(connections: Connections): Promise<readonly string[
     [counts.wrong, FAULTS.wrongNameLower],
   ]
   for (const { sql, fault } of RULES) {
-    const [[count] = [0]] = await connections.query<[number]>({ text: sql }, [], LONG_WORK)
+    const [[count] = [0]] = await connections.query<[number]>(sql, [], 'long')
     found.push([count, fault])
   }
   return describeCounts(found)
@@ -102,15 +102,11 @@ type WordsRow = readonly [id: number, name: string, email: string, words: string
 /** Compares the words of all users with their names and e-mails, also while others write. Each chunk is of one state. */
 async function findWordFaults(connections: Connections): Promise<readonly string[]> {
   for (let last: number | undefined = 0; last !== undefined; ) {
-    const users: WordsRow[] = await connections.query({ text: SELECT_WORDS }, [last], LONG_WORK)
+    const users: WordsRow[] = await connections.query(SELECT_WORDS, [last], 'long')
     if (users.some(isWrong)) return [FAULTS.wrongWords]
     last = users.at(-1)?.[0]
   }
-  const [[orphans] = [0]] = await connections.query<[number]>(
-    { text: COUNT_ORPHANS },
-    [],
-    LONG_WORK,
-  )
+  const [[orphans] = [0]] = await connections.query<[number]>(COUNT_ORPHANS, [], 'long')
   return orphans === 0 ? [] : [FAULTS.wrongWords]
 }
 
