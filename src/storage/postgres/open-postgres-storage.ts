@@ -3,16 +3,22 @@ import type { PostgresLocation } from '../../config/postgres-url.ts'
 import { createCallGate, through } from '../call-gate.ts'
 import { createApiKeyStore } from '../create-api-key-store.ts'
 import { createSigningKeys } from '../create-signing-keys.ts'
+import type { MigrateOptions, MigrationStatus } from '../database-tasks.ts'
 import type { OpenStorageOptions, Storage } from '../storage.ts'
 import { UNFINISHED_COPY, UnusableDatabase } from '../unusable-database.ts'
-import { createWordFiller } from '../word-filler.ts'
-import { beginEmptyWords, indexedWords } from './index-next-users.ts'
+import { createWordFiller, fillWords } from '../word-filler.ts'
+import { beginEmptyWords, forgetIndexedWords, indexedWords } from './index-next-users.ts'
 import { isUnfinishedCopy, readHistory } from './inspect-schema.ts'
 import { openConnections } from './open-connections.ts'
 import { createPostgresBanStore } from './postgres-ban-store.ts'
 import { type Connections, createPostgresSharedStatements } from './postgres-connections.ts'
 import { asUnusable, mayPass } from './postgres-errors.ts'
-import { migratePostgres, postgresMigrations, requireMigrated } from './postgres-migrator.ts'
+import {
+  migratePostgres,
+  postgresMigrationStatus,
+  postgresMigrations,
+  requireMigrated,
+} from './postgres-migrator.ts'
 import { createPostgresUserChanges } from './postgres-user-changes.ts'
 import { createPostgresUserImportStore } from './postgres-user-import-store.ts'
 import { createPostgresUserRepository } from './postgres-user-repository.ts'
@@ -70,6 +76,26 @@ export async function withConnections<T>(
   }
 }
 
+/** Brings the schema and the index of words to this release. */
+export function migrateDatabase(
+  location: PostgresLocation,
+  { reindex = false, onIndexing, signal }: MigrateOptions = {},
+): Promise<void> {
+  return withConnections(location, async connections => {
+    await migratePostgres({ connections, migrations: postgresMigrations(), now: Date.now })
+    if (reindex) await forgetIndexedWords(connections)
+    // Takes turns with services that do the same.
+    await fillWords(indexedWords(connections), { onStep: onIndexing, signal })
+  })
+}
+
+/** The migrations of this release in order. */
+export function readMigrationStatus(
+  location: PostgresLocation,
+): Promise<readonly MigrationStatus[]> {
+  return withConnections(location, connections => postgresMigrationStatus(connections))
+}
+
 /** Repeats what fails because the database cannot be reached, also if it may have been done. */
 async function waitFor<T>(work: () => Promise<T>): Promise<T> {
   const deadline = performance.now() + START_PATIENCE_MS
@@ -84,12 +110,12 @@ async function waitFor<T>(work: () => Promise<T>): Promise<T> {
 }
 
 async function prepare(connections: Connections, options: OpenStorageOptions): Promise<void> {
-  const migrations = postgresMigrations()
   if (options.ifMissing === 'create') {
+    const migrations = postgresMigrations()
     await migratePostgres({ connections, migrations, now: options.now })
     await beginEmptyWords(connections)
   } else {
-    await requireMigrated(connections, migrations)
+    await requireMigrated(connections)
   }
   if (await isUnfinishedCopy(connections)) throw new UnusableDatabase(UNFINISHED_COPY)
 }

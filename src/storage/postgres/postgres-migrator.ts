@@ -87,10 +87,8 @@ export async function migratePostgres(options: MigrateOptions): Promise<void> {
 }
 
 /** Throws `UnusableDatabase` unless the schema is that of this release. */
-export async function requireMigrated(
-  connections: Connections,
-  migrations: readonly Migration[],
-): Promise<void> {
+export async function requireMigrated(connections: Connections): Promise<void> {
+  const migrations = postgresMigrations()
   const applied = await appliedTo(connections, migrations)
   if (applied.length < migrations.length) throw new UnusableDatabase(OLDER_SCHEMA)
 }
@@ -98,8 +96,8 @@ export async function requireMigrated(
 /** The migrations of this release, each with the time at which it was applied. Changes nothing. */
 export async function postgresMigrationStatus(
   connections: Connections,
-  migrations: readonly Migration[],
 ): Promise<readonly MigrationStatus[]> {
+  const migrations = postgresMigrations()
   return statusOf(await appliedTo(connections, migrations), migrations)
 }
 

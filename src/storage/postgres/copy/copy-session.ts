@@ -4,7 +4,7 @@ import { OLDER_SCHEMA, UNFINISHED_COPY, UnusableDatabase } from '../../unusable-
 import { createClientConfigs } from '../client-config.ts'
 import { connectToAny } from '../hosts.ts'
 import { isUnfinishedCopy, readHistory, requireUsable } from '../inspect-schema.ts'
-import { migrateDatabase } from '../maintenance/postgres-database-work.ts'
+import { migrateDatabase } from '../open-postgres-storage.ts'
 import type { Row, Session } from '../postgres-connections.ts'
 import { asUnusable, unavailable } from '../postgres-errors.ts'
 import { postgresMigrations } from '../postgres-migrator.ts'

@@ -1,10 +1,21 @@
-import { describeCounts, FAULTS, type Rule, SHARED_RULES, SOUND_USER } from '../../check-rules.ts'
+import type { PostgresLocation } from '../../../config/postgres-url.ts'
+import {
+  describeCounts,
+  FAULTS,
+  type Rule,
+  reportFault,
+  SHARED_RULES,
+  SOUND_USER,
+} from '../../check-rules.ts'
 import type { CheckReport } from '../../database-tasks.ts'
-import { findMismatch, type Migration } from '../../migrations.ts'
-import { UNFINISHED_COPY } from '../../unusable-database.ts'
+import { findMismatch } from '../../migrations.ts'
+import { UNFINISHED_COPY, UnusableDatabase } from '../../unusable-database.ts'
 import { INDEXED_THROUGH } from '../index-next-users.ts'
 import { isUnfinishedCopy, readHistory, requireUsable } from '../inspect-schema.ts'
+import { withConnections } from '../open-postgres-storage.ts'
 import type { Connections } from '../postgres-connections.ts'
+import { isOfState } from '../postgres-errors.ts'
+import { postgresMigrations } from '../postgres-migrator.ts'
 import { SERVER } from '../postgres-user-changes.ts'
 import { wordsText } from '../user-words.ts'
 
@@ -52,15 +63,28 @@ const RULES: readonly Rule[] = [
   },
 ]
 
+/** SQLSTATEs for a column and for a table or a sequence. */
+const MISSING = ['42703', '42P01']
+
 /**
  * Reads all rows of a database, also while others write to it. Each statement sees one state. Rows of an older schema may not
- * yet be as they must be.
- * Throws if it cannot be read or does not belong to this service.
+ * yet be as they must be. A database that cannot be used because of its content has that as its only fault.
  */
-export async function findPostgresFaults(
-  connections: Connections,
-  migrations: readonly Migration[],
-): Promise<CheckReport> {
+export function checkPostgresDatabase(location: PostgresLocation): Promise<CheckReport> {
+  return reportFault(async () => {
+    try {
+      return await withConnections(location, findFaults)
+    } catch (error) {
+      if (!isOfState(error, MISSING)) throw error
+      const { message } = error as Error
+      const why = `it lacks what the migrations make: ${message}`
+      throw new UnusableDatabase(why, { isFault: true, cause: error })
+    }
+  })
+}
+
+async function findFaults(connections: Connections): Promise<CheckReport> {
+  const migrations = postgresMigrations()
   const applied = await connections.read(async session => {
     await requireUsable(session)
     return readHistory(session)
