@@ -1,8 +1,9 @@
 import { decideChange, requireVersion, showUser } from '../../users/stored-user.ts'
 import type { UserRepository, UserRow } from '../../users/user-repository.ts'
 import { foldCase, takenEmail } from '../../users/user-schemas.ts'
-import { createBatches, createLookup } from './batches.ts'
+import type { OpenStorageOptions } from '../storage.ts'
 import { type ContendedWrites, HELD, isOfOneWrite } from './contended-writes.ts'
+import { joinCalls, joinLookups } from './join-calls.ts'
 import type { Connections } from './postgres-connections.ts'
 import { violates } from './postgres-errors.ts'
 import type { ShortReads } from './user-reads.ts'
@@ -79,12 +80,10 @@ interface Change {
   readonly after: UserRow
 }
 
-export interface ChangeUsersOptions {
+export interface ChangeUsersOptions extends Pick<OpenStorageOptions, 'now'> {
   readonly connections: Connections
   readonly contended: ContendedWrites
   readonly reads: Pick<ShortReads, 'isEmailTaken'>
-  /** Milliseconds since the epoch. */
-  readonly now: () => number
 }
 
 /**
@@ -96,7 +95,7 @@ export function createUserChanges(
 ): Pick<UserRepository, 'update' | 'replaceDigest' | 'delete'> {
   const { connections, contended, reads, now } = options
 
-  const rows = createLookup<number, ReadRow>(async ids => {
+  const find = joinLookups<number, ReadRow>(async ids => {
     type Columns = [number, string, string, string | null, string, string, xmin: string]
     const found = await connections.query<Columns>(FIND_ROWS, [ids])
     return found.map(([id, name, email, passwordDigest, createdAt, updatedAt, xmin]) => [
@@ -115,12 +114,12 @@ export function createUserChanges(
     return all.map(({ after }) => ids.has(after.id))
   }
 
-  const changes = createBatches<Change, boolean>({
+  const writeJoined = joinCalls<Change, boolean>({
     isOfOne: isOfOneWrite,
     run: async all => (await write(all)).map(value => ({ value })),
   })
 
-  const deletes = createBatches<Delete, boolean | typeof HELD>({
+  const remove = joinCalls<Delete, boolean | typeof HELD>({
     isOfOne: isOfOneWrite,
     run: async all => {
       const values = [all.map(({ id }) => id), all.map(({ xmin }) => xmin)]
@@ -141,7 +140,7 @@ export function createUserChanges(
   return {
     update: (id, change, precondition) =>
       contended.run([String(id)], async isAlone => {
-        const before = await rows.add(id)
+        const before = await find(id)
         if (before === undefined) return undefined
         const after = decideChange(before, change, { now: now(), precondition })
         if (after === 'digest_changed') return after
@@ -149,7 +148,7 @@ export function createUserChanges(
         await requireFree(after.email, before)
         try {
           const change = { before, after }
-          const isWritten = isAlone ? (await write([change]))[0] : await changes.add(change)
+          const isWritten = isAlone ? (await write([change]))[0] : await writeJoined(change)
           return isWritten ? showUser(after) : HELD
         } catch (error) {
           throw violates(error, 'users_email_unique') ? takenEmail() : error
@@ -164,11 +163,11 @@ export function createUserChanges(
 
     delete: (id, precondition) =>
       contended.run([String(id)], async () => {
-        if (precondition === undefined) return deletes.add({ id })
-        const before = await rows.add(id)
+        if (precondition === undefined) return remove({ id })
+        const before = await find(id)
         if (before === undefined) return false
         requireVersion(before, precondition)
-        return deletes.add(before)
+        return remove(before)
       }),
   }
 }

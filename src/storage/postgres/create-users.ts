@@ -5,10 +5,12 @@ import {
   type IdempotencyClaim,
   type NewUser,
   type StoredUser,
+  type UserRepository,
 } from '../../users/user-repository.ts'
 import { foldCase, takenEmail } from '../../users/user-schemas.ts'
-import { createBatches } from './batches.ts'
+import type { OpenStorageOptions } from '../storage.ts'
 import { type ContendedWrites, isOfOneWrite } from './contended-writes.ts'
+import { joinCalls } from './join-calls.ts'
 import type { Connections, Statement } from './postgres-connections.ts'
 import { NO_MORE_IDS, sqlStateOf, violates } from './postgres-errors.ts'
 import { REPRESENTATION, type ShortReads } from './user-reads.ts'
@@ -78,20 +80,14 @@ const DELETE_EXPIRED_KEY: Statement = {
   text: 'DELETE FROM idempotency_keys WHERE key_hash = $1 AND expires_at <= $2',
 }
 
-export interface CreateUsersOptions {
+export interface CreateUsersOptions extends Pick<OpenStorageOptions, 'now' | 'steadyNow'> {
   readonly connections: Connections
   readonly contended: ContendedWrites
   readonly reads: Pick<ShortReads, 'findIdempotentCreate'>
-  /** Milliseconds since the epoch. */
-  readonly now: () => number
-  /** Milliseconds since the epoch that do not jump when the machine's clock is set. */
-  readonly steadyNow: () => number
 }
 
 /** `UserRepository.create`, with one statement for the calls of one turn of the event loop. */
-export function createUserCreator(
-  options: CreateUsersOptions,
-): (user: NewUser, claim?: IdempotencyClaim) => Promise<StoredUser> {
+export function createUserCreator(options: CreateUsersOptions): UserRepository['create'] {
   const { connections, contended, reads, now, steadyNow } = options
 
   /** What writes the creates, and its values. It returns a `CreatedRow` for each user whose e-mail was free. */
@@ -118,7 +114,7 @@ export function createUserCreator(
     return [CREATE_WITH_KEYS, [...values, ...keys]]
   }
 
-  const sweeps = createBatches<IdempotencyClaim, void>({
+  const sweep = joinCalls<IdempotencyClaim, void>({
     run: async claims => {
       await connections.write(DELETE_EXPIRED_KEYS, [
         steadyNow(),
@@ -128,7 +124,7 @@ export function createUserCreator(
     },
   })
 
-  const batches = createBatches<Create, StoredUser>({
+  const write = joinCalls<Create, StoredUser>({
     isOfOne: isOfOneWrite,
     run: async creates => {
       const rows = await connections.write<CreatedRow>(...statementOf(creates), COUNT_CREATED)
@@ -155,7 +151,7 @@ export function createUserCreator(
   async function attempt(create: Create, isAlone: boolean): Promise<StoredUser> {
     if (isAlone) return writeAlone(create)
     try {
-      return await batches.add(create)
+      return await write(create)
     } catch (error) {
       if (!violates(error, 'idempotency_keys_primary_key')) throw error
       return writeAlone(create)
@@ -177,7 +173,7 @@ export function createUserCreator(
       const create = { user, claim }
       const created = await contended.run(keysOf(create), isAlone => attempt(create, isAlone))
       // Not awaited: what is not deleted now is deleted with a later key.
-      if (claim !== undefined) sweeps.add(claim).catch(() => {})
+      if (claim !== undefined) sweep(claim).catch(() => {})
       return created
     } catch (error) {
       if (await isOfUsedKey(error, claim)) throw new ServiceError('idempotency_key_in_use')

@@ -11,23 +11,6 @@ import {
 } from './open-connection.ts'
 import { isPermanent } from './postgres-errors.ts'
 
-/**
- * Makes connections to the host that takes writes, and knows whether there is one. Without one, it looks for one in
- * the background, one attempt at a time: a server that is away costs its callers nothing, and is soon found again.
- */
-export interface Hosts {
-  /**
-   * A new connection to the first host that takes writes, otherwise to one that only reads. `onBroken` is called when the
-   * connection breaks. Throws what went wrong, and at once while the last attempt failed.
-   */
-  connect(settings: SessionSettings, onBroken: () => void): Promise<Connection>
-  /** Changes when connections that were made before should not be used any more. */
-  generation(): number
-  /** Call it when a connection gave no answer or takes no writes any more: the others may be no better. Looks at once. */
-  distrust(): void
-  close(): void
-}
-
 export interface HostsOptions {
   readonly location: PostgresLocation
   /** Called with what an operator should know: a fixed sentence for the log, and its cause. */
@@ -50,8 +33,14 @@ const LOOK_SETTINGS: SessionSettings = {
   hasGenericPlans: false,
 }
 
-/** Throws `UnusableDatabase` if a file of the location cannot be used. */
-export function createHosts({ location, onWarning = () => {}, onLost }: HostsOptions): Hosts {
+export type Hosts = ReturnType<typeof createHosts>
+
+/**
+ * Makes connections to the host that takes writes, and knows whether there is one. Without one, it looks for one in
+ * the background, one attempt at a time: a server that is away costs its callers nothing, and is soon found again.
+ * Throws `UnusableDatabase` if a file of the location cannot be used.
+ */
+export function createHosts({ location, onWarning = () => {}, onLost }: HostsOptions) {
   const timeoutMs = Math.min(location.connectTimeoutMs ?? CONNECT_TIMEOUT_MS, CONNECT_TIMEOUT_MS)
   const configs = location.hosts.map(createClientConfigs(location))
   let failure: unknown
@@ -109,11 +98,17 @@ export function createHosts({ location, onWarning = () => {}, onLost }: HostsOpt
   }
 
   return {
-    connect: async (settings, onBroken) => {
+    /**
+     * A new connection to the first host that takes writes, otherwise to one that only reads. `onBroken` is called when the
+     * connection breaks. Throws what went wrong, and at once while the last attempt failed.
+     */
+    connect: async (settings: SessionSettings, onBroken: () => void) => {
       if (failure !== undefined) throw failure
       return attempt(settings, onBroken)
     },
+    /** Changes when connections that were made before should not be used any more. */
     generation: () => generation,
+    /** Call it when a connection gave no answer or takes no writes any more: the others may be no better. Looks at once. */
     distrust: () => {
       generation++
       if (!isClosed) look()

@@ -5,8 +5,8 @@ import type {
   UserRepository,
   UserSelection,
 } from '../../users/user-repository.ts'
-import { type Batches, createBatches } from './batches.ts'
 import { areWordsIndexed } from './index-next-users.ts'
+import { joinCalls } from './join-calls.ts'
 import {
   areWordsFar,
   countStatement,
@@ -50,10 +50,10 @@ const AWAKE_MS = 2000
 export function createUserLister(
   connections: Connections,
 ): (query: UserQuery) => Promise<UserPage> {
-  const batchesOf = new Map<string, Batches<UserQuery, UserPage>>()
+  const readers = new Map<string, (query: UserQuery) => Promise<UserPage>>()
   let forms = 0
 
-  function createListBatches(shape: ListShape): Batches<UserQuery, UserPage> {
+  function createReader(shape: ListShape): (query: UserQuery) => Promise<UserPage> {
     const lane = shape.isShort ? 'short' : 'long'
     const number = ++forms
     // For what may read many users, PostgreSQL makes a plan for these parameters.
@@ -61,7 +61,7 @@ export function createUserLister(
       shape.isShort ? { name: `list_${number}_${count}`, text } : text
     const one = statementOf('one', pageStatement(shape))
     const many = statementOf('many', pagesStatement(shape))
-    return createBatches({
+    return joinCalls({
       maxItems: Math.ceil(MAX_USERS_A_STATEMENT / shape.limit),
       run: async queries => {
         const asked = queries.map(query => valuesOf(query, shape))
@@ -79,13 +79,13 @@ export function createUserLister(
 
   function ask(query: UserQuery, shape: ListShape): Promise<UserPage> {
     const form = formOf(shape)
-    let batches = batchesOf.get(form)
-    if (batches === undefined) {
-      if (batchesOf.size >= MAX_FORMS) batchesOf.clear()
-      batches = createListBatches(shape)
-      batchesOf.set(form, batches)
+    let read = readers.get(form)
+    if (read === undefined) {
+      if (readers.size >= MAX_FORMS) readers.clear()
+      read = createReader(shape)
+      readers.set(form, read)
     }
-    return batches.add(query)
+    return read(query)
   }
 
   return async query => {

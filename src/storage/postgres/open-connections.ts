@@ -1,7 +1,7 @@
 import { createPatience, NoAnswer, withinPatience } from '../../waiting/patience.ts'
 import { createCommitRecorder } from '../storage-report.ts'
 import { createHosts, type HostsOptions } from './hosts.ts'
-import { createLane, type Lane } from './lane.ts'
+import { createLane, type Lane, type LaneOptions } from './lane.ts'
 import { type Connection, limitsOf, type SessionSettings } from './open-connection.ts'
 import type {
   Connections,
@@ -50,7 +50,7 @@ const LONG: SessionSettings = {
 }
 
 /** The most connections of each lane, 15 in all, and their settings. */
-const LANES: Readonly<Record<LaneName, SessionSettings & { readonly size: number }>> = {
+const LANES: Readonly<Record<LaneName, LaneOptions>> = {
   short: { ...SHORT, size: 2 },
   aside: { ...SHORT, size: 2 },
   // What a lock keeps from being written is tried again, in pauses without a connection.
@@ -104,7 +104,7 @@ export function openConnections(options: OpenConnectionsOptions): Connections {
   })
   const laneOf = (name: LaneName) => {
     const changes = LONG_LANES.includes(name) ? { statementTimeoutMs: longStatementMs } : {}
-    return createLane({ hosts, size: LANES[name].size, settings: { ...LANES[name], ...changes } })
+    return createLane(hosts, { ...LANES[name], ...changes })
   }
   const lanes: Readonly<Record<LaneName, Lane>> = {
     short: laneOf('short'),

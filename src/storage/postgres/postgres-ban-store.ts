@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto'
 import type { Ban, BanStore } from '../../limits/ban-store.ts'
 import { BAN_COLUMNS, type BanRow, createBanStore } from '../create-ban-store.ts'
 import { banKey, fromStored, hashOfBan, toStored, utf8OfStored } from './ban-text.ts'
-import { createBatches } from './batches.ts'
+import { joinCalls } from './join-calls.ts'
 import {
   type Connections,
   createPostgresSharedStatements,
@@ -52,7 +52,7 @@ export function createPostgresBanStore(options: PostgresBanStoreOptions): BanSto
   const writer = randomUUID()
   const setWriter = (session: Session) => session.query(SET_WRITER, [writer])
 
-  const saves = createBatches<Ban, void>({
+  const save = joinCalls<Ban, void>({
     run: async bans => {
       await connections.transaction(
         async session => {
@@ -73,7 +73,7 @@ export function createPostgresBanStore(options: PostgresBanStoreOptions): BanSto
     now,
     table: {
       read,
-      save: saves.add,
+      save,
       deleteWhere: (condition, values) =>
         connections.transaction(
           async session => {

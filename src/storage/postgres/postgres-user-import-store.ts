@@ -17,14 +17,13 @@ import {
   SELECT_CHECKPOINT,
   UPSERT_CHECKPOINT,
 } from '../import-checkpoints.ts'
+import type { OpenStorageOptions } from '../storage.ts'
 import { insertUsers, readUsersOf, takeIds, updateUsers } from './import-statements.ts'
 import type { Connections, Session } from './postgres-connections.ts'
 import { isCausedBy } from './postgres-errors.ts'
 
-export interface PostgresUserImportStoreOptions {
+export interface PostgresUserImportStoreOptions extends Pick<OpenStorageOptions, 'now'> {
   readonly connections: Connections
-  /** Milliseconds since the epoch. */
-  readonly now: () => number
 }
 
 /** What a batch does, in the order of its rows up to the conflict that ends it. */

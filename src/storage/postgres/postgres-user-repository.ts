@@ -1,4 +1,5 @@
 import type { UserRepository } from '../../users/user-repository.ts'
+import type { OpenStorageOptions } from '../storage.ts'
 import { createUserChanges } from './change-users.ts'
 import { createContendedWrites } from './contended-writes.ts'
 import { createUserCreator } from './create-users.ts'
@@ -8,20 +9,17 @@ import { createShortReads } from './user-reads.ts'
 
 const PING = { name: 'ping', text: 'SELECT FROM users WHERE id = 1' }
 
-export interface PostgresUserRepositoryOptions {
+export interface PostgresUserRepositoryOptions
+  extends Pick<OpenStorageOptions, 'now' | 'steadyNow'> {
   readonly connections: Connections
-  /** Milliseconds since the epoch. */
-  readonly now: () => number
-  /** Milliseconds since the epoch that do not jump when the machine's clock is set. */
-  readonly steadyNow: () => number
 }
 
 /** Users in the table `users` of PostgreSQL. Reads and creates of one turn of the event loop share statements. */
 export function createPostgresUserRepository(
   options: PostgresUserRepositoryOptions,
 ): UserRepository {
-  const { connections } = options
-  const reads = createShortReads(options)
+  const { connections, steadyNow } = options
+  const reads = createShortReads(connections, steadyNow)
   const contended = createContendedWrites()
 
   return {
