@@ -22,18 +22,16 @@ interface Create {
 }
 
 /** Sorted, so that two batches wait for each other's e-mails in one direction only. */
-const INSERT = `
-  INSERT INTO users (name, name_lower, email, password_digest, created_at, updated_at)
-  SELECT name, name_lower, email, password_digest, $5, $5
-  FROM unnest($1::text[], $2::text[], $3::text[], $4::text[])
-    AS wanted (name, name_lower, email, password_digest)
-  WHERE ${WRITES_WORDS}
-  ORDER BY lower(email COLLATE "C")
-  ON CONFLICT ON CONSTRAINT users_email_unique DO NOTHING`
-
 const CREATED = `
   created AS (
-    ${INSERT} RETURNING id, email, updated_at, ${REPRESENTATION} AS json
+    INSERT INTO users (name, name_lower, email, password_digest, created_at, updated_at)
+    SELECT name, name_lower, email, password_digest, $5, $5
+    FROM unnest($1::text[], $2::text[], $3::text[], $4::text[])
+      AS wanted (name, name_lower, email, password_digest)
+    WHERE ${WRITES_WORDS}
+    ORDER BY lower(email COLLATE "C")
+    ON CONFLICT ON CONSTRAINT users_email_unique DO NOTHING
+    RETURNING id, email, updated_at, ${REPRESENTATION} AS json
   ), named AS (
     INSERT INTO users_words AS former (id, words)
     SELECT id, ${vectorOf('words')} FROM created JOIN unnest($3, $6::text[]) AS made (email, words) USING (email)

@@ -42,10 +42,10 @@ export type Hosts = ReturnType<typeof createHosts>
  */
 export function createHosts({ location, onWarning = () => {}, onLost }: HostsOptions) {
   const timeoutMs = Math.min(location.connectTimeoutMs ?? CONNECT_TIMEOUT_MS, CONNECT_TIMEOUT_MS)
-  const configs = location.hosts.map(createClientConfigs(location))
+  const configs = createClientConfigs(location)
   let failure: unknown
   let isReadOnly = false
-  let generation = 0
+  let trusted = new WeakSet<Connection>()
   let isSeeking = false
   let looking: Promise<void> | undefined
   let isClosed = false
@@ -56,12 +56,13 @@ export function createHosts({ location, onWarning = () => {}, onLost }: HostsOpt
       if (failure !== undefined) onWarning('database can be reached again')
       failure = undefined
       if (isReadOnly !== connection.isReadOnly) {
-        generation++
+        trusted = new WeakSet()
         onLost()
       }
       if (connection.isReadOnly && !isReadOnly) onWarning('database takes no writes')
       isReadOnly = connection.isReadOnly
       if (isReadOnly) seek()
+      trusted.add(connection)
       return connection
     } catch (error) {
       if (failure === undefined) onWarning('database cannot be reached', error)
@@ -106,11 +107,11 @@ export function createHosts({ location, onWarning = () => {}, onLost }: HostsOpt
       if (failure !== undefined) throw failure
       return attempt(settings, onBroken)
     },
-    /** Changes when connections that were made before should not be used any more. */
-    generation: () => generation,
+    /** Whether a connection may be used: false for those that were made before others were distrusted. */
+    trusts: (connection: Connection) => trusted.has(connection),
     /** Call it when a connection gave no answer or takes no writes any more: the others may be no better. Looks at once. */
     distrust: () => {
-      generation++
+      trusted = new WeakSet()
       if (!isClosed) look()
     },
     close: () => {

@@ -18,7 +18,6 @@ interface Waiter {
 
 /** Connections with the same settings, which are made when they are needed, one at a time. */
 export function createLane(hosts: Hosts, { size, ...settings }: LaneOptions) {
-  const generations = new WeakMap<Connection, number>()
   const used = new Set<Connection>()
   let idle: Connection[] = []
   let waiters: Waiter[] = []
@@ -26,7 +25,7 @@ export function createLane(hosts: Hosts, { size, ...settings }: LaneOptions) {
   let isClosed = false
 
   function isGood(connection: Connection): boolean {
-    return !connection.isBroken && generations.get(connection) === hosts.generation()
+    return !connection.isBroken && hosts.trusts(connection)
   }
 
   /** The connection used last: the others can become idle, and the server's caches of one are warm. */
@@ -50,7 +49,6 @@ export function createLane(hosts: Hosts, { size, ...settings }: LaneOptions) {
     hosts.connect(settings, endUnusable).then(
       connection => {
         isConnecting = false
-        generations.set(connection, hosts.generation())
         lend(connection)
         connectIfNeeded()
       },

@@ -1,7 +1,7 @@
 import { createPatience, NoAnswer, withinPatience } from '../../waiting/patience.ts'
 import { createCommitRecorder } from '../storage-report.ts'
 import { createHosts, type HostsOptions } from './hosts.ts'
-import { createLane, type Lane, type LaneOptions } from './lane.ts'
+import { createLane, type Lane } from './lane.ts'
 import { type Connection, limitsOf, type SessionSettings } from './open-connection.ts'
 import type {
   Connections,
@@ -49,16 +49,6 @@ const LONG: SessionSettings = {
   hasGenericPlans: false,
 }
 
-/** The most connections of each lane, 15 in all, and their settings. */
-const LANES: Readonly<Record<LaneName, LaneOptions>> = {
-  short: { ...SHORT, size: 2 },
-  aside: { ...SHORT, size: 2 },
-  // What a lock keeps from being written is tried again, in pauses without a connection.
-  write: { ...SHORT, size: 4, lockTimeoutMs: 150 },
-  long: { ...LONG, size: 3 },
-  whole: { ...LONG, size: 4 },
-}
-
 const LONG_LANES: readonly LaneName[] = ['long', 'whole']
 
 const SET_LOCALLY = `
@@ -94,7 +84,7 @@ export interface OpenConnectionsOptions extends Omit<HostsOptions, 'onLost'> {
 
 /** Connections to a database. They are made when they are needed. */
 export function openConnections(options: OpenConnectionsOptions): Connections {
-  const { longStatementMs = LANES.long.statementTimeoutMs } = options
+  const { longStatementMs = LONG.statementTimeoutMs } = options
   const hosts = createHosts({
     ...options,
     onLost: () => {
@@ -102,16 +92,15 @@ export function openConnections(options: OpenConnectionsOptions): Connections {
         lanes[name].destroyUsed(new NoAnswer('the server does not answer'))
     },
   })
-  const laneOf = (name: LaneName) => {
-    const changes = LONG_LANES.includes(name) ? { statementTimeoutMs: longStatementMs } : {}
-    return createLane(hosts, { ...LANES[name], ...changes })
-  }
+  const long = { ...LONG, statementTimeoutMs: longStatementMs }
+  // At most 15 connections.
   const lanes: Readonly<Record<LaneName, Lane>> = {
-    short: laneOf('short'),
-    aside: laneOf('aside'),
-    write: laneOf('write'),
-    long: laneOf('long'),
-    whole: laneOf('whole'),
+    short: createLane(hosts, { ...SHORT, size: 2 }),
+    aside: createLane(hosts, { ...SHORT, size: 2 }),
+    // What a lock keeps from being written is tried again, in pauses without a connection.
+    write: createLane(hosts, { ...SHORT, size: 4, lockTimeoutMs: 150 }),
+    long: createLane(hosts, { ...long, size: 3 }),
+    whole: createLane(hosts, { ...long, size: 4 }),
   }
   const commits = createCommitRecorder()
   const running = new Set<Promise<unknown>>()

@@ -54,7 +54,7 @@ test('settings of the URL that would break statements are replaced', async () =>
 test('a process that was busy until the deadline still hears the answer of the server', async () => {
   const timeoutMs = 2000
   const location = locationOf(await newPostgresDatabase())
-  const [config = {}] = location.hosts.map(createClientConfigs(location))
+  const [config = {}] = createClientConfigs(location)
   const settings = { lockTimeoutMs: 0, statementTimeoutMs: timeoutMs, hasGenericPlans: false }
   const opening = openConnection({ config, timeoutMs, settings })
   onTestFinished(async () => (await opening).end())

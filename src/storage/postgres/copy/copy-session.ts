@@ -32,7 +32,7 @@ const LOCK_TIMEOUT_MS = 10_000
 export async function openCopySession(options: CopySessionOptions): Promise<CopySession> {
   const { location, end, answerTimeoutMs = ANSWER_TIMEOUT_MS } = options
   const connection = await explained(() =>
-    connectToAny(location.hosts.map(createClientConfigs(location)), {
+    connectToAny(createClientConfigs(location), {
       timeoutMs: location.connectTimeoutMs ?? CONNECT_TIMEOUT_MS,
       settings: {
         lockTimeoutMs: LOCK_TIMEOUT_MS,
