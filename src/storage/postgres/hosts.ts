@@ -121,53 +121,43 @@ export function createHosts({ location, onWarning = () => {}, onLost }: HostsOpt
 }
 
 /** Tries the hosts in their order, and the next one beside a slow one. */
-export function connectToAny(
+export async function connectToAny(
   configs: readonly ClientConfig[],
   options: Omit<OpenConnectionOptions, 'config'>,
 ): Promise<Connection> {
-  return new Promise((resolve, reject) => {
-    const waiting = [...configs]
-    let running = 0
-    let isSettled = false
-    let reader: Connection | undefined
-    let failure: unknown
-
-    function tryNext(): void {
-      const config = waiting.shift()
-      if (config === undefined || isSettled) return
-      running++
-      const timer = setTimeout(tryNext, NEXT_HOST_AFTER_MS)
-      openConnection({ ...options, config })
-        .then(judge, error => {
-          if (failure === undefined || isPermanent(error)) failure = error
-        })
-        .finally(() => {
-          clearTimeout(timer)
-          running--
-          tryNext()
-          if (running === 0 && waiting.length === 0) settle()
-        })
-    }
-
-    function judge(connection: Connection): void {
-      if (!isSettled && !connection.isReadOnly) {
-        isSettled = true
-        reader?.end()
-        resolve(connection)
-      } else if (!isSettled && reader === undefined) {
-        reader = connection
-      } else {
-        connection.end()
-      }
-    }
-
-    function settle(): void {
-      if (isSettled) return
-      isSettled = true
-      if (reader === undefined) reject(failure)
-      else resolve(reader)
-    }
-
-    tryNext()
+  let isOver = false
+  let turn: Promise<unknown> = Promise.resolve()
+  const attempts = configs.map(config => {
+    const attempt = turn.then(() => {
+      if (isOver) throw new Error('another host takes writes')
+      return openConnection({ ...options, config })
+    })
+    const isSlow = () => sleep(NEXT_HOST_AFTER_MS, undefined, { ref: false })
+    turn = turn.then(() => Promise.race([attempt, isSlow()])).catch(() => {})
+    return attempt
   })
+  const writable = attempts.map(async attempt => {
+    const connection = await attempt
+    if (connection.isReadOnly) throw new Error('it takes no writes')
+    return connection
+  })
+  const chosen = await Promise.any(writable).catch(() => firstOf(attempts))
+  isOver = true
+  for (const attempt of attempts) {
+    attempt.then(
+      connection => connection !== chosen && connection.end(),
+      () => {},
+    )
+  }
+  return chosen
+}
+
+/** The first connection. Without one, throws the reason that says most. */
+async function firstOf(attempts: readonly Promise<Connection>[]): Promise<Connection> {
+  try {
+    return await Promise.any(attempts)
+  } catch (error) {
+    const { errors } = error as AggregateError
+    throw errors.find(isPermanent) ?? errors[0]
+  }
 }
