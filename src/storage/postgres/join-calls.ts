@@ -92,8 +92,10 @@ function isOfStorage(error: unknown): error is ServiceError {
 /** The same for what is found by a key. A batch asks for each key once. */
 export function joinLookups<K, V>(
   find: (keys: readonly K[]) => Promise<readonly (readonly [K, V])[]>,
+  options: Pick<JoinOptions<K, V>, 'maxItems'> = {},
 ): (key: K) => Promise<V | undefined> {
   return joinCalls({
+    ...options,
     run: async keys => {
       const found = new Map(await find(keys.length === 1 ? keys : [...new Set(keys)]))
       return keys.map(key => ({ value: found.get(key) }))

@@ -6,7 +6,7 @@ import type {
   UserSelection,
 } from '../../users/user-repository.ts'
 import { areWordsIndexed } from './index-next-users.ts'
-import { joinCalls } from './join-calls.ts'
+import { joinLookups } from './join-calls.ts'
 import {
   areWordsFar,
   countStatement,
@@ -61,20 +61,20 @@ export function createUserLister(
       shape.isShort ? { name: `list_${number}_${count}`, text } : text
     const one = statementOf('one', pageStatement(shape))
     const many = statementOf('many', pagesStatement(shape))
-    return joinCalls({
-      maxItems: Math.ceil(MAX_USERS_A_STATEMENT / shape.limit),
-      run: async queries => {
-        const asked = queries.map(query => valuesOf(query, shape))
-        const keys = asked.map(values => values.join('\0'))
-        // Equal pages are read once.
-        const pages = [...new Map(keys.map((key, place) => [key, asked[place] ?? []]))]
-        const isOne = pages.length === 1
-        const values = isOne ? asked[0] : transposed(pages.map(([, values]) => values))
-        const rows = await connections.query<ListRow>(isOne ? one : many, values, lane)
-        const rowOf = new Map(pages.map(([key], place) => [key, rows[place] as ListRow]))
-        return keys.map(key => ({ value: toPage(rowOf.get(key) as ListRow, shape) }))
+    const findRow = joinLookups<string, ListRow>(
+      async keys => {
+        const asked: (readonly unknown[])[] = keys.map(key => JSON.parse(key))
+        const rows = await (keys.length === 1
+          ? connections.query<ListRow>(one, asked[0], lane)
+          : connections.query<ListRow>(many, transposed(asked), lane))
+        return keys.map((key, place) => [key, rows[place] as ListRow])
       },
-    })
+      { maxItems: Math.ceil(MAX_USERS_A_STATEMENT / shape.limit) },
+    )
+    return async query => {
+      const row = await findRow(JSON.stringify(valuesOf(query, shape)))
+      return toPage(row as ListRow, shape)
+    }
   }
 
   function ask(query: UserQuery, shape: ListShape): Promise<UserPage> {
