@@ -18,9 +18,10 @@ describeUserRepository({
   },
 })
 
-/** Sessions that have tried to change a user. */
+/** Sessions of others that have tried to change a user. */
 const SELECT_ATTEMPTS = `
-  SELECT FROM pg_stat_activity WHERE datname = current_database() AND query LIKE '%UPDATE users SET name = $3%'`
+  SELECT FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()
+    AND query LIKE '%UPDATE users SET name = found.name%'`
 
 test('update takes back an e-mail that another transaction changes meanwhile', async () => {
   const url = await copyPostgresTemplate()
