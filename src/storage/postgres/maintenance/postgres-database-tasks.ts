@@ -2,12 +2,15 @@ import type { PostgresLocation } from '../../../config/postgres-url.ts'
 import type { DatabaseTasks } from '../../database-tasks.ts'
 import { UnusableDatabase } from '../../unusable-database.ts'
 
+const OWN_TOOL = 'PostgreSQL has its own tool for this:'
+
 /**
  * Tasks on a PostgreSQL database. `backup`, `restore` and `compact` are refused with the command that does them; `check` names the
  * command that checks pages.
  */
 export function createPostgresDatabaseTasks(location: PostgresLocation): DatabaseTasks {
   const places = location.hosts.map(({ host, port }) => `${host}:${port}`).join(',')
+  const writableUrl = quote(urlOf(location, { isWritten: true }))
   // Only when they are used: loading the driver takes tens of milliseconds.
   const loadStorage = () => import('../open-postgres-storage.ts')
   const loadCheck = () => import('./check-postgres-database.ts')
@@ -15,50 +18,33 @@ export function createPostgresDatabaseTasks(location: PostgresLocation): Databas
     name: `postgres://${places}/${location.database}`,
     migrate: async options => (await loadStorage()).migrateDatabase(location, options),
     migrationStatus: async () => (await loadStorage()).readMigrationStatus(location),
-    backup: async ({ file }) => {
-      throw new UnusableDatabase(explainBackup(location, file))
+    backup: ({ file }) => {
+      const options = `--format=custom --no-owner --file=${quote(file)}`
+      return refuse(`${OWN_TOOL} pg_dump ${options} ${quote(urlOf(location))}`)
     },
-    restore: async ({ file }) => {
-      throw new UnusableDatabase(explainRestore(location, file))
+    restore: ({ file }) => {
+      const options = `--no-owner --exit-on-error --single-transaction --dbname=${writableUrl}`
+      return refuse(`${OWN_TOOL} pg_restore ${options} ${quote(file)}, into an empty database`)
+    },
+    compact: () => {
+      const command = `psql ${writableUrl} --command='VACUUM (FULL, ANALYZE)'`
+      return refuse(
+        `autovacuum makes its free space usable again; ${command} returns it to the file system and locks each table meanwhile`,
+      )
     },
     check: async () => {
       const report = await (await loadCheck()).checkPostgresDatabase(location)
-      return { ...report, advice: explainCheck(location) }
-    },
-    compact: async () => {
-      throw new UnusableDatabase(explainCompact(location))
+      // Only superusers may use the extension amcheck without a GRANT, so the command leaves out the user of the service.
+      const url = quote(urlOf({ ...location, user: '' }, { isWritten: true }))
+      const command = `pg_amcheck --install-missing --heapallindexed ${url}`
+      const advice = `a superuser checks the pages of its tables and indexes with ${command}`
+      return { ...report, advice }
     },
   }
 }
 
-// How to do with PostgreSQL's own programs what this service leaves to them. Each completes a sentence about a database.
-
-function explainBackup(location: PostgresLocation, file: string): string {
-  const url = quote(urlOf(location))
-  return explain(`pg_dump --format=custom --no-owner --file=${quote(file)} ${url}`)
-}
-
-function explainRestore(location: PostgresLocation, file: string): string {
-  const url = quote(urlOf(location, { isWritten: true }))
-  const options = '--no-owner --exit-on-error --single-transaction'
-  return `${explain(`pg_restore ${options} --dbname=${url} ${quote(file)}`)}, into an empty database`
-}
-
-function explainCompact(location: PostgresLocation): string {
-  const url = quote(urlOf(location, { isWritten: true }))
-  const command = `psql ${url} --command='VACUUM (FULL, ANALYZE)'`
-  return `autovacuum makes its free space usable again; ${command} returns it to the file system and locks each table meanwhile`
-}
-
-/** Only superusers may use the extension amcheck without a GRANT, so the command leaves out the user of the service. */
-function explainCheck(location: PostgresLocation): string {
-  const url = quote(urlOf({ ...location, user: '' }, { isWritten: true }))
-  const command = `pg_amcheck --install-missing --heapallindexed ${url}`
-  return `a superuser checks the pages of its tables and indexes with ${command}`
-}
-
-function explain(command: string): string {
-  return `PostgreSQL has its own tool for this: ${command}`
+async function refuse(why: string): Promise<never> {
+  throw new UnusableDatabase(why)
 }
 
 /** The URL without a password: the programs ask for it, or take it from PGPASSWORD. */
