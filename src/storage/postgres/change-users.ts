@@ -4,7 +4,7 @@ import { foldCase, takenEmail } from '../../users/user-schemas.ts'
 import type { OpenStorageOptions } from '../storage.ts'
 import { type ContendedWrites, HELD, isOfOneWrite } from './contended-writes.ts'
 import { joinCalls, joinLookups } from './join-calls.ts'
-import type { Connections } from './postgres-connections.ts'
+import { type Connections, columnsOf, type Row } from './postgres-connections.ts'
 import { violates } from './postgres-errors.ts'
 import type { ShortReads } from './user-reads.ts'
 import { REPLACE_WORDS, vectorOf, WRITES_WORDS, wordsText } from './user-words.ts'
@@ -106,8 +106,7 @@ export function createUserChanges(
 
   /** Whether each user was still as it was read, and free. */
   async function write(all: readonly Change[]): Promise<readonly boolean[]> {
-    const values = valuesOf(all)
-    const rows = await connections.write<[number]>(CHANGE, values, {
+    const rows = await connections.write<[number]>(CHANGE, columnsOf(all.map(toRow)), {
       countWrites: ({ length }) => length,
     })
     const ids = new Set(rows.map(([id]) => id))
@@ -122,7 +121,7 @@ export function createUserChanges(
   const remove = joinCalls<Delete, boolean | typeof HELD>({
     isOfOne: isOfOneWrite,
     run: async all => {
-      const values = [all.map(({ id }) => id), all.map(({ xmin }) => xmin)]
+      const values = columnsOf(all.map(({ id, xmin }) => [id, xmin]))
       const found = await connections.write<[id: number, isDeleted: boolean]>(DELETE, values, {
         countWrites: rows => all.length - rows.filter(([, isDeleted]) => !isDeleted).length,
       })
@@ -172,19 +171,9 @@ export function createUserChanges(
   }
 }
 
-function valuesOf(changes: readonly Change[]): readonly unknown[][] {
-  const rows = changes.map(({ after }) => after)
-  return [
-    rows.map(({ id }) => id),
-    changes.map(({ before }) => before.xmin),
-    rows.map(({ name }) => name),
-    rows.map(({ name }) => foldCase(name)),
-    rows.map(({ email }) => email),
-    rows.map(({ passwordDigest }) => passwordDigest),
-    rows.map(({ updatedAt }) => updatedAt),
-    changes.map(({ before, after }) => {
-      const isRenamed = before.name !== after.name || before.email !== after.email
-      return isRenamed ? wordsText(after) : null
-    }),
-  ]
+function toRow({ before, after }: Change): Row {
+  const { id, name, email, passwordDigest, updatedAt } = after
+  const isRenamed = before.name !== name || before.email !== email
+  const words = isRenamed ? wordsText(after) : null
+  return [id, before.xmin, name, foldCase(name), email, passwordDigest, updatedAt, words]
 }

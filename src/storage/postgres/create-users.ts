@@ -11,7 +11,7 @@ import { foldCase, takenEmail } from '../../users/user-schemas.ts'
 import type { OpenStorageOptions } from '../storage.ts'
 import { type ContendedWrites, isOfOneWrite } from './contended-writes.ts'
 import { joinCalls } from './join-calls.ts'
-import type { Connections, Statement } from './postgres-connections.ts'
+import { type Connections, columnsOf, type Row, type Statement } from './postgres-connections.ts'
 import { NO_MORE_IDS, sqlStateOf, violates } from './postgres-errors.ts'
 import { REPRESENTATION, type ShortReads } from './user-reads.ts'
 import { REPLACE_WORDS, vectorOf, WRITES_WORDS, wordsText } from './user-words.ts'
@@ -25,7 +25,7 @@ interface Create {
 const CREATED = `
   created AS (
     INSERT INTO users (name, name_lower, email, password_digest, created_at, updated_at)
-    SELECT name, name_lower, email, password_digest, $5, $5
+    SELECT name, name_lower, email, password_digest, $6, $6
     FROM unnest($1::text[], $2::text[], $3::text[], $4::text[])
       AS wanted (name, name_lower, email, password_digest)
     WHERE ${WRITES_WORDS}
@@ -34,7 +34,7 @@ const CREATED = `
     RETURNING id, email, updated_at, ${REPRESENTATION} AS json
   ), named AS (
     INSERT INTO users_words AS former (id, words)
-    SELECT id, ${vectorOf('words')} FROM created JOIN unnest($3, $6::text[]) AS made (email, words) USING (email)
+    SELECT id, ${vectorOf('words')} FROM created JOIN unnest($3, $5::text[]) AS made (email, words) USING (email)
     ${REPLACE_WORDS}
   )`
 
@@ -90,26 +90,17 @@ export function createUserCreator(options: CreateUsersOptions): UserRepository['
 
   /** What writes the creates, and its values. It returns a `CreatedRow` for each user whose e-mail was free. */
   function statementOf(creates: readonly Create[]): [Statement, readonly unknown[]] {
-    const users = creates.map(({ user }) => user)
-    const values = [
-      users.map(({ name }) => name),
-      users.map(({ name }) => foldCase(name)),
-      users.map(({ email }) => email),
-      users.map(({ passwordDigest }) => passwordDigest),
-      new Date(now()).toISOString(),
-      users.map(wordsText),
-    ]
-    const claims = creates.flatMap(({ user, claim }) =>
-      claim ? { email: user.email, ...claim } : [],
+    const users = creates.map(({ user }): Row => {
+      const { name, email, passwordDigest } = user
+      return [name, foldCase(name), email, passwordDigest, wordsText(user)]
+    })
+    const values = [...columnsOf(users), new Date(now()).toISOString()]
+    const claims = creates.flatMap(({ user, claim }): Row[] =>
+      claim ? [[user.email, claim.keyHash, claim.fingerprint]] : [],
     )
     if (claims.length === 0) return [CREATE, values]
-    const keys = [
-      claims.map(({ email }) => email),
-      claims.map(({ keyHash }) => keyHash),
-      claims.map(({ fingerprint }) => fingerprint),
-      steadyNow() + IDEMPOTENCY_TTL_MS,
-    ]
-    return [CREATE_WITH_KEYS, [...values, ...keys]]
+    const expiresAt = steadyNow() + IDEMPOTENCY_TTL_MS
+    return [CREATE_WITH_KEYS, [...values, ...columnsOf(claims), expiresAt]]
   }
 
   const sweep = joinCalls<IdempotencyClaim, void>({

@@ -3,7 +3,7 @@ import { emailKey } from '../../users/transfer/import-decisions.ts'
 import type { ImportKeys } from '../../users/transfer/user-import-store.ts'
 import type { UserRow } from '../../users/user-repository.ts'
 import { foldCase } from '../../users/user-schemas.ts'
-import type { Connections, Session } from './postgres-connections.ts'
+import { type Connections, columnsOf, type Row, type Session } from './postgres-connections.ts'
 import { NO_MORE_IDS, sqlStateOf } from './postgres-errors.ts'
 import { insertWords, upsertWords, WRITES_WORDS, wordsText } from './user-words.ts'
 
@@ -87,7 +87,7 @@ export async function takeIds(
  * be rolled back, because some have no words yet.
  */
 export async function insertUsers(session: Session, users: readonly UserRow[]): Promise<number> {
-  const values = [...valuesOf(users), users.map(({ createdAt }) => createdAt)]
+  const values = columnsOf(users.map(user => [...toRow(user), user.createdAt]))
   const inserting = session.query(INSERT, values)
   // While the server inserts.
   const words = users.map(wordsText)
@@ -103,17 +103,11 @@ export async function updateUsers(
   parkedIds: readonly number[],
 ): Promise<void> {
   if (parkedIds.length > 0) await session.query(PARK_EMAILS, [parkedIds])
-  await session.query(UPDATE, valuesOf(users))
+  await session.query(UPDATE, columnsOf(users.map(toRow)))
   await upsertWords(session, users)
 }
 
-function valuesOf(users: readonly UserRow[]): unknown[][] {
-  return [
-    users.map(({ id }) => id),
-    users.map(({ name }) => name),
-    users.map(({ name }) => foldCase(name)),
-    users.map(({ email }) => email),
-    users.map(({ passwordDigest }) => passwordDigest),
-    users.map(({ updatedAt }) => updatedAt),
-  ]
+/** The columns of `COLUMNS`. */
+function toRow({ id, name, email, passwordDigest, updatedAt }: UserRow): Row {
+  return [id, name, foldCase(name), email, passwordDigest, updatedAt]
 }

@@ -26,7 +26,13 @@ import {
   valuesOf,
   walkStatement,
 } from './list-sql.ts'
-import type { Connections, Session, Statement } from './postgres-connections.ts'
+import {
+  type Connections,
+  columnsOf,
+  type Row,
+  type Session,
+  type Statement,
+} from './postgres-connections.ts'
 import { unavailable } from './postgres-errors.ts'
 
 /** Lists have thousands of possible forms, but clients use only few of them. */
@@ -63,10 +69,10 @@ export function createUserLister(
     const many = statementOf('many', pagesStatement(shape))
     const findRow = joinLookups<string, ListRow>(
       async keys => {
-        const asked: (readonly unknown[])[] = keys.map(key => JSON.parse(key))
+        const asked = keys.map(key => JSON.parse(key) as Row)
         const rows = await (keys.length === 1
           ? connections.query<ListRow>(one, asked[0], lane)
-          : connections.query<ListRow>(many, transposed(asked), lane))
+          : connections.query<ListRow>(many, columnsOf(asked), lane))
         return keys.map((key, place) => [key, rows[place] as ListRow])
       },
       { maxItems: Math.ceil(MAX_USERS_A_STATEMENT / shape.limit) },
@@ -147,10 +153,4 @@ async function findFirst(
     if (count <= MAX_SORTED_USERS) return names
   }
   return soughtOf(query)
-}
-
-/** An array for each parameter instead of one for each page. */
-function transposed(rows: readonly (readonly unknown[])[]): readonly (readonly unknown[])[] {
-  const [first = []] = rows
-  return first.map((_, index) => rows.map(row => row[index]))
 }

@@ -5,7 +5,9 @@ import { banKey, fromStored, hashOfBan, toStored, utf8OfStored } from './ban-tex
 import { joinCalls } from './join-calls.ts'
 import {
   type Connections,
+  columnsOf,
   createPostgresSharedStatements,
+  type Row,
   type Session,
 } from './postgres-connections.ts'
 
@@ -59,7 +61,7 @@ export function createPostgresBanStore(options: PostgresBanStoreOptions): BanSto
           await setWriter(session)
           // Of two saves of one ban, the later one counts.
           const latest = new Map(bans.map(ban => [banKey(ban), ban]))
-          await session.query(UPSERT, columnsOf([...latest.values()]))
+          await session.query(UPSERT, columnsOf([...latest.values()].map(toRow)))
           await session.query(DELETE_SOME_ENDED, [Math.floor(now())])
         },
         // Another process may be lifting many.
@@ -90,12 +92,7 @@ export function createPostgresBanStore(options: PostgresBanStoreOptions): BanSto
   })
 }
 
-function columnsOf(bans: readonly Ban[]): readonly unknown[][] {
-  return [
-    bans.map(hashOfBan),
-    bans.map(({ rule }) => toStored(rule)),
-    bans.map(({ clientKey }) => toStored(clientKey)),
-    bans.map(({ endsAt }) => endsAt),
-    bans.map(({ lastsMs }) => lastsMs),
-  ]
+function toRow(ban: Ban): Row {
+  const { rule, clientKey, endsAt, lastsMs } = ban
+  return [hashOfBan(ban), toStored(rule), toStored(clientKey), endsAt, lastsMs]
 }

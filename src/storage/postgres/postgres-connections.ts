@@ -15,6 +15,11 @@ export interface SpecialStatement {
 /** The values of a row in the order of its columns. A `bigint` is a number, `bytea` a buffer. */
 export type Row = readonly unknown[]
 
+/** The parameters for `unnest`: an array for each column of rows, of which there is at least one. */
+export function columnsOf([first = [], ...others]: readonly Row[]): readonly unknown[][] {
+  return first.map((value, at) => [value, ...others.map(row => row[at])])
+}
+
 /** One connection, for the time of one piece of work. */
 export interface Session {
   query<R extends Row>(statement: Statement, values?: readonly unknown[]): Promise<R[]>
