@@ -49,7 +49,7 @@ export async function readUsersOf(
   rows: readonly ImportKeys[],
   { isLocked = false } = {},
 ): Promise<UserRow[]> {
-  type Row = [
+  type FoundRow = [
     id: number,
     name: string,
     email: string,
@@ -60,7 +60,7 @@ export async function readUsersOf(
   const text = isLocked ? SELECT_AND_LOCK_USERS : SELECT_USERS
   const emails = rows.map(({ email }) => emailKey(email))
   const ids = rows.flatMap(({ id }) => id ?? [])
-  const found = await session.query<Row>(text, [emails, ids])
+  const found = await session.query<FoundRow>(text, [emails, ids])
   return found.map(([id, name, email, passwordDigest, createdAt, updatedAt]) => {
     return { id, name, email, passwordDigest, createdAt, updatedAt }
   })

@@ -53,9 +53,8 @@ export async function requireUsable(session: Session): Promise<void> {
 
 /** The migrations applied to a database; none if it is empty. Throws `UnusableDatabase` for the database of another program. */
 export async function readHistory(session: Session): Promise<readonly AppliedMigration[]> {
-  const [[hasHistory, hasTables] = [false, false]] = await session.query<[boolean, boolean]>({
-    text: SELECT_TABLES,
-  })
+  type TablesRow = [hasHistory: boolean, hasTables: boolean]
+  const [[hasHistory, hasTables] = [false, false]] = await session.query<TablesRow>(SELECT_TABLES)
   if (!hasHistory && hasTables) throw new UnusableDatabase(FOREIGN, { isFault: true })
   if (!hasHistory) return []
   try {

@@ -28,15 +28,6 @@ export function createLane(hosts: Hosts, { size, ...settings }: LaneOptions) {
     return !connection.isBroken && hosts.trusts(connection)
   }
 
-  /** The connection used last: the others can become idle, and the server's caches of one are warm. */
-  function takeIdle(): Connection | undefined {
-    for (let last = idle.pop(); last !== undefined; last = idle.pop()) {
-      if (isGood(last)) return last
-      last.end()
-    }
-    return undefined
-  }
-
   function endUnusable(): void {
     const unusable = idle.filter(connection => !isGood(connection))
     idle = idle.filter(isGood)
@@ -88,7 +79,9 @@ export function createLane(hosts: Hosts, { size, ...settings }: LaneOptions) {
      */
     acquire: async (work: Waiter['work']): Promise<Connection> => {
       if (isClosed) throw new ServiceError('shutting_down')
-      const connection = takeIdle()
+      endUnusable()
+      // The one used last: the others can become idle, and the server's caches of one are warm.
+      const connection = idle.pop()
       if (connection !== undefined) {
         used.add(connection)
         return connection
