@@ -67,12 +67,9 @@ describe('createPostgresBanStore', () => {
     },
   )
 
-  test.each([
-    ['long texts that do not compress', randomBytes(12_000).toString('hex')],
-    ['backslashes and NULs', '\\0\0\\\\0\0\0\\'],
-    ['a backslash at the end', 'a\\'],
-  ])('%s are saved and lifted unchanged', async (_, text) => {
+  test('long texts that do not compress are saved and lifted unchanged', async () => {
     const { store, openStore } = await opened()
+    const text = randomBytes(12_000).toString('hex')
     const ban = banOf(text, { rule: text })
     await store.save(ban)
     await store.save({ ...ban, lastsMs: 7 })
