@@ -1,4 +1,5 @@
 import { createPatience, NoAnswer, withinPatience } from '../../waiting/patience.ts'
+import { createCallGate } from '../call-gate.ts'
 import { createCommitRecorder } from '../storage-report.ts'
 import { createHosts, type HostsOptions } from './hosts.ts'
 import { createLane, type Lane } from './lane.ts'
@@ -103,7 +104,7 @@ export function openConnections(options: OpenConnectionsOptions): Connections {
     whole: createLane(hosts, { ...long, size: 4 }),
   }
   const commits = createCommitRecorder()
-  const running = new Set<Promise<unknown>>()
+  const calls = createCallGate()
   const patience = createPatience({ tickMs: LOOK_MS })
 
   async function attempt<T>(call: Call<T>, abandon: () => void): Promise<T> {
@@ -150,7 +151,7 @@ export function openConnections(options: OpenConnectionsOptions): Connections {
   }
 
   /** The caller is answered in time. What is on a connection by then ends there: with its statement, without a commit. */
-  function run<T>(
+  async function run<T>(
     mode: Call<T>['mode'],
     work: Call<T>['work'],
     { lane = 'write', countWrites }: WriteOptions<T> = {},
@@ -158,18 +159,15 @@ export function openConnections(options: OpenConnectionsOptions): Connections {
     const deadline = performance.now() + PATIENCE_MS
     const known = { isAbandoned: false, isLost: false, mayBeCommitted: false }
     const call: Call<T> = { mode, work, lane, deadline, countWrites, ...known }
-    const result = new Promise<T>((resolve, reject) => {
+    calls.enter()
+    return new Promise<T>((resolve, reject) => {
       const abandon = () => {
         call.isAbandoned = true
         const late = new NoAnswer('no answer, or no free connection, in time')
         reject(explainFailure(late, { ...call, isLost: true }))
       }
       repeat(call, abandon).then(resolve, reject)
-    })
-    running.add(result)
-    const forget = () => running.delete(result)
-    result.then(forget, forget)
-    return result
+    }).finally(calls.leave)
   }
 
   return {
@@ -195,7 +193,7 @@ export function openConnections(options: OpenConnectionsOptions): Connections {
       connections: addUp(Object.values(lanes).map(lane => lane.report())),
     }),
     close: async (last = Promise.resolve()) => {
-      const all = last.then(() => Promise.allSettled(running))
+      const all = last.then(calls.close)
       await withinPatience(CLOSE_MS, all).catch(() => {})
       hosts.close()
       for (const lane of Object.values(lanes)) {
