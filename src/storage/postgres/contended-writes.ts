@@ -25,7 +25,7 @@ const CONTENDED: readonly string[] = ['55P03', '40']
 /** Bad values, constraints, and what is contended. */
 const OF_ONE: readonly string[] = ['22', '23', ...CONTENDED]
 
-/** No key of a write. */
+/** The key of those that wait in the server. No write has it. */
 const IN_SERVER = ''
 
 /** Writes that other writes may hold up. */

@@ -45,7 +45,7 @@ const RACES: readonly string[] = ['23505', '40P01', '40001']
 const SELECT_LAST_ID = `SELECT coalesce(pg_sequence_last_value('users_id_seq'::regclass), 0)`
 
 /** Another writer was between the reads of a batch and its writes. */
-class Outrun extends Error {}
+class Race extends Error {}
 
 /**
  * Imports in the tables `users` and `imports` of PostgreSQL. A batch is decided row by row in memory and written with a few
@@ -109,12 +109,12 @@ export function createPostgresUserImportStore(
     const existing = users.length === 0 ? [] : await readUsersOf(session, users, { isLocked })
     const { outcomes, created, changed } = plan(batch, existing, place => {
       const id = ids.get(place)
-      if (id === undefined) throw new Outrun()
+      if (id === undefined) throw new Race()
       return id
     })
     if (changed.length > 0) await updateUsers(session, changed, idsToPark(existing, changed))
     const inserted = created.size === 0 ? 0 : await insertUsers(session, [...created.values()])
-    if (inserted < created.size) throw new Outrun()
+    if (inserted < created.size) throw new Race()
     const checkpoint = checkpointValues(checkpointAfter(outcomes), now())
     await session.query(UPSERT_CHECKPOINT, checkpoint)
     return outcomes
@@ -165,5 +165,5 @@ function idsToPark(existing: readonly UserRow[], changed: readonly UserRow[]): n
 }
 
 function isRace(error: unknown): boolean {
-  return error instanceof Outrun || isCausedBy(error, RACES)
+  return error instanceof Race || isCausedBy(error, RACES)
 }

@@ -36,9 +36,8 @@ export function createPostgresCopyEnd(session: CopySession): CopyEnd {
   async function declare(table: CopiedTable): Promise<void> {
     const names = Object.keys(table.columns).join(', ')
     await session.query(FOLLOW_INDEXES)
-    await session.query({
-      text: `DECLARE copied_${table.name} NO SCROLL CURSOR FOR SELECT ${names} FROM ${table.name} ORDER BY 1`,
-    })
+    const select = `SELECT ${names} FROM ${table.name} ORDER BY 1`
+    await session.query(`DECLARE copied_${table.name} NO SCROLL CURSOR FOR ${select}`)
     declared.add(table)
   }
 
