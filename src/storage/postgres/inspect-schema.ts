@@ -18,7 +18,8 @@ const SELECT_TABLES = `
   SELECT coalesce(bool_or(relname = 'schema_migrations'), false),
     coalesce(bool_or(relname IN (
       'users', 'users_summary', 'idempotency_keys', 'bans', 'ban_changes', 'signing_keys', 'imports',
-      'unfinished_copies', 'api_keys', 'api_key_changes', 'users_words', 'users_without_words', 'users_words_state')), false)
+      'unfinished_copies', 'api_keys', 'api_key_changes', 'users_words', 'users_without_words', 'users_words_state',
+      'user_feed', 'user_changes')), false)
   FROM pg_class
   WHERE relnamespace = (SELECT oid FROM pg_namespace WHERE nspname = current_schema())`
 
