@@ -11,12 +11,6 @@ import {
   type Session,
 } from './postgres-connections.ts'
 
-export interface PostgresBanStoreOptions {
-  readonly connections: Connections
-  /** Milliseconds since the epoch. Bans that end before this time are treated as ended. */
-  readonly now: () => number
-}
-
 /** For the triggers of the table, until the end of the transaction. */
 const SET_WRITER = `SELECT set_config('user_records.writer', $1, true)`
 
@@ -46,9 +40,8 @@ function deleteInOrder(condition: string): string {
 const SELECT_CHANGES = `
   SELECT count(*) || ' ' || coalesce(sum(mark), 0) FROM ban_changes WHERE writer <> $1`
 
-/** Bans in PostgreSQL. Saving a ban deletes some of those that have ended. */
-export function createPostgresBanStore(options: PostgresBanStoreOptions): BanStore {
-  const { connections, now } = options
+/** Bans in PostgreSQL. `now` is that of `BanStoreOptions`. Saving a ban deletes some of those that have ended. */
+export function createPostgresBanStore(connections: Connections, now: () => number): BanStore {
   const { read } = createPostgresSharedStatements(connections)
   /** Marks the changes of this process, so that its own ones do not change its revision. */
   const writer = randomUUID()

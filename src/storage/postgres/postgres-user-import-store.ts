@@ -17,14 +17,9 @@ import {
   SELECT_CHECKPOINT,
   UPSERT_CHECKPOINT,
 } from '../import-checkpoints.ts'
-import type { OpenStorageOptions } from '../storage.ts'
 import { insertUsers, readUsersOf, takeIds, updateUsers } from './import-statements.ts'
 import type { Connections, Session } from './postgres-connections.ts'
 import { isCausedBy } from './postgres-errors.ts'
-
-export interface PostgresUserImportStoreOptions extends Pick<OpenStorageOptions, 'now'> {
-  readonly connections: Connections
-}
 
 /** What a batch does, in the order of its rows up to the conflict that ends it. */
 interface Plan {
@@ -49,13 +44,12 @@ class Race extends Error {}
 
 /**
  * Imports in the tables `users` and `imports` of PostgreSQL. A batch is decided row by row in memory and written with a few
- * statements. If another writer gets in between, the whole batch is repeated.
+ * statements. If another writer gets in between, the whole batch is repeated. `now` is in milliseconds since the epoch.
  */
 export function createPostgresUserImportStore(
-  options: PostgresUserImportStoreOptions,
+  connections: Connections,
+  now: () => number,
 ): UserImportStore {
-  const { connections, now } = options
-
   /**
    * The ids of the users that the batch will create, by the place of their row. They are taken before the transaction, in
    * the order of the rows. Only what other writers do meanwhile can make another plan of the same batch.
