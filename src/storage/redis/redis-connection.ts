@@ -1,6 +1,6 @@
 import { createClient, createCluster, type RedisClientOptions } from '@redis/client'
 import type { RedisLocation, RedisNode } from '../../config/redis-url.ts'
-import { asUnusableRedis, NotACluster } from './redis-errors.ts'
+import { asUnusableRedis, UnusableRedis } from './redis-errors.ts'
 
 /**
  * Sends a command about one key to the Redis server, or to the master of a Redis Cluster that has it. Commands of one turn of
@@ -29,7 +29,7 @@ export async function openRedisConnection(options: ConnectOptions): Promise<Send
   }
   if (location.nodes.length > 1) {
     client.destroy()
-    throw new NotACluster()
+    throw new UnusableRedis('these servers are not nodes of a Redis Cluster: name one server')
   }
   signal.throwIfAborted()
   client.on('error', error => {
