@@ -25,7 +25,7 @@ const ALLOWED = tableOf(`
   storage/sqlite/maintenance: files storage storage/sqlite users
   storage/sqlite/copy: storage storage/copy storage/sqlite
   storage/postgres/maintenance: config storage storage/postgres
-  storage/postgres/copy: config storage storage/copy storage/postgres storage/postgres/maintenance
+  storage/postgres/copy: config storage storage/copy storage/postgres
   ops/management: clocks config errors http http/pages limits limits/rules metrics ops ops/metrics version
   open-database: clocks config storage storage/postgres storage/sqlite
   storage/sqlite: errors files limits native-package storage users users/transfer

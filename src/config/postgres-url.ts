@@ -5,7 +5,6 @@ import type { Environment, Refuse } from './values.ts'
 
 /** Where a PostgreSQL database is, and how to connect to it. */
 export type PostgresLocation = NonNullable<ReturnType<typeof locatePostgres>>
-export type PostgresHost = PostgresLocation['hosts'][number]
 export type PostgresTls = NonNullable<PostgresLocation['tls']>
 
 /** The parameters of a URL by their names in libpq: the variables that give what it leaves out, and what they may be. */

@@ -16,8 +16,8 @@ const ANN = '198.51.100.1'
 
 /** In the order of their bytes as UTF-8. */
 const ODD_TEXTS = [
-  ...['', '\0', '\n', '%', "'; --", 'A', '\\', '\\\0', '\\0', '__proto__', 'a', 'a\0b', 'aA', 'ab'],
-  ...['é', '\uffee', '😀'],
+  ...['', '\0', '\n', '%', "'; --", 'A', '\\', '\\\0', '\\0', '\\0\0\\\\0\0\0\\', '__proto__'],
+  ...['a', 'a\0b', 'aA', 'a\\', 'ab', 'é', '\uffee', '😀'],
 ]
 const LONG = '😀'.repeat(5000)
 
@@ -109,12 +109,12 @@ export function describeBanStore({ name, open }: BanStoreHarness): void {
       )
       await Promise.all(bans.toReversed().map(ban => store.save(ban)))
       for (const each of [store, other]) {
-        const { listed, sizes } = await walk(each, { limit: 4 })
+        const { listed, sizes } = await walk(each, { limit: 7 })
         expect(listed).toEqual(bans)
-        expect(sizes).toEqual([...Array(13).fill(4), 2])
+        expect(sizes).toEqual([...Array(8).fill(7), 4])
       }
-      expect((await store.list({ limit: 54 })).hasMore).toBe(false)
-      expect((await store.list({ limit: 53 })).hasMore).toBe(true)
+      expect((await store.list({ limit: 60 })).hasMore).toBe(false)
+      expect((await store.list({ limit: 59 })).hasMore).toBe(true)
     })
 
     test('list goes on after a place where no ban is any more, also of a rule', async () => {

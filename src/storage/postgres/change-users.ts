@@ -1,9 +1,10 @@
 import { decideChange, requireVersion, showUser } from '../../users/stored-user.ts'
 import type { UserRepository, UserRow } from '../../users/user-repository.ts'
 import { foldCase, takenEmail } from '../../users/user-schemas.ts'
-import { createBatches, createLookup } from './batches.ts'
+import type { OpenStorageOptions } from '../storage.ts'
 import { type ContendedWrites, HELD, isOfOneWrite } from './contended-writes.ts'
-import type { Connections } from './postgres-connections.ts'
+import { joinCalls, joinLookups } from './join-calls.ts'
+import { type Connections, columnsOf, type Row } from './postgres-connections.ts'
 import { violates } from './postgres-errors.ts'
 import type { ShortReads } from './user-reads.ts'
 import { REPLACE_WORDS, vectorOf, WRITES_WORDS, wordsText } from './user-words.ts'
@@ -79,12 +80,10 @@ interface Change {
   readonly after: UserRow
 }
 
-export interface ChangeUsersOptions {
+export interface ChangeUsersOptions extends Pick<OpenStorageOptions, 'now'> {
   readonly connections: Connections
   readonly contended: ContendedWrites
   readonly reads: Pick<ShortReads, 'isEmailTaken'>
-  /** Milliseconds since the epoch. */
-  readonly now: () => number
 }
 
 /**
@@ -96,7 +95,7 @@ export function createUserChanges(
 ): Pick<UserRepository, 'update' | 'replaceDigest' | 'delete'> {
   const { connections, contended, reads, now } = options
 
-  const rows = createLookup<number, ReadRow>(async ids => {
+  const find = joinLookups<number, ReadRow>(async ids => {
     type Columns = [number, string, string, string | null, string, string, xmin: string]
     const found = await connections.query<Columns>(FIND_ROWS, [ids])
     return found.map(([id, name, email, passwordDigest, createdAt, updatedAt, xmin]) => [
@@ -107,32 +106,28 @@ export function createUserChanges(
 
   /** Whether each user was still as it was read, and free. */
   async function write(all: readonly Change[]): Promise<readonly boolean[]> {
-    const values = valuesOf(all)
-    const rows = await connections.write(session => session.query<[number]>(CHANGE, values), {
+    const rows = await connections.write<[number]>(CHANGE, columnsOf(all.map(toRow)), {
       countWrites: ({ length }) => length,
     })
     const ids = new Set(rows.map(([id]) => id))
     return all.map(({ after }) => ids.has(after.id))
   }
 
-  const changes = createBatches<Change, boolean>({
+  const writeJoined = joinCalls<Change, boolean>({
     isOfOne: isOfOneWrite,
     run: async all => (await write(all)).map(value => ({ value })),
   })
 
-  const deletes = createBatches<Delete, boolean | typeof HELD>({
+  const remove = joinCalls<Delete, boolean | typeof HELD>({
     isOfOne: isOfOneWrite,
-    run: all =>
-      connections.write(
-        async session => {
-          const values = [all.map(({ id }) => id), all.map(({ xmin }) => xmin)]
-          const deleted = new Map(await session.query<[number, boolean]>(DELETE, values))
-          return all.map(({ id }) => ({
-            value: deleted.get(id) === false ? HELD : deleted.has(id),
-          }))
-        },
-        { countWrites: outcomes => outcomes.filter(({ value }) => value !== HELD).length },
-      ),
+    run: async all => {
+      const values = columnsOf(all.map(({ id, xmin }) => [id, xmin]))
+      const found = await connections.write<[id: number, isDeleted: boolean]>(DELETE, values, {
+        countWrites: rows => all.length - rows.filter(([, isDeleted]) => !isDeleted).length,
+      })
+      const deleted = new Map(found)
+      return all.map(({ id }) => ({ value: deleted.get(id) === false ? HELD : deleted.has(id) }))
+    },
   })
 
   /** Looks first: the server writes a violation of the constraint into its log, with the e-mail. */
@@ -144,7 +139,7 @@ export function createUserChanges(
   return {
     update: (id, change, precondition) =>
       contended.run([String(id)], async isAlone => {
-        const before = await rows.add(id)
+        const before = await find(id)
         if (before === undefined) return undefined
         const after = decideChange(before, change, { now: now(), precondition })
         if (after === 'digest_changed') return after
@@ -152,7 +147,7 @@ export function createUserChanges(
         await requireFree(after.email, before)
         try {
           const change = { before, after }
-          const isWritten = isAlone ? (await write([change]))[0] : await changes.add(change)
+          const isWritten = isAlone ? (await write([change]))[0] : await writeJoined(change)
           return isWritten ? showUser(after) : HELD
         } catch (error) {
           throw violates(error, 'users_email_unique') ? takenEmail() : error
@@ -161,36 +156,24 @@ export function createUserChanges(
 
     replaceDigest: async (id, { previous, next }) => {
       const values = [id, previous, next]
-      const { length } = await connections.write(session => session.query(REPLACE_DIGEST, values), {
-        countWrites: () => 1,
-      })
-      return length === 1
+      const done = await connections.write(REPLACE_DIGEST, values, { countWrites: () => 1 })
+      return done.length === 1
     },
 
     delete: (id, precondition) =>
       contended.run([String(id)], async () => {
-        if (precondition === undefined) return deletes.add({ id })
-        const before = await rows.add(id)
+        if (precondition === undefined) return remove({ id })
+        const before = await find(id)
         if (before === undefined) return false
         requireVersion(before, precondition)
-        return deletes.add(before)
+        return remove(before)
       }),
   }
 }
 
-function valuesOf(changes: readonly Change[]): readonly unknown[][] {
-  const rows = changes.map(({ after }) => after)
-  return [
-    rows.map(({ id }) => id),
-    changes.map(({ before }) => before.xmin),
-    rows.map(({ name }) => name),
-    rows.map(({ name }) => foldCase(name)),
-    rows.map(({ email }) => email),
-    rows.map(({ passwordDigest }) => passwordDigest),
-    rows.map(({ updatedAt }) => updatedAt),
-    changes.map(({ before, after }) => {
-      const isRenamed = before.name !== after.name || before.email !== after.email
-      return isRenamed ? wordsText(after) : null
-    }),
-  ]
+function toRow({ before, after }: Change): Row {
+  const { id, name, email, passwordDigest, updatedAt } = after
+  const isRenamed = before.name !== name || before.email !== email
+  const words = isRenamed ? wordsText(after) : null
+  return [id, before.xmin, name, foldCase(name), email, passwordDigest, updatedAt, words]
 }

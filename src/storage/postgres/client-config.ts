@@ -8,7 +8,7 @@ import {
   type SecureContext,
 } from 'node:tls'
 import pg, { type ClientConfig } from 'pg'
-import type { PostgresHost, PostgresLocation, PostgresTls } from '../../config/postgres-url.ts'
+import type { PostgresLocation, PostgresTls } from '../../config/postgres-url.ts'
 import { UnusableDatabase } from '../unusable-database.ts'
 
 /** A client that takes nothing from the environment. Its config is one of `createClientConfigs`. */
@@ -33,9 +33,7 @@ export class PostgresClient extends pg.Client {
  * How `PostgresClient` connects to each host of a location. Reads the certificate files, once. Throws `UnusableDatabase` if
  * one cannot be used. A connection that needs a missing password fails with `UnusableDatabase` too.
  */
-export function createClientConfigs(
-  location: PostgresLocation,
-): (host: PostgresHost) => ClientConfig {
+export function createClientConfigs(location: PostgresLocation): readonly ClientConfig[] {
   const { tls } = location
   const context = tls && readTlsContext(tls)
   // Where a value is missing, `pg` would look for it in the environment or in ~/.pgpass.
@@ -49,12 +47,12 @@ export function createClientConfigs(
     client_encoding: 'UTF8',
     sslnegotiation: 'postgres',
   }
-  return ({ host, port }) => {
+  return location.hosts.map(({ host, port }) => {
     // As in libpq, the connections of Unix sockets are never encrypted.
     const hasTls = tls !== undefined && context !== undefined && !host.startsWith('/')
     const ssl = hasTls && { secureContext: context, ...verificationOf(tls, host) }
     return { ...common, host, port, ssl, enableChannelBinding: hasTls }
-  }
+  })
 }
 
 function verificationOf({ verify }: PostgresTls, host: string) {

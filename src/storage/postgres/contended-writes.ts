@@ -8,15 +8,7 @@ export const HELD = Symbol('held')
 
 type Attempt<T> = (isAlone: boolean) => Promise<T | typeof HELD>
 
-/** Writes that other writes may hold up. */
-export interface ContendedWrites {
-  /**
-   * Runs `attempt` after the earlier writes of this process with one of the keys. While other transactions hold it up, repeats
-   * it after pauses in which it uses no connection. Throws `storage_unavailable` when the time is over. `isAlone` tells an
-   * attempt that others must not share its statement, because the server may make it wait for a lock.
-   */
-  run<T>(keys: readonly string[], attempt: Attempt<T>): Promise<T>
-}
+export type ContendedWrites = ReturnType<typeof createContendedWrites>
 
 /** From the call to the last attempt, in milliseconds. Time in which the process stands still hardly counts. */
 const PATIENCE_MS = 1600
@@ -33,10 +25,11 @@ const CONTENDED: readonly string[] = ['55P03', '40']
 /** Bad values, constraints, and what is contended. */
 const OF_ONE: readonly string[] = ['22', '23', ...CONTENDED]
 
-/** No key of a write. */
+/** The key of those that wait in the server. No write has it. */
 const IN_SERVER = ''
 
-export function createContendedWrites(): ContendedWrites {
+/** Writes that other writes may hold up. */
+export function createContendedWrites() {
   const patience = createPatience({ tickMs: LOOK_MS })
   /** The last write with each key. */
   const lastOf = new Map<string, Promise<unknown>>()
@@ -72,7 +65,12 @@ export function createContendedWrites(): ContendedWrites {
   }
 
   return {
-    run: (keys, attempt) => {
+    /**
+     * Runs `attempt` after the earlier writes of this process with one of the keys. While other transactions hold it up, repeats
+     * it after pauses in which it uses no connection. Throws `storage_unavailable` when the time is over. `isAlone` tells an
+     * attempt that others must not share its statement, because the server may make it wait for a lock.
+     */
+    run: <T>(keys: readonly string[], attempt: Attempt<T>): Promise<T> => {
       let isOver = false
       const wait = patience.begin(PATIENCE_MS, () => {
         isOver = true

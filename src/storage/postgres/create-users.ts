@@ -5,11 +5,13 @@ import {
   type IdempotencyClaim,
   type NewUser,
   type StoredUser,
+  type UserRepository,
 } from '../../users/user-repository.ts'
 import { foldCase, takenEmail } from '../../users/user-schemas.ts'
-import { createBatches, type Outcome } from './batches.ts'
+import type { OpenStorageOptions } from '../storage.ts'
 import { type ContendedWrites, isOfOneWrite } from './contended-writes.ts'
-import type { Connections, Session, Statement } from './postgres-connections.ts'
+import { joinCalls } from './join-calls.ts'
+import { type Connections, columnsOf, type Row, type Statement } from './postgres-connections.ts'
 import { NO_MORE_IDS, sqlStateOf, violates } from './postgres-errors.ts'
 import { REPRESENTATION, type ShortReads } from './user-reads.ts'
 import { REPLACE_WORDS, vectorOf, WRITES_WORDS, wordsText } from './user-words.ts'
@@ -20,21 +22,19 @@ interface Create {
 }
 
 /** Sorted, so that two batches wait for each other's e-mails in one direction only. */
-const INSERT = `
-  INSERT INTO users (name, name_lower, email, password_digest, created_at, updated_at)
-  SELECT name, name_lower, email, password_digest, $5, $5
-  FROM unnest($1::text[], $2::text[], $3::text[], $4::text[])
-    AS wanted (name, name_lower, email, password_digest)
-  WHERE ${WRITES_WORDS}
-  ORDER BY lower(email COLLATE "C")
-  ON CONFLICT ON CONSTRAINT users_email_unique DO NOTHING`
-
 const CREATED = `
   created AS (
-    ${INSERT} RETURNING id, email, updated_at, ${REPRESENTATION} AS json
+    INSERT INTO users (name, name_lower, email, password_digest, created_at, updated_at)
+    SELECT name, name_lower, email, password_digest, $6, $6
+    FROM unnest($1::text[], $2::text[], $3::text[], $4::text[])
+      AS wanted (name, name_lower, email, password_digest)
+    WHERE ${WRITES_WORDS}
+    ORDER BY lower(email COLLATE "C")
+    ON CONFLICT ON CONSTRAINT users_email_unique DO NOTHING
+    RETURNING id, email, updated_at, ${REPRESENTATION} AS json
   ), named AS (
     INSERT INTO users_words AS former (id, words)
-    SELECT id, ${vectorOf('words')} FROM created JOIN unnest($3, $6::text[]) AS made (email, words) USING (email)
+    SELECT id, ${vectorOf('words')} FROM created JOIN unnest($3, $5::text[]) AS made (email, words) USING (email)
     ${REPLACE_WORDS}
   )`
 
@@ -57,6 +57,11 @@ const CREATE_WITH_KEYS: Statement = {
     SELECT email, json FROM created`,
 }
 
+type CreatedRow = readonly [email: string, json: string]
+
+/** A create that is refused is not done. */
+const COUNT_CREATED = { countWrites: (rows: readonly CreatedRow[]) => rows.length }
+
 /** Each new key deletes up to this many expired ones, which is faster than they can be added. */
 const EXPIRED_KEYS_A_CLAIM = 2
 
@@ -73,92 +78,69 @@ const DELETE_EXPIRED_KEY: Statement = {
   text: 'DELETE FROM idempotency_keys WHERE key_hash = $1 AND expires_at <= $2',
 }
 
-export interface CreateUsersOptions {
+export interface CreateUsersOptions extends Pick<OpenStorageOptions, 'now' | 'steadyNow'> {
   readonly connections: Connections
   readonly contended: ContendedWrites
   readonly reads: Pick<ShortReads, 'findIdempotentCreate'>
-  /** Milliseconds since the epoch. */
-  readonly now: () => number
-  /** Milliseconds since the epoch that do not jump when the machine's clock is set. */
-  readonly steadyNow: () => number
 }
 
 /** `UserRepository.create`, with one statement for the calls of one turn of the event loop. */
-export function createUserCreator(
-  options: CreateUsersOptions,
-): (user: NewUser, claim?: IdempotencyClaim) => Promise<StoredUser> {
+export function createUserCreator(options: CreateUsersOptions): UserRepository['create'] {
   const { connections, contended, reads, now, steadyNow } = options
 
-  async function write(
-    session: Session,
-    creates: readonly Create[],
-  ): Promise<readonly Outcome<StoredUser>[]> {
-    const created = new Map(await insert(session, creates))
-    return creates.map(({ user }) => {
-      const json = created.get(user.email)
-      return json === undefined ? { error: takenEmail() } : { value: storedUser(json) }
+  /** What writes the creates, and its values. It returns a `CreatedRow` for each user whose e-mail was free. */
+  function statementOf(creates: readonly Create[]): [Statement, readonly unknown[]] {
+    const users = creates.map(({ user }): Row => {
+      const { name, email, passwordDigest } = user
+      return [name, foldCase(name), email, passwordDigest, wordsText(user)]
     })
-  }
-
-  function insert(
-    session: Session,
-    creates: readonly Create[],
-  ): Promise<readonly (readonly [email: string, json: string])[]> {
-    const users = creates.map(({ user }) => user)
-    const values = [
-      users.map(({ name }) => name),
-      users.map(({ name }) => foldCase(name)),
-      users.map(({ email }) => email),
-      users.map(({ passwordDigest }) => passwordDigest),
-      new Date(now()).toISOString(),
-      users.map(wordsText),
-    ]
-    const claims = creates.flatMap(({ user, claim }) =>
-      claim ? { email: user.email, ...claim } : [],
+    const values = [...columnsOf(users), new Date(now()).toISOString()]
+    const claims = creates.flatMap(({ user, claim }): Row[] =>
+      claim ? [[user.email, claim.keyHash, claim.fingerprint]] : [],
     )
-    if (claims.length === 0) return session.query(CREATE, values)
-    return session.query(CREATE_WITH_KEYS, [
-      ...values,
-      claims.map(({ email }) => email),
-      claims.map(({ keyHash }) => keyHash),
-      claims.map(({ fingerprint }) => fingerprint),
-      steadyNow() + IDEMPOTENCY_TTL_MS,
-    ])
+    if (claims.length === 0) return [CREATE, values]
+    const expiresAt = steadyNow() + IDEMPOTENCY_TTL_MS
+    return [CREATE_WITH_KEYS, [...values, ...columnsOf(claims), expiresAt]]
   }
 
-  const sweeps = createBatches<IdempotencyClaim, void>({
+  const sweep = joinCalls<IdempotencyClaim, void>({
     run: async claims => {
-      const limit = EXPIRED_KEYS_A_CLAIM * claims.length
-      await connections.write(session => session.query(DELETE_EXPIRED_KEYS, [steadyNow(), limit]))
+      await connections.write(DELETE_EXPIRED_KEYS, [
+        steadyNow(),
+        EXPIRED_KEYS_A_CLAIM * claims.length,
+      ])
       return claims.map(() => ({ value: undefined }))
     },
   })
 
-  const batches = createBatches<Create, StoredUser>({
+  const write = joinCalls<Create, StoredUser>({
     isOfOne: isOfOneWrite,
-    run: creates =>
-      connections.write(session => write(session, creates), { countWrites: countDone }),
+    run: async creates => {
+      const rows = await connections.write<CreatedRow>(...statementOf(creates), COUNT_CREATED)
+      const created = new Map(rows)
+      return creates.map(({ user }) => {
+        const json = created.get(user.email)
+        return json === undefined ? { error: takenEmail() } : { value: storedUser(json) }
+      })
+    },
   })
 
   /** Only an expired key is deleted, and no other process may use it meanwhile: it waits for this transaction. */
   async function writeAlone(create: Create): Promise<StoredUser> {
-    const [outcome] = await connections.transaction(
-      async session => {
-        if (create.claim !== undefined) {
-          await session.query(DELETE_EXPIRED_KEY, [create.claim.keyHash, steadyNow()])
-        }
-        return write(session, [create])
-      },
-      { countWrites: countDone },
-    )
-    if (outcome !== undefined && 'value' in outcome) return outcome.value
-    throw outcome?.error
+    const [created] = await connections.transaction(async session => {
+      if (create.claim !== undefined) {
+        await session.query(DELETE_EXPIRED_KEY, [create.claim.keyHash, steadyNow()])
+      }
+      return session.query<CreatedRow>(...statementOf([create]))
+    }, COUNT_CREATED)
+    if (created === undefined) throw takenEmail()
+    return storedUser(created[1])
   }
 
   async function attempt(create: Create, isAlone: boolean): Promise<StoredUser> {
     if (isAlone) return writeAlone(create)
     try {
-      return await batches.add(create)
+      return await write(create)
     } catch (error) {
       if (!violates(error, 'idempotency_keys_primary_key')) throw error
       return writeAlone(create)
@@ -180,7 +162,7 @@ export function createUserCreator(
       const create = { user, claim }
       const created = await contended.run(keysOf(create), isAlone => attempt(create, isAlone))
       // Not awaited: what is not deleted now is deleted with a later key.
-      if (claim !== undefined) sweeps.add(claim).catch(() => {})
+      if (claim !== undefined) sweep(claim).catch(() => {})
       return created
     } catch (error) {
       if (await isOfUsedKey(error, claim)) throw new ServiceError('idempotency_key_in_use')
@@ -197,9 +179,4 @@ function isEmailTaken(error: unknown): boolean {
 function keysOf({ user, claim }: Create): readonly string[] {
   const email = user.email.toLowerCase()
   return claim === undefined ? [email] : [email, claim.keyHash.toString('hex')]
-}
-
-/** A create that is refused is not done. */
-function countDone(outcomes: readonly Outcome<unknown>[]): number {
-  return outcomes.filter(outcome => 'value' in outcome).length
 }

@@ -11,23 +11,6 @@ import {
 } from './open-connection.ts'
 import { isPermanent } from './postgres-errors.ts'
 
-/**
- * Makes connections to the host that takes writes, and knows whether there is one. Without one, it looks for one in
- * the background, one attempt at a time: a server that is away costs its callers nothing, and is soon found again.
- */
-export interface Hosts {
-  /**
-   * A new connection to the first host that takes writes, otherwise to one that only reads. `onBroken` is called when the
-   * connection breaks. Throws what went wrong, and at once while the last attempt failed.
-   */
-  connect(settings: SessionSettings, onBroken: () => void): Promise<Connection>
-  /** Changes when connections that were made before should not be used any more. */
-  generation(): number
-  /** Call it when a connection gave no answer or takes no writes any more: the others may be no better. Looks at once. */
-  distrust(): void
-  close(): void
-}
-
 export interface HostsOptions {
   readonly location: PostgresLocation
   /** Called with what an operator should know: a fixed sentence for the log, and its cause. */
@@ -50,13 +33,19 @@ const LOOK_SETTINGS: SessionSettings = {
   hasGenericPlans: false,
 }
 
-/** Throws `UnusableDatabase` if a file of the location cannot be used. */
-export function createHosts({ location, onWarning = () => {}, onLost }: HostsOptions): Hosts {
+export type Hosts = ReturnType<typeof createHosts>
+
+/**
+ * Makes connections to the host that takes writes, and knows whether there is one. Without one, it looks for one in
+ * the background, one attempt at a time: a server that is away costs its callers nothing, and is soon found again.
+ * Throws `UnusableDatabase` if a file of the location cannot be used.
+ */
+export function createHosts({ location, onWarning = () => {}, onLost }: HostsOptions) {
   const timeoutMs = Math.min(location.connectTimeoutMs ?? CONNECT_TIMEOUT_MS, CONNECT_TIMEOUT_MS)
-  const configs = location.hosts.map(createClientConfigs(location))
+  const configs = createClientConfigs(location)
   let failure: unknown
   let isReadOnly = false
-  let generation = 0
+  let trusted = new WeakSet<Connection>()
   let isSeeking = false
   let looking: Promise<void> | undefined
   let isClosed = false
@@ -67,12 +56,13 @@ export function createHosts({ location, onWarning = () => {}, onLost }: HostsOpt
       if (failure !== undefined) onWarning('database can be reached again')
       failure = undefined
       if (isReadOnly !== connection.isReadOnly) {
-        generation++
+        trusted = new WeakSet()
         onLost()
       }
       if (connection.isReadOnly && !isReadOnly) onWarning('database takes no writes')
       isReadOnly = connection.isReadOnly
       if (isReadOnly) seek()
+      trusted.add(connection)
       return connection
     } catch (error) {
       if (failure === undefined) onWarning('database cannot be reached', error)
@@ -109,13 +99,19 @@ export function createHosts({ location, onWarning = () => {}, onLost }: HostsOpt
   }
 
   return {
-    connect: async (settings, onBroken) => {
+    /**
+     * A new connection to the first host that takes writes, otherwise to one that only reads. `onBroken` is called when the
+     * connection breaks. Throws what went wrong, and at once while the last attempt failed.
+     */
+    connect: async (settings: SessionSettings, onBroken: () => void) => {
       if (failure !== undefined) throw failure
       return attempt(settings, onBroken)
     },
-    generation: () => generation,
+    /** Whether a connection may be used: false for those that were made before others were distrusted. */
+    trusts: (connection: Connection) => trusted.has(connection),
+    /** Call it when a connection gave no answer or takes no writes any more: the others may be no better. Looks at once. */
     distrust: () => {
-      generation++
+      trusted = new WeakSet()
       if (!isClosed) look()
     },
     close: () => {
@@ -125,53 +121,43 @@ export function createHosts({ location, onWarning = () => {}, onLost }: HostsOpt
 }
 
 /** Tries the hosts in their order, and the next one beside a slow one. */
-export function connectToAny(
+export async function connectToAny(
   configs: readonly ClientConfig[],
   options: Omit<OpenConnectionOptions, 'config'>,
 ): Promise<Connection> {
-  return new Promise((resolve, reject) => {
-    const waiting = [...configs]
-    let running = 0
-    let isSettled = false
-    let reader: Connection | undefined
-    let failure: unknown
-
-    function tryNext(): void {
-      const config = waiting.shift()
-      if (config === undefined || isSettled) return
-      running++
-      const timer = setTimeout(tryNext, NEXT_HOST_AFTER_MS)
-      openConnection({ ...options, config })
-        .then(judge, error => {
-          if (failure === undefined || isPermanent(error)) failure = error
-        })
-        .finally(() => {
-          clearTimeout(timer)
-          running--
-          tryNext()
-          if (running === 0 && waiting.length === 0) settle()
-        })
-    }
-
-    function judge(connection: Connection): void {
-      if (!isSettled && !connection.isReadOnly) {
-        isSettled = true
-        reader?.end()
-        resolve(connection)
-      } else if (!isSettled && reader === undefined) {
-        reader = connection
-      } else {
-        connection.end()
-      }
-    }
-
-    function settle(): void {
-      if (isSettled) return
-      isSettled = true
-      if (reader === undefined) reject(failure)
-      else resolve(reader)
-    }
-
-    tryNext()
+  let isOver = false
+  let turn: Promise<unknown> = Promise.resolve()
+  const attempts = configs.map(config => {
+    const attempt = turn.then(() => {
+      if (isOver) throw new Error('another host takes writes')
+      return openConnection({ ...options, config })
+    })
+    const isSlow = () => sleep(NEXT_HOST_AFTER_MS, undefined, { ref: false })
+    turn = turn.then(() => Promise.race([attempt, isSlow()])).catch(() => {})
+    return attempt
   })
+  const writable = attempts.map(async attempt => {
+    const connection = await attempt
+    if (connection.isReadOnly) throw new Error('it takes no writes')
+    return connection
+  })
+  const chosen = await Promise.any(writable).catch(() => firstOf(attempts))
+  isOver = true
+  for (const attempt of attempts) {
+    attempt.then(
+      connection => connection !== chosen && connection.end(),
+      () => {},
+    )
+  }
+  return chosen
+}
+
+/** The first connection. Without one, throws the reason that says most. */
+async function firstOf(attempts: readonly Promise<Connection>[]): Promise<Connection> {
+  try {
+    return await Promise.any(attempts)
+  } catch (error) {
+    const { errors } = error as AggregateError
+    throw errors.find(isPermanent) ?? errors[0]
+  }
 }

@@ -3,7 +3,7 @@ import { emailKey } from '../../users/transfer/import-decisions.ts'
 import type { ImportKeys } from '../../users/transfer/user-import-store.ts'
 import type { UserRow } from '../../users/user-repository.ts'
 import { foldCase } from '../../users/user-schemas.ts'
-import type { Session } from './postgres-connections.ts'
+import { type Connections, columnsOf, type Row, type Session } from './postgres-connections.ts'
 import { NO_MORE_IDS, sqlStateOf } from './postgres-errors.ts'
 import { insertWords, upsertWords, WRITES_WORDS, wordsText } from './user-words.ts'
 
@@ -49,7 +49,7 @@ export async function readUsersOf(
   rows: readonly ImportKeys[],
   { isLocked = false } = {},
 ): Promise<UserRow[]> {
-  type Row = [
+  type FoundRow = [
     id: number,
     name: string,
     email: string,
@@ -60,22 +60,22 @@ export async function readUsersOf(
   const text = isLocked ? SELECT_AND_LOCK_USERS : SELECT_USERS
   const emails = rows.map(({ email }) => emailKey(email))
   const ids = rows.flatMap(({ id }) => id ?? [])
-  const found = await session.query<Row>({ text }, [emails, ids])
+  const found = await session.query<FoundRow>(text, [emails, ids])
   return found.map(([id, name, email, passwordDigest, createdAt, updatedAt]) => {
     return { id, name, email, passwordDigest, createdAt, updatedAt }
   })
 }
 
 /**
- * Ids for new users, one for each of `wanted`: that one, or the next. No other user ever gets them. Call it in a
- * transaction of its own. Throws `storage_damaged` if none is left.
+ * Ids for new users, one for each of `wanted`: that one, or the next. No other user ever gets them. Throws `storage_damaged` if
+ * none is left.
  */
 export async function takeIds(
-  session: Session,
+  connections: Connections,
   wanted: readonly (number | undefined)[],
 ): Promise<number[]> {
   try {
-    const rows = await session.query<[number]>({ text: TAKE_IDS }, [wanted])
+    const rows = await connections.write<[number]>(TAKE_IDS, [wanted], { lane: 'long' })
     return rows.map(([id]) => id)
   } catch (error) {
     throw sqlStateOf(error) === NO_MORE_IDS ? usedUp('ids') : error
@@ -87,8 +87,8 @@ export async function takeIds(
  * be rolled back, because some have no words yet.
  */
 export async function insertUsers(session: Session, users: readonly UserRow[]): Promise<number> {
-  const values = [...valuesOf(users), users.map(({ createdAt }) => createdAt)]
-  const inserting = session.query({ text: INSERT }, values)
+  const values = columnsOf(users.map(user => [...toRow(user), user.createdAt]))
+  const inserting = session.query(INSERT, values)
   // While the server inserts.
   const words = users.map(wordsText)
   const { length } = await inserting
@@ -102,18 +102,12 @@ export async function updateUsers(
   users: readonly UserRow[],
   parkedIds: readonly number[],
 ): Promise<void> {
-  if (parkedIds.length > 0) await session.query({ text: PARK_EMAILS }, [parkedIds])
-  await session.query({ text: UPDATE }, valuesOf(users))
+  if (parkedIds.length > 0) await session.query(PARK_EMAILS, [parkedIds])
+  await session.query(UPDATE, columnsOf(users.map(toRow)))
   await upsertWords(session, users)
 }
 
-function valuesOf(users: readonly UserRow[]): unknown[][] {
-  return [
-    users.map(({ id }) => id),
-    users.map(({ name }) => name),
-    users.map(({ name }) => foldCase(name)),
-    users.map(({ email }) => email),
-    users.map(({ passwordDigest }) => passwordDigest),
-    users.map(({ updatedAt }) => updatedAt),
-  ]
+/** The columns of `COLUMNS`. */
+function toRow({ id, name, email, passwordDigest, updatedAt }: UserRow): Row {
+  return [id, name, foldCase(name), email, passwordDigest, updatedAt]
 }

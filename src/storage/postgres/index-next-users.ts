@@ -1,7 +1,7 @@
 import { type NamedUser, WORDS_VERSION } from '../../users/words.ts'
 import type { IndexingProgress } from '../storage.ts'
 import type { IndexedWords } from '../word-filler.ts'
-import { type Connections, LONG_WORK, type Session } from './postgres-connections.ts'
+import type { Connections, Session } from './postgres-connections.ts'
 import { upsertWords } from './user-words.ts'
 
 /** How many users are indexed in a transaction. It takes about 20 ms, and a write of one of them waits for its end. */
@@ -69,71 +69,66 @@ type StateRow = readonly [version: number, through: number | null, lastId: numbe
 
 type UserRow = readonly [id: number, name: string, email: string]
 
-/**
- * Indexes the next users that have no words, or wrong ones, in one transaction. Returns `undefined` while another process
- * does it.
- */
-async function indexNextUsers(connections: Connections): Promise<IndexingProgress | undefined> {
-  return connections.transaction(async session => {
-    const [[hasLock] = [false]] = await session.query<[boolean]>({ text: TRY_LOCK })
-    if (!hasLock) return undefined
-    const [state] = await session.query<StateRow>({ text: SELECT_STATE })
-    const [version, indexedThrough, lastId] = state as StateRow
-    const isOutdated = version < WORDS_VERSION
-    if (isOutdated) await session.query({ text: BEGIN_ANEW })
-    const through = isOutdated ? 0 : indexedThrough
-    return through === null
-      ? { ...(await indexNoted(session)), through: lastId, lastId }
-      : { ...(await indexAfter(session, through)), lastId }
-  }, LONG_WORK)
-}
-
 /** The words of all users, which a service or `migrate` completes. */
 export function indexedWords(connections: Connections): IndexedWords {
   return {
-    areComplete: () => connections.read(areWordsIndexed),
-    addNext: () => indexNextUsers(connections),
+    areComplete: () => areWordsIndexed(connections),
+    addNext: () => connections.transaction(indexNextUsers, { lane: 'long' }),
   }
+}
+
+/** Indexes the next users that have no words, or wrong ones. Returns `undefined` while another process does it. */
+async function indexNextUsers(session: Session): Promise<IndexingProgress | undefined> {
+  const [[hasLock] = [false]] = await session.query<[boolean]>(TRY_LOCK)
+  if (!hasLock) return undefined
+  const [state] = await session.query<StateRow>(SELECT_STATE)
+  const [version, indexedThrough, lastId] = state as StateRow
+  const isOutdated = version < WORDS_VERSION
+  if (isOutdated) await session.query(BEGIN_ANEW)
+  const after = isOutdated ? 0 : indexedThrough
+  const through = after === null ? undefined : await indexAfter(session, after)
+  // Others may have been noted meanwhile.
+  const last = through ?? (await indexNoted(session))
+  return { isComplete: last === undefined, through: last ?? lastId, lastId }
 }
 
 /** Makes the index of a database without users one of this release, so that users that come have words at once. */
 export async function beginEmptyWords(connections: Connections): Promise<void> {
-  const statement = { text: SELECT_IS_OUTDATED_AND_EMPTY }
-  const [[isOutdated] = [false]] = await connections.query<[boolean]>(statement)
-  if (isOutdated) await connections.write(session => session.query({ text: BEGIN_EMPTY }))
+  const [[isOutdated] = [false]] = await connections.query<[boolean]>(SELECT_IS_OUTDATED_AND_EMPTY)
+  if (isOutdated) await connections.write(BEGIN_EMPTY)
 }
 
 /** Whether all words are indexed. */
 export async function areWordsIndexed(session: Session): Promise<boolean> {
-  const [[isIndexed] = [false]] = await session.query<[boolean]>({ text: SELECT_IS_INDEXED })
+  const [[isIndexed] = [false]] = await session.query<[boolean]>(SELECT_IS_INDEXED)
   return isIndexed
 }
 
 /** Has all users indexed again. */
 export async function forgetIndexedWords(connections: Connections): Promise<void> {
-  await connections.write(session => session.query({ text: BEGIN_ANEW }), LONG_WORK)
+  await connections.write(BEGIN_ANEW, [], { lane: 'long' })
 }
 
-async function indexAfter(session: Session, through: number) {
-  const users = await session.query<UserRow>({ text: SELECT_NEXT }, [through])
+/** Indexes the next users after an id. Returns the last of them unless it is that of all. */
+async function indexAfter(session: Session, through: number): Promise<number | undefined> {
+  const users = await session.query<UserRow>(SELECT_NEXT, [through])
   await upsertWords(session, users.map(toUser))
-  const isLast = users.length < USERS_A_STEP
-  const last = users.at(-1)?.[0] ?? through
-  await session.query({ text: DELETE_ORPHANS }, [through, isLast ? MAX_ID : last])
-  await session.query({ text: SAVE_THROUGH }, [isLast ? null : last])
-  // Users may have been noted meanwhile.
-  return { isComplete: isLast && (await indexNoted(session)).isComplete, through: last }
+  const last = users[USERS_A_STEP - 1]?.[0]
+  await session.query(DELETE_ORPHANS, [through, last ?? MAX_ID])
+  await session.query(SAVE_THROUGH, [last ?? null])
+  return last
 }
 
-async function indexNoted(session: Session): Promise<{ readonly isComplete: boolean }> {
-  const noted = await session.query<[number]>({ text: SELECT_NOTED })
-  if (noted.length > 0) {
-    const ids = noted.map(([id]) => id)
-    const users = await session.query<UserRow>({ text: SELECT_USERS }, [ids])
+/** The same of those that were noted. */
+async function indexNoted(session: Session): Promise<number | undefined> {
+  const noted = await session.query<[number]>(SELECT_NOTED)
+  const ids = noted.map(([id]) => id)
+  if (ids.length > 0) {
+    const users = await session.query<UserRow>(SELECT_USERS, [ids])
     await upsertWords(session, users.map(toUser))
-    await session.query({ text: DELETE_NOTED }, [ids])
+    await session.query(DELETE_NOTED, [ids])
   }
-  return { isComplete: noted.length < USERS_A_STEP }
+  return ids[USERS_A_STEP - 1]
 }
 
 function toUser([id, name, email]: UserRow): NamedUser & { readonly id: number } {

@@ -18,7 +18,8 @@ const SELECT_TABLES = `
   SELECT coalesce(bool_or(relname = 'schema_migrations'), false),
     coalesce(bool_or(relname IN (
       'users', 'users_summary', 'idempotency_keys', 'bans', 'ban_changes', 'signing_keys', 'imports',
-      'unfinished_copies', 'api_keys', 'api_key_changes', 'users_words', 'users_without_words', 'users_words_state')), false)
+      'unfinished_copies', 'api_keys', 'api_key_changes', 'users_words', 'users_without_words', 'users_words_state',
+      'user_feed', 'user_changes')), false)
   FROM pg_class
   WHERE relnamespace = (SELECT oid FROM pg_namespace WHERE nspname = current_schema())`
 
@@ -32,7 +33,7 @@ const UNDEFINED_COLUMN = '42703'
 /** Throws `UnusableDatabase` for a server that is too old, and for a database that cannot hold the schema. */
 export async function requireUsable(session: Session): Promise<void> {
   type ServerRow = [versionNumber: number, version: string, encoding: string, schema: string | null]
-  const [row] = await session.query<ServerRow>({ text: SELECT_SERVER })
+  const [row] = await session.query<ServerRow>(SELECT_SERVER)
   const [versionNumber, version, encoding, schema] = row as ServerRow
   if (versionNumber < OLDEST_VERSION * 10_000) {
     throw new UnusableDatabase(
@@ -53,14 +54,13 @@ export async function requireUsable(session: Session): Promise<void> {
 
 /** The migrations applied to a database; none if it is empty. Throws `UnusableDatabase` for the database of another program. */
 export async function readHistory(session: Session): Promise<readonly AppliedMigration[]> {
-  const [[hasHistory, hasTables] = [false, false]] = await session.query<[boolean, boolean]>({
-    text: SELECT_TABLES,
-  })
+  type TablesRow = [hasHistory: boolean, hasTables: boolean]
+  const [[hasHistory, hasTables] = [false, false]] = await session.query<TablesRow>(SELECT_TABLES)
   if (!hasHistory && hasTables) throw new UnusableDatabase(FOREIGN, { isFault: true })
   if (!hasHistory) return []
   try {
     type HistoryRow = [version: number, name: string, hash: string, applied_at: string]
-    const rows = await session.query<HistoryRow>({ text: SELECT_HISTORY })
+    const rows = await session.query<HistoryRow>(SELECT_HISTORY)
     return rows.map(([version, name, hash, applied_at]) => ({ version, name, hash, applied_at }))
   } catch (error) {
     // Its table of migrations has other columns.
@@ -71,6 +71,6 @@ export async function readHistory(session: Session): Promise<readonly AppliedMig
 
 /** Whether a copy began in a database and is not complete. The schema must be that of this release. */
 export async function isUnfinishedCopy(session: Session): Promise<boolean> {
-  const [row] = await session.query<[boolean]>({ text: SELECT_IS_UNFINISHED })
+  const [row] = await session.query<[boolean]>(SELECT_IS_UNFINISHED)
   return row?.[0] === true
 }

@@ -1,30 +1,13 @@
 import { ServiceError } from '../../errors.ts'
 import type { Hosts } from './hosts.ts'
 import type { Connection, SessionSettings } from './open-connection.ts'
-import type { ConnectionsReport } from './postgres-connections.ts'
 import { unavailable } from './postgres-errors.ts'
 
-/** Up to `size` connections with the same settings, made when they are needed. */
-export interface Lane {
-  /**
-   * A connection for one piece of work. While all are in use it waits, and is forgotten once `isAbandoned`. Throws
-   * `storage_unavailable`, and `shutting_down` after `close`.
-   */
-  acquire(work: { readonly isAbandoned: boolean }): Promise<Connection>
-  /** Gives a connection back. One that is broken is replaced when it is needed. */
-  release(connection: Connection): void
-  /** Ends the connections that are in use. */
-  destroyUsed(reason: Error): void
-  /** Its connections now. One that is still being made does not count; work waits for it. */
-  report(): ConnectionsReport['connections']
-  /** Closes the idle connections now and the others when they are released. */
-  close(): void
-}
+export type Lane = ReturnType<typeof createLane>
 
-export interface LaneOptions {
-  readonly hosts: Hosts
+export interface LaneOptions extends SessionSettings {
+  /** The most connections at a time. */
   readonly size: number
-  readonly settings: SessionSettings
 }
 
 interface Waiter {
@@ -33,9 +16,8 @@ interface Waiter {
   readonly reject: (error: unknown) => void
 }
 
-/** A lane without connections yet. It makes one at a time. */
-export function createLane({ hosts, size, settings }: LaneOptions): Lane {
-  const generations = new WeakMap<Connection, number>()
+/** Connections with the same settings, which are made when they are needed, one at a time. */
+export function createLane(hosts: Hosts, { size, ...settings }: LaneOptions) {
   const used = new Set<Connection>()
   let idle: Connection[] = []
   let waiters: Waiter[] = []
@@ -43,16 +25,7 @@ export function createLane({ hosts, size, settings }: LaneOptions): Lane {
   let isClosed = false
 
   function isGood(connection: Connection): boolean {
-    return !connection.isBroken && generations.get(connection) === hosts.generation()
-  }
-
-  /** The connection used last: the others can become idle, and the server's caches of one are warm. */
-  function takeIdle(): Connection | undefined {
-    for (let last = idle.pop(); last !== undefined; last = idle.pop()) {
-      if (isGood(last)) return last
-      last.end()
-    }
-    return undefined
+    return !connection.isBroken && hosts.trusts(connection)
   }
 
   function endUnusable(): void {
@@ -67,7 +40,6 @@ export function createLane({ hosts, size, settings }: LaneOptions): Lane {
     hosts.connect(settings, endUnusable).then(
       connection => {
         isConnecting = false
-        generations.set(connection, hosts.generation())
         lend(connection)
         connectIfNeeded()
       },
@@ -101,9 +73,15 @@ export function createLane({ hosts, size, settings }: LaneOptions): Lane {
   }
 
   return {
-    acquire: async work => {
+    /**
+     * A connection for one piece of work. While all are in use it waits, and is forgotten once `isAbandoned`. Throws
+     * `storage_unavailable`, and `shutting_down` after `close`.
+     */
+    acquire: async (work: Waiter['work']): Promise<Connection> => {
       if (isClosed) throw new ServiceError('shutting_down')
-      const connection = takeIdle()
+      endUnusable()
+      // The one used last: the others can become idle, and the server's caches of one are warm.
+      const connection = idle.pop()
       if (connection !== undefined) {
         used.add(connection)
         return connection
@@ -114,17 +92,21 @@ export function createLane({ hosts, size, settings }: LaneOptions): Lane {
       })
     },
 
-    release: connection => {
+    /** Gives a connection back. One that is broken is replaced when it is needed. */
+    release: (connection: Connection) => {
       used.delete(connection)
       lend(connection)
     },
 
-    destroyUsed: reason => {
+    /** Ends the connections that are in use. */
+    destroyUsed: (reason: Error) => {
       for (const connection of used) connection.destroy(reason)
     },
 
+    /** Its connections now. One that is still being made does not count; work waits for it. */
     report: () => ({ active: used.size, idle: idle.length, waiting: countWaiting() }),
 
+    /** Closes the idle connections now and the others when they are released. */
     close: () => {
       isClosed = true
       rejectAll(new ServiceError('shutting_down'))

@@ -8,7 +8,6 @@ import type {
   UserSort,
 } from '../../users/user-repository.ts'
 import { SELECT_IS_INDEXED } from './index-next-users.ts'
-import type { Statement } from './postgres-connections.ts'
 import { REPRESENTATION, representationOf, SELECT_REVISION } from './user-reads.ts'
 
 /** The column that each sort orders by. It is the first column of an index that ends in the id. */
@@ -22,15 +21,16 @@ const SORT_COLUMNS: Readonly<Record<UserSort['by'], string>> = {
 
 export type FilterName = keyof UserFilters | 'words'
 
-const FILTERS: Readonly<Record<FilterName, string>> = {
-  ids: 'id =',
-  emails: 'email_lower =',
-  words: 'words @@',
-  name: 'name_lower =',
-  created_after: 'created_at >',
-  created_before: 'created_at <',
-  updated_after: 'updated_at >',
-  updated_before: 'updated_at <',
+/** The condition of each filter, from SQL for its value. */
+const FILTERS: Readonly<Record<FilterName, (value: string, read: Read) => string>> = {
+  ids: value => `id = ANY (string_to_array(${value}, ',')::bigint[])`,
+  emails: value => `email_lower = ANY (string_to_array(${value}, ','))`,
+  words: wordsSql,
+  name: value => `name_lower = ${value}`,
+  created_after: value => `created_at > ${value}`,
+  created_before: value => `created_at < ${value}`,
+  updated_after: value => `updated_at > ${value}`,
+  updated_before: value => `updated_at < ${value}`,
 }
 
 type Filtered = Pick<UserSelection, 'filters' | 'words'>
@@ -246,8 +246,8 @@ function sourceOf({ filters, foundFirst }: Sourced, references: References, read
 }
 
 /** The columns that a list is ordered by. */
-function positionColumns({ by }: UserSort): readonly string[] {
-  return by === 'id' || by === 'email' ? [SORT_COLUMNS[by]] : [SORT_COLUMNS[by], 'id']
+function positionColumns(sort: UserSort): readonly string[] {
+  return positionOf(sort).map(name => (name === 'id' ? 'id' : SORT_COLUMNS[sort.by]))
 }
 
 /** What follows ORDER BY. */
@@ -289,19 +289,19 @@ export function filtersToCount(query: UserSelection): readonly (readonly FilterN
  * Counts the users that match some filters, up to one more than MAX_SORTED_USERS. Words that many of the first and of the
  * last users have are not counted: their index would give all users with them before the first is counted.
  */
-export function countStatement(names: readonly FilterName[]): Statement {
+export function countStatement(names: readonly FilterName[]): string {
   const references = Object.fromEntries(names.map((name, index) => [name, `$${index + 1}`]))
   const most = MAX_SORTED_USERS + 1
   const rows = `SELECT FROM ${matchesOf({ filters: names, foundFirst: [] }, references)} LIMIT ${most}`
   const count = `SELECT count(*) FROM (${rows}) AS matches`
-  if (references.words === undefined) return { text: count }
+  if (references.words === undefined) return count
   const [first, last] = ['ASC', 'DESC'].map(
     direction => `(
       SELECT count(*) FROM (SELECT words FROM users_words ORDER BY id ${direction} LIMIT ${SAMPLE_USERS}) AS sample
       WHERE ${hasWords('$1')})`,
   )
   const areMany = `least(${first}, ${last}) > ${SAMPLE_USERS / 10}`
-  return { text: `SELECT CASE WHEN ${areMany} THEN ${most} ELSE (${count}) END` }
+  return `SELECT CASE WHEN ${areMany} THEN ${most} ELSE (${count}) END`
 }
 
 /** What follows FROM to count the users that match. */
@@ -314,18 +314,12 @@ function matchesOf(shape: Sourced, references: References): string {
 /** Whether few users with the words are read, all of them, or users in an order until a page is full. */
 type Read = 'few' | 'all' | 'ordered'
 
-/** The condition of each filter. */
 function conditionsOf(
   filters: readonly FilterName[],
   references: References,
   read: Read,
 ): readonly string[] {
-  return filters.map(name => {
-    const value = references[name] as string
-    if (name === 'ids') return `${FILTERS.ids} ANY (string_to_array(${value}, ',')::bigint[])`
-    if (name === 'emails') return `${FILTERS.emails} ANY (string_to_array(${value}, ','))`
-    return name === 'words' ? wordsSql(value, read) : `${FILTERS[name]} ${value}`
-  })
+  return filters.map(name => FILTERS[name](references[name] as string, read))
 }
 
 function wordsSql(value: string, read: Read): string {
@@ -337,7 +331,7 @@ function wordsSql(value: string, read: Read): string {
 }
 
 function hasWords(words: string): string {
-  return `${FILTERS.words} ${words}::tsquery`
+  return `words @@ ${words}::tsquery`
 }
 
 /** The WHERE clause; empty without conditions. */

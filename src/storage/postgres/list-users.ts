@@ -5,8 +5,8 @@ import type {
   UserRepository,
   UserSelection,
 } from '../../users/user-repository.ts'
-import { type Batches, createBatches } from './batches.ts'
 import { areWordsIndexed } from './index-next-users.ts'
+import { joinLookups } from './join-calls.ts'
 import {
   areWordsFar,
   countStatement,
@@ -28,7 +28,8 @@ import {
 } from './list-sql.ts'
 import {
   type Connections,
-  LONG_WORK,
+  columnsOf,
+  type Row,
   type Session,
   type Statement,
 } from './postgres-connections.ts'
@@ -43,56 +44,54 @@ const MAX_USERS_A_STATEMENT = 5000
 /** Users in one fetch: about 64 KB. */
 const FETCHED = 500
 
-const FETCH = { text: `FETCH ${FETCHED} FROM whole_list` }
+const FETCH = `FETCH ${FETCHED} FROM whole_list`
 
 /** Plans as for a list of which only the beginning is read: a sort of all users would keep the client waiting for it. */
-const PLAN_FOR_FIRST = { text: `SELECT set_config('cursor_tuple_fraction', '0', true)` }
+const PLAN_FOR_FIRST = `SELECT set_config('cursor_tuple_fraction', '0', true)`
 
 /** While the client reads slowly, the server must not take this process for dead: see `idleTimeoutMs`. */
 const AWAKE_MS = 2000
-
-const AWAKE = { text: 'SELECT' }
 
 /** `UserRepository.list`. Pages of one form that are asked for in one turn of the event loop share one statement. */
 export function createUserLister(
   connections: Connections,
 ): (query: UserQuery) => Promise<UserPage> {
-  const batchesOf = new Map<string, Batches<UserQuery, UserPage>>()
+  const readers = new Map<string, (query: UserQuery) => Promise<UserPage>>()
   let forms = 0
 
-  function createListBatches(shape: ListShape): Batches<UserQuery, UserPage> {
-    const lane = { lane: shape.isShort ? 'short' : 'long' } as const
+  function createReader(shape: ListShape): (query: UserQuery) => Promise<UserPage> {
+    const lane = shape.isShort ? 'short' : 'long'
     const number = ++forms
     // For what may read many users, PostgreSQL makes a plan for these parameters.
     const statementOf = (count: string, text: string): Statement =>
-      shape.isShort ? { name: `list_${number}_${count}`, text } : { text }
+      shape.isShort ? { name: `list_${number}_${count}`, text } : text
     const one = statementOf('one', pageStatement(shape))
     const many = statementOf('many', pagesStatement(shape))
-    return createBatches({
-      maxItems: Math.ceil(MAX_USERS_A_STATEMENT / shape.limit),
-      run: async queries => {
-        const asked = queries.map(query => valuesOf(query, shape))
-        const keys = asked.map(values => values.join('\0'))
-        // Equal pages are read once.
-        const pages = [...new Map(keys.map((key, place) => [key, asked[place] ?? []]))]
-        const isOne = pages.length === 1
-        const values = isOne ? asked[0] : transposed(pages.map(([, values]) => values))
-        const rows = await connections.query<ListRow>(isOne ? one : many, values, lane)
-        const rowOf = new Map(pages.map(([key], place) => [key, rows[place] as ListRow]))
-        return keys.map(key => ({ value: toPage(rowOf.get(key) as ListRow, shape) }))
+    const findRow = joinLookups<string, ListRow>(
+      async keys => {
+        const asked = keys.map(key => JSON.parse(key) as Row)
+        const rows = await (keys.length === 1
+          ? connections.query<ListRow>(one, asked[0], lane)
+          : connections.query<ListRow>(many, columnsOf(asked), lane))
+        return keys.map((key, place) => [key, rows[place] as ListRow])
       },
-    })
+      { maxItems: Math.ceil(MAX_USERS_A_STATEMENT / shape.limit) },
+    )
+    return async query => {
+      const row = await findRow(JSON.stringify(valuesOf(query, shape)))
+      return toPage(row as ListRow, shape)
+    }
   }
 
   function ask(query: UserQuery, shape: ListShape): Promise<UserPage> {
     const form = formOf(shape)
-    let batches = batchesOf.get(form)
-    if (batches === undefined) {
-      if (batchesOf.size >= MAX_FORMS) batchesOf.clear()
-      batches = createListBatches(shape)
-      batchesOf.set(form, batches)
+    let read = readers.get(form)
+    if (read === undefined) {
+      if (readers.size >= MAX_FORMS) readers.clear()
+      read = createReader(shape)
+      readers.set(form, read)
     }
-    return batches.add(query)
+    return read(query)
   }
 
   return async query => {
@@ -119,7 +118,7 @@ export function createUserWalker(connections: Connections): UserRepository['walk
       await session.query(PLAN_FOR_FIRST)
       if (selection.words.length > 0 && !(await areWordsIndexed(session)))
         throw new ServiceError('words_unavailable')
-      await session.query({ text: `DECLARE whole_list NO SCROLL CURSOR FOR ${text}` }, values)
+      await session.query(`DECLARE whole_list NO SCROLL CURSOR FOR ${text}`, values)
       for (;;) {
         const users = await session.query<[string]>(FETCH)
         hasBegun = true
@@ -128,13 +127,13 @@ export function createUserWalker(connections: Connections): UserRepository['walk
         if (users.length < FETCHED) return
       }
     }
-    await connections.snapshot(read, { lane: 'whole' })
+    await connections.snapshot(read)
   }
 }
 
 async function keepAwake(session: Session, taking: Promise<void>): Promise<void> {
   // The next statement shows what went wrong.
-  const timer = setInterval(() => session.query(AWAKE).catch(() => {}), AWAKE_MS)
+  const timer = setInterval(() => session.query('SELECT').catch(() => {}), AWAKE_MS)
   try {
     await taking
   } finally {
@@ -150,18 +149,8 @@ async function findFirst(
   for (const names of filtersToCount(query)) {
     const values = filterValues(query)
     const asked = names.map(name => values[name])
-    const [[count] = [0]] = await connections.query<[number]>(
-      countStatement(names),
-      asked,
-      LONG_WORK,
-    )
+    const [[count] = [0]] = await connections.query<[number]>(countStatement(names), asked, 'long')
     if (count <= MAX_SORTED_USERS) return names
   }
   return soughtOf(query)
-}
-
-/** An array for each parameter instead of one for each page. */
-function transposed(rows: readonly (readonly unknown[])[]): readonly (readonly unknown[])[] {
-  const [first = []] = rows
-  return first.map((_, index) => rows.map(row => row[index]))
 }

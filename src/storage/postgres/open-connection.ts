@@ -1,7 +1,7 @@
 import pg, { type ClientConfig } from 'pg'
 import { createPatience, NoAnswer, withinPatience } from '../../waiting/patience.ts'
 import { PostgresClient } from './client-config.ts'
-import type { Row, Session, Statement } from './postgres-connections.ts'
+import type { Row, Session, SpecialStatement, Statement } from './postgres-connections.ts'
 import { hideRows, isFatal } from './postgres-errors.ts'
 
 /** One open connection. A statement without an answer ends it, and throws `NoAnswer`. */
@@ -66,35 +66,31 @@ type FactsRow = readonly [pid: number, isReadOnly: boolean]
 
 /** Connects to one host. Throws the error of the driver or of the server, and `NoAnswer`. */
 export async function openConnection(options: OpenConnectionOptions): Promise<Connection> {
-  const { config, timeoutMs, settings, onBroken = () => {} } = options
   const client = new PostgresClient({
-    ...config,
+    ...options.config,
     types: { getTypeParser },
     keepAlive: true,
     keepAliveInitialDelayMillis: KEEP_ALIVE_AFTER_MS,
   })
-  const link = watch(client, { onBroken, settings })
+  const connection = watch(client, options)
   try {
-    return await withinPatience(timeoutMs, prepare(client, link, settings))
+    return await withinPatience(options.timeoutMs, prepare(client, connection))
   } catch (error) {
-    link.destroy(error as Error)
+    connection.destroy(error as Error)
     throw error
   }
 }
 
-async function prepare(
-  client: PostgresClient,
-  link: Link,
-  settings: SessionSettings,
-): Promise<Connection> {
+async function prepare(client: PostgresClient, connection: Connection): Promise<Connection> {
   await client.connect()
-  const [facts] = await link.query<FactsRow>({ text: SELECT_FACTS })
+  const [facts] = await connection.query<FactsRow>(SELECT_FACTS)
   const [pid, isReadOnly] = facts as FactsRow
+  const { settings } = connection
   // A pooler has process ids of its own.
   const isPooled = pid !== client.processID
   const plans = settings.hasGenericPlans ? 'force_generic_plan' : 'auto'
-  if (!isPooled) await link.query({ text: SETTINGS }, [...limitsOf(settings), plans])
-  return Object.assign(link, { isReadOnly, isPooled, settings })
+  if (!isPooled) await connection.query(SETTINGS, [...limitsOf(settings), plans])
+  return Object.assign(connection, { isReadOnly, isPooled })
 }
 
 /** The values of `lock_timeout`, `statement_timeout` and `idle_in_transaction_session_timeout`. */
@@ -103,12 +99,11 @@ export function limitsOf(settings: SessionSettings): readonly string[] {
   return [lockTimeoutMs, statementTimeoutMs, idleTimeoutMs].map(String)
 }
 
-type Link = Omit<Connection, 'isReadOnly' | 'isPooled' | 'settings'>
-
-type WatchOptions = Required<Pick<OpenConnectionOptions, 'onBroken' | 'settings'>>
-
-/** A client whose end is watched. */
-function watch(client: PostgresClient, { onBroken, settings }: WatchOptions): Link {
+/** The connection of a client, whose end is watched. Nothing is known of the server yet. */
+function watch(
+  client: PostgresClient,
+  { settings, onBroken = () => {} }: OpenConnectionOptions,
+): Connection {
   const prepared = new Set<string>()
   const patience = createPatience({ tickMs: LOOK_MS })
   const { statementTimeoutMs } = settings
@@ -136,12 +131,14 @@ function watch(client: PostgresClient, { onBroken, settings }: WatchOptions): Li
   }
 
   async function query<R extends Row>(
-    { name, text, isUnbounded = false }: Statement,
+    statement: Statement,
     values: readonly unknown[] = [],
   ): Promise<R[]> {
+    const { name, text, isUnbounded }: SpecialStatement =
+      typeof statement === 'string' ? { text: statement } : statement
     const wait = isUnbounded ? undefined : patience.begin(statementTimeoutMs + ANSWER_MS, giveUp)
     try {
-      const isPrepared = name !== undefined && !link.isPooled
+      const isPrepared = name !== undefined && !connection.isPooled
       if (isPrepared) notePrepared(name)
       const config = { text, values: values as unknown[], rowMode: 'array' as const }
       const { rows } = await client.query<R>(isPrepared ? { ...config, name } : config)
@@ -156,11 +153,13 @@ function watch(client: PostgresClient, { onBroken, settings }: WatchOptions): Li
   }
 
   function giveUp(): void {
-    link.destroy(new NoAnswer(`no answer in ${statementTimeoutMs / 1000} s`))
+    connection.destroy(new NoAnswer(`no answer in ${statementTimeoutMs / 1000} s`))
   }
 
-  const link = {
+  const connection = {
+    isReadOnly: false,
     isPooled: false,
+    settings,
     query,
     get isBroken() {
       return broken !== undefined || isEnding
@@ -176,7 +175,7 @@ function watch(client: PostgresClient, { onBroken, settings }: WatchOptions): Li
       client.connection.stream.unref()
     },
   }
-  return link
+  return connection
 }
 
 const BIGINT_OID = 20

@@ -1,4 +1,5 @@
 import { createPatience, NoAnswer, withinPatience } from '../../waiting/patience.ts'
+import { createCallGate } from '../call-gate.ts'
 import { createCommitRecorder } from '../storage-report.ts'
 import { createHosts, type HostsOptions } from './hosts.ts'
 import { createLane, type Lane } from './lane.ts'
@@ -49,16 +50,6 @@ const LONG: SessionSettings = {
   hasGenericPlans: false,
 }
 
-/** The most connections of each lane, 15 in all, and their settings. */
-const LANES: Readonly<Record<LaneName, SessionSettings & { readonly size: number }>> = {
-  short: { ...SHORT, size: 2 },
-  aside: { ...SHORT, size: 2 },
-  // What a lock keeps from being written is tried again, in pauses without a connection.
-  write: { ...SHORT, size: 4, lockTimeoutMs: 150 },
-  long: { ...LONG, size: 3 },
-  whole: { ...LONG, size: 4 },
-}
-
 const LONG_LANES: readonly LaneName[] = ['long', 'whole']
 
 const SET_LOCALLY = `
@@ -94,7 +85,7 @@ export interface OpenConnectionsOptions extends Omit<HostsOptions, 'onLost'> {
 
 /** Connections to a database. They are made when they are needed. */
 export function openConnections(options: OpenConnectionsOptions): Connections {
-  const { longStatementMs = LANES.long.statementTimeoutMs } = options
+  const { longStatementMs = LONG.statementTimeoutMs } = options
   const hosts = createHosts({
     ...options,
     onLost: () => {
@@ -102,19 +93,18 @@ export function openConnections(options: OpenConnectionsOptions): Connections {
         lanes[name].destroyUsed(new NoAnswer('the server does not answer'))
     },
   })
-  const laneOf = (name: LaneName) => {
-    const changes = LONG_LANES.includes(name) ? { statementTimeoutMs: longStatementMs } : {}
-    return createLane({ hosts, size: LANES[name].size, settings: { ...LANES[name], ...changes } })
-  }
+  const long = { ...LONG, statementTimeoutMs: longStatementMs }
+  // At most 15 connections.
   const lanes: Readonly<Record<LaneName, Lane>> = {
-    short: laneOf('short'),
-    aside: laneOf('aside'),
-    write: laneOf('write'),
-    long: laneOf('long'),
-    whole: laneOf('whole'),
+    short: createLane(hosts, { ...SHORT, size: 2 }),
+    aside: createLane(hosts, { ...SHORT, size: 2 }),
+    // What a lock keeps from being written is tried again, in pauses without a connection.
+    write: createLane(hosts, { ...SHORT, size: 4, lockTimeoutMs: 150 }),
+    long: createLane(hosts, { ...long, size: 3 }),
+    whole: createLane(hosts, { ...long, size: 4 }),
   }
   const commits = createCommitRecorder()
-  const running = new Set<Promise<unknown>>()
+  const calls = createCallGate()
   const patience = createPatience({ tickMs: LOOK_MS })
 
   async function attempt<T>(call: Call<T>, abandon: () => void): Promise<T> {
@@ -161,36 +151,33 @@ export function openConnections(options: OpenConnectionsOptions): Connections {
   }
 
   /** The caller is answered in time. What is on a connection by then ends there: with its statement, without a commit. */
-  function run<T>(
+  async function run<T>(
     mode: Call<T>['mode'],
     work: Call<T>['work'],
-    options: WriteOptions<T> = {},
+    { lane = 'write', countWrites }: WriteOptions<T> = {},
   ): Promise<T> {
-    const { lane = mode === 'read' ? 'short' : 'write', countWrites } = options
     const deadline = performance.now() + PATIENCE_MS
     const known = { isAbandoned: false, isLost: false, mayBeCommitted: false }
     const call: Call<T> = { mode, work, lane, deadline, countWrites, ...known }
-    const result = new Promise<T>((resolve, reject) => {
+    calls.enter()
+    return new Promise<T>((resolve, reject) => {
       const abandon = () => {
         call.isAbandoned = true
         const late = new NoAnswer('no answer, or no free connection, in time')
         reject(explainFailure(late, { ...call, isLost: true }))
       }
       repeat(call, abandon).then(resolve, reject)
-    })
-    running.add(result)
-    const forget = () => running.delete(result)
-    result.then(forget, forget)
-    return result
+    }).finally(calls.leave)
   }
 
   return {
-    read: (work, options) => run('read', work, options),
-    query: (statement, values, options) =>
-      run('read', session => session.query(statement, values), options),
-    write: (work, options) => run('write', work, options),
+    query: (statement, values, lane = 'short') =>
+      run('read', session => session.query(statement, values), { lane }),
+    read: (work, lane = 'short') => run('read', work, { lane }),
+    write: (statement, values, options) =>
+      run('write', session => session.query(statement, values), options),
     transaction: (work, options) => run('transaction', work, options),
-    snapshot: (work, options) => run('snapshot', work, options),
+    snapshot: work => run('snapshot', work, { lane: 'whole' }),
     ping: statement =>
       run('read', async session => {
         requireWritable(session as Connection)
@@ -206,7 +193,7 @@ export function openConnections(options: OpenConnectionsOptions): Connections {
       connections: addUp(Object.values(lanes).map(lane => lane.report())),
     }),
     close: async (last = Promise.resolve()) => {
-      const all = last.then(() => Promise.allSettled(running))
+      const all = last.then(calls.close)
       await withinPatience(CLOSE_MS, all).catch(() => {})
       hosts.close()
       for (const lane of Object.values(lanes)) {
@@ -245,22 +232,22 @@ async function inMode<T>(connection: Connection, call: Call<T>): Promise<T> {
   }
   const isSnapshot = mode === 'snapshot'
   const level = isSnapshot ? 'REPEATABLE READ READ ONLY' : 'READ COMMITTED'
-  await connection.query({ text: `BEGIN ISOLATION LEVEL ${level}` })
+  await connection.query(`BEGIN ISOLATION LEVEL ${level}`)
   try {
     if (connection.isPooled) await setLocally(connection)
     const result = await work(connection)
     if (call.isAbandoned) throw new Error('its caller has got an error')
     call.mayBeCommitted = !isSnapshot
-    await connection.query({ text: 'COMMIT' })
+    await connection.query('COMMIT')
     return result
   } catch (error) {
     // A connection that may still be in the transaction must not be used again.
-    if (!connection.isBroken) await connection.query({ text: 'ROLLBACK' }).catch(connection.destroy)
+    if (!connection.isBroken) await connection.query('ROLLBACK').catch(connection.destroy)
     throw error
   }
 }
 
 /** Settings of the session are lost, or reach other clients, where a pooler hands sessions around. */
 async function setLocally(connection: Connection): Promise<void> {
-  await connection.query({ text: SET_LOCALLY }, limitsOf(connection.settings))
+  await connection.query(SET_LOCALLY, limitsOf(connection.settings))
 }

@@ -1,26 +1,39 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { PostgresLocation } from '../../config/postgres-url.ts'
+import type { UserRepository } from '../../users/user-repository.ts'
 import { createCallGate, through } from '../call-gate.ts'
 import { createApiKeyStore } from '../create-api-key-store.ts'
 import { createSigningKeys } from '../create-signing-keys.ts'
+import type { MigrateOptions, MigrationStatus } from '../database-tasks.ts'
 import type { OpenStorageOptions, Storage } from '../storage.ts'
 import { UNFINISHED_COPY, UnusableDatabase } from '../unusable-database.ts'
-import { createWordFiller } from '../word-filler.ts'
-import { beginEmptyWords, indexedWords } from './index-next-users.ts'
+import { createWordFiller, fillWords } from '../word-filler.ts'
+import { createUserChanges } from './change-users.ts'
+import { createContendedWrites } from './contended-writes.ts'
+import { createUserCreator } from './create-users.ts'
+import { beginEmptyWords, forgetIndexedWords, indexedWords } from './index-next-users.ts'
 import { isUnfinishedCopy, readHistory } from './inspect-schema.ts'
+import { createUserLister, createUserWalker } from './list-users.ts'
 import { openConnections } from './open-connections.ts'
 import { createPostgresBanStore } from './postgres-ban-store.ts'
 import { type Connections, createPostgresSharedStatements } from './postgres-connections.ts'
 import { asUnusable, mayPass } from './postgres-errors.ts'
-import { migratePostgres, postgresMigrations, requireMigrated } from './postgres-migrator.ts'
+import {
+  migratePostgres,
+  postgresMigrationStatus,
+  postgresMigrations,
+  requireMigrated,
+} from './postgres-migrator.ts'
 import { createPostgresUserChanges } from './postgres-user-changes.ts'
 import { createPostgresUserImportStore } from './postgres-user-import-store.ts'
-import { createPostgresUserRepository } from './postgres-user-repository.ts'
+import { createShortReads } from './user-reads.ts'
 
 /** How long a start waits for a database that cannot be reached. */
 const START_PATIENCE_MS = 10_000
 
 const START_PAUSE_MS = 100
+
+const PING = { name: 'ping', text: 'SELECT FROM users WHERE id = 1' }
 
 /** Some statements of `check` read all users. */
 const TASK_STATEMENT_MS = 60_000
@@ -50,7 +63,7 @@ async function untilReachable<T>(work: () => Promise<T>): Promise<T> {
 
 /** Whether the tables of the service are there. */
 export async function hasSchema(location: PostgresLocation): Promise<boolean> {
-  const history = await withConnections(location, ({ read }) => read(readHistory))
+  const history = await withConnections(location, readHistory)
   return history.length > 0
 }
 
@@ -61,13 +74,33 @@ export async function withConnections<T>(
 ): Promise<T> {
   const connections = openConnections({ location, longStatementMs: TASK_STATEMENT_MS })
   try {
-    await waitFor(() => connections.query({ text: 'SELECT 1' }))
+    await waitFor(() => connections.query('SELECT 1'))
     return await work(connections)
   } catch (error) {
     throw asUnusable(error)
   } finally {
     await connections.close()
   }
+}
+
+/** Brings the schema and the index of words to this release. */
+export function migrateDatabase(
+  location: PostgresLocation,
+  { reindex = false, onIndexing, signal }: MigrateOptions = {},
+): Promise<void> {
+  return withConnections(location, async connections => {
+    await migratePostgres({ connections, migrations: postgresMigrations(), now: Date.now })
+    if (reindex) await forgetIndexedWords(connections)
+    // Takes turns with services that do the same.
+    await fillWords(indexedWords(connections), { onStep: onIndexing, signal })
+  })
+}
+
+/** The migrations of this release in order. */
+export function readMigrationStatus(
+  location: PostgresLocation,
+): Promise<readonly MigrationStatus[]> {
+  return withConnections(location, connections => postgresMigrationStatus(connections))
 }
 
 /** Repeats what fails because the database cannot be reached, also if it may have been done. */
@@ -84,14 +117,14 @@ async function waitFor<T>(work: () => Promise<T>): Promise<T> {
 }
 
 async function prepare(connections: Connections, options: OpenStorageOptions): Promise<void> {
-  const migrations = postgresMigrations()
   if (options.ifMissing === 'create') {
+    const migrations = postgresMigrations()
     await migratePostgres({ connections, migrations, now: options.now })
     await beginEmptyWords(connections)
   } else {
-    await requireMigrated(connections, migrations)
+    await requireMigrated(connections)
   }
-  if (await connections.read(isUnfinishedCopy)) throw new UnusableDatabase(UNFINISHED_COPY)
+  if (await isUnfinishedCopy(connections)) throw new UnusableDatabase(UNFINISHED_COPY)
 }
 
 function createPostgresStorage(connections: Connections, options: OpenStorageOptions): Storage {
@@ -104,24 +137,14 @@ function createPostgresStorage(connections: Connections, options: OpenStorageOpt
     await writes.close()
   }
 
-  const users = createPostgresUserRepository({ connections, now, steadyNow })
-  const imports = createPostgresUserImportStore({ connections, now })
-  const bans = createPostgresBanStore({
-    connections,
-    // A ban has ended once both clocks say so: neither a clock that jumps nor a machine that slept shortens it.
-    now: () => Math.min(steadyNow(), now()),
-  })
+  const imports = createPostgresUserImportStore(connections, now)
+  // A ban has ended once both clocks say so: neither a clock that jumps nor a machine that slept shortens it.
+  const bans = createPostgresBanStore(connections, () => Math.min(steadyNow(), now()))
   const statements = createPostgresSharedStatements(connections)
   const apiKeys = createApiKeyStore(statements)
   const signingKey = createSigningKeys(statements)
   return {
-    users: {
-      ...users,
-      create: through(writes, users.create),
-      update: through(writes, users.update),
-      replaceDigest: through(writes, users.replaceDigest),
-      delete: through(writes, users.delete),
-    },
+    users: createUsers({ connections, now, steadyNow, writes }),
     changes: createPostgresUserChanges(connections),
     imports: { ...imports, write: through(writes, imports.write) },
     bans: { ...bans, save: through(writes, bans.save), lift: through(writes, bans.lift) },
@@ -143,5 +166,27 @@ function createPostgresStorage(connections: Connections, options: OpenStorageOpt
     close: async () => {
       await connections.close(endInOrder())
     },
+  }
+}
+
+interface UsersOptions extends Pick<OpenStorageOptions, 'now' | 'steadyNow'> {
+  readonly connections: Connections
+  readonly writes: ReturnType<typeof createCallGate>
+}
+
+/** Users in the table `users`. Those calls of one turn of the event loop that do the same share statements. */
+function createUsers({ connections, writes, ...clocks }: UsersOptions): UserRepository {
+  const reads = createShortReads(connections, clocks.steadyNow)
+  const parts = { connections, reads, contended: createContendedWrites(), ...clocks }
+  const changes = createUserChanges(parts)
+  return {
+    ...reads,
+    list: createUserLister(connections),
+    walk: createUserWalker(connections),
+    ping: () => connections.ping(PING),
+    create: through(writes, createUserCreator(parts)),
+    update: through(writes, changes.update),
+    replaceDigest: through(writes, changes.replaceDigest),
+    delete: through(writes, changes.delete),
   }
 }

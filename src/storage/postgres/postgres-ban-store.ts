@@ -2,18 +2,14 @@ import { randomUUID } from 'node:crypto'
 import type { Ban, BanStore } from '../../limits/ban-store.ts'
 import { BAN_COLUMNS, type BanRow, createBanStore } from '../create-ban-store.ts'
 import { banKey, fromStored, hashOfBan, toStored, utf8OfStored } from './ban-text.ts'
-import { createBatches } from './batches.ts'
+import { joinCalls } from './join-calls.ts'
 import {
   type Connections,
+  columnsOf,
   createPostgresSharedStatements,
+  type Row,
   type Session,
 } from './postgres-connections.ts'
-
-export interface PostgresBanStoreOptions {
-  readonly connections: Connections
-  /** Milliseconds since the epoch. Bans that end before this time are treated as ended. */
-  readonly now: () => number
-}
 
 /** For the triggers of the table, until the end of the transaction. */
 const SET_WRITER = `SELECT set_config('user_records.writer', $1, true)`
@@ -44,23 +40,22 @@ function deleteInOrder(condition: string): string {
 const SELECT_CHANGES = `
   SELECT count(*) || ' ' || coalesce(sum(mark), 0) FROM ban_changes WHERE writer <> $1`
 
-/** Bans in PostgreSQL. Saving a ban deletes some of those that have ended. */
-export function createPostgresBanStore(options: PostgresBanStoreOptions): BanStore {
-  const { connections, now } = options
+/** Bans in PostgreSQL. `now` is that of `BanStoreOptions`. Saving a ban deletes some of those that have ended. */
+export function createPostgresBanStore(connections: Connections, now: () => number): BanStore {
   const { read } = createPostgresSharedStatements(connections)
   /** Marks the changes of this process, so that its own ones do not change its revision. */
   const writer = randomUUID()
-  const setWriter = (session: Session) => session.query({ text: SET_WRITER }, [writer])
+  const setWriter = (session: Session) => session.query(SET_WRITER, [writer])
 
-  const saves = createBatches<Ban, void>({
+  const save = joinCalls<Ban, void>({
     run: async bans => {
       await connections.transaction(
         async session => {
           await setWriter(session)
           // Of two saves of one ban, the later one counts.
           const latest = new Map(bans.map(ban => [banKey(ban), ban]))
-          await session.query({ text: UPSERT }, columnsOf([...latest.values()]))
-          await session.query({ text: DELETE_SOME_ENDED }, [Math.floor(now())])
+          await session.query(UPSERT, columnsOf([...latest.values()].map(toRow)))
+          await session.query(DELETE_SOME_ENDED, [Math.floor(now())])
         },
         // Another process may be lifting many.
         { lane: 'aside', countWrites: () => bans.length },
@@ -73,12 +68,12 @@ export function createPostgresBanStore(options: PostgresBanStoreOptions): BanSto
     now,
     table: {
       read,
-      save: saves.add,
+      save,
       deleteWhere: (condition, values) =>
         connections.transaction(
           async session => {
             await setWriter(session)
-            return session.query<[...BanRow]>({ text: deleteInOrder(condition) }, values)
+            return session.query<[...BanRow]>(deleteInOrder(condition), values)
           },
           { lane: 'long', countWrites: () => 1 },
         ),
@@ -90,12 +85,7 @@ export function createPostgresBanStore(options: PostgresBanStoreOptions): BanSto
   })
 }
 
-function columnsOf(bans: readonly Ban[]): readonly unknown[][] {
-  return [
-    bans.map(hashOfBan),
-    bans.map(({ rule }) => toStored(rule)),
-    bans.map(({ clientKey }) => toStored(clientKey)),
-    bans.map(({ endsAt }) => endsAt),
-    bans.map(({ lastsMs }) => lastsMs),
-  ]
+function toRow(ban: Ban): Row {
+  const { rule, clientKey, endsAt, lastsMs } = ban
+  return [hashOfBan(ban), toStored(rule), toStored(clientKey), endsAt, lastsMs]
 }

@@ -1,9 +1,11 @@
 import type { SharedStatements } from '../storage.ts'
 import type { StorageReport } from '../storage-report.ts'
 
-/** SQL with the parameters `$1`, `$2`, … One with a name is prepared once by each connection, which forgets the oldest. */
-export interface Statement {
-  /** Belongs to one text for good. */
+/** SQL with the parameters `$1`, `$2`, …, alone or with what is special about it. */
+export type Statement = string | SpecialStatement
+
+export interface SpecialStatement {
+  /** Belongs to one text for good. Each connection prepares the statement once, and forgets the oldest. */
   readonly name?: string
   readonly text: string
   /** Whether it may take any time, as a migration may. */
@@ -12,6 +14,11 @@ export interface Statement {
 
 /** The values of a row in the order of its columns. A `bigint` is a number, `bytea` a buffer. */
 export type Row = readonly unknown[]
+
+/** The parameters for `unnest`: an array for each column of rows, of which there is at least one. */
+export function columnsOf([first = [], ...others]: readonly Row[]): readonly unknown[][] {
+  return first.map((value, at) => [value, ...others.map(row => row[at])])
+}
 
 /** One connection, for the time of one piece of work. */
 export interface Session {
@@ -28,15 +35,9 @@ export interface Session {
  */
 export type LaneName = 'short' | 'aside' | 'write' | 'long' | 'whole'
 
-export interface WorkOptions {
-  /** By default `short` for reads and `write` for others. */
+export interface WriteOptions<T> {
+  /** By default `write`. */
   readonly lane?: LaneName
-}
-
-/** For work that may take longer than a second. */
-export const LONG_WORK = { lane: 'long' } as const
-
-export interface WriteOptions<T> extends WorkOptions {
   /** How many writes of callers are done with the result. Left out for housekeeping, which does none. */
   readonly countWrites?: (result: T) => number
 }
@@ -53,23 +54,27 @@ export type ConnectionsReport = Required<Pick<StorageReport, 'commits' | 'connec
  * `shutting_down` after `close`. Other errors of the server pass as they are: see `postgres-errors.ts`.
  */
 export interface Connections {
-  /** Runs statements that only read. Runs them again on another connection if theirs breaks. */
-  read<T>(work: (session: Session) => Promise<T>, options?: WorkOptions): Promise<T>
-  /** Runs one statement that only reads, as `read` does. */
+  /** Runs a statement that only reads, by default in the lane `short`. Runs it again on another connection if its own breaks. */
   query<R extends Row>(
     statement: Statement,
     values?: readonly unknown[],
-    options?: WorkOptions,
+    lane?: LaneName,
   ): Promise<R[]>
-  /** Runs one statement that writes, in a transaction of its own. */
-  write<T>(work: (session: Session) => Promise<T>, options?: WriteOptions<T>): Promise<T>
+  /** The same with several statements on one connection. */
+  read<T>(work: (session: Session) => Promise<T>, lane?: LaneName): Promise<T>
+  /** Runs a statement that writes, in a transaction of its own. */
+  write<R extends Row>(
+    statement: Statement,
+    values?: readonly unknown[],
+    options?: WriteOptions<R[]>,
+  ): Promise<R[]>
   /** Runs statements in one transaction (READ COMMITTED), which is rolled back if the work throws. */
   transaction<T>(work: (session: Session) => Promise<T>, options?: WriteOptions<T>): Promise<T>
   /**
-   * Runs statements that only read, all of which see one moment. Runs them again if their connection breaks soon after the
-   * call.
+   * Runs statements that only read in the lane `whole`. All of them see one moment. Runs them again if their connection breaks
+   * soon after the call.
    */
-  snapshot<T>(work: (session: Session) => Promise<T>, options: WorkOptions): Promise<T>
+  snapshot<T>(work: (session: Session) => Promise<T>): Promise<T>
   /** Runs a statement. Throws `storage_unavailable` unless the server answers now and takes writes. */
   ping(statement: Statement): Promise<void>
   /** Asks nobody, and answers after `close` too. */
@@ -81,11 +86,7 @@ export interface Connections {
 /** The statements of `SharedStatements` on PostgreSQL. */
 export function createPostgresSharedStatements(connections: Connections): SharedStatements {
   return {
-    read: (text, values) => connections.query({ text }, values, { lane: 'aside' }),
-    write: (text, values) =>
-      connections.write(session => session.query({ text }, values), {
-        lane: 'aside',
-        countWrites: () => 1,
-      }),
+    read: (sql, values) => connections.query(sql, values, 'aside'),
+    write: (sql, values) => connections.write(sql, values, { lane: 'aside', countWrites: () => 1 }),
   }
 }

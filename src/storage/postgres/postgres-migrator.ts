@@ -9,7 +9,7 @@ import {
 } from '../migrations.ts'
 import { FOREIGN, OLDER_SCHEMA, UnusableDatabase } from '../unusable-database.ts'
 import { readHistory, requireUsable } from './inspect-schema.ts'
-import { type Connections, LONG_WORK, type Session } from './postgres-connections.ts'
+import type { Connections, Session } from './postgres-connections.ts'
 import { isCausedBy, isOfState, NO_RIGHTS, sqlStateOf } from './postgres-errors.ts'
 
 export interface MigrateOptions {
@@ -87,10 +87,8 @@ export async function migratePostgres(options: MigrateOptions): Promise<void> {
 }
 
 /** Throws `UnusableDatabase` unless the schema is that of this release. */
-export async function requireMigrated(
-  connections: Connections,
-  migrations: readonly Migration[],
-): Promise<void> {
+export async function requireMigrated(connections: Connections): Promise<void> {
+  const migrations = postgresMigrations()
   const applied = await appliedTo(connections, migrations)
   if (applied.length < migrations.length) throw new UnusableDatabase(OLDER_SCHEMA)
 }
@@ -98,8 +96,8 @@ export async function requireMigrated(
 /** The migrations of this release, each with the time at which it was applied. Changes nothing. */
 export async function postgresMigrationStatus(
   connections: Connections,
-  migrations: readonly Migration[],
 ): Promise<readonly MigrationStatus[]> {
+  const migrations = postgresMigrations()
   return statusOf(await appliedTo(connections, migrations), migrations)
 }
 
@@ -113,21 +111,24 @@ async function appliedTo(
     const applied = await readHistory(session)
     checkHistory(applied, migrations)
     return applied
-  }, LONG_WORK)
+  }, 'long')
 }
 
 /** Returns false if another process holds the lock. */
 async function applyNext({ connections, migrations, now }: MigrateOptions): Promise<boolean> {
   try {
-    return await connections.transaction(async session => {
-      const [[hasLock] = [false]] = await session.query<[boolean]>({ text: TRY_LOCK })
-      if (!hasLock) return false
-      const applied = await readHistory(session)
-      checkHistory(applied, migrations)
-      const next = migrations[applied.length]
-      if (next !== undefined) await apply(session, next, now())
-      return true
-    }, LONG_WORK)
+    return await connections.transaction(
+      async session => {
+        const [[hasLock] = [false]] = await session.query<[boolean]>(TRY_LOCK)
+        if (!hasLock) return false
+        const applied = await readHistory(session)
+        checkHistory(applied, migrations)
+        const next = migrations[applied.length]
+        if (next !== undefined) await apply(session, next, now())
+        return true
+      },
+      { lane: 'long' },
+    )
   } catch (error) {
     throw explain(error)
   }
@@ -145,9 +146,9 @@ function explain(error: unknown): unknown {
 }
 
 async function apply(session: Session, next: Migration, now: number): Promise<void> {
-  await session.query({ text: SET_SEARCH_PATH })
-  if (next.version === 1) await session.query({ text: CREATE_HISTORY })
+  await session.query(SET_SEARCH_PATH)
+  if (next.version === 1) await session.query(CREATE_HISTORY)
   await session.query({ text: next.sql, isUnbounded: true })
   const { version, name, hash } = next
-  await session.query({ text: INSERT_HISTORY }, [version, name, hash, new Date(now).toISOString()])
+  await session.query(INSERT_HISTORY, [version, name, hash, new Date(now).toISOString()])
 }

@@ -10,7 +10,7 @@ import {
   changePageOf,
   DELETIONS_A_TIME,
 } from '../change-pages.ts'
-import { type Connections, LONG_WORK, type Statement } from './postgres-connections.ts'
+import type { Connections, Statement } from './postgres-connections.ts'
 import { unavailable } from './postgres-errors.ts'
 import { REPRESENTATION } from './user-reads.ts'
 
@@ -88,33 +88,27 @@ const isRestored = (one: string, other: string) => `
   (split_part(${one}, '/', 1), split_part(${one}, '/', 4)) <> (split_part(${other}, '/', 1), split_part(${other}, '/', 4))`
 
 /** After a promotion the numbers of transactions still mean something, but cursors may be those of a lost future. */
-const BEGIN_ANEW: Statement = {
-  text: `
-    UPDATE user_feed SET mark = ${NEW_MARK}, server = ${SERVER}
-    FROM user_feed AS former WHERE user_feed.server IS DISTINCT FROM ${SERVER}
-    RETURNING ${isRestored('former.server', 'user_feed.server')}`,
-}
+const BEGIN_ANEW = `
+  UPDATE user_feed SET mark = ${NEW_MARK}, server = ${SERVER}
+  FROM user_feed AS former WHERE user_feed.server IS DISTINCT FROM ${SERVER}
+  RETURNING ${isRestored('former.server', 'user_feed.server')}`
 
-const FORGET_ALL: Statement = {
-  text: `
-    WITH forgotten AS (DELETE FROM user_changes)
-    UPDATE user_feed SET baseline_through = ${MAX_ID}, forgotten_in = '0', forgotten_id = 0`,
-}
+const FORGET_ALL = `
+  WITH forgotten AS (DELETE FROM user_changes)
+  UPDATE user_feed SET baseline_through = ${MAX_ID}, forgotten_in = '0', forgotten_id = 0`
 
 /** A write of one of their users waits for the end of the statement. */
 const CHANGES_A_TIME = 5000
 
 /** Forgets the changes of the next users, unless the feed has begun anew. The lock keeps it as it is until the commit. */
-const FORGET_NEXT: Statement = {
-  text: `
-    WITH restored AS (
-      SELECT FROM user_feed WHERE ${isRestored('server', SERVER)} FOR SHARE
-    ), next AS (
-      SELECT id FROM user_changes WHERE id > $1 AND EXISTS (SELECT FROM restored) ORDER BY id LIMIT ${CHANGES_A_TIME}
-    ), forgotten AS (
-      DELETE FROM user_changes USING next WHERE user_changes.id = next.id)
-    SELECT max(id) FROM next`,
-}
+const FORGET_NEXT = `
+  WITH restored AS (
+    SELECT FROM user_feed WHERE ${isRestored('server', SERVER)} FOR SHARE
+  ), next AS (
+    SELECT id FROM user_changes WHERE id > $1 AND EXISTS (SELECT FROM restored) ORDER BY id LIMIT ${CHANGES_A_TIME}
+  ), forgotten AS (
+    DELETE FROM user_changes USING next WHERE user_changes.id = next.id)
+  SELECT max(id) FROM next`
 
 /** For how long a request waits for the feed to begin anew. */
 const BEGIN_MS = 1000
@@ -141,9 +135,7 @@ const FORGET: Statement = {
     SELECT count(*) FROM forgotten`,
 }
 
-const COUNT_DELETIONS: Statement = {
-  text: `SELECT count(*) FROM user_changes WHERE deleted_at IS NOT NULL`,
-}
+const COUNT_DELETIONS = `SELECT count(*) FROM user_changes WHERE deleted_at IS NOT NULL`
 
 /** The feed in PostgreSQL. It shows a change once no older transaction that writes is running. */
 export function createPostgresUserChanges(connections: Connections): UserChanges {
@@ -197,14 +189,14 @@ export function createPostgresUserChanges(connections: Connections): UserChanges
     },
 
     forgetDeletions: async before => {
-      const [row] = await connections.write(session =>
-        session.query<[count: number]>(FORGET, [new Date(before).toISOString()]),
-      )
+      const [row] = await connections.write<[count: number]>(FORGET, [
+        new Date(before).toISOString(),
+      ])
       return row?.[0] === DELETIONS_A_TIME
     },
 
     countDeletions: async () => {
-      const [[count] = [0]] = await connections.query<[number]>(COUNT_DELETIONS, [], LONG_WORK)
+      const [[count] = [0]] = await connections.query<[number]>(COUNT_DELETIONS, [], 'long')
       return count
     },
   }
@@ -217,16 +209,17 @@ export function createPostgresUserChanges(connections: Connections): UserChanges
 async function beginFeedAnew(connections: Connections): Promise<void> {
   let through: number | null = 0
   while (through !== null) {
-    const [row] = await connections.write(
-      session => session.query<[number | null]>(FORGET_NEXT, [through]),
-      LONG_WORK,
-    )
+    type Row = [last: number | null]
+    const [row]: Row[] = await connections.write(FORGET_NEXT, [through], { lane: 'long' })
     through = row?.[0] ?? null
   }
-  await connections.transaction(async session => {
-    const [row] = await session.query<[isRestored: boolean]>(BEGIN_ANEW)
-    if (row?.[0] === true) await session.query(FORGET_ALL)
-  }, LONG_WORK)
+  await connections.transaction(
+    async session => {
+      const [row] = await session.query<[isRestored: boolean]>(BEGIN_ANEW)
+      if (row?.[0] === true) await session.query(FORGET_ALL)
+    },
+    { lane: 'long' },
+  )
 }
 
 /** Whether a position is of another feed, before a forgotten deletion that its reader needs, or beyond the last change. */

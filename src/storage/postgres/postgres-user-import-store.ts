@@ -19,16 +19,9 @@ import { insertUsers, readUsersOf, takeIds, updateUsers } from './import-stateme
 import {
   type Connections,
   createPostgresSharedStatements,
-  LONG_WORK,
   type Session,
 } from './postgres-connections.ts'
 import { isCausedBy } from './postgres-errors.ts'
-
-export interface PostgresUserImportStoreOptions {
-  readonly connections: Connections
-  /** Milliseconds since the epoch. */
-  readonly now: () => number
-}
 
 /** What a batch does, in the order of its rows up to the conflict that ends it. */
 interface Plan {
@@ -49,17 +42,16 @@ const RACES: readonly string[] = ['23505', '40P01', '40001']
 const SELECT_LAST_ID = `SELECT coalesce(pg_sequence_last_value('users_id_seq'::regclass), 0)`
 
 /** Another writer was between the reads of a batch and its writes. */
-class Outrun extends Error {}
+class Race extends Error {}
 
 /**
  * Imports in the tables `users` and `imports` of PostgreSQL. A batch is decided row by row in memory and written with a few
- * statements. If another writer gets in between, the whole batch is repeated.
+ * statements. If another writer gets in between, the whole batch is repeated. `now` is in milliseconds since the epoch.
  */
 export function createPostgresUserImportStore(
-  options: PostgresUserImportStoreOptions,
+  connections: Connections,
+  now: () => number,
 ): UserImportStore {
-  const { connections, now } = options
-
   /**
    * The ids of the users that the batch will create, by the place of their row. They are taken before the transaction, in
    * the order of the rows. Only what other writers do meanwhile can make another plan of the same batch.
@@ -68,13 +60,13 @@ export function createPostgresUserImportStore(
     const { users } = batch
     const known = await connections.read(async session => {
       return { users: await readUsersOf(session, users), lastId: await readLastId(session) }
-    }, LONG_WORK)
+    }, 'long')
     const idFor = createIdCounter(known.lastId)
     const { created } = plan(batch, known.users, place => idFor(users[place]?.id))
     const places = [...created.keys()]
     if (places.length === 0) return new Map()
     const wanted = places.map(place => users[place]?.id)
-    const ids = await connections.write(session => takeIds(session, wanted), LONG_WORK)
+    const ids = await takeIds(connections, wanted)
     return new Map(places.map((place, index) => [place, ids[index] as number]))
   }
 
@@ -113,30 +105,30 @@ export function createPostgresUserImportStore(
     const existing = users.length === 0 ? [] : await readUsersOf(session, users, { isLocked })
     const { outcomes, created, changed } = plan(batch, existing, place => {
       const id = ids.get(place)
-      if (id === undefined) throw new Outrun()
+      if (id === undefined) throw new Race()
       return id
     })
     if (changed.length > 0) await updateUsers(session, changed, idsToPark(existing, changed))
     const inserted = created.size === 0 ? 0 : await insertUsers(session, [...created.values()])
-    if (inserted < created.size) throw new Outrun()
+    if (inserted < created.size) throw new Race()
     const checkpoint = checkpointValues(checkpointAfter(outcomes), now())
-    await session.query({ text: UPSERT_CHECKPOINT }, checkpoint)
+    await session.query(UPSERT_CHECKPOINT, checkpoint)
     return outcomes
   }
 
   return {
     findCheckpoint: createCheckpointFinder(createPostgresSharedStatements(connections)),
 
-    findUsers: rows => connections.read(session => readUsersOf(session, rows), LONG_WORK),
+    findUsers: rows => connections.read(session => readUsersOf(session, rows), 'long'),
 
-    lastId: () => connections.read(readLastId),
+    lastId: () => readLastId(connections),
 
     write: async batch => {
       for (let attempt = 1; ; attempt++) {
         try {
           const ids = batch.users.length === 0 ? new Map() : await takeIdsFor(batch)
           return await connections.transaction(session => write(session, batch, ids), {
-            ...LONG_WORK,
+            lane: 'long',
             countWrites: () => 1,
           })
         } catch (error) {
@@ -151,7 +143,7 @@ export function createPostgresUserImportStore(
 }
 
 async function readLastId(session: Session): Promise<number> {
-  const [[lastId] = [0]] = await session.query<[number]>({ text: SELECT_LAST_ID })
+  const [[lastId] = [0]] = await session.query<[number]>(SELECT_LAST_ID)
   return lastId
 }
 
@@ -166,5 +158,5 @@ function idsToPark(existing: readonly UserRow[], changed: readonly UserRow[]): n
 }
 
 function isRace(error: unknown): boolean {
-  return error instanceof Outrun || isCausedBy(error, RACES)
+  return error instanceof Race || isCausedBy(error, RACES)
 }

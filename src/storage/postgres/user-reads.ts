@@ -1,6 +1,6 @@
 import { idOf, storedUser } from '../../users/stored-user.ts'
 import type { StoredUser, UserReads, UserWithDigest } from '../../users/user-repository.ts'
-import { createBatches, createLookup } from './batches.ts'
+import { joinCalls, joinLookups } from './join-calls.ts'
 import type { Connections, Statement } from './postgres-connections.ts'
 
 /** SQL for the JSON of a user of `table` as clients see it. */
@@ -58,24 +58,18 @@ type KeyRow = readonly [keyHash: Buffer, fingerprint: string | null, userJson: s
 /** The short reads of users. Calls of one turn of the event loop share one query for each kind. */
 export type ShortReads = Omit<UserReads, 'list' | 'walk' | 'ping'>
 
-export interface ShortReadsOptions {
-  readonly connections: Connections
-  /** Milliseconds since the epoch that do not jump when the machine's clock is set. */
-  readonly steadyNow: () => number
-}
-
-/** `ShortReads` on these connections. */
-export function createShortReads({ connections, steadyNow }: ShortReadsOptions): ShortReads {
+/** `ShortReads` on these connections. `steadyNow` is that of `OpenStorageOptions`. */
+export function createShortReads(connections: Connections, steadyNow: () => number): ShortReads {
   const read = connections.query
 
-  const users = createLookup<number, StoredUser>(async ids => {
+  const find = joinLookups<number, StoredUser>(async ids => {
     const rows = await (ids.length === 1
       ? read<[string]>(FIND_ONE, [ids[0]])
       : read<[string]>(FIND_MANY, [ids]))
     return rows.map(([json]) => [idOf(json), storedUser(json)])
   })
 
-  const byEmail = createLookup<string, UserWithDigest>(async emails => {
+  const findByEmail = joinLookups<string, UserWithDigest>(async emails => {
     const rows = await read<[string, string, string | null]>(FIND_BY_EMAIL, [emails])
     return rows.map(([email, json, passwordDigest]) => [
       email,
@@ -83,31 +77,31 @@ export function createShortReads({ connections, steadyNow }: ShortReadsOptions):
     ])
   })
 
-  const owners = createLookup<string, number>(emails => read(FIND_OWNERS, [emails]))
+  const findOwner = joinLookups<string, number>(emails => read(FIND_OWNERS, [emails]))
 
-  const keys = createLookup<string, KeyRow>(async hashes => {
+  const findKey = joinLookups<string, KeyRow>(async hashes => {
     const found = hashes.map(hash => Buffer.from(hash, 'hex'))
-    const rows = await read<KeyRow>(FIND_KEYS, [found, steadyNow()], { lane: 'aside' })
+    const rows = await read<KeyRow>(FIND_KEYS, [found, steadyNow()], 'aside')
     return rows.map(row => [row[0].toString('hex'), row])
   })
 
-  const revisions = createBatches<undefined, string>({
+  const readRevision = joinCalls<undefined, string>({
     run: async asked => {
-      const [row] = await read<[string]>(FIND_REVISION, [], { lane: 'aside' })
+      const [row] = await read<[string]>(FIND_REVISION, [], 'aside')
       const [value] = row as [string]
       return asked.map(() => ({ value }))
     },
   })
 
   return {
-    find: users.add,
+    find,
 
-    findByEmail: email => byEmail.add(email.toLowerCase()),
+    findByEmail: email => findByEmail(email.toLowerCase()),
 
     findDigests: async ids => new Map(await read<[number, string | null]>(FIND_DIGESTS, [ids])),
 
     findIdempotentCreate: async keyHash => {
-      const row = await keys.add(keyHash.toString('hex'))
+      const row = await findKey(keyHash.toString('hex'))
       if (row === undefined) return undefined
       const [, fingerprint, json] = row
       if (fingerprint === null || json === null) return 'user_deleted'
@@ -115,10 +109,10 @@ export function createShortReads({ connections, steadyNow }: ShortReadsOptions):
     },
 
     isEmailTaken: async (email, exceptId) => {
-      const owner = await owners.add(email.toLowerCase())
+      const owner = await findOwner(email.toLowerCase())
       return owner !== undefined && owner !== exceptId
     },
 
-    revision: () => revisions.add(undefined),
+    revision: () => readRevision(undefined),
   }
 }

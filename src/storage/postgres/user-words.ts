@@ -21,19 +21,16 @@ export const WRITES_WORDS = `(SELECT set_config('user_records.words', 'written',
 export const REPLACE_WORDS = `
   ON CONFLICT (id) DO UPDATE SET words = excluded.words WHERE former.words <> excluded.words`
 
-const UPSERT: Statement = {
-  name: 'upsert_words',
-  text: `
-    INSERT INTO users_words AS former (id, words)
-    SELECT id, ${vectorOf('words')} FROM unnest($1::bigint[], $2::text[]) AS named (id, words)
-    ORDER BY id ${REPLACE_WORDS}`,
-}
-
 const INSERT: Statement = {
   name: 'insert_words',
   text: `
-    INSERT INTO users_words (id, words)
+    INSERT INTO users_words AS former (id, words)
     SELECT id, ${vectorOf('words')} FROM unnest($1::bigint[], $2::text[]) AS named (id, words)`,
+}
+
+const UPSERT: Statement = {
+  name: 'upsert_words',
+  text: `${INSERT.text} ORDER BY id ${REPLACE_WORDS}`,
 }
 
 /** Writes the words of users that the transaction of the session has inserted, each as `wordsText` returns them. */

@@ -44,7 +44,7 @@ export async function openRedisCounters(
     onBroken: error => store.lose(error),
   })
   const store = createFallbackCounterStore({
-    shared: createRedisCounterStore({ nameOf: createCounterKeys(prefix, secret), send: link.send }),
+    shared: createRedisCounterStore(link.send, createCounterKeys(prefix, secret)),
     local,
     patienceMs: PATIENCE_MS,
     probe: link.open,

@@ -1,6 +1,6 @@
 import { createClient, createCluster, type RedisClientOptions } from '@redis/client'
 import type { RedisLocation, RedisNode } from '../../config/redis-url.ts'
-import { asUnusableRedis, NotACluster } from './redis-errors.ts'
+import { asUnusableRedis, UnusableRedis } from './redis-errors.ts'
 
 /**
  * Sends a command about one key to the Redis server, or to the master of a Redis Cluster that has it. Commands of one turn of
@@ -16,8 +16,6 @@ export interface ConnectOptions {
   readonly signal: AbortSignal
 }
 
-type Client = ReturnType<typeof createClientOf>
-
 /**
  * Connects to Redis, and finds out whether it is a Cluster. There is no queue for commands while it is not connected, and it
  * never connects again by itself: who uses it decides when to.
@@ -31,7 +29,7 @@ export async function openRedisConnection(options: ConnectOptions): Promise<Send
   }
   if (location.nodes.length > 1) {
     client.destroy()
-    throw new NotACluster()
+    throw new UnusableRedis('these servers are not nodes of a Redis Cluster: name one server')
   }
   signal.throwIfAborted()
   client.on('error', error => {
@@ -40,14 +38,12 @@ export async function openRedisConnection(options: ConnectOptions): Promise<Send
   return (_key, command) => client.sendCommand(command)
 }
 
-interface OpenNode {
-  readonly client: Client
-  readonly node: RedisNode
-}
+/** Callers have timeouts of their own, and a signal for each command costs more than the command. */
+const OF_COMMANDS = { RESP: 2, commandOptions: { timeout: 0 } } as const
 
 /** The connection to the node that answers first; the others are dropped. */
-async function openFirst({ location, signal }: ConnectOptions): Promise<OpenNode> {
-  const attempts = location.nodes.map(node => openNode(location, node, signal))
+async function openFirst(options: ConnectOptions) {
+  const attempts = options.location.nodes.map(node => openNode(options, node))
   try {
     const first = await Promise.any(attempts)
     for (const attempt of attempts) {
@@ -64,12 +60,9 @@ async function openFirst({ location, signal }: ConnectOptions): Promise<OpenNode
   }
 }
 
-async function openNode(
-  location: RedisLocation,
-  node: RedisNode,
-  signal: AbortSignal,
-): Promise<OpenNode> {
-  const client = createClientOf({ ...optionsOf(location), socket: socketOf(location, node) })
+async function openNode({ location, signal }: ConnectOptions, node: RedisNode) {
+  const socket = socketOf(location, node)
+  const client = createClient({ ...OF_COMMANDS, ...optionsOf(location), socket })
   // The promise of `connect` rejects with it too.
   client.on('error', () => {})
   signal.addEventListener('abort', () => client.destroy())
@@ -84,15 +77,10 @@ async function openNode(
   }
 }
 
-function createClientOf(options: RedisClientOptions) {
-  return createClient({ ...options, RESP: 2, commandOptions: NO_TIMEOUT })
-}
-
-/** Callers have timeouts of their own, and a signal for each command costs more than the command. */
-const NO_TIMEOUT = { timeout: 0 }
-
 /** A server that does not allow the question is taken for one of no Cluster. */
-async function isOfCluster(client: Client): Promise<boolean> {
+async function isOfCluster(
+  client: Awaited<ReturnType<typeof openNode>>['client'],
+): Promise<boolean> {
   try {
     return String(await client.sendCommand(['INFO', 'cluster'])).includes('cluster_enabled:1')
   } catch {
@@ -107,9 +95,8 @@ async function openCluster(
   const cluster = createCluster({
     // Only the one that has answered: others are tried for seconds.
     rootNodes: [{ socket: socketOf(location, node) }],
+    ...OF_COMMANDS,
     defaults: { ...optionsOf(location), socket: socketOf(location) },
-    RESP: 2,
-    commandOptions: NO_TIMEOUT,
     maxCommandRedirections: 4,
   })
   let lastError: unknown

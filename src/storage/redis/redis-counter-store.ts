@@ -25,13 +25,11 @@ return { count, left }`
 /** Redis knows the script by this hash once it has run. */
 const COUNT_SCRIPT_SHA1 = createHash('sha1').update(COUNT_SCRIPT).digest('hex')
 
-export interface RedisCounterStoreOptions {
-  readonly nameOf: (key: CounterKey) => string
-  readonly send: Send
-}
-
-/** Windows end by Redis's own clock. */
-export function createRedisCounterStore({ nameOf, send }: RedisCounterStoreOptions): CounterStore {
+/** Windows end by Redis's own clock. `nameOf` is one of `createCounterKeys`. */
+export function createRedisCounterStore(
+  send: Send,
+  nameOf: (key: CounterKey) => string,
+): CounterStore {
   return {
     increment: (key, windowMs) => countInRedis(send, nameOf(key), windowMs),
 

@@ -1,13 +1,6 @@
 /** Redis cannot be used, and waiting will not help. The message completes a sentence that begins with its URL. */
 export class UnusableRedis extends Error {}
 
-/** A list of nodes that are no Redis Cluster. */
-export class NotACluster extends UnusableRedis {
-  constructor() {
-    super('these servers are not nodes of a Redis Cluster: name one server')
-  }
-}
-
 const REFUSED = 'the server refuses this user or password'
 
 const NO_DATABASE = 'the server has no database of this number'

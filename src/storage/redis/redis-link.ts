@@ -13,29 +13,21 @@ export interface RedisLinkOptions {
   readonly onBroken: (error: unknown) => void
 }
 
-/** A connection to Redis that can be replaced. */
-export interface RedisLink {
-  /** Connects and counts something on trial, in place of the connection before. Ends within about a second. */
-  open(): Promise<void>
-  /** Waits while a connection is being opened. */
-  readonly send: Send
-  close(): void
-}
-
 /** How long it may take to connect. */
 const OPEN_MS = 1000
 
 /** Names that no client is counted by. So many that each master of a Cluster has some of them. */
 const TRIALS = Array.from({ length: 64 }, (_, index) => `trial-${index}`)
 
-export function createRedisLink(options: RedisLinkOptions): RedisLink {
-  const { location, prefix, patienceMs, onBroken } = options
+/** A connection to Redis that can be replaced. */
+export function createRedisLink({ location, prefix, patienceMs, onBroken }: RedisLinkOptions) {
   let opening: Promise<Send> | undefined
   /** What `opening` has resolved to: a count does not wait for a promise more than it must. */
   let opened: Send | undefined
   let abort = new AbortController()
   let openedAt = 0
 
+  /** Connects and counts something on trial, in place of the connection before. Ends within about a second. */
   async function open(): Promise<void> {
     close()
     const { signal } = abort
@@ -85,15 +77,14 @@ export function createRedisLink(options: RedisLinkOptions): RedisLink {
     abort = new AbortController()
   }
 
-  async function sendOnceOpen(...command: Parameters<Send>): Promise<unknown> {
+  async function sendOnceOpen(...command: Parameters<Send>) {
     if (opening === undefined) throw new Error('not connected')
     const send = await opening
     return send(...command)
   }
 
-  return {
-    open,
-    send: (...command) => (opened ?? sendOnceOpen)(...command),
-    close,
-  }
+  /** Waits while a connection is being opened. */
+  const send: Send = (...command) => (opened ?? sendOnceOpen)(...command)
+
+  return { open, send, close }
 }

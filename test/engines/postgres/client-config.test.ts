@@ -86,8 +86,8 @@ describe.skipIf(!canStartClusters || !canMakeCertificates)('a connection', () =>
   }
 
   function clientOf(location: PostgresLocation): PostgresClient {
-    const [host = { host: '', port: 0 }] = location.hosts
-    return new PostgresClient(createClientConfigs(location)(host)).on('error', () => {})
+    const [config = {}] = createClientConfigs(location)
+    return new PostgresClient(config).on('error', () => {})
   }
 
   async function serveWith(settings: Readonly<Record<string, string>>): Promise<void> {

@@ -3,7 +3,7 @@ import {
   migratePostgres,
   postgresMigrations,
 } from '../../../src/storage/postgres/postgres-migrator.ts'
-import type { Storage } from '../../../src/storage/storage.ts'
+import type { IndexingProgress, Storage } from '../../../src/storage/storage.ts'
 import {
   connectTo,
   holdOpen,
@@ -86,6 +86,14 @@ test('users that something without words writes are found soon', async () => {
   await sql('TRUNCATE users')
   expect(await found(storage, 'x')).toBe(0)
   await expectSound(url)
+})
+
+test('the progress is that of the users that something without words has written', async () => {
+  const { url } = await newFilled(1200)
+  const seen: IndexingProgress[] = []
+  await tasksOn(url).migrate({ onIndexing: progress => seen.push(progress) })
+  expect(seen.map(({ through }) => through)).toEqual([500, 1000, 1200])
+  expect(seen.map(({ isComplete }) => isComplete)).toEqual([false, false, true])
 })
 
 test('a search is refused while users without words cannot be indexed', async () => {

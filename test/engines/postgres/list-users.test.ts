@@ -37,7 +37,7 @@ test('pages of different numbers are one prepared statement, alone and together,
   const together = await Promise.all([...pages, ...pages].map(idsOf))
   expect(together).toEqual([...expected, ...expected])
   const text = `SELECT name FROM pg_prepared_statements WHERE name LIKE 'list%'`
-  const names = await connections.query({ text })
+  const names = await connections.query(text)
   expect(names).toHaveLength(2)
 })
 

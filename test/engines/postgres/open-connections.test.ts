@@ -47,14 +47,14 @@ test('settings of the URL that would break statements are replaced', async () =>
   const options = '-c array_nulls=off -c bytea_output=escape -c jit=on'
   const url = `${await newPostgresDatabase()}?options=${encodeURIComponent(options)}`
   const current = ['array_nulls', 'bytea_output', 'jit'].map(name => `current_setting('${name}')`)
-  const rows = await connectTo(url).read(session => session.query({ text: `SELECT ${current}` }))
+  const rows = await connectTo(url).query(`SELECT ${current}`)
   expect(rows).toEqual([['on', 'hex', 'off']])
 })
 
 test('a process that was busy until the deadline still hears the answer of the server', async () => {
   const timeoutMs = 2000
   const location = locationOf(await newPostgresDatabase())
-  const [config = {}] = location.hosts.map(createClientConfigs(location))
+  const [config = {}] = createClientConfigs(location)
   const settings = { lockTimeoutMs: 0, statementTimeoutMs: timeoutMs, hasGenericPlans: false }
   const opening = openConnection({ config, timeoutMs, settings })
   onTestFinished(async () => (await opening).end())
@@ -72,8 +72,7 @@ test.skipIf(!canStartClusters)(
     onTestFinished(async () => {
       await Promise.all([cluster.remove(), connections.close()])
     })
-    const read = (text: string, lane: LaneName = 'short') =>
-      connections.query({ text }, [], { lane })
+    const read = (text: string, lane: LaneName = 'short') => connections.query(text, [], lane)
     await read('SELECT 1')
     const ended = expect(read('SELECT pg_sleep(1000)', 'long')).rejects.toMatchObject(UNAVAILABLE)
     const running = `SELECT FROM pg_stat_activity WHERE query LIKE 'SELECT pg_sleep%' AND state = 'active'`
@@ -88,7 +87,7 @@ test('long work goes on beside short work that got its connection too late for a
   const url = await newPostgresDatabase()
   await queryPostgres(url, 'CREATE TABLE held ()')
   const connections = connectTo(url)
-  const read = (text: string, lane: LaneName = 'short') => connections.query({ text }, [], { lane })
+  const read = (text: string, lane: LaneName = 'short') => connections.query(text, [], lane)
   await holdOpen(url, 'LOCK TABLE held IN ACCESS EXCLUSIVE MODE')
   const slept = read('SELECT pg_sleep(2)', 'long')
   // More than there are connections: those that wait for one have little time left when they get it.

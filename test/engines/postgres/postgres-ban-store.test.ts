@@ -9,7 +9,7 @@ import { copyPostgresTemplate, queryPostgres } from '../../support/postgres-data
 
 async function opened(now: () => number = Date.now) {
   const url = await copyPostgresTemplate()
-  const openStore = () => createPostgresBanStore({ connections: connectTo(url), now })
+  const openStore = () => createPostgresBanStore(connectTo(url), now)
   const sql = (text: string) => queryPostgres(url, text)
   return { sql, openStore, store: openStore() }
 }
@@ -67,12 +67,9 @@ describe('createPostgresBanStore', () => {
     },
   )
 
-  test.each([
-    ['long texts that do not compress', randomBytes(12_000).toString('hex')],
-    ['backslashes and NULs', '\\0\0\\\\0\0\0\\'],
-    ['a backslash at the end', 'a\\'],
-  ])('%s are saved and lifted unchanged', async (_, text) => {
+  test('long texts that do not compress are saved and lifted unchanged', async () => {
     const { store, openStore } = await opened()
+    const text = randomBytes(12_000).toString('hex')
     const ban = banOf(text, { rule: text })
     await store.save(ban)
     await store.save({ ...ban, lastsMs: 7 })

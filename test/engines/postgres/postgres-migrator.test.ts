@@ -117,6 +117,19 @@ test.each([
   expect(await tables()).toEqual(before)
 })
 
+test('migrate rejects each table of its own in another program’s database, before it changes anything', async () => {
+  const { sql, connections, tables } = await opened()
+  const created = postgresMigrations().flatMap(each => each.sql.match(/CREATE TABLE \w+/g) ?? [])
+  expect(created).toContain('CREATE TABLE users')
+  for (const statement of created) {
+    await sql(`${statement} (id int)`)
+    const [table, ...others] = await tables()
+    await expect(migrate(connections), table).rejects.toMatchObject(UNUSABLE)
+    expect([others, await tables()]).toEqual([[], [table]])
+    await sql(`DROP TABLE ${table}`)
+  }
+})
+
 test('migrate rejects another encoding, a server that is too old, and a search_path without a schema', async () => {
   const ascii = await opened(`ENCODING 'SQL_ASCII' LOCALE 'C' TEMPLATE template0`)
   await expect(migrate(ascii.connections)).rejects.toThrow(

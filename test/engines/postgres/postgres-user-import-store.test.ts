@@ -30,7 +30,7 @@ async function openStore(now: () => number) {
     url,
     sql,
     connections,
-    store: createPostgresUserImportStore({ connections, now }),
+    store: createPostgresUserImportStore(connections, now),
     users: async () => (await sql(SELECT_USERS)) as unknown as UserRow[],
   }
 }
@@ -119,13 +119,13 @@ describe('when another writer comes in between', () => {
   ] as const)('with `%s` a batch is repeated as a whole', async (onConflict, outcomes, names) => {
     const { sql, connections, users } = await openStore(Date.now)
     let times = 0
-    const store = createPostgresUserImportStore({
-      connections: disturbed(connections, 'INSERT INTO users (', async () => {
+    const store = createPostgresUserImportStore(
+      disturbed(connections, 'INSERT INTO users (', async () => {
         times++
         if (times === 1) await sql(insert)
       }),
-      now: Date.now,
-    })
+      Date.now,
+    )
     const all = [ANN, { ...BEA, name: 'Beatrice' }, CID]
     expect(await importUsers(store, all, onConflict)).toEqual(outcomes)
     expect(times).toBe(2)
@@ -135,10 +135,10 @@ describe('when another writer comes in between', () => {
   test('a user that it deletes is created', async () => {
     const { sql, connections, store, users } = await openStore(Date.now)
     await importUsers(store, [BEA])
-    const disturbedStore = createPostgresUserImportStore({
-      connections: disturbed(connections, 'SELECT', () => sql(remove)),
-      now: Date.now,
-    })
+    const disturbedStore = createPostgresUserImportStore(
+      disturbed(connections, 'SELECT', () => sql(remove)),
+      Date.now,
+    )
     const both = [ANN, { ...BEA, name: 'Beatrice' }]
     expect(await importUsers(disturbedStore, both, 'skip')).toEqual(['created', 'created'])
     expect((await users()).map(({ name }) => name)).toEqual(['Ann', 'Beatrice'])
@@ -151,13 +151,13 @@ describe('when another writer comes in between', () => {
       times++
       await sql(insert)
     })
-    const store = createPostgresUserImportStore({
-      connections: {
+    const store = createPostgresUserImportStore(
+      {
         ...connectionsAgain,
         transaction: work => connectionsAgain.transaction(work).finally(() => sql(remove)),
       },
-      now: Date.now,
-    })
+      Date.now,
+    )
     const code = 'storage_unavailable'
     await expect(importUsers(store, [ANN, BEA])).rejects.toMatchObject({ code })
     expect(times).toBe(5)
@@ -166,7 +166,7 @@ describe('when another writer comes in between', () => {
 
   test('two imports of the same users in opposite orders both end', async () => {
     const { url, store, users } = await openStore(Date.now)
-    const other = createPostgresUserImportStore({ connections: connectTo(url), now: Date.now })
+    const other = createPostgresUserImportStore(connectTo(url), Date.now)
     for (const name of ['Bea', 'Cid', 'Dan']) {
       const batch = Array.from({ length: 300 }, (_, index) => ({ name, email: `${index}@x.co` }))
       await Promise.all([
@@ -206,7 +206,7 @@ function disturbed(
         session =>
           work({
             query: async (statement, values) => {
-              if (statement.text.includes(part)) await disturb()
+              if (String(statement).includes(part)) await disturb()
               return session.query(statement, values)
             },
           }),

@@ -1,26 +1,24 @@
 import { expect, test } from 'vitest'
-import { openConnections } from '../../../src/storage/postgres/open-connections.ts'
-import { createPostgresUserRepository } from '../../../src/storage/postgres/postgres-user-repository.ts'
 import type { Storage } from '../../../src/storage/storage.ts'
 import type { StoredUser } from '../../../src/users/user-repository.ts'
 import { describeUserRepository } from '../../contracts/user-repository-contract.ts'
 import { among } from '../../support/among.ts'
-import { holdOpen, locationOf, openStorage } from '../../support/postgres-connections.ts'
+import { holdOpen, openStorage } from '../../support/postgres-connections.ts'
 import { copyPostgresTemplate, queryPostgres } from '../../support/postgres-databases.ts'
 import { until } from '../../support/until.ts'
 
 describeUserRepository({
   name: 'PostgreSQL',
   open: async now => {
-    const connections = openConnections({ location: locationOf(await copyPostgresTemplate()) })
-    const repository = createPostgresUserRepository({ connections, now, steadyNow: now })
-    return { repository, close: () => connections.close() }
+    const { users, close } = await openStorage(await copyPostgresTemplate(), { now })
+    return { repository: users, close }
   },
 })
 
-/** Sessions that have tried to change a user. */
+/** Sessions of others that have tried to change a user. */
 const SELECT_ATTEMPTS = `
-  SELECT FROM pg_stat_activity WHERE datname = current_database() AND query LIKE '%UPDATE users SET name = $3%'`
+  SELECT FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()
+    AND query LIKE '%UPDATE users SET name = found.name%'`
 
 test('update takes back an e-mail that another transaction changes meanwhile', async () => {
   const url = await copyPostgresTemplate()

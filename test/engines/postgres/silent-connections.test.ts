@@ -20,22 +20,21 @@ async function openThings(longStatementMs?: number) {
 }
 
 function nameThing({ write }: Pick<Connections, 'write'>, name: string) {
-  return write(session => session.query({ text: 'UPDATE things SET name = $1' }, [name]))
+  return write('UPDATE things SET name = $1', [name])
 }
 
 test('each kind of work on a silent connection ends, and the connection is replaced', async () => {
   const { proxy, connections } = await openThings(2000)
   const read = (text: string, lane: 'short' | 'long') =>
-    connections.query({ text: `SELECT '${text}'` }, [], { lane })
+    connections.query(`SELECT '${text}'`, [], lane)
   // As many as there are connections of the kind.
   proxy.silence('silence', 9)
   const long = Array.from({ length: 3 }, () => read('silence', 'long'))
   const writes = Array.from({ length: 4 }, () => nameThing(connections, 'silence'))
   const transactions = Array.from({ length: 2 }, () =>
-    connections.transaction(
-      session => session.query({ text: `UPDATE things SET name = 'silence'` }),
-      { lane: 'aside' },
-    ),
+    connections.transaction(session => session.query(`UPDATE things SET name = 'silence'`), {
+      lane: 'aside',
+    }),
   )
   const outcomes = await Promise.allSettled([...long, ...transactions, ...writes])
   expect(outcomes.map(one => 'reason' in one && one.reason.code)).toEqual([
@@ -51,7 +50,7 @@ test('each kind of work on a silent connection ends, and the connection is repla
 
 test('a read on a silent connection does not end long work on another one', async () => {
   const { proxy, connections } = await openThings()
-  const read = (text: string, lane: 'short' | 'long') => connections.query({ text }, [], { lane })
+  const read = (text: string, lane: 'short' | 'long') => connections.query(text, [], lane)
   const slept = read('SELECT pg_sleep(3)', 'long')
   proxy.silence('silence')
   await expect(read(`SELECT 'silence'`, 'short')).rejects.toMatchObject(UNAVAILABLE)
@@ -63,8 +62,8 @@ test('a process that vanishes in a transaction keeps its rows from nobody for lo
   proxy.silence('silence')
   const vanished = connections.transaction(
     async session => {
-      await session.query({ text: 'UPDATE things SET name = NULL' })
-      await session.query({ text: `SELECT 'silence'` })
+      await session.query('UPDATE things SET name = NULL')
+      await session.query(`SELECT 'silence'`)
     },
     { lane: 'long' },
   )
@@ -76,7 +75,7 @@ test('a process that vanishes in a transaction keeps its rows from nobody for lo
 test('close ends what runs on a silent connection', async () => {
   const { proxy, connections } = await openThings(10 * 60_000)
   proxy.silence('silence')
-  const read = connections.query({ text: `SELECT 'silence'` }, [], { lane: 'long' })
+  const read = connections.query(`SELECT 'silence'`, [], 'long')
   const ended = expect(read).rejects.toMatchObject(UNAVAILABLE)
   await until(() => proxy.silenced() === 1)
   await connections.close()
@@ -85,7 +84,7 @@ test('close ends what runs on a silent connection', async () => {
 
 test('close waits for what is answered', async () => {
   const { connections } = await openThings()
-  const slept = connections.query({ text: 'SELECT pg_sleep(1)' })
+  const slept = connections.query('SELECT pg_sleep(1)')
   await connections.close()
   expect(await slept).toHaveLength(1)
   await expect(connections.read(async () => 1)).rejects.toMatchObject({ code: 'shutting_down' })
@@ -93,17 +92,14 @@ test('close waits for what is answered', async () => {
 
 test('a connection forgets the prepared statements that were used longest ago', async () => {
   const { connections } = await openThings()
-  const rows = await connections.read(
-    async session => {
-      for (let number = 0; number < 300; number++) {
-        await session.query({ name: 'often', text: 'SELECT 1' })
-        await session.query({ name: `once_${number}`, text: `SELECT ${number}` })
-      }
-      expect(await session.query({ name: 'once_0', text: 'SELECT 0' })).toEqual([[0]])
-      return session.query<[string]>({ text: 'SELECT name FROM pg_prepared_statements ORDER BY 1' })
-    },
-    { lane: 'long' },
-  )
+  const rows = await connections.read(async session => {
+    for (let number = 0; number < 300; number++) {
+      await session.query({ name: 'often', text: 'SELECT 1' })
+      await session.query({ name: `once_${number}`, text: `SELECT ${number}` })
+    }
+    expect(await session.query({ name: 'once_0', text: 'SELECT 0' })).toEqual([[0]])
+    return session.query<[string]>('SELECT name FROM pg_prepared_statements ORDER BY 1')
+  }, 'long')
   const names = rows.map(([name]) => name)
   expect(names).toHaveLength(100)
   expect(names).toEqual(expect.arrayContaining(['often', 'once_0', 'once_299']))

@@ -27,7 +27,7 @@ async function openStore(url: string, prefix: string, secret = SECRET): Promise<
   const link = createRedisLink({ location, prefix, patienceMs: 3_600_000, onBroken: () => {} })
   onTestFinished(link.close)
   await link.open()
-  return createRedisCounterStore({ nameOf: createCounterKeys(prefix, secret), send: link.send })
+  return createRedisCounterStore(link.send, createCounterKeys(prefix, secret))
 }
 
 async function count(store: CounterStore): Promise<number> {

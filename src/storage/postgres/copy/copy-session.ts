@@ -4,7 +4,7 @@ import { OLDER_SCHEMA, UNFINISHED_COPY, UnusableDatabase } from '../../unusable-
 import { createClientConfigs } from '../client-config.ts'
 import { connectToAny } from '../hosts.ts'
 import { isUnfinishedCopy, readHistory, requireUsable } from '../inspect-schema.ts'
-import { migrateDatabase } from '../maintenance/postgres-database-work.ts'
+import { migrateDatabase } from '../open-postgres-storage.ts'
 import type { Row, Session } from '../postgres-connections.ts'
 import { asUnusable, unavailable } from '../postgres-errors.ts'
 import { postgresMigrations } from '../postgres-migrator.ts'
@@ -32,7 +32,7 @@ const LOCK_TIMEOUT_MS = 10_000
 export async function openCopySession(options: CopySessionOptions): Promise<CopySession> {
   const { location, end, answerTimeoutMs = ANSWER_TIMEOUT_MS } = options
   const connection = await explained(() =>
-    connectToAny(location.hosts.map(createClientConfigs(location)), {
+    connectToAny(createClientConfigs(location), {
       timeoutMs: location.connectTimeoutMs ?? CONNECT_TIMEOUT_MS,
       settings: {
         lockTimeoutMs: LOCK_TIMEOUT_MS,
@@ -91,9 +91,9 @@ export async function beginCopy(options: CopySessionOptions): Promise<CopySessio
       if (options.end === 'source') throw new UnusableDatabase('it has no tables of this service')
       await migrateDatabase(options.location)
     }
-    await session.query({ text: begin })
-    await session.query({ text: NEVER_TIME_OUT })
-    const [row] = await session.query<[boolean]>({ text: lock })
+    await session.query(begin)
+    await session.query(NEVER_TIME_OUT)
+    const [row] = await session.query<[boolean]>(lock)
     if (!row?.[0]) throw new UnusableDatabase(refusal)
     if (options.end === 'source' && (await isUnfinishedCopy(session))) {
       throw new UnusableDatabase(UNFINISHED_COPY)

@@ -23,7 +23,7 @@ export async function openPostgresCopySource(
   return {
     ...createPostgresCopyEnd(session),
     countUsers: async () => {
-      const [row] = await session.query<[number]>({ text: COUNT_USERS })
+      const [row] = await session.query<[number]>(COUNT_USERS)
       return row?.[0] ?? 0
     },
   }
@@ -35,10 +35,9 @@ export function createPostgresCopyEnd(session: CopySession): CopyEnd {
 
   async function declare(table: CopiedTable): Promise<void> {
     const names = Object.keys(table.columns).join(', ')
-    await session.query({ text: FOLLOW_INDEXES })
-    await session.query({
-      text: `DECLARE copied_${table.name} NO SCROLL CURSOR FOR SELECT ${names} FROM ${table.name} ORDER BY 1`,
-    })
+    await session.query(FOLLOW_INDEXES)
+    const select = `SELECT ${names} FROM ${table.name} ORDER BY 1`
+    await session.query(`DECLARE copied_${table.name} NO SCROLL CURSOR FOR ${select}`)
     declared.add(table)
   }
 
@@ -46,7 +45,7 @@ export function createPostgresCopyEnd(session: CopySession): CopyEnd {
     next: async (table, limit) => {
       if (!declared.has(table)) await declare(table)
       const text = `FETCH ${limit} FROM copied_${table.name}`
-      const rows = await session.query<CopiedRow>({ text })
+      const rows = await session.query<CopiedRow>(text)
       const types = Object.values(table.columns)
       if (!types.includes('anyText')) return rows
       return rows.map(row =>
@@ -54,7 +53,7 @@ export function createPostgresCopyEnd(session: CopySession): CopyEnd {
       )
     },
     lastId: async () => {
-      const [row] = await session.query<[number]>({ text: SELECT_LAST_ID })
+      const [row] = await session.query<[number]>(SELECT_LAST_ID)
       return row?.[0] ?? 0
     },
     close: async () => session.close(),

@@ -57,12 +57,8 @@ export async function openPostgresCopyTarget(
   const options = { location, end: 'target', answerTimeoutMs } as const
   const session = await beginCopy(options)
 
-  const run = async (text: string, values: readonly unknown[] = []) => {
-    await session.query({ text }, values)
-  }
-
   const ask = async (text: string) => {
-    const [row] = await session.query<[boolean]>({ text })
+    const [row] = await session.query<[boolean]>(text)
     return row?.[0] === true
   }
 
@@ -70,30 +66,30 @@ export async function openPostgresCopyTarget(
     ...createPostgresCopyEnd(session),
 
     begin: async () => {
-      await run(LOCK_TABLES)
+      await session.query(LOCK_TABLES)
       if (await isUnfinishedCopy(session)) {
         const mayTruncate = await ask(SELECT_MAY_TRUNCATE)
         for (const text of mayTruncate ? [TRUNCATE] : EMPTIED.map(name => `DELETE FROM ${name}`))
-          await run(text)
+          await session.query(text)
       } else if (await ask(SELECT_IS_USED)) {
         throw new UnusableDatabase(NOT_EMPTY)
       } else {
         // It has to stay if the transaction of this session is undone.
         const other = await openCopySession(options)
-        await other.query({ text: INSERT_MARK }).finally(other.close)
-        await run('DELETE FROM signing_keys')
+        await other.query(INSERT_MARK).finally(other.close)
+        await session.query('DELETE FROM signing_keys')
       }
-      await run(`SELECT ${WRITES_WORDS}`)
+      await session.query(`SELECT ${WRITES_WORDS}`)
     },
 
     add: async (table, rows) => {
-      await run('SAVEPOINT added')
+      await session.query('SAVEPOINT added')
       try {
         await insert(session, table, rows)
-        await run('RELEASE added')
+        await session.query('RELEASE added')
       } catch (error) {
         if (!isRefusal(error)) throw error
-        await run('ROLLBACK TO added')
+        await session.query('ROLLBACK TO added')
         for (const row of rows) {
           await insert(session, table, [row]).catch(refusal => {
             if (!isRefusal(refusal)) throw refusal
@@ -106,15 +102,15 @@ export async function openPostgresCopyTarget(
     },
 
     complete: async lastId => {
-      if (lastId > 0) await run(RAISE_SEQUENCE, [lastId])
-      await run(BEGIN_FEED)
+      if (lastId > 0) await session.query(RAISE_SEQUENCE, [lastId])
+      await session.query(BEGIN_FEED)
     },
 
     commit: async () => {
-      await run(DELETE_MARK)
-      await run('COMMIT')
+      await session.query(DELETE_MARK)
+      await session.query('COMMIT')
       // Faster first queries. Autovacuum does the same later, so that a failure does no harm.
-      await run('ANALYZE users, users_words, idempotency_keys, bans').catch(() => {})
+      await session.query('ANALYZE users, users_words, idempotency_keys, bans').catch(() => {})
     },
   }
 }
@@ -134,7 +130,7 @@ async function insert(
   const arrays = columns.map(({ type }, at) => `$${at + 1}::${ARRAYS[type]}`).join(', ')
   const text = `INSERT INTO ${table.name} (${names}) SELECT * FROM unnest(${arrays})`
   await session.query(
-    { text },
+    text,
     columns.map(({ values }) => values),
   )
   if (table === USERS) await upsertWords(session, rows.map(namedUserOf))

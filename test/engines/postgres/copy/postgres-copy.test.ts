@@ -3,7 +3,7 @@ import { describe, expect, onTestFinished, test } from 'vitest'
 import { USERS } from '../../../../src/storage/copy/copied-tables.ts'
 import { openPostgresCopySource } from '../../../../src/storage/postgres/copy/postgres-copy-source.ts'
 import { openPostgresCopyTarget } from '../../../../src/storage/postgres/copy/postgres-copy-target.ts'
-import { checkPostgresDatabase } from '../../../../src/storage/postgres/maintenance/postgres-database-work.ts'
+import { checkPostgresDatabase } from '../../../../src/storage/postgres/maintenance/check-postgres-database.ts'
 import { examine } from '../../../../src/storage/sqlite/maintenance/find-faults.ts'
 import {
   copiedContent,

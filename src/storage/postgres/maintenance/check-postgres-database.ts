@@ -1,10 +1,21 @@
-import { describeCounts, FAULTS, type Rule, SHARED_RULES, SOUND_USER } from '../../check-rules.ts'
+import type { PostgresLocation } from '../../../config/postgres-url.ts'
+import {
+  describeCounts,
+  FAULTS,
+  type Rule,
+  reportFault,
+  SHARED_RULES,
+  SOUND_USER,
+} from '../../check-rules.ts'
 import type { CheckReport } from '../../database-tasks.ts'
-import { findMismatch, type Migration } from '../../migrations.ts'
-import { UNFINISHED_COPY } from '../../unusable-database.ts'
+import { findMismatch } from '../../migrations.ts'
+import { UNFINISHED_COPY, UnusableDatabase } from '../../unusable-database.ts'
 import { INDEXED_THROUGH } from '../index-next-users.ts'
 import { isUnfinishedCopy, readHistory, requireUsable } from '../inspect-schema.ts'
-import { type Connections, LONG_WORK } from '../postgres-connections.ts'
+import { withConnections } from '../open-postgres-storage.ts'
+import type { Connections } from '../postgres-connections.ts'
+import { isOfState } from '../postgres-errors.ts'
+import { postgresMigrations } from '../postgres-migrator.ts'
 import { SERVER } from '../postgres-user-changes.ts'
 import { wordsText } from '../user-words.ts'
 
@@ -52,24 +63,37 @@ const RULES: readonly Rule[] = [
   },
 ]
 
+/** SQLSTATEs for a column and for a table or a sequence. */
+const MISSING = ['42703', '42P01']
+
 /**
  * Reads all rows of a database, also while others write to it. Each statement sees one state. Rows of an older schema may not
- * yet be as they must be.
- * Throws if it cannot be read or does not belong to this service.
+ * yet be as they must be. A database that cannot be used because of its content has that as its only fault.
  */
-export async function findPostgresFaults(
-  connections: Connections,
-  migrations: readonly Migration[],
-): Promise<CheckReport> {
+export function checkPostgresDatabase(location: PostgresLocation): Promise<CheckReport> {
+  return reportFault(async () => {
+    try {
+      return await withConnections(location, findFaults)
+    } catch (error) {
+      if (!isOfState(error, MISSING)) throw error
+      const { message } = error as Error
+      const why = `it lacks what the migrations make: ${message}`
+      throw new UnusableDatabase(why, { isFault: true, cause: error })
+    }
+  })
+}
+
+async function findFaults(connections: Connections): Promise<CheckReport> {
+  const migrations = postgresMigrations()
   const applied = await connections.read(async session => {
     await requireUsable(session)
     return readHistory(session)
-  }, LONG_WORK)
+  }, 'long')
   const mismatch = findMismatch(applied, migrations)
   const pending = migrations.slice(applied.length).map(({ name }) => name)
   if (mismatch !== undefined) return { faults: [mismatch], pending }
   if (pending.length > 0) return { faults: [], pending }
-  if (await connections.read(isUnfinishedCopy, LONG_WORK)) {
+  if (await connections.read(isUnfinishedCopy, 'long')) {
     return { faults: [UNFINISHED_COPY], pending }
   }
   const faults = await findRowFaults(connections)
@@ -80,7 +104,7 @@ async function findRowFaults(connections: Connections): Promise<readonly string[
   const counts = { broken: 0, wrong: 0 }
   for (let last: number | null = 0; last !== null; ) {
     type ChunkRow = [last: number | null, broken: number, wrong: number]
-    const [chunk] = await connections.query<ChunkRow>({ text: CHECK_USERS }, [last], LONG_WORK)
+    const [chunk] = await connections.query<ChunkRow>(CHECK_USERS, [last], 'long')
     const [end, broken, wrong] = chunk as ChunkRow
     last = end
     counts.broken += broken
@@ -91,7 +115,7 @@ async function findRowFaults(connections: Connections): Promise<readonly string[
     [counts.wrong, FAULTS.wrongNameLower],
   ]
   for (const { sql, fault } of RULES) {
-    const [[count] = [0]] = await connections.query<[number]>({ text: sql }, [], LONG_WORK)
+    const [[count] = [0]] = await connections.query<[number]>(sql, [], 'long')
     found.push([count, fault])
   }
   return describeCounts(found)
@@ -102,15 +126,11 @@ type WordsRow = readonly [id: number, name: string, email: string, words: string
 /** Compares the words of all users with their names and e-mails, also while others write. Each chunk is of one state. */
 async function findWordFaults(connections: Connections): Promise<readonly string[]> {
   for (let last: number | undefined = 0; last !== undefined; ) {
-    const users: WordsRow[] = await connections.query({ text: SELECT_WORDS }, [last], LONG_WORK)
+    const users: WordsRow[] = await connections.query(SELECT_WORDS, [last], 'long')
     if (users.some(isWrong)) return [FAULTS.wrongWords]
     last = users.at(-1)?.[0]
   }
-  const [[orphans] = [0]] = await connections.query<[number]>(
-    { text: COUNT_ORPHANS },
-    [],
-    LONG_WORK,
-  )
+  const [[orphans] = [0]] = await connections.query<[number]>(COUNT_ORPHANS, [], 'long')
   return orphans === 0 ? [] : [FAULTS.wrongWords]
 }
 

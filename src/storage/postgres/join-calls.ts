@@ -3,7 +3,7 @@ import { ServiceError } from '../../errors.ts'
 /** What became of one item of a batch. */
 export type Outcome<T> = { readonly value: T } | { readonly error: unknown }
 
-export interface BatchOptions<In, Out> {
+export interface JoinOptions<In, Out> {
   /**
    * Runs all items at once and returns an outcome for each, in their order. If it throws, all of them fail, and if that is
    * because the storage cannot be used, also those that wait.
@@ -15,12 +15,6 @@ export interface BatchOptions<In, Out> {
   readonly maxItems?: number
 }
 
-/** Joins calls. Those that arrive while a batch runs form the next one, so at most one runs at a time. */
-export interface Batches<In, Out> {
-  /** Throws what `run` says of the item. */
-  add(item: In): Promise<Out>
-}
-
 interface Pending<In, Out> {
   readonly item: In
   readonly resolve: (value: Out) => void
@@ -29,12 +23,16 @@ interface Pending<In, Out> {
 
 const MAX_ITEMS = 2000
 
-/** A batch begins after the turn of the event loop in which its first item came: a lone call waits for nothing else. */
-export function createBatches<In, Out>({
+/**
+ * A function for one item, whose calls are joined to batches. Throws what `run` says of the item. A batch begins after the turn
+ * of the event loop in which its first item came: a lone call waits for nothing else. Calls that arrive while a batch runs form
+ * the next one, so at most one runs at a time.
+ */
+export function joinCalls<In, Out>({
   run,
   isOfOne = () => false,
   maxItems = MAX_ITEMS,
-}: BatchOptions<In, Out>): Batches<In, Out> {
+}: JoinOptions<In, Out>): (item: In) => Promise<Out> {
   const pending: Pending<In, Out>[] = []
   let isBusy = false
 
@@ -76,15 +74,13 @@ export function createBatches<In, Out>({
     fail(pending.splice(0), new ServiceError('storage_unavailable', { cause }))
   }
 
-  return {
-    add: item =>
-      new Promise((resolve, reject) => {
-        pending.push({ item, resolve, reject })
-        if (isBusy) return
-        isBusy = true
-        setImmediate(flush)
-      }),
-  }
+  return item =>
+    new Promise((resolve, reject) => {
+      pending.push({ item, resolve, reject })
+      if (isBusy) return
+      isBusy = true
+      setImmediate(flush)
+    })
 }
 
 function isOfStorage(error: unknown): error is ServiceError {
@@ -93,11 +89,13 @@ function isOfStorage(error: unknown): error is ServiceError {
   )
 }
 
-/** Batches of keys, of which each is asked for once. */
-export function createLookup<K, V>(
+/** The same for what is found by a key. A batch asks for each key once. */
+export function joinLookups<K, V>(
   find: (keys: readonly K[]) => Promise<readonly (readonly [K, V])[]>,
-): Batches<K, V | undefined> {
-  return createBatches({
+  options: Pick<JoinOptions<K, V>, 'maxItems'> = {},
+): (key: K) => Promise<V | undefined> {
+  return joinCalls({
+    ...options,
     run: async keys => {
       const found = new Map(await find(keys.length === 1 ? keys : [...new Set(keys)]))
       return keys.map(key => ({ value: found.get(key) }))
