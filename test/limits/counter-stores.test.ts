@@ -151,6 +151,17 @@ test('a shared store that fails after the request has gone on is lost', async ()
   expect(increment(KEY, FOREVER_MS)).toMatchObject({ count: 2 })
 })
 
+test('a shared store that stays silent after the request has gone on is lost', async () => {
+  const pass = holdTime()
+  const { increment, lost } = openStore({ shared: createHeldStore().store, patienceMs: 30 })
+  const counted = increment(KEY, FOREVER_MS, { waitedMs: 20 })
+  await pass(12)
+  expect(await counted).toMatchObject({ count: 1 })
+  expect(lost).toEqual([])
+  await pass(22)
+  expect(lost).toEqual(['no answer within 30 ms'])
+})
+
 test('what fails after the shared store was found again belongs to its earlier loss', async () => {
   const pass = holdTime()
   const { store: shared, held } = createHeldStore()
