@@ -1,13 +1,12 @@
 import { isDeepStrictEqual } from 'node:util'
 import type { RequestHandler } from 'express'
 import { ACTIONS, type Action } from '../http/actions.ts'
-import type { BanList } from './ban-list.ts'
-import type { CounterStore } from './counter-store.ts'
 import { createFilter } from './filter.ts'
-import { type CheckOptions, compileChecks } from './filter-checks.ts'
+import { compileChecks } from './filter-checks.ts'
+import type { RuleParts } from './guard-rule.ts'
 import { createLimitHeaders } from './limit-headers.ts'
-import type { Notices } from './notices.ts'
 import { createRouteLimit } from './route-limit.ts'
+import { needsBody } from './rules/client-key.ts'
 import { factsOf } from './rules/request-facts.ts'
 import { type CheckedLimits, type CompiledBan, RULE_KINDS } from './rules/rules-schema.ts'
 import { createTallies, type LimitsReport, type Tallies } from './tallies.ts'
@@ -35,14 +34,8 @@ export interface Limiter {
   report(): Pick<LimitsReport, 'rules' | 'bans'>
 }
 
-export interface LimiterOptions {
+export interface LimiterOptions extends Omit<RuleParts, 'tallies' | 'addLimitHeaders'> {
   readonly limits: CheckedLimits
-  /** `undefined` if nothing is counted. */
-  readonly store: CounterStore | undefined
-  readonly bans: BanList
-  readonly notices: Notices
-  /** Milliseconds since the epoch. */
-  readonly now: () => number
 }
 
 export function createLimiter(options: LimiterOptions): Limiter {
@@ -83,22 +76,25 @@ export function createLimiter(options: LimiterOptions): Limiter {
 
 function compileRules(
   limits: CheckedLimits,
-  { store, ...others }: Omit<CheckOptions, 'tallies'>,
+  given: Omit<RuleParts, 'tallies'>,
   previous?: Tallies,
 ) {
-  const tallies = createTallies(limits, previous)
-  const parts = { ...others, tallies }
-  const routes =
+  const parts = { ...given, tallies: createTallies(limits, previous) }
+  const { store, tallies } = parts
+  const routeLimits =
     store === undefined
       ? []
-      : limits.rateLimits.map(rule => createRouteLimit(rule, { ...parts, store }))
+      : limits.rateLimits.map(rule => {
+          return { rule, handler: createRouteLimit(rule, { ...parts, store }) }
+        })
 
-  function groupByAction(needsBody: boolean) {
+  function groupByAction(afterBody: boolean) {
     return Object.fromEntries(
       ACTIONS.map(action => [
         action,
-        routes
-          .filter(limit => limit.needsBody === needsBody && limit.actions.has(action))
+        routeLimits
+          .filter(({ rule }) => rule.actions.includes(action))
+          .filter(({ rule }) => needsBody(rule.source.by) === afterBody)
           .map(({ handler }) => handler),
       ]),
     ) as Record<Action, RequestHandler[]>
@@ -107,7 +103,7 @@ function compileRules(
   return {
     source: limits,
     tallies,
-    checks: compileChecks(limits, { ...parts, store }),
+    checks: compileChecks(limits, parts),
     beforeBody: groupByAction(false),
     afterBody: groupByAction(true),
   }
