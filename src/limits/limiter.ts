@@ -8,8 +8,8 @@ import { createLimitHeaders } from './limit-headers.ts'
 import { createRouteLimit } from './route-limit.ts'
 import { needsBody } from './rules/client-key.ts'
 import { factsOf } from './rules/request-facts.ts'
-import { type CheckedLimits, type CompiledBan, RULE_KINDS } from './rules/rules-schema.ts'
-import { createTallies, type LimitsReport, type Tallies } from './tallies.ts'
+import { type CheckedLimits, RULE_KINDS } from './rules/rules-schema.ts'
+import { createTallies, type Tallies } from './tallies.ts'
 
 /** The difference between two sets of rules; rules by kind and name, as in `throttle "posts"`. */
 export interface RuleChanges {
@@ -19,26 +19,13 @@ export interface RuleChanges {
 }
 
 /** The limits of a service, as middleware whose rules can be changed while it runs. */
-export interface Limiter {
-  /** For all requests, before every route. */
-  readonly filter: RequestHandler
-  /** For the route of an action, before its body is read. */
-  limit(action: Action): RequestHandler
-  /** For the route of an action: the limits that count by something in its body. */
-  limitByBody(action: Action): RequestHandler
-  /** Replaces all rules in one step. Counters and bans stay. */
-  replace(limits: CheckedLimits): RuleChanges
-  /** The ban rules in force. */
-  banRules(): readonly CompiledBan[]
-  /** The numbers of the rules in force, and how many bans are in force. */
-  report(): Pick<LimitsReport, 'rules' | 'bans'>
-}
+export type Limiter = ReturnType<typeof createLimiter>
 
 export interface LimiterOptions extends Omit<RuleParts, 'tallies' | 'addLimitHeaders'> {
   readonly limits: CheckedLimits
 }
 
-export function createLimiter(options: LimiterOptions): Limiter {
+export function createLimiter(options: LimiterOptions) {
   const { bans, notices } = options
   const parts = { ...options, addLimitHeaders: createLimitHeaders() }
   let rules = compileRules(options.limits, parts)
@@ -58,18 +45,29 @@ export function createLimiter(options: LimiterOptions): Limiter {
   }
 
   return {
+    /** For all requests, before every route. */
     filter: createFilter({
       checksInForce: () => rules.checks,
       onSendingFailure: notices.sendingFailed,
     }),
-    limit: action => guardRoute(action, 'beforeBody'),
-    limitByBody: action => guardRoute(action, 'afterBody'),
-    replace: limits => {
+
+    /** For the route of an action, before its body is read. */
+    limit: (action: Action) => guardRoute(action, 'beforeBody'),
+
+    /** For the route of an action: the limits that count by something in its body. */
+    limitByBody: (action: Action) => guardRoute(action, 'afterBody'),
+
+    /** Replaces all rules in one step. Counters and bans stay. */
+    replace: (limits: CheckedLimits): RuleChanges => {
       const previous = rules.source
-      rules = compileRules(limits, parts, rules.tallies)
+      rules = compileRules(limits, parts, rules.tallies.find)
       return compareRules(previous, limits)
     },
+
+    /** The ban rules in force. */
     banRules: () => rules.source.bans,
+
+    /** The numbers of the rules in force, and how many bans are in force. */
     report: () => ({ rules: rules.tallies.report(), bans: bans.count() }),
   }
 }
@@ -77,9 +75,9 @@ export function createLimiter(options: LimiterOptions): Limiter {
 function compileRules(
   limits: CheckedLimits,
   given: Omit<RuleParts, 'tallies'>,
-  previous?: Tallies,
+  findPrevious?: Tallies['find'],
 ) {
-  const parts = { ...given, tallies: createTallies(limits, previous) }
+  const parts = { ...given, tallies: createTallies(limits, findPrevious) }
   const { store, tallies } = parts
   const routeLimits =
     store === undefined

@@ -24,46 +24,37 @@ export interface Notice {
   readonly dryRun?: true
 }
 
-export interface Notices {
-  /** Publishes a decision on the channel. */
-  publish(notice: Notice): void
-  /** Adds type and rule to the request's own log line. */
-  mark(notice: Notice, more?: Readonly<Record<string, unknown>>): void
-  /** Writes a log line about a decision, unless the rule has written `LINES_A_SECOND` within the last second. */
-  writeLine(level: 'warn' | 'info', notice: Notice, message: string, more?: object): void
-  /** Logs a ban that was not earned by a request here. */
-  banChanged(change: BanChange, by: 'an operator' | 'another process'): void
-  /** Logs that a function of a rule threw; the request passes. */
-  functionFailed(type: NoticeType, rule: string, error: unknown): void
-  /** Logs that the store could not count; the request passes. */
-  storeFailed(error: unknown): void
-  /** Logs that a response could not be sent after its request was counted. */
-  sendingFailed(error: unknown): void
-}
-
 /** The name of the channel of `node:diagnostics_channel` on which notices are published. */
 export const CHANNEL_NAME = 'user-records.limits'
 
-export function createNotices(lines: RuleLines): Notices {
+export type Notices = ReturnType<typeof createNotices>
+
+export function createNotices(lines: RuleLines) {
   const published = channel(CHANNEL_NAME)
 
   return {
-    publish: notice => {
+    /** Publishes a decision on the channel. */
+    publish: (notice: Notice): void => {
       if (published.hasSubscribers) published.publish(notice)
     },
 
-    mark: ({ type, rule, dryRun, request }, more) => {
+    /** Adds type and rule to the request's own log line. */
+    mark: (notice: Notice, more?: Readonly<Record<string, unknown>>): void => {
+      const { type, rule, dryRun, request } = notice
       request.logFields = { type, rule, dryRun, ...more }
     },
 
-    writeLine: (level, { type, rule, dryRun, limit, period, request }, message, more) => {
+    /** Writes a log line about a decision, unless the rule has written `LINES_A_SECOND` within the last second. */
+    writeLine: (level: 'warn' | 'info', notice: Notice, message: string, more?: object): void => {
+      const { type, rule, dryRun, limit, period, request } = notice
       lines.write({ level, message, source: `${type} ${rule}`, most: LINES_A_SECOND }, () => {
         const client = logText(factsOf(request).ip)
         return { type, rule, dryRun, limit, period, client, ...more }
       })
     },
 
-    banChanged: ({ happened, ban }, by) => {
+    /** Logs a ban that was not earned by a request here. */
+    banChanged: ({ happened, ban }: BanChange, by: 'an operator' | 'another process'): void => {
       const { rule, clientKey, endsAt } = ban
       const isMade = happened === 'made'
       const level = isMade ? 'warn' : 'info'
@@ -78,7 +69,8 @@ export function createNotices(lines: RuleLines): Notices {
       })
     },
 
-    functionFailed: (type, rule, err) => {
+    /** Logs that a function of a rule threw; the request passes. */
+    functionFailed: (type: NoticeType, rule: string, err: unknown): void => {
       const message = 'rule function failed, request allowed'
       const source = `${type} ${rule}`
       lines.write({ level: 'error', message, source, most: LINES_A_SECOND }, () => {
@@ -86,12 +78,14 @@ export function createNotices(lines: RuleLines): Notices {
       })
     },
 
-    storeFailed: err => {
+    /** Logs that the store could not count; the request passes. */
+    storeFailed: (err: unknown): void => {
       const message = 'counter store failed, requests allowed'
       lines.write({ level: 'error', message, source: 'store', most: 1 }, () => ({ err }))
     },
 
-    sendingFailed: err => {
+    /** Logs that a response could not be sent after its request was counted. */
+    sendingFailed: (err: unknown): void => {
       const message = 'a response could not be sent, its connection is closed'
       lines.write({ level: 'error', message, source: 'sending', most: 1 }, () => ({ err }))
     },

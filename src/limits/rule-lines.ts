@@ -10,24 +10,23 @@ export interface RuleLine {
   readonly most: number
 }
 
-/** Writes lines to the log, of which clients can cause as many as they send requests. */
-export interface RuleLines {
-  /** Writes a line unless it is throttled; the next one says how many were left out. `fieldsOf` is called only if it is written. */
-  write(line: RuleLine, fieldsOf: () => object): void
-}
-
 /** How many lines about clients a rule may write within a second. */
 export const LINES_A_SECOND = 10
 
-export interface RuleLinesOptions {
+/** Writes lines to the log, of which clients can cause as many as they send requests. */
+export type RuleLines = ReturnType<typeof createRuleLines>
+
+export function createRuleLines(options: {
   readonly log: Logger
   readonly monotonicNow: () => number
-}
-
-export function createRuleLines({ log, monotonicNow }: RuleLinesOptions): RuleLines {
+}) {
+  const { log, monotonicNow } = options
   const sources = new Map<string, { readonly written: number[]; leftOut: number }>()
   return {
-    write: ({ level, message, source, most }, fieldsOf) => {
+    /**
+     * Writes a line unless it is throttled; the next one says how many were left out. `fieldsOf` is called only if it is written.
+     */
+    write: ({ level, message, source, most }: RuleLine, fieldsOf: () => object): void => {
       const now = monotonicNow()
       const lines = sources.get(source) ?? { written: [], leftOut: 0 }
       sources.set(source, lines)
