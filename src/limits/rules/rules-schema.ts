@@ -72,6 +72,9 @@ export const RULE_SHAPES = {
 
 export const RULE_KINDS = Object.keys(RULE_SHAPES) as RuleKind[]
 
+/** How the keys of a rule fit together is checked even if one of them is wrong. */
+const when = ({ value }: { readonly value: unknown }) => isObject(value)
+
 /** Checks a rule that has a name, and compiles it. Functions in it may throw. */
 export const RULE_SCHEMAS = {
   safelist: z.strictObject(RULE_SHAPES.safelist).transform(filterRule),
@@ -84,7 +87,7 @@ export const RULE_SCHEMAS = {
       path: ['status'],
       error:
         'cannot be given together with mode "fail2ban", which denies before the answer is known',
-      when: ({ value }) => isObject(value),
+      when,
     })
     .transform(rule => ({
       ...filterRule(rule),
@@ -111,12 +114,12 @@ export const RULE_SCHEMAS = {
     .refine(rule => rule.limit === undefined || rule.period !== undefined, {
       path: ['period'],
       error: 'must be given with limit',
-      when: ({ value }) => isObject(value),
+      when,
     })
     .refine(rule => rule.period === undefined || rule.limit !== undefined, {
       path: ['limit'],
       error: 'must be given with period',
-      when: ({ value }) => isObject(value),
+      when,
     })
     .transform(rule => {
       const { limit, period: windowMs, by: keyOf, status } = rule
@@ -130,7 +133,7 @@ export const RULE_SCHEMAS = {
     .refine(rule => rule.only === undefined || rule.except === undefined, {
       path: ['except'],
       error: 'cannot be given together with only',
-      when: ({ value }) => isObject(value),
+      when,
     })
     .transform(({ name, dryRun, only = ACTIONS, except = [], by, to, within, with: answer }) => ({
       name,
