@@ -4,7 +4,7 @@ import type { Request } from 'express'
 import { logText } from '../http/request-log.ts'
 import type { BanChange } from './ban-list.ts'
 import { MAX_DATE_MS } from './ban-store.ts'
-import { LINES_A_SECOND, type RuleLines } from './rule-lines.ts'
+import type { RuleLines } from './rule-lines.ts'
 import { factsOf } from './rules/request-facts.ts'
 
 export type NoticeType = 'safelist' | 'blocklist' | 'ban' | 'throttle' | 'rateLimit' | 'track'
@@ -44,10 +44,10 @@ export function createNotices(lines: RuleLines) {
       request.logFields = { type, rule, dryRun, ...more }
     },
 
-    /** Writes a log line about a decision, unless the rule has written `LINES_A_SECOND` within the last second. */
+    /** Writes a log line about a decision, unless the rule has written too many within the last second. */
     writeLine: (level: 'warn' | 'info', notice: Notice, message: string, more?: object): void => {
       const { type, rule, dryRun, limit, period, request } = notice
-      lines.write({ level, message, source: `${type} ${rule}`, most: LINES_A_SECOND }, () => {
+      lines.write({ level, message, source: `${type} ${rule}` }, () => {
         const client = logText(factsOf(request).ip)
         return { type, rule, dryRun, limit, period, client, ...more }
       })
@@ -60,7 +60,7 @@ export function createNotices(lines: RuleLines) {
       const level = isMade ? 'warn' : 'info'
       const message = `${isMade ? 'client banned' : 'ban lifted'} by ${by}`
       const source = `bans ${happened} ${rule}`
-      lines.write({ level, message, source, most: LINES_A_SECOND }, () => {
+      lines.write({ level, message, source }, () => {
         // Only addresses are logged: a rule may also count by personal data such as an e-mail address.
         const [address = ''] = clientKey.split('/')
         const client = isIP(address) === 0 ? undefined : clientKey
@@ -73,7 +73,7 @@ export function createNotices(lines: RuleLines) {
     functionFailed: (type: NoticeType, rule: string, err: unknown): void => {
       const message = 'rule function failed, request allowed'
       const source = `${type} ${rule}`
-      lines.write({ level: 'error', message, source, most: LINES_A_SECOND }, () => {
+      lines.write({ level: 'error', message, source }, () => {
         return { type, rule, err }
       })
     },

@@ -6,12 +6,12 @@ export interface RuleLine {
   readonly message: string
   /** Lines of one source are throttled together: usually those of one rule. */
   readonly source: string
-  /** The most lines that the source writes within a second. */
-  readonly most: number
+  /** The most lines that the source writes within a second; `LINES_A_SECOND` if left out. */
+  readonly most?: number
 }
 
 /** How many lines about clients a rule may write within a second. */
-export const LINES_A_SECOND = 10
+const LINES_A_SECOND = 10
 
 /** Writes lines to the log, of which clients can cause as many as they send requests. */
 export type RuleLines = ReturnType<typeof createRuleLines>
@@ -26,7 +26,8 @@ export function createRuleLines(options: {
     /**
      * Writes a line unless it is throttled; the next one says how many were left out. `fieldsOf` is called only if it is written.
      */
-    write: ({ level, message, source, most }: RuleLine, fieldsOf: () => object): void => {
+    write: (line: RuleLine, fieldsOf: () => object): void => {
+      const { level, message, source, most = LINES_A_SECOND } = line
       const now = monotonicNow()
       const lines = sources.get(source) ?? { written: [], leftOut: 0 }
       sources.set(source, lines)
@@ -52,7 +53,6 @@ export function createHostLog(lines: RuleLines): (refusedHost: string) => void {
     level: 'warn',
     message: 'a request asked for a host that ALLOWED_HOSTS does not allow',
     source: 'refused hosts',
-    most: LINES_A_SECOND,
   } as const
   const known = new Set<string>()
   return host => {
