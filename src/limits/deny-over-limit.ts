@@ -47,6 +47,7 @@ export function compileDenyOverLimit(
         const headers = { 'Retry-After': retryAfter, ...details.headers }
         return next(new ServiceError('rate_limited', { ...details, headers }))
       }
+      // Unless the function lets it pass, the request is refused, whatever it answers, or if its client goes.
       const forgetEnd = finished(response, () => void tally.refused++)
       answerBy(answer, {
         ...{ request, response, retryAfter },
