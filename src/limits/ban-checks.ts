@@ -90,7 +90,7 @@ export function checkStrike(rule: CompiledBan, parts: RuleParts): Check {
 function openBan(rule: CompiledBan, parts: RuleParts) {
   const { bans, notices, now } = parts
   const { isDryRun, banMs } = rule
-  const guarded = guardRule('ban', rule, parts)
+  const guarded = guardRule(rule, parts)
   // Well-formed, because the database replaces lone surrogates.
   const name = rule.name.toWellFormed()
   const idOf = (clientKey: string) => ({ rule: name, clientKey, isDryRun })

@@ -5,7 +5,7 @@ import { fixedHeaders } from '../http/reply.ts'
 import type { Denial } from './filter.ts'
 import type { RuleParts } from './guard-rule.ts'
 import { retryAfterSeconds } from './limit-headers.ts'
-import { noticeOf } from './notices.ts'
+import { type NamedRule, noticeOf } from './notices.ts'
 import type { FixedAnswer } from './rules/limits-file.ts'
 import type { LimitState } from './rules/request-facts.ts'
 import type { CompiledThrottle } from './rules/rules-schema.ts'
@@ -15,8 +15,7 @@ import type { CompiledThrottle } from './rules/rules-schema.ts'
  * `undefined` if the rule is in dry run.
  */
 export function compileDenyOverLimit(
-  type: 'throttle' | 'rateLimit',
-  rule: Pick<CompiledThrottle, 'name' | 'isDryRun' | 'answer'>,
+  rule: NamedRule & Pick<CompiledThrottle, 'answer'>,
   { notices, tallies }: RuleParts,
 ) {
   const { name, isDryRun, answer } = rule
@@ -31,7 +30,7 @@ export function compileDenyOverLimit(
     const { key, count, limit, windowMs: period, resetsInMs } = state
     const { logFields, replyHeaders } = request
     tally.counted++
-    const notice = noticeOf({ type, rule, request, counted: { key, count, limit, period } })
+    const notice = noticeOf(rule, request, { key, count, limit, period })
     notices.publish(notice)
     notices.mark(notice)
     // Counts are exact, so one request alone sees this one.
@@ -51,7 +50,7 @@ export function compileDenyOverLimit(
       const forgetEnd = finished(response, () => void tally.refused++)
       answerBy(answer, {
         ...{ request, response, retryAfter },
-        onFailure: error => notices.functionFailed(type, name, error),
+        onFailure: error => notices.functionFailed(rule, error),
         next: error => {
           if (error === undefined) {
             forgetEnd()

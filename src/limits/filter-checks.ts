@@ -28,7 +28,7 @@ export function compileChecks(rules: CheckedLimits, parts: RuleParts): readonly 
 }
 
 function checkSafelist(rule: CompiledFilterRule, parts: RuleParts): Check {
-  const { tally, matches, noticeOf } = guardRule('safelist', rule, parts)
+  const { tally, matches, noticeOf } = guardRule(rule, parts)
   return request => {
     if (!matches(request)) return undefined
     factsOf(request).isSafe = true
@@ -40,7 +40,7 @@ function checkSafelist(rule: CompiledFilterRule, parts: RuleParts): Check {
 
 function checkBlocklist(rule: CompiledFilterRule, parts: RuleParts): Check {
   const { notices } = parts
-  const { tally, matches, noticeOf } = guardRule('blocklist', rule, parts)
+  const { tally, matches, noticeOf } = guardRule(rule, parts)
   return request => {
     if (!matches(request)) return undefined
     tally.counted++
@@ -54,8 +54,8 @@ function checkBlocklist(rule: CompiledFilterRule, parts: RuleParts): Check {
 
 function checkThrottle(rule: CompiledThrottle, parts: RuleParts): Check {
   const { name, limit, windowMs } = rule
-  const { tally, matches, keyOf, count } = guardRule('throttle', rule, parts)
-  const denyOverLimit = compileDenyOverLimit('throttle', rule, parts)
+  const { tally, matches, keyOf, count } = guardRule(rule, parts)
+  const denyOverLimit = compileDenyOverLimit(rule, parts)
   return request => {
     if (!matches(request)) return undefined
     const key = keyOf(request)
@@ -75,7 +75,7 @@ function checkThrottle(rule: CompiledThrottle, parts: RuleParts): Check {
 }
 
 function checkTrack(rule: CompiledTrack, parts: RuleParts): Check {
-  const guarded = guardRule('track', rule, parts)
+  const guarded = guardRule(rule, parts)
   const prepare =
     'limit' in rule
       ? countTrack(rule.limit, guarded, parts.notices)

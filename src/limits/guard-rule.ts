@@ -3,7 +3,7 @@ import type { BanList } from './ban-list.ts'
 import type { Count, CounterStore } from './counter-store.ts'
 import type { AddLimitHeaders } from './limit-headers.ts'
 import type { MaybePromise } from './maybe-promise.ts'
-import { type Notice, type Notices, type NoticeType, noticeOf } from './notices.ts'
+import { type Notice, type Notices, noticeOf } from './notices.ts'
 import { factsOf } from './rules/request-facts.ts'
 import type { CompiledCounter, CompiledFilterRule } from './rules/rules-schema.ts'
 import type { Tallies } from './tallies.ts'
@@ -24,17 +24,16 @@ export type GuardedRule = ReturnType<typeof guardRule>
 
 /** What a check needs of its rule. Failures are logged and not thrown: a limiter must never take the service down. */
 export function guardRule(
-  type: NoticeType,
   rule: CompiledFilterRule & Partial<CompiledCounter>,
   { store, notices, tallies }: RuleParts,
 ) {
-  const { name, limit, windowMs = 0 } = rule
+  const { type, name, limit, windowMs = 0 } = rule
 
   function guard<T>(ask: () => T): T | undefined {
     try {
       return ask()
     } catch (error) {
-      notices.functionFailed(type, name, error)
+      notices.functionFailed(rule, error)
       return undefined
     }
   }
@@ -66,9 +65,6 @@ export function guardRule(
 
     /** The notice of a decision about a request. */
     noticeOf: (request: Request, key?: string, count?: number): Notice =>
-      noticeOf({
-        ...{ type, rule, request },
-        ...(limit !== undefined && { counted: { key, count, limit, period: windowMs } }),
-      }),
+      noticeOf(rule, request, limit === undefined ? {} : { key, count, limit, period: windowMs }),
   }
 }

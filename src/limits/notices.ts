@@ -6,12 +6,14 @@ import type { BanChange } from './ban-list.ts'
 import { MAX_DATE_MS } from './ban-store.ts'
 import type { RuleLines } from './rule-lines.ts'
 import { factsOf } from './rules/request-facts.ts'
+import type { CompiledFilterRule, RuleType } from './rules/rules-schema.ts'
 
-export type NoticeType = 'safelist' | 'blocklist' | 'ban' | 'throttle' | 'rateLimit' | 'track'
+/** What names a rule in notices and log lines. */
+export type NamedRule = Pick<CompiledFilterRule, 'type' | 'name' | 'isDryRun'>
 
 /** A decision of a rule about a request, as it is published. */
 export interface Notice {
-  readonly type: NoticeType
+  readonly type: RuleType
   readonly rule: string
   readonly request: Request
   /** What the request was counted by. */
@@ -70,12 +72,10 @@ export function createNotices(lines: RuleLines) {
     },
 
     /** Logs that a function of a rule threw; the request passes. */
-    functionFailed: (type: NoticeType, rule: string, err: unknown): void => {
+    functionFailed: ({ type, name }: NamedRule, err: unknown): void => {
       const message = 'rule function failed, request allowed'
-      const source = `${type} ${rule}`
-      lines.write({ level: 'error', message, source }, () => {
-        return { type, rule, err }
-      })
+      const source = `${type} ${name}`
+      lines.write({ level: 'error', message, source }, () => ({ type, rule: name, err }))
     },
 
     /** Logs that the store could not count; the request passes. */
@@ -94,12 +94,10 @@ export function createNotices(lines: RuleLines) {
 
 /** The notice of a rule's decision; `counted` is given where the rule counts. */
 export function noticeOf(
-  decision: Pick<Notice, 'type' | 'request'> & {
-    readonly rule: { readonly name: string; readonly isDryRun: boolean }
-    readonly counted?: Pick<Notice, 'key' | 'count' | 'limit' | 'period'>
-  },
+  { type, name, isDryRun }: NamedRule,
+  request: Request,
+  counted?: Pick<Notice, 'key' | 'count' | 'limit' | 'period'>,
 ): Notice {
-  const { type, request, rule, counted } = decision
-  const notice = { type, rule: rule.name, request, key: undefined, ...counted }
-  return rule.isDryRun ? { ...notice, dryRun: true } : notice
+  const notice = { type, rule: name, request, key: undefined, ...counted }
+  return isDryRun ? { ...notice, dryRun: true } : notice
 }

@@ -13,9 +13,9 @@ export function createRouteLimit(
   parts: RuleParts & { readonly store: CounterStore },
 ): RequestHandler {
   const { store, notices, tallies, addLimitHeaders } = parts
-  const { name, isDryRun, keyOf, limit, windowMs } = rule
+  const { type, name, isDryRun, keyOf, limit, windowMs } = rule
   const tally = tallies.of(rule)
-  const denyOverLimit = compileDenyOverLimit('rateLimit', rule, parts)
+  const denyOverLimit = compileDenyOverLimit(rule, parts)
   /**
    * express-rate-limit tells its store a key, but not whose it is. It counts requests in the order in which it has asked for
    * their keys.
@@ -36,7 +36,7 @@ export function createRouteLimit(
       }
       return true
     } catch (error) {
-      notices.functionFailed('rateLimit', name, error)
+      notices.functionFailed(rule, error)
       return false
     }
   }
@@ -44,8 +44,7 @@ export function createRouteLimit(
   async function count(request: Request): Promise<ClientRateLimitInfo> {
     const facts = factsOf(request)
     const state = stateOf(request)
-    const { key } = state
-    const counterKey = { type: 'rateLimit', rule: name, key } as const
+    const counterKey = { type, rule: name, key: state.key }
     const counted = await store.increment(counterKey, state.windowMs, facts)
     state.count = counted.count
     state.resetsInMs = counted.resetsInMs

@@ -1,5 +1,9 @@
-import type { NoticeType } from './notices.ts'
-import { type CheckedLimits, RULE_KINDS, type RuleKind } from './rules/rules-schema.ts'
+import {
+  type CheckedLimits,
+  RULE_KINDS,
+  type RuleKind,
+  type RuleType,
+} from './rules/rules-schema.ts'
 
 /** What one rule has done since the start. The checks of the rule add to it. */
 export interface Tally {
@@ -15,7 +19,7 @@ export interface Tally {
 
 /** The tally of a rule. Kept over a reload if the rule keeps its type and name. */
 export interface RuleReport extends Readonly<Tally> {
-  readonly type: NoticeType
+  readonly type: RuleType
   readonly rule: string
   readonly isDryRun: boolean
 }
@@ -34,16 +38,6 @@ export interface LimitsReport {
 
 /** The tallies of the rules in force. */
 export type Tallies = ReturnType<typeof createTallies>
-
-/** The type of the rules of a kind, as in their notices. */
-const TYPE_OF_KIND: Readonly<Record<RuleKind, NoticeType>> = {
-  safelist: 'safelist',
-  blocklist: 'blocklist',
-  bans: 'ban',
-  throttle: 'throttle',
-  track: 'track',
-  rateLimits: 'rateLimit',
-}
 
 /** Rules for which `findPrevious` has a tally keep it, others begin at zero. */
 export function createTallies(
@@ -68,8 +62,8 @@ export function createTallies(
 
     /** In the order in which requests meet the rules. */
     report: (): readonly RuleReport[] =>
-      entries.map(({ kind, rule: { name, isDryRun }, tally }) => {
-        return { type: TYPE_OF_KIND[kind], rule: name, isDryRun, ...tally }
+      entries.map(({ rule: { type, name, isDryRun }, tally }) => {
+        return { type, rule: name, isDryRun, ...tally }
       }),
   }
 }

@@ -151,7 +151,20 @@ function filterRule(rule: MatchTests & { readonly name: string; readonly dryRun?
   return { name, isDryRun: dryRun, matches: combineMatchers(tests) }
 }
 
+/** The type of the rules of a kind, as in their notices. */
+export const TYPE_OF_KIND = {
+  safelist: 'safelist',
+  blocklist: 'blocklist',
+  bans: 'ban',
+  throttle: 'throttle',
+  track: 'track',
+  rateLimits: 'rateLimit',
+} as const satisfies Readonly<Record<RuleKind, string>>
+
+export type RuleType = (typeof TYPE_OF_KIND)[RuleKind]
+
 type Compiled<Kind extends RuleKind> = z.output<(typeof RULE_SCHEMAS)[Kind]> & {
+  readonly type: (typeof TYPE_OF_KIND)[Kind]
   /** As written in the file, to describe and compare it. */
   readonly source: FileRule<Kind>
 }
@@ -165,13 +178,10 @@ export type CompiledTrack = Compiled<'track'>
 export type CompiledRateLimit = Compiled<'rateLimits'>
 
 /** A rule of the filter, of any kind. */
-export type CompiledFilterRule = ReturnType<typeof filterRule>
+export type CompiledFilterRule = ReturnType<typeof filterRule> & { readonly type: RuleType }
 
-/** A rule that counts: `limit` requests of a key pass in each window of `windowMs`. */
-export type CompiledCounter = Pick<
-  CompiledThrottle,
-  'name' | 'isDryRun' | 'keyOf' | 'limit' | 'windowMs'
->
+/** What a rule has that counts: `limit` requests of a key pass in each window of `windowMs`. */
+export type CompiledCounter = Pick<CompiledThrottle, 'keyOf' | 'limit' | 'windowMs'>
 
 /** The rules of a service without limits. */
 export const NO_LIMITS: CheckedLimits = {
