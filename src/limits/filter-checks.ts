@@ -61,12 +61,11 @@ function checkThrottle(rule: CompiledThrottle, parts: RuleParts): Check {
     const key = keyOf(request)
     return andThen(count(request, key), counted => {
       if (key === undefined || counted === undefined) return undefined
-      const { count: used, resetsInMs } = counted
-      if (used <= limit) {
+      if (counted.count <= limit) {
         tallyPass(tally)
         return undefined
       }
-      const state = { key, limit, windowMs, count: used, resetsInMs }
+      const state = { key, limit, windowMs, ...counted }
       const denial = denyOverLimit(request, state)
       if (denial !== undefined) parts.addLimitHeaders(request, name, state)
       return denial
