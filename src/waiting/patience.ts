@@ -3,9 +3,8 @@ export class NoAnswer extends Error {}
 
 interface Wait {
   readonly untilMs: number
-  readonly onOver: () => void
-  /** Its index among the waits. */
-  place: number
+  /** `undefined` once the wait has ended. */
+  onOver: (() => void) | undefined
 }
 
 /**
@@ -16,10 +15,10 @@ interface Wait {
  */
 export function createPatience({ tickMs = 10 } = {}) {
   /**
-   * Without an order. Not a Set: V8 keeps each table that a busy Set has outgrown, with all that was in it, until the next full
-   * garbage collection, which made a count in Redis twice as expensive.
+   * Those that have ended are dropped at the next tick. Not a Set: V8 keeps each table that a busy Set has outgrown, with all
+   * that was in it, until the next full garbage collection, which made a count in Redis twice as expensive.
    */
-  const waits: Wait[] = []
+  let waits: Wait[] = []
   let isTicking = false
   // A clock that stops while this process is busy.
   let countedMs = 0
@@ -40,22 +39,16 @@ export function createPatience({ tickMs = 10 } = {}) {
   }
 
   function giveUp(overdue: readonly Wait[]): void {
-    for (const wait of overdue) if (remove(wait)) wait.onOver()
-  }
-
-  /** Whether it was there. */
-  function remove(wait: Wait): boolean {
-    const { place } = wait
-    if (waits[place] !== wait) return false
-    const last = waits.pop() as Wait
-    if (last === wait) return true
-    waits[place] = last
-    last.place = place
-    return true
+    for (const wait of overdue) {
+      const { onOver } = wait
+      wait.onOver = undefined
+      onOver?.()
+    }
   }
 
   /** How long the wait that ends first may still last. */
   function remainingMs(): number {
+    waits = waits.filter(({ onOver }) => onOver !== undefined)
     let firstMs = Number.POSITIVE_INFINITY
     for (const { untilMs } of waits) firstMs = Math.min(firstMs, untilMs)
     return firstMs - countedMs
@@ -66,8 +59,9 @@ export function createPatience({ tickMs = 10 } = {}) {
   }
 
   function schedule(): void {
+    const ms = Math.max(1, Math.min(tickMs, remainingMs()))
     isTicking = waits.length > 0
-    if (isTicking) setTimeout(tick, Math.max(1, Math.min(tickMs, remainingMs()))).unref()
+    if (isTicking) setTimeout(tick, ms).unref()
   }
 
   return {
@@ -75,13 +69,15 @@ export function createPatience({ tickMs = 10 } = {}) {
     begin: (ms: number, onOver: () => void) => {
       if (!isTicking) countedAt = performance.now()
       const sinceMs = nowMs()
-      const wait = { untilMs: sinceMs + ms, onOver, place: waits.length }
+      const wait: Wait = { untilMs: sinceMs + ms, onOver }
       waits.push(wait)
       if (!isTicking) schedule()
       return {
         /** How long the wait lasts so far. */
         elapsedMs: () => nowMs() - sinceMs,
-        end: () => void remove(wait),
+        end: () => {
+          wait.onOver = undefined
+        },
       }
     },
 
