@@ -23,7 +23,8 @@ const FORM = /^urk_[0-9A-Za-z]{49}$/
  * Makes a key: the prefix, 256 random bits, and a CRC-32 of both. `randomBytes` is that of `node:crypto`, except in tests.
  */
 export function createApiKey(randomBytes: (size: number) => Buffer): string {
-  const text = API_KEY_PREFIX + randomDigitsOf(randomBytes(RANDOM_BYTES))
+  const bits = BigInt(`0x${randomBytes(RANDOM_BYTES).toString('hex')}`)
+  const text = API_KEY_PREFIX + digitsOf(bits, RANDOM_DIGITS)
   return text + checksumOf(text)
 }
 
@@ -38,24 +39,18 @@ export function hashApiKey(key: string): Buffer {
   return hash('sha256', key, 'buffer')
 }
 
-function randomDigitsOf(bytes: Buffer): string {
-  const base = BigInt(DIGITS.length)
-  let rest = BigInt(`0x${bytes.toString('hex')}`)
-  let digits = ''
-  while (digits.length < RANDOM_DIGITS) {
-    digits = DIGITS[Number(rest % base)] + digits
-    rest /= base
-  }
-  return digits
+function checksumOf(text: string): string {
+  return digitsOf(BigInt(crc32(text)), CHECKSUM_DIGITS)
 }
 
-/** Without the big integers of `randomDigitsOf`, which are slower: every request with a key needs it. */
-function checksumOf(text: string): string {
-  let rest = crc32(text)
+/** The last digits of a number in base 62. */
+function digitsOf(number: bigint, count: number): string {
+  const base = BigInt(DIGITS.length)
+  let rest = number
   let digits = ''
-  while (digits.length < CHECKSUM_DIGITS) {
-    digits = DIGITS[rest % DIGITS.length] + digits
-    rest = Math.floor(rest / DIGITS.length)
+  while (digits.length < count) {
+    digits = DIGITS[Number(rest % base)] + digits
+    rest /= base
   }
   return digits
 }

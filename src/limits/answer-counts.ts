@@ -22,14 +22,6 @@ export function checkAnswer(
   }
 }
 
-/** Responses that are complete, but are held back until the request is counted. */
-const held = new WeakSet<Response>()
-
-/** Whether a response is complete and will be sent. */
-export function isHeld(response: Response): boolean {
-  return held.has(response)
-}
-
 /**
  * Counts a request that the filter lets pass when its response is complete, and sends the response after that: the next
  * request of the client finds the ban that it has earned, in whichever process. Calls `onFailure` with what `end` throws when
@@ -40,8 +32,9 @@ export function countByAnswer(
   response: Response,
   onFailure: (error: unknown) => void,
 ): void {
-  const counts = request.limitFacts?.answerCounts
-  if (counts === undefined) return
+  const facts = request.limitFacts
+  if (facts?.answerCounts === undefined) return
+  const counts = facts.answerCounts
   const { end } = response
   const endLater = (...args: unknown[]) => {
     const send = () => {
@@ -50,7 +43,7 @@ export function countByAnswer(
     }
     const waits = counts.map(count => count(response.statusCode)).filter(wait => wait !== undefined)
     if (waits.length === 0) return send()
-    held.add(response)
+    facts.isAnswerHeld = true
     response.end = (() => response) as Response['end']
     const fail = (error: unknown) => {
       onFailure(error)

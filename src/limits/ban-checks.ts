@@ -1,28 +1,21 @@
 import type { Request } from 'express'
 import { ServiceError } from '../errors.ts'
 import { checkAnswer } from './answer-counts.ts'
-import type { BanList } from './ban-list.ts'
 import type { Ban } from './ban-store.ts'
 import type { Count } from './counter-store.ts'
 import { type Check, type Denial, denyBlocked } from './filter.ts'
-import { type GuardedRule, type GuardOptions, guardRule } from './guard-rule.ts'
+import { guardRule, type RuleParts } from './guard-rule.ts'
 import { retryAfterSeconds } from './limit-headers.ts'
 import { andThen, type MaybePromise } from './maybe-promise.ts'
 import type { Notice } from './notices.ts'
 import type { CompiledBan } from './rules/rules-schema.ts'
 import { tallyRefusal } from './tallies.ts'
 
-export interface BanCheckOptions extends GuardOptions {
-  readonly bans: BanList
-  /** Milliseconds since the epoch. */
-  readonly now: () => number
-}
-
 /** Denies all requests of a client whose ban is in force. */
-export function checkStandingBan(rule: CompiledBan, options: BanCheckOptions): Check {
-  const ban = openBan(rule, options)
+export function checkStandingBan(rule: CompiledBan, parts: RuleParts): Check {
+  const ban = openBan(rule, parts)
   return request => {
-    if (options.bans.isEmpty()) return undefined
+    if (parts.bans.isEmpty()) return undefined
     const key = ban.keyOf(request)
     const remainingMs = ban.remainingMs(key)
     return remainingMs === undefined ? undefined : ban.refuse(request, key, remainingMs)
@@ -33,10 +26,10 @@ export function checkStandingBan(rule: CompiledBan, options: BanCheckOptions): C
  * Counts a matching request as a strike: when it comes or, for a rule with `status`, once its answer is known. Counts are exact,
  * so one request alone sees the one that is `maxretry`, and bans the client.
  */
-export function checkStrike(rule: CompiledBan, options: BanCheckOptions): Check {
-  const { notices } = options
+export function checkStrike(rule: CompiledBan, parts: RuleParts): Check {
+  const { notices } = parts
   const { limit, banMs, isDryRun, deniesStrikes, statuses } = rule
-  const ban = openBan(rule, options)
+  const ban = openBan(rule, parts)
   const { tally, matches, keyOf, count, noticeOf } = ban
 
   function decide(
@@ -71,7 +64,7 @@ export function checkStrike(rule: CompiledBan, options: BanCheckOptions): Check 
     if (counted === undefined || counted.count <= limit) {
       return andThen(decide(request, key, counted), () => undefined)
     }
-    return ban.remainingMs(key) === undefined ? options.bans.catchUp() : undefined
+    return ban.remainingMs(key) === undefined ? parts.bans.catchUp() : undefined
   }
 
   /** A banned client gets this far if it was let in before its ban, or in a dry run. Its ban is not prolonged. */
@@ -94,10 +87,10 @@ export function checkStrike(rule: CompiledBan, options: BanCheckOptions): Check 
 }
 
 /** What both checks of a rule do with its bans. */
-function openBan(rule: CompiledBan, options: BanCheckOptions) {
-  const { bans, notices, now } = options
+function openBan(rule: CompiledBan, parts: RuleParts) {
+  const { bans, notices, now } = parts
   const { isDryRun, banMs } = rule
-  const guarded: GuardedRule = guardRule('ban', rule, options)
+  const guarded = guardRule(rule, parts)
   // Well-formed, because the database replaces lone surrogates.
   const name = rule.name.toWellFormed()
   const idOf = (clientKey: string) => ({ rule: name, clientKey, isDryRun })
@@ -118,7 +111,7 @@ function openBan(rule: CompiledBan, options: BanCheckOptions) {
       return andThen(bans.add({ ...idOf(key), forMs: banMs }), () => {
         notices.writeLine('warn', notice, 'client banned', { banEndsAt })
         const ban = { rule: rule.name, clientKey: key }
-        void forgetStrikesSoon(ban, remainingMs(key) ?? 0, options)
+        void forgetStrikesSoon(ban, remainingMs(key) ?? 0, parts)
       })
     },
 
@@ -139,7 +132,7 @@ function denyBanned(remainingMs: number): Denial {
 }
 
 /** Where strikes are counted. */
-export type StrikeOptions = Pick<GuardOptions, 'store' | 'notices'>
+export type StrikeOptions = Pick<RuleParts, 'store' | 'notices'>
 
 /** All services on one database obey a ban after two seconds, and a busy one a little later. */
 const KNOWN_AFTER_MS = 10_000

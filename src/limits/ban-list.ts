@@ -17,30 +17,7 @@ export interface BanChange {
 }
 
 /** The bans in force, in memory, because every request asks for them. */
-export interface BanList {
-  isEmpty(): boolean
-  /** How many bans are in force, without those of rules in dry run. */
-  count(): number
-  /** Milliseconds until a ban ends; `undefined` if none is in force. */
-  remainingMs(id: BanId): number | undefined
-  /**
-   * Bans a client from now on, and replaces an earlier ban. Resolves when the store has the ban, or soon if it does not
-   * answer; the ban is then saved later.
-   */
-  add(ban: BanId & { readonly forMs: number }): MaybePromise<void>
-  /** Obeys a ban that was saved in the store without this list. */
-  obey(ban: Ban): void
-  /** Forgets bans that were lifted in the store. */
-  forget(lifted: readonly Ban[]): Promise<void>
-  /** Reads the store again if other processes have made or lifted bans. */
-  follow(): Promise<void>
-  /** The same for a request that waits: resolves soon, even if the store does not answer. */
-  catchUp(): Promise<void>
-  /** Resolves when the bans that this process has made are saved, or cannot be. */
-  saved(): Promise<void>
-  /** Stops following the store. Once this resolves, the store is no longer used. */
-  close(): Promise<void>
-}
+export type BanList = Awaited<ReturnType<typeof openBanList>>
 
 export interface BanListOptions {
   readonly store: BanStore
@@ -80,7 +57,7 @@ interface Entry {
 }
 
 /** Reads the bans in the store, and then follows its changes. Rejects when it cannot be read. */
-export async function openBanList(options: BanListOptions): Promise<BanList> {
+export async function openBanList(options: BanListOptions) {
   const { store, now, monotonicNow, maxBans = MAX_BANS } = options
   const { untilReachable = work => work() } = options
   /** In the order in which they were made or read. */
@@ -197,6 +174,7 @@ export async function openBanList(options: BanListOptions): Promise<BanList> {
   return {
     isEmpty: () => entries.size === 0,
 
+    /** How many bans are in force, without those of rules in dry run. */
     count: () => {
       const instant = monotonicNow()
       let count = 0
@@ -206,7 +184,8 @@ export async function openBanList(options: BanListOptions): Promise<BanList> {
       return count
     },
 
-    remainingMs: id => {
+    /** Milliseconds until a ban ends; `undefined` if none is in force. */
+    remainingMs: (id: BanId): number | undefined => {
       const key = keyOf(id)
       const entry = entries.get(key)
       if (entry === undefined) return undefined
@@ -216,16 +195,23 @@ export async function openBanList(options: BanListOptions): Promise<BanList> {
       return undefined
     },
 
-    add: ({ rule, clientKey, isDryRun, forMs }) => {
+    /**
+     * Bans a client from now on, and replaces an earlier ban. Resolves when the store has the ban, or soon if it does not
+     * answer; the ban is then saved later.
+     */
+    add: (id: BanId & { readonly forMs: number }): MaybePromise<void> => {
+      const { rule, clientKey, isDryRun, forMs } = id
       // Whole milliseconds, as the store keeps them.
       const ban = { rule, clientKey, endsAt: Math.ceil(now() + forMs), lastsMs: forMs }
       const entry = hold(ban, isDryRun ? 'dry run' : 'saving')
       return isDryRun ? undefined : soon(startSaving(entry))
     },
 
-    obey: ban => void hold(ban, 'saved'),
+    /** Obeys a ban that was saved in the store without this list. */
+    obey: (ban: Ban): void => void hold(ban, 'saved'),
 
-    forget: async lifted => {
+    /** Forgets bans that were lifted in the store. */
+    forget: async (lifted: readonly Ban[]): Promise<void> => {
       // What is being read now may have them still.
       await following
       for (const ban of lifted) {
@@ -235,15 +221,19 @@ export async function openBanList(options: BanListOptions): Promise<BanList> {
       }
     },
 
+    /** Reads the store again if other processes have made or lifted bans. */
     follow,
 
+    /** The same for a request that waits: resolves soon, even if the store does not answer. */
     catchUp: () => soon(Promise.resolve(following).then(follow)),
 
-    saved: async () => {
+    /** Resolves when the bans that this process has made are saved, or cannot be. */
+    saved: async (): Promise<void> => {
       await Promise.all(saves)
     },
 
-    close: async () => {
+    /** Stops following the store. Once this resolves, the store is no longer used. */
+    close: async (): Promise<void> => {
       isClosed = true
       clearInterval(timer)
       await following

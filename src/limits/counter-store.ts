@@ -1,10 +1,10 @@
 import type { MaybePromise } from './maybe-promise.ts'
-import type { NoticeType } from './notices.ts'
+import type { RuleType } from './rules/rules-schema.ts'
 
 /** What is counted: the requests of one client, by one rule. */
 export interface CounterKey {
   /** The type of the rule, as in its notices. */
-  readonly type: NoticeType
+  readonly type: RuleType
   readonly rule: string
   /** Identifies the client: its address, or what else the rule counts by. */
   readonly key: string

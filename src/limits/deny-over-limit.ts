@@ -1,42 +1,36 @@
+import { finished } from 'node:stream'
 import type { NextFunction, Request, RequestHandler, Response } from 'express'
 import { type ErrorCode, type ErrorDetails, ServiceError } from '../errors.ts'
 import { fixedHeaders } from '../http/reply.ts'
-import { isHeld } from './answer-counts.ts'
 import type { Denial } from './filter.ts'
+import type { RuleParts } from './guard-rule.ts'
 import { retryAfterSeconds } from './limit-headers.ts'
-import { type Notices, noticeOf } from './notices.ts'
-import type { Answer, FixedAnswer } from './rules/limits-file.ts'
+import { type NamedRule, noticeOf } from './notices.ts'
+import type { FixedAnswer } from './rules/limits-file.ts'
 import type { LimitState } from './rules/request-facts.ts'
-import type { Tally } from './tallies.ts'
+import type { CompiledThrottle } from './rules/rules-schema.ts'
 
-/** A rule with a limit, as a throttle or on a route. */
-export interface LimitRule {
-  readonly name: string
-  readonly isDryRun: boolean
-  /** The answer that replaces 429. */
-  readonly answer: Answer | undefined
-}
-
-/** Reports a request over its limit. Returns its denial; `undefined` if the rule is in dry run. */
-export type DenyOverLimit = (request: Request, state: LimitState) => Denial | undefined
-
-/** Compiles what throttles and route limits both do over their limit. Adds the request to `tally`. */
+/**
+ * Compiles what throttles and route limits both do over their limit: it reports the request, and returns its denial, or
+ * `undefined` if the rule is in dry run.
+ */
 export function compileDenyOverLimit(
-  type: 'throttle' | 'rateLimit',
-  rule: LimitRule,
-  { notices, tally }: { readonly notices: Notices; readonly tally: Tally },
-): DenyOverLimit {
+  rule: NamedRule & Pick<CompiledThrottle, 'answer'>,
+  { notices, tallies }: RuleParts,
+) {
   const { name, isDryRun, answer } = rule
+  const tally = tallies.of(rule)
   // What never changes is made once.
   const details: ErrorDetails = {
     violatedPolicies: [name],
     ...(typeof answer === 'object' && detailsOf(answer)),
   }
 
-  return (request, { key, count, limit, windowMs: period, resetsInMs }) => {
+  return (request: Request, state: LimitState): Denial | undefined => {
+    const { key, count, limit, windowMs: period, resetsInMs } = state
     const { logFields, replyHeaders } = request
     tally.counted++
-    const notice = noticeOf({ type, rule, request, counted: { key, count, limit, period } })
+    const notice = noticeOf(rule, request, { key, count, limit, period })
     notices.publish(notice)
     notices.mark(notice)
     // Counts are exact, so one request alone sees this one.
@@ -52,14 +46,18 @@ export function compileDenyOverLimit(
         const headers = { 'Retry-After': retryAfter, ...details.headers }
         return next(new ServiceError('rate_limited', { ...details, headers }))
       }
+      // Unless the function lets it pass, the request is refused, whatever it answers, or if its client goes.
+      const forgetEnd = finished(response, () => void tally.refused++)
       answerBy(answer, {
-        ...{ request, response, next, retryAfter },
-        onFailure: error => notices.functionFailed(type, name, error),
-        onRefused: () => void tally.refused++,
-        onPassed: () => {
-          tally.passed++
-          request.logFields = logFields
-          request.replyHeaders = replyHeaders
+        ...{ request, response, retryAfter },
+        onFailure: error => notices.functionFailed(rule, error),
+        next: error => {
+          if (error === undefined) {
+            forgetEnd()
+            tally.passed++
+            Object.assign(request, { logFields, replyHeaders })
+          }
+          next(error)
         },
       })
     }
@@ -74,14 +72,11 @@ interface DeniedExchange {
   readonly next: NextFunction
   /** Called with what a function of the rule throws. */
   readonly onFailure: (error: unknown) => void
-  /** One of these is called once it is known whether the request passes. */
-  readonly onRefused: () => void
-  readonly onPassed: () => void
 }
 
 /** Lets a function of the rule answer. If it throws before it has begun to answer, the request passes. */
 function answerBy(handler: RequestHandler, exchange: DeniedExchange): void {
-  const { request, response, next, retryAfter, onFailure, onRefused, onPassed } = exchange
+  const { request, response, next, retryAfter, onFailure } = exchange
   const { Vary: _vary, ...fixed } = fixedHeaders(request.id)
   const headers = { ...fixed, ...request.replyHeaders, 'Retry-After': retryAfter }
   for (const [name, value] of Object.entries(headers)) response.setHeader(name, value)
@@ -89,32 +84,24 @@ function answerBy(handler: RequestHandler, exchange: DeniedExchange): void {
   response.vary('Accept')
   // Other denials get their reason in `writeReply`, which the function does not use.
   request.logFields = { ...request.logFields, reason: 'rate_limited' satisfies ErrorCode }
-  let isDecided = false
   let isHandedOn = false
-  const hasBegun = () => response.headersSent || isHeld(response)
-
-  function decide(report: () => void): void {
-    if (!isDecided) report()
-    isDecided = true
-  }
 
   /** The `next` of the function. In Express two words skip the rest of a route or router, and every handler that could answer. */
-  function handOn(error?: unknown): void {
+  function handOn(given?: unknown): void {
     if (isHandedOn) return
     isHandedOn = true
-    const isError = error && error !== 'route' && error !== 'router'
-    if (hasBegun()) {
+    const error = given && given !== 'route' && given !== 'router' ? given : undefined
+    const isHeld = request.limitFacts?.isAnswerHeld === true
+    if (response.headersSent || isHeld) {
       // Headers that were sent cannot be taken back, and nobody else may answer.
-      decide(onRefused)
-      if (isError) onFailure(error)
-      if (!response.writableEnded && !isHeld(response)) response.destroy()
+      if (error !== undefined) onFailure(error)
+      if (!response.writableEnded && !isHeld) response.destroy()
       return
     }
     for (const name of Object.keys(headers)) response.removeHeader(name)
     if (vary === undefined) response.removeHeader('Vary')
     else response.setHeader('Vary', vary)
-    decide(isError ? onRefused : onPassed)
-    next(isError ? error : undefined)
+    next(error)
   }
 
   function handleFailure(error: unknown): void {
@@ -122,15 +109,14 @@ function answerBy(handler: RequestHandler, exchange: DeniedExchange): void {
     handOn()
   }
 
+  // Such as that of a write after the end, which nobody else handles.
+  response.on('error', onFailure)
   // Synchronous on purpose: a rejected promise would leave the client waiting.
   try {
     Promise.resolve(handler(request, response, handOn)).catch(handleFailure)
   } catch (error) {
     handleFailure(error)
   }
-  // A function that takes its time may still let the request pass.
-  if (hasBegun() || response.closed) decide(onRefused)
-  else response.once('close', () => decide(onRefused))
 }
 
 /** The usual spelling of headers that the reply has too, which it replaces by exact name. */

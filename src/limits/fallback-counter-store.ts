@@ -5,7 +5,7 @@ import type { MaybePromise } from './maybe-promise.ts'
 export interface FallbackCounterStoreOptions {
   /** Counts for several processes. It may be slow, fail, or never answer. */
   readonly shared: CounterStore
-  /** Counts in this process while `shared` does not answer. */
+  /** Counts in this process while `shared` does not answer. Never fails. */
   readonly local: CounterStore
   /** How long a request waits for `shared`, over all its counts; and for how long `shared` may be silent. */
   readonly patienceMs: number
@@ -28,12 +28,6 @@ export interface FallbackCounterStore extends CounterStore {
   close(): void
 }
 
-interface Question<T> {
-  readonly askShared: () => MaybePromise<T>
-  readonly askLocal: () => MaybePromise<T>
-  readonly waited?: Waited | undefined
-}
-
 /**
  * Counts in a shared store and, while that fails or does not answer, in a local one. The first call that fails, or that has no
  * answer after `patienceMs`, ends the wait of all others. From then on calls cost nothing but their local count, until a probe
@@ -47,8 +41,6 @@ export function createFallbackCounterStore(
 ): FallbackCounterStore {
   const { shared, local, patienceMs, probe, retryEveryMs, onLost, onBack } = options
   const patience = createPatience()
-  /** What ends the wait of each call by its local count. */
-  const pending = new Set<() => void>()
   let losses = 0
   let isLocal = false
   let isClosed = false
@@ -59,7 +51,7 @@ export function createFallbackCounterStore(
     isLocal = true
     losses++
     onLost(error)
-    for (const countLocally of pending) countLocally()
+    patience.giveUpAll()
     scheduleProbe()
   }
 
@@ -78,18 +70,24 @@ export function createFallbackCounterStore(
     onBack()
   }
 
-  function ask<T>({ askShared, askLocal, waited = { waitedMs: 0 } }: Question<T>): MaybePromise<T> {
-    if (isLocal) return askLocal()
+  function ask<T>(
+    askStore: (store: CounterStore) => MaybePromise<T>,
+    waited: Waited = { waitedMs: 0 },
+  ): MaybePromise<T> {
+    if (isLocal) return askStore(local)
     const lossesBefore = losses
     const leftMs = patienceMs - waited.waitedMs
-    return new Promise((resolve, reject) => {
-      function settle(answer: T): void {
-        waited.waitedMs += silence.elapsedMs()
-        resolve(answer)
+    return new Promise(resolve => {
+      let isAnswered = false
+
+      function answer(value: MaybePromise<T>): void {
+        isAnswered = true
+        waited.waitedMs += wait.elapsedMs()
+        resolve(value)
       }
 
-      function countLocally(): void {
-        if (pending.delete(countLocally)) toPromise(askLocal).then(settle, reject)
+      function answerLocally(): void {
+        if (!isAnswered) answer(askStore(local))
       }
 
       /** Also after the request has gone on, but not for a failure that belongs to an earlier loss. */
@@ -97,43 +95,39 @@ export function createFallbackCounterStore(
         if (losses === lossesBefore) lose(error)
       }
 
-      const silence = patience.begin(patienceMs, () =>
-        loseOnce(new Error(`no answer within ${patienceMs} ms`)),
-      )
-      const budget = leftMs < patienceMs ? patience.begin(leftMs, countLocally) : undefined
-      const endWaits = () => {
-        silence.end()
-        budget?.end()
+      /** The time of the request is up, but not that of the shared store. */
+      function goOn(): void {
+        answerLocally()
+        wait = patience.begin(patienceMs - leftMs, giveUp)
       }
-      pending.add(countLocally)
-      toPromise(askShared).then(
-        answer => {
-          endWaits()
-          if (pending.delete(countLocally)) settle(answer)
+
+      function giveUp(): void {
+        answerLocally()
+        loseOnce(new Error(`no answer within ${patienceMs} ms`))
+      }
+
+      let wait = patience.begin(leftMs, leftMs < patienceMs ? goOn : giveUp)
+      if (leftMs <= 0) answerLocally()
+      toPromise(() => askStore(shared)).then(
+        value => {
+          wait.end()
+          if (!isAnswered) answer(value)
         },
         error => {
-          endWaits()
+          // Ends the wait by the local count.
           loseOnce(error)
+          wait.end()
         },
       )
-      if (leftMs <= 0) countLocally()
     })
   }
 
   return {
-    increment: (key, windowMs, waited) =>
-      ask({
-        askShared: () => shared.increment(key, windowMs),
-        askLocal: () => local.increment(key, windowMs),
-        waited,
-      }),
-    // Also in the local store, which may have counted the key during an earlier loss.
+    increment: (key, windowMs, waited) => ask(store => store.increment(key, windowMs), waited),
     reset: (key, inMs) => {
-      const resetLocally = () => local.reset(key, inMs)
-      const resetBoth = async () => {
-        await Promise.all([shared.reset(key, inMs), resetLocally()])
-      }
-      return ask<void>({ askShared: resetBoth, askLocal: resetLocally })
+      // The local store may have counted the key during an earlier loss.
+      local.reset(key, inMs)
+      return ask(store => store.reset(key, inMs))
     },
     isLocal: () => isLocal,
     lose,
@@ -141,7 +135,7 @@ export function createFallbackCounterStore(
       isClosed = true
       isLocal = true
       clearTimeout(probeTimer)
-      for (const countLocally of pending) countLocally()
+      patience.giveUpAll()
     },
   }
 }

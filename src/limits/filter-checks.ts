@@ -1,10 +1,9 @@
 import type { Request } from 'express'
 import { checkAnswer } from './answer-counts.ts'
-import { type BanCheckOptions, checkStandingBan, checkStrike } from './ban-checks.ts'
+import { checkStandingBan, checkStrike } from './ban-checks.ts'
 import { compileDenyOverLimit } from './deny-over-limit.ts'
 import { type Check, denyBlocked } from './filter.ts'
-import { type GuardedRule, type GuardOptions, guardRule } from './guard-rule.ts'
-import type { AddLimitHeaders } from './limit-headers.ts'
+import { type GuardedRule, guardRule, type RuleParts } from './guard-rule.ts'
 import { andThen, type MaybePromise } from './maybe-promise.ts'
 import type { Notices } from './notices.ts'
 import { factsOf } from './rules/request-facts.ts'
@@ -16,36 +15,32 @@ import type {
 } from './rules/rules-schema.ts'
 import { tallyPass, tallyRefusal } from './tallies.ts'
 
-export interface CheckOptions extends BanCheckOptions {
-  readonly addLimitHeaders: AddLimitHeaders
-}
-
 /** The checks of all rules, in the order in which they are asked about every request. */
-export function compileChecks(rules: CheckedLimits, options: CheckOptions): readonly Check[] {
+export function compileChecks(rules: CheckedLimits, parts: RuleParts): readonly Check[] {
   return [
-    ...rules.safelist.map(rule => checkSafelist(rule, options)),
-    ...rules.blocklist.map(rule => checkBlocklist(rule, options)),
-    ...rules.bans.map(rule => checkStandingBan(rule, options)),
-    ...rules.bans.map(rule => checkStrike(rule, options)),
-    ...rules.throttle.map(rule => checkThrottle(rule, options)),
-    ...rules.track.map(rule => checkTrack(rule, options)),
+    ...rules.safelist.map(rule => checkSafelist(rule, parts)),
+    ...rules.blocklist.map(rule => checkBlocklist(rule, parts)),
+    ...rules.bans.map(rule => checkStandingBan(rule, parts)),
+    ...rules.bans.map(rule => checkStrike(rule, parts)),
+    ...rules.throttle.map(rule => checkThrottle(rule, parts)),
+    ...rules.track.map(rule => checkTrack(rule, parts)),
   ]
 }
 
-function checkSafelist(rule: CompiledFilterRule, options: GuardOptions): Check {
-  const { tally, matches, noticeOf } = guardRule('safelist', rule, options)
+function checkSafelist(rule: CompiledFilterRule, parts: RuleParts): Check {
+  const { tally, matches, noticeOf } = guardRule(rule, parts)
   return request => {
     if (!matches(request)) return undefined
     factsOf(request).isSafe = true
     tallyPass(tally)
-    options.notices.publish(noticeOf(request))
+    parts.notices.publish(noticeOf(request))
     return 'pass'
   }
 }
 
-function checkBlocklist(rule: CompiledFilterRule, options: GuardOptions): Check {
-  const { notices } = options
-  const { tally, matches, noticeOf } = guardRule('blocklist', rule, options)
+function checkBlocklist(rule: CompiledFilterRule, parts: RuleParts): Check {
+  const { notices } = parts
+  const { tally, matches, noticeOf } = guardRule(rule, parts)
   return request => {
     if (!matches(request)) return undefined
     tally.counted++
@@ -57,35 +52,33 @@ function checkBlocklist(rule: CompiledFilterRule, options: GuardOptions): Check 
   }
 }
 
-function checkThrottle(rule: CompiledThrottle, options: CheckOptions): Check {
-  const { notices, addLimitHeaders } = options
+function checkThrottle(rule: CompiledThrottle, parts: RuleParts): Check {
   const { name, limit, windowMs } = rule
-  const { tally, matches, keyOf, count } = guardRule('throttle', rule, options)
-  const denyOverLimit = compileDenyOverLimit('throttle', rule, { notices, tally })
+  const { tally, matches, keyOf, count } = guardRule(rule, parts)
+  const denyOverLimit = compileDenyOverLimit(rule, parts)
   return request => {
     if (!matches(request)) return undefined
     const key = keyOf(request)
     return andThen(count(request, key), counted => {
       if (key === undefined || counted === undefined) return undefined
-      const { count: used, resetsInMs } = counted
-      if (used <= limit) {
+      if (counted.count <= limit) {
         tallyPass(tally)
         return undefined
       }
-      const state = { key, limit, windowMs, count: used, resetsInMs }
+      const state = { key, limit, windowMs, ...counted }
       const denial = denyOverLimit(request, state)
-      if (denial !== undefined) addLimitHeaders(request, name, state)
+      if (denial !== undefined) parts.addLimitHeaders(request, name, state)
       return denial
     })
   }
 }
 
-function checkTrack(rule: CompiledTrack, options: GuardOptions): Check {
-  const guarded = guardRule('track', rule, options)
+function checkTrack(rule: CompiledTrack, parts: RuleParts): Check {
+  const guarded = guardRule(rule, parts)
   const prepare =
     'limit' in rule
-      ? countTrack(rule.limit, guarded, options.notices)
-      : notifyTrack(guarded, options.notices)
+      ? countTrack(rule.limit, guarded, parts.notices)
+      : notifyTrack(guarded, parts.notices)
   if (rule.statuses !== undefined) return checkAnswer(guarded, rule.statuses, prepare)
   return request =>
     guarded.matches(request) ? andThen(prepare(request)(), () => undefined) : undefined

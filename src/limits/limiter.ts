@@ -1,16 +1,15 @@
 import { isDeepStrictEqual } from 'node:util'
 import type { RequestHandler } from 'express'
 import { ACTIONS, type Action } from '../http/actions.ts'
-import type { BanList } from './ban-list.ts'
-import type { CounterStore } from './counter-store.ts'
 import { createFilter } from './filter.ts'
-import { type CheckOptions, compileChecks } from './filter-checks.ts'
+import { compileChecks } from './filter-checks.ts'
+import type { RuleParts } from './guard-rule.ts'
 import { createLimitHeaders } from './limit-headers.ts'
-import type { Notices } from './notices.ts'
 import { createRouteLimit } from './route-limit.ts'
+import { needsBody } from './rules/client-key.ts'
 import { factsOf } from './rules/request-facts.ts'
-import { type CheckedLimits, type CompiledBan, RULE_KINDS } from './rules/rules-schema.ts'
-import { createTallies, type LimitsReport, type Tallies } from './tallies.ts'
+import { type CheckedLimits, RULE_KINDS } from './rules/rules-schema.ts'
+import { createTallies, type Tallies } from './tallies.ts'
 
 /** The difference between two sets of rules; rules by kind and name, as in `throttle "posts"`. */
 export interface RuleChanges {
@@ -20,32 +19,13 @@ export interface RuleChanges {
 }
 
 /** The limits of a service, as middleware whose rules can be changed while it runs. */
-export interface Limiter {
-  /** For all requests, before every route. */
-  readonly filter: RequestHandler
-  /** For the route of an action, before its body is read. */
-  limit(action: Action): RequestHandler
-  /** For the route of an action: the limits that count by something in its body. */
-  limitByBody(action: Action): RequestHandler
-  /** Replaces all rules in one step. Counters and bans stay. */
-  replace(limits: CheckedLimits): RuleChanges
-  /** The ban rules in force. */
-  banRules(): readonly CompiledBan[]
-  /** The numbers of the rules in force, and how many bans are in force. */
-  report(): Pick<LimitsReport, 'rules' | 'bans'>
-}
+export type Limiter = ReturnType<typeof createLimiter>
 
-export interface LimiterOptions {
+export interface LimiterOptions extends Omit<RuleParts, 'tallies' | 'addLimitHeaders'> {
   readonly limits: CheckedLimits
-  /** `undefined` if nothing is counted. */
-  readonly store: CounterStore | undefined
-  readonly bans: BanList
-  readonly notices: Notices
-  /** Milliseconds since the epoch. */
-  readonly now: () => number
 }
 
-export function createLimiter(options: LimiterOptions): Limiter {
+export function createLimiter(options: LimiterOptions) {
   const { bans, notices } = options
   const parts = { ...options, addLimitHeaders: createLimitHeaders() }
   let rules = compileRules(options.limits, parts)
@@ -65,40 +45,54 @@ export function createLimiter(options: LimiterOptions): Limiter {
   }
 
   return {
+    /** For all requests, before every route. */
     filter: createFilter({
       checksInForce: () => rules.checks,
       onSendingFailure: notices.sendingFailed,
     }),
-    limit: action => guardRoute(action, 'beforeBody'),
-    limitByBody: action => guardRoute(action, 'afterBody'),
-    replace: limits => {
+
+    /** For the route of an action, before its body is read. */
+    limit: (action: Action) => guardRoute(action, 'beforeBody'),
+
+    /** For the route of an action: the limits that count by something in its body. */
+    limitByBody: (action: Action) => guardRoute(action, 'afterBody'),
+
+    /** Replaces all rules in one step. Counters and bans stay. */
+    replace: (limits: CheckedLimits): RuleChanges => {
       const previous = rules.source
-      rules = compileRules(limits, parts, rules.tallies)
+      rules = compileRules(limits, parts, rules.tallies.find)
       return compareRules(previous, limits)
     },
+
+    /** The ban rules in force. */
     banRules: () => rules.source.bans,
+
+    /** The numbers of the rules in force, and how many bans are in force. */
     report: () => ({ rules: rules.tallies.report(), bans: bans.count() }),
   }
 }
 
 function compileRules(
   limits: CheckedLimits,
-  { store, ...others }: Omit<CheckOptions, 'tallies'>,
-  previous?: Tallies,
+  given: Omit<RuleParts, 'tallies'>,
+  findPrevious?: Tallies['find'],
 ) {
-  const tallies = createTallies(limits, previous)
-  const parts = { ...others, tallies }
-  const routes =
+  const parts = { ...given, tallies: createTallies(limits, findPrevious) }
+  const { store, tallies } = parts
+  const routeLimits =
     store === undefined
       ? []
-      : limits.rateLimits.map(rule => createRouteLimit(rule, { ...parts, store }))
+      : limits.rateLimits.map(rule => {
+          return { rule, handler: createRouteLimit(rule, { ...parts, store }) }
+        })
 
-  function groupByAction(needsBody: boolean) {
+  function groupByAction(afterBody: boolean) {
     return Object.fromEntries(
       ACTIONS.map(action => [
         action,
-        routes
-          .filter(limit => limit.needsBody === needsBody && limit.actions.has(action))
+        routeLimits
+          .filter(({ rule }) => rule.actions.includes(action))
+          .filter(({ rule }) => needsBody(rule.source.by) === afterBody)
           .map(({ handler }) => handler),
       ]),
     ) as Record<Action, RequestHandler[]>
@@ -107,7 +101,7 @@ function compileRules(
   return {
     source: limits,
     tallies,
-    checks: compileChecks(limits, { ...parts, store }),
+    checks: compileChecks(limits, parts),
     beforeBody: groupByAction(false),
     afterBody: groupByAction(true),
   }

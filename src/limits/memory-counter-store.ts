@@ -9,6 +9,9 @@ export interface MemoryCounterStoreOptions {
 
 const MAX_KEYS = 50_000
 
+/** After how many new windows the iterator over them is replaced. */
+const RENEW_EVERY = 1000
+
 /**
  * Counts in the memory of this process. There is no timer: a window that has ended is replaced when its key is counted again.
  */
@@ -16,8 +19,9 @@ export function createMemoryCounterStore(options: MemoryCounterStoreOptions): Co
   const { monotonicNow, maxKeys = MAX_KEYS } = options
   // In the order in which the windows began: a Map keeps the order of insertion.
   const windows = new Map<string, { count: number; endsAt: number }>()
-  // All windows before its place are gone. A new iterator would pass each of them again, for 25 µs.
-  const oldest = windows.keys()
+  // All windows before its place are gone. A new iterator passes each of them again, for 25 µs.
+  let oldest = windows.keys()
+  let begun = 0
 
   return {
     increment: (counterKey, windowMs) => {
@@ -27,6 +31,8 @@ export function createMemoryCounterStore(options: MemoryCounterStoreOptions): Co
       let window = windows.get(key)
       if (window === undefined || window.endsAt <= now) {
         windows.delete(key)
+        // An iterator keeps the tables that the Map has outgrown since it was last used, with all windows that were in them.
+        if (++begun % RENEW_EVERY === 0) oldest = windows.keys()
         if (windows.size >= maxKeys) windows.delete(oldest.next().value as string)
         window = { count: 0, endsAt: now + windowMs }
         windows.set(key, window)

@@ -4,14 +4,16 @@ import type { Request } from 'express'
 import { logText } from '../http/request-log.ts'
 import type { BanChange } from './ban-list.ts'
 import { MAX_DATE_MS } from './ban-store.ts'
-import { LINES_A_SECOND, type RuleLines } from './rule-lines.ts'
+import type { RuleLines } from './rule-lines.ts'
 import { factsOf } from './rules/request-facts.ts'
+import type { CompiledFilterRule, RuleType } from './rules/rules-schema.ts'
 
-export type NoticeType = 'safelist' | 'blocklist' | 'ban' | 'throttle' | 'rateLimit' | 'track'
+/** What names a rule in notices and log lines. */
+export type NamedRule = Pick<CompiledFilterRule, 'type' | 'name' | 'isDryRun'>
 
 /** A decision of a rule about a request, as it is published. */
 export interface Notice {
-  readonly type: NoticeType
+  readonly type: RuleType
   readonly rule: string
   readonly request: Request
   /** What the request was counted by. */
@@ -24,52 +26,43 @@ export interface Notice {
   readonly dryRun?: true
 }
 
-export interface Notices {
-  /** Publishes a decision on the channel. */
-  publish(notice: Notice): void
-  /** Adds type and rule to the request's own log line. */
-  mark(notice: Notice, more?: Readonly<Record<string, unknown>>): void
-  /** Writes a log line about a decision, unless the rule has written `LINES_A_SECOND` within the last second. */
-  writeLine(level: 'warn' | 'info', notice: Notice, message: string, more?: object): void
-  /** Logs a ban that was not earned by a request here. */
-  banChanged(change: BanChange, by: 'an operator' | 'another process'): void
-  /** Logs that a function of a rule threw; the request passes. */
-  functionFailed(type: NoticeType, rule: string, error: unknown): void
-  /** Logs that the store could not count; the request passes. */
-  storeFailed(error: unknown): void
-  /** Logs that a response could not be sent after its request was counted. */
-  sendingFailed(error: unknown): void
-}
-
 /** The name of the channel of `node:diagnostics_channel` on which notices are published. */
 export const CHANNEL_NAME = 'user-records.limits'
 
-export function createNotices(lines: RuleLines): Notices {
+export type Notices = ReturnType<typeof createNotices>
+
+export function createNotices(lines: RuleLines) {
   const published = channel(CHANNEL_NAME)
 
   return {
-    publish: notice => {
+    /** Publishes a decision on the channel. */
+    publish: (notice: Notice): void => {
       if (published.hasSubscribers) published.publish(notice)
     },
 
-    mark: ({ type, rule, dryRun, request }, more) => {
+    /** Adds type and rule to the request's own log line. */
+    mark: (notice: Notice, more?: Readonly<Record<string, unknown>>): void => {
+      const { type, rule, dryRun, request } = notice
       request.logFields = { type, rule, dryRun, ...more }
     },
 
-    writeLine: (level, { type, rule, dryRun, limit, period, request }, message, more) => {
-      lines.write({ level, message, source: `${type} ${rule}`, most: LINES_A_SECOND }, () => {
+    /** Writes a log line about a decision, unless the rule has written too many within the last second. */
+    writeLine: (level: 'warn' | 'info', notice: Notice, message: string, more?: object): void => {
+      const { type, rule, dryRun, limit, period, request } = notice
+      lines.write({ level, message, source: `${type} ${rule}` }, () => {
         const client = logText(factsOf(request).ip)
         return { type, rule, dryRun, limit, period, client, ...more }
       })
     },
 
-    banChanged: ({ happened, ban }, by) => {
+    /** Logs a ban that was not earned by a request here. */
+    banChanged: ({ happened, ban }: BanChange, by: 'an operator' | 'another process'): void => {
       const { rule, clientKey, endsAt } = ban
       const isMade = happened === 'made'
       const level = isMade ? 'warn' : 'info'
       const message = `${isMade ? 'client banned' : 'ban lifted'} by ${by}`
       const source = `bans ${happened} ${rule}`
-      lines.write({ level, message, source, most: LINES_A_SECOND }, () => {
+      lines.write({ level, message, source }, () => {
         // Only addresses are logged: a rule may also count by personal data such as an e-mail address.
         const [address = ''] = clientKey.split('/')
         const client = isIP(address) === 0 ? undefined : clientKey
@@ -78,20 +71,21 @@ export function createNotices(lines: RuleLines): Notices {
       })
     },
 
-    functionFailed: (type, rule, err) => {
+    /** Logs that a function of a rule threw; the request passes. */
+    functionFailed: ({ type, name }: NamedRule, err: unknown): void => {
       const message = 'rule function failed, request allowed'
-      const source = `${type} ${rule}`
-      lines.write({ level: 'error', message, source, most: LINES_A_SECOND }, () => {
-        return { type, rule, err }
-      })
+      const source = `${type} ${name}`
+      lines.write({ level: 'error', message, source }, () => ({ type, rule: name, err }))
     },
 
-    storeFailed: err => {
+    /** Logs that the store could not count; the request passes. */
+    storeFailed: (err: unknown): void => {
       const message = 'counter store failed, requests allowed'
       lines.write({ level: 'error', message, source: 'store', most: 1 }, () => ({ err }))
     },
 
-    sendingFailed: err => {
+    /** Logs that a response could not be sent after its request was counted. */
+    sendingFailed: (err: unknown): void => {
       const message = 'a response could not be sent, its connection is closed'
       lines.write({ level: 'error', message, source: 'sending', most: 1 }, () => ({ err }))
     },
@@ -100,12 +94,10 @@ export function createNotices(lines: RuleLines): Notices {
 
 /** The notice of a rule's decision; `counted` is given where the rule counts. */
 export function noticeOf(
-  decision: Pick<Notice, 'type' | 'request'> & {
-    readonly rule: { readonly name: string; readonly isDryRun: boolean }
-    readonly counted?: Pick<Notice, 'key' | 'count' | 'limit' | 'period'>
-  },
+  { type, name, isDryRun }: NamedRule,
+  request: Request,
+  counted?: Pick<Notice, 'key' | 'count' | 'limit' | 'period'>,
 ): Notice {
-  const { type, request, rule, counted } = decision
-  const notice = { type, rule: rule.name, request, key: undefined, ...counted }
-  return rule.isDryRun ? { ...notice, dryRun: true } : notice
+  const notice = { type, rule: name, request, key: undefined, ...counted }
+  return isDryRun ? { ...notice, dryRun: true } : notice
 }

@@ -1,36 +1,26 @@
 import type { Request, RequestHandler } from 'express'
 import { type ClientRateLimitInfo, rateLimit } from 'express-rate-limit'
-import type { Action } from '../http/actions.ts'
 import type { CounterStore } from './counter-store.ts'
 import { compileDenyOverLimit } from './deny-over-limit.ts'
-import type { CheckOptions } from './filter-checks.ts'
-import { needsBody } from './rules/client-key.ts'
-import { memoize } from './rules/memoize.ts'
+import type { RuleParts } from './guard-rule.ts'
 import { factsOf, type LimitState } from './rules/request-facts.ts'
 import type { CompiledRateLimit } from './rules/rules-schema.ts'
 import { tallyPass } from './tallies.ts'
 
-/** A limit on the routes of some actions. */
-export interface RouteLimit {
-  readonly actions: ReadonlySet<Action>
-  /** Whether it counts by something in the body, which must be read first. */
-  readonly needsBody: boolean
-  readonly handler: RequestHandler
-}
-
-export interface RouteLimitOptions extends Omit<CheckOptions, 'bans' | 'now'> {
-  readonly store: CounterStore
-}
-
-/** The most limiters of express-rate-limit that a rule keeps, one for each window that its function returns. */
-const MAX_WINDOWS = 100
-
 /** express-rate-limit on the routes, with the counters of all limits as its store. */
-export function createRouteLimit(rule: CompiledRateLimit, options: RouteLimitOptions): RouteLimit {
-  const { store, notices, tallies, addLimitHeaders } = options
-  const { name, isDryRun, keyOf, limit, windowMs } = rule
+export function createRouteLimit(
+  rule: CompiledRateLimit,
+  parts: RuleParts & { readonly store: CounterStore },
+): RequestHandler {
+  const { store, notices, tallies, addLimitHeaders } = parts
+  const { type, name, isDryRun, keyOf, limit, windowMs } = rule
   const tally = tallies.of(rule)
-  const denyOverLimit = compileDenyOverLimit('rateLimit', rule, { notices, tally })
+  const denyOverLimit = compileDenyOverLimit(rule, parts)
+  /**
+   * express-rate-limit tells its store a key, but not whose it is. It counts requests in the order in which it has asked for
+   * their keys.
+   */
+  const counting: Request[] = []
 
   /** Finds what applies to a request. False if it has no key, or if a function of the rule fails: it then passes. */
   function begin(request: Request): boolean {
@@ -46,7 +36,7 @@ export function createRouteLimit(rule: CompiledRateLimit, options: RouteLimitOpt
       }
       return true
     } catch (error) {
-      notices.functionFailed('rateLimit', name, error)
+      notices.functionFailed(rule, error)
       return false
     }
   }
@@ -54,8 +44,7 @@ export function createRouteLimit(rule: CompiledRateLimit, options: RouteLimitOpt
   async function count(request: Request): Promise<ClientRateLimitInfo> {
     const facts = factsOf(request)
     const state = stateOf(request)
-    const { key } = state
-    const counterKey = { type: 'rateLimit', rule: name, key } as const
+    const counterKey = { type, rule: name, key: state.key }
     const counted = await store.increment(counterKey, state.windowMs, facts)
     state.count = counted.count
     state.resetsInMs = counted.resetsInMs
@@ -64,56 +53,32 @@ export function createRouteLimit(rule: CompiledRateLimit, options: RouteLimitOpt
     return { totalHits: state.count, resetTime: undefined }
   }
 
-  function limitWithin(windowMs: number, skip?: (request: Request) => boolean): RequestHandler {
-    /**
-     * express-rate-limit tells its store a key, but not whose it is. It counts requests in the order in which it has asked for
-     * their keys.
-     */
-    const counting: Request[] = []
-    return rateLimit({
-      windowMs,
-      limit: request => stateOf(request).limit,
-      keyGenerator: request => {
-        counting.push(request)
-        return stateOf(request).key
-      },
-      ...(skip && { skip }),
-      // Ours cost much less.
-      standardHeaders: false,
-      legacyHeaders: false,
-      store: {
-        increment: () => count(counting.shift() as Request),
-        // Nobody asks for these.
-        decrement: () => {},
-        resetKey: () => {},
-      },
-      handler: (request, response, next) => {
-        const denial = denyOverLimit(request, stateOf(request))
-        if (denial === undefined) next()
-        else denial(response, next)
-      },
-      passOnStoreError: true,
-      logger: { warn: notices.storeFailed, error: notices.storeFailed },
-      validate: false,
-    })
-  }
-
-  function limitWithinAny(): RequestHandler {
-    const limiterOf = memoize((windowMs: number) => limitWithin(windowMs), MAX_WINDOWS)
-    return (request, response, next) => {
-      if (begin(request)) limiterOf(stateOf(request).windowMs)(request, response, next)
-      else next()
-    }
-  }
-
-  return {
-    actions: new Set(rule.actions),
-    needsBody: needsBody(rule.source.by),
-    handler:
-      typeof windowMs === 'function'
-        ? limitWithinAny()
-        : limitWithin(windowMs, request => !begin(request)),
-  }
+  // Without `windowMs`, which only its own store and headers use: the window of a request is in its state.
+  return rateLimit({
+    skip: request => !begin(request),
+    limit: request => stateOf(request).limit,
+    keyGenerator: request => {
+      counting.push(request)
+      return stateOf(request).key
+    },
+    // Ours cost much less.
+    standardHeaders: false,
+    legacyHeaders: false,
+    store: {
+      increment: () => count(counting.shift() as Request),
+      // Nobody asks for these.
+      decrement: () => {},
+      resetKey: () => {},
+    },
+    handler: (request, response, next) => {
+      const denial = denyOverLimit(request, stateOf(request))
+      if (denial === undefined) next()
+      else denial(response, next)
+    },
+    passOnStoreError: true,
+    logger: { warn: notices.storeFailed, error: notices.storeFailed },
+    validate: false,
+  })
 }
 
 /** The limit that is counting a request: several rules on one route count one after another. */

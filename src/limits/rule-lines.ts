@@ -6,28 +6,28 @@ export interface RuleLine {
   readonly message: string
   /** Lines of one source are throttled together: usually those of one rule. */
   readonly source: string
-  /** The most lines that the source writes within a second. */
-  readonly most: number
-}
-
-/** Writes lines to the log, of which clients can cause as many as they send requests. */
-export interface RuleLines {
-  /** Writes a line unless it is throttled; the next one says how many were left out. `fieldsOf` is called only if it is written. */
-  write(line: RuleLine, fieldsOf: () => object): void
+  /** The most lines that the source writes within a second; `LINES_A_SECOND` if left out. */
+  readonly most?: number
 }
 
 /** How many lines about clients a rule may write within a second. */
-export const LINES_A_SECOND = 10
+const LINES_A_SECOND = 10
 
-export interface RuleLinesOptions {
+/** Writes lines to the log, of which clients can cause as many as they send requests. */
+export type RuleLines = ReturnType<typeof createRuleLines>
+
+export function createRuleLines(options: {
   readonly log: Logger
   readonly monotonicNow: () => number
-}
-
-export function createRuleLines({ log, monotonicNow }: RuleLinesOptions): RuleLines {
+}) {
+  const { log, monotonicNow } = options
   const sources = new Map<string, { readonly written: number[]; leftOut: number }>()
   return {
-    write: ({ level, message, source, most }, fieldsOf) => {
+    /**
+     * Writes a line unless it is throttled; the next one says how many were left out. `fieldsOf` is called only if it is written.
+     */
+    write: (line: RuleLine, fieldsOf: () => object): void => {
+      const { level, message, source, most = LINES_A_SECOND } = line
       const now = monotonicNow()
       const lines = sources.get(source) ?? { written: [], leftOut: 0 }
       sources.set(source, lines)
@@ -53,7 +53,6 @@ export function createHostLog(lines: RuleLines): (refusedHost: string) => void {
     level: 'warn',
     message: 'a request asked for a host that ALLOWED_HOSTS does not allow',
     source: 'refused hosts',
-    most: LINES_A_SECOND,
   } as const
   const known = new Set<string>()
   return host => {

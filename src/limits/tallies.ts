@@ -1,5 +1,9 @@
-import type { NoticeType } from './notices.ts'
-import { type CheckedLimits, RULE_KINDS, type RuleKind } from './rules/rules-schema.ts'
+import {
+  type CheckedLimits,
+  RULE_KINDS,
+  type RuleKind,
+  type RuleType,
+} from './rules/rules-schema.ts'
 
 /** What one rule has done since the start. The checks of the rule add to it. */
 export interface Tally {
@@ -15,7 +19,7 @@ export interface Tally {
 
 /** The tally of a rule. Kept over a reload if the rule keeps its type and name. */
 export interface RuleReport extends Readonly<Tally> {
-  readonly type: NoticeType
+  readonly type: RuleType
   readonly rule: string
   readonly isDryRun: boolean
 }
@@ -33,44 +37,33 @@ export interface LimitsReport {
 }
 
 /** The tallies of the rules in force. */
-export interface Tallies {
-  /** That of a rule in force. */
-  of(rule: object): Tally
-  /** In the order in which requests meet the rules. */
-  report(): readonly RuleReport[]
-  /** The tally of a rule by its kind and name. */
-  find(kind: RuleKind, name: string): Tally | undefined
-}
+export type Tallies = ReturnType<typeof createTallies>
 
-/** The type of the rules of a kind, as in their notices. */
-const TYPE_OF_KIND: Readonly<Record<RuleKind, NoticeType>> = {
-  safelist: 'safelist',
-  blocklist: 'blocklist',
-  bans: 'ban',
-  throttle: 'throttle',
-  track: 'track',
-  rateLimits: 'rateLimit',
-}
-
-/** Rules that are in `previous` under the same kind and name keep their tallies, others begin at zero. */
-export function createTallies(limits: CheckedLimits, previous?: Tallies): Tallies {
+/** Rules for which `findPrevious` has a tally keep it, others begin at zero. */
+export function createTallies(
+  limits: CheckedLimits,
+  findPrevious: (kind: RuleKind, name: string) => Tally | undefined = () => undefined,
+) {
   const entries = RULE_KINDS.flatMap(kind =>
     limits[kind].map(rule => {
       const begun = { counted: 0, passed: 0, refused: 0, wouldRefuse: 0 }
-      return { kind, rule, tally: previous?.find(kind, rule.name) ?? begun }
+      return { kind, rule, tally: findPrevious(kind, rule.name) ?? begun }
     }),
   )
   const tallies = new Map<object, Tally>(entries.map(({ rule, tally }) => [rule, tally]))
 
   return {
-    of: rule => tallies.get(rule) as Tally,
+    /** The tally of a rule in force. */
+    of: (rule: object) => tallies.get(rule) as Tally,
 
-    find: (kind, name) =>
+    /** The tally of a rule by its kind and name. */
+    find: (kind: RuleKind, name: string): Tally | undefined =>
       entries.find(entry => entry.kind === kind && entry.rule.name === name)?.tally,
 
-    report: () =>
-      entries.map(({ kind, rule: { name, isDryRun }, tally }) => {
-        return { type: TYPE_OF_KIND[kind], rule: name, isDryRun, ...tally }
+    /** In the order in which requests meet the rules. */
+    report: (): readonly RuleReport[] =>
+      entries.map(({ rule: { type, name, isDryRun }, tally }) => {
+        return { type, rule: name, isDryRun, ...tally }
       }),
   }
 }

@@ -1,3 +1,5 @@
+import { setFlagsFromString } from 'node:v8'
+import { runInNewContext } from 'node:vm'
 import { expect, onTestFinished, test, vi } from 'vitest'
 import type { Count, CounterKey, CounterStore } from '../../src/limits/counter-store.ts'
 import {
@@ -151,6 +153,17 @@ test('a shared store that fails after the request has gone on is lost', async ()
   expect(increment(KEY, FOREVER_MS)).toMatchObject({ count: 2 })
 })
 
+test('a shared store that stays silent after the request has gone on is lost', async () => {
+  const pass = holdTime()
+  const { increment, lost } = openStore({ shared: createHeldStore().store, patienceMs: 30 })
+  const counted = increment(KEY, FOREVER_MS, { waitedMs: 20 })
+  await pass(12)
+  expect(await counted).toMatchObject({ count: 1 })
+  expect(lost).toEqual([])
+  await pass(22)
+  expect(lost).toEqual(['no answer within 30 ms'])
+})
+
 test('what fails after the shared store was found again belongs to its earlier loss', async () => {
   const pass = holdTime()
   const { store: shared, held } = createHeldStore()
@@ -224,6 +237,23 @@ test('in memory, there is place for fifty thousand keys', async () => {
   const countsOf = openInMemory({ monotonicNow: () => 0 })
   await countsOf(...Array.from({ length: 50_001 }, (_, index) => `key ${index}`))
   expect(await countsOf('key 1', 'key 50000', 'key 0')).toEqual([2, 2, 1])
+})
+
+test('in memory, windows that have ended take no memory', async () => {
+  setFlagsFromString('--expose-gc')
+  const collectGarbage = runInNewContext('gc')
+  const { now, advance } = createFakeClock()
+  const countsOf = openInMemory({ monotonicNow: now })
+  const keys = Array.from({ length: 1000 }, (_, index) => `key ${index}`)
+  const usedMb = async () => {
+    for (let round = 0; round < 100; round++) {
+      advance(1000)
+      await countsOf(...keys)
+    }
+    collectGarbage()
+    return process.memoryUsage().heapUsed / 1e6
+  }
+  expect((await usedMb()) - (await usedMb())).toBeGreaterThan(-5)
 })
 
 /** Counts keys in memory, one after the other, within a second. */

@@ -83,6 +83,7 @@ describe.each([
     [418, `async (request, response) => { await new Promise(setImmediate); ${TEA} }`],
     [418, `(request, response, next) => { ${TEA}; next() }`],
     [418, `(request, response) => { ${TEA}; ${BOOM} }`],
+    [418, `(request, response) => { ${TEA}; response.write('more') }`],
     [500, '(request, response, next) => next(new Error("no"))'],
   ])('that answers %i denies the request: %s', async (denied, code) => {
     await useAnswer(code)

@@ -19,7 +19,6 @@ import {
 } from '../terminal/terminal.ts'
 import { readLimitsFile } from './check-limits.ts'
 import {
-  type Answer,
   parseRequest,
   type RequestOptions,
   sendTrial,
@@ -138,7 +137,7 @@ function outcomesOf(before: readonly RuleReport[], after: readonly RuleReport[])
 
 function toResult(
   number: number,
-  { status, headers, body }: Answer,
+  { status, headers, body }: Awaited<ReturnType<typeof sendTrial>>,
   rules: ReturnType<typeof outcomesOf>,
 ) {
   const denial = rules.find(({ outcome }) => outcome === 'refused')

@@ -26,46 +26,23 @@ export interface RequestOptions {
 }
 
 /** A request to send. */
-export interface TrialRequest {
-  readonly method: string
-  /** With the query string. */
-  readonly path: string
-  /** The client's address. */
-  readonly ip: string
-  readonly headers: readonly HeaderLine[]
-  /** The name of the API key that the request has. */
-  readonly key: string | undefined
-  readonly body: string | undefined
-}
+export type TrialRequest = ReturnType<typeof parseRequest>
 
 type HeaderLine = readonly [name: string, value: string]
 
-/** What the service answers. */
-export interface Answer {
-  readonly status: number
-  readonly headers: NodeJS.Dict<string | string[]>
-  readonly body: string
-}
-
 /** Throws `UsageError`. */
-export function parseRequest({
-  method,
-  path,
-  ip,
-  header,
-  key,
-  body,
-}: RequestOptions): TrialRequest {
-  const upperCase = method.toUpperCase()
-  if (!METHODS.includes(upperCase) || upperCase === 'CONNECT') {
-    throw wrong('--method', method, 'a method such as GET')
+export function parseRequest(options: RequestOptions) {
+  const { path, ip, header, key, body } = options
+  const method = options.method.toUpperCase()
+  if (!METHODS.includes(method) || method === 'CONNECT') {
+    throw wrong('--method', options.method, 'a method such as GET')
   }
   if (!/^\/[\x21-\x7e]*$/.test(path)) {
     throw wrong('--path', path, 'a path that begins with /, with a query or not, percent-encoded')
   }
   if (isIP(ip) === 0) throw wrong('--ip', ip, 'an address such as 198.51.100.7')
   if (key !== undefined && !isApiKeyName(key)) throw wrong('--key', key, API_KEY_NAME_RULE)
-  return { method: upperCase, path, ip, headers: header.map(parseHeader), key, body }
+  return { method, path, ip, headers: header.map(parseHeader), key, body }
 }
 
 /** These frame the message and are set by the command. */
@@ -100,7 +77,7 @@ const NO_ANSWER =
  * Sends a request to a server that does not listen, within this process. Rejects with `OperatorError` after 10 seconds without
  * an answer.
  */
-export async function sendTrial(server: HttpServer, trial: TrialRequest): Promise<Answer> {
+export async function sendTrial(server: HttpServer, trial: TrialRequest) {
   const { method, path, ip, body } = trial
   const [client, end] = duplexPair()
   const traits = { remoteAddress: ip, destroySoon: () => end.end() }

@@ -7,6 +7,7 @@ import {
   RULE_SCHEMAS,
   RULE_SHAPES,
   type RuleKind,
+  TYPE_OF_KIND,
 } from './rules-schema.ts'
 
 interface Mistake {
@@ -71,7 +72,7 @@ function checkRule(
   addMistake: (at: JsonPath, text: string) => void,
 ): readonly object[] {
   const result = RULE_SCHEMAS[kind].safeParse(rule)
-  if (result.success) return [{ ...result.data, source: rule }]
+  if (result.success) return [{ ...result.data, type: TYPE_OF_KIND[kind], source: rule }]
   for (const issue of result.error.issues) {
     if (issue.code === 'unrecognized_keys') {
       const known = Object.keys(RULE_SHAPES[kind])

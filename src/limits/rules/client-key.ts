@@ -1,17 +1,10 @@
-import { createHash } from 'node:crypto'
+import { createHash, hash } from 'node:crypto'
 import { isIP } from 'node:net'
 import type { Request } from 'express'
 import { getDomain } from 'tldts'
 import type { Key, KeyName, KeyPart } from './limits-file.ts'
 import { memoize } from './memoize.ts'
-import {
-  countedAddress,
-  factsOf,
-  hasCredentials,
-  headerValues,
-  namedDigest,
-  queryValues,
-} from './request-facts.ts'
+import { countedAddress, factsOf, headerValues, queryValues } from './request-facts.ts'
 import { requireSync } from './require-sync.ts'
 
 const MAX_KEY_CHARS = 128
@@ -42,7 +35,7 @@ const KEY_KINDS: Readonly<Record<KindOf<KeyName>, KeyKind>> = {
   header: {
     argument: 'NAME',
     compile: headerKey,
-    keyOfName: (name, header) => (hasCredentials(header.toLowerCase()) ? namedDigest(name) : name),
+    keyOfName: (name, header) => (hasCredentials(header) ? namedDigest(name) : name),
   },
   query: {
     argument: 'NAME',
@@ -204,10 +197,31 @@ function domainKey(): KeyOf {
 
 function headerKey(name: string): KeyOf {
   const lowerCaseName = name.toLowerCase()
-  if (hasCredentials(lowerCaseName)) {
-    return request => factsOf(request).credentialDigest(lowerCaseName)
+  const toKey = hasCredentials(name) ? digestOf : (value: string) => value
+  return request => {
+    const value = headerValues(request, lowerCaseName).join(', ')
+    return value === '' ? undefined : toKey(value)
   }
-  return request => headerValues(request, lowerCaseName).join(', ') || undefined
+}
+
+/** Headers whose values let a client in: RFC 9110 11.6.2 and 11.7.2, RFC 6265 4.2. They are counted by their digest. */
+function hasCredentials(header: string): boolean {
+  return ['authorization', 'proxy-authorization', 'cookie'].includes(header.toLowerCase())
+}
+
+const DIGEST = /^sha256:[0-9a-f]{64}$/
+
+/**
+ * What a client with these credentials is counted by: `sha256:` and the SHA-256 of the bytes in hex. Keys of counters and bans
+ * are logged and stored, so a credential must not be one. By default `value` is as Node has it, a character for each byte.
+ */
+function digestOf(value: string, encoding: BufferEncoding = 'latin1'): string {
+  return `sha256:${hash('sha256', Buffer.from(value, encoding), 'hex')}`
+}
+
+/** The digest that an operator names: itself, or the credentials, which a terminal has in UTF-8. */
+function namedDigest(name: string): string {
+  return DIGEST.test(name) ? name : digestOf(name, 'utf8')
 }
 
 /** A text or a number in the body, at a path such as `user.email`: trimmed and in lower case. */

@@ -1,4 +1,3 @@
-import { hash } from 'node:crypto'
 import { isIPv6 } from 'node:net'
 import type { Request } from 'express'
 import { ipKeyGenerator } from 'express-rate-limit'
@@ -38,6 +37,8 @@ export class RequestFacts {
   isSafe = false
   /** What rules do with the status of the answer. Never throw or reject. */
   answerCounts: ((status: number) => void | Promise<void>)[] | undefined
+  /** Whether the answer is complete, and is sent once it is counted. */
+  isAnswerHeld = false
   /** The route limit that is counting the request. */
   routeLimit: LimitState | undefined
   /** How long the request has waited for its counts so far. */
@@ -46,7 +47,6 @@ export class RequestFacts {
   #ipKey: string | undefined
   #path: string | undefined
   #host: string | undefined
-  #digests: Map<string, string | undefined> | undefined
 
   constructor(request: Request) {
     this.#request = request
@@ -72,16 +72,6 @@ export class RequestFacts {
   get host(): string | undefined {
     this.#host ??= requestedHost(this.#request)
     return this.#host
-  }
-
-  /** The digest of a header with credentials; `undefined` without it. */
-  credentialDigest(lowerCaseName: string): string | undefined {
-    this.#digests ??= new Map()
-    if (!this.#digests.has(lowerCaseName)) {
-      const value = headerValues(this.#request, lowerCaseName).join(', ')
-      this.#digests.set(lowerCaseName, value === '' ? undefined : credentialDigest(value))
-    }
-    return this.#digests.get(lowerCaseName)
   }
 }
 
@@ -127,33 +117,4 @@ function comparedPath(request: Request): string {
   } catch {
     return path
   }
-}
-
-/** Headers whose values let a client in, in lower case: RFC 9110 11.6.2 and 11.7.2, RFC 6265 4.2. */
-const CREDENTIAL_HEADERS: ReadonlySet<string> = new Set([
-  'authorization',
-  'proxy-authorization',
-  'cookie',
-])
-
-const PREFIX = 'sha256:'
-
-const FORM = /^sha256:[0-9a-f]{64}$/
-
-/** Whether a header has credentials, which are counted by their digest. */
-export function hasCredentials(lowerCaseName: string): boolean {
-  return CREDENTIAL_HEADERS.has(lowerCaseName)
-}
-
-/**
- * What a client with these credentials is counted by: `sha256:` and the SHA-256 of the bytes in hex. Keys of counters and bans
- * are logged and stored, so a credential must not be one. `value` is as Node has it, a character for each byte.
- */
-function credentialDigest(value: string): string {
-  return PREFIX + hash('sha256', Buffer.from(value, 'latin1'), 'hex')
-}
-
-/** The digest that an operator names: itself, or the credentials, which a terminal has in UTF-8. */
-export function namedDigest(name: string): string {
-  return FORM.test(name) ? name : PREFIX + hash('sha256', name, 'hex')
 }

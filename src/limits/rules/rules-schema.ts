@@ -72,6 +72,9 @@ export const RULE_SHAPES = {
 
 export const RULE_KINDS = Object.keys(RULE_SHAPES) as RuleKind[]
 
+/** How the keys of a rule fit together is checked even if one of them is wrong. */
+const when = ({ value }: { readonly value: unknown }) => isObject(value)
+
 /** Checks a rule that has a name, and compiles it. Functions in it may throw. */
 export const RULE_SCHEMAS = {
   safelist: z.strictObject(RULE_SHAPES.safelist).transform(filterRule),
@@ -84,7 +87,7 @@ export const RULE_SCHEMAS = {
       path: ['status'],
       error:
         'cannot be given together with mode "fail2ban", which denies before the answer is known',
-      when: ({ value }) => isObject(value),
+      when,
     })
     .transform(rule => ({
       ...filterRule(rule),
@@ -111,12 +114,12 @@ export const RULE_SCHEMAS = {
     .refine(rule => rule.limit === undefined || rule.period !== undefined, {
       path: ['period'],
       error: 'must be given with limit',
-      when: ({ value }) => isObject(value),
+      when,
     })
     .refine(rule => rule.period === undefined || rule.limit !== undefined, {
       path: ['limit'],
       error: 'must be given with period',
-      when: ({ value }) => isObject(value),
+      when,
     })
     .transform(rule => {
       const { limit, period: windowMs, by: keyOf, status } = rule
@@ -130,7 +133,7 @@ export const RULE_SCHEMAS = {
     .refine(rule => rule.only === undefined || rule.except === undefined, {
       path: ['except'],
       error: 'cannot be given together with only',
-      when: ({ value }) => isObject(value),
+      when,
     })
     .transform(({ name, dryRun, only = ACTIONS, except = [], by, to, within, with: answer }) => ({
       name,
@@ -148,7 +151,20 @@ function filterRule(rule: MatchTests & { readonly name: string; readonly dryRun?
   return { name, isDryRun: dryRun, matches: combineMatchers(tests) }
 }
 
+/** The type of the rules of a kind, as in their notices. */
+export const TYPE_OF_KIND = {
+  safelist: 'safelist',
+  blocklist: 'blocklist',
+  bans: 'ban',
+  throttle: 'throttle',
+  track: 'track',
+  rateLimits: 'rateLimit',
+} as const satisfies Readonly<Record<RuleKind, string>>
+
+export type RuleType = (typeof TYPE_OF_KIND)[RuleKind]
+
 type Compiled<Kind extends RuleKind> = z.output<(typeof RULE_SCHEMAS)[Kind]> & {
+  readonly type: (typeof TYPE_OF_KIND)[Kind]
   /** As written in the file, to describe and compare it. */
   readonly source: FileRule<Kind>
 }
@@ -162,13 +178,10 @@ export type CompiledTrack = Compiled<'track'>
 export type CompiledRateLimit = Compiled<'rateLimits'>
 
 /** A rule of the filter, of any kind. */
-export type CompiledFilterRule = ReturnType<typeof filterRule>
+export type CompiledFilterRule = ReturnType<typeof filterRule> & { readonly type: RuleType }
 
-/** A rule that counts: `limit` requests of a key pass in each window of `windowMs`. */
-export type CompiledCounter = Pick<
-  CompiledThrottle,
-  'name' | 'isDryRun' | 'keyOf' | 'limit' | 'windowMs'
->
+/** What a rule has that counts: `limit` requests of a key pass in each window of `windowMs`. */
+export type CompiledCounter = Pick<CompiledThrottle, 'keyOf' | 'limit' | 'windowMs'>
 
 /** The rules of a service without limits. */
 export const NO_LIMITS: CheckedLimits = {
