@@ -35,12 +35,17 @@ test('UserService.update hashes once more for a wrong password, and not at all i
   expect(asked).toEqual(['verify', 'hash'])
 })
 
-test('UserService.create hashes once with an idempotency key too, and a repeat computes at most one digest', async () => {
+test('UserService.create with an idempotency key hashes the password once and ignored attributes once, and a repeat verifies both', async () => {
   const { users, asked } = await openUsers()
   const repeats = [
     { body: newUserBody({ password: RIGHT }), first: ['hash'], again: ['verify'] },
     { body: newUserBody(), first: [], again: [] },
-    { body: newUserBody({ password_confirmation: RIGHT }), first: [], again: [] },
+    { body: newUserBody({ password_confirmation: RIGHT }), first: ['hash'], again: ['verify'] },
+    {
+      body: newUserBody({ password: RIGHT, password_confirmation: RIGHT }),
+      first: ['hash', 'hash'],
+      again: ['verify', 'verify'],
+    },
   ]
   for (const [index, { body, first, again }] of repeats.entries()) {
     const key = `key-${index}`
