@@ -24,7 +24,7 @@ export function checkStandingBan(rule: CompiledBan, parts: RuleParts): Check {
 
 /**
  * Counts a matching request as a strike: when it comes or, for a rule with `status`, once its answer is known. Counts are exact,
- * so one request alone sees the one that is `maxretry`, and bans the client.
+ * so one request alone sees the one that is `maxretry`, and bans the client. A later one bans it if that has not happened.
  */
 export function checkStrike(rule: CompiledBan, parts: RuleParts): Check {
   const { notices } = parts
@@ -37,9 +37,10 @@ export function checkStrike(rule: CompiledBan, parts: RuleParts): Check {
     key: string | undefined,
     counted: Count | undefined,
   ): MaybePromise<Denial | undefined> {
-    // An earlier strike has banned the client, perhaps in another process, and this one was counted before that was known.
     if (counted !== undefined && counted.count > limit) {
-      return ban.refuse(request, key, ban.remainingMs(key) ?? banMs)
+      return andThen(ban.makeUpFor(noticeOf(request, key, counted.count)), () =>
+        ban.refuse(request, key, ban.remainingMs(key) ?? banMs),
+      )
     }
     const isLast = counted?.count === limit
     const notice = noticeOf(request, key, counted?.count)
@@ -64,7 +65,7 @@ export function checkStrike(rule: CompiledBan, parts: RuleParts): Check {
     if (counted === undefined || counted.count <= limit) {
       return andThen(decide(request, key, counted), () => undefined)
     }
-    return ban.remainingMs(key) === undefined ? parts.bans.catchUp() : undefined
+    return ban.makeUpFor(noticeOf(request, key, counted.count))
   }
 
   /** A banned client gets this far if it was let in before its ban, or in a dry run. Its ban is not prolonged. */
@@ -98,22 +99,31 @@ function openBan(rule: CompiledBan, parts: RuleParts) {
   const remainingMs = (key: string | undefined) =>
     key === undefined ? undefined : bans.remainingMs(idOf(key))
 
+  /** Bans the client whose strike a notice is about. */
+  function begin(notice: Notice): MaybePromise<void> {
+    const { key = '' } = notice
+    const banEndsAt = endsAt(banMs)
+    return andThen(bans.add({ ...idOf(key), forMs: banMs }), isFirst => {
+      if (isFirst) notices.writeLine('warn', notice, 'client banned', { banEndsAt })
+      const ban = { rule: rule.name, clientKey: key }
+      void forgetStrikesSoon(ban, remainingMs(key) ?? 0, parts)
+    })
+  }
+
   return {
     ...guarded,
     endsAt,
     /** Milliseconds until the ban of a client ends; `undefined` without one. */
     remainingMs,
 
-    /** Bans the client whose last strike a notice is about. */
-    begin: (notice: Notice): MaybePromise<void> => {
-      const { key = '' } = notice
-      const banEndsAt = endsAt(banMs)
-      return andThen(bans.add({ ...idOf(key), forMs: banMs }), () => {
-        notices.writeLine('warn', notice, 'client banned', { banEndsAt })
-        const ban = { rule: rule.name, clientKey: key }
-        void forgetStrikesSoon(ban, remainingMs(key) ?? 0, parts)
-      })
-    },
+    begin,
+
+    /**
+     * After a strike beyond the last one: another process is banning the client, or nobody has. A process that is killed at the
+     * last strike does not, and a reload may have made `maxretry` smaller. In a dry run each process bans by itself.
+     */
+    makeUpFor: (notice: Notice): MaybePromise<void> =>
+      isDryRun || remainingMs(notice.key) !== undefined ? undefined : begin(notice),
 
     /** Reports a request of a banned client. Returns its denial; `undefined` if the rule is in dry run. */
     refuse: (request: Request, key: string | undefined, remainingMs: number) => {

@@ -62,25 +62,19 @@ export async function openBanList(options: BanListOptions) {
   const { untilReachable = work => work() } = options
   /** In the order in which they were made or read. */
   const entries = new Map<string, Entry>()
-  const saves = new Set<Promise<void>>()
+  const saves = new Set<Promise<unknown>>()
   let readRevision: string | undefined
   let following: Promise<void> | undefined
   let isFailing = false
   let hasRefused = false
   let isClosed = false
 
-  /** A ban that has ended only by the monotonic clock is kept: the next read would take it for a new one. */
-  const isOver = ({ ban, endsAt }: Entry) => endsAt <= monotonicNow() && ban.endsAt <= now()
-
   const monotonicEndOf = (ban: Ban) => monotonicNow() + remainingOf(ban, now())
 
   function hold(ban: Ban, state: Entry['state']): Entry {
     const key = keyOf({ ...ban, isDryRun: state === 'dry run' })
     entries.delete(key)
-    for (const [first, other] of entries) {
-      if (!isOver(other) && entries.size < maxBans) break
-      entries.delete(first)
-    }
+    if (entries.size >= maxBans) dropOldest(entries)
     const entry = { ban, endsAt: monotonicEndOf(ban), state }
     entries.set(key, entry)
     return entry
@@ -95,7 +89,7 @@ export async function openBanList(options: BanListOptions) {
       if (isClosed) return []
       for (const ban of part) {
         stored.set(keyOf(ban), ban)
-        if (stored.size > maxBans) stored.delete(stored.keys().next().value as string)
+        if (stored.size > maxBans) dropOldest(stored)
       }
     }
     const made: BanChange[] = []
@@ -136,20 +130,30 @@ export async function openBanList(options: BanListOptions) {
     return following
   }
 
-  async function save(entry: Entry): Promise<void> {
+  /** Returns false if the store has a ban of that client already, which is obeyed instead. */
+  async function save(entry: Entry): Promise<boolean> {
     const wasRefused = entry.state === 'refused'
     entry.state = 'saving'
     try {
-      await store.save(entry.ban)
+      const isFirst = await store.begin(entry.ban)
       entry.state = 'saved'
+      if (!isFirst) await readAgain()
+      return isFirst
     } catch (error) {
       entry.state = 'refused'
       hasRefused = true
       if (!wasRefused) options.onStoreFailure(error)
+      return true
     }
   }
 
-  function startSaving(entry: Entry): Promise<void> {
+  async function readAgain(): Promise<void> {
+    await following
+    readRevision = undefined
+    await follow()
+  }
+
+  function startSaving(entry: Entry): Promise<boolean> {
     const saving = save(entry).finally(() => saves.delete(saving))
     saves.add(saving)
     return saving
@@ -165,8 +169,17 @@ export async function openBanList(options: BanListOptions) {
     }
   }
 
+  /** A ban that has ended only by the monotonic clock is kept: the next read would take it for a new one. */
+  function dropEnded(): void {
+    const [instant, wallMs] = [monotonicNow(), now()]
+    for (const [key, { endsAt, ban }] of entries) {
+      if (endsAt <= instant && ban.endsAt <= wallMs) entries.delete(key)
+    }
+  }
+
   await untilReachable(async () => read(await store.revision()))
   const timer = setInterval(() => {
+    dropEnded()
     void follow()
     saveRefused()
   }, FOLLOW_EVERY_MS).unref()
@@ -186,25 +199,23 @@ export async function openBanList(options: BanListOptions) {
 
     /** Milliseconds until a ban ends; `undefined` if none is in force. */
     remainingMs: (id: BanId): number | undefined => {
-      const key = keyOf(id)
-      const entry = entries.get(key)
+      const entry = entries.get(keyOf(id))
       if (entry === undefined) return undefined
       const remaining = entry.endsAt - monotonicNow()
-      if (remaining > 0) return remaining
-      if (isOver(entry)) entries.delete(key)
-      return undefined
+      return remaining > 0 ? remaining : undefined
     },
 
     /**
-     * Bans a client from now on, and replaces an earlier ban. Resolves when the store has the ban, or soon if it does not
-     * answer; the ban is then saved later.
+     * Bans a client from now on. Resolves when the store has the ban, or soon if it does not answer; the ban is then saved later.
+     * False if another process has banned the client meanwhile: that ban is obeyed.
      */
-    add: (id: BanId & { readonly forMs: number }): MaybePromise<void> => {
+    add: (id: BanId & { readonly forMs: number }): MaybePromise<boolean> => {
       const { rule, clientKey, isDryRun, forMs } = id
       // Whole milliseconds, as the store keeps them.
       const ban = { rule, clientKey, endsAt: Math.ceil(now() + forMs), lastsMs: forMs }
       const entry = hold(ban, isDryRun ? 'dry run' : 'saving')
-      return isDryRun ? undefined : soon(startSaving(entry))
+      if (isDryRun) return true
+      return withinPatience(SAVE_PATIENCE_MS, startSaving(entry)).catch(() => true)
     },
 
     /** Obeys a ban that was saved in the store without this list. */
@@ -224,9 +235,6 @@ export async function openBanList(options: BanListOptions) {
     /** Reads the store again if other processes have made or lifted bans. */
     follow,
 
-    /** The same for a request that waits: resolves soon, even if the store does not answer. */
-    catchUp: () => soon(Promise.resolve(following).then(follow)),
-
     /** Resolves when the bans that this process has made are saved, or cannot be. */
     saved: async (): Promise<void> => {
       await Promise.all(saves)
@@ -241,9 +249,8 @@ export async function openBanList(options: BanListOptions) {
   }
 }
 
-/** Waits for the store, but not for long. */
-function soon(work: Promise<void>): Promise<void> {
-  return withinPatience(SAVE_PATIENCE_MS, work).catch(() => {})
+function dropOldest(bans: Map<string, unknown>): void {
+  bans.delete(bans.keys().next().value as string)
 }
 
 /** Differs for different bans, whatever characters their names have. */

@@ -52,6 +52,11 @@ export interface BanStore {
   list(query: BanQuery): Promise<BanPage>
   /** Saves a ban; it replaces an earlier one of the same rule and client. Throws as other writes do. */
   save(ban: Ban): Promise<void>
+  /**
+   * The same, unless a ban of the same rule and client is in force: several processes may see at once that a client has earned
+   * one. Returns whether it was saved.
+   */
+  begin(ban: Ban): Promise<boolean>
   /** Removes bans. Returns those that had not ended, the first to end first. */
   lift(selection: BanSelection): Promise<readonly Ban[]>
   /**

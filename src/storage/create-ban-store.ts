@@ -9,8 +9,11 @@ export type BanRow = readonly [rule: string, clientKey: string, endsAt: number, 
 
 /** The table `bans` of one engine. */
 export interface BanTable extends Pick<SharedStatements, 'read'> {
-  /** Saves a ban with whole milliseconds, and deletes some of those that have ended at `now`. */
-  save(ban: Ban, now: number): Promise<void>
+  /**
+   * Saves a ban with whole milliseconds, and deletes some of those that have ended at `now`. One that has not ended is replaced,
+   * or nothing is saved. Returns whether it was.
+   */
+  save(ban: Ban, how: { readonly now: number; readonly replaces: boolean }): Promise<boolean>
   /** Deletes the bans that meet a condition in SQL, and returns `BAN_COLUMNS` of each. */
   deleteWhere(condition: string, values: readonly unknown[]): Promise<BanRow[]>
   readonly revision: BanStore['revision']
@@ -85,6 +88,13 @@ export function createBanStore({ table, now }: BanStoreOptions): BanStore {
     return `${columns} > (${inUtf8(ruleAfter)}, ${inUtf8(keyAfter)})`
   }
 
+  // Rules allow fractions of a millisecond, the tables only whole ones.
+  const saveWhole = ({ endsAt, lastsMs, ...ban }: Ban, replaces: boolean) =>
+    save(
+      { ...ban, endsAt: Math.ceil(endsAt), lastsMs: Math.ceil(lastsMs) },
+      { now: wholeNow(), replaces },
+    )
+
   return {
     load,
 
@@ -99,9 +109,11 @@ export function createBanStore({ table, now }: BanStoreOptions): BanStore {
       return { bans: rows.slice(0, query.limit).map(toBan), hasMore: rows.length > query.limit }
     },
 
-    // Rules allow fractions of a millisecond, the tables only whole ones.
-    save: ({ endsAt, lastsMs, ...ban }) =>
-      save({ ...ban, endsAt: Math.ceil(endsAt), lastsMs: Math.ceil(lastsMs) }, wholeNow()),
+    save: async ban => {
+      await saveWhole(ban, true)
+    },
+
+    begin: ban => saveWhole(ban, false),
 
     lift: async selection => {
       const values: unknown[] = []

@@ -41,6 +41,34 @@ export function describeBanStore({ name, open }: BanStoreHarness): void {
       expect(await all(other)).toEqual(bans)
     })
 
+    test('begin saves a ban unless one of its rule and client is in force, in whichever process', async () => {
+      const { store, other, banOf, clock } = await opened()
+      const ban = banOf('login', ANN, 1)
+      expect(await store.begin(ban)).toBe(true)
+      for (const each of [store, other])
+        expect(await each.begin(banOf('login', ANN, 2))).toBe(false)
+      expect(await all(other)).toEqual([ban])
+      const neighbours = [banOf('other', ANN), banOf('login', 'é')]
+      for (const each of neighbours) expect(await other.begin(each)).toBe(true)
+      await store.lift({ rule: 'login', clientKeys: [ANN] })
+      expect(await other.begin(ban)).toBe(true)
+      clock.advance(MINUTE)
+      const next = banOf('login', ANN, 3)
+      expect(await store.begin(next)).toBe(true)
+      expect(await all(store)).toEqual([next, ...neighbours.toReversed()])
+    })
+
+    test('of bans that begin at once in two processes, one is saved', async () => {
+      const { store, other, banOf } = await opened()
+      for (let round = 0; round < 10; round++) {
+        const bans = [banOf('login', `${round}`, 1), banOf('login', `${round}`, 2)] as const
+        const begun = await Promise.all([store.begin(bans[0]), other.begin(bans[1])])
+        expect(begun.toSorted()).toEqual([false, true])
+        const { bans: found } = await store.list({ rule: 'login', limit: 100 })
+        expect(found).toContainEqual(bans[begun.indexOf(true)])
+      }
+    })
+
     test('load yields many bans in pages, each ban once', async () => {
       const { store, banOf } = await opened()
       // Many bans with the same end, so that a page can end between two of them.

@@ -69,6 +69,12 @@ describe.skipIf(!canUseRedis)('two services of one database that count in Redis'
     }
   }
 
+  /** The lines of the bans that a client has earned. */
+  function bansOf(address: string) {
+    const lines = both().flatMap(({ stdout }) => linesOf(stdout()))
+    return lines.filter(({ msg, client }) => msg === 'client banned' && client === address)
+  }
+
   function localCounts(): number {
     const logs = pair.one.stdout() + pair.other.stdout()
     return logs.split('limits are counted locally').length
@@ -98,20 +104,21 @@ describe.skipIf(!canUseRedis)('two services of one database that count in Redis'
         const bans = (await answer.json()) as { ends_at: string }[]
         return bans.map(({ ends_at }) => ends_at)
       }
-      const lines = () =>
-        both().flatMap(({ stdout }) =>
-          linesOf(stdout()).filter(
-            ({ msg, client }) => msg === 'client banned' && client === address,
-          ),
-        )
       await ask(pair.one, STRIKES, '/login')
       const [end] = await endsAt()
       expect(await ask(pair.other, 3, '/login')).toEqual([403, 403, 403])
       await until(async () => (await ask(pair.other, 1, '/users'))[0] === 403)
       expect(await endsAt()).toEqual([end])
       // The log may arrive after the answers.
-      await until(() => lines().length > 0)
-      expect(lines()).toHaveLength(1)
+      await until(() => bansOf(address).length > 0)
+      expect(bansOf(address)).toHaveLength(1)
+    }))
+
+  test('strikes that reach both at once make one ban, with one line', () =>
+    counted(async ({ askBoth, address }) => {
+      await askBoth(4 * STRIKES, '/login')
+      await until(() => bansOf(address).length > 0)
+      expect(bansOf(address)).toHaveLength(1)
     }))
 
   test('a client is banned on the next request when its last strike by its answer reaches the other one', () =>

@@ -1,3 +1,4 @@
+import { setTimeout as sleep } from 'node:timers/promises'
 import { describe, expect, onTestFinished, test } from 'vitest'
 import { openBanList } from '../../src/limits/ban-list.ts'
 import type { Ban, BanStore } from '../../src/limits/ban-store.ts'
@@ -34,6 +35,7 @@ async function open({ kept = [], maxBans, replace = () => ({}) }: Scene = {}) {
     },
     list: async ({ limit }) => ({ bans: kept.slice(0, limit), hasMore: kept.length > limit }),
     save: async ban => void kept.push(ban),
+    begin: async ban => kept.push(ban) > 0,
     lift: async () => kept.splice(0),
     revision: async () => String(revision),
   }
@@ -77,9 +79,9 @@ describe('add', () => {
     let isAway = true
     const { bans, kept, steady, failures } = await open({
       replace: store => ({
-        save: async ban => {
+        begin: async ban => {
           if (isAway) throw new Error('away')
-          await store.save(ban)
+          return store.begin(ban)
         },
       }),
     })
@@ -97,7 +99,7 @@ describe('add', () => {
   })
 
   test('resolves although the store does not answer', async () => {
-    const { bans, restOf } = await open({ replace: () => ({ save: () => new Promise(() => {}) }) })
+    const { bans, restOf } = await open({ replace: () => ({ begin: () => new Promise(() => {}) }) })
     await Promise.all([bans.add(BAN), bans.add({ ...BAN, clientKey: BOB })])
     expect(restOf(ANN, BOB)).toEqual([HOUR, HOUR])
   })
@@ -110,6 +112,27 @@ describe('add', () => {
     kept.splice(0, Infinity, stored('x'), stored('y'), stored('z'))
     await followChange()
     expect(restOf('x', 'y', 'z')).toEqual([undefined, HOUR, HOUR])
+  })
+
+  test('drops no ban in force for those that have ended', async () => {
+    const { bans, steady, wall, restOf } = await open({ maxBans: 2, kept: [stored('long', DAY)] })
+    bans.add({ ...BAN, clientKey: 'short', forMs: MINUTE })
+    wall.advance(MINUTE)
+    steady.advance(MINUTE)
+    // Twice a second those that have ended are dropped.
+    await sleep(600)
+    bans.add({ ...BAN, clientKey: 'new' })
+    expect(restOf('long', 'short', 'new')).toEqual([DAY - MINUTE, undefined, HOUR])
+  })
+
+  test('obeys the ban that another process was first to save', async () => {
+    const { bans, kept, restOf, foreign } = await open({
+      replace: () => ({ begin: async () => false }),
+    })
+    kept.push(stored(ANN, DAY))
+    expect(await bans.add(BAN)).toBe(false)
+    expect(restOf(ANN)).toEqual([DAY])
+    expect(foreign).toEqual([`made ${ANN} for ${DAY} ms`])
   })
 })
 
@@ -136,7 +159,7 @@ describe('follow', () => {
   test('drops a lifted ban of this process, but not before it was saved', async () => {
     const gate = createGate()
     const { bans, restOf, followChange } = await open({
-      replace: () => ({ save: () => gate.opened }),
+      replace: () => ({ begin: () => gate.opened.then(() => true) }),
     })
     const added = bans.add(BAN)
     await followChange()
@@ -149,7 +172,7 @@ describe('follow', () => {
 
   test('keeps bans that are not in the store: those of dry runs, and those that could not be saved', async () => {
     const { bans, kept, restOf, followChange } = await open({
-      replace: () => ({ save: () => Promise.reject(new Error('disk full')) }),
+      replace: () => ({ begin: () => Promise.reject(new Error('disk full')) }),
     })
     bans.add(BAN)
     bans.add({ ...BAN, clientKey: BOB, isDryRun: true })

@@ -168,6 +168,37 @@ test('the log has a line at warn when a ban begins, and its rule and end in the 
   expect(await app.lineOf('GET /users', BOB)).not.toHaveProperty('rule')
 })
 
+describe('a client with more strikes than maxretry and no ban', () => {
+  const WRONG = { ...LOGIN, maxretry: 5 }
+
+  test.each<[string, BanRule, BanRule]>([
+    ['since maxretry is smaller', WRONG, { ...WRONG, maxretry: 2 }],
+    [
+      'since the rule bans in earnest',
+      { ...WRONG, maxretry: 2, dryRun: true },
+      { ...WRONG, maxretry: 2 },
+    ],
+  ])('is banned by its next one, %s', async (_, before, after) => {
+    await app.startOver({ bans: [before] })
+    expect(await app.statuses(3, 'POST /login')).toEqual([404, 404, 404])
+    await app.change({ bans: [after] })
+    expect(await denialOf(app)).toEqual(PASSED)
+    expect(app.linesOf('client banned').filter(({ dryRun }) => !dryRun)).toEqual([])
+    expect(await app.statusOf('POST /login')).toBe(403)
+    expect(await denialOf(app)).toEqual([403, '3600'])
+    expect(app.linesOf('client banned').filter(({ dryRun }) => !dryRun)).toHaveLength(1)
+  })
+
+  test('is banned by the answer to its next one, where answers count', async () => {
+    const wrong: BanRule = { ...WRONG, status: [404] }
+    await app.startOver({ bans: [wrong] })
+    await app.statuses(3, 'POST /login')
+    await app.change({ bans: [{ ...wrong, maxretry: 2 }] })
+    expect(await app.statuses(2, 'POST /login')).toEqual([404, 403])
+    expect(await denialOf(app)).toEqual([403, '3600'])
+  })
+})
+
 describe('the orders of operators', () => {
   const listed = async () => (await app.bans().list({ limit: 100 })).bans
 

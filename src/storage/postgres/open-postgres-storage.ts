@@ -147,7 +147,12 @@ function createPostgresStorage(connections: Connections, options: OpenStorageOpt
     users: createUsers({ connections, now, steadyNow, writes }),
     changes: createPostgresUserChanges(connections),
     imports: { ...imports, write: through(writes, imports.write) },
-    bans: { ...bans, save: through(writes, bans.save), lift: through(writes, bans.lift) },
+    bans: {
+      ...bans,
+      save: through(writes, bans.save),
+      begin: through(writes, bans.begin),
+      lift: through(writes, bans.lift),
+    },
     apiKeys: {
       ...apiKeys,
       create: through(writes, apiKeys.create),

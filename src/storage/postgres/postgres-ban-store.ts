@@ -20,7 +20,9 @@ const UPSERT = `
   SELECT * FROM unnest($1::bytea[], $2::text[], $3::text[], $4::bigint[], $5::bigint[])
     AS new (key_hash, rule, client_key, ends_at, lasts_ms)
   ORDER BY key_hash
-  ON CONFLICT (key_hash) DO UPDATE SET ends_at = EXCLUDED.ends_at, lasts_ms = EXCLUDED.lasts_ms`
+  ON CONFLICT (key_hash) DO UPDATE SET ends_at = EXCLUDED.ends_at, lasts_ms = EXCLUDED.lasts_ms
+  WHERE $6::boolean OR bans.ends_at <= $7::bigint
+  RETURNING key_hash`
 
 /** Leaves the rows that another process is changing, and waits for nobody. */
 const DELETE_SOME_ENDED = `
@@ -47,28 +49,36 @@ export function createPostgresBanStore(connections: Connections, now: () => numb
   const writer = randomUUID()
   const setWriter = (session: Session) => session.query(SET_WRITER, [writer])
 
-  const save = joinCalls<Ban, void>({
-    run: async bans => {
-      await connections.transaction(
-        async session => {
-          await setWriter(session)
-          // Of two saves of one ban, the later one counts.
-          const latest = new Map(bans.map(ban => [banKey(ban), ban]))
-          await session.query(UPSERT, columnsOf([...latest.values()].map(toRow)))
-          await session.query(DELETE_SOME_ENDED, [Math.floor(now())])
-        },
-        // Another process may be lifting many.
-        { lane: 'aside', countWrites: () => bans.length },
-      )
-      return bans.map(() => ({ value: undefined }))
-    },
-  })
+  function joinSaves(replaces: boolean) {
+    return joinCalls<Ban, boolean>({
+      run: async bans => {
+        const instant = Math.floor(now())
+        const saved = await connections.transaction(
+          async session => {
+            await setWriter(session)
+            // Of two saves of one ban, the later one counts.
+            const latest = new Map(bans.map(ban => [banKey(ban), ban]))
+            const columns = columnsOf([...latest.values()].map(toRow))
+            const rows = await session.query<[Buffer]>(UPSERT, [...columns, replaces, instant])
+            await session.query(DELETE_SOME_ENDED, [instant])
+            return new Set(rows.map(([hash]) => hash.toString('hex')))
+          },
+          // Another process may be lifting many.
+          { lane: 'aside', countWrites: () => bans.length },
+        )
+        return bans.map(ban => ({ value: saved.has(hashOfBan(ban).toString('hex')) }))
+      },
+    })
+  }
+
+  const replace = joinSaves(true)
+  const begin = joinSaves(false)
 
   return createBanStore({
     now,
     table: {
       read,
-      save,
+      save: (ban, { replaces }) => (replaces ? replace(ban) : begin(ban)),
       deleteWhere: (condition, values) =>
         connections.transaction(
           async session => {

@@ -5,7 +5,9 @@ import type { SqliteParts } from './sqlite-statements.ts'
 const UPSERT = `
   INSERT INTO bans (rule, client_key, ends_at, lasts_ms) VALUES ($1, $2, $3, $4)
   ON CONFLICT (rule, client_key)
-  DO UPDATE SET ends_at = excluded.ends_at, lasts_ms = excluded.lasts_ms`
+  DO UPDATE SET ends_at = excluded.ends_at, lasts_ms = excluded.lasts_ms
+  WHERE $5 OR ends_at <= $6
+  RETURNING 1`
 
 /** More than a ban adds, and few, because hundreds of bans may share a transaction, which blocks the thread. */
 const DELETE_SOME_ENDED = `
@@ -35,11 +37,12 @@ export function createSqliteBanStore(
     table: {
       read,
 
-      save: ({ rule, clientKey, endsAt, lastsMs }, instant) =>
+      save: ({ rule, clientKey, endsAt, lastsMs }, { now, replaces }) =>
         writes.run(() => {
           ownWrites++
-          run(DELETE_SOME_ENDED, [instant])
-          run(UPSERT, [rule, clientKey, endsAt, lastsMs])
+          run(DELETE_SOME_ENDED, [now])
+          const values = [rule, clientKey, endsAt, lastsMs, Number(replaces), now]
+          return run(UPSERT, values).length > 0
         }),
 
       deleteWhere: (condition, values) =>
