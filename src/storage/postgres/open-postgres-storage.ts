@@ -90,6 +90,7 @@ export function migrateDatabase(
 ): Promise<void> {
   return withConnections(location, async connections => {
     await migratePostgres({ connections, migrations: postgresMigrations(), now: Date.now })
+    await refuseUnfinishedCopy(connections)
     if (reindex) await forgetIndexedWords(connections)
     // Takes turns with services that do the same.
     await fillWords(indexedWords(connections), { onStep: onIndexing, signal })
@@ -124,6 +125,10 @@ async function prepare(connections: Connections, options: OpenStorageOptions): P
   } else {
     await requireMigrated(connections)
   }
+  await refuseUnfinishedCopy(connections)
+}
+
+async function refuseUnfinishedCopy(connections: Connections): Promise<void> {
   if (await isUnfinishedCopy(connections)) throw new UnusableDatabase(UNFINISHED_COPY)
 }
 

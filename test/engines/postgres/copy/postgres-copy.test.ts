@@ -4,6 +4,7 @@ import { USERS } from '../../../../src/storage/copy/copied-tables.ts'
 import { openPostgresCopySource } from '../../../../src/storage/postgres/copy/postgres-copy-source.ts'
 import { openPostgresCopyTarget } from '../../../../src/storage/postgres/copy/postgres-copy-target.ts'
 import { checkPostgresDatabase } from '../../../../src/storage/postgres/maintenance/check-postgres-database.ts'
+import { migrateDatabase } from '../../../../src/storage/postgres/open-postgres-storage.ts'
 import { examine } from '../../../../src/storage/sqlite/maintenance/find-faults.ts'
 import {
   copiedContent,
@@ -125,6 +126,7 @@ describe('a copy between SQLite and PostgreSQL', () => {
     }
     await expect(openStorage(at.to)).rejects.toThrow(REFUSALS.unfinished)
     await expect(openSource(at.to)).rejects.toThrow(REFUSALS.unfinished)
+    await expect(migrateDatabase(locationOf(at.to))).rejects.toThrow(REFUSALS.unfinished)
     expect(await faultsOf(at.to)).toEqual([REFUSALS.unfinished])
     await untilPasses(() => copyInChunks(at))
     expect(await contentOf(at.to)).toEqual(copiedContent(at.from))
