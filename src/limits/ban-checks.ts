@@ -9,7 +9,7 @@ import { retryAfterSeconds } from './limit-headers.ts'
 import { andThen, type MaybePromise } from './maybe-promise.ts'
 import type { Notice } from './notices.ts'
 import type { CompiledBan } from './rules/rules-schema.ts'
-import { tallyRefusal } from './tallies.ts'
+import { tallyPass, tallyRefusal } from './tallies.ts'
 
 /** Denies all requests of a client whose ban is in force. */
 export function checkStandingBan(rule: CompiledBan, parts: RuleParts): Check {
@@ -38,9 +38,8 @@ export function checkStrike(rule: CompiledBan, parts: RuleParts): Check {
     counted: Count | undefined,
   ): MaybePromise<Denial | undefined> {
     if (counted !== undefined && counted.count > limit) {
-      return andThen(ban.makeUpFor(noticeOf(request, key, counted.count)), () =>
-        ban.refuse(request, key, ban.remainingMs(key) ?? banMs),
-      )
+      const begun = isUnbanned(key) && ban.begin(noticeOf(request, key, counted.count))
+      return andThen(begun, () => ban.refuse(request, key, ban.remainingMs(key) ?? banMs))
     }
     const isLast = counted?.count === limit
     const notice = noticeOf(request, key, counted?.count)
@@ -65,7 +64,21 @@ export function checkStrike(rule: CompiledBan, parts: RuleParts): Check {
     if (counted === undefined || counted.count <= limit) {
       return andThen(decide(request, key, counted), () => undefined)
     }
-    return ban.makeUpFor(noticeOf(request, key, counted.count))
+    if (!isUnbanned(key)) return undefined
+    const notice = noticeOf(request, key, counted.count)
+    return andThen(ban.begin(notice), isFirst => {
+      if (!isFirst) return
+      tallyPass(tally)
+      notices.publish(notice)
+    })
+  }
+
+  /**
+   * Whether a strike beyond the last one must make up for a ban that another process is making, or nobody has made: it was killed
+   * at the last strike, or a reload made `maxretry` smaller. Not in a dry run, whose bans other processes never know.
+   */
+  function isUnbanned(key: string | undefined): boolean {
+    return !isDryRun && ban.remainingMs(key) === undefined
   }
 
   /** A banned client gets this far if it was let in before its ban, or in a dry run. Its ban is not prolonged. */
@@ -99,31 +112,23 @@ function openBan(rule: CompiledBan, parts: RuleParts) {
   const remainingMs = (key: string | undefined) =>
     key === undefined ? undefined : bans.remainingMs(idOf(key))
 
-  /** Bans the client whose strike a notice is about. */
-  function begin(notice: Notice): MaybePromise<void> {
-    const { key = '' } = notice
-    const banEndsAt = endsAt(banMs)
-    return andThen(bans.add({ ...idOf(key), forMs: banMs }), isFirst => {
-      if (isFirst) notices.writeLine('warn', notice, 'client banned', { banEndsAt })
-      const ban = { rule: rule.name, clientKey: key }
-      void forgetStrikesSoon(ban, remainingMs(key) ?? 0, parts)
-    })
-  }
-
   return {
     ...guarded,
     endsAt,
     /** Milliseconds until the ban of a client ends; `undefined` without one. */
     remainingMs,
 
-    begin,
-
-    /**
-     * After a strike beyond the last one: another process is banning the client, or nobody has. A process that is killed at the
-     * last strike does not, and a reload may have made `maxretry` smaller. In a dry run each process bans by itself.
-     */
-    makeUpFor: (notice: Notice): MaybePromise<void> =>
-      isDryRun || remainingMs(notice.key) !== undefined ? undefined : begin(notice),
+    /** Bans the client whose strike a notice is about. False if another process was first. */
+    begin: (notice: Notice): MaybePromise<boolean> => {
+      const { key = '' } = notice
+      const banEndsAt = endsAt(banMs)
+      return andThen(bans.add({ ...idOf(key), forMs: banMs }), isFirst => {
+        if (isFirst) notices.writeLine('warn', notice, 'client banned', { banEndsAt })
+        const ban = { rule: rule.name, clientKey: key }
+        void forgetStrikesSoon(ban, remainingMs(key) ?? 0, parts)
+        return isFirst
+      })
+    },
 
     /** Reports a request of a banned client. Returns its denial; `undefined` if the rule is in dry run. */
     refuse: (request: Request, key: string | undefined, remainingMs: number) => {

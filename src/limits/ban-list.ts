@@ -54,6 +54,8 @@ interface Entry {
   /** By the monotonic clock. */
   readonly endsAt: number
   state: 'dry run' | 'saving' | 'refused' | 'saved'
+  /** Whether it replaces one that has ended here, but not yet by the clock of the store. */
+  readonly replaces: boolean
 }
 
 /** Reads the bans in the store, and then follows its changes. Rejects when it cannot be read. */
@@ -73,9 +75,9 @@ export async function openBanList(options: BanListOptions) {
 
   function hold(ban: Ban, state: Entry['state']): Entry {
     const key = keyOf({ ...ban, isDryRun: state === 'dry run' })
-    entries.delete(key)
+    const replaces = entries.delete(key)
     if (entries.size >= maxBans) dropOldest(entries)
-    const entry = { ban, endsAt: monotonicEndOf(ban), state }
+    const entry = { ban, endsAt: monotonicEndOf(ban), state, replaces }
     entries.set(key, entry)
     return entry
   }
@@ -135,9 +137,10 @@ export async function openBanList(options: BanListOptions) {
     const wasRefused = entry.state === 'refused'
     entry.state = 'saving'
     try {
-      const isFirst = await store.begin(entry.ban)
+      const isFirst = entry.replaces || (await store.begin(entry.ban))
+      if (entry.replaces) await store.save(entry.ban)
+      if (!isFirst) await obeyStored(entry)
       entry.state = 'saved'
-      if (!isFirst) await readAgain()
       return isFirst
     } catch (error) {
       entry.state = 'refused'
@@ -147,10 +150,15 @@ export async function openBanList(options: BanListOptions) {
     }
   }
 
-  async function readAgain(): Promise<void> {
-    await following
-    readRevision = undefined
-    await follow()
+  async function obeyStored(entry: Entry): Promise<void> {
+    const { rule, clientKey, endsAt } = entry.ban
+    const found = await store.list({ rule, clientKeys: [clientKey], limit: 1 })
+    const [ban] = found.bans
+    // It may have been lifted, or be this one, of which only the answer was lost.
+    if (ban === undefined || ban.endsAt === endsAt) return
+    if (isClosed || entries.get(keyOf(ban)) !== entry) return
+    hold(ban, 'saved')
+    options.onForeignChange({ happened: 'made', ban })
   }
 
   function startSaving(entry: Entry): Promise<boolean> {
@@ -207,7 +215,7 @@ export async function openBanList(options: BanListOptions) {
 
     /**
      * Bans a client from now on. Resolves when the store has the ban, or soon if it does not answer; the ban is then saved later.
-     * False if another process has banned the client meanwhile: that ban is obeyed.
+     * False if the store has a ban of another process, which is obeyed instead.
      */
     add: (id: BanId & { readonly forMs: number }): MaybePromise<boolean> => {
       const { rule, clientKey, isDryRun, forMs } = id

@@ -46,15 +46,19 @@ export function compileDenyOverLimit(
         const headers = { 'Retry-After': retryAfter, ...details.headers }
         return next(new ServiceError('rate_limited', { ...details, headers }))
       }
-      // Unless the function lets it pass, the request is refused, whatever it answers, or if its client goes.
-      const forgetEnd = finished(response, () => void tally.refused++)
+      // The request counts as refused unless the function lets it pass, also if its client leaves.
+      let isRefused = false
+      const forgetEnd = finished(response, () => {
+        isRefused = true
+        tally.refused++
+      })
       answerBy(answer, {
         ...{ request, response, retryAfter },
         onFailure: error => notices.functionFailed(rule, error),
         next: error => {
           if (error === undefined) {
             forgetEnd()
-            tally.passed++
+            if (!isRefused) tally.passed++
             Object.assign(request, { logFields, replyHeaders })
           }
           next(error)

@@ -39,17 +39,11 @@ export interface LimitsReport {
 /** The tallies of the rules in force. */
 export type Tallies = ReturnType<typeof createTallies>
 
+type FindTally = (kind: RuleKind, name: string) => Tally | undefined
+
 /** Rules for which `findPrevious` has a tally keep it, others begin at zero. */
-export function createTallies(
-  limits: CheckedLimits,
-  findPrevious: (kind: RuleKind, name: string) => Tally | undefined = () => undefined,
-) {
-  const entries = RULE_KINDS.flatMap(kind =>
-    limits[kind].map(rule => {
-      const begun = { counted: 0, passed: 0, refused: 0, wouldRefuse: 0 }
-      return { kind, rule, tally: findPrevious(kind, rule.name) ?? begun }
-    }),
-  )
+export function createTallies(limits: CheckedLimits, findPrevious: FindTally = () => undefined) {
+  const entries = entriesOf(limits, findPrevious)
   const tallies = new Map<object, Tally>(entries.map(({ rule, tally }) => [rule, tally]))
 
   return {
@@ -66,6 +60,16 @@ export function createTallies(
         return { type, rule: name, isDryRun, ...tally }
       }),
   }
+}
+
+/** Apart from the functions of the tallies, which would keep `findPrevious`, and with it the rules of all earlier reloads. */
+function entriesOf(limits: CheckedLimits, findPrevious: FindTally) {
+  return RULE_KINDS.flatMap(kind =>
+    limits[kind].map(rule => {
+      const begun = { counted: 0, passed: 0, refused: 0, wouldRefuse: 0 }
+      return { kind, rule, tally: findPrevious(kind, rule.name) ?? begun }
+    }),
+  )
 }
 
 /** Adds a request that the rule counts and lets pass. */

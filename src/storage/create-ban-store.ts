@@ -10,8 +10,8 @@ export type BanRow = readonly [rule: string, clientKey: string, endsAt: number, 
 /** The table `bans` of one engine. */
 export interface BanTable extends Pick<SharedStatements, 'read'> {
   /**
-   * Saves a ban with whole milliseconds, and deletes some of those that have ended at `now`. One that has not ended is replaced,
-   * or nothing is saved. Returns whether it was.
+   * Saves a ban with whole milliseconds, and deletes some of those that have ended at `now`. With `replaces`, a ban in force is
+   * replaced; without, it stays and nothing is saved. Returns whether the ban was saved.
    */
   save(ban: Ban, how: { readonly now: number; readonly replaces: boolean }): Promise<boolean>
   /** Deletes the bans that meet a condition in SQL, and returns `BAN_COLUMNS` of each. */

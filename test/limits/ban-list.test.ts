@@ -83,6 +83,10 @@ describe('add', () => {
           if (isAway) throw new Error('away')
           return store.begin(ban)
         },
+        save: async ban => {
+          if (isAway) throw new Error('away')
+          await store.save(ban)
+        },
       }),
     })
     bans.add({ ...BAN, clientKey: 'ended', forMs: MINUTE })
@@ -123,6 +127,18 @@ describe('add', () => {
     await sleep(600)
     bans.add({ ...BAN, clientKey: 'new' })
     expect(restOf('long', 'short', 'new')).toEqual([DAY - MINUTE, undefined, HOUR])
+  })
+
+  test('replaces a ban that has ended here, although the wall clock was set back since', async () => {
+    const { bans, kept, steady, restOf } = await open({
+      replace: store => ({ begin: async ban => kept.length === 0 && store.begin(ban) }),
+    })
+    await bans.add({ ...BAN, forMs: MINUTE })
+    steady.advance(MINUTE)
+    expect(restOf(ANN)).toEqual([undefined])
+    expect(await bans.add(BAN)).toBe(true)
+    expect(restOf(ANN)).toEqual([HOUR])
+    expect(kept.at(-1)).toMatchObject({ lastsMs: HOUR })
   })
 
   test('obeys the ban that another process was first to save', async () => {

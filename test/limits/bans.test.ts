@@ -194,7 +194,10 @@ describe('a client with more strikes than maxretry and no ban', () => {
     await app.startOver({ bans: [wrong] })
     await app.statuses(3, 'POST /login')
     await app.change({ bans: [{ ...wrong, maxretry: 2 }] })
+    app.notices.length = 0
     expect(await app.statuses(2, 'POST /login')).toEqual([404, 403])
+    expect(app.notices).toMatchObject([{ type: 'ban', count: 4 }, { type: 'ban' }])
+    expect(app.limitsReport().rules).toMatchObject([{ counted: 4, passed: 4, refused: 1 }])
     expect(await denialOf(app)).toEqual([403, '3600'])
   })
 })

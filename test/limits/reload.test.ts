@@ -1,6 +1,10 @@
 import { rmSync, writeFileSync } from 'node:fs'
+import { setFlagsFromString } from 'node:v8'
+import { runInNewContext } from 'node:vm'
 import { describe, expect, onTestFinished, test } from 'vitest'
 import { watchReloads } from '../../src/cli/serve/signals.ts'
+import { NO_LIMITS } from '../../src/limits/rules/rules-schema.ts'
+import { createTallies } from '../../src/limits/tallies.ts'
 import { beginPost } from '../support/begin-post.ts'
 import { openLimitedApp, shareLimitedApp } from '../support/limited-app.ts'
 import { openTestApp } from '../support/open-test-app.ts'
@@ -185,4 +189,18 @@ describe('a reload', () => {
     expect(new Set(await Promise.all(requests))).toEqual(new Set([200]))
     expect(app.limitsReport().rules).toMatchObject([{ rule: 'all', counted: 60, passed: 60 }])
   })
+})
+
+test('the tallies in force keep no rules of an earlier reload', async () => {
+  setFlagsFromString('--expose-gc')
+  const collectGarbage = runInNewContext('gc')
+  const begin = () => {
+    const limits = { ...NO_LIMITS }
+    return { previous: new WeakRef(limits), find: createTallies(limits).find }
+  }
+  const { previous, find } = begin()
+  const current = createTallies(NO_LIMITS, createTallies(NO_LIMITS, find).find)
+  await new Promise(resolve => setImmediate(resolve))
+  collectGarbage()
+  expect([previous.deref(), current.report()]).toEqual([undefined, []])
 })

@@ -1,5 +1,6 @@
 import { describe, expect, test } from 'vitest'
 import { openLimitedApp, shareLimitedApp } from '../support/limited-app.ts'
+import { sendRaw } from '../support/raw-http.ts'
 import { until } from '../support/until.ts'
 
 const app = shareLimitedApp()
@@ -164,4 +165,18 @@ test('a ban by a key with half of a character survives a restart', async () => {
   const env = { DATABASE_URL: first.databaseUrl }
   const second = await openLimitedApp(limits, { env, now: first.clock.now })
   await second.http.get('/users').expect(403)
+})
+
+test('a request whose client leaves before the function lets it pass counts as refused only', async () => {
+  await app.startOver(`{ rateLimits: [{ to: 1, within: 60, by: () => 'all', with: (request, response, next) => {
+    response.once('close', () => setImmediate(next))
+  } }] }`)
+  await app.ask('GET /users')
+  const { socket } = sendRaw(app.port, 'GET /users HTTP/1.1\r\nHost: a\r\n\r\n')
+  await until(() => numbers()[0] === '2, 1, 0')
+  // A client that only ends its side may wait for the answer.
+  socket.resetAndDestroy()
+  await until(() => app.linesOf('request').length === 2)
+  await new Promise(resolve => setImmediate(() => setImmediate(resolve)))
+  expect(numbers()).toEqual(['2, 1, 1'])
 })

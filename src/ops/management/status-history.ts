@@ -110,7 +110,7 @@ function countsIn({ requests, server, limits, process }: ServiceReport) {
 
 type Counts = Readonly<Record<string, number>>
 
-/** How much each count has grown. One that is new, or that a reload began again, grows from zero. */
+/** How much each count has grown: a new one from zero, and one that a reload began again at a smaller number not at all. */
 function growthOf(before: Counts, after: Counts): Counts {
   const grown = Object.entries(after).map(
     ([name, count]) => [name, Math.max(0, count - (before[name] ?? 0))] as const,
