@@ -72,7 +72,7 @@ export async function openManagementPort(options: ManagementPortOptions) {
 interface Binding {
   readonly host: string
   readonly port: number
-  /** What its settings begin with, such as that of `MANAGEMENT_PORT`. */
+  /** The prefix of the names of its settings. */
   readonly prefix: '' | 'MANAGEMENT_'
   /** Another setting with the same port. */
   readonly sharedWith?: VariableName | undefined

@@ -139,10 +139,11 @@ export async function connectToAny(
   const writable = attempts.map(async attempt => {
     const connection = await attempt
     if (connection.isReadOnly) throw new Error('it takes no writes')
+    // At once, before the next host is tried.
+    isOver = true
     return connection
   })
   const chosen = await Promise.any(writable).catch(() => firstOf(attempts))
-  isOver = true
   for (const attempt of attempts) {
     attempt.then(
       connection => connection !== chosen && connection.end(),

@@ -109,7 +109,7 @@ export async function forgetIndexedWords(connections: Connections): Promise<void
   await connections.write(BEGIN_ANEW, [], { lane: 'long' })
 }
 
-/** Indexes the next users after an id. Returns the last of them unless it is that of all. */
+/** Indexes the next users after an id. Returns the id of the last one; `undefined` if no more follow. */
 async function indexAfter(session: Session, through: number): Promise<number | undefined> {
   const users = await session.query<UserRow>(SELECT_NEXT, [through])
   await upsertWords(session, users.map(toUser))
@@ -119,7 +119,7 @@ async function indexAfter(session: Session, through: number): Promise<number | u
   return last
 }
 
-/** The same of those that were noted. */
+/** Indexes users that were noted, in the same way. */
 async function indexNoted(session: Session): Promise<number | undefined> {
   const noted = await session.query<[number]>(SELECT_NOTED)
   const ids = noted.map(([id]) => id)

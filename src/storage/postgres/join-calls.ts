@@ -24,7 +24,7 @@ interface Pending<In, Out> {
 const MAX_ITEMS = 2000
 
 /**
- * A function for one item, whose calls are joined to batches. Throws what `run` says of the item. A batch begins after the turn
+ * A function for one item, whose calls are joined into batches. Throws what `run` says of the item. A batch begins after the turn
  * of the event loop in which its first item came: a lone call waits for nothing else. Calls that arrive while a batch runs form
  * the next one, so at most one runs at a time.
  */

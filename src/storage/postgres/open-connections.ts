@@ -154,7 +154,7 @@ export function openConnections(options: OpenConnectionsOptions): Connections {
   async function run<T>(
     mode: Call<T>['mode'],
     work: Call<T>['work'],
-    { lane = 'write', countWrites }: WriteOptions<T> = {},
+    { lane, countWrites }: Pick<Call<T>, 'lane'> & WriteOptions<T>,
   ): Promise<T> {
     const deadline = performance.now() + PATIENCE_MS
     const known = { isAbandoned: false, isLost: false, mayBeCommitted: false }
@@ -175,19 +175,23 @@ export function openConnections(options: OpenConnectionsOptions): Connections {
       run('read', session => session.query(statement, values), { lane }),
     read: (work, lane = 'short') => run('read', work, { lane }),
     write: (statement, values, options) =>
-      run('write', session => session.query(statement, values), options),
-    transaction: (work, options) => run('transaction', work, options),
+      run('write', session => session.query(statement, values), { lane: 'write', ...options }),
+    transaction: (work, options) => run('transaction', work, { lane: 'write', ...options }),
     snapshot: work => run('snapshot', work, { lane: 'whole' }),
     ping: statement =>
-      run('read', async session => {
-        requireWritable(session as Connection)
-        await session.query(statement)
-        // A server that was told so on the way keeps its connections.
-        const [[isReadOnly] = [false]] = await session.query<[boolean]>(SELECT_READ_ONLY)
-        if (!isReadOnly) return
-        hosts.distrust()
-        throw takesNoWrites()
-      }),
+      run(
+        'read',
+        async session => {
+          requireWritable(session as Connection)
+          await session.query(statement)
+          // A server that was told so on the way keeps its connections.
+          const [[isReadOnly] = [false]] = await session.query<[boolean]>(SELECT_READ_ONLY)
+          if (!isReadOnly) return
+          hosts.distrust()
+          throw takesNoWrites()
+        },
+        { lane: 'short' },
+      ),
     report: () => ({
       commits: commits.read(),
       connections: addUp(Object.values(lanes).map(lane => lane.report())),

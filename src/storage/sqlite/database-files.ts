@@ -57,7 +57,7 @@ export function bytesOf(path: string): number {
   return statSync(path, { throwIfNoEntry: false })?.size ?? 0
 }
 
-/** The sizes of the files of a database; none of one in memory, or while it cannot be found. */
+/** The sizes of the files of a database. Nothing for one in memory, or while the file cannot be found. */
 export function fileBytesOf(path: string): Pick<StorageReport, 'fileBytes'> {
   if (path === IN_MEMORY) return {}
   try {

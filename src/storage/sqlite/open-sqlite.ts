@@ -22,7 +22,10 @@ export interface OpenOptions {
   readonly now: () => number
   /** Whether it must exist with the schema of this release. It is then neither created nor migrated. */
   readonly mustExist?: boolean
-  /** Whether it may be an unfinished copy of another database. Otherwise only an empty one is then migrated. */
+  /**
+   * Whether it may be an unfinished copy of another database. A database with an older schema is then refused, unless it is empty
+   * or such a copy.
+   */
   readonly isCopyTarget?: boolean
 }
 

@@ -45,7 +45,7 @@ export function hasTable(database: Database, name: string): boolean {
 
 /** The statements of `SharedStatements` on SQLite. */
 export interface SqliteSharedStatements extends SharedStatements {
-  /** Runs a statement within a write of the queue. */
+  /** Runs a statement at once, within a write of the queue or a read of the view. */
   run<R extends readonly unknown[]>(sql: string, values?: readonly unknown[]): R[]
 }
 

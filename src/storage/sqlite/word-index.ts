@@ -132,8 +132,8 @@ export function createWordChanges(database: Database, onWarning: OpenStorageOpti
 }
 
 /**
- * The words of all users, which a service or `migrate` completes. `run` runs work in a transaction, which adds `usersAStep`:
- * a hundred take about a millisecond.
+ * The words of all users, which a service or `migrate` completes. `run` runs work in a transaction. Each step adds `usersAStep`
+ * users; a hundred take about a millisecond.
  */
 export function createIndexedWords(
   database: Database,

@@ -1,3 +1,4 @@
+import { setTimeout as sleep } from 'node:timers/promises'
 import { expect, test } from 'vitest'
 import { newUserBody } from '../../support/builders.ts'
 import { openTestApp } from '../../support/open-test-app.ts'
@@ -92,4 +93,20 @@ test('a lock on the table of users lets no request that does not read it wait', 
   await http.get('/users').set('If-None-Match', String(headers.etag)).expect(304)
   await create().expect('Idempotency-Replayed', 'true')
   await lists
+})
+
+test('a lock that only writes wait for keeps reads and /readyz answered, however many creates wait', async () => {
+  const { http } = await openLocked(1, 'LOCK TABLE users IN SHARE ROW EXCLUSIVE MODE')
+  let isOver = false
+  const creates = Promise.all(
+    Array.from({ length: 100 }, async () => (await http.post('/users').send(newUserBody())).status),
+  ).finally(() => {
+    isOver = true
+  })
+  while (!isOver) {
+    await http.get('/readyz').expect(200)
+    await http.get('/users/1').expect(200)
+    await sleep(20)
+  }
+  expect(new Set(await creates)).toEqual(new Set([503]))
 })
