@@ -1,4 +1,5 @@
 import { statSync } from 'node:fs'
+import { setTimeout as sleep } from 'node:timers/promises'
 import { UnusableDatabase } from '../unusable-database.ts'
 import { Database } from './sqlite-driver.ts'
 import { IN_USE, isBusy } from './sqlite-errors.ts'
@@ -41,11 +42,17 @@ function keyOf(path: string): string | undefined {
 
 /**
  * Opens an existing database that no other process has open, and locks out all others until it is closed. The journal mode
- * stays, unless another `lock` is given. Throws `UnusableDatabase` at once if another connection is open.
+ * stays, unless another `lock` is given. Throws `UnusableDatabase` soon if another connection is open.
  */
 export async function openExclusively(path: string, lock = lockWhileOpen): Promise<Database> {
+  const open = () => connect(path, { timeout: 0, lock })
   try {
-    return await connect(path, { timeout: 0, lock })
+    return await open().catch(async error => {
+      if (!isBusy(error)) throw error
+      // Two processes that try at once both find the other. Processes that start together have different ids.
+      await sleep(25 * (process.pid % 8))
+      return open()
+    })
   } catch (error) {
     throw isBusy(error) ? new UnusableDatabase(IN_USE, { cause: error }) : error
   }
