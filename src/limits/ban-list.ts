@@ -137,8 +137,7 @@ export async function openBanList(options: BanListOptions) {
     const wasRefused = entry.state === 'refused'
     entry.state = 'saving'
     try {
-      const isFirst = entry.replaces || (await store.begin(entry.ban))
-      if (entry.replaces) await store.save(entry.ban)
+      const isFirst = await store.save(entry.ban, entry)
       if (!isFirst) await obeyStored(entry)
       entry.state = 'saved'
       return isFirst

@@ -50,13 +50,12 @@ export interface BanStore {
   load(): AsyncIterable<readonly Ban[]>
   /** The bans that have not ended, ordered by rule and then by client key, both as UTF-8. For operators: it may read all bans. */
   list(query: BanQuery): Promise<BanPage>
-  /** Saves a ban; it replaces an earlier one of the same rule and client. Throws as other writes do. */
-  save(ban: Ban): Promise<void>
   /**
-   * The same, unless a ban of the same rule and client is in force: several processes may see at once that a client has earned
-   * one. Returns whether it was saved.
+   * Saves a ban; it replaces an earlier one of the same rule and client. With `replaces: false` it is not saved while that is in
+   * force: several processes may see at once that a client has earned a ban. Returns whether it was saved. Throws as other
+   * writes do.
    */
-  begin(ban: Ban): Promise<boolean>
+  save(ban: Ban, how?: { readonly replaces: boolean }): Promise<boolean>
   /** Removes bans. Returns those that had not ended, the first to end first. */
   lift(selection: BanSelection): Promise<readonly Ban[]>
   /**

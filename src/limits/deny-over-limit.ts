@@ -47,18 +47,18 @@ export function compileDenyOverLimit(
         return next(new ServiceError('rate_limited', { ...details, headers }))
       }
       // The request counts as refused unless the function lets it pass, also if its client leaves.
-      let isRefused = false
-      const forgetEnd = finished(response, () => {
-        isRefused = true
-        tally.refused++
-      })
+      let isDecided = false
+      const decide = (outcome: 'passed' | 'refused') => {
+        if (!isDecided) tally[outcome]++
+        isDecided = true
+      }
+      finished(response, () => decide('refused'))
       answerBy(answer, {
         ...{ request, response, retryAfter },
         onFailure: error => notices.functionFailed(rule, error),
         next: error => {
           if (error === undefined) {
-            forgetEnd()
-            if (!isRefused) tally.passed++
+            decide('passed')
             Object.assign(request, { logFields, replyHeaders })
           }
           next(error)

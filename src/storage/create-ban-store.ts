@@ -9,10 +9,7 @@ export type BanRow = readonly [rule: string, clientKey: string, endsAt: number, 
 
 /** The table `bans` of one engine. */
 export interface BanTable extends Pick<SharedStatements, 'read'> {
-  /**
-   * Saves a ban with whole milliseconds, and deletes some of those that have ended at `now`. With `replaces`, a ban in force is
-   * replaced; without, it stays and nothing is saved. Returns whether the ban was saved.
-   */
+  /** As that of `BanStore`, for a ban with whole milliseconds. Deletes some of those that have ended at `now`. */
   save(ban: Ban, how: { readonly now: number; readonly replaces: boolean }): Promise<boolean>
   /** Deletes the bans that meet a condition in SQL, and returns `BAN_COLUMNS` of each. */
   deleteWhere(condition: string, values: readonly unknown[]): Promise<BanRow[]>
@@ -88,13 +85,6 @@ export function createBanStore({ table, now }: BanStoreOptions): BanStore {
     return `${columns} > (${inUtf8(ruleAfter)}, ${inUtf8(keyAfter)})`
   }
 
-  // Rules allow fractions of a millisecond, the tables only whole ones.
-  const saveWhole = ({ endsAt, lastsMs, ...ban }: Ban, replaces: boolean) =>
-    save(
-      { ...ban, endsAt: Math.ceil(endsAt), lastsMs: Math.ceil(lastsMs) },
-      { now: wholeNow(), replaces },
-    )
-
   return {
     load,
 
@@ -109,11 +99,12 @@ export function createBanStore({ table, now }: BanStoreOptions): BanStore {
       return { bans: rows.slice(0, query.limit).map(toBan), hasMore: rows.length > query.limit }
     },
 
-    save: async ban => {
-      await saveWhole(ban, true)
-    },
-
-    begin: ban => saveWhole(ban, false),
+    // Rules allow fractions of a millisecond, the tables only whole ones.
+    save: ({ endsAt, lastsMs, ...ban }, { replaces } = { replaces: true }) =>
+      save(
+        { ...ban, endsAt: Math.ceil(endsAt), lastsMs: Math.ceil(lastsMs) },
+        { now: wholeNow(), replaces },
+      ),
 
     lift: async selection => {
       const values: unknown[] = []

@@ -38,9 +38,9 @@ export function createUserLists(options: {
 
   function keep(form: string, list: UserList): void {
     if (list.page.json.length > MAX_LIST_CHARS) return
-    const isKnown = kept.has(form)
-    if (!isKnown && kept.size >= MAX_LISTS) kept.clear()
-    kept.set(form, isKnown ? list : undefined)
+    const isRepeated = kept.has(form)
+    if (!isRepeated && kept.size >= MAX_LISTS) kept.clear()
+    kept.set(form, isRepeated ? list : undefined)
   }
 
   /**

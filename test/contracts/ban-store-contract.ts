@@ -19,6 +19,9 @@ const ODD_TEXTS = [
   ...['', '\0', '\n', '%', "'; --", 'A', '\\', '\\\0', '\\0', '\\0\0\\\\0\0\0\\', '__proto__'],
   ...['a', 'a\0b', 'aA', 'a\\', 'ab', 'é', '\uffee', '😀'],
 ]
+/** How a ban is saved that must not replace one in force. */
+const FIRST = { replaces: false }
+
 const LONG = '😀'.repeat(5000)
 
 /** The tests that every `BanStore` must pass. */
@@ -41,28 +44,28 @@ export function describeBanStore({ name, open }: BanStoreHarness): void {
       expect(await all(other)).toEqual(bans)
     })
 
-    test('begin saves a ban unless one of its rule and client is in force, in whichever process', async () => {
+    test('save without replacing saves a ban unless one of its rule and client is in force, in whichever process', async () => {
       const { store, other, banOf, clock } = await opened()
       const ban = banOf('login', ANN, 1)
-      expect(await store.begin(ban)).toBe(true)
+      expect(await store.save(ban, FIRST)).toBe(true)
       for (const each of [store, other])
-        expect(await each.begin(banOf('login', ANN, 2))).toBe(false)
+        expect(await each.save(banOf('login', ANN, 2), FIRST)).toBe(false)
       expect(await all(other)).toEqual([ban])
       const neighbours = [banOf('other', ANN), banOf('login', 'é')]
-      for (const each of neighbours) expect(await other.begin(each)).toBe(true)
+      for (const each of neighbours) expect(await other.save(each, FIRST)).toBe(true)
       await store.lift({ rule: 'login', clientKeys: [ANN] })
-      expect(await other.begin(ban)).toBe(true)
+      expect(await other.save(ban, FIRST)).toBe(true)
       clock.advance(MINUTE)
       const next = banOf('login', ANN, 3)
-      expect(await store.begin(next)).toBe(true)
+      expect(await store.save(next, FIRST)).toBe(true)
       expect(await all(store)).toEqual([next, ...neighbours.toReversed()])
     })
 
-    test('of bans that begin at once in two processes, one is saved', async () => {
+    test('of bans that two processes save at once without replacing, one is saved', async () => {
       const { store, other, banOf } = await opened()
       for (let round = 0; round < 10; round++) {
         const bans = [banOf('login', `${round}`, 1), banOf('login', `${round}`, 2)] as const
-        const begun = await Promise.all([store.begin(bans[0]), other.begin(bans[1])])
+        const begun = await Promise.all([store.save(bans[0], FIRST), other.save(bans[1], FIRST)])
         expect(begun.toSorted()).toEqual([false, true])
         const { bans: found } = await store.list({ rule: 'login', limit: 100 })
         expect(found).toContainEqual(bans[begun.indexOf(true)])

@@ -34,8 +34,7 @@ async function open({ kept = [], maxBans, replace = () => ({}) }: Scene = {}) {
       yield [...kept]
     },
     list: async ({ limit }) => ({ bans: kept.slice(0, limit), hasMore: kept.length > limit }),
-    save: async ban => void kept.push(ban),
-    begin: async ban => kept.push(ban) > 0,
+    save: async ban => kept.push(ban) > 0,
     lift: async () => kept.splice(0),
     revision: async () => String(revision),
   }
@@ -79,13 +78,9 @@ describe('add', () => {
     let isAway = true
     const { bans, kept, steady, failures } = await open({
       replace: store => ({
-        begin: async ban => {
-          if (isAway) throw new Error('away')
-          return store.begin(ban)
-        },
         save: async ban => {
           if (isAway) throw new Error('away')
-          await store.save(ban)
+          return store.save(ban)
         },
       }),
     })
@@ -103,7 +98,7 @@ describe('add', () => {
   })
 
   test('resolves although the store does not answer', async () => {
-    const { bans, restOf } = await open({ replace: () => ({ begin: () => new Promise(() => {}) }) })
+    const { bans, restOf } = await open({ replace: () => ({ save: () => new Promise(() => {}) }) })
     await Promise.all([bans.add(BAN), bans.add({ ...BAN, clientKey: BOB })])
     expect(restOf(ANN, BOB)).toEqual([HOUR, HOUR])
   })
@@ -131,7 +126,9 @@ describe('add', () => {
 
   test('replaces a ban that has ended here, although the wall clock was set back since', async () => {
     const { bans, kept, steady, restOf } = await open({
-      replace: store => ({ begin: async ban => kept.length === 0 && store.begin(ban) }),
+      replace: store => ({
+        save: async (ban, how) => (how?.replaces || kept.length === 0) && store.save(ban),
+      }),
     })
     await bans.add({ ...BAN, forMs: MINUTE })
     steady.advance(MINUTE)
@@ -143,7 +140,7 @@ describe('add', () => {
 
   test('obeys the ban that another process was first to save', async () => {
     const { bans, kept, restOf, foreign } = await open({
-      replace: () => ({ begin: async () => false }),
+      replace: () => ({ save: async () => false }),
     })
     kept.push(stored(ANN, DAY))
     expect(await bans.add(BAN)).toBe(false)
@@ -175,7 +172,7 @@ describe('follow', () => {
   test('drops a lifted ban of this process, but not before it was saved', async () => {
     const gate = createGate()
     const { bans, restOf, followChange } = await open({
-      replace: () => ({ begin: () => gate.opened.then(() => true) }),
+      replace: () => ({ save: () => gate.opened.then(() => true) }),
     })
     const added = bans.add(BAN)
     await followChange()
@@ -188,7 +185,7 @@ describe('follow', () => {
 
   test('keeps bans that are not in the store: those of dry runs, and those that could not be saved', async () => {
     const { bans, kept, restOf, followChange } = await open({
-      replace: () => ({ begin: () => Promise.reject(new Error('disk full')) }),
+      replace: () => ({ save: () => Promise.reject(new Error('disk full')) }),
     })
     bans.add(BAN)
     bans.add({ ...BAN, clientKey: BOB, isDryRun: true })

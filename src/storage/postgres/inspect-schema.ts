@@ -1,5 +1,5 @@
 import type { AppliedMigration } from '../migrations.ts'
-import { FOREIGN, UnusableDatabase } from '../unusable-database.ts'
+import { FOREIGN, UNFINISHED_COPY, UnusableDatabase } from '../unusable-database.ts'
 import type { Session } from './postgres-connections.ts'
 import { sqlStateOf } from './postgres-errors.ts'
 
@@ -73,4 +73,9 @@ export async function readHistory(session: Session): Promise<readonly AppliedMig
 export async function isUnfinishedCopy(session: Session): Promise<boolean> {
   const [row] = await session.query<[boolean]>(SELECT_IS_UNFINISHED)
   return row?.[0] === true
+}
+
+/** Throws `UnusableDatabase` for such a database. */
+export async function refuseUnfinishedCopy(session: Session): Promise<void> {
+  if (await isUnfinishedCopy(session)) throw new UnusableDatabase(UNFINISHED_COPY)
 }

@@ -6,13 +6,12 @@ import { createApiKeyStore } from '../create-api-key-store.ts'
 import { createSigningKeys } from '../create-signing-keys.ts'
 import type { MigrateOptions, MigrationStatus } from '../database-tasks.ts'
 import type { OpenStorageOptions, Storage } from '../storage.ts'
-import { UNFINISHED_COPY, UnusableDatabase } from '../unusable-database.ts'
 import { createWordFiller, fillWords } from '../word-filler.ts'
 import { createUserChanges } from './change-users.ts'
 import { createContendedWrites } from './contended-writes.ts'
 import { createUserCreator } from './create-users.ts'
 import { beginEmptyWords, forgetIndexedWords, indexedWords } from './index-next-users.ts'
-import { isUnfinishedCopy, readHistory } from './inspect-schema.ts'
+import { readHistory, refuseUnfinishedCopy } from './inspect-schema.ts'
 import { createUserLister, createUserWalker } from './list-users.ts'
 import { openConnections } from './open-connections.ts'
 import { createPostgresBanStore } from './postgres-ban-store.ts'
@@ -128,10 +127,6 @@ async function prepare(connections: Connections, options: OpenStorageOptions): P
   await refuseUnfinishedCopy(connections)
 }
 
-async function refuseUnfinishedCopy(connections: Connections): Promise<void> {
-  if (await isUnfinishedCopy(connections)) throw new UnusableDatabase(UNFINISHED_COPY)
-}
-
 function createPostgresStorage(connections: Connections, options: OpenStorageOptions): Storage {
   const { now, steadyNow, maxWaitingWrites } = options
   const writes = createCallGate(maxWaitingWrites)
@@ -152,12 +147,7 @@ function createPostgresStorage(connections: Connections, options: OpenStorageOpt
     users: createUsers({ connections, now, steadyNow, writes }),
     changes: createPostgresUserChanges(connections),
     imports: { ...imports, write: through(writes, imports.write) },
-    bans: {
-      ...bans,
-      save: through(writes, bans.save),
-      begin: through(writes, bans.begin),
-      lift: through(writes, bans.lift),
-    },
+    bans: { ...bans, save: through(writes, bans.save), lift: through(writes, bans.lift) },
     apiKeys: {
       ...apiKeys,
       create: through(writes, apiKeys.create),

@@ -80,7 +80,7 @@ describe('createPostgresBanStore', () => {
   test('of saves of one ban at the same time, the last counts', async () => {
     const { store } = await opened()
     const bans = [1, 2, 3].map(hours => banOf('ann', { endsAt: Date.now() + hours * 3_600_000 }))
-    await Promise.all(bans.map(store.save))
+    await Promise.all(bans.map(ban => store.save(ban)))
     expect(await all(store)).toEqual([bans[2]])
   })
 

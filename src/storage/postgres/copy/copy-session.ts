@@ -1,9 +1,9 @@
 import type { PostgresLocation } from '../../../config/postgres-url.ts'
 import { checkHistory } from '../../migrations.ts'
-import { OLDER_SCHEMA, UNFINISHED_COPY, UnusableDatabase } from '../../unusable-database.ts'
+import { OLDER_SCHEMA, UnusableDatabase } from '../../unusable-database.ts'
 import { createClientConfigs } from '../client-config.ts'
 import { connectToAny } from '../hosts.ts'
-import { isUnfinishedCopy, readHistory, requireUsable } from '../inspect-schema.ts'
+import { readHistory, refuseUnfinishedCopy, requireUsable } from '../inspect-schema.ts'
 import { migrateDatabase } from '../open-postgres-storage.ts'
 import type { Row, Session } from '../postgres-connections.ts'
 import { asUnusable, unavailable } from '../postgres-errors.ts'
@@ -95,9 +95,7 @@ export async function beginCopy(options: CopySessionOptions): Promise<CopySessio
     await session.query(NEVER_TIME_OUT)
     const [row] = await session.query<[boolean]>(lock)
     if (!row?.[0]) throw new UnusableDatabase(refusal)
-    if (options.end === 'source' && (await isUnfinishedCopy(session))) {
-      throw new UnusableDatabase(UNFINISHED_COPY)
-    }
+    if (options.end === 'source') await refuseUnfinishedCopy(session)
     return session
   } catch (error) {
     session.close()
